@@ -44,10 +44,26 @@ class Dataset:
         """Generate every record as new objects."""
         return map(marshal.loads, self._blobs)
 
+    def shards(self, count, most):
+        """The first `most` records as `count` iterables, each of which generates its own; None where they cannot be
+        divided."""
+        blobs = self._blobs[:most]
+        return [Shard(blobs[len(blobs) * i // count : len(blobs) * (i + 1) // count]) for i in range(count)]
+
     def pool(self, size):
         """A few records spread over the whole, as new objects."""
         step = max(1, len(self._blobs) // size)
         return [marshal.loads(blob) for blob in self._blobs[::step][:size]]
+
+
+class Shard:
+    """Some of the records of a Dataset."""
+
+    def __init__(self, blobs):
+        self._blobs = blobs
+
+    def __iter__(self):
+        return map(marshal.loads, self._blobs)
 
 
 class Made(Dataset):
@@ -57,7 +73,7 @@ class Made(Dataset):
         super().__init__(name, note, None)
         self._make = make
         self._count = count
-        self._path = os.path.join(pools(), f"{name}-{count}")
+        self.path = os.path.join(pools(), f"{name}-{count}")
 
     def __len__(self):
         return self._count
@@ -66,15 +82,18 @@ class Made(Dataset):
         """Make the file of the records, unless it is there: not in a process that measures."""
         from recstore.cli import records
 
-        if not os.path.exists(self._path):
-            records.write_pool(self._make(self._count), self._path + ".part")
-            os.rename(self._path + ".part", self._path)
+        if not os.path.exists(self.path):
+            records.write_pool(self._make(self._count), self.path + ".part")
+            os.rename(self.path + ".part", self.path)
+
+    def shards(self, count, most):
+        return None  # they lie in one file
 
     def fresh(self):
         from recstore.cli import records
 
         self.ready()
-        return records.read_pool(self._path)
+        return records.read_pool(self.path)
 
     def pool(self, size):
         return list(itertools.islice(self.fresh(), size))

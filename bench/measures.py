@@ -1,13 +1,9 @@
-"""The suites `decode`, `size` and `build` over the data sets; how is in recstore/cli/bench_timing.py, which `recstore
+"""The suites `decode` and `size` over the data sets; how is in recstore/cli/bench_timing.py, which `recstore
 bench` shares.
 
 Each suite gives rows for a table, and knows neither files nor rivals' insides. Whatever is about memory runs in
 processes of its own (memory_jobs).
 """
-
-import gc
-import statistics
-import time
 
 import rivals
 
@@ -51,56 +47,3 @@ def sizes(dataset, log):
         rows.append({"data": dataset.name, **size_row(rival.name, container, seconds, len(records))})
         del container
     return rows, absent
-
-
-def builds(dataset, quick, log):
-    """Building from a generator of fresh records, the generating subtracted: ns a record, and the gain over
-    numpy+pickle.
-
-    The rivals take turns. The median of the rounds' ratios is kept.
-    """
-    ways = {
-        "numpy+pickle": rivals.NumpyPickle.build,
-        "torch+pickle": rivals.TorchPickle.build,
-        "recstore none": rivals.RecstoreNone.build,
-        "recstore": rivals.Recstore.build,
-    }
-    for name, call in list(ways.items()):
-        try:
-            call(dataset.pool(2))
-        except rivals.Absent:
-            del ways[name]
-    # The first pass makes the records' file, where there is one.
-    _drain(dataset.fresh())
-    taken = {name: [] for name in ways}
-    for _ in range(2 if quick else 3):
-        log(f"{dataset.name}: building")
-        for name, call in ways.items():
-            generating = clock(_drain, dataset.fresh())
-            taken[name].append((_clock_build(call, dataset) - generating) / len(dataset))
-    return [
-        {
-            "data": dataset.name,
-            "rival": name,
-            "min_ns": min(times),
-            "median_ns": statistics.median(times),
-            "times_numpy_pickle": ratio(taken["numpy+pickle"], times),
-        }
-        for name, times in taken.items()
-    ]
-
-
-def _drain(records):
-    for _ in records:
-        pass
-
-
-def _clock_build(call, dataset):
-    """Nanoseconds of a build; what it built is dropped outside of them."""
-    gc.collect()
-    begin = time.perf_counter_ns()
-    built = call(dataset.fresh())
-    spent = time.perf_counter_ns() - begin
-    if len(built) != len(dataset):
-        raise WrongAnswer("a build has lost records")
-    return spent

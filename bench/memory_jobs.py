@@ -26,32 +26,37 @@ def start(job, **arguments):
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def job_build(name, quick):
-    """Peak memory over the interpreter while a store is built from a generator."""
+def job_build(name, quick, most, source, way):
+    """Peak memory of a build over that before it, from a list that is in memory before, or from a stream."""
+    import itertools
+
+    import builds
     import data
 
-    import recstore
     from recstore.shm import process_memory
 
-    dataset = data.load(name, quick)
+    call = builds.ways(None)[way]
+    call([{"a": 1}])  # once for nothing: imports
+    records = itertools.islice(data.load(name, quick).fresh(), most)
+    if source == "list":
+        records = list(records)
     gc.collect()
     known = process_memory.segments()
     exact = process_memory.reset_peak_rss()
     before = process_memory.usage()
-    begin = time.perf_counter()
-    store = recstore.RecordList(dataset.fresh())
-    seconds = time.perf_counter() - begin
+    store = call(records)
     peak = process_memory.peak_rss()
     mine = {key: size for key, size in process_memory.segments().items() if key not in known}
+    size = getattr(store, "nbytes", len(store))
     # The builder writes without mapping, so the segment is in RSS only where it has been read.
-    hidden = process_memory.unmapped(mine, [os.getpid()]) if mine else store.nbytes
+    hidden = process_memory.unmapped(mine, [os.getpid()]) if mine else size if way.startswith("recstore") else 0
     return {
         "data": name,
-        "records": len(store),
-        "store": store.nbytes,
-        "build_s": seconds,
-        "peak_over_interpreter": peak - before.rss + hidden if exact and before else None,
-        "peak_beyond_store": peak - before.rss + hidden - store.nbytes if exact and before else None,
+        "from": source,
+        "way": way,
+        "store": size,
+        "peak_over_before": peak - before.rss + hidden if exact and before else None,
+        "peak_beyond_store": peak - before.rss + hidden - size if exact and before else None,
         "kept_after": process_memory.usage().uss - before.uss if before else None,
     }
 
@@ -64,6 +69,13 @@ def job_handle(count, starts):
 
     store = recstore.RecordList(f"/data/imagenet/train/n{n % 1000:08d}/n{n % 1000:08d}_{n}.JPEG" for n in range(count))
     return {"records": count, **names.by_handle(store, starts)}
+
+
+def job_billion(count):
+    """The row of the suite `billion`."""
+    import billion
+
+    return billion.job(count)
 
 
 def job_scale(**arguments):
@@ -258,6 +270,7 @@ JOBS = {
     "rank": job_rank,
     "ranks": job_ranks,
     "scale": job_scale,
+    "billion": job_billion,
     "arrow_in": job_arrow_in,
     "readers": job_readers,
     "speech": job_speech,

@@ -70,7 +70,11 @@ def cell(key, value):
         return " ".join(cell(key, one) for one in value)
     if isinstance(value, str):
         return value
-    if key in ("store", "total", "parent_kept", "kept_after", "nbytes") or "peak" in key or "uss" in key:
+    if (
+        key in ("store", "total", "parent_kept", "kept_after", "nbytes", "batch", "helpers_pss", "over_stub")
+        or "peak" in key
+        or "uss" in key
+    ):
         return size_text(value)
     if isinstance(value, float):
         return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
@@ -78,8 +82,8 @@ def cell(key, value):
 
 
 def show(rows, title):
-    """One table; rich where it is installed, tabs elsewhere."""
-    columns = list(dict.fromkeys(key for row in rows for key in row))
+    """One table; rich where it is installed, tabs elsewhere. Series over time are left out: they are for plots."""
+    columns = list(dict.fromkeys(key for row in rows for key, value in row.items() if not isinstance(value, dict)))
     cells = [[cell(key, row.get(key)) for key in columns] for row in rows]
     try:
         from rich.console import Console
@@ -98,6 +102,12 @@ def show(rows, title):
     console = Console(emoji=False)
     # Not a terminal (a log, a file): as wide as it takes, never cut.
     (console if console.is_terminal else Console(width=220, emoji=False)).print(table)
+
+
+def markdown(head, lines):
+    """A table of a page, of cells as text."""
+    rule = ["---"] * len(head)
+    return "\n".join("| " + " | ".join(line) + " |" for line in (head, rule, *lines))
 
 
 def show_machine(facts):

@@ -17,12 +17,19 @@ except ImportError:
     sys.exit("plots need matplotlib: pip install '.[bench]'")
 
 matplotlib.use("Agg")
+from experiments import figures
 from matplotlib import pyplot, ticker
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 COLOURS = {
     "recstore": "#d7263d",
     "recstore none": "#f29ca3",
+    "recstore fast": "#e8707c",
+    "recstore small": "#8f1226",
+    "recstore threads=1": "#f7b5ba",
+    "pickles joined": "#0b2f5c",
+    "msgspec joined": "#48703a",
+    "the stream itself": "#000000",
     "list": "#4a4a4a",
     "numpy+pickle": "#1b4f8f",
     "torch+pickle": "#4f86c6",
@@ -98,8 +105,7 @@ def panels(rows, value, title, unit, line=None):
             {row["rival"]: row[value] for row in rows if row["data"] == name and (row[value] or 0) > 0},
             line,
         )
-    figure.suptitle(f"{title} ({unit})", fontsize=13, fontweight="bold")
-    figure.tight_layout(rect=(0, 0.02, 1, 0.98))
+    figures.headline(figure, f"{title} ({unit})", below=0.02, above=0.98)
     return figure
 
 
@@ -169,8 +175,7 @@ def _dots(rows, names):
     axis.grid(axis="x", color="#e5e5e5")
     axis.spines[["top", "right"]].set_visible(False)
     axis.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=len(kept), fontsize=8, frameon=False)
-    figure.suptitle("What a record takes, on other files", fontsize=13, fontweight="bold")
-    figure.tight_layout(rect=(0, 0.02, 1, 1))
+    figures.headline(figure, "What a record takes, on other files", below=0.02, above=1.0)
     return figure
 
 
@@ -187,10 +192,17 @@ def draw_decode(rows):
 
 
 def draw_build(rows):
-    yield (
-        "build",
-        panels(rows, "median_ns", "Building from a generator", "ns a record, without the generator's own; log scale"),
-    )
+    """Of the suite `build` the medians with all cores: from a list, and from a stream with what its making takes."""
+    for source, title in (
+        ("list", "Building from a list in memory"),
+        ("stream", "Building from a stream, its own making included"),
+    ):
+        some = [{**row, "rival": row["way"]} for row in rows if row.get("from") == source]
+        most = max((row["cores"] for row in some), default=0)
+        some = [row for row in some if row["cores"] == most]
+        if some:
+            line = "the stream itself" if source == "stream" else None
+            yield f"build-{source}", panels(some, "wall_median_ns", title, "wall ns a record, median; log scale", line)
 
 
 # ---- Workers: bars in groups ----
@@ -215,12 +227,12 @@ def draw_workers(rows):
     axis.set_ylabel("GB of PSS, all processes")
     axis.spines[["top", "right"]].set_visible(False)
     axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.08), ncols=len(containers), fontsize=8, frameon=False)
-    figure.suptitle(
+    figures.headline(
+        figure,
         f"{rows[0]['records']:,} records, {len(rows[0]['uss'])} workers, a full pass each",
-        fontsize=13,
-        fontweight="bold",
+        below=0.03,
+        above=1.0,
     )
-    figure.tight_layout(rect=(0, 0.03, 1, 1))
     yield "workers", figure
 
 
@@ -242,12 +254,11 @@ def draw_scale(rows):
         for axis, (key, label) in zip(line, shown.items()):
             _curves(axis, [row for row in rows if row["data"] == kind], key)
             axis.set_title(f"{kind}: {label}", fontsize=9, loc="left")
-    figure.suptitle("From ten thousand records to ten million", fontsize=13, fontweight="bold")
     handles, labels = axes[0][0].get_legend_handles_labels()
     figure.legend(
         handles, labels, loc="lower center", ncols=len(labels), fontsize=9, frameon=False, bbox_to_anchor=(0.5, 0.01)
     )
-    figure.tight_layout(rect=(0, 0.06, 1, 0.98))
+    figures.headline(figure, "From ten thousand records to ten million", below=0.06, above=0.98)
     yield "scale", figure
 
 
@@ -276,7 +287,15 @@ def _curves(axis, rows, key):
     axis.spines[["top", "right"]].set_visible(False)
 
 
-DRAW = {"size": draw_size, "decode": draw_decode, "build": draw_build, "workers": draw_workers, "scale": draw_scale}
+DRAW = {
+    "size": draw_size,
+    "decode": draw_decode,
+    "build": draw_build,
+    "workers": draw_workers,
+    "scale": draw_scale,
+    "experiments": figures.draw,
+    "experiments backlog": figures.draw_backlog,
+}
 
 if __name__ == "__main__":
     main()

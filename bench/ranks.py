@@ -85,6 +85,9 @@ def loaded(source, container, path, count):
         if source == "listing":
             return recstore.read_lines(path, shared=_NAME)
         return recstore.scan_files(path, "**/*.JPEG", class_from="parent", shared=_NAME)
+    if container == "list":
+        with open(path) as file:
+            return [line.rstrip("\n") for line in file]
     return rivals.Stub(_Like(source, path, count))
 
 
@@ -103,12 +106,12 @@ class _Like:
         return paths if self.source == "listing" else [{"path": one, "label": i} for i, one in enumerate(paths)]
 
 
-def rank(source, container, path, count, workers, number, ranks):
+def rank(source, container, path, count, workers, number, ranks, method="fork"):
     """The program of a rank. It says "loaded" and "read", each of which the launcher answers with a line."""
     begin = time.monotonic()
     records = loaded(source, container, path, count)
     said = {"load_s": time.monotonic() - begin, "records": len(records), "store": getattr(records, "nbytes", 0)}
-    context = multiprocessing.get_context("fork")
+    context = multiprocessing.get_context(method)
     _say(said)
     crew = []
     for worker in range(workers):
@@ -156,12 +159,13 @@ def _read(records, number, workers, pipe):
 # ---- All ranks ----
 
 
-def job(source, container, path, count, ranks, workers):
+def job(source, container, path, count, ranks, workers, method="fork"):
     """One row. Runs in a process of its own."""
     from recstore.shm import process_memory
 
     here = os.path.dirname(os.path.abspath(__file__))
     arguments = {"source": source, "container": container, "path": path, "count": count, "workers": workers}
+    arguments["method"] = method
     crew = []
     try:
         for number in range(ranks):
@@ -175,8 +179,10 @@ def job(source, container, path, count, ranks, workers):
         mine = [pid for pid in process_memory.family(os.getpid()) if pid != os.getpid()]
         keys = process_memory.segments(crew[0].pid) if container == "recstore" else {}
         row = {"total": process_memory.total(mine, keys), "processes": len(mine), "store": first[0]["store"]}
-        uss = [one.uss for one in map(process_memory.usage, mine) if one is not None]
-        row |= {"uss_max": max(uss, default=None), "load_s": max(one["load_s"] for one in first)}
+        uss = {pid: one.uss for pid, one in zip(mine, map(process_memory.usage, mine), strict=True) if one is not None}
+        of_ranks = [uss.pop(one.pid) for one in crew if one.pid in uss]
+        row |= {"rank_uss_max": max(of_ranks, default=None), "worker_uss_max": max(uss.values(), default=None)}
+        row |= {"uss_max": max([*of_ranks, *uss.values()], default=None), "load_s": max(one["load_s"] for one in first)}
         for one in crew:
             one.stdin.write("end\n")
             one.stdin.flush()

@@ -9,10 +9,13 @@ from recstore.cli.bench_rivals import (  # noqa: F401
     Msgspec,
     NumpyPickle,
     Recstore,
+    RecstoreFast,
     RecstoreNone,
+    RecstoreSmall,
     Resident,
     TorchPickle,
     every,
+    need,
     rebuild,
 )
 

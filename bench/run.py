@@ -5,6 +5,7 @@ asserts a time: what a number should be is for the reader, who sees the ratios o
 """
 
 import argparse
+import functools
 import json
 import os
 import signal
@@ -12,9 +13,13 @@ import sys
 
 import arrow_in
 import arrow_out
+import builds
 import data
 import dicts
+import everything
+import experiments.suite
 import fields
+import forms
 import measures
 import memory_jobs
 import names
@@ -40,6 +45,8 @@ SUITES = (
     "positions",
     "attach",
     "build",
+    "everything",
+    "forms",
     "handle",
     "import",
     "workers",
@@ -52,23 +59,31 @@ SUITES = (
     "scale",
     "first_batch",
     "ranks",
+    "experiments",
 )
+ON_REQUEST = ("billion",)
 ALIASES = {"name": "attach", "indices": "positions", "gather": "positions"}
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("suite", nargs="*", help=f"of {', '.join(SUITES)}; all unless told")
+    parser.add_argument("suite", nargs="*", help=f"of {', '.join(SUITES)}; all unless told; or {', '.join(ON_REQUEST)}")
     parser.add_argument("--quick", action="store_true", help="small data and few repeats: does it run, not how fast")
     parser.add_argument("--json", metavar="OUT", help="where to write (bench/results/<date>.json)")
-    parser.add_argument("--data", action="append", choices=list(data.SETS), help="in decode, size and build only these")
+    parser.add_argument("--data", action="append", choices=list(data.SETS), help="only these sets")
+    parser.add_argument(
+        "--most", type=int, metavar="N", help="records of a set in build, everything and forms; paths in billion"
+    )
     parser.add_argument("--workers", type=int, default=4)
+    parser.add_argument(
+        "--only", action="append", metavar="NAME", help="of experiments only these, as `fork` or `fork: recstore`"
+    )
     options = parser.parse_args()
     wanted = [ALIASES.get(suite, suite) for suite in options.suite] or list(SUITES)
     for suite in wanted:
-        if suite not in SUITES:
-            parser.error(f"no suite {suite}: of {', '.join(SUITES)}")
+        if suite not in SUITES + ON_REQUEST:
+            parser.error(f"no suite {suite}: of {', '.join(SUITES + ON_REQUEST)}")
     found = {"machine": output.machine(), "quick": options.quick, "suites": {}, "notes": {}, "skipped": {}}
     output.show_machine(found["machine"])
     # Terminated as if interrupted: the made records are removed.
@@ -84,6 +99,8 @@ def main():
         run_positions,
         run_attach,
         run_build,
+        run_everything,
+        run_forms,
         run_handle,
         run_import,
         run_workers,
@@ -94,8 +111,10 @@ def main():
         run_torch_batches,
         run_samplers,
         run_scale,
+        run_billion,
         run_first_batch,
         run_ranks,
+        run_experiments,
     )
     for run in runs:
         run(wanted, options, found)
@@ -209,12 +228,38 @@ def run_attach(wanted, options, found):
 def run_build(wanted, options, found):
     if "build" not in wanted:
         return
-    for dataset in loaded("build", options.data or data.MAIN, options, found):
-        rows = measures.builds(dataset, options.quick, log)
-        keep(found, "build", rows, f"build: {dataset.name} from a generator, its own time subtracted; ns a record")
-    job_rows(
-        found, "build memory", [("build", {"name": name, "quick": options.quick}) for name in ("coco", "imagenet")]
-    )
+    names = options.data or list(data.SETS)
+    most = options.most or builds.MOST
+    for dataset in loaded("build", names, options, found):
+        rows = builds.measure(dataset, options.quick, most, log)
+        keep(found, "build", rows, f"build: {dataset.name}, ns a record, nothing subtracted")
+        by_workers = builds.measure_workers(dataset, options.quick, most, log)
+        if by_workers:
+            keep(found, "build workers", by_workers, f"build by workers: {dataset.name}")
+    jobs = [
+        ("build", {"name": name, "quick": options.quick, "most": most, "source": source, "way": way})
+        for name in names
+        for source in builds.SOURCES
+        for way in ("recstore", builds.LEANEST, builds.USUAL)
+    ]
+    job_rows(found, "build memory", jobs)
+
+
+def run_everything(wanted, options, found):
+    if "everything" not in wanted:
+        return
+    for dataset in loaded("everything", options.data or list(data.SETS), options, found):
+        rows, absent = everything.measure(dataset, options.quick, options.most or builds.MOST, log)
+        keep_absent(found, dataset, absent)
+        keep(found, "everything", rows, f"everything: {dataset.name} ({dataset.note})")
+
+
+def run_forms(wanted, options, found):
+    if "forms" not in wanted:
+        return
+    for dataset in loaded("forms", options.data or list(data.SETS), options, found):
+        rows = forms.measure(dataset, options.most or builds.MOST, log)
+        keep(found, "forms", rows, f"forms: {dataset.name}, bytes a record without a kind of node")
 
 
 def run_samplers(wanted, options, found):
@@ -239,6 +284,14 @@ def run_scale(wanted, options, found):
         for container in scale.CONTAINERS
     ]
     job_rows(found, "scale", jobs)
+
+
+def run_billion(wanted, options, found):
+    if "billion" in wanted:
+        import billion
+
+        count = options.most or (100_000 if options.quick else billion.COUNT)
+        job_rows(found, "billion", [("billion", {"count": count})])
 
 
 def run_handle(wanted, options, found):
@@ -320,6 +373,14 @@ def run_ranks(wanted, options, found):
         return
     title = f"ranks: {count} ranks with {options.workers} workers each, an epoch shared out over all"
     keep(found, "ranks", ranks.compare(rows), title)
+
+
+def run_experiments(wanted, options, found):
+    if "experiments" not in wanted:
+        return
+    for suite, rows, title in experiments.suite.run(options, log, functools.partial(skip, found)):
+        keep(found, suite, rows, title)
+        write(found, options)  # large jobs: a run that is cut off keeps what it has
 
 
 def run_first_batch(wanted, options, found):
@@ -404,7 +465,7 @@ def make_ready(arguments):
     elif arguments.get("name") == "coco":
         data.coco(arguments["quick"]).ready()
     elif "name" in arguments:
-        data.folder()
+        data.load(arguments["name"], True)
 
 
 def skip(found, what, reason):

@@ -16,6 +16,14 @@ except ModuleNotFoundError as error:
         f"{__path__[0]} is the source of recstore, whose C core is not built there: start Python in another folder, or "
         "as python -P (3.11 and later), to import the installed package"
     ) from None
+except ImportError as error:
+    # The words of CPython 3.12 and later, and of Cython before.
+    if "subinterpreter" not in str(error) and "Interpreter change" not in str(error):
+        raise
+    raise ImportError(
+        "the C core of recstore works in one interpreter of a process, and this is another one: import recstore in the "
+        "main interpreter alone; threads and other processes can read the same stores"
+    ) from error
 from recstore._version import __version__
 from recstore.dicts import RecordDict
 from recstore.errors import (
@@ -44,6 +52,7 @@ __all__ = [
     "EncodeError",
     "Error",
     "InputError",
+    "MemoryMonitor",
     "OutOfSpaceError",
     "Record",
     "RecordDict",
@@ -79,6 +88,7 @@ __all__ = [
 
 # Functions of modules that are loaded when they are first asked for.
 _LATER = {
+    "MemoryMonitor": "recstore.monitor.memory_monitor",
     "attach": "recstore.sharing",
     "audit": "recstore.dataset.audit",
     "collect": "recstore.sharing",

@@ -29,6 +29,7 @@ from recstore.io.pandas_in import from_pandas as from_pandas
 from recstore.io.parquet_files import read_parquet as read_parquet
 from recstore.io.scan import scan_files as scan_files
 from recstore.jsonable import json_default as json_default
+from recstore.monitor.memory_monitor import MemoryMonitor as MemoryMonitor
 from recstore.records import RecordList as RecordList
 from recstore.records import RecordView as RecordView
 from recstore.records import open as open
@@ -47,6 +48,7 @@ __all__ = [
     "EncodeError",
     "Error",
     "InputError",
+    "MemoryMonitor",
     "OutOfSpaceError",
     "Record",
     "RecordDict",

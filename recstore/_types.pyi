@@ -12,14 +12,14 @@ from typing import IO, Any, Literal, Protocol, SupportsIndex, TypeAlias, TypedDi
 Index = TypeVar("Index", bound=SupportsIndex)
 
 OnUnsupported: TypeAlias = Literal["error", "pickle"]
-Compression: TypeAlias = Literal["auto", "none"]
+Compression: TypeAlias = Literal["none", "fast", "auto", "small"]
 Arrays: TypeAlias = Literal["copy", "view"]
 Backing: TypeAlias = Literal["auto", "anonymous", "shm", "dir"]
 
 Missing: TypeAlias = Literal["none", "absent"]
 Nanoseconds: TypeAlias = Literal["exact", "floor", "numpy"]
 
-class BuildOptions(TypedDict, total=False):
+class _StoreOptions(TypedDict, total=False):
     on_unsupported: OnUnsupported
     compression: Compression
     arrays: Arrays
@@ -30,15 +30,22 @@ class BuildOptions(TypedDict, total=False):
     index_by: FieldNames | None
     group_by: FieldNames | None
 
-class ReadOptions(BuildOptions, total=False):
-    """The keyword arguments that all readers of files and tables take."""
+class BuildOptions(_StoreOptions, total=False):
+    threads: SupportsIndex | None
 
+class _Keeping(TypedDict, total=False):
     save: Path | None
     shared: str | None
     keep: bool | str | float
     fingerprint: str | None
     dir: Path | None
     timeout: float | None
+
+class ReadOptions(BuildOptions, _Keeping, total=False):
+    """The keyword arguments that all readers of files and tables take."""
+
+class ScanOptions(_StoreOptions, _Keeping, total=False):
+    """Those of scan_files, whose `threads` list folders."""
 
 class ArrowStream(Protocol):
     """A table or column that exports Arrow."""

@@ -21,7 +21,19 @@ class RecordsOf:
         return self._records.__arrow_c_stream__(requested_schema)
 
 
-class Container:
+class InNotebooks:
+    """A mixin for containers and the views of a RecordDict."""
+
+    __slots__ = ()
+
+    def _repr_html_(self):
+        """A table of the first records as HTML, for notebooks. It has no script."""
+        from recstore import notebooks
+
+        return notebooks.container(self)
+
+
+class Container(InNotebooks):
     """A mixin for RecordList and RecordDict. The compiled base class that follows it has `segments`, `blobs`,
     `detached` and `_require`, and a `__reduce__` that raises."""
 

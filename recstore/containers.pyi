@@ -7,7 +7,10 @@ from typing_extensions import Self
 
 __all__ = ["Container"]
 
-class Container:
+class InNotebooks:
+    def _repr_html_(self) -> str: ...
+
+class Container(InNotebooks):
     @classmethod
     def __class_getitem__(cls, item: Any) -> GenericAlias: ...
     @property

@@ -7,7 +7,7 @@ from _collections_abc import ItemsView as _SetOfPairs
 from _collections_abc import KeysView as _SetOfKeys
 from _collections_abc import Mapping, Sequence, ValuesView
 
-from recstore import containers
+from recstore import containers, views
 from recstore._core import native
 from recstore._core.native import new_blob
 from recstore.build import build_options, saving, sources, streaming
@@ -40,7 +40,7 @@ class RecordDict(containers.Container, native.Mapping):
             of a defaultdict with a builtin factory keeps the factory: ``d[missing]`` is ``factory()``, which is not
             stored. A RecordDict without other options gives a second object over the same store: closing one closes
             both.
-        on_unsupported, compression, arrays, backing, name, progress: the same as for :class:`RecordList`.
+        on_unsupported, compression, arrays, backing, name, progress, threads: the same as for :class:`RecordList`.
         workers: with N, N processes read and encode, as for RecordList. The argument is then an iterable of shards,
             each a mapping or an iterable of pairs. A key may be repeated in another shard.
 
@@ -48,7 +48,7 @@ class RecordDict(containers.Container, native.Mapping):
         EncodeError: a key or value cannot be stored.
         TypeError: a key cannot be hashed, an item is no pair, or the argument is a table or a function.
         OutOfSpaceError: the store would pass a memory limit or fill the disk.
-        Any exception that the iterable raises. After an error no part of the store remains.
+        Exception: any that the iterable raises. After an error no part of the store remains.
 
     Keys are equal when Python's ``==`` says so: 1, 1.0 and True are one key. Every read makes new objects, so a caller
     may change them without changing the store. A NaN key is therefore never found by a lookup; ``d.to_dict()`` and
@@ -83,8 +83,11 @@ class RecordDict(containers.Container, native.Mapping):
         name=None,
         workers=0,
         progress=False,
+        threads=None,
     ):
-        options = build_options.Options(on_unsupported, compression, arrays, backing, progress, name, workers)
+        options = build_options.Options(
+            on_unsupported, compression, arrays, backing, progress, name, workers, threads=threads
+        )
         if type(mapping_or_pairs) is RecordDict and options == build_options.Options():
             source = mapping_or_pairs
             source._require()
@@ -171,8 +174,9 @@ class RecordDict(containers.Container, native.Mapping):
 
     def to_dict(self):
         """All entries as a plain dict."""
+        self._require()
         try:
-            return dict(self.items())
+            return dict(zip(self._keys, views.owned(self._values, "to_dict()")))
         except TypeError:
             for entry, key in enumerate(self._keys):
                 if type(key) in (list, dict, set, bytearray):
@@ -272,12 +276,13 @@ class RecordDict(containers.Container, native.Mapping):
         self._require()
         return self.key_index.nbytes
 
-    def info(self):
-        """Figures of the store's parts: a :class:`recstore.info.MappingInfo`, which prints as readable text."""
+    def info(self, *, fields=False):
+        """Figures of the store's parts: a :class:`recstore.info.MappingInfo`, which prints as readable text. With
+        ``fields=True`` it has the bytes of each field, as :meth:`RecordList.info` has them."""
         from recstore import info
 
         self._require()
-        return info.describe_mapping(self)
+        return info.describe_mapping(self, fields)
 
     def __repr__(self):
         name, n = type(self).__name__, len(self)
@@ -321,7 +326,7 @@ def over(keys, values, factory=None):
     return RecordDict._blank()._set(keys, values, native.KeyIndex.of_blob(new_blob(index)), factory)
 
 
-class _Positions(Sequence):
+class _Positions(containers.InNotebooks, Sequence):
     """The part of a sequence that RecordKeys, RecordValues and RecordItems share: access by position.
 
     A collate function may call such a class with a plain iterable (``type(x)([...])``). The call then returns a plain
@@ -436,7 +441,7 @@ class RecordItems(_Positions, _SetOfPairs):
         return set(it)
 
 
-class RecordPairs(Sequence):
+class RecordPairs(containers.InNotebooks, Sequence):
     """The items of two containers in pairs, by position, over the same bytes. A call with only an iterable returns a
     plain list. Safe from several threads at once.
 

@@ -78,6 +78,7 @@ class FieldView(RecordView):
         gathered = native.read_column(view, positions)
         if gathered is not None:
             return columns.from_gathered(gathered, ragged, self._where(numbers))
+        view = view._unwatched()
         values = list(view) if positions is None else view.get_many(positions)
         return columns.from_values(values, ragged, self._where(numbers))
 

@@ -2,7 +2,9 @@
 
 import dataclasses
 import struct
+import weakref
 
+from recstore import node_sizes
 from recstore._core import native
 from recstore._core.native import TAG_STR1, TAG_TUPLE
 from recstore.records import RecordList
@@ -87,6 +89,8 @@ class StoreInfo:
         tables: the Tables that the nodes of the trees name by number.
         zero_copy: the names of the fields that ``to_numpy(copy=None)`` gives without a copy.
         indexes: the SavedIndexes that ``index_by`` and ``group_by`` use.
+        fields: with ``info(fields=True)``, a :class:`recstore.node_sizes.FieldSize` for each field, each before the
+            fields in it; the first stands for the whole record.
     """
 
     records: int
@@ -101,6 +105,19 @@ class StoreInfo:
     tables: tuple = ()
     zero_copy: tuple = ()
     indexes: tuple = ()
+    fields: tuple = ()
+
+    def measured(self):
+        """The same figures with `fields`. Without them if the store was closed, or the info came from another process.
+        Reads every record; safe from several threads at once."""
+        segment, store = self.__dict__.get("_source", (lambda: None, 0))
+        segment = segment()
+        if self.fields or segment is None or segment.closed:
+            return self
+        return dataclasses.replace(self, fields=node_sizes.field_sizes(segment, store))
+
+    def __getstate__(self):
+        return {name: value for name, value in self.__dict__.items() if name != "_source"}
 
     def __str__(self):
         per = self.nbytes / self.records if self.records else 0.0
@@ -118,6 +135,8 @@ class StoreInfo:
             names = ", ".join(self.zero_copy[:8]) + more
             lines.append(f"without a copy by to_numpy(copy=None): {names}")
         lines.extend(f"saved index {index}" for index in self.indexes)
+        if self.fields:
+            lines.append(node_sizes.report(self.fields, self.records, self.nbytes))
         lines.append(f"{self.blocks} blocks, {len(self.trees)} schema trees; the one most records have:")
         if self.trees:
             records, heap, root = self.trees[0]
@@ -127,6 +146,23 @@ class StoreInfo:
             lines.append(f"{len(self.tables)} tables, {sum(table.nbytes for table in self.tables):,} bytes:")
             lines.extend("  " + line for table in self.tables for line in table.lines())
         return "\n".join(lines)
+
+    __repr__ = __str__
+
+    def _repr_html_(self):
+        from recstore import notebooks
+
+        return notebooks.store_info(self)
+
+    def plot(self):
+        """Where the bytes go, as a :class:`plotly.graph_objects.Figure` of bars: by field, or by section if the store
+        was closed. Reads every record unless the info has the bytes by field.
+
+        Raises ImportError without plotly, which the extra ``monitor`` has. Safe from several threads at once.
+        """
+        from recstore import byte_plots
+
+        return byte_plots.figure(self)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -143,10 +179,27 @@ class ViewInfo:
         lines.extend(str(store) for store in self.stores)
         return "\n".join(lines)
 
+    __repr__ = __str__
 
-def describe_view(segments, records):
+    def _repr_html_(self):
+        from recstore import notebooks
+
+        return notebooks.view_info(self)
+
+    def plot(self):
+        """Where the bytes go, as a :class:`plotly.graph_objects.Figure` of bars, those of all stores
+        together.
+
+        Raises ImportError without plotly, which the extra ``monitor`` has. Safe from several threads at once.
+        """
+        from recstore import byte_plots
+
+        return byte_plots.figure(self)
+
+
+def describe_view(segments, records, fields=False):
     """The ViewInfo of a view with `records` records over open segments."""
-    stores = tuple(describe(segment, segment.records) for segment in segments)
+    stores = tuple(describe(segment, segment.records, fields=fields) for segment in segments)
     return ViewInfo(records=records, nbytes=sum(store.nbytes for store in stores), stores=stores)
 
 
@@ -172,7 +225,7 @@ class MappingInfo:
 
     @property
     def sections(self):
-        """`{name: bytes}` over all segments."""
+        """The bytes of each section over all segments, by its name."""
         out = {}
         for part in self.segments:
             for name, size in part.sections.items():
@@ -192,15 +245,34 @@ class MappingInfo:
                 lines.extend("  " + line for line in str(part).split("\n"))
         return "\n".join(lines)
 
+    __repr__ = __str__
 
-def describe_mapping(mapping):
+    def _repr_html_(self):
+        from recstore import notebooks
+
+        return notebooks.mapping_info(self)
+
+    def plot(self):
+        """Where the bytes go, as a :class:`plotly.graph_objects.Figure` of bars, those of keys, values
+        and key index.
+
+        Raises ImportError without plotly, which the extra ``monitor`` has. Safe from several threads at once.
+        """
+        from recstore import byte_plots
+
+        return byte_plots.figure(self)
+
+
+def describe_mapping(mapping, fields=False):
     """The MappingInfo of an open RecordDict."""
     parts = {True: [], False: []}
     for of_keys, side in (
         (True, mapping._keys),
         (False, getattr(mapping._values.projection, "records", mapping._values)),
     ):
-        parts[of_keys] = [describe(segment, segment.records, store) for segment, store in side.selection.leaves()]
+        parts[of_keys] = [
+            describe(segment, segment.records, store, fields) for segment, store in side.selection.leaves()
+        ]
     return MappingInfo(
         records=len(mapping),
         nbytes=mapping.nbytes,
@@ -211,9 +283,9 @@ def describe_mapping(mapping):
     )
 
 
-def describe(segment, records, store=0):
+def describe(segment, records, store=0, fields=False):
     """The StoreInfo of an open segment; `records` is the number of records of the container. Store 1 holds the keys of
-    a mapping."""
+    a mapping. With `fields` it has the bytes of each field, for which every record is read."""
     totals = {}
     blocks = segment.blocks(store)
     for _, n, tree, heap, arrays in blocks:
@@ -228,7 +300,7 @@ def describe(segment, records, store=0):
         else Table(number, "entries", entries, size, _node(nodes[tree], 0, "entry"))
         for number, (entries, size, tree) in enumerate(segment.tables(store))
     ]  # fmt: skip
-    return StoreInfo(
+    out = StoreInfo(
         records=records,
         nbytes=segment.nbytes,
         backing=segment.backing,
@@ -241,7 +313,10 @@ def describe(segment, records, store=0):
         huge_bytes=process_memory.huge(*segment.mapped),
         zero_copy=_zero_copy(segment, store, trees) if len(blocks) == 1 else (),
         indexes=tuple(map(_saved_index, native.saved_indexes(segment))),
+        fields=node_sizes.field_sizes(segment, store) if fields else (),
     )
+    object.__setattr__(out, "_source", (weakref.ref(segment), store))  # for `measured`
+    return out
 
 
 def _saved_index(saved):
@@ -284,7 +359,9 @@ def _node(nodes, number, name):
     if fixed and size:
         detail.append(f"{size} bytes")
     if label == "struct":
-        names = _keys(aux, len(children))
+        names = node_sizes.key_names(aux, len(children))
+    elif label == "map":
+        names = ["{key}", "{value}"]
     else:
         names = ["[]" if label == "list" else _CHILDREN.get(kind_name, "|")] * len(children)
     below = tuple(_node(nodes, child, key) for child, key in zip(children, names))
@@ -292,7 +369,7 @@ def _node(nodes, number, name):
 
 
 _REST = 2  # the flag of strings that take the rest of a record
-_CHILDREN = {"ext": "as", "concat": "+", "optional": "?"}
+_CHILDREN = {"ext": "as", "concat": "+", "optional": "?", "rising": "/", "runs": "=", "exceptions": "!"}
 
 
 def _decimal(param, aux, count):
@@ -352,15 +429,3 @@ def _class_name(aux):
         parts.append(aux[at + 2 : at + 2 + aux[at + 1]].decode("latin-1"))
         at += 2 + aux[at + 1]
     return [".".join(parts)] if len(parts) == 2 else []
-
-
-def _keys(aux, n):
-    """Names for the keys of a struct: str keys themselves, "key 3" for the keys from the first other one on."""
-    names, at = [], 0
-    while at < len(aux) and len(names) < n:
-        if aux[at] != TAG_STR1 or aux[at + 1] >= 0x80:
-            break
-        size = aux[at + 1]
-        names.append(aux[at + 2 : at + 2 + size].decode("latin-1"))
-        at += 2 + size
-    return names + [f"key {i}" for i in range(len(names), n)]

@@ -4,6 +4,10 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
+from typing_extensions import Self
+
+from recstore.node_sizes import FieldSize
+
 __all__ = ["MappingInfo", "Node", "SavedIndex", "StoreInfo", "Table", "ViewInfo"]
 
 @dataclasses.dataclass(frozen=True)
@@ -46,12 +50,18 @@ class StoreInfo:
     tables: tuple[Table, ...] = ()
     zero_copy: tuple[str, ...] = ...
     indexes: tuple[SavedIndex, ...] = ...
+    fields: tuple[FieldSize, ...] = ...
+
+    def measured(self) -> Self: ...
+    def plot(self) -> Any: ...
 
 @dataclasses.dataclass(frozen=True)
 class ViewInfo:
     records: int
     nbytes: int
     stores: tuple[StoreInfo, ...]
+
+    def plot(self) -> Any: ...
 
 @dataclasses.dataclass(frozen=True)
 class MappingInfo:
@@ -64,3 +74,4 @@ class MappingInfo:
 
     @property
     def sections(self) -> dict[str, int]: ...
+    def plot(self) -> Any: ...

@@ -50,6 +50,7 @@ class RecordList(containers.Container, native.Records[_T_co], views.ListOperatio
         progress: bool = False,
         index_by: FieldNames | None = None,
         group_by: FieldNames | None = None,
+        threads: SupportsIndex | None = None,
     ) -> None: ...
     # A table, whose rows are dicts, or a column. It comes before iterables: a DataFrame is one, of its columns.
     @overload
@@ -66,6 +67,7 @@ class RecordList(containers.Container, native.Records[_T_co], views.ListOperatio
         progress: bool = False,
         index_by: FieldNames | None = None,
         group_by: FieldNames | None = None,
+        threads: SupportsIndex | None = None,
     ) -> None: ...
     @overload
     def __init__(
@@ -81,6 +83,7 @@ class RecordList(containers.Container, native.Records[_T_co], views.ListOperatio
         progress: bool = False,
         index_by: FieldNames | None = None,
         group_by: FieldNames | None = None,
+        threads: SupportsIndex | None = None,
     ) -> None: ...
     # Shards, whose records these are.
     @overload
@@ -97,6 +100,7 @@ class RecordList(containers.Container, native.Records[_T_co], views.ListOperatio
         progress: bool = False,
         index_by: FieldNames | None = None,
         group_by: FieldNames | None = None,
+        threads: SupportsIndex | None = None,
     ) -> None: ...
     @classmethod
     def from_arrow(
@@ -132,7 +136,7 @@ class RecordList(containers.Container, native.Records[_T_co], views.ListOperatio
     def classes(self) -> list[str]: ...
     @property
     def class_to_idx(self) -> dict[str, int]: ...
-    def info(self) -> StoreInfo | ViewInfo: ...
+    def info(self, *, fields: bool = False) -> StoreInfo | ViewInfo: ...
     def save(
         self,
         path: str | os.PathLike[str],

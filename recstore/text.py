@@ -26,6 +26,26 @@ def size_text(size):
     return f"{size:,.0f} {unit}"
 
 
+def counted(number, one, many):
+    """A number with its noun.
+
+    >>> counted(1, "process", "processes"), counted(2000, "process", "processes")
+    ('1 process', '2,000 processes')
+    """
+    return f"{number:,} {one if number == 1 else many}"
+
+
+def duration_text(seconds):
+    """A time in the unit that fits it.
+
+    >>> duration_text(7), duration_text(130), duration_text(9000)
+    ('7 s', '2.2 min', '2.5 h')
+    """
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.1f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
 def table(rows, sides):
     """Rows of str, the headings first, as lines of aligned columns; `sides` has a "<" or ">" for each column.
 

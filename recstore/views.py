@@ -139,10 +139,10 @@ class ListOperations(exports.TableExports):
     def _keys(self, key_or_field):
         """A list of the key of each record."""
         if callable(key_or_field):
-            return [key_or_field(record) for record in self]
+            return [key_or_field(record) for record in self._unwatched()]  # the keys live as long as the sort
         if not isinstance(key_or_field, (str, tuple)) and not native.is_integer(key_or_field):
             raise TypeError(f"a key is a callable or the name of a field, not {type(key_or_field).__name__}")
-        return list(self.field(key_or_field))
+        return list(self.field(key_or_field)._unwatched())
 
     # ---- As a list ----
 
@@ -161,7 +161,7 @@ class ListOperations(exports.TableExports):
 
     def to_list(self):
         """All records as a plain list. Safe from several threads at once."""
-        return list(self)
+        return list(owned(self, "to_list()"))
 
     def __array__(self, dtype=None, copy=None):
         if copy is False:
@@ -283,6 +283,39 @@ class ListOperations(exports.TableExports):
         hint = "take a view without the record: x = x[:i] + x[i + 1:], or x = x.filter(fn)"
         raise TypeError(f"{type(self).__name__!r} object doesn't support item deletion: {self._read_only(hint)}")
 
+    def why(self, field, *, compression="auto"):
+        """Which forms a build weighs for a field, and their bits: a :class:`recstore.plan_log.Why`, which prints as a
+        table. The records are read and planned again, in memory that is given back; ``x[:65536].why(field)`` takes the
+        first ones only.
+
+        Args:
+            field: a str whose dots lead into nested dicts; lists and tuples on the way are passed, with or without
+                ``[]`` behind the name. A tuple of keys for others. The empty str stands for the records themselves.
+            compression: the level that is asked.
+
+        Raises KeyError if no record has the field, EncodeError for records whose values need a class that this process
+        lacks, TypeError for a `field` of another type.
+
+        >>> from recstore import RecordList
+        >>> with RecordList({"id": i * 7919 % 1009} for i in range(1000)) as x:
+        ...     [(one.form, one.bits) for one in x.why("id").forms if one.chosen]
+        [('int', 10000)]
+        """
+        from recstore import plan_log
+        from recstore.build import build_options
+
+        build_options.check_choice("compression", compression, build_options.COMPRESSION[1:])
+        return plan_log.why(self, field, compression)
+
+
+def owned(records, method):
+    """The records for a method that gives all of them as objects of the caller."""
+    if records._strict:
+        from recstore.values import strict
+
+        strict.check_all(records, method)
+    return records._unwatched()
+
 
 def _is_list(other):
     return isinstance(other, (ListOperations, list))
@@ -297,7 +330,7 @@ def _sizes(parts, n):
         raise TypeError(f"parts is a list of fractions or counts: write split({_both_parts(parts, n)})")
     parts = list(parts)
     if not parts:
-        raise ValueError("no parts to split into")
+        raise ValueError("parts is empty: give fractions or counts, such as split([0.9, 0.1])")
     counts = [_count(part) for part in parts]
     if None not in counts:
         if min(counts) < 0 or sum(counts) != n:

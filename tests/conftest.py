@@ -29,6 +29,15 @@ def _outside_the_checkout(tmp_path_factory):
     os.chdir(before)
 
 
+@pytest.fixture(autouse=True)
+def _no_pins_of_earlier_tests():
+    """A pin ends a minute after its test: it would close descriptors and mappings while a later test counts them."""
+    yield
+    pins = sys.modules.get("recstore.shm.pins")
+    if pins is not None:
+        pins.clear()
+
+
 def pytest_collection_modifyitems(items):
     """Refuses ids with an address in them: pytest-xdist runs tests whose ids are the same in all its processes."""
     found = [item.nodeid for item in items if " at 0x" in item.nodeid]

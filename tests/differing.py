@@ -1,4 +1,4 @@
-"""What the tests of docs/list-and-dict.md share: which row a test is for, the page's own words, and the containers."""
+"""What the tests of docs/list-and-dict/ share: which row a test is for, the pages' own words, and the containers."""
 
 import pathlib
 
@@ -9,19 +9,25 @@ from pages import row  # noqa: F401 - for the tests
 from recstore import RecordDict, RecordList
 
 HERE = pathlib.Path(__file__).resolve().parent
-PAGE = HERE.parent / "docs" / "list-and-dict.md"
+PAGES = sorted((HERE.parent / "docs" / "list-and-dict").glob("*.md"))
 
 
 def page_rows():
-    """{first cell: the third, what happens here} of the page's table."""
-    rows = pages.table(PAGE, 4)
-    return {cells[0].strip("`"): cells[2] for cells in rows if cells[0].startswith("`")}
+    """{first cell: the third, what happens here} of the tables of all pages; no row stands on two of them."""
+    found = {}
+    for page in PAGES:
+        for cells in pages.table(page, 4):
+            if cells[0].startswith("`"):
+                key = cells[0].strip("`")
+                assert key not in found, f"{page.name} repeats the row {key} of another page"
+                found[key] = cells[2]
+    return found
 
 
 @pytest.fixture
 def fails(request):
-    """Checks that a call fails with exactly this, and that the page says so: the error's name, and its message up to the first colon."""
-    said = page_rows()[request.function.row] if PAGE.exists() else None
+    """Checks that a call fails with exactly this, and that the pages say so: the error's name, and its message up to the first colon."""
+    said = page_rows()[request.function.row] if PAGES else None
 
     def check(kind, message, call):
         with pytest.raises(kind) as caught:

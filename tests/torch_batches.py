@@ -1,4 +1,4 @@
-"""Datasets that are read by batches, for the tests of the Loader, and what its threads are called."""
+"""Datasets that are read by batches and a wrapper of datasets, for the tests of the Loader, and the names of its threads."""
 
 import threading
 
@@ -56,3 +56,19 @@ def flat(batches):
 
 def threads():
     return [thread for thread in threading.enumerate() if thread.name == "recstore-read-ahead"]
+
+
+class Delegating:
+    """A wrapper as people write it: it asks the dataset for the attributes that it lacks."""
+
+    def __init__(self, dataset):
+        self.inner = dataset
+
+    def __len__(self):
+        return len(self.inner)
+
+    def __getitem__(self, index):
+        return "wrapped", self.inner[index]["id"]
+
+    def __getattr__(self, name):
+        return getattr(self.inner, name)

@@ -73,6 +73,17 @@ static inline uint64_t rs_mul_high(uint64_t a, uint64_t b) { return (uint64_t)((
 static inline uint64_t rs_mul_high(uint64_t a, uint64_t b) { return rs_mul_high_portable(a, b); }
 #endif
 
+/* Returns the number of bits of n that are 1. */
+static inline unsigned rs_count_bits(uint64_t n) {
+#if defined(__GNUC__) || defined(__clang__)
+    return (unsigned)__builtin_popcountll(n);
+#else
+    unsigned count = 0;
+    for (; n != 0; n &= n - 1) count++;
+    return count;
+#endif
+}
+
 /* Rounds n up to a multiple of `alignment`, a power of two. The caller knows that the result fits. */
 static inline uint64_t rs_align_up(uint64_t n, uint64_t alignment) { return (n + alignment - 1) & ~(alignment - 1); }
 

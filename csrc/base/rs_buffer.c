@@ -3,11 +3,51 @@
 
 #include <stdlib.h>
 
+typedef struct rs_buffer_left {
+    struct rs_buffer_left *next;
+    uint8_t *data;
+} left_memory;
+
+void rs_buffer_unpin(rs_buffer *self) {
+    while (self->left != NULL) {
+        left_memory *left = self->left;
+        self->left = left->next;
+        free(left->data);
+        free(left);
+    }
+    self->pinned = false;
+}
+
+/* Moves the bytes to new memory of `capacity` bytes and keeps the old. NULL without memory. */
+static uint8_t *move_pinned(rs_buffer *self, size_t capacity) {
+    left_memory *left = (left_memory *)malloc(sizeof *left);
+    uint8_t *data = left == NULL ? NULL : (uint8_t *)malloc(capacity);
+    if (data == NULL) {
+        free(left);
+        return NULL;
+    }
+    memcpy(data, self->data, self->size_bytes);
+    left->data = self->data;
+    left->next = self->left;
+    self->left = left;
+    return data;
+}
+
 void rs_buffer_clear(rs_buffer *self) {
+    rs_buffer_unpin(self);
     free(self->data);
     self->data = NULL;
     self->size_bytes = 0;
     self->capacity_bytes = 0;
+}
+
+void rs_buffer_fit(rs_buffer *self) {
+    uint8_t *data;
+    if (self->pinned || self->size_bytes == self->capacity_bytes || self->size_bytes == 0) return;
+    data = (uint8_t *)realloc(self->data, self->size_bytes);
+    if (data == NULL) return;
+    self->data = data;
+    self->capacity_bytes = self->size_bytes;
 }
 
 rs_status rs_buffer_grow(rs_buffer *self, size_t extra, rs_error *err) {
@@ -21,7 +61,7 @@ rs_status rs_buffer_grow(rs_buffer *self, size_t extra, rs_error *err) {
     wanted = self->capacity_bytes + self->capacity_bytes / 4;
     if (wanted < needed) wanted = needed;
     if (wanted < 256) wanted = 256;
-    data = (uint8_t *)realloc(self->data, (size_t)wanted);
+    data = self->pinned ? move_pinned(self, (size_t)wanted) : (uint8_t *)realloc(self->data, (size_t)wanted);
     if (data == NULL) {
         return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for a buffer of %llu bytes",
                             (unsigned long long)wanted);

@@ -6,15 +6,30 @@
 #include "base/rs_bytes.h"
 #include "base/rs_status.h"
 
-/* Owns `data` (NULL while capacity is 0). */
+/* Owns `data` (NULL while capacity is 0) and `left`. */
 typedef struct rs_buffer {
     uint8_t *data;
     size_t size_bytes;
     size_t capacity_bytes;
+    bool pinned;                 /* see rs_buffer_pin */
+    struct rs_buffer_left *left; /* the memory that growing while pinned has left */
 } rs_buffer;
+
+/* Returns where byte `at` stands, or will stand once there is room for it. NULL for byte 0 of a buffer without memory:
+ * C defines no NULL + 0. */
+static inline uint8_t *rs_buffer_at(const rs_buffer *self, size_t at) { return at == 0 ? self->data : self->data + at; }
 
 /* Frees the bytes. The buffer is then empty and can be used again. */
 void rs_buffer_clear(rs_buffer *self);
+
+/* Gives memory back that the bytes do not fill. A buffer that cannot be moved keeps it. Pointers into the bytes are
+ * invalid afterwards, unless the buffer is pinned. */
+void rs_buffer_fit(rs_buffer *self);
+
+/* Lets other threads read the bytes that the buffer has, while its owner appends more. Growing then copies the bytes
+ * and keeps the old memory. rs_buffer_unpin frees that memory: no thread may read it any more. */
+static inline void rs_buffer_pin(rs_buffer *self) { self->pinned = true; }
+void rs_buffer_unpin(rs_buffer *self);
 
 /* Makes room for `extra` more bytes. After RS_OK, pointers into the old bytes are invalid. RS_E_MEM leaves the buffer
  * unchanged. */

@@ -14,7 +14,7 @@ typedef struct rs_slice {
 static inline rs_slice rs_slice_of(const void *data, size_t size) {
     rs_slice s;
     s.ptr = (const uint8_t *)data;
-    s.end = s.ptr + size;
+    s.end = size == 0 ? s.ptr : s.ptr + size; /* C defines no NULL + 0; compilers make one addition of it */
     return s;
 }
 

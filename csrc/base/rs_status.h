@@ -30,6 +30,7 @@ typedef int rs_status;
     X(RS_E_STATE_FINISHED, 300, "the builder is already finished") \
     X(RS_E_STATE_EXISTS, 301, "the name exists already") \
     X(RS_E_STATE_BUSY, 302, "another process has locked the file") \
+    X(RS_E_STATE_STOPPED, 303, "the caller has ended the work") \
     X(RS_E_SYS, 400, "a system call failed") \
     X(RS_E_SYS_NOT_FOUND, 401, "no such segment") \
     X(RS_E_SYS_NOT_OURS, 402, "the file is not one that recstore made for this user") \

@@ -81,6 +81,11 @@ static inline int64_t rs_tag_small_value(uint8_t tag) { return (int64_t)tag - RS
 static inline bool rs_tag_is_int64(uint8_t tag) {
     return rs_tag_is_small(tag) || (tag >= RS_FMT_TAG_INT8 && tag <= RS_FMT_TAG_INT64);
 }
+/* Returns whether a dict key with this tag equals another one in Python only when their bytes are equal. That is so for
+ * str, bytes, ints of 64 bits and None. But True, 1 and 1.0 are equal, and classes define their own equality. */
+static inline bool rs_tag_is_plain_key(uint8_t tag) {
+    return (tag >= RS_FMT_TAG_STR1 && tag <= RS_FMT_TAG_BYTES) || rs_tag_is_int64(tag) || tag == RS_FMT_TAG_NONE;
+}
 /* Returns the bytes after the tags INT8 to INT64. */
 static inline unsigned rs_tag_int_size(uint8_t tag) { return 1u << (tag - RS_FMT_TAG_INT8); }
 /* Returns the bytes of an int with a tag of rs_tag_is_int64, the tag included. */

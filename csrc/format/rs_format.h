@@ -14,7 +14,13 @@ enum { RS_FMT_VERSION = 1 };
 #define RS_FMT_FEATURE_TABLES UINT64_C(16)
 #define RS_FMT_FEATURE_TEXT UINT64_C(32)
 #define RS_FMT_FEATURE_OPTIONAL UINT64_C(64)
-#define RS_FMT_FEATURES_KNOWN UINT64_C(127)
+#define RS_FMT_FEATURE_MAP UINT64_C(128)
+#define RS_FMT_FEATURE_PLACED UINT64_C(256)
+#define RS_FMT_FEATURE_ALONE UINT64_C(512)
+#define RS_FMT_FEATURE_FRONT UINT64_C(1024)
+#define RS_FMT_FEATURE_ENDS UINT64_C(2048)
+#define RS_FMT_FEATURES_MORE (RS_FMT_FEATURE_PLACED | RS_FMT_FEATURE_ALONE | RS_FMT_FEATURE_FRONT | RS_FMT_FEATURE_ENDS)
+#define RS_FMT_FEATURES_KNOWN (UINT64_C(255) | RS_FMT_FEATURES_MORE)
 
 /* Header fields. */
 enum {
@@ -39,6 +45,7 @@ enum {
     RS_FMT_H_RAW_SIZE = 112,
     RS_FMT_H_HEADER_CRC = 4092
 };
+enum { RS_FMT_FRONT = 128 }; /* with the feature FRONT, sections may lie from here to the checksum */
 enum { RS_FMT_SEGMENT_ID_SIZE = 16 };
 enum { RS_FMT_CONTENT_LIST = 1, RS_FMT_CONTENT_MAPPING = 2 };
 
@@ -83,13 +90,17 @@ enum {
     RS_FMT_B_INDEX_OFFSET = 32,
     RS_FMT_B_ROW_SIZE = 40,
     RS_FMT_B_INDEX_WIDTH = 44,
-    RS_FMT_B_RESERVED = 45,
+    RS_FMT_B_INDEX_BITS = 45,
+    RS_FMT_B_RESERVED = 46,
     RS_FMT_B_ARRAYS_OFFSET = 48,
     RS_FMT_B_ARRAYS_SIZE = 56,
     RS_FMT_B_HEAP_CRC = 64,
     RS_FMT_B_ARRAYS_CRC = 68,
-    RS_FMT_B_RESERVED_2 = 72
+    RS_FMT_B_PLACES_SIZE = 72
 };
+
+/* The index_width of ends that are stored as distances from a line, and the most bits of a distance. */
+enum { RS_FMT_INDEX_LINES = 1, RS_FMT_INDEX_BITS = 32 };
 
 /* Tables: block entries with their kind in place of first_record. */
 enum { RS_FMT_B_TABLE_KIND = RS_FMT_B_FIRST_RECORD, RS_FMT_TABLE_VALUES = 1, RS_FMT_TABLE_SYMBOLS = 2 };
@@ -114,7 +125,8 @@ enum { RS_FMT_FLAG_FIXED = 1, RS_FMT_FLAG_REST = 2 };
  *   param     the greatest
  *   children  the least and the greatest number of them
  *   aux       the least and the greatest size in bytes
- *   tail      which children may end with the node's own bytes: NONE, EACH, or the LAST of those that are not fixed
+ *   tail      which children may end with the node's own bytes: NONE, EACH, the FIRST, or the LAST of those that are
+ *             not fixed
  *   part      whether it may be part of a concat: NONE, SOMETIMES, YES
  *   feature   the bit of features_required that it needs
  * rs_schema.c has the rules that are a kind's own. The columns stand by hand. */
@@ -130,7 +142,7 @@ enum { RS_FMT_FLAG_FIXED = 1, RS_FMT_FLAG_REST = 2 };
     X(LIST,       8,  "list",       FIXED, IF_FIXED, 1,   1, 1,    0, 0,    NONE, NONE,      NONE)     \
     X(TUPLE,      9,  "tuple",      NONE,  NONE,     1,   0, MANY, 0, 0,    LAST, NONE,      NONE)     \
     X(STRUCT,     10, "struct",     NONE,  NONE,     0,   0, MANY, 0, MANY, LAST, NONE,      NONE)     \
-    X(UNION,      11, "union",      NONE,  NONE,     0,   2, 256,  0, 0,    EACH, NONE,      NONE)     \
+    X(UNION,      11, "union",      NONE,  NONE,     0,   1, 256,  0, 0,    EACH, NONE,      NONE)     \
     X(NDARRAY,    12, "ndarray",    FIXED, NONE,     0,   0, 0,    0, MANY, NONE, NONE,      NONE)     \
     X(EXT,        13, "ext",        NONE,  NONE,     255, 1, 1,    1, MANY, EACH, NONE,      NONE)     \
     X(DECIMAL,    14, "decimal",    NONE,  NONE,     64,  0, 0,    10, 10,  NONE, NONE,      PACKED)   \
@@ -141,7 +153,11 @@ enum { RS_FMT_FLAG_FIXED = 1, RS_FMT_FLAG_REST = 2 };
     X(DIGITS,     19, "digits",     NONE,  ALWAYS,   64,  0, 0,    8, 8,    NONE, YES,       TEXT)     \
     X(HEX,        20, "hex",        NONE,  ALWAYS,   1,   0, 0,    0, 0,    NONE, YES,       TEXT)     \
     X(SAME,       21, "same",       NONE,  ALWAYS,   0,   0, 0,    0, 0,    NONE, SOMETIMES, TEXT)     \
-    X(OPTIONAL,   22, "optional",   NONE,  NONE,     1,   1, 1,    0, 0,    EACH, NONE,      OPTIONAL)
+    X(OPTIONAL,   22, "optional",   NONE,  NONE,     1,   1, 1,    0, 0,    EACH, NONE,      OPTIONAL) \
+    X(RISING,     26, "rising",     NONE,  NONE,     0,   1, 1,    0, 0,    NONE, NONE,      PLACED)   \
+    X(RUNS,       27, "runs",       NONE,  NONE,     0,   1, 1,    0, 0,    NONE, NONE,      PLACED)   \
+    X(EXCEPTIONS, 28, "exceptions", NONE,  NONE,     0,   2, 2,    0, 0,    FIRST, NONE,     PLACED)   \
+    X(MAP,        30, "map",        NONE,  NONE,     0,   2, 2,    0, 0,    NONE, NONE,      MAP)
 /* clang-format on */
 #define RS_FMT_NODE_NUMBER(name, number, ...) RS_FMT_NODE_##name = number,
 enum { RS_FMT_NODE_ROWS(RS_FMT_NODE_NUMBER) RS_FMT_NODE_END, RS_FMT_NODE_LAST = RS_FMT_NODE_END - 1 };
@@ -168,6 +184,29 @@ enum {
 };
 /* Text nodes. */
 enum { RS_FMT_DIGITS_MAX = 20, RS_FMT_HEX_MAX = 65535 };
+/* Places. */
+enum {
+    RS_FMT_PLACED_HEAD_SIZE = 8, /* of the sections of runs and exceptions, before the marks */
+    RS_FMT_P_COUNT = 0,
+    RS_FMT_P_FORM = 4,
+    RS_FMT_P_RESERVED = 5,
+    RS_FMT_MARKS_LOW = 0,
+    RS_FMT_MARKS_LOW_RECORDS = 256,
+    RS_FMT_MARKS_BITS = 1,
+    RS_FMT_MARKS_BITS_RECORDS = 64,
+    RS_FMT_MARKS_BITS_SIZE = 10, /* of a count and 64 bits */
+    RS_FMT_RISING_HEAD_SIZE = 24,
+    RS_FMT_R_BASE = 0,
+    RS_FMT_R_STEP = 8,
+    RS_FMT_R_SHIFT = 16,
+    RS_FMT_R_FORM = 17,
+    RS_FMT_R_WIDTH = 18,
+    RS_FMT_R_RESERVED = 19,
+    RS_FMT_RISING_LINE = 0,
+    RS_FMT_RISING_CORNERS = 1,
+    RS_FMT_RISING_RECORDS = 64, /* between two corners */
+    RS_FMT_RISING_SHIFT_MAX = 47
+};
 /* A dict-coded node's tables. */
 enum { RS_FMT_DICT_CODED_TABLES = 64, RS_FMT_DICT_CODED_WIDTH = 32 };
 
@@ -300,15 +339,19 @@ enum {
     RS_FMT_ALIGNMENT = 64,
     RS_FMT_DIRECTORY_ENTRIES = 64,
     RS_FMT_SAVED_INDEXES = 16,
-    RS_FMT_INDEX_PATH = 65536
+    RS_FMT_INDEX_PATH = 65536,
+    RS_FMT_TABLE_LEVELS = 8,
+    RS_FMT_PROBE_MEAN = 64
 };
 #define RS_FMT_READER_VALUES UINT64_C(268435456)
 #define RS_FMT_READER_BYTES UINT64_C(4294967296)
+#define RS_FMT_BECOMES_VALUES UINT64_C(64)
+#define RS_FMT_BECOMES_BYTES UINT64_C(1024)
 #define RS_FMT_RECORDS (UINT64_C(1) << 48)
 #define RS_FMT_FIXED_SIZE (UINT64_C(1) << 31)
 
 RS_STATIC_ASSERT(RS_FMT_H_HEADER_CRC + 4 == RS_FMT_HEADER_SIZE, "the checksum ends the header");
-RS_STATIC_ASSERT(RS_FMT_B_RESERVED_2 + 8 == RS_FMT_BLOCK_SIZE, "block entry");
+RS_STATIC_ASSERT(RS_FMT_B_PLACES_SIZE + 8 == RS_FMT_BLOCK_SIZE, "block entry");
 RS_STATIC_ASSERT(RS_FMT_K_RESERVED + 12 == RS_FMT_KEYS_HEAD_SIZE, "head of KEY_INDEX");
 RS_STATIC_ASSERT(RS_FMT_S_RESERVED + 32 == RS_FMT_SAVED_HEAD_SIZE, "head of SAVED_INDEX");
 RS_STATIC_ASSERT(RS_FMT_N_COUNT + 4 == RS_FMT_NODE_SIZE, "node entry");

@@ -9,7 +9,7 @@ static uint32_t content_for(uint64_t features) {
 }
 
 /* Rule 8. */
-static rs_status check_limits(const rs_header *h, const rs_limits *limits, rs_error *err) {
+static rs_status accept(const rs_header *h, const rs_limits *limits, rs_error *err) {
     uint64_t values = limits != NULL ? limits->max_values : RS_FMT_READER_VALUES;
     uint64_t bytes = limits != NULL ? limits->max_bytes : RS_FMT_READER_BYTES;
     if (h->max_values <= values && h->max_bytes <= bytes) return RS_OK;
@@ -17,6 +17,25 @@ static rs_status check_limits(const rs_header *h, const rs_limits *limits, rs_er
                         "the largest record holds %llu values in %llu bytes, this reader accepts %llu and %llu",
                         (unsigned long long)h->max_values, (unsigned long long)h->max_bytes, (unsigned long long)values,
                         (unsigned long long)bytes);
+}
+
+static uint64_t lesser(uint64_t a, uint64_t b) { return a < b ? a : b; }
+
+/* Rules 8 and 43. A segment is mapped, so its size times 1024 is below 2^64. */
+static rs_status check_limits(rs_header *h, const rs_limits *limits, rs_error *err) {
+    RS_TRY(accept(h, limits, err));
+    h->most_values = h->most_bytes = UINT64_MAX;
+    if (limits != NULL || h->segment_size > UINT64_MAX / RS_FMT_BECOMES_BYTES) return RS_OK;
+    h->most_values = h->segment_size * RS_FMT_BECOMES_VALUES;
+    h->most_bytes = h->segment_size * RS_FMT_BECOMES_BYTES;
+    h->max_values = lesser(h->max_values, h->most_values);
+    h->max_bytes = lesser(h->max_bytes, h->most_bytes);
+    return RS_OK;
+}
+
+uint64_t rs_header_least_size(uint64_t values, uint64_t raw_size) {
+    uint64_t for_values = values / RS_FMT_BECOMES_VALUES + 1, for_bytes = raw_size / RS_FMT_BECOMES_BYTES + 1;
+    return for_values > for_bytes ? for_values : for_bytes;
 }
 
 rs_status rs_header_read(rs_slice segment, const rs_limits *limits, rs_header *out, rs_error *err) {
@@ -158,7 +177,7 @@ static rs_status read_entry(directory_reader *self, const uint8_t *e, uint64_t a
         return rs_error_set(err, RS_E_FMT_RESERVED, at, "a reserved field of a directory entry is not zero");
     }
     if (s.off % RS_FMT_ALIGNMENT != 0 || s.off < self->end_of_last || s.off > directory_off ||
-        s.size_bytes > directory_off - s.off) {
+        s.size_bytes > (s.off < RS_FMT_HEADER_SIZE ? RS_FMT_H_HEADER_CRC : directory_off) - s.off) {
         return rs_error_set(err, RS_E_FMT_SECTION, at, "section %u at %llu with %llu bytes is out of place", kind,
                             (unsigned long long)s.off, (unsigned long long)s.size_bytes);
     }
@@ -215,7 +234,7 @@ rs_status rs_directory_read(rs_slice segment, const rs_header *header, unsigned 
     }
     memset(&reader, 0, sizeof reader);
     reader.header = header;
-    reader.end_of_last = RS_FMT_HEADER_SIZE;
+    reader.end_of_last = (header->features_required & RS_FMT_FEATURE_FRONT) != 0 ? RS_FMT_FRONT : RS_FMT_HEADER_SIZE;
     for (i = 0; i < header->directory_count; i++) {
         RS_TRY(read_entry(&reader, entries + (size_t)i * RS_FMT_ENTRY_SIZE, off + (uint64_t)i * RS_FMT_ENTRY_SIZE,
                           err));
@@ -233,7 +252,7 @@ rs_status rs_directory_read(rs_slice segment, const rs_header *header, unsigned 
 }
 
 void rs_header_write(const rs_header *h, uint8_t out[RS_FMT_HEADER_SIZE]) {
-    memset(out, 0, RS_FMT_HEADER_SIZE);
+    memset(out, 0, RS_FMT_FRONT);
     memcpy(out + RS_FMT_H_MAGIC, RS_FMT_MAGIC, 8);
     rs_store_u16(out + RS_FMT_H_VERSION, RS_FMT_VERSION);
     rs_store_u16(out + RS_FMT_H_READER_VERSION, RS_FMT_VERSION);
@@ -267,6 +286,22 @@ static rs_status write_entry(const rs_section *s, unsigned kind, unsigned store,
     return RS_OK;
 }
 
+/* Puts n entries into the order of their sections. Those of equal offsets keep theirs. */
+static void sort_entries(uint8_t *entries, uint32_t n) {
+    uint32_t i, k;
+    for (i = 1; i < n; i++) {
+        uint8_t moved[RS_FMT_ENTRY_SIZE];
+        uint64_t off = rs_load_u64(entries + (size_t)i * RS_FMT_ENTRY_SIZE + RS_FMT_E_OFFSET);
+        memcpy(moved, entries + (size_t)i * RS_FMT_ENTRY_SIZE, sizeof moved);
+        for (k = i; k > 0; k--) {
+            uint8_t *before = entries + (size_t)(k - 1) * RS_FMT_ENTRY_SIZE;
+            if (rs_load_u64(before + RS_FMT_E_OFFSET) <= off) break;
+            memcpy(before + RS_FMT_ENTRY_SIZE, before, RS_FMT_ENTRY_SIZE);
+        }
+        memcpy(entries + (size_t)k * RS_FMT_ENTRY_SIZE, moved, sizeof moved);
+    }
+}
+
 /* Appends the entry of TABLES, if the store has tables. */
 static rs_status write_tables(const rs_directory *directory, unsigned store, rs_buffer *out, rs_error *err) {
     const rs_section *tables = &directory->sections[RS_FMT_SECTION_TABLES];
@@ -296,6 +331,7 @@ rs_status rs_directory_write(const rs_directory *directory, const rs_directory *
     }
     if (directory->label.off != 0) RS_TRY(write_entry(&directory->label, RS_FMT_SECTION_LABEL, 0, out, err));
     header->directory_count = (uint32_t)((out->size_bytes - begin) / RS_FMT_ENTRY_SIZE);
+    sort_entries(out->data + begin, header->directory_count);
     header->directory_crc = rs_crc32c(0, out->data + begin, out->size_bytes - begin);
     return RS_OK;
 }

@@ -23,6 +23,8 @@ typedef struct rs_header {
     uint64_t max_bytes;
     uint32_t max_depth;
     uint64_t raw_size;
+    uint64_t most_values; /* of all records together, by rule 43; no field of the segment. UINT64_MAX under limits */
+    uint64_t most_bytes;
 } rs_header;
 
 /* The directory entry of a section. After rs_directory_read the section lies within the segment. */
@@ -43,13 +45,14 @@ typedef struct rs_directory {
     uint32_t n_saved_indexes;
 } rs_directory;
 
-/* The largest records that a reader accepts. */
+/* The largest records that a reader accepts, in place of the defaults and of rule 43. */
 typedef struct rs_limits {
     uint64_t max_values; /* default RS_FMT_READER_VALUES */
     uint64_t max_bytes;  /* default RS_FMT_READER_BYTES */
 } rs_limits;
 
-/* Reads the header and checks rules 1 to 8 of FORMAT.md. `limits` may be NULL for the defaults. Any thread. */
+/* Reads the header and checks rules 1 to 8 of FORMAT.md. `limits` may be NULL for the defaults: then max_values and
+ * max_bytes are at most what rule 43 allows. Any thread. */
 RS_NODISCARD rs_status rs_header_read(rs_slice segment, const rs_limits *limits, rs_header *out, rs_error *err);
 
 /* Checks rules 9 to 12 for the whole directory and gives the sections of `store`: 0, or 1 for the keys of a mapping.
@@ -57,7 +60,12 @@ RS_NODISCARD rs_status rs_header_read(rs_slice segment, const rs_limits *limits,
 RS_NODISCARD rs_status rs_directory_read(rs_slice segment, const rs_header *header, unsigned store, rs_directory *out,
                                          rs_error *err);
 
-/* Writes the 4096 bytes of a header, with its checksum. */
+/* Returns the least size of a segment whose records hold so many values, and take so many bytes as any values, by rule
+ * 43. */
+uint64_t rs_header_least_size(uint64_t values, uint64_t raw_size);
+
+/* Writes a header and its checksum into its 4096 bytes. Those from RS_FMT_FRONT to the checksum stay as the caller has
+ * set them: zero, or the sections that lie there. */
 void rs_header_write(const rs_header *header, uint8_t out[RS_FMT_HEADER_SIZE]);
 
 /* Appends the directory entries in the order in which a builder writes sections: those of store 0, those of the keys

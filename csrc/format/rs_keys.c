@@ -84,6 +84,17 @@ rs_status rs_keys_opaque_entry(const rs_keys *keys, uint64_t i, uint64_t *entry,
                     "an opaque number names no entry");
 }
 
+rs_status rs_key_probe_next_counted(const rs_keys *keys, rs_key_probe *self, uint64_t *entry, uint64_t *steps,
+                                    rs_error *err) {
+    const uint64_t first = self->slot;
+    uint64_t looked;
+    RS_TRY(rs_key_probe_next(keys, self, entry, err));
+    looked = self->slot >= first ? self->slot - first : keys->n_slots - first + self->slot;
+    if (looked > *steps) return bad_keys(err, keys->offset, "its keys stand too far from where they are looked for");
+    *steps -= looked;
+    return RS_OK;
+}
+
 /* ---- Building ---- */
 
 /* Returns whether entry i has a slot. */

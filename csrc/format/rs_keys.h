@@ -103,6 +103,12 @@ RS_NODISCARD static inline rs_status rs_key_probe_next(const rs_keys *keys, rs_k
     return RS_OK;
 }
 
+/* Returns how many slots a check may look at that looks up every entry once (rule 45). */
+static inline uint64_t rs_keys_steps(const rs_keys *keys) { return (keys->n_slots + 1) * RS_FMT_PROBE_MEAN; }
+/* As rs_key_probe_next, and counts the slots that it looked at down from *steps. RS_E_FMT_KEYS when they are more. */
+RS_NODISCARD rs_status rs_key_probe_next_counted(const rs_keys *keys, rs_key_probe *self, uint64_t *entry,
+                                                 uint64_t *steps, rs_error *err);
+
 /* Prefetches the home slot of a hash. n_slots must not be 0. */
 static inline void rs_keys_prefetch(const rs_keys *keys, uint64_t hash) {
     RS_PREFETCH(keys->slots + keys->slot_width * rs_hash_scale(hash, keys->n_slots));

@@ -13,6 +13,8 @@
 #define FEATURE_TABLES RS_FMT_FEATURE_TABLES
 #define FEATURE_TEXT RS_FMT_FEATURE_TEXT
 #define FEATURE_OPTIONAL RS_FMT_FEATURE_OPTIONAL
+#define FEATURE_MAP RS_FMT_FEATURE_MAP
+#define FEATURE_PLACED RS_FMT_FEATURE_PLACED
 
 const rs_node_kind *rs_node_kind_of(unsigned kind) {
     static const rs_node_kind rows[RS_FMT_NODE_END] = {

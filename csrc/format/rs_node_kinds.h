@@ -6,7 +6,7 @@
 #include "format/rs_format.h"
 
 typedef enum rs_count_rule { RS_COUNT_NONE = 0, RS_COUNT_IF_FIXED = 1, RS_COUNT_ALWAYS = 2 } rs_count_rule;
-typedef enum rs_tail_rule { RS_TAIL_NONE = 0, RS_TAIL_EACH = 1, RS_TAIL_LAST = 2 } rs_tail_rule;
+typedef enum rs_tail_rule { RS_TAIL_NONE = 0, RS_TAIL_EACH = 1, RS_TAIL_LAST = 2, RS_TAIL_FIRST = 3 } rs_tail_rule;
 typedef enum rs_concat_part_rule {
     RS_CONCAT_PART_NONE = 0,
     RS_CONCAT_PART_SOMETIMES = 1,

@@ -1,6 +1,12 @@
 /* rs_offsets.c: reads and writes block entries, and builds offset groups. */
 #include "format/rs_offsets.h"
 
+enum {
+    GROUPS = RS_FMT_BLOCK_RECORDS / RS_FMT_GROUP_RECORDS, /* the most offset groups of a block */
+    FIT_ROUNDS = 4,
+    WORTH = 256 /* ends become distances when that saves one part in so many of all bytes of the block */
+};
+
 static bool inside(uint64_t off, uint64_t size, const rs_section *section) {
     return off >= section->off && off - section->off <= section->size_bytes &&
            size <= section->size_bytes - (off - section->off);
@@ -28,25 +34,35 @@ rs_status rs_block_parse(const uint8_t e[RS_FMT_BLOCK_SIZE], uint64_t at, const 
     out->index_off = rs_load_u64(e + RS_FMT_B_INDEX_OFFSET);
     out->row_size_bytes = rs_load_u32(e + RS_FMT_B_ROW_SIZE);
     out->index_width = e[RS_FMT_B_INDEX_WIDTH];
+    out->index_bits = (uint16_t)(8 * out->index_width);
+    if (out->index_width == RS_FMT_INDEX_LINES) out->index_bits = e[RS_FMT_B_INDEX_BITS];
     out->arrays_off = rs_load_u64(e + RS_FMT_B_ARRAYS_OFFSET);
     out->arrays_size_bytes = rs_load_u64(e + RS_FMT_B_ARRAYS_SIZE);
     out->heap_crc = rs_load_u32(e + RS_FMT_B_HEAP_CRC);
     out->arrays_crc = rs_load_u32(e + RS_FMT_B_ARRAYS_CRC);
+    out->places_size_bytes = rs_load_u64(e + RS_FMT_B_PLACES_SIZE);
+    out->placed = NULL;
 
-    if (e[RS_FMT_B_RESERVED] != 0 || rs_load_u16(e + RS_FMT_B_RESERVED + 1) != 0 ||
-        rs_load_u64(e + RS_FMT_B_RESERVED_2) != 0) {
+    if (rs_load_u16(e + RS_FMT_B_RESERVED) != 0) {
         return rs_error_set(err, RS_E_FMT_RESERVED, at, "a reserved field of a block or table is not zero");
     }
+    if (out->places_size_bytes > out->heap_size_bytes) goto bad;
+    out->rows_size_bytes = out->heap_size_bytes - out->places_size_bytes;
     rows = (uint64_t)out->n_records * out->row_size_bytes; /* two numbers of 32 bits, so it cannot overflow */
     switch (out->index_width) {
     case 0:
-        if (out->index_off != 0 || rows > out->heap_size_bytes) goto bad;
+        if (out->index_off != 0 || rows > out->rows_size_bytes) goto bad;
         break;
+    case RS_FMT_INDEX_LINES:
     case 2:
     case 4:
     case 8:
+        if (out->index_bits == 0 ||
+            out->index_bits > (out->index_width == RS_FMT_INDEX_LINES ? RS_FMT_INDEX_BITS : 64)) {
+            goto bad;
+        }
         index_size = ((uint64_t)out->n_records + RS_FMT_GROUP_RECORDS - 1) / RS_FMT_GROUP_RECORDS *
-                     rs_offsets_group_size(out->index_width);
+                     rs_offsets_group_size(out->index_bits);
         if (out->row_size_bytes != 0 || out->index_off % 8 != 0 ||
             !inside(out->index_off, index_size, &directory->sections[RS_FMT_SECTION_OFFSETS])) {
             goto bad;
@@ -54,6 +70,7 @@ rs_status rs_block_parse(const uint8_t e[RS_FMT_BLOCK_SIZE], uint64_t at, const 
         break;
     default: goto bad;
     }
+    if (out->index_width != RS_FMT_INDEX_LINES && e[RS_FMT_B_INDEX_BITS] != 0) goto bad;
     if (out->n_records == 0 || out->n_records > RS_FMT_BLOCK_RECORDS || out->first_record >= RS_FMT_RECORDS ||
         out->tree >= directory->sections[RS_FMT_SECTION_TREE_TABLE].count || out->heap_off % RS_FMT_ALIGNMENT != 0 ||
         out->arrays_off % RS_FMT_ALIGNMENT != 0 || !inside(out->heap_off, out->heap_size_bytes, heap) ||
@@ -75,40 +92,136 @@ void rs_block_write(const rs_block *block, uint8_t out[RS_FMT_BLOCK_SIZE]) {
     rs_store_u64(out + RS_FMT_B_INDEX_OFFSET, block->index_off);
     rs_store_u32(out + RS_FMT_B_ROW_SIZE, block->row_size_bytes);
     out[RS_FMT_B_INDEX_WIDTH] = (uint8_t)block->index_width;
+    if (block->index_width == RS_FMT_INDEX_LINES) out[RS_FMT_B_INDEX_BITS] = (uint8_t)block->index_bits;
     rs_store_u64(out + RS_FMT_B_ARRAYS_OFFSET, block->arrays_off);
     rs_store_u64(out + RS_FMT_B_ARRAYS_SIZE, block->arrays_size_bytes);
     rs_store_u32(out + RS_FMT_B_HEAP_CRC, block->heap_crc);
     rs_store_u32(out + RS_FMT_B_ARRAYS_CRC, block->arrays_crc);
+    rs_store_u64(out + RS_FMT_B_PLACES_SIZE, block->places_size_bytes);
 }
 
-rs_status rs_offsets_append(const uint64_t *ends, uint32_t n, rs_block *block, rs_buffer *out, rs_error *err) {
-    uint64_t row = n > 0 ? ends[0] : 0, widest = 0;
-    uint32_t i, w;
+RS_COLD rs_status rs_offsets_outside(const uint8_t *segment, const uint8_t *group, uint64_t begin, uint64_t end,
+                                     rs_error *err) {
+    return rs_error_set(err, RS_E_FMT_OFFSET, (uint64_t)(group - segment),
+                        "record offsets %llu to %llu lie outside the block's heap", (unsigned long long)begin,
+                        (unsigned long long)end);
+}
+
+/* ---- Ends as distances from a line ---- */
+
+/* The ends of one group of up to 64 records. */
+typedef struct group_ends {
+    const uint64_t *ends;
+    uint32_t n;
+    uint64_t base;
+} group_ends;
+
+static group_ends group_at(const uint64_t *ends, uint32_t n, uint32_t i) {
+    group_ends out = {ends + i, n - i < RS_FMT_GROUP_RECORDS ? n - i : RS_FMT_GROUP_RECORDS, i == 0 ? 0 : ends[i - 1]};
+    return out;
+}
+
+/* Returns the distance of end k from the line. The ends are below 2^32. */
+static int64_t distance(const group_ends *g, uint32_t k, uint64_t slope) {
+    return (int64_t)(g->ends[k] - g->base) - (int64_t)((k + 1) * slope >> 16);
+}
+
+/* Finds a slope from the base of the group with small distances, and the bits of the widest distance. The best line
+ * through a point has one end above and one below at the same distance, so each round takes the slope at which the
+ * two widest are as far away (Remez, 1934). */
+static unsigned fit(const group_ends *g, uint32_t *slope) {
+    uint64_t tried = ((g->ends[g->n - 1] - g->base) << 16) / g->n;
+    unsigned best = RS_FMT_INDEX_BITS + 1, round;
+    for (round = 0; round < FIT_ROUNDS && tried <= UINT32_MAX; round++) {
+        int64_t above = INT64_MIN, below = INT64_MAX;
+        uint32_t k, highest = 0, lowest = 0;
+        unsigned bits;
+        for (k = 0; k < g->n; k++) {
+            const int64_t d = distance(g, k, tried);
+            if (d > above) above = d, highest = k;
+            if (d < below) below = d, lowest = k;
+        }
+        for (bits = 1; above >> (bits - 1) > 0 || below >> (bits - 1) < -1; bits++) continue;
+        if (bits < best) best = bits, *slope = (uint32_t)tried;
+        tried = ((g->ends[highest] - g->base + (g->ends[lowest] - g->base)) << 16) / (highest + lowest + 2);
+    }
+    return best;
+}
+
+/* Chooses a slope for each group. Returns the bits of a distance; more than RS_FMT_INDEX_BITS when no line serves. */
+static unsigned fit_all(const uint64_t *ends, uint32_t n, uint32_t slopes[GROUPS]) {
+    unsigned widest = 1, bits;
+    uint32_t i;
+    if (ends[n - 1] > UINT32_MAX) return RS_FMT_INDEX_BITS + 1;
+    for (i = 0; i < n; i += RS_FMT_GROUP_RECORDS) {
+        const group_ends g = group_at(ends, n, i);
+        bits = fit(&g, &slopes[i / RS_FMT_GROUP_RECORDS]);
+        if (bits > widest) widest = bits;
+    }
+    return widest;
+}
+
+static void put_line(const group_ends *g, uint32_t slope, unsigned bits, uint8_t *group) {
+    uint32_t k;
+    rs_store_u32(group, (uint32_t)g->base);
+    rs_store_u32(group + 4, slope);
+    for (k = 0; k < g->n; k++) {
+        const uint64_t field = (uint64_t)distance(g, k, slope) + (UINT64_C(1) << (bits - 1));
+        rs_store_bits(group + 8, (uint64_t)k * bits, bits, field);
+    }
+}
+
+static void put_ends(const group_ends *g, uint32_t width, uint8_t *group) {
+    uint32_t k;
+    rs_store_u64(group, g->base);
+    for (k = 0; k < RS_FMT_GROUP_RECORDS; k++) {
+        const uint64_t end = g->ends[k < g->n ? k : g->n - 1] - g->base;
+        memcpy(group + 8 + (size_t)k * width, &end, width);
+    }
+}
+
+/* Sets row_size_bytes, or the width of whole bytes for the ends. Returns whether there are offset groups. */
+static bool choose_width(const uint64_t *ends, uint32_t n, rs_block *block) {
+    const uint64_t row = n > 0 ? ends[0] : 0;
+    uint64_t widest = 0;
     bool equal = row <= UINT32_MAX;
+    uint32_t i;
     for (i = 0; i < n; i++) {
-        uint64_t base = i < RS_FMT_GROUP_RECORDS ? 0 : ends[i / RS_FMT_GROUP_RECORDS * RS_FMT_GROUP_RECORDS - 1];
+        const uint64_t base = i < RS_FMT_GROUP_RECORDS ? 0 : ends[i / RS_FMT_GROUP_RECORDS * RS_FMT_GROUP_RECORDS - 1];
         if (ends[i] - base > widest) widest = ends[i] - base;
         equal = equal && ends[i] == row * (i + 1);
     }
-    block->row_size_bytes = 0;
-    block->index_width = 0;
-    if (equal) {
-        block->row_size_bytes = (uint32_t)row;
-        return RS_OK;
-    }
-    w = widest <= UINT16_MAX ? 2 : widest <= UINT32_MAX ? 4 : 8;
-    block->index_width = w;
-    for (i = 0; i < n; i += RS_FMT_GROUP_RECORDS) {
-        uint64_t base = i == 0 ? 0 : ends[i - 1];
-        uint8_t *group;
-        uint32_t k;
-        RS_TRY(rs_buffer_append_zeros(out, (size_t)rs_offsets_group_size(w), err));
-        group = out->data + out->size_bytes - rs_offsets_group_size(w);
-        rs_store_u64(group, base);
-        for (k = 0; k < RS_FMT_GROUP_RECORDS; k++) {
-            uint64_t end = ends[i + k < n ? i + k : n - 1] - base;
-            memcpy(group + 8 + (size_t)k * w, &end, w);
+    block->row_size_bytes = equal ? (uint32_t)row : 0;
+    block->index_width = equal ? 0 : widest <= UINT16_MAX ? 2 : widest <= UINT32_MAX ? 4 : 8;
+    block->index_bits = (uint16_t)(8 * block->index_width);
+    return !equal;
+}
+
+rs_status rs_offsets_append(const uint64_t *ends, uint32_t n, bool lines, rs_block *block, rs_buffer *out,
+                            rs_error *err) {
+    const uint64_t n_groups = ((uint64_t)n + RS_FMT_GROUP_RECORDS - 1) / RS_FMT_GROUP_RECORDS;
+    uint32_t slopes[GROUPS], i;
+    uint64_t plain;
+    RS_ASSERT(n <= RS_FMT_BLOCK_RECORDS);
+    if (!choose_width(ends, n, block)) return RS_OK;
+    plain = n_groups * rs_offsets_group_size(block->index_bits);
+    /* Records that are this large gain too little for the few instructions more that a read takes. */
+    if (lines && plain > (ends[n - 1] + plain) / WORTH) {
+        const unsigned bits = fit_all(ends, n, slopes);
+        const uint64_t size = n_groups * rs_offsets_group_size(bits);
+        if (bits <= RS_FMT_INDEX_BITS && size < plain && plain - size > (ends[n - 1] + plain) / WORTH) {
+            block->index_width = RS_FMT_INDEX_LINES;
+            block->index_bits = (uint16_t)bits;
         }
+    }
+    for (i = 0; i < n; i += RS_FMT_GROUP_RECORDS) {
+        const group_ends g = group_at(ends, n, i);
+        const uint64_t size = rs_offsets_group_size(block->index_bits);
+        uint8_t *group;
+        RS_TRY(rs_buffer_append_zeros(out, (size_t)size, err));
+        group = out->data + out->size_bytes - size;
+        if (block->index_width != RS_FMT_INDEX_LINES) put_ends(&g, block->index_width, group);
+        else put_line(&g, slopes[i / RS_FMT_GROUP_RECORDS], block->index_bits, group);
     }
     return RS_OK;
 }

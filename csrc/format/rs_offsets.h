@@ -13,12 +13,16 @@ typedef struct rs_block {
     uint64_t first_record;
     uint32_t n_records;
     uint32_t tree;
-    uint64_t heap_off, heap_size_bytes;
+    uint64_t heap_off, heap_size_bytes; /* heap_size_bytes includes the places */
     uint64_t index_off;
     uint32_t row_size_bytes;
-    uint32_t index_width;
+    uint16_t index_width;
+    uint16_t index_bits; /* bits of one end in an offset group; 0 when index_width is 0 */
     uint64_t arrays_off, arrays_size_bytes;
     uint32_t heap_crc, arrays_crc;
+    uint64_t places_size_bytes;
+    uint64_t rows_size_bytes;       /* the bytes of the heap before the places */
+    const struct rs_placed *placed; /* what its tree's placed nodes need (rs_places.h); NULL without such nodes */
 } rs_block;
 
 /* Reads block entry `number`, which is below the count of BLOCKS, and checks rule 14. Any thread. */
@@ -32,8 +36,43 @@ RS_NODISCARD rs_status rs_block_parse(const uint8_t entry[RS_FMT_BLOCK_SIZE], ui
 /* Writes the bytes of a block entry. */
 void rs_block_write(const rs_block *block, uint8_t out[RS_FMT_BLOCK_SIZE]);
 
-/* Returns the bytes of an offset group whose ends have `width` bytes. */
-static inline uint64_t rs_offsets_group_size(uint32_t width) { return 8 + (uint64_t)RS_FMT_GROUP_RECORDS * width; }
+/* Returns the bytes of an offset group whose ends take `bits` bits each. */
+static inline uint64_t rs_offsets_group_size(uint32_t bits) { return 8 + (uint64_t)RS_FMT_GROUP_RECORDS / 8 * bits; }
+
+/* Returns the offset group of record `local` of a block that has offset groups. */
+static inline const uint8_t *rs_offsets_group(const uint8_t *segment, const rs_block *block, uint32_t local) {
+    return segment + block->index_off +
+           (uint64_t)(local / RS_FMT_GROUP_RECORDS) * rs_offsets_group_size(block->index_bits);
+}
+
+/* Returns where record k of a group ends, from the start of the heap, when the ends are distances from a line. */
+static inline uint64_t rs_offsets_line_end(const uint8_t *group, uint32_t k, uint32_t bits) {
+    const uint64_t on_line = rs_load_u32(group) + ((k + 1) * (uint64_t)rs_load_u32(group + 4) >> 16);
+    const uint64_t field = rs_load_bits_unchecked(group + 8, (uint64_t)RS_FMT_GROUP_RECORDS / 8 * bits, k * bits, bits);
+    return on_line + field - (UINT64_C(1) << (bits - 1));
+}
+
+/* Sets *begin and *end to where record k of a group begins and ends, as rs_offsets_line_end gives them. Ends of at most
+ * 28 bits, which most groups have, come with one load: of the 8 bytes up to the field's last one, which never begin
+ * before the group, because 8 bytes precede the fields. */
+static inline void rs_offsets_line_ends(const uint8_t *group, uint32_t k, uint32_t bits, uint64_t *begin,
+                                        uint64_t *end) {
+    const uint64_t base = rs_load_u32(group), slope = rs_load_u32(group + 4);
+    if (RS_LIKELY(bits <= 28)) {
+        const uint32_t last = ((k + 1) * bits + 7) / 8, at = 64 - 8 * last + k * bits;
+        const uint64_t word = rs_load_u64(group + last), mask = (UINT64_C(1) << bits) - 1;
+        const uint64_t half = UINT64_C(1) << (bits - 1);
+        const uint64_t before = base + (k * slope >> 16) + (word >> (at - bits) & mask) - half;
+        *end = base + ((k + 1) * slope >> 16) + (word >> at & mask) - half;
+        *begin = k == 0 ? base : before;
+    } else {
+        *end = rs_offsets_line_end(group, k, bits);
+        *begin = k == 0 ? base : rs_offsets_line_end(group, k - 1, bits);
+    }
+}
+
+RS_COLD rs_status rs_offsets_outside(const uint8_t *segment, const uint8_t *group, uint64_t begin, uint64_t end,
+                                     rs_error *err);
 
 /* Sets *out to the bytes of record number `local` of a checked block, and checks rule 15. *out borrows from the
  * segment. Any thread. */
@@ -45,41 +84,49 @@ RS_NODISCARD static inline rs_status rs_offsets_locate(const uint8_t *segment, c
         out->end = out->ptr + block->row_size_bytes;
         return RS_OK;
     } else {
-        uint32_t w = block->index_width, k = local % RS_FMT_GROUP_RECORDS;
-        const uint8_t *group =
-            segment + block->index_off + (uint64_t)(local / RS_FMT_GROUP_RECORDS) * rs_offsets_group_size(w);
-        const uint8_t *ends = group + 8;
-        uint64_t base = rs_load_u64(group);
-        uint64_t begin = k == 0 ? 0 : rs_load_uint_unchecked(ends + (size_t)(k - 1) * w, w);
-        uint64_t end = rs_load_uint_unchecked(ends + (size_t)k * w, w);
-        if (RS_UNLIKELY(base > block->heap_size_bytes || end > block->heap_size_bytes - base || begin > end)) {
-            (void)rs_error_set(err, RS_E_FMT_OFFSET, (uint64_t)(group - segment),
-                               "record offsets %llu to %llu from %llu lie outside the block's heap",
-                               (unsigned long long)begin, (unsigned long long)end, (unsigned long long)base);
+        const uint32_t w = block->index_width, k = local % RS_FMT_GROUP_RECORDS;
+        const uint8_t *group = rs_offsets_group(segment, block, local);
+        uint64_t begin, end;
+        bool outside;
+        if (w == RS_FMT_INDEX_LINES) {
+            rs_offsets_line_ends(group, k, block->index_bits, &begin, &end);
+            outside = end > block->rows_size_bytes || begin > end;
+        } else {
+            const uint64_t base = rs_load_u64(group);
+            begin = k == 0 ? 0 : rs_load_uint_unchecked(group + 8 + (size_t)(k - 1) * w, w);
+            end = rs_load_uint_unchecked(group + 8 + (size_t)k * w, w);
+            /* Before the base is added: the sums are modulo 2^64. */
+            outside = base > block->rows_size_bytes || end > block->rows_size_bytes - base || begin > end;
+            begin += base;
+            end += base;
+        }
+        if (RS_UNLIKELY(outside)) {
+            (void)rs_offsets_outside(segment, group, begin, end, err);
             return RS_E_FMT_OFFSET; /* the literal, as in rs_decode.h */
         }
-        out->ptr = heap + base + begin;
-        out->end = heap + base + end;
+        out->ptr = heap + begin;
+        out->end = heap + end;
         return RS_OK;
     }
 }
 
 /* Prefetches the offsets of record `local` of a checked block, or the record itself when the block has no offsets. */
 static inline void rs_offsets_prefetch(const uint8_t *segment, const rs_block *block, uint32_t local) {
-    uint32_t w = block->index_width;
     const uint8_t *group;
-    if (w == 0) {
+    if (block->index_width == 0) {
         RS_PREFETCH(segment + block->heap_off + (uint64_t)local * block->row_size_bytes);
         return;
     }
-    group = segment + block->index_off + (uint64_t)(local / RS_FMT_GROUP_RECORDS) * rs_offsets_group_size(w);
+    group = rs_offsets_group(segment, block, local);
     RS_PREFETCH(group);
-    RS_PREFETCH(group + 8 + (size_t)(local % RS_FMT_GROUP_RECORDS) * w);
+    RS_PREFETCH(group + 8 + (size_t)(local % RS_FMT_GROUP_RECORDS) * block->index_bits / 8);
 }
 
-/* Appends the offset groups of n records, and sets index_width and row_size_bytes of `block`. Record i ends at ends[i],
- * from the start of the heap. When all records have the same size, there are no groups. RS_E_MEM. */
-RS_NODISCARD rs_status rs_offsets_append(const uint64_t *ends, uint32_t n, rs_block *block, rs_buffer *out,
+/* Appends the offset groups of n records, n at most RS_FMT_BLOCK_RECORDS, and sets index_width, index_bits and
+ * row_size_bytes of `block`. Record i ends at ends[i], from the start of the heap. When all records have the same size,
+ * there are no groups. With `lines`, the ends become distances from a line where that saves a part of all bytes.
+ * RS_E_MEM. */
+RS_NODISCARD rs_status rs_offsets_append(const uint64_t *ends, uint32_t n, bool lines, rs_block *block, rs_buffer *out,
                                          rs_error *err);
 
 #endif

@@ -169,10 +169,10 @@ void rs_packed_ints_read(rs_packed_ints *self, int64_t *out) {
 /* ---- Writing ---- */
 
 bool rs_packed_ints_from_float(double value, unsigned scale, int64_t *m) {
-    double product = value * rs_schema_divisor(scale), back;
+    double power = rs_schema_divisor(scale), product = value * power, back;
     if (!(product >= -9007199254740992.0 && product <= 9007199254740992.0)) return false;
     *m = rs_packed_ints_round(product);
-    back = (double)*m / rs_schema_divisor(scale);
+    back = (double)*m / power;
     return memcmp(&back, &value, 8) == 0;
 }
 
@@ -188,21 +188,83 @@ bool rs_packed_ints_find_scale(double value, unsigned *scale) {
     return false;
 }
 
+/* Converts 8 floats that all lie within 2^51 at the scale; else, or when one is no decimal, it returns false. Adding
+ * 1.5 * 2^52 rounds a double to an integer, which is then its lower bits. The loops have no branches, so compilers make
+ * vector instructions of them. */
+static bool eight_from_floats(const uint8_t *in, double power, int64_t *out) {
+    const double rounder = 6755399441055744.0, most = 2251799813685248.0;
+    uint64_t differs = 0, bits[CHUNK], base;
+    double values[CHUNK], sums[CHUNK];
+    unsigned i, far = 0;
+    for (i = 0; i < CHUNK; i++) values[i] = rs_load_f64(in + 9 * (size_t)i + 1);
+    for (i = 0; i < CHUNK; i++) sums[i] = values[i] * power;
+    for (i = 0; i < CHUNK; i++) far |= !(sums[i] > -most) | !(sums[i] < most);
+    for (i = 0; i < CHUNK; i++) sums[i] += rounder;
+    memcpy(bits, sums, sizeof bits);
+    memcpy(&base, &rounder, 8);
+    for (i = 0; i < CHUNK; i++) out[i] = (int64_t)(bits[i] - base);
+    for (i = 0; i < CHUNK; i++) sums[i] = (sums[i] - rounder) / power;
+    memcpy(bits, sums, sizeof bits);
+    for (i = 0; i < CHUNK; i++) differs |= bits[i] ^ rs_load_u64(in + 9 * (size_t)i + 1);
+    return (differs | far) == 0;
+}
+
+uint64_t rs_packed_ints_from_floats(const uint8_t *in, uint64_t n, unsigned scale, int64_t *out) {
+    const double power = rs_schema_divisor(scale);
+    uint64_t i = 0, end;
+    while (i < n) {
+        if (n - i >= CHUNK && eight_from_floats(in + 9 * i, power, out + i)) {
+            i += CHUNK;
+            continue;
+        }
+        for (end = n - i < CHUNK ? n : i + CHUNK; i < end; i++) {
+            if (!rs_packed_ints_from_float(rs_load_f64(in + 9 * i + 1), scale, &out[i])) return i;
+        }
+    }
+    return n;
+}
+
 static uint64_t zigzag(int64_t later, int64_t earlier) {
     uint64_t d = (uint64_t)later - (uint64_t)earlier;
     return d << 1 ^ (0 - (d >> 63));
 }
 
-/* Returns the field for number i. */
-static uint64_t field_of(const int64_t *numbers, uint64_t i, unsigned stride, uint64_t base) {
-    return stride == 0 ? (uint64_t)numbers[i] - base : zigzag(numbers[i], numbers[i - stride]);
-}
-
-static unsigned chunk_width(const int64_t *numbers, uint64_t at, unsigned count, unsigned stride, uint64_t base) {
+/* Sets the fields of up to 8 numbers that begin at `numbers`, and returns the bits that any of them has. */
+static inline uint64_t make_fields(const int64_t *numbers, unsigned count, unsigned stride, uint64_t base,
+                                   uint64_t *fields) {
     uint64_t all = 0;
     unsigned i;
-    for (i = 0; i < count; i++) all |= field_of(numbers, at + i, stride, base);
-    return rs_packed_ints_width(all);
+    if (stride == 0) {
+        for (i = 0; i < count; i++) fields[i] = (uint64_t)numbers[i] - base;
+    } else {
+        for (i = 0; i < count; i++) fields[i] = zigzag(numbers[i], numbers[(int)i - (int)stride]);
+    }
+    for (i = 0; i < count; i++) all |= fields[i];
+    return all;
+}
+
+/* The same for a chunk; a full one has a loop of a constant length, which compilers make vector instructions of. */
+static uint64_t fields_of(const int64_t *numbers, uint64_t left, unsigned stride, uint64_t base, uint64_t *fields) {
+    if (left >= CHUNK) return make_fields(numbers, CHUNK, stride, base, fields);
+    return make_fields(numbers, (unsigned)left, stride, base, fields);
+}
+
+/* Stores `count` fields of `width` bits one after another, by whole words. Up to 8 bytes after their last byte are
+ * overwritten. */
+static void store_fields(uint8_t *to, const uint64_t *fields, unsigned count, unsigned width) {
+    uint64_t word = 0;
+    unsigned used = 0, i;
+    for (i = 0; i < count; i++) {
+        word |= fields[i] << used;
+        used += width;
+        if (used >= 64) {
+            rs_store_u64(to, word);
+            to += 8;
+            used -= 64;
+            word = used == 0 ? 0 : fields[i] >> (width - used);
+        }
+    }
+    rs_store_u64(to, word);
 }
 
 static void note_stored(rs_packed_ints_sizes *sizes, int64_t number) {
@@ -212,14 +274,14 @@ static void note_stored(rs_packed_ints_sizes *sizes, int64_t number) {
 }
 
 void rs_packed_ints_measure(rs_packed_ints_sizes *sizes, const int64_t *numbers, uint64_t n, int64_t base) {
-    uint64_t head = n < sizes->stride ? n : sizes->stride, i, chunks = 0;
+    uint64_t head = n < sizes->stride ? n : sizes->stride, i, chunks = 0, fields[CHUNK];
     if (n == 0) return;
     sizes->n_lists++;
     sizes->head_bits_of[head]++;
     for (i = 0; i < head; i++) note_stored(sizes, numbers[i]);
     for (i = head; i < n; i += CHUNK, chunks++) {
-        unsigned count = n - i < CHUNK ? (unsigned)(n - i) : CHUNK;
-        sizes->chunks[count][chunk_width(numbers, i, count, sizes->stride, (uint64_t)base)]++;
+        uint64_t all = fields_of(numbers + i, n - i, sizes->stride, (uint64_t)base, fields);
+        sizes->chunks[n - i < CHUNK ? n - i : CHUNK][rs_packed_ints_width(all)]++;
     }
     sizes->width_bytes += chunks / 2 + chunks % 2;
 }
@@ -275,32 +337,42 @@ static rs_status misfit(rs_error *err) {
     return rs_error_set(err, RS_E_ARG_RANGE, RS_NOWHERE, "a list of numbers does not fit its schema node");
 }
 
+/* Writes the widths and the chunks of the numbers from `first` on, at `to`, which has room for them and 8 bytes more.
+ * Returns the end; NULL when a number does not fit. */
+static uint8_t *put_chunks(const rs_node *node, const int64_t *numbers, uint64_t first, uint64_t n, uint8_t *to) {
+    const unsigned base = width_base(node->max_width), stride = node->stride;
+    uint64_t chunks = (n - first) / CHUNK + ((n - first) % CHUNK != 0), k, fields[CHUNK];
+    uint8_t *widths = to;
+    memset(widths, 0, (size_t)(chunks / 2 + chunks % 2));
+    to += chunks / 2 + chunks % 2;
+    for (k = 0; k < chunks; k++, first += CHUNK) {
+        unsigned count = n - first < CHUNK ? (unsigned)(n - first) : CHUNK, width;
+        width = rs_packed_ints_width(fields_of(numbers + first, n - first, stride, node->base, fields));
+        if (width > node->max_width) return NULL;
+        width = given_width(width, node->max_width);
+        if (width == 0) continue;
+        widths[k / 2] |= (uint8_t)((width - base) << (k % 2 * 4));
+        store_fields(to, fields, count, width);
+        to += (count * width + 7) / 8;
+    }
+    return to;
+}
+
 rs_status rs_packed_ints_append(const rs_node *node, const int64_t *numbers, uint64_t n, rs_buffer *out,
                                 rs_error *err) {
-    uint64_t head = n < node->stride ? n : node->stride, rest = n - head, i, k;
-    uint64_t chunks = rest / CHUNK + (rest % CHUNK != 0);
-    unsigned base = width_base(node->max_width);
-    size_t at = out->size_bytes, widths;
-    RS_TRY(rs_buffer_append_zeros(out, (size_t)((head * node->head_width + 7) / 8), err));
+    uint64_t head = n < node->stride ? n : node->stride, chunks = (n - head) / CHUNK + 1, i;
+    uint64_t head_bytes = (head * node->head_width + 7) / 8, fields[RS_FMT_STRIDE_MAX];
+    uint8_t *to;
+    /* A chunk takes at most max_width bytes, and 1 for its width. */
+    RS_TRY(rs_buffer_reserve(out, (size_t)(head_bytes + chunks * (node->max_width + 1u) + 8), err));
+    to = out->data + out->size_bytes;
     for (i = 0; i < head; i++) {
-        uint64_t field = (uint64_t)numbers[i] - node->base;
-        if (node->head_width < 64 && field >> node->head_width != 0) return misfit(err);
-        rs_store_bits(out->data + at, i * node->head_width, node->head_width, field);
+        fields[i] = (uint64_t)numbers[i] - node->base;
+        if (node->head_width < 64 && fields[i] >> node->head_width != 0) return misfit(err);
     }
-    widths = out->size_bytes;
-    RS_TRY(rs_buffer_append_zeros(out, (size_t)(chunks / 2 + chunks % 2), err));
-    for (k = 0; k < chunks; k++) {
-        uint64_t first = head + k * CHUNK;
-        unsigned count = n - first < CHUNK ? (unsigned)(n - first) : CHUNK, width;
-        width = chunk_width(numbers, first, count, node->stride, node->base);
-        if (width > node->max_width) return misfit(err);
-        width = given_width(width, node->max_width);
-        if (width != 0) out->data[widths + k / 2] |= (uint8_t)((width - base) << (k % 2 * 4));
-        at = out->size_bytes;
-        RS_TRY(rs_buffer_append_zeros(out, ((size_t)count * width + 7) / 8, err));
-        for (i = 0; i < count; i++) {
-            rs_store_bits(out->data + at, i * width, width, field_of(numbers, first + i, node->stride, node->base));
-        }
-    }
+    store_fields(to, fields, (unsigned)head, node->head_width);
+    to = put_chunks(node, numbers, head, n, to + head_bytes);
+    if (to == NULL) return misfit(err);
+    out->size_bytes = (size_t)(to - out->data);
     return RS_OK;
 }

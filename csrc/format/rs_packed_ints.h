@@ -81,6 +81,9 @@ static inline int64_t rs_packed_ints_round(double product) {
 /* Sets *m to the integer within 2^53 for which (double)m / 10^scale has the same 64 bits as value. Returns false when
  * there is none. */
 bool rs_packed_ints_from_float(double value, unsigned scale, int64_t *m);
+/* Sets out[i] to the integer of the i-th of n floats, which stand at `in` as any values (a tag and 8 bytes each).
+ * Returns the number of the first float that rs_packed_ints_from_float finds no integer for; n when there is none. */
+uint64_t rs_packed_ints_from_floats(const uint8_t *in, uint64_t n, unsigned scale, int64_t *out);
 /* Raises *scale to the least scale, up to 15, at which rs_packed_ints_from_float finds an integer. Returns false when
  * there is none. */
 bool rs_packed_ints_find_scale(double value, unsigned *scale);
@@ -106,7 +109,7 @@ void rs_packed_ints_aux(const rs_packed_ints_sizes *sizes, unsigned kind, unsign
                         uint8_t aux[RS_FMT_NUMBERS_AUX_SIZE]);
 
 /* Appends head and chunks of a list of n numbers, n not 0. RS_E_ARG_RANGE when they do not fit the node; RS_E_MEM.
- * After a failure `out` may hold a part of the list. */
+ * After a failure `out` holds what it held before. */
 RS_NODISCARD rs_status rs_packed_ints_append(const rs_node *node, const int64_t *numbers, uint64_t n, rs_buffer *out,
                                              rs_error *err);
 

@@ -3,6 +3,9 @@
 
 #include <stdlib.h>
 
+enum { RS_CACHE_LINE = 64 };
+RS_STATIC_ASSERT(sizeof(rs_node) % RS_CACHE_LINE == 0, "each node begins where a cache line does");
+
 #include "format/rs_node_kinds.h"
 
 static rs_status bad(rs_error *err, uint64_t offset, uint32_t node, const char *why) {
@@ -131,6 +134,30 @@ static rs_status compile_optional(rs_node *n, uint64_t offset, rs_error *err) {
     return RS_OK;
 }
 
+/* Computes the sizes of a placed node, and checks its children. */
+static rs_status compile_placed(rs_node *n, uint64_t offset, rs_error *err) {
+    const rs_node *child = n->children;
+    if (n->kind == RS_FMT_NODE_EXCEPTIONS) {
+        n->bits = child->bits;
+        n->fixed = child->fixed;
+        n->size_bytes = child->size_bytes;
+        return RS_OK;
+    }
+    n->fixed = true;
+    if (n->kind == RS_FMT_NODE_RUNS) {
+        return child->fixed ? RS_OK : bad(err, offset, child->index, "the child of a runs is not fixed");
+    }
+    switch (child->kind) {
+    case RS_FMT_NODE_DICT_CODED: return RS_OK;
+    case RS_FMT_NODE_INT:
+    case RS_FMT_NODE_DIGITS:
+    case RS_FMT_NODE_DECIMAL:
+        if (child->param == 0) return RS_OK; /* then a decimal has no correction */
+        /* fall through */
+    default: return bad(err, offset, child->index, "the child of a rising stores its number, or has none");
+    }
+}
+
 static rs_status compile_array(rs_node *n, uint64_t offset, rs_error *err) {
     rs_slice aux = rs_slice_of(n->aux, n->aux_size_bytes);
     rs_array_type type;
@@ -194,7 +221,7 @@ static rs_status compile_row(rs_node *n, uint64_t offset, rs_error *err) {
 static rs_status compile_union(rs_node *n, uint64_t offset, rs_error *err) {
     uint64_t size = n->children[0].alone_bytes + n->children[0].size_bytes;
     uint32_t i;
-    n->bits = 1;
+    n->bits = 0;
     while ((1u << n->bits) < n->n_children) n->bits++;
     n->fixed = true;
     for (i = 0; i < n->n_children; i++) {
@@ -249,6 +276,9 @@ static rs_status compile_node(rs_node *n, uint64_t offset, rs_error *err) {
         break;
     case RS_FMT_NODE_SAME: n->fixed = true; break;
     case RS_FMT_NODE_OPTIONAL: RS_TRY(compile_optional(n, offset, err)); break;
+    case RS_FMT_NODE_RISING:
+    case RS_FMT_NODE_RUNS:
+    case RS_FMT_NODE_EXCEPTIONS: RS_TRY(compile_placed(n, offset, err)); break;
     case RS_FMT_NODE_FLOAT:
         n->fixed = true;
         n->size_bytes = 8;
@@ -293,7 +323,7 @@ static rs_status read_node(const rs_tree *tree, uint32_t i, rs_slice aux, uint32
     n->n_children = rs_load_u32(e + RS_FMT_N_N_CHILDREN);
     n->aux_size_bytes = rs_load_u32(e + RS_FMT_N_AUX_SIZE);
     n->count = rs_load_u32(e + RS_FMT_N_COUNT);
-    if (n->kind > RS_FMT_NODE_LAST) {
+    if (n->kind != 0 && rs_node_kind_of(n->kind) == NULL) {
         return rs_error_set(err, RS_E_FMT_VERSION, offset, "tree node %u: this reader does not know kind %u", i,
                             n->kind);
     }
@@ -316,14 +346,15 @@ static rs_status read_node(const rs_tree *tree, uint32_t i, rs_slice aux, uint32
     return RS_OK;
 }
 
-/* Checks the depth and levels of each node, and the number of structs. depth counts list, tuple and struct nodes,
+/* Checks the depth and levels of each node, and the number of structs. depth counts list, tuple, struct and map nodes,
  * levels counts all nodes with children. */
 static rs_status check_depth(rs_tree *tree, uint64_t offset, rs_error *err) {
     uint32_t i, k, key_sets = 0;
     uint16_t depth[RS_FMT_TREE_NODES], levels[RS_FMT_TREE_NODES];
     for (i = tree->n_nodes; i-- > 0;) {
         const rs_node *n = &tree->nodes[i];
-        bool container = n->kind == RS_FMT_NODE_LIST || n->kind == RS_FMT_NODE_TUPLE || n->kind == RS_FMT_NODE_STRUCT;
+        bool container = n->kind == RS_FMT_NODE_LIST || n->kind == RS_FMT_NODE_TUPLE || n->kind == RS_FMT_NODE_STRUCT ||
+                         n->kind == RS_FMT_NODE_MAP;
         uint16_t deepest = 0, most = 0;
         for (k = 0; k < n->n_children; k++) {
             uint32_t child = n->children[k].index;
@@ -365,6 +396,31 @@ static rs_status check_places(const rs_tree *tree, uint64_t offset, rs_error *er
     return RS_OK;
 }
 
+/* Numbers the placed nodes, and checks that a record has at most one value of each. */
+static rs_status check_placed(rs_tree *tree, uint64_t offset, rs_error *err) {
+    bool often[RS_FMT_TREE_NODES] = {false}; /* whether a record may have several values of the node */
+    uint32_t i, k;
+    for (i = 0; i < tree->n_nodes; i++) {
+        rs_node *n = &tree->nodes[i];
+        bool within = often[i];
+        if (rs_node_is_placed(n)) {
+            if (often[i]) return bad(err, offset, i, "a placed node stands where a record may have several values");
+            n->placed = tree->n_placed++;
+        }
+        switch (n->kind) {
+        case RS_FMT_NODE_TUPLE:
+        case RS_FMT_NODE_STRUCT:
+        case RS_FMT_NODE_UNION:
+        case RS_FMT_NODE_EXT:
+        case RS_FMT_NODE_OPTIONAL:
+        case RS_FMT_NODE_EXCEPTIONS: break;
+        default: within = true;
+        }
+        for (k = 0; k < n->n_children; k++) often[n->children[k].index] = within;
+    }
+    return RS_OK;
+}
+
 /* Marks the children of `n` that are in tail position, given that `n` is. */
 static void mark_tail(const rs_node *n, bool *tail) {
     uint32_t k;
@@ -379,6 +435,7 @@ static void mark_tail(const rs_node *n, bool *tail) {
             break;
         }
         break;
+    case RS_TAIL_FIRST: tail[n->children[0].index] = true; break;
     default: break;
     }
 }
@@ -403,12 +460,12 @@ static rs_status mark_payloads(rs_tree *tree, uint64_t offset, rs_error *err) {
     uint32_t i, k;
     for (i = 0; i < tree->n_nodes; i++) {
         const rs_node *n = &tree->nodes[i];
-        bool passes = n->kind == RS_FMT_NODE_UNION || n->kind == RS_FMT_NODE_OPTIONAL;
+        bool passes = n->kind == RS_FMT_NODE_UNION || n->kind == RS_FMT_NODE_OPTIONAL || rs_node_is_placed(n);
         bool payload = n->kind == RS_FMT_NODE_EXT || (passes && n->payload);
         if ((n->kind == RS_FMT_NODE_EXT || n->kind == RS_FMT_NODE_DICT_CODED) && n->payload) {
             return bad(err, offset, i, "an ext or dict-coded node is the payload of an ext");
         }
-        if (n->kind == RS_FMT_NODE_SYMBOLS || n->kind == RS_FMT_NODE_DICT_CODED) tree->n_links++;
+        if (rs_node_names_tables(n)) tree->n_links++;
         if (!payload) continue;
         for (k = 0; k < n->n_children; k++) tree->nodes[n->children[k].index].payload = true;
     }
@@ -455,12 +512,14 @@ static rs_status compile(rs_tree *tree, uint64_t offset, rs_error *err) {
         return bad(err, offset, 0, "nodes and aux do not fill the tree");
     }
     aux = rs_slice_of(tree->bytes + RS_FMT_TREE_HEAD_SIZE + nodes_size, aux_size);
-    tree->nodes = (rs_node *)calloc(tree->n_nodes, sizeof *tree->nodes);
-    if (tree->nodes == NULL) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for a tree");
+    tree->memory = calloc(1, tree->n_nodes * sizeof *tree->nodes + RS_CACHE_LINE - 1);
+    if (tree->memory == NULL) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for a tree");
+    tree->nodes = (rs_node *)(void *)((uint8_t *)tree->memory + (-(uintptr_t)tree->memory & (RS_CACHE_LINE - 1)));
     for (i = 0; i < tree->n_nodes; i++) RS_TRY(read_node(tree, i, aux, &next_child, offset, err));
     if (next_child != tree->n_nodes) return bad(err, offset, next_child, "it has no parent");
     RS_TRY(check_depth(tree, offset, err));
     RS_TRY(check_places(tree, offset, err));
+    RS_TRY(check_placed(tree, offset, err));
     RS_TRY(mark_payloads(tree, offset, err));
     for (i = tree->n_nodes; i-- > 0;) {
         rs_status status = compile_node(&tree->nodes[i], offset, err);
@@ -505,6 +564,7 @@ uint64_t rs_tree_features(const rs_tree *self) {
     for (i = 0; i < self->n_nodes; i++) {
         const rs_node *n = &self->nodes[i];
         if ((n->flags & RS_FMT_FLAG_REST) != 0) features |= RS_FMT_FEATURE_TEXT;
+        if (n->kind == RS_FMT_NODE_UNION && n->n_children == 1) features |= RS_FMT_FEATURE_ALONE;
         features |= rs_node_kind_of(n->kind)->feature;
     }
     return features;
@@ -514,7 +574,7 @@ void rs_tree_clear(rs_tree *self) {
     uint32_t i;
     for (i = 0; self->nodes != NULL && i < self->n_nodes; i++) free((void *)self->nodes[i].coded);
     free(self->elements);
-    free(self->nodes);
+    free(self->memory);
     free(self->bytes);
     memset(self, 0, sizeof *self);
 }

@@ -8,7 +8,8 @@
 #include "format/rs_any.h"
 #include "format/rs_format.h"
 
-/* A compiled node. Borrows aux and children from its tree. */
+/* A compiled node. Borrows aux and children from its tree. The first 64 bytes hold what most reads need, and an array
+ * of nodes begins at a multiple of 64: a store of many blocks has more trees than the caches hold. */
 typedef struct rs_node {
     uint8_t kind;
     uint8_t param;
@@ -16,41 +17,48 @@ typedef struct rs_node {
     uint8_t bits;   /* the number of its bits in the parent's bit group, 0 to 64 */
     bool fixed;     /* all bodies have size_bytes bytes */
     bool payload;   /* its value is the payload of an ext node, maybe through unions and optionals */
-    uint32_t index; /* its number in the tree */
-    uint32_t n_children;
+    bool partial;   /* struct: one of its children is an optional key */
     uint32_t count; /* the field count of the stored node */
-    uint32_t aux_size_bytes;
-    uint32_t bit_off;      /* child of tuple, struct or concat: where its bits begin in the parent's bit group */
-    uint32_t body_off;     /* fixed child of the same: where its body begins in the parent's head */
-    uint32_t group_bytes;  /* tuple, struct, concat: bytes of its bit group */
-    uint32_t head_bytes;   /* tuple, struct, concat: bytes of its head, which is the bit group and all fixed bodies */
-    uint32_t alone_bytes;  /* bytes of the bit group when a value stands alone */
-    uint64_t size_bytes;   /* bytes of the body, when fixed */
-    uint64_t item_bytes;   /* ndarray: bytes of one item */
-    uint64_t data_bytes;   /* ndarray with FIXED, or scalar: bytes of the data */
-    uint64_t base;         /* int, decimal, numbers, digits */
-    uint64_t key_set_hash; /* struct: rs_schema_hash_key over its keys */
-    const struct rs_node *children; /* of numbers, which has no children: the node that stands for its elements */
+    uint32_t n_children;
+    uint32_t bit_off;     /* child of tuple, struct or concat: where its bits begin in the parent's bit group */
+    uint32_t body_off;    /* fixed child of the same: where its body begins in the parent's head */
+    uint32_t group_bytes; /* tuple, struct, concat: bytes of its bit group */
+    uint32_t head_bytes;  /* tuple, struct, concat: bytes of its head, which is the bit group and all fixed bodies */
+    union {
+        uint64_t base;   /* int, decimal, numbers, digits */
+        uint64_t placed; /* rising, runs, exceptions: its number among them */
+    };
+    uint64_t size_bytes; /* bytes of the body, when fixed */
     const uint8_t *aux;
-    uint8_t scale;                         /* decimal, numbers: the exponent of ten */
-    uint8_t correction;                    /* decimal: number of correction bits */
-    uint8_t number_kind;                   /* numbers: RS_FMT_NUMBERS_INTS or FLOATS */
+    uint32_t aux_size_bytes;
+    uint32_t alone_bytes;              /* bytes of the bit group when a value stands alone */
+    const struct rs_node *children;    /* of numbers, which has no children: the node that stands for its elements */
+    const struct rs_dict_coded *coded; /* dict-coded: its tables, set when the store links the tree */
+    const struct rs_symbols *symbols;  /* symbols: its table, set when the store links the tree */
+    void *slot;          /* a pointer for the user's own use; NULL after compiling. Readers of the core ignore it */
+    uint32_t index;      /* its number in the tree */
+    uint8_t scale;       /* decimal, numbers: the exponent of ten */
+    uint8_t correction;  /* decimal: number of correction bits */
+    uint8_t number_kind; /* numbers: RS_FMT_NUMBERS_INTS or FLOATS */
     uint8_t stride, head_width, max_width; /* numbers */
-    bool partial;                          /* struct: one of its children is an optional key */
-    double divisor;                        /* decimal, numbers: 10^scale */
-    const struct rs_dict_coded *coded;     /* dict-coded: its tables, set when the store links the tree */
-    const struct rs_symbols *symbols;      /* symbols: its table, set when the store links the tree */
-    void *slot; /* a pointer for the user's own use; NULL after compiling. Readers of the core ignore it */
+    uint64_t data_bytes;                   /* ndarray with FIXED, or scalar: bytes of the data */
+    union {
+        double divisor;        /* decimal, numbers: 10^scale */
+        uint64_t item_bytes;   /* ndarray: bytes of one item */
+        uint64_t key_set_hash; /* struct: rs_schema_hash_key over its keys */
+    };
 } rs_node;
 
 /* Owns copies of nodes and bytes: what it was compiled from may change afterwards. Linked and compiled, it no longer
  * changes but for `slot` and `program`, so threads may read it together. */
 typedef struct rs_tree {
     rs_node *nodes;
+    void *memory;   /* of the nodes, which begin at a multiple of 64 in it */
     uint8_t *bytes; /* the tree as stored */
     uint32_t n_nodes;
     uint32_t size_bytes; /* of bytes */
     uint32_t levels;     /* the levels of rule 30; those of tables are added when the tree is linked */
+    uint32_t n_placed;   /* number of rising, runs and exceptions nodes */
     uint32_t n_links;    /* number of dict-coded and symbols nodes, which need tables */
     uint32_t tables_end; /* the greatest number of a table that they name, plus 1; set when the tree is linked */
     rs_node *elements;   /* the nodes that stand for elements of numbers nodes; an element's number is its bits */
@@ -69,6 +77,16 @@ double rs_schema_divisor(unsigned scale);
 uint64_t rs_tree_features(const rs_tree *self);
 /* Frees the tree and zeroes the struct. */
 void rs_tree_clear(rs_tree *self);
+
+/* Returns whether the aux of a node is a list of numbers of tables, u32 each. */
+static inline bool rs_node_names_tables(const rs_node *node) {
+    return node->kind == RS_FMT_NODE_DICT_CODED || node->kind == RS_FMT_NODE_SYMBOLS;
+}
+
+/* Returns whether the value of a node depends on the number of the record: rising, runs or exceptions. */
+static inline bool rs_node_is_placed(const rs_node *node) {
+    return node->kind >= RS_FMT_NODE_RISING && node->kind <= RS_FMT_NODE_EXCEPTIONS;
+}
 
 /* Returns whether every value of a node is a bool, int or float that its bits and body hold. */
 static inline bool rs_node_is_number(const rs_node *node) {

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { STEP_FIRST = 1 << 20, STEP_MOST = 32 << 20, PAGE = 4096 };
+enum { STEP_FIRST = 64 << 10, STEP_USUAL = 1 << 20, STEP_MOST = 32 << 20, PAGE = 4096 };
 
 /* Written between aligned runs. Zeros are written and not skipped, because bytes of a failed append may stand there,
  * and reading a hole may fault. */
@@ -63,15 +63,16 @@ rs_status rs_segment_open_leased(rs_segment *self, const char *path, rs_error *e
     return code;
 }
 
-rs_status rs_segment_copy(rs_segment *out, const rs_segment *src, rs_error *err) {
+rs_status rs_segment_copy(rs_segment *out, const rs_segment *src, uint64_t size_bytes, rs_error *err) {
     rs_segment_writer writer;
     rs_error local;
     rs_status code;
     *out = CLOSED;
+    RS_ASSERT(size_bytes <= src->size_bytes);
     if (err == NULL) err = &local;
     RS_TRY(rs_segment_writer_open(&writer, RS_BACKING_ANONYMOUS, NULL, NULL, err));
     /* The kernel reads the source's pages in the write call: a file that has shrunk gives EFAULT, not SIGBUS. */
-    code = rs_segment_writer_append(&writer, src->data, (size_t)src->size_bytes, err);
+    code = rs_segment_writer_append(&writer, src->data, (size_t)size_bytes, err);
     if (code == RS_E_SYS && err->sys_errno == EFAULT) {
         code = rs_error_set(err, RS_E_FMT_TRUNCATED, RS_NOWHERE, "the file shrank while it was copied");
     }
@@ -166,6 +167,8 @@ static rs_status reserve_step(rs_segment_writer *self, uint64_t needed, rs_error
     }
     if (code != RS_OK) return code;
     self->reserved += step;
+    /* A megabyte of memory takes longer to reserve and to give back than a store of a few records takes to build. */
+    if (self->step < STEP_USUAL) self->step *= 4;
     /* A step is at most an eighth of the size, because unused space counts in the peak memory of a small store. */
     while (self->step < STEP_MOST && self->step * 8 < self->reserved) self->step *= 2;
     return RS_OK;
@@ -193,12 +196,16 @@ rs_status rs_segment_writer_append(rs_segment_writer *self, const void *bytes, s
 }
 
 rs_status rs_segment_writer_align(rs_segment_writer *self, uint64_t alignment, rs_error *err) {
-    uint64_t start = self->position, left;
+    uint64_t start = self->position;
     if (alignment == 0 || (alignment & (alignment - 1)) != 0 || alignment > STEP_MOST) {
         return rs_error_set(err, RS_E_ARG_RANGE, RS_NOWHERE, "%llu bytes is no alignment",
                             (unsigned long long)alignment);
     }
-    left = rs_align_up(start, alignment) - start;
+    return rs_segment_writer_append_zeros(self, rs_align_up(start, alignment) - start, err);
+}
+
+rs_status rs_segment_writer_append_zeros(rs_segment_writer *self, uint64_t left, rs_error *err) {
+    const uint64_t start = self->position;
     while (left > 0) {
         size_t n = left < PAGE ? (size_t)left : PAGE;
         rs_status code = rs_segment_writer_append(self, ZEROS, n, err);

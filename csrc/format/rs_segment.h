@@ -37,10 +37,12 @@ RS_NODISCARD rs_status rs_segment_open_path(rs_segment *self, const char *path, 
  * to -1 and keep the mapping. Errors of rs_os_open_leased and rs_segment_adopt. */
 RS_NODISCARD rs_status rs_segment_open_leased(rs_segment *self, const char *path, rs_error *err);
 
-/* Copies src, which stays open, into anonymous memory, sealed where possible. RS_E_FMT_TRUNCATED, and no SIGBUS, when
- * the file of src shrinks meanwhile; RS_E_SPACE as of the writer; RS_E_SYS where the system has no anonymous memory
- * files. `out` need not be initialised, and is a closed segment after a failure. */
-RS_NODISCARD rs_status rs_segment_copy(rs_segment *out, const rs_segment *src, rs_error *err);
+/* Copies the first `size_bytes` of src, which stays open, into anonymous memory, sealed where possible. What lies
+ * behind the segment in its file stays out: it may be a hole of terabytes. size_bytes is at most src->size_bytes.
+ * RS_E_FMT_TRUNCATED, and no SIGBUS, when the file of src shrinks meanwhile; RS_E_SPACE as of the writer; RS_E_SYS
+ * where the system has no anonymous memory files. `out` need not be initialised, and is a closed segment after a
+ * failure. */
+RS_NODISCARD rs_status rs_segment_copy(rs_segment *out, const rs_segment *src, uint64_t size_bytes, rs_error *err);
 
 /* Unmaps and closes the segment; does nothing when it is closed. All pointers into its data are then invalid. */
 void rs_segment_close(rs_segment *self);
@@ -78,6 +80,9 @@ RS_NODISCARD rs_status rs_segment_writer_open(rs_segment_writer *self, rs_backin
  * the needed pages are reserved. RS_E_SPACE with the numbers of the refused step. After a failure position is
  * unchanged, and the call may be repeated. RS_E_STATE_FINISHED in a forked child. */
 RS_NODISCARD rs_status rs_segment_writer_append(rs_segment_writer *self, const void *bytes, size_t n, rs_error *err);
+
+/* Appends n zeros. Errors of append. */
+RS_NODISCARD rs_status rs_segment_writer_append_zeros(rs_segment_writer *self, uint64_t n, rs_error *err);
 
 /* Appends zeros up to a multiple of `alignment`, which is a power of two of at most 32 MiB, else RS_E_ARG_RANGE. Errors
  * of append. */

@@ -18,14 +18,14 @@ rs_status rs_table_read(rs_slice segment, const rs_directory *directory, uint32_
     if (symbols) {
         if (rs_load_u32(e + RS_FMT_B_N_RECORDS) != 0 || rs_load_u32(e + RS_FMT_B_TREE) != 0 ||
             rs_load_u64(e + RS_FMT_B_INDEX_OFFSET) != 0 || rs_load_u32(e + RS_FMT_B_ROW_SIZE) != 0 ||
-            e[RS_FMT_B_INDEX_WIDTH] != 0) {
+            e[RS_FMT_B_INDEX_WIDTH] != 0 || e[RS_FMT_B_INDEX_BITS] != 0) {
             goto bad;
         }
         rs_store_u32(e + RS_FMT_B_N_RECORDS, 1); /* the other fields can then be checked by rs_block_parse */
     }
     rs_store_u64(e + RS_FMT_B_FIRST_RECORD, 0);
     RS_TRY(rs_block_parse(e, at, directory, &out->block, err));
-    if (out->block.arrays_size_bytes != 0) goto bad;
+    if (out->block.arrays_size_bytes != 0 || out->block.places_size_bytes != 0) goto bad;
     out->segment = segment.ptr;
     if (symbols) {
         rs_slice bytes = rs_slice_of(segment.ptr + out->block.heap_off, (size_t)out->block.heap_size_bytes);

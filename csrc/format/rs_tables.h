@@ -17,37 +17,43 @@ typedef struct rs_table {
     void *slot;          /* a pointer for the reader's own use, such as a cache; NULL at first */
 } rs_table;
 
-/* The tables of one dict-coded node. The tree owns it. */
+/* One table of a dict-coded node. */
+typedef struct rs_coded_table {
+    const rs_table *table;
+    uint32_t first, end; /* the number of its first entry, and the number after its last, among the node's entries */
+} rs_coded_table;
+
+/* The tables of one dict-coded node. The tree owns it. What a read needs stands side by side: a store of many blocks
+ * has a struct for each, and few of them are in the caches. */
 typedef struct rs_dict_coded {
     uint32_t n_tables;
     uint32_t count; /* the number of entries of all tables; also the count of the node */
-    const rs_table *tables[RS_FMT_DICT_CODED_TABLES];
-    uint32_t first[RS_FMT_DICT_CODED_TABLES + 1]; /* the number of each table's first entry, then count */
+    rs_coded_table at[];
 } rs_dict_coded;
 
 /* Reads table `number`, which is below the count of TABLES, and checks rule 29. The caller sets out->tree. */
 RS_NODISCARD rs_status rs_table_read(rs_slice segment, const rs_directory *directory, uint32_t number, rs_table *out,
                                      rs_error *err);
 
-/* Returns the table of entry i, which is below coded->count. *local becomes the entry's number in that table. */
-static inline const rs_table *rs_dict_coded_table(const rs_dict_coded *coded, uint32_t i, uint32_t *local) {
+/* Returns the number of the table of entry i, which is below coded->count. */
+static inline uint32_t rs_dict_coded_table(const rs_dict_coded *coded, uint64_t i) {
     uint32_t t = 0;
-    while (i >= coded->first[t + 1]) t++;
-    *local = i - coded->first[t];
-    return coded->tables[t];
+    while (i >= coded->at[t].end) t++;
+    return t;
 }
 
 /* Sets *table to the table of entry i of a linked dict-coded node, and *out to the bytes of the entry. Both borrow from
  * the store. Errors: rule 31. Any thread. */
 RS_NODISCARD static inline rs_status rs_dict_coded_find(const rs_node *node, uint64_t i, const rs_table **table,
                                                         rs_slice *out, rs_error *err) {
-    uint32_t local;
+    const rs_coded_table *at = node->coded->at;
     if (RS_UNLIKELY(i >= node->coded->count)) {
         (void)rs_error_set(err, RS_E_FMT_VALUE, RS_NOWHERE, "a dict-coded number has no entry");
         return RS_E_FMT_VALUE; /* a literal, so that the compiler knows that the outputs are set on success */
     }
-    *table = rs_dict_coded_table(node->coded, (uint32_t)i, &local);
-    return rs_offsets_locate((*table)->segment, &(*table)->block, local, out, err);
+    while (i >= at->end) at++;
+    *table = at->table;
+    return rs_offsets_locate(at->table->segment, &at->table->block, (uint32_t)i - at->first, out, err);
 }
 
 #endif

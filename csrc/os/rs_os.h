@@ -59,10 +59,12 @@ void rs_os_close(int *fd);
 
 /* Allocates the bytes [from, to) of the file, so that writing them cannot run out of space. Bytes that were never
  * written read as zero. With memory_backed, two more things happen. The size is first compared with
- * rs_os_memory_headroom, because the kernel kills a process that passes a limit. And whole units of RS_OS_HUGE_PAGE
- * become huge pages where the system gives them; this is cheap only for units that hold no pages yet. RS_E_SPACE gives
- * needed, available and, in the message, the limit; the file's size is unchanged when a limit of memory refused. Where
- * the file system cannot allocate, the file is only extended. */
+ * rs_os_memory_headroom, because the kernel kills a process that passes a limit; but not the first RS_OS_UNCHECKED
+ * bytes of a file, because finding the limits takes longer than building such a store. And whole units of
+ * RS_OS_HUGE_PAGE become huge pages where the system gives them; this is cheap only for units that hold no pages yet.
+ * RS_E_SPACE gives needed, available and, in the message, the limit; the file's size is unchanged when a limit of
+ * memory refused. Where the file system cannot allocate, the file is only extended. */
+enum { RS_OS_UNCHECKED = 512 * 1024 };
 RS_NODISCARD rs_status rs_os_reserve(int fd, uint64_t from, uint64_t to, bool memory_backed, rs_error *err);
 
 /* Returns whether the file's pages are in memory only (memfd, tmpfs, ramfs, hugetlbfs); false when it is unknown. */
@@ -169,9 +171,21 @@ RS_NODISCARD rs_status rs_os_is_leased(const char *path, bool *out, rs_error *er
 /* Sets the file's times to now, which record when a kept file was last used. A failure is ignored. */
 void rs_os_touch(int fd);
 
+/* An open lock file; in a forked child `fd` is -1, because a child closes the locks of its parent. The caller keeps the
+ * structure where it is from rs_os_open_lock to rs_os_close_lock. */
+typedef struct rs_os_lock {
+    int fd;
+    struct rs_os_lock *before,
+        *after; /* those of this process; only rs_os_open_lock, rs_os_close_lock and forks use it */
+} rs_os_lock;
+
 /* Opens a lock file for reading and writing, and creates it with mode 0600 where it is missing. It does not lock the
- * file. RS_E_SYS_NOT_OURS when the file is a link, belongs to another user or has another mode. */
-RS_NODISCARD rs_status rs_os_open_lock(const char *path, int *out_fd, rs_error *err);
+ * file. RS_E_SYS_NOT_OURS when the file is a link or has a second name, belongs to another user or has another mode.
+ * After an error out->fd is -1. Safe from several threads at once, as is rs_os_close_lock. */
+RS_NODISCARD rs_status rs_os_open_lock(const char *path, rs_os_lock *out, rs_error *err);
+
+/* Closes the file, which ends the lock. Does nothing where fd is -1. */
+void rs_os_close_lock(rs_os_lock *lock);
 
 /* Locks the file exclusively; RS_E_STATE_BUSY when it is locked through another descriptor. *out_named says whether
  * `path` still leads to this file. When it does not, the lock protects nothing and the caller opens the file again. */
@@ -190,6 +204,15 @@ RS_NODISCARD rs_status rs_os_map(int fd, uint64_t size_bytes, const uint8_t **ou
 /* Ends a mapping of rs_os_map. size_bytes is the size that was given there. Does nothing when data is NULL. */
 void rs_os_unmap(const uint8_t *data, uint64_t size_bytes);
 
+/* Returns size_bytes zeroed bytes, at least 1, of whole pages; NULL without memory. Unlike malloc it never divides the
+ * pages of others, so rs_os_pages_free gives them back to the system at once. */
+void *rs_os_pages(size_t size_bytes);
+/* Frees the pages; size_bytes is the size that was given there. Does nothing when data is NULL. */
+void rs_os_pages_free(void *data, size_t size_bytes);
+/* Gives the pages that lie within n bytes of malloc or rs_os_pages back to the system. The bytes stay allocated, but
+ * their values are lost. Does nothing when data is NULL, or where the system offers no such call. */
+void rs_os_forget(void *data, size_t n);
+
 /* --- Threads (rs_os_thread.c). --- */
 
 /* A thread that runs one function. The struct must not be moved or copied between start and join. */
@@ -207,6 +230,22 @@ RS_NODISCARD rs_status rs_os_thread_start(rs_os_thread *self, void (*run)(void *
 
 /* Waits until the thread has ended. Its writes to memory are then visible to the caller. */
 void rs_os_thread_join(rs_os_thread *self);
+
+/* A lock with a condition: threads that enter it exclude one another, and may wait inside until another thread wakes
+ * them. A forked child must not use a monitor that threads of its parent may have entered. */
+typedef struct rs_os_monitor rs_os_monitor;
+
+/* Makes a monitor; rs_os_monitor_close frees it when no thread uses it any more. RS_E_MEM, RS_E_SYS. */
+RS_NODISCARD rs_status rs_os_monitor_open(rs_os_monitor **out, rs_error *err);
+/* Does nothing for NULL. */
+void rs_os_monitor_close(rs_os_monitor *self);
+void rs_os_monitor_enter(rs_os_monitor *self);
+void rs_os_monitor_leave(rs_os_monitor *self);
+/* Leaves the monitor, waits to be woken for at most `milliseconds`, and enters it again. Returns false when the time is
+ * over. A thread may wake without a reason, so the caller looks at its condition again. */
+bool rs_os_monitor_wait(rs_os_monitor *self, uint32_t milliseconds);
+/* Wakes all threads that wait. The caller is inside. */
+void rs_os_monitor_wake(rs_os_monitor *self);
 
 /* --- The rest. --- */
 

@@ -77,17 +77,18 @@ static bool read_u64(const char *dir, const char *name, uint64_t *out) {
     return ok;
 }
 
-/* Reads the number after `key` and a space or colon, in a file of such lines. */
+/* Reads the number after `key` and a space or colon, in a line of a file. */
+static bool parse_field(const char *line, const char *key, uint64_t *out) {
+    size_t n = strlen(key);
+    return strncmp(line, key, n) == 0 && (line[n] == ' ' || line[n] == ':') && parse_u64(line + n + 1, out);
+}
+
 static bool read_field(const char *dir, const char *name, const char *key, uint64_t *out) {
     char line[256];
-    size_t n = strlen(key);
     FILE *file = open_in(dir, name);
     bool ok = false;
     if (file == NULL) return false;
-    while (!ok && fgets(line, (int)sizeof line, file) != NULL) {
-        if (strncmp(line, key, n) != 0 || (line[n] != ' ' && line[n] != ':')) continue;
-        ok = parse_u64(line + n + 1, out);
-    }
+    while (!ok && fgets(line, (int)sizeof line, file) != NULL) ok = parse_field(line, key, out);
     (void)fclose(file);
     return ok;
 }
@@ -111,14 +112,19 @@ static void consider(headroom *self, uint64_t bytes, const char *kind, const cha
 
 static uint64_t minus(uint64_t a, uint64_t b) { return a > b ? a - b : 0; }
 
+/* The kernel takes its time to make meminfo, so it is read once for both numbers. */
 static void consider_machine(headroom *self, const char *proc) {
-    uint64_t available_kib, total_kib, kept;
-    if (!read_field(proc, "meminfo", "MemAvailable", &available_kib)) return;
-    if (available_kib > UINT64_MAX / 1024) return;
-    kept = read_field(proc, "meminfo", "MemTotal", &total_kib) && total_kib <= UINT64_MAX / 1024
-               ? total_kib * 1024 / RS_OS_KEPT_FREE_DIVISOR
-               : 0;
-    consider(self, minus(available_kib * 1024, kept), "", MACHINE_LIMIT);
+    uint64_t available = UINT64_MAX, total = UINT64_MAX; /* in KiB */
+    char line[256];
+    FILE *file = open_in(proc, "meminfo");
+    if (file == NULL) return;
+    while ((available == UINT64_MAX || total == UINT64_MAX) && fgets(line, (int)sizeof line, file) != NULL) {
+        if (!parse_field(line, "MemAvailable", &available)) (void)parse_field(line, "MemTotal", &total);
+    }
+    (void)fclose(file);
+    if (available > UINT64_MAX / 1024) return;
+    consider(self, minus(available * 1024, total > UINT64_MAX / 1024 ? 0 : total * 1024 / RS_OS_KEPT_FREE_DIVISOR), "",
+             MACHINE_LIMIT);
 }
 
 static void consider_cgroup(headroom *self, const cgroup_files *files, const char *dir, const char *name) {

@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/file.h>
@@ -59,6 +60,16 @@ static rs_status check_ours(int fd, unsigned mode, const char *path, rs_error *e
     return rs_error_set(err, RS_E_SYS_NOT_OURS, RS_NOWHERE,
                         "not made by recstore for user %lu: the file belongs to user %lu and has mode %04o: %s",
                         (unsigned long)geteuid(), (unsigned long)st.st_uid, (unsigned)(st.st_mode & 07777), path);
+}
+
+/* Checks that the file has no second name, else RS_E_SYS_NOT_OURS: a hard link leads to a file of this user that was
+ * made for something else. A file that has just been removed has none. */
+static rs_status check_one_name(int fd, const char *path, rs_error *err) {
+    struct stat st;
+    if (fstat(fd, &st) != 0) return rs_error_set_errno(err, RS_E_SYS, errno, "cannot look at %s", path);
+    if (st.st_nlink <= 1) return RS_OK;
+    return rs_error_set(err, RS_E_SYS_NOT_OURS, RS_NOWHERE, "not made by recstore: the file has %lu names: %s",
+                        (unsigned long)st.st_nlink, path);
 }
 
 /* ---------------------------------------------------------------- creating and publishing */
@@ -242,17 +253,63 @@ void rs_os_touch(int fd) {
 
 /* ---------------------------------------------------------------- locks of builders */
 
-rs_status rs_os_open_lock(const char *path, int *out_fd, rs_error *err) {
-    rs_status code;
-    int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY, 0600);
-    if (fd < 0) return failed(err, "cannot open", path);
-    code = check_ours(fd, 0600, path, err);
-    if (code != RS_OK) {
-        rs_os_close(&fd);
-        return code;
+/* The open lock files of this process. A forked child shares each lock with its parent, so that it stays locked when
+ * the parent is killed. The child therefore closes them, also one that C code forks, where no hook of Python runs. */
+static pthread_mutex_t locks_mutex = PTHREAD_MUTEX_INITIALIZER;
+static rs_os_lock *locks_first;
+static pthread_once_t locks_once = PTHREAD_ONCE_INIT;
+static int locks_failed; /* the errno of pthread_atfork */
+
+static void before_fork(void) { (void)pthread_mutex_lock(&locks_mutex); }
+
+static void in_parent(void) { (void)pthread_mutex_unlock(&locks_mutex); }
+
+static void in_child(void) {
+    rs_os_lock *lock = locks_first;
+    while (lock != NULL) {
+        rs_os_lock *after = lock->after;
+        rs_os_close(&lock->fd);
+        lock->before = lock->after = NULL;
+        lock = after;
     }
-    *out_fd = fd;
-    return RS_OK;
+    locks_first = NULL;
+    (void)pthread_mutex_unlock(&locks_mutex);
+}
+
+static void watch_forks(void) { locks_failed = pthread_atfork(before_fork, in_parent, in_child); }
+
+rs_status rs_os_open_lock(const char *path, rs_os_lock *out, rs_error *err) {
+    rs_status code = RS_OK;
+    out->fd = -1;
+    out->before = out->after = NULL;
+    (void)pthread_once(&locks_once, watch_forks);
+    if (locks_failed != 0) return rs_error_set_errno(err, RS_E_SYS, locks_failed, "cannot lock %s", path);
+    (void)pthread_mutex_lock(&locks_mutex);
+    out->fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY, 0600);
+    if (out->fd < 0) code = failed(err, "cannot open", path);
+    if (code == RS_OK) code = check_ours(out->fd, 0600, path, err);
+    if (code == RS_OK) code = check_one_name(out->fd, path, err);
+    if (code == RS_OK) {
+        out->after = locks_first;
+        if (locks_first != NULL) locks_first->before = out;
+        locks_first = out;
+    } else {
+        rs_os_close(&out->fd);
+    }
+    (void)pthread_mutex_unlock(&locks_mutex);
+    return code;
+}
+
+void rs_os_close_lock(rs_os_lock *lock) {
+    (void)pthread_mutex_lock(&locks_mutex);
+    if (lock->fd >= 0) {
+        if (lock->before != NULL) lock->before->after = lock->after;
+        if (lock->after != NULL) lock->after->before = lock->before;
+        if (locks_first == lock) locks_first = lock->after;
+        lock->before = lock->after = NULL;
+        rs_os_close(&lock->fd);
+    }
+    (void)pthread_mutex_unlock(&locks_mutex);
 }
 
 rs_status rs_os_try_lock(int fd, const char *path, bool *out_named, rs_error *err) {

@@ -270,7 +270,7 @@ rs_status rs_os_reserve(int fd, uint64_t from, uint64_t to, bool memory_backed, 
                             (unsigned long long)from, (unsigned long long)to);
     }
     if (to == from) return RS_OK;
-    if (memory_backed) RS_TRY(rs_os_require_memory(NULL, to - from, err));
+    if (memory_backed && to > RS_OS_UNCHECKED) RS_TRY(rs_os_require_memory(NULL, to - from, err));
 #if defined(__linux__)
     if (memory_backed) reserve_huge(fd, from, to);
     for (;;) {
@@ -480,6 +480,26 @@ rs_status rs_os_map(int fd, uint64_t size_bytes, const uint8_t **out, rs_error *
 void rs_os_unmap(const uint8_t *data, uint64_t size_bytes) {
     /* Through an integer: munmap takes a plain pointer and the compilers warn about a cast that drops const. */
     if (data != NULL) (void)munmap((void *)(uintptr_t)data, (size_t)size_bytes);
+}
+
+void *rs_os_pages(size_t size_bytes) {
+    void *data = mmap(NULL, size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return data == MAP_FAILED ? NULL : data;
+}
+
+void rs_os_pages_free(void *data, size_t size_bytes) {
+    if (data != NULL) (void)munmap(data, size_bytes);
+}
+
+void rs_os_forget(void *data, size_t n) {
+#if defined(__linux__)
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), begin = ((uintptr_t)data + page - 1) / page * page;
+    const uintptr_t end = ((uintptr_t)data + n) / page * page;
+    if (data != NULL && begin < end) (void)madvise((void *)begin, end - begin, MADV_DONTNEED);
+#else
+    (void)data;
+    (void)n;
+#endif
 }
 
 /* ---------------------------------------------------------------- the rest */

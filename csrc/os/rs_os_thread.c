@@ -1,4 +1,4 @@
-/* rs_os_thread.c: starts a thread and joins it. */
+/* rs_os_thread.c: starts and joins threads, and lets them wait for one another. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -7,8 +7,11 @@
 #endif
 #include "os/rs_os.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdlib.h>
+#include <time.h>
 
 /* Enough for functions that recurse to the format's depth. The default of some systems is much less. */
 enum { STACK_BYTES = 4 << 20 };
@@ -62,3 +65,70 @@ void rs_os_thread_join(rs_os_thread *self) {
     RS_ASSERT(failed == 0);
     (void)failed;
 }
+
+/* ---- Monitors ---- */
+
+struct rs_os_monitor {
+    pthread_mutex_t mutex;
+    pthread_cond_t woken;
+};
+
+/* A condition whose waits are timed by a clock that is never set. */
+static int open_condition(pthread_cond_t *out) {
+#if defined(__APPLE__)
+    return pthread_cond_init(out, NULL);
+#else
+    pthread_condattr_t attributes;
+    int failed = pthread_condattr_init(&attributes);
+    if (failed != 0) return failed;
+    failed = pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    if (failed == 0) failed = pthread_cond_init(out, &attributes);
+    (void)pthread_condattr_destroy(&attributes);
+    return failed;
+#endif
+}
+
+rs_status rs_os_monitor_open(rs_os_monitor **out, rs_error *err) {
+    rs_os_monitor *self = (rs_os_monitor *)malloc(sizeof *self);
+    int failed;
+    if (self == NULL) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for a lock");
+    failed = pthread_mutex_init(&self->mutex, NULL);
+    if (failed == 0) {
+        failed = open_condition(&self->woken);
+        if (failed != 0) (void)pthread_mutex_destroy(&self->mutex);
+    }
+    if (failed != 0) {
+        free(self);
+        return rs_error_set_errno(err, RS_E_SYS, failed, "cannot make a lock");
+    }
+    *out = self;
+    return RS_OK;
+}
+
+void rs_os_monitor_close(rs_os_monitor *self) {
+    if (self == NULL) return;
+    (void)pthread_cond_destroy(&self->woken);
+    (void)pthread_mutex_destroy(&self->mutex);
+    free(self);
+}
+
+void rs_os_monitor_enter(rs_os_monitor *self) { (void)pthread_mutex_lock(&self->mutex); }
+
+void rs_os_monitor_leave(rs_os_monitor *self) { (void)pthread_mutex_unlock(&self->mutex); }
+
+bool rs_os_monitor_wait(rs_os_monitor *self, uint32_t milliseconds) {
+    struct timespec until;
+#if defined(__APPLE__)
+    until.tv_sec = (time_t)(milliseconds / 1000);
+    until.tv_nsec = (long)(milliseconds % 1000) * 1000000;
+    return pthread_cond_timedwait_relative_np(&self->woken, &self->mutex, &until) != ETIMEDOUT;
+#else
+    if (clock_gettime(CLOCK_MONOTONIC, &until) != 0) return false;
+    until.tv_sec += (time_t)(milliseconds / 1000);
+    until.tv_nsec += (long)(milliseconds % 1000) * 1000000;
+    if (until.tv_nsec >= 1000000000) until.tv_sec++, until.tv_nsec -= 1000000000;
+    return pthread_cond_timedwait(&self->woken, &self->mutex, &until) != ETIMEDOUT;
+#endif
+}
+
+void rs_os_monitor_wake(rs_os_monitor *self) { (void)pthread_cond_broadcast(&self->woken); }

@@ -225,7 +225,7 @@ static rs_status make_views(rs_arrow_field *self, rs_buffer *views, rs_error *er
 
 /* Moves the buffers of text or bytes as views: the views, the bytes, and the sizes of the buffers of bytes. */
 static rs_status move_views(rs_arrow_field *self, const void **buffers, int64_t *n, rs_error *err) {
-    rs_buffer views = {NULL, 0, 0};
+    rs_buffer views = {0};
     rs_status status = make_views(self, &views, err);
     uint8_t *sizes = (uint8_t *)calloc(1, 64);
     if (status == RS_OK && sizes == NULL) status = no_memory(err);

@@ -73,6 +73,10 @@ rs_status rs_arrow_field_child(rs_arrow_field *self, const char *name, size_t si
     }
     *out = NULL;
     if (self->closed || self->sealed) return RS_OK;
+    if (size > 0 && memchr(name, 0, size) != NULL) {
+        return rs_error_set(err, RS_E_ARG_TEXT, RS_NOWHERE,
+                            "a key is a str with a NUL, and the names of Arrow fields end with one");
+    }
     RS_TRY(count_field(n_fields, err));
     if (self->n_known == self->children_capacity) {
         uint32_t capacity = self->children_capacity == 0 ? 8 : 2 * self->children_capacity;
@@ -90,7 +94,7 @@ rs_status rs_arrow_field_child(rs_arrow_field *self, const char *name, size_t si
 
 rs_status rs_arrow_field_named(rs_arrow_field *self, const uint8_t *units, uint64_t n, unsigned unit_bytes,
                                uint32_t *n_fields, rs_arrow_field **out, rs_error *err) {
-    rs_buffer name = {NULL, 0, 0};
+    rs_buffer name = {0};
     bool taken;
     rs_status status;
     if (unit_bytes == 1 && (n == 0 || rs_decode_widest_unchecked(units, n, 1) < 0x80)) {

@@ -155,10 +155,11 @@ RS_NODISCARD rs_status rs_arrow_field_new(rs_arrow_field **out, rs_error *err);
 void rs_arrow_field_free(rs_arrow_field *self);
 
 /* Sets *out to the child of a name of `size` bytes of UTF-8. A missing child is made; in a closed or sealed field *out
- * becomes NULL instead. *n_fields counts the fields of the tree. RS_E_ARG_LIMIT for too many fields, RS_E_MEM. */
+ * becomes NULL instead. *n_fields counts the fields of the tree. RS_E_ARG_TEXT for a name with a NUL, RS_E_ARG_LIMIT
+ * for too many fields, RS_E_MEM. */
 RS_NODISCARD rs_status rs_arrow_field_child(rs_arrow_field *self, const char *name, size_t size, uint32_t *n_fields,
                                             rs_arrow_field **out, rs_error *err);
-/* As rs_arrow_field_child for a name of n units of unit_bytes. RS_E_ARG_TEXT for a lone surrogate. */
+/* As rs_arrow_field_child for a name of n units of unit_bytes. RS_E_ARG_TEXT also for a lone surrogate. */
 RS_NODISCARD rs_status rs_arrow_field_named(rs_arrow_field *self, const uint8_t *units, uint64_t n, unsigned unit_bytes,
                                             uint32_t *n_fields, rs_arrow_field **out, rs_error *err);
 /* Takes a key of the any value of a dict. *out is as of rs_arrow_field_child for a str, and NULL for another key;

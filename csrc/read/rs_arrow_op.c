@@ -4,6 +4,8 @@
 
 #include <stdlib.h>
 
+#include "format/rs_node_kinds.h"
+
 enum { MAX_OPS = 1 << 22, MANY_OPS = 1 << 16 };
 
 static rs_status no_memory(rs_error *err) {
@@ -136,7 +138,8 @@ static rs_status next_key(rs_arrow_ops *self, rs_cursor *keys, rs_arrow_field *f
 
 static rs_status compile_struct(rs_arrow_ops *self, rs_arrow_op *op, rs_error *err) {
     const rs_node *node = op->node;
-    rs_cursor keys = {rs_slice_of(node->aux, node->aux_size_bytes), NULL, 0, {UINT64_MAX, UINT64_MAX, 200}, false};
+    rs_cursor keys = {
+        rs_slice_of(node->aux, node->aux_size_bytes), NULL, 0, {UINT64_MAX, UINT64_MAX, 200}, false, 0, NULL};
     rs_arrow_field **fields = NULL;
     uint32_t i;
     rs_arrow_see(op->field, RS_ARROW_SEEN_STRUCT);
@@ -225,7 +228,7 @@ static rs_status compile_list(rs_arrow_ops *self, rs_arrow_op *op, rs_error *err
 }
 
 static rs_status compile_const(rs_arrow_ops *self, rs_arrow_op *op, rs_error *err) {
-    rs_cursor cursor = {rs_slice_of(op->node->aux, op->node->aux_size_bytes), NULL, 0, {0, 0, 200}, false};
+    rs_cursor cursor = {rs_slice_of(op->node->aux, op->node->aux_size_bytes), NULL, 0, {0, 0, 200}, false, 0, NULL};
     cursor.budget.values = cursor.budget.bytes = op->node->aux_size_bytes;
     return rs_arrow_see_any(op->field, &cursor, &self->n_fields, err);
 }
@@ -328,7 +331,7 @@ static rs_status see_entries(rs_arrow_ops *self, rs_arrow_op *op, const rs_table
     uint32_t i;
     if (find_op(self, table, op->field) != NULL) return RS_OK;
     for (i = 0; i < table->block.n_records; i++) {
-        rs_cursor cursor = {{NULL, NULL}, NULL, 0, {UINT64_MAX, UINT64_MAX, RS_FMT_DEPTH}, true};
+        rs_cursor cursor = {{NULL, NULL}, NULL, 0, {UINT64_MAX, UINT64_MAX, RS_FMT_DEPTH}, true, 0, NULL};
         RS_TRY(rs_offsets_locate(table->segment, &table->block, i, &cursor.in, err));
         RS_TRY(rs_arrow_see_any(op->field, &cursor, &self->n_fields, err));
     }
@@ -340,7 +343,7 @@ static rs_status compile_tables(rs_arrow_ops *self, rs_arrow_op *op, rs_error *e
     uint32_t t;
     RS_TRY(rs_arrow_allot(self, coded->n_tables, sizeof *op->tables, &op->tables, err));
     for (t = 0; t < coded->n_tables; t++) {
-        const rs_table *table = coded->tables[t];
+        const rs_table *table = coded->at[t].table;
         RS_TRY(rs_arrow_compile(self, table->tree, op->field, &op->tables[t], err));
         if (table->tree->nodes->kind == RS_FMT_NODE_ANY) RS_TRY(see_entries(self, op, table, err));
         else op->sure = op->sure && op->tables[t]->sure;
@@ -362,12 +365,18 @@ static rs_status compile(rs_arrow_ops *self, rs_arrow_op *op, const rs_node *nod
     case RS_FMT_NODE_OPTIONAL:
         if (node->param == 1) rs_arrow_see(field, RS_ARROW_SEEN_NULL);
         return compile_children(self, op, field, err);
-    case RS_FMT_NODE_UNION: return compile_children(self, op, field, err);
+    case RS_FMT_NODE_UNION:
+    case RS_FMT_NODE_RUNS:
+    case RS_FMT_NODE_EXCEPTIONS: return compile_children(self, op, field, err);
+    case RS_FMT_NODE_RISING:
+        /* The width of an int says nothing about its numbers, which are not in the records. */
+        if (node->children->kind == RS_FMT_NODE_INT) rs_arrow_see_ints(field, INT64_MIN, INT64_MAX);
+        return compile_children(self, op, field, err);
     case RS_FMT_NODE_DICT_CODED: return compile_tables(self, op, err);
     case RS_FMT_NODE_CONST: return compile_const(self, op, err);
     case RS_FMT_NODE_NDARRAY: return compile_array(self, op, err);
     case RS_FMT_NODE_EXT: return compile_ext(self, op, err);
-    default: op->sure = false; return RS_OK; /* any */
+    default: op->sure = false; return RS_OK; /* any, map */
     }
 }
 
@@ -394,6 +403,24 @@ rs_status rs_arrow_compile_place(rs_arrow_ops *self, const rs_node *node, rs_arr
                                  rs_arrow_op **out, rs_error *err) {
     if (!known) return rs_arrow_compile_node(self, node, field, out, err);
     *out = find_op(self, node, field);
+    return RS_OK;
+}
+
+rs_status rs_arrow_compile_entry(rs_arrow_ops *self, const rs_node *node, rs_arrow_field *field, bool known,
+                                 rs_arrow_op **out, rs_error *err) {
+    size_t i;
+    const rs_node_kind *kind = rs_node_kind_of(node->kind);
+    RS_TRY(rs_arrow_compile_place(self, node, field, known, out, err));
+    if (kind->max_children > 0 || kind->part == RS_CONCAT_PART_SOMETIMES || node->kind == RS_FMT_NODE_DICT_CODED) {
+        self->shares = true;
+    }
+    /* The field may have become a part of another one after the op was made. */
+    for (i = 0; *out == NULL && i < self->n_arrays; i++) {
+        rs_arrow_op *op = self->arrays[i];
+        if (self->lengths[i] != 1 || op->node != node || op->field != field) continue;
+        *out = op;
+        return remember(self, node, field, op, err);
+    }
     return RS_OK;
 }
 

@@ -47,6 +47,7 @@ typedef struct rs_arrow_ops {
     size_t n_known, known_capacity;
     uint64_t n_ops;
     uint32_t n_fields; /* of the tree of fields */
+    bool shares;       /* keys of a map have one node, which may tell more about the values of a key than there is */
 } rs_arrow_ops;
 
 /* Frees all ops and zeroes the struct. */
@@ -64,6 +65,11 @@ RS_NODISCARD rs_status rs_arrow_compile_node(rs_arrow_ops *self, const rs_node *
                                              rs_arrow_op **out, rs_error *err);
 /* As rs_arrow_compile_node. With `known` it compiles nothing: *out becomes NULL for a node that is not compiled. */
 RS_NODISCARD rs_status rs_arrow_compile_place(rs_arrow_ops *self, const rs_node *node, rs_arrow_field *field,
+                                              bool known, rs_arrow_op **out, rs_error *err);
+
+/* As rs_arrow_compile_place for the values of a map, at the field of a key. After rs_arrow_ops_settle the field is that
+ * of a type. */
+RS_NODISCARD rs_status rs_arrow_compile_entry(rs_arrow_ops *self, const rs_node *node, rs_arrow_field *field,
                                               bool known, rs_arrow_op **out, rs_error *err);
 
 /* Allocates n zeroed items of `size` bytes that live as long as the ops, and sets the pointer at `out`. RS_E_MEM. */

@@ -52,7 +52,9 @@ void rs_arrow_out_look(rs_arrow_out *self) {
 }
 
 rs_status rs_arrow_out_resolve(rs_arrow_out *self, bool *whole, rs_error *err) {
-    return rs_arrow_resolve(self->root, &self->ops.n_fields, whole, err);
+    RS_TRY(rs_arrow_resolve(self->root, &self->ops.n_fields, whole, err));
+    if (self->ops.shares && self->walk.mode != RS_ARROW_SEE_ALL) *whole = false;
+    return RS_OK;
 }
 
 static void widen(rs_arrow_field *field) {
@@ -93,7 +95,7 @@ rs_status rs_arrow_out_take(rs_arrow_out *self, const rs_cursor *cursor, const r
 }
 
 rs_status rs_arrow_out_take_missing(rs_arrow_out *self, rs_error *err) {
-    rs_cursor cursor = {self->missing, NULL, 0, {0, 0, RS_FMT_DEPTH}, false};
+    rs_cursor cursor = {self->missing, NULL, 0, {0, 0, RS_FMT_DEPTH}, false, 0, NULL};
     cursor.budget.values = cursor.budget.bytes = rs_slice_left(&self->missing);
     return rs_arrow_put_any(&self->walk, self->root, &cursor, err);
 }
@@ -119,8 +121,8 @@ static rs_status take_direct(rs_arrow_out *self, const rs_arrow_block *how, rs_c
 
 /* Takes one record. Sets *why to RS_ARROW_UNSURE or LACKING where the caller has to act. */
 static rs_status take_one(rs_arrow_out *self, const rs_arrow_source *source, const rs_block *block,
-                          const rs_arrow_block *how, rs_slice bytes, int *why, rs_error *err) {
-    rs_cursor cursor = rs_store_cursor_over(source->store, block, bytes);
+                          const rs_arrow_block *how, uint32_t local, rs_slice bytes, int *why, rs_error *err) {
+    rs_cursor cursor = rs_store_cursor_over(source->store, block, local, bytes);
     bool lacks = false;
     if (how->compiled == NULL) {
         RS_TRY(rs_arrow_put_alone(&self->walk, how->op, &cursor, err));
@@ -198,7 +200,7 @@ static rs_status put_columns(rs_arrow_out *self, const rs_arrow_source *source, 
     for (i = 0; i < op->n_children; i++) {
         const rs_node *child = &op->node->children[i];
         rs_column_rows rows = *window;
-        rs_cursor cursor = rs_store_cursor_over(source->store, block, rs_slice_of(rs_column_row_at(window, 0), 0));
+        rs_cursor cursor = rs_store_cursor_over(source->store, block, 0, rs_slice_of(rs_column_row_at(window, 0), 0));
         if (!child->fixed || op->children[i].field == NULL) continue;
         rows.least = op->node->head_bytes;
         rows.bit_off = child->bit_off;
@@ -208,7 +210,8 @@ static rs_status put_columns(rs_arrow_out *self, const rs_arrow_source *source, 
     for (k = 0; end > 0 && k < window->n; k++) {
         const uint8_t *row = rs_column_row_at(window, k);
         const size_t size = window->records != NULL ? rs_slice_left(&window->records[k]) : block->row_size_bytes;
-        rs_cursor cursor = rs_store_cursor_over(source->store, block, rs_slice_of(row, size));
+        rs_cursor cursor =
+            rs_store_cursor_over(source->store, block, rs_column_local_at(window, k), rs_slice_of(row, size));
         *at = k;
         RS_TRY(put_late(self, op, &cursor, end, err));
     }
@@ -223,7 +226,7 @@ static rs_status put_columns(rs_arrow_out *self, const rs_arrow_source *source, 
 /* Appends the field of the records of a window, where it has the same offset in all. */
 static rs_status put_fixed_field(rs_arrow_out *self, const rs_arrow_source *source, const rs_block *block,
                                  const rs_arrow_block *how, const rs_column_rows *window, rs_error *err) {
-    rs_cursor cursor = rs_store_cursor_over(source->store, block, rs_slice_of(rs_column_row_at(window, 0), 0));
+    rs_cursor cursor = rs_store_cursor_over(source->store, block, 0, rs_slice_of(rs_column_row_at(window, 0), 0));
     rs_column_rows rows = *window;
     rows.least = how->compiled->least;
     rows.bit_off = how->compiled->group_off * 8 + how->compiled->bit_off;
@@ -255,7 +258,8 @@ static rs_status take_each(rs_arrow_out *self, const rs_arrow_source *source, co
                            const rs_arrow_block *how, const rs_column_rows *window, uint64_t *taken, int *why,
                            rs_error *err) {
     for (*taken = 0; *taken < window->n; (*taken)++) {
-        RS_TRY(take_one(self, source, block, how, record_at(window, block, *taken), why, err));
+        RS_TRY(take_one(self, source, block, how, rs_column_local_at(window, *taken), record_at(window, block, *taken),
+                        why, err));
         if (*why != RS_ARROW_DONE) return RS_OK;
     }
     return RS_OK;
@@ -341,18 +345,17 @@ static rs_status locate(rs_arrow_out *self, const rs_arrow_source *source, const
     const uint8_t *segment = source->store->segment.ptr;
     const bool far = positions != NULL || step > 8 || step < -8;
     uint64_t i;
-    self->indices[0] = stop->index;
+    self->locals[0] = (uint32_t)(stop->index - block->first_record);
     for (*n = 1; *n < most; (*n)++) {
         const uint64_t index = index_at(positions, start, step, stop->done + *n);
         if (index - block->first_record >= block->n_records) break;
-        self->indices[*n] = index;
+        self->locals[*n] = (uint32_t)(index - block->first_record);
     }
     for (i = 0; far && i < *n; i++) {
-        rs_offsets_prefetch(segment, block, (uint32_t)(self->indices[i] - block->first_record));
+        rs_offsets_prefetch(segment, block, self->locals[i]);
     }
     for (i = 0; i < *n; i++) {
-        const uint32_t local = (uint32_t)(self->indices[i] - block->first_record);
-        rs_status status = rs_offsets_locate(segment, block, local, &self->records[i], err);
+        rs_status status = rs_offsets_locate(segment, block, self->locals[i], &self->records[i], err);
         if (status != RS_OK) {
             *n = i;
             return i > 0 ? RS_OK : status; /* the records before are read first */
@@ -376,7 +379,7 @@ static rs_status run_block(rs_arrow_out *self, const rs_arrow_source *source, ui
                            int64_t start, int64_t step, uint64_t n, rs_arrow_stop *stop, rs_error *err) {
     const rs_block *block = &source->store->blocks[number];
     const rs_arrow_block *how = &source->blocks[number];
-    rs_column_rows window = {NULL, 0, NULL, 0, 0, 0, 0};
+    rs_column_rows window = {NULL, 0, NULL, 0, 0, 0, 0, NULL, 0, 0};
     uint64_t taken = 0, most = n - stop->done < self->window ? n - stop->done : self->window;
     rs_status status;
     const bool maybe_lacks = how->compiled != NULL && (how->op == NULL || how->op->node->kind == RS_FMT_NODE_OPTIONAL);
@@ -390,13 +393,16 @@ static rs_status run_block(rs_arrow_out *self, const rs_arrow_source *source, ui
         window.n = stretch(block, step, n, stop);
         if (window.n > most) window.n = most;
         window.stride_bytes = window.n > 1 ? step * (int64_t)block->row_size_bytes : 0;
+        window.local = (int64_t)(stop->index - block->first_record);
+        window.step = step;
     } else {
         RS_TRY(locate(self, source, block, positions, start, step, stop, most, &window.n, err));
         window.records = self->records;
+        window.locals = self->locals;
     }
     status = take_window(self, source, block, how, &window, &taken, &stop->why, err);
     if (taken < window.n) {
-        stop->index = window.records != NULL ? self->indices[taken] : stop->index + (uint64_t)step * taken;
+        stop->index = block->first_record + rs_column_local_at(&window, taken);
     }
     stop->done += taken;
     return status;

@@ -64,7 +64,7 @@ typedef struct rs_arrow_out {
     uint64_t window; /* the most records between two checks of the batch's size */
     /* The current window. */
     rs_slice records[RS_ARROW_WINDOW];
-    uint64_t indices[RS_ARROW_WINDOW];
+    uint32_t locals[RS_ARROW_WINDOW];
 } rs_arrow_out;
 
 /* RS_E_MEM. */

@@ -20,8 +20,8 @@ struct rs_arrow_part {
 
 /* Makes the text of a const part. *fits becomes false where it has no UTF-8. */
 static rs_status prepare_const(rs_arrow_ops *ops, rs_arrow_part *part, bool *fits, rs_error *err) {
-    rs_cursor cursor = {{NULL, NULL}, NULL, 0, {UINT64_MAX, UINT64_MAX, RS_FMT_DEPTH}, false};
-    rs_buffer text = {NULL, 0, 0};
+    rs_cursor cursor = {{NULL, NULL}, NULL, 0, {UINT64_MAX, UINT64_MAX, RS_FMT_DEPTH}, false, 0, NULL};
+    rs_buffer text = {0};
     rs_place place = {NULL, NULL, 0};
     uint8_t *copy = NULL;
     rs_status status;
@@ -102,10 +102,10 @@ static inline rs_status put_entry(target *self, rs_entries *entries, const rs_ar
                                   uint64_t i, bool *taken, rs_error *err) {
     const rs_dict_coded *coded = part->node->coded;
     const rs_entry *entry;
-    uint32_t t = 0;
+    uint32_t t;
     if (i >= coded->count) return RS_FAIL(rs_decode_bad_value(err, "a dict-coded number has no entry"), RS_E_FMT_VALUE);
-    while (i >= coded->first[t + 1]) t++;
-    entry = part->entries[t] + (i - coded->first[t]);
+    t = rs_dict_coded_table(coded, i);
+    entry = part->entries[t] + (i - coded->at[t].first);
     if (RS_UNLIKELY(entry->kind == RS_ENTRY_NEW)) RS_TRY(rs_entries_read(entries, cursor, part->node, i, &entry, err));
     *taken = entry->kind == RS_ENTRY_TEXT;
     return *taken ? put_short(self, entries->text.data + entry->bits, entry->size_bytes, err) : RS_OK;

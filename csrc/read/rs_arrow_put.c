@@ -1,7 +1,10 @@
 /* rs_arrow_put.c: the walk through values under nodes. */
 #include "read/rs_arrow_put.h"
 
+#include "format/rs_node_kinds.h"
+#include "read/rs_placed_rows.h"
 #include "read/rs_arrow_parts.h"
+#include "read/rs_map.h"
 
 static bool appends(const rs_arrow_walk *self) { return self->mode == RS_ARROW_PUT; }
 
@@ -301,7 +304,7 @@ static rs_status put_entry(rs_arrow_walk *self, const rs_arrow_op *op, rs_cursor
     if (taken) return RS_OK;
     RS_TRY(rs_decode_enter_entry(cursor, op->node, i, &table, &outer, err));
     for (local = 0; root == NULL; local++) {
-        if (op->node->coded->tables[local] == table) root = op->tables[local];
+        if (op->node->coded->at[local].table == table) root = op->tables[local];
     }
     RS_TRY(rs_arrow_put_alone(self, root, cursor, err));
     return rs_decode_leave_entry(cursor, &outer, err);
@@ -334,6 +337,88 @@ static rs_status put_union(rs_arrow_walk *self, const rs_arrow_op *op, rs_cursor
     const rs_node *node = op->node;
     RS_TRY(rs_decode_choose(cursor, &node, &body, &bits, err));
     return rs_arrow_put(self, &op->children[node - op->node->children], cursor, body, bits, err);
+}
+
+static rs_status put_exceptions(rs_arrow_walk *self, const rs_arrow_op *op, rs_cursor *cursor, const uint8_t *body,
+                                uint64_t bits, rs_error *err) {
+    rs_outer outer;
+    bool odd;
+    RS_TRY(rs_decode_exception(cursor, op->node, &odd, &outer, err));
+    if (!odd) return rs_arrow_put(self, op->children, cursor, body, bits, err);
+    RS_TRY(rs_arrow_put_alone(self, &op->children[1], cursor, err));
+    return rs_decode_leave_entry(cursor, &outer, err);
+}
+
+/* ---- Maps ---- */
+
+/* Sets *out to the field of a key, NULL for a key that is no str or no wanted one. */
+static rs_status field_of_key(rs_arrow_walk *self, rs_arrow_field *field, rs_cursor *cursor, rs_place *key,
+                              bool *is_name, rs_arrow_field **out, rs_error *err) {
+    bool taken = false;
+    const char *name;
+    *out = NULL;
+    *is_name = false;
+    RS_TRY(rs_path_settle(cursor, key, err));
+    if (key->node != NULL && key->node->kind == RS_FMT_NODE_EXT) return RS_OK;
+    RS_TRY(rs_path_open(cursor, key, err));
+    if (key->node != NULL) {
+        const rs_node_kind *kind = rs_node_kind_of(key->node->kind);
+        *is_name = kind->part == RS_CONCAT_PART_YES || key->node->kind == RS_FMT_NODE_CONCAT;
+    } else {
+        if (cursor->in.ptr == cursor->in.end) return RS_FAIL(rs_decode_truncated(err), RS_E_FMT_TRUNCATED);
+        *is_name = *cursor->in.ptr >= RS_FMT_TAG_STR1 && *cursor->in.ptr <= RS_FMT_TAG_STR4;
+    }
+    if (!*is_name) return RS_OK;
+    self->scratch.size_bytes = 0;
+    RS_TRY(rs_utf8_take(&self->scratch, cursor, key, &taken, err));
+    if (!taken) {
+        return rs_error_set(err, RS_E_ARG_TEXT, RS_NOWHERE,
+                            "a key is a str with a lone surrogate, and the names of Arrow fields are UTF-8");
+    }
+    name = self->scratch.size_bytes == 0 ? "" : (const char *)self->scratch.data;
+    return rs_arrow_field_child(field, name, self->scratch.size_bytes, &self->ops->n_fields, out, err);
+}
+
+/* Takes a value of a map at the field of its key, or passes it where that is NULL. */
+static rs_status put_map_value(rs_arrow_walk *self, rs_arrow_field *field, rs_arrow_field *child, const rs_map *map,
+                               uint64_t i, rs_cursor *cursor, rs_error *err) {
+    rs_arrow_op *op;
+    rs_place value;
+    if (child == NULL) {
+        if (appends(self) && !field->closed) return rs_arrow_misfit(field, err);
+        return rs_map_pass_value(map, cursor, i, err);
+    }
+    if (appends(self) && child->n != field->n) {
+        return RS_FAIL(rs_decode_bad_value(err, "a dict with a key that is there twice"), RS_E_FMT_VALUE);
+    }
+    RS_TRY(rs_arrow_compile_entry(self->ops, map->value, child, appends(self), &op, err));
+    if (op == NULL) return rs_arrow_misfit(child, err);
+    rs_map_value(map, i, &value);
+    return rs_arrow_put(self, op, cursor, value.body, value.bits, err);
+}
+
+/* Takes a map as the struct of its keys, as a dict of an any value is. */
+static rs_status put_map(rs_arrow_walk *self, const rs_arrow_op *op, rs_cursor *cursor, rs_error *err) {
+    rs_arrow_field *field = op->field;
+    uint64_t i, wanted = 0;
+    rs_map map;
+    RS_TRY(rs_map_begin(&map, cursor, op->node, err));
+    if (!appends(self)) rs_arrow_see(field, RS_ARROW_SEEN_STRUCT);
+    else if (field->layout != RS_ARROW_LAYOUT_STRUCT) return rs_arrow_misfit(field, err);
+    for (i = 0; i < map.n; i++) {
+        rs_arrow_field *child;
+        rs_cursor at;
+        rs_place key;
+        bool is_name;
+        RS_TRY(rs_map_key(&map, cursor, i, &at, &key, err));
+        RS_TRY(field_of_key(self, field, &at, &key, &is_name, &child, err));
+        cursor->budget = at.budget;
+        if (!appends(self) && !is_name && !field->closed) rs_arrow_see(field, RS_ARROW_SEEN_ODD_KEY);
+        RS_TRY(put_map_value(self, field, child, &map, i, cursor, err));
+        wanted += child != NULL;
+    }
+    rs_decode_leave(cursor);
+    return appends(self) ? rs_arrow_end_struct(field, wanted == field->n_children, err) : RS_OK;
 }
 
 /* Takes the any value of an any node. */
@@ -411,9 +496,15 @@ rs_status rs_arrow_put(rs_arrow_walk *self, const rs_arrow_op *op, rs_cursor *cu
     case RS_FMT_NODE_NUMBERS: return put_list(self, op, cursor, body, err);
     case RS_FMT_NODE_OPTIONAL: return put_optional(self, op, cursor, body, bits, err);
     case RS_FMT_NODE_UNION: return put_union(self, op, cursor, body, bits, err);
+    case RS_FMT_NODE_RISING:
+    case RS_FMT_NODE_RUNS:
+        RS_TRY(rs_decode_placed(cursor, &node, &body, &bits, err));
+        return rs_arrow_put(self, op->children, cursor, body, bits, err);
+    case RS_FMT_NODE_EXCEPTIONS: return put_exceptions(self, op, cursor, body, bits, err);
     case RS_FMT_NODE_DICT_CODED: return put_entry(self, op, cursor, bits, err);
     case RS_FMT_NODE_CONST: return put_const(self, op, cursor, err);
     case RS_FMT_NODE_ANY: return put_any_node(self, op, cursor, err);
+    case RS_FMT_NODE_MAP: return put_map(self, op, cursor, err);
     case RS_FMT_NODE_NDARRAY: return put_array_node(self, op, cursor, body, err);
     case RS_FMT_NODE_EXT: return put_ext_node(self, op, cursor, body, bits, err);
     case RS_FMT_NODE_CONCAT: return put_concat(self, op, cursor, body, bits, err);
@@ -453,6 +544,37 @@ static rs_status put_optional_rows(rs_arrow_walk *self, const rs_arrow_op *op, c
     return RS_OK;
 }
 
+/* Takes one row. */
+static rs_status put_row_at(rs_arrow_walk *self, const rs_arrow_op *op, const rs_cursor *cursor,
+                            const rs_column_rows *rows, uint64_t i, rs_error *err) {
+    const uint8_t *row = rs_column_row_at(rows, i);
+    rs_cursor own = *cursor;
+    own.local = rs_column_local_at(rows, i);
+    return rs_arrow_put(self, op, &own, row + rows->body_off,
+                        rs_load_bits_unchecked(row, rows->least, rows->bit_off, op->node->bits), err);
+}
+
+/* Takes rows of a placed node as rows of its child. A record with a value of its own is taken by itself. */
+static rs_status put_placed_rows(rs_arrow_walk *self, const rs_arrow_op *op, const rs_cursor *cursor,
+                                 const rs_column_rows *rows, rs_error *err) {
+    rs_placed_rows placed;
+    placed.done = 0;
+    while (placed.done < rows->n) {
+        rs_arrow_op child;
+        RS_TRY(rs_placed_rows_next(&placed, cursor, op->node, rows, err));
+        if (placed.rows.n == 0) {
+            RS_TRY(put_row_at(self, op, cursor, rows, placed.done, err));
+            placed.done++;
+            continue;
+        }
+        child = *op->children;
+        child.node = placed.child;
+        RS_TRY(rs_arrow_put_rows(self, &child, cursor, &placed.rows, err));
+        placed.done += placed.rows.n;
+    }
+    return RS_OK;
+}
+
 /* Takes rows of numbers or of lists of numbers, all at once. *taken becomes false for other nodes. */
 static rs_status put_plain_rows(const rs_arrow_op *op, const rs_cursor *cursor, const rs_column_rows *rows, bool *taken,
                                 rs_error *err) {
@@ -478,11 +600,7 @@ rs_status rs_arrow_put_rows(rs_arrow_walk *self, const rs_arrow_op *op, const rs
     if (appends(self)) RS_TRY(put_plain_rows(op, cursor, rows, &taken, err));
     if (taken) return RS_OK;
     if (appends(self) && node->kind == RS_FMT_NODE_OPTIONAL) return put_optional_rows(self, op, cursor, rows, err);
-    for (i = 0; i < rows->n; i++) {
-        const uint8_t *row = rs_column_row_at(rows, i);
-        rs_cursor own = *cursor;
-        RS_TRY(rs_arrow_put(self, op, &own, row + rows->body_off,
-                            rs_load_bits_unchecked(row, rows->least, rows->bit_off, node->bits), err));
-    }
+    if (appends(self) && rs_node_is_placed(node)) return put_placed_rows(self, op, cursor, rows, err);
+    for (i = 0; i < rows->n; i++) RS_TRY(put_row_at(self, op, cursor, rows, i, err));
     return RS_OK;
 }

@@ -151,7 +151,7 @@ static rs_status see_object(rs_arrow_field *field, rs_cursor *cursor, rs_slice n
 
 static rs_status see_decimal_text(rs_arrow_field *field, rs_cursor *cursor, rs_error *err) {
     const rs_place place = {NULL, NULL, 0};
-    rs_buffer scratch = {NULL, 0, 0};
+    rs_buffer scratch = {0};
     rs_arrow_decimal decimal;
     rs_status status = rs_arrow_take_decimal(cursor, &place, &scratch, &decimal, err);
     rs_buffer_clear(&scratch);

@@ -61,11 +61,18 @@ typedef struct rs_column_rows {
     uint64_t least;    /* the bytes that every row has at least */
     uint64_t bit_off;  /* where the node's bits begin, in bits from the start of the row */
     uint64_t body_off; /* where its body begins, in bytes */
+    /* The number of row k in its block: locals[k], or local + k * step when `locals` is NULL. */
+    const uint32_t *locals;
+    int64_t local, step;
 } rs_column_rows;
 
 /* Returns the first byte of row k, which is below n. */
 static inline const uint8_t *rs_column_row_at(const rs_column_rows *self, uint64_t k) {
     return self->records != NULL ? self->records[k].ptr : self->base + (int64_t)k * self->stride_bytes;
+}
+
+static inline uint32_t rs_column_local_at(const rs_column_rows *self, uint64_t k) {
+    return self->locals != NULL ? self->locals[k] : (uint32_t)(self->local + (int64_t)k * self->step);
 }
 
 /* Returns the rows from `begin` to before `end`, which is at most n. */
@@ -74,6 +81,8 @@ static inline rs_column_rows rs_column_rows_from(const rs_column_rows *self, uin
     out.n = end - begin;
     if (out.records != NULL) out.records += begin;
     else out.base += (int64_t)begin * self->stride_bytes;
+    if (out.locals != NULL) out.locals += begin;
+    else out.local += (int64_t)begin * self->step;
     return out;
 }
 

@@ -1,6 +1,8 @@
 /* rs_column_read.c: appends the field of each record of a window to the column. */
 #include "read/rs_column_read.h"
 
+#include "read/rs_placed_rows.h"
+
 enum { ALIKE = 16 }; /* from so many records of one tree on, the loops for one node are faster than those of cells */
 
 rs_status rs_column_read_open(rs_column_read *self, uint64_t n, bool nulls, rs_error *err) {
@@ -70,7 +72,7 @@ static rs_status end_value(rs_column_read *self, bool is_null, rs_error *err) {
 
 /* Finds the kind of the column by reading the value, which is then read again. This happens once for a column. */
 static rs_status find_kind(rs_column_read *self, rs_cursor cursor, const rs_place *place, rs_error *err) {
-    rs_column trial = {{NULL, 0, 0}, 0};
+    rs_column trial = {{0}, 0};
     rs_cursor again = cursor;
     int kind = RS_COLUMN_OTHER;
     uint64_t n;
@@ -124,7 +126,7 @@ rs_status rs_column_read_take(rs_column_read *self, const rs_cursor *cursor, con
 
 /* Appends the value for records without the field. */
 static rs_status take_missing(rs_column_read *self, bool *fits, rs_error *err) {
-    rs_cursor cursor = {self->missing, NULL, 0, {0, 0, RS_FMT_DEPTH}, false};
+    rs_cursor cursor = {self->missing, NULL, 0, {0, 0, RS_FMT_DEPTH}, false, 0, NULL};
     rs_place place = {NULL, NULL, 0};
     cursor.budget.values = cursor.budget.bytes = rs_slice_left(&self->missing);
     return take_value(self, &cursor, &place, fits, err);
@@ -211,6 +213,21 @@ static rs_status take_optional_rows(rs_column_read *self, const rs_cursor *curso
     return RS_OK;
 }
 
+/* take_rows for a placed node. */
+static rs_status take_placed_rows(rs_column_read *self, const rs_cursor *cursor, const rs_node *node,
+                                  const rs_column_rows *rows, uint64_t *n, rs_error *err) {
+    rs_placed_rows placed;
+    uint64_t taken;
+    placed.done = *n = 0;
+    do {
+        RS_TRY(rs_placed_rows_next(&placed, cursor, node, rows, err));
+        if (placed.rows.n == 0) return RS_OK;
+        RS_TRY(take_rows(self, cursor, placed.child, &placed.rows, &taken, err));
+        *n = placed.done += taken;
+    } while (taken == placed.rows.n);
+    return RS_OK;
+}
+
 /* Counts n records that were read and are not None. */
 static rs_status end_values(rs_column_read *self, uint64_t n, rs_error *err) {
     self->n += n;
@@ -227,6 +244,7 @@ static rs_status take_rows(rs_column_read *self, const rs_cursor *cursor, const 
     *n = 0;
     if (node->kind == RS_FMT_NODE_DICT_CODED) return take_dict_coded_rows(self, cursor, node, rows, n, err);
     if (node->kind == RS_FMT_NODE_OPTIONAL) return take_optional_rows(self, cursor, node, rows, n, err);
+    if (rs_node_is_placed(node)) return take_placed_rows(self, cursor, node, rows, n, err);
     if (self->kind == RS_COLUMN_SCALAR) {
         RS_TRY(rs_column_take_rows(&self->numbers, cursor, node, rows, &taken, err));
     } else if (self->kind == RS_COLUMN_SEQUENCE) {
@@ -242,7 +260,7 @@ static rs_status take_rows(rs_column_read *self, const rs_cursor *cursor, const 
  * of the column is known. */
 static rs_status take_fixed(rs_column_read *self, const rs_source *source, const rs_block *block,
                             const rs_compiled_path *compiled, rs_column_rows *rows, uint64_t *n, rs_error *err) {
-    const rs_cursor cursor = rs_store_cursor_over(source->store, block, rs_slice_of(rows->base, 0));
+    const rs_cursor cursor = rs_store_cursor_over(source->store, block, 0, rs_slice_of(rows->base, 0));
     *n = 0;
     if (!rs_compiled_path_is_fixed(compiled) || self->kind == RS_COLUMN_OTHER) return RS_OK;
     rows->least = compiled->least;
@@ -251,9 +269,9 @@ static rs_status take_fixed(rs_column_read *self, const rs_source *source, const
     return take_rows(self, &cursor, compiled->node, rows, n, err);
 }
 
-static rs_status take_one(rs_column_read *self, const rs_source *source, const rs_block *block,
+static rs_status take_one(rs_column_read *self, const rs_source *source, const rs_block *block, uint32_t local,
                           const rs_compiled_path *compiled, rs_slice bytes, int *why, rs_error *err) {
-    rs_cursor cursor = rs_store_cursor_over(source->store, block, bytes);
+    rs_cursor cursor = rs_store_cursor_over(source->store, block, local, bytes);
     rs_place place;
     int found;
     bool fits = false;
@@ -290,13 +308,16 @@ static rs_status take_alike(rs_column_read *self, const rs_source *source, uint6
     }
     while (i < end) {
         if (i < long_end) {
-            rs_column_rows rows = {NULL, 0, self->window.records + i, long_end - i, 0, 0, 0};
+            rs_column_rows rows = {NULL, 0, self->window.records + i, long_end - i, 0, 0, 0, NULL, 0, 0};
+            rows.locals = self->window.locals + i;
+            if (compiled->placed) rows.n = rs_window_of_block(&self->window, i, long_end);
             RS_TRY(take_fixed(self, source, self->window.blocks[i], compiled, &rows, &n, err));
             stop->done += n;
             i += n;
             if (i == end) break;
         }
-        RS_TRY(take_one(self, source, self->window.blocks[i], compiled, self->window.records[i], &stop->why, err));
+        RS_TRY(take_one(self, source, self->window.blocks[i], self->window.locals[i], compiled, self->window.records[i],
+                        &stop->why, err));
         if (stop->why != RS_COLUMN_READ_DONE) return RS_OK;
         stop->done++;
         i++;
@@ -357,7 +378,8 @@ static rs_status take_cells(rs_column_read *self, const rs_source *source, uint6
         return RS_OK;
     }
     if (first->count > 0) {
-        rs_cursor cursor = rs_store_cursor_over(source->store, self->window.blocks[begin], self->window.records[begin]);
+        rs_cursor cursor = rs_store_cursor_over(source->store, self->window.blocks[begin], self->window.locals[begin],
+                                                self->window.records[begin]);
         RS_TRY(rs_decode_enter(&cursor, first->count, err));
     }
     /* At most 2^8 records of 2^32 numbers. */
@@ -378,12 +400,14 @@ static rs_status take_stretch(rs_column_read *self, const rs_source *source, con
     uint64_t count = step == 0  ? left
                      : step > 0 ? (block->n_records - 1 - local) / (uint64_t)step + 1
                                 : local / (0 - (uint64_t)step) + 1;
-    rs_column_rows rows = {NULL, 0, NULL, 0, 0, 0, 0};
+    rs_column_rows rows = {NULL, 0, NULL, 0, 0, 0, 0, NULL, 0, 0};
     *taken = 0;
     if (block->index_width != 0 || block->row_size_bytes < compiled->least) return RS_OK;
     rows.base = source->store->segment.ptr + block->heap_off + local * block->row_size_bytes;
     rows.stride_bytes = count > 1 ? step * (int64_t)block->row_size_bytes : 0;
     rows.n = count < left ? count : left;
+    rows.local = (int64_t)local;
+    rows.step = step;
     RS_TRY(take_fixed(self, source, block, compiled, &rows, taken, err));
     stop->done += *taken;
     return RS_OK;

@@ -30,7 +30,9 @@ static rs_status add_tables(rs_compiled_path *self, rs_error *err) {
         const rs_tree *tree = self->trees[i].tree;
         for (k = 0; k < tree->n_nodes; k++) {
             const rs_dict_coded *coded = tree->nodes[k].coded;
-            for (t = 0; coded != NULL && t < coded->n_tables; t++) RS_TRY(add_tree(self, coded->tables[t]->tree, err));
+            for (t = 0; coded != NULL && t < coded->n_tables; t++) {
+                RS_TRY(add_tree(self, coded->at[t].table->tree, err));
+            }
         }
     }
     return RS_OK;
@@ -150,6 +152,16 @@ static bool advance(rs_compiled_path *self) {
     return true;
 }
 
+/* Returns whether values of a fixed node may come from the places of a block. */
+static bool is_placed(const rs_node *node) {
+    uint32_t i;
+    if (rs_node_is_placed(node)) return true;
+    for (i = 0; node->kind != RS_FMT_NODE_NUMBERS && i < node->n_children; i++) {
+        if (is_placed(&node->children[i])) return true;
+    }
+    return false;
+}
+
 void rs_compiled_path_prepare(rs_compiled_path *self) {
     const rs_node *root = self->trees->tree->nodes;
     self->node = root;
@@ -162,6 +174,7 @@ void rs_compiled_path_prepare(rs_compiled_path *self) {
     while (self->row == NULL && self->name < self->keys->n_names && advance(self)) {
     }
     self->least = self->body_off + (self->node->fixed ? self->node->size_bytes : 0);
+    self->placed = is_placed(self->node);
     memset(&self->cell, 0, sizeof self->cell);
     if (rs_compiled_path_is_fixed(self)) {
         rs_cell_set(&self->cell, self->node, self->group_off * 8 + self->bit_off, self->body_off, self->least);
@@ -273,6 +286,7 @@ static rs_status go(const rs_compiled_path *self, rs_cursor *cursor, rs_place *p
             RS_TRY(rs_path_child(cursor, place, (uint32_t)to, err));
             *found = rs_path_is_lacking(place) ? RS_WALK_LACKING : RS_WALK_FOUND;
             return RS_OK;
+        case RS_FMT_NODE_MAP: /* only Python can compare all keys */ *found = RS_WALK_UNSURE; return RS_OK;
         case RS_FMT_NODE_LIST:
         case RS_FMT_NODE_NUMBERS:
         case RS_FMT_NODE_TUPLE: return key->is_index ? find_element(cursor, place, key->index, found, err) : RS_OK;

@@ -69,6 +69,7 @@ typedef struct rs_compiled_path {
     uint32_t n_before;
     uint32_t name, part; /* the next key: names[name].whole when part is 0, else its part number part - 1 */
     rs_cell cell;        /* of the node, when the shared beginning is the whole path */
+    bool placed; /* values of the node may come from the places of a block: rows of several blocks are not alike */
 } rs_compiled_path;
 
 /* Compiles a path for a linked tree, with RS_STEP_ASK for all steps. Free it with rs_compiled_path_clear. After

@@ -6,7 +6,9 @@ void rs_decode_truncated(rs_error *err) {
 }
 
 void rs_decode_past_limit(rs_error *err) {
-    (void)rs_error_set(err, RS_E_FMT_LIMIT, RS_NOWHERE, "the record holds more than the header declares");
+    (void)rs_error_set(err, RS_E_FMT_LIMIT, RS_NOWHERE,
+                       "the record holds more than the header declares, or more than a segment of this size may become "
+                       "without limits=");
 }
 
 void rs_decode_trailing(rs_error *err) {

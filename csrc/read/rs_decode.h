@@ -5,6 +5,7 @@
 
 #include "format/rs_any.h"
 #include "format/rs_packed_ints.h"
+#include "format/rs_places.h"
 #include "format/rs_schema.h"
 #include "format/rs_tables.h"
 
@@ -14,7 +15,9 @@ typedef struct rs_cursor {
     const uint8_t *arrays; /* the block's arrays */
     uint64_t arrays_size;
     rs_budget budget;
-    bool shared; /* `in` is of an entry of a table, which many records may name: its bytes are counted */
+    bool shared; /* `in` is of an entry of a table or of places, which many records may name: its bytes are counted */
+    uint32_t local;          /* the number of the record in its block */
+    const rs_placed *placed; /* what the block has for the placed nodes of its tree; NULL when there are none */
 } rs_cursor;
 
 /* These fill `err`; out of line because they are rare. The inline callers return a literal code (RS_FAIL), so that the
@@ -170,6 +173,39 @@ RS_NODISCARD static inline rs_status rs_decode_leave_entry(rs_cursor *self, cons
     return RS_OK;
 }
 
+/* Steps from a rising or runs node to its child, which becomes *node, with its body and bits. The child is fixed.
+ * Errors: rule 41. */
+RS_NODISCARD static inline rs_status rs_decode_placed(const rs_cursor *self, const rs_node **node, const uint8_t **body,
+                                                      uint64_t *bits, rs_error *err) {
+    const rs_placed *placed = &self->placed[(*node)->placed];
+    const rs_node *child = (*node)->children;
+    if ((*node)->kind == RS_FMT_NODE_RISING) {
+        RS_TRY(rs_placed_number(placed, self->local, bits, err));
+        *body = placed->data; /* the body has no bytes */
+    } else {
+        rs_slice group;
+        RS_TRY(rs_placed_run(placed, *node, self->local, body, err));
+        group = rs_slice_of(*body, child->alone_bytes);
+        *bits = rs_load_bits_unchecked(group.ptr, child->alone_bytes, 0, child->bits);
+        *body += child->alone_bytes;
+    }
+    *node = child;
+    return RS_OK;
+}
+
+/* Sets *odd to whether the record has a value of its own under an exceptions node. Then the cursor is moved to it: a
+ * value of child 1 that stands alone. rs_decode_leave_entry moves it back. Errors: rule 41. */
+RS_NODISCARD static inline rs_status rs_decode_exception(rs_cursor *self, const rs_node *node, bool *odd,
+                                                         rs_outer *outer, rs_error *err) {
+    rs_slice value;
+    RS_TRY(rs_placed_exception(&self->placed[node->placed], self->local, odd, &value, err));
+    if (RS_LIKELY(!*odd)) return RS_OK;
+    *outer = rs_decode_outer(self);
+    self->in = value;
+    self->shared = true;
+    return RS_OK;
+}
+
 /* Takes the count of a list and its bit group, which is empty when the child has no bits. Enters the container. */
 RS_NODISCARD static inline rs_status rs_decode_list_head(rs_cursor *self, const rs_node *node, uint64_t *n,
                                                          rs_slice *group, rs_error *err) {
@@ -196,6 +232,26 @@ RS_NODISCARD static inline rs_status rs_decode_fixed_elements(rs_cursor *self, c
         return RS_FAIL(rs_decode_truncated(err), RS_E_FMT_TRUNCATED);
     }
     return rs_decode_take(self, size, out, err);
+}
+
+/* Takes the number of entries of a map, and enters the dict. */
+RS_NODISCARD static inline rs_status rs_decode_map_head(rs_cursor *self, uint64_t *n, rs_error *err) {
+    RS_TRY(rs_decode_varint(self, n, err));
+    return rs_decode_enter(self, *n, err);
+}
+
+/* Takes the bit group of n values of a map's child, which were counted before, and their bodies when the child is
+ * fixed. Else *bodies becomes NULL, and the first body is at the cursor. */
+RS_NODISCARD static inline rs_status rs_decode_elements(rs_cursor *self, const rs_node *child, uint64_t n,
+                                                        rs_slice *group, const uint8_t **bodies, rs_error *err) {
+    uint64_t group_bits;
+    if (RS_UNLIKELY(rs_mul_overflows(n, child->bits, &group_bits) || group_bits > UINT64_MAX - 7)) {
+        return RS_FAIL(rs_decode_truncated(err), RS_E_FMT_TRUNCATED);
+    }
+    RS_TRY(rs_decode_take(self, (group_bits + 7) / 8, &group->ptr, err));
+    group->end = self->in.ptr;
+    *bodies = NULL;
+    return child->fixed ? rs_decode_fixed_elements(self, child, n, bodies, err) : RS_OK;
 }
 
 /* Returns the value of an int or digits node from its bits or its body, which has node->size_bytes bytes. */

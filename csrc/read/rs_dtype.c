@@ -69,6 +69,19 @@ static void store_complex128(double real, uint8_t *to) {
     memcpy(to, pair, 16);
 }
 
+/* The cases of a switch over dtypes that store the numbers at `from` as floats or as complex numbers. */
+#define STORE_REALS \
+    case RS_DTYPE_FLOAT16: STORE(uint16_t, rs_half_round((double)from[i])); break; \
+    case RS_DTYPE_BFLOAT16: STORE(uint16_t, bfloat16_of((float)from[i])); break; \
+    case RS_DTYPE_FLOAT32: STORE(float, from[i]); break; \
+    case RS_DTYPE_FLOAT64: STORE(double, from[i]); break; \
+    case RS_DTYPE_COMPLEX64: \
+        for (i = 0; i < n; i++) store_complex64((double)from[i], to + i * step); \
+        break; \
+    case RS_DTYPE_COMPLEX128: \
+        for (i = 0; i < n; i++) store_complex128((double)from[i], to + i * step); \
+        break;
+
 /* ---- From ints ---- */
 
 /* Returns the number of ints before the first that is outside of a range. */
@@ -96,16 +109,10 @@ uint64_t rs_dtype_put_ints(unsigned dtype, const int64_t *from, uint64_t n, uint
     case RS_DTYPE_UINT32:
     case RS_DTYPE_INT32: STORE(uint32_t, from[i]); break;
     case RS_DTYPE_UINT64:
-    case RS_DTYPE_INT64: STORE(uint64_t, from[i]); break;
-    case RS_DTYPE_FLOAT16: STORE(uint16_t, rs_half_round((double)from[i])); break;
-    case RS_DTYPE_BFLOAT16: STORE(uint16_t, bfloat16_of((float)from[i])); break;
-    case RS_DTYPE_FLOAT32: STORE(float, from[i]); break;
-    case RS_DTYPE_FLOAT64: STORE(double, from[i]); break;
-    case RS_DTYPE_COMPLEX64:
-        for (i = 0; i < n; i++) store_complex64((double)from[i], to + i * step);
+    case RS_DTYPE_INT64:
+        STORE(uint64_t, from[i]);
         break;
-    default:
-        for (i = 0; i < n; i++) store_complex128((double)from[i], to + i * step);
+        STORE_REALS
     }
     return n;
 }
@@ -125,16 +132,10 @@ uint64_t rs_dtype_put_uints(unsigned dtype, const uint64_t *from, uint64_t n, ui
         return n;
     }
     switch (dtype) {
-    case RS_DTYPE_UINT64: STORE(uint64_t, from[i]); break;
-    case RS_DTYPE_FLOAT16: STORE(uint16_t, rs_half_round((double)from[i])); break;
-    case RS_DTYPE_BFLOAT16: STORE(uint16_t, bfloat16_of((float)from[i])); break;
-    case RS_DTYPE_FLOAT32: STORE(float, from[i]); break;
-    case RS_DTYPE_FLOAT64: STORE(double, from[i]); break;
-    case RS_DTYPE_COMPLEX64:
-        for (i = 0; i < n; i++) store_complex64((double)from[i], to + i * step);
+    case RS_DTYPE_UINT64:
+        STORE(uint64_t, from[i]);
         break;
-    default:
-        for (i = 0; i < n; i++) store_complex128((double)from[i], to + i * step);
+        STORE_REALS
     }
     return n;
 }
@@ -161,16 +162,7 @@ static uint64_t put_whole(unsigned dtype, const double *from, uint64_t n, uint8_
 uint64_t rs_dtype_put_floats(unsigned dtype, const double *from, uint64_t n, uint8_t *to, size_t step) {
     uint64_t i;
     switch (dtype) {
-    case RS_DTYPE_FLOAT16: STORE(uint16_t, rs_half_round(from[i])); break;
-    case RS_DTYPE_BFLOAT16: STORE(uint16_t, bfloat16_of((float)from[i])); break;
-    case RS_DTYPE_FLOAT32: STORE(float, from[i]); break;
-    case RS_DTYPE_FLOAT64: STORE(double, from[i]); break;
-    case RS_DTYPE_COMPLEX64:
-        for (i = 0; i < n; i++) store_complex64(from[i], to + i * step);
-        break;
-    case RS_DTYPE_COMPLEX128:
-        for (i = 0; i < n; i++) store_complex128(from[i], to + i * step);
-        break;
+        STORE_REALS
     default: return put_whole(dtype, from, n, to, step);
     }
     return n;

@@ -85,7 +85,7 @@ static rs_status read_entry(rs_entries *self, rs_cursor cursor, const rs_node *n
 rs_status rs_entries_bind(rs_entries *self, const rs_node *node, rs_entry *of_node[RS_FMT_DICT_CODED_TABLES],
                           rs_error *err) {
     uint32_t t;
-    for (t = 0; t < node->coded->n_tables; t++) RS_TRY(find_table(self, node->coded->tables[t], &of_node[t], err));
+    for (t = 0; t < node->coded->n_tables; t++) RS_TRY(find_table(self, node->coded->at[t].table, &of_node[t], err));
     return RS_OK;
 }
 
@@ -105,9 +105,8 @@ rs_status rs_entries_read(rs_entries *self, const rs_cursor *cursor, const rs_no
         RS_TRY(rs_entries_bind(self, node, bound->of_table, err));
         bound->node = node;
     }
-    for (t = 0; i >= coded->first[t + 1]; t++) {
-    }
-    *out = bound->of_table[t] + (i - coded->first[t]);
+    t = rs_dict_coded_table(coded, i);
+    *out = bound->of_table[t] + (i - coded->at[t].first);
     if ((*out)->kind != RS_ENTRY_NEW) return RS_OK;
-    return read_entry(self, *cursor, node, i, bound->of_table[t] + (i - coded->first[t]), err);
+    return read_entry(self, *cursor, node, i, bound->of_table[t] + (i - coded->at[t].first), err);
 }

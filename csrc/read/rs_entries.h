@@ -70,12 +70,14 @@ static inline size_t rs_entries_slot(const rs_node *node) {
 
 /* Returns entry i of a linked dict-coded node, or NULL when it is not cached or does not exist. */
 static inline const rs_entry *rs_entries_cached(const rs_entries *self, const rs_node *node, uint64_t i) {
-    const rs_entries_bound *bound = self->bound + (self->bound != NULL ? rs_entries_slot(node) : 0);
+    const rs_entries_bound *bound;
     const rs_entry *out;
-    uint32_t t = 0;
-    if (RS_UNLIKELY(bound == NULL || bound->node != node || i >= node->coded->count)) return NULL;
-    while (i >= node->coded->first[t + 1]) t++;
-    out = bound->of_table[t] + (i - node->coded->first[t]);
+    uint32_t t;
+    if (RS_UNLIKELY(self->bound == NULL)) return NULL;
+    bound = &self->bound[rs_entries_slot(node)];
+    if (RS_UNLIKELY(bound->node != node || i >= node->coded->count)) return NULL;
+    t = rs_dict_coded_table(node->coded, i);
+    out = bound->of_table[t] + (i - node->coded->at[t].first);
     return RS_LIKELY(out->kind != RS_ENTRY_NEW) ? out : NULL;
 }
 

@@ -53,7 +53,8 @@ rs_status rs_gather_begin(rs_gather *self, uint64_t n, rs_error *err) {
 /* Takes a field of record i of the window. */
 static rs_status take_one(rs_gather *self, const rs_source *source, rs_gather_field *field,
                           const rs_compiled_path *compiled, uint64_t i, rs_passed *passed, rs_error *err) {
-    rs_cursor cursor = rs_store_cursor_over(source->store, self->window.blocks[i], self->window.records[i]);
+    rs_cursor cursor =
+        rs_store_cursor_over(source->store, self->window.blocks[i], self->window.locals[i], self->window.records[i]);
     rs_place place;
     int found;
     RS_TRY(rs_compiled_path_walk_on(compiled, passed, &cursor, &place, &found, err));
@@ -104,10 +105,12 @@ static rs_status take_fixed(rs_gather *self, const rs_source *source, uint32_t f
     while ((i = field->done - self->done) < end) {
         rs_passed passed = {NULL, 0, NULL};
         if (i < long_end) {
-            const rs_cursor cursor = rs_store_cursor_over(source->store, self->window.blocks[i], rs_slice_of(NULL, 0));
-            rs_column_rows rows = {NULL, 0, NULL, 0, 0, 0, 0};
+            const rs_cursor cursor = rs_store_cursor_over(source->store, self->window.blocks[i], self->window.locals[i],
+                                                          rs_slice_of(NULL, 0));
+            rs_column_rows rows = {NULL, 0, NULL, 0, 0, 0, 0, NULL, 0, 0};
+            rows.locals = self->window.locals + i;
             rows.records = self->window.records + i;
-            rows.n = long_end - i;
+            rows.n = compiled->placed ? rs_window_of_block(&self->window, i, long_end) : long_end - i;
             rows.least = compiled->least;
             rows.bit_off = compiled->group_off * 8 + compiled->bit_off;
             rows.body_off = compiled->body_off;

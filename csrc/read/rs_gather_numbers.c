@@ -361,7 +361,8 @@ static rs_status take_run(rs_gather_field *self, rs_cursor *cursor, const rs_pla
         const uint64_t at = self->values.size_bytes;
         if (run.n > SIZE_MAX / 64) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "a batch is too large for memory");
         RS_TRY(rs_buffer_reserve(&self->values, (size_t)run.n * size, err));
-        RS_TRY(rs_run_write_fortran(&run, &shape, spec->dtype, &self->scratch, self->values.data + at, &written, err));
+        RS_TRY(rs_run_write_fortran(&run, &shape, spec->dtype, &self->scratch, rs_buffer_at(&self->values, at),
+                                    &written, err));
         self->values.size_bytes += (size_t)run.n * size;
         if (written == run.n) {
             run.kind = RS_RUN_READY, run.data = NULL, run.node = NULL, run.at = at;

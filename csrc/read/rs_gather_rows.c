@@ -2,6 +2,8 @@
  * of them. */
 #include "read/rs_gather_field.h"
 
+#include "read/rs_placed_rows.h"
+
 enum {
     BLOCK = 256,      /* rows that are loaded at once */
     COLUMNS_MOST = 16 /* the elements of short lists are read element after element, each of all rows */
@@ -184,6 +186,20 @@ static rs_status take_optional(rs_gather_field *self, const rs_cursor *cursor, c
     return RS_OK;
 }
 
+static rs_status take_placed(rs_gather_field *self, const rs_cursor *cursor, const rs_node *node,
+                             const rs_column_rows *rows, rs_gather_stop *stop, rs_error *err) {
+    const uint64_t first = self->done;
+    rs_placed_rows placed;
+    placed.done = 0;
+    for (;;) {
+        RS_TRY(rs_placed_rows_next(&placed, cursor, node, rows, err));
+        if (placed.rows.n == 0) return RS_OK;
+        RS_TRY(rs_gather_take_rows(self, cursor, placed.child, &placed.rows, stop, err));
+        if (self->done - first < placed.done + placed.rows.n) return RS_OK;
+        placed.done += placed.rows.n;
+    }
+}
+
 rs_status rs_gather_take_rows(rs_gather_field *self, const rs_cursor *cursor, const rs_node *node,
                               const rs_column_rows *rows, rs_gather_stop *stop, rs_error *err) {
     switch (node->kind) {
@@ -197,6 +213,9 @@ rs_status rs_gather_take_rows(rs_gather_field *self, const rs_cursor *cursor, co
     case RS_FMT_NODE_TUPLE: return take_sequences(self, cursor, node, rows, stop, err);
     case RS_FMT_NODE_DICT_CODED: return take_dict_coded(self, cursor, node, rows, stop, err);
     case RS_FMT_NODE_OPTIONAL: return take_optional(self, cursor, node, rows, stop, err);
+    case RS_FMT_NODE_RISING:
+    case RS_FMT_NODE_RUNS:
+    case RS_FMT_NODE_EXCEPTIONS: return take_placed(self, cursor, node, rows, stop, err);
     default: return RS_OK;
     }
 }

@@ -78,7 +78,8 @@ rs_status rs_gather_take_text(rs_gather_field *self, rs_cursor *cursor, const rs
 }
 
 rs_status rs_gather_take_text_entry(rs_gather_field *self, const rs_entry *entry, bool *taken, rs_error *err) {
-    const uint8_t *text = self->entries.text.data + entry->bits;
+    const bool is_text = entry->kind == RS_ENTRY_TEXT;
+    const uint8_t *text = is_text ? rs_buffer_at(&self->entries.text, (size_t)entry->bits) : NULL;
     int64_t code;
     *taken = false;
     if (self->spec->form != RS_GATHER_CODES) {
@@ -87,7 +88,7 @@ rs_status rs_gather_take_text_entry(rs_gather_field *self, const rs_entry *entry
         *taken = true;
         return end_text(self, err);
     }
-    if (entry->kind == RS_ENTRY_TEXT) {
+    if (is_text) {
         code = rs_names_of_text(self->spec->names, text, entry->size_bytes);
     } else if (entry->kind == RS_ENTRY_BOOL || entry->kind == RS_ENTRY_INT) {
         code = rs_names_of_int(self->spec->names, (int64_t)entry->bits);

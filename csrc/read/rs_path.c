@@ -22,6 +22,24 @@ static rs_status pass_list(rs_cursor *self, const rs_node *node, rs_error *err) 
     return RS_OK;
 }
 
+/* Passes a map at the cursor: its keys, then its values. */
+static rs_status pass_map(rs_cursor *self, const rs_node *node, rs_error *err) {
+    const uint8_t *bodies;
+    rs_slice group;
+    uint64_t n, i;
+    unsigned k;
+    RS_TRY(rs_decode_map_head(self, &n, err));
+    for (k = 0; k < 2; k++) {
+        const rs_node *child = &node->children[k];
+        RS_TRY(rs_decode_elements(self, child, n, &group, &bodies, err));
+        for (i = 0; i < n && bodies == NULL; i++) {
+            RS_TRY(pass_appended(self, child, rs_decode_bits_unchecked(&group, i * child->bits, child->bits), err));
+        }
+    }
+    rs_decode_leave(self);
+    return RS_OK;
+}
+
 /* Most children that are not fixed are str. They are passed here directly: a function call for each took twice as
  * long. */
 rs_status rs_path_pass_children_from(rs_cursor *self, const rs_node *node, const rs_slice *group, uint32_t begin,
@@ -74,6 +92,14 @@ static rs_status pass_union(rs_cursor *self, const rs_node *node, uint64_t bits,
     return body != NULL ? RS_OK : pass_appended(self, node, bits, err);
 }
 
+/* Passes the body of an exceptions node that is not fixed. A record with a value of its own has no body. */
+static rs_status pass_exceptions(rs_cursor *self, const rs_node *node, uint64_t bits, rs_error *err) {
+    rs_slice value;
+    bool odd;
+    RS_TRY(rs_placed_exception(&self->placed[node->placed], self->local, &odd, &value, err));
+    return odd ? RS_OK : pass_appended(self, node->children, bits, err);
+}
+
 static rs_status pass_array(rs_cursor *self, const rs_node *node, rs_error *err) {
     uint64_t dims[RS_FMT_ARRAY_NDIM], size = node->data_bytes, outside;
     uint32_t ndim;
@@ -100,7 +126,9 @@ static rs_status pass_appended(rs_cursor *self, const rs_node *node, uint64_t bi
         if ((bits & 1) == 0) return RS_OK;
         if (!node->children->fixed) return pass_appended(self, node->children, bits >> 1, err);
         return rs_decode_take(self, node->children->size_bytes, &p, err);
+    case RS_FMT_NODE_EXCEPTIONS: return pass_exceptions(self, node, bits, err);
     case RS_FMT_NODE_LIST: return pass_list(self, node, err);
+    case RS_FMT_NODE_MAP: return pass_map(self, node, err);
     case RS_FMT_NODE_TUPLE:
     case RS_FMT_NODE_STRUCT: return pass_row(self, node, err);
     case RS_FMT_NODE_UNION: return pass_union(self, node, bits, err);
@@ -147,6 +175,17 @@ static rs_status settle_dict_coded(rs_cursor *self, rs_place *place, rs_error *e
     return place_alone(self, table->tree->nodes, place, err);
 }
 
+/* Steps from an exceptions node to its value: the usual one, or that of the record's own. */
+static rs_status settle_exceptions(rs_cursor *self, rs_place *place, rs_error *err) {
+    const rs_node *children = place->node->children;
+    rs_outer outer;
+    bool odd;
+    RS_TRY(rs_decode_exception(self, place->node, &odd, &outer, err));
+    if (odd) return place_alone(self, &children[1], place, err);
+    place->node = &children[0];
+    return RS_OK;
+}
+
 rs_status rs_path_settle_near(rs_cursor *self, rs_place *place, rs_error *err) {
     bool absent = false;
     while (place->node != NULL && !absent) {
@@ -154,6 +193,9 @@ rs_status rs_path_settle_near(rs_cursor *self, rs_place *place, rs_error *err) {
         case RS_FMT_NODE_UNION: RS_TRY(rs_decode_choose(self, &place->node, &place->body, &place->bits, err)); break;
         case RS_FMT_NODE_OPTIONAL: RS_TRY(settle_optional(self, place, &absent, err)); break;
         case RS_FMT_NODE_ANY: place->node = NULL; break;
+        case RS_FMT_NODE_EXCEPTIONS: RS_TRY(settle_exceptions(self, place, err)); break;
+        case RS_FMT_NODE_RISING:
+        case RS_FMT_NODE_RUNS: RS_TRY(rs_decode_placed(self, &place->node, &place->body, &place->bits, err)); break;
         default: return RS_OK;
         }
     }
@@ -176,7 +218,8 @@ rs_status rs_path_settle_element(rs_cursor *self, rs_place *place, rs_outer *out
         outer->in = self->in; /* after the bit group of the child, which may be an optional without a value */
     }
     RS_TRY(rs_path_settle_near(self, place, err));
-    /* Only the None of an optional, which is no part of the record, gives the cursor another end. */
+    /* Only the None of an optional, and a record's own value under an exceptions node, give the cursor another end:
+     * they are no part of the record. */
     *left = self->in.end != outer->in.end;
     if (*left || place->node == NULL || place->node->kind != RS_FMT_NODE_DICT_CODED) return RS_OK;
     *left = true;

@@ -13,6 +13,8 @@ rs_status rs_store_open_prepared(rs_store *self, rs_slice bytes, const rs_header
     self->header = *header;
     self->directory = *directory;
     self->segment = bytes;
+    self->heap_left = self->directory.sections[RS_FMT_SECTION_HEAP].size_bytes;
+    self->trees_left = self->directory.sections[RS_FMT_SECTION_TREES].size_bytes;
     self->groups = bytes.ptr + self->directory.sections[RS_FMT_SECTION_GROUPS].off;
     self->n_blocks = self->directory.sections[RS_FMT_SECTION_BLOCKS].count;
     self->n_trees = self->directory.sections[RS_FMT_SECTION_TREE_TABLE].count;
@@ -53,6 +55,7 @@ void rs_store_close(rs_store *self) {
     if (self->trees != NULL) {
         for (i = 0; i < self->n_trees; i++) rs_tree_clear(&self->trees[i]);
     }
+    for (i = 0; self->blocks != NULL && i < self->n_blocks; i++) free((void *)self->blocks[i].placed);
     free(self->trees);
     free(self->tables);
     free(self->blocks);
@@ -61,15 +64,39 @@ void rs_store_close(rs_store *self) {
 
 static rs_status load_tree(rs_store *self, uint32_t number, uint64_t tables_end, unsigned hops, rs_error *err);
 
+/* Counts the heap and arrays of a block or table, which no other may share: else few bytes would become many (rule
+ * 44). */
+static rs_status take_heap(rs_store *self, const rs_block *block, rs_error *err) {
+    const uint64_t left = self->heap_left, heap = block->heap_size_bytes;
+    if (heap > left || block->arrays_size_bytes > left - heap) {
+        return rs_error_set(err, RS_E_FMT_BLOCK, block->heap_off, "the heaps of blocks or tables overlap");
+    }
+    self->heap_left = left - heap - block->arrays_size_bytes;
+    return RS_OK;
+}
+
+/* The status of what a frozen store has not loaded. */
+static RS_COLD rs_status not_loaded(const rs_store *self, unsigned section, const char *what, uint64_t number,
+                                    rs_error *err) {
+    return rs_error_set(err, RS_E_FMT_BLOCK, self->directory.sections[section].off,
+                        "%s %llu is damaged: the deep check, verify=\"full\", tells how", what,
+                        (unsigned long long)number);
+}
+
 /* Reads table `number`. `hops` is the number of tables between its tree and a block. */
 static rs_status load_table(rs_store *self, uint32_t number, unsigned hops, rs_error *err) {
     rs_table table;
     if (self->tables[number].kind != 0) return RS_OK;
+    if (self->frozen) return not_loaded(self, RS_FMT_SECTION_TABLES, "table", number, err);
     RS_TRY(rs_table_read(self->segment, &self->directory, number, &table, err));
     if (table.kind == RS_FMT_TABLE_VALUES) {
         RS_TRY(load_tree(self, table.block.tree, number, hops, err));
         table.tree = &self->trees[table.block.tree];
+        if (table.tree->n_placed > 0) {
+            return rs_error_set(err, RS_E_FMT_TREE, RS_NOWHERE, "the tree of table %u has placed nodes", number);
+        }
     }
+    RS_TRY(take_heap(self, &table.block, err));
     self->tables[number] = table;
     return RS_OK;
 }
@@ -90,7 +117,7 @@ static rs_status link_node(rs_store *self, rs_tree *tree, rs_node *node, uint64_
     bool symbols = node->kind == RS_FMT_NODE_SYMBOLS;
     rs_dict_coded *coded = NULL;
     if (!symbols) {
-        coded = (rs_dict_coded *)calloc(1, sizeof *coded);
+        coded = (rs_dict_coded *)calloc(1, sizeof *coded + n * sizeof coded->at[0]);
         if (coded == NULL) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for a tree");
         node->coded = coded; /* freed with the tree */
         coded->n_tables = n;
@@ -111,11 +138,12 @@ static rs_status link_node(rs_store *self, rs_tree *tree, rs_node *node, uint64_
             node->symbols = &table->symbols;
             return RS_OK;
         }
-        coded->tables[i] = table;
-        coded->first[i + 1] = coded->first[i] + table->block.n_records; /* at most 64 times 65,536 */
+        coded->at[i].table = table;
+        coded->at[i].first = coded->count;
+        coded->count += table->block.n_records; /* at most 64 times 65,536 */
+        coded->at[i].end = coded->count;
         if (table->tree->levels + 1 > *levels) *levels = table->tree->levels + 1;
     }
-    coded->count = coded->first[n];
     if (coded->count == node->count) return RS_OK;
     return bad_link(node, at, "its count is not the number of entries of its tables", err);
 }
@@ -127,7 +155,7 @@ static rs_status link_tree(rs_store *self, rs_tree *tree, uint64_t tables_end, u
     if (hops > 2 * RS_FMT_DEPTH) return rs_error_set(err, RS_E_FMT_TREE, at, "tables refer to tables too deeply");
     for (i = 0; i < tree->n_nodes; i++) {
         rs_node *node = &tree->nodes[i];
-        if (node->kind != RS_FMT_NODE_DICT_CODED && node->kind != RS_FMT_NODE_SYMBOLS) continue;
+        if (!rs_node_names_tables(node)) continue;
         RS_TRY(link_node(self, tree, node, tables_end, hops, &levels, at, err));
     }
     tree->levels += levels;
@@ -154,6 +182,7 @@ static rs_status load_tree(rs_store *self, uint32_t number, uint64_t tables_end,
         if (self->trees[number].tables_end <= tables_end) return RS_OK;
         return rs_error_set(err, RS_E_FMT_TREE, at, "tree %u, of a table, names a table that is not below it", number);
     }
+    if (self->frozen) return not_loaded(self, RS_FMT_SECTION_TREE_TABLE, "tree", number, err);
     if (off % 8 != 0 || off > section->size_bytes || size > section->size_bytes - off) {
         return rs_error_set(err, RS_E_FMT_TREE, at, "tree %u lies outside its section", number);
     }
@@ -170,20 +199,59 @@ static rs_status load_tree(rs_store *self, uint32_t number, uint64_t tables_end,
     if (status == RS_OK && self->trees[number].nodes != NULL) {
         status = rs_error_set(err, RS_E_FMT_TREE, off, "tree %u changed while it was read", number);
     }
+    if (status == RS_OK && size > self->trees_left) {
+        status = rs_error_set(err, RS_E_FMT_TREE, off, "tree %u overlaps another tree", number);
+    }
     if (status != RS_OK) {
         rs_tree_clear(&tree);
         return status;
     }
+    self->trees_left -= size;
     self->trees[number] = tree;
     return RS_OK;
 }
 
 rs_status rs_store_load_block(rs_store *self, uint64_t number, rs_error *err) {
     rs_block block;
+    rs_placed *placed;
+    rs_status status;
     if (self->blocks[number].n_records != 0) return RS_OK;
+    if (self->frozen && number == self->damaged) {
+        if (err != NULL) *err = self->damage;
+        return self->damage.code;
+    }
+    if (self->frozen) return not_loaded(self, RS_FMT_SECTION_BLOCKS, "block", number, err);
     RS_TRY(rs_block_read(self->segment, &self->directory, number, &block, err));
     RS_TRY(rs_store_load_tree(self, block.tree, err));
+    RS_TRY(rs_places_open(self->segment.ptr, &block, &self->trees[block.tree], &placed, err));
+    status = take_heap(self, &block, err);
+    if (status != RS_OK) {
+        free(placed);
+        return status;
+    }
+    block.placed = placed; /* freed with the blocks */
     self->blocks[number] = block;
+    return RS_OK;
+}
+
+rs_status rs_store_freeze(rs_store *self, rs_error *err) {
+    uint64_t i;
+    if (self->frozen) return RS_OK;
+    self->damaged = RS_NOWHERE;
+    for (i = 0; i < self->n_blocks; i++) {
+        rs_error why;
+        rs_status status = rs_store_load_block(self, i, &why);
+        if (status == RS_OK) continue;
+        if (status == RS_E_MEM) {
+            if (err != NULL) *err = why;
+            return status;
+        }
+        if (self->damaged == RS_NOWHERE) self->damaged = i, self->damage = why;
+    }
+    for (i = 0; i < self->n_tables; i++) {
+        if (rs_store_load_table(self, (uint32_t)i, err) == RS_E_MEM) return RS_E_MEM;
+    }
+    self->frozen = true;
     return RS_OK;
 }
 
@@ -197,6 +265,7 @@ rs_status rs_store_find_slowly(rs_store *self, uint64_t index, uint64_t block, r
         if (index - b->first_record < b->n_records) {
             out->block = b;
             out->tree = &self->trees[b->tree];
+            out->local = (uint32_t)(index - b->first_record);
             return rs_offsets_locate(self->segment.ptr, b, (uint32_t)(index - b->first_record), &out->bytes, err);
         }
     }

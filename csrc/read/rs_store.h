@@ -8,7 +8,8 @@
 #include "read/rs_decode.h"
 
 /* An open store. Owns its caches of blocks, trees and tables; borrows the segment's bytes, which must outlive it. The
- * functions that take a store that is not const fill the caches, so one thread at a time may call them. */
+ * functions that take a store that is not const fill the caches, so one thread at a time may call them, unless the
+ * store is frozen. */
 typedef struct rs_store {
     rs_slice segment;
     rs_header header;
@@ -20,6 +21,11 @@ typedef struct rs_store {
     uint64_t n_blocks;
     uint64_t n_trees;
     uint64_t n_tables;
+    uint64_t heap_left; /* bytes of HEAP, and of TREES, that no block, table or tree loaded so far has taken */
+    uint64_t trees_left;
+    bool frozen;      /* the caches do not change any more */
+    uint64_t damaged; /* with `frozen`, the first block that could not be loaded; RS_NOWHERE for none */
+    rs_error damage;  /* and why */
 } rs_store;
 
 /* The bytes of a record, and how to read them. Borrows from store and segment. */
@@ -27,6 +33,7 @@ typedef struct rs_record {
     rs_slice bytes;
     const rs_block *block;
     const rs_tree *tree;
+    uint32_t local; /* its number in the block */
 } rs_record;
 
 /* Opens a list, or the values of a mapping, and checks rules 1 to 12 of FORMAT.md. `limits` may be NULL for the
@@ -41,6 +48,11 @@ RS_NODISCARD rs_status rs_store_open_prepared(rs_store *self, rs_slice bytes, co
                                               const rs_directory *directory, rs_error *err);
 /* Frees the caches and zeroes the struct. Does nothing for a zeroed struct. */
 void rs_store_close(rs_store *self);
+
+/* Loads all blocks and tables that can be loaded, with their trees. From then on any number of threads may read the
+ * store at a time. Records of a damaged block give RS_E_FMT_BLOCK, and a damaged tree or table likewise; the deep check
+ * says more. RS_E_MEM; then the store is not frozen. Takes time proportional to the number of blocks. */
+RS_NODISCARD rs_status rs_store_freeze(rs_store *self, rs_error *err);
 
 /* Each of these loads one block, tree or table into the cache, unless it is there; `number` is below the number of
  * them. A block and a value table load their tree. A tree is compiled, its checksum is checked, and it is linked with
@@ -63,14 +75,19 @@ RS_NODISCARD static inline rs_status rs_store_find(rs_store *self, uint64_t inde
         if (RS_LIKELY(local < block->n_records)) {
             out->block = block;
             out->tree = &self->trees[block->tree];
-            return rs_offsets_locate(self->segment.ptr, block, (uint32_t)local, &out->bytes, err);
+            out->local = (uint32_t)local;
+            RS_TRY(rs_offsets_locate(self->segment.ptr, block, (uint32_t)local, &out->bytes, err));
+            /* The record arrives while its tree is looked up: in a large store neither is in the caches. */
+            RS_PREFETCH(out->bytes.ptr);
+            return RS_OK;
         }
     }
     return rs_store_find_slowly(self, index, number, out, err);
 }
 
-/* Returns a cursor over the bytes of a record of a block, with the budget that the header declares. */
-static inline rs_cursor rs_store_cursor_over(const rs_store *self, const rs_block *block, rs_slice bytes) {
+/* Returns a cursor over the bytes of record number `local` of a block, with the budget that the header declares. */
+static inline rs_cursor rs_store_cursor_over(const rs_store *self, const rs_block *block, uint32_t local,
+                                             rs_slice bytes) {
     rs_cursor c;
     c.in = bytes;
     c.arrays = self->segment.ptr + block->arrays_off;
@@ -79,11 +96,13 @@ static inline rs_cursor rs_store_cursor_over(const rs_store *self, const rs_bloc
     c.budget.bytes = self->header.max_bytes;
     c.budget.depth = self->header.max_depth;
     c.shared = false;
+    c.local = local;
+    c.placed = block->placed;
     return c;
 }
 
 static inline rs_cursor rs_store_cursor(const rs_store *self, const rs_record *record) {
-    return rs_store_cursor_over(self, record->block, record->bytes);
+    return rs_store_cursor_over(self, record->block, record->local, record->bytes);
 }
 
 /* ---- Comparing keys, and prefetching ---- */
@@ -100,7 +119,7 @@ typedef enum rs_scalar_kind {
     RS_SCALAR_BIGINT = 6, /* an int beyond 64 bits; its value is not read, nor that of a tuple */
     RS_SCALAR_TUPLE = 7
 } rs_scalar_kind;
-enum { RS_SCALAR_TEXT = 256 };
+enum { RS_SCALAR_TEXT = 1024 };
 /* The value of a record, where it is a scalar. `units` borrows from the segment, from a tree (of a const) or from
  * `within`, so the struct must not be copied. */
 typedef struct rs_scalar {

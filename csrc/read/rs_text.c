@@ -246,36 +246,91 @@ static int short_any(const uint8_t *p, size_t size, uint8_t *to, size_t room) {
     return (int)n;
 }
 
-static int short_parts(const rs_node *node, const uint8_t *head, uint8_t *out, size_t room, unsigned depth);
+/* Copies the str of an any value with 1-byte units that stands at the cursor. */
+static int short_tagged(rs_cursor *cursor, uint8_t *out, size_t room) {
+    const uint8_t *p = cursor->in.ptr;
+    size_t left = rs_slice_left(&cursor->in), n;
+    if (left < 2 || p[0] != RS_FMT_TAG_STR1 || (n = p[1]) >= 0x80 || n > left - 2 || n > room) return -1;
+    rs_copy_few(out, p + 2, n);
+    cursor->in.ptr += 2 + n;
+    return (int)n;
+}
+
+/* Copies units of 1 byte that stand at the cursor. */
+static int short_units(rs_cursor *cursor, const rs_node *node, uint8_t *out, size_t room) {
+    const uint8_t *p;
+    unsigned unit;
+    uint64_t n;
+    if (rs_decode_str_units(cursor, node, &n, &unit, &p, NULL) != RS_OK || unit != 1 || n > room) return -1;
+    rs_copy_few(out, p, (size_t)n);
+    return (int)n;
+}
+
+/* Decodes symbols to 1-byte units. Returns their number, or -1. */
+static int short_codes(const rs_symbols *table, rs_slice codes, uint8_t *out, size_t room) {
+    uint64_t n;
+    if (table->unit_bytes != 1) return -1;
+    return rs_symbols_decode_units(table, 1, codes, out, room, &n, NULL) == RS_OK ? (int)n : -1;
+}
+
+static int short_counted(rs_cursor *cursor, const rs_node *node, uint8_t *out, size_t room) {
+    const uint8_t *p;
+    uint64_t n;
+    if (rs_decode_counted(cursor, node, &n, &p, NULL) != RS_OK) return -1;
+    return short_codes(node->symbols, rs_slice_of(p, (size_t)n), out, room);
+}
+
+static int short_hex(const rs_node *node, const uint8_t *body, uint8_t *out, size_t room) {
+    const char *digits = node->param == 0 ? "0123456789abcdef" : "0123456789ABCDEF";
+    uint32_t k;
+    if (node->count > room) return -1;
+    for (k = 0; k < node->count; k++) out[k] = (uint8_t)digits[body[k / 2] >> (k % 2 == 0 ? 4 : 0) & 15];
+    return (int)node->count;
+}
+
+static int short_text(rs_cursor *cursor, const rs_node *node, const uint8_t *body, uint64_t bits, uint8_t *out,
+                      size_t room, unsigned depth);
 
 static int short_entry(const rs_node *node, uint64_t i, uint8_t *out, size_t room, unsigned depth) {
     const rs_table *table;
     const rs_node *root;
+    const uint8_t *body;
+    uint64_t bits;
     rs_slice entry;
+    rs_cursor cursor = {0};
+    int n;
     if (i >= node->count || rs_dict_coded_find(node, i, &table, &entry, NULL) != RS_OK) return -1;
     root = table->tree->nodes;
     if (root->kind == RS_FMT_NODE_ANY) return short_any(entry.ptr, rs_slice_left(&entry), out, room);
     if (root->kind == RS_FMT_NODE_STR && root->param == 1 && (root->flags & RS_FMT_FLAG_REST) != 0) {
-        size_t n = rs_slice_left(&entry);
-        if (n > room) return -1;
-        rs_copy_few(out, entry.ptr, n);
-        return (int)n;
+        size_t size = rs_slice_left(&entry);
+        if (size > room) return -1;
+        rs_copy_few(out, entry.ptr, size);
+        return (int)size;
     }
-    if (root->kind != RS_FMT_NODE_CONCAT || !root->fixed || depth > 0) return -1;
-    if (rs_slice_left(&entry) != root->size_bytes) return -1;
-    return short_parts(root, entry.ptr, out, room, depth + 1);
+    if (root->kind == RS_FMT_NODE_SYMBOLS && (root->flags & RS_FMT_FLAG_REST) != 0) {
+        return short_codes(root->symbols, entry, out, room);
+    }
+    if (depth > 1) return -1;
+    cursor.in = entry;
+    if (rs_decode_take_alone(&cursor, root, &body, &bits, NULL) != RS_OK) return -1;
+    n = short_text(&cursor, root, body, bits, out, room, depth);
+    return cursor.in.ptr == cursor.in.end ? n : -1;
 }
 
-static int short_parts(const rs_node *node, const uint8_t *head, uint8_t *out, size_t room, unsigned depth) {
+static int short_parts(rs_cursor *cursor, const rs_node *node, const uint8_t *head, uint8_t *out, size_t room,
+                       unsigned depth) {
     uint16_t begins[RS_FMT_CONCAT_CHILDREN + 1];
-    rs_slice group = rs_slice_of(head, node->group_bytes);
+    rs_slice group;
     size_t at = 0;
     uint32_t i;
+    if (head == NULL && rs_decode_take(cursor, node->head_bytes, &head, NULL) != RS_OK) return -1;
+    group = rs_slice_of(head, node->group_bytes);
     for (i = 0; i < node->n_children; i++) {
         const rs_node *child = &node->children[i];
-        const uint8_t *body = head + child->body_off;
         uint64_t bits = child->bits == 0 ? 0 : rs_decode_bits_unchecked(&group, child->bit_off, child->bits);
-        int n = -1;
+        const uint8_t *body = child->fixed ? head + child->body_off : NULL;
+        int n;
         begins[i] = (uint16_t)at;
         switch (child->kind) {
         case RS_FMT_NODE_CONST: n = short_any(child->aux, child->aux_size_bytes, out + at, room - at); break;
@@ -290,18 +345,8 @@ static int short_parts(const rs_node *node, const uint8_t *head, uint8_t *out, s
             if (room - at < 24) return -1;
             n = (int)rs_text_digits((uint64_t)rs_decode_int_unchecked(child, body, bits), child->count, out + at);
             break;
-        case RS_FMT_NODE_DICT_CODED: n = short_entry(child, bits, out + at, room - at, depth); break;
-        case RS_FMT_NODE_HEX: {
-            const char *digits = child->param == 0 ? "0123456789abcdef" : "0123456789ABCDEF";
-            uint32_t k;
-            if (child->count > room - at) return -1;
-            for (k = 0; k < child->count; k++) {
-                out[at + k] = (uint8_t)digits[body[k / 2] >> (k % 2 == 0 ? 4 : 0) & 15];
-            }
-            n = (int)child->count;
-            break;
-        }
-        default: return -1;
+        case RS_FMT_NODE_DICT_CODED: n = short_entry(child, bits, out + at, room - at, depth + 1); break;
+        default: n = short_text(cursor, child, body, bits, out + at, room - at, depth + 1);
         }
         if (n < 0) return -1;
         at += (size_t)n;
@@ -310,8 +355,32 @@ static int short_parts(const rs_node *node, const uint8_t *head, uint8_t *out, s
     return (int)at;
 }
 
-int rs_text_short(const rs_node *node, const uint8_t *head, uint8_t out[RS_TEXT_INLINE]) {
-    return short_parts(node, head, out, RS_TEXT_INLINE, 0);
+/* Concats may stand in a concat or in its entries, but none within those: then the parts of a text are at most
+ * RS_FMT_CONCAT_CHILDREN + RS_FMT_CONCAT_CHILDREN^2, fewer than RS_FMT_TEXT_PARTS. rs_text_put counts them. */
+static int short_text(rs_cursor *cursor, const rs_node *node, const uint8_t *body, uint64_t bits, uint8_t *out,
+                      size_t room, unsigned depth) {
+    if (node->kind == RS_FMT_NODE_UNION && rs_decode_choose(cursor, &node, &body, &bits, NULL) != RS_OK) return -1;
+    switch (node->kind) {
+    case RS_FMT_NODE_CONST: return short_any(node->aux, node->aux_size_bytes, out, room);
+    case RS_FMT_NODE_DIGITS:
+        if (room < 24) return -1;
+        return (int)rs_text_digits((uint64_t)rs_decode_int_unchecked(node, body, bits), node->count, out);
+    case RS_FMT_NODE_DICT_CODED: return short_entry(node, bits, out, room, depth);
+    case RS_FMT_NODE_HEX: return short_hex(node, body, out, room);
+    case RS_FMT_NODE_STR: return short_units(cursor, node, out, room);
+    case RS_FMT_NODE_SYMBOLS: return short_counted(cursor, node, out, room);
+    case RS_FMT_NODE_ANY: return short_tagged(cursor, out, room);
+    case RS_FMT_NODE_CONCAT: return depth > 1 ? -1 : short_parts(cursor, node, body, out, room, depth);
+    default: return -1;
+    }
+}
+
+int rs_text_short(rs_cursor *cursor, const rs_node *node, const uint8_t *body, uint64_t bits,
+                  uint8_t out[RS_TEXT_INLINE]) {
+    const uint8_t *begin = cursor->in.ptr;
+    int n = short_text(cursor, node, body, bits, out, RS_TEXT_INLINE, 0);
+    if (n < 0) cursor->in.ptr = begin;
+    return n;
 }
 
 rs_status rs_text_take(rs_text *self, rs_cursor *cursor, const rs_node *node, const uint8_t *body, uint64_t bits,

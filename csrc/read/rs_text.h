@@ -37,10 +37,12 @@ void rs_text_clear(rs_text *self);
 RS_NODISCARD rs_status rs_text_put(rs_text *self, rs_cursor *cursor, const rs_node *node, const uint8_t *body,
                                    uint64_t bits, rs_error *err);
 
-/* Puts together the str of a fixed concat whose parts are short and have 1-byte units, faster than rs_text_take.
- * Returns the number of units; -1 when the text is malformed, long, or has a part of another kind: rs_text_take then
- * gives the text or the error. It counts nothing against a budget. */
-int rs_text_short(const rs_node *node, const uint8_t *head, uint8_t out[RS_TEXT_INLINE]);
+/* Puts together the str of a node that is short and has 1-byte units, faster than rs_text_take. The body of a fixed
+ * node is at `body`, any other at the cursor. Returns the number of units; -1, with the cursor as it was, when the
+ * text is malformed, long, wide, or has parts in parts of parts: rs_text_take then gives the text or the error. It
+ * counts nothing against a budget. */
+int rs_text_short(rs_cursor *cursor, const rs_node *node, const uint8_t *body, uint64_t bits,
+                  uint8_t out[RS_TEXT_INLINE]);
 
 /* Writes a number of at most 20 digits, with zeros on the left up to `width` digits, and returns the number of digits.
  * `to` has room for 24. */

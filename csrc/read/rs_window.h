@@ -61,6 +61,13 @@ static inline uint64_t rs_window_index(const rs_window *self, uint64_t i) {
     return self->blocks[i]->first_record + self->locals[i];
 }
 
+/* Returns how many records from number `begin` up to `end` of the window are of the block of the first. */
+static inline uint64_t rs_window_of_block(const rs_window *self, uint64_t begin, uint64_t end) {
+    uint64_t i = begin + 1;
+    while (i < end && self->blocks[i] == self->blocks[begin]) i++;
+    return i - begin;
+}
+
 /* Sets *out to the block of record stop->index, and *paths to its paths. *out becomes NULL, and stop->block is set,
  * when the block has no paths. RS_E_ARG_RANGE for a number without a record; else rule 13 of FORMAT.md. */
 RS_NODISCARD rs_status rs_source_find_block(const rs_source *self, rs_window_stop *stop, const rs_block **out,

@@ -6,6 +6,17 @@
 static rs_status skip_appended(rs_cursor *self, const rs_node *node, uint64_t bits, rs_error *err);
 static rs_status check_alone(rs_cursor *self, const rs_node *node, rs_error *err);
 
+/* A walk through a record. Every function here gets the address of `cursor`. */
+typedef struct walk {
+    rs_cursor cursor; /* first, so that its address is that of the walk */
+    rs_watch *watch;
+} walk;
+
+/* Counts the n elements of a container against the walk's watch. */
+static rs_status count(rs_cursor *self, uint64_t n, rs_error *err) {
+    return rs_watch_count(((walk *)self)->watch, n, err);
+}
+
 /* Checks entry i of a dict-coded node, as a value of the record. */
 static rs_status check_entry(rs_cursor *self, const rs_node *node, uint64_t i, rs_error *err) {
     const rs_table *table;
@@ -35,23 +46,29 @@ static rs_status skip_numbers(rs_cursor *self, const rs_node *node, rs_error *er
 /* Checks an optional that is not fixed. When it has a value, the body is at the cursor. */
 static rs_status skip_optional(rs_cursor *self, const rs_node *node, uint64_t bits, rs_error *err);
 
+/* Checks the value of an exceptions node. `body` is NULL when the node is not fixed. */
+static rs_status check_exceptions(rs_cursor *self, const rs_node *node, const uint8_t *body, uint64_t bits,
+                                  rs_error *err);
+
+static rs_status check_const(rs_cursor *self, const rs_node *node, rs_error *err) {
+    rs_cursor aux = *self;
+    if (!rs_tag_is_compound(*node->aux)) return RS_OK;
+    RS_TRY(rs_decode_spend_bytes(self, node->aux_size_bytes, err));
+    aux.in = rs_slice_of(node->aux, node->aux_size_bytes);
+    return rs_any_skip(&aux.in, 0, &self->budget, err);
+}
+
 /* Checks a fixed body. Its bytes are within bounds, so lengths cannot be wrong; union numbers, dict-coded numbers,
  * texts and budgets can be. */
 static rs_status check_fixed(rs_cursor *self, const rs_node *node, const uint8_t *body, uint64_t bits, rs_error *err) {
     uint64_t i;
     switch (node->kind) {
-    case RS_FMT_NODE_CONST: {
-        rs_cursor aux = *self;
-        if (!rs_tag_is_compound(*node->aux)) return RS_OK;
-        RS_TRY(rs_decode_spend_bytes(self, node->aux_size_bytes, err));
-        aux.in = rs_slice_of(node->aux, node->aux_size_bytes);
-        RS_TRY(rs_any_skip(&aux.in, 0, &self->budget, err));
-        return RS_OK;
-    }
+    case RS_FMT_NODE_CONST: return check_const(self, node, err);
     case RS_FMT_NODE_LIST: {
         const rs_node *child = node->children;
         rs_slice group;
         RS_TRY(rs_decode_enter(self, node->count, err));
+        RS_TRY(count(self, node->count, err));
         group.ptr = body;
         group.end = body + ((uint64_t)node->count * child->bits + 7) / 8;
         for (i = 0; i < node->count; i++) {
@@ -87,6 +104,11 @@ static rs_status check_fixed(rs_cursor *self, const rs_node *node, const uint8_t
     case RS_FMT_NODE_EXT: return check_fixed(self, node->children, body, bits, err);
     case RS_FMT_NODE_DICT_CODED: return check_entry(self, node, bits, err);
     case RS_FMT_NODE_OPTIONAL: return (bits & 1) == 0 ? RS_OK : check_fixed(self, node->children, body, bits >> 1, err);
+    case RS_FMT_NODE_EXCEPTIONS: return check_exceptions(self, node, body, bits, err);
+    case RS_FMT_NODE_RISING:
+    case RS_FMT_NODE_RUNS:
+        RS_TRY(rs_decode_placed(self, &node, &body, &bits, err));
+        return check_fixed(self, node, body, bits, err);
     case RS_FMT_NODE_CONCAT:
     case RS_FMT_NODE_DIGITS: return check_text(self, node, body, bits, err);
     case RS_FMT_NODE_HEX: return rs_decode_spend_bytes(self, node->count, err);
@@ -95,20 +117,46 @@ static rs_status check_fixed(rs_cursor *self, const rs_node *node, const uint8_t
     }
 }
 
-static rs_status skip_list(rs_cursor *self, const rs_node *node, rs_error *err) {
-    const rs_node *child = node->children;
-    rs_slice group;
-    uint64_t n, i;
-    const uint8_t *bodies = NULL;
-    RS_TRY(rs_decode_list_head(self, node, &n, &group, err));
-    if (child->fixed) RS_TRY(rs_decode_fixed_elements(self, child, n, &bodies, err));
+/* Checks n elements of a list or of one side of a map. `bodies` are those of fixed elements; others are at
+ * the cursor. */
+static rs_status skip_elements(rs_cursor *self, const rs_node *child, uint64_t n, const rs_slice *group,
+                               const uint8_t *bodies, rs_error *err) {
+    uint64_t i;
     for (i = 0; i < n; i++) {
-        uint64_t bits = rs_decode_bits_unchecked(&group, i * child->bits, child->bits);
+        uint64_t bits = rs_decode_bits_unchecked(group, i * child->bits, child->bits);
         if (child->fixed) {
             RS_TRY(check_fixed(self, child, bodies + i * child->size_bytes, bits, err));
         } else {
             RS_TRY(skip_appended(self, child, bits, err));
         }
+    }
+    return RS_OK;
+}
+
+static rs_status skip_list(rs_cursor *self, const rs_node *node, rs_error *err) {
+    const rs_node *child = node->children;
+    rs_slice group;
+    uint64_t n;
+    const uint8_t *bodies = NULL;
+    RS_TRY(rs_decode_list_head(self, node, &n, &group, err));
+    RS_TRY(count(self, n, err));
+    if (child->fixed) RS_TRY(rs_decode_fixed_elements(self, child, n, &bodies, err));
+    RS_TRY(skip_elements(self, child, n, &group, bodies, err));
+    rs_decode_leave(self);
+    return RS_OK;
+}
+
+/* Checks the keys and then the values of a map. Readers check that keys can be hashed and are distinct. */
+static rs_status skip_map(rs_cursor *self, const rs_node *node, rs_error *err) {
+    const uint8_t *bodies;
+    rs_slice group;
+    uint64_t n;
+    unsigned k;
+    RS_TRY(rs_decode_map_head(self, &n, err));
+    RS_TRY(count(self, n, err));
+    for (k = 0; k < 2; k++) {
+        RS_TRY(rs_decode_elements(self, &node->children[k], n, &group, &bodies, err));
+        RS_TRY(skip_elements(self, &node->children[k], n, &group, bodies, err));
     }
     rs_decode_leave(self);
     return RS_OK;
@@ -184,7 +232,9 @@ static rs_status skip_appended(rs_cursor *self, const rs_node *node, uint64_t bi
     case RS_FMT_NODE_SYMBOLS:
     case RS_FMT_NODE_CONCAT: return check_text(self, node, NULL, bits, err);
     case RS_FMT_NODE_OPTIONAL: return skip_optional(self, node, bits, err);
+    case RS_FMT_NODE_EXCEPTIONS: return check_exceptions(self, node, NULL, bits, err);
     case RS_FMT_NODE_LIST: return skip_list(self, node, err);
+    case RS_FMT_NODE_MAP: return skip_map(self, node, err);
     case RS_FMT_NODE_TUPLE:
     case RS_FMT_NODE_STRUCT: return skip_row(self, node, err);
     case RS_FMT_NODE_UNION:
@@ -198,6 +248,19 @@ static rs_status skip_appended(rs_cursor *self, const rs_node *node, uint64_t bi
     }
 }
 
+static rs_status check_exceptions(rs_cursor *self, const rs_node *node, const uint8_t *body, uint64_t bits,
+                                  rs_error *err) {
+    rs_outer outer;
+    bool odd;
+    RS_TRY(rs_decode_exception(self, node, &odd, &outer, err));
+    if (odd) {
+        RS_TRY(check_alone(self, &node->children[1], err));
+        return rs_decode_leave_entry(self, &outer, err);
+    }
+    if (body != NULL) return check_fixed(self, node->children, body, bits, err);
+    return skip_appended(self, node->children, bits, err);
+}
+
 /* Checks a value that stands alone at the cursor, and passes it. */
 static rs_status check_alone(rs_cursor *self, const rs_node *node, rs_error *err) {
     const uint8_t *body;
@@ -206,11 +269,13 @@ static rs_status check_alone(rs_cursor *self, const rs_node *node, rs_error *err
     return body == NULL ? skip_appended(self, node, bits, err) : check_fixed(self, node, body, bits, err);
 }
 
-rs_status rs_check_record(rs_cursor *self, const rs_tree *tree, rs_error *err) {
-    RS_TRY(check_alone(self, &tree->nodes[0], err));
-    if (self->in.ptr != self->in.end) {
+rs_status rs_check_record(rs_cursor *self, const rs_tree *tree, rs_watch *watch, rs_error *err) {
+    walk all = {*self, watch};
+    rs_status status = check_alone(&all.cursor, &tree->nodes[0], err);
+    *self = all.cursor;
+    if (status == RS_OK && self->in.ptr != self->in.end) {
         return rs_error_set(err, RS_E_FMT_TRAILING, RS_NOWHERE, "%zu bytes are left after the record",
                             rs_slice_left(&self->in));
     }
-    return RS_OK;
+    return status;
 }

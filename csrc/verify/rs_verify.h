@@ -3,27 +3,31 @@
 #ifndef RS_VERIFY_H
 #define RS_VERIFY_H
 
+#include "base/rs_watch.h"
 #include "format/rs_saved_index.h"
 #include "read/rs_mapping.h"
 
 /* Checks header, directory, all checksums, blocks, trees and every record; of a mapping both stores and the key index.
  * It reads all bytes, which takes seconds for gigabytes. `err->record` becomes the number of the record at fault.
- * `limits` may be NULL for the defaults. Needs no lock; any thread. */
-RS_NODISCARD rs_status rs_verify_segment(rs_slice segment, const rs_limits *limits, rs_error *err);
+ * `limits` may be NULL for the defaults, and `watch` for a check that nothing ends; RS_E_STATE_STOPPED when it ends the
+ * check. Needs no lock; any thread. */
+RS_NODISCARD rs_status rs_verify_segment(rs_slice segment, const rs_limits *limits, rs_watch *watch, rs_error *err);
 
 /* Checks the slots and opaque numbers of a key index (rules 27 and 28), but no keys. `seen` has n_entries zeros; the
- * byte of each entry becomes RS_SEEN_SLOT or RS_SEEN_OPAQUE. Any thread. */
+ * byte of each entry becomes RS_SEEN_SLOT or RS_SEEN_OPAQUE. `watch` as above. Any thread. */
 enum { RS_SEEN_SLOT = 1, RS_SEEN_OPAQUE = 2 };
-RS_NODISCARD rs_status rs_verify_slots(const rs_keys *keys, uint8_t *seen, rs_error *err);
+RS_NODISCARD rs_status rs_verify_slots(const rs_keys *keys, uint8_t *seen, rs_watch *watch, rs_error *err);
 
 /* Checks rules 36 and 38 for all saved indexes of a list, but not that records have the keys of their entries: the
- * caller reads the fields, and looks up the first key of each entry, which must lead to the entry. Any thread. */
-RS_NODISCARD rs_status rs_verify_saved_indexes(const rs_store *store, rs_error *err);
+ * caller reads the fields, and looks up the first key of each entry, which must lead to the entry. `watch` as above.
+ * Any thread. */
+RS_NODISCARD rs_status rs_verify_saved_indexes(const rs_store *store, rs_watch *watch, rs_error *err);
 
 /* Checks rules 27 and 28 for a mapping whose records have been checked. Keys that are None, bool, int of 64 bits,
  * float, str or bytes are hashed and looked up. Of all other keys it checks only that the index holds them once. The
  * caller makes their canonical forms and looks them up: each must be the first equal key that rs_key_probe_next gives.
- * `err->record` becomes the number of the key's record in self->keys. One thread at a time may use `self`. */
-RS_NODISCARD rs_status rs_verify_keys(rs_mapping *self, rs_error *err);
+ * `err->record` becomes the number of the key's record in self->keys. `watch` as above. One thread at a time may use
+ * `self`. */
+RS_NODISCARD rs_status rs_verify_keys(rs_mapping *self, rs_watch *watch, rs_error *err);
 
 #endif

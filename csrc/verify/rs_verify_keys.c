@@ -83,13 +83,15 @@ static bool same_scalar(const rs_scalar *a, const rs_scalar *b) {
     }
 }
 
-/* Looks up the key of `entry`. The probe must come to the entry, and to no entry with an equal key before. */
-static rs_status look_up(rs_mapping *self, uint64_t entry, uint64_t hash, const rs_scalar *key, rs_error *err) {
+/* Looks up the key of `entry`. The probe must come to the entry, and to no entry with an equal key before. *steps are
+ * the slots that the check may still look at. */
+static rs_status look_up(rs_mapping *self, uint64_t entry, uint64_t hash, const rs_scalar *key, uint64_t *steps,
+                         rs_error *err) {
     rs_key_probe probe = rs_key_probe_begin(&self->index, hash);
     for (;;) {
         uint64_t found, record, value;
         rs_scalar other;
-        RS_TRY(rs_key_probe_next(&self->index, &probe, &found, err));
+        RS_TRY(rs_key_probe_next_counted(&self->index, &probe, &found, steps, err));
         if (found == entry) return RS_OK;
         if (found == RS_NOWHERE) return bad_entry(err, entry, "is not found by its key");
         RS_TRY(rs_mapping_records(self, found, &record, &value, err));
@@ -100,7 +102,8 @@ static rs_status look_up(rs_mapping *self, uint64_t entry, uint64_t hash, const 
     }
 }
 
-static rs_status check_entry(rs_mapping *self, uint64_t entry, bool is_opaque, rs_buffer *scratch, rs_error *err) {
+static rs_status check_entry(rs_mapping *self, uint64_t entry, bool is_opaque, rs_buffer *scratch, uint64_t *steps,
+                             rs_error *err) {
     uint64_t record, value, hash;
     rs_scalar key;
     rs_status status;
@@ -112,13 +115,13 @@ static rs_status check_entry(rs_mapping *self, uint64_t entry, bool is_opaque, r
     case FORM_OTHER: return RS_OK;
     default:
         RS_TRY(hash_scalar(&key, self->index.seed, scratch, &hash, err));
-        status = look_up(self, entry, hash, &key, err);
+        status = look_up(self, entry, hash, &key, steps, err);
     }
     if (status != RS_OK && err != NULL) err->record = record;
     return status;
 }
 
-rs_status rs_verify_slots(const rs_keys *keys, uint8_t *seen, rs_error *err) {
+rs_status rs_verify_slots(const rs_keys *keys, uint8_t *seen, rs_watch *watch, rs_error *err) {
     const uint8_t *p;
     uint64_t i, entry, last = 0;
     for (i = 0; i < keys->n_opaque; i++) {
@@ -128,6 +131,7 @@ rs_status rs_verify_slots(const rs_keys *keys, uint8_t *seen, rs_error *err) {
         seen[entry] = RS_SEEN_OPAQUE;
     }
     for (i = 0; i < keys->n_slots; i++) {
+        RS_TRY(rs_watch_count(watch, 1, err));
         uint64_t slot = rs_keys_slot_unchecked(keys, i);
         if (slot == 0) continue;
         entry = (slot & keys->index_mask) - 1;
@@ -149,10 +153,11 @@ rs_status rs_verify_slots(const rs_keys *keys, uint8_t *seen, rs_error *err) {
     return RS_OK;
 }
 
-static rs_status check_order(const rs_mapping *self, rs_error *err) {
+static rs_status check_order(const rs_mapping *self, rs_watch *watch, rs_error *err) {
     uint64_t i, key, value, last = 0;
     if (self->order == NULL) return RS_OK;
     for (i = 0; i < self->n_entries; i++) {
+        RS_TRY(rs_watch_count(watch, 1, err));
         RS_TRY(rs_mapping_records(self, i, &key, &value, err));
         if (i > 0 && key <= last) {
             rs_mapping_bad_order(self, i, err);
@@ -163,16 +168,18 @@ static rs_status check_order(const rs_mapping *self, rs_error *err) {
     return RS_OK;
 }
 
-rs_status rs_verify_keys(rs_mapping *self, rs_error *err) {
+rs_status rs_verify_keys(rs_mapping *self, rs_watch *watch, rs_error *err) {
     uint8_t *seen = (uint8_t *)calloc((size_t)self->n_entries + 1, 1);
-    rs_buffer scratch = {NULL, 0, 0};
+    rs_buffer scratch = {0};
     rs_status status;
-    uint64_t i;
+    uint64_t i, steps = rs_keys_steps(&self->index);
     if (seen == NULL) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory to check a key index");
-    status = rs_verify_slots(&self->index, seen, err);
-    if (status == RS_OK) status = check_order(self, err);
+    status = rs_verify_slots(&self->index, seen, watch, err);
+    if (status == RS_OK) status = check_order(self, watch, err);
     for (i = 0; status == RS_OK && i < self->n_entries; i++) {
-        status = check_entry(self, i, seen[i] == RS_SEEN_OPAQUE, &scratch, err);
+        /* A lookup may look at some dozens of slots. */
+        status = rs_watch_count(watch, 64, err);
+        if (status == RS_OK) status = check_entry(self, i, seen[i] == RS_SEEN_OPAQUE, &scratch, &steps, err);
     }
     rs_buffer_clear(&scratch);
     free(seen);

@@ -25,9 +25,10 @@ static bool mark(uint8_t *bits, uint64_t number) {
     return was;
 }
 
-static rs_status check_order(const rs_saved_index *index, uint8_t *bits, rs_error *err) {
+static rs_status check_order(const rs_saved_index *index, uint8_t *bits, rs_watch *watch, rs_error *err) {
     uint64_t i, first, last, before = 0;
     for (i = 0; index->order != NULL && i < index->index.n_entries; i++) {
+        RS_TRY(rs_watch_count(watch, 1, err));
         RS_TRY(rs_saved_index_records(index, i, &first, &last, err));
         if ((i > 0 && first <= before) || last < first)
             return bad_index(err, "the records are out of order at entry", i);
@@ -37,12 +38,14 @@ static rs_status check_order(const rs_saved_index *index, uint8_t *bits, rs_erro
     return RS_OK;
 }
 
-static rs_status check_groups(const rs_saved_index *index, uint8_t *bits, rs_error *err) {
+static rs_status check_groups(const rs_saved_index *index, uint8_t *bits, rs_watch *watch, rs_error *err) {
     uint64_t g, i, begin, end, record, next = 0, before = 0, first = 0;
     for (g = 0; g < index->index.n_entries; g++) {
         RS_TRY(rs_saved_index_group(index, g, &begin, &end, err));
         if (begin != next) return bad_index(err, "the rows have a gap before group", g);
+        RS_TRY(rs_watch_count(watch, 1, err));
         for (i = begin; i < end; i++) {
+            RS_TRY(rs_watch_count(watch, 1, err));
             RS_TRY(rs_saved_index_row(index, i, &record, err));
             if (mark(bits, record)) return bad_index(err, "two rows have the record", record);
             if (i > begin ? record <= before : g > 0 && record <= first) {
@@ -60,16 +63,17 @@ static rs_status check_groups(const rs_saved_index *index, uint8_t *bits, rs_err
     return bad_index(err, "the groups end before row", index->n_records);
 }
 
-static rs_status check_index(const rs_saved_index *index, rs_error *err) {
+static rs_status check_index(const rs_saved_index *index, rs_watch *watch, rs_error *err) {
     uint8_t *seen = (uint8_t *)calloc((size_t)index->index.n_entries + 1, 1);
     uint8_t *bits = (uint8_t *)calloc((size_t)(index->n_records / 8) + 1, 1);
     rs_status status;
     if (seen == NULL || bits == NULL) {
         status = rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory to check a saved index");
     } else {
-        status = rs_verify_slots(&index->index, seen, err);
+        status = rs_verify_slots(&index->index, seen, watch, err);
         if (status == RS_OK) {
-            status = index->starts == NULL ? check_order(index, bits, err) : check_groups(index, bits, err);
+            status =
+                index->starts == NULL ? check_order(index, bits, watch, err) : check_groups(index, bits, watch, err);
         }
     }
     free(seen);
@@ -82,7 +86,7 @@ static bool same_path(const rs_saved_index *a, const rs_saved_index *b) {
     return a->kind == b->kind && n == rs_slice_left(&b->path) && memcmp(a->path.ptr, b->path.ptr, n) == 0;
 }
 
-rs_status rs_verify_saved_indexes(const rs_store *store, rs_error *err) {
+rs_status rs_verify_saved_indexes(const rs_store *store, rs_watch *watch, rs_error *err) {
     rs_saved_index opened[RS_FMT_SAVED_INDEXES];
     const rs_directory *directory = &store->directory;
     uint32_t i, j, n = 0;
@@ -93,7 +97,7 @@ rs_status rs_verify_saved_indexes(const rs_store *store, rs_error *err) {
         if (status == RS_E_FMT_VERSION) continue; /* a later kind */
         if (status != RS_OK) return status;
         RS_TRY(check_path(index, err));
-        RS_TRY(check_index(index, err));
+        RS_TRY(check_index(index, watch, err));
         for (j = 0; j < n; j++) {
             if (same_path(index, &opened[j])) return bad_index(err, "its path is also that of index", j);
         }

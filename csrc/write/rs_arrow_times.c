@@ -56,9 +56,8 @@ static uint8_t *put_numpy(uint8_t *p, uint8_t dtype, int64_t value) {
 
 /* Makes microseconds of nanoseconds. Returns false when the schema wants exact ones and they are not whole. */
 static bool to_microseconds(const rs_arrow_schema *schema, int64_t *value) {
-    const int64_t us = floor_div(*value, 1000);
-    if (us * 1000 != *value && schema->nanoseconds == RS_ARROW_NANOSECONDS_EXACT) return false;
-    *value = us;
+    if (*value % 1000 != 0 && schema->nanoseconds == RS_ARROW_NANOSECONDS_EXACT) return false;
+    *value = floor_div(*value, 1000);
     return true;
 }
 

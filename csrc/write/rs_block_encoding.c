@@ -1,65 +1,43 @@
-/* rs_block_encoding.c: tries trees for a run of values, and writes the tables that they need. */
+/* rs_block_encoding.c: makes trees for runs of values, and writes the tables that they need. */
 #include "write/rs_block_encoding.h"
 
 #include <stdlib.h>
 
 #include "base/rs_crc.h"
 
-enum { SHORT_RUN = 8192 }; /* the most values of a run for which the last tree is tried */
-
-void rs_encoded_run_clear(rs_encoded_run *self) {
-    rs_buffer_clear(&self->encoded);
-    free(self->ends);
+void rs_settled_clear(rs_settled *self) {
+    rs_tree_clear(&self->tree);
+    rs_links_clear(&self->links);
     memset(self, 0, sizeof *self);
 }
 
 void rs_block_encoding_clear(rs_block_encoding *self) {
-    if (self->has_last) {
-        rs_tree_clear(&self->last);
-        rs_links_clear(&self->last_links);
-    }
+    rs_settled_clear(&self->last);
     rs_dictionaries_clear(&self->dictionaries);
     rs_buffer_clear(&self->trees);
     rs_buffer_clear(&self->tree_table);
     memset(self, 0, sizeof *self);
 }
 
-rs_status rs_block_encoding_write(rs_segment_writer *writer, const rs_buffer *part, uint64_t *off, uint32_t *crc,
-                                  rs_error *err) {
+rs_status rs_block_encoding_write(rs_segment_writer *writer, const rs_slice *parts, size_t n, uint64_t *off,
+                                  uint32_t *crc, rs_error *err) {
+    size_t i;
     RS_TRY(rs_segment_writer_align(writer, RS_FMT_ALIGNMENT, err));
     *off = writer->position;
-    *crc = rs_crc32c(0, part->data, part->size_bytes);
-    return part->size_bytes == 0 ? RS_OK : rs_segment_writer_append(writer, part->data, part->size_bytes, err);
-}
-
-static rs_status no_memory(rs_error *err) { return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for a block"); }
-
-static rs_status grow_ends(rs_encoded_run *run, uint32_t n, rs_error *err) {
-    uint64_t *ends;
-    if (run->capacity >= n) return RS_OK;
-    ends = (uint64_t *)realloc(run->ends, n * sizeof *ends);
-    if (ends == NULL) return no_memory(err);
-    run->ends = ends;
-    run->capacity = n;
-    return RS_OK;
-}
-
-/* Encodes all values under `tree`; RS_E_ARG_RANGE when one does not fit. */
-static rs_status encode(const rs_values *values, rs_scan *scan, const rs_tree *tree, rs_encoded_run *out,
-                        rs_error *err) {
-    uint32_t i;
-    out->encoded.size_bytes = 0;
-    scan->next = 0;
-    for (i = 0; i < values->n; i++) {
-        RS_TRY(rs_encode_record(tree, rs_values_at(values, i), scan, &out->encoded, err));
-        out->ends[i] = out->encoded.size_bytes;
+    *crc = 0;
+    for (i = 0; i < n; i++) {
+        size_t size = rs_slice_left(&parts[i]);
+        if (size == 0) continue;
+        *crc = rs_crc32c(*crc, parts[i].ptr, size);
+        RS_TRY(rs_segment_writer_append(writer, parts[i].ptr, size, err));
     }
     return RS_OK;
 }
 
-/* Sets *number to that of the tree with these bytes. The tree is added when there is none. */
-static rs_status intern_tree(rs_block_encoding *self, const uint8_t *bytes, size_t size, uint32_t *number,
-                             rs_error *err) {
+static rs_status no_memory(rs_error *err) { return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for a block"); }
+
+rs_status rs_block_encoding_add_tree(rs_block_encoding *self, const uint8_t *bytes, size_t size, uint32_t *number,
+                                     rs_error *err) {
     uint8_t entry[RS_FMT_TREE_ENTRY_SIZE];
     uint32_t crc = rs_crc32c(0, bytes, size), i;
     for (i = 0; i < self->n_trees; i++) {
@@ -81,143 +59,160 @@ static rs_status intern_tree(rs_block_encoding *self, const uint8_t *bytes, size
     return RS_OK;
 }
 
+/* Returns the bytes written so far. While a tree is made they grow only by its tables. Padding counts at once, so that
+ * it is of no account when a block parcel is taken meanwhile, which writes it. */
+static uint64_t table_bytes(const rs_block_encoding *self) {
+    return self->taken_bytes + rs_align_up(self->writer->position, RS_FMT_ALIGNMENT) +
+           self->dictionaries.tables.size_bytes + self->offsets->size_bytes + self->trees.size_bytes;
+}
+
 /* ---- Writing tables: the functions that rs_dictionaries calls ---- */
 
-static rs_status write_run(rs_block_encoding *self, const rs_values *values, rs_encoded_run *run, rs_block *out,
-                           rs_error *err) {
+/* A table that is being written. */
+typedef struct table {
+    const rs_values *values;
+    rs_scan scan;
+    rs_stats survey;
+    rs_settled settled;
+    rs_buffer encoded;
+    uint64_t *ends;
+    uint32_t tree;
+} table;
+
+static rs_status encode_table(rs_block_encoding *self, table *t, uint64_t position_id, unsigned hops, rs_error *err) {
+    rs_status status;
+    bool is_raw = false;
     uint32_t i;
-    if (run->is_raw) { /* raw values need not be adjacent, so they are copied together into a heap */
-        run->encoded.size_bytes = 0;
-        for (i = 0; i < values->n; i++) {
-            rs_slice value = rs_values_at(values, i);
-            RS_TRY(rs_buffer_append(&run->encoded, value.ptr, rs_slice_left(&value), err));
-            run->ends[i] = run->encoded.size_bytes;
-        }
+    for (i = 0; i < t->values->n; i++) RS_TRY(rs_scan_record(&t->scan, rs_values_at(t->values, i), 0, err));
+    t->settled.before = table_bytes(self);
+    t->survey.values = *t->values;
+    t->survey.scan = &t->scan;
+    t->survey.choices = &self->choices;
+    t->survey.hints = &self->dictionaries.notes;
+    t->survey.run = self->dictionaries.run;
+    status = rs_infer_survey(&t->survey, position_id, err);
+    if (status == RS_OK) status = rs_block_encoding_settle(self, &t->survey, hops, &t->settled, err);
+    if (status == RS_OK) {
+        status = rs_block_encoding_encode(&t->settled, t->values, 0, t->values->n, &t->scan, NULL, &t->encoded, t->ends,
+                                          err);
     }
-    memset(out, 0, sizeof *out);
-    out->n_records = values->n;
-    out->tree = run->tree;
-    out->heap_size_bytes = run->encoded.size_bytes;
-    RS_TRY(rs_block_encoding_write(self->writer, &run->encoded, &out->heap_off, &out->heap_crc, err));
+    RS_TRY(rs_block_encoding_accept(self, &t->settled, status, t->survey.raw_bytes, t->encoded.size_bytes, hops,
+                                    &t->tree, &is_raw, err));
+    if (!is_raw) return RS_OK;
+    t->encoded.size_bytes = 0; /* raw values need not be adjacent, so they are copied together into a heap */
+    for (i = 0; i < t->values->n; i++) {
+        rs_slice value = rs_values_at(t->values, i);
+        RS_TRY(rs_buffer_append(&t->encoded, value.ptr, rs_slice_left(&value), err));
+        t->ends[i] = t->encoded.size_bytes;
+    }
+    return RS_OK;
+}
+
+static rs_status write_heap(rs_block_encoding *self, const rs_buffer *bytes, rs_block *out, rs_error *err) {
+    rs_slice part = rs_slice_of(bytes->data, bytes->size_bytes);
+    out->heap_size_bytes = bytes->size_bytes;
+    RS_TRY(rs_block_encoding_write(self->writer, &part, 1, &out->heap_off, &out->heap_crc, err));
     out->arrays_off = rs_align_up(self->writer->position, RS_FMT_ALIGNMENT);
+    return RS_OK;
+}
+
+static rs_status write_table(rs_block_encoding *self, table *t, rs_block *out, rs_error *err) {
+    out->n_records = t->values->n;
+    out->tree = t->tree;
+    RS_TRY(write_heap(self, &t->encoded, out, err));
     out->index_off = self->offsets->size_bytes; /* relative to OFFSETS; rs_builder.c makes it absolute at the end */
-    return rs_offsets_append(run->ends, values->n, out, self->offsets, err);
+    return rs_offsets_append(t->ends, t->values->n, rs_choices_allow_lines(&self->choices), out, self->offsets, err);
 }
 
 static rs_status write_values(void *owner, const rs_values *values, uint64_t position_id, unsigned hops, rs_block *out,
                               rs_error *err) {
     rs_block_encoding *self = (rs_block_encoding *)owner;
-    rs_encoded_run run;
-    rs_scan scan;
-    rs_status status = RS_OK;
-    uint32_t i;
-    memset(&run, 0, sizeof run);
-    memset(&scan, 0, sizeof scan);
-    for (i = 0; status == RS_OK && i < values->n; i++) status = rs_scan_record(&scan, rs_values_at(values, i), 0, err);
-    if (status == RS_OK) status = rs_block_encoding_choose(self, values, &scan, position_id, hops, &run, err);
-    if (status == RS_OK) status = write_run(self, values, &run, out, err);
-    rs_scan_clear(&scan);
-    rs_encoded_run_clear(&run);
+    table *t = (table *)calloc(1, sizeof *t);
+    rs_status status;
+    memset(out, 0, sizeof *out);
+    if (t == NULL) return no_memory(err);
+    t->values = values;
+    t->ends = (uint64_t *)malloc((values->n + (size_t)1) * sizeof *t->ends);
+    status = t->ends == NULL ? no_memory(err) : encode_table(self, t, position_id, hops, err);
+    if (status == RS_OK) status = write_table(self, t, out, err);
+    rs_stats_clear(&t->survey);
+    rs_scan_clear(&t->scan);
+    rs_settled_clear(&t->settled);
+    rs_buffer_clear(&t->encoded);
+    free(t->ends);
+    free(t);
     return status;
 }
 
 static rs_status write_bytes(void *owner, const rs_buffer *bytes, rs_block *out, rs_error *err) {
-    rs_block_encoding *self = (rs_block_encoding *)owner;
     memset(out, 0, sizeof *out);
-    out->heap_size_bytes = bytes->size_bytes;
-    RS_TRY(rs_block_encoding_write(self->writer, bytes, &out->heap_off, &out->heap_crc, err));
-    out->arrays_off = rs_align_up(self->writer->position, RS_FMT_ALIGNMENT);
+    return write_heap((rs_block_encoding *)owner, bytes, out, err);
+}
+
+/* ---- The steps of a run ---- */
+
+void rs_block_encoding_begin(rs_block_encoding *self) {
+    self->dictionaries.owner = self;
+    self->dictionaries.choices = &self->choices;
+    self->dictionaries.write_values = write_values;
+    self->dictionaries.write_bytes = write_bytes;
+    rs_dictionaries_begin_run(&self->dictionaries);
+}
+
+rs_status rs_block_encoding_settle(rs_block_encoding *self, rs_stats *survey, unsigned hops, rs_settled *out,
+                                   rs_error *err) {
+    rs_buffer bytes = {0};
+    rs_status status;
+    memset(out, 0, sizeof *out);
+    out->before = table_bytes(self);
+    status = rs_infer_tree(survey, &self->dictionaries, hops, &bytes, &out->links, err);
+    if (status == RS_OK) status = rs_tree_compile(rs_slice_of(bytes.data, bytes.size_bytes), 0, &out->tree, err);
+    if (status == RS_OK) {
+        rs_tree_take_rests(&out->tree);
+        rs_links_apply(&out->links, &out->tree);
+    }
+    rs_buffer_clear(&bytes);
+    return status;
+}
+
+rs_status rs_block_encoding_encode(const rs_settled *settled, const rs_values *values, uint32_t first, uint32_t n,
+                                   rs_scan *scan, rs_places_part *places, rs_buffer *out, uint64_t *ends,
+                                   rs_error *err) {
+    uint32_t i;
+    scan->next = 0;
+    if (places != NULL) RS_TRY(rs_places_part_begin(places, &settled->tree, err));
+    for (i = 0; i < n; i++) {
+        if (places != NULL) places->local = first + i;
+        RS_TRY(rs_encode_placed_record(&settled->tree, rs_values_at(values, first + i), scan, places, out, err));
+        ends[i] = out->size_bytes;
+    }
     return RS_OK;
 }
 
-/* ---- Choosing a tree ---- */
-
-/* Returns the bytes written so far. While a tree is made they grow only by its tables. */
-static uint64_t table_bytes(const rs_block_encoding *self) {
-    return self->writer->position + self->dictionaries.tables.size_bytes + self->offsets->size_bytes +
-           self->trees.size_bytes;
-}
-
-/* Makes a tree for these values, compiled and with its links set. */
-static rs_status make_tree(rs_block_encoding *self, const rs_values *values, rs_scan *scan, uint64_t position_id,
-                           unsigned hops, rs_tree *tree, rs_links *links, rs_error *err) {
-    rs_buffer bytes = {NULL, 0, 0};
-    rs_status status = rs_infer_tree(values, scan, &self->dictionaries, position_id, hops, &bytes, links, err);
-    memset(tree, 0, sizeof *tree);
-    if (status == RS_OK) status = rs_tree_compile(rs_slice_of(bytes.data, bytes.size_bytes), 0, tree, err);
-    if (status == RS_OK) {
-        rs_tree_take_rests(tree);
-        rs_links_apply(links, tree);
-    }
-    rs_buffer_clear(&bytes);
-    return status;
-}
-
-/* Tries the tree of the last block for a short run, because a short run seldom saves the bytes of its own tree. Returns
- * true when the tree fits and saves bytes; *out then holds the encoding. */
-static bool fits_last(rs_block_encoding *self, const rs_values *values, rs_scan *scan, uint64_t raw,
-                      rs_encoded_run *out) {
-    if (!self->has_last || values->n > SHORT_RUN) return false;
-    if (encode(values, scan, &self->last, out, NULL) != RS_OK || out->encoded.size_bytes >= raw) return false;
-    out->tree = self->last_number;
-    return true;
-}
-
-static rs_status stay_raw(rs_block_encoding *self, rs_encoded_run *out, rs_error *err) {
-    rs_buffer bytes = {NULL, 0, 0};
+rs_status rs_block_encoding_stay_raw(rs_block_encoding *self, uint32_t *tree, rs_error *err) {
+    rs_buffer bytes = {0};
     rs_status status = rs_infer_any_tree(&bytes, err);
-    out->is_raw = true;
-    if (status == RS_OK) status = intern_tree(self, bytes.data, bytes.size_bytes, &out->tree, err);
+    if (status == RS_OK) status = rs_block_encoding_add_tree(self, bytes.data, bytes.size_bytes, tree, err);
     rs_buffer_clear(&bytes);
     return status;
 }
 
-/* Keeps a tree as the last one. It takes over what `tree` and `links` own, and zeroes them. */
-static void keep_last(rs_block_encoding *self, rs_tree *tree, rs_links *links, uint32_t number) {
-    if (self->has_last) {
-        rs_tree_clear(&self->last);
-        rs_links_clear(&self->last_links);
-    }
-    self->last = *tree;
-    self->last_links = *links;
-    self->last_number = number;
-    self->has_last = true;
-    memset(tree, 0, sizeof *tree);
-    memset(links, 0, sizeof *links);
-}
-
-rs_status rs_block_encoding_choose(rs_block_encoding *self, const rs_values *values, rs_scan *scan,
-                                   uint64_t position_id, unsigned hops, rs_encoded_run *out, rs_error *err) {
-    rs_tree tree;
-    rs_links links;
-    rs_status status;
-    uint64_t raw = 0, before, size;
-    uint32_t i;
-    out->is_raw = false;
-    self->dictionaries.owner = self;
-    self->dictionaries.write_values = write_values;
-    self->dictionaries.write_bytes = write_bytes;
-    if (hops == 0) rs_dictionaries_begin_run(&self->dictionaries);
-    RS_TRY(grow_ends(out, values->n, err));
-    if (!self->compress) return stay_raw(self, out, err);
-    for (i = 0; i < values->n; i++) raw += values->spans[i].size_bytes;
-    if (hops == 0 && fits_last(self, values, scan, raw, out)) return RS_OK;
-    memset(&links, 0, sizeof links);
-    before = table_bytes(self);
-    status = make_tree(self, values, scan, position_id, hops, &tree, &links, err);
-    if (status == RS_OK) status = encode(values, scan, &tree, out, err);
+rs_status rs_block_encoding_accept(rs_block_encoding *self, rs_settled *settled, rs_status status, uint64_t raw,
+                                   uint64_t encoded, unsigned hops, uint32_t *tree, bool *is_raw, rs_error *err) {
+    uint64_t size = encoded + (table_bytes(self) - settled->before) + settled->tree.size_bytes + RS_FMT_TREE_ENTRY_SIZE;
     /* Without a fault in rs_infer or rs_encode, only the limits of a tree keep values from having one. */
     RS_ASSERT(status == RS_OK || status == RS_E_ARG_LIMIT || status == RS_E_FMT_TREE || status == RS_E_MEM ||
               status >= RS_E_SYS);
-    size = out->encoded.size_bytes + (table_bytes(self) - before) + tree.size_bytes + RS_FMT_TREE_ENTRY_SIZE;
-    if (status == RS_OK && size < raw) {
-        self->features |= rs_tree_features(&tree);
-        status = intern_tree(self, tree.bytes, tree.size_bytes, &out->tree, err);
-        if (status == RS_OK && hops == 0) keep_last(self, &tree, &links, out->tree);
-    } else if (status < RS_E_SYS && status != RS_E_MEM) {
-        status = stay_raw(self, out, err);
-    }
-    rs_tree_clear(&tree);
-    rs_links_clear(&links);
-    return status;
+    if (status == RS_E_MEM || status >= RS_E_SYS) return status;
+    *is_raw = status != RS_OK || size >= raw;
+    if (*is_raw) return rs_block_encoding_stay_raw(self, tree, err);
+    self->features |= rs_tree_features(&settled->tree);
+    RS_TRY(rs_block_encoding_add_tree(self, settled->tree.bytes, settled->tree.size_bytes, tree, err));
+    if (hops > 0) return RS_OK;
+    rs_settled_clear(&self->last);
+    self->last = *settled;
+    self->last_number = *tree;
+    self->has_last = true;
+    memset(settled, 0, sizeof *settled);
+    return RS_OK;
 }

@@ -1,5 +1,10 @@
 /* rs_block_encoding.h: encodes the runs of values of a store: the records of each block, and the values of each table.
- * It chooses a tree for each run, and collects the trees and tables of the store. */
+ * It chooses a tree for each run, and collects the trees and tables of the store.
+ *
+ * A run is encoded in three steps. Its *survey* (rs_infer_survey) reads the values alone, so any thread may survey any
+ * run. *Settling* chooses the tree and extends the tables, run after run. *Encoding* under a settled tree changes
+ * nothing but its output, so threads may divide the values of a run among them. The next run is settled only after all
+ * values of this one are encoded, because settling changes the dictionaries that encoding reads. */
 #ifndef RS_BLOCK_ENCODING_H
 #define RS_BLOCK_ENCODING_H
 
@@ -7,46 +12,66 @@
 #include "write/rs_encode.h"
 #include "write/rs_infer.h"
 
+/* A run that is settled and is to be encoded. Owns tree and links. */
+typedef struct rs_settled {
+    rs_tree tree; /* compiled, with its links applied: only for encoding */
+    rs_links links;
+    uint64_t before; /* the bytes of all tables before the run was settled */
+} rs_settled;
+
 /* Owns its buffers and trees; borrows writer and offsets. Zero the struct and set the first three fields; call
  * rs_block_encoding_clear at the end. One thread at a time may use it. */
 typedef struct rs_block_encoding {
     rs_segment_writer *writer; /* receives the heaps of the tables */
     rs_buffer *offsets;        /* the store's OFFSETS so far */
-    bool compress;             /* false: all values stay any values */
+    rs_choices choices;
     rs_dictionaries dictionaries;
     rs_buffer trees, tree_table;
     uint32_t n_trees;
     uint64_t features; /* bits of features_required that the trees need */
-    /* The tree of the last block, which a short block after it may use again. */
-    rs_tree last;
-    rs_links last_links;
+    /* What rs_block_parcel.h has taken: the numbers of tables and trees, and bytes that were in the segment and in
+     * `offsets`. */
+    uint32_t taken_tables, taken_trees;
+    uint64_t taken_bytes;
+    rs_settled last; /* the tree of the last block, which a short block after it may use again */
     uint32_t last_number;
     bool has_last;
 } rs_block_encoding;
 
-/* The encoding of a run. Zero it before the first use; it may be used for many runs. Owns its buffers. */
-typedef struct rs_encoded_run {
-    rs_buffer encoded; /* the encoded bytes, unless is_raw */
-    uint64_t *ends;    /* where each value ends in `encoded` */
-    uint32_t capacity; /* of ends */
-    uint32_t tree;     /* the number of the tree */
-    bool is_raw;       /* the raw values are used, under a tree of one `any` node */
-} rs_encoded_run;
-
 /* Each frees what the struct owns, and zeroes it. */
-void rs_encoded_run_clear(rs_encoded_run *self);
+void rs_settled_clear(rs_settled *self);
 void rs_block_encoding_clear(rs_block_encoding *self);
 
-/* Encodes values that `scan` has scanned in their order. A tree is used only when it saves more than its own bytes and
- * those of its tables. For the records of a block `position_id` and `hops` are 0. For the values of a table,
- * `position_id` is that of its dictionary and `hops` the number of tables between the values and a block. After a
- * failure `self` may only be cleared. RS_E_MEM, and the errors of the writer. */
-RS_NODISCARD rs_status rs_block_encoding_choose(rs_block_encoding *self, const rs_values *values, rs_scan *scan,
-                                                uint64_t position_id, unsigned hops, rs_encoded_run *out,
-                                                rs_error *err);
+/* Begins the run of the next block: the first of the steps that change `self`. Its number in dictionaries.run is one
+ * more than that of the block before; the first is 1. */
+void rs_block_encoding_begin(rs_block_encoding *self);
+/* Settles a run: makes its tree, and the tables that it needs. The caller calls rs_settled_clear, also after an error.
+ * RS_E_ARG_LIMIT and RS_E_FMT_TREE when no tree within the limits describes the values; they stay raw. RS_E_MEM, and
+ * the errors of the writer: `self` may then only be cleared. */
+RS_NODISCARD rs_status rs_block_encoding_settle(rs_block_encoding *self, rs_stats *survey, unsigned hops,
+                                                rs_settled *out, rs_error *err);
+/* Appends the n values from number `first` of a settled run to `out`, and sets ends[i] to where the i-th of them ends
+ * in `out`. `scan` has scanned these n values. RS_E_ARG_RANGE when a value does not fit the tree, which happens only
+ * with the tree of another run; RS_E_ARG_LIMIT when they cannot be encoded within the limits: the run then stays raw.
+ * RS_E_MEM. Any number of threads may encode values of one run, each with its own scan, `out` and ends. */
+RS_NODISCARD rs_status rs_block_encoding_encode(const rs_settled *settled, const rs_values *values, uint32_t first,
+                                                uint32_t n, rs_scan *scan, rs_places_part *places, rs_buffer *out,
+                                                uint64_t *ends, rs_error *err);
+/* Ends a run whose settling or encoding ended with `status`: RS_OK, or one of the errors after which it stays raw. A
+ * tree is used only when the `encoded` bytes save more than its own bytes and those of the tables. *tree becomes the
+ * number of the run's tree; *is_raw becomes true when the values stay raw. RS_E_MEM. */
+RS_NODISCARD rs_status rs_block_encoding_accept(rs_block_encoding *self, rs_settled *settled, rs_status status,
+                                                uint64_t raw, uint64_t encoded, unsigned hops, uint32_t *tree,
+                                                bool *is_raw, rs_error *err);
+/* Sets *number to that of the tree with these bytes; the tree is added when there is none. RS_E_MEM. */
+RS_NODISCARD rs_status rs_block_encoding_add_tree(rs_block_encoding *self, const uint8_t *bytes, size_t size,
+                                                  uint32_t *number, rs_error *err);
+/* Ends a run that stays raw: *tree becomes the number of a tree of one `any` node. RS_E_MEM. */
+RS_NODISCARD rs_status rs_block_encoding_stay_raw(rs_block_encoding *self, uint32_t *tree, rs_error *err);
 
-/* Writes the bytes of a heap or section at the next multiple of 64. *off becomes their offset, *crc their crc. */
-RS_NODISCARD rs_status rs_block_encoding_write(rs_segment_writer *writer, const rs_buffer *part, uint64_t *off,
-                                               uint32_t *crc, rs_error *err);
+/* Writes the bytes of a heap or section, given as n parts, at the next multiple of 64. *off becomes their offset, *crc
+ * their crc. Errors of the writer. */
+RS_NODISCARD rs_status rs_block_encoding_write(rs_segment_writer *writer, const rs_slice *parts, size_t n,
+                                               uint64_t *off, uint32_t *crc, rs_error *err);
 
 #endif

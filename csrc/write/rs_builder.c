@@ -1,265 +1,305 @@
-/* rs_builder.c: collects the raw records of a block, has the block encoded, writes it, and ends the segment with
- * tables, directory and header. */
+/* rs_builder.c: collects the raw records of a block, has the block written, and ends the segment with tables, directory
+ * and header. */
 #include "write/rs_builder.h"
 
 #include <stdlib.h>
 
 #include "base/rs_crc.h"
 
-void rs_builder_begin(rs_builder *self, rs_segment_writer *writer, bool compress) {
+/* The memory that the raw records get when others begin to read them: it must not move while the block is filled. Only
+ * one giant record makes it grow further. */
+enum { PINNED_BYTES = RS_FMT_BLOCK_RAW_HARD + RS_FMT_BLOCK_RAW_HARD / 16, LONG_WAIT_MS = 1000 };
+enum { FRONT_LEAST = 1 << 15, FRONT_MOST = 1 << 20 }; /* bytes of segments that have sections within the header's */
+
+void rs_builder_begin(rs_builder *self, rs_segment_writer *writer, const rs_choices *choices) {
+    const rs_choices all = rs_choices_of(RS_LEVEL_AUTO);
     memset(self, 0, sizeof *self);
     self->writer = writer;
-    self->encoding.writer = writer;
-    self->encoding.offsets = &self->offsets;
-    self->encoding.compress = compress;
+    self->hand_at = RS_PIPELINE_CHUNK;
+    rs_block_writer_begin(&self->out, writer, choices == NULL ? &all : choices);
 }
 
-rs_status rs_builder_open(rs_builder *self, rs_segment_writer *writer, bool compress, rs_error *err) {
+rs_status rs_builder_open(rs_builder *self, rs_segment_writer *writer, const rs_choices *choices, rs_error *err) {
     static const uint8_t blank[RS_FMT_HEADER_SIZE] = {0};
-    rs_builder_begin(self, writer, compress);
+    rs_builder_begin(self, writer, choices);
     return rs_segment_writer_append(writer, blank, sizeof blank, err);
 }
 
-/* Waits for the flusher's thread, which may be writing a block of another builder. Returns the failure of that block,
- * or of an earlier block of this builder. RS_E_STATE_FINISHED in a forked child. */
-static rs_status settle(rs_builder *self, rs_error *err) {
-    rs_builder *other = self->flusher == NULL ? NULL : self->flusher->builder;
-    if (self->writer->process_id != rs_os_process_id()) {
-        return rs_error_set(err, RS_E_STATE_FINISHED, RS_NOWHERE,
-                            "a forked child cannot continue a build of its parent");
-    }
-    if (other != NULL) {
-        rs_os_thread_join(&self->flusher->thread);
-        self->flusher->builder = NULL;
-    } else {
-        other = self;
-    }
-    if (other->failed == RS_OK) other = self;
-    if (other->failed != RS_OK && err != NULL) *err = other->failure;
-    return other->failed;
-}
-
-static void clear_block(rs_block_input *block) {
-    rs_buffer_clear(&block->raw);
-    rs_buffer_clear(&block->arrays);
-    rs_scan_clear(&block->scan);
-    free(block->ends);
-}
-
 void rs_builder_close(rs_builder *self) {
-    bool has_thread = self->flusher != NULL && self->flusher->builder == self;
-    bool is_left = has_thread && self->flusher->process_id != rs_os_process_id();
-    if (has_thread && !is_left) (void)settle(self, NULL);
+    bool is_left = self->pipeline != NULL && rs_pipeline_is_left(self->pipeline);
+    if (self->pipeline != NULL) rs_pipeline_stop(self->pipeline);
     rs_buffer_clear(&self->raw);
     rs_buffer_clear(&self->arrays);
+    rs_buffer_clear(&self->front);
     rs_scan_clear(&self->scan);
-    free(self->ends);
     if (!is_left) {
-        clear_block(&self->block);
-        rs_encoded_run_clear(&self->run);
-        rs_block_encoding_clear(&self->encoding);
-        rs_buffer_clear(&self->offsets);
-        rs_buffer_clear(&self->groups);
-        rs_buffer_clear(&self->blocks);
-        free(self->spans);
+        if (self->open != NULL && self->open->ends == self->ends) self->open->ends = NULL;
+        rs_raw_block_free(self->open);
+        rs_block_writer_clear(&self->out);
     }
+    free(self->ends);
+    free(self->next_ends);
     memset(self, 0, sizeof *self);
 }
+
+/* ---- Records ---- */
 
 static uint64_t last_end(const rs_builder *self) { return self->n_open == 0 ? 0 : self->ends[self->n_open - 1]; }
 
 void rs_builder_drop_record(rs_builder *self, size_t arrays_mark) {
     self->raw.size_bytes = (size_t)last_end(self);
     self->arrays.size_bytes = arrays_mark;
+    self->scan.n_key_sets = self->key_sets;
 }
 
-static rs_status grow_ends(rs_builder *self, rs_error *err) {
-    size_t capacity = self->ends_capacity == 0 ? 1024 : self->ends_capacity * 2;
-    uint64_t *ends = (uint64_t *)realloc(self->ends, capacity * sizeof *ends);
-    if (ends == NULL) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for a block");
+static rs_status no_memory(rs_error *err) { return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for a block"); }
+
+/* Makes room for `capacity` ends. While the pipeline reads the old ones, they stay as they are; the open block then
+ * owns them. */
+static rs_status grow_ends(rs_builder *self, size_t capacity, rs_error *err) {
+    bool read = self->open != NULL && self->open->ends == self->ends;
+    uint64_t *ends = (uint64_t *)realloc(read ? NULL : self->ends, capacity * sizeof *ends);
+    if (ends == NULL) return no_memory(err);
+    if (read) memcpy(ends, self->ends, self->n_open * sizeof *ends);
     self->ends = ends;
     self->ends_capacity = capacity;
     return RS_OK;
 }
 
+/* Makes the memory of the open block fit for being read while it is filled. */
+static rs_status pin_open(rs_builder *self) {
+    rs_raw_block *block = rs_pipeline_take_spare(self->pipeline);
+    if (block == NULL) block = (rs_raw_block *)calloc(1, sizeof *block);
+    if (block == NULL) return RS_E_MEM;
+    if (rs_buffer_reserve(&self->raw, PINNED_BYTES - self->raw.size_bytes, NULL) != RS_OK ||
+        (self->ends_capacity < RS_FMT_BLOCK_RECORDS && grow_ends(self, RS_FMT_BLOCK_RECORDS, NULL) != RS_OK)) {
+        rs_raw_block_free(block);
+        return RS_E_MEM;
+    }
+    rs_buffer_pin(&self->raw);
+    self->next_ends = block->ends;
+    self->next_ends_capacity = block->ends_capacity;
+    block->base = self->raw.data;
+    block->ends = self->ends;
+    block->ends_capacity = 0;
+    block->number = self->n_closed;
+    self->open = block;
+    return RS_OK;
+}
+
+/* Returns the bytes of the chunk that follows the first `bytes` of a block. */
+static uint64_t chunk_after(uint64_t bytes) {
+    if (bytes / 3 >= RS_PIPELINE_CHUNK_MOST) return RS_PIPELINE_CHUNK_MOST;
+    return bytes / 3 <= RS_PIPELINE_CHUNK ? RS_PIPELINE_CHUNK : bytes / 3;
+}
+
+/* Hands the records of the open block over for its survey. Without memory, or after a giant record that moved the
+ * others, the rest of the block is surveyed when it is closed. */
+static RS_COLD void hand_chunk(rs_builder *self) {
+    rs_status status = RS_E_MEM;
+    self->hand_at = UINT64_MAX;
+    if (self->pipeline == NULL || rs_pipeline_is_left(self->pipeline)) return;
+    if (self->out.encoding.choices.level == RS_LEVEL_NONE) return;
+    if (self->open == NULL && pin_open(self) != RS_OK) return;
+    if (self->open->base != self->raw.data || self->open->ends != self->ends) return;
+    rs_pipeline_enter(self->pipeline);
+    status = rs_raw_block_add_chunk(self->open, self->n_handed, self->n_open - self->n_handed, &self->scan,
+                                    self->key_sets, NULL);
+    if (status == RS_OK) {
+        self->n_handed = self->n_open;
+        self->key_sets = self->key_sets_before = 0;
+        status = rs_pipeline_add_open(self->pipeline, &self->out, self->open, NULL);
+    }
+    rs_pipeline_leave(self->pipeline);
+    if (status == RS_OK) self->hand_at = last_end(self) + chunk_after(last_end(self));
+}
+
+/* Prepares the end of a record. Only now can the record before no longer be taken back, so that it may go into a
+ * chunk. */
+static rs_status begin_end(rs_builder *self, rs_error *err) {
+    if (self->finished) return rs_error_set(err, RS_E_STATE_FINISHED, RS_NOWHERE, "the store is finished");
+    if (RS_UNLIKELY(last_end(self) >= self->hand_at)) hand_chunk(self);
+    if (self->n_open == self->ends_capacity) {
+        return grow_ends(self, self->ends_capacity == 0 ? 1024 : self->ends_capacity * 2, err);
+    }
+    return RS_OK;
+}
+
+static void note_end(rs_builder *self) {
+    self->ends[self->n_open++] = self->raw.size_bytes;
+    self->n_records++;
+    self->key_sets_before = self->key_sets;
+    self->key_sets = self->scan.n_key_sets;
+}
+
 rs_status rs_builder_end_record(rs_builder *self, rs_error *err) {
     uint64_t begin = last_end(self);
-    size_t key_sets = self->scan.n_key_sets;
-    rs_slice record = rs_slice_of(self->raw.data + begin, self->raw.size_bytes - (size_t)begin);
+    rs_slice record;
     rs_status status;
-    if (self->finished) return rs_error_set(err, RS_E_STATE_FINISHED, RS_NOWHERE, "the store is finished");
-    if (self->n_open == self->ends_capacity) RS_TRY(grow_ends(self, err));
+    RS_TRY(begin_end(self, err));
+    record = rs_slice_of(self->raw.data + begin, self->raw.size_bytes - (size_t)begin);
     status = rs_scan_record(&self->scan, record, self->arrays.size_bytes, err);
     if (status != RS_OK) {
-        self->scan.n_key_sets = key_sets;
+        self->scan.n_key_sets = self->key_sets;
         self->raw.size_bytes = (size_t)begin;
         if (err != NULL) err->record = self->n_records;
         return status;
     }
-    self->ends[self->n_open++] = self->raw.size_bytes;
-    self->n_records++;
+    note_end(self);
     return RS_OK;
 }
 
 rs_status rs_builder_end_record_unchecked(rs_builder *self, const rs_scan_counts *counts, rs_error *err) {
-    if (self->finished) return rs_error_set(err, RS_E_STATE_FINISHED, RS_NOWHERE, "the store is finished");
-    if (self->n_open == self->ends_capacity) RS_TRY(grow_ends(self, err));
+    RS_TRY(begin_end(self, err));
     rs_scan_note_unchecked(&self->scan, self->raw.size_bytes - last_end(self), counts);
-    self->ends[self->n_open++] = self->raw.size_bytes;
-    self->n_records++;
+    note_end(self);
     return RS_OK;
 }
 
-void rs_builder_pop_record(rs_builder *self, size_t key_sets) {
-    RS_ASSERT(self->n_open > 0);
+void rs_builder_pop_record(rs_builder *self) {
+    RS_ASSERT(self->n_open > self->n_handed);
     self->n_open--;
     self->n_records--;
     self->raw.size_bytes = (size_t)last_end(self);
-    self->scan.n_key_sets = key_sets;
+    self->scan.n_key_sets = self->key_sets = self->key_sets_before;
 }
 
-/* ---- Writing a block. The flusher's thread runs these functions, so they use only the fields from `block` on. ---- */
+/* ---- Closing a block ---- */
 
-/* Adds the elements of GROUPS for the groups that begin in the block. */
-static rs_status add_groups(rs_builder *self, uint32_t block_number, rs_error *err) {
-    uint64_t first = self->block.first_record, end = first + self->block.n_records;
-    uint64_t n = (end + RS_FMT_GROUP_RECORDS - 1) / RS_FMT_GROUP_RECORDS, g;
-    uint8_t entry[4];
-    rs_store_u32(entry, block_number);
-    for (g = (first + RS_FMT_GROUP_RECORDS - 1) / RS_FMT_GROUP_RECORDS; g < n; g++) {
-        RS_TRY(rs_buffer_append(&self->groups, entry, sizeof entry, err));
+static rs_status check(rs_builder *self, rs_error *err) {
+    if (self->writer->process_id != rs_os_process_id()) {
+        return rs_error_set(err, RS_E_STATE_FINISHED, RS_NOWHERE,
+                            "a forked child cannot continue a build of its parent");
     }
-    return RS_OK;
+    if (self->failed == RS_OK && self->pipeline != NULL) {
+        self->failed = rs_pipeline_status(self->pipeline, &self->failure);
+    }
+    if (self->failed != RS_OK && err != NULL) *err = self->failure;
+    return self->failed;
 }
 
-/* Lists the block's records as values. RS_E_ARG_LIMIT when an offset does not fit a span. */
-static rs_status list_records(rs_builder *self, rs_values *out, rs_error *err) {
-    const rs_block_input *block = &self->block;
-    uint64_t begin = 0;
-    uint32_t i;
-    if (block->raw.size_bytes > UINT32_MAX) return RS_E_ARG_LIMIT;
-    if (self->spans_capacity < block->n_records) {
-        rs_span *spans = (rs_span *)realloc(self->spans, block->ends_capacity * sizeof *spans);
-        if (spans == NULL) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for a block");
-        self->spans = spans;
-        self->spans_capacity = block->ends_capacity;
+/* Gives the memory of the open block to `block`, and its own to the next open block. */
+static void exchange(rs_builder *self, rs_raw_block *block) {
+    rs_buffer raw = block->raw, arrays = block->arrays;
+    uint64_t *ends = block->ends;
+    size_t capacity = block->ends_capacity;
+    if (self->open != NULL) ends = self->next_ends, capacity = self->next_ends_capacity;
+    block->raw = self->raw;
+    block->arrays = self->arrays;
+    if (self->open == NULL || block->base != self->raw.data || block->ends != self->ends) {
+        /* Else a thread may be reading these fields for the survey. */
+        block->base = self->raw.data;
+        block->ends = self->ends;
+        block->number = self->n_closed;
     }
-    for (i = 0; i < block->n_records; i++) {
-        self->spans[i].off = (uint32_t)begin;
-        self->spans[i].size_bytes = (uint32_t)(block->ends[i] - begin);
-        begin = block->ends[i];
-    }
-    out->base = block->raw.data;
-    out->spans = self->spans;
-    out->n = block->n_records;
-    return RS_OK;
+    self->n_closed++;
+    block->ends_capacity = self->ends_capacity;
+    block->first_record = self->n_records - self->n_open;
+    block->n_records = self->n_open;
+    block->closed = true;
+    self->raw = raw;
+    self->arrays = arrays;
+    self->ends = ends;
+    self->ends_capacity = capacity;
+    self->next_ends = NULL;
+    self->open = NULL;
+    self->n_open = self->n_handed = 0;
+    self->key_sets = self->key_sets_before = 0;
+    self->hand_at = RS_PIPELINE_CHUNK;
 }
 
-/* Leaves the block's encoding in `run`. */
-static rs_status choose_encoding(rs_builder *self, rs_error *err) {
-    rs_values values = {NULL, NULL, 0};
-    bool compress = self->encoding.compress;
-    rs_status status = list_records(self, &values, err);
-    if (status == RS_E_ARG_LIMIT) self->encoding.compress = false; /* a block of 4 GiB or more stays raw */
-    else RS_TRY(status);
-    status = rs_block_encoding_choose(&self->encoding, &values, &self->block.scan, 0, 0, &self->run, err);
-    self->encoding.compress = compress;
+/* Takes the survey back that was made of memory which has moved since. */
+static void survey_anew(rs_builder *self) {
+    rs_raw_block *block = self->open;
+    if (self->pipeline != NULL) rs_pipeline_withdraw(self->pipeline, block);
+    rs_stats_clear(&block->survey);
+    block->survey_status = RS_OK;
+    block->to_survey = block->chunks;
+    if (block->ends != self->ends) free(block->ends);
+    block->ends = self->ends;
+}
+
+/* Closes the open block, inside the pipeline if there is one. *out becomes the block, unless the pipeline owns it. */
+static rs_status close_block(rs_builder *self, rs_raw_block *block, rs_error *err) {
+    rs_status status;
+    /* Before the last chunk is there: while the survey is waited for, it may go on to the next chunk, and the records
+     * of the last one are not in the old memory. */
+    if (self->open != NULL && (block->base != self->raw.data || block->ends != self->ends)) survey_anew(self);
+    status = rs_raw_block_add_chunk(block, self->n_handed, self->n_open - self->n_handed, &self->scan,
+                                    self->scan.n_key_sets, err);
+    if (status != RS_OK) return status;
+    exchange(self, block);
+    if (self->pipeline == NULL) return RS_OK;
+    return rs_pipeline_add_closed(self->pipeline, &self->out, block, err);
+}
+
+/* A block is encoded in private memory before the segment reserves any. Near a limit that memory must not be what the
+ * kernel ends the process for. Small blocks pass unchecked, as a small reservation does. */
+static rs_status require_memory(const rs_builder *self, rs_error *err) {
+    size_t bytes = self->raw.size_bytes;
+    if (bytes < (1u << 20) || !self->writer->memory_backed) return RS_OK;
+    if (bytes > RS_FMT_BLOCK_RAW_HARD) bytes = RS_FMT_BLOCK_RAW_HARD;
+    return rs_os_require_memory(NULL, 2 * (uint64_t)bytes, err);
+}
+
+static rs_status hand_block(rs_builder *self, rs_error *err) {
+    rs_raw_block *block = self->open;
+    rs_status status;
+    RS_TRY(require_memory(self, err));
+    if (block == NULL && self->pipeline != NULL) block = rs_pipeline_take_spare(self->pipeline);
+    if (block == NULL) block = (rs_raw_block *)calloc(1, sizeof *block);
+    if (block == NULL) return no_memory(err);
+    if (self->pipeline != NULL) rs_pipeline_enter(self->pipeline);
+    status = close_block(self, block, err);
+    if (self->pipeline != NULL) rs_pipeline_leave(self->pipeline);
+    if (self->pipeline != NULL && status == RS_OK) return RS_OK;
+    if (status == RS_OK) status = rs_block_writer_run(&self->out, block, err);
+    if (block->closed && status == RS_OK) {
+        rs_raw_block_reset(block); /* one set of buffers is enough */
+        if (block->raw.capacity_bytes <= 2 * RS_FMT_BLOCK_RAW_HARD) {
+            self->raw = block->raw;
+            memset(&block->raw, 0, sizeof block->raw);
+        }
+    }
+    if (block != self->open) rs_raw_block_free(block);
     return status;
 }
 
-/* Empties a buffer. It frees a very large one, so that one giant record does not take memory until the end. */
-static void empty(rs_buffer *buffer) {
-    buffer->size_bytes = 0;
-    if (buffer->capacity_bytes > 2 * RS_FMT_BLOCK_RAW_HARD) rs_buffer_clear(buffer);
-}
-
-static rs_status write_block(rs_builder *self, rs_error *err) {
-    rs_block_input *input = &self->block;
-    rs_block block;
-    uint8_t entry[RS_FMT_BLOCK_SIZE];
-    const rs_buffer *heap;
-    memset(&block, 0, sizeof block);
-    RS_TRY(choose_encoding(self, err));
-    heap = self->run.is_raw ? &input->raw : &self->run.encoded;
-    block.tree = self->run.tree;
-    block.first_record = input->first_record;
-    block.n_records = input->n_records;
-    block.heap_size_bytes = heap->size_bytes;
-    block.arrays_size_bytes = input->arrays.size_bytes;
-    RS_TRY(rs_block_encoding_write(self->writer, heap, &block.heap_off, &block.heap_crc, err));
-    RS_TRY(rs_block_encoding_write(self->writer, &input->arrays, &block.arrays_off, &block.arrays_crc, err));
-    block.index_off = self->offsets.size_bytes; /* relative to OFFSETS; place_index makes it absolute */
-    RS_TRY(rs_offsets_append(self->run.is_raw ? input->ends : self->run.ends, input->n_records, &block, &self->offsets,
-                             err));
-    RS_TRY(add_groups(self, (uint32_t)(self->blocks.size_bytes / RS_FMT_BLOCK_SIZE), err));
-    rs_block_write(&block, entry);
-    RS_TRY(rs_buffer_append(&self->blocks, entry, sizeof entry, err));
-    self->raw_size += input->raw.size_bytes + input->arrays.size_bytes;
-    input->n_records = 0;
-    rs_scan_reset(&input->scan);
-    empty(&input->raw);
-    empty(&input->arrays);
-    empty(&self->run.encoded);
-    return RS_OK;
-}
-
-/* The function that the flusher's thread runs. Without a thread the caller runs it. */
-static void write_and_remember(void *builder) {
-    rs_builder *self = (rs_builder *)builder;
-    self->failed = write_block(self, &self->failure);
-}
-
-/* ---- Handing a block over ---- */
-
-/* Exchanges the open block and `block`: the open block is ready to be written, and the next one gets empty buffers. */
-static void exchange(rs_builder *self) {
-    rs_block_input next = self->block;
-    self->block.raw = self->raw;
-    self->block.arrays = self->arrays;
-    self->block.ends = self->ends;
-    self->block.ends_capacity = self->ends_capacity;
-    self->block.n_records = self->n_open;
-    self->block.first_record = self->n_records - self->n_open;
-    self->block.scan = self->scan;
-    /* Maxima and features hold for the whole segment, so they stay in self->scan. */
-    self->scan.key_sets = next.scan.key_sets;
-    self->scan.capacity = next.scan.capacity;
-    rs_scan_reset(&self->scan);
-    self->raw = next.raw;
-    self->arrays = next.arrays;
-    self->ends = next.ends;
-    self->ends_capacity = next.ends_capacity;
-    self->n_open = 0;
-}
-
-static rs_status flush(rs_builder *self, bool beside, rs_error *err) {
-    RS_TRY(settle(self, err));
+rs_status rs_builder_hand_over(rs_builder *self, rs_error *err) {
+    RS_TRY(check(self, err));
     if (self->n_open == 0) return RS_OK;
-    /* With a thread, a giant record and the next block would take memory at the same time. */
-    if (self->raw.size_bytes + self->arrays.size_bytes > 2 * RS_FMT_BLOCK_RAW_HARD) beside = false;
-    exchange(self);
-    if (beside && self->flusher != NULL &&
-        rs_os_thread_start(&self->flusher->thread, write_and_remember, self, NULL) == RS_OK) {
-        self->flusher->builder = self;
-        self->flusher->process_id = rs_os_process_id();
-        return RS_OK;
-    }
-    write_and_remember(self);
-    if (self->failed == RS_OK) exchange(self); /* without a thread one set of buffers is enough */
-    return settle(self, err);
+    self->failed = hand_block(self, &self->failure);
+    return check(self, err);
 }
 
-rs_status rs_builder_flush(rs_builder *self, rs_error *err) { return flush(self, false, err); }
+bool rs_builder_wait(rs_builder *self, bool all, uint32_t milliseconds) {
+    return self->pipeline == NULL || rs_pipeline_wait(self->pipeline, all, milliseconds);
+}
 
-rs_status rs_builder_flush_beside(rs_builder *self, rs_error *err) { return flush(self, true, err); }
+static rs_status flush(rs_builder *self, bool all, rs_error *err) {
+    /* A giant record and the next block would take memory at the same time. */
+    if (self->raw.size_bytes + self->arrays.size_bytes > 2 * RS_FMT_BLOCK_RAW_HARD) all = true;
+    RS_TRY(rs_builder_hand_over(self, err));
+    while (!rs_builder_wait(self, all, LONG_WAIT_MS)) continue;
+    return check(self, err);
+}
+
+rs_status rs_builder_flush(rs_builder *self, rs_error *err) { return flush(self, true, err); }
+
+rs_status rs_builder_flush_beside(rs_builder *self, rs_error *err) { return flush(self, false, err); }
 
 /* ---- Finishing ---- */
+
+static rs_status write_bytes(rs_builder *self, const rs_buffer *bytes, uint64_t *off, uint32_t *crc, rs_error *err) {
+    rs_slice part = rs_slice_of(bytes->data, bytes->size_bytes);
+    return rs_block_encoding_write(self->writer, &part, 1, off, crc, err);
+}
 
 rs_status rs_builder_write_section(rs_builder *self, const rs_buffer *bytes, uint64_t count, rs_section *out,
                                    rs_error *err) {
     out->size_bytes = bytes->size_bytes;
     out->count = count;
-    return rs_block_encoding_write(self->writer, bytes, &out->off, &out->crc, err);
+    return write_bytes(self, bytes, &out->off, &out->crc, err);
 }
 
 /* Makes the index offsets of block or table entries absolute. They are relative to OFFSETS before. */
@@ -272,7 +312,19 @@ static void place_index(rs_buffer *entries, uint64_t section_off) {
     }
 }
 
-rs_status rs_builder_end_heap(rs_builder *self, uint64_t n_blocks, rs_section *heap, rs_error *err) {
+uint64_t rs_builder_least_heap(const rs_builder *self) {
+    const rs_block_encoding *encoding = &self->out.encoding;
+    uint64_t least = rs_header_least_size(self->scan.n_values, self->out.raw_size);
+    uint64_t follows = self->out.offsets.size_bytes + self->out.groups.size_bytes + self->out.blocks.size_bytes +
+                       encoding->trees.size_bytes + encoding->tree_table.size_bytes;
+    /* So much of it may come to lie within the header, whose bytes the heap's end counts already. */
+    follows -= follows > RS_FMT_HEADER_SIZE ? RS_FMT_HEADER_SIZE : follows;
+    return least > follows ? least - follows : 0;
+}
+
+rs_status rs_builder_end_heap(rs_builder *self, uint64_t n_blocks, uint64_t least, rs_section *heap, rs_error *err) {
+    const uint64_t end = self->writer->position;
+    if (end < least) RS_TRY(rs_segment_writer_append_zeros(self->writer, least - end, err));
     RS_TRY(rs_segment_writer_align(self->writer, RS_FMT_ALIGNMENT, err));
     heap->off = RS_FMT_HEADER_SIZE;
     heap->size_bytes = self->writer->position - RS_FMT_HEADER_SIZE;
@@ -281,43 +333,102 @@ rs_status rs_builder_end_heap(rs_builder *self, uint64_t n_blocks, rs_section *h
     return RS_OK;
 }
 
+/* A section that is about to be written. */
+typedef struct pending {
+    const rs_buffer *bytes;
+    uint64_t count;
+    rs_section *section; /* its offset stays 0 until it has a place */
+} pending;
+
+/* Gives the largest sections places within the header's bytes as long as they fit there. A segment keeps the plain
+ * layout, which every reader knows, when it is so small that its last page weighs more, or so large that this does not
+ * count. */
+static rs_status place_in_front(rs_builder *self, pending *parts, unsigned n, rs_error *err) {
+    const uint64_t size = self->writer->position;
+    uint64_t at = RS_FMT_FRONT;
+    unsigned k;
+    if (size < FRONT_LEAST || size > FRONT_MOST || !self->may_use_front) return RS_OK;
+    RS_TRY(rs_buffer_append_zeros(&self->front, RS_FMT_HEADER_SIZE, err));
+    for (;;) {
+        pending *largest = NULL;
+        for (k = 0; k < n; k++) {
+            const uint64_t own = parts[k].bytes->size_bytes;
+            if (own == 0 || own > RS_FMT_H_HEADER_CRC - at || parts[k].section->off != 0) continue;
+            if (largest == NULL || own > largest->bytes->size_bytes) largest = &parts[k];
+        }
+        if (largest == NULL) return RS_OK;
+        largest->section->off = at;
+        at = rs_align_up(at + largest->bytes->size_bytes, RS_FMT_ALIGNMENT);
+        if (at > RS_FMT_H_HEADER_CRC) at = RS_FMT_H_HEADER_CRC;
+    }
+}
+
+/* Writes a section to its place, or to the next one of the segment when it has none yet. */
+static rs_status write_pending(rs_builder *self, const pending *part, rs_error *err) {
+    rs_section *out = part->section;
+    if (out->off == 0) return rs_builder_write_section(self, part->bytes, part->count, out, err);
+    memcpy(self->front.data + out->off, part->bytes->data, part->bytes->size_bytes);
+    out->size_bytes = part->bytes->size_bytes;
+    out->count = part->count;
+    out->crc = rs_crc32c(0, part->bytes->data, part->bytes->size_bytes);
+    return RS_OK;
+}
+
 rs_status rs_builder_write_tables(rs_builder *self, rs_directory *directory, rs_error *err) {
-    rs_section *sections = directory->sections;
-    rs_block_encoding *encoding = &self->encoding;
-    RS_TRY(rs_builder_write_section(self, &self->offsets, 0, &sections[RS_FMT_SECTION_OFFSETS], err));
-    place_index(&self->blocks, sections[RS_FMT_SECTION_OFFSETS].off);
-    place_index(&self->encoding.dictionaries.tables, sections[RS_FMT_SECTION_OFFSETS].off);
-    RS_TRY(rs_builder_write_section(self, &self->groups, self->groups.size_bytes / 4, &sections[RS_FMT_SECTION_GROUPS],
-                                    err));
-    RS_TRY(rs_builder_write_section(self, &self->blocks, rs_builder_n_blocks(self), &sections[RS_FMT_SECTION_BLOCKS],
-                                    err));
-    RS_TRY(rs_builder_write_section(self, &encoding->trees, encoding->n_trees, &sections[RS_FMT_SECTION_TREES], err));
-    RS_TRY(rs_builder_write_section(self, &encoding->tree_table, encoding->n_trees,
-                                    &sections[RS_FMT_SECTION_TREE_TABLE], err));
-    if (rs_dictionaries_n_tables(&encoding->dictionaries) == 0) return RS_OK;
-    return rs_builder_write_section(self, &encoding->dictionaries.tables,
-                                    rs_dictionaries_n_tables(&encoding->dictionaries), &sections[RS_FMT_SECTION_TABLES],
-                                    err);
+    rs_section *at = directory->sections;
+    rs_block_encoding *encoding = &self->out.encoding;
+    const uint32_t n_tables = rs_dictionaries_n_tables(&encoding->dictionaries);
+    const unsigned n = n_tables == 0 ? 5 : 6;
+    pending parts[] = {
+        {&self->out.offsets, 0, &at[RS_FMT_SECTION_OFFSETS]},
+        {&self->out.groups, self->out.groups.size_bytes / 4, &at[RS_FMT_SECTION_GROUPS]},
+        {&self->out.blocks, rs_builder_n_blocks(self), &at[RS_FMT_SECTION_BLOCKS]},
+        {&encoding->trees, encoding->n_trees, &at[RS_FMT_SECTION_TREES]},
+        {&encoding->tree_table, encoding->n_trees, &at[RS_FMT_SECTION_TREE_TABLE]},
+        {&encoding->dictionaries.tables, n_tables, &at[RS_FMT_SECTION_TABLES]},
+    };
+    unsigned i;
+    RS_TRY(place_in_front(self, parts, n, err));
+    RS_TRY(write_pending(self, &parts[0], err));
+    place_index(&self->out.blocks, at[RS_FMT_SECTION_OFFSETS].off);
+    place_index(&encoding->dictionaries.tables, at[RS_FMT_SECTION_OFFSETS].off);
+    for (i = 1; i < n; i++) RS_TRY(write_pending(self, &parts[i], err));
+    return RS_OK;
 }
 
 static uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
+/* Returns the feature bit of ends that are distances from a line when an entry has them. */
+static uint64_t features_of(const rs_buffer *entries) {
+    size_t i;
+    for (i = 0; i < entries->size_bytes; i += RS_FMT_BLOCK_SIZE) {
+        if (entries->data[i + RS_FMT_B_INDEX_WIDTH] == RS_FMT_INDEX_LINES) return RS_FMT_FEATURE_ENDS;
+    }
+    return 0;
+}
+
 void rs_builder_describe(const rs_builder *self, rs_header *header) {
-    header->features_required |= self->features_required | self->scan.features | self->encoding.features;
+    const rs_block_encoding *encoding = &self->out.encoding;
+    header->features_required |= self->features_required | self->scan.features | encoding->features;
+    header->features_required |= features_of(&self->out.blocks) | features_of(&encoding->dictionaries.tables);
     /* A table may have been written for a tree that was then not used. */
-    if (rs_dictionaries_n_tables(&self->encoding.dictionaries) > 0) header->features_required |= RS_FMT_FEATURE_TABLES;
+    if (rs_dictionaries_n_tables(&encoding->dictionaries) > 0) header->features_required |= RS_FMT_FEATURE_TABLES;
     header->n_records = self->n_records;
     header->max_values = larger(header->max_values, self->scan.max_values);
     header->max_bytes = larger(header->max_bytes, self->scan.max_bytes);
     header->max_depth = (uint32_t)larger(header->max_depth, self->scan.max_depth);
-    header->raw_size += self->raw_size;
+    header->raw_size += self->out.raw_size;
 }
 
 rs_status rs_builder_write_header(rs_builder *self, rs_header *header, const rs_directory *directory,
                                   const rs_directory *keys, rs_error *err) {
-    uint8_t bytes[RS_FMT_HEADER_SIZE];
+    uint8_t bytes[RS_FMT_HEADER_SIZE] = {0};
     uint32_t crc;
     rs_directory all = *directory;
+    if (self->front.size_bytes > 0) {
+        memcpy(bytes, self->front.data, sizeof bytes);
+        header->features_required |= RS_FMT_FEATURE_FRONT;
+    }
     self->raw.size_bytes = 0;
     if (rs_slice_left(&self->label) > 0) {
         RS_TRY(rs_buffer_append(&self->raw, self->label.ptr, rs_slice_left(&self->label), err));
@@ -325,7 +436,7 @@ rs_status rs_builder_write_header(rs_builder *self, rs_header *header, const rs_
         self->raw.size_bytes = 0;
     }
     RS_TRY(rs_directory_write(&all, keys, header, &self->raw, err));
-    RS_TRY(rs_block_encoding_write(self->writer, &self->raw, &header->directory_off, &crc, err));
+    RS_TRY(write_bytes(self, &self->raw, &header->directory_off, &crc, err));
     header->segment_size = self->writer->position;
     header->created_ns = rs_os_now_ns();
     RS_TRY(rs_os_random(header->segment_id, sizeof header->segment_id, err));
@@ -341,7 +452,9 @@ rs_status rs_builder_finish(rs_builder *self, rs_error *err) {
     memset(&header, 0, sizeof header);
     memset(&directory, 0, sizeof directory);
     RS_TRY(rs_builder_flush(self, err));
-    RS_TRY(rs_builder_end_heap(self, rs_builder_n_blocks(self), &directory.sections[RS_FMT_SECTION_HEAP], err));
+    RS_TRY(rs_builder_end_heap(self, rs_builder_n_blocks(self), rs_builder_least_heap(self),
+                               &directory.sections[RS_FMT_SECTION_HEAP], err));
+    self->may_use_front = self->out.encoding.choices.level != RS_LEVEL_NONE;
     RS_TRY(rs_builder_write_tables(self, &directory, err));
     header.content = RS_FMT_CONTENT_LIST;
     rs_builder_describe(self, &header);

@@ -3,13 +3,17 @@
 
 #include <stdlib.h>
 
+#include "format/rs_any.h"
+
 enum {
     MAX_ENTRIES = 1 << 20,         /* of one dictionary */
     KEPT_BYTES = 24 * 1024 * 1024, /* bytes of all entries; above it, dictionaries are not extended */
-    SAMPLE_STEP = 16,              /* one string in so many is coded to try an old table */
+    SAMPLE_STEP = 16,              /* one string in so many is coded to try a symbol table */
+    DRIFT_PART = 20,               /* a table is replaced when its codes take more than one part in so many more */
     MIN_UNITS = 1024,              /* fewer units are not worth a table */
-    REMEMBERED_RUNS = 12,          /* a failed attempt is repeated after so many runs */
-    MAX_NOTES = 65536
+    LITTLE_UNITS = 1 << 16,        /* the codes of no more units are as short as can be */
+    LENGTHS = 15,                  /* entries that are lists of up to so many ints may get tables by length */
+    LENGTH_ENTRIES = 128           /* the fewest entries of one length that are worth a table */
 };
 
 static void close_dictionary(rs_dictionary *d) {
@@ -31,51 +35,22 @@ void rs_dictionaries_clear(rs_dictionaries *self) {
         self->symbols = next;
     }
     rs_buffer_clear(&self->tables);
-    free(self->notes);
-    self->notes = NULL;
-    self->n_notes = self->used_notes = 0;
-}
-
-/* ---- Notes of positions ---- */
-
-static rs_position_note *place_of(rs_position_note *notes, uint32_t n, uint64_t position_id) {
-    uint32_t at = (uint32_t)(position_id >> 32 ^ position_id) & (n - 1);
-    while (notes[at].position_id != 0 && notes[at].position_id != position_id) at = (at + 1) & (n - 1);
-    return &notes[at];
-}
-
-unsigned rs_dictionaries_known(const rs_dictionaries *self, uint64_t position_id) {
-    const rs_position_note *note;
-    if (self->n_notes == 0 || position_id == 0) return 0;
-    note = place_of(self->notes, self->n_notes, position_id);
-    return note->position_id == position_id && self->run - note->run <= REMEMBERED_RUNS ? note->flags : 0;
-}
-
-static bool grow_notes(rs_dictionaries *self) {
-    uint32_t n = self->n_notes == 0 ? 256 : self->n_notes * 2, i;
-    rs_position_note *notes = n > MAX_NOTES ? NULL : (rs_position_note *)calloc(n, sizeof *notes);
-    if (notes == NULL) return false;
-    for (i = 0; i < self->n_notes; i++) {
-        if (self->notes[i].position_id != 0) *place_of(notes, n, self->notes[i].position_id) = self->notes[i];
-    }
-    free(self->notes);
-    self->notes = notes;
-    self->n_notes = n;
-    return true;
-}
-
-void rs_dictionaries_note(rs_dictionaries *self, uint64_t position_id, unsigned flags) {
-    rs_position_note *note;
-    if (position_id == 0 || (self->used_notes * 2 >= self->n_notes && !grow_notes(self))) return;
-    note = place_of(self->notes, self->n_notes, position_id);
-    if (note->position_id == 0) self->used_notes++;
-    if (self->run != note->run || note->position_id == 0) note->flags = 0;
-    note->position_id = position_id;
-    note->run = self->run;
-    note->flags |= flags;
+    rs_notes_clear(&self->notes);
 }
 
 static rs_status no_memory(rs_error *err) { return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for tables"); }
+
+uint64_t rs_dictionaries_memory(const rs_dictionaries *self) {
+    uint64_t bytes = self->tables.capacity_bytes;
+    const rs_dictionary *d;
+    const rs_symbol_table *t;
+    for (d = self->first; d != NULL; d = d->next) {
+        bytes += sizeof *d + d->bytes.capacity_bytes + d->entries.n_slots * sizeof *d->entries.slots +
+                 (uint64_t)d->entries.capacity * sizeof *d->entries.spans;
+    }
+    for (t = self->symbols; t != NULL; t = t->next) bytes += sizeof *t + rs_symbols_encoder_memory(t->encoder);
+    return bytes;
+}
 
 void rs_dictionaries_begin_run(rs_dictionaries *self) { self->run++; }
 
@@ -122,10 +97,6 @@ static bool may_take(const rs_dictionaries *self, const rs_dictionary *d, uint32
 rs_dictionary *rs_dictionaries_find(const rs_dictionaries *self, uint64_t position_id, uint32_t more) {
     rs_dictionary *d = newest(self, position_id);
     return d != NULL && may_take(self, d, more) ? d : NULL;
-}
-
-uint32_t rs_dictionary_find(const rs_dictionary *self, rs_slice value) {
-    return rs_value_set_find(&self->entries, self->bytes.data, value, rs_value_set_hash(value));
 }
 
 static rs_status add_entry(rs_dictionary *d, rs_slice value, rs_error *err) {
@@ -177,8 +148,55 @@ static rs_status append_table(rs_dictionaries *self, rs_dictionary *d, const rs_
         RS_TRY(add_entry(d, rs_values_at(added, i), err));
         self->kept_bytes += added->spans[i].size_bytes;
     }
+    rs_buffer_fit(&d->bytes); /* a store may have hundreds of dictionaries, and most get few entries more */
     d->tables[d->n_tables++] = number;
     return RS_OK;
+}
+
+/* Returns the number of elements of a list or tuple of ints; 0 for other values, and for more than LENGTHS. */
+static unsigned length_of(rs_slice value) {
+    uint64_t n, i;
+    if (*value.ptr != RS_FMT_TAG_LIST && *value.ptr != RS_FMT_TAG_TUPLE) return 0;
+    value.ptr++;
+    if (!rs_take_varint(&value, &n) || n > LENGTHS) return 0;
+    for (i = 0; i < n; i++) {
+        if (value.ptr == value.end || !rs_tag_is_int64(*value.ptr)) return 0;
+        value.ptr += rs_any_int_size(*value.ptr);
+    }
+    return (unsigned)n;
+}
+
+/* Writes the first values of a dictionary. Lists of ints get a table for each length that is frequent: its rows have
+ * one size, so they need neither counts nor offsets. */
+static rs_status append_tables(rs_dictionaries *self, rs_dictionary *d, const rs_values *added, unsigned hops,
+                               rs_error *err) {
+    uint32_t n_of[LENGTHS + 1] = {0}, length, i;
+    rs_values part = *added;
+    rs_span *spans;
+    rs_status status = RS_OK;
+    bool divided = false;
+    if (d->n_tables > 0 || added->n < LENGTH_ENTRIES) return append_table(self, d, added, hops, err);
+    for (i = 0; i < added->n; i++) n_of[length_of(rs_values_at(added, i))]++;
+    for (length = 1; length <= LENGTHS; length++) {
+        if (n_of[length] >= LENGTH_ENTRIES && n_of[length] < added->n) divided = true;
+        else n_of[length] = 0;
+    }
+    if (!divided) return append_table(self, d, added, hops, err);
+    spans = (rs_span *)malloc(added->n * sizeof *spans);
+    if (spans == NULL) return no_memory(err);
+    part.spans = spans;
+    n_of[0] = 1; /* the others come last */
+    for (length = LENGTHS + 1; length-- > 0 && status == RS_OK;) {
+        if (n_of[length] == 0) continue;
+        part.n = 0;
+        for (i = 0; i < added->n; i++) {
+            unsigned own = length_of(rs_values_at(added, i));
+            if ((n_of[own] == 0 ? 0 : own) == length) spans[part.n++] = added->spans[i];
+        }
+        if (part.n > 0) status = append_table(self, d, &part, hops, err);
+    }
+    free(spans);
+    return status;
 }
 
 rs_status rs_dictionaries_extend(rs_dictionaries *self, uint64_t position_id, bool fresh, const rs_values *values,
@@ -199,7 +217,7 @@ rs_status rs_dictionaries_extend(rs_dictionaries *self, uint64_t position_id, bo
     if (status == RS_OK) {
         d->used = self->run;
         *out = d;
-        if (added.n > 0) status = append_table(self, d, &added, hops, err);
+        if (added.n > 0) status = append_tables(self, d, &added, hops, err);
     }
     free(spans);
     return status;
@@ -207,17 +225,31 @@ rs_status rs_dictionaries_extend(rs_dictionaries *self, uint64_t position_id, bo
 
 /* ---- Symbol tables ---- */
 
-static rs_status encode_sample(const rs_symbols_encoder *encoder, const rs_symbol_string *strings, size_t n,
-                               rs_buffer *scratch, uint64_t *units, uint64_t *coded, rs_error *err) {
+/* How well a table codes some strings. */
+typedef struct trial {
+    uint64_t units, coded; /* units, and bytes of their codes */
+} trial;
+
+/* Codes a part of the strings. */
+static rs_status try_symbols(const rs_symbols_encoder *encoder, const rs_symbol_string *strings, size_t n, trial *out,
+                             rs_error *err) {
+    rs_buffer scratch = {0};
+    rs_status status = RS_OK;
     size_t i;
-    *units = 0;
-    scratch->size_bytes = 0;
-    for (i = 0; i < n; i += SAMPLE_STEP) {
-        *units += strings[i].n_units;
-        RS_TRY(rs_symbols_encode(encoder, strings[i].units, strings[i].n_units, scratch, err));
+    out->units = out->coded = 0;
+    for (i = 0; i < n && status == RS_OK; i += SAMPLE_STEP) {
+        scratch.size_bytes = 0;
+        status = rs_symbols_encode(encoder, strings[i].units, strings[i].n_units, &scratch, err);
+        out->units += strings[i].n_units;
+        out->coded += scratch.size_bytes;
     }
-    *coded = scratch->size_bytes;
-    return RS_OK;
+    rs_buffer_clear(&scratch);
+    return status;
+}
+
+/* Extrapolates a trial to `total` units. */
+static uint64_t coded_at(trial tried, uint64_t total) {
+    return tried.units == 0 ? 0 : (uint64_t)((double)tried.coded / (double)tried.units * (double)total);
 }
 
 static rs_symbol_table *newest_symbols(const rs_dictionaries *self, uint64_t position_id, unsigned unit_bytes) {
@@ -242,6 +274,7 @@ static rs_status keep_symbols(rs_dictionaries *self, uint64_t position_id, unsig
     }
     t->position_id = position_id;
     t->unit_bytes = unit_bytes;
+    t->size_bytes = bytes->size_bytes + RS_FMT_BLOCK_SIZE;
     t->encoder = encoder;
     t->used = self->run;
     t->next = self->symbols;
@@ -251,58 +284,77 @@ static rs_status keep_symbols(rs_dictionaries *self, uint64_t position_id, unsig
     return RS_OK;
 }
 
-/* Makes a table and keeps it when the table and the codes of the strings take fewer than `worth` bytes. Else *out is
- * unchanged. */
+/* Returns the level at which a table is made for text of so many units. The best codes of little text take a
+ * millisecond, and a small store has the table of each of its texts to make up for. */
+static rs_level symbols_level(const rs_dictionaries *self, uint64_t units) {
+    const rs_level level = self->choices->level;
+    return level == RS_LEVEL_AUTO && units <= LITTLE_UNITS ? RS_LEVEL_SMALL : level;
+}
+
+/* Makes a table and keeps it when the table and the codes of the strings, of `total` units, take fewer than `worth`
+ * bytes. Else *out is unchanged. The codes are estimated as they will be when the table is tried again, from a part of
+ * the strings: training knows only how well the table fits its own sample. */
 static rs_status make_symbols(rs_dictionaries *self, uint64_t position_id, const rs_symbol_string *strings, size_t n,
-                              unsigned unit_bytes, uint64_t worth, rs_buffer *bytes, rs_symbol_table **out,
+                              unsigned unit_bytes, uint64_t total, uint64_t worth, rs_symbol_table **out,
                               rs_error *err) {
-    rs_symbols_encoder *encoder;
+    rs_buffer bytes = {0};
+    rs_symbols_encoder *encoder = NULL;
     uint64_t coded;
-    rs_status status = rs_symbols_train(strings, n, unit_bytes, bytes, &coded, err);
-    if (status == RS_E_ARG_LIMIT) return RS_OK;
-    RS_TRY(status);
-    if (coded + bytes->size_bytes + RS_FMT_BLOCK_SIZE >= worth) return RS_OK;
-    RS_TRY(rs_symbols_encoder_open(rs_slice_of(bytes->data, bytes->size_bytes), &encoder, err));
-    RS_TRY(keep_symbols(self, position_id, unit_bytes, bytes, encoder, out, err));
-    (*out)->coded = coded;
-    return RS_OK;
+    trial tried;
+    const rs_level level = symbols_level(self, total);
+    rs_status status = rs_symbols_train(strings, n, unit_bytes, level, &bytes, &coded, err);
+    uint64_t size = bytes.size_bytes + RS_FMT_BLOCK_SIZE;
+    if (status == RS_OK && coded + size < worth) {
+        status = rs_symbols_encoder_open(rs_slice_of(bytes.data, bytes.size_bytes), level, &encoder, err);
+    }
+    if (encoder != NULL) status = try_symbols(encoder, strings, n, &tried, err);
+    if (encoder != NULL && status == RS_OK && coded_at(tried, total) + size < worth) {
+        status = keep_symbols(self, position_id, unit_bytes, &bytes, encoder, out, err);
+        encoder = NULL;
+        if (status == RS_OK) {
+            (*out)->units = tried.units;
+            (*out)->coded = tried.coded;
+        }
+    }
+    rs_symbols_encoder_close(encoder);
+    rs_buffer_clear(&bytes);
+    return status == RS_E_ARG_LIMIT ? RS_OK : status;
+}
+
+/* Returns whether an old table should be used again without a look for a better one: it codes nearly as well as it did,
+ * or a table that does as well as it did would save less than its own bytes. */
+static bool still_good(const rs_symbol_table *old, trial now, uint64_t total) {
+    const trial then = {old->units, old->coded};
+    uint64_t coded = coded_at(now, total), before = coded_at(then, total);
+    return coded <= before || coded - before <= before / DRIFT_PART || coded - before <= old->size_bytes;
 }
 
 rs_status rs_dictionaries_symbols(rs_dictionaries *self, uint64_t position_id, const rs_symbol_string *strings,
                                   size_t n, unsigned unit_bytes, rs_symbol_table **out, rs_error *err) {
     rs_symbol_table *old = newest_symbols(self, position_id, unit_bytes), *made = NULL;
-    uint64_t total = 0, units = 0, coded = 0, worth;
-    rs_buffer scratch = {NULL, 0, 0};
-    rs_status status = RS_OK;
+    uint64_t total = 0, worth;
+    trial now = {0, 0};
     size_t i;
     *out = NULL;
     for (i = 0; i < n; i++) total += strings[i].n_units;
     worth = total * unit_bytes;
-    if (old != NULL) {
-        status = encode_sample(old->encoder, strings, n, &scratch, &units, &coded, err);
-        if (status == RS_OK && units > 0) {
-            uint64_t whole = (uint64_t)((double)coded / (double)units * (double)total);
-            if (whole < worth) {
-                worth = whole;
-                *out = old;
-            }
-            /* The old table still codes well. A new one would cost its bytes and the time to make it, for no gain. */
-            if (old->units > 0 && (double)coded / (double)units <= 1.05 * (double)old->coded / (double)old->units) {
-                total = 0;
-            }
-        }
-        scratch.size_bytes = 0;
+    if (old != NULL) RS_TRY(try_symbols(old->encoder, strings, n, &now, err));
+    if (now.units > 0 && coded_at(now, total) < worth) {
+        worth = coded_at(now, total);
+        *out = old;
     }
-    if (status == RS_OK && total >= MIN_UNITS) {
-        status = make_symbols(self, position_id, strings, n, unit_bytes, worth, &scratch, &made, err);
+    if (total >= MIN_UNITS &&
+        (now.units == 0 || self->choices->level == RS_LEVEL_SMALL || !still_good(old, now, total))) {
+        RS_TRY(make_symbols(self, position_id, strings, n, unit_bytes, total, worth, &made, err));
         if (made != NULL) {
-            made->units = total;
             *out = made;
+        } else if (*out != NULL) { /* nothing better was found, and later runs need not look for it again */
+            old->units = now.units;
+            old->coded = now.coded;
         }
     }
     if (*out != NULL) (*out)->used = self->run;
-    rs_buffer_clear(&scratch);
-    return status;
+    return RS_OK;
 }
 
 /* ---- Tables that several positions share ---- */
@@ -315,7 +367,7 @@ typedef struct weight {
 /* Codes the strings of all groups and decides which groups join. */
 static rs_status weigh_groups(const rs_symbols_encoder *encoder, rs_symbol_group *groups, uint32_t n,
                               unsigned unit_bytes, weight *out, rs_error *err) {
-    rs_buffer scratch = {NULL, 0, 0};
+    rs_buffer scratch = {0};
     rs_status status = RS_OK;
     uint32_t i;
     size_t k;
@@ -349,13 +401,15 @@ static rs_status make_shared(rs_dictionaries *self, uint64_t position_id, rs_sym
     uint64_t coded, units = 0;
     weight found;
     size_t n_strings = (size_t)(groups[n - 1].strings - groups[0].strings) + groups[n - 1].n, i;
+    rs_level level;
     rs_status status;
     for (i = 0; i < n_strings; i++) units += groups[0].strings[i].n_units;
     if (units < MIN_UNITS) return RS_OK;
-    status = rs_symbols_train(groups[0].strings, n_strings, unit_bytes, bytes, &coded, err);
+    level = symbols_level(self, units);
+    status = rs_symbols_train(groups[0].strings, n_strings, unit_bytes, level, bytes, &coded, err);
     if (status == RS_E_ARG_LIMIT) return RS_OK;
     RS_TRY(status);
-    RS_TRY(rs_symbols_encoder_open(rs_slice_of(bytes->data, bytes->size_bytes), &encoder, err));
+    RS_TRY(rs_symbols_encoder_open(rs_slice_of(bytes->data, bytes->size_bytes), level, &encoder, err));
     status = weigh_groups(encoder, groups, n, unit_bytes, &found, err);
     if (status != RS_OK || found.saved <= least + bytes->size_bytes + RS_FMT_BLOCK_SIZE) {
         rs_symbols_encoder_close(encoder);
@@ -370,11 +424,11 @@ static rs_status make_shared(rs_dictionaries *self, uint64_t position_id, rs_sym
 rs_status rs_dictionaries_share(rs_dictionaries *self, uint64_t position_id, rs_symbol_group *groups, uint32_t n,
                                 unsigned unit_bytes, uint64_t least, rs_symbol_table **out, rs_error *err) {
     rs_symbol_table *old = newest_symbols(self, position_id, unit_bytes), *made = NULL;
-    rs_buffer bytes = {NULL, 0, 0};
+    rs_buffer bytes = {0};
     weight found = {0, 0, 0};
     rs_status status;
     *out = NULL;
-    if ((rs_dictionaries_known(self, position_id) & RS_POSITION_NO_SHARED_TABLE) != 0) return RS_OK;
+    if ((rs_notes_known(&self->notes, position_id, self->run) & RS_POSITION_NO_SHARED_TABLE) != 0) return RS_OK;
     if (old != NULL) {
         RS_TRY(weigh_groups(old->encoder, groups, n, unit_bytes, &found, err));
         if (found.saved > least) *out = old;
@@ -388,7 +442,11 @@ rs_status rs_dictionaries_share(rs_dictionaries *self, uint64_t position_id, rs_
         if (made != NULL) *out = made;
         else if (*out != NULL) RS_TRY(weigh_groups(old->encoder, groups, n, unit_bytes, &found, err));
     }
-    if (*out != NULL) (*out)->used = self->run;
-    else rs_dictionaries_note(self, position_id, RS_POSITION_NO_SHARED_TABLE);
+    if (*out == NULL) {
+        rs_notes_add(&self->notes, position_id, RS_POSITION_NO_SHARED_TABLE);
+        return RS_OK;
+    }
+    (*out)->used = self->run;
+    rs_notes_drop(&self->notes, position_id, RS_POSITION_NO_SHARED_TABLE);
     return RS_OK;
 }

@@ -4,6 +4,8 @@
 #define RS_DICTIONARIES_H
 
 #include "format/rs_offsets.h"
+#include "write/rs_choices.h"
+#include "write/rs_notes.h"
 #include "write/rs_symbols_train.h"
 #include "write/rs_value_set.h"
 
@@ -25,17 +27,10 @@ typedef struct rs_symbol_table {
     uint32_t number; /* of the table in TABLES */
     unsigned unit_bytes;
     rs_symbols_encoder *encoder; /* NULL when a newer table of the position has replaced it */
-    uint64_t units, coded;       /* units, and bytes of their codes, of the strings that it was made for */
+    uint64_t units, coded;       /* units, and bytes of their codes, of the strings by which it is judged */
+    uint64_t size_bytes;         /* of the table in the segment, its element of TABLES included */
     struct rs_symbol_table *next;
 } rs_symbol_table;
-
-/* Attempts that failed for a position in one run, so that the next runs need not repeat them. The flags name them. */
-enum { RS_POSITION_NO_DICTIONARY = 1, RS_POSITION_NO_TEMPLATE = 2, RS_POSITION_NO_SHARED_TABLE = 4 };
-typedef struct rs_position_note {
-    uint64_t position_id; /* 0: an empty slot */
-    uint32_t run;         /* the run in which the flags were set */
-    uint32_t flags;
-} rs_position_note;
 
 /* A function of the owner, which knows heaps, offsets and trees: writes the heap of a value table and fills *out, the
  * table's element of TABLES without its kind. `position_id` is that of the dictionary. `hops` is the number of tables
@@ -45,8 +40,8 @@ typedef rs_status (*rs_write_values)(void *owner, const rs_values *values, uint6
 /* The same for the bytes of a symbol table. */
 typedef rs_status (*rs_write_bytes)(void *owner, const rs_buffer *bytes, rs_block *out, rs_error *err);
 
-/* All tables of a store. Zero the struct and set owner and functions; call rs_dictionaries_clear at the end. It owns
- * everything but the owner. One thread at a time may use it. */
+/* All tables of a store. Zero the struct and set owner, functions and choices; call rs_dictionaries_clear at the end.
+ * It owns everything but the owner and the choices. One thread at a time may use it. */
 typedef struct rs_dictionaries {
     void *owner;
     rs_write_values write_values;
@@ -54,14 +49,17 @@ typedef struct rs_dictionaries {
     rs_buffer tables;     /* the bytes of TABLES */
     rs_dictionary *first; /* the newest; `next` leads to older ones. The same of symbols */
     rs_symbol_table *symbols;
-    uint64_t kept_bytes;     /* bytes of the entries of all dictionaries */
-    rs_position_note *notes; /* a hash table by position_id of n_notes slots, a power of two; NULL when n_notes is 0 */
-    uint32_t n_notes, used_notes;
-    uint32_t run; /* the number of the current run: of the block whose values are being encoded */
+    uint64_t kept_bytes;       /* bytes of the entries of all dictionaries */
+    rs_notes notes;            /* attempts that failed in the runs so far */
+    uint32_t run;              /* the number of the current run: of the block whose values are being encoded */
+    const rs_choices *choices; /* borrowed */
 } rs_dictionaries;
 
 /* Frees everything. */
 void rs_dictionaries_clear(rs_dictionaries *self);
+
+/* Returns the bytes of memory that dictionaries and encoders own. */
+uint64_t rs_dictionaries_memory(const rs_dictionaries *self);
 
 /* Begins the run of the next block. From now on the memory of dictionaries and encoders of earlier runs may be freed,
  * when the position gets newer ones. */
@@ -84,13 +82,10 @@ RS_NODISCARD rs_status rs_dictionaries_extend(rs_dictionaries *self, uint64_t po
                                               const rs_values *values, unsigned hops, rs_dictionary **out,
                                               rs_error *err);
 
-/* Returns the flags RS_POSITION_* that the last runs noted for a position. */
-unsigned rs_dictionaries_known(const rs_dictionaries *self, uint64_t position_id);
-/* Notes flags of a position for some runs. Without memory it does nothing. */
-void rs_dictionaries_note(rs_dictionaries *self, uint64_t position_id, unsigned flags);
-
 /* Returns the number of a value among the dictionary's entries; UINT32_MAX when it is not there. */
-uint32_t rs_dictionary_find(const rs_dictionary *self, rs_slice value);
+static inline uint32_t rs_dictionary_find(const rs_dictionary *self, rs_slice value) {
+    return rs_value_set_find(&self->entries, self->bytes.data, value, rs_value_set_hash(value));
+}
 
 /* Finds or makes a symbol table for strings. The position's table is used again while it codes nearly as well as when
  * it was made; else a new one is tried. *out becomes NULL when no table saves bytes. It lives as long as `self`.

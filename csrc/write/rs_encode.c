@@ -2,9 +2,12 @@
  * fixed bodies of its children, which are written there. All other bodies are appended. */
 #include "write/rs_encode.h"
 
+#include "format/rs_packed_ints.h"
+
 typedef struct encoder {
     rs_scan *scan;
     rs_buffer *out;
+    rs_places_part *places; /* NULL for a tree without placed nodes */
     rs_error *err;
 } encoder;
 
@@ -49,19 +52,10 @@ static bool take_ext_head(const rs_node *node, rs_slice *in) {
 
 static bool accepts(const encoder *self, const rs_node *node, rs_slice in);
 
-/* Returns the bytes of the value that begins at in.ptr, without changing scan->next. */
-static rs_slice whole_value(const encoder *self, rs_slice in) {
-    size_t next = self->scan->next;
-    rs_slice rest = in;
-    rs_scan_skip_unchecked(self->scan, &rest);
-    self->scan->next = next;
-    in.end = rest.ptr;
-    return in;
-}
-
-static bool find_entry(const encoder *self, const rs_node *node, rs_slice in, uint64_t *number) {
+/* Sets *number to that of a whole value among the entries of a dict-coded node; false when it is none of them. */
+static bool find_entry(const rs_node *node, rs_slice value, uint64_t *number) {
     if (node->slot == NULL) return false;
-    *number = rs_dictionary_find((const rs_dictionary *)node->slot, whole_value(self, in));
+    *number = rs_dictionary_find((const rs_dictionary *)node->slot, value);
     return *number < node->count;
 }
 
@@ -75,6 +69,28 @@ static bool has_key_set(const rs_node *node, uint64_t hash) {
         else high = middle;
     }
     return false;
+}
+
+/* Returns the whole value that begins at `in`. */
+static rs_slice whole_of(rs_slice in) {
+    size_t dicts = 0;
+    in.end = rs_scan_end_unchecked(in, &dicts);
+    return in;
+}
+
+/* Sets *number to the number that the child of a rising node stores for the value `in`, which is whole. Returns false
+ * when the value does not fit. */
+static bool find_number(const rs_node *child, rs_slice in, uint64_t *number) {
+    int64_t value;
+    if (child->kind == RS_FMT_NODE_DICT_CODED) return find_entry(child, in, number);
+    if (child->kind == RS_FMT_NODE_INT) {
+        if (!take_int(&in, &value)) return false;
+    } else if (child->kind != RS_FMT_NODE_DECIMAL || *in.ptr != RS_FMT_TAG_FLOAT ||
+               !rs_packed_ints_from_float(rs_load_f64(in.ptr + 1), child->scale, &value)) {
+        return false;
+    }
+    *number = (uint64_t)value - child->base;
+    return true;
 }
 
 /* Returns whether a list node accepts the n elements. Lists of numbers may be divided among several children of a
@@ -93,12 +109,17 @@ static bool accepts_elements(const encoder *self, const rs_node *node, rs_slice 
     return true;
 }
 
-/* Returns the units of a str whose tag is known to be that of 1-byte units. */
-static rs_slice text_of(rs_slice in) {
-    uint64_t n;
-    in.ptr++;
-    n = rs_scan_varint_unchecked(&in);
-    return rs_slice_of(in.ptr, (size_t)n);
+/* Returns whether a map accepts the n entries: whether no key holds another value. The scan counts dicts in the order
+ * of their bytes, and a map stores all keys before the values. */
+static bool accepts_keys(rs_slice in, uint64_t n) {
+    size_t dicts = 0;
+    uint64_t i;
+    for (i = 0; i < n; i++) {
+        if (!rs_tag_is_plain_key(*in.ptr)) return false;
+        in.ptr = rs_scan_plain_end_unchecked(in);
+        in.ptr = rs_scan_end_unchecked(in, &dicts);
+    }
+    return true;
 }
 
 /* Returns whether `node`, a child of a union, accepts the value at in.ptr. The first child that does is chosen. */
@@ -132,21 +153,47 @@ static bool accepts(const encoder *self, const rs_node *node, rs_slice in) {
         if (self->scan->key_sets[self->scan->next] != node->key_set_hash) return false;
         in.ptr++;
         return rs_scan_varint_unchecked(&in) == node->n_children;
+    case RS_FMT_NODE_MAP:
+        if (tag != RS_FMT_TAG_DICT) return false;
+        in.ptr++;
+        n = rs_scan_varint_unchecked(&in);
+        return accepts_keys(in, n);
     case RS_FMT_NODE_NDARRAY: return array_fits(node, in);
     case RS_FMT_NODE_EXT: return take_ext_head(node, &in);
     case RS_FMT_NODE_DECIMAL: return tag == RS_FMT_TAG_FLOAT && rs_encode_decimal(node, rs_load_f64(in.ptr + 1), &n);
     case RS_FMT_NODE_NUMBERS: return rs_encode_numbers_fit(node, in);
-    case RS_FMT_NODE_DICT_CODED: return find_entry(self, node, in, &n);
+    case RS_FMT_NODE_DICT_CODED: return find_entry(node, whole_of(in), &n);
     case RS_FMT_NODE_SYMBOLS: {
         const rs_symbol_table *table = (const rs_symbol_table *)node->slot;
         return table != NULL && table->encoder != NULL &&
                tag == (table->unit_bytes == 1 ? RS_FMT_TAG_STR1 : RS_FMT_TAG_STR2);
     }
     case RS_FMT_NODE_CONCAT:
-        return tag == RS_FMT_TAG_STR1 && rs_encode_parts(node, text_of(in), NULL, 0, NULL) == RS_OK;
+        return (tag == RS_FMT_TAG_STR1 || tag == RS_FMT_TAG_STR2) && rs_encode_parts(node, in, NULL, 0, NULL) == RS_OK;
     case RS_FMT_NODE_OPTIONAL: return (node->param == 1 && tag == RS_FMT_TAG_NONE) || accepts(self, node->children, in);
+    case RS_FMT_NODE_UNION:
+        for (n = 0; n < node->n_children; n++) {
+            if (accepts(self, &node->children[n], in)) return true;
+        }
+        return false;
+    case RS_FMT_NODE_RISING: return find_number(node->children, whole_of(in), &n);
+    case RS_FMT_NODE_RUNS: return accepts(self, node->children, in);
+    case RS_FMT_NODE_EXCEPTIONS: return accepts(self, node->children, in) || accepts(self, &node->children[1], in);
     default: return false;
     }
+}
+
+/* Stores the bits of a child in the bit group at `at`, a word at a time. The word may reach beyond the group, and keeps
+ * the bytes there. */
+static inline void put_bits(encoder *self, size_t at, uint64_t bit_off, unsigned n_bits, uint64_t value) {
+    size_t byte = at + (size_t)(bit_off >> 3);
+    unsigned shift = (unsigned)(bit_off & 7);
+    uint8_t *p = self->out->data + byte;
+    if (RS_UNLIKELY(shift + n_bits > 63 || self->out->capacity_bytes - byte < 8)) {
+        rs_store_bits(self->out->data + at, bit_off, n_bits, value);
+        return;
+    }
+    rs_store_u64(p, rs_load_u64(p) | (value & ((UINT64_C(1) << n_bits) - 1)) << shift);
 }
 
 static rs_status put_appended(encoder *self, const rs_node *node, rs_slice *in, uint64_t *bits);
@@ -166,7 +213,7 @@ static rs_status put_alone(encoder *self, const rs_node *node, rs_slice *in) {
     } else {
         RS_TRY(put_appended(self, node, in, &bits));
     }
-    rs_store_bits(self->out->data + at, 0, node->bits, bits);
+    rs_store_bits(rs_buffer_at(self->out, at), 0, node->bits, bits);
     return RS_OK;
 }
 
@@ -215,7 +262,7 @@ static rs_status put_row(encoder *self, const rs_node *node, rs_slice *in, size_
         } else {
             RS_TRY(put_appended(self, child, in, &bits));
         }
-        if (child->bits != 0) rs_store_bits(self->out->data + at, child->bit_off, child->bits, bits);
+        if (child->bits != 0) put_bits(self, at, child->bit_off, child->bits, bits);
     }
     return is_struct && n != 0 ? misfit(self) : RS_OK;
 }
@@ -226,7 +273,7 @@ static rs_status put_fixed_elements(encoder *self, const rs_node *child, uint64_
     size_t body = at + (size_t)((n * child->bits + 7) / 8);
     for (i = 0; i < n; i++) {
         RS_TRY(put_fixed(self, child, in, body + (size_t)(i * child->size_bytes), &bits));
-        if (child->bits != 0) rs_store_bits(self->out->data + at, i * child->bits, child->bits, bits);
+        if (child->bits != 0) put_bits(self, at, i * child->bits, child->bits, bits);
     }
     return RS_OK;
 }
@@ -256,9 +303,45 @@ static rs_status put_list(encoder *self, const rs_node *node, rs_slice *in) {
     if (child->fixed) return put_fixed_elements(self, child, n, in, at);
     for (i = 0; i < n; i++) {
         RS_TRY(put_appended(self, child, in, &bits));
-        if (child->bits != 0) rs_store_bits(self->out->data + at, i * child->bits, child->bits, bits);
+        if (child->bits != 0) put_bits(self, at, i * child->bits, child->bits, bits);
     }
     return RS_OK;
+}
+
+/* Appends the keys of n entries, or their values, and passes the others. */
+static rs_status put_entries(encoder *self, const rs_node *child, bool keys, uint64_t n, rs_slice *in) {
+    size_t at = self->out->size_bytes, group = (size_t)((n * child->bits + 7) / 8), body = at + group, passed = 0;
+    uint64_t i, size, bits = 0;
+    if (rs_mul_overflows(n, child->fixed ? child->size_bytes : 0, &size)) return misfit(self);
+    if (size / 2048 > rs_slice_left(in)) {
+        return rs_error_set(self->err, RS_E_ARG_LIMIT, RS_NOWHERE, "the rows of a map would take too many bytes");
+    }
+    RS_TRY(rs_buffer_append_zeros(self->out, (size_t)(group + size), self->err));
+    for (i = 0; i < n; i++) {
+        if (!keys) in->ptr = rs_scan_plain_end_unchecked(*in);
+        if (child->fixed) {
+            RS_TRY(put_fixed(self, child, in, body + (size_t)(i * child->size_bytes), &bits));
+        } else {
+            RS_TRY(put_appended(self, child, in, &bits));
+        }
+        if (child->bits != 0) put_bits(self, at, i * child->bits, child->bits, bits);
+        if (keys) in->ptr = rs_scan_end_unchecked(*in, &passed);
+    }
+    return RS_OK;
+}
+
+/* Appends a dict as a map: its keys, then its values. */
+static rs_status put_map(encoder *self, const rs_node *node, rs_slice *in) {
+    rs_slice entries;
+    uint64_t n;
+    if (!accepts(self, node, *in)) return misfit(self);
+    in->ptr++;
+    n = rs_scan_varint_unchecked(in);
+    self->scan->next++;
+    entries = *in;
+    RS_TRY(rs_buffer_append_varint(self->out, n, self->err));
+    RS_TRY(put_entries(self, &node->children[0], true, n, &entries));
+    return put_entries(self, &node->children[1], false, n, in);
 }
 
 static rs_status choose(encoder *self, const rs_node *node, rs_slice in, uint64_t *number) {
@@ -274,31 +357,20 @@ static rs_status choose(encoder *self, const rs_node *node, rs_slice in, uint64_
 
 /* Writes a str under a concat node. Its head is zeroed at `at`. */
 static rs_status put_parts(encoder *self, const rs_node *node, rs_slice *in, size_t at) {
-    rs_slice text;
-    if (*in->ptr != RS_FMT_TAG_STR1) return misfit(self);
-    text = text_of(*in);
-    in->ptr = text.end;
-    return rs_encode_parts(node, text, self->out, at, self->err);
+    if (*in->ptr != RS_FMT_TAG_STR1 && *in->ptr != RS_FMT_TAG_STR2) return misfit(self);
+    RS_TRY(rs_encode_parts(node, *in, self->out, at, self->err));
+    rs_scan_skip_unchecked(self->scan, in);
+    return RS_OK;
 }
 
-/* Appends a str as symbols: the number of bytes of the codes, unless the node has REST, and the codes. */
 static rs_status put_symbols(encoder *self, const rs_node *node, rs_slice *in) {
     const rs_symbol_table *table = (const rs_symbol_table *)node->slot;
-    size_t at = self->out->size_bytes, size;
-    uint8_t length[10];
-    unsigned used;
     uint64_t n;
     if (!accepts(self, node, *in)) return misfit(self);
     in->ptr++;
     n = rs_scan_varint_unchecked(in);
-    RS_TRY(rs_symbols_encode(table->encoder, in->ptr, n, self->out, self->err));
+    RS_TRY(rs_encode_symbols(table, in->ptr, n, (node->flags & RS_FMT_FLAG_REST) != 0, self->out, self->err));
     in->ptr += n * table->unit_bytes;
-    if ((node->flags & RS_FMT_FLAG_REST) != 0) return RS_OK;
-    size = self->out->size_bytes - at;
-    used = rs_put_varint(length, size);
-    RS_TRY(rs_buffer_append_zeros(self->out, used, self->err));
-    memmove(self->out->data + at + used, self->out->data + at, size);
-    memcpy(self->out->data + at, length, used);
     return RS_OK;
 }
 
@@ -320,6 +392,45 @@ static rs_status put_optional(encoder *self, const rs_node *node, rs_slice *in, 
     }
     *bits = below << 1 | 1;
     return RS_OK;
+}
+
+/* ---- Placed nodes ---- */
+
+static rs_status put_rising(encoder *self, const rs_node *node, rs_slice *in) {
+    const uint8_t *begin = in->ptr;
+    uint64_t number = 0;
+    rs_scan_skip_unchecked(self->scan, in);
+    if (!find_number(node->children, rs_slice_of(begin, (size_t)(in->ptr - begin)), &number)) return misfit(self);
+    return rs_places_put_number(self->places, node, number, self->err);
+}
+
+/* Appends a value that stands alone to the values of a placed node. */
+static rs_status put_apart(encoder *self, const rs_node *node, const rs_node *child, rs_slice *in) {
+    rs_buffer *out = self->out;
+    rs_status status;
+    self->out = &self->places->nodes[node->placed].values;
+    status = put_alone(self, child, in);
+    self->out = out;
+    return status == RS_OK ? rs_places_end_value(self->places, node, self->err) : status;
+}
+
+static rs_status put_run(encoder *self, const rs_node *node, rs_slice *in) {
+    rs_placed_values *v = &self->places->nodes[node->placed];
+    rs_slice whole = whole_of(*in);
+    size_t size = rs_slice_left(&whole);
+    if (v->last.ptr != NULL && rs_slice_left(&v->last) == size && rs_equal_few(v->last.ptr, whole.ptr, size)) {
+        rs_scan_skip_unchecked(self->scan, in);
+        return RS_OK;
+    }
+    v->last = whole;
+    return put_apart(self, node, node->children, in);
+}
+
+/* Writes the value of an exceptions node. Of a fixed one the body is at `at`. */
+static rs_status put_exceptions(encoder *self, const rs_node *node, rs_slice *in, size_t at, uint64_t *bits) {
+    *bits = 0;
+    if (!accepts(self, node->children, *in)) return put_apart(self, node, &node->children[1], in);
+    return node->fixed ? put_fixed(self, node->children, in, at, bits) : put_appended(self, node->children, in, bits);
 }
 
 static rs_status put_fixed_union(encoder *self, const rs_node *node, rs_slice *in, size_t at, uint64_t *bits) {
@@ -350,9 +461,10 @@ static void put_number(encoder *self, const rs_node *node, uint64_t stored, size
 }
 
 static rs_status put_fixed(encoder *self, const rs_node *node, rs_slice *in, size_t at, uint64_t *bits) {
+    const uint8_t *begin = in->ptr;
     uint64_t stored, n = 0;
     int64_t value;
-    uint8_t tag = *in->ptr;
+    uint8_t tag = *begin;
     switch (node->kind) {
     case RS_FMT_NODE_CONST:
         if (!starts_with(*in, node->aux, node->aux_size_bytes)) return misfit(self);
@@ -386,9 +498,8 @@ static rs_status put_fixed(encoder *self, const rs_node *node, rs_slice *in, siz
         in->ptr += 9;
         return RS_OK;
     case RS_FMT_NODE_DICT_CODED:
-        if (!find_entry(self, node, *in, bits)) return misfit(self);
         rs_scan_skip_unchecked(self->scan, in);
-        return RS_OK;
+        return find_entry(node, rs_slice_of(begin, (size_t)(in->ptr - begin)), bits) ? RS_OK : misfit(self);
     case RS_FMT_NODE_OPTIONAL:
         *bits = 0;
         if (node->param == 1 && tag == RS_FMT_TAG_NONE) {
@@ -399,6 +510,9 @@ static rs_status put_fixed(encoder *self, const rs_node *node, rs_slice *in, siz
         *bits = *bits << 1 | 1;
         return RS_OK;
     case RS_FMT_NODE_CONCAT: return put_parts(self, node, in, at);
+    case RS_FMT_NODE_RISING: *bits = 0; return put_rising(self, node, in);
+    case RS_FMT_NODE_RUNS: *bits = 0; return put_run(self, node, in);
+    case RS_FMT_NODE_EXCEPTIONS: return put_exceptions(self, node, in, at, bits);
     default: return misfit(self);
     }
 }
@@ -444,9 +558,11 @@ static rs_status put_appended(encoder *self, const rs_node *node, rs_slice *in, 
     case RS_FMT_NODE_STR:
     case RS_FMT_NODE_BYTES: return put_counted(self, node, in);
     case RS_FMT_NODE_LIST: return put_list(self, node, in);
+    case RS_FMT_NODE_MAP: return put_map(self, node, in);
     case RS_FMT_NODE_NUMBERS: return rs_encode_numbers(node, in, self->out, self->err);
     case RS_FMT_NODE_SYMBOLS: return put_symbols(self, node, in);
     case RS_FMT_NODE_OPTIONAL: return put_optional(self, node, in, bits);
+    case RS_FMT_NODE_EXCEPTIONS: return put_exceptions(self, node, in, at, bits);
     case RS_FMT_NODE_CONCAT:
         RS_TRY(rs_buffer_append_zeros(self->out, node->head_bytes, self->err));
         return put_parts(self, node, in, at);
@@ -462,7 +578,13 @@ static rs_status put_appended(encoder *self, const rs_node *node, rs_slice *in, 
 }
 
 rs_status rs_encode_record(const rs_tree *tree, rs_slice raw, rs_scan *scan, rs_buffer *out, rs_error *err) {
-    encoder self = {scan, out, err};
+    return rs_encode_placed_record(tree, raw, scan, NULL, out, err);
+}
+
+rs_status rs_encode_placed_record(const rs_tree *tree, rs_slice raw, rs_scan *scan, rs_places_part *places,
+                                  rs_buffer *out, rs_error *err) {
+    encoder self = {scan, out, places, err};
+    RS_ASSERT(places != NULL || tree->n_placed == 0);
     RS_TRY(put_alone(&self, &tree->nodes[0], &raw));
     return raw.ptr == raw.end ? RS_OK : misfit(&self);
 }

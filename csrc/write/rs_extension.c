@@ -27,6 +27,7 @@ rs_status rs_extension_begin(rs_extension *self, rs_segment_writer *writer, rs_s
         return rs_error_set(err, RS_E_ARG_RANGE, RS_NOWHERE, "only a list can have saved indexes");
     }
     RS_TRY(rs_directory_read(segment, &self->header, 0, &self->directory, err));
+    memcpy(self->first, segment.ptr, sizeof self->first);
     if (label->off != 0) {
         RS_TRY(rs_buffer_append(&self->label, segment.ptr + label->off, (size_t)label->size_bytes, err));
     }
@@ -73,7 +74,7 @@ static rs_status check_parts(const rs_extension *self, const rs_saved_index_part
 }
 
 rs_status rs_extension_add(rs_extension *self, const rs_saved_index_parts *parts, rs_error *err) {
-    rs_buffer head = {NULL, 0, 0};
+    rs_buffer head = {0};
     rs_section section;
     rs_status status;
     uint64_t n_entries = 0;
@@ -94,18 +95,17 @@ rs_status rs_extension_add(rs_extension *self, const rs_saved_index_parts *parts
 
 /* Writes the directory; its bytes are those that rs_directory_write made. */
 static rs_status write_end(rs_extension *self, const rs_buffer *directory, rs_error *err) {
-    uint8_t bytes[RS_FMT_HEADER_SIZE];
     RS_TRY(rs_segment_writer_align(self->writer, RS_FMT_ALIGNMENT, err));
     self->header.directory_off = self->writer->position;
     RS_TRY(rs_segment_writer_append(self->writer, directory->data, directory->size_bytes, err));
     self->header.segment_size = self->writer->position;
     RS_TRY(rs_os_random(self->header.segment_id, sizeof self->header.segment_id, err));
-    rs_header_write(&self->header, bytes);
-    return rs_segment_writer_write_at(self->writer, 0, bytes, sizeof bytes, err);
+    rs_header_write(&self->header, self->first);
+    return rs_segment_writer_write_at(self->writer, 0, self->first, sizeof self->first, err);
 }
 
 rs_status rs_extension_finish(rs_extension *self, rs_error *err) {
-    rs_buffer directory = {NULL, 0, 0};
+    rs_buffer directory = {0};
     rs_section *label = &self->directory.label;
     rs_status status;
     if (label->off != 0) {

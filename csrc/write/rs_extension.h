@@ -12,6 +12,7 @@ typedef struct rs_extension {
     rs_header header;
     rs_directory directory;
     rs_buffer label;
+    uint8_t first[RS_FMT_HEADER_SIZE]; /* the header's bytes, with the sections that lie there */
 } rs_extension;
 
 /* Begins to extend the list whose bytes `segment` are also the bytes that the writer has written so far. Its saved

@@ -1,4 +1,4 @@
-/* rs_infer.c: collects the stats of values, has a tree planned, makes its tables and writes its bytes. */
+/* rs_infer.c: surveys values, has a tree planned, makes its tables and writes its bytes. */
 #include "write/rs_infer.h"
 
 #include <stdlib.h>
@@ -7,13 +7,13 @@
 #include "write/rs_plan.h"
 
 enum {
-    LITTLE_TEXT = 16384, /* a position with more units gets a symbol table of its own */
+    LITTLE_TEXT = 32768, /* a position with more units gets a symbol table of its own */
     LITTLE_GAIN = 64     /* a shared table must save one part in so many of all bytes, because it slows reading */
 };
 #define LITTLE_TEXT_PATH UINT64_C(0x6C6974746C65) /* makes the position id of the shared table */
 
 typedef struct infer {
-    rs_stats stats;
+    rs_stats *stats;
     rs_dictionaries *dictionaries;
     unsigned hops;
     rs_links *links;
@@ -32,7 +32,7 @@ static rs_status settle_dict_coded(infer *self, rs_plan *d) {
     uint32_t i;
     RS_TRY(rs_dictionaries_extend(self->dictionaries, d->position_id, d->fresh, &d->entries, self->hops + 1,
                                   &dictionary, self->err));
-    aux = (uint8_t *)rs_arena_take(&self->stats.arena, 4 * (size_t)dictionary->n_tables);
+    aux = (uint8_t *)rs_arena_take(&self->stats->arena, 4 * (size_t)dictionary->n_tables);
     if (aux == NULL) return no_memory(self);
     for (i = 0; i < dictionary->n_tables; i++) rs_store_u32(aux + 4 * (size_t)i, dictionary->tables[i]);
     d->aux = rs_slice_of(aux, 4 * (size_t)dictionary->n_tables);
@@ -42,13 +42,13 @@ static rs_status settle_dict_coded(infer *self, rs_plan *d) {
     return RS_OK;
 }
 
-static unsigned unit_of(const rs_plan *d) { return 1u << d->of->elements; }
+static unsigned unit_of(const rs_plan *d) { return d->of == NULL ? d->unit_bytes : 1u << d->of->elements; }
 
 /* Lists the strings of a plan at `out` and returns the end of the list. */
 static rs_symbol_string *list_strings(const infer *self, const rs_plan *d, rs_symbol_string *out) {
     uint32_t i;
     for (i = 0; i < d->of->n_where; i++, out++) {
-        rs_slice units = rs_stats_units(&self->stats, d->of->where[i], unit_of(d));
+        rs_slice units = rs_stats_units(self->stats, d->of->where[i], unit_of(d));
         out->n_units = rs_slice_left(&units) / unit_of(d);
         out->units = units.ptr;
     }
@@ -61,7 +61,7 @@ static rs_status settle_strings(infer *self, rs_plan *d, rs_symbol_table *table)
     d->kind = table == NULL ? RS_FMT_NODE_STR : RS_FMT_NODE_SYMBOLS;
     d->param = table == NULL ? (uint8_t)unit_of(d) : 0;
     if (table == NULL) return RS_OK;
-    aux = (uint8_t *)rs_arena_take(&self->stats.arena, 4);
+    aux = (uint8_t *)rs_arena_take(&self->stats->arena, 4);
     if (aux == NULL) return no_memory(self);
     rs_store_u32(aux, table->number);
     d->aux = rs_slice_of(aux, 4);
@@ -74,6 +74,11 @@ static rs_status settle_symbols(infer *self, rs_plan *d) {
     rs_symbol_table *table = NULL;
     rs_status status;
     if (d->link != NULL) return RS_OK; /* settled already: it shares a table with others */
+    if (d->texts != NULL) {
+        RS_TRY(rs_dictionaries_symbols(self->dictionaries, d->position_id, d->texts, (size_t)d->n, unit_of(d), &table,
+                                       self->err));
+        return settle_strings(self, d, table);
+    }
     strings = (rs_symbol_string *)malloc((d->of->n_where + 1) * sizeof *strings);
     if (strings == NULL) return no_memory(self);
     (void)list_strings(self, d, strings);
@@ -113,10 +118,9 @@ static rs_status settle_little(infer *self, rs_plan *root, unsigned unit) {
     rs_symbol_string *strings, *end;
     rs_symbol_table *table = NULL;
     rs_status status;
-    uint64_t least = 0;
-    if (n < 2) return RS_OK;
-    plans = (rs_plan **)rs_arena_take(&self->stats.arena, n * sizeof *plans);
-    groups = (rs_symbol_group *)rs_arena_take(&self->stats.arena, n * sizeof *groups);
+    if (n < 2 || !rs_choices_allow(self->stats->choices, RS_FMT_NODE_SYMBOLS)) return RS_OK;
+    plans = (rs_plan **)rs_arena_take(&self->stats->arena, n * sizeof *plans);
+    groups = (rs_symbol_group *)rs_arena_take(&self->stats->arena, n * sizeof *groups);
     if (plans == NULL || groups == NULL) return no_memory(self);
     (void)list_little(root, unit, plans, 0);
     for (i = 0; i < n; i++) n_strings += plans[i]->of->n_where;
@@ -127,10 +131,8 @@ static rs_status settle_little(infer *self, rs_plan *root, unsigned unit) {
         groups[i].n = plans[i]->of->n_where;
         end = list_strings(self, plans[i], end);
     }
-    for (i = 0; i < self->stats.values.n; i++) least += self->stats.values.spans[i].size_bytes;
-    least /= LITTLE_GAIN;
-    status = rs_dictionaries_share(self->dictionaries, self->stats.root.position_id ^ (LITTLE_TEXT_PATH + unit), groups,
-                                   n, unit, least, &table, self->err);
+    status = rs_dictionaries_share(self->dictionaries, self->stats->root.position_id ^ (LITTLE_TEXT_PATH + unit),
+                                   groups, n, unit, self->stats->raw_bytes / LITTLE_GAIN, &table, self->err);
     for (i = 0; i < n && status == RS_OK && table != NULL; i++) {
         if (groups[i].joins) status = settle_strings(self, plans[i], table);
     }
@@ -160,6 +162,10 @@ static rs_status settle(infer *self, rs_plan *d) {
     case RS_FMT_NODE_SYMBOLS: return settle_symbols(self, d);
     case RS_FMT_NODE_STRUCT:
         if (d->link != NULL) RS_TRY(settle_struct(self, d));
+        break;
+    case RS_FMT_NODE_CONCAT:
+        RS_TRY(rs_links_copy(self->links, d->link, ((const rs_template_cut *)d->link)->size_bytes, &d->link,
+                             self->err));
         break;
     default: break;
     }
@@ -232,28 +238,26 @@ static rs_status emit_tree(const rs_plan *root, rs_links *links, rs_buffer *out,
     return status;
 }
 
-rs_status rs_infer_tree(const rs_values *values, rs_scan *scan, rs_dictionaries *dictionaries, uint64_t position_id,
-                        unsigned hops, rs_buffer *out, rs_links *links, rs_error *err) {
-    infer self;
+void rs_infer_begin_survey(rs_stats *stats, uint64_t position_id) {
+    stats->root.position_id = RS_KEY_SET_SEED ^ position_id;
+}
+
+rs_status rs_infer_survey(rs_stats *stats, uint64_t position_id, rs_error *err) {
+    rs_infer_begin_survey(stats, position_id);
+    RS_TRY(rs_stats_collect(stats, err));
+    return rs_plan_prepare(stats, err);
+}
+
+rs_status rs_infer_tree(rs_stats *stats, rs_dictionaries *dictionaries, unsigned hops, rs_buffer *out, rs_links *links,
+                        rs_error *err) {
+    infer self = {stats, dictionaries, hops, links, err};
     rs_plan *root = NULL;
-    rs_status status;
-    memset(&self, 0, sizeof self);
-    self.stats.values = *values;
-    self.stats.scan = scan;
-    self.stats.dictionaries = dictionaries;
-    self.stats.root.position_id = RS_KEY_SET_SEED ^ position_id;
-    self.dictionaries = dictionaries;
-    self.hops = hops;
-    self.links = links;
-    self.err = err;
-    status = rs_stats_collect(&self.stats, err);
-    if (status == RS_OK) status = rs_plan_choose(&self.stats, dictionaries, hops, &root, err);
-    if (status == RS_OK) status = settle_little(&self, root, 1);
-    if (status == RS_OK) status = settle_little(&self, root, 2);
-    if (status == RS_OK) status = settle(&self, root);
-    if (status == RS_OK) status = emit_tree(root, links, out, err);
-    rs_stats_clear(&self.stats);
-    return status;
+    RS_TRY(rs_plan_choose(stats, dictionaries, hops, &root, err));
+    RS_TRY(settle_little(&self, root, 1));
+    RS_TRY(settle_little(&self, root, 2));
+    RS_TRY(settle(&self, root));
+    RS_TRY(rs_plan_alone(stats, root, err));
+    return emit_tree(root, links, out, err);
 }
 
 rs_status rs_infer_any_tree(rs_buffer *out, rs_error *err) {

@@ -1,10 +1,11 @@
 /* rs_mapping_builder.c: writes keys and values as two stores of one segment, then the key index. */
 #include "write/rs_mapping_builder.h"
 
-rs_status rs_mapping_builder_open(rs_mapping_builder *self, rs_segment_writer *writer, bool compress, rs_error *err) {
+rs_status rs_mapping_builder_open(rs_mapping_builder *self, rs_segment_writer *writer, const rs_choices *choices,
+                                  rs_error *err) {
     memset(self, 0, sizeof *self);
-    rs_builder_begin(&self->keys, writer, compress);
-    return rs_builder_open(&self->values, writer, compress, err);
+    rs_builder_begin(&self->keys, writer, choices);
+    return rs_builder_open(&self->values, writer, choices, err);
 }
 
 void rs_mapping_builder_close(rs_mapping_builder *self) {
@@ -15,16 +16,24 @@ void rs_mapping_builder_close(rs_mapping_builder *self) {
 
 static uint64_t open_end(const rs_builder *b) { return b->n_open == 0 ? 0 : b->ends[b->n_open - 1]; }
 
+static rs_status end_record(rs_builder *builder, const rs_scan_counts *counts, rs_error *err) {
+    return counts != NULL ? rs_builder_end_record_unchecked(builder, counts, err) : rs_builder_end_record(builder, err);
+}
+
 rs_status rs_mapping_builder_end_pair(rs_mapping_builder *self, rs_error *err) {
-    size_t key_sets = self->keys.scan.n_key_sets;
+    return rs_mapping_builder_end_counted_pair(self, NULL, NULL, err);
+}
+
+rs_status rs_mapping_builder_end_counted_pair(rs_mapping_builder *self, const rs_scan_counts *key,
+                                              const rs_scan_counts *value, rs_error *err) {
     rs_status status = RS_E_STATE_FINISHED;
     if (self->tabled) {
         (void)rs_error_set(err, RS_E_STATE_FINISHED, RS_NOWHERE, "the mapping is finished");
     } else {
-        status = rs_builder_end_record(&self->keys, err);
+        status = end_record(&self->keys, key, err);
         if (status == RS_OK) {
-            status = rs_builder_end_record(&self->values, err);
-            if (status != RS_OK) rs_builder_pop_record(&self->keys, key_sets);
+            status = end_record(&self->values, value, err);
+            if (status != RS_OK) rs_builder_pop_record(&self->keys);
         }
     }
     if (status != RS_OK) {
@@ -46,7 +55,7 @@ rs_status rs_mapping_builder_write_tables(rs_mapping_builder *self, rs_error *er
     RS_TRY(rs_builder_flush(&self->values, err));
     RS_TRY(rs_builder_flush(&self->keys, err));
     RS_TRY(rs_builder_end_heap(&self->values, rs_builder_n_blocks(&self->values) + rs_builder_n_blocks(&self->keys),
-                               heap, err));
+                               rs_builder_least_heap(&self->values) + rs_builder_least_heap(&self->keys), heap, err));
     self->directories[1].sections[RS_FMT_SECTION_HEAP] = *heap;
     RS_TRY(rs_builder_write_tables(&self->values, &self->directories[0], err));
     return rs_builder_write_tables(&self->keys, &self->directories[1], err);
@@ -111,7 +120,7 @@ static rs_status make_order(const uint64_t *order, uint64_t n, uint64_t n_record
 }
 
 static rs_status write_order(rs_mapping_builder *self, const uint64_t *order, uint64_t n, rs_error *err) {
-    rs_buffer bytes = {NULL, 0, 0};
+    rs_buffer bytes = {0};
     rs_status status = make_order(order, n, self->keys.n_records, &bytes, err);
     if (status == RS_OK) {
         status =

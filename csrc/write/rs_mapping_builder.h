@@ -22,9 +22,9 @@ typedef struct rs_mapping_builder {
     bool finished;
 } rs_mapping_builder;
 
-/* Starts a mapping in an open, empty writer, which must outlive the builder. `compress` as of rs_builder_open. */
-RS_NODISCARD rs_status rs_mapping_builder_open(rs_mapping_builder *self, rs_segment_writer *writer, bool compress,
-                                               rs_error *err);
+/* Starts a mapping in an open, empty writer, which must outlive the builder. `choices` as of rs_builder_open. */
+RS_NODISCARD rs_status rs_mapping_builder_open(rs_mapping_builder *self, rs_segment_writer *writer,
+                                               const rs_choices *choices, rs_error *err);
 /* Closes both builders and zeroes the struct. */
 void rs_mapping_builder_close(rs_mapping_builder *self);
 
@@ -32,6 +32,10 @@ void rs_mapping_builder_close(rs_mapping_builder *self);
  * number, and further pairs may follow. The caller drops its arrays with rs_mapping_builder_drop_pair.
  * RS_E_STATE_FINISHED after step 1; RS_E_MEM. */
 RS_NODISCARD rs_status rs_mapping_builder_end_pair(rs_mapping_builder *self, rs_error *err);
+/* As rs_mapping_builder_end_pair, but does not read a record whose counts are given: see
+ * rs_builder_end_record_unchecked. NULL stands for a record that is read. A key with counts holds no dict. */
+RS_NODISCARD rs_status rs_mapping_builder_end_counted_pair(rs_mapping_builder *self, const rs_scan_counts *key,
+                                                           const rs_scan_counts *value, rs_error *err);
 /* Drops the bytes that were appended to the four buffers since the last pair ended. The marks are the sizes of the two
  * `arrays` at that time. */
 void rs_mapping_builder_drop_pair(rs_mapping_builder *self, size_t keys_arrays_mark, size_t values_arrays_mark);

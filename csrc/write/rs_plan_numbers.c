@@ -10,7 +10,9 @@ enum {
     SCALES = 16,
     NO_SCALE = SCALES,
     MAX_CORRECTION = 16,
-    TRIED_LISTS = 512 /* the stride is chosen from about so many lists; its size is then measured over all */
+    TRIED_LISTS = 128, /* the stride is chosen from about so many lists, or so many numbers; then all are measured */
+    TRIED_NUMBERS = 16384,
+    KEPT_NUMBERS = 1 << 21 /* the most numbers of all lists that are kept as integers */
 };
 
 static rs_status no_memory(rs_error *err) {
@@ -47,10 +49,6 @@ unsigned rs_plan_width(uint64_t range) {
     return bits;
 }
 
-static rs_slice value_at(const rs_stats *stats, uint32_t where) {
-    return rs_slice_of(stats->values.base + where, UINT32_MAX);
-}
-
 /* ---- Ints ---- */
 
 /* Finds a narrow int node for most ints where a few lie far from the rest: frame of reference with exceptions, as in
@@ -67,7 +65,7 @@ rs_status rs_plan_ints(rs_stats *stats, const rs_alternative *a, rs_plan **out, 
     *out = NULL;
     if (a->n_where < a->n || a->n < 64 || whole < 12) return RS_OK;
     for (i = 0; i < a->n_where; i++) {
-        rs_slice in = value_at(stats, a->where[i]);
+        rs_slice in = rs_stats_from(stats, a->where[i]);
         int64_t value = rs_any_take_int_unchecked(&in);
         above[rs_packed_ints_width((uint64_t)value - (uint64_t)a->min)]++;
         below[rs_packed_ints_width((uint64_t)a->max - (uint64_t)value)]++;
@@ -77,13 +75,13 @@ rs_status rs_plan_ints(rs_stats *stats, const rs_alternative *a, rs_plan **out, 
     for (w = 0, seen = 0; w < whole; w++) {
         uint64_t cost;
         seen += above[w];
-        cost = a->n + seen * (w + 7) / 8 * 8 + (a->n - seen) * 72;
+        cost = a->n + seen * ((w + 7) / 8 * 8) + (a->n - seen) * 72;
         if (cost < best) best = cost, width = w, from_max = false, *n_fits = seen;
     }
     for (w = 0, seen = 0; w < whole; w++) {
         uint64_t cost;
         seen += below[w];
-        cost = a->n + seen * (w + 7) / 8 * 8 + (a->n - seen) * 72;
+        cost = a->n + seen * ((w + 7) / 8 * 8) + (a->n - seen) * 72;
         if (cost < best) best = cost, width = w, from_max = true, *n_fits = seen;
     }
     if (width == whole) return RS_OK;
@@ -214,45 +212,98 @@ rs_status rs_plan_floats(rs_stats *stats, const rs_alternative *a, rs_plan **out
 
 /* ---- Lists ---- */
 
-/* All lists of an alternative, and the measurements of them. */
+/* All lists of an alternative, and the measurements of them. The numbers are kept as integers from the first reading
+ * on, unless there are very many: converting them takes longer than anything else here. */
 typedef struct lists {
     rs_stats *stats;
     const rs_alternative *a;
-    int64_t *numbers;          /* the numbers of one list */
+    int64_t *numbers;          /* kept: the numbers of all lists; else those of one list */
+    uint32_t *starts;          /* kept: where the numbers of each list begin, and the end; else NULL */
+    uint8_t *scales;           /* kept floats: the scale of each list's numbers; NO_SCALE: it has none */
     unsigned scale;            /* the scale at which floats are tried */
     uint64_t n_fits, elements; /* number of lists that are exact at the scale, and of their elements */
     int64_t min, max;
     rs_packed_ints_sizes trials[STRIDES];
 } lists;
 
-/* Reads list i into `numbers`. Returns false when one of its floats is no decimal of the scale. */
-static bool read_list(lists *self, uint32_t i, uint64_t *n) {
-    rs_slice in = value_at(self->stats, self->a->where[i]);
-    uint64_t k;
+/* Takes the head of list i. Returns its elements, and sets *n to their number. */
+static rs_slice elements_of(const lists *self, uint32_t i, uint64_t *n) {
+    rs_slice in = rs_stats_from(self->stats, self->a->where[i]);
     in.ptr++;
     *n = rs_scan_varint_unchecked(&in);
-    for (k = 0; k < *n; k++) {
-        if (self->a->elements == RS_ELEMENTS_FLOATS) {
-            if (!rs_packed_ints_from_float(rs_load_f64(in.ptr + 1), self->scale, &self->numbers[k])) return false;
-            in.ptr += 9;
-        } else {
-            self->numbers[k] = rs_any_take_int_unchecked(&in);
+    return in;
+}
+
+static void take_ints(rs_slice in, uint64_t n, int64_t *out) {
+    uint64_t k;
+    for (k = 0; k < n; k++) out[k] = rs_any_take_int_unchecked(&in);
+}
+
+/* Multiplies the kept numbers of a list so that they are at a higher scale. Returns false, with the numbers as they
+ * were, when one would pass 2^50: from there on the integer that rs_packed_ints_from_float finds may be another one. */
+static bool raise(int64_t *numbers, uint64_t n, unsigned by) {
+    const int64_t factor = (int64_t)rs_schema_divisor(by), most = (INT64_C(1) << 50) / factor;
+    bool fits = true;
+    uint64_t k;
+    for (k = 0; k < n; k++) fits = fits & (numbers[k] >= -most) & (numbers[k] <= most);
+    for (k = 0; fits && k < n; k++) numbers[k] *= factor;
+    return fits;
+}
+
+/* Returns the numbers of list i, at the scale that is tried; NULL when one of its floats is no decimal of that scale.
+ * They are valid until the next call. */
+static const int64_t *numbers_of(lists *self, uint32_t i, uint64_t *n) {
+    rs_slice in;
+    if (self->starts != NULL) {
+        int64_t *numbers = self->numbers + self->starts[i];
+        *n = self->starts[i + 1] - self->starts[i];
+        if (self->scales == NULL || self->scales[i] == self->scale) return numbers;
+        if (self->scales[i] > self->scale) return NULL;
+        if (!raise(numbers, *n, self->scale - self->scales[i])) {
+            in = elements_of(self, i, n);
+            self->scales[i] = NO_SCALE;
+            if (rs_packed_ints_from_floats(in.ptr, *n, self->scale, numbers) < *n) return NULL;
         }
+        self->scales[i] = (uint8_t)self->scale;
+        return numbers;
     }
-    return true;
+    in = elements_of(self, i, n);
+    if (self->a->elements == RS_ELEMENTS_INTS) {
+        take_ints(in, *n, self->numbers);
+    } else if (rs_packed_ints_from_floats(in.ptr, *n, self->scale, self->numbers) < *n) {
+        return NULL;
+    }
+    return self->numbers;
+}
+
+static void widen_range(lists *self, const int64_t *numbers, uint64_t n) {
+    int64_t min = self->min, max = self->max;
+    uint64_t k;
+    for (k = 0; k < n; k++) {
+        min = numbers[k] < min ? numbers[k] : min;
+        max = numbers[k] > max ? numbers[k] : max;
+    }
+    self->min = min;
+    self->max = max;
 }
 
 static void note_range(lists *self) {
-    uint64_t n, k;
+    uint64_t n;
     uint32_t i;
+    self->min = INT64_MAX;
+    self->max = INT64_MIN;
     self->n_fits = self->elements = 0;
+    if (self->starts != NULL && self->scales == NULL) {
+        self->n_fits = self->a->n_where;
+        self->elements = self->a->total;
+        widen_range(self, self->numbers, self->elements);
+        return;
+    }
     for (i = 0; i < self->a->n_where; i++) {
-        if (!read_list(self, i, &n)) continue;
-        for (k = 0; k < n; k++) {
-            if (self->elements == 0 || self->numbers[k] < self->min) self->min = self->numbers[k];
-            if (self->elements == 0 || self->numbers[k] > self->max) self->max = self->numbers[k];
-            self->elements++;
-        }
+        const int64_t *numbers = numbers_of(self, i, &n);
+        if (numbers == NULL) continue;
+        widen_range(self, numbers, n);
+        self->elements += n;
         self->n_fits++;
     }
 }
@@ -267,47 +318,97 @@ static void measure(lists *self, unsigned first, unsigned end, uint32_t step) {
         self->trials[s].stride = s;
     }
     for (i = 0; i < self->a->n_where; i += step) {
-        if (!read_list(self, i, &n)) continue;
-        for (s = first; s < end; s++) rs_packed_ints_measure(&self->trials[s], self->numbers, n, self->min);
+        const int64_t *numbers = numbers_of(self, i, &n);
+        if (numbers == NULL) continue;
+        for (s = first; s < end; s++) rs_packed_ints_measure(&self->trials[s], numbers, n, self->min);
     }
 }
 
-/* Returns the stride that takes the fewest bytes. trials[stride] is then measured over all lists. */
-static unsigned choose_stride(lists *self) {
+/* Returns the stride that takes the fewest bytes. trials[stride] is then measured over all lists. Returns STRIDES when
+ * some of the lists show that all of them would take far more than `limit` bits. */
+static unsigned choose_stride(lists *self, uint64_t limit) {
     uint32_t step = self->a->n_where / TRIED_LISTS + 1;
     unsigned s, best = 0;
+    if (self->a->total / TRIED_NUMBERS + 1 < step) step = (uint32_t)(self->a->total / TRIED_NUMBERS + 1);
+    if (self->stats->choices->level == RS_LEVEL_SMALL) step = 1;
     measure(self, 0, STRIDES, step);
     for (s = 1; s < STRIDES; s++) {
         if (rs_packed_ints_size(&self->trials[s]) < rs_packed_ints_size(&self->trials[best])) best = s;
     }
-    if (step > 1) measure(self, best, best + 1, 1);
+    if (step == 1) return best;
+    if (rs_packed_ints_size(&self->trials[best]) * step > limit / 8 + limit / 32) return STRIDES;
+    measure(self, best, best + 1, 1);
     return best;
 }
 
-/* Returns the least scale at which nine in ten lists are exact, NO_SCALE when there is none. *whole becomes the scale
- * at which all lists are exact that have a scale; it is unchanged when none has. */
-static unsigned scale_of_lists(const lists *self, unsigned *whole) {
-    uint64_t n[SCALES + 1] = {0}, seen = 0, all = self->a->n_where;
-    unsigned most = NO_SCALE, scale = 0;
-    uint32_t i;
-    for (i = 0; i < all; i++) {
-        rs_slice in = value_at(self->stats, self->a->where[i]);
-        uint64_t count, k;
-        unsigned need = 0;
-        in.ptr++;
-        count = rs_scan_varint_unchecked(&in);
-        for (k = 0; k < count && need < NO_SCALE; k++, in.ptr += 9) {
-            if (!rs_packed_ints_find_scale(rs_load_f64(in.ptr + 1), &need)) need = NO_SCALE;
+/* Returns whether n floats are all exact at a scale. It stops at the first that is not. */
+static bool exact_at(const uint8_t *in, uint64_t n, unsigned scale) {
+    int64_t m;
+    uint64_t k;
+    for (k = 0; k < n && rs_packed_ints_from_float(rs_load_f64(in + 9 * k + 1), scale, &m); k++) continue;
+    return k == n;
+}
+
+/* Returns the least scale at which n floats are all exact, and sets their integers; NO_SCALE when there is none. The
+ * search begins at `scale`: most lists need that of the list before. */
+static unsigned least_scale(const uint8_t *in, uint64_t n, unsigned scale, int64_t *out) {
+    const unsigned first = scale;
+    uint64_t done = rs_packed_ints_from_floats(in, n, scale, out);
+    if (done == n) {
+        while (scale > 0 && exact_at(in, n, scale - 1)) scale--;
+    } else {
+        /* At a scale that is too high a large float has no integer, so the search begins anew. */
+        for (scale = 0, done = 0; done < n;) {
+            if (!rs_packed_ints_find_scale(rs_load_f64(in + 9 * done + 1), &scale)) return NO_SCALE;
+            done += rs_packed_ints_from_floats(in + 9 * done, n - done, scale, out + done);
         }
+    }
+    if (scale != first && rs_packed_ints_from_floats(in, n, scale, out) < n) return NO_SCALE;
+    return scale;
+}
+
+/* Reads all lists. Returns the least scale at which nine in ten lists of floats are exact, NO_SCALE when there is none,
+ * 0 of ints. *whole becomes the scale at which all lists are exact that have a scale; it is unchanged when none has. */
+static unsigned read_lists(lists *self, unsigned *whole) {
+    uint64_t n[SCALES + 1] = {0}, seen = 0, all = self->a->n_where, count;
+    const bool floats = self->a->elements == RS_ELEMENTS_FLOATS;
+    unsigned scale = 0, need;
+    uint32_t i, end = 0;
+    if (!floats && self->starts == NULL) return 0;
+    for (i = 0; i < all; i++) {
+        rs_slice in = elements_of(self, i, &count);
+        int64_t *to = self->numbers;
+        if (self->starts != NULL) to += end, self->starts[i] = end, end += (uint32_t)count, self->starts[i + 1] = end;
+        if (!floats) {
+            take_ints(in, count, to);
+            continue;
+        }
+        need = count == 0 ? 0 : least_scale(in.ptr, count, scale, to);
+        if (count != 0 && need != NO_SCALE) scale = need;
+        if (self->scales != NULL) self->scales[i] = (uint8_t)need;
         n[need]++;
         if (i == 255 && n[NO_SCALE] > 192) return NO_SCALE;
     }
-    for (scale = 0; scale < SCALES; scale++) {
+    for (scale = 0, need = floats ? NO_SCALE : 0; floats && scale < SCALES; scale++) {
         seen += n[scale];
         if (n[scale] != 0) *whole = scale;
-        if (most == NO_SCALE && seen * 10 >= all * 9) most = scale;
+        if (need == NO_SCALE && seen * 10 >= all * 9) need = scale;
     }
-    return most;
+    return need;
+}
+
+/* Takes the memory for the numbers. */
+static rs_status begin_lists(lists *self, rs_stats *stats, const rs_alternative *a, rs_error *err) {
+    bool kept = a->total <= KEPT_NUMBERS, floats = a->elements == RS_ELEMENTS_FLOATS;
+    memset(self, 0, sizeof *self);
+    self->stats = stats;
+    self->a = a;
+    self->numbers = (int64_t *)malloc((size_t)(kept ? a->total : a->count_max) * sizeof *self->numbers);
+    if (kept) self->starts = (uint32_t *)malloc(((size_t)a->n_where + 1) * sizeof *self->starts);
+    if (kept && floats) self->scales = (uint8_t *)malloc(a->n_where);
+    return self->numbers == NULL || (kept && self->starts == NULL) || (kept && floats && self->scales == NULL)
+               ? no_memory(err)
+               : RS_OK;
 }
 
 static rs_status plan_list(lists *self, rs_plan **out, uint64_t *bits, uint64_t *n_fits, rs_error *err) {
@@ -331,7 +432,8 @@ static rs_status plan_list(lists *self, rs_plan **out, uint64_t *bits, uint64_t 
         *bits = cost;
         *n_fits = self->n_fits;
     }
-    best = choose_stride(self);
+    best = choose_stride(self, *bits);
+    if (best == STRIDES) return RS_OK;
     cost = counts + rest + 8 * rs_packed_ints_size(&self->trials[best]);
     /* Reading chunks takes a little longer, so they must save more than one part in 64. */
     if (cost + cost / 64 < *bits) {
@@ -349,23 +451,22 @@ static rs_status plan_list(lists *self, rs_plan **out, uint64_t *bits, uint64_t 
 rs_status rs_plan_numbers(rs_stats *stats, const rs_alternative *a, rs_plan **out, uint64_t *bits, uint64_t *n_fits,
                           rs_error *err) {
     lists *self;
-    rs_status status = RS_OK;
+    rs_status status;
     unsigned whole = NO_SCALE;
     *out = NULL;
     if (a->n_where < a->n || a->total == 0) return RS_OK;
-    self = (lists *)calloc(1, sizeof *self);
+    self = (lists *)malloc(sizeof *self);
     if (self == NULL) return no_memory(err);
-    self->stats = stats;
-    self->a = a;
-    self->numbers = (int64_t *)malloc((size_t)(a->count_max + 1) * sizeof *self->numbers);
-    if (self->numbers == NULL) status = no_memory(err);
-    if (status == RS_OK && a->elements == RS_ELEMENTS_FLOATS) self->scale = scale_of_lists(self, &whole);
+    status = begin_lists(self, stats, a, err);
+    if (status == RS_OK) self->scale = read_lists(self, &whole);
     if (status == RS_OK && self->scale != NO_SCALE) status = plan_list(self, out, bits, n_fits, err);
     if (status == RS_OK && whole != NO_SCALE && whole != self->scale && self->scale != NO_SCALE) {
         self->scale = whole;
         status = plan_list(self, out, bits, n_fits, err);
     }
     free(self->numbers);
+    free(self->starts);
+    free(self->scales);
     free(self);
     return status;
 }

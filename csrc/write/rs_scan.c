@@ -42,6 +42,21 @@ static rs_status scan_array(rs_scan *self, rs_slice *in, uint64_t arrays_size, r
     return RS_OK;
 }
 
+/* Takes a short value that holds no others off `in`, when it is one of those that need no check but that of their end.
+ * Else it returns false and takes nothing. */
+static inline bool take_plain(rs_slice *in) {
+    const uint8_t *p = in->ptr;
+    size_t left = rs_slice_left(in), size = 1;
+    if (RS_UNLIKELY(left < 2)) return false;
+    if (rs_tag_is_int64(*p)) size = rs_any_int_size(*p);
+    else if (*p == RS_FMT_TAG_STR1 || *p == RS_FMT_TAG_BYTES) size = p[1] < 0x80 ? 2 + (size_t)p[1] : SIZE_MAX;
+    else if (*p == RS_FMT_TAG_FLOAT) size = 9;
+    else if (*p > RS_FMT_TAG_TRUE) return false;
+    if (RS_UNLIKELY(size > left)) return false;
+    in->ptr += size;
+    return true;
+}
+
 static rs_status scan_value(rs_scan *self, rs_slice *in, uint64_t arrays_size, rs_budget *budget, rs_error *err) {
     uint8_t tag = in->ptr == in->end ? RS_FMT_TAG_NONE : *in->ptr;
     uint64_t n, i, hash = RS_KEY_SET_SEED;
@@ -75,24 +90,31 @@ static rs_status scan_value(rs_scan *self, rs_slice *in, uint64_t arrays_size, r
             size_t key_sets = self->n_key_sets;
             /* Keys are read by scan_value too, because tuples in them count towards the depth. A dict in a key would
              * add a key set that the later walks do not expect, so such a key is refused. */
-            if (!rs_any_may_be_key(*in)) key_sets = SIZE_MAX;
-            RS_TRY(scan_value(self, in, arrays_size, budget, err));
+            if (!take_plain(in)) {
+                if (!rs_any_may_be_key(*in)) key_sets = SIZE_MAX;
+                RS_TRY(scan_value(self, in, arrays_size, budget, err));
+            }
             if (self->n_key_sets != key_sets) {
                 return rs_error_set(err, RS_E_FMT_VALUE, RS_NOWHERE, "a dict has a key that cannot be hashed");
             }
             hash = rs_schema_hash_key(hash, key, (size_t)(in->ptr - key));
         }
-        RS_TRY(scan_value(self, in, arrays_size, budget, err));
+        if (!take_plain(in)) RS_TRY(scan_value(self, in, arrays_size, budget, err));
     }
     if (tag == RS_FMT_TAG_DICT) self->key_sets[shape] = hash;
     budget->depth++;
     return RS_OK;
 }
 
+void rs_scan_raise(rs_scan *self, uint64_t max_values, uint64_t max_bytes, uint32_t max_depth) {
+    if (max_values > self->max_values) self->max_values = max_values;
+    if (max_bytes > self->max_bytes) self->max_bytes = max_bytes;
+    if (max_depth > self->max_depth) self->max_depth = max_depth;
+}
+
 void rs_scan_note_unchecked(rs_scan *self, uint64_t size_bytes, const rs_scan_counts *counts) {
-    if (counts->values > self->max_values) self->max_values = counts->values;
-    if (size_bytes > self->max_bytes) self->max_bytes = size_bytes;
-    if (counts->depth > self->max_depth) self->max_depth = counts->depth;
+    rs_scan_raise(self, counts->values, size_bytes, counts->depth);
+    self->n_values += counts->values;
     self->features |= counts->features;
 }
 
@@ -110,31 +132,37 @@ rs_status rs_scan_record(rs_scan *self, rs_slice record, uint64_t arrays_size, r
         return status;
     }
     values = UINT64_MAX - 1 - budget.values + 1;
+    self->n_values += values;
     if (values > self->max_values) self->max_values = values;
     if (size > self->max_bytes) self->max_bytes = size;
     return RS_OK;
 }
 
-void rs_scan_skip_unchecked(rs_scan *self, rs_slice *in) {
-    rs_budget budget = {UINT64_MAX, UINT64_MAX, RS_FMT_DEPTH};
-    uint8_t tag = *in->ptr;
-    uint64_t n, i;
-    if (tag == RS_FMT_TAG_EXT) {
+const uint8_t *rs_scan_end_unchecked(rs_slice in, size_t *dicts) {
+    const uint8_t *end = rs_scan_plain_end_unchecked(in);
+    uint64_t n;
+    uint8_t tag;
+    if (end != NULL) return end;
+    tag = *in.ptr++;
+    switch (tag) {
+    case RS_FMT_TAG_DICT:
+    case RS_FMT_TAG_LIST:
+    case RS_FMT_TAG_TUPLE:
+        n = rs_scan_varint_unchecked(&in);
+        if (tag == RS_FMT_TAG_DICT) n *= 2, ++*dicts;
+        for (; n > 0; n--) in.ptr = rs_scan_end_unchecked(in, dicts);
+        return in.ptr;
+    case RS_FMT_TAG_EXT: {
         rs_slice head;
-        in->ptr++;
-        if (rs_any_ext_head(in, &head, NULL) != RS_OK) in->ptr = in->end;
-        if (in->ptr < in->end) rs_scan_skip_unchecked(self, in);
-        return;
+        if (rs_any_ext_head(&in, &head, NULL) != RS_OK) return in.end;
+        return rs_scan_end_unchecked(in, dicts);
     }
-    if (!rs_tag_is_compound(tag)) {
-        if (rs_any_skip(in, UINT64_MAX, &budget, NULL) != RS_OK) in->ptr = in->end;
-        return;
+    default: {
+        rs_array_type type;
+        rs_slice shape;
+        uint64_t size, outside;
+        if (rs_array_skip(&in, UINT64_MAX, &type, &shape, &size, &outside, NULL) != RS_OK) return in.end;
+        return in.ptr;
     }
-    in->ptr++;
-    n = rs_scan_varint_unchecked(in);
-    if (tag == RS_FMT_TAG_DICT) self->next++;
-    for (i = 0; i < n && in->ptr < in->end; i++) {
-        if (tag == RS_FMT_TAG_DICT && rs_any_skip(in, UINT64_MAX, &budget, NULL) != RS_OK) in->ptr = in->end;
-        if (in->ptr < in->end) rs_scan_skip_unchecked(self, in);
     }
 }

@@ -16,6 +16,7 @@ typedef struct rs_scan {
     uint64_t max_values; /* this and the next two: the maxima over all records so far, of all blocks */
     uint64_t max_bytes;
     uint32_t max_depth;
+    uint64_t n_values; /* of all records so far; with those of records that were taken back */
     uint64_t features; /* bits of features_required that the records need */
 } rs_scan;
 
@@ -38,17 +39,37 @@ typedef struct rs_scan_counts {
 /* Notes a record of size_bytes, without reading it, as rs_scan_record does. The writer has made a valid any value and
  * has called rs_scan_add_key_set for each dict in it, in the order in which the dicts begin. */
 void rs_scan_note_unchecked(rs_scan *self, uint64_t size_bytes, const rs_scan_counts *counts);
+/* Raises the maxima to those of records that were scanned elsewhere. */
+void rs_scan_raise(rs_scan *self, uint64_t max_values, uint64_t max_bytes, uint32_t max_depth);
 /* Adds the hash of a dict's keys: RS_KEY_SET_SEED and then rs_schema_hash_key of each key. RS_E_MEM. */
 RS_NODISCARD rs_status rs_scan_add_key_set(rs_scan *self, uint64_t hash, rs_error *err);
-
-/* Takes a value that rs_scan_record accepted off `in`, and adds the number of its dicts to `next`. Checks nothing. */
-void rs_scan_skip_unchecked(rs_scan *self, rs_slice *in);
 
 /* Takes a varint of a value that rs_scan_record accepted. */
 static inline uint64_t rs_scan_varint_unchecked(rs_slice *in) {
     uint64_t value = 0;
     (void)rs_take_varint(in, &value);
     return value;
+}
+
+/* Returns the end of a value that rs_scan_record accepted, if it is no array and holds no other value; else NULL. */
+static inline const uint8_t *rs_scan_plain_end_unchecked(rs_slice in) {
+    uint8_t tag = *in.ptr++;
+    uint64_t n;
+    if (rs_tag_is_int64(tag)) return in.ptr - 1 + rs_any_int_size(tag);
+    if (tag < RS_FMT_TAG_INT8) return in.ptr;
+    if (tag == RS_FMT_TAG_FLOAT) return in.ptr + 8;
+    if (tag > RS_FMT_TAG_BYTES) return NULL;
+    n = rs_scan_varint_unchecked(&in);
+    return in.ptr + (tag == RS_FMT_TAG_STR2 ? 2 * n : tag == RS_FMT_TAG_STR4 ? 4 * n : n);
+}
+
+/* The same for any such value; *dicts grows by the number of its dicts. */
+const uint8_t *rs_scan_end_unchecked(rs_slice in, size_t *dicts);
+
+/* Takes a value that rs_scan_record accepted off `in`, and adds the number of its dicts to `next`. Checks nothing. */
+static inline void rs_scan_skip_unchecked(rs_scan *self, rs_slice *in) {
+    const uint8_t *end = rs_scan_plain_end_unchecked(*in);
+    in->ptr = end != NULL ? end : rs_scan_end_unchecked(*in, &self->next);
 }
 
 #endif

@@ -3,39 +3,78 @@
 
 #include <stdlib.h>
 
+#include "os/rs_os.h"
+
 enum {
-    MAX_ALTERNATIVES = 250,       /* of a position; with `any` they still fit the 256 children of a union */
-    MAX_TUPLE = 64,               /* longer tuples are stored like lists */
-    MAX_MERGED = 512,             /* keys of a struct that dicts of several key sets share */
-    MAX_KEY_SETS = 2048,          /* key sets of all structs, because each dict is looked up among them */
-    MAX_COMPARED = 1 << 25,       /* keys compared for merging, which bounds the time when all key sets differ */
-    MAX_DISTINCT = 65536,         /* the most values of a table */
+    MAX_ALTERNATIVES = 250,        /* of a position; with `any` they still fit the 256 children of a union */
+    MAX_TUPLE = 64,                /* longer tuples are stored like lists */
+    MAX_DISTINCT = 65536,          /* the most values of a table */
+    ARENA_CHUNK = 16 * 1024 - 32,  /* bytes of a usual chunk of the arena */
+    PAGES_CHUNK = 256 * 1024 - 32, /* those of a large arena */
+    PAGES_LEAST = 64 * 1024 - 32,  /* a chunk with so many bytes has pages of its own */
+    CHUNK_HEAD = 32,
+    MAX_DICTS = 16384,            /* offsets of dicts that a position keeps */
     KEPT_BYTES = 16 * 1024 * 1024 /* of all sets and offsets of the stats */
 };
 
+/* The head of a piece of memory, CHUNK_HEAD bytes aligned to 16, that is divided among the callers of rs_arena_take. */
 typedef struct rs_arena_chunk {
     struct rs_arena_chunk *next;
+    size_t used, capacity; /* bytes after the head */
+    bool pages;            /* of rs_os_pages */
 } chunk;
+RS_STATIC_ASSERT(sizeof(chunk) <= CHUNK_HEAD, "the head of a chunk");
 
 struct rs_kept_set {
     rs_value_set set;
     struct rs_kept_set *next;
 };
 
-void *rs_arena_take(rs_arena *self, size_t size) {
-    chunk *c = (chunk *)calloc(1, sizeof(chunk) + 8 + size);
+/* Makes a chunk. Large ones are pages of their own: threads free the memory that others took, and malloc would keep it
+ * for the thread that took it. */
+static chunk *new_chunk(size_t capacity) {
+    const bool pages = capacity >= PAGES_LEAST;
+    chunk *c;
+    if (capacity > SIZE_MAX - CHUNK_HEAD) return NULL;
+    c = (chunk *)(pages ? rs_os_pages(CHUNK_HEAD + capacity) : calloc(1, CHUNK_HEAD + capacity));
     if (c == NULL) return NULL;
-    c->next = self->chunks;
-    self->chunks = c;
-    return (uint8_t *)c + sizeof(chunk) + 8; /* 16-aligned like calloc itself */
+    c->capacity = capacity;
+    c->pages = pages;
+    return c;
+}
+
+void *rs_arena_take(rs_arena *self, size_t size) {
+    const size_t room = (size + 15) & ~(size_t)15;
+    const size_t usual = self->size_bytes < PAGES_CHUNK ? ARENA_CHUNK : PAGES_CHUNK;
+    chunk *c = self->chunks;
+    if (room < size) return NULL;
+    if (c == NULL || room > c->capacity - c->used) {
+        bool large = room > usual / 4;
+        c = new_chunk(large ? room : usual);
+        if (c == NULL) return NULL;
+        self->size_bytes += c->capacity;
+        if (large) c->used = room;
+        if (large && self->chunks != NULL) { /* goes behind the chunk that still has room */
+            c->next = self->chunks->next;
+            self->chunks->next = c;
+            return (uint8_t *)c + CHUNK_HEAD;
+        }
+        c->next = self->chunks;
+        self->chunks = c;
+        if (large) return (uint8_t *)c + CHUNK_HEAD;
+    }
+    c->used += room;
+    return (uint8_t *)c + CHUNK_HEAD + c->used - room;
 }
 
 void rs_arena_clear(rs_arena *self) {
     while (self->chunks != NULL) {
         chunk *next = self->chunks->next;
-        free(self->chunks);
+        if (self->chunks->pages) rs_os_pages_free(self->chunks, CHUNK_HEAD + self->chunks->capacity);
+        else free(self->chunks);
         self->chunks = next;
     }
+    self->size_bytes = 0;
 }
 
 void rs_stats_clear(rs_stats *self) {
@@ -43,6 +82,15 @@ void rs_stats_clear(rs_stats *self) {
     for (kept = self->sets; kept != NULL; kept = kept->next) rs_value_set_clear(&kept->set);
     rs_arena_clear(&self->arena);
     self->sets = NULL;
+}
+
+uint64_t rs_stats_memory(const rs_stats *self) {
+    uint64_t bytes = self->arena.size_bytes;
+    const struct rs_kept_set *kept;
+    for (kept = self->sets; kept != NULL; kept = kept->next) {
+        bytes += kept->set.n_slots * sizeof *kept->set.slots + (uint64_t)kept->set.capacity * sizeof(rs_span);
+    }
+    return bytes;
 }
 
 rs_value_set *rs_stats_new_set(rs_stats *self) {
@@ -53,12 +101,30 @@ rs_value_set *rs_stats_new_set(rs_stats *self) {
     return &kept->set;
 }
 
-static rs_status no_memory(rs_error *err) {
+void rs_stats_begin_part(rs_stats *part, const rs_stats *whole) {
+    *part = *whole;
+    memset(&part->arena, 0, sizeof part->arena);
+    part->sets = NULL;
+}
+
+void rs_stats_end_part(rs_stats *part, rs_stats *whole) {
+    chunk **link = whole->arena.chunks == NULL ? &whole->arena.chunks : &whole->arena.chunks->next, *rest = *link;
+    struct rs_kept_set **sets = &part->sets;
+    *link = part->arena.chunks; /* behind the chunk that still has room */
+    while (*link != NULL) link = &(*link)->next;
+    *link = rest;
+    whole->arena.size_bytes += part->arena.size_bytes;
+    while (*sets != NULL) sets = &(*sets)->next;
+    *sets = whole->sets;
+    whole->sets = part->sets;
+    memset(part, 0, sizeof *part);
+}
+
+rs_status rs_stats_no_memory(rs_error *err) {
     return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory to infer a schema");
 }
 
-/* Returns a larger copy of an array of the arena. The old one stays until the arena is cleared. */
-static void *grow(rs_stats *self, const void *old, size_t n, size_t capacity, size_t item) {
+void *rs_stats_grow(rs_stats *self, const void *old, size_t n, size_t capacity, size_t item) {
     void *grown = rs_arena_take(&self->arena, capacity * item);
     if (grown != NULL && n > 0) memcpy(grown, old, n * item);
     return grown;
@@ -70,15 +136,15 @@ static rs_status add_alternative(rs_stats *self, rs_position *at, uint8_t kind, 
     bool shape = kind == RS_FMT_NODE_STRUCT;
     bool too_many = at->n >= MAX_ALTERNATIVES || n_children > RS_FMT_TREE_NODES ||
                     self->n_nodes + n_children + 4 > RS_FMT_TREE_NODES ||
-                    (shape && (self->n_key_sets >= RS_FMT_TREE_SHAPES || self->n_known >= MAX_KEY_SETS));
+                    (shape && (self->n_key_sets >= RS_FMT_TREE_SHAPES || self->n_known >= RS_STATS_KEY_SETS));
     if (kind != RS_FMT_NODE_ANY && too_many) {
         *out = NULL; /* the caller puts the value under `any` */
         return RS_OK;
     }
     if (at->n == at->capacity) {
         uint32_t capacity = at->capacity == 0 ? 1 : at->capacity * 2;
-        rs_alternative *grown = (rs_alternative *)grow(self, at->alternatives, at->n, capacity, sizeof *grown);
-        if (grown == NULL) return no_memory(err);
+        rs_alternative *grown = (rs_alternative *)rs_stats_grow(self, at->alternatives, at->n, capacity, sizeof *grown);
+        if (grown == NULL) return rs_stats_no_memory(err);
         at->alternatives = grown;
         at->capacity = capacity;
     }
@@ -88,7 +154,7 @@ static rs_status add_alternative(rs_stats *self, rs_position *at, uint8_t kind, 
     a->n_children = n_children;
     if (n_children > 0) {
         a->children = (rs_position *)rs_arena_take(&self->arena, n_children * sizeof(rs_position));
-        if (a->children == NULL) return no_memory(err);
+        if (a->children == NULL) return rs_stats_no_memory(err);
     }
     /* One node for the alternative and one for a union above it. The children's alternatives count their own. */
     self->n_nodes += kind == RS_FMT_NODE_ANY ? 1 : 2;
@@ -100,29 +166,7 @@ static rs_status add_alternative(rs_stats *self, rs_position *at, uint8_t kind, 
 
 /* ---- Which alternative a value belongs to ---- */
 
-/* The properties of a value that decide to which alternative it belongs. */
-typedef struct head {
-    uint8_t tag, kind, param, elements;
-    uint32_t n_children; /* of the alternative */
-    uint64_t count;      /* number of elements of this value */
-    uint64_t key_set_hash;
-    rs_slice descriptor; /* as in rs_alternative */
-    rs_slice body;       /* dict: the bytes after tag and count */
-} head;
-
-static rs_key_set *find_key_set(rs_alternative *a, uint64_t hash) {
-    uint32_t i;
-    if (a->n_key_sets > 0 && a->key_sets[a->last_key_set].hash == hash) return &a->key_sets[a->last_key_set];
-    for (i = 0; i < a->n_key_sets; i++) {
-        if (a->key_sets[i].hash == hash) {
-            a->last_key_set = i;
-            return &a->key_sets[i];
-        }
-    }
-    return NULL;
-}
-
-static bool same_alternative(rs_alternative *a, const head *h) {
+static bool same_alternative(rs_alternative *a, const rs_stats_head *h) {
     if (a->kind != h->kind) return false;
     switch (h->kind) {
     case RS_FMT_NODE_STR: return a->elements == h->elements;
@@ -130,7 +174,6 @@ static bool same_alternative(rs_alternative *a, const head *h) {
         return a->param == h->param &&
                (a->elements == h->elements || h->elements == RS_ELEMENTS_NONE || a->elements == RS_ELEMENTS_NONE);
     case RS_FMT_NODE_TUPLE: return a->n_children == h->n_children;
-    case RS_FMT_NODE_STRUCT: return find_key_set(a, h->key_set_hash) != NULL;
     case RS_FMT_NODE_EXT:
     case RS_FMT_NODE_NDARRAY: {
         size_t size = (size_t)(a->descriptor.end - a->descriptor.ptr);
@@ -141,15 +184,18 @@ static bool same_alternative(rs_alternative *a, const head *h) {
     }
 }
 
-/* Returns what the n elements are that begin at in.ptr. It stops at the first element of another kind. */
-static rs_elements elements_of(rs_slice in, uint64_t n) {
+/* Returns what the n elements are that begin at in.ptr. It stops at the first element of another kind. *end becomes the
+ * end of numbers. */
+static rs_elements elements_of(rs_slice in, uint64_t n, const uint8_t **end) {
     uint64_t i;
+    *end = in.ptr;
     if (n == 0) return RS_ELEMENTS_NONE;
     if (*in.ptr == RS_FMT_TAG_FLOAT) {
         if (n > rs_slice_left(&in) / 9) return RS_ELEMENTS_MIXED;
         for (i = 0; i < n; i++) {
             if (in.ptr[9 * i] != RS_FMT_TAG_FLOAT) return RS_ELEMENTS_MIXED;
         }
+        *end = in.ptr + 9 * n;
         return RS_ELEMENTS_FLOATS;
     }
     for (i = 0; i < n; i++) {
@@ -157,29 +203,31 @@ static rs_elements elements_of(rs_slice in, uint64_t n) {
         if (!rs_tag_is_int64(tag)) return RS_ELEMENTS_MIXED;
         in.ptr += rs_any_int_size(tag);
     }
+    *end = in.ptr;
     return RS_ELEMENTS_INTS;
 }
 
-/* Fills *h for the value at in.ptr. */
-static void read_head(const rs_stats *self, rs_slice in, head *h) {
-    memset(h, 0, sizeof *h);
-    h->tag = *in.ptr++;
-    if (rs_tag_is_int64(h->tag)) {
-        h->kind = RS_FMT_NODE_INT;
-        return;
-    }
-    switch (h->tag) {
-    case RS_FMT_TAG_NONE: h->kind = RS_FMT_NODE_CONST; break;
+/* Returns the kind of node for values with this tag that hold no others; `any` for other tags. */
+static inline uint8_t kind_of_plain(uint8_t tag) {
+    if (rs_tag_is_int64(tag)) return RS_FMT_NODE_INT;
+    switch (tag) {
+    case RS_FMT_TAG_NONE: return RS_FMT_NODE_CONST;
     case RS_FMT_TAG_FALSE:
-    case RS_FMT_TAG_TRUE: h->kind = RS_FMT_NODE_BOOL; break;
-    case RS_FMT_TAG_FLOAT: h->kind = RS_FMT_NODE_FLOAT; break;
+    case RS_FMT_TAG_TRUE: return RS_FMT_NODE_BOOL;
+    case RS_FMT_TAG_FLOAT: return RS_FMT_NODE_FLOAT;
     case RS_FMT_TAG_STR1:
     case RS_FMT_TAG_STR2:
-    case RS_FMT_TAG_STR4:
-        h->kind = RS_FMT_NODE_STR;
-        h->elements = (uint8_t)(h->tag - RS_FMT_TAG_STR1);
-        break;
-    case RS_FMT_TAG_BYTES: h->kind = RS_FMT_NODE_BYTES; break;
+    case RS_FMT_TAG_STR4: return RS_FMT_NODE_STR;
+    case RS_FMT_TAG_BYTES: return RS_FMT_NODE_BYTES;
+    default: return RS_FMT_NODE_ANY;
+    }
+}
+
+/* Fills *h for the value at in.ptr. */
+static void read_head(const rs_stats *self, rs_slice in, rs_stats_head *h) {
+    memset(h, 0, sizeof *h);
+    h->tag = *in.ptr++;
+    switch (h->tag) {
     case RS_FMT_TAG_LIST:
     case RS_FMT_TAG_TUPLE:
         h->count = rs_scan_varint_unchecked(&in);
@@ -190,8 +238,9 @@ static void read_head(const rs_stats *self, rs_slice in, head *h) {
         } else {
             h->kind = RS_FMT_NODE_LIST;
             h->n_children = 1;
-            h->elements = (uint8_t)elements_of(in, h->count);
+            h->elements = (uint8_t)elements_of(in, h->count, &h->numbers_end);
         }
+        h->body = in;
         break;
     case RS_FMT_TAG_DICT:
         h->kind = RS_FMT_NODE_STRUCT;
@@ -212,171 +261,14 @@ static void read_head(const rs_stats *self, rs_slice in, head *h) {
         h->n_children = 1;
         if (rs_any_ext_head(&in, &h->descriptor, NULL) != RS_OK) h->kind = RS_FMT_NODE_ANY;
         break;
-    default: h->kind = RS_FMT_NODE_ANY; break;
+    default:
+        h->kind = kind_of_plain(h->tag);
+        if (h->kind == RS_FMT_NODE_STR) h->elements = (uint8_t)(h->tag - RS_FMT_TAG_STR1);
+        break;
     }
 }
 
-/* ---- Structs: a struct may hold dicts of several key sets whose keys stand in one common order ---- */
-
-static bool same_key(const rs_slice *a, const rs_slice *b) {
-    size_t size = (size_t)(a->end - a->ptr);
-    return size == (size_t)(b->end - b->ptr) && memcmp(a->ptr, b->ptr, size) == 0;
-}
-
-/* Lists the n keys of a dict. */
-static rs_status read_keys(rs_slice in, uint32_t n, rs_slice *keys) {
-    uint32_t i;
-    for (i = 0; i < n; i++) {
-        rs_budget budget = {UINT64_MAX, UINT64_MAX, RS_FMT_DEPTH};
-        keys[i].ptr = in.ptr;
-        RS_TRY(rs_any_skip(&in, UINT64_MAX, &budget, NULL));
-        keys[i].end = in.ptr;
-        RS_TRY(rs_any_skip(&in, UINT64_MAX, &budget, NULL));
-    }
-    return RS_OK;
-}
-
-/* Returns whether these keys are equal in Python only when their bytes are equal. That is so for str, bytes, int and
- * None. But True, 1 and 1.0 are equal, and classes define their own equality. A struct that dicts of several key sets
- * share must not hold two keys that are equal in Python. */
-static bool plain_keys(const rs_slice *keys, uint32_t n) {
-    uint32_t i;
-    for (i = 0; i < n; i++) {
-        uint8_t tag = *keys[i].ptr;
-        bool text = tag >= RS_FMT_TAG_STR1 && tag <= RS_FMT_TAG_BYTES;
-        if (!text && !rs_tag_is_int64(tag) && tag != RS_FMT_TAG_NONE) return false;
-    }
-    return true;
-}
-
-/* Merges n keys of a dict with those of `a`, so that both keep their order. children[i] becomes the index of key i in
- * the merged order, *common the number of keys in both, *merged the number of keys in all. Returns false when the two
- * orders disagree. */
-static bool merge_order(const rs_alternative *a, const rs_slice *keys, uint32_t n, uint32_t *children, uint32_t *common,
-                        uint32_t *merged) {
-    uint32_t at = 0, i, k, fresh = 0;
-    *common = 0;
-    for (i = 0; i < n; i++) {
-        for (k = at; k < a->n_children && !same_key(&a->keys[k], &keys[i]); k++) continue;
-        if (k < a->n_children) {
-            children[i] = k + fresh;
-            at = k + 1;
-            ++*common;
-            continue;
-        }
-        for (k = 0; k < at; k++) {
-            if (same_key(&a->keys[k], &keys[i])) return false;
-        }
-        children[i] = at + fresh;
-        fresh++;
-    }
-    *merged = a->n_children + fresh;
-    return true;
-}
-
-static rs_status add_key_set(rs_stats *self, rs_alternative *a, uint64_t hash, uint32_t n, uint32_t *children,
-                             rs_error *err) {
-    if (a->n_key_sets == a->key_sets_capacity) {
-        uint32_t capacity = a->key_sets_capacity == 0 ? 1 : a->key_sets_capacity * 2;
-        rs_key_set *grown = (rs_key_set *)grow(self, a->key_sets, a->n_key_sets, capacity, sizeof *grown);
-        if (grown == NULL) return no_memory(err);
-        a->key_sets = grown;
-        a->key_sets_capacity = capacity;
-    }
-    a->last_key_set = a->n_key_sets;
-    a->key_sets[a->n_key_sets].hash = hash;
-    a->key_sets[a->n_key_sets].n = n;
-    a->key_sets[a->n_key_sets].children = children;
-    a->n_key_sets++;
-    self->n_known++;
-    return RS_OK;
-}
-
-static uint64_t path_of_key(const rs_alternative *a, const rs_slice *key) {
-    return rs_schema_hash_key(a->position_id, key->ptr, rs_slice_left(key));
-}
-
-/* Inserts the keys that are new into `a`. children[i] is the index of key i in the merged order of `merged` keys. */
-static rs_status spread_children(rs_stats *self, rs_alternative *a, const rs_slice *keys, uint32_t n,
-                                 const uint32_t *children, uint32_t merged, rs_error *err) {
-    rs_position *positions = (rs_position *)rs_arena_take(&self->arena, merged * sizeof *positions);
-    rs_slice *names = (rs_slice *)rs_arena_take(&self->arena, merged * sizeof *names);
-    uint32_t *moved = (uint32_t *)rs_arena_take(&self->arena, (a->n_children + 1) * sizeof *moved);
-    uint32_t i, k, old = 0, next = 0;
-    if (positions == NULL || names == NULL || moved == NULL) return no_memory(err);
-    for (k = 0; k < merged; k++) {
-        while (next < n && children[next] < k) next++;
-        if (next < n && children[next] == k && !(old < a->n_children && same_key(&a->keys[old], &keys[next]))) {
-            names[k] = keys[next];
-            positions[k].position_id = path_of_key(a, &keys[next]);
-            continue;
-        }
-        names[k] = a->keys[old];
-        positions[k] = a->children[old];
-        moved[old++] = k;
-    }
-    for (i = 0; i < a->n_key_sets; i++) {
-        for (k = 0; k < a->key_sets[i].n; k++) a->key_sets[i].children[k] = moved[a->key_sets[i].children[k]];
-    }
-    a->keys = names;
-    a->children = positions;
-    a->n_children = merged;
-    return RS_OK;
-}
-
-/* Adds the key set of a dict to a struct of this position that has at least half of the keys in common with it, in one
- * order. *out becomes that struct, or NULL when there is none. */
-static rs_status join_struct(rs_stats *self, rs_position *at, const head *h, rs_alternative **out, rs_error *err) {
-    rs_slice *keys;
-    uint32_t i, n = h->n_children, *children = NULL;
-    *out = NULL;
-    if (n == 0 || n > MAX_MERGED || at->closed || self->n_known >= MAX_KEY_SETS || self->n_compared >= MAX_COMPARED) {
-        return RS_OK;
-    }
-    keys = (rs_slice *)malloc(n * sizeof *keys);
-    if (keys == NULL) return no_memory(err);
-    if (read_keys(h->body, n, keys) != RS_OK || !plain_keys(keys, n)) n = 0;
-    for (i = 0; n > 0 && i < at->n; i++) {
-        rs_alternative *a = &at->alternatives[i];
-        uint32_t common, merged, least = n < a->n_children ? n : a->n_children;
-        if (a->kind != RS_FMT_NODE_STRUCT || a->n_children == 0 || !plain_keys(a->keys, a->n_children)) continue;
-        self->n_compared += (uint64_t)n * a->n_children;
-        if (children == NULL) children = (uint32_t *)rs_arena_take(&self->arena, n * sizeof *children);
-        if (children == NULL) {
-            free(keys);
-            return no_memory(err);
-        }
-        if (!merge_order(a, keys, n, children, &common, &merged) || common * 2 < least || merged > MAX_MERGED ||
-            self->n_nodes + (merged - a->n_children) * 2 + 4 > RS_FMT_TREE_NODES) {
-            continue;
-        }
-        if (merged > a->n_children) {
-            rs_status status = spread_children(self, a, keys, n, children, merged, err);
-            if (status != RS_OK) {
-                free(keys);
-                return status;
-            }
-        }
-        free(keys);
-        at->last = i;
-        *out = a;
-        return add_key_set(self, a, h->key_set_hash, n, children, err);
-    }
-    free(keys);
-    return RS_OK;
-}
-
-static rs_status begin_struct(rs_stats *self, rs_alternative *a, const head *h, rs_error *err) {
-    uint32_t i, *children = (uint32_t *)rs_arena_take(&self->arena, (a->n_children + 1) * sizeof *children);
-    a->keys = (rs_slice *)rs_arena_take(&self->arena, (a->n_children + 1) * sizeof *a->keys);
-    if (a->keys == NULL || children == NULL) return no_memory(err);
-    RS_TRY(read_keys(h->body, a->n_children, a->keys));
-    for (i = 0; i < a->n_children; i++) {
-        children[i] = i;
-        a->children[i].position_id = path_of_key(a, &a->keys[i]);
-    }
-    return add_key_set(self, a, h->key_set_hash, a->n_children, children, err);
-}
+/* ---- Finding the alternative of a value ---- */
 
 /* Returns the alternative of the position for lists of mixed elements; NULL when there is none. */
 static rs_alternative *mixed_lists(rs_position *at, uint8_t param) {
@@ -394,37 +286,43 @@ static rs_alternative *mixed_lists(rs_position *at, uint8_t param) {
  * earlier run found no use for its distinct values. */
 static void name_alternative(const rs_stats *self, const rs_position *at, rs_alternative *a) {
     const uint8_t what[3] = {a->kind, a->param, a->kind == RS_FMT_NODE_STR ? a->elements : 0};
-    unsigned known = 0;
     uint32_t i;
     a->position_id = rs_schema_hash_key(at->position_id, what, sizeof what);
-    if (self->dictionaries != NULL) known = rs_dictionaries_known(self->dictionaries, a->position_id);
-    a->gave_up = at->payload || (known & RS_POSITION_NO_DICTIONARY) != 0;
+    if (self->hints != NULL && self->choices->level != RS_LEVEL_SMALL)
+        a->known = (uint8_t)rs_notes_known(self->hints, a->position_id, self->run);
+    a->gave_up = at->payload || (a->known & RS_POSITION_NO_DICTIONARY) != 0 || a->kind == RS_FMT_NODE_BOOL ||
+                 a->kind == RS_FMT_NODE_CONST;
     for (i = 0; i < a->n_children; i++) { /* begin_struct replaces those of a struct by ids made of its keys */
         a->children[i].position_id = rs_schema_hash_key(a->position_id, (const uint8_t *)&i, sizeof i);
         a->children[i].payload = a->kind == RS_FMT_NODE_EXT;
     }
 }
 
-static rs_status find_alternative(rs_stats *self, rs_position *at, const head *h, rs_alternative **out, rs_error *err) {
+/* Returns the alternative of the position that exists for such values and makes it the last one; NULL when there is
+ * none. */
+static rs_alternative *known_alternative(rs_position *at, const rs_stats_head *h) {
     uint32_t i;
-    if (at->n > 0 && same_alternative(&at->alternatives[at->last], h)) {
-        *out = &at->alternatives[at->last];
-    } else {
-        *out = NULL;
-        for (i = 0; i < at->n && *out == NULL; i++) {
-            if (!same_alternative(&at->alternatives[i], h)) continue;
-            at->last = i;
-            *out = &at->alternatives[i];
-        }
-        if (*out == NULL && h->kind == RS_FMT_NODE_STRUCT) RS_TRY(join_struct(self, at, h, out, err));
+    if (h->kind == RS_FMT_NODE_STRUCT) return rs_stats_find_struct(at, h->key_set_hash);
+    if (at->n > 0 && same_alternative(&at->alternatives[at->last], h)) return &at->alternatives[at->last];
+    for (i = 0; i < at->n; i++) {
+        if (!same_alternative(&at->alternatives[i], h)) continue;
+        at->last = i;
+        return &at->alternatives[i];
     }
+    return NULL;
+}
+
+static rs_status find_alternative(rs_stats *self, rs_position *at, const rs_stats_head *h, rs_alternative **out,
+                                  rs_error *err) {
+    *out = known_alternative(at, h);
+    if (*out == NULL && h->kind == RS_FMT_NODE_STRUCT) RS_TRY(rs_stats_join_struct(self, at, h, out, err));
     if (*out != NULL) {
         if ((*out)->kind == RS_FMT_NODE_LIST && (*out)->elements == RS_ELEMENTS_NONE) (*out)->elements = h->elements;
         return RS_OK;
     }
     RS_TRY(add_alternative(self, at, h->kind, h->kind == RS_FMT_NODE_ANY ? 0 : h->n_children, out, err));
     if (*out == NULL) {
-        head any = {0};
+        rs_stats_head any = {0};
         /* When there are too many alternatives, a list of numbers goes to the lists of mixed elements, if any. The
          * encoder would choose their node for it too. */
         *out = h->kind == RS_FMT_NODE_LIST ? mixed_lists(at, h->param) : NULL;
@@ -437,114 +335,11 @@ static rs_status find_alternative(rs_stats *self, rs_position *at, const head *h
     (*out)->elements = h->elements;
     (*out)->descriptor = h->descriptor;
     name_alternative(self, at, *out);
-    if (h->kind == RS_FMT_NODE_STRUCT) return begin_struct(self, *out, h, err);
+    if (h->kind == RS_FMT_NODE_STRUCT) return rs_stats_begin_struct(self, at, *out, h, err);
     return RS_OK;
 }
 
-/* ---- Filing values under alternatives ---- */
-
-static rs_status observe(rs_stats *self, rs_position *at, rs_slice *in, rs_error *err);
-
-static rs_status same_hash(rs_error *err) {
-    return rs_error_set(err, RS_E_ARG_LIMIT, RS_NOWHERE, "two key sets of dicts have the same hash");
-}
-
-static rs_status observe_struct(rs_stats *self, rs_alternative *a, const head *h, rs_slice *in, rs_error *err) {
-    const rs_key_set *shape = find_key_set(a, h->key_set_hash);
-    uint32_t i, n = shape->n;
-    const uint32_t *children = shape->children;
-    self->scan->next++;
-    /* Two key sets may share a hash. The data are right, but this code cannot tell the two apart. */
-    if (h->n_children != n) return same_hash(err);
-    for (i = 0; i < n; i++) {
-        const rs_slice *key = &a->keys[children[i]];
-        size_t size = (size_t)(key->end - key->ptr);
-        if (size > rs_slice_left(in) || !rs_equal_few(in->ptr, key->ptr, size)) return same_hash(err);
-        in->ptr += size;
-        RS_TRY(observe(self, &a->children[children[i]], in, err));
-    }
-    return RS_OK;
-}
-
-/* Takes the elements of a list of numbers off `in` unseen. rs_plan_numbers reads them all when it chooses their
- * node. */
-static void pass_numbers(const head *h, rs_slice *in) {
-    uint64_t i;
-    if (h->elements == RS_ELEMENTS_FLOATS) {
-        in->ptr += 9 * h->count;
-        return;
-    }
-    for (i = 0; i < h->count; i++) {
-        in->ptr += rs_any_int_size(*in->ptr);
-    }
-}
-
-static rs_status observe_elements(rs_stats *self, rs_alternative *a, const head *h, rs_slice *in, rs_error *err) {
-    uint64_t i;
-    bool list = a->kind == RS_FMT_NODE_LIST;
-    if (list) {
-        if (a->n == 0 || h->count < a->count_min) a->count_min = h->count;
-        if (h->count > a->count_max) a->count_max = h->count;
-        a->total += h->count;
-        a->counts_bytes += rs_varint_size(h->count);
-        if (a->elements == RS_ELEMENTS_INTS || a->elements == RS_ELEMENTS_FLOATS) {
-            pass_numbers(h, in);
-            return RS_OK;
-        }
-    }
-    for (i = 0; i < h->count; i++) RS_TRY(observe(self, &a->children[list ? 0 : i], in, err));
-    return RS_OK;
-}
-
-static void observe_int(rs_alternative *a, uint8_t tag, rs_slice *in) {
-    int64_t value;
-    if (rs_tag_is_small(tag)) {
-        value = rs_tag_small_value(tag);
-    } else {
-        value = rs_load_int_unchecked(in->ptr, rs_tag_int_size(tag));
-        in->ptr += rs_tag_int_size(tag);
-    }
-    if (a->n == 0 || value < a->min) a->min = value;
-    if (a->n == 0 || value > a->max) a->max = value;
-}
-
-static rs_status observe_array(rs_alternative *a, rs_slice *in, rs_error *err) {
-    rs_array_type type;
-    rs_slice shape;
-    uint64_t size, outside;
-    RS_TRY(rs_array_skip(in, UINT64_MAX, &type, &shape, &size, &outside, err));
-    if (a->n == 0) {
-        a->shape = shape;
-        a->same_shape = true;
-    } else if (a->same_shape) {
-        size_t n = (size_t)(shape.end - shape.ptr);
-        a->same_shape = n == (size_t)(a->shape.end - a->shape.ptr) && memcmp(shape.ptr, a->shape.ptr, n) == 0;
-    }
-    return RS_OK;
-}
-
-static void observe_units(rs_alternative *a, unsigned shift, rs_slice *in) {
-    uint64_t n = rs_scan_varint_unchecked(in);
-    a->total += n;
-    a->counts_bytes += rs_varint_size(n);
-    in->ptr += n << shift;
-}
-
-static rs_status observe_body(rs_stats *self, rs_alternative *a, const head *h, rs_slice *in, rs_error *err) {
-    in->ptr++;
-    switch (a->kind) {
-    case RS_FMT_NODE_INT: observe_int(a, h->tag, in); return RS_OK;
-    case RS_FMT_NODE_FLOAT: in->ptr += 8; return RS_OK;
-    case RS_FMT_NODE_STR: observe_units(a, (unsigned)(h->tag - RS_FMT_TAG_STR1), in); return RS_OK;
-    case RS_FMT_NODE_BYTES: observe_units(a, 0, in); return RS_OK;
-    case RS_FMT_NODE_LIST:
-    case RS_FMT_NODE_TUPLE: (void)rs_scan_varint_unchecked(in); return observe_elements(self, a, h, in, err);
-    case RS_FMT_NODE_STRUCT: (void)rs_scan_varint_unchecked(in); return observe_struct(self, a, h, in, err);
-    case RS_FMT_NODE_NDARRAY: return observe_array(a, in, err);
-    case RS_FMT_NODE_EXT: in->ptr += rs_slice_left(&h->descriptor); return observe(self, a->children, in, err);
-    default: return RS_OK;
-    }
-}
+/* ---- Distinct values ---- */
 
 /* Returns whether `distinct` of n values are too many for a table to be worth it. */
 static bool too_many(uint64_t distinct, uint64_t n) {
@@ -562,15 +357,9 @@ static void give_up(rs_stats *self, rs_alternative *a) {
     a->gave_up = true;
 }
 
-static rs_status note_distinct(rs_stats *self, rs_alternative *a, rs_slice value, rs_error *err) {
-    uint64_t hash;
+/* Adds a value that is not yet there, or gives up. */
+static rs_status add_distinct(rs_stats *self, rs_alternative *a, rs_slice value, uint64_t hash, rs_error *err) {
     rs_span span;
-    if (a->distinct == NULL) {
-        a->distinct = rs_stats_new_set(self);
-        if (a->distinct == NULL) return no_memory(err);
-    }
-    hash = rs_value_set_hash(value);
-    if (rs_value_set_find(a->distinct, self->values.base, value, hash) != UINT32_MAX) return RS_OK;
     if (too_many(a->distinct->n, a->n) || self->kept_bytes > KEPT_BYTES) {
         give_up(self, a);
         return RS_OK;
@@ -583,67 +372,381 @@ static rs_status note_distinct(rs_stats *self, rs_alternative *a, rs_slice value
     return RS_OK;
 }
 
-static rs_status note_place(rs_stats *self, rs_alternative *a, const uint8_t *begin, rs_error *err) {
-    if (a->n_where < a->n) return RS_OK; /* some offsets are missing already, and an incomplete list is not used */
-    if (a->n_where == a->where_capacity) {
-        uint32_t capacity = a->where_capacity == 0 ? 64 : a->where_capacity * 2, *grown;
-        if (self->kept_bytes > KEPT_BYTES || capacity == 0) return RS_OK;
-        grown = (uint32_t *)grow(self, a->where, a->n_where, capacity, sizeof *grown);
-        if (grown == NULL) return no_memory(err);
-        self->kept_bytes += (uint64_t)capacity * 4;
-        a->where = grown;
-        a->where_capacity = capacity;
+/* Begins the set with the first two values that differ. */
+static rs_status begin_distinct(rs_stats *self, rs_alternative *a, rs_slice value, uint64_t hash, rs_error *err) {
+    a->distinct = rs_stats_new_set(self);
+    if (a->distinct == NULL) return rs_stats_no_memory(err);
+    RS_TRY(add_distinct(self, a, a->first, a->first_hash, err));
+    return a->distinct == NULL ? RS_OK : add_distinct(self, a, value, hash, err);
+}
+
+/* Counts the first values of the alternative, while all are equal, and the one that differs. */
+static rs_status count_constant(rs_stats *self, rs_alternative *a, rs_slice value, const uint64_t *hash,
+                                uint64_t *above, rs_error *err) {
+    size_t size = rs_slice_left(&value);
+    uint64_t own = a->first_hash;
+    a->constant = a->n == 0 || (size == rs_slice_left(&a->first) && rs_equal_few(value.ptr, a->first.ptr, size));
+    if (a->n == 0 || !a->constant) own = hash != NULL ? *hash : rs_value_set_hash(value);
+    if (a->n == 0) {
+        a->first = value;
+        a->first_hash = own;
+    }
+    a->n++;
+    if (above != NULL) *above = own;
+    /* Constant values need no table, so distinct values are collected from the first value on that differs. */
+    return a->gave_up || a->constant ? RS_OK : begin_distinct(self, a, value, own, err);
+}
+
+/* Counts a value of the alternative. `hash` is that of a container, NULL when no one wants it; for values that hold no
+ * others the hash is made here when it is needed. *above becomes the hash when `above` is not NULL: a container above
+ * wants it. */
+static inline rs_status count_value(rs_stats *self, rs_alternative *a, rs_slice value, const uint64_t *hash,
+                                    uint64_t *above, rs_error *err) {
+    uint64_t own;
+    a->raw_bytes += rs_slice_left(&value);
+    if (RS_UNLIKELY(a->constant || a->n == 0)) return count_constant(self, a, value, hash, above, err);
+    a->n++;
+    if (a->gave_up && above == NULL) return RS_OK;
+    own = hash != NULL ? *hash : rs_value_set_hash(value);
+    if (above != NULL) *above = own;
+    if (a->gave_up || rs_value_set_find(a->distinct, self->values.base, value, own) != UINT32_MAX) return RS_OK;
+    return add_distinct(self, a, value, own, err);
+}
+
+static rs_status grow_where(rs_stats *self, rs_alternative *a, rs_error *err) {
+    uint32_t capacity = a->where_capacity == 0 ? 64 : a->where_capacity * 2, *grown;
+    if (self->kept_bytes > KEPT_BYTES || capacity == 0) return RS_OK;
+    grown = (uint32_t *)rs_stats_grow(self, a->where, a->n_where, capacity, sizeof *grown);
+    if (grown == NULL) return rs_stats_no_memory(err);
+    self->kept_bytes += (uint64_t)capacity * 4;
+    a->where = grown;
+    a->where_capacity = capacity;
+    return RS_OK;
+}
+
+/* Notes where the value begins that is about to be counted. */
+static inline rs_status note_place(rs_stats *self, rs_alternative *a, const uint8_t *begin, rs_error *err) {
+    if (RS_UNLIKELY(a->n_where == a->where_capacity)) {
+        if (a->n_where < a->n) return RS_OK; /* offsets are missing already, and an incomplete list is not used */
+        RS_TRY(grow_where(self, a, err));
+        if (a->n_where == a->where_capacity) return RS_OK;
     }
     a->where[a->n_where++] = (uint32_t)(begin - self->values.base);
     return RS_OK;
 }
 
-static bool wants_place(const rs_alternative *a) {
-    return a->kind == RS_FMT_NODE_FLOAT || a->kind == RS_FMT_NODE_STR || a->kind == RS_FMT_NODE_INT ||
-           (a->kind == RS_FMT_NODE_LIST && a->elements != RS_ELEMENTS_MIXED);
+/* ---- Filing values under alternatives ---- */
+
+static rs_status observe(rs_stats *self, rs_position *at, rs_slice *in, uint64_t *above, rs_error *err);
+
+static rs_status same_hash(rs_error *err) {
+    return rs_error_set(err, RS_E_ARG_LIMIT, RS_NOWHERE, "two key sets of dicts have the same hash");
 }
 
-/* Takes one value off `in` and files it under its alternative of the position. */
-static rs_status observe(rs_stats *self, rs_position *at, rs_slice *in, rs_error *err) {
-    rs_slice value;
-    rs_alternative *a;
-    uint32_t number;
-    head h;
-    value.ptr = in->ptr;
-    read_head(self, *in, &h);
-    RS_TRY(find_alternative(self, at, &h, &a, err));
-    number = (uint32_t)(a - at->alternatives);
-    if (a->kind == RS_FMT_NODE_ANY) {
-        rs_scan_skip_unchecked(self->scan, in);
-    } else {
-        RS_TRY(observe_body(self, a, &h, in, err));
-    }
-    a = &at->alternatives[number];
-    value.end = in->ptr;
-    if (a->n == 0) {
-        a->first = value;
-        a->constant = true;
-    } else if (a->constant) {
-        a->constant = rs_slice_left(&value) == rs_slice_left(&a->first) &&
-                      rs_equal_few(value.ptr, a->first.ptr, rs_slice_left(&value));
-    }
-    a->raw_bytes += rs_slice_left(&value);
-    if (wants_place(a)) RS_TRY(note_place(self, a, value.ptr, err));
-    a->n++;
-    /* Constant values need no table, so distinct values are collected from the first value on that differs. */
-    if (!a->gave_up && h.kind != RS_FMT_NODE_BOOL && h.kind != RS_FMT_NODE_CONST) {
-        if (a->distinct == NULL && !a->constant && a->n > 1) RS_TRY(note_distinct(self, a, a->first, err));
-        if (a->distinct != NULL) RS_TRY(note_distinct(self, a, value, err));
+/* Each of the following takes the elements of a container off `in`. *hash, when it is not NULL, takes up theirs. */
+
+static rs_status observe_struct(rs_stats *self, rs_alternative *a, const rs_stats_head *h, rs_slice *in, uint64_t *hash,
+                                rs_error *err) {
+    const rs_key_set *shape = &a->key_sets[a->last_key_set];
+    uint32_t i, n = shape->n;
+    const uint32_t *children = shape->children;
+    uint64_t part = 0;
+    self->scan->next++;
+    /* Two key sets may share a hash. The data are right, but this code cannot tell the two apart. */
+    if (h->n_children != n) return same_hash(err);
+    for (i = 0; i < n; i++) {
+        const rs_slice *key = &a->keys[children[i]];
+        size_t size = (size_t)(key->end - key->ptr);
+        if (size > rs_slice_left(in) || !rs_equal_few(in->ptr, key->ptr, size)) return same_hash(err);
+        in->ptr += size;
+        RS_TRY(observe(self, &a->children[children[i]], in, hash == NULL ? NULL : &part, err));
+        if (hash != NULL) *hash = rs_value_set_hash_with(*hash, part);
     }
     return RS_OK;
 }
 
-rs_status rs_stats_collect(rs_stats *self, rs_error *err) {
+static rs_status observe_elements(rs_stats *self, rs_alternative *a, const rs_stats_head *h, rs_slice *in,
+                                  uint64_t *hash, rs_error *err) {
+    uint64_t i, part = 0;
+    bool list = a->kind == RS_FMT_NODE_LIST;
+    if (list) {
+        if (a->n == 0 || h->count < a->count_min) a->count_min = h->count;
+        if (h->count > a->count_max) a->count_max = h->count;
+        a->total += h->count;
+        a->counts_bytes += rs_varint_size(h->count);
+        if (a->elements != RS_ELEMENTS_MIXED) {
+            /* rs_plan_numbers reads the numbers when it chooses their node. A list without elements keeps the hash that
+             * it has as well where the alternative gets other elements later. */
+            if (hash != NULL && h->count > 0) {
+                *hash = rs_value_set_hash(rs_slice_of(in->ptr, (size_t)(h->numbers_end - in->ptr)));
+            }
+            in->ptr = h->numbers_end;
+            return RS_OK;
+        }
+    }
+    for (i = 0; i < h->count; i++) {
+        RS_TRY(observe(self, &a->children[list ? 0 : i], in, hash == NULL ? NULL : &part, err));
+        if (hash != NULL) *hash = rs_value_set_hash_with(*hash, part);
+    }
+    return RS_OK;
+}
+
+static rs_status observe_array(rs_alternative *a, rs_slice *in, rs_error *err) {
+    rs_array_type type;
+    rs_slice shape;
+    uint64_t size, outside;
+    in->ptr++;
+    RS_TRY(rs_array_skip(in, UINT64_MAX, &type, &shape, &size, &outside, err));
+    if (a->n == 0) {
+        a->shape = shape;
+        a->same_shape = true;
+    } else if (a->same_shape) {
+        size_t n = (size_t)(shape.end - shape.ptr);
+        a->same_shape = n == (size_t)(a->shape.end - a->shape.ptr) && memcmp(shape.ptr, a->shape.ptr, n) == 0;
+    }
+    return RS_OK;
+}
+
+/* ---- Dicts as maps ---- */
+
+/* Takes the entries of a dict off `in`, as those of a map. */
+static rs_status observe_map(rs_stats *self, rs_alternative *a, uint64_t count, rs_slice *in, uint64_t *hash,
+                             rs_error *err) {
+    uint64_t i, part = 0, *above = hash == NULL ? NULL : &part;
+    self->scan->next++;
+    a->total += count;
+    a->counts_bytes += rs_varint_size(count);
+    for (i = 0; i < 2 * count; i++) {
+        RS_TRY(observe(self, &a->children[i % 2], in, above, err));
+        if (hash != NULL) *hash = rs_value_set_hash_with(*hash, part);
+    }
+    return RS_OK;
+}
+
+/* Returns whether a map can hold a dict: whether all its keys are plain. */
+static bool fits_map(rs_slice in, uint64_t n) {
+    size_t dicts = 0;
+    for (; n > 0; n--) {
+        if (!rs_tag_is_plain_key(*in.ptr)) return false;
+        in.ptr = rs_scan_plain_end_unchecked(in);
+        in.ptr = rs_scan_end_unchecked(in, &dicts);
+    }
+    return true;
+}
+
+static void swap_counts(rs_stats *self, rs_dict_map *map) {
+    uint32_t n_nodes = self->n_nodes, n_key_sets = self->n_key_sets, n_known = self->n_known;
+    self->n_nodes = map->n_nodes, self->n_key_sets = map->n_key_sets, self->n_known = map->n_known;
+    map->n_nodes = n_nodes, map->n_key_sets = n_key_sets, map->n_known = n_known;
+}
+
+/* Files a dict, given from its tag on, under the map of the position too. A dict that no map can hold ends the map. */
+static rs_status file_in_map(rs_stats *self, rs_position *at, rs_slice value, rs_error *err) {
+    const uint8_t *begin = value.ptr++;
+    uint64_t n = rs_scan_varint_unchecked(&value), hash = n;
+    rs_alternative *a = &at->map->as_map;
+    rs_status status;
+    if (!fits_map(value, n)) {
+        at->maps = RS_MAPS_NEVER;
+        at->map = NULL;
+        return RS_OK;
+    }
+    swap_counts(self, at->map);
+    status = observe_map(self, a, n, &value, a->gave_up ? NULL : &hash, err);
+    if (status == RS_OK) {
+        status = count_value(self, a, rs_slice_of(begin, (size_t)(value.ptr - begin)), &hash, NULL, err);
+    }
+    swap_counts(self, at->map);
+    return status;
+}
+
+/* Files a dict that was filed before. Its key sets are scanned again. */
+static rs_status file_again(rs_stats *self, rs_position *at, rs_scan *scan, uint32_t where, rs_error *err) {
+    rs_scan *current = self->scan;
+    rs_slice value = rs_stats_from(self, where);
+    size_t dicts = 0;
+    rs_status status;
+    value.end = rs_scan_end_unchecked(value, &dicts);
+    rs_scan_reset(scan);
+    RS_TRY(rs_scan_record(scan, value, UINT64_MAX, err));
+    self->scan = scan;
+    status = file_in_map(self, at, value, err);
+    self->scan = current;
+    return status;
+}
+
+/* Begins the map of a position with all dicts so far. A tree may have half of its nodes for it. */
+static rs_status begin_map(rs_stats *self, rs_position *at, rs_error *err) {
+    rs_dict_map *map = (rs_dict_map *)rs_arena_take(&self->arena, sizeof *map);
+    rs_scan scan = {0};
+    rs_status status = RS_OK;
+    uint32_t i;
+    if (map == NULL) return rs_stats_no_memory(err);
+    map->n_nodes = RS_FMT_TREE_NODES / 2, map->n_key_sets = RS_FMT_TREE_SHAPES / 2,
+    map->n_known = RS_STATS_KEY_SETS / 2;
+    map->as_map.kind = RS_FMT_NODE_MAP;
+    map->as_map.n_children = 2;
+    map->as_map.children = (rs_position *)rs_arena_take(&self->arena, 2 * sizeof(rs_position));
+    if (map->as_map.children == NULL) return rs_stats_no_memory(err);
+    name_alternative(self, at, &map->as_map);
+    at->map = map;
+    at->maps = RS_MAPS_BOTH;
+    for (i = 0; i < at->n_dicts && status == RS_OK && at->map != NULL; i++) {
+        status = file_again(self, at, &scan, at->dicts[i], err);
+    }
+    rs_scan_clear(&scan);
+    return status;
+}
+
+/* Looks up whether earlier runs stored the dicts of the position as maps. */
+static void begin_dicts(const rs_stats *self, rs_position *at) {
+    unsigned known = 0;
+    if (self->hints != NULL && self->choices->level != RS_LEVEL_SMALL) {
+        known = rs_notes_known(self->hints, at->position_id, self->run);
+    }
+    at->maps = (known & RS_POSITION_MAP) != 0 ? RS_MAPS_ONLY : RS_MAPS_MAY;
+    if ((known & RS_POSITION_NO_MAP) != 0 || !rs_choices_allow(self->choices, RS_FMT_NODE_MAP)) {
+        at->maps = RS_MAPS_NEVER;
+    }
+}
+
+/* Keeps the offset of a dict, from which it can be filed again as a map. */
+static rs_status note_dict(rs_stats *self, rs_position *at, const uint8_t *begin, rs_error *err) {
+    if (at->n_dicts == at->dicts_capacity) {
+        uint32_t capacity = at->dicts_capacity == 0 ? 16 : at->dicts_capacity * 2, *grown;
+        if (capacity > MAX_DICTS || self->kept_bytes > KEPT_BYTES) {
+            at->maps = RS_MAPS_NEVER;
+            return RS_OK;
+        }
+        grown = (uint32_t *)rs_stats_grow(self, at->dicts, at->n_dicts, capacity, sizeof *grown);
+        if (grown == NULL) return rs_stats_no_memory(err);
+        self->kept_bytes += (uint64_t)capacity * 4;
+        at->dicts = grown;
+        at->dicts_capacity = capacity;
+    }
+    at->dicts[at->n_dicts++] = (uint32_t)(begin - self->values.base);
+    return RS_OK;
+}
+
+/* Finds the alternative of a dict, given from its tag on, and files the dict as a map where that is wanted. A map
+ * begins when no struct takes a dict: then the key sets are so many that the keys may well be data. */
+static rs_status find_for_dict(rs_stats *self, rs_position *at, rs_slice value, rs_stats_head *h, rs_alternative **out,
+                               rs_error *err) {
+    size_t next = self->scan->next;
+    if (at->maps == RS_MAPS_UNKNOWN) begin_dicts(self, at);
+    if (at->maps == RS_MAPS_ONLY && fits_map(h->body, h->count)) {
+        h->kind = RS_FMT_NODE_MAP;
+        h->n_children = 2;
+    }
+    RS_TRY(find_alternative(self, at, h, out, err));
+    if (at->maps == RS_MAPS_MAY && (*out)->kind == RS_FMT_NODE_ANY) RS_TRY(begin_map(self, at, err));
+    if (at->maps == RS_MAPS_MAY) return note_dict(self, at, value.ptr, err);
+    if (at->maps != RS_MAPS_BOTH) return RS_OK;
+    RS_TRY(file_in_map(self, at, value, err));
+    self->scan->next = next;
+    if (at->map != NULL && (*out)->kind == RS_FMT_NODE_ANY) {
+        size_t dicts = 0;
+        at->map->any_dicts++;
+        at->map->any_dict_bytes += (uint64_t)(rs_scan_end_unchecked(value, &dicts) - value.ptr);
+    }
+    return RS_OK;
+}
+
+/* Files a container, an array or an ext value. */
+static rs_status observe_compound(rs_stats *self, rs_position *at, rs_slice *in, uint64_t *above, rs_error *err) {
+    const uint8_t *begin = in->ptr;
+    rs_alternative *a;
+    rs_stats_head h;
+    uint64_t made, *hash = NULL;
+    read_head(self, *in, &h);
+    if (h.kind == RS_FMT_NODE_STRUCT) RS_TRY(find_for_dict(self, at, *in, &h, &a, err));
+    else RS_TRY(find_alternative(self, at, &h, &a, err));
+    if (above != NULL || !a->gave_up) hash = &made;
+    made = a->kind == RS_FMT_NODE_STRUCT ? h.key_set_hash : h.count;
+    if (a->kind == RS_FMT_NODE_LIST && a->elements != RS_ELEMENTS_MIXED) RS_TRY(note_place(self, a, begin, err));
+    switch (a->kind) {
+    case RS_FMT_NODE_LIST:
+    case RS_FMT_NODE_TUPLE:
+        in->ptr = h.body.ptr;
+        RS_TRY(observe_elements(self, a, &h, in, hash, err));
+        break;
+    case RS_FMT_NODE_STRUCT:
+        in->ptr = h.body.ptr;
+        RS_TRY(observe_struct(self, a, &h, in, hash, err));
+        break;
+    case RS_FMT_NODE_MAP:
+        in->ptr = h.body.ptr;
+        RS_TRY(observe_map(self, a, h.count, in, hash, err));
+        break;
+    case RS_FMT_NODE_EXT:
+        in->ptr += 1 + rs_slice_left(&h.descriptor);
+        RS_TRY(observe(self, a->children, in, hash, err));
+        break;
+    default:
+        if (a->kind == RS_FMT_NODE_NDARRAY) RS_TRY(observe_array(a, in, err));
+        else rs_scan_skip_unchecked(self->scan, in);
+        hash = NULL; /* made of the bytes */
+        break;
+    }
+    return count_value(self, a, rs_slice_of(begin, (size_t)(in->ptr - begin)), hash, above, err);
+}
+
+static void observe_int(rs_alternative *a, rs_slice *in) {
+    int64_t value = rs_any_take_int_unchecked(in);
+    if (a->n == 0 || value < a->min) a->min = value;
+    if (a->n == 0 || value > a->max) a->max = value;
+}
+
+static void observe_units(rs_alternative *a, unsigned shift, rs_slice *in) {
+    uint64_t n;
+    in->ptr++;
+    n = rs_scan_varint_unchecked(in);
+    a->total += n;
+    a->counts_bytes += rs_varint_size(n);
+    in->ptr += n << shift;
+}
+
+/* Takes one value off `in` and files it under its alternative of the position. *above becomes its hash when `above` is
+ * not NULL. */
+static rs_status observe(rs_stats *self, rs_position *at, rs_slice *in, uint64_t *above, rs_error *err) {
+    const uint8_t *begin = in->ptr;
+    uint8_t tag = *begin, kind = kind_of_plain(tag);
+    rs_alternative *a = at->n > 0 ? &at->alternatives[at->last] : NULL;
+    if (kind == RS_FMT_NODE_ANY) return observe_compound(self, at, in, above, err);
+    if (a == NULL || a->kind != kind || (kind == RS_FMT_NODE_STR && a->elements != tag - RS_FMT_TAG_STR1)) {
+        rs_stats_head h;
+        read_head(self, *in, &h);
+        RS_TRY(find_alternative(self, at, &h, &a, err));
+    }
+    switch (a->kind) {
+    case RS_FMT_NODE_INT:
+        RS_TRY(note_place(self, a, begin, err));
+        observe_int(a, in);
+        break;
+    case RS_FMT_NODE_FLOAT:
+        RS_TRY(note_place(self, a, begin, err));
+        in->ptr += 9;
+        break;
+    case RS_FMT_NODE_STR:
+        RS_TRY(note_place(self, a, begin, err));
+        observe_units(a, (unsigned)(tag - RS_FMT_TAG_STR1), in);
+        break;
+    case RS_FMT_NODE_BYTES: observe_units(a, 0, in); break;
+    case RS_FMT_NODE_ANY: rs_scan_skip_unchecked(self->scan, in); break;
+    default: in->ptr++; break;
+    }
+    return count_value(self, a, rs_slice_of(begin, (size_t)(in->ptr - begin)), NULL, above, err);
+}
+
+rs_status rs_stats_collect(rs_stats *self, rs_error *err) { return rs_stats_collect_more(self, 0, err); }
+
+rs_status rs_stats_collect_more(rs_stats *self, uint32_t first, rs_error *err) {
     uint32_t i;
     self->scan->next = 0;
-    for (i = 0; i < self->values.n; i++) {
+    for (i = first; i < self->values.n; i++) {
         rs_slice value = rs_values_at(&self->values, i);
-        RS_TRY(observe(self, &self->root, &value, err));
+        self->raw_bytes += rs_slice_left(&value);
+        RS_TRY(observe(self, &self->root, &value, NULL, err));
     }
     return RS_OK;
 }

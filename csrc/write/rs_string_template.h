@@ -4,8 +4,8 @@
 #define RS_STRING_TEMPLATE_H
 
 #include "write/rs_stats.h"
-
-enum { RS_TEMPLATE_PARTS_MAX = 48, RS_TEMPLATE_UNITS = 2048 };
+#include "write/rs_string_search.h"
+#include "write/rs_symbols_train.h"
 
 typedef enum rs_part_kind {
     RS_PART_CONST = 0,
@@ -26,31 +26,39 @@ typedef struct rs_template_part {
     bool upper;             /* hex: the digits are A to F */
     const uint8_t *base;    /* dict-coded: the bytes of the distinct texts, as any values */
     rs_value_set *distinct; /* dict-coded: the spans of the distinct texts, from base */
+    uint64_t units;         /* text: of all strings that fit */
+    uint32_t leaf;          /* text: the leaf of the cut */
 } rs_template_part;
 
-/* The ways to divide characters into classes. Strings are cut where the class changes. */
-typedef enum rs_template_classes {
-    RS_TEMPLATE_WORDS = 1,  /* two classes: letters and digits; others */
-    RS_TEMPLATE_FINE = 2,   /* three classes: letters; digits; others */
-    RS_TEMPLATE_PATHS = 3,  /* two classes: separators of fields or of a path; others */
-    RS_TEMPLATE_FIELDS = 4, /* two classes: separators of fields; others */
-    RS_TEMPLATE_CLASSES = 5 /* one more than the last; 0 means no way */
-} rs_template_classes;
+/* How a string is cut into the parts of one template, for the encoder. A leaf is a part of its own, or a constant. It
+ * stands in one piece of memory of size_bytes, and may be copied as such. */
+typedef struct rs_template_cut {
+    uint32_t size_bytes;
+    uint8_t unit_bytes;           /* of the strings */
+    uint8_t parts[RS_CUT_LEAVES]; /* of each leaf: the number of its part; RS_TEMPLATE_NO_PART of a constant */
+    uint16_t ends[RS_CUT_LEAVES]; /* of each leaf: where its constant ends in `texts`; the one before it begins there */
+    rs_cut cut;
+    uint8_t texts[]; /* the constants of all leaves */
+} rs_template_cut;
+enum { RS_TEMPLATE_NO_PART = 0xFF };
 
 typedef struct rs_template {
-    rs_template_classes classes;
     uint32_t n;
-    rs_template_part at[RS_TEMPLATE_PARTS_MAX];
-    uint64_t bits;   /* bits of all strings that fit the template */
-    uint64_t n_fits; /* number of these strings */
+    rs_template_part at[RS_FMT_CONCAT_CHILDREN];
+    rs_template_cut *cut;          /* in the arena */
+    uint64_t bits;                 /* bits of all strings that fit the template */
+    uint64_t n_fits;               /* number of these strings */
+    uint64_t plain;                /* an estimate of the bits of all strings without a template */
+    uint8_t strict[RS_CUT_LEAVES]; /* of each leaf: as in rs_leaf_guess */
 } rs_template;
 
-/* Returns the class of a character under `classes`, which is one of the four ways. */
-unsigned rs_template_class(rs_template_classes classes, uint8_t c);
-
-/* Looks for a template of the strings at a->where, which have 1-byte units. *found becomes false unless about nine in
- * ten strings follow one pattern. *out borrows memory of the stats. RS_E_MEM. */
+/* Looks for a template of the strings at a->where, which have units of 1 or 2 bytes. *found becomes false unless about
+ * five in six strings follow one pattern. *out borrows memory of the stats. RS_E_MEM. */
 RS_NODISCARD rs_status rs_template_find(rs_stats *stats, const rs_alternative *a, rs_template *out, bool *found,
                                         rs_error *err);
+
+/* Lists at `out`, which has room for template->n_fits, the texts of a leaf of the strings that fit, in their order. */
+void rs_template_texts(const rs_stats *stats, const rs_alternative *a, const rs_template *template, uint32_t leaf,
+                       rs_symbol_string *out);
 
 #endif

@@ -23,8 +23,10 @@ typedef struct grouping {
     const uint8_t *n_units;
     uint32_t n;
     uint32_t *group_of; /* the group of each symbol; UINT32_MAX when it has none */
-    uint32_t *sizes;    /* the size of each group; put_entries replaces it by the number of the group's next entry */
-    uint32_t *heads;    /* the first bytes of each group */
+    uint32_t *order;    /* the symbols that have groups, the longest first */
+    uint32_t n_ordered;
+    uint32_t *sizes; /* the size of each group; put_entries replaces it by the number of the group's next entry */
+    uint32_t *heads; /* the first bytes of each group */
     uint32_t n_groups;
 } grouping;
 
@@ -47,18 +49,30 @@ static uint32_t match_of(uint32_t number, uint32_t bytes, uint32_t rest) {
     return number << RS_MATCH_NUMBER_SHIFT | flag | shift << RS_MATCH_LENGTH_BITS | bytes;
 }
 
+/* Gives pages to the high bytes of symbols that have fewer bytes than the key of the hash table. Returns the number of
+ * pages. */
+static uint32_t number_pages(rs_matcher *self, const grouping *groups) {
+    uint32_t n = 1, i;
+    for (i = 0; i < groups->n; i++) {
+        uint32_t bytes = groups->n_units[i] * self->unit_bytes;
+        uint16_t *page;
+        if (bytes == 0 || bytes >= rs_matcher_head_bytes(self->unit_bytes)) continue;
+        page = &self->pages[groups->units[i][self->unit_bytes == 1 ? 0 : 1]];
+        if (*page == 0) *page = (uint16_t)n++;
+    }
+    return n;
+}
+
 /* Adds a symbol that has fewer bytes than the key of the hash table to the arrays `shorts` and `singles`. */
 static void take_short(rs_matcher *self, const uint8_t *units, uint32_t bytes, uint32_t number) {
     uint32_t match = match_of(number, bytes, 0), i;
+    uint32_t *page = &self->shorts[(uint32_t)self->pages[units[self->unit_bytes == 1 ? 0 : 1]] << 8];
     if (bytes == 2) {
-        self->shorts[rs_load_u16(units)] = match;
+        page[units[self->unit_bytes == 1 ? 1 : 0]] = match;
         return;
     }
     self->singles[*units] = match;
-    for (i = 0; i < 256; i++) {
-        uint32_t *place = &self->shorts[i << 8 | *units];
-        if (rs_match_bytes(*place) < 2) *place = match;
-    }
+    for (i = 0; i < 256; i++) page[i] = page[i] == 0 ? match : page[i];
 }
 
 /* Divides the symbols into groups. The slots of the hash table hold the number of a group + 1 until put_entries. */
@@ -88,58 +102,82 @@ static void take_symbols(rs_matcher *self, grouping *groups) {
     }
 }
 
+/* Lists the symbols that have groups, the longest first, and those of one length in their order. */
+static void order_symbols(grouping *groups) {
+    uint32_t ends[RS_SYMBOLS_COPY + 1] = {0}, at = 0, i, length;
+    for (i = 0; i < groups->n; i++) {
+        if (groups->group_of[i] != UINT32_MAX) ends[groups->n_units[i]]++;
+    }
+    for (length = RS_SYMBOLS_COPY + 1; length-- > 0;) {
+        at += ends[length];
+        ends[length] = at - ends[length];
+    }
+    groups->n_ordered = at;
+    for (i = 0; i < groups->n; i++) {
+        if (groups->group_of[i] != UINT32_MAX) groups->order[ends[groups->n_units[i]]++] = i;
+    }
+}
+
 /* Writes the entries, group after group. Those of a group stand in descending order of length, and the match for its
  * first two bytes, which always fits, comes last. */
 static void put_entries(rs_matcher *self, grouping *groups) {
     const unsigned head_bytes = rs_matcher_head_bytes(self->unit_bytes);
     uint32_t at = 0, i;
-    unsigned length;
     for (i = 0; i < groups->n_groups; i++) {
         uint32_t size = groups->sizes[i];
+        uint8_t first[4];
+        rs_store_u32(first, groups->heads[i]);
         *find_slot(self, groups->heads[i]) = (uint64_t)groups->heads[i] << 32 | (at + 1);
         groups->sizes[i] = at;
         at += size + 1;
-        self->entries[at - 1].match = match_of(0, 0, 0) | self->shorts[groups->heads[i] & 0xFFFF];
+        self->entries[at - 1].match = match_of(0, 0, 0) | rs_matcher_short(self, first, self->unit_bytes);
     }
-    for (length = rs_symbols_max_units(self->unit_bytes); length > 0; length--) {
-        for (i = 0; i < groups->n; i++) {
-            uint8_t bytes[RS_SYMBOLS_COPY] = {0};
-            rs_match_entry *entry;
-            if (groups->n_units[i] != length || groups->group_of[i] == UINT32_MAX) continue;
-            memcpy(bytes, groups->units[i], length * self->unit_bytes);
-            entry = &self->entries[groups->sizes[groups->group_of[i]]++];
-            entry->low = rs_load_u64(bytes + head_bytes);
-            entry->high = rs_load_u32(bytes + head_bytes + 8);
-            entry->match = match_of(i, length * self->unit_bytes, length * self->unit_bytes - head_bytes);
-        }
+    for (i = 0; i < groups->n_ordered; i++) {
+        uint32_t number = groups->order[i], size = groups->n_units[number] * self->unit_bytes;
+        rs_match_entry *entry = &self->entries[groups->sizes[groups->group_of[number]]++];
+        uint8_t bytes[RS_SYMBOLS_COPY] = {0};
+        memcpy(bytes, groups->units[number], size);
+        entry->low = rs_load_u64(bytes + head_bytes);
+        entry->high = rs_load_u32(bytes + head_bytes + 8);
+        entry->match = match_of(number, size, size - head_bytes);
     }
 }
 
 rs_status rs_matcher_init(rs_matcher *self, const uint8_t *const *units, const uint8_t *n_units, uint32_t n,
                           unsigned unit_bytes, rs_error *err) {
-    grouping groups = {units, n_units, n, NULL, NULL, NULL, 0};
+    grouping groups = {units, n_units, n, NULL, NULL, 0, NULL, NULL, 0};
     unsigned bits = 8;
-    bool ok;
+    uint32_t n_pages, n_entries = 0;
+    bool ok = false;
     memset(self, 0, sizeof *self);
     self->unit_bytes = unit_bytes;
     while ((uint64_t)1 << bits < 2 * (uint64_t)n) bits++;
     self->shift = 64 - bits;
+    n_pages = number_pages(self, &groups);
     self->heads = (uint64_t *)calloc((size_t)1 << bits, sizeof *self->heads);
-    self->entries = (rs_match_entry *)calloc(2 * (size_t)n + 1, sizeof *self->entries);
-    self->shorts = (uint32_t *)calloc(65536, sizeof *self->shorts);
+    self->shorts = (uint32_t *)calloc((size_t)n_pages * 256, sizeof *self->shorts);
     self->singles = (uint32_t *)calloc(256, sizeof *self->singles);
     groups.group_of = (uint32_t *)malloc((n + 1) * sizeof *groups.group_of);
+    groups.order = (uint32_t *)malloc((n + 1) * sizeof *groups.order);
     groups.sizes = (uint32_t *)malloc((n + 1) * sizeof *groups.sizes);
     groups.heads = (uint32_t *)malloc((n + 1) * sizeof *groups.heads);
-    ok = self->heads != NULL && self->entries != NULL && self->shorts != NULL && self->singles != NULL &&
-         groups.group_of != NULL && groups.sizes != NULL && groups.heads != NULL;
-    if (ok) {
+    if (self->heads != NULL && self->shorts != NULL && self->singles != NULL && groups.group_of != NULL &&
+        groups.order != NULL && groups.sizes != NULL && groups.heads != NULL) {
         take_symbols(self, &groups);
+        order_symbols(&groups);
+        n_entries = groups.n_groups + groups.n_ordered;
+        self->entries = (rs_match_entry *)calloc((size_t)n_entries + 1, sizeof *self->entries);
+        ok = self->entries != NULL;
+    }
+    if (ok) {
         put_entries(self, &groups);
+        self->memory_bytes = sizeof *self->heads << bits;
+        self->memory_bytes += (uint64_t)n_entries * sizeof *self->entries + ((uint64_t)n_pages + 1) * 1024;
     } else {
         rs_matcher_clear(self);
     }
     free(groups.group_of);
+    free(groups.order);
     free(groups.sizes);
     free(groups.heads);
     return ok ? RS_OK : no_memory(err);

@@ -21,7 +21,8 @@ enum {
     RS_MATCH_SHIFT_BITS = 6,
     RS_MATCH_LONG = 1 << 11,
     RS_MATCH_NUMBER_SHIFT = 12,
-    RS_MATCH_MAX = 64
+    RS_MATCH_MAX = 64,
+    RS_MATCH_ALL = RS_MATCH_MAX + 2 /* the most symbols that one text begins with */
 };
 
 /* The bytes of a symbol after its first bytes, followed by zeros. */
@@ -36,10 +37,14 @@ typedef struct rs_match_entry {
 typedef struct rs_matcher {
     uint64_t *heads; /* hash table: first bytes (high 32 bits), number of the first entry + 1; 0 when empty */
     rs_match_entry *entries;
-    uint32_t *shorts;  /* for the first two bytes: a match of one or two bytes, or none */
+    /* For the first two bytes: a match of one or two bytes, or none. A page has the 256 matches of one high byte of
+     * the index. High bytes without a match share page 0, because an encoder is kept for every table of a store. */
+    uint32_t *shorts;
+    uint16_t pages[256];
     uint32_t *singles; /* for the first byte: a match of one byte, or none; used for units of one byte */
     unsigned shift;    /* 64 less the binary logarithm of the number of slots */
     unsigned unit_bytes;
+    uint64_t memory_bytes; /* of the arrays */
 } rs_matcher;
 
 /* Makes a matcher of n symbols. Symbol i has the n_units[i] units at units[i]; with 0 units it does not exist. The
@@ -54,6 +59,13 @@ static inline unsigned rs_matcher_head_bytes(unsigned unit_bytes) { return unit_
 
 static inline uint32_t rs_match_bytes(uint32_t match) { return match & ((1u << RS_MATCH_LENGTH_BITS) - 1); }
 static inline uint32_t rs_match_number(uint32_t match) { return match >> RS_MATCH_NUMBER_SHIFT; }
+
+/* Returns the match for the first two bytes of a text. The first byte is the high one when it can be a symbol of its
+ * own, so that the matches of all texts that begin with it are one page. */
+static inline uint32_t rs_matcher_short(const rs_matcher *self, const uint8_t *p, unsigned unit_bytes) {
+    const uint8_t high = unit_bytes == 1 ? p[0] : p[1], low = unit_bytes == 1 ? p[1] : p[0];
+    return self->shorts[(uint32_t)self->pages[high] << 8 | low];
+}
 
 /* Compares all bits of a symbol that has RS_MATCH_LONG. p is the text after the first bytes. */
 static inline bool rs_match_is_whole(const rs_match_entry *entry, const uint8_t *p, unsigned head_bytes) {
@@ -91,9 +103,36 @@ static inline uint32_t rs_matcher_find(const rs_matcher *self, const uint8_t *p,
         }
         slot = (slot + 1) & mask;
     }
-    match = self->shorts[rs_load_u16(p)];
+    match = rs_matcher_short(self, p, unit_bytes);
     if (unit_bytes == 1 && rs_match_bytes(match) > limit) match = self->singles[*p];
     return match;
+}
+
+/* Writes the matches of all symbols of at most `limit` bytes that the text at p begins with, the longest first, and
+ * returns their number. The rest is as of rs_matcher_find. */
+static inline uint32_t rs_matcher_find_all(const rs_matcher *self, const uint8_t *p, unsigned limit,
+                                           unsigned unit_bytes, uint32_t out[RS_MATCH_ALL]) {
+    const unsigned head_bytes = rs_matcher_head_bytes(unit_bytes);
+    const uint32_t head = rs_load_u32(p) & (unit_bytes == 1 ? 0xFFFFFF : UINT32_MAX);
+    uint64_t mask = UINT64_MAX >> self->shift, slot = rs_matcher_slot(self, head), found;
+    uint32_t match, n = 0;
+    while ((found = self->heads[slot]) != 0 && found >> 32 != head) slot = (slot + 1) & mask;
+    if (found != 0) {
+        const uint64_t low = rs_load_u64(p + head_bytes);
+        const rs_match_entry *entry = &self->entries[(uint32_t)found - 1];
+        for (; rs_match_bytes(match = entry->match) >= head_bytes; entry++) {
+            if ((low ^ entry->low) << 1 << (match >> RS_MATCH_LENGTH_BITS & 63) != 0) continue;
+            if ((match & RS_MATCH_LONG) != 0 && !rs_match_is_whole(entry, p + head_bytes, head_bytes)) continue;
+            if (rs_match_bytes(match) <= limit) out[n++] = match;
+        }
+    }
+    match = rs_matcher_short(self, p, unit_bytes);
+    if (rs_match_bytes(match) > 1 && rs_match_bytes(match) <= limit) out[n++] = match;
+    if (unit_bytes == 1) {
+        match = self->singles[*p];
+        if (rs_match_bytes(match) != 0) out[n++] = match;
+    }
+    return n;
 }
 
 #endif

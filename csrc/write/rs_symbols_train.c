@@ -1,10 +1,10 @@
-/* rs_symbols_train.c: trains symbol tables, and codes strings with them.
+/* rs_symbols_train.c: trains symbol tables.
  *
- * Training reads a sample three times. The first pass is that of OnPair (see rs_symbols.h): it codes the sample with
- * the symbols found so far, and two neighbours that occur together often enough become one more symbol. The second pass
- * counts how often each symbol is used when all of them can be; symbols that save less than they take in the table are
- * dropped. The third pass counts again. Its counts give the cost and the order: the most frequent symbols get the short
- * codes. */
+ * Training reads a sample twice. The first pass is that of OnPair (see rs_symbols.h): it codes the sample with the
+ * symbols found so far, and two neighbours that occur together often enough become one more symbol. The second pass
+ * counts how often each symbol is used when all of them can be. Symbols that save less than they take in the table are
+ * dropped, and their uses become uses of their parts. The counts also give the cost and the order: the most frequent
+ * symbols get the short codes. */
 #include "write/rs_symbols_train.h"
 
 #include "write/rs_symbols_match.h"
@@ -13,33 +13,44 @@
 #include <stdlib.h>
 
 enum {
-    SAMPLE_BYTES = 1 << 19,       /* the most bytes of a sample */
+    SAMPLE_BYTES = 1 << 20,       /* the most bytes of a sample */
     SAMPLE_BYTES_LEAST = 1 << 17, /* the least, when there are so many */
-    SAMPLE_PART = 16,             /* between the two, one part in so many of all bytes */
+    SAMPLE_PART_SMALL = 4,        /* between the two, one part in so many of all bytes, at RS_LEVEL_SMALL */
+    SAMPLE_PART = 8,              /* the same at other levels */
     EXCERPT_BYTES = 4096,         /* taken from a string at a time, so that a long one is not the whole sample */
     EXCERPTS = SAMPLE_BYTES / EXCERPT_BYTES,
     CANDIDATES_MAX = 32768, /* the most symbols of the first pass */
     PAIR_BITS_MIN = 10,     /* binary logarithms of the size of the table of pairs */
     PAIR_BITS_MAX = 17,
-    PAIR_COUNT_BITS = 8,
+    PAIR_COUNT_BITS = 2,
+    PAIR_TAG_BITS = 16 - PAIR_COUNT_BITS,
     PAIR_THRESHOLD = 3,     /* occurrences of a pair that make it a symbol */
     ESCAPE = CANDIDATES_MAX /* the number of the escape during training */
 };
 
+#define NO_PART UINT32_MAX /* a symbol of one unit, or the second of a pair that was cut */
+
+/* The symbols that a symbol was made of: their numbers, or NO_PART. */
+typedef struct parts {
+    uint32_t left, right;
+} parts;
+
 /* The memory of a training. */
 typedef struct trainer {
     unsigned unit_bytes, max_units;
+    unsigned sample_part;   /* one part in so many of all bytes is sampled */
     uint8_t *sample;        /* excerpts of strings, one after another */
     uint64_t *excerpt_ends; /* in units */
     uint64_t n_excerpts;
     uint64_t n_sampled, n_all; /* units of the sample, and of all strings */
     rs_trie trie;              /* finds symbols in the first pass */
     rs_matcher matcher;        /* finds symbols in the other passes */
-    uint32_t *pairs;           /* hash table of pairs: a tag and a count of PAIR_COUNT_BITS in each slot */
+    uint16_t *pairs;           /* hash table of pairs: a tag and a count of PAIR_COUNT_BITS in each slot */
     unsigned pair_bits;
     uint8_t *symbols;           /* RS_SYMBOLS_COPY bytes for each symbol */
     const uint8_t **units;      /* a pointer to each symbol in `symbols` */
     uint8_t *n_units;           /* units of each symbol; 0 when it was dropped */
+    parts *parts;               /* of each symbol */
     uint32_t *counts;           /* uses of each symbol in the sample; counts[ESCAPE] is that of the escape */
     uint32_t *places;           /* the offset of each symbol in the pool, in units */
     uint32_t *order;            /* the symbols of the table in its order: numbers of candidates, or ESCAPE */
@@ -59,6 +70,7 @@ static void trainer_clear(trainer *self) {
     free(self->symbols);
     free(self->n_units);
     free(self->units);
+    free(self->parts);
     free(self->counts);
     free(self->places);
     free(self->order);
@@ -99,8 +111,8 @@ static bool take_excerpt(trainer *self, const rs_symbol_string *string, uint64_t
 
 /* Returns how many of all_bytes bytes to sample. The time of training depends on it, and a short text gets a small
  * table anyway. */
-static uint64_t sample_size(uint64_t all_bytes) {
-    uint64_t part = all_bytes / SAMPLE_PART;
+static uint64_t sample_size(const trainer *self, uint64_t all_bytes) {
+    uint64_t part = all_bytes / self->sample_part;
     return part < SAMPLE_BYTES_LEAST ? SAMPLE_BYTES_LEAST : part > SAMPLE_BYTES ? SAMPLE_BYTES : part;
 }
 
@@ -110,7 +122,7 @@ static rs_status take_sample(trainer *self, const rs_symbol_string *strings, siz
     size_t n_ends;
     bool more = n > 0;
     for (i = 0; i < n; i++) self->n_all += strings[i].n_units;
-    sample_units = sample_size(self->n_all * self->unit_bytes) / self->unit_bytes;
+    sample_units = sample_size(self, self->n_all * self->unit_bytes) / self->unit_bytes;
     most = self->n_all < sample_units + excerpt_units ? self->n_all : sample_units + excerpt_units;
     self->sample = (uint8_t *)malloc((size_t)(most * self->unit_bytes) + RS_SYMBOLS_COPY);
     /* Bounds the number of excerpts: none is empty, and at most two of each string are not full. */
@@ -131,9 +143,11 @@ static rs_status take_sample(trainer *self, const rs_symbol_string *strings, siz
     return RS_OK;
 }
 
-/* ---- The three passes ---- */
+/* ---- The two passes ---- */
 
-static rs_status add_symbol(trainer *self, const uint8_t *units, unsigned n, rs_error *err) {
+static rs_status add_symbol(trainer *self, const uint8_t *units, unsigned n, uint32_t left, uint32_t right,
+                            rs_error *err) {
+    const parts made_of = {left, right};
     uint32_t number = self->n_symbols;
     uint8_t *copy = self->symbols + (size_t)number * RS_SYMBOLS_COPY;
     RS_TRY(rs_trie_add(&self->trie, units, n, number, err));
@@ -141,6 +155,7 @@ static rs_status add_symbol(trainer *self, const uint8_t *units, unsigned n, rs_
     memcpy(copy, units, n * self->unit_bytes);
     self->units[number] = copy;
     self->n_units[number] = (uint8_t)n;
+    self->parts[number] = made_of;
     self->n_symbols++;
     return RS_OK;
 }
@@ -148,18 +163,20 @@ static rs_status add_symbol(trainer *self, const uint8_t *units, unsigned n, rs_
 /* Counts a pair of symbols, and returns true when it has occurred often enough. Each other pair that comes to the same
  * slot lowers the count there, and takes the slot when the count is at its lowest.
  *
- * The 32 bits of a pair are multiplied by an odd number, which is a one-to-one function. The high bits of the product
- * choose the slot and the low ones are the tag, so slot and tag identify the pair exactly. */
+ * The 32 bits of a pair are multiplied by an odd number. The high bits of the product choose the slot and the next ones
+ * are the tag. Two pairs with the same slot and tag are rare, and are counted as one: small slots are worth more, since
+ * the wait for the slot takes a quarter of the time of training. */
 static inline bool count_pair(trainer *self, uint32_t left, uint32_t right) {
     const uint32_t mixed = (left << 16 | right) * UINT32_C(0x9E3779B1);
-    const uint32_t tag = mixed << self->pair_bits >> self->pair_bits;
+    const uint32_t tag = mixed << self->pair_bits >> (32 - PAIR_TAG_BITS);
     const uint32_t count_mask = (1u << PAIR_COUNT_BITS) - 1;
-    uint32_t *slot = &self->pairs[mixed >> (32 - self->pair_bits)], count = *slot & count_mask;
-    if (count != 0 && *slot >> PAIR_COUNT_BITS == tag) {
-        *slot = count + 1 < PAIR_THRESHOLD ? *slot + 1 : 0;
+    uint16_t *slot = &self->pairs[mixed >> (32 - self->pair_bits)];
+    const uint32_t found = *slot, count = found & count_mask;
+    if (count != 0 && found >> PAIR_COUNT_BITS == tag) {
+        *slot = (uint16_t)(count + 1 < PAIR_THRESHOLD ? found + 1 : 0);
         return count + 1 == PAIR_THRESHOLD;
     }
-    *slot = count > 1 ? *slot - 1 : tag << PAIR_COUNT_BITS | 1;
+    *slot = (uint16_t)(count > 1 ? found - 1 : tag << PAIR_COUNT_BITS | 1);
     return false;
 }
 
@@ -187,13 +204,14 @@ static inline rs_status find_symbols(trainer *self, unsigned unit_bytes, rs_erro
             if (RS_UNLIKELY(self->n_symbols == CANDIDATES_MAX)) return RS_OK;
             if (best == 0) {
                 number = self->n_symbols, n = 1;
-                RS_TRY(add_symbol(self, units, 1, err));
+                RS_TRY(add_symbol(self, units, 1, NO_PART, NO_PART, err));
             } else if (n_before < self->max_units && n_before != 0 && count_pair(self, before, number)) {
+                uint32_t right = number;
                 /* When the pair is too long for one symbol, the new symbol ends within the second of the pair, and the
                  * next match begins there. */
-                if (n > self->max_units - n_before) n = self->max_units - n_before;
+                if (n > self->max_units - n_before) n = self->max_units - n_before, right = NO_PART;
                 number = self->n_symbols;
-                RS_TRY(add_symbol(self, units - n_before * unit_bytes, n_before + n, err));
+                RS_TRY(add_symbol(self, units - n_before * unit_bytes, n_before + n, before, right, err));
                 units += n * unit_bytes;
                 n_before += n, before = number;
                 continue;
@@ -205,14 +223,14 @@ static inline rs_status find_symbols(trainer *self, unsigned unit_bytes, rs_erro
     return RS_OK;
 }
 
-/* Counts how often each symbol is used when the sample is coded with all symbols that are not dropped. */
+/* The second pass counts how often each symbol is used when the sample is coded with all of them. */
 static rs_status count_uses(trainer *self, rs_error *err) {
     const unsigned unit_bytes = self->unit_bytes;
     const uint8_t *p = self->sample;
     uint64_t excerpt;
-    rs_matcher_clear(&self->matcher);
     RS_TRY(rs_matcher_init(&self->matcher, self->units, self->n_units, self->n_symbols, unit_bytes, err));
-    memset(self->counts, 0, (ESCAPE + 1) * sizeof *self->counts);
+    memset(self->counts, 0, self->n_symbols * sizeof *self->counts);
+    self->counts[ESCAPE] = 0;
     for (excerpt = 0; excerpt < self->n_excerpts; excerpt++) {
         const uint8_t *end = self->sample + self->excerpt_ends[excerpt] * unit_bytes;
         while (p != end) {
@@ -225,16 +243,27 @@ static rs_status count_uses(trainer *self, rs_error *err) {
     return RS_OK;
 }
 
-/* Drops symbols that save less than they take. Without a symbol two others take its place, whose codes are one byte or
+/* Returns whether a symbol saves more than it takes. Without it two others take its place, whose codes are one byte or
  * two longer. */
-static void drop_symbols(trainer *self) {
+static bool is_worth(const trainer *self, uint32_t number) {
     double scale = (double)self->n_all / (double)self->n_sampled;
+    unsigned n = self->n_units[number];
+    double saved = scale * self->counts[number] * (n == 1 ? self->unit_bytes : 1.5);
+    double taken = (double)RS_SYMBOLS_ENTRY + (n == 1 ? 0.5 : 0.5 * n) * self->unit_bytes + 1;
+    return saved >= taken && (n == 1 || self->counts[number] >= 2);
+}
+
+/* Drops symbols that are not worth their bytes, the newest first, so that all uses of a part are known when its turn
+ * comes. */
+static void drop_symbols(trainer *self) {
     uint32_t i;
-    for (i = 0; i < self->n_symbols; i++) {
-        unsigned n = self->n_units[i];
-        double saved = scale * self->counts[i] * (n == 1 ? self->unit_bytes : 1.5);
-        double taken = RS_SYMBOLS_ENTRY + (n == 1 ? 0.5 : 0.5 * n) * self->unit_bytes + 1;
-        if (saved < taken || (n > 1 && self->counts[i] < 2)) self->n_units[i] = 0;
+    for (i = self->n_symbols; i-- > 0;) {
+        const parts *of = &self->parts[i];
+        if (is_worth(self, i)) continue;
+        self->n_units[i] = 0;
+        self->counts[of->left == NO_PART ? ESCAPE : of->left] += self->counts[i];
+        if (of->right != NO_PART) self->counts[of->right] += self->counts[i];
+        self->counts[i] = 0;
     }
 }
 
@@ -294,6 +323,7 @@ static rs_status write_pool(trainer *self, rs_buffer *out, rs_error *err) {
             uint32_t number = self->order[i];
             const uint8_t *units = self->symbols + (size_t)number * RS_SYMBOLS_COPY;
             if (number == ESCAPE || self->n_units[number] != length || self->places[number] != UINT32_MAX) continue;
+            self->places[number] = place;
             place_within(self, units, length, place);
             RS_TRY(rs_buffer_append(out, units, length * self->unit_bytes, err));
             place += length;
@@ -329,15 +359,16 @@ static rs_status trainer_init(trainer *self, rs_error *err) {
     uint64_t candidates = self->n_sampled < CANDIDATES_MAX ? self->n_sampled : CANDIDATES_MAX;
     self->pair_bits = PAIR_BITS_MIN;
     while (self->pair_bits < PAIR_BITS_MAX && (uint64_t)1 << self->pair_bits < self->n_sampled) self->pair_bits++;
-    self->pairs = (uint32_t *)calloc((size_t)1 << self->pair_bits, sizeof *self->pairs);
+    self->pairs = (uint16_t *)calloc((size_t)1 << self->pair_bits, sizeof *self->pairs);
     self->symbols = (uint8_t *)malloc((size_t)(candidates + 1) * RS_SYMBOLS_COPY);
     self->n_units = (uint8_t *)malloc((size_t)candidates + 1);
     self->units = (const uint8_t **)malloc((size_t)(candidates + 1) * sizeof *self->units);
+    self->parts = (parts *)malloc((size_t)(candidates + 1) * sizeof *self->parts);
     self->counts = (uint32_t *)malloc((ESCAPE + 1) * sizeof *self->counts);
     self->places = (uint32_t *)malloc((size_t)(candidates + 1) * sizeof *self->places);
     self->order = (uint32_t *)malloc((size_t)(candidates + 1) * sizeof *self->order);
     if (self->pairs == NULL || self->symbols == NULL || self->n_units == NULL || self->units == NULL ||
-        self->counts == NULL || self->places == NULL || self->order == NULL) {
+        self->parts == NULL || self->counts == NULL || self->places == NULL || self->order == NULL) {
         return no_memory(err);
     }
     return rs_trie_init(&self->trie, self->unit_bytes, err);
@@ -353,7 +384,6 @@ static rs_status train(trainer *self, const rs_symbol_string *strings, size_t n,
     RS_TRY(self->unit_bytes == 1 ? find_symbols(self, 1, err) : find_symbols(self, 2, err));
     RS_TRY(count_uses(self, err));
     drop_symbols(self);
-    RS_TRY(count_uses(self, err));
     RS_TRY(order_symbols(self, &n_short, &coded, err));
     RS_TRY(write_table(self, n_short, out, err));
     if (self->n_sampled != 0) coded = (uint64_t)((double)coded * ((double)self->n_all / (double)self->n_sampled));
@@ -365,8 +395,8 @@ static rs_status train(trainer *self, const rs_symbol_string *strings, size_t n,
     return RS_OK;
 }
 
-rs_status rs_symbols_train(const rs_symbol_string *strings, size_t n, unsigned unit_bytes, rs_buffer *table_out,
-                           uint64_t *coded_bytes, rs_error *err) {
+rs_status rs_symbols_train(const rs_symbol_string *strings, size_t n, unsigned unit_bytes, rs_level level,
+                           rs_buffer *table_out, uint64_t *coded_bytes, rs_error *err) {
     size_t before = table_out->size_bytes;
     trainer self;
     rs_status status;
@@ -374,130 +404,9 @@ rs_status rs_symbols_train(const rs_symbol_string *strings, size_t n, unsigned u
     memset(&self, 0, sizeof self);
     self.unit_bytes = unit_bytes;
     self.max_units = rs_symbols_max_units(unit_bytes);
+    self.sample_part = level == RS_LEVEL_SMALL ? SAMPLE_PART_SMALL : SAMPLE_PART;
     status = train(&self, strings, n, table_out, coded_bytes, err);
     if (status != RS_OK) table_out->size_bytes = before;
     trainer_clear(&self);
     return status;
-}
-
-/* ---- The encoder ---- */
-
-struct rs_symbols_encoder {
-    rs_matcher matcher;
-    uint32_t n_short;
-    uint32_t escape;
-};
-
-static rs_status fill_matcher(rs_symbols_encoder *self, const rs_symbols *symbols, rs_error *err) {
-    uint8_t *copies = (uint8_t *)malloc((size_t)RS_SYMBOLS_COPY * symbols->n_symbols + 1);
-    const uint8_t **units = (const uint8_t **)malloc((symbols->n_symbols + 1) * sizeof *units);
-    uint8_t *n_units = (uint8_t *)malloc(symbols->n_symbols + 1);
-    rs_status status = copies == NULL || units == NULL || n_units == NULL ? no_memory(err) : RS_OK;
-    uint32_t i;
-    self->escape = UINT32_MAX;
-    for (i = 0; i < symbols->n_symbols && status == RS_OK; i++) {
-        uint32_t entry = rs_symbols_entry_unchecked(symbols, i), offset = entry >> RS_SYMBOLS_LENGTH_BITS;
-        uint8_t *copy = copies + (size_t)RS_SYMBOLS_COPY * i;
-        n_units[i] = entry & ((1u << RS_SYMBOLS_LENGTH_BITS) - 1);
-        units[i] = copy;
-        if (n_units[i] > symbols->max_units || offset > symbols->pool_units) n_units[i] = 0;
-        if (n_units[i] != 0) {
-            memcpy(copy, symbols->pool + (size_t)offset * symbols->unit_bytes, RS_SYMBOLS_COPY);
-        } else if (self->escape == UINT32_MAX) {
-            self->escape = i;
-        }
-    }
-    if (status == RS_OK && self->escape == UINT32_MAX) {
-        status = rs_error_set(err, RS_E_ARG_RANGE, RS_NOWHERE, "a symbol table without an escape");
-    }
-    if (status == RS_OK) {
-        status = rs_matcher_init(&self->matcher, units, n_units, symbols->n_symbols, symbols->unit_bytes, err);
-    }
-    free(copies);
-    free(units);
-    free(n_units);
-    return status;
-}
-
-rs_status rs_symbols_encoder_open(rs_slice table, rs_symbols_encoder **out, rs_error *err) {
-    rs_symbols symbols;
-    rs_symbols_encoder *self;
-    rs_status status;
-    RS_TRY(rs_symbols_open(table, &symbols, err));
-    self = (rs_symbols_encoder *)calloc(1, sizeof *self);
-    if (self == NULL) return no_memory(err);
-    self->n_short = symbols.n_short;
-    status = fill_matcher(self, &symbols, err);
-    if (status != RS_OK) {
-        rs_symbols_encoder_close(self);
-        return status;
-    }
-    *out = self;
-    return RS_OK;
-}
-
-void rs_symbols_encoder_close(rs_symbols_encoder *self) {
-    if (self == NULL) return;
-    rs_matcher_clear(&self->matcher);
-    free(self);
-}
-
-/* Writes the code of a symbol and returns its end. Two bytes must be writable, also for a short code. */
-static inline uint8_t *put_code(uint8_t *p, uint32_t number, uint32_t n_short) {
-    uint32_t wide = number >= n_short, above = number - n_short;
-    p[0] = (uint8_t)(wide ? n_short + (above >> 8) : number);
-    p[1] = (uint8_t)above;
-    return p + 1 + wide;
-}
-
-/* Codes units while at least `least` bytes of `*left` remain, and moves *units and *left on. `least` is 16, or 1 when
- * RS_SYMBOLS_COPY bytes after the units are readable. */
-static inline uint8_t *encode_run(const rs_symbols_encoder *self, const uint8_t **units, uint64_t *left, uint64_t least,
-                                  uint8_t *p, unsigned unit_bytes) {
-    const uint8_t *from = *units;
-    uint64_t rest = *left;
-    while (rest >= least) {
-        unsigned limit = least == 16 ? 16 : (unsigned)rest, bytes;
-        uint32_t match = rs_matcher_find(&self->matcher, from, limit, unit_bytes);
-        bytes = rs_match_bytes(match);
-        if (RS_UNLIKELY(bytes == 0)) {
-            p = put_code(p, self->escape, self->n_short);
-            memcpy(p, from, unit_bytes);
-            p += unit_bytes;
-            bytes = unit_bytes;
-        } else {
-            p = put_code(p, rs_match_number(match), self->n_short);
-        }
-        from += bytes;
-        rest -= bytes;
-    }
-    *units = from;
-    *left = rest;
-    return p;
-}
-
-/* Codes a string. A match reads 16 bytes, so the end of the string is first copied to a longer buffer. */
-static inline uint8_t *encode_units(const rs_symbols_encoder *self, const uint8_t *units, uint64_t n_units, uint8_t *p,
-                                    unsigned unit_bytes) {
-    uint8_t tail[2 * RS_SYMBOLS_COPY] = {0};
-    const uint8_t *from = tail;
-    uint64_t left = n_units * unit_bytes;
-    p = encode_run(self, &units, &left, 16, p, unit_bytes);
-    if (left == 0) return p;
-    memcpy(tail, units, (size_t)left);
-    return encode_run(self, &from, &left, 1, p, unit_bytes);
-}
-
-rs_status rs_symbols_encode(const rs_symbols_encoder *self, const uint8_t *units, uint64_t n_units, rs_buffer *out,
-                            rs_error *err) {
-    unsigned unit_bytes = self->matcher.unit_bytes;
-    uint64_t most;
-    uint8_t *begin, *end;
-    if (rs_mul_overflows(n_units, 2 + unit_bytes, &most)) return no_memory(err);
-    if (most == 0) return RS_OK;
-    RS_TRY(rs_buffer_reserve(out, (size_t)most, err));
-    begin = out->data + out->size_bytes;
-    end = unit_bytes == 1 ? encode_units(self, units, n_units, begin, 1) : encode_units(self, units, n_units, begin, 2);
-    out->size_bytes += (size_t)(end - begin);
-    return RS_OK;
 }

@@ -3,30 +3,28 @@
 
 #include <stdlib.h>
 
-#include "base/rs_hash.h"
-
 void rs_value_set_clear(rs_value_set *self) {
     free(self->slots);
     free(self->spans);
     memset(self, 0, sizeof *self);
 }
 
-uint64_t rs_value_set_hash(rs_slice value) { return rs_hash64(value.ptr, rs_slice_left(&value), 0); }
+uint64_t rs_value_set_hash_long(rs_slice value) {
+    const uint8_t *p = value.ptr;
+    size_t n = rs_slice_left(&value), left = n;
+    uint64_t a = RS_MIX_1, b = RS_MIX_2 ^ n;
+    RS_ASSERT(n >= 16);
+    for (; left > 32; left -= 32, p += 32) { /* two lanes, since a multiplication takes several cycles */
+        a = rs_value_set_fold(rs_load_u64(p) ^ a, rs_load_u64(p + 8) ^ RS_MIX_2);
+        b = rs_value_set_fold(rs_load_u64(p + 16) ^ b, rs_load_u64(p + 24) ^ RS_MIX_3);
+    }
+    if (left > 16) a = rs_value_set_fold(rs_load_u64(p) ^ a, rs_load_u64(p + 8) ^ RS_MIX_3);
+    a ^= rs_load_u64(value.end - 16);
+    b ^= rs_load_u64(value.end - 8);
+    return rs_value_set_fold(rs_value_set_fold(a, b) ^ RS_MIX_3, RS_MIX_2 ^ n);
+}
 
 static uint64_t slot_of(uint64_t hash, uint32_t number) { return (hash & ~(uint64_t)UINT32_MAX) | (number + 1u); }
-
-uint32_t rs_value_set_find(const rs_value_set *self, const uint8_t *base, rs_slice value, uint64_t hash) {
-    uint64_t mask = self->n_slots - 1, at, size = rs_slice_left(&value);
-    if (self->n_slots == 0) return UINT32_MAX;
-    for (at = hash >> 32 & mask; self->slots[at] != 0; at = (at + 1) & mask) {
-        uint64_t slot = self->slots[at];
-        const rs_span *span = &self->spans[(uint32_t)slot - 1];
-        if (slot >> 32 == hash >> 32 && span->size_bytes == size && rs_equal_few(base + span->off, value.ptr, size)) {
-            return (uint32_t)slot - 1;
-        }
-    }
-    return UINT32_MAX;
-}
 
 /* Puts a slot into the table. Its home depends on the high half of the hash, which the slot holds, so that the table
  * can grow without the values. */

@@ -36,12 +36,50 @@ typedef struct rs_value_set {
 /* Frees the memory and zeroes the struct. */
 void rs_value_set_clear(rs_value_set *self);
 
-/* Returns the hash of a value for rs_value_set_find and rs_value_set_add (XXH64 with seed 0). */
-uint64_t rs_value_set_hash(rs_slice value);
+/* Odd constants with 32 bits set, near the fractions of the roots of 2, 3 and 5. */
+#define RS_MIX_1 UINT64_C(0x6A09E667F3BCC909)
+#define RS_MIX_2 UINT64_C(0xBB67AE8584CAA73B)
+#define RS_MIX_3 UINT64_C(0x3C6EF372FE94F82B)
+
+/* Multiplies to 128 bits and folds the halves, which is how wyhash (Wang Yi) mixes 16 bytes at once. */
+static inline uint64_t rs_value_set_fold(uint64_t a, uint64_t b) { return (a * b) ^ rs_mul_high(a, b); }
+
+/* The same as rs_value_set_hash for 16 bytes and more. */
+uint64_t rs_value_set_hash_long(rs_slice value);
+
+/* Returns a hash of a value for rs_value_set_find and rs_value_set_add. Such hashes are never stored. */
+static inline uint64_t rs_value_set_hash(rs_slice value) {
+    size_t n = rs_slice_left(&value);
+    uint64_t a = RS_MIX_1, b = RS_MIX_2 ^ n;
+    if (n >= 16) return rs_value_set_hash_long(value);
+    if (n >= 8) {
+        a ^= rs_load_u64(value.ptr);
+        b ^= rs_load_u64(value.end - 8);
+    } else {
+        a ^= rs_load_few_unchecked(value.ptr, n);
+    }
+    return rs_value_set_fold(rs_value_set_fold(a, b) ^ RS_MIX_3, RS_MIX_2 ^ n);
+}
+
+/* Continues a hash by that of a part. A set of containers may take the hash of a container from those of its elements,
+ * so that their bytes are hashed once; all values of one set are then hashed so. */
+static inline uint64_t rs_value_set_hash_with(uint64_t hash, uint64_t part) {
+    return rs_value_set_fold(hash ^ RS_MIX_1, part ^ RS_MIX_3);
+}
 
 /* Returns the number of the value with the bytes of `value`; UINT32_MAX when it is not there. The spans of the set
  * count from `base`. */
-uint32_t rs_value_set_find(const rs_value_set *self, const uint8_t *base, rs_slice value, uint64_t hash);
+static inline uint32_t rs_value_set_find(const rs_value_set *self, const uint8_t *base, rs_slice value, uint64_t hash) {
+    uint64_t mask = self->n_slots - 1, at, slot, size = rs_slice_left(&value);
+    if (self->n_slots == 0) return UINT32_MAX;
+    for (at = hash >> 32 & mask; (slot = self->slots[at]) != 0; at = (at + 1) & mask) {
+        const rs_span *span = &self->spans[(uint32_t)slot - 1];
+        if (slot >> 32 == hash >> 32 && span->size_bytes == size && rs_equal_few(base + span->off, value.ptr, size)) {
+            return (uint32_t)slot - 1;
+        }
+    }
+    return UINT32_MAX;
+}
 
 /* Adds a value that is not there. Its number is the set's n before the call. RS_E_MEM. */
 RS_NODISCARD rs_status rs_value_set_add(rs_value_set *self, rs_span span, uint64_t hash, rs_error *err);

@@ -48,7 +48,7 @@ static rs_status insert(rs_buffer *spans, rs_zone_span span, rs_error *err) {
 
 rs_status rs_zone_find(rs_zone *self, int64_t utc_s, rs_zone_finder finder, void *context, rs_zone_span *out,
                        rs_error *err) {
-    rs_buffer found = {NULL, 0, 0};
+    rs_buffer found = {0};
     rs_status status;
     size_t i;
     if (RS_LIKELY(utc_s >= self->last.begin_s && utc_s < self->last.end_s) || is_known(self, utc_s)) {

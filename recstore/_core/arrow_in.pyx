@@ -187,18 +187,25 @@ cdef class ArrowReader:
     cdef int append_to_encoder(self, ListEncoder encoder, uint64_t end) except -1:
         cdef rs_error err
         cdef rs_status status
-        cdef uint64_t before
+        cdef uint64_t before, most
+        cdef rs_builder *builder
+        cdef size_t limit = PARCEL_BYTES if encoder.make is None else RS_FMT_BLOCK_RAW
         while self.rows.next < end:
             before = self.rows.next
-            with nogil:
-                status = rs_arrow_in_append_parcel(&self.rows, &encoder.parcel, min(end - before, ARROW_ROWS),
-                                                   PARCEL_BYTES, &err)
+            most = min(end - before, ARROW_ROWS)
+            if encoder.builder is not None:
+                builder = &encoder.builder.builder
+                with nogil:
+                    status = rs_arrow_in_append(&self.rows, builder, most, &err)
+            else:
+                with nogil:
+                    status = rs_arrow_in_append_parcel(&self.rows, &encoder.parcel, most, limit, &err)
             encoder.n += self.rows.next - before
             if status == RS_E_IN_VALUE and self.failure is None:
                 raise Refused(f": {err.message.decode('utf-8', 'replace')}")  # the building process knows the number
             err.record = encoder.n
             self.refuse(status, &err, None)
-            if rs_parcel_size(&encoder.parcel) >= PARCEL_BYTES:
+            if encoder.is_due():
                 encoder.sender()
         return 0
 

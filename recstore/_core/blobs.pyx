@@ -37,6 +37,7 @@ cdef str open_writer(rs_segment_writer *writer, str backing, directory, name):
     cdef const char *c_directory = NULL
     cdef const char *c_name = NULL
     path = about = None
+    strict_wanted()  # a wrong value is an error before the build, not after it
     if backing in ("directory", "named", "temporary"):
         d, n = encode_path(directory), encode_path(name)
         c_directory = d
@@ -66,11 +67,13 @@ cdef class Blob:
     """Bytes beside the segments. They are private memory until `publish` moves them into shared memory.
 
     Made by new_blob, adopt_blob or open_blob. ``size`` is in bytes; ``id`` is None until `publish`. The system frees
-    the shared memory when the last process that maps it ends, even by SIGKILL.
+    the shared memory when the last process that maps it ends, even by SIGKILL. In a free-threaded interpreter `data`
+    stays where it is until the last reference to the Blob is gone.
     """
 
     def __cinit__(self):
         self.data = NULL
+        self.gone = False
         self.size = 0
         self.private = None
         self.section_of = self.part = None
@@ -81,11 +84,14 @@ cdef class Blob:
         self.owner_pid = None
 
     def __dealloc__(self):
-        self.close()
+        self.free()
+
+    cdef inline bint is_closed(self):
+        return self.data == NULL or FREE_THREADED and flag_of(&self.gone)
 
     @property
     def closed(self):
-        return self.data == NULL
+        return self.is_closed()
 
     @property
     def published(self):
@@ -97,7 +103,7 @@ cdef class Blob:
         return self.seg.identity.device, self.seg.identity.inode
 
     def fileno(self):
-        if self.data == NULL or self.id is None:
+        if self.is_closed() or self.id is None:
             raise errors.ClosedError("the index array is closed, or of this process alone")
         return self.seg.fd
 
@@ -106,7 +112,7 @@ cdef class Blob:
 
     def content(self):
         """A copy of the bytes. The checksum of a published blob is checked; CorruptError if it is wrong."""
-        if self.data == NULL:
+        if self.is_closed():
             raise errors.ClosedError("the index array is closed")
         if self.id is not None and rs_crc32c(0, self.data, self.size) != rs_load_u32(self.seg.data + 12):
             what = "the bytes of an index array do not have the checksum that its header names"
@@ -123,7 +129,7 @@ cdef class Blob:
         cdef bytes content = self.private
         cdef const char *bytes_ = NULL
         cdef size_t n = self.size
-        if self.data == NULL:
+        if self.is_closed():
             raise errors.ClosedError("the index array is closed")
         if self.id is not None:
             return
@@ -141,20 +147,22 @@ cdef class Blob:
         if status != RS_OK:
             rs_segment_writer_abort(&writer)
             raise_status(&err)
-        if self.id is not None or self.data == NULL:  # meanwhile another thread has published or closed the blob
-            drop_blob_file(&out, path)
-            return
-        self.backing, self.path = backing, path
-        self.owner_pid = None if path is None else os.getpid()
-        self.take_over(&out, id_)
+        with cython.critical_section(self):
+            if self.id is None and not self.is_closed():
+                self.backing, self.path = backing, path
+                self.owner_pid = None if path is None else os.getpid()
+                self.take_over(&out, id_)
+                return
+        drop_blob_file(&out, path)  # meanwhile another thread has published or closed the blob
 
     cdef int take_over(self, rs_segment *segment, bytes id_) except -1:
-        """Switches to the mapping of the published blob."""
+        """Switches to the mapping of the published blob; where other threads may be reading, its private bytes stay."""
         self.seg = segment[0]
-        self.data = self.seg.data + BLOB_HEADER
-        self.size = <Py_ssize_t>(self.seg.size_bytes - BLOB_HEADER)
+        if not FREE_THREADED or self.data == NULL:
+            self.data = self.seg.data + BLOB_HEADER
+            self.size = <Py_ssize_t>(self.seg.size_bytes - BLOB_HEADER)
+            self.private = None
         self.id = id_
-        self.private = None
         return 0
 
     def unlink(self):
@@ -166,6 +174,14 @@ cdef class Blob:
 
     def close(self):
         """Frees the memory; later reads raise ClosedError. A second close does nothing."""
+        if FREE_THREADED:
+            set_flag(&self.gone)
+            self.unlink()
+        else:
+            self.free()
+
+    cdef int free(self) except -1:
+        """Unmaps the bytes, and removes the file if this process owns it."""
         self.data = NULL
         self.private = None
         if self.seg.data != NULL:

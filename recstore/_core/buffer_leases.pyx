@@ -29,8 +29,7 @@ cdef class Lease:
 
     def __dealloc__(self):
         if self.owner is not None:
-            self.owner.leases -= 1
-            if self.owner.leases == 0:
+            if count_up(&self.owner.leases, -1) == 0:
                 self.owner.leases_ended()
 
 
@@ -40,5 +39,5 @@ cdef object lease(Owner owner, const uint8_t *data, Py_ssize_t size):
     out.owner = owner
     out.data = data
     out.size = size
-    owner.leases += 1
+    count_up(&owner.leases, 1)
     return out

@@ -21,13 +21,9 @@ cdef extern from "recstore.h" nogil:
 
     enum:
         RS_OK
-        RS_E_ARG_RANGE
-        RS_E_ARG_TEXT
-        RS_E_ARG_LIMIT
-        RS_E_FMT_VALUE
-        RS_E_FMT_VERSION
-        RS_E_FMT_TRAILING
-        RS_E_STATE_BUSY
+        RS_E_ARG_RANGE, RS_E_ARG_TEXT, RS_E_ARG_LIMIT
+        RS_E_FMT_VALUE, RS_E_FMT_VERSION, RS_E_FMT_TRAILING
+        RS_E_STATE_BUSY, RS_E_STATE_STOPPED
         RS_E_SPACE
         RS_E_MEM
         RS_E_IN_VALUE, RS_E_IN_FAILED
@@ -42,12 +38,11 @@ cdef extern from "recstore.h" nogil:
         RS_FMT_NODE_STR, RS_FMT_NODE_BYTES, RS_FMT_NODE_LIST, RS_FMT_NODE_TUPLE, RS_FMT_NODE_STRUCT
         RS_FMT_NODE_UNION, RS_FMT_NODE_NDARRAY, RS_FMT_NODE_EXT, RS_FMT_NODE_DECIMAL, RS_FMT_NODE_NUMBERS
         RS_FMT_NODE_DICT_CODED, RS_FMT_NODE_SYMBOLS, RS_FMT_NODE_CONCAT, RS_FMT_NODE_DIGITS, RS_FMT_NODE_HEX
-        RS_FMT_NODE_SAME, RS_FMT_NODE_OPTIONAL
-        RS_FMT_FLAG_FIXED, RS_FMT_FLAG_REST, RS_FMT_ARRAY_SCALAR, RS_FMT_ARRAY_INLINE, RS_FMT_ARRAY_NDIM
-        RS_FMT_ALIGNMENT, RS_FMT_DEPTH, RS_FMT_ARRAY_FORTRAN
-        RS_FMT_SECTION_OFFSETS, RS_FMT_SECTION_TREES, RS_FMT_SECTION_TREE_TABLE
-        RS_FMT_SECTION_KEY_INDEX, RS_FMT_SECTION_TABLES
-        RS_FMT_TABLE_VALUES, RS_FMT_TABLE_SYMBOLS
+        RS_FMT_NODE_SAME, RS_FMT_NODE_OPTIONAL, RS_FMT_NODE_RISING, RS_FMT_NODE_RUNS, RS_FMT_NODE_EXCEPTIONS
+        RS_FMT_NODE_MAP, RS_FMT_NODE_LAST, RS_FMT_FLAG_FIXED, RS_FMT_FLAG_REST, RS_FMT_ARRAY_SCALAR, RS_FMT_ARRAY_INLINE
+        RS_FMT_ARRAY_NDIM, RS_FMT_ALIGNMENT, RS_FMT_DEPTH, RS_FMT_ARRAY_FORTRAN, RS_FMT_BLOCK_RAW, RS_FMT_BLOCK_RECORDS
+        RS_FMT_SECTION_OFFSETS, RS_FMT_SECTION_TREES, RS_FMT_SECTION_TREE_TABLE, RS_FMT_INDEX_LINES
+        RS_FMT_SECTION_KEY_INDEX, RS_FMT_SECTION_TABLES, RS_FMT_TABLE_VALUES, RS_FMT_TABLE_SYMBOLS
         RS_FMT_EXT_COMPLEX, RS_FMT_EXT_BYTEARRAY, RS_FMT_EXT_SET, RS_FMT_EXT_FROZENSET, RS_FMT_EXT_RANGE
         RS_FMT_EXT_SLICE, RS_FMT_EXT_ELLIPSIS, RS_FMT_EXT_ORDEREDDICT, RS_FMT_EXT_COUNTER, RS_FMT_EXT_DEFAULTDICT
         RS_FMT_EXT_CHAINMAP, RS_FMT_EXT_DEQUE, RS_FMT_EXT_DATE, RS_FMT_EXT_TIME, RS_FMT_EXT_DATETIME
@@ -80,11 +75,8 @@ cdef extern from "recstore.h" nogil:
     size_t rs_slice_left(const rs_slice *s)
     uint32_t rs_load_u32(const uint8_t *p)
     uint64_t rs_load_u64(const uint8_t *p)
-    double rs_load_f64(const uint8_t *p)
-    void rs_store_u16(uint8_t *p, uint16_t v)
     void rs_store_u32(uint8_t *p, uint32_t v)
     void rs_store_u64(uint8_t *p, uint64_t v)
-    void rs_store_f64(uint8_t *p, double v)
     unsigned rs_put_varint(uint8_t *p, uint64_t value)
 
     ctypedef struct rs_buffer:
@@ -123,9 +115,6 @@ cdef extern from "recstore.h" nogil:
     void rs_alias_keys(const double *weights, uint64_t n, uint64_t key, double *out)
 
     bint rs_tag_is_small(uint8_t tag)
-    int64_t rs_tag_small_value(uint8_t tag)
-    unsigned rs_tag_int_size(uint8_t tag)
-    int64_t rs_load_int_unchecked(const uint8_t *p, unsigned size_bytes)
 
     ctypedef struct rs_array_type:
         uint8_t flags
@@ -145,10 +134,13 @@ cdef extern from "recstore.h" nogil:
     ctypedef struct rs_tree
     ctypedef struct rs_table
 
+    ctypedef struct rs_coded_table:
+        const rs_table *table
+
     ctypedef struct rs_dict_coded:
         uint32_t n_tables
         uint32_t count
-        const rs_table *tables[64]
+        rs_coded_table *at
 
     ctypedef struct rs_node:
         uint64_t base
@@ -191,9 +183,11 @@ cdef extern from "recstore.h" nogil:
         uint64_t heap_size_bytes
         uint64_t index_off
         uint32_t row_size_bytes
-        uint32_t index_width
+        uint16_t index_width
+        uint16_t index_bits
         uint64_t arrays_off
         uint64_t arrays_size_bytes
+        uint64_t places_size_bytes
     rs_status rs_offsets_locate(const uint8_t *segment, const rs_block *block, uint32_t local, rs_slice *out,
                                 rs_error *err)
 
@@ -214,20 +208,10 @@ cdef extern from "recstore.h" nogil:
         uint64_t arrays_size
         rs_budget budget
         rs_bool shared
-    rs_status rs_decode_enter(rs_cursor *self, uint64_t n, rs_error *err)
-    void rs_decode_leave(rs_cursor *self)
-    rs_status rs_decode_spend_bytes(rs_cursor *self, uint64_t size, rs_error *err)
     rs_status rs_decode_take(rs_cursor *self, uint64_t n, const uint8_t **out, rs_error *err)
     rs_status rs_decode_varint(rs_cursor *self, uint64_t *out, rs_error *err)
     rs_status rs_decode_units(rs_cursor *self, uint64_t n, unsigned unit_bytes, const uint8_t **out, rs_error *err)
-    rs_status rs_decode_str(rs_cursor *self, const rs_node *node, uint64_t *n, unsigned *unit_bytes,
-                            const uint8_t **units, rs_error *err)
-    rs_status rs_decode_list_head(rs_cursor *self, const rs_node *node, uint64_t *n, rs_slice *group, rs_error *err)
-    rs_status rs_decode_fixed_elements(rs_cursor *self, const rs_node *child, uint64_t n, const uint8_t **out,
-                                       rs_error *err)
-    int64_t rs_decode_int_unchecked(const rs_node *node, const uint8_t *body, uint64_t bits)
     uint64_t rs_decode_bits_unchecked(const rs_slice *group, uint64_t bit_off, unsigned n_bits)
-    uint32_t rs_decode_widest_unchecked(const uint8_t *units, uint64_t n, unsigned unit_bytes)
     rs_status rs_decode_spend_shared(rs_cursor *self, uint64_t n, rs_error *err)
     rs_status rs_decode_array_data(rs_cursor *self, uint64_t data_bytes, const uint8_t **out, rs_error *err)
 
@@ -293,8 +277,6 @@ cdef extern from "recstore.h" nogil:
         RS_FMT_CONTENT_LIST, RS_FMT_CONTENT_MAPPING
 
     ctypedef struct rs_header:
-        uint16_t version
-        uint64_t features_required
         uint64_t segment_size
         uint8_t segment_id[16]
         uint32_t content
@@ -302,8 +284,7 @@ cdef extern from "recstore.h" nogil:
         uint64_t n_records
         uint64_t max_values
         uint64_t max_bytes
-        uint32_t max_depth
-        uint64_t raw_size
+        uint64_t most_values
 
     ctypedef struct rs_section:
         uint64_t off
@@ -339,7 +320,7 @@ cdef extern from "recstore.h" nogil:
     rs_status rs_segment_adopt(rs_segment *self, int fd, rs_error *err)
     rs_status rs_segment_open_path(rs_segment *self, const char *path, bint follow_links, rs_error *err)
     rs_status rs_segment_open_leased(rs_segment *self, const char *path, rs_error *err)
-    rs_status rs_segment_copy(rs_segment *out, const rs_segment *src, rs_error *err)
+    rs_status rs_segment_copy(rs_segment *out, const rs_segment *src, uint64_t size_bytes, rs_error *err)
     void rs_segment_close(rs_segment *self)
 
     ctypedef struct rs_segment_writer:
@@ -369,11 +350,13 @@ cdef extern from "recstore.h" nogil:
 
     rs_status rs_os_unlink_judged(const char *path, const rs_os_judged *judged, rs_bool *out_removed, rs_error *err)
     rs_status rs_os_is_leased(const char *path, rs_bool *out, rs_error *err)
-    rs_status rs_os_open_lock(const char *path, int *out_fd, rs_error *err)
+    ctypedef struct rs_os_lock:
+        int fd
+    rs_status rs_os_open_lock(const char *path, rs_os_lock *out, rs_error *err)
+    void rs_os_close_lock(rs_os_lock *lock)
     rs_status rs_os_try_lock(int fd, const char *path, rs_bool *out_named, rs_error *err)
     bint rs_os_leads_to(const char *path, int fd)
     void rs_os_trim()
-    void rs_os_unmap(const uint8_t *data, uint64_t size_bytes)
 
     ctypedef struct rs_store:
         rs_slice segment
@@ -394,6 +377,7 @@ cdef extern from "recstore.h" nogil:
     rs_status rs_store_open_prepared(rs_store *self, rs_slice bytes_, const rs_header *header,
                                      const rs_directory *directory, rs_error *err)
     void rs_store_close(rs_store *self)
+    rs_status rs_store_freeze(rs_store *self, rs_error *err)
     rs_status rs_store_load_block(rs_store *self, uint64_t number, rs_error *err)
     rs_status rs_store_load_table(rs_store *self, uint32_t number, rs_error *err)
     rs_status rs_store_find(rs_store *self, uint64_t index, rs_record *out, rs_error *err)
@@ -434,7 +418,6 @@ cdef extern from "recstore.h" nogil:
     enum:
         RS_DTYPES
         RS_DTYPE_BOOL, RS_DTYPE_INT64, RS_DTYPE_UINT8, RS_DTYPE_UINT64
-    unsigned rs_dtype_bytes(unsigned dtype)
     const char *rs_dtype_name(unsigned dtype)
     uint64_t rs_dtype_put_ints(unsigned dtype, const int64_t *source, uint64_t n, uint8_t *to, size_t step)
     uint64_t rs_dtype_put_uints(unsigned dtype, const uint64_t *source, uint64_t n, uint8_t *to, size_t step)
@@ -576,23 +559,68 @@ cdef extern from "recstore.h" nogil:
                                          const uint8_t *units, uint64_t n)
     rs_key_match rs_store_key_equals_int(rs_store *self, uint64_t index, int64_t value)
 
-    ctypedef struct rs_flusher:
+    ctypedef struct rs_node_size:
+        uint64_t values
+        uint64_t bits
+    rs_status rs_node_sizes_add_block(const rs_store *store, const rs_block *block, rs_node_size *sizes, rs_error *err)
+    rs_status rs_node_sizes_add_table(const rs_store *store, const rs_table *table, rs_node_size *sizes, rs_error *err)
+
+    ctypedef enum rs_level:
+        RS_LEVEL_NONE, RS_LEVEL_FAST, RS_LEVEL_AUTO, RS_LEVEL_SMALL
+    ctypedef struct rs_weighed:
+        uint32_t run
+        uint32_t n_keys
+        uint32_t depth
+        uint32_t position
+        uint8_t of
+        uint8_t kind
+        uint8_t child
+        rs_bool chosen
+        uint64_t values
+        uint64_t fits
+        uint64_t bits
+    ctypedef struct rs_plan_log:
+        const rs_slice *keys
+        uint32_t n_keys
+        rs_weighed *at
+        uint32_t n
+        rs_bool cut
+    void rs_plan_log_clear(rs_plan_log *self)
+    ctypedef struct rs_choices:
+        rs_level level
+        uint64_t without
+        rs_plan_log *log
+    rs_choices rs_choices_of(rs_level level)
+
+    ctypedef struct rs_pipeline:
         pass
+    enum:
+        RS_PIPELINE_THREADS
+    rs_status rs_pipeline_open(rs_pipeline **out, unsigned threads, rs_error *err)
+    void rs_pipeline_close(rs_pipeline *self)
+
+    ctypedef struct rs_scan:
+        size_t n_key_sets
+    ctypedef struct rs_scan_counts:
+        uint64_t values
 
     ctypedef struct rs_builder:
-        rs_flusher *flusher
+        rs_pipeline *pipeline
         rs_buffer raw
         rs_buffer arrays
+        rs_scan scan
         uint64_t n_records
+        uint64_t n_closed
         uint64_t features_required
         rs_slice label
         uint64_t label_pairs
-    rs_status rs_builder_open(rs_builder *self, rs_segment_writer *writer, bint compress, rs_error *err)
+    rs_status rs_builder_open(rs_builder *self, rs_segment_writer *writer, const rs_choices *choices, rs_error *err)
     rs_status rs_builder_end_record(rs_builder *self, rs_error *err)
+    rs_status rs_builder_end_record_unchecked(rs_builder *self, const rs_scan_counts *counts, rs_error *err)
     void rs_builder_drop_record(rs_builder *self, size_t arrays_mark)
     bint rs_builder_is_full(const rs_builder *self)
-    rs_status rs_builder_flush(rs_builder *self, rs_error *err)
-    rs_status rs_builder_flush_beside(rs_builder *self, rs_error *err)
+    rs_status rs_builder_hand_over(rs_builder *self, rs_error *err)
+    bint rs_builder_wait(rs_builder *self, bint all, uint32_t milliseconds)
     rs_status rs_builder_finish(rs_builder *self, rs_error *err)
     void rs_builder_close(rs_builder *self)
 
@@ -617,6 +645,14 @@ cdef extern from "recstore.h" nogil:
     rs_status rs_parcel_open(rs_slice packed, rs_parcel_reader *self, rs_error *err)
     rs_status rs_parcel_next(rs_parcel_reader *self, rs_buffer *raw, rs_buffer *arrays, rs_error *err)
     rs_status rs_parcel_append_all(rs_parcel_reader *self, rs_builder *builder, rs_error *err)
+    uint64_t rs_parcel_n_records(const rs_parcel *self)
+
+    ctypedef struct rs_placing:
+        pass
+    void rs_placing_clear(rs_placing *self)
+    rs_status rs_block_parcel_take(rs_builder **stores, unsigned n, rs_buffer *out, rs_error *err)
+    rs_status rs_block_parcel_place(rs_slice packed, rs_builder **stores, rs_placing *placings, unsigned n,
+                                    rs_error *err)
 
     void rs_arrow_schema_release(ArrowSchema *self)
     void rs_arrow_array_release(ArrowArray *self)
@@ -679,6 +715,9 @@ cdef extern from "recstore.h" nogil:
         uint64_t left
     rs_key_probe rs_key_probe_begin(const rs_keys *keys, uint64_t hash)
     rs_status rs_key_probe_next(const rs_keys *keys, rs_key_probe *self, uint64_t *entry, rs_error *err)
+    uint64_t rs_keys_steps(const rs_keys *keys)
+    rs_status rs_key_probe_next_counted(const rs_keys *keys, rs_key_probe *self, uint64_t *entry, uint64_t *steps,
+                                        rs_error *err)
 
     enum:
         RS_FMT_SAVED_RECORDS, RS_FMT_SAVED_GROUPS, RS_FMT_INDEX_PATH
@@ -730,9 +769,12 @@ cdef extern from "recstore.h" nogil:
     ctypedef struct rs_mapping_builder:
         rs_builder values
         rs_builder keys
-    rs_status rs_mapping_builder_open(rs_mapping_builder *self, rs_segment_writer *writer, bint compress, rs_error *err)
+    rs_status rs_mapping_builder_open(rs_mapping_builder *self, rs_segment_writer *writer, const rs_choices *choices,
+                                      rs_error *err)
     void rs_mapping_builder_close(rs_mapping_builder *self)
     rs_status rs_mapping_builder_end_pair(rs_mapping_builder *self, rs_error *err)
+    rs_status rs_mapping_builder_end_counted_pair(rs_mapping_builder *self, const rs_scan_counts *key,
+                                                  const rs_scan_counts *value, rs_error *err)
     void rs_mapping_builder_drop_pair(rs_mapping_builder *self, size_t keys_arrays_mark, size_t values_arrays_mark)
     rs_status rs_mapping_builder_write_tables(rs_mapping_builder *self, rs_error *err)
     ctypedef struct rs_written_keys:
@@ -754,5 +796,3 @@ cdef extern from "recstore.h" nogil:
     rs_status rs_json_bounds_run(rs_json_bounds *self, const uint8_t *bytes, size_t n, rs_buffer *ends,
                                  size_t *consumed, rs_error *err)
     bint rs_json_has_long_int(const uint8_t *bytes, size_t n)
-
-    rs_status rs_verify_segment(rs_slice segment, const rs_limits *limits, rs_error *err)

@@ -11,6 +11,7 @@ cdef extern from "decode.h":
         PyObject *program
         PyObject *owner
         PyObject **keys
+        uint64_t work
         rs_error err
     PyObject *decode_record(decode_state *self, const rs_tree *tree)
     object decode_any(decode_state *self)
@@ -45,7 +46,11 @@ cdef PyObject *record_at(const rs_store *store, const rs_record *record, PyObjec
 
 cdef class Entries:
     cdef list tables
+    cdef dict shapes
+    cdef PyObject **keys  # see decode_state
     cdef Py_ssize_t size
+    cdef PyObject **any_keys(self) except NULL
+    cdef object shape(self, tuple keys)
     cdef int keep(self, rs_table *table, uint32_t local, PyObject *value) except -1
 
 
@@ -57,7 +62,7 @@ cdef class Program:
     cdef list keep
     cdef dict makers
     cdef Entries entries  # shared by all Programs of the store
-    cdef PyObject **keys  # see decode_state
+    cdef PyObject **keys  # those of entries; NULL for a tree without `any` nodes
     # Caches of paths.pyx by the address of a node of this tree or of its tables' trees: {key: number of child} of a
     # struct, and the fields of an ext node.
     cdef dict lookups

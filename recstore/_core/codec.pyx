@@ -171,12 +171,39 @@ cdef class KeptTable:
 
 
 cdef class Entries:
-    """The decoded entries of the tables of one store, to which the tables' slots point. All Programs of the store share
-    it and keep it alive; a store is not read after its Programs are gone."""
+    """What all Programs of one store share: the decoded entries of its tables, to which the tables' slots point, the
+    keys and templates of structs, the cache of the keys of `any` values. The Programs keep it alive; a store is not
+    read after they are gone. A store has a Program for each block, which have most of these objects alike."""
 
     def __cinit__(self):
         self.tables = []
+        self.shapes = {}
         self.size = 0
+
+    def __dealloc__(self):
+        cdef int i
+        if self.keys != NULL:
+            for i in range(DECODE_KEYS):
+                Py_XDECREF(self.keys[i])
+            PyMem_Free(self.keys)
+
+    cdef PyObject **any_keys(self) except NULL:
+        """The cache for decode_state.keys. Runs no Python code."""
+        if self.keys == NULL:
+            self.keys = <PyObject **>PyMem_Calloc(DECODE_KEYS, sizeof(PyObject *))
+            if self.keys == NULL:
+                raise MemoryError
+        return self.keys
+
+    cdef object shape(self, tuple keys):
+        """The slot of a struct: its keys, and a dict to copy."""
+        # Only str: 1, 1.0 and True are equal, and a record has the one that was stored.
+        if not all([type(key) is str for key in keys]):
+            return keys, dict.fromkeys(keys)
+        shape = self.shapes.get(keys)
+        if shape is None:
+            shape = self.shapes.setdefault(keys, (keys, dict.fromkeys(keys)))
+        return shape
 
     cdef int keep(self, rs_table *table, uint32_t local, PyObject *value) except -1:
         cdef KeptTable kept
@@ -208,6 +235,14 @@ cdef Program program_of(const rs_tree *tree, object reader, list programs):
 
     The owner of the tree keeps `programs` as long as the tree. One list serves all trees of a store, with one
     `reader`."""
+    if FREE_THREADED:
+        with cython.critical_section(programs):
+            return made_program(tree, reader, programs)
+    return made_program(tree, reader, programs)
+
+
+cdef Program made_program(const rs_tree *tree, object reader, list programs):
+    """program_of for one thread at a time, but while it runs Python code."""
     cdef Program program
     cdef uint32_t i
     if tree.program != NULL:
@@ -217,17 +252,24 @@ cdef Program program_of(const rs_tree *tree, object reader, list programs):
     program = Program.__new__(Program)
     program.tree = tree
     program.begin(reader)
+    program.entries = (<Program>programs[0]).entries if programs else Entries()
     made = program.prepare()
     # Making the objects may have run Python code, and another thread may have finished the Program first. From here on
     # nothing runs Python code.
     if tree.program != NULL:
         return <Program>tree.program
-    program.entries = (<Program>programs[0]).entries if programs else Entries()
+    if programs:
+        program.entries = (<Program>programs[0]).entries
+    # Where threads have no lock between them, they share no cache that replaces its objects.
+    for i in range(0 if FREE_THREADED else tree.n_nodes):
+        if tree.nodes[i].kind == RS_FMT_NODE_ANY:
+            program.keys = program.entries.any_keys()
+            break
     programs.append(program)
     program.keep.append(made)
     for i, value in made:
         tree.nodes[i].slot = <void *>value
-    (<rs_tree *>tree).program = <void *>program
+    put_pointer(&(<rs_tree *>tree).program, <void *>program)
     return program
 
 
@@ -239,7 +281,7 @@ cdef int prepare_tables(const rs_tree *tree, object reader, list programs) excep
         if tree.nodes[i].kind == RS_FMT_NODE_DICT_CODED:
             coded = tree.nodes[i].coded
             for k in range(coded.n_tables):
-                program_of(coded.tables[k].tree, reader, programs)
+                program_of(coded.at[k].table.tree, reader, programs)
     return 0
 
 
@@ -259,18 +301,12 @@ cdef PyObject *record_at(const rs_store *store, const rs_record *record, PyObjec
     c.cursor = rs_store_cursor(store, record)
     c.program = <PyObject *>record.tree.program
     c.owner = owner
+    c.work = 0
     c.keys = (<Program>record.tree.program).keys
     return decode_record(&c, record.tree)
 
 
 cdef class Program:
-    def __dealloc__(self):
-        cdef int i
-        if self.keys != NULL:
-            for i in range(DECODE_KEYS):
-                Py_XDECREF(self.keys[i])
-            PyMem_Free(self.keys)
-
     cdef int begin(self, object reader) except -1:
         self.keep = []
         self.makers = {}
@@ -283,6 +319,7 @@ cdef class Program:
         """Initialises `c`, except its cursor."""
         c.program = <PyObject *>self
         c.owner = NULL
+        c.work = 0
         c.keys = self.keys
 
     cdef list prepare(self):
@@ -296,8 +333,7 @@ cdef class Program:
             node = &self.tree.nodes[i]
             if node.kind == RS_FMT_NODE_STRUCT:
                 begin_extra(&c, node.aux, node.aux_size_bytes)
-                keys = prepare_keys(&c, node.n_children)
-                made.append((i, (keys, dict.fromkeys(keys))))
+                made.append((i, self.entries.shape(prepare_keys(&c, node.n_children))))
             elif node.kind == RS_FMT_NODE_CONST:
                 if node.aux[0] in (RS_FMT_TAG_LIST, RS_FMT_TAG_TUPLE, RS_FMT_TAG_DICT, RS_FMT_TAG_NDARRAY,
                                    RS_FMT_TAG_EXT):
@@ -309,10 +345,6 @@ cdef class Program:
             elif node.kind == RS_FMT_NODE_NDARRAY:
                 begin_extra(&c, node.aux, node.aux_size_bytes)
                 made.append((i, prepare_dtype(&c)))
-            elif node.kind == RS_FMT_NODE_ANY and self.keys == NULL:
-                self.keys = <PyObject **>PyMem_Calloc(DECODE_KEYS, sizeof(PyObject *))
-                if self.keys == NULL:
-                    raise MemoryError
         return made
 
     cdef object maker(self, uint8_t code, const uint8_t *extra, Py_ssize_t size, void **slot):
@@ -338,7 +370,7 @@ cdef class Program:
         """Puts an object into a slot and keeps it alive with the Program. The slot is empty or holds an equal
         object."""
         self.keep.append(value)
-        slot[0] = <void *>value
+        put_pointer(slot, <void *>value)
         return 0
 
     cdef object decode_place(self, rs_cursor *cursor, const rs_node *node, const uint8_t *body, uint64_t bits,

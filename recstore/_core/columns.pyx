@@ -571,14 +571,14 @@ cdef bint keys_below(const rs_node *node, dict found) except -1:
     if node.kind == RS_FMT_NODE_STRUCT:
         found.update(dict.fromkeys(<tuple>struct_keys(node)))
         return True
-    if node.kind == RS_FMT_NODE_UNION:
+    if node.kind in (RS_FMT_NODE_UNION, RS_FMT_NODE_RUNS, RS_FMT_NODE_EXCEPTIONS):
         for i in range(node.n_children):
             if not keys_below(&node.children[i], found):
                 return False
         return True
     if node.kind == RS_FMT_NODE_DICT_CODED:
         for i in range(node.coded.n_tables):
-            if not keys_below(node.coded.tables[i].tree.nodes, found):
+            if not keys_below(node.coded.at[i].table.tree.nodes, found):
                 return False
         return True
     return False

@@ -25,7 +25,9 @@ cdef int feed_bytes(update, const uint8_t *data, uint64_t size) except -1:
 
 cdef int feed_block(update, rs_store *store, const rs_block *block, uint64_t number) except -1:
     cdef uint64_t offsets = store.directory.sections[RS_FMT_SECTION_OFFSETS].off
-    feed_numbers(update, (number, block.n_records, block.row_size_bytes, block.index_width,
+    # The bits are hashed only where the width does not give them.
+    width = block.index_width if block.index_width != RS_FMT_INDEX_LINES else block.index_width | block.index_bits << 8
+    feed_numbers(update, (number, block.n_records, block.row_size_bytes, width,
                           block.index_off - offsets if block.index_width else 0))
     feed_bytes(update, store.segment.ptr + block.heap_off, block.heap_size_bytes)
     return feed_bytes(update, store.segment.ptr + block.arrays_off, block.arrays_size_bytes)

@@ -19,6 +19,18 @@
         if (RS_UNLIKELY((call) != RS_OK)) return failed(self); \
     } while (0)
 
+COLD bool decode_paused(decode_state *self) {
+    self->work = 0;
+    return PyErr_CheckSignals() == 0;
+}
+
+/* Counts the n values of a container that is entered. Returns NULL from the calling function, with an exception set,
+ * when the handler of a signal has raised it. */
+#define COUNT(n) \
+    do { \
+        if (RS_UNLIKELY((self->work += (n)) >= DECODE_PAUSE && !decode_paused(self))) return NULL; \
+    } while (0)
+
 static COLD PyObject *failed(decode_state *self) {
     (void)codec_raise(&self->err);
     return NULL;
@@ -45,8 +57,8 @@ PyObject *decode_str(const uint8_t *units, uint64_t n, unsigned unit_bytes) {
     return RS_LIKELY(unit_bytes == 1) ? latin1_str(units, n) : wide_str(units, n, unit_bytes);
 }
 
-/* Makes a str that the core first puts together: from symbols, digits or parts. */
-static APART PyObject *text_value(decode_state *self, const rs_node *node, const uint8_t *body, uint64_t bits) {
+/* Makes a str that the core first puts together, of any length and width. */
+static APART PyObject *long_text_value(decode_state *self, const rs_node *node, const uint8_t *body, uint64_t bits) {
     rs_text text;
     PyObject *out = NULL;
     rs_text_begin(&text);
@@ -59,11 +71,11 @@ static APART PyObject *text_value(decode_state *self, const rs_node *node, const
     return out;
 }
 
-/* Makes the str of a fixed concat, which usually has short parts; text_value makes the others. */
-static APART PyObject *parts_value(decode_state *self, const rs_node *node, const uint8_t *body) {
+/* Makes a str that the core first puts together, from digits or parts. Most are short. */
+static APART PyObject *text_value(decode_state *self, const rs_node *node, const uint8_t *body, uint64_t bits) {
     uint8_t units[RS_TEXT_INLINE];
-    int n = rs_text_short(node, body, units);
-    if (RS_UNLIKELY(n < 0)) return text_value(self, node, body, 0);
+    int n = rs_text_short(&self->cursor, node, body, bits, units);
+    if (RS_UNLIKELY(n < 0)) return long_text_value(self, node, body, bits);
     TRY(rs_decode_spend_bytes(&self->cursor, (uint64_t)n, &self->err));
     return latin1_str(units, (uint64_t)n);
 }
@@ -79,7 +91,7 @@ static APART PyObject *symbols_value(decode_state *self, const rs_node *node) {
     TRY(rs_decode_counted(&self->cursor, node, &n, &codes, &self->err));
     if (RS_UNLIKELY(n > SHORT)) {
         self->cursor.in = before;
-        return text_value(self, node, NULL, 0);
+        return long_text_value(self, node, NULL, 0);
     }
     TRY(rs_symbols_decode(node->symbols, rs_slice_of(codes, (size_t)n), units, sizeof units, &size, &self->err));
     n = size >> (unit_bytes - 1);
@@ -137,33 +149,34 @@ static bool is_key(PyObject *key) {
     return false;
 }
 
+int decode_put(PyObject *dict, PyObject *key, PyObject *value) {
+    int set = value != NULL && is_key(key) ? PyDict_SetItem(dict, key, value) : -1;
+    Py_DECREF(key);
+    Py_XDECREF(value);
+    return set;
+}
+
+PyObject *decode_all_put(PyObject *dict, uint64_t n) {
+    if (RS_LIKELY((uint64_t)PyDict_GET_SIZE(dict) == n)) return dict;
+    (void)corrupt("a dict with a key that is there twice");
+    return dropped(dict);
+}
+
 static PyObject *any_dict(decode_state *self) {
     PyObject *out;
     uint64_t n, i;
     TRY(rs_decode_varint(&self->cursor, &n, &self->err));
     TRY(rs_decode_enter(&self->cursor, n, &self->err));
+    COUNT(n);
     out = PyDict_New();
     if (RS_UNLIKELY(out == NULL)) return NULL;
     for (i = 0; i < n; i++) {
-        PyObject *value, *key = any_key(self);
-        int set;
+        PyObject *key = any_key(self);
         if (RS_UNLIKELY(key == NULL)) return dropped(out);
-        value = decode_any(self);
-        if (RS_UNLIKELY(value == NULL)) {
-            Py_DECREF(key);
-            return dropped(out);
-        }
-        set = is_key(key) ? PyDict_SetItem(out, key, value) : -1;
-        Py_DECREF(key);
-        Py_DECREF(value);
-        if (RS_UNLIKELY(set < 0)) return dropped(out);
-    }
-    if (RS_UNLIKELY((uint64_t)PyDict_GET_SIZE(out) != n)) {
-        (void)corrupt("a dict with a key that is there twice");
-        return dropped(out);
+        if (RS_UNLIKELY(decode_put(out, key, decode_any(self)) < 0)) return dropped(out);
     }
     rs_decode_leave(&self->cursor);
-    return out;
+    return decode_all_put(out, n);
 }
 
 HOT PyObject *new_sequence(uint64_t n, bool is_list) {
@@ -188,6 +201,7 @@ static PyObject *any_sequence(decode_state *self, bool is_list) {
     TRY(rs_decode_varint(&self->cursor, &n, &self->err));
     if (RS_UNLIKELY(n > rs_slice_left(in))) return corrupt("a container has more elements than bytes");
     TRY(rs_decode_enter(&self->cursor, n, &self->err));
+    COUNT(n);
     out = new_sequence(n, is_list);
     if (RS_UNLIKELY(out == NULL)) return NULL;
     for (i = 0; i < n; i++) {
@@ -314,7 +328,7 @@ HOT PyObject *fixed_value(decode_state *self, const rs_node *node, const uint8_t
     case RS_FMT_NODE_FLOAT: return PyFloat_FromDouble(rs_load_f64(body));
     case RS_FMT_NODE_INT: return NEW_INT(rs_decode_int_unchecked(node, body, bits));
     case RS_FMT_NODE_CONST:
-        out = (PyObject *)node->slot;
+        out = (PyObject *)pointer_at(&node->slot);
         if (RS_UNLIKELY(out == NULL)) return expand_const(self, node);
         Py_INCREF(out);
         return out;
@@ -394,7 +408,7 @@ HOT bool is_absent(const rs_node *child, const rs_slice *group) {
 static PyObject *partial_dict(const rs_node *node, const rs_slice *group, uint32_t n) {
     PyObject *keys = PyTuple_GET_ITEM((PyObject *)node->slot, 0), *out;
     uint32_t i;
-    if (n <= 5 || (node->n_children - n) * 4 > node->n_children) return PyDict_New();
+    if (FREE_THREADED || n <= 5 || (node->n_children - n) * 4 > node->n_children) return PyDict_New();
     out = PyDict_Copy(PyTuple_GET_ITEM((PyObject *)node->slot, 1));
     if (RS_UNLIKELY(out == NULL)) return NULL;
     for (i = 0; i < node->n_children; i++) {
@@ -430,6 +444,7 @@ HOT PyObject *filled_struct(decode_state *self, const rs_node *node, const uint8
 static PyObject *partial_value(decode_state *self, const rs_node *node, const uint8_t *head, uint32_t n) {
     rs_slice group = rs_slice_of(head, node->group_bytes);
     TRY(rs_decode_enter(&self->cursor, n, &self->err));
+    COUNT(n);
     return filled_struct(self, node, head, partial_dict(node, &group, n), true);
 }
 
@@ -442,9 +457,12 @@ static PyObject *struct_value(decode_state *self, const rs_node *node, const uin
         if (n != node->n_children) return partial_value(self, node, head, n);
     }
     TRY(rs_decode_enter(&self->cursor, node->n_children, &self->err));
+    COUNT(node->n_children);
     /* A new dict grows when it gets its sixth key, and a copy has the room at once. For fewer keys a new dict is
-     * faster, because replacing a value costs more than adding a key. */
-    out = node->n_children > 5 ? PyDict_Copy(PyTuple_GET_ITEM((PyObject *)node->slot, 1)) : PyDict_New();
+     * faster, because replacing a value costs more than adding a key. Without the interpreter's lock a copy locks the
+     * template. */
+    out = !FREE_THREADED && node->n_children > 5 ? PyDict_Copy(PyTuple_GET_ITEM((PyObject *)node->slot, 1))
+                                                 : PyDict_New();
     return filled_struct(self, node, head, out, false);
 }
 
@@ -456,6 +474,7 @@ static PyObject *tuple_value(decode_state *self, const rs_node *node, const uint
     PyObject *out;
     uint64_t i = 0;
     TRY(rs_decode_enter(&self->cursor, node->n_children, &self->err));
+    COUNT(node->n_children);
     out = new_sequence(node->n_children, is_list);
     if (RS_UNLIKELY(out == NULL)) return NULL;
     for (; child != end; child++, i++) {
@@ -469,7 +488,7 @@ static PyObject *tuple_value(decode_state *self, const rs_node *node, const uint
 
 /* Makes the value of an ext node from the value of its child. `body` is NULL when the node is not fixed. */
 static PyObject *node_ext(decode_state *self, const rs_node *node, const uint8_t *body, uint64_t bits) {
-    PyObject *make = (PyObject *)node->slot, *value;
+    PyObject *make = (PyObject *)pointer_at(&node->slot), *value;
     if (make != NULL) {
         Py_INCREF(make);
     } else {
@@ -489,6 +508,26 @@ static PyObject *absent_value(const rs_node *node) {
     return Py_None;
 }
 
+/* Makes the value of a record's own under an exceptions node. */
+static APART PyObject *own_value(decode_state *self, const rs_node *node, const rs_outer *outer) {
+    PyObject *value = decode_alone(self, &node->children[1]);
+    if (RS_UNLIKELY(value == NULL)) return NULL;
+    if (RS_UNLIKELY(rs_decode_leave_entry(&self->cursor, outer, &self->err) != RS_OK)) {
+        (void)codec_raise(&self->err);
+        return dropped(value);
+    }
+    return value;
+}
+
+/* Makes the value of an exceptions node. `body` is NULL when the node is not fixed. */
+static PyObject *exceptions_value(decode_state *self, const rs_node *node, const uint8_t *body, uint64_t bits) {
+    rs_outer outer;
+    bool odd;
+    TRY(rs_decode_exception(&self->cursor, node, &odd, &outer, &self->err));
+    if (RS_UNLIKELY(odd)) return own_value(self, node, &outer);
+    return body != NULL ? fixed_value(self, node->children, body, bits) : appended_value(self, node->children, bits);
+}
+
 /* The other kinds of fixed_value. */
 static PyObject *container_value(decode_state *self, const rs_node *node, const uint8_t *body, uint64_t bits) {
     const rs_node *child;
@@ -499,6 +538,7 @@ static PyObject *container_value(decode_state *self, const rs_node *node, const 
     case RS_FMT_NODE_TUPLE: return tuple_value(self, node, body);
     case RS_FMT_NODE_LIST:
         TRY(rs_decode_enter(&self->cursor, node->count, &self->err));
+        COUNT(node->count);
         group = rs_slice_of(body, (size_t)(((uint64_t)node->count * node->children->bits + 7) / 8));
         out = fixed_elements(self, node, node->count, &group, group.end);
         rs_decode_leave(&self->cursor);
@@ -511,7 +551,12 @@ static PyObject *container_value(decode_state *self, const rs_node *node, const 
     case RS_FMT_NODE_EXT: return node_ext(self, node, body, bits);
     case RS_FMT_NODE_OPTIONAL:
         return (bits & 1) == 0 ? absent_value(node) : fixed_value(self, node->children, body, bits >> 1);
-    case RS_FMT_NODE_CONCAT: return parts_value(self, node, body);
+    case RS_FMT_NODE_RISING:
+    case RS_FMT_NODE_RUNS:
+        TRY(rs_decode_placed(&self->cursor, &node, &body, &bits, &self->err));
+        return fixed_value(self, node, body, bits);
+    case RS_FMT_NODE_EXCEPTIONS: return exceptions_value(self, node, body, bits);
+    case RS_FMT_NODE_CONCAT:
     case RS_FMT_NODE_DIGITS:
     case RS_FMT_NODE_HEX: return text_value(self, node, body, bits);
     default: return codec_node_array(self, node, body);
@@ -552,8 +597,7 @@ static PyObject *entry_value(decode_state *self, const rs_node *node, uint64_t i
         return dropped(value);
     }
     if (may_keep(table->tree->nodes, value) && kept_cost(value) <= before - self->cursor.budget.bytes) {
-        uint32_t local;
-        (void)rs_dict_coded_table(node->coded, (uint32_t)i, &local);
+        const uint32_t local = (uint32_t)i - node->coded->at[rs_dict_coded_table(node->coded, i)].first;
         if (RS_UNLIKELY(codec_keep_entry(self, table, local, value) < 0)) return dropped(value);
     }
     return value;
@@ -561,8 +605,9 @@ static PyObject *entry_value(decode_state *self, const rs_node *node, uint64_t i
 
 static PyObject *dict_value(decode_state *self, const rs_node *node, uint64_t i) {
     if (RS_LIKELY(i < node->coded->count)) {
-        uint32_t local;
-        PyObject **kept = (PyObject **)rs_dict_coded_table(node->coded, (uint32_t)i, &local)->slot;
+        const rs_coded_table *at = &node->coded->at[rs_dict_coded_table(node->coded, i)];
+        const uint32_t local = (uint32_t)i - at->first;
+        PyObject **kept = (PyObject **)at->table->slot;
         if (RS_LIKELY(kept != NULL && kept[local] != NULL)) {
             PyObject *value = kept[local];
             TRY(rs_decode_spend_bytes(&self->cursor, kept_cost(value), &self->err));
@@ -626,6 +671,7 @@ static APART PyObject *numbers_value(decode_state *self, const rs_node *node) {
     PyObject *out;
     uint64_t n;
     TRY(rs_decode_numbers(&self->cursor, node, &n, &numbers, &self->err));
+    COUNT(n);
     out = new_sequence(n, is_list);
     if (RS_UNLIKELY(out == NULL)) return NULL;
     if (n != 0) {
@@ -661,6 +707,7 @@ static PyObject *list_value(decode_state *self, const rs_node *node) {
     PyObject *out;
     uint64_t n = 0, i;
     TRY(rs_decode_list_head(&self->cursor, node, &n, &group, &self->err));
+    COUNT(n);
     if (child->fixed) {
         TRY(rs_decode_fixed_elements(&self->cursor, child, n, &bodies, &self->err));
         out = fixed_elements(self, node, n, &group, bodies);
@@ -688,6 +735,7 @@ static PyObject *appended_value(decode_state *self, const rs_node *node, uint64_
         TRY(rs_decode_str(&self->cursor, node, &n, &unit_bytes, &p, &self->err));
         return decode_str(p, n, unit_bytes);
     case RS_FMT_NODE_LIST: return list_value(self, node);
+    case RS_FMT_NODE_MAP: return decode_map(self, node);
     case RS_FMT_NODE_STRUCT:
         TRY(rs_decode_take(&self->cursor, node->head_bytes, &p, &self->err));
         return struct_value(self, node, p);
@@ -705,6 +753,7 @@ static PyObject *appended_value(decode_state *self, const rs_node *node, uint64_
     case RS_FMT_NODE_NUMBERS: return numbers_value(self, node);
     case RS_FMT_NODE_SYMBOLS: return symbols_value(self, node);
     case RS_FMT_NODE_CONCAT: return text_value(self, node, NULL, bits);
+    case RS_FMT_NODE_EXCEPTIONS: return exceptions_value(self, node, NULL, bits);
     case RS_FMT_NODE_OPTIONAL:
         if ((bits & 1) == 0) return absent_value(node);
         if (!node->children->fixed) return appended_value(self, node->children, bits >> 1);

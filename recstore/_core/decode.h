@@ -11,9 +11,13 @@
 #include <Python.h>
 
 #include "read/rs_decode.h"
+#include "threads.h"
 
 /* The number of slots of a program's cache of dict keys. */
 enum { DECODE_KEYS = 512 };
+
+/* The values after which a long record lets the handlers of signals run, so that Ctrl-C ends the reading. */
+enum { DECODE_PAUSE = 1 << 20 };
 
 /* The codes of ext values that are immutable in depth, so that one object may be the value in many records. Bit k
  * stands for code k. */
@@ -35,6 +39,7 @@ typedef struct decode_state {
     rs_cursor cursor;  /* the bytes and the budget that are left */
     PyObject *program; /* the Program of the tree */
     PyObject *owner;   /* the Owner of the mapping, for arrays that are views of it; NULL when arrays are copied */
+    uint64_t work;     /* the values in containers since signals were handled last; 0 at first */
     PyObject **keys;   /* cache of DECODE_KEYS dict keys of any values, each a str or NULL; NULL when there is none */
     rs_error err;      /* the error of the last call of the core */
 } decode_state;
@@ -46,6 +51,16 @@ PyObject *decode_record(decode_state *self, const rs_tree *tree);
 /* Makes the value at a place of rs_path.h. When `node` is NULL, it is the any value at the cursor. `body` is the body
  * of a fixed node, and is ignored for others. */
 PyObject *decode_place(decode_state *self, const rs_node *node, const uint8_t *body, uint64_t bits);
+/* Runs the handlers of signals. Returns false with an exception set when one has raised it. */
+bool decode_paused(decode_state *self);
+/* Makes the dict of a map node, whose body is at the cursor. */
+PyObject *decode_map(decode_state *self, const rs_node *node);
+/* Puts a pair into a dict, and takes over both references. `value` is NULL when it could not be made. Returns -1 with
+ * an exception set: CorruptError for a key that has no hash. */
+int decode_put(PyObject *dict, PyObject *key, PyObject *value);
+/* Returns a dict into which n pairs were put; NULL, with CorruptError set and the dict released, when two had one
+ * key. */
+PyObject *decode_all_put(PyObject *dict, uint64_t n);
 /* Makes the any value at the cursor. */
 PyObject *decode_any(decode_state *self);
 /* Makes a str of n units of 1, 2 or 4 bytes. The str has the narrowest kind that holds them, as the interpreter

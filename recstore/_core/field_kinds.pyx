@@ -96,7 +96,7 @@ cdef class FieldKinds:
         """Adds the kinds that a node gives, from step number `at` of the path on."""
         cdef uint32_t i
         cdef unsigned kind = node.kind
-        if kind == RS_FMT_NODE_UNION:
+        if kind in (RS_FMT_NODE_UNION, RS_FMT_NODE_RISING, RS_FMT_NODE_RUNS, RS_FMT_NODE_EXCEPTIONS):
             for i in range(node.n_children):
                 self.add(program, &node.children[i], steps, at)
         elif kind == RS_FMT_NODE_OPTIONAL:
@@ -104,7 +104,7 @@ cdef class FieldKinds:
             self.add(program, node.children, steps, at)
         elif kind == RS_FMT_NODE_DICT_CODED:
             for i in range(node.coded.n_tables):
-                self.add_table(program, node.coded.tables[i], steps, at)
+                self.add_table(program, node.coded.at[i].table, steps, at)
         elif kind == RS_FMT_NODE_CONST:
             self.add_value(load_any(node.aux, node.aux_size_bytes), steps, at)
         elif kind == RS_FMT_NODE_ANY:
@@ -201,6 +201,8 @@ cdef class FieldKinds:
                 self.kinds.add("missing")
             else:
                 self.sure = False
+        elif node.kind == RS_FMT_NODE_MAP:
+            self.sure = False
         elif PyIndex_Check(key) and node.kind == RS_FMT_NODE_TUPLE:
             i = clipped_index(key, NULL)
             if -<Py_ssize_t>node.n_children <= i < <Py_ssize_t>node.n_children:

@@ -20,6 +20,7 @@ cdef class Record:
     cdef tuple names(self)
     cdef dict plain(self)
     cdef object whole(self)
+    cdef object strictly(self, key, value)
     cdef object describe_class(self)
 
 

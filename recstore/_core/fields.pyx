@@ -112,7 +112,8 @@ cdef class Record:
 
     cdef inline int enter(self) except -1:
         if self.segment is None:
-            raise errors.SegmentNotFoundError(errno.ENOENT, "the Record was never made")
+            raise errors.SegmentNotFoundError(errno.ENOENT, "the Record was never made: a class that inherits from "
+                                              "Record must call super().__init__ first")
         return self.segment.enter()
 
     cdef int begin(self, rs_cursor *cursor, rs_place *place) except -1:
@@ -144,11 +145,17 @@ cdef class Record:
         value = self.read(key, MISSING)
         if value is MISSING:
             raise KeyError(key)
-        return value
+        return value if self.segment is None or not self.segment.strict else self.strictly(key, value)
 
     def get(self, key, default=None):
         """The value of a field, or `default` if the record lacks it."""
-        return self.read(key, default)
+        value = self.read(key, default)
+        if value is default or self.segment is None or not self.segment.strict:
+            return value
+        return self.strictly(key, value)
+
+    cdef object strictly(self, key, value):
+        return hooks.module("strict").watched(value, (None, self.index), key)
 
     # ---- All fields ----
 
@@ -170,6 +177,11 @@ cdef class Record:
                 return present_keys(&cursor, &place)
             if opened == NAMED:
                 return (<tuple>described)[1]
+            if opened == MAP:
+                found = map_keys(self.program, &cursor, &place)
+                if len(set(found)) != len(found):
+                    raise errors.CorruptError("a dict with a key that is there twice")
+                return tuple(found)
             if opened != DICT:
                 raise errors.CorruptError("the record has changed under its reader")
             check(rs_path_any_enter(&cursor, 2, &n, &err), &err)
@@ -377,7 +389,7 @@ cdef object record_or_value(Record out):
     cdef list keep = []
     out.begin(&cursor, &place)
     opened = open_place(out.program, &cursor, &place, &described, keep)
-    if opened == STRUCT or opened == DICT or opened == NAMED:
+    if opened == STRUCT or opened == DICT or opened == MAP or opened == NAMED:
         return out
     out.begin(&cursor, &place)
     return out.program.decode_place(&cursor, place.node, place.body, place.bits, out.segment.owner())

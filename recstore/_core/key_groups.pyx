@@ -34,13 +34,12 @@ cdef class KeyGroups:
 
     def __cinit__(self, Records keys not None):
         cdef Py_ssize_t i
-        self.group_of.data = self.firsts_.data = NULL
-        self.group_of.size_bytes = self.group_of.capacity_bytes = 0
-        self.firsts_.size_bytes = self.firsts_.capacity_bytes = 0
         self.keys = keys
         self.n = keys.length
         self.hashes = KeyHashes()
         for i in range(keys.length):
+            if not i & 255:
+                PyErr_CheckSignals()
             self.hashes.append(keys.at(i))
         # Pairs are found without the GIL and without an object for each. Opaque keys, and unequal keys that have one
         # hash, need the twins, which are dicts.
@@ -63,8 +62,7 @@ cdef class KeyGroups:
         cdef rs_error err
         cdef rs_status status
         cdef uint64_t n = self.n
-        pairs.data = NULL
-        pairs.size_bytes = pairs.capacity_bytes = 0
+        memset(&pairs, 0, sizeof(rs_buffer))
         try:
             with nogil:
                 status = rs_keys_find_twins(<const uint64_t *>self.hashes.hashes.data, NULL, n, &pairs, &err)
@@ -151,8 +149,7 @@ cdef class KeyGroups:
         cdef uint64_t i
         if self.distinct:
             return None
-        out.data = NULL
-        out.size_bytes = out.capacity_bytes = 0
+        memset(&out, 0, sizeof(rs_buffer))
         try:
             check(rs_buffer_append_zeros(&out, 8 * self.n_groups, &err), &err)
             for i in range(self.n):
@@ -173,8 +170,8 @@ cdef class KeyGroups:
             self.reserve()
             for i in range(self.group_of.size_bytes // 8, self.n):
                 self.put(i, i)
-        starts.data = rows.data = NULL
-        starts.size_bytes = starts.capacity_bytes = rows.size_bytes = rows.capacity_bytes = 0
+        memset(&starts, 0, sizeof(rs_buffer))
+        memset(&rows, 0, sizeof(rs_buffer))
         try:
             with nogil:
                 status = rs_group_rows(<const uint64_t *>self.group_of.data, self.n, self.n_groups, width,

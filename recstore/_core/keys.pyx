@@ -96,9 +96,7 @@ def key_form(key, bint strict=False, int depth=0):
     True
     """
     cdef rs_buffer out
-    out.data = NULL
-    out.size_bytes = 0
-    out.capacity_bytes = 0
+    memset(&out, 0, sizeof(rs_buffer))
     try:
         if not put_form(&out, key, strict, depth):
             return None
@@ -124,9 +122,7 @@ cdef bint key_hash(object key, uint64_t seed, bint strict, uint64_t *out) except
             out[0] = rs_keys_hash_int(seed, number)
             return True
     hash(key)
-    form.data = NULL
-    form.size_bytes = 0
-    form.capacity_bytes = 0
+    memset(&form, 0, sizeof(rs_buffer))
     try:
         if not put_form(&form, key, strict):
             return False
@@ -181,7 +177,7 @@ cdef class KeyIndex:
     def of_blob(Blob blob):
         cdef KeyIndex self = KeyIndex.__new__(KeyIndex)
         cdef rs_error err
-        if blob.data == NULL:
+        if blob.is_closed():
             raise errors.ClosedError("the store is closed")
         self.blob = blob
         self.open(rs_slice_of(blob.data, blob.size), &err)
@@ -214,7 +210,7 @@ cdef class KeyIndex:
     cdef int require(self) except -1:
         if self.segment is not None:
             return self.segment.require_open()
-        if self.blob.data == NULL:
+        if self.blob.is_closed():
             raise errors.ClosedError("the store is closed")
         if self.blob.data != self.at:
             # `Blob.publish` has moved the bytes to another address.
@@ -233,9 +229,6 @@ cdef class KeyHashes:
     """Collects the hashes of keys one by one and makes the key index of them. For one thread at a time."""
 
     def __cinit__(self, seed=None):
-        self.hashes.data = NULL
-        self.hashes.size_bytes = 0
-        self.hashes.capacity_bytes = 0
         self.opaque_flags = bytearray()
         self.opaque = {}
         self.seed = int.from_bytes(os.urandom(8), "little") if seed is None else seed
@@ -305,9 +298,7 @@ cdef class KeyHashes:
         cdef rs_status status
         cdef size_t i
         cdef const uint8_t *flags = self.flags()
-        pairs.data = NULL
-        pairs.size_bytes = 0
-        pairs.capacity_bytes = 0
+        memset(&pairs, 0, sizeof(rs_buffer))
         out = {}
         try:
             with nogil:
@@ -398,9 +389,7 @@ cdef class KeyHashes:
         cdef rs_status status
         cdef const uint8_t *flags = self.flags()
         cdef uint64_t seed = self.seed
-        out.data = NULL
-        out.size_bytes = 0
-        out.capacity_bytes = 0
+        memset(&out, 0, sizeof(rs_buffer))
         try:
             with nogil:
                 status = rs_keys_build(<const uint64_t *>self.hashes.data, flags, self.n, seed, factory, &out, &err)
@@ -430,11 +419,13 @@ def verify_keys(Segment segment):
     cdef uint64_t i, h = 0
     cdef KeyIndex key_index = KeyIndex.of_segment(segment)
     cdef StoreReader reader = StoreReader.apart(&segment.mapping.keys)
+    cdef uint64_t steps = rs_keys_steps(&key_index.keys)
     opaque = set(key_index.opaque())
     found = {}
     segment.enter()
     try:
         for i in range(key_index.keys.n_entries):
+            PyErr_CheckSignals()
             key = key_of_entry(segment, reader, i)
             if type(key) in (str, bytes):
                 continue  # rs_verify_segment has checked these
@@ -446,7 +437,7 @@ def verify_keys(Segment segment):
             if other != i:
                 raise errors.CorruptError(f"entry {i} has the key of entry {other}")
             if indexed and i not in opaque:
-                verify_place(segment, key_index, reader, i, key, h)
+                verify_place(segment, key_index, reader, i, key, h, &steps)
     finally:
         segment.leave()
 
@@ -459,13 +450,14 @@ cdef object key_of_entry(Segment segment, StoreReader reader, uint64_t entry):
 
 
 cdef int verify_place(Segment segment, KeyIndex key_index, StoreReader reader, uint64_t wanted, key,
-                      uint64_t h) except -1:
-    """Raises CorruptError unless a lookup of the key reaches its entry, and no equal key before it."""
+                      uint64_t h, uint64_t *steps) except -1:
+    """Raises CorruptError unless a lookup of the key reaches its entry, and no equal key before it. `steps` are
+    the slots that the check may still look at."""
     cdef rs_key_probe probe = rs_key_probe_begin(&key_index.keys, h)
     cdef uint64_t entry
     cdef rs_error err
     while True:
-        check(rs_key_probe_next(&key_index.keys, &probe, &entry, &err), &err)
+        check(rs_key_probe_next_counted(&key_index.keys, &probe, &entry, steps, &err), &err)
         if entry == wanted:
             return 0
         if entry == RS_NOWHERE:
@@ -515,7 +507,7 @@ cdef class Mapping:
         """Raises SegmentNotFoundError if the mapping is detached, ClosedError if it is closed."""
         cdef Segment segment
         if self.detached is not None or self.key_index is None:
-            raise errors.SegmentNotFoundError(errno.ENOENT, self.detached or "the store was never built")
+            raise errors.SegmentNotFoundError(errno.ENOENT, self.detached or NEVER_BUILT)
         self.key_index.require()
         for segment in self.held:
             segment.require_open()
@@ -552,19 +544,20 @@ cdef class Mapping:
         it is first found: `find_entry` has compared only the key of the entry's first record."""
         cdef uint64_t begin, end, row
         cdef uint8_t bit = 1 << (entry & 7)
-        if self.proved is None:
-            self.proved = bytearray((len(self) >> 3) + 1)
-        if self.proved[entry >> 3] & bit:
+        with cython.critical_section(self):
+            if self.proved is None:
+                self.proved = bytearray((len(self) >> 3) + 1)
+            if self.proved[entry >> 3] & bit:
+                return 0
+            self.key_index.saved.rows_of(entry, &begin, &end)
+            for row in range(begin, end):
+                there = self.proof.at(<Py_ssize_t>row)
+                if not self.is_key(entry, there, key):
+                    what = f"saved index: a record of entry {entry} has another key, {there!r:.80}"
+                    raise errors.CorruptError(what, filename=self.path())
+            self.require()  # comparing may have run Python code that closed the store
+            self.proved[entry >> 3] |= bit
             return 0
-        self.key_index.saved.rows_of(entry, &begin, &end)
-        for row in range(begin, end):
-            there = self.proof.at(<Py_ssize_t>row)
-            if not self.is_key(entry, there, key):
-                what = f"saved index: a record of entry {entry} has another key, {there!r:.80}"
-                raise errors.CorruptError(what, filename=self.path())
-        self.require()  # comparing may have run Python code that closed the store
-        self.proved[entry >> 3] |= bit
-        return 0
 
     cdef Py_ssize_t find_entry(self, key) except -2:
         """As entry_of, for indexes that are trusted."""
@@ -620,14 +613,15 @@ cdef class Mapping:
 
     cdef Py_ssize_t opaque_entry(self, key) except -2:
         """The entry of an opaque key; -1 if there is none. The first call decodes all opaque keys and keeps them."""
-        if self.opaque is None:
-            found = {}
-            for entry in self.key_index.opaque():
-                there = self._keys.at(entry)
-                self.hash_at(entry, there)
-                found.setdefault(there, entry)
-            self.opaque = found
-        return self.opaque.get(key, -1)
+        with cython.critical_section(self):
+            if self.opaque is None:
+                found = {}
+                for entry in self.key_index.opaque():
+                    there = self._keys.at(entry)
+                    self.hash_at(entry, there)
+                    found.setdefault(there, entry)
+                self.opaque = found
+            return self.opaque.get(key, -1)
 
     cdef Py_ssize_t entry_by_comparing(self, key) except -2:
         """The entry that equals an opaque `key`; -1 if there is none. Its class may define equality with any key, so
@@ -640,6 +634,7 @@ cdef class Mapping:
             return -1  # opaque_entry has compared all of them
         asked = set(self.opaque.values())
         for i in range(self._keys.length):
+            PyErr_CheckSignals()
             if i in asked:
                 continue
             other = self._keys.at(i)
@@ -656,6 +651,8 @@ cdef class Mapping:
     def __getitem__(self, key):
         cdef Py_ssize_t entry = self.entry_of(key)
         if entry >= 0:
+            if not entry & 255:
+                PyErr_CheckSignals()  # dict(self) has no look at them
             return self._values.at(entry)
         if self.factory is not None:
             return self.factory()
@@ -741,6 +738,7 @@ cdef class Mapping:
         for key in keys:
             # The list may change while a key is compared, so each key is looked at again.
             if k == len(some):
+                PyErr_CheckSignals()
                 some, k = [key] if given is None else given[i:i + AHEAD], 0
                 self.fetch_ahead(some, hashes, &hashed)
             hit = k < len(some) and some[k] is key

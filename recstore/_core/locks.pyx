@@ -2,16 +2,14 @@
 content of the file tells waiting processes about the build.
 
 Opening and locking are one C call, and deallocation releases a Lock: so a KeyboardInterrupt never leaves a lock behind.
-A forked child closes all Locks at once. It shares them with its parent, even one that the parent acquires later, so
-other processes would wait for a child that outlives its killed parent.
+A forked child closes all Locks at once, see rs_os_open_lock. It shares them with its parent, even one that the parent
+acquires later, so other processes would wait for a child that outlives its killed parent.
 """
 
 
 HELD, BUSY, GONE = "held", "busy", "gone"
 cdef enum:
     MOST = 1 << 16  # bytes of content
-
-_locks = weakref.WeakSet()
 
 
 cdef class Lock:
@@ -20,19 +18,16 @@ cdef class Lock:
     ``state`` is HELD if this process holds the lock, BUSY if another does, and GONE if this process locked a file that
     is no longer at `path`: then the lock is worthless, because others do not see it."""
 
-    cdef int fd
+    cdef rs_os_lock it
     cdef readonly str state
     cdef readonly str path
     cdef bytes encoded
-    cdef object pid
-    cdef object __weakref__
 
     def __cinit__(self, str path):
         cdef rs_error err
-        self.fd = -1
-        self.path, self.encoded, self.pid = path, encode_path(path), os.getpid()
-        _locks.add(self)
-        check_path(rs_os_open_lock(self.encoded, &self.fd, &err), &err, path)
+        self.it.fd = -1
+        self.path, self.encoded = path, encode_path(path)
+        check_path(rs_os_open_lock(self.encoded, &self.it, &err), &err, path)
         self.attempt()
 
     def __dealloc__(self):
@@ -42,7 +37,7 @@ cdef class Lock:
         """Tries to lock again without waiting, and returns the new state."""
         cdef rs_error err
         cdef rs_bool named
-        cdef rs_status status = rs_os_try_lock(self.fd, self.encoded, &named, &err)
+        cdef rs_status status = rs_os_try_lock(self.it.fd, self.encoded, &named, &err)
         if status == RS_E_STATE_BUSY:
             self.state = BUSY
         elif status == RS_OK:
@@ -53,17 +48,17 @@ cdef class Lock:
 
     def leads(self):
         """Whether this file is still at the path."""
-        return bool(rs_os_leads_to(self.encoded, self.fd))
+        return bool(rs_os_leads_to(self.encoded, self.it.fd))
 
     def read(self):
         """The content of the file; the process that holds the lock may be writing it."""
-        return os.pread(self.fd, MOST, 0)
+        return os.pread(self.it.fd, MOST, 0)
 
     def write(self, bytes content):
         """Sets the content. False if the file system refuses: the content only informs, so the build goes on."""
         try:
-            os.ftruncate(self.fd, 0)
-            os.pwrite(self.fd, content[:MOST], 0)
+            os.ftruncate(self.it.fd, 0)
+            os.pwrite(self.it.fd, content[:MOST], 0)
         except OSError:
             return False
         return True
@@ -73,24 +68,17 @@ cdef class Lock:
         self.drop()
 
     def forget(self):
-        """Closes the file in a forked child; the parent keeps the lock."""
-        rs_os_close(&self.fd)
+        """Closes the file and leaves it where it is, as the end of a killed process does."""
+        rs_os_close_lock(&self.it)
 
     cdef int drop(self) except -1:
         cdef rs_status _ignored
-        if self.fd >= 0 and self.state == HELD and self.pid == os.getpid() and rs_os_leads_to(self.encoded, self.fd):
+        # In a forked child the file is closed, and the lock its parent's.
+        if self.it.fd >= 0 and self.state == HELD and rs_os_leads_to(self.encoded, self.it.fd):
             # Only the holder of the lock removes the file, so the path cannot lead to another file since the test.
             _ignored = rs_os_unlink(self.encoded, NULL, NULL)
-        rs_os_close(&self.fd)
+        rs_os_close_lock(&self.it)
         return 0
-
-
-def _after_fork():
-    for lock in list(_locks):
-        lock.forget()
-
-
-os.register_at_fork(after_in_child=_after_fork)
 
 
 def unlink_unused(path, judged=None):

@@ -9,12 +9,13 @@ cdef str entry_name(uint64_t number, key):
 
 
 cdef class MappingBuilder:
-    """Streams pairs into a new segment. Unless `finish` returns, no file or memory stays behind. `threaded` as in
+    """Streams pairs into a new segment. Unless `finish` returns, no file or memory stays behind. `threads` as in
     Builder. For one thread."""
 
     cdef rs_segment_writer writer
     cdef rs_mapping_builder builder
-    cdef rs_flusher flusher
+    cdef rs_pipeline *pipeline
+    cdef encode_keys key_keys, value_keys
     cdef readonly KeyHashes hashes
     cdef object outside  # for each value the bytes of its large arrays; ends at the last value that has some
     cdef str backing
@@ -24,9 +25,10 @@ cdef class MappingBuilder:
     cdef object label
     cdef bint active
 
-    def __cinit__(self, str backing, directory=None, name=None, bint compress=True, writer=None, label=None,
-                  bint threaded=True):
+    def __cinit__(self, str backing, directory=None, name=None, compression="auto", writer=None, label=None,
+                  unsigned threads=1):
         cdef rs_error err
+        cdef rs_choices choices = choices_of(compression)
         import array  # not at the top: it imports collections, a third of the time of `import recstore`
         self.active = False
         self.label = label
@@ -37,13 +39,16 @@ cdef class MappingBuilder:
         self.active = True
         self.hashes = KeyHashes()
         self.outside = array.array("Q")
-        check(rs_mapping_builder_open(&self.builder, &self.writer, compress, &err), &err)
+        check(rs_mapping_builder_open(&self.builder, &self.writer, &choices, &err), &err)
         set_label(&self.builder.keys, label)
-        if threaded:
-            self.builder.keys.flusher = self.builder.values.flusher = &self.flusher
+        if threads:
+            check(rs_pipeline_open(&self.pipeline, min(threads, RS_PIPELINE_THREADS), &err), &err)
+            self.builder.keys.pipeline = self.builder.values.pipeline = self.pipeline
 
     def __dealloc__(self):
         self.abort()
+        encode_keys_clear(&self.key_keys)
+        encode_keys_clear(&self.value_keys)
 
     cpdef abort(self):
         """Drops the new segment. Does nothing after `finish` or `abort`."""
@@ -51,6 +56,7 @@ cdef class MappingBuilder:
             self.active = False
             with nogil:
                 rs_mapping_builder_close(&self.builder)
+                rs_pipeline_close(self.pipeline)
             rs_segment_writer_abort(&self.writer)
 
     def append(self, key, value):
@@ -59,6 +65,9 @@ cdef class MappingBuilder:
         cdef size_t keys_mark, values_mark
         cdef rs_error err
         cdef rs_status status
+        cdef rs_scan_counts of_key, of_value
+        cdef rs_scan_counts *key_counts = NULL
+        cdef rs_scan_counts *value_counts = NULL
         cdef uint64_t number
         if not self.active:
             raise errors.ClosedError("the builder is finished")
@@ -68,16 +77,18 @@ cdef class MappingBuilder:
         self.hashes.append(key)
         what = "key"
         try:
-            encode_value(&self.builder.keys.raw, &self.builder.keys.arrays, key, self.settings, True)
+            if encode_counted(&self.builder.keys, &self.key_keys, key, self.settings, True, &of_key):
+                key_counts = &of_key
             what = "value"
-            encode_value(&self.builder.values.raw, &self.builder.values.arrays, value, self.settings)
+            if encode_counted(&self.builder.values, &self.value_keys, value, self.settings, False, &of_value):
+                value_counts = &of_value
         except errors.EncodeError as e:
             self.drop(keys_mark, values_mark)
             raise errors.EncodeError(f"{entry_name(number, key)}: {what} {e}") from None
         except BaseException:
             self.drop(keys_mark, values_mark)
             raise
-        status = rs_mapping_builder_end_pair(&self.builder, &err)
+        status = rs_mapping_builder_end_counted_pair(&self.builder, key_counts, value_counts, &err)
         if status != RS_OK:
             self.drop(keys_mark, values_mark)
             if status == RS_E_MEM:
@@ -96,25 +107,48 @@ cdef class MappingBuilder:
     def append_parcel(self, bytes packed_keys, bytes packed_values, bytes hashes, list opaque):
         """Adds the pairs of a parcel of PairEncoder (parcels.pyx), whose hashes were made with this builder's seed.
         `opaque` as in KeyHashes.extend."""
+        cdef uint64_t first = self.hashes.n
+        if not self.active:
+            raise errors.ClosedError("the builder is finished")
+        self.hashes.extend(hashes, opaque)
+        self.append_pairs(packed_keys, packed_values, first)
+
+    cdef int append_pairs(self, bytes packed_keys, bytes packed_values, uint64_t first) except -1:
+        """Adds the pairs of a parcel, whose hashes are there, from number `first` on."""
         cdef rs_parcel_reader keys, values
         cdef rs_error err
         cdef rs_builder *k = &self.builder.keys
         cdef rs_builder *v = &self.builder.values
-        cdef uint64_t i, first = self.hashes.n
+        cdef uint64_t i
         cdef size_t mark
-        if not self.active:
-            raise errors.ClosedError("the builder is finished")
         check(rs_parcel_open(rs_slice_of(<const char *>packed_keys, len(packed_keys)), &keys, &err), &err)
         check(rs_parcel_open(rs_slice_of(<const char *>packed_values, len(packed_values)), &values, &err), &err)
-        if keys.n_records != values.n_records or 8 * keys.n_records != <uint64_t>len(hashes):
+        if keys.n_records != values.n_records or keys.n_records != self.hashes.n - first:
             raise errors.CorruptError("the parts of a parcel of pairs do not have the same number of records")
-        self.hashes.extend(hashes, opaque)
         for i in range(keys.n_records):
             mark = v.arrays.size_bytes
             check(rs_parcel_next(&keys, &k.raw, &k.arrays, &err), &err)
             check(rs_parcel_next(&values, &v.raw, &v.arrays, &err), &err)
             check(rs_mapping_builder_end_pair(&self.builder, &err), &err)
             self.pair_ended(first + i, mark)
+        return 0
+
+    cdef int adopt(self, bytes packed_keys, bytes packed_values, KeyHashes hashes) except -1:
+        """Makes these hashes, which have those of the parcel's pairs, the ones of this new builder, and adds the
+        pairs."""
+        self.hashes = hashes
+        return self.append_pairs(packed_keys, packed_values, 0)
+
+    cdef int place_hashes(self, bytes outside, bytes hashes, list opaque) except -1:
+        """Adds the hashes of pairs whose records are placed by rs_block_parcel_place, and the bytes of the large
+        arrays of their values, which may end early."""
+        if len(outside):
+            if len(outside) % 8 or len(outside) > len(hashes):
+                raise errors.CorruptError("the parts of a parcel of pairs do not have the same number of records")
+            self.outside.extend([0] * (self.hashes.n - len(self.outside)))
+            self.outside.frombytes(outside)
+        self.hashes.extend(hashes, opaque)
+        return 0
 
     def extend(self, pairs):
         for key, value in pairs:
@@ -131,13 +165,7 @@ cdef class MappingBuilder:
         return 0
 
     cdef int flush_if_full(self, rs_builder *builder) except -1:
-        cdef rs_error err
-        cdef rs_status status
-        if rs_builder_is_full(builder):
-            with nogil:
-                status = rs_builder_flush_beside(builder, &err)
-            check_path(status, &err, self.saved)
-        return 0
+        return flush_block(builder, False, self.saved) if rs_builder_is_full(builder) else 0
 
     def finish(self, uint32_t factory=0):
         """Writes the tables and returns `(segment, dead keys, dead values)`. Dead records belong to no entry, because
@@ -147,6 +175,8 @@ cdef class MappingBuilder:
         if not self.active:
             raise errors.ClosedError("the builder is finished")
         try:
+            flush_block(&self.builder.values, False, self.saved)
+            flush_block(&self.builder.keys, True, self.saved)
             with nogil:
                 status = rs_mapping_builder_write_tables(&self.builder, &err)
             check_path(status, &err, self.saved)
@@ -158,6 +188,7 @@ cdef class MappingBuilder:
             raise
         self.active = False
         rs_mapping_builder_close(&self.builder)
+        rs_pipeline_close(self.pipeline)
         rs_os_trim()
         return segment, dead_keys, dead_values
 
@@ -189,9 +220,9 @@ cdef class MappingBuilder:
         cdef KeyHashes hashes = self.hashes if firsts is None else self.hashes.without(dead)
         content = hashes.key_index(factory)
         n = hashes.n
+        memset(&table, 0, sizeof(rs_buffer))
         table.data = <uint8_t *><char *>content
         table.size_bytes = len(content)
-        table.capacity_bytes = 0
         if firsts is not None:
             numbers = <uint64_t *>malloc(16 * n + 1)
             if numbers == NULL:
@@ -203,3 +234,20 @@ cdef class MappingBuilder:
             status = rs_mapping_builder_finish(&self.builder, &table, numbers, n, &err)
         free(numbers)
         return check_path(status, &err, self.saved)
+
+
+cdef int flush_block(rs_builder *builder, bint all, path) except -1:
+    """Closes the open block, and waits until the next may be filled or, with `all`, until all blocks are written.
+    Signals such as Ctrl-C are handled meanwhile."""
+    cdef rs_error err
+    cdef rs_status status
+    cdef bint done
+    with nogil:
+        status = rs_builder_hand_over(builder, &err)
+    check_path(status, &err, path)
+    while True:
+        with nogil:
+            done = rs_builder_wait(builder, all, 50)
+        PyErr_CheckSignals()
+        if done:
+            return 0

@@ -6,6 +6,7 @@ from recstore._core.c cimport *
 from recstore._core.python cimport *
 
 include "buffer_leases.pxd"
+include "strict.pxd"
 include "codec.pxd"
 include "encode.pxd"
 include "blobs.pxd"

@@ -1,4 +1,4 @@
-# cython: language_level=3, freethreading_compatible=False, auto_pickle=False, binding=False
+# cython: language_level=3, freethreading_compatible=True, auto_pickle=False, binding=False
 # No class is pickled by its attributes, and no function needs those of a Python function: a tenth of the module.
 """The only extension module of recstore. It includes the files below; each may use the files before it."""
 
@@ -6,7 +6,7 @@ cimport cython
 from cpython.mem cimport PyMem_Calloc, PyMem_Free, PyMem_Malloc
 from cpython.ref cimport Py_INCREF, Py_XDECREF, Py_XINCREF, PyObject
 from libc.errno cimport EINVAL, EIO, ENOMEM
-from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcmp, memcpy, memset
 
@@ -17,7 +17,6 @@ import errno
 import operator
 import os
 import sys
-import weakref
 from _collections_abc import ItemsView, KeysView, ValuesView
 from _collections_abc import Mapping as AbstractMapping
 from _weakref import ref
@@ -26,11 +25,14 @@ from recstore import errors
 from recstore._core import hooks, trust
 
 include "buffer_leases.pyx"
+include "strict.pyx"
 include "codec.pyx"
 include "encode.pyx"
 include "blobs.pyx"
 include "reading.pyx"
+include "choices.pyx"
 include "store.pyx"
+include "node_sizes.pyx"
 include "positions.pyx"
 include "selections.pyx"
 include "views.pyx"
@@ -40,6 +42,7 @@ include "fields.pyx"
 include "keys.pyx"
 include "key_groups.pyx"
 include "saved_indexes.pyx"
+include "deep_check.pyx"
 include "columns.pyx"
 include "gather.pyx"
 include "field_kinds.pyx"
@@ -49,6 +52,7 @@ include "parcels.pyx"
 include "arrow_in.pyx"
 include "json_bounds.pyx"
 include "locks.pyx"
+include "callbacks.pyx"
 include "limits.pyx"
 include "samplers.pyx"
 include "floor.pyx"

@@ -1,9 +1,11 @@
-"""Encodes records in the worker processes of a build. A worker makes parcels (csrc/write/rs_parcel.h), which the
-building process appends to its builder. recstore.build.parallel_build gives the workers their shards."""
+"""Encodes records in the worker processes of a build. A shard that fills less than a block travels as parcels
+(csrc/write/rs_parcel.h), which the building process appends to its builder. The records of a larger shard are
+compressed by a builder of the worker, and the blocks travel (csrc/write/rs_block_parcel.h).
+recstore.build.parallel_build gives the workers their shards."""
 
 
 cdef enum:
-    # The size of a parcel: large enough that sending it costs little, small enough that many parcels may wait.
+    # The size of a parcel where no blocks are made: large enough that sending it costs little.
     PARCEL_BYTES = 1 << 19
 
 
@@ -22,17 +24,41 @@ cdef bytes packed(rs_parcel *parcel):
     return out
 
 
+cdef bint fills_block(rs_parcel *parcel):
+    return rs_parcel_size(parcel) >= RS_FMT_BLOCK_RAW or rs_parcel_n_records(parcel) >= RS_FMT_BLOCK_RECORDS
+
+
+cdef object blocks_taken(rs_builder **stores, unsigned n):
+    """The block parcel of what the builders have written since the last call; None if there is nothing."""
+    cdef rs_buffer out
+    cdef rs_error err
+    cdef rs_status status
+    memset(&out, 0, sizeof(rs_buffer))
+    try:
+        with nogil:
+            status = rs_block_parcel_take(stores, n, &out, &err)
+        check(status, &err)
+        return PyBytes_FromStringAndSize(<char *>out.data, out.size_bytes) if out.size_bytes else None
+    finally:
+        rs_buffer_clear(&out)
+
+
 cdef class ListEncoder:
-    """Collects the records of one parcel after another. `writer` is the trust.Writer of this process. A Feed that fills
-    the encoder calls `extend` with the records alone; `sender` is then the function that sends a full parcel."""
+    """Collects the records of one shard. `writer` is the trust.Writer of this process. `make` gives a Builder of this
+    process once the records fill a block; without it they stay parcels. A Feed that fills the encoder calls `extend`
+    with the records alone; `sender` is then the function that sends what `take` and `take_blocks` give."""
 
     cdef rs_parcel parcel
     cdef object writer
+    cdef object make
+    cdef Builder builder  # None until the records fill a block
+    cdef uint64_t seen    # the number of blocks that were closed when it was sent last
     cdef uint64_t n
     cdef public object sender
 
-    def __cinit__(self, writer):
+    def __cinit__(self, writer, make=None):
         self.writer = writer
+        self.make = make
 
     def __dealloc__(self):
         rs_parcel_clear(&self.parcel)
@@ -44,6 +70,21 @@ cdef class ListEncoder:
 
     def append(self, record):
         """Adds one record. Refused if it cannot be stored; then the encoder is unchanged."""
+        if self.builder is None:
+            self.append_to_parcel(record)
+        else:
+            self.append_to_builder(record)
+        self.n += 1
+
+    cdef int append_to_builder(self, record) except -1:
+        number = self.builder.builder.n_records
+        try:
+            self.builder.append(record)
+        except errors.EncodeError as e:
+            raise Refused(str(e).removeprefix(f"record {number}")) from None
+        return 0
+
+    cdef int append_to_parcel(self, record) except -1:
         cdef size_t arrays = self.parcel.arrays.size_bytes, slots = self.parcel.array_slots.size_bytes
         cdef rs_error err
         cdef rs_status status
@@ -60,15 +101,28 @@ cdef class ListEncoder:
             if status == RS_E_MEM:
                 raise_status(&err)
             raise Refused(f": {unsupported().refused(record, err.message.decode())}")
-        self.n += 1
+        return 0
+
+    cdef bint is_due(self) except -1:
+        """Whether there is something to send. Makes the builder when the records fill a block."""
+        if self.builder is not None:
+            return self.builder.builder.n_closed != self.seen
+        if self.make is None:
+            return rs_parcel_size(&self.parcel) >= PARCEL_BYTES
+        if not fills_block(&self.parcel):
+            return False
+        self.builder = self.make(Builder)
+        self.builder.append_parcel(packed(&self.parcel))
+        rs_parcel_clear(&self.parcel)
+        return self.builder.builder.n_closed != self.seen
 
     def extend(self, records, send=None):
-        """Adds all records, and calls send() whenever the parcel is full."""
+        """Adds all records, and calls send() whenever there is something to send."""
         send = send or self.sender
         for record in records:
             self.append(record)
             record = None
-            if rs_parcel_size(&self.parcel) >= PARCEL_BYTES:
+            if self.is_due():
                 send()
 
     def take(self):
@@ -77,21 +131,40 @@ cdef class ListEncoder:
             return None
         return (packed(&self.parcel),)
 
+    def take_blocks(self):
+        """The arguments of Placing.place for the blocks since the last call; None if there are none."""
+        cdef rs_builder *stores[1]
+        if self.builder is None:
+            return None
+        self.seen = self.builder.builder.n_closed
+        stores[0] = &self.builder.builder
+        blocks = blocks_taken(stores, 1)
+        return None if blocks is None else (blocks,)
+
+    def end(self):
+        """Ends the last block, so that take_blocks gives it."""
+        if self.builder is not None:
+            flush_block(&self.builder.builder, True, None)
+
 
 cdef class PairEncoder:
-    """Collects the pairs of one parcel after another. `seed` is that of the builder's KeyHashes, `sender` as of
-    ListEncoder."""
+    """Collects the pairs of one shard. `seed` is that of the builder's KeyHashes; the others as of ListEncoder, but
+    `make` gives a MappingBuilder."""
 
     cdef rs_parcel keys
     cdef rs_parcel values
     cdef object writer
+    cdef object make
+    cdef MappingBuilder builder
+    cdef uint64_t seen
     cdef KeyHashes hashes
     cdef uint64_t taken
     cdef list opaque
     cdef public object sender
 
-    def __cinit__(self, writer, seed):
+    def __cinit__(self, writer, seed, make=None):
         self.writer = writer
+        self.make = make
         self.hashes = KeyHashes(seed)
         self.opaque = []
 
@@ -101,9 +174,26 @@ cdef class PairEncoder:
 
     def append(self, key, value):
         """Adds one pair. Refused if it cannot be stored, TypeError from hash(key); then the encoder is unchanged."""
+        cdef uint64_t n = self.hashes.n
+        if self.builder is None:
+            self.append_to_parcels(key, value)
+        else:
+            self.append_to_builder(key, value)
+        first = self.hashes.first_opaque(key, n)
+        if first is not None:
+            self.opaque.append((n - self.taken, first, key if first == n else None))
+
+    cdef int append_to_builder(self, key, value) except -1:
+        number = self.hashes.n
+        try:
+            self.builder.append(key, value)
+        except errors.EncodeError as e:
+            raise Refused(str(e).removeprefix(f"entry {number}")) from None
+        return 0
+
+    cdef int append_to_parcels(self, key, value) except -1:
         cdef size_t key_arrays = self.keys.arrays.size_bytes, key_slots = self.keys.array_slots.size_bytes
         cdef size_t arrays = self.values.arrays.size_bytes, slots = self.values.array_slots.size_bytes
-        cdef uint64_t n = self.hashes.n
         cdef rs_error err
         cdef rs_status status
         self.hashes.append(key)
@@ -127,9 +217,7 @@ cdef class PairEncoder:
             if status == RS_E_MEM:
                 raise_status(&err)
             raise Refused(f" ({unsupported().shown(key)}): {unsupported().refused(value, err.message.decode())}")
-        first = self.hashes.first_opaque(key, n)
-        if first is not None:
-            self.opaque.append((n - self.taken, first, key if first == n else None))
+        return 0
 
     cdef int drop(self, size_t key_arrays, size_t key_slots, size_t arrays, size_t slots) except -1:
         rs_parcel_drop_record(&self.keys, key_arrays, key_slots)
@@ -137,23 +225,114 @@ cdef class PairEncoder:
         self.hashes.drop_last()
         return 0
 
+    cdef bint is_due(self) except -1:
+        """As of ListEncoder."""
+        if self.builder is not None:
+            return self.builder.builder.keys.n_closed + self.builder.builder.values.n_closed != self.seen
+        if self.make is None:
+            return rs_parcel_size(&self.keys) + rs_parcel_size(&self.values) >= PARCEL_BYTES
+        if not fills_block(&self.keys) and not fills_block(&self.values):
+            return False
+        self.builder = self.make(MappingBuilder)
+        self.builder.adopt(packed(&self.keys), packed(&self.values), self.hashes)
+        rs_parcel_clear(&self.keys)
+        rs_parcel_clear(&self.values)
+        return self.is_due()
+
     def extend(self, pairs, send=None):
-        """Adds all pairs, and calls send() whenever the parcel is full."""
+        """Adds all pairs, and calls send() whenever there is something to send."""
         send = send or self.sender
         for key, value in pairs:
             self.append(key, value)
             key = value = None
-            if rs_parcel_size(&self.keys) + rs_parcel_size(&self.values) >= PARCEL_BYTES:
+            if self.is_due():
                 send()
 
-    def take(self):
-        """The arguments of MappingBuilder.append_parcel for the pairs since the last call; None if there are none.
-
-        The last one, the list of opaque keys, still has to be resolved: its items are `(number among these pairs,
-        number of the key's first pair among all, key)`. The key is None if it is not that first pair."""
-        if self.hashes.n == self.taken:
-            return None
-        out = packed(&self.keys), packed(&self.values), self.hashes.since(self.taken), self.opaque
+    cdef tuple hashes_taken(self):
+        """The hashes of the pairs since the last call, and the list of opaque keys among them, which still has to be
+        resolved: its items are `(number among these pairs, number of the key's first pair among all, key)`. The key is
+        None if it is not that first pair."""
+        out = self.hashes.since(self.taken), self.opaque
         self.taken = self.hashes.n
         self.opaque = []
         return out
+
+    def take(self):
+        """The arguments of MappingBuilder.append_parcel for the pairs since the last call, the last one as
+        hashes_taken gives it; None if there are none."""
+        if self.builder is not None or self.hashes.n == self.taken:
+            return None
+        return packed(&self.keys), packed(&self.values), *self.hashes_taken()
+
+    def take_blocks(self):
+        """The arguments of Placing.place for the blocks and hashes since the last call, the last one as hashes_taken
+        gives it; None if there are none."""
+        cdef rs_builder *stores[2]
+        if self.builder is None:
+            return None
+        self.seen = self.builder.builder.keys.n_closed + self.builder.builder.values.n_closed
+        stores[0], stores[1] = &self.builder.builder.values, &self.builder.builder.keys
+        blocks = blocks_taken(stores, 2)
+        if blocks is None and self.hashes.n == self.taken:
+            return None
+        outside = self.builder.outside[self.taken:].tobytes()
+        return blocks, outside, *self.hashes_taken()
+
+    def end(self):
+        """As of ListEncoder."""
+        if self.builder is not None:
+            flush_block(&self.builder.builder.values, False, None)
+            flush_block(&self.builder.builder.keys, True, None)
+
+
+cdef class Placing:
+    """Places the blocks of one shard behind the records of a Builder or MappingBuilder. Nothing may be appended to the
+    builder until `end`."""
+
+    cdef Builder records
+    cdef MappingBuilder pairs
+    cdef rs_placing stores[2]
+
+    def __cinit__(self, builder):
+        if isinstance(builder, Builder):
+            self.records = builder
+        else:
+            self.pairs = builder
+
+    def __dealloc__(self):
+        rs_placing_clear(&self.stores[0])
+        rs_placing_clear(&self.stores[1])
+
+    def place(self, bytes blocks, bytes outside=None, bytes hashes=None, list opaque=None):
+        """Places what take_blocks gave. CorruptError and VersionError if the blocks break the rules of the format. On
+        any error the builder can only be aborted."""
+        cdef rs_builder *stores[2]
+        if self.pairs is None:
+            stores[0] = &self.records.builder
+            self.place_blocks(blocks, stores, 1, self.records.active, self.records.saved)
+            return
+        stores[0], stores[1] = &self.pairs.builder.values, &self.pairs.builder.keys
+        self.pairs.place_hashes(outside, hashes, opaque)
+        if blocks is not None:
+            self.place_blocks(blocks, stores, 2, self.pairs.active, self.pairs.saved)
+
+    cdef int place_blocks(self, bytes blocks, rs_builder **stores, unsigned n, bint active, path) except -1:
+        cdef rs_slice content = rs_slice_of(<const char *>blocks, len(blocks))
+        cdef rs_error err
+        cdef rs_status status
+        cdef unsigned i
+        if not active:
+            raise errors.ClosedError("the builder is finished")
+        for i in range(n):
+            flush_block(stores[i], True, path)
+        with nogil:
+            status = rs_block_parcel_place(content, stores, self.stores, n, &err)
+        return check_path(status, &err, path)
+
+    def end(self):
+        """Ends the shard. CorruptError unless each of its pairs has a hash, a key and a value."""
+        if self.pairs is None:
+            return
+        n = self.pairs.hashes.n
+        if self.pairs.builder.keys.n_records != n or self.pairs.builder.values.n_records != n:
+            raise errors.CorruptError("the parts of a shard of pairs do not have the same number of records")

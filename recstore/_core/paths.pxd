@@ -8,11 +8,13 @@ cdef enum:
     DICT = 2      # an `any` dict; the cursor stands after its tag
     NAMED = 3     # the tuple of values of an object's fields; `names_of` describes the fields
     SEQUENCE = 4
+    MAP = 5       # the body of a map node at the cursor
 
 
 cdef int open_place(Program program, rs_cursor *cursor, rs_place *place, PyObject **described, list keep) except -1
 cdef bint go(Program program, rs_cursor *cursor, rs_place *place, object key) except -1
 cdef object hash_of_key(object key)
+cdef list map_keys(Program program, rs_cursor *cursor, rs_place *place)
 cdef tuple present_keys(rs_cursor *cursor, rs_place *place)
 cdef Py_ssize_t find_child(Program program, const rs_node *node, object key) except -2
 cdef object names_of(unsigned code, const uint8_t *extra, size_t size)

@@ -5,6 +5,16 @@ interned, and a key of an `any` dict by comparing bytes. Programs cache such loo
 """
 
 
+cdef extern from "read/rs_map.h" nogil:
+    ctypedef struct rs_map:
+        uint64_t n
+    rs_status rs_map_begin(rs_map *self, rs_cursor *cursor, const rs_node *node, rs_error *err)
+    rs_status rs_map_key(rs_map *self, const rs_cursor *cursor, uint64_t i, rs_cursor *at, rs_place *out, rs_error *err)
+    void rs_map_value(const rs_map *self, uint64_t i, rs_place *out)
+    rs_status rs_map_pass_value(const rs_map *self, rs_cursor *cursor, uint64_t i, rs_error *err)
+    rs_status rs_path_settle(rs_cursor *cursor, rs_place *place, rs_error *err)
+
+
 # ---- Steps of a walk ----
 
 cdef enum:
@@ -85,6 +95,8 @@ cdef int open_place(Program program, rs_cursor *cursor, rs_place *place, PyObjec
             return NAMED
         if node.kind == RS_FMT_NODE_STRUCT:
             return STRUCT
+        if node.kind == RS_FMT_NODE_MAP:
+            return MAP
         if node.kind == RS_FMT_NODE_LIST or node.kind == RS_FMT_NODE_TUPLE or node.kind == RS_FMT_NODE_NUMBERS:
             return SEQUENCE
         if node.kind == RS_FMT_NODE_EXT:
@@ -209,6 +221,44 @@ cdef bint find_in_dict_coded(Program program, rs_cursor *cursor, rs_place *place
     return False
 
 
+cdef object map_key(Program program, rs_map *entries, rs_cursor *cursor, uint64_t i):
+    """Key number `i` of a map."""
+    cdef rs_cursor at
+    cdef rs_place place
+    cdef rs_error err
+    check(rs_map_key(entries, cursor, i, &at, &place, &err), &err)
+    key = program.decode_place(&at, place.node, place.body, place.bits, None)
+    cursor.budget = at.budget
+    hash_of_key(key)
+    return key
+
+
+cdef list map_keys(Program program, rs_cursor *cursor, rs_place *place):
+    """The keys of the map at a place. The place cannot be used afterwards."""
+    cdef rs_map entries
+    cdef rs_error err
+    cdef uint64_t i
+    check(rs_map_begin(&entries, cursor, place.node, &err), &err)
+    return [map_key(program, &entries, cursor, i) for i in range(entries.n)]
+
+
+cdef bint find_in_map(Program program, rs_cursor *cursor, rs_place *place, object key) except -1:
+    """Goes to the value of a key of a map, as `find_in_dict_coded` does in an `any` dict."""
+    cdef rs_map entries
+    cdef rs_error err
+    cdef uint64_t i
+    hash(key)
+    check(rs_map_begin(&entries, cursor, place.node, &err), &err)
+    for i in range(entries.n):
+        other = map_key(program, &entries, cursor, i)
+        if hash(other) == hash(key) and (other is key or other == key):
+            rs_map_value(&entries, i, place)
+            check(rs_path_settle(cursor, place, &err), &err)
+            return True
+        check(rs_map_pass_value(&entries, cursor, i, &err), &err)
+    return False
+
+
 cdef bint find_element(rs_cursor *cursor, rs_place *place, object key) except -1:
     cdef rs_error err
     cdef rs_bool found = False
@@ -252,6 +302,8 @@ cdef bint go(Program program, rs_cursor *cursor, rs_place *place, object key) ex
         return place.node == NULL or place.node.kind != RS_FMT_NODE_OPTIONAL
     if opened == DICT:
         return find_in_dict_coded(program, cursor, place, key)
+    if opened == MAP:
+        return find_in_map(program, cursor, place, key)
     if opened == SEQUENCE:
         return find_element(cursor, place, key)
     return find_named(cursor, place, <tuple>described, key) if opened == NAMED else False
@@ -399,8 +451,8 @@ cpdef object dump(value):
     them never unpickles anything."""
     cdef rs_buffer raw, arrays
     writer = trust.Writer()
-    raw.data = arrays.data = NULL
-    raw.size_bytes = raw.capacity_bytes = arrays.size_bytes = arrays.capacity_bytes = 0
+    memset(&raw, 0, sizeof(rs_buffer))
+    memset(&arrays, 0, sizeof(rs_buffer))
     try:
         encode_value(&raw, &arrays, value, writer)
         outside = (<const char *>arrays.data)[:arrays.size_bytes] if arrays.size_bytes else b""

@@ -10,6 +10,7 @@ cdef extern from "Python.h":
     PyTypeObject PyList_Type, PyTuple_Type, PyDict_Type, PyFrozenSet_Type
     PyTypeObject *Py_TYPE(object)
     void Py_DECREF(PyObject *)
+    Py_ssize_t Py_REFCNT(PyObject *)
 
     int PyUnicode_READY(object) except -1
     int PyUnicode_KIND(object)
@@ -59,3 +60,12 @@ cdef extern from "Python.h":
     object PyCapsule_New(void *pointer, const char *name, PyCapsule_Destructor destructor)
 
     void prefetch "__builtin_prefetch"(const void *)
+
+cdef extern from "threads.h":
+    enum:
+        FREE_THREADED
+    bint flag_of(const bint *) noexcept nogil
+    void set_flag(bint *) noexcept nogil
+    Py_ssize_t count_up(Py_ssize_t *, Py_ssize_t n) noexcept nogil
+    void *pointer_at(void **) noexcept nogil
+    void put_pointer(void **, void *) noexcept nogil

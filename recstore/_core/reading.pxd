@@ -17,7 +17,6 @@ cdef class StoreReader:
     cdef object get_entry(self, const rs_table *table, uint32_t number)
 
 
-cdef int verify_values(StoreReader reader) except -1
 cdef list list_trees(rs_store *store)
 cdef list list_tables(rs_store *store)
 cdef list list_blocks(rs_store *store)

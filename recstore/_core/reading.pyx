@@ -72,50 +72,6 @@ cdef inline object taken(PyObject *value):
     return out
 
 
-cdef int verify_values(StoreReader reader) except -1:
-    """Makes the keys of each tree. Where only decoding can find an error, also decodes every record of a block and
-    every entry of a table."""
-    cdef rs_store *store = reader.store
-    cdef const rs_block *block
-    cdef const rs_table *table
-    cdef const rs_tree *tree
-    cdef rs_error err
-    cdef uint64_t number, i
-    for number in range(store.n_tables):
-        check(rs_store_load_table(store, <uint32_t>number, &err), &err)
-        table = &store.tables[number]
-        if table.kind != RS_FMT_TABLE_VALUES:
-            continue
-        program_of(table.tree, reader.reader, reader.programs)
-        for i in range(table.block.n_records if is_opaque(table.tree) else 0):
-            try:
-                reader.get_entry(table, <uint32_t>i)
-            except (errors.CorruptError, errors.VersionError) as e:
-                raise type(e)(f"entry {i} of table {number}: {e}") from None
-    for number in range(store.n_blocks):
-        check(rs_store_load_block(store, number, &err), &err)
-        block = &store.blocks[number]
-        tree = &store.trees[block.tree]
-        program_of(tree, reader.reader, reader.programs)
-        if not is_opaque(tree):
-            continue
-        for i in range(block.first_record, block.first_record + block.n_records):
-            try:
-                reader.get(i)
-            except (errors.CorruptError, errors.VersionError) as e:
-                raise type(e)(f"record {i}: {e}") from None
-    return 0
-
-
-cdef bint is_opaque(const rs_tree *tree):
-    """Whether values of a tree can have errors that only decoding them finds."""
-    cdef uint32_t k
-    for k in range(tree.n_nodes):
-        if tree.nodes[k].kind in (RS_FMT_NODE_ANY, RS_FMT_NODE_CONST, RS_FMT_NODE_NDARRAY, RS_FMT_NODE_EXT):
-            return True
-    return False
-
-
 # ---- Lists for info ----
 
 cdef int load_all(rs_store *store) except -1:

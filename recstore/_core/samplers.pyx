@@ -87,6 +87,12 @@ cdef class IndexIterator:
         return self
 
     def __next__(self):
+        if FREE_THREADED:
+            with cython.critical_section(self):
+                return self.advance()
+        return self.advance()
+
+    cdef inline object advance(self):
         if self.at == self.end:
             self.refill()
         value = self.data[self.at]
@@ -223,7 +229,7 @@ def read_entries(Blob blob not None, unsigned width, out):
     data = room(out, &buffer, &count)
     try:
         entries = blob.data  # with the interpreter lock: another thread may close the blob
-        if entries == NULL:
+        if blob.is_closed():
             raise errors.ClosedError("the store is closed")
         for i in range(count):
             if not 0 <= data[i] < blob.size // width:

@@ -263,6 +263,7 @@ cdef int verify_saved(SavedIndex self, Path path, StoreReader reader) except -1:
     cdef uint64_t entry, begin, end, row, record, first, last, h = 0
     cdef rs_error err
     cdef KeyIndex index = KeyIndex.of_saved(self)
+    cdef uint64_t steps = rs_keys_steps(&index.keys)
     opaque = set(index.opaque())
     alike = {}
     for entry in range(self.it.index.n_entries):
@@ -278,6 +279,7 @@ cdef int verify_saved(SavedIndex self, Path path, StoreReader reader) except -1:
             if self.it.kind == RS_FMT_SAVED_GROUPS:
                 row = number
                 check(rs_saved_index_row(&self.it, row, &record, &err), &err)
+            PyErr_CheckSignals()
             key = key_of_record(reader, path, record)
             try:
                 hash(key)
@@ -292,18 +294,20 @@ cdef int verify_saved(SavedIndex self, Path path, StoreReader reader) except -1:
         if other != entry:
             raise errors.CorruptError(f"saved index: entry {entry} has the key of entry {other}")
         if indexed and entry not in opaque:
-            verify_saved_place(self, index, reader, path, entry, first_key, h)
+            verify_saved_place(self, index, reader, path, entry, first_key, h, &steps)
     return 0
 
 
 cdef int verify_saved_place(SavedIndex self, KeyIndex index, StoreReader reader, Path path, uint64_t wanted, key,
-                            uint64_t h) except -1:
-    """Raises CorruptError unless a lookup of the key reaches its entry, and no equal key before it."""
+                            uint64_t h, uint64_t *steps) except -1:
+    """Raises CorruptError unless a lookup of the key reaches its entry, and no equal key before it. `steps` are
+    the slots that the check may still look at."""
     cdef rs_key_probe probe = rs_key_probe_begin(&index.keys, h)
     cdef uint64_t entry, record, last
     cdef rs_error err
     while True:
-        check(rs_key_probe_next(&index.keys, &probe, &entry, &err), &err)
+        PyErr_CheckSignals()
+        check(rs_key_probe_next_counted(&index.keys, &probe, &entry, steps, &err), &err)
         if entry == wanted:
             return 0
         if entry == RS_NOWHERE:

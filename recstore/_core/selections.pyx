@@ -13,6 +13,8 @@ VIEW_STAGES, VIEW_NESTED = MAX_STAGES, MAX_NESTED
 
 
 cdef object MAX_LENGTH = 2**63 - 1
+cdef str NEVER_BUILT = ("the store was never built: a class that inherits from a container must call "
+                        "super().__init__(records) first")
 cdef Py_ssize_t MAX_ENTRIES = 2**33
 
 
@@ -38,7 +40,7 @@ cdef int pass_index(const Stage *stage, int64_t *io, Py_ssize_t n) except -1:
     cdef const uint8_t *entries = (<Blob>stage.blob).data
     cdef Py_ssize_t k
     cdef uint64_t value
-    if entries == NULL:
+    if (<Blob>stage.blob).is_closed():
         raise errors.ClosedError("the store is closed")
     entries += stage.start * <Py_ssize_t>stage.width
     for k in range(n):
@@ -403,7 +405,7 @@ cdef class Selection:
             elif stage.kind == STAGE_INDEX:
                 position = stage.start + stage.step * position
                 entry = (<Blob>stage.blob).data
-                if entry == NULL:
+                if (<Blob>stage.blob).is_closed():
                     raise errors.ClosedError("the store is closed")
                 entry += position * stage.width
                 value = rs_load_u32(entry) if stage.width == 4 else rs_load_u64(entry)
@@ -456,7 +458,7 @@ cdef class Selection:
                 position -= at.ends[low - 1]
             at = <Selection>at.parts[low]
         if at.segment is None:
-            raise errors.SegmentNotFoundError(errno.ENOENT, "the store was never built")
+            raise errors.SegmentNotFoundError(errno.ENOENT, NEVER_BUILT)
         out.segment = <void *>at.segment
         out.store = at.store
         out.index = position
@@ -521,15 +523,16 @@ cdef class Selection:
     def leaves(self):
         """`[(segment, store), ...]` of the records, each store once."""
         cdef Selection part
-        if self.found is None:
-            seen = {}
-            if self.segment is not None:
-                seen[None] = self.segment, self.store
-            for part in self.parts or ():
-                for segment, store in part.leaves():
-                    seen.setdefault((id(segment), store), (segment, store))
-            self.found = tuple(seen.values())
-        return list(self.found)
+        with cython.critical_section(self):
+            if self.found is None:
+                seen = {}
+                if self.segment is not None:
+                    seen[None] = self.segment, self.store
+                for part in self.parts or ():
+                    for segment, store in part.leaves():
+                        seen.setdefault((id(segment), store), (segment, store))
+                self.found = tuple(seen.values())
+            return list(self.found)
 
     def blobs(self):
         """The index arrays, each once, without those that are sections of segments."""

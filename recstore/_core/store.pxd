@@ -9,6 +9,7 @@ cdef class Segment(Owner):
     cdef list programs       # the Programs of the trees that were read, see program_of
     cdef bint open_
     cdef bint closing
+    cdef bint ready          # without the interpreter's lock: the caches are filled
     cdef Py_ssize_t busy
     cdef readonly str backing
     cdef readonly str path
@@ -20,12 +21,16 @@ cdef class Segment(Owner):
     cdef public object name  # of a named segment: the name that its users know
     cdef object reader_
     cdef readonly bint verified  # the deep check has found no error
+    cdef readonly bint strict  # records are read as strict.pyx has it
+    cdef readonly LiveSample sample  # with `strict`, of a large store; else None
     cdef bint views_  # whether reader_ asks for arrays="view"
     cdef dict section_blobs  # part -> a weak reference to the Blob over these bytes
     cdef readonly dict content_hashes  # number of a store -> its content hash, once it is known
     cdef object __weakref__
     cdef int prepare(self, object limits) except -1
     cpdef int require_open(self) except -1
+    cdef int make_ready(self) except -1
+    cdef inline bint is_usual(self)
     cdef int enter(self) except -1
     cdef object file(self)
     cdef void leave(self)
@@ -34,7 +39,6 @@ cdef class Segment(Owner):
     cdef int fail(self, int store, uint64_t index) except -1
     cdef object get_first(self, int store, uint64_t index, rs_status found, const rs_tree *tree, rs_error *err)
     cdef rs_store *numbered(self, int store)
-    cdef int verify_all(self, object limits) except -1
     cdef Blob section_blob(self, tuple part, const uint8_t *data, uint64_t size)
     cdef list listed(self, int number, list (*list_them)(rs_store *))
     cdef rs_slice key_index(self) except *

@@ -2,7 +2,8 @@
 
 A Segment owns one descriptor and one mapping; containers and iterators hold the Segment. Decoded values never point
 into the mapping, except arrays read with arrays="view": each holds a buffer lease, and the Segment cannot be closed
-before. `close` unmaps at once, or, while other threads read, when the last of their calls returns.
+before. `close` unmaps at once, or, while other threads read, when the last of their calls returns. In a free-threaded
+interpreter (threads.h) it unmaps when the last reference to the Segment is gone: no call has to say that it reads.
 """
 
 
@@ -30,6 +31,7 @@ cdef class Segment(Owner):
     def __cinit__(self):
         self.open_ = False
         self.closing = False
+        self.ready = False
         self.busy = 0
         self.path = self.copied_from = None
         self.owner_pid = None
@@ -42,6 +44,8 @@ cdef class Segment(Owner):
         self.content_hashes = {}
         self.reader_ = None
         self.views_ = False
+        self.strict = False
+        self.sample = None
         self.seg.fd = -1
 
     def __dealloc__(self):
@@ -67,6 +71,8 @@ cdef class Segment(Owner):
                 if status != RS_OK:
                     rs_store_close(&self.store)
                 check_path(status, &err, self.path)
+            self.strict = strict_wanted()
+            self.sample = LiveSample.of(self.records, self.nbytes) if self.strict else None
             self.programs = []
         except BaseException:
             rs_segment_close(&self.seg)
@@ -78,11 +84,22 @@ cdef class Segment(Owner):
         """The path of the file whose bytes are read, copied or not; None for memory. Errors name it."""
         return self.path if self.copied_from is None else self.copied_from
 
+    cdef int make_ready(self) except -1:
+        """Fills the caches that reads would fill, before the first read of a free-threaded interpreter."""
+        cdef rs_error err
+        with cython.critical_section(self):
+            if not self.ready:
+                check(rs_store_freeze(&self.store, &err), &err)
+                if self.is_mapping:
+                    check(rs_store_freeze(&self.mapping.keys, &err), &err)
+                set_flag(&self.ready)
+        return 0
+
     cdef int enter(self) except -1:
         """Begins a call that reads the mapping and may let other threads run. The mapping stays until `leave`."""
-        if self.closing or not self.open_:
-            raise errors.ClosedError("the store is closed")
-        self.busy += 1
+        self.require_open()
+        if not FREE_THREADED:
+            self.busy += 1
         return 0
 
     def forget_calls(self):
@@ -90,19 +107,21 @@ cdef class Segment(Owner):
         self.busy = 0
 
     cdef void leave(self):
+        if FREE_THREADED:
+            return
         if self.busy > 0:
             self.busy -= 1
         if self.closing:
             self.leave_closing()
 
     cdef void leave_closing(self):
-        if self.busy == 0 and self.leases == 0:
+        if not FREE_THREADED and self.busy == 0 and self.leases == 0:
             self.release()
 
     cdef void leases_ended(self):
         # `close` refuses while leases live, but a call in flight may have made a lease after it.
-        if self.closing and self.busy == 0:
-            self.release()
+        if self.closing:
+            self.leave_closing()
 
     @property
     def reader(self):
@@ -228,9 +247,15 @@ cdef class Segment(Owner):
         return record.bytes.end - record.bytes.ptr
 
     cpdef int require_open(self) except -1:
-        if self.closing or not self.open_:
+        if flag_of(&self.closing) or not self.open_:
             raise errors.ClosedError("the store is closed")
+        if FREE_THREADED and not flag_of(&self.ready):
+            return self.make_ready()
         return 0
+
+    cdef inline bint is_usual(self):
+        """Whether require_open has nothing to do."""
+        return not flag_of(&self.closing) and self.open_ and (not FREE_THREADED or flag_of(&self.ready))
 
     @property
     def n_stores(self):
@@ -281,7 +306,7 @@ cdef class Segment(Owner):
     cdef int key_equals_str(self, int store, uint64_t index, object key) except -2:
         """Compares a record with a str without decoding it: 1 equal, 0 different, -1 undecided."""
         cdef rs_key_match match
-        if self.closing or not self.open_:
+        if not self.is_usual():
             self.require_open()
         match = rs_store_key_equals_str(self.numbered(store), index, <unsigned>PyUnicode_KIND(key),
                                         <const uint8_t *>PyUnicode_DATA(key), <uint64_t>PyUnicode_GET_LENGTH(key))
@@ -290,7 +315,7 @@ cdef class Segment(Owner):
     cdef int key_equals_int(self, int store, uint64_t index, int64_t key) except -2:
         """Compares a record with an int of 64 bits, as key_equals_str does."""
         cdef rs_key_match match
-        if self.closing or not self.open_:
+        if not self.is_usual():
             self.require_open()
         match = rs_store_key_equals_int(self.numbered(store), index, key)
         return 1 if match == RS_KEY_EQUAL else 0 if match == RS_KEY_DIFFERS else -1
@@ -301,15 +326,17 @@ cdef class Segment(Owner):
         cdef rs_record record
         cdef rs_error err
         cdef rs_status status
-        if self.closing or not self.open_:
+        if not self.is_usual():
             self.require_open()
         status = rs_store_find(&self.store if store == 0 else &self.mapping.keys, index, &record, &err)
-        if status != RS_OK or record.tree.program == NULL:
+        if status != RS_OK or pointer_at(&record.tree.program) == NULL:
             return self.get_first(store, index, status, record.tree, &err)
         # Decoding arrays runs Python code, which may switch threads. `busy` keeps the mapping until this call ends.
-        self.busy += 1
+        if not FREE_THREADED:
+            self.busy += 1
         value = record_at(&self.store, &record, <PyObject *>self if self.views_ else NULL)
-        self.busy -= self.busy > 0  # in a child that was forked during the call, `forget_calls` has set it to 0
+        if not FREE_THREADED:
+            self.busy -= self.busy > 0  # in a child that was forked during the call, `forget_calls` has set it to 0
         if value == NULL:
             self.fail(store, index)
         out = <object>value
@@ -343,7 +370,8 @@ cdef class Segment(Owner):
 
     cdef Program program(self, const rs_tree *tree):
         """The Program of a tree of this segment."""
-        return <Program>tree.program if tree.program != NULL else program_of(tree, self.reader_, self.programs)
+        cdef void *made = pointer_at(&tree.program)
+        return <Program>made if made != NULL else program_of(tree, self.reader_, self.programs)
 
     cdef Owner owner(self):
         """The owner of the leases of decoded arrays; None when arrays are to be copied."""
@@ -353,35 +381,10 @@ cdef class Segment(Owner):
         """The deep check of all bytes, mostly without the GIL. Raises CorruptError or VersionError, which say what is
         wrong and where."""
         try:
-            self.verify_all(limits)
+            verify_segment(self, limits)
         except errors.Error as e:
             raise errors.of_file(e, self.file())
         self.verified = True
-
-    cdef int verify_all(self, limits) except -1:
-        cdef rs_error err
-        cdef rs_status status
-        cdef rs_limits accepted
-        cdef rs_slice bytes_
-        if limits is None:
-            limits = self.store.header.max_values, self.store.header.max_bytes
-        accepted.max_values, accepted.max_bytes = limits
-        self.enter()
-        try:
-            bytes_ = rs_slice_of(self.seg.data, self.seg.size_bytes)
-            with nogil:
-                status = rs_verify_segment(bytes_, &accepted, &err)
-            check(status, &err)
-            # Only Python can tell whether dict keys can be hashed and differ, and whether text in arrays is valid.
-            for number in range(1 + self.is_mapping):
-                verify_values(StoreReader.apart(self.numbered(number)))
-        finally:
-            self.leave()
-        if self.is_mapping:
-            verify_keys(self)
-        else:
-            verify_saved_indexes(self)
-        return 0
 
     def write_to(self, temporary, indexes=()):
         """Writes the bytes to the new file `temporary`, with these saved indexes, each `(kind, Path)`, beside those
@@ -422,6 +425,7 @@ cdef class Segment(Owner):
         if not self.open_:
             return 0
         self.open_ = False
+        self.sample = None
         self.programs.clear()  # they and the list hold each other
         for known in self.section_blobs.values():
             blob = known()
@@ -456,7 +460,8 @@ cdef class Segment(Owner):
     def unlink(self):
         """Removes the file of a directory segment if this process owns it. The file of a named segment goes only if no
         other process uses it. The mapping stays."""
-        self.give_up_name()
+        with cython.critical_section(self):
+            self.give_up_name()
 
     def publish(self, path, between=None):
         """Gives a segment that was built as "named" its file name. With `between`, a free path in the same folder, a
@@ -495,9 +500,13 @@ cdef class Segment(Owner):
         while arrays over the segment are alive."""
         if self.leases > 0 and not self.closing:
             raise busy_error(self.leases)
-        self.closing = True
-        if self.busy == 0 and self.leases == 0:
-            self.release()
+        set_flag(&self.closing)
+        if FREE_THREADED:
+            with cython.critical_section(self):
+                self.give_up_name()
+                rs_os_close(&self.seg.fd)  # and with it the lease on a name
+        else:
+            self.leave_closing()
 
 
 cdef object busy_error(Py_ssize_t leases):
@@ -516,7 +525,7 @@ def close_all(list segments):
         raise busy_error(leases)
     # From the check to the end of this loop no other thread runs: nothing in between calls Python code.
     for segment in segments:
-        segment.closing = True
+        set_flag(&segment.closing)
     for segment in segments:
         segment.close()
 
@@ -595,7 +604,7 @@ def copy_segment(Segment source, limits=None):
     source.enter()
     try:
         with nogil:
-            status = rs_segment_copy(&segment.seg, &source.seg, &err)
+            status = rs_segment_copy(&segment.seg, &source.seg, source.store.header.segment_size, &err)
     finally:
         source.leave()
     check_path(status, &err, source.path)
@@ -611,37 +620,43 @@ def copy_segment(Segment source, limits=None):
 cdef class Builder:
     """Streams records into a new segment. Unless `finish` returns, no file or memory stays behind. For one thread.
 
-    `writer` is a trust.Writer: it says what happens to unsupported values and how this process reads the segment. A
-    thread of C code writes full blocks unless `threaded` is false; the bytes are the same.
+    `writer` is a trust.Writer: it says what happens to unsupported values and how this process reads the segment. Up to
+    `threads` threads of C code compress beside the caller; with 0 the caller's thread does. The bytes are the same.
     """
 
     cdef rs_segment_writer writer
     cdef rs_builder builder
-    cdef rs_flusher flusher
+    cdef rs_pipeline *pipeline
+    cdef encode_keys keys
     cdef str backing
     cdef str path
     cdef str saved  # the path that errors about writing name; None for memory and its files
     cdef bint active
     cdef readonly object settings
     cdef object label
+    cdef object compression  # keeps the log that the builder fills
 
-    def __cinit__(self, str backing, directory=None, name=None, bint compress=True, writer=None, label=None,
-                  bint threaded=True):
+    def __cinit__(self, str backing, directory=None, name=None, compression="auto", writer=None, label=None,
+                  unsigned threads=1):
         cdef rs_error err
+        cdef rs_choices choices = choices_of(compression)
         self.active = False
+        self.compression = compression
         self.label = label
         self.backing = backing
         self.settings = trust.Writer() if writer is None else writer
         self.path = open_writer(&self.writer, backing, directory, name)
         self.saved = self.path if backing == "file" else None
         self.active = True
-        check(rs_builder_open(&self.builder, &self.writer, compress, &err), &err)
+        check(rs_builder_open(&self.builder, &self.writer, &choices, &err), &err)
         set_label(&self.builder, label)
-        if threaded:
-            self.builder.flusher = &self.flusher
+        if threads:
+            check(rs_pipeline_open(&self.pipeline, min(threads, RS_PIPELINE_THREADS), &err), &err)
+            self.builder.pipeline = self.pipeline
 
     def __dealloc__(self):
         self.abort()
+        encode_keys_clear(&self.keys)
 
     cpdef abort(self):
         """Drops the new segment. Does nothing after `finish` or `abort`."""
@@ -649,40 +664,46 @@ cdef class Builder:
             self.active = False
             with nogil:
                 rs_builder_close(&self.builder)
+                rs_pipeline_close(self.pipeline)
             rs_segment_writer_abort(&self.writer)
 
     @property
     def records(self):
         return self.builder.n_records
 
-    def append(self, record):
+    cpdef append(self, record):
         """Adds one record. On EncodeError, which names the record, the builder is unchanged."""
-        cdef size_t mark
+        cdef size_t mark, key_sets
         cdef rs_error err
         cdef rs_status status
+        cdef rs_scan_counts counts
+        cdef bint counted
         if not self.active:
             raise errors.ClosedError("the builder is finished")
         mark = self.builder.arrays.size_bytes
+        key_sets = self.builder.scan.n_key_sets
         try:
-            encode_value(&self.builder.raw, &self.builder.arrays, record, self.settings)
+            counted = encode_counted(&self.builder, &self.keys, record, self.settings, False, &counts)
         except errors.EncodeError as e:
             rs_builder_drop_record(&self.builder, mark)
             raise errors.EncodeError(f"record {self.builder.n_records}: {e}") from None
         except BaseException:
             rs_builder_drop_record(&self.builder, mark)
             raise
-        status = rs_builder_end_record(&self.builder, &err)
+        if counted:
+            status = rs_builder_end_record_unchecked(&self.builder, &counts, &err)
+        else:
+            status = rs_builder_end_record(&self.builder, &err)
         if status != RS_OK:
             rs_builder_drop_record(&self.builder, mark)
+            self.builder.scan.n_key_sets = key_sets
             if status == RS_E_MEM:
                 raise_status(&err)
             unsupported = hooks.module("unsupported")
             why = unsupported.refused(record, err.message.decode())
             raise errors.EncodeError(f"record {self.builder.n_records}: {why}")
         if rs_builder_is_full(&self.builder):
-            with nogil:
-                status = rs_builder_flush_beside(&self.builder, &err)
-            check_path(status, &err, self.saved)
+            flush_block(&self.builder, False, self.saved)
 
     def extend(self, records):
         for record in records:
@@ -704,13 +725,9 @@ cdef class Builder:
     def end_block(self):
         """Ends the block, before records of another kind follow: in one block they would share a schema with the
         others."""
-        cdef rs_error err
-        cdef rs_status status
         if not self.active:
             raise errors.ClosedError("the builder is finished")
-        with nogil:
-            status = rs_builder_flush_beside(&self.builder, &err)
-        check_path(status, &err, self.saved)
+        flush_block(&self.builder, False, self.saved)
 
     def annotate(self, uint64_t pairs, bytes content):
         """Appends pairs to the LABEL section: their number and bytes, as Label.pack gives them."""
@@ -728,6 +745,7 @@ cdef class Builder:
         if not self.active:
             raise errors.ClosedError("the builder is finished")
         try:
+            flush_block(&self.builder, True, self.saved)
             with nogil:
                 status = rs_builder_finish(&self.builder, &err)
             check_path(status, &err, self.saved)
@@ -739,6 +757,7 @@ cdef class Builder:
             raise
         self.active = False
         rs_builder_close(&self.builder)
+        rs_pipeline_close(self.pipeline)
         rs_os_trim()
         return segment
 

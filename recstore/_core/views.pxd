@@ -25,10 +25,12 @@ cdef class Records:
     cdef Py_ssize_t start
     cdef Py_ssize_t step
     cdef Py_ssize_t length
+    cdef readonly bint _strict  # records are read as strict.pyx has it; `direct` is None then
     cdef inline object at(self, Py_ssize_t i)
     cdef inline int find(self, Py_ssize_t i, Leaf *leaf) except -1
     cdef int read_located(self, Leaf *leaves, Py_ssize_t n, default, list out) except -1
     cdef object at_slowly(self, Py_ssize_t i)
+    cdef object at_strictly(self, Py_ssize_t i)
 
 
 cdef class GroupProjection(Projection):

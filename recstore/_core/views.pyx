@@ -54,7 +54,7 @@ cdef class GroupProjection(Projection):
         if group >= self.n:
             raise errors.CorruptError(f"group {group} of {self.n}")
         entry = self.starts.data
-        if entry == NULL:
+        if self.starts.is_closed():
             raise errors.ClosedError("the store is closed")
         entry += group * self.width
         if self.width == 4:
@@ -95,16 +95,18 @@ cdef class Records:
         self.start = 0
         self.step = 1
         self.length = 0
+        self._strict = False
 
-    def _set(self, Selection selection not None, Projection projection=None, detached=None):
+    def _set(self, Selection selection not None, Projection projection=None, detached=None, bint watched=True):
         """Makes this the records of `selection`, read through `projection` (None: whole). `detached` is the reason why
-        there are none, if there are none."""
+        there are none, if there are none. Without `watched`, RECSTORE_STRICT=1 does not watch them."""
         self.selection = selection
         self.projection = projection
         self.detached = detached
         self.length = selection.length
         self.direct = None
-        if projection is None and detached is None and selection.is_flat(&self.start, &self.step):
+        self._strict = any_strict and watched and detached is None and has_strict(selection)
+        if projection is None and detached is None and not self._strict and selection.is_flat(&self.start, &self.step):
             self.direct = selection.segment
             self.store = selection.store
         return self
@@ -146,19 +148,44 @@ cdef class Records:
             return self.direct.get(self.store, <uint64_t>(self.start + self.step * i))
         return self.at_slowly(i)
 
+    def _unwatched(self):
+        """The same records for a caller that owns what it reads: RECSTORE_STRICT does not watch them."""
+        if not self._strict:
+            return self
+        return type(self)._blank()._set(self.selection, self.projection, self.detached, False)
+
     cdef object at_slowly(self, Py_ssize_t i):
         cdef Leaf leaf
         if self.detached is not None or self.selection is None:
             self._require()
+        if self._strict:
+            return self.at_strictly(i)
         if self.projection is not None:
             return self.projection.read_position(self.selection, i)
         self.selection.locate(i, &leaf)
         return (<Segment>leaf.segment).get(leaf.store, <uint64_t>leaf.index)
 
+    cdef object at_strictly(self, Py_ssize_t i):
+        cdef Leaf leaf
+        cdef LiveSample sample
+        if self.projection is not None:
+            value = self.projection.read_position(self.selection, i)
+        else:
+            self.selection.locate(i, &leaf)
+            value = (<Segment>leaf.segment).get(leaf.store, <uint64_t>leaf.index)
+        if isinstance(value, (Records, Record)) or is_default(self.projection, value):
+            return value  # of the first two, reading makes the objects
+        self.selection.locate(i, &leaf)
+        value = hooks.module("strict").watched(value, None, i)
+        sample = (<Segment>leaf.segment).sample  # a reference: Python code in `note` may close the store
+        if sample is not None and leaf.store == 0 and sample.note(<uint64_t>leaf.index, value):
+            hooks.module("strict").warn_of_many(sample.n_records)
+        return value
+
     def _require(self):
         """Raises SegmentNotFoundError if the container is detached, ClosedError if it is closed."""
         if self.detached is not None or self.selection is None:
-            raise errors.SegmentNotFoundError(errno.ENOENT, self.detached or "the store was never built")
+            raise errors.SegmentNotFoundError(errno.ENOENT, self.detached or NEVER_BUILT)
         for segment in self.segments:
             segment.require_open()
 
@@ -213,7 +240,7 @@ cdef class Records:
             leaf.segment = <void *>self.direct
             leaf.store = self.store
             leaf.index = self.start + self.step * i
-        elif self.projection is None and self.detached is None and self.selection is not None:
+        elif self.projection is None and self.detached is None and self.selection is not None and not self._strict:
             self.selection.locate(i, leaf)
         else:
             leaf.segment = NULL
@@ -227,6 +254,7 @@ cdef class Records:
             fetch_offsets(&leaves[i])
         for i in range(min(n, NEAR)):
             fetch_record(&leaves[i])
+        PyErr_CheckSignals()
         for i in range(n):
             if i + FAR < n:
                 fetch_offsets(&leaves[i + FAR])
@@ -240,16 +268,26 @@ cdef class Records:
         return 0
 
 
+cdef inline bint is_default(Projection projection, value):
+    """Whether a value is the default of a field, which the caller has given."""
+    return type(projection) is FieldProjection and (<FieldProjection>projection).default is value
+
+
+cdef bint has_strict(Selection selection) except -1:
+    """Whether one of the stores is read strictly. The keys of a mapping, store 1, never are."""
+    return any([segment.strict and store == 0 for segment, store in selection.leaves()])
+
+
 cdef inline void fetch_offsets(Leaf *leaf) noexcept:
     """Prefetches the offsets of a record, if the segment is open: reading other records may run Python code, which may
     close it."""
-    if leaf.segment != NULL and (<Segment>leaf.segment).open_:
+    if leaf.segment != NULL and (<Segment>leaf.segment).is_usual():
         rs_store_prefetch_offsets((<Segment>leaf.segment).numbered(leaf.store), <uint64_t>leaf.index)
 
 
 cdef inline void fetch_record(Leaf *leaf) noexcept:
     """Prefetches the beginning of a record, whose offsets have been prefetched."""
-    if leaf.segment != NULL and (<Segment>leaf.segment).open_:
+    if leaf.segment != NULL and (<Segment>leaf.segment).is_usual():
         rs_store_prefetch((<Segment>leaf.segment).numbered(leaf.store), <uint64_t>leaf.index)
 
 
@@ -280,6 +318,12 @@ cdef class RecordIterator:
         return self
 
     def __next__(self):
+        if FREE_THREADED:
+            with cython.critical_section(self):
+                return self.advance()
+        return self.advance()
+
+    cdef inline object advance(self):
         cdef Py_ssize_t i = self.next
         # Reading may run Python code that exhausts this iterator: the container must survive that.
         cdef Records records = self.records
@@ -288,6 +332,8 @@ cdef class RecordIterator:
             self.records = None
             raise StopIteration
         self.next = i + self.step
+        if not i & 255:
+            PyErr_CheckSignals()  # list() and dict() have no look at them
         if not self.ahead:
             return records.at(i)
         self.look_ahead(i)
@@ -314,13 +360,15 @@ cdef class RecordIterator:
         return 0
 
     def __length_hint__(self):
-        if self.records is None:
-            return 0
-        return self.records.length - self.next if self.step > 0 else self.next + 1
+        with cython.critical_section(self):
+            if self.records is None:
+                return 0
+            return self.records.length - self.next if self.step > 0 else self.next + 1
 
     def __reduce__(self):
-        if self.records is None:
-            return iter, ([],)
-        if self.step > 0:
-            return iter, (self.records._slice(slice(self.next, None)),)
-        return iter, (self.records._slice(slice(self.next, None, -1)) if self.next >= 0 else [],)
+        with cython.critical_section(self):
+            if self.records is None:
+                return iter, ([],)
+            if self.step > 0:
+                return iter, (self.records._slice(slice(self.next, None)),)
+            return iter, (self.records._slice(slice(self.next, None, -1)) if self.next >= 0 else [],)

@@ -7,13 +7,25 @@ from recstore.build import saved_indexes
 from recstore.errors import SegmentExistsError
 
 ARRAYS = ("copy", "view")
+COMPRESSION = ("none", "fast", "auto", "small")
 BACKINGS = ("auto", "anonymous", "shm", "dir")
 
 
 class Options:
     """Checked keyword arguments of RecordList and RecordDict. The constructor raises ValueError and TypeError."""
 
-    __slots__ = ("on_unsupported", "compression", "arrays", "backing", "progress", "workers", "target", "indexes")
+    __slots__ = (
+        "on_unsupported",
+        "compression",
+        "without",
+        "arrays",
+        "backing",
+        "progress",
+        "workers",
+        "threads",
+        "target",
+        "indexes",
+    )
 
     def __init__(
         self,
@@ -26,20 +38,23 @@ class Options:
         workers=0,
         index_by=None,
         group_by=None,
+        threads=None,
     ):
         for option, value, legal in (
             ("on_unsupported", on_unsupported, ("error", "pickle")),
-            ("compression", compression, ("auto", "none")),
+            ("compression", compression, COMPRESSION),
             ("arrays", arrays, ARRAYS),
             ("backing", backing, BACKINGS),
         ):
             check_choice(option, value, legal)
         self.on_unsupported = on_unsupported
         self.compression = compression
+        self.without = ()  # the names of nodes that no tree may have; the benchmarks leave out one at a time
         self.arrays = arrays
         self.backing = backing
         self.progress = progress
-        self.workers = _count(workers)
+        self.workers = _count(workers, "workers", "processes")
+        self.threads = None if threads is None else _count(threads, "threads", "threads")
         self.indexes = saved_indexes.wanted(index_by, group_by)
         self.target = None if name is None else _target(name, backing)
 
@@ -59,13 +74,13 @@ class Options:
         )
 
 
-def _count(workers):
+def _count(value, name, what):
     try:
-        number = type(workers).__index__(workers)
+        number = type(value).__index__(value)
     except AttributeError:
-        raise TypeError(f"workers is a number of processes, not a {type(workers).__name__}") from None
+        raise TypeError(f"{name} is a number of {what}, not a {type(value).__name__}") from None
     if number < 0:
-        raise ValueError(f"workers is a number of processes, 0 for none, not {number}")
+        raise ValueError(f"{name} is a number of {what}, 0 for none, not {number}")
     return number
 
 

@@ -1,9 +1,11 @@
 """The destination of a build: it chooses the backing, makes the builder, and publishes the finished segment."""
 
+import functools
 import os
 import sys
 
 from recstore._core import trust
+from recstore.build import cores
 from recstore.build.build_options import BACKINGS, check_choice, name_taken
 from recstore.errors import OutOfSpaceError, SegmentExistsError
 from recstore.shm import folders, registry
@@ -13,22 +15,23 @@ def new_builder(make, options):
     """A builder for these options; `make` is Builder or MappingBuilder. The backing comes from the options, else from
     RECSTORE_BACKING, else from what the system supports."""
     chosen = _backing(options)
-    compress = options.compression == "auto"
+    compression = options.compression, options.without
+    make = functools.partial(make, threads=cores.available() if options.threads is None else options.threads)
     writer = trust.Writer(options.on_unsupported == "pickle", options.arrays)
     _warn_in_spawned_child()
     _collect_named()
     if options.target is not None:
-        return options.target.new_builder(make, compress, writer)
+        return options.target.new_builder(make, compression, writer)
     if chosen == "anonymous":
-        return make("anonymous", compress=compress, writer=writer)
+        return make("anonymous", compression=compression, writer=writer)
     from recstore.shm import file_backing
 
     if chosen == "shm":
         from recstore.shm import named_segments
 
-        return make("named", folders.SHARED, named_segments.nameless(), compress, writer)
+        return make("named", folders.SHARED, named_segments.nameless(), compression, writer)
     folder = file_backing.default()
-    builder = make("directory", folder, file_backing.new_name(), compress, writer)
+    builder = make("directory", folder, file_backing.new_name(), compression, writer)
     file_backing.collect(folder)  # only now: the builder has checked that the folder belongs to this user
     return builder
 

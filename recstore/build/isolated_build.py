@@ -13,6 +13,7 @@ multiprocessing forbids it such children.
 
 import os
 import pickle
+import select
 import signal
 import sys
 
@@ -53,7 +54,7 @@ def build(first, work, attach, what):
             os.close(theirs)
             os.close(life)
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        said = _talk(job, ours, held)
+        said = _talk(job, ours, held, child)
         if said.endswith(_DONE):
             return attach()
         status = child.wait()
@@ -70,21 +71,59 @@ def build(first, work, attach, what):
             _reap(child)
 
 
-def _talk(job, result, life):
-    """Sends the job to the child and returns the bytes that the child writes."""
-    data = memoryview(job.packed)
-    try:
-        while data:
-            data = data[os.write(life, data) :]
-    except BrokenPipeError:
-        pass  # the child has ended; its message or its status says why
-    said = b""
-    while not said.endswith(_DONE):
-        part = os.read(result, 1 << 16)
-        if not part:
-            break
-        said += part
+def _talk(job, result, life, child):
+    """Sends the job to the child and returns the bytes that the child writes before it ends.
+
+    The end of a pipe tells nothing of the child: processes that the child started may hold the other end for longer.
+    """
+    data, said = memoryview(job.packed), b""
+    os.set_blocking(life, False)
+    with _Waiter(child) as waiter:
+        try:
+            while data and waiter.wait(life, select.POLLOUT):
+                data = data[os.write(life, data) :]
+        except BrokenPipeError:
+            pass  # the child has ended; its message or its status says why
+        while not said.endswith(_DONE) and waiter.wait(result, select.POLLIN):
+            part = os.read(result, 1 << 16)
+            if not part:
+                break
+            said += part
     return said
+
+
+class _Waiter:
+    """Waits for a pipe or for the end of a child, by a descriptor of the child where the system has one."""
+
+    LOOKS_MS = 200  # between two looks at the child where it has no descriptor
+
+    def __init__(self, child):
+        self.child, self.pidfd = child, None
+        try:
+            self.pidfd = os.pidfd_open(child.pid)
+        except (AttributeError, OSError):
+            pass  # no Linux, one before 5.3, or a sandbox that refuses the call: `wait` looks at the child now and then
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        if self.pidfd is not None:
+            os.close(self.pidfd)
+
+    def wait(self, fd, event):
+        """Whether `fd` became ready. False: the child has ended, and there is nothing more for `fd`."""
+        poller = select.poll()
+        poller.register(fd, event)
+        if self.pidfd is not None:
+            poller.register(self.pidfd, select.POLLIN)
+        while True:
+            ended = self.child.poll() is not None
+            ready = poller.poll(0 if ended else None if self.pidfd is not None else self.LOOKS_MS)
+            if any(found == fd for found, _ in ready):
+                return True
+            if ended:
+                return False
 
 
 def _start(job, result, life, mask):

@@ -1,7 +1,9 @@
 """Builds with worker processes. A shard is one of the iterables in the argument of `workers=N`. The workers iterate
-over the shards and encode the records; the building process appends the records in the order of the shards. So the
-segment has the same bytes as without workers, except that a set's elements have the order of the process that encodes
-them.
+over the shards, encode the records and compress them; the building process places the blocks in the order of the
+shards. A shard of less than a block is compressed in the building process, so that small shards share blocks. A shard
+that is a list or tuple has its records here already: to pickle them would take longer than to store them, so the
+building process does that. The segment's bytes depend on the shards, but not on the number of workers, except that a
+set's elements have the order of the process that encodes them.
 
 Each worker has two pipes. One brings it pickled shards, one at a time. The other takes back parcels (parcels.pyx), then
 an END or an ERROR message. The building process reads up to RUN_AHEAD bytes ahead of the shard whose turn it is. Then
@@ -20,12 +22,14 @@ from contextlib import closing, suppress
 from multiprocessing import connection, current_process, get_context, get_start_method, reduction
 
 from recstore._core import native, trust
+from recstore.build import cores
 from recstore.build.pairs import pairs_of
 from recstore.build.sources import Feed, feed_of
 from recstore.errors import BuildError, EncodeError, Error
 
 RUN_AHEAD = 32 << 20
-PARCEL, END, ERROR = b"P", b"E", b"X"
+PARCEL, BLOCKS, END, ERROR = b"P", b"B", b"E", b"X"
+_STEP = 1024  # records of a shard in this process that are appended before the workers are heard again
 _PATIENCE_S = 5  # to wait for a process to end before it is killed
 
 # The ends of pipes that this process has open. A forked worker closes its copies: while they are open, a pipe does not
@@ -77,7 +81,7 @@ class _Mapped:
         self.fn, self.records = fn, records
 
     def __iter__(self):
-        return map(self.fn, self.records)
+        return map(self.fn, self.records._unwatched())  # the function may change its record
 
 
 def mapped(fn, records, workers):
@@ -153,27 +157,30 @@ class _Team:
         self.hashes = getattr(builder, "hashes", None)  # the KeyHashes of a MappingBuilder
         self.workers = []
         self.shards = iter(())
-        self.queues = {}  # number of a shard -> its messages
+        self.queues = {}  # number of a shard -> its messages, or the iterator over a shard of this process
         self.waiting = 0  # bytes in all queues
         self.reports = []
         self.opaque = {}  # of the shard whose turn it is: number of an opaque key in the shard -> the key
+        self.placing = None  # of the shard whose turn it is: where its blocks are placed
+        self.here = 0  # the shards of this process in `queues`
 
     def run(self, shards):
         """Yields whenever a shard is finished."""
         try:
             self.shards = enumerate(shards)
             first = list(itertools.islice(self.shards, self.options.workers))
-            self.start(len(first))
-            for worker, shard in zip(self.workers, first):
-                self.send(worker, *shard)
+            self.start(sum(not self.is_here(shard) for _, shard in first))
+            self.shards = itertools.chain(first, self.shards)
             del first
+            self.share_out()
             turn = 0
             while self.queues:
                 self.read(turn)
-                if self.queues[turn] and self.take(turn, self.queues[turn].popleft()):
+                if self.queues[turn] and self.take(turn):
                     del self.queues[turn]
-                    self.opaque = {}
+                    self.opaque, self.placing = {}, None
                     turn += 1
+                    self.share_out()
                     yield
             for worker in self.workers:
                 with suppress(OSError):  # a worker that died after the last shard has done its work
@@ -190,8 +197,37 @@ class _Team:
     def start(self, n):
         context, options = get_context(), self.options
         seed = None if self.hashes is None else self.hashes.seed
+        threads = cores.available() if options.threads is None else options.threads
+        threads = -(-threads // options.workers)
+        compression = options.compression, options.without
+        how = options.on_unsupported == "pickle", options.arrays, seed, compression, threads
         for _ in range(n):
-            self.workers.append(_Worker(context, options.on_unsupported == "pickle", options.arrays, seed))
+            self.workers.append(_Worker(context, *how))
+
+    def is_here(self, shard):
+        """Whether the records of a shard are in the memory of this process, which then stores them itself."""
+        return type(shard) in (list, tuple) or self.hashes is not None and type(shard) is dict
+
+    def share_out(self):
+        """Gives shards to all idle workers. Those of this process on the way are queued, a few at a time, because each
+        holds its records."""
+        while self.here < self.options.workers:
+            idle = next((worker for worker in self.workers if worker.shard is None), None)
+            if idle is None and len(self.workers) == self.options.workers:
+                return
+            following = next(self.shards, None)
+            if following is None:
+                return
+            number, shard = following
+            del following
+            if self.is_here(shard):
+                self.queues[number] = deque([iter(pairs_of(shard) if self.hashes is not None else shard)])
+                self.here += 1
+                continue
+            if idle is None:
+                self.start(1)
+                idle = self.workers[-1]
+            self.send(idle, number, shard)
 
     def send(self, worker, number, shard):
         """Gives a shard to an idle worker."""
@@ -250,27 +286,48 @@ class _Team:
             self.waiting += len(message)
             if message[:1] == ERROR:
                 self.shards = iter(())
-            if message[:1] != PARCEL:
+            if message[:1] in (END, ERROR):
                 worker.shard = None
-                for shard in itertools.islice(self.shards, 1):
-                    self.send(worker, *shard)
+                self.share_out()
 
-    def take(self, turn, message):
-        """Appends the content of a message of the shard whose turn it is. True for the shard's last message."""
+    def take(self, turn):
+        """Appends the content of the next message of the shard whose turn it is. True for the shard's last message."""
+        message = self.queues[turn].popleft()
+        if not isinstance(message, bytes):
+            return self.take_here(turn, message)
         self.waiting -= len(message)
         kind, content = message[:1], memoryview(message)[1:]
         if kind == ERROR:
             self.fail(turn, *pickle.loads(content))
-        if kind == PARCEL:
+        if kind in (PARCEL, BLOCKS):
             arguments, seen, foreign = pickle.loads(content)
             self.learn(seen, foreign)
             if self.hashes is not None:
                 *arguments, opaque = arguments
                 arguments.append([(number, self.opaque.setdefault(first, key)) for number, first, key in opaque])
-            self.builder.append_parcel(*arguments)
+            if kind == PARCEL:
+                self.builder.append_parcel(*arguments)
+            else:
+                self.placing = self.placing or native.Placing(self.builder)
+                self.placing.place(*arguments)
+        if kind == END and self.placing is not None:
+            self.placing.end()
         if kind == END and (report := pickle.loads(content)) is not None:
             self.reports.append(report)
         return kind == END
+
+    def take_here(self, turn, records):
+        """Appends some records of a shard of this process. True at its end."""
+        before = self.records()
+        self.builder.extend(itertools.islice(records, _STEP))
+        if self.records() - before == _STEP:
+            self.queues[turn].append(records)
+            return False
+        self.here -= 1
+        return True
+
+    def records(self):
+        return self.builder.records if self.hashes is None else self.hashes.n
 
     def learn(self, seen, foreign):
         """Notes the classes that a worker has stored, so that this process can read their values. EncodeError for a
@@ -288,8 +345,8 @@ class _Team:
     def fail(self, shard, refused, error, text):
         """Raises the exception of a worker."""
         if refused is not None:
-            what = f"record {self.builder.records}" if self.hashes is None else f"entry {self.hashes.n}"
-            raise EncodeError(what + refused)
+            what = "record" if self.hashes is None else "entry"
+            raise EncodeError(f"{what} {self.records()}{refused}")
         try:
             error = pickle.loads(error) if error is not None else None
         except Exception:
@@ -302,7 +359,7 @@ class _Team:
 # ---- In the worker ----
 
 
-def _work(shards, parcels, pickled, arrays, seed):
+def _work(shards, parcels, pickled, arrays, seed, compression, threads):
     """The main function of a worker process."""
     import _thread
     import signal
@@ -328,14 +385,17 @@ def _work(shards, parcels, pickled, arrays, seed):
 
     def send_parcel():
         nonlocal told
-        arguments = encoder.take()
-        if arguments is not None:
-            seen = list(writer.seen or ())[told:]
-            told += len(seen)
-            send(PARCEL, (arguments, seen, writer.foreign))
+        for kind, arguments in ((PARCEL, encoder.take()), (BLOCKS, encoder.take_blocks())):
+            if arguments is not None:
+                seen = list(writer.seen or ())[told:]
+                told += len(seen)
+                send(kind, (arguments, seen, writer.foreign))
+
+    def make(kind):
+        return _own_builder(kind, compression=compression, writer=writer, threads=threads)
 
     while (shard := incoming.get()) is not None:
-        encoder = _encoder(writer, seed)
+        encoder = native.ListEncoder(writer, make) if seed is None else native.PairEncoder(writer, seed, make)
         failure, report = _read(shard, encoder, send_parcel, seed is not None)
         shard = None
         if failure is None:
@@ -344,8 +404,16 @@ def _work(shards, parcels, pickled, arrays, seed):
             send(ERROR, failure)
 
 
-def _encoder(writer, seed):
-    return native.ListEncoder(writer) if seed is None else native.PairEncoder(writer, seed)
+def _own_builder(kind, **how):
+    """A builder of this worker, whose segment nobody else sees and which leaves nothing behind when it is killed."""
+    if hasattr(os, "memfd_create"):
+        return kind("anonymous", **how)
+    from recstore.shm import file_backing
+
+    folder, name = file_backing.default(), file_backing.new_name()
+    builder = kind("directory", folder, name, **how)
+    os.unlink(os.path.join(folder, name))
+    return builder
 
 
 def _read(pickled, encoder, send_parcel, pairs):
@@ -367,7 +435,8 @@ def _read(pickled, encoder, send_parcel, pairs):
     except BaseException as e:
         failure = _failure(e)
     try:
-        send_parcel()  # the records before the failure, which count for the number in its message
+        encoder.end()  # also the records before a failure count for the number in its message
+        send_parcel()
     except Exception as e:
         failure = failure or _failure(e)
     return failure, report

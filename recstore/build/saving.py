@@ -4,6 +4,7 @@ import errno
 import os
 
 from recstore._core import native, trust
+from recstore.build import cores
 from recstore.shm import attributes
 from recstore.values.factories import FACTORIES
 
@@ -30,7 +31,7 @@ def _write_compact(make, source, path, ending, noted=None):
     `finish`. A value of an unsupported type was a pickle in the store it comes from, so it is pickled again."""
 
     def write(temporary):
-        builder = make("file", name=temporary, writer=trust.Writer(pickled=True))
+        builder = make("file", name=temporary, writer=trust.Writer(pickled=True), threads=cores.available())
         try:
             builder.extend(source)
             if noted:
@@ -67,10 +68,10 @@ class FileTarget:
         self.path = path
         self.folder = os.path.dirname(path) or "."
 
-    def new_builder(self, make, compress, writer):
+    def new_builder(self, make, compression, writer):
         if os.path.lexists(self.path):  # the first of the two passes over pairs with many repeated keys
             os.unlink(self.path)
-        return make("file", name=self.path, compress=compress, writer=writer)
+        return make("file", name=self.path, compression=compression, writer=writer)
 
     def publish(self, segment, replace=False):
         pass

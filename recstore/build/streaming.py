@@ -57,7 +57,8 @@ def build_mapping(mapping_or_pairs, options, factory=None):
     """The new mapping segment that holds the pairs. It has the default factory `factory`, or that of the mapping.
 
     A repeated key leaves its earlier value in the segment as dead bytes. If they are more than a tenth of the segment,
-    the pairs are streamed once more into another segment.
+    the pairs are streamed once more into another segment. So they are if more than a tenth of the values died and the
+    order of the keys, which another segment does not need, takes a tenth of this one.
     """
     if options.indexes:
         raise TypeError("index_by and group_by are for lists of records; a mapping is found by its keys")
@@ -81,10 +82,11 @@ def _stream_pairs(pairs, factory, options):
         raise
     dead = sum(segment.record_bytes(1, r) for r in dead_keys)
     dead += sum(segment.record_bytes(0, r) + builder.array_bytes(r) for r in dead_values)
-    if 10 * dead <= segment.nbytes:
+    order = 8 * (segment.records - len(dead_values)) if 10 * len(dead_values) > segment.records else 0
+    if 10 * max(dead, order) <= segment.nbytes:
         return segment
     quiet = Options(options.on_unsupported, options.compression, options.arrays, options.backing)
-    quiet.target = options.target
+    quiet.target, quiet.without, quiet.threads = options.target, options.without, options.threads
     try:
         return _stream_pairs(pairs_in(segment), factory, quiet)
     finally:

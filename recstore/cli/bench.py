@@ -75,16 +75,17 @@ def _workers(trials, pool, count, workers, skipped):
 def _room(read, workers):
     """The number of records with which all containers together fit into memory; None if the system does not say."""
     free = process_memory.available()
-    # As in the demo, a list takes about four times the packed bytes. One process holds one list and fifteen packed
+    # As in the demo, a list takes about four times the packed bytes. One process holds one list and seventeen packed
     # forms.
     packed = read["size"] / read["count"]
     listed = 4 * packed + 500
-    return None if free is None else int(0.8 * free / max(listed + 15 * packed, listed * (workers + 2)))
+    return None if free is None else int(0.8 * free / max(listed + 17 * packed, listed * (workers + 2)))
 
 
 def _report(found):
     intro = f"{found['records']:,} records of {found['file']}: {found['source']}"
     parts = [f"{intro}\n({found['cut']})" if found["cut"] else intro, _reads_table(found), _notes(found)]
+    parts.append(f"bytes by field of the RecordList:\n{_fields_table(found)}")
     if found["workers"]:
         parts.append(_workers_table(found["workers"]))
         parts.append(
@@ -115,6 +116,13 @@ def _reads_table(found):
             )
         )
     return table(lines, "<" + ">" * (len(lines[0]) - 1))
+
+
+def _fields_table(found):
+    from recstore import node_sizes
+
+    fields = [node_sizes.FieldSize(**one) for one in found["fields"]]
+    return node_sizes.report(fields, found["records"], found["fields_of"])
 
 
 def _notes(found):

@@ -227,22 +227,34 @@ class Recstore(Rival):
 
 
 class RecstoreNone(Rival):
-    """This package without compression."""
+    """This package without compression. The classes below are its other levels."""
 
     name = "recstore none"
+    level = "none"
 
-    @staticmethod
-    def build(records):
+    @classmethod
+    def build(cls, records):
         import recstore
 
-        return recstore.RecordList(records, compression="none")
+        return recstore.RecordList(records, compression=cls.level)
+
+
+class RecstoreFast(RecstoreNone):
+    name = "recstore fast"
+    level = "fast"
+
+
+class RecstoreSmall(RecstoreNone):
+    name = "recstore small"
+    level = "small"
 
 
 def every():
     """All rivals, in the order of their turns: those whose ratios count are neighbours, alike in noise."""
+    levels = (RecstoreNone, RecstoreFast, RecstoreSmall, Recstore)
     slow = (ManagerList, columns.HfDatasets, columns.Vortex, columns.ArrowTable, LmdbMsgspec)
     sizes = (columns.ParquetZstd, columns.WholeZstd)
-    return (*sizes, *slow, Resident, NumpyPickle, Orjson, Marshal, Msgspec, TorchPickle, RecstoreNone, Recstore)
+    return (*sizes, *slow, Resident, NumpyPickle, Orjson, Marshal, Msgspec, TorchPickle, *levels)
 
 
 def rebuild():

@@ -114,7 +114,7 @@ def build(rival, records, checks=2000):
     except rivals.Absent:
         raise
     except Exception as error:
-        if rival in (rivals.Recstore, rivals.RecstoreNone):
+        if issubclass(rival, (rivals.Recstore, rivals.RecstoreNone)):
             raise
         reason = str(error).split("\n")[0][:200]
         raise rivals.Absent(reason if isinstance(error, WrongAnswer) else f"{type(error).__name__}: {reason}") from None

@@ -32,7 +32,9 @@ def add(commands):
         about = f"save an index with the store, by which a value of the field FIELD finds {about} with it"
         build.add_argument(f"--{option}-by", action="append", metavar="FIELD", help=about)
     build.add_argument("--workers", type=files.count, metavar="N", help="read in N processes")
-    build.add_argument("--compression", choices=("auto", "none"), help="auto unless told")
+    about = "compress with at most N threads; as many as there are cores unless told"
+    build.add_argument("--threads", type=files.count, metavar="N", help=about)
+    build.add_argument("--compression", choices=("none", "fast", "auto", "small"), help="auto unless told")
     build.add_argument("--json", action="store_true", help="print JSON")
     build.set_defaults(run=run)
 
@@ -72,7 +74,7 @@ def _given(options):
 def _how(options):
     """The arguments of the reader that say how to build."""
     how = {"progress": sys.stderr.isatty() and find_spec("rich") is not None}
-    for option in ("workers", "compression", "index_by", "group_by"):
+    for option in ("workers", "threads", "compression", "index_by", "group_by"):
         if getattr(options, option) is not None:
             how[option] = getattr(options, option)
     if options.shared is None:

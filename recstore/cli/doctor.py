@@ -10,6 +10,7 @@ import textwrap
 
 from recstore.cli import doctor_checks, doctor_process
 from recstore.cli.doctor_findings import VERDICTS
+from recstore.cli.stores import Refused
 from recstore.cli.text import to_json
 from recstore.text import safe_text
 
@@ -39,6 +40,40 @@ def run(system, folder=None, as_json=False):
         print()
         print(summary(findings))
     return 1 if worst(findings) == "problem" else 0
+
+
+def post_mortem(system, path, as_json=False):
+    """Print what the log of a monitored run says about its end; 0. Raises OSError, or Refused for a file that is
+    no log."""
+    from recstore.monitor import post_mortem
+
+    try:
+        run = post_mortem.read(path)
+    except ValueError as error:
+        raise Refused(str(error)) from None
+    report = post_mortem.examine(run, _events_now(system, run))
+    print(to_json(report) if as_json else post_mortem.text(report))
+    return 0
+
+
+def _events_now(system, run):
+    """{name: count} of the memory events of the run's cgroup as they are now; empty where it is gone or on another
+    host."""
+    import os
+    import platform
+
+    from recstore.monitor import cgroup
+
+    start = run.start or {}
+    source = start.get("limit_from")
+    if not source or start.get("host") != platform.node():
+        return {}
+    folder = os.path.normpath(os.path.dirname(source))
+    mount = system.mount_of(folder)
+    if mount is None or not mount.kind.startswith("cgroup"):
+        return {}  # the log names the folder, and any file may lie elsewhere
+    files = (f"{folder}/{name}" for name in ("memory.events", "memory.oom_control"))
+    return next(filter(None, (cgroup.fields(system.read, path) for path in files)), {})
 
 
 def lines(finding, width):

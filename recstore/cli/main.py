@@ -5,7 +5,7 @@ import os
 import sys
 
 import recstore
-from recstore.cli import build, cat, files, stores
+from recstore.cli import build, cat, files, monitor, stores
 from recstore.cli import records as sources
 
 
@@ -63,8 +63,11 @@ def _parser():
         description="Checks shared memory, limits and settings; each verdict comes with the command that mends it. "
         "The exit status is 1 when there is a problem.",
     )
+    about = "instead, what the log of a run of `recstore monitor` says about its end"
+    doctor.add_argument("--post-mortem", metavar="FILE", help=about)
     _add_common(doctor)
     doctor.set_defaults(run=_doctor)
+    monitor.add(commands)
     return parser
 
 
@@ -96,6 +99,11 @@ def _add_stores(commands):
         one = commands.add_parser(name, help=about)
         one.add_argument("what", metavar="NAME|FILE", help=named)
         one.add_argument("--fingerprint", metavar="F", help="which of several stores of one name")
+        if name == "info":
+            about = "the bytes of each field, its share of tables included; reads every record"
+            one.add_argument("--fields", action="store_true", help=about)
+            about = "which forms a build weighs for this field, with their bits: plans all records again, in memory"
+            one.add_argument("--why", metavar="FIELD", help=about)
         if name == "head":
             one.add_argument("-n", type=_positive, default=5, metavar="N", help="how many, 5 unless told")
             files.add_reading(one, limit=False)
@@ -148,6 +156,8 @@ def _doctor(options):
     from recstore.cli import doctor
     from recstore.cli.system import System
 
+    if options.post_mortem is not None:
+        return doctor.post_mortem(System(), options.post_mortem, options.json)
     return doctor.run(System(), options.dir, options.json)
 
 

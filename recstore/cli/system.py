@@ -5,40 +5,9 @@ import dataclasses
 import os
 import sys
 
+from recstore.monitor import cgroup
+
 _INITIAL_PID_NAMESPACE = "pid:[4026531836]"  # PROC_PID_INIT_INO of the kernel
-_NO_LIMIT = 1 << 60  # version 1 of cgroups has no word for "none"
-
-
-@dataclasses.dataclass(frozen=True)
-class Mount:
-    """A line of mountinfo."""
-
-    device: str
-    root: str
-    point: str
-    kind: str
-    source: str
-    options: tuple
-
-
-@dataclasses.dataclass(frozen=True)
-class Level:
-    """A memory cgroup that this process is in, or an ancestor of it; None where there is no limit or no file."""
-
-    name: str
-    version: int
-    limit: object
-    used: object  # without what the kernel drops before it kills
-    high: object
-    swap: object
-    kills: object
-
-    @property
-    def left(self):
-        """The bytes that recstore may take; 5% stay free."""
-        if self.limit is None or self.used is None:
-            return None
-        return max(0, self.limit - self.limit // 20 - self.used)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,7 +42,7 @@ class System:
         try:
             with open(self.path(path), encoding="utf-8", errors="backslashreplace") as file:
                 return file.read()
-        except OSError:
+        except (OSError, ValueError):  # a path that a log names may hold NUL
             return None
 
     def path(self, path):
@@ -123,7 +92,7 @@ class System:
     def cgroups(self):
         """The Levels of this process's memory cgroup, from its own up to the top that is mounted here; version 2
         first."""
-        return [level for version in (2, 1) for level in self._hierarchy(version)]
+        return cgroup.levels(self.read, mounted=self.mounts())
 
     def own_cgroup(self):
         """The path of the memory cgroup of this process, None where it is in none. With both versions mounted memory is
@@ -131,79 +100,11 @@ class System:
         levels = self.cgroups()
         return next((one.name for one in levels if one.used is not None), levels[0].name if levels else None)
 
-    def _hierarchy(self, version):
-        own = self._cgroup_path(version)
-        kind = "cgroup2" if version == 2 else "cgroup"
-        mounts = [m for m in self.mounts() if m.kind == kind and (version == 2 or "memory" in m.options)]
-        if own is None or not mounts:
-            return []
-        mount = next((m for m in mounts if _beneath(own, m.root) is not None), mounts[0])
-        below = _beneath(own, mount.root)
-        name, inside = (own, below) if below is not None else (mount.root, "")
-        levels = []
-        while True:
-            levels.append(self._level(version, mount.point.rstrip("/") + inside, name or "/"))
-            if not inside:
-                return levels
-            inside, name = inside.rpartition("/")[0], name.rpartition("/")[0]
-
-    def _cgroup_path(self, version):
-        for line in (self.read("/proc/self/cgroup") or "").splitlines():
-            number, _, rest = line.partition(":")
-            controllers, _, path = rest.partition(":")
-            if (number == "0" and not controllers) if version == 2 else ("memory" in controllers.split(",")):
-                return path
-        return None
-
-    def _level(self, version, folder, name):
-        if version == 2:
-            limit, used, high, swap = (
-                self._number(f"{folder}/memory.{one}") for one in ("max", "current", "high", "swap.max")
-            )
-            inactive, kills = (
-                self._field(f"{folder}/memory.stat", "inactive_file"),
-                self._field(f"{folder}/memory.events", "oom_kill"),
-            )
-        else:
-            limit, used, both = (
-                self._number(f"{folder}/memory.{one}_in_bytes") for one in ("limit", "usage", "memsw.limit")
-            )
-            high = None
-            swap = both - limit if both is not None and limit is not None and both >= limit else None
-            inactive, kills = (
-                self._field(f"{folder}/memory.stat", "total_inactive_file"),
-                self._field(f"{folder}/memory.oom_control", "oom_kill"),
-            )
-        if used is not None and inactive is not None and inactive <= used:
-            used -= inactive
-        return Level(name, version, limit, used, high, swap, kills)
-
-    def _number(self, path):
-        text = (self.read(path) or "").strip()
-        return int(text) if text.isdecimal() and int(text) < _NO_LIMIT else None
-
-    def _field(self, path, key):
-        for line in (self.read(path) or "").splitlines():
-            words = line.split()
-            if len(words) == 2 and words[0] == key and words[1].isdecimal():
-                return int(words[1])
-        return None
-
     # ---- Namespaces ----
 
     def mounts(self, pid="self"):
         """The Mounts that a process sees, in order; none if they cannot be read."""
-        found = []
-        for line in (self.read(f"/proc/{pid}/mountinfo") or "").splitlines():
-            head, separator, tail = line.partition(" - ")
-            words, rest = head.split(" "), tail.split(" ")
-            if not separator or len(words) < 6 or len(rest) < 3:
-                continue
-            options = tuple(words[5].split(",") + rest[2].split(","))
-            found.append(
-                Mount(words[2], _unescape(words[3]), _unescape(words[4]), rest[0], _unescape(rest[1]), options)
-            )
-        return found
+        return cgroup.mounts(self.read, pid)
 
     def mount_of(self, folder, pid="self"):
         """The Mount of a folder; None if it cannot be read."""
@@ -277,19 +178,3 @@ def _ask_torch():
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return done.stdout.strip() if done.returncode == 0 else ""
-
-
-def _beneath(path, root):
-    """The part of `path` after `root`; None if `path` is not beneath it, as for paths that a cgroup namespace shows as
-    `/..`."""
-    root = root.rstrip("/")
-    if "/.." in path or not (path + "/").startswith(root + "/"):
-        return None
-    return path[len(root) :].rstrip("/")
-
-
-def _unescape(text):
-    """mountinfo writes space, tab, newline and backslash as a backslash and three octal digits."""
-    import re
-
-    return re.sub(r"\\([0-3][0-7]{2})", lambda match: chr(int(match[1], 8)), text)

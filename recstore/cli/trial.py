@@ -6,6 +6,7 @@ has enlarged. The process is started as `python -c` and writes JSON lines to sta
 """
 
 import contextlib
+import dataclasses
 import gc
 import itertools
 import json
@@ -85,7 +86,8 @@ def prepare_file(path, form, where, limit, pool):
 
 
 def bench(pool, reads, repeats):
-    """Decode and size of every rival, over all records of the pool."""
+    """Decode and size of every rival, over all records of the pool, and the bytes of each field of the RecordList."""
+    import recstore
     from recstore.cli import bench_columns, bench_rivals, bench_timing
 
     say(stage="reading the records", of=None)
@@ -94,7 +96,11 @@ def bench(pool, reads, repeats):
     records = list(sources.read_pool(pool))
     wanted = bench_rivals.every()
     rows, sizes, absent = bench_timing.measure(records, wanted, reads, repeats, lambda stage: say(stage=stage, of=None))
-    return {"reads": rows, "sizes": sizes, "skipped": absent}
+    say(stage="bytes by field", of=None)
+    with recstore.RecordList(records) as store:
+        fields, size = store.info(fields=True).fields, store.nbytes
+    found = {"reads": rows, "sizes": sizes, "skipped": absent}
+    return {**found, "fields": [dataclasses.asdict(one) for one in fields], "fields_of": size}
 
 
 def row(container, method, workers_n, pool, count, resample, weigh):

@@ -2,9 +2,11 @@
 
 import dataclasses
 
+from recstore import html
 from recstore.dataset.object_graph import type_name
 from recstore.text import size_text, table
 
+_SIDES = "<<>>><"
 _MADE = {"list": "RecordView", "dict": "RecordDict", "array": "read-only array", "tensor": "tensor"}
 
 
@@ -75,22 +77,27 @@ class SharingReport:
         return 0 if self._undo is None else self._undo.do()
 
     def __str__(self):
-        verb = "would be replaced" if self.dry_run else "replaced"
-        counts = f"{len(self.replaced)} {verb}, {len(self.skipped)} skipped"
-        lines = [f"{counts}; {size_text(self.before)} before, {size_text(self.after)} in shared memory"]
+        lines = [self._heading()]
         if self.rows:
-            head = (
-                "attribute",
-                "type",
-                "before",
-                "after",
-                "records",
-                "what happened" if not self.dry_run else "what would happen",
-            )
-            lines.append(table([head, *(line for row in self.rows for line in _lines(row))], "<<>>><"))
+            lines.append(table(self._table(), _SIDES))
         return "\n".join(lines + self.notes)
 
     __repr__ = __str__
+
+    def _repr_html_(self):
+        """The same as HTML, for notebooks."""
+        rows = html.table(self._table(), _SIDES) if self.rows else ""
+        return html.block(html.heading(self._heading()), rows, *map(html.note, self.notes))
+
+    def _heading(self):
+        verb = "would be replaced" if self.dry_run else "replaced"
+        counts = f"{len(self.replaced)} {verb}, {len(self.skipped)} skipped"
+        return f"{counts}; {size_text(self.before)} before, {size_text(self.after)} in shared memory"
+
+    def _table(self):
+        happened = "what happened" if not self.dry_run else "what would happen"
+        head = ("attribute", "type", "before", "after", "records", happened)
+        return [head, *(line for row in self.rows for line in _lines(row))]
 
 
 def _row(candidate, dry_run):
@@ -186,25 +193,39 @@ class Audit:
     notes: tuple
 
     def __str__(self):
-        lines = [f"{size_text(self.size)} in all; {self._processes()}"]
-        rows = [(a.path or "(the object itself)", a.type, size_text(a.size), a.reason) for a in self.attributes]
-        lines.append(table([("attribute", "type", "size", ""), *rows], "<<><"))
-        if self.pickle_error is not None:
-            lines.append(f"pickled for a worker: impossible; {self.pickle_error}")
-        else:
-            sent = "; a forked worker is sent nothing" if self.method == "fork" else ""
-            lines.append(
-                f"pickled for a worker: {'' if self.pickle_exact else 'about '}{size_text(self.pickled)}{sent}"
-            )
-        lines.append(f"predicted for all processes: {size_text(self.predicted)}")
-        if self.advice:
-            lines.append(f"after what follows: {size_text(self.predicted_shared)}")
-            lines += [f"    {line}" for line in self.advice]
-        else:
-            lines.append("nothing large to share")
-        return "\n".join([*lines, *self.notes])
+        lines = [self._heading(), table(self._table(), "<<><"), *self._predictions()]
+        return "\n".join([*lines, *(f"    {line}" for line in self.advice), *self.notes])
 
     __repr__ = __str__
+
+    def _repr_html_(self):
+        """The same as HTML, for notebooks; bars show the sizes."""
+        rows = [(path, a.size, 0, f"{kind}{'; ' * bool(why)}{why}") for a, (path, kind, _, why) in self._rows()]
+        parts = [html.heading(self._heading()), html.bars("attribute", rows, self.size)]
+        parts += map(html.note, self._predictions())
+        advice = [html.pre("\n".join(self.advice))] if self.advice else []
+        return html.block(*parts, *advice, *map(html.note, self.notes))
+
+    def _heading(self):
+        return f"{size_text(self.size)} in all; {self._processes()}"
+
+    def _rows(self):
+        return [(a, (a.path or "(the object itself)", a.type, size_text(a.size), a.reason)) for a in self.attributes]
+
+    def _table(self):
+        return [("attribute", "type", "size", ""), *(row for _, row in self._rows())]
+
+    def _predictions(self):
+        if self.pickle_error is not None:
+            yield f"pickled for a worker: impossible; {self.pickle_error}"
+        else:
+            sent = "; a forked worker is sent nothing" if self.method == "fork" else ""
+            yield f"pickled for a worker: {'' if self.pickle_exact else 'about '}{size_text(self.pickled)}{sent}"
+        yield f"predicted for all processes: {size_text(self.predicted)}"
+        if self.advice:
+            yield f"after what follows: {size_text(self.predicted_shared)}"
+        else:
+            yield "nothing large to share"
 
     def _processes(self):
         known = "" if self.workers_known else " (assumed; say workers=)"

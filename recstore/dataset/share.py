@@ -22,9 +22,9 @@ def share_dataset(obj, threshold="1MiB", only=None, skip=None, *, shared=None, *
             functools.partial without further arguments, which makes it.
         threshold: smaller values stay: an int in bytes, or a text such as "500 kB". The size of a long list or dict is
             estimated from a sample.
-        only, skip: the values to replace and to leave: a path such as "dataset.samples", a pattern such as "*.samples",
-            or a list of them. A path includes everything below it. An attribute of a class is replaced only if `only`
-            names it: "__class__.samples".
+        only, skip: the values to replace and to leave: a path such as ``"dataset.samples"``, a pattern such as
+            ``"*.samples"``, or a list of them. A path includes everything below it. An attribute of a class is replaced
+            only if `only` names it: "__class__.samples".
         shared: a name. Of all processes of this user on this machine that give it, one packs the data, and the others
             attach. Only one calls a function; the others unpickle the dataset without its large data and run no
             constructor. If it cannot be pickled, each process makes it and then attaches, with a warning.

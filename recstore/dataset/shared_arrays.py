@@ -54,12 +54,7 @@ def mapping_over(store):
     mapping = known and known()
     if mapping is None:
         mapping = Mapping(store)
-
-        def forget(gone, key=segment.id):
-            if _mappings.get(key) is gone:
-                del _mappings[key]
-
-        _mappings[segment.id] = ref(mapping, forget)
+        _mappings[segment.id] = ref(mapping, native.Forget(_mappings, segment.id))
         _register_pickling()
     return mapping
 

@@ -61,16 +61,20 @@ class SharedDataset:
         if isinstance(key, str):
             return self._column(key)
         if hasattr(key, "__index__") and not getattr(key, "ndim", 0):
-            return self._rows([self.store[operator.index(key)]])[0]
-        return self._batch(self.store[key])
+            return self._rows([self._own(self.store)[operator.index(key)]])[0]
+        return self._batch(self._own(self.store[key]))
 
     def __getitems__(self, indices):
         """A list of the rows at `indices`, which go through the transform as one batch."""
-        return self._rows(self.store.get_many(indices))
+        return self._rows(self._own(self.store).get_many(indices))
 
     def __iter__(self):
-        for row in self.store:
+        for row in self._own(self.store):
             yield self._rows([row])[0]
+
+    def _own(self, rows):
+        """The rows for reading; a transform may change what it is given."""
+        return rows if self._transform is None else rows._unwatched()
 
     def _decoded(self, row):
         return self.features.decode_example(row) if self._decodes else row

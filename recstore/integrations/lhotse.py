@@ -32,12 +32,12 @@ class Items:
         return len(self.store)
 
     def __iter__(self):
-        return map(deserialize_item, self.store)
+        return map(deserialize_item, self.store._unwatched())  # which takes keys out of the dicts
 
     def __getitem__(self, key):
         if isinstance(key, str):
             return deserialize_item(self.by_id[key])
-        found = self.store[key]
+        found = self.store._unwatched()[key]
         return deserialize_item(found) if isinstance(found, dict) else Items(found)
 
     def __add__(self, other):
@@ -52,7 +52,8 @@ class Items:
     def by_id(self):
         """A RecordDict from each id to the dict of its item."""
         if self._by_id is None:
-            self._by_id = self.store.index_by("id")
+            found = self.store.index_by("id")
+            self._by_id = found._with_values(found._values._unwatched())
         return self._by_id
 
     def __repr__(self):
@@ -150,7 +151,7 @@ def load_manifest(path, **options):
     with jsonl.read_jsonl(path, errors=options.get("errors", "raise"), limit=1) as first:
         if not len(first):
             raise ValueError(f"{path}: a manifest without items does not say its kind: use CutSet.from_file or another")
-        kind = resolve_manifest_set_class(deserialize_item(first[0]))
+        kind = resolve_manifest_set_class(deserialize_item(first._unwatched()[0]))
     for cls in (CutSet, RecordingSet, SupervisionSet):
         if issubclass(cls, kind):
             return cls.from_file(path, **options)

@@ -20,7 +20,7 @@ _OWN = ("_recstore", "data_list", "data_bytes", "data_address", "pipeline", "ser
 
 
 class SharedData:
-    """A mixin for subclasses of mmengine's BaseDataset, whose `data_list` becomes a :class:`recstore.RecordView`.
+    """A mixin for subclasses of mmengine's BaseDataset, whose `data_list` becomes a :class:`recstore.RecordView`::
 
         @DATASETS.register_module()
         class SharedCoco(SharedData, CocoDataset):
@@ -71,7 +71,8 @@ class SharedData:
         if not self._fully_initialized:
             self.full_init()
         # mmengine would make a deep copy; a record that is read is a copy already.
-        info = self.data_list[idx]
+        own = self.data_list._unwatched() if isinstance(self.data_list, records.RecordList) else self.data_list
+        info = own[idx]
         info["sample_idx"] = idx if idx >= 0 else len(self) + idx
         return info
 

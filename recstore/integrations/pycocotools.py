@@ -65,6 +65,14 @@ class COCO(_COCO):
         self.dataset = {name: values[name] if name in values else lists[name] for name in rest["order"]}
         self.createIndex()
 
+    def __repr__(self):
+        counts = [
+            f"{len(value):,} {name}"
+            for name, value in self.dataset.items()
+            if isinstance(value, (list, records.RecordList))
+        ]
+        return f"<COCO: {', '.join(counts) or 'no annotations'}>"
+
     def createIndex(self):
         """Makes `anns`, `imgs`, `cats`, `imgToAnns` and `catToImgs` of `dataset`: over its stores, or, if a caller put
         plain lists there, by the method of pycocotools."""

@@ -5,9 +5,8 @@ reads, such as enums, are made of decoded values by pyarrow. `__arrow_c_stream__
 module. It imports pyarrow, polars or pandas only where it needs them.
 """
 
-import os
-
 from recstore._core import native
+from recstore.build import cores
 
 _NAN = float("nan")
 _SMALL = 2**31 - 1  # the most bytes or elements of Arrow types with 32-bit offsets
@@ -116,17 +115,25 @@ def arrow_array(view):
     pyarrow = _pyarrow()
     exported = native.arrow_export(view, exact=True)
     if exported is None:
-        return pyarrow.array(list(view))
+        return _made(pyarrow, list(view._unwatched()))
     if exported[1]:
-        return _decoded(pyarrow, view, list(view), exported[1][0])
+        return _decoded(pyarrow, view, list(view._unwatched()), exported[1][0])
     exported[0].settle(False)
     return _whole(pyarrow, pyarrow.chunked_array(_Stream(native.arrow_stream(exported[0]))))
+
+
+def _made(pyarrow, values):
+    """The array that pyarrow makes of values. It puts bytes beside text in a list of text unchecked: ArrowInvalid where
+    they are not UTF-8."""
+    out = pyarrow.array(values)
+    out.validate(full=True)
+    return out
 
 
 def _decoded(pyarrow, records, values, problem):
     """The array that pyarrow makes of decoded values of which the core has no type."""
     try:
-        return pyarrow.array(values)
+        return _made(pyarrow, values)
     except (pyarrow.ArrowException, TypeError, ValueError, OverflowError) as e:
         raise _refusal(records, problem) from e
 
@@ -195,9 +202,9 @@ def _named(table, names):
 
 def _arrow_rows(pyarrow, rows):
     if not rows or not all(type(row) is dict for row in rows):
-        return pyarrow.array(rows)
+        return _made(pyarrow, rows)
     names = dict.fromkeys(name for row in rows for name in row)
-    return pyarrow.table({name: pyarrow.array([row.get(name) for row in rows]) for name in _checked(names)})
+    return pyarrow.table({name: _made(pyarrow, [row.get(name) for row in rows]) for name in _checked(names)})
 
 
 # ---- polars ----
@@ -217,8 +224,7 @@ def to_polars(records):
 
 def _in_threads(records, read):
     """`[read(stream), ...]` of as many parts of the records as threads are worth while."""
-    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    n = max(1, min(available, _MOST_THREADS, len(records) // _RECORDS_A_THREAD))
+    n = max(1, min(cores.available(), _MOST_THREADS, len(records) // _RECORDS_A_THREAD))
     exports = [native.arrow_export(records) for _ in range(n)]
     if n == 1 or any(one is None or one[1] or not one[0].is_sure for one in exports):
         return [read(_Stream(stream(records, views=True)))]
@@ -252,7 +258,7 @@ def _column(view):
         if gathered[0] == "scalars":
             return columns.numbers_of(gathered[2], gathered[3])
         return columns.texts(gathered[5], np.frombuffer(gathered[4], np.int64))
-    return list(view)
+    return list(view._unwatched())
 
 
 def to_pandas(records):

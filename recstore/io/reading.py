@@ -23,6 +23,7 @@ _BUILDING = (
     "progress",
     "index_by",
     "group_by",
+    "threads",
 )
 
 

@@ -6,7 +6,7 @@ from typing import Any, Literal, SupportsIndex, TypeAlias, overload
 
 from typing_extensions import Unpack
 
-from recstore._types import Path, ReadOptions
+from recstore._types import Path, ScanOptions
 from recstore.records import RecordList
 
 __all__ = ["Walking", "scan_files"]
@@ -30,7 +30,7 @@ def scan_files(
     where: Callable[[dict[str, Any]], object] | None = None,
     limit: int | None = None,
     threads: int = 4,
-    **options: Unpack[ReadOptions],
+    **options: Unpack[ScanOptions],
 ) -> RecordList[dict[str, Any]]: ...
 @overload
 def scan_files(
@@ -49,7 +49,7 @@ def scan_files(
     where: Callable[[tuple[Any, ...]], object] | None = None,
     limit: int | None = None,
     threads: int = 4,
-    **options: Unpack[ReadOptions],
+    **options: Unpack[ScanOptions],
 ) -> RecordList[tuple[Any, ...]]: ...
 
 class Walking:

@@ -223,8 +223,8 @@ class Target:
         """A random file name for a temporary file beside the segment."""
         return f"{self.file_name}.{_spell(os.urandom(8))[:3]}"
 
-    def new_builder(self, make, compress, writer):
-        return make(_BACKING, self.folder, self.temporary(), compress, writer, self.label())
+    def new_builder(self, make, compression, writer):
+        return make(_BACKING, self.folder, self.temporary(), compression, writer, self.label())
 
     def publish(self, segment, replace=False):
         """Gives a segment its file name, by which other processes find it from now on. A file of that name is replaced,
@@ -330,12 +330,15 @@ def _removable(path):
 
 
 def expired(label, used):
-    """Whether a segment that was last used at the time `used` need not be kept any longer."""
+    """Whether a segment that was last used at the time `used` need not be kept any longer.
+
+    A time in the future comes from a clock that was set back. It counts as long ago: else the segment would stay until
+    the clock has passed it once more."""
     keep = label.get("keep")
     if keep is None or keep == FOR_EVER:
         return keep is None
     try:
-        return time.time() - used > float(keep)
+        return abs(time.time() - used) > float(keep)
     except ValueError:
         return False
 

@@ -5,7 +5,8 @@ the handle maps the memory through this process, which therefore has to keep it.
 """
 
 import gc
-from collections import OrderedDict
+import os
+from _thread import RLock
 from time import monotonic
 
 from recstore._core import native
@@ -14,45 +15,53 @@ PIN_SECONDS = 60.0
 
 # id(resource) -> (resource, end of the pin), the next to end first. resource.id is no key, because a saved copy has the
 # same one.
-_pins = OrderedDict()
+_pins = {}
 _blobs = {}  # the keys of pinned blobs
+# A thread that holds it may collect garbage, and so sweep.
+_lock = RLock()
 
 
 def pin(resource):
     """Keeps a segment or a blob mapped for PIN_SECONDS."""
     sweep_pins()
     key = id(resource)
-    _pins.pop(key, None)
-    if isinstance(resource, native.Blob):
-        _blobs[key] = None
-    _pins[key] = resource, monotonic() + PIN_SECONDS
-    if _on_gc not in gc.callbacks:
-        gc.callbacks.append(_on_gc)
+    with _lock:
+        _pins.pop(key, None)
+        if isinstance(resource, native.Blob):
+            _blobs[key] = None
+        _pins[key] = resource, monotonic() + PIN_SECONDS
+        if _after_collection not in gc.callbacks:
+            gc.callbacks.append(_after_collection)
+            os.register_at_fork(after_in_child=_after_fork)
 
 
 def sweep_pins():
     """Drops the pins that have ended. The first pin that has not ended stops it, because each pickle sweeps."""
     now = monotonic()
-    while _pins:
+    ended = []
+    with _lock:
         try:
-            key = next(iter(_pins), None)
-        except RuntimeError:  # another thread, or a garbage collection, has swept meanwhile
-            continue
-        resource, end = _pins.get(key, (None, now))
-        if end > now and not resource.closed:
-            return
-        _drop(key)
+            for key, (resource, end) in _pins.items():
+                if end > now and not resource.closed:
+                    break
+                ended.append((key, resource))  # a key is of this object as long as the object lives
+        except RuntimeError:
+            pass  # a garbage collection has swept meanwhile
+        for key, _ in ended:
+            _drop(key)
 
 
 def unpin(resource):
     """Drops the pin of a resource that was closed."""
-    _drop(id(resource))
+    with _lock:
+        _drop(id(resource))
 
 
 def clear():
     """Drops all pins."""
-    _pins.clear()
-    _blobs.clear()
+    with _lock:
+        _pins.clear()
+        _blobs.clear()
 
 
 def pinned_blobs():
@@ -66,8 +75,11 @@ def _drop(key):
     _blobs.pop(key, None)
 
 
-def _on_gc(phase, info):
-    # Garbage collections happen in every program that does work, so no thread or timer is needed. The callback is never
-    # removed from gc.callbacks: CPython iterates over that list while it calls, so a removal would skip the next one.
-    if phase == "stop":
-        sweep_pins()
+def _after_fork():
+    global _lock
+    _lock = RLock()  # a thread that the child does not have may have held it
+
+
+# Garbage collections happen in every program that does work, so no thread or timer is needed. The callback is never
+# removed from gc.callbacks: CPython iterates over that list while it calls, so a removal would skip the next one.
+_after_collection = native.SweepAfterCollection(_pins, monotonic, sweep_pins)

@@ -51,12 +51,7 @@ def register(resource):
     key = resource.id, _reading_key(resource)
     if find(*key) is not None:
         return resource  # a saved file has the id of the store that was saved; the registry keeps the first one
-
-    def forget(gone, key=key):
-        if _attached.get(key) is gone:
-            del _attached[key]
-
-    _attached[key] = ref(resource, forget)
+    _attached[key] = ref(resource, native.Forget(_attached, key))
     return resource
 
 
@@ -90,7 +85,7 @@ def announce(segment):
     if segment.backing in ("directory", "named"):
         unlink_at_exit()
     if segment.backing == "named":
-        _named[id(segment)] = ref(segment, lambda _, key=id(segment): _named.pop(key, None))
+        _named[id(segment)] = ref(segment, native.Forget(_named, id(segment)))
     return register(segment)
 
 

@@ -4,6 +4,7 @@ name."""
 import os
 import time
 
+from recstore import html
 from recstore.errors import CorruptError, SegmentNotFoundError, VersionError
 from recstore.shm import named_segments
 from recstore.text import size_text, table
@@ -69,6 +70,10 @@ class SegmentTable(list):
         return table([_COLUMNS, *(info.row() for info in self)], "<<>>><><")
 
     __repr__ = __str__
+
+    def _repr_html_(self):
+        """The table as HTML, for notebooks."""
+        return html.block(html.table([_COLUMNS, *(info.row() for info in self)], "<<>>><><"))
 
 
 def segments(name, dir):

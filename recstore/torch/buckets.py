@@ -238,7 +238,7 @@ def _lengths(lengths, max_tokens, multiple_of):
     if len(column) and column.dtype.kind not in "iu":
         raise TypeError(f"lengths are integers, not {column.dtype}")
     if len(column) and (low := int(column.argmin())) >= 0 and column[low] < 0:
-        raise ValueError(f"record {low} has a length of {column[low]}")
+        raise ValueError(f"record {low} has a length of {column[low]}: lengths are 0 or more")
     if len(column) and _padded(int(column[(high := int(column.argmax()))]), multiple_of) > max_tokens:
         raise ValueError(
             f"record {high} has a length of {column[high]}, and a batch has room for max_tokens={max_tokens}: leave "

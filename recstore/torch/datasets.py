@@ -64,6 +64,15 @@ class RecordDataset(Dataset[T]):
             if not callable(transform):
                 raise TypeError(f"transform is a function of one record, not {type(transform).__name__}")
             self.transform = transform
+        if self.transform is not None:
+            self.records = self.records._unwatched()  # the transform may change its record
+
+    def __setstate__(self, state):
+        for part in state if isinstance(state, tuple) else (state,):
+            for name, value in (part or {}).items():
+                setattr(self, name, value)
+        if self.transform is not None:
+            self.records = self.records._unwatched()
 
     def __len__(self):
         return len(self.records)

@@ -210,7 +210,10 @@ class EpochSampler(DistributedSampler):
 
     def _checked_state(self, state):
         if state.get("kind") != _MARK + self._kind:
-            raise ValueError(f"a state of {str(state.get('kind'))!r:.60}, and this is a {self._kind}")
+            theirs = str(state.get("kind"))
+            raise ValueError(
+                f"the state is of {theirs!r:.60}, and this is a {self._kind}: load it into one of its kind"
+            )
         if state.get("version") != VERSION:
             raise ValueError(f"a state of version {state.get('version')!r:.60}; this recstore reads version {VERSION}")
         for name, mine in self._identity().items():

@@ -119,7 +119,7 @@ class ReadAhead:
             raise RuntimeError("this iterator belongs to the process that was forked: call iter() again in this one")
         with self._lock:
             if self._closed:
-                raise ClosedError("this iterator was closed")
+                raise ClosedError("this iterator was closed: iterate over the loader anew")
             # A thread that starts while the interpreter ends never runs.
             late = sys.is_finalizing() and not self._shared.threads
             return self._read_ahead() if self._ahead and not late else self._read_now()
@@ -129,7 +129,9 @@ class ReadAhead:
         try:
             return self._shared.read(order)
         except StopIteration as error:
-            raise RuntimeError("reading raised StopIteration") from error
+            raise RuntimeError(
+                "reading a record raised StopIteration, which would end the loop: raise another exception"
+            ) from error
 
     def _read_ahead(self):
         self._hand_out()
@@ -141,7 +143,7 @@ class ReadAhead:
                 raise ClosedError("this iterator was closed at the end of the program")
             shared.came.get()
             if self._closed:
-                raise ClosedError("this iterator was closed")
+                raise ClosedError("this iterator was closed: iterate over the loader anew")
         # One item for each result, or items of results that were there already would pile up.
         with contextlib.suppress(queue.Empty):
             shared.came.get_nowait()
@@ -153,7 +155,9 @@ class ReadAhead:
             return result
         try:
             if isinstance(error, StopIteration):  # in next() it would be the end of the loop
-                raise RuntimeError("reading raised StopIteration") from error
+                raise RuntimeError(
+                    "reading a record raised StopIteration, which would end the loop: raise another exception"
+                ) from error
             raise error
         finally:
             del error  # its traceback holds this frame

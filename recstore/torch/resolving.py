@@ -37,6 +37,7 @@ def layouts_of(records, names, forms):
         asked.append((name, form if isinstance(form, Field) else Field(form)))
     if not asked:
         raise TypeError(f"name the fields of a batch: Fields(x, {_some_names(records)})")
+    records = records._unwatched()  # the types of values are looked at
     out = [_layout(records, name, field) for name, field in asked]
     _check_names(out)
     return out

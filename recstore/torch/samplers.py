@@ -74,7 +74,7 @@ def length_of(n):
     except TypeError:
         n = places.integer(n, "n, unless it has a len(),")
     if n < 0:
-        raise ValueError(f"a sampler of {n} records")
+        raise ValueError(f"n is the number of records, 0 or more, not {n}")
     if n > epochs.MOST:
         raise ValueError(f"{n} records are more than can be shuffled, 2**48")
     return n
@@ -192,7 +192,9 @@ class BatchSampler(_TorchBatchSampler):
         if batches is not None:
             batches = places.integer(batches, "batches")
             if batches < 0:
-                raise ValueError(f"batches={batches} is out of range")
+                raise ValueError(
+                    f"batches={batches} is out of range: it counts the batches that the loop has had, from 0"
+                )
         if isinstance(self.sampler, epochs.IndexSampler):
             return self.sampler._state(None if batches is None else self._samples(batches))
         if hasattr(self.sampler, "state_dict"):
@@ -231,7 +233,8 @@ class BatchSampler(_TorchBatchSampler):
         name = type(self.sampler).__name__
         if state["kind"] != "recstore.torch.BatchSampler" or state.get("version") != epochs.VERSION:
             raise ValueError(
-                f"a state of {state['kind']!r:.60}, version {state.get('version')!r:.60}, for batches of {name}"
+                f"the state is of {state['kind']!r:.60}, version {state.get('version')!r:.60}, and this is a "
+                f"BatchSampler, version {epochs.VERSION}, for batches of {name}"
             )
         if hasattr(self.sampler, "load_state_dict") and "sampler" in state:
             self.sampler.load_state_dict(state["sampler"])

@@ -23,6 +23,12 @@ def _key_forms():
     return key_forms
 
 
+def _strict():
+    from recstore.values import strict
+
+    return strict
+
+
 def _unsupported():
     from recstore.values import unsupported
 
@@ -32,4 +38,5 @@ def _unsupported():
 hooks.register("arrays", _arrays)
 hooks.register("ext_types", _ext_types)
 hooks.register("key_forms", _key_forms)
+hooks.register("strict", _strict)
 hooks.register("unsupported", _unsupported)

@@ -120,7 +120,7 @@ def _unpicklable(value):
 
 def _children(value, path):
     """The `(path, child)` pairs of a basic container; None for other values."""
-    if type(value) is dict:
+    if type(value) in (dict,):  # equal or the same: see strict.py
         return _entries(value, path)
     return ((f"{path}[{i}]", item) for i, item in enumerate(value)) if type(value) in (list, tuple) else None
 
@@ -221,7 +221,11 @@ def _class_remedy(value, kind):
         return f"convert it {'with dict()' if hasattr(value, 'keys') else 'to a list'} first"
     if callable(value):
         return 'on_unsupported="pickle"'
-    ways = ["store a dict of its fields, vars(x)"] if hasattr(value, "__dict__") else []
-    if kind.__flags__ & 1 << 9:  # a class that Python code made
-        ways.append("recstore.register its class")
-    return ", or ".join([*(ways or ["convert it to a value that can be stored"]), 'on_unsupported="pickle"'])
+    has_fields, is_python = hasattr(value, "__dict__"), kind.__flags__ & 1 << 9  # a class that Python code made
+    if has_fields and is_python:
+        return 'store a dict of its fields, vars(x), or recstore.register its class, or on_unsupported="pickle"'
+    if has_fields:
+        return 'store a dict of its fields, vars(x), or on_unsupported="pickle"'
+    if is_python:
+        return 'recstore.register its class, or on_unsupported="pickle"'
+    return 'convert it to a value that can be stored, or on_unsupported="pickle"'

@@ -38,9 +38,10 @@ static inline built build(built_record record, uint64_t n, bool compress) {
     rs_segment segment;
     rs_error err;
     built out = {NULL, 0};
+    rs_choices choices = rs_choices_of(compress ? RS_LEVEL_AUTO : RS_LEVEL_NONE);
     rs_error_clear(&err);
     if (!CHECK_OK(rs_segment_writer_open(&writer, RS_BACKING_ANONYMOUS, NULL, NULL, &err), &err)) return out;
-    if (CHECK_OK(rs_builder_open(&builder, &writer, compress, &err), &err) &&
+    if (CHECK_OK(rs_builder_open(&builder, &writer, &choices, &err), &err) &&
         CHECK_OK(built_add(&builder, record, n, &err), &err) &&
         CHECK_OK(rs_segment_writer_finish(&writer, &segment, &err), &err)) {
         out.data = make_exact(segment.data, segment.size_bytes);

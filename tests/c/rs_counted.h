@@ -8,6 +8,7 @@
 static rs_error err;
 static make_block block;
 static rs_stats stats;
+static rs_choices choices = {RS_LEVEL_AUTO, 0, NULL};
 static rs_span counted_spans[MAKE_RECORDS];
 
 /* Collects the stats of the records in `block`. Pair it with forget(). */
@@ -24,6 +25,7 @@ static inline rs_status look(void) {
     stats.values.spans = counted_spans;
     stats.values.n = block.n;
     stats.scan = &block.scan;
+    stats.choices = &choices;
     return rs_stats_collect(&stats, &err);
 }
 

@@ -100,7 +100,7 @@ static inline void hand_entry(rs_buffer *out, rs_buffer *offsets, const hand_val
     hand_align(out);
     block.arrays_off = out->size_bytes;
     block.index_off = offsets->size_bytes;
-    if (!v->symbols && rs_offsets_append(v->ends, v->n, &block, offsets, NULL) != RS_OK) abort();
+    if (!v->symbols && rs_offsets_append(v->ends, v->n, false, &block, offsets, NULL) != RS_OK) abort();
     if (block.index_width == 0) block.index_off = UINT64_MAX; /* none: see hand_place */
     rs_block_write(&block, e);
     make_bytes(entries, e, sizeof e);
@@ -210,7 +210,7 @@ static inline rs_status hand_check(const hand *h, uint64_t index, rs_error *err)
     status = rs_store_find(&store, index, &record, err);
     if (status == RS_OK) {
         cursor = rs_store_cursor(&store, &record);
-        status = rs_check_record(&cursor, record.tree, err);
+        status = rs_check_record(&cursor, record.tree, NULL, err);
     }
     rs_store_close(&store);
     return status;

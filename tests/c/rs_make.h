@@ -55,6 +55,11 @@ static inline void make_int(rs_buffer *out, int64_t v) {
     }
 }
 
+static inline void make_uint(rs_buffer *out, uint64_t v) {
+    if (v <= INT64_MAX) make_int(out, (int64_t)v);
+    else make_tag(out, 0x07), make_varint(out, 9), make_bytes(out, &v, 8), make_tag(out, 0);
+}
+
 static inline void make_float(rs_buffer *out, double v) { make_tag(out, 0x08), make_bytes(out, &v, 8); }
 
 static inline void make_str(rs_buffer *out, const char *text) {
@@ -81,6 +86,12 @@ static inline void make_array(rs_buffer *out, uint64_t n, uint64_t position) {
     } else if (rs_buffer_append_zeros(out, 2 * (size_t)n, NULL) != RS_OK) {
         abort();
     }
+}
+
+/* A numpy scalar of a dtype without parameters. */
+static inline void make_scalar(rs_buffer *out, unsigned code, const void *bytes, size_t n) {
+    const uint8_t head[] = {0x10, 2, (uint8_t)code};
+    make_bytes(out, head, sizeof head), make_bytes(out, bytes, n);
 }
 
 /* Tag, code and EXTRA of an ext value: None, or (module, qualname, fields) when `name` is given. The payload follows. */

@@ -59,11 +59,12 @@ static inline built map_build(const mapped_input *input, bool compress) {
     rs_segment segment;
     rs_error err;
     built out = {NULL, 0};
+    rs_choices choices = rs_choices_of(compress ? RS_LEVEL_AUTO : RS_LEVEL_NONE);
     uint64_t *hashes = (uint64_t *)calloc((size_t)input->n + 1, 8);
     if (hashes == NULL) abort();
     rs_error_clear(&err);
     if (CHECK_OK(rs_segment_writer_open(&writer, RS_BACKING_ANONYMOUS, NULL, NULL, &err), &err)) {
-        if (CHECK_OK(rs_mapping_builder_open(&builder, &writer, compress, &err), &err) &&
+        if (CHECK_OK(rs_mapping_builder_open(&builder, &writer, &choices, &err), &err) &&
             CHECK_OK(mapped_add(&builder, input, hashes, &err), &err) &&
             CHECK_OK(mapped_finish(&builder, input, hashes, &err), &err) &&
             CHECK_OK(rs_segment_writer_finish(&writer, &segment, &err), &err)) {

@@ -70,7 +70,7 @@ static inline void raw_text(rs_cursor *c, const rs_node *node, uint64_t bits, rs
     const uint8_t *body = node->fixed ? raw_take(c, node->size_bytes) : NULL;
     rs_text_begin(&text);
     if (rs_text_put(&text, c, node, body, bits, NULL) != RS_OK) abort();
-    make_tag(out, text.unit_bytes == 1 ? 0x09 : 0x0A), make_varint(out, text.n_units); /* writers make no other parts */
+    make_tag(out, 0x09 + text.unit_bytes / 2), make_varint(out, text.n_units);
     make_bytes(out, text.units, (size_t)(text.n_units * text.unit_bytes));
     rs_text_clear(&text);
 }
@@ -105,6 +105,23 @@ static inline void raw_entry(rs_cursor *c, const rs_node *node, uint64_t number,
     raw_alone(&entry, table->tree->nodes, out);
 }
 
+/* All keys stand before the first value. They are passed first, and a second cursor takes them beside the values. */
+static inline void raw_map(rs_cursor *c, const rs_node *node, rs_buffer *out) {
+    const rs_node *key = &node->children[0], *value = &node->children[1];
+    uint64_t n = raw_varint(c), i;
+    const uint8_t *keys = raw_take(c, (n * key->bits + 7) / 8), *values;
+    rs_cursor at = *c;
+    rs_buffer passed = {0};
+    for (i = 0; i < n; i++) raw_body(c, key, raw_bits(keys, i * key->bits, key->bits), &passed);
+    rs_buffer_clear(&passed);
+    values = raw_take(c, (n * value->bits + 7) / 8);
+    make_head(out, 0x0F, n);
+    for (i = 0; i < n; i++) {
+        raw_body(&at, key, raw_bits(keys, i * key->bits, key->bits), out);
+        raw_body(c, value, raw_bits(values, i * value->bits, value->bits), out);
+    }
+}
+
 /* The body of `node`, whose bits are `bits`. A fixed body is at the cursor like any other. */
 static inline void raw_body(rs_cursor *c, const rs_node *node, uint64_t bits, rs_buffer *out) {
     uint64_t n, i;
@@ -120,6 +137,8 @@ static inline void raw_body(rs_cursor *c, const rs_node *node, uint64_t bits, rs
     case RS_FMT_NODE_NUMBERS: raw_numbers(c, node, out); break;
     case RS_FMT_NODE_DICT_CODED: raw_entry(c, node, bits, out); break;
     case RS_FMT_NODE_SYMBOLS:
+    case RS_FMT_NODE_DIGITS:
+    case RS_FMT_NODE_HEX:
     case RS_FMT_NODE_CONCAT: raw_text(c, node, bits, out); break;
     case RS_FMT_NODE_OPTIONAL: /* an absent key is raw_row's business */
         if ((bits & 1) == 0) make_tag(out, 0);
@@ -141,6 +160,7 @@ static inline void raw_body(rs_cursor *c, const rs_node *node, uint64_t bits, rs
         for (i = 0; i < n; i++) raw_body(c, child, raw_bits(group, i * child->bits, child->bits), out);
         break;
     }
+    case RS_FMT_NODE_MAP: raw_map(c, node, out); break;
     case RS_FMT_NODE_TUPLE:
     case RS_FMT_NODE_STRUCT: raw_row(c, node, out); break;
     case RS_FMT_NODE_UNION: raw_alone(c, &node->children[bits], out); break;
@@ -149,6 +169,29 @@ static inline void raw_body(rs_cursor *c, const rs_node *node, uint64_t bits, rs
         make_tag(out, 0x11), make_tag(out, node->param), make_bytes(out, node->aux, node->aux_size_bytes);
         raw_body(c, node->children, bits, out);
         break;
+    case RS_FMT_NODE_RISING:
+    case RS_FMT_NODE_RUNS: {
+        const uint8_t *body;
+        rs_cursor placed = *c;
+        if (rs_decode_placed(c, &node, &body, &bits, NULL) != RS_OK) abort();
+        placed.in = rs_slice_of(body, (size_t)node->size_bytes);
+        raw_body(&placed, node, bits, out);
+        break;
+    }
+    case RS_FMT_NODE_EXCEPTIONS: {
+        rs_outer outer;
+        bool odd;
+        if (rs_decode_exception(c, node, &odd, &outer, NULL) != RS_OK) abort();
+        if (!odd) {
+            raw_body(c, node->children, bits, out);
+            break;
+        }
+        raw_alone(c, &node->children[1], out);
+        if (c->in.ptr != c->in.end) abort();
+        rs_decode_return(c, &outer);
+        if (node->fixed) (void)raw_take(c, node->size_bytes);
+        break;
+    }
     default: abort();
     }
 }
@@ -180,7 +223,7 @@ static inline void raw_row(rs_cursor *c, const rs_node *node, rs_buffer *out) {
         rs_cursor *from = child->fixed ? &fixed : c;
         const uint8_t *key = keys.ptr;
         at += child->bits, keys.ptr += size;
-        if (child->kind == 22 && child->param == 0 && bits == 0) { /* no such key */
+        if (child->kind == 22 && child->param == 0 && (bits & 1) == 0) { /* no such key */
             if (child->fixed) (void)raw_take(&fixed, child->size_bytes);
             continue;
         }

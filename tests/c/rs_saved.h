@@ -69,7 +69,7 @@ static inline bool saved_list(saved_key key, uint64_t n, const char *label, rs_s
     rs_error err;
     uint64_t i;
     bool ok = CHECK_OK(rs_segment_writer_open(writer, RS_BACKING_ANONYMOUS, NULL, NULL, &err), &err) &&
-              CHECK_OK(rs_builder_open(&builder, writer, true, &err), &err);
+              CHECK_OK(rs_builder_open(&builder, writer, NULL, &err), &err);
     segment->data = NULL;
     if (!ok) return false;
     if (label != NULL) builder.label = rs_slice_of(label, strlen(label)), builder.label_pairs = 1;

@@ -22,7 +22,8 @@ static inline void say_kind(unsigned kind) {
     static const char *const names[] = {"",     "any",     "const",  "int",    "float",   "bool", "str",     "bytes",
                                         "list", "tuple",   "struct", "union",  "ndarray", "ext",  "decimal", "numbers",
                                         "dict", "symbols", "concat", "digits", "hex",     "same", "optional"};
-    say("%s", names[kind]);
+    static const char *const later[] = {"rising", "runs", "exceptions", "", "map"};
+    say("%s", kind >= 26 ? later[kind - 26] : names[kind]);
 }
 
 #endif

@@ -1,52 +1,6 @@
 /* test_arrow_in.c: rows of Arrow arrays as any values; broken schemas, arrays and streams are errors that name their
  * place. Each type against pyarrow's own values is in tests/py/test_arrow_in.py. */
-#include "write/rs_arrow_in.h"
-#include "rs_arrow_make.h"
-
-static const rs_arrow_options PLAIN = {false, RS_ARROW_NANOSECONDS_EXACT, NULL, 0, NULL, NULL};
-
-/* Appends all rows of an array to `parcel`. */
-static rs_status append(const arrow_made *m, const rs_arrow_options *options, rs_parcel *parcel, rs_error *err) {
-    rs_arrow_in in = {0};
-    rs_status status = rs_arrow_in_open(&in, &m->schema, options, err);
-    if (status != RS_OK) return status;
-    status = rs_arrow_in_bind(&in, &m->array, err);
-    if (status == RS_OK) status = rs_arrow_in_append_parcel(&in, parcel, UINT64_MAX, SIZE_MAX, err);
-    rs_arrow_in_close(&in);
-    return status;
-}
-
-/* Checks that the rows of an array are these any values, one after another, and frees `wanted`. */
-static void check_rows_as(const arrow_made *m, const rs_arrow_options *options, rs_buffer *wanted) {
-    rs_parcel parcel = {0};
-    rs_error err;
-    if (CHECK_OK(append(m, options, &parcel, &err), &err)) {
-        CHECK_U64(parcel.raw.size_bytes, wanted->size_bytes);
-        CHECK(parcel.raw.size_bytes == wanted->size_bytes &&
-              (wanted->size_bytes == 0 || memcmp(parcel.raw.data, wanted->data, wanted->size_bytes) == 0));
-    }
-    rs_parcel_clear(&parcel);
-    rs_buffer_clear(wanted);
-}
-
-static void check_rows(const arrow_made *m, rs_buffer *wanted) { check_rows_as(m, &PLAIN, wanted); }
-
-/* Checks that an array is refused with a code and a message that begins with `text`. */
-static void check_refused_as(const arrow_made *m, const rs_arrow_options *options, rs_status code, const char *text) {
-    rs_parcel parcel = {0};
-    rs_error err;
-    if (CHECK_CODE(append(m, options, &parcel, &err), code, &err) &&
-        !CHECK(strncmp(err.message, text, strlen(text)) == 0)) {
-        (void)fprintf(stderr, "    got:    %s\n    wanted: %s\n", err.message, text);
-    }
-    CHECK_U64(m->schemas_released + m->arrays_released, 0);
-    rs_parcel_clear(&parcel);
-}
-
-static void check_refused(const arrow_made *m, rs_status code, const char *text) {
-    check_refused_as(m, &PLAIN, code, text);
-    arrow_drop();
-}
+#include "rs_arrow_rows.h"
 
 static const int32_t THREE[] = {7, -200, 3};
 static const int32_t OFFSETS[] = {0, 1, 1, 4};
@@ -109,6 +63,27 @@ static void test_units_of_text(void) {
     make_bytes(&wanted, four, sizeof four);
     check_rows(arrow_texts("u", "", offsets, 3, "\xC3\xA9\xE6\xB1\x89\xF0\x9F\x98\x80"), &wanted);
     arrow_drop();
+}
+
+/* The first nanosecond that 64 bits hold lies before the first whole microsecond that they hold. */
+static void test_the_first_nanoseconds(void) {
+    static const int64_t first[] = {INT64_MIN, INT64_MIN + 1};
+    static const char *const formats[] = {"tsn:", "tDn"};
+    rs_arrow_options floor = PLAIN;
+    unsigned f, i;
+    floor.nanoseconds = RS_ARROW_NANOSECONDS_FLOOR;
+    for (f = 0; f < 2; f++) {
+        arrow_made *m = arrow_set(arrow_make(formats[f], "", 2, 2), 1, first, sizeof first);
+        rs_buffer wanted = {0};
+        for (i = 0; i < 2; i++) {
+            make_ext(&wanted, f == 0 ? RS_FMT_EXT_DATETIME : RS_FMT_EXT_TIMEDELTA, NULL);
+            if (f == 0) make_head(&wanted, 0x0E, 3);
+            make_int(&wanted, (f == 0 ? INT64_C(62135596800000000) : 0) - INT64_C(9223372036854776));
+            if (f == 0) make_int(&wanted, 0), make_tag(&wanted, 0);
+        }
+        check_rows_as(m, &floor, &wanted);
+        check_refused(m, RS_E_IN_VALUE, f == 0 ? "$: a timestamp of nanoseconds" : "$: a duration of nanoseconds");
+    }
 }
 
 static void test_run_ends_and_their_bounds(void) {
@@ -452,6 +427,41 @@ static void test_broken_runs(void) {
     check_refused(m, RS_E_IN_BROKEN, "$: a run end is null");
 }
 
+/* Each run-ended array of a table is checked. */
+static void test_broken_runs_below(void) {
+    static const int32_t same[] = {1, 1, 5};
+    arrow_made *m = arrow_make("+s", "", 3, 1);
+    arrow_add(m, arrow_ints("id", THREE, 3));
+    arrow_add(m, runs(same, 3, 3))->schema_children[1]->name = "r";
+    check_refused(m, RS_E_IN_BROKEN, "$.r: the run ends do not increase");
+}
+
+/* {7: "a", -200: ""} and {3: "bcd"}, as lists of pairs; then text of a value that is none. */
+static arrow_made *a_map(const char *text) {
+    static const int32_t ends[] = {0, 2, 3};
+    arrow_made *m = arrow_set(arrow_make("+m", "", 2, 2), 1, ends, sizeof ends),
+               *pairs = arrow_make("+s", "entries", 3, 1);
+    arrow_add(arrow_add(pairs, arrow_ints("key", THREE, 3)), arrow_texts("u", "value", OFFSETS, 3, text));
+    return arrow_add(m, pairs);
+}
+
+static void test_maps(void) {
+    rs_buffer wanted = {0};
+    arrow_made *m;
+    make_head(&wanted, 0x0D, 2);
+    make_head(&wanted, 0x0E, 2), make_int(&wanted, 7), make_str(&wanted, "a");
+    make_head(&wanted, 0x0E, 2), make_int(&wanted, -200), make_str(&wanted, "");
+    make_head(&wanted, 0x0D, 1), make_head(&wanted, 0x0E, 2), make_int(&wanted, 3), make_str(&wanted, "bcd");
+    check_rows(a_map("abcd"), &wanted);
+    arrow_drop();
+    check_refused(a_map("ab\x80"
+                        "d"),
+                  RS_E_IN_BROKEN, "${}: text that is not UTF-8");
+    m = a_map("abcd");
+    m->schema_children[0]->n_children = 1;
+    check_refused(m, RS_E_IN_BROKEN, "$: a map has entries that are no struct of key and value");
+}
+
 static arrow_made *a_union(const char *format, const int8_t *ids, const int32_t *offsets, int64_t n) {
     arrow_made *m = arrow_set(arrow_make(format, "", n, offsets == NULL ? 1 : 2), 0, ids, (size_t)n);
     if (offsets != NULL) arrow_set(m, 1, offsets, (size_t)n * 4);
@@ -676,7 +686,7 @@ static void test_a_builder_gets_whole_blocks(void) {
     for (i = 0; i < ROWS; i++) values[i] = i * 1000003;
     m->buffers[1] = values;
     REQUIRE_OK(rs_segment_writer_open(&writer, RS_BACKING_ANONYMOUS, NULL, NULL, &err), &err);
-    REQUIRE_OK(rs_builder_open(&builder, &writer, true, &err), &err);
+    REQUIRE_OK(rs_builder_open(&builder, &writer, NULL, &err), &err);
     REQUIRE_OK(rs_arrow_in_open(&in, &m->schema, &PLAIN, &err), &err);
     REQUIRE_OK(rs_arrow_in_bind(&in, &m->array, &err), &err);
     for (; in.next < in.n_rows; calls++) {
@@ -698,6 +708,7 @@ int main(void) {
     RUN(test_rows_of_a_table_are_dicts);
     RUN(test_an_offset_and_nulls);
     RUN(test_units_of_text);
+    RUN(test_the_first_nanoseconds);
     RUN(test_run_ends_and_their_bounds);
     RUN(test_wide_ints_of_polars);
     RUN(test_nothing_is_read_of_an_empty_array);
@@ -714,6 +725,8 @@ int main(void) {
     RUN(test_broken_views);
     RUN(test_broken_dictionaries);
     RUN(test_broken_runs);
+    RUN(test_broken_runs_below);
+    RUN(test_maps);
     RUN(test_broken_unions);
     RUN(test_a_record_of_too_many_values);
     RUN(test_rows_before_and_after_a_bad_one);

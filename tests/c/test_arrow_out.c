@@ -1,10 +1,8 @@
 /* test_arrow_out.c: records as Arrow batches against the records that went in, in several orders; the types of drifting records; why a
  * run stops; and that a store whose bytes were changed gives batches or a status. */
-#include "rs_built.h"
+#include "rs_batches.h"
 #include "rs_columns.h"
-#include "read/rs_arrow_out.h"
 
-static rs_error err;
 enum { N = 5000 };
 
 /* {"i": i, "f": i / 3, "t": text, "l": [i] * (i % 3), "o": None or "x", "s": {"a": i}, "late": i, from 3000 on} */
@@ -26,12 +24,15 @@ static void add(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
     if (i >= 3000) make_str(raw, "late"), make_int(raw, (int64_t)i);
 }
 
-/* "k" is an int in even records and a str in odd ones. */
+/* "k" is an int in even records and a str in odd ones, and "l" a list of such a value. */
 static void add_mixed(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
     (void)arrays;
-    make_head(raw, 0x0F, 2);
+    make_head(raw, 0x0F, 3);
     make_str(raw, "i"), make_int(raw, (int64_t)i);
     make_str(raw, "k");
+    if (i % 2 == 0) make_int(raw, (int64_t)i);
+    else make_str(raw, "odd");
+    make_str(raw, "l"), make_head(raw, 0x0D, 1);
     if (i % 2 == 0) make_int(raw, (int64_t)i);
     else make_str(raw, "odd");
 }
@@ -42,79 +43,6 @@ static void add_surrogate(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
     make_head(raw, 0x0F, 1), make_str(raw, "t");
     if (i == 7) make_tag(raw, 0x0A), make_varint(raw, 1), make_bytes(raw, lone, 2);
     else make_str(raw, "plain");
-}
-
-/* A store with an export over it. */
-typedef struct opened {
-    rs_store store;
-    rs_arrow_block blocks[64];
-    rs_arrow_source source;
-    rs_arrow_out out;
-} opened;
-
-static rs_status open_over(opened *o, const built *b) {
-    memset(o, 0, sizeof *o);
-    RS_TRY(rs_store_open(&o->store, built_slice(b), NULL, &err));
-    if (o->store.n_blocks > 64) abort();
-    o->source.store = &o->store, o->source.blocks = o->blocks;
-    RS_TRY(rs_arrow_out_open(&o->out, &err));
-    o->out.root->rows = true;
-    return RS_OK;
-}
-
-static void close_over(opened *o) {
-    rs_arrow_out_clear(&o->out);
-    rs_store_close(&o->store);
-}
-
-/* Runs to the end or to a full batch, and loads blocks where the run stops at them, as the Python binding does. */
-static rs_status run(opened *o, const int64_t *positions, int64_t start, int64_t step, uint64_t n,
-                     rs_arrow_stop *stop) {
-    memset(stop, 0, sizeof *stop);
-    for (;;) {
-        RS_TRY(rs_arrow_out_run(&o->out, &o->source, positions, start, step, n, stop, &err));
-        if (stop->why != RS_ARROW_BLOCK) return RS_OK;
-        RS_TRY(rs_store_load_block(&o->store, stop->block, &err));
-        RS_TRY(rs_arrow_out_know(&o->out, &o->source, stop->block, NULL, &err));
-    }
-}
-
-/* Infers the types of n records. *whole tells whether all fields have one. */
-static rs_status infer(opened *o, int64_t start, int64_t step, uint64_t n, bool *whole) {
-    rs_arrow_stop stop;
-    RS_TRY(run(o, NULL, start, step, n, &stop));
-    return rs_arrow_out_resolve(&o->out, whole, &err);
-}
-
-/* Makes one batch of n records. */
-static rs_status read(opened *o, const int64_t *positions, int64_t start, int64_t step, uint64_t n,
-                      struct ArrowArray *batch) {
-    rs_arrow_stop stop;
-    bool whole;
-    RS_TRY(run(o, positions, start, step, n, &stop));
-    RS_TRY(rs_arrow_out_resolve(&o->out, &whole, &err));
-    if (!whole) return RS_E_ARG_RANGE;
-    RS_TRY(rs_arrow_out_settle(&o->out, n, &err));
-    RS_TRY(run(o, positions, start, step, n, &stop));
-    return rs_arrow_out_batch(&o->out, 0, batch, &err);
-}
-
-static bool is_valid(const struct ArrowArray *array, uint64_t k) {
-    const uint8_t *bits = (const uint8_t *)array->buffers[0];
-    return bits == NULL || (bits[k / 8] >> (k % 8) & 1) != 0;
-}
-
-static int64_t int_at(const struct ArrowArray *array, uint64_t k) {
-    return (int64_t)rs_load_u64((const uint8_t *)array->buffers[1] + 8 * k);
-}
-
-static uint32_t offset_at(const struct ArrowArray *array, uint64_t k) {
-    return rs_load_u32((const uint8_t *)array->buffers[1] + 4 * k);
-}
-
-static bool is_text(const struct ArrowArray *array, uint64_t k, const char *text) {
-    uint32_t begin = offset_at(array, k), end = offset_at(array, k + 1);
-    return end - begin == strlen(text) && memcmp((const char *)array->buffers[2] + begin, text, end - begin) == 0;
 }
 
 /* Compares row k of a batch with record i of `add`. */
@@ -226,6 +154,46 @@ static void check_kinds(bool compress) {
 
 static void test_kinds(void) { check_kinds(true); }
 static void test_kinds_of_any(void) { check_kinds(false); }
+
+/* Takes records 2900 to 3099, looked up here as the Python binding does where only it can compare keys. */
+static void take_some(opened *o) {
+    uint64_t i;
+    for (i = 2900; i < 3100; i++) {
+        rs_record record;
+        rs_cursor cursor;
+        rs_place place;
+        REQUIRE_OK(rs_store_find(&o->store, i, &record, &err), &err);
+        cursor = rs_store_cursor(&o->store, &record);
+        REQUIRE_OK(rs_path_begin(&cursor, record.tree->nodes, &place, &err), &err);
+        REQUIRE_OK(rs_arrow_out_take(&o->out, &cursor, &place, &err), &err);
+    }
+}
+
+static void check_taken(bool compress) {
+    static opened o;
+    struct ArrowArray batch = {0};
+    built b = build(add, N, compress);
+    uint64_t i;
+    bool whole = false, ok = true;
+    REQUIRE(b.data != NULL);
+    REQUIRE_OK(open_over(&o, &b), &err);
+    take_some(&o);
+    CHECK_OK(rs_arrow_out_resolve(&o.out, &whole, &err), &err);
+    CHECK(whole);
+    CHECK_OK(rs_arrow_out_settle(&o.out, 200, &err), &err);
+    take_some(&o);
+    if (CHECK_OK(rs_arrow_out_batch(&o.out, 0, &batch, &err), &err)) {
+        CHECK_U64(batch.length, 200);
+        for (i = 0; ok && i < 200; i++) ok = same_row(&batch, i, 2900 + i);
+        CHECK(ok);
+        batch.release(&batch);
+    }
+    close_over(&o);
+    built_clear(&b);
+}
+
+static void test_taken(void) { check_taken(true); }
+static void test_taken_of_any(void) { check_taken(false); }
 
 static void test_mixed_types(void) {
     static opened o;
@@ -377,6 +345,8 @@ int main(void) {
     RUN(test_schema);
     RUN(test_kinds);
     RUN(test_kinds_of_any);
+    RUN(test_taken);
+    RUN(test_taken_of_any);
     RUN(test_mixed_types);
     RUN(test_chosen_fields);
     RUN(test_stops);

@@ -19,7 +19,7 @@ static built build_blocks(built_record record, uint64_t n, is_last last) {
     built out = {NULL, 0};
     uint64_t i;
     if (!CHECK_OK(rs_segment_writer_open(&writer, RS_BACKING_ANONYMOUS, NULL, NULL, &err), &err)) return out;
-    status = rs_builder_open(&builder, &writer, true, &err);
+    status = rs_builder_open(&builder, &writer, NULL, &err);
     for (i = 0; status == RS_OK && i < n; i++) {
         record(i, &builder.raw, &builder.arrays);
         status = rs_builder_end_record(&builder, &err);
@@ -40,7 +40,7 @@ static built build_blocks(built_record record, uint64_t n, is_last last) {
 static void check_all(const built *b, built_record record, uint64_t n, rs_store *store) {
     rs_buffer wanted = {0}, arrays = {0}, got = {0};
     uint64_t i;
-    CHECK_OK(rs_verify_segment(built_slice(b), NULL, &err), &err);
+    CHECK_OK(rs_verify_segment(built_slice(b), NULL, NULL, &err), &err);
     memset(store, 0, sizeof *store);
     REQUIRE_OK(rs_store_open(store, built_slice(b), NULL, &err), &err);
     for (i = 0; i < n; i++) {
@@ -87,6 +87,47 @@ static void test_many_blocks(void) {
 }
 
 static bool at_400_and_440(uint64_t i) { return i == COLUMNS_PART - 1; }
+
+/* Whether two ints of so many bytes stay raw when their codes take 10; the segment is padded meanwhile, or not. */
+static bool stays_raw(uint64_t raw, bool pads) {
+    static const rs_span spans[] = {{0, 2}, {2, 2}};
+    rs_segment_writer writer;
+    rs_block_encoding encoding;
+    rs_settled settled;
+    rs_scan scan = {0};
+    rs_buffer offsets = {0}, ints = {0};
+    rs_stats survey;
+    uint32_t tree;
+    bool is_raw = false;
+    memset(&encoding, 0, sizeof encoding);
+    memset(&survey, 0, sizeof survey);
+    encoding.writer = &writer, encoding.offsets = &offsets, encoding.choices = rs_choices_of(RS_LEVEL_AUTO);
+    make_int(&ints, 100), make_int(&ints, 101);
+    survey.values.base = ints.data, survey.values.spans = spans, survey.values.n = 2;
+    survey.scan = &scan, survey.choices = &encoding.choices;
+    if (CHECK_OK(rs_segment_writer_open(&writer, RS_BACKING_ANONYMOUS, NULL, NULL, &err), &err)) {
+        CHECK_OK(rs_segment_writer_append(&writer, "x", 1, &err), &err);
+        CHECK_OK(rs_infer_survey(&survey, 0, &err), &err);
+        rs_block_encoding_begin(&encoding);
+        CHECK_OK(rs_block_encoding_settle(&encoding, &survey, 0, &settled, &err), &err);
+        if (pads) CHECK_OK(rs_segment_writer_align(&writer, RS_FMT_ALIGNMENT, &err), &err);
+        CHECK_OK(rs_block_encoding_accept(&encoding, &settled, RS_OK, raw, 10, 0, &tree, &is_raw, &err), &err);
+        rs_settled_clear(&settled);
+    }
+    rs_stats_clear(&survey);
+    rs_block_encoding_clear(&encoding);
+    rs_segment_writer_abort(&writer);
+    rs_buffer_clear(&offsets);
+    rs_buffer_clear(&ints);
+    return is_raw;
+}
+
+/* A parcel may be taken at any time, which pads the segment. The choice must not depend on that. */
+static void test_padding(void) {
+    uint64_t raw;
+    CHECK(stays_raw(0, false) && !stays_raw(300, false));
+    for (raw = 0; raw < 300; raw++) CHECK(stays_raw(raw, false) == stays_raw(raw, true));
+}
 
 static void test_short_last_block(void) {
     built b = build_blocks(columns_record, COLUMNS_PART, every_part), c;
@@ -180,6 +221,7 @@ static void test_random(void) {
 
 int main(void) {
     RUN(test_many_blocks);
+    RUN(test_padding);
     RUN(test_short_last_block);
     RUN(test_the_last_tree_again);
     RUN(test_dictionaries_of_one_path);

@@ -1,14 +1,50 @@
-/* test_builder.c: blocks that the flusher's thread writes: the bytes are the same as without it, its failures come with
- * the next flush, and a forked child does not have the thread. */
+/* test_builder.c: blocks that a pipeline's threads write: the bytes are the same for any number of threads, failures come
+ * in the order of the blocks, a forked child does not have the threads, and memory may be refused in each thread. The
+ * linker puts functions of this file in the place of the allocator's and of rs_os_thread_start (CMakeLists.txt). */
 #define _GNU_SOURCE
 #include "rs_built.h"
+#include "base/rs_permute.h"
 #include "read/rs_mapping.h"
 #include "write/rs_mapping_builder.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 static rs_error err;
+
+/* ---- Memory and threads that are refused ---- */
+
+static atomic_bool refuse_threads, refuse_elsewhere;
+static atomic_llong left; /* allocations before all fail, of the threads that `refuse_elsewhere` means */
+static pthread_t main_thread;
+static atomic_uint n_started; /* threads that were asked for */
+
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t n, size_t size);
+void *__real_realloc(void *old, size_t size);
+rs_status __real_rs_os_thread_start(rs_os_thread *self, void (*run)(void *argument), void *argument, rs_error *e);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+void *__wrap_realloc(void *old, size_t size);
+rs_status __wrap_rs_os_thread_start(rs_os_thread *self, void (*run)(void *argument), void *argument, rs_error *e);
+
+static bool may_have(void) {
+    if (!atomic_load(&refuse_elsewhere) || pthread_equal(pthread_self(), main_thread)) return true;
+    return atomic_fetch_sub(&left, 1) > 0;
+}
+
+void *__wrap_malloc(size_t size) { return may_have() ? __real_malloc(size) : NULL; }
+void *__wrap_calloc(size_t n, size_t size) { return may_have() ? __real_calloc(n, size) : NULL; }
+void *__wrap_realloc(void *old, size_t size) { return may_have() ? __real_realloc(old, size) : NULL; }
+rs_status __wrap_rs_os_thread_start(rs_os_thread *self, void (*run)(void *argument), void *argument, rs_error *e) {
+    atomic_fetch_add(&n_started, 1);
+    if (atomic_load(&refuse_threads)) return rs_error_set(e, RS_E_SYS, RS_NOWHERE, "no thread, says the test");
+    return __real_rs_os_thread_start(self, run, argument, e);
+}
+
+/* ---- Records ---- */
 
 enum { BLOCK = RS_FMT_BLOCK_RECORDS };
 
@@ -41,9 +77,48 @@ static void add_large(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
     make_str(raw, text);
 }
 
+/* Like add_large; record 700 has 20 MiB, so that the bytes of its block move while they are surveyed. */
+static void add_giant(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
+    enum { GIANT = 20 << 20 };
+    uint8_t head[11] = {RS_FMT_TAG_BYTES};
+    if (i % 1000 != 700) {
+        add_large(i, raw, arrays);
+        return;
+    }
+    make_bytes(raw, head, 1 + rs_put_varint(head + 1, GIANT));
+    REQUIRE_OK(rs_buffer_append_zeros(raw, GIANT, &err), &err);
+}
+
+/* Values of every kind, drawn by a generator that depends on the number alone; kinds change from block to block. */
+static void add_random(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
+    uint64_t x = rs_mix64(i + UINT64_C(0x9E3779B97F4A7C15)), kind = x % 7, k;
+    char text[40];
+    (void)arrays;
+    if (i / 9000 % 3 == 1) kind = 6;
+    (void)snprintf(text, sizeof text, "dir%llu/img_%05llu.jpg", (unsigned long long)(x >> 8) % 20,
+                   (unsigned long long)i);
+    switch (kind) {
+    case 0: make_int(raw, (int64_t)(x >> 20)); break;
+    case 1: make_str(raw, text); break;
+    case 2: make_tag(raw, (uint8_t)(x >> 9) % 3); break;
+    case 3: make_float(raw, (double)(x >> 40) / 100); break;
+    case 4:
+        make_head(raw, 0x0D, x >> 8 & 7);
+        for (k = 0; k < (x >> 8 & 7); k++) make_int(raw, (int64_t)(x >> (9 + k) & 1023));
+        break;
+    case 5:
+        make_head(raw, 0x0F, 1);
+        make_str(raw, x >> 8 & 1 ? "a" : "b"), make_float(raw, (double)i);
+        break;
+    default:
+        make_head(raw, 0x0F, 2);
+        make_str(raw, "path"), make_str(raw, text), make_str(raw, "label"), make_int(raw, (int64_t)(x >> 50));
+    }
+}
+
 typedef struct made {
     rs_segment_writer writer;
-    rs_flusher flusher;
+    rs_pipeline *pipeline;
     rs_builder builder;
     rs_mapping_builder pairs;
     rs_segment segment;
@@ -57,133 +132,202 @@ static bool same_bytes(rs_segment *a, rs_segment *b) {
     return CHECK_U64(differ, 0);
 }
 
-static void start(made *m, bool beside) {
+static void start(made *m, unsigned threads) {
     memset(m, 0, sizeof *m);
     REQUIRE_OK(rs_segment_writer_open(&m->writer, RS_BACKING_ANONYMOUS, NULL, NULL, &err), &err);
-    REQUIRE_OK(rs_builder_open(&m->builder, &m->writer, true, &err), &err);
-    if (beside) m->builder.flusher = &m->flusher;
+    REQUIRE_OK(rs_builder_open(&m->builder, &m->writer, NULL, &err), &err);
+    if (threads > 0) REQUIRE_OK(rs_pipeline_open(&m->pipeline, threads, &err), &err);
+    m->builder.pipeline = m->pipeline;
 }
 
-static bool add(made *m, built_record record, uint64_t from, uint64_t to) {
+static rs_status add(made *m, built_record record, uint64_t from, uint64_t to) {
     for (; from < to; from++) {
         record(from, &m->builder.raw, &m->builder.arrays);
-        if (!CHECK_OK(rs_builder_end_record(&m->builder, &err), &err)) return false;
-        if (!rs_builder_is_full(&m->builder)) continue;
-        if (!CHECK_OK(rs_builder_flush_beside(&m->builder, &err), &err)) return false;
+        RS_TRY(rs_builder_end_record(&m->builder, &err));
+        if (rs_builder_is_full(&m->builder)) RS_TRY(rs_builder_flush_beside(&m->builder, &err));
     }
-    return true;
+    return RS_OK;
 }
 
 static void stop(made *m) {
     rs_builder_close(&m->builder);
     rs_mapping_builder_close(&m->pairs);
+    rs_pipeline_close(m->pipeline);
     rs_segment_writer_abort(&m->writer);
     rs_segment_close(&m->segment);
 }
 
-static void build_list(made *m, built_record record, uint64_t n, bool beside) {
-    start(m, beside);
-    if (!add(m, record, 0, n)) return;
+static void build_list(made *m, built_record record, uint64_t n, unsigned threads) {
+    start(m, threads);
+    REQUIRE_OK(add(m, record, 0, n), &err);
     REQUIRE_OK(rs_builder_finish(&m->builder, &err), &err);
-    CHECK(m->flusher.builder == NULL);
     rs_builder_close(&m->builder);
     REQUIRE_OK(rs_segment_writer_finish(&m->writer, &m->segment, &err), &err);
 }
 
+static const unsigned numbers_of_threads[] = {1, 2, 3, 8};
+
 static void same_list(built_record record, uint64_t n) {
-    made a, b;
-    build_list(&a, record, n, true);
-    build_list(&b, record, n, false);
-    (void)same_bytes(&a.segment, &b.segment);
-    stop(&a);
-    stop(&b);
+    made plain, other;
+    size_t i;
+    build_list(&plain, record, n, 0);
+    for (i = 0; i < 4; i++) {
+        build_list(&other, record, n, numbers_of_threads[i]);
+        (void)same_bytes(&plain.segment, &other.segment);
+        stop(&other);
+    }
+    stop(&plain);
 }
 
 static void test_the_same_bytes(void) {
     same_list(add_mixed, 10);
     same_list(add_mixed, BLOCK);
     same_list(add_mixed, BLOCK + 1);
-    same_list(add_mixed, 6 * BLOCK + 100);
+    same_list(add_mixed, 20 * BLOCK + 100);
     same_list(add_large, 3000);
+    same_list(add_random, 5 * BLOCK + 7);
 }
 
-static void add_pairs(made *m, uint64_t n, bool beside) {
+/* A build starts threads only when there is more to do than starting them takes; then also for one block. */
+static void test_threads_of_small_builds(void) {
+    const uint64_t n[] = {1, 100, 2000, 20000};
+    size_t i;
+    for (i = 0; i < 4; i++) {
+        made m;
+        atomic_store(&n_started, 0);
+        build_list(&m, add_mixed, n[i], 2);
+        if (n[i] <= 2000) CHECK_U64(atomic_load(&n_started), 0);
+        else CHECK(atomic_load(&n_started) > 0);
+        stop(&m);
+    }
+}
+
+static void test_giant_records(void) {
+    same_list(add_giant, 701);
+    same_list(add_giant, 3000);
+}
+
+static void test_threads_that_cannot_be_started(void) {
+    made plain, other;
+    build_list(&plain, add_mixed, 3 * BLOCK + 5, 0);
+    atomic_store(&refuse_threads, true);
+    build_list(&other, add_mixed, 3 * BLOCK + 5, 3);
+    CHECK(rs_pipeline_n_running(other.pipeline) == 0);
+    atomic_store(&refuse_threads, false);
+    (void)same_bytes(&plain.segment, &other.segment);
+    stop(&other);
+    stop(&plain);
+}
+
+static rs_status add_pairs(made *m, uint64_t n, unsigned threads) {
     uint64_t i;
     memset(m, 0, sizeof *m);
-    REQUIRE_OK(rs_segment_writer_open(&m->writer, RS_BACKING_ANONYMOUS, NULL, NULL, &err), &err);
-    REQUIRE_OK(rs_mapping_builder_open(&m->pairs, &m->writer, true, &err), &err);
-    if (beside) m->pairs.keys.flusher = m->pairs.values.flusher = &m->flusher;
+    RS_TRY(rs_segment_writer_open(&m->writer, RS_BACKING_ANONYMOUS, NULL, NULL, &err));
+    RS_TRY(rs_mapping_builder_open(&m->pairs, &m->writer, NULL, &err));
+    if (threads > 0) RS_TRY(rs_pipeline_open(&m->pipeline, threads, &err));
+    m->pairs.keys.pipeline = m->pairs.values.pipeline = m->pipeline;
     for (i = 0; i < n; i++) {
-        make_int(&m->pairs.keys.raw, (int64_t)i);
+        make_int(&m->pairs.keys.raw, (int64_t)(i * 0x9E3779B97F4A7C15));
         add_mixed(i, &m->pairs.values.raw, &m->pairs.values.arrays);
-        REQUIRE_OK(rs_mapping_builder_end_pair(&m->pairs, &err), &err);
-        if (rs_builder_is_full(&m->pairs.keys)) REQUIRE_OK(rs_builder_flush_beside(&m->pairs.keys, &err), &err);
-        if (rs_builder_is_full(&m->pairs.values)) REQUIRE_OK(rs_builder_flush_beside(&m->pairs.values, &err), &err);
+        RS_TRY(rs_mapping_builder_end_pair(&m->pairs, &err));
+        if (rs_builder_is_full(&m->pairs.keys)) RS_TRY(rs_builder_flush_beside(&m->pairs.keys, &err));
+        if (rs_builder_is_full(&m->pairs.values)) RS_TRY(rs_builder_flush_beside(&m->pairs.values, &err));
     }
+    return RS_OK;
 }
 
 /* Keys and values fill up at one record: their blocks go one after another, in that order. */
 static void test_the_same_bytes_of_pairs(void) {
-    made a, b;
-    rs_os_identity size;
-    uint8_t *bytes[2] = {NULL, NULL};
-    uint64_t i;
-    add_pairs(&a, 3 * BLOCK + 5, true);
-    add_pairs(&b, 3 * BLOCK + 5, false);
-    REQUIRE_OK(rs_mapping_builder_write_tables(&a.pairs, &err), &err);
-    REQUIRE_OK(rs_mapping_builder_write_tables(&b.pairs, &err), &err);
-    CHECK_U64(a.writer.position, b.writer.position);
-    CHECK_OK(rs_os_identify(a.writer.fd, &size, &err), &err);
-    for (i = 0; i < 2; i++) {
-        bytes[i] = (uint8_t *)malloc((size_t)a.writer.position);
-        REQUIRE(bytes[i] != NULL);
-        CHECK(pread(i == 0 ? a.writer.fd : b.writer.fd, bytes[i], (size_t)a.writer.position, 0) ==
-              (ssize_t)a.writer.position);
+    made plain, other;
+    size_t i;
+    REQUIRE_OK(add_pairs(&plain, 3 * BLOCK + 5, 0), &err);
+    REQUIRE_OK(rs_mapping_builder_write_tables(&plain.pairs, &err), &err);
+    REQUIRE_OK(rs_segment_writer_finish(&plain.writer, &plain.segment, &err), &err);
+    for (i = 0; i < 4; i++) {
+        REQUIRE_OK(add_pairs(&other, 3 * BLOCK + 5, numbers_of_threads[i]), &err);
+        REQUIRE_OK(rs_mapping_builder_write_tables(&other.pairs, &err), &err);
+        REQUIRE_OK(rs_segment_writer_finish(&other.writer, &other.segment, &err), &err);
+        (void)same_bytes(&plain.segment, &other.segment);
+        stop(&other);
     }
-    CHECK(memcmp(bytes[0], bytes[1], (size_t)a.writer.position) == 0);
-    free(bytes[0]);
-    free(bytes[1]);
+    stop(&plain);
+}
+
+/* A record that is taken back right after its beginning has become a chunk: the key sets of dicts must still match. */
+static void test_records_taken_back(void) {
+    made a, b;
+    uint64_t i;
+    start(&a, 2);
+    start(&b, 0);
+    for (i = 0; i < BLOCK; i++) {
+        built_record record = i % 3 == 0 ? add_mixed : add_random;
+        record(i, &a.builder.raw, &a.builder.arrays), record(i, &b.builder.raw, &b.builder.arrays);
+        REQUIRE_OK(rs_builder_end_record(&a.builder, &err), &err);
+        REQUIRE_OK(rs_builder_end_record(&b.builder, &err), &err);
+        if (i % 5 == 4) {
+            add_random(i + 1, &a.builder.raw, &a.builder.arrays);
+            REQUIRE_OK(rs_builder_end_record(&a.builder, &err), &err);
+            rs_builder_pop_record(&a.builder);
+        }
+    }
+    CHECK(a.builder.open != NULL);
+    REQUIRE_OK(rs_builder_finish(&a.builder, &err), &err);
+    REQUIRE_OK(rs_builder_finish(&b.builder, &err), &err);
+    REQUIRE_OK(rs_segment_writer_finish(&a.writer, &a.segment, &err), &err);
+    REQUIRE_OK(rs_segment_writer_finish(&b.writer, &b.segment, &err), &err);
+    (void)same_bytes(&a.segment, &b.segment);
     stop(&a);
     stop(&b);
 }
 
-/* The builder is closed while its thread is writing. */
+/* The builder is closed while its threads are at work. */
 static void test_closed_in_between(void) {
     made m;
-    start(&m, true);
-    (void)add(&m, add_mixed, 0, BLOCK);
-    CHECK(m.flusher.builder == &m.builder);
-    stop(&m);
-    CHECK(m.flusher.builder == NULL);
-    add_pairs(&m, BLOCK, true);
-    CHECK(m.flusher.builder == &m.pairs.values);
-    stop(&m);
-    CHECK(m.flusher.builder == NULL);
+    uint64_t n;
+    for (n = BLOCK / 8; n <= 4 * BLOCK; n += BLOCK / 2 + 1000) {
+        start(&m, 3);
+        CHECK_OK(add(&m, add_random, 0, n), &err);
+        stop(&m);
+        CHECK_OK(add_pairs(&m, n, 2), &err);
+        stop(&m);
+    }
 }
 
-static void test_a_failure_comes_with_the_next_block(void) {
+static void test_an_idle_builder_has_no_thread(void) {
+    made m;
+    start(&m, 3);
+    CHECK_OK(add(&m, add_mixed, 0, 2 * BLOCK + 10), &err);
+    while (rs_pipeline_n_running(m.pipeline) > 0) (void)usleep(1000);
+    CHECK_OK(add(&m, add_mixed, 2 * BLOCK + 10, 3 * BLOCK), &err); /* threads are started again */
+    CHECK_OK(rs_builder_finish(&m.builder, &err), &err);
+    stop(&m);
+}
+
+static void test_a_failure_stays(void) {
     made m;
     rs_error again;
     int fd;
-    start(&m, true);
+    start(&m, 2);
     fd = m.writer.fd;
     m.writer.fd = -1;
-    (void)add(&m, add_mixed, 0, BLOCK);
+    CHECK_OK(add(&m, add_mixed, 0, 100), &err);
+    if (rs_builder_hand_over(&m.builder, &err) != RS_OK) CHECK(err.code == RS_E_SYS); /* a quick thread */
+    while (!rs_builder_wait(&m.builder, true, 100)) continue;
     add_mixed(0, &m.builder.raw, &m.builder.arrays);
     CHECK_OK(rs_builder_end_record(&m.builder, &err), &err);
     CHECK_CODE(rs_builder_flush_beside(&m.builder, &err), RS_E_SYS, &err);
-    CHECK(m.flusher.builder == NULL);
     CHECK_CODE(rs_builder_flush_beside(&m.builder, &again), RS_E_SYS, &again);
     CHECK_STR(again.message, err.message);
     CHECK_CODE(rs_builder_finish(&m.builder, &again), RS_E_SYS, &again);
     m.writer.fd = fd;
     stop(&m);
 
-    /* Of another builder of the same flusher. */
-    add_pairs(&m, BLOCK - 1, true);
+    /* Of another builder of the same pipeline. */
+    CHECK_OK(add_pairs(&m, 100, 2), &err);
     fd = m.writer.fd;
     m.writer.fd = -1;
-    CHECK_OK(rs_builder_flush_beside(&m.pairs.keys, &err), &err);
+    if (rs_builder_hand_over(&m.pairs.keys, &err) != RS_OK) CHECK(err.code == RS_E_SYS);
+    while (!rs_builder_wait(&m.pairs.keys, true, 100)) continue;
     CHECK_CODE(rs_builder_flush_beside(&m.pairs.values, &err), RS_E_SYS, &err);
     CHECK_CODE(rs_mapping_builder_write_tables(&m.pairs, &err), RS_E_SYS, &err);
     m.writer.fd = fd;
@@ -194,29 +338,56 @@ static void test_a_forked_child(void) {
     made m;
     int status = -1;
     pid_t pid;
-    start(&m, true);
-    (void)add(&m, add_mixed, 0, BLOCK);
-    CHECK(m.flusher.builder == &m.builder);
+    start(&m, 2);
+    CHECK_OK(add(&m, add_mixed, 0, 2 * BLOCK + 20000), &err);
     pid = fork();
     if (pid == 0) {
-        bool ok = add(&m, add_mixed, BLOCK, 2 * BLOCK - 1);
+        bool ok = add(&m, add_mixed, 2 * BLOCK + 20000, 2 * BLOCK + 20010) == RS_OK;
         ok = rs_builder_flush_beside(&m.builder, &err) == RS_E_STATE_FINISHED && ok;
         ok = rs_builder_finish(&m.builder, &err) == RS_E_STATE_FINISHED && ok;
         rs_builder_close(&m.builder);
+        rs_pipeline_close(m.pipeline);
         rs_segment_writer_abort(&m.writer);
         _exit(ok ? 0 : 1);
     }
     CHECK(waitpid(pid, &status, 0) == pid && status == 0);
-    (void)add(&m, add_mixed, BLOCK, 3 * BLOCK);
+    CHECK_OK(add(&m, add_mixed, 2 * BLOCK + 20000, 3 * BLOCK), &err);
     CHECK_OK(rs_builder_finish(&m.builder, &err), &err);
     stop(&m);
 }
 
+/* Memory that only the threads are refused, at allocation after allocation: the build fails or, where an attempt can do
+ * without, does not; nothing is left behind, which the sanitizers check. */
+static void test_memory_refused_in_threads(void) {
+    made m;
+    long long n = 0, step;
+    unsigned failed = 0;
+    for (step = 1; n < 40000; n += step, step += step / 4 + 1) {
+        rs_status status;
+        start(&m, 2);
+        atomic_store(&left, n);
+        atomic_store(&refuse_elsewhere, true);
+        status = add(&m, add_random, 0, BLOCK + 3000);
+        if (status == RS_OK) status = rs_builder_finish(&m.builder, &err);
+        atomic_store(&refuse_elsewhere, false);
+        if (status != RS_OK) CHECK_CODE(status, RS_E_MEM, &err), failed++;
+        stop(&m);
+    }
+    CHECK(failed > 10);
+}
+
 int main(void) {
+    main_thread = pthread_self();
     RUN(test_the_same_bytes);
+    RUN(test_threads_of_small_builds);
+    RUN(test_giant_records);
+    RUN(test_threads_that_cannot_be_started);
     RUN(test_the_same_bytes_of_pairs);
+    RUN(test_records_taken_back);
     RUN(test_closed_in_between);
-    RUN(test_a_failure_comes_with_the_next_block);
+    RUN(test_an_idle_builder_has_no_thread);
+    RUN(test_a_failure_stays);
     RUN(test_a_forked_child);
+    RUN(test_memory_refused_in_threads);
     return rs_test_finish("test_builder");
 }

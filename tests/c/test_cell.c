@@ -112,7 +112,7 @@ static void check_const(const void *aux, size_t size, unsigned type, uint64_t nu
 }
 
 static void test_consts(void) {
-    rs_buffer raw = {NULL, 0, 0};
+    rs_buffer raw = {0};
     double half = 0.5;
     uint64_t half_bits;
     size_t n;

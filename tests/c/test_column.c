@@ -22,7 +22,7 @@ enum { ROWS = 5, STRIDE = 11 };
 static uint8_t bytes[ROWS * STRIDE];
 
 static rs_column_rows rows_over(uint8_t *data, uint64_t bit_off, uint64_t body_off) {
-    rs_column_rows rows = {data, STRIDE, NULL, ROWS, STRIDE, bit_off, body_off};
+    rs_column_rows rows = {data, STRIDE, NULL, ROWS, STRIDE, bit_off, body_off, NULL, 0, 0};
     return rows;
 }
 

@@ -164,28 +164,38 @@ static void check_orders(bool compress) {
 static void test_orders(void) { check_orders(true); }
 static void test_orders_of_any(void) { check_orders(false); }
 
-static void test_rows_of_one_size(void) {
-    static opened o;
+/* Rows of one size in equal steps, over the end of a block. */
+static void check_steps(opened *o, int64_t start, int64_t step, uint64_t n) {
     rs_column_read got;
     rs_column_read_stop stop;
     uint64_t k;
     bool ok = true;
-    o.b = build(add_fixed, N, true);
-    REQUIRE(o.b.data != NULL);
-    REQUIRE_OK(open_over(&o, "w"), &err);
+    REQUIRE_OK(open_over(o, "w"), &err);
     memset(&got, 0, sizeof got);
-    CHECK_OK(rs_column_read_open(&got, N, true, &err), &err);
-    CHECK_OK(run(&o, &got, NULL, N - 1, -1, N, &stop), &err);
-    CHECK(o.by_block[0] != NULL && rs_compiled_path_is_fixed(o.by_block[0]->of_field[0]) &&
-          o.store.blocks[0].index_width == 0);
-    CHECK(got.kind == RS_COLUMN_SEQUENCE && got.n == N && got.n_null == 0 && got.valid.size_bytes == N);
-    for (k = 0; ok && k < N; k++) {
-        ok = rs_load_u64(got.offsets.data + 8 * k) == 2 * k &&
-             rs_load_f64(got.numbers.values.data + 16 * k) == (double)(N - 1 - k) / 3;
+    CHECK_OK(rs_column_read_open(&got, n, true, &err), &err);
+    CHECK_OK(run(o, &got, NULL, start, step, n, &stop), &err);
+    CHECK(o->by_block[0] != NULL && rs_compiled_path_is_fixed(o->by_block[0]->of_field[0]) &&
+          o->store.blocks[0].index_width == 0 && o->store.n_blocks == 2);
+    CHECK(got.kind == RS_COLUMN_SEQUENCE && got.n == n && got.n_null == 0 && got.valid.size_bytes == n);
+    for (k = 0; ok && k < n; k++) {
+        const double i = (double)(start + step * (int64_t)k);
+        ok = rs_load_u64(got.offsets.data + 8 * k) == 2 * k && rs_load_f64(got.numbers.values.data + 16 * k) == i / 3 &&
+             rs_load_f64(got.numbers.values.data + 16 * k + 8) == i / 7;
     }
     CHECK(ok);
     rs_column_read_clear(&got);
-    close_over(&o);
+    close_over(o);
+}
+
+static void test_rows_of_one_size(void) {
+    static opened o;
+    o.b = build(add_fixed, N, true);
+    REQUIRE(o.b.data != NULL);
+    check_steps(&o, 0, 1, N);
+    check_steps(&o, N - 1, -1, N);
+    check_steps(&o, 1, 7, 9999);
+    check_steps(&o, N - 2, -7, 9999);
+    check_steps(&o, 5, 0, 100);
     built_clear(&o.b);
 }
 

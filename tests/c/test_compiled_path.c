@@ -164,9 +164,53 @@ static void test_dotted_names(void) {
     rs_tree_clear(&tree);
 }
 
+/* A key of a plain dict in units of another size than the key that is looked for: each size against each, and units
+ * that differ in their highest byte alone. */
+static void test_units_of_keys(void) {
+    static const make_node any = {ANY, 0, 0, 0, 0, 0, 0, 0};
+    static const rs_path_name name = {0, 0, 0};
+    static const uint32_t texts[][3] = {{'a', 'b', 0xFF}, {'a', 'b', 0xFFFF}, {'a', 'b', 0x100FF}, {'a', 'b', 0x1FF}};
+    rs_buffer bytes = {0}, record = {0};
+    uint8_t stored[12], wanted[12];
+    rs_tree tree;
+    unsigned i, k, from, to;
+    make_tree(&bytes, &any, 1, NULL, 0);
+    REQUIRE_OK(make_compiled(&bytes, &tree, &err), &err);
+    for (i = 0; i < 4 * 4 * 9; i++) {
+        const rs_path_key key = {wanted, 3, 1u << i % 3, false, 0};
+        const rs_key_path path = {&key, &name, 1, 1};
+        rs_compiled_path compiled;
+        rs_cursor cursor;
+        rs_place place;
+        int found;
+        from = 1u << i / 3 % 3, to = 1u << i % 3;
+        for (k = 0; k < 3; k++) {
+            memcpy(stored + from * k, &texts[i / 9 % 4][k], from);
+            memcpy(wanted + to * k, &texts[i / 36][k], to);
+        }
+        record.size_bytes = 0;
+        make_head(&record, 0x0F, 1);
+        make_head(&record, 0x09 + i / 3 % 3, 3), make_bytes(&record, stored, 3 * from);
+        make_int(&record, 7);
+        REQUIRE_OK(rs_compiled_path_open(&compiled, &path, &tree, &err), &err);
+        CHECK_OK(walk(&compiled, record.data, record.size_bytes, &place, &cursor, &found), &err);
+        for (k = 0; k < 3; k++) { /* as far as the units hold them */
+            uint32_t a = texts[i / 9 % 4][k] & (uint32_t)(UINT64_C(0xFFFFFFFF) >> (32 - 8 * from));
+            uint32_t b = texts[i / 36][k] & (uint32_t)(UINT64_C(0xFFFFFFFF) >> (32 - 8 * to));
+            if (a != b) break;
+        }
+        if (!CHECK(found == (k == 3 ? RS_WALK_FOUND : RS_WALK_LACKING))) (void)fprintf(stderr, "    case %u\n", i);
+        rs_compiled_path_clear(&compiled);
+    }
+    rs_tree_clear(&tree);
+    rs_buffer_clear(&bytes);
+    rs_buffer_clear(&record);
+}
+
 int main(void) {
     RUN(test_shared_part);
     RUN(test_walks);
     RUN(test_dotted_names);
+    RUN(test_units_of_keys);
     return rs_test_finish("test_compiled_path");
 }

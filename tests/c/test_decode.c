@@ -14,7 +14,7 @@ static rs_status check_tree(const rs_tree *tree, const void *bytes, size_t n) {
     cursor.in = rs_slice_of(exact, n);
     cursor.arrays = arrays, cursor.arrays_size = 2048; /* is only pointed into */
     cursor.budget = budget, cursor.shared = false;
-    status = rs_check_record(&cursor, tree, &err);
+    status = rs_check_record(&cursor, tree, NULL, &err);
     if (status == RS_OK) CHECK_U64(cursor.budget.depth, budget.depth);
     budget.values = cursor.budget.values, budget.bytes = cursor.budget.bytes;
     free(exact), free(arrays);
@@ -283,6 +283,31 @@ static const struct {
      8,
      {255, 255, 255, 255, 255, 255, 255, 255},
      8},
+    {"map", RS_OK, {{MAP, 0, 0, 2, 1, 0, 0, 0}, LEAF(STR, 1), LEAF(BOOL, 0)}, 3, {0}, 0, {2, 1, 'a', 0, 1}, 5},
+    {"map of maps",
+     RS_OK,
+     {{MAP, 0, 0, 2, 1, 0, 0, 0}, LEAF(BOOL, 0), {MAP, 0, 0, 2, 3, 0, 0, 0}, LEAF(STR, 1), LEAF(FLOAT, 0)},
+     5,
+     {0},
+     0,
+     {2, 1, 0, 1, 1, 'k', 0, 0, 0, 0, 0, 0, 0, 0},
+     14},
+    {"map of more entries than bytes",
+     RS_E_FMT_TRUNCATED,
+     {{MAP, 0, 0, 2, 1, 0, 0, 0}, LEAF(BOOL, 0), LEAF(FLOAT, 0)},
+     3,
+     {0},
+     0,
+     {3, 7, 0},
+     3},
+    {"map of endless entries",
+     RS_E_FMT_LIMIT,
+     {{MAP, 0, 0, 2, 1, 0, 0, 0}, LEAF(BOOL, 0), LEAF(FLOAT, 0)},
+     3,
+     {0},
+     0,
+     {255, 255, 255, 255, 255, 255, 255, 255, 255, 1},
+     10},
     {"optional of a body", RS_OK, {{OPTIONAL, 1, 0, 1, 1, 0, 0, 0}, INT_NODE(16)}, 2, {0}, 8, {1, 2, 3}, 3},
     {"optional of a union, number beyond",
      RS_E_FMT_VALUE,

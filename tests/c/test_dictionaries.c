@@ -4,6 +4,7 @@
 
 static rs_error err;
 static rs_dictionaries dictionaries;
+static const rs_choices choices = {RS_LEVEL_AUTO, 0, NULL};
 static uint32_t written, last_n;
 static uint64_t last_root;
 
@@ -27,7 +28,7 @@ static rs_status write_bytes(void *owner, const rs_buffer *bytes, rs_block *out,
 static void start(void) {
     memset(&dictionaries, 0, sizeof dictionaries);
     dictionaries.owner = &dictionaries, dictionaries.write_values = write_values,
-    dictionaries.write_bytes = write_bytes;
+    dictionaries.write_bytes = write_bytes, dictionaries.choices = &choices;
     written = 0;
     rs_dictionaries_begin_run(&dictionaries);
 }
@@ -74,6 +75,49 @@ static void test_growing(void) {
     CHECK(extend(7, false, 0, 15) == d && written == 2); /* nothing new: no table */
     CHECK(number_of(d, 0) == 0 && number_of(d, 14) == 14 && number_of(d, 15) == UINT32_MAX);
     CHECK_U64(rs_dictionaries_n_tables(&dictionaries), 2);
+    rs_dictionaries_clear(&dictionaries);
+}
+
+/* Adds lists of ints as any values: `n` of each of the lengths, in turn, then one list of a str. */
+static rs_dictionary *extend_lists(const uint8_t *lengths, unsigned n_lengths, uint32_t n, uint32_t first) {
+    rs_buffer bytes = {0};
+    rs_span *spans = (rs_span *)calloc((size_t)n * n_lengths + 1, sizeof *spans);
+    rs_values values = {NULL, spans, 0};
+    rs_dictionary *d = NULL;
+    uint32_t i, k, e;
+    if (spans == NULL) abort();
+    for (i = 0; i < n; i++) {
+        for (k = 0; k < n_lengths; k++) {
+            spans[values.n].off = (uint32_t)bytes.size_bytes;
+            make_head(&bytes, RS_FMT_TAG_LIST, lengths[k]);
+            for (e = 0; e < lengths[k]; e++) make_int(&bytes, (int64_t)first + i + 1000 * e);
+            spans[values.n].size_bytes = (uint32_t)bytes.size_bytes - spans[values.n].off;
+            values.n++;
+        }
+    }
+    spans[values.n].off = (uint32_t)bytes.size_bytes;
+    make_head(&bytes, RS_FMT_TAG_LIST, 1), make_str(&bytes, "");
+    spans[values.n++].size_bytes = 4;
+    values.base = bytes.data;
+    CHECK_OK(rs_dictionaries_extend(&dictionaries, 7, false, &values, 1, &d, &err), &err);
+    for (i = 0; i < values.n; i++) CHECK(rs_dictionary_find(d, rs_values_at(&values, i)) < d->entries.n);
+    rs_buffer_clear(&bytes);
+    free(spans);
+    return d;
+}
+
+/* The first lists of ints of a dictionary: a table for each frequent length, and a last one for the others. */
+static void test_lengths(void) {
+    static const uint8_t lengths[] = {2, 5, 0, 15, 16};
+    rs_dictionary *d;
+    start();
+    d = extend_lists(lengths, 5, 200, 0);
+    CHECK(d->n_tables == 4 && written == 4 && last_n == 401 && d->entries.n == 1001);
+    CHECK(extend_lists(lengths, 5, 200, 5000) == d && d->n_tables == 5); /* more entries take one table */
+    rs_dictionaries_clear(&dictionaries);
+    start();
+    d = extend_lists(lengths, 5, 127, 0); /* too few of each length */
+    CHECK(d->n_tables == 1 && d->entries.n == 5 * 127 + 1);
     rs_dictionaries_clear(&dictionaries);
 }
 
@@ -158,11 +202,44 @@ static void test_random_strings(void) {
     rs_dictionaries_clear(&dictionaries);
 }
 
+/* Codes n sentences of 12 words drawn from 6,000. */
+static rs_symbol_table *sentences(uint32_t n) {
+    static char words[6000][8], text[24000][12 * 8];
+    static rs_symbol_string strings[24000];
+    rs_symbol_table *table = NULL;
+    uint32_t i, k;
+    for (i = 0; words[0][0] == 0 && i < 6000; i++) {
+        for (k = 0; k < 7; k++) words[5999 - i][k] = (char)('a' + make_random(26));
+        words[5999 - i][7] = ' ';
+    }
+    for (i = 0; i < n; i++) {
+        for (k = 0; k < 12; k++) memcpy(text[i] + 8 * k, words[make_random(6000)], 8);
+        strings[i].units = (const uint8_t *)text[i];
+        strings[i].n_units = sizeof text[i];
+    }
+    rs_dictionaries_begin_run(&dictionaries);
+    CHECK_OK(rs_dictionaries_symbols(&dictionaries, 7, strings, n, 1, &table, &err), &err);
+    return table;
+}
+
+/* A table fits the strings that it was made for better than others of the same kind, and these need no other table. */
+static void test_more_of_the_same_kind(void) {
+    rs_symbol_table *first;
+    unsigned run;
+    start();
+    first = sentences(24000);
+    CHECK(first != NULL && written == 1);
+    for (run = 0; run < 4; run++) CHECK(sentences(24000) == first && written == 1);
+    rs_dictionaries_clear(&dictionaries);
+}
+
 int main(void) {
     RUN(test_growing);
+    RUN(test_lengths);
     RUN(test_full);
     RUN(test_forgetting);
     RUN(test_symbols);
     RUN(test_random_strings);
+    RUN(test_more_of_the_same_kind);
     return rs_test_finish("test_dictionaries");
 }

@@ -25,6 +25,7 @@ static void open_made(made *m) {
     rs_buffer_clear(&tree);
     m->table.segment = m->bytes, m->table.tree = &m->tree, m->table.kind = RS_FMT_TABLE_VALUES;
     m->table.block.index_off = HEAP, m->table.block.index_width = 2;
+    m->table.block.index_bits = 16;
 }
 
 /* Appends an entry and frees its bytes. */
@@ -34,19 +35,31 @@ static void put(made *m, rs_buffer *value) {
     memcpy(m->bytes + m->end, value->data, value->size_bytes);
     m->end += value->size_bytes;
     for (i = n; i < 64; i++) rs_store_u16(m->bytes + HEAP + 8 + 2 * i, (uint16_t)m->end);
-    m->table.block.heap_size_bytes = m->end;
+    m->table.block.heap_size_bytes = m->table.block.rows_size_bytes = m->end;
     rs_buffer_clear(value);
 }
 
 typedef struct pair {
     made one, two;
-    rs_dict_coded dict;
+    rs_dict_coded *dict;
     rs_node node;
 } pair;
 
+static rs_dict_coded *new_dict(uint32_t n, const rs_table *one, const rs_table *two) {
+    rs_dict_coded *dict = (rs_dict_coded *)calloc(1, sizeof *dict + n * sizeof dict->at[0]);
+    uint32_t i;
+    if (dict == NULL) abort();
+    dict->n_tables = n;
+    for (i = 0; i < n; i++) {
+        dict->at[i].table = i == 0 ? one : two;
+        dict->at[i].first = dict->count;
+        dict->at[i].end = dict->count += dict->at[i].table->block.n_records;
+    }
+    return dict;
+}
+
 static void open_pair(pair *p) {
     rs_buffer v = {0};
-    unsigned i;
     open_made(&p->one), open_made(&p->two);
     make_tag(&v, 0), put(&p->one, &v);
     make_tag(&v, 2), put(&p->one, &v);
@@ -57,14 +70,12 @@ static void open_pair(pair *p) {
     make_units(&v, 0x0A, 3, 2, 0xE9), put(&p->two, &v);
     make_head(&v, 0x0D, 1), make_int(&v, 7), put(&p->two, &v);
     make_units(&v, 0x0B, 1, 4, 0xFF), v.data[3] = 0xD8, put(&p->two, &v); /* U+D8FF: a surrogate has no UTF-8 */
-    memset(&p->dict, 0, sizeof p->dict), memset(&p->node, 0, sizeof p->node);
-    p->dict.n_tables = 2, p->dict.tables[0] = &p->one.table, p->dict.tables[1] = &p->two.table;
-    for (i = 0; i < 2; i++) p->dict.first[i + 1] = p->dict.first[i] + p->dict.tables[i]->block.n_records;
-    p->dict.count = p->dict.first[2];
-    p->node.kind = RS_FMT_NODE_DICT_CODED, p->node.fixed = true, p->node.coded = &p->dict, p->node.bits = 4;
+    memset(&p->node, 0, sizeof p->node);
+    p->dict = new_dict(2, &p->one.table, &p->two.table);
+    p->node.kind = RS_FMT_NODE_DICT_CODED, p->node.fixed = true, p->node.coded = p->dict, p->node.bits = 4;
 }
 
-static void close_pair(pair *p) { rs_tree_clear(&p->one.tree), rs_tree_clear(&p->two.tree); }
+static void close_pair(pair *p) { rs_tree_clear(&p->one.tree), rs_tree_clear(&p->two.tree), free(p->dict); }
 
 static rs_cursor cursor_of(uint64_t bytes) {
     rs_cursor c;
@@ -116,12 +127,12 @@ static void test_nodes_in_turn(void) {
     const rs_cursor cursor = cursor_of(1000);
     const rs_entry *first = NULL, *second = NULL;
     rs_entries entries;
-    rs_dict_coded other_dict;
+    rs_dict_coded *other_dict;
     rs_node other;
-    memset(&entries, 0, sizeof entries), memset(&other_dict, 0, sizeof other_dict);
+    memset(&entries, 0, sizeof entries);
     open_pair(&p);
-    other = p.node, other.coded = &other_dict;
-    other_dict.n_tables = 1, other_dict.tables[0] = &p.two.table, other_dict.first[1] = other_dict.count = 5;
+    other_dict = new_dict(1, &p.two.table, NULL);
+    other = p.node, other.coded = other_dict;
     CHECK_OK(rs_entries_at(&entries, &cursor, &p.node, 5, &first, &err), &err);
     CHECK_OK(rs_entries_at(&entries, &cursor, &other, 1, &second, &err), &err);
     CHECK(first == second && entries.n_known == 2);
@@ -129,6 +140,7 @@ static void test_nodes_in_turn(void) {
     CHECK(first == second);
     CHECK_CODE(rs_entries_at(&entries, &cursor, &other, 5, &second, &err), RS_E_FMT_VALUE, &err);
     rs_entries_clear(&entries);
+    free(other_dict);
     close_pair(&p);
 }
 

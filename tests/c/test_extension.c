@@ -26,7 +26,7 @@ static void test_label_and_order(void) {
         out = saved_finish(&writer);
     }
     rs_extension_clear(&extension);
-    if (out.data != NULL && CHECK_OK(rs_verify_segment(built_slice(&out), NULL, &err), &err) &&
+    if (out.data != NULL && CHECK_OK(rs_verify_segment(built_slice(&out), NULL, NULL, &err), &err) &&
         CHECK_OK(rs_store_open(&before, built_slice(&list), NULL, &err), &err)) {
         if (CHECK_OK(rs_store_open(&after, built_slice(&out), NULL, &err), &err)) {
             const rs_section *a = &before.directory.label, *b = &after.directory.label;
@@ -75,7 +75,8 @@ static void test_more_indexes(void) {
         CHECK_OK(rs_header_read(built_slice(&out), NULL, &header, &err), &err);
         CHECK_OK(rs_directory_read(built_slice(&out), &header, 0, &directory, &err), &err);
         CHECK_U64(directory.n_saved_indexes, 16);
-        CHECK_CODE(rs_verify_segment(built_slice(&out), NULL, &err), RS_E_FMT_KEYS, &err); /* one path many times */
+        CHECK_CODE(rs_verify_segment(built_slice(&out), NULL, NULL, &err), RS_E_FMT_KEYS,
+                   &err); /* one path many times */
     }
     saved_clear(&bytes);
     built_clear(&b), built_clear(&out);

@@ -105,8 +105,9 @@ static const struct {
     {4, 4092, 4, 0, 0, RS_E_FMT_CHECKSUM, 4092},
     {5, 16, 8, 1, SEAL, RS_OK, RS_NOWHERE},       /* ext values */
     {5, 16, 8, 4, SEAL, RS_OK, RS_NOWHERE},       /* dtypes */
-    {5, 16, 8, 127 - 2, SEAL, RS_OK, RS_NOWHERE}, /* every feature but MAPPING */
-    {5, 16, 8, 128, SEAL, RS_E_FMT_VERSION, 16},
+    {5, 16, 8, 255 - 2, SEAL, RS_OK, RS_NOWHERE}, /* every feature but MAPPING */
+    {5, 16, 8, 1024, SEAL, RS_OK, RS_NOWHERE},    /* sections within the header: none has to */
+    {5, 16, 8, 4096, SEAL, RS_E_FMT_VERSION, 16},
     {5, 16, 8, UINT64_C(1) << 63, SEAL, RS_E_FMT_VERSION, 16},
     {5, 64, 4, 0, SEAL, RS_E_FMT_VERSION, 64},
     {5, 64, 4, 2, SEAL, RS_E_FMT_VERSION, 64},
@@ -174,6 +175,53 @@ static void test_every_rule(void) {
     }
 }
 
+/* Rule 10 with the feature FRONT: the heap lies within the header, before the checksum. */
+static void test_front(void) {
+    static const struct {
+        uint64_t off, size;
+        rs_status code;
+    } cases[] = {
+        {128, 64, RS_OK},
+        {128, 4092 - 128, RS_OK},
+        {4032, 60, RS_OK},
+        {4096, 64, RS_OK},
+        {64, 64, RS_E_FMT_SECTION},
+        {0, 0, RS_E_FMT_SECTION},
+        {128, 4092 - 127, RS_E_FMT_SECTION},
+        {4032, 61, RS_E_FMT_SECTION},
+        {4032, UINT64_MAX, RS_E_FMT_SECTION},
+        {192 + 1, 1, RS_E_FMT_SECTION},
+    };
+    size_t i;
+    for (i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        uint8_t *s = make_segment();
+        put(s + AT(1, 8), cases[i].off, 8), put(s + AT(1, 16), cases[i].size, 8);
+        put(s + 16, RS_FMT_FEATURE_FRONT, 8), seal(s, SEAL);
+        if (!CHECK_CODE(read_both(s, SIZE, NULL), cases[i].code, &err)) (void)fprintf(stderr, "    case %zu\n", i);
+        if (cases[i].code != RS_OK) CHECK_U64(err.offset, AT_ENTRY(1));
+        put(s + 16, 0, 8), seal(s, SEAL);
+        CHECK_CODE(read_both(s, SIZE, NULL), cases[i].off == HEAP ? RS_OK : RS_E_FMT_SECTION, &err);
+        free(s);
+    }
+}
+
+/* The entries stand in the order of their sections, and those of equal offsets in the order of their kinds. */
+static void test_sorted_entries(void) {
+    static const uint8_t expected[] = {4, 6, 1, 2, 3, 5};
+    uint8_t *s = make_segment();
+    rs_header header;
+    rs_directory directory;
+    rs_buffer out = {0};
+    unsigned i;
+    REQUIRE_OK(rs_header_read(rs_slice_of(s, SIZE), NULL, &header, &err), &err);
+    REQUIRE_OK(rs_directory_read(rs_slice_of(s, SIZE), &header, 0, &directory, &err), &err);
+    directory.sections[RS_FMT_SECTION_BLOCKS].off = 128, directory.sections[RS_FMT_SECTION_TREE_TABLE].off = 256;
+    REQUIRE_OK(rs_directory_write(&directory, NULL, &header, &out, &err), &err);
+    for (i = 0; i < 6; i++) CHECK_U64(rs_load_u16(out.data + i * ENTRY), expected[i]);
+    rs_buffer_clear(&out);
+    free(s);
+}
+
 /* Rule 12 the other way round, and limits of the caller's choice. */
 static void test_no_blocks_and_limits(void) {
     rs_limits limits = {4, 9};
@@ -231,7 +279,7 @@ static void test_label(void) {
 
 /* What is written is what the page says: the hand-made bytes again. */
 static void test_write(void) {
-    uint8_t *s = make_segment(), written[4096];
+    uint8_t *s = make_segment(), written[4096] = {0};
     rs_header header;
     rs_directory directory;
     rs_buffer out = {0};
@@ -247,12 +295,54 @@ static void test_write(void) {
     free(s);
 }
 
+/* Without limits the header gives no more than the segment may become; under limits it gives what it declares. */
+static void test_becomes(void) {
+    const rs_limits limits = {UINT64_C(1) << 40, UINT64_C(1) << 41};
+    uint8_t *s = make_segment();
+    rs_header header;
+    REQUIRE_OK(rs_header_read(rs_slice_of(s, SIZE), NULL, &header, &err), &err);
+    CHECK(header.max_values == 1 && header.max_bytes == 1);
+    CHECK_U64(header.most_values, 64 * SIZE);
+    CHECK_U64(header.most_bytes, 1024 * SIZE);
+    put(s + 88, 64 * SIZE, 8), put(s + 96, 1024 * SIZE, 8), seal(s, SEAL);
+    REQUIRE_OK(rs_header_read(rs_slice_of(s, SIZE), NULL, &header, &err), &err);
+    CHECK(header.max_values == 64 * SIZE && header.max_bytes == 1024 * SIZE);
+    put(s + 88, 64 * SIZE + 1, 8), put(s + 96, 1024 * SIZE + 1, 8), seal(s, SEAL);
+    REQUIRE_OK(rs_header_read(rs_slice_of(s, SIZE), NULL, &header, &err), &err);
+    CHECK(header.max_values == 64 * SIZE && header.max_bytes == 1024 * SIZE);
+    REQUIRE_OK(rs_header_read(rs_slice_of(s, SIZE), &limits, &header, &err), &err);
+    CHECK(header.max_values == 64 * SIZE + 1 && header.max_bytes == 1024 * SIZE + 1);
+    CHECK(header.most_values == UINT64_MAX && header.most_bytes == UINT64_MAX);
+    free(s);
+    CHECK_U64(rs_header_least_size(0, 0), 1);
+    CHECK_U64(rs_header_least_size(64000, 1024), 1001);
+    CHECK_U64(rs_header_least_size(64, 1024000), 1001);
+}
+
+/* Rule 12: each block holds a record. Without the heap there is room for a second block. */
+static void test_more_blocks_than_records(void) {
+    uint8_t *s = make_segment();
+    uint8_t *blocks = s + DIRECTORY + 3 * ENTRY;
+    put(s + DIRECTORY + 16, 0, 8), put(s + DIRECTORY + ENTRY + 8, HEAP, 8), put(s + DIRECTORY + 2 * ENTRY + 8, HEAP, 8);
+    put(blocks + 8, GROUPS, 8), put(blocks + 16, 160, 8), put(blocks + 24, 2, 8);
+    seal(s, SEAL);
+    CHECK_CODE(read_both(s, SIZE, NULL), RS_E_FMT_BLOCK, &err);
+    CHECK_U64(err.offset, RS_FMT_H_N_RECORDS);
+    put(s + 80, 2, 8), seal(s, SEAL);
+    CHECK_OK(read_both(s, SIZE, NULL), &err);
+    free(s);
+}
+
 int main(void) {
     RUN(test_valid);
+    RUN(test_becomes);
     RUN(test_truncated);
     RUN(test_every_header_byte);
     RUN(test_every_rule);
+    RUN(test_front);
+    RUN(test_sorted_entries);
     RUN(test_no_blocks_and_limits);
+    RUN(test_more_blocks_than_records);
     RUN(test_optional_section);
     RUN(test_label);
     RUN(test_write);

@@ -48,13 +48,14 @@ static rs_status drop_bytes(void *owner, const rs_buffer *bytes, rs_block *out, 
     return RS_OK;
 }
 
-static rs_dictionaries dictionaries = {NULL, drop_values, drop_bytes, {NULL, 0, 0}, NULL, NULL, 0, NULL, 0, 0, 0};
+static const rs_choices choices = {RS_LEVEL_AUTO, 0, NULL};
+static rs_dictionaries dictionaries = {.write_values = drop_values, .write_bytes = drop_bytes, .choices = &choices};
 static rs_links links;
 
 /* The tree of the block's first n records; `links` and `dictionaries` then have what encoding needs, until forget(). */
 static rs_status infer(uint32_t n, rs_buffer *bytes) {
     rs_span *spans = (rs_span *)calloc(n + 1, sizeof *spans);
-    rs_values values = {block.raw.data, spans, n};
+    rs_stats survey;
     rs_status status;
     uint64_t begin = 0;
     uint32_t i;
@@ -63,7 +64,15 @@ static rs_status infer(uint32_t n, rs_buffer *bytes) {
         spans[i].size_bytes = (uint32_t)(block.ends[i] - begin);
         begin = block.ends[i];
     }
-    status = rs_infer_tree(&values, &block.scan, &dictionaries, 0, 0, bytes, &links, &err);
+    memset(&survey, 0, sizeof survey);
+    survey.values.base = block.raw.data;
+    survey.values.spans = spans;
+    survey.values.n = n;
+    survey.scan = &block.scan;
+    survey.choices = dictionaries.choices = &choices;
+    status = rs_infer_survey(&survey, 0, &err);
+    if (status == RS_OK) status = rs_infer_tree(&survey, &dictionaries, 0, bytes, &links, &err);
+    rs_stats_clear(&survey);
     free(spans);
     return status;
 }
@@ -350,8 +359,7 @@ static void test_little_text(void) {
     CHECK_U64(tables_written, 0);
     for (i = 0; i < 100; i++) { /* where a template fits all but a few, those few are no reason for one */
         make_head(&block.raw, 0x0F, 4);
-        for (k = 0; k < 4; k++)
-            make_str(&block.raw, keys[k]), i * 7 % 25 == k ? add_letters(&random) : add_name(i * 37);
+        for (k = 0; k < 4; k++) make_str(&block.raw, keys[k]), i * 7 % 25 == k ? add_text_of(i) : add_name(i * 37);
         make_record_end(&block);
     }
     tables_written = 0;
@@ -360,8 +368,9 @@ static void test_little_text(void) {
     CHECK_U64(tables_written, 0);
 }
 
-/* More key sets than a position may have: the rest goes under `any`. */
-static void test_many_shapes(void) {
+/* More key sets than a position may have: the dicts are stored as maps. Where a key is not plain, no map holds them, and
+ * the rest goes under `any`. */
+static void check_many_shapes(bool plain) {
     char key[8];
     unsigned i, k;
     for (i = 0; i < 300; i++) {
@@ -371,9 +380,20 @@ static void test_many_shapes(void) {
             make_record_end(&block);
         }
     }
+    if (plain) {
+        CHECK_STR(inferred(), "map(concat(const, digits), dict)");
+        return;
+    }
+    make_head(&block.raw, 0x0F, 1), make_float(&block.raw, 0.5), make_int(&block.raw, 1);
+    make_record_end(&block);
     (void)inferred();
     CHECK(strncmp(said, "union(struct(int1+0), ", 22) == 0);
     CHECK_STR(said + said_size - 6, ", any)");
+}
+
+static void test_many_shapes(void) {
+    check_many_shapes(true);
+    check_many_shapes(false);
 }
 
 /* Dicts of more keys than a tree has nodes. */
@@ -388,7 +408,40 @@ static void test_many_keys(void) {
         }
         make_record_end(&block);
     }
-    CHECK_STR(inferred(), "any");
+    CHECK_STR(inferred(), "map(concat(const, digits), int16+0)");
+}
+
+/* Returns whether record i has key k: one of `step` does. */
+static bool has_key(uint32_t i, uint32_t k, uint32_t step) { return ((i * 12 + k) * 2654435761u >> 16) % step == 0; }
+
+/* Adds 3000 records of up to 12 keys, and of the key "all". */
+static void add_sparse(uint32_t step, bool text) {
+    uint32_t i, k;
+    for (i = 0; i < 3000; i++) {
+        uint32_t count = 1;
+        for (k = 0; k < 12; k++) count += has_key(i, k, step);
+        make_head(&block.raw, 0x0F, count);
+        for (k = 0; k < 12; k++) {
+            char key[8];
+            if (!has_key(i, k, step)) continue;
+            (void)snprintf(key, sizeof key, "k%02u", k);
+            make_str(&block.raw, key), make_int(&block.raw, (int64_t)(i * 2654435761u >> 20 & 0x7FF));
+        }
+        make_str(&block.raw, "all");
+        if (text) make_str(&block.raw, i % 2 == 0 ? "even" : "odd and more");
+        else make_int(&block.raw, (int64_t)(i % 2));
+        make_record_end(&block);
+    }
+}
+
+/* A value that is seldom there stands in a body; one that is mostly there, in the bit group. */
+static void test_seldom_there(void) {
+    add_sparse(6, true);
+    CHECK(strstr(inferred(), "optional(union(int11") != NULL);
+    add_sparse(6, false); /* a row of one size gives that up where it saves most of its bytes */
+    CHECK(strstr(inferred(), "optional(union(int11") != NULL);
+    add_sparse(1, true);
+    CHECK(strstr(inferred(), "union(int11") == NULL);
 }
 
 static void test_any_tree(void) {
@@ -431,6 +484,44 @@ static void check_random_block(uint32_t n, unsigned depth) {
     make_block_clear(&block);
 }
 
+/* Strings of 2-byte units after one pattern, and bytes. A value of n bytes that begins as such a string of n units does,
+ * and behind which the rest of that string stands in memory, is bytes all the same. */
+static void test_bytes_beside_parts(void) {
+    enum { UNITS = 15, N = 400 };
+    rs_buffer bytes = {0}, encoded[2] = {{0}, {0}};
+    uint8_t memory[2 + 2 * UNITS], units[2 * UNITS], *exact;
+    rs_tree tree;
+    uint32_t i, k;
+    for (i = 0; i < N; i++) {
+        char text[UNITS];
+        (void)snprintf(text, sizeof text, "/img_%u.jpg", 10000 + i * 7919 % 89989);
+        for (k = 0; k < UNITS; k++) rs_store_u16(units + 2 * k, k == 0 ? 0x0101 : (uint16_t)text[k - 1]);
+        if (i % 4 == 0) make_units(&block.raw, 0x0C, 10 + i % 9, 1, (uint8_t)i);
+        else make_tag(&block.raw, 0x0A), make_varint(&block.raw, UNITS), make_bytes(&block.raw, units, sizeof units);
+        make_record_end(&block);
+    }
+    REQUIRE_OK(infer(block.n, &bytes), &err);
+    REQUIRE_OK(make_compiled(&bytes, &tree, &err), &err);
+    rs_links_apply(&links, &tree);
+    said_size = 0, say_node(tree.nodes);
+    CHECK(strstr(said, "concat") != NULL && strstr(said, "bytes") > strstr(said, "concat"));
+    block.scan.next = 0;
+    for (i = 0; i < 2; i++) {
+        memory[0] = 0x0C, memory[1] = UNITS;
+        memcpy(memory + 2, units, sizeof units);
+        if (i == 1) memset(memory + 2 + UNITS, 0, UNITS);
+        exact = make_exact(memory, sizeof memory);
+        CHECK_OK(rs_encode_record(&tree, rs_slice_of(exact, 2 + UNITS), &block.scan, &encoded[i], &err), &err);
+        free(exact);
+    }
+    CHECK(encoded[0].size_bytes == encoded[1].size_bytes && encoded[0].size_bytes > UNITS);
+    CHECK(memcmp(encoded[0].data, encoded[1].data, encoded[0].size_bytes) == 0);
+    rs_tree_clear(&tree);
+    forget();
+    make_block_clear(&block);
+    rs_buffer_clear(&bytes), rs_buffer_clear(&encoded[0]), rs_buffer_clear(&encoded[1]);
+}
+
 static void test_random(void) {
     unsigned round;
     for (round = 0; round < 300; round++) check_random_block(1 + (uint32_t)make_random(60), round % 5);
@@ -452,7 +543,9 @@ int main(void) {
     RUN(test_little_text);
     RUN(test_many_shapes);
     RUN(test_many_keys);
+    RUN(test_seldom_there);
     RUN(test_any_tree);
+    RUN(test_bytes_beside_parts);
     RUN(test_random);
     return rs_test_finish("test_infer");
 }

@@ -54,7 +54,7 @@ static bool same_record(rs_store *store, uint64_t record, uint64_t i, mapped_par
     bool ok = CHECK_OK(rs_store_find(store, record, &found, &err), &err);
     if (ok) {
         cursor = rs_store_cursor(store, &found);
-        ok = CHECK_OK(rs_check_record(&cursor, found.tree, &err), &err);
+        ok = CHECK_OK(rs_check_record(&cursor, found.tree, NULL, &err), &err);
     }
     if (ok) {
         cursor = rs_store_cursor(store, &found);
@@ -100,7 +100,7 @@ static void check_mapping(mapped_part key, mapped_part value, uint64_t n, uint64
     rs_mapping m;
     uint64_t i, k, v, wrong = 0;
     REQUIRE(b.data != NULL);
-    CHECK_OK(rs_verify_segment(built_slice(&b), NULL, &err), &err);
+    CHECK_OK(rs_verify_segment(built_slice(&b), NULL, NULL, &err), &err);
     if (CHECK_OK(rs_store_open(&values, built_slice(&b), NULL, &err), &err)) {
         CHECK(values.header.content == 2 && (values.header.features_required & 2) == 2 && values.header.n_records == n);
         if (CHECK_OK(rs_mapping_open(&m, &values, &err), &err)) {
@@ -167,7 +167,7 @@ static void test_order(void) {
     for (i = 0; i < 70; i++) order[2 * i] = i, order[2 * i + 1] = i < 30 ? i + 70 : i; /* the first 30 came again */
     b = map_build(&input, true);
     REQUIRE(b.data != NULL);
-    CHECK_OK(rs_verify_segment(built_slice(&b), NULL, &err), &err);
+    CHECK_OK(rs_verify_segment(built_slice(&b), NULL, NULL, &err), &err);
     REQUIRE_OK(rs_store_open(&values, built_slice(&b), NULL, &err), &err);
     REQUIRE_OK(rs_mapping_open(&m, &values, &err), &err);
     CHECK(m.n_entries == 70 && values.header.n_records == 100 && m.order_width == 4);
@@ -297,7 +297,7 @@ static void test_odd_keys(void) {
     rs_scalar s;
     const uint8_t *ab = (const uint8_t *)"ab";
     REQUIRE(b.data != NULL);
-    CHECK_OK(rs_verify_segment(built_slice(&b), NULL, &err), &err);
+    CHECK_OK(rs_verify_segment(built_slice(&b), NULL, NULL, &err), &err);
     REQUIRE_OK(rs_store_open(&values, built_slice(&b), NULL, &err), &err);
     REQUIRE_OK(rs_mapping_open(&m, &values, &err), &err);
     CHECK(m.index.n_slots == 0 && m.index.n_opaque == 6);
@@ -386,7 +386,7 @@ static void test_builder_states(void) {
     uint64_t i;
     child forked;
     REQUIRE_OK(rs_segment_writer_open(&writer, RS_BACKING_ANONYMOUS, NULL, NULL, &err), &err);
-    REQUIRE_OK(rs_mapping_builder_open(&builder, &writer, true, &err), &err);
+    REQUIRE_OK(rs_mapping_builder_open(&builder, &writer, NULL, &err), &err);
     CHECK_CODE(rs_mapping_builder_map_keys(&builder, &written, &err), RS_E_STATE_FINISHED, &err);
     CHECK_CODE(rs_mapping_builder_finish(&builder, &table, NULL, 0, &err), RS_E_STATE_FINISHED, &err);
     for (i = 0; i < 100; i++) {
@@ -415,7 +415,7 @@ static void test_builder_states(void) {
     rs_mapping_builder_close(&builder);
     REQUIRE_OK(rs_segment_writer_finish(&writer, &segment, &err), &err);
     end_child(&forked);
-    CHECK_OK(rs_verify_segment(rs_slice_of(segment.data, segment.size_bytes), NULL, &err), &err);
+    CHECK_OK(rs_verify_segment(rs_slice_of(segment.data, segment.size_bytes), NULL, NULL, &err), &err);
     rs_segment_close(&segment);
     rs_buffer_clear(&table);
     rs_buffer_clear(&wrong);
@@ -432,7 +432,7 @@ static void test_refused_orders(void) {
         rs_mapping_builder builder;
         rs_buffer table = {0};
         REQUIRE_OK(rs_segment_writer_open(&writer, RS_BACKING_ANONYMOUS, NULL, NULL, &err), &err);
-        REQUIRE_OK(rs_mapping_builder_open(&builder, &writer, true, &err), &err);
+        REQUIRE_OK(rs_mapping_builder_open(&builder, &writer, NULL, &err), &err);
         REQUIRE_OK(mapped_add(&builder, &input, hashes, &err), &err);
         REQUIRE_OK(rs_keys_build(hashes, NULL, 2, 0, 0, &table, &err), &err);
         CHECK_CODE(rs_mapping_builder_finish(&builder, &table, orders[i], 2, &err), i == 4 ? RS_OK : RS_E_ARG_RANGE,

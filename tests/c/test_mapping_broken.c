@@ -2,6 +2,7 @@
  * any covered bit that flips is found, any cut too, and bytes changed under matching checksums end in a status,
  * never beyond the segment. */
 #include "rs_mapped.h"
+#include "rs_stops.h"
 #include "verify/rs_verify.h"
 
 static rs_error err;
@@ -36,11 +37,11 @@ static void make_both(void) {
     REQUIRE(small.data != NULL && ordered.data != NULL);
     mapped_read(&small, &small_layout);
     mapped_read(&ordered, &ordered_layout);
-    CHECK_OK(rs_verify_segment(built_slice(&small), NULL, &err), &err);
-    CHECK_OK(rs_verify_segment(built_slice(&ordered), NULL, &err), &err);
+    CHECK_OK(rs_verify_segment(built_slice(&small), NULL, NULL, &err), &err);
+    CHECK_OK(rs_verify_segment(built_slice(&ordered), NULL, NULL, &err), &err);
     CHECK(small_layout.stores[1].sections[RS_FMT_SECTION_BLOCKS].count == 2);
     mapped_seal(&small, &small_layout);
-    CHECK_OK(rs_verify_segment(built_slice(&small), NULL, &err), &err);
+    CHECK_OK(rs_verify_segment(built_slice(&small), NULL, NULL, &err), &err);
 }
 
 static rs_status open_both(rs_slice bytes) {
@@ -136,12 +137,37 @@ static void test_order_at_open(void) {
     }
 }
 
+/* ORDER whose size fits its count, but not the entries of the key index; then more entries than there are records. */
+static void test_count_of_order(void) {
+    static uint64_t order[136];
+    mapped_input input = {small_key, small_value, 70, NULL, order, 68, 64};
+    uint64_t at = entry_at(&ordered, &ordered_layout, 1, 8, 0), i;
+    const rs_section *section = &ordered_layout.stores[1].sections[RS_FMT_SECTION_ORDER];
+    mapped_layout layout;
+    built copy = {make_exact(ordered.data, ordered.size), ordered.size}, many;
+    rs_store_u64(copy.data + at + 16, 472), rs_store_u64(copy.data + at + 24, 59);
+    mapped_seal(&copy, &ordered_layout);
+    CHECK_CODE(open_both(built_slice(&copy)), RS_E_FMT_KEYS, &err);
+    CHECK_U64(err.offset, section->off);
+    built_clear(&copy);
+    for (i = 0; i < 68; i++) order[2 * i] = i, order[2 * i + 1] = 69 - i;
+    many = map_build(&input, true);
+    REQUIRE(many.data != NULL);
+    mapped_read(&many, &layout);
+    for (i = 67; i <= 68; i++) {
+        copy = changed(&many, &layout, RS_FMT_H_N_RECORDS, i, 8);
+        CHECK_CODE(open_both(built_slice(&copy)), i < 68 ? RS_E_FMT_KEYS : RS_OK, &err);
+        built_clear(&copy);
+    }
+    built_clear(&many);
+}
+
 /* ---- What only the deep check sees ---- */
 
 static void check_verify(const built *from, const mapped_layout *layout, uint64_t at, uint64_t value, unsigned width,
                          rs_status code) {
     built copy = changed(from, layout, at, value, width);
-    if (!CHECK_CODE(rs_verify_segment(built_slice(&copy), NULL, &err), code, &err)) {
+    if (!CHECK_CODE(rs_verify_segment(built_slice(&copy), NULL, NULL, &err), code, &err)) {
         (void)fprintf(stderr, "    %u bytes at %llu\n", width, (unsigned long long)at);
     }
     built_clear(&copy);
@@ -196,7 +222,7 @@ static void test_keys_of_no_writer(void) {
         mapped_input input = {cases[i].key, small_value, 20, NULL, NULL, 0, 0};
         built b = map_build(&input, i % 2 == 0);
         REQUIRE(b.data != NULL);
-        if (!CHECK_CODE(rs_verify_segment(built_slice(&b), NULL, &err), cases[i].code, &err)) {
+        if (!CHECK_CODE(rs_verify_segment(built_slice(&b), NULL, NULL, &err), cases[i].code, &err)) {
             (void)fprintf(stderr, "    case %zu\n", i);
         } else if (cases[i].code != RS_OK) {
             CHECK_U64(err.record, 1);
@@ -215,6 +241,30 @@ static void test_order_deep(void) {
     check_verify(&ordered, &ordered_layout, off + 59 * 8, 60, 4, RS_E_FMT_KEYS); /* another key than the slot's */
 }
 
+/* Two entries change places, in ORDER and in their slots: each key is found, but the keys no longer rise. */
+static void test_order_rises(void) {
+    const rs_section *s = &ordered_layout.stores[1].sections[RS_FMT_SECTION_KEY_INDEX];
+    const uint64_t order = ordered_layout.stores[1].sections[RS_FMT_SECTION_ORDER].off;
+    const uint64_t n_slots = rs_load_u64(ordered.data + s->off + RS_FMT_K_N_SLOTS);
+    built copy = {make_exact(ordered.data, ordered.size), ordered.size};
+    unsigned found = 0;
+    uint64_t i;
+    for (i = 0; i < n_slots; i++) {
+        uint8_t *slot = copy.data + s->off + RS_FMT_KEYS_HEAD_SIZE + 4 * i;
+        const uint32_t value = rs_load_u32(slot), entry = value & 0x3F; /* of 60 entries, in 6 bits */
+        if (entry != 6 && entry != 7) continue;
+        rs_store_u32(slot, value ^ 6 ^ 7);
+        found++;
+    }
+    CHECK_U64(found, 2);
+    memcpy(copy.data + order + 8 * 5, ordered.data + order + 8 * 6, 8);
+    memcpy(copy.data + order + 8 * 6, ordered.data + order + 8 * 5, 8);
+    mapped_seal(&copy, &ordered_layout);
+    CHECK_CODE(rs_verify_segment(built_slice(&copy), NULL, NULL, &err), RS_E_FMT_KEYS, &err);
+    CHECK_U64(err.offset, order + 8 * 6);
+    built_clear(&copy);
+}
+
 /* ---- Damage of any kind ---- */
 
 static bool is_format_code(rs_status status) { return status >= RS_E_FMT_MAGIC && status <= RS_E_FMT_KEYS; }
@@ -225,7 +275,7 @@ static void test_every_flip(void) {
         uint8_t bit = (uint8_t)(1u << make_random(8));
         rs_status status;
         small.data[i] ^= bit;
-        status = rs_verify_segment(built_slice(&small), NULL, &err);
+        status = rs_verify_segment(built_slice(&small), NULL, NULL, &err);
         CHECK(status == RS_OK || is_format_code(status));
         unseen += status == RS_OK;
         small.data[i] ^= bit;
@@ -237,7 +287,7 @@ static void test_every_cut(void) {
     size_t n;
     for (n = 0; n < small.size; n += n < 4096 ? 97 : 1) {
         uint8_t *exact = make_exact(small.data, n);
-        CHECK_CODE(rs_verify_segment(rs_slice_of(exact, n), NULL, &err), RS_E_FMT_TRUNCATED, &err);
+        CHECK_CODE(rs_verify_segment(rs_slice_of(exact, n), NULL, NULL, &err), RS_E_FMT_TRUNCATED, &err);
         free(exact);
     }
 }
@@ -281,7 +331,7 @@ static void check_sealed_changes(const built *from, const mapped_layout *layout,
             else copy.data[at] = (uint8_t)make_random(256);
         }
         mapped_seal(&copy, layout);
-        status = rs_verify_segment(built_slice(&copy), NULL, &err);
+        status = rs_verify_segment(built_slice(&copy), NULL, NULL, &err);
         CHECK(status == RS_OK || is_format_code(status));
         refused += status != RS_OK;
         read_all(&copy);
@@ -296,18 +346,26 @@ static void test_sealed_changes(void) {
     check_sealed_changes(&ordered, &ordered_layout, 15000);
 }
 
+static void test_every_stop(void) {
+    CHECK(stops_everywhere(&small) > 64 * 68);
+    (void)stops_everywhere(&ordered);
+}
+
 int main(void) {
     RUN(make_both);
     if (small.data != NULL && ordered.data != NULL) {
         RUN(test_header_and_directory);
         RUN(test_index_at_open);
         RUN(test_order_at_open);
+        RUN(test_count_of_order);
         RUN(test_rule_28);
         RUN(test_keys_of_no_writer);
         RUN(test_order_deep);
+        RUN(test_order_rises);
         RUN(test_every_flip);
         RUN(test_every_cut);
         RUN(test_sealed_changes);
+        RUN(test_every_stop);
     }
     built_clear(&small);
     built_clear(&ordered);

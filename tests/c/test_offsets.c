@@ -13,11 +13,12 @@ static void check_groups(const uint64_t *ends, uint32_t n, uint32_t width) {
     uint8_t *segment;
     uint32_t i;
     memset(&block, 0, sizeof block);
-    REQUIRE_OK(rs_offsets_append(ends, n, &block, &out, &err), &err);
+    REQUIRE_OK(rs_offsets_append(ends, n, false, &block, &out, &err), &err);
     CHECK_U64(block.index_width, width);
+    CHECK_U64(block.index_bits, 8 * width);
     CHECK_U64(out.size_bytes, width == 0 ? 0 : (uint64_t)(n + 63) / 64 * (8 + 64 * width));
     segment = make_exact(out.data, out.size_bytes);
-    block.n_records = n, block.heap_size_bytes = ends[n - 1];
+    block.n_records = n, block.heap_size_bytes = block.rows_size_bytes = ends[n - 1];
     for (i = 0; i < n; i++) {
         uint64_t begin = i == 0 ? 0 : ends[i - 1];
         rs_slice slice = {NULL, NULL};
@@ -64,6 +65,118 @@ static void test_widths(void) {
     check_sizes(65, 1000, 64, 1001, 2); /* the width is that of a group, not of the heap */
 }
 
+/* ---- Ends as distances from a line ---- */
+
+/* Sets *out_bits to the bits of a distance; 0 when the ends stay whole bytes. */
+static void read_lines(const uint64_t *ends, uint32_t n, uint32_t *out_bits) {
+    rs_buffer out = {0};
+    rs_block block;
+    uint8_t *segment;
+    uint32_t i, bits;
+    memset(&block, 0, sizeof block);
+    REQUIRE_OK(rs_offsets_append(ends, n, true, &block, &out, &err), &err);
+    bits = block.index_width == RS_FMT_INDEX_LINES ? block.index_bits : 0;
+    CHECK(bits <= RS_FMT_INDEX_BITS);
+    CHECK_U64(out.size_bytes,
+              block.index_width == 0 ? 0 : (uint64_t)(n + 63) / 64 * (8 + 8 * (uint64_t)block.index_bits));
+    segment = make_exact(out.data, out.size_bytes);
+    block.n_records = n, block.heap_size_bytes = block.rows_size_bytes = ends[n - 1];
+    for (i = 0; i < n; i++) {
+        rs_slice slice = {NULL, NULL};
+        rs_offsets_prefetch(segment, &block, i);
+        if (!CHECK_OK(rs_offsets_locate(segment, &block, i, &slice, &err), &err)) break;
+        CHECK_U64((uintptr_t)slice.ptr - (uintptr_t)segment, i == 0 ? 0 : ends[i - 1]);
+        CHECK_U64((uintptr_t)slice.end - (uintptr_t)segment, ends[i]);
+    }
+    free(segment);
+    rs_buffer_clear(&out);
+    *out_bits = bits;
+}
+
+static uint32_t check_lines(const uint64_t *ends, uint32_t n) {
+    uint32_t bits = 0;
+    read_lines(ends, n, &bits);
+    return bits;
+}
+
+/* Ends of n records whose sizes are drawn below `most`. */
+static uint64_t *drawn_ends(uint32_t n, uint64_t most, uint64_t seed) {
+    uint64_t *ends = (uint64_t *)calloc(n, sizeof *ends), end = 0;
+    uint32_t i;
+    if (ends == NULL) abort();
+    for (i = 0; i < n; i++) {
+        seed = seed * UINT64_C(6364136223846793005) + 1442695040888963407u;
+        ends[i] = end += (seed >> 33) % most;
+    }
+    return ends;
+}
+
+static void test_lines(void) {
+    static const uint32_t counts[] = {2, 3, 63, 64, 65, 127, 128, 129, 1000, 65536};
+    static const uint64_t most[] = {2, 3, 8, 30, 100, 1000, 100000};
+    size_t i, k;
+    for (i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+        for (k = 0; k < sizeof most / sizeof most[0]; k++) {
+            uint64_t *ends = drawn_ends(counts[i], most[k], i + 1);
+            uint32_t bits = check_lines(ends, counts[i]);
+            if (counts[i] > 100 && most[k] < 10) CHECK(bits > 0 && bits < 8);
+            if (most[k] > 65536) CHECK(bits == 0); /* too large to be worth it */
+            free(ends);
+        }
+    }
+}
+
+/* Sizes for which no line serves, or for which the widest line is just possible. */
+static void test_lines_at_their_limits(void) {
+    uint64_t ends[128], end;
+    uint32_t i;
+    for (i = 0; i < 64; i++) ends[i] = i < 63 ? 0 : UINT32_MAX;
+    CHECK_U64(check_lines(ends, 64), 0);
+    ends[63] = UINT64_C(1) << 32; /* the heap is too large for a base of four bytes */
+    CHECK_U64(check_lines(ends, 64), 0);
+    ends[0] = 3, ends[1] = UINT64_C(1) << 20; /* the average is too large for the slope */
+    CHECK_U64(check_lines(ends, 2), 0);
+    for (i = 0, end = 0; i < 128; i++) ends[i] = end += i % 2; /* the distances take one bit */
+    CHECK_U64(check_lines(ends, 128), 1);
+    for (i = 0, end = 0; i < 128; i++) ends[i] = end += i == 64 ? 5000 : 1; /* the widest group decides */
+    CHECK(check_lines(ends, 128) >= 12);
+    for (i = 0; i < 128; i++) ends[i] = i < 127 ? 0 : 1;
+    CHECK(check_lines(ends, 128) > 0);
+}
+
+/* Rule 15: bytes that say anything give a record within the heap or an error. */
+static void test_bad_lines(void) {
+    uint64_t seed = 1;
+    unsigned bits, round;
+    for (bits = 1; bits <= RS_FMT_INDEX_BITS; bits++) {
+        for (round = 0; round < 200; round++) {
+            uint8_t bytes[8 + 8 * RS_FMT_INDEX_BITS], *segment;
+            rs_block block;
+            size_t i;
+            for (i = 0; i < sizeof bytes; i++) {
+                seed = seed * UINT64_C(6364136223846793005) + 1442695040888963407u;
+                bytes[i] = (uint8_t)(seed >> (round % 3 == 0 && i < 8 ? 63 : 40));
+            }
+            segment = make_exact(bytes, 8 + 8 * (size_t)bits);
+            memset(&block, 0, sizeof block);
+            block.n_records = 64, block.heap_size_bytes = block.rows_size_bytes = seed >> (round % 60);
+            block.index_width = RS_FMT_INDEX_LINES, block.index_bits = (uint16_t)bits;
+            for (i = 0; i < 64; i++) {
+                rs_slice out;
+                rs_status status = rs_offsets_locate(segment, &block, (uint32_t)i, &out, &err);
+                if (status == RS_OK) {
+                    const uint64_t begin = (uintptr_t)out.ptr - (uintptr_t)segment;
+                    CHECK(begin <= (uintptr_t)out.end - (uintptr_t)segment);
+                    CHECK((uintptr_t)out.end - (uintptr_t)segment <= block.heap_size_bytes);
+                } else {
+                    CHECK_CODE(status, RS_E_FMT_OFFSET, &err);
+                }
+            }
+            free(segment);
+        }
+    }
+}
+
 /* Rule 15: base and ends out of bounds, ends that go down. */
 static void test_bad_offsets(void) {
     static const struct {
@@ -85,7 +198,8 @@ static void test_bad_offsets(void) {
         rs_block block;
         rs_slice out;
         memset(&block, 0, sizeof block);
-        block.n_records = 3, block.heap_size_bytes = 100, block.index_width = 2, block.index_off = 64;
+        block.n_records = 3, block.heap_size_bytes = block.rows_size_bytes = 100, block.index_off = 64;
+        block.index_width = 2, block.index_bits = 16;
         rs_store_u64(segment + 64, cases[i].base);
         memcpy(segment + 72, cases[i].ends, 6);
         for (k = 0; k < 3; k++) {
@@ -93,6 +207,21 @@ static void test_bad_offsets(void) {
             if (cases[i].code[k] != RS_OK) CHECK_U64(err.offset, 64);
         }
     }
+}
+
+/* The sum of the base and an end of 8 bytes is not taken modulo 2^64. */
+static void test_wide_ends(void) {
+    uint8_t segment[8 + 8 * 64] = {0};
+    rs_block block;
+    rs_slice out;
+    memset(&block, 0, sizeof block);
+    block.n_records = 2, block.heap_size_bytes = block.rows_size_bytes = 100;
+    block.index_width = 8, block.index_bits = 64;
+    rs_store_u64(segment, 50);
+    rs_store_u64(segment + 8, UINT64_MAX - 49); /* with the base: 0 */
+    rs_store_u64(segment + 16, 10);
+    CHECK_CODE(rs_offsets_locate(segment, &block, 0, &out, &err), RS_E_FMT_OFFSET, &err);
+    CHECK_CODE(rs_offsets_locate(segment, &block, 1, &out, &err), RS_E_FMT_OFFSET, &err);
 }
 
 /* ---- Block entries (rule 14) ---- */
@@ -146,16 +275,17 @@ static void test_block_of_rows(void) {
         {44, 3, 1, RS_E_FMT_BLOCK},
         {44, 16, 1, RS_E_FMT_BLOCK},
         {44, 2, 1, RS_E_FMT_BLOCK}, /* a row size beside a width */
-        {45, 1, 1, RS_E_FMT_RESERVED},
+        {45, 1, 1, RS_E_FMT_BLOCK}, /* bits beside a row size */
         {46, 1, 1, RS_E_FMT_RESERVED},
         {47, 1, 1, RS_E_FMT_RESERVED},
         {48, 4100, 8, RS_E_FMT_BLOCK},
         {48, 0, 8, RS_E_FMT_BLOCK},
         {56, 4096, 8, RS_E_FMT_BLOCK},
-        {72, 1, 1, RS_E_FMT_RESERVED},
-        {79, 1, 1, RS_E_FMT_RESERVED},
+        {72, 1, 1, RS_E_FMT_BLOCK}, /* the last record would reach into the places */
+        {79, 1, 1, RS_E_FMT_BLOCK},
+        {72, 101, 1, RS_E_FMT_BLOCK},
     };
-    rs_block block = {5, 10, 0, 4096, 100, 0, 10, 0, 4224, 64, 0x12345678, 0x9ABCDEF0};
+    rs_block block = {5, 10, 0, 4096, 100, 0, 10, 0, 0, 4224, 64, 0x12345678, 0x9ABCDEF0, 0, 100, NULL};
     size_t i;
     CHECK_OK(read_block(&block, 0, 0, 0), &err);
     for (i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -164,12 +294,15 @@ static void test_block_of_rows(void) {
         }
         if (cases[i].code != RS_OK) CHECK_U64(err.offset, 0);
     }
+    block.row_size_bytes = 9;
+    CHECK_OK(read_block(&block, 72, 10, 8), &err); /* the last 10 bytes of the heap are places */
+    CHECK_CODE(read_block(&block, 72, 11, 8), RS_E_FMT_BLOCK, &err);
     block.row_size_bytes = 0, block.n_records = 65536; /* records of no bytes */
     CHECK_OK(read_block(&block, 0, 0, 0), &err);
 }
 
 static void test_block_with_groups(void) {
-    rs_block block = {0, 64, 0, 4096, 100, 8192, 0, 2, 4224, 0, 0, 0};
+    rs_block block = {0, 64, 0, 4096, 100, 8192, 0, 2, 16, 4224, 0, 0, 0, 0, 100, NULL};
     CHECK_OK(read_block(&block, 0, 0, 0), &err);
     CHECK_CODE(read_block(&block, 8, 65, 4), RS_E_FMT_BLOCK, &err);    /* two groups do not fit */
     CHECK_CODE(read_block(&block, 32, 8196, 8), RS_E_FMT_BLOCK, &err); /* not 8-aligned */
@@ -179,11 +312,24 @@ static void test_block_with_groups(void) {
     CHECK_CODE(read_block(&block, 44, 4, 1), RS_E_FMT_BLOCK, &err); /* wider groups do not fit */
     CHECK_CODE(read_block(&block, 44, 8, 1), RS_E_FMT_BLOCK, &err);
     CHECK_CODE(read_block(&block, 40, 1, 4), RS_E_FMT_BLOCK, &err);
+    CHECK_CODE(read_block(&block, 45, 16, 1), RS_E_FMT_BLOCK, &err); /* bits beside whole bytes */
+    block.index_width = RS_FMT_INDEX_LINES;
+    CHECK_OK(read_block(&block, 0, 0, 0), &err);
+    CHECK_CODE(read_block(&block, 45, 0, 1), RS_E_FMT_BLOCK, &err);
+    CHECK_CODE(read_block(&block, 45, 17, 1), RS_E_FMT_BLOCK, &err); /* wider groups do not fit */
+    CHECK_CODE(read_block(&block, 45, 33, 1), RS_E_FMT_BLOCK, &err);
+    block.n_records = 128, block.index_bits = 7; /* two groups of 64 bytes */
+    CHECK_OK(read_block(&block, 0, 0, 0), &err);
+    CHECK_CODE(read_block(&block, 45, 8, 1), RS_E_FMT_BLOCK, &err);
 }
 
 int main(void) {
     RUN(test_widths);
+    RUN(test_lines);
+    RUN(test_lines_at_their_limits);
+    RUN(test_bad_lines);
     RUN(test_bad_offsets);
+    RUN(test_wide_ends);
     RUN(test_block_of_rows);
     RUN(test_block_with_groups);
     return rs_test_finish("test_offsets");

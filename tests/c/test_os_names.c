@@ -194,6 +194,7 @@ static void test_publishing_at_once(void) {
 /* What somebody has put under our name is neither read nor removed. */
 static void test_planted(void) {
     rs_segment segment;
+    rs_os_lock lock;
     int fd;
     (void)alarm(10);
     CHECK(mkfifo(at("name"), 0400) == 0);
@@ -201,7 +202,7 @@ static void test_planted(void) {
     CHECK(!removed(at("name")) && unlink(at("name")) == 0);
     CHECK(mkdir(at("name"), 0700) == 0);
     CHECK_CODE(rs_segment_open_leased(&segment, at("name"), &err), RS_E_SYS_NOT_OURS, &err);
-    CHECK_CODE(rs_os_open_lock(at("name"), &fd, &err), RS_E_SYS_NOT_OURS, &err);
+    CHECK_CODE(rs_os_open_lock(at("name"), &lock, &err), RS_E_SYS_NOT_OURS, &err);
     CHECK(!removed(at("name")) && rmdir(at("name")) == 0);
     fd = open(at("target"), O_RDWR | O_CREAT, 0400);
     CHECK(write(fd, "theirs", 6) == 6);
@@ -209,18 +210,23 @@ static void test_planted(void) {
     CHECK_CODE(rs_segment_open_leased(&segment, at("name"), &err), RS_E_SYS_NOT_OURS, &err);
     CHECK(!removed(at("name")) && unlink(at("name")) == 0);
     CHECK(symlink(at("target"), at("lock")) == 0);
-    CHECK_CODE(rs_os_open_lock(at("lock"), &fd, &err), RS_E_SYS_NOT_OURS, &err);
+    CHECK_CODE(rs_os_open_lock(at("lock"), &lock, &err), RS_E_SYS_NOT_OURS, &err);
+    CHECK(unlink(at("lock")) == 0);
+    /* A file of this user, with the mode of a lock, linked there under the lock's name: it would be emptied. */
+    CHECK(chmod(at("target"), 0600) == 0 && link(at("target"), at("lock")) == 0);
+    CHECK_CODE(rs_os_open_lock(at("lock"), &lock, &err), RS_E_SYS_NOT_OURS, &err);
+    CHECK(strstr(err.message, "2 names") != NULL);
     CHECK(unlink(at("lock")) == 0);
     CHECK(chmod(at("target"), 0644) == 0);
     CHECK_CODE(rs_segment_open_leased(&segment, at("target"), &err), RS_E_SYS_NOT_OURS, &err);
     CHECK(strstr(err.message, "0644") != NULL);
-    CHECK_CODE(rs_os_open_lock(at("target"), &fd, &err), RS_E_SYS_NOT_OURS, &err);
+    CHECK_CODE(rs_os_open_lock(at("target"), &lock, &err), RS_E_SYS_NOT_OURS, &err);
     CHECK(chmod(at("target"), 0400) == 0);
     if (chown(at("target"), 12345, (gid_t)-1) == 0) {
         CHECK_CODE(rs_segment_open_leased(&segment, at("target"), &err), RS_E_SYS_NOT_OURS, &err);
         CHECK(strstr(err.message, "user 12345") != NULL);
         CHECK(!removed(at("target")));
-        CHECK_CODE(rs_os_open_lock(at("target"), &fd, &err), RS_E_SYS_NOT_OURS, &err);
+        CHECK_CODE(rs_os_open_lock(at("target"), &lock, &err), RS_E_SYS_NOT_OURS, &err);
     } else {
         (void)printf("test_os_names: not root, so files of another user are not tried\n");
     }
@@ -238,20 +244,63 @@ static void test_empty_file(void) {
 }
 
 static void test_locks(void) {
-    int one = -1, two = -1;
+    rs_os_lock one, two;
     bool named;
     REQUIRE_OK(rs_os_open_lock(at("lock"), &one, &err), &err);
     REQUIRE_OK(rs_os_open_lock(at("lock"), &two, &err), &err);
-    CHECK_OK(rs_os_try_lock(one, at("lock"), &named, &err), &err);
+    CHECK_OK(rs_os_try_lock(one.fd, at("lock"), &named, &err), &err);
     CHECK(named);
-    CHECK_CODE(rs_os_try_lock(two, at("lock"), &named, &err), RS_E_STATE_BUSY, &err);
+    CHECK_CODE(rs_os_try_lock(two.fd, at("lock"), &named, &err), RS_E_STATE_BUSY, &err);
     CHECK(!removed(at("lock")));
     CHECK(unlink(at("lock")) == 0);
-    CHECK(!rs_os_leads_to(at("lock"), two));
-    rs_os_close(&one);
-    CHECK_OK(rs_os_try_lock(two, at("lock"), &named, &err), &err);
+    CHECK(!rs_os_leads_to(at("lock"), two.fd));
+    rs_os_close_lock(&one);
+    CHECK_OK(rs_os_try_lock(two.fd, at("lock"), &named, &err), &err);
     CHECK(!named);
-    rs_os_close(&two);
+    rs_os_close_lock(&two);
+    CHECK(two.fd < 0);
+}
+
+/* A builder that is killed keeps nobody waiting, though it forked a child that lives on. */
+static void test_lock_of_a_killed_parent(void) {
+    rs_os_lock mine, other;
+    bool named;
+    int gate[2], status;
+    pid_t builder;
+    REQUIRE(pipe(gate) == 0);
+    builder = fork();
+    if (builder == 0) {
+        rs_os_lock locks[3];
+        size_t i;
+        int there[2];
+        char byte = 0;
+        if (pipe(there) != 0) _exit(5);
+        for (i = 0; i < 3; i++) {
+            if (rs_os_open_lock(at("lock"), &locks[i], &err) != RS_OK) _exit(1);
+        }
+        rs_os_close_lock(&locks[1]);
+        if (rs_os_try_lock(locks[2].fd, at("lock"), &named, &err) != RS_OK) _exit(2);
+        if (fork() == 0) {
+            (void)close(gate[1]);
+            if (locks[0].fd >= 0 || locks[2].fd >= 0) _exit(3);
+            rs_os_close_lock(&locks[2]);
+            if (write(there[1], &byte, 1) != 1) _exit(6);
+            _exit(read(gate[0], &byte, 1) == 0 ? 0 : 4); /* until the test ends */
+        }
+        (void)close(there[1]);
+        if (read(there[0], &byte, 1) != 1) _exit(7); /* the child is past its fork */
+        (void)raise(SIGKILL);
+    }
+    CHECK(waitpid(builder, &status, 0) == builder && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    REQUIRE_OK(rs_os_open_lock(at("lock"), &mine, &err), &err);
+    CHECK_OK(rs_os_try_lock(mine.fd, at("lock"), &named, &err), &err);
+    REQUIRE_OK(rs_os_open_lock(at("lock"), &other, &err), &err);
+    rs_os_close_lock(&mine);
+    CHECK_OK(rs_os_try_lock(other.fd, at("lock"), &named, &err), &err);
+    rs_os_close_lock(&other);
+    CHECK(unlink(at("lock")) == 0);
+    (void)close(gate[0]);
+    (void)close(gate[1]);
 }
 
 /* A killed user leaves a file that can be locked; a killed builder none, or one under its temporary name that can. */
@@ -329,6 +378,7 @@ int main(void) {
     RUN(test_planted);
     RUN(test_empty_file);
     RUN(test_locks);
+    RUN(test_lock_of_a_killed_parent);
     RUN(test_after_a_kill);
 #if defined(__linux__)
     RUN(test_full_file_system);

@@ -160,7 +160,9 @@ static void test_misfits(void) {
     CHECK_OK(rs_packed_ints_append(&node, numbers, 4, &bytes, &err), &err);
     node = node_with(0, 1, 1, 4); /* a difference of -8 is 15, one of 8 is 16 */
     CHECK_OK(rs_packed_ints_append(&node, numbers, 4, &bytes, &err), &err);
+    CHECK_U64(bytes.size_bytes, 9); /* the lists that fit: nothing is left of the others */
     CHECK_CODE(rs_packed_ints_append(&node, (const int64_t[]){0, 8}, 2, &bytes, &err), RS_E_ARG_RANGE, &err);
+    CHECK_U64(bytes.size_bytes, 9);
     rs_buffer_clear(&bytes);
 }
 
@@ -355,6 +357,30 @@ static void test_decimals_of_15_digits(void) {
     }
 }
 
+/* Many floats at once give the integers of each alone, up to the first that has none, wherever it stands. */
+static void test_many_floats(void) {
+    static const double odd[] = {NAN,    HUGE_VAL,           -0.0,  1.0 / 3.0,          9007199254740994.0,
+                                 1e-300, 4503599627370495.5, -1e20, 2251799813685249.0, -2251799813685250.0};
+    uint8_t any[40 * 9];
+    int64_t found[40], m;
+    uint64_t n, i, first;
+    unsigned round, scale;
+    for (round = 0; round < 20000; round++) {
+        n = make_random(41), scale = (unsigned)make_random(6);
+        for (i = 0; i < n; i++) {
+            double value = (double)((int64_t)make_random(2000000) - 1000000) / rs_schema_divisor(scale);
+            if (make_random(50) == 0) value = odd[make_random(sizeof odd / sizeof odd[0])];
+            any[9 * i] = 0x08;
+            rs_store_f64(any + 9 * i + 1, value);
+        }
+        first = rs_packed_ints_from_floats(any, n, scale, found);
+        for (i = 0; i < n && rs_packed_ints_from_float(rs_load_f64(any + 9 * i + 1), scale, &m) && i < first; i++) {
+            if (!CHECK(found[i] == m)) return;
+        }
+        if (!CHECK_U64(first, i)) return;
+    }
+}
+
 static rs_node decimal_of(int64_t base, unsigned scale, unsigned correction) {
     rs_node node;
     memset(&node, 0, sizeof node);
@@ -409,6 +435,7 @@ int main(void) {
     RUN(test_bytes_that_change);
     RUN(test_scales);
     RUN(test_decimals_of_15_digits);
+    RUN(test_many_floats);
     RUN(test_decimal_values);
     RUN(test_width);
     return rs_test_finish("test_packed_ints");

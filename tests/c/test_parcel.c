@@ -56,15 +56,16 @@ static uint8_t *pack(rs_parcel *parcel, size_t *n) {
 static void test_through_parcels(void) {
     rs_parcel parcel = {0};
     rs_segment_writer writer;
-    rs_flusher flusher = {0};
+    rs_pipeline *pipeline;
     rs_builder builder;
     rs_segment segment;
     uint64_t n = 40000, i, step = 1, differ = 0;
     built direct = build(add_direct, n, true);
     REQUIRE(direct.data != NULL);
     REQUIRE_OK(rs_segment_writer_open(&writer, RS_BACKING_ANONYMOUS, NULL, NULL, &err), &err);
-    REQUIRE_OK(rs_builder_open(&builder, &writer, true, &err), &err);
-    builder.flusher = &flusher;
+    REQUIRE_OK(rs_builder_open(&builder, &writer, NULL, &err), &err);
+    REQUIRE_OK(rs_pipeline_open(&pipeline, 2, &err), &err);
+    builder.pipeline = pipeline;
     for (i = 0; i < n; i += step, step = step * 3 % 1000 + 1) {
         rs_parcel_reader reader;
         size_t size;
@@ -77,6 +78,7 @@ static void test_through_parcels(void) {
     }
     REQUIRE_OK(rs_builder_finish(&builder, &err), &err);
     rs_builder_close(&builder);
+    rs_pipeline_close(pipeline);
     REQUIRE_OK(rs_segment_writer_finish(&writer, &segment, &err), &err);
     if (CHECK_U64(segment.size_bytes, direct.size)) {
         for (i = RS_FMT_HEADER_SIZE; i < direct.size; i++) differ += segment.data[i] != direct.data[i];

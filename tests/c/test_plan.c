@@ -3,6 +3,7 @@
 #include "rs_counted.h"
 #include "format/rs_packed_ints.h"
 #include "rs_say.h"
+#include "write/rs_plan_log.h"
 
 static void say_plan(const rs_plan *d) {
     uint32_t i;
@@ -26,6 +27,7 @@ static const char *planned(void) {
     if (status == RS_OK) status = rs_plan_choose(&stats, &dictionaries, 0, &root, &err);
     if (status == RS_OK) say_plan(root);
     else say("%s", rs_status_name(status));
+    rs_notes_clear(&dictionaries.notes);
     forget();
     return said;
 }
@@ -41,8 +43,8 @@ static const char *ints_with(int64_t odd, uint32_t n, uint32_t step) {
 
 static void test_ints(void) {
     CHECK_STR(ints_with(999, 900, 100), "int10");
-    CHECK_STR(ints_with(INT64_C(1) << 60, 900, 100), "union(int10, any)");
-    CHECK_STR(ints_with(-(INT64_C(1) << 60), 900, 100), "union(int10, any)");
+    CHECK_STR(ints_with(INT64_C(1) << 60, 900, 100), "exceptions(int10, any)");
+    CHECK_STR(ints_with(-(INT64_C(1) << 60), 900, 100), "exceptions(int10, any)");
     CHECK_STR(ints_with(INT64_C(1) << 60, 60, 20), "int64"); /* too few to divide */
     CHECK_STR(ints_with(4000, 900, 100), "int12");           /* not far enough */
 }
@@ -65,9 +67,9 @@ static void test_decimals(void) {
     }
     CHECK_STR(planned(), "decimal13~3");
     for (i = 0; i < 900; i++) add_float(4503599627370497.0 + 2 * i); /* odd ones from 2^52 on */
-    CHECK_STR(planned(), "decimal11");
+    CHECK_STR(planned(), "rising(decimal0)");
     for (i = 0; i < 900; i++) add_float(i % 300 == 7 ? -0.0 : (double)(i * 7919 % 1000) / 100);
-    CHECK_STR(planned(), "union(decimal10, float)");
+    CHECK_STR(planned(), "exceptions(decimal10, float)");
 }
 
 static const char *lists(unsigned tag, unsigned stride, uint64_t n, bool same_count) {
@@ -106,6 +108,13 @@ static void test_lists_of_floats(void) {
         make_record_end(&block);
     }
     CHECK_STR(planned(), "union(numbers/1*8, list*8(float))");
+    for (i = 0; i < 100; i++) { /* one list has a scale at which the others would pass 2^53 */
+        make_head(&block.raw, 0x0D, 8);
+        for (k = 0; k < 8; k++)
+            make_float(&block.raw, i == 1 ? (double)(k + 1) / 1e12 : (double)(i * 10000000 + k * 3));
+        make_record_end(&block);
+    }
+    CHECK_STR(planned(), "union(numbers/1*8, list*8(float))");
 }
 
 /* ---- Texts and tables ---- */
@@ -122,7 +131,7 @@ static void test_texts(void) {
     CHECK(strncmp(said, "union(concat(const, digits, const), ", 36) == 0);
     for (i = 0; i < 900; i++)
         (void)snprintf(name, sizeof name, "%016llx", (unsigned long long)i * 0x9E3779B97F4A7C15u), add_text(name);
-    CHECK(strcmp(planned(), "symbols") == 0); /* alone it is one word: parts need two */
+    CHECK_STR(planned(), "concat(hex)");
     for (i = 0; i < 900; i++) (void)snprintf(name, sizeof name, "word %u", i % 30), add_text(name);
     CHECK_STR(planned(), "dict");
     for (i = 0; i < 900; i++) (void)snprintf(name, sizeof name, "%c", (int)('!' + i % 90)), add_text(name);
@@ -148,10 +157,170 @@ static void test_optional(void) {
     CHECK_STR(planned(), "union(const, int8, bool)");
 }
 
-/* 600 columns of six parts each would be 4,201 nodes. */
+/* ---- Choices ---- */
+
+static const char *planned_without(uint64_t without) {
+    choices.without = without;
+    (void)planned();
+    choices.without = 0;
+    return said;
+}
+
+static void add_paths(void) {
+    char name[32];
+    uint32_t i;
+    for (i = 0; i < 900; i++) {
+        (void)snprintf(name, sizeof name, "img_%05u.jpg", i * 7919 % 65536), add_text(name);
+    }
+}
+
+static void add_odd_ints(void) {
+    uint32_t i;
+    for (i = 0; i < 900; i++) add_int(i % 100 == 99 ? INT64_C(1) << 60 : (int64_t)(i * 7919 % 1000));
+}
+
+static void test_placed(void) {
+    char name[32];
+    uint32_t i;
+    for (i = 0; i < 900; i++) add_int(5 + 3 * (int64_t)i);
+    CHECK_STR(planned(), "rising(int0)");
+    for (i = 0; i < 3000; i++) add_int((int64_t)i * 1000 + i * 7919 % 61);
+    CHECK_STR(planned(), "rising(int0)");
+    for (i = 0; i < 3000; i++) add_int((int64_t)(i * 7919 % 3001));
+    CHECK_STR(planned(), "int12");
+    for (i = 0; i < 3000; i++) add_int((int64_t)(i / 300) * 7919 % 1000);
+    CHECK_STR(planned(), "runs(int10)");
+    for (i = 0; i < 3000; i++) (void)snprintf(name, sizeof name, "a word %u", i / 100 * 7919 % 17), add_text(name);
+    CHECK_STR(planned(), "runs(dict)");
+    for (i = 0; i < 3000; i++) (void)snprintf(name, sizeof name, "a word %u", i / 2 * 7919 % 3001), add_text(name);
+    CHECK_STR(planned_without(RS_FORM(RS_FMT_NODE_CONCAT) | RS_FORM(RS_FMT_NODE_SYMBOLS)), "rising(dict)");
+    for (i = 0; i < 3000; i++) (i % 100 == 3 ? add_tag(0) : add_int((int64_t)i * 7));
+    CHECK_STR(planned(), "optional(rising(int0))");
+    for (i = 0; i < 3000; i++) (i % 100 == 3 ? add_text("odd") : add_int((int64_t)(i * 7919 % 1001)));
+    CHECK_STR(planned(), "exceptions(int10, const)");
+    for (i = 0; i < 3000; i++) (i % 20 == 3 ? add_text("odd") : add_int((int64_t)(i * 7919 % 1001)));
+    CHECK_STR(planned(), "union(const, int10)");
+    for (i = 0; i < 30; i++) add_int(5 + 3 * (int64_t)i); /* too few */
+    CHECK_STR(planned(), "int7");
+}
+
+static void test_without(void) {
+    uint32_t i;
+    add_paths();
+    CHECK_STR(planned_without(0), "concat(const, digits, const)");
+    add_paths();
+    CHECK_STR(planned_without(RS_FORM(RS_FMT_NODE_CONCAT)), "symbols");
+    add_paths();
+    CHECK_STR(planned_without(RS_FORM(RS_FMT_NODE_CONCAT) | RS_FORM(RS_FMT_NODE_SYMBOLS)), "str");
+    add_paths();
+    CHECK_STR(planned_without(RS_FORM(RS_FMT_NODE_DIGITS)), "concat(const, str, const)");
+    add_paths();
+    CHECK_STR(planned_without(RS_FORM(RS_FMT_NODE_STR)), "any");
+    add_odd_ints();
+    CHECK_STR(planned_without(RS_FORM(RS_FMT_NODE_UNION) | RS_FORM(RS_FMT_NODE_RISING)), "int64");
+    for (i = 0; i < 900; i++) (i % 3 == 0 ? add_tag(0) : i % 3 == 1 ? add_int(i) : add_tag(1 + i / 3 % 2));
+    CHECK_STR(planned_without(RS_FORM(RS_FMT_NODE_UNION)), "any");
+    for (i = 0; i < 200; i++) (i % 2 == 0 ? add_tag(0) : add_int(i));
+    CHECK_STR(planned_without(RS_FORM(RS_FMT_NODE_UNION)), "optional(int8)");
+    for (i = 0; i < 200; i++) (i % 2 == 0 ? add_tag(0) : add_int(i));
+    CHECK_STR(planned_without(RS_FORM(RS_FMT_NODE_OPTIONAL)), "union(const, int8)");
+    for (i = 0; i < 200; i++) add_dict(i % 2 == 0 ? "a" : "ab", i % 177);
+    CHECK_STR(planned_without(RS_FORM(RS_FMT_NODE_OPTIONAL)), "union(struct(int8), struct(int8, int8))");
+    for (i = 0; i < 900; i++) add_ints(0x0D, 8, i * 3 % 901, 1);
+    CHECK_STR(planned_without(RS_FORM(RS_FMT_NODE_NUMBERS)), "list*8(int64)");
+    for (i = 0; i < 900; i++) add_ints(0x0D, 8, i * 3 % 901, 1);
+    CHECK_STR(planned_without(RS_FORM(RS_FMT_NODE_NUMBERS) | RS_FORM(RS_FMT_NODE_INT)), "list*8(any)");
+    for (i = 0; i < 900; i++) add_float((double)(i * 7919 % 1000) / 100);
+    CHECK_STR(planned_without(RS_FORM(RS_FMT_NODE_DECIMAL)), "float");
+    for (i = 0; i < 900; i++) add_int(i % 5 * 1000000);
+    CHECK_STR(planned_without(0), "dict");
+    for (i = 0; i < 900; i++) add_int(i % 5 * 1000000);
+    CHECK_STR(planned_without(RS_FORM(RS_FMT_NODE_DICT_CODED)), "int22");
+    for (i = 0; i < 900; i++) add_int(7000);
+    CHECK_STR(planned_without(RS_FORM(RS_FMT_NODE_CONST) | RS_FORM(RS_FMT_NODE_DICT_CODED)), "int0");
+}
+
+static void add_sentences(void) {
+    static const char *const words[] = {"house", "of", "the", "a river", "boat", "they", "went", "never"};
+    char text[128];
+    uint32_t i;
+    for (i = 0; i < 900; i++) {
+        uint32_t k, n = (uint32_t)make_random(8) + 1, used = 0;
+        for (k = 0; k < n; k++) {
+            used +=
+                (uint32_t)snprintf(text + used, sizeof text - used, "%s%s", k == 0 ? "" : " ", words[make_random(8)]);
+        }
+        add_text(text);
+    }
+}
+
+/* FAST has no symbols, in parts of texts neither; SMALL makes the table whose bits AUTO estimates. */
+static void test_levels(void) {
+    add_sentences();
+    CHECK(strstr(planned(), "symbols") != NULL);
+    choices = rs_choices_of(RS_LEVEL_FAST);
+    add_sentences();
+    CHECK(strstr(planned(), "symbols") == NULL);
+    choices = rs_choices_of(RS_LEVEL_SMALL);
+    add_sentences();
+    CHECK(strstr(planned(), "symbols") != NULL);
+    choices = rs_choices_of(RS_LEVEL_AUTO);
+    CHECK(choices.without == 0 && choices.log == NULL);
+}
+
+/* ---- The log ---- */
+
+/* Says the log's entries as "keys.depth of/kind bits", a star after the one that was chosen. */
+static const char *logged(const rs_plan_log *log) {
+    uint32_t i;
+    said_size = 0;
+    for (i = 0; i < log->n; i++) {
+        const rs_weighed *one = &log->at[i];
+        if (i > 0) say(", ");
+        say("%u.%u ", one->n_keys, one->depth), say_kind(one->of), say("/"), say_kind(one->kind);
+        if (one->child != 0) say("("), say_kind(one->child), say(")");
+        say(" %llu", (unsigned long long)one->bits);
+        if (one->fits < one->values) say(" of %llu", (unsigned long long)one->fits);
+        if (one->chosen) say("*");
+    }
+    return said;
+}
+
+static void test_log(void) {
+    static const uint8_t key_a[] = {0x09, 1, 'a'}, key_b[] = {0x09, 1, 'b'};
+    rs_slice keys[2] = {rs_slice_of(key_a, 3), rs_slice_of(key_b, 3)};
+    rs_plan_log log = {0};
+    uint32_t i;
+    log.keys = keys, log.n_keys = 1;
+    choices.log = &log;
+    for (i = 0; i < 900; i++) add_dict("ba", i * 7919 % 1000);
+    CHECK_STR(planned(), "struct(int10, int10)");
+    (void)logged(&log);
+    CHECK(strncmp(said, "0.0 struct/any ", 15) == 0 && strstr(said, ", 1.0 int/any ") != NULL);
+    CHECK(strstr(said, ", 1.0 int/int 9000*, ") != NULL && strstr(said, ", 0.0 struct/struct 21600*") != NULL);
+    CHECK(strstr(said, "1.0 struct") == NULL && strstr(said, "2.") == NULL);
+    rs_plan_log_clear(&log);
+    CHECK(log.n == 0 && log.at == NULL);
+    log.n_keys = 0;
+    add_odd_ints();
+    CHECK_STR(planned(), "exceptions(int10, any)");
+    (void)logged(&log);
+    CHECK(strstr(said, "0.0 int/int 57600, ") != NULL && strstr(said, " of 891*") != NULL);
+    rs_plan_log_clear(&log);
+    log.n_keys = 2; /* a key that no dict has */
+    for (i = 0; i < 900; i++) add_dict("a", i * 7919 % 1000);
+    (void)planned();
+    for (i = 0; i < log.n; i++) CHECK(log.at[i].n_keys <= 1);
+    rs_plan_log_clear(&log);
+    choices.log = NULL;
+}
+
+/* 600 columns of six parts each would be 4,201 nodes. The log tells of the plan that was kept alone. */
 static void test_too_many_nodes(void) {
+    rs_plan_log log = {0};
     char name[16];
-    uint32_t i, k;
+    uint32_t i, k, chosen = 0;
+    choices.log = &log;
     for (i = 0; i < 40; i++) {
         make_head(&block.raw, 0x0F, 600);
         for (k = 0; k < 600; k++) {
@@ -164,6 +333,10 @@ static void test_too_many_nodes(void) {
     (void)planned();
     CHECK(strncmp(said, "struct(", 7) == 0);
     CHECK(strstr(said, "concat") == NULL);
+    for (i = 0; i < log.n; i++) chosen += log.at[i].chosen && log.at[i].of == RS_FMT_NODE_STRUCT;
+    CHECK_U64(chosen, 1);
+    rs_plan_log_clear(&log);
+    choices.log = NULL;
 }
 
 int main(void) {
@@ -173,6 +346,10 @@ int main(void) {
     RUN(test_lists_of_floats);
     RUN(test_texts);
     RUN(test_optional);
+    RUN(test_placed);
+    RUN(test_without);
+    RUN(test_levels);
+    RUN(test_log);
     RUN(test_too_many_nodes);
     return rs_test_finish("test_plan");
 }

@@ -1,6 +1,7 @@
 /* test_saved_index.c: reading and checking saved indexes: what they find, and each broken field with its own error. */
 #include "rs_test.h"
 #include "rs_saved.h"
+#include "rs_stops.h"
 #include "format/rs_saved_index.h"
 
 static rs_error err;
@@ -50,7 +51,7 @@ static void check_kind(uint32_t kind, saved_key key, uint64_t n, bool in_order) 
     opened o;
     uint64_t i, j, wrong = 0;
     if (open_built(&o, saved_build(kind, key, n))) {
-        CHECK_OK(rs_verify_segment(built_slice(&o.b), NULL, &err), &err);
+        CHECK_OK(rs_verify_segment(built_slice(&o.b), NULL, NULL, &err), &err);
         CHECK(o.index.kind == kind && o.index.in_order == in_order && o.index.width == 4);
         for (i = 0; i < n; i++) {
             uint64_t entry = look_up(&o.index, key, key(i)), a = 0, b = 0, row, before = 0;
@@ -163,7 +164,7 @@ static void test_broken(void) {
             saved_seal(&o.b, &o.header, &o.directory);
             status = rs_saved_index_open(built_slice(&o.b), &o.directory.saved_indexes[0], N, &o.index, &err);
             if (!CHECK_CODE(status, c->at_open ? c->code : RS_OK, &err)) (void)fprintf(stderr, "    change %zu\n", i);
-            status = rs_verify_segment(built_slice(&o.b), NULL, &err);
+            status = rs_verify_segment(built_slice(&o.b), NULL, NULL, &err);
             if (!CHECK_CODE(status, c->code, &err)) (void)fprintf(stderr, "    change %zu\n", i);
         }
         built_clear(&o.b);
@@ -199,15 +200,26 @@ static void test_later_kind_and_checksum(void) {
         saved_seal(&o.b, &o.header, &o.directory);
         CHECK_CODE(rs_saved_index_open(built_slice(&o.b), &o.directory.saved_indexes[0], N, &o.index, &err),
                    RS_E_FMT_VERSION, &err);
-        CHECK_OK(rs_verify_segment(built_slice(&o.b), NULL, &err), &err);
+        CHECK_OK(rs_verify_segment(built_slice(&o.b), NULL, NULL, &err), &err);
         head[70] ^= 1;
-        CHECK_CODE(rs_verify_segment(built_slice(&o.b), NULL, &err), RS_E_FMT_CHECKSUM, &err);
+        CHECK_CODE(rs_verify_segment(built_slice(&o.b), NULL, NULL, &err), RS_E_FMT_CHECKSUM, &err);
     }
     built_clear(&o.b);
 }
 
+/* The check of a long index ends when its caller wants it. */
+static void test_every_stop(void) {
+    uint32_t kind;
+    for (kind = 1; kind <= 2; kind++) {
+        built b = saved_build(kind, key_mixed, N);
+        if (CHECK(b.data != NULL)) (void)stops_everywhere(&b);
+        built_clear(&b);
+    }
+}
+
 int main(void) {
     RUN(test_kinds);
+    RUN(test_every_stop);
     RUN(test_broken);
     RUN(test_sizes);
     RUN(test_later_kind_and_checksum);

@@ -17,7 +17,7 @@ static bool same_record(rs_store *store, uint64_t i, built_record record) {
     bool ok = CHECK_OK(rs_store_find(store, i, &found, &err), &err);
     if (ok) {
         cursor = rs_store_cursor(store, &found);
-        ok = CHECK_OK(rs_check_record(&cursor, found.tree, &err), &err);
+        ok = CHECK_OK(rs_check_record(&cursor, found.tree, NULL, &err), &err);
     }
     if (ok) {
         cursor = rs_store_cursor(store, &found);
@@ -41,7 +41,7 @@ static void check_store(built_record record, uint64_t n, bool compress, uint64_t
     uint64_t i;
     *blocks = *trees = UINT64_MAX;
     REQUIRE(b.data != NULL);
-    CHECK_OK(rs_verify_segment(built_slice(&b), NULL, &err), &err);
+    CHECK_OK(rs_verify_segment(built_slice(&b), NULL, NULL, &err), &err);
     if (CHECK_OK(rs_store_open(&store, built_slice(&b), NULL, &err), &err)) {
         CHECK_U64(store.header.n_records, n);
         *blocks = store.n_blocks, *trees = store.n_trees;
@@ -149,13 +149,13 @@ static void test_arrays_outside(void) {
     rs_record found;
     uint64_t i;
     REQUIRE(b.data != NULL);
-    CHECK_OK(rs_verify_segment(built_slice(&b), NULL, &err), &err);
+    CHECK_OK(rs_verify_segment(built_slice(&b), NULL, NULL, &err), &err);
     REQUIRE_OK(rs_store_open(&store, built_slice(&b), NULL, &err), &err);
     for (i = 0; i < 200; i++) {
         rs_cursor cursor;
         REQUIRE_OK(rs_store_find(&store, i, &found, &err), &err);
         cursor = rs_store_cursor(&store, &found);
-        CHECK_OK(rs_check_record(&cursor, found.tree, &err), &err);
+        CHECK_OK(rs_check_record(&cursor, found.tree, NULL, &err), &err);
         CHECK(((uintptr_t)cursor.arrays - (uintptr_t)b.data) % 64 == 0);
     }
     CHECK(found.block->arrays_size_bytes > 100000);
@@ -202,10 +202,10 @@ static void test_header_maxima_hold(void) {
     REQUIRE_OK(rs_store_find(&store, 2, &found, &err), &err);
     store.header.max_values--;
     cursor = rs_store_cursor(&store, &found);
-    CHECK_CODE(rs_check_record(&cursor, found.tree, &err), RS_E_FMT_LIMIT, &err);
+    CHECK_CODE(rs_check_record(&cursor, found.tree, NULL, &err), RS_E_FMT_LIMIT, &err);
     store.header.max_values++, store.header.max_depth--;
     cursor = rs_store_cursor(&store, &found);
-    CHECK_CODE(rs_check_record(&cursor, found.tree, &err), RS_E_FMT_LIMIT, &err);
+    CHECK_CODE(rs_check_record(&cursor, found.tree, NULL, &err), RS_E_FMT_LIMIT, &err);
     rs_store_close(&store);
     built_clear(&b);
 }
@@ -303,7 +303,7 @@ static void test_refused_records(void) {
     rs_store store;
     uint64_t i;
     REQUIRE_OK(rs_segment_writer_open(&writer, RS_BACKING_ANONYMOUS, NULL, NULL, &err), &err);
-    REQUIRE_OK(rs_builder_open(&builder, &writer, true, &err), &err);
+    REQUIRE_OK(rs_builder_open(&builder, &writer, NULL, &err), &err);
     for (i = 0; i < 100; i++) {
         add_row(i, &builder.raw, &builder.arrays);
         REQUIRE_OK(rs_builder_end_record(&builder, &err), &err);
@@ -325,7 +325,7 @@ static void test_refused_records(void) {
     rs_builder_close(&builder);
     rs_builder_close(&builder);
     REQUIRE_OK(rs_segment_writer_finish(&writer, &segment, &err), &err);
-    CHECK_OK(rs_verify_segment(rs_slice_of(segment.data, segment.size_bytes), NULL, &err), &err);
+    CHECK_OK(rs_verify_segment(rs_slice_of(segment.data, segment.size_bytes), NULL, NULL, &err), &err);
     REQUIRE_OK(rs_store_open(&store, rs_slice_of(segment.data, segment.size_bytes), NULL, &err), &err);
     CHECK_U64(store.header.n_records, 100);
     for (i = 0; i < 100 && same_record(&store, i, add_row); i++) {
@@ -336,14 +336,49 @@ static void test_refused_records(void) {
 
 /* ---- Changed stores with matching checksums: the errors of rs_store_find ---- */
 
-static rs_status find_in(built *b, uint64_t index) {
+static rs_status find_with(built *b, uint64_t index, bool frozen) {
     rs_store store;
     rs_record found;
     rs_status status = rs_store_open(&store, built_slice(b), NULL, &err);
     if (status != RS_OK) return status;
+    if (frozen) CHECK_OK(rs_store_freeze(&store, &err), &err);
     status = rs_store_find(&store, index, &found, &err);
     rs_store_close(&store);
     return status;
+}
+
+static rs_status find_in(built *b, uint64_t index) { return find_with(b, index, false); }
+
+/* A frozen store reads as another, loads nothing any more, and tells of each damage. */
+static void test_frozen(void) {
+    built c = build(add_uneven, 300, true);
+    built_layout layout;
+    rs_store store;
+    rs_record found;
+    uint64_t i;
+    REQUIRE(c.data != NULL);
+    built_read(&c, &layout);
+    REQUIRE_OK(rs_store_open(&store, built_slice(&c), NULL, &err), &err);
+    CHECK_OK(rs_store_freeze(&store, &err), &err);
+    for (i = 0; i < store.n_blocks; i++) CHECK(store.blocks[i].n_records > 0);
+    for (i = 0; i < store.n_tables; i++) CHECK(store.tables[i].kind != 0);
+    for (i = 0; i < 300 && same_record(&store, i, add_uneven); i++) {
+    }
+    CHECK_OK(rs_store_freeze(&store, &err), &err);
+    rs_store_close(&store);
+    /* Two damaged blocks: the first tells how it is damaged, the second that it is. */
+    for (i = 1; i < 3; i++)
+        memset(built_section(&c, &layout, RS_FMT_SECTION_BLOCKS) + i * RS_FMT_BLOCK_SIZE + 46, 1, 1);
+    built_seal(&c, &layout);
+    REQUIRE_OK(rs_store_open(&store, built_slice(&c), NULL, &err), &err);
+    CHECK_OK(rs_store_freeze(&store, &err), &err);
+    CHECK(store.damaged == 1);
+    CHECK_OK(rs_store_find(&store, 0, &found, &err), &err);
+    CHECK_CODE(rs_store_find(&store, layout.blocks[1].first_record, &found, &err), RS_E_FMT_RESERVED, &err);
+    CHECK_CODE(rs_store_load_block(&store, 2, &err), RS_E_FMT_BLOCK, &err);
+    CHECK_OK(rs_store_load_block(&store, 3, &err), &err);
+    rs_store_close(&store);
+    built_clear(&c);
 }
 
 static void test_broken_tables(void) {
@@ -360,7 +395,8 @@ static void test_broken_tables(void) {
         {4, 0, 8, 101, RS_E_FMT_BLOCK},
         {4, 8, 4, 64, RS_E_FMT_BLOCK},    /* and ends before the one asked for */
         {4, 12, 4, 1000, RS_E_FMT_BLOCK}, /* rule 14 */
-        {4, 45, 1, 1, RS_E_FMT_RESERVED},
+        {4, 45, 1, 1, RS_E_FMT_BLOCK},    /* bits of an index that it has not */
+        {4, 46, 1, 1, RS_E_FMT_RESERVED},
         {6, 0, 8, 4, RS_E_FMT_TREE}, /* not 8-aligned */
         {6, 0, 8, UINT64_C(1) << 40, RS_E_FMT_TREE},
         {6, 8, 4, UINT32_MAX, RS_E_FMT_TREE},
@@ -378,7 +414,10 @@ static void test_broken_tables(void) {
         uint8_t *at = built_section(&c, &layout, cases[i].section) + cases[i].at, was[8];
         memcpy(was, at, cases[i].width), memcpy(at, &cases[i].value, cases[i].width);
         built_seal(&c, &layout);
-        if (!CHECK_CODE(find_in(&c, 64), cases[i].code, &err)) (void)fprintf(stderr, "    case %zu\n", i);
+        if (!CHECK_CODE(find_in(&c, 64), cases[i].code, &err) ||
+            !CHECK_CODE(find_with(&c, 64, true), cases[i].code, &err)) {
+            (void)fprintf(stderr, "    case %zu\n", i);
+        }
         memcpy(at, was, cases[i].width);
     }
     built_seal(&c, &layout);
@@ -399,6 +438,7 @@ int main(void) {
     RUN(test_features);
     RUN(test_trees_too_deep);
     RUN(test_refused_records);
+    RUN(test_frozen);
     RUN(test_broken_tables);
     return rs_test_finish("test_store");
 }

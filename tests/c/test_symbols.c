@@ -4,6 +4,7 @@
 #include "write/rs_symbols_train.h"
 
 static rs_error err;
+static rs_level level = RS_LEVEL_AUTO; /* of tables and encoders */
 
 enum { STRINGS_MAX = 4000 };
 
@@ -54,7 +55,7 @@ static void add_sentences(size_t n, unsigned unit_bytes) {
 
 /* A table for `strings`, or abort: for tests that are about something else. */
 static rs_slice trained(unsigned unit_bytes, rs_buffer *table) {
-    if (rs_symbols_train(strings, n_strings, unit_bytes, table, NULL, &err) != RS_OK) abort();
+    if (rs_symbols_train(strings, n_strings, unit_bytes, level, table, NULL, &err) != RS_OK) abort();
     return rs_slice_of(table->data, table->size_bytes);
 }
 
@@ -109,14 +110,14 @@ static void check_strings(unsigned unit_bytes, uint64_t at_most) {
     uint64_t total, estimate = 0;
     uint8_t *exact;
     size_t i;
-    REQUIRE_OK(rs_symbols_train(strings, n_strings, unit_bytes, &table, &estimate, &err), &err);
+    REQUIRE_OK(rs_symbols_train(strings, n_strings, unit_bytes, level, &table, &estimate, &err), &err);
     REQUIRE_OK(rs_buffer_append(&again, &(uint8_t){'x'}, 1, &err), &err);
-    REQUIRE_OK(rs_symbols_train(strings, n_strings, unit_bytes, &again, NULL, &err), &err);
+    REQUIRE_OK(rs_symbols_train(strings, n_strings, unit_bytes, level, &again, NULL, &err), &err);
     CHECK_U64(again.size_bytes, table.size_bytes + 1);
     CHECK(again.size_bytes == table.size_bytes + 1 && memcmp(again.data + 1, table.data, table.size_bytes) == 0);
     exact = make_exact(table.data, table.size_bytes);
     REQUIRE_OK(rs_symbols_open(rs_slice_of(exact, table.size_bytes), &symbols, &err), &err);
-    REQUIRE_OK(rs_symbols_encoder_open(rs_slice_of(exact, table.size_bytes), &encoder, &err), &err);
+    REQUIRE_OK(rs_symbols_encoder_open(rs_slice_of(exact, table.size_bytes), level, &encoder, &err), &err);
     CHECK_U64(symbols.unit_bytes, unit_bytes);
     total = 0;
     for (i = 0; i < n_strings; i++) total += check_round_trip(encoder, &symbols, strings[i].units, strings[i].n_units);
@@ -176,6 +177,29 @@ static void test_huge_string(void) {
     free(text);
 }
 
+/* NULs are units like others, also where a shorter symbol is looked for within a longer one. */
+static void test_nuls(void) {
+    static const char *const words[] = {"ab\0", "b\0\0a", "\0ab", "ba\0b", "\0\0\0c", "cb"};
+    static const uint8_t sizes[] = {3, 4, 3, 4, 4, 2};
+    uint8_t text[2 * 256];
+    unsigned unit_bytes, i, k, j, size;
+    for (unit_bytes = 1; unit_bytes <= 2; unit_bytes++) {
+        draw_state = 5;
+        for (i = 0; i < 2000; i++) {
+            for (k = size = 0; k < 30; k++) {
+                const uint32_t word = draw(6);
+                for (j = 0; j < sizes[word]; j++, size++) {
+                    text[size * unit_bytes] = (uint8_t)words[word][j];
+                    if (unit_bytes == 2) text[2 * size + 1] = 0;
+                }
+            }
+            add_string(text, size, unit_bytes);
+        }
+        check_strings(unit_bytes, all_units() * unit_bytes / 2);
+        drop_strings();
+    }
+}
+
 /* One unit throughout: symbols of nearly the greatest length are all there is. */
 static void test_one_unit(void) {
     static uint8_t text[20000];
@@ -196,15 +220,15 @@ static void test_nothing_gained(void) {
     size_t i;
     REQUIRE_OK(rs_buffer_append(&table, &(uint8_t){7}, 1, &err), &err);
     for (unit_bytes = 1; unit_bytes <= 2; unit_bytes++) {
-        CHECK_CODE(rs_symbols_train(NULL, 0, unit_bytes, &table, NULL, &err), RS_E_ARG_LIMIT, &err);
+        CHECK_CODE(rs_symbols_train(NULL, 0, unit_bytes, level, &table, NULL, &err), RS_E_ARG_LIMIT, &err);
         add_string(NULL, 0, unit_bytes);
-        CHECK_CODE(rs_symbols_train(strings, 1, unit_bytes, &table, NULL, &err), RS_E_ARG_LIMIT, &err);
+        CHECK_CODE(rs_symbols_train(strings, 1, unit_bytes, level, &table, NULL, &err), RS_E_ARG_LIMIT, &err);
         add_string("abcd", 4 / unit_bytes, unit_bytes);
-        CHECK_CODE(rs_symbols_train(strings, 2, unit_bytes, &table, NULL, &err), RS_E_ARG_LIMIT, &err);
+        CHECK_CODE(rs_symbols_train(strings, 2, unit_bytes, level, &table, NULL, &err), RS_E_ARG_LIMIT, &err);
         draw_state = 5;
         for (i = 0; i < sizeof text; i++) text[i] = (uint8_t)draw(256);
         add_string(text, sizeof text / unit_bytes, unit_bytes);
-        CHECK_CODE(rs_symbols_train(strings, 3, unit_bytes, &table, NULL, &err), RS_E_ARG_LIMIT, &err);
+        CHECK_CODE(rs_symbols_train(strings, 3, unit_bytes, level, &table, NULL, &err), RS_E_ARG_LIMIT, &err);
         drop_strings();
     }
     CHECK(table.size_bytes == 1 && table.data[0] == 7);
@@ -273,7 +297,7 @@ static void test_every_byte_counts(void) {
             rs_symbols symbols;
             for (at = 0; at < size; at++) table[14 + at] = (uint8_t)(at + 1);
             REQUIRE_OK(rs_symbols_open(rs_slice_of(table, table_size), &symbols, &err), &err);
-            REQUIRE_OK(rs_symbols_encoder_open(rs_slice_of(table, table_size), &encoder, &err), &err);
+            REQUIRE_OK(rs_symbols_encoder_open(rs_slice_of(table, table_size), level, &encoder, &err), &err);
             memset(text, 0xEE, sizeof text);
             memcpy(text, table + 14, size);
             CHECK_U64(check_round_trip(encoder, &symbols, text, n), 1);
@@ -344,7 +368,7 @@ static rs_status open_changed(size_t size, size_t at, unsigned value) {
     status = rs_symbols_open(rs_slice_of(exact, size), &symbols, &err);
     if (status == RS_OK) {
         rs_symbols_encoder *encoder = NULL;
-        rs_status opened = rs_symbols_encoder_open(rs_slice_of(exact, size), &encoder, &err);
+        rs_status opened = rs_symbols_encoder_open(rs_slice_of(exact, size), level, &encoder, &err);
         if (CHECK(opened == RS_OK || opened == RS_E_ARG_RANGE) && opened == RS_OK) check_any_string(encoder, &symbols);
         if (opened == RS_OK) rs_symbols_encoder_close(encoder);
     }
@@ -397,9 +421,9 @@ static void test_escape_is_needed(void) {
     rs_symbols_encoder *encoder = NULL;
     memcpy(bytes, small, sizeof small);
     bytes[11] = 0x02;
-    CHECK_CODE(rs_symbols_encoder_open(rs_slice_of(bytes, sizeof bytes), &encoder, &err), RS_E_ARG_RANGE, &err);
+    CHECK_CODE(rs_symbols_encoder_open(rs_slice_of(bytes, sizeof bytes), level, &encoder, &err), RS_E_ARG_RANGE, &err);
     CHECK(encoder == NULL);
-    CHECK_CODE(rs_symbols_encoder_open(rs_slice_of(bytes, 5), &encoder, &err), RS_E_FMT_TRUNCATED, &err);
+    CHECK_CODE(rs_symbols_encoder_open(rs_slice_of(bytes, 5), level, &encoder, &err), RS_E_FMT_TRUNCATED, &err);
     rs_symbols_encoder_close(NULL);
 }
 
@@ -474,15 +498,104 @@ static void test_flipped_bits(void) {
     drop_strings();
 }
 
+/* ---- The shortest codes ---- */
+
+/* Returns the fewest bytes of codes of n units: every symbol of the table is tried at every unit. */
+static uint64_t fewest_bytes(const rs_symbols *symbols, const uint8_t *units, uint64_t n) {
+    uint64_t *costs = (uint64_t *)malloc((size_t)(n + 1) * sizeof *costs), i, fewest;
+    uint32_t unit_bytes = symbols->unit_bytes, k;
+    if (costs == NULL) abort();
+    costs[n] = 0;
+    for (i = n; i-- > 0;) {
+        costs[i] = UINT64_MAX;
+        for (k = 0; k < symbols->n_symbols; k++) {
+            uint32_t entry = rs_symbols_entry_unchecked(symbols, k), length = entry & 15;
+            uint64_t cost = (k < symbols->n_short ? 1 : 2) + (length == 0 ? unit_bytes : 0);
+            if (length > n - i || memcmp(symbols->pool + (size_t)(entry >> 4) * unit_bytes, units + i * unit_bytes,
+                                         length * unit_bytes) != 0) {
+                continue;
+            }
+            cost += costs[i + (length == 0 ? 1 : length)];
+            if (cost < costs[i]) costs[i] = cost;
+        }
+    }
+    fewest = costs[0];
+    free(costs);
+    return fewest;
+}
+
+/* At RS_LEVEL_SMALL no division into symbols has shorter codes. */
+static void test_shortest_codes(void) {
+    rs_buffer table = {0};
+    unsigned unit_bytes;
+    size_t i;
+    for (unit_bytes = 1; unit_bytes <= 2; unit_bytes++) {
+        rs_symbols_encoder *shortest = NULL, *quick = NULL;
+        rs_symbols symbols;
+        rs_slice bytes;
+        uint64_t saved = 0;
+        add_sentences(600, unit_bytes);
+        table.size_bytes = 0;
+        bytes = trained(unit_bytes, &table);
+        REQUIRE_OK(rs_symbols_open(bytes, &symbols, &err), &err);
+        REQUIRE_OK(rs_symbols_encoder_open(bytes, RS_LEVEL_SMALL, &shortest, &err), &err);
+        REQUIRE_OK(rs_symbols_encoder_open(bytes, RS_LEVEL_AUTO, &quick, &err), &err);
+        for (i = 0; i < n_strings; i++) {
+            const rs_symbol_string *s = &strings[i];
+            uint64_t fewest = fewest_bytes(&symbols, s->units, s->n_units);
+            CHECK_U64(check_round_trip(shortest, &symbols, s->units, s->n_units), fewest);
+            saved += check_round_trip(quick, &symbols, s->units, s->n_units) - fewest;
+        }
+        CHECK(saved > 0);
+        drop_strings();
+        rs_symbols_encoder_close(shortest);
+        rs_symbols_encoder_close(quick);
+    }
+    rs_buffer_clear(&table);
+}
+
+/* A string of several parts is divided as well as one of a single part: nothing is lost where they meet. */
+static void test_shortest_codes_of_long_strings(void) {
+    static uint8_t text[8000];
+    rs_buffer table = {0};
+    size_t size = 0, i;
+    rs_symbols_encoder *shortest = NULL;
+    rs_symbols symbols;
+    rs_slice bytes;
+    add_sentences(600, 1);
+    bytes = trained(1, &table);
+    REQUIRE_OK(rs_symbols_open(bytes, &symbols, &err), &err);
+    REQUIRE_OK(rs_symbols_encoder_open(bytes, RS_LEVEL_SMALL, &shortest, &err), &err);
+    for (i = 0; i < n_strings && strings[i].n_units <= sizeof text - size; i++) {
+        memcpy(text + size, strings[i].units, (size_t)strings[i].n_units);
+        size += (size_t)strings[i].n_units;
+    }
+    for (i = 480; i < 560; i++) {
+        CHECK_U64(check_round_trip(shortest, &symbols, text, i), fewest_bytes(&symbols, text, i));
+    }
+    CHECK_U64(check_round_trip(shortest, &symbols, text, size), fewest_bytes(&symbols, text, size));
+    drop_strings();
+    rs_symbols_encoder_close(shortest);
+    rs_buffer_clear(&table);
+}
+
 int main(void) {
-    RUN(test_sentences);
-    RUN(test_long_string);
-    RUN(test_huge_string);
-    RUN(test_one_unit);
-    RUN(test_nothing_gained);
-    RUN(test_layout);
-    RUN(test_every_byte_counts);
-    RUN(test_many_alike);
+    static const rs_level levels[] = {RS_LEVEL_SMALL, RS_LEVEL_AUTO};
+    size_t i;
+    for (i = 0; i < 2; i++) {
+        level = levels[i];
+        RUN(test_sentences);
+        RUN(test_long_string);
+        RUN(test_huge_string);
+        RUN(test_nuls);
+        RUN(test_one_unit);
+        RUN(test_nothing_gained);
+        RUN(test_layout);
+        RUN(test_every_byte_counts);
+        RUN(test_many_alike);
+    }
+    RUN(test_shortest_codes);
+    RUN(test_shortest_codes_of_long_strings);
     RUN(test_room);
     RUN(test_bad_tables);
     RUN(test_escape_is_needed);

@@ -84,11 +84,12 @@ static void test_fields(void) {
         {"row_size", 0, 40, 4, 1, RS_E_FMT_BLOCK},
         {"index_width 1", 0, 44, 1, 1, RS_E_FMT_BLOCK},
         {"index_width 8: groups beyond", 0, 44, 1, 8, RS_E_FMT_BLOCK},
-        {"reserved", 0, 45, 1, 1, RS_E_FMT_RESERVED},
+        {"index_bits", 0, 45, 1, 1, RS_E_FMT_BLOCK},
+        {"reserved", 0, 46, 1, 1, RS_E_FMT_RESERVED},
         {"reserved", 0, 47, 1, 1, RS_E_FMT_RESERVED},
         {"arrays_offset", 0, 48, 8, 1, RS_E_FMT_BLOCK},
         {"arrays_size", 0, 56, 8, 64, RS_E_FMT_BLOCK},
-        {"reserved 2", 0, 72, 8, 1, RS_E_FMT_RESERVED},
+        {"places", 0, 72, 8, 1, RS_E_FMT_BLOCK},
         {"symbols called values", 1, 0, 8, 1, RS_E_FMT_BLOCK},
         {"symbols of a record", 1, 8, 4, 1, RS_E_FMT_BLOCK},
         {"symbols with a tree", 1, 12, 4, 1, RS_E_FMT_BLOCK},
@@ -99,9 +100,10 @@ static void test_fields(void) {
         {"symbols with offsets", 1, 32, 8, 8, RS_E_FMT_BLOCK},
         {"symbols with rows", 1, 40, 4, 1, RS_E_FMT_BLOCK},
         {"symbols with an index", 1, 44, 1, 2, RS_E_FMT_BLOCK},
+        {"symbols with index_bits", 1, 45, 1, 1, RS_E_FMT_BLOCK},
         {"symbols, reserved", 1, 46, 1, 1, RS_E_FMT_RESERVED},
         {"symbols with arrays", 1, 56, 8, 1, RS_E_FMT_BLOCK},
-        {"symbols, reserved 2", 1, 79, 1, 1, RS_E_FMT_RESERVED},
+        {"symbols, places", 1, 79, 1, 1, RS_E_FMT_BLOCK},
     };
     hand h = {0};
     size_t i;
@@ -117,7 +119,7 @@ static void test_fields(void) {
         }
         rs_store_close(&store);
         if (cases[i].code == RS_OK) CHECK_CODE(hand_check(&h, 3, &err), RS_E_FMT_OFFSET, &err); /* rule 31 */
-        CHECK(rs_verify_segment(hand_slice(&h), NULL, &err) != RS_OK);
+        CHECK(rs_verify_segment(hand_slice(&h), NULL, NULL, &err) != RS_OK);
         memcpy(at, was, cases[i].width);
     }
     hand_clear(&h);
@@ -178,7 +180,7 @@ static void test_cycles(void) {
     hand_table_of(&own, root, "", 0);
     hand_record(&own, "", 0), hand_finish(&own, root);
     CHECK_CODE(hand_check(&own, 0, &err), RS_E_FMT_TREE, &err);
-    CHECK_CODE(rs_verify_segment(hand_slice(&own), NULL, &err), RS_E_FMT_TREE, &err);
+    CHECK_CODE(rs_verify_segment(hand_slice(&own), NULL, NULL, &err), RS_E_FMT_TREE, &err);
 
     root = dict_tree(&higher, &zero, 1, 0, 1); /* table 0 names table 1 */
     hand_table_of(&higher, dict_tree(&higher, &one, 1, 0, 1), "", 0);
@@ -193,7 +195,7 @@ static void test_cycles(void) {
     hand_table_of(&shared, dict_tree(&shared, &one, 1, 0, 1), "", 0);
     hand_record(&shared, "", 0), hand_finish(&shared, root);
     CHECK_OK(hand_check(&shared, 0, &err), &err);
-    CHECK_OK(rs_verify_segment(hand_slice(&shared), NULL, &err), &err);
+    CHECK_OK(rs_verify_segment(hand_slice(&shared), NULL, NULL, &err), &err);
     rs_store_u32(hand_table_entry(&shared, 0) + 12, root), rs_store_u32(hand_table_entry(&shared, 0) + 40, 0);
     rs_store_u64(hand_table_entry(&shared, 0) + 24, 0);
     hand_seal(&shared); /* table 0 under tree 1, which names table 0 */
@@ -223,8 +225,32 @@ static void test_tree_loaded_before(void) {
     CHECK_OK(rs_store_load_table(&store, 2, &err), &err);
     CHECK(store.trees[leaf].nodes && store.trees[names].nodes && !store.trees[root].nodes);
     rs_store_close(&store);
-    CHECK_CODE(rs_verify_segment(hand_slice(&h), NULL, &err), RS_E_FMT_TREE, &err);
+    CHECK_CODE(rs_verify_segment(hand_slice(&h), NULL, NULL, &err), RS_E_FMT_TREE, &err);
     hand_clear(&h);
+}
+
+/* It is the highest number of a tree's tables that counts, in whatever order the tree names them. */
+static void test_highest_table_of_a_tree(void) {
+    static const uint32_t orders[][2] = {{3, 1}, {1, 3}, {3, 0}, {0, 3}};
+    size_t i;
+    uint32_t k;
+    for (i = 0; i < 4; i++) {
+        hand h = {0};
+        rs_store store;
+        uint32_t leaf = hand_leaf(&h, BOOL, 0, 0), names = dict_tree(&h, orders[i], 2, 1, 2);
+        for (k = 0; k < 6; k++) {
+            bool is_named = k == orders[i][0] || k == orders[i][1];
+            hand_table_of(&h, is_named ? leaf : names, is_named ? "\1" : "\0", 1);
+        }
+        hand_record(&h, "\0", 1), hand_finish(&h, names);
+        REQUIRE_OK(rs_store_open(&store, hand_slice(&h), NULL, &err), &err);
+        CHECK_OK(rs_store_load_tree(&store, names, &err), &err);
+        for (k = 0; k < 6; k++) {
+            CHECK_CODE(rs_store_load_table(&store, k, &err),
+                       k > 3 || k == orders[i][0] || k == orders[i][1] ? RS_OK : RS_E_FMT_TREE, &err);
+        }
+        rs_store_close(&store), hand_clear(&h);
+    }
 }
 
 /* A loaded tree may be read by threads that hold no lock: loading a table under the same tree changes nothing of it. */
@@ -262,7 +288,7 @@ static void test_chains(void) {
         uint32_t i;
         make_chain(&h, n);
         CHECK_CODE(hand_check(&h, 0, &err), wanted, &err);
-        CHECK_CODE(rs_verify_segment(hand_slice(&h), NULL, &err), wanted, &err);
+        CHECK_CODE(rs_verify_segment(hand_slice(&h), NULL, NULL, &err), wanted, &err);
         REQUIRE_OK(rs_store_open(&store, hand_slice(&h), NULL, &err), &err);
         for (i = 0; i < n; i++) { /* from the bottom, without recursion: the same limit */
             CHECK_CODE(rs_store_load_table(&store, i, &err), i <= 400 ? RS_OK : RS_E_FMT_TREE, &err);
@@ -292,7 +318,7 @@ static void test_entries_that_do_not_fit(void) {
         root = dict_tree(&h, &zero, 1, 0, 1);
         hand_record(&h, "", 0), hand_finish(&h, root);
         CHECK_CODE(hand_check(&h, 0, &err), cases[i].code, &err);
-        CHECK_CODE(rs_verify_segment(hand_slice(&h), NULL, &err), cases[i].code, &err);
+        CHECK_CODE(rs_verify_segment(hand_slice(&h), NULL, NULL, &err), cases[i].code, &err);
         hand_clear(&h);
     }
 }
@@ -352,15 +378,15 @@ static void test_deep_check(void) {
     hand h = {0};
     uint8_t *heap;
     make_words(&h);
-    CHECK_CODE(rs_verify_segment(hand_slice(&h), NULL, &err), RS_E_FMT_VALUE, &err); /* records 4 and 5 */
+    CHECK_CODE(rs_verify_segment(hand_slice(&h), NULL, NULL, &err), RS_E_FMT_VALUE, &err); /* records 4 and 5 */
     heap = h.data + rs_load_u64(hand_table_entry(&h, 0) + 16);
     heap[7] ^= 1; /* 'd' is still a letter */
     CHECK_OK(hand_check(&h, 3, &err), &err);
-    CHECK_CODE(rs_verify_segment(hand_slice(&h), NULL, &err), RS_E_FMT_CHECKSUM, &err);
+    CHECK_CODE(rs_verify_segment(hand_slice(&h), NULL, NULL, &err), RS_E_FMT_CHECKSUM, &err);
     heap[7] ^= 1;
     hand_table_entry(&h, 1)[64] ^= 1; /* the crc of the symbols' heap, with that of TABLES right */
     h.directory.sections[RS_FMT_SECTION_TABLES].crc = 0;
-    CHECK_CODE(rs_verify_segment(hand_slice(&h), NULL, &err), RS_E_FMT_CHECKSUM, &err);
+    CHECK_CODE(rs_verify_segment(hand_slice(&h), NULL, NULL, &err), RS_E_FMT_CHECKSUM, &err);
     hand_clear(&h);
 }
 
@@ -371,7 +397,7 @@ static void test_entry_of_no_record(void) {
     hand_put(t, "\1a", 2), hand_put(t, "\2b", 2);
     hand_record(&h, "\1x", 2), hand_finish(&h, 0);
     CHECK_OK(hand_check(&h, 0, &err), &err);
-    CHECK_CODE(rs_verify_segment(hand_slice(&h), NULL, &err), RS_E_FMT_TRUNCATED, &err);
+    CHECK_CODE(rs_verify_segment(hand_slice(&h), NULL, NULL, &err), RS_E_FMT_TRUNCATED, &err);
     hand_clear(&h);
 }
 
@@ -406,6 +432,7 @@ int main(void) {
     RUN(test_names);
     RUN(test_cycles);
     RUN(test_tree_loaded_before);
+    RUN(test_highest_table_of_a_tree);
     RUN(test_loaded_tree_stays_as_it_is);
     RUN(test_chains);
     RUN(test_entries_that_do_not_fit);

@@ -12,18 +12,38 @@ static rs_error err;
 
 /* ---- Reading ---- */
 
+/* What rs_text_short gives must be what rs_text_take gave, with the cursor at the same byte. It counts no budget. */
+static void check_short(rs_cursor cursor, const rs_place *place, rs_status status, const rs_text *text,
+                        const uint8_t *after) {
+    const uint8_t *before = cursor.in.ptr;
+    uint8_t units[RS_TEXT_INLINE];
+    int n = rs_text_short(&cursor, place->node, place->body, place->bits, units);
+    if (n < 0) {
+        CHECK(cursor.in.ptr == before);
+    } else if (status == RS_OK) {
+        CHECK(cursor.in.ptr == after && text->unit_bytes == 1 && text->n_units == (uint64_t)n);
+        CHECK(memcmp(text->units, units, (size_t)n) == 0);
+    } else {
+        CHECK_CODE(status, RS_E_FMT_LIMIT, &err);
+    }
+}
+
 /* The text of a record, as one of its own: `text` is begun, and to be cleared. The budget of bytes that is left comes back. */
 static rs_status take(const rs_tree *tree, const void *bytes, size_t n, uint64_t max_bytes, rs_text *text,
                       uint64_t *left) {
     uint8_t *exact = make_exact(bytes, n);
-    rs_cursor cursor;
+    rs_cursor cursor, begin;
     rs_place place;
     rs_status status;
     memset(&cursor, 0, sizeof cursor);
     cursor.in = rs_slice_of(exact, n);
     cursor.budget.values = 100, cursor.budget.bytes = max_bytes, cursor.budget.depth = 10, cursor.shared = false;
     status = rs_path_begin(&cursor, tree->nodes, &place, &err);
-    if (status == RS_OK) status = rs_text_take(text, &cursor, place.node, place.body, place.bits, &err);
+    begin = cursor;
+    if (status == RS_OK) {
+        status = rs_text_take(text, &cursor, place.node, place.body, place.bits, &err);
+        check_short(begin, &place, status, text, cursor.in.ptr);
+    }
     if (status == RS_OK && cursor.in.ptr != cursor.in.end) status = RS_E_FMT_TRAILING;
     *left = cursor.budget.bytes;
     free(exact);
@@ -390,6 +410,47 @@ static void test_entries(void) {
     CHECK_CODE(take_entry(&str, 1, NULL, 0, "\2a", 2, a, 1), RS_E_FMT_TRUNCATED, &err);
 }
 
+/* The short text of a concat whose only entry is given in symbols of units of 1 or 2 bytes; -1 when there is none. The
+ * same text is taken the general way, which gives `code`. */
+static int take_short(uint8_t unit, const void *codes, size_t size, rs_status code, uint8_t out[RS_TEXT_INLINE]) {
+    static const make_node root[] = {CONCAT_OF(2), {DICT_CODED, 0, 0, 0, 0, 0, 4, 1}, SAME_AS(0)},
+                           coded[] = {{SYMBOLS, 0, 2, 0, 0, 0, 4, 0}};
+    static const uint32_t tables[] = {0, 1};
+    hand h = {0};
+    rs_store store;
+    const rs_tree *tree;
+    rs_cursor cursor;
+    rs_text text;
+    uint64_t left;
+    int n;
+    (void)hand_tree(&h, root, 3, &tables[1], 4);
+    make_symbols(&h, unit, 255);
+    hand_table_of(&h, hand_tree(&h, coded, 1, &tables[0], 4), codes, size);
+    hand_finish(&h, 0);
+    tree = open_tree(&store, &h);
+    rs_text_begin(&text);
+    CHECK_CODE(take(tree, "", 0, 10000, &text, &left), code, &err);
+    memset(&cursor, 0, sizeof cursor);
+    cursor.in = rs_slice_of((const uint8_t *)"", 0);
+    n = rs_text_short(&cursor, tree->nodes, (const uint8_t *)"", 0, out);
+    if (n >= 0) CHECK(code == RS_OK && text.n_units == (uint64_t)n && memcmp(text.units, out, (size_t)n) == 0);
+    rs_text_clear(&text), rs_store_close(&store), hand_clear(&h);
+    return n;
+}
+
+static void test_short_symbols(void) {
+    static const uint8_t many[300] = {0}; /* 300 times "the " */
+    uint8_t out[RS_TEXT_INLINE];
+    CHECK(take_short(1, "\0\1!\2", 4, RS_OK, out) == 12 && memcmp(out, "the !athe !a", 12) == 0);
+    CHECK(take_short(1, "", 0, RS_OK, out) == 0);
+    CHECK(take_short(1, many, 100, RS_OK, out) == 800);
+    CHECK(take_short(1, many, 200, RS_OK, out) == -1); /* no room for the second */
+    CHECK(take_short(1, many, 300, RS_OK, out) == -1); /* no room for the first */
+    CHECK(take_short(2, "\0\1!\0\2", 5, RS_OK, out) == -1);
+    CHECK(take_short(1, "\0\1", 2, RS_E_FMT_VALUE, out) == -1);
+    CHECK(take_short(1, "\3", 1, RS_E_FMT_VALUE, out) == -1);
+}
+
 /* ---- Limits ---- */
 
 /* Concats of 64 entries that are concats of 64 entries and so on; the last is a str of these bytes. */
@@ -489,6 +550,7 @@ int main(void) {
     RUN(test_symbols);
     RUN(test_many_symbols);
     RUN(test_entries);
+    RUN(test_short_symbols);
     RUN(test_limits);
     RUN(test_scalars);
     return rs_test_finish("test_text");

@@ -39,7 +39,7 @@ static void test_many(void) {
 
 /* Of one hash, all of them: bytes and length tell them apart. */
 static void test_equal_hashes(void) {
-    static const uint8_t bytes[] = "abcabd";
+    static const uint8_t bytes[32] = "abcabd";
     static const rs_span spans[] = {{0, 3}, {3, 3}, {0, 2}, {0, 0}, {0, 6}};
     rs_value_set set = {0};
     uint32_t i;

@@ -2,6 +2,7 @@
  * too, and bytes changed under checksums that were made to match end in a status, never beyond the segment. */
 #include "verify/rs_verify.h"
 #include "rs_built.h"
+#include "rs_stops.h"
 #include "write/rs_builder.h"
 
 static rs_error err;
@@ -53,7 +54,7 @@ static void make_small(void) {
     rs_segment segment;
     uint64_t i;
     REQUIRE_OK(rs_segment_writer_open(&writer, RS_BACKING_ANONYMOUS, NULL, NULL, &err), &err);
-    REQUIRE_OK(rs_builder_open(&builder, &writer, true, &err), &err);
+    REQUIRE_OK(rs_builder_open(&builder, &writer, NULL, &err), &err);
     for (i = 0; i < ALL; i++) {
         add(&builder, i);
         REQUIRE_OK(rs_builder_end_record(&builder, &err), &err);
@@ -66,13 +67,13 @@ static void make_small(void) {
     rs_segment_close(&segment);
     built_read(&small, &layout);
     CHECK_U64(layout.n_blocks, 5);
-    CHECK_U64(layout.header.features_required, 127 - 2); /* all but MAPPING */
+    CHECK_U64(layout.header.features_required, (127 - 2) | RS_FMT_FEATURE_ENDS); /* all of them but MAPPING */
     CHECK(layout.n_tables >= 2);
-    CHECK(layout.blocks[0].index_width == 2 && layout.blocks[1].index_width == 0 &&
+    CHECK(layout.blocks[0].index_width == RS_FMT_INDEX_LINES && layout.blocks[1].index_width == 0 &&
           layout.blocks[2].arrays_size_bytes == 2048);
     CHECK(layout.directory.sections[RS_FMT_SECTION_TREE_TABLE].count > 5); /* those of tables too */
     CHECK(layout.blocks[3].heap_size_bytes < 800 && layout.blocks[4].heap_size_bytes < 200 * 40); /* not raw */
-    CHECK_OK(rs_verify_segment(rs_slice_of(small.data, small.size), NULL, &err), &err);
+    CHECK_OK(rs_verify_segment(rs_slice_of(small.data, small.size), NULL, NULL, &err), &err);
 }
 
 static bool within(uint64_t at, uint64_t off, uint64_t size) { return at >= off && at - off < size; }
@@ -102,7 +103,7 @@ static void test_every_flip(void) {
         uint8_t bit = (uint8_t)(1u << make_random(8));
         rs_status status;
         small.data[i] ^= bit;
-        status = rs_verify_segment(built_slice(&small), NULL, &err);
+        status = rs_verify_segment(built_slice(&small), NULL, NULL, &err);
         if (!covered(i)) padding++;
         if (!CHECK(covered(i) ? is_format_code(status) : status == RS_OK)) {
             (void)fprintf(stderr, "    byte %zu: %s\n", i, rs_status_name(status));
@@ -110,14 +111,14 @@ static void test_every_flip(void) {
         small.data[i] ^= bit;
     }
     CHECK(padding < 1000);
-    CHECK_OK(rs_verify_segment(built_slice(&small), NULL, &err), &err);
+    CHECK_OK(rs_verify_segment(built_slice(&small), NULL, NULL, &err), &err);
 }
 
 static void test_every_cut(void) {
     size_t n;
     for (n = 0; n < small.size; n++) {
         uint8_t *exact = make_exact(small.data, n);
-        CHECK_CODE(rs_verify_segment(rs_slice_of(exact, n), NULL, &err), RS_E_FMT_TRUNCATED, &err);
+        CHECK_CODE(rs_verify_segment(rs_slice_of(exact, n), NULL, NULL, &err), RS_E_FMT_TRUNCATED, &err);
         free(exact);
     }
 }
@@ -141,7 +142,7 @@ static void test_sealed_changes(void) {
             }
         }
         built_seal(&copy, &layout);
-        status = rs_verify_segment(built_slice(&copy), NULL, &err);
+        status = rs_verify_segment(built_slice(&copy), NULL, NULL, &err);
         CHECK(status == RS_OK || is_format_code(status));
         refused += status != RS_OK;
         memcpy(copy.data, small.data, small.size);
@@ -157,7 +158,7 @@ static rs_status verify_with(unsigned section, uint64_t at, uint64_t value, unsi
     rs_status status;
     memcpy((section == 0 ? copy.data : built_section(&copy, &layout, section)) + at, &value, width);
     built_seal(&copy, &layout);
-    status = rs_verify_segment(built_slice(&copy), NULL, &err);
+    status = rs_verify_segment(built_slice(&copy), NULL, NULL, &err);
     built_clear(&copy);
     return status;
 }
@@ -170,19 +171,30 @@ static void test_rule_16(void) {
     CHECK_CODE(verify_with(0, 80, ALL - 1, 8), RS_E_FMT_BLOCK, &err);
 }
 
+/* GROUPS may lead past blocks, but not to another block that claims the record too. */
+static void test_group_of_another_block(void) {
+    built copy = {make_exact(small.data, small.size), small.size};
+    rs_store_u64(built_section(&copy, &layout, RS_FMT_SECTION_BLOCKS) + RS_FMT_BLOCK_SIZE + RS_FMT_B_FIRST_RECORD, 64);
+    rs_store_u32(built_section(&copy, &layout, RS_FMT_SECTION_GROUPS) + 4, 1);
+    built_seal(&copy, &layout);
+    CHECK_CODE(rs_verify_segment(built_slice(&copy), NULL, NULL, &err), RS_E_FMT_BLOCK, &err);
+    CHECK_U64(err.record, 64);
+    built_clear(&copy);
+}
+
 static void test_records_at_fault(void) {
     const rs_block *b = &layout.blocks[0];
-    uint64_t heap = b->heap_off;
-    rs_slice third = {NULL, NULL};
-    REQUIRE_OK(rs_offsets_locate(small.data, b, 2, &third, &err), &err);
-    /* The end of record 2, one less and one more: bytes are left over, or missing. */
-    CHECK_CODE(verify_with(2, 8 + 2 * 2, (uint64_t)(third.end - small.data) - heap - 1, 2), RS_E_FMT_TRUNCATED, &err);
-    CHECK_U64(err.record, 2);
+    const uint64_t heap = b->heap_off, at = 8 + b->index_bits; /* the low byte of the field of record 8 */
+    const uint8_t low = small.data[layout.directory.sections[RS_FMT_SECTION_OFFSETS].off + at];
+    REQUIRE(b->index_width == RS_FMT_INDEX_LINES && low > 0 && low < 255);
+    /* The end of record 8, one less and one more: either way a value of it does not end where the record does. */
+    CHECK_CODE(verify_with(2, at, low - 1u, 1), RS_E_FMT_TRUNCATED, &err);
+    CHECK_U64(err.record, 8);
     CHECK(err.offset >= heap && err.offset <= heap + b->heap_size_bytes);
-    CHECK_CODE(verify_with(2, 8 + 2 * 2, (uint64_t)(third.end - small.data) - heap + 1, 2), RS_E_FMT_TRAILING, &err);
-    CHECK_U64(err.record, 2);
-    CHECK_CODE(verify_with(2, 8 + 2 * 2, 0, 2), RS_E_FMT_OFFSET, &err);
-    CHECK_U64(err.record, 2);
+    CHECK_CODE(verify_with(2, at, low + 1u, 1), RS_E_FMT_TRUNCATED, &err);
+    CHECK_U64(err.record, 8);
+    CHECK_CODE(verify_with(2, 0, UINT32_MAX, 4), RS_E_FMT_OFFSET, &err); /* the base */
+    CHECK_U64(err.record, 0);
     CHECK_CODE(verify_with(0, 88, 1, 8), RS_E_FMT_LIMIT, &err); /* max_values */
     CHECK_U64(err.record, 0);
     CHECK_CODE(verify_with(0, 104, 1, 4), RS_E_FMT_LIMIT, &err); /* max_depth */
@@ -190,9 +202,27 @@ static void test_records_at_fault(void) {
 
 static void test_limits(void) {
     rs_limits limits = {layout.header.max_values, layout.header.max_bytes};
-    CHECK_OK(rs_verify_segment(built_slice(&small), &limits, &err), &err);
+    CHECK_OK(rs_verify_segment(built_slice(&small), &limits, NULL, &err), &err);
     limits.max_values--;
-    CHECK_CODE(rs_verify_segment(built_slice(&small), &limits, &err), RS_E_FMT_LIMIT, &err);
+    CHECK_CODE(rs_verify_segment(built_slice(&small), &limits, NULL, &err), RS_E_FMT_LIMIT, &err);
+}
+
+/* A long list, whose elements are counted one by one. */
+static void long_record(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
+    uint64_t k;
+    (void)arrays;
+    make_head(raw, 0x0D, 5000);
+    for (k = 0; k < 5000; k++) make_tag(raw, (uint8_t)((i + k) % 3));
+}
+
+static void test_every_stop(void) {
+    built lists = build(long_record, 3, true);
+    uint64_t of_small = stops_everywhere(&small), of_lists;
+    CHECK(of_small > ALL + layout.blocks[2].arrays_size_bytes);
+    REQUIRE(lists.data != NULL);
+    of_lists = stops_everywhere(&lists);
+    CHECK(of_lists >= 15000);
+    built_clear(&lists);
 }
 
 int main(void) {
@@ -202,8 +232,10 @@ int main(void) {
         RUN(test_every_cut);
         RUN(test_sealed_changes);
         RUN(test_rule_16);
+        RUN(test_group_of_another_block);
         RUN(test_records_at_fault);
         RUN(test_limits);
+        RUN(test_every_stop);
     }
     built_clear(&small);
     return rs_test_finish("test_verify");

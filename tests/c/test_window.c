@@ -5,7 +5,7 @@
 
 enum { N = 2000 };
 
-static const char *const keys[] = {"odd", "text", "id", "score"};
+static const char *const keys[] = {"odd", "ring", "id", "score"};
 static rs_error err;
 static sources s;
 

@@ -56,8 +56,29 @@ rs_status __wrap_rs_segment_writer_append(rs_segment_writer *self, const void *d
 
 enum { RECORDS = 2 * COLUMNS_PART + 50 };
 
+static bool only_maps;
+
+/* Dicts whose keys are data: so many that they become maps, of which some hold others. */
+static rs_status add_maps(rs_builder *builder) {
+    uint64_t i, k;
+    char key[16];
+    for (i = 0; i < 300; i++) {
+        counting = false;
+        make_head(&builder->raw, 0x0F, 2);
+        for (k = 0; k < 2; k++) {
+            (void)snprintf(key, sizeof key, "id%u", (unsigned)(2 * i + k));
+            make_str(&builder->raw, key);
+            make_head(&builder->raw, 0x0F, 1), make_str(&builder->raw, "n"), make_int(&builder->raw, (int64_t)(i * k));
+        }
+        counting = true;
+        RS_TRY(rs_builder_end_record(builder, &err));
+    }
+    return rs_builder_finish(builder, &err);
+}
+
 static rs_status add_all(rs_builder *builder) {
     uint64_t i;
+    if (only_maps) return add_maps(builder);
     for (i = 0; i < RECORDS; i++) {
         counting = false; /* appending records, as the binding does, is not tested here */
         columns_record(i, &builder->raw, &builder->arrays);
@@ -78,9 +99,9 @@ static rs_status build_once(built *out) {
     steps = appends = 0;
     live = 0;
     counting = true;
-    status = rs_builder_open(&builder, &writer, true, &err);
+    status = rs_builder_open(&builder, &writer, NULL, &err);
     if (status == RS_OK) {
-        if (rs_buffer_reserve(&builder.raw, 1 << 20, NULL) != RS_OK) status = RS_E_MEM;
+        status = rs_buffer_reserve(&builder.raw, 1 << 20, &err);
         if (status == RS_OK) status = add_all(&builder);
     }
     rs_builder_close(&builder);
@@ -102,9 +123,9 @@ static void test_all_of_it_works(void) {
     REQUIRE_OK(build_once(&b), &err);
     n_steps = steps, n_appends = appends;
     CHECK(n_steps > 200), CHECK(n_appends > 10);
-    CHECK_U64(rs_load_u64(b.data + 16),
-              RS_FMT_FEATURE_PACKED | RS_FMT_FEATURE_TABLES | RS_FMT_FEATURE_TEXT | RS_FMT_FEATURE_OPTIONAL);
-    CHECK_OK(rs_verify_segment(built_slice(&b), NULL, &err), &err);
+    CHECK_U64(rs_load_u64(b.data + 16), RS_FMT_FEATURE_PACKED | RS_FMT_FEATURE_TABLES | RS_FMT_FEATURE_TEXT |
+                                            RS_FMT_FEATURE_OPTIONAL | RS_FMT_FEATURE_PLACED | RS_FMT_FEATURE_ENDS);
+    CHECK_OK(rs_verify_segment(built_slice(&b), NULL, NULL, &err), &err);
     built_clear(&b);
 }
 
@@ -112,10 +133,25 @@ static void test_memory(void) {
     built b = {NULL, 0};
     refuse_at = UINT64_MAX;
     for (fail_at = 0; fail_at < n_steps; fail_at += 1 + fail_at / 100) {
-        if (!CHECK_CODE(build_once(&b), RS_E_MEM, &err))
+        memset(&err, 0, sizeof err);
+        if (!CHECK_CODE(build_once(&b), RS_E_MEM, &err) || !CHECK_CODE(err.code, RS_E_MEM, &err))
             (void)fprintf(stderr, "    allocation %llu\n", (unsigned long long)fail_at);
         built_clear(&b);
     }
+}
+
+static void test_memory_of_maps(void) {
+    built b = {NULL, 0};
+    only_maps = true;
+    fail_at = refuse_at = UINT64_MAX;
+    if (CHECK_OK(build_once(&b), &err)) {
+        CHECK(rs_load_u64(b.data + 16) & RS_FMT_FEATURE_MAP);
+        CHECK_OK(rs_verify_segment(built_slice(&b), NULL, NULL, &err), &err);
+        n_steps = steps;
+        built_clear(&b);
+        test_memory();
+    }
+    only_maps = false;
 }
 
 static void test_space(void) {
@@ -161,12 +197,12 @@ static rs_status extend_once(const built *list, const saved_bytes *bytes, built 
 static void check_failing(const built *b) {
     uint64_t n;
     fail_at = UINT64_MAX, steps = 0, counting = true;
-    CHECK_OK(rs_verify_segment(built_slice(b), NULL, &err), &err);
+    CHECK_OK(rs_verify_segment(built_slice(b), NULL, NULL, &err), &err);
     counting = false;
     for (n = steps, fail_at = 0; fail_at < n; fail_at++) {
         rs_status status;
         steps = 0, live = 0, counting = true;
-        status = rs_verify_segment(built_slice(b), NULL, &err);
+        status = rs_verify_segment(built_slice(b), NULL, NULL, &err);
         counting = false;
         CHECK_CODE(status, RS_E_MEM, &err);
         CHECK_U64((uint64_t)live, 0);
@@ -199,6 +235,7 @@ int main(void) {
     RUN(test_all_of_it_works);
     RUN(test_memory);
     RUN(test_space);
+    RUN(test_memory_of_maps);
     RUN(test_saved_indexes);
     return rs_test_finish("test_writer_failing");
 }

@@ -7,7 +7,16 @@ import struct
 
 import numpy as np
 import pytest
-from golden import literals, literals_ext, literals_packed
+from golden import (
+    literals,
+    literals_alone,
+    literals_ends,
+    literals_ext,
+    literals_front,
+    literals_map,
+    literals_packed,
+    literals_placed,
+)
 from ref import mapping, reader
 from ref.ext_values import Ext, ext_of
 
@@ -15,11 +24,16 @@ import recstore
 from recstore.shm import named_segments
 
 HERE = pathlib.Path(__file__).parent
-STORES = {**literals.STORES, **{name: how for name, how in literals_ext.STORES.items() if name != "objects"},
-          **{name: (records, None) for name, records in literals_packed.STORES.items()}}  # fmt: skip
+# What holds the records of the stores that need nothing but Python's own types and numpy's.
+RECORDS = (literals_packed, literals_ends, literals_alone, literals_placed, literals_map, literals_front)
+STORES = {
+    **literals.STORES,
+    **{name: how for name, how in literals_ext.STORES.items() if name != "objects"},
+    **{name: (records, None) for module in RECORDS for name, records in module.STORES.items()},
+}
 if np.finfo(np.longdouble).nmant != 63:  # another long double than that of x86-64
     del STORES["long-doubles"]
-DAMAGED = {**literals.DAMAGED, **literals_ext.DAMAGED, **literals_packed.DAMAGED}
+DAMAGED = {name: how for module in (literals, literals_ext, *RECORDS) for name, how in module.DAMAGED.items()}
 MANIFEST = dict(reversed(line.split("  ")) for line in (HERE / "manifest.txt").read_text().splitlines())
 
 
@@ -61,7 +75,8 @@ def raw(value):
 
 def test_the_files_are_the_committed_ones():
     assert sorted(path.name for path in HERE.glob("*.rec")) == sorted(MANIFEST)
-    stores = {**literals.STORES, **literals_ext.STORES, **literals_packed.STORES, "tables-mapping": None}
+    modules = (literals, literals_ext, *RECORDS)
+    stores = {"tables-mapping"}.union(*(module.STORES for module in modules))
     expected = {f"v1-{name}.rec" for name in stores} | {f"v1-damaged-{name}.rec" for name in DAMAGED}
     assert expected <= set(MANIFEST)
     for name, digest in MANIFEST.items():

@@ -9,13 +9,14 @@ import pytest
 from golden import page
 from ref import mapping, reader, saved_indexes
 from ref import mapping_writer as mw
+from ref import places_writer as pw
 from ref import saved_index_writer as sw
 from ref import writer as w
 
 import recstore
 from recstore._core import native
 
-TITLES = ("Decimal", "Numbers", "Optional", "Concat", "Dict-coded")
+TITLES = ("Decimal", "Numbers", "Optional", "Map", "Concat", "Dict-coded")
 LINE = re.compile(r"    (?:(tree|table) (\d+)|(record|value)|)  +(\S.*)")
 BYTES = re.compile(r"([0-9A-F]{2}(?: [0-9A-F]{2})*)  +\S")
 SECOND_SEED = 0x0123456789ABCDEF
@@ -62,7 +63,9 @@ class Example:
 
     def segment(self):
         made = [w.Table(values, self.table_tree, 2) for values in self.tables] or None
-        return w.segment([w.Block(self.records, 0, 2)], self.trees, tables=made, features_required=8 | 16 | 32 | 64)
+        return w.segment(
+            [w.Block(self.records, 0, 2)], self.trees, tables=made, features_required=8 | 16 | 32 | 64 | 128 | 512
+        )
 
 
 def examples():
@@ -91,6 +94,8 @@ TREES = {  # the trees of the examples, by the reference writer
     "Numbers-1": [w.numbers(stride=2, head_width=8, max_width=3, param=1)],
     "Numbers-2": [w.numbers(floats=True, scale=1, max_width=5, count=3)],
     "Optional-0": [w.struct_({"a": w.optional(w.int_(3), True), "b": w.optional(w.bool_()), "c": w.optional(w.str_(1), True)})],
+    "Optional-1": [w.struct_({"a": w.int_(4), "b": w.optional(w.union([w.int_(10, 1000)]), True)})],
+    "Map-0": [w.map_(w.str_(1), w.int_(3))],
     "Concat-0": [w.concat([w.const("img/"), w.str_(1), w.const("/"), w.same(1), w.const("_"), w.digits(10, 1000, 6), w.const(".jpg")])],
     "Dict-coded-0": [w.struct_({"kind": w.dict_coded([0], 1, 2), "name": w.dict_coded([0, 1], 2, 3)}), w.str_(1)],
 }  # fmt: skip
@@ -106,6 +111,28 @@ def test_numbers_are_written_so():
         if name.startswith("Numbers"):
             example = param.values[0]
             assert example.records == [w.encode(TREES[name][0], value) for value in example.values]
+
+
+# ---- places ----------------------------------------------------------------------------------------------------------
+
+PLACED = [(10, 1, 0), (13, 1, 5), (16, 2, w.Own("x")), (19, 2, 7)]
+
+
+def test_places(tmp_path):
+    text = page.section("Placed nodes")
+    (lines,) = [run for run in page.indented(text) if "the sections begin" in run[0]]
+    dump = [(int(line[4:6], 16), bytes.fromhex(re.match(r"((?:[0-9A-F]{2} ?)+)", line[8:])[1])) for line in lines]
+    places = page.put_together(dump)
+    tree = w.tuple_([pw.rising(w.int_(0), 3), pw.runs(w.int_(5)), pw.exceptions(w.int_(3), w.any_())])
+    assert pw.places(tree, PLACED) == places
+    records = re.search(r"The records are (.*?)\.", text, re.DOTALL)[1]
+    records = [bytes.fromhex(one) for one in re.findall(r"`(\w+)`", records)]
+    assert records == [w.encode(tree, value) for value in PLACED]
+    data = w.segment([w.Block(records, 0, 0, places=places)], [tree], features_required=reader.FEATURE_PLACED)
+    assert reader.check(data) == list(map(w.plain, PLACED))
+    (tmp_path / "x.rec").write_bytes(data)
+    with recstore.open(tmp_path / "x.rec", verify="full") as x:
+        assert x.to_list() == list(map(w.plain, PLACED))
 
 
 # ---- any values ------------------------------------------------------------------------------------------------------

@@ -21,6 +21,27 @@ if not os.path.isdir("/proc/self/fd"):
 
 METHODS = ["fork", "spawn", "forkserver"]
 BY_DIRECTORY = os.environ.get("RECSTORE_BACKING") == "dir"
+if BY_DIRECTORY:  # .ci/run files
+    # These say themselves where their stores are, or treat any store alike, as loaders, samplers and the monitor do.
+    collect_ignore_glob = ["test_shared*", "test_lifetimes*", "test_torchrun*", "test_speech*", "test_torch_*", "test_examples*",
+                           "test_share_dataset_by_name*", "test_monitor*", "test_memory_monitor*", "test_growing*"]  # fmt: skip
+
+
+def pytest_collection_modifyitems(items):
+    """A worker that does not fork imports PyTorch anew, which takes seconds."""
+    for item in items:
+        if item.path.name.startswith(("test_torch", "test_speech", "test_share_dataset")) and hasattr(item, "callspec"):
+            if any(type(value) is str and value in METHODS[1:] for value in item.callspec.params.values()):
+                item.add_marker(pytest.mark.slow)
+
+
+@pytest.fixture
+def forking():
+    """Builds start their workers by fork."""
+    before = multiprocessing.get_start_method(allow_none=True)
+    multiprocessing.set_start_method("fork", force=True)
+    yield
+    multiprocessing.set_start_method(before, force=True)
 
 
 @pytest.fixture(params=METHODS)

@@ -3,12 +3,19 @@
 import dataclasses
 import math
 import os
+import random
 import signal
 import time
 
 import numpy as np
 
 import recstore
+
+
+def cut(kind, n, parts):
+    """The records 0 to n - 1 of a kind in so many shards."""
+    ends = [n * i // parts for i in range(parts + 1)]
+    return [kind(a, b) for a, b in zip(ends, ends[1:])]
 
 
 @dataclasses.dataclass
@@ -89,6 +96,31 @@ class Pairs(Rows):
         return (i % 700 if i % 2 else f"key {i}"), value
 
 
+class Large(Rows):
+    """About 2,000 of them fill a block."""
+
+    @staticmethod
+    def one(i):
+        return {"id": i, "text": f"{i * i} " * (500 + i % 7), "name": f"name {i % 50}"}
+
+
+class LargePairs(Rows):
+    """Few values have arrays outside, and some keys have no canonical form."""
+
+    @staticmethod
+    def one(i):
+        key = (i, math.inf) if i % 100 == 3 else f"key {i}"
+        return key, np.arange(200) if i % 100 == 0 else Large.one(i)
+
+
+@dataclasses.dataclass
+class Unpicklable:
+    n: int
+
+    def __reduce__(self):
+        raise TypeError("not to be pickled")
+
+
 class OddPairs(Rows):
     """Keys without a canonical form, of which some come again; one NaN object, and others."""
 
@@ -164,7 +196,7 @@ class Slow(Rows):
         with open(self.path, "w") as f:
             for i in range(self.start, self.stop):
                 print(i, file=f, flush=True)
-                yield str(i) * (self.size // len(str(i)))
+                yield random.Random(i).randbytes(self.size)  # which no compression makes smaller
 
 
 class Waiting:

@@ -1,4 +1,4 @@
-"""The directory backing: its files' lives, and the other tests over it."""
+"""The directory backing: its files' lives. `.ci/run files` runs the other tests over it."""
 
 import gc
 import os
@@ -6,8 +6,6 @@ import pathlib
 import pickle
 import signal
 import stat
-import subprocess
-import sys
 
 import pytest
 from mp import workers
@@ -30,38 +28,6 @@ def folder(tmp_path, monkeypatch):
 
 def names(folder):
     return sorted(os.listdir(folder))
-
-
-def test_the_other_tests_over_files(tmp_path):
-    if os.environ.get("RECSTORE_BACKING") == "dir":
-        pytest.skip("this is that run")
-    chosen = [TESTS / "mp", *(p for p in [TESTS / "py" / "test_records.py"] if p.exists())]
-    # test_repr is about the default backing. The others say themselves where their stores are, or read any store alike,
-    # as loaders and samplers do.
-    others = (path for pattern in ("test_shared*", "test_lifetimes*", "test_torchrun*", "test_speech*",
-                                    "test_share_dataset_by_name*", "test_torch_*", "test_examples*")
-              for path in (TESTS / "mp").glob(pattern))  # fmt: skip
-    options = [
-        "-q",
-        "-k",
-        "not test_repr",
-        *(f"--ignore={path}" for path in others),
-        "-p",
-        "no:cacheprovider",
-        f"--basetemp={tmp_path / 'base'}",
-        "-c",
-        TESTS.parent / "pyproject.toml",
-    ]
-    done = subprocess.run(
-        [pathlib.Path(sys.executable).with_name("pytest"), *options, *chosen],
-        env={**os.environ, "RECSTORE_BACKING": "dir", "RECSTORE_DIR": str(tmp_path / "stores")},
-        cwd=tmp_path,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    assert done.returncode == 0, done.stdout[-5000:]
-    assert names(tmp_path / "stores") == []
 
 
 def test_file_is_private_and_read_only_and_gone_at_close(folder):

@@ -9,6 +9,7 @@ import sys
 import threading
 import warnings
 
+import descriptors
 import pytest
 from mp.workers import build, record, segment_fds
 
@@ -124,14 +125,14 @@ def test_descriptor_that_became_another_file(anonymous_only, forgotten, tmp_path
     ]
     opened.append(os.open(tmp_path / "fifo", os.O_RDONLY | os.O_NONBLOCK))
     try:
-        before = sorted(os.listdir("/proc/self/fd"))
+        before = descriptors.names()
         for fd in [other.segment.fileno(), *opened]:
             status = os.fstat(fd)
             check_detached(forgotten(forge(x, fd=fd)), "no longer")
             # Even if device and inode were reused as well.
             y = forgotten(forge(x, fd=fd, device=status.st_dev, inode=status.st_ino))
             assert "detached" in repr(y)
-        assert sorted(os.listdir("/proc/self/fd")) == before
+        assert descriptors.names() == before
     finally:
         for fd in opened:
             os.close(fd)
@@ -211,8 +212,8 @@ def test_pins_that_end_in_a_collection_hide_no_other_callback(monkeypatch):
     def other(phase, info):
         heard.append(phase)
 
-    if pins._on_gc in gc.callbacks:
-        gc.callbacks.remove(pins._on_gc)  # so that it stands before the other one
+    if pins._after_collection in gc.callbacks:
+        gc.callbacks.remove(pins._after_collection)  # so that it stands before the other one
     gc.disable()
     try:
         monkeypatch.setattr(pins, "PIN_SECONDS", 0.0)
@@ -378,9 +379,9 @@ def test_a_collection_within_the_sweep_of_pins():
                 pickle.dumps(store)
             for key in list(pins._pins):
                 pins._pins[key] = pins._pins[key][0], 0.0  # their time is over
-            gc.callbacks.remove(pins._on_gc)
+            gc.callbacks.remove(pins._after_collection)
             gc.collect()  # nothing is counted from here on, and no tuples lie ready
-            gc.callbacks.append(pins._on_gc)
+            gc.callbacks.append(pins._after_collection)
             gc.set_threshold(most)
             pins.sweep_pins()
             gc.set_threshold(*threshold)

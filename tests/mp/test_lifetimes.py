@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 
+import interpreters
 import pages
 import pytest
 from mp import living, workers
@@ -176,11 +177,13 @@ def check_alive(life, code):
     assert process.returncode == 0
 
 
+@interpreters.unmaps_at_close
 @row("`x.close()`")
 def test_close(life):
     check_alive(life, "x = place.make(); y = x[2:]; tell(x); x.close()")
 
 
+@interpreters.unmaps_at_close
 @row("leaving `with x:`")
 @pytest.mark.parametrize("ending", ["", "1/0"])
 def test_with(life, ending):

@@ -11,7 +11,9 @@ import time
 
 import pytest
 from mp import shard_kinds as kinds
+from mp.shard_kinds import cut
 from mp.workers import run_worker
+from segment_bytes import content
 
 import recstore
 from recstore import RecordDict, RecordList
@@ -28,24 +30,6 @@ def method(request):
     multiprocessing.set_start_method(request.param, force=True)
     yield request.param
     multiprocessing.set_start_method(before, force=True)
-
-
-@pytest.fixture
-def forking():
-    before = multiprocessing.get_start_method(allow_none=True)
-    multiprocessing.set_start_method("fork", force=True)
-    yield
-    multiprocessing.set_start_method(before, force=True)
-
-
-def content(x):
-    segment = x.segment if isinstance(x, RecordList) else x._values.segments[0]
-    return os.pread(segment.fileno(), segment.nbytes, 0)[4096:]
-
-
-def cut(kind, n, parts):
-    ends = [n * i // parts for i in range(parts + 1)]
-    return [kind(a, b) for a, b in zip(ends, ends[1:])]
 
 
 # ---- The same bytes ----
@@ -66,14 +50,6 @@ def test_whatever_the_number_of_workers(forking, kind, options):
         for workers in (1, 2, 5, 50):
             with RecordList(iter(parts), workers=workers, **options) as y:
                 assert content(y) == wanted
-
-
-def test_many_blocks(forking):
-    """Batches, blocks and shards end in different places."""
-    parts = [*cut(kinds.Rows, 150_000, 3), *cut(kinds.Arrays, 9000, 2), range(70_000)]
-    with RecordList(chained(parts)) as x, RecordList(parts, workers=3) as y:
-        assert len(x.segment.blocks()) > 4
-        assert content(y) == content(x)
 
 
 def test_records_larger_than_batches_and_pipes(forking):
@@ -120,7 +96,7 @@ def test_shards_come_from_a_stream_and_each_is_asked_for_when_a_worker_is_free(f
             asked.append(i)
             if i == 5:
                 (tmp_path / "go").touch()
-            yield kinds.Waiting(str(tmp_path / "go"), [0]) if i == 0 else [i]
+            yield kinds.Waiting(str(tmp_path / "go"), [0]) if i == 0 else range(i, i + 1)
 
     with RecordList(stream(), workers=2) as x:
         assert x == [0, 1, 2, 3, 4, 5]
@@ -339,10 +315,10 @@ def test_workers_wait_for_the_shard_whose_turn_it_is(forking, tmp_path, monkeypa
 
     watcher = threading.Thread(target=watch)
     watcher.start()
-    with RecordList([kinds.Waiting(str(go)), kinds.Slow(0, 400, str(path), 100_000)], workers=2) as x:
-        assert len(x) == 400
+    with RecordList([kinds.Waiting(str(go)), kinds.Slow(0, 1000, str(path), 100_000)], workers=2) as x:
+        assert len(x) == 1000
     watcher.join()
-    assert far[0] < 200, "of 400 records of 100 kB, 4 MB and the content of full pipes and batches"
+    assert far[0] < 600, "of 1,000 records of 100 kB, 4 MB and the blocks in flight"
 
 
 def test_workers_end_with_the_builder(python, tmp_path):
@@ -350,6 +326,8 @@ def test_workers_end_with_the_builder(python, tmp_path):
     code = """
 import os, sys
 from mp import shard_kinds as kinds
+from mp.shard_kinds import cut
+from segment_bytes import content
 from recstore import RecordList
 def watched(i):
     return kinds.Slow(0, 10**9, f"{sys.argv[1]}/{i}", 1000)
@@ -427,7 +405,7 @@ def test_a_main_module_that_builds_when_it_is_imported(python, tmp_path):
         "multiprocessing.set_start_method('spawn', force=True)\n"
         "from recstore import RecordList\n"
         "try:\n"
-        "    RecordList([[1], [2]], workers=2)\n"
+        "    RecordList([range(1), range(2)], workers=2)\n"
         "except Exception as e:\n"
         "    if __name__ != '__main__': raise\n"
         "    print(type(e).__name__, str(e).partition(': ')[2])\n"

@@ -317,6 +317,7 @@ def test_interrupt(name, log, moment, isolate, monkeypatch):
     assert left(name) == []
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning")
 def test_interrupts_at_any_moment(name):
     """SIGINT every few hundred microseconds: wherever it comes, nothing stays."""

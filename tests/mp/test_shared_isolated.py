@@ -2,6 +2,7 @@
 
 import functools
 import os
+import pathlib
 import pickle
 import signal
 import threading
@@ -14,6 +15,7 @@ import recstore
 from recstore import errors, sharing
 from recstore.shm import lock_state, named_segments
 
+TESTS = pathlib.Path(__file__).resolve().parents[1]
 GUARD = 'if __name__ == "__main__":'
 SCRIPT = """
 import dataclasses
@@ -168,6 +170,28 @@ def test_function_of_no_file(name, python):
 def test_build_that_exits(name):
     with pytest.raises(recstore.BuildError, match="(?s)failed in the child process .*SystemExit: 3"):
         recstore.shared(name, functools.partial(exit, 3), fingerprint="1", isolate=True)
+
+
+@pytest.mark.parametrize("pidfd", [True, False])
+@pytest.mark.parametrize("how", ["while it builds", "before it reads its job"])
+def test_a_killed_child_whose_own_child_lives_on(name, how, pidfd, monkeypatch, tmp_path):
+    """The fault: the process that it left behind holds the ends of its pipes, and the caller waited for them to close."""
+    if not pidfd:
+        monkeypatch.delattr(os, "pidfd_open", raising=False)
+    note = tmp_path / "left behind"
+    build = functools.partial(sharers.killed_with_a_child, str(note), bytes(1 << 20))  # more than a pipe holds
+    if how == "before it reads its job":
+        (tmp_path / "sitecustomize.py").write_text(
+            f"from mp import sharers\nsharers.killed_with_a_child({str(note)!r}, b'')\n"
+        )
+        monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), str(TESTS)]))
+    try:
+        with pytest.raises(recstore.BuildError, match="was killed by signal 9"):
+            recstore.shared(name, build, fingerprint="1", isolate=True)
+        os.kill(int(note.read_text()), 0)  # the process that was left behind still holds the pipes
+    finally:
+        if note.exists():
+            os.kill(int(note.read_text()), signal.SIGKILL)
 
 
 class ChildDied(Exception):

@@ -35,7 +35,8 @@ def test_gone_with_the_next_call_after_a_sudden_end(name, python, ending):
     python(
         f"import os, sys, recstore; x = recstore.shared(sys.argv[1], lambda: range(9)); {ending}", name, status=status
     )
-    assert [info.state for info in recstore.segments(name)] == ["orphan"]
+    # None is left where another process of this user has built something meanwhile, as other tests do.
+    assert [info.state for info in recstore.segments(name)] in (["orphan"], [])
     recstore.RecordList([1]).close()  # any build will do
     if named_segments.folder() == "/dev/shm":
         assert left(name) == []
@@ -162,10 +163,11 @@ def test_keep_needs_a_fingerprint(name, tmp_path):
     assert recstore.unlink(name) == 2
 
 
-def test_keep_for_a_while(name, monkeypatch):
+@pytest.mark.parametrize("last", [2.1, -2.1], ids=["later", "after the clock was set back"])
+def test_keep_for_a_while(name, monkeypatch, last):
     recstore.shared(name, lambda: [1], keep="2h").close()
     clock = time.time
-    for hours, there in ((1.9, 1), (-1000, 1), (2.1, 0)):
+    for hours, there in ((1.9, 1), (-1.9, 1), (last, 0)):
         monkeypatch.setattr(time, "time", lambda hours=hours: clock() + 3600 * hours)
         recstore.collect()
         assert len(left(name)) == there

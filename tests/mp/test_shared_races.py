@@ -1,6 +1,8 @@
 """Races of stores shared by name, each brought about by hand: what the storms would meet once in a million rounds."""
 
+import ctypes
 import fcntl
+import functools
 import gc
 import os
 import signal
@@ -8,6 +10,7 @@ import threading
 import time
 
 import pytest
+from mp import sharers
 from mp.sharers import FORK, Build, end, left, notes, start
 
 import recstore
@@ -160,6 +163,23 @@ def test_forked_child_holds_no_lock(tmp_path, waiting):
     third.close()
     end(child)
     assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("fork", [os.fork, ctypes.CDLL(None).fork], ids=["of Python", "of C"])
+def test_a_killed_builder_whose_child_lives_on(name, fork, tmp_path, alone):
+    """The fault: no hook of Python runs in a child that C code forks, so it kept its parent's lock."""
+    note = tmp_path / "left behind"
+    build = functools.partial(sharers.killed_with_a_child, str(note), fork=fork)
+    builder = FORK.Process(target=recstore.shared, args=(name, build), kwargs={"fingerprint": "1"})
+    builder.start()
+    builder.join()
+    try:
+        assert builder.exitcode == -signal.SIGKILL
+        with recstore.shared(name, lambda: [1], fingerprint="1", timeout=20) as x:
+            assert x.to_list() == [1]
+        os.kill(int(note.read_text()), 0)  # it still lives
+    finally:
+        os.kill(int(note.read_text()), signal.SIGKILL)
 
 
 def test_published_behind_the_builders_back(name):

@@ -13,6 +13,8 @@ from mp.sharers import Build, notes, records
 import recstore
 from recstore.shm import named_segments
 
+pytestmark = pytest.mark.slow
+
 FORK = multiprocessing.get_context("fork")
 FULL = os.environ.get("RECSTORE_STORM") == "full"
 

@@ -1,43 +1,29 @@
 """Ranks that torchrun starts, with workers: one of them builds, and at no moment do they take more than one build and
 one store together."""
 
-import contextlib
-import os
 import pathlib
 import re
-import signal
-import subprocess
-import sys
 import time
 
+import launching
 import pytest
 
 from recstore.shm import process_memory
+
+pytestmark = pytest.mark.slow
 
 pytest.importorskip("torch.distributed.run", reason="needs PyTorch (pip install recstore[torch])")
 
 RANKS = 4
 TESTS = pathlib.Path(__file__).resolve().parent.parent
-PAGE = TESTS.parent / "docs" / "recipes.md"
+PAGE = TESTS.parent / "docs" / "how-to" / "ddp.md"
 DEADLINE = 150
 
 
-@contextlib.contextmanager
 def torchrun(ranks, program, *arguments, folder, **variables):
     """The launcher, running; it and all it started are gone afterwards."""
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
-    command = [*launcher, str(program), *arguments]
-    environment = {**os.environ, "PYTHONPATH": str(TESTS), "OMP_NUM_THREADS": "1", "TMPDIR": str(folder), **variables}
-    with open(folder / "output", "w") as output:
-        process = subprocess.Popen(command, cwd=folder, env=environment, stdout=output, stderr=subprocess.STDOUT)
-    try:
-        yield process
-    finally:
-        if process.poll() is None:
-            for pid in reversed(process_memory.family(process.pid)):
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-        process.wait()
+    command = [*launching.TORCHRUN, f"--nproc-per-node={ranks}", program, *arguments]
+    return launching.launched(folder, *command, PYTHONPATH=str(TESTS), **variables)
 
 
 class Watch:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tracemalloc
 
+import interpreters
 import pytest
 from mp import view_workers, workers
 from mp.view_workers import KINDS, kinds
@@ -78,11 +79,11 @@ def test_a_view_outlives_the_creators_list_and_process(context):
     done = context.Event()
     process = context.Process(target=view_workers.build_views, args=(theirs, N, done))
     process.start()
+    theirs.close()  # so that the end of a child that fails is told
     view = ours.recv()
     done.set()
     process.join()
-    for end in (ours, theirs):
-        end.close()
+    ours.close()
     gc.collect()
     assert view == [record(i) for i in (5, 3, 5, 1)] * 2
     # An owner unlinks its files as it ends, and what is mapped stays. (A fork server may have the environment of an earlier test.)
@@ -103,6 +104,7 @@ def test_an_index_array_becomes_one_segment(spawning):
     assert blob.published and len(workers.segment_fds()) == before + 2
 
 
+@interpreters.unmaps_at_close
 def test_publishing_lets_go_of_private_memory():
     x = build(N)
     pickle.dumps(x)  # what the first pickle imports is not at issue
@@ -133,6 +135,7 @@ def test_an_index_array_is_gone_with_its_last_view():
     assert (workers.segment_fds(), workers.mappings()) == (fds, maps)
 
 
+@interpreters.unmaps_at_close
 def test_closing_a_view_closes_its_index_arrays():
     before = workers.segment_fds()
     x, y = stores()
@@ -201,6 +204,7 @@ def test_index_memory_is_gone_with_the_last_killed_process(anonymous_only, pytho
     assert "detached" in repr(view) and len(view) == 3 and "has ended" in repr(view)
 
 
+@interpreters.unmaps_at_close
 @pytest.mark.parametrize("gone", ["store", "index"])
 def test_a_view_is_detached_when_a_piece_is_missing(anonymous_only, python, gone):
     x, y = stores()

@@ -122,6 +122,11 @@ def rows(fields, shuffled):
     return make
 
 
+def entries(keys, values, most):
+    """Dicts whose keys are data."""
+    return lambda r: {keys(r): values(r) for _ in range(r.randrange(most + 1))}
+
+
 def tuples(makers):
     return lambda r: tuple(maker(r) for maker in makers)
 
@@ -149,6 +154,7 @@ def extend(makers):
         st.builds(
             rows, st.lists(fields, max_size=5, unique_by=lambda field: field[0]), st.sampled_from([False, False, True])
         ),
+        st.builds(entries, key_leaves, makers, st.sampled_from([1, 4, 12])),
         st.builds(repeated, makers, st.integers(0, 1 << 20), st.sampled_from([3, 40])),
         st.builds(
             mixed, makers, st.one_of(leaves, st.just(lambda r: r.choice(STRAY))), st.sampled_from([0.005, 0.05, 0.4])

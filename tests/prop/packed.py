@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from prop import strategies as own
 from prop import trees
 from ref import writer as w
-from ref.packed_writer import ABSENT, NONE, Joined, Stored
+from ref.packed_writer import ABSENT, NONE, Joined, Pairs, Stored
 
 MASK = (1 << 64) - 1
 EDGES = [0, 1, -1, (1 << 63) - 1, -(1 << 63), 1 << 53, (1 << 53) + 1]
@@ -186,6 +186,25 @@ def partial_structs(names, children):
     return trees.structs_of(names, kids)
 
 
+def hashable(value):
+    try:
+        hash(w.plain(value))
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def map_of(keys, values):
+    """A map whose keys are distinct and can be hashed, as pairs: nodes may stand for one key in several ways."""
+    pairs = st.lists(st.tuples(keys[1].filter(hashable), values[1]), max_size=4)
+    return w.map_(keys[0], values[0]), pairs.map(distinct_pairs)
+
+
+def distinct_pairs(pairs):
+    kept = {w.plain(key): (key, value) for key, value in pairs}
+    return Pairs(list(kept.values()), {w.plain(key): w.plain(value) for key, value in kept.values()})
+
+
 def concat_of(children):
     """A concat; after each part perhaps the same once more."""
     nodes, values, numbers = [], [], []
@@ -245,6 +264,7 @@ def nodes_of(children):
     return st.one_of(
         trees.nodes_of(children),
         children.map(optionals_of),
+        st.builds(map_of, st.one_of(CONCATS, texts(), st.just((w.int_(7), st.integers(0, 127)))), children),
         st.builds(partial_structs, names, st.lists(children, max_size=5)),
     )
 

@@ -73,17 +73,27 @@ FEATURES_OF_KINDS = {
     trees.DECIMAL: reader.FEATURE_PACKED, trees.NUMBERS: reader.FEATURE_PACKED, trees.DICT_CODED: reader.FEATURE_TABLES,
     trees.SYMBOLS: reader.FEATURE_TABLES, trees.CONCAT: reader.FEATURE_TEXT, trees.DIGITS: reader.FEATURE_TEXT,
     trees.HEX: reader.FEATURE_TEXT, trees.SAME: reader.FEATURE_TEXT, trees.OPTIONAL: reader.FEATURE_OPTIONAL,
+    trees.MAP: reader.FEATURE_MAP, trees.RISING: reader.FEATURE_PLACED, trees.RUNS: reader.FEATURE_PLACED,
+    trees.EXCEPTIONS: reader.FEATURE_PLACED,
 }  # fmt: skip
 
 
 def features_of_trees(data):
     """The bits of features_required that the trees and tables of a segment ask for, whatever its values are."""
     segment, bits = reader.Segment(data), 0
+    if any(section.offset < reader.HEADER_SIZE for section in segment.sections.values()):
+        bits |= reader.FEATURE_FRONT
+    for section in {reader.BLOCKS, reader.TABLES} & set(segment.sections):
+        start, size = segment.sections[section].offset, segment.sections[section].size
+        if 1 in data[start + 44 : start + size : reader.BLOCK.size]:  # index_width
+            bits |= reader.FEATURE_ENDS
     if reader.TABLES in segment.sections:
         bits |= reader.FEATURE_TABLES
     for number in range(segment.sections[reader.TREE_TABLE].count):
         for node in segment.tree(number).nodes:
             bits |= FEATURES_OF_KINDS.get(node.kind, 0) | (reader.FEATURE_TEXT if node.flags & trees.REST else 0)
+            if node.kind == trees.UNION and len(node.children) == 1:
+                bits |= reader.FEATURE_ALONE
     return bits
 
 

@@ -103,6 +103,7 @@ def test_the_core_accepts(tmp_path, case):
     assert verify(case[0], tmp_path) is None
 
 
+@pytest.mark.slow
 @given(packed.segments(), places, st.data())
 @settings(
     own, max_examples=500, phases=[Phase.explicit, Phase.reuse, Phase.generate]

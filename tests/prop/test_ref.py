@@ -161,7 +161,7 @@ def test_node_literal(tree, raw, value):
 
 BAD_TREES = [
     (w.Node(0), "TREE"), (w.Node(23), "VERSION"), (w.Node(3, param=65, aux=bytes(8)), "TREE"), (w.int_(3).__class__(3), "TREE"),
-    (w.Node(11, (w.any_(),)), "TREE"), (w.Node(8), "TREE"), (w.Node(2), "TREE"), (w.Node(2, aux=b"\0\0"), "TREE"),
+    (w.Node(11), "TREE"), (w.Node(8), "TREE"), (w.Node(2), "TREE"), (w.Node(2, aux=b"\0\0"), "TREE"),
     (w.Node(6, param=3), "TREE"), (w.Node(1, flags=1), "TREE"), (w.Node(4, count=1), "TREE"),
     (w.Node(10, (w.any_(), w.any_()), aux=b"\x91\x0D\0"), "TREE"), (w.list_(w.float_(), 0, 1 << 28), "TREE"),
     (w.ext(13, None, w.ext(13, None, w.any_())), "TREE"), (w.ext(13, None, w.const(...)), "TREE"), (w.Node(13, (w.any_(),), 13), "TREE"),
@@ -210,7 +210,7 @@ def test_limits():
 
 HEADERS = [
     ({"magic": b"12345678"}, "MAGIC"), ({"reader_version": 2}, "VERSION"), ({"features_required": 1 << 63}, "VERSION"),
-    ({"features_required": 128}, "VERSION"),
+    ({"features_required": 4096}, "VERSION"),
     ({"content": 2}, "VERSION"), ({"header_size": 8192}, "VALUE"), ({"max_depth": 201}, "VALUE"),
     ({"segment_size": 1 << 40}, "TRUNCATED"), ({"max_values": (1 << 28) + 1}, "LIMIT"), ({"max_bytes": (1 << 32) + 1}, "LIMIT"),
     ({"directory_count": 65}, "SECTION"), ({"directory_count": 5}, "CHECKSUM"), ({"directory_offset": 1 << 63}, "SECTION"),
@@ -242,7 +242,7 @@ def test_sections():
 BLOCK_FIELDS = [
     ({"n_records": 0}, "BLOCK"), ({"n_records": 65537}, "BLOCK"), ({"n_records": 65}, "BLOCK"), ({"tree": 1}, "BLOCK"),
     ({"heap_offset": 4097}, "BLOCK"), ({"heap_size": 1 << 62}, "BLOCK"), ({"heap_size": 1}, "CHECKSUM"), ({"index_width": 1}, "BLOCK"),
-    ({"index_offset": 0}, "BLOCK"), ({"row_size": 1}, "BLOCK"), ({"reserved1": b"\0\1\0"}, "RESERVED"), ({"reserved2": 1}, "RESERVED"),
+    ({"index_offset": 0}, "BLOCK"), ({"row_size": 1}, "BLOCK"), ({"reserved1": 256}, "RESERVED"), ({"index_bits": 1}, "BLOCK"), ({"places_size": 1 << 40}, "BLOCK"),
     ({"arrays_offset": 1}, "BLOCK"), ({"arrays_size": 1 << 63}, "BLOCK"), ({"heap_crc": 0}, "CHECKSUM"),
     ({"arrays_crc": 1}, "CHECKSUM"), ({"first_record": 1}, "BLOCK"),
 ]  # fmt: skip

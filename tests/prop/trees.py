@@ -180,7 +180,7 @@ def nodes_of(children):
         st.builds(tuples_of, kids, st.integers(0, 1)),
         st.builds(structs_of, st.lists(own.keys.filter(small), min_size=5, max_size=5, unique=True), kids),
         exts_of(children),
-        st.builds(unions_of, st.lists(children, min_size=2, max_size=4), st.sampled_from([1, 1, 1, 2, 9, 128])),
+        st.builds(unions_of, st.lists(children, min_size=1, max_size=4), st.sampled_from([1, 1, 1, 2, 9, 128])),
     )
 
 

@@ -2,12 +2,12 @@
 values that Python's types cannot hold."""
 
 import datetime
-import os
 from decimal import Decimal
 
 import numpy as np
 import pytest
 from alike import alike
+from segment_bytes import content
 
 import recstore
 from recstore import EncodeError, InputError, RecordList
@@ -17,12 +17,6 @@ arrow_tables = pytest.importorskip("arrow_tables")
 
 ARRAYS = arrow_tables.arrays()
 TABLE = pa.table({"id": [1, None, 3], "name": ["a", "é", None], "box": [[1.5, 2.0], None, []]})
-
-
-def content(x):
-    """The bytes of a store but for its time, its id and the checksum over them."""
-    data = os.pread(x.segment.fileno(), x.segment.nbytes, 0)
-    return data[:40], data[64:4092], data[4096:]
 
 
 def assert_reads(source, rows, **options):

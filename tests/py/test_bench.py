@@ -1,8 +1,11 @@
 """The folder bench/: the annotations it makes, and that its runner runs. What it finds is asserted nowhere."""
 
+import importlib
 import json
 import os
 import pathlib
+import pickle
+import re
 import subprocess
 import sys
 
@@ -146,6 +149,12 @@ def test_plots(tmp_path):
                 for kind in ("random", "hot", "batch")
                 for rival, ns in (("recstore", 100.0), ("floor", 90.0), ("msgspec", 300.0))
             ],
+            "build": [
+                {"data": "coco", "from": source, "cores": cores, "way": way, "wall_median_ns": 5.0}
+                for source in ("list", "stream")
+                for cores in (1, 2)
+                for way in ("recstore", "pickles joined", "the stream itself")
+            ],
             "scale": [
                 {
                     "data": "paths",
@@ -168,9 +177,139 @@ def test_plots(tmp_path):
     command = [sys.executable, str(BENCH / "plots.py"), str(tmp_path / "r.json"), "--out", str(tmp_path / "plots")]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    names = {"size", "size-more", "decode-random", "decode-hot", "decode-batch", "workers", "scale"}
+    names = {
+        "size",
+        "size-more",
+        "decode-random",
+        "decode-hot",
+        "decode-batch",
+        "workers",
+        "scale",
+        "build-list",
+        "build-stream",
+    }
     assert {path.stem for path in (tmp_path / "plots").iterdir()} == names
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in (tmp_path / "plots").iterdir())
+
+
+@pytest.fixture
+def bench(monkeypatch):
+    """Imports a module of bench/."""
+    monkeypatch.syspath_prepend(str(BENCH))
+    return importlib.import_module
+
+
+class FewRecords:
+    """A data set as bench/data.py makes them."""
+
+    name, note = "few", "made"
+
+    def __len__(self):
+        return 300
+
+    def fresh(self):
+        return ({"id": i, "name": f"img_{i:05}.jpg", "half": i / 2} for i in range(300))
+
+
+def test_builds_are_beside_pickling(bench):
+    builds = bench("builds")
+    rows = builds.measure(FewRecords(), True, 200, lambda text: None)
+    cores = {row["cores"] for row in rows}
+    assert {row["records"] for row in rows} == {200} and (1 in cores or not hasattr(os, "sched_setaffinity"))
+    listed = {row["way"]: row for row in rows if row["from"] == "list" and row["cores"] == max(cores)}
+    streamed = {row["way"] for row in rows if row["from"] == "stream"}
+    assert set(listed) | {"the stream itself"} == streamed
+    assert {"pickles joined", "numpy+pickle", "recstore none", "recstore fast", "recstore", "recstore small"} <= set(
+        listed
+    )
+    assert listed["pickles joined"]["wall_of_leanest"] == listed["pickles joined"]["cpu_of_leanest"] == 1
+    assert all(0 < row["wall_min_ns"] <= row["wall_median_ns"] for row in rows)
+    assert all(0 < row["cpu_min_ns"] <= row["cpu_median_ns"] for row in rows)
+    assert builds.pickles_joined(FewRecords().fresh()) == b"".join(
+        pickle.dumps(one, -1) for one in FewRecords().fresh()
+    )
+
+
+def test_forms_are_left_out_one_at_a_time(bench):
+    rows = bench("forms").measure(FewRecords(), 300, lambda text: None)
+    assert {"struct", "int", "concat", "digits"} <= {row["node"] for row in rows}
+    found = {row["node"]: row for row in rows}
+    assert found["concat"]["without"] > found["concat"]["bytes_per_record"] and found["concat"]["growth"] > 0
+
+
+def results(suites):
+    machine = {"cpu": "a", "cores": 2, "kernel": "6", "python": "3", "date": "2026-01-01"}
+    return {name: (rows, machine, "r.json") for name, rows in suites.items()}
+
+
+def test_tables_fill_their_places(bench):
+    tables = bench("tables")
+    row = {
+        "data": "coco",
+        "records": 1000,
+        "bytes": 5.25,
+        "build_min_ns": 1234.5,
+        "build_cpu_min_ns": 1300.0,
+        "random_median_ns": 88.8,
+    }
+    rows = [
+        {**row, "rival": rival} for rival in ("recstore", "recstore none", "recstore fast", "recstore small", "msgspec")
+    ]
+    rows += [{**row, "rival": "Vortex", "bytes": 10.5, "random_median_ns": None}]
+    rows += [{"data": "coco", "records": 1000, "rival": "floor", "random_median_ns": 50.0}]
+    page = "".join(f"{name}\n<!-- table {name} -->\nold\n<!-- end -->\n" for name in tables.TABLES)
+    new = tables.filled(page, results({"everything": rows}))
+    assert "| coco | **recstore** | 5.2 | 1,234 | 88.8 |" in new and "| coco | Vortex | 10.5 | 1,234 | - |" in new
+    assert "floor" not in new and "| coco | 1,000 | 5.2 | 10.5 | - | 5.2 | 0.50 | - |" in new
+    assert "| coco | 5.2 / 5.2 / 5.2 / 5.2 | 1,234 / 1,234 / 1,234 / 1,234 |" in new
+    assert "build\n<!-- table build -->\nold\n<!-- end -->" in new, "without results a place stays as it is"
+    assert new.count("[results](../bench/results/r.json)") == 3
+    assert tables.filled(new, results({"everything": rows})) == new
+    forms = [
+        {"data": "coco", "node": node, "bytes_per_record": 4.0, "growth": by}
+        for node, by in (("int", 0.5), ("str", -0.01))
+    ]
+    assert "| data | bytes a record | int | str |" in tables.filled(page, results({"forms": forms}))
+    assert "| coco | 4.0 | +50.0 | -1.0 |" in tables.filled(page, results({"forms": forms}))
+
+
+def test_the_table_of_builds(bench):
+    tables = bench("tables")
+    row = {
+        "data": "tang",
+        "wall_median_ns": 100.0,
+        "wall_of_leanest": 0.5,
+        "cpu_of_leanest": 0.75,
+        "wall_of_numpy_pickle": 0.25,
+    }
+    rows = [
+        {**row, "from": source, "cores": cores, "way": way}
+        for source, cores in (("list", 2), ("stream", 2), ("list", 1))
+        for way in ("pickles joined", "recstore")
+    ]
+    assert "| tang | 100 | 100 | 0.50 | 0.75 | 0.50 | 0.50 | 0.25 | 0.25 |" in tables.build(rows)
+    assert "| tang | 100 | 100 | 0.50 | 0.75 | 0.50 | - | 0.25 | - |" in tables.build(rows[-2:]), (
+        "a machine of one core"
+    )
+
+
+def test_the_tables_of_the_pages_are_those_of_their_results(bench):
+    """A page whose tables name a file of results has what tables.py makes of that file."""
+    tables = bench("tables")
+    for page in tables.PAGES:
+        text = (BENCH.parent / "docs" / page).read_text()
+        for name in tables.TABLES:
+            begin = text.find(f"<!-- table {name} -->")
+            if begin < 0 or text.startswith("<!-- end -->", text.index("\n", begin) + 1):
+                continue
+            named = re.search(
+                r"\[results\]\(\.\./bench/results/([^)]*)\)", text[begin : text.index("<!-- end -->", begin)]
+            )
+            assert named, f"{page} has no results for its table {name}"
+            found = json.loads((BENCH / "results" / named[1]).read_text())
+            suites = {suite: (rows, found["machine"], named[1]) for suite, rows in found["suites"].items()}
+            only = {tables.TABLES[name][0]: suites[tables.TABLES[name][0]]}
+            assert tables.filled(text, only)[begin:].startswith(text[begin : text.index("<!-- end -->", begin)])
 
 
 @pytest.fixture
@@ -192,7 +331,7 @@ def drawn(plots, suite):
     return figures
 
 
-@pytest.mark.parametrize("suite", ["build", "decode", "size", "scale"])
+@pytest.mark.parametrize("suite", ["decode", "size", "scale"])
 def test_tick_labels_do_not_overlap(plots, suite):
     for axis in (axis for figure in drawn(plots, suite) for axis in figure.axes if axis.get_visible()):
         labels = [*axis.get_xticklabels(which="both")]

@@ -8,8 +8,10 @@ import sys
 import threading
 import time
 
+import descriptors
 import numpy as np
 import pytest
+from segment_bytes import content
 
 import recstore
 from recstore import RecordDict, RecordList
@@ -45,33 +47,29 @@ def mixed(n):
         )
 
 
-def content(segment):
-    return os.pread(segment.fileno(), segment.nbytes, 0)[4096:]
-
-
 @pytest.mark.parametrize("n", [0, 1, BLOCK - 1, BLOCK, BLOCK + 1, 5 * BLOCK + 77])
-@pytest.mark.parametrize("compress", [True, False])
-def test_the_bytes_of_a_list_are_the_same(n, compress):
+@pytest.mark.parametrize("compression", ["none", "fast", "auto", "small"])
+def test_the_bytes_of_a_list_are_the_same(n, compression):
     out = []
-    for threaded in (True, False):
-        builder = native.Builder("anonymous", compress=compress, threaded=threaded)
+    for threads in (0, 1, 2, 3, 8):
+        builder = native.Builder("anonymous", compression=compression, threads=threads)
         builder.extend(mixed(n))
         segment = builder.finish()
         out.append((content(segment), segment.blocks(), segment.records))
         segment.close()
-    assert out[0] == out[1]
+    assert all(other == out[0] for other in out[1:])
 
 
 def test_the_bytes_of_a_mapping_are_the_same(monkeypatch):
     monkeypatch.setattr(os, "urandom", bytes)  # the seed of the hashes
     out = []
-    for threaded in (True, False):
-        builder = native.MappingBuilder("anonymous", threaded=threaded)
+    for threads in (0, 1, 2, 3, 8):
+        builder = native.MappingBuilder("anonymous", threads=threads)
         builder.extend((i * 7 % 200_000 if i % 2 else f"key {i}", value) for i, value in enumerate(mixed(3 * BLOCK)))
         segment, *dead = builder.finish()
         out.append((content(segment), dead))
         segment.close()
-    assert out[0] == out[1]
+    assert all(other == out[0] for other in out[1:])
 
 
 def test_giant_records_between_full_blocks():
@@ -90,7 +88,7 @@ def test_a_small_build_starts_no_thread_and_no_build_leaves_one():
         yield from range(n)
         seen.append(threads())
 
-    RecordList(records(BLOCK - 1)).close()
+    RecordList(records(5000)).close()
     assert seen == [before]
     RecordList(records(3 * BLOCK)).close()
     RecordDict((i, i) for i in records(2 * BLOCK)).close()
@@ -111,11 +109,11 @@ def test_a_stream_that_raises_while_the_thread_is_at_work(error):
             if i == BLOCK:
                 raise error("now")
 
-    before, open_files = threads(), len(os.listdir("/proc/self/fd"))
+    before, open_files = threads(), descriptors.count()
     for make in (lambda: RecordList(records()), lambda: RecordDict((r["i"], r) for r in records())):
         with pytest.raises(error, match="now"):
             make()
-        assert (threads(before), len(os.listdir("/proc/self/fd"))) == (before, open_files)
+        assert (threads(before), descriptors.count()) == (before, open_files)
 
 
 @needs_proc
@@ -283,3 +281,22 @@ print(peak() - before)
         pytest.skip("no /proc")
     done = subprocess.run([sys.executable, "-c", code], cwd="/", capture_output=True, text=True, check=True)
     assert int(done.stdout) < 64 << 10, "kB above what was there before"
+
+
+def private_bytes():
+    with open("/proc/self/smaps_rollup") as file:
+        return sum(1024 * int(line.split()[1]) for line in file if line.startswith("Private_"))
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/smaps_rollup"), reason="reads /proc/self/smaps_rollup")
+@pytest.mark.parametrize("kind", [RecordList, lambda records, **options: RecordDict(enumerate(records), **options)])
+def test_builds_with_threads_leave_no_memory(kind):
+    def build():
+        kind(({"id": i, "name": f"name {i}"} for i in range(BLOCK + 1000)), threads=2).close()
+
+    for _ in range(3):
+        build()
+    before = private_bytes()
+    for _ in range(5):
+        build()
+    assert private_bytes() - before < 8 << 20

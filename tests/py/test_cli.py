@@ -21,7 +21,7 @@ def path(tmp_path):
 def test_info(path, capsys):
     assert main.main(["info", path]) == 0
     out, err = capsys.readouterr()
-    assert out.startswith("1,234 records, ") and "id: int" in out and err == ""
+    assert out.startswith("1,234 records, ") and "id: rising" in out and err == ""
 
 
 def test_verify(path, capsys):

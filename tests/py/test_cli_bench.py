@@ -282,10 +282,14 @@ def test_the_command(tmp_path):
         and found["source"].startswith("the list under 'rows', not other (1)")
         and found["cut"] == ""
     )
-    assert {"recstore", "recstore none", "numpy+pickle"} <= {row["rival"] for row in found["sizes"]}
+    assert {"recstore", "recstore none", "recstore fast", "recstore small", "numpy+pickle"} <= {
+        row["rival"] for row in found["sizes"]
+    }
     assert {"list", "recstore", "floor"} <= {row["rival"] for row in found["reads"]}
     assert {row["container"] for row in found["workers"]} == {"list", "numpy+pickle", "recstore"}
     assert all(len(row["uss"]) == 1 for row in found["workers"])
+    assert [one["field"] for one in found["fields"]] == ["", "id", "name", "x"]
+    assert 0 < found["fields"][0]["nbytes"] < found["fields_of"]
 
 
 @pytest.mark.slow
@@ -293,7 +297,12 @@ def test_the_report(tmp_path):
     done = run(wrote(tmp_path / "names.txt", "\n".join(f"images/{i:06}.jpg" for i in range(300))), "--workers", "0")
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(f"300 records of {tmp_path}/names.txt: lines as text\n")
-    assert "\nrecstore none " in done.stdout and "\nfloor " in done.stdout and "USS" not in done.stdout
+    assert (
+        "\nrecstore none " in done.stdout
+        and "\nfloor " in done.stdout
+        and "bytes by field of the RecordList:\nfield " in done.stdout
+        and "USS" not in done.stdout
+    )
 
 
 @pytest.fixture

@@ -100,6 +100,28 @@ def test_by_name(numbers, run, said):
     assert len(recstore.segments("numbers")) == 1, "looking does not remove"
 
 
+def test_info_of_fields(numbers, run, said):
+    found = said("info", "numbers", "--fields")["fields"]
+    assert [(one["field"], one["values"]) for one in found] == [("", 1234), ("id", 1234), ("half", 1234)]
+    text = run("info", "numbers", "--fields")[1]
+    assert "\n  half  " in text and "\nbesides " in text
+    assert said("info", "numbers")["fields"] == [] and "besides" not in run("info", "numbers")[1]
+    recstore.RecordDict({"a": {"x": 1}, "b": {"x": 2}}).save("map.rec")
+    assert said("info", "map.rec", "--fields")["segments"][0]["fields"][0]["field"] == ""
+
+
+def test_info_why(numbers, run, said):
+    found = said("info", "numbers", "--why", "half")
+    assert (found["field"], found["records"], found["blocks"]) == ("half", 1234, 1)
+    assert [one["form"] for one in found["forms"] if one["chosen"]] == ["rising"]
+    text = run("info", "numbers", "--why", "half")[1]
+    assert text.startswith("half: what was weighed in 1 blocks of 1,234 records\npart ") and " chosen\n" in text
+    status, out, err = run("info", "numbers", "--why", "nope")
+    assert (status, out) == (1, "") and "none of 1,234 records has the field 'nope'; they have id, half" in err
+    recstore.RecordDict({"a": {"x": 1}, "b": {"x": 2}}).save("map.rec")
+    assert said("info", "map.rec", "--why", "x")["records"] == 2
+
+
 def test_by_file(run, said):
     recstore.RecordList([1, 2.5, "three"]).save("x.rec")
     for what in ("x.rec", "./x.rec"):
@@ -334,5 +356,6 @@ def test_the_page_has_every_command():
         "verify",
         "rm",
         "gc",
+        "monitor",
         "doctor",
     ] and sorted(described) == sorted(commands)

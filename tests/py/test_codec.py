@@ -3,9 +3,12 @@ and self-describing."""
 
 import itertools
 import math
+import random
 import struct
 import sys
+import tracemalloc
 
+import interpreters
 import pytest
 
 import recstore
@@ -209,6 +212,7 @@ def test_strings_of_every_length_with_a_wide_unit_at_every_place(compression):
             assert sys.getsizeof(got) == sys.getsizeof("".join(list(put))), "not of the narrowest kind"
 
 
+@interpreters.keeps_values
 def test_keys_that_no_tree_describes_are_made_once():
     records = [{"identity": i, "é" * 7: i, "k" * 64: i, "k" * 65: i, "n": i, "": i, "€": i, i: i} for i in range(3)]
     with RecordList(records, compression="none") as x:
@@ -235,3 +239,31 @@ def test_dicts_of_any_size_keep_their_order():
                     assert got == put and list(got) == list(put)
                     got["more"] = 1
                 assert x[5] == records[5], "a record of its own"
+
+
+def test_the_trees_of_a_store_share_their_objects():
+    """A store has a tree for each block; the cache of the keys of `any` values alone took 4 KiB in each."""
+    draw = random.Random(1)
+    rare = ["odd", 2.5, b"c", None, 2**70]
+    block = 65_536
+    numbers = [draw.choice(rare) if i % 4999 == 3 else draw.randrange(1000 + i) for i in range(5 * block)]
+    with RecordList({"number": number} for number in numbers) as x:
+        assert repr(x.info().trees).count("kind='any'") == 5
+        x[0]
+        tracemalloc.start()
+        try:
+            read = [x[i]["number"] for i in range(0, len(x), block)]
+            kept = tracemalloc.get_traced_memory()[0]
+        finally:
+            tracemalloc.stop()
+    assert read == numbers[::block] and kept < 4 * 4096
+
+
+def test_structs_of_equal_keys_keep_their_own():
+    """1, 1.0 and True are equal, but not one key."""
+    for key in (1, 1.0, True, "1"):
+        with RecordList(
+            [{key: i, "b": i} for i in range(100)] + [{True: 0, "b": 1}, {1: 0, "b": 1}, {1.0: 0, "b": 1}]
+        ) as x:
+            assert [[type(one) for one in record] for record in (x[0], x[100], x[101], x[102])] == [
+                [type(key), str], [bool, str], [int, str], [float, str]]  # fmt: skip

@@ -9,6 +9,7 @@ import os
 import types
 from collections.abc import Mapping
 
+import interpreters
 import numpy as np
 import pytest
 
@@ -219,6 +220,7 @@ def test_one_key_many_times():
         assert d.to_dict() == {"same": 19999}
 
 
+@interpreters.unmaps_at_close
 @pytest.mark.parametrize(
     "options",
     [{}, {"arrays": "view"}, {"on_unsupported": "pickle"}, {"compression": "none"}, {"backing": "dir"}],

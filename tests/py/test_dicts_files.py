@@ -112,7 +112,7 @@ def test_info():
         and "heap" in info.sections
     )
     (keys,), (values,) = info.keys, info.segments
-    assert keys.trees[0][2].kind == "concat" and keys.trees[0][2].name == "key" and values.trees[0][2].kind == "int"
+    assert keys.trees[0][2].kind == "concat" and keys.trees[0][2].name == "key" and values.trees[0][2].kind == "rising"
     text = str(info)
     for part in (
         "1,000 entries",
@@ -121,7 +121,7 @@ def test_info():
         "values:",
         "key: concat",
         "const 'key '",
-        "record: int",
+        "record: rising",
     ):
         assert part in text, text
     assert "a missing key gives list()" in str(RecordDict(collections.defaultdict(list)).info())

@@ -360,6 +360,7 @@ def operations(d, key, value):
             other.get(float("nan")), other.get(("a", 1))
 
 
+@pytest.mark.slow
 def test_no_references_leak():
     key, value = ("key", 2**80, frozenset(["x"])), ["value", 2**90]
     with RecordDict({key: value, "key 1": 1}) as d:
@@ -382,6 +383,7 @@ def test_no_references_leak():
     assert abs(counts[-1][-1] - counts[2][-1]) < 50, counts
 
 
+@pytest.mark.slow
 def test_no_blocks_leak():
     if not hasattr(sys, "getallocatedblocks"):
         pytest.skip("this Python does not count its blocks")

@@ -16,6 +16,8 @@ import pytest
 import recstore
 from recstore import RecordDict, RecordList
 
+pytestmark = pytest.mark.slow
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 

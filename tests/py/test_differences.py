@@ -1,6 +1,6 @@
-"""The rows of docs/list-and-dict.md, one test each: what differs from list and dict, the exact result or message. The page is read
-too: its rows are those that are tested, here, in test_differences_libraries.py and in real/test_differences_real.py, and it names
-the errors that come."""
+"""The rows of docs/list-and-dict/, one test each: what differs from list and dict, the exact result or message. The pages are read
+too: their rows are those that are tested, here, in test_differences_libraries.py and in real/test_differences_real.py, and they
+name the errors that come."""
 
 import ast
 import collections
@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pytest
-from differing import HERE, PAGE, d, fails, n, page_rows, row, x  # noqa: F401
+from differing import HERE, PAGES, d, fails, n, page_rows, row, x  # noqa: F401
 
 import recstore
 from recstore import RecordDict, RecordList
@@ -30,8 +30,8 @@ class Dataset:
         self.samples, self.labels = samples, labels
 
 
-def test_the_page_has_the_rows_that_are_tested():
-    if not PAGE.exists():
+def test_the_pages_have_the_rows_that_are_tested():
+    if not PAGES:
         pytest.skip("docs/ is not here")
     files = ["py/test_differences.py", "py/test_differences_libraries.py", "real/test_differences_real.py"]
     sources = [(HERE / file).read_text(encoding="utf-8") for file in files]
@@ -238,7 +238,7 @@ def test_pickle(x, fails, monkeypatch):
     with pytest.raises(recstore.Error) as error:
         pickle.dump(x, file)
     assert str(error.value) == text
-    if PAGE.exists():
+    if PAGES:
         assert text.split(", ")[0] in page_rows()["pickle.dump(x, file)"]
 
 

@@ -1,4 +1,4 @@
-"""The rows of docs/list-and-dict.md about other libraries: json, torch, numpy, pandas, scikit-learn, Lightning. Exact results and
+"""The rows of docs/list-and-dict/ about other libraries: json, torch, numpy, pandas, scikit-learn, Lightning. Exact results and
 messages, as in test_differences.py."""
 
 import io

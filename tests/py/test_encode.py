@@ -1,7 +1,16 @@
-"""Records that change while they are stored."""
+"""Writing Python values as raw records: what is counted meanwhile, and records that change while they are stored."""
+
+import datetime
+import os
+import random
+
+import pytest
+from ref import reader
+from segment_bytes import content
 
 import recstore
 from recstore import RecordList
+from recstore._core import native
 
 
 class Acting:
@@ -47,3 +56,131 @@ def test_a_dict_whose_values_change_while_it_is_stored_is_stored():
     d["a"] = acting(lambda: d.update(b=2) or 5)
     with RecordList([d]) as x:
         assert x[0] == {"a": 5, "b": 2}
+
+
+def segments(records):
+    """The bytes of two segments with the same records: one whose records were counted while they were written, and one
+    whose builder read each of them, as it does with those of other processes."""
+    counted, scanned = native.Builder("anonymous"), native.Builder("anonymous")
+    counted.extend(records)
+    parcels = native.ListEncoder(counted.settings)
+    parcels.extend(records, lambda: scanned.append_parcel(*parcels.take()))
+    rest = parcels.take()
+    if rest is not None:
+        scanned.append_parcel(*rest)
+    for builder in (counted, scanned):
+        segment = builder.finish()
+        yield os.pread(segment.fileno(), segment.nbytes, 0)
+        segment.close()
+
+
+def assert_counted_as_scanned(records):
+    counted, scanned = segments(records)
+    assert content(counted) == content(scanned)
+    left, right = reader.read_header(counted), reader.read_header(scanned)
+    for name in "n_records", "max_values", "max_bytes", "max_depth", "features_required":
+        assert getattr(left, name) == getattr(right, name), name
+
+
+def assert_pairs_counted_as_scanned(pairs):
+    """The same for the values of a mapping."""
+    counted, scanned = native.MappingBuilder("anonymous"), native.MappingBuilder("anonymous")
+    counted.extend(pairs)
+    parcels = native.PairEncoder(scanned.settings, scanned.hashes.seed)
+    parcels.extend(pairs, lambda: scanned.append_parcel(*parcels.take()))
+    rest = parcels.take()
+    if rest is not None:
+        scanned.append_parcel(*rest)
+    headers = []
+    for builder in (counted, scanned):
+        segment, _, _ = builder.finish()
+        headers.append(reader.read_header(os.pread(segment.fileno(), segment.nbytes, 0)))
+        segment.close()
+    for name in "segment_size", "n_records", "max_values", "max_bytes", "max_depth", "features_required":
+        assert getattr(headers[0], name) == getattr(headers[1], name), name
+
+
+def fresh(key):
+    """An equal str that is another object, as parsers make for each record."""
+    return (key + "-")[:-1]
+
+
+LONG = "k" * 63  # with its head one byte longer than a key that is kept
+KEY_SETS = {
+    "one key set": [{"a": 1, "b": 2}] * 3,
+    "the keys are new objects": [{fresh("alpha"): 1, fresh("beta"): {fresh("gamma"): i}} for i in range(9)],
+    "optional keys": [{k: i for k in ("a", "b", "c", "d") if i >> ord(k) % 4 & 1} for i in range(40)],
+    "prefixes of one another": [dict.fromkeys("abcdef"[: i % 7], i) for i in range(40)],
+    "two orders": [{"a": 1, "b": 2}, {"b": 1, "a": 2}] * 4,
+    "many first keys": [{f"id{i % 20}": i, "x": 1} for i in range(60)],
+    "keys of every length": [{"k" * n: n, "é" * n: n, "語" * n: n} for n in range(1, 80)],
+    "keys too long to keep": [{LONG: i, "a": {LONG + "é": i, "b": 2}} for i in range(5)],
+    "other types of keys": [{1: 2, 1.5: 3, None: 4, b"a": 5, (1, ("x",)): 6, True + 1: 7, 1 << 80: 8}] * 4,
+    "bool and int": [{True: 1, "a": 2}, {1: 1, "a": 2}] * 3,
+    "dicts in lists, tuples and dicts": [{"a": [{"b": i}, ({"c": {"d": {}}},), {}], "e": {"b": i}} for i in range(9)],
+    "a record is no dict": [[{"a": 1}, {"a": 2, "b": 3}], ({"a": 1},), 5, {}, [], {"a": 1}],
+    "more key sets than are kept": [{f"k{i}-{j}": j for j in range(200)} for i in range(100)],
+    "ext values among others": [{"a": 1, "at": datetime.date(2020, 1, 1 + i), "b": {"c": {"d": 1}}} for i in range(9)],
+}
+
+
+@pytest.mark.parametrize("case", KEY_SETS)
+def test_key_sets_are_counted_as_a_scan_counts_them(case):
+    assert_counted_as_scanned(KEY_SETS[case])
+    assert_pairs_counted_as_scanned([(f"key {i}", value) for i, value in enumerate(KEY_SETS[case])])
+    assert_pairs_counted_as_scanned([((i, "key"), value) for i, value in enumerate(KEY_SETS[case])])
+
+
+def nested(random, depth):
+    kind = random.randrange(8 if depth else 4)
+    if kind < 4:
+        return (None, random.randrange(-300, 300), "text" * random.randrange(3), random.random())[kind]
+    if kind == 4:
+        return [nested(random, depth - 1) for _ in range(random.randrange(4))]
+    if kind == 5:
+        return tuple(nested(random, depth - 1) for _ in range(random.randrange(3)))
+    keys = random.sample("abcdefgh", random.randrange(5))
+    return {fresh(k) if random.random() < 0.3 else k: nested(random, depth - 1) for k in keys}
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_nested_records_are_counted_as_a_scan_counts_them(seed):
+    generator = random.Random(seed)
+    assert_counted_as_scanned([nested(generator, 5) for _ in range(200)])
+
+
+def test_a_refused_record_leaves_no_key_set_behind():
+    """Each record after it would else be taken for one with the keys of another."""
+    builder = native.Builder("anonymous")
+    good = [{"a": i, "b": {"c": i}} for i in range(200)]
+    for i, record in enumerate(good):
+        builder.append(record)
+        if i % 3 == 0:
+            with pytest.raises(recstore.EncodeError):
+                builder.append({"x": {"y": 1}, "z": [{"w": object()}]})
+    one = builder.finish()
+    (other, _) = segments(good)
+    assert content(one) == content(other)
+
+
+def test_a_key_that_removes_the_values_while_it_is_stored():
+    inner = {"x": [1, 2, 3]}
+
+    class Key(Acting):
+        def __hash__(self):
+            return 1
+
+    recstore.register(Key, encode=lambda value: value.act(), decode=lambda value: value)
+    key = Key()
+    key.act = lambda: inner.clear() or 1
+    inner[key] = [4, 5, 6]
+    inner["z"] = [7]
+    with pytest.raises(RuntimeError, match="a dict changed while it was being stored"):
+        RecordList([inner])
+
+
+def test_a_list_that_is_removed_from_its_record_while_it_is_stored():
+    record = {"a": None}
+    record["a"] = [acting(lambda: record.update(a=2) or 5), {"b": 1}]
+    with RecordList([record]) as x:
+        assert x[0] == {"a": [5, {"b": 1}]}

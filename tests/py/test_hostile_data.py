@@ -386,6 +386,7 @@ def test_comes_back_as_a_field(name, tmp_path):
 LARGE = 48 << 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("record", [
     pytest.param(lambda: "x" * LARGE, id="str"),
     pytest.param(lambda: rng("large").randbytes(LARGE // 4).decode("latin-1"), id="random str"),

@@ -5,6 +5,7 @@ import gc
 import sys
 from decimal import Decimal
 
+import interpreters
 import pytest
 from ref import writer as w
 
@@ -108,6 +109,7 @@ def test_a_record_is_the_callers_own(x):
     assert x[1] == PLAIN[1]
 
 
+@interpreters.keeps_values
 def test_entries_are_one_object(x):
     assert x[1]["colour"] is x[4]["colour"]
     assert x[1]["licence"] is not x[3]["licence"]
@@ -132,6 +134,7 @@ def test_a_nan_is_an_object_of_its_own(nan, among):
         assert len({id(v) for v in (a, b, c, d)}) == 4 and repr(a) == repr(d) == repr(nan)
 
 
+@interpreters.keeps_values
 def test_entries_are_given_back(tmp_path):
     with opened(tmp_path / "x.rec", segment()) as x:
         colour = x[1]["colour"]
@@ -369,6 +372,7 @@ def test_entries_of_tables_are_made_by_a_deep_check(tmp_path):
         opened(tmp_path / "x.rec", data, verify="full")
 
 
+@interpreters.keeps_values
 def test_a_str_does_not_go_on_beside_a_large_table(tmp_path):
     """No more than so much is kept, whatever the bytes are."""
     values = [f"{i:04}" * 100 for i in range(3000)]

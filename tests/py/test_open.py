@@ -9,6 +9,7 @@ import struct
 import subprocess
 import sys
 
+import descriptors
 import numpy as np
 import pytest
 from ref import reader, writer
@@ -305,10 +306,19 @@ def test_limits(path):
         assert equal(x, RECORDS)
 
 
+@pytest.mark.parametrize("tail", [2 << 30, 1 << 40])
+def test_a_copy_is_of_the_segment_and_not_of_what_lies_behind_it(path, tail):
+    size = path.stat().st_size
+    os.truncate(path, size + tail)
+    with recstore.open(path, copy=True, verify="full") as x:
+        assert os.fstat(x.segment.fileno()).st_size == x.nbytes == size
+        assert equal(x, RECORDS)
+
+
 def test_a_refused_file_leaves_nothing_open(path):
     data = path.read_bytes()
     path.write_bytes(data[:5000])
-    before = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
+    before = descriptors.count() if os.path.isdir("/proc/self/fd") else 0
     for options in ({}, {"copy": True}, {"verify": "full"}) * 5:
         with pytest.raises(CorruptError):
             recstore.open(path, **options)
@@ -317,7 +327,7 @@ def test_a_refused_file_leaves_nothing_open(path):
         with pytest.raises(CorruptError):
             recstore.open(path, **options)
     if before:
-        assert len(os.listdir("/proc/self/fd")) == before
+        assert descriptors.count() == before
 
 
 def test_a_copy_survives_its_file(path):
@@ -345,7 +355,7 @@ def test_a_check_and_reading_do_not_share_what_they_make(tmp_path):
 
 
 def fds():
-    return len(os.listdir("/proc/self/fd"))
+    return descriptors.count()
 
 
 def test_a_path_with_nul_is_refused_and_nothing_is_written(tmp_path):

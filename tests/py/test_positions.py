@@ -7,27 +7,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from positions_made import LETTERS, SOME, letters, numbers, rows  # noqa: F401
 
 from recstore import RecordList
 from recstore._core import native
 
-LETTERS = list("abcdefghij")
 TYPES = ["i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", ">i2", ">u2", ">i4", ">u4", ">i8", ">u8"]
-
-
-@pytest.fixture(scope="module")
-def letters():
-    return RecordList(LETTERS)
-
-
-@pytest.fixture(scope="module")
-def rows():
-    with RecordList({"id": i} for i in range(10)) as store:
-        yield store
-
-
-def numbers(indices, length=10, **options):
-    return list(memoryview(native.positions(indices, length, **options)))
 
 
 def torch_or_skip():
@@ -35,8 +20,6 @@ def torch_or_skip():
 
 
 # ---- Every kind --------------------------------------------------------------------------------------------------------
-
-SOME = [3, 0, 9, 3]
 
 
 @pytest.mark.parametrize("dtype", TYPES)

@@ -6,29 +6,11 @@ import threading
 
 import numpy as np
 import pytest
+from positions_made import SOME, letters, numbers, rows  # noqa: F401
 
 import recstore
 from recstore import RecordDict, RecordList
 from recstore._core import native
-
-LETTERS = list("abcdefghij")
-SOME = [3, 0, 9, 3]
-
-
-@pytest.fixture(scope="module")
-def letters():
-    return RecordList(LETTERS)
-
-
-@pytest.fixture(scope="module")
-def rows():
-    with RecordList({"id": i} for i in range(10)) as store:
-        yield store
-
-
-def numbers(indices, length=10, **options):
-    return list(memoryview(native.positions(indices, length, **options)))
-
 
 # ---- Bad input ---------------------------------------------------------------------------------------------------------
 

@@ -9,6 +9,8 @@ from real_records import LISTS, from_json
 import recstore
 from recstore import RecordDict, RecordList
 
+pytestmark = pytest.mark.slow
+
 # Each as {key: value}.
 MAPPINGS = {
     "countries": lambda: {one["cca3"]: one for one in LISTS["countries"]()},

@@ -303,9 +303,12 @@ def test_with_closes_when_the_body_raises():
 def test_never_built():
     blank = RecordList.__new__(RecordList)
     assert (len(blank), blank.closed) == (0, False)
-    with pytest.raises(recstore.SegmentNotFoundError, match="never built"):
+    with pytest.raises(recstore.SegmentNotFoundError, match="never built: .* must call super"):
         blank.nbytes
     blank.close()
+
+
+LIGHTNING = "recstore.monitor.lightning"  # imports torchvision too
 
 
 def modules():
@@ -319,11 +322,11 @@ def test_examples_in_docstrings(name):
     try:
         module = importlib.import_module(name)
     except ImportError as error:
-        if not name.startswith("recstore.integrations.") or str(error.name).startswith("recstore"):
+        if not name.startswith(("recstore.integrations.", LIGHTNING)) or str(error.name).startswith("recstore"):
             raise
-        pytest.skip(f"needs {error.name}")
+        pytest.skip(f"needs {error.name or error}")
     except RuntimeError as error:
-        if name != "recstore.integrations.torchvision":
+        if name not in ("recstore.integrations.torchvision", LIGHTNING):
             raise
         pytest.skip(f"torchvision does not fit PyTorch: {error}")
     failed, tried = doctest.testmod(module, verbose=False)

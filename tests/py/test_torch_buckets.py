@@ -138,7 +138,7 @@ def test_bad_lengths():
         LengthBatchSampler([1, 2, 9, 3], 8)
     with pytest.raises(ValueError, match="record 1 has a length of 7"):
         LengthBatchSampler([1, 7], 15, multiple_of=16)
-    with pytest.raises(ValueError, match="record 1 has a length of -1"):
+    with pytest.raises(ValueError, match="record 1 has a length of -1: lengths are 0 or more"):
         LengthBatchSampler([1, -1, 3], 8)
     for wrong in ([1.0, 2.0], [True, False]):
         with pytest.raises(TypeError, match="lengths are integers"):

@@ -14,6 +14,7 @@ from recstore import RecordDict, RecordList
 torch = pytest.importorskip("torch", reason="needs PyTorch (pip install recstore[torch])")
 
 from torch.utils import data  # noqa: E402
+from torch_batches import Delegating  # noqa: E402
 
 from recstore.torch import RecordDataset  # noqa: E402
 
@@ -334,22 +335,6 @@ def test_the_plain_class_reads_batches_through_wrappers_too(x, monkeypatch):
         read.clear()
         assert len(loaded(wrapped)) == 20
         assert read == [4] * 5
-
-
-class Delegating:
-    """A wrapper as people write it: what it does not know, it asks of the dataset."""
-
-    def __init__(self, dataset):
-        self.inner = dataset
-
-    def __len__(self):
-        return len(self.inner)
-
-    def __getitem__(self, index):
-        return "wrapped", self.inner[index]["id"]
-
-    def __getattr__(self, name):
-        return getattr(self.inner, name)
 
 
 class ByLambda(Delegating):

@@ -11,6 +11,9 @@ from ref import permute
 
 torch = pytest.importorskip("torch", reason="needs PyTorch (pip install recstore[torch])")
 samplers = pytest.importorskip("recstore.torch")
+
+from sampler_ranks import in_turn, no_ranks, ranks  # noqa: E402, F401
+
 DataLoader = torch.utils.data.DataLoader
 RandomSampler = torch.utils.data.RandomSampler
 DistributedSampler = torch.utils.data.DistributedSampler
@@ -19,21 +22,6 @@ BatchSampler = samplers.BatchSampler
 GroupSampler = samplers.GroupSampler
 ShuffleSampler = samplers.ShuffleSampler
 WeightedSampler = samplers.WeightedSampler
-
-
-@pytest.fixture(autouse=True)
-def no_ranks(monkeypatch):
-    for name in ("RANK", "WORLD_SIZE"):
-        monkeypatch.delenv(name, raising=False)
-
-
-def ranks(n, world_size, **options):
-    return [ShuffleSampler(n, rank=rank, world_size=world_size, **options) for rank in range(world_size)]
-
-
-def in_turn(per_rank):
-    """What all ranks take, step after step."""
-    return [index for step in zip(*per_rank) for index in step]
 
 
 # ---- Going on ----
@@ -189,7 +177,7 @@ def test_states_that_do_not_fit():
         ({"version": 2}, "a state of version 2; this recstore reads version 1"),
         (
             {"kind": "recstore.torch.WeightedSampler"},
-            "a state of 'recstore.torch.WeightedSampler', and this is a Shuffle",
+            "the state is of 'recstore.torch.WeightedSampler', and this is a Shuffle",
         ),
         ({"consumed": 11}, "epoch 0 and 11 items of 10"),
         ({"consumed": -1}, "epoch 0 and -1 items"),

@@ -17,7 +17,7 @@ torch = pytest.importorskip("torch", reason="needs PyTorch (pip install recstore
 numpy = pytest.importorskip("numpy", reason="needs numpy")
 
 from torch.utils import data  # noqa: E402
-from torch_batches import Batches, Failing, Noting, flat, ids, threads  # noqa: E402
+from torch_batches import Batches, Delegating, Failing, Noting, flat, ids, threads  # noqa: E402
 
 from recstore.torch import BatchSampler, Loader, RecordDataset, ShuffleSampler, loader  # noqa: E402
 
@@ -96,20 +96,6 @@ class Plain(data.Dataset):
         return index
 
 
-class Wrapper:
-    def __init__(self, dataset):
-        self.inner = dataset
-
-    def __len__(self):
-        return len(self.inner)
-
-    def __getitem__(self, index):
-        return "wrapped", self.inner[index]["id"]
-
-    def __getattr__(self, name):
-        return getattr(self.inner, name)
-
-
 def test_a_dataset_that_takes_one_index_needs_collate():
     with pytest.raises(TypeError) as raised:
         next(iter(Loader([1, 2, 3], batch_size=2)))
@@ -120,7 +106,7 @@ def test_a_dataset_that_takes_one_index_needs_collate():
 def test_collate_with_any_dataset(x):
     assert list(Loader(Plain(), batch_size=20, collate=sum)) == [sum(range(20)), 63]
     assert list(Loader(data.Subset(Plain(), [4, 7]), batch_size=2, collate=list)) == [[4, 7]]
-    found = list(Loader(Wrapper(RecordDataset(x)), batch_size=23, collate=list))
+    found = list(Loader(Delegating(RecordDataset(x)), batch_size=23, collate=list))
     assert found == [[("wrapped", i) for i in range(23)]]
 
 

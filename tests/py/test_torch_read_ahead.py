@@ -194,7 +194,7 @@ def test_any_kind_of_exception_reaches_the_caller(kind):
 @pytest.mark.parametrize("ahead", [0, 2])
 def test_a_stop_iteration_of_the_function_does_not_end_the_loop_in_silence(ahead):
     it = ReadAhead(lambda i: next(iter(())), range(3), ahead)
-    with pytest.raises(RuntimeError, match="reading raised StopIteration"):
+    with pytest.raises(RuntimeError, match="reading a record raised StopIteration"):
         list(it)
 
 

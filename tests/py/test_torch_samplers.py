@@ -14,6 +14,9 @@ from recstore._core import native
 
 torch = pytest.importorskip("torch", reason="needs PyTorch (pip install recstore[torch])")
 samplers = pytest.importorskip("recstore.torch")
+
+from sampler_ranks import in_turn, no_ranks, ranks  # noqa: E402, F401
+
 DataLoader = torch.utils.data.DataLoader
 SequentialSampler = torch.utils.data.SequentialSampler
 DistributedSampler = torch.utils.data.distributed.DistributedSampler
@@ -24,21 +27,6 @@ ShuffleSampler = samplers.ShuffleSampler
 WeightedSampler = samplers.WeightedSampler
 
 MASK = 2**64 - 1
-
-
-@pytest.fixture(autouse=True)
-def no_ranks(monkeypatch):
-    for name in ("RANK", "WORLD_SIZE"):
-        monkeypatch.delenv(name, raising=False)
-
-
-def ranks(n, world_size, **options):
-    return [ShuffleSampler(n, rank=rank, world_size=world_size, **options) for rank in range(world_size)]
-
-
-def in_turn(per_rank):
-    """What all ranks take, step after step."""
-    return [index for step in zip(*per_rank) for index in step]
 
 
 # ---- The order ----
@@ -204,7 +192,7 @@ def test_n_is_an_int_or_has_a_length():
     for wrong in (True, 7.0, None, np.bool_(True), np.float64(7), iter([1])):
         with pytest.raises(TypeError, match="n, unless it has a len"):
             ShuffleSampler(wrong)
-    with pytest.raises(ValueError, match="a sampler of -1 records"):
+    with pytest.raises(ValueError, match="n is the number of records, 0 or more, not -1"):
         ShuffleSampler(-1)
     with pytest.raises(ValueError, match="more than can be shuffled"):
         ShuffleSampler(2**48 + 1)

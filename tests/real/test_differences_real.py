@@ -1,4 +1,4 @@
-"""The rows of docs/list-and-dict.md about large packages, which the extra `real` installs: accelerate and transformers. As in
+"""The rows of docs/list-and-dict/ about large packages, which the extra `real` installs: accelerate and transformers. As in
 test_differences.py, with exact results and messages."""
 
 import pytest

@@ -101,7 +101,8 @@ def test_files(path, tmp_path):
     (tmp_path / "none.json").write_text('{"images": [], "annotations": [], "categories": []}')
     coco = COCO(tmp_path / "none.json")
     assert (coco.getImgIds(), coco.getAnnIds(), coco.imgToAnns[3], len(coco.anns)) == ([], [], [], 0)
-    assert COCO().dataset == {}
+    assert COCO().dataset == {} and repr(COCO()) == "<COCO: no annotations>"
+    assert repr(COCO(path)).startswith("<COCO: ") and f" {len(COCO(path).anns):,} annotations" in repr(COCO(path))
 
 
 def test_other_values(tmp_path):

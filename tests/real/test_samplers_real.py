@@ -1,20 +1,15 @@
 """The samplers under Lightning, accelerate, torchrun and torchdata's StatefulDataLoader: each finds set_epoch, none shares
 records out twice, and runs go on where they stopped."""
 
-import contextlib
 import itertools
 import json
-import os
 import pathlib
-import subprocess
-import sys
 import warnings
 
+import launching
 import pytest
 import vision
 from ref import permute
-
-from recstore.shm import process_memory
 
 torch = pytest.importorskip("torch", reason="needs PyTorch (pip install recstore[torch])")
 
@@ -36,26 +31,10 @@ def programs(monkeypatch):
 
 def start(folder, *command):
     """Runs a launcher in `folder` and returns what the ranks noted, by rank. Nothing it started is left."""
-    names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
-    environment = {name: value for name, value in os.environ.items() if name not in names}
-    environment |= {"OMP_NUM_THREADS": "1", "TMPDIR": str(folder), "PYTHONWARNINGS": "ignore"}
-    with open(folder / "output", "w") as output:
-        process = subprocess.Popen(
-            [sys.executable, *map(str, command)], cwd=folder, env=environment, stdout=output, stderr=subprocess.STDOUT
-        )
-        try:
-            code = process.wait(DEADLINE)
-        finally:
-            if process.poll() is None:
-                for pid in reversed(process_memory.family(process.pid)):
-                    with contextlib.suppress(ProcessLookupError):
-                        os.kill(pid, 9)
-                process.wait()
+    with launching.launched(folder, *command, PYTHONWARNINGS="ignore") as process:
+        code = process.wait(DEADLINE)
     assert code == 0, (folder / "output").read_text()[-3000:]
     return [json.loads(path.read_text()) for path in sorted(folder.glob("rank*.json"))]
-
-
-TORCHRUN = ("-m", "torch.distributed.run", "--standalone")
 
 
 def order(n, epoch, seed=3):
@@ -210,7 +189,7 @@ def test_lightning_goes_on_with_the_state_of_a_callback(programs, quiet, tmp_pat
 )
 def test_two_processes_of_accelerate(tmp_path, programs, form, workers):
     pytest.importorskip("accelerate", reason="needs the extra real, which .ci/run installs")
-    noted = start(tmp_path, *TORCHRUN, "--nproc-per-node=2", PROGRAM, "accelerate", tmp_path, form, workers)
+    noted = start(tmp_path, *launching.TORCHRUN, "--nproc-per-node=2", PROGRAM, "accelerate", tmp_path, form, workers)
     assert len(noted) == 2
     for epoch in range(programs.EPOCHS):
         batches = [batch for step in zip(*(rank[epoch] for rank in noted)) for batch in step]
@@ -224,7 +203,7 @@ def test_two_processes_of_accelerate(tmp_path, programs, form, workers):
 @pytest.mark.parametrize("form", ["sampler", "batches"])
 def test_accelerate_goes_on(tmp_path, programs, form):
     pytest.importorskip("accelerate", reason="needs the extra real, which .ci/run installs")
-    noted = start(tmp_path, *TORCHRUN, "--nproc-per-node=2", PROGRAM, "going_on", tmp_path, form)
+    noted = start(tmp_path, *launching.TORCHRUN, "--nproc-per-node=2", PROGRAM, "going_on", tmp_path, form)
     for number, wanted in enumerate((order(programs.N, 1)[40:], order(programs.N, 2))):
         batches = [batch for step in zip(*(rank[number] for rank in noted)) for batch in step]
         assert list(itertools.chain(*batches))[: len(wanted)] == wanted
@@ -232,7 +211,9 @@ def test_accelerate_goes_on(tmp_path, programs, form):
 
 def test_accelerate_goes_on_in_an_epoch_that_nobody_named(tmp_path):
     pytest.importorskip("accelerate", reason="needs the extra real, which .ci/run installs")
-    noted = start(tmp_path, *TORCHRUN, "--nproc-per-node=2", PROGRAM, "going_on", tmp_path, "sampler", "forgotten")
+    noted = start(
+        tmp_path, *launching.TORCHRUN, "--nproc-per-node=2", PROGRAM, "going_on", tmp_path, "sampler", "forgotten"
+    )
     assert len(noted) == 2 and all("Begin the loop at epoch 1" in message for message in noted)
 
 
@@ -241,7 +222,7 @@ def test_accelerate_goes_on_in_an_epoch_that_nobody_named(tmp_path):
 )
 def test_accelerate_shares_nothing_out_twice_or_not_at_all(tmp_path, program, said):
     pytest.importorskip("accelerate", reason="needs the extra real, which .ci/run installs")
-    noted = start(tmp_path, *TORCHRUN, "--nproc-per-node=2", PROGRAM, program, tmp_path)
+    noted = start(tmp_path, *launching.TORCHRUN, "--nproc-per-node=2", PROGRAM, program, tmp_path)
     assert len(noted) == 2 and all(said in message for message in noted)
 
 
@@ -253,12 +234,14 @@ def test_torchrun_goes_on_with_other_ranks(tmp_path, programs, form):
     folders = [tmp_path / name for name in ("two", "one", "three")]
     for folder in folders:
         folder.mkdir()
-    two = start(folders[0], *TORCHRUN, "--nproc-per-node=2", PROGRAM, "ranks", folders[0], form, "5")
+    two = start(folders[0], *launching.TORCHRUN, "--nproc-per-node=2", PROGRAM, "ranks", folders[0], form, "5")
     states = [(folders[0] / f"state{rank}.json").read_text() for rank in range(2)]
     assert states[0] == states[1]
     first = [[batch for step in zip(*(rank[e] for rank in two)) for batch in step] for e in range(2)]
     for folder, count in zip(folders[1:], (1, 3)):
-        more = start(folder, *TORCHRUN, f"--nproc-per-node={count}", PROGRAM, "ranks", folder, form, "-1", states[0])
+        more = start(
+            folder, *launching.TORCHRUN, f"--nproc-per-node={count}", PROGRAM, "ranks", folder, form, "-1", states[0]
+        )
         assert len(more) == count
         rest = [batch for step in zip(*(rank[0] for rank in more)) for batch in step]
         if form == "lengths as sampler":

@@ -2,6 +2,7 @@
 they hash a store or send it to workers."""
 
 import io
+import os
 import pickle
 import subprocess
 import sys
@@ -16,6 +17,7 @@ WHY = "needs the extra real, which .ci/run installs"
 
 @pytest.fixture(autouse=True)
 def plain_pickles_are_errors(monkeypatch):
+    monkeypatch.setattr(os, "environ", os.environ)  # datasets puts a copy in its place, which monkeypatch does not know
     monkeypatch.setenv("RECSTORE_PICKLE", "error")
 
 

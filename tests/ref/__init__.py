@@ -3,6 +3,6 @@
 It needs numpy and nothing of the package, so it recovers data where the package cannot be installed. In the folder
 `tests`:
 
-    python -m ref FILE            # every record, or every pair of a mapping, a line each
-    python -m ref --check FILE    # the deep check first
+    python tests/ref FILE          # every record, or every pair of a mapping, a line each
+    python tests/ref --check FILE  # the deep check first
 """

@@ -1,17 +1,22 @@
-"""Prints the records of a segment, a line each; of a mapping its pairs. See `ref`."""
+"""Prints the records of a segment, a line each; of a mapping its pairs. See `ref`. It needs numpy and nothing of the
+package: with it, data is recovered where the package cannot be installed.
+"""
 
 import argparse
 import pathlib
 import struct
 import sys
 
-from . import mapping, reader
+if not __package__:  # run as a folder: `python tests/ref FILE`
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+
+from ref import mapping, reader
 
 CONTENT = 64  # the offset of this field of the header
 
 
 def main(arguments=None):
-    parser = argparse.ArgumentParser(prog="python -m ref", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python tests/ref", description=__doc__)
     parser.add_argument("file", type=pathlib.Path)
     parser.add_argument("--check", action="store_true", help="make the deep check before anything is printed")
     given = parser.parse_args(arguments)

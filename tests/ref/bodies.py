@@ -5,6 +5,7 @@ import struct
 
 from .cursor import fail
 from .dtypes import read_shape
+from .places import read_placed
 from .steps import bit_field, in_order_of_bodies, read_str, signed, stored, table_value, union_child
 from .texts import read_text_node
 from .trees import (
@@ -19,6 +20,7 @@ from .trees import (
     FLOAT,
     INT,
     LIST,
+    MAP,
     MASK,
     NDARRAY,
     NUMBERS,
@@ -70,6 +72,8 @@ def read_body(node, cur, depth, bits):
         return value
     if kind == LIST:
         return read_list(node, cur, depth)
+    if kind == MAP:
+        return read_map(node, cur, depth)
     if kind == NUMBERS:
         return read_numbers(node, cur, depth)
     if kind == UNION:
@@ -77,6 +81,8 @@ def read_body(node, cur, depth, bits):
     if kind == DICT_CODED:
         with table_value(node, cur, bits) as (root, inner):
             return read_alone(root, inner, depth)
+    if node.is_placed():
+        return read_placed(node, cur, bits, read_body, read_alone, depth)
     if kind == OPTIONAL:
         if not bits & 1:
             return None if node.param else ABSENT
@@ -111,6 +117,17 @@ def read_list(node, cur, depth):
     group = cur.take(ceil8(n * child.bits))
     items = [read_body(child, cur, depth + 1, bit_field(group, i * child.bits, child.bits)) for i in range(n)]
     return tuple(items) if node.param else items
+
+
+def read_map(node, cur, depth):
+    start = cur.pos
+    n = cur.varint()
+    cur.budget.enter(n, depth, start)
+    sides = []
+    for child in node.children:
+        group = cur.take(ceil8(n * child.bits))
+        sides.append([read_body(child, cur, depth + 1, bit_field(group, i * child.bits, child.bits)) for i in range(n)])
+    return add_keys(zip(*sides), n, start)
 
 
 def read_tuple(node, cur, depth):

@@ -47,6 +47,8 @@ class Cursor:
     arrays: tuple | None
     budget: Budget
     shared: bool = False
+    places: object = None  # the Places of the block; None within tables
+    local: int = 0  # the number of the record in its block
 
     def spend(self, n):
         """Counts n bytes that took fewer bytes in the segment."""
@@ -63,6 +65,10 @@ class Cursor:
             fail("TRUNCATED", self.pos, f"{n} bytes wanted, {self.end - self.pos} left")
         self.pos += n
         return self.data[self.pos - n : self.pos]
+
+    def within(self, begin, end):
+        """A cursor at other bytes for the same record."""
+        return Cursor(self.data, begin, end, self.arrays, self.budget, self.shared, self.places, self.local)
 
     def peek(self):
         """The next byte, None at the end."""

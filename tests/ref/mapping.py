@@ -23,6 +23,7 @@ __all__ = ["FormatError", "Mapping", "Opaque", "canonical", "check", "read", "xx
 
 HEAD = struct.Struct("<QQQQQIII12s")
 Head = namedtuple("Head", "seed n_entries n_slots n_opaque longest_probe slot_width index_bits factory reserved")
+PROBE_MEAN = 64
 FACTORIES = (None, list, dict, set, str, float, bool, tuple, bytes, frozenset, complex, bytearray, int)
 MASK = (1 << 64) - 1
 
@@ -222,6 +223,7 @@ class KeyIndex:
             fail("VERSION", start + 48, f"factory {h.factory}")
         n, m = h.n_entries, h.n_entries - h.n_opaque
         self.slots_end = start + 64 + h.n_slots * h.slot_width
+        self.looked = 0  # slots, by all lookups
         self.opaque_start = start + 64 + -(-h.n_slots * h.slot_width // 8) * 8
         if (
             n > 1 << 48
@@ -251,6 +253,7 @@ class KeyIndex:
         home, mask = digest * h.n_slots >> 64, (1 << 8 * h.slot_width - h.index_bits) - 1
         for step in range(h.longest_probe):
             slot = self.slot((home + step) % h.n_slots)
+            self.looked += 1
             if slot is None:
                 return
             if slot[1] == digest & mask:
@@ -324,8 +327,11 @@ class Mapping:
         keys = [self.records(e)[0] for e in range(self.n)]
         if any(a >= b for a, b in zip(keys, keys[1:])):
             fail("KEYS", self.order.offset, "the keys of ORDER do not increase")
+        index.looked = 0
         for e in sorted(set(range(self.n)) - set(opaque)):
             self.check_entry(e)
+        if index.looked > PROBE_MEAN * (index.head.n_slots + 1):  # 45
+            fail("KEYS", index.start, f"{index.looked} slots are looked at for {self.n} entries")
 
     def check_entry(self, e):
         key = self.key(e)
@@ -351,4 +357,7 @@ def check(data):
     with deep_recursion():
         mapping = Mapping(bytes(data))
         mapping.check()
-        return mapping.items()
+        items = mapping.items()
+        mapping.values.check_becomes()
+        mapping.keys.check_becomes()
+        return items

@@ -1,4 +1,4 @@
-"""Nodes of kinds 14 to 22 of csrc/FORMAT.md for `writer`, and the bytes of their values. It chooses nothing but the
+"""Nodes of kinds 14 to 30 of csrc/FORMAT.md for `writer`, and the bytes of their values. It chooses nothing but the
 widths of chunks of numbers: the narrowest that hold them.
 """
 
@@ -9,6 +9,8 @@ from fractions import Fraction
 from .dtypes import varint
 
 DECIMAL, NUMBERS, DICT_CODED, SYMBOLS, CONCAT, DIGITS, HEX, SAME, OPTIONAL = range(14, 23)
+RISING, RUNS, EXCEPTIONS = range(26, 29)
+MAP = 30
 FIXED, REST = 1, 2
 MASK = (1 << 64) - 1
 
@@ -27,11 +29,41 @@ class Node:
 
 
 @dataclass
+class Placed(Node):
+    """A node of kind 26 to 28, and how `places_writer` writes its section."""
+
+    how: object = None
+
+
+@dataclass
+class Own:
+    """The value of an exceptions node that stands in the places."""
+
+    value: object
+
+
+@dataclass
 class Joined:
     """The value of a concat: the values of its children (None for same), and the str that they make."""
 
     values: list
     value: str
+
+
+@dataclass
+class Pick:
+    """The value of a union: the number of the child and its value."""
+
+    number: int
+    value: object
+
+
+@dataclass
+class Pairs:
+    """The value of a map, and its pairs of a key and a value as they are written."""
+
+    pairs: list
+    value: dict
 
 
 @dataclass
@@ -109,6 +141,10 @@ def optional(child, key=False):
     return Node(OPTIONAL, (child,), int(not key))
 
 
+def map_(key, value):
+    return Node(MAP, (key, value))
+
+
 # ---- bodies ----------------------------------------------------------------------------------------------------------
 
 
@@ -156,6 +192,12 @@ def numbers_body(node, values):
         codes.append(width and width - least)
         chunks += pack(fields[at : at + 8], width)
     return count + pack([(number - base) & MASK for number in head], head_width) + pack(codes, 4) + chunks
+
+
+def map_sides(node, value):
+    """The number of entries of a map, and each child with its items. The value is a dict or Pairs."""
+    entries = list(value.items()) if isinstance(value, dict) else value.pairs
+    return len(entries), zip(node.children, zip(*entries) if entries else ((), ()))
 
 
 def hex_body(text):

@@ -13,6 +13,7 @@ from collections import namedtuple
 
 from .bodies import read_alone
 from .cursor import DEPTH, Budget, Cursor, FormatError, fail
+from .places import Places
 from .tables import SYMBOLS, SymbolTable, Table, check_fields
 from .trees import DICT_CODED, TREE_LEVELS, read_tree
 from .values import any_size
@@ -22,13 +23,27 @@ __all__ = ["FormatError", "check", "crc32c", "read"]
 MAGIC = bytes.fromhex("89 52 45 43 53 0D 0A 1A")
 HEADER_SIZE = 4096
 READER_VALUES, READER_BYTES = 1 << 28, 1 << 32
+BECOMES_VALUES, BECOMES_BYTES, TABLE_LEVELS = 64, 1024, 8
 FEATURE_EXT, FEATURE_DTYPES, FEATURE_PACKED, FEATURE_TABLES, FEATURE_TEXT, FEATURE_OPTIONAL = 1, 4, 8, 16, 32, 64
+FEATURE_MAP, FEATURE_PLACED, FEATURE_ENDS, FEATURE_ALONE, FEATURE_FRONT = 128, 256, 2048, 512, 1024
+FRONT, FRONT_END = 128, 4092  # where sections may lie within the header
 DIRECTORY_ENTRIES = 64
 HEAP, OFFSETS, GROUPS, BLOCKS, TREES, TREE_TABLE, KEY_INDEX, ORDER, TABLES = range(1, 10)
 LIST, MAPPING = 1, 2
 FEATURES = {LIST: 0, MAPPING: 2}  # the bit that goes with each content
 KNOWN_FEATURES = (
-    FEATURE_EXT | FEATURES[MAPPING] | FEATURE_DTYPES | FEATURE_PACKED | FEATURE_TABLES | FEATURE_TEXT | FEATURE_OPTIONAL
+    FEATURE_EXT
+    | FEATURES[MAPPING]
+    | FEATURE_DTYPES
+    | FEATURE_PACKED
+    | FEATURE_TABLES
+    | FEATURE_TEXT
+    | FEATURE_OPTIONAL
+    | FEATURE_PLACED
+    | FEATURE_ENDS
+    | FEATURE_ALONE
+    | FEATURE_FRONT
+    | FEATURE_MAP
 )
 KINDS = ({*range(HEAP, KEY_INDEX), TABLES}, set(range(OFFSETS, TABLES + 1)))  # of store 0 and store 1
 OF_LISTS = {*range(HEAP, KEY_INDEX), TABLES}
@@ -45,10 +60,10 @@ Entry = namedtuple("Entry", "kind store flags offset size count crc reserved")
 ENTRY = struct.Struct("<HHIQQQII")
 Block = namedtuple(
     "Block",
-    "first_record n_records tree heap_offset heap_size index_offset row_size index_width reserved1 "
-    "arrays_offset arrays_size heap_crc arrays_crc reserved2",
+    "first_record n_records tree heap_offset heap_size index_offset row_size index_width index_bits reserved1 "
+    "arrays_offset arrays_size heap_crc arrays_crc places_size",
 )
-BLOCK = struct.Struct("<QIIQQQIB3sQQIIQ")
+BLOCK = struct.Struct("<QIIQQQIBBHQQIIQ")
 assert HEADER.size == 120 and ENTRY.size == 40 and BLOCK.size == 80
 
 
@@ -87,6 +102,23 @@ def within(offset, size, low, high):
 # ---- opening ---------------------------------------------------------------------------------------------------------
 
 
+def group_size(block):
+    """The bytes of an offset group."""
+    return 8 + 8 * block.index_bits if block.index_width == 1 else 8 + 64 * block.index_width
+
+
+def line_ends(group, k, bits):
+    """Where record k of a group begins and ends, whose ends are distances from a line."""
+    base, slope = struct.unpack_from("<II", group)
+    fields = int.from_bytes(group[8:], "little")
+
+    def end(k):
+        field = fields >> bits * k & (1 << bits) - 1
+        return (base + ((k + 1) * slope >> 16) + field - (1 << bits - 1)) % (1 << 64)
+
+    return end(k - 1) if k else base, end(k)
+
+
 def read_header(data):
     if len(data) < HEADER_SIZE:  # 1
         fail("TRUNCATED", len(data), "shorter than a header")
@@ -117,10 +149,11 @@ def read_directory(data, h):
     ):  # 9
         fail("SECTION", 68, "directory out of place")
     check_crc(data, h.directory_offset, size, h.directory_crc, "the directory")
-    stores, end = ({}, {}), HEADER_SIZE
+    stores, end = ({}, {}), FRONT if h.features_required & FEATURE_FRONT else HEADER_SIZE
     for at in range(h.directory_offset, h.directory_offset + size, ENTRY.size):
         entry = Entry(*ENTRY.unpack_from(data, at))
-        if not aligned(entry.offset) or not within(entry.offset, entry.size, end, h.directory_offset):  # 10
+        high = FRONT_END if entry.offset < HEADER_SIZE else h.directory_offset
+        if not aligned(entry.offset) or not within(entry.offset, entry.size, end, high):  # 10
             fail("SECTION", at, f"section of kind {entry.kind} out of place")
         end = entry.offset + entry.size
         if entry.flags or entry.reserved:  # 11
@@ -171,12 +204,21 @@ class Segment:
         self.data = data
         self.header = read_header(data)
         self.sections = read_directory(data, self.header)[store]
-        self.blocks, self.trees, self.tables = {}, {}, {}
+        self.blocks, self.trees, self.tables, self.places = {}, {}, {}, {}
         self.n_tables = self.sections[TABLES].count if TABLES in self.sections else 0
+        self.left = {kind: self.sections[kind].size for kind in (HEAP, TREES)}  # that nothing read so far has taken
+        self.counted = {}  # values and bytes of each record that was read
+
+    def take(self, kind, size, code, at):  # 44
+        self.left[kind] -= size
+        if self.left[kind] < 0:
+            fail(code, at, "the bytes of two blocks, tables or trees overlap")
 
     def block(self, b):
         if b not in self.blocks:
-            self.blocks[b] = self.read_block(b)
+            block = self.read_block(b)
+            self.take(HEAP, block.heap_size + block.arrays_size, "BLOCK", block.heap_offset)
+            self.blocks[b] = block
         return self.blocks[b]
 
     def read_block(self, b):
@@ -186,32 +228,35 @@ class Segment:
         return block
 
     def check_block(self, block, at, symbols=False):  # 14
-        if block.reserved1 != bytes(3) or block.reserved2:
+        if block.reserved1:
             fail("RESERVED", at, "reserved of a block")
         heap, offsets = self.sections[HEAP], self.sections[OFFSETS]
         for start, size in ((block.heap_offset, block.heap_size), (block.arrays_offset, block.arrays_size)):
             if not aligned(start) or not within(start, size, heap.offset, heap.offset + heap.size):  # empty ones too
                 fail("BLOCK", at, "heap or arrays outside HEAP")
+        if block.places_size > block.heap_size:
+            fail("BLOCK", at, "places beyond the heap")
         n, width = block.n_records, block.index_width
         if symbols:  # check_fields has seen that the other fields are zero
             return
         if (
             block.first_record >= 1 << 48
             or not 1 <= n <= 65536
-            or width not in (0, 2, 4, 8)
+            or width not in (0, 1, 2, 4, 8)
+            or not (1 <= block.index_bits <= 32 if width == 1 else block.index_bits == 0)
             or block.tree >= self.sections[TREE_TABLE].count
         ):
             fail("BLOCK", at, "first_record, n_records, index_width or tree")
         if width == 0:
             if block.index_offset:
                 fail("BLOCK", at, "index_offset of a block without offsets")
-            if n * block.row_size > block.heap_size:
+            if n * block.row_size > block.heap_size - block.places_size:
                 fail("BLOCK", at, "rows beyond the heap")
         elif (
             block.row_size
             or not aligned(block.index_offset, 8)
             or not within(
-                block.index_offset, (n + 63) // 64 * (8 + 64 * width), offsets.offset, offsets.offset + offsets.size
+                block.index_offset, (n + 63) // 64 * group_size(block), offsets.offset, offsets.offset + offsets.size
             )
         ):
             fail("BLOCK", at, "offset groups")
@@ -226,6 +271,7 @@ class Segment:
             check_crc(self.data, trees.offset + offset, size, crc, f"tree {t}")  # 17
             tree = read_tree(self.data, trees.offset + offset, size)
             self.link(tree, self.n_tables if below is None else below)
+            self.take(TREES, size, "TREE", trees.offset + offset)
             self.trees[t] = tree
         if below is not None and self.trees[t].tables_end() > below:  # 30
             fail(
@@ -258,12 +304,16 @@ class Segment:
             fields = Block(*BLOCK.unpack_from(self.data, at))
             check_fields(fields, at)  # 29
             self.check_block(fields, at, fields.first_record == SYMBOLS)
+            self.take(HEAP, fields.heap_size + fields.arrays_size, "BLOCK", fields.heap_offset)
             if fields.first_record == SYMBOLS:
                 self.tables[number] = Table(
                     fields, symbols=SymbolTable(self.data, fields.heap_offset, fields.heap_size)
                 )
             else:
-                self.tables[number] = Table(fields, self.tree(fields.tree, number), self)
+                tree = self.tree(fields.tree, number)
+                if any(node.is_placed() for node in tree.nodes):  # 39
+                    fail("TREE", at, f"placed nodes in the tree of table {number}")
+                self.tables[number] = Table(fields, tree, self)
         return self.tables[number]
 
     def find(self, i):
@@ -281,11 +331,16 @@ class Segment:
         if block.index_width == 0:
             return j * block.row_size, (j + 1) * block.row_size
         w, k = block.index_width, j % 64
-        at = block.index_offset + j // 64 * (8 + 64 * w)
-        base = struct.unpack_from("<Q", self.data, at)[0]
-        ends = [0] + [int.from_bytes(self.data[at + 8 + x * w : at + 8 + x * w + w], "little") for x in range(k + 1)]
-        begin, end = base + ends[k], base + ends[k + 1]
-        if not begin <= end <= block.heap_size:  # 15
+        at = block.index_offset + j // 64 * group_size(block)
+        if w == 1:
+            begin, end = line_ends(self.data[at : at + group_size(block)], k, block.index_bits)
+        else:
+            base = struct.unpack_from("<Q", self.data, at)[0]
+            ends = [0] + [
+                int.from_bytes(self.data[at + 8 + x * w : at + 8 + x * w + w], "little") for x in range(k + 1)
+            ]
+            begin, end = base + ends[k], base + ends[k + 1]
+        if not begin <= end <= block.heap_size - block.places_size:  # 15
             fail("OFFSET", at, f"record {j} of its block at {begin} to {end}")
         return begin, end
 
@@ -299,15 +354,45 @@ class Segment:
             block.heap_offset + end,
             (block.arrays_offset, block.arrays_size),
             self.budget(),
+            places=self.places_of(b),
+            local=j,
         )
         value = read_alone(self.tree(block.tree).root(), cur)
         cur.finish()  # 21
+        self.counted[i] = self.spent(cur)
         return value
+
+    def spent(self, cur):
+        whole = self.budget()
+        return whole.values - cur.budget.values + 1, whole.bytes - cur.budget.bytes
+
+    def check_becomes(self, counted=None, times=1):  # 43
+        counted = self.counted.values() if counted is None else counted
+        values, size = (sum(column) for column in zip(*counted, strict=True)) if counted else (0, 0)
+        most = times * self.header.segment_size
+        if values > BECOMES_VALUES * most or size > BECOMES_BYTES * most:
+            fail("LIMIT", 88, f"{values} values and {size} bytes of a segment of {self.header.segment_size}")
+
+    def check_spans(self, block):  # 43
+        spans = (self.span(block, j) for j in range(block.n_records))
+        if sum(end - begin for begin, end in spans) > block.heap_size:
+            fail("OFFSET", block.heap_offset, "the records of a block overlap")
+
+    def places_of(self, b):
+        if b not in self.places:
+            block = self.block(b)
+            self.places[b] = Places(self.data, block, self.tree(block.tree))
+        return self.places[b]
 
     def budget(self):
         if self.header.max_values == 0:
             fail("LIMIT", 88, "max_values is 0")
-        return Budget(self.header.max_values - 1, self.header.max_bytes, self.header.max_depth)
+        size = self.header.segment_size
+        most = (
+            min(self.header.max_values, BECOMES_VALUES * size),
+            min(self.header.max_bytes, BECOMES_BYTES * size),
+        )  # 43
+        return Budget(most[0] - 1, most[1], self.header.max_depth)
 
     def check(self):
         """The part of the deep check that reading all records does not cover."""
@@ -324,12 +409,15 @@ class Segment:
                 fail("BLOCK", self.sections[BLOCKS].offset + b * BLOCK.size, "a gap before the block")
             following += block.n_records
             check_crc(self.data, block.heap_offset, block.heap_size, block.heap_crc, f"the heap of block {b}")
+            self.places_of(b).check()
+            self.check_spans(block)
             check_crc(self.data, block.arrays_offset, block.arrays_size, block.arrays_crc, f"the arrays of block {b}")
         if following != self.header.n_records:  # 16
             fail("BLOCK", 80, f"{following} records in the blocks")
         self.check_groups()
 
     def check_tables(self):  # 32
+        counted = []
         for number in range(self.n_tables):
             table = self.table(number)
             check_crc(
@@ -339,6 +427,8 @@ class Segment:
                 cur = table.cursor(i, self.budget())
                 read_alone(table.tree.root(), cur)
                 cur.finish()
+                counted.append(self.spent(cur))
+        self.check_becomes(counted, TABLE_LEVELS)
 
     def check_groups(self):
         for i in range(0, self.header.n_records, 64):
@@ -371,6 +461,7 @@ def check(data):
         segment = Segment(bytes(data))
         segment.check()
         records = [segment.record(i) for i in range(segment.header.n_records)]
+        segment.check_becomes()
         for i, record in enumerate(records):
             if any_size(record) > segment.header.max_bytes:  # 23
                 fail("LIMIT", 96, f"record {i} is longer than max_bytes")

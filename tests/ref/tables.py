@@ -30,10 +30,17 @@ def check_fields(fields, at):
     """Checks the kind, and that the fields without a meaning for it are zero."""
     if fields.first_record not in (VALUES, SYMBOLS):
         fail("VERSION", at, f"a table of kind {fields.first_record}")
-    if fields.arrays_size:
-        fail("BLOCK", at, "a table with arrays")
+    if fields.arrays_size or fields.places_size:
+        fail("BLOCK", at, "a table with arrays or places")
     if fields.first_record == SYMBOLS:
-        if fields.n_records or fields.tree or fields.index_offset or fields.row_size or fields.index_width:
+        if (
+            fields.n_records
+            or fields.tree
+            or fields.index_offset
+            or fields.row_size
+            or fields.index_width
+            or fields.index_bits
+        ):
             fail("BLOCK", at, "a symbol table with fields of values")
 
 

@@ -12,6 +12,8 @@ TREE_NODES, TREE_SHAPES, TREE_BYTES, TREE_LEVELS = 4096, 1024, 1 << 20, 400
 
 (ANY, CONST, INT, FLOAT, BOOL, STR, BYTES, LIST, TUPLE, STRUCT, UNION, NDARRAY, EXT, DECIMAL, NUMBERS, DICT_CODED, SYMBOLS, CONCAT, DIGITS,
  HEX, SAME, OPTIONAL) = range(1, 23)  # fmt: skip
+RISING, RUNS, EXCEPTIONS = range(26, 29)
+MAP = 30
 FIXED, REST = 1, 2
 TEXTS = {STR, SYMBOLS, DICT_CODED, DIGITS, HEX}  # parts of a concat, with const and same
 NO_KEYS = {2, 3, *range(8, 13), 29, 30}  # ext codes of types that have no hash
@@ -66,6 +68,9 @@ class Node:
     def table_numbers(self):
         return struct.unpack_from(f"<{self.aux_size() // 4}I", self.aux.data, self.aux.pos)
 
+    def is_placed(self):
+        return self.kind in (RISING, RUNS, EXCEPTIONS)
+
     def is_key(self):
         """Whether it is the optional of a key that may be absent."""
         return self.kind == OPTIONAL and self.param == 0
@@ -106,7 +111,8 @@ def read_tree(data, start, size):
     for i in range(n_nodes):
         at = start + 8 + 24 * i
         kind, param, flags, n_children, first, aux_at, aux_n, count = struct.unpack_from("<BBHIIIII", data, at)
-        if kind > OPTIONAL or (kind == EXT and param not in EXT_CODES):
+        known = kind <= OPTIONAL or RISING <= kind <= EXCEPTIONS or kind == MAP
+        if not known or (kind == EXT and param not in EXT_CODES):
             fail("VERSION", at, f"node kind {kind}, param {param}")
         if first != (following if n_children else 0) or n_children > n_nodes - following:
             fail("TREE", at, "not in breadth-first order")
@@ -126,6 +132,7 @@ def read_tree(data, start, size):
     levels = check_depth(nodes, spans)
     check_payloads(nodes)
     check_places(nodes)
+    check_placed(nodes)
     return Tree(nodes, levels)
 
 
@@ -133,7 +140,7 @@ def check_depth(nodes, spans):  # 17
     """How many nodes with children lie within one another: at most 400, of them 200 containers."""
     depths, levels = [0] * len(nodes), [0] * len(nodes)
     for i, (first, end) in enumerate(spans):
-        depths[i] += nodes[i].kind in (LIST, TUPLE, STRUCT)
+        depths[i] += nodes[i].kind in (LIST, TUPLE, STRUCT, MAP)
         levels[i] += end > first
         if depths[i] > DEPTH or levels[i] > TREE_LEVELS:
             fail("TREE", nodes[i].offset, "tree too deep")
@@ -149,7 +156,7 @@ def check_payloads(nodes):  # 19
         if node.payload and (node.kind in (EXT, DICT_CODED) or (node.kind == CONST and node.aux.peek() == 0x11)):
             fail("TREE", node.offset, "an ext or dict-coded node directly within an ext")
         for child in node.children:
-            child.payload = node.kind == EXT or (node.kind in (UNION, OPTIONAL) and node.payload)
+            child.payload = node.kind == EXT or (node.payload and (node.kind in (UNION, OPTIONAL) or node.is_placed()))
 
 
 def check_places(nodes):  # 18
@@ -169,7 +176,19 @@ def check_places(nodes):  # 18
             check_parts(node)
 
 
+def check_placed(nodes):  # 39
+    """Checks that a record has at most one value of each placed node."""
+    often = set()
+    for node in nodes:
+        if node.is_placed() and id(node) in often:
+            fail("TREE", node.offset, "a placed node where a record may have several values")
+        if id(node) in often or node.kind not in (TUPLE, STRUCT, UNION, EXT, OPTIONAL, EXCEPTIONS):
+            often.update(map(id, node.children))
+
+
 def tail_children(node):
+    if node.kind == EXCEPTIONS:
+        return node.children[:1]
     if node.kind in (UNION, EXT, OPTIONAL):
         return node.children
     if node.kind in (TUPLE, STRUCT, CONCAT):
@@ -190,11 +209,12 @@ LEGAL = {  # kind: children, params, flags, aux size (None: own rule)
     ANY: ((0, 0), {0}, {0}, 0), CONST: ((0, 0), {0}, {0}, None), INT: ((0, 0), set(range(65)), {0}, 8),
     FLOAT: ((0, 0), {0}, {0}, 0), BOOL: ((0, 0), {0}, {0}, 0), STR: ((0, 0), {0, 1, 2, 4}, {0, REST}, 0),
     BYTES: ((0, 0), {0}, {0, REST}, 0), LIST: ((1, 1), {0, 1}, {0, FIXED}, 0), TUPLE: ((0, 4096), {0, 1}, {0}, 0),
-    STRUCT: ((0, 4096), {0}, {0}, None), UNION: ((2, 256), {0}, {0}, 0), NDARRAY: ((0, 0), {0}, {0, FIXED}, None),
+    STRUCT: ((0, 4096), {0}, {0}, None), UNION: ((1, 256), {0}, {0}, 0), NDARRAY: ((0, 0), {0}, {0, FIXED}, None),
     EXT: ((1, 1), set(EXT_CODES), {0}, None), DECIMAL: ((0, 0), set(range(65)), {0}, 10),
     NUMBERS: ((0, 0), {0, 1}, {0, FIXED}, 16), DICT_CODED: ((0, 0), set(range(33)), {0}, None), SYMBOLS: ((0, 0), {0}, {0, REST}, 4),
     CONCAT: ((0, 64), {0}, {0}, 0), DIGITS: ((0, 0), set(range(65)), {0}, 8), HEX: ((0, 0), {0, 1}, {0}, 0),
-    SAME: ((0, 0), {0}, {0}, 0), OPTIONAL: ((1, 1), {0, 1}, {0}, 0),
+    SAME: ((0, 0), {0}, {0}, 0), OPTIONAL: ((1, 1), {0, 1}, {0}, 0), MAP: ((2, 2), {0}, {0}, 0),
+    RISING: ((1, 1), {0}, {0}, 0), RUNS: ((1, 1), {0}, {0}, 0), EXCEPTIONS: ((2, 2), {0}, {0}, 0),
 }  # fmt: skip
 COUNTS = {
     DICT_CODED: range(1 << 32),
@@ -314,6 +334,13 @@ def measure(node):
         node.bits, node.size = 1 + kids[0].bits, 0 if kids[0].size == 0 else None
         if node.bits > 64:
             fail("TREE", node.offset, "an optional of more than 64 bits")
+    elif kind in (RISING, RUNS):
+        node.size = 0
+        stores = kids[0].kind != DICT_CODED and (kids[0].kind not in (INT, DECIMAL, DIGITS) or kids[0].param != 0)
+        if stores if kind == RISING else sizes[0] is None:
+            fail("TREE", node.offset, "the child of a placed node")
+    elif kind == EXCEPTIONS:
+        node.bits, node.size = kids[0].bits, sizes[0]
     elif kind == NDARRAY and node.array[3] is not None:
         size = data_size(node.array[2], node.array[3], node.offset)
         node.size = size if size < ARRAY_INLINE else None

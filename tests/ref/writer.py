@@ -12,24 +12,17 @@ import numpy as np
 
 from .dtypes import code_bytes, shape_bytes, varint
 from .ext_values import ext_of, make
+from .offset_writer import line_groups, offset_groups
 
 # isort: off
 from .packed_writer import (  # noqa: F401 - callers use `writer` alone
-    ABSENT, CONCAT, DECIMAL, DICT_CODED, DIGITS, HEX, NONE, NUMBERS, OPTIONAL, REST, SAME, SYMBOLS, Joined, Node, Nothing, Stored,
-    code, coded, concat, decimal, dict_coded, digits, hex_, hex_body, numbers, numbers_body, optional, same, stored_of, symbol_table,
+    ABSENT, CONCAT, DECIMAL, DICT_CODED, DIGITS, EXCEPTIONS, HEX, MAP, NONE, NUMBERS, OPTIONAL, REST, RISING, RUNS, SAME, SYMBOLS, Joined,
+    Node, Nothing, Own, Pairs, Pick, Stored, code, coded, concat, decimal, dict_coded, digits, hex_, hex_body, map_, map_sides, numbers, numbers_body, optional, same, stored_of, symbol_table,
     symbols,
 )  # fmt: skip
 
 # isort: on
 from .reader import crc32c
-
-
-@dataclass
-class Pick:
-    """The value of a union: the number of the child and its value."""
-
-    number: int
-    value: object
 
 
 @dataclass
@@ -58,6 +51,8 @@ class Block:
     index_width: int = 4
     arrays: bytes = b""
     fields: dict = field(default_factory=dict)  # fields of the entry to override
+    index_bits: int = 0  # with index_width 1
+    places: bytes = b""
 
 
 @dataclass
@@ -78,9 +73,9 @@ class SymbolTable:
 
 def plain(value):
     """The Python value of a value with Pick, Coded and the like in it."""
-    if isinstance(value, Pick):
+    if isinstance(value, (Own, Pick)):
         return plain(value.value)
-    if isinstance(value, (Coded, Joined, Stored)):
+    if isinstance(value, (Coded, Joined, Pairs, Stored)):
         return value.value
     if isinstance(value, Nothing):
         return None
@@ -220,12 +215,8 @@ def union(children):
 def ndarray(like, with_shape=False):
     """A node for arrays of the dtype and order of `like`. with_shape: and of its shape."""
     known = with_shape or isinstance(like, np.generic)
-    return Node(
-        12,
-        flags=int(with_shape),
-        aux=dtype_bytes(like) + (shape_bytes(like.shape) if with_shape else b""),
-        data_size=len(raw_data(like)) if known else None,
-    )
+    aux = dtype_bytes(like) + (shape_bytes(like.shape) if with_shape else b"")
+    return Node(12, flags=int(with_shape), aux=aux, data_size=len(raw_data(like)) if known else None)
 
 
 def ext(code, extra, child):
@@ -249,11 +240,9 @@ def tree_bytes(root):
 def node_bits(node):
     if node.kind in (3, DECIMAL, DIGITS):
         return 0 if node.param in (8, 16, 32, 64) else node.param
-    if node.kind in (13, OPTIONAL):
+    if node.kind in (13, OPTIONAL, EXCEPTIONS):
         return (node.kind == OPTIONAL) + node_bits(node.children[0])
-    if node.kind == DICT_CODED:
-        return node.param
-    return {5: 1, 11: (len(node.children) - 1).bit_length()}.get(node.kind, 0)
+    return {5: 1, 11: (len(node.children) - 1).bit_length(), DICT_CODED: node.param}.get(node.kind, 0)
 
 
 def fixed_size(node):
@@ -264,7 +253,7 @@ def fixed_size(node):
         return 8 if node.kind == 4 else 0
     if node.kind in (3, DECIMAL, DIGITS):
         return node.param // 8 if node_bits(node) == 0 else 0
-    if node.kind in (DICT_CODED, HEX, SAME):
+    if node.kind in (DICT_CODED, HEX, SAME, RISING, RUNS):
         return (node.count + 1) // 2 if node.kind == HEX else 0
     if node.kind == OPTIONAL:
         return 0 if sizes[0] == 0 else None
@@ -277,7 +266,7 @@ def fixed_size(node):
         return alone.pop() if len(alone) == 1 else None
     if node.kind == 12 and node.data_size is not None:
         return node.data_size if node.data_size < 1024 else None
-    return sizes[0] if node.kind == 13 else None
+    return sizes[0] if node.kind in (13, EXCEPTIONS) else None
 
 
 # ---- bodies ----------------------------------------------------------------------------------------------------------
@@ -323,10 +312,7 @@ def encode_parts(node, value, arrays):
     if kind == 7:
         return 0, (b"" if node.flags & REST else varint(len(value))) + value
     if kind == 8:
-        parts = [encode_parts(node.children[0], item, arrays) for item in value]
-        width = node_bits(node.children[0])
-        head = b"" if node.flags else varint(len(value))
-        return 0, head + pack_bits([(bits, width) for bits, _ in parts]) + b"".join(body for _, body in parts)
+        return 0, (b"" if node.flags else varint(len(value))) + encode_items(node.children[0], value, arrays)
     if kind in (9, 10):
         return 0, encode_tuple(node, value.values() if kind == 10 else value, arrays)
     if kind == 11:
@@ -340,8 +326,11 @@ def encode_parts(node, value, arrays):
 
 
 def encode_later(node, value, arrays):
-    """The same of kinds 14 to 22."""
+    """The same of kinds 14 to 30."""
     kind = node.kind
+    if kind == MAP:
+        n, sides = map_sides(node, value)
+        return 0, varint(n) + b"".join(encode_items(*side, arrays) for side in sides)
     if kind in (DECIMAL, DIGITS):
         stored = stored_of(node, value)
         return (stored, b"") if node_bits(node) or not node.param else (0, stored.to_bytes(node.param // 8, "little"))
@@ -358,7 +347,17 @@ def encode_later(node, value, arrays):
             return 0, b""
         bits, body = encode_parts(node.children[0], value, arrays)
         return bits << 1 | 1, body
+    if kind == EXCEPTIONS:
+        kid = node.children[0]
+        return (0, bytes(fixed_size(kid) or 0)) if isinstance(value, Own) else encode_parts(kid, value, arrays)
     return 0, numbers_body(node, value) if kind == NUMBERS else b""
+
+
+def encode_items(child, items, arrays):
+    """The bit group and the bodies of values of one child."""
+    parts = [encode_parts(child, item, arrays) for item in items]
+    width = node_bits(child)
+    return pack_bits([(bits, width) for bits, _ in parts]) + b"".join(body for _, body in parts)
 
 
 def encode_tuple(node, values, arrays):
@@ -378,23 +377,11 @@ def align(buffer, to=64):
     return len(buffer)
 
 
-def offset_groups(records, width):
-    out, at = b"", 0
-    for g in range(0, len(records), 64):
-        ends, end = [], 0
-        for record in records[g : g + 64]:
-            end += len(record)
-            ends.append(end)
-        ends += [end] * (64 - len(ends))
-        out += struct.pack("<Q", at) + b"".join(e.to_bytes(width, "little") for e in ends)
-        at += end
-    return out
-
-
 BLOCK_FIELDS = (
-    "first_record n_records tree heap_offset heap_size index_offset row_size index_width reserved1 arrays_offset "
-    "arrays_size heap_crc arrays_crc reserved2"
+    "first_record n_records tree heap_offset heap_size index_offset row_size index_width index_bits reserved1 "
+    "arrays_offset arrays_size heap_crc arrays_crc places_size"
 ).split()
+BLOCK_ENTRY = "<QIIQQQIBBHQQIIQ"
 HEADER_FIELDS = {"magic": "8s", "version": "H", "reader_version": "H", "header_size": "I", "features_required": "Q",
                  "features_optional": "Q", "segment_size": "Q", "segment_id": "16s", "created": "Q", "content": "I",
                  "directory_count": "I", "directory_offset": "Q", "n_records": "Q", "max_values": "Q", "max_bytes": "Q",
@@ -408,31 +395,34 @@ def block_entries(out, blocks, index_start, index):
         if isinstance(block, SymbolTable):
             entries += symbol_entry(out, block)
             continue
-        heap = b"".join(block.records)
+        heap = b"".join(block.records) + block.places
         entry = dict.fromkeys(BLOCK_FIELDS, 0)
         entry.update(first_record=getattr(block, "kind", first), n_records=len(block.records), tree=block.tree, heap_offset=align(out),
-                     heap_size=len(heap), index_width=block.index_width, reserved1=bytes(3), heap_crc=crc32c(heap),
-                     arrays_size=len(block.arrays), arrays_crc=crc32c(block.arrays))  # fmt: skip
+                     heap_size=len(heap), index_width=block.index_width, index_bits=block.index_bits, heap_crc=crc32c(heap),
+                     arrays_size=len(block.arrays), arrays_crc=crc32c(block.arrays), places_size=len(block.places))  # fmt: skip
         out += heap
         entry["arrays_offset"] = align(out)
         out += block.arrays
         if block.index_width:
             entry["index_offset"] = index_start + len(index)  # moved by `segment`, which knows where OFFSETS begins
-            index += offset_groups(block.records, block.index_width)
+            if block.index_width == 1:
+                index += line_groups(block.records, block.index_bits)
+            else:
+                index += offset_groups(block.records, block.index_width)
         else:
             entry["row_size"] = len(block.records[0])
         first += len(block.records)
-        entries += struct.pack("<QIIQQQIB3sQQIIQ", *{**entry, **block.fields}.values())
+        entries += struct.pack(BLOCK_ENTRY, *{**entry, **block.fields}.values())
     return entries
 
 
 def symbol_entry(out, table):
     entry = dict.fromkeys(BLOCK_FIELDS, 0)
-    entry.update(first_record=table.kind, heap_offset=align(out), heap_size=len(table.heap), reserved1=bytes(3),
+    entry.update(first_record=table.kind, heap_offset=align(out), heap_size=len(table.heap),
                  heap_crc=crc32c(table.heap))  # fmt: skip
     out += table.heap
     entry["arrays_offset"] = align(out)
-    return struct.pack("<QIIQQQIB3sQQIIQ", *{**entry, **table.fields}.values())
+    return struct.pack(BLOCK_ENTRY, *{**entry, **table.fields}.values())
 
 
 def tree_sections(trees):
@@ -446,9 +436,10 @@ def tree_sections(trees):
     return body, table
 
 
-def segment(blocks, trees, groups=None, extra=(), tables=None, **header):
+def segment(blocks, trees, groups=None, extra=(), tables=None, front=(), **header):
     """A whole segment. trees: roots or bytes; groups: numbers in place of the right ones; extra: further directory
-    entries as (kind, bytes) or (kind, bytes, count); tables: None, or what TABLES holds; header: fields to override."""
+    entries as (kind, bytes) or (kind, bytes, count); tables: None, or what TABLES holds; front: kinds of sections that
+    lie within the header, in this order, OFFSETS not among them; header: fields to override."""
     heap = bytearray(4096)
     block_entries(heap, [*blocks, *(tables or ())], 0, bytearray())
     align(heap)
@@ -471,7 +462,15 @@ def segment(blocks, trees, groups=None, extra=(), tables=None, **header):
         *([] if tables is None else [(9, table_entries, len(tables))]),
         *((k, raw, *(more or [0])) for k, raw, *more in extra),
     ]
+    at, inside = 128, b""
+    for kind, raw, count in sorted((s for s in sections if s[0] in front), key=lambda s: front.index(s[0])):
+        inside += struct.pack("<HHIQQQII", kind, 0, 0, at, len(raw), count, crc32c(raw), 0)
+        out[at : at + len(raw)] = raw
+        at += -(-len(raw) // 64) * 64
+    directory = inside + directory
     for kind, raw, count in sections:
+        if kind in front:
+            continue
         directory += struct.pack("<HHIQQQII", kind, 0, 0, align(out), len(raw), count, crc32c(raw), 0)
         out += raw
     at = align(out)

@@ -1,14 +1,17 @@
 """Runs the code of README.md and of docs/, and looks at their links.
 
 Each python block of README.md runs by itself, as pasted into a new file in an empty folder. The blocks of another page
-run in their order as one module. What a pycon block prints is compared.
+run in their order as one module; a block that begins with `# name.py` is a program that runs by itself. What a pycon
+block prints is compared.
 """
 
 import difflib
 import doctest
 import json
+import os
 import pathlib
 import re
+import subprocess
 import sys
 import types
 
@@ -17,13 +20,25 @@ import vision
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 README = ROOT / "README.md"
-PAGES = sorted((ROOT / "docs").glob("*.md"))
+INDEX = ROOT / "docs/index.md"
+PAGES = sorted((ROOT / "docs").rglob("*.md"))
 # The modules that a block may import and that need not be there.
 MAYBE_MISSING = (
-    *("accelerate", "datasets", "lhotse", "lightning", "mmengine", "pycocotools", "tensordict", "torch", "torchdata"),
+    *(
+        "accelerate",
+        "datasets",
+        "lhotse",
+        "lightning",
+        "mmengine",
+        "plotly",
+        "pycocotools",
+        "tensordict",
+        "torch",
+        "torchdata",
+    ),
     "torchvision",
 )
-NO_CODE = {"README.md", "measurements.md", "what-do-you-have.md"}
+SCRIPT = re.compile(r"# \w+\.py\n")  # the first line of a block that is a program of its own
 
 if not (PAGES and README.exists()):
     pytest.skip("the documents are not here", allow_module_level=True)
@@ -42,9 +57,11 @@ def module(tmp_path, monkeypatch):
     from recstore._core import trust
 
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(os, "environ", os.environ)  # datasets puts a copy in its place, which monkeypatch does not know
     monkeypatch.setenv(
         "RECSTORE_DIR", str(tmp_path / "named")
     )  # the names of the pages, in whatever else runs here, are others
+    monkeypatch.setenv("RECSTORE_STRICT", "0")  # a page may change it
     monkeypatch.setattr(trust, "registered", {})
     monkeypatch.setattr("builtins.input", lambda prompt="": "")  # who runs it presses Enter
     yield from made_module(monkeypatch)
@@ -78,9 +95,25 @@ def missing(code):
     return None
 
 
+def name_of(page):
+    return str(page.relative_to(ROOT))
+
+
 def run(page, line, code, module):
     # Padded, so that a traceback has the page's own line numbers.
     exec(compile("\n" * line + code, str(page), "exec"), vars(module))
+
+
+def run_program(page, code):
+    """In a process of its own, from a file: its workers import it. tests/mp/test_torchrun.py runs those of several ranks."""
+    if "torch.distributed" in code:
+        return
+    path = pathlib.Path("program.py")
+    path.write_text(code)
+    # A DataLoader ends workers that take long to exit, and multiprocessing's tracker then warns of their semaphores.
+    tracker = "ignore::UserWarning:multiprocessing.resource_tracker"
+    done = subprocess.run([sys.executable, "-W", "error", "-W", tracker, str(path)], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, ""), page.name
 
 
 @pytest.mark.parametrize(
@@ -97,13 +130,15 @@ def test_each_block_of_the_readme_runs_by_itself(line, code, module, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore:.*LeafSpec:FutureWarning")  # Lightning calls what PyTorch will remove
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", [page for page in PAGES if list(blocks(page))], ids=name_of)
 def test_code_runs(page, module_with_files):
     module = module_with_files
     skipped = []
     for language, line, code in blocks(page):
         if missing(code):
             skipped.append(f"line {line} needs {missing(code)}")
+        elif SCRIPT.match(code):
+            run_program(page, code)
         elif language == "python":
             run(page, line, code, module)
         else:
@@ -116,7 +151,10 @@ def test_code_runs(page, module_with_files):
 
 
 def test_there_is_code():
-    assert all(list(blocks(page)) for page in PAGES if page.name not in NO_CODE)
+    """A block without a language would be left out, and be shown without colours."""
+    openings = {page: re.findall(r"^```(.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)[::2] for page in PAGES}
+    bare = [name_of(page) for page, languages in openings.items() if "" in languages]
+    assert bare == [] and sum(1 for page in PAGES for _ in blocks(page)) > 100
     assert all(language == "python" for language, _, _ in blocks(README)) and len(list(blocks(README))) > 5
 
 
@@ -153,7 +191,7 @@ def test_changed_lines_are_marked():
 
 def targets(page):
     """The target of each link and image of a page, code left out."""
-    text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    text = re.sub(r"^ *```.*?^ *```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
     text = re.sub(r"`[^`]*`", "", text)
     assert not re.search(r"<(img|a)\b|^\[[^\]]+\]:", text, flags=re.MULTILINE), "write links and images as Markdown"
     return re.findall(r"\]\(([^)\s]+)", text)
@@ -165,7 +203,7 @@ def test_the_readme_renders_alone():
 
 
 @pytest.mark.parametrize(
-    "page", [*PAGES, ROOT / "bench/README.md", ROOT / "CONTRIBUTING.md"], ids=lambda page: page.name
+    "page", [*PAGES, *(ROOT / name for name in ("bench/README.md", "CHANGELOG.md", "CONTRIBUTING.md"))], ids=name_of
 )
 def test_links_lead_somewhere(page):
     files = [target.partition("#")[0] for target in targets(page) if "://" not in target]
@@ -173,12 +211,24 @@ def test_links_lead_somewhere(page):
 
 
 def test_every_page_is_listed():
-    assert {page.name for page in PAGES} - {"README.md"} <= set(targets(ROOT / "docs" / "README.md"))
+    """Once: a page is in the table of contents of the page whose table lists it (docs/_ext/recstore_site.py)."""
+    lists = [page for page in PAGES if "<!-- toctree -->" in page.read_text(encoding="utf-8")]
+    rows = re.compile(r"^\| \[[^\]]*\]\(([^)#:]+\.md)\)", re.MULTILINE)
+    listed = [
+        (page.parent / target).resolve() for page in lists for target in rows.findall(page.read_text(encoding="utf-8"))
+    ]
+    (contents,) = re.findall(
+        r"^```\{toctree\}\n(.*?)^```$", INDEX.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+    )
+    listed += [INDEX.parent / f"{target}.md" for target in re.findall(r"<(.+)>", contents)]
+    assert len(listed) == len(set(listed)), "a page stands in two tables of contents"
+    assert set(PAGES) - set(listed) == {INDEX, ROOT / "docs/README.md"}, "list new pages in docs/guide.md"
 
 
 def test_every_plot_is_shown():
     plots = {path.name for path in (ROOT / "bench/results/plots").glob("*.png")}
-    assert plots == {target.rpartition("/")[2] for target in targets(ROOT / "docs/measurements.md") if ".png" in target}
+    shown = {target for page in PAGES for target in targets(page) if "results/plots/" in target}
+    assert plots == {target.rpartition("/")[2] for target in shown}
 
 
 # ---- Commands ----
@@ -188,5 +238,6 @@ def test_the_first_two_commands():
     """The main job and the tests, for a fresh clone. No page installs recstore from an index, where it is not."""
     commands = re.findall(r"^```sh\n(.*?)^```$", README.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
     assert "recstore demo" in commands[0] and "pytest" in commands[1]
-    for page in [README, *PAGES]:
+    quoting = ROOT / "docs/errors"  # messages that name the extra of a package that is installed already
+    for page in [README, *(page for page in PAGES if page.parent != quoting)]:
         assert not re.search(r"pip install [^.`\n]*\brecstore", page.read_text(encoding="utf-8")), page.name

@@ -29,13 +29,14 @@ ROOMS = [
     ["dataset", "io"],
     ["integrations"],
     ["torch"],
+    ["monitor"],
     ["cli"],
 ]
 # A folder of recstore/ is a room of its own name. These are the modules on top, by room.
 TOP_MODULES = {
-    "errors": "errors text _version",
+    "errors": "errors text html _version",
     # In their order: each may import those before it. `__init__` is what users import.
-    "containers": "handles containers columns exports views records dicts fields grouping info jsonable __init__",
+    "containers": "handles containers columns exports plan_log views records dicts fields grouping node_sizes info jsonable notebooks byte_plots __init__",
     "sharing": "sharing",
 }
 # Imports inside a function that lead to a later room, to a later module of the containers, or back to a module that
@@ -45,6 +46,10 @@ LATE = {
     ("records", "grouping"): "index_by() and group_by() delegate",
     ("records", "info"): "info() delegates",
     ("dicts", "info"): "info() delegates",
+    ("containers", "notebooks"): "_repr_html_() delegates",
+    ("info", "notebooks"): "_repr_html_() delegates",
+    ("plan_log", "notebooks"): "_repr_html_() delegates",
+    ("info", "byte_plots"): "plot() delegates",
     ("build.sources", "io.arrow_in"): "feed_of() makes feeds of tables",
     ("records", "io.arrow_in"): "from_arrow() delegates",
     ("fields", "io.arrow_out"): "to_arrow() and to_pandas() of a field delegate",

@@ -37,6 +37,7 @@ STREAMS = re.compile(r"\b(printf|vprintf|fprintf|vfprintf|puts|fputs|putchar|put
 NOT_LOADED = "typing dataclasses pathlib multiprocessing decimal uuid zoneinfo numpy torch".split()
 MOST_LINES = {".c": 800, ".h": 800, ".pyx": 800, ".pxd": 800, ".py": 500, ".pyi": 500}
 MOST_FUNCTION_LINES = 60
+LARGEST = 500_000  # bytes of a file of the repository
 MOST_COLUMNS = 120  # of what is shipped; tables of tests may be wider
 
 C_FILES = sorted([*CSRC.rglob("*.c"), *CSRC.rglob("*.h")])
@@ -48,7 +49,7 @@ SOURCES = (
     C_FILES
     + BINDING_C
     + PY_FILES
-    + sorted([*(ROOT / "recstore").rglob("*.p[yx][xdi]"), *(ROOT / "tests/c").glob("*.[ch]")])
+    + sorted([*(ROOT / "recstore").rglob("*.p[yx][xdi]"), *(ROOT / "tests").glob("[cf]*/*.[ch]")])
 )
 SHIPPED = (
     C_FILES
@@ -61,7 +62,7 @@ DOCUMENTS = [
     "SECURITY.md",
     "CHANGELOG.md",
     "csrc/FORMAT.md",
-    *sorted(f"{folder}/{path.name}" for folder in ("bench", "docs") for path in (ROOT / folder).glob("*.md")),
+    *sorted(str(path.relative_to(ROOT)) for folder in ("bench", "docs") for path in (ROOT / folder).rglob("*.md")),
 ]
 
 
@@ -265,6 +266,16 @@ def test_precommit_runs_the_tools_that_ci_runs():
         pytest.skip("a source distribution leaves out what only a checkout needs")
     (pins,) = re.findall(r"^lint = \[(.*?)^\]", (ROOT / "pyproject.toml").read_text(), flags=re.DOTALL | re.MULTILINE)
     assert set(re.findall(r'"(\S+==\S+)"', config.read_text())) == set(re.findall(r'"(\S+==\S+)"', pins))
+
+
+def test_no_large_file_is_kept():
+    """The history keeps each file for ever."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True)
+    if listed.returncode:
+        pytest.skip("this is no git checkout")
+    paths = [ROOT / name for name in listed.stdout.split("\0") if name]
+    assert len(paths) > 500
+    assert [str(path) for path in paths if path.is_file() and path.stat().st_size > LARGEST] == []
 
 
 def test_import_is_light(tmp_path):

@@ -16,6 +16,8 @@ import pytest
 
 import recstore
 
+pytestmark = pytest.mark.slow
+
 HERE = pathlib.Path(__file__).parent
 PACKAGE = pathlib.Path(recstore.__file__).parent
 INSTALLED = PACKAGE.parent.name in ("site-packages", "dist-packages")  # else it is an editable install
@@ -49,10 +51,11 @@ def code():
 
 
 def stubs(folder):
-    """The stubs; without PyTorch not those of recstore.torch, whose users have it."""
+    """The stubs; without PyTorch not those of recstore.torch, whose users have it, and without Lightning not its."""
     found = sorted(str(path.relative_to(folder)) for path in (folder / "recstore").rglob("*.pyi"))
-    with_torch = importlib.util.find_spec("torch") is not None
-    return [name for name in found if with_torch or not name.startswith("recstore/torch/")]
+    needs = {"recstore/torch/": "torch", "recstore/monitor/lightning.": "lightning"}
+    left_out = tuple(start for start, library in needs.items() if importlib.util.find_spec(library) is None)
+    return [name for name in found if not name.startswith(left_out)]
 
 
 def run(folder, *command, **environment):
@@ -104,8 +107,7 @@ def test_pyright(project):
 
 
 def adapters_without_library(folder):
-    """The modules of recstore.integrations and recstore.torch that cannot be imported here, because their library is
-    missing."""
+    """The modules of these rooms that cannot be imported here, because their library is missing."""
     code = """
 import importlib, sys
 for name in sys.argv[1:]:
@@ -117,7 +119,7 @@ for name in sys.argv[1:]:
 """
     names = [
         f"recstore.{room}.{path.stem}"
-        for room in ("integrations", "torch")
+        for room in ("integrations", "monitor", "torch")
         for path in (PACKAGE / room).glob("[a-z]*.py")
     ]
     names.append("recstore.torch")
@@ -130,7 +132,7 @@ def test_stubtest(tmp_path):
     # Modules without a stub stand for themselves. What they import is not looked at: it takes time, and may be missing.
     (tmp_path / "mypy.ini").write_text(
         "[mypy]\n[mypy-recstore.*]\nignore_errors = True\n"
-        "[mypy-torch.*,pyarrow.*,rich.*,multiprocessing.*]\nfollow_imports = skip\nignore_missing_imports = True\n"
+        "[mypy-torch.*,lightning.*,pyarrow.*,rich.*,multiprocessing.*]\nfollow_imports = skip\nignore_missing_imports = True\n"
     )
     (tmp_path / "missing.txt").write_text("".join(f"{name}(\\..*)?\n" for name in adapters_without_library(tmp_path)))
     options = [

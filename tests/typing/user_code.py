@@ -131,6 +131,7 @@ assert_type(samples * 2, RecordView[Sample])
 assert_type(2 * samples, RecordView[Sample])
 assert_type(copy.copy(samples), RecordList[Sample])
 samples.filter(lambda s: s["size"] > 3)  # type: ignore[typeddict-item]
+samples.map(lambda s: s, compression="small")
 samples.map(lambda s: s, compression="zip")  # type: ignore[arg-type]
 samples + 3  # type: ignore[operator]
 samples.shuffled("seed")  # type: ignore[arg-type]
@@ -230,6 +231,8 @@ info = samples.info()
 assert_type(info, StoreInfo | ViewInfo)
 assert_type(info.nbytes, int)
 assert_type(paths.info(), MappingInfo)
+info.plot().show()
+paths.info().plot().write_html("bytes.html")
 with RecordList([1]) as opened_list, RecordDict({1: 2}) as opened_dict:
     assert_type(opened_list, RecordList[int])
     assert_type(opened_dict, RecordDict[int, int])
@@ -379,3 +382,14 @@ assert_type(recstore.share_dataset(Images()), SharingReport)
 assert_type(recstore.share_dataset(Images, shared="images"), Images)
 assert_type(recstore.share_dataset(lambda: Images(), shared="images", keep="2h", files=["a.json"]), Images)
 assert_type(recstore.share_dataset(Images(), shared="images"), Images)
+
+
+def monitoring(loader: object) -> int | None:
+    with recstore.MemoryMonitor(loader, interval=0.5, log=pathlib.Path("run.jsonl"), warn=0.9) as monitor:
+        monitor.epoch(1)
+        monitor.note("a step", what="note")
+        monitor.epoch(number=1, what="x")  # type: ignore[call-arg]
+    report = monitor.report()
+    assert_type(report.rows, list[dict[str, Any]])
+    assert_type(monitor.run().samples, list[dict[str, Any]])
+    return report.total

@@ -1,0 +1,91 @@
+"""The suite `billion`, which runs only when it is asked for: 10^9 paths on one machine, made as they are needed.
+
+It takes ten minutes and 4 GB of memory; `--most N` takes another number of paths. No rival is beside it: none holds as
+many paths in the memory of such a machine.
+"""
+
+import array
+import gc
+import itertools
+import random
+import statistics
+import time
+
+import data
+import measures
+
+from recstore import RecordList
+from recstore.shm import process_memory
+
+COUNT = 1_000_000_000
+_FOLDERS, _READS, _BATCH, _ROUNDS = 1000, 50_000, 256, 7
+_STEPS = bytes(1 + byte % 20 for byte in range(256))
+
+
+def paths(count):
+    """An iterator of paths as those of ImageNet, as `scale.paths`, that runs in C: a generator in Python takes twice
+    the time that a build has."""
+    synsets = sorted(random.Random(data.SEED).sample(range(1_440_764, 15_075_141), _FOLDERS))
+    return itertools.chain.from_iterable(
+        _folder(synset, count * (place + 1) // _FOLDERS - count * place // _FOLDERS)
+        for place, synset in enumerate(synsets)
+    )
+
+
+def _folder(synset, count):
+    draw = random.Random(synset)
+    gaps = (draw.randbytes(min(1 << 16, count - first)).translate(_STEPS) for first in range(0, count, 1 << 16))
+    numbers = itertools.accumulate(itertools.chain.from_iterable(gaps))
+    return map(f"/data/imagenet/train/n{synset:08d}/n{synset:08d}_%d.JPEG".__mod__, numbers)
+
+
+def job(count):
+    """One row: seconds to make the paths and to build, bytes, private memory, ns a read, cold and later."""
+    made = min(count, 1_000_000)
+    begin = time.perf_counter()
+    expected = list(itertools.islice(paths(count), made))
+    making = (time.perf_counter() - begin) / made * count
+    gc.collect()
+    exact, before = process_memory.reset_peak_rss(), process_memory.usage()
+    begin, spent = time.perf_counter(), time.process_time()
+    records = RecordList(paths(count))
+    seconds, processor = time.perf_counter() - begin, time.process_time() - spent
+    peak = process_memory.peak_rss() - before.rss if exact and before else None
+    if len(records) != count or records[:made].to_list() != expected:
+        raise measures.WrongAnswer("the store gives other paths")
+    del expected
+    cold, later, batches = _reads(records, count)
+    return {
+        "data": "paths",
+        "records": count,
+        "bytes_per_record": records.nbytes / count,
+        "making_s": making,
+        "build_s": seconds,
+        "build_cpu_s": processor,
+        "private_peak": peak,
+        "random_first_ns": cold,
+        "random_ns": later,
+        "batch_ns": batches,
+    }
+
+
+def _reads(records, count):
+    """ns a read at random in the first round, in the median of the later rounds, and in batches."""
+    draw = random.Random(data.SEED)
+    one, many = [], []
+    for _ in range(_ROUNDS):
+        order = array.array("q", [draw.randrange(count) for _ in range(_READS)])
+        begin = time.perf_counter()
+        for number in order:
+            records[number]
+        reading = time.perf_counter() - begin
+        begin = time.perf_counter()
+        for _number in order:
+            pass
+        one.append((reading - (time.perf_counter() - begin)) / _READS * 1e9)
+        batches = [array.array("q", [draw.randrange(count) for _ in range(_BATCH)]) for _ in range(_READS // _BATCH)]
+        begin = time.perf_counter()
+        for batch in batches:
+            records.get_many(batch)
+        many.append((time.perf_counter() - begin) / len(batches) / _BATCH * 1e9)
+    return one[0], statistics.median(one[1:]), statistics.median(many)

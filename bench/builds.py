@@ -1,0 +1,187 @@
+"""The suite `build`: how long a build takes from a list and from a stream, beside pickling the same records.
+
+Nothing is subtracted that runs beside the measured work: from a stream, each way includes making the records, and the
+row `the stream itself` says how long that takes alone. `wall` is time that passes, `cpu` processor time of all threads.
+A process of its own measures memory (`job_build` in memory_jobs.py).
+"""
+
+import gc
+import inspect
+import itertools
+import os
+import pickle
+import statistics
+import time
+
+import rivals
+
+from recstore.cli.bench_timing import WrongAnswer, ratio
+
+MOST = 200_000  # records of a set; --most changes it
+LEANEST, USUAL, STREAM = "pickles joined", "numpy+pickle", "the stream itself"
+SOURCES = ("list", "stream")
+_LEAST_NS = 50_000_000  # a shorter measured call is repeated within its round
+
+
+def pickles_joined(records):
+    """The leanest way to pickle records into one buffer: no array for each record, no index."""
+    dumps = pickle.dumps
+    return b"".join([dumps(record, -1) for record in records])
+
+
+def msgspec_joined(records):
+    """The same with MessagePack of msgspec."""
+    rivals.need("msgspec")
+    import msgspec
+
+    encode = msgspec.msgpack.Encoder().encode
+    return b"".join([encode(record) for record in records])
+
+
+def recstore_with(**options):
+    def build(records):
+        import recstore
+
+        return recstore.RecordList(records, **options)
+
+    return build
+
+
+def takes_threads():
+    """Whether this build of recstore has the option `threads`."""
+    import recstore
+
+    return "threads" in inspect.signature(recstore.RecordList.__init__).parameters
+
+
+def ways(cores):
+    """{name: build}. With one core only the ways that a core more could change, and what they are compared with."""
+    found = {LEANEST: pickles_joined, "msgspec joined": msgspec_joined, USUAL: rivals.NumpyPickle.build}
+    levels = ("none", "fast", "auto", "small")
+    if cores == 1:
+        return {LEANEST: pickles_joined, "recstore": recstore_with()}
+    found.update(
+        {"recstore" if level == "auto" else f"recstore {level}": recstore_with(compression=level) for level in levels}
+    )
+    if takes_threads():
+        found["recstore threads=1"] = recstore_with(threads=1)
+    return found
+
+
+def measure(dataset, quick, most, log):
+    """Rows of all ways from a list and from a stream, and with one core. The ways take turns in each round."""
+    rows = []
+    records = list(itertools.islice(dataset.fresh(), most))
+    count = len(records)
+    gc.collect()
+    gc.freeze()  # the collector must not walk the list of records in the middle of a measured call
+    try:
+        for source, cores in (("list", None), ("stream", None), ("list", 1)):
+            if cores == 1 and not hasattr(os, "sched_setaffinity"):
+                continue
+            log(f"{dataset.name}: building from a {source}{', one core' if cores else ''}")
+            give = (lambda: records) if source == "list" else (lambda: itertools.islice(dataset.fresh(), most))
+            taken = _rounds(ways(cores), give, count, 2 if quick else 5, cores)
+            rows += [
+                {"data": dataset.name, "from": source, "cores": cores or len(_cores()), **row}
+                for row in _rows(taken, count)
+            ]
+    finally:
+        gc.unfreeze()
+    return rows
+
+
+def measure_workers(dataset, quick, most, log):
+    """Rows of `workers=0`, 1 and 2 over eight shards, whose records are made by the process that compresses them. The
+    processor time of workers is not that of this process, so wall times stand alone."""
+    shards, count = dataset.shards(8, most), min(most, len(dataset))
+    if shards is None or count < (1_000 if quick else 50_000):  # fewer take less than a process takes to start
+        return []
+    log(f"{dataset.name}: building by workers")
+    calls = {number: recstore_with(workers=number) for number in (0, 1, 2)}
+    taken = {number: [] for number in calls}
+    for _ in range(2 if quick else 5):
+        for number, call in calls.items():
+            given = shards if number else itertools.chain.from_iterable(shards)
+            taken[number].append(_clock(call, lambda given=given: given, 1, count)[0])
+    return [
+        {
+            "data": dataset.name,
+            "workers": number,
+            "records": count,
+            "wall_min_ns": min(walls) / count,
+            "wall_median_ns": statistics.median(walls) / count,
+            "of_no_workers": ratio(walls, taken[0]),
+        }
+        for number, walls in taken.items()
+    ]
+
+
+def _cores():
+    return os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count())
+
+
+def _rounds(calls, give, count, rounds, cores):
+    """{name: [(wall ns, cpu ns) of each round]}. A way that cannot hold the records is left out."""
+    calls, times = dict(calls), {}
+    if give() is not give():
+        calls[STREAM] = _drain
+    before = _cores()
+    if cores == 1:
+        os.sched_setaffinity(0, {min(before)})
+    try:
+        for name, call in list(calls.items()):
+            try:
+                wall, _ = _clock(call, give, 1, None)
+            except (rivals.Absent, TypeError, ValueError, OverflowError, UnicodeEncodeError):
+                if name.startswith("recstore"):
+                    raise
+                del calls[name]  # msgspec holds no ints beyond 64 bits and no lone surrogates
+            else:
+                times[name] = max(1, int(_LEAST_NS // max(wall, 1)))
+        taken = {name: [] for name in calls}
+        for _ in range(rounds):
+            for name, call in calls.items():
+                taken[name].append(_clock(call, give, times[name], count if name.startswith("recstore") else None))
+    finally:
+        if cores == 1:
+            os.sched_setaffinity(0, before)
+    return taken
+
+
+def _drain(records):
+    for _ in records:
+        pass
+
+
+def _clock(call, give, times, count):
+    """(wall, cpu) nanoseconds of one call, the mean of `times` calls. What a call builds is dropped in its time, as in
+    every way."""
+    gc.collect()
+    sources = [give() for _ in range(times)]
+    wall, cpu = time.perf_counter_ns(), time.process_time_ns()
+    for source in sources:
+        built = call(source)
+        if count is not None and len(built) != count:
+            raise WrongAnswer("a build has lost records")
+        built = None
+    return (time.perf_counter_ns() - wall) / times, (time.process_time_ns() - cpu) / times
+
+
+def _rows(taken, count):
+    walls = {name: [wall for wall, _ in times] for name, times in taken.items()}
+    cpus = {name: [cpu for _, cpu in times] for name, times in taken.items()}
+    return [
+        {
+            "way": name,
+            "records": count,
+            "wall_min_ns": min(walls[name]) / count,
+            "wall_median_ns": statistics.median(walls[name]) / count,
+            "cpu_min_ns": min(cpus[name]) / count,
+            "cpu_median_ns": statistics.median(cpus[name]) / count,
+            "wall_of_leanest": ratio(walls[name], walls[LEANEST]),
+            "cpu_of_leanest": ratio(cpus[name], cpus[LEANEST]),
+            "wall_of_numpy_pickle": ratio(walls[name], walls.get(USUAL)),
+        }
+        for name in taken
+    ]

@@ -1,0 +1,95 @@
+"""A loader that is faster than its consumer. As a program this file is one case; it talks as program.py does.
+
+Workers make batches of pictures in no time, and the loop takes a while for each. The batches that are ready wait in
+shared memory. A DataLoader of PyTorch has at most `prefetch_factor` batches for each worker ordered or ready, so they
+bound it, and the loop has one more. A queue of one's own that is not bounded takes all that the workers make.
+"""
+
+import pickle
+import sys
+import time
+
+# The cases: the loader, its prefetch_factor or the size of the queue, and seconds that the consumer takes for a batch.
+SLOW = 0.15
+CASES = (
+    *(("DataLoader", depth, SLOW) for depth in (1, 2, 4, 8)),
+    ("DataLoader", 2, 0.0),
+    ("Queue(8)", 8, SLOW),
+    ("Queue()", 0, SLOW),
+)
+
+
+def pictures(arguments):
+    """A Dataset of black pictures."""
+    import torch
+
+    class Pictures(torch.utils.data.Dataset):
+        def __len__(self):
+            return arguments["batches"] * arguments["batch_size"]
+
+        def __getitem__(self, index):
+            return torch.full((3, arguments["side"], arguments["side"]), float(index))
+
+    return Pictures()
+
+
+def by_data_loader(arguments):
+    """The batches of a DataLoader."""
+    import torch
+
+    loader = torch.utils.data.DataLoader(
+        pictures(arguments),
+        batch_size=arguments["batch_size"],
+        num_workers=arguments["workers"],
+        prefetch_factor=arguments["depth"],
+        multiprocessing_context="fork",
+    )
+    yield from loader
+
+
+def fill(arguments, queue, count, over):
+    """The program of a worker that fills a queue."""
+    import torch
+
+    torch.set_num_threads(1)
+    shape = arguments["batch_size"], 3, arguments["side"], arguments["side"]
+    for number in range(count):
+        queue.put(torch.full(shape, float(number)))
+    over.wait()  # the tensors that nobody has received yet are this process's
+
+
+def by_queue(arguments):
+    """The batches of a queue that workers fill; a depth of 0 means no bound."""
+    import torch.multiprocessing
+
+    context = torch.multiprocessing.get_context("fork")
+    queue, over = context.Queue(arguments["depth"]), context.Event()
+    each = arguments["batches"] // arguments["workers"]
+    crew = [
+        context.Process(target=fill, args=(arguments, queue, each, over), daemon=True)
+        for _ in range(arguments["workers"])
+    ]
+    for one in crew:
+        one.start()
+    for _ in range(each * len(crew)):
+        yield queue.get()
+    over.set()
+    for one in crew:
+        one.join()
+
+
+def main():
+    """Consumes all batches, says so, and ends when it is told."""
+    arguments = pickle.load(sys.stdin.buffer)
+    batches = by_data_loader(arguments) if arguments["loader"] == "DataLoader" else by_queue(arguments)
+    count = size = 0
+    for batch in batches:
+        count, size = count + 1, batch.nbytes
+        time.sleep(arguments["consumer_s"])
+    pickle.dump({"read": count, "batch": size}, sys.stdout.buffer)
+    sys.stdout.buffer.flush()
+    pickle.load(sys.stdin.buffer)
+
+
+if __name__ == "__main__":
+    main()

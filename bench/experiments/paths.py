@@ -1,0 +1,41 @@
+"""A job as large as one in a public report: 7.65 million paths, 12 ranks with 16 workers each by spawn.
+
+The report is https://github.com/mlcommons/storage/issues/449: a benchmark of storage whose ranks each list the files,
+and whose workers each get the list. The job is that of the suite `ranks` (../ranks.py). A list cannot be measured at
+this size on a machine of this kind; one rank with two workers is, and the rows say what all of them would take.
+"""
+
+import memory_jobs
+import ranks
+
+RANKS, WORKERS = 12, 16
+REPORT = "https://github.com/mlcommons/storage/issues/449"
+REPORTED_GB = 430  # a node
+METHODS = ("spawn", "fork")
+
+
+def measure(method, quick):
+    """The rows of a start method: the stub and recstore in full, the list small and extrapolated."""
+    many, workers = (2, 2) if quick else (RANKS, WORKERS)
+    path, count = ranks.ready("listing", quick)
+    arguments = {"source": "listing", "path": path, "count": count, "method": method}
+    rows = []
+    jobs = [("stub", many, workers), ("recstore", many, workers)]
+    if method == "spawn":  # under fork the pages of a list are copied one by one, as an epoch comes to them
+        jobs.append(("list", 1, 2))
+    for container, of_ranks, of_workers in jobs:
+        row = memory_jobs.start("ranks", container=container, ranks=of_ranks, workers=of_workers, **arguments)
+        rows.append({"experiment": "paths", "method": method, **row})
+    for row in rows:
+        if row["container"] == "list":
+            row["all_ranks"] = extrapolated(row, many, workers)
+        elif row["total"] is not None:
+            row["over_stub"] = row["total"] - rows[0]["total"]
+    return rows
+
+
+def extrapolated(row, many, workers):
+    """The bytes of a list in all ranks and workers, of those in one rank and in each of its workers."""
+    if row["rank_uss_max"] is None or row["worker_uss_max"] is None:
+        return None
+    return many * (row["rank_uss_max"] + workers * row["worker_uss_max"])

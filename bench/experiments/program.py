@@ -1,0 +1,130 @@
+"""The program of one experiment, as sampling.py starts it: it reads its arguments from standard input, writes messages
+to standard output and ends after it is answered; all of them are pickles.
+
+A rank makes its records, then starts workers. Each worker reads every record in order and pickles it, so that each
+value in it is touched, as the published programs do it. All processes stay until the last memory figures are taken.
+With one rank the program itself is the rank. With more it starts them by spawn, as detectron2's launcher does.
+
+Spawned workers import this file, so it imports at its top only what they use; the container of the experiment brings
+the rest.
+"""
+
+import multiprocessing
+import os
+import pickle
+import sys
+
+
+def work(records, imports, pipe, parent):
+    """The program of a worker.
+
+    Args:
+        records: any sequence.
+        imports: names of modules, which a user's program has imported at its top.
+        pipe: gets the number of records, and says when to end.
+        parent: the pid without which the worker ends; None under forkserver.
+    """
+    for module in imports:
+        __import__(module)
+    for index in range(len(records)):
+        pickle.dumps(records[index])
+    pipe.send(len(records))
+    # A forked worker holds its sisters' pipes open: the end of its parent need not show as the end of the pipe.
+    while not pipe.poll(0.5):
+        if parent is not None and os.getppid() != parent:
+            os._exit(1)
+
+
+def be_rank(arguments, number, pipe, beside):
+    """The program of a rank.
+
+    Args:
+        arguments: of the experiment; suite.py has their names.
+        number: of the rank.
+        pipe: has `send` and `recv`, to the launcher.
+        beside: a pipe from rank 0 to rank 1; None with one rank.
+    """
+    import containers
+
+    records = containers.make(arguments, number, beside)
+    pipe.send({"made": len(records), "store": getattr(records, "nbytes", 0), "rank": number, "pid": os.getpid()})
+    context = multiprocessing.get_context(arguments["method"])
+    if arguments["method"] == "forkserver":
+        context.set_forkserver_preload(arguments["preload"])
+    parent = None if arguments["method"] == "forkserver" else os.getpid()
+    crew = []
+    try:
+        for worker in range(arguments["workers"]):
+            ours, theirs = context.Pipe()
+            process = context.Process(target=work, args=(records, arguments["imports"], theirs, parent), daemon=True)
+            process.start()
+            theirs.close()
+            crew.append((process, ours))
+            pipe.send({"worker": worker, "rank": number, "pid": process.pid})
+        pipe.send({"read": sum(ours.recv() for _, ours in crew), "rank": number})
+        pipe.recv()
+        for _, ours in crew:
+            ours.send("end")
+        for process, _ in crew:
+            process.join()
+    finally:
+        for process, _ in crew:
+            if process.is_alive():
+                process.terminate()
+
+
+class Terminal:
+    """The runner at the other end of standard input and output, as a pipe."""
+
+    def send(self, message):
+        pickle.dump(message, sys.stdout.buffer)
+        sys.stdout.buffer.flush()
+
+    def recv(self):
+        return pickle.load(sys.stdin.buffer)
+
+
+def be_launcher(arguments, runner):
+    """Starts the ranks and passes on their messages."""
+    from multiprocessing.connection import wait
+
+    context = multiprocessing.get_context("spawn")
+    first, second = context.Pipe()
+    beside = [first, second] + [None] * arguments["ranks"]
+    ranks = {}
+    try:
+        for number in range(arguments["ranks"]):
+            ours, theirs = context.Pipe()
+            process = context.Process(target=be_rank, args=(arguments, number, theirs, beside[number]))
+            process.start()
+            theirs.close()
+            ranks[ours] = process
+        reading = set(ranks)
+        while reading:
+            for pipe in wait(list(reading)):
+                message = pipe.recv()
+                runner.send(message)
+                if "read" in message:
+                    reading.discard(pipe)
+        runner.recv()
+        for pipe in ranks:
+            pipe.send("end")
+        for process in ranks.values():
+            process.join()
+    finally:
+        for process in ranks.values():
+            if process.is_alive():
+                process.terminate()
+
+
+def main():
+    runner = Terminal()
+    arguments = runner.recv()
+    if arguments["ranks"] == 1:
+        be_rank(arguments, 0, runner, None)
+    else:
+        be_launcher(arguments, runner)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,154 @@
+"""A program and its processes, sampled from outside by recstore.monitor until the program has done its work."""
+
+import itertools
+import os
+import pickle
+import subprocess
+import sys
+import threading
+import time
+
+import data
+
+from recstore.monitor import log
+from recstore.monitor.sampler import Sampler
+from recstore.shm import process_memory
+
+_numbers = itertools.count()
+HERE = os.path.dirname(os.path.abspath(__file__))
+FIGURES = ("uss", "shared", "pss")
+
+
+class Watched:
+    """What a program said and what its processes took.
+
+    Attributes:
+        messages: the program's, in order, each with the seconds since its start as `t`.
+        samples: those of its log, as docs/monitor.md has them, each with the seconds since its start as `since`.
+        total: bytes of all processes at the end: the sum of the PSS and the pages of shared memory that none maps.
+        pids: of all processes at the end; the first is the program's.
+        last: the figures of each of them at the end, by pid.
+    """
+
+    def __init__(self):
+        self.messages = []
+        self.samples = []
+        self.total = None
+        self.pids = []
+        self.last = {}
+
+
+def watch(script, arguments, done, interval=1.0):
+    """Runs a script of this folder, which gets its arguments, says messages, and ends after it is answered.
+
+    Args:
+        script: its file name.
+        arguments: a dict.
+        done: called with all messages so far; True when the program has done its work and waits.
+        interval: seconds between samples.
+
+    Raises RuntimeError if the program ends before that.
+    """
+    command = [sys.executable, os.path.join(HERE, script)]
+    env = {**os.environ, "RECSTORE_PICKLE": "allow"}
+    path = os.path.join(data.pools(), f"experiments-{os.getpid()}-{next(_numbers)}.log")
+    found, begin, born = Watched(), time.monotonic(), time.time()
+    # A session of its own: orphans of the job are known by their process group. In a folder of its own, because a fork
+    # server looks for modules in the working folder first, and that of a checkout has the source of recstore.
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    child = subprocess.Popen(command, **pipes, env=env, cwd=data.pools(), start_new_session=True)
+    stop = threading.Event()
+    sampler = threading.Thread(target=_sample_until, args=(stop, child.pid, path, interval), daemon=True)
+    sampler.start()
+    try:
+        _tell(child, arguments)
+        while not done(found.messages):
+            try:
+                message = pickle.load(child.stdout)
+            except EOFError:
+                raise RuntimeError(f"{script} {arguments} ended with exit code {child.wait()}") from None
+            found.messages.append({**message, "t": time.monotonic() - begin})
+        # A few samples more: the plots show where the memory stays.
+        time.sleep(min(2.0, 2 * interval))
+        stop.set()
+        sampler.join()
+        _last(child.pid, found)
+        _tell(child, "end")
+        child.wait()
+    finally:
+        stop.set()
+        if child.poll() is None:
+            child.kill()
+            child.wait()
+        child.stdin.close()
+        child.stdout.close()
+    found.samples = [{**one, "since": one["t"] - born} for one in log.read(path).samples]
+    os.unlink(path)
+    return found
+
+
+def _tell(child, message):
+    pickle.dump(message, child.stdin)
+    child.stdin.flush()
+
+
+def _sample_until(stop, root, path, interval):
+    # Every figure is to be exact, unlike those of a monitor that must not be felt.
+    sampler = Sampler(root, share=1.0)
+    with log.Log(path) as out:
+        out.write(sampler.start(None, interval))
+        while not stop.is_set():
+            entry, _ = sampler.sample()
+            if entry is None:
+                return
+            out.write(entry)
+            stop.wait(interval)
+
+
+def _last(root, found):
+    found.pids = process_memory.family(root)
+    found.last = figures(found.pids)
+    keys = {}
+    for pid in found.pids:
+        keys.update(process_memory.segments(pid))
+    found.total = process_memory.total(found.pids, keys)
+
+
+def figures(pids):
+    """{pid: {figure: bytes}} of the processes that the system gives figures of."""
+    taken = {}
+    for pid in pids:
+        usage = process_memory.usage(pid)
+        if usage is not None:
+            taken[pid] = {"uss": usage.uss, "shared": usage.rss - usage.uss, "pss": usage.pss}
+    return taken
+
+
+def series(samples, labels):
+    """The samples as the results have them: the times, and for each label and figure the sizes in MB, as text.
+
+    Args:
+        samples: as in Watched.
+        labels: {pid: label}; processes without a label are left out.
+    """
+    out = {"t": " ".join(f"{one['since']:.1f}" for one in samples)}
+    by_pid = [{one["pid"]: one for one in sample["processes"]} for sample in samples]
+    for pid, label in labels.items():
+        for figure in FIGURES:
+            out[f"{label}: {figure}"] = _text(own.get(pid, {}).get(figure) for own in by_pid)
+    out["sum: pss"] = _text(_sum(sample["sum"]["pss"], sample["sum"]["unmapped"]) for sample in samples)
+    out["batches"] = _text(sample["named"]["batches"] for sample in samples)
+    return out
+
+
+def _sum(pss, unmapped):
+    return None if pss is None else pss + (unmapped or 0)
+
+
+def _text(sizes):
+    return " ".join("-" if size is None else f"{size / 1e6:.1f}" for size in sizes)
+
+
+def read_series(found):
+    """The inverse: {key: [float or None]}."""
+    return {key: [None if one == "-" else float(one) for one in text.split()] for key, text in found.items()}

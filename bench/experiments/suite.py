@@ -1,0 +1,215 @@
+"""The rows of the suite: each experiment with each container, one program after another."""
+
+import functools
+import os
+
+import data
+
+from recstore.shm import process_memory
+
+from . import backlog, paths, sampling
+
+RANKS = 2
+# PSS of all processes at the end of the published runs, in GiB: the post's logs, summed.
+PUBLISHED = {
+    ("fork", "list"): 9.8,
+    ("fork", "numpy"): 1.6,
+    ("spawn", "torch"): 2.3,
+    ("forkserver", "torch"): 1.7,
+    ("ranks", "torch"): 2.5,
+}
+METHODS = ("fork", "spawn", "forkserver")
+CONTAINERS = ("recstore", "recstore with torch", "recstore from a list", "torch", "numpy", "list")
+OF_RANKS = ("recstore by name", "recstore by name with torch", "torch", "torch, one per rank", "numpy", "list")
+# Modules that the program imports, and preloads in the fork server.
+IMPORTS = {"numpy": ["numpy"], "torch": ["torch"], "torch, one per rank": ["torch"], "list": []}
+WITH_TORCH = " with torch"
+# Bytes a record that a process holds, roughly: in the parent, and in each worker under fork and otherwise.
+HELD = {
+    "list": (3300, 3300, 3400),
+    "numpy": (1400, 0, 640),
+    "torch": (1400, 0, 0),
+    "recstore from a list": (3300, 0, 0),
+}
+SPARE = 2 << 30  # of memory that must stay free beside an experiment
+
+
+def cases():
+    """All (experiment, container), those that take most memory last."""
+    every = [(method, container) for method in METHODS for container in CONTAINERS]
+    every += [("ranks", container) for container in OF_RANKS]
+    return sorted(every, key=lambda case: case[1] == "list")
+
+
+def jobs(quick, workers):
+    """All parts of the suite: `(experiment, container, function that gives the rows)`."""
+    few = min(workers, 2) if quick else workers
+    for experiment, container in cases():
+        yield experiment, container, functools.partial(_memory, experiment, container, quick, few)
+    for loader, depth, consumer_s in backlog.CASES:
+        yield "backlog", loader, functools.partial(_backlog, loader, depth, consumer_s, quick, workers)
+    for method in paths.METHODS:
+        yield "paths", method, functools.partial(paths.measure, method, quick)
+
+
+def run(options, log, skip):
+    """Yields `(suite, rows, title)` of each part; the suite is that of the results.
+
+    Args:
+        options: of run.py: `quick`, `workers`, `only`.
+        log, skip: called with a text, and with the name of a part and the reason why it cannot run.
+    """
+    for experiment, container, measured in jobs(options.quick, options.workers):
+        name = f"{experiment}: {container}"
+        if options.only and experiment not in options.only and name not in options.only:
+            continue
+        log(f"experiments: {name}")
+        try:
+            rows = measured()
+        except (data.Missing, Skipped) as error:
+            skip(f"experiments, {name}", str(error))
+            continue
+        suite = f"experiments {experiment}" if experiment in ("backlog", "paths") else "experiments"
+        yield suite, rows, f"experiments: {name}"
+
+
+class Skipped(Exception):
+    """An experiment that cannot run here; the message is the reason."""
+
+
+def prepared(quick):
+    """The records of the experiments: `(count, file of them, saved store)`, made in other processes."""
+    records = data.coco(quick, 3_000 if quick else None)
+    records.ready()
+    store = os.path.join(data.pools(), f"experiments-{len(records)}.recs")
+    if not os.path.exists(store):
+        _in_a_child(records.path, store)
+    return len(records), records.path, store
+
+
+def _in_a_child(pool, store):
+    import multiprocessing
+
+    from . import containers
+
+    child = multiprocessing.get_context("fork").Process(target=containers.save, args=(pool, store))
+    child.start()
+    child.join()
+    if child.exitcode:
+        raise RuntimeError(f"building the store ended with exit code {child.exitcode}")
+
+
+def measure(experiment, container, count, pool, store, workers, interval=None):
+    """The row of one program. Raises Skipped where it cannot run."""
+    held, with_torch = container.removesuffix(WITH_TORCH), container.endswith(WITH_TORCH)
+    imports = list(IMPORTS.get(held, ["recstore"])) + ["torch"] * with_torch
+    _check(imports)
+    ranks = RANKS if experiment == "ranks" else 1
+    method = "forkserver" if experiment == "ranks" else experiment
+    _check_memory(held, method, count, workers, ranks)
+    arguments = {
+        "container": held,
+        "imports": imports,
+        "preload": [*imports, "pickle"],
+        "method": method,
+        "workers": workers,
+        "ranks": ranks,
+        "pool": pool,
+        "store": store,
+    }
+    # To walk the pages of large processes takes a good part of a second.
+    interval = interval or (2.0 if held == "list" else 1.0)
+    found = sampling.watch("program.py", arguments, lambda said: sum("read" in one for one in said) == ranks, interval)
+    if any(
+        one.get("made", count) != count or one.get("read", workers * count) != workers * count for one in found.messages
+    ):
+        raise AssertionError(f"{experiment}, {container}: other records were read")
+    return row(experiment, container, found, count, workers, ranks)
+
+
+def _memory(experiment, container, quick, workers):
+    count, pool, store = prepared(quick)
+    return [measure(experiment, container, count, pool, store, workers, 0.2 if quick else None)]
+
+
+def _backlog(loader, depth, consumer_s, quick, workers):
+    """The row of a loader: the batches that were in flight at most, in bytes and as a number."""
+    _check(["torch"])
+    arguments = {"loader": loader, "depth": depth, "consumer_s": consumer_s, "workers": workers}
+    arguments |= (
+        {"batches": 16, "batch_size": 4, "side": 64} if quick else {"batches": 64, "batch_size": 16, "side": 224}
+    )
+    found = sampling.watch("backlog.py", arguments, lambda said: any("read" in one for one in said), 0.1)
+    batch = found.messages[-1]["batch"]
+    most = max((one["named"]["batches"] or 0 for one in found.samples), default=None)
+    # The loop has one batch, and the next one before it lets go of that.
+    bound = {"Queue()": None, "Queue(8)": depth + 2}.get(loader, depth * workers + 2)
+    series = sampling.series(found.samples, {})
+    return [
+        {
+            "experiment": "backlog",
+            **arguments,
+            "batch": batch,
+            "in_flight_most": most,
+            "in_flight_batches": None if most is None else round(most / batch, 1),
+            "bound_batches": bound,
+            "series": series,
+        }
+    ]
+
+
+def _check(modules):
+    from recstore.cli.bench_rival import Absent, need
+
+    try:
+        need(*modules)
+    except Absent as error:
+        raise Skipped(str(error)) from None
+
+
+def _check_memory(held, method, count, workers, ranks):
+    parent, forked, sent = HELD.get(held, (0, 0, 0))
+    needed = count * ranks * (parent + workers * (forked if method == "fork" else sent)) + SPARE
+    there = process_memory.available()
+    if there is not None and there < needed:
+        raise Skipped(f"needs about {needed / 1e9:.0f} GB of memory, {there / 1e9:.0f} GB are available")
+
+
+def labels(found):
+    """{pid: label} of a program: its ranks and workers as it has named them, and its helpers."""
+    named = {}
+    for one in found.messages:
+        if "worker" in one:
+            named[one["pid"]] = f"rank {one['rank']} worker {one['worker']}"
+        elif "made" in one:
+            named[one["pid"]] = f"rank {one['rank']}"
+    for number, pid in enumerate(pid for pid in found.pids if pid not in named):
+        named[pid] = f"helper {number}"
+    return named
+
+
+def row(experiment, container, found, count, workers, ranks):
+    """A row of the results."""
+    named = labels(found)
+    kept = {label: found.last.get(pid) for pid, label in named.items()}
+    of_workers = [one for label, one in kept.items() if "worker" in label and one]
+    read = max(one["t"] for one in found.messages if "read" in one)
+    return {
+        "experiment": experiment,
+        "container": container,
+        "records": count,
+        "ranks": ranks,
+        "workers": workers,
+        "total": found.total,
+        "published_gib": PUBLISHED.get((experiment, container)),
+        "worker_uss_max": max((one["uss"] for one in of_workers), default=None),
+        "worker_pss_max": max((one["pss"] for one in of_workers), default=None),
+        "worker_shared_max": max((one["shared"] for one in of_workers), default=None),
+        "ranks_uss": [one["uss"] for label, one in kept.items() if label.startswith("rank") and "worker" not in label],
+        "helpers_pss": sum(one["pss"] for label, one in kept.items() if label.startswith("helper") and one),
+        "processes": len(found.pids),
+        "store": max(one["store"] for one in found.messages if "store" in one),
+        "made_s": round(max(one["t"] for one in found.messages if "made" in one), 1),
+        "read_s": round(read, 1),
+        "series": sampling.series(found.samples, named),
+    }

@@ -1,0 +1,39 @@
+"""The suite `forms`: what each kind of node brings: the bytes of a store that is built without it."""
+
+import itertools
+
+from recstore import RecordList
+from recstore._core import native
+from recstore.build import build_options, streaming
+
+
+def measure(dataset, most, log):
+    """A row for each kind of node that the trees of the store have: bytes a record with all nodes, and without it."""
+    records = list(itertools.islice(dataset.fresh(), most))
+    whole, used = _built(records, ())
+    log(f"{dataset.name}: leaving out {len(used)} kinds of nodes")
+    rows = []
+    for name in used:
+        size, left = _built(records, (name,))
+        if name in left:
+            raise RuntimeError(f"the store of {dataset.name} has {name} nodes, which were left out")
+        rows.append(
+            {
+                "data": dataset.name,
+                "records": len(records),
+                "node": name,
+                "bytes_per_record": whole / len(records),
+                "without": size / len(records),
+                "growth": size / whole - 1,
+            }
+        )
+    return rows
+
+
+def _built(records, without):
+    """(bytes of a store, the names of its nodes in the order of FORMAT.md)."""
+    options = build_options.Options()
+    options.without = without
+    with RecordList._of_segment(streaming.build_records(records, options)) as x:
+        kinds = {native.node_name(node[0]) for tree in x.segment.trees() for node in tree}
+        return x.nbytes, [name for name in native.forms() if name in kinds]

@@ -1,0 +1,182 @@
+"""Writes tables of results into the pages: `python bench/tables.py RESULT.json [RESULT.json ...]`.
+
+A page has a place for each table, between `<!-- table NAME -->` and `<!-- end -->`. Of several results the later one's
+suites count. A place whose suite no result holds stays as it is.
+"""
+
+import argparse
+import json
+import os
+
+import builds
+import data
+import experiments.page
+from output import markdown
+
+DOCS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "docs")
+PAGES = ("compression.md", "measurements.md", "experiments.md")
+LEVELS = {"none": "recstore none", "fast": "recstore fast", "auto": "recstore", "small": "recstore small"}
+OURS = "recstore"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("result", nargs="+", help="what run.py wrote")
+    parser.add_argument("--docs", default=DOCS, metavar="DIR", help="the folder of the pages; docs unless told")
+    options = parser.parse_args()
+    found = {"suites": {}}
+    for path in options.result:
+        with open(path, encoding="utf-8") as file:
+            result = json.load(file)
+        name = os.path.basename(path)
+        found["suites"].update({suite: (rows, result["machine"], name) for suite, rows in result["suites"].items()})
+    for page in PAGES:
+        path = os.path.join(options.docs, page)
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        new = filled(text, found["suites"])
+        if new != text:
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(new)
+            print(path)
+
+
+def filled(text, suites):
+    """The text of a page with its tables made of `suites`: {suite: (rows, machine, name of the file)}."""
+    out = []
+    for name, (suite, make) in TABLES.items():
+        mark = f"<!-- table {name} -->\n"
+        begin = text.find(mark)
+        if begin < 0 or suite not in suites:
+            continue
+        begin += len(mark)
+        end = text.index("<!-- end -->", begin)
+        rows, machine, source = suites[suite]
+        out.append((begin, end, f"\n{make(rows)}\n\n{said(machine, source)}\n\n"))
+    for begin, end, table in sorted(out, reverse=True):  # the last first: the others keep their places
+        text = text[:begin] + table + text[end:]
+    return text
+
+
+def said(machine, source):
+    system = f"{machine['cpu']}, {machine['cores']} cores, Linux {machine['kernel']}, Python {machine['python']}"
+    return f"({system}, {machine['date']}; [results](../bench/results/{source}))"
+
+
+def number(value, digits=1):
+    """A figure as it is read: whole from 100 on, else with few decimals; a dash where there is none."""
+    if value is None:
+        return "-"
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.{digits}f}"
+
+
+def ordered(rows):
+    """The names of the data sets, as the table of data.py has them."""
+    there = {row["data"] for row in rows}
+    return [name for name in data.SETS if name in there] + sorted(there - set(data.SETS))
+
+
+def share(value, of):
+    return "-" if value is None or not of else f"{value / of:.2f}"
+
+
+# ---- The tables ----
+
+
+def everything(rows):
+    """Every data set with every rival."""
+    lines = []
+    for name in ordered(rows):
+        own = {row["rival"]: row for row in rows if row["data"] == name}
+        for rival, row in own.items():
+            if row.get("bytes") is None and row.get("build_min_ns") is None:
+                continue  # the floor and the bare decoder hold nothing
+            bold = f"**{rival}**" if rival == OURS else rival
+            figures = (row.get("bytes"), row.get("build_min_ns"), row.get("random_median_ns"))
+            lines.append([name, bold, *map(number, figures)])
+    return markdown(["data", "container", "bytes a record", "build, ns", "random read, ns"], lines)
+
+
+def sizes(rows):
+    """Bytes a record beside the columnar rivals, and the shares of them."""
+    lines = []
+    for name in ordered(rows):
+        own = {row["rival"]: row.get("bytes") for row in rows if row["data"] == name}
+        count = next(row["records"] for row in rows if row["data"] == name)
+        beside = [own.get(rival) for rival in (OURS, "Vortex", "Parquet zstd-9", "msgspec")]
+        lines.append(
+            [name, f"{count:,}", *map(number, beside), share(beside[0], beside[1]), share(beside[0], beside[2])]
+        )
+    head = ["data", "records", "**recstore**", "Vortex", "Parquet zstd-9", "msgspec", "of Vortex", "of Parquet"]
+    return markdown(head, lines)
+
+
+def levels(rows):
+    """Each level: bytes, build, random read, and the build's processor time."""
+    lines = []
+    for name in ordered(rows):
+        own = {row["rival"]: row for row in rows if row["data"] == name}
+        found = [own.get(rival, {}) for rival in LEVELS.values()]
+        cells = [
+            " / ".join(number(row.get(key)) for row in found)
+            for key in ("bytes", "build_min_ns", "build_cpu_min_ns", "random_median_ns")
+        ]
+        lines.append([name, *cells])
+    return markdown(["data", "bytes a record", "build, wall ns", "build, processor ns", "random read, ns"], lines)
+
+
+def build(rows):
+    """Builds as shares of the leanest pickling, from a list, from a stream, with one core."""
+    lines = []
+    for name in ordered(rows):
+        own = {(row["from"], row["cores"] == 1, row["way"]): row for row in rows if row["data"] == name}
+        alone = own.get(("list", True, OURS)) or (own.get(("list", False, OURS)) if _one_core(rows) else None)
+        first = own.get(("list", False, OURS)) or own["list", True, OURS]
+        cores = first["cores"] == 1
+        leanest = own["list", cores, builds.LEANEST]
+        stream = own.get(("stream", cores, OURS), {})
+        lines.append(
+            [
+                name,
+                number(leanest["wall_median_ns"]),
+                number(first["wall_median_ns"]),
+                f"{first['wall_of_leanest']:.2f}",
+                f"{first['cpu_of_leanest']:.2f}",
+                "-" if alone is None else f"{alone['wall_of_leanest']:.2f}",
+                number(stream.get("wall_of_leanest"), 2),
+                number(first.get("wall_of_numpy_pickle"), 2),
+                number(stream.get("wall_of_numpy_pickle"), 2),
+            ]
+        )
+    head = ["data", "pickles joined, ns", "RecordList, ns", "list: wall", "list: processor", "list: wall, one core"]
+    return markdown([*head, "stream: wall", "list: wall of numpy + pickle", "stream: wall of numpy + pickle"], lines)
+
+
+def _one_core(rows):
+    return all(row["cores"] == 1 for row in rows)
+
+
+def forms(rows):
+    """What each kind of node brings: the growth of the store without it, in percent."""
+    kinds = list(dict.fromkeys(row["node"] for row in rows))
+    lines = []
+    for name in ordered(rows):
+        own = {row["node"]: row for row in rows if row["data"] == name}
+        first = next(iter(own.values()))
+        cells = [f"{100 * own[kind]['growth']:+.1f}" if kind in own else "" for kind in kinds]
+        lines.append([name, number(first["bytes_per_record"]), *cells])
+    return markdown(["data", "bytes a record", *kinds], lines)
+
+
+# {name of the place: (suite, function)}
+TABLES = {
+    "sizes": ("everything", sizes),
+    "levels": ("everything", levels),
+    "everything": ("everything", everything),
+    "build": ("build", build),
+    "forms": ("forms", forms),
+    **experiments.page.TABLES,
+}
+
+if __name__ == "__main__":
+    main()

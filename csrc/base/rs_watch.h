@@ -1,0 +1,27 @@
+/* rs_watch.h: lets a caller end a long loop of the core that runs without the interpreter's lock. */
+#ifndef RS_WATCH_H
+#define RS_WATCH_H
+
+#include "base/rs_status.h"
+
+/* The values or bytes between two questions to the caller: some milliseconds of work. */
+#define RS_WATCH_EVERY (UINT64_C(1) << 23)
+
+/* `stopped` returns whether the work is to end; it gets `arg`. It is called on the thread that does the work. */
+typedef struct rs_watch {
+    bool (*stopped)(void *arg);
+    void *arg;
+    uint64_t work; /* since the last question; 0 at first */
+} rs_watch;
+
+RS_NODISCARD RS_COLD rs_status rs_watch_ask(rs_watch *self, rs_error *err);
+
+/* Counts work that was done, and asks when enough was. RS_E_STATE_STOPPED when the caller wants the end. `self` may be
+ * NULL, for work that nobody ends. One thread uses a watch. */
+RS_NODISCARD static inline rs_status rs_watch_count(rs_watch *self, uint64_t work, rs_error *err) {
+    if (self == NULL) return RS_OK;
+    self->work += work;
+    return RS_LIKELY(self->work < RS_WATCH_EVERY) ? RS_OK : rs_watch_ask(self, err);
+}
+
+#endif

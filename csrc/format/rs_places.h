@@ -1,0 +1,125 @@
+/* rs_places.h: the places of a block (FORMAT.md, Placed nodes): what its placed nodes need beside the records. */
+#ifndef RS_PLACES_H
+#define RS_PLACES_H
+
+#include "format/rs_offsets.h"
+#include "format/rs_schema.h"
+
+/* The section of one placed node in the places of one block. Its head was checked and copied, and whatever the head
+ * says is within the places. Borrows the segment. Nothing changes it, so threads may read it together. */
+typedef struct rs_placed {
+    const uint8_t *marks;  /* runs, exceptions */
+    const uint8_t *data;   /* runs: the values; exceptions: the ends; rising: the residuals */
+    const uint8_t *end;    /* the end of the places */
+    const uint8_t *starts; /* rising with corners: the starts; the corners stand before them */
+    const uint8_t *corners;
+    uint64_t base;
+    int64_t step;
+    uint32_t n_marks;
+    uint32_t n_records; /* of the block */
+    uint8_t form, shift, width;
+} rs_placed;
+
+/* Reads the heads of all sections of a checked block, whose tree has placed nodes or not, and checks rule 40. *out
+ * becomes an array with an element for each placed node, which the caller frees; NULL when there are none. RS_E_MEM. */
+RS_NODISCARD rs_status rs_places_open(const uint8_t *segment, const rs_block *block, const rs_tree *tree,
+                                      rs_placed **out, rs_error *err);
+
+/* Checks rule 42, and the counts of rule 41, for one section of `node`. */
+RS_NODISCARD rs_status rs_placed_check(const rs_placed *self, const rs_node *node, rs_error *err);
+
+/* Returns the bytes of a section and of its element of the table of sections, but for the values of exceptions. */
+uint64_t rs_placed_size(const rs_placed *self, const rs_node *node);
+
+/* Returns the bytes of marks of a form, n_marks of them among n_records records. */
+uint64_t rs_marks_size(unsigned form, uint32_t n_records, uint32_t n_marks);
+
+/* Fills `err`; out of line because it is rare. Returns RS_E_FMT_VALUE. */
+RS_COLD rs_status rs_placed_bad(rs_error *err);
+
+/* Sets *rank to the number of marked records up to record j, which is at most n_marks, and *marked to whether j is one
+ * of them; then the rank is not 0. Rule 41. */
+RS_NODISCARD static inline rs_status rs_placed_rank(const rs_placed *self, uint32_t j, uint32_t *rank, bool *marked,
+                                                    rs_error *err) {
+    if (self->form == RS_FMT_MARKS_BITS) {
+        const uint8_t *p = self->marks + (size_t)(j / RS_FMT_MARKS_BITS_RECORDS) * RS_FMT_MARKS_BITS_SIZE;
+        /* The bit of record j becomes the highest, so no bit of a later record is counted. */
+        uint64_t bits = rs_load_u64(p + 2) << (63 - j % RS_FMT_MARKS_BITS_RECORDS);
+        *rank = rs_load_u16(p) + rs_count_bits(bits);
+        *marked = bits >> 63 != 0;
+        if (RS_UNLIKELY(*rank > self->n_marks)) return (void)rs_placed_bad(err), RS_E_FMT_VALUE;
+    } else {
+        uint32_t n = (self->n_records + RS_FMT_MARKS_LOW_RECORDS - 1) / RS_FMT_MARKS_LOW_RECORDS;
+        uint32_t part = j / RS_FMT_MARKS_LOW_RECORDS, low = j % RS_FMT_MARKS_LOW_RECORDS;
+        uint32_t from = rs_load_u16(self->marks + 2 * (size_t)part), at = from, left;
+        uint32_t to = part + 1 < n ? rs_load_u16(self->marks + 2 * (size_t)part + 2) : self->n_marks;
+        const uint8_t *lows = self->marks + 2 * (size_t)n;
+        if (RS_UNLIKELY(from > to || to > self->n_marks)) return (void)rs_placed_bad(err), RS_E_FMT_VALUE;
+        for (left = to - from; left > 0;) {
+            uint32_t half = left / 2;
+            bool below = lows[at + half] <= low;
+            at = below ? at + half + 1 : at;
+            left = below ? left - half - 1 : half;
+        }
+        *rank = at;
+        *marked = at > from && lows[at - 1] == low;
+    }
+    return RS_OK;
+}
+
+/* Sets *out to the number of record j under a rising node. Rule 41. */
+RS_NODISCARD static inline rs_status rs_placed_number(const rs_placed *self, uint32_t j, uint64_t *out, rs_error *err) {
+    uint64_t line = self->base + (uint64_t)((int64_t)((uint64_t)self->step * j) >> self->shift);
+    uint64_t size = (uint64_t)(self->end - self->data);
+    if (self->form == RS_FMT_RISING_LINE) {
+        *out = line + rs_load_bits_unchecked(self->data, size, (uint64_t)j * self->width, self->width);
+        return RS_OK;
+    } else {
+        uint32_t f = j / RS_FMT_RISING_RECORDS, k = j % RS_FMT_RISING_RECORDS;
+        uint64_t corners = (uint64_t)(self->starts - self->corners), begin = rs_load_u16(self->starts + 2 * (size_t)f);
+        uint64_t end = rs_load_u16(self->starts + 2 * (size_t)f + 2);
+        uint64_t a = rs_load_bits_unchecked(self->corners, corners, (uint64_t)f * self->width, self->width);
+        uint64_t b = rs_load_bits_unchecked(self->corners, corners, (uint64_t)(f + 1) * self->width, self->width);
+        uint64_t way = (uint64_t)((int64_t)((b - a) * k) >> 6);
+        unsigned w = (unsigned)(end - begin);
+        if (RS_UNLIKELY(begin > end || end - begin > 64 || 8 * end > size)) {
+            return (void)rs_placed_bad(err), RS_E_FMT_VALUE;
+        }
+        *out = line + a + way;
+        if (w != 0) {
+            *out += rs_load_bits_unchecked(self->data + 8 * begin, 8 * (uint64_t)w, (uint64_t)k * w, w) -
+                    (UINT64_C(1) << (w - 1));
+        }
+        return RS_OK;
+    }
+}
+
+/* Sets *out to the value of record j under a runs node, which stands there alone and has as many bytes as every value
+ * of its child. Rule 41. */
+RS_NODISCARD static inline rs_status rs_placed_run(const rs_placed *self, const rs_node *node, uint32_t j,
+                                                   const uint8_t **out, rs_error *err) {
+    uint32_t rank;
+    bool marked;
+    RS_TRY(rs_placed_rank(self, j, &rank, &marked, err));
+    *out = self->data + (size_t)rank * (node->children->alone_bytes + node->children->size_bytes);
+    return RS_OK;
+}
+
+/* Sets *odd to whether record j has a value of its own under an exceptions node, and *out to the bytes of that value.
+ * Rule 41. */
+RS_NODISCARD static inline rs_status rs_placed_exception(const rs_placed *self, uint32_t j, bool *odd, rs_slice *out,
+                                                         rs_error *err) {
+    const uint8_t *values = self->data + 4 * (size_t)self->n_marks;
+    uint32_t rank, begin, end;
+    RS_TRY(rs_placed_rank(self, j, &rank, odd, err));
+    if (RS_LIKELY(!*odd)) return RS_OK;
+    begin = rank < 2 ? 0 : rs_load_u32(self->data + 4 * ((size_t)rank - 2));
+    end = rs_load_u32(self->data + 4 * ((size_t)rank - 1));
+    if (RS_UNLIKELY(begin > end || end > (uint64_t)(self->end - values))) {
+        return (void)rs_placed_bad(err), RS_E_FMT_VALUE;
+    }
+    *out = rs_slice_of(values + begin, end - begin);
+    return RS_OK;
+}
+
+#endif

@@ -1,0 +1,236 @@
+/* rs_node_sizes.c: walks down containers and concats; any other value is passed as a whole, and counts for its node. */
+#include "read/rs_node_sizes.h"
+
+#include "read/rs_path.h"
+
+static rs_status add_value(rs_cursor *self, const rs_node *node, const uint8_t *body, uint64_t bits,
+                           rs_node_size *sizes, rs_error *err);
+
+/* Returns whether all values of a fixed node have the same nodes below. */
+static bool is_uniform(const rs_node *node) {
+    uint32_t i;
+    if (node->kind == RS_FMT_NODE_UNION || node->kind == RS_FMT_NODE_OPTIONAL) return false;
+    for (i = 0; i < node->n_children; i++) {
+        if (!is_uniform(&node->children[i])) return false;
+    }
+    return true;
+}
+
+/* Returns the bits of the bit group of a tuple, struct or concat that belong to none of its children. */
+static uint64_t group_rest(const rs_node *node) {
+    uint64_t rest = 8 * (uint64_t)node->group_bytes;
+    uint32_t i;
+    for (i = 0; i < node->n_children; i++) rest -= node->children[i].bits;
+    return rest;
+}
+
+static uint64_t list_rest(const rs_node *child, uint64_t n) {
+    uint64_t used = n * child->bits;
+    return (used + 7) / 8 * 8 - used;
+}
+
+/* Adds n values of a fixed node that is uniform. */
+static void add_many(const rs_node *node, uint64_t n, rs_node_size *sizes) {
+    rs_node_size *own = &sizes[node->index];
+    uint32_t i;
+    own->values += n;
+    switch (node->kind) {
+    case RS_FMT_NODE_EXT: add_many(node->children, n, sizes); break;
+    case RS_FMT_NODE_LIST:
+        own->bits += n * (node->bits + list_rest(node->children, node->count));
+        add_many(node->children, n * node->count, sizes);
+        break;
+    case RS_FMT_NODE_TUPLE:
+    case RS_FMT_NODE_STRUCT:
+    case RS_FMT_NODE_CONCAT:
+        own->bits += n * (node->bits + group_rest(node));
+        for (i = 0; i < node->n_children; i++) add_many(&node->children[i], n, sizes);
+        break;
+    default: own->bits += n * (node->bits + 8 * node->size_bytes); break;
+    }
+}
+
+static rs_status add_row(rs_cursor *self, const rs_node *node, const uint8_t *body, rs_node_size *sizes,
+                         rs_error *err) {
+    const uint8_t *head = body;
+    bool nests = node->kind != RS_FMT_NODE_CONCAT; /* a concat is one value */
+    rs_slice group;
+    uint32_t i;
+    if (body == NULL) RS_TRY(rs_decode_take(self, node->head_bytes, &head, err));
+    group = rs_slice_of(head, node->group_bytes);
+    sizes[node->index].bits += node->bits + group_rest(node);
+    if (nests) RS_TRY(rs_decode_enter(self, rs_decode_row_count(node, &group), err));
+    for (i = 0; i < node->n_children; i++) {
+        const rs_node *child = &node->children[i];
+        RS_TRY(add_value(self, child, child->fixed ? head + child->body_off : NULL,
+                         rs_decode_bits_unchecked(&group, child->bit_off, child->bits), sizes, err));
+    }
+    if (nests) rs_decode_leave(self);
+    return RS_OK;
+}
+
+static rs_status add_elements(rs_cursor *self, const rs_node *child, uint64_t n, const rs_slice *group,
+                              const uint8_t *bodies, rs_node_size *sizes, rs_error *err) {
+    uint64_t i;
+    if (child->fixed && is_uniform(child)) {
+        add_many(child, n, sizes);
+        return RS_OK;
+    }
+    for (i = 0; i < n; i++) {
+        RS_TRY(add_value(self, child, child->fixed ? bodies + i * child->size_bytes : NULL,
+                         rs_decode_bits_unchecked(group, i * child->bits, child->bits), sizes, err));
+    }
+    return RS_OK;
+}
+
+static rs_status add_list(rs_cursor *self, const rs_node *node, const uint8_t *body, rs_node_size *sizes,
+                          rs_error *err) {
+    const rs_node *child = node->children;
+    const uint8_t *begin = self->in.ptr, *bodies = NULL;
+    rs_slice group;
+    uint64_t n = node->count;
+    if (body != NULL) {
+        RS_TRY(rs_decode_enter(self, n, err));
+        group = rs_slice_of(body, (size_t)((n * child->bits + 7) / 8));
+        bodies = group.end;
+        sizes[node->index].bits += node->bits + list_rest(child, n);
+    } else {
+        RS_TRY(rs_decode_list_head(self, node, &n, &group, err));
+        sizes[node->index].bits += node->bits + 8 * (uint64_t)(self->in.ptr - begin) - n * child->bits;
+        if (child->fixed) RS_TRY(rs_decode_fixed_elements(self, child, n, &bodies, err));
+    }
+    RS_TRY(add_elements(self, child, n, &group, bodies, sizes, err));
+    rs_decode_leave(self);
+    return RS_OK;
+}
+
+static rs_status add_map(rs_cursor *self, const rs_node *node, rs_node_size *sizes, rs_error *err) {
+    const uint8_t *begin = self->in.ptr, *bodies;
+    rs_slice group;
+    uint64_t n;
+    unsigned k;
+    RS_TRY(rs_decode_map_head(self, &n, err));
+    sizes[node->index].bits += node->bits + 8 * (uint64_t)(self->in.ptr - begin);
+    for (k = 0; k < 2; k++) {
+        const rs_node *child = &node->children[k];
+        RS_TRY(rs_decode_elements(self, child, n, &group, &bodies, err));
+        sizes[node->index].bits += list_rest(child, n);
+        RS_TRY(add_elements(self, child, n, &group, bodies, sizes, err));
+    }
+    rs_decode_leave(self);
+    return RS_OK;
+}
+
+static rs_status add_union(rs_cursor *self, const rs_node *node, const uint8_t *body, uint64_t bits,
+                           rs_node_size *sizes, rs_error *err) {
+    const rs_node *child = node;
+    uint64_t own = node->bits;
+    bool fixed = body != NULL;
+    RS_TRY(rs_decode_choose(self, &child, &body, &bits, err));
+    own += 8 * (uint64_t)child->alone_bytes - child->bits;
+    if (fixed) own += 8 * (node->size_bytes - child->alone_bytes - child->size_bytes);
+    sizes[node->index].bits += own;
+    return add_value(self, child, body, bits, sizes, err);
+}
+
+static rs_status add_optional(rs_cursor *self, const rs_node *node, const uint8_t *body, uint64_t bits,
+                              rs_node_size *sizes, rs_error *err) {
+    const rs_node *child = node->children;
+    if ((bits & 1) == 0) {
+        sizes[node->index].bits += node->bits + (body == NULL ? 0 : 8 * node->size_bytes);
+        return RS_OK;
+    }
+    sizes[node->index].bits += (uint64_t)node->bits - child->bits;
+    if (body == NULL && child->fixed) RS_TRY(rs_decode_take(self, child->size_bytes, &body, err));
+    return add_value(self, child, body, bits >> 1, sizes, err);
+}
+
+static rs_status add_array(rs_cursor *self, const rs_node *node, rs_node_size *sizes, rs_error *err) {
+    uint64_t dims[RS_FMT_ARRAY_NDIM], size = node->data_bytes;
+    uint32_t ndim;
+    const uint8_t *data, *begin = self->in.ptr;
+    if ((node->flags & RS_FMT_FLAG_FIXED) == 0 && (node->aux[0] & RS_FMT_ARRAY_SCALAR) == 0) {
+        RS_TRY(rs_array_shape_take(&self->in, node->item_bytes, &ndim, dims, &size, err));
+    }
+    RS_TRY(rs_decode_array_data(self, size, &data, err));
+    sizes[node->index].bits += node->bits + 8 * (uint64_t)(self->in.ptr - begin);
+    if (size >= RS_FMT_ARRAY_INLINE) sizes[node->index].bits += 8 * size; /* it lies in the arrays of the block */
+    return RS_OK;
+}
+
+/* A record with a value of its own has the room of the usual one all the same, where that is fixed. */
+static rs_status add_exceptions(rs_cursor *self, const rs_node *node, const uint8_t *body, uint64_t bits,
+                                rs_node_size *sizes, rs_error *err) {
+    const rs_node *odd_child = &node->children[1];
+    rs_outer outer;
+    bool odd;
+    RS_TRY(rs_decode_exception(self, node, &odd, &outer, err));
+    if (!odd) return add_value(self, node->children, body, bits, sizes, err);
+    sizes[node->index].bits += node->bits + (body == NULL ? 0 : 8 * node->size_bytes);
+    sizes[odd_child->index].bits += 8 * (uint64_t)odd_child->alone_bytes - odd_child->bits;
+    RS_TRY(rs_decode_take_alone(self, odd_child, &body, &bits, err));
+    RS_TRY(add_value(self, odd_child, body, bits, sizes, err));
+    return rs_decode_leave_entry(self, &outer, err);
+}
+
+/* Adds a value. Its body is at `body`, or when that is NULL at the cursor, which then passes it. */
+static rs_status add_value(rs_cursor *self, const rs_node *node, const uint8_t *body, uint64_t bits,
+                           rs_node_size *sizes, rs_error *err) {
+    const uint8_t *begin = self->in.ptr;
+    sizes[node->index].values++;
+    switch (node->kind) {
+    case RS_FMT_NODE_LIST: return add_list(self, node, body, sizes, err);
+    case RS_FMT_NODE_MAP: return add_map(self, node, sizes, err);
+    case RS_FMT_NODE_TUPLE:
+    case RS_FMT_NODE_STRUCT:
+    case RS_FMT_NODE_CONCAT: return add_row(self, node, body, sizes, err);
+    case RS_FMT_NODE_UNION: return add_union(self, node, body, bits, sizes, err);
+    case RS_FMT_NODE_OPTIONAL: return add_optional(self, node, body, bits, sizes, err);
+    case RS_FMT_NODE_EXCEPTIONS: return add_exceptions(self, node, body, bits, sizes, err);
+    case RS_FMT_NODE_EXT: return add_value(self, node->children, body, bits, sizes, err);
+    case RS_FMT_NODE_NDARRAY:
+        if (body == NULL) return add_array(self, node, sizes, err);
+        break;
+    default: break;
+    }
+    if (body == NULL) RS_TRY(rs_path_pass(self, node, bits, err));
+    sizes[node->index].bits += node->bits + 8 * (body == NULL ? (uint64_t)(self->in.ptr - begin) : node->size_bytes);
+    return RS_OK;
+}
+
+/* Adds all values of a run under a tree: the records of a block, or the entries of a table. */
+static rs_status add_run(const rs_store *store, const rs_block *block, const rs_tree *tree, bool shared,
+                         rs_node_size *sizes, rs_error *err) {
+    const rs_node *root = tree->nodes;
+    uint32_t i;
+    for (i = 0; i < block->n_records; i++) {
+        rs_slice bytes;
+        rs_cursor cursor;
+        const uint8_t *body;
+        uint64_t bits;
+        RS_TRY(rs_offsets_locate(store->segment.ptr, block, i, &bytes, err));
+        cursor = rs_store_cursor_over(store, block, i, bytes);
+        cursor.shared = shared;
+        RS_TRY(rs_decode_take_alone(&cursor, root, &body, &bits, err));
+        sizes[0].bits += 8 * (uint64_t)root->alone_bytes - root->bits;
+        RS_TRY(add_value(&cursor, root, body, bits, sizes, err));
+        if (cursor.in.ptr != cursor.in.end) return RS_FAIL(rs_decode_trailing(err), RS_E_FMT_TRAILING);
+    }
+    return RS_OK;
+}
+
+rs_status rs_node_sizes_add_block(const rs_store *store, const rs_block *block, rs_node_size *sizes, rs_error *err) {
+    const rs_tree *tree = &store->trees[block->tree];
+    uint32_t i;
+    for (i = 0; i < tree->n_nodes; i++) {
+        const rs_node *node = &tree->nodes[i];
+        if (!rs_node_is_placed(node)) continue;
+        sizes[i].bits += 8 * rs_placed_size(&block->placed[node->placed], node);
+        if (node->kind != RS_FMT_NODE_EXCEPTIONS) sizes[node->children->index].values += block->n_records;
+    }
+    return add_run(store, block, tree, false, sizes, err);
+}
+
+rs_status rs_node_sizes_add_table(const rs_store *store, const rs_table *table, rs_node_size *sizes, rs_error *err) {
+    return add_run(store, &table->block, table->tree, true, sizes, err);
+}

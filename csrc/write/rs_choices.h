@@ -1,0 +1,48 @@
+/* rs_choices.h: what a build weighs when it plans trees: how much time a form may cost, and which nodes it may use. */
+#ifndef RS_CHOICES_H
+#define RS_CHOICES_H
+
+#include "format/rs_format.h"
+
+/* How much time the build spends on choosing forms. NONE keeps every value as an `any` value. FAST leaves out the
+ * searches that cost most. SMALL weighs with all values where AUTO takes a sample, and tries again in each block what
+ * brought nothing in the block before. */
+typedef enum rs_level { RS_LEVEL_NONE = 0, RS_LEVEL_FAST = 1, RS_LEVEL_AUTO = 2, RS_LEVEL_SMALL = 3 } rs_level;
+
+/* The bit of a kind of node (RS_FMT_NODE_*) in rs_choices.without. */
+#define RS_FORM(kind) (UINT64_C(1) << (kind))
+RS_STATIC_ASSERT(RS_FMT_NODE_LAST < 64, "a bit for each kind of node");
+
+/* The bit of offset groups whose ends are distances from a line; no node has the kind 0. */
+#define RS_FORM_ENDS RS_FORM(0)
+
+/* The nodes that RS_LEVEL_FAST leaves out. Coding text by symbols takes half of the time of a build of sentences. */
+#define RS_FAST_WITHOUT RS_FORM(RS_FMT_NODE_SYMBOLS)
+
+/* The choices of one store. They may not change while its blocks are encoded. Any thread may read them. */
+typedef struct rs_choices {
+    rs_level level;
+    uint64_t
+        without; /* the bits RS_FORM of nodes that no tree may have: those that the level leaves out, and others for
+                         measuring what they bring. The bit of `any` means nothing */
+    struct rs_plan_log *log; /* rs_plan_log.h: receives what was weighed; borrowed; NULL for no log. Only the thread
+                                that plans the block reads the pointer */
+} rs_choices;
+
+/* Returns the choices of a level. */
+static inline rs_choices rs_choices_of(rs_level level) {
+    rs_choices choices = {level, level == RS_LEVEL_FAST ? RS_FAST_WITHOUT : 0, NULL};
+    return choices;
+}
+
+/* Returns whether a tree may have nodes of a kind, RS_FMT_NODE_*. */
+static inline bool rs_choices_allow(const rs_choices *self, unsigned kind) {
+    return (self->without & RS_FORM(kind)) == 0;
+}
+
+/* Returns whether offset groups may hold distances from a line. */
+static inline bool rs_choices_allow_lines(const rs_choices *self) {
+    return self->level != RS_LEVEL_NONE && (self->without & RS_FORM_ENDS) == 0;
+}
+
+#endif

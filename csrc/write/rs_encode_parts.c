@@ -1,0 +1,176 @@
+/* rs_encode_parts.c: encodes a str under a concat node: cuts it as the template was cut, and writes each part. */
+#include "write/rs_encode.h"
+
+#include "format/rs_packed_ints.h"
+#include "write/rs_string_template.h"
+
+static rs_status misfit(rs_error *err) {
+    return rs_error_set(err, RS_E_ARG_RANGE, RS_NOWHERE, "a value does not fit the schema tree");
+}
+
+/* A str that is being cut. */
+typedef struct cut_text {
+    const uint8_t *units; /* as they stand in the value */
+    rs_slice narrow;      /* as units of 1 byte, which the leaves are stretches of */
+    unsigned unit_bytes;
+    uint32_t from; /* the first leaf that the start does not cover */
+    rs_slice leaves[RS_CUT_LEAVES];
+    uint8_t bytes[RS_CUT_UNITS];
+} cut_text;
+
+/* Takes the units of a str, given from its tag on. Returns false when it is too long. */
+static bool take_text(rs_slice value, cut_text *out) {
+    uint64_t n;
+    out->unit_bytes = *value.ptr == RS_FMT_TAG_STR1 ? 1 : 2;
+    value.ptr++;
+    n = rs_scan_varint_unchecked(&value);
+    if (n > RS_CUT_UNITS) return false;
+    out->units = value.ptr;
+    if (out->unit_bytes == 2) out->narrow = rs_cut_narrow(rs_slice_of(value.ptr, (size_t)n * 2), out->bytes);
+    else out->narrow = rs_slice_of(value.ptr, (size_t)n);
+    return true;
+}
+
+/* Sets *stored to the number that a digits node stores for a text. Returns false when the node cannot store the
+ * text. */
+static bool fit_digits(const rs_node *node, rs_slice text, uint64_t *stored) {
+    uint64_t value = 0;
+    size_t size = rs_slice_left(&text);
+    const uint8_t *p;
+    if (size == 0 || size > 18 || size < node->count) return false;
+    if (size > node->count && size > 1 && *text.ptr == '0') return false;
+    for (p = text.ptr; p != text.end; p++) {
+        unsigned digit = (unsigned)*p - '0';
+        if (digit > 9) return false;
+        value = value * 10 + digit;
+    }
+    *stored = value - node->base;
+    return node->param == 64 || *stored >> node->param == 0;
+}
+
+static int hex_digit(const rs_node *node, uint8_t c) {
+    uint8_t a = node->param == 0 ? 'a' : 'A';
+    if (c >= '0' && c <= '9') return c - '0';
+    return c >= a && c <= a + 5 ? c - a + 10 : -1;
+}
+
+static bool fit_hex(const rs_node *node, rs_slice text, uint8_t *to) {
+    uint32_t i;
+    if (rs_slice_left(&text) != node->count) return false;
+    for (i = 0; i < node->count; i++) {
+        int digit = hex_digit(node, text.ptr[i]);
+        if (digit < 0) return false;
+        if (to != NULL) to[i / 2] |= (uint8_t)(digit << (i % 2 == 0 ? 4 : 0));
+    }
+    return true;
+}
+
+static bool fit_entry(const rs_node *node, rs_slice text, uint64_t *number) {
+    uint8_t value[RS_CUT_UNITS + 16];
+    size_t size = rs_slice_left(&text), used = 1;
+    if (node->slot == NULL) return false;
+    value[0] = RS_FMT_TAG_STR1;
+    used += rs_put_varint(value + 1, size);
+    rs_copy_few(value + used, text.ptr, size);
+    *number = rs_dictionary_find((const rs_dictionary *)node->slot, rs_slice_of(value, used + size));
+    return *number < node->count;
+}
+
+static bool is_wide(const cut_text *text, rs_slice part) {
+    size_t size = rs_slice_left(&part);
+    return text->unit_bytes == 2 && size > 0 && memchr(part.ptr, RS_CUT_WIDE, size) != NULL;
+}
+
+rs_status rs_encode_symbols(const rs_symbol_table *table, const uint8_t *units, uint64_t n, bool rest, rs_buffer *out,
+                            rs_error *err) {
+    size_t at = out->size_bytes, size;
+    uint8_t length[10];
+    unsigned used;
+    /* Most strings have fewer than 128 bytes of codes, so the length gets one byte before it is known. */
+    if (!rest) RS_TRY(rs_buffer_append_zeros(out, 1, err));
+    RS_TRY(rs_symbols_encode(table->encoder, units, n, out, err));
+    if (rest) return RS_OK;
+    size = out->size_bytes - at - 1;
+    used = rs_put_varint(length, size);
+    if (used > 1) {
+        RS_TRY(rs_buffer_append_zeros(out, used - 1, err));
+        memmove(out->data + at + used, out->data + at + 1, size);
+    }
+    memcpy(out->data + at, length, used);
+    return RS_OK;
+}
+
+/* Appends a part as a str or symbols. */
+static rs_status put_text(const rs_node *child, const cut_text *text, rs_slice part, rs_buffer *out, rs_error *err) {
+    const rs_symbol_table *table = (const rs_symbol_table *)child->slot;
+    bool rest = (child->flags & RS_FMT_FLAG_REST) != 0;
+    size_t n = rs_slice_left(&part);
+    const uint8_t *units = text->units + (size_t)(part.ptr - text->narrow.ptr) * text->unit_bytes;
+    if (child->kind == RS_FMT_NODE_SYMBOLS) {
+        if (table == NULL || table->encoder == NULL || table->unit_bytes != text->unit_bytes) return misfit(err);
+        return out == NULL ? RS_OK : rs_encode_symbols(table, units, n, rest, out, err);
+    }
+    if (child->param != text->unit_bytes) return misfit(err);
+    if (out == NULL) return RS_OK;
+    if (!rest) RS_TRY(rs_buffer_append_varint(out, n, err));
+    return rs_buffer_append(out, units, n * text->unit_bytes, err);
+}
+
+/* Checks that one part fits its node, and sets *bits. With `out` not NULL it also writes the body; the concat's head is
+ * zeroed at `at`. */
+static rs_status put_part(const rs_node *child, const cut_text *text, rs_slice part, rs_buffer *out, size_t at,
+                          uint64_t *bits, rs_error *err) {
+    uint64_t stored = 0;
+    *bits = 0;
+    switch (child->kind) {
+    case RS_FMT_NODE_SAME: return RS_OK;
+    case RS_FMT_NODE_DIGITS:
+        if (!fit_digits(child, part, &stored)) return misfit(err);
+        if (child->bits != 0) *bits = stored;
+        if (out != NULL && child->size_bytes != 0) {
+            memcpy(out->data + at + child->body_off, &stored, (size_t)child->size_bytes);
+        }
+        return RS_OK;
+    case RS_FMT_NODE_HEX:
+        return fit_hex(child, part, out == NULL ? NULL : out->data + at + child->body_off) ? RS_OK : misfit(err);
+    case RS_FMT_NODE_DICT_CODED: return !is_wide(text, part) && fit_entry(child, part, bits) ? RS_OK : misfit(err);
+    case RS_FMT_NODE_STR:
+    case RS_FMT_NODE_SYMBOLS: return put_text(child, text, part, out, err);
+    default: return misfit(err); /* a writer makes no other parts */
+    }
+}
+
+static bool equal(rs_slice a, rs_slice b) {
+    size_t size = rs_slice_left(&a);
+    return size == rs_slice_left(&b) && rs_equal_few(a.ptr, b.ptr, size);
+}
+
+rs_status rs_encode_parts(const rs_node *node, rs_slice value, rs_buffer *out, size_t at, rs_error *err) {
+    const rs_template_cut *cut = (const rs_template_cut *)node->slot;
+    rs_slice parts[RS_FMT_CONCAT_CHILDREN];
+    cut_text text;
+    uint32_t k;
+    if (cut == NULL || !take_text(value, &text) || text.unit_bytes != cut->unit_bytes) return misfit(err);
+    if (!rs_cut_run(&cut->cut, text.narrow, text.leaves, &text.from)) return misfit(err);
+    for (k = text.from; k < cut->cut.n_leaves; k++) {
+        rs_slice part = rs_cut_load(&text.leaves[k]);
+        uint32_t number = cut->parts[k], begin = k == 0 ? 0 : cut->ends[k - 1];
+        const rs_node *child;
+        uint64_t bits;
+        if (number == RS_TEMPLATE_NO_PART) {
+            rs_slice wanted = rs_slice_of(cut->texts + begin, cut->ends[k] - begin);
+            if (!equal(part, wanted)) return misfit(err);
+            continue;
+        }
+        child = &node->children[number];
+        parts[number].ptr = part.ptr;
+        parts[number].end = part.end;
+        if (child->kind == RS_FMT_NODE_SAME &&
+            (!equal(part, rs_cut_load(&parts[child->count])) || is_wide(&text, part))) {
+            return misfit(err);
+        }
+        RS_TRY(put_part(child, &text, part, out, at, &bits, err));
+        if (out != NULL && child->bits != 0) rs_store_bits(out->data + at, child->bit_off, child->bits, bits);
+    }
+    return RS_OK;
+}

@@ -1,0 +1,38 @@
+/* rs_plan_log.h: the forms that were weighed for one field, and the one that was chosen. The planner fills it where
+ * rs_choices.log is set. */
+#ifndef RS_PLAN_LOG_H
+#define RS_PLAN_LOG_H
+
+#include "base/rs_bytes.h"
+#include "format/rs_format.h"
+
+/* One form that was weighed for the values of one kind at one position. */
+typedef struct rs_weighed {
+    uint32_t run;      /* the number of the block, from 1 */
+    uint32_t n_keys;   /* the position is that of so many of the log's first keys */
+    uint32_t depth;    /* 0 for the value of that key, more for elements and payloads within it */
+    uint32_t position; /* counts the alternatives in the order in which they were planned; the same for all forms that
+                          were weighed against each other */
+    uint8_t of;        /* the kind of the values: the kind of node that stores them plainly */
+    uint8_t kind;      /* the kind of node that was weighed */
+    uint8_t child;     /* of a list, the kind of its child; else 0 */
+    bool chosen;
+    uint64_t values, fits; /* number of the values, and of those that fit the node: the others take another */
+    uint64_t bits;         /* that all values take together, those that do not fit included */
+} rs_weighed;
+
+/* Zero it, and set the keys, which it borrows. Clear it at the end. One thread at a time may use it. */
+typedef struct rs_plan_log {
+    const rs_slice *keys; /* the keys that lead to the field, as any values; lists and tuples on the way are passed */
+    uint32_t n_keys;
+    rs_weighed *at;
+    uint32_t n, capacity;
+    bool cut; /* memory ran out, so entries are missing */
+} rs_plan_log;
+
+/* Appends an entry. Without memory it sets `cut`. */
+void rs_plan_log_add(rs_plan_log *self, const rs_weighed *entry);
+/* Frees the entries. */
+void rs_plan_log_clear(rs_plan_log *self);
+
+#endif

@@ -1,0 +1,157 @@
+"""What the site needs beyond Sphinx: tables of links as tables of contents, names that lead to the reference, and the
+members of a documented class."""
+
+import inspect
+import pathlib
+import re
+import shutil
+
+from docutils import nodes
+from sphinx import addnodes
+from sphinx.ext.autosummary import import_by_name
+from sphinx.ext.napoleon import Config, GoogleDocstring
+from sphinx.transforms.post_transforms import SphinxPostTransform
+from sphinx.util.nodes import make_refnode
+
+MARK = re.compile(r"^<!-- toctree -->$", re.MULTILINE)
+NAMES = "docs/reference/names"  # the pages that autosummary writes
+SECTIONS = Config(
+    napoleon_use_param=False,  # "a, b: both" is one entry of two names
+    napoleon_custom_sections=[("Attributes", "params_style")],
+)
+INHERITED_FROM = ("recstore.",)  # members of other packages' base classes are those packages' to document
+
+
+def setup(app):
+    app.connect("config-inited", without_old_names, priority=0)
+    app.connect("source-read", add_toctree)
+    app.connect("build-finished", write_entrance)
+    app.connect("autodoc-process-docstring", read_sections)
+    app.connect("missing-reference", resolve_short_name)
+    app.add_post_transform(LinkedNames)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
+
+
+# ---- Pages ----
+
+
+def without_old_names(app, config):
+    """Removes the pages of names from an earlier build: a name may have gone since."""
+    shutil.rmtree(pathlib.Path(app.srcdir) / NAMES, ignore_errors=True)
+    config.autosummary_context = {"members_of": members_of}
+
+
+def listed(text):
+    """The pages that the tables of a page list: the links that begin a row. A README has the row's title."""
+    rows = re.findall(r"^\| \[([^\]]*)\]\(([^)#:]+)\.md\)", text, flags=re.MULTILINE)
+    return [f"{title} <{page}>" if page.endswith("README") else page for title, page in rows]
+
+
+def add_toctree(app, docname, source):
+    """Puts a table of contents of the listed pages in place of the mark."""
+    pages = "\n".join(listed(source[0]))
+    source[0] = MARK.sub(lambda mark: f"```{{toctree}}\n:hidden:\n\n{pages}\n```", source[0])
+
+
+def write_entrance(app, exception):
+    """The start page has the path of its file; this leads to it from the root of the site."""
+    if exception is None and app.builder.format == "html":
+        target = app.builder.get_target_uri(app.config.root_doc)
+        page = f'<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0; url={target}">'
+        page += f'<title>recstore</title><a href="{target}">recstore</a>\n'
+        (pathlib.Path(app.outdir) / "index.html").write_text(page, encoding="utf-8")
+
+
+# ---- Names in the text ----
+
+
+class LinkedNames(SphinxPostTransform):
+    """A name of the reference, or the path of a page, that stands in a text as code becomes a link."""
+
+    default_priority = 5
+
+    def run(self):
+        if self.env.docname.startswith(NAMES):
+            return
+        for literal in list(self.document.findall(nodes.literal)):
+            if self._may_be_a_link(literal):
+                reference = self._reference(literal)
+                if reference is not None:
+                    literal.replace_self(reference)
+
+    def _may_be_a_link(self, literal):
+        around = literal.parent
+        while around is not None:
+            if isinstance(around, (nodes.reference, nodes.title, addnodes.pending_xref, addnodes.desc_signature)):
+                return False
+            around = around.parent
+        return True
+
+    def _reference(self, literal):
+        text = literal.astext()
+        page = text.removesuffix(".md")
+        if page != text and page in self.env.found_docs and page != self.env.docname:
+            return make_refnode(self.app.builder, self.env.docname, page, "", literal.deepcopy())
+        name = re.fullmatch(r"([A-Za-z_][\w.]*)(\(\))?", text)
+        found = self._documented(name[1]) if name else None
+        if found is None:
+            return None
+        return make_refnode(self.app.builder, self.env.docname, found.docname, found.node_id, literal.deepcopy())
+
+    def _documented(self, name):
+        """The entry of a full name, or of a class of recstore or recstore.torch."""
+        objects = self.env.get_domain("py").objects
+        candidates = [name] if name.startswith("recstore.") else []
+        if name[:1].isupper():
+            candidates = [f"recstore.{name}", f"recstore.torch.{name}"]
+        return next((objects[one] for one in candidates if one in objects), None)
+
+
+def resolve_short_name(app, env, node, content):
+    """`:class:`Fields`` in the summary of another page: the one documented name that ends so."""
+    if node.get("refdomain") != "py":
+        return None
+    target = node["reftarget"]
+    objects = env.get_domain("py").objects
+    found = [name for name in objects if name.endswith(f".{target}")]
+    at_top = [name for name in found if name.removesuffix(target) in ("recstore.", "recstore.torch.")]
+    found = at_top or found
+    if len(found) != 1:
+        return None
+    entry = objects[found[0]]
+    return make_refnode(app.builder, env.docname, entry.docname, entry.node_id, content)
+
+
+# ---- Members of a class ----
+
+
+def read_sections(app, what, name, obj, options, lines):
+    """The sections of a docstring ("Args:", "Raises:"). napoleon as an extension would also take what stands before a
+    colon in the first line of an attribute for its type; here it is a sentence."""
+    if what == "data" and obj.__doc__ == type(obj).__doc__:
+        lines[:] = []  # a constant has the docstring of dict or int
+    elif what not in ("attribute", "data", "property"):
+        lines[:] = GoogleDocstring(lines, SECTIONS, app, what, name, obj, options).lines()
+
+
+def members_of(fullname):
+    """`[(title, directive, names)]` of the public members of a class that recstore defines, in their order."""
+    methods, properties = {}, {}
+    for cls in inspect.getmro(import_by_name(fullname)[1]):
+        if not f"{cls.__module__}.".startswith(INHERITED_FROM):
+            continue
+        for name, value in vars(cls).items():
+            if name.startswith("_") or name in methods or name in properties or not inspect.getdoc(value):
+                continue
+            if isinstance(value, property) or inspect.isgetsetdescriptor(value) or hasattr(value, "func"):
+                properties[name] = value
+            elif inspect.isroutine(value) or isinstance(value, (classmethod, staticmethod)):
+                methods[name] = value
+    return [
+        (title, directive, list(found))
+        for title, directive, found in (
+            ("Methods", "automethod", methods),
+            ("Attributes", "autoattribute", properties),
+        )
+        if found
+    ]

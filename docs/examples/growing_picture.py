@@ -1,0 +1,70 @@
+"""Draws the memory of growing.py with a list and with a RecordList, as `recstore monitor` sees it. It takes about
+three minutes, 2 GB of memory, torch and matplotlib:
+
+    python growing_picture.py growing.png
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+
+from recstore.monitor import log, series
+
+KINDS = {"list": "samples = list(...)", "recordlist": "samples = RecordList(...)"}
+PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "growing.py")
+
+
+def watched(kind, folder, arguments):
+    """The run of the program under the monitor."""
+    path = os.path.join(folder, f"{kind}.jsonl")
+    monitor = [sys.executable, "-m", "recstore.cli.main", "monitor", "--interval", "0.5", "--log", path, "--"]
+    subprocess.run([*monitor, sys.executable, PROGRAM, kind, *arguments], check=True, stderr=subprocess.DEVNULL)
+    return log.read(path)
+
+
+def sizes(one, times):
+    """The PSS of a process in MB at each time. The monitor reads it in turns, as it costs the kernel time; between two
+    readings the line is straight."""
+    import numpy
+
+    there = [one.times[0] <= t <= one.times[-1] for t in times]
+    return numpy.interp(times, *one.series("pss")) / 1e6 * there
+
+
+def draw(runs, path):
+    """One panel for each run: the PSS of the processes on top of one another, so that the height is the whole job."""
+    import matplotlib
+
+    matplotlib.use("agg")
+    import matplotlib.pyplot as plt
+    import numpy
+
+    figure, panels = plt.subplots(1, len(runs), figsize=(10, 4), sharey=True, layout="constrained")
+    for panel, (kind, run) in zip(panels, runs.items()):
+        crew = [one for one in series.processes(run.samples) if one.series("pss")[0]]
+        times = [sample["t"] for sample in run.samples]
+        layers = [sizes(one, times) for one in crew]
+        colours = ["#9a9a9a", *plt.colormaps["YlOrBr"](numpy.linspace(0.35, 0.75, max(1, len(crew) - 1)))]
+        labels = [one.label for one in crew]
+        panel.stackplot([t - times[0] for t in times], *layers, labels=labels, colors=colours)
+        panel.set_title(KINDS[kind], family="monospace", fontsize=11)
+        panel.set_xlabel("seconds")
+        panel.grid(axis="y", alpha=0.3)
+        panel.spines[["top", "right"]].set_visible(False)
+    panels[0].set_ylabel("PSS, MB")
+    panels[1].legend(loc="upper right", fontsize=9, reverse=True, frameon=False)
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
+
+
+def main(path="growing.png", *arguments):
+    with tempfile.TemporaryDirectory() as folder:
+        runs = {kind: watched(kind, folder, arguments) for kind in KINDS}
+    draw(runs, path)
+    for kind, run in runs.items():
+        print(f"{kind}: at most {max(filter(None, map(series.level, run.samples))) / 1e6:,.0f} MB")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

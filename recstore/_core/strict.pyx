@@ -1,0 +1,130 @@
+"""Reading under RECSTORE_STRICT=1. The containers that warn are made in recstore.values.strict. Here is the question
+which stores are read so, and the estimate of how many records of a large store are alive as objects.
+"""
+
+cdef enum:
+    SAMPLE = 2048           # about so many records are in a sample
+    LARGE_RECORDS = 100_000
+    LARGE_BYTES = 64 << 20
+    MOST_PARTS = 32         # of one record
+    MOST_HELD = 16 << 20    # bytes of text that a sample holds
+
+# Whether this process has, or had, a store that is read strictly.
+cdef bint any_strict = False
+# The types of recstore.values.strict, once it is loaded: the id of each, as they equal the builtin types, with the
+# builtin type as which its values are stored.
+cdef dict strict_types = {}
+
+
+def add_strict_type(kind, builtin):
+    """Makes values of the type `kind` be stored as values of the type `builtin`."""
+    strict_types[id(kind)] = builtin
+
+
+cdef bint strict_wanted() except -1:
+    """Whether RECSTORE_STRICT is 1. ValueError for a value other than 0 and 1."""
+    global any_strict
+    value = os.environ.get("RECSTORE_STRICT", "0")
+    if value not in ("0", "1"):
+        raise ValueError(f"RECSTORE_STRICT is 0 or 1, not {value!r:.80}")
+    if value == "1":
+        any_strict = True
+    return value == "1"
+
+
+cdef class LiveSample:
+    """For one record of `one_of`, `held` has its parts. A record is alive while one of its parts is.
+
+    The part is a weak reference where the type has them. Text and tuples have none: the sample holds them, and their
+    number of references tells whether anything else does. Values that many records share, such as the entries of a
+    dictionary table, tell nothing and are left out, and so are numbers. Safe under the GIL alone: a wrong count makes
+    the estimate worse and nothing else.
+    """
+
+    @staticmethod
+    cdef LiveSample of(uint64_t n_records, uint64_t size_bytes):
+        """The sample of a store; None for a store that is not large."""
+        cdef LiveSample self
+        if n_records < 2 or n_records < LARGE_RECORDS and size_bytes < LARGE_BYTES:
+            return None
+        self = LiveSample.__new__(LiveSample)
+        self.held = {}
+        self.n_records = n_records
+        self.one_of = max(1, n_records // SAMPLE)
+        return self
+
+    cdef bint note(self, uint64_t index, object value) except -1:
+        """Notes a record that was read. Returns True once: when more than half of the sample is alive. The caller has
+        the only reference to `value`, if it is new."""
+        with cython.critical_section(self):
+            # Multiplicative hashing, so that a program that reads every second record does not read every one of the
+            # sample.
+            if self.told or ((index + 1) * <uint64_t>0x9E3779B97F4A7C15 >> 32) % self.one_of != 0:
+                return False
+            if index not in self.held or not is_alive(self.held[index]):
+                self.drop(index)
+                self.held[index] = self.parts(value)
+            if <uint64_t>len(self.held) * self.one_of * 2 <= self.n_records:
+                return False
+            self.told = <uint64_t>self.drop_dead() * self.one_of * 2 > self.n_records
+            if self.told:
+                self.held.clear()
+            return self.told
+
+    cdef list parts(self, object value):
+        cdef list out = []
+        if isinstance(value, (dict, list, tuple)):
+            for part in value.values() if isinstance(value, dict) else value:
+                if len(out) == MOST_PARTS:
+                    break
+                self.hold(part, 2, out)
+        if type(value) is not tuple or not out:
+            self.hold(value, 1, out)
+        return out
+
+    cdef bint hold(self, object value, Py_ssize_t references, list out) except -1:
+        """Appends a value, or a weak reference to it, unless it tells nothing. A value that no other record shares has
+        so many references now."""
+        cdef PyTypeObject *t = Py_TYPE(value)
+        if value is None or t == &PyLong_Type or t == &PyFloat_Type or type(value) is bool:
+            return False
+        if t == &PyUnicode_Type or t == &PyBytes_Type or t == &PyTuple_Type:
+            if Py_REFCNT(<PyObject *>value) > references or self.held_bytes > MOST_HELD:
+                return False
+            self.held_bytes += 64 + len(value)
+            out.append(value)
+            return True
+        try:
+            out.append(ref(value))
+        except TypeError:
+            return False
+        return True
+
+    cdef bint drop(self, index) except -1:
+        """Forgets a record, if it is there."""
+        cdef list parts = self.held.pop(index, None)
+        if parts is not None:
+            self.held_bytes -= sum([64 + len(part) for part in parts if type(part) is not ref])
+        return False
+
+    cdef Py_ssize_t drop_dead(self) except -1:
+        """Forgets the records that are not alive, and returns the number of the others."""
+        cdef list parts
+        for index, parts in list(self.held.items()):
+            if not is_alive(parts):
+                self.drop(index)
+        return len(self.held)
+
+
+cdef bint is_alive(list parts) except -1:
+    cdef Py_ssize_t i, references
+    cdef PyObject *part
+    for i in range(len(parts)):
+        part = PyList_GET_ITEM(parts, i)
+        references = Py_REFCNT(part)
+        if type(<object>part) is not ref:
+            if references > 1:
+                return True
+        elif (<object>part)() is not None:
+            return True
+    return False

@@ -1,0 +1,35 @@
+/* threads.h: what several threads change at a time where CPython has no interpreter lock (PEP 703). With the lock these
+ * are plain reads and writes.
+ *
+ * Without it a segment stays mapped until its last reference is gone, so that a close never takes the bytes from under
+ * a reader. Its caches are filled before the first read (rs_store_freeze). Other state is behind the critical section
+ * of its object. */
+#ifndef RS_PY_THREADS_H
+#define RS_PY_THREADS_H
+
+#include <Python.h>
+
+#ifdef Py_GIL_DISABLED
+enum { FREE_THREADED = 1 };
+#define SHARED_LOAD(p) __atomic_load_n((p), __ATOMIC_ACQUIRE)
+#define SHARED_STORE(p, value) __atomic_store_n((p), (value), __ATOMIC_RELEASE)
+#define SHARED_ADD(p, n) __atomic_add_fetch((p), (n), __ATOMIC_ACQ_REL)
+#else
+enum { FREE_THREADED = 0 };
+#define SHARED_LOAD(p) (*(p))
+#define SHARED_STORE(p, value) ((void)(*(p) = (value)))
+#define SHARED_ADD(p, n) (*(p) += (n))
+#endif
+
+/* A flag that one thread sets and others read. */
+static inline int flag_of(const int *p) { return SHARED_LOAD(p); }
+static inline void set_flag(int *p) { SHARED_STORE(p, 1); }
+
+/* A count that any thread changes. Returns the new count. */
+static inline Py_ssize_t count_up(Py_ssize_t *p, Py_ssize_t n) { return SHARED_ADD(p, n); }
+
+/* A pointer to an object that is complete when the pointer is seen. */
+static inline void *pointer_at(void *const *p) { return SHARED_LOAD(p); }
+static inline void put_pointer(void **p, void *value) { SHARED_STORE(p, value); }
+
+#endif

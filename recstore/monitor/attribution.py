@@ -1,0 +1,172 @@
+"""Says where the memory of a job goes: private pages, stores by name, batches in flight, files, the interpreter.
+
+The sum that is shared out is the PSS of all processes and, of the files in shared memory that they have open, the pages
+that none of them maps. So each page counts once. A page of a file that processes of other jobs map too counts whole if
+it is in shared memory, and in part if it is in another file.
+"""
+
+import os
+import re
+import stat
+
+from recstore.monitor.processes import is_shared_memory
+
+_BATCH = re.compile(r"/dev/shm/torch_\d|/memfd:torch|/memfd:pym|/dev/shm/pym-")
+_STORE = re.compile(r"/memfd:recstore\b|/dev/shm/recs1-")
+_LIBRARY = re.compile(r"\.so(\.[\d.]+)?$")
+_MAGIC = b"\x89RECS\r\n\x1a"  # csrc/FORMAT.md, "Header"
+_TRIES = 10  # to read the name of a store that may still be written
+# CUDA allocates page-locked memory as shared anonymous memory, which /proc shows so, and maps its devices beside it.
+_PINNED, _GPU = "/dev/zero", "/dev/nvidia"
+CLASSES = ("private", "stores", "batches", "pinned", "shared memory", "files", "interpreter", "other")
+
+
+class Parts:
+    """How the mapped files of a process share its PSS, in bytes: what `Proc.smaps` said when it was last read."""
+
+    __slots__ = ("interpreter", "files", "stores", "shared")
+
+    def __init__(self, mappings, stores):
+        self.interpreter = self.files = 0
+        self.stores = {}  # saved stores that are mapped from files
+        self.shared = {}  # files in shared memory
+        gpu = any(one.path.startswith(_GPU) for one in mappings)
+        for one in mappings:
+            if is_shared_memory(one.path):
+                stores.see(one.key, one.path, pinned=gpu and one.path.startswith(_PINNED))
+                self.shared[one.key] = self.shared.get(one.key, 0) + one.pss
+            elif one.code or _LIBRARY.search(one.path):
+                self.interpreter += one.pss
+            elif stores.is_saved_store(one.key, one.path):
+                self.stores[one.key] = self.stores.get(one.key, 0) + one.pss
+            else:
+                self.files += one.pss
+
+    def of_files(self):
+        """The bytes of mapped files that are not in shared memory."""
+        return self.interpreter + self.files + sum(self.stores.values())
+
+
+class Names:
+    """The classes and names of the files that hold stores or batches, by key (device, inode).
+
+    Args:
+        proc: the Proc of the job.
+        ask: called with a path, gives the name of the store in that file or None.
+    """
+
+    def __init__(self, proc, ask=None):
+        self._proc = proc
+        self._ask = ask
+        self._kinds = {}
+        self._names = {}
+        self._tries = {}
+        self._saved = {}
+
+    def see(self, key, path, pid=None, number=None, pinned=False):
+        """Note a file in shared memory; with pid and number, a descriptor through which it can be opened. `pinned` says
+        that it is page-locked memory of a GPU."""
+        if key in self._kinds and (number is None or self._kinds[key] != "store" or self._names.get(key)):
+            return
+        kind = "store" if _STORE.match(path) else "batch" if _BATCH.match(path) else "shared memory"
+        self._kinds[key] = "pinned" if pinned else kind
+        tries = self._tries.get(key, 0)
+        if kind == "store" and number is not None and self._ask is not None and tries < _TRIES:
+            self._tries[key] = tries + 1
+            name = self._ask(f"{self._proc.root}/{pid}/fd/{number}")
+            if name is not None:
+                self._names[key] = self._unique(name, key)
+
+    def _unique(self, name, key):
+        return f"{name} ({key[1]})" if name in self._names.values() else name
+
+    def is_saved_store(self, key, path):
+        """Whether a mapped file is a saved store; its name is then that of the file."""
+        if key not in self._saved:
+            self._saved[key] = path.endswith(".recs") or _has_magic(path)
+            if self._saved[key]:
+                self._names[key] = self._unique(os.path.basename(path), key)
+        return self._saved[key]
+
+    def kind(self, key):
+        """The class of a file in shared memory: "store", "batch", "pinned" or "shared memory"."""
+        return self._kinds.get(key, "shared memory")
+
+    def name(self, key):
+        """The name of a store."""
+        return self._names.get(key) or f"store {key[1]}"
+
+
+def _has_magic(path):
+    try:
+        if not stat.S_ISREG(os.stat(path).st_mode):  # to open a device can have effects
+            return False
+        with open(path, "rb") as file:
+            return file.read(len(_MAGIC)) == _MAGIC
+    except OSError:
+        return False
+
+
+def account(members, names):
+    """`(named, unmapped)` of the members whose PSS is known: the bytes by class, and the bytes of open files in shared
+    memory that no member maps."""
+    named = dict.fromkeys(CLASSES, 0)
+    named["stores"] = {}
+    mapped = {}
+    for member in members:
+        reading = member.now
+        if reading.pss is None:
+            continue
+        named["private"] += reading.pss_anon
+        _share_files(named, reading.pss_file, member.parts, names)
+        rest = reading.pss_shmem
+        shared = member.parts.shared if member.parts is not None else {}
+        whole = sum(shared.values())
+        for key, pss in shared.items() if whole else ():
+            part = reading.pss_shmem * pss // whole
+            mapped[key] = mapped.get(key, 0) + part
+            rest -= part
+        named["shared memory"] += rest
+    unmapped = 0
+    sizes = {one.key: one.blocks for member in members for one in member.held}
+    for key in mapped.keys() | sizes.keys():
+        inside = mapped.get(key, 0)
+        # The PSS of the members is read one after another, so the parts of a file can add up to a little more.
+        outside = max(0, sizes.get(key, 0) - inside)
+        unmapped += outside
+        kind = names.kind(key)
+        if kind == "store":
+            _add(named["stores"], names.name(key), inside + outside)
+        else:
+            named["batches" if kind == "batch" else kind] += inside + outside
+    return named, unmapped
+
+
+def _share_files(named, size, parts, names):
+    whole = parts.of_files() if parts is not None else 0
+    if not whole:
+        named["other"] += size
+        return
+    interpreter, files = size * parts.interpreter // whole, size * parts.files // whole
+    named["interpreter"] += interpreter
+    named["files"] += files
+    rest = size - interpreter - files
+    if not parts.stores:
+        named["files"] += rest
+        return
+    of_stores = sum(parts.stores.values())
+    for key, pss in parts.stores.items():
+        _add(named["stores"], names.name(key), rest * pss // of_stores)
+
+
+def _add(sizes, name, size):
+    sizes[name] = sizes.get(name, 0) + size
+
+
+def share_named(named):
+    """The share of the sum that is named, from 0 to 1; None of an empty sum."""
+    known = sum(
+        sum(size.values()) if isinstance(size, dict) else size for name, size in named.items() if name != "other"
+    )
+    whole = known + named["other"]
+    return known / whole if whole else None

@@ -1,0 +1,149 @@
+"""The memory cgroup of a process, in both versions: limit, use, and how often the kernel has killed for it.
+
+Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst of the kernel describe the files. `read` is a function
+that takes a path and returns the text of the file, None where it cannot be read; so tests and `recstore doctor` can
+describe other machines.
+"""
+
+import re
+
+_NO_LIMIT = 1 << 60  # version 1 of cgroups has no word for "none"
+
+
+class Mount:
+    """A line of mountinfo."""
+
+    __slots__ = ("device", "root", "point", "kind", "source", "options")
+
+    def __init__(self, device, root, point, kind, source, options):
+        self.device, self.root, self.point, self.kind = device, root, point, kind
+        self.source, self.options = source, options
+
+
+class Level:
+    """A memory cgroup that a process is in, or an ancestor of it; None where there is no limit or no file.
+
+    Attributes:
+        name: the path of the cgroup. folder: the folder of its files. version: 1 or 2.
+        limit, high, swap: its limits. current: the bytes in use, page cache included.
+        used: the bytes in use without what the kernel drops before it kills.
+        oom: how often the limit was reached and nothing could be freed. kills: the processes killed for it.
+    """
+
+    def __init__(self, name, folder, version):
+        self.name, self.folder, self.version = name, folder, version
+        self.limit = self.current = self.used = self.high = self.swap = self.oom = self.kills = None
+
+    @property
+    def left(self):
+        """The bytes that recstore may take; 5% stay free."""
+        if self.limit is None or self.used is None:
+            return None
+        return max(0, self.limit - self.limit // 20 - self.used)
+
+    @property
+    def limit_file(self):
+        """The path of the file with the limit."""
+        return f"{self.folder}/memory.max" if self.version == 2 else f"{self.folder}/memory.limit_in_bytes"
+
+
+def mounts(read, pid="self"):
+    """The Mounts that a process sees, in order; none if they cannot be read."""
+    found = []
+    for line in (read(f"/proc/{pid}/mountinfo") or "").splitlines():
+        head, separator, tail = line.partition(" - ")
+        words, rest = head.split(" "), tail.split(" ")
+        if not separator or len(words) < 6 or len(rest) < 3:
+            continue
+        options = tuple(words[5].split(",") + rest[2].split(","))
+        found.append(Mount(words[2], _unescape(words[3]), _unescape(words[4]), rest[0], _unescape(rest[1]), options))
+    return found
+
+
+def levels(read, pid="self", mounted=None):
+    """The Levels of the memory cgroup of a process, from its own up to the top that is mounted here; version 2 first.
+
+    `mounted` are the Mounts of this process, which are read if they are not given.
+    """
+    mounted = mounts(read) if mounted is None else mounted
+    return [level for version in (2, 1) for level in _hierarchy(read, pid, mounted, version)]
+
+
+def tightest(found):
+    """Of Levels, the one with the smallest limit; without limits, the first that knows its use; None of none."""
+    limited = [one for one in found if one.limit is not None]
+    if limited:
+        return min(limited, key=lambda one: one.limit)
+    return next((one for one in found if one.current is not None), None)
+
+
+def _hierarchy(read, pid, mounted, version):
+    own = _path(read, pid, version)
+    kind = "cgroup2" if version == 2 else "cgroup"
+    mounted = [m for m in mounted if m.kind == kind and (version == 2 or "memory" in m.options)]
+    if own is None or not mounted:
+        return []
+    mount = next((m for m in mounted if _beneath(own, m.root) is not None), mounted[0])
+    below = _beneath(own, mount.root)
+    name, inside = (own, below) if below is not None else (mount.root, "")
+    found = []
+    while True:
+        found.append(refreshed(read, Level(name or "/", mount.point.rstrip("/") + inside, version)))
+        if not inside:
+            return found
+        inside, name = inside.rpartition("/")[0], name.rpartition("/")[0]
+
+
+def _path(read, pid, version):
+    for line in (read(f"/proc/{pid}/cgroup") or "").splitlines():
+        number, _, rest = line.partition(":")
+        controllers, _, path = rest.partition(":")
+        if (number == "0" and not controllers) if version == 2 else ("memory" in controllers.split(",")):
+            return path
+    return None
+
+
+def refreshed(read, level):
+    """The Level with the figures as they are now."""
+    folder = level.folder
+    if level.version == 2:
+        names = ("max", "current", "high", "swap.max")
+        level.limit, level.current, level.high, level.swap = (_number(read, f"{folder}/memory.{one}") for one in names)
+        inactive = fields(read, f"{folder}/memory.stat").get("inactive_file")
+        events = fields(read, f"{folder}/memory.events")
+        level.oom, level.kills = events.get("oom"), events.get("oom_kill")
+    else:
+        names = ("limit", "usage", "memsw.limit")
+        level.limit, level.current, both = (_number(read, f"{folder}/memory.{one}_in_bytes") for one in names)
+        level.swap = both - level.limit if None not in (both, level.limit) and both >= level.limit else None
+        inactive = fields(read, f"{folder}/memory.stat").get("total_inactive_file")
+        level.kills = fields(read, f"{folder}/memory.oom_control").get("oom_kill")
+    level.used = level.current
+    if level.used is not None and inactive is not None and inactive <= level.used:
+        level.used -= inactive
+    return level
+
+
+def _number(read, path):
+    text = (read(path) or "").strip()
+    return int(text) if text.isdecimal() and int(text) < _NO_LIMIT else None
+
+
+def fields(read, path):
+    """{name: number} of a file whose lines are a name and a number, such as memory.events; empty without the file."""
+    pairs = (line.split() for line in (read(path) or "").splitlines())
+    return {words[0]: int(words[1]) for words in pairs if len(words) == 2 and words[1].isdecimal()}
+
+
+def _beneath(path, root):
+    """The part of `path` after `root`; None if `path` is not beneath it, as for paths that a cgroup namespace shows as
+    `/..`."""
+    root = root.rstrip("/")
+    if "/.." in path or not (path + "/").startswith(root + "/"):
+        return None
+    return path[len(root) :].rstrip("/")
+
+
+def _unescape(text):
+    """mountinfo writes space, tab, newline and backslash as a backslash and three octal digits."""
+    return re.sub(r"\\([0-3][0-7]{2})", lambda match: chr(int(match[1], 8)), text)

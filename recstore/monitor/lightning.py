@@ -1,0 +1,74 @@
+"""A Lightning callback that watches the memory of a training."""
+
+import os
+
+try:
+    from lightning.pytorch.callbacks import Callback
+except ImportError:
+    try:
+        from pytorch_lightning.callbacks import Callback
+    except ImportError:
+        raise ImportError("recstore.monitor.lightning needs Lightning: pip install lightning") from None
+
+from recstore.monitor.memory_monitor import MemoryMonitor
+
+__all__ = ["MemoryMonitorCallback"]
+
+
+class MemoryMonitorCallback(Callback):
+    """Watches from the start of `fit` to its end, with a mark at each epoch.
+
+    Args:
+        log: the path of the log. With ``{rank}`` in it each rank watches its own processes, and the number of the rank
+            takes its place; without it only the first rank does.
+        page: the path of a page with plots, written at the end; ``{rank}`` as in `log`. Needs plotly.
+        interval, warn: as of :class:`recstore.MemoryMonitor`.
+
+    Attributes:
+        monitor: the :class:`recstore.MemoryMonitor`; None before `fit`, and in ranks that do not watch.
+    """
+
+    def __init__(self, log=None, *, page=None, interval=1.0, warn="85%"):
+        super().__init__()
+        self._log = None if log is None else os.fspath(log)
+        self._page = None if page is None else os.fspath(page)
+        self._options = {"interval": interval, "warn": warn}
+        MemoryMonitor(**self._options)  # arguments that are wrong are said now
+        self.monitor = None
+
+    def setup(self, trainer, pl_module, stage):
+        """Begin to watch before the workers start."""
+        each = self._log is not None and "{rank}" in self._log
+        if stage != "fit" or self.monitor is not None or not (each or trainer.is_global_zero):
+            return
+        log = None if self._log is None else self._log.replace("{rank}", str(trainer.global_rank))
+        self.monitor = MemoryMonitor(log=log, **self._options).start()
+
+    def on_train_epoch_start(self, trainer, pl_module):
+        """Mark the epoch."""
+        if self.monitor is not None:
+            self.monitor.epoch(trainer.current_epoch)
+
+    def on_validation_epoch_start(self, trainer, pl_module):
+        """Mark the validation."""
+        if self.monitor is not None:
+            self.monitor.note("validation")
+
+    def teardown(self, trainer, pl_module, stage):
+        """End, and write the page."""
+        if self.monitor is not None:
+            self._finish(trainer)
+
+    def _finish(self, trainer):
+        self.monitor.stop()
+        if self._page is not None:
+            self.monitor.page(self._page.replace("{rank}", str(trainer.global_rank)))
+
+    def on_exception(self, trainer, pl_module, exception):
+        """Note the exception, and end: Lightning calls no teardown after one."""
+        if self.monitor is not None:
+            self.monitor.note(f"{type(exception).__name__}: {exception}"[:500], "warning")
+            self._finish(trainer)
+
+    def __getstate__(self):
+        return {**self.__dict__, "monitor": None}  # another process has no part in it

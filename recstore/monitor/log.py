@@ -1,0 +1,183 @@
+"""The log of a monitored run: JSON lines, which `Log` appends and `read` reads.
+
+Each line is one JSON object in UTF-8 and one `write`, so that processes can append to one log and a kill loses at most
+the line being written. All sizes are bytes and all times seconds since the epoch. docs/monitor.md has the keys of
+each kind of line: start, sample, event, end.
+"""
+
+import json
+import os
+import threading
+
+from recstore.monitor import entries
+
+__all__ = ["Log", "Run", "read"]
+
+VERSION = 1
+_FIRST = b'{"kind":'
+
+
+def line_of(entry):
+    """An entry, which is a dict, as the bytes of a line."""
+    return json.dumps(entry, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode() + b"\n"
+
+
+class Log:
+    """Appends entries to a log file.
+
+    A disk that is full does not raise: `say` is called once with a sentence, each later write tries again, and the
+    number of entries that were lost is `lost`. Threads may share a Log.
+
+    Args:
+        path: the file; made if it is missing. A file that is not empty and no log raises ValueError.
+        say: called with a str when entries are lost, and again when writing works again.
+
+    Raises OSError if the file cannot be opened.
+    """
+
+    def __init__(self, path, say=None):
+        self.path = os.fspath(path)
+        self.lost = 0
+        self._say = say
+        self._lock = threading.Lock()
+        self._failing = False
+        self._fd = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        try:
+            self._cut = _ends_in_a_line(self._fd, self.path)
+        except BaseException:
+            self.close()
+            raise
+
+    def write(self, entry):
+        """Append an entry; False if the disk did not take it."""
+        line = line_of(entry)
+        with self._lock:
+            if self._fd is None:
+                raise ValueError(f"the log {self.path} is closed")
+            # After half a line the next one begins on a line of its own, so that only the cut one is lost.
+            data = b"\n" + line if self._cut else line
+            try:
+                written = os.write(self._fd, data)
+            except OSError as error:
+                self.lost += 1
+                self._trouble(error.strerror)
+                return False
+            if written < len(data):
+                self._cut = True
+                self.lost += 1
+                self._trouble("only a part of a line was written; the disk may be full")
+                return False
+            self._cut = False
+            self._well()
+            return True
+
+    def _trouble(self, why):
+        if not self._failing and self._say is not None:
+            self._say(f"the log {self.path} cannot be written: {why}; monitoring goes on without it")
+        self._failing = True
+
+    def _well(self):
+        if self._failing and self._say is not None:
+            self._say(f"the log {self.path} can be written again; {self.lost:,} lines were lost")
+        self._failing = False
+
+    def close(self):
+        """Close the file; a second call does nothing."""
+        with self._lock:
+            fd, self._fd = self._fd, None
+            if fd is not None:
+                os.close(fd)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+
+def _ends_in_a_line(fd, path):
+    """Whether the file ends in the middle of a line. Raises ValueError if it has contents and is no log."""
+    size = os.fstat(fd).st_size
+    if not size:
+        return False
+    head = os.pread(fd, len(_FIRST), 0)
+    if not _FIRST.startswith(head):
+        raise ValueError(f"{path} has contents that are no log of the monitor: name another file, or remove it")
+    return os.pread(fd, 1, size - 1) != b"\n"
+
+
+class Run:
+    """A monitored run, as its log tells it.
+
+    Attributes:
+        start: the dict of the line of kind start; None if the log has none.
+        samples: a list of the dicts of kind sample, in order.
+        events: a list of the dicts of kind event, in order.
+        end: the dict of the line of kind end; None if the log has none: the run goes on, or the monitor was killed.
+        bad_lines: the number of lines that were cut or are no entry of a log.
+    """
+
+    def __init__(self):
+        self.start = None
+        self.samples = []
+        self.events = []
+        self.end = None
+        self.bad_lines = 0
+
+    def add(self, entry):
+        """Take in one entry, which is a dict with a known kind."""
+        kind = entry["kind"]
+        if kind == "sample":
+            self.samples.append(entry)
+        elif kind == "event":
+            self.events.append(entry)
+        else:
+            setattr(self, kind, entry)
+
+    @classmethod
+    def of(cls, lines):
+        """The run of an iterable of lines as bytes; of several runs in one log, the last."""
+        run = cls()
+        bad = 0
+        for line in lines:
+            entry = _entry(line)
+            if entry is None:
+                bad += 1
+                continue
+            if entry["kind"] == "start" and (run.start or run.samples):
+                run = cls()
+            run.add(entry)
+        run.bad_lines = bad
+        run.samples.sort(key=_time)  # the clock of the machine may have been set back
+        return run
+
+    def __repr__(self):
+        return f"<run: {len(self.samples):,} samples, {len(self.events):,} events, {self.bad_lines:,} bad lines>"
+
+
+def _time(entry):
+    return entry["t"]
+
+
+def _entry(line):
+    """The entry of a line; None for a line that is cut, or is none."""
+    if not line.endswith(b"\n"):
+        return None
+    try:
+        return entries.checked(json.loads(line))
+    except (ValueError, RecursionError):
+        return None
+
+
+def read(path):
+    """The Run of a log file; of several runs in one file, the last.
+
+    Lines that are cut or are no entries of a log (recstore.monitor.entries) are skipped and counted as `bad_lines`.
+
+    Raises OSError if the file cannot be read, and ValueError if it holds no line of a log.
+    """
+    with open(path, "rb") as file:
+        run = Run.of(line for line in file if line.strip())
+    if run.start is None and not run.samples and not run.events and run.end is None:
+        raise ValueError(f"{os.fspath(path)} holds no line of a log of the monitor")
+    return run

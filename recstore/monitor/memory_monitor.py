@@ -1,0 +1,252 @@
+"""recstore.MemoryMonitor: watches the program that makes it, and its workers."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import weakref
+
+from recstore import html
+from recstore.errors import Error
+from recstore.monitor import limits, post_mortem
+from recstore.monitor.attached import READY
+from recstore.monitor.log import Log
+from recstore.monitor.sampler import event
+from recstore.monitor.terminal import places, total
+from recstore.text import counted, size_text, table
+
+__all__ = ["MemoryMonitor", "MemoryReport"]
+
+# The columns of the published tool (docs/monitor.md), and the label.
+COLUMNS = ("time", "PID", "rss", "pss", "uss", "shared", "shared_file", "label")
+_FIGURES = COLUMNS[2:7]
+_PATIENCE = 30.0  # seconds that the watching process has to write its last sample
+
+
+class MemoryMonitor:
+    """Watches the memory of this program and of the processes that it starts.
+
+    Another process takes the samples and writes them to a log. It is not counted, and it logs the end of this program
+    too, should it be killed.
+
+    Args:
+        loader: a DataLoader, whose settings are then noted in the log; the processes are watched with and without it.
+        interval: seconds between two samples.
+        log: the path of the log, to which is appended; a temporary file unless given, removed with the monitor.
+        warn: the share of the cgroup's limit, such as "85%", or the size of this program with its workers, such as "12
+            GB", at which a warning is printed; None for no warning.
+
+    Raises ValueError for an interval or threshold that is none, OSError where the log cannot be written, and
+    NotImplementedError on systems without /proc.
+
+    >>> import recstore
+    >>> with recstore.MemoryMonitor(interval=0.1) as monitor:
+    ...     data = bytearray(30_000_000)
+    >>> report = monitor.report()
+    >>> report.rows[0]["label"], report.rows[0]["rss"] > 0
+    ('main', True)
+    """
+
+    __module__ = "recstore"
+
+    def __init__(self, loader=None, *, interval=1.0, log=None, warn="85%"):
+        if not os.path.isdir("/proc/self"):
+            raise NotImplementedError("MemoryMonitor reads /proc, which this system does not have")
+        if not 0.05 <= interval <= 3600:
+            raise ValueError(f"interval={interval!r} is not between 0.05 and 3600 seconds")
+        self._interval = float(interval)
+        self._warn = limits.threshold(warn)
+        self._loader = loader
+        self._given = None if log is None else os.path.abspath(os.fspath(log))
+        self._log = None
+        self._process = None
+
+    @property
+    def log(self):
+        """The path of the log; None before the first start without one."""
+        return self._given if self._log is None else self._log.path
+
+    def start(self):
+        """Begin to watch; `with` does it too. Raises Error if it is watching already, or if the watching process cannot
+        start."""
+        if self._process is not None:
+            raise Error("this MemoryMonitor is watching already")
+        if self._log is None:
+            self._log = self._open()
+        process = self._process = _start(self._log.path, self._interval, self._warn)
+        if process.stdout.readline() != READY:
+            self._process = None
+            process.stdin.close()
+            process.stdout.close()
+            raise Error(
+                f"the process that watches the memory ended at once, with exit code {process.wait(_PATIENCE)}; "
+                f"standard error has its message"
+            )
+        self._end = weakref.finalize(self, _stop, process, os.getpid())
+        if self._loader is not None:
+            self.note(_described(self._loader))
+        return self
+
+    def _open(self):
+        if self._given is not None:
+            return Log(self._given)
+        number, path = tempfile.mkstemp(prefix="recstore-monitor-", suffix=".jsonl")
+        os.close(number)
+        weakref.finalize(self, _remove, path, os.getpid())
+        return Log(path)
+
+    def stop(self):
+        """Take a last sample and end; `with` does it too. A second call does nothing."""
+        if self._process is not None:
+            self._process = None
+            self._end()
+
+    def __enter__(self):
+        return self.start()
+
+    def __exit__(self, *_):
+        self.stop()
+
+    def note(self, text, what="note"):
+        """Write an event to the log; it is a mark in plots. `what` is "note", "warning" or "epoch"."""
+        if self._log is None:
+            raise Error("this MemoryMonitor has not been started")
+        self._log.write(event(what, str(text), pid=os.getpid(), label="main"))
+
+    def epoch(self, number):
+        """Note that an epoch begins."""
+        self.note(f"epoch {number}", "epoch")
+
+    def run(self):
+        """The run as the log has it, a :class:`recstore.monitor.log.Run`; of long runs older samples are left out."""
+        if self._log is None:
+            raise Error("this MemoryMonitor has not been started")
+        return post_mortem.read(self._log.path)
+
+    def report(self):
+        """The :class:`MemoryReport` of what was seen until now."""
+        return MemoryReport(self.run())
+
+    def plot(self, what="pss"):
+        """A Figure of plotly: each process, their sum, the limit and the events over time. `what` is pss, uss, rss,
+        shared, shared_file or swap. Raises ImportError without plotly."""
+        from recstore.monitor import plots
+
+        return plots.figure(self.run(), what)
+
+    def page(self, path):
+        """Write the page that `recstore monitor --html` writes. Raises ImportError without plotly, and OSError."""
+        from recstore.monitor import page
+
+        page.write(self.run(), path)
+
+    def __repr__(self):
+        state = "watching" if self._process is not None else "not watching"
+        return f"<MemoryMonitor, {state}, log {self.log}>"
+
+
+class MemoryReport:
+    """The memory of the processes at the moment at which their sum was the highest; prints as a table.
+
+    Attributes:
+        rows: a dict for each process: time (seconds since the start), PID, rss, pss, uss, shared, shared_file in bytes,
+            None where unknown, and label.
+        named: the bytes by class, as docs/monitor.md has them.
+        total: the sum of all processes in bytes.
+        verdicts: why the memory grows, as far as a rule fits.
+        missing: sentences about figures that this machine does not give.
+    """
+
+    def __init__(self, run):
+        from recstore.monitor import verdicts
+
+        self.rows, self.named, self.total = [], {}, None
+        self.missing = list((run.start or {}).get("missing") or ())
+        self.verdicts = verdicts.judge(run) if run.samples else []
+        if run.samples:
+            peak = max(run.samples, key=total)
+            passed = peak["t"] - run.samples[0]["t"]
+            self.named, self.total = peak["named"] or {}, total(peak)
+            for one in sorted(peak["processes"], key=lambda one: -(one["pss"] or one["rss"] or 0)):
+                figures = {name: one[name] for name in _FIGURES}
+                self.rows.append({"time": passed, "PID": one["pid"], **figures, "label": one["label"]})
+
+    def _cells(self):
+        rows = [COLUMNS]
+        for one in self.rows:
+            sizes = [size_text(one[name]) for name in _FIGURES]
+            rows.append((f"{one['time']:.1f}", str(one["PID"]), *sizes, one["label"]))
+        return rows
+
+    def _notes(self):
+        from recstore.monitor import verdicts
+
+        sentences = [
+            f"{size_text(self.total)} in {counted(len(self.rows), 'process', 'processes')}: {places(self.named)}"
+        ]
+        return [*sentences, *self.missing, verdicts.text(self.verdicts)]
+
+    def __str__(self):
+        if not self.rows:
+            return "No sample was taken."
+        return "\n".join([table(self._cells(), ">>>>>>><"), *self._notes()])
+
+    __repr__ = __str__
+
+    def _repr_html_(self):
+        if not self.rows:
+            return html.block(html.note("No sample was taken."))
+        return html.block(html.table(self._cells(), ">>>>>>><"), *map(html.pre, self._notes()))
+
+
+def _start(log, interval, warn):
+    """The process that watches this one. It finds the packages where this one does."""
+    task = {"pid": os.getpid(), "log": log, "interval": interval, "warn": warn, "command": sys.argv or None}
+    code = f"import sys; sys.path[:] = {sys.path!r}; from recstore.monitor.attached import main; main()"
+    # A session of its own: Ctrl-C and the end of the terminal are for the program.
+    return subprocess.Popen(
+        [sys.executable, "-c", code, json.dumps(task)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+    )
+
+
+def _stop(process, owner):
+    """Ask the watching process to end, and wait for its last sample."""
+    if os.getpid() != owner:  # a forked worker has a copy of the monitor
+        return
+    try:
+        process.stdin.write(b"end\n")
+        process.stdin.close()
+    except OSError:
+        pass  # it has ended; its log says why
+    try:
+        process.wait(_PATIENCE)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    process.stdout.close()
+
+
+def _remove(path, owner):
+    if os.getpid() == owner:
+        try:
+            os.unlink(path)
+        except FileNotFoundError:
+            pass
+
+
+def _described(loader):
+    """The settings of a DataLoader that decide about memory, in a sentence."""
+    names = (
+        "num_workers",
+        "prefetch_factor",
+        "batch_size",
+        "pin_memory",
+        "persistent_workers",
+        "multiprocessing_context",
+    )
+    found = [f"{name}={getattr(loader, name)!r:.60}" for name in names if getattr(loader, name, None) is not None]
+    return f"{type(loader).__name__} with {', '.join(found) or 'no settings'}"

@@ -1,0 +1,395 @@
+"""Plots of a run: memory over time for each process and the sum, and what the memory consists of.
+
+A plot is first a plain dict with "data" and "layout", as plotly's script reads it, so the HTML page needs only the
+script. The functions for programs return plotly's Figure. Long runs are thinned: each stretch of time keeps its
+lowest and its highest value, so that a short peak stays visible.
+"""
+
+import html
+
+from recstore.monitor import series
+from recstore.text import size_text
+
+__all__ = ["FIGURES", "figure", "memory", "parts", "script", "thinned", "where", "where_figure"]
+
+# The figures that a plot can show, in the order of the page's choice.
+FIGURES = {
+    "pss": "PSS: shared pages divided among the processes that map them",
+    "uss": "USS: private pages",
+    "rss": "RSS: all pages, shared ones counted in every process",
+    "shared": "shared pages",
+    "shared_file": "pages of mapped files and shared memory",
+    "swap": "swapped out",
+}
+# The points of one plot; beyond some ten thousand a browser is slow to zoom.
+MOST_POINTS = 30_000
+MOST_POINTS_PER_LINE = 1_000
+# With more processes the legend has a line for each group, such as the workers of rank 0.
+MOST_NAMED_LINES = 12
+MOST_EVENTS = 300
+# The colours of Okabe and Ito, which people with any colour vision can tell apart.
+_COLOURS = (
+    "#0072B2",
+    "#E69F00",
+    "#009E73",
+    "#CC79A7",
+    "#56B4E9",
+    "#D55E00",
+    "#999933",
+    "#882255",
+    "#117733",
+    "#666666",
+)
+_EVENTS = {
+    "started": ("triangle-up", "#009E73"),
+    "ended": ("triangle-down", "#666666"),
+    "epoch": ("diamond", "#0072B2"),
+    "warning": ("star", "#E69F00"),
+    "note": ("circle", "#56B4E9"),
+    "died": ("x", "#D62728"),
+}
+_PARTS = {
+    "private": "private of each process",
+    "stores": "stores",
+    "batches": "batches in flight",
+    "pinned": "page-locked for a GPU",
+    "shared memory": "other shared memory",
+    "files": "page cache of mapped files",
+    "interpreter": "interpreter",
+    "other": "not named",
+}
+
+
+def figure(run, what="pss"):
+    """A Figure of plotly with a line for each process, the sum, the limit and the events of a Run. `what` is a key of
+    FIGURES. Raises ValueError for another one, ImportError without plotly.
+
+    >>> figure(None, "vss")
+    Traceback (most recent call last):
+    ...
+    ValueError: what='vss' is no figure of a run; one of pss, uss, rss, shared, shared_file, swap
+    """
+    if what not in FIGURES:
+        raise ValueError(f"what={what!r} is no figure of a run; one of {', '.join(FIGURES)}")
+    return _figure(memory(run, what))
+
+
+def where_figure(run):
+    """A Figure of plotly of what the memory of all processes consists of, over time. Raises ImportError without
+    plotly."""
+    return _figure(where(run))
+
+
+def script():
+    """The text of plotly's script, for a page that has it inside. Raises ImportError without plotly."""
+    _plotly()
+    from plotly.offline import get_plotlyjs
+
+    return get_plotlyjs()
+
+
+def memory(run, what="pss", crew=None):
+    """The plot of `figure` as a dict. `crew` are the run's Processes, if the caller has them."""
+    crew = series.processes(run.samples) if crew is None else crew
+    begin, unit, seconds = _clock(run)
+    most = max(20, min(MOST_POINTS_PER_LINE, MOST_POINTS // (len(crew) + 1)))
+    lines = _lines(crew, what, most)
+    top = max((max(values) for _, _, values in lines), default=0)
+    data = [_line(one, times, values, group) for (one, times, values), group in zip(lines, _groups(lines))]
+    times, values = _sum(run.samples, what)
+    if len(crew) != 1 and values:
+        times, values = thinned(times, values, MOST_POINTS_PER_LINE)
+        top = max(top, max(values))
+        data.append(_trace("all processes", times, values, "#000000", 3))
+    # Many lines would make one box as high as the screen.
+    unified = len(data) <= MOST_NAMED_LINES
+    at = "" if unified else f" at %{{x:.1f}} {unit}"
+    for trace in data:
+        trace["x"] = [round((t - begin) / seconds, 3) for t in trace["x"]]
+        name = trace.get("meta", trace["name"])
+        trace["hovertemplate"] = f"%{{y:.4s}}B{at}<extra>{_literal(name)}</extra>"
+    layout = _layout(unit)
+    layout["xaxis"]["range"] = [0, max((trace["x"][-1] for trace in data), default=1) or 1]
+    layout["yaxis"]["title"] = {"text": what.replace("_", " ").upper() if len(what) == 3 else what.replace("_", " ")}
+    layout["hovermode"] = "x unified" if unified else "closest"
+    _add_limit(run, data, layout, top)
+    _add_events(run, data, layout, begin, seconds, unit)
+    return {"data": data, "layout": layout}
+
+
+def where(run):
+    """The plot of `where_figure` as a dict."""
+    begin, unit, seconds = _clock(run)
+    samples = [sample for sample in run.samples if sample.get("named") and sample.get("t") is not None]
+    chosen = _highest_of_each_stretch(samples, MOST_POINTS_PER_LINE)
+    rows = [parts(sample) for sample in chosen]
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    data = []
+    for number, name in enumerate(names):
+        values = [row.get(name, 0) for row in rows]
+        if any(values):
+            trace = _trace(html.escape(name), [sample["t"] for sample in chosen], values, _COLOURS[number % 10], 0.5)
+            trace["stackgroup"] = "all"
+            data.append(trace)
+    for trace in data:
+        trace["x"] = [round((t - begin) / seconds, 3) for t in trace["x"]]
+        trace["hovertemplate"] = f"%{{y:.4s}}B<extra>{_literal(trace['name'])}</extra>"
+    layout = _layout(unit)
+    layout["hovermode"] = "x unified"
+    return {"data": data, "layout": layout}
+
+
+def parts(sample):
+    """`{name: bytes}` of what the memory of a sample consists of, for people; each store by its name, unknown
+    parts left out."""
+    found = {}
+    named = sample.get("named") or {}
+    for key in sorted(named, key=_place):
+        name, value = _PARTS.get(key, key), named[key]
+        if isinstance(value, dict):
+            for store, size in value.items():
+                found[f"store {store}"] = size or 0
+        elif isinstance(value, (int, float)):
+            found[name] = value
+    return found
+
+
+def _place(key):
+    """The place of a part: those of later versions come before the rest that has no name."""
+    order = list(_PARTS)
+    return order.index(key) if key in _PARTS else order.index("other") - 0.5
+
+
+def thinned(times, values, most):
+    """At most `most` of the points, and at least four: the ends, and of each stretch the lowest and the highest value.
+
+    >>> thinned([0, 1, 2, 3, 4, 5, 6, 7], [1, 1, 9, 1, 1, 0, 1, 1], 6)
+    ([0, 1, 2, 4, 5, 7], [1, 1, 9, 1, 0, 1])
+    """
+    count = len(times)
+    if count <= max(4, most):
+        return list(times), list(values)
+    stretches = max(1, (most - 2) // 2)
+    kept = {0, count - 1}
+    for number in range(stretches):
+        begin, end = 1 + (count - 2) * number // stretches, 1 + (count - 2) * (number + 1) // stretches
+        within = values[begin:end]
+        if within:
+            kept.add(begin + within.index(min(within)))
+            kept.add(begin + within.index(max(within)))
+    order = sorted(kept)
+    return [times[i] for i in order], [values[i] for i in order]
+
+
+# ---- Parts of a plot ----
+
+
+def _lines(crew, what, most):
+    """`(process, times, values)` for each process that has the figure."""
+    found = []
+    for one in crew:
+        times, values = one.series(what)
+        if values:
+            found.append((one, *thinned(times, values, most)))
+    return found
+
+
+def _groups(lines):
+    """For each line `(name of its group or "", colour, whether it is in the legend)`."""
+    if len(lines) <= MOST_NAMED_LINES:
+        return [("", _COLOURS[number % len(_COLOURS)], True) for number in range(len(lines))]
+    names = []
+    for one, _, _ in lines:
+        place = "" if one.rank is None else f"rank {one.rank} "
+        names.append(f"{place}{one.role}" if one.role != "rank" else "ranks")
+    if len(set(names)) > MOST_NAMED_LINES:
+        names = [one.role for one, _, _ in lines]
+    order = list(dict.fromkeys(names))
+    counts = {name: names.count(name) for name in order}
+    seen = set()
+    groups = []
+    for name in names:
+        label = name if counts[name] == 1 else f"{name} ({counts[name]})"
+        groups.append((label, _COLOURS[order.index(name) % len(_COLOURS)], name not in seen))
+        seen.add(name)
+    return groups
+
+
+def _line(one, times, values, group):
+    label, colour, in_legend = group
+    trace = _trace(html.escape(f"{one.label}, pid {one.pid}"), times, values, colour, 1.5)
+    if label:
+        trace["legendgroup"] = label
+        trace["showlegend"] = in_legend
+        if in_legend:
+            # The legend shows the name of a trace, so the first line of a group has the group's, and its own on hover.
+            trace["meta"], trace["name"] = trace["name"], html.escape(label)
+    return trace
+
+
+def _trace(name, times, values, colour, width):
+    return {
+        "type": "scatter",
+        "mode": "lines" if len(times) > 1 else "markers",
+        "name": name,
+        "x": list(times),
+        "y": [round(value) for value in values],
+        "line": {"color": colour, "width": width},
+    }
+
+
+def _literal(text):
+    """Text for a template of plotly, which would fill in a value for %{...}."""
+    return text.replace("%{", "%&#123;")
+
+
+def _sum(samples, what):
+    if what != "pss":
+        return series.sums(samples, "sum", what)
+    known = [sample for sample in samples if (sample.get("sum") or {}).get("pss") is not None and sample.get("t")]
+    return [sample["t"] for sample in known], [series.level(sample) for sample in known]
+
+
+def _add_limit(run, data, layout, top):
+    limit = (run.start or {}).get("limit")
+    if not limit:
+        return
+    said = f"limit {size_text(limit)}"
+    ends = [value for trace in data for value in (trace["x"][0], trace["x"][-1])]
+    # A limit far above the use would press all lines to the ground, so then only its figure is shown.
+    near = limit <= 3 * top
+    note = {"xref": "paper", "x": 0, "xanchor": "left", "showarrow": False, "font": {"color": "#D62728"}}
+    if near and ends:
+        trace = _trace(said, [min(ends), max(ends)], [limit, limit], "#D62728", 2)
+        trace["line"]["dash"] = "dash"
+        trace["hovertemplate"] = f"{said}<extra></extra>"
+        trace["cliponaxis"] = False
+        data.append(trace)
+        layout["annotations"] = [{**note, "text": said, "y": limit, "yanchor": "top"}]
+    else:
+        layout["annotations"] = [
+            {**note, "text": f"{said}, above this plot", "yref": "paper", "y": 1, "yanchor": "top"}
+        ]
+
+
+def _add_events(run, data, layout, begin, seconds, unit):
+    """Marks at the top of the plot with the words on hover; deaths, epochs and warnings get a line down."""
+    events = _worth_a_mark([event for event in run.events if event.get("t") is not None])
+    if not events:
+        return
+    kinds = [_kind(event) for event in events]
+    at = [round((event["t"] - begin) / seconds, 3) for event in events]
+    data.append(
+        {
+            "type": "scatter",
+            "mode": "markers",
+            "name": "events",
+            "x": at,
+            "y": [0.97] * len(at),
+            "cliponaxis": False,
+            "yaxis": "y2",
+            "text": [html.escape(_words(event)) for event in events],
+            "hovertemplate": f"%{{text}} at %{{x:.1f}} {unit}<extra></extra>",
+            "marker": {
+                "size": 9,
+                "symbol": [_EVENTS[kind][0] for kind in kinds],
+                "color": [_EVENTS[kind][1] for kind in kinds],
+            },
+        }
+    )
+    layout["yaxis2"] = {"overlaying": "y", "range": [0, 1], "visible": False, "fixedrange": True}
+    layout["shapes"] = [
+        {"type": "line", "yref": "paper", "y0": 0, "y1": 1, "x0": x, "x1": x}
+        | {"line": {"color": _EVENTS[kind][1], "width": 1, "dash": "dot"}, "layer": "below"}
+        for x, kind in zip(at, kinds)
+        if kind in ("died", "epoch", "warning")
+    ]
+
+
+def _worth_a_mark(events):
+    """At most MOST_EVENTS events; the starts and the orderly ends of processes go first."""
+    if len(events) <= MOST_EVENTS:
+        return events
+    rare = [event for event in events if _kind(event) not in ("started", "ended")]
+    room = MOST_EVENTS - len(rare)
+    if room <= 0:
+        step = -(-len(rare) // MOST_EVENTS)
+        return [event for i, event in enumerate(rare) if i % step == 0 or _kind(event) == "died"][: 2 * MOST_EVENTS]
+    usual = [event for event in events if _kind(event) in ("started", "ended")]
+    step = -(-len(usual) // room)
+    return sorted(rare + usual[::step], key=lambda event: event["t"])
+
+
+def _kind(event):
+    what = event.get("what")
+    if what == "ended" and (event.get("signal") or event.get("exit")):
+        return "died"
+    return what if what in _EVENTS else "note"
+
+
+def _words(event):
+    if event.get("text"):
+        return str(event["text"])
+    words = f"{event.get('label') or ''} {event.get('what') or ''}".strip()
+    if event.get("signal"):
+        return f"{words} by {event['signal']}"
+    return f"{words} with exit code {event['exit']}" if event.get("exit") else words
+
+
+def _clock(run):
+    """`(begin, name of the unit, its seconds)` of the time axis."""
+    times = [one["t"] for one in [run.start or {}, *run.samples, *run.events] if one.get("t") is not None]
+    begin, end = (min(times), max(times)) if times else (0.0, 0.0)
+    for unit, seconds, least in (("h", 3600, 3 * 3600), ("min", 60, 180)):
+        if end - begin >= least:
+            return begin, unit, seconds
+    return begin, "s", 1
+
+
+def _highest_of_each_stretch(samples, most):
+    if len(samples) <= most:
+        return samples
+    cuts = [len(samples) * number // most for number in range(most + 1)]
+    return [max(samples[a:b], key=lambda sample: series.level(sample) or 0) for a, b in zip(cuts, cuts[1:])]
+
+
+def _layout(unit):
+    return {
+        "height": 460,
+        "margin": {"l": 8, "r": 8, "t": 24, "b": 8},
+        "xaxis": {
+            "ticksuffix": f" {unit}",
+            "hoverformat": ".1f",
+            "automargin": True,
+            "gridcolor": "#eeeeee",
+            "zeroline": False,
+        },
+        "yaxis": {
+            "tickformat": "~s",
+            "ticksuffix": "B",
+            "hoverformat": ".4s",
+            "rangemode": "tozero",
+            "automargin": True,
+            "gridcolor": "#e4e4e4",
+        },
+        "legend": {"orientation": "h", "yanchor": "top", "y": -0.16, "x": 0, "font": {"size": 11}},
+        "paper_bgcolor": "#ffffff",
+        "plot_bgcolor": "#ffffff",
+        "font": {"family": "system-ui, sans-serif", "size": 12, "color": "#222222"},
+    }
+
+
+def _figure(plot):
+    _plotly()
+    from plotly import graph_objects
+
+    made = graph_objects.Figure(plot)
+    made.update_layout(template="none")
+    return made
+
+
+def _plotly():
+    try:
+        import plotly  # noqa: F401
+    except ImportError:
+        raise ImportError('plots need plotly: pip install "recstore[monitor]"') from None

@@ -1,0 +1,382 @@
+"""The post-mortem of a run, from its log alone: the processes that died, their last ten minutes, the limit against
+the use, the memory that grew, evidence of the kernel's OOM killer or its absence, and the next steps.
+
+A log may be cut anywhere, because the monitor can be killed with the job it watches.
+"""
+
+import os
+import shutil
+import textwrap
+import time
+
+from recstore.monitor import log, plots, series, terminal, verdicts
+from recstore.text import counted, safe_text, size_text, table
+
+__all__ = ["LAST", "examine", "read", "text"]
+
+# The time before the end that is looked at, in seconds.
+LAST = 600
+# A run that used this share of its limit, or of the machine's memory, was near the end of it.
+NEAR = 0.9
+# A part of the memory that grew by less is not named.
+GREW = 16_000_000
+# A log with more entries of processes is thinned before its last ten minutes; these take some 400 MB.
+MOST_ENTRIES = 300_000
+# Offsets before the end, in seconds, at which the table of the last minutes has a row.
+_BEFORE = (600, 300, 120, 60, 30, 10, 5, 0)
+_BEGINNING = b'{"kind":'
+_FIGURES = ("rss", "pss", "uss", "shared", "shared_file", "swap")
+_KILLED = ("SIGKILL", "KILL", "9")
+_BUS = ("SIGBUS", "BUS", "7")
+
+
+def read(path):
+    """The Run of a log, also of an empty one and of one that is cut in its first line. Of a very long run, every second
+    of the older samples is left out until the rest is small.
+
+    Raises OSError if the file cannot be read, ValueError if it is no log.
+    """
+    with open(path, "rb") as file:
+        head = file.read(len(_BEGINNING))
+        file.seek(0)
+        run = _Thinned.of(line for line in file if line.strip())
+    if not _BEGINNING.startswith(head) and not (run.start or run.samples or run.events or run.end):
+        raise ValueError(f"{os.fspath(path)} holds no line of a log of the monitor")
+    return run
+
+
+class _Thinned(log.Run):
+    """A Run that keeps all samples of its last ten minutes, and so many of the older ones that they stay small."""
+
+    def __init__(self):
+        super().__init__()
+        self._entries = 0
+
+    def add(self, entry):
+        super().add(entry)
+        if entry["kind"] == "sample":
+            self._entries += len(entry["processes"])
+            if self._entries > MOST_ENTRIES:
+                self._thin(entry["t"] - LAST)
+
+    def _thin(self, until):
+        old = [sample for sample in self.samples if sample["t"] < until]
+        # Of two neighbours the higher one stays, so that a peak does.
+        kept = [max(old[i : i + 2], key=lambda sample: series.level(sample) or 0) for i in range(1, len(old), 2)]
+        self.samples = old[:1] + kept + self.samples[len(old) :]
+        entries = sum(len(sample["processes"]) for sample in self.samples)
+        # If the last ten minutes alone are more, the next thinning waits until as many have come again.
+        self._entries = min(entries, MOST_ENTRIES // 2)
+
+
+def examine(run, events_now=None):
+    """The end of a run as its log tells it, a dict that JSON can hold.
+
+    `events_now` has the counters of memory.events as they are now, if the cgroup still exists: the log may have ended
+    before the kill was counted.
+
+    The keys: "end" (how the run and its log ended), "died" (a list), "limit", "oom" (with "evidence": "certain",
+    "likely" or "none"), "grew" (`{part: bytes}` over the last ten minutes), "minutes" (rows of the first process that
+    a signal ended, else of the first that failed, else of the largest), "verdicts" and "next" (sentences).
+    """
+    samples = [sample for sample in run.samples if sample.get("t") is not None]
+    crew = series.processes(samples)
+    died = _died(run, crew)
+    limit = _limit(run, samples)
+    report = {
+        "end": _end(run, samples),
+        "died": died,
+        "limit": limit,
+        "oom": _oom(run, samples, died, limit, events_now),
+        "grew": _grew(samples),
+        "minutes": _minutes(run, samples, crew, died),
+        "verdicts": [one._asdict() for one in verdicts.judge(run, crew)],
+    }
+    report["next"] = _next(report)
+    return report
+
+
+# ---- Who died ----
+
+
+def _died(run, crew):
+    """The processes that a signal or an exit code other than 0 ended, in order."""
+    by_pid = {}
+    for one in crew:
+        by_pid.setdefault(one.pid, one)
+    found = []
+    for event in run.events:
+        if event.get("what") == "ended" and (event.get("signal") or event.get("exit")):
+            found.append(_death(event, by_pid.get(event.get("pid"))))
+    end = run.end or {}
+    root = (run.start or {}).get("pid")
+    if (end.get("signal") or end.get("exit")) and root not in [one["pid"] for one in found]:
+        one = by_pid.get(root)
+        found.append(_death({**end, "pid": root, "label": one.label if one else "main", "text": ""}, one))
+    return found
+
+
+def _death(event, one):
+    label = event.get("label") or (one.label if one else f"process {event.get('pid')}")
+    return {
+        "label": label,
+        "pid": event.get("pid"),
+        "t": event.get("t"),
+        "signal": event.get("signal"),
+        "exit": event.get("exit"),
+        "text": event.get("text") or "",
+        "most rss": max(one.series("rss")[1], default=None) if one else None,
+        "last rss": one.last("rss") if one else None,
+    }
+
+
+def _end(run, samples):
+    last = samples[-1]["t"] if samples else (run.start or {}).get("t")
+    end = run.end
+    if end is None:
+        said = (
+            "The log has no end line: the monitor was killed with the run, the disk of the log was full, or the run "
+            "still goes on."
+        )
+    elif end.get("signal"):
+        said = f"The run was ended by {end['signal']}."
+    elif end.get("exit"):
+        said = f"The run ended with exit code {end['exit']}."
+    else:
+        said = "The run ended with exit code 0."
+    return {"t": (end or {}).get("t") or last, "text": said, "samples": len(samples), "bad lines": run.bad_lines}
+
+
+# ---- Limit and the OOM killer ----
+
+
+def _limit(run, samples):
+    start = run.start or {}
+    times, used = series.sums(samples, "cgroup", "current")
+    known = [size for size in map(series.level, samples) if size is not None]
+    return {
+        "limit": start.get("limit"),
+        "limit from": start.get("limit_from"),
+        "total memory": start.get("total_memory"),
+        "most used": max(used, default=None),
+        "last used": used[-1] if used else None,
+        "most of the processes": max(known, default=None),
+        "last of the processes": known[-1] if known else None,
+    }
+
+
+def _oom(run, samples, died, limit, events_now):
+    """Evidence of the OOM killer: a counter of the cgroup that rose is certain; SIGKILL near a limit makes it
+    likely."""
+    rise = {}
+    # The kernel counts a kill after the last sample of the process that it ends, so the end of the log has counters
+    # too.
+    last = [run.end] if run.end is not None else []
+    for key in ("oom", "oom_kill"):
+        _, counts = series.sums([*samples, *last], "cgroup", key)
+        rise[key] = max(counts) - counts[0] if counts else None
+    later = (events_now or {}).get("oom_kill", 0) - max(counts) if counts else 0
+    killed = [one for one in died if str(one["signal"]) in _KILLED]
+    ceiling, used = limit["limit"], limit["most used"]
+    if ceiling is None:
+        ceiling, used = limit["total memory"], limit["most of the processes"]
+    near = ceiling is not None and used is not None and used >= NEAR * ceiling
+    share = f"{_percent(used, ceiling)} of {size_text(ceiling)}" if used is not None and ceiling is not None else ""
+    if rise["oom_kill"]:
+        many = "a process" if rise["oom_kill"] == 1 else f"{rise['oom_kill']} processes"
+        evidence, said = "certain", f"The kernel's OOM killer ended {many}: oom_kill of its cgroup rose."
+    elif later > 0 and (killed or run.end is None):
+        evidence = "likely"
+        said = (
+            "The OOM killer is likely: oom_kill of this cgroup rose after the last sample, by this run or a later one."
+        )
+    elif near and (killed or run.end is None):
+        who = killed[0]["label"] if killed else "the run"
+        why = "no counter says so" if rise["oom_kill"] is None else "oom_kill did not rise in this cgroup"
+        evidence, said = "likely", f"The OOM killer is likely: {who} ended when at most {share} was in use; but {why}."
+    else:
+        evidence, said = "none", "There is no evidence of the OOM killer."
+        if rise["oom_kill"] == 0:
+            said += " The counter oom_kill of the cgroup did not rise."
+        if share:
+            said += f" At most {share} was in use."
+    return {"evidence": evidence, "text": said, "rise": rise, "near the limit": near}
+
+
+# ---- What grew ----
+
+
+def _grew(samples):
+    """`{part: bytes}` of the named memory, the part that grew most first, over the last ten minutes."""
+    known = [sample for sample in samples if sample.get("named")]
+    if not known:
+        return {}
+    first = next(sample for sample in known if sample["t"] >= known[-1]["t"] - LAST)
+    before = plots.parts(first)
+    # The last sample may come after the death, when the memory is free again, so the highest counts.
+    last = max((sample for sample in known if sample["t"] >= first["t"]), key=lambda sample: series.level(sample) or 0)
+    after = plots.parts(last)
+    change = {name: after.get(name, 0) - before.get(name, 0) for name in {**before, **after}}
+    rows = [(name, size) for name, size in change.items() if size >= GREW]
+    return dict(sorted(rows, key=lambda row: -row[1]))
+
+
+def _minutes(run, samples, crew, died):
+    """The figures of one process in its last ten minutes. The first that died is the cause more often than the last: a
+    parent ends because its child did."""
+    known = {one.pid: one for one in crew}
+    order = sorted(died, key=lambda one: one["signal"] is None)
+    chosen = next((known[one["pid"]] for one in order if one["pid"] in known), None)
+    if chosen is None:
+        chosen = max(crew, key=lambda one: one.last("rss") or 0, default=None)
+    if chosen is None:
+        return None
+    end = chosen.times[-1]
+    rows = []
+    seen = set()
+    for before in _BEFORE:
+        at = next(i for i, t in enumerate(chosen.times) if t >= end - before)
+        if at not in seen and (chosen.times[0] <= end - before or not seen):
+            seen.add(at)
+            entry = chosen.entries[at]
+            rows.append({"seconds before": end - chosen.times[at], **{key: entry.get(key) for key in _FIGURES}})
+    return {"label": chosen.label, "pid": chosen.pid, "rows": rows}
+
+
+# ---- What to do ----
+
+
+def _next(report):
+    """Sentences, the most telling step first."""
+    steps = []
+    signals = {str(one["signal"]) for one in report["died"] if one["signal"]}
+    oom = report["oom"]["evidence"]
+    for one in report["verdicts"]:
+        if one["line"]:
+            steps.append(f"{one['kind']}: write `{one['line']}`.")
+    if oom != "none":
+        part = next(iter(report["grew"]), None)
+        if part is not None:
+            steps.append(
+                f"The part that grew most is: {part}, by {size_text(report['grew'][part])}. Make it smaller first."
+            )
+        steps.append(
+            "If the memory is needed, raise the limit of the container or job; `recstore doctor` shows which it is."
+        )
+    elif signals & set(_KILLED):
+        steps.append(
+            "A signal KILL without the OOM killer comes from outside: a scheduler's time limit, `kill -9`, or a "
+            "supervisor that ends the group after another process failed. Look into its log, and into `dmesg` for "
+            "the kernel's word."
+        )
+    if signals & set(_BUS):
+        steps.append(
+            "SIGBUS: a file in /dev/shm could not get a page, or a mapped file became shorter. Give the container more "
+            "shared memory (`docker run --shm-size=8g`); `recstore doctor` checks it."
+        )
+    plain = [one for one in report["died"] if one["exit"] and not one["signal"]]
+    if plain and not signals:
+        steps.append(f"{plain[0]['label']} failed first, with exit code {plain[0]['exit']}: read its traceback.")
+    if not report["end"]["samples"]:
+        steps.append("The log has no samples. Run the command again: `recstore monitor --log run.jsonl -- COMMAND`.")
+    if not steps:
+        steps.append("Nothing died of memory in this log.")
+    return steps
+
+
+# ---- As text ----
+
+
+def text(report, width=None):
+    """The report for people."""
+    width = width or max(60, min(shutil.get_terminal_size((100, 24)).columns, 120))
+    out = []
+
+    def say(sentence):
+        out.extend(textwrap.wrap(safe_text(sentence), width, break_on_hyphens=False, break_long_words=False) or [""])
+
+    end = report["end"]
+    clock = "" if end["t"] is None else time.strftime(" The log ends at %Y-%m-%d %H:%M:%S.", time.localtime(end["t"]))
+    say(end["text"] + clock)
+    if end["bad lines"]:
+        say(f"Left out of the log: {counted(end['bad lines'], 'line', 'lines')} that could not be read.")
+    out.append("")
+    if report["died"]:
+        out += ["Died:", *_indented(table(terminal.fitted(_death_rows(report["died"]), width - 2), "<><<>"))]
+    else:
+        say("No process is known to have died.")
+    if report["minutes"]:
+        chosen = report["minutes"]
+        out.append("")
+        say(f"The last ten minutes of {chosen['label']}, pid {chosen['pid']}:")
+        out += _indented(_minute_table(chosen["rows"], width - 2))
+    out.append("")
+    say(_limit_text(report["limit"]))
+    say(report["oom"]["text"])
+    if report["grew"]:
+        grown = ", ".join(f"{name} by {size_text(size)}" for name, size in report["grew"].items())
+        say(f"Grew in the last ten minutes: {grown}.")
+    elif end["samples"]:
+        say("No part of the memory grew in the last ten minutes.")
+    for one in report["verdicts"]:
+        out.append("")
+        say(f"{one['kind']}: {one['text']}")
+    out += ["", "Next:"]
+    for step in report["next"]:
+        out += textwrap.wrap(
+            safe_text(step),
+            width,
+            initial_indent="- ",
+            subsequent_indent="  ",
+            break_on_hyphens=False,
+            break_long_words=False,
+        )
+    return "\n".join(out)
+
+
+def _death_rows(died):
+    rows = [("process", "pid", "time", "how", "last RSS")]
+    for one in died:
+        clock = "" if one["t"] is None else time.strftime("%H:%M:%S", time.localtime(one["t"]))
+        how = safe_text(str(one["signal"])) if one["signal"] else f"exit code {one['exit']}"
+        rows.append((str(one["label"]), str(one["pid"]), clock, how, size_text(one["last rss"])))
+    return rows
+
+
+def _minute_table(rows, width):
+    """The table of the last minutes, without the last figures where the terminal is narrow."""
+    for count in range(len(_FIGURES), 2, -1):
+        figures = _FIGURES[:count]
+        cells = [("before its end", *(figure.replace("_", " ") for figure in figures))]
+        cells += [(f"{row['seconds before']:.0f} s", *(size_text(row[figure]) for figure in figures)) for row in rows]
+        found = table(cells, ">" * (count + 1))
+        if len(found.partition("\n")[0]) <= width:
+            break
+    return found
+
+
+def _limit_text(limit):
+    if limit["limit"] is not None:
+        place = f" ({limit['limit from']})" if limit["limit from"] else ""
+        said = f"The limit is {size_text(limit['limit'])}{place}."
+        if limit["most used"] is not None:
+            said += (
+                f" At most {size_text(limit['most used'])} ({_percent(limit['most used'], limit['limit'])}) was in use,"
+            )
+            said += f" {size_text(limit['last used'])} at the end."
+        return said
+    if limit["total memory"] is not None:
+        said = f"There was no limit; the machine has {size_text(limit['total memory'])}."
+    else:
+        said = "The log names no limit."
+    if limit["most of the processes"] is not None:
+        said += f" The processes used at most {size_text(limit['most of the processes'])}."
+    return said
+
+
+def _percent(part, whole):
+    return f"{100 * part / whole:.0f} %" if whole else "n/a"
+
+
+def _indented(text):
+    return [f"  {line}" for line in text.splitlines()]

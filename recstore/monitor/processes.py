@@ -1,0 +1,323 @@
+"""Reads processes from /proc, and keeps the list of the processes of one job.
+
+`Proc` reads the files of one process; each method raises OSError where the process has ended or belongs to another
+user. `Tree` follows a job: the descendants of its root, and processes whose parents have ended. The folder of /proc is
+a parameter, so that tests can describe other machines.
+"""
+
+import os
+import re
+
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+_RESCAN = 30  # samples between two readings of all processes of the machine
+
+
+class Stat:
+    """A line of /proc/PID/stat: parent, process group, start time in clock ticks, state, and the exit status."""
+
+    __slots__ = ("pid", "name", "state", "parent", "group", "session", "start", "status")
+
+    def __init__(self, pid, data):
+        # The name stands in parentheses and may itself hold spaces and parentheses.
+        head, _, tail = data.rpartition(b")")
+        fields = tail.split()
+        self.pid = pid
+        self.name = head.partition(b"(")[2]
+        self.state = fields[0]
+        self.parent = int(fields[1])
+        self.group = int(fields[2])
+        self.session = int(fields[3])
+        self.start = int(fields[19])
+        self.status = int(fields[49]) if len(fields) > 49 else 0
+
+    @property
+    def ended(self):
+        """Whether it is a zombie: it has neither memory nor descriptors."""
+        return self.state in (b"Z", b"X", b"x")
+
+
+class Mapping:
+    """A file that a process maps: its key (device, inode), path, and its part of the PSS in bytes."""
+
+    __slots__ = ("key", "path", "pss", "code")
+
+    def __init__(self, key, path, pss, code):
+        self.key = key
+        self.path = path
+        self.pss = pss
+        self.code = code
+
+
+class Descriptor:
+    """An open file in shared memory: its key (device, inode), path, the bytes that it occupies, and its number."""
+
+    __slots__ = ("key", "path", "blocks", "number")
+
+    def __init__(self, key, path, blocks, number):
+        self.key = key
+        self.path = path
+        self.blocks = blocks
+        self.number = number
+
+
+class Proc:
+    """The files below /proc."""
+
+    def __init__(self, root="/proc"):
+        self.root = os.fspath(root)
+
+    def read(self, name):
+        """The bytes of a file below the root."""
+        fd = os.open(f"{self.root}/{name}", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            # The kernel hands out whole entries, so that a short read does not mean the end.
+            parts = []
+            while data := os.read(fd, 1 << 16):
+                parts.append(data)
+            return parts[0] if len(parts) == 1 else b"".join(parts)
+        finally:
+            os.close(fd)
+
+    def read_line(self, name):
+        """The bytes of a file that the kernel hands out in one read."""
+        fd = os.open(f"{self.root}/{name}", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return os.read(fd, 4096)
+        finally:
+            os.close(fd)
+
+    def pids(self):
+        """The numbers of all processes."""
+        return [int(name) for name in os.listdir(self.root) if name.isdecimal()]
+
+    def newest(self):
+        """The number that the last new process or thread of the machine got; None if it is unknown."""
+        try:
+            return int(self.read_line("loadavg").split()[4])
+        except (OSError, IndexError, ValueError):
+            return None
+
+    def stat(self, pid):
+        """The Stat of a process."""
+        return Stat(pid, self.read_line(f"{pid}/stat"))
+
+    def statm(self, pid):
+        """`(rss, shared_file)` in bytes: the resident pages, and those of files and of shared memory among them."""
+        fields = self.read_line(f"{pid}/statm").split()
+        return int(fields[1]) * _PAGE, int(fields[2]) * _PAGE
+
+    def command(self, pid):
+        """The arguments of a process, as a list of bytes."""
+        return self.read(f"{pid}/cmdline").split(b"\0")[:-1]
+
+    def environ(self, pid):
+        """The environment with which a process began, as a dict of bytes."""
+        pairs = (one.partition(b"=") for one in self.read(f"{pid}/environ").split(b"\0"))
+        return {name: value for name, found, value in pairs if found}
+
+    def rollup(self, pid):
+        """{name: bytes} of /proc/PID/smaps_rollup; empty for a process without memory."""
+        # The first line holds six words, each other one a name, a number and its unit.
+        words = self.read_line(f"{pid}/smaps_rollup").split()
+        return {name[:-1]: int(size) * 1024 for name, size in zip(words[6::3], words[7::3])}
+
+    def has(self, pid, name):
+        """Whether a process has a file of this name below /proc."""
+        return os.path.exists(f"{self.root}/{pid}/{name}")
+
+    def smaps(self, pid):
+        """The bytes of /proc/PID/smaps, for `rollup_of` and `mappings_of`. It costs several times of a rollup."""
+        return self.read(f"{pid}/smaps")
+
+    def descriptors(self, pid):
+        """A Descriptor for each file in shared memory that a process has open."""
+        folder = f"{self.root}/{pid}/fd"
+        found = []
+        for name in os.listdir(folder):
+            try:
+                path = os.readlink(f"{folder}/{name}")
+                if not is_shared_memory(path):
+                    continue
+                status = os.stat(f"{folder}/{name}")
+            except OSError:
+                continue  # closed meanwhile
+            found.append(Descriptor((status.st_dev, status.st_ino), path, status.st_blocks * 512, name))
+        return found
+
+    def open_files(self, pid):
+        """The number of open files of a process; None where the kernel does not say it (before Linux 6.2)."""
+        return os.stat(f"{self.root}/{pid}/fd").st_size or None
+
+
+def is_shared_memory(path):
+    """Whether a path, as /proc shows it, is of shared memory."""
+    return path.startswith(("/dev/shm/", "/memfd:", "/SYSV", "/dev/zero"))
+
+
+def rollup_of(smaps):
+    """The bytes of smaps summed, as `Proc.rollup` has them; for kernels without smaps_rollup."""
+    sums = {}
+    for name, size in re.findall(rb"^(\w+): +(\d+) kB$", smaps, re.MULTILINE):
+        sums[name] = sums.get(name, 0) + int(size) * 1024
+    return sums
+
+
+def mappings_of(smaps):
+    """A Mapping for each file in the bytes of smaps, shared memory included."""
+    found = {}
+    for chunk in re.split(rb"^(?=[0-9a-f]+-[0-9a-f]+ )", smaps, flags=re.MULTILINE):
+        parts = chunk.partition(b"\n")[0].split(None, 5)
+        if len(parts) < 6 or parts[4] == b"0":
+            continue
+        major, minor = parts[3].split(b":")
+        key = os.makedev(int(major, 16), int(minor, 16)), int(parts[4])
+        one = found.get(key)
+        if one is None:
+            one = found[key] = Mapping(key, os.fsdecode(parts[5]), 0, False)
+        one.code = one.code or b"x" in parts[1]
+        rss = _field(chunk, b"\nRss:")
+        if rss:
+            # Pages of a file that the process has changed are private copies; the rollup counts them as anonymous.
+            one.pss += _field(chunk, b"\nPss:") * (rss - min(rss, _field(chunk, b"\nAnonymous:"))) // rss
+    return found.values()
+
+
+def _field(chunk, name):
+    at = chunk.find(name)
+    return 0 if at < 0 else int(chunk[at + len(name) : chunk.index(b"kB", at)]) * 1024
+
+
+class Member:
+    """A process of the job. `owner` is the member that started it, also after that one has ended; None for the root.
+
+    The labels and the readings are added by labels.py and sampler.py.
+    """
+
+    def __init__(self, stat, owner):
+        self.pid = stat.pid
+        self.start = stat.start
+        self.stat = stat
+        self.owner = owner
+        self.looks = 0  # how often the command has been read; a process that has just been forked may still exec
+        self.command = []
+        self.role = "process"
+        self.label = ""
+        self.named_as = None  # the name of the process when it was labelled
+        self.rank = None
+        self.worker = None
+        self.alive = True
+        self.status = None  # as waitpid gives it, where it is known
+        self.now = None  # the Reading of this sample
+        self.last = None  # the last exact Reading
+        self.parts = None  # how its mapped files share its pages, by attribution.py
+        self.held = ()  # the Descriptors of its open files in shared memory
+        self.followed = False  # whether a pidfd was opened for it
+        self.denied = False  # the system does not let this user read more than its RSS
+        self.files_open = None  # how many, when `held` was read
+        self.files_at = 0.0
+        self.readings = 0  # the exact ones
+
+
+class Tree:
+    """The living processes of a job, as Members by pid.
+
+    Args:
+        root: the pid of the job's first process.
+        without: pids that are never counted: those of the monitor.
+        reaper: the pid of the process that becomes the parent of the job's orphans (see PR_SET_CHILD_SUBREAPER); its
+            children are members. None where there is none: then orphans count if they were members before, or if their
+            process group is that of a member and they are younger than the root.
+    """
+
+    def __init__(self, proc, root, without=(), reaper=None):
+        self.proc = proc
+        self.root = root
+        self.members = {}
+        self._without = set(without)
+        self._reaper = reaper
+        self._others = set()
+        self._groups = set()
+        self._began = None  # the start time of the root
+        self._newest = None
+        self._turn = 0
+
+    def refresh(self):
+        """Look for new and ended processes: `(joined, ended)`, lists of Members."""
+        ended = self._update()
+        newest = self.proc.newest()
+        self._turn += 1
+        if newest is not None and newest == self._newest and self._turn % _RESCAN:
+            return [], ended
+        self._newest = newest
+        gone = {member.pid: member for member in ended}
+        return self._join(self._unknown(), gone), ended
+
+    def end(self, member, status=None):
+        """Take a member out: its process has ended with this status."""
+        member.alive = False
+        if status is not None:
+            member.status = status
+        self.members.pop(member.pid, None)
+
+    def _update(self):
+        """Read the Stat of each member; the members that have ended."""
+        ended = []
+        for member in list(self.members.values()):
+            try:
+                stat = self.proc.stat(member.pid)
+            except (OSError, ValueError, IndexError):
+                stat = None
+            if stat is not None and stat.start == member.start and not stat.ended:
+                member.stat = stat
+                continue
+            same = stat is not None and stat.start == member.start
+            self.end(member, stat.status if same else None)
+            ended.append(member)
+        return ended
+
+    def _unknown(self):
+        """The Stats of the processes that were not there before, by pid."""
+        pids = set(self.proc.pids())
+        if self._turn % _RESCAN == 0:
+            self._others.clear()  # a number may belong to another process by now
+        self._others &= pids
+        found = {}
+        for pid in pids - self._others - self.members.keys() - self._without:
+            try:
+                stat = self.proc.stat(pid)
+            except (OSError, ValueError, IndexError):
+                continue
+            if stat.ended:
+                continue
+            found[pid] = stat
+        return found
+
+    def _join(self, found, gone):
+        """Make members of the new processes that belong to the job; `gone` are the members that have just ended."""
+        joined = []
+        left = sorted(found.values(), key=lambda stat: (stat.start, stat.pid))
+        while True:
+            mine = [stat for stat in left if self._belongs(stat, gone)]
+            if not mine:
+                break
+            for stat in mine:
+                owner = self.members.get(stat.parent) or gone.get(stat.parent)
+                if owner is None and stat.pid != self.root:
+                    owner = self.members.get(self.root)
+                member = self.members[stat.pid] = Member(stat, owner)
+                self._groups.add(stat.group)
+                if stat.pid == self.root:
+                    self._began = stat.start
+                joined.append(member)
+            left = [stat for stat in left if stat.pid not in self.members]
+        self._others.update(stat.pid for stat in left)
+        return joined
+
+    def _belongs(self, stat, gone):
+        if stat.pid == self.root or stat.parent in self.members or stat.parent in gone:
+            return True
+        if self._reaper is not None:
+            return stat.parent == self._reaper
+        # An orphan: its parent ended before it was seen, and process 1 took it over. The script that process 1 has
+        # started, and that started the root, has that parent and group too, but is older.
+        return stat.parent == 1 and stat.group in self._groups and stat.start > self._began

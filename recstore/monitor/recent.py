@@ -1,0 +1,58 @@
+"""Keeps a run in little memory: samples as packed lines, every second one dropped when they become many.
+
+The table at the end of `recstore monitor`, its verdicts and its page come from here, whether there is a log or not.
+"""
+
+import zlib
+
+from recstore.monitor.log import Run, line_of
+
+_MOST_ENTRIES = 8000  # of processes, in all samples
+_FEWEST_SAMPLES = 100
+_MOST_EVENTS = 2000
+
+
+class Recent:
+    """A sink for entries, as Log is one."""
+
+    def __init__(self):
+        self._start = self._end = None
+        self._samples = []
+        self._events = []
+        self._last = None
+        self._step = 1  # of the samples that come, each one of this many is kept
+        self._count = 0
+        self._left_out = 0
+
+    def write(self, entry):
+        """Take in an entry."""
+        kind = entry["kind"]
+        if kind == "sample":
+            self._last = entry
+            if self._count % self._step == 0:
+                self._samples.append(zlib.compress(line_of(entry), 1))
+            self._count += 1
+            if len(self._samples) > max(_FEWEST_SAMPLES, _MOST_ENTRIES // max(1, len(entry["processes"]))):
+                del self._samples[1::2]
+                self._step *= 2
+        elif kind == "event":
+            if len(self._events) < _MOST_EVENTS:
+                self._events.append(line_of(entry))
+            else:
+                self._left_out += 1
+        elif kind == "start":
+            self._start = entry
+        else:
+            self._end = entry
+        return True
+
+    def run(self):
+        """The Run of what was kept; the last sample is always in it."""
+        run = Run()
+        lines = [zlib.decompress(one) for one in self._samples]
+        if self._last is not None and (not lines or line_of(self._last) != lines[-1]):
+            lines.append(line_of(self._last))
+        kept = Run.of(lines + self._events)
+        run.start, run.end = self._start, self._end
+        run.samples, run.events = kept.samples, kept.events
+        return run

@@ -1,0 +1,119 @@
+"""The samples of a run as a series of figures for each process, which verdicts, plots and the post-mortem read.
+
+A pid may be used again within a run, so a process is its pid and its start time. A figure that the machine did not give
+is None and left out of a series. Some figures are read in turns: an entry with `exact` false repeats the USS, PSS and
+shared memory of an earlier sample, and a series of these skips it.
+"""
+
+import bisect
+
+__all__ = ["Process", "floors", "level", "processes", "sums"]
+
+# Figures that an entry repeats while `exact` is false.
+_IN_TURNS = frozenset(("uss", "pss", "shared"))
+
+
+class Process:
+    """One process of a run: its identity, its labels, and its entries of the samples in order."""
+
+    __slots__ = ("pid", "start", "ppid", "label", "role", "rank", "worker", "times", "entries", "_series")
+
+    def __init__(self, entry):
+        self.pid = entry.get("pid")
+        self.start = entry.get("start")
+        self.times = []
+        self.entries = []
+        self._series = {}
+
+    def _name(self):
+        """Take the labels of the last entry: a process may get its rank or its title after its first sample."""
+        entry = self.entries[-1]
+        self.ppid = entry.get("ppid")
+        self.label = str(entry.get("label") or f"process {self.pid}")
+        self.role = entry.get("role") or "process"
+        self.rank = entry.get("rank")
+        self.worker = entry.get("worker")
+
+    def series(self, figure):
+        """`(times, values)` of the samples that know the figure. Neither list may be changed."""
+        if figure not in self._series:
+            self._series[figure] = self._pairs(figure)
+        return self._series[figure]
+
+    def _pairs(self, figure):
+        in_turns = figure in _IN_TURNS
+        pairs = [
+            (t, entry[figure])
+            for t, entry in zip(self.times, self.entries)
+            if entry.get(figure) is not None and not (in_turns and not entry.get("exact", True))
+        ]
+        return [t for t, _ in pairs], [value for _, value in pairs]
+
+    def last(self, figure):
+        """The last known value; None without one."""
+        for entry in reversed(self.entries):
+            if entry.get(figure) is not None:
+                return entry[figure]
+        return None
+
+    def __repr__(self):
+        return f"<Process {self.label}, pid {self.pid}, {len(self.times)} samples>"
+
+
+def processes(samples):
+    """The Processes of the samples, in the order in which they appear."""
+    found = {}
+    for sample in samples:
+        t = sample.get("t")
+        if t is None:
+            continue
+        for entry in sample.get("processes") or ():
+            if entry.get("rss") == 0:
+                continue  # it is ending, and has given its memory back already
+            key = (entry.get("pid"), entry.get("start"))
+            one = found.get(key)
+            if one is None:
+                one = found[key] = Process(entry)
+            one.times.append(t)
+            one.entries.append(entry)
+    for one in found.values():
+        one._name()
+    return list(found.values())
+
+
+def sums(samples, *path):
+    """`(times, values)` of a figure of whole samples: `sums(samples, "sum", "pss")`, `sums(samples, "cgroup",
+    "current")`."""
+    times, values = [], []
+    for sample in samples:
+        value = sample
+        for key in path:
+            value = value.get(key) if isinstance(value, dict) else None
+        if value is not None and sample.get("t") is not None:
+            times.append(sample["t"])
+            values.append(value)
+    return times, values
+
+
+def level(sample):
+    """The bytes that all processes of a sample take together; None without a figure.
+
+    That is the sum of PSS with the pages of segments that no process has mapped. Where the system gives no PSS, it is
+    the memory of the cgroup, and without that the sum of RSS, which counts shared pages many times.
+    """
+    total = sample.get("sum") or {}
+    if total.get("pss") is not None:
+        return total["pss"] + (total.get("unmapped") or 0)
+    current = (sample.get("cgroup") or {}).get("current")
+    return total.get("rss") if current is None else current
+
+
+def floors(times, values, cuts):
+    """The lowest value in each window `[cuts[i], cuts[i + 1])`; the last window includes its end. None for a window
+    without values."""
+    found = []
+    for number, (first, last) in enumerate(zip(cuts, cuts[1:])):
+        begin = bisect.bisect_left(times, first)
+        end = bisect.bisect_right(times, last) if number == len(cuts) - 2 else bisect.bisect_left(times, last)
+        found.append(min(values[begin:end]) if end > begin else None)
+    return found

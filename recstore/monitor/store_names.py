@@ -1,0 +1,17 @@
+"""The name of the store in a file of shared memory, for people."""
+
+
+def name_of(path):
+    """The name of a named store, else the number of its records; None for a file that is no store or cannot be read."""
+    from recstore._core import native
+    from recstore.shm import named_segments
+
+    try:
+        segment = native.open_path(path, native.OURS, backing="anonymous")
+    except (OSError, ValueError):
+        return None
+    try:
+        label = named_segments.Label.of(segment)
+        return label.name if label is not None else f"{segment.records:,} records"
+    finally:
+        segment.close()

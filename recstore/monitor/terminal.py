@@ -1,0 +1,246 @@
+"""The live table of `recstore monitor`, and the tables at its end.
+
+The live table stands in the last rows of the terminal. A scroll region (DECSTBM of ECMA-48 terminals) keeps the output
+of the command in the rows above it, so neither overwrites the other.
+"""
+
+import os
+import time
+
+from recstore.text import counted, safe_text, size_text, table
+
+_FEWEST_ROWS, _FEWEST_COLUMNS = 12, 30
+# The columns of the live table by the width that they need: heading and figure.
+_COLUMNS = (
+    (0, "USS", "uss"),
+    (0, "PSS", "pss"),
+    (50, "RSS", "rss"),
+    (76, "shared", "shared"),
+    (90, "shared file", "shared_file"),
+    (100, "swap", "swap"),
+)
+_WITH_PID = 56
+
+
+def live_lines(entry, start, width, most):
+    """The live table of a sample as `(style, text)` of at most `most` lines, each at most `width` wide."""
+    columns = [(heading, name) for least, heading, name in _COLUMNS if width >= least]
+    with_pid = width >= _WITH_PID
+    processes = sorted(entry["processes"], key=_weight, reverse=True)
+    room = max(1, most - 4)
+    shown = processes if len(processes) <= room else processes[: room - 1]
+    rows = [["process", *(["pid"] if with_pid else []), *(heading for heading, _ in columns)]]
+    for one in shown:
+        rows.append(
+            [one["label"], *([str(one["pid"])] if with_pid else []), *(_cell(one, name) for _, name in columns)]
+        )
+    rest = len(processes) - len(shown)
+    if rest:
+        rows.append([f"... {rest:,} more", *[""] * (len(rows[0]) - 1)])
+    sums = entry["sum"]
+    rows.append(
+        [f"sum of {len(processes):,}", *([""] if with_pid else []), *(size_text(sums[name]) for _, name in columns)]
+    )
+    rows = fitted(rows, width)
+    lines = table(rows, "<" + ">" * (len(rows[0]) - 1)).split("\n")
+    styles = ["bold", *[""] * (len(lines) - 2), "bold"]
+    below = [("", _place_line(entry)), *_limit_line(entry, start)]
+    found = [*zip(styles, lines), *below]
+    return [(style, _cut(line, width)) for style, line in found[:most]]
+
+
+def fitted(rows, width, most=1000):
+    """Rows for a table that is at most `width` wide: the first column, a label, is made safe and cut to `most`
+    characters or fewer, but to no fewer than 8."""
+    rest = sum(max(map(len, column)) + 2 for column in list(zip(*rows))[1:])
+    room = max(8, min(most, width - rest))
+    return [[_cut(safe_text(row[0]), room), *row[1:]] for row in rows]
+
+
+def _weight(one):
+    return one["pss"] if one["pss"] is not None else one["rss"]
+
+
+def _cell(one, name):
+    value = one[name]
+    # Between exact readings the figures of smaps are estimates.
+    about = "" if one["exact"] or value is None or name in ("rss", "shared_file") else "~"
+    return about + size_text(value)
+
+
+def _cut(text, width):
+    return text if len(text) <= width else text[: max(0, width - 3)] + "..."
+
+
+def _place_line(entry):
+    return "where it goes: " + places(entry["named"])
+
+
+def places(named, most=3):
+    """Where the memory goes, in one line, the largest first."""
+    parts = [(size, name) for name, size in named.items() if name != "stores" and size]
+    stores = sorted(named.get("stores", {}).items(), key=lambda pair: -pair[1])
+    if stores:
+        listed = ", ".join(f"{safe_text(name)} {size_text(size)}" for name, size in stores[:most])
+        more = f", {len(stores) - most} more" if len(stores) > most else ""
+        parts.append((sum(named["stores"].values()), f"stores ({listed}{more})"))
+    parts.sort(key=lambda pair: -pair[0])
+    return ", ".join(f"{name} {size_text(size)}" for size, name in parts) or "nothing is known"
+
+
+def _limit_line(entry, start):
+    limit, group = start.get("limit"), entry["cgroup"]
+    if limit is None or group is None or group.get("used") is None:
+        return []
+    share = group["used"] / limit
+    style = "bold red" if share >= 0.9 else "yellow" if share >= 0.75 else ""
+    return [(style, f"memory cgroup: {size_text(group['used'])} of {size_text(limit)}, {100 * share:.0f} %")]
+
+
+class Panel:
+    """The live table; a sink for entries. It draws nothing where the terminal is too small.
+
+    Args:
+        fd: the descriptor of a terminal.
+        most: the number of rows that the table may have; a half of the terminal's at most.
+    """
+
+    def __init__(self, fd, most=24):
+        self._fd = fd
+        self._most = most
+        self._height = 0
+        self._size = None
+        self._start = {}
+        self._lines = []
+        self._drawn = 0.0
+        self._broken = False
+
+    def write(self, entry):
+        """Draw a sample, at most twice a second."""
+        if entry["kind"] == "start":
+            self._start = entry
+        elif entry["kind"] == "sample" and time.monotonic() - self._drawn >= 0.45:
+            self._drawn = time.monotonic()
+            self._draw(entry)
+        return True
+
+    def _draw(self, entry):
+        try:
+            size = os.get_terminal_size(self._fd)
+        except OSError:
+            self._broken = True
+            return
+        if self._size is not None and size != self._size:
+            self.close()
+        if size.lines < _FEWEST_ROWS or size.columns < _FEWEST_COLUMNS:
+            return
+        self._size = size
+        self._lines = live_lines(entry, self._start, size.columns - 1, min(self._most, size.lines // 2))
+        text = self._room(len(self._lines))
+        first = size.lines - self._height + 1
+        shown = _styled(self._lines, size.columns) + [""] * (self._height - len(self._lines))
+        # ESC 7 and 8 keep the place at which the command writes.
+        text += "\x1b7" + "".join(f"\x1b[{first + at};1H\x1b[2K{line}" for at, line in enumerate(shown)) + "\x1b8"
+        self._put(text)
+
+    def _room(self, height):
+        """The control text that gives the table at least this many rows: the command's output moves up for it."""
+        if height <= self._height:
+            return ""
+        more = height - self._height
+        self._height = height
+        # ESC D moves down a line and scrolls at the end of the region, in whatever column the command has come to.
+        return "\x1bD" * more + f"\x1b[{more}A\x1b7\x1b[1;{self._size.lines - height}r\x1b8"
+
+    def close(self):
+        """Give the rows back; a later sample takes them again."""
+        if self._height:
+            self._height = 0
+            self._put("\x1b7\x1b[r\x1b8\x1b[J")
+
+    def above(self, text):
+        """Print lines where the command prints; they do not disturb the table."""
+        self._put("\r" + text.replace("\n", "\r\n") + "\r\n")
+
+    def _put(self, text):
+        data = text.encode(errors="replace")
+        while data and not self._broken:
+            try:
+                data = data[os.write(self._fd, data) :]
+            except BlockingIOError:
+                return  # the terminal does not read; the next sample draws again
+            except OSError:
+                self._broken = True  # it was closed; the job goes on
+
+
+def _styled(lines, width):
+    """Lines with colours by rich; without rich, or where NO_COLOR is set, as they are."""
+    if os.environ.get("NO_COLOR"):
+        return [text for _, text in lines]
+    try:
+        import io
+
+        from rich.console import Console
+        from rich.text import Text
+    except ImportError:
+        return [text for _, text in lines]
+    console = Console(file=io.StringIO(), force_terminal=True, width=width, highlight=False)
+    for style, text in lines:
+        console.print(Text(text, style=style), no_wrap=True, crop=False, overflow="ignore")
+    return console.file.getvalue().split("\n")[: len(lines)]
+
+
+def summary(run, width=100, most=20):
+    """The tables at the end: the peaks of each process, and where the memory went at the peak of the sum."""
+    peaks, labels = {}, {}
+    for sample in run.samples:
+        for one in sample["processes"]:
+            key = (one["pid"], one.get("start"))
+            labels[key] = one["label"]
+            before = peaks.setdefault(key, {})
+            for name in ("uss", "pss", "rss"):
+                if one[name] is not None:
+                    before[name] = max(before.get(name, 0), one[name])
+    if not peaks:
+        return "No sample was taken: the command ended too soon."
+    how = {(one["pid"], one["label"]): one for one in run.events if one["what"] == "ended"}
+    rows = [("process", "pid", "peak USS", "peak PSS", "peak RSS", "end")]
+    order = sorted(peaks, key=lambda key: -peaks[key].get("pss", peaks[key].get("rss", 0)))
+    for key in order[:most]:
+        sizes = [size_text(peaks[key].get(name)) for name in ("uss", "pss", "rss")]
+        rows.append((labels[key], str(key[0]), *sizes, _end(how.get((key[0], labels[key])))))
+    text = table(fitted(rows, width, 24), "<>>>><")
+    if len(order) > most:
+        text += f"\n... {len(order) - most:,} more processes"
+    return f"{text}\n{fill(_peak(run), width)}"
+
+
+def fill(text, width):
+    """A paragraph in lines of at most this width."""
+    import textwrap
+
+    return textwrap.fill(text, max(20, width))
+
+
+def _end(event):
+    if event is None:
+        return ""
+    if event["signal"] is not None:
+        return event["signal"]
+    return "ended" if event["exit"] is None else f"exit {event['exit']}"
+
+
+def total(sample):
+    """The memory of the job in a sample: PSS and unmapped shared memory; the RSS where the PSS is not known."""
+    sums = sample["sum"]
+    return (sums["rss"] or 0) if sums["pss"] is None else sums["pss"] + (sums["unmapped"] or 0)
+
+
+def _peak(run):
+    highest = max(run.samples, key=total)
+    began = run.samples[0]["t"]
+    what = "RSS, which counts shared pages in every process" if highest["sum"]["pss"] is None else "PSS"
+    return (
+        f"Peak of the sum: {size_text(total(highest))} ({what}) after {highest['t'] - began:.0f} s, "
+        f"in {counted(len(highest['processes']), 'process', 'processes')}: {places(highest['named'] or {})}"
+    )

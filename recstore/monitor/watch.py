@@ -1,0 +1,177 @@
+"""The loop of the monitor: takes samples at an interval, notices the end of a process at once, and writes entries.
+
+A pidfd of each process becomes readable when that process ends. The loop waits for them between samples: so the exit
+status of a worker is read while it is a zombie; newer kernels tell it also after its parent has collected it.
+"""
+
+import fcntl
+import os
+import select
+import struct
+import time
+
+from recstore.monitor import labels
+from recstore.monitor.sampler import event, outcome
+
+_MOST_PIDFDS = 400  # a usual limit of open files is 1024
+
+# ioctl PIDFD_GET_INFO of linux/pidfd.h, its struct pidfd_info as it was first: a mask, and the exit code at its end.
+_INFO = struct.Struct("=QQ11Ii")
+_GET_INFO = 3 << 30 | _INFO.size << 16 | 0xFF << 8 | 11
+_INFO_EXIT = 1 << 3
+
+
+class Watch:
+    """Watches a job.
+
+    Args:
+        sampler: its Sampler.
+        sinks: objects with `write(entry)`: a Log, a Recent, a display.
+        interval: seconds between two samples.
+        warnings: a limits.Warnings, or None.
+        say: called with the text of each warning.
+    """
+
+    def __init__(self, sampler, sinks, *, interval=1.0, warnings=None, say=None):
+        self.sampler = sampler
+        self.interval = interval
+        self._sinks = sinks
+        self._warnings = warnings
+        self._say = say
+        self._poll = select.poll()
+        self._pidfds = {}  # descriptor: Member
+        self._next = time.monotonic()
+        sampler.ask_status = self._status
+
+    def write(self, entry):
+        """Hand an entry to all sinks."""
+        for sink in self._sinks:
+            sink.write(entry)
+
+    def listen(self, fd):
+        """Have `wait` return when this descriptor can be read."""
+        self._poll.register(fd, select.POLLIN)
+
+    def unlisten(self, fd):
+        """Take a descriptor of `listen` back."""
+        self._poll.unregister(fd)
+
+    def begin(self, command):
+        """Write the opening entry."""
+        self.write(self.sampler.start(command, self.interval))
+
+    def sample(self):
+        """Take a sample and write it; False once no process is left."""
+        entry, events = self.sampler.sample()
+        for one in events:
+            self._tell(one)
+        self._follow()
+        if entry is None:
+            return bool(self.sampler.tree.members)
+        self.write(entry)
+        warning = self._warnings.check(entry) if self._warnings is not None else None
+        if warning is not None:
+            self._tell(warning)
+        return True
+
+    def note(self, text, what="note"):
+        """Write an event that is about no process."""
+        self._tell(event(what, text))
+
+    def catch_up(self):
+        """Write the ends that the last sample came too early for, and name the processes that are new since."""
+        joined, ended = self.sampler.tree.refresh()
+        labels.refresh(self.sampler.tree, joined)
+        for member in ended:
+            if member.status is None:
+                member.status = self._status(member)
+            self._tell(self.sampler.ended_event(time.time(), member))
+
+    def finish(self, status):
+        """Write the last entry; `status` is that of the job's first process, None if it is not known."""
+        self.catch_up()
+        code, name = outcome(status)
+        # The kernel counts a kill after the last sample of the process that it ends.
+        used = self.sampler.cgroup_now()
+        self.write({"kind": "end", "t": time.time(), "exit": code, "signal": name, "cgroup": used})
+        for fd in list(self._pidfds):
+            self._forget(fd)
+
+    def wait(self):
+        """Wait until the next sample is due, a process has ended or a descriptor of `listen` can be read.
+
+        Returns `(whether a sample is due, the readable descriptors of listen)`.
+        """
+        left = self._next - time.monotonic()
+        ready = self._poll.poll(max(0.0, left) * 1000)
+        others = []
+        for fd, _ in ready:
+            if fd in self._pidfds:
+                self.ended(self._pidfds[fd])
+            else:
+                others.append(fd)
+        now = time.monotonic()
+        if now < self._next:
+            return False, others
+        # After a pause of the machine the samples go on from now; none are made up for.
+        self._next = max(self._next + self.interval, now)
+        return True, others
+
+    def ended(self, member, status=None):
+        """A member has ended: write the event. Its status is asked of the system if it is not given."""
+        fds = [fd for fd, one in self._pidfds.items() if one is member]
+        if member.alive:
+            if status is None:
+                status = self._status(member)
+            self.sampler.tree.end(member, status)
+            self._tell(self.sampler.ended_event(time.time(), member))
+        for fd in fds:
+            self._forget(fd)
+
+    def _status(self, member):
+        """The status of a member that has ended; None if the system does not tell it any longer."""
+        try:
+            stat = self.sampler.proc.stat(member.pid)
+            if stat.start == member.start and stat.ended:
+                return stat.status
+        except (OSError, ValueError, IndexError):
+            pass  # its parent has collected it
+        return next((_status_of(fd) for fd, one in self._pidfds.items() if one is member), None)
+
+    def _tell(self, entry):
+        self.write(entry)
+        if entry["what"] == "warning" and self._say is not None:
+            self._say(entry["text"])
+
+    def _follow(self):
+        """Open a pidfd of each new member, and close those of members that have ended."""
+        for fd in [fd for fd, member in self._pidfds.items() if not member.alive]:
+            self._forget(fd)
+        if self.sampler.proc.root != "/proc" or not hasattr(os, "pidfd_open"):
+            return
+        for member in self.sampler.tree.members.values():
+            if member.followed or len(self._pidfds) >= _MOST_PIDFDS:
+                continue
+            member.followed = True
+            try:
+                fd = os.pidfd_open(member.pid)
+            except OSError:
+                continue  # it has ended, the kernel is older than 5.3, or too many files are open: samples find its end
+            self._pidfds[fd] = member
+            self._poll.register(fd, select.POLLIN)
+
+    def _forget(self, fd):
+        del self._pidfds[fd]
+        self._poll.unregister(fd)
+        os.close(fd)
+
+
+def _status_of(pidfd):
+    """The status of a process that its parent has collected; None before Linux 6.15."""
+    data = bytearray(_INFO.pack(_INFO_EXIT, *[0] * 13))
+    try:
+        fcntl.ioctl(pidfd, _GET_INFO, data)
+    except OSError:
+        return None
+    fields = _INFO.unpack(data)
+    return fields[-1] if fields[0] & _INFO_EXIT else None

@@ -1,0 +1,161 @@
+"""Which forms were weighed for a field, as ``x.why(field)`` has them."""
+
+import dataclasses
+
+from recstore._core import native, trust
+from recstore.text import table
+
+__all__ = ["Weighed", "Why"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Weighed:
+    """One form that was weighed for values of one kind at a field, over all blocks.
+
+    Attributes:
+        part: "value" for the field itself, "element" for what is in its lists, tuples and objects.
+        values: the kind of the values, as the node that stores them plainly.
+        form: the node that was weighed; of a list also the node of its elements: "list of decimal".
+        bits: what all these values would take with it, those that do not fit it included. For symbols this is an
+            estimate from usual text: the table is made after the choice, and not kept if it saves nothing.
+        count: the number of values.
+        fits: the number of those that fit the node. The others take another one beside it, in a union.
+        blocks: the number of blocks in which the form was weighed.
+        chosen: the number of blocks in which it was chosen.
+    """
+
+    part: str
+    values: str
+    form: str
+    bits: int
+    count: int
+    fits: int
+    blocks: int
+    chosen: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Why:
+    """What was weighed for a field.
+
+    Attributes:
+        field: the field, or where it is stored as a part of a repeated or constant value, the field around it.
+        asked: the field that was asked for.
+        records, blocks: how many of both were planned.
+        forms: a tuple of Weighed; of those that were weighed against each other the smallest first.
+    """
+
+    field: str
+    asked: str
+    records: int
+    blocks: int
+    forms: tuple
+
+    def __str__(self):
+        lines = [
+            f"{self.field or 'the records'}: what was weighed in {self.blocks:,} blocks of {self.records:,} records"
+        ]
+        if self.field != self.asked:
+            around = self.field or "the whole record"
+            lines.append(f"{self.asked} is stored as a part of {around}: nothing was weighed for it alone")
+        rows = [("part", "values", "form", "bits", "a value", "fit", "blocks", "chosen")]
+        for one in self.forms:
+            per = one.bits / one.count if one.count else 0.0
+            fit = f"{one.fits / one.count:.1%}" if one.count else ""
+            chosen = "" if not one.chosen else "chosen" if one.chosen == one.blocks else f"in {one.chosen:,}"
+            form = one.form + (" (estimate)" if one.form == "symbols" else "")
+            rows.append((one.part, one.values, form, f"{one.bits:,}", f"{per:.2f}", fit, f"{one.blocks:,}", chosen))
+        lines.append(table(rows, "<<<>>>><"))
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+    def _repr_html_(self):
+        from recstore import notebooks
+
+        return notebooks.why(self)
+
+
+def why(records, field, compression="auto"):
+    """The Why of a field of `records`, which are planned again, in memory that is given back. KeyError if none has the
+    field."""
+    keys = _keys(field)
+    log = native.PlanLog(keys)
+    seen = _Seen(keys)
+    builder = native.Builder("anonymous", compression=(compression, (), log), writer=trust.Writer(pickled=True))
+    try:
+        builder.extend(seen.watched(records))
+        builder.finish().close()  # blocks may be planned as late as this
+    finally:
+        builder.abort()
+    if not seen.found:
+        raise KeyError(f"none of {seen.count:,} records has the field {field!r}{_hint(seen)}")
+    entries = log.entries()
+    reached = max((entry[1] for entry in entries), default=0)
+    return Why(
+        field=_name(keys[:reached]),
+        asked=_name(keys),
+        records=seen.count,
+        blocks=len({entry[0] for entry in entries}),
+        forms=_joined([entry for entry in entries if entry[1] == reached]),
+    )
+
+
+def _joined(entries):
+    """The Weighed of entries, those of all blocks together."""
+    groups = {}
+    for run, _, depth, _, of, form, chosen, values, fits, bits in entries:
+        places = groups.setdefault((min(depth, 1), of), {})
+        one = places.setdefault((form, fits < values), [0, 0, 0, set(), set()])
+        for at, more in enumerate((bits, values, fits)):
+            one[at] += more
+        one[3].add(run)
+        if chosen:
+            one[4].add(run)
+    return tuple(
+        Weighed("element" if depth else "value", of, form, *figures, len(runs), len(chosen))
+        for (depth, of), forms in sorted(groups.items(), key=lambda group: group[0][0])
+        for (form, _), (*figures, runs, chosen) in sorted(forms.items(), key=lambda one: one[1][0])
+    )
+
+
+class _Seen:
+    """Counts records and looks for the field in them, as they pass."""
+
+    def __init__(self, keys):
+        self.keys, self.found, self.count, self.names = keys, not keys, 0, {}
+
+    def watched(self, records):
+        for record in records:
+            self.count += 1
+            if not self.found:
+                self.found = _has(record, self.keys)
+                if not self.found and isinstance(record, dict) and len(self.names) < 20:
+                    self.names.update(dict.fromkeys(record))
+            yield record
+
+
+def _has(value, keys):
+    if not keys:
+        return True
+    if isinstance(value, dict):
+        return keys[0] in value and _has(value[keys[0]], keys[1:])
+    return isinstance(value, (list, tuple)) and any(_has(one, keys) for one in value)
+
+
+def _keys(field):
+    """The keys of a field: a str with dots, in which ``[]`` after a list may stand, or a tuple of keys."""
+    if isinstance(field, str):
+        return tuple(part.removesuffix("[]") for part in field.split(".")) if field else ()
+    if isinstance(field, tuple):
+        return field
+    raise TypeError(f"a field is a str or a tuple of keys, not a {type(field).__name__}")
+
+
+def _name(keys):
+    return ".".join(str(key) for key in keys)
+
+
+def _hint(seen):
+    names = ", ".join(str(name) for name in list(seen.names)[:20])
+    return f"; they have {names}" if names else "; they are no dicts"

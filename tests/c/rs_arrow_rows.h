@@ -1,0 +1,55 @@
+/* rs_arrow_rows.h: the rows of arrays made by hand against the any values that they become, and arrays that are refused.
+ * Include from one file only. */
+#ifndef RS_ARROW_ROWS_H
+#define RS_ARROW_ROWS_H
+
+#include "write/rs_arrow_in.h"
+#include "rs_arrow_make.h"
+
+static const rs_arrow_options PLAIN = {false, RS_ARROW_NANOSECONDS_EXACT, NULL, 0, NULL, NULL};
+
+/* Appends all rows of an array to `parcel`. */
+static inline rs_status append(const arrow_made *m, const rs_arrow_options *options, rs_parcel *parcel, rs_error *err) {
+    rs_arrow_in in = {0};
+    rs_status status = rs_arrow_in_open(&in, &m->schema, options, err);
+    if (status != RS_OK) return status;
+    status = rs_arrow_in_bind(&in, &m->array, err);
+    if (status == RS_OK) status = rs_arrow_in_append_parcel(&in, parcel, UINT64_MAX, SIZE_MAX, err);
+    rs_arrow_in_close(&in);
+    return status;
+}
+
+/* Checks that the rows of an array are these any values, one after another, and frees `wanted`. */
+static inline void check_rows_as(const arrow_made *m, const rs_arrow_options *options, rs_buffer *wanted) {
+    rs_parcel parcel = {0};
+    rs_error err;
+    if (CHECK_OK(append(m, options, &parcel, &err), &err)) {
+        CHECK_U64(parcel.raw.size_bytes, wanted->size_bytes);
+        CHECK(parcel.raw.size_bytes == wanted->size_bytes &&
+              (wanted->size_bytes == 0 || memcmp(parcel.raw.data, wanted->data, wanted->size_bytes) == 0));
+    }
+    rs_parcel_clear(&parcel);
+    rs_buffer_clear(wanted);
+}
+
+static inline void check_rows(const arrow_made *m, rs_buffer *wanted) { check_rows_as(m, &PLAIN, wanted); }
+
+/* Checks that an array is refused with a code and a message that begins with `text`. */
+static inline void check_refused_as(const arrow_made *m, const rs_arrow_options *options, rs_status code,
+                                    const char *text) {
+    rs_parcel parcel = {0};
+    rs_error err;
+    if (CHECK_CODE(append(m, options, &parcel, &err), code, &err) &&
+        !CHECK(strncmp(err.message, text, strlen(text)) == 0)) {
+        (void)fprintf(stderr, "    got:    %s\n    wanted: %s\n", err.message, text);
+    }
+    CHECK_U64(m->schemas_released + m->arrays_released, 0);
+    rs_parcel_clear(&parcel);
+}
+
+static inline void check_refused(const arrow_made *m, rs_status code, const char *text) {
+    check_refused_as(m, &PLAIN, code, text);
+    arrow_drop();
+}
+
+#endif

@@ -1,0 +1,84 @@
+/* rs_batches.h: an export of a store as Arrow batches, run as the Python binding runs it. Static state: include from one file
+ * only. */
+#ifndef RS_BATCHES_H
+#define RS_BATCHES_H
+
+#include "rs_built.h"
+#include "read/rs_arrow_out.h"
+
+static rs_error err;
+
+/* A store with an export over it. */
+typedef struct opened {
+    rs_store store;
+    rs_arrow_block blocks[64];
+    rs_arrow_source source;
+    rs_arrow_out out;
+} opened;
+
+static inline rs_status open_over(opened *o, const built *b) {
+    memset(o, 0, sizeof *o);
+    RS_TRY(rs_store_open(&o->store, built_slice(b), NULL, &err));
+    if (o->store.n_blocks > 64) abort();
+    o->source.store = &o->store, o->source.blocks = o->blocks;
+    RS_TRY(rs_arrow_out_open(&o->out, &err));
+    o->out.root->rows = true;
+    return RS_OK;
+}
+
+static inline void close_over(opened *o) {
+    rs_arrow_out_clear(&o->out);
+    rs_store_close(&o->store);
+}
+
+/* Runs to the end or to a full batch, and loads blocks where the run stops at them, as the Python binding does. */
+static inline rs_status run(opened *o, const int64_t *positions, int64_t start, int64_t step, uint64_t n,
+                            rs_arrow_stop *stop) {
+    memset(stop, 0, sizeof *stop);
+    for (;;) {
+        RS_TRY(rs_arrow_out_run(&o->out, &o->source, positions, start, step, n, stop, &err));
+        if (stop->why != RS_ARROW_BLOCK) return RS_OK;
+        RS_TRY(rs_store_load_block(&o->store, stop->block, &err));
+        RS_TRY(rs_arrow_out_know(&o->out, &o->source, stop->block, NULL, &err));
+    }
+}
+
+/* Infers the types of n records. *whole tells whether all fields have one. */
+static inline rs_status infer(opened *o, int64_t start, int64_t step, uint64_t n, bool *whole) {
+    rs_arrow_stop stop;
+    RS_TRY(run(o, NULL, start, step, n, &stop));
+    return rs_arrow_out_resolve(&o->out, whole, &err);
+}
+
+/* Makes one batch of n records. */
+static inline rs_status read(opened *o, const int64_t *positions, int64_t start, int64_t step, uint64_t n,
+                             struct ArrowArray *batch) {
+    rs_arrow_stop stop;
+    bool whole;
+    RS_TRY(run(o, positions, start, step, n, &stop));
+    RS_TRY(rs_arrow_out_resolve(&o->out, &whole, &err));
+    if (!whole) return RS_E_ARG_RANGE;
+    RS_TRY(rs_arrow_out_settle(&o->out, n, &err));
+    RS_TRY(run(o, positions, start, step, n, &stop));
+    return rs_arrow_out_batch(&o->out, 0, batch, &err);
+}
+
+static inline bool is_valid(const struct ArrowArray *array, uint64_t k) {
+    const uint8_t *bits = (const uint8_t *)array->buffers[0];
+    return bits == NULL || (bits[k / 8] >> (k % 8) & 1) != 0;
+}
+
+static inline int64_t int_at(const struct ArrowArray *array, uint64_t k) {
+    return (int64_t)rs_load_u64((const uint8_t *)array->buffers[1] + 8 * k);
+}
+
+static inline uint32_t offset_at(const struct ArrowArray *array, uint64_t k) {
+    return rs_load_u32((const uint8_t *)array->buffers[1] + 4 * k);
+}
+
+static inline bool is_text(const struct ArrowArray *array, uint64_t k, const char *text) {
+    uint32_t begin = offset_at(array, k), end = offset_at(array, k + 1);
+    return end - begin == strlen(text) && memcmp((const char *)array->buffers[2] + begin, text, end - begin) == 0;
+}
+
+#endif

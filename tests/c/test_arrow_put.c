@@ -1,0 +1,324 @@
+/* test_arrow_put.c: each kind of value as an Arrow value, from plain records and from trees, and payloads that are none. */
+#include "rs_batches.h"
+
+enum { N = 300, EPOCH = 719163 };
+
+static const int64_t EPOCH_US = (int64_t)(EPOCH - 1) * 86400 * 1000000;
+
+static void make_moment(rs_buffer *raw, unsigned code, int64_t us, unsigned zone) {
+    make_ext(raw, code, NULL), make_head(raw, 0x0E, 3), make_int(raw, us), make_int(raw, 0);
+    if (zone == 0) make_tag(raw, 0);
+    else if (zone == 1) make_ext(raw, 17, NULL), make_head(raw, 0x0E, 2), make_int(raw, 3600000000), make_tag(raw, 0);
+    else make_ext(raw, 18, NULL), make_str(raw, "UTC");
+}
+
+static uint64_t uint_of(uint64_t i) { return i % 2 == 0 ? (UINT64_C(1) << 63) + i : i; }
+
+static void decimal_of(uint64_t i, char text[32]) {
+    const unsigned n = (unsigned)i;
+    if (i % 4 == 0) (void)snprintf(text, 32, "-%u.25", n);
+    else if (i % 4 == 1) (void)snprintf(text, 32, "%uE+2", n);
+    else if (i % 4 == 2) (void)snprintf(text, 32, "0.00%u", n % 10);
+    else (void)snprintf(text, 32, "%u", n);
+}
+
+/* The fields in the order of `add`. */
+enum {
+    FLAG,
+    UINT,
+    RAW,
+    DATES,
+    TIME,
+    NAIVE,
+    AWARE,
+    UTC,
+    DELTA,
+    DECIMALS,
+    UUIDS,
+    HALF,
+    SINGLE,
+    SMALL,
+    ARRAY,
+    NOTHING,
+    FIELDS
+};
+static const char *const formats[FIELDS] = {"b",   "L",     "z",    "tdD", "ttu", "tsu:", "tsu:+01:00", "tsu:UTC",
+                                            "tDu", "d:8,3", "w:16", "e",   "f",   "c",    "+l",         "n"};
+
+static void add(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
+    static const int64_t day = INT64_C(86400) * 1000000;
+    const uint16_t half = (uint16_t)(0x3C00 + i);
+    const float single = (float)i / 4;
+    const int8_t small = (int8_t)(i % 200 - 100);
+    uint8_t uuid[16];
+    char text[32];
+    unsigned k;
+    (void)arrays;
+    for (k = 0; k < 16; k++) uuid[k] = (uint8_t)(i * 7 + k);
+    decimal_of(i, text);
+    make_head(raw, 0x0F, FIELDS);
+    make_str(raw, "flag"), make_tag(raw, i % 3 == 0 ? 2 : 1);
+    make_str(raw, "uint"), make_uint(raw, uint_of(i));
+    make_str(raw, "raw"), make_units(raw, 0x0C, i % 5, 1, (uint8_t)i);
+    make_str(raw, "date"), make_ext(raw, 13, NULL), make_int(raw, EPOCH - 5 + (int64_t)i);
+    make_str(raw, "time"), make_moment(raw, 14, (int64_t)i * 1000003, 0);
+    make_str(raw, "naive"), make_moment(raw, 15, EPOCH_US + (int64_t)i * day - 1, 0);
+    make_str(raw, "aware"), make_moment(raw, 15, EPOCH_US + (int64_t)i, 1);
+    make_str(raw, "utc"), make_moment(raw, 15, EPOCH_US + (int64_t)i, 2);
+    make_str(raw, "delta"), make_ext(raw, 16, NULL), make_int(raw, (int64_t)i * day - 7);
+    make_str(raw, "decimal"), make_ext(raw, 19, NULL), make_str(raw, text);
+    make_str(raw, "uuid"), make_ext(raw, 21, NULL), make_tag(raw, 0x0C), make_varint(raw, 16),
+        make_bytes(raw, uuid, 16);
+    make_str(raw, "half"), make_scalar(raw, 10, &half, 2);
+    make_str(raw, "single"), make_scalar(raw, 11, &single, 4);
+    make_str(raw, "small"), make_scalar(raw, 2, &small, 1);
+    make_str(raw, "array"), make_array(raw, i % 4, 0);
+    make_str(raw, "none"), make_tag(raw, 0);
+}
+
+static uint64_t bits_at(const struct ArrowArray *array, uint64_t k, unsigned size) {
+    return rs_load_uint_unchecked((const uint8_t *)array->buffers[1] + size * k, size);
+}
+
+/* A Decimal in thousandths, which are its unscaled digits at scale 3. */
+static int64_t thousandths_of(uint64_t i) {
+    const int64_t n = (int64_t)i;
+    return i % 4 == 0 ? -(n * 1000 + 250) : i % 4 == 1 ? n * 100000 : i % 4 == 2 ? n % 10 : n * 1000;
+}
+
+static bool same_row(const struct ArrowArray *batch, uint64_t i) {
+    static const int64_t day = INT64_C(86400) * 1000000;
+    struct ArrowArray **c = batch->children;
+    const uint8_t *bits = (const uint8_t *)c[FLAG]->buffers[1], *uuid = (const uint8_t *)c[UUIDS]->buffers[1] + 16 * i;
+    const float single = (float)i / 4;
+    uint32_t narrow, k, begin = offset_at(c[RAW], i), end = offset_at(c[RAW], i + 1);
+    memcpy(&narrow, &single, 4);
+    for (k = begin; k < end; k++) {
+        if (!CHECK(((const uint8_t *)c[RAW]->buffers[2])[k] == (uint8_t)i)) return false;
+    }
+    for (k = 0; k < 16; k++) {
+        if (!CHECK(uuid[k] == (uint8_t)(i * 7 + k))) return false;
+    }
+    return CHECK((bits[i / 8] >> (i % 8) & 1) == (i % 3 == 0)) && CHECK((uint64_t)int_at(c[UINT], i) == uint_of(i)) &&
+           CHECK(end - begin == i % 5) && CHECK((int32_t)bits_at(c[DATES], i, 4) == (int32_t)i - 5) &&
+           CHECK(int_at(c[TIME], i) == (int64_t)i * 1000003) && CHECK(int_at(c[NAIVE], i) == (int64_t)i * day - 1) &&
+           CHECK(int_at(c[AWARE], i) == (int64_t)i - 3600000000) && CHECK(int_at(c[UTC], i) == (int64_t)i) &&
+           CHECK(int_at(c[DELTA], i) == (int64_t)i * day - 7) &&
+           CHECK(int_at(c[DECIMALS], 2 * i) == thousandths_of(i)) &&
+           CHECK(int_at(c[DECIMALS], 2 * i + 1) == (thousandths_of(i) < 0 ? -1 : 0)) &&
+           CHECK(bits_at(c[HALF], i, 2) == 0x3C00 + i) && CHECK(bits_at(c[SINGLE], i, 4) == narrow) &&
+           CHECK((int8_t)bits_at(c[SMALL], i, 1) == (int8_t)(i % 200 - 100)) &&
+           CHECK(offset_at(c[ARRAY], i + 1) - offset_at(c[ARRAY], i) == i % 4);
+}
+
+static void check_values(bool compress) {
+    static opened o;
+    struct ArrowArray batch = {0};
+    struct ArrowSchema schema = {0};
+    built b = build(add, N, compress);
+    uint64_t i;
+    REQUIRE(b.data != NULL);
+    REQUIRE_OK(open_over(&o, &b), &err);
+    REQUIRE_OK(read(&o, NULL, 0, 1, N, &batch), &err);
+    REQUIRE_OK(rs_arrow_export_schema(o.out.root, &schema, &err), &err);
+    CHECK(batch.n_children == FIELDS && schema.n_children == FIELDS);
+    for (i = 0; i < FIELDS; i++) CHECK_STR(schema.children[i]->format, formats[i]);
+    CHECK_STR(schema.children[ARRAY]->children[0]->format, "s");
+    CHECK_U64(batch.children[NOTHING]->null_count, N);
+    for (i = 0; i < N && same_row(&batch, i); i++) {
+    }
+    CHECK_U64(i, N);
+    schema.release(&schema);
+    batch.release(&batch);
+    close_over(&o);
+    built_clear(&b);
+}
+
+static void test_values_of_any(void) { check_values(false); }
+static void test_values_of_trees(void) { check_values(true); }
+
+/* ---- What trees tell ---- */
+
+static void add_naive(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
+    (void)arrays;
+    make_head(raw, 0x0F, 1), make_str(raw, "at"), make_moment(raw, 15, EPOCH_US + (int64_t)(i * i), 0);
+}
+
+/* A datetime whose tree has no zone is known without a look at the records. */
+static void test_naive_is_sure(void) {
+    static opened o;
+    built b = build(add_naive, N, true);
+    bool whole;
+    REQUIRE(b.data != NULL);
+    REQUIRE_OK(open_over(&o, &b), &err);
+    CHECK_OK(infer(&o, 0, 1, N, &whole), &err);
+    CHECK(whole && !o.out.has_rest && o.out.root->children[0]->kind == RS_ARROW_KIND_TIMESTAMP);
+    close_over(&o);
+    built_clear(&b);
+}
+
+/* Offsets have 64 bits where the largest record, in UTF-8 twice as long, may pass the reach of 32. */
+static void test_wide_by_the_header(void) {
+    static const uint64_t sizes[] = {(1 << 29) - 1, 1 << 29};
+    static opened o;
+    built b = build(add, 64, true);
+    bool whole;
+    unsigned i;
+    REQUIRE(b.data != NULL);
+    for (i = 0; i < 2; i++) {
+        REQUIRE_OK(open_over(&o, &b), &err);
+        o.store.header.max_bytes = sizes[i]; /* as a store of gigabytes would have it */
+        CHECK_OK(infer(&o, 0, 1, 64, &whole), &err);
+        CHECK(whole && o.out.wide == (i == 1));
+        close_over(&o);
+    }
+    built_clear(&b);
+}
+
+/* ---- Other byte orders, names, tuples ---- */
+
+/* {"e with an accent": a big-endian int16 array, "t": ("x", ("y", (2, 3.5)))} */
+static void add_odd(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
+    const uint8_t name[] = {0x09, 1, 0xE9}, array[] = {0x10, 0, 0x83, 1, 2, (uint8_t)i, 1, 0xFF, 0xFE};
+    const uint8_t single[] = {0x10, 0, 0x8B, 1, 1, 0x3F, 0xC0, 0, 0};
+    (void)arrays;
+    make_head(raw, 0x0F, 3);
+    make_bytes(raw, name, sizeof name), make_bytes(raw, array, sizeof array);
+    make_str(raw, "f"), make_bytes(raw, single, sizeof single);
+    make_str(raw, "t"), make_head(raw, 0x0E, 2), make_str(raw, "x"), make_head(raw, 0x0E, 2), make_str(raw, "y");
+    make_head(raw, 0x0E, 2), make_int(raw, 2), make_float(raw, 3.5);
+}
+
+static void check_odd(bool compress) {
+    static opened o;
+    struct ArrowArray batch = {0};
+    struct ArrowSchema schema = {0}, **c;
+    const struct ArrowArray *items;
+    built b = build(add_odd, N, compress);
+    uint64_t i;
+    REQUIRE(b.data != NULL);
+    REQUIRE_OK(open_over(&o, &b), &err);
+    REQUIRE_OK(read(&o, NULL, 0, 1, N, &batch), &err);
+    REQUIRE_OK(rs_arrow_export_schema(o.out.root, &schema, &err), &err);
+    c = schema.children;
+    CHECK_STR(c[0]->name, "\xC3\xA9");
+    CHECK_STR(c[0]->children[0]->format, "s");
+    CHECK_STR(c[1]->children[0]->format, "f");
+    CHECK_STR(c[2]->format, "+s");
+    CHECK_STR(c[2]->children[1]->format, "+s");
+    CHECK_STR(c[2]->children[1]->children[1]->format, "+l"); /* within two tuples: a list */
+    CHECK_STR(c[2]->children[1]->children[1]->children[0]->format, "g");
+    items = batch.children[0]->children[0];
+    for (i = 0; i < N; i++) {
+        const uint32_t one = (uint32_t)bits_at(batch.children[1]->children[0], i, 4);
+        if (!CHECK((int16_t)bits_at(items, 2 * i, 2) == (int16_t)(i % 256 << 8 | 1))) break;
+        if (!CHECK((int16_t)bits_at(items, 2 * i + 1, 2) == -2) || !CHECK(one == 0x3FC00000)) break;
+    }
+    schema.release(&schema);
+    batch.release(&batch);
+    close_over(&o);
+    built_clear(&b);
+}
+
+static void test_odd_of_any(void) { check_odd(false); }
+static void test_odd_of_trees(void) { check_odd(true); }
+
+/* ("x", ("y", (2, "z"))): the innermost items are elements of a list, which have one type. */
+static void add_deep(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
+    (void)arrays;
+    make_head(raw, 0x0F, 1), make_str(raw, "t");
+    make_head(raw, 0x0E, 2), make_str(raw, "x"), make_head(raw, 0x0E, 2), make_str(raw, "y");
+    make_head(raw, 0x0E, 2), make_int(raw, (int64_t)i), make_str(raw, "z");
+}
+
+static void test_deep_tuples(void) {
+    static opened o;
+    unsigned k;
+    for (k = 0; k < 2; k++) {
+        built b = build(add_deep, N, k == 0);
+        bool whole = true;
+        REQUIRE(b.data != NULL);
+        REQUIRE_OK(open_over(&o, &b), &err);
+        CHECK_OK(infer(&o, 0, 1, N, &whole), &err);
+        CHECK(!whole);
+        close_over(&o);
+        built_clear(&b);
+    }
+}
+
+/* ---- Payloads that are none ---- */
+
+static const char *bad;
+static size_t bad_size;
+
+/* An ext value that no writer makes, from record 5 on. The builder takes any payload. */
+static void add_bad(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
+    (void)arrays;
+    make_head(raw, 0x0F, 1), make_str(raw, "x");
+    if (i < 5) make_tag(raw, 0);
+    else make_bytes(raw, bad, bad_size);
+}
+
+#define BAD(text) {text, sizeof(text) - 1}
+
+static void test_bad_payloads(void) {
+    static const struct {
+        const char *bytes;
+        size_t size;
+    } cases[] = {
+        BAD("\x11\x0D\0\x09\1x"),                      /* date: a str */
+        BAD("\x11\x10\0\x0E\0"),                       /* timedelta: a tuple */
+        BAD("\x11\x0E\0\x90"),                         /* time: no tuple */
+        BAD("\x11\x0F\0\x0E\2\x90\x90"),               /* datetime: two parts */
+        BAD("\x11\x0F\0\x0E\3\0\x90\0"),               /* None microseconds */
+        BAD("\x11\x0F\0\x0E\3\x90\x90\x91"),           /* an int for a zone */
+        BAD("\x11\x0F\0\x0E\3\x90\x90\x11\x0D\0\x91"), /* a date for a zone */
+        BAD("\x11\x0F\0\x0E\3\x90\x90\x11\x11\0\x91"), /* a timezone that is no tuple */
+        BAD("\x11\x0F\0\x0E\3\x90\x90\x11\x11\0\x0E\1\x91"),
+        BAD("\x11\x0F\0\x0E\3\x90\x90\x11\x11\0\x0E\3\x91\0\0"),
+        BAD("\x11\x13\0\x90"), /* Decimal: an int */
+        BAD("\x11\x13\0\x09\3"
+            "1x2"),
+        BAD("\x11\x13\0\x09\3"
+            "1E+"),
+        BAD("\x11\x13\0\x09\4"
+            "1E+x"),
+        BAD("\x11\x13\0\x09\4"
+            "1..2"),
+        BAD("\x11\x15\0\x09\2xx"),                                  /* UUID: a str */
+        BAD("\x11\x15\0\x0C\2xx"),                                  /* too short */
+        BAD("\x11\x19\x0E\3\x09\1m\x09\1q\x0E\1\x09\1n\x0D\1\x90"), /* dataclass: a list */
+        BAD("\x11\x19\x0E\3\x09\1m\x09\1q\x0E\1\x09\1n\x0E\2\x90\x90"),
+    };
+    static opened o;
+    size_t i;
+    for (i = 0; i < 2 * sizeof cases / sizeof cases[0]; i++) {
+        struct ArrowArray batch = {0};
+        built b;
+        rs_status status;
+        bad = cases[i / 2].bytes, bad_size = cases[i / 2].size;
+        b = build(add_bad, 10, i % 2 == 0);
+        REQUIRE(b.data != NULL);
+        status = open_over(&o, &b);
+        if (status == RS_OK) status = read(&o, NULL, 0, 1, 10, &batch);
+        if (status == RS_OK) batch.release(&batch);
+        if (!CHECK(status == RS_E_FMT_VALUE)) {
+            (void)fprintf(stderr, "    case %u, compressed %u: %s\n", (unsigned)i / 2, i % 2 == 0,
+                          rs_status_name(status));
+        }
+        close_over(&o);
+        built_clear(&b);
+    }
+}
+
+int main(void) {
+    RUN(test_values_of_any);
+    RUN(test_values_of_trees);
+    RUN(test_naive_is_sure);
+    RUN(test_wide_by_the_header);
+    RUN(test_odd_of_any);
+    RUN(test_odd_of_trees);
+    RUN(test_deep_tuples);
+    RUN(test_bad_payloads);
+    return rs_test_finish("test_arrow_put");
+}

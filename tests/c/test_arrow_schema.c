@@ -1,0 +1,75 @@
+/* test_arrow_schema.c: types whose format string has parameters, good and broken, and extension types. */
+#include "rs_arrow_rows.h"
+
+static void test_offsets_of_zones(void) {
+    static const struct {
+        const char *format;
+        int64_t minutes;
+    } good[] = {
+        {"tsu:+05:30", 330}, {"tsu:-00:45", -45}, {"tsu:+23:59", 1439}, {"tsu:-19:08", -1148}, {"tsu:+00:00", 0}};
+    static const char *const bad[] = {"tsu:+5:30",  "tsu:+24:00", "tsu:+00:60",  "tsu:*05:30", "tsu:+05-30",
+                                      "tsu:+0a:30", "tsu:+05:3/", "tsu:+05:300", "tsu:Nowhere"};
+    static const int64_t epoch_us = INT64_C(719162) * 86400 * 1000000;
+    rs_buffer wanted = {0};
+    size_t i;
+    for (i = 0; i < sizeof good / sizeof good[0]; i++) {
+        const int64_t us = 7;
+        make_ext(&wanted, 15, NULL), make_head(&wanted, 0x0E, 3);
+        make_int(&wanted, epoch_us + 7 + good[i].minutes * 60000000), make_int(&wanted, 0);
+        make_ext(&wanted, 17, NULL), make_head(&wanted, 0x0E, 2);
+        make_int(&wanted, good[i].minutes * 60000000), make_tag(&wanted, 0);
+        check_rows(arrow_set(arrow_make(good[i].format, "", 1, 2), 1, &us, 8), &wanted);
+        arrow_drop();
+    }
+    for (i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        check_refused(arrow_make(bad[i], "", 0, 2), RS_E_IN_TYPE, "$: no time zone has the name ");
+    }
+}
+
+static void test_decimals_of_each_width(void) {
+    static const struct {
+        const char *format;
+        size_t bytes;
+    } cases[] = {{"d:9,2,32", 4}, {"d:9,2,64", 8}, {"d:9,2", 16}, {"d:9,2,128", 16}, {"d:9,2,256", 32}};
+    static const char *const bad[] = {"d:9", "d:9,", "d:9,2,", "d:9,2,65", "d:9,2,64,", "d:9+2", "d:9,2+64", "d:,2"};
+    uint8_t bytes[32];
+    rs_buffer wanted = {0};
+    size_t i;
+    memset(bytes, 0xFF, sizeof bytes);
+    rs_store_u32(bytes, (uint32_t)-1234);
+    for (i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        make_ext(&wanted, 19, NULL), make_str(&wanted, "-12.34");
+        check_rows(arrow_set(arrow_make(cases[i].format, "", 1, 2), 1, bytes, cases[i].bytes), &wanted);
+        arrow_drop();
+    }
+    for (i = 0; i < sizeof bad / sizeof bad[0]; i++) check_refused(arrow_make(bad[i], "", 0, 2), RS_E_IN_BROKEN, "$");
+}
+
+/* An int8 of the extension bool8; the same name on another width, and metadata that end early, say nothing. */
+static void test_bool8(void) {
+    static const char bool8[] = "\1\0\0\0\24\0\0\0ARROW:extension:name\13\0\0\0arrow.bool8";
+    static const char no_value[] = "\1\0\0\0\24\0\0\0ARROW:extension:name\377\377\377\377";
+    static const char other[] = "\1\0\0\0\24\0\0\0ARROW:extension:name\13\0\0\0arrow.bool9";
+    static const char no_key[] = "\1\0\0\0\377\377\377\377", no_name[] = "\1\0\0\0\1\0\0\0k\1\0\0\0v";
+    static const char *const said[] = {bool8, no_value, other, no_key, no_name, NULL};
+    const int8_t bytes[] = {0, 1, 5};
+    const int16_t wide[] = {0, 1, 5};
+    rs_buffer wanted = {0};
+    unsigned i;
+    for (i = 0; i < 7; i++) {
+        arrow_made *m = i < 6 ? arrow_set(arrow_make("c", "", 3, 2), 1, bytes, sizeof bytes)
+                              : arrow_set(arrow_make("s", "", 3, 2), 1, wide, sizeof wide);
+        m->schema.metadata = i < 6 ? said[i] : bool8;
+        if (i == 0) make_tag(&wanted, 1), make_tag(&wanted, 2), make_tag(&wanted, 2);
+        else make_int(&wanted, 0), make_int(&wanted, 1), make_int(&wanted, 5);
+        check_rows(m, &wanted);
+        arrow_drop();
+    }
+}
+
+int main(void) {
+    RUN(test_offsets_of_zones);
+    RUN(test_decimals_of_each_width);
+    RUN(test_bool8);
+    return rs_test_finish("test_arrow_schema");
+}

@@ -1,0 +1,175 @@
+/* test_block_parcel.c: blocks that go through parcels are those of one builder; malformed parcels are refused, and
+ * nothing beyond their bytes is read. */
+#include "rs_built.h"
+#include "write/rs_block_parcel.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+static rs_error err;
+
+enum { N = 70000, WORDS = 900 };
+
+/* A dict-coded str and an int, so that there are tables and trees. */
+static void put(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
+    char word[24];
+    int n = snprintf(word, sizeof word, "%llu of words", (unsigned long long)(i * i % WORDS));
+    (void)arrays;
+    make_head(raw, 0x0D, 2);
+    make_head(raw, 0x09, (uint64_t)n);
+    make_bytes(raw, (const uint8_t *)word, (size_t)n);
+    make_int(raw, (int64_t)i);
+}
+
+typedef struct side {
+    rs_segment_writer writer;
+    rs_builder builder;
+    rs_pipeline *pipeline;
+} side;
+
+static void side_open(side *s, unsigned threads) {
+    memset(s, 0, sizeof *s);
+    REQUIRE_OK(rs_segment_writer_open(&s->writer, RS_BACKING_ANONYMOUS, NULL, NULL, &err), &err);
+    REQUIRE_OK(rs_builder_open(&s->builder, &s->writer, NULL, &err), &err);
+    if (threads > 0) REQUIRE_OK(rs_pipeline_open(&s->pipeline, threads, &err), &err);
+    s->builder.pipeline = s->pipeline;
+}
+
+static void side_close(side *s) {
+    rs_builder_close(&s->builder);
+    rs_pipeline_close(s->pipeline);
+    rs_segment_writer_abort(&s->writer);
+}
+
+/* Adds records, and after each block places what is written. With `whole`, only at the end. */
+static void send(side *from, side *to, rs_placing *placing, uint64_t n, bool whole) {
+    rs_builder *source = &from->builder, *target = &to->builder;
+    rs_buffer out = {0};
+    uint64_t i;
+    for (i = 0; i <= n; i++) {
+        bool last = i == n;
+        if (!last) {
+            put(i, &source->raw, &source->arrays);
+            REQUIRE_OK(rs_builder_end_record(source, &err), &err);
+        }
+        if (!last && !rs_builder_is_full(source)) continue;
+        REQUIRE_OK(last ? rs_builder_flush(source, &err) : rs_builder_flush_beside(source, &err), &err);
+        if (whole && !last) continue;
+        REQUIRE_OK(rs_block_parcel_take(&source, 1, &out, &err), &err);
+        if (out.size_bytes == 0) continue;
+        REQUIRE_OK(rs_block_parcel_place(rs_slice_of(out.data, out.size_bytes), &target, placing, 1, &err), &err);
+        out.size_bytes = 0;
+    }
+    rs_buffer_clear(&out);
+}
+
+/* The bytes of a segment of one shard, without the header. */
+static void through(unsigned threads, bool whole, built *out) {
+    side from, to;
+    rs_placing placing = {0};
+    rs_segment segment;
+    memset(out, 0, sizeof *out);
+    side_open(&from, threads);
+    side_open(&to, 0);
+    send(&from, &to, &placing, N, whole);
+    CHECK_U64(to.builder.n_records, N);
+    REQUIRE_OK(rs_builder_finish(&to.builder, &err), &err);
+    REQUIRE_OK(rs_segment_writer_finish(&to.writer, &segment, &err), &err);
+    out->data = make_exact(segment.data + RS_FMT_HEADER_SIZE, segment.size_bytes - RS_FMT_HEADER_SIZE);
+    out->size = segment.size_bytes - RS_FMT_HEADER_SIZE;
+    rs_segment_close(&segment);
+    rs_placing_clear(&placing);
+    side_close(&from);
+    side_close(&to);
+}
+
+static void test_as_one_builder(void) {
+    built direct = build(put, N, true), placed, other;
+    through(0, false, &placed);
+    REQUIRE(direct.data != NULL);
+    if (CHECK_U64(placed.size + RS_FMT_HEADER_SIZE, direct.size)) {
+        CHECK(memcmp(placed.data, direct.data + RS_FMT_HEADER_SIZE, placed.size) == 0);
+    }
+    through(3, false, &other);
+    CHECK(other.size == placed.size && memcmp(other.data, placed.data, placed.size) == 0);
+    built_clear(&other);
+    through(1, true, &other);
+    CHECK(other.size == placed.size && memcmp(other.data, placed.data, placed.size) == 0);
+    built_clear(&other);
+    built_clear(&placed);
+    built_clear(&direct);
+}
+
+static void put_int(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
+    (void)arrays;
+    make_int(raw, (int64_t)(i * i));
+}
+
+/* A write that fails in a thread ends the waits of the caller. */
+static void test_failed_write(void) {
+    side from;
+    rs_builder *source = &from.builder;
+    rs_buffer out = {0};
+    uint64_t i;
+    int read_only = open("/dev/null", O_RDONLY);
+    side_open(&from, 1);
+    REQUIRE(read_only >= 0 && dup2(read_only, from.writer.fd) >= 0);
+    for (i = 0; i < 20000; i++) {
+        put_int(i, &source->raw, &source->arrays);
+        REQUIRE_OK(rs_builder_end_record(source, &err), &err);
+    }
+    CHECK(rs_builder_flush(source, &err) >= RS_E_SYS);
+    CHECK(rs_block_parcel_take(&source, 1, &out, &err) >= RS_E_SYS);
+    rs_pipeline_hold(from.pipeline); /* the write may fail after take has looked at the status */
+    rs_pipeline_release(from.pipeline);
+    CHECK_U64(out.size_bytes, 0);
+    close(read_only);
+    side_close(&from);
+}
+
+static rs_status place_exact(side *to, const uint8_t *data, size_t n) {
+    rs_builder *target = &to->builder;
+    rs_placing placing = {0};
+    uint8_t *exact = make_exact(data, n);
+    rs_status status = rs_block_parcel_place(rs_slice_of(exact, n), &target, &placing, 1, &err);
+    rs_placing_clear(&placing);
+    free(exact);
+    return status;
+}
+
+/* Cut anywhere it is refused; with a byte changed it is refused, or placed without reading beyond. */
+static void test_broken(void) {
+    side from, to;
+    rs_builder *source = &from.builder;
+    rs_buffer out = {0};
+    uint64_t i;
+    size_t refused = 0, at;
+    side_open(&from, 0);
+    side_open(&to, 0);
+    for (i = 0; i < 2000; i++) {
+        put(i, &source->raw, &source->arrays);
+        REQUIRE_OK(rs_builder_end_record(source, &err), &err);
+    }
+    REQUIRE_OK(rs_builder_flush(source, &err), &err);
+    REQUIRE_OK(rs_block_parcel_take(&source, 1, &out, &err), &err);
+    for (at = 0; at < out.size_bytes; at += 97) CHECK(place_exact(&to, out.data, at) != RS_OK);
+    CHECK_U64(to.builder.n_records, 0);
+    for (at = 0; at < out.size_bytes; at += at < 256 ? 1 : 61) {
+        uint8_t was = out.data[at];
+        out.data[at] = (uint8_t)(was ^ (at % 2 == 0 ? 0xFF : 0x01));
+        refused += place_exact(&to, out.data, out.size_bytes) != RS_OK;
+        out.data[at] = was;
+    }
+    CHECK(refused > 60);
+    CHECK_OK(place_exact(&to, out.data, out.size_bytes), &err);
+    rs_buffer_clear(&out);
+    side_close(&from);
+    side_close(&to);
+}
+
+int main(void) {
+    RUN(test_as_one_builder);
+    RUN(test_failed_write);
+    RUN(test_broken);
+    return rs_test_finish("test_block_parcel");
+}

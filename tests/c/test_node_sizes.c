@@ -1,0 +1,164 @@
+/* test_node_sizes.c: the bits of the nodes against the bytes of the heaps; single nodes whose bits are known; damaged
+ * records. */
+#include "read/rs_node_sizes.h"
+#include "rs_built.h"
+#include "rs_columns.h"
+
+static rs_error err;
+
+enum { MOST_NODES = 256 };
+static rs_node_size sizes[MOST_NODES];
+
+static bool open_all(const built *b, rs_store *store) {
+    uint64_t i;
+    memset(store, 0, sizeof *store);
+    if (!CHECK_OK(rs_store_open(store, built_slice(b), NULL, &err), &err)) return false;
+    for (i = 0; i < store->n_blocks; i++) {
+        if (!CHECK_OK(rs_store_load_block(store, i, &err), &err)) return false;
+    }
+    for (i = 0; i < store->n_tables; i++) {
+        if (!CHECK_OK(rs_store_load_table(store, (uint32_t)i, &err), &err)) return false;
+    }
+    return true;
+}
+
+static uint64_t sum(const rs_tree *tree) {
+    uint64_t bits = 0;
+    uint32_t i;
+    for (i = 0; i < tree->n_nodes; i++) bits += sizes[i].bits;
+    return bits;
+}
+
+/* The nodes of every block and table take the bytes of its heap. */
+static void check_heaps(const built *b, bool arrays) {
+    rs_store store;
+    uint64_t i;
+    if (!open_all(b, &store)) return;
+    for (i = 0; i < store.n_blocks; i++) {
+        const rs_block *block = &store.blocks[i];
+        memset(sizes, 0, sizeof sizes);
+        REQUIRE(store.trees[block->tree].n_nodes <= MOST_NODES);
+        CHECK_OK(rs_node_sizes_add_block(&store, block, sizes, &err), &err);
+        CHECK_U64(sum(&store.trees[block->tree]),
+                  8 * (block->heap_size_bytes + (arrays ? block->arrays_size_bytes : 0)));
+        CHECK_U64(sizes[0].values, block->n_records);
+    }
+    for (i = 0; i < store.n_tables; i++) {
+        const rs_table *table = &store.tables[i];
+        if (table->kind != RS_FMT_TABLE_VALUES) continue;
+        memset(sizes, 0, sizeof sizes);
+        CHECK_OK(rs_node_sizes_add_table(&store, table, sizes, &err), &err);
+        CHECK_U64(sum(table->tree), 8 * table->block.heap_size_bytes);
+    }
+    rs_store_close(&store);
+}
+
+/* {"a": i % 8, "b": None or an int, "c": [(int, bool), ...], "d": a float or a text}. */
+static void mixed_record(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
+    uint64_t k;
+    (void)arrays;
+    make_head(raw, 0x0F, 4);
+    make_str(raw, "a"), make_int(raw, (int64_t)(i % 8));
+    make_str(raw, "b"), (i % 3 == 0 ? make_tag(raw, 0) : make_int(raw, (int64_t)(i * 7919 % 1000)));
+    make_str(raw, "c"), make_head(raw, 0x0D, i % 4);
+    for (k = 0; k < i % 4; k++) {
+        make_head(raw, 0x0E, 2), make_int(raw, (int64_t)((i + k) * 31 % 5000)), make_tag(raw, 1 + (i + k) * i / 3 % 2);
+    }
+    make_str(raw, "d");
+    if (i % 2 == 0) make_float(raw, 1.0 / (double)(i + 3));
+    else make_str(raw, i % 4 == 1 ? "left" : "right side");
+}
+
+static void int_record(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
+    (void)arrays;
+    make_head(raw, 0x0F, 2);
+    make_str(raw, "a"), make_int(raw, (int64_t)(i * 7919 % 1021));
+    make_str(raw, "b"), make_float(raw, 1.0 / (double)(i + 3));
+}
+
+/* A str that is no container, made of parts. */
+static void path_record(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
+    char text[32];
+    (void)arrays;
+    (void)snprintf(text, sizeof text, "img_%05u.jpg", (unsigned)(i * 7919 % 65536));
+    make_str(raw, text);
+}
+
+/* [an int, an array of 1,280 bytes, which are twenty times 64, in the arrays of the block] */
+static void array_record(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
+    make_head(raw, 0x0D, 2), make_int(raw, (int64_t)i), make_array(raw, 640, arrays->size_bytes);
+    if (rs_buffer_append_zeros(arrays, 1280, NULL) != RS_OK) abort();
+}
+
+static void test_arrays(void) {
+    unsigned k;
+    for (k = 0; k < 2; k++) {
+        built b = build(array_record, 300, k == 0);
+        REQUIRE(b.data != NULL);
+        check_heaps(&b, k == 0); /* of an any value it is the position alone that counts */
+        built_clear(&b);
+    }
+}
+
+static void test_heaps(void) {
+    static const built_record records[] = {columns_record, mixed_record, int_record, path_record};
+    static const uint64_t counts[] = {1, 63, 5000};
+    unsigned i, k;
+    for (i = 0; i < 4; i++) {
+        for (k = 0; k < 6; k++) {
+            built b = build(records[i], counts[k % 3], k < 3);
+            if (!CHECK(b.data != NULL)) continue;
+            check_heaps(&b, false);
+            built_clear(&b);
+        }
+    }
+}
+
+/* A struct of an int of 10 bits and a float: 10 bits, 64 bits, and 6 bits that round up the group. */
+static void test_known_bits(void) {
+    built b = build(int_record, 3000, true);
+    rs_store store;
+    const rs_tree *tree;
+    REQUIRE(b.data != NULL && open_all(&b, &store));
+    REQUIRE(store.n_blocks == 1);
+    tree = &store.trees[store.blocks[0].tree];
+    REQUIRE(tree->n_nodes == 3 && tree->nodes[1].kind == RS_FMT_NODE_INT && tree->nodes[2].kind == RS_FMT_NODE_FLOAT);
+    memset(sizes, 0, sizeof sizes);
+    CHECK_OK(rs_node_sizes_add_block(&store, &store.blocks[0], sizes, &err), &err);
+    CHECK_U64(sizes[0].bits, 3000 * 6);
+    CHECK_U64(sizes[1].bits, 3000 * 10);
+    CHECK_U64(sizes[2].bits, 3000 * 64);
+    CHECK_U64(sizes[2].values, 3000);
+    rs_store_close(&store);
+    built_clear(&b);
+}
+
+/* Changed bytes of a heap give figures or an error. */
+static void test_damage(void) {
+    built b = build(mixed_record, 400, true);
+    rs_store store;
+    unsigned round;
+    REQUIRE(b.data != NULL);
+    REQUIRE(open_all(&b, &store));
+    for (round = 0; round < 2000; round++) {
+        const rs_block *block = &store.blocks[0];
+        uint64_t at = block->heap_off + make_random(block->heap_size_bytes);
+        uint8_t before = b.data[at];
+        memset(sizes, 0, sizeof sizes);
+        b.data[at] = (uint8_t)make_random(256);
+        if (rs_node_sizes_add_block(&store, block, sizes, &err) == RS_OK) {
+            CHECK_U64(sum(&store.trees[block->tree]), 8 * block->heap_size_bytes);
+        }
+        b.data[at] = before;
+    }
+    rs_store_close(&store);
+    built_clear(&b);
+}
+
+int main(void) {
+    RUN(test_heaps);
+    RUN(test_arrays);
+    RUN(test_known_bits);
+    RUN(test_damage);
+    return rs_test_finish("test_node_sizes");
+}

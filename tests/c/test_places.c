@@ -1,0 +1,305 @@
+/* test_places.c: sections of placed nodes are read as they were written, in one part and in several; damaged ones are an error
+ * or another value, and never read beyond the places. */
+#include "format/rs_places.h"
+#include "rs_make.h"
+#include "rs_test.h"
+#include "write/rs_encode_placed.h"
+
+static rs_error err;
+
+/* A tuple of a rising int, runs of a 5-bit int with a body, and exceptions of a 7-bit int and `any`. */
+static rs_tree tree_of_three(void) {
+    static const uint8_t kinds[][4] = {{9, 0, 3, 1}, {RISING, 0, 1, 4}, {RUNS, 0, 1, 5}, {EXCEPTIONS, 0, 2, 6},
+                                       {3, 0, 0, 0}, {3, 5, 0, 0},      {3, 7, 0, 0},    {1, 0, 0, 0}};
+    uint8_t bytes[8 + 8 * 24 + 8] = {8, 0, 0, 0, 8};
+    rs_tree tree;
+    unsigned i;
+    for (i = 0; i < 8; i++) {
+        uint8_t *node = bytes + 8 + 24 * i;
+        node[0] = kinds[i][0], node[1] = kinds[i][1], node[4] = kinds[i][2], node[8] = kinds[i][3];
+        if (kinds[i][0] == 3) node[16] = 8;
+    }
+    if (rs_tree_compile(rs_slice_of(bytes, sizeof bytes), 0, &tree, &err) != RS_OK) abort();
+    return tree;
+}
+
+/* What the records have, and the places made of it. */
+static struct {
+    uint32_t n;
+    uint64_t numbers[RS_FMT_BLOCK_RECORDS];
+    uint8_t runs[RS_FMT_BLOCK_RECORDS];
+    uint8_t odd[RS_FMT_BLOCK_RECORDS]; /* the value of its own; 0 without one */
+    rs_buffer places;
+} made;
+
+static void put(rs_places_part *part, const rs_tree *tree, uint32_t j, bool first) {
+    const rs_node *kids = tree->nodes[0].children;
+    part->local = j;
+    CHECK_OK(rs_places_put_number(part, &kids[0], made.numbers[j], &err), &err);
+    if (first || made.runs[j] != made.runs[j - 1]) {
+        CHECK_OK(rs_buffer_append(&part->nodes[1].values, &made.runs[j], 1, &err), &err);
+        CHECK_OK(rs_places_end_value(part, &kids[1], &err), &err);
+    }
+    if (made.odd[j] != 0) {
+        CHECK_OK(rs_buffer_append(&part->nodes[2].values, "abcdefgh", made.odd[j], &err), &err);
+        CHECK_OK(rs_places_end_value(part, &kids[2], &err), &err);
+    }
+}
+
+static void write_places(const rs_tree *tree, unsigned n_parts) {
+    rs_places_part parts[3];
+    uint32_t j, k, end;
+    memset(parts, 0, sizeof parts);
+    for (k = 0, j = 0; k < n_parts; k++) {
+        CHECK_OK(rs_places_part_begin(&parts[k], tree, &err), &err);
+        end = k + 1 == n_parts ? made.n : made.n / n_parts * (k + 1);
+        for (; j < end; j++) put(&parts[k], tree, j, j == 0 || j == made.n / n_parts * k);
+    }
+    made.places.size_bytes = 0;
+    CHECK_OK(rs_places_write(parts, n_parts, tree, made.n, &made.places, &err), &err);
+    for (k = 0; k < n_parts; k++) rs_places_part_clear(&parts[k]);
+}
+
+static rs_block block_of(void) {
+    rs_block block;
+    memset(&block, 0, sizeof block);
+    block.n_records = made.n;
+    block.heap_size_bytes = block.places_size_bytes = made.places.size_bytes;
+    return block;
+}
+
+static void check_all(const rs_tree *tree) {
+    rs_block block = block_of();
+    rs_placed *placed;
+    uint64_t number = 0, size = 4;
+    const uint8_t *run = NULL;
+    rs_slice odd = {NULL, NULL};
+    bool is_odd = false, same = true;
+    uint32_t j, i;
+    REQUIRE_OK(rs_places_open(made.places.data, &block, tree, &placed, &err), &err);
+    for (j = 0; j < made.n; j++) {
+        CHECK_OK(rs_placed_number(&placed[0], j, &number, &err), &err);
+        same = same && number == made.numbers[j];
+        CHECK_OK(rs_placed_run(&placed[1], &tree->nodes[2], j, &run, &err), &err);
+        same = same && run != NULL && *run == made.runs[j];
+        CHECK_OK(rs_placed_exception(&placed[2], j, &is_odd, &odd, &err), &err);
+        same = same && is_odd == (made.odd[j] != 0) && (!is_odd || rs_slice_left(&odd) == made.odd[j]);
+    }
+    CHECK(same);
+    for (i = 0; i < 3; i++) {
+        CHECK_OK(rs_placed_check(&placed[i], &tree->nodes[1 + i], &err), &err);
+        size += rs_placed_size(&placed[i], &tree->nodes[1 + i]);
+    }
+    for (j = 0; j < made.n; j++) size += made.odd[j];
+    CHECK_U64(size - 4, made.places.size_bytes);
+    free(placed);
+}
+
+/* Fills `made` for n records; `kind` says how the numbers run, `rare` how long runs are. */
+static void fill(uint32_t n, unsigned kind, uint32_t rare) {
+    uint64_t number = make_random(UINT64_MAX);
+    uint32_t j;
+    made.n = n;
+    for (j = 0; j < n; j++) {
+        switch (kind) {
+        case 0: number += 3; break;
+        case 1: number -= 1000 - make_random(5); break;
+        case 2: number += make_random(100) * make_random(100); break;
+        case 3: number += j % 777 == 776 ? UINT64_C(1) << 40 : 1; break;
+        case 4: number = make_random(UINT64_MAX); break;
+        default: number = 5; break;
+        }
+        made.numbers[j] = number;
+        made.runs[j] = j > 0 && make_random(rare) != 0 ? made.runs[j - 1] : (uint8_t)make_random(32);
+        made.odd[j] = make_random(rare) == 0 ? (uint8_t)(1 + make_random(8)) : 0;
+    }
+}
+
+static void test_round_trip(void) {
+    static const uint32_t counts[] = {1, 2, 63, 64, 65, 128, 255, 256, 257, 1000, 65535, 65536};
+    rs_tree tree = tree_of_three();
+    size_t i;
+    unsigned kind, parts;
+    for (i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+        for (kind = 0; kind < 6; kind++) {
+            if (counts[i] > 1000 && kind > 3) continue;
+            fill(counts[i], kind, kind % 3 == 0 ? 1000 : kind % 3 == 1 ? 20 : 3);
+            for (parts = 1; parts <= 3; parts++) {
+                write_places(&tree, parts);
+                check_all(&tree);
+            }
+        }
+    }
+    rs_tree_clear(&tree);
+}
+
+/* The same values give the same bytes in any number of parts, and a line takes no bits at all. */
+static void test_bytes(void) {
+    rs_tree tree = tree_of_three();
+    rs_buffer one = {0};
+    fill(5000, 2, 30);
+    write_places(&tree, 1);
+    CHECK_OK(rs_buffer_append(&one, made.places.data, made.places.size_bytes, &err), &err);
+    write_places(&tree, 3);
+    CHECK(one.size_bytes == made.places.size_bytes && memcmp(one.data, made.places.data, one.size_bytes) == 0);
+    fill(65536, 0, 65536);
+    memset(made.runs, 1, made.n), memset(made.odd, 0, made.n);
+    write_places(&tree, 1);
+    CHECK_U64(made.places.size_bytes, 12 + 24 + (8 + 512 + 1) + (8 + 512));
+    rs_buffer_clear(&one);
+    rs_tree_clear(&tree);
+}
+
+/* Reads every record, and ignores errors. */
+static void read_all(const rs_placed *placed, const rs_tree *tree) {
+    uint64_t number = 0, sum = 0;
+    const uint8_t *run = NULL;
+    rs_slice odd = {NULL, NULL};
+    bool is_odd = false;
+    uint32_t j;
+    for (j = 0; j < made.n; j++) {
+        if (rs_placed_number(&placed[0], j, &number, NULL) == RS_OK) sum += number;
+        if (rs_placed_run(&placed[1], &tree->nodes[2], j, &run, NULL) == RS_OK) sum += *run;
+        if (rs_placed_exception(&placed[2], j, &is_odd, &odd, NULL) == RS_OK && is_odd && odd.ptr != odd.end) {
+            sum += odd.end[-1];
+        }
+    }
+    CHECK(sum != 1);
+}
+
+static void test_damaged(void) {
+    rs_tree tree = tree_of_three();
+    rs_placed *placed;
+    uint32_t round, k;
+    for (round = 0; round < 400; round++) {
+        rs_block block;
+        uint8_t *copy; /* of exactly the bytes, so that a sanitizer finds what is read beyond them */
+        fill(200 + (uint32_t)make_random(400), round % 6, round % 2 == 0 ? 3 : 50);
+        write_places(&tree, 1);
+        block = block_of();
+        if (round % 4 == 0) block.heap_size_bytes = block.places_size_bytes = make_random(made.places.size_bytes);
+        copy = (uint8_t *)malloc(block.heap_size_bytes + 1);
+        REQUIRE(copy != NULL);
+        memcpy(copy, made.places.data, block.heap_size_bytes);
+        for (k = 0; k < round % 7 && block.heap_size_bytes > 0; k++) {
+            copy[make_random(k % 2 == 0 && block.heap_size_bytes > 100 ? 100 : block.heap_size_bytes)] =
+                (uint8_t)make_random(256);
+        }
+        if (rs_places_open(copy, &block, &tree, &placed, &err) == RS_OK) {
+            read_all(placed, &tree);
+            memcpy(copy, made.places.data, block.heap_size_bytes); /* and bytes that change after the heads were read */
+            for (k = 12; k < block.heap_size_bytes; k++) copy[k] = (uint8_t)make_random(256);
+            read_all(placed, &tree);
+            CHECK(rs_placed_check(&placed[1], &tree.nodes[2], &err) <= RS_E_FMT_KEYS);
+            free(placed);
+        }
+        free(copy);
+    }
+    rs_tree_clear(&tree);
+}
+
+static void test_heads(void) {
+    static const struct {
+        unsigned section, at;
+        uint8_t value;
+        rs_status code;
+    } cases[] = {
+        {0, 16, 48, RS_E_FMT_BLOCK},   {0, 17, 2, RS_E_FMT_BLOCK},    {0, 18, 65, RS_E_FMT_BLOCK},
+        {0, 19, 1, RS_E_FMT_RESERVED}, {0, 23, 1, RS_E_FMT_RESERVED}, {1, 4, 2, RS_E_FMT_BLOCK},
+        {1, 5, 1, RS_E_FMT_RESERVED},  {1, 7, 1, RS_E_FMT_RESERVED},  {1, 2, 1, RS_E_FMT_BLOCK},
+        {2, 1, 255, RS_E_FMT_BLOCK},   {2, 5, 1, RS_E_FMT_RESERVED},
+    };
+    rs_tree tree = tree_of_three();
+    rs_placed *placed;
+    size_t i;
+    for (i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        rs_block block;
+        fill(300, 2, 20);
+        write_places(&tree, 1);
+        block = block_of();
+        made.places.data[rs_load_u32(made.places.data + 4 * cases[i].section) + cases[i].at] = cases[i].value;
+        if (!CHECK_CODE(rs_places_open(made.places.data, &block, &tree, &placed, &err), cases[i].code, &err)) {
+            (void)fprintf(stderr, "    case %zu\n", i);
+        }
+    }
+    fill(300, 2, 20);
+    write_places(&tree, 1);
+    {
+        rs_block block = block_of();
+        rs_store_u32(made.places.data + 4, (uint32_t)made.places.size_bytes + 1);
+        CHECK_CODE(rs_places_open(made.places.data, &block, &tree, &placed, &err), RS_E_FMT_BLOCK, &err);
+        block.places_size_bytes = 0;
+        CHECK_CODE(rs_places_open(made.places.data, &block, &tree, &placed, &err), RS_E_FMT_BLOCK, &err);
+    }
+    rs_tree_clear(&tree);
+}
+
+/* The deep check of the marks of section `i`. */
+static rs_status check_marks(const rs_tree *tree, unsigned i) {
+    rs_block block = block_of();
+    rs_placed *placed;
+    rs_status status = rs_places_open(made.places.data, &block, tree, &placed, &err);
+    if (status != RS_OK) return status;
+    status = rs_placed_check(&placed[i], &tree->nodes[1 + i], &err);
+    free(placed);
+    return status;
+}
+
+/* Marks of both forms: any bit that flips among the bits of form 1 or their counts is found, and in form 0 a low byte
+ * that names a record behind the last. */
+static void test_marks_deep(void) {
+    rs_tree tree = tree_of_three();
+    unsigned i, form, forms = 0;
+    for (i = 0; i < 20; i++) {
+        const unsigned section = 1 + i / 2 % 2;
+        rs_block block;
+        rs_placed *placed;
+        uint8_t *marks;
+        size_t size, k;
+        fill(300, 2, i % 2 == 0 ? 3 : 50);
+        made.odd[299] = 1, made.runs[299] = made.runs[298] ^ 1; /* the last record is marked */
+        write_places(&tree, 1);
+        block = block_of();
+        REQUIRE_OK(rs_places_open(made.places.data, &block, &tree, &placed, &err), &err);
+        form = placed[section].form;
+        marks = made.places.data + (placed[section].marks - made.places.data);
+        size = (size_t)rs_marks_size(form, made.n, placed[section].n_marks);
+        free(placed);
+        forms |= 1u << form;
+        CHECK_OK(check_marks(&tree, section), &err);
+        if (form == RS_FMT_MARKS_LOW) {
+            CHECK(marks[size - 1] == 299 - RS_FMT_MARKS_LOW_RECORDS);
+            marks[size - 1]++; /* record 300, of 300 */
+            CHECK_CODE(check_marks(&tree, section), RS_E_FMT_BLOCK, &err);
+            continue;
+        }
+        for (k = 0; k < 8 * size; k++) {
+            marks[k / 8] ^= (uint8_t)(1u << k % 8);
+            if (!CHECK(check_marks(&tree, section) != RS_OK)) (void)fprintf(stderr, "    bit %u\n", (unsigned)k);
+            marks[k / 8] ^= (uint8_t)(1u << k % 8);
+        }
+    }
+    CHECK(forms == 3);
+    rs_tree_clear(&tree);
+}
+
+/* Records without a value get numbers between those of their neighbours. */
+static void test_fill(void) {
+    static const uint32_t locals[] = {2, 4, 7};
+    static const uint64_t known[] = {10, 20, 50};
+    static const uint64_t wanted[] = {10, 10, 10, 15, 20, 30, 40, 50, 50};
+    uint64_t numbers[9];
+    rs_rising_fill(locals, known, 3, numbers, 9);
+    CHECK(memcmp(numbers, wanted, sizeof wanted) == 0);
+}
+
+int main(void) {
+    RUN(test_round_trip);
+    RUN(test_bytes);
+    RUN(test_damaged);
+    RUN(test_heads);
+    RUN(test_marks_deep);
+    RUN(test_fill);
+    rs_buffer_clear(&made.places);
+    return rs_test_finish("test_places");
+}

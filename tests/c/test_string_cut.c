@@ -1,0 +1,125 @@
+/* test_string_cut.c: cutting strings by each kind of step, strings that have nothing to cut at, and starts. */
+#include "write/rs_string_cut.h"
+
+#include <stdio.h>
+
+#include "rs_test.h"
+
+static char said[256];
+
+/* The leaves of a string, with '|' between them; "no" when it cannot be cut. Leaves that the start covers are "*". */
+static const char *cut(const rs_cut *c, const char *text) {
+    rs_slice leaves[RS_CUT_LEAVES];
+    uint32_t from, i;
+    size_t used = 0;
+    if (!rs_cut_run(c, rs_slice_of(text, strlen(text)), leaves, &from)) return "no";
+    for (i = 0; i < c->n_leaves; i++) {
+        int size = i < from ? 1 : (int)rs_slice_left(&leaves[i]);
+        used += (size_t)snprintf(said + used, sizeof said - used, "%s%.*s", i == 0 ? "" : "|", size,
+                                 i < from ? "*" : (const char *)leaves[i].ptr);
+    }
+    return said;
+}
+
+#define LEAF {RS_CUT_LEAF, 0}
+
+static void test_steps(void) {
+    rs_cut first = {.n_steps = 3, .n_leaves = 2, .steps = {{RS_CUT_FIRST, '/'}, LEAF, LEAF}};
+    rs_cut last = {.n_steps = 3, .n_leaves = 2, .steps = {{RS_CUT_LAST, '_'}, LEAF, LEAF}};
+    rs_cut head = {.n_steps = 3, .n_leaves = 2, .steps = {{RS_CUT_HEAD, RS_CUT_LETTERS}, LEAF, LEAF}};
+    rs_cut tail = {.n_steps = 3, .n_leaves = 2, .steps = {{RS_CUT_TAIL, RS_CUT_DIGITS}, LEAF, LEAF}};
+    CHECK_STR(cut(&first, "a/b/c"), "a|b/c");
+    CHECK_STR(cut(&first, "/"), "|");
+    CHECK_STR(cut(&first, "more than eight bytes/and/more"), "more than eight bytes|and/more");
+    CHECK_STR(cut(&first, "none"), "no");
+    CHECK_STR(cut(&first, ""), "no");
+    CHECK_STR(cut(&last, "ice_cream_0001"), "ice_cream|0001");
+    CHECK_STR(cut(&last, "ice"), "no");
+    CHECK_STR(cut(&head, "n01440764"), "n|01440764");
+    CHECK_STR(cut(&head, "abc"), "abc|");
+    CHECK_STR(cut(&head, "1a"), "no");
+    CHECK_STR(cut(&tail, "x-7.12345678901"), "x-7.|12345678901");
+    CHECK_STR(cut(&tail, "12x"), "no");
+}
+
+/* Digits are looked for eight at a time. */
+static void test_runs_of_digits(void) {
+    rs_cut digits = {.n_steps = 3, .n_leaves = 2, .steps = {{RS_CUT_HEAD, RS_CUT_DIGITS}, LEAF, LEAF}};
+    char text[32], wanted[40];
+    unsigned n, c;
+    for (n = 1; n < 20; n++) {
+        for (c = 1; c < 256; c++) {
+            if (c >= '0' && c <= '9') continue;
+            memset(text, (int)('0' + n % 10), n);
+            memset(text + n, (int)c, 10);
+            text[n + 10] = '\0';
+            (void)snprintf(wanted, sizeof wanted, "%.*s|%s", (int)n, text, text + n);
+            if (!CHECK_STR(cut(&digits, text), wanted)) return;
+        }
+    }
+}
+
+/* The first and the last character of each class, and their neighbours. */
+static void test_classes(void) {
+    static const struct {
+        rs_cut_class class;
+        const char *chars;
+    } cases[] = {{RS_CUT_DIGITS, "09"}, {RS_CUT_LETTERS, "AZaz\x80\xFF"}, {RS_CUT_SIGNS, "/:@[`{\x7F\x01"}};
+    char text[3] = {0};
+    size_t i, k;
+    for (i = 0; i < 9; i++) {
+        rs_cut head = {.n_steps = 3, .n_leaves = 2, .steps = {{RS_CUT_HEAD, (uint8_t)(i / 3)}, LEAF, LEAF}};
+        for (k = 0; cases[i % 3].chars[k] != '\0'; k++) {
+            text[0] = cases[i % 3].chars[k];
+            CHECK((strcmp(cut(&head, text), "no") != 0) == (cases[i % 3].class == (rs_cut_class)(i / 3)));
+        }
+    }
+}
+
+static void test_tree(void) {
+    /* (up to '/': the last '_' : leaf, leaf), (first '.': (letters: leaf, leaf), leaf) */
+    rs_cut c = {.n_steps = 9,
+                .n_leaves = 5,
+                .steps = {{RS_CUT_FIRST, '/'},
+                          {RS_CUT_LAST, '_'},
+                          LEAF,
+                          LEAF,
+                          {RS_CUT_FIRST, '.'},
+                          {RS_CUT_HEAD, RS_CUT_LETTERS},
+                          LEAF,
+                          LEAF,
+                          LEAF}};
+    CHECK_STR(cut(&c, "a_b_c/img12.jpg"), "a_b|c|img|12|jpg");
+    CHECK_STR(cut(&c, "a_b_c/12.jpg"), "no");
+    CHECK_STR(cut(&c, "abc/img12.jpg"), "no");
+}
+
+static void test_start(void) {
+    rs_cut c = {.n_steps = 5, .n_leaves = 3, .steps = {{RS_CUT_FIRST, '/'}, LEAF, {RS_CUT_FIRST, '/'}, LEAF, LEAF}};
+    rs_cut_set_start(&c, rs_slice_of("train/", 6), 2, 1);
+    CHECK_STR(cut(&c, "train/a/b"), "*|a|b");
+    CHECK_STR(cut(&c, "trains/a/b"), "trains|a|b");
+    CHECK_STR(cut(&c, "tr"), "no");
+    CHECK_STR(cut(&c, "train/a"), "no");
+    rs_cut_set_start(&c, rs_slice_of("a longer start of three words/", 30), 2, 1);
+    CHECK_STR(cut(&c, "a longer start of three words/a/b"), "*|a|b");
+    CHECK_STR(cut(&c, "a longer start of three wordz/a/b"), "a longer start of three wordz|a|b");
+}
+
+static void test_narrow(void) {
+    uint8_t bytes[RS_CUT_UNITS];
+    const uint16_t wide[] = {'a', 0xFF, 0x100, 0xFFFF, 0x4E00};
+    rs_slice s = rs_cut_narrow(rs_slice_of(wide, sizeof wide), bytes);
+    CHECK_U64(rs_slice_left(&s), 5);
+    CHECK(memcmp(s.ptr, "a\xFF\xFF\xFF\xFF", 5) == 0);
+}
+
+int main(void) {
+    RUN(test_steps);
+    RUN(test_runs_of_digits);
+    RUN(test_classes);
+    RUN(test_tree);
+    RUN(test_start);
+    RUN(test_narrow);
+    return rs_test_finish("test_string_cut");
+}

@@ -1,0 +1,107 @@
+/* test_string_search.c: which cut a sample of strings suggests. */
+#include "write/rs_string_search.h"
+
+#include <stdio.h>
+
+#include "rs_test.h"
+
+static char texts[RS_SAMPLE_STRINGS][128], said[256];
+static rs_sample sample;
+static rs_cut_guess guess;
+
+static void begin(uint64_t n, unsigned unit_bytes) {
+    memset(&sample, 0, sizeof sample);
+    sample.n = n;
+    sample.unit_bytes = unit_bytes;
+}
+
+static char *next(void) { return texts[sample.size]; }
+
+static void took(void) {
+    sample.strings[sample.size] = rs_slice_of(texts[sample.size], strlen(texts[sample.size]));
+    sample.size++;
+}
+
+/* The kinds of the leaves, or "none". */
+static const char *found(void) {
+    static const char *const names[] = {"const", "same", "digits", "hex", "words", "text"};
+    uint32_t i;
+    size_t used = 0;
+    said[0] = '\0';
+    if (!rs_cut_search(&sample, &guess)) return "none";
+    for (i = 0; i < guess.cut.n_leaves; i++) {
+        used +=
+            (size_t)snprintf(said + used, sizeof said - used, "%s%s", i == 0 ? "" : " ", names[guess.leaves[i].kind]);
+    }
+    return said;
+}
+
+/* Underscores that join words of a part are not cut at, the one before the number is. */
+static void test_joined_words(void) {
+    static const char *const names[] = {"ice_cream", "pizza", "hot_and_sour_soup",
+                                        "apple_pie", "steak", "beef_tartare"};
+    uint32_t i;
+    for (i = 0, begin(50000, 1); i < RS_SAMPLE_STRINGS; i++, took())
+        (void)snprintf(next(), 128, "%s/%s_%04u.jpg", names[i / 22], names[i / 22], i * 7 % 1000);
+    CHECK_STR(found(), "words same digits const");
+}
+
+static void test_fields(void) {
+    uint32_t i, k, random = 1;
+    for (i = 0, begin(50000, 1); i < RS_SAMPLE_STRINGS; i++, took()) {
+        char *to = next() + snprintf(next(), 128, "wav/LJ%03u-%04u.wav|", i % 50, i * 31 % 400);
+        for (k = 0; k < 40; k++) random = random * 1664525 + 1013904223, to[k] = "etaoin shrdlu, ."[random >> 28 & 15];
+        to[40] = '\0';
+    }
+    CHECK(strncmp(found(), "const const digits digits const ", 32) == 0 && strstr(said, "text") != NULL);
+    for (i = 0, begin(50000, 1); i < RS_SAMPLE_STRINGS; i++, took()) /* a date and a time */
+        (void)snprintf(next(), 128, "2017-%02u-%02u %02u:%02u:%02u", i % 12 + 1, i * 5 % 28 + 1, i % 24, i * 7 % 60,
+                       i * 11 % 60);
+    CHECK_STR(found(), "const digits digits digits digits digits");
+}
+
+/* Numbers of which a few have zeros in front, or a width of their own: these strings do not fit. */
+static void test_strict(void) {
+    uint32_t i;
+    for (i = 0, begin(50000, 1); i < RS_SAMPLE_STRINGS; i++, took())
+        (void)snprintf(next(), 128, i % 20 == 7 ? "id-0%u" : "id-%u", 100000 + i * i * 7919 % 900000);
+    CHECK_STR(found(), "const digits");
+    CHECK_U64(guess.leaves[1].strict, RS_STRICT_PLAIN);
+    for (i = 0, begin(50000, 1); i < RS_SAMPLE_STRINGS; i++, took())
+        (void)snprintf(next(), 128, i % 20 == 7 ? "0.%014u" : "0.%016u", i * i * 7919 % 900000);
+    CHECK_STR(found(), "const digits");
+    CHECK_U64(guess.leaves[1].strict, 16);
+    CHECK(rs_leaf_fits(3, rs_slice_of("007", 3)) && !rs_leaf_fits(3, rs_slice_of("07", 2)));
+    CHECK(!rs_leaf_fits(RS_STRICT_PLAIN, rs_slice_of("007", 3)) && rs_leaf_fits(RS_STRICT_PLAIN, rs_slice_of("0", 1)));
+    CHECK(!rs_leaf_fits(RS_STRICT_PLAIN, rs_slice_of("", 0)) && !rs_leaf_fits(2, rs_slice_of("1x", 2)));
+    CHECK(rs_leaf_fits(0, rs_slice_of("x", 1)));
+}
+
+static void test_nothing(void) {
+    uint32_t i, k, random = 1;
+    for (i = 0, begin(50000, 1); i < RS_SAMPLE_STRINGS; i++, took()) { /* sentences */
+        char *to = next();
+        for (k = 0; k < 40; k++) random = random * 1664525 + 1013904223, to[k] = "etaoin shrdlu, ."[random >> 28 & 15];
+        to[40] = '\0';
+    }
+    CHECK_STR(found(), "none");
+    for (i = 0, begin(15, 1); i < 15; i++, took()) (void)snprintf(next(), 128, "img_%u.jpg", i);
+    CHECK_STR(found(), "none"); /* too few */
+}
+
+/* A leaf with units above 255 is text, whatever its bytes as narrow units look like. */
+static void test_wide(void) {
+    uint32_t i;
+    for (i = 0, begin(50000, 2); i < RS_SAMPLE_STRINGS; i++, took())
+        (void)snprintf(next(), 128, "a/%04u|\xFF\xFF\xFF", i * 7);
+    CHECK_STR(found(), "const digits text");
+}
+
+int main(void) {
+    RUN(test_joined_words);
+    RUN(test_fields);
+    RUN(test_strict);
+    RUN(test_nothing);
+    RUN(test_wide);
+    return rs_test_finish("test_string_search");
+}

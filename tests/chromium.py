@@ -1,0 +1,26 @@
+"""Chromium for tests of pages. A test module that imports the fixture `browser` from here is skipped without playwright or
+without Chromium."""
+
+import shutil
+
+import pytest
+
+sync_api = pytest.importorskip("playwright.sync_api", exc_type=ImportError)
+PATH = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+# Chromium asks no server for anything: no updates, no lists, no other protocol.
+FLAGS = (
+    "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-sync --disable-background-networking "
+    "--disable-component-update"
+).split()
+
+if PATH is None:
+    pytest.skip("needs chromium", allow_module_level=True)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """A running Chromium; a test opens its own pages."""
+    with sync_api.sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=PATH, args=FLAGS)
+        yield opened
+        opened.close()

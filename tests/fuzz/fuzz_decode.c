@@ -1,0 +1,28 @@
+/* fuzz_decode.c: all records of a damaged segment, read once, and once more after some of its bytes have changed under the
+ * open store, as those of a file can. */
+#include "mutator.h"
+#include "readers.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    uint8_t *copy = fuzz_copy(data, size);
+    uint64_t random = fuzz_seed(data, size), n;
+    rs_store store;
+    if (fuzz_open(&store, rs_slice_of(copy, size))) {
+        fuzz_read_records(&store);
+        fuzz_read_sizes(&store);
+        for (n = 1 + fuzz_below(&random, 6); n > 0; n--) {
+            /* Half of them behind the header, near the end, where the tables of a small segment stand. */
+            const uint64_t from = fuzz_below(&random, 2) == 0 ? 0 : RS_FMT_HEADER_SIZE;
+            if (from < size) copy[from + fuzz_below(&random, size - from)] = (uint8_t)fuzz_random(&random);
+        }
+        fuzz_read_records(&store);
+        fuzz_read_keys(&store, random);
+        rs_store_close(&store);
+    }
+    free(copy);
+    return 0;
+}
+
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned int seed) {
+    return fuzz_mutate_segment(data, size, max_size, seed);
+}

@@ -1,0 +1,43 @@
+/* fuzz_verify.c: the deep check of a damaged segment. What it accepts can be read to the end. */
+#include "mutator.h"
+#include "readers.h"
+
+/* Writes the limits that fuzz_open has lowered into a header with a right checksum. */
+static void lower_limits(uint8_t *data, const rs_store *store) {
+    rs_store_u64(data + RS_FMT_H_MAX_VALUES, store->header.max_values);
+    rs_store_u64(data + RS_FMT_H_MAX_BYTES, store->header.max_bytes);
+    rs_store_u32(data + RS_FMT_H_HEADER_CRC, rs_crc32c(0, data, RS_FMT_H_HEADER_CRC));
+}
+
+static void verify(uint8_t *data, size_t size) {
+    const rs_slice bytes = rs_slice_of(data, size);
+    rs_store store;
+    rs_record record;
+    uint64_t k;
+    bool small;
+    if (!fuzz_open(&store, bytes)) return;
+    lower_limits(data, &store);
+    small = fuzz_is_small(&store);
+    rs_store_close(&store);
+    if (!small || rs_verify_segment(bytes, NULL, NULL, NULL) != RS_OK) return;
+    FUZZ_MUST(fuzz_open(&store, bytes));
+    for (k = 0; k < fuzz_records(&store); k++) {
+        rs_cursor cursor;
+        FUZZ_MUST(rs_store_find(&store, fuzz_record(&store, k), &record, NULL) == RS_OK);
+        cursor = rs_store_cursor(&store, &record);
+        FUZZ_MUST(rs_check_record(&cursor, record.tree, NULL, NULL) == RS_OK);
+    }
+    fuzz_read_records(&store);
+    rs_store_close(&store);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    uint8_t *copy = fuzz_copy(data, size);
+    verify(copy, size);
+    free(copy);
+    return 0;
+}
+
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned int seed) {
+    return fuzz_mutate_segment(data, size, max_size, seed);
+}

@@ -1,0 +1,60 @@
+/* readers.h: the ways in which a store is read, each over some records and to the end. The targets share them: one way
+ * is fuzzed alone with damaged segments, and all of them with segments made of every kind of node. None of them gives
+ * anything: the sanitizers watch, and what must hold is FUZZ_MUST. */
+#ifndef RS_FUZZ_READERS_H
+#define RS_FUZZ_READERS_H
+
+#include "fuzz.h"
+
+/* Each record is checked; one that passes becomes the any value that it came from, and that is checked too. */
+void fuzz_read_records(rs_store *store);
+/* The bytes of the nodes of all blocks and tables, as info() tells them. */
+void fuzz_read_sizes(rs_store *store);
+/* Compiled paths, and every step from where they lead: elements, numbers, text, runs. */
+void fuzz_read_paths(rs_store *store, uint64_t seed);
+/* Fields as columns. */
+void fuzz_read_columns(rs_store *store, uint64_t seed);
+/* Fields in a batch, in the forms of rs_gather.h. */
+void fuzz_read_gathers(rs_store *store, uint64_t seed);
+/* Records, or a field of them, to Arrow and back. */
+void fuzz_read_arrow(rs_store *store, uint64_t seed);
+/* Of a mapping: its entries, and lookups of keys that it has or has not. */
+void fuzz_read_keys(rs_store *values, uint64_t seed);
+/* The saved indexes of a list. */
+void fuzz_read_saved(rs_store *store);
+
+/* Everything above. */
+void fuzz_read_all(rs_store *store, uint64_t seed);
+
+/* ---- Fields: what columns, gathers and paths read ---- */
+
+enum { FUZZ_FIELDS = 6, FUZZ_FIELD_KEYS = 16 };
+
+typedef struct fuzz_tree_fields {
+    rs_compiled_path compiled[FUZZ_FIELDS];
+    const rs_compiled_path *of_field[FUZZ_FIELDS];
+    uint32_t order[FUZZ_FIELDS];
+    rs_tree_paths paths;
+    bool known;
+} fuzz_tree_fields;
+
+/* Paths of keys that some tree of the store has, and the source over it. Owns everything but the store. */
+typedef struct fuzz_fields {
+    rs_store *store;
+    rs_source source;
+    uint32_t n; /* number of fields, 1 or more */
+    rs_path_key keys[FUZZ_FIELD_KEYS];
+    uint32_t n_keys;
+    rs_path_name names[2 * FUZZ_FIELDS];
+    rs_key_path paths[FUZZ_FIELDS];
+    fuzz_tree_fields *trees;
+    uint64_t seed;
+} fuzz_fields;
+
+/* Chooses fields. The memory is freed by fuzz_fields_close. */
+void fuzz_fields_open(fuzz_fields *self, rs_store *store, uint64_t seed);
+void fuzz_fields_close(fuzz_fields *self);
+/* Loads a block and compiles the paths for its tree. */
+RS_NODISCARD rs_status fuzz_fields_know(fuzz_fields *self, uint64_t block);
+
+#endif

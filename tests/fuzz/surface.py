@@ -1,0 +1,225 @@
+"""Damaged stores through the public surface of recstore: every way to read one gives a value or a documented error.
+
+`python tests/fuzz/surface.py N [SEED]`, run by `bash .ci/fuzz surface N`, reads N of them in child processes. The store
+that is being read stands in the file current.rec below build/fuzz/surface: when a child dies, or one store takes more
+than a minute, it is kept as found-SEED-NUMBER.rec, and the run ends with an error."""
+
+import contextlib
+import faulthandler
+import io
+import os
+import pickle
+import random
+import subprocess
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+
+TESTS = Path(__file__).resolve().parent.parent
+if __name__ == "__main__":
+    sys.path.insert(0, str(TESTS))
+
+from fuzz.damage import damaged, lowered  # noqa: E402
+
+import recstore  # noqa: E402
+
+SLICE = 500  # stores that one child reads
+SECONDS = 60  # that one store may take
+LIMITS = (1 << 14, 1 << 20)  # values and bytes of the largest record, so that one store is read soon
+SOME = 12
+# What any read of a damaged store may raise, besides the errors that it documents for sound ones.
+DAMAGE = (recstore.CorruptError, recstore.VersionError, recstore.UntrustedError)
+
+
+def seeds():
+    """The golden files, without those that are damaged already, and the stores that seeds.py made."""
+    files = [*(TESTS / "golden").glob("*.rec"), *(TESTS / "fuzz/corpus/segments").glob("*.rec")]
+    return [path.read_bytes() for path in sorted(files) if "damaged" not in path.name]
+
+
+def exhaust(values, n=SOME):
+    for _, value in zip(range(n), values):
+        repr(value)
+
+
+def read_records(x, rng):
+    n = len(x)
+    for i in {0, n - 1, *(rng.randrange(n) for _ in range(SOME))} if n else ():
+        with contextlib.suppress(*DAMAGE):
+            repr(x[i])
+    with contextlib.suppress(IndexError):
+        x[n]
+
+
+def read_views(x, rng):
+    n = len(x)
+    exhaust(x[: min(n, SOME) : 2])
+    exhaust(reversed(x[-SOME:]))
+    exhaust(x.shuffled(rng.randrange(9))[:SOME])
+    exhaust(x.get_many([rng.randrange(n) for _ in range(SOME)] if n else []))
+    if n <= 1000:
+        repr(x.to_list())
+        with contextlib.suppress(ValueError):  # numpy's, of arrays that are compared, as for a list
+            x == list(x)
+
+
+def names_of(x):
+    """Names of fields that some records have, and one that none has."""
+    names = {"no such field", "id"}
+    for i in range(min(len(x), 4)):
+        with contextlib.suppress(*DAMAGE):
+            record = x[i]
+            if isinstance(record, dict):
+                names.update(key for key in record if isinstance(key, str))
+    return sorted(names)[:6]
+
+
+def read_fields(x, rng):
+    n = min(len(x), 200)
+    for name in names_of(x):
+        for read in (
+            lambda: exhaust(x[:n].field(name)),
+            lambda: exhaust(x[:n].field(name, default=None)),
+            lambda: x[:n].field(name, default=0).to_numpy(),
+            lambda: x[:n].field(name).to_arrow(),
+            lambda: exhaust(x[:n].fields(name)),
+            lambda: x[:n].group_by(name),
+        ):
+            # A field that is not there; values of several types, or that make no array, or no keys.
+            with contextlib.suppress(*DAMAGE, KeyError, TypeError, ValueError, recstore.EncodeError):
+                read()
+
+
+def read_lazily(x, rng):
+    for record in x[:SOME].lazy():
+        with contextlib.suppress(*DAMAGE):
+            if isinstance(record, recstore.Record):
+                for key in record:
+                    repr(record[key])
+                dict(record)
+
+
+def read_saved_indexes(x, rng):
+    for name in ("id", "image_id", "k", "a"):
+        for make in (x.index_by, x.group_by):
+            with contextlib.suppress(*DAMAGE, KeyError, TypeError):
+                d = make(name)
+                for key in list(d)[:SOME]:
+                    exhaust([d[key]])
+                d.get("no such key")
+
+
+def read_arrow(x, rng):
+    with contextlib.suppress(*DAMAGE, TypeError, ValueError, recstore.EncodeError):
+        x[: min(len(x), 500)].to_arrow()
+
+
+def read_info(x, rng):
+    str(x.info())
+    repr(x)
+    x.nbytes, x.fingerprint
+    if isinstance(x, recstore.RecordList):
+        x.attributes
+
+
+def travel(x, rng):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        again = pickle.loads(pickle.dumps(x))
+    if len(again):
+        repr(again[0] if isinstance(again, recstore.RecordList) else next(iter(again)))
+
+
+def save(x, rng):
+    with tempfile.TemporaryDirectory() as folder:
+        x.save(os.path.join(folder, "again.rec"))
+        (x[:SOME] if isinstance(x, recstore.RecordList) else x.values()[:SOME]).save(os.path.join(folder, "some.rec"))
+
+
+def read_keys(d, rng):
+    exhaust(d)
+    for key in ["no such key", 7, 1.5, None, ("a", 1), b"x"]:
+        with contextlib.suppress(*DAMAGE):
+            d.get(key)
+            key in d
+    for key in list(d)[:SOME]:
+        with contextlib.suppress(*DAMAGE, KeyError):
+            repr(d[key])
+    with contextlib.suppress(*DAMAGE):
+        exhaust(d.values())
+    with contextlib.suppress(*DAMAGE):
+        exhaust(d.items())
+    with contextlib.suppress(*DAMAGE, KeyError):
+        d.get_many(list(d.keys())[:SOME])
+    if len(d) <= 1000:
+        repr(d.to_dict())
+
+
+# They wait for the disk, or read what the kernel says about the whole process: an eighth of the stores is enough.
+SELDOM = [read_info, save]
+OF_LISTS = [read_records, read_views, read_fields, read_lazily, read_saved_indexes, read_arrow, read_info, travel, save]
+OF_DICTS = [read_keys, read_info, travel, save]
+
+
+def read_all(path, rng):
+    """Reads a store in every way. What it raises is a finding."""
+    for verify in ("header", "full"):
+        with contextlib.suppress(*DAMAGE), recstore.open(path, verify=verify) as x:
+            for read in OF_LISTS if isinstance(x, recstore.RecordList) else OF_DICTS:
+                if read in SELDOM and rng.randrange(8) != 0:
+                    continue
+                with contextlib.suppress(*DAMAGE):
+                    read(x, rng)
+
+
+def run(path, seed, begin, end, note=None):
+    """Reads the damaged stores of these numbers, each from the file `path`."""
+    originals = seeds()
+    for number in range(begin, end):
+        rng = random.Random(f"{seed} {number}")
+        data = lowered(damaged(rng, rng.choice(originals)), *LIMITS)
+        Path(path).write_bytes(data)
+        if note is not None:
+            note(number)
+        read_all(path, rng)
+
+
+# ---- From the command line -------------------------------------------------------------------------------------------
+
+
+def child(path, seed, begin, end):
+    def note(number):
+        faulthandler.dump_traceback_later(SECONDS, exit=True)
+        Path(path).with_name("current.txt").write_text(str(number))
+
+    faulthandler.enable()
+    # A name of an unknown class, and the like, is said once and again: nobody reads it here.
+    with contextlib.redirect_stdout(io.StringIO()):
+        run(path, seed, begin, end, note)
+    faulthandler.cancel_dump_traceback_later()
+
+
+def main(n, seed="1"):
+    folder = TESTS.parent / "build" / "fuzz" / "surface"
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "current.rec"
+    for begin in range(0, n, SLICE):
+        end = min(begin + SLICE, n)
+        command = [sys.executable, "-P", __file__, "child", str(path), seed, str(begin), str(end)]
+        if subprocess.run(command, cwd=folder).returncode != 0:
+            number = int(path.with_name("current.txt").read_text())
+            path.rename(folder / f"found-{seed}-{number}.rec")
+            print(f"a finding: {folder}/found-{seed}-{number}.rec", file=sys.stderr)
+            return 1
+    with (folder.parent / "executions").open("a") as log:
+        log.write(f"surface {n} 0\n")
+    print(f"surface: {n} damaged stores")
+    return 0
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "child":
+        child(sys.argv[2], sys.argv[3], int(sys.argv[4]), int(sys.argv[5]))
+    else:
+        sys.exit(main(int(sys.argv[1]), *sys.argv[2:]))

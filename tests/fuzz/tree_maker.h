@@ -1,0 +1,23 @@
+/* tree_maker.h: makes trees of all kinds of nodes from a source of choices. They obey the rules of FORMAT.md, so that
+ * what is read under them gets past the compiling of trees. */
+#ifndef RS_FUZZ_TREE_MAKER_H
+#define RS_FUZZ_TREE_MAKER_H
+
+#include "fuzz.h"
+
+/* What a tree may refer to. */
+typedef struct tree_tables {
+    uint32_t n_values;   /* value tables are the numbers from 0 on */
+    uint32_t entries[4]; /* the number of entries of each */
+    bool symbols;        /* the table after them is a symbol table */
+    bool placed;         /* placed nodes are allowed */
+} tree_tables;
+
+/* Appends the bytes of a tree. `in` decides: the same bytes give the same tree. */
+void fuzz_make_tree(rs_slice *in, const tree_tables *tables, rs_buffer *out);
+
+/* Writes a made tree without tables over a tree of `size` bytes, when there is room: what is left becomes part of its
+ * aux. */
+void fuzz_replace_tree(uint8_t *tree, uint64_t size, uint64_t *random);
+
+#endif

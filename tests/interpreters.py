@@ -1,0 +1,17 @@
+"""What tests expect of some interpreters alone."""
+
+import sys
+
+import pytest
+
+FREE_THREADED = not getattr(sys, "_is_gil_enabled", lambda: True)()
+
+unmaps_at_close = pytest.mark.skipif(
+    FREE_THREADED, reason="without the interpreter's lock a store is unmapped with its last reference, not by close()"
+)
+keeps_values = pytest.mark.skipif(
+    FREE_THREADED, reason="without the interpreter's lock no decoded values are kept to be shared by later records"
+)
+counts_references = pytest.mark.skipif(
+    FREE_THREADED, reason="without the interpreter's lock counts of references and blocks are estimates"
+)

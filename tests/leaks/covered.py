@@ -1,0 +1,96 @@
+"""Which of the pinned public names the operations run: those of an owner that an operation covers, where the operation's
+own text uses the name, or the syntax that calls it.
+"""
+
+import ast
+import fnmatch
+import functools
+import inspect
+import textwrap
+
+from leaks import operations
+
+# Special methods, by what in the text of an operation calls them.
+SYNTAX = {
+    "__getitem__": ast.Subscript, "__class_getitem__": ast.Subscript, "__contains__": ast.In, "__eq__": ast.Eq, "__lt__": ast.Lt,
+    "__le__": ast.LtE, "__gt__": ast.Gt, "__ge__": ast.GtE, "__enter__": ast.With, "__exit__": ast.With, "__add__": ast.Add,
+    "__radd__": ast.Add, "__mul__": ast.Mult, "__rmul__": ast.Mult, "__or__": ast.BitOr, "__ror__": ast.BitOr,
+}  # fmt: skip
+CALLED = {
+    "__len__": "len", "__iter__": "list next", "__reversed__": "reversed", "__hash__": "hash", "__reduce__": "dumps __reduce__",
+    "__copy__": "copy", "__deepcopy__": "deepcopy", "__array__": "array asarray",
+}  # fmt: skip
+# Names that no operation runs, with the reason.
+LEFT_OUT = {
+    "recstore.integrations.*": "adapters in Python over the containers here; they need packages of other projects",
+    "recstore.monitor.*": "Python that holds no store: it reads /proc, its log and the series made of it",
+    "recstore.MemoryMonitor": "see recstore.monitor",
+    "recstore.from_hf": "needs datasets, a package of the extra real; it reads what from_arrow reads",
+    "recstore.io.*": "the same functions are run as recstore.read_*, recstore.from_* and recstore.scan_files",
+    "recstore.__version__": "a text",
+    "recstore.RecordView": "made by slices, not by name",
+    "recstore.records.RecordView.__new__": "made by slices, not by name",
+    "recstore.records.open": "run as recstore.open",
+    "recstore.*.plot": "draws with plotly from the figures that infos reads; tests/py/test_html.py has it",
+    "recstore.containers.InNotebooks": "without public methods; tests/py/test_notebooks.py shows stores there",
+    "recstore.dataset.reports.SharingReport.__init__": "made by share_dataset",
+    "recstore.shm.segment_list.SegmentInfo.__init__": "made by segments",
+    "recstore.shm.segment_list.SegmentTable": "made by segments",
+    "recstore.torch.batches.Batch.pin_memory": "needs a GPU",
+    "recstore.errors.*": "classes without state; refusals raises those that a call of one process can meet",
+    "recstore.*Error": "see recstore.errors",
+    "recstore.torch.forms.Field.__hash__": "None: a Field has no hash",
+    "recstore.torch.*.__reduce__": "pickled by tensors",
+    "recstore.values.classes.register": "run as recstore.register",
+    "recstore.sharing.*": "run as recstore.shared, attach, segments, unlink and collect",
+    "recstore.dataset.share.share_dataset": "run as recstore.share_dataset",
+    "recstore.dataset.audit.audit": "run as recstore.audit",
+}
+
+
+def pinned(text):
+    """The dotted names of the list, without arguments and bases, as {name: whether it is a plain attribute}."""
+    return {line.split("(")[0].removesuffix(":"): "(" not in line for line in text.splitlines()}
+
+
+@functools.cache
+def used(name):
+    """The identifiers and the kinds of syntax in the text of an operation."""
+    tree = ast.parse(textwrap.dedent(inspect.getsource(operations.OPERATIONS[name][0])))
+    found = set()
+    for node in ast.walk(tree.body[0]):
+        found.add(type(node))
+        found.update(
+            value
+            for value in (getattr(node, "attr", None), getattr(node, "id", None), getattr(node, "arg", None))
+            if value
+        )
+    return frozenset(found)
+
+
+def runs(operation, owner, last, plain):
+    text = used(operation)
+    if last in SYNTAX:
+        return SYNTAX[last] in text
+    if last in CALLED:
+        return not text.isdisjoint(CALLED[last].split())
+    if last in ("__init__", "__new__"):
+        return owner.rpartition(".")[2] in text or last in text or "made" in text
+    return last in text or (plain and owner != "recstore" and "every_attribute" in text)
+
+
+def missing(names):
+    """The names that no operation runs and that LEFT_OUT does not have."""
+    operations.load()
+    by_owner = {}
+    for operation, (_, covers) in operations.OPERATIONS.items():
+        for owner in covers:
+            by_owner.setdefault(owner, []).append(operation)
+    found = []
+    for name, plain in names.items():
+        owner, _, last = name.rpartition(".")
+        if name in by_owner or any(fnmatch.fnmatchcase(name, pattern) for pattern in LEFT_OUT):
+            continue
+        if not any(runs(operation, owner, last, plain) for operation in by_owner.get(owner, ())):
+            found.append(name)
+    return found

@@ -1,0 +1,300 @@
+"""The public operations that the leak check runs, each a function that makes what it needs and drops it.
+
+`covers` names owners of the pinned public names, classes and modules. A name of such an owner counts as run where the
+function's own text uses it; tests/rules/test_leaks.py compares them all with tests/rules/public_names.txt.
+"""
+
+import contextlib
+import copy
+import importlib.util
+import io
+import json
+import os
+import pathlib
+import pickle
+import warnings
+
+import numpy as np
+from leaks.operands import RECORDS, Plain, Registered, made, mapping
+
+import recstore
+from recstore import RecordDict, RecordList, json_default
+from recstore.shm import pins
+
+OPERATIONS = {}
+
+
+def operation(*covers):
+    def note(function):
+        OPERATIONS[function.__name__] = (function, covers)
+        return function
+
+    return note
+
+
+def load():
+    """Adds the operations of recstore.torch, where PyTorch is."""
+    if importlib.util.find_spec("torch"):
+        importlib.import_module("leaks.torch_operations")
+
+
+def prepared(folder):
+    """Pairs of a name and a function without arguments."""
+    load()
+    for name, (function, _) in OPERATIONS.items():
+        yield name, lambda function=function: function(pathlib.Path(folder))
+
+
+def every_attribute(x):
+    return [getattr(x, name) for name in dir(x) if not name.startswith("_")]
+
+
+@operation("recstore", "recstore.records.RecordList", "recstore.containers.Container")
+def build_and_close(folder):
+    for options in ({}, {"compression": "fast"}, {"threads": 2}, {"index_by": "id", "group_by": "label"}):
+        with RecordList(RECORDS, **options) as x:
+            x.nbytes, x.closed, x.fingerprint, x.attributes, x[1]
+    RecordList(RECORDS)  # dropped without close
+    x = made()
+    x.close()
+    RecordList[int]
+
+
+@operation("recstore._core.native.Records", "recstore.views.ListOperations", "recstore.records.RecordView")
+def read(folder):
+    x = made()
+    x[3], x[-1], x[2:50:3], len(x), list(reversed(x)), x.to_list(), x.get_many([1, 5, 900], default=None)
+    next(iter(x))
+    RECORDS[4] in x, x.count(RECORDS[2]), x.index(RECORDS[9]), np.asarray(x.field("id")), np.array(x[:3])
+    ids = x.field("id")
+    x == x[:], ids < ids[1:], ids <= ids, ids > ids[1:], ids >= ids
+    with contextlib.suppress(TypeError):
+        hash(x)
+
+
+@operation("recstore.views.ListOperations", "recstore.records.RecordList", "recstore.records.RecordView")
+def views(folder):
+    x = made()
+    view = x[5:100]
+    view[2], view + x[:3], [RECORDS[0]] + view, view * 2, 2 * view, view.info()
+    x + x, [1] + x, x * 2, 2 * x
+    for one in (x, view):
+        one.shuffled(7)[3], one.filter(lambda r: r["id"] % 2)[1], one.sorted_by("id", reverse=True)[0]
+        (
+            one.sorted_by(lambda r: -r["id"])[0],
+            one.select([3, 1, 2]).to_list(),
+            [part[0] for part in one.split([0.5, 0.5], seed=1)],
+        )
+    (
+        x.lazy()[3]["text"],
+        x.map(lambda r: r["id"])[4],
+        x.index_by("id")[7],
+        x.group_by("label", default_factory=list)["b"][0],
+    )
+
+
+@operation("recstore.containers.Container", "recstore.handles")
+def handles(folder):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        x = made()
+        for one in (x, x[3:9], x.shuffled(1), mapping(), mapping().keys(), mapping().items()):
+            pickle.loads(pickle.dumps(one))
+        make, parts = x.__reduce__()[:2]
+        recstore.handles.attach(*parts) if make is recstore.handles.attach else make(*parts)
+        copy.copy(x)[0], copy.deepcopy(x)[0]
+    pins.clear()  # a pickled store is held for a minute, for whoever loads it
+
+
+@operation("recstore", "recstore.records", "recstore.records.RecordList", "recstore.dicts.RecordDict")
+def files(folder):
+    path = folder / "store.rec"
+    made().save(path, index_by="id", group_by="label")
+    for options in ({}, {"copy": True}, {"verify": "full"}, {"arrays": "view"}):
+        with recstore.open(path, **options) as x:
+            x[3], x.index_by("id")[4], x.group_by("label")["a"]
+    mapping().save(path)
+    with recstore.open(path) as y:
+        y["k3"]
+    made()[4:20].save(path)
+
+
+@operation("recstore", "recstore.sharing", "recstore.shm.segment_list", "recstore.shm.segment_list.SegmentInfo")
+def by_name(folder):
+    kept = {"fingerprint": "1", "dir": folder}
+    with recstore.shared("leaks", lambda: RECORDS, **kept) as x, recstore.attach("leaks", "1", dir=folder) as y:
+        x[1], y[2]
+        for info in recstore.segments(dir=folder):
+            every_attribute(info), info.row()
+        recstore.shm.segment_list.segments("leaks", folder), recstore.shm.segment_list.duration(70)
+    recstore.shared("leaks", lambda: RECORDS, keep=True, **kept).close()
+    recstore.unlink("leaks", "1", dir=folder)
+    recstore.shared("leaks", lambda: RECORDS, keep=True, **kept).close()
+    recstore.shm.segment_list.unlink("leaks", "1", folder)
+    recstore.collect(dir=folder)
+
+
+@operation("recstore", "recstore.errors")
+def refusals(folder):
+    """What goes wrong leaves nothing behind either. A name used here is an error that was raised."""
+    x, path = made(), folder / "bad.rec"
+    closed = made()
+    closed.close()
+    path.write_bytes(b"no store" * 100)
+    exported = RecordList([{"a": np.arange(1000)}] * 9, arrays="view")
+    array = exported[0]["a"]
+    refused = (
+        (lambda: x[999], IndexError),
+        (lambda: x[1.5], TypeError),
+        (lambda: x.get_many([999]), IndexError),
+        (lambda: RecordList([{"a": [1, object()]}]), recstore.EncodeError),
+        (lambda: closed[0], recstore.ClosedError),
+        (lambda: recstore.open(path), (recstore.CorruptError, recstore.VersionError, recstore.Error)),
+        (lambda: recstore.attach("leaks-of-nobody", dir=folder), recstore.SegmentNotFoundError),
+        (lambda: recstore.read_json(io.BytesIO(b"[1,")), recstore.InputError),
+        (exported.close, recstore.BusyError),
+    )
+    for call, kind in refused:
+        with contextlib.suppress(kind):
+            call()
+            raise AssertionError(f"{kind} was expected")
+    del array
+    with contextlib.suppress(ZeroDivisionError):
+        recstore.shared("leaks-failing", lambda: 1 / 0, fingerprint="1", dir=folder)
+
+
+@operation("recstore.dicts", "recstore.dicts.RecordDict", "recstore.dicts.RecordItems", "recstore.dicts.RecordKeys",
+           "recstore.dicts.RecordPairs", "recstore.dicts.RecordValues", "recstore._core.native.Mapping", "recstore")  # fmt: skip
+def dicts(folder):
+    x = mapping()
+    x["k1"], x.get("none", 3), "k5" in x, len(x), list(x), x == mapping(), list(reversed(x)), x.copy(), x.to_dict()
+    x.get_many(["k1", "nobody"], default=None), x.select(["k2"]), x | {"z": 1}, {"z": 1} | x, x.nbytes, x.index_nbytes
+    keys, values, items = x.keys(), x.values(), x.items()
+    keys[3], "k1" in keys, keys.count("k1"), keys.index("k2"), values[3], RECORDS[3] in values, np.array(values[:2])
+    items[3], ("k1", 5) in items, x.field("id")["k1"], x.fields("id")["k2"], x.lazy()["k3"]["text"], x.info(fields=True)
+    pairs = items[2:9]
+    (
+        pairs[0],
+        list(pairs),
+        len(pairs),
+        pairs == pairs[:],
+        pickle.dumps(type(pairs)),
+        recstore.dicts.RecordPairs([1], [2]),
+    )
+    with contextlib.suppress(TypeError):
+        hash(x)
+    RecordDict([("a", 1), (2, "b")], compression="none").close()
+
+
+@operation("recstore.fields.FieldView", "recstore.records.RecordList", "recstore.exports.TableExports")
+def fields(folder):
+    x = made()
+    ids, boxes, texts = x.field("id"), x.field("box"), x.field("text", default=None)
+    (
+        ids.name,
+        ids[3],
+        (ids + ids)[3],
+        ids.to_numpy(),
+        ids.to_numpy([3, 1]),
+        boxes.to_numpy(ragged=True),
+        list(x.fields("id", "text")[:9]),
+    )
+    texts.to_list(), np.asarray(ids)
+
+
+@operation("recstore.fields.FieldView", "recstore.exports.TableExports", "recstore.records.RecordList", "recstore")
+def tables(folder):
+    import pyarrow
+    from pyarrow import parquet
+
+    x = RecordList({"id": i, "text": "t" * (i % 4)} for i in range(150))
+    table = x.to_arrow(names=["id", "text"])
+    x.to_pandas(), x.to_polars(), x.__arrow_c_stream__(), x.field("text").to_arrow(), x.field("id").to_pandas()
+    recstore.from_pandas(x.to_pandas()), recstore.from_polars(x.to_polars()), RecordList.from_arrow(table)[3]
+    with pyarrow.OSFile(str(folder / "t.arrow"), "wb") as file, pyarrow.ipc.new_file(file, table.schema) as writer:
+        writer.write_table(table)
+    parquet.write_table(table, folder / "t.parquet")
+    recstore.read_arrow(folder / "t.arrow")[0], recstore.read_parquet(folder / "t.parquet")[0]
+
+
+@operation("recstore", "recstore.jsonable", "recstore.records.RecordList")
+def texts(folder):
+    lines = "".join(json.dumps({"id": i}) + "\n" for i in range(40))
+    (folder / "t.jsonl").write_text(lines), (folder / "t.csv").write_text("a,b\n1,2\n3,4\n")
+    (folder / "t.json").write_text(json.dumps(list(range(50))))
+    (
+        recstore.read_jsonl(folder / "t.jsonl")[3],
+        recstore.read_csv(folder / "t.csv")[1],
+        recstore.read_lines(folder / "t.csv")[1],
+    )
+    recstore.read_json(folder / "t.json")[7], recstore.scan_files(folder, "*.csv", stat=True)[0]
+    (folder / "scanned/cats").mkdir(parents=True, exist_ok=True)
+    (folder / "scanned/cats/1.png").touch()
+    found = recstore.scan_files(folder / "scanned", class_from="parent")
+    found.classes, found.class_to_idx, found[0]
+    json.dumps(made()[:2], default=json_default), json.dumps(mapping(), default=recstore.jsonable.json_default)
+
+
+@operation("recstore.info", "recstore.info.MappingInfo", "recstore.info.Node", "recstore.info.SavedIndex", "recstore.info.StoreInfo",
+           "recstore.info.Table", "recstore.info.ViewInfo", "recstore.node_sizes", "recstore.node_sizes.FieldSize", "recstore.plan_log",
+           "recstore.plan_log.Weighed", "recstore.plan_log.Why", "recstore.records.RecordList", "recstore.views.ListOperations")  # fmt: skip
+def infos(folder):
+    x = RecordList(RECORDS, index_by="id")
+    info, why = x.info(fields=True), x.why("text")
+    for one in (info, mapping().info(), x[:4].info(), why):
+        str(one), repr(one), every_attribute(one)
+    info.measured(), mapping().info().sections, str(info.indexes)
+    for one in (*info.fields, *info.indexes, *info.tables, *info.trees):
+        str(one), every_attribute(one)
+    for one in info.tables:
+        one.lines()
+    for *_, one in info.trees:
+        one.lines(), every_attribute(one)
+
+
+@operation("recstore._core.native.Record", "recstore")
+def records_of_classes(folder):
+    path = folder / "classes.rec"
+    RecordList([Plain(a=i) for i in range(9)]).save(path)
+    with recstore.open(path) as x:
+        one, other = x[1], x[2]
+        one["a"], one.get("b", 3), "a" in one, len(one), list(one), one == other, one.class_name
+        list(one.keys()), list(one.values()), list(one.items()), copy.copy(one), copy.deepcopy(one), pickle.dumps(one)
+        with contextlib.suppress(TypeError):
+            hash(one)
+    recstore.Record("Other", {"a": 1})
+
+
+@operation("recstore", "recstore.values.classes")
+def registered(folder):
+    recstore.register(Registered, encode=vars, decode=lambda fields: Registered(**fields))
+    RecordList([Registered(a=1)] * 3)[1]
+
+
+@operation("recstore", "recstore.dataset.share", "recstore.dataset.audit", "recstore.dataset.reports.SharingReport",
+           "recstore.dataset.reports.Audit", "recstore.dataset.reports.Row", "recstore.dataset.reports.Attribute")  # fmt: skip
+def datasets(folder):
+    dataset = Plain(samples=list(RECORDS), array=np.arange(1000))
+    found = recstore.audit(dataset, threshold=10)
+    str(found), every_attribute(found), [every_attribute(one) for one in found.attributes]
+    report = recstore.share_dataset(dataset, threshold=10)
+    (
+        str(report),
+        report.after,
+        report.before,
+        report.replaced,
+        report.skipped,
+        [every_attribute(one) for one in report.rows],
+    )
+    dataset.samples[3], report.dry_run, report.store, report.notes, report.threshold
+    report.undo()
+
+
+@operation("recstore.shm.process_memory", "recstore.shm.process_memory.Usage")
+def memory(folder):
+    from recstore.shm import process_memory as m
+
+    x, pid = made(), os.getpid()
+    keys = m.segments()
+    every_attribute(m.usage()), m.available(), m.family(pid), m.peak_rss(), m.reset_peak_rss(), m.total([pid])
+    m.unmapped(keys, [pid]), [m.allocated(key) for key in keys], x[0], m.Usage(1, 2, 3)

@@ -1,0 +1,69 @@
+"""The operations of recstore.torch that the leak check runs, where PyTorch is."""
+
+import copy
+import pickle
+
+import torch  # noqa: F401
+from leaks.operands import made
+from leaks.operations import every_attribute, operation
+
+from recstore.torch import (
+    BatchSampler,
+    Field,
+    Fields,
+    GroupSampler,
+    LengthBatchSampler,
+    Loader,
+    RecordDataset,
+    ShuffleSampler,
+    WeightedSampler,
+)
+
+
+@operation("recstore.torch.datasets.RecordDataset", "recstore.torch.fields.Fields", "recstore.torch.forms.Field",
+           "recstore.torch.forms.Ragged", "recstore.torch.batches.Batch", "recstore.fields.FieldView")  # fmt: skip
+def tensors(folder):
+    x = made()
+    dataset = RecordDataset(x)
+    dataset[3], dataset.__getitems__([1, 2]), len(dataset), dataset.records, dataset.transform
+    fields = Fields(x, "id", box=Field("ragged"))
+    batch = fields.batch([1, 2, 3])
+    fields[4], fields.__getitems__([1, 2]), len(fields), fields.collate([fields[0], fields[1]])
+    fields.records, fields.output, fields.categories, fields.transform
+    copy.copy(batch), copy.deepcopy(batch), batch.copy(), batch.to("cpu"), pickle.dumps(batch)
+    batch["box"].rows(), batch["box"].values, batch["box"].offsets, x.field("id").to_torch()
+    one = Field("ragged")
+    one == Field("ragged"), every_attribute(one), one.has_default
+
+
+@operation("recstore.torch.samplers.BatchSampler", "recstore.torch.samplers.ShuffleSampler", "recstore.torch.buckets.GroupSampler",
+           "recstore.torch.buckets.LengthBatchSampler", "recstore.torch.weighted.WeightedSampler", "recstore.torch.epochs.EpochSampler",
+           "recstore.torch.epochs.IndexSampler")  # fmt: skip
+def samplers(folder):
+    weighted, by_length = WeightedSampler([1.0, 2.0, 3.0] * 30), LengthBatchSampler([3, 5, 9] * 30, 64)
+    weighted.replacement, weighted.world_size, by_length.buckets
+    for sampler in (
+        ShuffleSampler(100, seed=1),
+        weighted,
+        by_length,
+        GroupSampler([0, 1] * 40, 4),
+        BatchSampler(ShuffleSampler(100), 7),
+    ):
+        sampler.set_epoch(1)
+        list(sampler), len(sampler), sampler.load_state_dict(sampler.state_dict()), every_attribute(sampler)
+
+
+@operation("recstore.torch.loader.Loader")
+def loaders(folder):
+    with Loader(RecordDataset(made()), batch_size=16, collate=list, shuffle=True) as loader:
+        (
+            loader.set_epoch(2),
+            next(iter(loader)),
+            len(loader),
+            loader.load_state_dict(loader.state_dict()),
+            every_attribute(loader),
+        )
+    for _ in Loader(RecordDataset(made()), batch_size=50, collate=list, prefetch=0):
+        break
+    loader.close()
+    Loader[list]

@@ -1,0 +1,240 @@
+"""Programs whose memory the monitor watches: `python memory_programs.py NAME`. For each verdict there is one that has the
+trouble and others that look like it and have none. Each takes a few seconds and 100 to 250 MB."""
+
+import multiprocessing
+import os
+import random
+import subprocess
+import sys
+import time
+
+SECONDS = 3.0
+RECORDS = 320_000
+
+
+def records(count=RECORDS):
+    return [{"id": i, "file": f"val/{i:012}.jpg"} for i in range(count)]
+
+
+def read_slowly(samples, number):
+    """Reads every record once in about SECONDS, and stays for half a second."""
+    steps = 30
+    for step in range(steps):
+        for i in range(len(samples) * step // steps, len(samples) * (step + 1) // steps):
+            for _ in samples[i].values():
+                pass
+        time.sleep(SECONDS / steps)
+    time.sleep(0.5)
+
+
+def workers(function, *arguments, count=2):
+    context = multiprocessing.get_context("fork")
+    crew = [context.Process(target=function, args=(*arguments, number)) for number in range(count)]
+    for one in crew:
+        one.start()
+    return crew
+
+
+def join(crew):
+    for one in crew:
+        one.join()
+
+
+# ---- copy-on-read ----
+
+
+def list_in_workers():
+    samples = records()  # kept, so that the parent's pages stay shared
+    join(workers(read_slowly, samples))
+
+
+def store_in_workers():
+    from recstore import RecordList
+
+    samples = RecordList(records())
+    join(workers(read_slowly, samples))
+
+
+def parent_drops():
+    """The parent frees what its workers have: their pages become private, and none was copied."""
+    data = [bytes([i % 251 + 1]) * 1_000_000 for i in range(80)]
+    crew = workers(lambda number: time.sleep(SECONDS + 1), count=1)
+    for _ in range(80):
+        time.sleep(SECONDS / 80)
+        data.pop()
+    join(crew)
+
+
+def sister_ends():
+    """Of two workers that share what their parent has freed, one ends."""
+    data = [bytes([i % 251 + 1]) * 1_000_000 for i in range(80)]
+    crew = workers(lambda number: time.sleep(SECONDS / 2 * (number + 1)), count=2)
+    data.clear()
+    join(crew)
+
+
+# ---- leak ----
+
+
+def leaking():
+    """Keeps more memory at a steady speed by the clock, however busy the machine is."""
+    kept = []
+    begin = time.monotonic()
+    while (gone := (time.monotonic() - begin) / SECONDS) < 1:
+        while len(kept) < 200 * gone:
+            kept.append(bytes([len(kept) % 251 + 1]) * 1_000_000)
+        time.sleep(SECONDS / 150)
+
+
+def comes_and_goes():
+    """Loads once, and then makes and drops batches."""
+    loaded = [bytes([i % 251 + 1]) * 1_000_000 for i in range(80)]
+    end = time.monotonic() + SECONDS
+    while time.monotonic() < end:
+        batch = [bytes([i % 251 + 1]) * 1_000_000 for i in range(1 + random.randrange(60))]
+        time.sleep(0.05)
+        del batch
+    return loaded
+
+
+# ---- backlog ----
+
+
+class Images:
+    """A dataset of images; each takes `pause` seconds."""
+
+    def __init__(self, count, pause):
+        self.count, self.pause = count, pause
+
+    def __len__(self):
+        return self.count
+
+    def __getitem__(self, index):
+        import torch
+
+        time.sleep(self.pause)
+        return torch.full((1_000_000,), float(index))
+
+
+def load(batches, pause):
+    """A DataLoader of batches of 16 MB, of which eight are ahead."""
+    import torch
+
+    torch.set_num_threads(1)
+    images = Images(4 * batches, pause)
+    return iter(torch.utils.data.DataLoader(images, batch_size=4, num_workers=2, prefetch_factor=4))
+
+
+def consumer_is_slow():
+    loader = load(batches=40, pause=0.0)
+    for left in range(39, -1, -1):
+        next(loader)
+        time.sleep(0.1)
+        # On a busy machine the loader is slow too, so the consumer gives it a second to fill the queue.
+        end = time.monotonic() + 1.0
+        while left > 8 and loader._worker_result_queue.qsize() < 6 and time.monotonic() < end:
+            time.sleep(0.02)
+
+
+def loader_is_slow():
+    for _ in load(batches=24, pause=0.06):
+        pass
+
+
+# ---- pinned memory ----
+
+
+def shared_anonymous_memory():
+    """What page-locked memory looks like to /proc, but for the devices of a GPU."""
+    import mmap
+
+    shared = mmap.mmap(-1, 150_000_000)
+    for page in range(0, len(shared), mmap.PAGESIZE):
+        shared[page] = 1
+    time.sleep(SECONDS / 2)
+
+
+# ---- copies per rank ----
+
+
+def ranks(name):
+    crew = [
+        subprocess.Popen(
+            [sys.executable, __file__, name],
+            env={**os.environ, "RANK": str(i), "LOCAL_RANK": str(i), "WORLD_SIZE": "2"},
+        )
+        for i in range(2)
+    ]
+    assert [one.wait() for one in crew] == [0, 0]
+
+
+def copy_in_each_rank():
+    ranks("rank_with_copy")
+
+
+def rank_with_copy():
+    samples = records(560_000)
+    time.sleep(SECONDS)
+    return samples
+
+
+def store_in_each_rank():
+    ranks("rank_with_store")
+
+
+def rank_with_store():
+    import recstore
+
+    with recstore.shared(f"verdicts {os.getppid()}", records, fingerprint="1") as samples:
+        read_slowly(samples, 0)
+
+
+def torch_in_each_rank():
+    ranks("rank_with_torch")
+
+
+def rank_with_torch():
+    import torch
+
+    time.sleep(SECONDS)
+    return torch.zeros(1000)
+
+
+def list_in_spawned_workers():
+    """Each gets the list by pickle."""
+    context = multiprocessing.get_context("spawn")
+    samples = records(560_000)
+    crew = [context.Process(target=keep, args=(samples,)) for _ in range(2)]
+    for one in crew:
+        one.start()
+    join(crew)
+
+
+def store_in_spawned_workers():
+    from recstore import RecordList
+
+    context = multiprocessing.get_context("spawn")
+    samples = RecordList(records())
+    crew = [context.Process(target=read_slowly, args=(samples, number)) for number in range(2)]
+    for one in crew:
+        one.start()
+    join(crew)
+
+
+def keep(samples):
+    time.sleep(SECONDS)
+    return samples
+
+
+def one_rank_has_more():
+    ranks("first_rank_has_more")
+
+
+def first_rank_has_more():
+    samples = records(560_000 if os.environ["RANK"] == "0" else 1000)
+    time.sleep(SECONDS)
+    return samples
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]]()

@@ -1,0 +1,38 @@
+"""The program of the picture in docs/post-mortem.md, with few records: both runs under the monitor, and the picture."""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "docs/examples"
+
+if not EXAMPLES.is_dir():
+    pytest.skip("the examples are not here", allow_module_level=True)
+pytest.importorskip("torch")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not os.path.exists("/proc/self/smaps_rollup"), reason="needs smaps_rollup"),
+]
+
+
+def run(*arguments):
+    return subprocess.run(
+        [sys.executable, *map(str, arguments)], capture_output=True, text=True, stdin=subprocess.DEVNULL
+    )
+
+
+@pytest.mark.parametrize("kind", ["list", "recordlist"])
+def test_the_program(kind):
+    done = run("-W", "ignore", EXAMPLES / "growing.py", kind, 1000)
+    assert (done.stdout, done.returncode) == ("1,000 boxes\n", 0), done.stderr
+
+
+def test_the_picture(tmp_path):
+    pytest.importorskip("matplotlib")
+    done = run(EXAMPLES / "growing_picture.py", tmp_path / "growing.png", 1000)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "growing.png").read_bytes().startswith(b"\x89PNG")
+    assert "list: at most" in done.stdout and "recordlist: at most" in done.stdout

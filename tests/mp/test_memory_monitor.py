@@ -1,0 +1,183 @@
+"""recstore.MemoryMonitor: the program that it watches, its workers, its end, and wrong arguments."""
+
+import gc
+import json
+import multiprocessing
+import os
+import pickle
+import subprocess
+import sys
+import time
+
+import pytest
+
+import recstore
+from recstore.monitor import log
+from recstore.monitor.memory_monitor import COLUMNS, MemoryReport
+
+pytestmark = pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs /proc")
+PATIENCE = 60
+
+
+def until(found, why):
+    deadline = time.monotonic() + PATIENCE
+    while not found():
+        assert time.monotonic() < deadline, why
+        time.sleep(0.02)
+
+
+def crew_of(sample):
+    """The processes of a sample by pid, without the helpers that earlier tests of this program have left running."""
+    helpers = {"fork server", "resource tracker"}
+    return {one["pid"]: one["label"] for one in sample["processes"] if one["role"] not in helpers}
+
+
+def _wait(path):
+    while not os.path.exists(path):
+        time.sleep(0.02)
+
+
+def test_a_program_and_its_workers(tmp_path):
+    go, path = tmp_path / "go", tmp_path / "l"
+    context = multiprocessing.get_context("fork")
+    with recstore.MemoryMonitor(interval=0.05, log=path) as monitor:
+        assert "watching, log" in repr(monitor)
+        crew = [context.Process(target=_wait, args=(str(go),)) for _ in range(2)]
+        for one in crew:
+            one.start()
+        monitor.epoch(3)
+        try:
+            until(lambda: any(len(crew_of(s)) == 3 for s in log.read(path).samples), "the workers were not seen")
+        finally:
+            go.touch()
+        for one in crew:
+            one.join()
+        helper = monitor._process.pid
+    run = monitor.run()
+    assert run.bad_lines == 0 and run.end is not None and run.start["pid"] == os.getpid()
+    seen = {pid: label for sample in run.samples for pid, label in crew_of(sample).items()}
+    assert seen == {os.getpid(): "main", crew[0].pid: "worker 0", crew[1].pid: "worker 1"}
+    assert helper not in seen, "the monitor is not counted"
+    assert [e["text"] for e in run.events if e["what"] == "epoch"] == ["epoch 3"]
+    report = monitor.report()
+    assert all(list(row) == list(COLUMNS) for row in report.rows)
+    assert report.total >= sum(row["pss"] for row in report.rows) > 0
+    text = str(report)
+    assert text.split("\n")[0].split() == list(COLUMNS) and f"{os.getpid()}" in text and "processes: private" in text
+    assert "<table" in report._repr_html_() and "main" in report._repr_html_()
+    with pytest.raises(ProcessLookupError):
+        os.kill(helper, 0)
+    assert path.exists()
+
+
+def test_the_temporary_log_goes_with_the_monitor():
+    monitor = recstore.MemoryMonitor(interval=0.1)
+    assert monitor.log is None and "not watching" in repr(monitor)
+    with pytest.raises(recstore.Error, match="has not been started"):
+        monitor.report()
+    with pytest.raises(recstore.Error, match="has not been started"):
+        monitor.note("x")
+    with monitor:
+        path = monitor.log
+        with pytest.raises(recstore.Error, match="watching already"):
+            monitor.start()
+    monitor.stop()
+    assert os.path.exists(path) and monitor.report().rows
+    with monitor:  # again: the same log
+        assert monitor.log == path
+    assert monitor.run().start is not None
+    del monitor
+    gc.collect()
+    assert not os.path.exists(path)
+
+
+def test_a_program_that_is_killed_has_a_log_of_its_end(tmp_path):
+    path = tmp_path / "l"
+    code = f"import recstore, time; m = recstore.MemoryMonitor(interval=0.05, log={str(path)!r}).start(); print(1, flush=True); time.sleep(60)"
+    child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
+    assert child.stdout.readline() == b"1\n"
+    child.kill()
+    child.wait()
+    child.stdout.close()
+    until(lambda: log.read(path).end is not None, "the watching process did not see the end")
+    ended = [e for e in log.read(path).events if e["what"] == "ended"]
+    assert [(e["label"], e["signal"]) for e in ended] == [("main", "SIGKILL")]
+
+
+def test_a_program_that_forgets_to_stop(tmp_path):
+    path = tmp_path / "l"
+    code = f"import recstore; m = recstore.MemoryMonitor(log={str(path)!r}).start(); print(m._process.pid)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE)
+    assert (done.returncode, done.stderr) == (0, "")
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(done.stdout), 0)
+    assert log.read(path).end is not None
+
+
+def test_wrong_arguments(tmp_path):
+    for wrong in [{"interval": 0}, {"interval": float("nan")}, {"warn": "lots"}, {"warn": "0%"}]:
+        with pytest.raises(ValueError):
+            recstore.MemoryMonitor(**wrong)
+    with pytest.raises(IsADirectoryError):
+        recstore.MemoryMonitor(log=tmp_path).start()
+    (tmp_path / "x").write_text("precious")
+    with pytest.raises(ValueError, match="no log of the monitor"):
+        recstore.MemoryMonitor(log=tmp_path / "x").start()
+
+
+def test_a_python_that_cannot_start_is_said(tmp_path, monkeypatch, capfd):
+    monkeypatch.setattr(sys, "path", ["/nowhere"])
+    monitor = recstore.MemoryMonitor(log=tmp_path / "l")
+    with pytest.raises(recstore.Error, match="ended at once, with exit code 1"):
+        monitor.start()
+    assert "watching" in repr(monitor) and "not watching" in repr(monitor)
+
+
+def test_a_warning_is_printed_and_logged(tmp_path, capfd):
+    with recstore.MemoryMonitor(interval=0.05, warn="1 MB") as monitor:
+        until(lambda: any(e["what"] == "warning" for e in monitor.run().events), "no warning")
+    assert "of 1 MB are in use" in capfd.readouterr().err
+
+
+def test_the_settings_of_a_loader_are_noted():
+    torch = pytest.importorskip("torch.utils.data")
+    loader = torch.DataLoader(list(range(8)), batch_size=2, num_workers=0)
+    with recstore.MemoryMonitor(loader) as monitor:
+        pass
+    assert "DataLoader with num_workers=0, batch_size=2, pin_memory=False" in monitor.run().events[-1]["text"]
+
+
+def test_the_workers_of_a_loader_have_numbers(tmp_path):
+    torch = pytest.importorskip("torch.utils.data")
+    loader = torch.DataLoader(recstore.RecordList(range(400)), batch_size=4, num_workers=2)
+    with recstore.MemoryMonitor(loader, interval=0.05, log=tmp_path / "l") as monitor:
+        for epoch in range(2):
+            monitor.epoch(epoch)
+            for _ in loader:
+                time.sleep(0.005)
+    labels = {one["label"] for sample in monitor.run().samples for one in sample["processes"]}
+    assert {"main", "worker 0", "worker 1"} <= labels and "worker 2" not in labels
+
+
+def test_a_report_without_samples_or_figures():
+    run = log.Run()
+    assert str(MemoryReport(run)) == "No sample was taken." and "No sample" in MemoryReport(run)._repr_html_()
+    none = dict.fromkeys(("uss", "pss", "shared", "shared_file", "swap", "anonymous"))
+    process = {"pid": 7, "start": 1, "label": "<main>", "role": "main", "rss": 5_000_000, "exact": False, **none}
+    sums = {**none, "rss": 5_000_000, "unmapped": None}
+    run.start = {"missing": ["smaps is missing."]}
+    run.samples = [
+        {
+            "kind": "sample",
+            "t": 1.0,
+            "processes": [process],
+            "sum": sums,
+            "named": {"private": 0, "stores": {}},
+            "cgroup": None,
+        }
+    ]
+    report = MemoryReport(run)
+    assert report.total == 5_000_000 and "smaps is missing." in str(report) and "n/a" in str(report)
+    assert "&lt;main&gt;" in report._repr_html_()
+    assert json.dumps(report.rows)
+    assert pickle.loads(pickle.dumps(report)).rows == report.rows

@@ -1,0 +1,357 @@
+"""`recstore monitor` around commands: exit statuses, signals, orphans, the log, and where the memory goes."""
+
+import fcntl
+import os
+import pty
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+
+import pytest
+
+from recstore.monitor import log
+from recstore.monitor.attribution import share_named
+
+pytestmark = pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs /proc")
+MONITOR = [sys.executable, "-P" if sys.version_info >= (3, 11) else "-s", "-m", "recstore.cli.main", "monitor"]
+PATIENCE = 60
+
+
+def monitor(*arguments, **how):
+    how = {"capture_output": True, "text": True, "timeout": PATIENCE, **how}
+    return subprocess.run([*MONITOR, *map(str, arguments)], **how)
+
+
+def python(code):
+    return [sys.executable, "-c", code]
+
+
+def until(found, why):
+    """Wait until found() is true."""
+    deadline = time.monotonic() + PATIENCE
+    while not found():
+        assert time.monotonic() < deadline, why
+        time.sleep(0.02)
+
+
+def lines_of(path):
+    return path.read_text().count("\n") if path.exists() else 0
+
+
+@pytest.mark.parametrize(
+    "command, status",
+    [
+        (["true"], 0),
+        (["sh", "-c", "exit 7"], 7),
+        (["sh", "-c", "kill -9 $$"], 137),
+        (["sh", "-c", "kill -TERM $$"], 143),
+    ],
+    ids=["true", "exit 7", "SIGKILL", "SIGTERM"],
+)
+def test_the_exit_status_is_the_commands(command, status, tmp_path):
+    done = monitor("--log", tmp_path / "l", "--", *command)
+    assert done.returncode == status
+    end = log.read(tmp_path / "l").end
+    assert (end["exit"], end["signal"]) == (
+        (status, None) if status < 128 else (None, signal.Signals(status - 128).name)
+    )
+
+
+def test_commands_that_cannot_run(tmp_path):
+    plain = tmp_path / "plain"
+    plain.write_text("x")
+    bad = tmp_path / "bad"
+    bad.write_text("#!/no/such/interpreter\n")
+    bad.chmod(0o755)
+    for command, status, text in [
+        ("no-such-command-at-all", 127, "cannot run no-such-command-at-all: no such command on the PATH"),
+        (tmp_path / "gone", 127, f"cannot run {tmp_path}/gone: no such file"),
+        (bad, 127, f"cannot run {bad}: the interpreter that its first line names is missing"),
+        (plain, 126, f"cannot run {plain}: Permission denied"),
+        (tmp_path, 126, f"cannot run {tmp_path}: Permission denied"),
+    ]:
+        done = monitor("--log", tmp_path / "l", "--", command)
+        assert (done.returncode, done.stderr, done.stdout) == (status, f"recstore monitor: {text}\n", "")
+        assert not (tmp_path / "l").exists(), "no log stays of a command that did not run"
+
+
+def test_a_command_that_removes_the_log(tmp_path):
+    done = monitor("--log", tmp_path / "l", "--", "sh", "-c", f"sleep 0.2; rm {tmp_path}/l; exit 7")
+    assert done.returncode == 7 and "No such file" not in done.stderr
+
+
+def test_without_standard_error():
+    done = monitor("--", "sh", "-c", "echo out; exit 5", preexec_fn=lambda: os.close(2))
+    assert (done.returncode, done.stdout) == (5, "out\n")
+
+
+def test_wrong_usage(tmp_path):
+    for arguments, status in [((), 1), (("--pid", os.getpid(), "--", "true"), 1), (("--interval", "0", "--", "true"), 2),
+                              (("--warn", "many", "--", "true"), 2), (("--pid", 2**22 + 7), 1), (("--pid", 0), 1), (("--pid", -1), 1), (("--interval", "soon", "--", "true"), 2), (("--log", tmp_path, "--", "true"), 1)]:  # fmt: skip
+        done = monitor(*arguments)
+        assert done.returncode == status and done.stderr.count("recstore monitor") >= 1, arguments
+        assert "Traceback" not in done.stderr and "_seconds" not in done.stderr
+    (tmp_path / "precious").write_text("weights")
+    done = monitor("--log", tmp_path / "precious", "--", "true")
+    assert (
+        done.returncode == 1
+        and "no log of the monitor" in done.stderr
+        and (tmp_path / "precious").read_text() == "weights"
+    )
+
+
+def test_standard_streams_are_the_commands():
+    done = monitor("--", "sh", "-c", "cat; echo err >&2; sleep 0.5", input="in\n")
+    assert done.stdout == "in\n" and done.stderr.startswith("err\n") and "peak USS" in done.stderr
+    assert "\x1b" not in done.stderr
+    assert monitor("--quiet", "--", "true").stderr == ""
+
+
+def test_a_signal_to_the_monitor_is_passed_on(tmp_path):
+    code = "import signal, sys, time\nsignal.signal(signal.SIGTERM, lambda *_: sys.exit(5))\nprint(1, flush=True)\ntime.sleep(60)"
+    one = subprocess.Popen(
+        [*MONITOR, "--log", str(tmp_path / "l"), "--", *python(code)],
+        stdout=subprocess.PIPE,
+        text=True,
+        stderr=subprocess.DEVNULL,
+    )
+    assert one.stdout.readline() == "1\n"
+    one.terminate()
+    assert one.wait(PATIENCE) == 5
+    one.stdout.close()
+    assert log.read(tmp_path / "l").end["exit"] == 5
+
+
+def test_ctrl_c_reaches_the_command_once_and_the_table_goes(tmp_path):
+    code = (
+        "import signal, sys, time\ncount = 0\n"
+        "def note(*_):\n    global count\n    count += 1\n"
+        "signal.signal(signal.SIGINT, note)\nprint('ready', flush=True)\n"
+        "end = time.monotonic() + 60\nwhile not count and time.monotonic() < end: time.sleep(0.01)\n"
+        "time.sleep(0.5)\nprint('interrupts:', count, flush=True)\nsys.exit(3)"
+    )
+    pid, fd = pty.fork()
+    if pid == 0:
+        fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+        os.environ["TERM"] = "xterm"
+        os.execv(MONITOR[0], [*MONITOR, "--interval", "0.1", "--", *python(code)])
+    seen = b""
+    sent = False
+    while True:
+        try:
+            data = os.read(fd, 65536)
+        except OSError:
+            break
+        if not data:
+            break
+        seen += data
+        if not sent and b"ready" in seen and b"where it goes" in seen:
+            os.write(fd, b"\x03")
+            sent = True
+    os.close(fd)
+    _, status = os.waitpid(pid, 0)
+    assert os.waitstatus_to_exitcode(status) == 3
+    assert b"interrupts: 1" in seen and b"Traceback" not in seen
+    assert b"\x1b[r" in seen and b"peak USS" in seen
+
+
+WORKERS = """
+import multiprocessing, os, sys, time
+def work(gate):
+    while not os.path.exists(gate + "2"):
+        time.sleep(0.02)
+if __name__ == "__main__":
+    context = multiprocessing.get_context(sys.argv[1])
+    crew = [context.Process(target=work, args=(sys.argv[2],)) for _ in range(3)]
+    for one in crew:
+        one.start()
+    while not os.path.exists(sys.argv[2]):
+        time.sleep(0.02)
+    crew[1].kill()
+    crew[1].join()
+    open(sys.argv[2] + "2", "w").close()
+    for one in crew:
+        one.join()
+"""
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_workers_are_named_and_their_deaths_told(method, tmp_path):
+    program, go, path = tmp_path / "program.py", tmp_path / "go", tmp_path / "l"
+    program.write_text(WORKERS)
+    one = subprocess.Popen([*MONITOR, "--interval", "0.1", "--log", str(path), "--", sys.executable, str(program), method, str(go)], stderr=subprocess.DEVNULL)  # fmt: skip
+    names = {"main", "worker 0", "worker 1", "worker 2", *([] if method == "fork" else ["resource tracker"])}
+    names |= {"fork server"} if method == "forkserver" else set()
+    try:
+        until(
+            lambda: (
+                lines_of(path) and any({p["label"] for p in s["processes"]} >= names for s in log.read(path).samples)
+            ),
+            "not all were seen",
+        )
+    finally:
+        go.touch()
+    assert one.wait(PATIENCE) == 0
+    run = log.read(path)
+    assert run.bad_lines == 0 and run.start["command"][-2] == method and run.end["exit"] == 0
+    ends = {event["label"]: event for event in run.events if event["what"] == "ended"}
+    if method != "forkserver":  # the fork server collects its children, and tells nobody
+        assert ends["worker 1"]["signal"] == "SIGKILL"
+    assert ends["main"]["exit"] == 0 and "worker 0" in ends
+    assert os.getpid() not in {p["pid"] for s in run.samples for p in s["processes"]}
+    assert one.pid not in {p["pid"] for s in run.samples for p in s["processes"]}, "the monitor is not counted"
+
+
+DAEMON = """
+import os, sys, time
+if os.fork():
+    os.wait()
+    while not os.path.exists(sys.argv[1]):
+        time.sleep(0.02)
+    sys.exit(4)
+os.setsid()
+if os.fork():
+    os._exit(0)
+open(sys.argv[1] + ".pid", "w").write(str(os.getpid()))
+while not os.path.exists(sys.argv[1]):
+    time.sleep(0.02)
+time.sleep(float(sys.argv[2]))
+"""
+
+
+def test_a_daemon_stays_in_the_job(tmp_path):
+    go, path = tmp_path / "go", tmp_path / "l"
+    one = subprocess.Popen(
+        [*MONITOR, "--interval", "0.1", "--log", str(path), "--", *python(DAEMON), str(go), "0"],
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        until((tmp_path / "go.pid").exists, "no daemon")
+        until(lambda: (tmp_path / "go.pid").read_text(), "no pid")
+        pid = int((tmp_path / "go.pid").read_text())
+        until(
+            lambda: lines_of(path) > 2 and pid in {p["pid"] for p in log.read(path).samples[-1]["processes"]},
+            "the daemon was not seen",
+        )
+    finally:
+        go.touch()
+    assert one.wait(PATIENCE) == 4
+
+
+def test_processes_that_outlive_the_command_are_said(tmp_path):
+    (tmp_path / "go").touch()
+    done = monitor("--", *python(DAEMON), tmp_path / "go", "2", stderr=subprocess.PIPE, capture_output=False)
+    assert done.returncode == 4 and "still running after the command has ended: " in done.stderr
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+def test_a_full_disk_is_said_once_and_changes_nothing():
+    done = monitor("--interval", "0.05", "--log", "/dev/full", "--", "sh", "-c", "sleep 0.5; exit 6")
+    assert done.returncode == 6
+    assert done.stderr.count("No space left on device") == 1 and "monitoring goes on" in done.stderr
+    assert "peak USS" in done.stderr
+
+
+def test_the_page_is_written_at_the_end(tmp_path):
+    pytest.importorskip("plotly")
+    page = tmp_path / "out.html"
+    done = monitor("--interval", "0.1", "--html", page, "--", "sh", "-c", "sleep 0.5; exit 3")
+    assert done.returncode == 3 and "<html" in page.read_text()[:200].lower() and "main" in page.read_text()
+    done = monitor("--html", tmp_path / "none/out.html", "--", "touch", tmp_path / "ran")
+    assert done.returncode == 1 and "no page can be written to" in done.stderr
+    assert not (tmp_path / "ran").exists(), "it is said before the command runs"
+
+
+def test_a_fault_of_the_monitor_leaves_the_command_alone(tmp_path):
+    (tmp_path / "faulty.py").write_text(
+        "import sys\nfrom recstore.monitor import sampler\n"
+        "def fail(self): raise KeyError('a fault')\nsampler.Sampler.sample = fail\n"
+        "from recstore.cli.main import main\nsys.exit(main())\n"
+    )
+    done = subprocess.run([sys.executable, str(tmp_path / "faulty.py"), "monitor", "--interval", "0.05", "--", "sh", "-c", "sleep 0.4; exit 9"],
+                          capture_output=True, text=True, timeout=PATIENCE)  # fmt: skip
+    assert done.returncode == 9
+    assert (
+        done.stderr.count("a sample failed: KeyError: 'a fault'; the command goes on") == 1
+        and "Traceback" not in done.stderr
+    )
+
+
+def test_a_running_process_is_watched_until_it_ends(tmp_path):
+    path = tmp_path / "l"
+    job = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    one = subprocess.Popen(
+        [*MONITOR, "--interval", "0.1", "--log", str(path), "--pid", str(job.pid)], stderr=subprocess.PIPE, text=True
+    )
+    try:
+        until(lambda: lines_of(path) > 3, "no samples")
+    finally:
+        job.communicate(b"\n")
+    _, said = one.communicate(timeout=PATIENCE)
+    assert one.returncode == 0 and f"process {job.pid} has ended" in said
+    run = log.read(path)
+    assert (
+        run.start["pid"] == job.pid
+        and run.start["command"] is None
+        and run.samples[0]["processes"][0]["label"] == "main"
+    )
+
+
+def test_watching_can_be_ended_and_the_job_goes_on(tmp_path):
+    path = tmp_path / "l"
+    job = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    try:
+        one = subprocess.Popen(
+            [*MONITOR, "--interval", "0.1", "--log", str(path), "--pid", str(job.pid)], stderr=subprocess.DEVNULL
+        )
+        until(lambda: lines_of(path) > 3, "no samples")
+        one.send_signal(signal.SIGINT)
+        assert one.wait(PATIENCE) == 0
+        assert job.poll() is None
+        run = log.read(path)
+        assert run.end is not None and "the job goes on" in run.events[-1]["text"]
+    finally:
+        job.communicate(b"\n")
+
+
+STORE = """
+import os, sys, time
+import recstore
+x = recstore.RecordList({"path": f"{i}/{i * 7919 % 10007}.jpg", "n": [i, i * 3, i * 7]} for i in range(300_000))
+for _ in range(3):
+    if not os.fork():
+        [record for record in x]
+        open(f"{sys.argv[1]}.{os.getpid()}", "w")
+        while not os.path.exists(sys.argv[1]):
+            time.sleep(0.02)
+        os._exit(0)
+while not os.path.exists(sys.argv[1]):
+    time.sleep(0.02)
+"""
+
+
+def test_the_sum_is_named_and_a_store_counts_once(tmp_path):
+    go, path = tmp_path / "go", tmp_path / "l"
+    program = tmp_path / "program.py"
+    program.write_text(STORE)
+    one = subprocess.Popen(
+        [*MONITOR, "--interval", "0.1", "--log", str(path), "--", sys.executable, str(program), str(go)],
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        until(lambda: len(list(tmp_path.glob("go.*"))) == 3, "the workers have not read")
+        seen = lines_of(path)
+        until(lambda: lines_of(path) > seen + 20, "no samples")
+    finally:
+        go.touch()
+    assert one.wait(PATIENCE) == 0
+    sample = next(s for s in reversed(log.read(path).samples) if len(s["processes"]) == 4)
+    assert share_named(sample["named"]) >= 0.95
+    (name,) = sample["named"]["stores"]
+    assert name == "300,000 records"
+    assert 500_000 < sample["named"]["stores"][name] < 40_000_000
+    whole = sum(sum(size.values()) if isinstance(size, dict) else size for size in sample["named"].values())
+    assert whole == pytest.approx(sample["sum"]["pss"] + sample["sum"]["unmapped"], rel=0.01)

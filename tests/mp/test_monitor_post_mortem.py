@@ -1,0 +1,72 @@
+"""Post-mortems of real deaths: by the kernel's OOM killer, by a signal from outside, by an exception."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+from mp.memory_group import group  # noqa: F401
+
+from recstore.monitor import post_mortem
+
+pytestmark = pytest.mark.skipif(not os.path.exists("/proc/self/smaps_rollup"), reason="needs smaps_rollup")
+
+# Joins the cgroup of the first argument, and becomes the command of the others.
+JOIN = "import os, sys; open(sys.argv[1], 'w').write(str(os.getpid())); os.execv(sys.argv[2], sys.argv[2:])"
+GROW = """
+import time
+kept = []
+while True:
+    kept.append(bytes([len(kept) % 251 + 1]) * 4_000_000)
+    time.sleep(0.02)
+"""
+KILLED = "import os, signal, time; time.sleep(1); os.kill(os.getpid(), signal.SIGKILL)"
+
+
+@pytest.fixture
+def died(tmp_path):
+    """What the log of a program says that ran under `recstore monitor`."""
+
+    def run(code, status, before=()):
+        path = tmp_path / "run.jsonl"
+        monitor = [
+            sys.executable,
+            "-m",
+            "recstore.cli.main",
+            "monitor",
+            "--quiet",
+            "--interval",
+            "0.1",
+            "--log",
+            str(path),
+        ]
+        done = subprocess.run(
+            [*before, *monitor, "--", sys.executable, "-c", code],
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+        )
+        assert done.returncode == status, done.stderr
+        return post_mortem.examine(post_mortem.read(path))
+
+    return run
+
+
+def test_the_oom_killer(died, group):
+    report = died(GROW, 137, before=[sys.executable, "-c", JOIN, str(group / "cgroup.procs")])
+    assert report["oom"]["evidence"] == "certain", report["oom"]
+    assert [(one["label"], one["signal"]) for one in report["died"]] == [("main", "SIGKILL")]
+    assert list(report["grew"]) == ["private of each process"]
+    assert report["limit"]["limit"] == 256 << 20
+    assert "ended a process" in post_mortem.text(report)
+
+
+def test_a_kill_from_outside(died):
+    report = died(KILLED, 137)
+    assert report["oom"]["evidence"] == "none" and report["died"][0]["signal"] == "SIGKILL"
+    assert "comes from outside" in " ".join(report["next"])
+
+
+def test_an_exception(died):
+    report = died("import time; time.sleep(0.6); raise SystemExit(3)", 3)
+    assert report["died"][0]["exit"] == 3 and report["oom"]["evidence"] == "none"

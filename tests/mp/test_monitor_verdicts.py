@@ -1,0 +1,106 @@
+"""Each verdict on a real program that has the trouble, and on others that only look like it."""
+
+import importlib.util
+import os
+import pathlib
+import subprocess
+import sys
+import time
+
+import pytest
+
+from recstore.monitor import log, sampler, verdicts
+
+PROGRAMS = pathlib.Path(__file__).with_name("memory_programs.py")
+
+torch_is_here = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs torch")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not os.path.exists("/proc/self/smaps_rollup"), reason="needs smaps_rollup"),
+]
+
+
+@pytest.fixture
+def watched():
+    """The Run of a program, sampled ten times a second."""
+
+    def watch(program):
+        process = subprocess.Popen([sys.executable, str(PROGRAMS), program], stdin=subprocess.DEVNULL)
+        try:
+            sampled = sampler.Sampler(process.pid, without=[os.getpid()])
+            run = log.Run()
+            run.add(sampled.start([program], 0.1))
+            while process.poll() is None:
+                entry, events = sampled.sample()
+                for one in [*events, *([entry] if entry else [])]:
+                    run.add(one)
+                time.sleep(0.1)
+        finally:
+            process.kill()
+            process.wait()
+        assert process.returncode == 0 and len(run.samples) > 10
+        return run
+
+    return watch
+
+
+def said(run):
+    return {one.kind for one in verdicts.judge(run)} - {"unclear"}
+
+
+def test_a_list_in_workers(watched):
+    run = watched("list_in_workers")
+    found = verdicts.judge(run)
+    assert [one.kind for one in found] == ["copy-on-read"]
+    assert len(found[0].evidence["processes"]) == 2 and found[0].line == "samples = RecordList(samples)"
+
+
+@pytest.mark.parametrize("program", ["store_in_workers", "parent_drops", "sister_ends"])
+def test_no_copies(watched, program):
+    assert said(watched(program)) == set()
+
+
+def test_a_leak(watched):
+    found = verdicts.judge(watched("leaking"))
+    assert [one.kind for one in found] == ["leak"] and found[0].evidence["bytes a second"] > 10_000_000
+
+
+def test_memory_that_comes_and_goes(watched):
+    assert said(watched("comes_and_goes")) == set()
+
+
+@torch_is_here
+def test_a_backlog(watched):
+    found = [one for one in verdicts.judge(watched("consumer_is_slow")) if one.kind == "backlog"]
+    assert len(found) == 1 and "prefetch_factor=1" in found[0].line and found[0].evidence["workers"] == 2
+
+
+@torch_is_here
+def test_a_slow_loader(watched):
+    assert said(watched("loader_is_slow")) == set()
+
+
+def test_shared_anonymous_memory_is_not_pinned(watched):
+    run = watched("shared_anonymous_memory")
+    assert said(run) == set()
+    assert max(one["named"]["shared memory"] for one in run.samples) > 140_000_000
+
+
+def test_copies_in_ranks(watched):
+    found = verdicts.judge(watched("copy_in_each_rank"))
+    assert [one.kind for one in found] == ["copies per rank"] and list(found[0].evidence["private"]) == ["0", "1"]
+
+
+def test_copies_in_spawned_workers(watched):
+    found = verdicts.judge(watched("list_in_spawned_workers"))
+    assert [one.kind for one in found] == ["copies per rank"] and found[0].line == "samples = RecordList(samples)"
+
+
+@torch_is_here
+def test_libraries_in_ranks(watched):
+    assert said(watched("torch_in_each_rank")) == set()
+
+
+@pytest.mark.parametrize("program", ["store_in_each_rank", "one_rank_has_more", "store_in_spawned_workers"])
+def test_no_copies_in_ranks(watched, program):
+    assert said(watched(program)) == set()

@@ -1,0 +1,155 @@
+"""Runs the C tests over changed copies of the core, one change at a time: `bash .ci/mutate` is this program.
+
+A mutant that every test lets live is a gap in the tests, or changes nothing that anyone can see; then unseen.txt says why. The
+exit status is 1 when one lives that is not in the list. Everything is made below build/mutate, and the sources stay as
+they are."""
+
+import argparse
+import collections
+import concurrent.futures
+import fnmatch
+import hashlib
+import pathlib
+import tempfile
+import threading
+
+import unseen
+from builds import ROOT, Build, released_code
+from mutants import applied, mutants_of
+from reach import reach
+
+WORK = ROOT / "build/mutate"
+SLOW = 0.5  # seconds under the sanitizers, beyond which a test runs without them
+
+
+def options():
+    parser = argparse.ArgumentParser(prog=".ci/mutate", description=__doc__)
+    parser.add_argument("n", nargs="?", type=int, default=50, metavar="N", help="how many mutants, 50 without it")
+    parser.add_argument("--seed", default="0", help="which mutants: the same seed takes the same of unchanged lines")
+    parser.add_argument("--files", default="*", metavar="GLOB", help="of these sources alone, such as 'csrc/read/*'")
+    parser.add_argument(
+        "--alive", action="store_true", help="again those that lived in the last run and are not listed"
+    )
+    parser.add_argument("--thorough", action="store_true", help="slow tests under the sanitizers too")
+    parser.add_argument("--jobs", type=int, default=2, metavar="N", help="so many at a time, 2 without it")
+    return parser.parse_args()
+
+
+def drawn(seed, pattern):
+    """All mutants of the files, in an order that only the seed and their own lines decide."""
+    found = []
+    for path in sorted(ROOT.glob("csrc/*/*.c")):
+        file = str(path.relative_to(ROOT))
+        if fnmatch.fnmatch(file, pattern):
+            found += mutants_of(file, path.read_text())
+    times, ranked = collections.Counter(), []
+    for mutant in found:
+        times[mutant.key] += 1
+        text = "\0".join((seed, *mutant.key, str(times[mutant.key])))
+        ranked.append((hashlib.sha256(text.encode()).digest(), mutant))
+    return [mutant for _, mutant in sorted(ranked, key=lambda pair: pair[0])]
+
+
+class Trial:
+    """Tries mutants, each with all tests that run its line, until one fails."""
+
+    def __init__(self, jobs, thorough):
+        self.slow = float("inf") if thorough else SLOW
+        WORK.mkdir(parents=True, exist_ok=True)
+        self.builds = checked, counted = Build("checked", WORK, jobs), Build("counted", WORK, jobs)
+        for build in self.builds:
+            build.make()
+        self.reach = reach(self.builds, WORK, jobs)
+        self.released, self.lock = {}, threading.Lock()
+
+    def changes_code(self, mutant, source, changed, into):
+        """None: it is no C."""
+        with self.lock:
+            if mutant.file not in self.released:
+                self.released[mutant.file] = released_code(self.builds[0], mutant.file, source, into)
+        code = released_code(self.builds[0], mutant.file, changed, into)
+        return None if code == b"" else code != self.released[mutant.file]
+
+    def outcome(self, mutant):
+        """ "no C", "same code", "alive", or what killed it."""
+        source = (ROOT / mutant.file).read_text()
+        changed = applied(source, mutant)
+        with tempfile.TemporaryDirectory(dir=WORK) as folder:
+            into = pathlib.Path(folder)
+            changes = self.changes_code(mutant, source, changed, into)
+            if not changes:
+                return "no C" if changes is None else "same code"
+            objects = {}
+            tests = self.reach.tests_of(mutant.file, mutant.line)
+            for test in tests:
+                build = self.builds[self.reach.seconds["checked"][test] > self.slow]
+                if build.name not in objects:
+                    objects[build.name] = build.compile(mutant.file, changed, into)
+                executable = build.link(test, objects[build.name], into)
+                how, _ = build.run(test, executable, 10 + 10 * self.reach.seconds[build.name][test])
+                executable.unlink()
+                if how:
+                    return f"killed by {test} ({how})"
+        return "alive" if tests else "alive, and no test runs the line"
+
+
+class Table:
+    """build/mutate/table.tsv: outcome, file, line, before, after."""
+
+    def __init__(self, known):
+        self.known, self.rows = known, []
+        self.counts = collections.Counter()
+        self.file = (WORK / "table.tsv").open("w")
+
+    def add(self, mutant, outcome):
+        kind = outcome.split(" by ")[0].split(",")[0]
+        if kind == "alive" and mutant.key in self.known:
+            kind, outcome = "listed", f"listed: {self.known[mutant.key]}"
+        self.counts[kind] += 1
+        print(outcome, *mutant.key[:1], mutant.line, *mutant.key[1:], sep="\t", file=self.file, flush=True)
+        if kind == "alive":
+            print(f"{outcome}\n{mutant.file}:{mutant.line}\n- {mutant.before}\n+ {mutant.after}\n", flush=True)
+
+
+def try_all(trial, mutants, n, jobs, table):
+    """Tries mutants until n of them changed the code."""
+    stream, lock = iter(mutants), threading.Lock()
+
+    def one(_):
+        while True:
+            with lock:
+                mutant = next(stream, None)
+            if mutant is None:
+                return
+            outcome = trial.outcome(mutant)
+            with lock:
+                table.add(mutant, outcome)
+            if outcome not in ("no C", "same code"):
+                return
+
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        for _ in pool.map(one, range(n)):
+            pass
+
+
+def main():
+    chosen = options()
+    mutants, known = drawn(chosen.seed, chosen.files), unseen.read()
+    if chosen.alive:
+        rows = [row.split("\t") for row in (WORK / "table.tsv").read_text().splitlines()]
+        again = {(file, before, after) for outcome, file, _, before, after in rows if outcome.startswith("alive")}
+        mutants = [mutant for mutant in mutants if mutant.key in again - known.keys()]
+        chosen.n = len(mutants)
+    if not mutants:
+        raise SystemExit("no mutants: is the pattern of --files one of paths such as csrc/read/rs_store.c?")
+    trial, table = Trial(chosen.jobs, chosen.thorough), Table(known)
+    try_all(trial, mutants, chosen.n, chosen.jobs, table)
+    counts = table.counts
+    tried = counts["killed"] + counts["listed"] + counts["alive"]
+    print(f"{tried} mutants: {counts['killed']} killed, {counts['listed']} listed as unseen, {counts['alive']} alive")
+    print(f"beside them {counts['same code']} that compile to the same code, and {counts['no C']} that do not compile")
+    raise SystemExit(counts["alive"] > 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,143 @@
+"""Ctrl-C ends long reads and the deep check: the handler of a signal runs in the middle of a call, and its exception
+comes out of it."""
+
+import contextlib
+import gc
+import pathlib
+import signal
+
+import pytest
+
+import recstore
+from recstore import CorruptError, RecordDict, RecordList
+from recstore.shm import pins
+
+AFTER = 0.002  # seconds until the signal; each read here takes ten times as long or more
+
+
+class Alarm(Exception):
+    pass
+
+
+class Last:
+    """Ends each store here. Its value is made by Python code, where a signal is handled that nothing has looked at."""
+
+
+def decode(_):
+    return Last()
+
+
+def register():
+    recstore.register(Last, encode=lambda _: None, decode=decode)
+
+
+@contextlib.contextmanager
+def interrupted():
+    """Fails when the handler runs at the end of a read or a check: where an object or an error is made."""
+    ran_in = []
+
+    def handler(number, frame):
+        ran_in.append(pathlib.Path(frame.f_code.co_filename).name)
+        raise Alarm
+
+    before = signal.signal(signal.SIGALRM, handler)
+    # A callback in Python code, such as that of a test library, would handle the signal, and its exception would be lost.
+    others, gc.callbacks[:] = gc.callbacks[:], [pins._after_collection]
+    try:
+        with pytest.raises(Alarm):
+            signal.setitimer(signal.ITIMER_REAL, AFTER)
+            yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+        gc.callbacks[:] = others
+    assert ran_in[0] not in ("hooks.py", "class_types.py", "errors.py"), "the work was at its end"
+
+
+NESTED = {
+    "lists": lambda: [[[i, 0.5] for i in range(1_000_000)], Last()],
+    "rows": lambda: {"rows": [{"i": i, "s": str(i)} for i in range(500_000)], "z": Last()},
+    "maps": lambda: [[{i: "x", "k": None} for i in range(500_000)], Last()],
+    "numbers": lambda: [[[i, 7 * i * i] * 4 for i in range(300_000)], Last()],
+    "anything": lambda: [[[i, (None, str(i))] if i % 3 else {"a": [i]} for i in range(500_000)], Last()],
+}
+
+
+@pytest.mark.parametrize("kind", NESTED)
+def test_one_record(kind):
+    register()
+    with RecordList([NESTED[kind]()]) as x:
+        with interrupted():
+            x[0]
+        assert len(x[0]) == 2  # the store reads on
+
+
+def test_ctrl_c_while_garbage_is_collected():
+    """Python code in callbacks of the collector and of weak references would swallow the exception."""
+    register()
+    with RecordList([NESTED["anything"]()]) as x:
+        pins.pin(x.segment)
+        for _ in range(5):
+            gc.collect()
+            with interrupted():
+                x[0]
+
+
+READS = {
+    "list": list,
+    "to_list": RecordList.to_list,
+    "view": lambda x: x[1:].to_list(),
+    "get_many": lambda x: x.get_many(range(len(x))),
+}
+
+
+@pytest.fixture(scope="module")
+def records():
+    register()
+    with RecordList([*({"i": i, "s": f"{i:x}"} for i in range(300_000)), Last()]) as x:
+        yield x
+
+
+@pytest.mark.parametrize("read", READS)
+def test_many_records(records, read):
+    with interrupted():
+        READS[read](records)
+
+
+MAPPED = {
+    "dict": dict,
+    "to_dict": RecordDict.to_dict,
+    "items": lambda d: list(d.items()),
+    "values": lambda d: list(d.values()),
+    "get_many": lambda d: d.get_many([*range(300_000), "last"]),
+}
+
+
+@pytest.fixture(scope="module")
+def mapping():
+    register()
+    with RecordDict({**{i: {"s": f"{i:x}"} for i in range(300_000)}, "last": Last()}) as d:
+        yield d
+
+
+@pytest.mark.parametrize("read", MAPPED)
+def test_a_mapping(mapping, read):
+    with interrupted():
+        MAPPED[read](mapping)
+
+
+@pytest.mark.parametrize("kind", ["list", "dict"])
+def test_the_deep_check(tmp_path, kind):
+    rows = [[[i * 7919 % 100_003 / 7, str(i)] for i in range(k, k + 40_000)] for k in range(0, 1_600_000, 40_000)]
+    with RecordList(rows) if kind == "list" else RecordDict(enumerate(rows)) as x:
+        x.save(tmp_path / "x")
+    with interrupted():
+        recstore.open(tmp_path / "x", verify="full")
+    recstore.open(tmp_path / "x", verify="full").close()
+    with open(tmp_path / "x", "r+b") as f:
+        f.seek(-5000, 2)
+        f.write(b"\xff")
+    with interrupted():
+        recstore.open(tmp_path / "x", verify="full")
+    with pytest.raises(CorruptError):
+        recstore.open(tmp_path / "x", verify="full")

@@ -1,0 +1,233 @@
+"""Dicts whose keys are data: stored as maps, read back by every reader, refused where the bytes are broken."""
+
+import random
+from collections import Counter
+
+import pytest
+from ref import writer as w
+
+import recstore
+from recstore import CorruptError, RecordList
+
+FEATURES = 128
+
+
+def ids(n, seed=5, least=3, most=20, universe=100_000):
+    r = random.Random(seed)
+    return [
+        {
+            "number": i,
+            "seen": {f"img_{r.randrange(universe):05d}": r.randrange(20) for _ in range(r.randint(least, most))},
+        }
+        for i in range(n)
+    ]
+
+
+def kinds(x):
+    return {line.split(":", 1)[1].split()[0] for line in str(x.info()).splitlines() if ": " in line and "  " in line}
+
+
+@pytest.fixture(scope="module")
+def both():
+    records = ids(2000)
+    with RecordList(records) as x, RecordList(records, compression="none") as plain:
+        yield records, x, plain
+
+
+def test_they_are_stored_as_maps(both):
+    records, x, plain = both
+    assert "seen: map" in str(x.info()) and "{key}: concat" in str(x.info())
+    assert x.to_list() == records and [list(r["seen"]) for r in x] == [list(r["seen"]) for r in records]
+    assert x.nbytes < 0.55 * plain.nbytes
+
+
+def test_each_read_makes_a_dict_anew(both):
+    records, x, _ = both
+    first = x[7]
+    first["seen"].clear()
+    assert x[7] == records[7]
+
+
+def test_fields_below_a_map(both):
+    records, x, _ = both
+    key = next(iter(records[3]["seen"]))
+    for name in (("seen", key), f"seen.{key}"):
+        field = x.field(name, default=None)
+        assert list(field) == [r["seen"].get(key) for r in records]
+        assert field[3] == records[3]["seen"][key]
+    with pytest.raises(KeyError):
+        x.field(("seen", "no such key"))[0]
+    with pytest.raises(TypeError):
+        x.field(("seen", []))[0]
+
+
+def test_lazy_records(both):
+    records, x, _ = both
+    for i in (0, 17, 1999):
+        record = x.lazy()[i]
+        assert list(record) == ["number", "seen"] and record["seen"] == records[i]["seen"]
+
+
+def test_a_record_that_is_a_map():
+    records = [r["seen"] for r in ids(1500)]
+    with RecordList(records) as x:
+        assert "record: map" in str(x.info()) and x.to_list() == records
+        record = x.lazy()[11]
+        assert list(record) == list(records[11]) and dict(record) == records[11]
+        key = list(records[11])[-1]
+        assert record[key] == records[11][key] and record.get("nothing", 5) == 5
+
+
+def test_numpy_columns_of_a_key():
+    records = [{"seen": {"a": i, f"k{i * 7}": i, f"x{i}": -i}} for i in range(1200)]
+    with RecordList(records) as x:
+        assert "seen: map" in str(x.info())
+        assert x.field("seen.a").to_numpy().tolist() == list(range(1200))
+
+
+def test_arrow_has_a_field_for_each_key():
+    pytest.importorskip("pyarrow")
+    r = random.Random(1)
+    names = [f"v{i}" for i in range(90)] + ["ü", ""]
+    records = [{"seen": {k: r.choice(["True", None]) for k in r.sample(names, 4)}, "i": i} for i in range(3000)]
+    with RecordList(records) as x, RecordList(records, compression="none") as plain:
+        assert "seen: map" in str(x.info())
+        table = x.to_arrow()
+        assert table.to_pylist() == plain.to_arrow().to_pylist()
+        assert x.field("seen").to_arrow().to_pylist() == plain.field("seen").to_arrow().to_pylist()
+
+
+def test_arrow_of_maps_in_maps_and_of_keys_that_are_no_str():
+    pytest.importorskip("pyarrow")
+    records = [{f"a{i % 331}": {f"b{i % 7}": [i], "c": i / 4}, f"z{i % 293}": {}} for i in range(1500)]
+    with RecordList(records) as x, RecordList(records, compression="none") as plain:
+        assert x.to_list() == records and "map" in str(x.info())
+        assert x.to_arrow().to_pylist() == plain.to_arrow().to_pylist()
+    records = [{"m": {i: 1, -i - 1: 2}} for i in range(1500)]
+    with RecordList(records) as x, RecordList(records, compression="none") as plain:
+        assert x.to_list() == records and "m: map" in str(x.info())
+        for one in (x, plain):
+            with pytest.raises(TypeError, match="a key that is no str"):
+                one.to_arrow()
+
+
+@pytest.mark.parametrize("odd", [{(1, 2): 3}, {2.5: 1}, {True: 1}, {1 << 70: 0}, {}])
+def test_keys_that_no_map_holds(odd):
+    records = ids(1000) + [{"number": 0, "seen": odd}] + ids(50, 9)
+    with RecordList(records) as x:
+        assert x.to_list() == records
+        assert [list(map(type, r["seen"])) for r in x] == [list(map(type, r["seen"])) for r in records]
+
+
+def test_every_kind_of_key_and_value():
+    values = [1, -5, 2.5, None, True, "x", b"y", [1, 2], (3,), {"p": 1}, {"q": {}}, {f"n{i}": i for i in range(5)}]
+    keys = ["a", "\u20ac", "\U0001f600", "\ud800", b"k", None, 7, -(1 << 62)]
+    r = random.Random(3)
+    records = []
+    for i in range(2500):
+        own = [*r.sample(keys, 3), f"id{r.randrange(9999)}", r.randrange(10**6)]
+        records.append({"m": {key: r.choice(values) for key in own}, "i": i})
+    with RecordList(records) as x:
+        assert "m: map" in str(x.info())
+        assert list(map(repr, x)) == list(map(repr, records))
+        for i in (0, 999):
+            assert [x.lazy()[i]["m"][key] for key in records[i]["m"]] == list(records[i]["m"].values())
+
+
+def test_payloads_of_other_dicts():
+    records = [Counter(r["seen"]) for r in ids(1200)]
+    with RecordList(records) as x:
+        assert x.to_list() == records and type(x[5]) is Counter and "map" in str(x.info())
+
+
+def test_structs_stay_where_key_sets_are_few():
+    r = random.Random(2)
+    shapes = [[f"k{s}_{i}" for i in range(6)] for s in range(30)]
+    records = [{key: r.randrange(9) for key in r.choice(shapes)} for _ in range(3000)]
+    with RecordList(records) as x:
+        assert x.to_list() == records and ": map\n" not in str(x.info())
+
+
+def test_many_shapes_of_records_stay_structs():
+    """More shapes than a tree may have, each with its own kinds of values: structs and `any` take fewer bytes."""
+    r = random.Random(2)
+    shapes = [
+        {f"f{s}_{i}": r.choice([lambda: "a constant text", lambda: 7, lambda: True]) for i in range(8)}
+        for s in range(120)
+    ]
+    records = [{key: make() for key, make in r.choice(shapes).items()} for _ in range(20_000)]
+    with RecordList(records) as x:
+        assert x.to_list() == records
+        assert x.nbytes < 20_000 * 6
+
+
+def test_the_same_bytes_for_any_number_of_threads(tmp_path):
+    records = ids(150_000, least=1, most=3)
+    files = []
+    for threads in (0, 1, 4):
+        with RecordList(records, threads=threads) as x:
+            x.save(tmp_path / "x.rec")
+            assert x[149_999] == records[149_999] and x[70_000] == records[70_000]
+        data = bytearray((tmp_path / "x.rec").read_bytes())
+        data[4092:4096] = data[40:64] = b""  # checksum, id, time
+        files.append(bytes(data))
+    assert files[0] == files[1] == files[2]
+    assert len(files[0]) < 150_000 * 13
+
+
+def test_sizes_of_fields(both):
+    _, x, _ = both
+    found = {size.field: size for size in x.info(fields=True).fields}
+    assert found["seen"].forms[0] == "map" and 0 < found["seen"].nbytes < found[""].nbytes <= x.nbytes
+
+
+# ---- broken bytes ----------------------------------------------------------------------------------------------------
+
+IDS = w.map_(w.int_(4), w.bool_())
+BROKEN = {  # tree, record, whether a deep check sees it too
+    "equal keys": (IDS, "02 33 03", False),
+    "keys equal in Python": (w.map_(w.any_(), w.bool_()), "02 02 91 03", False),
+    "lists as keys": (w.map_(w.list_(w.bool_()), w.bool_()), "01 00 01", False),
+    "a dict as a key": (w.map_(w.map_(w.bool_(), w.bool_()), w.bool_()), "01 00 01", False),
+    "any list as a key": (w.map_(w.any_(), w.bool_()), "01 0D 00 01", False),
+    "more entries than bytes": (IDS, "7F 33", True),
+    "no end of entries": (IDS, "FF FF FF FF FF FF FF FF FF 01", True),
+    "entries without bytes": (w.map_(w.const(1), w.const(1)), "FF FF FF FF 7F", True),
+    "keys cut": (w.map_(w.str_(1), w.bool_()), "02 01 61", True),
+    "values cut": (w.map_(w.str_(1), w.str_(1)), "01 01 61 02 62", True),
+    "bytes left": (IDS, "01 03 01 00", True),
+    "a union number": (w.map_(w.union([w.bool_(), w.bool_(), w.bool_()]), w.bool_()), "01 03 00 01", True),
+    "no count": (IDS, "", True),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_broken_bytes(tmp_path, name):
+    root, raw, deep = BROKEN[name]
+    data = w.segment([w.Block([bytes.fromhex(raw)], index_width=2)], [root], features_required=FEATURES)
+    (tmp_path / "x.rec").write_bytes(data)
+    with recstore.open(tmp_path / "x.rec") as x:
+        for _ in range(2):
+            with pytest.raises(CorruptError):
+                x[0]
+        if not deep:  # a lazy record looks at the keys alone
+            with pytest.raises(CorruptError):
+                tuple(x.lazy()[0])
+    if deep:
+        with pytest.raises(CorruptError):
+            recstore.open(tmp_path / "x.rec", verify="full")
+
+
+def test_maps_within_one_another(tmp_path):
+    def nested(depth):
+        root, raw = w.bool_(), b"\1"
+        for _ in range(depth):
+            root, raw = w.map_(w.int_(8), root), b"\1\7" + raw
+        data = w.segment([w.Block([raw], index_width=2)], [root], features_required=FEATURES)
+        (tmp_path / "x.rec").write_bytes(data)
+        return recstore.open(tmp_path / "x.rec", verify="full")
+
+    with nested(199) as x:
+        assert str(x[0]).count("7") == 199
+    with pytest.raises(CorruptError):
+        nested(201)

@@ -1,0 +1,57 @@
+"""recstore.monitor.limits: thresholds, and one warning each time one is passed."""
+
+import pytest
+from made_proc import MadeProc
+
+from recstore.monitor.limits import Warnings, threshold
+from recstore.monitor.sampler import Sampler
+
+KB = 1024
+
+
+@pytest.mark.parametrize("text", ["x%", "0%", "101%", "nan%", "-5%", 2.0, "many", "%"])
+def test_thresholds_that_are_none(text):
+    with pytest.raises((ValueError, TypeError)):
+        threshold(text)
+
+
+def test_a_share_of_the_machine_without_a_cgroup(tmp_path):
+    made = MadeProc(tmp_path / "machine")
+    made.process(10)
+    sampler = Sampler(10, proc=made.folder, root_folder=str(made.root))
+    warnings = Warnings(threshold("85%"), sampler)
+
+    def check(available):
+        made.write("meminfo", f"MemTotal:  1000000 kB\nMemAvailable:  {available} kB\n")
+        event = warnings.check(sampler.sample()[0])
+        return event and event["text"]
+
+    assert check(200_000) is None
+    text = check(100_000)
+    assert text.startswith("922 MB of 1.02 GB are in use, 90 % of the memory of the machine, 102 MB are left;")
+    assert "the largest process is main (10) with 1.02 MB of its own" in text
+    assert check(90_000) is None, "it is said once"
+    assert check(160_000) is None, "a little below the threshold does not arm it"
+    assert check(300_000) is None
+    assert check(100_000) is not None, "passed again"
+
+
+def test_a_share_of_the_cgroups_limit_and_a_size(tmp_path):
+    made = MadeProc(tmp_path / "machine")
+    made.process(10, anon=3000, file=0)
+    made.write("10/cgroup", "0::/\n")
+    made.write("self/mountinfo", "31 23 0:28 / /sys/fs/cgroup rw,relatime - cgroup2 cgroup2 rw\n")
+    folder = made.root / "sys/fs/cgroup"
+    folder.mkdir(parents=True)
+    (folder / "memory.max").write_text("1000000\n")
+    (folder / "memory.current").write_text("990000\n")
+    (folder / "memory.stat").write_text("inactive_file 800000\n")
+    sampler = Sampler(10, proc=made.folder, root_folder=str(made.root))
+    share, size = Warnings(0.85, sampler), Warnings(threshold("2 MB"), sampler)
+    entry, _ = sampler.sample()
+    assert share.check(entry) is None, "what the kernel can drop does not count"
+    assert "3.07 MB of 2 MB are in use, 154 % of the threshold of the job" in size.check(entry)["text"]
+    (folder / "memory.stat").write_text("inactive_file 10000\n")
+    entry, _ = sampler.sample()
+    assert "98 % of the limit of the memory cgroup" in share.check(entry)["text"]
+    assert Warnings(None, sampler).check(entry) is None

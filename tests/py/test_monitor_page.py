@@ -1,0 +1,126 @@
+"""The HTML page of a run. tests/real looks at it in a browser."""
+
+import os
+import re
+import sys
+
+import pytest
+from made_runs import MB, end, event, process, run, sample, start
+
+from recstore.monitor import page, plots
+
+
+@pytest.fixture(autouse=True)
+def short_script(monkeypatch):
+    """A short script in the place of plotly's four megabytes; returns what plots.script was."""
+    whole = plots.script
+    monkeypatch.setattr(plots, "script", lambda: "/* plotly */")
+    return whole
+
+
+def job(*others, count=20, **starting):
+    samples = []
+    for t in range(count):
+        copied = 100 * t / max(1, count - 1)
+        workers = [
+            process(f"worker {i}", 11 + i, uss=20 + copied, shared=150 - copied, pss=20 + copied + 40) for i in range(2)
+        ]
+        named = {
+            "private": 60 + 2 * copied,
+            "stores": {"coco": 87},
+            "batches": 4,
+            "files": 20,
+            "interpreter": 12,
+            "other": 3,
+        }
+        samples.append(
+            sample(t, [process("main", 10, uss=20, shared=150), *workers], named=named, current=300 + copied)
+        )
+    return run(start(**starting), *samples, *others)
+
+
+def test_parts_of_the_page():
+    text = page.html_text(
+        job(event(3, "epoch", text="epoch 1"), end(20, exit=3), limit=500 * MB, missing=["No swap figures."])
+    )
+    assert "Memory of <code>python train.py</code>" in text and "on node" in text and "exit code 3" in text
+    assert "<h3>copy-on-read</h3>" in text and "<code>samples = RecordList(samples)</code>" in text
+    assert "No swap figures." in text and "epoch 1" in text and '"limit 500 MB"' in text
+    assert re.search(r"store coco</td><td>87 MB</td><td>\d+\.\d %</td>", text)
+    assert re.search(r"· worker 0, pid 11</td><td>120 MB", text)
+    assert text.index("private of each process") < text.index("· worker 0, pid 11") < text.index("store coco</td>")
+
+
+def test_nothing_leads_outside():
+    text = page.html_text(job())
+    assert re.findall(r"https?://|\b(?:src|href)=", text) == []
+
+
+def test_what_others_wrote_is_escaped():
+    bad = "</script><script>alert(1)</script><!--"
+    entry = process("main", 10, uss=5) | {"label": bad}
+    samples = [sample(t, [entry], named={"private": 5, "stores": {bad: 9}}) for t in range(9)]
+    text = page.html_text(
+        run(start(command=[bad], host=bad, missing=[bad]), *samples, event(1, bad, bad, text=bad), end(9))
+    )
+    assert "<script>alert" not in text and "<!--" not in text.partition("<script>")[2]
+    assert text.count("</script>") == 2
+
+
+def test_an_empty_run_has_a_page():
+    text = page.html_text(run())
+    assert "The log has no samples." in text and "no end line" in text and "too few" in text
+
+
+def test_a_healthy_run():
+    text = page.html_text(run(*(sample(t, [process("main", 10, uss=50)]) for t in range(9)), end(9)))
+    assert "No verdict" in text and "exit code 0" in text and "does not say what the memory consists of" in text
+
+
+def test_bad_lines_are_said():
+    made = job()
+    made.bad_lines = 2
+    assert "2 lines that could not be read" in page.html_text(made)
+
+
+def test_five_hundred_processes():
+    crew = [process("main", 10, uss=9), *(process(f"rank {i % 8} worker {i // 8}", 11 + i, uss=9) for i in range(499))]
+    text = page.html_text(run(start(), *(sample(5 * t, crew) for t in range(200)), end(1000)))
+    assert text.count("<tr>") > 500 and len(text) < 8_000_000
+
+
+def test_write(tmp_path):
+    path = tmp_path / "out.html"
+    path.write_text("before")
+    page.write(job(end(20)), path)
+    assert path.read_text().startswith("<!DOCTYPE html>") and os.listdir(tmp_path) == ["out.html"]
+    umask = os.umask(0)
+    os.umask(umask)
+    assert path.stat().st_mode & 0o777 == 0o666 & ~umask
+
+
+def test_a_page_that_cannot_be_written_leaves_nothing(tmp_path, monkeypatch):
+    path = tmp_path / "out.html"
+    path.write_text("before")
+    monkeypatch.setattr(page.os, "replace", lambda *_: (_ for _ in ()).throw(OSError("no")))
+    with pytest.raises(OSError, match="no"):
+        page.write(job(), path)
+    assert os.listdir(tmp_path) == ["out.html"] and path.read_text() == "before"
+    with pytest.raises(FileNotFoundError) as caught:
+        page.write(job(), tmp_path / "missing" / "out.html")
+    assert caught.value.filename == str(tmp_path / "missing" / "out.html")
+
+
+def test_the_whole_script(monkeypatch, short_script):
+    pytest.importorskip("plotly")
+    monkeypatch.setattr(plots, "script", short_script)
+    text = page.html_text(job())
+    assert len(text) > 1_000_000 and text.count("</script>") == 2  # the script itself has no end of it inside
+
+
+def test_without_plotly_nothing_is_written(tmp_path, monkeypatch, short_script):
+    monkeypatch.setattr(plots, "script", short_script)
+    monkeypatch.setitem(sys.modules, "plotly", None)
+    with pytest.raises(ImportError, match="recstore\\[monitor\\]"):
+        page.write(job(), tmp_path / "out.html")
+    assert os.listdir(tmp_path) == []

@@ -1,0 +1,121 @@
+"""recstore.monitor.terminal: the tables at every width, and what the terminal is sent."""
+
+import os
+import re
+
+import pytest
+
+from recstore.monitor import recent, terminal
+from recstore.monitor.sampler import event
+
+MB = 1_000_000
+START = {"kind": "start", "version": 1, "t": 0.0, "limit": 1000 * MB}
+
+
+def process(pid, label, size, exact=True):
+    figures = dict.fromkeys(("uss", "pss", "rss", "shared", "shared_file", "swap", "anonymous"), size)
+    return {"pid": pid, "start": pid, "label": label, "role": "worker", "exact": exact, **figures}
+
+
+def sample(count=3, t=1.0, size=10 * MB, **more):
+    crew = [process(100 + n, f"rank {n % 2} worker {n // 2}", size * (n + 1), n % 2 == 0) for n in range(count)]
+    whole = sum(one["pss"] for one in crew)
+    sums = {**dict.fromkeys(("uss", "pss", "rss", "shared", "shared_file", "swap", "anonymous"), whole), "unmapped": 0}
+    named = {
+        "private": whole - 5 * MB,
+        "stores": {"train": 3 * MB, "val\x1b[31m": 2 * MB},
+        "batches": 0,
+        "files": 0,
+        "interpreter": 0,
+        "other": 0,
+    }
+    return {
+        "kind": "sample",
+        "t": t,
+        "processes": crew,
+        "sum": sums,
+        "named": named,
+        "cgroup": {"used": 950 * MB},
+        **more,
+    }
+
+
+@pytest.mark.parametrize("width", [30, 40, 59, 60, 80, 100, 200])
+def test_the_live_table_keeps_to_its_width(width):
+    lines = terminal.live_lines(sample(40), START, width, 12)
+    assert len(lines) == 12
+    assert max(len(text) for _, text in lines) <= width
+    assert all(text.isprintable() for _, text in lines)
+    text = "\n".join(text for _, text in lines)
+    assert "sum of 40" in text and "... 33 more" in text and "USS" in text and "PSS" in text
+    assert ("pid" in text) == (width >= 60 or width == 59)
+    assert ("swap" in text) == (width >= 100)
+
+
+def test_figures_that_are_estimates_or_unknown_are_marked():
+    one = sample(2)
+    one["processes"][0].update(uss=None, pss=None)
+    text = "\n".join(text for _, text in terminal.live_lines(one, START, 100, 20))
+    row = next(line for line in text.split("\n") if line.startswith("rank 1 worker 0"))
+    assert "~20 MB" in row and "n/a" in next(line for line in text.split("\n") if line.startswith("rank 0 worker 0"))
+    assert "stores (train 3 MB, val?[31m 2 MB) 5 MB" in text
+    assert "memory cgroup: 950 MB of 1 GB, 95 %" in text
+
+
+def test_the_terminal_is_given_back(monkeypatch):
+    reader, writer = os.pipe()
+    monkeypatch.setattr(os, "get_terminal_size", lambda fd: os.terminal_size((80, 24)))
+    monkeypatch.setenv("NO_COLOR", "1")
+    panel = terminal.Panel(writer)
+    panel.write(START)
+    panel.write(sample())
+    drawn = os.read(reader, 65536).decode()
+    assert "\x1b[1;" in drawn and "rank 0 worker 0" in drawn and not re.search(r"\x1b\[[\d;]*m", drawn)
+    assert all(f"\x1b[{row};1H" in drawn for row in range(19, 25))
+    panel.close()
+    assert os.read(reader, 65536) == b"\x1b7\x1b[r\x1b8\x1b[J"
+    os.close(reader)
+    panel._drawn = 0.0
+    panel.write(sample())  # nobody reads any longer: no error
+    os.close(writer)
+
+
+def test_a_terminal_that_is_too_small_gets_no_table(monkeypatch):
+    reader, writer = os.pipe()
+    os.set_blocking(reader, False)
+    monkeypatch.setattr(os, "get_terminal_size", lambda fd: os.terminal_size((80, 8)))
+    terminal.Panel(writer).write(sample())
+    with pytest.raises(BlockingIOError):
+        os.read(reader, 10)
+    os.close(reader)
+    os.close(writer)
+
+
+def test_the_summary_has_peaks_and_ends():
+    kept = recent.Recent()
+    kept.write(START)
+    for t in range(5):
+        kept.write(sample(3, float(t), MB * (10 - abs(t - 2))))
+    kept.write(event("ended", "", t=5.0, pid=100, label="rank 0 worker 0", signal="SIGKILL"))
+    kept.write(event("ended", "", t=5.0, pid=101, label="rank 1 worker 0", exit=3))
+    text = terminal.summary(kept.run(), 60)
+    assert re.search(r"rank 0 worker 0  100 +10 MB +10 MB +10 MB  SIGKILL", text)
+    assert re.search(r"rank 1 worker 0  101 +20 MB +20 MB +20 MB  exit 3", text)
+    assert "Peak of the sum: 60 MB (PSS) after 2 s, in 3 processes:" in text
+    assert max(map(len, text.split("\n"))) <= 60
+    for entry in kept.run().samples:
+        entry["processes"][0]["label"] = "rank 10 worker 12 and more"
+        kept.write(entry)
+    assert max(map(len, terminal.summary(kept.run(), 60).split("\n"))) <= 60
+    assert "No sample was taken" in terminal.summary(recent.Recent().run())
+
+
+def test_what_is_kept_of_a_long_run_is_little():
+    kept = recent.Recent()
+    kept.write(START)
+    for t in range(5000):
+        kept.write(sample(4, float(t)))
+    run = kept.run()
+    assert 900 <= len(run.samples) <= 2002 and run.bad_lines == 0 and run.start == START
+    assert (run.samples[0]["t"], run.samples[-1]["t"]) == (0.0, 4999.0)
+    assert [one["t"] for one in run.samples] == sorted({one["t"] for one in run.samples})

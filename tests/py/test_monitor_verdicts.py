@@ -1,0 +1,417 @@
+"""The rules of the verdicts at their thresholds, on runs that the tests make up. tests/mp has real programs."""
+
+import made_proc
+import made_runs
+import pytest
+from made_runs import BEGIN, event, process, run, sample
+
+from recstore.monitor import sampler, verdicts
+
+
+def kinds(*entries):
+    return [one.kind for one in verdicts.judge(run(*entries))]
+
+
+def judged(kind, *entries):
+    return next(one for one in verdicts.judge(run(*entries)) if one.kind == kind)
+
+
+# ---- copy-on-read ----
+
+
+def copying(copied, steps=10, rss=0, exact=True, lost=None, ends_at=None, freed=0):
+    """A parent and two workers that share 200 MB, of which each worker copies `copied` MB."""
+    entries = []
+    for i in range(steps + 1):
+        part = i / steps
+        gained, gone = copied * part, (copied if lost is None else lost) * part
+        crew = []
+        for number in range(2):
+            worker = {"uss": 20 + gained, "shared": 200 - gone, "pss": 20 + (200 - gone) / 3 + gained}
+            crew.append(process(f"worker {number}", 11 + number, **worker, rss=220 + rss * part))
+        main = process("main", 10, uss=20, shared=200 - freed * part, pss=20 + 200 / 3)
+        if ends_at is not None and i > ends_at:
+            crew.pop()
+        for one in crew:
+            one["exact"] = exact or i % 2 == 0
+        entries.append(sample(i, [main, *crew]))
+    return entries
+
+
+def test_copy_on_read():
+    verdict = judged("copy-on-read", *copying(100))
+    assert verdict.line == "samples = RecordList(samples)"
+    assert verdict.evidence["bytes"] == pytest.approx(200 * made_runs.MB)
+    assert [one["label"] for one in verdict.evidence["processes"]] == ["worker 0", "worker 1"]
+    assert verdict.evidence["processes"][0]["uss"] == 100 * made_runs.MB
+    assert "worker 0, worker 1 copied 200 MB" in verdict.text
+
+
+@pytest.mark.parametrize(("copied", "found"), [(31, False), (33, True)])
+def test_a_small_copy_is_the_interpreter(copied, found):
+    assert ("copy-on-read" in kinds(*copying(copied))) is found
+
+
+@pytest.mark.parametrize(("lost", "found"), [(65, False), (75, True), (100, True)])
+def test_what_is_not_taken_from_shared_is_no_copy(lost, found):
+    assert ("copy-on-read" in kinds(*copying(100, lost=lost))) is found
+
+
+@pytest.mark.parametrize(("rss", "found"), [(25, True), (35, False), (-35, False)])
+def test_rss_stays_flat(rss, found):
+    assert ("copy-on-read" in kinds(*copying(100, rss=rss))) is found
+
+
+@pytest.mark.parametrize(("freed", "found"), [(45, True), (55, False)])
+def test_what_another_process_frees_is_no_copy(freed, found):
+    assert ("copy-on-read" in kinds(*copying(100, freed=freed))) is found
+
+
+def test_pages_that_only_change_their_owner_are_no_copies():
+    """A parent that drops what its workers have: their USS grows by what Shared loses, and no page was copied."""
+    entries = []
+    for i in range(11):
+        dropped = 10 * i
+        main = process("main", 10, uss=20, shared=200 - dropped, pss=20 + (200 - dropped) / 2)
+        worker = process("worker 0", 11, uss=20 + dropped, shared=200 - dropped, pss=20 + dropped + (200 - dropped) / 2)
+        entries.append(sample(i, [main, worker]))
+    assert kinds(*entries) == []
+
+
+def test_pages_of_a_process_that_ended_are_no_copies():
+    """The last reader of shared pages has them for itself when its sister ends."""
+    entries = []
+    for i in range(12):
+        gone = i >= 6
+        crew = [
+            process("main", 10, uss=20),
+            process("worker 0", 11, uss=120 if gone else 20, shared=0 if gone else 100, pss=120),
+        ]
+        crew += [] if gone else [process("worker 1", 12, uss=20, shared=100, pss=20)]
+        entries.append(sample(i, crew))
+    assert kinds(*entries) == []
+
+
+def test_figures_that_are_repeated_are_not_compared():
+    """Every second sample repeats USS and Shared of the one before beside a new RSS."""
+    assert "copy-on-read" in kinds(*copying(100, exact=False))
+
+
+def test_a_worker_that_ends_in_the_middle():
+    assert "copy-on-read" in kinds(*copying(150, ends_at=5))
+
+
+# ---- leak ----
+
+
+def growing(values, label="main", pid=10, **others):
+    return [sample(i, [process(label, pid, uss=value)], **others) for i, value in enumerate(values)]
+
+
+def ramp(count, begin, end):
+    return [begin + (end - begin) * i / (count - 1) for i in range(count)]
+
+
+def test_leak():
+    verdict = judged("leak", *growing(ramp(60, 100, 400)))
+    assert (
+        140 < verdict.evidence["bytes"] / made_runs.MB < 170
+    )  # from the floor of the second quarter to that of the last
+    assert verdict.evidence["seconds to the limit"] is None
+    speed = verdict.evidence["bytes a second"] / made_runs.MB
+    assert speed == pytest.approx(300 / 59, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("count", "line"), [(120, "samples = RecordList(read_samples())"), (125, "losses.append(loss.item())")]
+)
+def test_the_line_of_a_leak(count, line):
+    """A process of less than two minutes may still load its data, unless it has begun an epoch."""
+    assert judged("leak", *growing(ramp(count, 100, 400))).line == line
+    epoch = event(10, "epoch", text="epoch 0")
+    assert judged("leak", *growing(ramp(count, 100, 400)), epoch).line == "losses.append(loss.item())"
+
+
+def test_leak_of_workers_has_another_line():
+    entries = [sample(i, [process("main", 10, uss=50), process("worker 0", 11, uss=20 + 5 * i)]) for i in range(60)]
+    assert "lru_cache" in judged("leak", *entries).line
+
+
+def test_leak_says_when_the_limit_comes():
+    entries = growing(ramp(61, 100, 400), current=400)
+    left = judged("leak", made_runs.start(limit=1000 * made_runs.MB), *entries).evidence["seconds to the limit"]
+    assert left == pytest.approx(120, rel=0.1)
+
+
+@pytest.mark.parametrize(("grown", "found"), [(125, False), (135, True)])
+def test_leak_has_a_least_size(grown, found):
+    """From the second to the last quarter grows half of it; the threshold is 64 MB."""
+    assert ("leak" in kinds(*growing(ramp(200, 100, 100 + grown)))) is found
+
+
+def test_memory_that_is_loaded_and_kept_is_no_leak():
+    assert kinds(*growing(ramp(20, 20, 400) + [400] * 60)) == []
+
+
+def test_a_cache_that_fills_is_no_leak():
+    assert kinds(*growing(ramp(50, 20, 400) + [400] * 30)) == []
+
+
+def test_a_heap_that_settles_is_no_leak():
+    """What a worker of a DataLoader took in its first three seconds, times two."""
+    first = [
+        152,
+        157,
+        165,
+        153,
+        161,
+        165,
+        169,
+        177,
+        185,
+        189,
+        195,
+        185,
+        189,
+        197,
+        201,
+        205,
+        213,
+        213,
+        213,
+        217,
+        217,
+        217,
+        221,
+    ]
+    assert kinds(*growing([2 * value for value in [*first, 221, 225, 225, 225, 229, 229, 229, 229, 229]])) == []
+
+
+def test_memory_that_comes_and_goes_is_no_leak():
+    assert kinds(*growing([100 + 40 * (i % 7) for i in range(80)])) == []
+
+
+def test_a_leak_below_what_comes_and_goes():
+    assert kinds(*growing([100 + 4 * i + 40 * (i % 7) for i in range(80)])) == ["leak"]
+
+
+@pytest.mark.parametrize(("last", "found"), [(3, True), (6, True), (10, False)])
+def test_memory_that_an_ending_process_gives_back(last, found):
+    assert ("leak" in kinds(*growing(ramp(60, 100, 400) + [50] * last))) is found
+
+
+def test_a_leak_by_epochs():
+    """Within an epoch memory rises and falls; the floors of the epochs rise."""
+    values = [100 + 30 * (i // 20) + 5 * (i % 20) for i in range(120)]
+    epochs = [event(20 * i, "epoch", text=f"epoch {i}") for i in range(6)]
+    assert kinds(*growing(values), *epochs) == ["leak"]
+    assert kinds(*growing([100 + 5 * (i % 20) for i in range(120)]), *epochs) == []
+
+
+def test_too_few_samples_are_no_leak():
+    assert "leak" not in kinds(*growing(ramp(19, 100, 400)))
+    assert "leak" in kinds(*growing(ramp(21, 100, 400)))
+
+
+# ---- backlog ----
+
+
+def waiting(sizes, unmapped=None, total=300):
+    entries = []
+    for i, size in enumerate(sizes):
+        rest = size if unmapped is None else unmapped[i]
+        crew = [process("main", 10, uss=total), process("worker 0", 11, uss=20), process("worker 1", 12, uss=20)]
+        entries.append(sample(i, crew, unmapped=rest, named={"private": total, "batches": size, "other": 0}))
+    return entries
+
+
+def test_backlog():
+    verdict = judged("backlog", *waiting([0, 60, 120] + [128, 120] * 10 + [60, 0]))
+    assert verdict.line == "loader = DataLoader(dataset, num_workers=1, prefetch_factor=1, ...)"
+    assert verdict.evidence["workers"] == 2 and verdict.evidence["bytes"] == 120 * made_runs.MB
+
+
+@pytest.mark.parametrize(("size", "found"), [(63, False), (65, True)])
+def test_backlog_has_a_least_size(size, found):
+    assert ("backlog" in kinds(*waiting([size] * 20))) is found
+
+
+@pytest.mark.parametrize(("total", "found"), [(1100, True), (1500, False)])
+def test_backlog_is_a_part_of_the_sum(total, found):
+    assert ("backlog" in kinds(*waiting([66] * 20, total=total))) is found
+
+
+def test_batches_that_the_consumer_holds_do_not_wait():
+    assert kinds(*waiting([128] * 20, unmapped=[0, 10] * 10)) == []
+
+
+def test_a_queue_that_runs_empty_is_no_backlog():
+    assert kinds(*waiting([0, 128, 20, 0, 70, 10] * 5)) == []
+
+
+def test_a_log_without_batches_has_no_backlog():
+    entries = waiting([128] * 20)
+    for entry in entries:
+        entry["named"] = None
+    assert kinds(*entries) == []
+
+
+# ---- copies per rank ----
+
+
+def ranks(sizes, **others):
+    crew = [process(f"rank {i}", 10 + i, uss=size, **others) for i, size in enumerate(sizes)]
+    crew += [process(f"rank {i} worker 0", 20 + i, uss=10) for i in range(len(sizes))]
+    return [sample(t, crew) for t in range(12)]
+
+
+def test_copies_per_rank():
+    verdict = judged("copies per rank", *ranks([500, 510, 520, 505]))
+    assert verdict.evidence["bytes"] == 1500 * made_runs.MB and len(verdict.evidence["private"]) == 4
+    assert verdict.line == 'samples = recstore.shared("train", load_samples)'
+
+
+@pytest.mark.parametrize(
+    ("sizes", "found"),
+    [([127, 130], False), ([129, 130], True), ([500, 390], False), ([500, 410], True), ([900], False)],
+)
+def test_copies_per_rank_are_large_and_alike(sizes, found):
+    assert ("copies per rank" in kinds(*ranks(sizes))) is found
+
+
+def test_a_file_that_a_rank_maps_alone_is_no_copy():
+    assert kinds(*ranks([500, 500], anonymous=40)) == []
+
+
+@pytest.mark.parametrize(("files", "found"), [(170, False), (160, True)])
+def test_private_memory_that_libraries_explain(files, found):
+    assert ("copies per rank" in kinds(*ranks([500, 500], shared_file=files))) is found
+
+
+def spawned(sizes, label="worker {}"):
+    crew = [process("main", 10, uss=100), *(process(label.format(i), 11 + i, uss=size) for i, size in enumerate(sizes))]
+    return [sample(t, crew) for t in range(12)]
+
+
+def test_copies_in_spawned_workers():
+    verdict = judged("copies per rank", *spawned([300, 310, 305]))
+    assert verdict.line == "samples = RecordList(samples)" and verdict.evidence["bytes"] == 900 * made_runs.MB
+    assert "Each of 3 workers holds" in verdict.text
+    assert "workers of rank 2 holds" in judged("copies per rank", *spawned([300, 310], "rank 2 worker {}")).text
+
+
+@pytest.mark.parametrize("sizes", [[300], [127, 127], [300, 200], [300, 40]])
+def test_workers_without_copies(sizes):
+    assert kinds(*spawned(sizes)) == []
+
+
+def test_workers_that_copy_on_read_are_said_once():
+    assert kinds(*copying(180)) == ["copy-on-read"]
+
+
+# ---- pinned memory ----
+
+
+def pinned(size, total=300):
+    return [
+        sample(t, [process("main", 10, uss=total)], named={"private": total - size, "pinned": size}) for t in range(12)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("size", "total", "found"), [(63, 300, False), (65, 300, True), (65, 700, False), (75, 700, True)]
+)
+def test_pinned_memory(size, total, found):
+    assert ("pinned memory" in kinds(*pinned(size, total))) is found
+    if found:
+        assert "pin_memory=False" in judged("pinned memory", *pinned(size, total)).line
+
+
+PINNED = "7f5a20000000-7f5a24000000 rw-s 00000000 00:01 166935    /dev/zero (deleted)\n"
+DEVICES = "7f5a10000000-7f5a10200000 rw-s 00000000 00:06 529    /dev/nvidiactl\n7f5a10400000-7f5a10600000 rw-s 00000000 00:06 531    /dev/nvidia0\n"
+
+
+def with_shared_anonymous_memory(tmp_path, devices, kilobytes=200_000):
+    """The kinds for a process as a system without a GPU cannot have it: a driver's page-locked memory is a shared anonymous
+    mapping, named /dev/zero, in the RSS as shared memory (measured by others with driver 570 and PyTorch 2.9)."""
+    made = made_proc.MadeProc(tmp_path)
+    sizes = (
+        f"Rss: {kilobytes} kB\nPss: {kilobytes} kB\nPrivate_Dirty: {kilobytes} kB\nAnonymous: 0 kB\nVmFlags: rd wr sh\n"
+    )
+    none = "Rss: 0 kB\nPss: 0 kB\nVmFlags: rd wr sh\n"
+    smaps = "".join(f"{line}\n{none}" for line in devices.splitlines()) + PINNED + sizes
+    made.process(10, anon=300_000, shmem=kilobytes, uss=300_000 + kilobytes, smaps=smaps)
+    one = sampler.Sampler(10, proc=made.folder, root_folder=str(made.root))
+    entries = [one.sample()[0] for _ in range(10)]
+    return entries[-1]["named"], kinds(*entries)
+
+
+def test_page_locked_memory_of_a_gpu(tmp_path):
+    named, found = with_shared_anonymous_memory(tmp_path, DEVICES)
+    assert named["pinned"] == 200_000 * 1024 and named["shared memory"] == 0 and found == ["pinned memory"]
+
+
+def test_shared_anonymous_memory_without_a_gpu_is_not_pinned(tmp_path):
+    named, found = with_shared_anonymous_memory(tmp_path, "")
+    assert named["pinned"] == 0 and named["shared memory"] == 200_000 * 1024 and found == []
+
+
+# ---- unclear ----
+
+
+def test_few_samples_are_unclear():
+    for count in range(verdicts.FEWEST_SAMPLES):
+        (verdict,) = verdicts.judge(run(*growing([100] * count)))
+        assert verdict.kind == "unclear" and verdict.line == "" and "too few" in verdict.text
+    assert kinds(*growing([100] * verdicts.FEWEST_SAMPLES)) == []
+
+
+def test_growth_that_no_rule_explains_is_unclear():
+    """Files that several processes map grow."""
+    entries = [sample(i, [process("main", 10, uss=20, shared=5 * i, anonymous=20)]) for i in range(80)]
+    (verdict,) = verdicts.judge(run(*entries))
+    assert verdict.kind == "unclear" and "no rule explains it" in verdict.text and verdict.evidence["bytes"] > 0
+
+
+@pytest.mark.parametrize(("current", "found"), [(840, False), (860, True)])
+def test_near_the_limit_is_unclear(current, found):
+    entries = [made_runs.start(limit=1000 * made_runs.MB), *growing([100] * 20, current=current)]
+    assert kinds(*entries) == (["unclear"] if found else [])
+
+
+def test_missing_figures_are_unclear_and_said():
+    entries = [
+        sample(i, [process("main", 10, uss=None, shared=None, pss=None, rss=100, anonymous=90)]) for i in range(20)
+    ]
+    (verdict,) = verdicts.judge(run(made_runs.start(missing=["This container has no smaps_rollup."]), *entries))
+    assert verdict.kind == "unclear" and "This container has no smaps_rollup." in verdict.text
+
+
+def test_a_steady_run_has_no_verdict():
+    assert verdicts.judge(run(*growing([100] * 30))) == []
+    assert verdicts.text([]) == "No verdict: nothing grew, and no rule fits."
+
+
+# ---- All of them ----
+
+
+def test_the_largest_comes_first():
+    entries = copying(60, steps=40)
+    for i, entry in enumerate(entries):
+        entry["processes"][0]["anonymous"] = round((100 + 20 * i) * made_runs.MB)
+    found = verdicts.judge(run(*entries))
+    assert [one.kind for one in found] == ["leak", "copy-on-read"]
+    text = verdicts.text(found)
+    assert text.startswith("leak: The private memory of main grows") and "\n    samples = RecordList(samples)" in text
+
+
+def test_kinds_are_those_of_the_list():
+    found = kinds(*copying(100)) + kinds(*growing(ramp(60, 100, 400))) + kinds(*waiting([128] * 20))
+    found += kinds(*ranks([500, 500])) + kinds(*pinned(200)) + kinds()
+    assert tuple(found) == verdicts.KINDS
+
+
+def test_entries_that_lack_everything():
+    entries = [{"kind": "sample", "t": BEGIN + i, "processes": [{"pid": 5}], "sum": {}} for i in range(30)]
+    assert kinds(*entries) == ["unclear"]
+    assert kinds(*[entry | {"processes": []} for entry in entries]) == ["unclear"]

@@ -1,0 +1,223 @@
+"""What a notebook shows of containers and of their figures."""
+
+import collections
+import copy
+import dataclasses
+import pickle
+import random
+
+import pytest
+from parsed_html import HOSTILE, Parsed
+
+import recstore
+from recstore import RecordDict, RecordList, notebooks
+
+RECORDS = [
+    {"id": i, "name": f"{HOSTILE} {i}", "box": [i, 2.5, 3, 4], "meta": {"camera": "c", "iso": i}} for i in range(50)
+]
+
+
+@pytest.fixture
+def x():
+    with RecordList(RECORDS) as x:
+        yield x
+
+
+def shown(one):
+    """The output of a notebook, which is checked, as text."""
+    out = one._repr_html_()
+    parsed = Parsed(out)
+    assert not {"script", "style", "img", "a", "b"} & set(parsed.tags) and parsed.links == []
+    assert len(out) < 40_000
+    return " ".join(parsed.texts)
+
+
+VIEWS = {
+    "list": lambda x: x,
+    "slice": lambda x: x[3:40],
+    "shuffled": lambda x: x.shuffled(1),
+    "fields": lambda x: x.fields("id", "name"),
+    "lazy": lambda x: x.lazy(),
+    "dict": lambda x: x.index_by("id"),
+    "values": lambda x: x.index_by("id").values(),
+    "items": lambda x: x.index_by("id").items(),
+    "pairs": lambda x: x.index_by("id").items()[2:9],
+    "joined": lambda x: x + x,
+}
+
+
+@pytest.mark.parametrize("make", VIEWS.values(), ids=VIEWS)
+def test_the_first_records_are_a_table(x, make):
+    view = make(x)
+    text = shown(view)
+    first = next(iter(view.values())) if isinstance(view, RecordDict) else view[0]
+    first = first[1] if isinstance(first, tuple) else first
+    assert "id" in text and "name" in text and str(first["id"]) in text and "<script>alert(1)" in text
+    assert f"... {len(view) - 5:,} more" in text
+
+
+def test_views_of_values(x):
+    assert "caption" not in shown(x.field("name")) and " name" in shown(x.field("name"))
+    assert "key" in shown(x.index_by("id").keys())
+    assert "RecordView: 1 record" in shown(x.group_by("id"))
+    with RecordDict({"a": "./a.wav", HOSTILE: 2}) as d:
+        assert "./a.wav" in shown(d) and "alert(1)" in shown(d) and "more" not in shown(d)
+    with RecordList([]) as empty, RecordDict({}) as nothing:
+        assert "0 records" in shown(empty) and "RecordDict: 0" in shown(nothing)
+
+
+def test_records_of_several_kinds_and_of_many_fields():
+    with RecordList([{"a": 1}, {"b": 2}, {HOSTILE: None}]) as x:
+        assert {"a", "b", "1", "2", "None"} <= set(shown(x).split())
+    with RecordList([{"a": 1}, 5, "text", None, (1, 2)]) as x:
+        assert "record" in shown(x) and "(1, 2)" in shown(x)
+    with RecordList([{f"field {i}": i for i in range(500)}]) as x:
+        text = shown(x[:1] + x[:0])
+        assert "192 more" in text and "field 7" in text and "field 8" not in text.partition("more")[0]
+
+
+def test_of_many_fields_the_largest_have_bars():
+    chance = random.Random(0)
+    with RecordList({f"field {i}": chance.randbytes(i) for i in range(500)} for _ in range(9)) as x:
+        for one in (x, x.info(fields=True)):
+            assert "... 471 fields, each of at most" in shown(one) and "field 499" in shown(one)
+        assert "has all of" in shown(x.info(fields=True)) and "field 100" not in shown(x).partition("bytes by field")[2]
+
+
+def test_bytes_by_field_of_small_stores_are_bars(x):
+    assert "bytes by field of the store" in shown(x) and "camera" in shown(x)
+    assert "bytes by field: .info(fields=True)" in shown(x + x.map(dict))
+
+
+def test_a_large_store_is_not_read(monkeypatch, x):
+    monkeypatch.setattr(notebooks, "SMALL_BYTES", 100)
+    monkeypatch.setattr(notebooks.node_sizes, "field_sizes", None)
+    assert "bytes by field: .info(fields=True)" in shown(x)
+
+
+def test_closed_and_detached_stores(x):
+    view = x[:10]
+    x.close()
+    assert "closed" in shown(x) and "closed" in shown(view)
+    assert "detached: gone" in shown(recstore.RecordView._blank()._set(view.selection, None, "gone"))
+
+
+def test_a_damaged_record_is_named(tmp_path):
+    path = tmp_path / "x.recs"
+    RecordList([b"a" * 5000, b"b" * 5000], compression="none").save(path)
+    data = bytearray(path.read_bytes())
+    at = data.index(b"a" * 5000)
+    data[at - 3] = 0xFF
+    path.write_bytes(data)
+    with recstore.open(path) as x:
+        assert "CorruptError: record 0" in shown(x) or "VersionError" in shown(x)
+
+
+@dataclasses.dataclass
+class Rude:
+    x: int
+
+    def __repr__(self):
+        raise OSError("no")
+
+
+def test_short():
+    assert notebooks.short("a" * 10_000_000).endswith("... 10,000,000") and len(notebooks.short("a" * 10_000_000)) < 100
+    assert notebooks.short(b"a" * 1000).startswith("b'aaa")
+    assert notebooks.short([1] * 10**6) == "[1, 1, 1, 1, ... 1,000,000]"
+    assert notebooks.short((1, 2)) == "(1, 2)" and notebooks.short({"a": {1: [2]}}) == "{'a': {1: [2]}}"
+    assert notebooks.short(Rude(1)) == "<Rude: OSError>" and "Rude: OSError" in notebooks.short([Rude(1)])
+    assert notebooks.short(1 << 10_000) == "<int of 10,001 bits>"
+    assert notebooks.short(None) == "None" and notebooks.short(collections.OrderedDict(a=1)) == "{'a': 1}"
+    numpy = pytest.importorskip("numpy")
+    assert notebooks.short(numpy.zeros((1000, 3), "f4")) == "ndarray float32 (1000, 3)"
+
+
+# ---- Figures ----
+
+
+def test_info(x):
+    assert "50 records" in shown(x.info()) and "heap" in shown(x.info()) and ".info(fields=True)" in shown(x.info())
+    text = shown(x.info(fields=True))
+    assert "camera" in text and "besides" in text and "schema and tables" in text
+    assert "2 stores" in shown((x + x.map(dict)).info(fields=True))
+    with RecordDict({f"k{i}": record for i, record in enumerate(RECORDS)}) as d:
+        assert "50 entries" in shown(d.info(fields=True)) and "camera" in shown(d.info(fields=True))
+        assert "key index" in shown(d.info())
+
+
+def test_figures_show_as_text_in_a_terminal(x):
+    for one in (x.info(), (x + x.map(dict)).info(), x.index_by("id").info(), x.why("id")):
+        assert repr(one) == str(one) and len(repr(one)) < 3_000
+
+
+def test_why(x):
+    assert "what was weighed" in shown(x.why("id")) and "chosen" in shown(x.why("id"))
+
+
+def test_reports_and_segments():
+    class Dataset:
+        def __init__(self):
+            self.samples = [{"path": f"{i}.jpg", "label": i % 10} for i in range(20_000)]
+            self.names = {HOSTILE: ["x"] * 100}
+
+    dataset = Dataset()
+    text = shown(recstore.audit(dataset, workers=4))
+    assert "samples" in text and "recstore.share_dataset(dataset)" in text and "predicted for all processes" in text
+    assert "would be replaced" in shown(recstore.share_dataset(dataset, dry_run=True))
+    report = recstore.share_dataset(dataset)
+    assert "1 replaced" in shown(report) and "samples" in shown(report)
+    report.undo()
+    with RecordList([1], name="notebook-segments"):
+        assert "notebook-segments" in shown(recstore.segments())
+    assert shown(recstore.segments("no-such-name"))
+
+
+# ---- Plots ----
+
+
+def bars(figure):
+    """`{label: bytes}` of the bars of a figure, all colours together."""
+    labels = figure.layout.yaxis.ticktext
+    return {label: sum(bar.x[i] for bar in figure.data) for i, label in enumerate(labels)}
+
+
+def test_plot(x):
+    pytest.importorskip("plotly")
+    info = x.info()
+    assert not info.fields
+    found = bars(info.plot())
+    sizes = {one.field: one.nbytes for one in x.info(fields=True).fields}
+    assert found == bars(x.info(fields=True).plot())
+    assert found["meta.iso"] == sizes["meta.iso"] and "record" not in found
+    assert abs(sum(size for name, size in found.items() if "." not in name) - info.nbytes) < 100  # fields are rounded
+    other = x.map(lambda r: {HOSTILE: r["name"]})
+    hostile = other.info().plot()
+    assert "alert(1)" in str(bars(hostile)) and "<" not in "".join(bars(hostile))
+    for other in (pickle.loads(pickle.dumps(info)), copy.deepcopy(info)):
+        assert other == info
+    assert "heap" in bars(pickle.loads(pickle.dumps(info)).plot())
+    x.close()
+    assert "heap" in bars(info.plot())
+
+
+def test_plots_of_mappings_and_of_several_stores(x):
+    pytest.importorskip("plotly")
+    with RecordDict({f"k{i}": record for i, record in enumerate(RECORDS)}) as d:
+        found = bars(d.info().plot())
+        assert {"keys", "values", "values: meta.iso", "key index", "besides"} <= set(found)
+        assert abs(sum(size for name, size in found.items() if ":" not in name) - d.info().nbytes) < 100
+        d_info = d.info()
+    assert "heap" in bars(d_info.plot())
+    both = x + x.map(dict)
+    assert bars(both.info().plot())["name"] == 2 * bars(x.info().plot())["name"]
+    with RecordList([]) as empty:
+        assert empty.info().plot().layout.title.text.startswith("0 records")
+
+
+def test_without_plotly(x, monkeypatch):
+    import sys
+
+    monkeypatch.setitem(sys.modules, "plotly", None)
+    with pytest.raises(ImportError, match="plot\\(\\) needs plotly: pip install"):
+        x.info().plot()

@@ -1,0 +1,193 @@
+"""Sixteen threads read one store, and a close races them: each read gives the right value or ClosedError, with and
+without the interpreter's lock."""
+
+import datetime
+import decimal
+import os
+import pickle
+import random
+import subprocess
+import sys
+import sysconfig
+import threading
+
+import numpy as np
+import pytest
+
+import recstore
+from recstore import ClosedError, RecordDict, RecordList
+from recstore.shm import handles, pins
+
+N = 2000
+THREADS = 16
+
+
+def record(i):
+    return {
+        "id": i,
+        "path": f"images/{i % 7}/{i:06}.jpg",
+        "box": [i / 7, float(i)],
+        "tags": ["x", "yy", "zzz"][: i % 4],
+        "none": None if i % 5 else i,
+        "day": datetime.date(2020, 1, 1 + i % 28),
+        "any": {f"k{i % 40}": [i, (i, b"b")]} if i % 3 else i,
+        "array": np.arange(i % 5),
+        "price": decimal.Decimal(i) / 8,
+    }
+
+
+RECORDS = [record(i) for i in range(N)]
+SHOWN = list(map(repr, RECORDS))
+BY_KEY = {**{f"k{i}": i for i in range(N - 2)}, (1, "a"): N - 2, datetime.date(2020, 1, 1): N - 1}
+
+
+class Stores:
+    """A list and mappings, with an iterator that all threads use."""
+
+    def __init__(self, **options):
+        self.x = RecordList(RECORDS, **options)
+        self.d = RecordDict(BY_KEY, **options)
+        self.by_id = self.x.index_by("id")
+        self.groups = self.x.group_by("day")
+        self.shuffled = self.x.shuffled(7)
+        self.joined = self.x[::3] + self.x[5:50]
+        self.iterator = iter(self.shuffled)
+
+    def close(self):
+        for one in (self.by_id, self.groups, self.d, self.x):
+            one.close()
+
+
+def at(s, i):
+    assert repr(s.x[i]) == SHOWN[i]
+
+
+def many(s, i):
+    chosen = [i, 0, i // 2, -1]
+    assert [repr(value) for value in s.x.get_many(chosen)] == [SHOWN[k] for k in chosen]
+
+
+def views(s, i):
+    assert [repr(value) for value in s.x[i : i + 4]] == SHOWN[i : i + 4]
+    assert repr(s.joined[i // 4]) == SHOWN[i // 4 * 3]
+    assert repr(s.shuffled[i]) in SHOWN
+
+
+def mappings(s, i):
+    assert s.d.get(f"k{i}", i) == i
+    assert s.d[(1, "a")] == N - 2 and s.d[datetime.date(2020, 1, 1)] == N - 1 and "none" not in s.d
+    assert repr(s.by_id[i]) == SHOWN[i]
+    assert repr(s.groups[RECORDS[i]["day"]][0]) == SHOWN[i % 28]
+    assert s.d.get_many(["k1", "k2", "no"], default=None) == [1, 2, None]
+
+
+def fields(s, i):
+    assert s.x.field("id")[i] == i
+    assert dict(s.x.fields("id", "path")[i]) == {"id": i, "path": RECORDS[i]["path"]}
+    assert s.x[i : i + 9].field("id").to_numpy().tolist() == list(range(i, min(i + 9, N)))
+
+
+def iterates(s, i):
+    """Threads that share an iterator get each record once; which one gets it is open."""
+    value = next(s.iterator, None)
+    assert value is None or repr(value) in SHOWN
+
+
+def travels(s, i):
+    """A handle to a part of the store, as a DataLoader sends it."""
+    again = pickle.loads(pickle.dumps(s.x[i : i + 3]))
+    assert [repr(value) for value in again] == SHOWN[i : i + 3]
+
+
+def describes(s, i):
+    assert s.x.info().records == N and len(s.x) == N and s.x.segment.nbytes > 0
+
+
+WORK = [at, many, views, mappings, fields, iterates, travels, describes]
+
+
+def hammer(stores, close_after=None, steps=5):
+    """Runs all of WORK in 16 threads; with `close_after`, closes the stores when so many steps were done."""
+    begin = threading.Barrier(THREADS + 1)
+    failed, done = [], []
+
+    def run(seed):
+        chance = random.Random(seed)
+        work = WORK[seed % len(WORK) :] + WORK[: seed % len(WORK)]
+        begin.wait()
+        try:
+            for _ in range(steps):
+                for one in work:
+                    one(stores, chance.randrange(N))
+                    done.append(1)
+        except (ClosedError, recstore.SegmentNotFoundError) as e:
+            if close_after is None:
+                failed.append(e)
+        except BaseException as e:
+            failed.append(e)
+
+    threads = [threading.Thread(target=run, args=(seed,)) for seed in range(THREADS)]
+    for thread in threads:
+        thread.start()
+    begin.wait()
+    if close_after is not None:
+        while len(done) < close_after and any(thread.is_alive() for thread in threads):
+            pass
+        stores.close()
+    for thread in threads:
+        thread.join()
+    if failed:
+        raise failed[0]
+
+
+@pytest.fixture(autouse=True)
+def often_switched(monkeypatch):
+    monkeypatch.setattr(handles, "_warned", True)  # that a store was pickled outside of multiprocessing
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    yield
+    sys.setswitchinterval(before)
+    pins.clear()
+
+
+@pytest.mark.parametrize("options", [{}, {"compression": "none"}, {"arrays": "view"}], ids=str)
+def test_reads(options):
+    stores = Stores(**options)
+    hammer(stores)
+    stores.close()
+
+
+@pytest.mark.parametrize("steps", [0, 40, 300])
+def test_a_close_races_the_reads(steps):
+    hammer(Stores(), close_after=steps)
+
+
+def test_the_first_read_of_many_threads(tmp_path):
+    """All caches are empty when they begin."""
+    with RecordList(RECORDS) as x:
+        x.save(tmp_path / "x")
+    for _ in range(5):
+        begin = threading.Barrier(THREADS)
+        with recstore.open(tmp_path / "x") as x:
+            got = [None] * THREADS
+
+            def first(k, x=x, got=got, begin=begin):
+                begin.wait()
+                got[k] = repr(x[k * 100])
+
+            threads = [threading.Thread(target=first, args=(k,)) for k in range(THREADS)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        assert got == [SHOWN[k * 100] for k in range(THREADS)]
+
+
+@pytest.mark.skipif(not sysconfig.get_config_var("Py_GIL_DISABLED"), reason="this interpreter has the lock")
+def test_a_free_threaded_interpreter_stays_one():
+    code = "import sys, recstore; recstore.RecordList([1])[0]; print(sys._is_gil_enabled())"
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHON_GIL"}
+    done = subprocess.run(
+        [sys.executable, "-P", "-W", "error", "-c", code], capture_output=True, text=True, env=environment
+    )
+    assert (done.stdout, done.stderr) == ("False\n", "")

@@ -1,0 +1,230 @@
+"""The site of docs/, built with warnings as errors and opened page by page in chromium, wide and narrow: no page is wider
+than its window, no link of it is dead, the search finds. RECSTORE_SCREENSHOTS=FOLDER keeps pictures of some pages."""
+
+import functools
+import html.parser
+import http.server
+import os
+import pathlib
+import subprocess
+import sys
+import threading
+import urllib.parse
+
+import pytest
+from chromium import browser  # noqa: F401
+
+pytest.importorskip("sphinx")
+pytest.importorskip("myst_parser")
+pytest.importorskip("pydata_sphinx_theme")
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+WIDTHS = {"wide": 1400, "narrow": 400}
+SHOWN = {
+    "start": "docs/index.html",
+    "tutorial": "docs/tutorial.html",
+    "how-to": "docs/how-to/index.html",
+    "worker-exited": "docs/how-to/worker-exited-unexpectedly.html",
+    "list-and-dict": "docs/list-and-dict/saving.html",
+    "measurements": "docs/measurements.html",
+    "reference": "docs/reference/index.html",
+    "RecordList": "docs/reference/names/recstore.RecordList.html",
+    "Fields": "docs/reference/names/recstore.torch.Fields.html",
+    "format": "csrc/FORMAT.html",
+}
+# What people type, and a page that the search has to list for it.
+SEARCHES = {
+    "docker": "docs/how-to/docker.html",
+    "spawn": "docs/how-to/spawn.html",
+    "torchrun": "docs/how-to/ddp.html",
+    "exited unexpectedly": "docs/how-to/worker-exited-unexpectedly.html",
+    "bus error": "docs/how-to/shared-memory-full.html",
+    "paths": "docs/how-to/a-list-of-paths.html",
+    "annotations": "docs/how-to/a-dict-of-annotations.html",
+    "share_dataset": "docs/share_dataset.html",
+    "shuffled": "docs/reference/names/recstore.RecordList.html",
+    "LengthBatchSampler": "docs/reference/names/recstore.torch.LengthBatchSampler.html",
+    "pycocotools": "docs/integrations.html",
+    "OutOfSpaceError": "docs/reference/names/recstore.OutOfSpaceError.html",
+    "checkpoint": "docs/list-and-dict/saving.html",
+}
+
+if not (ROOT / "docs/conf.py").exists():
+    pytest.skip("the documents are not here", allow_module_level=True)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """The folder of the built site."""
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-c", "docs", "-d", str(folder / "doctrees")]
+    # -P: `python -m` would import the sources of recstore, which are not built.
+    command.insert(1, "-P")
+    done = subprocess.run([*command, ".", str(folder / "html")], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return folder / "html"
+
+
+class Handler(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *args):
+        pass
+
+
+@pytest.fixture(scope="module")
+def address(site):
+    handler = functools.partial(Handler, directory=str(site))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture(params=WIDTHS)
+def window(request, browser):
+    """A page of the browser, and the messages of its console that are errors."""
+    page = browser.new_page(viewport={"width": WIDTHS[request.param], "height": 900})
+    page.kind, page.errors = request.param, []
+    page.on("pageerror", lambda error: page.errors.append(str(error)))
+    page.on("console", lambda said: page.errors.append(said.text) if said.type == "error" else None)
+    yield page
+    page.close()
+
+
+def pages_of(site):
+    """The pages but the entrance, which leads on at once."""
+    entrance = site / "index.html"
+    return sorted(
+        str(path.relative_to(site)) for path in site.rglob("*.html") if "_static" not in path.parts and path != entrance
+    )
+
+
+# Elements that reach beyond the window, but for those in a box that scrolls or that hides them.
+OVERFLOWING = """() => {
+  const wide = document.documentElement.clientWidth;
+  const clips = element => {
+    for (let box = element.parentElement; box && box !== document.body; box = box.parentElement) {
+      const style = getComputedStyle(box);
+      if (style.overflowX !== "visible" || style.position === "fixed") return true;
+    }
+    return false;
+  };
+  const found = [];
+  if (document.documentElement.scrollWidth > wide) found.push("the page: " + document.documentElement.scrollWidth);
+  for (const element of document.querySelectorAll("main *")) {
+    const box = element.getBoundingClientRect();
+    if (box.width && box.right > wide + 1 && !clips(element)) found.push(element.outerHTML.slice(0, 120));
+  }
+  return found;
+}"""
+
+
+def test_no_page_overflows(site, address, window):
+    found = {}
+    for name in pages_of(site):
+        window.goto(f"{address}/{name}", wait_until="load")
+        wide = window.evaluate(OVERFLOWING)
+        if wide:
+            found[name] = wide[:3]
+    assert found == {} and window.errors == []
+
+
+def test_the_check_sees_what_overflows(window):
+    window.set_content("<main><p style='width: 3000px'>wide</p></main>")
+    assert len(window.evaluate(OVERFLOWING)) == 2
+    window.set_content("<main><div style='overflow-x: auto'><p style='width: 3000px'>wide</p></div></main>")
+    assert window.evaluate(OVERFLOWING) == []
+
+
+class Links(html.parser.HTMLParser):
+    """The targets of the links and pictures of a page, and its anchors."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.targets, self.anchors = [], set()
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        found = dict(attributes)
+        self.anchors |= {found[name] for name in ("id", "name") if found.get(name)}
+        self.targets += [found[name] for name in ("href", "src") if found.get(name) is not None]
+
+
+def dead_links(site):
+    """`(page, target)` of links that lead nowhere. Of internal ones the file and the anchor count, of others the form."""
+    read = {name: Links((site / name).read_text(encoding="utf-8")) for name in [*pages_of(site), "index.html"]}
+    dead, number = [], 0
+    for page, links in read.items():
+        number += len(links.targets)
+        for target in links.targets:
+            parts = urllib.parse.urlsplit(target)
+            if parts.scheme or parts.netloc:
+                alive = parts.scheme in ("https", "http") and "." in parts.netloc or parts.scheme in ("mailto", "data")
+            else:
+                path = os.path.normpath(os.path.join(os.path.dirname(page), urllib.parse.unquote(parts.path)))
+                path = path if parts.path else page
+                alive = (site / path).is_file()
+                if alive and parts.fragment and path in read:
+                    alive = urllib.parse.unquote(parts.fragment) in read[path].anchors
+            if not alive:
+                dead.append((page, target))
+    return dead, number
+
+
+def test_no_link_is_dead(site):
+    dead, number = dead_links(site)
+    assert dead == [] and number > 1000
+
+
+def test_the_check_sees_dead_links(tmp_path):
+    (tmp_path / "index.html").write_text('<a href="a.html#x"></a><a href="b.html"></a><a href="a.html"></a>')
+    (tmp_path / "a.html").write_text('<p id="y"></p><a href="#y"></a><a href="http:///x"></a>')
+    assert dead_links(tmp_path)[0] == [("a.html", "http:///x"), ("index.html", "a.html#x"), ("index.html", "b.html")]
+
+
+@pytest.mark.parametrize("words", SEARCHES)
+def test_search_finds(words, address, browser):
+    page = browser.new_page(viewport={"width": 1400, "height": 900})
+    page.goto(f"{address}/search.html?q={urllib.parse.quote(words)}")
+    page.wait_for_function("document.querySelector('#search-results p.search-summary, #search-results h2') !== null")
+    page.wait_for_selector("#search-results ul.search li a")
+    wanted = f"a[href*='{SEARCHES[words]}']"
+    page.wait_for_selector(f"#search-results {wanted}", state="attached", timeout=20_000)
+    order = page.eval_on_selector_all(
+        "#search-results ul.search li > a", "all => all.map(one => one.href.replace(/[?#].*/, ''))"
+    )
+    page.close()
+    assert any(one.endswith(SEARCHES[words]) for one in order[:30]), order[:30]
+
+
+def test_search_says_when_there_is_nothing(address, browser):
+    page = browser.new_page()
+    page.goto(f"{address}/search.html?q=xyzzyquux")
+    page.wait_for_function("/did not match|no results/i.test(document.querySelector('#search-results').innerText)")
+    page.close()
+
+
+def test_pictures(address, window, tmp_path):
+    """Each shows text in the window; whoever changes the look looks at them."""
+    folder = pathlib.Path(os.environ.get("RECSTORE_SCREENSHOTS", tmp_path))
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, path in SHOWN.items():
+        window.goto(f"{address}/{path}", wait_until="load")
+        file = folder / f"{name}-{window.kind}.png"
+        window.screenshot(path=str(file))
+        assert file.stat().st_size > 10_000
+        assert window.locator("main h1").first.is_visible()
+    if window.kind == "wide":
+        window.emulate_media(color_scheme="dark")
+        window.goto(f"{address}/{SHOWN['start']}")
+        window.evaluate("document.documentElement.dataset.theme = 'dark'")
+        window.screenshot(path=str(folder / "start-dark.png"))
+
+
+def test_the_entrance_leads_to_the_start(address, browser):
+    page = browser.new_page()
+    page.goto(address)
+    page.wait_for_url(f"{address}/docs/index.html")
+    assert page.title()
+    page.close()

@@ -1,0 +1,148 @@
+"""The places of a block of csrc/FORMAT.md, for `writer`. It chooses neither forms nor lines: the nodes say them.
+
+The value of an exceptions node is a value of its child 0, or Own with a value of its child 1.
+"""
+
+import struct
+from dataclasses import dataclass
+
+from .packed_writer import DECIMAL, DICT_CODED, MASK, OPTIONAL, Nothing, Own, Placed, pack, stored_of
+from .writer import encode
+
+EXT, UNION = 13, 11
+
+
+@dataclass
+class Line:
+    """How a rising node writes its numbers: the line, and the form."""
+
+    step: int = 0
+    shift: int = 0
+    form: int = 0
+
+
+def rising(child, step=0, shift=0, form=0):
+    return Placed(26, (child,), how=Line(step, shift, form))
+
+
+def runs(child, form=0):
+    return Placed(27, (child,), how=form)
+
+
+def exceptions(child, other, form=0):
+    return Placed(28, (child, other), how=form)
+
+
+def signed(number):
+    number &= MASK
+    return number - (1 << 64) if number >> 63 else number
+
+
+def bits_of(number, width):
+    return number & ((1 << width) - 1)
+
+
+def collect(node, value, j, found):
+    """Puts the values of all placed nodes of record j into found."""
+    if isinstance(node, Placed):
+        found[id(node)].append((j, value))
+        if node.kind == 28 and not isinstance(value, Own):
+            collect(node.children[0], value, j, found)
+        return
+    if isinstance(value, Nothing):
+        return
+    if node.kind in (9, 10):
+        for child, item in zip(node.children, value.values() if node.kind == 10 else value, strict=True):
+            collect(child, item, j, found)
+    elif node.kind == UNION:
+        collect(node.children[value.number], value.value, j, found)
+    elif node.kind in (EXT, OPTIONAL):
+        collect(node.children[0], value.payload if node.kind == EXT else value, j, found)
+
+
+def number_of(child, value):
+    """The stored number of a value under the child of a rising node."""
+    if child.kind == DICT_CODED:
+        return value.number
+    if child.kind == DECIMAL:
+        return stored_of(child, value)
+    if child.kind == 3:
+        return value - struct.unpack("<q", child.aux)[0] & MASK
+    return stored_of(child, value)
+
+
+def marks_head(form, n, marked):
+    """Head and marks of a runs or exceptions node."""
+    each = (256, 64)[form]
+    starts = range(0, n, each)
+    counts = [sum(j < at for j in marked) for at in starts]
+    if form:
+        marks = b"".join(
+            struct.pack("<HQ", count, sum(1 << j - at for j in marked if at <= j < at + 64))
+            for count, at in zip(counts, starts)
+        )
+    else:
+        marks = struct.pack(f"<{len(counts)}H", *counts) + bytes(j % 256 for j in marked)
+    return struct.pack("<IB3x", len(marked), form) + marks
+
+
+def runs_section(node, n, some):
+    child = node.children[0]
+    values = [(j, encode(child, value)) for j, value in some]
+    kept = [values[i] for i in range(len(values)) if i == 0 or values[i][1] != values[i - 1][1]]
+    return marks_head(node.how, n, [j for j, _ in kept[1:]]) + b"".join(raw for _, raw in kept)
+
+
+def exceptions_section(node, n, some):
+    own = [(j, encode(node.children[1], value.value)) for j, value in some if isinstance(value, Own)]
+    ends, at = b"", 0
+    for _, raw in own:
+        at += len(raw)
+        ends += struct.pack("<I", at)
+    return marks_head(node.how, n, [j for j, _ in own]) + ends + b"".join(raw for _, raw in own)
+
+
+def rising_section(node, n, some):
+    """Records without a value have the number of the one before, or of the first."""
+    line = node.how
+    stored = {j: number_of(node.children[0], value) for j, value in some}
+    last = stored[some[0][0]]
+    numbers = [last := stored.get(j, last) for j in range(n)]
+    off = [number - (signed(line.step * j) >> line.shift) & MASK for j, number in enumerate(numbers)]
+    if line.form == 0:
+        base = min(off)
+        width = (max(off) - base).bit_length()
+        return struct.pack("<QqBBB5x", base, line.step, line.shift, 0, width) + pack([o - base for o in off], width)
+    frames = -(-n // 64)
+    base = min(off)
+    corners = [off[min(64 * f, n - 1)] - base for f in range(frames + 1)]
+    width = max(corners).bit_length()
+    starts, residuals = [0], b""
+    for f in range(frames):
+        way = [signed(signed(corners[f + 1] - corners[f]) * k) >> 6 for k in range(64)]
+        left = [signed(o - base - corners[f] - way[k]) for k, o in enumerate(off[64 * f : 64 * f + 64])]
+        w = max((z if z >= 0 else ~z).bit_length() + 1 if z else 0 for z in left)
+        assert w <= 64
+        half = 1 << w - 1 if w else 0
+        fields = [bits_of(z + half, w) for z in left]
+        residuals += pack(fields + [0] * (64 - len(fields)), w)
+        starts.append(starts[-1] + w)
+    head = struct.pack("<QqBBB5x", base, line.step, line.shift, 1, width)
+    return head + pack(corners, width) + struct.pack(f"<{len(starts)}H", *starts) + residuals
+
+
+SECTIONS = {26: rising_section, 27: runs_section, 28: exceptions_section}
+
+
+def places(root, values):
+    """The places of a block with these values under a tree."""
+    order = [root]
+    for node in order:  # the list grows meanwhile: breadth first, as the nodes of a tree stand
+        order.extend(node.children)
+    placed = [node for node in order if isinstance(node, Placed)]
+    found = {id(node): [] for node in placed}
+    for j, value in enumerate(values):
+        collect(root, value, j, found)
+    sections = [SECTIONS[node.kind](node, len(values), found[id(node)]) for node in placed]
+    starts = [4 * len(placed) + sum(map(len, sections[:k])) for k in range(len(placed))]
+    return struct.pack(f"<{len(placed)}I", *starts) + b"".join(sections)

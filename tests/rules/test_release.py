@@ -1,0 +1,100 @@
+"""What a release promises: one version, files of every earlier release that stay readable, the reader in plain Python,
+and public names that change only on purpose."""
+
+import hashlib
+import pathlib
+import re
+import subprocess
+import sys
+
+import public_names
+import pytest
+from ref import mapping, reader
+
+import recstore
+from recstore import RecordDict, RecordList
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+GOLDEN = ROOT / "tests/golden"
+if not (ROOT / "pyproject.toml").is_file():
+    pytest.skip("these tests read the checkout, which is not here", allow_module_level=True)
+
+PROJECT = (ROOT / "pyproject.toml").read_text()
+VERSION = re.search(r'^version = "(.+)"$', PROJECT, flags=re.MULTILINE)[1]
+RELEASED = sorted((GOLDEN / "released").glob("*.txt"))
+
+
+def files_of(manifest):
+    return [line.split("  ") for line in manifest.read_text().splitlines()]
+
+
+def test_the_version_stands_in_one_place():
+    assert recstore.__version__ == VERSION, "install again: the package was built from another version"
+    first = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), flags=re.MULTILINE)[1]
+    assert first == VERSION, "the newest part of CHANGELOG.md is that of pyproject.toml's version"
+    sources = [*(ROOT / "recstore").rglob("*.py"), *(ROOT / "csrc").rglob("*.[ch]"), *(ROOT / "docs").rglob("*.py")]
+    named = [path for path in sources if path.name != "_version.py" and f'"{VERSION}"' in path.read_text()]
+    assert named == [] and VERSION not in (ROOT / "CITATION.cff").read_text()
+
+
+@pytest.mark.parametrize("manifest", RELEASED, ids=lambda path: path.stem)
+def test_files_of_a_release_are_as_they_were(manifest):
+    """A released version wrote or read them. Whoever changes the format adds files, and regenerates none of these."""
+    assert files_of(manifest), manifest
+    for digest, name in files_of(manifest):
+        found = hashlib.sha256((GOLDEN / name).read_bytes()).hexdigest()
+        assert found == digest, f"{name} is of release {manifest.stem}: restore it"
+
+
+# Their records are compared one by one with literals in tests/golden. Here: nothing of a release is left out.
+@pytest.mark.parametrize("manifest", RELEASED, ids=lambda path: path.stem)
+def test_files_of_a_release_are_read(manifest):
+    for _, name in files_of(manifest):
+        data = (GOLDEN / name).read_bytes()
+        is_mapping = data[64:68] == reader.MAPPING.to_bytes(4, "little")
+        plain = (mapping if is_mapping else reader).check(data)
+        with recstore.open(GOLDEN / name, verify="full", allow_pickle=False) as x:
+            assert len(x) == len(plain), name
+            assert isinstance(x, RecordDict if is_mapping else RecordList)
+
+
+RECORDS = [{"id": i, "name": f"n{i}", "boxes": [[i, 1.5]] * (i % 3), "none": None} for i in range(3000)]
+
+
+@pytest.mark.parametrize("compression", ["none", "fast", "auto", "small"])
+def test_the_plain_reader_recovers_a_store_of_today(tmp_path, compression):
+    path = tmp_path / "x.recs"
+    with RecordList(RECORDS, compression=compression) as x:
+        x.save(path)
+    # With no package to import: isolated, and from a copy, as it is in the sdist.
+    done = subprocess.run(
+        [sys.executable, "-I", str(ROOT / "tests/ref"), "--check", str(path)], capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "".join(f"{record!a}\n" for record in RECORDS)
+
+
+def test_the_plain_reader_recovers_a_mapping_of_today(tmp_path):
+    pairs = {f"key {i}": record for i, record in enumerate(RECORDS[:200])}
+    with RecordDict(pairs) as d:
+        d.save(tmp_path / "d.recs")
+    done = subprocess.run(
+        [sys.executable, "-I", str(ROOT / "tests/ref"), str(tmp_path / "d.recs")], capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "".join(f"{pair!a}\n" for pair in pairs.items())
+
+
+def test_the_plain_reader_names_a_damaged_file(tmp_path):
+    (tmp_path / "x.recs").write_bytes(bytes(5000))
+    done = subprocess.run(
+        [sys.executable, "-I", str(ROOT / "tests/ref"), str(tmp_path / "x.recs")], capture_output=True, text=True
+    )
+    assert done.returncode == 1 and done.stdout == "" and "x.recs: " in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_public_names_change_on_purpose():
+    assert public_names.LISTED.read_text() == public_names.listing(), (
+        "public names or arguments changed: run python tests/public_names.py, look at its diff, and write CHANGELOG.md"
+    )

@@ -1,0 +1,30 @@
+"""The settings of the wheels name the Pythons that the package names, and the workflow runs what pyproject.toml pins."""
+
+import pathlib
+import re
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+WORKFLOW = ROOT / ".github/workflows/wheels.yml"
+if not WORKFLOW.is_file():
+    pytest.skip("these tests read the checkout, which is not here", allow_module_level=True)
+
+PROJECT = (ROOT / "pyproject.toml").read_text()
+
+
+def test_a_wheel_for_each_python_that_is_named():
+    named = re.findall(r'"Programming Language :: Python :: 3\.(\d+)"', PROJECT)
+    built = re.search(r'^build = "(.*)"$', PROJECT, flags=re.MULTILINE)[1].split()
+    assert [f"cp3{minor}-*" for minor in named] == [one for one in built if not one.endswith("t-*")]
+    looked_for = re.search(r"^    for version in ([\d ]+);", (ROOT / ".ci/wheels").read_text(), flags=re.MULTILINE)[1]
+    assert looked_for.split() == named
+    assert f'requires-python = ">=3.{named[0]}"' in PROJECT
+
+
+def test_the_workflow_publishes_what_was_tested():
+    text = WORKFLOW.read_text()
+    publish = text[text.index("  publish:") :]
+    assert "needs: [wheels, checks]" in publish and "github.event_name == 'release'" in publish
+    assert text.count("id-token: write") == 1 and "id-token: write" in publish, "only the publishing job gets a token"
+    assert "password" not in text.lower().replace("no password", "")

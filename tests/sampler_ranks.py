@@ -1,0 +1,21 @@
+"""Samplers of several ranks, for the tests of samplers and of epochs that go on."""
+
+import pytest
+
+from recstore.torch import ShuffleSampler
+
+
+@pytest.fixture(autouse=True)
+def no_ranks(monkeypatch):
+    """The environment names no rank, whatever started the tests."""
+    for name in ("RANK", "WORLD_SIZE"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def ranks(n, world_size, **options):
+    return [ShuffleSampler(n, rank=rank, world_size=world_size, **options) for rank in range(world_size)]
+
+
+def in_turn(per_rank):
+    """The indices that all ranks take, step after step."""
+    return [index for step in zip(*per_rank) for index in step]
