@@ -6,16 +6,14 @@ asserts a time: what a number should be is for the reader, who sees the ratios o
 
 import argparse
 import functools
-import json
-import os
 import signal
-import sys
 
 import arrow_in
 import arrow_out
 import builds
 import data
 import dicts
+import engines
 import everything
 import experiments.suite
 import fields
@@ -23,6 +21,7 @@ import forms
 import measures
 import memory_jobs
 import names
+import nodes
 import output
 import positions
 import ranks
@@ -31,9 +30,11 @@ import samplers
 import saved_indexes
 import scale
 import speech
+import threads
 import torch_batches
 import torch_first_batch
 import views
+from ledger import keep, log, skip, write
 
 SUITES = (
     "decode",
@@ -43,6 +44,7 @@ SUITES = (
     "indexes",
     "views",
     "positions",
+    "threads",
     "attach",
     "build",
     "everything",
@@ -59,11 +61,11 @@ SUITES = (
     "scale",
     "first_batch",
     "ranks",
+    "engines",
     "experiments",
 )
-ON_REQUEST = ("billion",)
+ON_REQUEST = ("billion", "nodes")
 ALIASES = {"name": "attach", "indices": "positions", "gather": "positions"}
-HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def main():
@@ -97,6 +99,7 @@ def main():
         run_saved_indexes,
         run_views,
         run_positions,
+        run_threads,
         run_attach,
         run_build,
         run_everything,
@@ -112,8 +115,10 @@ def main():
         run_samplers,
         run_scale,
         run_billion,
+        nodes.run,
         run_first_batch,
         run_ranks,
+        engines.run,
         run_experiments,
     )
     for run in runs:
@@ -212,6 +217,14 @@ def run_positions(wanted, options, found):
     indices, gather = positions.measure(options.quick, log)
     keep(found, "indices of every kind", indices, "positions: ns for an index, to make the view and read nothing")
     keep(found, "gather", gather, "positions: ns for a value of a field in random order, and numpy's own gather")
+
+
+def run_threads(wanted, options, found):
+    if "threads" not in wanted:
+        return
+    for dataset in loaded("threads", options.data or threads.DATA, options, found):
+        rows = threads.measure(dataset, options.quick, options.most or threads.MOST, log)
+        keep(found, "threads", rows, f"threads: {dataset.name}, one store read by one and by two ({dataset.note})")
 
 
 def run_attach(wanted, options, found):
@@ -466,30 +479,6 @@ def make_ready(arguments):
         data.coco(arguments["quick"]).ready()
     elif "name" in arguments:
         data.load(arguments["name"], True)
-
-
-def skip(found, what, reason):
-    found["skipped"][what] = reason
-    print(f"skipped {what}: {reason}", file=sys.stderr)
-
-
-def log(text):
-    print(f"  {text}", file=sys.stderr, flush=True)
-
-
-def keep(found, suite, rows, title):
-    found["suites"].setdefault(suite, []).extend(rows)
-    output.show(rows, title)
-
-
-def write(found, options):
-    name = f"{found['machine']['date']}{'-quick' if options.quick else ''}.json"
-    path = options.json or os.path.join(HERE, "results", name)
-    os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
-    with open(path, "w", encoding="utf-8") as file:
-        json.dump(found, file, indent=1)
-        file.write("\n")
-    return path
 
 
 if __name__ == "__main__":

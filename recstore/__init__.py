@@ -17,12 +17,12 @@ except ModuleNotFoundError as error:
         "as python -P (3.11 and later), to import the installed package"
     ) from None
 except ImportError as error:
-    # The words of CPython 3.12 and later, and of Cython before.
+    # The words of CPython 3.12 and later, where the module has no state of its own, and of Cython before.
     if "subinterpreter" not in str(error) and "Interpreter change" not in str(error):
         raise
     raise ImportError(
-        "the C core of recstore works in one interpreter of a process, and this is another one: import recstore in the "
-        "main interpreter alone; threads and other processes can read the same stores"
+        "the C core of recstore works in one interpreter of a process, and this is another one: CPython 3.12 and later "
+        "with its lock can have several; threads and other processes can read the same stores"
     ) from error
 from recstore._version import __version__
 from recstore.dicts import RecordDict
@@ -30,24 +30,28 @@ from recstore.errors import (
     BuildError,
     BusyError,
     ClosedError,
+    ConflictError,
     CorruptError,
     EncodeError,
     Error,
     InputError,
     OutOfSpaceError,
+    RemoteError,
     SegmentExistsError,
     SegmentNotFoundError,
     UntrustedError,
     VersionError,
     WaitTimeoutError,
 )
-from recstore.records import RecordList, RecordView, open
+from recstore.opening import open
+from recstore.records import RecordList, RecordView
 from recstore.values.classes import register
 
 __all__ = [
     "BuildError",
     "BusyError",
     "ClosedError",
+    "ConflictError",
     "CorruptError",
     "EncodeError",
     "Error",
@@ -58,6 +62,7 @@ __all__ = [
     "RecordDict",
     "RecordList",
     "RecordView",
+    "RemoteError",
     "SegmentExistsError",
     "SegmentNotFoundError",
     "UntrustedError",

@@ -8,11 +8,13 @@ from recstore.dicts import RecordDict as RecordDict
 from recstore.errors import BuildError as BuildError
 from recstore.errors import BusyError as BusyError
 from recstore.errors import ClosedError as ClosedError
+from recstore.errors import ConflictError as ConflictError
 from recstore.errors import CorruptError as CorruptError
 from recstore.errors import EncodeError as EncodeError
 from recstore.errors import Error as Error
 from recstore.errors import InputError as InputError
 from recstore.errors import OutOfSpaceError as OutOfSpaceError
+from recstore.errors import RemoteError as RemoteError
 from recstore.errors import SegmentExistsError as SegmentExistsError
 from recstore.errors import SegmentNotFoundError as SegmentNotFoundError
 from recstore.errors import UntrustedError as UntrustedError
@@ -30,9 +32,9 @@ from recstore.io.parquet_files import read_parquet as read_parquet
 from recstore.io.scan import scan_files as scan_files
 from recstore.jsonable import json_default as json_default
 from recstore.monitor.memory_monitor import MemoryMonitor as MemoryMonitor
+from recstore.opening import open as open
 from recstore.records import RecordList as RecordList
 from recstore.records import RecordView as RecordView
-from recstore.records import open as open
 from recstore.sharing import attach as attach
 from recstore.sharing import collect as collect
 from recstore.sharing import segments as segments
@@ -44,6 +46,7 @@ __all__ = [
     "BuildError",
     "BusyError",
     "ClosedError",
+    "ConflictError",
     "CorruptError",
     "EncodeError",
     "Error",
@@ -54,6 +57,7 @@ __all__ = [
     "RecordDict",
     "RecordList",
     "RecordView",
+    "RemoteError",
     "SegmentExistsError",
     "SegmentNotFoundError",
     "UntrustedError",

@@ -69,7 +69,7 @@ class Container(InNotebooks):
     @property
     def closed(self):
         """Whether the store, or one of the stores of a view, was closed."""
-        return any(segment.closed for segment in self.segments)
+        return any(resource.closed for resource in (*self.segments, *self.sets))
 
     def close(self):
         """Unmaps the shared memory of the store in this process. Later reads of this store, of its views and of other
@@ -80,7 +80,9 @@ class Container(InNotebooks):
         threads at once.
         """
         segments = [segment for segment in self.segments if not segment.closed]
-        native.close_all(segments)
+        native.close_all([*segments, *(segment for shards in self.sets for segment in shards.segments())])
+        for shards in self.sets:
+            shards.close()
         blobs = [blob for blob in (*self.blobs, self._spilled) if blob is not None and not blob.closed]
         for blob in blobs:
             blob.close()

@@ -236,8 +236,8 @@ class RecordDict(containers.Container, native.Mapping):
     def _require(self):
         if self.detached is not None:
             raise SegmentNotFoundError(errno.ENOENT, self.detached)
-        for segment in self.segments:
-            segment.require_open()
+        for resource in (*self.segments, *self.sets):
+            resource.require_open()
 
     @property
     def segments(self):
@@ -246,6 +246,13 @@ class RecordDict(containers.Container, native.Mapping):
             return []
         owners = (*self._keys.segments, *self._values.segments, self.key_index.segment)
         return list({id(segment): segment for segment in owners if segment is not None}.values())
+
+    @property
+    def sets(self):
+        """The sets of shards that the mapping reads, each once."""
+        if self.detached is not None or self.key_index is None:
+            return []
+        return list({id(one): one for one in (*self._keys.sets, *self._values.sets)}.values())
 
     @property
     def blobs(self):

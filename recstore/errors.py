@@ -20,6 +20,8 @@ __all__ = [
     "BuildError",
     "WaitTimeoutError",
     "InputError",
+    "RemoteError",
+    "ConflictError",
 ]
 
 
@@ -121,6 +123,23 @@ class WaitTimeoutError(Error, TimeoutError):
 class InputError(Error, ValueError):
     """A file or table that is read into a store holds something that is no record, or changed while it was read. The
     message names the file, the line or record, and the remedy."""
+
+    __module__ = "recstore"
+
+
+class RemoteError(Error, OSError):
+    """An object of a set of shards cannot be read, written, listed or removed. The message says which, why, and what to
+    do. `url` is the object, or the set."""
+
+    __module__ = "recstore"
+
+    def __init__(self, text, url=None):
+        super().__init__(text)
+        self.url = url
+
+
+class ConflictError(RemoteError):
+    """Another writer has committed a manifest of the set of shards meanwhile. Nothing of this commit is visible."""
 
     __module__ = "recstore"
 

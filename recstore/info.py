@@ -9,6 +9,7 @@ from recstore._core import native
 from recstore._core.native import TAG_STR1, TAG_TUPLE
 from recstore.records import RecordList
 from recstore.shm import process_memory
+from recstore.text import counted
 
 __all__ = ["MappingInfo", "Node", "SavedIndex", "StoreInfo", "Table", "ViewInfo"]
 
@@ -167,16 +168,27 @@ class StoreInfo:
 
 @dataclasses.dataclass(frozen=True)
 class ViewInfo:
-    """Figures of a view over several stores. `records` is the number of records of the view, `nbytes` the sum over the
-    stores, and `stores` their StoreInfos; each store counts once."""
+    """Figures of a view over several stores. `records` is the number of records of the view, `nbytes` the sum over
+    the stores, and `stores` their StoreInfos; each store counts once. `shards` is the number of shards of sets: all
+    count in `nbytes`, and those that are open are among the stores. `sets` has a pair for each set: its URL, and the
+    number of the manifest that it was opened with, so that `URL@NUMBER` opens the same again."""
 
     records: int
     nbytes: int
     stores: tuple
+    shards: int = 0
+    sets: tuple = ()
 
     def __str__(self):
-        lines = [f"{self.records:,} records of {len(self.stores)} stores, {self.nbytes:,} bytes"]
-        lines.extend(str(store) for store in self.stores)
+        stores, shown = counted(len(self.stores), "store", "stores"), self.stores
+        if self.shards:
+            stores = f"{counted(self.shards, 'shard', 'shards')}, {len(self.stores):,} of them open here"
+            shown = self.stores[:1]  # those of a set are alike
+        lines = [f"{counted(self.records, 'record', 'records')} of {stores}, {self.nbytes:,} bytes"]
+        lines.extend(f"manifest {number:,} of {url}" for url, number in self.sets)
+        lines.extend(map(str, shown))
+        if len(shown) < len(self.stores):
+            lines.append(f"and {counted(len(self.stores) - 1, 'more', 'more')}, which .stores has")
         return "\n".join(lines)
 
     __repr__ = __str__
@@ -197,10 +209,14 @@ class ViewInfo:
         return byte_plots.figure(self)
 
 
-def describe_view(segments, records, fields=False):
-    """The ViewInfo of a view with `records` records over open segments."""
+def describe_view(segments, records, fields=False, sets=(), nbytes=None):
+    """The ViewInfo of a view with `records` records over open segments and sets of shards. `nbytes` are those of all
+    stores, where some are not open."""
     stores = tuple(describe(segment, segment.records, fields=fields) for segment in segments)
-    return ViewInfo(records=records, nbytes=sum(store.nbytes for store in stores), stores=stores)
+    nbytes = sum(store.nbytes for store in stores) if nbytes is None else nbytes
+    names = [getattr(one.opener, "where", None) for one in sets]
+    told = tuple(dict.fromkeys(name for name in names if name is not None))
+    return ViewInfo(records=records, nbytes=nbytes, stores=stores, shards=sum(map(len, sets)), sets=told)
 
 
 @dataclasses.dataclass(frozen=True)

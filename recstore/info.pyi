@@ -60,6 +60,8 @@ class ViewInfo:
     records: int
     nbytes: int
     stores: tuple[StoreInfo, ...]
+    shards: int = 0
+    sets: tuple[tuple[str, int], ...] = ()
 
     def plot(self) -> Any: ...
 

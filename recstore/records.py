@@ -1,15 +1,14 @@
-"""RecordList and RecordView, the read-only lists of records in shared memory, and `open` for saved stores."""
+"""RecordList and RecordView, the read-only lists of records in shared memory."""
 
 from _collections_abc import Sequence
 
 from recstore import containers, views
-from recstore._core import native, trust
+from recstore._core import native
 from recstore.build import build_options, saved_indexes, saving, sources, streaming
-from recstore.errors import CorruptError
 from recstore.shm import attributes, registry
 from recstore.text import size_text
 
-__all__ = ["RecordList", "RecordView", "open"]
+__all__ = ["RecordList", "RecordView"]
 
 _MISSING = object()
 
@@ -293,9 +292,10 @@ class RecordList(containers.Container, native.Records, views.ListOperations):
 
     @property
     def nbytes(self):
-        """Bytes of all sections of the segment. A view counts each of the segments that it reads once."""
+        """Bytes of all sections of the segment. A view counts each of the segments that it reads once. Of a set of
+        shards all files count, those that are not open too."""
         self._require()
-        return sum(segment.nbytes for segment in self.segments)
+        return _nbytes(self)
 
     @property
     def attributes(self):
@@ -306,7 +306,7 @@ class RecordList(containers.Container, native.Records, views.ListOperations):
         at once.
         """
         self._require()
-        return attributes.of(self.segments)
+        return attributes.of(self.segments, [shards.opener.attributes for shards in self.sets])
 
     @property
     def classes(self):
@@ -330,7 +330,8 @@ class RecordList(containers.Container, native.Records, views.ListOperations):
 
     def info(self, *, fields=False):
         """Figures of the store's parts: a :class:`recstore.info.StoreInfo`, which prints as readable text. A view over
-        several stores, or over none, gives a :class:`recstore.info.ViewInfo` with a StoreInfo for each store.
+        several stores, or over none, gives a :class:`recstore.info.ViewInfo` with a StoreInfo for each store. Of a set
+        of shards only those have one that are open in this process.
 
         With ``fields=True`` it also has the bytes of each field; that reads every record of the store, in C and beside
         other threads. CorruptError for a malformed record.
@@ -342,10 +343,11 @@ class RecordList(containers.Container, native.Records, views.ListOperations):
         from recstore import info
 
         self._require()
-        segments = self.segments
-        if len(segments) == 1:
+        sets = self.sets
+        segments = [*self.segments, *(segment for shards in sets for segment in shards.segments())]
+        if len(segments) == 1 and not sets:
             return info.describe(segments[0], len(self), fields=fields)
-        return info.describe_view(segments, len(self), fields)
+        return info.describe_view(segments, len(self), fields, sets, _nbytes(self))
 
     def __repr__(self):
         name, n = type(self).__name__, len(self)
@@ -356,9 +358,12 @@ class RecordList(containers.Container, native.Records, views.ListOperations):
         if self.closed:
             return f"<{name}: {records}, closed>"
         backings = ", ".join(dict.fromkeys(segment.backing for segment in segments))
-        if len(segments) != 1:
+        shards = sum(len(one) for one in self.sets)
+        if shards:
+            backings = f"{shards:,} shard" + ("" if shards == 1 else "s") + (f", {backings}" if backings else "")
+        elif len(segments) != 1:
             backings = f"{len(segments)} stores" + (f", {backings}" if backings else "")
-        return f"<{name}: {records}, {size_text(sum(segment.nbytes for segment in segments))}, {backings}>"
+        return f"<{name}: {records}, {size_text(_nbytes(self))}, {backings}>"
 
     def save(self, path, *, index_by=None, group_by=None):
         """Writes the store to a new file in the folder of `path` and renames it to `path`. The file of a view holds
@@ -376,12 +381,12 @@ class RecordList(containers.Container, native.Records, views.ListOperations):
         field; ValueError for more than 16 indexes. After an error an older file at `path` is unchanged. Safe from
         several threads at once: of several saves to one path the last one stays.
 
-        >>> import os, tempfile
+        >>> import os, tempfile, recstore
         >>> path = os.path.join(tempfile.mkdtemp(), "x.recs")
         >>> x = RecordList({"id": f"Q{i}", "kind": i % 2} for i in range(9))
         >>> x.save(path, index_by="id", group_by="kind")
         >>> x.close()
-        >>> with open(path) as x: x.index_by("id")["Q4"], len(x.group_by("kind")[1])
+        >>> with recstore.open(path) as x: x.index_by("id")["Q4"], len(x.group_by("kind")[1])
         ({'id': 'Q4', 'kind': 0}, 4)
         """
         self._require()
@@ -427,58 +432,9 @@ registry.register_container(registry.VIEW, lambda: RecordView)
 registry.register_container(registry.FIELD_VIEW, _field_view)
 
 
-def open(path, *, verify="header", copy=False, classes=(), allow_pickle=False, limits=None, arrays="copy"):
-    """Opens a saved store, a RecordList or RecordDict, read-only and in constant time. The file is not trusted: nothing
-    in it is imported or executed.
-
-    Args:
-        path: the path of a file that ``save`` wrote.
-        verify: "header" checks header and sections, and each record when it is read; "full" checks all bytes first.
-        copy: copy the bytes into sealed memory: protection against a file that is changed or cut while it is read.
-        classes: classes of which instances may be made, beside the classes given to ``register``: an iterable, or a
-            mapping from the names in the file (``module.qualname``) to classes. An instance of another class is read as
-            a :class:`recstore.Record`.
-        allow_pickle: load pickled values. A pickle can run any code: allow it only for files that you trust.
-        limits: `(values, bytes)` that the largest record may hold, instead of 2**28 and 4 GiB, and instead of 64 values
-            and 1,024 bytes for each byte of the file.
-        arrays: "copy" or "view", as for RecordList. If a file is cut while a view on it is read, the process ends: see
-            `copy`.
-
-    Raises SegmentNotFoundError, CorruptError, VersionError and OSError; these have the file's path as ``filename``.
-    Reading a pickled value that is not allowed raises UntrustedError. A worker process that receives the store reads it
-    under the same rules. Safe from several threads at once.
-
-    >>> import os, tempfile
-    >>> path = os.path.join(tempfile.mkdtemp(), "x.rec")
-    >>> RecordList([1, 2.5, "three"]).save(path)
-    >>> open(path, verify="full").to_list()
-    [1, 2.5, 'three']
-    """
-    build_options.check_choice("verify", verify, ("header", "full"))
-    build_options.check_choice("arrays", arrays, build_options.ARRAYS)
-    reader = _untrusting(classes, bool(allow_pickle), arrays)
-    if limits is not None:
-        limits = tuple(limits)
-        if len(limits) != 2 or not all(isinstance(n, int) and 0 <= n < 2**64 for n in limits):
-            raise ValueError(f"limits is (values, bytes), each below 2**64, not {limits!r}")
-    try:
-        segment = native.open_path(path, limits)
-    except CorruptError as error:
-        if "RS_E_FMT_MAGIC" in error.args[0]:
-            error.args = (f"{error.args[0]}; recstore.read_jsonl, read_csv and others read files that are no store",)
-        raise
-    if copy:
-        source, segment = segment, native.copy_segment(segment, limits)
-        source.close()
-    segment.reader = reader
-    if verify == "full":
-        segment.verify(limits)
-    registry.register(segment)
-    return registry.container_of(segment)
-
-
-def _untrusting(allowed, allow_pickle, arrays):
-    return trust.Reader(trusted=False, allow_pickle=allow_pickle, arrays=arrays, classes=trust.given(allowed))
+def _nbytes(records):
+    segments = sum(segment.nbytes for segment in records.segments)
+    return segments + sum(shards.opener.nbytes for shards in records.sets)
 
 
 def _shared(source):

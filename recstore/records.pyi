@@ -1,7 +1,7 @@
-"""Types of RecordList, its views and `open`."""
+"""Types of RecordList and its views."""
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal, SupportsIndex, overload
 
 from typing_extensions import Self, TypeVar, Unpack
@@ -29,7 +29,7 @@ from recstore.dicts import RecordDict
 from recstore.fields import FieldView
 from recstore.info import StoreInfo, ViewInfo
 
-__all__ = ["RecordList", "RecordView", "open"]
+__all__ = ["RecordList", "RecordView"]
 
 _T_co = TypeVar("_T_co", covariant=True)
 _U = TypeVar("_U")
@@ -165,18 +165,3 @@ class RecordView(RecordList[_T_co]):
     ) -> list[Self]: ...
     def __mul__(self, times: SupportsIndex) -> Self: ...
     def __rmul__(self, times: SupportsIndex) -> Self: ...
-
-# What a file holds is known when it is opened: with an annotation the store is what it says, without one a checker lets
-# both `[0]` and `.keys()` pass.
-_Store = TypeVar("_Store", bound=RecordList[Any] | RecordDict[Any, Any], default=Any)
-
-def open(
-    path: str | os.PathLike[str],
-    *,
-    verify: Literal["header", "full"] = "header",
-    copy: bool = False,
-    classes: Iterable[type] | Mapping[str, type] = (),
-    allow_pickle: bool = False,
-    limits: Iterable[int] | None = None,
-    arrays: Arrays = "copy",
-) -> _Store: ...  # type: ignore[type-var]

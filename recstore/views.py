@@ -22,8 +22,8 @@ class ListOperations(exports.TableExports):
         """Raises ClosedError if a store was closed. Unlike `_require`, it accepts a detached view."""
         if self.selection is None:
             self._require()  # raises: the constructor never ran
-        for segment in self.segments:
-            segment.require_open()
+        for resource in (*self.segments, *self.sets):
+            resource.require_open()
 
     # ---- Selecting ----
 

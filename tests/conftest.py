@@ -4,6 +4,7 @@
 import gc
 import os
 import pathlib
+import signal
 import sys
 
 import pytest
@@ -13,9 +14,17 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path[:] = [entry for entry in sys.path if pathlib.Path(entry or os.curdir).resolve() != ROOT]
 
 
-@pytest.fixture(scope="session", autouse=True)
+def pytest_configure():
+    """A shell starts a command behind `&` with SIGINT ignored, and its children inherit that: a test that interrupts
+    one would wait for ever."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="module", autouse=True)
 def _a_small_heap():
-    """Many tests collect garbage; none is to look through all test modules and what they import each time."""
+    """Many tests collect garbage; none is to look through all test modules and the packages that earlier tests have
+    imported each time."""
     gc.collect()
     gc.freeze()
 
@@ -36,6 +45,16 @@ def _no_pins_of_earlier_tests():
     pins = sys.modules.get("recstore.shm.pins")
     if pins is not None:
         pins.clear()
+
+
+@pytest.fixture(autouse=True)
+def _signals_as_they_were():
+    """Ray takes SIGTERM for itself, with a handler in Python. A worker of a pool that a later test forks would have it
+    too, and would not notice a SIGTERM that comes just before it waits."""
+    before = signal.getsignal(signal.SIGTERM)
+    yield
+    if signal.getsignal(signal.SIGTERM) != before:
+        signal.signal(signal.SIGTERM, before)
 
 
 def pytest_collection_modifyitems(items):

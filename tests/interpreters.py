@@ -1,5 +1,6 @@
 """What tests expect of some interpreters alone."""
 
+import os
 import sys
 
 import pytest
@@ -14,4 +15,7 @@ keeps_values = pytest.mark.skipif(
 )
 counts_references = pytest.mark.skipif(
     FREE_THREADED, reason="without the interpreter's lock counts of references and blocks are estimates"
+)
+measures_memory = pytest.mark.skipif(
+    "RECSTORE_SANITIZED" in os.environ, reason="a sanitizer's own memory is part of what the process holds"
 )

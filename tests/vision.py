@@ -44,3 +44,22 @@ def lightning():
     pytest.importorskip("torch")
     prepare()
     return pytest.importorskip("lightning.pytorch", reason="needs the extra real, which .ci/run installs")
+
+
+def module_of(lightning, seen):
+    """A module of Lightning that notes in `seen` the indices that it trains on, by epoch."""
+    import torch
+
+    class Module(lightning.LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.layer = torch.nn.Linear(1, 1)
+
+        def training_step(self, batch, number):
+            seen.setdefault(self.current_epoch, []).extend(batch.tolist())
+            return self.layer(batch[:, None].float()).mean()
+
+        def configure_optimizers(self):
+            return torch.optim.SGD(self.parameters(), 0.0)
+
+    return Module()

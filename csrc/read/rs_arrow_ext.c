@@ -210,7 +210,7 @@ static bool parse_exponent(const uint8_t *p, const uint8_t *end, int64_t *out) {
 /* Parses the text that Python's str gives of a Decimal. */
 static bool parse_decimal(const uint8_t *p, const uint8_t *end, rs_arrow_decimal *out) {
     int64_t exponent = 0, scale = 0, n = 0;
-    bool point = false;
+    bool point = false, any = false;
     memset(out, 0, sizeof *out);
     out->negative = p < end && *p == '-';
     if (out->negative) p++;
@@ -222,11 +222,12 @@ static bool parse_decimal(const uint8_t *p, const uint8_t *end, rs_arrow_decimal
             continue;
         }
         if (*p < '0' || *p > '9') return false;
+        any = true;
         if (n > 0 || *p != '0') n++; /* leading zeros are no digits */
         scale += point;
         if (n <= 77) push_digit(out->words, (unsigned)(*p - '0'));
     }
-    if (p < end && !parse_exponent(p + 1, end, &exponent)) return false;
+    if (!any || (p < end && !parse_exponent(p + 1, end, &exponent))) return false;
     for (; exponent > scale && n > 0; exponent--) { /* 1E+3 is 1000 */
         if (n <= 77) push_digit(out->words, 0);
         n++;
@@ -247,6 +248,7 @@ rs_status rs_arrow_take_decimal(rs_cursor *cursor, const rs_place *place, rs_buf
     RS_TRY(rs_path_settle_element(cursor, &at, &outer, &left, err));
     scratch->size_bytes = 0;
     status = rs_utf8_take(scratch, cursor, &at, &taken, err);
+    taken = taken && scratch->size_bytes != 0; /* a text of no bytes, for which the buffer may have none either */
     if (status == RS_OK && !(taken && parse_decimal(scratch->data, scratch->data + scratch->size_bytes, out))) {
         status = bad_payload("the payload of a Decimal is no number", err);
     }

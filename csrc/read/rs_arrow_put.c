@@ -133,8 +133,12 @@ static rs_status put_list_row(rs_arrow_walk *self, const rs_arrow_op *op, rs_cur
     RS_TRY(rs_decode_enter(cursor, node->n_children, err));
     for (i = 0; i < node->n_children; i++) {
         const rs_node *child = &node->children[i];
-        RS_TRY(rs_arrow_put(self, &op->children[i], cursor, child->fixed ? head + child->body_off : NULL,
-                            rs_decode_bits_unchecked(&group, child->bit_off, child->bits), err));
+        const uint64_t bits = rs_decode_bits_unchecked(&group, child->bit_off, child->bits);
+        if (op->children[i].field == NULL) {
+            if (!child->fixed) RS_TRY(rs_path_pass(cursor, child, bits, err));
+            continue;
+        }
+        RS_TRY(rs_arrow_put(self, &op->children[i], cursor, child->fixed ? head + child->body_off : NULL, bits, err));
     }
     rs_decode_leave(cursor);
     return appends(self) ? rs_arrow_end_value(op->field, op->field->element->n, err) : RS_OK;

@@ -626,7 +626,8 @@ rs_status rs_arrow_schema_compile(rs_arrow_schema *self, const struct ArrowSchem
     self->nanoseconds = options->nanoseconds;
     self->find_zone = options->find_zone;
     self->context = options->context;
-    status = compile(&compiler, schema);
+    status = rs_buffer_reserve(&self->names, 1, err); /* all names may be empty, and no offset is added to NULL */
+    if (status == RS_OK) status = compile(&compiler, schema);
     free((void *)compiler.sources);
     if (status != RS_OK) rs_arrow_schema_clear(self);
     return status;

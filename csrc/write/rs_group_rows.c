@@ -47,7 +47,7 @@ rs_status rs_group_rows(const uint64_t *group_of, uint64_t n, uint64_t n_groups,
     if (status == RS_OK) status = append_numbers(at, n_groups + 1, width, starts, err);
     *in_order = status == RS_OK && may_be_in_order && ascending;
     if (status == RS_OK && !*in_order) status = rs_buffer_reserve(rows, (size_t)(n * width), err);
-    if (status == RS_OK && !*in_order) {
+    if (status == RS_OK && !*in_order && n != 0) {
         uint8_t *out = rows->data + rows->size_bytes;
         for (i = 0; i < n; i++) memcpy(out + at[group_of[i]]++ * width, &i, width);
         rows->size_bytes += (size_t)(n * width);

@@ -31,6 +31,7 @@ cdef rs_status find_zone(void *context, rs_slice zone, int64_t utc_s, rs_buffer 
         return rs_error_set(err, RS_E_IN_VALUE, RS_NOWHERE, b"a time zone cannot be read")
 
 
+@cython.final
 cdef class ArrowReader:
     """The arrays of an object with ``__arrow_c_stream__`` or ``__arrow_c_array__``, one at a time. For one thread.
 

@@ -41,16 +41,18 @@ cdef class ArrowExport:
     cdef bytes dumped         # the default as an `any` value
     cdef dict sources         # (id of segment, store) -> ArrowSource
     cdef list wholes          # of chosen fields with dots: the addresses of the fields with the whole name
+    cdef list ways            # the addresses of the fields below the root that lead to chosen ones
     cdef bint chosen          # only some fields are exported
     cdef Py_ssize_t position  # of the next record
     cdef Py_ssize_t end       # the position after the last record
     cdef readonly bint keep_nulls  # records that are None stay nulls; else they become rows of nulls
     cdef bint running
+    cdef Entered entered      # by the call that is under way
 
     def __cinit__(self, Records records, bint keep_nulls):
         cdef rs_error err
         self.records, self.keep_nulls = records, keep_nulls
-        self.sources, self.wholes = {}, []
+        self.sources, self.wholes, self.ways = {}, [], []
         self.end = records.length
         check(rs_arrow_out_open(&self.it, &err), &err)
 
@@ -108,6 +110,7 @@ cdef class ArrowExport:
         for address in on_way:
             if address not in whole:
                 (<rs_arrow_field *><size_t>address).closed = True
+                self.ways.append(address)
         self.it.root.closed = self.chosen = True
         return True
 
@@ -159,8 +162,10 @@ cdef class ArrowExport:
         for address in self.wholes:
             if (<rs_arrow_field *><size_t>address).present:
                 return None
-        if self.chosen and root.seen & ~(RS_ARROW_SEEN_STRUCT | RS_ARROW_SEEN_NULL):
-            return None
+        # A path leads into values of other kinds as Python code says: into a tuple by position, past a number.
+        for address in self.ways if not self.chosen else [*self.ways, <size_t>root]:
+            if (<rs_arrow_field *><size_t>address).seen & ~(RS_ARROW_SEEN_STRUCT | RS_ARROW_SEEN_NULL):
+                return None
         problems = []
         add_problems(root, (), problems)
         return problems
@@ -206,16 +211,19 @@ cdef class ArrowExport:
 
     cdef int enter_all(self, work) except -1:
         """Calls `work` with all segments entered."""
-        cdef Segment segment
-        entered = []
+        cdef Entered entered = Entered()
         try:
-            for segment, _ in self.records.selection.leaves():
-                segment.enter()
-                entered.append(segment)
+            entered.add_all(self.records.selection)
+            self.entered = entered
             work()
         finally:
-            for segment in entered:
-                segment.leave()
+            self.entered = None
+            entered.leave()
+            if self.records.of_shards and self.position >= self.end:
+                self.sources.clear()  # they refer to the shards
+                if self.paths is not None:
+                    self.paths.sources.clear()
+                self.records.selection.trim()
         return 0
 
     def see_trees(self):
@@ -223,7 +231,8 @@ cdef class ArrowExport:
         not tell all."""
         cdef Selection selection = self.records.selection
         if selection.length == 0:
-            for segment, number in selection.leaves():
+            for segment, number in selection.known_leaves():
+                self.entered.add(segment)
                 self.know_all(self.source(segment, number))
         else:
             self.see(selection)
@@ -278,7 +287,25 @@ cdef class ArrowExport:
         cdef Py_ssize_t start, step
         if selection.is_flat(&start, &step):
             return self.run(self.source(selection.segment, selection.store), NULL, start + step * first, step, n)
+        if selection.is_run_of_shards(&start):
+            return self.run_shards(selection.shards, start + first, n)
         return self.run_scattered(selection, first, n)
+
+    cdef Py_ssize_t run_shards(self, Shards shards, Py_ssize_t start, Py_ssize_t n) except -1:
+        """run_selection for n records of a set of shards from record `start` on."""
+        cdef Segment segment
+        cdef Py_ssize_t i = shards.shard_of(start) if n else 0, count, taken, done = 0
+        while done < n:
+            count = min(n - done, shards.ends_[i] - start)
+            if count:
+                segment = shards.segment(i)
+                self.entered.add(segment)
+                taken = self.run(self.source(segment, shards.store), NULL, start - shards.begin(i), 1, count)
+                done += taken
+                if taken < count:
+                    return done
+            start, i = start + count, i + 1
+        return done
 
     cdef Py_ssize_t run_scattered(self, Selection selection, Py_ssize_t first, Py_ssize_t n) except -1:
         """Reads records of any view, one run of neighbours of the same store after another."""
@@ -302,6 +329,7 @@ cdef class ArrowExport:
                         stretches.append((i, <Segment>segment, store))
                 stretches.append((count, None, 0))
                 for (begin, part, number), (end, _, _) in zip(stretches, stretches[1:]):
+                    self.entered.add(part)
                     taken = self.run(self.source(part, number), indices + begin, 0, 1, end - begin)
                     done += taken
                     if taken < end - begin:
@@ -519,6 +547,10 @@ cdef void free_stream(object capsule) noexcept:
 
 def arrow_stream(ArrowExport export not None):
     """The PyCapsule `arrow_array_stream` of an export that is settled. The export must not be used any more."""
+    if PyInterpreterState_Get() != PyInterpreterState_Main():
+        # A consumer may call from a thread of its own, which CPython takes for one of the main interpreter.
+        raise RuntimeError("an Arrow stream is read by threads of the main interpreter, and this is another one: "
+                           "export there, or write the records to a file")
     cdef ArrowArrayStream *stream = <ArrowArrayStream *>calloc(1, sizeof(ArrowArrayStream))
     cdef ArrowStream self = ArrowStream()
     if stream == NULL:

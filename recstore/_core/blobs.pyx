@@ -5,8 +5,8 @@ This file also opens the writers of segments; store.pyx has the segments themsel
 """
 
 
-cdef dict BACKINGS = {"anonymous": RS_BACKING_ANONYMOUS, "directory": RS_BACKING_DIRECTORY, "file": RS_BACKING_FILE,
-                      "named": RS_BACKING_NAMED, "temporary": RS_BACKING_TEMPORARY}
+BACKINGS = {"anonymous": RS_BACKING_ANONYMOUS, "directory": RS_BACKING_DIRECTORY, "file": RS_BACKING_FILE,
+            "named": RS_BACKING_NAMED, "temporary": RS_BACKING_TEMPORARY}
 
 # ---- Writers ----
 
@@ -51,12 +51,25 @@ cdef str open_writer(rs_segment_writer *writer, str backing, directory, name):
     return None if writer.path == NULL else path
 
 
+cdef object take_descriptor(rs_segment_writer *writer, str backing):
+    """A new descriptor of a writer's file, which the caller closes. The file has no name from then on. Only while the
+    writer is active, and not for "file" and "directory", whose segments keep their path: ValueError."""
+    cdef rs_error err
+    if writer.backing == 0 or backing not in ("named", "temporary"):
+        raise ValueError(f"a builder of backing {backing!r} gives no descriptor, or it is finished")
+    if writer.path != NULL:
+        check_path(rs_os_unlink(writer.path, &writer.identity, &err), &err, os.fsdecode(writer.path))
+        free(writer.path)
+        writer.path = NULL
+    return os.dup(writer.fd)
+
+
 # ---- Blobs ----
 
 # The layout of a published blob, little-endian: magic, u32 version, u32 crc of the content, u64 size of the content, 16
 # random bytes of id, 20 zero bytes, u32 crc of bytes 0 to 59, then the content. crc as in csrc/FORMAT.md. Only running
 # processes with the same version of recstore read it, so later versions may change it.
-cdef bytes BLOB_MAGIC = b"\x89RSBLOB\n"
+BLOB_MAGIC = b"\x89RSBLOB\n"
 cdef enum:
     BLOB_HEADER = 64
     BLOB_VERSION = 1
@@ -95,7 +108,9 @@ cdef class Blob:
 
     @property
     def published(self):
-        return self.id is not None
+        # Whoever is told True sees what `publish` has set on another thread.
+        with cython.critical_section(self):
+            return self.id is not None
 
     @property
     def identity(self):
@@ -114,7 +129,7 @@ cdef class Blob:
         """A copy of the bytes. The checksum of a published blob is checked; CorruptError if it is wrong."""
         if self.is_closed():
             raise errors.ClosedError("the index array is closed")
-        if self.id is not None and rs_crc32c(0, self.data, self.size) != rs_load_u32(self.seg.data + 12):
+        if self.published and rs_crc32c(0, self.data, self.size) != rs_load_u32(self.seg.data + 12):
             what = "the bytes of an index array do not have the checksum that its header names"
             raise errors.CorruptError(what, filename=self.path)
         return PyBytes_FromStringAndSize(<const char *>self.data, self.size)
@@ -131,7 +146,7 @@ cdef class Blob:
         cdef size_t n = self.size
         if self.is_closed():
             raise errors.ClosedError("the index array is closed")
-        if self.id is not None:
+        if self.published:
             return
         id_ = os.urandom(16)
         head = blob_header(rs_crc32c(0, self.data, n), n, id_)
@@ -224,16 +239,21 @@ def new_blob(bytes content):
 cdef Blob map_blob(rs_segment *segment, str backing, path):
     """The Blob over a mapping, which it owns from the call on, also when this raises. Takes constant time: it checks
     the header, not the content."""
-    cdef Blob blob = Blob.__new__(Blob)
+    cdef Blob blob
     cdef const uint8_t *head = segment.data
     cdef uint64_t left = segment.size_bytes
-    if (left < BLOB_HEADER or PyBytes_FromStringAndSize(<const char *>head, 8) != BLOB_MAGIC
-            or rs_load_u32(head + 8) != BLOB_VERSION or rs_load_u64(head + 16) != left - BLOB_HEADER
-            or rs_crc32c(0, head, BLOB_HEADER - 4) != rs_load_u32(head + BLOB_HEADER - 4)):
+    try:
+        blob = Blob.__new__(Blob)
+        if (left < BLOB_HEADER or PyBytes_FromStringAndSize(<const char *>head, 8) != BLOB_MAGIC
+                or rs_load_u32(head + 8) != BLOB_VERSION or rs_load_u64(head + 16) != left - BLOB_HEADER
+                or rs_crc32c(0, head, BLOB_HEADER - 4) != rs_load_u32(head + BLOB_HEADER - 4)):
+            raise errors.CorruptError("not an index array of recstore, or one of another version", filename=path)
+        number = PyBytes_FromStringAndSize(<const char *>head + 24, 16)
+    except BaseException:
         rs_segment_close(segment)
-        raise errors.CorruptError("not an index array of recstore, or one of another version", filename=path)
+        raise
     blob.backing, blob.path = backing, path
-    blob.take_over(segment, PyBytes_FromStringAndSize(<const char *>head + 24, 16))
+    blob.take_over(segment, number)
     return blob
 
 
@@ -244,7 +264,7 @@ def adopt_blob(int fd):
     try:
         check(rs_segment_adopt(&segment, fd, &err), &err)
     except BaseException:
-        os.close(fd)
+        rs_os_close(&fd)
         raise
     return map_blob(&segment, "anonymous", None)
 

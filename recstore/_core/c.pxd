@@ -325,6 +325,7 @@ cdef extern from "recstore.h" nogil:
 
     ctypedef struct rs_segment_writer:
         int fd
+        int backing
         uint64_t position
         rs_os_identity identity
         char *path

@@ -38,7 +38,9 @@ cdef inline object struct_keys(const rs_node *node):
     return (<tuple>node.slot)[0]
 
 
-cdef Program program_of(const rs_tree *tree, object reader, list programs)
+cdef class Entries
+
+cdef Program program_of(const rs_tree *tree, object reader, list programs, Entries entries=*)
 cdef Program plain_program(object reader)
 
 cdef PyObject *record_at(const rs_store *store, const rs_record *record, PyObject *owner) noexcept
@@ -49,6 +51,7 @@ cdef class Entries:
     cdef dict shapes
     cdef PyObject **keys  # see decode_state
     cdef Py_ssize_t size
+    cdef Py_ssize_t most  # bytes of the decoded entries
     cdef PyObject **any_keys(self) except NULL
     cdef object shape(self, tuple keys)
     cdef int keep(self, rs_table *table, uint32_t local, PyObject *value) except -1

@@ -179,6 +179,7 @@ cdef class Entries:
         self.tables = []
         self.shapes = {}
         self.size = 0
+        self.most = KEPT_BYTES
 
     def __dealloc__(self):
         cdef int i
@@ -198,7 +199,7 @@ cdef class Entries:
     cdef object shape(self, tuple keys):
         """The slot of a struct: its keys, and a dict to copy."""
         # Only str: 1, 1.0 and True are equal, and a record has the one that was stored.
-        if not all([type(key) is str for key in keys]):
+        if not all_of([type(key) is str for key in keys]):
             return keys, dict.fromkeys(keys)
         shape = self.shapes.get(keys)
         if shape is None:
@@ -209,11 +210,11 @@ cdef class Entries:
         cdef KeptTable kept
         cdef PyObject **values
         cdef Py_ssize_t size = 0, table_size = table.block.n_records * sizeof(PyObject *)
-        if self.size + 64 > KEPT_BYTES:
+        if self.size + 64 > self.most:
             return 0
         size = sys.getsizeof(<object>value)
         if table.slot == NULL:
-            if self.size + table_size + size > KEPT_BYTES:
+            if self.size + table_size + size > self.most:
                 return 0
             kept = KeptTable.of(table.block.n_records)
             if table.slot == NULL:  # the allocation may have run the garbage collector, whose finalizers may read
@@ -221,7 +222,7 @@ cdef class Entries:
                 self.size += table_size
                 table.slot = <void *>kept.values
         values = <PyObject **>table.slot
-        if self.size + size <= KEPT_BYTES and values[local] == NULL:
+        if self.size + size <= self.most and values[local] == NULL:
             self.size += size
             Py_XINCREF(value)
             values[local] = value
@@ -230,50 +231,49 @@ cdef class Entries:
 
 # ---- Programs ----
 
-cdef Program program_of(const rs_tree *tree, object reader, list programs):
+cdef Program program_of(const rs_tree *tree, object reader, list programs, Entries entries=None):
     """The Program of a compiled tree. The first call makes it and appends it to `programs`.
 
     The owner of the tree keeps `programs` as long as the tree. One list serves all trees of a store, with one
-    `reader`."""
+    `reader`. `entries` is what the first Program of a store takes for them; None for new ones."""
     if FREE_THREADED:
         with cython.critical_section(programs):
-            return made_program(tree, reader, programs)
-    return made_program(tree, reader, programs)
+            return made_program(tree, reader, programs, entries)
+    return made_program(tree, reader, programs, entries)
 
 
-cdef Program made_program(const rs_tree *tree, object reader, list programs):
+cdef Program made_program(const rs_tree *tree, object reader, list programs, Entries entries):
     """program_of for one thread at a time, but while it runs Python code."""
     cdef Program program
     cdef uint32_t i
     if tree.program != NULL:
         return <Program>tree.program
     if tree.n_links != 0:
-        prepare_tables(tree, reader, programs)
+        prepare_tables(tree, reader, programs, entries)
     program = Program.__new__(Program)
     program.tree = tree
     program.begin(reader)
-    program.entries = (<Program>programs[0]).entries if programs else Entries()
+    program.entries = (<Program>programs[0]).entries if programs else Entries() if entries is None else entries
     made = program.prepare()
-    # Making the objects may have run Python code, and another thread may have finished the Program first. From here on
-    # nothing runs Python code.
+    programs.append(program)
+    program.keep.append(made)
+    program.entries = (<Program>programs[0]).entries
+    # Making the objects may have run Python code, and a method of the list takes the lock of the list, for which our
+    # critical section lets go of it: another thread may have finished the Program first. From here on neither happens.
     if tree.program != NULL:
         return <Program>tree.program
-    if programs:
-        program.entries = (<Program>programs[0]).entries
     # Where threads have no lock between them, they share no cache that replaces its objects.
     for i in range(0 if FREE_THREADED else tree.n_nodes):
         if tree.nodes[i].kind == RS_FMT_NODE_ANY:
             program.keys = program.entries.any_keys()
             break
-    programs.append(program)
-    program.keep.append(made)
     for i, value in made:
         tree.nodes[i].slot = <void *>value
     put_pointer(&(<rs_tree *>tree).program, <void *>program)
     return program
 
 
-cdef int prepare_tables(const rs_tree *tree, object reader, list programs) except -1:
+cdef int prepare_tables(const rs_tree *tree, object reader, list programs, Entries entries) except -1:
     """Makes the Programs for the trees of a tree's tables: decoding and walking need them."""
     cdef const rs_dict_coded *coded
     cdef uint32_t i, k
@@ -281,7 +281,7 @@ cdef int prepare_tables(const rs_tree *tree, object reader, list programs) excep
         if tree.nodes[i].kind == RS_FMT_NODE_DICT_CODED:
             coded = tree.nodes[i].coded
             for k in range(coded.n_tables):
-                program_of(coded.at[k].table.tree, reader, programs)
+                program_of(coded.at[k].table.tree, reader, programs, entries)
     return 0
 
 
@@ -396,6 +396,10 @@ cdef void begin_extra(decode_state *c, const uint8_t *bytes_, size_t size):
     c.cursor.shared = False
 
 
+# What hash() raises. Of numpy's dates: ValueError without a unit, OverflowError of several units far from 1970.
+NO_HASH = (TypeError, ValueError, OverflowError)
+
+
 cdef object prepare_keys(decode_state *c, uint32_t n):
     cdef uint32_t _
     keys = []
@@ -404,7 +408,7 @@ cdef object prepare_keys(decode_state *c, uint32_t n):
         keys.append(sys.intern(key) if type(key) is str else key)
     try:
         distinct = len(dict.fromkeys(keys))
-    except (TypeError, ValueError):
+    except NO_HASH:
         codec_corrupt(b"a dict key that cannot be hashed")
     if distinct != n:
         codec_corrupt(b"a dict with a key that is there twice")

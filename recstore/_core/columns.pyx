@@ -63,7 +63,7 @@ cdef class CompiledPaths:
         self.by_tree = {}
         self.sources = {}
         self.names = <rs_path_name *>calloc(len(steps) + 1, sizeof(rs_path_name))
-        n = sum([1 + len(parts or ()) for _, parts in steps])
+        n = sum_of([1 + len(parts or ()) for _, parts in steps])
         self.keys = <rs_path_key *>calloc(n + 1, sizeof(rs_path_key))
         if self.names == NULL or self.keys == NULL:
             raise MemoryError
@@ -219,6 +219,7 @@ cdef class ColumnReader:
     cdef object default
     cdef bytes dumped    # the default as an `any` value, made when the first record lacks the field
     cdef bint fits       # False once a value cannot stand in one array with those before it
+    cdef Entered entered
 
     def __dealloc__(self):
         rs_column_read_clear(&self.it)
@@ -307,7 +308,22 @@ cdef class ColumnReader:
             n, at = chosen.n, chosen.at
         if selection.is_flat(&start, &step):
             return self.run(self.paths.source(selection.segment, selection.store), at, start, step, <uint64_t>n)
+        if at == NULL and selection.is_run_of_shards(&start):
+            return self.run_shards(selection.shards, start, n)
         return self.run_scattered(selection, at, n)
+
+    cdef int run_shards(self, Shards shards, Py_ssize_t start, Py_ssize_t n) except -1:
+        """Reads n records of a set of shards from record `start` on."""
+        cdef Segment segment
+        cdef Py_ssize_t i = shards.shard_of(start), count
+        while n > 0 and self.fits:
+            count = min(n, shards.ends_[i] - start)
+            if count:
+                segment = shards.segment(i)
+                self.entered.add(segment)
+                self.run(self.paths.source(segment, shards.store), NULL, start - shards.begin(i), 1, <uint64_t>count)
+            start, n, i = start + count, n - count, i + 1
+        return 0
 
     cdef int run_scattered(self, Selection selection, const int64_t *positions, Py_ssize_t n) except -1:
         """Reads the records of any view, one run of neighbours of the same store after another. All records are
@@ -320,6 +336,7 @@ cdef class ColumnReader:
             stretches = [*locate_all(selection, positions, indices, n), (n, None, 0)]
             for (begin, part, number), (end, _, _) in zip(stretches, stretches[1:]):
                 if self.fits:
+                    self.entered.add(part)
                     self.run(self.paths.source(part, number), indices + begin, 0, 1, <uint64_t>(end - begin))
         finally:
             free(indices)
@@ -372,7 +389,6 @@ def read_column(Records records not None, indices=None, bint nulls=False):
     cdef ColumnReader self
     cdef FieldProjection projection
     cdef rs_error err
-    cdef Segment segment
     cdef Positions chosen = None if indices is None else positions_of(indices, records.length)
     cdef Py_ssize_t n = records.length if chosen is None else chosen.n
     if records.selection is None or n == 0 or records.selection.virtual:
@@ -386,15 +402,15 @@ def read_column(Records records not None, indices=None, bint nulls=False):
     self.fits = True
     self.paths = CompiledPaths(self.path)
     check(rs_column_read_open(&self.it, <uint64_t>n, nulls, &err), &err)
-    entered = []
+    self.entered = Entered()
     try:
-        for segment, _ in records.selection.leaves():
-            segment.enter()
-            entered.append(segment)
+        self.entered.add_all(records.selection)
         self.run_selection(records.selection, chosen)
     finally:
-        for segment in entered:
-            segment.leave()
+        self.entered.leave()
+    if records.of_shards:
+        self.paths.sources.clear()  # they refer to the shards
+        records.selection.trim()
     return column_result(self) if self.fits else None
 
 
@@ -544,7 +560,7 @@ def field_names(Records records not None):
     cdef set seen
     if records.projection is not None or records.selection.virtual:
         return None
-    for segment, number in records.selection.leaves():
+    for segment, number in records.selection.known_leaves():
         segment.enter()
         try:
             store, seen = segment.numbered(number), set()

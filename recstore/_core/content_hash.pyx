@@ -143,7 +143,7 @@ def hash_selection(Selection selection, update, hash_of):
     cdef int64_t number = 0
     cdef Py_ssize_t i
     cdef Segment found
-    stores, numbers = {}, {}
+    stores, numbers, kept = {}, {}, []  # a store is known by the address of its segment, which is kept therefore
     cdef Py_ssize_t start, step, todo = selection.length
     if hash_of is not None and selection.is_flat(&start, &step) and todo:
         segment, store, todo = <void *>selection.segment, selection.store, 0
@@ -155,8 +155,10 @@ def hash_selection(Selection selection, update, hash_of):
             continue
         selection.locate(i, &leaf)
         if leaf.segment != segment or leaf.store != store:
-            segment, store = leaf.segment, leaf.store
-            number = store_number(stores, numbers, <Segment>segment, store, hash_of)
+            segment, store, found = leaf.segment, leaf.store, <Segment>leaf.segment
+            if (id(found), store) not in stores:
+                kept.append(found)
+            number = store_number(stores, numbers, found, store, hash_of)
         runs.add(number, leaf.index)
         if i & 0xFFFFF == 0xFFFFF:
             PyErr_CheckSignals()

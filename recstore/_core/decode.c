@@ -138,11 +138,12 @@ HOT PyObject *any_key(decode_state *self) {
     return decode_any(self);
 }
 
-/* Returns false, with CorruptError set, for a key that has no hash. numpy dates without a unit raise ValueError
- * then. */
+/* Returns false, with CorruptError set, for a key that has no hash. numpy dates without a unit raise ValueError then,
+ * and those of several units that are far from 1970 OverflowError. */
 static bool is_key(PyObject *key) {
     if (RS_LIKELY(PyUnicode_CheckExact(key)) || PyObject_Hash(key) != -1) return true;
-    if (PyErr_ExceptionMatches(PyExc_TypeError) || PyErr_ExceptionMatches(PyExc_ValueError)) {
+    if (PyErr_ExceptionMatches(PyExc_TypeError) || PyErr_ExceptionMatches(PyExc_ValueError) ||
+        PyErr_ExceptionMatches(PyExc_OverflowError)) {
         PyErr_Clear(); /* codec_corrupt must not be called with an exception set */
         (void)codec_corrupt("a dict key that cannot be hashed");
     }
@@ -421,12 +422,13 @@ static PyObject *partial_dict(const rs_node *node, const rs_slice *group, uint32
 
 /* Sets the values of `out` and returns it. With `partial` the absent keys are passed over. */
 HOT PyObject *filled_struct(decode_state *self, const rs_node *node, const uint8_t *head, PyObject *out, bool partial) {
-    const rs_node *child = node->children, *end = child + node->n_children;
+    const rs_node *child = node->children;
     PyObject *keys = PyTuple_GET_ITEM((PyObject *)node->slot, 0);
     rs_slice group = rs_slice_of(head, node->group_bytes);
-    Py_ssize_t i = 0;
+    const Py_ssize_t n = node->n_children;
+    Py_ssize_t i;
     if (RS_UNLIKELY(out == NULL)) return NULL;
-    for (; child != end; child++, i++) {
+    for (i = 0; i < n; i++, child++) {
         PyObject *item;
         int set;
         if (partial && is_absent(child, &group)) continue;
@@ -468,16 +470,17 @@ static PyObject *struct_value(decode_state *self, const rs_node *node, const uin
 
 /* Makes the value of a tuple node, which is a tuple or a list. */
 static PyObject *tuple_value(decode_state *self, const rs_node *node, const uint8_t *head) {
-    const rs_node *child = node->children, *end = child + node->n_children;
+    const rs_node *child = node->children;
     rs_slice group = rs_slice_of(head, node->group_bytes);
+    const uint64_t n = node->n_children;
     bool is_list = node->param == 0;
     PyObject *out;
-    uint64_t i = 0;
-    TRY(rs_decode_enter(&self->cursor, node->n_children, &self->err));
-    COUNT(node->n_children);
-    out = new_sequence(node->n_children, is_list);
+    uint64_t i;
+    TRY(rs_decode_enter(&self->cursor, n, &self->err));
+    COUNT(n);
+    out = new_sequence(n, is_list);
     if (RS_UNLIKELY(out == NULL)) return NULL;
-    for (; child != end; child++, i++) {
+    for (i = 0; i < n; i++, child++) {
         PyObject *item = child_value(self, child, head, &group);
         if (RS_UNLIKELY(item == NULL)) return dropped(out);
         put_item(out, is_list, i, item);

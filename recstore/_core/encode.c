@@ -21,15 +21,20 @@ static uint8_t *put(encode_state *self, uint8_t *at, PyObject *value, int depth,
 
 static void set_limit(encode_state *self) { self->limit = self->raw->data + self->raw->capacity_bytes - SLACK; }
 
-static COLD uint8_t *grow(encode_state *self, uint8_t *at, size_t size) {
+/* The end of what is written, with room for `size` bytes behind it, and for SLACK more; NULL with an exception set. */
+static COLD uint8_t *reserve(encode_state *self, size_t size) {
     rs_error err;
-    self->raw->size_bytes = (size_t)(at - self->raw->data);
     if (rs_buffer_reserve(self->raw, size + SLACK, &err) != RS_OK) {
         (void)codec_raise(&err);
         return NULL;
     }
     set_limit(self);
     return self->raw->data + self->raw->size_bytes;
+}
+
+static COLD uint8_t *grow(encode_state *self, uint8_t *at, size_t size) {
+    self->raw->size_bytes = (size_t)(at - self->raw->data);
+    return reserve(self, size);
 }
 
 /* Makes room for `size` bytes, and for SLACK more. */
@@ -291,7 +296,7 @@ static uint8_t *put(encode_state *self, uint8_t *at, PyObject *value, int depth,
 
 int encode_put(encode_state *self, PyObject *value, int depth) {
     encode_key *place = NULL;
-    uint8_t *at = grow(self, self->raw->data + self->raw->size_bytes, 0);
+    uint8_t *at = reserve(self, 0); /* the buffer may be empty still, and no offset is added to NULL */
     if (at == NULL) return -1;
     if (self->keys != NULL && self->python == 0) {
         if (self->keys->top == NULL) self->keys->top = new_key(self->keys, 0, NULL, 0);

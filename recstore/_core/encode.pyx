@@ -98,7 +98,7 @@ cdef public int encode_other(encode_state *out, object value, int depth) except 
         raise _Unsupported
     # While numpy is not loaded, no value can be an array: so it is not imported here.
     out.python += 1
-    if strict_types and id(type(value)) in strict_types:
+    if any_strict_types and id(type(value)) in strict_types:
         return encode_put(out, strict_types[id(type(value))](value), depth)
     numpy = sys.modules.get("numpy")
     if numpy is not None and (type(value) is numpy.ndarray or isinstance(value, numpy.generic)):

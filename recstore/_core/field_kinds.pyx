@@ -1,8 +1,8 @@
 """What kinds of values a field has, as far as the trees say it, with no record decoded."""
 
 
-cdef tuple ARRAY_DTYPES = (None, "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
-                           "float16", "float32", "float64", "complex64", "complex128")
+ARRAY_DTYPES = (None, "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
+                "float16", "float32", "float64", "complex64", "complex128")
 
 
 cdef str kind_of_dtype(str dtype):
@@ -222,7 +222,7 @@ cdef class FieldKinds:
         return 0
 
 
-cdef dict KINDS_OF_NODES = {
+KINDS_OF_NODES = {
     RS_FMT_NODE_INT: "int", RS_FMT_NODE_BOOL: "bool", RS_FMT_NODE_FLOAT: "float", RS_FMT_NODE_DECIMAL: "float",
     RS_FMT_NODE_STR: "str", RS_FMT_NODE_SYMBOLS: "str", RS_FMT_NODE_CONCAT: "str", RS_FMT_NODE_DIGITS: "str",
     RS_FMT_NODE_HEX: "str", RS_FMT_NODE_BYTES: "bytes",
@@ -254,7 +254,7 @@ def describe_field(container, path=None):
     if default is not MISSING:
         out.add_value(default, [], 0)
     steps = [] if whole is None else whole.steps
-    for segment, number in records.selection.leaves():
+    for segment, number in records.selection.known_leaves():
         segment.enter()
         try:
             store, seen = segment.numbered(number), set()

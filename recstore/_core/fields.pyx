@@ -37,7 +37,11 @@ cdef extern from *:
     void rs_mark_mapping(object type)
     void rs_make_dicts_of_mappings(object type)
 
-cdef object MISSING = object()
+
+@cython.internal
+cdef class MISSING:
+    """Stands for a value that is not there. A class, as an interpreter finds its own faster than another object."""
+
 
 # ---- Finding a record ----
 

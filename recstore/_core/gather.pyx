@@ -7,9 +7,14 @@ where C cannot, and says in words what is wrong with a value.
 
 cdef enum:
     KEPT_MOST = 32 << 20  # bytes that a read keeps for the next one; a batch of training needs less
+    SHARDS_KEPT = 16      # shards of a set of which it keeps the paths: two windows of a ShardSampler
 
 
-cdef dict FORMS = {
+cdef tuple dtype_names():
+    return tuple([rs_dtype_name(number).decode() for number in range(RS_DTYPES)])
+
+
+FORMS = {
     "values": RS_GATHER_VALUES,
     "ragged": RS_GATHER_RAGGED,
     "nested": RS_GATHER_NESTED,
@@ -20,10 +25,10 @@ cdef dict FORMS = {
     "strings": RS_GATHER_STRINGS,
     "codes": RS_GATHER_CODES,
 }
-cdef dict MISSING_WAYS = {"raise": RS_GATHER_RAISE, "fill": RS_GATHER_FILL, "mask": RS_GATHER_MASK}
-cdef tuple DTYPE_NAMES = tuple([rs_dtype_name(number).decode() for number in range(RS_DTYPES)])
-cdef dict DTYPES = {name: number for number, name in enumerate(DTYPE_NAMES)}
-cdef str NO_VALUE = "give missing='mask', or a default"
+MISSING_WAYS = {"raise": RS_GATHER_RAISE, "fill": RS_GATHER_FILL, "mask": RS_GATHER_MASK}
+DTYPE_NAMES = dtype_names()
+DTYPES = dict(zip(DTYPE_NAMES, range(RS_DTYPES)))
+NO_VALUE = "give missing='mask', or a default"
 
 
 cdef object word_of(dict words, object word, str what):
@@ -218,9 +223,10 @@ cdef class GatherSource:
     cdef rs_source it
     cdef Segment segment
     cdef int store
+    cdef dict trees          # as Gather.trees, of a shard of a set, which is unmapped when nothing refers to it
 
     def __cinit__(self, Segment segment, int store):
-        self.segment, self.store = segment, store
+        self.segment, self.store, self.trees = segment, store, {}
         self.it.store = segment.numbered(store)
         self.it.of_block = <const rs_tree_paths **>calloc(self.it.store.n_blocks + 1, sizeof(rs_tree_paths *))
         if self.it.of_block == NULL:
@@ -239,6 +245,7 @@ cdef class GatherState:
     cdef int64_t *indices    # of views: for each position the number of a record in its store
     cdef Py_ssize_t room
     cdef dict strings        # (field, record of the batch) -> a str that only Python can read
+    cdef Entered entered     # by the read that is under way
 
     def __cinit__(self, Gather gather):
         cdef rs_error err
@@ -257,8 +264,7 @@ cdef class GatherState:
             if grown == NULL:
                 raise MemoryError
             free(self.positions)
-            self.positions, self.room = grown, n
-        self.indices = self.positions + self.room
+            self.positions, self.indices, self.room = grown, grown + n, n
         return 0
 
 
@@ -292,6 +298,7 @@ cdef class Gather:
     cdef list held                   # bytes that specs point into
     cdef dict trees                  # (id of segment, store, tree) -> GatherTree
     cdef list pool                   # GatherStates that no read uses
+    cdef bint of_shards              # some records are of sets of shards, whose segments are entered once located
 
     def __cinit__(self, container, specs):
         cdef GatherSpec spec
@@ -299,6 +306,7 @@ cdef class Gather:
         cdef Records records = records_in(container)
         self.records = records
         self.segments = tuple([segment for segment, _ in records.selection.leaves()])
+        self.of_shards = bool(records.selection.sets())
         self.fields = tuple(specs)
         self.n_specs = <uint32_t>len(self.fields)
         self.paths, self.compiled, self.held, self.trees, self.pool = [], [], [], {}, []
@@ -338,20 +346,24 @@ cdef class Gather:
         """
         cdef Span chosen = Span.of(positions, 8)
         cdef GatherState state
-        cdef Py_ssize_t i, entered = 0
+        cdef Entered entered = Entered()
+        cdef Segment segment
         try:
             state = self.pool.pop()
         except IndexError:
             state = GatherState(self)
         try:
-            for i in range(len(self.segments)):
-                (<Segment>self.segments[i]).enter()
-                entered += 1
+            for segment in self.segments:
+                entered.add(segment)
+            state.entered = entered
             return self.read_entered(state, chosen, allocate)
         finally:
-            for i in range(entered):
-                (<Segment>self.segments[i]).leave()
-            state.strings = None
+            entered.leave()
+            state.strings = state.entered = None
+            if self.of_shards:
+                if len(state.sources) > SHARDS_KEPT:
+                    state.sources.clear()
+                self.records.selection.trim()
             if rs_gather_kept_bytes(&state.it) + 2 * state.room * sizeof(int64_t) <= KEPT_MOST:
                 self.pool.append(state)
 
@@ -409,6 +421,8 @@ cdef class Gather:
         the read."""
         stretches = [*locate_all(selection, state.positions, state.indices, n), (n, None, 0)]
         for (_, part, number), (end, _, _) in zip(stretches, stretches[1:]):
+            if self.of_shards:
+                state.entered.add(part)
             self.run(state, self.source(state, part, number), state.indices, 0, 1, end)
         return 0
 
@@ -476,7 +490,8 @@ cdef class Gather:
         check(rs_store_load_block(store, block, &err), &err)
         tree = store.blocks[block].tree
         key = id(source.segment), source.store, tree
-        found = self.trees.get(key)
+        trees = source.trees if self.of_shards else self.trees
+        found = trees.get(key)
         if found is None:
             compiled = []
             for paths in self.compiled:
@@ -484,7 +499,7 @@ cdef class Gather:
                 path.prepare(<Program>source.segment.program(&store.trees[tree]))
                 compiled.append(path)
             # Another thread may have compiled it meanwhile, and its read points to what it has made.
-            found = self.trees.setdefault(key, GatherTree(compiled))
+            found = trees.setdefault(key, GatherTree(compiled))
         source.it.of_block[block] = &(<GatherTree>found).it
         return 0
 
@@ -598,8 +613,8 @@ cdef class Gather:
 
 # ---- Words for values ----
 
-cdef dict FREE_DIMS = {"values": 0, "ragged": 1, "padded": 1, "packed": 1, "nested": 2, "padded_nested": 2}
-cdef dict TAKES = {
+FREE_DIMS = {"values": 0, "ragged": 1, "padded": 1, "packed": 1, "nested": 2, "padded_nested": 2}
+TAKES = {
     "values": "lists or arrays of numbers, all of one shape,",
     "ragged": "lists or arrays of numbers",
     "padded": "lists or arrays of numbers",

@@ -16,10 +16,16 @@ cdef extern from "math.h" nogil:
 
 # For values/key_forms.py and info.py.
 TAG_EXT, TAG_STR1, TAG_TUPLE = RS_FMT_TAG_EXT, RS_FMT_TAG_STR1, RS_FMT_TAG_TUPLE
-cdef bytes _COMPLEX_HEAD = bytes([RS_FMT_TAG_EXT, RS_FMT_EXT_COMPLEX, RS_FMT_TAG_NONE])
-cdef bytes _FROZENSET_HEAD = bytes([RS_FMT_TAG_EXT, RS_FMT_EXT_FROZENSET, RS_FMT_TAG_NONE])
+_COMPLEX_HEAD = bytes([RS_FMT_TAG_EXT, RS_FMT_EXT_COMPLEX, RS_FMT_TAG_NONE])
+_FROZENSET_HEAD = bytes([RS_FMT_TAG_EXT, RS_FMT_EXT_FROZENSET, RS_FMT_TAG_NONE])
 # Ints from here on equal no float. A Decimal equal to one has as many digits, so their form is a hash (key_forms.py).
-cdef object WIDE = 1 << 1024
+WIDE = 1 << 1024
+
+
+cdef inline bint is_wide(object key) except -1:
+    cdef int overflow
+    PyLong_AsLongLongAndOverflow(key, &overflow)
+    return overflow != 0 and not -WIDE < key < WIDE
 
 
 cdef enum:
@@ -37,7 +43,7 @@ cdef int put_form(rs_buffer *out, object key, bint strict, int depth=0) except -
     cdef double d
     cdef rs_error err
     cdef uint8_t head[11]
-    if t == &PyUnicode_Type or t == &PyBytes_Type or key is None or (t == &PyLong_Type and (-WIDE < key < WIDE)):
+    if t == &PyUnicode_Type or t == &PyBytes_Type or key is None or (t == &PyLong_Type and not is_wide(key)):
         encode_value(out, NULL, key)
         return 1
     if depth > RS_FMT_DEPTH:
@@ -222,9 +228,7 @@ cdef class KeyIndex:
         return self.open(rs_slice_of(self.blob.data, self.blob.size), &err)
 
 
-cdef object first_of = operator.itemgetter(0)
-
-
+@cython.final
 cdef class KeyHashes:
     """Collects the hashes of keys one by one and makes the key index of them. For one thread at a time."""
 
@@ -340,7 +344,9 @@ cdef class KeyHashes:
             for key, records in self.opaque.items():
                 met.update(dict.fromkeys(records, key))
             same = {}
-            for record, kept in sorted(met.items(), key=first_of):
+            in_order = list(met.items())
+            in_order.sort()  # no two have one record
+            for record, kept in in_order:
                 key = read(record)
                 # Reading makes a new object of a NaN, so the object that was added decides.
                 same.setdefault(kept if flags[record] and key != kept else key, []).append(record)
@@ -432,7 +438,7 @@ def verify_keys(Segment segment):
             try:
                 indexed = key_hash(key, key_index.keys.seed, True, &h)
                 other = i if indexed else found.setdefault(key, i)
-            except (TypeError, ValueError) as e:
+            except NO_HASH as e:
                 raise errors.CorruptError(f"entry {i}: its key cannot be hashed: {e}") from None
             if other != i:
                 raise errors.CorruptError(f"entry {i} has the key of entry {other}")
@@ -602,7 +608,7 @@ cdef class Mapping:
         """The hash of an entry's key; CorruptError if it cannot be hashed."""
         try:
             return hash(key)
-        except (TypeError, ValueError) as e:  # numpy dates without a unit raise ValueError
+        except NO_HASH as e:
             error = errors.CorruptError(f"entry {entry}: its key cannot be hashed: {e}", filename=self.path())
             raise error from None
 

@@ -12,6 +12,7 @@ cdef enum:
     MOST = 1 << 16  # bytes of content
 
 
+@cython.final
 cdef class Lock:
     """The lock file at `path`, made if it is missing. Raises PermissionError for another user's file, and OSError.
 

@@ -8,6 +8,7 @@ cdef str entry_name(uint64_t number, key):
     return f"entry {number} ({unsupported.shown(key)})"
 
 
+@cython.final
 cdef class MappingBuilder:
     """Streams pairs into a new segment. Unless `finish` returns, no file or memory stays behind. `threads` as in
     Builder. For one thread."""
@@ -49,6 +50,12 @@ cdef class MappingBuilder:
         self.abort()
         encode_keys_clear(&self.key_keys)
         encode_keys_clear(&self.value_keys)
+
+    def take_descriptor(self):
+        """A new descriptor of the file, as of take_descriptor in blobs.pyx."""
+        descriptor = take_descriptor(&self.writer, self.backing)
+        self.path = None
+        return descriptor
 
     cpdef abort(self):
         """Drops the new segment. Does nothing after `finish` or `abort`."""

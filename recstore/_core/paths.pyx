@@ -59,7 +59,7 @@ cdef object names_of(unsigned code, const uint8_t *extra, size_t size):
     names = described[2]
     if names is None:
         return None
-    if type(names) is not tuple or not all([type(name) is str for name in names]) or len(set(names)) != len(names):
+    if type(names) is not tuple or not all_of([type(name) is str for name in names]) or len(set(names)) != len(names):
         raise errors.CorruptError("field names that are no distinct strings")
     return f"{described[0]}.{described[1]}", names, code == RS_FMT_EXT_NAMEDTUPLE, (code, described)
 
@@ -204,7 +204,7 @@ cdef bint is_key(Program program, rs_cursor *cursor, object key) except -1:
 cdef object hash_of_key(object key):
     try:
         return hash(key)
-    except (TypeError, ValueError):  # numpy dates without a unit raise ValueError
+    except NO_HASH:
         raise errors.CorruptError("a dict key that cannot be hashed") from None
 
 

@@ -20,6 +20,7 @@ cdef extern from "Python.h":
 
     double PyFloat_AS_DOUBLE(object)
     bint PyLong_CheckExact(object)
+    object PyLong_FromVoidPtr(void *)
     long long PyLong_AsLongLongAndOverflow(object, int *overflow) except? -1
 
     char *PyBytes_AS_STRING(object)
@@ -56,6 +57,10 @@ cdef extern from "Python.h":
     bint PyCapsule_IsValid(object, const char *name)
     void *PyCapsule_GetPointer(object, const char *name) except NULL
     int Py_IsInitialized() nogil
+    ctypedef struct PyInterpreterState:
+        pass
+    PyInterpreterState *PyInterpreterState_Get()
+    PyInterpreterState *PyInterpreterState_Main()
     ctypedef void (*PyCapsule_Destructor)(object)
     object PyCapsule_New(void *pointer, const char *name, PyCapsule_Destructor destructor)
 
@@ -67,5 +72,7 @@ cdef extern from "threads.h":
     bint flag_of(const bint *) noexcept nogil
     void set_flag(bint *) noexcept nogil
     Py_ssize_t count_up(Py_ssize_t *, Py_ssize_t n) noexcept nogil
+    Py_ssize_t count_of(const Py_ssize_t *) noexcept nogil
+    void set_count(Py_ssize_t *, Py_ssize_t n) noexcept nogil
     void *pointer_at(void **) noexcept nogil
     void put_pointer(void **, void *) noexcept nogil

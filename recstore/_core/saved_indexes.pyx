@@ -283,7 +283,7 @@ cdef int verify_saved(SavedIndex self, Path path, StoreReader reader) except -1:
             key = key_of_record(reader, path, record)
             try:
                 hash(key)
-            except (TypeError, ValueError) as e:
+            except NO_HASH as e:
                 raise errors.CorruptError(f"saved index: record {record}: its key cannot be hashed: {e}") from None
             if number == records[0]:
                 first_key = key

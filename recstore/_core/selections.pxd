@@ -47,13 +47,18 @@ cdef class Selection:
     cdef readonly int store
     cdef readonly bint virtual   # has positions only, which a Projection reads
     cdef readonly tuple parts
+    cdef readonly Shards shards
     cdef Py_ssize_t *ends
     cdef tuple found         # the result of leaves(), or None before the first call
     cdef int pass_through(self, int first, int64_t *io, Py_ssize_t n) except -1
     cdef bytes entries(self, int first, const int64_t *positions, Py_ssize_t n)
     cdef unsigned entry_width(self)
     cdef int locate(self, Py_ssize_t position, Leaf *out) except -1
+    cdef Selection base_of(self, Py_ssize_t *position)
+    cdef object base_id(self)
+    cdef int trim(self) except -1
     cdef bint is_flat(self, Py_ssize_t *start, Py_ssize_t *step)
+    cdef bint is_run_of_shards(self, Py_ssize_t *start)
     cdef Py_ssize_t base_length(self)
     cdef Py_ssize_t through(self, int first, Py_ssize_t position) except -1
     cpdef Py_ssize_t base_position(self, Py_ssize_t position) except -1

@@ -1,8 +1,8 @@
 """Selections: which records a view has, and in which order.
 
-A Selection maps positions 0 <= p < length to records. Its base is a store of a segment, or several Selections one after
-another. Stages stand before the base; each maps a position to a position of the next stage: a slice, a keyed
-permutation, an index array or a repetition.
+A Selection maps positions 0 <= p < length to records. Its base is a store of a segment, a set of shards, or several
+Selections one after another. Stages stand before the base; each maps a position to a position of the next stage: a
+slice, a keyed permutation, an index array or a repetition.
 
 Reading a view of views of views must stay fast. So neighbouring slices merge, and an index array leads to positions of
 the base. Where stages, parts or nesting would exceed their bounds, some of them are replaced by one index array.
@@ -12,10 +12,14 @@ the base. Where stages, parts or nesting would exceed their bounds, some of them
 VIEW_STAGES, VIEW_NESTED = MAX_STAGES, MAX_NESTED
 
 
-cdef object MAX_LENGTH = 2**63 - 1
-cdef str NEVER_BUILT = ("the store was never built: a class that inherits from a container must call "
-                        "super().__init__(records) first")
-cdef Py_ssize_t MAX_ENTRIES = 2**33
+MAX_LENGTH = 2**63 - 1
+NEVER_BUILT = ("the store was never built: a class that inherits from a container must call "
+               "super().__init__(records) first")
+cdef extern from *:
+    """
+    #define RS_MAX_ENTRIES ((Py_ssize_t)1 << 33)
+    """
+    const Py_ssize_t MAX_ENTRIES "RS_MAX_ENTRIES"
 
 
 cdef class _Permutation:
@@ -68,19 +72,20 @@ cdef list lightened(list parts):
     The bound is on the tree because a handle writes a part again at each of its uses. The replacement takes time and
     memory proportional to the records of the part; it is needed once in many joins."""
     cdef Selection part
-    weight = sum([(<Selection>part).weight_as_part() for part in parts], 1)
-    total = sum([(<Selection>part).length for part in parts])
+    weight = 1 + sum_of([(<Selection>part).weight_as_part() for part in parts])
+    total = sum_of([(<Selection>part).length for part in parts])
     if weight > MAX_WEIGHT and total > weight * PART_RECORDS:
         return [(<Selection>part).flattened() if (<Selection>part).weight > 1 else part for part in parts]
     return [(<Selection>part).flattened() if (<Selection>part).nested >= MAX_NESTED else part for part in parts]
 
 
+@cython.final
 cdef class Selection:
     """An immutable mapping of positions to records; see the top of this file. `whole`, `joined` and the methods make
     Selections.
 
-    Attributes: ``length``; ``segment`` and ``store``, if the base is a store; ``parts``, if the base is several
-    Selections.
+    Attributes: ``length``; ``segment`` and ``store``, if the base is a store; ``shards``, if it is a set of shards;
+    ``parts``, if it is several Selections.
     """
 
     def __cinit__(self):
@@ -107,6 +112,15 @@ cdef class Selection:
         self.segment = segment
         self.store = store
         self.length = segment.store_records(store)
+        return self
+
+    @staticmethod
+    def of_shards(Shards shards not None):
+        """All records of a set of shards."""
+        cdef Selection self = Selection.__new__(Selection)
+        shards.require_open()
+        self.shards = shards
+        self.length = shards.length
         return self
 
     @staticmethod
@@ -147,7 +161,8 @@ cdef class Selection:
         parts = self.parts
         for part in parts:
             self.weight += part.weight_as_part()
-        self.nested = 1 + max([(<Selection>part).nested for part in parts], default=0)
+            self.nested = max(self.nested, part.nested)
+        self.nested += 1
         self.ends = <Py_ssize_t *>PyMem_Malloc((len(parts) + 1) * sizeof(Py_ssize_t))
         if self.ends == NULL:
             raise MemoryError
@@ -172,11 +187,12 @@ cdef class Selection:
         out.found = self.found
         for i in range(self.n_stages):
             out.stages[i] = self.stages[i]
-        out.held = list(self.held)
+        out.held = self.held[:]
         out.segment = self.segment
         out.store = self.store
         out.virtual = self.virtual
         out.parts = self.parts
+        out.shards = self.shards
         if self.parts is not None:
             out.ends = <Py_ssize_t *>PyMem_Malloc((len(self.parts) + 1) * sizeof(Py_ssize_t))
             if out.ends == NULL:
@@ -210,7 +226,7 @@ cdef class Selection:
                 raise errors.CorruptError(f"a view of records {start} to {last} over {self.length}")
         if length <= 1:
             step = 1  # the step is never used, and a huge one would overflow in a later multiplication
-        if self.segment is None and self.parts is None and not self.virtual:
+        if self.segment is None and self.parts is None and self.shards is None and not self.virtual:
             return Selection.of_nothing(length)
         if start == 0 and step == 1 and length == self.length:
             return self
@@ -382,8 +398,9 @@ cdef class Selection:
         return out
 
     cpdef Py_ssize_t weight_as_part(self):
-        """The weight that this selection adds to a joined selection: 0 if it is a whole store."""
-        return 0 if self.n_stages == 0 and self.segment is not None else self.weight
+        """The weight that this selection adds to a joined selection: 0 if it is a whole store or a whole set."""
+        is_whole = self.n_stages == 0 and (self.segment is not None or self.shards is not None)
+        return 0 if is_whole else self.weight
 
     cdef Py_ssize_t base_length(self):
         return self.stages[self.n_stages - 1].n if self.n_stages else self.length
@@ -441,28 +458,35 @@ cdef class Selection:
 
     cdef int locate(self, Py_ssize_t position, Leaf *out) except -1:
         """Finds the record at a position, which must be in range."""
+        cdef Selection at = self.base_of(&position)
+        cdef Py_ssize_t i
+        if at.segment is not None:
+            out.segment = <void *>at.segment
+            out.store = at.store
+        elif at.shards is not None:
+            i = at.shards.shard_of(position)
+            position -= at.shards.begin(i)
+            out.segment = at.shards.located(i)
+            out.store = at.shards.store
+        else:
+            raise errors.SegmentNotFoundError(errno.ENOENT, NEVER_BUILT)
+        out.index = position
+        return 0
+
+    cdef Selection base_of(self, Py_ssize_t *io):
+        """The part without parts in which a position lies, which must be in range. Sets the position to that in its
+        base."""
         cdef Selection at = self
-        cdef Py_ssize_t low, high, middle
+        cdef Py_ssize_t part, position = io[0]
         while True:
             position = at.base_position(position)
             if at.parts is None:
-                break
-            low, high = 0, len(at.parts) - 1
-            while low < high:
-                middle = (low + high) >> 1
-                if position < at.ends[middle]:
-                    high = middle
-                else:
-                    low = middle + 1
-            if low:
-                position -= at.ends[low - 1]
-            at = <Selection>at.parts[low]
-        if at.segment is None:
-            raise errors.SegmentNotFoundError(errno.ENOENT, NEVER_BUILT)
-        out.segment = <void *>at.segment
-        out.store = at.store
-        out.index = position
-        return 0
+                io[0] = position
+                return at
+            part = part_of(at.ends, 0, len(at.parts) - 1, position)
+            if part:
+                position -= at.ends[part - 1]
+            at = <Selection>at.parts[part]
 
     cdef bint is_flat(self, Py_ssize_t *start, Py_ssize_t *step):
         """Whether position p is record start + step * p of one store; if so, sets start and step."""
@@ -470,6 +494,15 @@ cdef class Selection:
             return False
         start[0] = self.stages[0].start if self.n_stages else 0
         step[0] = self.stages[0].step if self.n_stages else 1
+        return True
+
+    cdef bint is_run_of_shards(self, Py_ssize_t *start):
+        """Whether position p is record start + p of a set of shards; if so, sets start."""
+        if self.shards is None or self.n_stages > 1:
+            return False
+        if self.n_stages == 1 and (self.stages[0].kind != STAGE_SLICE or self.stages[0].step != 1):
+            return False
+        start[0] = self.stages[0].start if self.n_stages else 0
         return True
 
     cdef Selection collapsed(self):
@@ -499,29 +532,33 @@ cdef class Selection:
     def flattened(self):
         """The same records as one index array over all the stores. Takes time and memory proportional to the
         length."""
-        cdef Leaf leaf
-        cdef Py_ssize_t i, total = 0
+        cdef Selection part
+        cdef Py_ssize_t i, position, total = 0
         cdef unsigned width
         cdef dict firsts = {}
-        leaves = self.leaves()
-        if not leaves:
+        wholes = [Selection.whole(segment, store) for segment, store in self.leaves()]
+        wholes += [Selection.of_shards(shards) for shards in self.sets()]
+        if not wholes:
             return Selection.of_nothing(self.length)
-        base = Selection.joined([Selection.whole(segment, store) for segment, store in leaves])
-        for segment, store in leaves:
-            firsts[id(segment), store] = total
-            total += (<Segment>segment).store_records(store)
+        base = Selection.joined(wholes)
+        for part in wholes:
+            firsts[part.base_id()] = total
+            total += part.length
         width = 4 if total <= 0xFFFFFFFF else 8
         content = new_entries(self.length, width)
         entries = <uint8_t *>PyBytes_AS_STRING(content)
         for i in range(self.length):
-            self.locate(i, &leaf)
-            put_entry(entries, width, i, <Py_ssize_t>firsts[id(<object>leaf.segment), leaf.store] + leaf.index)
+            position = i
+            part = self.base_of(&position)
+            if part.segment is None and part.shards is None:
+                raise errors.SegmentNotFoundError(errno.ENOENT, NEVER_BUILT)
+            put_entry(entries, width, i, <Py_ssize_t>firsts[part.base_id()] + position)
         return base.indexed(new_blob(content), 0, width, self.length)
 
     # ---- Description ----
 
     def leaves(self):
-        """`[(segment, store), ...]` of the records, each store once."""
+        """`((segment, store), ...)` of the records, each store once; without those of sets of shards."""
         cdef Selection part
         with cython.critical_section(self):
             if self.found is None:
@@ -532,7 +569,29 @@ cdef class Selection:
                     for segment, store in part.leaves():
                         seen.setdefault((id(segment), store), (segment, store))
                 self.found = tuple(seen.values())
-            return list(self.found)
+            return self.found
+
+    def sets(self):
+        """The sets of shards, each once."""
+        seen = {} if self.shards is None else {id(self.shards): self.shards}
+        for part in self.parts or ():
+            seen.update((id(shards), shards) for shards in part.sets())
+        return list(seen.values())
+
+    cdef int trim(self) except -1:
+        """After a read that held many shards of a set, unmaps those that are too many."""
+        for shards in self.sets():
+            (<Shards>shards).trim()
+        return 0
+
+    def known_leaves(self):
+        """`[(segment, store), ...]`: the leaves, and those of sets of shards that tell the fields of their records.
+        May open shards."""
+        return [*self.leaves(), *[leaf for shards in self.sets() for leaf in shards.known_leaves()]]
+
+    cdef object base_id(self):
+        """What tells bases apart, of a selection without parts."""
+        return (id(self.segment), self.store) if self.segment is not None else (id(self.shards), -1)
 
     def blobs(self):
         """The index arrays, each once, without those that are sections of segments."""

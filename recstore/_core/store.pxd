@@ -7,13 +7,14 @@ cdef class Segment(Owner):
     cdef rs_mapping mapping  # open only with is_mapping
     cdef readonly bint is_mapping
     cdef list programs       # the Programs of the trees that were read, see program_of
+    cdef Entries entries     # what they share, of a shard of a set; else None, and the first one makes it
     cdef bint open_
     cdef bint closing
     cdef bint ready          # without the interpreter's lock: the caches are filled
     cdef Py_ssize_t busy
     cdef readonly str backing
     cdef readonly str path
-    cdef readonly object owner_pid
+    cdef Py_ssize_t owned_by  # owner_pid, 0 for None: a close on another thread changes it
     cdef object copied_from  # the path of the file that was copied into this memory, else None
     cdef bytes encoded       # path as bytes, where this process may have to remove the file
     cdef public object kept_bytes

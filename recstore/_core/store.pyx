@@ -8,13 +8,14 @@ interpreter (threads.h) it unmaps when the last reference to the Segment is gone
 
 
 # Errors about one record; the code that reads the record adds its number.
-cdef tuple RECORD_ERRORS = (errors.Error, errors.CorruptError, errors.VersionError, errors.UntrustedError)
+RECORD_ERRORS = (errors.Error, errors.CorruptError, errors.VersionError, errors.UntrustedError)
 
 # Limits for segments from a build or a handle of this library: a store that was built can always be read.
 OURS = 2**64 - 1, 2**64 - 1
 
 
-@cython.no_gc_clear  # __dealloc__ needs path and owner_pid, which the collector of a cycle would clear
+@cython.no_gc_clear  # __dealloc__ needs path, which the collector of a cycle would clear
+@cython.final
 cdef class Segment(Owner):
     """A mapped, read-only segment. Made by Builder.finish, open_path, open_named, adopt_fd or copy_segment, never
     directly. Safe to read from several threads.
@@ -34,7 +35,7 @@ cdef class Segment(Owner):
         self.ready = False
         self.busy = 0
         self.path = self.copied_from = None
-        self.owner_pid = None
+        self.owned_by = 0
         self.encoded = None
         self.kept_bytes = None
         self.kept = False
@@ -111,7 +112,7 @@ cdef class Segment(Owner):
             return
         if self.busy > 0:
             self.busy -= 1
-        if self.closing:
+        if flag_of(&self.closing):
             self.leave_closing()
 
     cdef void leave_closing(self):
@@ -120,7 +121,7 @@ cdef class Segment(Owner):
 
     cdef void leases_ended(self):
         # `close` refuses while leases live, but a call in flight may have made a lease after it.
-        if self.closing:
+        if flag_of(&self.closing):
             self.leave_closing()
 
     @property
@@ -135,11 +136,15 @@ cdef class Segment(Owner):
     @property
     def exported(self):
         """The number of live buffer leases, which is that of arrays over the mapping."""
-        return self.leases
+        return count_of(&self.leases)
+
+    @property
+    def owner_pid(self):
+        return self.owned_by or None
 
     @property
     def closed(self):
-        return self.closing or not self.open_
+        return flag_of(&self.closing) or not self.open_
 
     @property
     def records(self):
@@ -178,11 +183,15 @@ cdef class Segment(Owner):
 
     @property
     def sealed(self):
-        return self.open_ and rs_os_is_sealed(self.seg.fd)
+        with cython.critical_section(self):
+            return self.open_ and rs_os_is_sealed(self.seg.fd)
 
     def fileno(self):
         self.require_open()
-        return self.seg.fd
+        with cython.critical_section(self):  # a close on another thread closes the descriptor
+            if self.seg.fd < 0:
+                raise errors.ClosedError("the store is closed")
+            return self.seg.fd
 
     @property
     def mapped(self):
@@ -341,7 +350,7 @@ cdef class Segment(Owner):
             self.fail(store, index)
         out = <object>value
         Py_DECREF(value)
-        if self.closing:
+        if flag_of(&self.closing):
             self.leave_closing()
         return out
 
@@ -351,7 +360,7 @@ cdef class Segment(Owner):
         try:
             name_record(self, store, index, RS_OK, NULL)
         finally:
-            if self.closing:
+            if flag_of(&self.closing):
                 self.leave_closing()
 
     cdef object get_first(self, int store, uint64_t index, rs_status found, const rs_tree *tree, rs_error *err):
@@ -371,7 +380,7 @@ cdef class Segment(Owner):
     cdef Program program(self, const rs_tree *tree):
         """The Program of a tree of this segment."""
         cdef void *made = pointer_at(&tree.program)
-        return <Program>made if made != NULL else program_of(tree, self.reader_, self.programs)
+        return <Program>made if made != NULL else program_of(tree, self.reader_, self.programs, self.entries)
 
     cdef Owner owner(self):
         """The owner of the leases of decoded arrays; None when arrays are to be copied."""
@@ -443,10 +452,11 @@ cdef class Segment(Owner):
         """Removes the file name if this process owns it. That ends the lease of a named segment; the mapping stays."""
         cdef rs_status status = RS_OK
         cdef rs_bool removed
-        if self.owner_pid is None or self.path is None or self.owner_pid != os.getpid():
+        cdef Py_ssize_t owner = count_of(&self.owned_by)
+        if owner == 0 or self.path is None or owner != <Py_ssize_t>os.getpid():
             return status
         # From here on no Python function is called: a KeyboardInterrupt in one would leave the name behind.
-        self.owner_pid = None
+        set_count(&self.owned_by, 0)
         if self.backing != "named":
             return rs_os_unlink(self.encoded, &self.seg.identity, NULL)
         if self.kept:
@@ -478,7 +488,7 @@ cdef class Segment(Owner):
             beside = encode_path(between)
             c_between = beside
         check_path(rs_os_publish(self.seg.fd, c_temporary, encoded, c_between, &err), &err, path)
-        self.backing, self.path, self.encoded, self.owner_pid = "named", path, encoded, os.getpid()
+        self.backing, self.path, self.encoded, self.owned_by = "named", path, encoded, os.getpid()
 
     def touch(self):
         """Sets the times of the file to now, which marks its last use. Does nothing where that is not permitted."""
@@ -487,7 +497,7 @@ cdef class Segment(Owner):
 
     def disown(self):
         """Makes this object remove no name: it maps a file that another object or process has to remove."""
-        self.owner_pid = None
+        set_count(&self.owned_by, 0)
 
     def drop_temporary(self):
         """Removes the temporary name of a segment that was built as "named" on a system without nameless files."""
@@ -498,8 +508,9 @@ cdef class Segment(Owner):
     def close(self):
         """Unmaps the segment, or lets the last call of other threads do so. A second close does nothing. BusyError
         while arrays over the segment are alive."""
-        if self.leases > 0 and not self.closing:
-            raise busy_error(self.leases)
+        cdef Py_ssize_t leases = count_of(&self.leases)
+        if leases > 0 and not flag_of(&self.closing):
+            raise busy_error(leases)
         set_flag(&self.closing)
         if FREE_THREADED:
             with cython.critical_section(self):
@@ -519,8 +530,8 @@ def close_all(list segments):
     cdef Segment segment
     cdef Py_ssize_t leases = 0
     for segment in segments:
-        if not segment.closing:
-            leases += segment.leases
+        if not flag_of(&segment.closing):
+            leases += count_of(&segment.leases)
     if leases > 0:
         raise busy_error(leases)
     # From the check to the end of this loop no other thread runs: nothing in between calls Python code.
@@ -550,73 +561,7 @@ cdef int name_record(Segment segment, int store, uint64_t index, rs_status statu
         raise in_record(e, segment, store, index) from None
 
 
-def open_path(path, limits=None, follow_links=True, backing="file"):
-    """Maps the file of a saved store. Raises SegmentNotFoundError, CorruptError, VersionError, OSError."""
-    cdef Segment segment = Segment.__new__(Segment)
-    cdef rs_error err
-    encoded = encode_path(path)
-    check_path(rs_segment_open_path(&segment.seg, encoded, follow_links, &err), &err, path)
-    segment.path = os.fsdecode(path)
-    segment.prepare(limits)
-    segment.backing = backing
-    return segment
-
-
-def open_named(path, limits=None):
-    """Maps a published segment and takes a lease on it. Once `kept` is False, this process unlinks it if it is its last
-    user.
-
-    Raises SegmentNotFoundError, PermissionError for another user's file, BusyError while a process may be removing the
-    file, CorruptError, VersionError and OSError."""
-    cdef Segment segment = Segment.__new__(Segment)
-    cdef rs_error err
-    encoded = encode_path(path)
-    check_path(rs_segment_open_leased(&segment.seg, encoded, &err), &err, path)
-    segment.path = path
-    segment.prepare(limits)
-    segment.backing = "named"
-    segment.encoded = encoded
-    segment.kept = True  # until its label has been read, so that an interrupt before that removes nothing
-    segment.owner_pid = os.getpid()
-    return segment
-
-
-def adopt_fd(int fd, str backing, path=None):
-    """Maps the segment behind a descriptor. Owns the descriptor from the call on, also when it raises."""
-    cdef Segment segment = Segment.__new__(Segment)
-    cdef rs_error err
-    try:
-        check(rs_segment_adopt(&segment.seg, fd, &err), &err)
-    except BaseException:
-        os.close(fd)
-        raise
-    segment.path = path
-    segment.prepare(OURS)
-    segment.backing = backing
-    return segment
-
-
-def copy_segment(Segment source, limits=None):
-    """Copies a segment into sealed memory of this process."""
-    cdef Segment segment = Segment.__new__(Segment)
-    cdef rs_error err
-    cdef rs_status status
-    source.enter()
-    try:
-        with nogil:
-            status = rs_segment_copy(&segment.seg, &source.seg, source.store.header.segment_size, &err)
-    finally:
-        source.leave()
-    check_path(status, &err, source.path)
-    try:
-        segment.prepare(limits)
-    except errors.Error as e:
-        raise errors.of_file(e, source.path)
-    segment.backing = "anonymous"
-    segment.copied_from = source.path
-    return segment
-
-
+@cython.final
 cdef class Builder:
     """Streams records into a new segment. Unless `finish` returns, no file or memory stays behind. For one thread.
 
@@ -657,6 +602,12 @@ cdef class Builder:
     def __dealloc__(self):
         self.abort()
         encode_keys_clear(&self.keys)
+
+    def take_descriptor(self):
+        """A new descriptor of the file, as of take_descriptor in blobs.pyx."""
+        descriptor = take_descriptor(&self.writer, self.backing)
+        self.path = None
+        return descriptor
 
     cpdef abort(self):
         """Drops the new segment. Does nothing after `finish` or `abort`."""
@@ -785,7 +736,7 @@ cdef object sealed(rs_segment_writer *writer, str backing, path, reader):
     segment.path = path
     if path is not None and backing != "file":
         segment.encoded = os.fsencode(path)
-        segment.owner_pid = os.getpid()
+        segment.owned_by = os.getpid()
     segment.reader = reader
     try:
         segment.prepare(OURS)

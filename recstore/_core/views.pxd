@@ -21,6 +21,8 @@ cdef class Records:
     cdef readonly object detached
     cdef public object _spilled  # the Blob with the bytes of the view that its handle has no room for; or None
     cdef Segment direct      # set if position p is record start + step * p of one store and records are read whole
+    cdef Shards sharded      # set if position p is record start + p of a set of shards and records are read whole
+    cdef bint of_shards      # some records are of sets of shards: a located one may be unmapped when another is opened
     cdef int store
     cdef Py_ssize_t start
     cdef Py_ssize_t step
@@ -29,6 +31,7 @@ cdef class Records:
     cdef inline object at(self, Py_ssize_t i)
     cdef inline int find(self, Py_ssize_t i, Leaf *leaf) except -1
     cdef int read_located(self, Leaf *leaves, Py_ssize_t n, default, list out) except -1
+    cdef inline object at_shard(self, Py_ssize_t position)
     cdef object at_slowly(self, Py_ssize_t i)
     cdef object at_strictly(self, Py_ssize_t i)
 

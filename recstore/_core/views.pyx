@@ -24,8 +24,10 @@ cdef class Projection:
     cdef object read_position(self, Selection selection, Py_ssize_t position):
         """The value at a position of a selection."""
         cdef Leaf leaf
+        cdef Segment segment
         selection.locate(position, &leaf)
-        return self.read(<Segment>leaf.segment, leaf.store, leaf.index)
+        segment = <Segment>leaf.segment  # a reference, as in Records.at_shard
+        return self.read(segment, leaf.store, leaf.index)
 
     def describe(self):
         """Plain values for a handle, from which `projection_from` makes an equal projection; None: whole records."""
@@ -91,6 +93,8 @@ cdef class Records:
         self.detached = None
         self._spilled = None
         self.direct = None
+        self.sharded = None
+        self.of_shards = False
         self.store = 0
         self.start = 0
         self.step = 1
@@ -104,11 +108,15 @@ cdef class Records:
         self.projection = projection
         self.detached = detached
         self.length = selection.length
-        self.direct = None
+        self.direct = self.sharded = None
+        self.of_shards = selection.shards is not None or selection.parts is not None and bool(selection.sets())
         self._strict = any_strict and watched and detached is None and has_strict(selection)
-        if projection is None and detached is None and not self._strict and selection.is_flat(&self.start, &self.step):
-            self.direct = selection.segment
-            self.store = selection.store
+        if projection is None and detached is None and not self._strict:
+            if selection.is_flat(&self.start, &self.step):
+                self.direct = selection.segment
+                self.store = selection.store
+            elif selection.is_run_of_shards(&self.start):
+                self.sharded = selection.shards
         return self
 
     @property
@@ -123,13 +131,23 @@ cdef class Records:
         return list(out.values())
 
     @property
+    def sets(self):
+        """The sets of shards of the records, each once."""
+        if self.detached is not None or self.selection is None:
+            return []
+        out = self.selection.sets()
+        if isinstance(self.projection, GroupProjection):
+            out += [one for one in (<GroupProjection>self.projection).records.sets if one not in out]
+        return out
+
+    @property
     def blobs(self):
         """The index arrays of the selection and of groups, each once."""
         out = [] if self.selection is None else self.selection.blobs()
         if isinstance(self.projection, GroupProjection):
             projection = <GroupProjection>self.projection
             for blob in (projection.starts, projection.rows, *projection.records.blobs):
-                if blob is not None and blob.section_of is None and not any([blob is other for other in out]):
+                if blob is not None and blob.section_of is None and not any_of([blob is other for other in out]):
                     out.append(blob)
         return out
 
@@ -137,7 +155,7 @@ cdef class Records:
     def segment(self):
         """The segment of all records; None if detached or if there are several."""
         segments = self.segments
-        return segments[0] if len(segments) == 1 else None
+        return segments[0] if len(segments) == 1 and not self.sets else None
 
     cdef inline object at(self, Py_ssize_t i):
         if i < 0:
@@ -146,7 +164,15 @@ cdef class Records:
             raise IndexError(f"index out of range: {type(self).__name__} of {self.length} records")
         if self.direct is not None:
             return self.direct.get(self.store, <uint64_t>(self.start + self.step * i))
+        if self.sharded is not None:
+            return self.at_shard(self.start + i)
         return self.at_slowly(i)
+
+    cdef inline object at_shard(self, Py_ssize_t position):
+        cdef Shards shards = self.sharded
+        cdef Py_ssize_t i = shards.shard_of(position)
+        cdef Segment segment = <Segment>shards.located(i)  # a reference: a read may run code that opens other shards
+        return segment.get(shards.store, <uint64_t>(position - shards.begin(i)))
 
     def _unwatched(self):
         """The same records for a caller that owns what it reads: RECSTORE_STRICT does not watch them."""
@@ -156,6 +182,7 @@ cdef class Records:
 
     cdef object at_slowly(self, Py_ssize_t i):
         cdef Leaf leaf
+        cdef Segment segment
         if self.detached is not None or self.selection is None:
             self._require()
         if self._strict:
@@ -163,16 +190,19 @@ cdef class Records:
         if self.projection is not None:
             return self.projection.read_position(self.selection, i)
         self.selection.locate(i, &leaf)
-        return (<Segment>leaf.segment).get(leaf.store, <uint64_t>leaf.index)
+        segment = <Segment>leaf.segment  # a reference, as in at_shard
+        return segment.get(leaf.store, <uint64_t>leaf.index)
 
     cdef object at_strictly(self, Py_ssize_t i):
         cdef Leaf leaf
+        cdef Segment segment
         cdef LiveSample sample
         if self.projection is not None:
             value = self.projection.read_position(self.selection, i)
         else:
             self.selection.locate(i, &leaf)
-            value = (<Segment>leaf.segment).get(leaf.store, <uint64_t>leaf.index)
+            segment = <Segment>leaf.segment  # a reference, as in at_shard
+            value = segment.get(leaf.store, <uint64_t>leaf.index)
         if isinstance(value, (Records, Record)) or is_default(self.projection, value):
             return value  # of the first two, reading makes the objects
         self.selection.locate(i, &leaf)
@@ -186,8 +216,8 @@ cdef class Records:
         """Raises SegmentNotFoundError if the container is detached, ClosedError if it is closed."""
         if self.detached is not None or self.selection is None:
             raise errors.SegmentNotFoundError(errno.ENOENT, self.detached or NEVER_BUILT)
-        for segment in self.segments:
-            segment.require_open()
+        for resource in (*self.segments, *self.sets):
+            resource.require_open()
 
     def __len__(self):
         return self.length
@@ -222,15 +252,21 @@ cdef class Records:
         cdef Positions chosen = positions_of(indices, self.length, None, "get_many", False, has_default)
         cdef Py_ssize_t i, begin, n
         cdef list out = []
+        cdef list kept = []  # the shards of a set that a chunk reads stay mapped meanwhile
         for begin in range(0, chosen.n, CHUNK):
             n = min(CHUNK, chosen.n - begin)
             for i in range(n):
                 if chosen.at[begin + i] >= 0:
                     self.find(chosen.at[begin + i], &leaves[i])
+                    if self.of_shards and leaves[i].segment != NULL:
+                        kept.append(<Segment>leaves[i].segment)
                 else:
                     leaves[i].segment = NULL
                     leaves[i].index = -1
             self.read_located(leaves, n, default, out)
+            kept.clear()
+        if self.of_shards:
+            self.selection.trim()
         return out
 
     cdef inline int find(self, Py_ssize_t i, Leaf *leaf) except -1:
@@ -275,7 +311,8 @@ cdef inline bint is_default(Projection projection, value):
 
 cdef bint has_strict(Selection selection) except -1:
     """Whether one of the stores is read strictly. The keys of a mapping, store 1, never are."""
-    return any([segment.strict and store == 0 for segment, store in selection.leaves()])
+    return (any_of([segment.strict and store == 0 for segment, store in selection.leaves()])
+            or any_of([shards.store == 0 and strict_wanted() for shards in selection.sets()]))
 
 
 cdef inline void fetch_offsets(Leaf *leaf) noexcept:
@@ -310,7 +347,7 @@ cdef class RecordIterator:
         self.next = self.located = first
         self.step = step
         # The processor prefetches by itself where records are read in order.
-        self.ahead = records.projection is None and records.detached is None and (
+        self.ahead = records.projection is None and records.detached is None and not records.of_shards and (
             records.direct is None or not -FAR < records.step < FAR
         )
 
@@ -330,6 +367,8 @@ cdef class RecordIterator:
         cdef Leaf leaf
         if records is None or i < 0 or i >= records.length:
             self.records = None
+            if records is not None and records.of_shards:
+                records.selection.trim()
             raise StopIteration
         self.next = i + self.step
         if not i & 255:

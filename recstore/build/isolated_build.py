@@ -24,10 +24,11 @@ _MAIN = ("__main__", "__mp_main__")
 # Ctrl-C signals all processes of a terminal. The parent decides whether the build goes on, so the child does nothing.
 # It has a handler instead of SIG_IGN, because programs that the build starts would inherit SIG_IGN.
 _BOOTSTRAP = """
-import signal, sys
+import sys
+sys.path[:] = {path!r}
+import signal
 signal.signal(signal.SIGINT, lambda *_: None)
 signal.pthread_sigmask(signal.SIG_SETMASK, {mask})
-sys.path[:] = {path!r}
 from recstore.build.isolated_build import _child
 _child({result}, {life})
 """

@@ -11,9 +11,8 @@ from recstore.values.factories import FACTORIES
 
 def save_mapping(mapping, path):
     """Writes a mapping to a file. A whole segment is copied; any other mapping is encoded again."""
-    segment = mapping.key_index.segment
-    if segment is not None and mapping.is_whole:
-        write_segment(segment, path)
+    if mapping.is_whole:
+        write_segment(mapping.key_index.segment, path)
         return
 
     pairs = zip(mapping, _durable(mapping._values))
@@ -23,7 +22,7 @@ def save_mapping(mapping, path):
 def save_records(records, path, indexes=()):
     """Encodes the records again into a file that holds nothing else but these saved indexes, as of
     saved_indexes.wanted."""
-    _write_compact(native.Builder, _durable(records), path, indexes, noted=attributes.of(records.segments))
+    _write_compact(native.Builder, _durable(records), path, indexes, noted=records.attributes)
 
 
 def _write_compact(make, source, path, ending, noted=None):
@@ -114,10 +113,15 @@ def _require_folder(folder):
 def temporary_beside(path):
     """A new path in the folder of `path`."""
     # The name is random: process ids repeat in containers, and a killed save leaves its file behind.
-    return os.path.join(os.path.dirname(os.fsdecode(path)), f"{_TEMPORARY}{os.urandom(8).hex()}.tmp")
+    return os.path.join(os.path.dirname(os.fsdecode(path)), f"{TEMPORARY}{os.urandom(8).hex()}.tmp")
 
 
-_TEMPORARY = ".recstore-"
+def is_temporary(name):
+    """Whether `temporary_beside` makes such names of files."""
+    return name.startswith(TEMPORARY) and name.endswith(".tmp") and len(name) == len(TEMPORARY) + 16 + len(".tmp")
+
+
+TEMPORARY = ".recstore-"
 _STALE = 24 * 3600.0  # seconds without a write after which the process that wrote a temporary file counts as dead
 
 
@@ -126,14 +130,9 @@ def _remove_stale(temporary):
     a save is still running, it fails and the file at its path stays unchanged."""
     # The present time is that of the file system, which may be on another machine.
     now, user = os.lstat(temporary).st_mtime, os.geteuid()
-    length = len(os.path.basename(temporary))
     try:
         with os.scandir(os.path.dirname(temporary) or ".") as entries:
-            found = [
-                e
-                for e in entries
-                if e.name.startswith(_TEMPORARY) and e.name.endswith(".tmp") and len(e.name) == length
-            ]
+            found = [e for e in entries if is_temporary(e.name)]
     except OSError:
         return  # a folder may be writable and not readable
     for entry in found:

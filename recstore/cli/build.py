@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from recstore.cli import files
 from recstore.cli.files import Refused
 from recstore.cli.text import to_json
-from recstore.text import safe_text, size_text
+from recstore.text import counted, safe_text, size_text
 
 
 def add(commands):
@@ -17,7 +17,7 @@ def add(commands):
         "build",
         help="make a store of files",
         description="Reads JSON, JSON lines, CSV, Parquet, Arrow or text, and writes one store: a file, a named store "
-        "that all processes of this user find, or both.",
+        "that all processes of this user find, or both; or a set of shards in a folder or an object store.",
     )
     about = "a path, a quoted pattern such as 'data/*.jsonl', a folder of Parquet files, a URL, or - for standard input"
     build.add_argument("inputs", nargs="+", metavar="IN", help=about)
@@ -27,6 +27,7 @@ def add(commands):
     about = "with --shared: how long the store stays after its last use, such as 2h; until recstore rm unless told"
     build.add_argument("--keep", metavar="TIME", help=about)
     build.add_argument("--dir", metavar="DIR", help="with --shared: the folder, instead of RECSTORE_DIR or /dev/shm")
+    _add_shards(build)
     files.add_reading(build)
     for option, about in (("index", "one record"), ("group", "all records")):
         about = f"save an index with the store, by which a value of the field FIELD finds {about} with it"
@@ -39,10 +40,23 @@ def add(commands):
     build.set_defaults(run=run)
 
 
+def _add_shards(build):
+    about = "write a set of shards here, a folder or a URL such as s3://bucket/train, in several processes"
+    build.add_argument("--shards", metavar="URL", help=about)
+    about = "with --shards: the size of a shard file, such as 128MiB, which it is unless told"
+    build.add_argument("--shard-bytes", metavar="SIZE", help=about)
+    build.add_argument("--append", action="store_true", help="with --shards: add to the set that is there")
+
+
 def run(options):
     """Builds the store; the exit status."""
+    if options.shards is not None:
+        return _shards(options)
+    for option in ("shard_bytes", "append"):
+        if getattr(options, option):
+            raise Refused(f"--{option.replace('_', '-')} belongs to --shards URL")
     if options.output is None and options.shared is None:
-        raise Refused("say where the store goes: -o FILE, or --shared NAME")
+        raise Refused("say where the store goes: -o FILE, --shared NAME, or --shards URL")
     for option in ("keep", "dir"):
         if getattr(options, option) is not None and options.shared is None:
             raise Refused(f"--{option} belongs to --shared NAME")
@@ -56,6 +70,55 @@ def run(options):
     said["seconds"] = round(time.monotonic() - begin, 3)
     print(to_json(said) if options.json else safe_text(_line(said, options)))
     return 0
+
+
+def _shards(options):
+    """`--shards`: writes a set of shards; the exit status."""
+    from recstore.build import cores
+    from recstore.dataset import object_sizes
+    from recstore.remote import manifest, pool, writer
+
+    for option in ("output", "shared", "keep", "dir"):
+        if getattr(options, option) is not None:
+            raise Refused(f"--shards and --{option} exclude each other")
+    if options.append and options.force:
+        raise Refused("--append adds to the set, and --force puts another one in its place: choose one of them")
+    try:
+        shard_bytes = object_sizes.parse(options.shard_bytes or "128MiB")
+    except ValueError as error:
+        raise Refused(f"--shard-bytes: {error}") from None
+    if shard_bytes < writer.FEWEST:
+        raise Refused(f"--shard-bytes is at least 1MiB, not {options.shard_bytes}")
+    workers = cores.available() if options.workers is None else options.workers
+    how = {"shard_bytes": shard_bytes, "threads": options.threads}
+    if options.threads is None and workers > 1:
+        how["threads"] = -(-cores.available() // workers)
+    for option in ("compression", "index_by", "group_by"):
+        if getattr(options, option) is not None:
+            how[option] = getattr(options, option)
+    begin = time.monotonic()
+
+    def write(feed):
+        own = writer.ShardWriter(options.shards, mapping=feed.pairs, **how)
+        number = manifest.newest(own.storage)
+        if number and not (options.append or options.force):
+            raise Refused(
+                f"{own.url} is a set of shards: --append adds to it, --force puts manifest {number + 1} first"
+            )
+        entries = pool.write(own, feed, workers)
+        return own.url, own.commit(entries, append=options.append), entries
+
+    url, number, entries = files.read(_given(options), options, _taken_by=write)
+    said = {"shards": url, "manifest": number, "records": sum(one.records for one in entries)}
+    said |= {"nbytes": sum(one.nbytes for one in entries), "files": sum(len(one.shards) for one in entries)}
+    said["seconds"] = round(time.monotonic() - begin, 3)
+    print(to_json(said) if options.json else safe_text(_shards_line(said)))
+    return 0
+
+
+def _shards_line(said):
+    what = f"{counted(said['records'], 'record', 'records')} in {counted(said['files'], 'shard file', 'shard files')}"
+    return f"{said['shards']}@{said['manifest']}: {what}, {size_text(said['nbytes'])}, {said['seconds']:.1f} s"
 
 
 def _given(options):

@@ -47,10 +47,17 @@ class Refused(Exception):
 
 
 def format_of(path):
-    """One of FORMATS for a file: by its first bytes "recs", else by the suffix of its name, or None."""
-    if is_store(path):
+    """One of FORMATS for a file: by its first bytes "recs", which a folder of shards is too, else by the suffix of its
+    name, or None."""
+    if is_store(path) or os.path.isdir(path) and _has_manifests(path):
         return "recs"
     return "parquet" if os.path.isdir(path) else _BY_SUFFIX.get(inputs.suffix_of(path))
+
+
+def _has_manifests(folder):
+    from recstore.remote import manifest
+
+    return any(map(manifest.number_in, os.listdir(folder)))
 
 
 def is_store(path):

@@ -117,7 +117,17 @@ def _add_stores(commands):
     rm.add_argument("--fingerprint", metavar="F", help="only the one with this fingerprint")
     _add_common(rm)
     rm.set_defaults(run=stores.remove)
-    gc = commands.add_parser("gc", help="remove what killed processes left behind")
+    gc = commands.add_parser(
+        "gc",
+        help="remove what killed processes left behind, or what a set of shards needs no more",
+        description="Without an argument, removes named stores whose processes were killed. With one, removes from the "
+        "set of shards there what no manifest of the last days names.",
+    )
+    gc.add_argument(
+        "url", metavar="URL", nargs="?", help="a set of shards: a folder, or a URL such as s3://bucket/train"
+    )
+    gc.add_argument("--days", type=_days, metavar="N", help="with URL: 7 unless told, and more than any write takes")
+    gc.add_argument("--dry-run", action="store_true", help="with URL: remove nothing, and print what would go")
     _add_common(gc)
     gc.set_defaults(run=stores.collect)
 
@@ -131,6 +141,16 @@ def _positive(text):
     number = int(text.replace("_", ""))
     if number < 1:
         raise argparse.ArgumentTypeError(f"{text} is not a positive number")
+    return number
+
+
+def _days(text):
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number < 1e6:
+        raise argparse.ArgumentTypeError(f"{text} is not a number of days")
     return number
 
 

@@ -13,6 +13,7 @@ import recstore
 from recstore.cli import files
 from recstore.cli.files import Refused
 from recstore.cli.text import brief, plain, to_json
+from recstore.opening import is_set
 from recstore.text import safe_text, size_text
 
 _COLUMNS = ("name", "fingerprint", "records", "nbytes", "age", "builder", "attached", "state", "keep", "path")
@@ -128,6 +129,10 @@ def remove(options):
 
 def collect(options):
     """`gc`"""
+    if options.url is not None:
+        return _collect_set(options)
+    if options.days is not None or options.dry_run:
+        raise Refused("--days and --dry-run belong to the URL of a set of shards")
     from recstore.cli.doctor_process import left_behind
     from recstore.shm import file_backing
 
@@ -143,6 +148,26 @@ def collect(options):
     return 0
 
 
+def _collect_set(options):
+    """`gc URL`"""
+    from recstore.remote import collecting
+
+    if options.dir is not None:
+        raise Refused("--dir is the folder of named stores, and gc URL is for a set of shards")
+    try:
+        done = collecting.gc(options.url, days=7 if options.days is None else options.days, dry_run=options.dry_run)
+    except (ValueError, ImportError) as error:
+        if isinstance(error, recstore.Error):
+            raise
+        raise Refused(str(error)) from None
+    if options.json:
+        said = {"manifests": done.manifests, "files": done.files, "bytes": done.nbytes, "kept": done.kept}
+        print(to_json(said | {"dry_run": done.dry_run}))
+    else:
+        print(safe_text(str(done)))
+    return 0
+
+
 # ---- Helpers ----
 
 
@@ -150,7 +175,7 @@ def opened(options, verify="header"):
     """The store that an argument names. SegmentNotFoundError, Refused, and the errors of attaching and opening."""
     what = options.what
     if os.sep in what and options.fingerprint is None:
-        return recstore.open(what, verify=verify)
+        return _open(what, verify)
     try:
         store = recstore.attach(what, options.fingerprint, dir=options.dir)
     except recstore.CorruptError:
@@ -158,15 +183,25 @@ def opened(options, verify="header"):
     except recstore.SegmentNotFoundError as error:
         if options.fingerprint is not None:
             raise
-        if not os.path.exists(what):
+        if not os.path.exists(what) and not is_set(what):
             raise recstore.SegmentNotFoundError(errno.ENOENT, f"{error.strerror}; nor is there such a file") from None
     except ValueError as error:
         # No name, or that of several stores.
-        if not os.path.exists(what):
+        if not os.path.exists(what) and not is_set(what):
             raise Refused(str(error)) from None
     else:
         return store if verify == "header" else _verified(store)
-    return recstore.open(what, verify=verify)
+    return _open(what, verify)
+
+
+def _open(what, verify):
+    """As recstore.open. Refused for a URL that needs what is not given."""
+    try:
+        return recstore.open(what, verify=verify)
+    except (ValueError, ImportError) as error:
+        if isinstance(error, recstore.Error):
+            raise
+        raise Refused(str(error)) from None
 
 
 def _verified(store):

@@ -172,7 +172,7 @@ def _ask_torch():
 
     if importlib.util.find_spec("torch") is None:
         return None
-    code = "import torch.multiprocessing as m; print(m.get_sharing_strategy())"
+    code = f"import sys; sys.path[:] = {sys.path!r}; import torch.multiprocessing as m; print(m.get_sharing_strategy())"
     try:
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     except (OSError, subprocess.TimeoutExpired):

@@ -198,8 +198,5 @@ def launch(task):
     `-c` and not `-m`, so that spawned workers have no main module to import again; but `-c` puts the current folder
     first, where a checkout's sources would hide the package that was built and installed.
     """
-    code = (
-        "import json, sys; sys.path[:] = json.loads(sys.argv.pop(1)); "
-        "from recstore.cli.trial import main; sys.exit(main(sys.argv[1:]))"
-    )
-    return [sys.executable, "-c", code, json.dumps(sys.path), json.dumps(task)]
+    code = f"import sys; sys.path[:] = {sys.path!r}; from recstore.cli.trial import main; sys.exit(main(sys.argv[1:]))"
+    return [sys.executable, "-c", code, json.dumps(task)]

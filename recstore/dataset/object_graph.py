@@ -6,6 +6,7 @@ properties, `__getattr__`, `__getattribute__` or `__setattr__`.
 
 import sys
 import types
+from collections import deque
 
 from recstore import dicts
 from recstore._core import native
@@ -162,7 +163,7 @@ def is_tensor(value):
 
 def is_walked(value):
     """Whether the walk enters the attributes of a value."""
-    if is_a(value, (type, types.ModuleType)):
+    if is_a(value, (type, types.ModuleType, deque)):  # a deque has no attributes, and from CPython 3.12 on a module
         return False
     top, module = class_of(value)
     if module == "recstore.dataset.reports":

@@ -204,6 +204,9 @@ def _arrow_rows(pyarrow, rows):
     if not rows or not all(type(row) is dict for row in rows):
         return _made(pyarrow, rows)
     names = dict.fromkeys(name for row in rows for name in row)
+    if not names:  # the number of rows is all that the table has
+        empty = pyarrow.array(rows, pyarrow.struct([]))
+        return pyarrow.Table.from_batches([pyarrow.RecordBatch.from_struct_array(empty)])
     return pyarrow.table({name: _made(pyarrow, [row.get(name) for row in rows]) for name in _checked(names)})
 
 

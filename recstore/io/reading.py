@@ -5,7 +5,7 @@ import os
 import sys
 from contextlib import contextmanager
 
-from recstore import dicts, records, sharing
+from recstore import dicts, opening, records, sharing
 from recstore._core import native
 from recstore.build import build_options, fingerprints, progress, saving, streaming
 from recstore.build.sources import Feed
@@ -36,12 +36,19 @@ def store(reader, feed, given, **content):
     and opened. `content` has the arguments of the reader on which the records depend; the fingerprint is derived from
     them and from the files.
 
+    `_taken_by` is for other rooms: a function that is called with the feed in place of a build, and whose result is
+    returned.
+
     Raises TypeError for an unknown keyword argument, and InputError if a file changes while it is read.
     """
+    taken_by = given.pop("_taken_by", None)
+    known = () if taken_by is not None else (*_BUILDING, *_SHARING, "shared", "save")
     for name in given:
-        if name not in (*_BUILDING, *_SHARING, "shared", "save"):
+        if name not in known:
             hint = foreign_names.of_argument(reader, name)
             raise TypeError(f"{reader}() got an unexpected keyword argument {name!r}{hint}")
+    if taken_by is not None:
+        return taken_by(feed)
     name = given.get("shared")
     chosen = {option: given[option] for option in _SHARING if option in given}
     building = {option: given[option] for option in _BUILDING if option in given}
@@ -97,7 +104,7 @@ def _saved(reader, feed, path, building):
         _built(feed).close()
 
     saving.publish(path, write)
-    return records.open(path, arrays=feed.options.arrays, allow_pickle=feed.options.on_unsupported == "pickle")
+    return opening.open(path, arrays=feed.options.arrays, allow_pickle=feed.options.on_unsupported == "pickle")
 
 
 def fingerprint(reader, feed, content):

@@ -88,7 +88,10 @@ class TableFeed(Feed):
         try:
             while reader.next():
                 while reader.left:
-                    bar.advance(reader.append_to(builder, _BAR_ROWS if bar.drawn is not None else reader.left))
+                    most = _BAR_ROWS if bar.drawn is not None else reader.left
+                    # What cuts a stream into several stores looks at its size between two runs of rows.
+                    cutting = hasattr(builder, "append_rows")
+                    bar.advance(builder.append_rows(reader, most) if cutting else reader.append_to(builder, most))
         finally:
             reader.close()
 

@@ -21,9 +21,9 @@ def pack(attributes):
     return Label(attributes=text).pack()
 
 
-def of(segments):
-    """The attributes in which all these open segments agree, as a new dict."""
-    first, *others = [_of_one(segment) for segment in dict.fromkeys(segments)] or [{}]
+def of(segments, more=()):
+    """The attributes in which all these open segments, and the dicts `more`, agree, as a new dict."""
+    first, *others = [*(_of_one(segment) for segment in dict.fromkeys(segments)), *more] or [{}]
     return {name: value for name, value in first.items() if all(one.get(name, _MISSING) == value for one in others)}
 
 

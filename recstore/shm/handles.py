@@ -105,7 +105,8 @@ def _hashed(container):
 def _is_of_files(container):
     """Whether the container reads saved files and nothing else: its handle needs no process to hold anything."""
     segments = container.segments
-    return bool(segments) and not container.blobs and all(segment.backing == "file" for segment in segments)
+    are_files = all(segment.backing == "file" for segment in segments)
+    return bool(segments or container.sets) and not container.blobs and are_files
 
 
 def _describe(container, popen):
@@ -308,6 +309,8 @@ def attach(handle, dup_fd=None, allowed=None):
         container = _read(taken.kind, view, resources)
     except ClosedError:  # another thread has closed a resource
         return _detached(taken, "the store was closed while the handle was read")
+    except SegmentNotFoundError as error:  # a set of shards that is gone, or that this machine cannot reach
+        return _detached(taken, error.strerror or str(error))
     view.end()
     if len(container) != taken.length:
         raise CorruptError(f"a recstore handle for {taken.length} records describes {len(container)}")

@@ -35,6 +35,13 @@ def container_of(segment):
     return container_class(MAPPING if segment.is_mapping else LIST)._of_segment(segment)
 
 
+def open_shards(token, store):
+    """The native.Shards of the set that a handle names. Raises SegmentNotFoundError where the set cannot be reached."""
+    from recstore.remote import opening
+
+    return opening.shards_of(token, store)
+
+
 # ---- Segments and blobs that are mapped here ----
 
 _attached = {}  # (id, key of its Reader) -> weak reference to the Segment or Blob that maps it in this process

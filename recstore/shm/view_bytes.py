@@ -10,7 +10,9 @@ is given by its number in the handle; segments come first.
     selection = number of stages, stages from the outermost, base
     base      = 0, segment, store                           all records of a store
               | 1, length                                   the numbers of groups
-              | number of parts + 2, selections             the parts one after another; there may be none
+              | number of parts + 2, selections             the parts one after another; there may be none, never one
+              | 3, store, size, token                       a set of shards: which store of each, and the bytes by which
+                                                            recstore.remote.opening opens the same set
     stage     = 1, start, step, length                      a slice; start and step signed
               | 2, seed                                     the keyed permutation
               | 3, blob, width, start, step, length         entries of an index array; start and step signed. The
@@ -30,10 +32,12 @@ pickle, and whoever can change a pickle can run code. So they guard against a cr
 
 from recstore._core import native
 from recstore.errors import CorruptError
+from recstore.shm import registry
 from recstore.shm.wire import read_plain, signed, varint, write_plain
 from recstore.values.factories import FACTORIES
 
 _GROUPS, _SAVED_GROUPS = 7, 8
+_SHARDS = 3  # in place of 2 + the number of parts, of which there is never one
 _SLICE, _PERMUTE, _INDEX, _REPEAT, _SAVED = 1, 2, 3, 4, 5
 
 
@@ -134,6 +138,9 @@ def write_selection(selection, number):
         out.append(b"\0" + varint(number(selection.segment)) + varint(selection.store))
     elif selection.virtual:
         out.append(b"\1" + varint(length))
+    elif selection.shards is not None:
+        token = selection.shards.opener.token
+        out.append(bytes([_SHARDS]) + varint(selection.shards.store) + varint(len(token)) + token)
     else:
         parts = selection.parts or ()
         out.append(varint(len(parts) + 2))
@@ -166,6 +173,9 @@ def read_selection(reader, resources, depth=0):
         selection = _whole(_numbered(reader.size(), resources, "segment"), reader.size())
     elif n == 1:
         selection = native.Selection.of_positions(reader.size())
+    elif n == _SHARDS:
+        store = reader.size()
+        selection = native.Selection.of_shards(registry.open_shards(reader.take(reader.size()), store))
     else:
         numbers = range(_bounded(n - 2, reader.left, "parts"))
         _bounded(depth, native.VIEW_NESTED - 1, "nested views")

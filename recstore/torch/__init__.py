@@ -15,6 +15,8 @@ except ModuleNotFoundError as error:
         raise
     raise ImportError("recstore.torch needs PyTorch, which is not installed: pip install recstore[torch]") from None
 
+from recstore.later import later
+
 # The public names by module. Each module is imported when one of its names is first asked for.
 _LATER = {
     "Batch": "batches",
@@ -26,20 +28,10 @@ _LATER = {
     "Loader": "loader",
     "Ragged": "forms",
     "RecordDataset": "datasets",
+    "ShardSampler": "shard_sampler",
     "ShuffleSampler": "samplers",
     "WeightedSampler": "weighted",
 }
 
 __all__ = list(_LATER)
-
-
-def __getattr__(name):
-    module = _LATER.get(name)
-    if module is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = globals()[name] = getattr(__import__(f"{__name__}.{module}", fromlist=[name]), name)
-    return found
-
-
-def __dir__():
-    return sorted({*globals(), *_LATER})
+__getattr__, __dir__ = later(globals(), _LATER)

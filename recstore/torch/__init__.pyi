@@ -7,6 +7,7 @@ from recstore.torch.fields import Fields
 from recstore.torch.forms import Field, Ragged
 from recstore.torch.loader import Loader
 from recstore.torch.samplers import BatchSampler, ShuffleSampler
+from recstore.torch.shard_sampler import ShardSampler
 from recstore.torch.weighted import WeightedSampler
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "Loader",
     "Ragged",
     "RecordDataset",
+    "ShardSampler",
     "ShuffleSampler",
     "WeightedSampler",
 ]

@@ -20,7 +20,7 @@ _MARK = "recstore.torch."
 class Iteration:
     """The part of an epoch that one iteration on one rank takes."""
 
-    __slots__ = ("epoch", "first", "rank", "world_size", "length", "count", "iterator", "_taken", "as_lists")
+    __slots__ = ("epoch", "first", "rank", "world_size", "length", "count", "iterator", "_taken", "as_lists", "legs")
 
     def __init__(self, epoch, first, rank, world_size, length, drop_last, as_lists=False):
         self.epoch, self.first, self.rank, self.world_size, self.length = epoch, first, rank, world_size, length
@@ -28,6 +28,7 @@ class Iteration:
         self._taken = 0
         self.iterator = None
         self.as_lists = as_lists
+        self.legs = None  # of a ShardSampler
 
     @property
     def taken(self):

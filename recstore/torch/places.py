@@ -52,6 +52,20 @@ def found():
     return 0, 1
 
 
+def nodes(world_size):
+    """The number of nodes on which `world_size` ranks run, as torchrun or srun tell; 1 where they do not.
+
+    Only numbers count that are the same on all ranks, or ranks would cut an epoch in different ways. LOCAL_WORLD_SIZE
+    is none: a node may have fewer ranks than another."""
+    for size, name in (("WORLD_SIZE", "GROUP_WORLD_SIZE"), ("SLURM_STEP_NUM_TASKS", "SLURM_STEP_NUM_NODES")):
+        if os.environ.get(size) == str(world_size) and name in os.environ:
+            value = os.environ[name]
+            if not value.isdecimal() or int(value) < 1:
+                raise ValueError(f"the environment names no number of nodes: {name}={value!r}; give nodes")
+            return min(int(value), world_size)
+    return 1
+
+
 def accelerate_processes():
     """The number of processes of accelerate; 1 if this program does not use it."""
     state = sys.modules.get("accelerate.state")

@@ -201,7 +201,7 @@ def warn_of_many(n_records):
 
 def check_all(records, method):
     """Warns where `method` makes objects of more than half of a large store."""
-    for segment, _ in records.selection.leaves():
+    for segment, _ in records.selection.known_leaves():
         if segment.sample is not None and 2 * len(records) > segment.records:
             _warn(
                 f"{method} makes Python objects of {len(records):,} records of a recstore store: they take the memory "

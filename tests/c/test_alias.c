@@ -175,7 +175,7 @@ static void test_frequencies(void) {
     rs_alias_run(&table, 5, 0, 1, UINT64_MAX, DRAWS, out);
     for (i = 0; i < DRAWS; i++) counts[out[i]]++;
     for (i = 0; i < N; i++) {
-        const double p = weights[i] / sum, off = counts[i] - DRAWS * p;
+        const double p = weights[i] / sum, off = counts[i] - (double)DRAWS * p;
         CHECK(off * off <= 25 * DRAWS * p * (1 - p) + 1e-9);
     }
     rs_alias_clear(&table);

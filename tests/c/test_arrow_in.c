@@ -86,16 +86,47 @@ static void test_the_first_nanoseconds(void) {
     }
 }
 
-static void test_run_ends_and_their_bounds(void) {
-    static const int32_t ends[] = {2, 3, 9}, values[] = {5, 6, 7};
-    arrow_made *m = arrow_make("+r", "", 4, 0);
+static void test_durations_of_each_unit(void) {
+    static const int64_t values[] = {3, -3}, factors[] = {1000000, 1000, 1};
+    static const char *const formats[] = {"tDs", "tDm", "tDu"};
+    unsigned f, i;
+    for (f = 0; f < 3; f++) {
+        rs_buffer wanted = {0};
+        for (i = 0; i < 2; i++) {
+            make_ext(&wanted, RS_FMT_EXT_TIMEDELTA, NULL);
+            make_int(&wanted, values[i] * factors[f]);
+        }
+        check_rows(arrow_set(arrow_make(formats[f], "", 2, 2), 1, values, sizeof values), &wanted);
+        arrow_drop();
+    }
+}
+
+static void test_each_bit_is_a_bool(void) {
+    static const uint8_t bits[] = {0xA6, 0x02};
     rs_buffer wanted = {0};
-    arrow_add(m, arrow_ints("run_ends", ends, 3));
-    arrow_add(m, arrow_ints("values", values, 3));
-    m->array.offset = 1;
-    make_int(&wanted, 5), make_int(&wanted, 6), make_int(&wanted, 7), make_int(&wanted, 7);
-    check_rows(m, &wanted);
+    unsigned i;
+    for (i = 0; i < 10; i++) {
+        make_tag(&wanted, (bits[i / 8] >> i % 8 & 1) != 0 ? RS_FMT_TAG_TRUE : RS_FMT_TAG_FALSE);
+    }
+    check_rows(arrow_set(arrow_make("b", "", 10, 2), 1, bits, sizeof bits), &wanted);
     arrow_drop();
+}
+
+/* The run ends may be a part of an array, too. */
+static void test_run_ends_and_their_bounds(void) {
+    static const int32_t ends[] = {-1, 2, 3, 9}, values[] = {5, 6, 7};
+    unsigned off;
+    for (off = 0; off < 2; off++) {
+        arrow_made *m = arrow_make("+r", "", 4, 0);
+        rs_buffer wanted = {0};
+        arrow_add(m, arrow_ints("run_ends", ends + 1 - off, 3 + off));
+        arrow_add(m, arrow_ints("values", values, 3));
+        m->array_children[0]->offset = off, m->array_children[0]->length = 3;
+        m->array.offset = 1;
+        make_int(&wanted, 5), make_int(&wanted, 6), make_int(&wanted, 7), make_int(&wanted, 7);
+        check_rows(m, &wanted);
+        arrow_drop();
+    }
 }
 
 static void test_wide_ints_of_polars(void) {
@@ -123,6 +154,14 @@ static void test_nothing_is_read_of_an_empty_array(void) {
     arrow_drop();
 }
 
+static void test_a_name_of_no_bytes(void) {
+    rs_buffer wanted = {0};
+    int i;
+    for (i = 0; i < 3; i++) make_head(&wanted, 0x0F, 1), make_str(&wanted, ""), make_int(&wanted, THREE[i]);
+    check_rows(arrow_add(arrow_make("+s", "", 3, 1), arrow_ints("", THREE, 3)), &wanted);
+    arrow_drop();
+}
+
 static void test_wanted_columns(void) {
     const rs_slice names[] = {rs_slice_of("name", 4)}, other[] = {rs_slice_of("nam", 3)};
     rs_arrow_options options = PLAIN;
@@ -136,6 +175,9 @@ static void test_wanted_columns(void) {
     check_rows_as(m, &options, &wanted);
     options.columns = other;
     check_refused_as(m, &options, RS_E_ARG_RANGE, "the table has no column 'nam'; it has 'id', 'name'");
+    m = table();
+    m->schema.children[0]->name = NULL; /* no name is an empty one */
+    check_refused_as(m, &options, RS_E_ARG_RANGE, "the table has no column 'nam'; it has '', 'name'");
     check_refused_as(arrow_ints("", THREE, 3), &options, RS_E_ARG_RANGE, "columns= is for tables");
     options.columns = names;
     m = table();
@@ -709,9 +751,12 @@ int main(void) {
     RUN(test_an_offset_and_nulls);
     RUN(test_units_of_text);
     RUN(test_the_first_nanoseconds);
+    RUN(test_durations_of_each_unit);
+    RUN(test_each_bit_is_a_bool);
     RUN(test_run_ends_and_their_bounds);
     RUN(test_wide_ints_of_polars);
     RUN(test_nothing_is_read_of_an_empty_array);
+    RUN(test_a_name_of_no_bytes);
     RUN(test_wanted_columns);
     RUN(test_broken_types);
     RUN(test_broken_children);

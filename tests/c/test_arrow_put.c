@@ -246,6 +246,152 @@ static void test_deep_tuples(void) {
     }
 }
 
+static int64_t offset_minutes;
+
+static void add_offset(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
+    (void)arrays;
+    make_head(raw, 0x0F, 1), make_str(raw, "at");
+    make_ext(raw, 15, NULL), make_head(raw, 0x0E, 3), make_int(raw, EPOCH_US + (int64_t)i), make_int(raw, 0);
+    make_ext(raw, 17, NULL), make_head(raw, 0x0E, 2), make_int(raw, offset_minutes * 60000000), make_tag(raw, 0);
+}
+
+/* An offset of a day or more is none that Arrow has: the moments are those of UTC. */
+static void test_offsets_of_a_day(void) {
+    static const struct {
+        int64_t minutes;
+        const char *format;
+    } cases[] = {{-1439, "tsu:-23:59"}, {-1440, "tsu:UTC"}, {1439, "tsu:+23:59"}, {1440, "tsu:UTC"}};
+    static opened o;
+    size_t k;
+    for (k = 0; k < sizeof cases / sizeof cases[0]; k++) {
+        struct ArrowArray batch = {0};
+        struct ArrowSchema schema = {0};
+        built b;
+        offset_minutes = cases[k].minutes;
+        b = build(add_offset, 10, false);
+        REQUIRE(b.data != NULL);
+        REQUIRE_OK(open_over(&o, &b), &err);
+        REQUIRE_OK(read(&o, NULL, 0, 1, 10, &batch), &err);
+        REQUIRE_OK(rs_arrow_export_schema(o.out.root, &schema, &err), &err);
+        CHECK_STR(schema.children[0]->format, cases[k].format);
+        CHECK(int_at(batch.children[0], 9) == 9 - cases[k].minutes * 60000000);
+        schema.release(&schema);
+        batch.release(&batch);
+        close_over(&o);
+        built_clear(&b);
+    }
+}
+
+static uint8_t second_unit;
+
+/* {"t": two of numpy's datetimes}, of which the first counts milliseconds. */
+static void add_datetimes(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
+    const uint8_t first[] = {0x10, 2, 18, 8, 1, (uint8_t)i, 0, 0, 0, 0, 0, 0, 0};
+    const uint8_t second[] = {0x10, 2, 18, second_unit, 1, (uint8_t)i, 1, 0, 0, 0, 0, 0, 0};
+    (void)arrays;
+    make_head(raw, 0x0F, 1), make_str(raw, "t"), make_head(raw, 0x0E, 2);
+    make_bytes(raw, first, sizeof first), make_bytes(raw, second, sizeof second);
+}
+
+/* Items of one unit are elements of a list of that unit; where the units differ there is no type. */
+static void test_units_of_items(void) {
+    static opened o;
+    unsigned k;
+    for (k = 0; k < 4; k++) {
+        struct ArrowArray batch = {0};
+        struct ArrowSchema schema = {0};
+        built b;
+        uint64_t i;
+        second_unit = k / 2 == 0 ? 8 : 7;
+        b = build(add_datetimes, N, k % 2 == 1);
+        REQUIRE(b.data != NULL);
+        REQUIRE_OK(open_over(&o, &b), &err);
+        if (k / 2 == 1) {
+            CHECK_CODE(read(&o, NULL, 0, 1, N, &batch), RS_E_ARG_RANGE, &err);
+        } else if (CHECK_OK(read(&o, NULL, 0, 1, N, &batch), &err)) {
+            REQUIRE_OK(rs_arrow_export_schema(o.out.root, &schema, &err), &err);
+            CHECK_STR(schema.children[0]->format, "+l");
+            CHECK_STR(schema.children[0]->children[0]->format, "tsm:");
+            for (i = 0; i < 2 * N; i++) {
+                const int64_t wanted = (int64_t)(i / 2 % 256 + i % 2 * 256);
+                if (!CHECK(int_at(batch.children[0]->children[0], i) == wanted)) break;
+            }
+            schema.release(&schema);
+            batch.release(&batch);
+        }
+        close_over(&o);
+        built_clear(&b);
+    }
+}
+
+/* {"t": (i, "x", i)}, in odd records (i,) */
+static void add_short(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
+    (void)arrays;
+    make_head(raw, 0x0F, 1), make_str(raw, "t"), make_head(raw, 0x0E, i % 2 == 0 ? 3 : 1), make_int(raw, (int64_t)i);
+    if (i % 2 == 0) make_str(raw, "x"), make_int(raw, (int64_t)i);
+}
+
+/* A tuple that is shorter than all those that were looked at has None for the items that it lacks. */
+static void test_short_tuples(void) {
+    static opened o;
+    struct ArrowArray batch = {0};
+    rs_arrow_stop stop;
+    built b = build(add_short, N, false);
+    uint64_t i;
+    bool whole = false;
+    REQUIRE(b.data != NULL);
+    REQUIRE_OK(open_over(&o, &b), &err);
+    CHECK_OK(infer(&o, 0, 2, N / 2, &whole), &err);
+    CHECK(whole);
+    CHECK_OK(rs_arrow_out_settle(&o.out, N, &err), &err);
+    CHECK_OK(run(&o, NULL, 0, 1, N, &stop), &err);
+    REQUIRE_OK(rs_arrow_out_batch(&o.out, 0, &batch, &err), &err);
+    for (i = 0; i < N; i++) {
+        struct ArrowArray **items = batch.children[0]->children;
+        if (!CHECK(int_at(items[0], i) == (int64_t)i && is_valid(items[2], i) == (i % 2 == 0))) break;
+        if (i % 2 == 0 && !CHECK(is_text(items[1], i, "x") && int_at(items[2], i) == (int64_t)i)) break;
+    }
+    batch.release(&batch);
+    close_over(&o);
+    built_clear(&b);
+}
+
+/* {"d": an object with the field "field"}, in even records of another class, which has "other" too. */
+static void add_objects(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
+    (void)arrays;
+    make_head(raw, 0x0F, 1), make_str(raw, "d");
+    if (i % 2 == 1) {
+        make_ext(raw, 25, "Less"), make_head(raw, 0x0E, 1), make_int(raw, (int64_t)i);
+        return;
+    }
+    make_tag(raw, 0x11), make_tag(raw, 25);
+    make_head(raw, 0x0E, 3), make_str(raw, "module"), make_str(raw, "More");
+    make_head(raw, 0x0E, 2), make_str(raw, "field"), make_str(raw, "other");
+    make_head(raw, 0x0E, 2), make_int(raw, (int64_t)i), make_int(raw, (int64_t)i * 3);
+}
+
+/* An object has None for the fields that only objects of another class have. */
+static void test_objects_of_two_classes(void) {
+    static opened o;
+    unsigned k;
+    for (k = 0; k < 2; k++) {
+        struct ArrowArray batch = {0};
+        built b = build(add_objects, N, k == 1);
+        uint64_t i;
+        REQUIRE(b.data != NULL);
+        REQUIRE_OK(open_over(&o, &b), &err);
+        REQUIRE_OK(read(&o, NULL, 0, 1, N, &batch), &err);
+        for (i = 0; i < N; i++) {
+            struct ArrowArray **c = batch.children[0]->children;
+            if (!CHECK(int_at(c[0], i) == (int64_t)i && is_valid(c[1], i) == (i % 2 == 0))) break;
+            if (i % 2 == 0 && !CHECK(int_at(c[1], i) == (int64_t)i * 3)) break;
+        }
+        batch.release(&batch);
+        close_over(&o);
+        built_clear(&b);
+    }
+}
+
 /* ---- Payloads that are none ---- */
 
 static const char *bad;
@@ -276,7 +422,11 @@ static void test_bad_payloads(void) {
         BAD("\x11\x0F\0\x0E\3\x90\x90\x11\x11\0\x91"), /* a timezone that is no tuple */
         BAD("\x11\x0F\0\x0E\3\x90\x90\x11\x11\0\x0E\1\x91"),
         BAD("\x11\x0F\0\x0E\3\x90\x90\x11\x11\0\x0E\3\x91\0\0"),
-        BAD("\x11\x13\0\x90"), /* Decimal: an int */
+        BAD("\x11\x13\0\x90"),      /* Decimal: an int */
+        BAD("\x11\x13\0\x09\0"),    /* no digits */
+        BAD("\x11\x13\0\x09\1-"),   /* nor behind a sign, */
+        BAD("\x11\x13\0\x09\1."),   /* at a point, */
+        BAD("\x11\x13\0\x09\3-E1"), /* or before an exponent */
         BAD("\x11\x13\0\x09\3"
             "1x2"),
         BAD("\x11\x13\0\x09\3"
@@ -319,6 +469,10 @@ int main(void) {
     RUN(test_odd_of_any);
     RUN(test_odd_of_trees);
     RUN(test_deep_tuples);
+    RUN(test_offsets_of_a_day);
+    RUN(test_units_of_items);
+    RUN(test_short_tuples);
+    RUN(test_objects_of_two_classes);
     RUN(test_bad_payloads);
     return rs_test_finish("test_arrow_put");
 }

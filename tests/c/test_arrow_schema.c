@@ -51,15 +51,17 @@ static void test_bool8(void) {
     static const char no_value[] = "\1\0\0\0\24\0\0\0ARROW:extension:name\377\377\377\377";
     static const char other[] = "\1\0\0\0\24\0\0\0ARROW:extension:name\13\0\0\0arrow.bool9";
     static const char no_key[] = "\1\0\0\0\377\377\377\377", no_name[] = "\1\0\0\0\1\0\0\0k\1\0\0\0v";
-    static const char *const said[] = {bool8, no_value, other, no_key, no_name, NULL};
+    /* Two pairs, of which the first has a length that leads far before the metadata. */
+    static const char far_key[] = "\2\0\0\0\0\0\0\200", far_value[] = "\2\0\0\0\1\0\0\0k\0\0\0\200";
+    static const char *const said[] = {bool8, no_value, other, no_key, no_name, far_key, far_value, NULL};
     const int8_t bytes[] = {0, 1, 5};
     const int16_t wide[] = {0, 1, 5};
     rs_buffer wanted = {0};
     unsigned i;
-    for (i = 0; i < 7; i++) {
-        arrow_made *m = i < 6 ? arrow_set(arrow_make("c", "", 3, 2), 1, bytes, sizeof bytes)
+    for (i = 0; i < 9; i++) {
+        arrow_made *m = i < 8 ? arrow_set(arrow_make("c", "", 3, 2), 1, bytes, sizeof bytes)
                               : arrow_set(arrow_make("s", "", 3, 2), 1, wide, sizeof wide);
-        m->schema.metadata = i < 6 ? said[i] : bool8;
+        m->schema.metadata = i < 8 ? said[i] : bool8;
         if (i == 0) make_tag(&wanted, 1), make_tag(&wanted, 2), make_tag(&wanted, 2);
         else make_int(&wanted, 0), make_int(&wanted, 1), make_int(&wanted, 5);
         check_rows(m, &wanted);

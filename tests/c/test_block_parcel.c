@@ -137,6 +137,23 @@ static rs_status place_exact(side *to, const uint8_t *data, size_t n) {
     return status;
 }
 
+/* Adds to two of the numbers in the head of a parcel, whose sections then still add up to its size: refused. */
+static void check_sum(side *to, rs_buffer *out, size_t first, uint64_t more, size_t second, uint64_t other) {
+    uint8_t head[256];
+    memcpy(head, out->data, sizeof head);
+    rs_store_u64(out->data + 16 + 8 * first, rs_load_u64(head + 16 + 8 * first) + more);
+    rs_store_u64(out->data + 16 + 8 * second, rs_load_u64(head + 16 + 8 * second) + other);
+    CHECK_CODE(place_exact(to, out->data, out->size_bytes), RS_E_FMT_VALUE, &err);
+    memcpy(out->data, head, sizeof head);
+}
+
+/* The first two numbers are the bytes of offsets and the number of blocks, of 80 bytes each; the fifth, those of trees. */
+static void check_sums(side *to, rs_buffer *out) {
+    const uint64_t blocks = rs_load_u64(out->data + 16) / RS_FMT_BLOCK_SIZE + 1;
+    check_sum(to, out, 0, 0 - blocks * RS_FMT_BLOCK_SIZE, 1, blocks); /* less than none */
+    check_sum(to, out, 0, 4, 4, (uint64_t)-4);                        /* within a number */
+}
+
 /* Cut anywhere it is refused; with a byte changed it is refused, or placed without reading beyond. */
 static void test_broken(void) {
     side from, to;
@@ -161,6 +178,7 @@ static void test_broken(void) {
         out.data[at] = was;
     }
     CHECK(refused > 60);
+    check_sums(&to, &out);
     CHECK_OK(place_exact(&to, out.data, out.size_bytes), &err);
     rs_buffer_clear(&out);
     side_close(&from);

@@ -219,6 +219,27 @@ static void test_threads_that_cannot_be_started(void) {
     stop(&plain);
 }
 
+/* A wait comes back now and then, for the caller to look for signals, also where the caller itself does the work. */
+static void test_waits_come_back(void) {
+    enum { BLOCKS = 200 };
+    made m;
+    uint64_t i, waits = 0;
+    atomic_store(&refuse_threads, true);
+    start(&m, 3);
+    for (i = 0; i < BLOCKS; i++) {
+        add_mixed(i, &m.builder.raw, &m.builder.arrays);
+        REQUIRE_OK(rs_builder_end_record(&m.builder, &err), &err);
+        REQUIRE_OK(rs_builder_hand_over(&m.builder, &err), &err);
+    }
+    while (!rs_builder_wait(&m.builder, true, 1)) waits++;
+    CHECK(waits >= BLOCKS / 64);
+    CHECK(rs_builder_wait(&m.builder, true, 1));
+    CHECK_OK(rs_builder_finish(&m.builder, &err), &err);
+    CHECK_U64(m.builder.n_records, BLOCKS);
+    stop(&m);
+    atomic_store(&refuse_threads, false);
+}
+
 static rs_status add_pairs(made *m, uint64_t n, unsigned threads) {
     uint64_t i;
     memset(m, 0, sizeof *m);
@@ -382,6 +403,7 @@ int main(void) {
     RUN(test_threads_of_small_builds);
     RUN(test_giant_records);
     RUN(test_threads_that_cannot_be_started);
+    RUN(test_waits_come_back);
     RUN(test_the_same_bytes_of_pairs);
     RUN(test_records_taken_back);
     RUN(test_closed_in_between);

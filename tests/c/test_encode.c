@@ -18,9 +18,17 @@ static rs_status encode(const make_node *nodes, uint32_t n, const void *aux, uin
     status = make_compiled(&bytes, &tree, &err);
     if (CHECK_OK(status, &err)) {
         uint8_t *exact = make_exact(block.raw.data, block.raw.size_bytes);
+        const rs_slice raw = rs_slice_of(exact, block.raw.size_bytes);
+        rs_places_part places;
+        memset(&places, 0, sizeof places);
         block.scan.next = 0;
-        status = rs_encode_record(&tree, rs_slice_of(exact, block.raw.size_bytes), &block.scan, &encoded, &err);
+        if (tree.n_placed == 0) {
+            status = rs_encode_record(&tree, raw, &block.scan, &encoded, &err);
+        } else if (CHECK_OK(rs_places_part_begin(&places, &tree, &err), &err)) {
+            status = rs_encode_placed_record(&tree, raw, &block.scan, &places, &encoded, &err);
+        }
         if (status == RS_OK) CHECK_U64(block.scan.next, block.scan.n_key_sets);
+        rs_places_part_clear(&places);
         free(exact);
         rs_tree_clear(&tree);
     }
@@ -263,6 +271,17 @@ static void test_no_room_for_misfits(void) {
     CHECK(encoded.capacity_bytes < 1 << 20);
 }
 
+/* The child of a rising node may be digits, under which no value is encoded here: not the text, nor its number. */
+static void test_rising_digits(void) {
+    static const make_node nodes[] = {{RISING, 0, 0, 1, 1, 0, 0, 0}, {DIGITS, 0, 0, 0, 0, 0, 8, 0}};
+    make_str(&block.raw, "5");
+    CHECK_CODE(encode(nodes, 2, base_0, 8), RS_E_ARG_RANGE, &err);
+    make_int(&block.raw, 5);
+    CHECK_CODE(encode(nodes, 2, base_0, 8), RS_E_ARG_RANGE, &err);
+    make_float(&block.raw, 5);
+    CHECK_CODE(encode(nodes, 2, base_0, 8), RS_E_ARG_RANGE, &err);
+}
+
 int main(void) {
     RUN(test_int);
     RUN(test_leaves);
@@ -275,6 +294,7 @@ int main(void) {
     RUN(test_array);
     RUN(test_ext);
     RUN(test_no_room_for_misfits);
+    RUN(test_rising_digits);
     rs_buffer_clear(&encoded);
     return rs_test_finish("test_encode");
 }

@@ -2,6 +2,7 @@
  * compiles and takes every one of them. */
 #include "write/rs_infer.h"
 #include "write/rs_encode.h"
+#include "write/rs_string_cut.h"
 #include "rs_make.h"
 #include "rs_say.h"
 
@@ -522,6 +523,35 @@ static void test_bytes_beside_parts(void) {
     rs_buffer_clear(&bytes), rs_buffer_clear(&encoded[0]), rs_buffer_clear(&encoded[1]);
 }
 
+/* A text that is too long to be cut does not fit the parts, whatever was cut before it. */
+static void test_too_long_for_parts(void) {
+    rs_buffer bytes = {0}, out = {0};
+    rs_tree tree;
+    make_block fit = {0}, longer = {0};
+    unsigned i;
+    for (i = 0; i < 600; i++) add_name(i * 37), make_record_end(&block);
+    REQUIRE_OK(infer(block.n, &bytes), &err);
+    REQUIRE_OK(make_compiled(&bytes, &tree, &err), &err);
+    rs_links_apply(&links, &tree);
+    CHECK(tree.nodes[0].kind == RS_FMT_NODE_CONCAT);
+    make_str(&fit.raw, "frame_10000.video.jpeg");
+    for (i = 1; i <= 18; i++) {
+        const rs_slice first = rs_slice_of(fit.raw.data, fit.raw.size_bytes);
+        rs_status before, after;
+        longer.raw.size_bytes = 0;
+        make_units(&longer.raw, 0x09, RS_CUT_UNITS + i, 1, 'x');
+        before = rs_encode_record(&tree, first, &block.scan, &out, &err);
+        after = rs_encode_record(&tree, rs_slice_of(longer.raw.data, longer.raw.size_bytes), &block.scan, &out, &err);
+        CHECK_OK(before, &err);
+        CHECK_CODE(after, RS_E_ARG_RANGE, &err);
+    }
+    make_block_clear(&fit), make_block_clear(&longer);
+    rs_tree_clear(&tree);
+    forget();
+    make_block_clear(&block);
+    rs_buffer_clear(&bytes), rs_buffer_clear(&out);
+}
+
 static void test_random(void) {
     unsigned round;
     for (round = 0; round < 300; round++) check_random_block(1 + (uint32_t)make_random(60), round % 5);
@@ -546,6 +576,7 @@ int main(void) {
     RUN(test_seldom_there);
     RUN(test_any_tree);
     RUN(test_bytes_beside_parts);
+    RUN(test_too_long_for_parts);
     RUN(test_random);
     return rs_test_finish("test_infer");
 }

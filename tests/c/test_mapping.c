@@ -288,6 +288,35 @@ static void odd_key(uint64_t i, rs_buffer *raw) {
     }
 }
 
+/* A str is one key in units of any width: its hash is that of the narrowest. */
+static void test_wide_units(void) {
+    static const uint8_t narrow[] = {0x09, 2, 'a', 'b'};
+    mapped_input input = {odd_key, none_value, 2, NULL, NULL, 0, 0};
+    unsigned width;
+    for (width = 0; width < 2; width++) {
+        const uint64_t other = rs_hash64(narrow, sizeof narrow, MAPPED_SEED);
+        rs_segment_writer writer;
+        rs_mapping_builder builder;
+        rs_segment segment;
+        uint64_t hashes[2];
+        bool opened;
+        REQUIRE_OK(rs_segment_writer_open(&writer, RS_BACKING_ANONYMOUS, NULL, NULL, &err), &err);
+        CHECK_OK(rs_mapping_builder_open(&builder, &writer, NULL, &err), &err);
+        odd_key(width, &builder.keys.raw), none_value(0, &builder.values.raw);
+        CHECK_OK(rs_mapping_builder_end_pair(&builder, &err), &err);
+        CHECK_OK(rs_mapping_builder_write_tables(&builder, &err), &err);
+        hashes[0] = other, input.n = 1;
+        CHECK_OK(mapped_finish(&builder, &input, hashes, &err), &err);
+        opened = CHECK_OK(rs_segment_writer_finish(&writer, &segment, &err), &err);
+        if (opened) {
+            CHECK_OK(rs_verify_segment(rs_slice_of(segment.data, (size_t)segment.size_bytes), NULL, NULL, &err), &err);
+            rs_segment_close(&segment);
+        }
+        rs_mapping_builder_close(&builder);
+        rs_segment_writer_abort(&writer);
+    }
+}
+
 static void test_odd_keys(void) {
     static const uint8_t all[6] = {1, 1, 1, 1, 1, 1};
     mapped_input input = {odd_key, none_value, 6, all, NULL, 0, 0};
@@ -448,6 +477,7 @@ int main(void) {
     RUN(test_a_list_is_none);
     RUN(test_order);
     RUN(test_fast_lookup);
+    RUN(test_wide_units);
     RUN(test_odd_keys);
     RUN(test_builder_states);
     RUN(test_refused_orders);

@@ -488,6 +488,30 @@ static void test_thread(void) {
     CHECK(sigismember(&mask, SIGINT) == 0);
 }
 
+/* What is forgotten reads as zeros; the pages that the range covers in part keep what they have. */
+static void test_forgetting(void) {
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    uint8_t *data = (uint8_t *)rs_os_pages(4 * page);
+    size_t from, to, i;
+    REQUIRE(data != NULL);
+    for (from = 0; from <= 2; from++) {
+        for (to = 3 * page - 1; to <= 3 * page + 1; to++) {
+            bool ok = true;
+            memset(data, 1, 4 * page);
+            rs_os_forget(data + from, to - from);
+            for (i = 0; ok && i < 4 * page; i++) {
+                const size_t begin = i / page * page, end = begin + page;
+                ok = data[i] == 1 || (begin >= from && end <= to);
+#if defined(__linux__)
+                ok = ok && (data[i] == 0 || begin < from || end > to);
+#endif
+            }
+            CHECK(ok);
+        }
+    }
+    rs_os_pages_free(data, 4 * page);
+}
+
 int main(void) {
     if (!folder_begin("test_os")) return 1;
     RUN(test_anonymous_and_seal);
@@ -509,6 +533,7 @@ int main(void) {
     RUN(test_headroom_inside_containers);
     RUN(test_headroom_version_1_and_hybrid);
     RUN(test_headroom_long_names_and_junk);
+    RUN(test_forgetting);
     RUN(test_reserve_beyond_headroom);
 #endif
     folder_end();

@@ -283,6 +283,37 @@ static void test_marks_deep(void) {
     rs_tree_clear(&tree);
 }
 
+/* A part that counts more marks before it than there are is refused as such, wherever it stands, and also where it has
+ * one record. */
+static void test_counts_of_marks(void) {
+    static const uint32_t counts[] = {1, 256, 257, 300, 513};
+    rs_tree tree = tree_of_three();
+    unsigned i, section;
+    for (i = 0; i < 2 * sizeof counts / sizeof counts[0]; i++) {
+        rs_block block;
+        rs_placed *placed;
+        uint8_t *marks;
+        uint32_t part, n_marks;
+        section = 1 + i % 2;
+        fill(counts[i / 2], 2, 100);
+        write_places(&tree, 1);
+        block = block_of();
+        REQUIRE_OK(rs_places_open(made.places.data, &block, &tree, &placed, &err), &err);
+        CHECK(placed[section].form == RS_FMT_MARKS_LOW);
+        marks = made.places.data + (placed[section].marks - made.places.data);
+        n_marks = placed[section].n_marks;
+        free(placed);
+        for (part = 0; part * RS_FMT_MARKS_LOW_RECORDS < made.n; part++) {
+            const uint16_t before = rs_load_u16(marks + 2 * (size_t)part);
+            rs_store_u16(marks + 2 * (size_t)part, (uint16_t)(n_marks + 1));
+            CHECK_CODE(check_marks(&tree, section), RS_E_FMT_VALUE, &err);
+            rs_store_u16(marks + 2 * (size_t)part, before);
+        }
+        CHECK_OK(check_marks(&tree, section), &err);
+    }
+    rs_tree_clear(&tree);
+}
+
 /* Records without a value get numbers between those of their neighbours. */
 static void test_fill(void) {
     static const uint32_t locals[] = {2, 4, 7};
@@ -299,6 +330,7 @@ int main(void) {
     RUN(test_damaged);
     RUN(test_heads);
     RUN(test_marks_deep);
+    RUN(test_counts_of_marks);
     RUN(test_fill);
     rs_buffer_clear(&made.places);
     return rs_test_finish("test_places");

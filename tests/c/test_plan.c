@@ -296,6 +296,7 @@ static void test_log(void) {
     for (i = 0; i < 900; i++) add_dict("ba", i * 7919 % 1000);
     CHECK_STR(planned(), "struct(int10, int10)");
     (void)logged(&log);
+    CHECK(strstr(said, "(") == NULL); /* only lists have a child */
     CHECK(strncmp(said, "0.0 struct/any ", 15) == 0 && strstr(said, ", 1.0 int/any ") != NULL);
     CHECK(strstr(said, ", 1.0 int/int 9000*, ") != NULL && strstr(said, ", 0.0 struct/struct 21600*") != NULL);
     CHECK(strstr(said, "1.0 struct") == NULL && strstr(said, "2.") == NULL);
@@ -306,6 +307,10 @@ static void test_log(void) {
     CHECK_STR(planned(), "exceptions(int10, any)");
     (void)logged(&log);
     CHECK(strstr(said, "0.0 int/int 57600, ") != NULL && strstr(said, " of 891*") != NULL);
+    rs_plan_log_clear(&log);
+    for (i = 0; i < 900; i++) add_text(i * i % 7 < 3 ? "a word that comes often" : "another one");
+    CHECK_STR(planned(), "dict");
+    CHECK(strstr(logged(&log), "/dict ") != NULL && strstr(said, "(") == NULL);
     rs_plan_log_clear(&log);
     log.n_keys = 2; /* a key that no dict has */
     for (i = 0; i < 900; i++) add_dict("a", i * 7919 % 1000);

@@ -268,6 +268,7 @@ static void test_limits(void) {
     CHECK_OK(compile_wide(STRUCT, 1024), &err);
     CHECK_OK(compile_wide(STRUCT, 1025), &err);
     CHECK_CODE(compile_wide(STRUCT, 1026), RS_E_FMT_TREE, &err);
+    CHECK(strstr(err.message, "tree node 0: ") != NULL); /* it is the tree's fault, not that of one node */
     CHECK_OK(compile_deep(199, false), &err);
     CHECK_OK(compile_deep(200, false), &err);
     CHECK_CODE(compile_deep(201, false), RS_E_FMT_TREE, &err);

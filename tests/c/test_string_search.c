@@ -75,6 +75,8 @@ static void test_strict(void) {
     CHECK(!rs_leaf_fits(RS_STRICT_PLAIN, rs_slice_of("007", 3)) && rs_leaf_fits(RS_STRICT_PLAIN, rs_slice_of("0", 1)));
     CHECK(!rs_leaf_fits(RS_STRICT_PLAIN, rs_slice_of("", 0)) && !rs_leaf_fits(2, rs_slice_of("1x", 2)));
     CHECK(rs_leaf_fits(0, rs_slice_of("x", 1)));
+    CHECK(rs_leaf_fits(RS_STRICT_PLAIN, rs_slice_of("1234567890123456789", RS_STRICT_DIGITS)));
+    CHECK(!rs_leaf_fits(RS_STRICT_PLAIN, rs_slice_of("1234567890123456789", RS_STRICT_DIGITS + 1)));
 }
 
 static void test_nothing(void) {

@@ -84,6 +84,53 @@ static void test_not_alike(void) {
     CHECK_STR(found(), "none");
 }
 
+/* Of few strings, too, more than five in six must be alike. */
+static void test_few_alike(void) {
+    char s[64];
+    unsigned i;
+    for (i = 0; i < 40; i++) (void)snprintf(s, sizeof s, i % 4 == 3 ? "- %u" : "img_%u.jpg", i), add_text(s);
+    CHECK_STR(found(), "none");
+    for (i = 0; i < 40; i++) (void)snprintf(s, sizeof s, i % 8 == 3 ? "- %u" : "img_%u.jpg", i), add_text(s);
+    CHECK_STR(found(), "const digits const");
+    CHECK_U64(template.n_fits, 35);
+}
+
+/* The strings of the sample are alike, and no others: its groups of four neighbours are spread evenly. */
+static void test_sample_alike(void) {
+    char s[64];
+    unsigned i, group;
+    for (i = 0; i < N; i++) {
+        bool sampled = false;
+        for (group = 0; group < RS_SAMPLE_STRINGS / 4; group++) {
+            const unsigned first = group * (N - 4) / (RS_SAMPLE_STRINGS / 4 - 1);
+            sampled = sampled || i - first < 4;
+        }
+        (void)snprintf(s, sizeof s, sampled ? "img_%u.jpg" : "- %u", i), add_text(s);
+    }
+    CHECK_STR(found(), "none");
+}
+
+/* Two numbers that are the same in all strings but one, wherever that stands, are two numbers. */
+static void test_not_the_same(void) {
+    char s[64];
+    unsigned i, k, odd, wide;
+    for (odd = 0; odd < N; odd += 7) {
+        for (wide = 0; wide < 2; wide++) {
+            for (i = 0; i < N; i++) {
+                const size_t n = (size_t)snprintf(s, sizeof s, "%u/%u", 1000 + i * 7, 1000 + i * 7 + (i == odd));
+                make_tag(&block.raw, 0x09 + wide), make_varint(&block.raw, n + wide);
+                if (wide == 1) make_bytes(&block.raw, "\1\1", 2);
+                for (k = 0; k < n; k++) make_bytes(&block.raw, s + k, 1), make_bytes(&block.raw, "", wide);
+                make_record_end(&block);
+            }
+            CHECK(strstr(found(), "same") == NULL && strstr(text, "digits const digits") != NULL);
+            for (k = template.n - 1; template.at[k].kind != RS_PART_DIGITS; k--) {
+            }
+            CHECK(template.at[k].min >= 1000 && template.at[k].max <= 1000 + 7 * N && template.n_fits == N);
+        }
+    }
+}
+
 /* Names that differ in their signs are left whole, between what separates parts of paths, or fields. */
 static void test_separators(void) {
     static const char *const names[] = {"x6u_kE", "a-b-cd", "qwert", "_zu--i", "o.o"}, *const deep[] = {"a/b", "c",
@@ -119,11 +166,46 @@ static void test_wide(void) {
     }
 }
 
+/* The texts of a part, of all strings that fit: where they stand in the records, in units as wide as there. */
+static void check_texts(unsigned unit) {
+    static const uint16_t sign[] = {0x0101};
+    rs_symbol_string texts[N];
+    char s[64];
+    uint32_t i, k, n = 0, leaf;
+    bool alike = false;
+    for (i = 0; i < N; i++) {
+        size_t size = (size_t)snprintf(s, sizeof s, i % 20 == 7 ? "- %u" : i % 2 == 0 ? "/x-%u" : "/x-0%u", i);
+        make_tag(&block.raw, 0x08 + unit), make_varint(&block.raw, size + unit - 1);
+        make_bytes(&block.raw, sign, 2 * (unit - 1));
+        for (k = 0; k < size; k++) make_bytes(&block.raw, s + k, 1), make_bytes(&block.raw, "", unit - 1);
+        make_record_end(&block);
+    }
+    CHECK_OK(look(), &err);
+    CHECK_OK(rs_template_find(&stats, &stats.root.alternatives[0], &template, &alike, &err), &err);
+    REQUIRE(alike && template.at[template.n - 1].kind == RS_PART_TEXT && template.n_fits == N - N / 20);
+    leaf = template.at[template.n - 1].leaf;
+    rs_template_texts(&stats, &stats.root.alternatives[0], &template, leaf, texts);
+    for (i = 0; i < N; i++) {
+        size_t size = (size_t)snprintf(s, sizeof s, i % 2 == 0 ? "%u" : "0%u", i);
+        if (i % 20 == 7) continue;
+        CHECK_U64(texts[n].n_units, size);
+        for (k = 0; k < size; k++) CHECK(texts[n].units[k * unit] == (uint8_t)s[k]);
+        n++;
+    }
+    forget();
+}
+
+static void test_texts(void) { check_texts(1), check_texts(2); }
+
 int main(void) {
     RUN(test_kinds);
     RUN(test_odd_numbers);
+    RUN(test_few_alike);
+    RUN(test_not_the_same);
     RUN(test_separators);
     RUN(test_not_alike);
+    RUN(test_sample_alike);
     RUN(test_wide);
+    RUN(test_texts);
     return rs_test_finish("test_string_template");
 }

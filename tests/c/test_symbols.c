@@ -200,6 +200,24 @@ static void test_nuls(void) {
     }
 }
 
+/* Three words, of which the first ends as the second begins, and the second ends in a NUL: it does not stand within the
+ * first one, behind which the third stands. */
+static void test_nul_behind_a_symbol(void) {
+    static const char *const words[] = {"0123456789ab", "ab\0", "qrstuvw"};
+    static const uint8_t sizes[] = {12, 3, 7};
+    uint8_t text[2 * 12];
+    unsigned unit_bytes, i, k;
+    for (unit_bytes = 1; unit_bytes <= 2; unit_bytes++) {
+        for (i = 0; i < 1800; i++) {
+            memset(text, 0, sizeof text);
+            for (k = 0; k < sizes[i % 3]; k++) text[k * unit_bytes] = (uint8_t)words[i % 3][k];
+            add_string(text, sizes[i % 3], unit_bytes);
+        }
+        check_strings(unit_bytes, all_units() * unit_bytes / 2);
+        drop_strings();
+    }
+}
+
 /* One unit throughout: symbols of nearly the greatest length are all there is. */
 static void test_one_unit(void) {
     static uint8_t text[20000];
@@ -588,6 +606,7 @@ int main(void) {
         RUN(test_long_string);
         RUN(test_huge_string);
         RUN(test_nuls);
+        RUN(test_nul_behind_a_symbol);
         RUN(test_one_unit);
         RUN(test_nothing_gained);
         RUN(test_layout);

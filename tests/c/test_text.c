@@ -342,11 +342,51 @@ static void test_many_symbols(void) {
                 rs_text_begin(&text);
                 CHECK_OK(take(tree, bytes.data, bytes.size_bytes, 1 + 4 * n, &text, &left), &err);
                 CHECK(text.n_units == 1 + 4 * n && text.unit_bytes == (first > unit ? first : unit) && left == 0);
+                CHECK(n <= RS_TEXT_INLINE || text.capacity <= 2 * (RS_TEXT_INLINE + text.n_units * text.unit_bytes));
                 CHECK(text.units[0] == 'z' && text.units[(text.n_units - 2) * text.unit_bytes] == 'e');
                 rs_text_clear(&text), rs_buffer_clear(&bytes);
             }
             rs_store_close(&store), hand_clear(&h);
         }
+    }
+}
+
+/* Symbols as long as they may be, behind a part of wider units: there is room for all of them, and for not many more. */
+static void check_long_symbols(uint8_t unit, uint8_t first) {
+    const uint32_t length = unit == 1 ? 15 : 8, zero = 0;
+    make_node nodes[] = {CONCAT_OF(2), LEAF(STR, 0), {SYMBOLS, 0, 2, 0, 0, 0, 4, 0}};
+    uint8_t table[8 + 3 + 16 + 16] = {unit, 0, 255, 0, 1, 0, 0, 0, (uint8_t)length};
+    hand h = {0};
+    rs_store store;
+    const rs_tree *tree;
+    uint32_t n, i;
+    for (i = 0; i < length; i++) table[11 + i * unit] = (uint8_t)('a' + i);
+    nodes[1].param = first;
+    (void)hand_tree(&h, nodes, 3, &zero, 4), hand_symbols(&h, table, 8 + 3 + length * unit + 16), hand_finish(&h, 0);
+    tree = open_tree(&store, &h);
+    for (n = 1; n <= 1500; n = n * 2 + 1) {
+        rs_buffer bytes = {0};
+        rs_text text;
+        uint64_t left, at;
+        make_varint(&bytes, 1), make_bytes(&bytes, "z\0\0\0", first);
+        if (rs_buffer_append_zeros(&bytes, n, NULL) != RS_OK) abort();
+        rs_text_begin(&text);
+        if (CHECK_OK(take(tree, bytes.data, bytes.size_bytes, 1 + length * n, &text, &left), &err)) {
+            bool same = CHECK_U64(text.n_units, 1 + length * n);
+            for (at = 1; same && at < text.n_units; at++) {
+                same = text.units[at * text.unit_bytes] == 'a' + (at - 1) % length;
+            }
+            CHECK(same && text.capacity <= 2 * (RS_TEXT_INLINE + 16 * n * text.unit_bytes / unit));
+        }
+        rs_text_clear(&text), rs_buffer_clear(&bytes);
+    }
+    rs_store_close(&store), hand_clear(&h);
+}
+
+static void test_long_symbols(void) {
+    uint8_t unit, first;
+    for (unit = 1; unit <= 2; unit++) {
+        for (first = 1; first <= 4; first *= 2) check_long_symbols(unit, first);
     }
 }
 
@@ -549,6 +589,7 @@ int main(void) {
     RUN(test_growing);
     RUN(test_symbols);
     RUN(test_many_symbols);
+    RUN(test_long_symbols);
     RUN(test_entries);
     RUN(test_short_symbols);
     RUN(test_limits);

@@ -1,15 +1,19 @@
-/* test_writer_failing.c: a store built while memory runs out, or the segment's room, at every single step: the error comes
- * back, and nothing is left. The linker puts the functions of this file in the place of the allocator's and of
- * rs_segment_writer_append (CMakeLists.txt). */
+/* test_writer_failing.c: a store built while memory runs out, or the segment's room, at every single step, and parts of
+ * it while one allocation fails: the error comes back, and nothing is left. The linker puts the functions of this file
+ * in the place of the allocator's and of rs_segment_writer_append (CMakeLists.txt). */
+#include "rs_arrow_make.h"
 #include "rs_built.h"
 #include "rs_columns.h"
 #include "rs_saved.h"
 #include "verify/rs_verify.h"
+#include "write/rs_arrow_in.h"
 #include "write/rs_builder.h"
+#include "write/rs_symbols_match.h"
 
 static rs_error err;
 static bool counting;
 static uint64_t steps, fail_at; /* allocations, or appends, since `counting`; the first to fail, and all after it */
+static bool only_one;           /* none after it fails */
 static uint64_t appends, refuse_at;
 static int64_t live; /* allocations of this thread since `counting` */
 
@@ -24,7 +28,12 @@ void *__wrap_realloc(void *old, size_t size);
 void __wrap_free(void *p);
 rs_status __wrap_rs_segment_writer_append(rs_segment_writer *self, const void *data, size_t size, rs_error *e);
 
-static bool may_have(void) { return !counting || steps++ < fail_at; }
+static bool may_have(void) {
+    const uint64_t step = steps;
+    if (!counting) return true;
+    steps++;
+    return only_one ? step != fail_at : step < fail_at;
+}
 
 static void *given(void *p) {
     live += counting && p != NULL;
@@ -140,6 +149,13 @@ static void test_memory(void) {
     }
 }
 
+/* Memory that is missing once: an error that the code passes over is not hidden by that of a later step. */
+static void test_memory_once(void) {
+    only_one = true;
+    test_memory();
+    only_one = false;
+}
+
 static void test_memory_of_maps(void) {
     built b = {NULL, 0};
     only_maps = true;
@@ -231,11 +247,72 @@ static void test_saved_indexes(void) {
     built_clear(&list), built_clear(&out);
 }
 
+/* ---- One allocation that fails, of code that goes on where it does not look ---- */
+
+static rs_status match_once(void) {
+    static const uint8_t *const symbols[] = {(const uint8_t *)"symbol", (const uint8_t *)"s", (const uint8_t *)"table"};
+    static const uint8_t sizes[] = {6, 1, 5};
+    rs_matcher matcher;
+    rs_status status;
+    steps = 0, live = 0, counting = true;
+    status = rs_matcher_init(&matcher, symbols, sizes, 3, 1, &err);
+    if (status == RS_OK) rs_matcher_clear(&matcher);
+    counting = false;
+    CHECK_U64((uint64_t)live, 0);
+    return status;
+}
+
+/* Each array of a matcher may be the one that there is no memory for. */
+static void test_matcher(void) {
+    uint64_t n;
+    fail_at = UINT64_MAX;
+    CHECK_OK(match_once(), &err);
+    n = steps, only_one = true;
+    for (fail_at = 0; fail_at < n; fail_at++) CHECK_CODE(match_once(), RS_E_MEM, &err);
+    only_one = false;
+}
+
+/* The rows of a table into a builder that is dropped; only the rows are counted. */
+static rs_status append_once(const arrow_made *m) {
+    static const rs_arrow_options plain = {false, RS_ARROW_NANOSECONDS_EXACT, NULL, 0, NULL, NULL};
+    rs_segment_writer writer;
+    rs_builder builder;
+    rs_arrow_in in = {0};
+    rs_status status;
+    CHECK_OK(rs_segment_writer_open(&writer, RS_BACKING_ANONYMOUS, NULL, NULL, &err), &err);
+    CHECK_OK(rs_builder_open(&builder, &writer, NULL, &err), &err);
+    steps = 0, counting = true;
+    status = rs_arrow_in_open(&in, &m->schema, &plain, &err);
+    if (status == RS_OK) status = rs_arrow_in_bind(&in, &m->array, &err);
+    if (status == RS_OK) status = rs_arrow_in_append(&in, &builder, UINT64_MAX, &err);
+    counting = false;
+    rs_arrow_in_close(&in);
+    rs_builder_close(&builder);
+    rs_segment_writer_abort(&writer);
+    return status;
+}
+
+/* The rows of a table, each with the set of its keys. */
+static void test_arrow_rows(void) {
+    static const int32_t ids[] = {7, -200, 3};
+    const arrow_made *m = arrow_add(arrow_make("+s", "", 3, 1), arrow_ints("id", ids, 3));
+    uint64_t n;
+    fail_at = refuse_at = UINT64_MAX;
+    CHECK_OK(append_once(m), &err);
+    n = steps, only_one = true;
+    for (fail_at = 0; fail_at < n; fail_at++) CHECK_CODE(append_once(m), RS_E_MEM, &err);
+    only_one = false;
+    arrow_drop();
+}
+
 int main(void) {
     RUN(test_all_of_it_works);
     RUN(test_memory);
+    RUN(test_memory_once);
     RUN(test_space);
     RUN(test_memory_of_maps);
     RUN(test_saved_indexes);
+    RUN(test_matcher);
+    RUN(test_arrow_rows);
     return rs_test_finish("test_writer_failing");
 }

@@ -15,6 +15,7 @@ from recstore.torch import (
     LengthBatchSampler,
     Loader,
     RecordDataset,
+    ShardSampler,
     ShuffleSampler,
     WeightedSampler,
 )
@@ -38,16 +39,18 @@ def tensors(folder):
 
 @operation("recstore.torch.samplers.BatchSampler", "recstore.torch.samplers.ShuffleSampler", "recstore.torch.buckets.GroupSampler",
            "recstore.torch.buckets.LengthBatchSampler", "recstore.torch.weighted.WeightedSampler", "recstore.torch.epochs.EpochSampler",
-           "recstore.torch.epochs.IndexSampler")  # fmt: skip
+           "recstore.torch.epochs.IndexSampler", "recstore.torch.shard_sampler.ShardSampler")  # fmt: skip
 def samplers(folder):
     weighted, by_length = WeightedSampler([1.0, 2.0, 3.0] * 30), LengthBatchSampler([3, 5, 9] * 30, 64)
-    weighted.replacement, weighted.world_size, by_length.buckets
+    by_shards = ShardSampler(100, boundaries=range(10, 101, 10), nodes=3)
+    weighted.replacement, weighted.world_size, by_length.buckets, by_shards.window, by_shards.nodes
     for sampler in (
         ShuffleSampler(100, seed=1),
         weighted,
         by_length,
         GroupSampler([0, 1] * 40, 4),
         BatchSampler(ShuffleSampler(100), 7),
+        BatchSampler(by_shards, 7),
     ):
         sampler.set_epoch(1)
         list(sampler), len(sampler), sampler.load_state_dict(sampler.state_dict()), every_attribute(sampler)

@@ -15,6 +15,7 @@ from mp.workers import build, record, segment_fds
 
 import recstore
 from recstore import RecordDict, RecordList, SegmentNotFoundError
+from recstore._core import native
 from recstore.shm import handle_bytes, handles, pins, registry
 
 
@@ -189,9 +190,19 @@ def test_holder_that_closed():
         pickle.dumps(x)
 
 
-def test_pin_outlives_a_temporary_and_ends(monkeypatch):
+@pytest.fixture
+def now(monkeypatch):
+    """The time by the clock of pins, in a list. The callback after a collection has the clock from its beginning, and
+    the true one may be earlier: it counts from the start of the machine."""
     now = [1000.0]
     monkeypatch.setattr(pins, "monotonic", lambda: now[0])
+    callback = native.SweepAfterCollection(pins._pins, lambda: now[0], pins.sweep_pins)
+    gc.callbacks.append(callback)
+    yield now
+    gc.callbacks.remove(callback)
+
+
+def test_pin_outlives_a_temporary_and_ends(now):
     before = segment_fds()
     text = pickle.dumps(build(20)[3:6])
     gc.collect()

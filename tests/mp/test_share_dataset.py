@@ -5,6 +5,7 @@ import multiprocessing
 import sys
 from multiprocessing.reduction import ForkingPickler
 
+import interpreters
 import numpy as np
 import pytest
 from mp import dataset_workers as workers
@@ -132,6 +133,7 @@ def test_loader(context):
     assert audit(loader, threshold=1000).pickled < 5000
 
 
+@interpreters.measures_memory
 def test_workers_do_not_copy_the_records(python):
     """Whatever is read: the private memory of forked workers does not grow with the dataset."""
     if not sys.platform.startswith("linux"):

@@ -2,6 +2,7 @@
 
 import multiprocessing
 
+import interpreters
 import numpy as np
 import pytest
 from mp import shared_datasets as datasets
@@ -191,6 +192,7 @@ def test_options_that_do_not_belong_are_refused(options, error, text, log):
     assert notes(log) == []
 
 
+@interpreters.measures_memory
 def test_the_ranks_hold_one_copy(name, log):
     """The memory of four attached ranks is less than that of two ranks that hold the data themselves."""
     if process_memory.usage() is None:

@@ -5,7 +5,7 @@ import time
 
 import pytest
 from mp import sharers
-from mp.sharers import Build, end, left, notes, records, start
+from mp.sharers import Build, collected, end, left, left_after_collecting, notes, records, start
 
 import recstore
 from recstore.shm import named_segments
@@ -59,7 +59,7 @@ def test_forked_child_reads_and_removes_nothing(name):
         assert len(left(name)) == 1 and x[5] == records(1)[5]
         with recstore.attach(name) as y:
             assert y == x
-    assert recstore.collect() == 0
+    assert collected(name) == 0
     x.close()
 
 
@@ -77,10 +77,10 @@ def test_forked_child_outlives_its_parents_close(name):
             os._exit(status)
     os.close(ours)
     x.close()
-    assert recstore.collect() == 0 and len(left(name)) == 1  # the child's
+    assert collected(name) == 0 and len(left(name)) == 1  # the child's
     os.close(theirs)
     assert os.waitpid(pid, 0)[1] == 0
-    assert recstore.collect() == 1
+    assert left_after_collecting(name) == []
 
 
 def test_forked_child_that_shares_is_a_user_of_its_own(name, log):
@@ -91,7 +91,7 @@ def test_forked_child_that_shares_is_a_user_of_its_own(name, log):
     assert len(left(name)) == 1
     end(child)
     # It had inherited the lease of x as well, which ended with the process only.
-    assert recstore.collect() == 1
+    assert left_after_collecting(name) == []
 
 
 def test_unlinked_while_in_use(name):
@@ -143,7 +143,7 @@ def test_own_name_race(name, monkeypatch):
 def test_keep_for_ever(name):
     with recstore.shared(name, lambda: [1], fingerprint="1", keep=True) as x:
         assert x[0] == 1
-    assert recstore.collect() == 0
+    assert collected(name) == 0
     (info,) = recstore.segments(name)
     assert (info.state, info.keep, info.attached) == ("kept", "for ever", 0)
     with recstore.shared(name, lambda: [2], fingerprint="1") as x:
@@ -178,7 +178,7 @@ def test_a_clock_that_jumps_removes_nothing_in_use(name, monkeypatch):
     clock = time.time
     for jump in (1e9, -1e9):
         monkeypatch.setattr(time, "time", lambda jump=jump: clock() + jump)
-        assert recstore.collect() == 0 and x[0] == 1
+        assert collected(name) == 0 and x[0] == 1
         with recstore.shared(name, lambda: [2], fingerprint="1") as y:
             assert y[0] == 1
         assert "in use" in str(recstore.segments(name))

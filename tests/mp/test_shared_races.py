@@ -11,7 +11,7 @@ import time
 
 import pytest
 from mp import sharers
-from mp.sharers import FORK, Build, end, left, notes, start
+from mp.sharers import FORK, Build, collected, end, left, left_after_collecting, notes, start
 
 import recstore
 from recstore import sharing
@@ -63,7 +63,7 @@ def test_collector_judges_what_it_removes(name, monkeypatch):
         recstore.shared(name, lambda: [2], fingerprint="1", keep=True).close()
 
     meanwhile(monkeypatch, replace)
-    assert recstore.collect() == 0
+    assert collected(name) == 0
     with recstore.attach(name) as x:
         assert x[0] == 2
     assert recstore.unlink(name) == 1
@@ -79,9 +79,9 @@ def test_collector_leaves_what_was_used_meanwhile(name, monkeypatch):
         segment.close()
 
     meanwhile(monkeypatch, use)
-    assert recstore.collect() == 0 and len(left(name)) == 1
+    assert collected(name) == 0 and len(left(name)) == 1
     os.utime(path, (time.time() - 7200,) * 2)
-    assert recstore.collect() == 1
+    assert left_after_collecting(name) == []
 
 
 def test_interrupted_attach_removes_nothing_kept(name, monkeypatch):
@@ -228,4 +228,4 @@ def test_reused_process_number(name, monkeypatch):
         orphan(name)
     (info,) = recstore.segments(name)
     assert info.state == "orphan" and info.builder == f"process {me} (train.py)"
-    assert recstore.collect() == 1 and left(name) == []
+    assert left_after_collecting(name) == []

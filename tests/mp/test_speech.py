@@ -10,6 +10,7 @@ import os
 import pathlib
 import re
 
+import interpreters
 import pytest
 
 import recstore
@@ -73,6 +74,7 @@ def own_memory(dataset):
     return max(process_memory.usage(worker.pid).uss for worker in batches._workers)
 
 
+@interpreters.measures_memory
 def test_memory_of_the_workers(versions):
     if process_memory.usage() is None:
         pytest.skip("this system does not tell USS")

@@ -77,6 +77,7 @@ def test_weights_and_lengths_and_groups_with_workers():
             samplers.BatchSampler(samplers.WeightedSampler("balanced", classes=x.field("g"), seed=1), 8),
             samplers.LengthBatchSampler(x.field("n"), 40),
             samplers.GroupSampler(x.field("g"), 8),
+            samplers.BatchSampler(samplers.ShardSampler(x, boundaries=range(10, 101, 10), window=3, nodes=2), 8),
         ):
             wanted = [x[index] for batch in batches for index in batch.tolist()]
             assert flat(loader_of(x, batches, "batch_sampler", "fork")) == wanted

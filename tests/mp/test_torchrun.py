@@ -5,6 +5,7 @@ import pathlib
 import re
 import time
 
+import interpreters
 import launching
 import pytest
 
@@ -51,6 +52,7 @@ class Watch:
         return self.lines(start)
 
 
+@interpreters.measures_memory
 def test_one_build_and_one_store(name, tmp_path):
     if process_memory.usage() is None:
         pytest.skip("the system does not tell PSS")

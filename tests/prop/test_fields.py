@@ -136,6 +136,8 @@ def look_at(value, key):
         repr(value)
     except REFUSALS:
         raise
+    except OverflowError as e:
+        assert "datetime64" in str(e), e  # numpy has no text for some times that damage makes
     except ValueError as e:
         # A Counter sorts its counts for this, and damage makes counts of anything. numpy has no text for a date without
         # a unit.

@@ -174,3 +174,26 @@ def test_changed_bytes_never_crash(tmp_path):
             except (recstore.Error, pa.ArrowException, TypeError, ValueError, OSError):
                 errors += 1
     assert errors > 50
+
+
+@pytest.mark.parametrize(
+    ("records", "paths"),
+    [
+        ([{"t": (i, i + 1)} for i in range(100)], ["t.1"]),
+        ([{"t": (i, str(i))} for i in range(100)], ["t.1", "t.0"]),
+        ([{"t": [1, 2]}] * 5, ["t.x"]),
+        ([{"t": 5}, {"t": {"x": 1}}], ["t.x"]),
+        ([{"t": (5, 6)}], ["t.5"]),
+        ([{"a": {"b": {"c": 1}}}, {"a": {"b": (1, 2)}}], ["a.b.c"]),
+        ([{"t": {"x": (1, 2)}}, {"t": None}], ["t.x"]),
+        ([1, 2, 3], ["a"]),
+    ],
+)
+def test_chosen_fields_below_what_is_no_dict(records, paths):
+    """They lead nowhere; once this ended in a crash, and in values that nobody had chosen."""
+    with RecordList(records) as x:
+        chosen = x.fields(*paths)
+        table = chosen.to_arrow()
+        assert table.num_rows == len(records)
+        columns = {name: pa.array([row.get(name) for row in chosen]).to_pylist() for row in chosen for name in row}
+        assert table.to_pydict() == columns

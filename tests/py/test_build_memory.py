@@ -5,9 +5,10 @@ import os
 import subprocess
 import sys
 
+import interpreters
 import pytest
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, interpreters.measures_memory]
 
 MOST = 64_000_000
 

@@ -201,3 +201,27 @@ def test_a_forked_child_cannot_go_on_with_the_build_of_its_parent():
         finally:
             if os.getpid() != parent:
                 os._exit(2)
+
+
+@pytest.mark.parametrize("make", [native.Builder, native.MappingBuilder])
+@pytest.mark.parametrize("backing", ["named", "temporary"])
+def test_a_descriptor_of_a_file_that_has_no_name(tmp_path, make, backing):
+    builder = make(backing, str(tmp_path), "a")
+    assert os.listdir(tmp_path) == (["a"] if backing == "temporary" else [])
+    descriptor = builder.take_descriptor()
+    try:
+        assert os.listdir(tmp_path) == []
+        (tmp_path / "a").write_text("another file of that name stays")
+        builder.extend([(1, 2)])
+        segment = builder.finish()
+        segment = segment[0] if isinstance(segment, tuple) else segment
+        assert os.pread(descriptor, 1 << 20, 0) == os.pread(segment.fileno(), 1 << 20, 0) != b""
+        segment.close()
+        assert os.fstat(descriptor).st_nlink == 0
+    finally:
+        os.close(descriptor)
+    assert os.listdir(tmp_path) == ["a"]
+    for other in (builder, make("anonymous")):
+        with pytest.raises(ValueError, match="gives no descriptor"):
+            other.take_descriptor()
+        other.abort()

@@ -9,6 +9,7 @@ import threading
 import time
 
 import descriptors
+import interpreters
 import numpy as np
 import pytest
 from segment_bytes import content
@@ -22,12 +23,13 @@ BLOCK = 65536
 needs_proc = pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="counts threads in /proc")
 
 
-def threads(wanted=None):
-    """The number of threads. A thread that was joined may stay in /proc for a moment: `wanted` is waited for."""
+def threads(most=None):
+    """The number of threads that Python has not made. A thread that was joined may stay in /proc for a moment: that
+    there are no more than `most` is waited for."""
     end = time.monotonic() + 10
     while True:
-        n = len(os.listdir("/proc/self/task"))
-        if wanted in (None, n) or time.monotonic() > end:
+        n = len(set(map(int, os.listdir("/proc/self/task"))) - {thread.native_id for thread in threading.enumerate()})
+        if most is None or n <= most or time.monotonic() > end:
             return n
         time.sleep(0.001)
 
@@ -82,18 +84,18 @@ def test_giant_records_between_full_blocks():
 
 @needs_proc
 def test_a_small_build_starts_no_thread_and_no_build_leaves_one():
-    before, seen = threads(), []
+    before, of_python, seen = threads(), threading.active_count(), []
 
     def records(n):
         yield from range(n)
         seen.append(threads())
 
     RecordList(records(5000)).close()
-    assert seen == [before]
+    assert max(seen) <= before
     RecordList(records(3 * BLOCK)).close()
     RecordDict((i, i) for i in records(2 * BLOCK)).close()
-    assert threads(before) == before
-    assert threading.active_count() <= before
+    assert threads(before) <= before
+    assert threading.active_count() <= of_python
 
 
 class Broke(Exception):
@@ -113,7 +115,7 @@ def test_a_stream_that_raises_while_the_thread_is_at_work(error):
     for make in (lambda: RecordList(records()), lambda: RecordDict((r["i"], r) for r in records())):
         with pytest.raises(error, match="now"):
             make()
-        assert (threads(before), descriptors.count()) == (before, open_files)
+        assert threads(before) <= before and descriptors.count() == open_files
 
 
 @needs_proc
@@ -124,7 +126,7 @@ def test_a_builder_that_is_dropped_while_the_thread_is_at_work():
         for i in range(BLOCK):
             builder.append(*(item or (i, "y" * 50)))
         builder = None
-        assert threads(before) == before
+        assert threads(before) <= before
 
 
 def test_a_refused_record_after_many_is_named():
@@ -266,6 +268,7 @@ def test_a_forked_child_that_goes_on_is_refused_and_does_not_hang():
     segment.close()
 
 
+@interpreters.measures_memory
 def test_memory_of_a_build_is_bounded():
     """Two blocks and what is made of one, however long the stream is."""
     code = """
@@ -288,6 +291,7 @@ def private_bytes():
         return sum(1024 * int(line.split()[1]) for line in file if line.startswith("Private_"))
 
 
+@interpreters.measures_memory
 @pytest.mark.skipif(not os.path.exists("/proc/self/smaps_rollup"), reason="reads /proc/self/smaps_rollup")
 @pytest.mark.parametrize("kind", [RecordList, lambda records, **options: RecordDict(enumerate(records), **options)])
 def test_builds_with_threads_leave_no_memory(kind):

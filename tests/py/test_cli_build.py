@@ -165,7 +165,7 @@ def test_an_existing_file_stays_unless_forced(run, folder):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["x.csv"], "say where the store goes: -o FILE, or --shared NAME"),
+        (["x.csv"], "say where the store goes: -o FILE, --shared NAME, or --shards URL"),
         (["x.csv", "-o", "y", "--keep", "1h"], "--keep belongs to --shared"),
         (["x.unknown", "-o", "y"], "the name of x.unknown does not tell the format; give --format json|jsonl|csv"),
         (["x.csv", "x.json", "-o", "y"], "x.csv is csv and x.json json; give --format"),

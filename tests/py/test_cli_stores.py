@@ -341,7 +341,7 @@ def test_the_page_has_every_command():
     page = pathlib.Path(__file__).resolve().parents[2] / "docs/commands.md"
     if not page.exists():
         pytest.skip("the documents are not here")
-    described = re.findall(r"^\| `recstore (\w+)", page.read_text(), re.MULTILINE)
+    described = list(dict.fromkeys(re.findall(r"^\| `recstore (\w+)", page.read_text(), re.MULTILINE)))
     (commands,) = (
         action.choices for action in main._parser()._actions if hasattr(action, "choices") and action.choices
     )

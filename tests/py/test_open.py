@@ -200,9 +200,11 @@ def test_no_file(tmp_path):
 
 def test_no_regular_file(tmp_path):
     os.mkfifo(tmp_path / "fifo")
-    for other in (tmp_path, tmp_path / "fifo", "/dev/null"):
+    for other in (tmp_path / "fifo", "/dev/null"):
         with pytest.raises(PermissionError, match="not a regular file"):
             recstore.open(other)
+    with pytest.raises(recstore.SegmentNotFoundError, match="no set of shards"):
+        recstore.open(tmp_path)
 
 
 def test_truncated_anywhere(path):

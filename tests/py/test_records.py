@@ -309,6 +309,8 @@ def test_never_built():
 
 
 LIGHTNING = "recstore.monitor.lightning"  # imports torchvision too
+ENGINES = ("recstore.remote.ray_tasks", "recstore.remote.spark_tasks")
+NEEDS_OTHERS = ("recstore.integrations.", LIGHTNING, "recstore.torch", "recstore.cli.loader", *ENGINES)
 
 
 def modules():
@@ -322,7 +324,7 @@ def test_examples_in_docstrings(name):
     try:
         module = importlib.import_module(name)
     except ImportError as error:
-        if not name.startswith(("recstore.integrations.", LIGHTNING)) or str(error.name).startswith("recstore"):
+        if not name.startswith(NEEDS_OTHERS) or str(error.name).startswith("recstore"):
             raise
         pytest.skip(f"needs {error.name or error}")
     except RuntimeError as error:

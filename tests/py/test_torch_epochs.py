@@ -20,6 +20,7 @@ DistributedSampler = torch.utils.data.DistributedSampler
 SequentialSampler = torch.utils.data.SequentialSampler
 BatchSampler = samplers.BatchSampler
 GroupSampler = samplers.GroupSampler
+ShardSampler = samplers.ShardSampler
 ShuffleSampler = samplers.ShuffleSampler
 WeightedSampler = samplers.WeightedSampler
 
@@ -310,6 +311,7 @@ class Shard:
     monkeypatch.setenv("WORLD_SIZE", "2")
     for make in (
         lambda **place: BatchSampler(ShuffleSampler(10, **place), 4),
+        lambda **place: BatchSampler(ShardSampler(10, boundaries=[4, 7, 10], **place), 4),
         lambda **place: GroupSampler([0] * 10, 4, **place),
     ):
         batches = make()

@@ -23,6 +23,7 @@ DistributedSampler = torch.utils.data.distributed.DistributedSampler
 BatchSampler = samplers.BatchSampler
 GroupSampler = samplers.GroupSampler
 LengthBatchSampler = samplers.LengthBatchSampler
+ShardSampler = samplers.ShardSampler
 ShuffleSampler = samplers.ShuffleSampler
 WeightedSampler = samplers.WeightedSampler
 
@@ -256,6 +257,7 @@ def test_all_are_distributed_samplers_by_class():
         WeightedSampler([1, 1]),
         LengthBatchSampler([1, 2], 4),
         GroupSampler([1, 1], 2),
+        ShardSampler(4, boundaries=[2, 4]),
         BatchSampler(ShuffleSampler(4), 2),
     ):
         assert isinstance(sampler, DistributedSampler)

@@ -8,6 +8,7 @@ import pages
 import pytest
 
 import recstore
+import recstore.remote
 
 PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs/what-do-you-have.md"
 if not PAGE.exists():
@@ -96,6 +97,11 @@ def saved():
         x.save("train.recs")
 
 
+def a_set():
+    writer = recstore.remote.ShardWriter("train")
+    writer.commit(writer.write(ROWS))
+
+
 # For each row: makes the files, and returns the names that the line uses; then the records that it gives.
 KINDS = {
     "a COCO file": (lambda: write_json("instances_train2017.json", {"info": {}, "annotations": ROWS}), ROWS),
@@ -118,6 +124,7 @@ KINDS = {
     "a `Dataset` object": (lambda: {"dataset": Captions()}, None),
     "a file on another machine": (None, None),
     "a store that was saved": (saved, ROWS),
+    "more records than one machine takes": (a_set, ROWS),
 }
 
 

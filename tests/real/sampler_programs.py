@@ -10,9 +10,10 @@ import sys
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-from recstore.torch import BatchSampler, LengthBatchSampler, ShuffleSampler
+from recstore.torch import BatchSampler, LengthBatchSampler, ShardSampler, ShuffleSampler
 
 N, BATCH, EPOCHS = 103, 4, 2
+SHARDS = [9, 9, 30, 41, 60, 77, 90, N]
 
 
 class Indices(Dataset):
@@ -31,7 +32,10 @@ def lengths():
 
 def loader_of(form, workers=0):
     """A DataLoader in each of the ways in which a sampler gets into one."""
-    sampler = ShuffleSampler(N, seed=3)
+    if form.startswith("shards"):
+        form, sampler = form.removeprefix("shards as "), ShardSampler(N, boundaries=SHARDS, window=2, seed=3)
+    else:
+        sampler = ShuffleSampler(N, seed=3)
     if form == "sampler":
         return sampler, DataLoader(Indices(), batch_size=BATCH, sampler=sampler, num_workers=workers)
     if form == "batches":
@@ -162,11 +166,8 @@ def ranks(folder, form, steps="-1", state=""):
         for number, batch in enumerate(loader):
             seen[-1].append(batch.tolist())
             if epoch == EPOCHS - 1 and number + 1 == int(steps):
-                taken = {
-                    "samples" if form == "sampler" else "batches": sum(map(len, seen[-1]))
-                    if form == "sampler"
-                    else number + 1
-                }
+                of_samples = form in ("sampler", "shards as sampler")
+                taken = {"samples": sum(map(len, seen[-1]))} if of_samples else {"batches": number + 1}
                 pathlib.Path(folder, f"state{torch.distributed.get_rank()}.json").write_text(
                     json.dumps(sampler.state_dict(**taken))
                 )

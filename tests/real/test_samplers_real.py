@@ -58,22 +58,6 @@ def quiet():
         yield
 
 
-def module_of(lightning, seen):
-    class Module(lightning.LightningModule):
-        def __init__(self):
-            super().__init__()
-            self.layer = torch.nn.Linear(1, 1)
-
-        def training_step(self, batch, number):
-            seen.setdefault(self.current_epoch, []).extend(batch.tolist())
-            return self.layer(batch[:, None].float()).mean()
-
-        def configure_optimizers(self):
-            return torch.optim.SGD(self.parameters(), 0.0)
-
-    return Module()
-
-
 def trainer_of(lightning, folder, **options):
     return lightning.Trainer(
         accelerator="cpu",
@@ -99,7 +83,9 @@ def test_lightning_names_the_epochs(programs, quiet, tmp_path, form, workers):
     lightning = vision.lightning()
     seen = {}
     _, loader = programs.loader_of(form, workers)
-    trainer_of(lightning, tmp_path, max_epochs=3, enable_checkpointing=False).fit(module_of(lightning, seen), loader)
+    trainer_of(lightning, tmp_path, max_epochs=3, enable_checkpointing=False).fit(
+        vision.module_of(lightning, seen), loader
+    )
     assert seen == {epoch: order(programs.N, epoch) for epoch in range(3)}
 
 
@@ -108,7 +94,9 @@ def test_lightning_names_the_epochs_of_batches_by_length(programs, quiet, tmp_pa
     lightning = vision.lightning()
     seen = {}
     _, loader = programs.loader_of(form)
-    trainer_of(lightning, tmp_path, max_epochs=2, enable_checkpointing=False).fit(module_of(lightning, seen), loader)
+    trainer_of(lightning, tmp_path, max_epochs=2, enable_checkpointing=False).fit(
+        vision.module_of(lightning, seen), loader
+    )
     assert sorted(seen[0]) == sorted(seen[1]) == list(range(programs.N)) and seen[0] != seen[1]
 
 
@@ -140,11 +128,13 @@ def test_lightning_goes_on_from_a_checkpoint(programs, quiet, tmp_path, workers)
 
     before, after = {}, {}
     trainer_of(lightning, tmp_path, max_steps=26 + 7, callbacks=[saving(lightning, tmp_path)]).fit(
-        module_of(lightning, before), loader()
+        vision.module_of(lightning, before), loader()
     )
     assert before == {0: order(programs.N, 0), 1: order(programs.N, 1)[:28]}
     trainer = trainer_of(lightning, tmp_path, max_epochs=3, enable_checkpointing=False)
-    trainer.fit(module_of(lightning, after), loader(), ckpt_path=tmp_path / "checkpoint.ckpt", weights_only=False)
+    trainer.fit(
+        vision.module_of(lightning, after), loader(), ckpt_path=tmp_path / "checkpoint.ckpt", weights_only=False
+    )
     assert after == {1: order(programs.N, 1)[28:], 2: order(programs.N, 2)}
 
 
@@ -171,13 +161,15 @@ def test_lightning_goes_on_with_the_state_of_a_callback(programs, quiet, tmp_pat
     before, after = {}, {}
     batches, loader = programs.loader_of("batches", 2)
     callbacks = [SamplerState(batches), saving(lightning, tmp_path)]
-    trainer_of(lightning, tmp_path, max_steps=26 + 7, callbacks=callbacks).fit(module_of(lightning, before), loader)
+    trainer_of(lightning, tmp_path, max_steps=26 + 7, callbacks=callbacks).fit(
+        vision.module_of(lightning, before), loader
+    )
     assert before == {0: order(programs.N, 0), 1: order(programs.N, 1)[:28]}
     batches, loader = programs.loader_of("batches", 2)
     trainer = trainer_of(
         lightning, tmp_path, max_epochs=3, callbacks=[SamplerState(batches)], enable_checkpointing=False
     )
-    trainer.fit(module_of(lightning, after), loader, ckpt_path=tmp_path / "checkpoint.ckpt", weights_only=False)
+    trainer.fit(vision.module_of(lightning, after), loader, ckpt_path=tmp_path / "checkpoint.ckpt", weights_only=False)
     assert after == {1: order(programs.N, 1)[28:], 2: order(programs.N, 2)}
 
 

@@ -11,6 +11,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import types
@@ -26,12 +27,15 @@ PAGES = sorted((ROOT / "docs").rglob("*.md"))
 MAYBE_MISSING = (
     *(
         "accelerate",
+        "dask",
         "datasets",
         "lhotse",
         "lightning",
         "mmengine",
         "plotly",
         "pycocotools",
+        "pyspark",
+        "ray",
         "tensordict",
         "torch",
         "torchdata",
@@ -62,6 +66,7 @@ def module(tmp_path, monkeypatch):
         "RECSTORE_DIR", str(tmp_path / "named")
     )  # the names of the pages, in whatever else runs here, are others
     monkeypatch.setenv("RECSTORE_STRICT", "0")  # a page may change it
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")  # else Ray writes a token into the home folder
     monkeypatch.setattr(trust, "registered", {})
     monkeypatch.setattr("builtins.input", lambda prompt="": "")  # who runs it presses Enter
     yield from made_module(monkeypatch)
@@ -82,16 +87,21 @@ def made_module(monkeypatch):
     vars(made).clear()
 
 
+CONTINUED = ("ray", "spark", "dask", "tutorial")  # pages of which each block goes on with what those before it made
+
+
 def missing(code):
     """The first of these modules that a block imports and that is not there."""
     for name in MAYBE_MISSING:
-        if re.search(rf"^[\s>.]*(import|from) (recstore\.(integrations\.)?)?{name}\b", code, re.MULTILINE):
+        if re.search(rf"^[\s>.]*(import|from) (recstore\.((integrations|remote)\.)?)?{name}\b", code, re.MULTILINE):
             try:
                 if name in ("torchvision", "lightning"):
                     vision.prepare()
                 __import__(name)
             except ImportError:
                 return name
+            if name == "pyspark" and shutil.which("java") is None:
+                return "Java"
     return None
 
 
@@ -130,6 +140,8 @@ def test_each_block_of_the_readme_runs_by_itself(line, code, module, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore:.*LeafSpec:FutureWarning")  # Lightning calls what PyTorch will remove
+@pytest.mark.filterwarnings("ignore:.use_.* is deprecated:DeprecationWarning")  # settings of Ray, which it reads itself
+@pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
 @pytest.mark.parametrize("page", [page for page in PAGES if list(blocks(page))], ids=name_of)
 def test_code_runs(page, module_with_files):
     module = module_with_files
@@ -137,6 +149,8 @@ def test_code_runs(page, module_with_files):
     for language, line, code in blocks(page):
         if missing(code):
             skipped.append(f"line {line} needs {missing(code)}")
+            if page.stem in CONTINUED:
+                break  # what follows uses what this block makes
         elif SCRIPT.match(code):
             run_program(page, code)
         elif language == "python":

@@ -27,6 +27,7 @@ ROOMS = [
     ["containers"],
     ["sharing"],
     ["dataset", "io"],
+    ["remote"],
     ["integrations"],
     ["torch"],
     ["monitor"],
@@ -34,9 +35,9 @@ ROOMS = [
 ]
 # A folder of recstore/ is a room of its own name. These are the modules on top, by room.
 TOP_MODULES = {
-    "errors": "errors text html _version",
+    "errors": "errors text html later _version",
     # In their order: each may import those before it. `__init__` is what users import.
-    "containers": "handles containers columns exports plan_log views records dicts fields grouping node_sizes info jsonable notebooks byte_plots __init__",
+    "containers": "handles containers columns exports plan_log views records opening dicts fields grouping node_sizes info jsonable notebooks byte_plots __init__",
     "sharing": "sharing",
 }
 # Imports inside a function that lead to a later room, to a later module of the containers, or back to a module that
@@ -50,8 +51,10 @@ LATE = {
     ("info", "notebooks"): "_repr_html_() delegates",
     ("plan_log", "notebooks"): "_repr_html_() delegates",
     ("info", "byte_plots"): "plot() delegates",
+    ("shm.registry", "remote.opening"): "a handle that names a set of shards opens it",
     ("build.sources", "io.arrow_in"): "feed_of() makes feeds of tables",
     ("records", "io.arrow_in"): "from_arrow() delegates",
+    ("opening", "remote.opening"): "open() of a set of shards delegates",
     ("fields", "io.arrow_out"): "to_arrow() and to_pandas() of a field delegate",
     ("exports", "io.arrow_out"): "__arrow_c_stream__(), to_arrow(), to_polars() and to_pandas() delegate",
 }

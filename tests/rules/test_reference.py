@@ -61,7 +61,7 @@ def test_no_public_name_is_missing():
     missing = [
         name
         for name in public().keys() - set(names) - NOT_DOCUMENTED
-        if not any(object_of(name) is one for one in objects)
+        if not isinstance(object_of(name), str) and not any(object_of(name) is one for one in objects)
     ]
     assert sorted(missing) == [], "list each name on a page of docs/reference/"
 

@@ -119,7 +119,7 @@ for name in sys.argv[1:]:
 """
     names = [
         f"recstore.{room}.{path.stem}"
-        for room in ("integrations", "monitor", "torch")
+        for room in ("integrations", "monitor", "remote", "torch")
         for path in (PACKAGE / room).glob("[a-z]*.py")
     ]
     names.append("recstore.torch")
@@ -132,7 +132,7 @@ def test_stubtest(tmp_path):
     # Modules without a stub stand for themselves. What they import is not looked at: it takes time, and may be missing.
     (tmp_path / "mypy.ini").write_text(
         "[mypy]\n[mypy-recstore.*]\nignore_errors = True\n"
-        "[mypy-torch.*,lightning.*,pyarrow.*,rich.*,multiprocessing.*]\nfollow_imports = skip\nignore_missing_imports = True\n"
+        "[mypy-torch.*,lightning.*,pyarrow.*,ray.*,dask.*,rich.*,multiprocessing.*]\nfollow_imports = skip\nignore_missing_imports = True\n"
     )
     (tmp_path / "missing.txt").write_text("".join(f"{name}(\\..*)?\n" for name in adapters_without_library(tmp_path)))
     options = [

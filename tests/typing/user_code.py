@@ -16,6 +16,10 @@ from numpy.typing import NDArray
 from typing_extensions import assert_type
 
 import recstore
+import recstore.remote
+import recstore.remote.dask
+import recstore.remote.ray
+import recstore.remote.spark
 from recstore import Record, RecordDict, RecordList, RecordView
 from recstore.dataset.reports import Audit, Row, SharingReport
 from recstore.dicts import RecordItems, RecordKeys, RecordPairs, RecordValues
@@ -220,6 +224,9 @@ for name, value in recstore.open("names.recs").items():
 typed: RecordList[Sample] = recstore.open(pathlib.Path("train.recs"), verify="full", classes=[datetime.date])
 by_name: RecordDict[str, Sample] = recstore.open("names.recs", limits=(1000, 1 << 20), allow_pickle=True)
 recstore.open("train.recs", verify="deep")  # type: ignore[arg-type]
+assert_type(
+    recstore.open("s3://bucket/train@12", cache="/nvme", limit="500GiB", lazy=True, options={"region": "x"}), Any
+)
 
 
 def load(path: str) -> RecordDict[str, Sample]:
@@ -393,3 +400,31 @@ def monitoring(loader: object) -> int | None:
     assert_type(report.rows, list[dict[str, Any]])
     assert_type(monitor.run().samples, list[dict[str, Any]])
     return report.total
+
+
+# ---- Sets of shards ----
+
+shard_writer = recstore.remote.ShardWriter("s3://bucket/train", shard_bytes="64MiB", options={"region": "eu-west-1"})
+entry = shard_writer.write(read_samples())
+assert_type(entry, recstore.remote.Entry)
+assert_type(entry.records + entry.nbytes, int)
+assert_type(entry.hashes, list[str])
+assert_type(shard_writer.commit([entry], append=True, base=3), int)
+assert_type(shard_writer.commit(entry), int)
+assert_type(shard_writer.remove(entry.hashes[0]) + shard_writer.remove([entry, "0" * 40]), int)
+collected = recstore.remote.gc(pathlib.Path("train"), days=0.5, dry_run=True)
+assert_type(collected, recstore.remote.Collected)
+assert_type(collected.files + [str(number) for number in collected.manifests], list[str])
+shard_writer.commit(["0" * 40])  # type: ignore[list-item]
+recstore.remote.ShardWriter("train", compression="zip")  # type: ignore[arg-type]
+recstore.remote.gc("train", days="7")  # type: ignore[arg-type]
+sink = recstore.remote.ray.Datasink("s3://bucket/train", append=True, task_bytes=None, compression="fast")
+rows = recstore.remote.ray.read("train@3", columns=["id"], cache="/nvme", concurrency=4)
+recstore.remote.ray.read("train", columns=3)  # type: ignore[arg-type]
+recstore.remote.spark.register(None)
+assert_type(recstore.remote.dask.to_shards(rows, pathlib.Path("train"), compute={"scheduler": "threads"}), int)
+bag = recstore.remote.dask.from_shards("train", bag=True)
+try:
+    shard_writer.commit(entry, base=1)
+except recstore.ConflictError as conflict:
+    assert_type(conflict.url, str | None)

@@ -24,6 +24,7 @@ from recstore.torch import (
     Loader,
     Ragged,
     RecordDataset,
+    ShardSampler,
     ShuffleSampler,
     WeightedSampler,
 )
@@ -93,6 +94,11 @@ DataLoader(records, batch_size=2, sampler=WeightedSampler("balanced", classes=sa
 DataLoader(records, batch_sampler=LengthBatchSampler(samples.field("label"), max_tokens=8))
 assert_type(GroupSampler(samples.field("label"), 2).world_size, int)
 ShuffleSampler(2.5)  # type: ignore[arg-type]
+shards = ShardSampler(samples, boundaries=[2, 4], window=2, nodes=2)
+assert_type((shards.nodes, shards.window), tuple[int, int])
+assert_type(list(shards), list[int])
+BatchSampler(shards, 2).load_state_dict(shards.state_dict(samples=0))
+ShardSampler(samples, 2)  # type: ignore[call-arg]
 
 assert_type(Loader(samples, 2), Loader[list[Sample]])
 assert_type(Loader(pairs, batch_size=2, shuffle=True, prefetch=4), Loader[list[tuple[str, int]]])

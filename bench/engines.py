@@ -1,0 +1,212 @@
+"""Through Ray: records written as shards against Ray's own Parquet writer, and read back against `iter_rows` and
+`iter_torch_batches` of the Parquet files, in the same run.
+
+`measure` gives rows for a table, as the suites of measures.py do. The records are made here: two ids, a number and a
+path. Both writers get the same blocks, which lie in Ray's memory before anything is timed. The readers of recstore run
+in one process over the files of one machine; Ray's use all its processes. `python bench/engines.py N` writes N records
+with both, once.
+"""
+
+import contextlib
+import os
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+
+import measures
+from ledger import keep, log, skip
+
+BATCH = 1024
+NUMBERS = ("id", "image_id", "score")
+BLOCKS = 8
+
+
+def table(n, first):
+    """`n` records as a pyarrow table."""
+    import numpy
+    import pyarrow
+    import pyarrow.compute
+
+    chance = numpy.random.default_rng(first)
+    numbers = pyarrow.array(chance.integers(0, 600_000, n)).cast(pyarrow.string())
+    padded = pyarrow.compute.utf8_lpad(numbers, 12, "0")
+    return pyarrow.table(
+        {
+            "id": numpy.arange(first, first + n),
+            "image_id": chance.integers(0, 120_000, n),
+            "score": chance.random(n),
+            "file": pyarrow.compute.binary_join_element_wise("train2017/", padded, ".jpg", ""),
+        }
+    )
+
+
+def measure(quick, log):
+    """Records a second, and times that of Ray, by rounds that alternate. ImportError without Ray and PyTorch."""
+    import ray
+    import torch  # noqa: F401 - for iter_torch_batches
+
+    n = 40_000 if quick else 2_000_000
+    log(f"engines: {n:,} records through Ray")
+    with running() as folder:
+        rounds = 1 if quick else 3
+        return written(ray, dataset_of(ray, n), n, folder, rounds) + read(ray, n, folder, rounds)
+
+
+@contextlib.contextmanager
+def running(**settings):
+    """Ray on this machine, and a folder for files."""
+    import ray
+
+    os.environ.setdefault("RAY_AUTH_MODE", "disabled")  # else Ray writes a token into the home folder
+    ray.init(num_cpus=os.cpu_count(), include_dashboard=False, logging_level="error", **settings)
+    try:
+        ray.data.DataContext.get_current().enable_progress_bars = False
+        with tempfile.TemporaryDirectory() as folder:
+            yield folder
+    finally:
+        ray.shutdown()
+
+
+def dataset_of(ray, n, blocks=BLOCKS):
+    """`n` records in Ray's memory."""
+    return ray.data.from_arrow([table(n // blocks, i * (n // blocks)) for i in range(blocks)]).materialize()
+
+
+def write_once(n):
+    """Prints the seconds in which `n` records are written with Ray's Parquet writer and as shards."""
+    import ray
+
+    with running(object_store_memory=max(n * 80, 1 << 28)) as folder:
+        small, large = dataset_of(ray, 10_000), dataset_of(ray, n, max(BLOCKS, n // 1_000_000))
+        ways = {
+            "write_parquet": lambda dataset, path: dataset.write_parquet(path),
+            "Datasink": lambda dataset, path: dataset.write_datasink(recstore_ray().Datasink(path)),
+        }
+        for name, way in ways.items():
+            way(small, os.path.join(folder, "small", name))  # its workers have started and imported what they need
+            begin, path = time.perf_counter(), os.path.join(folder, name)
+            way(large, path)
+            seconds = time.perf_counter() - begin
+            size = sum(entry.stat().st_size for entry in os.scandir(path))
+            print(f"{name}: {n:,} records in {seconds:.1f} s, {size / n:.1f} bytes each", flush=True)
+            shutil.rmtree(path)
+
+
+def timed(ways, n, rounds, what):
+    """Rows for ways that take turns; the first is Ray's. A way returns a number that must be the same for all."""
+    taken = {name: [] for name in ways}
+    answers = {}
+    for _ in range(rounds):
+        for name, way in ways.items():
+            begin = time.perf_counter()
+            answers[name] = way()
+            taken[name].append(time.perf_counter() - begin)
+    if len({round(answer, 3) for answer in answers.values()}) != 1:
+        raise measures.WrongAnswer(f"{what}: the ways give {answers}")
+    base = next(iter(taken.values()))
+    return [
+        {
+            "what": what,
+            "way": name,
+            "records_s": n / min(times),
+            "of_ray": statistics.median(b / own for own, b in zip(times, base)),
+        }
+        for name, times in taken.items()
+    ]
+
+
+def written(ray, dataset, n, folder, rounds):
+    parquet, shards = (os.path.join(folder, name) for name in ("parquet", "shards"))
+
+    def with_parquet():
+        shutil.rmtree(parquet, ignore_errors=True)
+        dataset.write_parquet(parquet)
+        return n
+
+    def with_shards(name, **options):
+        def write():
+            shutil.rmtree(f"{shards}-{name}", ignore_errors=True)
+            dataset.write_datasink(recstore_ray().Datasink(f"{shards}-{name}", **options))
+            return n
+
+        return write
+
+    ways = {
+        "write_parquet": with_parquet,
+        "Datasink": with_shards("auto"),
+        "Datasink, compression fast": with_shards("fast", compression="fast"),
+        "Datasink, compression none": with_shards("none", compression="none"),
+    }
+    for way in ways.values():
+        way()  # its workers have started and imported what they need
+    rows = timed(ways, n, rounds, "write")
+    sizes = [
+        sum(entry.stat().st_size for entry in os.scandir(path))
+        for path in (parquet, *(f"{shards}-{name}" for name in ("auto", "fast", "none")))
+    ]
+    return [{**row, "bytes_record": size / n} for row, size in zip(rows, sizes)]
+
+
+def recstore_ray():
+    import recstore.remote.ray
+
+    return recstore.remote.ray
+
+
+def read(ray, n, folder, rounds):
+    """The shards that `written` has left, with the usual compression, against the Parquet files."""
+    import recstore
+    from recstore.torch import Fields, Loader
+
+    parquet, shards = os.path.join(folder, "parquet"), os.path.join(folder, "shards-auto")
+
+    def rows_of(dataset):
+        return lambda: sum(row["id"] for row in dataset().iter_rows())
+
+    def records():
+        with recstore.open(shards) as store:
+            return sum(record["id"] for record in store)
+
+    def ray_batches(dataset):
+        def read():
+            batches = dataset().iter_torch_batches(batch_size=BATCH)
+            return sum(int(batch["id"].sum()) for batch in batches)
+
+        return read
+
+    def batches():
+        with recstore.open(shards) as store:
+            return sum(int(batch["id"].sum()) for batch in Loader(Fields(store, *NUMBERS), BATCH))
+
+    from_parquet = lambda: ray.data.read_parquet(parquet)  # noqa: E731
+    from_shards = lambda: recstore_ray().read(shards)  # noqa: E731
+    as_records = {
+        "iter_rows of parquet": rows_of(from_parquet),
+        "recstore.open": records,
+        "iter_rows of shards": rows_of(from_shards),
+    }
+    numbers = list(NUMBERS)
+    as_tensors = {
+        "iter_torch_batches of parquet": ray_batches(lambda: ray.data.read_parquet(parquet, columns=numbers)),
+        "Loader of Fields": batches,
+        "iter_torch_batches of shards": ray_batches(lambda: recstore_ray().read(shards, columns=numbers)),
+    }
+    return timed(as_records, n, rounds, "read records") + timed(as_tensors, n, rounds, "read tensors")
+
+
+def run(wanted, options, found):
+    """The suite, for run.py."""
+    if "engines" not in wanted:
+        return
+    try:
+        rows = measure(options.quick, log)
+    except ImportError as error:
+        skip(found, "engines", str(error))
+        return
+    keep(found, "engines", rows, "engines: records as shards through Ray, and back, against its Parquet files")
+
+
+if __name__ == "__main__":
+    write_once(int(sys.argv[1]))

@@ -1,0 +1,33 @@
+"""What a run of the suites has found: rows by suite and what was skipped, printed as it comes and written as JSON."""
+
+import json
+import os
+import sys
+
+import output
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def skip(found, what, reason):
+    found["skipped"][what] = reason
+    print(f"skipped {what}: {reason}", file=sys.stderr)
+
+
+def log(text):
+    print(f"  {text}", file=sys.stderr, flush=True)
+
+
+def keep(found, suite, rows, title):
+    found["suites"].setdefault(suite, []).extend(rows)
+    output.show(rows, title)
+
+
+def write(found, options):
+    name = f"{found['machine']['date']}{'-quick' if options.quick else ''}.json"
+    path = options.json or os.path.join(HERE, "results", name)
+    os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(found, file, indent=1)
+        file.write("\n")
+    return path

@@ -1,0 +1,225 @@
+"""The suite `nodes`: sets of shards past one machine.
+
+`measure` starts 1, 2 and 4 nodes with four ranks each over one set in an S3 server on this machine. A node is a cache
+folder of its own; its ranks are fresh interpreters. Each rank opens the set with ``lazy=True`` and reads its share of
+an epoch in the order of a ShardSampler, then all are started again over the full cache. Requests and bytes are those
+that the server has counted, beside what `model` says of them. `manifests` opens manifests of up to 10^5 shards.
+
+`model` also tells of runs that do not fit this machine: `python bench/nodes.py` prints 10^11 records on 1,000 nodes.
+"""
+
+import array
+import json
+import math
+import os
+import subprocess
+import sys
+import tempfile
+import time
+
+RANKS = 4
+NODES = (1, 2, 4)
+SHARDS = 64
+RECORDS = 400_000
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+# Prices and limits that the object store's users pay and meet, as published for a region of a large provider.
+STORED_GB_MONTH = 0.023  # dollars
+GETS_1000 = 0.0004
+GETS_A_SECOND = 5_500  # for each prefix, before the store has divided it
+
+
+def model(records, shards, record_bytes, nodes, ranks=RANKS, gbit=25.0, epochs_a_month=100):
+    """What a run over a set asks of the network and the store, as a dict.
+
+    Every rank asks for the newest manifest when it opens the set without a number (a listing). One process of each
+    node fetches the manifest, and each shard that the node reads: its part of the epoch, and at most one shard more
+    that it shares with another node. A shard is one request. `gbit` is the network of a node, in gigabits a second."""
+    nbytes = records * record_bytes
+    shard_bytes, manifest_bytes = nbytes / shards, 76 * shards
+    here = min(shards, shards / nodes + (0 if nodes == 1 else 1))  # of an epoch
+    seconds = here * shard_bytes * 8 / (gbit * 1e9)
+    at_start = nodes * (ranks + 1)
+    return {
+        "set_tb": nbytes / 1e12,
+        "shard_mb": shard_bytes / 1e6,
+        "manifest_mb": manifest_bytes / 1e6,
+        "requests_at_start": at_start,
+        "manifest_gb_at_start": nodes * manifest_bytes / 1e9,
+        "shards_a_node": here,
+        "gb_a_node_and_epoch": here * shard_bytes / 1e9,
+        "tb_an_epoch": nodes * here * shard_bytes / 1e12,
+        "fetch_s_an_epoch": seconds,
+        "gets_a_second": nodes * here / max(seconds, 1e-9),
+        "stored_dollars_a_month": nbytes / 1e9 * STORED_GB_MONTH,
+        "get_dollars_a_month": epochs_a_month * nodes * here / 1000 * GETS_1000,
+    }
+
+
+def program(settings):
+    """One rank: opens, reads its share, and prints the seconds to the open set and the records that it has read."""
+    begin = time.perf_counter()
+    import recstore
+    from recstore.torch import BatchSampler, ShardSampler
+
+    begin_open = time.perf_counter()
+    x = recstore.open(settings["url"], cache=settings["cache"], options=settings["options"], lazy=True)
+    opened = time.perf_counter()
+    sampler = ShardSampler(x, window=4, rank=settings["rank"], world_size=settings["ranks"], nodes=settings["nodes"])
+    n = sum(len(x.get_many(batch)) for batch in BatchSampler(sampler, 1024))
+    end = time.perf_counter()
+    print(json.dumps({"import": begin_open - begin, "open": opened - begin_open, "read": end - opened, "n": n}))
+    x.close()
+
+
+def start(server, url, folder, nodes):
+    """Starts all ranks of all nodes at once. Returns what they print."""
+    options = {name: value for name, value in server.options.items() if name != "retry_config"}
+    processes = []
+    for rank in range(nodes * RANKS):
+        cache = os.path.join(folder, f"{nodes}nodes", str(rank // RANKS))
+        os.makedirs(cache, mode=0o700, exist_ok=True)
+        settings = {
+            "url": url,
+            "options": options,
+            "cache": cache,
+            "rank": rank,
+            "ranks": nodes * RANKS,
+            "nodes": nodes,
+        }
+        command = [sys.executable, "-P", os.path.join(HERE, "nodes.py"), json.dumps(settings)]
+        processes.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
+    results = []
+    for process in processes:
+        out, _ = process.communicate()
+        if process.returncode:
+            raise RuntimeError(f"a rank ended with {process.returncode}")
+        results.append(json.loads(out))
+    return results
+
+
+def measure(quick, log):
+    """Rows of 1, 2 and 4 nodes, with a cold and with a warm cache. ImportError without obstore, moto and PyTorch."""
+    import obstore  # noqa: F401
+    import torch  # noqa: F401
+
+    sys.path.insert(0, os.path.join(os.path.dirname(HERE), "tests"))
+    import s3
+
+    import recstore.remote
+
+    n, shards = (20_000, 8) if quick else (RECORDS, SHARDS)
+    rows = []
+    with s3.Server() as server, tempfile.TemporaryDirectory() as folder:
+        writer = recstore.remote.ShardWriter(
+            server.url("bucket/set"), shard_records=n // shards, options=server.options
+        )
+        log(f"nodes: {n:,} records in {shards} shards")
+        entry = writer.write({"id": i, "path": f"train/{i * 7919 % n:08}.jpg", "score": i / 7} for i in range(n))
+        writer.commit([entry])
+        for nodes in NODES:
+            said = model(n, shards, entry.nbytes / n, nodes)
+            for state in ("cold", "warm"):
+                server.reset_counts()
+                begin = time.perf_counter()
+                results = start(server, server.url("bucket/set"), folder, nodes)
+                wall = time.perf_counter() - begin
+                if sum(one["n"] for one in results) != n:
+                    raise RuntimeError(f"{nodes} nodes have read {sum(one['n'] for one in results):,} records of {n:,}")
+                fetched = sum(size for path, size in server.sent.items() if path.endswith(".recs"))
+                gets = sum(count for (method, path), count in server.requests.items() if path.endswith(".recs"))
+                cold = state == "cold"
+                rows.append(
+                    {
+                        "nodes": nodes,
+                        "cache": state,
+                        "fetched_of_set": fetched / entry.nbytes,
+                        "said_of_set": said["tb_an_epoch"] * 1e12 / entry.nbytes if cold else 0.0,
+                        "shard_gets": gets,
+                        "said_gets": nodes * said["shards_a_node"] if cold else 0,
+                        "other_requests": sum(server.requests.values()) - gets,
+                        "said_other": said["requests_at_start"] if cold else nodes * RANKS,
+                        "open_s": max(one["open"] for one in results),
+                        "wall_s": wall,
+                    }
+                )
+    return rows
+
+
+def manifests(quick, log):
+    """Rows of opening manifests: milliseconds, and megabytes of the process, for 10^3 to 10^5 shards in a folder."""
+    rows = []
+    for shards in (1_000,) if quick else (1_000, 10_000, 100_000):
+        log(f"nodes: a manifest of {shards:,} shards")
+        with tempfile.TemporaryDirectory() as folder:
+            command = [
+                sys.executable,
+                "-P",
+                os.path.join(HERE, "nodes.py"),
+                json.dumps({"manifest": folder, "shards": shards}),
+            ]
+            rows.append(json.loads(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout))
+    return rows
+
+
+def run(wanted, options, found):
+    """The suite, for run.py."""
+    from ledger import keep, log, skip
+
+    if "nodes" not in wanted:
+        return
+    try:
+        rows = measure(options.quick, log)
+    except ImportError as error:
+        skip(found, "nodes", str(error))
+        return
+    keep(found, "nodes", rows, "nodes: 1, 2 and 4 of four ranks over one set in an object store")
+    keep(found, "manifests", manifests(options.quick, log), "nodes: opening a manifest")
+
+
+def open_manifest(folder, shards):
+    """In a process of its own: writes a manifest, opens it and reads a record."""
+    import recstore
+    import recstore.remote
+    from recstore.remote import manifest
+    from recstore.remote.storage import storage_of
+    from recstore.shm import process_memory
+
+    writer = recstore.remote.ShardWriter(folder)
+    shard = writer.write({"id": i} for i in range(1000)).shards[0]
+    manifest.commit(storage_of(folder), lambda old: manifest.Manifest("list", [shard] * shards, {}))
+    recstore.open(folder).close()  # the modules are loaded
+    before = process_memory.usage().uss
+    begin = time.perf_counter()
+    x = recstore.open(folder)
+    opened = time.perf_counter()
+    x[len(x) // 2]
+    first = time.perf_counter()
+    taken = process_memory.usage().uss - before
+    order = array.array("q", (i * 7919 % len(x) for i in range(1000)))
+    assert all(x[i]["id"] == i % 1000 for i in order[:3])
+    return {
+        "shards": shards,
+        "open_ms": (opened - begin) * 1e3,
+        "first_record_us": (first - opened) * 1e6,
+        "mb": taken / 1e6,
+    }
+
+
+def main():
+    if len(sys.argv) > 1:
+        settings = json.loads(sys.argv[1])
+        if "manifest" in settings:
+            print(json.dumps(open_manifest(settings["manifest"], settings["shards"])))
+        else:
+            program(settings)
+        return
+    for nodes in (1, 10, 100, 1_000):
+        said = model(10**11, 10**5, 128, nodes)
+        print(f"{nodes:,} nodes: " + ", ".join(f"{name} {value:,.4g}" for name, value in said.items()))
+    print(f"a set of 10^5 shards may be asked {GETS_A_SECOND:,} times a second; a node's part of 1,000 is "
+          f"{math.ceil(10**5 / 1000)} shards")  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

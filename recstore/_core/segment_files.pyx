@@ -1,0 +1,69 @@
+"""The ways to the Segment of bytes that are there: a file, a name, a descriptor, a copy."""
+
+
+def open_path(path, limits=None, follow_links=True, backing="file"):
+    """Maps the file of a saved store. Raises SegmentNotFoundError, CorruptError, VersionError, OSError."""
+    cdef Segment segment = Segment.__new__(Segment)
+    cdef rs_error err
+    encoded = encode_path(path)
+    check_path(rs_segment_open_path(&segment.seg, encoded, follow_links, &err), &err, path)
+    segment.path = os.fsdecode(path)
+    segment.prepare(limits)
+    segment.backing = backing
+    return segment
+
+
+def open_named(path, limits=None):
+    """Maps a published segment and takes a lease on it. Once `kept` is False, this process unlinks it if it is its last
+    user.
+
+    Raises SegmentNotFoundError, PermissionError for another user's file, BusyError while a process may be removing the
+    file, CorruptError, VersionError and OSError."""
+    cdef Segment segment = Segment.__new__(Segment)
+    cdef rs_error err
+    encoded = encode_path(path)
+    check_path(rs_segment_open_leased(&segment.seg, encoded, &err), &err, path)
+    segment.path = path
+    segment.prepare(limits)
+    segment.backing = "named"
+    segment.encoded = encoded
+    segment.kept = True  # until its label has been read, so that an interrupt before that removes nothing
+    segment.owned_by = os.getpid()
+    return segment
+
+
+def adopt_fd(int fd, str backing, path=None):
+    """Maps the segment behind a descriptor. Owns the descriptor from the call on, also when it raises."""
+    cdef Segment segment
+    cdef rs_error err
+    try:
+        segment = Segment.__new__(Segment)
+        check(rs_segment_adopt(&segment.seg, fd, &err), &err)
+    except BaseException:
+        rs_os_close(&fd)
+        raise
+    segment.path = path
+    segment.prepare(OURS)
+    segment.backing = backing
+    return segment
+
+
+def copy_segment(Segment source, limits=None):
+    """Copies a segment into sealed memory of this process."""
+    cdef Segment segment = Segment.__new__(Segment)
+    cdef rs_error err
+    cdef rs_status status
+    source.enter()
+    try:
+        with nogil:
+            status = rs_segment_copy(&segment.seg, &source.seg, source.store.header.segment_size, &err)
+    finally:
+        source.leave()
+    check_path(status, &err, source.path)
+    try:
+        segment.prepare(limits)
+    except errors.Error as e:
+        raise errors.of_file(e, source.path)
+    segment.backing = "anonymous"
+    segment.copied_from = source.path
+    return segment

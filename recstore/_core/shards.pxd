@@ -1,0 +1,60 @@
+# MappedShards and Shards, the base of a Selection over many files, and Entered.
+
+
+cdef Py_ssize_t part_of(const Py_ssize_t *ends, Py_ssize_t low, Py_ssize_t high, Py_ssize_t position) noexcept
+
+
+cdef enum:
+    # The most shards that a process keeps mapped, of one set. Linux gives it 65,530 mappings.
+    SET_MAPPED = 1 << 14
+    KNOWN_LEAVES = 1 << 12
+    # The most memory for entries of tables that the shards of one set keep as Python objects, each an equal part.
+    SET_KEPT_BYTES = 16 << 20
+
+
+cdef class MappedShards:
+    cdef readonly Py_ssize_t n       # the number of shards
+    cdef readonly object opener
+    cdef readonly Py_ssize_t n_mapped
+    cdef readonly dict beside        # number of a shard -> what the caller keeps of its Segment while it is mapped
+    cdef void **at                   # the Segment of each shard that is mapped, else NULL; `held` keeps them alive
+    cdef dict held                   # number of a shard -> its Segment
+    cdef uint32_t *stamps            # for each shard the number of loads before it was last read
+    cdef uint32_t n_loads
+    cdef Py_ssize_t most             # shards to keep mapped, where nothing else holds one
+    cdef int64_t most_bytes          # and their bytes; 0 for no such limit
+    cdef int64_t mapped_bytes
+    cdef tuple stores                # the stores of a shard that are read, whose numbers of records are checked
+    cdef dict shapes                 # of the Entries of all shards
+    cdef bint closed_
+    cdef object __weakref__
+    cpdef int require_open(self) except -1
+    cdef Segment load(self, Py_ssize_t i, Py_ssize_t expected)
+    cdef Entries entries(self)
+    cdef int make_room(self) except -1
+    cdef inline int trim(self) except -1
+
+
+cdef class Shards:
+    cdef readonly Py_ssize_t n       # the number of shards
+    cdef readonly Py_ssize_t length  # the records of all of them
+    cdef readonly MappedShards mapped
+    cdef readonly int store
+    cdef Py_ssize_t *ends_
+    cdef double per_record           # shards for each record, on average
+    cdef void **at                   # of `mapped`, as `stamps`
+    cdef uint32_t *stamps
+    cdef object __weakref__
+    cdef inline Py_ssize_t shard_of(self, Py_ssize_t position) noexcept
+    cdef inline Py_ssize_t begin(self, Py_ssize_t i) noexcept
+    cdef inline void *located(self, Py_ssize_t i) except NULL
+    cpdef int require_open(self) except -1
+    cdef inline int trim(self) except -1
+
+
+cdef class Entered:
+    cdef list segments
+    cdef set seen
+    cdef int add(self, Segment segment) except -1
+    cdef int add_all(self, selection) except -1
+    cdef int leave(self) except -1

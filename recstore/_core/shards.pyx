@@ -1,0 +1,308 @@
+"""Sets of shards: the records of many files as one run of positions. A file is opened when one of its records is first
+read.
+
+A Shards has a pointer and two numbers for each file, so that a set of 10^5 files takes 2 MB and opens at once. Each
+file gives its descriptor back after the mapping, as a process may have fewer descriptors than a set has files.
+
+A process keeps the files mapped that it has read last. Those that nothing else refers to are unmapped when there are
+too many, or too many bytes: so the blocks of a file that a cache has removed come free. A read holds a reference to
+what it reads, an array over the bytes holds one, and so does a Record that decodes its fields later. Without the
+interpreter's lock reads hold none, and files stay mapped until the set is closed.
+"""
+
+
+cdef Py_ssize_t part_of(const Py_ssize_t *ends, Py_ssize_t low, Py_ssize_t high, Py_ssize_t position) noexcept:
+    """The first of the parts low to high whose end lies behind a position, by halving. It must be one of them."""
+    cdef Py_ssize_t middle
+    while low < high:
+        middle = (low + high) >> 1
+        if position < ends[middle]:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+cdef class MappedShards:
+    """The shards of a set that this process has mapped.
+
+    Attributes: ``opener``, a callable that returns the Segment of shard i. It may take long and raise any exception,
+    and is called again at the next read then. It also has the attributes ``token`` (bytes by which another process
+    opens the same set), ``nbytes``, ``attributes`` and ``lazy``. It may have ``most_mapped``, the bytes of shards
+    that are to stay mapped at most. ``stores`` are the numbers of the stores that Shards read of each. What is in
+    ``beside`` under the number of a shard goes before the shard is unmapped.
+
+    Safe from several threads.
+    """
+
+    def __cinit__(self, Py_ssize_t n, opener, tuple stores=(0,)):
+        self.n, self.opener, self.stores = n, opener, stores
+        self.held, self.beside, self.shapes, self.closed_ = {}, {}, {}, 0
+        self.most, self.most_bytes = SET_MAPPED, getattr(opener, "most_mapped", None) or 0
+        self.at = <void **>PyMem_Calloc(n + 1, sizeof(void *))
+        self.stamps = <uint32_t *>PyMem_Calloc(n + 1, sizeof(uint32_t))
+        if self.at == NULL or self.stamps == NULL:
+            raise MemoryError
+
+    def __dealloc__(self):
+        PyMem_Free(self.at)
+        PyMem_Free(self.stamps)
+
+    cdef Segment load(self, Py_ssize_t i, Py_ssize_t expected):
+        """Opens shard i, which has so many records in each store."""
+        cdef Segment made
+        self.require_open()
+        made = self.opener(i)
+        if made.is_mapping != (1 in self.stores):
+            kinds = ("a mapping", "a list") if made.is_mapping else ("a list", "a mapping")
+            raise errors.CorruptError(f"a shard file of {kinds[0]} in a set of {kinds[1]}", filename=made.file())
+        for store in self.stores:
+            n = made.store_records(store)
+            if n != expected:
+                raise errors.CorruptError(
+                    f"a shard of {n} records, where its set names {expected}", filename=made.file()
+                )
+        with cython.critical_section(self, made):
+            # Another thread may have opened the shard meanwhile, or closed the set.
+            if pointer_at(&self.at[i]) != NULL:
+                return <Segment>self.at[i]
+            self.require_open()
+            if made.owner_pid is None:
+                rs_os_close(&made.seg.fd)
+            if made.entries is None:
+                made.entries = self.entries()
+            self.n_loads += 1
+            self.stamps[i] = self.n_loads
+            self.held[i] = made
+            self.n_mapped = len(self.held)
+            self.mapped_bytes += made.seg.size_bytes
+            put_pointer(&self.at[i], <void *>made)
+        self.trim()
+        return made
+
+    cdef inline int trim(self) except -1:
+        """Unmaps shards if too many are mapped: after one was opened, and after a read that held some."""
+        if not FREE_THREADED and (self.n_mapped > self.most or 0 < self.most_bytes < self.mapped_bytes):
+            self.make_room()
+        return 0
+
+    cdef int make_room(self) except -1:
+        """Unmaps an eighth of what may be mapped and what is above: the shards that were read longest ago, but for
+        those that something else refers to."""
+        cdef Py_ssize_t i, most = self.most - self.most // 8
+        cdef int64_t most_bytes = self.most_bytes - self.most_bytes // 8
+        cdef void *segment
+        oldest = [(self.n_loads - self.stamps[i], -i) for i in self.held]
+        oldest.sort(reverse=True)
+        for _, i in oldest:
+            if self.n_mapped <= most and (self.most_bytes == 0 or self.mapped_bytes <= most_bytes):
+                break
+            self.beside.pop(-i, None)  # which may run code that opens and unmaps shards
+            segment = self.at[-i]
+            if segment == NULL or Py_REFCNT(<PyObject *>segment) > 1:  # `held` has one reference
+                continue
+            self.mapped_bytes -= (<Segment>segment).seg.size_bytes
+            self.at[-i] = NULL
+            del self.held[-i]
+            self.n_mapped = len(self.held)
+        return 0
+
+    cdef Entries entries(self):
+        """Of a new shard: the keys and templates that it has in common with others are there once for the set, and a
+        process that reads many shards keeps few entries of each."""
+        cdef Entries out = Entries()
+        out.shapes = self.shapes
+        out.most = min(out.most, SET_KEPT_BYTES // self.n)
+        return out
+
+    cpdef int require_open(self) except -1:
+        """Raises ClosedError if the set is closed."""
+        if flag_of(&self.closed_):
+            raise errors.ClosedError("the store is closed")
+        return 0
+
+    @property
+    def closed(self):
+        return flag_of(&self.closed_) != 0
+
+    def has(self, i):
+        """Whether shard i is mapped."""
+        return i in self.held
+
+    def segments(self):
+        """The Segments that are open."""
+        return list(self.held.values())
+
+    def close(self):
+        """Closes the set and its open segments. While arrays over one of them are alive: BusyError, and nothing is
+        closed."""
+        close_all(list(self.held.values()))
+        with cython.critical_section(self):
+            set_flag(&self.closed_)
+        for segment in list(self.held.values()):
+            segment.close()  # opened while the others were closed
+
+
+cdef class Shards:
+    """The files of a set, one after another.
+
+    Attributes: ``n`` files of ``length`` records; ``mapped``, the MappedShards, which the keys and the values of a
+    mapping have in common; ``store``, the number of the store that is read of each (1 for the keys of mappings).
+
+    Safe from several threads.
+    """
+
+    def __cinit__(self, counts, MappedShards mapped not None, int store=0):
+        cdef Py_ssize_t i, total = 0, count
+        self.mapped, self.store = mapped, store
+        self.at, self.stamps = mapped.at, mapped.stamps
+        self.n = len(counts)
+        if self.n != mapped.n or store not in mapped.stores:
+            raise ValueError(f"store {store} of {self.n} shards is none of those mapped")
+        self.ends_ = <Py_ssize_t *>PyMem_Malloc((self.n + 1) * sizeof(Py_ssize_t))
+        if self.ends_ == NULL:
+            raise MemoryError
+        for i in range(self.n):
+            count = counts[i]
+            if count < 0 or (<object>total) + count > MAX_LENGTH:
+                raise errors.CorruptError(f"a set of shards whose shard {i} has {count} records")
+            total += count
+            self.ends_[i] = total
+        self.length = total
+        self.per_record = <double>self.n / <double>total if total else 0
+
+    def __dealloc__(self):
+        PyMem_Free(self.ends_)
+
+    def __len__(self):
+        return self.n
+
+    cdef inline Py_ssize_t begin(self, Py_ssize_t i) noexcept:
+        return self.ends_[i - 1] if i else 0
+
+    def range(self, Py_ssize_t i):
+        """`(begin, end)`: the positions of shard i."""
+        if not 0 <= i < self.n:
+            raise IndexError(f"shard {i} of {self.n}")
+        return self.begin(i), self.ends_[i]
+
+    @property
+    def ends(self):
+        """For each shard the position behind its last record, as an array of int64."""
+        import array
+        return array.array("q", PyBytes_FromStringAndSize(<const char *>self.ends_, self.n * sizeof(Py_ssize_t)))
+
+    cdef inline Py_ssize_t shard_of(self, Py_ssize_t position) noexcept:
+        """The shard of a position, which must be in range. Shards have about the same number of records, so a guess is
+        off by little; the search doubles its steps away from it and then halves the range."""
+        cdef Py_ssize_t low, high, step = 1
+        cdef Py_ssize_t guess = <Py_ssize_t>(<double>position * self.per_record)
+        if guess >= self.n:
+            guess = self.n - 1
+        if position >= self.ends_[guess]:
+            low = guess + 1
+            high = low
+            while high < self.n - 1 and position >= self.ends_[high]:
+                low = high + 1
+                high = min(high + step, self.n - 1)
+                step *= 2
+        else:
+            high = guess
+            low = high
+            while low > 0 and position < self.ends_[low - 1]:
+                high = low - 1
+                low = max(low - step, 0)
+                step *= 2
+        return part_of(self.ends_, low, high, position)
+
+    cdef inline void *located(self, Py_ssize_t i) except NULL:
+        """The Segment of shard i, borrowed from this set until the next shard is opened. It is opened if it is not."""
+        if pointer_at(&self.at[i]) == NULL:
+            self.mapped.load(i, self.ends_[i] - self.begin(i))
+        self.stamps[i] = self.mapped.n_loads
+        return self.at[i]
+
+    def segment(self, Py_ssize_t i):
+        """The Segment of shard i, which is opened if it is not, and counts as read."""
+        if not 0 <= i < self.n:
+            raise IndexError(f"shard {i} of {self.n}")
+        self.require_open()
+        return <Segment>self.located(i)
+
+    cdef inline int trim(self) except -1:
+        """Unmaps shards if too many are mapped."""
+        return self.mapped.trim()
+
+    @property
+    def opener(self):
+        return self.mapped.opener
+
+    @property
+    def n_mapped(self):
+        """The number of shards that are mapped."""
+        return self.mapped.n_mapped
+
+    cpdef int require_open(self) except -1:
+        """Raises ClosedError if the set is closed."""
+        return self.mapped.require_open()
+
+    @property
+    def closed(self):
+        return self.mapped.closed
+
+    def leaves(self):
+        """`[(segment, store), ...]` of the shards that are open."""
+        cdef Py_ssize_t i
+        return [(<Segment>self.at[i], self.store) for i in range(self.n) if pointer_at(&self.at[i]) != NULL]
+
+    def known_leaves(self):
+        """The leaves that tell the fields of the records: all; of more than 4,096 so many, at equal distances. Of a set
+        whose shards come when they are needed, those that are here, or the first one."""
+        cdef Py_ssize_t i, some = min(self.n, KNOWN_LEAVES)
+        if not getattr(self.opener, "lazy", False):
+            return [(self.segment(i * self.n // some), self.store) for i in range(some)]
+        if self.mapped.n_mapped == 0 and self.length:
+            self.segment(self.shard_of(0))
+        return self.leaves()
+
+    def wanted(self, shards):
+        """Tells the opener which shards are read next, by their numbers, for a set whose shards have to be fetched.
+        Returns at once."""
+        hint = getattr(self.opener, "wanted", None)
+        if hint is not None:
+            hint([int(i) for i in shards if pointer_at(&self.at[<Py_ssize_t>i]) == NULL])
+
+    def segments(self):
+        """The Segments that are open."""
+        return self.mapped.segments()
+
+    def close(self):
+        """As of MappedShards: the other Shards over them are closed too."""
+        self.mapped.close()
+
+
+cdef class Entered:
+    """The segments that one call has entered, each once. `leave` ends the call."""
+
+    def __cinit__(self):
+        self.segments, self.seen = [], set()
+
+    cdef int add(self, Segment segment) except -1:
+        if id(segment) not in self.seen:
+            segment.enter()
+            self.seen.add(id(segment))
+            self.segments.append(segment)
+        return 0
+
+    cdef int add_all(self, selection) except -1:
+        """Enters the segments of a Selection that are its own. Those of sets of shards follow when they are located."""
+        for segment, _ in selection.leaves():
+            self.add(segment)
+        return 0
+
+    cdef int leave(self) except -1:
+        cdef Segment segment
+        for segment in self.segments:
+            segment.leave()
+        self.segments, self.seen = [], set()
+        return 0

@@ -1,0 +1,386 @@
+"""The cache of a machine: copies of shard files on its own disk, which its processes map.
+
+    <cache>/recstore/<hash>.recs           a whole shard file, its hash checked, with mode 0400; its modification time
+                                           is that of its last use
+    <cache>/recstore/<hash>.keys           the filter of its keys
+    <cache>/recstore/<name>.lock           the process that has locked it fetches, or removes, the file <name>
+    <cache>/recstore/<name>.<random>.part  a file that is being fetched; the process that writes it has locked it
+    <cache>/recstore/room.lock             the process that has locked it makes room
+    <cache>/recstore/sets/<id>.json        a manifest; <id> is the hash of its URL, number and store. And <id>.lock
+
+No server and no rank decides who fetches: the kernel does, which gives a lock to one process of the machine and frees
+it when that process ends in any way. A file gets its name by a rename when it is whole, so that a process finds a whole
+file or none. To make room, names are removed: a process that has mapped the file reads on, and one that finds it gone
+fetches it again. What killed processes leave, locks and parts that nobody has locked, the next opening removes.
+"""
+
+import errno
+import logging
+import os
+import stat
+import time
+
+from recstore._core import native
+from recstore.errors import CorruptError, OutOfSpaceError, SegmentNotFoundError
+from recstore.remote import folders, names
+from recstore.remote.names import RECORDS
+
+LOCK, PART = ".lock", ".part"
+FIRST_DELAY, LAST_DELAY = 0.002, 0.2
+_PATIENCE = 60.0  # seconds for which nothing may happen while room is wanted
+_FIRST_WORD, _NEXT_WORDS = 10.0, 60.0  # seconds of waiting after which that is logged
+
+
+class Words:
+    """Logs now and then that this process waits for what another one does."""
+
+    def __init__(self, what, does="is fetching"):
+        self.what, self.does = what, does
+        self.begin, self.next = time.monotonic(), _FIRST_WORD
+
+    def waited(self):
+        seconds = time.monotonic() - self.begin
+        if seconds >= self.next:
+            self.next += _NEXT_WORDS
+            logging.getLogger("recstore").warning(
+                "waiting for %s, which another process of this machine %s: %.0f s by now", self.what, self.does, seconds
+            )
+
+
+class Cache:
+    """The files of a cache. `limit` is the most bytes that they may have together; None for no limit. Holds no
+    descriptors and no locks, so that it may cross a fork. Safe from several threads and processes.
+
+    Raises as folders.made."""
+
+    def __init__(self, path, limit=None):
+        self.folder, self.limit = folders.made(path), limit
+        self.path_given = os.path.dirname(self.folder)
+        self.sets = os.path.join(self.folder, "sets")
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def lock(self, name):
+        """The Lock on a file, tried once."""
+        return native.Lock(self.path(name) + LOCK)
+
+    def is_being_fetched(self, name):
+        try:
+            return native.is_leased(self.path(name) + LOCK)
+        except OSError:
+            return False
+
+    # ---- What is there ----
+
+    def has(self, name, nbytes=None):
+        """Whether a whole file of this name, and of this size, is there. One that this user cannot have made so is
+        removed."""
+        path = self.path(name)
+        try:
+            status = os.lstat(path)
+        except OSError:
+            return False
+        size_is_right = nbytes is None or status.st_size == nbytes
+        if stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid() and status.st_nlink == 1 and size_is_right:
+            return True
+        self.discard(name)
+        return False
+
+    def names(self):
+        """The names of all files that are there, whole or not, as a set."""
+        return set(os.listdir(self.folder))
+
+    def open(self, name, nbytes, limits, full=False):
+        """The Segment of a shard file; None where it is not there, or damaged: then it is removed. With `full` every
+        byte of it is checked. Raises CorruptError and VersionError for a file that is what its name promises."""
+        if not self.has(name, nbytes):
+            return None
+        path = self.path(name)
+        try:
+            segment = native.open_path(path, limits, follow_links=False)
+            if full:
+                segment.verify(limits)
+        except SegmentNotFoundError:
+            return None  # removed since, to make room
+        except CorruptError:
+            if self._is_intact(name):
+                raise  # it was written so, or its records are beyond the limits of this reader
+            self.discard(name)
+            return None
+        self.use(path)
+        return segment
+
+    def _is_intact(self, name):
+        """Whether the content of a shard file has the hash that its name promises."""
+        try:
+            with open(self.path(name), "rb") as file:
+                return names.hash_of(file) == name.removesuffix(RECORDS)
+        except FileNotFoundError:
+            return False
+
+    def read(self, name, most=None):
+        """The bytes of a filter or manifest; None where it is not there. One of more than `most` bytes is removed."""
+        if not self.has(name):
+            return None
+        try:
+            with open(self.path(name), "rb") as file:
+                self.use(self.path(name))
+                if most is None or os.fstat(file.fileno()).st_size <= most:
+                    return file.read()
+        except FileNotFoundError:  # removed since
+            return None
+        self.discard(name)
+        return None
+
+    @staticmethod
+    def use(path):
+        """Notes that a file is used now."""
+        try:
+            os.utime(path)
+        except OSError:
+            return  # removed since, or a disk that is read-only by now: the file then counts as used earlier
+
+    def discard(self, name):
+        try:
+            os.unlink(self.path(name))
+        except IsADirectoryError:
+            raise PermissionError(
+                errno.EPERM, "a folder is where the cache has a file: remove it", self.path(name)
+            ) from None
+        except FileNotFoundError:
+            return
+
+    # ---- Fetching ----
+
+    def new_part(self, name, nbytes, most=None):
+        """A new Part, for which room was made. The caller holds the lock of the name. A file of a size that is not
+        known, None, has at most `most` bytes."""
+        if self.limit is None:
+            return Part(self, name, nbytes, most)
+        nbytes_known = nbytes or most or 0
+        delay, end, waits, before = FIRST_DELAY, time.monotonic() + _PATIENCE, nbytes_known <= self.limit, []
+        while waits and time.monotonic() < end:
+            with _Held(self.path("room" + LOCK)):
+                lacking, waits, parts = self._make_room(nbytes_known)
+                if lacking <= 0:
+                    return Part(self, name, nbytes, most)
+            if parts != before:  # something comes
+                before, end = parts, time.monotonic() + _PATIENCE
+            time.sleep(delay)  # other processes are fetching; what they have fetched can be removed
+            delay = min(2 * delay, LAST_DELAY)
+        raise OutOfSpaceError(
+            errno.ENOSPC,
+            f"{name} has {nbytes_known:,} bytes, and there is no room for it within limit={self.limit:,} of the cache "
+            f"{self.path_given!r}: raise the limit",
+        )
+
+    def _make_room(self, needed):
+        """Removes the files that were used longest ago, until `needed` bytes more are within the limit. Returns how
+        many bytes are lacking still, whether that may change by itself, and the state of the files that are being
+        written."""
+        files, total, parts = self._used()
+        waits = bool(parts)
+        lacking = total + needed - self.limit
+        for _, size, path in files:
+            if lacking <= 0:
+                break
+            removed = self._evict(path)
+            lacking -= size * removed
+            waits |= not removed
+        return lacking, waits, parts
+
+    def _used(self):
+        """`([(time, bytes, path), ...] by last use, bytes of all files, the state of those that are being
+        written)`."""
+        now, files, total, parts = time.time(), [], 0, []
+        for folder in (self.folder, self.sets):
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    if entry.name.endswith(LOCK) or entry.name == "sets":
+                        continue
+                    try:
+                        status = entry.stat(follow_symlinks=False)
+                    except FileNotFoundError:
+                        continue
+                    if entry.name.endswith(PART) and self._unlink_unused(entry.path):
+                        continue  # of a process that was killed
+                    total += status.st_size
+                    if entry.name.endswith(PART):
+                        parts.append((entry.name, status.st_size, status.st_mtime_ns))
+                        continue
+                    # A time in the future was written by a wrong clock: it counts as long ago, or the file would stay.
+                    used = status.st_mtime if status.st_mtime <= now + 60 else status.st_mtime - 1e12
+                    files.append((used, status.st_size, entry.path))
+        return sorted(files), total, sorted(parts)
+
+    def _evict(self, path):
+        """Removes the name of a file, unless a process holds its lock. Returns whether it did."""
+        if os.path.dirname(path) == self.sets:
+            return self._unlink(path)
+        lock = native.Lock(path + LOCK)
+        try:
+            if lock.state != native.HELD:
+                return False
+            return self._unlink(path)
+        finally:
+            lock.close()
+
+    @staticmethod
+    def _unlink(path):
+        try:
+            os.unlink(path)
+        except FileNotFoundError:
+            pass  # another process has removed it: it is gone in any case
+        return True
+
+    def sweep(self):
+        """Removes the parts and locks that processes left which were killed. Returns the names of the files that were
+        there, as a set."""
+        there = self.names()
+        left = [self.path(name) for name in there if name.endswith((PART, LOCK))]
+        left += [os.path.join(self.sets, name) for name in os.listdir(self.sets) if name.endswith((PART, LOCK))]
+        for path in left:
+            self._unlink_unused(path)
+        return there
+
+    @staticmethod
+    def _unlink_unused(path):
+        """Removes a file that no process has locked. Returns whether it is gone."""
+        try:
+            return native.unlink_unused(path)
+        except FileNotFoundError:
+            return True  # another process has removed it
+        except OSError:
+            return False
+
+
+class Part:
+    """A file that is being written; a storage calls `write` alone. Its size is reserved at once, so that a full disk is
+    noticed before anything is fetched; where it is not known, `most` may be. `close` removes the file unless `publish`
+    gave it its name.
+
+    Raises OutOfSpaceError."""
+
+    def __init__(self, cache, name, nbytes, most=None):
+        import fcntl
+
+        self.cache, self.wanted, self.nbytes, self.failure = cache, name, nbytes, None
+        self.most = most if nbytes is None else nbytes
+        while True:
+            self.name = f"{cache.path(name)}.{os.urandom(6).hex()}{PART}"
+            self.fd = os.open(self.name, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            fcntl.flock(self.fd, fcntl.LOCK_EX)
+            try:
+                if os.path.samestat(os.fstat(self.fd), os.lstat(self.name)):
+                    break
+            except FileNotFoundError:
+                pass  # a sweep has removed the file between the two calls: make another one
+            os.close(self.fd)
+        self.published = False
+        try:
+            self.hash, self.written = names.new_hash(), 0
+            if nbytes:
+                self._reserve(nbytes)
+        except BaseException:
+            self.close()
+            raise
+
+    def _reserve(self, nbytes):
+        try:
+            os.posix_fallocate(self.fd, 0, nbytes)
+        except AttributeError:
+            os.ftruncate(self.fd, nbytes)  # macOS
+        except OSError as error:
+            if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+                raise self._full(error) from None
+            os.ftruncate(self.fd, nbytes)  # a file system that reserves nothing
+
+    def _full(self, error):
+        return OutOfSpaceError(
+            errno.ENOSPC,
+            f"no room for the {self.nbytes or self.written:,} bytes of {self.wanted} in the cache "
+            f"{self.cache.path_given!r} ({os.strerror(error.errno)}): free some, choose another disk for cache=, or "
+            "set limit=, so that old shard files are removed",
+        )
+
+    def write(self, data):
+        left = memoryview(data).cast("B")
+        size = len(left)
+        at = self.written
+        self.written += size
+        if self.most is not None and self.written > self.most:
+            # No byte more is read, and the disk does not fill.
+            self.failure = CorruptError(
+                f"it has {self.written:,} bytes or more in place of {self.most:,}", filename=self.wanted
+            )
+            raise OSError(errno.EFBIG, "more bytes than there should be", self.name)
+        self.hash.update(left)
+        try:
+            while left:
+                n = os.pwrite(self.fd, left, at)
+                at, left = at + n, left[n:]
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+                raise
+            self.failure = self._full(error)  # storages have errors of their own for this one
+            raise self.failure from None
+        return size
+
+    def fault(self):
+        """What is wrong with the bytes as a text; None for those that the name promises."""
+        if self.nbytes is not None and self.written != self.nbytes:
+            return f"it has {self.written:,} bytes in place of {self.nbytes:,}"
+        if self.wanted.endswith(RECORDS) and self.hash.hexdigest() != self.wanted[: -len(RECORDS)]:
+            return f"the hash of its content is {self.hash.hexdigest()}"
+        return None
+
+    def content(self):
+        return os.pread(self.fd, self.written, 0)
+
+    def publish(self):
+        """Gives the file its name. The caller holds the lock of that name."""
+        os.ftruncate(self.fd, self.written)
+        os.fchmod(self.fd, 0o400)
+        os.rename(self.name, self.cache.path(self.wanted))
+        self.published = True
+
+    def close(self):
+        if self.fd < 0:
+            return
+        if not self.published:
+            try:
+                os.unlink(self.name)
+            except FileNotFoundError:
+                pass  # somebody has emptied the folder
+        os.close(self.fd)
+        self.fd = -1
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.close()
+
+
+class _Held:
+    """Holds a lock that processes have for a moment only, unless they are stopped."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __enter__(self):
+        delay, words = FIRST_DELAY, Words(self.path, "has locked")
+        while True:
+            self.lock = native.Lock(self.path)
+            while self.lock.state == native.BUSY:
+                words.waited()
+                time.sleep(delay)
+                delay = min(2 * delay, LAST_DELAY)
+                self.lock.attempt()
+            if self.lock.state == native.HELD:
+                return self
+            self.lock.close()
+
+    def __exit__(self, *error):
+        self.lock.close()

@@ -1,0 +1,385 @@
+"""Openers: what native.Shards asks for the shard files of a set. One has the set's manifest, and maps its files where
+they lie or from the cache of this machine."""
+
+import errno
+import os
+import re
+import time
+import weakref
+
+from recstore._core import native
+from recstore.errors import CorruptError, OutOfSpaceError, SegmentNotFoundError
+from recstore.remote import cache as caches
+from recstore.remote import fetching, key_filters, manifest, names, tokens
+from recstore.remote.storage import storage_of
+
+_TRIES = 20  # of opening a shard file that other processes remove again and again, to make room
+
+_MOST_MAPPED = 2**62  # bytes
+
+FILTER_BYTES = 128 << 20  # of filters that a process keeps in memory for a set: of some 60 million keys
+
+_ENVIRONMENTS = "AWS_", "AZURE_", "GOOGLE_", "GCS_"
+_TELLS_PLACE = re.compile("endpoint|region|account|host|project|profile")
+_IS_SECRET = re.compile("key|secret|token|password|credential|sas|signature")
+
+_openers = weakref.WeakValueDictionary()  # by token: the set is opened in this process
+
+
+def new(reading, storage, number, fingerprint=""):
+    """A new Opener. The manifest comes from the cache, if its number is given, and the fingerprint of that in the cache
+    begins so; else from the storage, where a set may have been removed and written anew."""
+    if reading.cache is None:
+        number = number or _newest(manifest.newest(storage), storage.url)
+        return Opener(reading, manifest.load(storage, number), storage)
+    into = caches.Cache(reading.cache, reading.limit)
+    reading.place = reading.place or place_of(reading.options)
+    client = fetching.Client(storage.url, reading.options, into)
+    try:
+        found = _cached_manifest(into, storage, number, reading.place) if number else None
+        if found is None or not found.fingerprint.startswith(fingerprint):
+            number = number or _newest(client.ask("newest"), storage.url)
+            found = _fetched_manifest(into, client, storage, number, reading.place)
+    except BaseException:
+        client.close()
+        raise
+    return Opener(reading, found, storage, into, client)
+
+
+def _newest(number, url):
+    if not number:
+        raise SegmentNotFoundError(
+            errno.ENOENT, "there is no set of shards: it has no manifest. Write one, or look at the path", url
+        )
+    return number
+
+
+# ---- Manifests in the cache ----
+
+
+def place_of(options):
+    """8 bytes as hex digits that tell the endpoint, region and account where a URL leads: sets of two stores have one
+    URL where their buckets have one name. They are a hash of options and of the environment, without what is secret."""
+    from hashlib import blake2b
+
+    found = [(name, value) for name, value in os.environ.items() if name.upper().startswith(_ENVIRONMENTS)]
+    told = [repr(_telling(dict(found))), repr(_telling(options or {}))]
+    return blake2b("\n".join(told).encode("utf-8", "backslashreplace"), digest_size=8).hexdigest()
+
+
+def _telling(options):
+    """The options that say where a store is, sorted; also those within others, as fsspec has them."""
+    out = []
+    for name, value in options.items():
+        name = str(name).lower()
+        if isinstance(value, dict):
+            out += [(f"{name}.{inner}", *rest) for inner, *rest in _telling(value)]
+        elif isinstance(value, (str, int)) and _TELLS_PLACE.search(name) and not _IS_SECRET.search(name):
+            out.append((name, str(value)))
+    return sorted(out)
+
+
+def set_id(url, number, place):
+    """The id of a manifest in a cache."""
+    from hashlib import blake2b
+
+    return blake2b(f"{url}@{number} {place}".encode("utf-8", "surrogateescape"), digest_size=20).hexdigest()
+
+
+def _manifest_name(url, number, place):
+    return os.path.join("sets", f"{set_id(url, number, place)}.json")
+
+
+def _cached_manifest(into, storage, number, place):
+    """The manifest as an earlier opening left it; None if there is none, or a damaged one."""
+    name = _manifest_name(storage.url, number, place)
+    data = into.read(name)
+    if data is None:
+        return None
+    try:
+        found = manifest.Manifest.parse(data, storage.of(manifest.name_of(number)))
+    except CorruptError:
+        into.discard(name)
+        return None
+    return found if found.number == number else None
+
+
+def _fetched_manifest(into, client, storage, number, place):
+    found = manifest.load(_Asked(client, storage), number)
+    data = found.dump()
+    with into.new_part(_manifest_name(storage.url, number, place), len(data)) as part:
+        part.write(data)
+        part.publish()
+    return found
+
+
+class _Asked:
+    """The part of a Storage that loads a manifest, through the fetching process."""
+
+    def __init__(self, client, storage):
+        self.of = storage.of
+        self.read = lambda name: client.ask("read", name)
+
+
+# ---- The opener ----
+
+
+class Opener:
+    """Opens the shard files of a set for native.Shards, by their numbers.
+
+    Attributes: ``manifest``; ``token``, the bytes by which another process opens the same set; ``nbytes`` and
+    ``attributes`` of the set; ``fingerprint``, that of the manifest; ``lazy``, whether shard files come when they are
+    first read.
+
+    Safe from several threads at once. A forked child has its own fetching process.
+    """
+
+    def __init__(self, reading, found, storage, into=None, client=None):
+        self.reading, self.manifest, self.storage = reading, found, storage
+        self.cache, self.client = into, client
+        self.lazy = reading.lazy and into is not None
+        self.nbytes, self.attributes, self.fingerprint = found.nbytes, found.attributes, found.fingerprint
+        # A file that the cache has removed takes its room on the disk until it is unmapped too.
+        self.most_mapped = min(into.limit or 0, _MOST_MAPPED) if self.lazy else None
+        self._private = tokens.Private(reading.options, reading.reader.classes)
+        self.mapped = None  # a weak reference to the SetShards: there is one while it is open
+        self._shards = weakref.WeakValueDictionary()  # by store
+        self._filters = {}
+
+    @property
+    def token(self):
+        token = tokens.pack(self.reading, self.manifest.number, self.manifest.fingerprint, self._private)
+        _openers[token] = self
+        return token
+
+    @property
+    def where(self):
+        """`(URL, number)` of the manifest."""
+        return self.storage.url, self.manifest.number
+
+    def name(self, i):
+        return self.manifest.hashes[i] + names.RECORDS
+
+    def pair(self, i):
+        return self.name(i), self.manifest.sizes[i]
+
+    def __call__(self, i):
+        """The Segment of shard file i. Raises SegmentNotFoundError if it was removed; CorruptError; RemoteError;
+        OutOfSpaceError."""
+        segment = self._mapped(i) if self.cache is None else self._cached(i)
+        segment.reader = self.reading.reader
+        return segment
+
+    def _mapped(self, i):
+        path = self.storage.path(self.name(i))
+        try:
+            segment = native.open_path(path, self.reading.limits)
+        except SegmentNotFoundError:
+            raise SegmentNotFoundError(
+                errno.ENOENT,
+                f"a shard file of manifest {self.manifest.number} is gone: gc or somebody else has removed it; open "
+                "the newest manifest",
+                path,
+            ) from None
+        if segment.nbytes != self.manifest.sizes[i]:
+            found = segment.nbytes
+            segment.close()
+            raise CorruptError(
+                f"the shard file has {found:,} bytes in place of {self.manifest.sizes[i]:,}", filename=path
+            )
+        if self.reading.verify == "full" and not self._has_its_hash(path, i):
+            segment.close()
+            raise CorruptError(
+                "the shard file has another content than its name promises: it was replaced; write it again",
+                filename=path,
+            )
+        if self.reading.verify == "full":
+            segment.verify(self.reading.limits)
+        return segment
+
+    def _has_its_hash(self, path, i):
+        with open(path, "rb") as file:
+            return names.hash_of(file) == self.manifest.hashes[i]
+
+    def _cached(self, i):
+        name, nbytes = self.pair(i)
+        for _ in range(_TRIES):
+            segment = self.cache.open(name, nbytes, self.reading.limits, self.reading.verify == "full")
+            if segment is not None:
+                return segment
+            self._fetch(name, nbytes)
+        raise self._removed_again(name)
+
+    def _removed_again(self, name):
+        return OutOfSpaceError(
+            errno.ENOSPC,
+            f"other processes removed {name} from the cache {self.cache.path_given!r} again and again, before it was "
+            "opened: raise limit=",
+        )
+
+    def _fetch(self, name, nbytes, *most):
+        if not self.client.running:
+            self._wait_for_others(name)
+            if self.cache.has(name, nbytes):
+                return
+        self.client.ask("fetch", [(name, nbytes, *most)])
+
+    def _wait_for_others(self, name):
+        """Returns when no process is fetching an object. So this one need not start a process to wait."""
+        delay, words = caches.FIRST_DELAY, caches.Words(self.storage.of(name))
+        while self.cache.is_being_fetched(name):
+            words.waited()
+            time.sleep(delay)
+            delay = min(2 * delay, caches.LAST_DELAY)
+
+    def missing(self, there):
+        """The `(name, bytes)` of the shard files that are not among these names. `Cache.open` looks closely."""
+        found = zip(self.manifest.hashes, self.manifest.sizes)
+        return [(name, nbytes) for one, nbytes in found if (name := one + names.RECORDS) not in there]
+
+    def fetch_all(self):
+        """Fetches what the cache lacks, unless shard files come when they are first read."""
+        if self.cache is None:
+            return
+        there = self.cache.sweep()
+        if self.lazy:
+            return
+        if self.cache.limit is not None and self.nbytes > self.cache.limit:
+            raise OutOfSpaceError(
+                errno.ENOSPC,
+                f"{self.storage.url} has {self.nbytes:,} bytes, more than limit={self.cache.limit:,} of the cache: "
+                "raise it, or say lazy=True, and shard files come and go",
+            )
+        if not self.missing(there):
+            return
+        try:
+            fetching.ensure(self.missing, self.client, self.cache, self._set_id())
+        except BaseException:
+            self.client.close()
+            self.cache.sweep()  # what was being fetched beside the object that failed
+            raise
+
+    def _set_id(self):
+        return set_id(self.storage.url, self.manifest.number, self.reading.place)
+
+    def pause(self):
+        """Ends the fetching process of a set that has all its files."""
+        if not self.lazy:
+            self.close()
+
+    def close(self):
+        """Ends the fetching process, if there is one. It starts again when it is needed."""
+        if self.client is not None:
+            self.client.close()
+
+    def wanted(self, numbers):
+        """Notes which shard files are read next, so that they are fetched before. Returns at once."""
+        if not self.lazy:
+            return
+        pairs = [pair for pair in map(self.pair, numbers) if not self.cache.has(*pair)]
+        if pairs:
+            self.client.hint(pairs)
+
+    # ---- Filters of keys ----
+
+    def _is_here(self, i):
+        mapped = self.mapped and self.mapped()
+        return mapped is not None and mapped.has(i) or self.cache.has(*self.pair(i))
+
+    def _filter_pair(self, i):
+        return self.manifest.hashes[i] + names.KEYS, None, key_filters.most_bytes(self.manifest.counts[i])
+
+    def fetch_filters(self, numbers):
+        """Fetches the filters, in one request, of the shard files that would have to be fetched."""
+        if not self.lazy:
+            return
+        unknown = [i for i in numbers if i not in self._filters and not self._is_here(i)]
+        pairs = [pair for pair in map(self._filter_pair, unknown) if not self.cache.has(pair[0])]
+        if pairs:
+            try:
+                self.client.ask("fetch", pairs)
+            except (CorruptError, SegmentNotFoundError):
+                return  # `may_have` raises it, if the lookup gets as far as that file
+
+    def may_have(self, i, h):
+        """Whether shard file i may have a key with this hash, for a file that would have to be fetched to know."""
+        if not self.lazy or self._is_here(i):
+            return True
+        found = self._filters.get(i)
+        if found is None:
+            try:
+                found = self._filter(i)
+            except SegmentNotFoundError:
+                return True  # somebody has removed the filter: the shard file itself knows
+            self._keep(i, found)
+        return found.may_have(h)
+
+    def _keep(self, i, found):
+        """Keeps a filter in memory, and forgets the oldest ones where there are too many."""
+        self._filters[i] = found
+        kept = list(self._filters.items())
+        total = sum(one.nbytes for _, one in kept)
+        for number, one in kept[:-1]:
+            if total <= FILTER_BYTES:
+                break
+            self._filters.pop(number, None)
+            total -= one.nbytes
+
+    def _filter(self, i):
+        name, _, most = pair = self._filter_pair(i)
+        for _ in range(_TRIES):
+            data = self.cache.read(name, most)
+            if data is not None:
+                try:
+                    return key_filters.KeyFilter(data, self.storage.of(name), self.manifest.hashes[i])
+                except CorruptError:
+                    self.cache.discard(name)
+            self._fetch(*pair)
+        raise self._removed_again(name)
+
+
+# ---- What a token names ----
+
+
+class SetShards(native.MappedShards):
+    """The native.MappedShards of a set. Its end is that of the fetching process of a lazy set."""
+
+    def close(self):
+        """Closes the set and its open segments. While arrays over one of them are alive: BusyError, and nothing is
+        closed."""
+        super().close()
+        self.opener.close()
+
+
+def shards(opener, store=0):
+    """The native.Shards of a set. Its keys, its values and the copies that handles make are closed together."""
+    mapped = opener.mapped and opener.mapped()
+    if mapped is None or mapped.closed:
+        stores = (0, 1) if opener.manifest.kind == "mapping" else (0,)
+        mapped = SetShards(len(opener.manifest.counts), opener, stores)
+        opener.mapped = weakref.ref(mapped)
+    found = opener._shards.get(store)
+    if found is None or found.mapped is not mapped:
+        found = opener._shards[store] = native.Shards(opener.manifest.counts, mapped, store)
+    return found
+
+
+def opener_of(token):
+    """The Opener of the set that a token names: of this process, if it has one. Raises SegmentNotFoundError for a set
+    that this machine cannot reach, CorruptError."""
+    known = _openers.get(token)
+    if known is not None:
+        return known
+    reading, number, fingerprint = tokens.unpack(token)
+    try:
+        opener = new(reading, storage_of(reading.url, reading.options), number, fingerprint)
+        opener.pause()
+    except SegmentNotFoundError:
+        raise
+    except (OSError, ValueError, ImportError) as error:  # a checkpoint that names the set must load in any case
+        raise SegmentNotFoundError(errno.ENOENT, f"{reading.url}@{number} cannot be opened here: {error}") from None
+    if not opener.manifest.fingerprint.startswith(fingerprint):
+        raise SegmentNotFoundError(
+            errno.ENOENT, f"manifest {number} of {reading.url} is another one by now: the set was written anew"
+        )
+    return opener

@@ -1,0 +1,78 @@
+"""A pool of processes of this machine that write the files of a reader as shard files."""
+
+import multiprocessing
+import signal
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+
+from recstore.build.sources import Feed
+from recstore.errors import BuildError
+from recstore.io.inputs import FileObject
+
+_TASKS = 4  # for each process: so the last ones to end differ by little, and shard files stay few
+
+
+def write(writer, feed, workers):
+    """The entries of all records of a Feed, in their order, each written by one of at most `workers` processes. The
+    attributes that the feed finds are those of the entries.
+
+    Raises BuildError if a process is killed; what the writer's ``write`` and the feed raise. After an error no process
+    is left.
+    """
+    runs = _runs(feed, workers)
+    if len(runs) < 2:
+        return [writer.write(feed)]
+    # Freshly executed: a forked one would have no network clients of its own.
+    before = set(multiprocessing.active_children())
+    pool = ProcessPoolExecutor(
+        min(workers, len(runs)), mp_context=multiprocessing.get_context("spawn"), initializer=_ignore_interrupts
+    )
+    try:
+        done = list(pool.map(_written, [writer] * len(runs), runs))
+    except BrokenProcessPool:
+        raise BuildError(
+            "a process that was writing shard files was killed, for lack of memory perhaps: nothing is committed; try "
+            "again with fewer --workers"
+        ) from None
+    except BaseException:
+        for process in set(multiprocessing.active_children()) - before:
+            process.terminate()
+        pool.shutdown(cancel_futures=True)
+        raise
+    finally:
+        pool.shutdown()
+    feed.check()
+    feed.told([report for _, reports in done for report in reports])
+    for entry, _ in done:
+        entry.attributes.update(feed.attributes or {})
+    return [entry for entry, _ in done]
+
+
+def _runs(feed, workers):
+    """The parts of a feed in runs, of which each is a task; an empty list if this process has to read it."""
+    if workers < 2 or any(isinstance(one, FileObject) for one in getattr(feed, "files", ())):
+        return []
+    parts = feed.shards() or []
+    n = min(len(parts), workers * _TASKS)
+    return [parts[len(parts) * i // n : len(parts) * (i + 1) // n] for i in range(n)]
+
+
+class _Run(Feed):
+    """Adjacent parts of a feed."""
+
+    def __init__(self, parts):
+        self.parts, self.pairs = parts, parts[0].pairs
+
+    def fill(self, builder, options):
+        for part in self.parts:
+            part.fill(builder, None)
+
+
+def _written(writer, parts):
+    """In a process: the entry of some parts, and their reports."""
+    return writer.write(_Run(parts)), [part.report() for part in parts]
+
+
+def _ignore_interrupts():
+    # The terminal sends Ctrl-C to all its processes; the one that started these ends them.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -1,0 +1,191 @@
+"""Objects as files of a folder: a local disk, or a file system that several machines mount, such as Lustre or NFS.
+
+An object is written to a temporary file in the folder, flushed to the disk, and then renamed, or linked where the name
+must be free: of two processes that link one name the kernel, or the server of a mounted file system, lets one succeed.
+No lock is taken, because locks of shared file systems cannot be relied on.
+"""
+
+import errno
+import os
+import shutil
+import stat
+
+from recstore.build import saving
+from recstore.build.saving import is_temporary
+from recstore.errors import OutOfSpaceError, RemoteError, SegmentNotFoundError
+from recstore.remote.objects import Storage, absent, unwritten
+
+_PIECE = 1 << 20
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+class PosixStorage(Storage):
+    """The files of a folder, which is made when the first object is written."""
+
+    local = True
+
+    def __init__(self, folder):
+        super().__init__(os.path.abspath(folder))
+
+    def path(self, name):
+        self.of(name)
+        return os.path.join(self.url, name)
+
+    def read_into(self, name, file):
+        copied = 0
+        with _Errors(self.path(name), "read"), open(self.path(name), "rb", opener=_without_waiting) as source:
+            if not stat.S_ISREG(os.fstat(source.fileno()).st_mode):
+                where = self.path(name)
+                raise RemoteError(f"cannot read {where}: it is a pipe or a device, and no file", url=where)
+            while piece := source.read(_PIECE):
+                try:
+                    file.write(piece)
+                except OSError as error:
+                    raise unwritten(error, file) from None
+                copied += len(piece)
+        return copied
+
+    def new_file(self, make):
+        """Makes the folder, and returns what `make` does, which makes a file in it. Its OSErrors become those of a
+        Storage."""
+        with _Errors(self.url, "write"):
+            os.makedirs(self.url, exist_ok=True)
+            return make()
+
+    def write(self, name, source):
+        with _Errors(self.path(name), "write"):
+            self._publish(source, lambda temporary: os.replace(temporary, self.path(name)))
+
+    def adopt(self, name, path):
+        """Makes a file of this folder an object, by renaming it."""
+        with _Errors(self.path(name), "write"):
+            with open(path, "rb") as file:
+                self._seal(file)
+            os.replace(path, self.path(name))
+            self._flush()
+
+    def create(self, name, data):
+        with _Errors(self.path(name), "write"):
+            return self._publish(data, lambda temporary: self._link(temporary, self.path(name)))
+
+    def _publish(self, source, finish):
+        """Writes a temporary file and calls `finish` with its path; removes it after an error."""
+        os.makedirs(self.url, exist_ok=True)
+        temporary = saving.temporary_beside(os.path.join(self.url, "x"))
+        try:
+            with open(temporary, "xb") as file:
+                if isinstance(source, (bytes, bytearray, memoryview)):
+                    file.write(source)
+                else:
+                    with open(source, "rb") as given:
+                        shutil.copyfileobj(given, file, _PIECE)
+                file.flush()
+                self._seal(file)
+            done = finish(temporary)
+            self._flush()
+            return done
+        finally:
+            if os.path.lexists(temporary):
+                os.unlink(temporary)
+
+    @staticmethod
+    def _seal(file):
+        """Nobody writes to an object again; the umask says who reads it. gc goes by the time of the last write."""
+        os.fchmod(file.fileno(), os.stat(file.fileno()).st_mode & 0o555)
+        os.utime(file.fileno())
+        os.fsync(file.fileno())
+
+    @staticmethod
+    def _link(temporary, path):
+        try:
+            os.link(temporary, path)
+        except FileExistsError:
+            # A server of NFS may have made the link and its answer been lost: open(2) says to look at the count.
+            return os.stat(temporary).st_nlink == 2
+        except OSError as error:
+            if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK):
+                raise
+            raise RemoteError(
+                f"{path} needs a hard link, by which one of two writers wins, and this file system makes none: choose "
+                "a folder of another one, or an object store",
+                url=path,
+            ) from error
+        return True
+
+    def _flush(self):
+        """Makes new names last on the disk. Some file systems have no such call for folders."""
+        folder = os.open(self.url, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(folder)
+        except OSError as error:
+            if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EBADF):
+                raise
+        finally:
+            os.close(folder)
+
+    def list(self, prefix=""):
+        return self._files(lambda name: name.startswith(prefix) and not name.startswith("."))
+
+    def leftovers(self):
+        return self._files(is_temporary)
+
+    def _files(self, wanted):
+        try:
+            with _Errors(self.url, "list"), os.scandir(self.url) as entries:
+                found = [entry for entry in entries if wanted(entry.name)]
+        except SegmentNotFoundError:
+            return
+        for entry in found:
+            try:
+                status = entry.stat(follow_symlinks=False)
+                is_file = entry.is_file(follow_symlinks=False)
+            except FileNotFoundError:
+                continue  # another process has removed it
+            if is_file:
+                yield entry.name, status.st_size, status.st_mtime
+
+    def delete(self, names):
+        for name in names:
+            path = os.path.join(self.url, name) if is_temporary(name) else self.path(name)
+            try:
+                with _Errors(path, "remove"):
+                    os.unlink(path)
+            except SegmentNotFoundError:
+                continue
+
+    def size(self, name):
+        try:
+            with _Errors(self.path(name), "look at"):
+                return os.stat(self.path(name)).st_size
+        except SegmentNotFoundError:
+            return None
+
+
+def _without_waiting(path, flags):
+    """As open(2), which would wait for a writer where the path is a pipe."""
+    return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)
+
+
+class _Errors:
+    """Turns an OSError about a file into the errors of Storage."""
+
+    def __init__(self, path, what):
+        self.path, self.what = path, what
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, traceback):
+        if not isinstance(error, OSError) or isinstance(error, (RemoteError, OutOfSpaceError, SegmentNotFoundError)):
+            return
+        if isinstance(error, FileNotFoundError):
+            raise absent(self.path) from None
+        if error.errno in _FULL:
+            remedy = "make room, or choose another folder"
+            raise OutOfSpaceError(errno.ENOSPC, f"no room to {self.what} it: {remedy}", self.path) from None
+        remedy = "look at the folder and its mount"
+        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+            remedy = "ask for the right to do so, or choose another folder"
+        raise RemoteError(
+            f"cannot {self.what} {self.path}: {error.strerror or error}; {remedy}", url=self.path
+        ) from error

@@ -1,0 +1,120 @@
+"""The classes that Ray runs: a sink and a source. This module imports Ray; recstore/remote/ray.py imports this one when
+it is called."""
+
+import functools
+import itertools
+
+import pyarrow
+import pyarrow.compute
+import ray.data
+from ray.data.block import BlockAccessor, BlockMetadata
+from ray.data.datasource import ReadTask
+
+from recstore.dataset import object_sizes
+from recstore.remote import shard_tables
+from recstore.remote.writer import ShardWriter
+
+_PICKLED = "ray.data.arrow_pickled_object"  # the extension type of a column of Python objects
+_SHAPED = ("ray.data.arrow_tensor", "ray.data.arrow_tensor_v2", "arrow.fixed_shape_tensor")
+
+
+class ShardSink(ray.data.Datasink):
+    """Writes blocks as shard files, and commits what the tasks that won have written."""
+
+    def __init__(self, url, append, task_bytes, options):
+        self._writer = ShardWriter(url, **{"threads": 1, **options})  # Ray runs a task on each core
+        self._append = append
+        self._task_bytes = None if task_bytes is None else object_sizes.parse(task_bytes)
+        self.number = None
+
+    @property
+    def min_bytes_per_write(self):
+        return self._task_bytes
+
+    def get_name(self):
+        return "Recstore"
+
+    def write(self, blocks, ctx):
+        """In a task: the number of the task, and the entries of its blocks. A task that is tried again has the same
+        number, and Ray keeps the result of one attempt."""
+        return ctx.task_idx, [self._writer.write(rows) for rows in runs(blocks)]
+
+    def on_write_complete(self, write_result):
+        """On the driver, once."""
+        written = sorted((one for one in write_result.write_returns if one is not None), key=lambda one: one[0])
+        entries = [entry for _, entries in written for entry in entries]
+        self.number = self._writer.commit(entries, append=self._append)
+
+
+def runs(blocks):
+    """Yields what a ShardWriter writes: tables, or rows in Python for blocks with pickled objects, as there is no other
+    way to read these."""
+    tables = (BlockAccessor.for_block(block).to_arrow() for block in blocks)
+    for is_pickled, alike in itertools.groupby(tables, key=_has_objects):
+        if is_pickled:
+            yield (row for table in alike for batch in table.to_batches() for row in batch.to_pylist())
+        else:
+            yield (_plain(table) for table in alike if table.num_rows)
+
+
+def _has_objects(table):
+    return any(_extension(kind) == _PICKLED for kind in table.schema.types)
+
+
+def _extension(kind):
+    return kind.extension_name if isinstance(kind, pyarrow.BaseExtensionType) else None
+
+
+def _plain(table):
+    """The table with its tensors of one shape as nested lists. Through Arrow alone they would be flat."""
+    for i, field in enumerate(table.schema):
+        if _extension(field.type) in _SHAPED:
+            chunks = [_nested(chunk) for chunk in table.column(i).chunks]
+            table = table.set_column(i, field.name, pyarrow.chunked_array(chunks))
+    return table
+
+
+def _nested(tensors):
+    """An extension array of tensors as an array of nested lists of fixed size, which share its values."""
+    *outer, inner = tensors.type.shape or (1,)
+    size = inner
+    for n in outer:
+        size *= n
+    flat = tensors.storage.cast(pyarrow.list_(tensors.storage.type.value_type, size))
+    values = flat.values.slice(flat.offset * size, len(flat) * size)
+    for n in (inner, *reversed(outer)):
+        values = pyarrow.FixedSizeListArray.from_arrays(values, n)
+    if not tensors.null_count:
+        return values
+    taken = pyarrow.compute.if_else(tensors.is_valid(), pyarrow.array(range(len(tensors))), None)
+    return values.take(taken)
+
+
+class ShardSource(ray.data.Datasource):
+    """Reads shard files, a task for each."""
+
+    def __init__(self, url, columns, cache, options):
+        super().__init__()
+        self._parts = shard_tables.parts(url, options=options, cache=cache, columns=columns)
+
+    def get_name(self):
+        return "Recstore"
+
+    def estimate_inmemory_data_size(self):
+        return sum(part.nbytes for part in self._parts)
+
+    def get_read_tasks(self, parallelism, per_task_row_limit=None, data_context=None):
+        return [
+            ReadTask(
+                functools.partial(_tables, part),
+                BlockMetadata(
+                    num_rows=part.records, size_bytes=part.nbytes, exec_stats=None, input_files=(part.where,)
+                ),
+                per_task_row_limit=per_task_row_limit,
+            )
+            for part in self._parts
+        ]
+
+
+def _tables(part):
+    return part.tables()

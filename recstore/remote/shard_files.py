@@ -1,0 +1,280 @@
+"""Makes shard files of a stream of records: cuts it, builds each file beside, hashes it and puts it into the storage.
+
+A file is built where it takes the least copying: in the folder of the set, where it is renamed at last, or in a folder
+for temporary files without a name, so that a writer that is killed leaves nothing. A thread hashes
+and uploads one file while the next one is built.
+"""
+
+import functools
+import mmap
+import os
+import re
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from itertools import chain, islice
+
+from recstore import dicts
+from recstore._core import native
+from recstore.build import saving
+from recstore.build.destination import explained, new_builder
+from recstore.build.pairs import pairs_in, pairs_of
+from recstore.errors import EncodeError, OutOfSpaceError
+from recstore.io.table_feed import ArrowFeed, exports
+from recstore.remote import key_filters, names
+from recstore.remote.manifest import Shard
+
+_MOST_AT_ONCE = 1 << 14  # records between two looks at the size of a file
+_STEP = 1 << 20  # bytes; see csrc/format/rs_segment.h
+_RECORD = re.compile(r"(record|entry) (\d+)")
+
+
+class ShardFiles:
+    """The shard files that become of records given by `append` and `feed`. `close` ends the last one and returns all as
+    a list of Shard. `abort` removes what is not in the storage. For one thread.
+
+    `most_bytes` and `most_records` say when a file ends: at about so many bytes, at the latest after so many records,
+    where that is not None.
+    """
+
+    def __init__(self, storage, options, mapping, most_bytes, most_records, folder):
+        self.storage, self.options, self.mapping = storage, options, mapping
+        self.most_bytes, self.most_records, self.folder = most_bytes, most_records, folder
+        self.open, self.before, self.at_once = None, 0, 1
+        self.putting = ThreadPoolExecutor(1)
+        self.pending, self.shards = None, []
+
+    # ---- Records ----
+
+    def append(self, records):
+        """All records, or pairs, of an iterable; all rows of an iterable of tables."""
+        records = iter(pairs_of(records)) if self.mapping else iter(records)
+        first = list(islice(records, 1))
+        whole, exported = chain(first, records), not self.mapping and first and exports(first[0])
+        first = None
+        if exported:
+            ArrowFeed(whole).fill(self, None)
+        else:
+            self.extend(whole)
+
+    def feed(self, feed):
+        """All records of a Feed, which takes this object for a builder. Returns the attributes that it found."""
+        feed.fill(self, None)
+        feed.check()
+        feed.told([feed.report()])
+        return feed.attributes
+
+    def extend(self, records):
+        """As of a builder: all records or pairs."""
+        records = iter(records)
+        while True:
+            file, n = self.file(), self.room()
+            before = file.records
+            with self.explained():
+                file.builder.extend(islice(records, n))
+            appended = file.records - before
+            self.look()
+            if appended < n:
+                return
+
+    def append_rows(self, reader, most):
+        """Some of the rows that an ArrowReader has left. No Python object is made for a row. Returns their number."""
+        file = self.file()
+        with self.explained():
+            appended = reader.append_to(file.builder, min(most, self.room()))
+        self.look()
+        return appended
+
+    def explained(self):
+        """Names a record that cannot be stored by its number in the stream, where a builder knows that in its file; and
+        says what to do where the disk is full."""
+        return _Explained(self.before, self.options)
+
+    def file(self):
+        if self.open is None:
+            self.open = _File(self.storage, self.options, self.mapping, self.folder)
+        return self.open
+
+    def room(self):
+        """The number of records to append before the next look."""
+        if self.most_records is None:
+            return self.at_once
+        return max(1, min(self.at_once, self.most_records - self.file().records))
+
+    def look(self):
+        """Ends the file if it is full. Looks less often where records are small."""
+        file = self.open
+        grown = file.look()
+        if grown > self.most_bytes >> 4:
+            self.at_once = max(1, self.at_once >> 1)
+        else:
+            self.at_once = min(self.at_once << 1, _MOST_AT_ONCE)
+        if file.written >= self.most_bytes or self.most_records is not None and file.records >= self.most_records:
+            self.end()
+
+    # ---- Files ----
+
+    def end(self):
+        file, self.open = self.open, None
+        self.before += file.records
+        try:
+            if not file.records:
+                file.abort()
+                return
+            file.finish()
+            self.wait()
+        except BaseException:
+            file.abort()
+            raise
+        self.pending = file, self.putting.submit(file.put)
+
+    def wait(self):
+        """Waits for the upload of the file before."""
+        if self.pending is not None:
+            (_, upload), self.pending = self.pending, None
+            self.shards.append(upload.result())
+
+    def close(self):
+        if self.open is not None:
+            self.end()
+        self.wait()
+        self.putting.shutdown()
+        return self.shards
+
+    def abort(self):
+        if self.open is not None:
+            self.open.abort()
+        if self.pending is not None:
+            self.pending[1].cancel()
+        self.putting.shutdown()
+        if self.pending is not None:
+            self.pending[0].abort()
+
+
+class _Explained:
+    def __init__(self, before, options):
+        self.before, self.options = before, options
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, traceback):
+        if isinstance(error, EncodeError) and self.before and (found := _RECORD.match(str(error))):
+            number = int(found[2]) + self.before
+            raise EncodeError(f"{found[1]} {number}{str(error)[found.end() :]}") from None
+        if isinstance(error, OutOfSpaceError):
+            raise explained(error, self.options) from None
+
+
+class _Nameless(saving.FileTarget):
+    """The destination of a build that leaves nothing behind where it is killed."""
+
+    def new_builder(self, make, compression, writer):
+        folder, name = os.path.split(self.path)
+        return make("named", folder, name, compression=compression, writer=writer)
+
+
+class _File:
+    """A shard file that is being built. `written` is the number of bytes that it has at least."""
+
+    def __init__(self, storage, options, mapping, folder):
+        self.storage, self.options, self.mapping = storage, options, mapping
+        self.path, self.descriptor, self.size, self.written, self.count = None, -1, 0, 0, None
+        self.folder = folder
+        if storage.local:
+            folder = storage.url
+        path = saving.temporary_beside(os.path.join(folder or tempfile.gettempdir(), "x"))
+        options.target = (saving.FileTarget if storage.local else _Nameless)(path)
+        make = functools.partial(new_builder, native.MappingBuilder if mapping else native.Builder, options)
+        try:
+            if storage.local:
+                self.builder = storage.new_file(make)
+                self.path = path
+                self.descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            else:
+                self.builder = make()
+                self.descriptor = self.builder.take_descriptor()
+        except OutOfSpaceError as error:
+            raise explained(error, options) from None
+        except BaseException:
+            self.abort()
+            raise
+
+    @property
+    def records(self):
+        if self.count is not None:
+            return self.count
+        return self.builder.hashes.n if self.mapping else self.builder.records
+
+    def look(self):
+        """Looks at the size. Returns the growth. Space is reserved ahead in steps, of 1 MiB or a quarter of the file at
+        most: the bytes before the last step are there."""
+        size = os.fstat(self.descriptor).st_size
+        grown = size - self.size
+        if grown:
+            self.written, self.size = max(self.size, size - (size >> 2) - _STEP), size
+        return grown
+
+    def finish(self):
+        """Ends the file, and takes what the manifest says about it."""
+        try:
+            segment = self._mapping() if self.mapping else self.builder.finish(self.options.indexes)
+        except OutOfSpaceError as error:
+            raise explained(error, self.options) from None
+        self.low = self.high = self.keys = None
+        try:
+            self.count = len(dicts.RecordDict._of_segment(segment)) if self.mapping else segment.records
+            if self.mapping:
+                self.low, self.high = key_filters.bounds(segment)
+                self.keys = key_filters.make(segment)
+        finally:
+            segment.close()
+
+    def _mapping(self):
+        """The segment of a mapping without a key that comes twice, of which readers of sets know nothing: with one, the
+        pairs that count are written once more."""
+        segment, dead, _ = self.builder.finish()
+        if not dead:
+            return segment
+        again = _File(self.storage, self.options, True, self.folder)
+        try:
+            again.builder.extend(pairs_in(segment))
+            whole, _, _ = again.builder.finish()
+        except BaseException:
+            again.abort()
+            raise
+        finally:
+            segment.close()
+        self.abort()
+        vars(self).update(vars(again))
+        return whole
+
+    def put(self):
+        """Puts the file into the storage, under its hash, and what helps to find keys before it. Returns its Shard."""
+        try:
+            size = os.fstat(self.descriptor).st_size
+            with mmap.mmap(self.descriptor, size, access=mmap.ACCESS_READ) as mapped, memoryview(mapped) as content:
+                told = names.new_hash()
+                told.update(content)
+                name = told.hexdigest()
+                if self.keys is not None:
+                    self.storage.write(name + names.KEYS, key_filters.bound(self.keys, name))
+                if self.storage.local:
+                    self.storage.adopt(name + names.RECORDS, self.path)
+                    self.path = None
+                else:
+                    self.storage.write(name + names.RECORDS, content)
+        finally:
+            self.abort()
+        return Shard(name, size, self.count, self.low, self.high)
+
+    def abort(self):
+        """Removes what is left of the file here."""
+        builder = getattr(self, "builder", None)
+        if builder is not None:
+            builder.abort()
+        descriptor, self.descriptor = self.descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+        path, self.path = self.path, None
+        if path is not None and os.path.lexists(path):
+            os.unlink(path)

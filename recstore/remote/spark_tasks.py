@@ -1,0 +1,119 @@
+"""The data source that Spark runs. This module imports Spark; recstore/remote/spark.py imports this one when it is
+called, and Spark's Python workers do."""
+
+import inspect
+import itertools
+
+import pyarrow
+from pyspark.sql import datasource
+from pyspark.sql.pandas import types
+
+from recstore.remote import shard_tables
+
+_STORAGE = "storage."
+_READING = ("path", "cache")
+_WRITING = ("path", "shard_bytes", "compression")
+_REMEDY = "give all fields with spark.read.schema(...)"
+
+
+def chosen(options, known, what):
+    """The options of a job as two dicts: those of `known`, and the arguments of the object store. Spark gives names in
+    lower case, and values as text.
+
+    Raises ValueError for an option that is neither, and where the path is missing.
+    """
+    own, storage = {}, {}
+    for name, value in options.items():
+        if name.startswith(_STORAGE):
+            storage[name.removeprefix(_STORAGE)] = value
+        elif name in known:
+            own[name] = value
+        else:
+            raise ValueError(
+                f"{what} the format recstore has no option {name!r}: it has {', '.join(known)} and storage.NAME"
+            )
+    if "path" not in own:
+        raise ValueError(f"{what} the format recstore needs one URL or folder: give it to save() or load()")
+    return own, storage or None
+
+
+class ShardSource(datasource.DataSource):
+    """A set of shards. Spark makes an instance for each job, on the driver."""
+
+    _is_inferred = False
+
+    @classmethod
+    def name(cls):
+        return "recstore"
+
+    def _parts(self):
+        own, storage = chosen(self.options, _READING, "reading")
+        return shard_tables.parts(own["path"], options=storage, cache=own.get("cache"))
+
+    def schema(self):
+        self._is_inferred = True
+        return types.from_arrow_schema(shard_tables.first_schema(self._parts()))
+
+    def reader(self, schema):
+        return ShardReader(self._parts(), schema, self._is_inferred)
+
+    def writer(self, schema, overwrite):
+        from recstore.remote.writer import ShardWriter
+
+        own, storage = chosen(self.options, _WRITING, "writing")
+        # Spark runs a task on each core.
+        return ShardSink(ShardWriter(own.pop("path"), options=storage, threads=1, **own), append=not overwrite)
+
+
+class ShardReader(datasource.DataSourceReader):
+    """Reads a shard file in a task."""
+
+    def __init__(self, parts, schema, is_inferred):
+        self._found, self._schema, self._is_inferred = parts, schema, is_inferred
+
+    def __getstate__(self):
+        return {**self.__dict__, "_found": None}  # each task gets its partition, and not all of them again
+
+    def partitions(self):
+        return [datasource.InputPartition(part) for part in self._found]
+
+    def read(self, partition):
+        part = partition.value
+        if part is None:  # of a set without shard files
+            return
+        schema = arrow_schema(self._schema)
+        for table in part.tables():
+            table = shard_tables.fitted(pyarrow, table, schema, part.where, _REMEDY, extra=not self._is_inferred)
+            yield from table.to_batches()
+
+
+def arrow_schema(schema):
+    """The Arrow schema that Spark expects of the batches of a source. Its times are in UTC."""
+    has_zone = "timezone" in inspect.signature(types.to_arrow_schema).parameters  # 4.0 has UTC without being asked
+    return types.to_arrow_schema(schema, timezone="UTC") if has_zone else types.to_arrow_schema(schema)
+
+
+class Written(datasource.WriterCommitMessage):
+    """What a task tells the driver."""
+
+    def __init__(self, entry):
+        self.entry = entry
+
+
+class ShardSink(datasource.DataSourceArrowWriter):
+    """Writes the batches of a task as shard files. On the driver it commits what the attempts that won have written."""
+
+    def __init__(self, writer, append):
+        self._writer, self._append = writer, append
+
+    def write(self, iterator):
+        first = next(iterator, None)
+        if first is None:
+            return Written(None)
+        batches = itertools.chain([first], iterator)
+        return Written(self._writer.write(pyarrow.RecordBatchReader.from_batches(first.schema, batches)))
+
+    def commit(self, messages):
+        """With a message for each partition, in their order."""
+        entries = [one.entry for one in messages if one.entry is not None]
+        self._writer.commit(entries, append=self._append)

@@ -1,0 +1,165 @@
+"""Tokens: the bytes by which a handle names a set of shards and how it is read.
+
+    token  = 1, flags, number of the manifest, 8 bytes of its fingerprint, url, cache, limit, place, limits, private
+    url    = size, bytes                      the folder or URL of the set, in UTF-8
+    cache  = size, bytes                      with the flag "cached": the folder of the cache
+    limit  = number                           with the flag "cached": the bytes of the cache + 1; 0 for no limit
+    place  = 8 bytes                          with the flag "cached": see openers.place_of
+    limits = values, bytes                    with the flag "limits"
+    private = pid, its start time, descriptor, 8 random bytes   with the flag "private"
+
+Options may be credentials. They must not lie in a handle, which may be written to a disk, nor in the cache. So they
+stay in memory without a name, of the process that opened the set, where processes of the same user find them by /proc
+while that process lives. Without it, or on a system without such memory, the environment has to have them. Such memory
+begins with the random bytes of the token: the number of a descriptor comes again, and may lead to that of another set.
+"""
+
+import os
+import pickle
+
+from recstore.errors import CorruptError
+from recstore.shm import wire
+from recstore.shm.process_identity import start_time
+from recstore.shm.wire import varint
+
+_CACHED, _LAZY, _PICKLES, _VIEWS, _VERIFIED, _LIMITS, _PRIVATE = (1 << i for i in range(7))
+_MAGIC = b"recstore options"
+_MARK = 8  # random bytes
+_HEAD = len(_MAGIC) + _MARK + 8  # and the size of the options
+
+
+class Reading:
+    """How a set is opened: everything of a token but which manifest."""
+
+    def __init__(
+        self, url, cache=None, limit=None, lazy=False, verify="header", limits=None, reader=None, options=None
+    ):
+        self.url, self.cache, self.limit, self.lazy = url, cache, limit, lazy
+        self.verify, self.limits, self.reader, self.options = verify, limits, reader, options
+        self.place = None  # see openers.place_of
+
+
+class Private:
+    """Options and classes in memory without a name, which is made when a token is first asked for: a set whose classes
+    cannot be pickled can be opened. After a fork each process has its own descriptor of it. Safe from several threads.
+    """
+
+    fd = mark = None
+
+    def __init__(self, options, classes):
+        self._content = options, classes
+
+    def _made(self):
+        made = self.__dict__.get("_memory")
+        if made is None:
+            options, classes = map(pickle.dumps, self._content)
+            mark = os.urandom(_MARK)
+            fd = os.memfd_create("recstore-options", os.MFD_CLOEXEC)
+            data = memoryview(_MAGIC + mark + len(options).to_bytes(8, "little") + options + classes)
+            while data:
+                data = data[os.write(fd, data) :]
+            made = self.__dict__.setdefault("_memory", (fd, mark))
+            if made[0] != fd:
+                os.close(fd)  # another thread was faster
+            self.fd, self.mark = made
+        return made
+
+    def close(self):
+        fd, self.fd = self.fd, None
+        if fd is not None:
+            os.close(fd)
+
+    def __del__(self):
+        self.close()
+
+    def place(self):
+        """What a token has of it: b"" where there is nothing to tell, or no such memory. Raises the error of a pickle
+        for a class that cannot be named."""
+        if not any(self._content) or not hasattr(os, "memfd_create"):
+            return b""
+        fd, mark = self._made()
+        pid = os.getpid()
+        return varint(pid) + varint(start_time(pid) or 0) + varint(fd) + mark
+
+    @staticmethod
+    def at(pid, started, fd, mark):
+        """`(options, classes)` of a process; None for what it does not give: it has ended, it may not be asked, a class
+        cannot be imported here. Never raises."""
+        if start_time(pid) != started:
+            return None, None
+        try:
+            found = os.open(f"/proc/{pid}/fd/{fd}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+        except OSError:
+            return None, None
+        try:
+            data = os.pread(found, _HEAD, 0)
+            if len(data) < _HEAD or data[:-8] != _MAGIC + mark:
+                return None, None
+            while piece := os.pread(found, 1 << 20, len(data)):
+                data += piece
+        except OSError:  # the number leads to something else by now
+            return None, None
+        finally:
+            os.close(found)
+        end = _HEAD + int.from_bytes(data[_HEAD - 8 : _HEAD], "little")
+        return _unpickled(data[_HEAD:end]), _unpickled(data[end:])
+
+
+def _unpickled(data):
+    try:
+        return pickle.loads(data)
+    except Exception:  # whatever importing a module raises
+        return None
+
+
+def pack(reading, number, fingerprint, private):
+    """The token of a set that is read so."""
+    place = private.place()
+    reader = reading.reader
+    flags = (
+        _CACHED * (reading.cache is not None)
+        | _LAZY * bool(reading.lazy)
+        | _PICKLES * reader.allow_pickle
+        | _VIEWS * (reader.arrays == "view")
+        | _VERIFIED * (reading.verify == "full")
+        | _LIMITS * (reading.limits is not None)
+        | _PRIVATE * bool(place)
+    )
+    url = reading.url.encode("utf-8", "surrogateescape")
+    out = [bytes([1, flags]), varint(number), bytes.fromhex(fingerprint)[:8], _text(url)]
+    if reading.cache is not None:
+        out += [_text(os.fsencode(reading.cache)), varint(0 if reading.limit is None else reading.limit + 1)]
+        out.append(bytes.fromhex(reading.place))
+    if reading.limits is not None:
+        out += map(varint, reading.limits)
+    return b"".join([*out, place])
+
+
+def unpack(token):
+    """`(Reading, number, beginning of the fingerprint)`. Raises CorruptError."""
+    from recstore._core import trust
+
+    bytes_ = wire.Reader(token)
+    if bytes_.byte() != 1:
+        raise CorruptError("a recstore handle names a set of shards in a way that this recstore does not know")
+    flags, number, fingerprint = bytes_.byte(), bytes_.size(), bytes_.take(8)
+    url = bytes_.take(bytes_.size()).decode("utf-8", "surrogateescape")
+    reading = Reading(url, lazy=bool(flags & _LAZY), verify="full" if flags & _VERIFIED else "header")
+    if flags & _CACHED:
+        reading.cache = os.fsdecode(bytes_.take(bytes_.size()))
+        limit = bytes_.varint()
+        reading.limit = limit - 1 if limit else None
+        reading.place = bytes_.take(8).hex()
+    if flags & _LIMITS:
+        reading.limits = bytes_.varint(), bytes_.varint()
+    classes = None
+    if flags & _PRIVATE:
+        reading.options, classes = Private.at(*(bytes_.size() for _ in range(3)), bytes_.take(_MARK))
+    bytes_.end()
+    arrays = "view" if flags & _VIEWS else "copy"
+    reading.reader = trust.Reader(False, bool(flags & _PICKLES), arrays, classes=classes)
+    return reading, number, fingerprint.hex()
+
+
+def _text(encoded):
+    return varint(len(encoded)) + encoded

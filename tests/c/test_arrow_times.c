@@ -1,0 +1,48 @@
+/* test_arrow_times.c: values of time that stand at the very end of what one record may hold. test_arrow_in.c has what they
+ * become. */
+#include "rs_arrow_rows.h"
+#include "write/rs_arrow_values.h"
+
+static rs_error err;
+
+/* Writes a value of zeros in a record that may have `left` more values. */
+static rs_status put_one(unsigned kind, unsigned width, uint64_t left) {
+    static const uint8_t zeros[16] = {0};
+    rs_arrow_node node = {0};
+    rs_arrow_schema schema = {0};
+    rs_arrow_column column = {0};
+    rs_arrow_writer writer = {0};
+    rs_buffer raw = {0};
+    rs_status status;
+    uint8_t *end;
+    if (rs_buffer_reserve(&raw, 256, NULL) != RS_OK) abort();
+    node.kind = (uint8_t)kind, node.width = (uint8_t)width, node.zone = RS_ARROW_NO_ZONE;
+    node.parent = RS_ARROW_NO_NODE;
+    schema.nodes = &node, schema.n_nodes = 1;
+    column.first = zeros, column.length = 1;
+    writer.schema = &schema, writer.columns = &column, writer.raw = &raw, writer.err = &err;
+    writer.end = raw.data + raw.capacity_bytes, writer.values_left = left;
+    end = rs_arrow_put_time(&writer, 0, 0, raw.data);
+    CHECK((end == NULL) == (writer.status != RS_OK));
+    status = writer.status;
+    rs_buffer_clear(&raw);
+    return status;
+}
+
+/* An interval is a tuple of three, and a record of more values than a reader accepts is refused. */
+static void test_room_for_values(void) {
+    static const unsigned widths[] = {4, 8, 16};
+    uint64_t left;
+    unsigned i;
+    for (i = 0; i < 3; i++) {
+        for (left = 0; left < 6; left++) {
+            CHECK_CODE(put_one(RS_ARROW_INTERVAL, widths[i], left), left < 3 ? RS_E_IN_TYPE : RS_OK, &err);
+            if (left < 3) CHECK(strcmp(err.message, "$: " RS_ARROW_TOO_MANY) == 0);
+        }
+    }
+}
+
+int main(void) {
+    RUN(test_room_for_values);
+    return rs_test_finish("test_arrow_times");
+}

@@ -1,0 +1,439 @@
+/* test_gather_numbers.c: values of a gather that few stores have: entries of tables in records that are walked, lists whose
+ * bits and bodies stand in their parent, and arrays with one dimension too few, too many, or as many as there may be. */
+#include "rs_hand.h"
+#include "rs_sources.h"
+#include "read/rs_gather.h"
+
+#define LEAF(kind, param) {kind, param, 0, 0, 0, 0, 0, 0}
+
+static rs_error err;
+static rs_gather_spec spec;
+static sources s;
+static rs_gather g;
+static uint8_t *buffer;
+
+static void set_spec(unsigned form, unsigned dtype, unsigned missing) {
+    memset(&spec, 0, sizeof spec);
+    spec.form = form, spec.dtype = dtype, spec.missing = missing;
+    spec.row_numbers = spec.multiple = 1;
+}
+
+static rs_status place(void) {
+    uint64_t size;
+    RS_TRY(rs_gather_layout(&g, &size, &err));
+    free(buffer);
+    buffer = (uint8_t *)aligned_alloc(64, (size_t)rs_align_up(size + 1, 64));
+    if (buffer == NULL) abort();
+    rs_gather_place(&g, buffer);
+    return RS_OK;
+}
+
+static rs_status read_all(uint64_t n) {
+    RS_TRY(rs_gather_begin(&g, n, &err));
+    if (g.direct) RS_TRY(place());
+    do {
+        RS_TRY(rs_gather_measure(&g, &s.source, NULL, 0, 1, n, &err));
+        if (g.stop.why == RS_GATHER_BLOCK) RS_TRY(sources_know(&s, g.stop.block, &err));
+        else if (g.stop.why != RS_GATHER_DONE) return RS_OK;
+    } while (g.done < n);
+    if (g.direct) return RS_OK;
+    RS_TRY(place());
+    return g.stop.why == RS_GATHER_DONE ? rs_gather_fill(&g, buffer, &err) : RS_OK;
+}
+
+/* Gathers the field "a" of the first n records; the parts are then in `buffer`, until `done`. */
+static bool gather(rs_slice bytes, uint64_t n) {
+    static const char *const key = "a";
+    if (!CHECK_OK(sources_open(&s, bytes, &key, 1, &err), &err)) return false;
+    CHECK_OK(rs_gather_open(&g, &spec, 1, &err), &err);
+    return CHECK_OK(read_all(n), &err);
+}
+
+static void done(void) {
+    rs_gather_close(&g);
+    sources_close(&s);
+}
+
+static bool done_here(const hand *h, uint64_t n) {
+    return gather(hand_slice(h), n) && CHECK(g.stop.why == RS_GATHER_DONE);
+}
+
+static const uint8_t *part(unsigned number) { return buffer + g.fields[0].parts[number].off; }
+
+static int64_t i64_at(unsigned number, uint64_t i) { return (int64_t)rs_load_u64(part(number) + 8 * i); }
+
+/* ---- Entries of tables ---- */
+
+/* {"a": an int8, 5, in every fourth record; in the others an entry: 1000, None or 3000}. A gather comes to the entry
+ * through the union, record by record. */
+static void make_entries(hand *h, uint64_t n) {
+    static const make_node root[] = {{STRUCT, 0, 0, 1, 1, 8, 3, 0},
+                                     {UNION, 0, 0, 2, 2, 0, 0, 0},
+                                     {DICT_CODED, 2, 0, 0, 0, 0, 4, 3},
+                                     {INT, 8, 0, 0, 0, 0, 8, 0}};
+    hand_values *entries;
+    uint64_t i;
+    (void)hand_tree(h, root, 4, "\0\0\0\0\0\0\0\0\x09\1a", 11);
+    entries = hand_table(h, hand_leaf(h, ANY, 0, 0));
+    hand_put(entries, "\4\xE8\3", 3), hand_put(entries, "\0", 1), hand_put(entries, "\4\xB8\xB", 3);
+    for (i = 0; i < n; i++) {
+        const uint8_t bytes[] = {i % 4 == 3, (uint8_t)(i % 4 == 3 ? 5 : i % 3)};
+        hand_record(h, bytes, 2);
+    }
+    hand_finish(h, 0);
+}
+
+/* An entry is taken once, a None among them is a missing value, and the record after it has its own. */
+static void test_entries_of_unions(void) {
+    hand h = {0};
+    uint64_t i;
+    make_entries(&h, 90);
+    set_spec(RS_GATHER_VALUES, RS_DTYPE_INT64, RS_GATHER_MASK);
+    spec.fill[0] = 7;
+    if (done_here(&h, 90)) {
+        for (i = 0; i < 90; i++) {
+            const int64_t wanted = i % 4 == 3 ? 5 : i % 3 == 0 ? 1000 : i % 3 == 1 ? 7 : 3000;
+            if (!CHECK(i64_at(0, i) == wanted && part(1)[i] == (wanted != 7))) break;
+        }
+    }
+    done();
+    set_spec(RS_GATHER_VALUES, RS_DTYPE_INT64, RS_GATHER_RAISE);
+    CHECK(gather(hand_slice(&h), 90) && g.stop.why == RS_GATHER_NONE && g.stop.record == 1);
+    done();
+    hand_clear(&h);
+}
+
+/* ---- Lists within a fixed record ---- */
+
+/* {"a": n elements, each an int8 or a bool}, as bits of the choices and bytes of the elements: i is -i or i % 2. */
+static void check_fixed_list(uint32_t n) {
+    make_node nodes[] = {{STRUCT, 0, 0, 1, 1, 8, 3, 0},
+                         {LIST, 0, 1, 1, 2, 0, 0, n},
+                         {UNION, 0, 0, 2, 3, 0, 0, 0},
+                         {INT, 8, 0, 0, 0, 0, 8, 0},
+                         LEAF(BOOL, 0)};
+    uint8_t record[64] = {0};
+    const uint32_t group = (n + 7) / 8;
+    hand h = {0};
+    uint32_t i;
+    for (i = 0; i < n; i++) {
+        record[i / 8] |= (uint8_t)((i % 3 == 0) << (i % 8));
+        record[group + i] = (uint8_t)(i % 3 == 0 ? i % 2 : 10 + i);
+    }
+    (void)hand_tree(&h, nodes, 5, "\0\0\0\0\0\0\0\0\x09\1a", 11);
+    hand_record(&h, record, group + n), hand_record(&h, record, group + n);
+    hand_finish(&h, 0);
+    CHECK_OK(hand_check(&h, 0, &err), &err);
+    set_spec(RS_GATHER_RAGGED, RS_DTYPE_INT64, RS_GATHER_RAISE);
+    if (done_here(&h, 2) && CHECK(i64_at(1, 2) == 2 * (int64_t)n)) {
+        for (i = 0; i < 2 * n; i++) {
+            const uint32_t k = i % n;
+            if (!CHECK(i64_at(0, i) == (k % 3 == 0 ? k % 2 : 10 + k))) break;
+        }
+    }
+    done();
+    hand_clear(&h);
+}
+
+static void test_fixed_lists(void) {
+    uint32_t n;
+    for (n = 1; n <= 33; n++) check_fixed_list(n);
+}
+
+/* {"a": (an int8, a bool, an int8)}, as one bit and two bytes. */
+static void test_fixed_tuples(void) {
+    static const make_node nodes[] = {{STRUCT, 0, 0, 1, 1, 8, 3, 0},
+                                      {TUPLE, 1, 0, 3, 2, 0, 0, 0},
+                                      {INT, 8, 0, 0, 0, 0, 8, 0},
+                                      LEAF(BOOL, 0),
+                                      {INT, 8, 0, 0, 0, 0, 8, 0}};
+    static const int64_t wanted[] = {5, 1, 7, 5, 1, 7};
+    hand h = {0};
+    (void)hand_tree(&h, nodes, 5, "\0\0\0\0\0\0\0\0\x09\1a", 11);
+    hand_record(&h, "\1\5\7", 3), hand_record(&h, "\1\5\7", 3);
+    hand_finish(&h, 0);
+    set_spec(RS_GATHER_RAGGED, RS_DTYPE_INT64, RS_GATHER_RAISE);
+    if (done_here(&h, 2)) CHECK(i64_at(1, 2) == 6 && memcmp(part(0), wanted, sizeof wanted) == 0);
+    done();
+    hand_clear(&h);
+}
+
+/* Two fields of known size: each is written where its own part begins. */
+static void test_two_fields(void) {
+    static const make_node nodes[] = {
+        {STRUCT, 0, 0, 2, 1, 8, 6, 0}, {INT, 8, 0, 0, 0, 0, 8, 0}, {INT, 8, 0, 0, 0, 0, 8, 0}};
+    static const char *const keys[] = {"a", "b"};
+    rs_gather_spec both[2];
+    hand h = {0};
+    uint8_t i;
+    (void)hand_tree(&h, nodes, 3, "\0\0\0\0\0\0\0\0\x09\1a\x09\1b", 14);
+    for (i = 0; i < 20; i++) {
+        const uint8_t record[] = {i, (uint8_t)(100 + i)};
+        hand_record(&h, record, 2);
+    }
+    hand_finish(&h, 0);
+    set_spec(RS_GATHER_VALUES, RS_DTYPE_INT64, RS_GATHER_RAISE);
+    both[0] = both[1] = spec;
+    REQUIRE_OK(sources_open(&s, hand_slice(&h), keys, 2, &err), &err);
+    REQUIRE_OK(rs_gather_open(&g, both, 2, &err), &err);
+    CHECK(CHECK_OK(read_all(20), &err) && g.stop.why == RS_GATHER_DONE);
+    for (i = 0; i < 20; i++) {
+        const uint64_t second = rs_load_u64(buffer + g.fields[1].parts[0].off + 8 * i);
+        if (!CHECK(i64_at(0, i) == i && second == 100u + i)) break;
+    }
+    done();
+    hand_clear(&h);
+}
+
+/* ---- Arrays ---- */
+
+/* An int16 array of this shape in C order; its numbers count up from `first`. */
+static void put_array(rs_buffer *raw, uint32_t ndim, const uint64_t *dims, unsigned first) {
+    const uint8_t head[] = {0x10, 0, 3};
+    uint64_t n = 1, i;
+    make_bytes(raw, head, 3), make_varint(raw, ndim);
+    for (i = 0; i < ndim; i++) make_varint(raw, dims[i]), n *= dims[i];
+    for (i = 0; i < n; i++) {
+        uint8_t item[2];
+        rs_store_u16(item, (uint16_t)(first + i));
+        make_bytes(raw, item, 2);
+    }
+}
+
+static void put_key(rs_buffer *raw) { make_head(raw, 0x0F, 1), make_str(raw, "a"); }
+
+/* numpy's scalars: arrays without dimensions. */
+static void add_scalar(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
+    (void)arrays;
+    put_key(raw), put_array(raw, 0, NULL, (unsigned)(7 + i));
+}
+
+static void test_scalars(void) {
+    built b = build(add_scalar, 5, false);
+    REQUIRE(b.data != NULL);
+    set_spec(RS_GATHER_VALUES, RS_DTYPE_INT64, RS_GATHER_RAISE);
+    if (gather(built_slice(&b), 5) && CHECK(g.stop.why == RS_GATHER_DONE)) {
+        CHECK(i64_at(0, 0) == 7 && i64_at(0, 4) == 11);
+    }
+    done();
+    built_clear(&b);
+}
+
+static void put2(rs_buffer *raw, uint64_t a, uint64_t b, unsigned first) {
+    const uint64_t dims[] = {a, b};
+    put_array(raw, 2, dims, first);
+}
+
+/* Arrays (2, 3), (1, 2), (0, 5), and a list of arrays (2) and (1): lists of lists. */
+static void add_two_levels(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
+    static const uint64_t sizes[] = {2, 1};
+    (void)arrays;
+    put_key(raw);
+    if (i == 0) put2(raw, 2, 3, 10);
+    else if (i == 1) put2(raw, 1, 2, 20);
+    else if (i == 2) put2(raw, 0, 5, 30);
+    else make_head(raw, 0x0D, 2), put_array(raw, 1, &sizes[0], 40), put_array(raw, 1, &sizes[1], 50);
+}
+
+static void test_arrays_as_lists_of_lists(void) {
+    static const int64_t numbers[] = {10, 11, 12, 13, 14, 15, 20, 21, 40, 41, 50}, inner[] = {0, 3, 6, 8, 10, 11},
+                         outer[] = {0, 2, 3, 3, 5};
+    built b = build(add_two_levels, 4, false);
+    REQUIRE(b.data != NULL);
+    set_spec(RS_GATHER_NESTED, RS_DTYPE_INT64, RS_GATHER_RAISE);
+    if (gather(built_slice(&b), 4) && CHECK(g.stop.why == RS_GATHER_DONE)) {
+        const rs_gather_part *parts = g.fields[0].parts;
+        CHECK(parts[0].shape[0] == 11 && memcmp(part(0), numbers, sizeof numbers) == 0);
+        CHECK(parts[1].shape[0] == 6 && memcmp(part(1), inner, sizeof inner) == 0);
+        CHECK(parts[2].shape[0] == 5 && memcmp(part(2), outer, sizeof outer) == 0);
+    }
+    done();
+    built_clear(&b);
+}
+
+static unsigned which; /* the last record of add_misshapen */
+static bool in_list;
+
+/* A list of arrays (2, 3), or one alone, and as record 4 an array that has no place among them. */
+static void add_misshapen(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
+    static const uint64_t flat[] = {3}, deep[] = {2, 3, 1};
+    (void)arrays;
+    put_key(raw);
+    if (in_list) make_head(raw, 0x0D, 2), put2(raw, 2, 3, 1);
+    if (i < 4) put2(raw, 2, 3, 7);
+    else if (which == 0) put2(raw, 2, 2, 7);
+    else if (which == 1) put2(raw, 1, 3, 7);
+    else if (which == 2) put_array(raw, 1, flat, 7);
+    else put_array(raw, 3, deep, 7);
+}
+
+static void test_misshapen_arrays(void) {
+    unsigned k;
+    for (k = 0; k < 8; k++) {
+        built b;
+        which = k / 2, in_list = k % 2 == 1;
+        b = build(add_misshapen, 5, false);
+        REQUIRE(b.data != NULL);
+        set_spec(in_list ? RS_GATHER_RAGGED : RS_GATHER_VALUES, RS_DTYPE_INT64, RS_GATHER_RAISE);
+        spec.n_row = 2, spec.row[0] = 2, spec.row[1] = 3, spec.row_numbers = 6;
+        CHECK(gather(built_slice(&b), 5) && g.stop.why == RS_GATHER_LENGTH && g.stop.record == 4);
+        done();
+        built_clear(&b);
+    }
+}
+
+/* Empty lists of lists, and then an array of one dimension: what stood in the other is forgotten. */
+static void add_flat(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
+    static const uint64_t flat[] = {3};
+    (void)arrays;
+    put_key(raw);
+    if (i < 4) put2(raw, 0, 0, 0);
+    else put_array(raw, 1, flat, 7);
+}
+
+static void add_flat_behind_empty(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
+    static const uint64_t flat[] = {3};
+    (void)arrays;
+    put_key(raw);
+    if (i < 4) put2(raw, 3, 0, 0);
+    else put_array(raw, 1, flat, 7);
+}
+
+static void test_flat_arrays(void) {
+    static const built_record records[] = {add_flat, add_flat_behind_empty};
+    unsigned k;
+    for (k = 0; k < 2; k++) {
+        built b = build(records[k], 5, false);
+        REQUIRE(b.data != NULL);
+        set_spec(RS_GATHER_NESTED, RS_DTYPE_INT64, RS_GATHER_RAISE);
+        CHECK(gather(built_slice(&b), 5) && g.stop.why == RS_GATHER_LENGTH && g.stop.record == 4);
+        done();
+        built_clear(&b);
+    }
+}
+
+static uint32_t extra; /* dimensions behind those of the row */
+
+/* Arrays whose row has as many dimensions as a row may have. */
+static void add_deep(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
+    static const uint64_t dims[] = {1, 2, 1, 1, 2, 1, 1, 2, 1, 1};
+    (void)arrays;
+    put_key(raw);
+    if (in_list) make_head(raw, 0x0D, 1);
+    put_array(raw, RS_GATHER_ROW_DIMS + extra, dims, (unsigned)(100 * i));
+}
+
+static void test_most_dimensions(void) {
+    static const uint64_t row[RS_GATHER_ROW_DIMS] = {1, 2, 1, 1, 2, 1, 1, 2};
+    unsigned k;
+    for (k = 0; k < 4; k++) {
+        built b;
+        extra = k / 2, in_list = k % 2 == 1;
+        b = build(add_deep, 3, false);
+        REQUIRE(b.data != NULL);
+        set_spec(in_list ? RS_GATHER_RAGGED : RS_GATHER_VALUES, RS_DTYPE_INT64, RS_GATHER_RAISE);
+        spec.n_row = RS_GATHER_ROW_DIMS, spec.row_numbers = 8;
+        memcpy(spec.row, row, sizeof row);
+        if (gather(built_slice(&b), 3)) {
+            CHECK(g.stop.why == (extra == 0 ? RS_GATHER_DONE : RS_GATHER_LENGTH));
+            if (extra == 0) CHECK(i64_at(0, 7) == 7 && i64_at(0, 23) == 207);
+        }
+        done();
+        built_clear(&b);
+    }
+}
+
+/* ---- Tensors ---- */
+
+static bool is_bfloat16;
+
+/* An array of two int16 as a tensor, or two numbers of a type that numpy lacks, as the bits that they have. */
+static void add_tensor(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
+    static const uint64_t two[] = {2};
+    size_t at;
+    (void)arrays;
+    put_key(raw);
+    make_tag(raw, RS_FMT_TAG_EXT), make_tag(raw, RS_FMT_EXT_TENSOR);
+    if (is_bfloat16) make_str(raw, "bfloat16");
+    else make_tag(raw, RS_FMT_TAG_NONE);
+    at = raw->size_bytes;
+    put_array(raw, 1, two, (unsigned)((is_bfloat16 ? 0x3F80 : 0) + 2 * i));
+    if (is_bfloat16) raw->data[at + 2] = 7;
+}
+
+static void test_tensors(void) {
+    unsigned k;
+    for (k = 0; k < 4; k++) {
+        built b;
+        uint64_t i;
+        is_bfloat16 = k / 2 == 1;
+        b = build(add_tensor, 60, k % 2 == 1);
+        REQUIRE(b.data != NULL);
+        set_spec(RS_GATHER_RAGGED, RS_DTYPE_FLOAT64, RS_GATHER_RAISE);
+        if (gather(built_slice(&b), 60) && CHECK(g.stop.why == RS_GATHER_DONE) && CHECK(i64_at(1, 60) == 120)) {
+            for (i = 0; i < 120; i++) {
+                const double wanted = is_bfloat16 ? 1 + (double)i / 128 : (double)i;
+                if (!CHECK(rs_load_f64(part(0) + 8 * i) == wanted)) break;
+            }
+        }
+        done();
+        built_clear(&b);
+    }
+}
+
+/* ---- The shapes of the parts ---- */
+
+static void add_pairs(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
+    (void)arrays;
+    put_key(raw);
+    put2(raw, 2 + i, 3, 1);
+}
+
+static void check_shape(unsigned number, uint32_t ndim, uint64_t a, uint64_t b, uint64_t c) {
+    const uint64_t wanted[] = {a, b, c};
+    const rs_gather_part *p = &g.fields[0].parts[number];
+    if (!CHECK_U64(p->ndim, ndim) || !CHECK(memcmp(p->shape, wanted, ndim * sizeof *wanted) == 0)) {
+        (void)fprintf(stderr, "    part %u of form %u\n", number, spec.form);
+    }
+}
+
+/* Arrays (2, 3), (3, 3) and (4, 3) as lists of rows of three, and as lists of lists. */
+static void test_shapes(void) {
+    built b = build(add_pairs, 3, false);
+    unsigned form;
+    REQUIRE(b.data != NULL);
+    for (form = RS_GATHER_RAGGED; form <= RS_GATHER_PADDED_NESTED; form++) {
+        set_spec(form, RS_DTYPE_INT64, RS_GATHER_MASK);
+        if (rs_gather_free_dims(form) == 1) spec.n_row = 1, spec.row[0] = spec.row_numbers = 3;
+        if (gather(built_slice(&b), 3) && CHECK(g.stop.why == RS_GATHER_DONE)) {
+            const uint32_t last = g.fields[0].n_parts - 1;
+            check_shape(last, 1, 3, 0, 0);
+            switch (form) {
+            case RS_GATHER_RAGGED: check_shape(0, 2, 9, 3, 0), check_shape(1, 1, 4, 0, 0); break;
+            case RS_GATHER_NESTED:
+                check_shape(0, 1, 27, 0, 0), check_shape(1, 1, 10, 0, 0), check_shape(2, 1, 4, 0, 0);
+                break;
+            case RS_GATHER_PADDED: check_shape(0, 3, 3, 4, 3), check_shape(1, 1, 3, 0, 0); break;
+            default: check_shape(0, 3, 3, 4, 3), check_shape(1, 1, 3, 0, 0), check_shape(2, 2, 3, 4, 0); break;
+            }
+        }
+        done();
+    }
+    built_clear(&b);
+}
+
+int main(void) {
+    RUN(test_entries_of_unions);
+    RUN(test_fixed_lists);
+    RUN(test_fixed_tuples);
+    RUN(test_two_fields);
+    RUN(test_scalars);
+    RUN(test_arrays_as_lists_of_lists);
+    RUN(test_misshapen_arrays);
+    RUN(test_flat_arrays);
+    RUN(test_most_dimensions);
+    RUN(test_tensors);
+    RUN(test_shapes);
+    free(buffer);
+    return rs_test_finish("test_gather_numbers");
+}

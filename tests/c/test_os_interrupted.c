@@ -1,0 +1,278 @@
+/* test_os_interrupted.c: calls of the system that signals interrupt, that do part of their work, or that fail: they are
+ * repeated, or the error says what failed. The linker puts the functions of this file in the place of the C library's
+ * (CMakeLists.txt). */
+#define _GNU_SOURCE
+#include "rs_folder.h"
+#include "os/rs_os.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+static rs_error err;
+
+/* What the next calls do: `times` of them fail with `code`, or with code 0 do nothing and return 0; those after them do
+ * as the system does, with at most `most` bytes. */
+typedef struct plan {
+    unsigned times;
+    int code;
+    size_t most;
+    unsigned calls; /* since it was made */
+} plan;
+
+static plan writing, truncating, syncing, reserving, drawing, reading, locking, making;
+
+static void make_plan(plan *p, unsigned times, int code, size_t most) {
+    p->times = times, p->code = code, p->most = most, p->calls = 0;
+}
+
+static bool fails(plan *p) {
+    if (p->calls++ >= p->times) return false;
+    errno = p->code;
+    return true;
+}
+
+static size_t at_most(const plan *p, size_t n) { return p->most != 0 && n > p->most ? p->most : n; }
+
+ssize_t __real_pwrite(int fd, const void *bytes, size_t n, off_t offset);
+int __real_ftruncate(int fd, off_t size);
+int __real_fsync(int fd);
+int __real_fallocate(int fd, int mode, off_t from, off_t n);
+ssize_t __real_getrandom(void *out, size_t n, unsigned flags);
+ssize_t __real_read(int fd, void *out, size_t n);
+int __real_flock(int fd, int how);
+int __real_mkdir(const char *path, mode_t mode);
+ssize_t __wrap_pwrite(int fd, const void *bytes, size_t n, off_t offset);
+int __wrap_ftruncate(int fd, off_t size);
+int __wrap_fsync(int fd);
+int __wrap_fallocate(int fd, int mode, off_t from, off_t n);
+ssize_t __wrap_getrandom(void *out, size_t n, unsigned flags);
+ssize_t __wrap_read(int fd, void *out, size_t n);
+int __wrap_flock(int fd, int how);
+int __wrap_mkdir(const char *path, mode_t mode);
+
+ssize_t __wrap_pwrite(int fd, const void *bytes, size_t n, off_t offset) {
+    if (fails(&writing)) return writing.code == 0 ? 0 : -1;
+    return __real_pwrite(fd, bytes, at_most(&writing, n), offset);
+}
+int __wrap_ftruncate(int fd, off_t size) { return fails(&truncating) ? -1 : __real_ftruncate(fd, size); }
+int __wrap_fsync(int fd) { return fails(&syncing) ? -1 : __real_fsync(fd); }
+int __wrap_fallocate(int fd, int mode, off_t from, off_t n) {
+    return fails(&reserving) ? -1 : __real_fallocate(fd, mode, from, n);
+}
+ssize_t __wrap_getrandom(void *out, size_t n, unsigned flags) {
+    if (fails(&drawing)) return drawing.code == 0 ? 0 : -1;
+    return __real_getrandom(out, at_most(&drawing, n), flags);
+}
+ssize_t __wrap_read(int fd, void *out, size_t n) {
+    if (fails(&reading)) return reading.code == 0 ? 0 : -1;
+    return __real_read(fd, out, at_most(&reading, n));
+}
+int __wrap_mkdir(const char *path, mode_t mode) { return fails(&making) ? -1 : __real_mkdir(path, mode); }
+int __wrap_flock(int fd, int how) { return fails(&locking) ? -1 : __real_flock(fd, how); }
+
+static int new_file(const char *name) {
+    int fd = -1;
+    if (!CHECK_OK(rs_os_create_file(at(name), &fd, &err), &err)) abort();
+    return fd;
+}
+
+/* Checks an error of the system, and that the call was not repeated. */
+static void check_failed(rs_status status, rs_status wanted, int code, const plan *p) {
+    CHECK_CODE(status, wanted, &err);
+    CHECK_U64(err.sys_errno, code);
+    CHECK_U64(p->calls, 1);
+}
+
+/* ---- Writing ---- */
+
+static void test_writes_go_on(void) {
+    static const char text[] = "0123456789abcdef";
+    char got[sizeof text] = "";
+    int fd = new_file("write");
+    make_plan(&writing, 2, EINTR, 3);
+    CHECK_OK(rs_os_write_at(fd, text, 16, 5, &err), &err);
+    CHECK_U64(writing.calls, 2 + 6);
+    CHECK(pread(fd, got, 16, 5) == 16 && strcmp(got, text) == 0);
+    make_plan(&writing, 0, 0, 0);
+    CHECK_OK(rs_os_write_at(fd, text, 0, 0, &err), &err);
+    CHECK_U64(writing.calls, 0);
+    rs_os_close(&fd);
+}
+
+static void test_failed_writes(void) {
+    static const struct {
+        int code;
+        const char *says;
+    } full[] = {{ENOSPC, "the file system"}, {EDQUOT, "the quota"}, {ENOMEM, "memory"}, {EFBIG, "size of a file"}};
+    int fd = new_file("full");
+    unsigned i;
+    for (i = 0; i < 4; i++) {
+        make_plan(&writing, 9, full[i].code, 0);
+        check_failed(rs_os_write_at(fd, "abc", 3, 0, &err), RS_E_SPACE, full[i].code, &writing);
+        CHECK(err.needed == 3 && strstr(err.message, full[i].says) != NULL);
+        CHECK((err.available != 0) == (full[i].code == ENOSPC));
+    }
+    make_plan(&writing, 9, EIO, 0);
+    check_failed(rs_os_write_at(fd, "abc", 3, 0, &err), RS_E_SYS, EIO, &writing);
+    make_plan(&writing, 9, 0, 0);
+    check_failed(rs_os_write_at(fd, "abc", 3, 0, &err), RS_E_SYS, EIO, &writing);
+    make_plan(&writing, 0, 0, 0);
+    rs_os_close(&fd);
+}
+
+/* ---- Sizes, syncs and space ---- */
+
+static void test_sizes(void) {
+    int fd = new_file("size");
+    make_plan(&truncating, 3, EINTR, 0);
+    CHECK_OK(rs_os_truncate(fd, 100, &err), &err);
+    CHECK_U64(truncating.calls, 4);
+    CHECK(lseek(fd, 0, SEEK_END) == 100);
+    make_plan(&truncating, 9, ENOSPC, 0);
+    check_failed(rs_os_truncate(fd, 200, &err), RS_E_SPACE, ENOSPC, &truncating);
+    CHECK_U64(err.needed, 200);
+    make_plan(&truncating, 9, EPERM, 0);
+    check_failed(rs_os_truncate(fd, 200, &err), RS_E_SYS, EPERM, &truncating);
+    make_plan(&truncating, 0, 0, 0);
+    rs_os_close(&fd);
+}
+
+static void test_syncs(void) {
+    int fd = new_file("sync");
+    make_plan(&syncing, 3, EINTR, 0);
+    CHECK_OK(rs_os_sync(fd, &err), &err);
+    CHECK_U64(syncing.calls, 4);
+    make_plan(&syncing, 9, EINVAL, 0); /* a file that cannot be synced */
+    CHECK_OK(rs_os_sync(fd, &err), &err);
+    make_plan(&syncing, 9, EROFS, 0);
+    CHECK_OK(rs_os_sync(fd, &err), &err);
+    make_plan(&syncing, 9, EDQUOT, 0);
+    check_failed(rs_os_sync(fd, &err), RS_E_SPACE, EDQUOT, &syncing);
+    make_plan(&syncing, 9, EIO, 0);
+    check_failed(rs_os_sync(fd, &err), RS_E_SYS, EIO, &syncing);
+    make_plan(&syncing, 9, EIO, 0);
+    check_failed(rs_os_sync_directory(at("sync"), &err), RS_E_SYS, EIO, &syncing);
+    make_plan(&syncing, 0, 0, 0);
+    rs_os_close(&fd);
+}
+
+static void test_reserving(void) {
+    static const int missing[] = {EOPNOTSUPP, EINVAL, ENOSYS};
+    int fd = new_file("space");
+    unsigned i;
+    make_plan(&reserving, 3, EINTR, 0);
+    CHECK_OK(rs_os_reserve(fd, 100, 300, false, &err), &err);
+    CHECK_U64(reserving.calls, 4);
+    CHECK(lseek(fd, 0, SEEK_END) == 300);
+    for (i = 0; i < 3; i++) { /* no such call: the file grows all the same, and does not shrink */
+        const off_t wanted = (off_t)(400 + 100 * i);
+        make_plan(&reserving, 9, missing[i], 0);
+        CHECK_OK(rs_os_reserve(fd, 0, (uint64_t)wanted, false, &err), &err);
+        CHECK(lseek(fd, 0, SEEK_END) == wanted);
+        CHECK_OK(rs_os_reserve(fd, 0, 10, false, &err), &err);
+        CHECK(lseek(fd, 0, SEEK_END) == wanted);
+    }
+    make_plan(&reserving, 9, ENOSPC, 0);
+    check_failed(rs_os_reserve(fd, 100, 1000, false, &err), RS_E_SPACE, ENOSPC, &reserving);
+    CHECK(err.needed == 900 && err.available > 0);
+    make_plan(&reserving, 9, EBADF, 0);
+    check_failed(rs_os_reserve(fd, 100, 1000, false, &err), RS_E_SYS, EBADF, &reserving);
+    make_plan(&reserving, 0, 0, 0);
+    rs_os_close(&fd);
+}
+
+static void test_creating(void) {
+    static const struct {
+        int code;
+        rs_status status;
+    } cases[] = {{ENOSPC, RS_E_SPACE}, {EDQUOT, RS_E_SPACE}, {ENOENT, RS_E_SYS_NOT_FOUND}, {EIO, RS_E_SYS}};
+    int fd = -1;
+    unsigned i;
+    for (i = 0; i < 4; i++) {
+        make_plan(&making, 9, cases[i].code, 0);
+        check_failed(rs_os_create_in_directory(at("folder"), "one", &fd, &err), cases[i].status, cases[i].code,
+                     &making);
+        CHECK(fd == -1);
+    }
+    make_plan(&making, 0, 0, 0);
+}
+
+/* ---- Random bytes ---- */
+
+/* Whether each of n bytes is another one in some of the draws. */
+static bool all_drawn(size_t n) {
+    uint8_t seen[64] = {0}, bytes[64];
+    size_t i, k;
+    for (k = 0; k < 20; k++) {
+        memset(bytes, 0, sizeof bytes);
+        drawing.calls = reading.calls = 0;
+        if (!CHECK_OK(rs_os_random(bytes, n, &err), &err)) return false;
+        for (i = 0; i < sizeof bytes; i++) seen[i] |= bytes[i];
+    }
+    for (i = 0; i < sizeof seen; i++) {
+        if ((seen[i] != 0) != (i < n)) return false;
+    }
+    return true;
+}
+
+static void test_random_bytes(void) {
+    static const int codes[] = {ENOSYS, 0};
+    uint8_t bytes[8];
+    unsigned i;
+    make_plan(&drawing, 2, EINTR, 5);
+    make_plan(&reading, 99, EIO, 0); /* the device is not read */
+    CHECK(all_drawn(33) && drawing.calls == 2 + 7 && reading.calls == 0);
+    for (i = 0; i < 2; i++) {
+        make_plan(&drawing, 99, codes[i], 0);
+        make_plan(&reading, 2, EINTR, 5);
+        CHECK(all_drawn(33) && drawing.calls == 1 && reading.calls == 2 + 7);
+        make_plan(&reading, 99, EIO, 0);
+        CHECK_CODE(rs_os_random(bytes, 8, &err), RS_E_SYS, &err);
+        CHECK(err.sys_errno == EIO && reading.calls == 1);
+        make_plan(&reading, 99, 0, 0);
+        errno = 0;
+        CHECK_CODE(rs_os_random(bytes, 8, &err), RS_E_SYS, &err);
+        CHECK(err.sys_errno == EIO && reading.calls == 1);
+    }
+    make_plan(&drawing, 0, 0, 0), make_plan(&reading, 0, 0, 0);
+}
+
+/* ---- Locks ---- */
+
+static void test_locks(void) {
+    int fd = new_file("lock"), other = open(at("lock"), O_RDWR | O_CLOEXEC);
+    bool named = false;
+    REQUIRE(other >= 0);
+    make_plan(&locking, 3, EINTR, 0);
+    CHECK_OK(rs_os_lease(fd, &err), &err);
+    CHECK_U64(locking.calls, 4);
+    make_plan(&locking, 3, EINTR, 0);
+    CHECK_CODE(rs_os_try_lock(other, at("lock"), &named, &err), RS_E_STATE_BUSY, &err);
+    CHECK_U64(locking.calls, 4);
+    CHECK(flock(fd, LOCK_UN) == 0);
+    make_plan(&locking, 3, EINTR, 0);
+    CHECK_OK(rs_os_try_lock(other, at("lock"), &named, &err), &err);
+    CHECK(named && locking.calls == 4);
+    make_plan(&locking, 9, ENOLCK, 0);
+    check_failed(rs_os_lease(fd, &err), RS_E_SYS, ENOLCK, &locking);
+    make_plan(&locking, 9, ENOLCK, 0);
+    check_failed(rs_os_try_lock(fd, at("lock"), &named, &err), RS_E_SYS, ENOLCK, &locking);
+    make_plan(&locking, 0, 0, 0);
+    rs_os_close(&fd), rs_os_close(&other);
+}
+
+int main(void) {
+    if (!folder_begin("interrupted")) return 1;
+    RUN(test_writes_go_on);
+    RUN(test_failed_writes);
+    RUN(test_sizes);
+    RUN(test_syncs);
+    RUN(test_reserving);
+    RUN(test_creating);
+    RUN(test_random_bytes);
+    RUN(test_locks);
+    folder_end();
+    return rs_test_finish("test_os_interrupted");
+}

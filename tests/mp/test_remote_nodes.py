@@ -1,0 +1,250 @@
+"""Several processes of a machine that open one set of shards: one fetches each object, a killed one blocks nobody, and
+nothing is left of it. A cache folder of its own makes a "node" of a group of processes."""
+
+import multiprocessing
+import os
+import pickle
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import shard_sets
+from mp import remote_nodes
+from mp.remote_nodes import parts_and_locks, until
+from mp.sharers import notes
+from s3_sets import ALL, has_sent, made, running, server  # noqa: F401 - fixtures
+
+import recstore
+
+FORK = multiprocessing.get_context("fork")
+FULL = os.environ.get("RECSTORE_STORM") == "full"
+
+
+def run(act, n, *arguments, seeded=False):
+    """What n processes tell that do `act` at once."""
+    barrier, results = FORK.Barrier(n), FORK.Queue()
+    processes = [
+        FORK.Process(target=act, args=(barrier, results, *arguments, *([seed] if seeded else []))) for seed in range(n)
+    ]
+    for process in processes:
+        process.start()
+    told = [results.get(timeout=300) for _ in processes]
+    for process in processes:
+        process.join()
+    return told
+
+
+def sent_twice(made):
+    """Objects that were sent to more than one process, and the bytes of all over those of the set."""
+    until(lambda: sum(made.sent.values()) >= made.made.nbytes)
+    gets = [path for (method, path), n in made.requests.items() if method == "GET" and path.endswith(".recs") and n > 1]
+    return gets, sum(made.sent.values()) / made.made.nbytes
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+def test_a_node_fetches_each_object_once(made, tmp_path, lazy):
+    how = {"cache": str(tmp_path), "options": made.options, "lazy": lazy}
+    act = remote_nodes.read_at_random if lazy else remote_nodes.opened
+    assert run(act, 6, f"{made.at}@1", how, ALL, seeded=lazy) == [0] * 6
+    twice, ratio = sent_twice(made)
+    # Beside the shard files each process may ask for the manifest, of 1 KB where a shard file has 7 KB here.
+    assert twice == [] and sum(n for path, n in made.sent.items() if path.endswith(".recs")) <= 1.02 * made.made.nbytes
+    assert parts_and_locks(tmp_path) == []
+
+
+def test_bytes_of_a_larger_set(server, tmp_path):
+    """At most 1.02 of the data a node, all in all, with the manifests: here of two nodes."""
+    parts = [[os.urandom(3000) for _ in range(100)] for _ in range(8)]
+    server.made = shard_sets.write(server.at, parts, server.options)
+    expected = [record for part in parts for record in part]
+    until(lambda: server.requests["PUT", f"/bucket/{server.prefix}/manifest-1.json"])
+    for node in ("a", "b"):
+        server.reset_counts()
+        how = {"cache": str(tmp_path / node), "options": server.options}
+        assert run(remote_nodes.opened, 4, server.at, how, expected) == [0] * 4
+        twice, ratio = sent_twice(server)
+        assert twice == [] and ratio <= 1.02
+
+
+OPENS = """
+import pickle, sys, recstore
+url, how = pickle.loads(bytes.fromhex(sys.argv[1]))
+x = recstore.open(url, **how)
+print(len(x), flush=True)
+"""
+
+
+def opening(made, folder, **how):
+    """A process of its own that opens the set."""
+    told = pickle.dumps((made.at, {"cache": str(folder), "options": made.options, **how})).hex()
+    return subprocess.Popen([sys.executable, "-c", OPENS, told], stdout=subprocess.PIPE, text=True)
+
+
+def children(pid):
+    """The processes that a process has started."""
+    found = []
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{name}/stat") as file:
+                if int(file.read().rsplit(")", 1)[1].split()[1]) == pid:
+                    found.append(int(name))
+        except (OSError, IndexError):
+            continue
+    return found
+
+
+def is_fetching(folder):
+    inner = folder / "recstore"
+    return inner.is_dir() and any(name.endswith(".part") for name in os.listdir(inner))
+
+
+@pytest.mark.parametrize("victim", ["the process that opens", "the process that fetches"])
+def test_a_killed_process_blocks_nobody(made, tmp_path, victim):
+    made.delay(1.5, times=3, match=r"\.recs")
+    first = opening(made, tmp_path)
+    until(lambda: is_fetching(tmp_path))
+    second = opening(made, tmp_path)
+    (fetching,) = children(first.pid)
+    os.kill(first.pid if victim == "the process that opens" else fetching, signal.SIGKILL)
+    assert second.communicate(timeout=120)[0] == "360\n" and second.returncode == 0
+    told = first.communicate(timeout=120)[0]
+    assert told == ("" if victim == "the process that opens" else "360\n")
+    until(lambda: not os.path.exists(f"/proc/{fetching}"))  # it ends with its parent
+    x = recstore.open(f"{made.at}@1", cache=tmp_path, options=made.options)
+    assert x.to_list() == ALL and parts_and_locks(tmp_path) == []
+    x.close()
+
+
+def test_a_killed_waiter_blocks_nobody(made, tmp_path):
+    made.delay(1.0, times=6, match=r"\.recs")
+    first = opening(made, tmp_path)
+    until(lambda: is_fetching(tmp_path))
+    waiting = [opening(made, tmp_path) for _ in range(3)]
+    for process in waiting[:2]:
+        process.kill()
+        process.communicate()
+    assert first.communicate(timeout=120)[0] == waiting[2].communicate(timeout=120)[0] == "360\n"
+    x = recstore.open(f"{made.at}@1", cache=tmp_path, options=made.options)
+    assert x.to_list() == ALL and parts_and_locks(tmp_path) == []
+    x.close()
+
+
+def test_those_who_wait_get_the_error_of_the_one_who_fetches(made, tmp_path):
+    """No process of the node tries again for itself what the elected one could not do."""
+    made.delay(1.0, times=1, match=made.made.hashes[0])
+    made.deny(10**6, match=r"\.recs")
+    how = {"cache": str(tmp_path), "options": made.options}
+    told = run(remote_nodes.opened, 5, made.at, how, ALL)
+    assert all(isinstance(one, str) and one.startswith("RemoteError") and made.at in one for one in told), told
+    made.heal()
+    assert run(remote_nodes.opened, 3, made.at, how, ALL) == [0] * 3
+
+
+@pytest.mark.parametrize("method", ["fork", pytest.param("spawn", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kind", ["list", "view", "mapping"])
+def test_workers_map_what_is_here(server, tmp_path, method, kind):
+    """A handle leads a worker to the manifest in the cache and to the credentials in memory."""
+    context = multiprocessing.get_context(method)
+    if kind == "mapping":
+        parts = [{f"k{i}": i for i in range(k, 300, 6)} for k in range(6)]
+        numbers, expected = ["k7", "k299", "k8"], [7, 299, 8]
+    else:
+        parts = [shard_sets.records(50, 50 * k) for k in range(6)]
+        numbers, expected = [7, 199], shard_sets.records(300)
+        expected = [expected[i + 10] for i in numbers] if kind == "view" else [expected[i] for i in numbers]
+    server.made = shard_sets.write(server.at, parts, server.options)
+    for lazy in (False, True):
+        folder = tmp_path / str(lazy)
+        x = recstore.open(server.at, cache=folder, lazy=lazy, options=server.options)
+        results = context.Queue()
+        given = x[10:250] if kind == "view" else x
+        workers = [context.Process(target=remote_nodes.worker, args=(given, numbers, results)) for _ in range(2)]
+        for one in workers:
+            one.start()
+        told = [results.get(timeout=120) for _ in workers]
+        for one in workers:
+            one.join()
+        assert told == [expected] * 2
+        x.close()
+        x.selection.shards.opener.client.close() if kind != "mapping" else x._finder.opener.client.close()
+        results.close()
+        results.join_thread()
+    assert parts_and_locks(tmp_path / "True") == []
+
+
+def test_nodes_with_little_room_read_everything(made, tmp_path):
+    """With room for two files of six, processes remove what others have just fetched; all read on."""
+    limit = 2 * max(made.made.sizes) + 4000
+    how = {"cache": str(tmp_path), "options": made.options, "lazy": True, "limit": limit}
+    assert run(remote_nodes.read_at_random, 4, f"{made.at}@1", how, ALL, seeded=True) == [0] * 4
+    inner = tmp_path / "recstore"
+    assert sum(path.stat().st_size for path in inner.rglob("*") if path.is_file()) <= limit
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("room", [False, True])
+def test_killed_at_any_moment(made, tmp_path, room):
+    """Processes that open and those that fetch are killed at random: no hang, no wrong record, nothing left."""
+    kills, chance = 1000 if FULL else 60, random.Random(7)
+    faults, done = str(tmp_path / "faults"), str(tmp_path / "done")
+    how = {"cache": str(tmp_path / "cache"), "options": made.options}
+    if room:
+        # Less than the set: processes make room all the time, and those that are killed leave parts in it.
+        how["limit"] = 4 * max(made.made.sizes) + 4000
+    living, seed = [], 0
+
+    def clear():
+        """Makes the next ones fetch again."""
+        inner = tmp_path / "cache" / "recstore"
+        for path in list(inner.glob("*.recs")) if inner.is_dir() else []:
+            if chance.random() < 0.5:
+                path.unlink(missing_ok=True)
+
+    try:
+        for _ in range(kills):
+            while len(living) < 5:
+                seed += 1
+                arguments = (made.at, how, ALL, faults, done, seed)
+                living.append(FORK.Process(target=remote_nodes.storm, args=arguments))
+                living[-1].start()
+            time.sleep(chance.random() * 0.6)
+            clear()
+            victim = living[chance.randrange(len(living))]
+            of_victim = children(victim.pid)
+            if of_victim and chance.random() < 0.5:
+                with_pid = chance.choice(of_victim)
+                try:
+                    os.kill(with_pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    continue  # it has just ended
+            else:
+                living.remove(victim)
+                os.kill(victim.pid, signal.SIGKILL)
+                victim.join()
+                victim.close()
+    finally:
+        for process in living:
+            process.kill()
+            process.join()
+            process.close()
+    assert notes(faults) == [] and len(notes(done)) > 0
+    x = recstore.open(made.at, cache=tmp_path / "cache", options=made.options)
+    assert x.to_list() == ALL
+    x.close()
+    until(
+        lambda: (
+            recstore.open(f"{made.at}@1", cache=tmp_path / "cache", options=made.options).close()
+            or not parts_and_locks(tmp_path / "cache")
+        )
+    )
+
+
+def test_a_process_with_a_warm_cache_needs_no_network(made, tmp_path):
+    recstore.open(made.at, cache=tmp_path, options=made.options).close()
+    has_sent(made, 6)
+    made.deny(10**6)
+    how = {"cache": str(tmp_path), "options": made.options}
+    assert run(remote_nodes.opened, 4, f"{made.at}@1", how, ALL) == [0] * 4

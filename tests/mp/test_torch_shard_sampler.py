@@ -1,0 +1,57 @@
+"""ShardSampler over a set that is fetched while it is read: the process of the loop tells which shards come next, and the
+workers of a DataLoader find them in the cache of the node."""
+
+import pytest
+import shard_sets
+from s3_sets import ALL, has_sent, made, names, running, server, settled, until  # noqa: F401 - fixtures
+
+import recstore
+
+torch = pytest.importorskip("torch", reason="needs PyTorch (pip install recstore[torch])")
+samplers = pytest.importorskip("recstore.torch")
+
+
+@pytest.fixture(autouse=True)
+def no_ranks(monkeypatch):
+    for name in ("RANK", "WORLD_SIZE"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def test_the_next_window_comes_before_anything_is_read(server, tmp_path):
+    shard_sets.write(server.at, [list(range(i * 3000, i * 3000 + 3000)) for i in range(6)], server.options)
+    settled(server)
+    with recstore.open(server.at, cache=tmp_path, lazy=True, options=server.options) as x:
+        batches = iter(samplers.BatchSampler(samplers.ShardSampler(x, window=1, nodes=2), 512))
+        # The batches of one rank are of both parts: a shard of each, and the one after it.
+        next(batches)
+        has_sent(server, 4)
+        until(lambda: len(names(tmp_path, ".recs")) == 4)
+        for _ in batches:
+            pass
+        has_sent(server, 6)
+        assert x.selection.shards.n_mapped == 0
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_workers_read_what_this_process_asked_for(made, tmp_path, method):
+    with recstore.open(made.at, cache=tmp_path, lazy=True, options=made.options) as x:
+        batches = samplers.BatchSampler(samplers.ShardSampler(x, window=2, seed=1), 32)
+        loader = torch.utils.data.DataLoader(
+            samplers.RecordDataset(x),
+            batch_sampler=batches,
+            num_workers=2,
+            multiprocessing_context=method,
+            collate_fn=list,
+        )
+        got = []
+        for number, batch in enumerate(loader):
+            got += batch
+            if number == 4:
+                state = batches.state_dict(batches=5)
+        assert got == [ALL[index] for index in samplers.ShardSampler(x, window=2, seed=1)]
+        assert x.selection.shards.n_mapped == 0, "the workers read, and this process asked"
+        gets = [n for (verb, path), n in made.requests.items() if verb == "GET" and path.endswith(".recs")]
+        assert gets == [1] * 6
+        later = samplers.BatchSampler(samplers.ShardSampler(x, window=2, seed=1), 50)
+        later.load_state_dict(state)
+        assert [x[index] for batch in later for index in batch.tolist()] == got[160:]

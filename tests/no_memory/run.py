@@ -1,0 +1,211 @@
+"""Out-of-memory through every allocation: `.ci/no-memory` runs this.
+
+Each public operation of tests/leaks/operations.py runs again and again, and each time another of its allocations fails:
+one of the C core and of Cython's own C code (`--kind native`), or of an object that this code asks the interpreter for
+(`--kind objects`). The operation then passes, or raises an exception that says that memory is missing; nothing it opened
+stays open, and it works the next time. Each operation has a process of its own, so that a crash is one line of the report.
+What bytecode allocates is left alone: where memory is missing for a call, CPython 3.11 and 3.12 lose references to its
+arguments, also in a program of three lines without recstore.
+"""
+
+import argparse
+import ctypes
+import gc
+import os
+import pathlib
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import time
+import traceback
+import warnings
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+
+from leaks import operations, watch
+
+from recstore._core import native
+
+# Words of exceptions by which other code reports the failure: polars raises an error of its own with Python's in its text,
+# and the interpreter makes a RuntimeError where it gets no lock.
+SAYS = ("MemoryError", "no memory", "out of memory", "allocate")
+# Code of other projects that loses the exception: (type, a part of its text, the reason).
+ELSEWHERE = (
+    (SystemError, "returned NULL without setting an exception", "the interpreter, on some paths of its own"),
+    (SystemError, "error return without exception set", "the interpreter, on some paths of its own"),
+)
+
+
+def library(folder):
+    """Compiles failing_malloc.c; the path of the library."""
+    path = pathlib.Path(folder, "failing_malloc.so")
+    compiler = (sysconfig.get_config_var("CC") or "cc").split()[0]
+    subprocess.run(
+        [
+            compiler,
+            "-O2",
+            "-fPIC",
+            "-fexceptions",
+            "-shared",
+            "-o",
+            path,
+            pathlib.Path(__file__).with_name("failing_malloc.c"),
+        ],
+        check=True,
+    )
+    return path
+
+
+def code_of(path):
+    """The addresses between which the code of a module that is loaded lies."""
+    with open("/proc/self/maps") as file:
+        lines = [line.split() for line in file]
+    bounds = next(line[0] for line in lines if "x" in line[1] and line[-1] == os.path.realpath(path))
+    return [int(at, 16) for at in bounds.split("-")]
+
+
+def interpreter_code():
+    """The addresses of the interpreter's code, which is a library or the executable itself."""
+    name = sysconfig.get_config_var("INSTSONAME") or ""
+    try:
+        return code_of(os.path.join(sysconfig.get_config_var("LIBDIR") or "", name))
+    except StopIteration:
+        return code_of(sys.executable)
+
+
+def spans(kind):
+    """What fail_call takes beside the number: the code whose calls count."""
+    module = code_of(native.__file__)
+    if kind == "native":
+        return (*module, 0, 0, None)
+    return (*module, *interpreter_code(), ctypes.cast(ctypes.pythonapi._PyEval_EvalFrameDefault, ctypes.c_void_p))
+
+
+def verdict(error):
+    """None where an exception says that memory is missing, else its text."""
+    seen, todo = set(), [error]
+    while todo:
+        one = todo.pop()
+        if one is None or id(one) in seen:
+            continue
+        seen.add(id(one))
+        if isinstance(one, MemoryError) or any(word in str(one) for word in SAYS):
+            return None
+        if any(isinstance(one, kind) and text in str(one) for kind, text, _ in ELSEWHERE):
+            return None
+        todo += [one.__cause__, one.__context__]
+    return "".join(traceback.format_exception(error))
+
+
+class Trials:
+    """Runs one operation with one allocation after another failing."""
+
+    def __init__(self, kind, run):
+        self.hooks, self.run = ctypes.CDLL(None), run
+        self.hooks.fail_call.argtypes = [*[ctypes.c_size_t] * 4, ctypes.c_void_p, ctypes.c_long]
+        self.hooks.stop_counting.restype = ctypes.c_long
+        self.spans = spans(kind)
+        if not self.hooks.fail_call(*self.spans, -1):
+            raise RuntimeError("the interpreter's symbols are not known: it was stripped of _PyEval_EvalFrameDefault")
+
+    def once(self, nth):
+        """(the number of allocations, the exception or None) of one run in which allocation `nth` fails."""
+        self.hooks.fail_call(*self.spans, nth)
+        try:
+            self.run()
+            return self.hooks.stop_counting(), None
+        except BaseException as e:
+            return self.hooks.stop_counting(), e
+
+    def all(self, most):
+        """Prints what goes wrong; (the number of trials, of allocations, of faults)."""
+        for _ in range(3):  # caches fill, modules are imported
+            self.run()
+        total, faults, before = self.once(-1)[0], 0, held()
+        step = max(1, -(-total // most)) if most else 1
+        trials = range(0, total, step)
+        for nth in trials:
+            error = self.once(nth)[1]
+            text = error and verdict(error)
+            error = None  # its frames hold what the operation opened
+            now = fewest(before)
+            if text is None and now > before:
+                text = f"descriptors and mappings were {before}, are {now}"
+            before = now
+            if text is not None:
+                faults += 1
+                print(f"-- allocation {nth}: {text}", flush=True)
+        self.run()
+        return len(trials), total, faults
+
+
+def held():
+    from recstore.shm import pins
+
+    pins.clear()  # a pickled store is held for a minute, for whoever loads it
+    gc.collect()
+    return len(os.listdir("/proc/self/fd")) + watch.mappings()
+
+
+def fewest(enough):
+    """What is held, once it is at most `enough`, or after a second: a thread of a loader may be about to end."""
+    for _ in range(20):
+        now = held()
+        if now <= enough:
+            break
+        time.sleep(0.05)
+    return now
+
+
+def one(kind, name, most):
+    """The process of one operation; its exit status is 1 where something went wrong."""
+    warnings.simplefilter("ignore")
+    sys.unraisablehook = lambda unraisable: None  # a destructor meets the failing allocation too
+    with tempfile.TemporaryDirectory(prefix=watch.MARK) as folder:
+        run = operations.OPERATIONS[name][0]
+        trials, total, faults = Trials(kind, lambda: run(pathlib.Path(folder))).all(most)
+    print(f"{name}: {trials} of {total} allocations failed once, {faults} faults", flush=True)
+    return 1 if faults else 0
+
+
+def run_all(given, chosen):
+    """Each operation in its process; the number of those with a fault."""
+    bad = 0
+    with tempfile.TemporaryDirectory(prefix=watch.MARK) as folder:
+        environment = {**os.environ, "LD_PRELOAD": str(library(folder)), "PYTHONMALLOC": "malloc"}
+        for kind in given.kind or ("native", "objects"):
+            print(f"== {kind}", flush=True)
+            for name in chosen:
+                command = [sys.executable, "-P", __file__, "--one", name, "--kind", kind, "--most", str(given.most)]
+                try:
+                    status = subprocess.run(command, env=environment, timeout=given.seconds).returncode
+                except subprocess.TimeoutExpired:
+                    status = f"none after {given.seconds} s"
+                bad += status != 0
+                if status not in (0, 1):
+                    print(f"{name}: ended with status {status}", flush=True)
+    return bad
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("operation", nargs="*", help="the names of operations; without one, all")
+    parser.add_argument("--kind", choices=("native", "objects"), action="append", help="without it, both")
+    parser.add_argument("--most", type=int, default=0, help="try so many allocations of each, evenly spaced; 0 for all")
+    parser.add_argument("--seconds", type=int, default=3600, help="the time for one operation")
+    parser.add_argument("--one", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    wanted = set(given.operation or [given.one])
+    if not wanted <= set(operations.OPERATIONS):
+        operations.load()  # those of PyTorch, which takes seconds to import
+    if given.one:
+        return one(given.kind[0], given.one, given.most)
+    unknown = set(given.operation) - set(operations.OPERATIONS)
+    if unknown:
+        parser.error(f"no operation {sorted(unknown)[0]!r}; there are {', '.join(operations.OPERATIONS)}")
+    return 1 if run_all(given, given.operation or list(operations.OPERATIONS)) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

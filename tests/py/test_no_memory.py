@@ -1,0 +1,40 @@
+"""An allocation that fails gives an exception and leaves nothing open. `.ci/no-memory` tries every allocation; here are some
+of each kind."""
+
+import os
+import pathlib
+import platform
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+DRIVER = pathlib.Path(__file__).resolve().parents[1] / "no_memory" / "run.py"
+
+pytestmark = [
+    pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="its allocators call glibc's"),
+    pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc for its allocators"),
+    pytest.mark.skipif("RECSTORE_SANITIZED" in os.environ, reason="the sanitizer has allocators of its own"),
+]
+
+
+def driver(*args):
+    command = [sys.executable, "-P", DRIVER, "--seconds", "100", *args]
+    return subprocess.run(command, capture_output=True, text=True, timeout=400)
+
+
+@pytest.mark.parametrize("kind", ["native", "objects"])
+def test_a_failing_allocation_is_an_exception_and_leaves_nothing_open(kind):
+    done = driver("--kind", kind, "--most", "12", "build_and_close", "handles")
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = done.stdout.splitlines()
+    assert len(lines) == 3
+    for line in lines[1:]:
+        words = line.split()  # NAME: N of TOTAL allocations failed once, 0 faults
+        assert int(words[1]) >= 8 and int(words[3]) > 100, line
+
+
+def test_a_name_that_no_operation_has_is_refused():
+    done = driver("no_such_operation")
+    assert done.returncode == 2 and "no operation 'no_such_operation'" in done.stderr

@@ -1,0 +1,227 @@
+"""recstore.remote.aside: what a forked process does, which may use no network client of its parent."""
+
+import errno
+import io
+import os
+import pathlib
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+import recstore
+from recstore.remote import aside
+
+pytest.importorskip("obstore")
+pytest.importorskip("moto")
+s3 = pytest.importorskip("s3")
+
+BIG = os.urandom(2_000_000)
+
+
+class FullDisk(io.BytesIO):
+    name = "copy"
+
+    def __init__(self, number):
+        super().__init__()
+        self.number = number
+
+    def write(self, data):
+        raise OSError(self.number, "no")
+
+
+def in_child(work):
+    """The result of `work()` in a forked process, or its exception. A child that hangs fails the test by its alarm."""
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        signal.alarm(60)
+        try:
+            found = work()
+        except BaseException as error:
+            found = error
+        with os.fdopen(writing, "wb") as file:
+            file.write(pickle.dumps(found))
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as file:
+        data = file.read()
+    os.waitpid(pid, 0)
+    found = pickle.loads(data)
+    if isinstance(found, BaseException):
+        raise found
+    return found
+
+
+def test_a_forked_process_asks_one_of_its_own(server, bucket, tmp_path):
+    bucket.write("big", BIG)  # the parent has clients
+
+    def work():
+        (tmp_path / "given").write_bytes(b"of a file")
+        bucket.write("a", b"of the child")
+        bucket.write("b", tmp_path / "given")
+        with open(tmp_path / "copy", "wb") as file:
+            bucket.read_into("big", file)
+        created = bucket.create("m", b"1"), bucket.create("m", b"2")
+        sizes = bucket.size("big"), bucket.size("none")
+        bucket.delete(["a"])
+        try:
+            bucket.read("none")
+        except recstore.SegmentNotFoundError as error:
+            missing = error.filename
+        names = sorted(name for name, _, _ in bucket.list())
+        return created, sizes, missing, names, bucket.read("b"), aside.of_forked() is aside.of_forked()
+
+    created, sizes, missing, names, read, same = in_child(work)
+    assert created == (True, False) and sizes == (len(BIG), None) and missing == bucket.of("none")
+    assert names == ["b", "big", "m"] and read == b"of a file" and same
+    assert (tmp_path / "copy").read_bytes() == BIG
+    assert bucket.read("m") == b"1" and aside.of_forked() is None
+
+
+def test_errors_reach_a_forked_process(server, bucket):
+    bucket.write("big", BIG)
+    server.deny(10)
+    with pytest.raises(recstore.RemoteError, match="give no right") as caught:
+        in_child(lambda: bucket.read("big"))
+    assert caught.value.url == bucket.of("big")
+    server.heal()
+
+    def full():
+        try:
+            bucket.read_into("big", FullDisk(errno.ENOSPC))
+        except recstore.OutOfSpaceError:
+            return bucket.size("big")  # the pieces that were on their way are no answer to this
+
+    assert in_child(full) == len(BIG)
+
+
+def test_the_process_of_a_forked_one_is_killed(server, bucket):
+    bucket.write("big", BIG)
+
+    def work():
+        first = aside.of_forked()
+        bucket.size("big")
+        pid = first._process.pid
+        first._process.kill()
+        try:
+            bucket.size("big")
+        except recstore.RemoteError as error:
+            return str(error), bucket.size("big"), aside.of_forked()._process.pid != pid
+
+    said, size, another = in_child(work)
+    assert "has ended" in said and size == len(BIG) and another
+
+
+def test_it_ends_with_the_one_that_it_works_for(server, bucket):
+    bucket.write("big", BIG)
+    pid = in_child(lambda: (bucket.size("big"), aside.of_forked()._process.pid)[1])
+    assert ends(pid)
+
+
+def ends(pid):
+    for _ in range(600):
+        try:
+            state = pathlib.Path(f"/proc/{pid}/stat").read_text().split()[2]
+        except (FileNotFoundError, ProcessLookupError):
+            return True
+        if state == "Z":  # it has ended, and nobody has asked for its status
+            return True
+        time.sleep(0.1)
+    return False
+
+
+class Interrupted(Exception):
+    pass
+
+
+@pytest.mark.parametrize("use", ["call", "read_into"])
+def test_no_request_gets_the_answer_of_one_that_was_interrupted(server, bucket, use):
+    bucket.write("big", BIG)
+    bucket.write("small", b"x")
+
+    def raises(*_):
+        raise Interrupted
+
+    def work():
+        signal.signal(signal.SIGUSR1, raises)
+        found = [bucket.size("small")]
+        threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGUSR1)).start()
+        try:
+            bucket.size("big") if use == "call" else bucket.read("big")
+        except Interrupted:
+            found.append("interrupted")
+        return [*found, bucket.size("small"), bucket.read("small")]
+
+    server.delay(2, method="HEAD" if use == "call" else "GET", match="big")
+    assert in_child(work) == [1, "interrupted", 1, b"x"]
+
+
+def test_an_answer_that_cannot_be_decoded(server, bucket):
+    bucket.write("big", BIG)
+
+    def refused(*_):
+        raise ValueError("no pickle")
+
+    def work():
+        bucket.size("big")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(aside.pickle, "loads", refused)
+            with pytest.raises(ValueError, match="no pickle"):
+                bucket.size("none")
+        return bucket.size("big")
+
+    assert in_child(work) == len(BIG)
+
+
+def test_a_child_of_a_forked_process_has_its_own(server, bucket):
+    bucket.write("big", BIG)
+
+    def work():
+        bucket.size("big")
+        helper = aside.of_forked()
+        pid, pipes = helper._process.pid, [helper._process.stdin.fileno(), helper._process.stdout.fileno()]
+        places = [os.readlink(f"/proc/self/fd/{fd}") for fd in pipes]
+
+        def inner():
+            held = {os.readlink(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd") if is_open(fd)}
+            return held.isdisjoint(places), bucket.size("big"), aside.of_forked()._process.pid
+
+        apart, size, other = in_child(inner)
+        return apart, size, other != pid, bucket.size("big"), helper._process.pid == pid
+
+    assert in_child(work) == (True, len(BIG), True, len(BIG), True)
+
+
+def is_open(fd):
+    return os.path.lexists(f"/proc/self/fd/{fd}")
+
+
+def test_it_ends_with_a_killed_process_whose_children_live_on(server, bucket):
+    """As workers of a loader do that are killed for lack of memory: their own children hold the pipes."""
+    bucket.write("big", BIG)
+    reading, writing = os.pipe()
+    stay, stop = os.pipe()
+    middle = os.fork()
+    if middle == 0:
+        bucket.size("big")
+        pid = aside.of_forked()._process.pid
+        # No function of ours runs in a process of another program.
+        fds = [aside.of_forked()._process.stdin.fileno(), aside.of_forked()._process.stdout.fileno()]
+        subprocess.Popen([sys.executable, "-c", f"import os; os.read({stay}, 1)"], pass_fds=[*fds, stay])
+        os.write(writing, str(pid).encode())
+        signal.pause()
+        os._exit(0)
+    os.close(stay)
+    pid = int(os.read(reading, 100))
+    os.kill(middle, signal.SIGKILL)
+    os.waitpid(middle, 0)
+    try:
+        assert ends(pid)
+    finally:
+        for fd in (reading, writing, stop):
+            os.close(fd)

@@ -1,0 +1,398 @@
+"""What breakers and newcomers found in sets of shards: each test failed before its mend."""
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import textwrap
+
+import pytest
+import shard_sets
+from s3_sets import ALL, PARTS, names
+
+import recstore
+from recstore.remote import collecting, manifest
+from recstore.remote.shard_tables import parts
+from recstore.remote.storage import storage_of
+from recstore.remote.writer import ShardWriter
+
+CONFLICT = "<?xml version='1.0'?><Error><Code>ConditionalRequestConflict</Code><Message>Again.</Message></Error>"
+CANNOT = "<?xml version='1.0'?><Error><Code>NotImplemented</Code><Message>No.</Message></Error>"
+
+# ---- Processes ----
+
+
+def test_a_process_with_many_descriptors_fetches(made, tmp_path):
+    """select(2) takes none beyond 1,023."""
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < 2000:
+        pytest.skip("too few descriptors are allowed")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (2000, hard))
+    taken = []
+    try:
+        while not taken or taken[-1] < 1100:
+            taken.append(os.open(os.devnull, os.O_RDONLY))
+        x = recstore.open(made.at, cache=tmp_path, lazy=True, options=made.options)
+        assert x.to_list() == ALL
+        x.close()
+    finally:
+        for descriptor in taken:
+            os.close(descriptor)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_modules_of_the_current_folder_are_not_run(made, tmp_path):
+    """Neither the process that fetches nor that of a forked writer takes modules from where it was started."""
+    program = tmp_path / "program.py"
+    program.write_text(
+        textwrap.dedent(
+            """
+            import multiprocessing, sys
+            import recstore
+            from recstore.remote.storage import storage_of
+
+            def work(url, options):
+                storage_of(url, options).write("a", b"x")
+
+            if __name__ == "__main__":
+                url, options, cache = sys.argv[1], eval(sys.argv[2], {"datetime": __import__("datetime")}), sys.argv[3]
+                assert len(recstore.open(url, cache=cache, options=options).to_list()) == 360
+                storage_of(url, options).size("a")
+                process = multiprocessing.get_context("fork").Process(target=work, args=(url, options))
+                process.start()
+                process.join()
+                assert process.exitcode == 0
+            """
+        )
+    )
+    folder = tmp_path / "current"
+    folder.mkdir()
+    for name in ("signal", "pickle", "threading", "os", "recstore"):
+        (folder / f"{name}.py").write_text(f"open({str(tmp_path / 'run')!r}, 'a').write('{name} ')")
+    arguments = [made.at, repr(made.options), str(tmp_path / "cache")]
+    done = subprocess.run([sys.executable, program, *arguments], cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_timeout_of_the_program_arrives(made, tmp_path):
+    def over(*_):
+        raise TimeoutError("of the program")
+
+    x = recstore.open(made.at, cache=tmp_path, lazy=True, options=made.options)
+    assert x[0] == ALL[0]
+    made.delay(2, method="GET", match="recs")
+    before = signal.signal(signal.SIGALRM, over)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.3)
+        with pytest.raises(TimeoutError, match="of the program"):
+            x[200]
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    made.heal()
+    assert x.to_list() == ALL
+
+
+# ---- Object stores ----
+
+
+def test_another_request_for_the_name_is_under_way(server):
+    """S3 answers 409 then, and says to send the request again."""
+    w = ShardWriter(server.at, options=server.options, mapping=True)
+    for match in ("recs", "keys"):
+        server.refuse(2, status=409, body=CONFLICT, method="PUT", match=match)
+    entry = w.write({("a", 1): 1})
+    server.refuse(2, status=409, body=CONFLICT, method="PUT", match="manifest")
+    assert w.commit(entry) == 1 and server.left() == 0
+    assert {key.rpartition(".")[2] for key in server.objects() if server.prefix in key} == {"json", "keys", "recs"}
+    server.refuse(10_000, status=409, body=CONFLICT, method="PUT")
+    for act in (lambda: w.write({2: 3}), lambda: w.commit(entry, append=True, base=1) and w.commit([])):
+        with pytest.raises(recstore.RemoteError, match="says each time that another request is writing it"):
+            act()
+    server.heal()
+
+
+def test_a_commit_misses_the_filter_of_a_shard_file(server):
+    w = ShardWriter(server.at, options=server.options, mapping=True)
+    entry = w.write({"a": 1})
+    w.storage.delete([f"{entry.hashes[0]}.keys"])
+    with pytest.raises(recstore.SegmentNotFoundError, match=r"is not there.*\.keys"):
+        w.commit(entry)
+
+
+def test_a_lost_filter_is_asked_of_its_shard_file(server, tmp_path):
+    w = ShardWriter(server.at, options=server.options, mapping=True)
+    entry = w.write({("a", 1): 1})
+    w.commit(entry)
+    w.storage.delete([f"{entry.hashes[0]}.keys"])
+    d = recstore.open(server.at, cache=tmp_path, lazy=True, options=server.options)
+    assert d[("a", 1)] == 1 and ("b", 1) not in d
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "said"),
+    [(501, CANNOT, "the store cannot do this"), (500, "<Error/>", "the store fails itself"), (502, "", "fails itself")],
+)
+def test_a_store_that_fails_is_not_a_network_that_fails(server, bucket, status, body, said):
+    server.refuse(10_000, status=status, body=body)
+    with pytest.raises(recstore.RemoteError, match=said):
+        bucket.create("a", b"x")
+    assert len(server.log) < 10
+    server.heal()
+
+
+# ---- Copies in the cache ----
+
+
+def test_a_damaged_copy_is_fetched_again(made, tmp_path):
+    recstore.open(made.at, cache=tmp_path, options=made.options).close()
+    for name in names(tmp_path, ".recs"):
+        path = tmp_path / "recstore" / name
+        path.chmod(0o600)
+        content = bytearray(path.read_bytes())
+        content[4300] ^= 1
+        path.write_bytes(content)
+    with recstore.open(made.at, cache=tmp_path, verify="full", options=made.options) as x:
+        assert x.to_list() == ALL
+
+
+# ---- Places ----
+
+
+def test_a_manifest_is_no_place_of_a_set(tmp_path):
+    w = ShardWriter(tmp_path / "train")
+    w.commit(w.write([1]))
+    for act in (ShardWriter, collecting.gc):
+        with pytest.raises(ValueError, match="leave out @ and the number"):
+            act(tmp_path / "train@1")
+        with pytest.raises(ValueError, match="leave out @ and the number"):
+            act("s3://bucket/train@1/")
+        with pytest.raises(ValueError, match="an empty text is no URL"):
+            act("")
+    (tmp_path / "a@2").mkdir()  # a folder that its owner has named so
+    w = ShardWriter(tmp_path / "a@2")
+    w.commit(w.write([5]))
+    assert recstore.open(tmp_path / "a@2").to_list() == [5]
+
+
+def test_a_folder_whose_name_is_no_text(tmp_path):
+    folder = os.fsencode(tmp_path) + b"/x\xff"
+    w = ShardWriter(folder)
+    w.commit(w.write([1, 2]))
+    assert pickle.loads(pickle.dumps(recstore.open(folder))).to_list() == [1, 2]
+
+
+def test_a_place_that_cannot_be_written(tmp_path):
+    (tmp_path / "file").write_text("x")
+    for url in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(recstore.RemoteError, match="cannot write") as caught:
+            ShardWriter(url).write([1])
+        assert caught.value.url == str(url)
+
+
+def test_a_pipe_is_no_manifest(tmp_path):
+    w = ShardWriter(tmp_path)
+    w.commit(w.write([1]))
+    os.mkfifo(tmp_path / "manifest-2.json")
+    with pytest.raises(recstore.RemoteError, match="it is a pipe"):
+        recstore.open(f"{tmp_path}@2")
+
+
+# ---- Manifests and shard files that do not fit ----
+
+
+def test_numbers_of_manifests_end(tmp_path):
+    w = ShardWriter(tmp_path)
+    w.commit(w.write([1]))
+    last = manifest.load(w.storage, 1)
+    last.number = 10**18 - 1
+    w.storage.write(manifest.name_of(last.number), last.dump())
+    with pytest.raises(recstore.RemoteError, match="no manifest can follow number 999,999,999,999,999,999"):
+        w.commit(w.write([2]))
+
+
+def test_a_number_that_no_float_has():
+    text = manifest.Manifest("list", (), {"a": 0}).dump().replace(b'"a":0', b'"a":1e999')
+    with pytest.raises(recstore.CorruptError, match="a number beyond those of floats"):
+        manifest.Manifest.parse(text, "there")
+
+
+def commit_as(kind, folder):
+    """Writes a second manifest, which says that the shard files of the first are of this kind."""
+    found = manifest.load(storage_of(folder), 1)
+    found.kind, found.number = kind, 2
+    found.lows = found.highs = None
+    found._settle()
+    storage_of(folder).write(manifest.name_of(2), found.dump())
+
+
+@pytest.mark.parametrize("kind", ["list", "mapping"])
+def test_a_shard_file_of_the_other_kind(tmp_path, kind):
+    shard_sets.write(tmp_path, [{"a": 1}] if kind == "mapping" else [[1]])
+    commit_as("list" if kind == "mapping" else "mapping", tmp_path)
+    x = recstore.open(tmp_path)
+    with pytest.raises(recstore.CorruptError, match=f"a shard file of a {kind} in a set of a .*recs"):
+        list(x)
+    (part,) = parts(tmp_path)
+    with pytest.raises(recstore.CorruptError, match=r"or is of another kind.*recs"):
+        list(part.tables())
+
+
+def test_a_shard_file_of_another_length_for_an_engine(tmp_path):
+    shard_sets.write(tmp_path, PARTS)
+    (first, second, *_) = parts(tmp_path)
+    first.hash = second.hash
+    first.records += 1
+    with pytest.raises(recstore.CorruptError, match="and its set names"):
+        list(first.tables())
+
+
+# ---- Keys ----
+
+
+@pytest.mark.parametrize("other", [[], ["\ue000"]])
+def test_keys_with_surrogates(tmp_path, other):
+    keys = ["\ud83d\ude00", *other]
+    w = ShardWriter(tmp_path, mapping=True)
+    w.commit(w.write({key: i for i, key in enumerate(keys)}))
+    d = recstore.open(tmp_path)
+    assert list(d) == keys and [d[key] for key in keys] == list(range(len(keys))) and "😀" not in d
+
+
+def test_keys_from_a_generator(tmp_path):
+    w = ShardWriter(tmp_path, mapping=True)
+    w.commit(w.write({"a": 1}))
+    d = recstore.open(tmp_path)
+    assert d.get_many(key for key in ["a", "a"]) == [1, 1]
+    with pytest.raises(KeyError, match="zz"):
+        d.get_many(key for key in ["a", "zz"])
+
+
+# ---- The rest ----
+
+
+def test_any_limit(made, tmp_path):
+    x = recstore.open(made.at, cache=tmp_path, lazy=True, limit=2**70, options=made.options)
+    assert x.to_list() == ALL
+
+
+def test_attributes_of_what_is_appended_to_nothing(tmp_path):
+    w = ShardWriter(tmp_path)
+    w.commit([])
+    entry = w.write([1])
+    entry.attributes["names"] = ["cat"]
+    w.commit(entry, append=True)
+    assert recstore.open(tmp_path).attributes == {"names": ["cat"]}
+
+
+def test_what_is_removed_is_named(tmp_path):
+    w = ShardWriter(tmp_path)
+    entries = [w.write([i]) for i in range(3)]
+    w.commit(entries)
+    w.remove(entries[0].shards)
+    w.remove([entries[1].shards[0]])
+    assert recstore.open(tmp_path).to_list() == [2]
+    for wrong in ([None], b"x", [3]):
+        with pytest.raises(TypeError, match="remove takes hashes of shard files and entries"):
+            w.remove(wrong)
+    with pytest.raises(ValueError, match="is no hash of a shard file"):
+        w.remove(f"{entries[2].hashes[0]}.recs")
+
+
+def test_a_sampler_of_another_set_of_shards_of_the_same_sizes(tmp_path):
+    pytest.importorskip("torch")
+    from recstore.torch import ShardSampler
+
+    sets = []
+    for name in ("a", "b"):
+        w = ShardWriter(tmp_path / name, shard_records=10)
+        w.commit(w.write({name: i} for i in range(50)))
+        sets.append(recstore.open(tmp_path / name))
+    sampler = ShardSampler(sets[0], rank=0, world_size=1)
+    next(iter(sampler))
+    ShardSampler(sets[0], rank=0, world_size=1).load_state_dict(sampler.state_dict())
+    with pytest.raises(ValueError, match="open the set of the run"):
+        ShardSampler(sets[1], rank=0, world_size=1).load_state_dict(sampler.state_dict())
+
+
+# ---- What newcomers met ----
+
+
+@pytest.mark.parametrize("how", ["AWS_ENDPOINT", "AWS_ENDPOINT_URL", "options", "client"])
+def test_a_store_without_tls(server, tmp_path, monkeypatch, how):
+    options = {"region": "us-east-1", "access_key_id": "test", "secret_access_key": "test"}
+    if how == "client":
+        options |= {"aws_endpoint": server.endpoint, "allow_http": True, "timeout": "20 seconds"}
+    elif how == "options":
+        options |= {"endpoint_url": server.endpoint}
+    else:
+        monkeypatch.setenv(how, server.endpoint)
+    w = ShardWriter(server.at, options=options)
+    w.commit(w.write(ALL))
+    assert recstore.open(server.at, cache=tmp_path, options=options).to_list() == ALL
+
+
+def test_options_that_obstore_does_not_know(server):
+    with pytest.raises(recstore.RemoteError, match="correct the names in options="):
+        ShardWriter(server.at, options=server.options | {"endpont": "x"}).write([1])
+
+
+def test_no_credentials_are_not_wrong_ones():
+    from recstore.remote.object_store import _explained
+
+    text = "Generic S3 error: Error performing GET http://169.254.169.254/latest: status code: 403 Forbidden"
+    assert "there are no credentials" in str(_explained(OSError(text), "read", "s3://bucket/x", None))
+
+
+def test_a_misspelt_folder(tmp_path):
+    with pytest.raises(recstore.SegmentNotFoundError, match="no such folder of shards"):
+        recstore.open(tmp_path / "trian", cache=tmp_path)
+
+
+def test_a_set_is_of_one_kind(tmp_path):
+    w = ShardWriter(tmp_path)
+    w.commit(w.write([1]))
+    mapping = ShardWriter(tmp_path, mapping=True)
+    entry = mapping.write({"a": 1})
+    for append in (False, True):
+        with pytest.raises(ValueError, match="is a set of a list, and this writer is of a mapping"):
+            mapping.commit(entry, append=append)
+    w.commit([])  # an empty set may become any
+    assert mapping.commit(entry) == 3
+
+
+def test_info_names_the_manifest_and_is_short(tmp_path):
+    w = ShardWriter(tmp_path, shard_records=10)
+    w.commit(w.write({"id": i} for i in range(100)))
+    x = recstore.open(tmp_path)
+    assert x.to_list() and x.info().sets == ((str(tmp_path), 1),) and len(x.info().stores) == 10
+    text = str(x.info())
+    assert f"100 records of 10 shards, 10 of them open here, {x.nbytes:,} bytes\nmanifest 1 of {tmp_path}\n" in text
+    assert len(text.splitlines()) < 25 and text.endswith("and 9 more, which .stores has")
+    assert x[5:7].info().sets == x.info().sets
+
+
+def test_commands_take_sets(tmp_path, monkeypatch, capsys):
+    from recstore.cli.main import main
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("RECSTORE_CACHE", raising=False)
+    w = ShardWriter("train")
+    w.commit(w.write([{"id": 1}]))
+    w.commit(w.write([{"id": 2}]), append=True)
+    for command, said in (
+        (["info", "train"], "manifest 2 of"),
+        (["info", "train@1"], "manifest 1 of"),
+        (["head", "train"], "2"),
+        (["cat", "train@1"], '{"id": 1}'),
+    ):
+        assert main(command) == 0
+        assert said in capsys.readouterr().out
+    for command in ("info", "head", "cat", "verify"):
+        assert main([command, "s3://bucket/train"]) == 1
+        assert "set RECSTORE_CACHE" in capsys.readouterr().err
+    assert main(["info", "train@x"]) == 1

@@ -1,0 +1,382 @@
+"""The cache of a machine: recstore.remote.cache and folders."""
+
+import errno
+import os
+import pathlib
+import signal
+import stat
+import subprocess
+import sys
+import time
+
+import pytest
+import shard_sets
+from s3_sets import ALL, PARTS, fetched, has_sent, names, nothing_half_made, settled
+
+import recstore
+from recstore._core import native
+from recstore.remote import cache, fetch, folders, key_filters, manifest
+from recstore.remote.storage import storage_of
+
+# ---- Damage and failures ----
+
+
+@pytest.mark.parametrize("fault", ["cut", "flip", "refuse", "reset"])
+def test_a_passing_fault_is_no_error(made, tmp_path, fault):
+    getattr(made, fault)(3, match=r"\.recs")
+    assert recstore.open(made.at, cache=tmp_path, options=made.options).to_list() == ALL
+    assert made.left() == 0 and nothing_half_made(tmp_path)
+
+
+def test_a_lasting_fault_names_the_object(made, tmp_path):
+    name = made.made.hashes[3] + ".recs"
+    made.flip(100, match=name)
+    with pytest.raises(recstore.CorruptError, match=f"in 3 tries.*{name}"):
+        recstore.open(made.at, cache=tmp_path, options=made.options)
+    assert nothing_half_made(tmp_path) and name not in names(tmp_path, ".recs")
+    made.heal()
+    settled(made)
+    assert recstore.open(made.at, cache=tmp_path, options=made.options).to_list() == ALL
+
+
+@pytest.mark.parametrize("change", [lambda data: data[:-9], lambda data: data + b"more", lambda data: b""])
+def test_an_object_of_another_size(made, tmp_path, change):
+    key = f"{made.at.removeprefix('s3://bucket/')}/{made.made.hashes[2]}.recs"
+    made.put(key, change(made.objects()[key]))
+    with pytest.raises(recstore.CorruptError, match="in place of"):
+        recstore.open(made.at, cache=tmp_path, options=made.options)
+    assert nothing_half_made(tmp_path)
+
+
+def test_an_object_that_is_gone(made, tmp_path):
+    x = recstore.open(made.at, cache=tmp_path, lazy=True, options=made.options)
+    made.delete(f"{made.at.removeprefix('s3://bucket/')}/{made.made.hashes[2]}.recs")
+    with pytest.raises(recstore.SegmentNotFoundError, match=f"newest manifest.*{made.made.hashes[2]}"):
+        x[130]
+    assert x[5] == ALL[5]
+    hashes = shard_sets.write(tmp_path / "set", PARTS).hashes
+    y = recstore.open(tmp_path / "set")
+    (tmp_path / "set" / f"{hashes[2]}.recs").unlink()
+    with pytest.raises(recstore.SegmentNotFoundError, match=f"newest manifest.*{hashes[2]}"):
+        y[130]
+
+
+def test_no_right_to_read(made, tmp_path):
+    made.deny(1000)
+    with pytest.raises(recstore.RemoteError) as caught:
+        recstore.open(made.at, cache=tmp_path, options=made.options)
+    assert caught.value.url.startswith(made.at) and nothing_half_made(tmp_path)
+
+
+def test_credentials_that_expire_in_the_middle(made, tmp_path):
+    made.expire(1000, match=made.made.hashes[4])
+    with pytest.raises(recstore.RemoteError, match="expired") as caught:
+        recstore.open(made.at, cache=tmp_path, options=made.options)
+    assert made.made.hashes[4] in caught.value.url and nothing_half_made(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "bytes_, error", [(b"{", recstore.CorruptError), (b'{"recstore": "manifest", "format": 2}', recstore.VersionError)]
+)
+def test_a_damaged_manifest(made, tmp_path, bytes_, error):
+    made.put(f"{made.at.removeprefix('s3://bucket/')}/manifest-2.json", bytes_)
+    with pytest.raises(error, match=r"manifest-2\.json"):
+        recstore.open(made.at, cache=tmp_path, options=made.options)
+    assert recstore.open(f"{made.at}@1", cache=tmp_path, options=made.options)[3] == ALL[3]
+
+
+def test_a_damaged_copy_of_a_manifest_is_fetched_again(made, tmp_path):
+    recstore.open(made.at, cache=tmp_path, options=made.options)
+    (path,) = (tmp_path / "recstore" / "sets").glob("*.json")
+    path.chmod(0o600)
+    path.write_bytes(path.read_bytes()[:-5])
+    assert recstore.open(f"{made.at}@1", cache=tmp_path, options=made.options)[3] == ALL[3]
+
+
+@pytest.mark.parametrize("damage", ["cut", "link", "second name", "header", "empty"])
+def test_a_damaged_copy_is_fetched_again(made, tmp_path, damage):
+    recstore.open(made.at, cache=tmp_path, options=made.options).close()
+    path = tmp_path / "recstore" / f"{made.made.hashes[1]}.recs"
+    content = path.read_bytes()
+    path.chmod(0o600)
+    if damage == "cut":
+        path.write_bytes(content[:-1])
+    elif damage == "empty":
+        path.write_bytes(b"")
+    elif damage == "header":
+        path.write_bytes(bytes(100) + content[100:])
+    elif damage == "link":
+        path.rename(tmp_path / "elsewhere")
+        path.symlink_to(tmp_path / "elsewhere")
+    else:
+        os.link(path, tmp_path / "elsewhere")
+    settled(made)
+    x = recstore.open(f"{made.at}@1", cache=tmp_path, options=made.options)
+    assert x.to_list() == ALL
+    has_sent(made, 1)
+    assert path.read_bytes() == content and not path.is_symlink() and path.stat().st_nlink == 1
+
+
+# ---- Room ----
+
+
+def sizes(made):
+    return sorted(made.made.sizes)
+
+
+def used(folder):
+    return sum(path.stat().st_size for path in pathlib.Path(folder, "recstore").rglob("*") if path.is_file())
+
+
+def test_a_limit_removes_what_was_used_longest_ago(made, tmp_path):
+    limit = 3 * sizes(made)[-1] + 3000
+    x = recstore.open(made.at, cache=tmp_path, limit=limit, lazy=True, options=made.options)
+    assert x.to_list() == ALL
+    assert used(tmp_path) <= limit and names(tmp_path, ".recs") == sorted(f"{h}.recs" for h in made.made.hashes[3:])
+    assert x.to_list() == ALL  # what was unmapped comes again
+    settled(made)
+    y = recstore.open(f"{made.at}@1", cache=tmp_path, limit=limit, lazy=True, options=made.options)
+    assert y[-1] == ALL[-1] and fetched(made) == (0, 0)
+    assert y[0] == ALL[0]
+    has_sent(made, 1)
+    assert f"{made.made.hashes[5]}.recs" in names(tmp_path, ".recs")  # it was used meanwhile
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/maps"), reason="looks at /proc")
+def test_what_the_cache_has_removed_is_unmapped(made, tmp_path):
+    x = recstore.open(made.at, cache=tmp_path, limit=made.made.nbytes // 2 + 1000, lazy=True, options=made.options)
+    for _ in range(2):
+        assert [x[i] for i in range(len(x))] == ALL
+        with open("/proc/self/maps") as file:
+            removed = [line for line in file if str(tmp_path) in line and line.endswith("(deleted)\n")]
+        assert len(removed) < len(x.selection.shards) / 2, removed
+    x.close()
+
+
+def test_a_wrong_clock_keeps_nothing(made, tmp_path):
+    """Files with a time in the future go first: they would otherwise stay until the clock is there."""
+    recstore.open(made.at, cache=tmp_path, options=made.options).close()
+    ahead = tmp_path / "recstore" / f"{made.made.hashes[4]}.recs"
+    os.utime(ahead, (time.time() + 10**8,) * 2)
+    storage = storage_of(made.at, made.options)
+    more = shard_sets.put(storage, recstore.RecordList(shard_sets.records(60, 5000)))
+    manifest.commit(storage, lambda old: manifest.Manifest("list", [*old.shards(), more]))
+    x = recstore.open(made.at, cache=tmp_path, limit=used(tmp_path) + 2000, lazy=True, options=made.options)
+    assert x[-1]["i"] == 5059
+    assert not ahead.exists() and len(names(tmp_path, ".recs")) == 6
+
+
+def test_a_limit_that_is_too_low(made, tmp_path):
+    with pytest.raises(recstore.OutOfSpaceError, match="lazy=True"):
+        recstore.open(made.at, cache=tmp_path, limit=made.made.nbytes - 1, options=made.options)
+    x = recstore.open(made.at, cache=tmp_path, limit=sizes(made)[0] - 1, lazy=True, options=made.options)
+    with pytest.raises(recstore.OutOfSpaceError, match="raise the limit") as caught:
+        x[0]
+    assert caught.value.errno == errno.ENOSPC and nothing_half_made(tmp_path) and fetched(made) == (0, 0)
+    with pytest.raises(ValueError, match="a size is"):
+        recstore.open(made.at, cache=tmp_path, limit="much", options=made.options)
+
+
+def test_a_file_of_another_process_in_the_making_counts(made, tmp_path):
+    """A part is not removed while its writer lives, and its bytes count."""
+    into = cache.Cache(tmp_path, limit=20_000)
+    with cache.Part(into, "a" * 40 + ".recs", 15_000):
+        assert into._make_room(10_000)[1] is True and len(into.sweep()) == 2
+        assert used(tmp_path) == 15_000
+    assert into._make_room(10_000)[0] <= 0 and used(tmp_path) == 0
+
+
+WRITES = """
+import os, signal, sys
+from recstore.remote import cache
+part = cache.Part(cache.Cache(sys.argv[1], limit=20_000), "a" * 40 + ".recs", 15_000)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_the_part_of_a_killed_process_gives_its_room_back(tmp_path):
+    """At once, to the one who needs it: the process that was killed removes nothing."""
+    assert subprocess.run([sys.executable, "-c", WRITES, str(tmp_path)]).returncode == -signal.SIGKILL
+    into = cache.Cache(tmp_path, limit=20_000)
+    assert len(names(tmp_path, ".part")) == 1 and used(tmp_path) == 15_000
+    lacking, waits, _ = into._make_room(10_000)
+    assert lacking <= 0 and not waits and used(tmp_path) == 0
+
+
+class Clock:
+    """Stands for time: a sleep takes 20 s, in which `act` happens."""
+
+    def __init__(self, act):
+        self.now, self.act, self.sleeps = 0.0, act, 0
+
+    def monotonic(self):
+        return self.now
+
+    def time(self):
+        return time.time()
+
+    def sleep(self, _):
+        self.now += 20
+        self.sleeps += 1
+        self.act(self.sleeps)
+
+
+def test_room_is_waited_for_while_a_part_grows(tmp_path, monkeypatch):
+    """A large file on a slow line takes longer than the patience with one of which nothing comes."""
+    into = cache.Cache(tmp_path, limit=20_000)
+    part = cache.Part(into, "a" * 40 + ".recs", 15_000)
+
+    def act(n):
+        part.write(b"x" * 100)
+        os.utime(part.fd, ns=(n, n))  # what the write sets to now, and sleeping here does not take a moment
+        if n == 10:
+            part.close()
+
+    monkeypatch.setattr(cache, "time", Clock(act))
+    with into.new_part("b" * 40 + ".recs", 10_000):
+        assert cache.time.sleeps == 10
+    stuck = cache.Part(into, "c" * 40 + ".recs", 15_000)
+    monkeypatch.setattr(cache, "time", Clock(lambda n: None))
+    with pytest.raises(recstore.OutOfSpaceError, match="raise the limit"):
+        into.new_part("d" * 40 + ".recs", 10_000)
+    stuck.close()
+
+
+def test_manifests_that_two_processes_remove_at_once(tmp_path, monkeypatch):
+    into = cache.Cache(tmp_path, limit=20_000)
+    path = os.path.join(into.sets, "0" * 40 + ".json")
+    pathlib.Path(path).write_bytes(bytes(15_000))
+    used = into._used
+
+    def and_another_process_is_faster():
+        found = used()
+        os.unlink(path)
+        return found
+
+    monkeypatch.setattr(into, "_used", and_another_process_is_faster)
+    assert into._make_room(10_000)[0] <= 0
+
+
+def test_waiting_for_the_lock_of_the_room_is_logged(tmp_path, monkeypatch, caplog):
+    held = native.Lock(str(tmp_path / "room.lock"))
+    monkeypatch.setattr(cache, "time", Clock(lambda n: held.close() if n == 2 else None))
+    with cache._Held(str(tmp_path / "room.lock")):
+        assert "room.lock" in caplog.text
+
+
+def test_waiting_for_one_object_is_logged(tmp_path, monkeypatch, caplog):
+    found = shard_sets.write(tmp_path / "set", PARTS[:1])
+    into, name = cache.Cache(tmp_path / "cache"), found.hashes[0] + ".recs"
+    storage = storage_of(tmp_path / "set")
+    held = into.lock(name)
+    clock = Clock(lambda n: held.close() if n == 2 else None)
+    for module in (cache, fetch):
+        monkeypatch.setattr(module, "time", clock)
+    fetch.Fetching(storage, into).fetch(name, found.sizes[0])
+    assert f"waiting for {storage.of(name)}" in caplog.text
+
+
+def test_an_object_without_an_end(tmp_path):
+    """What is larger than it can be is not read on, and the disk does not fill."""
+    found = shard_sets.write(tmp_path / "set", [{f"k{i}": i for i in range(100)}])
+    into, taken = cache.Cache(tmp_path / "cache"), []
+
+    class Endless:
+        def of(self, name):
+            return f"s3://b/{name}"
+
+        def read_into(self, name, file):
+            for _ in range(100):
+                file.write(bytes(1 << 20))
+                taken.append(name)
+            return 100 << 20
+
+    most = key_filters.most_bytes(100)
+    assert (tmp_path / "set" / f"{found.hashes[0]}.keys").stat().st_size <= most < 1000
+    keys, recs = (found.hashes[0] + ending for ending in (".keys", ".recs"))
+    for arguments in ((keys, None, most), (recs, found.sizes[0])):
+        with pytest.raises(recstore.CorruptError, match=f"in place of .*in 3 tries.*{arguments[0]}"):
+            fetch.Fetching(Endless(), into).fetch(*arguments)
+    assert taken == [] and nothing_half_made(tmp_path / "cache")
+    (tmp_path / "cache" / "recstore" / keys).write_bytes(bytes(most + 1))
+    assert into.read(keys, most) is None and keys not in names(tmp_path / "cache", ".keys")
+
+
+FULL = """
+import resource, sys, recstore
+resource.setrlimit(resource.RLIMIT_FSIZE, (3000, 3000))
+try:
+    recstore.open(sys.argv[1], cache=sys.argv[2], options=eval(sys.argv[3], {"datetime": __import__("datetime")}))
+except recstore.OutOfSpaceError as error:
+    print("full:", error)
+"""
+
+
+def test_a_full_disk(made, tmp_path):
+    """The limit of a file's size stands for it: the kernel refuses the reservation in the same way."""
+    command = [sys.executable, "-B", "-c", FULL, made.at, str(tmp_path), repr(made.options)]
+    said = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert said.stdout.startswith("full:") and str(tmp_path) in said.stdout and "limit=" in said.stdout, said.stderr
+    assert nothing_half_made(tmp_path) and names(tmp_path, ".recs") == [] and fetched(made) == (0, 0)
+
+
+def test_a_disk_that_fills_while_an_object_comes(tmp_path, monkeypatch):
+    found = shard_sets.write(tmp_path / "set", PARTS[:1])
+    into = cache.Cache(tmp_path / "cache")
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "pwrite", full)
+    with pytest.raises(recstore.OutOfSpaceError, match="choose another disk"):
+        fetch.Fetching(storage_of(tmp_path / "set"), into).fetch(found.hashes[0] + ".recs", found.sizes[0])
+    assert nothing_half_made(tmp_path / "cache")
+
+
+# ---- The folder ----
+
+
+def test_folders_that_are_refused(made, tmp_path, monkeypatch):
+    def refused(path, error, match):
+        with pytest.raises(error, match=match):
+            recstore.open(made.at, cache=path, options=made.options)
+
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o777)
+    refused(tmp_path / "open", PermissionError, "every user may write")
+    (tmp_path / "a" / "recstore").mkdir(parents=True, mode=0o755)
+    refused(tmp_path / "a", PermissionError, "mode 0700")
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "recstore").symlink_to(tmp_path / "a")
+    refused(tmp_path / "b", NotADirectoryError, "a link")
+    (tmp_path / "c").mkdir()
+    (tmp_path / "c" / "recstore").write_text("")
+    refused(tmp_path / "c", NotADirectoryError, "no folder")
+    (tmp_path / "d").write_text("")
+    refused(tmp_path / "d", FileExistsError, "d")
+    if os.geteuid() == 0:
+        (tmp_path / "e" / "recstore").mkdir(parents=True, mode=0o700)
+        os.chown(tmp_path / "e" / "recstore", 12345, -1)
+        refused(tmp_path / "e", PermissionError, "must be yours")
+    for kind in ("nfs4", "lustre", "cifs", "fuse.sshfs", "ceph"):
+        monkeypatch.setattr(folders, "file_system", lambda folder, kind=kind: kind)
+        refused(tmp_path / "f", ValueError, f"is on {kind}")
+    assert made.log == []
+
+
+def test_a_folder_with_the_sticky_bit_may_be_shared(made, tmp_path):
+    (tmp_path / "nvme").mkdir()
+    (tmp_path / "nvme").chmod(0o1777)
+    assert recstore.open(made.at, cache=tmp_path / "nvme", options=made.options)[0] == ALL[0]
+    assert stat.S_IMODE(os.stat(tmp_path / "nvme" / "recstore").st_mode) == 0o700
+
+
+def test_the_kind_of_a_file_system(tmp_path):
+    assert (
+        folders.kind_of_mount(b"mnt_id:\t5\n", b"5 1 0:1 / /a rw - fuse.x x rw\n6 1 0:1 / /b rw - ext4 x rw\n")
+        == "fuse.x"
+    )
+    assert folders.kind_of_mount(b"mnt_id:\t7\n", b"5 1 0:1 / /a rw - ext4 x rw\n") == ""
+    assert folders.file_system(str(tmp_path / "none")) == ""
+    if os.path.exists("/proc/self/mountinfo"):
+        assert folders.file_system("/proc") == "proc"

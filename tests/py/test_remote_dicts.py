@@ -1,0 +1,241 @@
+"""Mappings over shard files: recstore.remote.dicts and key_ranges."""
+
+import contextlib
+import os
+import pickle
+import weakref
+
+import pytest
+import shard_sets
+from s3_sets import PARTS, fetched, has_sent, names, settled
+
+import recstore
+from recstore.remote import openers
+
+# ---- Mappings ----
+
+ENTRIES = [{f"utt-{i:04d}": {"i": i} for i in range(50 * k, 50 * k + 50)} for k in range(6)]
+MIXED = [{f"k{i}": i for i in range(k, 300, 6)} for k in range(6)]  # the ranges of all files meet
+
+
+def whole(parts):
+    return {key: value for part in parts for key, value in part.items()}
+
+
+@pytest.mark.parametrize("parts", [ENTRIES, MIXED], ids=["ranges", "mixed"])
+@pytest.mark.parametrize("lazy", [False, True])
+def test_a_mapping_is_as_a_dict(server, tmp_path, parts, lazy):
+    shard_sets.write(server.at, parts, server.options)
+    expected = whole(parts)
+    with recstore.open(server.at, cache=tmp_path, lazy=lazy, options=server.options) as d:
+        assert isinstance(d, recstore.RecordDict) and len(d) == 300
+        assert all(d[key] == value for key, value in expected.items())
+        assert list(d) == list(expected) == d.keys()[:] == [*d.keys()] and list(d.items()) == list(expected.items())
+        assert d == expected and d.to_dict() == expected and "no" not in d and 5 not in d and d.get("no", 9) == 9
+        some = list(expected)[5:300:70]
+        assert d.get_many(some) == [expected[key] for key in some]
+        assert d.get_many(["no", some[0]], default=None) == [None, expected[some[0]]]
+        with pytest.raises(KeyError, match="no"):
+            d.get_many([some[0], "no"])
+        with pytest.raises(KeyError):
+            d["no"]
+        with pytest.raises(TypeError, match="unhashable"):
+            d.get([])
+        assert d.select(some[::-1]).to_dict() == {key: expected[key] for key in some[::-1]}
+        assert d.keys().index(some[1]) == list(expected).index(some[1])
+        assert (some[0], expected[some[0]]) in d.items() and d.values()[7] == list(expected.values())[7]
+        assert d | {"new": 1} == expected | {"new": 1}
+        d.save(tmp_path / "one.recs")
+        assert recstore.open(tmp_path / "one.recs") == expected
+        openers._openers.clear()
+        e = pickle.loads(pickle.dumps(d))
+        assert e[some[2]] == expected[some[2]] and len(pickle.dumps(d)) < 400
+    with pytest.raises(recstore.ClosedError):
+        d[some[0]]
+    assert "closed" in repr(d)
+
+
+def test_the_parts_of_values_travel(tmp_path):
+    shard_sets.write(tmp_path, ENTRIES)
+    d = recstore.open(tmp_path).field("i")
+    assert d["utt-0123"] == 123 and pickle.loads(pickle.dumps(d))["utt-0123"] == 123
+    assert recstore.open(tmp_path).lazy()["utt-0007"]["i"] == 7
+
+
+def test_a_lookup_fetches_the_file_that_has_the_key(server, tmp_path):
+    shard_sets.write(server.at, ENTRIES, server.options)
+    settled(server)
+    d = recstore.open(server.at, cache=tmp_path, lazy=True, options=server.options)
+    assert d["utt-0123"] == {"i": 123}
+    has_sent(server, 1)
+    has_sent(server, 1, ".keys")
+    assert "utt-9999" not in d and "a" not in d and 7 not in d and (1, 2) not in d
+    has_sent(server, 1)  # the ranges say so
+    has_sent(server, 1, ".keys")
+
+
+def test_filters_tell_where_ranges_meet(server, tmp_path):
+    shard_sets.write(server.at, MIXED, server.options)
+    settled(server)
+    d = recstore.open(server.at, cache=tmp_path, lazy=True, options=server.options)
+    assert [key for key in ("k1x", "k2x", "k3x") if key in d] == []
+    assert fetched(server) == (0, 0)
+    assert len(names(tmp_path, ".keys")) >= 4  # a range or two may be without the keys
+    assert d["k7"] == 7
+    has_sent(server, 1)
+    settled(server)
+    again = recstore.open(f"{server.at}@1", cache=tmp_path, lazy=True, options=server.options)
+    assert "k1x" not in again and again["k7"] == 7 and server.log == []
+
+
+def test_a_damaged_filter_is_fetched_again(server, tmp_path):
+    found = shard_sets.write(server.at, MIXED, server.options)
+    d = recstore.open(server.at, cache=tmp_path, lazy=True, options=server.options)
+    server.flip(1, match=r"\.keys")
+    assert "k1x" not in d
+    for one in names(tmp_path, ".keys"):
+        path = tmp_path / "recstore" / one
+        path.chmod(0o600)
+        path.write_bytes(path.read_bytes()[:-1] + b"?")
+    again = recstore.open(server.at, cache=tmp_path, lazy=True, options=server.options)
+    assert "k1x" not in again and names(tmp_path, ".recs") == []
+    server.flip(100, match=found.hashes[5] + r"\.keys")
+    for one in names(tmp_path, ".keys"):
+        (tmp_path / "recstore" / one).unlink()
+    last = recstore.open(server.at, cache=tmp_path, lazy=True, options=server.options)
+    with pytest.raises(recstore.CorruptError, match=found.hashes[5] + r"\.keys"):
+        last.get("k1x")
+
+
+def test_a_filter_of_another_shard_file_is_no_filter(server, tmp_path):
+    """With it, keys that are there would not be found, and nothing would tell."""
+    found = shard_sets.write(server.at, MIXED, server.options)
+    of_first, of_other = (f"{server.prefix}/{found.hashes[i]}.keys" for i in (0, 1))
+    server.put(of_first, server.objects()[of_other])
+    d = recstore.open(server.at, cache=tmp_path, lazy=True, options=server.options)
+    with pytest.raises(recstore.CorruptError, match=f"{found.hashes[1]}.*{found.hashes[0]}"):
+        d["k0"]
+    assert d["k1"] == 1
+
+
+def descriptors(folder):
+    """How many descriptors of files below a folder this process has. It also has those of the server's sockets."""
+    links = []
+    for name in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+            links.append(os.readlink(f"/proc/self/fd/{name}"))
+    return sum(link.startswith(f"{folder}/") for link in links)
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="looks at /proc")
+def test_filters_take_no_descriptors_and_bounded_memory(server, tmp_path, monkeypatch):
+    shard_sets.write(server.at, MIXED, server.options)
+    d = recstore.open(server.at, cache=tmp_path, lazy=True, options=server.options)
+    assert "k1x" not in d  # the first lookup starts the process that fetches
+    opener = d._finder.opener
+    size = os.path.getsize(tmp_path / "recstore" / names(tmp_path, ".keys")[0])
+    monkeypatch.setattr(openers, "FILTER_BYTES", 2 * size)
+    opener._filters.clear()
+    before = descriptors(tmp_path)
+    assert [key for key in ("k1x", "k2x", "k3x") if key in d] == []
+    assert descriptors(tmp_path) == before
+    assert len(opener._filters) <= 2
+
+
+def mapped(folder):
+    with open("/proc/self/maps") as file:
+        return sum(str(folder) in line and ".recs" in line for line in file)
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/maps"), reason="looks at /proc")
+def test_a_lazy_mapping_keeps_few_files(server, tmp_path):
+    """Keys, values and lookups have one mapping of a file, and let go of it together."""
+    parts = [{f"k{i}": {"i": i, "text": f"record {i}"} for i in range(k, 600, 12)} for k in range(12)]
+    found = shard_sets.write(server.at, parts, server.options)
+    expected, limit = whole(parts), 3 * max(found.sizes) + (4 << 10)
+    d = recstore.open(server.at, cache=tmp_path, lazy=True, limit=limit, options=server.options)
+    lazily = d.lazy()["k0"]
+    for _ in range(2):
+        assert all(d[f"k{i}"] == expected[f"k{i}"] for i in range(0, 600, 7)) and mapped(tmp_path) <= 4
+        assert list(d.values()) == list(expected.values()) and mapped(tmp_path) <= 4
+        assert list(d) == list(expected) and dict(d.items()) == expected and mapped(tmp_path) <= 5
+        assert d.get_many(["k3", "k4", "k599"]) == [expected[f"k{i}"] for i in (3, 4, 599)]
+        assert len(d._finder.mappings) <= 4
+    assert lazily["text"] == "record 0"
+    d.close()
+    del lazily
+    assert mapped(tmp_path) == 0
+
+
+def test_a_set_that_is_dropped_unmaps_its_files(server, tmp_path):
+    found = shard_sets.write(server.at, MIXED, server.options)
+    d = recstore.open(server.at, cache=tmp_path, options=server.options)
+    assert all(d[f"k{i}"] == i for i in range(300)) and len(d._finder.mappings) == len(found.hashes)
+    gone = weakref.ref(d._finder.shards.mapped)
+    del d
+    assert gone() is None
+
+
+def test_a_mapping_is_closed_whole(tmp_path):
+    shard_sets.write(tmp_path, MIXED)
+    d = recstore.open(tmp_path)
+    assert d["k1"] == 1
+    other = pickle.loads(pickle.dumps(d))
+    assert other["k2"] == 2
+    d.close()
+    for lookup in (lambda: d["k1"], lambda: d["k5"], lambda: list(d), lambda: other["k2"], lambda: other["k3"]):
+        with pytest.raises(recstore.ClosedError):
+            lookup()
+    assert pickle.loads(pickle.dumps(recstore.open(tmp_path)))["k3"] == 3
+
+
+def test_a_filter_that_has_no_end_is_not_taken(server, tmp_path):
+    found = shard_sets.write(server.at, MIXED, server.options)
+    key = f"{server.prefix}/{found.hashes[5]}.keys"
+    server.put(key, server.objects()[key] + bytes(5000))
+    d = recstore.open(server.at, cache=tmp_path, lazy=True, options=server.options)
+    with pytest.raises(recstore.CorruptError, match=f"in place of.*{found.hashes[5]}"):
+        d.get("k1x")
+
+
+def test_the_filters_of_a_lookup_come_at_once(server, tmp_path, monkeypatch):
+    shard_sets.write(server.at, MIXED, server.options)
+    d = recstore.open(server.at, cache=tmp_path, lazy=True, options=server.options)
+    asked, client = [], d._finder.opener.client
+
+    def ask(what, argument=None, ask=client.ask):
+        asked.append((what, len(argument)))
+        return ask(what, argument)
+
+    monkeypatch.setattr(client, "ask", ask)
+    assert "k1x" not in d
+    assert asked == [("fetch", len(names(tmp_path, ".keys")))] and asked[0][1] >= 4
+
+
+def test_a_repeated_key_has_the_value_of_the_last_file(tmp_path):
+    shard_sets.write(tmp_path, [{"a": 1, "b": 2}, {"b": 3, "c": 4}])
+    d = recstore.open(tmp_path)
+    assert d["b"] == 3 and d["a"] == 1 and d.get_many(["b", "c"]) == [3, 4] and len(d) == 4
+
+
+def test_keys_of_other_kinds(tmp_path):
+    parts = [{1: "a", 2: "b"}, {"x": 1, 5: 2}, {(1, 2): 3, 2.5: 4, None: 5}, {10: "c", 30: "d"}]
+    shard_sets.write(tmp_path, parts)
+    d = recstore.open(tmp_path)
+    assert all(d[key] == value for key, value in whole(parts).items())
+    assert d[1.0] == d[True] == "a" and 20 not in d and 31 not in d and b"x" not in d and float("nan") not in d
+
+
+def test_a_detached_mapping_says_why(tmp_path):
+    shard_sets.write(tmp_path / "set", ENTRIES)
+    handle = pickle.dumps(recstore.open(tmp_path / "set"))
+    listed = shard_sets.write(tmp_path / "list", PARTS)
+    of_list = pickle.dumps(recstore.open(tmp_path / "list"))
+    openers._openers.clear()
+    (tmp_path / "set" / "manifest-1.json").unlink()
+    (tmp_path / "list" / "manifest-1.json").unlink()
+    for data, n in ((handle, 300), (of_list, listed.length)):
+        x = pickle.loads(data)
+        assert len(x) == n and "detached" in repr(x)
+        with pytest.raises(recstore.SegmentNotFoundError, match="no such manifest"):
+            list(x)

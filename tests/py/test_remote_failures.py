@@ -1,0 +1,212 @@
+"""Writers of sets of shards that race, are killed, meet a store that fails or a full disk: recstore.remote.writer and
+shard_files."""
+
+import errno
+import multiprocessing
+import os
+import resource
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+import recstore
+from recstore.remote import collecting, manifest, shard_files
+from recstore.remote.storage import storage_of
+from recstore.remote.writer import ShardWriter
+
+pytest.importorskip("obstore")
+pytest.importorskip("moto")
+s3 = pytest.importorskip("s3")
+
+
+# ---- Several writers ----
+
+
+def writes(url, options, which, parts, barrier):
+    w = ShardWriter(url, options=options, shard_records=3)
+    entries = [w.write(range(1000 * which + 10 * i, 1000 * which + 10 * i + 10)) for i in range(parts)]
+    barrier.wait()
+    for entry in entries:
+        w.commit(entry, append=True)
+
+
+def every_record_once(storage, writers, parts):
+    found = manifest.load(storage, manifest.newest(storage))
+    assert found.number == writers * parts and found.length == 10 * writers * parts
+    records = []
+    for name in found.hashes:
+        storage_file = os.path.join(os.getcwd(), f"{name}.recs")
+        with open(storage_file, "wb") as file:
+            storage.read_into(f"{name}.recs", file)
+        with recstore.open(storage_file) as part:
+            records += part.to_list()
+    assert sorted(records) == [1000 * w + i for w in range(writers) for i in range(10 * parts)]
+
+
+@pytest.mark.parametrize("kind", ["folder", "s3"])
+@pytest.mark.parametrize("how", ["threads", "forked"])
+def test_writers_at_once(server, tmp_path, monkeypatch, kind, how):
+    monkeypatch.chdir(tmp_path)
+    url, options = (str(tmp_path / "set"), None) if kind == "folder" else (server.at, server.options)
+    storage_of(url, options).size("a")  # this process has clients, which the forked ones may not use
+    if how == "threads":
+        barrier, make = threading.Barrier(3), threading.Thread
+    else:
+        context = multiprocessing.get_context("fork")
+        barrier, make = context.Barrier(3), context.Process
+    workers = [make(target=writes, args=(url, options, i, 3, barrier)) for i in range(3)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert how == "threads" or [worker.exitcode for worker in workers] == [0] * 3
+    every_record_once(storage_of(url, options), 3, 3)
+
+
+KILLED = """
+import itertools, sys
+from recstore.remote.writer import ShardWriter
+w = ShardWriter(sys.argv[1], options=eval(sys.argv[2]), shard_records=100, dir=sys.argv[3])
+print("begun", flush=True)
+w.write(itertools.count())
+"""
+
+
+@pytest.mark.parametrize("kind", ["folder", "s3"])
+def test_a_killed_writer_leaves_only_what_gc_removes(server, tmp_path, kind):
+    url, options = (str(tmp_path / "set"), None) if kind == "folder" else (server.at, server.options)
+    w = ShardWriter(url, options=options)
+    w.commit(w.write([1, 2, 3]))
+    (tmp_path / "temporary").mkdir()
+    for pause in (0.0, 0.01, 0.05, 0.1):
+        process = subprocess.Popen(
+            [sys.executable, "-c", "import datetime\n" + KILLED, url, repr(options), str(tmp_path / "temporary")],
+            stdout=subprocess.PIPE,
+        )
+        assert process.stdout.readline() == b"begun\n"
+        before = len(list(w.storage.list()))
+        while len(list(w.storage.list())) < before + 3:
+            assert process.poll() is None
+        time.sleep(pause)  # so that it is killed at another point each time
+        process.kill()
+        process.wait()
+        process.stdout.close()
+        assert os.listdir(tmp_path / "temporary") == []
+    assert len(list(w.storage.list())) > 12
+    collecting.gc(url, days=0, options=options)
+    names = sorted(name for name, _, _ in w.storage.list())
+    assert names == sorted([f"{manifest.load(w.storage, 1).hashes[0]}.recs", "manifest-1.json"])
+    assert list(w.storage.leftovers()) == [] and w.commit(w.write([4]), append=True) == 2
+
+
+# ---- What fails ----
+
+
+@pytest.mark.parametrize("fault", ["expire", "refuse", "reset", "deny"])
+def test_a_store_that_fails_in_the_middle(server, fault):
+    w = ShardWriter(server.at, options=server.options, shard_records=10)
+    w.commit(w.write([1]))
+    before = {name for name, _, _ in w.storage.list()}
+
+    def records():
+        for i in range(1000):
+            if i == 500:
+                getattr(server, fault)(10_000)
+            yield i
+
+    with pytest.raises(recstore.RemoteError) as caught:
+        w.write(records())
+    assert caught.value.url.startswith(server.at + "/") and caught.value.url.endswith(".recs")
+    server.heal()
+    assert manifest.newest(w.storage) == 1
+    collecting.gc(server.at, days=0, options=server.options)
+    assert {name for name, _, _ in w.storage.list()} == before
+
+
+@pytest.mark.parametrize("fault", ["refuse", "reset", "expire"])
+def test_what_passes_does_no_harm(server, fault):
+    w = ShardWriter(server.at, options=server.options, shard_records=10)
+
+    def records():
+        for i in range(200):
+            if i % 50 == 25:
+                getattr(server, fault)(1)
+            yield i
+
+    entry = w.write(records())
+    getattr(server, fault)(1)
+    assert w.commit(entry) == 1 and manifest.load(w.storage, 1).length == 200 and server.left() == 0
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_a_commit_whose_answer_is_lost(server, after):
+    w = ShardWriter(server.at, options=server.options)
+    first, second = w.write([1]), w.write([2])
+    for entry in (first, second):
+        server.reset(1, method="PUT", match="manifest-", after=after)
+        w.commit(entry, append=True)
+    assert server.left() == 0 and manifest.newest(w.storage) == 2
+    assert manifest.load(w.storage, 2).hashes == first.hashes + second.hashes
+
+
+def test_without_rights(server):
+    w = ShardWriter(server.at, options=server.options)
+    server.deny(10_000)
+    with pytest.raises(recstore.RemoteError, match="give no right") as caught:
+        w.write([1])
+    assert caught.value.url.startswith(server.at)
+    server.heal()
+    entry = w.write([1])
+    server.deny(10_000, method="PUT")
+    with pytest.raises(recstore.RemoteError, match=r"cannot write .*manifest-1\.json"):
+        w.commit(entry)
+    server.heal()
+    assert manifest.newest(w.storage) == 0
+
+
+def test_a_full_local_disk(server, tmp_path):
+    """A limit on the size of files stands for the end of the disk."""
+    w = ShardWriter(server.at, options=server.options, dir=tmp_path, compression="none")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (3 << 20, before[1]))
+    try:
+        with pytest.raises(OSError) as caught:
+            w.write(os.urandom(1000) for _ in range(20_000))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert caught.value.errno in (errno.EFBIG, errno.ENOSPC)
+    assert os.listdir(tmp_path) == [] and list(w.storage.list()) == []
+
+
+def test_no_room_is_told_with_the_folder(server, tmp_path, monkeypatch):
+    def full(*_, **__):
+        raise recstore.OutOfSpaceError(errno.ENOSPC, "no room on the file system", None)
+
+    monkeypatch.setattr(shard_files, "new_builder", full)
+    with pytest.raises(recstore.OutOfSpaceError, match="choose another folder, or make room") as caught:
+        ShardWriter(server.at, options=server.options, dir=tmp_path).write([1])
+    assert str(tmp_path) in str(caught.value)
+
+
+def test_a_folder_for_temporary_files_that_is_not_there(server, tmp_path):
+    with pytest.raises(FileNotFoundError):
+        ShardWriter(server.at, options=server.options, dir=tmp_path / "none").write([1])
+
+
+def test_descriptors_are_closed(server, tmp_path):
+    import descriptors
+
+    for _ in range(2):
+        before = descriptors.count()
+        for url, options in ((tmp_path, None), (server.at, server.options)):
+            w = ShardWriter(url, options=options, shard_records=10)
+            w.write(range(100))
+            with pytest.raises(ZeroDivisionError):
+                w.write(1 // (50 - i) for i in range(100))
+    assert descriptors.count() <= before

@@ -1,0 +1,320 @@
+"""Processes that fetch, and waiting for them: recstore.remote.fetch and fetching. tests/mp/test_remote_nodes.py has
+several processes of a machine."""
+
+import contextlib
+import errno
+import os
+import pickle
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+from s3_sets import ALL, has_sent, names, nothing_half_made, until
+
+import recstore
+from recstore._core import native
+from recstore.remote import cache, fetch, fetching
+
+# ---- Processes that fetch ----
+
+
+def process_of(x):
+    return x.selection.shards.opener.client._process
+
+
+def test_no_process_is_left_after_opening(made, tmp_path):
+    x = recstore.open(made.at, cache=tmp_path, options=made.options)
+    assert process_of(x) is None and x[0] == ALL[0]
+
+
+def test_a_killed_process_is_replaced(made, tmp_path):
+    x = recstore.open(made.at, cache=tmp_path, lazy=True, options=made.options)
+    assert x[0] == ALL[0]
+    killed = process_of(x)
+    killed.kill()
+    assert x[70] == ALL[70] and process_of(x).pid != killed.pid
+    made.delay(0.5, match=made.made.hashes[2])
+    x.selection.shards.opener.wanted([2])
+    until(lambda: names(tmp_path, cache.PART))
+    process_of(x).kill()
+    assert x[130] == ALL[130]
+    assert recstore.open(made.at, cache=tmp_path, options=made.options).to_list() == ALL and nothing_half_made(tmp_path)
+
+
+def test_a_process_that_is_killed_each_time(made, tmp_path, monkeypatch):
+    x = recstore.open(made.at, cache=tmp_path, lazy=True, options=made.options)
+    x.selection.shards.opener.client.close()
+    monkeypatch.setattr(fetching, "_BOOTSTRAP", "import os; os.kill(os.getpid(), 9)  # {path}")
+    with pytest.raises(recstore.RemoteError, match="3 times, at last with status -9.*memory"):
+        x[0]
+    monkeypatch.undo()
+    assert x[0] == ALL[0]
+
+
+def test_an_idle_process_ends_and_comes_back(made, tmp_path, monkeypatch):
+    quick = fetching._BOOTSTRAP.replace("main()", "import recstore.remote.fetch as f; f.IDLE = 0.0; main()")
+    monkeypatch.setattr(fetching, "_BOOTSTRAP", quick)
+    x = recstore.open(made.at, cache=tmp_path, lazy=True, options=made.options)
+    assert x[0] == ALL[0]
+    first = process_of(x)
+    assert first.wait(60) == 0
+    assert x[70] == ALL[70] and process_of(x) is not first
+
+
+def test_it_ends_when_nobody_reads(tmp_path):
+    """Its standard input ends: so when its parent ends, in whatever way."""
+    command = [sys.executable, "-m", "recstore.remote.fetch"]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    process.stdin.write(fetch.pack((str(tmp_path), None, str(tmp_path / "c"), None)))
+    process.stdin.write(fetch.pack((1, "newest", None)))
+    process.stdin.flush()
+    size = int.from_bytes(process.stdout.read(4), "little")
+    assert pickle.loads(process.stdout.read(size)) == (1, None, 0)
+    process.stdin.close()
+    assert process.wait(60) == 0
+    process.stdout.close()
+
+
+def test_options_that_are_none(made, tmp_path):
+    with pytest.raises((recstore.RemoteError, TypeError, ValueError), match="no_such_thing"):
+        recstore.open(made.at, cache=tmp_path, options={**made.options, "no_such_thing": "x"})
+
+
+def test_errors_travel_as_they_are():
+    for error in (
+        recstore.CorruptError("text", filename="where"),
+        recstore.RemoteError("text", "s3://x"),
+        recstore.OutOfSpaceError(errno.ENOSPC, "text"),
+        recstore.SegmentNotFoundError(errno.ENOENT, "text", "where"),
+        PermissionError(errno.EPERM, "text", "where"),
+    ):
+        got = pickle.loads(pickle.dumps(fetch.portable(error)))
+        assert type(got) is type(error) and str(got) == str(error)
+        assert getattr(got, "url", None) == getattr(error, "url", None)
+
+    class Odd(ValueError):
+        def __init__(self):
+            super().__init__("odd")
+
+        __reduce__ = None
+
+    assert isinstance(fetch.portable(Odd()), recstore.RemoteError)
+    assert "a defect" in str(fetch.portable(KeyError("x")))
+
+
+def test_messages_come_in_pieces():
+    data = fetch.pack((1, "a")) + fetch.pack((2, "b" * 300))
+    messages = fetch.Messages()
+    assert [one for at in range(0, len(data), 7) for one in messages.add(data[at : at + 7])] == [
+        (1, "a"),
+        (2, "b" * 300),
+    ]
+
+
+def test_bytes_of_an_ended_process_are_not_for_the_next_one(made, tmp_path, monkeypatch):
+    """A thread that reads the pipe of a process may come back when another process has taken its place."""
+    client = fetching.Client(made.at, made.options, cache.Cache(tmp_path))
+    assert client.ask("newest") == 1
+    read = fetching._read
+
+    def late(pipe):
+        """The answer, late: the client has been closed and has started another process meanwhile."""
+        monkeypatch.setattr(fetching, "_read", read)
+        with client._changed:
+            client._drop()
+            client._started()
+        return fetch.pack((2, None, "of the ended process"))[:-3]
+
+    monkeypatch.setattr(fetching, "_read", late)
+    assert client.ask("newest") == 1
+    assert client.ask("newest") == 1
+    client.close()
+
+
+def test_a_request_that_was_interrupted_half_sent(made, tmp_path):
+    """The rest of it would be taken from the next one: the process has to end."""
+    client = fetching.Client(made.at, made.options, cache.Cache(tmp_path))
+    assert client.ask("newest") == 1
+    process = client._process
+
+    class Pipe:
+        def __init__(self, pipe):
+            self.pipe, self.close = pipe, pipe.close
+
+        def write(self, data):
+            self.pipe.write(data[: len(data) // 2])
+            raise KeyboardInterrupt
+
+    process.stdin = Pipe(process.stdin)
+    with pytest.raises(KeyboardInterrupt):
+        client.ask("newest")
+    assert client.ask("newest") == 1 and process.returncode == 0
+    client.close()
+
+
+# ---- Waiting for others ----
+
+
+def test_a_dead_holders_leavings_are_removed(made, tmp_path):
+    into = cache.Cache(tmp_path)
+    lock = into.lock(made.made.hashes[0] + ".recs")
+    lock.forget()
+    (tmp_path / "recstore" / f"{made.made.hashes[0]}.recs.0123456789ab.part").write_bytes(b"half")
+    (tmp_path / "recstore" / "sets" / f"{'0' * 40}.lock").write_bytes(b"")
+    assert not nothing_half_made(tmp_path)
+    assert recstore.open(made.at, cache=tmp_path, options=made.options).to_list() == ALL
+    assert nothing_half_made(tmp_path)
+
+
+def test_the_error_of_the_one_who_fetches_is_that_of_those_who_wait(made, tmp_path):
+    into = cache.Cache(tmp_path)
+    client = fetching.Client(made.at, made.options, into)
+    path = os.path.join(into.sets, "x" + cache.LOCK)
+    error = recstore.RemoteError("it failed", "s3://x")
+    held = native.Lock(path)
+    assert held.state == native.HELD
+    waiting = native.Lock(path)
+    assert waiting.state == native.BUSY
+    slept = []
+
+    def fail_meanwhile(seconds):
+        slept.append(seconds)
+        if len(slept) == 3:
+            held.write(fetching._failure(error, made.options))
+            held.close()
+
+    words = cache.Words(made.at)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(time, "sleep", fail_meanwhile)
+        with pytest.raises(recstore.RemoteError, match="it failed"):
+            fetching._waited(waiting, made.options, words)
+    waiting.close()
+    assert slept == sorted(slept) and slept[0] < slept[-1]  # with growing pauses
+    said = fetching._failure(error, {"secret": "other"})
+    assert fetching._error_in(said, made.options) is None  # of other credentials
+    assert str(fetching._error_in(said, {"secret": "other"})) == str(error)
+    assert all(fetching._error_in(said[:size], {"secret": "other"}) is None for size in range(len(said) - 1))
+    # Nobody finds out by comparing files whether two processes had the same options.
+    assert fetching._failure(error, {"secret": "other"})[16:32] != said[16:32]
+    client.close()
+
+
+def test_waiting_is_logged(caplog):
+    words = cache.Words("s3://x")
+    words.waited()
+    words.begin -= 11
+    words.waited()
+    words.waited()
+    assert [record.getMessage() for record in caplog.records] == [
+        "waiting for s3://x, which another process of this machine is fetching: 11 s by now"
+    ]
+
+
+# ---- Hints ----
+
+
+class Slow:
+    """A storage whose objects come when the test says so."""
+
+    url = "s3://b"
+
+    def __init__(self):
+        self.began, self.go = [], threading.Event()
+
+    def fetch(self, name, nbytes=None, most=None):
+        self.began.append(name)
+        if name.startswith("hinted"):
+            assert self.go.wait(60)
+
+
+@pytest.fixture
+def serving(tmp_path):
+    """A Server over a Slow storage, and the numbers of the requests that were answered."""
+    answered, slow = [], Slow()
+    server = fetch.Server(str(tmp_path), None, str(tmp_path / "c"), None, lambda *answer: answered.append(answer))
+    server.fetching = slow
+    yield server, slow, answered
+    slow.go.set()
+    until(lambda: not server.busy)
+
+
+def test_hints_leave_a_thread_for_what_is_read(serving):
+    server, slow, answered = serving
+    server.take(None, "hint", [(f"hinted {i}", 1) for i in range(20)])
+    until(lambda: len(slow.began) >= fetch.THREADS - 1)
+    server.take(1, "fetch", [("wanted", 1)])
+    until(lambda: answered == [(1, None, None)])
+    assert len(slow.began) == fetch.THREADS and not slow.go.is_set()
+    slow.go.set()
+    until(lambda: not server.busy)
+    assert sorted(slow.began) == sorted(["wanted", *(f"hinted {i}" for i in range(20))])
+
+
+def test_an_object_is_fetched_once_for_all_who_ask(serving):
+    """Each hint names the window that is read now again; what is read may be underway by a hint."""
+    server, slow, answered = serving
+    for _ in range(5):
+        server.take(None, "hint", [(f"hinted {i}", 1) for i in range(10)])
+    server.take(1, "fetch", [("hinted 0", 1), ("hinted 9", 1)])  # one is running, one waits: that is next
+    until(lambda: "hinted 9" in slow.began)
+    assert answered == [] and len(slow.began) == fetch.THREADS
+    slow.go.set()
+    until(lambda: not server.busy)
+    assert answered == [(1, None, None)]
+    assert sorted(slow.began) == [f"hinted {i}" for i in range(10)]
+
+
+def test_a_closed_lazy_set_has_no_process(made, tmp_path):
+    x = recstore.open(made.at, cache=tmp_path, lazy=True, options=made.options)
+    assert x[0] == ALL[0]
+    process = process_of(x)
+    assert process.poll() is None
+    x.close()
+    assert process_of(x) is None and process.returncode == 0
+
+
+# ---- Forks ----
+
+
+def in_a_fork(act):
+    """What `act` returns in a forked child."""
+    ours, theirs = os.pipe()
+    pid = os.fork()
+    if not pid:
+        with contextlib.suppress(BaseException):
+            os.write(theirs, pickle.dumps(act()))
+        os._exit(0)
+    os.close(theirs)
+    with os.fdopen(ours, "rb") as file:
+        data = file.read()
+    os.waitpid(pid, 0)
+    return pickle.loads(data)
+
+
+def test_a_forked_child_fetches_by_itself(made, tmp_path):
+    x = recstore.open(made.at, cache=tmp_path, lazy=True, options=made.options)
+    assert x[0] == ALL[0]
+    parents = process_of(x).pid
+    record, childs = in_a_fork(lambda: (x[70], process_of(x).pid))
+    assert record == ALL[70] and childs != parents
+    assert x[130] == ALL[130] and process_of(x).pid == parents
+    has_sent(made, 3)
+
+
+def test_a_forked_child_keeps_no_process_alive(made, tmp_path):
+    """The child has no end of the pipes: the process ends with the parent's end of them."""
+    x = recstore.open(made.at, cache=tmp_path, lazy=True, options=made.options)
+    assert x[0] == ALL[0]
+    process, (ours, theirs) = process_of(x), os.pipe()
+    pid = os.fork()
+    if not pid:
+        os.close(theirs)
+        os.read(ours, 1)
+        os._exit(0)
+    os.close(ours)
+    x.selection.shards.opener.client.close()
+    assert process.returncode == 0
+    os.close(theirs)
+    os.waitpid(pid, 0)

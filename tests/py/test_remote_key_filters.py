@@ -1,0 +1,141 @@
+"""recstore.remote.key_filters: the filters and ranges of the keys of a shard."""
+
+import hashlib
+import random
+from decimal import Decimal
+from fractions import Fraction
+
+import pytest
+
+import recstore
+from recstore.remote import key_filters
+
+NAN = float("nan")
+
+
+class Name(str):
+    """Equals a str, and is stored as an object of its class."""
+
+
+class Equal:
+    """Equals what it is told to equal."""
+
+    def __init__(self, other):
+        self.other = other
+
+    def __eq__(self, other):
+        return other == self.other
+
+    def __hash__(self):
+        return hash(self.other)
+
+
+def segment_of(entries):
+    d = recstore.RecordDict(entries, on_unsupported="pickle")
+    return d.key_index.segment
+
+
+SHARD = "5a" * 20
+
+
+def bytes_of(entries):
+    return key_filters.bound(key_filters.make(segment_of(entries)), SHARD)
+
+
+def filter_of(entries):
+    return key_filters.KeyFilter(bytes_of(entries), "here.keys", SHARD)
+
+
+@pytest.mark.parametrize("n", [0, 1, 31, 32, 65, 5000])
+def test_no_key_is_missed_and_few_others_pass(n):
+    keys = [f"key {i}" if i % 3 else i for i in range(n)]
+    made = filter_of(dict.fromkeys(keys, 0))
+    assert all(made.may_have(key_filters.hash_of(key)) for key in keys)
+    others = sum(made.may_have(key_filters.hash_of(f"other {i}")) for i in range(20_000))
+    assert others <= 60  # some 10 are expected: 32 fingerprints of 65,536 in a bucket
+
+
+def test_more_keys_than_are_read_at_once(monkeypatch):
+    monkeypatch.setattr(key_filters, "_PIECE", 7)
+    made = filter_of({i: i for i in range(100)})
+    assert all(made.may_have(key_filters.hash_of(i)) for i in range(100))
+    assert made._n == 100
+
+
+def test_equal_keys_of_other_types_are_found():
+    made = filter_of({1: 0, 2.5: 0, "text": 0, (1, "a"): 0})
+    for key in (1.0, True, Fraction(5, 2), Decimal("2.5"), Name("text"), (1.0, "a"), Equal(1)):
+        assert made.may_have(key_filters.hash_of(key)), key
+
+
+def test_opaque_keys_exclude_nothing_and_nan_does_not_count():
+    made = filter_of({NAN: 1, "a": 2})
+    assert made.opaque == 0 and made._n == 1
+    assert not any(made.may_have(key_filters.hash_of(f"b{i}")) for i in range(20))
+    made = filter_of({Name("a"): 1})
+    assert made.opaque == 1 and made.may_have(key_filters.hash_of("b"))
+
+
+@pytest.mark.parametrize(
+    "keys, low, high",
+    [
+        ([], None, None),
+        (["b", "a", "c"], "a", "c"),
+        ([3, -5, 2**62], -5, 2**62),
+        ([3, "a"], None, None),
+        ([True, 2], None, None),
+        ([1, 2.0], None, None),
+        ([2**63], None, None),
+        ([b"a"], None, None),
+        ([(1, 2)], None, None),
+        (["\ud800", "a"], None, None),  # JSON may give another character
+        (["a", "\ud83d\ude00"], None, None),
+        (["x" * 65, "y" * 70], "x" * 64, "y" * 64 + "\U0010ffff"),
+        (["\U0010ffff" * 65], None, None),
+    ],
+)
+def test_bounds(keys, low, high):
+    assert key_filters.bounds(segment_of(dict.fromkeys(keys, 0))) == (low, high)
+    assert all(key_filters.within(key, low, high) for key in keys)
+
+
+def test_within():
+    assert key_filters.within(5, 3, 9) and key_filters.within(5.5, 3, 9) and key_filters.within(True, 0, 1)
+    assert not key_filters.within(2, 3, 9) and not key_filters.within("5", 3, 9) and not key_filters.within(NAN, 3, 9)
+    assert not key_filters.within(b"x", "a", "z") and not key_filters.within(None, "a", "z")
+    assert key_filters.within(Fraction(99), 3, 9) and key_filters.within(Name("zz"), "a", "b")
+    assert key_filters.within(1, None, None)
+
+
+def test_damage_is_found():
+    good = bytes_of({i: i for i in range(200)})
+    chance = random.Random(3)
+    for _ in range(200):
+        bad = bytearray(good)
+        bad[chance.randrange(len(bad))] ^= 1 << chance.randrange(8)
+        with pytest.raises((recstore.CorruptError, recstore.VersionError)):
+            key_filters.KeyFilter(bad, "here.keys", SHARD)
+    for cut in (0, 7, 30, len(good) - 1):
+        with pytest.raises(recstore.CorruptError, match=r"here\.keys"):
+            key_filters.KeyFilter(good[:cut], "here.keys", SHARD)
+    with pytest.raises(recstore.VersionError, match="version 3"):
+        key_filters.KeyFilter(good[:7] + b"\3" + good[8:], "here.keys", SHARD)
+
+
+def test_a_filter_is_bound_to_its_shard():
+    with pytest.raises(recstore.CorruptError, match=f"shard file {SHARD}"):
+        key_filters.KeyFilter(bytes_of({1: 1}), "here.keys", "00" * 20)
+
+
+def test_forged_numbers_lead_to_no_crash():
+    good = bytearray(bytes_of({i: i for i in range(200)}))
+    good[60:68] = (2**40).to_bytes(8, "little")
+    good[8:24] = hashlib.blake2b(good[24:], digest_size=16).digest()
+    with pytest.raises(recstore.CorruptError, match="buckets"):
+        key_filters.KeyFilter(good, "here.keys", SHARD)
+    starts = bytearray(bytes_of({i: i for i in range(200)}))
+    n_buckets = int.from_bytes(starts[60:68], "little")
+    starts[68 : 68 + 4 * (n_buckets + 1)] = b"\xff" * 4 * (n_buckets + 1)
+    starts[8:24] = hashlib.blake2b(starts[24:], digest_size=16).digest()
+    made = key_filters.KeyFilter(starts, "here.keys", SHARD)
+    assert not any(made.may_have(key_filters.hash_of(i)) for i in range(200))

@@ -1,0 +1,367 @@
+"""recstore.remote.manifest: manifests as bytes, also those that mean ill, and commits of several writers."""
+
+import json
+import multiprocessing
+import os
+import threading
+from array import array
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import recstore
+from recstore.remote import manifest, posix
+from recstore.remote.manifest import Manifest, Shard
+from recstore.remote.storage import storage_of
+
+
+def shards(n, kind="list", first=0):
+    bounds = (lambda i: (f"k{i}", f"k{i}z")) if kind == "mapping" else lambda i: (None, None)
+    return [Shard(f"{i:040x}", 1000 + i, 10 + i, *bounds(i)) for i in range(first, first + n)]
+
+
+def numbered(made, number=1):
+    made.number, made.created = number, "2026-01-31T12:00:00Z"
+    return made
+
+
+def document(kind="list", n=3):
+    return json.loads(numbered(Manifest(kind, shards(n, kind), {"classes": ["a"]})).dump())
+
+
+def parse(value):
+    return Manifest.parse(value if isinstance(value, bytes) else json.dumps(value).encode(), "there")
+
+
+@pytest.mark.parametrize("kind", manifest.KINDS)
+@pytest.mark.parametrize("n", [0, 1, 5])
+def test_what_is_dumped_is_parsed(kind, n):
+    made = numbered(Manifest(kind, shards(n, kind), {"classes": ["a", "b"]}), 7)
+    found = Manifest.parse(made.dump(), "there")
+    assert vars(found) == vars(made) and found.shards() == shards(n, kind)
+    assert found.dump() == made.dump()
+    assert (found.number, found.kind, len(found)) == (7, kind, n)
+    assert found.length == sum(one.records for one in shards(n)) and found.nbytes == sum(
+        one.nbytes for one in shards(n)
+    )
+    assert found.sizes.typecode == found.counts.typecode == found.ends().typecode == "q"
+    assert list(found.ends()) == [sum(one.records for one in shards(n)[: i + 1]) for i in range(n)]
+
+
+def test_bounds_may_be_missing_for_some_shard_files():
+    some = [Shard("0" * 40, 1, 1, -5, 7), Shard("1" * 40, 1, 1), Shard("2" * 40, 1, 1, "a", "\ud800")]
+    assert parse(numbered(Manifest("mapping", some)).dump()).shards() == some
+
+
+def test_the_fingerprint_is_of_the_content_alone():
+    one = Manifest("list", shards(3))
+    assert numbered(Manifest("list", shards(3)), 9).fingerprint == one.fingerprint
+    others = [Manifest("mapping", shards(3)), Manifest("list", shards(2)), Manifest("list", shards(3)[::-1])]
+    others += [Manifest("list", shards(3), {"classes": []}), Manifest("list", [shards(1)[0]._replace(records=11)])]
+    assert len({one.fingerprint, *(other.fingerprint for other in others)}) == 6
+
+
+def test_a_hundred_thousand_shard_files_take_less_than_30_mb():
+    import tracemalloc
+
+    data = numbered(Manifest("list", shards(100_000))).dump()
+    tracemalloc.start()
+    try:
+        found = Manifest.parse(data, "there")
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert len(found) == 100_000 and peak + len(data) < 30e6
+
+
+# ---- Bytes that nobody vouches for ----
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("recstore",), "store"),
+        (("number",), 0),
+        (("number",), True),
+        (("number",), 10**18),
+        (("number",), "1"),
+        (("kind",), "set"),
+        (("kind",), ["list"]),
+        (("created",), "x" * 41),
+        (("created",), 5),
+        (("fingerprint",), "0" * 40),
+        (("records",), 1),
+        (("records",), 33.0),
+        (("bytes",), 1),
+        (("attributes",), []),
+        (("shards",), []),
+        (("shards", "hash"), "0" * 40),
+        (("shards", "hash"), ["0" * 40] * 4),
+        (("shards", "hash", 0), "0" * 39),
+        (("shards", "hash", 0), "0" * 41),
+        (("shards", "hash", 0), "A" * 40),
+        (("shards", "hash", 0), "../" + "0" * 37),
+        (("shards", "hash", 0), "\u0660" * 40),
+        (("shards", "hash", 0), 5),
+        (("shards", "bytes"), [1000, 1001]),
+        (("shards", "bytes", 0), 0),
+        (("shards", "bytes", 0), -1),
+        (("shards", "bytes", 0), 1000.0),
+        (("shards", "bytes", 0), True),
+        (("shards", "bytes", 0), 2**63),
+        (("shards", "bytes", 0), None),
+        (("shards", "records", 0), 0),
+        (("shards", "records", 0), 2**63 - 1),
+        (("shards", "records", 0), 11),
+        (("shards", "records"), {}),
+        (("shards", "low"), ["a", "b", "c"]),
+    ],
+)
+def test_every_field_is_checked(path, value):
+    wrong = document()
+    inner = wrong
+    for key in path[:-1]:
+        inner = inner[key]
+    inner[path[-1]] = value
+    with pytest.raises(
+        recstore.CorruptError, match="the manifest is damaged: .*; open an older one, or remove it: 'there'"
+    ):
+        parse(wrong)
+    if len(path) == 1:
+        del wrong[path[0]]
+        with pytest.raises(recstore.CorruptError):
+            parse(wrong)
+
+
+@pytest.mark.parametrize(
+    ("low", "high"),
+    [
+        (["a", "b"], ["a", "b", "c"]),
+        (["a", "b", "c"], None),
+        (None, ["a", "b", "c"]),
+        (["b", "b", "c"], ["a", "b", "c"]),
+        ([1, "b", "c"], ["a", "b", "c"]),
+        ([None, "b", "c"], ["a", "b", "c"]),
+        ([True, "b", "c"], [True, "b", "c"]),
+        ([0.5, "b", "c"], [0.5, "b", "c"]),
+        ([["a"], "b", "c"], [["a"], "b", "c"]),
+        ("abc", "abc"),
+    ],
+)
+def test_bounds_are_checked(low, high):
+    wrong = document("mapping")
+    wrong["shards"] |= {"low": low, "high": high}
+    with pytest.raises(recstore.CorruptError, match="bound"):
+        parse(wrong)
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"[]", b"{", b"null", b"\xff\xfe", b'{"recstore": NaN}', b"[" * 10**6, b"9" * 10**5]
+)
+def test_what_is_no_manifest(data):
+    with pytest.raises(recstore.CorruptError):
+        parse(data)
+
+
+@pytest.mark.parametrize("version", [0, 2, "1", None, 1.0, 10**50])
+def test_another_format_is_a_version_error(version):
+    wrong = document() | {"format": version, "shards": "of another kind"}
+    with pytest.raises(recstore.VersionError, match="update recstore: 'there'") as caught:
+        parse(wrong)
+    assert caught.value.filename == "there"
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=50),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=9), inner, max_size=4),
+    max_leaves=6,
+)
+PLACES = [(key,) for key in document("mapping")] + [
+    ("shards", column, at) for column in ("hash", "bytes", "records", "low", "high") for at in (None, 0, 2)
+]
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(PLACES), JSON), min_size=1, max_size=3))
+def test_any_values_in_any_fields(changes):
+    wrong = document("mapping")
+    for path, value in changes:
+        inner, path = wrong, [key for key in path if key is not None]
+        for key in path[:-1]:
+            inner = inner[key] if isinstance(inner, (dict, list)) and (key in inner or type(key) is int) else {}
+        if isinstance(inner, dict) or isinstance(inner, list) and type(path[-1]) is int and len(inner) > 2:
+            inner[path[-1]] = value
+    try:
+        found = parse(wrong)
+    except (recstore.CorruptError, recstore.VersionError) as error:
+        assert error.filename == "there"
+    else:
+        check(found)
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.data())
+def test_any_bytes_changed(data):
+    whole = bytearray(numbered(Manifest("mapping", shards(3, "mapping"))).dump())
+    for at in data.draw(st.lists(st.integers(0, len(whole) - 1), min_size=1, max_size=4)):
+        whole[at] = data.draw(st.integers(0, 255))
+    cut = data.draw(st.integers(0, 9))
+    try:
+        found = parse(bytes(whole[: len(whole) - cut]))
+    except (recstore.CorruptError, recstore.VersionError) as error:
+        assert error.filename == "there"
+    else:
+        check(found)
+
+
+def check(found):
+    """What is accepted is a manifest."""
+    n = len(found.hashes)
+    assert found.kind in manifest.KINDS and type(found.number) is int and found.number > 0
+    assert len(found.sizes) == len(found.counts) == n == len(found.shards())
+    assert all(type(one) is str and len(one) == 40 and int(one, 16) >= 0 for one in found.hashes)
+    assert found.length == sum(found.counts) and found.nbytes == sum(found.sizes) and type(found.ends()) is array
+    assert found.lows is None or len(found.lows) == len(found.highs) == n
+    assert parse(found.dump()).dump() == found.dump()
+
+
+# ---- In a storage ----
+
+
+def test_names():
+    assert manifest.number_in(manifest.name_of(7)) == 7
+    for name in (
+        "manifest-0.json",
+        "manifest-01.json",
+        "manifest--1.json",
+        "manifest-1.json.tmp",
+        "manifest-x.json",
+        "x",
+    ):
+        assert manifest.number_in(name) == 0
+
+
+def test_commit_and_load(tmp_path):
+    storage = storage_of(tmp_path / "set")
+    assert manifest.newest(storage) == 0
+    first = manifest.commit(storage, lambda old: Manifest("list", shards(2)))
+    second = manifest.commit(storage, lambda old: Manifest("list", old.shards() + shards(1, first=2)))
+    assert (first.number, second.number, manifest.newest(storage)) == (1, 2, 2)
+    assert manifest.load(storage, 1).hashes == first.hashes and manifest.load(storage, 2).shards() == shards(3)
+    assert manifest.commit(storage, lambda old: old).number == 2 and manifest.newest(storage) == 2
+    with pytest.raises(recstore.SegmentNotFoundError, match=r"no such manifest.*manifest-3\.json"):
+        manifest.load(storage, 3)
+    with pytest.raises(recstore.ConflictError, match="manifest 2 is there, so 1 is not the newest") as caught:
+        manifest.commit(storage, lambda old: Manifest(), base=1)
+    assert caught.value.url == storage.url and isinstance(caught.value, recstore.RemoteError)
+    assert manifest.commit(storage, lambda old: Manifest(), base=2).number == 3
+
+
+def test_no_manifest_is_written_that_no_reader_takes(tmp_path, monkeypatch):
+    storage = storage_of(tmp_path)
+    monkeypatch.setattr(manifest, "MOST_READ", 5000)
+    with pytest.raises(ValueError, match="100 shard files would have .* bytes, and readers take 5,000"):
+        manifest.commit(storage, lambda old: Manifest("list", shards(100)))
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_failing_change_changes_nothing(tmp_path):
+    storage = storage_of(tmp_path)
+    with pytest.raises(ZeroDivisionError):
+        manifest.commit(storage, lambda old: 1 / 0)
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_manifest_under_another_number_is_damaged(tmp_path):
+    storage = storage_of(tmp_path)
+    storage.write("manifest-5.json", numbered(Manifest(), 4).dump())
+    with pytest.raises(recstore.CorruptError, match="says that it is number 4"):
+        manifest.load(storage, 5)
+
+
+def test_another_writer_between_load_and_put(tmp_path):
+    """A change is applied again to what the other one has committed; with base= it is refused."""
+    storage, seen = storage_of(tmp_path), []
+
+    def change(old):
+        seen.append(old and old.number)
+        if len(seen) == 1:
+            manifest.commit(storage, lambda old: Manifest("list", shards(1)))
+        return Manifest("list", [*(old.shards() if old else []), *shards(1, first=1)])
+
+    assert manifest.commit(storage, change).shards() == shards(2) and seen == [None, 1]
+    seen.clear()
+    with pytest.raises(recstore.ConflictError):
+        manifest.commit(storage, change, base=2)
+    assert manifest.newest(storage) == 3
+
+
+@pytest.mark.parametrize("what", ["folder", "link to nothing", "link to itself"])
+def test_another_thing_has_the_name_of_the_next_manifest(tmp_path, what):
+    """No listing shows it, and no put replaces it."""
+    storage = storage_of(tmp_path)
+    manifest.commit(storage, lambda old: Manifest("list", shards(1)))
+    if what == "folder":
+        (tmp_path / "manifest-2.json").mkdir()
+    else:
+        (tmp_path / "manifest-2.json").symlink_to("manifest-2.json" if what == "link to itself" else "nonesuch")
+    with pytest.raises(recstore.RemoteError, match=r"manifest-2\.json") as caught:
+        manifest.commit(storage, lambda old: Manifest("list", shards(2)))
+    assert caught.value.url == str(tmp_path / "manifest-2.json") and manifest.newest(storage) == 1
+
+
+class Late(posix.PosixStorage):
+    """A mounted folder that does not list yet what another machine has written."""
+
+    hidden = "manifest-2.json"
+
+    def list(self, prefix=""):
+        return (one for one in super().list(prefix) if one[0] != self.hidden)
+
+
+def test_a_manifest_that_is_listed_late(tmp_path):
+    for number in (1, 2):
+        manifest.commit(storage_of(tmp_path), lambda old, n=number: Manifest("list", shards(n)))
+    made = manifest.commit(Late(tmp_path), lambda old: Manifest("list", [*old.shards(), *shards(3)[len(old) :]]))
+    assert made.number == 3 and made.shards() == shards(3)
+
+
+def appends(storage, which, times, wait=None):
+    if wait is not None:
+        wait()
+    for i in range(times):
+        one = Shard(f"{which:020x}{i:020x}", 1, 1)
+        manifest.commit(storage, lambda old, one=one: Manifest("list", [*(old.shards() if old else []), one]))
+
+
+def committed(storage, n):
+    """Each of the n commits is a manifest, and each adds one shard file to the one before."""
+    before = []
+    for number in range(1, n + 1):
+        hashes = manifest.load(storage, number).hashes
+        assert hashes[:-1] == before
+        before = hashes
+    assert len(set(before)) == n and manifest.newest(storage) == n
+
+
+def test_threads_race(tmp_path):
+    storage, barrier = storage_of(tmp_path), threading.Barrier(6)
+    threads = [threading.Thread(target=appends, args=(storage, i, 5, barrier.wait)) for i in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    committed(storage, 30)
+
+
+def test_processes_race(tmp_path):
+    storage, context = storage_of(tmp_path), multiprocessing.get_context("fork")
+    barrier = context.Barrier(4)
+    processes = [context.Process(target=appends, args=(storage, i, 5, barrier.wait)) for i in range(4)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    assert [process.exitcode for process in processes] == [0] * 4
+    committed(storage, 20)

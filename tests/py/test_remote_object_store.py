@@ -1,0 +1,177 @@
+"""recstore.remote.object_store: an S3 server that fails on purpose, credentials that expire, answers that are lost."""
+
+import io
+import os
+import pickle
+import sys
+
+import pytest
+
+import recstore
+from recstore.remote import manifest
+from recstore.remote.storage import storage_of
+
+pytest.importorskip("obstore")
+pytest.importorskip("moto")
+s3 = pytest.importorskip("s3")
+
+
+BIG = os.urandom(2_000_000)
+USES = {
+    "read": lambda place: place.read("big"),
+    "read_into": lambda place: place.read_into("big", io.BytesIO()),
+    "write": lambda place: place.write("big", BIG),
+    "create": lambda place: place.create("new", b"x"),
+    "list": lambda place: list(place.list()),
+    "size": lambda place: place.size("big"),
+    "delete": lambda place: place.delete(["big"]),
+}
+
+
+@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize("fault", ["refuse", "reset"])
+def test_what_passes_is_tried_again(server, bucket, use, fault):
+    bucket.write("big", BIG)
+    getattr(server, fault)(2)
+    found = USES[use](bucket)
+    assert server.left() == 0
+    assert found == {"read": BIG, "read_into": len(BIG), "create": True, "size": len(BIG)}.get(use, found)
+    if use == "create":
+        assert bucket.read("new") == b"x"
+
+
+@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        ("refuse", "the store asks to slow down"),
+        ("reset", "there is no connection"),
+        ("expire", "the credentials .*have expired"),
+        ("deny", "the credentials give no right"),
+    ],
+)
+def test_what_stays_is_an_error_that_names_the_object(server, bucket, use, fault, said):
+    bucket.write("big", BIG)
+    getattr(server, fault)(10_000)
+    with pytest.raises(recstore.RemoteError, match=said) as caught:
+        USES[use](bucket)
+    assert len(server.log) < 60, "tries are bounded"
+    server.heal()
+    name = {"list": "", "delete": "", "create": "/new"}.get(use, "/big")
+    assert caught.value.url == bucket.url + name and caught.value.url in str(caught.value)
+    assert "test" not in str(caught.value).replace("request", ""), "no credentials"
+    assert pickle.loads(pickle.dumps(caught.value)).url == caught.value.url
+    assert bucket.read("big") == BIG and bucket.size("new") is None
+
+
+PAGES = {
+    "expired": (
+        "<?xml version='1.0'?>\n<Error><Code>ExpiredToken</Code><Message>The token has expired.</Message>"
+        "<Token-0>{secret}</Token-0></Error>",
+        r"renew them .*403.*: ExpiredToken The token has expired\.\)$",
+    ),
+    "signature": (
+        "<Error><Code>SignatureDoesNotMatch</Code><AWSAccessKeyId>{secret}</AWSAccessKeyId>"
+        "<StringToSign>{secret}</StringToSign></Error>",
+        r"not those of the store.*: SignatureDoesNotMatch\)$",
+    ),
+    "html": ("<html>{secret}</html>", "give no right"),
+    "text": ("denied to {secret}, key {other}!", r"denied to \.\.\., key \.\.\.!\)$"),
+}
+
+
+@pytest.mark.parametrize("use", [use for use in USES if use != "size"])
+@pytest.mark.parametrize("page", PAGES)
+def test_no_message_has_what_is_secret(server, bucket, monkeypatch, use, page):
+    """S3 sends back the token that it refuses, and the text that was signed."""
+    monkeypatch.setenv("AWS_SESSION_TOKEN", "of+the/environment==")
+    secret, other = "session/token+secret==", "of+the/environment=="
+    place = storage_of(bucket.url, {**server.options, "session_token": secret})
+    text, said = PAGES[page]
+    server.refuse(10, status=403, body=text.format(secret=secret, other=other))
+    with pytest.raises(recstore.RemoteError, match=said) as caught:
+        USES[use](place)
+    assert secret not in str(caught.value) and other not in str(caught.value)
+    assert caught.value.__cause__ is None
+
+
+def test_credentials_that_are_renewed_meanwhile(server, bucket):
+    bucket.write("big", BIG)
+    for use in USES.values():
+        server.expire(1)
+        use(bucket)
+        assert server.left() == 0
+        bucket.write("big", BIG)
+        bucket.delete(["new"])
+
+
+def test_a_bucket_that_is_not_there(server):
+    place = storage_of("s3://nonesuch/x", server.options)
+    for use in ("write", "create", "list"):
+        with pytest.raises(recstore.RemoteError, match="there is no such bucket"):
+            USES[use](place)
+    with pytest.raises(recstore.SegmentNotFoundError, match="no such bucket"):
+        place.read("a")
+
+
+def test_no_server(server):
+    place = storage_of("s3://bucket/x", server.options | {"endpoint": "http://127.0.0.1:1"})
+    with pytest.raises(recstore.RemoteError, match="there is no connection: check the network and the endpoint"):
+        place.read("a")
+
+
+@pytest.mark.parametrize("at", [0.0, 0.1, 0.9])
+def test_a_body_that_ends_early_goes_on_where_it_was(server, bucket, at):
+    bucket.write("big", BIG)
+    server.reset_counts()
+    server.cut(3, at=at)
+    assert bucket.read("big") == BIG and server.left() == 0
+    assert sum(server.sent.values()) < 1.2 * len(BIG), "what has come is not fetched again"
+
+
+def test_a_body_that_always_ends_early(server, bucket):
+    bucket.write("big", BIG)
+    server.cut(10_000, at=0)
+    with pytest.raises(recstore.RemoteError, match="cannot read"):
+        bucket.read("big")
+    assert len(server.log) < 60
+
+
+def test_a_create_whose_answer_is_lost(server, bucket):
+    server.reset(1, method="PUT", after=True)
+    assert bucket.create("m", b"mine") is True and bucket.read("m") == b"mine"
+    bucket.write("n", b"theirs")
+    server.reset(1, method="PUT")
+    assert bucket.create("n", b"mine") is False and bucket.read("n") == b"theirs"
+
+
+def test_manifests_are_found_without_a_listing_of_all(server, bucket):
+    """A set may have 100,000 shard files, which sort before them."""
+    for i in range(30):
+        bucket.write(f"{i:040x}.recs", b"x")
+    bucket.write("manifest-3.json", b"x")
+    names = [name for name, _, _ in bucket.list("manifest-")]
+    queries = [path for method, path, _ in server.log if method == "GET"]
+    assert names == ["manifest-3.json"] and len(queries) == 1
+
+
+def test_the_newest_manifest_is_found_among_what_is_not_ours(server, bucket):
+    """Foreign objects and folders have names that sort between those of manifests."""
+    folder = bucket.url.removeprefix("s3://bucket/")
+    for number in (1, 2, 10):
+        bucket.write(f"manifest-{number}.json", b"x")
+    for name in ("manifest-/x", "manifest-1.json/a", "manifest-10/b", "manifest-0", "n", "manifest-x/y/z"):
+        server.put(f"{folder}/{name}", b"x")
+    assert manifest.newest(bucket) == 10
+
+
+def test_an_object_of_a_folder_below_is_none(server, bucket):
+    bucket.write("a", b"x")
+    server.put(f"{bucket.url.removeprefix('s3://bucket/')}/b/c", b"x")
+    assert [name for name, _, _ in bucket.list()] == ["a"]
+
+
+def test_obstore_is_missing(monkeypatch):
+    monkeypatch.setitem(sys.modules, "obstore.store", None)
+    with pytest.raises(ImportError, match=r"s3://b/x needs obstore: pip install recstore\[remote\]"):
+        storage_of("s3://b/x").read("a")

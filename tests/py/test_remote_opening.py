@@ -1,0 +1,367 @@
+"""recstore.open of sets of shards: recstore.remote.opening, openers and tokens."""
+
+import hashlib
+import os
+import pathlib
+import pickle
+import resource
+import signal
+import stat
+import sys
+
+import descriptors
+import pytest
+import shard_sets
+from s3_sets import ALL, PARTS, fetched, has_sent, names, nothing_half_made, settled, until
+
+import recstore
+from recstore.remote import manifest, openers, opening, tokens
+from recstore.remote.storage import storage_of
+
+# ---- Opening ----
+
+
+def test_a_list_is_fetched_once_and_then_never(made, tmp_path):
+    x = recstore.open(made.at, cache=tmp_path, options=made.options)
+    assert x.to_list() == ALL and len(x) == 360 and x[-1] == ALL[-1]
+    assert x[50:130].field("i").to_list() == list(range(50, 130))
+    has_sent(made, 6)
+    assert fetched(made) == (6, made.made.nbytes)
+    assert names(tmp_path, ".recs") == sorted(f"{one}.recs" for one in made.made.hashes)
+    assert {stat.S_IMODE(os.stat(tmp_path / "recstore" / name).st_mode) for name in names(tmp_path, ".recs")} == {0o400}
+    assert nothing_half_made(tmp_path)
+    settled(made)
+    again = recstore.open(f"{made.at}@1", cache=tmp_path, options=made.options)
+    assert again.to_list() == ALL and made.log == []  # no request at all
+
+
+def test_a_folder_is_mapped_where_it_lies(tmp_path):
+    shard_sets.write(tmp_path / "set", PARTS, attributes={"classes": ["a"]})
+    for path in (tmp_path / "set", f"{tmp_path}/set@1", os.fsencode(tmp_path / "set"), f"file://{tmp_path}/set"):
+        x = recstore.open(path)
+        assert x.to_list() == ALL and x.attributes == {"classes": ["a"]}
+        assert x.selection.shards.opener.cache is None
+    assert recstore.open(tmp_path / "set", cache=tmp_path / "none", limit=1, lazy=True)[7] == ALL[7]
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_list_keeps_to_its_manifest(made, tmp_path):
+    x = recstore.open(made.at, cache=tmp_path, options=made.options)
+    storage = storage_of(made.at, made.options)
+    more = [shard_sets.put(storage, recstore.RecordList(shard_sets.records(5, 1000)))]
+    manifest.commit(storage, lambda old: manifest.Manifest("list", [*old.shards(), *more]))
+    assert len(x) == 360
+    y = pickle.loads(pickle.dumps(x))
+    openers._openers.clear()  # as in another process
+    z = pickle.loads(pickle.dumps(x[5:9]))
+    assert len(y) == 360 and z.to_list() == ALL[5:9]
+    assert len(recstore.open(made.at, cache=tmp_path, options=made.options)) == 365
+    assert len(recstore.open(f"{made.at}@1", cache=tmp_path, options=made.options)) == 360
+
+
+def test_what_is_no_set(made, tmp_path):
+    with pytest.raises(recstore.SegmentNotFoundError, match="no set of shards"):
+        recstore.open(f"{made.at}-none", cache=tmp_path, options=made.options)
+    with pytest.raises(recstore.SegmentNotFoundError, match=r"no such manifest.*manifest-7\.json"):
+        recstore.open(f"{made.at}@7", cache=tmp_path, options=made.options)
+    with pytest.raises(ValueError, match="RECSTORE_CACHE"):
+        recstore.open(made.at, options=made.options)
+    recstore.RecordList([1]).save(tmp_path / "x@1.recs")
+    assert recstore.open(tmp_path / "x@1.recs")[0] == 1
+    with pytest.raises(ValueError, match="leave them out"):
+        recstore.open(tmp_path / "x@1.recs", cache=tmp_path)
+    with pytest.raises(ValueError, match="for a file"):
+        recstore.open(made.at, copy=True)
+    with pytest.raises(ValueError, match="credentials in it"):
+        recstore.open("s3://key:secret@bucket/x", cache=tmp_path)
+
+
+def test_the_environment_names_the_cache(made, tmp_path, monkeypatch):
+    monkeypatch.setenv("RECSTORE_CACHE", str(tmp_path / "new" / "folder"))
+    assert recstore.open(made.at, options=made.options).to_list() == ALL
+
+
+def test_reading_options_hold_for_every_shard_file(made, tmp_path):
+    x = recstore.open(
+        made.at, cache=tmp_path, options=made.options, verify="full", arrays="view", limits=(10**6, 10**6)
+    )
+    assert x.to_list() == ALL
+    assert all(segment.verified for segment in x.selection.shards.segments())
+    openers._openers.clear()
+    y = pickle.loads(pickle.dumps(x))
+    reading = y.selection.shards.opener.reading
+    assert (reading.verify, reading.limits, reading.reader.arrays) == ("full", (10**6, 10**6), "view")
+    low = recstore.open(made.at, cache=tmp_path, options=made.options, limits=(1, 1))
+    with pytest.raises(recstore.CorruptError, match="LIMIT"):
+        low[0]
+
+
+def test_a_full_check_is_one_of_the_name(tmp_path):
+    """A shard file of the right size that is another one."""
+    found = shard_sets.write(tmp_path / "set", [list(range(100)), list(range(100, 200))])
+    first, second = (tmp_path / "set" / f"{one}.recs" for one in found.hashes)
+    assert found.sizes[0] == found.sizes[1]
+    first.chmod(0o600)
+    first.write_bytes(second.read_bytes())
+    assert recstore.open(tmp_path / "set")[0] == 100
+    x = recstore.open(tmp_path / "set", verify="full")
+    assert x[150] == 150
+    with pytest.raises(recstore.CorruptError, match=f"another content than its name promises.*{first.name}"):
+        x[0]
+
+
+# ---- Lazy ----
+
+
+def test_a_lazy_list_fetches_what_is_read(made, tmp_path):
+    x = recstore.open(made.at, cache=tmp_path, lazy=True, options=made.options)
+    assert fetched(made) == (0, 0) and len(x) == 360
+    assert x[70] == ALL[70]
+    has_sent(made, 1)
+    assert x.get_many([71, 300]) == [ALL[71], ALL[300]]
+    has_sent(made, 2)
+    x.selection.shards.opener.wanted([0, 1, 3])
+    until(lambda: len(names(tmp_path, ".recs")) == 4)
+    assert x[5] == ALL[5] and x[200] == ALL[200]
+    has_sent(made, 4)
+
+
+def test_a_hint_that_fails_is_no_error(made, tmp_path):
+    x = recstore.open(made.at, cache=tmp_path, lazy=True, options=made.options)
+    made.deny(1, match=made.made.hashes[2])
+    x.selection.shards.opener.wanted([2])
+    until(lambda: made.left() == 0)
+    assert x[125] == ALL[125]
+
+
+# ---- Handles ----
+
+
+def test_handles_hold_no_credentials(made, tmp_path):
+    secret = {**made.options, "secret_access_key": "the-secret-itself"}
+    x = recstore.open(made.at, cache=tmp_path, lazy=True, options=secret)
+    handle = pickle.dumps(x)
+    assert b"the-secret-itself" not in handle and len(handle) <= 400
+    assert all(b"the-secret" not in path.read_bytes() for path in pathlib.Path(tmp_path).rglob("*") if path.is_file())
+    openers._openers.clear()
+    y = pickle.loads(handle)
+    assert y.selection.shards.opener.reading.options == secret  # found in the memory of this process
+    assert y[70] == ALL[70]
+
+
+@pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="the options stay in memory without a name")
+def test_options_of_a_process_that_is_gone(tmp_path):
+    private = tokens.Private({"a": 1}, None)
+    assert private.place() == private.place()
+    pid, started, fd, mark = os.getpid(), tokens.start_time(os.getpid()), private.fd, private.mark
+    assert tokens.Private.at(pid, started, fd, mark) == ({"a": 1}, None)
+    assert tokens.Private.at(pid, started + 1, fd, mark) == (None, None)
+    assert tokens.Private.at(pid, started, 9999, mark) == (None, None)
+    assert tokens.Private.at(pid, started, fd, bytes(8)) == (None, None)
+    with open(tmp_path / "other", "w+") as other:
+        other.write("other bytes")
+        other.flush()
+        assert tokens.Private.at(pid, started, other.fileno(), mark) == (None, None)
+    assert tokens.Private(None, None).place() == b""
+
+
+def told(private):
+    """The options and classes that another process takes from a token."""
+    from recstore._core import trust
+
+    reading = tokens.Reading("s3://b/x", reader=trust.Reader(False))
+    return lambda token=tokens.pack(reading, 3, "ab" * 20, private): (
+        tokens.unpack(token)[0].options,
+        tokens.unpack(token)[0].reader,
+    )
+
+
+@pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="the options stay in memory without a name")
+def test_options_of_another_set_are_never_taken(tmp_path):
+    """A number of a descriptor comes again, with the options of another set behind it."""
+    first = tokens.Private({"secret": "of the first"}, None)
+    of_first = told(first)
+    assert of_first()[0] == {"secret": "of the first"}
+    number = first.fd
+    first.close()
+    second = tokens.Private({"secret": "of the second"}, None)
+    assert told(second)()[0] == {"secret": "of the second"} and second.fd == number
+    assert of_first()[0] is None
+
+
+@pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="the options stay in memory without a name")
+def test_unpickling_takes_what_it_can(tmp_path, monkeypatch):
+    (tmp_path / "passing_module.py").write_text("class Passing: pass")
+    monkeypatch.syspath_prepend(tmp_path)
+    import passing_module
+
+    private = tokens.Private({"a": 1}, [passing_module.Passing])
+    taken = told(private)
+    monkeypatch.delitem(sys.modules, "passing_module")
+    (tmp_path / "passing_module.py").unlink()
+    assert taken()[0] == {"a": 1}  # the class cannot be imported: the first record of it says so
+    large = tokens.Private({"a": "x" * (3 << 20)}, None)
+    assert told(large)()[0] == {"a": "x" * (3 << 20)}
+
+
+def test_damaged_tokens():
+    from recstore._core import trust
+
+    reading = tokens.Reading("s3://b/x", cache="/c", limit=7, lazy=True, reader=trust.Reader(False), limits=(1, 2))
+    reading.place = "cd" * 8
+    token = tokens.pack(reading, 3, "ab" * 20, tokens.Private(None, None))
+    got, number, beginning = tokens.unpack(token)
+    assert (got.url, got.cache, got.limit, got.lazy, got.limits) == ("s3://b/x", "/c", 7, True, (1, 2))
+    assert got.place == "cd" * 8
+    assert (number, beginning) == (3, "ab" * 8) and len(token) < 70
+    for size in range(len(token)):
+        with pytest.raises(recstore.CorruptError):
+            tokens.unpack(token[:size])
+    with pytest.raises(recstore.CorruptError, match="in a way that"):
+        tokens.unpack(b"\2" + token[1:])
+    with pytest.raises(recstore.CorruptError):
+        tokens.unpack(token + b"x")
+
+
+def test_a_set_that_was_written_anew(tmp_path):
+    shard_sets.write(tmp_path / "set", PARTS)
+    x = recstore.open(tmp_path / "set")
+    handle = pickle.dumps(x)
+    (tmp_path / "set" / "manifest-1.json").unlink()
+    shard_sets.write(tmp_path / "set", PARTS[:2])
+    openers._openers.clear()
+    y = pickle.loads(handle)
+    with pytest.raises(recstore.SegmentNotFoundError, match="written anew"):
+        y[0]
+
+
+def test_a_set_that_was_written_anew_at_a_url(made, tmp_path):
+    """The cache has a manifest of the same URL and number."""
+    recstore.open(made.at, cache=tmp_path, options=made.options).close()
+    (path,) = (tmp_path / "recstore" / "sets").glob("*.json")
+    before = path.read_bytes()
+    made.delete(f"{made.prefix}/manifest-1.json")
+    shard_sets.write(made.at, [["new"] * 9], made.options)
+    x = recstore.open(made.at, cache=tmp_path, options=made.options)
+    assert x.to_list() == ["new"] * 9
+    path.chmod(0o600)
+    path.write_bytes(before)  # as in the cache of another machine
+    handle = pickle.dumps(x)
+    openers._openers.clear()
+    assert pickle.loads(handle).to_list() == ["new"] * 9
+
+
+def test_a_bucket_of_another_endpoint_is_another_set(monkeypatch):
+    def place(**options):
+        return openers.set_id("s3://b/x", 1, openers.place_of(options))
+
+    for name in ("AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AZURE_STORAGE_ACCOUNT_NAME"):
+        monkeypatch.delenv(name, raising=False)
+    plain = place()
+    ids = [plain, place(endpoint="http://a"), place(endpoint="http://b"), place(region="us-east-2")]
+    ids += [place(account_name="one"), place(client_kwargs={"endpoint_url": "http://a"})]
+    for name in ("AWS_ENDPOINT_URL", "AZURE_STORAGE_ACCOUNT_NAME"):
+        monkeypatch.setenv(name, "other")
+        ids.append(place())
+    assert len(set(ids)) == len(ids)
+    monkeypatch.delenv("AWS_ENDPOINT_URL")
+    monkeypatch.delenv("AZURE_STORAGE_ACCOUNT_NAME")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "renewed")
+    assert place(secret_access_key="a", access_key_id="b", account_key="c", token="d", timeout=object()) == plain
+
+
+def test_a_handle_finds_the_cached_manifest_without_options(made, tmp_path):
+    x = recstore.open(made.at, cache=tmp_path, options=made.options)
+    handle = pickle.dumps(x)
+    x.selection.shards.opener._private.close()  # as at the end of the process that had the options
+    openers._openers.clear()
+    made.deny(10**6)
+    assert pickle.loads(handle).to_list() == ALL
+
+
+def test_closing_a_copy_closes_the_set_whole(made, tmp_path):
+    x = recstore.open(made.at, cache=tmp_path, options=made.options)
+    handle = pickle.dumps(x)
+    y = pickle.loads(handle)
+    assert x[0] == y[0] == ALL[0]
+    y.close()
+    for one in (x, y):
+        for i in (0, 200):
+            with pytest.raises(recstore.ClosedError):
+                one[i]
+    again = pickle.loads(handle)
+    assert again[0] == ALL[0] and again[200] == ALL[200]
+
+
+def test_classes_that_cannot_be_pickled(tmp_path):
+    class Local:
+        pass
+
+    shard_sets.write(tmp_path / "set", PARTS)
+    assert recstore.open(tmp_path / "set", classes=[Local]).to_list() == ALL
+
+
+def test_a_closed_list_stays_closed(made, tmp_path):
+    x = recstore.open(made.at, cache=tmp_path, options=made.options)
+    x[0]
+    x.close()
+    with pytest.raises(recstore.ClosedError):
+        x[200]
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="looks at /proc")
+def test_no_descriptors_are_left(made, tmp_path):
+    recstore.open(made.at, cache=tmp_path, options=made.options).close()
+    before = descriptors.count()
+    for _ in range(3):
+        x = recstore.open(f"{made.at}@1", cache=tmp_path, lazy=True, options=made.options)
+        assert x.to_list() == ALL
+        x.close()
+        x.selection.shards.opener.client.close()
+        del x
+    assert descriptors.count() <= before  # a process that fetched for an earlier test may end meanwhile
+
+
+def test_a_signal_while_waiting_leaves_nothing(made, tmp_path):
+    made.delay(3, times=6, match=r"\.recs")
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 1.0)
+        with pytest.raises(KeyboardInterrupt):
+            recstore.open(made.at, cache=tmp_path, options=made.options)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert nothing_half_made(tmp_path)
+    made.heal()
+    assert recstore.open(made.at, cache=tmp_path, options=made.options).to_list() == ALL
+
+
+def test_names_promise_content(made, tmp_path):
+    recstore.open(made.at, cache=tmp_path, options=made.options)
+    for name in names(tmp_path, ".recs"):
+        content = (tmp_path / "recstore" / name).read_bytes()
+        assert hashlib.blake2b(content, digest_size=20).hexdigest() == name.removesuffix(".recs")
+
+
+def test_folders_count_as_places_to_fetch_from_in_tests(tmp_path, monkeypatch):
+    monkeypatch.setattr(opening, "_ALWAYS_CACHED", True)
+    shard_sets.write(tmp_path / "set", PARTS)
+    assert recstore.open(tmp_path / "set", cache=tmp_path / "c").to_list() == ALL
+    assert len(names(tmp_path / "c", ".recs")) == 6
+
+
+def test_the_limit_of_descriptors_is_not_that_of_shard_files(tmp_path):
+    shard_sets.write(tmp_path / "set", [[i] for i in range(80)])
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    x = recstore.open(tmp_path / "set")
+    highest = max(map(int, os.listdir("/proc/self/fd"))) if os.path.isdir("/proc/self/fd") else 200
+    resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 20, hard))
+    try:
+        assert x.to_list() == list(range(80))
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

@@ -1,0 +1,76 @@
+"""recstore.remote.pool: processes of this machine that write the files of a reader as shard files."""
+
+import csv
+import json
+import multiprocessing
+import os
+import signal
+
+import pytest
+
+import recstore
+from recstore.remote import manifest, pool
+from recstore.remote.writer import ShardWriter
+
+pa = pytest.importorskip("pyarrow")
+
+
+def read(w):
+    """All records of a set in a folder."""
+    with recstore.open(w.url) as x:
+        return x.to_list()
+
+
+def jsonl(folder, files=4, n=500):
+    for f in range(files):
+        text = "".join(json.dumps({"id": f * n + i}) + "\n" for i in range(n))
+        (folder / f"{f}.jsonl").write_text(text)
+    return str(folder / "*.jsonl")
+
+
+def test_a_pool_writes_in_order(tmp_path):
+    w = ShardWriter(tmp_path / "set", shard_records=300)
+    for i in range(3):
+        with open(tmp_path / f"{i}.csv", "w", newline="") as file:
+            csv.writer(file).writerows([["id"], *([1000 * i + j] for j in range(1000))])
+    entries = recstore.read_csv(str(tmp_path / "*.csv"), _taken_by=lambda feed: pool.write(w, feed, 2))
+    assert w.commit(entries) == 1 and read(w) == [{"id": i} for i in range(3000)]
+    assert multiprocessing.active_children() == []
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_without_processes(tmp_path, workers):
+    w = ShardWriter(tmp_path / "set")
+    entries = recstore.read_jsonl(jsonl(tmp_path), _taken_by=lambda feed: pool.write(w, feed, workers))
+    assert len(entries) == 1 and w.commit(entries) == 1 and len(read(w)) == 2000
+
+
+def test_an_error_in_a_process_of_the_pool(tmp_path):
+    pq = pytest.importorskip("pyarrow.parquet")
+    for i in range(3):
+        pq.write_table(pa.table({"id": range(100)}), tmp_path / f"{i}.parquet", row_group_size=20)
+    w = ShardWriter(tmp_path / "file" / "set")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OSError):
+        recstore.read_parquet(str(tmp_path / "*.parquet"), _taken_by=lambda feed: pool.write(w, feed, 2))
+    assert multiprocessing.active_children() == []
+
+
+def test_a_process_of_the_pool_is_killed(tmp_path, monkeypatch):
+    pq = pytest.importorskip("pyarrow.parquet")
+    pq.write_table(pa.table({"id": range(1000)}), tmp_path / "x.parquet", row_group_size=100)
+    w = ShardWriter(tmp_path / "set")
+    monkeypatch.setattr(pool, "_written", kill_self)
+    with pytest.raises(recstore.BuildError, match="was killed, for lack of memory perhaps: nothing is committed"):
+        recstore.read_parquet(str(tmp_path / "x.parquet"), _taken_by=lambda feed: pool.write(w, feed, 2))
+    assert manifest.newest(w.storage) == 0 and multiprocessing.active_children() == []
+
+
+def kill_self(*_):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.parametrize("option", ["nonesuch", "compression", "save"])
+def test_an_option_that_a_feed_does_not_take_is_refused(tmp_path, option):
+    with pytest.raises(TypeError, match=rf"read_jsonl\(\) got an unexpected keyword argument '{option}'"):
+        recstore.read_jsonl(jsonl(tmp_path), _taken_by=lambda feed: feed, **{option: "none"})

@@ -1,0 +1,336 @@
+"""recstore.remote.storage and the places behind it: folders, an S3 server, fsspec. Failures of the server stand in
+test_remote_object_store.py."""
+
+import concurrent.futures
+import errno
+import io
+import multiprocessing
+import os
+import pathlib
+import pickle
+import stat
+import subprocess
+import sys
+import threading
+
+import pytest
+
+import recstore
+from recstore.build import saving
+from recstore.remote import storage
+from recstore.remote.storage import storage_of
+
+pytest.importorskip("obstore")
+pytest.importorskip("moto")
+s3 = pytest.importorskip("s3")
+fsspec = pytest.importorskip("fsspec")
+
+
+@pytest.fixture(params=["folder", "s3", "memory"])
+def place(request, tmp_path):
+    """A place for objects of each kind."""
+    if request.param == "folder":
+        return storage_of(tmp_path / "set")
+    if request.param == "memory":
+        return storage_of(f"memory://{abs(hash(request.node.nodeid))}/set")
+    request.getfixturevalue("server")
+    return request.getfixturevalue("bucket")
+
+
+# ---- The operations, in each place ----
+
+
+@pytest.mark.parametrize("forked", [False, True])
+def test_an_object_is_read_up_to_a_limit(place, forked):
+    """A manifest that was replaced by a file of any size does not fill the memory."""
+    place.write("a", b"x" * 300_000)
+
+    def work():
+        assert len(place.read("a", limit=300_000)) == 300_000
+        with pytest.raises(recstore.CorruptError, match="more than 299,999 bytes") as caught:
+            place.read("a", limit=299_999)
+        return caught.value.filename, place.size("a")
+
+    assert (in_child(work) if forked and "memory" not in place.url else work()) == (place.of("a"), 300_000)
+
+
+def in_child(work):
+    with concurrent.futures.ProcessPoolExecutor(1, multiprocessing.get_context("fork"), _set, (work,)) as pool:
+        return pool.submit(_run).result(60)
+
+
+def _set(work):
+    global _work
+    _work = work
+
+
+def _run():
+    return _work()
+
+
+def test_an_empty_place(place):
+    assert list(place.list()) == [] and list(place.leftovers()) == [] and place.size("a") is None
+    place.delete(["a"])
+    place.delete([])
+    for read in (place.read, lambda name: place.read_into(name, io.BytesIO())):
+        with pytest.raises(recstore.SegmentNotFoundError) as caught:
+            read("a")
+        assert caught.value.filename == place.of("a")
+
+
+def test_objects_are_written_and_read(place, tmp_path):
+    path = tmp_path / "given"
+    path.write_bytes(os.urandom(3_000_000))
+    place.write("a", b"one")
+    place.write("b.recs", path)
+    place.write("empty", b"")
+    place.write("seen", memoryview(b"seen"))
+    assert place.read("a") == b"one" and place.read("empty") == b"" and place.read("seen") == b"seen"
+    copy = tmp_path / "copy"
+    with open(copy, "wb") as file:
+        assert place.read_into("b.recs", file) == 3_000_000
+    assert copy.read_bytes() == path.read_bytes()
+    assert place.size("b.recs") == 3_000_000 and place.size("empty") == 0
+    found = {name: size for name, size, _ in place.list()}
+    assert found == {"a": 3, "b.recs": 3_000_000, "empty": 0, "seen": 4}
+    place.write("a", b"one")  # the same once more
+    place.delete(["a", "never", "empty"])
+    assert sorted(name for name, _, _ in place.list()) == ["b.recs", "seen"]
+    assert path.exists()
+
+
+def test_of_several_that_create_one_object_one_succeeds(place):
+    done, barrier = [], threading.Barrier(6)
+
+    def create(i):
+        barrier.wait()
+        done.append(place.create("m", b"%d" % i))
+
+    threads = [
+        threading.Thread(target=create, args=(i,)) for i in range(6 if not place.url.startswith("memory") else 1)
+    ]
+    barrier = threading.Barrier(len(threads))
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(done) == [False] * (len(threads) - 1) + [True]
+    content = place.read("m")
+    assert place.create("m", b"another") is False and place.read("m") == content
+    assert list(place.leftovers()) == []
+
+
+def test_a_listing_by_prefix(place):
+    for name in ("0" * 40 + ".recs", "f" * 40 + ".recs", "manifest-1.json", "manifest-22.json", "z"):
+        place.write(name, b"x")
+    assert sorted(name for name, _, _ in place.list("manifest-")) == ["manifest-1.json", "manifest-22.json"]
+    assert all(size == 1 and modified > 1e9 for _, size, modified in place.list())
+
+
+def test_a_place_can_be_pickled(place):
+    place.write("a", b"one")
+    again = pickle.loads(pickle.dumps(place))
+    assert again.url == place.url and again.read("a") == b"one" and again.local == place.local
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "../x", "a/b", ".hidden", "a b", "x" * 201, "\u00fc", "a\n"])
+def test_names_that_no_object_has(place, name):
+    for use in (
+        place.read,
+        place.size,
+        place.of,
+        lambda name: place.write(name, b""),
+        lambda name: place.delete([name]),
+    ):
+        with pytest.raises(ValueError, match="is no name of an object"):
+            use(name)
+
+
+# ---- URLs ----
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("s3://key:secret@bucket/x", "has credentials in it"),
+        ("s3://key@bucket/x", "has credentials in it"),
+        ("sftp://me:secret@host/x", "has credentials in it"),
+        ("https://host/x?sig=secret", "has parameters in it"),
+        ("s3://bucket/x#secret", "has parameters in it"),
+        ("s3://", "is no URL of a set"),
+        ("s3:///x", "is no URL of a set"),
+        ("s3://bucket/../x", "is no URL of a set"),
+        ("file://host/x", "names another machine"),
+    ],
+)
+def test_urls_that_are_refused(url, said):
+    with pytest.raises(ValueError, match=said) as caught:
+        storage_of(url)
+    assert "secret" not in str(caught.value)
+
+
+def test_urls():
+    assert storage_of("s3://bucket/a/b//").url == "s3://bucket/a/b" and not storage_of("s3://bucket").local
+    assert storage_of("abfss://container@account.dfs.core.windows.net/x").url.endswith("/x")
+    assert storage_of("file:///a%20b/").url == "/a b" and storage_of("file:///a").local
+    assert storage_of(b"data/x/").url == storage_of(pathlib.Path("data/x")).url == os.path.abspath("data/x")
+    found = storage_of("s3://bucket/x")
+    assert storage_of(found) is found
+    assert [storage.is_url(text) for text in ("s3://b", "a/b", "C:\\x", "://x")] == [True, False, False, False]
+    with pytest.raises(TypeError, match="not a int"):
+        storage_of(5)
+    with pytest.raises(TypeError, match="options is a dict"):
+        storage_of("s3://b/x", "region")
+    with pytest.raises(ValueError, match="options are for object stores"):
+        storage_of("/x", {"region": "a"})
+    with pytest.raises(ValueError, match="fsspec cannot open it"):
+        storage_of("nonesuch://b/x").read("a")
+
+
+def test_no_network_library_is_imported_before_it_is_used():
+    program = (
+        "import sys, recstore.remote; w = recstore.remote.ShardWriter('s3://bucket/x'); recstore.remote.gc\n"
+        "print([name for name in ('obstore', 'fsspec', 'boto3', 'ray', 'pyspark') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+# ---- Folders ----
+
+
+def test_modes_follow_the_umask(tmp_path):
+    place, before = storage_of(tmp_path / "set"), os.umask(0o027)
+    try:
+        place.write("a", b"x")
+        place.create("b", b"x")
+    finally:
+        os.umask(before)
+    assert [stat.S_IMODE(os.stat(place.path(name)).st_mode) for name in "ab"] == [0o440, 0o440]
+    assert stat.S_IMODE(os.stat(place.url).st_mode) == 0o750
+    assert place.path("a") == f"{place.url}/a" and place.local
+
+
+def test_writing_again_makes_an_object_new(tmp_path):
+    place = storage_of(tmp_path)
+    place.write("a", b"x")
+    os.utime(tmp_path / "a", (1e9, 1e9))
+    place.write("a", b"x")
+    assert next(place.list())[2] > 1e9 + 1
+
+
+def test_temporary_files_are_no_objects(tmp_path):
+    place = storage_of(tmp_path)
+    left = saving.temporary_beside(str(tmp_path / "x"))
+    pathlib.Path(left).write_bytes(b"123")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link").symlink_to("nowhere")
+    assert list(place.list()) == [] and [one[:2] for one in place.leftovers()] == [(os.path.basename(left), 3)]
+    place.delete([os.path.basename(left)])
+    assert not os.path.exists(left)
+
+
+@pytest.mark.parametrize("method", ["write", "create"])
+def test_a_full_disk_leaves_nothing(tmp_path, monkeypatch, method):
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(recstore.OutOfSpaceError, match="make room") as caught:
+        getattr(storage_of(tmp_path), method)("a", b"x")
+    assert caught.value.errno == errno.ENOSPC and caught.value.filename == str(tmp_path / "a")
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_folder_without_rights(tmp_path):
+    (tmp_path / "file").write_text("")
+    place = storage_of(tmp_path / "file" / "set")
+    for use in (
+        lambda: place.write("a", b""),
+        lambda: place.read("a"),
+        lambda: list(place.list()),
+        lambda: place.size("a"),
+    ):
+        with pytest.raises(recstore.RemoteError, match="look at the folder") as caught:
+            use()
+        assert caught.value.url.startswith(place.url) and isinstance(caught.value, OSError)
+
+
+def test_a_file_system_that_forbids(tmp_path, monkeypatch):
+    def forbidden(*_):
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(os, "replace", forbidden)
+    with pytest.raises(recstore.RemoteError, match="cannot write .*: Permission denied; ask for the right"):
+        storage_of(tmp_path).write("a", b"x")
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_file_system_without_links(tmp_path, monkeypatch):
+    def no_links(*_):
+        raise OSError(errno.ENOTSUP, "Operation not supported")
+
+    monkeypatch.setattr(os, "link", no_links)
+    with pytest.raises(recstore.RemoteError, match="this file system makes none"):
+        storage_of(tmp_path).create("a", b"x")
+    assert os.listdir(tmp_path) == []
+
+
+def test_the_answer_of_an_nfs_server_that_was_lost(tmp_path, monkeypatch):
+    """link(2) made the name, and was sent again, which found it taken."""
+    real = os.link
+
+    def twice(*arguments):
+        real(*arguments)
+        real(*arguments)
+
+    monkeypatch.setattr(os, "link", twice)
+    assert storage_of(tmp_path).create("a", b"x") is True
+    assert storage_of(tmp_path).read("a") == b"x" and os.listdir(tmp_path) == ["a"]
+
+
+class FullDisk(io.BytesIO):
+    name = "copy"
+
+    def __init__(self, number):
+        super().__init__()
+        self.number = number
+
+    def write(self, data):
+        raise OSError(self.number, "no")
+
+
+def test_a_full_disk_while_an_object_is_read(place):
+    place.write("big", b"x" * 100)
+    with pytest.raises(recstore.OutOfSpaceError, match="no room for the copy") as caught:
+        place.read_into("big", FullDisk(errno.ENOSPC))
+    assert caught.value.filename == "copy"
+    with pytest.raises(recstore.RemoteError, match="look at the disk"):
+        place.read_into("big", FullDisk(errno.EIO))
+
+
+# ---- fsspec ----
+
+
+def test_a_file_system_without_exclusive_files(monkeypatch):
+    place = storage_of("memory://exclusive/set")
+    system = fsspec.filesystem("memory")
+
+    def opened(self, path, mode="rb", **_):
+        raise ValueError(f"unsupported mode {mode}")
+
+    monkeypatch.setattr(type(system), "open", opened)
+    with pytest.raises(recstore.RemoteError, match="two writers could not be told apart"):
+        place.create("m", b"x")
+
+
+def test_errors_of_fsspec_name_the_object(monkeypatch):
+    place = storage_of("memory://failing/set")
+
+    def failing(*_, **__):
+        raise RuntimeError("quota of the day")
+
+    monkeypatch.setattr(type(fsspec.filesystem("memory")), "open", failing)
+    with pytest.raises(recstore.RemoteError, match="cannot read memory://failing/set/a: .*quota of the day") as caught:
+        place.read("a")
+    assert caught.value.url == place.of("a")

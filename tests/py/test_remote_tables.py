@@ -1,0 +1,196 @@
+"""Shard files as Arrow tables: recstore.remote.shard_tables, without an engine. tests/real has those."""
+
+import glob
+import os
+import pickle
+import signal
+import tempfile
+
+import pytest
+import shard_sets
+
+import recstore.remote
+from recstore import CorruptError, SegmentNotFoundError
+from recstore.remote import posix, shard_tables
+
+pyarrow = pytest.importorskip("pyarrow")
+
+PARTS = [shard_sets.records(30, 0), shard_sets.records(20, 30)]
+
+
+@pytest.fixture
+def url(tmp_path):
+    shard_sets.write(tmp_path / "set", PARTS)
+    return tmp_path / "set"
+
+
+def rows(part):
+    return [row for table in pickle.loads(pickle.dumps(part)).tables() for row in table.to_pylist()]
+
+
+def test_a_part_for_each_shard_file(url):
+    parts = shard_tables.parts(url)
+    assert [part.records for part in parts] == [30, 20] and [rows(part) for part in parts] == PARTS
+    assert parts[0].schema() == pyarrow.schema({"i": pyarrow.int64(), "text": pyarrow.string()})
+    assert len(pickle.dumps(parts[0])) < 1000
+    assert parts[0].where == str(url / f"{parts[0].hash}.recs") and parts[0].nbytes == os.path.getsize(parts[0].where)
+
+
+def test_manifests_by_number(url):
+    shard_sets.write(url, PARTS[:1])
+    assert len(shard_tables.parts(url)) == 1 and len(shard_tables.parts(f"{url}@1")) == 2
+    with pytest.raises(SegmentNotFoundError, match="manifest"):
+        shard_tables.parts(f"{url}@3")
+    with pytest.raises(SegmentNotFoundError, match="no set of shards"):
+        shard_tables.parts(url / "elsewhere")
+    with pytest.raises(TypeError, match="not a int"):
+        shard_tables.parts(3)
+
+
+def test_columns(url):
+    first, second = shard_tables.parts(url, columns=["text"])
+    assert rows(first) == [{"text": record["text"]} for record in PARTS[0]]
+    (wrong, _) = shard_tables.parts(url, columns=["text", "label"])
+    with pytest.raises(ValueError, match=r"no record of .*\.recs has the field 'label': correct columns="):
+        rows(wrong)
+    for columns in ("text", [1]):
+        with pytest.raises(TypeError, match="columns is a list of names of fields"):
+            shard_tables.parts(url, columns=columns)
+
+
+def test_values_and_mappings(tmp_path):
+    shard_sets.write(tmp_path / "values", [[1, 2, None], [3]])
+    assert [rows(part) for part in shard_tables.parts(tmp_path / "values")] == [
+        [{"item": 1}, {"item": 2}, {"item": None}],
+        [{"item": 3}],
+    ]
+    shard_sets.write(tmp_path / "mapping", [{"a": {"x": 1}, "b": {"x": 2}}, {"c": {"x": 3}}])
+    parts = shard_tables.parts(tmp_path / "mapping")
+    assert [rows(part) for part in parts] == [
+        [{"key": "a", "value": {"x": 1}}, {"key": "b", "value": {"x": 2}}],
+        [{"key": "c", "value": {"x": 3}}],
+    ]
+    with pytest.raises(ValueError, match="is a mapping, with the columns 'key' and 'value'"):
+        shard_tables.parts(tmp_path / "mapping", columns=["x"])
+    writer = recstore.remote.ShardWriter(tmp_path / "empty")
+    writer.commit([])
+    assert shard_tables.parts(tmp_path / "empty") == []
+    assert shard_tables.first_schema([]) == pyarrow.schema([])
+
+
+def test_a_field_without_a_type_is_named(tmp_path):
+    shard_sets.write(tmp_path / "mixed", [[{"a": 1}, {"a": "x"}]])
+    with pytest.raises(TypeError, match="'a'.* holds values of several types"):
+        rows(*shard_tables.parts(tmp_path / "mixed"))
+
+
+def test_fitted():
+    table = pyarrow.table({"a": [1, 2], "b": ["x", None]})
+    schema = pyarrow.schema({"b": pyarrow.large_string(), "c": pyarrow.int8(), "a": pyarrow.float64()})
+
+    def fitted(schema, extra=False):
+        return shard_tables.fitted(pyarrow, table, schema, "file.recs", "say so", extra)
+
+    assert fitted(schema).schema == schema
+    assert fitted(schema).to_pylist() == [{"b": "x", "c": None, "a": 1.0}, {"b": None, "c": None, "a": 2.0}]
+    only = pyarrow.schema({"a": pyarrow.int8()})
+    assert fitted(only, extra=True).to_pylist() == [{"a": 1}, {"a": 2}]
+    with pytest.raises(TypeError, match="file.recs has the field 'b', which the first shard file has not: say so"):
+        fitted(only)
+    with pytest.raises(TypeError, match="the field 'b' of file.recs is string, and int64 is wanted: .*; say so"):
+        fitted(pyarrow.schema({"a": pyarrow.int64(), "b": pyarrow.int64()}))
+
+
+# ---- In an object store ----
+
+
+@pytest.fixture
+def remote(tmp_path, monkeypatch):
+    """`(server, URL)` of a set in a bucket. Temporary files have a folder of their own."""
+    pytest.importorskip("obstore")
+    pytest.importorskip("moto")
+    import s3
+
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    with s3.Server() as server:
+        shard_sets.write(server.url("bucket/set"), PARTS, server.options)
+        server.reset_counts()
+        yield server, server.url("bucket/set")
+
+
+def require_fetched(server, *parts):
+    """That the shard files of these parts were fetched, and no others."""
+    found = {path.rpartition("/")[2].removesuffix(".recs") for path in server.sent if path.endswith(".recs")}
+    assert found == {part.hash for part in parts}
+
+
+def test_a_task_fetches_its_shard_file_alone(remote, tmp_path):
+    server, url = remote
+    parts = shard_tables.parts(url, options=server.options)
+    assert parts[1].where == f"{url}/{parts[1].hash}.recs"
+    assert rows(parts[1]) == PARTS[1]
+    require_fetched(server, parts[1])
+    tables = parts[0].tables()
+    next(tables)
+    assert os.listdir(tmp_path / "temporary") == []  # while the file is still read
+    tables.close()
+
+
+def test_a_task_reads_from_the_cache_of_its_machine(remote, tmp_path):
+    server, url = remote
+    parts = shard_tables.parts(url, options=server.options, cache=tmp_path / "cache")
+    assert rows(parts[1]) == PARTS[1]
+    require_fetched(server, parts[1])
+    server.reset_counts()
+    assert rows(parts[1]) == PARTS[1] and rows(parts[0]) == PARTS[0]
+    require_fetched(server, parts[0])
+    assert len(glob.glob(str(tmp_path / "cache/**/*.recs"), recursive=True)) == 2
+    assert os.listdir(tmp_path / "temporary") == []
+
+
+def test_a_task_asks_for_nothing_but_its_shard_file(remote, tmp_path):
+    """One that has its file in the cache asks for nothing, and starts no process."""
+    server, url = remote
+    parts = shard_tables.parts(url, options=server.options, cache=tmp_path / "cache")
+    assert rows(parts[1]) == PARTS[1]
+    require_fetched(server, parts[1])
+    names = sorted(path.rpartition("/")[2] for _, path, _ in server.log)
+    (manifest,) = (name for name in names if name.startswith("manifest-"))
+    assert names == sorted(["bucket", manifest, f"{parts[1].hash}.recs"])
+    server.refuse(100)
+    assert rows(parts[1]) == PARTS[1] and server.left() == 100
+
+
+def test_a_task_that_is_killed_leaves_no_file(remote, tmp_path):
+    server, url = remote
+    (part, _) = shard_tables.parts(url, options=server.options)
+    reading, writing = os.pipe()
+
+    class Silent(posix.PosixStorage):
+        def read_into(self, name, file):
+            os.write(writing, b"x")
+            signal.pause()
+
+    part.place.storage, pid = Silent(tmp_path / "elsewhere"), os.fork()
+    part.place.storage.local = False
+    if pid == 0:
+        rows_of = part.tables()
+        next(rows_of)
+    assert os.read(reading, 1) == b"x"
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    assert os.listdir(tmp_path / "temporary") == []
+    os.close(reading)
+    os.close(writing)
+
+
+def test_damaged_on_the_way(remote, tmp_path):
+    server, url = remote
+    part, _ = shard_tables.parts(url, options=server.options)
+    server.flip(1, match=part.hash)
+    assert rows(part) == PARTS[0]
+    server.flip(2, match=part.hash)
+    with pytest.raises(CorruptError, match="another hash than its name, fetched 2 times") as raised:
+        rows(part)
+    assert raised.value.filename == part.where and os.listdir(tmp_path / "temporary") == []

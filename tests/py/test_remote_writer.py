@@ -1,0 +1,309 @@
+"""recstore.remote.writer, shard_files and pool: what a ShardWriter writes, commits and removes, and what is left when it
+fails or is killed."""
+
+import hashlib
+import os
+import pickle
+
+import pytest
+
+import recstore
+import recstore.remote
+from recstore.remote import manifest, writer
+from recstore.remote.writer import Entry, ShardWriter
+
+pa = pytest.importorskip("pyarrow")
+pytest.importorskip("obstore")
+pytest.importorskip("moto")
+s3 = pytest.importorskip("s3")
+
+
+def rows(n, first=0):
+    return [{"id": i, "text": f"text {i}", "box": [i + 0.5, i + 1.5]} for i in range(first, first + n)]
+
+
+def read(w, number=None):
+    """All records of a set in a folder, or the pairs of a mapping, from the shard files themselves."""
+    storage = w.storage
+    found = manifest.load(storage, number or manifest.newest(storage))
+    out = []
+    for shard in found.shards():
+        name = shard.hash + ".recs"
+        assert hashlib.blake2b(storage.read(name), digest_size=20).hexdigest() == shard.hash
+        assert storage.size(name) == shard.nbytes
+        with recstore.open(storage.path(name), verify="full") as part:
+            assert len(part) == shard.records
+            out += part.items() if found.kind == "mapping" else part.to_list()
+    return out
+
+
+def only_objects(folder):
+    return [name for name in os.listdir(folder) if name.startswith(".")] == []
+
+
+# ---- What is written ----
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        lambda: rows(2500),
+        lambda: iter(rows(2500)),
+        lambda: pa.Table.from_pylist(rows(2500)),
+        lambda: pa.Table.from_pylist(rows(2500)).to_batches(max_chunksize=700),
+        lambda: pa.RecordBatchReader.from_batches(
+            pa.Table.from_pylist(rows(1)).schema, pa.Table.from_pylist(rows(2500)).to_batches(max_chunksize=300)
+        ),
+        lambda: (pa.Table.from_pylist(rows(500, 500 * i)) for i in range(5)),
+        lambda: recstore.RecordList(rows(2500)),
+        lambda: recstore.RecordList(rows(3000))[:2500],
+        lambda: pytest.importorskip("pandas").DataFrame(rows(2500)),
+        lambda: pytest.importorskip("polars").DataFrame(rows(2500)),
+    ],
+    ids="list iterator table batches reader tables store view pandas polars".split(),
+)
+def test_every_kind_of_records(tmp_path, given):
+    w = ShardWriter(tmp_path / "set", shard_records=1000)
+    entry = w.write(given())
+    assert [shard.records for shard in entry.shards] == [1000, 1000, 500] and entry.records == 2500
+    assert w.commit(entry) == 1 and read(w) == rows(2500) and only_objects(w.url)
+    assert entry.nbytes == sum(shard.nbytes for shard in entry.shards) > 3 * 4096
+
+
+def test_rows_of_a_table_never_are_objects(tmp_path, monkeypatch):
+    def refused(*_, **__):
+        raise AssertionError("a row became an object")
+
+    table = pa.Table.from_pylist(rows(2500))
+    for kind, name in ((recstore.remote.shard_files.ShardFiles, "extend"),):
+        monkeypatch.setattr(kind, name, refused)
+    entry = ShardWriter(tmp_path, shard_records=999).write(table)
+    assert [shard.records for shard in entry.shards] == [999, 999, 502]
+
+
+@pytest.mark.parametrize("n", [0, 1, 7, 8, 64, 65])
+@pytest.mark.parametrize("table", [False, True])
+def test_no_record_is_lost_at_a_cut(tmp_path, n, table):
+    w = ShardWriter(tmp_path, shard_records=7)
+    entry = w.write(pa.table({"a": range(n)}) if table else range(n))
+    assert [shard.records for shard in entry.shards] == [7] * (n // 7) + [n % 7] * (n % 7 > 0)
+    w.commit(entry)
+    assert read(w) == ([{"a": i} for i in range(n)] if table else list(range(n)))
+
+
+def test_files_end_at_about_so_many_bytes(tmp_path):
+    w = ShardWriter(tmp_path, shard_bytes="4MiB", compression="none", threads=0)
+    entry = w.write(os.urandom(1000) for _ in range(30_000))
+    sizes = [shard.nbytes for shard in entry.shards]
+    assert len(sizes) > 2 and all(4 << 20 <= size < 16 << 20 for size in sizes[:-1]) and entry.records == 30_000
+
+
+def test_large_records_do_not_pile_up(tmp_path):
+    w = ShardWriter(tmp_path, shard_bytes="1MiB", threads=0)
+    entry = w.write(os.urandom(1 << 20) for _ in range(40))
+    assert max(shard.nbytes for shard in entry.shards) < 40 << 20
+
+
+def test_a_mapping(tmp_path):
+    w = ShardWriter(tmp_path, mapping=True, shard_records=4)
+    entries = [w.write({f"k{i}": i for i in range(10)}), w.write((i, str(i)) for i in range(3))]
+    assert [(s.low, s.high) for s in entries[0].shards] == [("k0", "k3"), ("k4", "k7"), ("k8", "k9")]
+    assert [(s.low, s.high) for s in entries[1].shards] == [(0, 2)]
+    w.commit(entries)
+    assert read(w) == [(f"k{i}", i) for i in range(10)] + [(i, str(i)) for i in range(3)]
+    names = set(os.listdir(tmp_path))
+    assert {f"{shard.hash}.keys" for entry in entries for shard in entry.shards} <= names
+
+
+def test_a_key_that_comes_again_within_a_file_counts_once(tmp_path):
+    w = ShardWriter(tmp_path, mapping=True)
+    entry = w.write([("a", 1), ("b", 2), ("a", 3)])
+    assert entry.records == 2 and w.commit(entry) == 1 and read(w) == [("a", 3), ("b", 2)]
+    with recstore.open(w.url) as d:
+        assert d.to_dict() == {"a": 3, "b": 2} and d["a"] == 3
+    assert only_objects(w.url) and len(os.listdir(w.url)) == 3
+
+
+def test_saved_indexes_and_options(tmp_path):
+    w = ShardWriter(tmp_path, index_by="id", group_by="text", compression="none", on_unsupported="pickle")
+    entry = w.write([{"id": i, "text": "a", "set": {1}} for i in range(10)])
+    with recstore.open(tmp_path / f"{entry.hashes[0]}.recs") as x:
+        assert x.index_by("id")[7]["id"] == 7 and len(x.group_by("text")["a"]) == 10
+
+
+def test_attributes_of_a_reader_are_those_of_the_set(tmp_path):
+    for name in ("a/1.jpg", "b/2.jpg"):
+        (tmp_path / "images" / name).parent.mkdir(parents=True)
+        (tmp_path / "images" / name).write_bytes(b"")
+    w = ShardWriter(tmp_path / "set")
+    entry = recstore.scan_files(tmp_path / "images", class_from="parent", _taken_by=w.write)
+    assert entry.attributes["classes"] == ["a", "b"]
+    w.commit([entry, w.write([])])
+    assert manifest.load(w.storage, 1).attributes == entry.attributes
+    w.commit(w.write([1]), append=True)
+    assert manifest.load(w.storage, 2).attributes == {}, "not all records have them"
+
+
+def test_a_writer_is_small_and_does_nothing_when_it_is_made(server):
+    w = ShardWriter(server.at, options=server.options)
+    assert len(pickle.dumps(w)) < 1000 and server.log == []
+    assert pickle.loads(pickle.dumps(w)).url == w.url == server.at and "ShardWriter of a list" in repr(w)
+
+
+def test_an_entry_is_small_and_can_be_sent(tmp_path):
+    entry = ShardWriter(tmp_path).write(rows(10))
+    again = pickle.loads(pickle.dumps(entry))
+    assert (
+        again == entry and hash(again) == hash(entry) and again.shards == entry.shards and again.hashes == entry.hashes
+    )
+    assert entry != Entry("list", entry.shards) and entry != 5 and len(pickle.dumps(entry)) < 500
+    assert repr(entry) == "<Entry: 10 records in 1 shard files>"
+
+
+@pytest.mark.parametrize(
+    ("how", "error", "said"),
+    [
+        ({"shard_bytes": "1kB"}, ValueError, "at least 1 MiB"),
+        ({"shard_bytes": 1.5}, TypeError, "a size is an int or a text"),
+        ({"shard_records": 0}, ValueError, "1 or more, or None"),
+        ({"shard_records": "5"}, ValueError, "1 or more, or None"),
+        ({"compression": "zip"}, ValueError, "compression is"),
+        ({"threads": -1}, ValueError, "threads"),
+        ({"mapping": True, "index_by": "a"}, TypeError, "for lists of records"),
+    ],
+)
+def test_arguments_that_do_not_fit(tmp_path, how, error, said):
+    with pytest.raises(error, match=said):
+        ShardWriter(tmp_path, **how)
+
+
+@pytest.mark.parametrize(
+    ("mapping", "records", "error"),
+    [
+        (False, {"a": 1}, TypeError),
+        (False, "text", TypeError),
+        (True, [1, 2], TypeError),
+        (False, [1, object()], recstore.EncodeError),
+        (False, (1 // (3 - i) for i in range(9)), ZeroDivisionError),
+    ],
+)
+def test_records_that_cannot_be_written(tmp_path, mapping, records, error):
+    with pytest.raises(error):
+        ShardWriter(tmp_path / "set", mapping=mapping, shard_records=2).write(records)
+    assert not (tmp_path / "set").exists() or only_objects(tmp_path / "set")
+
+
+def test_an_error_names_the_record_of_the_stream(tmp_path):
+    with pytest.raises(recstore.EncodeError, match=r"^record 25: "):
+        ShardWriter(tmp_path, shard_records=10).write([*range(25), object()])
+    with pytest.raises(recstore.EncodeError, match=r"^entry 25 \('k25'\): "):
+        ShardWriter(tmp_path, shard_records=10, mapping=True).write(
+            (f"k{i}", object() if i == 25 else i) for i in range(30)
+        )
+
+
+# ---- Commits ----
+
+
+def test_commit_append_and_remove(tmp_path):
+    w = ShardWriter(tmp_path)
+    a, b, c = (w.write(rows(10, 10 * i)) for i in range(3))
+    assert w.commit([b, a]) == 1 and read(w) == rows(10, 10) + rows(10)
+    assert w.commit(c, append=True) == 2 and read(w) == rows(10, 10) + rows(10) + rows(10, 20)
+    assert w.remove(a) == 3 and read(w) == rows(10, 10) + rows(10, 20)
+    assert w.remove([*a.hashes, "0" * 40]) == 3
+    assert w.remove(b.hashes[0]) == 4 and read(w) == rows(10, 20)
+    assert w.commit([a]) == 5 and read(w) == rows(10)
+    assert read(w, 1) == rows(10, 10) + rows(10), "readers stay on theirs"
+
+
+def test_the_first_commit_may_append(tmp_path):
+    w = ShardWriter(tmp_path)
+    assert w.commit(w.write([1]), append=True) == 1 and read(w) == [1]
+
+
+def test_a_commit_that_is_repeated_changes_nothing(tmp_path):
+    w = ShardWriter(tmp_path)
+    a, b = w.write([1]), w.write([2])
+    assert w.commit([a]) == w.commit([a]) == 1
+    assert w.commit([b], append=True) == 2
+    assert w.commit(w.write([3]), append=True) == 3
+    assert w.commit([b], append=True) == 3 and read(w) == [1, 2, 3]
+    w.remove(b)
+    assert w.commit([b], append=True) == 5 and read(w) == [1, 3, 2], "after a removal it is meant"
+
+
+def test_entries_that_are_there_are_not_appended_again(tmp_path):
+    """Who repeats a commit need not know how the entries were put together, or what others have committed since."""
+    w = ShardWriter(tmp_path)
+    a, b, c = w.write([1]), w.write([2]), w.write([3])
+    w.commit([a, b], append=True)
+    assert w.commit([b, a], append=True) == 1 and w.commit([a], append=True) == 1
+    assert w.commit([b, c], append=True) == 2 and read(w) == [1, 2, 3]
+    assert w.remove(b) == 3 and w.commit([c], append=True) == 3 and read(w) == [1, 3]
+    assert w.commit(Entry("list", a.shards), append=True) == 3, "another entry of the same files"
+    for i in range(150):
+        w.commit(w.write([i + 10]), append=True)
+    assert w.commit([a, c], append=True) == 153 and read(w)[:3] == [1, 3, 10]
+
+
+def test_equal_records_that_are_written_twice_are_in_the_set_twice(tmp_path):
+    w = ShardWriter(tmp_path)
+    w.commit([w.write([1]), w.write([1])])
+    w.commit(w.write([1]), append=True)
+    assert read(w) == [1, 1, 1]
+
+
+def test_an_entry_that_is_given_twice_counts_once(tmp_path):
+    w = ShardWriter(tmp_path)
+    a = w.write([1])
+    w.commit([a, pickle.loads(pickle.dumps(a))])
+    assert read(w) == [1]
+
+
+def test_nothing_to_commit(tmp_path):
+    w = ShardWriter(tmp_path)
+    assert w.commit([]) == 1 and manifest.load(w.storage, 1).length == 0
+    w.commit(w.write([1]))
+    assert w.commit([w.write([])], append=True) == 2 and read(w) == [1]
+
+
+def test_commits_that_are_refused(tmp_path):
+    w = ShardWriter(tmp_path)
+    a = w.write([1])
+    with pytest.raises(TypeError, match="what write.. returned"):
+        w.commit([a.hashes[0]])
+    with pytest.raises(ValueError, match="an entry is of a list, and this writer is of a mapping"):
+        ShardWriter(tmp_path, mapping=True).commit([a])
+    with pytest.raises(recstore.ConflictError):
+        w.commit([a], base=1)
+    with pytest.raises(recstore.SegmentNotFoundError, match="it has no manifest"):
+        w.remove(a)
+    assert w.commit([a], base=0) == 1
+    d = ShardWriter(tmp_path, mapping=True)
+    with pytest.raises(ValueError, match="is a set of a list, and this writer is of a mapping"):
+        d.commit(d.write({1: 2}), append=True)
+    other = ShardWriter(tmp_path / "other")
+    for entry in (other.write([1, 2]), Entry("list", [a.shards[0]._replace(nbytes=1)])):
+        with pytest.raises(recstore.SegmentNotFoundError, match=r"is not there.*write it again.*\.recs"):
+            w.commit(entry, append=True)
+    assert manifest.newest(w.storage) == 1
+
+
+def test_a_commit_of_many_files_lists_them(server):
+    w = ShardWriter(server.at, options=server.options, shard_records=1)
+    entry = w.write(range(40))
+    server.reset_counts()
+    w.commit(entry)
+    assert len(server.log) < 6 and manifest.load(w.storage, 1).length == 40
+    w.storage.delete([entry.hashes[20] + ".recs"])
+    with pytest.raises(recstore.SegmentNotFoundError, match=entry.hashes[20]):
+        w.commit(entry, append=True)
+
+
+def test_the_public_names():
+    assert sorted(recstore.remote.__all__) == ["Collected", "Entry", "ShardWriter", "gc"]
+    assert recstore.remote.ShardWriter is ShardWriter is writer.ShardWriter
+    assert "gc" in dir(recstore.remote)
+    with pytest.raises(AttributeError, match="no attribute 'nonesuch'"):
+        recstore.remote.nonesuch

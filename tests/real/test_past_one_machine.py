@@ -1,0 +1,173 @@
+"""One run past one machine: a Ray cluster writes real files as shards to an object store, while one of its writers is
+killed; two nodes with two ranks each train half an epoch; one node resumes it. Every record comes exactly once."""
+
+import json
+import lzma
+import os
+import pathlib
+import signal
+
+import nodes
+import pytest
+
+import recstore.remote
+
+ray = pytest.importorskip("ray", reason="needs the extra real, which .ci/run installs")
+pytest.importorskip("torch")
+pytest.importorskip("moto", reason="needs the extra test")
+
+import pyarrow  # noqa: E402
+import s3  # noqa: E402
+from ray.cluster_utils import Cluster  # noqa: E402
+
+import recstore.remote.ray  # noqa: E402
+
+SHARED = pathlib.Path(os.environ.get("RECSTORE_DATA", pathlib.Path(__file__).resolve().parents[3] / "shared" / "data"))
+FILES = (
+    "imagenet/ImageNet_val.txt",
+    "coco/coco_karpathy_train_list.txt",
+    "speech/voxceleb1_veri_test.txt",
+    "speech/LibriMix/libri2mix_train-clean-100.csv",
+    "tate/artworks.jsonl",
+    "chinese-poetry/poet.tang.jsonl",
+    "nested/nlvr2/dev.jsonl",
+    "map/cmudict.dict",
+)
+MOST = 3000  # lines of a file
+BATCH = 50
+
+
+def lines(name):
+    """The first lines of a real file; made ones where the real files are not beside the checkout."""
+    for path in (SHARED / f"{name}.xz", SHARED / name):
+        if path.exists():
+            with (lzma.open if path.suffix == ".xz" else open)(path, "rt", encoding="utf-8-sig", newline="\n") as file:
+                return [line for line, _ in zip(file, range(MOST))]
+    return [f"line {i} of {name}\n" for i in range(MOST)]
+
+
+def tables():
+    for name in FILES:
+        found = lines(name)
+        found = found[: len(found) // (4 * BATCH) * (4 * BATCH)]  # whole batches for 4 ranks: no record is repeated
+        yield pyarrow.table({"file": [name] * len(found), "line": list(range(len(found))), "text": found})
+
+
+def sink_that_is_killed(url, mark, **options):
+    """A Datasink of which the process of one task is killed, once, when it has uploaded its shards."""
+    kind = type(recstore.remote.ray.Datasink(url, **options))
+
+    class Killed(kind):
+        def write(self, blocks, ctx):
+            written = super().write(blocks, ctx)
+            if ctx.task_idx == 1 and not os.path.exists(mark):
+                open(mark, "w").close()
+                os.kill(os.getpid(), signal.SIGKILL)
+            return written
+
+        def get_name(self):
+            return "Killed"
+
+    return Killed(url, False, None, options)
+
+
+def write(server, folder):
+    """Writes all records through a cluster of two nodes. Returns the URL of the set."""
+    url, mark = f"{server.url('bucket/train')}", str(folder / "killed")
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    try:
+        cluster.add_node(num_cpus=1, include_dashboard=False)
+        ray.init(address=cluster.address, configure_logging=False, log_to_driver=False)
+        ray.data.DataContext.get_current().enable_progress_bars = False
+        dataset = ray.data.from_arrow(list(tables()))
+        sink = sink_that_is_killed(url, mark, options=server.options, shard_records=1000)
+        dataset.write_datasink(sink, ray_remote_args={"max_retries": 3})
+    finally:
+        ray.shutdown()
+        cluster.shutdown()
+    assert os.path.exists(mark), "no writer was killed"
+    return f"{url}@{sink.number}"
+
+
+def train(rank, node, options, url, cache, out, **settings):
+    """Starts a rank on a node, or, where a machine cannot make nodes, on this one."""
+    wanted = {"url": url, "options": options, "cache": cache, "rank": rank, "batch": BATCH, "out": str(out), **settings}
+    program = str(pathlib.Path(__file__).parents[1] / "node_rank.py")
+    process = node.start("-P", program)
+    process.stdin.write(json.dumps(wanted))
+    process.stdin.close()
+    process.stdin = None  # communicate would close it again
+    return process
+
+
+def results(processes, outs):
+    for process in processes:
+        out, errors = process.communicate(timeout=300)
+        assert process.returncode == 0, out + errors
+    return [json.loads(out.read_text()) for out in outs]
+
+
+@pytest.mark.skipif(nodes.missing() is not None, reason=str(nodes.missing()))
+def test_write_kill_train_stop_resume(tmp_path):
+    cache = tmp_path / "nvme"
+    cache.mkdir()
+    with s3.Server() as server:
+        url = write(server, tmp_path)
+        expected = sorted((row["file"], row["line"]) for table in tables() for row in table.to_pylist())
+        batches = len(expected) // (4 * BATCH) // 2
+        with nodes.Node(1, cache) as first, nodes.Node(2, cache) as second:
+            options = {
+                node: {k: v for k, v in server.options_at(node.gateway).items() if k != "retry_config"}
+                for node in (first, second)
+            }
+            server.reset_counts()
+            outs = [tmp_path / f"rank{i}.json" for i in range(4)]
+            where = [first, first, second, second]
+            ranks = [
+                train(
+                    i,
+                    where[i],
+                    options[where[i]],
+                    url,
+                    str(cache),
+                    outs[i],
+                    ranks=4,
+                    nodes=2,
+                    batches=batches,
+                    state=None,
+                )
+                for i in range(4)
+            ]
+            half = results(ranks, outs)
+            fetched = sum(size for path, size in server.sent.items() if path.endswith(".recs"))
+            nbytes = sum(len(data) for key, data in server.objects().items() if key.endswith(".recs"))
+            assert fetched <= 1.02 * nbytes + 2 * largest(server), "a shard came to a node more than once"
+            assert len({json.dumps(one["state"], sort_keys=True) for one in half}) == 1
+            outs = [tmp_path / f"resumed{i}.json" for i in range(2)]
+            ranks = [
+                train(
+                    i,
+                    first,
+                    options[first],
+                    url,
+                    str(cache),
+                    outs[i],
+                    ranks=2,
+                    nodes=1,
+                    batches=None,
+                    state=half[0]["state"],
+                )
+                for i in range(2)
+            ]
+            rest = results(ranks, outs)
+        seen = sorted(tuple(one) for result in half + rest for one in result["seen"])
+        assert seen == expected
+        report = recstore.remote.gc(server.url("bucket/train"), days=0, options=server.options)
+        assert report.files, "the killed writer has left shard files that no manifest names"
+        left = {key for key in server.objects() if key.endswith(".recs")}
+        with recstore.open(url, cache=str(tmp_path / "last"), options=server.options) as x:
+            assert len(left) == len(x.selection.shards) and len(x) == len(expected)
+
+
+def largest(server):
+    return max(len(data) for key, data in server.objects().items() if key.endswith(".recs"))

@@ -1,0 +1,322 @@
+"""An S3 server on the loopback that also fails on purpose.
+
+`Server()` starts moto's server in this process, and a proxy before it, which a test tells what to do: `refuse`, `reset`,
+`cut`, `flip`, `expire`, `delay`. It counts requests and bytes, by method and object. moto knows `If-None-Match: *` at a
+PUT, but looks and writes in two steps; the proxy passes such requests one at a time, so that one of two writers wins,
+as S3 promises. It takes over the times of the objects as well where a test sets `server.age`.
+
+    with s3.Server() as server:
+        storage = storage_of(server.url("bucket/prefix"), server.options)
+        server.refuse(3)                  # the next three requests get 503 SlowDown
+        server.cut(1, method="GET")       # the next GET ends in the middle of its body
+
+Only for tests: it holds all objects in memory, and checks no signatures.
+"""
+
+import collections
+import http.client
+import http.server
+import re
+import socket
+import struct
+import threading
+import time
+
+SLOW_DOWN = (
+    "<?xml version='1.0'?><Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>"
+)
+EXPIRED = (
+    "<?xml version='1.0'?><Error><Code>ExpiredToken</Code><Message>The provided token has expired.</Message></Error>"
+)
+DENIED = "<?xml version='1.0'?><Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>"
+
+
+class Fault:
+    """One thing to do wrong: `kind`, for which requests, and how many times it is left to do."""
+
+    def __init__(self, kind, times, method, match, argument):
+        self.kind, self.times, self.method, self.match, self.argument = kind, times, method, match, argument
+
+    def fits(self, method, path):
+        return self.times > 0 and self.method in (None, method) and re.search(self.match, path)
+
+
+class Server:
+    """moto's S3 server behind the proxy. `endpoint` is that of the proxy; `options` are those of `storage_of`.
+
+    `requests` counts by (method, path), `sent` and `received` count the bytes of bodies by path: what clients got and
+    gave. `log` has each (method, path, status), 0 for a connection that was reset.
+    """
+
+    def __init__(self, buckets=("bucket",)):
+        from moto.server import ThreadedMotoServer
+
+        self._moto = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+        self._moto.start()
+        self._quiet()
+        self.inner = self._moto.get_host_and_port()
+        self._faults, self._lock, self._conditional = [], threading.Lock(), threading.Lock()
+        self.reset_counts()
+        self._proxies = []
+        self.endpoint = self._listen("127.0.0.1")
+        retry = {"max_retries": 4, "backoff": {"init_backoff": _seconds(0.01), "max_backoff": _seconds(0.1), "base": 2}}
+        self.options = {
+            "endpoint": self.endpoint,
+            "region": "us-east-1",
+            "access_key_id": "test",
+            "secret_access_key": "test",
+            "retry_config": retry,
+        }
+        for bucket in buckets:
+            self.make_bucket(bucket)
+
+    @staticmethod
+    def _quiet():
+        import logging
+
+        logging.getLogger("werkzeug").setLevel(logging.ERROR)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def close(self):
+        for proxy, thread in self._proxies:
+            proxy.shutdown()
+            proxy.server_close()
+            thread.join()
+        self._moto.stop()
+
+    def _listen(self, address):
+        """Starts a proxy at an address of this machine; returns its endpoint."""
+        proxy = http.server.ThreadingHTTPServer((address, 0), type("Handler", (_Handler,), {"server_": self}))
+        proxy.daemon_threads = True
+        thread = threading.Thread(target=proxy.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+        thread.start()
+        self._proxies.append((proxy, thread))
+        return f"http://{address}:{proxy.server_port}"
+
+    def options_at(self, address):
+        """The options for clients that reach this machine at another address, such as a node of nodes.py."""
+        return {**self.options, "endpoint": self._listen(address)}
+
+    def url(self, path):
+        """The URL of a bucket, or of a prefix in it: ``server.url("bucket/train")``."""
+        return f"s3://{path}"
+
+    def make_bucket(self, name):
+        self._ask("PUT", f"/{name}")
+
+    # ---- Faults. `match` is a pattern found in the path; `method` is GET, PUT, ...; None for all. ----
+
+    def refuse(self, times=1, method=None, match="", status=503, body=SLOW_DOWN):
+        """The next requests get an error of the server."""
+        self._add("refuse", times, method, match, (status, body))
+
+    def expire(self, times=1, method=None, match=""):
+        """The next requests get 403, as with a token that has expired."""
+        self.refuse(times, method, match, 403, EXPIRED)
+
+    def deny(self, times=1, method=None, match=""):
+        """The next requests get 403, as without the right to make them."""
+        self.refuse(times, method, match, 403, DENIED)
+
+    def reset(self, times=1, method=None, match="", after=False):
+        """The next connections are reset before the request is passed on; with `after`, before its answer is."""
+        self._add("reset after" if after else "reset", times, method, match, None)
+
+    def cut(self, times=1, method="GET", match="", at=0.5):
+        """The bodies of the next answers end there, and the connection with them."""
+        self._add("cut", times, method, match, at)
+
+    def flip(self, times=1, method="GET", match="", at=0.5):
+        """One bit of the bodies of the next answers is wrong."""
+        self._add("flip", times, method, match, at)
+
+    def delay(self, seconds, times=1, method=None, match=""):
+        """The next requests are passed on later."""
+        self._add("delay", times, method, match, seconds)
+
+    def heal(self):
+        """Takes back all that is left to do wrong."""
+        with self._lock:
+            self._faults.clear()
+
+    def left(self):
+        """How many faults no request has met yet."""
+        with self._lock:
+            return sum(fault.times for fault in self._faults)
+
+    def _add(self, kind, times, method, match, argument):
+        with self._lock:
+            self._faults.append(Fault(kind, times, method, match, argument))
+
+    def take(self, method, path):
+        """The faults of a request, each of which is then done once more."""
+        with self._lock:
+            found = {}
+            for fault in self._faults:
+                if fault.kind not in found and fault.fits(method, path):
+                    fault.times -= 1
+                    found[fault.kind] = fault.argument
+            self._faults = [fault for fault in self._faults if fault.times > 0]
+            return found
+
+    # ---- What was asked ----
+
+    def reset_counts(self):
+        self.requests, self.sent, self.received = (collections.Counter() for _ in range(3))
+        self.log = []
+
+    def note(self, method, path, status, received, sent):
+        with self._lock:
+            self.requests[method, path] += 1
+            self.received[path] += received
+            self.sent[path] += sent
+            self.log.append((method, path, status))
+
+    def objects(self, bucket="bucket"):
+        """`{key: bytes}` of all objects of a bucket, past the proxy."""
+        from urllib.parse import quote
+
+        found, token = {}, ""
+        while token is not None:
+            _, body = self._ask("GET", f"/{bucket}?list-type=2{token}")
+            keys = re.findall(r"<Key>(.*?)</Key>", body.decode())
+            found.update({key: self._ask("GET", f"/{bucket}/{quote(key)}")[1] for key in keys})
+            more = re.search(r"<NextContinuationToken>(.*?)<", body.decode())
+            token = f"&continuation-token={quote(more[1])}" if more else None
+        return found
+
+    def put(self, key, data, bucket="bucket"):
+        """Writes an object past the proxy."""
+        self._ask("PUT", f"/{bucket}/{key}", data)
+
+    def delete(self, key, bucket="bucket"):
+        self._ask("DELETE", f"/{bucket}/{key}")
+
+    def age(self, key, seconds, bucket="bucket"):
+        """Makes an object so much older."""
+        import datetime
+
+        from moto.s3.models import s3_backends
+
+        for account in s3_backends.values():
+            buckets = account["aws"].buckets
+            if bucket in buckets and key in buckets[bucket].keys:
+                buckets[bucket].keys[key].last_modified -= datetime.timedelta(seconds=seconds)
+                return
+        raise KeyError(key)
+
+    def _ask(self, method, path, body=None, headers=()):
+        """A request to moto itself: the status and the body."""
+        own = {"Authorization": "AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/s3/aws4_request"}
+        connection = http.client.HTTPConnection(*self.inner, timeout=60)
+        try:
+            connection.request(method, path, body, own | dict(headers))
+            answer = connection.getresponse()
+            found = answer.read()
+        finally:
+            connection.close()
+        if answer.status >= 400:
+            raise RuntimeError(f"{method} {path}: {answer.status} {found[:300]}")
+        return answer.status, found
+
+
+def _seconds(n):
+    import datetime
+
+    return datetime.timedelta(seconds=n)
+
+
+class _Handler(http.server.BaseHTTPRequestHandler):
+    """Passes a request on to moto, or does what the server was told to do wrong."""
+
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # headers and body are two writes, and the second would wait for the client
+    wbufsize = 1 << 16
+    server_ = None
+
+    def log_message(self, *_):
+        return None
+
+    def handle(self):
+        try:
+            super().handle()
+        except (ConnectionError, BrokenPipeError):
+            self.close_connection = True  # the client has gone
+
+    def _serve(self):
+        server, path = self.server_, self.path.partition("?")[0]
+        body = self._body()
+        faults = server.take(self.command, self.path)
+        if "delay" in faults:
+            time.sleep(faults["delay"])
+        if "reset" in faults:
+            return self._reset(path, len(body))
+        if "refuse" in faults:
+            status, text = faults["refuse"]
+            return self._answer(path, status, [("Content-Type", "application/xml")], text.encode(), len(body))
+        status, headers, found = self._passed_on(body)
+        if "reset after" in faults:
+            return self._reset(path, len(body))
+        if "flip" in faults and found:
+            at = min(len(found) - 1, int(len(found) * faults["flip"]))
+            found = found[:at] + bytes([found[at] ^ 1]) + found[at + 1 :]
+        self._answer(path, status, headers, found, len(body), faults.get("cut"))
+
+    do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = _serve
+
+    def _body(self):
+        if "chunked" in self.headers.get("Transfer-Encoding", ""):
+            parts = []
+            while size := int(self.rfile.readline().split(b";")[0], 16):
+                parts.append(self.rfile.read(size))
+                self.rfile.readline()
+            self.rfile.readline()
+            return b"".join(parts)
+        return self.rfile.read(int(self.headers.get("Content-Length", 0)))
+
+    def _passed_on(self, body):
+        headers = {
+            k: v for k, v in self.headers.items() if k.lower() not in ("connection", "transfer-encoding", "expect")
+        }
+        headers["Content-Length"] = str(len(body))
+        conditional = self.command == "PUT" and "If-None-Match" in self.headers
+        with self.server_._conditional if conditional else threading.Lock():
+            connection = http.client.HTTPConnection(*self.server_.inner, timeout=60)
+            try:
+                connection.request(self.command, self.path, body, headers)
+                answer = connection.getresponse()
+                return answer.status, answer.getheaders(), answer.read()
+            finally:
+                connection.close()
+
+    def _answer(self, path, status, headers, body, received, cut=None):
+        whole = len(body)
+        self.send_response_only(status)
+        dropped = ("connection", "transfer-encoding", "content-length", "keep-alive")
+        for name, value in headers:
+            if name.lower() not in dropped:
+                self.send_header(name, value)
+        if self.command == "HEAD":
+            whole = next((value for name, value in headers if name.lower() == "content-length"), 0)
+        self.send_header("Content-Length", str(whole))
+        self.end_headers()
+        if cut is not None:
+            body, self.close_connection = body[: int(len(body) * cut)], True
+        # Counted before it is sent: a test looks as soon as its client has the answer. Until then nothing has left.
+        self.server_.note(self.command, path, status, received, 0 if self.command == "HEAD" else len(body))
+        if self.command != "HEAD":
+            self.wfile.write(body)
+            self.wfile.flush()
+
+    def _reset(self, path, received):
+        """Closes the connection with a RST, as a network or a server that breaks down does."""
+        self.server_.note(self.command, path, 0, received, 0)
+        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.close_connection = True
+        self.connection.shutdown(socket.SHUT_RD)
+        self.connection.close()

@@ -1,0 +1,86 @@
+"""Fixtures and helpers for tests that read a set of shards from the S3 server of s3.py. The conftest.py of a folder of
+tests imports the fixtures."""
+
+import os
+import pathlib
+import time
+
+import pytest
+import s3
+import shard_sets
+
+from recstore.remote import cache
+from recstore.remote.storage import storage_of
+
+PARTS = [shard_sets.records(60, 60 * i) for i in range(6)]
+ALL = [record for part in PARTS for record in part]
+
+
+@pytest.fixture(scope="module")
+def running():
+    pytest.importorskip("obstore")
+    pytest.importorskip("moto")
+    with s3.Server() as server:
+        yield server
+
+
+@pytest.fixture
+def server(running, request):
+    """The S3 server, with a prefix of the test's own as `at`."""
+    running.heal()
+    running.prefix = f"{abs(hash(request.node.nodeid))}"
+    running.at = running.url(f"bucket/{running.prefix}")
+    running.reset_counts()
+    yield running
+    running.heal()
+
+
+@pytest.fixture
+def bucket(server):
+    """The Storage of that prefix."""
+    return storage_of(server.at, server.options)
+
+
+@pytest.fixture
+def made(server):
+    """A set of six shard files, written; nothing is counted yet."""
+    server.made = shard_sets.write(server.at, PARTS, server.options)
+    settled(server)
+    return server
+
+
+def names(folder, *endings):
+    return sorted(name for name in os.listdir(os.path.join(folder, "recstore")) if name.endswith(endings))
+
+
+def nothing_half_made(folder):
+    inner = pathlib.Path(folder, "recstore")
+    return [path for path in inner.rglob("*") if path.name.endswith((cache.PART, cache.LOCK))] == []
+
+
+def fetched(server, ending=".recs"):
+    """How many objects were sent, and their bytes."""
+    sent = {path: n for path, n in server.sent.items() if path.endswith(ending) and n}
+    return len(sent), sum(sent.values())
+
+
+def until(true, seconds=60):
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, "it did not come true"
+        time.sleep(0.01)
+
+
+def settled(server):
+    """Counts anew, after what was asked for so far: the process that fetches may still be at it."""
+    last = -1
+    while last != len(server.log):
+        last = len(server.log)
+        time.sleep(0.1)
+    server.reset_counts()
+
+
+def has_sent(server, n, ending=".recs"):
+    """Asserts that so many objects were sent. See `settled`."""
+    until(lambda: fetched(server, ending)[0] >= n)
+    assert fetched(server, ending)[0] == n
