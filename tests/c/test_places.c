@@ -314,6 +314,43 @@ static void test_counts_of_marks(void) {
     rs_tree_clear(&tree);
 }
 
+/* A block whose records have no value of a node with runs, as it stands below an alternative that none of them takes, has
+ * one run of zeros as long as a value with its bits and its body. */
+static void test_runs_of_no_value(void) {
+    static const uint8_t kinds[][3] = {{9, 2, 1}, {RUNS, 1, 3}, {RUNS, 1, 4}, {4, 0, 0}, {5, 0, 0}};
+    uint8_t bytes[8 + 5 * 24] = {5};
+    const uint8_t *run = NULL;
+    uint64_t size = 0;
+    rs_places_part part = {0};
+    rs_placed *placed;
+    rs_block block;
+    rs_tree tree;
+    unsigned i;
+    for (i = 0; i < 5; i++) {
+        uint8_t *node = bytes + 8 + 24 * i;
+        node[0] = kinds[i][0], node[4] = kinds[i][1], node[8] = kinds[i][2];
+    }
+    REQUIRE_OK(rs_tree_compile(rs_slice_of(bytes, sizeof bytes), 0, &tree, &err), &err);
+    REQUIRE_OK(rs_places_part_begin(&part, &tree, &err), &err);
+    made.n = 100;
+    made.places.size_bytes = 0;
+    REQUIRE_OK(rs_places_write(&part, 1, &tree, made.n, &made.places, &err), &err);
+    rs_places_part_clear(&part);
+    block = block_of();
+    REQUIRE_OK(rs_places_open(made.places.data, &block, &tree, &placed, &err), &err);
+    for (i = 0; i < 2; i++) {
+        CHECK_OK(rs_placed_check(&placed[i], &tree.nodes[1 + i], &err), &err);
+        CHECK_OK(rs_placed_run(&placed[i], &tree.nodes[1 + i], made.n - 1, &run, &err), &err);
+        CHECK_U64(rs_placed_size(&placed[i], &tree.nodes[1 + i]),
+                  12 + rs_marks_size(placed[i].form, made.n, 0) + (i == 0 ? 8 : 1));
+        CHECK(memcmp(run, "\0\0\0\0\0\0\0", i == 0 ? 8 : 1) == 0);
+        size += rs_placed_size(&placed[i], &tree.nodes[1 + i]);
+    }
+    CHECK_U64(size, made.places.size_bytes);
+    free(placed);
+    rs_tree_clear(&tree);
+}
+
 /* Records without a value get numbers between those of their neighbours. */
 static void test_fill(void) {
     static const uint32_t locals[] = {2, 4, 7};
@@ -331,6 +368,7 @@ int main(void) {
     RUN(test_heads);
     RUN(test_marks_deep);
     RUN(test_counts_of_marks);
+    RUN(test_runs_of_no_value);
     RUN(test_fill);
     rs_buffer_clear(&made.places);
     return rs_test_finish("test_places");
