@@ -76,8 +76,8 @@ RS_COLD rs_status rs_offsets_outside(const uint8_t *segment, const uint8_t *grou
 
 /* Sets *out to the bytes of record number `local` of a checked block, and checks rule 15. *out borrows from the
  * segment. Any thread. */
-RS_NODISCARD static inline rs_status rs_offsets_locate(const uint8_t *segment, const rs_block *block, uint32_t local,
-                                                       rs_slice *out, rs_error *err) {
+RS_NODISCARD RS_INLINE rs_status rs_offsets_locate(const uint8_t *segment, const rs_block *block, uint32_t local,
+                                                   rs_slice *out, rs_error *err) {
     const uint8_t *heap = segment + block->heap_off;
     if (block->index_width == 0) {
         out->ptr = heap + (uint64_t)local * block->row_size_bytes;

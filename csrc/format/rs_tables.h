@@ -44,8 +44,8 @@ static inline uint32_t rs_dict_coded_table(const rs_dict_coded *coded, uint64_t 
 
 /* Sets *table to the table of entry i of a linked dict-coded node, and *out to the bytes of the entry. Both borrow from
  * the store. Errors: rule 31. Any thread. */
-RS_NODISCARD static inline rs_status rs_dict_coded_find(const rs_node *node, uint64_t i, const rs_table **table,
-                                                        rs_slice *out, rs_error *err) {
+RS_NODISCARD RS_INLINE rs_status rs_dict_coded_find(const rs_node *node, uint64_t i, const rs_table **table,
+                                                    rs_slice *out, rs_error *err) {
     const rs_coded_table *at = node->coded->at;
     if (RS_UNLIKELY(i >= node->coded->count)) {
         (void)rs_error_set(err, RS_E_FMT_VALUE, RS_NOWHERE, "a dict-coded number has no entry");

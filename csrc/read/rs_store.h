@@ -67,7 +67,7 @@ RS_NODISCARD rs_status rs_store_find_slowly(rs_store *self, uint64_t index, uint
 
 /* Finds record `index`, which is below header.n_records. *out is valid until the store is closed. Errors: rules 13 to
  * 19, 29 and 30; RS_E_MEM. */
-RS_NODISCARD static inline rs_status rs_store_find(rs_store *self, uint64_t index, rs_record *out, rs_error *err) {
+RS_NODISCARD RS_INLINE rs_status rs_store_find(rs_store *self, uint64_t index, rs_record *out, rs_error *err) {
     uint32_t number = rs_load_u32(self->groups + index / RS_FMT_GROUP_RECORDS * 4);
     if (RS_LIKELY(number < self->n_blocks)) {
         const rs_block *block = &self->blocks[number];
@@ -147,7 +147,7 @@ RS_NODISCARD rs_key_match rs_store_key_equals_int(rs_store *self, uint64_t index
 /* The two steps of prefetching, for a loop over known indices: first the memory of the record's offsets, some turns
  * later that of the record itself. They skip blocks that are not loaded and offsets that are wrong. `index` is below
  * header.n_records. */
-static inline void rs_store_prefetch_offsets(const rs_store *self, uint64_t index) {
+RS_INLINE void rs_store_prefetch_offsets(const rs_store *self, uint64_t index) {
     uint32_t number = rs_load_u32(self->groups + index / RS_FMT_GROUP_RECORDS * 4);
     if (RS_LIKELY(number < self->n_blocks)) {
         const rs_block *block = &self->blocks[number];
@@ -156,7 +156,7 @@ static inline void rs_store_prefetch_offsets(const rs_store *self, uint64_t inde
     }
 }
 
-static inline void rs_store_prefetch(const rs_store *self, uint64_t index) {
+RS_INLINE void rs_store_prefetch(const rs_store *self, uint64_t index) {
     uint32_t number = rs_load_u32(self->groups + index / RS_FMT_GROUP_RECORDS * 4);
     if (RS_LIKELY(number < self->n_blocks)) {
         const rs_block *block = &self->blocks[number];

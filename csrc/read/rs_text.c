@@ -291,14 +291,26 @@ static int short_hex(const rs_node *node, const uint8_t *body, uint8_t *out, siz
 static int short_text(rs_cursor *cursor, const rs_node *node, const uint8_t *body, uint64_t bits, uint8_t *out,
                       size_t room, unsigned depth);
 
-static int short_entry(const rs_node *node, uint64_t i, uint8_t *out, size_t room, unsigned depth) {
-    const rs_table *table;
-    const rs_node *root;
+/* `cursor` may be NULL where `node` is fixed: then all that it has stands at `head`. */
+static int short_parts(rs_cursor *cursor, const rs_node *node, const uint8_t *head, uint8_t *out, size_t room,
+                       unsigned depth);
+
+/* An entry whose size its bytes tell. */
+static int short_counted_entry(const rs_node *root, rs_slice entry, uint8_t *out, size_t room, unsigned depth) {
     const uint8_t *body;
     uint64_t bits;
-    rs_slice entry;
     rs_cursor cursor = {0};
     int n;
+    cursor.in = entry;
+    if (rs_decode_take_alone(&cursor, root, &body, &bits, NULL) != RS_OK) return -1;
+    n = short_text(&cursor, root, body, bits, out, room, depth);
+    return cursor.in.ptr == cursor.in.end ? n : -1;
+}
+
+RS_INLINE int short_entry(const rs_node *node, uint64_t i, uint8_t *out, size_t room, unsigned depth) {
+    const rs_table *table;
+    const rs_node *root;
+    rs_slice entry;
     if (i >= node->count || rs_dict_coded_find(node, i, &table, &entry, NULL) != RS_OK) return -1;
     root = table->tree->nodes;
     if (root->kind == RS_FMT_NODE_ANY) return short_any(entry.ptr, rs_slice_left(&entry), out, room);
@@ -312,10 +324,8 @@ static int short_entry(const rs_node *node, uint64_t i, uint8_t *out, size_t roo
         return short_codes(root->symbols, entry, out, room);
     }
     if (depth > 1) return -1;
-    cursor.in = entry;
-    if (rs_decode_take_alone(&cursor, root, &body, &bits, NULL) != RS_OK) return -1;
-    n = short_text(&cursor, root, body, bits, out, room, depth);
-    return cursor.in.ptr == cursor.in.end ? n : -1;
+    if (root->kind != RS_FMT_NODE_CONCAT || !root->fixed) return short_counted_entry(root, entry, out, room, depth);
+    return rs_slice_left(&entry) == root->size_bytes ? short_parts(NULL, root, entry.ptr, out, room, depth) : -1;
 }
 
 static int short_parts(rs_cursor *cursor, const rs_node *node, const uint8_t *head, uint8_t *out, size_t room,
@@ -377,8 +387,11 @@ static int short_text(rs_cursor *cursor, const rs_node *node, const uint8_t *bod
 
 int rs_text_short(rs_cursor *cursor, const rs_node *node, const uint8_t *body, uint64_t bits,
                   uint8_t out[RS_TEXT_INLINE]) {
-    const uint8_t *begin = cursor->in.ptr;
-    int n = short_text(cursor, node, body, bits, out, RS_TEXT_INLINE, 0);
+    const uint8_t *begin;
+    int n;
+    if (node->kind == RS_FMT_NODE_CONCAT && node->fixed) return short_parts(NULL, node, body, out, RS_TEXT_INLINE, 0);
+    begin = cursor->in.ptr;
+    n = short_text(cursor, node, body, bits, out, RS_TEXT_INLINE, 0);
     if (n < 0) cursor->in.ptr = begin;
     return n;
 }

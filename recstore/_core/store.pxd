@@ -31,7 +31,7 @@ cdef class Segment(Owner):
     cdef int prepare(self, object limits) except -1
     cpdef int require_open(self) except -1
     cdef int make_ready(self) except -1
-    cdef inline bint is_usual(self)
+    cdef inline bint is_usual(self) noexcept
     cdef int enter(self) except -1
     cdef object file(self)
     cdef void leave(self)
@@ -39,7 +39,7 @@ cdef class Segment(Owner):
     cdef object get(self, int store, uint64_t index)
     cdef int fail(self, int store, uint64_t index) except -1
     cdef object get_first(self, int store, uint64_t index, rs_status found, const rs_tree *tree, rs_error *err)
-    cdef rs_store *numbered(self, int store)
+    cdef rs_store *numbered(self, int store) noexcept
     cdef Blob section_blob(self, tuple part, const uint8_t *data, uint64_t size)
     cdef list listed(self, int number, list (*list_them)(rs_store *))
     cdef rs_slice key_index(self) except *

@@ -262,7 +262,7 @@ cdef class Segment(Owner):
             return self.make_ready()
         return 0
 
-    cdef inline bint is_usual(self):
+    cdef inline bint is_usual(self) noexcept:
         """Whether require_open has nothing to do."""
         return not flag_of(&self.closing) and self.open_ and (not FREE_THREADED or flag_of(&self.ready))
 
@@ -278,7 +278,7 @@ cdef class Segment(Owner):
             raise errors.CorruptError(f"a segment of {1 + self.is_mapping} stores has none of number {store}")
         return self.store.header.n_records
 
-    cdef rs_store *numbered(self, int store):
+    cdef rs_store *numbered(self, int store) noexcept:
         return &self.store if store == 0 else &self.mapping.keys
 
     cdef rs_slice key_index(self) except *:
