@@ -9,6 +9,9 @@ import tempfile
 
 from recstore.shm import process_memory
 
+# Leaves the current folder out of sys.path: in that of the checkout lies recstore without its module. Python 3.10 has only
+# the flag that leaves out PYTHON* variables too.
+SAFE_PATH = "-P" if sys.version_info >= (3, 11) else "-I"
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone")
 # The variables by which launchers tell their processes who they are.
 OF_LAUNCHERS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")

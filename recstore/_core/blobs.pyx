@@ -148,11 +148,11 @@ cdef class Blob:
             raise errors.ClosedError("the index array is closed")
         if self.published:
             return
+        bytes_ = content  # from here on other threads may close the blob, and `content` keeps its bytes
         id_ = os.urandom(16)
-        head = blob_header(rs_crc32c(0, self.data, n), n, id_)
+        head = blob_header(rs_crc32c(0, <const uint8_t *>bytes_, n), n, id_)
         cdef const char *c_head = head
         path = open_writer(&writer, backing, directory, name)
-        bytes_ = content
         with nogil:
             status = rs_segment_writer_append(&writer, c_head, BLOB_HEADER, &err)
             if status == RS_OK:

@@ -172,7 +172,9 @@ static PyObject *any_dict(decode_state *self) {
     out = PyDict_New();
     if (RS_UNLIKELY(out == NULL)) return NULL;
     for (i = 0; i < n; i++) {
-        PyObject *key = any_key(self);
+        PyObject *key;
+        if (RS_UNLIKELY(i % DECODE_PAIRS == DECODE_PAIRS - 1 && !decode_paused(self))) return dropped(out);
+        key = any_key(self);
         if (RS_UNLIKELY(key == NULL)) return dropped(out);
         if (RS_UNLIKELY(decode_put(out, key, decode_any(self)) < 0)) return dropped(out);
     }

@@ -18,6 +18,8 @@ enum { DECODE_KEYS = 512 };
 
 /* The values after which a long record lets the handlers of signals run, so that Ctrl-C ends the reading. */
 enum { DECODE_PAUSE = 1 << 20 };
+/* The pairs of one dict between two such looks. Keys that have one hash make each of them as slow as the dict is long. */
+enum { DECODE_PAIRS = 256 };
 
 /* The codes of ext values that are immutable in depth, so that one object may be the value in many records. Bit k
  * stands for code k. */

@@ -49,7 +49,9 @@ static PyObject *filled(decode_state *self, const map_side *keys, const map_side
     uint64_t i;
     if (RS_UNLIKELY(out == NULL)) return NULL;
     for (i = 0; i < n; i++) {
-        PyObject *key = side_value(self, keys, i);
+        PyObject *key;
+        if (RS_UNLIKELY(i % DECODE_PAIRS == DECODE_PAIRS - 1 && !decode_paused(self))) return dropped(out);
+        key = side_value(self, keys, i);
         if (RS_UNLIKELY(key == NULL)) return dropped(out);
         if (RS_UNLIKELY(decode_put(out, key, side_value(self, values, i)) < 0)) return dropped(out);
     }

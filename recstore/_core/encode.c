@@ -187,11 +187,21 @@ static uint8_t *changed(const char *what) {
 /* Continues a hash over the identity of a dict's keys, in their order. */
 HOT size_t with_key(size_t order, PyObject *key) { return (order ^ (size_t)key) * (size_t)UINT64_C(1099511628211); }
 
+#ifdef Py_GIL_DISABLED
+#define LOCKED Py_BEGIN_CRITICAL_SECTION
+#define UNLOCKED Py_END_CRITICAL_SECTION
+#else
+#define LOCKED(object)
+#define UNLOCKED()
+#endif
+
 static size_t order_now(PyObject *dict) {
     Py_ssize_t pos = 0;
     size_t order = 0;
     PyObject *key;
+    LOCKED(dict);
     while (PyDict_Next(dict, &pos, &key, NULL)) order = with_key(order, key);
+    UNLOCKED();
     return order;
 }
 
@@ -203,12 +213,13 @@ HOT uint8_t *put_begin(encode_state *self, uint8_t *at, uint8_t tag, uint64_t n,
     return rs_put_head(at, tag, n);
 }
 
-static uint8_t *put_pairs(encode_state *self, uint8_t *at, PyObject *dict, int depth, encode_key *node,
-                          uint64_t *hash) {
-    Py_ssize_t n = PyDict_GET_SIZE(dict), pos = 0, seen = 0;
+/* Writes the n pairs of `pairs`: `dict` itself or, where another thread may change that at any time, a copy of it. */
+static uint8_t *put_pairs(encode_state *self, uint8_t *at, PyObject *dict, PyObject *pairs, Py_ssize_t n, int depth,
+                          encode_key *node, uint64_t *hash) {
+    Py_ssize_t pos = 0, seen = 0;
     size_t order = 0, python = self->python;
     PyObject *key, *item;
-    while (PyDict_Next(dict, &pos, &key, &item)) {
+    while (PyDict_Next(pairs, &pos, &key, &item)) {
         bool runs_code = !PyUnicode_CheckExact(key); /* which might take key and value out of the dict */
         order = with_key(order, key);
         if (RS_UNLIKELY(runs_code)) Py_INCREF(key), Py_INCREF(item);
@@ -230,15 +241,24 @@ static uint8_t *put_dict(encode_state *self, uint8_t *at, PyObject *dict, int de
     uint64_t hash = RS_KEY_SET_SEED;
     size_t number = 0;
     rs_error err;
-    at = put_begin(self, at, RS_FMT_TAG_DICT, (uint64_t)PyDict_GET_SIZE(dict), depth);
+    PyObject *pairs = dict;
+    Py_ssize_t n;
+#ifdef Py_GIL_DISABLED
+    pairs = PyDict_Copy(dict);
+    if (pairs == NULL) return NULL;
+#endif
+    n = PyDict_GET_SIZE(pairs);
+    at = put_begin(self, at, RS_FMT_TAG_DICT, (uint64_t)n, depth);
     if (self->scan != NULL) {
         number = self->scan->n_key_sets;
         if (RS_UNLIKELY(rs_scan_add_key_set(self->scan, hash, &err) != RS_OK)) {
             (void)codec_raise(&err);
+            if (pairs != dict) Py_DECREF(pairs);
             return NULL;
         }
     }
-    at = put_pairs(self, at, dict, depth, root_below(self, place), &hash);
+    at = put_pairs(self, at, dict, pairs, n, depth, root_below(self, place), &hash);
+    if (pairs != dict) Py_DECREF(pairs);
     if (self->scan != NULL) self->scan->key_sets[number] = hash;
     return at;
 }
@@ -247,10 +267,20 @@ static uint8_t *put_list(encode_state *self, uint8_t *at, PyObject *list, int de
     Py_ssize_t n = PyList_GET_SIZE(list), i;
     at = put_begin(self, at, RS_FMT_TAG_LIST, (uint64_t)n, depth);
     for (i = 0; i < n && i < PyList_GET_SIZE(list); i++) {
+#ifdef Py_GIL_DISABLED /* another thread may take the item out of the list at any time */
+        PyObject *item = PyList_GetItemRef(list, i);
+        if (item == NULL) {
+            PyErr_Clear();
+            break;
+        }
+        at = put(self, at, item, depth - 1, place);
+        Py_DECREF(item);
+#else
         at = put(self, at, PyList_GET_ITEM(list, i), depth - 1, place);
+#endif
         if (RS_UNLIKELY(at == NULL)) return NULL;
     }
-    return PyList_GET_SIZE(list) == n ? at : changed("list");
+    return i == n && PyList_GET_SIZE(list) == n ? at : changed("list");
 }
 
 static uint8_t *put_tuple(encode_state *self, uint8_t *at, PyObject *tuple, int depth, encode_key *place) {

@@ -557,6 +557,8 @@ cdef class Mapping:
                 return 0
             self.key_index.saved.rows_of(entry, &begin, &end)
             for row in range(begin, end):
+                if not row & 255:
+                    PyErr_CheckSignals()
                 there = self.proof.at(<Py_ssize_t>row)
                 if not self.is_key(entry, there, key):
                     what = f"saved index: a record of entry {entry} has another key, {there!r:.80}"
@@ -590,6 +592,8 @@ cdef class Mapping:
             equal = -1
             if simple and self.native:
                 equal = self.compare_natively(<Py_ssize_t>entry, key)
+                if self._keys.direct is None:
+                    self.require()  # opening a shard lets other threads run, which may close or publish the index
             if equal < 0:
                 equal = self.compare(<Py_ssize_t>entry, key)
                 self.require()  # comparing may have run such code too
@@ -623,6 +627,7 @@ cdef class Mapping:
             if self.opaque is None:
                 found = {}
                 for entry in self.key_index.opaque():
+                    PyErr_CheckSignals()
                     there = self._keys.at(entry)
                     self.hash_at(entry, there)
                     found.setdefault(there, entry)

@@ -58,6 +58,8 @@ cdef class Lock:
     def write(self, bytes content):
         """Sets the content. False if the file system refuses: the content only informs, so the build goes on."""
         try:
+            if os.fstat(self.it.fd).st_nlink > 1:
+                return False  # who may write the folder has linked a file of ours here since the lock was opened
             os.ftruncate(self.it.fd, 0)
             os.pwrite(self.it.fd, content[:MOST], 0)
         except OSError:

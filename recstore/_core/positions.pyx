@@ -197,8 +197,10 @@ cdef class Indices:
     cdef int read_items(self, items) except -1:
         """Reads a list or tuple. Its ints are read in C. The `__index__` of another object may run any code, so from
         the first such item on a copy is read: changing the list then has no effect."""
-        cdef Py_ssize_t n = PySequence_Fast_GET_SIZE(items)
-        cdef Py_ssize_t done
+        cdef Py_ssize_t n, done
+        if FREE_THREADED:
+            items = tuple(items)  # another thread may change the list at any time
+        n = PySequence_Fast_GET_SIZE(items)
         self.out.reserve(n)
         done = rs_take_ints(PySequence_Fast_ITEMS(items), n, self.out.at)
         if done == n:

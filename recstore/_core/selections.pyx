@@ -184,7 +184,8 @@ cdef class Selection:
         out.n_stages = self.n_stages
         out.nested = self.nested
         out.weight = self.weight
-        out.found = self.found
+        with cython.critical_section(self):
+            out.found = self.found
         for i in range(self.n_stages):
             out.stages[i] = self.stages[i]
         out.held = self.held[:]
@@ -367,6 +368,7 @@ cdef class Selection:
         cdef Py_ssize_t i, count
         for i in range(0, n, PASS):
             count = min(PASS, n - i)
+            PyErr_CheckSignals()
             if positions != NULL:
                 memcpy(some, positions + i, count * sizeof(int64_t))
             else:
@@ -548,6 +550,8 @@ cdef class Selection:
         content = new_entries(self.length, width)
         entries = <uint8_t *>PyBytes_AS_STRING(content)
         for i in range(self.length):
+            if not i & 1023:
+                PyErr_CheckSignals()
             position = i
             part = self.base_of(&position)
             if part.segment is None and part.shards is None:

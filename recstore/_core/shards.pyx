@@ -219,7 +219,8 @@ cdef class Shards:
         """The Segment of shard i, borrowed from this set until the next shard is opened. It is opened if it is not."""
         if pointer_at(&self.at[i]) == NULL:
             self.mapped.load(i, self.ends_[i] - self.begin(i))
-        self.stamps[i] = self.mapped.n_loads
+        if not FREE_THREADED:  # there none is unmapped
+            self.stamps[i] = self.mapped.n_loads
         return self.at[i]
 
     def segment(self, Py_ssize_t i):

@@ -156,6 +156,14 @@ def _whole(pyarrow, chunked):
 def to_arrow(records, names=None):
     """A Table of records that are dicts, tuples or objects, else an Array of them."""
     pyarrow = _pyarrow()
+    try:
+        return _to_arrow(pyarrow, records, names)
+    except pyarrow.ArrowException:
+        records._require()  # pyarrow has made its own error of a ClosedError in the middle of the stream
+        raise
+
+
+def _to_arrow(pyarrow, records, names):
     exported = native.arrow_export(records, exact=True)
     if exported is None:
         return _named(_arrow_rows(pyarrow, list(records)), names)

@@ -227,9 +227,10 @@ def main(n, seed="1"):
     path = folder / "current.rec"
     for begin in range(0, n, SLICE):
         end = min(begin + SLICE, n)
-        command = [sys.executable, "-P", __file__, "child", str(path), seed, str(begin), str(end)]
+        command = [sys.executable, __file__, "child", str(path), seed, str(begin), str(end)]
         if subprocess.run(command, cwd=folder).returncode != 0:
-            number = int(path.with_name("current.txt").read_text())
+            note = path.with_name("current.txt")
+            number = int(note.read_text()) if note.exists() else begin
             path.rename(folder / f"found-{seed}-{number}.rec")
             print(f"a finding: {folder}/found-{seed}-{number}.rec", file=sys.stderr)
             return 1

@@ -7,6 +7,8 @@ import pickle
 import subprocess
 import sys
 
+import launching
+
 import recstore
 
 RECORDS = [{"id": i, "text": "some text" * (i % 3), "box": [i / 7, 2.5]} for i in range(300)]
@@ -40,7 +42,10 @@ class Attaching:
         environment = {**os.environ, "RECSTORE_PICKLE": "allow"}
         # The child holds its store until its input ends.
         self.holder = subprocess.Popen(
-            [sys.executable, "-P", "-c", HOLDER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
+            [sys.executable, launching.SAFE_PATH, "-c", HOLDER],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=environment,
         )
         pickle.dump(RECORDS, self.holder.stdin)
         self.holder.stdin.flush()

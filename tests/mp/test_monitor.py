@@ -10,13 +10,14 @@ import sys
 import termios
 import time
 
+import launching
 import pytest
 
 from recstore.monitor import log
 from recstore.monitor.attribution import share_named
 
 pytestmark = pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs /proc")
-MONITOR = [sys.executable, "-P" if sys.version_info >= (3, 11) else "-s", "-m", "recstore.cli.main", "monitor"]
+MONITOR = [sys.executable, launching.SAFE_PATH, "-m", "recstore.cli.main", "monitor"]
 PATIENCE = 60
 
 

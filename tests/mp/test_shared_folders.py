@@ -133,14 +133,16 @@ def plant(target, kind, tmp_path):
     elif kind == "folder":
         os.mkdir(path)
     else:
-        with open(path, "wb") as f:
+        if kind == "user" and os.geteuid() != 0:
+            pytest.skip("only root can make files of another user")
+        # It gets its name last: a test beside this one may collect a file of ours that nobody holds.
+        made = path + ".theirs"
+        with open(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o400), "wb") as f:
             f.write(b"theirs" * 1000)
-        os.chmod(path, 0o644 if kind == "mode" else 0o400)
+        os.chmod(made, 0o644 if kind == "mode" else 0o400)
         if kind == "user":
-            if os.geteuid() != 0:
-                os.unlink(path)
-                pytest.skip("only root can make files of another user")
-            os.chown(path, 12345, -1)
+            os.chown(made, 12345, -1)
+        os.rename(made, path)
 
 
 @pytest.mark.parametrize("kind", ["link", "fifo", "folder", "mode", "user"])

@@ -177,7 +177,7 @@ def run_all(given, chosen):
         for kind in given.kind or ("native", "objects"):
             print(f"== {kind}", flush=True)
             for name in chosen:
-                command = [sys.executable, "-P", __file__, "--one", name, "--kind", kind, "--most", str(given.most)]
+                command = [sys.executable, __file__, "--one", name, "--kind", kind, "--most", str(given.most)]
                 try:
                     status = subprocess.run(command, env=environment, timeout=given.seconds).returncode
                 except subprocess.TimeoutExpired:

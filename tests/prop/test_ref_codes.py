@@ -6,6 +6,7 @@ import struct
 import subprocess
 import sys
 
+import launching
 import numpy as np
 import pytest
 from ref import mapping, reader
@@ -145,7 +146,7 @@ runpy.run_module("ref", run_name="__main__")
 
 
 def recover(*arguments):
-    command = [sys.executable, "-P", "-c", WITHOUT_PACKAGE, str(TESTS), *map(str, arguments)]
+    command = [sys.executable, launching.SAFE_PATH, "-c", WITHOUT_PACKAGE, str(TESTS), *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, timeout=120)
 
 

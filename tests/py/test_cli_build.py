@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 
+import launching
 import pytest
 
 import recstore
@@ -204,7 +205,7 @@ def test_flags_stand_in_messages_about_files(run):
 
 
 def command(*arguments, **how):
-    return subprocess.Popen([sys.executable, "-P", "-m", "recstore.cli.main", *arguments], **how)
+    return subprocess.Popen([sys.executable, launching.SAFE_PATH, "-m", "recstore.cli.main", *arguments], **how)
 
 
 def test_ctrl_c_leaves_nothing(folder):

@@ -59,6 +59,9 @@ NESTED = {
     "rows": lambda: {"rows": [{"i": i, "s": str(i)} for i in range(500_000)], "z": Last()},
     "maps": lambda: [[{i: "x", "k": None} for i in range(500_000)], Last()],
     "numbers": lambda: [[[i, 7 * i * i] * 4 for i in range(300_000)], Last()],
+    # Their hashes are all 0, so a dict looks at all before each of them.
+    "keys of one hash": lambda: [{k * (2**61 - 1): None for k in range(1, 2_000)}, Last()],
+    "a map of one hash": lambda: [{k * (2**61 - 1): [k] for k in range(1, 2_000)}, Last()],
     "anything": lambda: [[[i, (None, str(i))] if i % 3 else {"a": [i]} for i in range(500_000)], Last()],
 }
 
@@ -102,6 +105,16 @@ def records():
 def test_many_records(records, read):
     with interrupted():
         READS[read](records)
+
+
+def test_the_records_of_a_saved_group(tmp_path):
+    """An index from a file is checked when a key of it is first looked up."""
+    with RecordList({"k": 1, "i": i} for i in range(100_000)) as x:
+        x.save(tmp_path / "x", group_by="k")
+    with recstore.open(tmp_path / "x") as x, x.group_by("k") as groups:
+        with interrupted():
+            groups[1]
+        assert len(groups[1]) == 100_000
 
 
 MAPPED = {

@@ -20,7 +20,7 @@ pytestmark = [
 
 
 def driver(*args):
-    command = [sys.executable, "-P", DRIVER, "--seconds", "100", *args]
+    command = [sys.executable, DRIVER, "--seconds", "100", *args]
     return subprocess.run(command, capture_output=True, text=True, timeout=400)
 
 

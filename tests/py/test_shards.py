@@ -9,7 +9,7 @@ import threading
 import pytest
 
 import recstore
-from recstore import RecordList
+from recstore import RecordDict, RecordList
 from recstore._core import native
 from recstore.errors import BusyError, ClosedError, CorruptError
 
@@ -47,6 +47,39 @@ def write(folder, counts, make=record):
         RecordList(map(make, range(first, first + count))).save(paths[-1])
         first += count
     return paths
+
+
+class Closing(Opener):
+    """Closes the index of the keys while it opens a file, as another thread may."""
+
+    blob = None
+
+    def __call__(self, i):
+        if self.blob is not None:
+            self.blob.close()
+        return super().__call__(i)
+
+
+def test_an_index_that_is_closed_while_a_shard_of_the_keys_is_opened(tmp_path):
+    n, path = 20_000, tmp_path / "m.recs"
+    with RecordDict({f"k{i}": i for i in range(n)}) as d:
+        d.save(path)
+
+    def halves(opener):
+        mapped = native.MappedShards(1, opener, (0, 1))
+        return [
+            RecordList._blank()._set(native.Selection.of_shards(native.Shards([n], mapped, store))) for store in (1, 0)
+        ]
+
+    keys, _ = halves(Closing([path]))
+    content, _ = native.hash_keys(keys)
+    opener = Closing([path])
+    opener.blob = native.new_blob(content)
+    mapping = RecordDict._blank()._set(*halves(opener), native.KeyIndex.of_blob(opener.blob), None)
+    with pytest.raises(ClosedError):
+        for i in range(10 * n):  # one of them meets the entry of another key, which the shard has to tell
+            assert f"absent{i}" not in mapping
+    assert opener.opened == [0]
 
 
 def shards_over(counts, opener):

@@ -11,6 +11,7 @@ import sys
 import sysconfig
 import threading
 
+import launching
 import numpy as np
 import pytest
 
@@ -52,6 +53,7 @@ class Stores:
         self.shuffled = self.x.shuffled(7)
         self.joined = self.x[::3] + self.x[5:50]
         self.iterator = iter(self.shuffled)
+        self.chosen = [*range(0, N, 7)]
 
     def close(self):
         for one in (self.by_id, self.groups, self.d, self.x):
@@ -103,7 +105,19 @@ def describes(s, i):
     assert s.x.info().records == N and len(s.x) == N and s.x.segment.nbytes > 0
 
 
-WORK = [at, many, views, mappings, fields, iterates, travels, describes]
+def picked(s, i):
+    """A handle to the records that an index array leads to."""
+    chosen = [i, 0, i // 2]
+    again = pickle.loads(pickle.dumps(s.x[chosen]))
+    assert [repr(value) for value in again] == [SHOWN[k] for k in chosen]
+
+
+def gathers(s, i):
+    """Positions of one batch, by a list that all threads have."""
+    assert s.x[s.chosen].field("id").to_numpy().tolist() == s.chosen
+
+
+WORK = [at, many, views, mappings, fields, iterates, travels, picked, gathers, describes]
 
 
 def hammer(stores, close_after=None, steps=5):
@@ -162,6 +176,51 @@ def test_a_close_races_the_reads(steps):
     hammer(Stores(), close_after=steps)
 
 
+def test_a_view_is_closed_while_it_is_pickled(monkeypatch):
+    """Its index array moves into shared memory then, and other threads run meanwhile."""
+    drawn = os.urandom
+    with RecordList(RECORDS) as x:
+        view = x[[*range(N), 0] * 20]
+
+        def urandom(n):
+            view.close()
+            return drawn(n)
+
+        monkeypatch.setattr(os, "urandom", urandom)
+        with pytest.raises(ClosedError):
+            pickle.dumps(view)
+
+
+def test_containers_that_another_thread_changes():
+    shared, pairs, over = [*range(50)], {f"k{i}": [i, str(i)] for i in range(50)}, threading.Event()
+
+    def change():
+        while not over.is_set():
+            shared.extend(range(50))
+            del shared[50:]
+            pairs.clear()
+            pairs.update((f"k{i}", [i, str(i)]) for i in range(50))
+
+    thread = threading.Thread(target=change)
+    thread.start()
+    stored = 0
+    try:
+        with RecordList(range(100)) as x:
+            for _ in range(300):
+                got = x.get_many(shared)
+                assert got == [k % 50 for k in range(len(got))] and len(got) in (50, 100)
+                try:
+                    with RecordList([pairs, shared]) as y:
+                        assert len(y[1]) in (50, 100) and all(y[0][f"k{i}"] == [i, str(i)] for i in range(len(y[0])))
+                        stored += 1
+                except RuntimeError as error:
+                    assert "changed while it was being stored" in str(error)
+    finally:
+        over.set()
+        thread.join()
+    assert stored > 0
+
+
 def test_the_first_read_of_many_threads(tmp_path):
     """All caches are empty when they begin."""
     with RecordList(RECORDS) as x:
@@ -188,6 +247,9 @@ def test_a_free_threaded_interpreter_stays_one():
     code = "import sys, recstore; recstore.RecordList([1])[0]; print(sys._is_gil_enabled())"
     environment = {name: value for name, value in os.environ.items() if name != "PYTHON_GIL"}
     done = subprocess.run(
-        [sys.executable, "-P", "-W", "error", "-c", code], capture_output=True, text=True, env=environment
+        [sys.executable, launching.SAFE_PATH, "-W", "error", "-c", code],
+        capture_output=True,
+        text=True,
+        env=environment,
     )
     assert (done.stdout, done.stderr) == ("False\n", "")

@@ -50,6 +50,8 @@ def test_files_of_a_release_are_as_they_were(manifest):
 @pytest.mark.parametrize("manifest", RELEASED, ids=lambda path: path.stem)
 def test_files_of_a_release_are_read(manifest):
     for _, name in files_of(manifest):
+        if not name.endswith(".rec"):
+            continue  # handles, which tests/golden/test_handles.py reads
         data = (GOLDEN / name).read_bytes()
         is_mapping = data[64:68] == reader.MAPPING.to_bytes(4, "little")
         plain = (mapping if is_mapping else reader).check(data)
