@@ -31,7 +31,8 @@ def open(
     Args:
         path: a file that ``save`` wrote; or the folder or URL of a set of shards, ``"s3://bucket/train"`` for its
             newest manifest, ``"s3://bucket/train@12"`` for manifest 12, which a cache opens without the network.
-        verify: "header" checks header and sections, and each record when it is read; "full" checks all bytes first.
+        verify: "header" checks header and sections, and each record when it is read; "full" checks all bytes first, and
+            with `lazy` those of each shard file when it is first read.
         copy: copy the bytes into sealed memory: protection against a file that is changed or cut while it is read.
         classes: classes of which instances may be made, beside the classes given to ``register``: an iterable, or a
             mapping from the names in the file (``module.qualname``) to classes. An instance of another class is read as

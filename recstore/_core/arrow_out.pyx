@@ -48,6 +48,7 @@ cdef class ArrowExport:
     cdef readonly bint keep_nulls  # records that are None stay nulls; else they become rows of nulls
     cdef bint running
     cdef Entered entered      # by the call that is under way
+    cdef readonly object failure  # the error that ended the stream, None before
 
     def __cinit__(self, Records records, bint keep_nulls):
         cdef rs_error err
@@ -488,7 +489,8 @@ cdef class ArrowStream:
 
 
 cdef int fail_stream(ArrowStream self, error) noexcept:
-    """Keeps the message of an error for get_last_error, and returns its errno."""
+    """Keeps an error for its reader, and its message for get_last_error. Returns its errno."""
+    self.export.failure = error
     try:
         self.message = f"{type(error).__name__}: {error}".encode("utf-8", "replace")
     except Exception:

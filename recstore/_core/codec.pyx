@@ -128,9 +128,10 @@ cdef bint is_nan(object value) except -1:
     first, so one NaN object in two records would count as equal."""
     if type(value) is float or type(value) is complex:
         return value != value
-    decimal = sys.modules.get("decimal")
+    # Another thread may be importing the module: what it lacks yet, no value can be.
+    decimal = getattr(sys.modules.get("decimal"), "Decimal", None)
     # is_nan() and not !=, which raises for a signaling NaN.
-    return decimal is not None and type(value) is decimal.Decimal and value.is_nan()
+    return decimal is not None and type(value) is decimal and value.is_nan()
 
 
 cdef public int codec_keep_const(decode_state *c, const rs_node *node, PyObject *value) except -1:

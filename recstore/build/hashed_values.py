@@ -187,11 +187,11 @@ class ValueHash:
 
     def instance(self, value, kind, where):
         name = f"{kind.__module__}.{kind.__qualname__}"
-        enum, pathlib = sys.modules.get("enum"), sys.modules.get("pathlib")
+        enum, pathlib = sys.modules.get("enum"), sys.modules.get("pathlib")  # perhaps still being imported elsewhere
         # isinstance() would read the attribute `__class__`, which is a property of a lazy proxy.
-        if pathlib is not None and issubclass(kind, pathlib.PurePath):
+        if hasattr(pathlib, "PurePath") and issubclass(kind, pathlib.PurePath):
             self.text(kind.__name__, pathlib.PurePath.__str__(value))
-        elif enum is not None and issubclass(kind, enum.Enum):
+        elif hasattr(enum, "Flag") and issubclass(kind, enum.Enum):
             self.add(kind, where)
             self.text("member", str(attributes(value)["_name_"]))
             if issubclass(kind, enum.Flag):  # before Python 3.11 two flags together have no name

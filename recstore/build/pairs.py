@@ -44,8 +44,7 @@ def pairs_of(source):
 
 def factory_of(source):
     """The number of the factory of a defaultdict or RecordDict; 0 for any other source."""
-    collections = sys.modules.get("collections")
-    if collections is not None and isinstance(source, collections.defaultdict):
+    if isinstance(source, getattr(sys.modules.get("collections"), "defaultdict", ())):
         made_by = source.default_factory
     else:
         made_by = getattr(source, "factory", None) if isinstance(source, native.Mapping) else None

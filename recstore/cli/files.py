@@ -62,6 +62,8 @@ def _has_manifests(folder):
 
 def is_store(path):
     """Whether a file begins as that of a store does."""
+    if not os.path.isfile(path):
+        return False  # opening a pipe would wait for its writer
     try:
         with open(path, "rb") as file:
             return file.read(len(MAGIC)) == MAGIC

@@ -152,13 +152,13 @@ def is_store(value):
 def is_array(value):
     """Whether a value is a numpy array. It does not import numpy."""
     numpy = sys.modules.get("numpy")
-    return numpy is not None and is_a(value, numpy.ndarray)
+    return hasattr(numpy, "ndarray") and is_a(value, numpy.ndarray)
 
 
 def is_tensor(value):
     """Whether a value is a torch tensor. It does not import torch."""
     torch = sys.modules.get("torch")
-    return torch is not None and hasattr(torch, "Tensor") and is_a(value, torch.Tensor)
+    return hasattr(torch, "Tensor") and is_a(value, torch.Tensor)
 
 
 def is_walked(value):

@@ -5,6 +5,8 @@ reads, such as enums, are made of decoded values by pyarrow. `__arrow_c_stream__
 module. It imports pyarrow, polars or pandas only where it needs them.
 """
 
+import itertools
+
 from recstore._core import native
 from recstore.build import cores
 
@@ -42,6 +44,17 @@ class _Stream:
 
     def __arrow_c_stream__(self, requested_schema=None):
         return self._capsule
+
+
+def _read(read, export):
+    """`read(stream)` of an export. Libraries make an error of their own of one in the middle of a stream, even of a
+    KeyboardInterrupt; here the first one comes out."""
+    try:
+        return read(_Stream(native.arrow_stream(export)))
+    except Exception:
+        if export.failure is not None:
+            raise export.failure from None
+        raise
 
 
 def stream(records, requested_schema=None, views=False):
@@ -119,7 +132,7 @@ def arrow_array(view):
     if exported[1]:
         return _decoded(pyarrow, view, list(view._unwatched()), exported[1][0])
     exported[0].settle(False)
-    return _whole(pyarrow, pyarrow.chunked_array(_Stream(native.arrow_stream(exported[0]))))
+    return _whole(pyarrow, _read(pyarrow.chunked_array, exported[0]))
 
 
 def _made(pyarrow, values):
@@ -156,14 +169,6 @@ def _whole(pyarrow, chunked):
 def to_arrow(records, names=None):
     """A Table of records that are dicts, tuples or objects, else an Array of them."""
     pyarrow = _pyarrow()
-    try:
-        return _to_arrow(pyarrow, records, names)
-    except pyarrow.ArrowException:
-        records._require()  # pyarrow has made its own error of a ClosedError in the middle of the stream
-        raise
-
-
-def _to_arrow(pyarrow, records, names):
     exported = native.arrow_export(records, exact=True)
     if exported is None:
         return _named(_arrow_rows(pyarrow, list(records)), names)
@@ -172,11 +177,11 @@ def _to_arrow(pyarrow, records, names):
         return _decoded(pyarrow, records, list(records), problems[0])
     if not problems and not (export.is_rows and len(records)):
         export.settle(False)
-        return _whole(pyarrow, pyarrow.chunked_array(_Stream(native.arrow_stream(export))))
+        return _whole(pyarrow, _read(pyarrow.chunked_array, export))
     if problems:
         return _named(_mixed_table(pyarrow, records, export.names(), problems), names)
     export.settle(True)
-    return _named(pyarrow.table(_Stream(native.arrow_stream(export))), names)
+    return _named(_read(pyarrow.table, export), names)
 
 
 def _mixed_table(pyarrow, records, names, problems):
@@ -189,7 +194,7 @@ def _mixed_table(pyarrow, records, names, problems):
     if good:
         export, _ = native.arrow_export(records, good, exact=True)
         export.settle(True)
-        table = pyarrow.table(_Stream(native.arrow_stream(export)))
+        table = _read(pyarrow.table, export)
         found = dict(zip(table.column_names, table.columns))
     for name, problem in wrong.items():
         values = [None if row is None else row.get(name) for row in records.fields((name,))]
@@ -237,17 +242,21 @@ def _in_threads(records, read):
     """`[read(stream), ...]` of as many parts of the records as threads are worth while."""
     n = max(1, min(cores.available(), _MOST_THREADS, len(records) // _RECORDS_A_THREAD))
     exports = [native.arrow_export(records) for _ in range(n)]
-    if n == 1 or any(one is None or one[1] or not one[0].is_sure for one in exports):
+    if exports[0] is None or exports[0][1]:
         return [read(_Stream(stream(records, views=True)))]
-    streams = []
-    for k, (export, _) in enumerate(exports):
-        export.restrict(len(records) * k // n, len(records) * (k + 1) // n)
+    if not all(export.is_sure for export, _ in exports):
+        n = 1
+    exports = [export for export, _ in exports[:n]]
+    for k, export in enumerate(exports):
+        if n > 1:
+            export.restrict(len(records) * k // n, len(records) * (k + 1) // n)
         export.settle(True, None, True)
-        streams.append(_Stream(native.arrow_stream(export)))
+    if n == 1:
+        return [_read(read, exports[0])]
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(n) as pool:
-        return list(pool.map(read, streams))
+        return list(pool.map(_read, itertools.repeat(read), exports))
 
 
 # ---- pandas ----

@@ -33,6 +33,8 @@ KINDS = ("list", "mapping")
 _HEX = b"0123456789abcdef"
 _NAME = re.compile(r"manifest-([1-9][0-9]{0,17})\.json")
 _MOST = 2**63 - 1
+_MOST_RECORDS = 2**48  # as of one store
+_MOST_CONTAINERS = 2**20  # of the JSON: before it is known to be a manifest, each takes some 90 bytes of memory
 _LAST = 10**18 - 1  # the highest number of a manifest
 _TURNS = 10  # of looking for a manifest that is there and is not listed
 _FIELDS = {
@@ -152,6 +154,7 @@ class _Parsing:
         return number
 
     def parse(self, data):
+        self.require(data.count(b"[") + data.count(b"{") <= _MOST_CONTAINERS, "it has too many lists and dicts")
         try:
             head = json.loads(data, parse_constant=self.constant, parse_float=self.real)
         except RecursionError:
@@ -177,8 +180,11 @@ class _Parsing:
         self.require(found.kind in KINDS, f"its kind {found.kind!r:.40} is none")
         self.require(len(found.created) <= 40, "its time is none")
         self.columns(head["shards"])
-        found._settle()
-        self.require(found.length == head["records"] <= _MOST, "the records of its shard files do not add up")
+        try:
+            found._settle()
+        except RecursionError:
+            raise self.damaged("its attributes are nested too deeply") from None
+        self.require(found.length == head["records"] <= _MOST_RECORDS, "the records of its shard files do not add up")
         self.require(found.nbytes == head["bytes"] <= _MOST, "the bytes of its shard files do not add up")
         self.require(found.fingerprint == head["fingerprint"], "its fingerprint is that of another content")
         return found
@@ -190,6 +196,7 @@ class _Parsing:
         found.hashes = hashes = columns["hash"]
         n = len(hashes)
         found.sizes, found.counts = self.numbers(columns, "bytes", n), self.numbers(columns, "records", n)
+        self.counts_fit()
         self.require(set(map(type, hashes)) <= {str} and set(map(len, hashes)) <= {40}, "a hash is none")
         text = "".join(hashes)
         self.require(text.isascii() and not text.encode().translate(None, _HEX), "a hash is none")
@@ -209,6 +216,12 @@ class _Parsing:
             raise self.damaged(f"the column {name!r} has a number that is too large") from None
         self.require(not n or min(numbers) > 0, f"the column {name!r} has a number below 1")
         return numbers
+
+    def counts_fit(self):
+        """A store has 4 bytes for each group of 64 records, whatever they are."""
+        pairs = zip(self.manifest.counts, self.manifest.sizes)
+        fit = all(count <= 16 * size for count, size in pairs)
+        self.require(fit, "a shard file has more records than its bytes can hold")
 
     def bounds(self, columns, n):
         lows, highs = columns.get("low"), columns.get("high")

@@ -27,7 +27,21 @@ def open_set(path, cache=None, limit=None, lazy=False, options=None, verify="hea
         opener.fetch_all()
     finally:
         opener.pause()
-    return container_of(opener)
+    found = container_of(opener)
+    if verify == "full" and not opener.lazy:
+        _check_all(found)
+    return found
+
+
+def _check_all(container):
+    """Opens each shard file once, which checks all its bytes. Nothing stays open if one is damaged or missing."""
+    shards = openers.shards(container.sets[0].opener)
+    try:
+        for i in range(len(shards)):
+            shards.segment(i)
+    except BaseException:
+        container.close()
+        raise
 
 
 def _cache_folder(cache, url):

@@ -31,12 +31,14 @@ def pin(resource):
             _blobs[key] = None
         _pins[key] = resource, monotonic() + PIN_SECONDS
         if _after_collection not in gc.callbacks:
-            gc.callbacks.append(_after_collection)
             os.register_at_fork(after_in_child=_after_fork)
+            gc.callbacks.append(_after_collection)
 
 
 def sweep_pins():
     """Drops the pins that have ended. The first pin that has not ended stops it, because each pickle sweeps."""
+    if not _pins:
+        return  # before the first pin no child renews the lock, so nobody may hold it where a thread forks
     now = monotonic()
     ended = []
     with _lock:

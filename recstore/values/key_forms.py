@@ -34,7 +34,7 @@ def form(key, strict=False, depth=0):
     and frozensets around it. With `strict`, a key that is stored as an object of its class or pickled is opaque too."""
     kind = type(key)
     numpy = sys.modules.get("numpy")
-    if numpy is not None and isinstance(key, numpy.generic):
+    if hasattr(numpy, "generic") and isinstance(key, numpy.generic):  # it lacks it while another thread imports it
         return _numpy_form(key, numpy)
     if key is ...:
         return _ext(ELLIPSIS, _NONE, _NONE)
@@ -42,7 +42,7 @@ def form(key, strict=False, depth=0):
     if make is not None:
         return make(key)
     enum = sys.modules.get("enum")
-    is_member = enum is not None and isinstance(key, enum.Enum)
+    is_member = hasattr(enum, "Enum") and isinstance(key, enum.Enum)
     for base in _BASES:
         if isinstance(key, base) and _compares_as(kind, base):
             # csrc/FORMAT.md defines forms for enums of str and int and for namedtuples. Other subclasses are opaque

@@ -157,7 +157,7 @@ def shown(value):
 
 def _is_storable_array(value):
     numpy = sys.modules.get("numpy")
-    if numpy is None or not (type(value) is numpy.ndarray or isinstance(value, numpy.generic)):
+    if not hasattr(numpy, "ndarray") or not (type(value) is numpy.ndarray or isinstance(value, numpy.generic)):
         return False
     from recstore.values import arrays
 
@@ -167,11 +167,11 @@ def _is_storable_array(value):
 def _remedy(value, kind):
     module = kind.__module__.partition(".")[0] if type(kind.__module__) is str else ""
     torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
-    if torch is not None and isinstance(value, torch.Tensor):
+    if hasattr(torch, "Tensor") and isinstance(value, torch.Tensor):
         from recstore.values import tensors
 
         return tensors.refusal(value)
-    if numpy is not None and isinstance(value, (numpy.ndarray, numpy.generic)):
+    if hasattr(numpy, "ndarray") and isinstance(value, (numpy.ndarray, numpy.generic)):
         return _array_remedy(value, kind, numpy)
     if isinstance(value, (native.Records, native.Mapping)):
         return ext_types.store_remedy(value)
@@ -179,10 +179,10 @@ def _remedy(value, kind):
         return "store the path and open it when the record is read"
     if kind is memoryview:
         return "convert it with bytes() first"
-    if "collections" in sys.modules and kind is sys.modules["collections"].defaultdict:
+    if kind is getattr(sys.modules.get("collections"), "defaultdict", None):
         factory = shown(value.default_factory)
         return f"its factory {factory} is no builtin type such as list; convert it with dict() first"
-    if "datetime" in sys.modules and isinstance(value, sys.modules["datetime"].tzinfo):
+    if isinstance(value, getattr(sys.modules.get("datetime"), "tzinfo", ())):
         return "use a datetime.timezone, or a zoneinfo.ZoneInfo made from its key"
     if hasattr(value, "__fspath__"):
         return "convert it with os.fspath() first"

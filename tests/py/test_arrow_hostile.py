@@ -6,7 +6,10 @@ import gc
 
 import pytest
 
+import recstore
 from recstore import InputError, RecordList
+from recstore._core import native
+from recstore.io import arrow_out
 
 I64, PTR = ctypes.c_int64, ctypes.c_void_p
 RELEASE = ctypes.CFUNCTYPE(None, PTR)
@@ -279,3 +282,51 @@ def test_a_long_append_can_be_interrupted():
     with pytest.raises(KeyboardInterrupt):
         RecordList(Producer({"format": b"n"}, {"length": 2**40, "n_buffers": 0}))
     timer.join()
+
+
+# ---- Errors in the middle of a stream --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, recstore.ClosedError("the store is closed"), MemoryError])
+@pytest.mark.parametrize("read", ["to_arrow", "field", "to_polars"])
+def test_an_error_in_the_middle_of_a_stream_comes_out(error, read, monkeypatch):
+    """Not as one of pyarrow's, which is a ValueError, whatever it was."""
+    pytest.importorskip("polars" if read == "to_polars" else "pyarrow")
+    made = native.arrow_export
+
+    class Failing:
+        """An export whose stream fails as the C functions of a stream do."""
+
+        def __init__(self, export):
+            self.export, self.failure = export, None
+
+        def __getattr__(self, name):
+            return getattr(self.export, name)
+
+    def failing_read(export):
+        export.failure = error
+        raise ValueError("an error of the library")
+
+    def export(*args, **how):
+        found = made(*args, **how)
+        return found and (Failing(found[0]), found[1])
+
+    monkeypatch.setattr(arrow_out.native, "arrow_export", export)
+    monkeypatch.setattr(arrow_out.native, "arrow_stream", failing_read)
+    with RecordList([{"a": i} for i in range(10)]) as x:
+        with pytest.raises(error if isinstance(error, type) else type(error)):
+            x.field("a").to_arrow() if read == "field" else getattr(x, read)()
+
+
+def test_an_export_keeps_the_error_that_ended_its_stream():
+    pa = pytest.importorskip("pyarrow")
+    with RecordList([{"a": i, "t": f"t{i}" * 3} for i in range(200_000)]) as x:
+        export, problems = native.arrow_export(x, exact=True)
+        assert not problems and export.failure is None
+        export.settle(True)
+        reader = pa.RecordBatchReader.from_stream(arrow_out._Stream(native.arrow_stream(export)))
+        reader.read_next_batch()
+        x.close()
+        with pytest.raises(pa.ArrowInvalid):
+            reader.read_next_batch()
+        assert isinstance(export.failure, recstore.ClosedError)

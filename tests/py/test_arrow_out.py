@@ -462,7 +462,7 @@ def test_polars(rows):
 
 
 def test_polars_in_threads(monkeypatch):
-    polars = pytest.importorskip("polars")
+    pytest.importorskip("polars")
     from recstore.io import arrow_out
 
     records = [{"i": i, "t": f"t{i % 1000}", "late": 1.5 if i > 2500 else None} for i in range(3000)]
@@ -475,7 +475,7 @@ def test_polars_in_threads(monkeypatch):
         assert x.shuffled(1).to_polars().to_dicts() == x.shuffled(1).to_list()
         assert x.field("t").to_polars().to_list() == [r["t"] for r in records]
     with RecordList([{"t": "\udc80" if i == 2999 else "x"} for i in range(3000)]) as x:
-        with pytest.raises(polars.exceptions.PolarsError, match="record 2999: the field 't'"):
+        with pytest.raises(ValueError, match="record 2999: the field 't'"):
             x.to_polars()
 
 

@@ -165,6 +165,13 @@ def test_what_is_not_there(command, run):
     assert "nor is there such a file" in run(command, "nothing")[2]
 
 
+@pytest.mark.parametrize("command", ["info", "head", "verify"])
+def test_a_pipe_is_no_file(command, run, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    status, out, err = run(command, str(tmp_path / "pipe"))
+    assert (status, out) == (1, "") and "not a regular file" in err
+
+
 @pytest.mark.parametrize("command", ["head", "verify"])
 def test_damage(numbers, command, run):
     path = pathlib.Path(recstore.segments("numbers")[0].path)

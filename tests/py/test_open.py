@@ -10,6 +10,7 @@ import subprocess
 import sys
 
 import descriptors
+import launching
 import numpy as np
 import pytest
 from ref import reader, writer
@@ -433,3 +434,36 @@ def test_a_save_interrupted_before_its_rename_leaves_nothing(tmp_path, kind):
         [sys.executable, "-c", SAVE, str(tmp_path), str(kind)], capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "[]"
+
+
+def test_a_child_opens_while_another_thread_did_so_at_the_fork(tmp_path):
+    """The process has never pickled a store: only then does nothing renew the locks of pins in a child."""
+    with RecordList([1, 2]) as x:
+        x.save(tmp_path / "x")
+    code = f"""
+import os, threading, recstore
+from recstore.shm import pins
+opened, over = threading.Event(), threading.Event()
+class Slow(dict):
+    def items(self):
+        opened.set()
+        over.wait(60)
+        return super().items()
+pins._pins = Slow()  # nothing is pinned
+def opens():
+    recstore.open({str(tmp_path / "x")!r})
+    opened.set()
+threading.Thread(target=opens).start()
+opened.wait()
+pid = os.fork()
+if pid == 0:
+    recstore.open({str(tmp_path / "x")!r})
+    os._exit(0)
+signal_after = threading.Timer(30, os.kill, (pid, 9))
+signal_after.start()
+status = os.waitpid(pid, 0)[1]
+signal_after.cancel()
+over.set()
+raise SystemExit(status != 0)
+"""
+    assert subprocess.run([sys.executable, launching.SAFE_PATH, "-W", "ignore", "-c", code]).returncode == 0

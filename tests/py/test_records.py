@@ -1,19 +1,22 @@
 """RecordList and its views as lists: indexing, slices, iteration, comparison, what is absent, and the end of a store."""
 
 import copy
+import datetime
 import doctest
 import importlib
 import itertools
 import operator
 import os
 import pkgutil
+import sys
+import types
 from collections.abc import Sequence
 
 import numpy as np
 import pytest
 
 import recstore
-from recstore import RecordList, RecordView
+from recstore import EncodeError, RecordDict, RecordList, RecordView
 from recstore.text import size_text
 
 LETTERS = list("abcdefghij")
@@ -460,3 +463,14 @@ def test_a_record_that_exhausts_its_iterator_is_read_to_its_end():
     it = _running = iter(RecordList([Exhausting() for _ in range(3)], on_unsupported="pickle"))
     assert next(it) == "read"
     assert list(it) == []
+
+
+@pytest.mark.parametrize("module", ["decimal", "numpy", "enum", "collections", "torch"])
+def test_a_module_that_another_thread_is_importing(module, monkeypatch):
+    """It stands in sys.modules, and has nothing yet."""
+    day = datetime.date(2020, 1, 1)
+    monkeypatch.setitem(sys.modules, module, types.ModuleType(module))
+    with RecordList([{"day": day, "n": 10**30}] * 10) as x, RecordDict({day: 1}) as d:
+        assert x[0] == {"day": day, "n": 10**30} and d[day] == 1
+        with pytest.raises(EncodeError):
+            RecordList([object()])

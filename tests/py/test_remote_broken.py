@@ -396,3 +396,27 @@ def test_commands_take_sets(tmp_path, monkeypatch, capsys):
         assert main([command, "s3://bucket/train"]) == 1
         assert "set RECSTORE_CACHE" in capsys.readouterr().err
     assert main(["info", "train@x"]) == 1
+
+
+# ---- verify="full" ----
+
+
+@pytest.mark.parametrize("harm", ["flip", "replace", "remove"])
+def test_all_shard_files_are_checked_first(tmp_path, harm, capsys):
+    from recstore.cli import main
+
+    found, at = shard_sets.write(tmp_path / "set", PARTS), str(tmp_path / "set")
+    assert main.main(["verify", at]) == 0 and "good" in capsys.readouterr().out
+    recstore.open(at, verify="full").close()
+    path = tmp_path / "set" / (found.hashes[-1] + ".recs")
+    if harm == "flip":
+        data = bytearray(path.read_bytes())
+        data[len(data) // 2] ^= 1
+    path.unlink()
+    if harm != "remove":
+        path.write_bytes(data if harm == "flip" else b"garbage")
+    recstore.open(at).close()
+    with pytest.raises((recstore.CorruptError, recstore.SegmentNotFoundError)) as raised:
+        recstore.open(at, verify="full")
+    assert path.name in str(raised.value)
+    assert main.main(["verify", at]) == 1 and path.name in capsys.readouterr().err

@@ -49,6 +49,28 @@ def test_what_is_dumped_is_parsed(kind, n):
     assert list(found.ends()) == [sum(one.records for one in shards(n)[: i + 1]) for i in range(n)]
 
 
+def test_no_shard_file_has_more_records_than_its_bytes_hold():
+    made = Manifest("list", [Shard("0" * 40, 1000, 16_000), Shard("1" * 40, 1000, 16_001)])
+    with pytest.raises(recstore.CorruptError, match="more records than its bytes can hold"):
+        parse(numbered(made).dump())
+    with pytest.raises(recstore.CorruptError, match="do not add up"):  # more than one store may have
+        parse(numbered(Manifest("list", [Shard(f"{i:040x}", 2**45, 2**48 // 2) for i in range(3)])).dump())
+
+
+@pytest.mark.parametrize("depth", [*range(900, 1000, 3), 5000])
+def test_attributes_that_are_nested_deeply(depth):
+    """json reads some that it does not write."""
+    raw = numbered(Manifest("list", shards(3))).dump()
+    raw = raw.replace(b'"attributes":{}', b'"attributes":{"a":' + b"[" * depth + b"]" * depth + b"}")
+    with pytest.raises(recstore.CorruptError, match="nested too deeply|another content"):
+        parse(raw)
+
+
+def test_many_small_lists_are_refused_before_they_are_made():
+    with pytest.raises(recstore.CorruptError, match="too many lists and dicts"):
+        parse(b"[" + b"[]," * 2**20 + b"[]]")
+
+
 def test_bounds_may_be_missing_for_some_shard_files():
     some = [Shard("0" * 40, 1, 1, -5, 7), Shard("1" * 40, 1, 1), Shard("2" * 40, 1, 1, "a", "\ud800")]
     assert parse(numbered(Manifest("mapping", some)).dump()).shards() == some
