@@ -13,8 +13,8 @@
 #define RS_LIKELY(x) __builtin_expect(!!(x), 1)
 #define RS_UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define RS_COLD __attribute__((cold, noinline))
-/* For the steps that every read of a record takes: with several callers GCC makes calls of them, which costs short records
- * 5 to 10 % of their reading. */
+/* For the steps that every read of a record takes: with several callers GCC makes calls of them, which costs short
+ * records 5 to 10 % of their reading. */
 #define RS_INLINE static inline __attribute__((always_inline))
 #define RS_PRINTF(f, a) __attribute__((format(printf, f, a)))
 /* GCC takes a function that does nothing but prefetch for one without effect, and removes its calls. The empty volatile

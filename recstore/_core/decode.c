@@ -157,12 +157,6 @@ int decode_put(PyObject *dict, PyObject *key, PyObject *value) {
     return set;
 }
 
-PyObject *decode_all_put(PyObject *dict, uint64_t n) {
-    if (RS_LIKELY((uint64_t)PyDict_GET_SIZE(dict) == n)) return dict;
-    (void)corrupt("a dict with a key that is there twice");
-    return dropped(dict);
-}
-
 static PyObject *any_dict(decode_state *self) {
     PyObject *out;
     uint64_t n, i;
@@ -172,9 +166,7 @@ static PyObject *any_dict(decode_state *self) {
     out = PyDict_New();
     if (RS_UNLIKELY(out == NULL)) return NULL;
     for (i = 0; i < n; i++) {
-        PyObject *key;
-        if (RS_UNLIKELY(i % DECODE_PAIRS == DECODE_PAIRS - 1 && !decode_paused(self))) return dropped(out);
-        key = any_key(self);
+        PyObject *key = decode_goes_on(self, i) ? any_key(self) : NULL;
         if (RS_UNLIKELY(key == NULL)) return dropped(out);
         if (RS_UNLIKELY(decode_put(out, key, decode_any(self)) < 0)) return dropped(out);
     }

@@ -18,7 +18,7 @@ enum { DECODE_KEYS = 512 };
 
 /* The values after which a long record lets the handlers of signals run, so that Ctrl-C ends the reading. */
 enum { DECODE_PAUSE = 1 << 20 };
-/* The pairs of one dict between two such looks. Keys that have one hash make each of them as slow as the dict is long. */
+/* The pairs of one dict between two such looks. Keys of one hash make each pair as slow as the dict is long. */
 enum { DECODE_PAIRS = 256 };
 
 /* The codes of ext values that are immutable in depth, so that one object may be the value in many records. Bit k
@@ -55,6 +55,10 @@ PyObject *decode_record(decode_state *self, const rs_tree *tree);
 PyObject *decode_place(decode_state *self, const rs_node *node, const uint8_t *body, uint64_t bits);
 /* Runs the handlers of signals. Returns false with an exception set when one has raised it. */
 bool decode_paused(decode_state *self);
+/* Returns whether pair i of a dict is to be read; false as decode_paused. */
+static inline bool decode_goes_on(decode_state *self, uint64_t i) {
+    return RS_LIKELY(i % DECODE_PAIRS != DECODE_PAIRS - 1) || decode_paused(self);
+}
 /* Makes the dict of a map node, whose body is at the cursor. */
 PyObject *decode_map(decode_state *self, const rs_node *node);
 /* Puts a pair into a dict, and takes over both references. `value` is NULL when it could not be made. Returns -1 with

@@ -43,15 +43,19 @@ static PyObject *keys_of(decode_state *self, const map_side *side, uint64_t n) {
     return out;
 }
 
+PyObject *decode_all_put(PyObject *dict, uint64_t n) {
+    if (RS_LIKELY((uint64_t)PyDict_GET_SIZE(dict) == n)) return dict;
+    (void)codec_corrupt("a dict with a key that is there twice");
+    return dropped(dict);
+}
+
 /* Makes the dict of n keys and values. */
 static PyObject *filled(decode_state *self, const map_side *keys, const map_side *values, uint64_t n) {
     PyObject *out = PyDict_New();
     uint64_t i;
     if (RS_UNLIKELY(out == NULL)) return NULL;
     for (i = 0; i < n; i++) {
-        PyObject *key;
-        if (RS_UNLIKELY(i % DECODE_PAIRS == DECODE_PAIRS - 1 && !decode_paused(self))) return dropped(out);
-        key = side_value(self, keys, i);
+        PyObject *key = decode_goes_on(self, i) ? side_value(self, keys, i) : NULL;
         if (RS_UNLIKELY(key == NULL)) return dropped(out);
         if (RS_UNLIKELY(decode_put(out, key, side_value(self, values, i)) < 0)) return dropped(out);
     }
