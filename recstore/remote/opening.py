@@ -23,24 +23,23 @@ def open_set(path, cache=None, limit=None, lazy=False, options=None, verify="hea
     if cached:
         reading.cache, reading.limit = _cache_folder(cache, storage.url), limit
     opener = openers.new(reading, storage, number)
+    shards = openers.shards(opener)
     try:
         opener.fetch_all()
+        if verify == "full" and not opener.lazy:
+            _check_all(shards)
     finally:
         opener.pause()
-    found = container_of(opener)
-    if verify == "full" and not opener.lazy:
-        _check_all(found)
-    return found
+    return container_of(opener)
 
 
-def _check_all(container):
+def _check_all(shards):
     """Opens each shard file once, which checks all its bytes. Nothing stays open if one is damaged or missing."""
-    shards = openers.shards(container.sets[0].opener)
     try:
         for i in range(len(shards)):
             shards.segment(i)
     except BaseException:
-        container.close()
+        shards.close()
         raise
 
 

@@ -104,10 +104,8 @@ def test_a_full_check_is_one_of_the_name(tmp_path):
     first.chmod(0o600)
     first.write_bytes(second.read_bytes())
     assert recstore.open(tmp_path / "set")[0] == 100
-    x = recstore.open(tmp_path / "set", verify="full")
-    assert x[150] == 150
     with pytest.raises(recstore.CorruptError, match=f"another content than its name promises.*{first.name}"):
-        x[0]
+        recstore.open(tmp_path / "set", verify="full")
 
 
 # ---- Lazy ----
