@@ -14,6 +14,7 @@ from mp.sharers import collected, end, left, left_after_collecting, notes, recor
 
 import recstore
 from recstore import sharing
+from recstore._core import native
 from recstore.shm import folders, named_segments
 
 # ---- Names and places -----------------------------------------------------------------------------------------------
@@ -118,6 +119,17 @@ def test_without_nameless_files(name, log, monkeypatch):
     end(first)
     assert len(left(name)) == 2
     assert left_after_collecting(name) == []
+
+
+def test_a_lock_with_a_second_name_is_not_written(tmp_path):
+    """Who may write the folder links a file of ours there after the lock was opened."""
+    lock = native.Lock(str(tmp_path / "x.lck"))
+    assert lock.write(b"one") and lock.read() == b"one"
+    os.link(tmp_path / "x.lck", tmp_path / "ours")
+    assert not lock.write(b"two") and lock.read() == b"one"
+    (tmp_path / "ours").unlink()
+    assert lock.write(b"two") and lock.read() == b"two"
+    lock.close()
 
 
 # ---- What stands there and is not ours ------------------------------------------------------------------------------
