@@ -6,6 +6,7 @@ import subprocess
 import sys
 import uuid
 
+import interpreters
 import pytest
 from mp.memory_group import group  # noqa: F401
 
@@ -26,6 +27,7 @@ except recstore.OutOfSpaceError as e:
 """
 
 
+@interpreters.measures_memory
 @pytest.mark.parametrize("backing", ["anonymous", "dir"])
 def test_store_larger_than_the_group_is_refused(group, backing, tmp_path):
     shm = pathlib.Path("/dev/shm")
