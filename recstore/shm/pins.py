@@ -55,6 +55,8 @@ def sweep_pins():
 
 def unpin(resource):
     """Drops the pin of a resource that was closed."""
+    if not _pins:
+        return  # as in sweep_pins
     with _lock:
         _drop(id(resource))
 

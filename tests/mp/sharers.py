@@ -247,6 +247,13 @@ def start(target, *arguments):
     return process, ours
 
 
+def kill(processes):
+    for process in processes:
+        process.kill()
+        process.join()
+        process.close()
+
+
 def end(*pairs):
     for process, connection in pairs:
         if process.is_alive():

@@ -12,7 +12,7 @@ import time
 
 import pytest
 import shard_sets
-from mp import remote_nodes
+from mp import remote_nodes, sharers
 from mp.remote_nodes import parts_and_locks, until
 from mp.sharers import notes
 from s3_sets import ALL, has_sent, made, running, server  # noqa: F401 - fixtures
@@ -226,10 +226,7 @@ def test_killed_at_any_moment(made, tmp_path, room):
                 victim.join()
                 victim.close()
     finally:
-        for process in living:
-            process.kill()
-            process.join()
-            process.close()
+        sharers.kill(living)
     assert notes(faults) == [] and len(notes(done)) > 0
     x = recstore.open(made.at, cache=tmp_path / "cache", options=made.options)
     assert x.to_list() == ALL

@@ -61,10 +61,7 @@ def test_killed_at_any_moment(tmp_path, monkeypatch, backing):
             victim.join()
             victim.close()
     finally:
-        for process in living:
-            process.kill()
-            process.join()
-            process.close()
+        sharers.kill(living)
     # Children that were building for the killed ones end as soon as they notice.
     deadline = time.monotonic() + 20
     while left(names) and time.monotonic() < deadline:

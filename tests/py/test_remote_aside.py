@@ -1,7 +1,6 @@
 """recstore.remote.aside: what a forked process does, which may use no network client of its parent."""
 
 import errno
-import io
 import os
 import pathlib
 import pickle
@@ -12,6 +11,7 @@ import threading
 import time
 
 import pytest
+from full_disk import FullDisk
 
 import recstore
 from recstore.remote import aside
@@ -21,17 +21,6 @@ pytest.importorskip("moto")
 s3 = pytest.importorskip("s3")
 
 BIG = os.urandom(2_000_000)
-
-
-class FullDisk(io.BytesIO):
-    name = "copy"
-
-    def __init__(self, number):
-        super().__init__()
-        self.number = number
-
-    def write(self, data):
-        raise OSError(self.number, "no")
 
 
 def in_child(work):

@@ -14,6 +14,7 @@ import sys
 import threading
 
 import pytest
+from full_disk import FullDisk
 
 import recstore
 from recstore.build import saving
@@ -287,17 +288,6 @@ def test_the_answer_of_an_nfs_server_that_was_lost(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "link", twice)
     assert storage_of(tmp_path).create("a", b"x") is True
     assert storage_of(tmp_path).read("a") == b"x" and os.listdir(tmp_path) == ["a"]
-
-
-class FullDisk(io.BytesIO):
-    name = "copy"
-
-    def __init__(self, number):
-        super().__init__()
-        self.number = number
-
-    def write(self, data):
-        raise OSError(self.number, "no")
 
 
 def test_a_full_disk_while_an_object_is_read(place):
