@@ -16,6 +16,7 @@ import itertools
 import os
 import pickle
 import sys
+import threading
 from _collections_abc import Mapping
 from collections import deque
 from contextlib import closing, suppress
@@ -33,19 +34,25 @@ _STEP = 1024  # records of a shard in this process that are appended before the 
 _PATIENCE_S = 5  # to wait for a process to end before it is killed
 
 # The ends of pipes that this process has open. A forked worker closes its copies: while they are open, a pipe does not
-# show the end of the process on its other side.
+# show the end of the process on its other side. The lock is held from the making of pipes to the start of their worker,
+# while pipes are closed, and while an exit status is taken: a thread that forks in between would copy unknown pipes.
 _open = set()
+_forking = threading.Lock()
+
+
+def _after_fork():
+    global _forking
+    _forking = threading.Lock()  # another thread may hold it, which the child lacks
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 class WorkerTraceback(Exception):
-    """The traceback in the worker, as the cause of an exception that a worker raised."""
-
-    def __init__(self, text):
-        super().__init__(text)
-        self.text = text
+    """The traceback in the worker, as the cause of an exception that a worker raised. Its argument is the text."""
 
     def __str__(self):
-        return f"\n{self.text}"
+        return f"\n{self.args[0]}"
 
 
 def fill(builder, shards, options):
@@ -101,24 +108,32 @@ class _Worker:
     """A worker process, and this side of its pipes."""
 
     def __init__(self, context, *arguments):
-        theirs, self.shards = context.Pipe(duplex=False)
-        self.parcels, other = context.Pipe(duplex=False)
-        _open.update((theirs, self.shards, self.parcels, other))
         self.shard = None
         self.heard = False  # whether it has sent a message
-        self.process = context.Process(target=_work, args=(theirs, other, *arguments), daemon=True)
-        try:
-            self.process.start()
-        except BaseException:
-            _close(self.shards, self.parcels)
-            raise
-        finally:
-            _close(theirs, other)
+        with _forking:
+            theirs, self.shards = context.Pipe(duplex=False)
+            self.parcels, other = context.Pipe(duplex=False)
+            _open.update((theirs, self.shards, self.parcels, other))
+            self.process = context.Process(target=_work, args=(theirs, other, *arguments), daemon=True)
+            try:
+                self.process.start()
+            except BaseException:
+                _close(self.shards, self.parcels)
+                raise
+            finally:
+                _close(theirs, other)
+
+    def exit_code(self):
+        """Waits for the end of the process. None if it goes on."""
+        ended = connection.wait([self.process.sentinel], _PATIENCE_S)
+        with _forking:
+            if ended:
+                self.process.join()
+            return self.process.exitcode
 
     def died(self):
         """The BuildError for a process that has closed its pipe."""
-        self.process.join(_PATIENCE_S)
-        code = self.process.exitcode
+        code = self.exit_code()
         if code is None:
             how = "stopped answering"
         elif code < 0:
@@ -134,12 +149,13 @@ class _Worker:
 
     def end(self):
         """Waits for the process, which has been told to end, and kills it if it does not."""
-        self.process.join(_PATIENCE_S)
-        if self.process.is_alive():
-            self.process.kill()
-            self.process.join()
-        self.process.close()
-        _close(self.shards, self.parcels)
+        code = self.exit_code()
+        with _forking:
+            if code is None:
+                self.process.kill()
+                self.process.join()
+            self.process.close()
+            _close(self.shards, self.parcels)
 
 
 def _close(*pipes):
@@ -361,7 +377,6 @@ class _Team:
 
 def _work(shards, parcels, pickled, arrays, seed, compression, threads):
     """The main function of a worker process."""
-    import _thread
     import signal
     from _queue import SimpleQueue
 
@@ -373,7 +388,7 @@ def _work(shards, parcels, pickled, arrays, seed, compression, threads):
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     _be_main()
     incoming = SimpleQueue()
-    _thread.start_new_thread(_receive, (shards, incoming))
+    threading.Thread(target=_receive, args=(shards, incoming), daemon=True).start()
     writer, told = trust.Writer(pickled, arrays), 0
 
     def send(kind, content):
@@ -474,13 +489,12 @@ def _be_main():
     names in the store are those that the building process would write."""
     main = sys.modules.get("__mp_main__")
     if main is not None and main is sys.modules.get("__main__"):
-        for value in list(vars(main).values()):
-            _rename(value)
+        _rename(main)
 
 
-def _rename(value):
-    if isinstance(value, (type, type(_rename))) and value.__module__ == "__mp_main__":
-        value.__module__ = "__main__"
-        if isinstance(value, type):
-            for inner in list(vars(value).values()):
-                _rename(inner)
+def _rename(owner):
+    for value in list(vars(owner).values()):
+        if isinstance(value, (type, type(_rename))) and value.__module__ == "__mp_main__":
+            value.__module__ = "__main__"
+            if isinstance(value, type):
+                _rename(value)

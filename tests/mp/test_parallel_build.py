@@ -434,3 +434,34 @@ def test_builds_of_two_threads_at_once(forking):
     for thread in running:
         thread.join()
     assert sorted(out) == ["BuildError"] * 5 + ["ValueError"] * 5
+
+
+def test_a_worker_has_no_pipe_of_a_build_beside_it(forking, monkeypatch):
+    """Also of a pipe that is made while another thread starts the worker: nobody would close that copy."""
+    context, made, built, pipes = multiprocessing.get_context(), threading.Event(), threading.Event(), []
+
+    class Waiting:
+        """Gives the other thread a second to build before it returns its first pipe."""
+
+        Process = context.Process
+
+        def Pipe(self, duplex):
+            ends = context.Pipe(duplex)
+            if threading.current_thread() is threading.main_thread() and not made.is_set():
+                pipes.extend(os.readlink(f"/proc/self/fd/{end.fileno()}") for end in ends)
+                made.set()
+                built.wait(1)
+            return ends
+
+    def build():
+        made.wait()
+        with RecordList([kinds.Descriptors()], workers=1) as x:
+            pipes.append([link for link in x if link in pipes])
+        built.set()
+
+    monkeypatch.setattr(parallel_build, "get_context", Waiting)
+    beside = threading.Thread(target=build)
+    beside.start()
+    with RecordList([kinds.Rows(0, 1)], workers=1):
+        beside.join()
+    assert len(pipes) == 3 and pipes[-1] == []
