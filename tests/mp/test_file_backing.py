@@ -8,6 +8,7 @@ import signal
 import stat
 
 import pytest
+from interpreters import FREE_THREADED
 from mp import workers
 from mp.workers import build, record, run_worker, summary
 
@@ -74,7 +75,7 @@ def test_file_is_gone_at_exit(folder, python, first):
 
 
 def test_file_of_a_worker_is_gone_when_it_exits(folder, context):
-    x, path = run_worker(context, workers.build_and_exit, 10)
+    x, path = run_worker(context, workers.build_and_exit, 10, str(folder))
     assert names(folder) == [] and not os.path.exists(path)
     assert len(x) == 10
 
@@ -112,6 +113,8 @@ def test_reader_survives_its_owner_and_keeps_the_orphan(folder, python):
     assert names(folder) == [orphan]  # leased
     assert summary(x) == (10, record(0), record(9))
     x.close()
+    if FREE_THREADED:
+        del x
     assert file_backing.collect(folder) == 1
     assert names(folder) == []
 

@@ -7,6 +7,7 @@ import threading
 
 import numpy as np
 import pytest
+from interpreters import unmaps_at_close
 from mp import workers
 from mp.workers import build, record, run_worker
 
@@ -106,6 +107,7 @@ def test_children_are_reaped(context):
         assert not (fields[1].decode() == me and fields[0] == b"Z")
 
 
+@unmaps_at_close
 def test_a_forked_child_forgets_calls_of_other_threads():
     x = RecordList([[np.arange(9.0)] * 5] * 100)
     inode = f" {x.segment.identity[1]} "

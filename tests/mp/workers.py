@@ -74,7 +74,8 @@ def send_built(connection, n, done):
     done.wait()
 
 
-def build_and_exit(connection, n):
+def build_and_exit(connection, n, folder):
+    os.environ.update(RECSTORE_BACKING="dir", RECSTORE_DIR=folder)  # a forkserver may be older than the caller's
     x = build(n)
     connection.send((x, x.segment.path))
 

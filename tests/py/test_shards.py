@@ -7,6 +7,7 @@ import sys
 import threading
 
 import pytest
+from interpreters import unmaps_at_close
 
 import recstore
 from recstore import RecordDict, RecordList
@@ -282,6 +283,7 @@ def mapped(folder):
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/maps"), reason="looks at /proc")
+@unmaps_at_close
 def test_what_was_read_longest_ago_is_unmapped(tmp_path):
     opener = Opener(write(tmp_path, [20] * 30))
     opener.most_mapped = 8 * opener.paths[0].stat().st_size

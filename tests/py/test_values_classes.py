@@ -10,6 +10,7 @@ import weakref
 import kinds
 import pytest
 from alike import alike, copies, round_trips
+from interpreters import drops_classes
 from kinds import (
     Attrs,
     AttrsDict,
@@ -435,6 +436,7 @@ def test_other_records_are_read_all_the_same(handle, monkeypatch):
 # ---- nothing leaks -------------------------------------------------------------------------------------------------------
 
 
+@drops_classes
 def test_a_class_that_is_dropped_goes():
     cls = kinds.local_class()
     gone = weakref.ref(cls)
