@@ -11,7 +11,8 @@ unmaps_at_close = pytest.mark.skipif(
     FREE_THREADED, reason="without the interpreter's lock a store is unmapped with its last reference, not by close()"
 )
 drops_classes = pytest.mark.skipif(
-    FREE_THREADED and sys.version_info < (3, 14), reason="CPython 3.13 without its lock keeps classes after a first thread"
+    FREE_THREADED and sys.version_info < (3, 14),
+    reason="CPython 3.13 without its lock keeps classes after a first thread",
 )
 keeps_values = pytest.mark.skipif(
     FREE_THREADED, reason="without the interpreter's lock no decoded values are kept to be shared by later records"

@@ -5,7 +5,8 @@ one of the C core and of Cython's own C code (`--kind native`), or of an object 
 (`--kind objects`). The operation then passes, or raises an exception that says that memory is missing; nothing it opened
 stays open, and it works the next time. Each operation has a process of its own, so that a crash is one line of the report.
 What bytecode allocates is left alone: where memory is missing for a call, CPython 3.11 and 3.12 lose references to its
-arguments, also in a program of three lines without recstore.
+arguments, also in a program of three lines without recstore. A free-threaded build takes its objects from an allocator of its
+own, so there only what the C core allocates can fail.
 """
 
 import argparse
@@ -27,6 +28,7 @@ from leaks import operations, watch
 
 from recstore._core import native
 
+KINDS = ("native",) if sysconfig.get_config_var("Py_GIL_DISABLED") else ("native", "objects")
 # Words of exceptions by which other code reports the failure: polars raises an error of its own with Python's in its text,
 # and the interpreter makes a RuntimeError where it gets no lock.
 SAYS = ("MemoryError", "no memory", "out of memory", "allocate")
@@ -173,8 +175,10 @@ def run_all(given, chosen):
     """Each operation in its process; the number of those with a fault."""
     bad = 0
     with tempfile.TemporaryDirectory(prefix=watch.MARK) as folder:
-        environment = {**os.environ, "LD_PRELOAD": str(library(folder)), "PYTHONMALLOC": "malloc"}
-        for kind in given.kind or ("native", "objects"):
+        environment = {**os.environ, "LD_PRELOAD": str(library(folder))}
+        if "objects" in KINDS:
+            environment["PYTHONMALLOC"] = "malloc"
+        for kind in given.kind or KINDS:
             print(f"== {kind}", flush=True)
             for name in chosen:
                 command = [sys.executable, __file__, "--one", name, "--kind", kind, "--most", str(given.most)]
@@ -191,7 +195,7 @@ def run_all(given, chosen):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("operation", nargs="*", help="the names of operations; without one, all")
-    parser.add_argument("--kind", choices=("native", "objects"), action="append", help="without it, both")
+    parser.add_argument("--kind", choices=KINDS, action="append", help="without it, all")
     parser.add_argument("--most", type=int, default=0, help="try so many allocations of each, evenly spaced; 0 for all")
     parser.add_argument("--seconds", type=int, default=3600, help="the time for one operation")
     parser.add_argument("--one", help=argparse.SUPPRESS)

@@ -7,6 +7,7 @@ import threading
 from array import array
 
 import pytest
+from interpreters import FREE_THREADED
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -94,7 +95,8 @@ def test_a_hundred_thousand_shard_files_take_less_than_30_mb():
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert len(found) == 100_000 and peak + len(data) < 30e6
+    most = 35e6 if FREE_THREADED else 30e6  # there an object has 16 bytes more
+    assert len(found) == 100_000 and peak + len(data) < most
 
 
 # ---- Bytes that nobody vouches for ----
