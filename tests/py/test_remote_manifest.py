@@ -7,9 +7,9 @@ import threading
 from array import array
 
 import pytest
-from interpreters import FREE_THREADED
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from interpreters import FREE_THREADED
 
 import recstore
 from recstore.remote import manifest, posix
