@@ -427,7 +427,7 @@ def verify_keys(Segment segment):
     cdef StoreReader reader = StoreReader.apart(&segment.mapping.keys)
     cdef uint64_t steps = rs_keys_steps(&key_index.keys)
     opaque = set(key_index.opaque())
-    found = {}
+    found, passed = {}, {}
     segment.enter()
     try:
         for i in range(key_index.keys.n_entries):
@@ -443,7 +443,7 @@ def verify_keys(Segment segment):
             if other != i:
                 raise errors.CorruptError(f"entry {i} has the key of entry {other}")
             if indexed and i not in opaque:
-                verify_place(segment, key_index, reader, i, key, h, &steps)
+                verify_place(segment, key_index, reader, i, key, h, &steps, passed)
     finally:
         segment.leave()
 
@@ -456,9 +456,10 @@ cdef object key_of_entry(Segment segment, StoreReader reader, uint64_t entry):
 
 
 cdef int verify_place(Segment segment, KeyIndex key_index, StoreReader reader, uint64_t wanted, key,
-                      uint64_t h, uint64_t *steps) except -1:
+                      uint64_t h, uint64_t *steps, dict passed) except -1:
     """Raises CorruptError unless a lookup of the key reaches its entry, and no equal key before it. `steps` are
-    the slots that the check may still look at."""
+    the slots that the check may still look at. `passed` has the keys that lookups compared on their way, by entry:
+    bytes that mean ill lead many lookups over one large key, which is decoded once."""
     cdef rs_key_probe probe = rs_key_probe_begin(&key_index.keys, h)
     cdef uint64_t entry
     cdef rs_error err
@@ -468,7 +469,10 @@ cdef int verify_place(Segment segment, KeyIndex key_index, StoreReader reader, u
             return 0
         if entry == RS_NOWHERE:
             raise errors.CorruptError(f"key index: entry {wanted} is not where its key is looked for")
-        if key_of_entry(segment, reader, entry) == key:
+        PyErr_CheckSignals()
+        if entry not in passed:
+            passed[entry] = key_of_entry(segment, reader, entry)
+        if passed[entry] == key:
             raise errors.CorruptError(f"entry {wanted} has the key of entry {entry}")
 
 

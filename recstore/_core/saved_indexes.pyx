@@ -265,7 +265,7 @@ cdef int verify_saved(SavedIndex self, Path path, StoreReader reader) except -1:
     cdef KeyIndex index = KeyIndex.of_saved(self)
     cdef uint64_t steps = rs_keys_steps(&index.keys)
     opaque = set(index.opaque())
-    alike = {}
+    alike, passed = {}, {}
     for entry in range(self.it.index.n_entries):
         if self.it.kind == RS_FMT_SAVED_RECORDS:
             check(rs_saved_index_records(&self.it, entry, &first, &last, &err), &err)
@@ -294,14 +294,13 @@ cdef int verify_saved(SavedIndex self, Path path, StoreReader reader) except -1:
         if other != entry:
             raise errors.CorruptError(f"saved index: entry {entry} has the key of entry {other}")
         if indexed and entry not in opaque:
-            verify_saved_place(self, index, reader, path, entry, first_key, h, &steps)
+            verify_saved_place(self, index, reader, path, entry, first_key, h, &steps, passed)
     return 0
 
 
 cdef int verify_saved_place(SavedIndex self, KeyIndex index, StoreReader reader, Path path, uint64_t wanted, key,
-                            uint64_t h, uint64_t *steps) except -1:
-    """Raises CorruptError unless a lookup of the key reaches its entry, and no equal key before it. `steps` are
-    the slots that the check may still look at."""
+                            uint64_t h, uint64_t *steps, dict passed) except -1:
+    """As verify_place of a mapping, but `passed` has the keys by record."""
     cdef rs_key_probe probe = rs_key_probe_begin(&index.keys, h)
     cdef uint64_t entry, record, last
     cdef rs_error err
@@ -317,5 +316,7 @@ cdef int verify_saved_place(SavedIndex self, KeyIndex index, StoreReader reader,
         else:
             check(rs_saved_index_group(&self.it, entry, &record, &last, &err), &err)
             check(rs_saved_index_row(&self.it, record, &record, &err), &err)
-        if key_of_record(reader, path, record) == key:
+        if record not in passed:
+            passed[record] = key_of_record(reader, path, record)
+        if passed[record] == key:
             raise errors.CorruptError(f"saved index: entry {wanted} has the key of entry {entry}")

@@ -33,7 +33,8 @@ def operation(*covers):
 
 
 def load():
-    """Adds the operations of recstore.torch, where PyTorch is."""
+    """Adds the operations of recstore.remote, and those of recstore.torch, where PyTorch is."""
+    importlib.import_module("leaks.remote_operations")
     if importlib.util.find_spec("torch"):
         importlib.import_module("leaks.torch_operations")
 

@@ -1,0 +1,81 @@
+"""The operations of recstore.remote that the leak check runs: sets of shards in a folder, which need no other package. Sets in
+object stores have the same readers, and threads of their own, which stay."""
+
+import copy
+import os
+import pickle
+import tempfile
+
+from leaks.operands import RECORDS
+from leaks.operations import every_attribute, operation
+
+import recstore
+from recstore.remote import Collected, Entry, ShardWriter, gc
+
+
+@operation("recstore.remote", "recstore.remote.writer.ShardWriter", "recstore.remote.writer.Entry",
+           "recstore.remote.collecting", "recstore.remote.collecting.Collected")  # fmt: skip
+def written_sets(folder):
+    with tempfile.TemporaryDirectory(dir=folder) as place:
+        writer = pickle.loads(pickle.dumps(ShardWriter(place, shard_records=7, dir=place)))
+        entries = [writer.write(RECORDS), writer.write(iter(RECORDS[:3]))]
+        assert copy.copy(entries[0]) == entries[0] and hash(entries[0]) and Entry("list", ()).records == 0
+        writer.commit(entries)
+        writer.commit([writer.write(RECORDS[:1])], append=True)
+        dropped = writer.write(RECORDS[3:9])
+        writer.url, entries[0].hashes, entries[0].nbytes, str(writer), str(dropped)
+        writer.remove(dropped.shards)
+        try:
+            writer.write([{"a": 1}, object()])
+        except recstore.EncodeError:
+            pass
+        every_attribute(gc(place, days=0, dry_run=True)), gc(place, days=0), Collected
+
+
+@operation()
+def lists_of_shards(folder):
+    path = _set(folder, "list", False, RECORDS)
+    for verify in ("header", "full"):
+        with recstore.open(path, verify=verify) as x:
+            x[0], x[-1], x[2:9].to_list(), x.get_many([1, 20]), list(x), len(x), x.lazy()[4]["id"]
+            x.shuffled(1)[3], x.field("id").to_numpy(), x.info(), x.fingerprint, pickle.loads(pickle.dumps(x))[5]
+    x = recstore.open(path)
+    x[11]
+    with recstore.open(f"{path}@1") as x:
+        x[1]
+
+
+@operation()
+def mappings_of_shards(folder):
+    pairs = [(f"k{i}", record) for i, record in enumerate(RECORDS)]
+    with recstore.open(_set(folder, "mapping", True, pairs)) as d:
+        d["k3"], d.get("none"), "k1" in d, d.get_many(["k2", "k9"]), list(d), list(d.items())[-1], len(d)
+        pickle.loads(pickle.dumps(d))["k4"]
+
+
+@operation()
+def damaged_sets(folder):
+    with tempfile.TemporaryDirectory(dir=folder) as place:
+        _write(place, False, RECORDS)
+        for name, _, files in os.walk(place):
+            for one in files:
+                if one.endswith(".recs"):
+                    os.truncate(os.path.join(name, one), 1000)
+        for verify in ("header", "full"):
+            try:
+                with recstore.open(place, verify=verify) as x:
+                    x[0]
+            except recstore.CorruptError:
+                pass
+
+
+def _set(folder, name, mapping, records):
+    path = folder / f"shards-{name}"
+    if not path.exists():
+        _write(path, mapping, records)
+    return path
+
+
+def _write(path, mapping, records):
+    writer = ShardWriter(path, mapping=mapping, shard_records=7)
+    writer.commit([writer.write(records)])
