@@ -1,6 +1,7 @@
 """Two builds of the C tests: `checked` under the sanitizers, as CI runs them, and `counted`, which counts what lines a
-test runs. From their commands come those that make a test with one source of the core replaced: the replaced object
-is linked before the libraries, so the linker takes nothing of its namesake from them, and nothing else is built."""
+test runs. From their commands come those that make a test with one source or header of the core replaced. Replaced
+objects are linked before the libraries, so the linker takes nothing of their namesakes from them, and nothing else is
+built. A changed header stands in a folder that compilers search first, and the objects are those that run its line."""
 
 import contextlib
 import json
@@ -41,24 +42,57 @@ class Build:
         listed = json.loads(call(["ctest", "--test-dir", self.folder, "--show-only=json-v1"], ROOT))
         self.arguments = {test["name"]: test["command"][1:] for test in listed["tests"]}
         commands = json.loads((self.folder / "compile_commands.json").read_text())
-        self.compiling = {command["file"]: shlex.split(command["command"]) for command in commands}
+        self.compiling, self.objects = {}, {}  # {object: its compiler's arguments}, {source: its object}
+        for command in commands:
+            arguments = shlex.split(command["command"])
+            made = arguments[arguments.index("-o") + 1]
+            self.compiling[made], self.objects[os.path.relpath(command["file"], ROOT)] = arguments, made
+        self.includers = self.included()
         self.linking = {}
         for test in self.arguments:
             last = call(["ninja", "-C", self.folder, "-t", "commands", test], ROOT).splitlines()[-1]
             self.linking[test] = shlex.split(last.removeprefix(": && ").removesuffix(" && :"))
 
-    def compile(self, file, source, into):
-        """Compiles a changed source of the core. Returns the object, or None where that is no C."""
-        arguments = list(self.compiling[str(ROOT / file)])
+    def included(self):
+        """{header of the core: the objects whose sources include it}."""
+        found, made = {}, None
+        for line in call(["ninja", "-C", self.folder, "-t", "deps"], ROOT).splitlines():
+            if line and not line[0].isspace():
+                made = line.split(":")[0]
+            elif line.strip():
+                header = os.path.relpath(self.folder / line.strip(), ROOT)
+                found.setdefault(header, []).append(made)
+        return found
+
+    def compile(self, file, text, into, units=None):
+        """Compiles what a changed file of the core is a part of, of a header the objects `units` alone. Returns
+        {object: the changed one}, or None where that is no C."""
+        if file.endswith(".c"):
+            made = self.objects[file]
+            changed = {made: compiled(self.arguments_of(made), text, into / self.name)}
+        else:
+            overlay, changed = overlaid(file, text, into), {}
+            for made in self.includers[file]:
+                if units is None or made in units:
+                    arguments = self.arguments_of(made)
+                    source, place = pathlib.Path(arguments[-1]), into / self.name / str(len(changed))
+                    changed[made] = compiled([arguments[0], f"-I{overlay}", *arguments[1:]], source.read_text(), place)
+        return None if None in changed.values() else changed
+
+    def arguments_of(self, made):
+        arguments = list(self.compiling[made])
+        # The folder of the source, which is compiled elsewhere: tests include what stands beside them.
+        arguments.insert(1, f"-I{os.path.dirname(arguments[-1])}")
         if self.name == "counted":
             arguments = [argument for argument in arguments if argument != "--coverage"]
-        return compiled(arguments, source, into / self.name)
+        return arguments
 
-    def link(self, test, replaced, into):
-        arguments = list(self.linking[test])
+    def link(self, test, changed, into):
+        arguments = [str(changed.get(argument, argument)) for argument in self.linking[test]]
         arguments[arguments.index("-o") + 1] = str(into / test)
         first = next(i for i, argument in enumerate(arguments) if argument.endswith(".a"))
-        arguments.insert(first, str(replaced))
+        core = {made for file, made in self.objects.items() if file.startswith("csrc/")}
+        arguments[first:first] = [str(path) for made, path in changed.items() if made in core]
         call(arguments, self.folder)
         return into / test
 
@@ -83,6 +117,15 @@ class Build:
         return how, time.monotonic() - began
 
 
+def overlaid(file, text, into):
+    """A folder that has a changed header under the name by which others include it."""
+    overlay = into / "overlay"
+    path = overlay / pathlib.Path(file).relative_to("csrc")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return overlay
+
+
 def compiled(arguments, source, into):
     into.mkdir(parents=True, exist_ok=True)
     changed = into / pathlib.Path(arguments[-1]).name
@@ -95,9 +138,15 @@ def compiled(arguments, source, into):
     return made if done.returncode == 0 else None
 
 
-def released_code(build, file, source, into):
-    """The object as a release has it, to tell whether a change changes anything; b"" where the source is no C."""
-    arguments = build.compiling[str(ROOT / file)]
+def released_code(build, file, text, into):
+    """The object as a release has it, to tell whether a change changes anything; b"" where the file is no C. A header's is
+    that of its functions alone."""
+    header = file.endswith(".h")
+    arguments = build.arguments_of(build.includers[file][0] if header else build.objects[file])
     kept = [a for a in arguments if not a.startswith(("-f", "-g", "-O")) and a != "-DRS_DEBUG"]
-    made = compiled([kept[0], "-O2", "-DNDEBUG", *kept[1:]], source, into / "released")
+    more = []
+    if header:
+        more = ["-fkeep-inline-functions", "-fkeep-static-functions", f"-I{overlaid(file, text, into)}"]
+        text = f'#include "{pathlib.Path(file).relative_to("csrc")}"\n'
+    made = compiled([kept[0], "-O2", "-DNDEBUG", *more, *kept[1:]], text, into / "released")
     return b"" if made is None else made.read_bytes()

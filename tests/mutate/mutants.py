@@ -1,4 +1,4 @@
-"""Finds the mutants of a C source: its text with one operator, constant or condition changed.
+"""Finds the mutants of a C source or header: its text with one operator, constant or condition changed.
 
 Only function bodies are changed. Comments, strings, directives, assertions, prefetches, lengths of arrays and what an
 error's message is made of stay as they are: a change there is none that a test could or should notice."""

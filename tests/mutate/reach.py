@@ -15,13 +15,14 @@ PATIENCE = 300
 
 def state_of_sources():
     state = hashlib.sha256()
-    for path in sorted([*ROOT.glob("csrc/**/*.[ch]"), *ROOT.glob("tests/c/*"), *ROOT.glob("tests/fuzz/*.[ch]")]):
+    counted = "csrc/**/*.[ch]", "tests/c/*", "tests/fuzz/*.[ch]", "tests/mutate/reach.py"
+    for path in sorted(path for pattern in counted for path in ROOT.glob(pattern)):
         state.update(str(path.relative_to(ROOT)).encode() + b"\0" + path.read_bytes() + b"\0")
     return state.hexdigest()
 
 
-def lines_of(counts):
-    """What gcov makes of the counts of one run: {file: {line: whether it ran}}."""
+def lines_of(counts, build):
+    """What gcov makes of the counts of one run: {file: {line: the objects whose code of it ran}}."""
     lines = {}
     for folder, _, names in os.walk(counts):
         data = [name for name in names if name.endswith(".gcda")]
@@ -34,30 +35,45 @@ def lines_of(counts):
             ["gcov", "--json-format", "--stdout", *data], cwd=folder, capture_output=True, text=True, check=True
         ).stdout
         for report in reports.splitlines():
-            for file in json.loads(report)["files"]:
+            report = json.loads(report)
+            made = os.path.join("/", os.path.relpath(folder, counts), report["data_file"].replace(".gcda", ".o"))
+            made = os.path.relpath(made, build)
+            for file in report["files"]:
                 if not file["file"].startswith(f"{ROOT}/csrc/"):
                     continue
                 found = lines.setdefault(os.path.relpath(file["file"], ROOT), {})
                 for line in file["lines"]:
-                    number = line["line_number"]
-                    found[number] = found.get(number, False) or line["count"] > 0
+                    ran = found.setdefault(line["line_number"], set())
+                    if line["count"] > 0:
+                        ran.add(made)
     return lines
 
 
 class Reach:
-    def __init__(self, seconds, lines):
+    def __init__(self, seconds, lines, units):
         self.seconds = seconds  # of each build, {test: seconds}
         self.lines = lines  # {file: {line: [test]}}, with an empty list for a line that none runs
+        self.units = units  # {header: {line: [object]}}: those whose code of the line some test runs
+
+    def counted(self, file, line):
+        """The number under which a line is counted: what continues a statement has none of its own."""
+        lines = self.lines.get(file, {})
+        return next((str(number) for number in range(line, 0, -1) if str(number) in lines), None)
+
+    def units_of(self, file, line):
+        """The objects whose code of a header's line some test runs; None where all that there are count."""
+        if file.startswith("csrc/os/") or file not in self.units:
+            return None
+        return self.units[file].get(self.counted(file, line), [])
 
     def tests_of(self, file, line):
         """The tests that run a line, the one of its module and the quick ones first."""
         lines = self.lines.get(file, {})
-        # What continues a statement has no number of its own.
-        counted = next((number for number in range(line, 0, -1) if str(number) in lines), None)
-        tests = lines[str(counted)] if counted is not None else []
+        counted = self.counted(file, line)
+        tests = lines[counted] if counted is not None else []
         if file.startswith("csrc/os/"):  # children that are killed leave no counts
             tests = {test for names in lines.values() for test in names}
-        own = file.split("/")[-1].removesuffix(".c").removeprefix("rs_")
+        own = file.split("/")[-1].rpartition(".")[0].removeprefix("rs_")
         return sorted(tests, key=lambda test: (not test.startswith(f"test_{own}"), self.seconds["checked"][test], test))
 
 
@@ -65,7 +81,7 @@ def count_one(builds, test):
     checked, counted = builds
     with tempfile.TemporaryDirectory() as counts:
         how, quick = counted.run(test, counted.folder / test, PATIENCE, counts)
-        lines = lines_of(counts)
+        lines = lines_of(counts, counted.folder)
     how_checked, slow = checked.run(test, checked.folder / test, PATIENCE)
     if how or how_checked:
         raise SystemExit(f"{test} fails without a change: {how or how_checked}")
@@ -78,16 +94,19 @@ def reach(builds, work, jobs):
     if kept.exists():
         found = json.loads(kept.read_text())
         if found["state"] == state:
-            return Reach(found["seconds"], found["lines"])
-    seconds, lines = {"checked": {}, "counted": {}}, {}
+            return Reach(found["seconds"], found["lines"], found["units"])
+    seconds, lines, units = {"checked": {}, "counted": {}}, {}, {}
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         for test, quick, slow, ran in pool.map(lambda test: count_one(builds, test), builds[0].arguments):
             seconds["counted"][test], seconds["checked"][test] = quick, slow
             for file, numbers in ran.items():
-                for number, ran_it in numbers.items():
+                for number, ran_in in numbers.items():
                     tests = lines.setdefault(file, {}).setdefault(str(number), [])
-                    if ran_it:
+                    if ran_in:
                         tests.append(test)
+                    if file.endswith(".h"):
+                        objects = units.setdefault(file, {}).setdefault(str(number), [])
+                        objects.extend(sorted(ran_in.difference(objects)))
     shutil.rmtree(work / "counts", ignore_errors=True)
-    kept.write_text(json.dumps({"state": state, "seconds": seconds, "lines": lines}))
-    return Reach(seconds, lines)
+    kept.write_text(json.dumps({"state": state, "seconds": seconds, "lines": lines, "units": units}))
+    return Reach(seconds, lines, units)

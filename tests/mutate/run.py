@@ -38,7 +38,7 @@ def options():
 def drawn(seed, pattern):
     """All mutants of the files, in an order that only the seed and their own lines decide."""
     found = []
-    for path in sorted(ROOT.glob("csrc/*/*.c")):
+    for path in sorted(ROOT.glob("csrc/*/*.[ch]")):
         file = str(path.relative_to(ROOT))
         if fnmatch.fnmatch(file, pattern):
             found += mutants_of(file, path.read_text())
@@ -81,10 +81,11 @@ class Trial:
                 return "no C" if changes is None else "same code"
             objects = {}
             tests = self.reach.tests_of(mutant.file, mutant.line)
+            units = self.reach.units_of(mutant.file, mutant.line)
             for test in tests:
                 build = self.builds[self.reach.seconds["checked"][test] > self.slow]
                 if build.name not in objects:
-                    objects[build.name] = build.compile(mutant.file, changed, into)
+                    objects[build.name] = build.compile(mutant.file, changed, into, units)
                 executable = build.link(test, objects[build.name], into)
                 how, _ = build.run(test, executable, 10 + 10 * self.reach.seconds[build.name][test])
                 executable.unlink()
