@@ -133,6 +133,38 @@ static void test_known_bits(void) {
     built_clear(&b);
 }
 
+/* {"a": None or an int of 10 bits, "b": None or a float}, each None in every third record. */
+static void optional_record(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
+    (void)arrays;
+    make_head(raw, 0x0F, 2);
+    make_str(raw, "a"), (i % 3 == 0 ? make_tag(raw, 0) : make_int(raw, (int64_t)(i * 7919 % 1021)));
+    make_str(raw, "b"), (i % 3 == 1 ? make_tag(raw, 0) : make_float(raw, 1.0 / (double)(i + 3)));
+}
+
+/* The bits that a None leaves empty count for the optional node, those of a value for the value. No room is left for
+ * a body of bytes. */
+static void test_known_optional(void) {
+    built b = build(optional_record, 3000, true);
+    rs_store store;
+    const rs_tree *tree;
+    REQUIRE(b.data != NULL && open_all(&b, &store));
+    REQUIRE(store.n_blocks == 1);
+    tree = &store.trees[store.blocks[0].tree];
+    REQUIRE(tree->n_nodes == 5 && tree->nodes[1].kind == RS_FMT_NODE_OPTIONAL);
+    REQUIRE(tree->nodes[2].kind == RS_FMT_NODE_OPTIONAL);
+    memset(sizes, 0, sizeof sizes);
+    CHECK_OK(rs_node_sizes_add_block(&store, &store.blocks[0], sizes, &err), &err);
+    CHECK_U64(sizes[0].bits, 3000 * 4);
+    CHECK_U64(sizes[1].bits, 3000 + 1000 * 10);
+    CHECK_U64(sizes[2].bits, 3000);
+    CHECK_U64(sizes[tree->nodes[1].children->index].bits, 2000 * 10);
+    CHECK_U64(sizes[tree->nodes[1].children->index].values, 2000);
+    CHECK_U64(sizes[tree->nodes[2].children->index].bits, 2000 * 64);
+    CHECK_U64(sizes[tree->nodes[2].children->index].values, 2000);
+    rs_store_close(&store);
+    built_clear(&b);
+}
+
 /* Changed bytes of a heap give figures or an error. */
 static void test_damage(void) {
     built b = build(mixed_record, 400, true);
@@ -159,6 +191,7 @@ int main(void) {
     RUN(test_heaps);
     RUN(test_arrays);
     RUN(test_known_bits);
+    RUN(test_known_optional);
     RUN(test_damage);
     return rs_test_finish("test_node_sizes");
 }
