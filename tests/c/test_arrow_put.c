@@ -392,6 +392,47 @@ static void test_objects_of_two_classes(void) {
     }
 }
 
+/* {"d": a Decimal as Python writes one below a millionth, or a plain one}. There are few, so a tree has them in a table. */
+static void add_small_decimals(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
+    const unsigned n = (unsigned)(i % 40) + 1;
+    char text[32];
+    (void)arrays;
+    if (i % 4 == 0) (void)snprintf(text, sizeof text, "%uE-7", n);
+    else if (i % 4 == 1) (void)snprintf(text, sizeof text, "-%u.5E-8", n % 10);
+    else if (i % 4 == 2) (void)snprintf(text, sizeof text, "0E-9");
+    else (void)snprintf(text, sizeof text, "%u", n);
+    make_head(raw, 0x0F, 1), make_str(raw, "d"), make_ext(raw, 19, NULL), make_str(raw, text);
+}
+
+static void test_small_decimals(void) {
+    static opened o;
+    unsigned k;
+    for (k = 0; k < 2; k++) {
+        struct ArrowArray batch = {0};
+        struct ArrowSchema schema = {0};
+        built b = build(add_small_decimals, 10 * N, k == 1);
+        int64_t i;
+        REQUIRE(b.data != NULL);
+        REQUIRE_OK(open_over(&o, &b), &err);
+        REQUIRE_OK(read(&o, NULL, 0, 1, 10 * N, &batch), &err);
+        REQUIRE_OK(rs_arrow_export_schema(o.out.root, &schema, &err), &err);
+        CHECK_STR(schema.children[0]->format, "d:11,9");
+        for (i = 0; i < 10 * N; i++) {
+            const int64_t n = i % 40 + 1;
+            const int64_t wanted = i % 4 == 0   ? n * 100
+                                   : i % 4 == 1 ? -(n % 10 * 10 + 5)
+                                   : i % 4 == 2 ? 0
+                                                : n * 1000000000;
+            if (!CHECK(int_at(batch.children[0], 2 * (uint64_t)i) == wanted)) break;
+            if (!CHECK(int_at(batch.children[0], 2 * (uint64_t)i + 1) == (wanted < 0 ? -1 : 0))) break;
+        }
+        schema.release(&schema);
+        batch.release(&batch);
+        close_over(&o);
+        built_clear(&b);
+    }
+}
+
 /* ---- Payloads that are none ---- */
 
 static const char *bad;
@@ -473,6 +514,7 @@ int main(void) {
     RUN(test_units_of_items);
     RUN(test_short_tuples);
     RUN(test_objects_of_two_classes);
+    RUN(test_small_decimals);
     RUN(test_bad_payloads);
     return rs_test_finish("test_arrow_put");
 }
