@@ -1,5 +1,5 @@
-/* test_arrow_times.c: values of time that stand at the very end of what one record may hold. test_arrow_in.c has what they
- * become. */
+/* test_arrow_times.c: intervals, and values of time that stand at the very end of what one record may hold. test_arrow_in.c
+ * has what other times become. */
 #include "rs_arrow_rows.h"
 #include "write/rs_arrow_values.h"
 
@@ -42,7 +42,26 @@ static void test_room_for_values(void) {
     }
 }
 
+static void put_triple(rs_buffer *out, int64_t months, int64_t days, int64_t nanoseconds) {
+    make_head(out, 0x0E, 3), make_int(out, months), make_int(out, days), make_int(out, nanoseconds);
+}
+
+/* An interval of any width becomes (months, days, nanoseconds). */
+static void test_intervals(void) {
+    static const int32_t months[] = {14, -3}, days[] = {2, 86400001, -7, -1};
+    static const uint32_t all[] = {14, UINT32_MAX, 5, 1, UINT32_MAX, 2, UINT32_MAX, UINT32_MAX};
+    rs_buffer wanted = {0};
+    put_triple(&wanted, 14, 0, 0), put_triple(&wanted, -3, 0, 0);
+    check_rows(arrow_set(arrow_make("tiM", "", 2, 2), 1, months, sizeof months), &wanted);
+    put_triple(&wanted, 0, 2, INT64_C(86400001) * 1000000), put_triple(&wanted, 0, -7, -1000000);
+    check_rows(arrow_set(arrow_make("tiD", "", 2, 2), 1, days, sizeof days), &wanted);
+    put_triple(&wanted, 14, -1, (INT64_C(1) << 32) + 5), put_triple(&wanted, -1, 2, -1);
+    check_rows(arrow_set(arrow_make("tin", "", 2, 2), 1, all, sizeof all), &wanted);
+    arrow_drop();
+}
+
 int main(void) {
+    RUN(test_intervals);
     RUN(test_room_for_values);
     return rs_test_finish("test_arrow_times");
 }
