@@ -20,14 +20,16 @@ static void check_units(const void *units, uint64_t n, unsigned unit, const char
 static void test_units(void) {
     static const uint16_t two[] = {'a', 0x7F, 0x80, 0x7FF, 0x800, 0xD7FF, 0xE000, 0xFFFF}, low[] = {'a', 0xDC80},
                           high[] = {0xDBFF};
-    static const uint32_t four[] = {'a', 0xE9, 0x4E16, 0x10000, 0x10FFFF}, above[] = {0x110000}, surrogate[] = {0xD800};
+    static const uint32_t four[] = {'a', 0x7F, 0x80, 0x7FF, 0x800, 0xD7FF, 0xE000, 0xFFFF, 0x10000, 0x10FFFF},
+                          above[] = {0x110000}, surrogate[] = {0xD800};
     rs_buffer out = {0};
     bool taken;
     check_units("", 0, 1, "");
     check_units("abcdefghijk", 11, 1, "abcdefghijk");
     check_units("caf\xE9\x80\xFF", 6, 1, "caf\xC3\xA9\xC2\x80\xC3\xBF");
     check_units(two, 8, 2, "a\x7F\xC2\x80\xDF\xBF\xE0\xA0\x80\xED\x9F\xBF\xEE\x80\x80\xEF\xBF\xBF");
-    check_units(four, 5, 4, "a\xC3\xA9\xE4\xB8\x96\xF0\x90\x80\x80\xF4\x8F\xBF\xBF");
+    check_units(four, 10, 4,
+                "a\x7F\xC2\x80\xDF\xBF\xE0\xA0\x80\xED\x9F\xBF\xEE\x80\x80\xEF\xBF\xBF\xF0\x90\x80\x80\xF4\x8F\xBF\xBF");
     check_units(low, 2, 2, NULL);
     check_units(high, 1, 2, NULL);
     check_units(surrogate, 1, 4, NULL);
