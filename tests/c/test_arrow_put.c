@@ -356,6 +356,42 @@ static void test_short_tuples(void) {
     built_clear(&b);
 }
 
+/* {"t": (i, "x"), "p": (i, -i)} */
+static void add_pairs(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
+    (void)arrays;
+    make_head(raw, 0x0F, 2);
+    make_str(raw, "t"), make_head(raw, 0x0E, 2), make_int(raw, (int64_t)i), make_str(raw, "x");
+    make_str(raw, "p"), make_head(raw, 0x0E, 2), make_int(raw, (int64_t)i), make_int(raw, -(int64_t)i);
+}
+
+/* Tuples have the types that their tree tells also where they are looked at one by one. */
+static void test_tuples_looked_at(void) {
+    static opened o;
+    unsigned k;
+    for (k = 0; k < 2; k++) {
+        struct ArrowArray batch = {0};
+        struct ArrowSchema schema = {0};
+        built b = build(add_pairs, N, true);
+        uint64_t i;
+        REQUIRE(b.data != NULL);
+        REQUIRE_OK(open_over(&o, &b), &err);
+        if (k == 1) rs_arrow_out_look(&o.out);
+        REQUIRE_OK(read(&o, NULL, 0, 1, N, &batch), &err);
+        REQUIRE_OK(rs_arrow_export_schema(o.out.root, &schema, &err), &err);
+        CHECK_STR(schema.children[0]->format, "+s");
+        CHECK_STR(schema.children[1]->format, "+l");
+        for (i = 0; i < N; i++) {
+            const struct ArrowArray *items = batch.children[0], *elements = batch.children[1]->children[0];
+            if (!CHECK(int_at(items->children[0], i) == (int64_t)i && is_text(items->children[1], i, "x"))) break;
+            if (!CHECK(int_at(elements, 2 * i) == (int64_t)i && int_at(elements, 2 * i + 1) == -(int64_t)i)) break;
+        }
+        schema.release(&schema);
+        batch.release(&batch);
+        close_over(&o);
+        built_clear(&b);
+    }
+}
+
 /* {"d": an object with the field "field"}, in even records of another class, which has "other" too. */
 static void add_objects(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
     (void)arrays;
@@ -513,6 +549,7 @@ int main(void) {
     RUN(test_offsets_of_a_day);
     RUN(test_units_of_items);
     RUN(test_short_tuples);
+    RUN(test_tuples_looked_at);
     RUN(test_objects_of_two_classes);
     RUN(test_small_decimals);
     RUN(test_bad_payloads);
