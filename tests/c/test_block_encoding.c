@@ -88,6 +88,40 @@ static void test_many_blocks(void) {
 
 static bool at_400_and_440(uint64_t i) { return i == COLUMNS_PART - 1; }
 
+/* {"id", "shard", "label", "odd"}: rising ints, runs of ints and of words that are as long as those before them, and ints of
+ * which a few are texts. */
+static void placed_record(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
+    char text[32];
+    (void)arrays;
+    make_head(raw, 0x0F, 4);
+    make_str(raw, "id"), make_int(raw, 1000 + 3 * (int64_t)i);
+    make_str(raw, "shard"), make_int(raw, (int64_t)(i / 300 * 7919 % 1000) + 1000);
+    (void)snprintf(text, sizeof text, "a word %02u", (unsigned)(i / 100 * 7919 % 17));
+    make_str(raw, "label"), make_str(raw, text);
+    make_str(raw, "odd");
+    if (i % 100 == 3) make_str(raw, i % 200 == 3 ? "odd" : "strange");
+    else make_int(raw, (int64_t)(i * 7919 % 8191));
+}
+
+static bool never(uint64_t i) { return (void)i, false; }
+
+/* Values that depend on the number of their record are read back, and take room in the places alone: a record has the
+ * 13 bits of the usual ints, and 3 are too few for the others. */
+static void test_placed(void) {
+    built b = build_blocks(placed_record, 3000, never);
+    uint32_t n[256] = {0}, i;
+    const rs_tree *tree;
+    rs_store store;
+    REQUIRE(b.data != NULL);
+    check_all(&b, placed_record, 3000, &store);
+    tree = &store.trees[tree_of(&store, 0)];
+    for (i = 0; i < tree->n_nodes; i++) n[tree->nodes[i].kind]++;
+    CHECK(n[RS_FMT_NODE_RISING] == 1 && n[RS_FMT_NODE_RUNS] == 2 && n[RS_FMT_NODE_EXCEPTIONS] == 1);
+    CHECK_U64(store.blocks[0].heap_size_bytes, 3000 * 2 + store.blocks[0].places_size_bytes);
+    rs_store_close(&store);
+    built_clear(&b);
+}
+
 /* Whether two ints of so many bytes stay raw when their codes take 10; the segment is padded meanwhile, or not. */
 static bool stays_raw(uint64_t raw, bool pads) {
     static const rs_span spans[] = {{0, 2}, {2, 2}};
@@ -221,6 +255,7 @@ static void test_random(void) {
 
 int main(void) {
     RUN(test_many_blocks);
+    RUN(test_placed);
     RUN(test_padding);
     RUN(test_short_last_block);
     RUN(test_the_last_tree_again);
