@@ -1,4 +1,5 @@
 /* test_arrow_put.c: each kind of value as an Arrow value, from plain records and from trees, and payloads that are none. */
+#include "rs_hand.h"
 #include "rs_batches.h"
 
 enum { N = 300, EPOCH = 719163 };
@@ -392,6 +393,33 @@ static void test_tuples_looked_at(void) {
     }
 }
 
+/* A list among records of which only those with tuples were looked at is an error, and no row of None: here {"t": []}
+ * after {"t": (5, True)}, under a tree made by hand, as writers make no tuple node for lists without elements. */
+static void test_list_among_tuples(void) {
+    static const make_node nodes[] = {{STRUCT, 0, 0, 1, 1, 0, 3, 0}, {UNION, 0, 0, 2, 2, 0, 0, 0},
+                                      {TUPLE, 1, 0, 2, 4, 0, 0, 0},  {TUPLE, 0, 0, 0, 0, 0, 0, 0},
+                                      {INT, 8, 0, 0, 0, 3, 8, 0},    {BOOL, 0, 0, 0, 0, 0, 0, 0}};
+    static opened o;
+    static hand h;
+    rs_arrow_stop stop;
+    built b;
+    bool whole = false;
+    (void)hand_tree(&h, nodes, 6, "\x09\1t\0\0\0\0\0\0\0", 11);
+    hand_record(&h, "\0\1\5", 3), hand_record(&h, "\1", 1);
+    hand_finish(&h, 0);
+    b.data = h.data, b.size = h.size;
+    REQUIRE_OK(open_over(&o, &b), &err);
+    CHECK_OK(infer(&o, 0, 1, 2, &whole), &err); /* which compiles the tree */
+    rs_arrow_out_look(&o.out);
+    CHECK_OK(infer(&o, 0, 1, 1, &whole), &err);
+    CHECK(whole && o.out.root->children[0]->kind == RS_ARROW_KIND_STRUCT);
+    CHECK_OK(rs_arrow_out_settle(&o.out, 2, &err), &err);
+    CHECK_CODE(run(&o, NULL, 0, 1, 2, &stop), RS_E_FMT_VALUE, &err);
+    CHECK_U64(stop.index, 1);
+    close_over(&o);
+    hand_clear(&h);
+}
+
 /* {"d": an object with the field "field"}, in even records of another class, which has "other" too. */
 static void add_objects(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
     (void)arrays;
@@ -428,7 +456,7 @@ static void test_objects_of_two_classes(void) {
     }
 }
 
-/* {"d": a Decimal as Python writes one below a millionth, or a plain one}. There are few, so a tree has them in a table. */
+/* {"d": a Decimal as Python writes one below a millionth, or a plain one}. There are few: a tree has them in a table. */
 static void add_small_decimals(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
     const unsigned n = (unsigned)(i % 40) + 1;
     char text[32];
@@ -550,6 +578,7 @@ int main(void) {
     RUN(test_units_of_items);
     RUN(test_short_tuples);
     RUN(test_tuples_looked_at);
+    RUN(test_list_among_tuples);
     RUN(test_objects_of_two_classes);
     RUN(test_small_decimals);
     RUN(test_bad_payloads);

@@ -88,8 +88,8 @@ static void test_many_blocks(void) {
 
 static bool at_400_and_440(uint64_t i) { return i == COLUMNS_PART - 1; }
 
-/* {"id", "shard", "label", "odd"}: rising ints, runs of ints and of words that are as long as those before them, and ints of
- * which a few are texts. */
+/* {"id", "shard", "label", "odd"}: rising ints, runs of ints and of words that are as long as those before them, and
+ * ints of which a few are texts. */
 static void placed_record(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
     char text[32];
     (void)arrays;
