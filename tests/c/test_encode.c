@@ -282,6 +282,17 @@ static void test_rising_digits(void) {
     CHECK_CODE(encode(nodes, 2, base_0, 8), RS_E_ARG_RANGE, &err);
 }
 
+/* A value has no number among the entries of a table that is not there. */
+static void test_no_dictionary(void) {
+    static const make_node nodes[] = {
+        {UNION, 0, 0, 2, 1, 0, 0, 0}, {DICT_CODED, 3, 0, 0, 0, 0, 4, 5}, {ANY, 0, 0, 0, 0, 0, 0, 0}};
+    make_str(&block.raw, "x");
+    CHECK_CODE(encode(&nodes[1], 1, "\0\0\0\0", 4), RS_E_ARG_RANGE, &err);
+    make_str(&block.raw, "x");
+    CHECK_OK(encode(nodes, 3, "\0\0\0\0", 4), &err);
+    CHECK_ENCODED(1, 9, 1, 'x');
+}
+
 int main(void) {
     RUN(test_int);
     RUN(test_leaves);
@@ -295,6 +306,7 @@ int main(void) {
     RUN(test_ext);
     RUN(test_no_room_for_misfits);
     RUN(test_rising_digits);
+    RUN(test_no_dictionary);
     rs_buffer_clear(&encoded);
     return rs_test_finish("test_encode");
 }

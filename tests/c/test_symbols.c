@@ -572,6 +572,20 @@ static void test_shortest_codes(void) {
     rs_buffer_clear(&table);
 }
 
+/* The escape takes two bytes and a unit where it is the first symbol behind those of one byte: "abc" is "a" and "bc", and not
+ * "ab" and an escaped "c". */
+static void test_escape_behind_short_codes(void) {
+    static const uint8_t table[] = {1,   0,   2,   0, 4, 0, 0, 0, 0x02, 0, 0, 0x01, 0, 0, 0, 0, 0, 0x12, 0, 0,
+                                    'a', 'b', 'c', 0, 0, 0, 0, 0, 0,    0, 0, 0,    0, 0, 0, 0, 0, 0,    0};
+    rs_symbols_encoder *encoder = NULL;
+    rs_symbols symbols;
+    REQUIRE_OK(rs_symbols_open(rs_slice_of(table, sizeof table), &symbols, &err), &err);
+    REQUIRE_OK(rs_symbols_encoder_open(rs_slice_of(table, sizeof table), RS_LEVEL_SMALL, &encoder, &err), &err);
+    CHECK(symbols.n_short == 2 && symbols.n_symbols == 4);
+    CHECK_U64(check_round_trip(encoder, &symbols, "abc", 3), fewest_bytes(&symbols, (const uint8_t *)"abc", 3));
+    rs_symbols_encoder_close(encoder);
+}
+
 /* A string of several parts is divided as well as one of a single part: nothing is lost where they meet. */
 static void test_shortest_codes_of_long_strings(void) {
     static uint8_t text[8000];
@@ -614,6 +628,7 @@ int main(void) {
         RUN(test_many_alike);
     }
     RUN(test_shortest_codes);
+    RUN(test_escape_behind_short_codes);
     RUN(test_shortest_codes_of_long_strings);
     RUN(test_room);
     RUN(test_bad_tables);
