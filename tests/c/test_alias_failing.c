@@ -1,0 +1,56 @@
+/* test_alias_failing.c: tables of weights while one allocation after another fails: the error comes back, and nothing is
+ * left. The linker puts the allocator of this file in the place of the C library's (CMakeLists.txt). */
+#include "base/rs_alias.h"
+#include "rs_test.h"
+
+#include <stdlib.h>
+
+static bool counting;
+static uint64_t steps, fail_at; /* allocations since `counting`; the one that fails */
+static int64_t live;            /* allocations since `counting` that were not freed */
+
+void *__real_malloc(size_t size);
+void __real_free(void *p);
+void *__wrap_malloc(size_t size);
+void __wrap_free(void *p);
+
+void *__wrap_malloc(size_t size) {
+    void *p = counting && steps++ == fail_at ? NULL : __real_malloc(size);
+    live += counting && p != NULL;
+    return p;
+}
+
+void __wrap_free(void *p) {
+    live -= counting && p != NULL;
+    __real_free(p);
+}
+
+enum { N = 5 };
+
+/* Makes a table, of the bytes of another one where there is one, with each allocation refused once. */
+static void check_each(const rs_alias *from) {
+    static const double weights[N] = {3, 0, 1, 7, 0.5};
+    rs_status status = RS_E_MEM;
+    rs_alias table;
+    rs_error err;
+    for (fail_at = 0; status == RS_E_MEM && fail_at < 10; fail_at++) {
+        steps = 0, live = 0;
+        counting = true;
+        status = from == NULL ? rs_alias_init(&table, weights, N, &err)
+                              : rs_alias_of_bytes(&table, N, from->thresholds, 8 * N, from->others, 4 * N, &err);
+        counting = false;
+        CHECK_U64(live, status == RS_OK ? 2 : 0);
+        if (status != RS_OK) CHECK(table.n == 0 && table.thresholds == NULL && table.others == NULL);
+    }
+    CHECK_OK(status, &err);
+    CHECK_U64(fail_at - 1, from == NULL ? 4 : 2);
+    if (status == RS_OK && from == NULL) check_each(&table);
+    if (status == RS_OK) rs_alias_clear(&table);
+}
+
+static void test_no_memory(void) { check_each(NULL); }
+
+int main(void) {
+    RUN(test_no_memory);
+    return rs_test_finish("test_alias_failing");
+}
