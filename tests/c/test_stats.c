@@ -39,6 +39,22 @@ static void test_shapes_of_another_order(void) {
     forget();
 }
 
+/* A struct takes so many keys and no more; dicts with others go to the next one. */
+static void test_keys_of_one_struct(void) {
+    char key[16];
+    unsigned i;
+    for (i = 0; i < 600; i++) {
+        (void)snprintf(key, sizeof key, "k%03u", i);
+        make_head(&block.raw, 0x0F, 2), make_str(&block.raw, "a"), make_int(&block.raw, 1);
+        make_str(&block.raw, key), make_int(&block.raw, 1), make_record_end(&block);
+    }
+    REQUIRE_OK(look(), &err);
+    REQUIRE(stats.root.n == 2 && n_structs() == 2);
+    CHECK_U64(stats.root.alternatives[0].n_children, 512);
+    CHECK_U64(stats.root.alternatives[1].n_children, 1 + 600 - 511);
+    forget();
+}
+
 /* 1 and True are one key to Python: a struct may have one of them. Neither do NaN and tuples join. */
 static void test_keys_that_are_equal(void) {
     unsigned i;
@@ -180,6 +196,7 @@ static void test_payloads_are_no_entries(void) {
 int main(void) {
     RUN(test_shapes_of_one_order);
     RUN(test_shapes_of_another_order);
+    RUN(test_keys_of_one_struct);
     RUN(test_keys_that_are_equal);
     RUN(test_too_many_shapes);
     RUN(test_classes_of_lists);
