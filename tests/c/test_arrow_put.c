@@ -456,7 +456,7 @@ static void test_objects_of_two_classes(void) {
     }
 }
 
-/* {"d": a Decimal as Python writes one below a millionth, or a plain one}. There are few: a tree has them in a table. */
+/* {"d": a Decimal as Python writes one below a millionth, or a plain one}. There are few, which stand in a table. */
 static void add_small_decimals(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
     const unsigned n = (unsigned)(i % 40) + 1;
     char text[32];
