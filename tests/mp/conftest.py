@@ -66,11 +66,12 @@ def _left():
 
 
 @pytest.fixture(autouse=True)
-def nothing_left():
+def nothing_left(request):
     pins.clear()
     gc.collect()  # garbage of earlier tests must not go away in between
     before = _left()
     yield
+    request.node.funcargs.clear()  # without the interpreter's lock a store of a fixture is mapped as long as it is there
     pins.clear()
     gc.collect()
     assert _left() == before
