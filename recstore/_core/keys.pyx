@@ -455,14 +455,23 @@ cdef object key_of_entry(Segment segment, StoreReader reader, uint64_t entry):
     return reader.get(record)
 
 
+cdef object hash_of(object key, uint64_t entry):
+    """Python's hash of a key from a file. CorruptError where it has none."""
+    try:
+        return hash(key)
+    except NO_HASH as e:
+        raise errors.CorruptError(f"entry {entry}: its key cannot be hashed: {e}") from None
+
+
 cdef int verify_place(Segment segment, KeyIndex key_index, StoreReader reader, uint64_t wanted, key,
                       uint64_t h, uint64_t *steps, dict passed) except -1:
     """Raises CorruptError unless a lookup of the key reaches its entry, and no equal key before it. `steps` are
-    the slots that the check may still look at. `passed` has the keys that lookups compared on their way, by entry:
+    the slots that the check may still look at. `passed` has Python's hashes of the keys that lookups came by, by entry:
     bytes that mean ill lead many lookups over one large key, which is decoded once."""
     cdef rs_key_probe probe = rs_key_probe_begin(&key_index.keys, h)
     cdef uint64_t entry
     cdef rs_error err
+    wanted_hash = hash_of(key, wanted)
     while True:
         check(rs_key_probe_next_counted(&key_index.keys, &probe, &entry, steps, &err), &err)
         if entry == wanted:
@@ -471,8 +480,8 @@ cdef int verify_place(Segment segment, KeyIndex key_index, StoreReader reader, u
             raise errors.CorruptError(f"key index: entry {wanted} is not where its key is looked for")
         PyErr_CheckSignals()
         if entry not in passed:
-            passed[entry] = key_of_entry(segment, reader, entry)
-        if passed[entry] == key:
+            passed[entry] = hash_of(key_of_entry(segment, reader, entry), entry)
+        if passed[entry] == wanted_hash and key_of_entry(segment, reader, entry) == key:
             raise errors.CorruptError(f"entry {wanted} has the key of entry {entry}")
 
 

@@ -300,10 +300,11 @@ cdef int verify_saved(SavedIndex self, Path path, StoreReader reader) except -1:
 
 cdef int verify_saved_place(SavedIndex self, KeyIndex index, StoreReader reader, Path path, uint64_t wanted, key,
                             uint64_t h, uint64_t *steps, dict passed) except -1:
-    """As verify_place of a mapping, but `passed` has the keys by record."""
+    """As verify_place of a mapping, but `passed` has the hashes by record."""
     cdef rs_key_probe probe = rs_key_probe_begin(&index.keys, h)
     cdef uint64_t entry, record, last
     cdef rs_error err
+    wanted_hash = hash_of(key, wanted)
     while True:
         PyErr_CheckSignals()
         check(rs_key_probe_next_counted(&index.keys, &probe, &entry, steps, &err), &err)
@@ -317,6 +318,6 @@ cdef int verify_saved_place(SavedIndex self, KeyIndex index, StoreReader reader,
             check(rs_saved_index_group(&self.it, entry, &record, &last, &err), &err)
             check(rs_saved_index_row(&self.it, record, &record, &err), &err)
         if record not in passed:
-            passed[record] = key_of_record(reader, path, record)
-        if passed[record] == key:
+            passed[record] = hash_of(key_of_record(reader, path, record), entry)
+        if passed[record] == wanted_hash and key_of_record(reader, path, record) == key:
             raise errors.CorruptError(f"saved index: entry {wanted} has the key of entry {entry}")

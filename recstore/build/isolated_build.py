@@ -275,7 +275,7 @@ def _prepare(setup):
     global importing_main
     from multiprocessing import process, spawn
 
-    from recstore.build import parallel_build
+    from recstore.build import build_workers
 
     importing_main = process.current_process()._inheriting = True  # multiprocessing then refuses to start children
     try:
@@ -283,7 +283,7 @@ def _prepare(setup):
     finally:
         importing_main = False
         del process.current_process()._inheriting
-    parallel_build._be_main()
+    build_workers.be_main()
 
 
 def _end_with_parent(life, ending):

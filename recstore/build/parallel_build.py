@@ -13,39 +13,22 @@ worker ends when its pipe of shards is closed, also by the death of the building
 """
 
 import itertools
-import os
 import pickle
-import sys
-import threading
 from _collections_abc import Mapping
 from collections import deque
 from contextlib import closing, suppress
 from multiprocessing import connection, current_process, get_context, get_start_method, reduction
 
 from recstore._core import native, trust
-from recstore.build import cores
+from recstore.build import build_workers, cores
+from recstore.build.build_workers import BLOCKS, END, ERROR, PARCEL, open_pipes
 from recstore.build.pairs import pairs_of
-from recstore.build.sources import Feed, feed_of
+from recstore.build.sources import Feed
 from recstore.errors import BuildError, EncodeError, Error
 
 RUN_AHEAD = 32 << 20
-PARCEL, BLOCKS, END, ERROR = b"P", b"B", b"E", b"X"
 _STEP = 1024  # records of a shard in this process that are appended before the workers are heard again
 _PATIENCE_S = 5  # to wait for a process to end before it is killed
-
-# The ends of pipes that this process has open. A forked worker closes its copies: while they are open, a pipe does not
-# show the end of the process on its other side. The lock is held from the making of pipes to the start of their worker,
-# while pipes are closed, and while an exit status is taken: a thread that forks in between would copy unknown pipes.
-_open = set()
-_forking = threading.Lock()
-
-
-def _after_fork():
-    global _forking
-    _forking = threading.Lock()  # another thread may hold it, which the child lacks
-
-
-os.register_at_fork(after_in_child=_after_fork)
 
 
 class WorkerTraceback(Exception):
@@ -110,12 +93,12 @@ class _Worker:
     def __init__(self, context, *arguments):
         self.shard = None
         self.heard = False  # whether it has sent a message
-        with _forking:
+        with build_workers.forking:
             theirs, self.shards = context.Pipe(duplex=False)
             self.parcels, other = context.Pipe(duplex=False)
-            _open.update((theirs, self.shards, self.parcels, other))
-            self.process = context.Process(target=_work, args=(theirs, other, *arguments), daemon=True)
             try:
+                open_pipes.update((theirs, self.shards, self.parcels, other))
+                self.process = context.Process(target=build_workers.work, args=(theirs, other, *arguments), daemon=True)
                 self.process.start()
             except BaseException:
                 _close(self.shards, self.parcels)
@@ -124,9 +107,9 @@ class _Worker:
                 _close(theirs, other)
 
     def exit_code(self):
-        """Waits for the end of the process. None if it goes on."""
+        """Waits up to _PATIENCE_S for the end of the process. None if it goes on."""
         ended = connection.wait([self.process.sentinel], _PATIENCE_S)
-        with _forking:
+        with build_workers.forking:
             if ended:
                 self.process.join()
             return self.process.exitcode
@@ -148,19 +131,20 @@ class _Worker:
         return BuildError(f"the worker process {self.process.pid} that was reading shard {self.shard} {how}")
 
     def end(self):
-        """Waits for the process, which has been told to end, and kills it if it does not."""
-        code = self.exit_code()
-        with _forking:
-            if code is None:
-                self.process.kill()
-                self.process.join()
-            self.process.close()
+        """Waits for the process, which has been told to end, and kills it if it does not. multiprocessing keeps one
+        that goes on, and one without a status, as the program ignores SIGCHLD."""
+        if (code := self.exit_code()) is None:
+            self.process.kill()
+            code = self.exit_code()
+        with build_workers.forking:
+            if code is not None:
+                self.process.close()
             _close(self.shards, self.parcels)
 
 
 def _close(*pipes):
     for pipe in pipes:
-        _open.discard(pipe)
+        open_pipes.discard(pipe)
         pipe.close()
 
 
@@ -370,131 +354,3 @@ class _Team:
         if not isinstance(error, BaseException):
             raise BuildError(f"reading shard {shard} failed in a worker:\n{text}")
         raise error from WorkerTraceback(f"in a worker, reading shard {shard}:\n{text}")
-
-
-# ---- In the worker ----
-
-
-def _work(shards, parcels, pickled, arrays, seed, compression, threads):
-    """The main function of a worker process."""
-    import signal
-    from _queue import SimpleQueue
-
-    for pipe in _open - {shards, parcels}:
-        pipe.close()
-    _open.clear()
-    # The terminal sends Ctrl-C to all its processes; the building process alone handles it and ends the workers.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    _be_main()
-    incoming = SimpleQueue()
-    threading.Thread(target=_receive, args=(shards, incoming), daemon=True).start()
-    writer, told = trust.Writer(pickled, arrays), 0
-
-    def send(kind, content):
-        message = kind + pickle.dumps(content, 5)
-        try:
-            parcels.send_bytes(message)
-        except OSError:
-            os._exit(1)  # the building process has gone
-
-    def send_parcel():
-        nonlocal told
-        for kind, arguments in ((PARCEL, encoder.take()), (BLOCKS, encoder.take_blocks())):
-            if arguments is not None:
-                seen = list(writer.seen or ())[told:]
-                told += len(seen)
-                send(kind, (arguments, seen, writer.foreign))
-
-    def make(kind):
-        return _own_builder(kind, compression=compression, writer=writer, threads=threads)
-
-    while (shard := incoming.get()) is not None:
-        encoder = native.ListEncoder(writer, make) if seed is None else native.PairEncoder(writer, seed, make)
-        failure, report = _read(shard, encoder, send_parcel, seed is not None)
-        shard = None
-        if failure is None:
-            send(END, report)
-        else:
-            send(ERROR, failure)
-
-
-def _own_builder(kind, **how):
-    """A builder of this worker, whose segment nobody else sees and which leaves nothing behind when it is killed."""
-    if hasattr(os, "memfd_create"):
-        return kind("anonymous", **how)
-    from recstore.shm import file_backing
-
-    folder, name = file_backing.default(), file_backing.new_name()
-    builder = kind("directory", folder, name, **how)
-    os.unlink(os.path.join(folder, name))
-    return builder
-
-
-def _read(pickled, encoder, send_parcel, pairs):
-    """Encodes a shard. Returns `(failure, report)`: the failure is None, or the arguments of _Team.fail after the
-    first; the report is that of a Feed."""
-    failure = report = None
-    try:
-        shard = pickle.loads(pickled)
-        pickled = None
-        feed = shard if isinstance(shard, Feed) else None if pairs else feed_of(shard)
-        if feed is not None:
-            encoder.sender = send_parcel
-            feed.fill(encoder, None)
-            report = feed.report()
-        else:
-            encoder.extend(pairs_of(shard) if pairs else shard, send_parcel)
-    except native.Refused as e:
-        failure = str(e), None, None
-    except BaseException as e:
-        failure = _failure(e)
-    try:
-        encoder.end()  # also the records before a failure count for the number in its message
-        send_parcel()
-    except Exception as e:
-        failure = failure or _failure(e)
-    return failure, report
-
-
-def _failure(error):
-    import traceback
-
-    text = "".join(traceback.format_exception(type(error), error, error.__traceback__))[-60000:]
-    try:
-        error = pickle.dumps(error)
-        pickle.loads(error)  # many exceptions can be pickled but not unpickled
-    except Exception:
-        error = None
-    return None, error, text
-
-
-def _receive(shards, incoming):
-    """Runs in a thread. Receives the next shard while another is read, and ends the process when the building process
-    ends."""
-    try:
-        while True:
-            data = shards.recv_bytes()
-            if not data:
-                incoming.put(None)
-                return
-            incoming.put(data)
-            del data
-    except (EOFError, OSError):
-        os._exit(1)
-
-
-def _be_main():
-    """Renames the classes and functions of the main module, which a spawned process imports as __mp_main__. So their
-    names in the store are those that the building process would write."""
-    main = sys.modules.get("__mp_main__")
-    if main is not None and main is sys.modules.get("__main__"):
-        _rename(main)
-
-
-def _rename(owner):
-    for value in list(vars(owner).values()):
-        if isinstance(value, (type, type(_rename))) and value.__module__ == "__mp_main__":
-            value.__module__ = "__main__"
-            if isinstance(value, type):
-                _rename(value)

@@ -1,8 +1,9 @@
-"""The operations of recstore.remote that the leak check runs: sets of shards in a folder, which need no other package. Sets in
-object stores have the same readers, and threads of their own, which stay."""
+"""The operations of recstore.remote that the leak check runs: sets of shards in a folder, which need no other package.
+Sets in object stores have the same readers, and threads of their own, which stay."""
 
 import copy
 import os
+import pathlib
 import pickle
 import tempfile
 
@@ -57,10 +58,8 @@ def mappings_of_shards(folder):
 def damaged_sets(folder):
     with tempfile.TemporaryDirectory(dir=folder) as place:
         _write(place, False, RECORDS)
-        for name, _, files in os.walk(place):
-            for one in files:
-                if one.endswith(".recs"):
-                    os.truncate(os.path.join(name, one), 1000)
+        for path in pathlib.Path(place).rglob("*.recs"):
+            os.truncate(path, 1000)
         for verify in ("header", "full"):
             try:
                 with recstore.open(place, verify=verify) as x:

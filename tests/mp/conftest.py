@@ -71,7 +71,8 @@ def nothing_left(request):
     gc.collect()  # garbage of earlier tests must not go away in between
     before = _left()
     yield
-    request.node.funcargs.clear()  # without the interpreter's lock a store of a fixture is mapped as long as it is there
+    # Without the interpreter's lock a store of a fixture is mapped as long as pytest keeps the fixture's value.
+    request.node.funcargs.clear()
     pins.clear()
     gc.collect()
     assert _left() == before

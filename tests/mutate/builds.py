@@ -91,8 +91,11 @@ class Build:
         arguments = [str(changed.get(argument, argument)) for argument in self.linking[test]]
         arguments[arguments.index("-o") + 1] = str(into / test)
         first = next(i for i, argument in enumerate(arguments) if argument.endswith(".a"))
-        core = {made for file, made in self.objects.items() if file.startswith("csrc/")}
-        arguments[first:first] = [str(path) for made, path in changed.items() if made in core]
+        # Objects of libraries stand on no link line. Those of the fuzz targets' library are for these alone.
+        libraries = ["csrc/"] + ["tests/fuzz/"] * any(argument.endswith("librs_fuzz.a") for argument in arguments)
+        members = {made for file, made in self.objects.items() if file.startswith(tuple(libraries))}
+        members.difference_update(self.linking[test])
+        arguments[first:first] = [str(path) for made, path in changed.items() if made in members]
         call(arguments, self.folder)
         return into / test
 
@@ -139,14 +142,16 @@ def compiled(arguments, source, into):
 
 
 def released_code(build, file, text, into):
-    """The object as a release has it, to tell whether a change changes anything; b"" where the file is no C. A header's is
-    that of its functions alone."""
+    """The object as a release has it, to tell whether a change changes anything; b"" where the file is no C. That of a
+    header has its functions alone."""
     header = file.endswith(".h")
     arguments = build.arguments_of(build.includers[file][0] if header else build.objects[file])
     kept = [a for a in arguments if not a.startswith(("-f", "-g", "-O")) and a != "-DRS_DEBUG"]
     more = []
     if header:
-        more = ["-fkeep-inline-functions", "-fkeep-static-functions", f"-I{overlaid(file, text, into)}"]
+        # A function that is always inlined is left out of an object, even so.
+        more = ["-fkeep-inline-functions", "-fkeep-static-functions", "-Dalways_inline=used"]
+        more.append(f"-I{overlaid(file, text, into)}")
         text = f'#include "{pathlib.Path(file).relative_to("csrc")}"\n'
     made = compiled([kept[0], "-O2", "-DNDEBUG", *more, *kept[1:]], text, into / "released")
     return b"" if made is None else made.read_bytes()

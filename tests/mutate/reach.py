@@ -15,7 +15,7 @@ PATIENCE = 300
 
 def state_of_sources():
     state = hashlib.sha256()
-    counted = "csrc/**/*.[ch]", "tests/c/*", "tests/fuzz/*.[ch]", "tests/mutate/reach.py"
+    counted = "CMakeLists.txt", "csrc/**/*.[ch]", "tests/c/*", "tests/fuzz/*.[ch]", "tests/mutate/*.py"
     for path in sorted(path for pattern in counted for path in ROOT.glob(pattern)):
         state.update(str(path.relative_to(ROOT)).encode() + b"\0" + path.read_bytes() + b"\0")
     return state.hexdigest()
@@ -61,7 +61,8 @@ class Reach:
         return next((str(number) for number in range(line, 0, -1) if str(number) in lines), None)
 
     def units_of(self, file, line):
-        """The objects whose code of a header's line some test runs; None where all that there are count."""
+        """The objects whose code of a header's line some test runs. None, for all objects, where the file is no header or
+        one of csrc/os/, whose counts are not whole."""
         if file.startswith("csrc/os/") or file not in self.units:
             return None
         return self.units[file].get(self.counted(file, line), [])

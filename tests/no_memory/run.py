@@ -5,8 +5,8 @@ one of the C core and of Cython's own C code (`--kind native`), or of an object 
 (`--kind objects`). The operation then passes, or raises an exception that says that memory is missing; nothing it opened
 stays open, and it works the next time. Each operation has a process of its own, so that a crash is one line of the report.
 What bytecode allocates is left alone: where memory is missing for a call, CPython 3.11 and 3.12 lose references to its
-arguments, also in a program of three lines without recstore. A free-threaded build takes its objects from an allocator of its
-own, so there only what the C core allocates can fail.
+arguments, also in a program of three lines without recstore. A free-threaded build takes its objects from an allocator
+of its own, so there only what the C core allocates can fail.
 """
 
 import argparse
