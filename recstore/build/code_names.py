@@ -26,6 +26,15 @@ def read_by(code, first=None):
     return found
 
 
+def constants(code):
+    """The constants that the instructions of a code object load. It may have others: a text that documents it, and from
+    CPython 3.14 on the first one of those that were joined into a set."""
+    import dis
+
+    loaded = {step.arg for step in dis.get_instructions(code) if step.opcode in dis.hasconst}
+    return [code.co_consts[i] for i in sorted(loaded)]
+
+
 def _read(code, first, free, found):
     import dis
 

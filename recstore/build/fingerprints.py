@@ -287,7 +287,7 @@ class _Program(hashed_values.ValueHash):
         for names in (code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars):
             self.text("names", "\0".join(names))
         self.put("exceptions", getattr(code, "co_exceptiontable", b""))
-        for constant in code.co_consts:
+        for constant in code_names.constants(code):
             self.add(constant, "a constant")
 
     # ---- Parts of values ----

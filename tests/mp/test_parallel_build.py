@@ -17,7 +17,7 @@ from segment_bytes import content
 
 import recstore
 from recstore import RecordDict, RecordList
-from recstore.build import build_workers, parallel_build
+from recstore.build import parallel_build
 from recstore.shm import process_identity
 
 chained = itertools.chain.from_iterable
@@ -413,103 +413,3 @@ def test_a_main_module_that_builds_when_it_is_imported(python, tmp_path):
     )
     said = python(RUN.format([str(program)]))
     assert said == 'BuildError there, put the code that builds a store under if __name__ == "__main__":\n'
-
-
-def test_builds_of_two_threads_at_once(forking):
-    """The workers of one do not hold the pipes of the other."""
-    out = []
-
-    def build(k):
-        for _ in range(5):
-            try:
-                with RecordList([[k], kinds.Failing(0, 500, "kill" if k else ValueError("v")), [k]], workers=2):
-                    out.append("built")
-            except (recstore.BuildError, ValueError) as e:
-                out.append(type(e).__name__)
-
-    running = [threading.Thread(target=build, args=(k,)) for k in range(2)]
-    for thread in running:
-        thread.start()
-    for thread in running:
-        thread.join()
-    assert sorted(out) == ["BuildError"] * 5 + ["ValueError"] * 5
-
-
-class Noted:
-    """A lock that says when somebody waits for it."""
-
-    def __init__(self, waited):
-        self.lock, self.waited = threading.Lock(), waited
-
-    def __enter__(self):
-        if not self.lock.acquire(blocking=False):
-            self.waited.set()
-            self.lock.acquire()
-
-    def __exit__(self, *_):
-        self.lock.release()
-
-
-def test_a_worker_has_no_pipe_of_a_build_beside_it(forking, monkeypatch):
-    """Also of a pipe that is made while another thread starts the worker: nobody would close that copy."""
-    context, made, went_on, pipes = multiprocessing.get_context(), threading.Event(), threading.Event(), []
-
-    class Waiting:
-        """Returns the first pipe once the other thread has built, or waits for this one."""
-
-        Process = context.Process
-
-        def Pipe(self, duplex):
-            ends = context.Pipe(duplex)
-            if threading.current_thread() is threading.main_thread() and not made.is_set():
-                pipes.extend(os.readlink(f"/proc/self/fd/{end.fileno()}") for end in ends)
-                made.set()
-                assert went_on.wait(100)
-            return ends
-
-    def build():
-        made.wait(100)
-        with RecordList([kinds.Descriptors()], workers=1) as x:
-            pipes.append([link for link in x if link in pipes])
-        went_on.set()
-
-    monkeypatch.setattr(parallel_build, "get_context", Waiting)
-    monkeypatch.setattr(build_workers, "forking", Noted(went_on))
-    beside = threading.Thread(target=build, daemon=True)
-    beside.start()
-    with RecordList([kinds.Rows(0, 1)], workers=1):
-        beside.join()
-    assert len(pipes) == 3 and pipes[-1] == []
-
-
-def test_a_child_that_was_forked_beside_a_build_builds():
-    """A thread that the child lacks held the lock of builds."""
-    held, leave = threading.Event(), threading.Event()
-
-    def hold():
-        with build_workers.forking:
-            held.set()
-            leave.wait()
-
-    holder = threading.Thread(target=hold, daemon=True)
-    holder.start()
-    held.wait()
-    child = os.fork()
-    if child == 0:
-        signal.alarm(60)
-        with RecordList([kinds.Rows(0, 5)], workers=1) as x:
-            os._exit(len(x))
-    leave.set()
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 5
-
-
-def test_a_program_that_ignores_the_end_of_children(python):
-    """The kernel then keeps no status of them."""
-    code = """
-import signal
-from mp import shard_kinds as kinds
-from recstore import RecordList
-signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-print(len(RecordList([kinds.Rows(0, 5), kinds.Rows(5, 7)], workers=2)))
-"""
-    assert python(code) == "7\n"

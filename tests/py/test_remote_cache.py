@@ -11,6 +11,7 @@ import time
 
 import pytest
 import shard_sets
+from interpreters import unmaps_at_close
 from s3_sets import ALL, PARTS, fetched, has_sent, names, nothing_half_made, settled
 
 import recstore
@@ -143,6 +144,7 @@ def test_a_limit_removes_what_was_used_longest_ago(made, tmp_path):
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/maps"), reason="looks at /proc")
+@unmaps_at_close
 def test_what_the_cache_has_removed_is_unmapped(made, tmp_path):
     x = recstore.open(made.at, cache=tmp_path, limit=made.made.nbytes // 2 + 1000, lazy=True, options=made.options)
     for _ in range(2):

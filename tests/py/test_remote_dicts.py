@@ -7,6 +7,7 @@ import weakref
 
 import pytest
 import shard_sets
+from interpreters import unmaps_at_close
 from s3_sets import PARTS, fetched, has_sent, names, settled
 
 import recstore
@@ -148,6 +149,7 @@ def mapped(folder):
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/maps"), reason="looks at /proc")
+@unmaps_at_close
 def test_a_lazy_mapping_keeps_few_files(server, tmp_path):
     """Keys, values and lookups have one mapping of a file, and let go of it together."""
     parts = [{f"k{i}": {"i": i, "text": f"record {i}"} for i in range(k, 600, 12)} for k in range(12)]

@@ -97,6 +97,13 @@ class ViewTest(seq_tests.CommonTest):
     test_addmul = test_getitemoverwriteiter = test_free_after_iterating = (
         None  # subclass it: calling a view's type gives a list
     )
+
+    def test_mul(self):  # from Python 3.14 on, theirs subclasses the type
+        u = self.type2test([0, 1])
+        self.assertEqual(self.type2test(), u * 0)
+        self.assertEqual(u + u + u, u * 3)
+        self.assertEqual(u * 3, 3 * u)
+
     test_pickle = None  # tests/py/test_views.py and tests/mp do that
     test_contains_fake, test_contains_order = RecordListTest.test_contains_fake, RecordListTest.test_contains_order
     test_count = test_index = None  # they store objects that are no values; above, their other parts run
