@@ -35,6 +35,8 @@ main()
 _NAME = "recstore.remote.fetch"
 
 _living = weakref.WeakSet()
+# The processes of clients. The collector may take a client's process before the client, and it would warn that it runs.
+_running = set()
 
 
 class _Died(Exception):
@@ -69,6 +71,7 @@ class Client:
             for pipe in (process.stdin, process.stdout):
                 pipe.close()
             process.returncode = 0  # no child of this process: nothing waits for it
+            _running.discard(process)
         self._new()
 
     @property
@@ -139,6 +142,7 @@ class Client:
                 stdout=subprocess.PIPE,
                 bufsize=0,
             )
+            _running.add(self._process)
             self._send(self._process, self._told)
         return self._process
 
@@ -191,6 +195,7 @@ class Client:
 
     def _drop(self):
         process, self._process = self._process, None
+        _running.discard(process)
         process.stdin.close()
         if not self._reading:
             process.stdout.close()  # else when the thread that reads it has let go of it
