@@ -198,6 +198,50 @@ static void test_damaged(void) {
     rs_tree_clear(&tree);
 }
 
+/* A rising int alone: its last residual ends with the places, and no byte behind it is read. */
+static void test_rising_at_the_end(void) {
+    static const uint8_t kinds[][3] = {{9, 1, 1}, {RISING, 1, 2}, {3, 0, 0}};
+    uint8_t bytes[8 + 3 * 24 + 8] = {3, 0, 0, 0, 8};
+    rs_tree tree;
+    unsigned i, forms = 0;
+    for (i = 0; i < 3; i++) {
+        uint8_t *node = bytes + 8 + 24 * i;
+        node[0] = kinds[i][0], node[4] = kinds[i][1], node[8] = kinds[i][2];
+        if (kinds[i][0] == 3) node[16] = 8;
+    }
+    REQUIRE_OK(rs_tree_compile(rs_slice_of(bytes, sizeof bytes), 0, &tree, &err), &err);
+    for (i = 0; i < 40; i++) {
+        rs_places_part part = {0};
+        rs_placed *placed;
+        uint64_t number = 0;
+        rs_block block;
+        uint8_t *exact;
+        uint32_t j, wrong = 0;
+        fill(128, 1 + i % 2, 20);
+        REQUIRE_OK(rs_places_part_begin(&part, &tree, &err), &err);
+        for (j = 0; j < made.n; j++) {
+            part.local = j;
+            CHECK_OK(rs_places_put_number(&part, &tree.nodes[1], made.numbers[j], &err), &err);
+        }
+        made.places.size_bytes = 0;
+        REQUIRE_OK(rs_places_write(&part, 1, &tree, made.n, &made.places, &err), &err);
+        rs_places_part_clear(&part);
+        block = block_of();
+        exact = make_exact(made.places.data, made.places.size_bytes);
+        REQUIRE_OK(rs_places_open(exact, &block, &tree, &placed, &err), &err);
+        for (j = 0; j < made.n; j++) {
+            wrong += rs_placed_number(&placed[0], j, &number, &err) != RS_OK || number != made.numbers[j];
+        }
+        CHECK_U64(wrong, 0);
+        CHECK(placed[0].data < placed[0].end);
+        forms |= 1u << placed[0].form;
+        free(placed);
+        free(exact);
+    }
+    CHECK(forms == (1u << RS_FMT_RISING_LINE | 1u << RS_FMT_RISING_CORNERS));
+    rs_tree_clear(&tree);
+}
+
 static void test_heads(void) {
     static const struct {
         unsigned section, at;
@@ -365,6 +409,7 @@ int main(void) {
     RUN(test_round_trip);
     RUN(test_bytes);
     RUN(test_damaged);
+    RUN(test_rising_at_the_end);
     RUN(test_heads);
     RUN(test_marks_deep);
     RUN(test_counts_of_marks);
