@@ -144,6 +144,33 @@ static void test_lines_at_their_limits(void) {
     CHECK(check_lines(ends, 128) > 0);
 }
 
+/* Ends of each width, also of those that a writer seldom needs. */
+static void test_lines_of_each_width(void) {
+    const uint64_t base = 1000, slope = 70000;
+    uint32_t bits, i;
+    for (bits = 1; bits <= RS_FMT_INDEX_BITS; bits++) {
+        const uint64_t half = UINT64_C(1) << (bits - 1);
+        uint8_t bytes[8 + 8 * RS_FMT_INDEX_BITS] = {0}, *segment;
+        uint64_t begin = base;
+        rs_block block;
+        rs_store_u32(bytes, (uint32_t)base), rs_store_u32(bytes + 4, (uint32_t)slope);
+        for (i = 0; i < 64; i++) rs_store_bits(bytes + 8, (uint64_t)i * bits, bits, half + (half - 1) * i / 63);
+        segment = make_exact(bytes, 8 + 8 * (size_t)bits);
+        memset(&block, 0, sizeof block);
+        block.n_records = 64, block.heap_size_bytes = block.rows_size_bytes = UINT32_MAX;
+        block.index_width = RS_FMT_INDEX_LINES, block.index_bits = (uint16_t)bits;
+        for (i = 0; i < 64; i++) {
+            const uint64_t end = base + ((i + 1) * slope >> 16) + (half - 1) * i / 63;
+            rs_slice out = {NULL, NULL};
+            if (!CHECK_OK(rs_offsets_locate(segment, &block, i, &out, &err), &err)) break;
+            CHECK_U64((uintptr_t)out.ptr - (uintptr_t)segment, begin);
+            CHECK_U64((uintptr_t)out.end - (uintptr_t)segment, end);
+            begin = end;
+        }
+        free(segment);
+    }
+}
+
 /* Rule 15: bytes that say anything give a record within the heap or an error. */
 static void test_bad_lines(void) {
     uint64_t seed = 1;
@@ -327,6 +354,7 @@ int main(void) {
     RUN(test_widths);
     RUN(test_lines);
     RUN(test_lines_at_their_limits);
+    RUN(test_lines_of_each_width);
     RUN(test_bad_lines);
     RUN(test_bad_offsets);
     RUN(test_wide_ends);
