@@ -198,18 +198,25 @@ static void test_damaged(void) {
     rs_tree_clear(&tree);
 }
 
-/* A rising int alone: its last residual ends with the places, and no byte behind it is read. */
-static void test_rising_at_the_end(void) {
+/* A tuple of a rising int alone. */
+static rs_tree tree_of_rising(void) {
     static const uint8_t kinds[][3] = {{9, 1, 1}, {RISING, 1, 2}, {3, 0, 0}};
     uint8_t bytes[8 + 3 * 24 + 8] = {3, 0, 0, 0, 8};
     rs_tree tree;
-    unsigned i, forms = 0;
+    unsigned i;
     for (i = 0; i < 3; i++) {
         uint8_t *node = bytes + 8 + 24 * i;
         node[0] = kinds[i][0], node[4] = kinds[i][1], node[8] = kinds[i][2];
         if (kinds[i][0] == 3) node[16] = 8;
     }
-    REQUIRE_OK(rs_tree_compile(rs_slice_of(bytes, sizeof bytes), 0, &tree, &err), &err);
+    if (rs_tree_compile(rs_slice_of(bytes, sizeof bytes), 0, &tree, &err) != RS_OK) abort();
+    return tree;
+}
+
+/* The last residual ends with the places, and no byte behind it is read. */
+static void test_rising_at_the_end(void) {
+    rs_tree tree = tree_of_rising();
+    unsigned i, forms = 0;
     for (i = 0; i < 40; i++) {
         rs_places_part part = {0};
         rs_placed *placed;
@@ -239,6 +246,40 @@ static void test_rising_at_the_end(void) {
         free(exact);
     }
     CHECK(forms == (1u << RS_FMT_RISING_LINE | 1u << RS_FMT_RISING_CORNERS));
+    rs_tree_clear(&tree);
+}
+
+/* Residuals between corners have at most 64 bits, end within the places, and do not end before they begin. */
+static void test_starts_of_residuals(void) {
+    static const struct {
+        uint16_t begin, end;
+        rs_status code;
+    } cases[] = {{0, 64, RS_OK},          {2, 66, RS_OK},          {66, 66, RS_OK},        {0, 65, RS_E_FMT_VALUE},
+                 {0, 66, RS_E_FMT_VALUE}, {2, 67, RS_E_FMT_VALUE}, {2, 1, RS_E_FMT_VALUE}, {67, 67, RS_E_FMT_VALUE}};
+    enum { STARTS = 4 + RS_FMT_RISING_HEAD_SIZE };
+    rs_tree tree = tree_of_rising();
+    size_t i;
+    for (i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        uint8_t bytes[STARTS + 4 + 8 * 66] = {4}, *exact;
+        rs_placed *placed;
+        uint64_t number = 0;
+        rs_block block;
+        uint32_t j;
+        bytes[4 + RS_FMT_R_FORM] = RS_FMT_RISING_CORNERS;
+        rs_store_u16(bytes + STARTS, cases[i].begin), rs_store_u16(bytes + STARTS + 2, cases[i].end);
+        memset(bytes + STARTS + 4, 0xFF, sizeof bytes - STARTS - 4);
+        memset(&block, 0, sizeof block);
+        block.n_records = 64;
+        block.heap_size_bytes = block.places_size_bytes = sizeof bytes;
+        exact = make_exact(bytes, sizeof bytes);
+        REQUIRE_OK(rs_places_open(exact, &block, &tree, &placed, &err), &err);
+        for (j = 0; j < 64; j++) {
+            if (!CHECK_CODE(rs_placed_number(&placed[0], j, &number, &err), cases[i].code, &err)) break;
+            if (cases[i].code == RS_OK) CHECK_U64(number, cases[i].end == cases[i].begin ? 0 : INT64_MAX);
+        }
+        free(placed);
+        free(exact);
+    }
     rs_tree_clear(&tree);
 }
 
@@ -395,6 +436,54 @@ static void test_runs_of_no_value(void) {
     rs_tree_clear(&tree);
 }
 
+/* Runs of floats, and of a union of them and of ints: a value has a body, and that of the union bits before it. */
+static void test_runs_with_bodies(void) {
+    static const uint8_t kinds[][4] = {{9, 0, 2, 1},  {RUNS, 0, 1, 3}, {RUNS, 0, 1, 4}, {4, 0, 0, 0},
+                                       {11, 0, 2, 5}, {4, 0, 0, 0},    {3, 64, 0, 0}};
+    uint8_t bytes[8 + 7 * 24 + 8] = {7, 0, 0, 0, 8}, value[9];
+    rs_places_part part = {0};
+    rs_placed *placed;
+    rs_block block;
+    uint8_t *exact;
+    rs_tree tree;
+    uint32_t j;
+    unsigned i;
+    for (i = 0; i < 7; i++) {
+        uint8_t *node = bytes + 8 + 24 * i;
+        node[0] = kinds[i][0], node[1] = kinds[i][1], node[4] = kinds[i][2], node[8] = kinds[i][3];
+        if (kinds[i][0] == 3) node[16] = 8;
+    }
+    REQUIRE_OK(rs_tree_compile(rs_slice_of(bytes, sizeof bytes), 0, &tree, &err), &err);
+    REQUIRE_OK(rs_places_part_begin(&part, &tree, &err), &err);
+    made.n = 300;
+    for (j = 0; j < made.n; j += 30) {
+        part.local = j;
+        memset(value, (int)j / 30 + 1, sizeof value);
+        for (i = 0; i < 2; i++) {
+            CHECK_OK(rs_buffer_append(&part.nodes[i].values, value, 8 + i, &err), &err);
+            CHECK_OK(rs_places_end_value(&part, &tree.nodes[1 + i], &err), &err);
+        }
+    }
+    made.places.size_bytes = 0;
+    REQUIRE_OK(rs_places_write(&part, 1, &tree, made.n, &made.places, &err), &err);
+    rs_places_part_clear(&part);
+    block = block_of();
+    exact = make_exact(made.places.data, made.places.size_bytes);
+    REQUIRE_OK(rs_places_open(exact, &block, &tree, &placed, &err), &err);
+    for (i = 0; i < 2; i++) {
+        const uint8_t *run = NULL;
+        CHECK_OK(rs_placed_check(&placed[i], &tree.nodes[1 + i], &err), &err);
+        for (j = 0; j < made.n; j++) {
+            memset(value, (int)j / 30 + 1, sizeof value);
+            CHECK_OK(rs_placed_run(&placed[i], &tree.nodes[1 + i], j, &run, &err), &err);
+            if (!CHECK(memcmp(run, value, 8 + i) == 0)) break;
+        }
+    }
+    free(placed);
+    free(exact);
+    rs_tree_clear(&tree);
+}
+
 /* Records without a value get numbers between those of their neighbours. */
 static void test_fill(void) {
     static const uint32_t locals[] = {2, 4, 7};
@@ -410,10 +499,12 @@ int main(void) {
     RUN(test_bytes);
     RUN(test_damaged);
     RUN(test_rising_at_the_end);
+    RUN(test_starts_of_residuals);
     RUN(test_heads);
     RUN(test_marks_deep);
     RUN(test_counts_of_marks);
     RUN(test_runs_of_no_value);
+    RUN(test_runs_with_bodies);
     RUN(test_fill);
     rs_buffer_clear(&made.places);
     return rs_test_finish("test_places");
