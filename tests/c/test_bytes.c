@@ -89,6 +89,31 @@ static void test_loads(void) {
     CHECK_U64(rs_load_uint_unchecked(bytes + 1, 8), UINT64_C(0x8877665544332211));
 }
 
+/* Copies, comparisons and loads of each short size, which take several paths: each byte counts. */
+static void test_short_runs(void) {
+    uint8_t bytes[80];
+    size_t n, i;
+    for (i = 0; i < sizeof bytes; i++) bytes[i] = (uint8_t)(i + 1);
+    for (n = 0; n <= sizeof bytes; n++) {
+        uint8_t *from = make_exact(bytes, n), *to = make_exact(bytes, n);
+        uint64_t few = 0;
+        memset(to, 0, n);
+        rs_copy_few(to, from, n);
+        CHECK(memcmp(to, bytes, n) == 0);
+        CHECK(rs_equal_few(from, to, n));
+        for (i = 0; i < n; i++) {
+            to[i] ^= 0x80;
+            CHECK(!rs_equal_few(from, to, n));
+            to[i] ^= 0x80;
+            few |= i < 8 ? (uint64_t)bytes[i] << 8 * i : 0;
+        }
+        if (n < 8) CHECK_U64(rs_load_few_unchecked(from, n), few);
+        free(from);
+        free(to);
+    }
+    CHECK(rs_equal_few(NULL, NULL, 0));
+}
+
 /* One field, in a group that ends with it. */
 static void check_field(unsigned offset, unsigned width) {
     size_t size = (offset + width + 7) / 8;
@@ -144,6 +169,7 @@ int main(void) {
     RUN(test_varint_padded_and_overlong);
     RUN(test_take);
     RUN(test_loads);
+    RUN(test_short_runs);
     RUN(test_bits_everywhere);
     RUN(test_bits_side_by_side);
     RUN(test_arithmetic);
