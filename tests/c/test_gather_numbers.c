@@ -64,9 +64,9 @@ static int64_t i64_at(unsigned number, uint64_t i) { return (int64_t)rs_load_u64
 
 /* ---- Entries of tables ---- */
 
-/* {"a": an int8, 5, in every fourth record; in the others an entry: 1000, None or 3000}. A gather comes to the entry
- * through the union, record by record. */
-static void make_entries(hand *h, uint64_t n) {
+/* {"a": an int8, 5, in every fourth record; in the others an entry: `first`, None or `third`}. A gather comes to the
+ * entry through the union, record by record. */
+static void make_entries(hand *h, uint64_t n, const char *first, const char *third, size_t size) {
     static const make_node root[] = {{STRUCT, 0, 0, 1, 1, 8, 3, 0},
                                      {UNION, 0, 0, 2, 2, 0, 0, 0},
                                      {DICT_CODED, 2, 0, 0, 0, 0, 4, 3},
@@ -75,7 +75,7 @@ static void make_entries(hand *h, uint64_t n) {
     uint64_t i;
     (void)hand_tree(h, root, 4, "\0\0\0\0\0\0\0\0\x09\1a", 11);
     entries = hand_table(h, hand_leaf(h, ANY, 0, 0));
-    hand_put(entries, "\4\xE8\3", 3), hand_put(entries, "\0", 1), hand_put(entries, "\4\xB8\xB", 3);
+    hand_put(entries, first, size), hand_put(entries, "\0", 1), hand_put(entries, third, size);
     for (i = 0; i < n; i++) {
         const uint8_t bytes[] = {i % 4 == 3, (uint8_t)(i % 4 == 3 ? 5 : i % 3)};
         hand_record(h, bytes, 2);
@@ -87,7 +87,7 @@ static void make_entries(hand *h, uint64_t n) {
 static void test_entries_of_unions(void) {
     hand h = {0};
     uint64_t i;
-    make_entries(&h, 90);
+    make_entries(&h, 90, "\4\xE8\3", "\4\xB8\xB", 3);
     set_spec(RS_GATHER_VALUES, RS_DTYPE_INT64, RS_GATHER_MASK);
     spec.fill[0] = 7;
     if (done_here(&h, 90)) {
@@ -99,6 +99,26 @@ static void test_entries_of_unions(void) {
     done();
     set_spec(RS_GATHER_VALUES, RS_DTYPE_INT64, RS_GATHER_RAISE);
     CHECK(gather(hand_slice(&h), 90) && g.stop.why == RS_GATHER_NONE && g.stop.record == 1);
+    done();
+    hand_clear(&h);
+}
+
+/* Entries that are floats, 0.3 and -1e300, of which each byte counts. */
+static void test_entries_of_floats(void) {
+    const double values[] = {0.3, 0, -1e300};
+    char first[9], third[9];
+    hand h = {0};
+    uint64_t i;
+    first[0] = third[0] = RS_FMT_TAG_FLOAT;
+    rs_store_f64((uint8_t *)first + 1, values[0]), rs_store_f64((uint8_t *)third + 1, values[2]);
+    make_entries(&h, 90, first, third, 9);
+    set_spec(RS_GATHER_VALUES, RS_DTYPE_FLOAT64, RS_GATHER_MASK);
+    if (done_here(&h, 90)) {
+        for (i = 0; i < 90; i++) {
+            const bool there = i % 4 == 3 || i % 3 != 1;
+            if (!CHECK(rs_load_f64(part(0) + 8 * i) == (i % 4 == 3 ? 5 : values[i % 3]) && part(1)[i] == there)) break;
+        }
+    }
     done();
     hand_clear(&h);
 }
@@ -424,6 +444,7 @@ static void test_shapes(void) {
 
 int main(void) {
     RUN(test_entries_of_unions);
+    RUN(test_entries_of_floats);
     RUN(test_fixed_lists);
     RUN(test_fixed_tuples);
     RUN(test_two_fields);
