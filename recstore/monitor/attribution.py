@@ -151,10 +151,10 @@ def _share_files(named, size, parts, names):
     named["interpreter"] += interpreter
     named["files"] += files
     rest = size - interpreter - files
-    if not parts.stores:
+    of_stores = sum(parts.stores.values())
+    if of_stores == 0:  # no page of them is in memory
         named["files"] += rest
         return
-    of_stores = sum(parts.stores.values())
     for key, pss in parts.stores.items():
         _add(named["stores"], names.name(key), rest * pss // of_stores)
 

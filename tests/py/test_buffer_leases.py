@@ -4,6 +4,7 @@ import ctypes
 import gc
 import multiprocessing
 import pickle
+import os
 import subprocess
 import sys
 import threading
@@ -189,7 +190,7 @@ def test_exit_with_views_alive(tmp_path):
         x = recstore.RecordList([np.arange(1000.0)], arrays="view", backing="dir")
         kept = x[0]
         """
-    env = {"RECSTORE_DIR": str(tmp_path / "d"), "PATH": ""}
+    env = {"RECSTORE_DIR": str(tmp_path / "d"), "PATH": "", "LD_PRELOAD": os.environ.get("LD_PRELOAD", "")}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env)
     assert (done.returncode, done.stderr) == (0, "")
     assert list((tmp_path / "d").glob("*.rec")) == []

@@ -199,6 +199,7 @@ def test_the_memory_is_sealed():
 
 
 @linux
+@interpreters.measures_memory
 def test_the_leak_check_finds_leaks_and_no_others(tmp_path):
     """`.ci/leaks` runs the operations for long; here each runs once, and what the check counts with is tried."""
     kept, files = [], []

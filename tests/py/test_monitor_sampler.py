@@ -292,6 +292,15 @@ def test_what_is_mapped_is_named(made):
     assert attribution.share_named(entry["named"]) == 1.0
 
 
+def test_a_store_of_which_no_page_is_in_memory(made):
+    smaps = mapping("/data/x.recs", 70, rss=0, pss=0, device="08:01")
+    smaps += mapping("/usr/lib/libtorch.so", 72, rss=150, pss=150, device="08:01", rights="r-xp")
+    smaps += mapping("/data/train.bin", 73, rss=50, pss=50, device="08:01")
+    made.process(10, anon=1000, file=401, shmem=0, smaps=smaps)  # divided by four with a rest
+    named = sampler(made).sample()[0]["named"]
+    assert (named["stores"], named["files"] + named["interpreter"]) == ({}, 401 * KB)
+
+
 @pytest.mark.parametrize(
     "status, expected",
     [(None, (None, None)), (0, (0, None)), (7 << 8, (7, None)), (9, (None, "SIGKILL")), (139, (None, "SIGSEGV"))],

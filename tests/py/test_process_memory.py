@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from interpreters import measures_memory
 
 from recstore.shm import process_memory
 
@@ -13,6 +14,7 @@ linux = pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs /pr
 
 
 @linux
+@measures_memory
 def test_usage_of_this_process():
     usage = process_memory.usage()
     assert 0 < usage.uss <= usage.pss <= usage.rss
