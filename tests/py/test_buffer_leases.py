@@ -3,8 +3,8 @@
 import ctypes
 import gc
 import multiprocessing
-import pickle
 import os
+import pickle
 import subprocess
 import sys
 import threading
