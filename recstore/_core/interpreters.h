@@ -5,8 +5,8 @@
  *
  * A process has seldom a second interpreter. Until there is one, the state of the module is behind one pointer. Then
  * each interpreter has an entry in a table, found by its address: entries of others may come and go meanwhile. An
- * interpreter makes its entry before it runs the module and removes it when its module goes, so that none finds the
- * entry of another that stood at the same address before. */
+ * interpreter makes its entry before it runs the module and removes it when its module goes. CPython 3.14 may end an
+ * interpreter whose module stays: the next one at its address has another number and takes the entry over. */
 #ifndef RS_PY_INTERPRETERS_H
 #define RS_PY_INTERPRETERS_H
 
@@ -20,6 +20,7 @@ enum { INTERPRETERS = 64 }; /* of one table; there are more tables for more of t
 
 typedef struct {
     PyInterpreterState *owner; /* NULL in an empty entry */
+    int64_t number;            /* of the owner: no later interpreter has it */
     PyObject *module;
     void *state;
 } rs_interpreter;
@@ -85,9 +86,10 @@ static inline void *rs_state(void) {
 
 /* The module of this interpreter, borrowed; NULL if it has none yet. */
 static PyObject *__Pyx_State_FindModule(void *definition) {
-    rs_interpreter *entry = rs_entry_of(PyInterpreterState_Get());
+    PyInterpreterState *owner = PyInterpreterState_Get();
+    rs_interpreter *entry = rs_entry_of(owner);
     (void)definition;
-    return entry == NULL ? NULL : entry->module;
+    return entry == NULL || entry->number != PyInterpreterState_GetID(owner) ? NULL : entry->module;
 }
 
 /* Makes the entry of this interpreter. Cython calls it before it uses the state. */
@@ -96,8 +98,10 @@ static int __Pyx_State_AddModule(PyObject *module, void *definition) {
     rs_interpreter *entry;
     (void)definition;
     pthread_mutex_lock(&rs_imported_lock);
-    entry = rs_empty_entry(owner);
+    entry = rs_entry_of(owner);
+    if (entry == NULL) entry = rs_empty_entry(owner);
     if (entry != NULL) {
+        entry->number = PyInterpreterState_GetID(owner);
         entry->module = module;
         entry->state = PyModule_GetState(module);
         __atomic_store_n(&rs_only_state, rs_was_imported ? NULL : entry->state, __ATOMIC_RELAXED);

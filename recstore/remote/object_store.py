@@ -8,9 +8,11 @@ An object is put in one request where that can be, since parts of an upload that
 no listing shows them. A GET goes on where it broke off.
 """
 
+import ctypes
 import os
 import re
 import time
+import weakref
 
 from recstore.errors import Error, RemoteError, SegmentNotFoundError
 from recstore.remote import aside
@@ -20,6 +22,18 @@ _PART = 1 << 30  # a larger object is put in parts; S3 takes 5 GB in one request
 _PIECE = 1 << 16  # what has come of a larger piece is lost when the connection breaks
 _TRIES = 6  # of one GET, without a byte in between
 
+_storages = weakref.WeakSet()
+
+
+def _after_fork():
+    """Keeps the clients of the parent for ever: to release one takes locks that a thread of the parent may have held."""
+    for storage in list(_storages):
+        for client in storage._clients.values():
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(client))
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
 
 class ObjectStorage(Storage):
     """The objects below a URL of obstore's schemes. `options` are those of ``obstore.store.from_url``."""
@@ -27,6 +41,7 @@ class ObjectStorage(Storage):
     def __init__(self, url, options=None):
         super().__init__(url, options)
         self._clients = {}
+        _storages.add(self)
 
     def __getstate__(self):
         return self.url, self.options

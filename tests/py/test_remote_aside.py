@@ -1,6 +1,7 @@
 """recstore.remote.aside: what a forked process does, which may use no network client of its parent."""
 
 import errno
+import gc
 import os
 import pathlib
 import pickle
@@ -14,7 +15,7 @@ import pytest
 from full_disk import FullDisk
 
 import recstore
-from recstore.remote import aside
+from recstore.remote import aside, object_store
 
 pytest.importorskip("obstore")
 pytest.importorskip("moto")
@@ -70,6 +71,27 @@ def test_a_forked_process_asks_one_of_its_own(server, bucket, tmp_path):
     assert names == ["b", "big", "m"] and read == b"of a file" and same
     assert (tmp_path / "copy").read_bytes() == BIG
     assert bucket.read("m") == b"1" and aside.of_forked() is None
+
+
+def test_a_forked_process_releases_no_client_of_its_parent():
+    """The fault: it waited for ever for a lock that a thread of the parent had held."""
+
+    class Client:
+        def __del__(self):
+            released.append(os.getpid())
+
+    released, held = [], [object_store.ObjectStorage("s3://bucket/set", {})]
+    held[0]._clients["get"] = Client()
+
+    def work():
+        held.clear()
+        gc.collect()
+        return released
+
+    assert in_child(work) == []
+    held.clear()
+    gc.collect()
+    assert released == [os.getpid()]
 
 
 def test_errors_reach_a_forked_process(server, bucket):
