@@ -26,7 +26,7 @@ _storages = weakref.WeakSet()
 
 
 def _after_fork():
-    """Keeps the clients of the parent for ever: to release one takes locks that a thread of the parent may have held."""
+    """Keeps the clients of the parent for ever: to release one takes locks that its threads may have held."""
     for storage in list(_storages):
         for client in storage._clients.values():
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(client))

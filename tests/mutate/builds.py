@@ -93,9 +93,12 @@ class Build:
         arguments[arguments.index("-o") + 1] = str(into / test)
         first = next(i for i, argument in enumerate(arguments) if argument.endswith(".a"))
         # Objects of libraries stand on no link line. Those of the fuzz targets' library are for these alone.
-        libraries = ["csrc/"] + ["tests/fuzz/"] * any(argument.endswith("librs_fuzz.a") for argument in arguments)
-        members = {made for file, made in self.objects.items() if file.startswith(tuple(libraries))}
-        members.difference_update(self.linking[test])
+        fuzzes = any(argument.endswith("librs_fuzz.a") for argument in arguments)
+        members = {
+            made
+            for file, made in self.objects.items()
+            if file.startswith("csrc/") or fuzzes and "rs_fuzz.dir" in pathlib.Path(made).parts
+        }
         arguments[first:first] = [str(path) for made, path in changed.items() if made in members]
         call(arguments, self.folder)
         return into / test

@@ -8,6 +8,7 @@ block prints is compared.
 import difflib
 import doctest
 import json
+import multiprocessing
 import os
 import pathlib
 import re
@@ -69,7 +70,11 @@ def module(tmp_path, monkeypatch):
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")  # else Ray writes a token into the home folder
     monkeypatch.setattr(trust, "registered", {})
     monkeypatch.setattr("builtins.input", lambda prompt="": "")  # who runs it presses Enter
+    # A worker that is not forked imports the file of the page, of which there is none here.
+    before = multiprocessing.get_start_method(allow_none=True)
+    multiprocessing.set_start_method("fork", force=True)
     yield from made_module(monkeypatch)
+    multiprocessing.set_start_method(before, force=True)
 
 
 @pytest.fixture
