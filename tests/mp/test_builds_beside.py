@@ -79,7 +79,7 @@ def test_a_worker_has_no_pipe_of_a_build_beside_it(forking, monkeypatch):
     assert len(pipes) == 3 and pipes[-1] == []
 
 
-def test_a_child_that_was_forked_beside_a_build_builds():
+def test_a_child_that_was_forked_beside_a_build_builds(forking):
     """A thread that the child lacks held the lock of builds."""
     held, leave = threading.Event(), threading.Event()
 
@@ -94,8 +94,12 @@ def test_a_child_that_was_forked_beside_a_build_builds():
     child = os.fork()
     if child == 0:
         signal.alarm(60)
-        with RecordList([kinds.Rows(0, 5)], workers=1) as x:
-            os._exit(len(x))
+        status = 1
+        try:
+            with RecordList([kinds.Rows(0, 5)], workers=1) as x:
+                status = len(x)
+        finally:
+            os._exit(status)
     leave.set()
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 5
 
