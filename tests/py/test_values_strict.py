@@ -237,8 +237,11 @@ def test_what_leaves_the_process_or_is_the_whole_is_plain(x):
 
 
 def test_a_store_of_strict_records_has_the_same_bytes(monkeypatch):
-    with RecordList(RECORDS) as x, RecordList(list(x)) as y:
+    # The elements of a set stand in its own order, which a set of the same elements need not have.
+    records = [record | {"tags": {"a"}} for record in RECORDS]
+    with RecordList(records) as x, RecordList(list(x)) as y:
         assert x.fingerprint == y.fingerprint
+    with RecordList(RECORDS) as x, RecordList(list(x)) as y:
         assert x == y and y == RECORDS and list(y) == RECORDS and x.index(RECORDS[4]) == 4
 
 
