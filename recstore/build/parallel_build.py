@@ -29,6 +29,10 @@ from recstore.errors import BuildError, EncodeError, Error
 RUN_AHEAD = 32 << 20
 _STEP = 1024  # records of a shard in this process that are appended before the workers are heard again
 _PATIENCE_S = 5  # to wait for a process to end before it is killed
+_UNGUARDED = (
+    "; each worker imports the main module first: there, put the code that builds a store under "
+    'if __name__ == "__main__":'
+)
 
 
 class WorkerTraceback(Exception):
@@ -100,8 +104,10 @@ class _Worker:
                 open_pipes.update((theirs, self.shards, self.parcels, other))
                 self.process = context.Process(target=build_workers.work, args=(theirs, other, *arguments), daemon=True)
                 self.process.start()
-            except BaseException:
+            except BaseException as error:
                 _close(self.shards, self.parcels)
+                if isinstance(error, (ConnectionError, EOFError)):  # the server ended: it imports the main module
+                    raise BuildError(f"a worker process could not be started{_UNGUARDED}") from error
                 raise
             finally:
                 _close(theirs, other)
@@ -124,10 +130,7 @@ class _Worker:
         else:
             how = f"ended with status {code}"
             if code == 1 and not self.heard and get_start_method() != "fork":
-                how += (
-                    "; each worker imports the main module first: there, put the code that builds a store under "
-                    'if __name__ == "__main__":'
-                )
+                how += _UNGUARDED
         return BuildError(f"the worker process {self.process.pid} that was reading shard {self.shard} {how}")
 
     def end(self):

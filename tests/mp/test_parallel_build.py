@@ -398,12 +398,14 @@ def test_classes_of_the_main_module(python, tmp_path, start):
     assert python(RUN.format([str(program), start])) == "True\n"
 
 
-def test_a_main_module_that_builds_when_it_is_imported(python, tmp_path):
-    """Each spawned worker would build again: they cannot, and the error says what to write."""
+@pytest.mark.parametrize("start", ["spawn", "forkserver"])
+def test_a_main_module_that_builds_when_it_is_imported(python, tmp_path, start):
+    """Each spawned worker would build again: they cannot, and the error says what to write. From Python 3.14 on a forkserver
+    imports the main module before it starts any."""
     program = tmp_path / "program.py"
     program.write_text(
         "import multiprocessing\n"
-        "multiprocessing.set_start_method('spawn', force=True)\n"
+        f"multiprocessing.set_start_method('{start}', force=True)\n"
         "from recstore import RecordList\n"
         "try:\n"
         "    RecordList([range(1), range(2)], workers=2)\n"

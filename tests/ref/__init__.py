@@ -1,7 +1,7 @@
 """A second implementation of csrc/FORMAT.md in plain Python, independent of the C code, which tests compare with it.
 
-It needs numpy and nothing of the package, so it recovers data where the package cannot be installed. In the folder
-`tests`:
+It needs numpy and nothing of the package, so it recovers data where the package cannot be installed. In the root of the
+source archive:
 
     python tests/ref FILE          # every record, or every pair of a mapping, a line each
     python tests/ref --check FILE  # the deep check first

@@ -30,3 +30,10 @@ def test_the_workflow_publishes_what_was_tested():
     assert "needs: [wheels, checks]" in publish and "github.event_name == 'release'" in publish
     assert text.count("id-token: write") == 1 and "id-token: write" in publish, "only the publishing job gets a token"
     assert "password" not in text.lower().replace("no password", "")
+
+
+@pytest.mark.parametrize("script", sorted(WORKFLOW.parents[2].glob(".ci/*")), ids=lambda path: path.name)
+def test_functions_of_scripts_stand_once(script):
+    """Bash takes the last of two without a word."""
+    names = re.findall(r"^(\w+)\(\) [({]", script.read_text(), flags=re.MULTILINE)
+    assert len(names) == len(set(names))
