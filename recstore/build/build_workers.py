@@ -19,12 +19,12 @@ PARCEL, BLOCKS, END, ERROR = b"P", b"B", b"E", b"X"
 # worker and while pipes are closed: a worker forked in between would have unknown copies. They hold it while they take
 # an exit status too, as the start of a process takes those of all children that have ended.
 open_pipes = set()
-forking = threading.Lock()
+forking = threading.RLock()  # a signal handler may build too
 
 
 def _after_fork():
     global forking
-    forking = threading.Lock()  # another thread may hold it, which the child lacks
+    forking = threading.RLock()  # another thread may hold it, which the child lacks
 
 
 os.register_at_fork(after_in_child=_after_fork)
