@@ -106,6 +106,14 @@ static void test_bytes_of_tables(void) {
     rs_alias_clear(&table);
 }
 
+/* 4 bytes hold each number below 2^32, so they serve for a table of as many. */
+static void test_width_of_numbers(void) {
+    CHECK_U64(rs_alias_width(1), 4);
+    CHECK_U64(rs_alias_width(UINT64_C(1) << 32), 4);
+    CHECK_U64(rs_alias_width((UINT64_C(1) << 32) + 1), 8);
+    CHECK_U64(rs_alias_width(RS_PERMUTE_MAX), 8);
+}
+
 static void test_runs_are_single_draws(void) {
     static const double weights[] = {3, 0, 1, 7, 0.5};
     static const uint64_t firsts[] = {0, 1, 999, UINT64_C(1) << 40}, steps[] = {1, 2, 0, 1000003};
@@ -209,6 +217,7 @@ int main(void) {
     RUN(test_tables_hold_the_weights);
     RUN(test_bad_weights);
     RUN(test_bytes_of_tables);
+    RUN(test_width_of_numbers);
     RUN(test_runs_are_single_draws);
     RUN(test_pinned);
     RUN(test_frequencies);
