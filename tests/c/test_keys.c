@@ -266,6 +266,31 @@ static void test_broken_slots(void) {
     table_clear(&t);
 }
 
+/* Rule 45: keys of one hash stand side by side, the last ones far from where they are looked for. All lookups together
+ * may look at 64 slots for each slot of the table, and at 64 more. */
+static void test_steps_of_a_check(void) {
+    uint64_t n;
+    for (n = 0; n < 300; n++) {
+        table t = make_table(n, all_same, 0);
+        const uint64_t most = (t.keys.n_slots + 1) * RS_FMT_PROBE_MEAN;
+        uint64_t steps = rs_keys_steps(&t.keys), i, looked = 0;
+        CHECK_U64(steps, most);
+        for (i = 0; i < n; i++) {
+            rs_key_probe probe = rs_key_probe_begin(&t.keys, t.hashes[i]);
+            uint64_t found = RS_NOWHERE;
+            rs_status status;
+            do {
+                status = rs_key_probe_next_counted(&t.keys, &probe, &found, &steps, &err);
+            } while (status == RS_OK && found != i && found != RS_NOWHERE);
+            looked += i + 1;
+            if (!CHECK_CODE(status, looked <= most ? RS_OK : RS_E_FMT_KEYS, &err) || status != RS_OK) break;
+            CHECK(found == i && steps == most - looked);
+        }
+        CHECK((i == n) == (n <= 204));
+        table_clear(&t);
+    }
+}
+
 static void test_random_bytes(void) {
     uint64_t round, opened = 0;
     table t = make_table(40, mix, 5);
@@ -337,6 +362,7 @@ int main(void) {
     RUN(test_twins);
     RUN(test_broken_heads);
     RUN(test_broken_slots);
+    RUN(test_steps_of_a_check);
     RUN(test_random_bytes);
     RUN(test_hashes);
     return rs_test_finish("test_keys");
