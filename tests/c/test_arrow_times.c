@@ -60,8 +60,37 @@ static void test_intervals(void) {
     arrow_drop();
 }
 
+/* The depth of a record is that of its deepest value, also where that is not the last one: here an interval stands
+ * behind a list of intervals. */
+static void test_depth_of_a_record(void) {
+    static const int32_t months[] = {14, -3}, ends[] = {0, 1, 2};
+    arrow_made *list = arrow_set(arrow_make("+l", "a", 2, 2), 1, ends, sizeof ends), *m = arrow_make("+s", "", 2, 1);
+    rs_segment_writer writer;
+    rs_builder builder;
+    rs_arrow_in in = {0};
+    rs_scan scan = {0};
+    arrow_add(list, arrow_set(arrow_make("tiM", "item", 2, 2), 1, months, sizeof months));
+    arrow_add(arrow_add(m, list), arrow_set(arrow_make("tiM", "b", 2, 2), 1, months, sizeof months));
+    REQUIRE_OK(rs_segment_writer_open(&writer, RS_BACKING_ANONYMOUS, NULL, NULL, &err), &err);
+    REQUIRE_OK(rs_builder_open(&builder, &writer, NULL, &err), &err);
+    REQUIRE_OK(rs_arrow_in_open(&in, &m->schema, &PLAIN, &err), &err);
+    REQUIRE_OK(rs_arrow_in_bind(&in, &m->array, &err), &err);
+    REQUIRE_OK(rs_arrow_in_append(&in, &builder, 1, &err), &err);
+    CHECK_OK(rs_scan_record(&scan, rs_slice_of(builder.raw.data, builder.raw.size_bytes), 0, &err), &err);
+    CHECK_U64(builder.scan.max_depth, 3);
+    CHECK_U64(scan.max_depth, 3);
+    CHECK_U64(builder.scan.max_values, scan.max_values);
+    CHECK_U64(builder.scan.max_bytes, scan.max_bytes);
+    rs_scan_clear(&scan);
+    rs_builder_close(&builder);
+    rs_segment_writer_abort(&writer);
+    rs_arrow_in_close(&in);
+    arrow_drop();
+}
+
 int main(void) {
     RUN(test_intervals);
     RUN(test_room_for_values);
+    RUN(test_depth_of_a_record);
     return rs_test_finish("test_arrow_times");
 }
