@@ -266,6 +266,35 @@ static void test_broken_slots(void) {
     table_clear(&t);
 }
 
+/* Slots of 8 bytes, as an index has them whose entries are too many for a test: 5 of its slots, all of one hash. */
+static void test_wide_slots(void) {
+    const uint64_t hash = UINT64_C(0x8000000076543210), first = UINT64_C(1) << 32, home = rs_hash_scale(hash, 5);
+    uint64_t i, entry = 0;
+    uint8_t *slots = (uint8_t *)malloc(5 * 8);
+    rs_key_probe probe;
+    rs_keys keys = {0};
+    if (slots == NULL) abort();
+    for (i = 0; i < 5; i++) rs_store_u64(slots + 8 * i, (hash & 0x7FFFFFFF) << 33 | (first + i + 1));
+    keys.slots = slots, keys.slot_width = 8, keys.n_slots = keys.longest_probe = 5;
+    keys.n_entries = first + 5, keys.index_bits = 33;
+    keys.index_mask = (UINT64_C(1) << 33) - 1, keys.check_mask = 0x7FFFFFFF;
+    probe = rs_key_probe_begin(&keys, hash);
+    for (i = 0; i < 5; i++) {
+        CHECK_OK(rs_key_probe_next(&keys, &probe, &entry, &err), &err);
+        CHECK_U64(entry, first + (home + i) % 5);
+    }
+    CHECK_OK(rs_key_probe_next(&keys, &probe, &entry, &err), &err);
+    CHECK_U64(entry, RS_NOWHERE);
+    probe = rs_key_probe_begin(&keys, hash ^ 1);
+    CHECK_OK(rs_key_probe_next(&keys, &probe, &entry, &err), &err);
+    CHECK_U64(entry, RS_NOWHERE);
+    keys.n_entries = first + home; /* its first slot names no entry */
+    probe = rs_key_probe_begin(&keys, hash);
+    CHECK_CODE(rs_key_probe_next(&keys, &probe, &entry, &err), RS_E_FMT_KEYS, &err);
+    CHECK_U64(err.offset, RS_FMT_KEYS_HEAD_SIZE + 8 * home);
+    free(slots);
+}
+
 /* Rule 45: keys of one hash stand side by side, the last ones far from where they are looked for. All lookups together
  * may look at 64 slots for each slot of the table, and at 64 more. */
 static void test_steps_of_a_check(void) {
@@ -362,6 +391,7 @@ int main(void) {
     RUN(test_twins);
     RUN(test_broken_heads);
     RUN(test_broken_slots);
+    RUN(test_wide_slots);
     RUN(test_steps_of_a_check);
     RUN(test_random_bytes);
     RUN(test_hashes);
