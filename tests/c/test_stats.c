@@ -72,6 +72,14 @@ static void test_keys_that_are_equal(void) {
     REQUIRE_OK(look(), &err);
     CHECK_U64(n_structs(), 1);
     forget();
+    for (i = 0; i < 2; i++) { /* (1,) and (True,) */
+        make_head(&block.raw, 0x0F, 2), make_str(&block.raw, "a"), make_int(&block.raw, 0);
+        make_head(&block.raw, 0x0E, 1), (i == 0 ? make_int(&block.raw, 1) : make_tag(&block.raw, 2));
+        make_int(&block.raw, 0), make_record_end(&block);
+    }
+    REQUIRE_OK(look(), &err);
+    CHECK_U64(n_structs(), 2);
+    forget();
 }
 
 /* More structs than a position takes: the others are `any`, and then none joins, or the encoder would look for it there. */
