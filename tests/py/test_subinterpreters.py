@@ -318,7 +318,7 @@ def test_more_interpreters_at_a_time_than_one_table_has(tmp_path):
 @own_locks
 def test_imports_at_once(tmp_path):
     code = """
-    together(*[lambda: run_new("import recstore; print(recstore.RecordList(RECORDS)[5]['a'], '', end='')")] * 8)
+    together(*[lambda: run_new("import recstore; print(str(recstore.RecordList(RECORDS)[5]['a']) + ' ', end='')")] * 8)
     """
     assert output(code, tmp_path) == ["5"] * 8
 
