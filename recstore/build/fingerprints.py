@@ -269,7 +269,7 @@ class _Program(hashed_values.ValueHash):
                 self.text("member", name)
                 self.add(member._value_, f"the member {name}")
         for name, held in sorted(vars(cls).items()):
-            if name == "__annotate_func__":  # PEP 649: annotations, of which the code that runs makes nothing
+            if name == "__annotate_func__":  # PEP 649: makes annotations, which the code that runs does not read
                 continue
             functions = _functions_in(held)
             for i, function in enumerate(functions):

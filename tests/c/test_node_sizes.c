@@ -114,17 +114,21 @@ static void test_heaps(void) {
     }
 }
 
+/* Opens a store of one block and puts its sizes into `sizes`. The tree of the block, borrowed from the store. */
+static const rs_tree *sizes_of(const built *b, rs_store *store) {
+    if (!CHECK(b->data != NULL) || !open_all(b, store) || !CHECK(store->n_blocks == 1)) return NULL;
+    memset(sizes, 0, sizeof sizes);
+    CHECK_OK(rs_node_sizes_add_block(store, &store->blocks[0], sizes, &err), &err);
+    return &store->trees[store->blocks[0].tree];
+}
+
 /* A struct of an int of 10 bits and a float: 10 bits, 64 bits, and 6 bits that round up the group. */
 static void test_known_bits(void) {
     built b = build(int_record, 3000, true);
     rs_store store;
-    const rs_tree *tree;
-    REQUIRE(b.data != NULL && open_all(&b, &store));
-    REQUIRE(store.n_blocks == 1);
-    tree = &store.trees[store.blocks[0].tree];
+    const rs_tree *tree = sizes_of(&b, &store);
+    REQUIRE(tree != NULL);
     REQUIRE(tree->n_nodes == 3 && tree->nodes[1].kind == RS_FMT_NODE_INT && tree->nodes[2].kind == RS_FMT_NODE_FLOAT);
-    memset(sizes, 0, sizeof sizes);
-    CHECK_OK(rs_node_sizes_add_block(&store, &store.blocks[0], sizes, &err), &err);
     CHECK_U64(sizes[0].bits, 3000 * 6);
     CHECK_U64(sizes[1].bits, 3000 * 10);
     CHECK_U64(sizes[2].bits, 3000 * 64);
@@ -146,14 +150,10 @@ static void optional_record(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
 static void test_known_optional(void) {
     built b = build(optional_record, 3000, true);
     rs_store store;
-    const rs_tree *tree;
-    REQUIRE(b.data != NULL && open_all(&b, &store));
-    REQUIRE(store.n_blocks == 1);
-    tree = &store.trees[store.blocks[0].tree];
+    const rs_tree *tree = sizes_of(&b, &store);
+    REQUIRE(tree != NULL);
     REQUIRE(tree->n_nodes == 5 && tree->nodes[1].kind == RS_FMT_NODE_OPTIONAL);
     REQUIRE(tree->nodes[2].kind == RS_FMT_NODE_OPTIONAL);
-    memset(sizes, 0, sizeof sizes);
-    CHECK_OK(rs_node_sizes_add_block(&store, &store.blocks[0], sizes, &err), &err);
     CHECK_U64(sizes[0].bits, 3000 * 4);
     CHECK_U64(sizes[1].bits, 3000 + 1000 * 10);
     CHECK_U64(sizes[2].bits, 3000);

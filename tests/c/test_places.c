@@ -68,6 +68,18 @@ static rs_block block_of(void) {
     return block;
 }
 
+/* Writes the places of one part, which it clears, and opens them from *bytes, of which none lies behind them. Both are to
+ * be freed. */
+static bool open_part(rs_places_part *part, const rs_tree *tree, uint8_t **bytes, rs_placed **placed) {
+    rs_block block;
+    made.places.size_bytes = 0;
+    if (!CHECK_OK(rs_places_write(part, 1, tree, made.n, &made.places, &err), &err)) return false;
+    rs_places_part_clear(part);
+    block = block_of();
+    *bytes = make_exact(made.places.data, made.places.size_bytes);
+    return CHECK_OK(rs_places_open(*bytes, &block, tree, placed, &err), &err);
+}
+
 static void check_all(const rs_tree *tree) {
     rs_block block = block_of();
     rs_placed *placed;
@@ -221,7 +233,6 @@ static void test_rising_at_the_end(void) {
         rs_places_part part = {0};
         rs_placed *placed;
         uint64_t number = 0;
-        rs_block block;
         uint8_t *exact;
         uint32_t j, wrong = 0;
         fill(128, 1 + i % 2, 20);
@@ -230,12 +241,7 @@ static void test_rising_at_the_end(void) {
             part.local = j;
             CHECK_OK(rs_places_put_number(&part, &tree.nodes[1], made.numbers[j], &err), &err);
         }
-        made.places.size_bytes = 0;
-        REQUIRE_OK(rs_places_write(&part, 1, &tree, made.n, &made.places, &err), &err);
-        rs_places_part_clear(&part);
-        block = block_of();
-        exact = make_exact(made.places.data, made.places.size_bytes);
-        REQUIRE_OK(rs_places_open(exact, &block, &tree, &placed, &err), &err);
+        REQUIRE(open_part(&part, &tree, &exact, &placed));
         for (j = 0; j < made.n; j++) {
             wrong += rs_placed_number(&placed[0], j, &number, &err) != RS_OK || number != made.numbers[j];
         }
@@ -408,7 +414,7 @@ static void test_runs_of_no_value(void) {
     uint64_t size = 0;
     rs_places_part part = {0};
     rs_placed *placed;
-    rs_block block;
+    uint8_t *exact;
     rs_tree tree;
     unsigned i;
     for (i = 0; i < 5; i++) {
@@ -418,11 +424,7 @@ static void test_runs_of_no_value(void) {
     REQUIRE_OK(rs_tree_compile(rs_slice_of(bytes, sizeof bytes), 0, &tree, &err), &err);
     REQUIRE_OK(rs_places_part_begin(&part, &tree, &err), &err);
     made.n = 100;
-    made.places.size_bytes = 0;
-    REQUIRE_OK(rs_places_write(&part, 1, &tree, made.n, &made.places, &err), &err);
-    rs_places_part_clear(&part);
-    block = block_of();
-    REQUIRE_OK(rs_places_open(made.places.data, &block, &tree, &placed, &err), &err);
+    REQUIRE(open_part(&part, &tree, &exact, &placed));
     for (i = 0; i < 2; i++) {
         CHECK_OK(rs_placed_check(&placed[i], &tree.nodes[1 + i], &err), &err);
         CHECK_OK(rs_placed_run(&placed[i], &tree.nodes[1 + i], made.n - 1, &run, &err), &err);
@@ -433,6 +435,7 @@ static void test_runs_of_no_value(void) {
     }
     CHECK_U64(size, made.places.size_bytes);
     free(placed);
+    free(exact);
     rs_tree_clear(&tree);
 }
 
@@ -443,7 +446,6 @@ static void test_runs_with_bodies(void) {
     uint8_t bytes[8 + 7 * 24 + 8] = {7, 0, 0, 0, 8}, value[9];
     rs_places_part part = {0};
     rs_placed *placed;
-    rs_block block;
     uint8_t *exact;
     rs_tree tree;
     uint32_t j;
@@ -464,12 +466,7 @@ static void test_runs_with_bodies(void) {
             CHECK_OK(rs_places_end_value(&part, &tree.nodes[1 + i], &err), &err);
         }
     }
-    made.places.size_bytes = 0;
-    REQUIRE_OK(rs_places_write(&part, 1, &tree, made.n, &made.places, &err), &err);
-    rs_places_part_clear(&part);
-    block = block_of();
-    exact = make_exact(made.places.data, made.places.size_bytes);
-    REQUIRE_OK(rs_places_open(exact, &block, &tree, &placed, &err), &err);
+    REQUIRE(open_part(&part, &tree, &exact, &placed));
     for (i = 0; i < 2; i++) {
         const uint8_t *run = NULL;
         CHECK_OK(rs_placed_check(&placed[i], &tree.nodes[1 + i], &err), &err);

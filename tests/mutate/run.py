@@ -86,6 +86,8 @@ class Trial:
                 build = self.builds[self.reach.seconds["checked"][test] > self.slow]
                 if build.name not in objects:
                     objects[build.name] = build.compile(mutant.file, changed, into, units)
+                if objects[build.name] is None:  # a header may be C alone and none where it is included
+                    return "no C"
                 executable = build.link(test, objects[build.name], into)
                 how, _ = build.run(test, executable, 10 + 10 * self.reach.seconds[build.name][test])
                 executable.unlink()
