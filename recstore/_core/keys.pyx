@@ -455,12 +455,12 @@ cdef object key_of_entry(Segment segment, StoreReader reader, uint64_t entry):
     return reader.get(record)
 
 
-cdef object hash_of(object key, uint64_t entry):
-    """Python's hash of a key from a file. CorruptError where it has none."""
+cdef object hash_of(object key, str what, uint64_t number):
+    """Python's hash of the key of an entry or record of a file. CorruptError where it has none."""
     try:
         return hash(key)
     except NO_HASH as e:
-        raise errors.CorruptError(f"entry {entry}: its key cannot be hashed: {e}") from None
+        raise errors.CorruptError(f"{what} {number}: its key cannot be hashed: {e}") from None
 
 
 cdef int verify_place(Segment segment, KeyIndex key_index, StoreReader reader, uint64_t wanted, key,
@@ -471,7 +471,7 @@ cdef int verify_place(Segment segment, KeyIndex key_index, StoreReader reader, u
     cdef rs_key_probe probe = rs_key_probe_begin(&key_index.keys, h)
     cdef uint64_t entry
     cdef rs_error err
-    wanted_hash = hash_of(key, wanted)
+    wanted_hash = hash_of(key, "entry", wanted)
     while True:
         check(rs_key_probe_next_counted(&key_index.keys, &probe, &entry, steps, &err), &err)
         if entry == wanted:
@@ -480,7 +480,7 @@ cdef int verify_place(Segment segment, KeyIndex key_index, StoreReader reader, u
             raise errors.CorruptError(f"key index: entry {wanted} is not where its key is looked for")
         PyErr_CheckSignals()
         if entry not in passed:
-            passed[entry] = hash_of(key_of_entry(segment, reader, entry), entry)
+            passed[entry] = hash_of(key_of_entry(segment, reader, entry), "entry", entry)
         if passed[entry] == wanted_hash and key_of_entry(segment, reader, entry) == key:
             raise errors.CorruptError(f"entry {wanted} has the key of entry {entry}")
 

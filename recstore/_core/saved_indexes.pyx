@@ -281,10 +281,7 @@ cdef int verify_saved(SavedIndex self, Path path, StoreReader reader) except -1:
                 check(rs_saved_index_row(&self.it, row, &record, &err), &err)
             PyErr_CheckSignals()
             key = key_of_record(reader, path, record)
-            try:
-                hash(key)
-            except NO_HASH as e:
-                raise errors.CorruptError(f"saved index: record {record}: its key cannot be hashed: {e}") from None
+            hash_of(key, "saved index: record", record)
             if number == records[0]:
                 first_key = key
                 indexed = key_hash(key, index.keys.seed, True, &h)
@@ -304,7 +301,7 @@ cdef int verify_saved_place(SavedIndex self, KeyIndex index, StoreReader reader,
     cdef rs_key_probe probe = rs_key_probe_begin(&index.keys, h)
     cdef uint64_t entry, record, last
     cdef rs_error err
-    wanted_hash = hash_of(key, wanted)
+    wanted_hash = hash_of(key, "saved index: entry", wanted)
     while True:
         PyErr_CheckSignals()
         check(rs_key_probe_next_counted(&index.keys, &probe, &entry, steps, &err), &err)
@@ -318,6 +315,6 @@ cdef int verify_saved_place(SavedIndex self, KeyIndex index, StoreReader reader,
             check(rs_saved_index_group(&self.it, entry, &record, &last, &err), &err)
             check(rs_saved_index_row(&self.it, record, &record, &err), &err)
         if record not in passed:
-            passed[record] = hash_of(key_of_record(reader, path, record), entry)
+            passed[record] = hash_of(key_of_record(reader, path, record), "saved index: record", record)
         if passed[record] == wanted_hash and key_of_record(reader, path, record) == key:
             raise errors.CorruptError(f"saved index: entry {wanted} has the key of entry {entry}")
