@@ -19,6 +19,7 @@ bool rs_plan_is_constant(const rs_stats *stats, const rs_alternative *a, size_t 
 }
 
 bool rs_plan_has_few(const rs_alternative *a) {
+    if (a->distinct == NULL) return a->constant && rs_slice_left(&a->first) <= a->raw_bytes / 64;
     return a->distinct != NULL && a->distinct->n > 0 && a->distinct->n <= FEW &&
            a->distinct->size_bytes <= a->raw_bytes / 64;
 }

@@ -167,8 +167,8 @@ static void test_strings(void) {
     CHECK_STR(inferred(), "str1");
     add_str(0x09, 4093), add_str(0x09, 4093); /* 4,096 bytes with tag and count */
     CHECK_STR(inferred(), "const");
-    add_str(0x09, 4094), add_str(0x09, 4094); /* too long for one */
-    CHECK_STR(inferred(), "symbols");
+    add_str(0x09, 4094), add_str(0x09, 4094); /* too long for one: an entry of a table */
+    CHECK_STR(inferred(), "dict");
 }
 
 static void test_unions(void) {

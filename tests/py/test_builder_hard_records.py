@@ -1,5 +1,6 @@
 """Records on which compression has nothing to win, or to which what it learnt of earlier ones does not apply."""
 
+import os
 import random
 
 import pytest
@@ -87,3 +88,19 @@ def test_one_record_of_a_gigabyte():
         found = x[1]
         assert len(found) == len(giant) and found == giant
         assert (1 << 30) <= x.nbytes <= 1.01 * (1 << 30)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "".join(map(chr, range(97, 123))) * 400,
+        random.Random(0).sample(range(10**6), 9_000),
+        {str(i): i for i in range(2_000)},
+        os.urandom(10_000),
+    ],
+    ids=["str", "list", "dict", "bytes"],
+)
+def test_a_large_value_in_all_records_is_stored_once(value):
+    once = RecordList([{"value": value, "i": 0}] * 2).nbytes
+    with RecordList({"value": value, "i": i} for i in range(3_000)) as x:
+        assert x.nbytes < 2 * once + 50_000 and x[2_999] == {"value": value, "i": 2_999}
