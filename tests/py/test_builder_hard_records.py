@@ -2,6 +2,7 @@
 
 import os
 import random
+import string
 
 import pytest
 
@@ -92,15 +93,10 @@ def test_one_record_of_a_gigabyte():
 
 @pytest.mark.parametrize(
     "value",
-    [
-        "".join(map(chr, range(97, 123))) * 400,
-        random.Random(0).sample(range(10**6), 9_000),
-        {str(i): i for i in range(2_000)},
-        os.urandom(10_000),
-    ],
-    ids=["str", "list", "dict", "bytes"],
+    [string.ascii_lowercase * 400, os.urandom(10_000), [string.ascii_lowercase] * 400, {"text": "é" * 6_000}],
+    ids=["str", "bytes", "list", "dict"],
 )
 def test_a_large_value_in_all_records_is_stored_once(value):
     once = RecordList([{"value": value, "i": 0}] * 2).nbytes
     with RecordList({"value": value, "i": i} for i in range(3_000)) as x:
-        assert x.nbytes < 2 * once + 50_000 and x[2_999] == {"value": value, "i": 2_999}
+        assert x.nbytes < once + 20_000 and x[2_999] == {"value": value, "i": 2_999}
