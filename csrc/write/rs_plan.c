@@ -153,26 +153,6 @@ rs_status rs_plan_try_dict_coded(chooser *self, const rs_values *values, uint64_
     return RS_OK;
 }
 
-/* The entries of a dictionary for an alternative; none when its values are too many. Constant values have no set. */
-static rs_status distinct_values(chooser *self, const rs_alternative *a, rs_values *out) {
-    rs_span *first;
-    out->base = self->stats->values.base;
-    out->spans = NULL;
-    out->n = 0;
-    if (a->distinct != NULL) {
-        out->spans = a->distinct->spans;
-        out->n = a->distinct->n;
-    } else if (a->constant && a->n > 1) {
-        first = (rs_span *)rs_arena_take(&self->stats->arena, sizeof *first);
-        if (first == NULL) return no_memory(self);
-        first->off = (uint32_t)(a->first.ptr - out->base);
-        first->size_bytes = (uint32_t)rs_slice_left(&a->first);
-        out->spans = first;
-        out->n = 1;
-    }
-    return RS_OK;
-}
-
 /* ---- Leaves ---- */
 
 static rs_status leaf(chooser *self, unsigned kind, unsigned param, const void *aux, size_t aux_size, arm *out) {
@@ -555,7 +535,7 @@ static rs_status choose_plain(chooser *self, rs_alternative *a, arm *out, arm *r
 }
 
 static rs_status weigh_alternative(chooser *self, rs_alternative *a, arm *out, arm *rest) {
-    rs_values distinct;
+    rs_values distinct = rs_plan_distinct(self->stats, a);
     uint64_t whole;
     rest->plan = NULL;
     rest->bits = 0;
@@ -568,7 +548,6 @@ static rs_status weigh_alternative(chooser *self, rs_alternative *a, arm *out, a
         out->plan->n = a->n;
         return RS_OK;
     }
-    RS_TRY(distinct_values(self, a, &distinct));
     if (rs_plan_has_few(a)) {
         RS_TRY(rs_plan_try_dict_coded(self, &distinct, a->n, a->position_id, 6.0, out));
         if (out->plan != NULL) {

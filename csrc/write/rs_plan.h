@@ -47,6 +47,20 @@ RS_NODISCARD rs_status rs_plan_prepare_alternative(rs_stats *stats, rs_alternati
 
 /* Returns whether all values of an alternative are equal, and its node may be a constant of at most `most` bytes. */
 bool rs_plan_is_constant(const rs_stats *stats, const rs_alternative *a, size_t most);
+/* The entries that a dictionary of the alternative would have; none when its values are too many. Borrowed from the
+ * stats. */
+static inline rs_values rs_plan_distinct(const rs_stats *stats, const rs_alternative *a) {
+    rs_values values = {stats->values.base, NULL, 0};
+    if (a->distinct != NULL) {
+        values.spans = a->distinct->spans;
+        values.n = a->distinct->n;
+    } else if (a->constant && a->n > 1) { /* a set begins with the first value that differs */
+        values.spans = &a->first_span;
+        values.n = 1;
+    }
+    return values;
+}
+
 /* Returns whether its distinct values are so few that no other node than a dict-coded one is tried. */
 bool rs_plan_has_few(const rs_alternative *a);
 enum { RS_PLAN_CONST_BYTES = 4096 }; /* a longer constant stays in the heap */

@@ -198,14 +198,6 @@ rs_status rs_plan_prepare_placed(rs_stats *stats, rs_error *err) {
 
 /* ---- Choosing ---- */
 
-static rs_values distinct_of(const rs_plan_chooser *self, const rs_alternative *a) {
-    rs_values values = {self->stats->values.base, NULL, 0};
-    if (a->distinct == NULL) return values;
-    values.spans = a->distinct->spans;
-    values.n = a->distinct->n;
-    return values;
-}
-
 static rs_status leaf(rs_plan_chooser *self, unsigned kind, unsigned param, const void *aux, size_t aux_size,
                       rs_plan_arm *out) {
     out->plan = rs_plan_leaf(self->stats, kind, param, aux, aux_size);
@@ -239,7 +231,7 @@ static rs_status put_placed(rs_plan_chooser *self, unsigned kind, const rs_plan_
 /* Sets *child to the node for the values of runs, one for each, and child->bits to its bits. */
 static rs_status choose_run(rs_plan_chooser *self, const rs_alternative *a, uint32_t n_runs, const rs_plan_arm *whole,
                             rs_plan_arm *child) {
-    rs_values distinct = distinct_of(self, a);
+    rs_values distinct = rs_plan_distinct(self->stats, a);
     child->plan = NULL;
     child->bits = UINT64_MAX;
     if (a->kind == RS_FMT_NODE_INT && rs_choices_allow(self->stats->choices, RS_FMT_NODE_INT)) {
@@ -263,7 +255,7 @@ static rs_status choose_run(rs_plan_chooser *self, const rs_alternative *a, uint
 /* Replaces *out by a rising node over the numbers of a table's entries when that takes fewer than *best bits. */
 static rs_status try_ranks(rs_plan_chooser *self, const rs_alternative *a, uint64_t usual, uint64_t *best,
                            rs_plan_arm *out) {
-    rs_values distinct = distinct_of(self, a);
+    rs_values distinct = rs_plan_distinct(self->stats, a);
     rs_plan_arm number = {NULL, UINT64_MAX};
     RS_TRY(rs_plan_try_dict_coded(self, &distinct, 0, a->position_id, (double)usual / (double)(a->raw_bytes + 1),
                                   &number));

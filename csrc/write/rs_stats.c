@@ -389,6 +389,8 @@ static rs_status count_constant(rs_stats *self, rs_alternative *a, rs_slice valu
     if (a->n == 0 || !a->constant) own = hash != NULL ? *hash : rs_value_set_hash(value);
     if (a->n == 0) {
         a->first = value;
+        a->first_span.off = (uint32_t)(value.ptr - self->values.base);
+        a->first_span.size_bytes = (uint32_t)size;
         a->first_hash = own;
     }
     a->n++;

@@ -50,6 +50,7 @@ typedef struct rs_alternative {
     uint64_t counts_bytes;         /* str, bytes, list: bytes of all counts as varints */
     uint64_t total;                /* list: number of all elements. str, bytes: number of all units */
     rs_slice first;                /* the bytes of the first value */
+    rs_span first_span;            /* the same as a span of the values */
     uint64_t first_hash;           /* its hash for `distinct`, where that was needed */
     int64_t min, max;              /* int */
     uint64_t count_min, count_max; /* list */

@@ -6,6 +6,8 @@ import gzip
 import io
 import os
 import pathlib
+import random
+import string
 
 import pytest
 
@@ -236,3 +238,62 @@ def test_a_url_is_read_by_fsspec(tmp_path):
     with fsspec.open("memory://recstore-parquet/c.parquet", "wb") as file:
         file.write(parquet_bytes(TABLE[:5]))
     assert read("memory://recstore-parquet/*", columns=["b"]) == [{"b": row["b"]} for row in ROWS[:5]] * 3
+
+
+_LONG = "".join(random.Random(0).choices(string.ascii_lowercase, k=40_000))
+_CHAT = pa.list_(pa.struct([("role", pa.string()), ("content", pa.string())]))
+_RARE = {"use_dictionary": False, "column_encoding": {"x": "DELTA_BYTE_ARRAY"}}
+
+
+def _in_parts(n, part, kind=None):
+    return pa.chunked_array([pa.array(part, kind)] * n)
+
+
+# Columns that take a few kilobytes in a file and hundreds of megabytes in memory.
+SWELLING = {
+    "texts of a dictionary": (_in_parts(80, [_LONG] * 100), {}),
+    "nested texts of a dictionary": (
+        _in_parts(80, [[{"role": "system", "content": _LONG}, {"role": "user", "content": "why?"}]] * 100, _CHAT),
+        {},
+    ),
+    "texts as differences": (_in_parts(80, [_LONG] * 100), _RARE),
+    "short texts, then long ones": (
+        pa.chunked_array([pa.array(list(map(str, range(20_000)))), *_in_parts(40, [_LONG] * 100).chunks]),
+        _RARE,
+    ),
+    "lists of equal numbers": (_in_parts(80, [[7] * 10_000] * 50, pa.list_(pa.int64())), {}),
+    "lists of nulls": (_in_parts(80, [[None] * 10_000] * 50, pa.list_(pa.string())), {}),
+    "maps": (_in_parts(80, [[(f"k{i}", True) for i in range(500)]] * 50, pa.map_(pa.string(), pa.bool_())), {}),
+}
+
+
+@pytest.mark.parametrize("name", SWELLING)
+def test_a_batch_is_measured_by_its_decoded_bytes(name, tmp_path, monkeypatch):
+    column, options = SWELLING[name]
+    table = pa.table({"i": range(len(column)), "x": column})
+    pq.write_table(table, tmp_path / "x.parquet", row_group_size=len(table), compression="zstd", **options)
+    pool, before = pa.proxy_memory_pool(pa.system_memory_pool()), pa.default_memory_pool()
+    pa.set_memory_pool(pool)
+    try:
+        x = recstore.read_parquet(tmp_path / "x.parquet")
+    finally:
+        pa.set_memory_pool(before)
+    assert pool.max_memory() < 64 << 20
+    assert len(x) == len(table)
+    for at in (0, 1, len(x) // 2, len(x) - 1):
+        assert x[at] == table.slice(at, 1).to_pylist()[0]
+
+
+def test_a_nested_column_too_large_for_one_array_is_read_in_smaller_batches(path, monkeypatch):
+    asked = []
+
+    class Strict(pq.ParquetFile):
+        def iter_batches(self, batch_size, *args):
+            for batch in super().iter_batches(batch_size, *args):
+                asked.append(batch.num_rows)
+                if batch.num_rows > 1 and batch.column(0)[0].as_py() >= 20:
+                    raise pa.ArrowNotImplementedError("more than an array holds")
+                yield batch
+
+    monkeypatch.setattr(pq, "ParquetFile", Strict)
+    assert read(path) == ROWS and 1 in asked and max(asked) > 1
