@@ -11,7 +11,8 @@ for each property:
      "shards": {"hash": ["<40 hex>", ...], "bytes": [...], "records": [...], "low": [...], "high": [...]}}
 
 `low` and `high` are the bounds of a shard file's keys, in sets of mappings. `fingerprint` is a hash of the kind, the
-hashes, the numbers of records and the attributes. A commit names no file twice: who repeats one, because its answer was
+hashes, the numbers of records, the bounds and the attributes. Earlier manifests have one without the bounds: theirs are
+not used. A commit names no file twice: who repeats one, because its answer was
 lost, finds its files there.
 """
 
@@ -186,6 +187,9 @@ class _Parsing:
             raise self.damaged("its attributes are nested too deeply") from None
         self.require(found.length == head["records"] <= _MOST_RECORDS, "the records of its shard files do not add up")
         self.require(found.nbytes == head["bytes"] <= _MOST, "the bytes of its shard files do not add up")
+        if found.fingerprint != head["fingerprint"] and found.lows is not None:
+            found.lows = found.highs = None  # nothing vouches for them
+            found._settle()
         self.require(found.fingerprint == head["fingerprint"], "its fingerprint is that of another content")
         return found
 
@@ -247,6 +251,8 @@ def _fingerprint(manifest):
         counts = counts[:]
         counts.byteswap()
     told.update(counts.tobytes())
+    if manifest.lows is not None:
+        told.update(json.dumps([manifest.lows, manifest.highs], separators=(",", ":")).encode("ascii"))
     return told.hexdigest()
 
 

@@ -167,6 +167,15 @@ class Opener:
         """The Segment of shard file i. Raises SegmentNotFoundError if it was removed; CorruptError; RemoteError;
         OutOfSpaceError."""
         segment = self._mapped(i) if self.cache is None else self._cached(i)
+        if self.reading.verify == "full" and self.manifest.lows is not None:
+            found, given = key_filters.bounds(segment), (self.manifest.lows[i], self.manifest.highs[i])
+            if found != given:
+                segment.close()
+                raise CorruptError(
+                    f"the manifest says that the keys of {self.name(i)} lie between {given[0]!r:.80} and "
+                    f"{given[1]!r:.80}, not {found[0]!r:.80} and {found[1]!r:.80}; write the set again",
+                    filename=self.storage.of(manifest.name_of(self.manifest.number)),
+                )
         segment.reader = self.reading.reader
         return segment
 

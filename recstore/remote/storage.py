@@ -10,7 +10,7 @@ import re
 from recstore.remote.objects import Storage
 
 OBJECT_STORES = ("s3", "s3a", "gs", "az", "azure", "adl", "abfs", "abfss", "http", "https")
-_NUMBERED = re.compile(r"(.+[^/])@([1-9][0-9]{0,17})/*", re.DOTALL)
+_NUMBERED = re.compile(r"(.*[^/])@([1-9][0-9]{0,17})/*", re.DOTALL)
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 
 

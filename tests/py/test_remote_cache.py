@@ -16,7 +16,8 @@ from s3_sets import ALL, PARTS, fetched, has_sent, names, nothing_half_made, set
 
 import recstore
 from recstore._core import native
-from recstore.remote import cache, fetch, folders, key_filters, manifest
+from recstore.remote import cache, fetch, folders, key_filters, manifest, opening
+from recstore.remote import names as names_of_files
 from recstore.remote.storage import storage_of
 
 # ---- Damage and failures ----
@@ -118,6 +119,41 @@ def test_a_damaged_copy_is_fetched_again(made, tmp_path, damage):
     assert path.read_bytes() == content and not path.is_symlink() and path.stat().st_nlink == 1
 
 
+@pytest.mark.parametrize("way", ["write", "replace", "flip a byte"])
+def test_a_copy_with_another_content_is_fetched_again(tmp_path, monkeypatch, way):
+    """The content of another shard file, of the same size and with as many records or more, and one wrong byte."""
+    monkeypatch.setattr(opening, "_ALWAYS_CACHED", True)
+    parts = [["a" * 100] * 64, ["b" * 100] * 64, ["c" * 100, "d" * 100] * 32]
+    made = shard_sets.write(tmp_path / "set", parts)
+    at = tmp_path / "set"
+    recstore.open(at, cache=tmp_path).close()
+    first, second = (tmp_path / "recstore" / f"{name}.recs" for name in made.hashes[:2])
+    assert made.sizes[0] == made.sizes[1]
+    content = bytearray((second if way != "flip a byte" else first).read_bytes())
+    if way == "flip a byte":
+        content = content.replace(b"a" * 100, b"a" * 99 + b"z")
+    if way == "replace":
+        (tmp_path / "other").write_bytes(content)
+        os.replace(tmp_path / "other", first)
+    else:
+        first.chmod(0o600)
+        first.write_bytes(content)
+    for _ in range(2):
+        with recstore.open(at, cache=tmp_path) as x:
+            assert x.to_list() == [record for part in parts for record in part]
+
+
+def test_a_checked_copy_is_not_hashed_again(made, tmp_path, monkeypatch):
+    recstore.open(made.at, cache=tmp_path, options=made.options).close()
+    path = tmp_path / "recstore" / f"{made.made.hashes[1]}.recs"
+    os.utime(path)  # as an earlier version of the library noted a use
+    hashed = []
+    monkeypatch.setattr(names_of_files, "hash_of", lambda file: hashed.append(file.name) or path.stem)
+    for _ in range(2):
+        with recstore.open(made.at, cache=tmp_path, options=made.options) as x:
+            assert x.to_list() == ALL and hashed == [str(path)]
+
+
 # ---- Room ----
 
 
@@ -216,6 +252,9 @@ class Clock:
 
     def time(self):
         return time.time()
+
+    def time_ns(self):
+        return time.time_ns()
 
     def sleep(self, _):
         self.now += 20

@@ -77,6 +77,17 @@ def test_bounds_may_be_missing_for_some_shard_files():
     assert parse(numbered(Manifest("mapping", some)).dump()).shards() == some
 
 
+def test_bounds_that_nothing_vouches_for_are_not_used():
+    made = numbered(Manifest("mapping", shards(3, "mapping")))
+    value = json.loads(made.dump())
+    value["shards"]["low"][1] = value["shards"]["high"][1]
+    with pytest.raises(recstore.CorruptError):
+        parse(value)
+    earlier = numbered(Manifest("mapping", [shard._replace(low=None, high=None) for shard in shards(3, "mapping")]))
+    value["fingerprint"] = earlier.fingerprint  # as before the bounds were part of it
+    assert parse(value).lows is None and parse(value).fingerprint == earlier.fingerprint
+
+
 def test_the_fingerprint_is_of_the_content_alone():
     one = Manifest("list", shards(3))
     assert numbered(Manifest("list", shards(3)), 9).fingerprint == one.fingerprint

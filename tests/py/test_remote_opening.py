@@ -108,6 +108,25 @@ def test_a_full_check_is_one_of_the_name(tmp_path):
         recstore.open(tmp_path / "set", verify="full")
 
 
+@pytest.mark.parametrize("bounds", [("a0", "a5"), ("b", "c"), (None, None)])
+def test_a_full_check_compares_the_bounds_of_keys(tmp_path, bounds):
+    parts = [{f"a{i}": i for i in range(10)}, {f"b{i}": i for i in range(10)}]
+    found = shard_sets.write(tmp_path, parts)
+    shards = [shard._replace(low=low, high=high) for shard, low, high in zip(found.shards(), "ab", "ab")]
+    shards[0] = shards[0]._replace(low=bounds[0], high=bounds[1])
+    shards[1] = shards[1]._replace(low="b0", high="b9")
+    manifest.commit(storage_of(tmp_path), lambda old: manifest.Manifest("mapping", shards))
+    with pytest.raises(recstore.CorruptError):
+        recstore.open(tmp_path, verify="full")
+
+
+def test_a_path_of_one_character(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    shard_sets.write("s", [[1, 2]])
+    for path in ("s@1", "./s@1", b"s@1"):
+        assert recstore.open(path).to_list() == [1, 2]
+
+
 # ---- Lazy ----
 
 
