@@ -12,9 +12,13 @@ enum {
     DRIFT_PART = 20,               /* a table is replaced when its codes take more than one part in so many more */
     MIN_UNITS = 1024,              /* fewer units are not worth a table */
     LITTLE_UNITS = 1 << 16,        /* the codes of no more units are as short as can be */
+    MAX_SEEN = 1 << 20,            /* large values that are noted */
+    SEEN_HASH_BITS = 40,           /* of a noted value; the run has the others */
     LENGTHS = 15,                  /* entries that are lists of up to so many ints may get tables by length */
     LENGTH_ENTRIES = 128           /* the fewest entries of one length that are worth a table */
 };
+
+static rs_status no_memory(rs_error *err) { return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for tables"); }
 
 static void close_dictionary(rs_dictionary *d) {
     rs_buffer_clear(&d->bytes);
@@ -36,12 +40,13 @@ void rs_dictionaries_clear(rs_dictionaries *self) {
     }
     rs_buffer_clear(&self->tables);
     rs_notes_clear(&self->notes);
+    free(self->seen);
+    self->seen = NULL;
+    self->n_seen = self->seen_capacity = 0;
 }
 
-static rs_status no_memory(rs_error *err) { return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for tables"); }
-
 uint64_t rs_dictionaries_memory(const rs_dictionaries *self) {
-    uint64_t bytes = self->tables.capacity_bytes;
+    uint64_t bytes = self->tables.capacity_bytes + self->seen_capacity * sizeof *self->seen;
     const rs_dictionary *d;
     const rs_symbol_table *t;
     for (d = self->first; d != NULL; d = d->next) {
@@ -77,6 +82,51 @@ static void retire_symbols(rs_dictionaries *self, uint64_t position_id, unsigned
         rs_symbols_encoder_close(t->encoder);
         t->encoder = NULL;
     }
+}
+
+/* ---- Large values ---- */
+
+/* Returns the slot of a noted value, or the empty one that it would take. */
+static uint64_t *seen_slot(uint64_t *slots, uint32_t capacity, uint64_t hash) {
+    uint64_t at = hash & (capacity - 1);
+    while (slots[at] != 0 && slots[at] << (64 - SEEN_HASH_BITS) != hash << (64 - SEEN_HASH_BITS)) {
+        at = (at + 1) & (capacity - 1);
+    }
+    return &slots[at];
+}
+
+static rs_status grow_seen(rs_dictionaries *self, rs_error *err) {
+    const uint32_t capacity = self->seen_capacity == 0 ? 1024 : self->seen_capacity * 2;
+    uint64_t *slots = (uint64_t *)calloc(capacity, sizeof *slots);
+    uint32_t i;
+    if (slots == NULL) return no_memory(err);
+    for (i = 0; i < self->seen_capacity; i++) {
+        if (self->seen[i] != 0) *seen_slot(slots, capacity, self->seen[i]) = self->seen[i];
+    }
+    free(self->seen);
+    self->seen = slots;
+    self->seen_capacity = capacity;
+    return RS_OK;
+}
+
+rs_status rs_dictionaries_note_large(rs_dictionaries *self, uint64_t position_id, const rs_values *values,
+                                     uint64_t *bytes, rs_error *err) {
+    const uint64_t run = (uint64_t)(self->run + 1) << SEEN_HASH_BITS;
+    uint32_t i;
+    *bytes = 0;
+    for (i = 0; i < values->n; i++) {
+        uint64_t hash = rs_value_set_hash_with(rs_value_set_hash(rs_values_at(values, i)), position_id), *slot;
+        if (self->n_seen >= self->seen_capacity / 2 && self->n_seen < MAX_SEEN) RS_TRY(grow_seen(self, err));
+        slot = seen_slot(self->seen, self->seen_capacity, hash);
+        if (*slot == 0 && self->n_seen < MAX_SEEN) {
+            *slot = run | (hash & ((UINT64_C(1) << SEEN_HASH_BITS) - 1));
+            self->n_seen++;
+        } else if (*slot != 0 && *slot >> SEEN_HASH_BITS != run >> SEEN_HASH_BITS) {
+            *bytes += values->spans[i].size_bytes;
+        }
+    }
+    if (*bytes > KEPT_BYTES || self->kept_bytes > KEPT_BYTES - *bytes) *bytes = 0;
+    return RS_OK;
 }
 
 /* Returns the newest dictionary of the position; NULL when there is none. */

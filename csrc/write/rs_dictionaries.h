@@ -49,8 +49,10 @@ typedef struct rs_dictionaries {
     rs_buffer tables;     /* the bytes of TABLES */
     rs_dictionary *first; /* the newest; `next` leads to older ones. The same of symbols */
     rs_symbol_table *symbols;
-    uint64_t kept_bytes;       /* bytes of the entries of all dictionaries */
-    rs_notes notes;            /* attempts that failed in the runs so far */
+    uint64_t kept_bytes; /* bytes of the entries of all dictionaries */
+    rs_notes notes;      /* attempts that failed in the runs so far */
+    uint64_t *seen;      /* large values of the runs so far, a hash table: the run + 1 and bits of a hash */
+    uint32_t n_seen, seen_capacity;
     uint32_t run;              /* the number of the current run: of the block whose values are being encoded */
     const rs_choices *choices; /* borrowed */
 } rs_dictionaries;
@@ -69,6 +71,11 @@ void rs_dictionaries_begin_run(rs_dictionaries *self);
 static inline uint32_t rs_dictionaries_n_tables(const rs_dictionaries *self) {
     return (uint32_t)(self->tables.size_bytes / RS_FMT_BLOCK_SIZE);
 }
+
+/* Notes large values of a position. *bytes becomes the bytes of the values that earlier runs noted, as far as a
+ * dictionary has room for them: they may well come again, so an entry now is worth it. RS_E_MEM. */
+RS_NODISCARD rs_status rs_dictionaries_note_large(rs_dictionaries *self, uint64_t position_id, const rs_values *values,
+                                                  uint64_t *bytes, rs_error *err);
 
 /* Returns the newest dictionary of a position; NULL when there is none, or when it has no room for `more` entries. It
  * lives as long as `self`. */

@@ -19,6 +19,9 @@ enum {
     MAX_HOPS = 3          /* the longest chain of tables that name tables */
 };
 
+/* What an entry costs for a value that came in an earlier block, as a part of its bytes: it may well come again. */
+static const double SEEN_COST = 0.25;
+
 typedef rs_plan_chooser chooser;
 #define OFF_THE_LOG UINT32_MAX
 
@@ -560,8 +563,13 @@ static rs_status weigh_alternative(chooser *self, rs_alternative *a, arm *out, a
     whole = out->bits + rest->bits;
     if (distinct.n > 0) {
         arm best = {NULL, whole};
-        RS_TRY(rs_plan_try_dict_coded(self, &distinct, a->n, a->position_id, (double)whole / (double)(a->raw_bytes + 1),
-                                      &best));
+        double rate = (double)whole / (double)(a->raw_bytes + 1);
+        if (rs_alternative_is_large(a)) {
+            uint64_t seen;
+            RS_TRY(rs_dictionaries_note_large(self->dictionaries, a->position_id, &distinct, &seen, self->err));
+            rate *= 1 - (1 - SEEN_COST) * (double)seen / (double)a->raw_bytes;
+        }
+        RS_TRY(rs_plan_try_dict_coded(self, &distinct, a->n, a->position_id, rate, &best));
         if (best.plan != NULL) {
             *out = best;
             rest->plan = NULL;
@@ -569,7 +577,7 @@ static rs_status weigh_alternative(chooser *self, rs_alternative *a, arm *out, a
             return RS_OK;
         }
     }
-    if (a->n >= WORTH_NOTING && (a->known & RS_POSITION_NO_DICTIONARY) == 0) {
+    if (a->n >= WORTH_NOTING && !rs_alternative_is_large(a) && (a->known & RS_POSITION_NO_DICTIONARY) == 0) {
         rs_notes_add(&self->dictionaries->notes, a->position_id, RS_POSITION_NO_DICTIONARY);
     }
     return RS_OK;

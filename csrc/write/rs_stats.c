@@ -341,10 +341,12 @@ static rs_status find_alternative(rs_stats *self, rs_position *at, const rs_stat
 
 /* ---- Distinct values ---- */
 
-/* Returns whether `distinct` of n values are too many for a table to be worth it. */
-static bool too_many(uint64_t distinct, uint64_t n) {
+/* Returns whether the distinct values of the alternative are too many for a table to be worth it. Large ones may come
+ * again in later blocks. */
+static bool too_many(const rs_alternative *a) {
+    const uint64_t distinct = a->distinct->n, n = a->n;
     if (distinct >= MAX_DISTINCT) return true;
-    if (n < 1024) return false;
+    if (n < 1024 || rs_alternative_is_large(a)) return false;
     return distinct > (n < 4096 ? n - n / 8 : n < 16384 ? n - n / 4 : n - n * 3 / 8);
 }
 
@@ -360,7 +362,7 @@ static void give_up(rs_stats *self, rs_alternative *a) {
 /* Adds a value that is not yet there, or gives up. */
 static rs_status add_distinct(rs_stats *self, rs_alternative *a, rs_slice value, uint64_t hash, rs_error *err) {
     rs_span span;
-    if (too_many(a->distinct->n, a->n) || self->kept_bytes > KEPT_BYTES) {
+    if (too_many(a) || self->kept_bytes > KEPT_BYTES) {
         give_up(self, a);
         return RS_OK;
     }

@@ -36,6 +36,8 @@ typedef struct rs_key_set {
     uint32_t *children; /* for each key, the number of the struct's child */
 } rs_key_set;
 
+enum { RS_LARGE_VALUE = 1024 /* bytes of an any value */ };
+
 /* One kind of value at a position. It borrows the bytes of the values; its arrays lie in the arena. */
 typedef struct rs_alternative {
     uint8_t kind;     /* the node kind that stores such values plainly */
@@ -93,6 +95,11 @@ typedef struct rs_position {
     uint32_t n_dicts, dicts_capacity;
     struct rs_dict_map *map; /* RS_MAPS_BOTH: all dicts of the position once more, as maps */
 } rs_position;
+
+/* Returns whether its values are so large that each is worth an entry of a table when it comes again. */
+static inline bool rs_alternative_is_large(const rs_alternative *a) {
+    return a->n > 0 && a->raw_bytes / a->n >= RS_LARGE_VALUE;
+}
 
 /* The dicts of a position as maps: an alternative of kind `map`, with the keys as its first child and the values as its
  * second. */

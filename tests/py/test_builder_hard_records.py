@@ -101,3 +101,18 @@ _TEXT = "".join(random.Random(0).choices(string.ascii_lowercase, k=10_000))
 def test_a_large_value_in_all_records_is_stored_once(value):
     with RecordList({"value": value, "i": i} for i in range(3_000)) as x:
         assert x.nbytes < 10 * len(_TEXT) and x[2_999] == {"value": value, "i": 2_999}
+
+
+def test_large_values_that_come_again_in_later_blocks_are_stored_once():
+    """No block has a value twice, and all values come in each of many blocks."""
+    draw = random.Random(0)
+    texts = ["".join(draw.choices(string.printable, k=9_000)) for _ in range(1_000)]
+    with RecordList({"text": texts[i * 7_919 % 1_000], "i": i} for i in range(20_000)) as x:
+        assert x.nbytes < 4 * 9_000 * 1_000
+        assert all(x[i]["text"] == texts[i * 7_919 % 1_000] for i in range(0, 20_000, 97))
+
+
+def test_large_values_that_come_once_have_no_table():
+    draw = random.Random(0)
+    with RecordList("".join(draw.choices(string.ascii_letters, k=4_000)) for _ in range(5_000)) as x:
+        assert all(table.kind != "entries" for table in x.info().tables)
