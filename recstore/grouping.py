@@ -84,4 +84,4 @@ def _grouped(x, n, starts, rows, width):
 
 def _keys_of(x, key):
     """A container with the key of each record: a view of a field, or a new store of the results of a function."""
-    return records.RecordList(map(key, x)) if callable(key) else x.field(key)
+    return records.RecordList(key(record) for record in x) if callable(key) else x.field(key)

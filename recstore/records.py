@@ -196,7 +196,8 @@ class RecordList(containers.Container, native.Records, views.ListOperations):
             from recstore.build import parallel_build
 
             return RecordList(parallel_build.mapped(fn, self, options["workers"]), **options)
-        return RecordList(map(fn, self._unwatched()), **options)  # the function may change its record
+        # The function may change its record. With map() a StopIteration that it raises would end the records.
+        return RecordList((fn(record) for record in self._unwatched()), **options)
 
     # ---- Parts of records ----
 

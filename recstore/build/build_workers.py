@@ -10,7 +10,7 @@ from _queue import SimpleQueue
 
 from recstore._core import native, trust
 from recstore.build.pairs import pairs_of
-from recstore.build.sources import Feed, feed_of
+from recstore.build.sources import Feed, feed_of, items_of
 
 PARCEL, BLOCKS, END, ERROR = b"P", b"B", b"E", b"X"
 
@@ -96,7 +96,7 @@ def _read(pickled, encoder, send_parcel, pairs):
             feed.fill(encoder, None)
             report = feed.report()
         else:
-            encoder.extend(pairs_of(shard) if pairs else shard, send_parcel)
+            encoder.extend(pairs_of(shard) if pairs else items_of(shard), send_parcel)
     except native.Refused as e:
         failure = str(e), None, None
     except BaseException as e:

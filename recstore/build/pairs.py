@@ -3,6 +3,7 @@
 import sys
 
 from recstore._core import native
+from recstore.build.sources import items_of
 from recstore.values import factories
 
 
@@ -30,7 +31,7 @@ def pairs_of(source):
             yield key, source[key]
     else:
         number, pair = 0, []
-        for item in source:
+        for item in items_of(source):
             try:
                 pair.append(tuple(item))
             except TypeError:

@@ -23,7 +23,7 @@ from recstore._core import native, trust
 from recstore.build import build_workers, cores
 from recstore.build.build_workers import BLOCKS, END, ERROR, PARCEL, open_pipes
 from recstore.build.pairs import pairs_of
-from recstore.build.sources import Feed
+from recstore.build.sources import Feed, items_of
 from recstore.errors import BuildError, EncodeError, Error
 
 RUN_AHEAD = 32 << 20
@@ -75,7 +75,8 @@ class _Mapped:
         self.fn, self.records = fn, records
 
     def __iter__(self):
-        return map(self.fn, self.records._unwatched())  # the function may change its record
+        # The function may change its record. With map() a StopIteration that it raises would end the records.
+        return (self.fn(record) for record in self.records._unwatched())
 
 
 def mapped(fn, records, workers):
@@ -170,7 +171,7 @@ class _Team:
     def run(self, shards):
         """Yields whenever a shard is finished."""
         try:
-            self.shards = enumerate(shards)
+            self.shards = enumerate(items_of(shards))
             first = list(itertools.islice(self.shards, self.options.workers))
             self.start(sum(not self.is_here(shard) for _, shard in first))
             self.shards = itertools.chain(first, self.shards)

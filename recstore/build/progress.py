@@ -1,12 +1,14 @@
 """Progress bars on standard error, for ``progress=True``. rich draws them."""
 
+from recstore.build.sources import items_of
+
 
 def track(records, total=None):
     """An iterator over `records` that shows a progress bar. Without `total`, the length of `records` counts if it has
     one. Raises ImportError without rich."""
     if total is None and hasattr(records, "__len__"):
         total = len(records)
-    return _tracked(records, Bar(True, total))
+    return _tracked(items_of(records), Bar(True, total))
 
 
 def _tracked(records, bar):

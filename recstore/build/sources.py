@@ -2,7 +2,7 @@
 RecordList and RecordDict. Mappings and functions are refused, because iteration over them gives no records. The error
 says which call gives the records."""
 
-from _collections_abc import Mapping
+from _collections_abc import Mapping, Sequence
 
 from recstore._core import native
 
@@ -38,6 +38,28 @@ class Feed:
 
     def check(self):
         """Called after all records were appended. Raises InputError if the source changed meanwhile."""
+
+
+def items_of(source):
+    """The iterable whose items are those of `source`. A sequence without an ``__iter__`` of its own, such as a map-style
+    dataset, is read by its length: Python's iteration would take an IndexError within ``__getitem__`` for the end."""
+    kind = type(source)
+    if not hasattr(kind, "__getitem__") or getattr(kind, "__iter__", None) not in (None, Sequence.__iter__):
+        return source
+    try:
+        return _by_length(source, len(source))
+    except (TypeError, NotImplementedError):  # no length
+        return source
+
+
+def _by_length(source, n):
+    for number in range(n):
+        try:
+            item = source[number]
+        except IndexError as error:
+            raise IndexError(f"record {number:,} of a {type(source).__name__} of {n:,}: {error}") from error
+        yield item
+        item = None  # frees the record before the next one is made
 
 
 def feed_of(source):

@@ -4,7 +4,7 @@ from recstore._core import native
 from recstore.build.build_options import Options
 from recstore.build.destination import explained, finished, new_builder, private_bytes
 from recstore.build.pairs import factory_of, pairs_in, pairs_of
-from recstore.build.sources import Feed
+from recstore.build.sources import Feed, items_of
 from recstore.errors import OutOfSpaceError
 from recstore.shm import attributes
 from recstore.values.factories import FACTORIES
@@ -39,7 +39,7 @@ def fill(builder, source, options):
         source.fill(builder, options)
         reports = [source.report()]
     else:
-        builder.extend(_tracked(source) if options.progress else source)
+        builder.extend(_tracked(source) if options.progress else items_of(source))
     if feed:
         source.check()
         source.told(reports)

@@ -16,6 +16,7 @@ from itertools import chain, islice
 from recstore import dicts
 from recstore._core import native
 from recstore.build import saving
+from recstore.build.sources import items_of
 from recstore.build.destination import explained, new_builder
 from recstore.build.pairs import pairs_in, pairs_of
 from recstore.errors import EncodeError, OutOfSpaceError
@@ -47,7 +48,7 @@ class ShardFiles:
 
     def append(self, records):
         """All records, or pairs, of an iterable; all rows of an iterable of tables."""
-        records = iter(pairs_of(records)) if self.mapping else iter(records)
+        records = iter(pairs_of(records) if self.mapping else items_of(records))
         first = list(islice(records, 1))
         whole, exported = chain(first, records), not self.mapping and first and exports(first[0])
         first = None
