@@ -41,8 +41,9 @@ class Feed:
 
 
 def items_of(source):
-    """The iterable whose items are those of `source`. A sequence without an ``__iter__`` of its own, such as a map-style
-    dataset, is read by its length: Python's iteration would take an IndexError within ``__getitem__`` for the end."""
+    """The iterable whose items are those of `source`. A sequence without an ``__iter__`` of its own, such as a
+    map-style dataset, is read by its length: Python's iteration would take an IndexError within ``__getitem__`` for the
+    end."""
     kind = type(source)
     if not hasattr(kind, "__getitem__") or getattr(kind, "__iter__", None) not in (None, Sequence.__iter__):
         return source

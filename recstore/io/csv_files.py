@@ -5,6 +5,7 @@ import logging
 import os
 import tempfile
 
+from recstore.build import build_options
 from recstore.io import csv_text, inputs, reading, table_files
 
 __all__ = ["read_csv"]
@@ -26,6 +27,7 @@ def read_csv(
     encoding="utf-8",
     skip_rows=0,
     errors="raise",
+    empty="keep",
     missing="none",
     where=None,
     limit=None,
@@ -51,24 +53,26 @@ def read_csv(
             empty str.
         quote: the character around cells, doubled within them; None if quotes are plain characters.
         escape: a character that takes the meaning from the next one.
-        encoding: the encoding of the text. A byte order mark is left out.
+        encoding: the encoding of the text. A byte order mark of UTF-8, UTF-16 or UTF-32 counts more, and is left out.
         skip_rows: the number of lines to leave out at the beginning of each file.
         errors: "raise"; or "skip" to leave out rows with a wrong number of cells, or a cell that is no value of its
             type in `dtypes`. A warning of the logger ``recstore`` says how many.
+        empty: "keep" makes an empty line of a file of one column a row with an empty cell, "skip" leaves it out. In a
+            file of several columns an empty line is no row.
         missing: "none" to store None for a missing value, "absent" to leave its key out of the record.
         where: a function of a record with all columns, or a pyarrow Expression; only rows for which it is true count.
         limit: the most rows to store; the types are then those of these rows.
         options: as for :func:`recstore.read_lines`: those of :class:`recstore.RecordList`, and ``shared="name"``.
 
-    Empty lines are left out. Raises OSError for a file that cannot be read; InputError, with file and line, for a row
-    with a wrong number of cells, a quote that never closes, bytes that are no text, a missing header or column, and a
-    file that changes meanwhile; ImportError without pyarrow. Safe from several threads at once.
+    Raises OSError for a file that cannot be read; InputError, with file and line, for a row with a wrong number of
+    cells, a quote that never closes, text behind a closing quote, bytes that are no text, a missing header or
+    column, and a file that changes meanwhile; ImportError without pyarrow. Safe from several threads at once.
 
     >>> import io
     >>> with read_csv(io.BytesIO(b"path,label\\na.jpg,1\\nb.jpg,\\n")) as x: x.to_list()
     [{'path': 'a.jpg', 'label': 1}, {'path': 'b.jpg', 'label': None}]
     """
-    rules = Rules(header, null_values, errors, (delimiter, quote, escape, encoding, skip_rows))
+    rules = Rules(header, null_values, errors, (delimiter, quote, escape, encoding, skip_rows, empty))
     choice = rules.chosen(columns, dtypes, missing, where, limit)
     feed = CsvFeed([_again(file) for file in inputs.resolve(path)], choice, rules)
     return reading.store("read_csv", feed, options, **choice.content(), **rules.content())
@@ -81,8 +85,8 @@ class Rules:
 
     def __init__(self, header, null_values, errors, form):
         table_files.pyarrow("read_csv")
-        if errors not in ("raise", "skip"):
-            raise ValueError(f'errors is {errors!r:.60}; give "raise" or "skip"')
+        build_options.check_choice("errors", errors, ("raise", "skip"))
+        build_options.check_choice("empty", form[-1], ("keep", "skip"))
         if not isinstance(header, bool):
             if not isinstance(header, (list, tuple)):
                 ways = "True if the first row has the names, False if no row has them, or a list of the names"

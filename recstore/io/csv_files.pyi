@@ -23,6 +23,7 @@ def read_csv(
     encoding: str = "utf-8",
     skip_rows: int = 0,
     errors: Literal["raise", "skip"] = "raise",
+    empty: Literal["keep", "skip"] = "keep",
     missing: Literal["none", "absent"] = "none",
     where: Where = None,
     limit: int | None = None,

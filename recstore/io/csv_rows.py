@@ -4,7 +4,7 @@ import pyarrow
 from pyarrow import csv
 
 from recstore.errors import InputError
-from recstore.io import csv_text, csv_types, table_files
+from recstore.io import csv_text, csv_types, encodings, table_files
 
 _BLOCK = 1 << 20  # bytes that pyarrow parses at once
 _LONGEST_BLOCK = 256 << 20  # bytes of the longest row
@@ -21,7 +21,7 @@ class Rows:
         self.form = rules.form_of(file.name)
         self.block = block or _BLOCK
         self.nulls = csv_types.null_array(rules.null_values)
-        self.ragged = []  # of each row with a wrong number of cells: this number, and whether the file ends in it
+        self.ragged = []  # the number of cells of each row where it is wrong
         self.skipped = self.first = 0
         self.first_skipped = ""  # the message for the first wrong cell, of rows that are left out
         self.open()
@@ -123,6 +123,7 @@ class Rows:
                 quote_char=self.form.quote or False,
                 escape_char=self.form.escape or False,
                 newlines_in_values=self.form.quote is not None or self.form.escape is not None,
+                ignore_empty_lines=not self.form.keeps_empty(len(self.names)),
                 invalid_row_handler=self.on_ragged,
             ),
             convert_options=csv.ConvertOptions(
@@ -142,12 +143,12 @@ class Rows:
                     held = pyarrow.RecordBatch.from_arrays(batch.columns, names=self.wanted)
         last = held.num_rows - 1 if held is not None else -1
         if last < 0 or held.column(0)[last].as_py() != csv_text.END.encode():
-            raise self.unclosed()
+            raise InputError(f"{self.file.name}: quotes hide the end of the file; {csv_text.UNQUOTED}")
         yield held.slice(0, last)
 
     def on_ragged(self, row):
         """pyarrow's handler of a row with a wrong number of cells."""
-        self.ragged.append((row.actual_columns, csv_text.END in row.text))
+        self.ragged.append(row.actual_columns)
         return self.rules.errors if self.rules.errors == "skip" else "error"
 
     # ---- Cells ----
@@ -188,31 +189,26 @@ class Rows:
         try:
             text = cell.decode()
         except UnicodeDecodeError:
-            return csv_text.no_text(self.place(line), "utf-8")
+            return encodings.no_text(self.place(line), "utf-8")
         kind = "float64" if pyarrow.types.is_float64(kind) else kind  # Arrow says double
         hint = 'give another type in dtypes, or errors="skip" to leave such rows out'
         return f"{self.place(line)}: column {name!r}: {text!r:.80} is no {kind}; {hint}"
 
     def wrong(self, error, longer):
         """The InputError for pyarrow's."""
-        if any(ended for _, ended in self.ragged):
-            return self.unclosed()
         if self.ragged:
             hint = 'quote the cell, or give errors="skip" to leave such rows out'
             if len(self.names) == 1:
                 hint = f"the columns here are divided by {self.form.delimiter!r}: give another delimiter=, or {hint}"
             return InputError(f"{self.ragged_text()}; {hint}")
         if longer:
-            return self.unclosed(f"a row of more than {self.block:,} bytes, or a quote that never closes")
+            quotes = self.body.quotes
+            what = f"a row of more than {self.block:,} bytes, or a quote that never closes"
+            return InputError(f"{self.place(quotes.opened if quotes.quoted else None)}: {what}; {csv_text.UNQUOTED}")
         return InputError(f"{self.file.name}: {table_files.first_line(error)}")
 
     def ragged_text(self):
         """The first row with a wrong number of cells."""
         form, width = self.form, len(self.names)
-        line, cells = csv_text.ragged_row(self.file, form, self.rules.header, width) or (None, self.ragged[0][0])
+        line, cells = csv_text.ragged_row(self.file, form, self.rules.header, width) or (None, self.ragged[0])
         return f"{self.place(line)}: {cells} cells, and {width} expected"
-
-    def unclosed(self, what="a quote that opens here never closes"):
-        line = csv_text.last_line(self.file, self.form, self.rules.header)
-        hint = "close it, or give quote=None if quotes are plain characters"
-        return InputError(f"{self.place(line)}: {what}; {hint}")

@@ -7,28 +7,34 @@ import codecs
 import csv
 import io
 
+from recstore._core import native
 from recstore.errors import InputError
-from recstore.io import inputs
+from recstore.io import encodings, inputs
 
 _HEAD = 1 << 20  # bytes that the lines before the rows may take
 _LONGEST = 256 << 20  # bytes that a row may take
-# The cells of a row that stands below the last one. If a quote never closes, the row does not arrive. Its characters,
-# of a private use area, are no delimiters.
+# The cells of a row below the last one, so that pyarrow always has a row. Its characters, of a private use area, are
+# no delimiters.
 END = "\uf8f0\uf8e5\uf8ec\uf8f3\uf8e4\uf8ed\uf8e5"
+UNQUOTED = "close it, or give quote=None if quotes are plain characters"
 
 
 class Form:
     """How the text of CSV files is written. `quote` and `escape` are characters or None."""
 
-    def __init__(self, delimiter, quote, escape, encoding, skip_rows):
+    def __init__(self, delimiter, quote, escape, encoding, skip_rows, empty):
         for name, one in (("delimiter", delimiter), ("quote", quote), ("escape", escape)):
             if one is None and name != "delimiter":
                 continue
             if not isinstance(one, str) or len(one) != 1 or not one.isascii() or one in "\r\n\0":
                 raise ValueError(f"{name} is {one!r:.60}; give one ASCII character")
         self.delimiter, self.quote, self.escape = delimiter, quote, escape
-        self.codec = codecs.lookup(encoding)
-        self.skip_rows = skip_rows
+        self.codec = codecs.lookup(encoding).name
+        self.skip_rows, self.empty = skip_rows, empty
+
+    def keeps_empty(self, width):
+        """Whether an empty line is a row, of `width` cells."""
+        return width == 1 and self.empty == "keep"
 
     def reader(self, lines):
         """A csv.reader of lines of text."""
@@ -58,11 +64,12 @@ class Body:
     closed = False
 
     def __init__(self, file, opened, form, header):
-        self.file, self.opened, self.form = file, opened, form
-        self.decoder = None if form.codec.name == "utf-8" else form.codec.incrementaldecoder()
-        self.decoded = 0  # line ends, for the message of a wrong byte
+        self.file, self.form = file, form
+        with inputs.damage_of(file):
+            self.text = encodings.utf8(opened, file.name, form.codec)
         self.last = b"\n"
         self.ended = False
+        self.quotes = None
         self.rest = self._more(_HEAD).removeprefix(codecs.BOM_UTF8)
         self.names = self._names(header)
         self.tail = (form.delimiter.join([END] * len(self.names)) + "\n").encode()
@@ -96,23 +103,29 @@ class Body:
         """The next bytes of the file as UTF-8, about `size` of them; none at the end."""
         while not self.ended:
             with inputs.damage_of(self.file):
-                read = self.opened.read(size)
-            self.ended = not read
-            data = read if self.decoder is None else self._utf8(read)
+                data = self.text.read(size)
+            self.ended = not data
+            if self.ended:
+                self._follow(b"")
             if data:
                 self.last = data[-1:]
+                self._follow(data)
                 return data
         return b""
 
-    def _utf8(self, read):
-        try:
-            text = self.decoder.decode(read, final=not read)
-        except UnicodeDecodeError as error:
-            start = error.object[: error.start].decode(self.form.codec.name, "replace")
-            line = self.decoded + start.count("\n") + 1
-            raise InputError(no_text(f"{self.file.name}, line {line}", self.form.codec.name)) from None
-        self.decoded += text.count("\n")
-        return text.encode("utf-8", "surrogatepass")
+    def _follow(self, data):
+        """Goes over the quotes of some text, which is empty at the end of the file."""
+        quotes = self.quotes
+        if quotes is None:  # above the rows
+            return
+        if data and not quotes.follow(data):
+            what = f"text follows the closing quote of a cell that opens in line {quotes.opened:,}"
+            raise InputError(f"{self.file.name}, line {quotes.line:,}: {what}; {UNQUOTED}")
+        if not data and quotes.escaped:
+            raise InputError(f"{self.file.name}, line {quotes.line:,}: the file ends behind an escape character")
+        if not data and quotes.quoted:
+            what = "a quote that opens here never closes"
+            raise InputError(f"{self.file.name}, line {quotes.opened:,}: {what}; {UNQUOTED}")
 
     def _names(self, header):
         """Reads the lines above the rows. Returns the names of the columns."""
@@ -121,6 +134,9 @@ class Body:
         used = 0
         for _ in range(self.form.skip_rows):
             used += len(lines.readline().encode("utf-8", "surrogateescape"))
+        form = self.form
+        self.quotes = native.CsvQuotes(form.delimiter, form.quote, form.escape, form.skip_rows + 1)
+        self._follow(head[used:])
         number, first, consumed = self._first_row(lines)
         whole = used + consumed
         if header is True:
@@ -130,7 +146,7 @@ class Body:
             used = whole
         if whole >= len(head) >= _HEAD:
             raise InputError(f"{self.file.name}, line {number}: the row is longer than {_HEAD:,} bytes")
-        self.rest = head[used:]
+        self.rest = head[used:] or self._more(_HEAD)
         if not self.rest and head:
             self.last = head[-1:]
         if header is True:
@@ -162,30 +178,24 @@ class Body:
     def _checked(self, names, number):
         for name in names:
             if not name.isascii() and any("\ud800" <= c <= "\udfff" for c in name):
-                raise InputError(no_text(f"{self.file.name}, line {number}", "utf-8"))
+                raise InputError(encodings.no_text(f"{self.file.name}, line {number}", "utf-8"))
         return names
-
-
-def no_text(place, encoding):
-    """The message for bytes that are no text in an encoding."""
-    other = "latin-1" if encoding == "utf-8" else "utf-8"
-    return f'{place}: bytes that are no {encoding} text; give the encoding, such as encoding="{other}"'
 
 
 # ---- Lines, once an error is known ----
 
 
-def _rows(file, form, header):
-    """Yields the number of the first line, and the cells, of each row that is not empty, below the names. It ends with
-    None for the cells of a row that the csv module gives up on."""
+def _rows(file, form, header, width):
+    """Yields the number of the first line, and the cells, of each row below the names. It ends with None for the cells
+    of a row that the csv module gives up on."""
     limit = csv.field_size_limit(_LONGEST)
     try:
-        with file.open() as opened, io.TextIOWrapper(opened, form.codec.name, "replace", newline="") as text:
+        with file.open() as opened, io.TextIOWrapper(*encodings.begun(opened, form.codec), "replace", "") as text:
             rows = form.reader(form.lines(text))
             before, skip = 0, header is True
             for row in rows:
-                if row and not skip:
-                    yield form.skip_rows + before + 1, row
+                if not skip and (row or form.keeps_empty(width)):
+                    yield form.skip_rows + before + 1, row or [""]
                 skip = skip and not row
                 before = rows.line_num
     except csv.Error:
@@ -196,7 +206,7 @@ def _rows(file, form, header):
 
 def ragged_row(file, form, header, width):
     """`(line, cells)` of the first row that has not `width` cells; None if the csv module finds none."""
-    for line, row in _rows(file, form, header):
+    for line, row in _rows(file, form, header, width):
         if row is None or len(row) != width:
             return None if row is None else (line, len(row))
     return None
@@ -204,17 +214,9 @@ def ragged_row(file, form, header, width):
 
 def line_of(file, form, header, width, number):
     """The first line of a row by its number, counted from 0 among those of `width` cells; None if it is not found."""
-    for line, row in _rows(file, form, header):
+    for line, row in _rows(file, form, header, width):
         if row is not None and len(row) == width:
             if number == 0:
                 return line
             number -= 1
     return None
-
-
-def last_line(file, form, header):
-    """The first line of the last row; None if there is no row."""
-    last = None
-    for line, _ in _rows(file, form, header):
-        last = line
-    return last

@@ -1,7 +1,7 @@
 """`read_json`: the elements of one array, or the members of one object, of JSON documents."""
 
 from recstore.errors import InputError
-from recstore.io import inputs, json_values, reading
+from recstore.io import encodings, inputs, json_values, reading
 from recstore.io.json_document import Document, Part
 
 __all__ = ["read_json"]
@@ -23,7 +23,8 @@ def read_json(path, *, records=None, entries=False, columns=None, where=None, li
     Args:
         path: a path, a glob pattern, a URL that fsspec knows, a binary file object, or a list of these. ``.gz``,
             ``.bz2``, ``.xz``, ``.zst`` and ``.zip`` files are unpacked. The arrays of several documents are joined;
-            those of a pattern in the order of the names. The text is UTF-8; a byte order mark is left out.
+            those of a pattern in the order of the names. The text is UTF-8, or UTF-16 or UTF-32
+            with a byte order mark.
         records: the keys that lead to the array: ``"annotations"``, ``"data.items"``, or a tuple of keys, which may
             have dots. None for a document that is an array itself.
         entries: the value at `records` is an object; the result is a :class:`RecordDict` of its members.
@@ -96,7 +97,7 @@ class JsonFeed(reading.FileFeed):
                 for one in self.ranges(file, opened, None):
                     yield from self.pieces_of_range(file, opened, bar, *one)
                 return
-            document = Document(opened, file.name)
+            document = Document(encodings.utf8(opened, file.name), file.name)
             document.begin()
             kind = None
             for _ in document.find(self.keys, self.repeated(file)):
@@ -214,7 +215,7 @@ def survey(file):
     """`(first byte, containers)` of the document in an Input: its beginning says whether it is an array, an object or
     something else; the containers are those of Document.noted."""
     with inputs.damage_of(file), file.open() as opened:
-        document = Document(opened, file.name)
+        document = Document(encodings.utf8(opened, file.name), file.name)
         document.begin()
         first = document.need()
         document.survey(())

@@ -3,6 +3,7 @@ pieces, so memory is bounded by the largest element. The core finds the elements
 this module walks over the keys that lead to the array."""
 
 import re
+from codecs import BOM_UTF8
 
 from recstore._core import native
 from recstore.errors import InputError
@@ -34,7 +35,7 @@ class Document:
         """Reads the first bytes, and skips a byte order mark. Raises InputError for an empty file."""
         self.more()
         size = len(self.text)
-        self.text = json_values.without_mark(self.text, self.name)
+        self.text = self.text.removeprefix(BOM_UTF8)
         self.base += size - len(self.text)
         if self.peek() is None:
             raise InputError(f"{self.name}: the file is empty; a JSON document has an array or an object")

@@ -9,11 +9,7 @@ import json
 from itertools import chain
 
 from recstore._core import native
-from recstore.errors import InputError
 from recstore.io import reading
-
-BOM = b"\xef\xbb\xbf"
-_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 
 
 def exact(text):
@@ -103,13 +99,6 @@ def rows(pieces, columns=None, where=None, limit=None, pairs=False):
     for key, value in reading.chosen(members, None, where, limit):
         for one in reading.chosen([value], columns):
             yield key, one
-
-
-def without_mark(text, name):
-    """The first bytes of a file without a byte order mark. InputError for UTF-16."""
-    if text[:2] in _UTF_16:
-        raise InputError(f"{name}: the text is UTF-16; convert it to UTF-8, the encoding of JSON")
-    return text.removeprefix(BOM)
 
 
 def reason(text, error):

@@ -1,8 +1,11 @@
 """`read_jsonl`: the JSON values of text files with one value a line."""
 
+from codecs import BOM_UTF8
+from itertools import islice
+
 from recstore.build import build_options
 from recstore.errors import InputError
-from recstore.io import inputs, json_values, line_blocks, reading
+from recstore.io import encodings, inputs, json_values, line_blocks, reading
 
 __all__ = ["read_jsonl"]
 
@@ -20,7 +23,7 @@ def read_jsonl(path, *, errors="raise", columns=None, where=None, limit=None, **
     Args:
         path: a path, a glob pattern, a URL that fsspec knows, a binary file object, or a list of these. ``.gz``,
             ``.bz2``, ``.xz``, ``.zst`` and ``.zip`` files are unpacked. Files of a pattern are read in the order of
-            their names. The text is UTF-8; a byte order mark is left out.
+            their names. The text is UTF-8, or UTF-16 or UTF-32 with a byte order mark.
         errors: "raise" raises InputError for a line that is not one JSON value; "skip" leaves such lines out, and logs
             a warning at the end that counts them.
         columns: the keys to store of records that are dicts; all unless told.
@@ -72,35 +75,36 @@ class JsonlFeed(reading.FileFeed):
         start, end = self.range or (0, None)
         before = 0
         with inputs.damage_of(file), file.open() as opened:
-            for block in line_blocks.blocks(opened, start, end):
+            text = opened if self.range else encodings.utf8(opened, file.name)
+            for block in line_blocks.blocks(text, start, end):
                 if before == 0 and start == 0:
-                    block = json_values.without_mark(block, file.name)
-                texts = block.split(b"\n")
-                if not texts[-1]:
-                    del texts[-1]
-                refused = self.refusing(file, texts, before, block.endswith(b"\n"))
-                yield json_values.Piece(texts, refused, block, 0, len(block))
-                before += len(texts)
+                    block = block.removeprefix(BOM_UTF8)
+                # Blank lines never reach the decoder, which would refuse each of them at length.
+                texts = list(filter(bytes.strip, block.split(b"\n")))
+                yield json_values.Piece(texts, self.refusing(file, block, before), block, 0, len(block))
+                before += block.count(b"\n")
                 bar.moved()
 
-    def refusing(self, file, texts, before, ended):
-        """The function that is called for a line that is no JSON. `before` counts the lines before `texts`, and `ended`
-        says whether the last of them has its line end."""
+    def refusing(self, file, block, before):
+        """The function that is called for a line that is no JSON, with its number among the lines of `block` that are
+        not blank. `before` counts the lines before the block."""
+
+        def line_of(number):
+            lines = enumerate(block.split(b"\n"), before + self.lines_before(file) + 1)
+            return next(islice((pair for pair in lines if pair[1].strip()), number, None))
 
         def refused(number, error):
-            text = texts[number]
-            if not text.strip():
-                return
             if self.errors == "raise":
-                line = before + number + 1 + self.lines_before(file)
-                cut = "" if ended or number + 1 < len(texts) else "; the file ends here and may be cut off"
+                line, text = line_of(number)
+                is_last = line == before + self.lines_before(file) + block.count(b"\n") + 1
+                cut = "; the file ends here and may be cut off" if is_last else ""
                 hint = 'errors="skip" leaves bad lines out'
                 if line == 1 and text.strip() in _OPENED:
                     hint = "read_json reads a document of several lines"
                 said = f"{json_values.reason(text, error)}{cut}; {hint}"
                 raise InputError(f"{file.name}, line {line:,}: {said}")
             if file.name not in self.bad:
-                self.bad[file.name] = [0, before + number + 1 + self.lines_before(file)]
+                self.bad[file.name] = [0, line_of(number)[0]]
             self.bad[file.name][0] += 1
 
         return refused

@@ -1,6 +1,7 @@
 """Types of `read_lines`."""
 
 from collections.abc import Callable
+from typing import Literal
 
 from typing_extensions import Unpack
 
@@ -13,6 +14,7 @@ def read_lines(
     path: Files,
     *,
     encoding: str = "utf-8",
+    empty: Literal["keep", "skip"] = "keep",
     where: Callable[[str], object] | None = None,
     limit: int | None = None,
     **options: Unpack[ReadOptions],

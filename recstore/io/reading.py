@@ -10,7 +10,7 @@ from recstore._core import native
 from recstore.build import build_options, fingerprints, progress, saving, streaming
 from recstore.build.sources import Feed
 from recstore.errors import EncodeError, InputError
-from recstore.io import foreign_names, inputs
+from recstore.io import encodings, foreign_names, inputs
 
 _SHARING = ("keep", "fingerprint", "dir", "timeout")
 _BUILDING = (
@@ -194,8 +194,11 @@ def grouped(files, size):
 
 
 def divisible(file):
-    """Whether parts of the file can be read by themselves, and the whole twice: it is a regular file, not packed."""
-    return file.path is not None and file.packed is None and os.path.isfile(file.path)
+    """Whether parts of the file can be read by themselves, and the whole twice: it is a regular file, not packed, and
+    a byte of a line end or bracket is nothing else in it."""
+    if file.path is None or file.packed is not None or not os.path.isfile(file.path):
+        return False
+    return encodings.of_path(file.path) in (None, "utf-8")
 
 
 def keys_of(columns):

@@ -16,9 +16,9 @@ from itertools import chain, islice
 from recstore import dicts
 from recstore._core import native
 from recstore.build import saving
-from recstore.build.sources import items_of
 from recstore.build.destination import explained, new_builder
 from recstore.build.pairs import pairs_in, pairs_of
+from recstore.build.sources import items_of
 from recstore.errors import EncodeError, OutOfSpaceError
 from recstore.io.table_feed import ArrowFeed, exports
 from recstore.remote import key_filters, names

@@ -15,7 +15,7 @@ import recstore
 from recstore.io import inputs
 
 TEXT = b"a.jpg\nb.jpg\r\n\nc \xff.jpg"
-LINES = ["a.jpg", "b.jpg", "c \udcff.jpg"]
+LINES = ["a.jpg", "b.jpg", "", "c \udcff.jpg"]
 
 
 def packed(folder, suffix):
@@ -43,7 +43,7 @@ def test_packed_files_may_be_joined(tmp_path, suffix):
     path = packed(tmp_path, suffix)
     path.write_bytes(path.read_bytes() * 2)
     with recstore.read_lines(path) as x:
-        assert x.to_list() == [*LINES[:2], LINES[2] + LINES[0], *LINES[1:]]
+        assert x.to_list() == [*LINES[:3], LINES[3] + LINES[0], *LINES[1:]]
 
 
 @pytest.mark.parametrize("suffix", inputs.PACKED)

@@ -131,9 +131,16 @@ def test_broken_lines_are_taken_and_refused_as_by_json(decoder, seed):
         assert repr(list(feed.records())) == repr(wanted), line
 
 
-def test_utf_16_is_refused():
-    with pytest.raises(recstore.InputError, match="UTF-16"):
-        read("[1]\n".encode("utf-16"))
+@pytest.mark.parametrize("blank", [b"\n", b" \n", b"\t\r\n", b"\n\n \n"])
+@pytest.mark.parametrize("size", [4, 1 << 18])
+def test_bad_lines_between_blank_ones_have_their_numbers(blank, size, monkeypatch, caplog):
+    monkeypatch.setattr(line_blocks, "BLOCK", size)
+    text = blank.join([b"", b"1\n", b"x\n", b"2\n", b"y\n", b""])
+    line = text[: text.index(b"x")].count(b"\n") + 1
+    with pytest.raises(recstore.InputError, match=f"line {line}:"):
+        read(text)
+    assert read(text, errors="skip") == [1, 2]
+    assert f"left 2 bad lines out: 2 of <BytesIO> (the first is line {line})" in caplog.text
 
 
 def test_skipped_lines_are_counted_in_one_warning(tmp_path, caplog):

@@ -11,9 +11,9 @@ import recstore
 from recstore.io import inputs, line_blocks, lines
 
 
-def as_open_reads(text, encoding):
+def as_open_reads(text, encoding, empty):
     with io.TextIOWrapper(io.BytesIO(text), encoding, "surrogateescape") as file:
-        return [line.rstrip("\n") for line in file if line != "\n"]
+        return [line.rstrip("\n") for line in file if line != "\n" or empty == "keep"]
 
 
 def read(text, **options):
@@ -29,13 +29,14 @@ def read(text, **options):
     st.sampled_from(["utf-8", "UTF_8", "latin-1", "ascii", "utf-8-sig"]),
     st.integers(1, 9),
     st.booleans(),
+    st.sampled_from(["keep", "skip"]),
 )
-def test_lines_are_those_of_open(parts, encoding, size, mark):
+def test_lines_are_those_of_open(parts, encoding, size, mark, empty):
     text = b"\xef\xbb\xbf" * mark + b"".join(parts)
     before, line_blocks.BLOCK = line_blocks.BLOCK, size
     try:
-        wanted = as_open_reads(text, "utf-8-sig" if encoding.lower().startswith("utf") else encoding)
-        assert read(text, encoding=encoding) == wanted
+        wanted = as_open_reads(text, "utf-8-sig" if mark or encoding.lower().startswith("utf") else encoding, empty)
+        assert read(text, encoding=encoding, empty=empty) == wanted
     finally:
         line_blocks.BLOCK = before
 

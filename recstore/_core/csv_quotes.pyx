@@ -1,0 +1,84 @@
+"""Follows the quotes of CSV text. pyarrow, which parses the text, goes on behind a closing quote as in a cell without
+quotes: between two quotes that never close, rows would vanish in one cell."""
+
+cdef enum CsvPlace:
+    CSV_BEGIN          # where a cell begins
+    CSV_PLAIN          # within a cell without quotes
+    CSV_QUOTED         # within quotes
+    CSV_CLOSED         # behind a quote within quotes: it closes them, or is the first of two
+    CSV_PLAIN_ESCAPE   # behind an escape character
+    CSV_QUOTED_ESCAPE
+
+
+cdef class CsvQuotes:
+    """The quotes of a CSV text, piece by piece. `quote` and `escape` are ASCII characters or None. For one thread.
+
+    Attributes:
+        line: the number of the line that was reached, from `line` on.
+        opened: the line in which the last quoted cell begins.
+    """
+
+    cdef int delimiter
+    cdef int quote
+    cdef int escape
+    cdef CsvPlace place
+    cdef bint returned  # whether the last byte was a carriage return
+    cdef readonly uint64_t line
+    cdef readonly uint64_t opened
+
+    def __init__(self, delimiter, quote, escape, uint64_t line):
+        self.delimiter = ord(delimiter)
+        self.quote = -1 if quote is None else ord(quote)
+        self.escape = -1 if escape is None else ord(escape)
+        self.place = CSV_BEGIN
+        self.line = line
+
+    @property
+    def quoted(self):
+        """Whether the text ends within quotes."""
+        return self.place in (CSV_QUOTED, CSV_QUOTED_ESCAPE)
+
+    @property
+    def escaped(self):
+        """Whether the text ends behind an escape character."""
+        return self.place in (CSV_PLAIN_ESCAPE, CSV_QUOTED_ESCAPE)
+
+    def follow(self, bytes text not None):
+        """Goes over further text. False where text follows a closing quote."""
+        cdef const uint8_t *bytes_ = <const uint8_t *>PyBytes_AS_STRING(text)
+        cdef Py_ssize_t i = 0, size = len(text)
+        cdef CsvPlace place = self.place
+        cdef uint8_t byte
+        cdef bint ends
+        with nogil:
+            while i < size:
+                byte = bytes_[i]
+                ends = byte == c"\r" or byte == c"\n"
+                if ends and not (byte == c"\n" and self.returned):
+                    self.line += 1
+                self.returned = byte == c"\r"
+                if place == CSV_QUOTED:
+                    if byte == self.escape:
+                        place = CSV_QUOTED_ESCAPE
+                    elif byte == self.quote:
+                        place = CSV_CLOSED
+                elif place == CSV_QUOTED_ESCAPE:
+                    place = CSV_QUOTED
+                elif place == CSV_PLAIN_ESCAPE:
+                    place = CSV_PLAIN
+                elif byte == self.delimiter or ends:
+                    place = CSV_BEGIN
+                elif place == CSV_CLOSED:
+                    if byte != self.quote:
+                        break
+                    place = CSV_QUOTED
+                elif byte == self.escape:
+                    place = CSV_PLAIN_ESCAPE
+                elif place == CSV_BEGIN and byte == self.quote:
+                    place = CSV_QUOTED
+                    self.opened = self.line
+                else:
+                    place = CSV_PLAIN
+                i += 1
+        self.place = place
+        return i == size

@@ -1,0 +1,96 @@
+"""The encodings of text files. A byte order mark says more than an argument, as in the Encoding Standard."""
+
+import codecs
+import io
+
+from recstore.errors import InputError
+
+# Those of UTF-32 come first: that of UTF-32 LE begins as that of UTF-16 LE does.
+_MARKS = (
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+    (codecs.BOM_UTF8, "utf-8"),
+)
+_LONGEST = 4
+
+
+def marked(start):
+    """The encoding that the first bytes of a file say, or None."""
+    return next((encoding for mark, encoding in _MARKS if start.startswith(mark)), None)
+
+
+def of_path(path):
+    """The encoding that the mark of a regular file says, or None."""
+    with open(path, "rb") as file:
+        return marked(file.read(_LONGEST))
+
+
+def begun(opened, encoding):
+    """`(file, encoding)`: a file object with all bytes of `opened` from here on, and their encoding: that of the mark,
+    else the given one."""
+    start = opened.read(_LONGEST)
+    return _Begun(start, opened), marked(start) or encoding
+
+
+def utf8(opened, name, encoding="utf-8"):
+    """A file object with the text of `opened` as UTF-8. A mark of UTF-8 is left in. Its `read` raises InputError, with
+    `name` and line, for bytes that are no text in another encoding; bytes of UTF-8 are not checked. It may return more
+    bytes than it was asked for."""
+    file, found = begun(opened, encoding)
+    return file if found == "utf-8" else _Utf8(file, name, found)
+
+
+def no_text(place, encoding, is_marked=False):
+    """The message for bytes that are no text in an encoding, which the mark of the file says or an argument."""
+    if is_marked:
+        return f"{place}: bytes that are no {encoding} text, which the byte order mark says it is; fetch the file again"
+    other = "latin-1" if encoding == "utf-8" else "utf-8"
+    return f'{place}: bytes that are no {encoding} text; give the encoding, such as encoding="{other}"'
+
+
+class _Begun(io.BufferedIOBase):
+    """The first bytes of a file object, which were read, and the others."""
+
+    def __init__(self, start, opened):
+        self.start, self.opened = start, opened
+
+    def readable(self):
+        return True
+
+    def read(self, size=-1):
+        if not self.start:
+            return self.opened.read(size)
+        size = -1 if size is None else size
+        data, self.start = (self.start, b"") if size < 0 else (self.start[:size], self.start[size:])
+        return data if len(data) == size else data + self.opened.read(size - len(data) if size >= 0 else -1)
+
+    read1 = read
+
+
+class _Utf8(io.BufferedIOBase):
+    def __init__(self, file, name, encoding):
+        self.file, self.name, self.encoding = file, name, encoding
+        self.is_marked = marked(file.start) == encoding
+        self.decoder = codecs.getincrementaldecoder(encoding)()
+        self.line_ends = 0
+        self.ended = False
+
+    def readable(self):
+        return True
+
+    def read(self, size=-1):
+        while not self.ended:
+            read = self.file.read(size)
+            self.ended = not read
+            try:
+                text = self.decoder.decode(read, not read)
+            except UnicodeDecodeError as error:
+                before = error.object[: error.start].decode(self.encoding, "replace").count("\n")
+                place = f"{self.name}, line {self.line_ends + before + 1:,}"
+                raise InputError(no_text(place, self.encoding, self.is_marked)) from None
+            self.line_ends += text.count("\n")
+            if text:
+                return text.encode("utf-8", "surrogatepass")
+        return b""
