@@ -15,7 +15,8 @@ def from_pandas(frame, *, columns=None, missing="none", nanoseconds="exact", **o
     The values are those that ``pyarrow.Table.from_pandas(frame).to_pylist()`` gives. So missing values (NaN, NaT,
     pandas.NA) become None, and timestamps become datetimes. Labels of columns become str. Levels of the index that have
     a name become columns, after the others; levels without a name are left out. A column of Python objects of which
-    Arrow cannot make one type keeps its objects as they are; a frame with such a column takes longer.
+    Arrow cannot make one type keeps its objects as they are, missing values excepted; a
+    frame with such a column takes longer.
 
     `columns` names the columns to read, levels of the index included. The other keyword arguments are those of
     :meth:`recstore.RecordList.from_arrow`.
@@ -54,7 +55,7 @@ class PandasFeed(TableFeed):
             kind = _type_of(pyarrow, _dense(self.frame))
             for begin in range(0, self.rows, _ROWS):
                 part = _dense(self.frame.iloc[begin : begin + _ROWS])
-                yield _array(pyarrow, part, kind) if kind is not None else part.tolist()
+                yield _array(pyarrow, part, kind) if kind is not None else _objects(part)
             return
         names, take = self.chosen()
         kinds = [_type_of(pyarrow, take(self.frame, name)) for name in names]
@@ -96,7 +97,7 @@ class PandasFeed(TableFeed):
         if held and len(held) == len(names):
             return table
         rows = plain_rows(table, self) if held else [{}] * n
-        objects = {names[n]: column.tolist() for n, column in enumerate(columns) if arrays[n] is None}
+        objects = {names[n]: _objects(column) for n, column in enumerate(columns) if arrays[n] is None}
         drop = self.missing == "absent"
         out = []
         for number, row in enumerate(rows):
@@ -111,6 +112,12 @@ _NOTHING = object()
 def _dense(column):
     """The column without pandas' sparse form, of which Arrow has none."""
     return column.sparse.to_dense() if str(column.dtype).startswith("Sparse") else column
+
+
+def _objects(column):
+    """The objects of a column, None for missing values, as in columns that Arrow has a type for."""
+    values, missing = column.tolist(), column.isna()
+    return [None if gone else value for value, gone in zip(values, missing)] if missing.any() else values
 
 
 def _errors(pyarrow):

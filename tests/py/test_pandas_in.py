@@ -111,7 +111,7 @@ def test_objects_that_arrow_cannot_hold_stay_as_they_are():
     for number, one in enumerate(objects):
         frame.at[number, "any"] = one
     with RecordList(frame) as x:
-        assert alike(x.field("any").to_list(), objects)
+        assert alike(x.field("any").to_list(), [None if one != one else one for one in objects])
         assert x.field("x").to_list() == [0.5, None] * 3 + [1.0] and list(x[0]) == ["i", "any", "x"]
     with recstore.from_pandas(frame, columns=["any"], missing="absent") as x:
         assert x[0] == {"any": 3} and x[3] == {}
@@ -179,3 +179,29 @@ def test_without_pyarrow(monkeypatch):
 def test_workers_read_frames():
     with RecordList([FRAME, FRAME[:1]], workers=2) as x:
         assert len(x) == 4 and x[3]["i"] == 1
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        [1, "1a", np.nan],
+        [1, "1a", pd.NA, pd.NaT, None, float("nan")],
+        [1, "1a", decimal.Decimal("NaN"), np.datetime64("NaT"), np.float32("nan")],
+        [1j, 2j, np.nan],
+        pd.Categorical([1, "a", None]),
+        [{"deep": np.nan}, [np.nan], 1, np.nan],
+    ],
+)
+def test_missing_values_of_a_column_of_objects_are_none(column):
+    series = pd.Series(column)
+    values = [None if pd.api.types.is_scalar(one) and pd.isna(one) else one for one in series.tolist()]
+    assert None in values
+    with recstore.RecordList(series) as x:
+        assert repr(x.to_list()) == repr(values)
+    frame = pd.DataFrame({"a": series, "i": range(len(series))})
+    with recstore.RecordList(frame) as x:
+        assert repr([record["a"] for record in x]) == repr(values)
+    with recstore.RecordList.from_arrow(frame, missing="absent") as x:
+        assert [i for i, record in enumerate(x) if "a" not in record] == [i for i, v in enumerate(values) if v is None]
+    with recstore.RecordList(pd.DataFrame({"i": range(len(series))}, index=pd.Index(series, name="k"))) as x:
+        assert repr([record["k"] for record in x]) == repr(values)
