@@ -116,7 +116,7 @@ def test_objects_that_arrow_cannot_hold_stay_as_they_are():
     with recstore.from_pandas(frame, columns=["any"], missing="absent") as x:
         assert x[0] == {"any": 3} and x[3] == {}
     with RecordList(frame["any"]) as x:
-        assert alike(x.to_list(), objects)
+        assert alike(x.to_list(), [None if one != one else one for one in objects])
     frame.at[0, "any"] = object()
     with pytest.raises(EncodeError, match="cannot store object"):
         RecordList(frame)
