@@ -2,7 +2,7 @@
 
 from _collections_abc import Sequence
 
-from recstore import containers, views
+from recstore import containers, field_names, views
 from recstore._core import native
 from recstore.build import build_options, saved_indexes, saving, sources, streaming
 from recstore.shm import attributes, registry
@@ -239,9 +239,17 @@ class RecordList(containers.Container, native.Records, views.ListOperations):
         :meth:`field` takes. A field reached by dots or a tuple stands in nested dicts. A field that a record lacks is
         left out.
 
-        >>> with RecordList([{"id": 1, "meta": {"a": 2, "b": 3}}]) as x: x.fields("meta.b", "id", "other")[0]
+        Raises KeyError for a field that no record has, which lists the fields; of a set of shards it is left out.
+
+        >>> with RecordList([{"id": 1, "meta": {"a": 2, "b": 3}}, {"x": 4}]) as x: x.fields("meta.b", "id", "x")[0]
         {'meta': {'b': 3}, 'id': 1}
         """
+        fields = self._only(names)
+        field_names.require(self, names)
+        return fields
+
+    def _only(self, names):
+        """As `fields`, for names that some records of these may all lack."""
         return self._reading(native.fields_of(self.projection, names))
 
     def _reading(self, projection):

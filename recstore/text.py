@@ -74,3 +74,11 @@ def safe_text(text):
     'two\\nlines ?[31m'
     """
     return "".join(c if c.isprintable() or c == "\n" else "?" for c in text)
+
+
+def meant(name, names):
+    """The end of an error's message: the nearest of `names`, if one is near."""
+    import difflib
+
+    near = difflib.get_close_matches(str(name), [one for one in names if isinstance(one, str)], 1)
+    return f"; {near[0]!r} is meant, perhaps" if near else ""

@@ -197,7 +197,7 @@ def _mixed_table(pyarrow, records, names, problems):
         table = _read(pyarrow.table, export)
         found = dict(zip(table.column_names, table.columns))
     for name, problem in wrong.items():
-        values = [None if row is None else row.get(name) for row in records.fields((name,))]
+        values = [None if row is None else row.get(name) for row in records._only([(name,)])]
         found[name] = _decoded(pyarrow, records, values, problem)
     return pyarrow.table({name: found[name] for name in names if name in found})
 

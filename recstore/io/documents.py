@@ -28,7 +28,8 @@ def read_json(path, *, records=None, entries=False, columns=None, where=None, li
         records: the keys that lead to the array: ``"annotations"``, ``"data.items"``, or a tuple of keys, which may
             have dots. None for a document that is an array itself.
         entries: the value at `records` is an object; the result is a :class:`RecordDict` of its members.
-        columns: the keys to store of records that are dicts; all unless told.
+        columns: the keys to store of records that are dicts; all unless told. InputError for a key that no record
+            has.
         where: a function; only records for which it is true are stored. With `entries` it is given a (key, value) pair.
         limit: the most records to store.
         options: those of :class:`RecordList`, `workers` reading large documents in ranges; `save`, the path of a file
@@ -50,7 +51,8 @@ def read_json(path, *, records=None, entries=False, columns=None, where=None, li
     """
     keys = _keys(records)
     feed = JsonFeed(inputs.resolve(path), keys, entries, columns, where, limit)
-    content = {"records": keys, "entries": feed.pairs, "columns": feed.columns, "where": where, "limit": limit}
+    names = feed.columns and feed.columns.names
+    content = {"records": keys, "entries": feed.pairs, "columns": names, "where": where, "limit": limit}
     return reading.store("read_json", feed, options, **content)
 
 
@@ -75,7 +77,7 @@ class JsonFeed(reading.FileFeed):
     def __init__(self, files, keys, entries=False, columns=None, where=None, limit=None):
         super().__init__(files)
         self.keys, self.pairs = keys, bool(entries)
-        self.columns, self.where = reading.keys_of(columns), reading.where_of(where)
+        self.columns, self.where = reading.Columns.given(columns), reading.where_of(where)
         self.limit = reading.limit_of(limit)
 
     def fill(self, builder, options):
@@ -186,13 +188,20 @@ class JsonFeed(reading.FileFeed):
         ways = ways or ["give a document that has one"]
         return InputError(f"{file.name}: {said}; {', or '.join(ways)}")
 
+    def report(self):
+        return self.columns and self.columns.report()
+
+    def told(self, reports):
+        if self.columns is not None:
+            self.columns.require(reports, self.files, self.limit)
+
     def shards(self):
         if self.limit is not None:
             return [self]
         return [shard for files in reading.grouped(self.files, _RANGE) for shard in self.shards_of(files)]
 
     def shards_of(self, files):
-        rest = self.keys, self.pairs, self.columns, self.where
+        rest = self.keys, self.pairs, self.columns and self.columns.names, self.where
         if len(files) == 1 and reading.divisible(files[0]):
             with files[0].open() as opened:
                 return [RangeFeed(one, files, *rest) for one in self.ranges(files[0], opened, _RANGE)]

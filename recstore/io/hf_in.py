@@ -60,8 +60,7 @@ class DatasetFeed(TableFeed):
         chosen = columns if columns is not None else dataset.format["columns"]
         for name in chosen if self.plain else ():
             if name not in dataset.column_names:
-                known = ", ".join(map(repr, dataset.column_names))
-                raise InputError(f"the dataset has no column {name!r}; it has {known}"[:500])
+                raise reading.no_column("the dataset", name, dataset.column_names)
         self.dataset = dataset.with_format("arrow", columns=list(chosen)) if self.plain else dataset
         self.json = _json_columns(dataset.features, chosen) if self.plain else {}
 
@@ -102,7 +101,7 @@ class IterableFeed(TableFeed):
         """The wanted part of a row of Python objects."""
         for name in self.columns or ():
             if name not in row:
-                raise InputError(f"the dataset has no column {name!r}; it has {', '.join(map(repr, row))}"[:500])
+                raise reading.no_column("the dataset", name, [*row])
         row = row if self.columns is None else {name: row[name] for name in self.columns}
         return _without_missing(row) if self.missing == "absent" else row
 

@@ -81,7 +81,8 @@ class Piece:
 
 
 def fill(builder, pieces, columns=None, where=None, limit=None, pairs=False):
-    """Appends the values of all pieces to a builder; with `pairs`, the members of objects."""
+    """Appends the values of all pieces to a builder; with `pairs`, the members of objects. `columns` are
+    reading.Columns, or None."""
     if columns is not None or where is not None or limit is not None:
         builder.extend(rows(pieces, columns, where, limit, pairs))
         return
@@ -95,10 +96,17 @@ def rows(pieces, columns=None, where=None, limit=None, pairs=False):
     if not pairs:
         yield from reading.chosen(values, columns, where, limit)
         return
-    members = (pair for value in values for pair in value.items())
-    for key, value in reading.chosen(members, None, where, limit):
-        for one in reading.chosen([value], columns):
-            yield key, one
+    for key, value in reading.chosen(seen(values, columns), None, where, limit):
+        yield key, value if columns is None else columns.of(value)
+
+
+def seen(values, columns):
+    """The members of objects, of which `columns` take note."""
+    for value in values:
+        for pair in value.items():
+            if columns is not None:
+                columns.see(pair[1])
+            yield pair
 
 
 def reason(text, error):

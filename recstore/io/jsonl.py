@@ -26,7 +26,8 @@ def read_jsonl(path, *, errors="raise", columns=None, where=None, limit=None, **
             their names. The text is UTF-8, or UTF-16 or UTF-32 with a byte order mark.
         errors: "raise" raises InputError for a line that is not one JSON value; "skip" leaves such lines out, and logs
             a warning at the end that counts them.
-        columns: the keys to store of records that are dicts; all unless told.
+        columns: the keys to store of records that are dicts; all unless told. InputError for a key that no record
+            has.
         where: a function; only records for which it is true are stored.
         limit: the most records to store.
         options: those of :class:`RecordList`, `workers` reading large files in ranges; `save`, the path of a file in
@@ -43,7 +44,7 @@ def read_jsonl(path, *, errors="raise", columns=None, where=None, limit=None, **
     """
     build_options.check_choice("errors", errors, ("raise", "skip"))
     feed = JsonlFeed(inputs.resolve(path), errors, columns, where, limit)
-    content = {"errors": errors, "columns": feed.columns, "where": where, "limit": limit}
+    content = {"errors": errors, "columns": feed.columns and feed.columns.names, "where": where, "limit": limit}
     return reading.store("read_jsonl", feed, options, **content)
 
 
@@ -54,7 +55,7 @@ class JsonlFeed(reading.FileFeed):
     def __init__(self, files, errors="raise", columns=None, where=None, limit=None, range=None):
         super().__init__(files)
         self.errors, self.range = errors, range
-        self.columns, self.where = reading.keys_of(columns), reading.where_of(where)
+        self.columns, self.where = reading.Columns.given(columns), reading.where_of(where)
         self.limit = reading.limit_of(limit)
         self.bad = {}  # name of a file -> [number of bad lines, number of the first]
 
@@ -123,15 +124,17 @@ class JsonlFeed(reading.FileFeed):
     def shards(self):
         if self.limit is not None:
             return [self]
-        rest = self.errors, self.columns, self.where, None
+        rest = self.errors, self.columns and self.columns.names, self.where, None
         return [JsonlFeed(files, *rest, part) for files, part in line_blocks.shares(self.files)]
 
     def report(self):
-        return self.bad
+        return self.bad, self.columns and self.columns.report()
 
     def told(self, reports):
+        if self.columns is not None:
+            self.columns.require([columns for _, columns in reports], self.files, self.limit)
         bad = {}
-        for report in reports:
+        for report, _ in reports:
             for name, (count, first) in report.items():
                 bad.setdefault(name, [0, first])[0] += count
         if bad:

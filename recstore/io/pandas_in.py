@@ -76,7 +76,7 @@ class PandasFeed(TableFeed):
             places[str(label)] = place
         for name in self.wanted or ():
             if name not in places:
-                raise InputError(f"the table has no column {name!r}; it has {', '.join(map(repr, places))}"[:500])
+                raise reading.no_column("the table", name, [*places])
 
         def take(frame, name):
             place = places[name]

@@ -10,8 +10,11 @@ from recstore._core import native
 from recstore.build import build_options, fingerprints, progress, saving, streaming
 from recstore.build.sources import Feed
 from recstore.errors import EncodeError, InputError
+from recstore.field_names import listed
 from recstore.io import encodings, foreign_names, inputs
+from recstore.text import meant
 
+_MOST_KEYS = 10_000  # of records that an error can name
 _SHARING = ("keep", "fingerprint", "dir", "timeout")
 _BUILDING = (
     "on_unsupported",
@@ -210,11 +213,66 @@ def keys_of(columns):
         raise TypeError(f"columns is a list of names; write columns=[{columns!r}]")
     if isinstance(columns, (set, frozenset)) or not hasattr(type(columns), "__iter__"):
         raise TypeError(f"columns is a {type(columns).__name__}; give a list of names, which has an order")
-    columns = list(columns)
-    if len(set(columns)) < len(columns):
-        twice = next(key for number, key in enumerate(columns) if key in columns[:number])
-        raise ValueError(f"columns has {twice!r:.80} twice; a record has a key once")
+    columns, seen = list(columns), set()
+    for key in columns:
+        if key in seen:
+            raise ValueError(f"columns has {key!r:.80} twice; a record has a key once")
+        seen.add(key)
     return columns
+
+
+class Columns:
+    """The keys `names` to store of records that are dicts. It notes which of them no record had so far: records may
+    lack a key, but a key that all of them lack is a wrong name."""
+
+    @staticmethod
+    def given(columns):
+        """The Columns for the argument of a reader, or None for all."""
+        names = keys_of(columns)
+        return None if names is None else Columns(names)
+
+    def __init__(self, names):
+        self.names = names
+        self.place = {name: number for number, name in enumerate(names)}
+        self.unseen = set(self.place)
+        self.there = {}  # the keys of the records, in order, while one of `names` is unseen
+        self.count = 0  # of the records
+
+    def see(self, record):
+        """Takes note of a record of the file, whether it is stored or not."""
+        self.count += 1
+        if self.unseen and type(record) is dict:
+            self.unseen.difference_update(record)
+            if len(self.there) < _MOST_KEYS:
+                self.there.update(dict.fromkeys(record))
+
+    def of(self, record):
+        """The record with these keys alone."""
+        if type(record) is not dict:
+            return record
+        if len(record) < len(self.names):
+            return {key: record[key] for key in sorted(filter(self.place.__contains__, record), key=self.place.get)}
+        return {key: record[key] for key in self.names if key in record}
+
+    def report(self):
+        """What was seen, for `require`."""
+        return (self.count, self.unseen, [*self.there] if self.unseen else []) if self.count else None
+
+    def require(self, reports, files, limit):
+        """Raises InputError for a name that no record of the files had, by the reports of all their parts."""
+        reports = [report for report in reports if report is not None]
+        wrong = set.intersection(*(unseen for _, unseen, _ in reports)) if reports else ()
+        for name in self.names:
+            if name in wrong:
+                place = files[0].name + (f" and {len(files) - 1:,} further files" if len(files) > 1 else "")
+                if limit is not None:
+                    place += f", first {sum(count for count, _, _ in reports):,} records"
+                raise no_column(place, name, [*dict.fromkeys(key for _, _, keys in reports for key in keys)])
+
+
+def no_column(place, name, names):
+    """The InputError for a name in `columns` that is not among the names of a file or table."""
+    return InputError(f"{place}: no column {name!r}; there are: {listed(names)}{meant(name, names)}")
 
 
 def limit_of(limit):
@@ -238,15 +296,15 @@ def where_of(where):
 
 def chosen(rows, columns=None, where=None, limit=None):
     """The records that a reader is asked for, of an iterable of decoded ones: those for which `where(record)` is true,
-    of dicts only the keys `columns`, at most `limit` of them."""
+    of dicts only the keys of `columns`, which are Columns or None, at most `limit` of them."""
     if limit is not None and limit <= 0:
         return
     for record in rows:
+        if columns is not None:
+            columns.see(record)
         if where is not None and not where(record):
             continue
-        if columns is not None and type(record) is dict:
-            record = {key: record[key] for key in columns if key in record}
-        yield record
+        yield record if columns is None else columns.of(record)
         if limit is not None:
             limit -= 1
             if limit == 0:

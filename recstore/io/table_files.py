@@ -131,8 +131,7 @@ def _check_columns(names, wanted, name):
     count = Counter(names)
     for column in wanted:
         if not count[column]:
-            shown = ", ".join(map(repr, names[:20])) + (", ..." if len(names) > 20 else "")
-            raise InputError(f"{name}: no column {column!r}; there are: {shown}")
+            raise reading.no_column(name, column, names)
         if count[column] > 1:
             raise InputError(
                 f"{name}: {count[column]} columns are called {column!r}, and a dict has a key once; choose others "

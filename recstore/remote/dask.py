@@ -99,7 +99,7 @@ def _records(part):
     """In a task: the records of a shard file, or its pairs."""
     with part.opened() as (keys, records):
         columns = part.place.columns
-        found = list(records if columns is None else records.fields(*columns))
+        found = list(records if columns is None else records._only(columns))
         return found if keys is None else list(zip(keys, found))
 
 

@@ -167,7 +167,7 @@ class Part:
                     yield pyarrow.Table.from_arrays(columns, names=[KEY, VALUE])
                 return
             if self.place.columns is not None:
-                records = records.fields(*self.place.columns)
+                records = records._only(self.place.columns)
             try:
                 reader = pyarrow.RecordBatchReader.from_stream(records)
             except pyarrow.ArrowInvalid:  # the stream is one of values, not of structs

@@ -5,11 +5,10 @@ from typing import TypeVar
 
 from torch.utils.data import Dataset
 
-from recstore._core import native
+from recstore import field_names
 from recstore.dicts import RecordDict, RecordItems, RecordKeys, RecordValues
 from recstore.records import RecordList
 from recstore.torch.batch_method import BatchMethod, refuse_batches
-from recstore.torch.forms import meant
 from recstore.torch.notes import add_note
 
 __all__ = ["RecordDataset"]
@@ -134,21 +133,9 @@ def _records(x, fields):
     names = (fields,) if isinstance(fields, str) else tuple(fields)
     if not names:
         raise ValueError("fields names no field: leave it out to read whole records")
-    out = x.fields(*names)
-    if x.detached is None:
-        for name in names:
-            _check_field(x, name)
+    out = x._only(names)
+    field_names.require(x, names, sets=True)
     return out
-
-
-def _check_field(x, name):
-    """KeyError for a field that no record has, where the schemas of the store tell."""
-    try:
-        found = native.describe_field(x, name)
-    except TypeError:
-        return  # groups of records, which no schema describes
-    if found["sure"] and found["kinds"] == {"missing"}:
-        raise KeyError(f"the records have no field {name!r}{meant(name, native.field_names(x) or ())}")
 
 
 def _indices(given, n):

@@ -1,11 +1,12 @@
 """The form of a field in a batch: the class Field with its options, and Ragged, rows of several lengths."""
 
 import collections
-import difflib
 import operator
 
 import numpy
 import torch
+
+from recstore.text import meant
 
 __all__ = ["Field", "Ragged"]
 
@@ -185,12 +186,6 @@ _DEFAULTS = dict(field=None, dtype=None, pad=0, length=None, multiple_of=1, trun
 
 def _field(form, options):
     return Field(form, **options)
-
-
-def meant(name, names):
-    """The end of an error's message: the nearest of `names`, if one is near."""
-    near = difflib.get_close_matches(str(name), names, 1)
-    return f"; {near[0]!r} is meant, perhaps" if near else ""
 
 
 def dtype_name(dtype):

@@ -11,8 +11,9 @@ import numpy
 import torch
 
 from recstore._core import native
+from recstore.text import meant
 from recstore.torch import layouts
-from recstore.torch.forms import TORCH_DTYPES, Field, dtype_name, meant
+from recstore.torch.forms import TORCH_DTYPES, Field, dtype_name
 
 SAMPLED = 256  # records
 

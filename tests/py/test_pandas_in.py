@@ -149,7 +149,7 @@ def test_frames_without_rows_or_columns():
 
 
 def test_a_column_that_is_not_there():
-    with pytest.raises(InputError, match="the table has no column 'b'; it has 'a'"):
+    with pytest.raises(InputError, match="the table: no column 'b'; there are: 'a'"):
         recstore.from_pandas(pd.DataFrame({"a": [1]}), columns=["b"])
 
 

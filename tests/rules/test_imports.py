@@ -37,7 +37,7 @@ ROOMS = [
 TOP_MODULES = {
     "errors": "errors text html later _version",
     # In their order: each may import those before it. `__init__` is what users import.
-    "containers": "handles containers columns exports plan_log views records opening dicts fields grouping node_sizes info jsonable notebooks byte_plots __init__",
+    "containers": "handles containers columns exports plan_log field_names views records opening dicts fields grouping node_sizes info jsonable notebooks byte_plots __init__",
     "sharing": "sharing",
 }
 # Imports inside a function that lead to a later room, to a later module of the containers, or back to a module that

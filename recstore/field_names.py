@@ -1,0 +1,70 @@
+"""Names of fields that no record has: an error, which lists the fields."""
+
+from _collections_abc import Mapping
+
+from recstore._core import native
+from recstore.errors import Error
+from recstore.text import meant
+
+_NAMED = 20
+_FIRST = 64  # records that are asked for their keys
+_MISSING = object()
+
+
+def require(records, names, sets=False):
+    """KeyError for the first of `names`, each as `RecordList.field` takes it, that no record of the stores behind
+    `records` has. Sets of shards are asked only with `sets`, and then the shards that are here: the others may have a
+    field that these lack."""
+    if records.detached is not None or records.selection is None or type(records.projection) is native.GroupProjection:
+        return
+    if sets or not records.selection.sets():
+        for name in names:
+            if not _has(records, name):
+                there = _names(records)
+                raise KeyError(f"no record has the field {name!r}; there are: {listed(there)}{meant(name, there)}")
+
+
+def listed(names):
+    """Some names, for a message."""
+    return ", ".join(map(repr, names[:_NAMED])) + (", ..." if len(names) > _NAMED else "") or "none"
+
+
+def _has(records, name):
+    values = records.field(name, default=_MISSING)
+    if len(values) == 0 or _is_there(values, 0):
+        return True
+    try:
+        found = native.describe_field(records, name)
+    except (TypeError, KeyError):  # a view of fields, which no schema describes
+        found = {"sure": False}
+    if found["sure"]:
+        return found["kinds"] != {"missing"}
+    if records.selection.sets():
+        return True
+    values = _behind(records).field(name, default=_MISSING)
+    return any(_is_there(values, number) for number in range(len(values)))
+
+
+def _is_there(values, number):
+    try:
+        return values[number] is not _MISSING
+    except KeyError:  # of the field that the view reads, in which this one would be
+        return False
+    except Error:  # a value that cannot be read here, which reading will say
+        return True
+
+
+def _behind(records):
+    """All records of the stores of a view, which may lack a field that others have, in its way to read them."""
+    wholes = [native.Selection.whole(segment, number) for segment, number in records.selection.leaves()]
+    return records._derive(native.Selection.joined(wholes))
+
+
+def _names(records):
+    """The names of the fields of the records, as far as they are known."""
+    names = native.field_names(records)
+    if names is None:
+        there = (number for number in range(min(len(records), _FIRST)) if _is_there(records, number))
+        firsts = [record for record in map(records.__getitem__, there) if isinstance(record, Mapping)]
+        names = [*dict.fromkeys(key for record in firsts for key in record)]
+    return names

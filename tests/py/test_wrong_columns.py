@@ -1,0 +1,102 @@
+"""`columns=` with a name that no record has: an error that lists the names there are, and says the nearest."""
+
+import io
+
+import pytest
+
+import recstore
+
+JSONL = b'{"id": 1, "source": "a"}\n{"id": 2, "rare": 5}\n[1, 2]\n'
+JSON = b'[{"id": 1, "source": "a"}, {"id": 2, "rare": 5}, [1, 2]]'
+ENTRIES = b'{"k": {"id": 1, "source": "a"}, "l": {"id": 2, "rare": 5}, "m": [1, 2]}'
+WRONG = "no column 'sorce'; there are: 'id', 'source', 'rare'; 'source' is meant, perhaps"
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_json(workers, tmp_path):
+    for name, data in (("a.jsonl", JSONL), ("a.json", JSON), ("e.json", ENTRIES)):
+        (tmp_path / name).write_bytes(data)
+    for read, name, more in (
+        (recstore.read_jsonl, "a.jsonl", {}),
+        (recstore.read_json, "a.json", {}),
+        (recstore.read_json, "e.json", {"entries": True}),
+    ):
+        options = {**more, "workers": workers}
+        with pytest.raises(recstore.InputError, match=f"{name}: {WRONG}"):
+            read(tmp_path / name, columns=["id", "sorce"], **options)
+        with pytest.raises(recstore.InputError, match=f"{name}: {WRONG}"):
+            read(tmp_path / name, columns=["sorce"], where=lambda record: False, **more)
+        with read(tmp_path / name, columns=["rare", "id"], **options) as x:
+            found = [*x.values()] if more else x.to_list()
+            assert found == [{"id": 1}, {"rare": 5, "id": 2}, [1, 2]]
+
+
+def test_a_key_in_one_of_many_parts_is_enough(tmp_path, monkeypatch):
+    from recstore.io import line_blocks
+
+    monkeypatch.setattr(line_blocks, "RANGE", 50)
+    paths = [tmp_path / f"{number}.jsonl" for number in range(3)]
+    for path in paths:
+        path.write_bytes(JSONL.replace(b"rare", b"r" + path.name[:1].encode()) * 5)
+    with recstore.read_jsonl(paths, columns=["r1"], workers=2) as x:
+        assert [record for record in x if record and type(record) is dict] == [{"r1": 5}] * 5
+    with pytest.raises(recstore.InputError, match="0.jsonl and 2 further files: no column 'r9'.*'r0', 'r1', 'r2'"):
+        recstore.read_jsonl(paths, columns=["r9"], workers=2)
+
+
+def test_the_first_records_do_not_tell_of_the_others():
+    with pytest.raises(recstore.InputError, match="first 1 records: no column 'rare'; there are: 'id', 'source'"):
+        recstore.read_jsonl(io.BytesIO(JSONL), columns=["rare"], limit=1)
+
+
+@pytest.mark.parametrize("text", [b"", b"\n\n"])
+def test_no_record_has_no_wrong_name(text):
+    with recstore.read_jsonl(io.BytesIO(text), columns=["any"]) as x:
+        assert len(x) == 0
+
+
+def test_records_that_are_no_dicts():
+    with pytest.raises(recstore.InputError, match="no column 'a'; there are: none"):
+        recstore.read_jsonl(io.BytesIO(b"[1]\n2\n"), columns=["a"])
+
+
+def test_more_names_than_keys_keep_the_order_of_the_names():
+    names = [f"n{i}" for i in range(50)]
+    text = b'{"n9": 1, "x": 2, "n3": 3}\n{' + b", ".join(b'"n%d": 0' % i for i in range(50)) + b"}\n"
+    with recstore.read_jsonl(io.BytesIO(text), columns=names) as x:
+        assert [*x[0].items()] == [("n3", 3), ("n9", 1)] and [*x[1]] == names
+
+
+def test_shards(tmp_path):
+    from recstore.cli import main
+
+    (tmp_path / "a.jsonl").write_bytes(JSONL)
+    for to in (["-o", str(tmp_path / "a.recs")], ["--shards", str(tmp_path / "set")]):
+        status = main.main(["build", str(tmp_path / "a.jsonl"), *to, "--columns", "id,sorce"])
+        assert status != 0
+    assert not (tmp_path / "a.recs").exists()
+
+
+def test_tables(tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    pandas, datasets = pytest.importorskip("pandas"), pytest.importorskip("datasets")
+    polars = pytest.importorskip("polars")
+    from pyarrow import feather, parquet
+
+    table = pyarrow.table({"id": [1], "source": ["a"]})
+    parquet.write_table(table, tmp_path / "a.parquet")
+    feather.write_feather(table, tmp_path / "a.feather")
+    (tmp_path / "a.csv").write_bytes(b"id,source\n1,a\n")
+    for read, source in (
+        (recstore.read_csv, tmp_path / "a.csv"),
+        (recstore.read_parquet, tmp_path / "a.parquet"),
+        (recstore.read_arrow, tmp_path / "a.feather"),
+        (recstore.from_pandas, pandas.DataFrame({"id": [1], "source": ["a"]})),
+        (recstore.from_hf, datasets.Dataset(table)),
+        (recstore.from_hf, datasets.Dataset(table).to_iterable_dataset()),
+    ):
+        with pytest.raises(recstore.InputError, match="no column 'sorce'; there are: 'id', 'source'; 'source' is meant"):
+            read(source, columns=["id", "sorce"])
+    for read, source in ((recstore.RecordList.from_arrow, table), (recstore.from_polars, polars.from_arrow(table))):
+        with pytest.raises(recstore.InputError, match="no column 'sorce'; it has 'id', 'source'"):
+            read(source, columns=["id", "sorce"])
