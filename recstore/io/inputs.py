@@ -340,18 +340,21 @@ class _Unpacked:
         self.raw.close()
 
 
+_ZSTD_WINDOW = 1 << 31  # the largest, of zstd --long=31; a file takes the memory of its own window
+
+
 def _zstd(raw, name):
     try:
         from compression import zstd  # Python 3.14
 
-        return zstd.ZstdFile(raw)
+        return zstd.ZstdFile(raw, options={zstd.DecompressionParameter.window_log_max: _ZSTD_WINDOW.bit_length() - 1})
     except ImportError:
         pass
     try:
         import zstandard
     except ImportError:
         raise ImportError(f"{name}: unpacking .zst needs zstandard: pip install zstandard") from None
-    return io.BufferedReader(_ZstdFrames(raw, zstandard.ZstdDecompressor().decompressobj))
+    return io.BufferedReader(_ZstdFrames(raw, zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW).decompressobj))
 
 
 class _ZstdFrames(io.RawIOBase):
@@ -384,10 +387,18 @@ def _only_member(raw, name):
     import zipfile
 
     archive = zipfile.ZipFile(raw)
-    members = [one for one in archive.namelist() if not one.endswith("/")]
+    files = [one for one in archive.namelist() if not one.endswith("/")]
+    members = [one for one in files if not _of_file_manager(one)] or files
     if len(members) != 1:
         raise InputError(f"{name}: the archive has {len(members)} files; an archive of one file can be read")
     return archive.open(members[0])
+
+
+def _of_file_manager(member):
+    """Whether macOS or Windows put a file into an archive beside the user's."""
+    folder, _, file = member.rpartition("/")
+    added = file.startswith("._") or file in (".DS_Store", "Thumbs.db", "desktop.ini")
+    return added or folder.partition("/")[0] == "__MACOSX"
 
 
 @contextmanager

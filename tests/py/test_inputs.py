@@ -370,3 +370,46 @@ def test_a_name_that_is_not_utf8(tmp_path):
         for workers in (0, 2):
             with reader(path, workers=workers) as x:
                 assert x.to_list() == [{"id": 1}, {"id": 2}], reader
+
+
+@pytest.mark.parametrize("window", [27, 28, 31])
+def test_a_long_window_of_zstd(tmp_path, window):
+    zstandard = pytest.importorskip("zstandard")
+    how = zstandard.ZstdCompressionParameters(window_log=window, enable_ldm=True)
+    packer = zstandard.ZstdCompressor(compression_params=how).compressobj()  # whose size is not in the frame
+    packed = packer.compress(TEXT) + packer.flush()
+    skipped = b"\x50\x2a\x4d\x18" + (5).to_bytes(4, "little") + b"hello"
+    for content in (packed, skipped + packed, packed + skipped):
+        (tmp_path / "list.txt.zst").write_bytes(content)
+        with recstore.read_lines(tmp_path / "list.txt.zst") as x:
+            assert x.to_list() == LINES
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        ["__MACOSX/._list.txt"],
+        ["folder/", "__MACOSX/", "__MACOSX/folder/", "__MACOSX/folder/._list.txt", "folder/.DS_Store"],
+        ["._list.txt", ".DS_Store"],
+        ["folder/Thumbs.db", "desktop.ini"],
+    ],
+)
+def test_a_file_manager_adds_files_to_a_zip(tmp_path, others):
+    with zipfile.ZipFile(tmp_path / "list.zip", "w") as archive:
+        for name in others:
+            archive.writestr(name, b"" if name.endswith("/") else b"\x00\x05\x16\x07")
+        archive.writestr("folder/list.txt", TEXT)
+    with recstore.read_lines(tmp_path / "list.zip") as x:
+        assert x.to_list() == LINES
+
+
+def test_a_zip_of_a_name_with_a_dot_or_of_two_files(tmp_path):
+    with zipfile.ZipFile(tmp_path / "one.zip", "w") as archive:
+        archive.writestr("._list.txt", TEXT)
+    with recstore.read_lines(tmp_path / "one.zip") as x:
+        assert x.to_list() == LINES
+    with zipfile.ZipFile(tmp_path / "one.zip", "a") as archive:
+        for name in ("a.txt", "b.txt"):
+            archive.writestr(name, TEXT)
+    with pytest.raises(recstore.InputError, match="the archive has 2 files"):
+        recstore.read_lines(tmp_path / "one.zip")
