@@ -482,25 +482,57 @@ RS_COLD static rs_status no_column(rs_arrow_compiler *c, const struct ArrowSchem
                         schema->n_children == 0 ? "none" : known);
 }
 
-/* Returns the first child from `start` on that has the name; n_children when there is none. */
-static int64_t find_column(const struct ArrowSchema *schema, rs_slice name, int64_t start) {
-    const size_t n = rs_slice_left(&name);
-    int64_t k;
-    for (k = start; k < schema->n_children; k++) {
-        const char *found = name_of(schema->children[k]);
-        if (strlen(found) == n && (n == 0 || memcmp(found, name.ptr, n) == 0)) break;
+/* The children of a struct by the hashes of their names: numbers from 1 on, 0 for a free slot. Of each name the first
+ * two are there. */
+typedef struct child_names {
+    const struct ArrowSchema *schema;
+    int64_t *slots;
+    size_t mask;
+} child_names;
+
+/* Goes over the children that have the name, and returns the slot behind them, which is free unless there are two.
+ * *first becomes the number of the first one, n_children when there is none, and *n their number. */
+static size_t find_child(const child_names *self, const char *name, size_t size, int64_t *first, unsigned *n) {
+    size_t at = (size_t)rs_hash64(name, size, 0) & self->mask;
+    *first = self->schema->n_children;
+    *n = 0;
+    for (; self->slots[at] != 0 && *n < 2; at = (at + 1) & self->mask) {
+        const int64_t k = self->slots[at] - 1;
+        const char *one = name_of(self->schema->children[k]);
+        if (strlen(one) != size || (size != 0 && memcmp(one, name, size) != 0)) continue;
+        if ((*n)++ == 0) *first = k;
     }
-    return k;
+    return at;
+}
+
+static rs_status child_names_open(child_names *self, const struct ArrowSchema *schema, rs_error *err) {
+    size_t capacity = 4, at;
+    int64_t k, first;
+    unsigned n;
+    while (capacity < (size_t)schema->n_children * 2) capacity *= 2;
+    self->schema = schema;
+    self->mask = capacity - 1;
+    self->slots = (int64_t *)calloc(capacity, sizeof *self->slots);
+    if (self->slots == NULL) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for a schema");
+    for (k = 0; k < schema->n_children; k++) {
+        const char *name = name_of(schema->children[k]);
+        at = find_child(self, name, strlen(name), &first, &n);
+        if (n < 2) self->slots[at] = k + 1;
+    }
+    return RS_OK;
 }
 
 /* Adds the wanted fields of the outermost struct. */
-static rs_status add_columns(rs_arrow_compiler *c, const struct ArrowSchema *schema) {
+static rs_status add_found(rs_arrow_compiler *c, const child_names *names) {
+    const struct ArrowSchema *schema = names->schema;
+    int64_t k;
+    unsigned n;
     size_t i;
     for (i = 0; i < c->options->n_columns; i++) {
         const rs_slice name = c->options->columns[i];
-        const int64_t k = find_column(schema, name, 0);
-        if (k == schema->n_children) return no_column(c, schema, name);
-        if (find_column(schema, name, k + 1) != schema->n_children) {
+        (void)find_child(names, (const char *)name.ptr, rs_slice_left(&name), &k, &n);
+        if (n == 0) return no_column(c, schema, name);
+        if (n > 1) {
             return rs_error_set(c->err, RS_E_ARG_RANGE, RS_NOWHERE,
                                 "the table has several columns '%.*s'; rename all of them but one",
                                 (int)(rs_slice_left(&name) < 60 ? rs_slice_left(&name) : 60), (const char *)name.ptr);
@@ -509,6 +541,15 @@ static rs_status add_columns(rs_arrow_compiler *c, const struct ArrowSchema *sch
         RS_TRY(read_name(c));
     }
     return RS_OK;
+}
+
+static rs_status add_columns(rs_arrow_compiler *c, const struct ArrowSchema *schema) {
+    child_names names;
+    rs_status status;
+    RS_TRY(child_names_open(&names, schema, c->err));
+    status = add_found(c, &names);
+    free(names.slots);
+    return status;
 }
 
 static bool has_child_count(const rs_arrow_node *node, int64_t n) {

@@ -114,7 +114,8 @@ class Rows:
 
     def parsed(self):
         """Yields the batches of one run of pyarrow's parser."""
-        numbers = [str(self.names.index(name)) for name in self.wanted]
+        places = {name: number for number, name in enumerate(self.names)}
+        numbers = [str(places[name]) for name in self.wanted]
         reader = csv.open_csv(
             pyarrow.PythonFile(self.body, "r"),
             read_options=csv.ReadOptions(column_names=[str(i) for i in range(len(self.names))], block_size=self.block),

@@ -129,11 +129,26 @@ def converted(cells, kind, nulls):
 
 def failing(cells, kind, nulls):
     """The numbers of all cells that cannot be converted, in order."""
-    found, left = [], [(0, len(cells))]
+    try:
+        texts = compute.cast(cells, pyarrow.string())
+        if not (pyarrow.types.is_large_string(kind) or pyarrow.types.is_dictionary(kind)):
+            # The same text fails everywhere, and a conversion alone costs less than all the steps around it.
+            texts = without_nulls(texts, nulls)
+            unique = texts.unique()
+            wrong = unique.take(pyarrow.array(_bisected(unique, lambda part: numbers(part, kind)), pyarrow.int64()))
+            return compute.indices_nonzero(compute.is_in(texts, wrong)).to_pylist()
+    except pyarrow.ArrowInvalid:  # bytes that are no text
+        pass
+    return _bisected(cells, lambda part: converted(part, kind, nulls))
+
+
+def _bisected(values, convert):
+    """The numbers of all values that cannot be converted, in order."""
+    found, left = [], [(0, len(values))]
     while left:
         start, n = left.pop()
         try:
-            converted(cells.slice(start, n), kind, nulls)
+            convert(values.slice(start, n))
         except pyarrow.ArrowException:
             if n == 1:
                 found.append(start)

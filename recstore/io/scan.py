@@ -3,6 +3,7 @@
 import operator
 import os
 import re
+from itertools import chain
 
 from recstore.build import build_options, progress
 from recstore.build.sources import Feed
@@ -14,6 +15,7 @@ __all__ = ["Walking", "scan_files"]
 
 _NAMED_ERRORS = 3
 _NAMED_CLASSES = 20
+_MOST_SHARDS = 64
 
 
 def scan_files(root, pattern="**/*", *, class_from=None, classes=None, where=None, limit=None, **options):
@@ -33,12 +35,12 @@ def scan_files(root, pattern="**/*", *, class_from=None, classes=None, where=Non
         where: a function; only records for which it is true are stored.
         limit: the most files to store.
         options: those of :class:`Walking`, `paths`, `stat`, `as_tuples`, `hidden`, `follow_symlinks`, `errors`,
-            `allow_empty` and `threads`; those of :class:`recstore.RecordList`, `workers` counting a folder in `root` as
-            a shard; `save`, the path of a file in which the list is built, instead of memory; and ``shared="name"``
-            with `keep`, `fingerprint`, `dir` and `timeout` as of :func:`recstore.shared`: one process of the machine
-            makes the list. Without a fingerprint each process walks over the folders, to derive one from their inodes
-            and times. It notices files that come, go or are renamed, but not a file written anew under its old name,
-            unless `stat` is true.
+            `allow_empty` and `threads`; those of :class:`recstore.RecordList`, `workers` taking some folders in
+            `root` as a shard; `save`, the path of a file in which the list is built, instead of memory; and
+            ``shared="name"`` with `keep`, `fingerprint`, `dir` and `timeout` as of :func:`recstore.shared`: one process
+            of the machine makes the list. Without a fingerprint each process walks over the folders, to derive one from
+            their inodes and times. It notices files that come, go or are renamed, but not a file written anew under its
+            old name, unless `stat` is true.
 
     ``x.classes`` and ``x.class_to_idx`` stay with the list, its views and its file. Names that are not UTF-8 have lone
     surrogates, as ``os.fsdecode`` gives them.
@@ -233,11 +235,11 @@ class _Form:
 
 
 class ScanFeed(Feed):
-    """The records of the files of a walk. `start` has the names that lead to the folder where it begins; with `flat` it
-    ends there, too."""
+    """The records of the files of a walk. `starts` has the names that lead to each of the folders where it begins; with
+    `flat` it ends there, too."""
 
     where = limit = None
-    start, flat, part = (), False, False
+    starts, flat, part = ((),), False, False
 
     def __init__(self, root, patterns, how, classing, classes):
         self.walk = folder_walk.Walk(root, patterns, how)
@@ -299,8 +301,8 @@ class ScanFeed(Feed):
     def records(self, bar):
         numbers = None if self.classing is None else {name: i for i, name in enumerate(self.class_names())}
         digest, seen, skipped = folder_walk.Digest(), _Seen(self), []
-        listings = [self.walk.list(self.start)] if self.flat else self.walk.listings(self.start)
-        for listing in listings:
+        begin = (lambda start: [self.walk.list(start)]) if self.flat else self.walk.listings
+        for listing in chain.from_iterable(map(begin, self.starts)):
             digest.add(self.checked(listing))
             skipped += listing.errors
             seen.add(listing)
@@ -349,12 +351,15 @@ class ScanFeed(Feed):
         else:
             self.class_names()
         top = self.checked(self.walk.list(()))
-        out = [self.shard((), True)] if top.files else []
-        return out + [self.shard((name,), False) for name in sorted(top.folders)]
+        out = [self.shard([()], True)] if top.files else []
+        folders = [(name,) for name in sorted(top.folders)]
+        # Each shard brings the names of all classes.
+        size = -(-len(folders) // _MOST_SHARDS) or 1
+        return out + [self.shard(folders[at : at + size], False) for at in range(0, len(folders), size)]
 
-    def shard(self, start, flat):
+    def shard(self, starts, flat):
         out = ScanFeed(self.walk.root, self.walk.patterns, self.how, self.classing, self.names)
-        out.where, out.start, out.flat, out.part = self.where, start, flat, True
+        out.where, out.starts, out.flat, out.part = self.where, starts, flat, True
         return out
 
 

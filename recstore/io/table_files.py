@@ -81,10 +81,11 @@ class Choice:
         if self.columns is not None:
             _check_columns(names, self.columns, name)
             if self.where is None:
-                needed = set(self.columns)
+                needed = self.columns
             elif self.is_expression and "FieldPath" not in (text := str(self.where)):
                 # An expression does not tell its columns. A name that occurs in its text may be one.
                 needed = {one for one in names if one in self.columns or one in text}
+        needed = set(needed)
         found = [one for one in names if one in needed]
         _check_columns(names, found, name)
         return found
