@@ -79,6 +79,7 @@ class FileTarget:
 def publish(path, write):
     """Calls `write` for a temporary path in the folder of `path`, then renames the file to `path`. After an error or a
     signal the temporary file is removed."""
+    _require_file(path)
     temporary, pid = temporary_beside(path), os.getpid()
     _require_folder(os.path.dirname(temporary) or ".")
     try:
@@ -95,6 +96,13 @@ def publish(path, write):
         if pid == os.getpid() and os.path.lexists(temporary):
             os.unlink(temporary)
         raise
+
+
+def _require_file(path):
+    if not path:
+        raise FileNotFoundError(errno.ENOENT, "the path to save to is empty", path)
+    if os.path.isdir(path):
+        raise IsADirectoryError(errno.EISDIR, "the path to save to is a folder; name a file in it", os.fsdecode(path))
 
 
 def _require_folder(folder):

@@ -60,6 +60,10 @@ def run(options):
     for option in ("keep", "dir"):
         if getattr(options, option) is not None and options.shared is None:
             raise Refused(f"--{option} belongs to --shared NAME")
+    form = options.output and files.form_by_name(options.output)
+    if form not in (None, "recs"):
+        way = f"; recstore cat STORE --parquet {options.output} writes a table" if form == "parquet" else ""
+        raise Refused(f"{options.output} is the name of a file of {form}, and a store is written: name it .recs{way}")
     if options.output is not None and os.path.lexists(options.output) and not options.force:
         raise Refused(f"{options.output} exists; --force replaces it")
     begin = time.monotonic()

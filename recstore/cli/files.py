@@ -38,6 +38,7 @@ _OPTIONS = {
     "quote": ("csv", "tsv"),
     "skip_rows": ("csv", "tsv"),
     "encoding": ("csv", "tsv", "text"),
+    "empty": ("csv", "tsv", "text"),
     "dtypes": ("csv", "tsv", "parquet", "arrow"),
 }
 
@@ -51,7 +52,12 @@ def format_of(path):
     name, or None."""
     if is_store(path) or os.path.isdir(path) and _has_manifests(path):
         return "recs"
-    return "parquet" if os.path.isdir(path) else _BY_SUFFIX.get(inputs.suffix_of(path))
+    return "parquet" if os.path.isdir(path) else form_by_name(path)
+
+
+def form_by_name(path):
+    """One of FORMATS by the suffix of a name, or None."""
+    return _BY_SUFFIX.get(inputs.suffix_of(path))
 
 
 def _has_manifests(folder):
@@ -90,6 +96,8 @@ def add_reading(parser, limit=True):
     parser.add_argument("--quote", type=_quote, metavar="C", help="CSV: the character around cells; none for none")
     parser.add_argument("--skip-rows", type=count, metavar="N", help="CSV: leave N lines out at the beginning")
     parser.add_argument("--encoding", help="CSV, text: the encoding, UTF-8 unless told")
+    about = "text, CSV of one column: skip leaves empty lines out; they are records unless told"
+    parser.add_argument("--empty", choices=("keep", "skip"), help=about)
     about = "tables: the types of columns, such as id=int,label=str, or one for all columns"
     parser.add_argument("--dtypes", type=_dtypes, metavar="A=TYPE", help=about)
     parser.set_defaults(header=None)
@@ -183,6 +191,8 @@ def _common(paths):
     found = {}
     for path in paths if isinstance(paths, list) else [paths]:
         found.setdefault(format_of(path), path)
+    if None in found:
+        inputs.resolve(found[None])  # raises for a path that does not exist
     if len(found) > 1:
         (one, first), (other, second), *_ = found.items()
         raise Refused(

@@ -85,7 +85,7 @@ def read_coco(path):
 
 
 def read_paths(path):
-    """One string a line, empty lines left out."""
+    """One string a line."""
     return lines.LinesFeed(inputs.resolve(path)).records()
 
 

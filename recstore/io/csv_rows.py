@@ -144,7 +144,7 @@ class Rows:
                     held = pyarrow.RecordBatch.from_arrays(batch.columns, names=self.wanted)
         last = held.num_rows - 1 if held is not None else -1
         if last < 0 or held.column(0)[last].as_py() != csv_text.END.encode():
-            raise InputError(f"{self.file.name}: quotes hide the end of the file; {csv_text.UNQUOTED}")
+            raise InputError(f"{self.file.name}: the last row does not end where its quotes end; {csv_text.UNQUOTED}")
         yield held.slice(0, last)
 
     def on_ragged(self, row):

@@ -25,10 +25,16 @@ def write(writer, feed, workers):
     # Freshly executed: a forked one would have no network clients of its own.
     before = set(multiprocessing.active_children())
     pool = ProcessPoolExecutor(
-        min(workers, len(runs)), mp_context=multiprocessing.get_context("spawn"), initializer=_ignore_interrupts
+        min(workers, len(runs)), mp_context=multiprocessing.get_context("spawn"), initializer=_take_signals
     )
     try:
-        done = list(pool.map(_written, [writer] * len(runs), runs))
+        # A process that is just starting would answer Ctrl-C with a traceback.
+        before_mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            written = pool.map(_written, [writer] * len(runs), runs)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before_mask)
+        done = list(written)
     except BrokenProcessPool:
         raise BuildError(
             "a process that was writing shard files was killed, for lack of memory perhaps: nothing is committed; try "
@@ -73,6 +79,13 @@ def _written(writer, parts):
     return writer.write(_Run(parts)), [part.report() for part in parts]
 
 
-def _ignore_interrupts():
+def _take_signals():
     # The terminal sends Ctrl-C to all its processes; the one that started these ends them.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, _end)
+
+
+def _end(*_):
+    """Ends this process by an exception, so that no temporary file stays."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise SystemExit(1)

@@ -228,6 +228,49 @@ def test_ctrl_c_leaves_nothing(folder):
     assert os.listdir() == []
 
 
+def test_ctrl_c_of_shards_leaves_no_temporary_file(folder):
+    """The processes that write are ended while they put their files into the set."""
+    for number in range(4):
+        text = "".join(json.dumps({"id": i, "text": os.urandom(40).hex()}) + "\n" for i in range(50_000))
+        (folder / f"{number}.jsonl").write_text(text)
+    process = command(
+        *("build", "*.jsonl", "--shards", "set", "--shard-bytes", "1MiB", "--workers", "2"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    deadline = time.monotonic() + 60
+    while not (os.path.isdir("set") and os.listdir("set")) and time.monotonic() < deadline:
+        time.sleep(0.001)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err) == (130, b"", b"recstore build: interrupted\n")
+    assert not [name for name in os.listdir("set") if name.endswith(".tmp")]
+
+
+@pytest.mark.parametrize("name", ["a.parquet", "a.csv", "a.JSONL.gz", "a.feather"])
+def test_a_store_has_no_name_of_another_format(run, folder, name):
+    (folder / "in.jsonl").write_text("{}\n")
+    status, _, err = run("build", "in.jsonl", "-o", name, "--force")
+    assert status == 2 and "name it .recs" in err and not os.path.exists(name)
+
+
+@pytest.mark.parametrize("name", ["none.xyz", "none", "*.xyz", "none.jsonl"])
+def test_a_file_that_is_not_there_has_no_unknown_format(run, name):
+    status, _, err = run("build", name, "-o", "x.recs")
+    assert status == 1 and "no " in err and "format" not in err
+
+
+def test_empty_lines(run, folder):
+    (folder / "a.txt").write_text("a\n\nb\n")
+    (folder / "a.csv").write_text("a\n1\n\n2\n")
+    for name, n in (("a.txt", 3), ("a.csv", 3)):
+        for options, records in (((), n), (("--empty", "skip"), n - 1)):
+            assert run("build", name, "-o", "x.recs", "--force", *options)[0] == 0
+            with recstore.open("x.recs") as x:
+                assert len(x) == records
+
+
 def test_standard_input():
     process = command("build", "-", "--format", "csv", "-o", "x.recs", stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
     process.communicate(b"a,b\n1,x\n2.5,y\n", timeout=60)

@@ -2,6 +2,7 @@
 
 import datetime
 import errno
+import io
 import os
 import pathlib
 import stat
@@ -467,3 +468,17 @@ over.set()
 raise SystemExit(status != 0)
 """
     assert subprocess.run([sys.executable, launching.SAFE_PATH, "-W", "ignore", "-c", code]).returncode == 0
+
+
+@pytest.mark.parametrize("path", ["", ".", "./", "new/", "../here/"])
+def test_saving_to_a_folder_says_so(tmp_path, monkeypatch, path):
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    error = IsADirectoryError if path not in ("", "new/") else FileNotFoundError
+    for store in (recstore.RecordList([1]), recstore.RecordDict({1: 2}), recstore.RecordList([1, 2])[:1]):
+        with pytest.raises(error) as raised:
+            store.save(path)
+        assert "rename" not in str(raised.value)
+    with pytest.raises(error):
+        recstore.read_lines(io.BytesIO(b"a\n"), save=path)
+    assert not any((tmp_path / "here").iterdir())
