@@ -53,12 +53,11 @@ def read_csv(
             empty str.
         quote: the character around cells, doubled within them; None if quotes are plain characters.
         escape: a character that takes the meaning from the next one.
-        encoding: the encoding of the text. A byte order mark of UTF-8, UTF-16 or UTF-32 counts more, and is left out.
+        encoding: the encoding of the text, unless a byte order mark says it.
         skip_rows: the number of lines to leave out at the beginning of each file.
         errors: "raise"; or "skip" to leave out rows with a wrong number of cells, or a cell that is no value of its
             type in `dtypes`. A warning of the logger ``recstore`` says how many.
-        empty: "keep" makes an empty line of a file of one column a row with an empty cell, "skip" leaves it out. In a
-            file of several columns an empty line is no row.
+        empty: "keep" makes an empty line a row in a file of one column, "skip" leaves it out.
         missing: "none" to store None for a missing value, "absent" to leave its key out of the record.
         where: a function of a record with all columns, or a pyarrow Expression; only rows for which it is true count.
         limit: the most rows to store; the types are then those of these rows.

@@ -1,0 +1,64 @@
+"""Quotes, escapes and empty lines of CSV: no row vanishes in a cell (recstore/_core/csv_quotes.pyx)."""
+
+import csv
+import io
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import recstore
+from recstore._core import native
+
+pytest.importorskip("pyarrow")
+
+
+def read(text, **options):
+    with recstore.read_csv(io.BytesIO(text.encode()), **options) as x:
+        return x.to_list()
+
+
+def test_quotes_that_never_close_hide_no_rows(tmp_path):
+    path = tmp_path / "words.tsv"
+    path.write_text('"one\t1\ntwo\t2\nthree\t3\n"four\t4\nfive\t5\n')
+    for options in ({}, {"errors": "skip"}, {"dtypes": str}, {"limit": 1}, {"columns": ["1"]}):
+        with pytest.raises(recstore.InputError, match="line 4: text follows the closing quote of a cell.* line 1;"):
+            recstore.read_csv(path, header=False, **options)
+    with recstore.read_csv(path, header=False, quote=None) as x:
+        assert [record["0"] for record in x] == ['"one', "two", "three", '"four', "five"]
+
+
+@pytest.mark.parametrize("text", ["a\n1\\", 'a\n"1\\', "a\n1\n\\"])
+@pytest.mark.parametrize("quote", ['"', None])
+def test_the_file_ends_behind_an_escape_character(text, quote):
+    with pytest.raises(recstore.InputError, match="escape"):
+        read(text, escape="\\", quote=quote)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text(st.sampled_from('a",\n\r ')), st.integers(1, 9))
+def test_quotes_are_followed_as_by_the_strict_csv_module(text, size):
+    try:
+        list(csv.reader(io.StringIO(text, newline=""), strict=True))
+        right = True
+    except csv.Error:
+        right = False
+    quotes, data = native.CsvQuotes(",", '"', None, 1), text.encode()
+    followed = all(quotes.follow(data[at : at + size]) for at in range(0, len(data), size))
+    assert (followed and not quotes.quoted) == right
+
+
+def test_an_empty_line_of_one_column_is_a_row(tmp_path):
+    text = "a\n1\n\n3\n\n"
+    rows = [{"a": 1}, {"a": None}, {"a": 3}, {"a": None}]
+    for end in ("\n", "\r\n", "\r"):
+        assert read(text.replace("\n", end)) == rows
+    assert read(text, empty="skip") == [{"a": 1}, {"a": 3}]
+    assert read(text, missing="absent") == [{"a": 1}, {}, {"a": 3}, {}]
+    assert read(text, dtypes=str, null_values=()) == [{"a": one} for one in ("1", "", "3", "")]
+    assert read("\n7\n\n", header=False) == [{"0": None}, {"0": 7}, {"0": None}]
+    assert read("a,b\n\n1,2\n\n") == [{"a": 1, "b": 2}]
+    with pytest.raises(recstore.InputError, match="line 5: column 'a': 'x'"):
+        read("\na\n\n1\nx\n", dtypes=int)
+    with pytest.raises(ValueError, match="empty is"):
+        read(text, empty="drop")
