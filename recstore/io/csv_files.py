@@ -56,16 +56,16 @@ def read_csv(
         encoding: the encoding of the text, unless a byte order mark says it.
         skip_rows: the number of lines to leave out at the beginning of each file.
         errors: "raise"; or "skip" to leave out rows with a wrong number of cells, or a cell that is no value of its
-            type in `dtypes`. A warning of the logger ``recstore`` says how many.
+            type in `dtypes`, and to log a warning that counts them.
         empty: "keep" makes an empty line a row in a file of one column, "skip" leaves it out.
         missing: "none" to store None for a missing value, "absent" to leave its key out of the record.
         where: a function of a record with all columns, or a pyarrow Expression; only rows for which it is true count.
         limit: the most rows to store; the types are then those of these rows.
         options: as for :func:`recstore.read_lines`: those of :class:`recstore.RecordList`, and ``shared="name"``.
 
-    Raises OSError for a file that cannot be read; InputError, with file and line, for a row with a wrong number of
-    cells, a quote that never closes, text behind a closing quote, bytes that are no text, a missing header or
-    column, and a file that changes meanwhile; ImportError without pyarrow. Safe from several threads at once.
+    Raises OSError for a file that cannot be read; InputError, with file and line, for a wrong number of cells, a quote
+    that never closes, text behind a closing quote, bytes that are no text, a missing header or column, and a file that
+    changes meanwhile; ImportError without pyarrow. Safe from several threads at once.
 
     >>> import io
     >>> with read_csv(io.BytesIO(b"path,label\\na.jpg,1\\nb.jpg,\\n")) as x: x.to_list()

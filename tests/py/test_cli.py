@@ -77,7 +77,7 @@ def test_sources(tmp_path):
     (tmp_path / "paths").write_text("a/b.jpg\n\nc d.jpg\r\n")
     (tmp_path / "lines").write_text('{"a": 1}\n\n[2.5, null]\n')
     (tmp_path / "coco").write_text('{"images": [], "annotations": [{"id": 1}]}')
-    assert list(records.read("paths", str(tmp_path / "paths"))) == ["a/b.jpg", "c d.jpg"]
+    assert list(records.read("paths", str(tmp_path / "paths"))) == ["a/b.jpg", "", "c d.jpg"]
     assert list(records.read("jsonl", str(tmp_path / "lines"))) == [{"a": 1}, [2.5, None]]
     assert list(records.read("coco", str(tmp_path / "coco"))) == [{"id": 1}]
     first = next(iter(records.read(None, None)))
