@@ -49,8 +49,7 @@ def read_csv(
         columns: the names of the columns to store, in this order.
         dtypes: a dict of types by column, or one type for all columns: int, float, str, bool, a name such as
             "float32" or "date32", or a pyarrow type. If it has all columns, the files are read once.
-        null_values: texts of a cell that become None. In a column of text a quoted cell is text, so ``""`` is the
-            empty str.
+        null_values: texts of a cell that become None. In a column of text a quoted ``""`` is the empty str.
         quote: the character around cells, doubled within them; None if quotes are plain characters.
         escape: a character that takes the meaning from the next one.
         encoding: the encoding of the text, unless a byte order mark says it.

@@ -95,7 +95,9 @@ def test_tables(tmp_path):
         (recstore.from_hf, datasets.Dataset(table)),
         (recstore.from_hf, datasets.Dataset(table).to_iterable_dataset()),
     ):
-        with pytest.raises(recstore.InputError, match="no column 'sorce'; there are: 'id', 'source'; 'source' is meant"):
+        with pytest.raises(
+            recstore.InputError, match="no column 'sorce'; there are: 'id', 'source'; 'source' is meant"
+        ):
             read(source, columns=["id", "sorce"])
     for read, source in ((recstore.RecordList.from_arrow, table), (recstore.from_polars, polars.from_arrow(table))):
         with pytest.raises(recstore.InputError, match="no column 'sorce'; it has 'id', 'source'"):
