@@ -77,28 +77,43 @@ def test_shards(tmp_path):
     assert not (tmp_path / "a.recs").exists()
 
 
-def test_tables(tmp_path):
+NEAREST = "no column 'sorce'; there are: 'id', 'source'; 'source' is meant"
+
+
+def test_tables_in_files(tmp_path):
     pyarrow = pytest.importorskip("pyarrow")
-    pandas, datasets = pytest.importorskip("pandas"), pytest.importorskip("datasets")
-    polars = pytest.importorskip("polars")
     from pyarrow import feather, parquet
 
     table = pyarrow.table({"id": [1], "source": ["a"]})
     parquet.write_table(table, tmp_path / "a.parquet")
     feather.write_feather(table, tmp_path / "a.feather")
     (tmp_path / "a.csv").write_bytes(b"id,source\n1,a\n")
-    for read, source in (
-        (recstore.read_csv, tmp_path / "a.csv"),
-        (recstore.read_parquet, tmp_path / "a.parquet"),
-        (recstore.read_arrow, tmp_path / "a.feather"),
-        (recstore.from_pandas, pandas.DataFrame({"id": [1], "source": ["a"]})),
-        (recstore.from_hf, datasets.Dataset(table)),
-        (recstore.from_hf, datasets.Dataset(table).to_iterable_dataset()),
+    for read, name in (
+        (recstore.read_csv, "a.csv"),
+        (recstore.read_parquet, "a.parquet"),
+        (recstore.read_arrow, "a.feather"),
     ):
-        with pytest.raises(
-            recstore.InputError, match="no column 'sorce'; there are: 'id', 'source'; 'source' is meant"
-        ):
-            read(source, columns=["id", "sorce"])
-    for read, source in ((recstore.RecordList.from_arrow, table), (recstore.from_polars, polars.from_arrow(table))):
-        with pytest.raises(recstore.InputError, match="no column 'sorce'; it has 'id', 'source'"):
-            read(source, columns=["id", "sorce"])
+        with pytest.raises(recstore.InputError, match=NEAREST):
+            read(tmp_path / name, columns=["id", "sorce"])
+    with pytest.raises(recstore.InputError, match="no column 'sorce'; it has 'id', 'source'"):
+        recstore.RecordList.from_arrow(table, columns=["id", "sorce"])
+
+
+def test_a_frame_of_pandas():
+    pandas = pytest.importorskip("pandas")
+    with pytest.raises(recstore.InputError, match=NEAREST):
+        recstore.from_pandas(pandas.DataFrame({"id": [1], "source": ["a"]}), columns=["id", "sorce"])
+
+
+def test_a_frame_of_polars():
+    polars = pytest.importorskip("polars")
+    with pytest.raises(recstore.InputError, match="no column 'sorce'; it has 'id', 'source'"):
+        recstore.from_polars(polars.DataFrame({"id": [1], "source": ["a"]}), columns=["id", "sorce"])
+
+
+@pytest.mark.parametrize("kind", ["map", "iterable"])
+def test_a_dataset_of_hugging_face(kind):
+    datasets = pytest.importorskip("datasets")
+    dataset = datasets.Dataset.from_dict({"id": [1], "source": ["a"]})
+    with pytest.raises(recstore.InputError, match="no column 'sorce'.*'id', 'source'"):
+        recstore.from_hf(dataset if kind == "map" else dataset.to_iterable_dataset(), columns=["id", "sorce"])
