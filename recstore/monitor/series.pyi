@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-__all__ = ["Process", "floors", "level", "processes", "sums"]
+__all__ = ["Process", "floors", "level", "names", "processes", "sums"]
 
 class Process:
     pid: int
@@ -13,6 +13,7 @@ class Process:
     role: str
     rank: int | None
     worker: int | None
+    forked: bool
     times: list[float]
     entries: list[dict[str, Any]]
     def __init__(self, entry: dict[str, Any]) -> None: ...
@@ -20,6 +21,7 @@ class Process:
     def last(self, figure: str) -> Any: ...
 
 def processes(samples: Iterable[dict[str, Any]]) -> list[Process]: ...
+def names(processes: Iterable[Process]) -> str: ...
 def sums(samples: Iterable[dict[str, Any]], *path: str) -> tuple[list[float], list[Any]]: ...
 def level(sample: dict[str, Any]) -> int | None: ...
 def floors(times: Sequence[float], values: Sequence[int], cuts: Sequence[float]) -> list[int | None]: ...

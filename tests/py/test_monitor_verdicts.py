@@ -44,7 +44,7 @@ def test_copy_on_read():
     assert verdict.evidence["bytes"] == pytest.approx(200 * made_runs.MB)
     assert [one["label"] for one in verdict.evidence["processes"]] == ["worker 0", "worker 1"]
     assert verdict.evidence["processes"][0]["uss"] == 100 * made_runs.MB
-    assert "worker 0, worker 1 copied 200 MB" in verdict.text
+    assert "worker 0 and worker 1 copied 200 MB" in verdict.text
 
 
 @pytest.mark.parametrize(("copied", "found"), [(31, False), (33, True)])
@@ -101,6 +101,79 @@ def test_a_worker_that_ends_in_the_middle():
     assert "copy-on-read" in kinds(*copying(150, ends_at=5))
 
 
+def generations(copied, count=4, inherited=200, own=0, faults=None, first=0, forked=True, files=0, **start):
+    """Workers that live for one sample each; two at a time, each with `copied` MB of what it inherited."""
+    entries = [made_runs.start(**start)] if start else []
+    for i in range(first + count):
+        main = process("main", 10, uss=20, shared=inherited - 20, shared_file=files, anonymous=inherited)
+        crew = [main]
+        for number in range(2) if i >= first else ():
+            uss, shared = copied + own, inherited - copied
+            worker = process(f"worker {number}", 100 + 2 * i + number, uss=uss, shared=shared, anonymous=uss + shared)
+            worker |= (
+                {"forked": True, "faults": round((uss if faults is None else faults) * made_runs.MB)} if forked else {}
+            )
+            crew.append(worker)
+        entries.append(sample(i, crew))
+    return entries
+
+
+def test_workers_that_live_for_one_sample_copy_too():
+    verdict = judged("copy-on-read", *generations(100))
+    assert verdict.evidence["bytes"] == pytest.approx(200 * made_runs.MB), "those of one epoch are gone in the next"
+    assert len(verdict.evidence["processes"]) == 8
+    assert verdict.text.startswith("worker 0 and worker 1 (8 processes had these names in turn) copied 200 MB")
+    assert kinds(*generations(100, count=1)) == ["copy-on-read"], "one sample of it is enough"
+
+
+@pytest.mark.parametrize(
+    ("found", "how"),
+    [
+        (False, {"copied": 31}),
+        (True, {"copied": 33}),
+        (False, {"copied": 70, "files": 100}),  # the heap of libraries, which garbage collection copies
+        (True, {"copied": 80, "files": 100}),
+        (True, {"copied": 130, "files": 2000}),  # a store is a file too
+        (False, {"copied": 0, "own": 100}),
+        (False, {"copied": 100, "own": 60}),
+        (True, {"copied": 100, "own": 20}),
+        (False, {"copied": 100, "faults": 50}),  # the parent wrote to its pages
+        (True, {"copied": 100, "faults": 90}),
+        (False, {"copied": 100, "forked": False}),
+        (True, {"copied": 26, "limit": 300 * made_runs.MB, "current": 280}),
+        (False, {"copied": 22, "limit": 300 * made_runs.MB, "current": 280}),
+        (False, {"copied": 26, "limit": 300 * made_runs.MB, "current": 200}),
+    ],
+    ids=str,
+)
+def test_what_a_worker_did_since_its_start(found, how):
+    current = how.pop("current", None)
+    entries = generations(**{"first": 6, **how})
+    for entry in entries:
+        if entry["kind"] == "sample" and current is not None:
+            entry["cgroup"] = {
+                "current": current * made_runs.MB,
+                "used": current * made_runs.MB,
+                "oom": 0,
+                "oom_kill": 0,
+            }
+    assert ("copy-on-read" in kinds(*entries)) is found
+
+
+def test_a_parent_that_grew_a_little_after_the_fork():
+    for grown, found in ((15, True), (40, False)):
+        entries = generations(60)
+        for entry in entries:
+            entry["processes"][0]["anonymous"] += grown * made_runs.MB
+        assert ("copy-on-read" in kinds(*entries)) is found
+
+
+def test_sisters_of_a_worker_that_copies_are_named():
+    entries = generations(100, count=1)
+    entries[0]["processes"][2] |= {"uss": 26 * made_runs.MB, "shared": 174 * made_runs.MB}
+    assert "worker 0 and worker 1 copied 126 MB" in judged("copy-on-read", *entries).text
+
+
 # ---- leak ----
 
 
@@ -150,11 +223,12 @@ def test_leak_has_a_least_size(grown, found):
 
 
 def test_memory_that_is_loaded_and_kept_is_no_leak():
-    assert kinds(*growing(ramp(20, 20, 400) + [400] * 60)) == []
+    assert kinds(*growing(ramp(20, 20, 270) + [270] * 60)) == []
+    assert kinds(*growing(ramp(20, 20, 400) + [400] * 60)) == ["growth"]
 
 
 def test_a_cache_that_fills_is_no_leak():
-    assert kinds(*growing(ramp(50, 20, 400) + [400] * 30)) == []
+    assert kinds(*growing(ramp(50, 20, 270) + [270] * 30)) == []
 
 
 def test_a_heap_that_settles_is_no_leak():
@@ -273,7 +347,16 @@ def test_copies_per_rank():
 
 @pytest.mark.parametrize(
     ("sizes", "found"),
-    [([127, 130], False), ([129, 130], True), ([500, 390], False), ([500, 410], True), ([900], False)],
+    [
+        ([127, 130], False),
+        ([129, 130], True),
+        ([500, 390], False),
+        ([500, 410], True),
+        ([900], False),
+        ([500, 490, 200], True),
+        ([500, 200, 490, 0], True),
+        ([500, 300, 200], False),
+    ],
 )
 def test_copies_per_rank_are_large_and_alike(sizes, found):
     assert ("copies per rank" in kinds(*ranks(sizes))) is found
@@ -356,7 +439,124 @@ def test_shared_anonymous_memory_without_a_gpu_is_not_pinned(tmp_path):
     assert named["pinned"] == 0 and named["shared memory"] == 200_000 * 1024 and found == []
 
 
+# ---- killed at the limit ----
+
+
+def killed(counted=1, signal="SIGKILL", used=990, limit=1000, label="worker 0"):
+    entries = [made_runs.start(limit=limit * made_runs.MB, limit_from="/sys/fs/cgroup/job/memory.max")]
+    for i in range(6):
+        crew = [process("main", 10, uss=30), process("worker 0", 11, uss=40)]
+        entries.append(sample(i, crew, current=used, oom_kill=counted if i == 5 else 0))
+    return [*entries, event(6, "ended", label, 11, signal=signal), made_runs.end(7, exit=1)]
+
+
+def test_killed_at_the_limit():
+    verdict = judged("killed at the limit", *killed())
+    assert verdict.evidence == {"bytes": 1000 * made_runs.MB, "kills": 1} and verdict.line == ""
+    for word in ("1 GB", "/sys/fs/cgroup/job/memory.max", "Ended by SIGKILL: worker 0", "worker 0 40 MB, main 30 MB"):
+        assert word in verdict.text, word
+
+
+@pytest.mark.parametrize(
+    ("how", "found"),
+    [
+        ({"counted": 0}, True),  # near the limit
+        ({"counted": 0, "used": 800}, False),
+        ({"counted": 0, "signal": "SIGTERM"}, False),
+        ({"used": 500}, True),
+        ({"signal": None}, True),  # its parent does not tell
+    ],
+)
+def test_a_kill_has_a_counter_or_a_limit_that_is_near(how, found):
+    assert ("killed at the limit" in kinds(*killed(**how))) is found
+
+
+def test_what_grew_comes_after_the_kill():
+    entries = killed()
+    for i, entry in enumerate(entries[1:7]):
+        entry["processes"][0]["anonymous"] = (30 + 100 * i) * made_runs.MB
+    assert kinds(*entries) == ["killed at the limit", "growth"]
+
+
+# ---- address space ----
+
+
+def mapped(size, limit=1000, exit=1, signal=None):
+    one = process("main", 10, uss=30)
+    if limit is not None:
+        one |= {"address_space": size * made_runs.MB, "address_limit": limit * made_runs.MB}
+    return [*[sample(i, [one]) for i in range(6)], event(6, "ended", "main", 10, exit=exit, signal=signal)]
+
+
+@pytest.mark.parametrize(
+    ("how", "found"),
+    [
+        ({}, True),
+        ({"size": 499}, False),
+        ({"size": 501}, True),
+        ({"exit": 0}, False),
+        ({"exit": None, "signal": "SIGABRT"}, True),
+        ({"exit": None, "signal": "SIGTERM"}, False),
+        ({"limit": None}, False),
+    ],
+)
+def test_address_space(how, found):
+    assert kinds(*mapped(**{"size": 900, **how})) == (["address space"] if found else [])
+    if found:
+        assert judged("address space", *mapped(**{"size": 900, **how})).line == "ulimit -v unlimited"
+
+
+# ---- growth ----
+
+
+@pytest.mark.parametrize(("taken", "found"), [(250, False), (260, True), (2000, True)])
+def test_growth(taken, found):
+    entries = growing([20, 20 + taken / 2, *[20 + taken] * 5, 30])
+    assert kinds(*entries) == (["growth"] if found else [])
+    if found:
+        verdict = judged("growth", *entries)
+        assert verdict.evidence["bytes"] == taken * made_runs.MB and "most of it within 2 s" in verdict.text
+        assert verdict.line == "samples = RecordList(read_samples())"
+
+
+def test_growth_of_two_samples_and_of_several_processes():
+    entries = [
+        sample(i, [process("main", 10, uss=20 + 300 * i), process("tool", 11, uss=1 + 900 * i)]) for i in range(2)
+    ]
+    verdict = judged("growth", *entries)
+    assert verdict.text.startswith("tool took 900 MB of its own") and "main took 300 MB or less" in verdict.text
+
+
+def test_what_a_process_has_from_its_start_did_not_grow():
+    assert kinds(*growing([900] * 8)) == []
+    assert kinds(*generations(10, count=8, inherited=900)) == []
+
+
+def test_growth_that_a_rule_explains_is_said_once():
+    assert kinds(*growing(ramp(60, 100, 700))) == ["leak"]
+    assert kinds(*ranks([500, 500])) == ["copies per rank"]
+
+
 # ---- unclear ----
+
+
+def test_files_that_the_kernel_can_drop_are_no_growth():
+    for named, found in ((True, []), (False, ["unclear"])):
+        entries = [
+            sample(
+                i, [process("main", 10, uss=20, shared=20 * i, anonymous=20)], named={"files": 10 * i if named else 0}
+            )
+            for i in range(80)
+        ]
+        assert kinds(*entries) == found
+
+
+def test_a_cgroup_that_is_full_of_files_is_not_near_its_limit():
+    entries = growing([100] * 20, current=990)
+    for used, found in ((200, []), (900, ["unclear"])):
+        for entry in entries:
+            entry["cgroup"]["used"] = used * made_runs.MB
+        assert kinds(made_runs.start(limit=1000 * made_runs.MB), *entries) == found
 
 
 def test_few_samples_are_unclear():
@@ -389,7 +589,7 @@ def test_missing_figures_are_unclear_and_said():
 
 def test_a_steady_run_has_no_verdict():
     assert verdicts.judge(run(*growing([100] * 30))) == []
-    assert verdicts.text([]) == "No verdict: nothing grew, and no rule fits."
+    assert verdicts.text([]) == "No verdict: no rule fits, and no process took 256 MB of its own."
 
 
 # ---- All of them ----
@@ -407,7 +607,8 @@ def test_the_largest_comes_first():
 
 def test_kinds_are_those_of_the_list():
     found = kinds(*copying(100)) + kinds(*growing(ramp(60, 100, 400))) + kinds(*waiting([128] * 20))
-    found += kinds(*ranks([500, 500])) + kinds(*pinned(200)) + kinds()
+    found += kinds(*ranks([500, 500])) + kinds(*pinned(200)) + kinds(*killed()) + kinds(*mapped(900))
+    found += kinds(*growing([20, 300])) + kinds()
     assert tuple(found) == verdicts.KINDS
 
 
