@@ -127,7 +127,9 @@ def verdicts(run, samples, crew):
     killed = [one for one in dead if str(one["signal"]) in KILLED]
     found = []
     kills = oom(run, samples, dead, limits, None)
-    if kills["evidence"] == "certain" or killed and kills["evidence"] == "likely":
+    # A counter that is there and did not rise speaks against it: a supervisor kills too.
+    likely = killed and kills["evidence"] == "likely" and kills["rise"]["oom_kill"] is None
+    if kills["evidence"] == "certain" or likely:
         whole = limits["limit"] or limits["total memory"] or 0
         where = f" ({limits['limit from']})" if limits["limit from"] else ""
         held = sorted(crew, key=lambda one: -(one.last("uss") or 0))[:4]

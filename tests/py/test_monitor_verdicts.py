@@ -446,7 +446,7 @@ def killed(counted=1, signal="SIGKILL", used=990, limit=1000, label="worker 0"):
     entries = [made_runs.start(limit=limit * made_runs.MB, limit_from="/sys/fs/cgroup/job/memory.max")]
     for i in range(6):
         crew = [process("main", 10, uss=30), process("worker 0", 11, uss=40)]
-        entries.append(sample(i, crew, current=used, oom_kill=counted if i == 5 else 0))
+        entries.append(sample(i, crew, current=used, oom_kill=counted if i == 5 or counted is None else 0))
     return [*entries, event(6, "ended", label, 11, signal=signal), made_runs.end(7, exit=1)]
 
 
@@ -460,9 +460,10 @@ def test_killed_at_the_limit():
 @pytest.mark.parametrize(
     ("how", "found"),
     [
-        ({"counted": 0}, True),  # near the limit
-        ({"counted": 0, "used": 800}, False),
-        ({"counted": 0, "signal": "SIGTERM"}, False),
+        ({"counted": 0}, False),  # by a supervisor, though near the limit
+        ({"counted": None}, True),
+        ({"counted": None, "used": 800}, False),
+        ({"counted": None, "signal": "SIGTERM"}, False),
         ({"used": 500}, True),
         ({"signal": None}, True),  # its parent does not tell
     ],
