@@ -196,8 +196,8 @@ bool rs_os_leads_to(const char *path, int fd);
 
 /* --- Mapping. --- */
 
-/* Maps the first size_bytes bytes read-only and shared; RS_E_ARG_RANGE when size_bytes is 0, RS_E_SPACE when the process
- * may not map as much. *out stays valid until
+/* Maps the first size_bytes bytes read-only and shared; RS_E_ARG_RANGE when size_bytes is 0, RS_E_SPACE when the
+ * process may not map as much. *out stays valid until
  * rs_os_unmap, also after the descriptor is closed. The bytes of a file may change while they are mapped. Reading
  * beyond the end of a file that has shrunk raises SIGBUS. Neither can happen to sealed memory. */
 RS_NODISCARD rs_status rs_os_map(int fd, uint64_t size_bytes, const uint8_t **out, rs_error *err);
@@ -273,8 +273,8 @@ typedef struct rs_os_memory_roots {
 
 /* Sets *out_bytes to the bytes of memory that may be taken before the machine or a memory cgroup of this process (every
  * ancestor, v1 and v2) is 95% full, or 95% of the address space of this process (RLIMIT_AS); UINT64_MAX when no limit
- * is known. limit_name receives the name of the smallest limit, "MemAvailable of the machine", "the address space of the
- * process (ulimit -v)" or "memory cgroup /foo/bar"; it may be NULL when its size is 0. Swap and memory.high are not
+ * is known. limit_name receives the name of the smallest limit, "MemAvailable of the machine", "the address space of
+ * the process (ulimit -v)" or "memory cgroup /foo/bar"; it may be NULL when its size is 0. Swap and memory.high are not
  * counted. Cannot fail: a limit that cannot be read is ignored. */
 void rs_os_memory_headroom(uint64_t *out_bytes, char *limit_name, size_t limit_name_size);
 

@@ -82,7 +82,7 @@ def explained(error, options):
     target, text = options.target, error.strerror
     backing = _backing(options)
     if "ulimit -v" in text:
-        remedy = "ulimit -v unlimited, or less in this process"
+        remedy = "raise that limit, or take it out of the job's script"
     elif "file system" not in text and "quota" not in text:
         remedy = "free memory, or raise the limit of the container or job"
     elif target is not None and target.name is None:

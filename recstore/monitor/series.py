@@ -7,7 +7,7 @@ shared memory of an earlier sample, and a series of these skips it.
 
 import bisect
 
-__all__ = ["Process", "floors", "level", "names", "processes", "sums"]
+__all__ = ["Process", "floors", "level", "processes", "sums"]
 
 # Figures that an entry repeats while `exact` is false.
 _IN_TURNS = frozenset(("uss", "pss", "shared"))

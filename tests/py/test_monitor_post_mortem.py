@@ -142,7 +142,7 @@ def test_a_run_that_ended_well():
 
 def test_verdicts_say_the_line():
     report = examined(*job(), killed(700))
-    assert [one["kind"] for one in report["verdicts"]] == ["killed at the limit", "leak"]
+    assert [one["kind"] for one in report["verdicts"]] == ["leak"]
     assert report["next"][0].startswith("leak: write `")
 
 
