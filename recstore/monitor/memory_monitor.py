@@ -1,14 +1,15 @@
 """recstore.MemoryMonitor: watches the program that makes it, and its workers."""
 
-import concurrent.futures
+import _thread
 import contextlib
 import functools
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
-import threading
+import time
 import weakref
 
 from recstore import html
@@ -93,10 +94,10 @@ class MemoryMonitor:
             if not ready:
                 raise Error(
                     f"the process that watches the memory ended at once, with exit code "
-                    f"{self._process.wait(_PATIENCE)}; standard error has its message"
+                    f"{_wait(self._process)}; standard error has its message"
                 )
             if self._loader is not None:
-                self.note(_described(self._loader))
+                _undisturbed(lambda: self.note(_described(self._loader)))
             return self
         except BaseException:
             self._abandon()
@@ -122,7 +123,7 @@ class MemoryMonitor:
     def _abandon(self):
         """End a start that has failed."""
         if self._watching:
-            self._process.kill()
+            _kill(self._process)
             self.stop()
         for undo in self._undo:
             undo()
@@ -239,23 +240,37 @@ class MemoryReport:
 
 def _undisturbed(function):
     """Call a function in a thread, and wait until it has ended. A signal's handler, such as that of Ctrl-C, raises its
-    exception in the main thread; so it cannot cut the function short, and is raised afterwards."""
-    future = concurrent.futures.Future()
+    exception in the main thread; so it cannot cut the function short, and is raised afterwards. There is no lock here,
+    because an exception just after one is taken would leave it locked."""
+    ticket, ended, failures = [None], [], []
 
     def run():
-        if future.set_running_or_notify_cancel():
-            try:
-                future.set_result(function())
-            except BaseException as error:
-                future.set_exception(error)
+        try:
+            ticket.pop()
+        except IndexError:
+            return  # an interrupt was first
+        try:
+            function()
+        except BaseException as error:
+            failures.append(error)
+        finally:
+            ended.append(None)
+
+    def wait():
+        while not ended:
+            time.sleep(0.001)
 
     try:
-        threading.Thread(target=run).start()
-        return future.result()
+        _thread.start_new_thread(run, ())
+        wait()
     except BaseException:
-        if not future.cancel():
-            concurrent.futures.wait([future])
+        try:
+            ticket.pop()
+        except IndexError:
+            wait()
         raise
+    if failures:
+        raise failures.pop()
 
 
 def _spawn(log, task):
@@ -283,14 +298,33 @@ def _stop(process, owner):
     except OSError:
         pass  # it has ended; its log says why
     try:
-        process.wait(_PATIENCE)
-    except BaseException as error:
-        process.kill()
-        process.wait()
-        if not isinstance(error, subprocess.TimeoutExpired):
-            raise
+        _wait(process)
     finally:
+        _kill(process)
         process.stdout.close()
+
+
+def _wait(process):
+    """The exit code of a process; None if it goes on. Popen.wait has a lock, which an interrupt can leave locked."""
+    end = time.monotonic() + _PATIENCE
+    while process.returncode is None and time.monotonic() < end:
+        try:
+            pid, status = os.waitpid(process.pid, os.WNOHANG)
+        except ChildProcessError:  # an interrupt came between the call and the assignment, or SIGCHLD is ignored
+            process.returncode = 0
+            break
+        if pid:
+            process.returncode = os.waitstatus_to_exitcode(status)
+        else:
+            time.sleep(0.002)
+    return process.returncode
+
+
+def _kill(process):
+    if process.returncode is None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process.pid, signal.SIGKILL)
+        _wait(process)
 
 
 def _remove(path, owner):

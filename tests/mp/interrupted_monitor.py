@@ -11,8 +11,6 @@ import time
 
 import recstore
 
-STEP = 7  # of the lines of the standard library, each one of this many
-
 
 def left(folder):
     """Descriptors, children and files of this program."""
@@ -28,28 +26,25 @@ def left(folder):
     return sorted(os.listdir("/proc/self/fd")), children, sorted(os.listdir(folder))
 
 
-def interrupted(number, act):
-    """Whether `act` came to its line of this number, at which KeyboardInterrupt was raised."""
-    seen = 0
+def interrupted(done, act):
+    """Whether `act` came to a line that is not in `done`, at which KeyboardInterrupt was raised."""
 
     def trace(frame, event, _):
-        nonlocal seen
         if "importlib" in frame.f_code.co_filename:
             return None
-        if event == "line":
-            own = frame.f_code.co_filename.endswith("memory_monitor.py")
-            seen += 1
-            if seen >= number and (own or seen >= number + STEP):
-                sys.settrace(None)
-                raise KeyboardInterrupt
+        line = frame.f_code.co_filename, frame.f_lineno
+        if event == "line" and line not in done:
+            done.add(line)
+            sys.settrace(None)
+            raise KeyboardInterrupt
         return trace
 
     sys.settrace(trace)
     try:
         act()
-        return None
+        return False
     except KeyboardInterrupt:
-        return seen
+        return True
     finally:
         sys.settrace(None)
 
@@ -62,29 +57,24 @@ def main(what, folder, log=None):
         os.unlink(log)
     gc.collect()
     before = left(folder)
-    number = count = 0
+    done = set()
     while True:
         monitor = recstore.MemoryMonitor(log=log, interval=3600)
         if what == "stop":
             monitor.start()
-        at = interrupted(number, monitor.start if what == "start" else monitor.stop)
-        if at is None:
+        if not interrupted(done, monitor.start if what == "start" else monitor.stop):
             break
-        count += 1
         if what == "start":  # the object is kept: what is left does not wait for its end
             assert "not watching" in repr(monitor), repr(monitor)
-            assert left(folder) == before, (at, left(folder), before)
+            assert left(folder) == before, (done, left(folder), before)
         monitor.stop()  # what an interrupted call of it had left to do
         del monitor
         gc.collect()
-        after = left(folder)
         if log is not None and what == "stop":
             os.unlink(log)
-            after = left(folder)
-        assert after == before, (at, after, before)
-        number = at + 1
+        assert left(folder) == before, (done, left(folder), before)
     monitor.stop()
-    print(count)
+    print(len(done))
 
 
 def by_signal(folder, log=None):
