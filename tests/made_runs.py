@@ -2,7 +2,7 @@
 
 import json
 
-from recstore.monitor import log
+from recstore.monitor import log, verdicts
 
 MB = 1_000_000
 BEGIN = 1_800_000_000.0
@@ -92,3 +92,77 @@ def write(path, *entries):
     """A log file of these entries."""
     path.write_bytes(b"".join(lines(*entries)))
     return path
+
+
+# ---- Runs with a trouble ----
+
+
+def kinds(*entries):
+    return [one.kind for one in verdicts.judge(run(*entries))]
+
+
+def judged(kind, *entries):
+    return next(one for one in verdicts.judge(run(*entries)) if one.kind == kind)
+
+
+def copying(copied, steps=10, rss=0, exact=True, lost=None, ends_at=None, freed=0):
+    """A parent and two workers that share 200 MB, of which each worker copies `copied` MB."""
+    entries = []
+    for i in range(steps + 1):
+        part = i / steps
+        gained, gone = copied * part, (copied if lost is None else lost) * part
+        crew = []
+        for number in range(2):
+            worker = {"uss": 20 + gained, "shared": 200 - gone, "pss": 20 + (200 - gone) / 3 + gained}
+            crew.append(process(f"worker {number}", 11 + number, **worker, rss=220 + rss * part))
+        main = process("main", 10, uss=20, shared=200 - freed * part, pss=20 + 200 / 3)
+        if ends_at is not None and i > ends_at:
+            crew.pop()
+        for one in crew:
+            one["exact"] = exact or i % 2 == 0
+        entries.append(sample(i, [main, *crew]))
+    return entries
+
+
+def growing(values, label="main", pid=10, **others):
+    return [sample(i, [process(label, pid, uss=value)], **others) for i, value in enumerate(values)]
+
+
+def ramp(count, begin, end):
+    return [begin + (end - begin) * i / (count - 1) for i in range(count)]
+
+
+def ranks(sizes, **others):
+    crew = [process(f"rank {i}", 10 + i, uss=size, **others) for i, size in enumerate(sizes)]
+    crew += [process(f"rank {i} worker 0", 20 + i, uss=10) for i in range(len(sizes))]
+    return [sample(t, crew) for t in range(12)]
+
+
+def killed(counted=1, signal="SIGKILL", used=990, limit=1000, label="worker 0"):
+    entries = [start(limit=limit * MB, limit_from="/sys/fs/cgroup/job/memory.max")]
+    for i in range(6):
+        crew = [process("main", 10, uss=30), process("worker 0", 11, uss=40)]
+        entries.append(sample(i, crew, current=used, oom_kill=counted if i == 5 or counted is None else 0))
+    return [*entries, event(6, "ended", label, 11, signal=signal), end(7, exit=1)]
+
+
+def mapped(size, limit=1000, exit=1, signal=None):
+    one = process("main", 10, uss=30)
+    if limit is not None:
+        one |= {"address_space": size * MB, "address_limit": limit * MB}
+    return [*[sample(i, [one]) for i in range(6)], event(6, "ended", "main", 10, exit=exit, signal=signal)]
+
+
+def generations(copied, count=4, inherited=200, own=0, faults=None, first=0, forked=True, files=0, **settings):
+    """Workers that live for one sample each; two at a time, each with `copied` MB of what it inherited."""
+    entries = [start(**settings)] if settings else []
+    for i in range(first + count):
+        main = process("main", 10, uss=20, shared=inherited - 20, shared_file=files, anonymous=inherited)
+        crew = [main]
+        for number in range(2) if i >= first else ():
+            uss, shared = copied + own, inherited - copied
+            worker = process(f"worker {number}", 100 + 2 * i + number, uss=uss, shared=shared, anonymous=uss + shared)
+            worker |= {"forked": True, "faults": round((uss if faults is None else faults) * MB)} if forked else {}
+            crew.append(worker)
+        entries.append(sample(i, crew))
+    return entries

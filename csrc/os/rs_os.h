@@ -196,7 +196,8 @@ bool rs_os_leads_to(const char *path, int fd);
 
 /* --- Mapping. --- */
 
-/* Maps the first size_bytes bytes read-only and shared; RS_E_ARG_RANGE when size_bytes is 0. *out stays valid until
+/* Maps the first size_bytes bytes read-only and shared; RS_E_ARG_RANGE when size_bytes is 0, RS_E_SPACE when the
+ * process may not map as much. *out stays valid until
  * rs_os_unmap, also after the descriptor is closed. The bytes of a file may change while they are mapped. Reading
  * beyond the end of a file that has shrunk raises SIGBUS. Neither can happen to sealed memory. */
 RS_NODISCARD rs_status rs_os_map(int fd, uint64_t size_bytes, const uint8_t **out, rs_error *err);
@@ -266,14 +267,15 @@ void rs_os_trim(void);
 /* The folders from which the numbers are read, as borrowed strings. The system's are {"/proc", ""}; a test sets both to
  * folders of its own. */
 typedef struct rs_os_memory_roots {
-    const char *proc;        /* holds meminfo, self/cgroup, self/mountinfo */
+    const char *proc;        /* holds meminfo, self/cgroup, self/mountinfo, self/limits, self/statm */
     const char *file_system; /* put in front of every mount point that mountinfo names */
 } rs_os_memory_roots;
 
 /* Sets *out_bytes to the bytes of memory that may be taken before the machine or a memory cgroup of this process (every
- * ancestor, v1 and v2) is 95% full; UINT64_MAX when no limit is known. limit_name receives the name of the smallest
- * limit, "MemAvailable of the machine" or "memory cgroup /foo/bar"; it may be NULL when its size is 0. Swap and
- * memory.high are not counted. Cannot fail: a limit that cannot be read is ignored. */
+ * ancestor, v1 and v2) is 95% full, or 95% of the address space of this process (RLIMIT_AS); UINT64_MAX when no limit
+ * is known. limit_name receives the name of the smallest limit, "MemAvailable of the machine", "the address space of
+ * the process (ulimit -v)" or "memory cgroup /foo/bar"; it may be NULL when its size is 0. Swap and memory.high are not
+ * counted. Cannot fail: a limit that cannot be read is ignored. */
 void rs_os_memory_headroom(uint64_t *out_bytes, char *limit_name, size_t limit_name_size);
 
 /* As rs_os_memory_headroom, but reads below `roots`. */
@@ -283,5 +285,8 @@ void rs_os_memory_headroom_at(const rs_os_memory_roots *roots, uint64_t *out_byt
 /* Returns RS_E_SPACE, with the numbers and the limit's name, when `needed` more bytes of memory exceed the headroom.
  * `roots` may be NULL for the system's folders. */
 RS_NODISCARD rs_status rs_os_require_memory(const rs_os_memory_roots *roots, uint64_t needed, rs_error *err);
+
+/* The same for `needed` more bytes that are mapped and whose pages may be there already. */
+RS_NODISCARD rs_status rs_os_require_address_space(const rs_os_memory_roots *roots, uint64_t needed, rs_error *err);
 
 #endif

@@ -9,8 +9,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/types.h>
+#include <unistd.h>
 
 static const char *const MACHINE_LIMIT = "MemAvailable of the machine";
+static const char *const ADDRESS_SPACE = "the address space of the process (ulimit -v)";
 
 /* The smallest headroom so far, and the name of its limit in a buffer of the caller (NULL when name_size is 0). */
 typedef struct headroom {
@@ -135,6 +137,15 @@ static void consider_cgroup(headroom *self, const cgroup_files *files, const cha
     if (!read_field(dir, "memory.stat", files->inactive, &inactive) || inactive > usage) inactive = 0;
     consider(self, minus(limit - limit / RS_OS_KEPT_FREE_DIVISOR, usage - inactive), "memory cgroup ",
              name[0] == '\0' ? "/" : name);
+}
+
+/* The limit of RLIMIT_AS binds mappings, of shared pages too. It has no call for another process's folder of /proc, so
+ * both numbers are read from files. */
+static void consider_address_space(headroom *self, const char *proc) {
+    uint64_t limit, pages, page = (uint64_t)sysconf(_SC_PAGESIZE);
+    if (!read_field(proc, "self/limits", "Max address space", &limit)) return; /* "unlimited" is no number */
+    if (!read_u64(proc, "self/statm", &pages) || pages > UINT64_MAX / page) return;
+    consider(self, minus(limit - limit / RS_OS_KEPT_FREE_DIVISOR, pages * page), "", ADDRESS_SPACE);
 }
 
 /* ---------------------------------------------------------------- finding the cgroup */
@@ -297,6 +308,7 @@ void rs_os_memory_headroom_at(const rs_os_memory_roots *roots, uint64_t *out_byt
     if (limit_name_size > 0) limit_name[0] = '\0';
 #if defined(__linux__)
     consider_machine(&self, roots->proc);
+    consider_address_space(&self, roots->proc);
     consider_hierarchy(&self, roots, &VERSION_2);
     consider_hierarchy(&self, roots, &VERSION_1);
 #else
@@ -305,20 +317,13 @@ void rs_os_memory_headroom_at(const rs_os_memory_roots *roots, uint64_t *out_byt
     *out_bytes = self.bytes;
 }
 
+static const rs_os_memory_roots SYSTEM = {"/proc", ""};
+
 void rs_os_memory_headroom(uint64_t *out_bytes, char *limit_name, size_t limit_name_size) {
-    static const rs_os_memory_roots SYSTEM = {"/proc", ""};
     rs_os_memory_headroom_at(&SYSTEM, out_bytes, limit_name, limit_name_size);
 }
 
-rs_status rs_os_require_memory(const rs_os_memory_roots *roots, uint64_t needed, rs_error *err) {
-    char name[RS_OS_LIMIT_NAME_SIZE];
-    uint64_t available;
-    if (roots == NULL) {
-        rs_os_memory_headroom(&available, name, sizeof name);
-    } else {
-        rs_os_memory_headroom_at(roots, &available, name, sizeof name);
-    }
-    if (RS_LIKELY(needed <= available)) return RS_OK;
+static RS_COLD rs_status refuse(uint64_t needed, const char *name, uint64_t available, rs_error *err) {
     (void)rs_error_set(err, RS_E_SPACE, RS_NOWHERE, "%llu more bytes are needed and %s leaves %llu, with 5%% kept free",
                        (unsigned long long)needed, name, (unsigned long long)available);
     if (err != NULL) {
@@ -327,4 +332,21 @@ rs_status rs_os_require_memory(const rs_os_memory_roots *roots, uint64_t needed,
         err->available = available;
     }
     return RS_E_SPACE;
+}
+
+rs_status rs_os_require_memory(const rs_os_memory_roots *roots, uint64_t needed, rs_error *err) {
+    char name[RS_OS_LIMIT_NAME_SIZE];
+    uint64_t available;
+    rs_os_memory_headroom_at(roots == NULL ? &SYSTEM : roots, &available, name, sizeof name);
+    return RS_LIKELY(needed <= available) ? RS_OK : refuse(needed, name, available, err);
+}
+
+rs_status rs_os_require_address_space(const rs_os_memory_roots *roots, uint64_t needed, rs_error *err) {
+    headroom self = {UINT64_MAX, NULL, 0};
+#if defined(__linux__)
+    consider_address_space(&self, (roots == NULL ? &SYSTEM : roots)->proc);
+#else
+    (void)roots;
+#endif
+    return RS_LIKELY(needed <= self.bytes) ? RS_OK : refuse(needed, ADDRESS_SPACE, self.bytes, err);
 }

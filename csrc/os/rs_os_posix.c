@@ -270,7 +270,11 @@ rs_status rs_os_reserve(int fd, uint64_t from, uint64_t to, bool memory_backed, 
                             (unsigned long long)from, (unsigned long long)to);
     }
     if (to == from) return RS_OK;
-    if (memory_backed && to > RS_OS_UNCHECKED) RS_TRY(rs_os_require_memory(NULL, to - from, err));
+    if (memory_backed && to > RS_OS_UNCHECKED) {
+        RS_TRY(rs_os_require_memory(NULL, to - from, err));
+        /* The whole segment is mapped when it is finished. */
+        RS_TRY(rs_os_require_address_space(NULL, to, err));
+    }
 #if defined(__linux__)
     if (memory_backed) reserve_huge(fd, from, to);
     for (;;) {
@@ -462,6 +466,18 @@ rs_status rs_os_unlink(const char *path, const rs_os_identity *expected, rs_erro
 
 /* ---------------------------------------------------------------- mapping */
 
+static RS_COLD rs_status no_room_to_map(uint64_t size_bytes, rs_error *err) {
+    RS_TRY(rs_os_require_address_space(NULL, size_bytes, err));
+    (void)rs_error_set(err, RS_E_SPACE, RS_NOWHERE,
+                       "%llu bytes cannot be mapped: the process may have too many mappings (vm.max_map_count)",
+                       (unsigned long long)size_bytes);
+    if (err != NULL) {
+        err->sys_errno = ENOSPC;
+        err->needed = size_bytes;
+    }
+    return RS_E_SPACE;
+}
+
 rs_status rs_os_map(int fd, uint64_t size_bytes, const uint8_t **out, rs_error *err) {
     void *data;
     if (size_bytes == 0 || size_bytes > PTRDIFF_MAX) {
@@ -472,6 +488,7 @@ rs_status rs_os_map(int fd, uint64_t size_bytes, const uint8_t **out, rs_error *
     if (size_bytes >= RS_OS_HUGE_PAGE) data = map_aligned(fd, (size_t)size_bytes); /* huge pages need the alignment */
 #endif
     if (data == MAP_FAILED) data = mmap(NULL, (size_t)size_bytes, PROT_READ, MAP_SHARED, fd, 0);
+    if (data == MAP_FAILED && errno == ENOMEM) return no_room_to_map(size_bytes, err);
     if (data == MAP_FAILED) return fail(err, "mapping a segment failed");
     *out = (const uint8_t *)data;
     return RS_OK;

@@ -81,7 +81,9 @@ def explained(error, options):
     """The OutOfSpaceError with a remedy at the end of its text."""
     target, text = options.target, error.strerror
     backing = _backing(options)
-    if "file system" not in text and "quota" not in text:
+    if "ulimit -v" in text:
+        remedy = "raise that limit, or take it out of the job's script"
+    elif "file system" not in text and "quota" not in text:
         remedy = "free memory, or raise the limit of the container or job"
     elif target is not None and target.name is None:
         remedy = f"{target.folder} is on that file system; choose another folder, or make room"

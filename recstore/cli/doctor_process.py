@@ -12,6 +12,27 @@ _NETWORK = ("nfs", "nfs4", "cifs", "smb3", "lustre", "gpfs", "beegfs", "ceph", "
 _SHM_USERS = "this user's files in /dev/shm, named stores of running jobs too,"
 
 
+def address_space(system):
+    """`ulimit -v`: each process that maps a store, a file or a library needs room for the whole of it."""
+    name = "address space"
+    used, soft, hard = system.address_space()
+    values = {"used": used, "soft": soft, "hard": hard}
+    if soft is None or used is None:
+        return Finding(name, "ok", "no limit" if soft is None else "unknown: this system does not tell", "", values)
+    left = max(0, soft - soft // 20 - used)
+    said = f"ulimit -v allows {size_text(soft)}, of which {size_text(used)} are mapped"
+    if hard is None:
+        mend = "ulimit -v unlimited"
+    elif hard > soft:
+        mend = f"ulimit -v {hard // 1024}"
+    else:
+        mend = "raise `as` in /etc/security/limits.d and log in again, or take the limit out of the job's script"
+    if left == 0:
+        return Finding(name, "problem", f"{said}: builds keep 5% free and will raise OutOfSpaceError", mend, values)
+    why = f"{said}. A store may take {size_text(left)}, because each process maps the whole of it"
+    return Finding(name, "warning", why, mend, values)
+
+
 def open_files(system):
     """`ulimit -n`: a store takes a descriptor in each process, torch one for each tensor on its way."""
     soft, hard = system.file_limit()
@@ -256,4 +277,4 @@ def orphans(folder=None):
     )
 
 
-CHECKS = (open_files, start_method, torch_sharing, remove_ipc)
+CHECKS = (address_space, open_files, start_method, torch_sharing, remove_ipc)

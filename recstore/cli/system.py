@@ -140,6 +140,16 @@ class System:
         limits = resource.getrlimit(resource.RLIMIT_NOFILE)
         return tuple(None if one == resource.RLIM_INFINITY else one for one in limits)
 
+    def address_space(self):
+        """`(bytes in use, soft limit, hard limit)` of `ulimit -v`; None for no limit, or what cannot be read."""
+        import re
+
+        limits = re.search(r"^Max address space +(\S+) +(\S+)", self.read("/proc/self/limits") or "", re.MULTILINE)
+        pages = (self.read("/proc/self/statm") or "").split()[:1]
+        used = int(pages[0]) * os.sysconf("SC_PAGE_SIZE") if pages and pages[0].isdecimal() else None
+        soft, hard = limits.groups() if limits else ("", "")
+        return used, int(soft) if soft.isdecimal() else None, int(hard) if hard.isdecimal() else None
+
     def start_method(self):
         """The default of multiprocessing."""
         if "start_method" in self._given:

@@ -124,6 +124,11 @@ def refreshed(read, level):
     return level
 
 
+def use(read, level):
+    """The bytes in use now, page cache included; None if they cannot be read."""
+    return _number(read, f"{level.folder}/memory.{'current' if level.version == 2 else 'usage_in_bytes'}")
+
+
 def _number(read, path):
     text = (read(path) or "").strip()
     return int(text) if text.isdecimal() and int(text) < _NO_LIMIT else None

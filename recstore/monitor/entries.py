@@ -41,6 +41,10 @@ def _is_text(value):
     return value is None or isinstance(value, str)
 
 
+def _is_flag(value):
+    return value is None or isinstance(value, bool)
+
+
 def _are_texts(value):
     return value is None or isinstance(value, list) and all(isinstance(one, str) for one in value)
 
@@ -59,6 +63,8 @@ _START = {
 _EVENT = {"what": _is_text, "pid": _is_size, "label": _is_text, "text": _is_text, "exit": _is_size, "signal": _is_text}
 _PROCESS = dict.fromkeys(("ppid", "start", "rank", "worker", *FIGURES), _is_size)
 _PROCESS |= {"label": _is_text, "role": _is_text}
+# Of some processes only: what has been forked, and what has a limit.
+_FEW = {"forked": _is_flag, "faults": _is_size, "address_space": _is_size, "address_limit": _is_size}
 _SUM = dict.fromkeys((*FIGURES, "unmapped"), _is_size)
 _CGROUP = dict.fromkeys(("current", "used", "oom", "oom_kill"), _is_size)
 
@@ -87,6 +93,8 @@ def _is_process(entry):
     if not isinstance(entry, dict) or type(entry.get("pid")) is not int or not _is_size(entry["pid"]):
         return False
     if not isinstance(entry.setdefault("exact", True), bool) or not _fit(entry, _PROCESS):
+        return False
+    if not all(check(entry[key]) for key, check in _FEW.items() if key in entry):
         return False
     if entry["label"] is None:
         entry["label"] = f"process {entry['pid']}"

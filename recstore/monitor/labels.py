@@ -32,6 +32,8 @@ def _name(tree, member):
     member.looks += 1
     member.command = command
     member.rank = _rank(tree.proc, member)
+    owner = member.owner
+    member.forked = owner is not None and bool(command) and command == owner.command
     role = _role(tree, member)
     if role != "worker":
         member.worker = None
@@ -63,12 +65,11 @@ def _role(tree, member):
     text = b" ".join(member.command[1:])
     if b"resource_tracker" in text or b"semaphore_tracker" in text:
         return "resource tracker"
-    forked = owner is not None and member.command and member.command == owner.command
-    if b"multiprocessing.forkserver" in text and not forked:
+    if b"multiprocessing.forkserver" in text and not member.forked:
         return "fork server"
     if b"--multiprocessing-fork" in text or b"popen_loky" in text or member.stat.name.startswith(b"pt_data_worker"):
         return "worker"
-    return "worker" if forked and _is_python(member.command) else "process"
+    return "worker" if member.forked and _is_python(member.command) else "process"
 
 
 def _is_python(command):

@@ -31,17 +31,19 @@ class Log:
     Args:
         path: the file; made if it is missing. A file that is not empty and no log raises ValueError.
         say: called with a str when entries are lost, and again when writing works again.
+        fd: a descriptor of the file, open for reading and appending, which the Log then closes; the path is opened
+            unless it is given.
 
     Raises OSError if the file cannot be opened.
     """
 
-    def __init__(self, path, say=None):
+    def __init__(self, path, say=None, fd=None):
         self.path = os.fspath(path)
         self.lost = 0
         self._say = say
         self._lock = threading.Lock()
         self._failing = False
-        self._fd = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        self._fd = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666) if fd is None else fd
         try:
             self._cut = _ends_in_a_line(self._fd, self.path)
         except BaseException:
@@ -80,6 +82,10 @@ class Log:
         if self._failing and self._say is not None:
             self._say(f"the log {self.path} can be written again; {self.lost:,} lines were lost")
         self._failing = False
+
+    def fileno(self):
+        """The descriptor of the file."""
+        return self._fd
 
     def close(self):
         """Close the file; a second call does nothing."""

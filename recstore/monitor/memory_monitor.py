@@ -1,10 +1,15 @@
 """recstore.MemoryMonitor: watches the program that makes it, and its workers."""
 
+import _thread
+import contextlib
+import functools
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import weakref
 
 from recstore import html
@@ -33,7 +38,8 @@ class MemoryMonitor:
     Args:
         loader: a DataLoader, whose settings are then noted in the log; the processes are watched with and without it.
         interval: seconds between two samples.
-        log: the path of the log, to which is appended; a temporary file unless given, removed with the monitor.
+        log: the path of the log, to which is appended; unless given, a temporary file that is removed with the monitor,
+            or with this program if a signal ends it.
         warn: the share of the cgroup's limit, such as "85%", or the size of this program with its workers, such as "12
             GB", at which a warning is printed; None for no warning.
 
@@ -59,48 +65,78 @@ class MemoryMonitor:
         self._warn = limits.threshold(warn)
         self._loader = loader
         self._given = None if log is None else os.path.abspath(os.fspath(log))
-        self._log = None
-        self._process = None
+        self._forget()
+
+    def _forget(self):
+        self._owner = None  # the process that has started to watch; a forked child has a copy of this object
+        self._path = self._given
+        self._process = self._end = None
+        self._undo = []  # what removes the traces of a start that fails
 
     @property
     def log(self):
         """The path of the log; None before the first start without one."""
-        return self._given if self._log is None else self._log.path
+        return self._path
+
+    @property
+    def _watching(self):
+        return self._process is not None and self._owner == os.getpid()
 
     def start(self):
         """Begin to watch; `with` does it too. Raises Error if it is watching already, or if the watching process cannot
-        start."""
-        if self._process is not None:
+        start. After an exception, KeyboardInterrupt included, no process and no new log is left."""
+        if self._watching:
             raise Error("this MemoryMonitor is watching already")
-        if self._log is None:
-            self._log = self._open()
-        process = self._process = _start(self._log.path, self._interval, self._warn)
-        if process.stdout.readline() != READY:
-            self._process = None
-            process.stdin.close()
-            process.stdout.close()
-            raise Error(
-                f"the process that watches the memory ended at once, with exit code {process.wait(_PATIENCE)}; "
-                f"standard error has its message"
-            )
-        self._end = weakref.finalize(self, _stop, process, os.getpid())
-        if self._loader is not None:
-            self.note(_described(self._loader))
-        return self
+        try:
+            _undisturbed(self._begin)
+            ready = self._process.stdout.readline() == READY
+            self._process.stdout.close()
+            if not ready:
+                raise Error(
+                    f"the process that watches the memory ended at once, with exit code "
+                    f"{_wait(self._process)}; standard error has its message"
+                )
+            if self._loader is not None:
+                _undisturbed(lambda: self.note(_described(self._loader)))
+            return self
+        except BaseException:
+            self._abandon()
+            raise
 
-    def _open(self):
-        if self._given is not None:
-            return Log(self._given)
-        number, path = tempfile.mkstemp(prefix="recstore-monitor-", suffix=".jsonl")
-        os.close(number)
-        weakref.finalize(self, _remove, path, os.getpid())
-        return Log(path)
+    def _begin(self):
+        if self._owner != os.getpid():
+            self._forget()
+            self._owner = os.getpid()
+        self._undo = []
+        if self._path is None:
+            number, path = tempfile.mkstemp(prefix="recstore-monitor-", suffix=".jsonl")
+            os.close(number)
+            self._path = path
+            self._undo.append(weakref.finalize(self, _remove, path, self._owner))
+        elif not os.path.lexists(self._path):
+            self._undo.append(functools.partial(_discard, self._path))
+        with Log(self._path) as log:
+            task = {"temporary": self._given is None, "interval": self._interval, "warn": self._warn}
+            self._process = _spawn(log, task)
+        self._end = weakref.finalize(self, _stop, self._process, self._owner)
+
+    def _abandon(self):
+        """End a start that has failed."""
+        if self._watching:
+            _kill(self._process)
+            self.stop()
+        for undo in self._undo:
+            undo()
+        if self._undo:
+            self._forget()
 
     def stop(self):
         """Take a last sample and end; `with` does it too. A second call does nothing."""
-        if self._process is not None:
+        if self._watching:
+            # The finalizer goes last, so that it ends the process if an interrupt cuts this call short.
+            _stop(self._process, self._owner)
+            self._end.detach()
             self._process = None
-            self._end()
 
     def __enter__(self):
         return self.start()
@@ -110,9 +146,8 @@ class MemoryMonitor:
 
     def note(self, text, what="note"):
         """Write an event to the log; it is a mark in plots. `what` is "note", "warning" or "epoch"."""
-        if self._log is None:
-            raise Error("this MemoryMonitor has not been started")
-        self._log.write(event(what, str(text), pid=os.getpid(), label="main"))
+        with Log(self._started()) as log:
+            log.write(event(what, str(text), pid=os.getpid(), label="main"))
 
     def epoch(self, number):
         """Note that an epoch begins."""
@@ -120,9 +155,12 @@ class MemoryMonitor:
 
     def run(self):
         """The run as the log has it, a :class:`recstore.monitor.log.Run`; of long runs older samples are left out."""
-        if self._log is None:
+        return post_mortem.read(self._started())
+
+    def _started(self):
+        if self._owner is None:
             raise Error("this MemoryMonitor has not been started")
-        return post_mortem.read(self._log.path)
+        return self._path
 
     def report(self):
         """The :class:`MemoryReport` of what was seen until now."""
@@ -142,7 +180,7 @@ class MemoryMonitor:
         page.write(self.run(), path)
 
     def __repr__(self):
-        state = "watching" if self._process is not None else "not watching"
+        state = "watching" if self._watching else "not watching"
         return f"<MemoryMonitor, {state}, log {self.log}>"
 
 
@@ -200,15 +238,51 @@ class MemoryReport:
         return html.block(html.table(self._cells(), ">>>>>>><"), *map(html.pre, self._notes()))
 
 
-def _start(log, interval, warn):
+def _undisturbed(function):
+    """Call a function in a thread, and wait until it has ended. A signal's handler, such as that of Ctrl-C, raises its
+    exception in the main thread; so it cannot cut the function short, and is raised afterwards. There is no lock here,
+    because an exception just after one is taken would leave it locked."""
+    ticket, ended, failures = [None], [], []
+
+    def run():
+        try:
+            ticket.pop()
+        except IndexError:
+            return  # an interrupt was first
+        try:
+            function()
+        except BaseException as error:
+            failures.append(error)
+        finally:
+            ended.append(None)
+
+    def wait():
+        while not ended:
+            time.sleep(0.001)
+
+    try:
+        _thread.start_new_thread(run, ())
+        wait()
+    except BaseException:
+        try:
+            ticket.pop()
+        except IndexError:
+            wait()
+        raise
+    if failures:
+        raise failures.pop()
+
+
+def _spawn(log, task):
     """The process that watches this one. It finds the packages where this one does."""
-    task = {"pid": os.getpid(), "log": log, "interval": interval, "warn": warn, "command": sys.argv or None}
+    task = {**task, "pid": os.getpid(), "log": log.path, "fd": log.fileno(), "command": sys.argv or None}
     code = f"import sys; sys.path[:] = {sys.path!r}; from recstore.monitor.attached import main; main()"
     # A session of its own: Ctrl-C and the end of the terminal are for the program.
     return subprocess.Popen(
         [sys.executable, "-c", code, json.dumps(task)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
+        pass_fds=(log.fileno(),),
         start_new_session=True,
     )
 
@@ -218,24 +292,54 @@ def _stop(process, owner):
     if os.getpid() != owner:  # a forked worker has a copy of the monitor
         return
     try:
-        process.stdin.write(b"end\n")
-        process.stdin.close()
+        if not process.stdin.closed:
+            process.stdin.write(b"end\n")
+            process.stdin.close()
     except OSError:
         pass  # it has ended; its log says why
     try:
-        process.wait(_PATIENCE)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-    process.stdout.close()
+        _wait(process)
+    finally:
+        _kill(process)
+        process.stdout.close()
+
+
+def _wait(process):
+    """The exit code of a process; None if it goes on. Popen.wait has a lock, which an interrupt can leave locked."""
+    end = time.monotonic() + _PATIENCE
+    while process.returncode is None and time.monotonic() < end:
+        try:
+            pid, status = os.waitpid(process.pid, os.WNOHANG)
+        except ChildProcessError:  # an interrupt came between the call and the assignment, or SIGCHLD is ignored
+            process.returncode = 0
+            break
+        if pid:
+            process.returncode = os.waitstatus_to_exitcode(status)
+        else:
+            time.sleep(0.002)
+    return process.returncode
+
+
+def _kill(process):
+    if process.returncode is None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process.pid, signal.SIGKILL)
+        _wait(process)
 
 
 def _remove(path, owner):
     if os.getpid() == owner:
-        try:
+        with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
-        except FileNotFoundError:
-            pass
+
+
+def _discard(path):
+    """Remove a log that a failed start has made, unless another program has begun to use it."""
+    mine = f'"pid":{os.getpid()},'.encode()
+    with contextlib.suppress(FileNotFoundError):
+        with open(path, "rb") as file:
+            if all(mine in line for line in file if line.startswith(b'{"kind":"start"')):
+                os.unlink(path)
 
 
 def _described(loader):

@@ -9,15 +9,13 @@ import shutil
 import textwrap
 import time
 
-from recstore.monitor import log, plots, series, terminal, verdicts
+from recstore.monitor import deaths, log, plots, series, terminal, verdicts
 from recstore.text import counted, safe_text, size_text, table
 
 __all__ = ["LAST", "examine", "read", "text"]
 
 # The time before the end that is looked at, in seconds.
 LAST = 600
-# A run that used this share of its limit, or of the machine's memory, was near the end of it.
-NEAR = 0.9
 # A part of the memory that grew by less is not named.
 GREW = 16_000_000
 # A log with more entries of processes is thinned before its last ten minutes; these take some 400 MB.
@@ -26,7 +24,6 @@ MOST_ENTRIES = 300_000
 _BEFORE = (600, 300, 120, 60, 30, 10, 5, 0)
 _BEGINNING = b'{"kind":'
 _FIGURES = ("rss", "pss", "uss", "shared", "shared_file", "swap")
-_KILLED = ("SIGKILL", "KILL", "9")
 _BUS = ("SIGBUS", "BUS", "7")
 
 
@@ -81,53 +78,19 @@ def examine(run, events_now=None):
     """
     samples = [sample for sample in run.samples if sample.get("t") is not None]
     crew = series.processes(samples)
-    died = _died(run, crew)
-    limit = _limit(run, samples)
+    died = deaths.died(run, crew)
+    limit = {**deaths.limit(run, samples), "address space": deaths.address_space(crew)}
     report = {
         "end": _end(run, samples),
         "died": died,
         "limit": limit,
-        "oom": _oom(run, samples, died, limit, events_now),
+        "oom": deaths.oom(run, samples, died, limit, events_now),
         "grew": _grew(samples),
         "minutes": _minutes(run, samples, crew, died),
         "verdicts": [one._asdict() for one in verdicts.judge(run, crew)],
     }
     report["next"] = _next(report)
     return report
-
-
-# ---- Who died ----
-
-
-def _died(run, crew):
-    """The processes that a signal or an exit code other than 0 ended, in order."""
-    by_pid = {}
-    for one in crew:
-        by_pid.setdefault(one.pid, one)
-    found = []
-    for event in run.events:
-        if event.get("what") == "ended" and (event.get("signal") or event.get("exit")):
-            found.append(_death(event, by_pid.get(event.get("pid"))))
-    end = run.end or {}
-    root = (run.start or {}).get("pid")
-    if (end.get("signal") or end.get("exit")) and root not in [one["pid"] for one in found]:
-        one = by_pid.get(root)
-        found.append(_death({**end, "pid": root, "label": one.label if one else "main", "text": ""}, one))
-    return found
-
-
-def _death(event, one):
-    label = event.get("label") or (one.label if one else f"process {event.get('pid')}")
-    return {
-        "label": label,
-        "pid": event.get("pid"),
-        "t": event.get("t"),
-        "signal": event.get("signal"),
-        "exit": event.get("exit"),
-        "text": event.get("text") or "",
-        "most rss": max(one.series("rss")[1], default=None) if one else None,
-        "last rss": one.last("rss") if one else None,
-    }
 
 
 def _end(run, samples):
@@ -145,62 +108,6 @@ def _end(run, samples):
     else:
         said = "The run ended with exit code 0."
     return {"t": (end or {}).get("t") or last, "text": said, "samples": len(samples), "bad lines": run.bad_lines}
-
-
-# ---- Limit and the OOM killer ----
-
-
-def _limit(run, samples):
-    start = run.start or {}
-    times, used = series.sums(samples, "cgroup", "current")
-    known = [size for size in map(series.level, samples) if size is not None]
-    return {
-        "limit": start.get("limit"),
-        "limit from": start.get("limit_from"),
-        "total memory": start.get("total_memory"),
-        "most used": max(used, default=None),
-        "last used": used[-1] if used else None,
-        "most of the processes": max(known, default=None),
-        "last of the processes": known[-1] if known else None,
-    }
-
-
-def _oom(run, samples, died, limit, events_now):
-    """Evidence of the OOM killer: a counter of the cgroup that rose is certain; SIGKILL near a limit makes it
-    likely."""
-    rise = {}
-    # The kernel counts a kill after the last sample of the process that it ends, so the end of the log has counters
-    # too.
-    last = [run.end] if run.end is not None else []
-    for key in ("oom", "oom_kill"):
-        _, counts = series.sums([*samples, *last], "cgroup", key)
-        rise[key] = max(counts) - counts[0] if counts else None
-    later = (events_now or {}).get("oom_kill", 0) - max(counts) if counts else 0
-    killed = [one for one in died if str(one["signal"]) in _KILLED]
-    ceiling, used = limit["limit"], limit["most used"]
-    if ceiling is None:
-        ceiling, used = limit["total memory"], limit["most of the processes"]
-    near = ceiling is not None and used is not None and used >= NEAR * ceiling
-    share = f"{_percent(used, ceiling)} of {size_text(ceiling)}" if used is not None and ceiling is not None else ""
-    if rise["oom_kill"]:
-        many = "a process" if rise["oom_kill"] == 1 else f"{rise['oom_kill']} processes"
-        evidence, said = "certain", f"The kernel's OOM killer ended {many}: oom_kill of its cgroup rose."
-    elif later > 0 and (killed or run.end is None):
-        evidence = "likely"
-        said = (
-            "The OOM killer is likely: oom_kill of this cgroup rose after the last sample, by this run or a later one."
-        )
-    elif near and (killed or run.end is None):
-        who = killed[0]["label"] if killed else "the run"
-        why = "no counter says so" if rise["oom_kill"] is None else "oom_kill did not rise in this cgroup"
-        evidence, said = "likely", f"The OOM killer is likely: {who} ended when at most {share} was in use; but {why}."
-    else:
-        evidence, said = "none", "There is no evidence of the OOM killer."
-        if rise["oom_kill"] == 0:
-            said += " The counter oom_kill of the cgroup did not rise."
-        if share:
-            said += f" At most {share} was in use."
-    return {"evidence": evidence, "text": said, "rise": rise, "near the limit": near}
 
 
 # ---- What grew ----
@@ -256,14 +163,12 @@ def _next(report):
             steps.append(f"{one['kind']}: write `{one['line']}`.")
     if oom != "none":
         part = next(iter(report["grew"]), None)
-        if part is not None:
-            steps.append(
-                f"The part that grew most is: {part}, by {size_text(report['grew'][part])}. Make it smaller first."
-            )
+        if part is not None and not steps:
+            steps.append(f"The part that grew most is: {part}, by {size_text(report['grew'][part])}.")
         steps.append(
             "If the memory is needed, raise the limit of the container or job; `recstore doctor` shows which it is."
         )
-    elif signals & set(_KILLED):
+    elif signals & set(deaths.KILLED):
         steps.append(
             "A signal KILL without the OOM killer comes from outside: a scheduler's time limit, `kill -9`, or a "
             "supervisor that ends the group after another process failed. Look into its log, and into `dmesg` for "
@@ -276,7 +181,9 @@ def _next(report):
         )
     plain = [one for one in report["died"] if one["exit"] and not one["signal"]]
     if plain and not signals:
-        steps.append(f"{plain[0]['label']} failed first, with exit code {plain[0]['exit']}: read its traceback.")
+        space = report["limit"]["address space"]
+        about = "" if space is None else " A MemoryError in it comes from `ulimit -v`."
+        steps.append(f"{plain[0]['label']} failed first, with exit code {plain[0]['exit']}: read its traceback.{about}")
     if not report["end"]["samples"]:
         steps.append("The log has no samples. Run the command again: `recstore monitor --log run.jsonl -- COMMAND`.")
     if not steps:
@@ -360,22 +267,21 @@ def _limit_text(limit):
         place = f" ({limit['limit from']})" if limit["limit from"] else ""
         said = f"The limit is {size_text(limit['limit'])}{place}."
         if limit["most used"] is not None:
-            said += (
-                f" At most {size_text(limit['most used'])} ({_percent(limit['most used'], limit['limit'])}) was in use,"
-            )
+            share = deaths.percent(limit["most used"], limit["limit"])
+            said += f" At most {size_text(limit['most used'])} ({share}) was in use,"
             said += f" {size_text(limit['last used'])} at the end."
-        return said
-    if limit["total memory"] is not None:
-        said = f"There was no limit; the machine has {size_text(limit['total memory'])}."
     else:
-        said = "The log names no limit."
-    if limit["most of the processes"] is not None:
-        said += f" The processes used at most {size_text(limit['most of the processes'])}."
+        said = "No memory cgroup had a limit."
+        if limit["total memory"] is not None:
+            said += f" The machine has {size_text(limit['total memory'])}."
+        if limit["most of the processes"] is not None:
+            said += f" The processes used at most {size_text(limit['most of the processes'])}."
+    space = limit["address space"]
+    if space is not None:
+        share = deaths.percent(space["mapped"], space["limit"])
+        said += f" `ulimit -v` allows {space['label']} {size_text(space['limit'])} of address space; it had mapped"
+        said += f" at most {size_text(space['mapped'])} ({share})."
     return said
-
-
-def _percent(part, whole):
-    return f"{100 * part / whole:.0f} %" if whole else "n/a"
 
 
 def _indented(text):

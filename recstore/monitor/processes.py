@@ -13,9 +13,10 @@ _RESCAN = 30  # samples between two readings of all processes of the machine
 
 
 class Stat:
-    """A line of /proc/PID/stat: parent, process group, start time in clock ticks, state, and the exit status."""
+    """A line of /proc/PID/stat: parent, process group, start time in clock ticks, state, the bytes of the pages that it
+    faulted in, the bytes of its address space, and the exit status."""
 
-    __slots__ = ("pid", "name", "state", "parent", "group", "session", "start", "status")
+    __slots__ = ("pid", "name", "state", "parent", "group", "session", "start", "mapped", "faults", "status")
 
     def __init__(self, pid, data):
         # The name stands in parentheses and may itself hold spaces and parentheses.
@@ -27,7 +28,9 @@ class Stat:
         self.parent = int(fields[1])
         self.group = int(fields[2])
         self.session = int(fields[3])
+        self.faults = int(fields[7]) * _PAGE
         self.start = int(fields[19])
+        self.mapped = int(fields[20])
         self.status = int(fields[49]) if len(fields) > 49 else 0
 
     @property
@@ -121,6 +124,15 @@ class Proc:
         words = self.read_line(f"{pid}/smaps_rollup").split()
         return {name[:-1]: int(size) * 1024 for name, size in zip(words[6::3], words[7::3])}
 
+    def address_limit(self, pid):
+        """The bytes of address space that a process may have (`ulimit -v`); None for no limit, or one that cannot be
+        read."""
+        try:
+            found = re.search(rb"^Max address space +(\d+) ", self.read(f"{pid}/limits"), re.MULTILINE)
+        except OSError:
+            return None
+        return None if found is None else int(found[1])
+
     def has(self, pid, name):
         """Whether a process has a file of this name below /proc."""
         return os.path.exists(f"{self.root}/{pid}/{name}")
@@ -205,6 +217,7 @@ class Member:
         self.named_as = None  # the name of the process when it was labelled
         self.rank = None
         self.worker = None
+        self.forked = False  # it runs what its owner runs, so it began with the owner's pages
         self.alive = True
         self.status = None  # as waitpid gives it, where it is known
         self.now = None  # the Reading of this sample
@@ -216,6 +229,7 @@ class Member:
         self.files_open = None  # how many, when `held` was read
         self.files_at = 0.0
         self.readings = 0  # the exact ones
+        self.address_limit = None  # of its last exact reading
 
 
 class Tree:

@@ -20,6 +20,10 @@ _MAPS_EVERY = 8  # exact readings until the mapped files of a process are read a
 _FILES_AGE = 5.0  # seconds until its open files are looked at again, where their number is the same
 _DEBT = -0.05  # seconds of CPU time below which no open files are looked at either
 _MOVED = 4 << 20  # bytes of RSS that let a process jump the queue
+# The first exact readings of a process are not charged, so that workers which live for two seconds have figures too.
+# Nor are those when the limit comes near quickly. But for the first one, only those that cost a few milliseconds are.
+_FREE, _FREE_RSS = 3, 1 << 30
+_HURRY = 8  # a use that has taken this part of what the limit left at the last sample is a reason for another one
 
 
 class Reading:
@@ -84,6 +88,8 @@ class Sampler:
         self._rollup = self.proc.has(root, "smaps_rollup")
         self._smaps = self.proc.has(root, "smaps")
         self._said_denied = False
+        self._seen = None  # the use of the cgroup in the last sample
+        self._hurried = False
         self.level = cgroup.tightest(cgroup.levels(self.text, root, cgroup.mounts(self.text)))
         self.ask_status = lambda member: None  # Watch, which has pidfds, knows more
 
@@ -105,7 +111,6 @@ class Sampler:
         import socket
 
         level = self.level
-        limited = level is not None and level.limit is not None
         return {
             "kind": "start",
             "version": 1,
@@ -115,8 +120,8 @@ class Sampler:
             "host": socket.gethostname(),
             "python": platform.python_version(),
             "interval": interval,
-            "limit": level.limit if limited else None,
-            "limit_from": level.limit_file if limited else None,
+            "limit": level.limit if self.limited else None,
+            "limit_from": level.limit_file if self.limited else None,
             "total_memory": self.total_memory(),
             "missing": self.missing(),
         }
@@ -154,6 +159,7 @@ class Sampler:
         events = [self._started(t, one) for one in joined]
         members = self._read_cheap(t)
         self._read_exactly(t, members)
+        self._hurried = False
         for one in ended:
             if one.status is None:
                 one.status = self.ask_status(one)
@@ -196,15 +202,14 @@ class Sampler:
         self._credit = min(self._credit + passed * self._share, max(0.05, 4 * passed * self._share))
         readable = [one for one in members if not one.denied] if self._rollup or self._smaps else []
         for member in sorted(readable, key=lambda one: _urgency(t, one), reverse=True):
-            first = member.last is None
-            if not first and self._credit <= 0:
+            free = member.last is None or (member.readings < _FREE or self._hurried) and member.now.rss < _FREE_RSS
+            if not free and self._credit <= 0:
                 member.now.estimate(member.last)
                 self._look_at_files(t, member)
                 continue
             began = time.thread_time()
             self._read_one(t, member)
-            # The first reading of a process is not charged, so that each has figures from its first sample on.
-            if not first:
+            if not free:
                 self._credit -= time.thread_time() - began
 
     def _read_one(self, t, member):
@@ -222,6 +227,7 @@ class Sampler:
             member.now.fill(sums)
             self._read_mappings(t, member, smaps)
             self._read_files(t, member)
+            member.address_limit = self.proc.address_limit(member.pid)
             member.last = member.now
         except PermissionError:
             member.denied = True
@@ -270,7 +276,23 @@ class Sampler:
         if self.level is None:
             return None
         level = cgroup.refreshed(self.text, self.level)
+        self._seen = level.current
         return {"current": level.current, "used": level.used, "oom": level.oom, "oom_kill": level.kills}
+
+    @property
+    def limited(self):
+        """Whether the job has a memory cgroup with a limit."""
+        return self.level is not None and self.level.limit is not None
+
+    def hurries(self):
+        """Whether the use of the memory cgroup has grown so much since the last sample that the limit may come before
+        the next one."""
+        if not self.limited or self._seen is None:
+            return False
+        use = cgroup.use(self.text, self.level)
+        left = max(self.level.limit - self._seen, self.level.limit // 20)
+        self._hurried = use is not None and use - self._seen >= left // _HURRY
+        return self._hurried
 
     # ---- Events ----
 
@@ -345,6 +367,10 @@ def _entry(member):
     for name in FIGURES:
         entry[name] = getattr(reading, name)
     entry["exact"] = reading.exact
+    if member.forked:
+        entry["forked"], entry["faults"] = True, member.stat.faults
+    if member.address_limit is not None:
+        entry["address_space"], entry["address_limit"] = member.stat.mapped, member.address_limit
     return entry
 
 

@@ -16,7 +16,7 @@ _IN_TURNS = frozenset(("uss", "pss", "shared"))
 class Process:
     """One process of a run: its identity, its labels, and its entries of the samples in order."""
 
-    __slots__ = ("pid", "start", "ppid", "label", "role", "rank", "worker", "times", "entries", "_series")
+    __slots__ = ("pid", "start", "ppid", "label", "role", "rank", "worker", "forked", "times", "entries", "_series")
 
     def __init__(self, entry):
         self.pid = entry.get("pid")
@@ -33,6 +33,7 @@ class Process:
         self.role = entry.get("role") or "process"
         self.rank = entry.get("rank")
         self.worker = entry.get("worker")
+        self.forked = bool(entry.get("forked"))
 
     def series(self, figure):
         """`(times, values)` of the samples that know the figure. Neither list may be changed."""
@@ -79,6 +80,14 @@ def processes(samples):
     for one in found.values():
         one._name()
     return list(found.values())
+
+
+def names(processes):
+    """The labels of Processes as a phrase; the workers of each epoch have the labels of those before."""
+    labels = list(dict.fromkeys(one.label for one in processes))
+    if len(labels) > 4:
+        return f"{', '.join(labels[:2])} and {len(labels) - 2} more processes"
+    return " and ".join(filter(None, (", ".join(labels[:-1]), labels[-1])))
 
 
 def sums(samples, *path):

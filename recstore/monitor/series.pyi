@@ -13,6 +13,7 @@ class Process:
     role: str
     rank: int | None
     worker: int | None
+    forked: bool
     times: list[float]
     entries: list[dict[str, Any]]
     def __init__(self, entry: dict[str, Any]) -> None: ...

@@ -14,6 +14,8 @@ from recstore.monitor import labels
 from recstore.monitor.sampler import event, outcome
 
 _MOST_PIDFDS = 400  # a usual limit of open files is 1024
+_GLANCES = 8  # between two samples, at the use of a cgroup that has a limit
+_GLANCE = 0.1  # seconds between two of them at least
 
 # ioctl PIDFD_GET_INFO of linux/pidfd.h, its struct pidfd_info as it was first: a mask, and the exit code at its end.
 _INFO = struct.Struct("=QQ11Ii")
@@ -100,10 +102,13 @@ class Watch:
     def wait(self):
         """Wait until the next sample is due, a process has ended or a descriptor of `listen` can be read.
 
+        A sample is due early if the memory grows so fast that its limit may come before.
+
         Returns `(whether a sample is due, the readable descriptors of listen)`.
         """
         left = self._next - time.monotonic()
-        ready = self._poll.poll(max(0.0, left) * 1000)
+        glance = max(_GLANCE, self.interval / _GLANCES) if self.sampler.limited else left
+        ready = self._poll.poll(max(0.0, min(left, glance)) * 1000)
         others = []
         for fd, _ in ready:
             if fd in self._pidfds:
@@ -112,7 +117,7 @@ class Watch:
                 others.append(fd)
         now = time.monotonic()
         if now < self._next:
-            return False, others
+            return not ready and self.sampler.hurries(), others
         # After a pause of the machine the samples go on from now; none are made up for.
         self._next = max(self._next + self.interval, now)
         return True, others

@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -451,6 +452,60 @@ static void test_headroom_long_names_and_junk(void) {
     expect("i", 550u * MIB, "MemAvailable of the machine");
 }
 
+/* A limit of 400 MiB is 380 MiB with 5% kept free. */
+static void address_space(const char *limit, unsigned mapped_mib) {
+    char text[256];
+    (void)snprintf(text, sizeof text,
+                   "Limit                     Soft Limit           Hard Limit           Units     \n"
+                   "Max address space         %-20s unlimited            bytes     \n",
+                   limit);
+    write_text("as/proc/self/limits", text);
+    (void)snprintf(text, sizeof text, "%llu 5 5 5 0 5 0\n",
+                   (unsigned long long)mapped_mib * MIB / (unsigned long long)sysconf(_SC_PAGESIZE));
+    write_text("as/proc/self/statm", text);
+}
+
+static void test_headroom_of_the_address_space(void) {
+    static const char LIMIT[] = "the address space of the process (ulimit -v)";
+    char proc[512];
+    rs_os_memory_roots roots = {proc, base};
+    (void)snprintf(proc, sizeof proc, "%s/as/proc", base);
+    machine("as", "", "");
+    address_space("unlimited", 100);
+    expect("as", 550u * MIB, "MemAvailable of the machine");
+    CHECK_OK(rs_os_require_address_space(&roots, UINT64_MAX, &err), &err);
+    address_space("419430400", 80);
+    expect("as", 300u * MIB, LIMIT);
+    CHECK_OK(rs_os_require_address_space(&roots, 300u * MIB, &err), &err);
+    CHECK_CODE(rs_os_require_address_space(&roots, 300u * MIB + 1, &err), RS_E_SPACE, &err);
+    CHECK_U64(err.available, 300u * MIB);
+    address_space("419430400", 390);
+    expect("as", 0, LIMIT);
+    address_space("4194304000", 100);
+    expect("as", 550u * MIB, "MemAvailable of the machine");
+    write_text("as/proc/self/statm", "junk\n");
+    CHECK_OK(rs_os_require_address_space(&roots, UINT64_MAX, &err), &err);
+}
+
+static void test_map_beyond_the_address_space(void) {
+    const uint8_t *data = NULL;
+    struct rlimit before, now;
+    bool sealable;
+    int fd = -1;
+    REQUIRE_OK(rs_os_create_anonymous(&fd, &sealable, &err), &err);
+    REQUIRE_OK(rs_os_truncate(fd, UINT64_C(1) << 40, &err), &err);
+    CHECK(getrlimit(RLIMIT_AS, &before) == 0);
+    now = before;
+    now.rlim_cur = (rlim_t)1 << 39;
+    if (before.rlim_cur >= now.rlim_cur && setrlimit(RLIMIT_AS, &now) == 0) {
+        CHECK_CODE(rs_os_map(fd, UINT64_C(1) << 40, &data, &err), RS_E_SPACE, &err);
+        CHECK_U64(err.needed, UINT64_C(1) << 40);
+        CHECK(err.available < err.needed && strstr(err.message, "ulimit -v") != NULL);
+        CHECK(setrlimit(RLIMIT_AS, &before) == 0);
+    }
+    rs_os_close(&fd);
+}
+
 static void test_reserve_beyond_headroom(void) {
     bool sealable;
     rs_os_identity id;
@@ -535,6 +590,8 @@ int main(void) {
     RUN(test_headroom_long_names_and_junk);
     RUN(test_forgetting);
     RUN(test_reserve_beyond_headroom);
+    RUN(test_headroom_of_the_address_space);
+    RUN(test_map_beyond_the_address_space);
 #endif
     folder_end();
     return rs_test_finish("test_os");

@@ -55,6 +55,41 @@ def store_in_workers():
     join(workers(read_slowly, samples))
 
 
+def short_workers():
+    """Four epochs; the workers of each live for less than a second and read one of four parts of the list."""
+    samples = records()
+    for epoch in range(4):
+        join(workers(read_part, samples, epoch))
+
+
+def short_workers_with_store():
+    from recstore import RecordList
+
+    samples = RecordList(records())
+    for epoch in range(4):
+        join(workers(read_part, samples, epoch))
+
+
+def read_part(samples, epoch, number):
+    for i in range(len(samples)):
+        if i % 4 != epoch or epoch == 0:
+            for _ in samples[i].values():
+                pass
+    time.sleep(0.4)
+
+
+def parent_writes():
+    """The parent writes to what its worker has inherited: each page is copied, and by the parent."""
+    data = [bytearray(1_000_000) for _ in range(80)]
+    for one in data:
+        one[::4096] = bytes(len(one[::4096]))
+    crew = workers(lambda number: time.sleep(SECONDS + 1), count=1)
+    for one in data:
+        time.sleep(SECONDS / 80)
+        one[::4096] = b"1" * len(one[::4096])
+    join(crew)
+
+
 def parent_drops():
     """The parent frees what its workers have: their pages become private, and none was copied."""
     data = [bytes([i % 251 + 1]) * 1_000_000 for i in range(80)]
@@ -95,6 +130,64 @@ def comes_and_goes():
         time.sleep(0.05)
         del batch
     return loaded
+
+
+# ---- growth ----
+
+
+def grows_by_itself():
+    """Loads what it then keeps, and has no worker."""
+    loaded = [bytes([i % 251 + 1]) * 1_000_000 for i in range(300)]
+    time.sleep(SECONDS / 2)
+    return loaded
+
+
+def short_subprocesses():
+    """Each takes 40 MB, one after another."""
+    for _ in range(6):
+        subprocess.run([sys.executable, "-S", "-c", "x = b'1' * 40_000_000; import time; time.sleep(0.2)"], check=True)
+
+
+def maps_a_file():
+    """The pages of a file that is read, which the kernel drops when it needs memory."""
+    import mmap
+    import tempfile
+
+    with tempfile.TemporaryFile() as file:
+        file.truncate(300_000_000)
+        with mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as mapped:
+            for page in range(0, len(mapped), mmap.PAGESIZE):
+                mapped[page]
+                if page % (mmap.PAGESIZE * 800) == 0:
+                    time.sleep(SECONDS / 90)
+
+
+# ---- killed at the limit ----
+
+
+def list_in_workers_until_killed():
+    """A list that four workers copy, for a memory cgroup of 256 MiB."""
+    samples = records()
+    crew = workers(read_slowly, samples, count=4)
+    while crew and all(one.exitcode is None for one in crew):
+        time.sleep(0.05)
+    for one in crew:
+        one.kill()
+    join(crew)
+    sys.exit(any(one.exitcode for one in crew))
+
+
+# ---- address space ----
+
+
+def grows_beyond_its_address_space():
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_AS, (400_000_000, 400_000_000))
+    kept = []
+    while True:
+        kept.append(bytes(4_000_000))
+        time.sleep(0.02)
 
 
 # ---- backlog ----

@@ -50,3 +50,47 @@ def test_store_larger_than_the_group_is_refused(group, backing, tmp_path):
             for name in os.listdir(folder):
                 os.unlink(folder / name)
             folder.rmdir()
+
+
+ADDRESS_SPACE = """
+import os, resource, sys
+import recstore
+from mp.workers import segment_fds
+
+path = sys.argv[1]
+recstore.RecordList(os.urandom(1 << 20) for _ in range(96)).save(path)
+pages = int(open("/proc/self/statm").read().split()[0])
+limit = pages * resource.getpagesize() + (160 << 20)
+resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+held = [recstore.open(path)]
+big = (os.urandom(1 << 20) for _ in range(400))
+ways = {
+    "list": lambda: recstore.RecordList(big),
+    "dict": lambda: recstore.RecordDict((i, os.urandom(1 << 20)) for i in range(400)),
+    "dir": lambda: recstore.RecordList(big, backing="dir"),
+    "open": lambda: recstore.open(path, copy=True),
+    "shared": lambda: recstore.shared(f"address space {os.getpid()}", lambda: big, fingerprint="1"),
+}
+try:
+    ways[sys.argv[2]]()
+except recstore.OutOfSpaceError as e:
+    assert e.errno == 28 and "ulimit -v" in str(e), e
+    assert len(segment_fds()) <= 1
+    held.clear()
+    x = recstore.RecordList(os.urandom(1 << 20) for _ in range(8))  # the failed one gave everything back
+    print("refused", len(x))
+"""
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs /proc")
+@pytest.mark.parametrize("way", ["list", "dict", "dir", "open", "shared"])
+def test_a_store_larger_than_the_address_space_is_refused(way, tmp_path):
+    tests = pathlib.Path(__file__).resolve().parent.parent
+    done = subprocess.run(
+        [sys.executable, "-c", ADDRESS_SPACE, str(tmp_path / "saved.recs"), way],
+        env={**os.environ, "PYTHONPATH": str(tests), "RECSTORE_DIR": str(tmp_path)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stdout) == (0, "refused 8\n"), done.stderr

@@ -4,9 +4,11 @@ import gc
 import json
 import multiprocessing
 import os
+import pathlib
 import pickle
 import subprocess
 import sys
+import tempfile
 import time
 
 import pytest
@@ -112,6 +114,145 @@ def test_a_program_that_forgets_to_stop(tmp_path):
     with pytest.raises(ProcessLookupError):
         os.kill(int(done.stdout), 0)
     assert log.read(path).end is not None
+
+
+def open_files():
+    return sorted(os.listdir("/proc/self/fd"))
+
+
+@pytest.fixture
+def temporary(tmp_path, monkeypatch):
+    """A folder of its own for temporary files."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    monkeypatch.setenv("TMPDIR", str(folder))
+    return folder
+
+
+@pytest.mark.parametrize("named", [False, True], ids=["temporary", "named"])
+def test_no_descriptor_is_left(temporary, tmp_path, named):
+    before = open_files()
+    kept = []
+    for _ in range(3):
+        monitor = recstore.MemoryMonitor(log=tmp_path / "l" if named else None)
+        kept.append(monitor.start())
+        monitor.stop()
+        monitor.note("after the end")
+        assert open_files() == before and monitor.report().rows
+    assert len(os.listdir(temporary)) == (0 if named else 3)
+    monitor = kept.clear()
+    gc.collect()
+    assert os.listdir(temporary) == [] and (tmp_path / "l").exists() == named
+
+
+@pytest.mark.parametrize("named", [False, True], ids=["temporary", "named"])
+@pytest.mark.parametrize("what", ["start", "stop", "signal"])
+def test_an_interrupt_leaves_nothing(what, named, temporary, tmp_path):
+    program = pathlib.Path(__file__).with_name("interrupted_monitor.py")
+    log = [str(tmp_path / "l")] if named else []
+    done = subprocess.run(
+        [sys.executable, str(program), what, str(temporary), *log], capture_output=True, text=True, timeout=PATIENCE * 2
+    )
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) >= 8 and os.listdir(temporary) == []
+
+
+def test_a_monitor_that_failed_to_start_can_be_used(temporary, monkeypatch, capfd):
+    monitor = recstore.MemoryMonitor()
+    monitor.stop()
+    before = open_files()
+    for path in (["/nowhere"], None):
+        with monkeypatch.context() as patch:
+            if path is None:
+                patch.setattr(sys, "executable", "/no/such/python")
+            else:
+                patch.setattr(sys, "path", path)
+            with pytest.raises((recstore.Error, FileNotFoundError)):
+                with monitor:
+                    raise AssertionError("not reached")
+        assert os.listdir(temporary) == [] and open_files() == before and monitor.log is None
+        monitor.stop()
+        with pytest.raises(recstore.Error, match="has not been started"):
+            monitor.run()
+    with monitor:
+        pass
+    assert monitor.report().rows
+
+
+def test_a_log_that_was_there_stays_after_a_failed_start(tmp_path, monkeypatch, capfd):
+    with recstore.MemoryMonitor(log=tmp_path / "l"):
+        pass
+    before = (tmp_path / "l").read_bytes()
+    monkeypatch.setattr(sys, "path", ["/nowhere"])
+    for path in ("l", "new"):
+        with pytest.raises(recstore.Error, match="ended at once"):
+            recstore.MemoryMonitor(log=tmp_path / path).start()
+    assert (tmp_path / "l").read_bytes() == before and not (tmp_path / "new").exists()
+
+
+def test_a_forked_child_does_not_own_the_watcher(temporary):
+    with recstore.MemoryMonitor(interval=0.05) as monitor:
+        pid = os.fork()
+        if pid == 0:
+            status = 1
+            try:
+                assert "not watching" in repr(monitor)
+                monitor.note("from the child")
+                monitor.stop()
+                os.kill(monitor._process.pid, 0)
+                with monitor:  # one of its own
+                    assert len(os.listdir(temporary)) == 2
+                assert monitor.report().rows
+                status = 0
+            finally:
+                os._exit(status)
+        assert os.waitpid(pid, 0) == (pid, 0)
+        assert "not watching" not in repr(monitor)
+        os.kill(monitor._process.pid, 0)
+    assert "from the child" in [event["text"] for event in monitor.run().events]
+    os.unlink(next(path for path in temporary.iterdir() if str(path) != monitor.log))  # the child ended by os._exit
+
+
+# Ways to end that leave a program no chance to tidy up.
+ENDS = {
+    "killed": "os.kill(os.getpid(), signal.SIGKILL)",
+    "os._exit": "os._exit(0)",
+    "killed in start": "m2 = recstore.MemoryMonitor(); m2._begin(); os.kill(os.getpid(), signal.SIGKILL)",
+    "forgets": "",
+    "raises": "raise SystemExit(3)",
+    "another program": "os.execv(sys.executable, [sys.executable, '-c', ''])",
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_a_program_that_ends_leaves_nothing(end, temporary):
+    code = f"import os, recstore, signal, sys; m = recstore.MemoryMonitor(interval=0.05).start(); print(m._process.pid, flush=True); {ENDS[end]}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE)
+    until(lambda: os.listdir(temporary) == [], "the log is left")
+    assert done.stderr == ""
+    until(lambda: not os.path.exists(f"/proc/{int(done.stdout)}"), "the watching process is left")
+
+
+def test_a_log_that_was_removed_is_not_made_anew(tmp_path):
+    with recstore.MemoryMonitor(log=tmp_path / "l", interval=0.05):
+        (tmp_path / "l").unlink()
+        time.sleep(0.2)
+    assert not (tmp_path / "l").exists()
+
+
+def test_a_program_that_blocks_signals_and_ignores_them(temporary):
+    """The watching process inherits both."""
+    code = (
+        "import signal, recstore\n"
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGINT})\n"
+        "with recstore.MemoryMonitor(interval=0.05) as m: pass\n"
+        "print(m.report().rows[0]['label'])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "main\n", "")
+    assert os.listdir(temporary) == []
 
 
 def test_wrong_arguments(tmp_path):

@@ -172,8 +172,8 @@ if __name__ == "__main__":
     while not os.path.exists(sys.argv[2]):
         time.sleep(0.02)
     crew[1].kill()
-    crew[1].join()
-    open(sys.argv[2] + "2", "w").close()
+    while not os.path.exists(sys.argv[2] + "2"):  # its end is seen while it is a zombie
+        time.sleep(0.02)
     for one in crew:
         one.join()
 """
@@ -193,8 +193,14 @@ def test_workers_are_named_and_their_deaths_told(method, tmp_path):
             ),
             "not all were seen",
         )
+        go.touch()
+        until(
+            lambda: "worker 1" in [event["label"] for event in log.read(path).events if event["what"] == "ended"],
+            "its death was not seen",
+        )
     finally:
         go.touch()
+        (tmp_path / "go2").touch()
     assert one.wait(PATIENCE) == 0
     run = log.read(path)
     assert run.bad_lines == 0 and run.start["command"][-2] == method and run.end["exit"] == 0
@@ -244,8 +250,12 @@ def test_a_daemon_stays_in_the_job(tmp_path):
 
 def test_processes_that_outlive_the_command_are_said(tmp_path):
     (tmp_path / "go").touch()
-    done = monitor("--", *python(DAEMON), tmp_path / "go", "2", stderr=subprocess.PIPE, capture_output=False)
-    assert done.returncode == 4 and "still running after the command has ended: " in done.stderr
+    with open(tmp_path / "said", "w") as said:  # a pipe would be open until the daemon ends
+        done = monitor("--", *python(DAEMON), tmp_path / "go", "600", stderr=said, capture_output=False)
+    pid = tmp_path / "go.pid"
+    until(lambda: pid.exists() and pid.read_text(), "no daemon")
+    os.kill(int(pid.read_text()), signal.SIGKILL)
+    assert done.returncode == 4 and "still running after the command has ended: " in (tmp_path / "said").read_text()
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")

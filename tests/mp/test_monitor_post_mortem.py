@@ -1,6 +1,7 @@
 """Post-mortems of real deaths: by the kernel's OOM killer, by a signal from outside, by an exception."""
 
 import os
+import pathlib
 import subprocess
 import sys
 
@@ -59,6 +60,33 @@ def test_the_oom_killer(died, group):
     assert list(report["grew"]) == ["private of each process"]
     assert report["limit"]["limit"] == 256 << 20
     assert "ended a process" in post_mortem.text(report)
+
+
+@pytest.mark.slow
+def test_a_list_whose_copies_pass_the_limit(tmp_path, group):
+    """What is said names the kill, the limit, the workers that copied, and the line to write."""
+    path, program = tmp_path / "run.jsonl", pathlib.Path(__file__).with_name("memory_programs.py")
+    monitor = [sys.executable, "-m", "recstore.cli.main", "monitor", "--log", str(path), "--", sys.executable]
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            JOIN,
+            str(group / "cgroup.procs"),
+            *monitor,
+            str(program),
+            "list_in_workers_until_killed",
+        ],
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+    )
+    assert done.returncode in (1, 137), done.stderr
+    report = post_mortem.examine(post_mortem.read(path))
+    for said in (" ".join(done.stderr.split()), " ".join(post_mortem.text(report).split())):
+        assert "killed at the limit: The kernel's OOM killer ended" in said and "The limit is 268 MB" in said
+        assert "worker 0" in said and "copied" in said and "samples = RecordList(samples)" in said
+        assert "unclear" not in said and "Make it smaller" not in said
 
 
 def test_a_kill_from_outside(died):

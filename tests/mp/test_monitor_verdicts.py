@@ -24,7 +24,7 @@ pytestmark = [
 def watched():
     """The Run of a program, sampled ten times a second."""
 
-    def watch(program):
+    def watch(program, status=0):
         process = subprocess.Popen([sys.executable, str(PROGRAMS), program], stdin=subprocess.DEVNULL)
         try:
             sampled = sampler.Sampler(process.pid, without=[os.getpid()])
@@ -38,7 +38,8 @@ def watched():
         finally:
             process.kill()
             process.wait()
-        assert process.returncode == 0 and len(run.samples) > 10
+        run.add({"kind": "end", "t": time.time(), "exit": process.returncode, "signal": None, "cgroup": None})
+        assert process.returncode == status and len(run.samples) > 10
         return run
 
     return watch
@@ -55,7 +56,15 @@ def test_a_list_in_workers(watched):
     assert len(found[0].evidence["processes"]) == 2 and found[0].line == "samples = RecordList(samples)"
 
 
-@pytest.mark.parametrize("program", ["store_in_workers", "parent_drops", "sister_ends"])
+def test_a_list_in_workers_that_live_for_a_second(watched):
+    found = verdicts.judge(watched("short_workers"))
+    assert [one.kind for one in found] == ["copy-on-read"]
+    assert "worker 0 and worker 1 (" in found[0].text and 80_000_000 < found[0].evidence["bytes"] < 300_000_000
+
+
+@pytest.mark.parametrize(
+    "program", ["store_in_workers", "short_workers_with_store", "parent_writes", "parent_drops", "sister_ends"]
+)
 def test_no_copies(watched, program):
     assert said(watched(program)) == set()
 
@@ -67,6 +76,23 @@ def test_a_leak(watched):
 
 def test_memory_that_comes_and_goes(watched):
     assert said(watched("comes_and_goes")) == set()
+
+
+def test_a_process_that_grows_by_itself(watched):
+    found = verdicts.judge(watched("grows_by_itself"))
+    assert [one.kind for one in found] == ["growth"] and found[0].evidence["bytes"] > 280_000_000
+    assert found[0].text.startswith("main took 30")
+
+
+@pytest.mark.parametrize("program", ["short_subprocesses", "maps_a_file"])
+def test_nothing_that_is_worth_a_word(watched, program):
+    assert verdicts.judge(watched(program)) == []
+
+
+def test_an_address_space_that_is_full(watched):
+    found = verdicts.judge(watched("grows_beyond_its_address_space", status=1))
+    assert [one.kind for one in found][:1] == ["address space"] and found[0].line == "ulimit -v unlimited"
+    assert found[0].evidence["limit"] == 400_000_000
 
 
 @torch_is_here

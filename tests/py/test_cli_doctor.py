@@ -86,6 +86,7 @@ ok       who pays        who builds: each page is charged once, to the cgroup th
 ok       huge pages      advise (on /dev/shm: never): pages of 4 KiB. Random reads of stores of many
                          GB may gain by larger ones
                          echo within_size | sudo tee /sys/kernel/mm/transparent_hugepage/shmem_enabled   (and: mount -o remount,huge=within_size /dev/shm)
+ok       address space   no limit
 ok       open files      ulimit -n is 65,536; a store takes one in each process
 ok       start method    fork, the default of Python 3.11 here: workers inherit every store, nothing
                          is sent; but what other threads hold locked at that moment (CUDA, OpenMP,
@@ -94,7 +95,7 @@ ok       torch           not installed
 ok       RemoveIPC       no, by /etc/systemd/logind.conf: named stores stay when their user logs out
 ok       orphans         no file of this user's stores is left without a process
 
-all 13 checks ok
+all 14 checks ok
 """
 
 
@@ -402,5 +403,5 @@ def test_this_machine(folder, capsys):
     """Whatever it is: every check ends with a verdict, and the status is that of the worst."""
     status = main.main(["doctor", "--json"])
     said = json.loads(capsys.readouterr().out)
-    assert status == (said["verdict"] == "problem") and len(said["checks"]) == 13
+    assert status == (said["verdict"] == "problem") and len(said["checks"]) == 14
     assert next(one["values"]["folder"] for one in said["checks"] if one["check"] == "named stores") == str(folder)

@@ -85,7 +85,29 @@ def test_without_a_limit_the_machine_counts():
     entries[0]["total_memory"] = 3200 * MB
     report = examined(*entries, killed(700))
     assert report["oom"]["evidence"] == "none"
-    assert "There was no limit; the machine has 3.2 GB. The processes used at most" in post_mortem.text(report, 200)
+    assert "No memory cgroup had a limit. The machine has 3.2 GB. The processes used at most" in post_mortem.text(
+        report, 200
+    )
+
+
+def test_the_limit_of_the_address_space():
+    entries = job(limit=None, grown=0, count=9)
+    for entry in entries[1:]:
+        entry["processes"][1] |= {"address_space": 1900 * MB, "address_limit": 2000 * MB}
+    report = examined(*entries, event(9, "ended", "worker 1", 12, exit=1), end(9, exit=1))
+    assert report["limit"]["address space"] == {"label": "worker 1", "pid": 12, "mapped": 1900 * MB, "limit": 2000 * MB}
+    assert [one["kind"] for one in report["verdicts"]] == ["address space"]
+    text = post_mortem.text(report, 200)
+    assert "`ulimit -v` allows worker 1 2 GB of address space; it had mapped at most 1.9 GB (95 %)" in text
+    assert "ulimit -v unlimited" in text and "MemoryError" in text
+
+
+def test_a_cgroup_that_is_full_of_files_is_no_evidence():
+    entries = job(grown=0, current=990)
+    for entry in entries[1:]:
+        entry["cgroup"]["used"] = 400 * MB
+    report = examined(*entries, killed(700))
+    assert report["oom"]["evidence"] == "none" and "40 % of 1 GB" in report["oom"]["text"]
 
 
 def test_a_kill_that_the_end_of_the_log_counts():

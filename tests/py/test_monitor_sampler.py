@@ -236,6 +236,42 @@ def test_without_smaps_rollup_the_sums_come_from_smaps(made):
     )
 
 
+def test_a_fork_says_what_it_faulted_in_and_a_limit_what_is_mapped(made):
+    made.process(10)
+    made.process(11, parent=10)
+    made.process(12, parent=10, command=("tool",))
+    made.write("11/limits", "Max data size             unlimited            unlimited            bytes\n"
+               "Max address space         700000               unlimited            bytes\n")  # fmt: skip
+    made.write("10/limits", "Max address space         unlimited            unlimited            bytes\n")
+    by_pid = {one["pid"]: one for one in sampler(made).sample()[0]["processes"]}
+    assert (by_pid[11]["forked"], by_pid[11]["faults"], by_pid[11]["address_limit"]) == (True, 0, 700000)
+    for one in (by_pid[10], by_pid[12]):
+        assert not {"forked", "faults", "address_limit", "address_space"} & one.keys()
+
+
+def test_memory_that_nears_its_limit_quickly_is_looked_at_sooner(made):
+    def cgroup(current):
+        made.write("../cg/memory.max", "1000000\n")
+        made.write("../cg/memory.current", f"{current}\n")
+
+    made.write("10/cgroup", "0::/\n")
+    made.write("self/mountinfo", "31 23 0:28 / /cg rw - cgroup2 cgroup2 rw\n")
+    cgroup(200_000)
+    made.process(10)
+    one = sampler(made, share=0.0)
+    assert one.limited and not one.hurries(), "before the first sample"
+    for _ in range(4):
+        entry = one.sample()[0]
+    assert not one.hurries() and entry["processes"][0]["exact"] is False
+    for current, hurries in ((299_000, False), (301_000, True)):  # an eighth of what was left
+        cgroup(current)
+        assert one.hurries() is hurries
+    assert one.sample()[0]["processes"][0]["exact"], "what takes the memory is read exactly"
+    assert not one.hurries()
+    cgroup(100_000)
+    assert not one.hurries()
+
+
 def test_without_smaps_only_the_rss_is_known(made):
     made.process(10, rollup=False)
     (made.folder / "10/smaps").unlink()
@@ -250,7 +286,8 @@ def test_without_smaps_only_the_rss_is_known(made):
 def test_figures_between_exact_readings_follow_the_private_pages(made):
     made.process(10, anon=1000, file=200, uss=800)
     one = sampler(made, share=0.0)
-    one.sample()
+    for _ in range(3):  # the first readings are free
+        assert one.sample()[0]["processes"][0]["exact"]
     made.process(10, anon=1400, file=200, uss=9)
     (process,) = one.sample()[0]["processes"]
     assert process["exact"] is False

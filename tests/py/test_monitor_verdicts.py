@@ -3,113 +3,26 @@
 import made_proc
 import made_runs
 import pytest
-from made_runs import BEGIN, event, process, run, sample
+from made_runs import (
+    BEGIN,
+    copying,
+    event,
+    generations,
+    growing,
+    judged,
+    killed,
+    kinds,
+    mapped,
+    process,
+    ramp,
+    ranks,
+    run,
+    sample,
+)
 
 from recstore.monitor import sampler, verdicts
 
-
-def kinds(*entries):
-    return [one.kind for one in verdicts.judge(run(*entries))]
-
-
-def judged(kind, *entries):
-    return next(one for one in verdicts.judge(run(*entries)) if one.kind == kind)
-
-
-# ---- copy-on-read ----
-
-
-def copying(copied, steps=10, rss=0, exact=True, lost=None, ends_at=None, freed=0):
-    """A parent and two workers that share 200 MB, of which each worker copies `copied` MB."""
-    entries = []
-    for i in range(steps + 1):
-        part = i / steps
-        gained, gone = copied * part, (copied if lost is None else lost) * part
-        crew = []
-        for number in range(2):
-            worker = {"uss": 20 + gained, "shared": 200 - gone, "pss": 20 + (200 - gone) / 3 + gained}
-            crew.append(process(f"worker {number}", 11 + number, **worker, rss=220 + rss * part))
-        main = process("main", 10, uss=20, shared=200 - freed * part, pss=20 + 200 / 3)
-        if ends_at is not None and i > ends_at:
-            crew.pop()
-        for one in crew:
-            one["exact"] = exact or i % 2 == 0
-        entries.append(sample(i, [main, *crew]))
-    return entries
-
-
-def test_copy_on_read():
-    verdict = judged("copy-on-read", *copying(100))
-    assert verdict.line == "samples = RecordList(samples)"
-    assert verdict.evidence["bytes"] == pytest.approx(200 * made_runs.MB)
-    assert [one["label"] for one in verdict.evidence["processes"]] == ["worker 0", "worker 1"]
-    assert verdict.evidence["processes"][0]["uss"] == 100 * made_runs.MB
-    assert "worker 0, worker 1 copied 200 MB" in verdict.text
-
-
-@pytest.mark.parametrize(("copied", "found"), [(31, False), (33, True)])
-def test_a_small_copy_is_the_interpreter(copied, found):
-    assert ("copy-on-read" in kinds(*copying(copied))) is found
-
-
-@pytest.mark.parametrize(("lost", "found"), [(65, False), (75, True), (100, True)])
-def test_what_is_not_taken_from_shared_is_no_copy(lost, found):
-    assert ("copy-on-read" in kinds(*copying(100, lost=lost))) is found
-
-
-@pytest.mark.parametrize(("rss", "found"), [(25, True), (35, False), (-35, False)])
-def test_rss_stays_flat(rss, found):
-    assert ("copy-on-read" in kinds(*copying(100, rss=rss))) is found
-
-
-@pytest.mark.parametrize(("freed", "found"), [(45, True), (55, False)])
-def test_what_another_process_frees_is_no_copy(freed, found):
-    assert ("copy-on-read" in kinds(*copying(100, freed=freed))) is found
-
-
-def test_pages_that_only_change_their_owner_are_no_copies():
-    """A parent that drops what its workers have: their USS grows by what Shared loses, and no page was copied."""
-    entries = []
-    for i in range(11):
-        dropped = 10 * i
-        main = process("main", 10, uss=20, shared=200 - dropped, pss=20 + (200 - dropped) / 2)
-        worker = process("worker 0", 11, uss=20 + dropped, shared=200 - dropped, pss=20 + dropped + (200 - dropped) / 2)
-        entries.append(sample(i, [main, worker]))
-    assert kinds(*entries) == []
-
-
-def test_pages_of_a_process_that_ended_are_no_copies():
-    """The last reader of shared pages has them for itself when its sister ends."""
-    entries = []
-    for i in range(12):
-        gone = i >= 6
-        crew = [
-            process("main", 10, uss=20),
-            process("worker 0", 11, uss=120 if gone else 20, shared=0 if gone else 100, pss=120),
-        ]
-        crew += [] if gone else [process("worker 1", 12, uss=20, shared=100, pss=20)]
-        entries.append(sample(i, crew))
-    assert kinds(*entries) == []
-
-
-def test_figures_that_are_repeated_are_not_compared():
-    """Every second sample repeats USS and Shared of the one before beside a new RSS."""
-    assert "copy-on-read" in kinds(*copying(100, exact=False))
-
-
-def test_a_worker_that_ends_in_the_middle():
-    assert "copy-on-read" in kinds(*copying(150, ends_at=5))
-
-
 # ---- leak ----
-
-
-def growing(values, label="main", pid=10, **others):
-    return [sample(i, [process(label, pid, uss=value)], **others) for i, value in enumerate(values)]
-
-
-def ramp(count, begin, end):
-    return [begin + (end - begin) * i / (count - 1) for i in range(count)]
 
 
 def test_leak():
@@ -150,11 +63,12 @@ def test_leak_has_a_least_size(grown, found):
 
 
 def test_memory_that_is_loaded_and_kept_is_no_leak():
-    assert kinds(*growing(ramp(20, 20, 400) + [400] * 60)) == []
+    assert kinds(*growing(ramp(20, 20, 270) + [270] * 60)) == []
+    assert kinds(*growing(ramp(20, 20, 400) + [400] * 60)) == ["growth"]
 
 
 def test_a_cache_that_fills_is_no_leak():
-    assert kinds(*growing(ramp(50, 20, 400) + [400] * 30)) == []
+    assert kinds(*growing(ramp(50, 20, 270) + [270] * 30)) == []
 
 
 def test_a_heap_that_settles_is_no_leak():
@@ -256,59 +170,6 @@ def test_a_log_without_batches_has_no_backlog():
     assert kinds(*entries) == []
 
 
-# ---- copies per rank ----
-
-
-def ranks(sizes, **others):
-    crew = [process(f"rank {i}", 10 + i, uss=size, **others) for i, size in enumerate(sizes)]
-    crew += [process(f"rank {i} worker 0", 20 + i, uss=10) for i in range(len(sizes))]
-    return [sample(t, crew) for t in range(12)]
-
-
-def test_copies_per_rank():
-    verdict = judged("copies per rank", *ranks([500, 510, 520, 505]))
-    assert verdict.evidence["bytes"] == 1500 * made_runs.MB and len(verdict.evidence["private"]) == 4
-    assert verdict.line == 'samples = recstore.shared("train", load_samples)'
-
-
-@pytest.mark.parametrize(
-    ("sizes", "found"),
-    [([127, 130], False), ([129, 130], True), ([500, 390], False), ([500, 410], True), ([900], False)],
-)
-def test_copies_per_rank_are_large_and_alike(sizes, found):
-    assert ("copies per rank" in kinds(*ranks(sizes))) is found
-
-
-def test_a_file_that_a_rank_maps_alone_is_no_copy():
-    assert kinds(*ranks([500, 500], anonymous=40)) == []
-
-
-@pytest.mark.parametrize(("files", "found"), [(170, False), (160, True)])
-def test_private_memory_that_libraries_explain(files, found):
-    assert ("copies per rank" in kinds(*ranks([500, 500], shared_file=files))) is found
-
-
-def spawned(sizes, label="worker {}"):
-    crew = [process("main", 10, uss=100), *(process(label.format(i), 11 + i, uss=size) for i, size in enumerate(sizes))]
-    return [sample(t, crew) for t in range(12)]
-
-
-def test_copies_in_spawned_workers():
-    verdict = judged("copies per rank", *spawned([300, 310, 305]))
-    assert verdict.line == "samples = RecordList(samples)" and verdict.evidence["bytes"] == 900 * made_runs.MB
-    assert "Each of 3 workers holds" in verdict.text
-    assert "workers of rank 2 holds" in judged("copies per rank", *spawned([300, 310], "rank 2 worker {}")).text
-
-
-@pytest.mark.parametrize("sizes", [[300], [127, 127], [300, 200], [300, 40]])
-def test_workers_without_copies(sizes):
-    assert kinds(*spawned(sizes)) == []
-
-
-def test_workers_that_copy_on_read_are_said_once():
-    assert kinds(*copying(180)) == ["copy-on-read"]
-
-
 # ---- pinned memory ----
 
 
@@ -356,7 +217,57 @@ def test_shared_anonymous_memory_without_a_gpu_is_not_pinned(tmp_path):
     assert named["pinned"] == 0 and named["shared memory"] == 200_000 * 1024 and found == []
 
 
+# ---- growth ----
+
+
+@pytest.mark.parametrize(("taken", "found"), [(250, False), (260, True), (2000, True)])
+def test_growth(taken, found):
+    entries = growing([20, 20 + taken / 2, *[20 + taken] * 5, 30])
+    assert kinds(*entries) == (["growth"] if found else [])
+    if found:
+        verdict = judged("growth", *entries)
+        assert verdict.evidence["bytes"] == taken * made_runs.MB and "most of it within 2 s" in verdict.text
+        assert verdict.line == "samples = RecordList(read_samples())"
+
+
+def test_growth_of_two_samples_and_of_several_processes():
+    entries = [
+        sample(i, [process("main", 10, uss=20 + 300 * i), process("tool", 11, uss=1 + 900 * i)]) for i in range(2)
+    ]
+    verdict = judged("growth", *entries)
+    assert verdict.text.startswith("tool took 900 MB of its own") and "main took 300 MB or less" in verdict.text
+
+
+def test_what_a_process_has_from_its_start_did_not_grow():
+    assert kinds(*growing([900] * 8)) == []
+    assert kinds(*generations(10, count=8, inherited=900)) == []
+
+
+def test_growth_that_a_rule_explains_is_said_once():
+    assert kinds(*growing(ramp(60, 100, 700))) == ["leak"]
+    assert kinds(*ranks([500, 500])) == ["copies per rank"]
+
+
 # ---- unclear ----
+
+
+def test_files_that_the_kernel_can_drop_are_no_growth():
+    for named, found in ((True, []), (False, ["unclear"])):
+        entries = [
+            sample(
+                i, [process("main", 10, uss=20, shared=20 * i, anonymous=20)], named={"files": 10 * i if named else 0}
+            )
+            for i in range(80)
+        ]
+        assert kinds(*entries) == found
+
+
+def test_a_cgroup_that_is_full_of_files_is_not_near_its_limit():
+    entries = growing([100] * 20, current=990)
+    for used, found in ((200, []), (900, ["unclear"])):
+        for entry in entries:
+            entry["cgroup"]["used"] = used * made_runs.MB
+        assert kinds(made_runs.start(limit=1000 * made_runs.MB), *entries) == found
 
 
 def test_few_samples_are_unclear():
@@ -389,7 +300,7 @@ def test_missing_figures_are_unclear_and_said():
 
 def test_a_steady_run_has_no_verdict():
     assert verdicts.judge(run(*growing([100] * 30))) == []
-    assert verdicts.text([]) == "No verdict: nothing grew, and no rule fits."
+    assert verdicts.text([]) == "No verdict: no rule fits, and no process took 256 MB of its own."
 
 
 # ---- All of them ----
@@ -407,7 +318,8 @@ def test_the_largest_comes_first():
 
 def test_kinds_are_those_of_the_list():
     found = kinds(*copying(100)) + kinds(*growing(ramp(60, 100, 400))) + kinds(*waiting([128] * 20))
-    found += kinds(*ranks([500, 500])) + kinds(*pinned(200)) + kinds()
+    found += kinds(*ranks([500, 500])) + kinds(*pinned(200)) + kinds(*killed()) + kinds(*mapped(900))
+    found += kinds(*growing([20, 300])) + kinds()
     assert tuple(found) == verdicts.KINDS
 
 

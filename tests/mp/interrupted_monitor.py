@@ -1,0 +1,108 @@
+"""A program that is interrupted while a MemoryMonitor starts or stops, at every line that the main thread comes to:
+`python interrupted_monitor.py start|stop FOLDER [LOG]`. It prints what is left after each interrupt, and how many there
+were. The temporary files are in FOLDER."""
+
+import gc
+import os
+import signal
+import sys
+import tempfile
+import time
+
+import recstore
+
+
+def left(folder):
+    """Descriptors, children and files of this program."""
+    children = []
+    try:
+        while True:
+            pid, _ = os.waitpid(-1, os.WNOHANG)
+            children.append(f"child {pid}")
+            if pid == 0:
+                break
+    except ChildProcessError:
+        pass
+    return sorted(os.listdir("/proc/self/fd")), children, sorted(os.listdir(folder))
+
+
+def interrupted(done, act):
+    """Whether `act` came to a line that is not in `done`, at which KeyboardInterrupt was raised."""
+
+    def trace(frame, event, _):
+        if "importlib" in frame.f_code.co_filename:
+            return None
+        line = frame.f_code.co_filename, frame.f_lineno
+        if event == "line" and line not in done:
+            done.add(line)
+            sys.settrace(None)
+            raise KeyboardInterrupt
+        return trace
+
+    sys.settrace(trace)
+    try:
+        act()
+        return False
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(None)
+
+
+def main(what, folder, log=None):
+    tempfile.tempdir = folder
+    with recstore.MemoryMonitor(log=log, interval=3600):  # imports what is imported late
+        pass
+    if log is not None:
+        os.unlink(log)
+    gc.collect()
+    before = left(folder)
+    done = set()
+    while True:
+        monitor = recstore.MemoryMonitor(log=log, interval=3600)
+        if what == "stop":
+            monitor.start()
+        if not interrupted(done, monitor.start if what == "start" else monitor.stop):
+            break
+        if what == "start":  # the object is kept: what is left does not wait for its end
+            assert "not watching" in repr(monitor), repr(monitor)
+            assert left(folder) == before, (done, left(folder), before)
+        monitor.stop()  # what an interrupted call of it had left to do
+        del monitor
+        gc.collect()
+        if log is not None and what == "stop":
+            os.unlink(log)
+        assert left(folder) == before, (done, left(folder), before)
+    monitor.stop()
+    print(len(done))
+
+
+def by_signal(folder, log=None):
+    """The same, by real signals at times that differ."""
+    tempfile.tempdir = folder
+    gc.collect()
+    before = left(folder)
+
+    def note(*_):
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGALRM, note)
+    for number in range(12):
+        monitor = recstore.MemoryMonitor(log=log, interval=3600)
+        try:
+            signal.setitimer(signal.ITIMER_REAL, 0.0002 + 0.03 * number)
+            monitor.start()
+            while True:
+                time.sleep(1)
+        except KeyboardInterrupt:
+            monitor.stop()
+        if log is not None and os.path.exists(log):
+            os.unlink(log)
+        del monitor
+        gc.collect()
+        assert left(folder) == before, (number, left(folder), before)
+    print(number + 1)
+
+
+if __name__ == "__main__":
+    (by_signal if sys.argv[1] == "signal" else main)(*sys.argv[2 if sys.argv[1] == "signal" else 1 :])

@@ -1,0 +1,182 @@
+"""The rules about copies at their thresholds: copy-on-read, and ranks and workers that hold the same."""
+
+import made_runs
+import pytest
+from made_runs import copying, generations, judged, kinds, process, ranks, sample
+
+# ---- copy-on-read ----
+
+
+def test_copy_on_read():
+    verdict = judged("copy-on-read", *copying(100))
+    assert verdict.line == "samples = RecordList(samples)"
+    assert verdict.evidence["bytes"] == pytest.approx(200 * made_runs.MB)
+    assert [one["label"] for one in verdict.evidence["processes"]] == ["worker 0", "worker 1"]
+    assert verdict.evidence["processes"][0]["uss"] == 100 * made_runs.MB
+    assert "worker 0 and worker 1 copied 200 MB" in verdict.text
+
+
+@pytest.mark.parametrize(("copied", "found"), [(31, False), (33, True)])
+def test_a_small_copy_is_the_interpreter(copied, found):
+    assert ("copy-on-read" in kinds(*copying(copied))) is found
+
+
+@pytest.mark.parametrize(("lost", "found"), [(65, False), (75, True), (100, True)])
+def test_what_is_not_taken_from_shared_is_no_copy(lost, found):
+    assert ("copy-on-read" in kinds(*copying(100, lost=lost))) is found
+
+
+@pytest.mark.parametrize(("rss", "found"), [(25, True), (35, False), (-35, False)])
+def test_rss_stays_flat(rss, found):
+    assert ("copy-on-read" in kinds(*copying(100, rss=rss))) is found
+
+
+@pytest.mark.parametrize(("freed", "found"), [(45, True), (55, False)])
+def test_what_another_process_frees_is_no_copy(freed, found):
+    assert ("copy-on-read" in kinds(*copying(100, freed=freed))) is found
+
+
+def test_pages_that_only_change_their_owner_are_no_copies():
+    """A parent that drops what its workers have: their USS grows by what Shared loses, and no page was copied."""
+    entries = []
+    for i in range(11):
+        dropped = 10 * i
+        main = process("main", 10, uss=20, shared=200 - dropped, pss=20 + (200 - dropped) / 2)
+        worker = process("worker 0", 11, uss=20 + dropped, shared=200 - dropped, pss=20 + dropped + (200 - dropped) / 2)
+        entries.append(sample(i, [main, worker]))
+    assert kinds(*entries) == []
+
+
+def test_pages_of_a_process_that_ended_are_no_copies():
+    """The last reader of shared pages has them for itself when its sister ends."""
+    entries = []
+    for i in range(12):
+        gone = i >= 6
+        crew = [
+            process("main", 10, uss=20),
+            process("worker 0", 11, uss=120 if gone else 20, shared=0 if gone else 100, pss=120),
+        ]
+        crew += [] if gone else [process("worker 1", 12, uss=20, shared=100, pss=20)]
+        entries.append(sample(i, crew))
+    assert kinds(*entries) == []
+
+
+def test_figures_that_are_repeated_are_not_compared():
+    """Every second sample repeats USS and Shared of the one before beside a new RSS."""
+    assert "copy-on-read" in kinds(*copying(100, exact=False))
+
+
+def test_a_worker_that_ends_in_the_middle():
+    assert "copy-on-read" in kinds(*copying(150, ends_at=5))
+
+
+def test_workers_that_live_for_one_sample_copy_too():
+    verdict = judged("copy-on-read", *generations(100))
+    assert verdict.evidence["bytes"] == pytest.approx(200 * made_runs.MB), "those of one epoch are gone in the next"
+    assert len(verdict.evidence["processes"]) == 8
+    assert verdict.text.startswith("worker 0 and worker 1 (8 processes had these names in turn) copied 200 MB")
+    assert kinds(*generations(100, count=1)) == ["copy-on-read"], "one sample of it is enough"
+
+
+@pytest.mark.parametrize(
+    ("found", "how"),
+    [
+        (False, {"copied": 31}),
+        (True, {"copied": 33}),
+        (False, {"copied": 70, "files": 100}),  # the heap of libraries, which garbage collection copies
+        (True, {"copied": 80, "files": 100}),
+        (True, {"copied": 130, "files": 2000}),  # a store is a file too
+        (False, {"copied": 0, "own": 100}),
+        (False, {"copied": 100, "own": 60}),
+        (True, {"copied": 100, "own": 20}),
+        (False, {"copied": 100, "faults": 50}),  # the parent wrote to its pages
+        (True, {"copied": 100, "faults": 90}),
+        (False, {"copied": 100, "forked": False}),
+        (True, {"copied": 26, "limit": 300 * made_runs.MB, "current": 280}),
+        (False, {"copied": 22, "limit": 300 * made_runs.MB, "current": 280}),
+        (False, {"copied": 26, "limit": 300 * made_runs.MB, "current": 200}),
+    ],
+    ids=str,
+)
+def test_what_a_worker_did_since_its_start(found, how):
+    current = how.pop("current", None)
+    entries = generations(**{"first": 6, **how})
+    for entry in entries:
+        if entry["kind"] == "sample" and current is not None:
+            entry["cgroup"] = {
+                "current": current * made_runs.MB,
+                "used": current * made_runs.MB,
+                "oom": 0,
+                "oom_kill": 0,
+            }
+    assert ("copy-on-read" in kinds(*entries)) is found
+
+
+def test_a_parent_that_grew_a_little_after_the_fork():
+    for grown, found in ((15, True), (40, False)):
+        entries = generations(60)
+        for entry in entries:
+            entry["processes"][0]["anonymous"] += grown * made_runs.MB
+        assert ("copy-on-read" in kinds(*entries)) is found
+
+
+def test_sisters_of_a_worker_that_copies_are_named():
+    entries = generations(100, count=1)
+    entries[0]["processes"][2] |= {"uss": 26 * made_runs.MB, "shared": 174 * made_runs.MB}
+    assert "worker 0 and worker 1 copied 126 MB" in judged("copy-on-read", *entries).text
+
+
+# ---- copies per rank ----
+
+
+def test_copies_per_rank():
+    verdict = judged("copies per rank", *ranks([500, 510, 520, 505]))
+    assert verdict.evidence["bytes"] == 1500 * made_runs.MB and len(verdict.evidence["private"]) == 4
+    assert verdict.line == 'samples = recstore.shared("train", load_samples)'
+
+
+@pytest.mark.parametrize(
+    ("sizes", "found"),
+    [
+        ([127, 130], False),
+        ([129, 130], True),
+        ([500, 390], False),
+        ([500, 410], True),
+        ([900], False),
+        ([500, 490, 200], True),
+        ([500, 200, 490, 0], True),
+        ([500, 300, 200], False),
+    ],
+)
+def test_copies_per_rank_are_large_and_alike(sizes, found):
+    assert ("copies per rank" in kinds(*ranks(sizes))) is found
+
+
+def test_a_file_that_a_rank_maps_alone_is_no_copy():
+    assert kinds(*ranks([500, 500], anonymous=40)) == []
+
+
+@pytest.mark.parametrize(("files", "found"), [(170, False), (160, True)])
+def test_private_memory_that_libraries_explain(files, found):
+    assert ("copies per rank" in kinds(*ranks([500, 500], shared_file=files))) is found
+
+
+def spawned(sizes, label="worker {}"):
+    crew = [process("main", 10, uss=100), *(process(label.format(i), 11 + i, uss=size) for i, size in enumerate(sizes))]
+    return [sample(t, crew) for t in range(12)]
+
+
+def test_copies_in_spawned_workers():
+    verdict = judged("copies per rank", *spawned([300, 310, 305]))
+    assert verdict.line == "samples = RecordList(samples)" and verdict.evidence["bytes"] == 900 * made_runs.MB
+    assert "Each of 3 workers holds" in verdict.text
+    assert "workers of rank 2 holds" in judged("copies per rank", *spawned([300, 310], "rank 2 worker {}")).text
+
+
+@pytest.mark.parametrize("sizes", [[300], [127, 127], [300, 200], [300, 40]])
+def test_workers_without_copies(sizes):
+    assert kinds(*spawned(sizes)) == []
+
+
+def test_workers_that_copy_on_read_are_said_once():
+    assert kinds(*copying(180)) == ["copy-on-read"]

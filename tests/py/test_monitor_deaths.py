@@ -1,0 +1,57 @@
+"""The verdicts about what ended a process: the kernel's OOM killer, and the limit of its address space."""
+
+import made_runs
+import pytest
+from made_runs import judged, killed, kinds, mapped
+
+# ---- killed at the limit ----
+
+
+def test_killed_at_the_limit():
+    verdict = judged("killed at the limit", *killed())
+    assert verdict.evidence == {"bytes": 1000 * made_runs.MB, "kills": 1} and verdict.line == ""
+    for word in ("1 GB", "/sys/fs/cgroup/job/memory.max", "Ended by SIGKILL: worker 0", "worker 0 40 MB, main 30 MB"):
+        assert word in verdict.text, word
+
+
+@pytest.mark.parametrize(
+    ("how", "found"),
+    [
+        ({"counted": 0}, False),  # by a supervisor, though near the limit
+        ({"counted": None}, True),
+        ({"counted": None, "used": 800}, False),
+        ({"counted": None, "signal": "SIGTERM"}, False),
+        ({"used": 500}, True),
+        ({"signal": None}, True),  # its parent does not tell
+    ],
+)
+def test_a_kill_has_a_counter_or_a_limit_that_is_near(how, found):
+    assert ("killed at the limit" in kinds(*killed(**how))) is found
+
+
+def test_what_grew_comes_after_the_kill():
+    entries = killed()
+    for i, entry in enumerate(entries[1:7]):
+        entry["processes"][0]["anonymous"] = (30 + 100 * i) * made_runs.MB
+    assert kinds(*entries) == ["killed at the limit", "growth"]
+
+
+# ---- address space ----
+
+
+@pytest.mark.parametrize(
+    ("how", "found"),
+    [
+        ({}, True),
+        ({"size": 499}, False),
+        ({"size": 501}, True),
+        ({"exit": 0}, False),
+        ({"exit": None, "signal": "SIGABRT"}, True),
+        ({"exit": None, "signal": "SIGTERM"}, False),
+        ({"limit": None}, False),
+    ],
+)
+def test_address_space(how, found):
+    assert kinds(*mapped(**{"size": 900, **how})) == (["address space"] if found else [])
+    if found:
+        assert judged("address space", *mapped(**{"size": 900, **how})).line == "ulimit -v unlimited"
