@@ -3,6 +3,7 @@
 import os
 
 from recstore.cli import bench_timing as timing
+from recstore.cli import files
 from recstore.cli.running import TrialError, measured
 from recstore.cli.text import to_json
 from recstore.shm import process_memory
@@ -15,6 +16,9 @@ _READS, _REPEATS = 20_000, 5
 
 def run(options):
     """Run the benchmark; the exit status."""
+    form = options.format or files.format_of(options.file)
+    if options.records is not None and form not in ("json", None):
+        raise files.Usage(f"--records is for json, and {options.file} is read as {form}")
     found, status = measured("bench", lambda trials, pool: _measure(trials, pool, options))
     if found is not None:
         print(to_json(found) if options.json else safe_text(_report(found)))

@@ -299,7 +299,7 @@ def test_rm(numbers, run, said):
     assert (status, out) == (1, "") and "no segment 'numbers'" in err
     for name in ("../x", "a\nb", ""):
         status, out, err = run("rm", name)
-        assert (status, out) == (1, "") and err.count("\n") == 1
+        assert (status, out) == (2, "") and err.count("\n") == 1
 
 
 def killed(folder, keep):
