@@ -12,7 +12,11 @@ def index_by(x, key):
     values = x._derive(x.selection)
     saved = _saved(x, native.INDEX_RECORDS, key)
     if saved is None:
-        return dicts.over(_keys_of(x, key), values)
+        keys = _keys_of(x, key)
+        try:
+            return dicts.over(keys, values)
+        except TypeError as e:
+            raise unhashable(e, key, "index_by") from None
     keys = x.field(key)._derive(saved.firsts())
     return _mapping(keys, values._derive(saved.lasts()), saved.key_index())
 
@@ -27,7 +31,10 @@ def group_by(x, key, default_factory=None):
         return _mapping(keys, _grouped(x, *groups), saved.key_index(), default_factory)
     keys = _keys_of(x, key)
     width = 4 if len(x) <= 0xFFFFFFFF else 8
-    groups = native.KeyGroups(keys)
+    try:
+        groups = native.KeyGroups(keys)
+    except TypeError as e:
+        raise unhashable(e, key, "group_by") from None
     starts, rows = groups.rows(width)
     values = _grouped(x, groups.n_groups, new_blob(starts), new_blob(rows), width)
     firsts = groups.firsts()
@@ -38,6 +45,20 @@ def group_by(x, key, default_factory=None):
     elif firsts is not None:
         keys = keys._derive(keys.selection.taken(firsts))
     return _mapping(keys, values, native.KeyIndex.of_blob(new_blob(groups.key_index())), default_factory)
+
+
+def unhashable(error, key, argument):
+    """The TypeError for keys that cannot be hashed, such as lists; other errors as they are."""
+    if "unhashable" not in str(error):
+        return error
+    if callable(key):
+        return TypeError(f"{argument}: {error}; let the function return a value that can be hashed, such as a tuple")
+    value = f"record[{key!r:.60}]"
+    ways = {"list": f"tuple({value})", "set": f"frozenset({value})", "dict": f"tuple(sorted({value}.items()))"}
+    kind = str(error).rpartition("unhashable type: ")[2].strip("')")
+    made = f"lambda record: {ways.get(kind, '...')}"
+    made = f"{argument}{made}" if argument.endswith("=") else f"{argument}({made})"
+    return TypeError(f"the field {key!r:.60}: {error}; a function makes a key of it: {made}")
 
 
 def rows_of(field):

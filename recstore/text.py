@@ -35,10 +35,10 @@ def counted(number, one, many=None):
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
-def a(name):
+def an(name):
     """A name, of a type for the most part, with its article.
 
-    >>> a("int"), a("str"), a("numpy.ndarray"), a("UUID"), a("uint8"), a("_Odd")
+    >>> an("int"), an("str"), an("numpy.ndarray"), an("UUID"), an("uint8"), an("_Odd")
     ('an int', 'a str', 'a numpy.ndarray', 'a UUID', 'a uint8', 'an _Odd')
     """
     sound = name.lstrip("_").lower()

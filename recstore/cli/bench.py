@@ -7,7 +7,7 @@ from recstore.cli import files
 from recstore.cli.running import TrialError, measured
 from recstore.cli.text import to_json
 from recstore.shm import process_memory
-from recstore.text import safe_text, size_text, table
+from recstore.text import counted, safe_text, size_text, table
 
 # Only these rivals are read by workers too: each rival takes one process for each start method.
 CONTAINERS = ("list", "numpy+pickle", "recstore")
@@ -87,7 +87,7 @@ def _room(read, workers):
 
 
 def _report(found):
-    intro = f"{found['records']:,} records of {found['file']}: {found['source']}"
+    intro = f"{counted(found['records'], 'record')} of {found['file']}: {found['source']}"
     parts = [f"{intro}\n({found['cut']})" if found["cut"] else intro, _reads_table(found), _notes(found)]
     parts.append(f"bytes by field of the RecordList:\n{_fields_table(found)}")
     if found["workers"]:

@@ -15,7 +15,7 @@ from recstore._core import native
 from recstore.build import saving
 from recstore.cli import files, stores
 from recstore.cli.files import Refused, Usage
-from recstore.text import a
+from recstore.text import an
 
 _WRITE = 1 << 16  # bytes that are written at once
 _ROW_GROUP = 64 << 20  # bytes of a row group, as Arrow holds it
@@ -138,7 +138,7 @@ def _no_json(number, record, error):
         try:
             json.dumps(value, default=_default)
         except (TypeError, ValueError):
-            kind = a(type(value).__name__)
+            kind = an(type(value).__name__)
             return (
                 f"record {number:,}: {path or 'the value'} is {kind}, which JSON does not have; leave it out with "
                 "--columns, or write --parquet"
@@ -176,7 +176,7 @@ def _csv_lines(records, columns):
     for number, cells in enumerate(rows):
         for name, cell in zip(names, cells, strict=True):
             if not (cell is None or isinstance(cell, (str, int, float, *_TEXTS))):
-                kind = a(type(cell).__name__)
+                kind = an(type(cell).__name__)
                 raise Refused(
                     f"record {number:,}: {name!r} is {kind}, and a cell of CSV holds one value; choose fields with "
                     f"--columns, or {_OTHERS}"
@@ -205,7 +205,7 @@ def _table(records):
 def _checked(records, kinds):
     for number, record in enumerate(records):
         if not isinstance(record, kinds):
-            raise Refused(f"record {number:,} is {a(type(record).__name__)}, unlike record 0; {_OTHERS}")
+            raise Refused(f"record {number:,} is {an(type(record).__name__)}, unlike record 0; {_OTHERS}")
         yield record
 
 

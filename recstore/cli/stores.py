@@ -107,7 +107,7 @@ def verify(options):
         if options.json:
             print(to_json({"what": options.what, "good": True, "records": len(store), "nbytes": store.nbytes}))
         else:
-            print(f"{options.what}: good, {len(store):,} records")
+            print(f"{options.what}: good, {counted(len(store), 'record')}")
     return 0
 
 

@@ -11,6 +11,7 @@ from recstore.build import build_options, fingerprints, progress, saving, stream
 from recstore.build.sources import Feed
 from recstore.errors import EncodeError, InputError
 from recstore.io import foreign_names, inputs
+from recstore.text import an
 
 _SHARING = ("keep", "fingerprint", "dir", "timeout")
 _BUILDING = (
@@ -206,7 +207,7 @@ def keys_of(columns):
     if isinstance(columns, (str, bytes)):
         raise TypeError(f"columns is a list of names; write columns=[{columns!r}]")
     if isinstance(columns, (set, frozenset)) or not hasattr(type(columns), "__iter__"):
-        raise TypeError(f"columns is a {type(columns).__name__}; give a list of names, which has an order")
+        raise TypeError(f"columns is {an(type(columns).__name__)}; give a list of names, which has an order")
     columns = list(columns)
     if len(set(columns)) < len(columns):
         twice = next(key for number, key in enumerate(columns) if key in columns[:number])
@@ -219,7 +220,7 @@ def limit_of(limit):
     if limit is None:
         return None
     if not hasattr(type(limit), "__index__"):
-        raise TypeError(f"limit is a {type(limit).__name__}; give an int")
+        raise TypeError(f"limit is {an(type(limit).__name__)}; give an int")
     limit = limit.__index__()
     if limit < 0:
         raise ValueError(f"limit is {limit}; give the most records to store, 0 or more")
@@ -229,7 +230,7 @@ def limit_of(limit):
 def where_of(where):
     """The argument `where` of a reader: a function or None. Raises TypeError."""
     if where is not None and not callable(where):
-        raise TypeError(f"where is a {type(where).__name__}; give a function of a record")
+        raise TypeError(f"where is {an(type(where).__name__)}; give a function of a record")
     return where
 
 

@@ -11,6 +11,7 @@ from types import GetSetDescriptorType, MemberDescriptorType
 
 from recstore._core.native import Record
 from recstore.errors import CorruptError, Error
+from recstore.text import an
 from recstore.values import classes, static_types
 from recstore.values.ext_codes import ATTRS, DATACLASS, ENUM, NAMEDTUPLE, OBJECT
 
@@ -151,9 +152,8 @@ def _state_of(value, slots):
 
 
 def is_enum(cls):
-    from enum import Enum
-
-    return issubclass(cls, Enum)
+    enum = sys.modules.get("enum")  # without Enum while another thread imports it
+    return hasattr(enum, "Enum") and issubclass(cls, enum.Enum)
 
 
 def _describe_enum(value, name):
@@ -238,13 +238,13 @@ def maker(code, extra, reader):
 
 def _values(payload, n):
     if type(payload) is not tuple or len(payload) != n:
-        raise CorruptError(f"the values of {n} fields made of a {type(payload).__name__}")
+        raise CorruptError(f"the values of {n} fields made of {an(type(payload).__name__)}")
     return payload
 
 
 def _enum_payload(payload):
     if type(payload) is not str and type(payload) is not int:
-        raise CorruptError(f"a member of an enum made of a {type(payload).__name__}")
+        raise CorruptError(f"a member of an enum made of {an(type(payload).__name__)}")
     return payload
 
 

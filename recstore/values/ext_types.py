@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 
 from recstore._core.native import Record
 from recstore.errors import CorruptError, Error, UntrustedError
+from recstore.text import an
 from recstore.values import ext_codes as codes
 from recstore.values import factories
 
@@ -192,7 +193,7 @@ def _pickler():
         class Pickler(pickle.Pickler):
             def reducer_override(self, value):
                 if issubclass(type(value), (native.Records, native.Mapping)):
-                    what = f"a {type(value).__name__} pickles as a handle, which holds no records"
+                    what = f"{an(type(value).__name__)} pickles as a handle, which holds no records"
                     raise TypeError(f"{what}; {store_remedy(value)}")
                 return NotImplemented
 
@@ -217,14 +218,14 @@ def _expect(ok, what):
 
 def _typed(payload, kind, what):
     if type(payload) is not kind:
-        raise CorruptError(f"{what} made of a {type(payload).__name__}")
+        raise CorruptError(f"{what} made of {an(type(payload).__name__)}")
     return payload
 
 
 def _parts(payload, kinds, what):
     _expect(type(payload) is tuple and len(payload) == len(kinds), f"{what} of other parts than {len(kinds)}")
     for part, kind in zip(payload, kinds):
-        _expect(kind is object or type(part) is kind, f"{what} with a part that is a {type(part).__name__}")
+        _expect(kind is object or type(part) is kind, f"{what} with a part that is {an(type(part).__name__)}")
     return payload
 
 

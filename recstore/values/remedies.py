@@ -6,7 +6,7 @@ import sys
 import types
 
 from recstore._core import native
-from recstore.text import a
+from recstore.text import an
 from recstore.values import class_types, classes, ext_types, static_types, value_paths
 from recstore.values.static_types import and_attributes, found, full_name, is_a, is_own
 
@@ -204,7 +204,7 @@ def _object(value, kind):
         chosen, culprit = _registered(value)
         if culprit is not None:
             at, inner = culprit
-            return f"its attribute {at} is {a(full_name(inner))}, which cannot be stored; {_BOTH_WAYS}"
+            return f"its attribute {at} is {an(full_name(inner))}, which cannot be stored; {_BOTH_WAYS}"
         ways = [_iterable(kind), _fields(value, kind), chosen]
     if can_pickle(value):
         ways.append(_PICKLE)

@@ -6,6 +6,7 @@ import sys
 import numpy as np
 
 from recstore.errors import CorruptError, Error
+from recstore.text import an
 from recstore.values import static_types
 from recstore.values.ext_codes import TENSOR
 
@@ -78,7 +79,7 @@ def check(payload):
     """Checks a payload, for the deep check. The result stands for the tensor: like a tensor it can be a dict key and
     equals nothing else."""
     if type(payload) is not np.ndarray:
-        raise CorruptError(f"a tensor made of a {type(payload).__name__}")
+        raise CorruptError(f"a tensor made of {an(type(payload).__name__)}")
     return object()
 
 

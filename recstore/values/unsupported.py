@@ -3,9 +3,8 @@
 from recstore.errors import EncodeError
 from recstore.values import ext_types, remedies, value_paths
 from recstore.values.static_types import full_name, is_a
-from recstore.values.value_paths import CYCLE, LEAVES, TOO_DEEP, shown
-
-__all__ = ["explain", "refused", "shown"]
+from recstore.values.value_paths import CYCLE, LEAVES, TOO_DEEP
+from recstore.values.value_paths import shown as shown
 
 
 def explain(value, depth, pickled=False):
