@@ -35,7 +35,7 @@ class InNotebooks:
         return notebooks.container(self)
 
 
-class ContainerType(ABCMeta):
+class _ContainerType(ABCMeta):
     """The class of RecordList and RecordDict, which says where a constructor of another library is here. It is derived
     from ABCMeta, so that a class may inherit from a container and from an abstract class."""
 
@@ -47,7 +47,7 @@ class ContainerType(ABCMeta):
         raise AttributeError(f"type object {cls.__name__!r} has no attribute {name!r}{hint}", name=name, obj=cls)
 
 
-class Container(InNotebooks, metaclass=ContainerType):
+class Container(InNotebooks, metaclass=_ContainerType):
     """A mixin for RecordList and RecordDict. The compiled base class that follows it has `segments`, `blobs`,
     `detached` and `_require`, and a `__reduce__` that raises."""
 

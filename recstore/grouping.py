@@ -1,7 +1,7 @@
 """The RecordDicts of `index_by` and `group_by`: over the records of a list, by key and in groups. They use the indexes
 that are saved with a store. Without one they make key indexes and row numbers, and copy no records."""
 
-from recstore import dicts, records
+from recstore import dicts, records, views
 from recstore._core import native
 from recstore._core.native import new_blob
 from recstore.values import factories
@@ -16,7 +16,7 @@ def index_by(x, key):
         try:
             return dicts.over(keys, values)
         except TypeError as e:
-            raise unhashable(e, key, "index_by") from None
+            raise views.unhashable(e, key, "index_by") from None
     keys = x.field(key)._derive(saved.firsts())
     return _mapping(keys, values._derive(saved.lasts()), saved.key_index())
 
@@ -34,7 +34,7 @@ def group_by(x, key, default_factory=None):
     try:
         groups = native.KeyGroups(keys)
     except TypeError as e:
-        raise unhashable(e, key, "group_by") from None
+        raise views.unhashable(e, key, "group_by") from None
     starts, rows = groups.rows(width)
     values = _grouped(x, groups.n_groups, new_blob(starts), new_blob(rows), width)
     firsts = groups.firsts()
@@ -45,20 +45,6 @@ def group_by(x, key, default_factory=None):
     elif firsts is not None:
         keys = keys._derive(keys.selection.taken(firsts))
     return _mapping(keys, values, native.KeyIndex.of_blob(new_blob(groups.key_index())), default_factory)
-
-
-def unhashable(error, key, argument):
-    """The TypeError for keys that cannot be hashed, such as lists; other errors as they are."""
-    if "unhashable" not in str(error):
-        return error
-    if callable(key):
-        return TypeError(f"{argument}: {error}; let the function return a value that can be hashed, such as a tuple")
-    value = f"record[{key!r:.60}]"
-    ways = {"list": f"tuple({value})", "set": f"frozenset({value})", "dict": f"tuple(sorted({value}.items()))"}
-    kind = str(error).rpartition("unhashable type: ")[2].strip("')")
-    made = f"lambda record: {ways.get(kind, '...')}"
-    made = f"{argument}{made}" if argument.endswith("=") else f"{argument}({made})"
-    return TypeError(f"the field {key!r:.60}: {error}; a function makes a key of it: {made}")
 
 
 def rows_of(field):

@@ -35,7 +35,6 @@ _OF_TABLES = {
     "iterrows": "for record in x",
     "loc": "x.index_by(field)[key]",
     "sample": "x.shuffled(seed)[:n]",
-    "select": 'x[indices], or x.fields("id", "label")',
     "select_columns": 'x.fields("id", "label")',
     "shape": "len(x)",
     "sort_values": "x.sorted_by(field)",

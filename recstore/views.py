@@ -136,9 +136,7 @@ class ListOperations(exports.TableExports):
             try:
                 parts = _stratified(whole._keys(stratify), sizes)
             except TypeError as e:
-                from recstore import grouping
-
-                raise grouping.unhashable(e, stratify, "stratify=") from None
+                raise unhashable(e, stratify, "stratify=") from None
             return [whole._take(positions) for positions in parts]
         out, start = [], 0
         for size in sizes:
@@ -325,6 +323,20 @@ def owned(records, method):
 
         strict.check_all(records, method)
     return records._unwatched()
+
+
+def unhashable(error, key, argument):
+    """The TypeError for keys that cannot be hashed, such as lists; other errors as they are."""
+    if "unhashable" not in str(error):
+        return error
+    if callable(key):
+        return TypeError(f"{argument}: {error}; let the function return a value that can be hashed, such as a tuple")
+    value = f"record[{key!r:.60}]"
+    ways = {"list": f"tuple({value})", "set": f"frozenset({value})", "dict": f"tuple(sorted({value}.items()))"}
+    kind = str(error).rpartition("unhashable type: ")[2].strip("')")
+    made = f"lambda record: {ways.get(kind, '...')}"
+    made = f"{argument}{made}" if argument.endswith("=") else f"{argument}({made})"
+    return TypeError(f"the field {key!r:.60}: {error}; a function makes a key of it: {made}")
 
 
 def _is_list(other):

@@ -252,8 +252,8 @@ def test_arrow_and_polars():
     ):
         got, text = remedied(value)
         assert same(got, expected)
-        if "RecordList(x" in text:
-            code = text[text.index("RecordList(x") :]
+        if "RecordList" in text:
+            code = text[text.index("RecordList") :]
             with eval(code, {"x": value, "RecordList": RecordList}) as records:
                 assert records.to_list() == rows
 
