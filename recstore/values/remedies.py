@@ -16,7 +16,7 @@ _FILE = "store its path and open it when the record is read"
 _TABLE = "or read its rows: RecordList.from_arrow([x])"
 # {(top module, class): remedy} for values of the class and of classes derived from it.
 _KNOWN = {
-    ("PIL", "Image"): f"{_FILE}, or store numpy.asarray(x), without its palette and its metadata",
+    ("PIL", "Image"): f"store numpy.asarray(x), without its palette and its metadata, or {_FILE}",
     ("_ctypes", "_Pointer"): "store the value that it points to: x.contents",
     ("_ctypes", "CFuncPtr"): "it is the address of a function, which no other process has; leave it out",
     ("_ctypes", "_SimpleCData"): "store x.value, without its class",
