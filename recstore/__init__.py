@@ -43,6 +43,7 @@ from recstore.errors import (
     VersionError,
     WaitTimeoutError,
 )
+from recstore.later import foreign_names as _foreign_names
 from recstore.opening import open
 from recstore.records import RecordList, RecordView
 from recstore.values.classes import register
@@ -127,7 +128,7 @@ def __getattr__(name):
 
 
 def _hint(name):
-    return __import__("recstore.io.foreign_names", fromlist=["of_function"]).of_function(name)
+    return _foreign_names().of_function(name)
 
 
 def __dir__():

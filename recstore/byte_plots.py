@@ -1,7 +1,7 @@
 """Plots of where the bytes of a store go, as ``x.info().plot()`` gives them."""
 
 from recstore import html, node_sizes
-from recstore.text import size_text
+from recstore.text import counted, size_text
 
 _VALUES, _TABLES = "#4c78a8", "#e39a4a"
 
@@ -35,7 +35,7 @@ def figure(info):
     out = graph.Figure(bars)
     out.update_layout(
         barmode="stack",
-        title=f"{info.records:,} records, {size_text(whole)}",
+        title=f"{counted(info.records, 'record')}, {size_text(whole)}",
         xaxis={"title": "bytes", "tickformat": "~s"},
         yaxis={
             "tickmode": "array",

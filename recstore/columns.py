@@ -4,6 +4,7 @@ same array. ``to_numpy`` imports this module; ``import recstore`` does not."""
 import numpy as np
 
 from recstore._core import native
+from recstore.text import an
 
 _INT64 = range(-(2**63), 2**63)
 _UINT64 = range(2**64)
@@ -186,7 +187,7 @@ def _kind(value):
 
 
 def _brief(value):
-    return "None" if value is None else f"a {type(value).__name__}"
+    return "None" if value is None else an(type(value).__name__)
 
 
 def _from_numbers(values):

@@ -2,9 +2,11 @@
 and dict that change them."""
 
 import errno
+from abc import ABCMeta
 
 from recstore._core import native
 from recstore.errors import BusyError, CorruptError, SegmentNotFoundError
+from recstore.later import foreign_names
 from recstore.shm import handles, pins
 
 __all__ = ["Container"]
@@ -33,7 +35,19 @@ class InNotebooks:
         return notebooks.container(self)
 
 
-class Container(InNotebooks):
+class _ContainerType(ABCMeta):
+    """The class of RecordList and RecordDict, which says where a constructor of another library is here. It is derived
+    from ABCMeta, so that a class may inherit from a container and from an abstract class."""
+
+    __instancecheck__ = type.__instancecheck__
+    __subclasscheck__ = type.__subclasscheck__
+
+    def __getattr__(cls, name):
+        hint = "" if name.startswith("_") else foreign_names().of_constructor(name)
+        raise AttributeError(f"type object {cls.__name__!r} has no attribute {name!r}{hint}", name=name, obj=cls)
+
+
+class Container(InNotebooks, metaclass=_ContainerType):
     """A mixin for RecordList and RecordDict. The compiled base class that follows it has `segments`, `blobs`,
     `detached` and `_require`, and a `__reduce__` that raises."""
 

@@ -1,5 +1,6 @@
 """Types of what RecordList and RecordDict share."""
 
+from abc import ABCMeta
 from types import GenericAlias, TracebackType
 from typing import Any
 
@@ -10,7 +11,9 @@ __all__ = ["Container"]
 class InNotebooks:
     def _repr_html_(self) -> str: ...
 
-class Container(InNotebooks):
+class _ContainerType(ABCMeta): ...
+
+class Container(InNotebooks, metaclass=_ContainerType):
     @classmethod
     def __class_getitem__(cls, item: Any) -> GenericAlias: ...
     @property

@@ -13,9 +13,10 @@ from recstore._core.native import new_blob
 from recstore.build import build_options, saving, sources, streaming
 from recstore.build.pairs import selections
 from recstore.errors import CorruptError, SegmentNotFoundError
+from recstore.later import named_arguments
 from recstore.records import RecordView
 from recstore.shm import registry
-from recstore.text import size_text
+from recstore.text import an, counted, size_text
 from recstore.values.factories import FACTORIES
 
 __all__ = ["RecordDict", "RecordItems", "RecordKeys", "RecordValues"]
@@ -71,6 +72,7 @@ class RecordDict(containers.Container, native.Mapping):
     _instead = _INSTEAD
     _plain = "dict"
 
+    @named_arguments
     def __init__(
         self,
         mapping_or_pairs=(),
@@ -180,7 +182,7 @@ class RecordDict(containers.Container, native.Mapping):
         except TypeError:
             for entry, key in enumerate(self._keys):
                 if type(key) in (list, dict, set, bytearray):
-                    raise CorruptError(f"entry {entry} has a {type(key).__name__} as its key") from None
+                    raise CorruptError(f"entry {entry} has {an(type(key).__name__)} as its key") from None
             raise  # the __hash__ of a key of a user's class raised it
 
     def copy(self):
@@ -294,11 +296,11 @@ class RecordDict(containers.Container, native.Mapping):
     def __repr__(self):
         name, n = type(self).__name__, len(self)
         if self.detached is not None:
-            return f"<{name}: {n:,} entries, detached: {self.detached}>"
+            return f"<{name}: {counted(n, 'entry', 'entries')}, detached: {self.detached}>"
         if self.closed:
-            return f"<{name}: {n:,} entries, closed>"
+            return f"<{name}: {counted(n, 'entry', 'entries')}, closed>"
         if n > 8:
-            return f"<{name}: {n:,} entries, {size_text(self.nbytes)}>"
+            return f"<{name}: {counted(n, 'entry', 'entries')}, {size_text(self.nbytes)}>"
         return f"{name}({self.to_dict()!r})"
 
     def save(self, path):

@@ -1,7 +1,7 @@
 """The RecordDicts of `index_by` and `group_by`: over the records of a list, by key and in groups. They use the indexes
 that are saved with a store. Without one they make key indexes and row numbers, and copy no records."""
 
-from recstore import dicts, records
+from recstore import dicts, records, views
 from recstore._core import native
 from recstore._core.native import new_blob
 from recstore.values import factories
@@ -12,7 +12,11 @@ def index_by(x, key):
     values = x._derive(x.selection)
     saved = _saved(x, native.INDEX_RECORDS, key)
     if saved is None:
-        return dicts.over(_keys_of(x, key), values)
+        keys = _keys_of(x, key)
+        try:
+            return dicts.over(keys, values)
+        except TypeError as e:
+            raise views.unhashable(e, key, "index_by") from None
     keys = x.field(key)._derive(saved.firsts())
     return _mapping(keys, values._derive(saved.lasts()), saved.key_index())
 
@@ -27,7 +31,10 @@ def group_by(x, key, default_factory=None):
         return _mapping(keys, _grouped(x, *groups), saved.key_index(), default_factory)
     keys = _keys_of(x, key)
     width = 4 if len(x) <= 0xFFFFFFFF else 8
-    groups = native.KeyGroups(keys)
+    try:
+        groups = native.KeyGroups(keys)
+    except TypeError as e:
+        raise views.unhashable(e, key, "group_by") from None
     starts, rows = groups.rows(width)
     values = _grouped(x, groups.n_groups, new_blob(starts), new_blob(rows), width)
     firsts = groups.firsts()

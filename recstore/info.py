@@ -72,7 +72,7 @@ class SavedIndex:
 
     def __str__(self):
         per = self.nbytes / self.keys if self.keys else 0.0
-        return f"{self.kind}({self.field!r}): {self.keys:,} keys, {self.nbytes:,} bytes ({per:.1f} a key)"
+        return f"{self.kind}({self.field!r}): {counted(self.keys, 'key')}, {self.nbytes:,} bytes ({per:.1f} a key)"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -123,7 +123,7 @@ class StoreInfo:
     def __str__(self):
         per = self.nbytes / self.records if self.records else 0.0
         lines = [
-            f"{self.records:,} records, {self.nbytes:,} bytes ({per:.1f} a record), {self.backing}"
+            f"{counted(self.records, 'record')}, {self.nbytes:,} bytes ({per:.1f} a record), {self.backing}"
             + (f" {self.name!r}" if self.name else "")
         ]
         lines.append("sections: " + ", ".join(f"{name} {size:,}" for name, size in self.sections.items()))
@@ -138,13 +138,14 @@ class StoreInfo:
         lines.extend(f"saved index {index}" for index in self.indexes)
         if self.fields:
             lines.append(node_sizes.report(self.fields, self.records, self.nbytes))
-        lines.append(f"{self.blocks} blocks, {len(self.trees)} schema trees; the one most records have:")
+        trees = counted(len(self.trees), "schema tree")
+        lines.append(f"{counted(self.blocks, 'block')}, {trees}; the one most records have:")
         if self.trees:
             records, heap, root = self.trees[0]
-            lines.append(f"  {records:,} records in {heap:,} bytes")
+            lines.append(f"  {counted(records, 'record')} in {counted(heap, 'byte')}")
             lines.extend("  " + line for line in root.lines())
         if self.tables:
-            lines.append(f"{len(self.tables)} tables, {sum(table.nbytes for table in self.tables):,} bytes:")
+            lines.append(f"{counted(len(self.tables), 'table')}, {sum(table.nbytes for table in self.tables):,} bytes:")
             lines.extend("  " + line for table in self.tables for line in table.lines())
         return "\n".join(lines)
 
@@ -184,7 +185,7 @@ class ViewInfo:
         if self.shards:
             stores = f"{counted(self.shards, 'shard', 'shards')}, {len(self.stores):,} of them open here"
             shown = self.stores[:1]  # those of a set are alike
-        lines = [f"{counted(self.records, 'record', 'records')} of {stores}, {self.nbytes:,} bytes"]
+        lines = [f"{counted(self.records, 'record')} of {stores}, {self.nbytes:,} bytes"]
         lines.extend(f"manifest {number:,} of {url}" for url, number in self.sets)
         lines.extend(map(str, shown))
         if len(shown) < len(self.stores):
@@ -252,7 +253,8 @@ class MappingInfo:
         def bytes_(size):
             return f"{size:,} bytes ({size / max(1, self.records):.1f} an entry)"
 
-        lines = [f"{self.records:,} entries, {bytes_(self.nbytes)}, index {bytes_(self.index_bytes)}"]
+        entries = counted(self.records, "entry", "entries")
+        lines = [f"{entries}, {bytes_(self.nbytes)}, index {bytes_(self.index_bytes)}"]
         if self.factory is not None:
             lines.append(f"a missing key gives {self.factory.__name__}()")
         for label, infos in (("keys", self.keys), ("values", self.segments)):
@@ -405,7 +407,7 @@ def _numbers(param, aux, count):
 
 def _dict(param, aux, count):
     numbers = ", ".join(str(number) for (number,) in struct.iter_unpack("<I", aux))
-    yield f"{count:,} entries, {param} bits"
+    yield f"{counted(count, 'entry', 'entries')}, {param} bits"
     yield f"of table{'s' if len(aux) > 4 else ''} {numbers}"
 
 

@@ -1,4 +1,5 @@
-"""Packages whose public names are imported when they are first asked for. Imports nothing."""
+"""Packages whose public names are imported when they are first asked for, and errors for names that other libraries
+have. Imports nothing."""
 
 
 def later(package, modules):
@@ -13,3 +14,26 @@ def later(package, modules):
         return found
 
     return __getattr__, lambda: sorted({*package, *modules})
+
+
+def foreign_names():
+    """The module with what to write for the names of other libraries. Only errors import it."""
+    return __import__("recstore.io.foreign_names", fromlist=["of_function"])
+
+
+def named_arguments(init):
+    """A constructor whose TypeError for an unknown keyword argument says what to write instead."""
+    code = init.__code__
+    known = set(code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount])
+
+    def __init__(self, *args, **kwargs):
+        if kwargs.keys() - known:
+            name = next(name for name in kwargs if name not in known)
+            kind = type(self).__name__
+            hint = foreign_names().of_argument(init.__qualname__.partition(".")[0], name)
+            raise TypeError(f"{kind}() got an unexpected keyword argument {name!r}{hint}")
+        init(self, *args, **kwargs)
+
+    __init__.__wrapped__ = init  # for inspect.signature
+    __init__.__doc__, __init__.__qualname__, __init__.__module__ = init.__doc__, init.__qualname__, init.__module__
+    return __init__

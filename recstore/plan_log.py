@@ -3,7 +3,7 @@
 import dataclasses
 
 from recstore._core import native, trust
-from recstore.text import table
+from recstore.text import an, counted, table
 
 __all__ = ["Weighed", "Why"]
 
@@ -53,7 +53,8 @@ class Why:
 
     def __str__(self):
         lines = [
-            f"{self.field or 'the records'}: what was weighed in {self.blocks:,} blocks of {self.records:,} records"
+            f"{self.field or 'the records'}: what was weighed in {counted(self.blocks, 'block')} of "
+            f"{counted(self.records, 'record')}"
         ]
         if self.field != self.asked:
             around = self.field or "the whole record"
@@ -89,7 +90,7 @@ def why(records, field, compression="auto"):
     finally:
         builder.abort()
     if not seen.found:
-        raise KeyError(f"none of {seen.count:,} records has the field {field!r}{_hint(seen)}")
+        raise KeyError(f"none of {counted(seen.count, 'record')} has the field {field!r}{_hint(seen)}")
     entries = log.entries()
     reached = max((entry[1] for entry in entries), default=0)
     return Why(
@@ -149,7 +150,7 @@ def _keys(field):
         return tuple(part.removesuffix("[]") for part in field.split(".")) if field else ()
     if isinstance(field, tuple):
         return field
-    raise TypeError(f"a field is a str or a tuple of keys, not a {type(field).__name__}")
+    raise TypeError(f"a field is a str or a tuple of keys, not {an(type(field).__name__)}")
 
 
 def _name(keys):

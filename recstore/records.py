@@ -5,8 +5,9 @@ from _collections_abc import Sequence
 from recstore import containers, field_names, views
 from recstore._core import native
 from recstore.build import build_options, saved_indexes, saving, sources, streaming
+from recstore.later import named_arguments
 from recstore.shm import attributes, registry
-from recstore.text import size_text
+from recstore.text import counted, size_text
 
 __all__ = ["RecordList", "RecordView"]
 
@@ -22,20 +23,27 @@ _INSTEAD = {
     "copy": "write x[:], or copy.copy(x); records are the caller's own anyway",
     "sort": "write x = x.sorted_by(key)",
     "reverse": "write x = x[::-1]",
+    "shuffle": "write x = x.shuffled(seed)",
 }
 
 _OF_TABLES = {
     "columns": "x[0].keys(), or x.info() for the fields of all records",
+    "apply": "x.map(function)",
+    "groupby": 'x.group_by("label")',
     "head": "x[:5]",
     "iloc": "x[i]",
     "iterrows": "for record in x",
     "loc": "x.index_by(field)[key]",
+    "sample": "x.shuffled(seed)[:n]",
+    "select_columns": 'x.fields("id", "label")',
     "shape": "len(x)",
+    "sort_values": "x.sorted_by(field)",
     "tail": "x[-5:]",
     "to_csv": "x.to_pandas().to_csv(path), or recstore cat FILE --csv in a shell",
     "to_dict": "x.to_list()",
     "to_dicts": "x.to_list()",
     "to_json": "x.to_pandas().to_json(path), or recstore cat FILE --jsonl in a shell",
+    "train_test_split": "train, test = x.split([0.9, 0.1], seed=0)",
     "to_parquet": "x.to_polars().write_parquet(path), or recstore cat FILE --parquet OUT in a shell",
     "write_parquet": "x.to_polars().write_parquet(path), or recstore cat FILE --parquet OUT in a shell",
 }
@@ -111,6 +119,7 @@ class RecordList(containers.Container, native.Records, views.ListOperations):
     _instead = _INSTEAD
     _of_tables = _OF_TABLES
 
+    @named_arguments
     def __init__(
         self,
         records=(),
@@ -360,7 +369,7 @@ class RecordList(containers.Container, native.Records, views.ListOperations):
 
     def __repr__(self):
         name, n = type(self).__name__, len(self)
-        records = f"{n:,} record" + ("" if n == 1 else "s")
+        records = counted(n, "record")
         if self.detached is not None or self.selection is None:
             return f"<{name}: {records}, detached: {self.detached or 'never built'}>"
         segments = self.segments
@@ -369,7 +378,7 @@ class RecordList(containers.Container, native.Records, views.ListOperations):
         backings = ", ".join(dict.fromkeys(segment.backing for segment in segments))
         shards = sum(len(one) for one in self.sets)
         if shards:
-            backings = f"{shards:,} shard" + ("" if shards == 1 else "s") + (f", {backings}" if backings else "")
+            backings = counted(shards, "shard") + (f", {backings}" if backings else "")
         elif len(segments) != 1:
             backings = f"{len(segments)} stores" + (f", {backings}" if backings else "")
         return f"<{name}: {records}, {size_text(_nbytes(self))}, {backings}>"

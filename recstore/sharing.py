@@ -26,6 +26,7 @@ from recstore.errors import (
 )
 from recstore.shm import named_segments, registry, segment_list
 from recstore.shm.lock_state import LockState
+from recstore.text import an
 
 __all__ = ["attach", "collect", "segments", "shared", "unlink"]
 
@@ -379,10 +380,10 @@ def _build(result, target, reader, indexes=None):
     iterable = hasattr(type(result), "__iter__") or hasattr(type(result), "__getitem__")
     if isinstance(result, (str, bytes, bytearray)) or not iterable:
         kind = type(result).__name__
-        raise TypeError(f"build returned a {kind}; it returns an iterable of records, a mapping or a store")
+        raise TypeError(f"build returned {an(kind)}; it returns an iterable of records, a mapping or a store")
     rows = sources.rows_of_table(result)
     if rows is not None:
-        raise TypeError(f"build returned a {type(result).__name__}, a table: let it return {rows}")
+        raise TypeError(f"build returned {an(type(result).__name__)}, a table: let it return {rows}")
     # A value that came out of a store and cannot be stored here was pickled there.
     options = build_options.Options(
         "pickle" if isinstance(result, (native.Records, native.Mapping)) else "error", **(indexes or {})

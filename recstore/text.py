@@ -26,13 +26,24 @@ def size_text(size):
     return f"{size:,.0f} {unit}"
 
 
-def counted(number, one, many):
-    """A number with its noun.
+def counted(number, one, many=None):
+    """A number with its noun; `many` is the plural if it has not an s alone.
 
-    >>> counted(1, "process", "processes"), counted(2000, "process", "processes")
-    ('1 process', '2,000 processes')
+    >>> counted(1, "process", "processes"), counted(2000, "record")
+    ('1 process', '2,000 records')
     """
-    return f"{number:,} {one if number == 1 else many}"
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def an(name):
+    """A name, of a type for the most part, with its article.
+
+    >>> an("int"), an("str"), an("numpy.ndarray"), an("UUID"), an("uint8"), an("_Odd")
+    ('an int', 'a str', 'a numpy.ndarray', 'a UUID', 'a uint8', 'an _Odd')
+    """
+    sound = name.lstrip("_").lower()
+    is_vowel = sound[:1] in "aeiou" and not sound.startswith(("uni", "uui", "uint", "user", "usa", "utf", "one", "eu"))
+    return f"{'an' if is_vowel or sound.startswith(('html', 'xml', 'mp')) else 'a'} {name}"
 
 
 def duration_text(seconds):

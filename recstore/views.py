@@ -6,6 +6,7 @@ import sys
 
 from recstore import exports
 from recstore._core import native
+from recstore.text import an
 
 __all__ = ["ListOperations"]
 
@@ -90,6 +91,9 @@ class ListOperations(exports.TableExports):
         import array
 
         test = bool if fn is None else fn
+        if not callable(test):
+            write = "write x.filter(lambda record: record['label'] == 1)"
+            raise TypeError(f"filter takes a function of a record, not {an(type(fn).__name__)}: {write}")
         return self._take(array.array("q", (i for i, record in enumerate(self) if test(record))))
 
     def sorted_by(self, key_or_field, reverse=False):
@@ -129,7 +133,11 @@ class ListOperations(exports.TableExports):
         sizes = _sizes(parts, len(self))
         whole = self[:] if seed is None else self.shuffled(seed)
         if stratify is not None:
-            return [whole._take(positions) for positions in _stratified(whole._keys(stratify), sizes)]
+            try:
+                parts = _stratified(whole._keys(stratify), sizes)
+            except TypeError as e:
+                raise unhashable(e, stratify, "stratify=") from None
+            return [whole._take(positions) for positions in parts]
         out, start = [], 0
         for size in sizes:
             out.append(whole._slice(slice(start, start + size)))
@@ -315,6 +323,20 @@ def owned(records, method):
 
         strict.check_all(records, method)
     return records._unwatched()
+
+
+def unhashable(error, key, argument):
+    """The TypeError for keys that cannot be hashed, such as lists; other errors as they are."""
+    if "unhashable" not in str(error):
+        return error
+    if callable(key):
+        return TypeError(f"{argument}: {error}; let the function return a value that can be hashed, such as a tuple")
+    value = f"record[{key!r:.60}]"
+    ways = {"list": f"tuple({value})", "set": f"frozenset({value})", "dict": f"tuple(sorted({value}.items()))"}
+    kind = str(error).rpartition("unhashable type: ")[2].strip("')")
+    made = f"lambda record: {ways.get(kind, '...')}"
+    made = f"{argument}{made}" if argument.endswith("=") else f"{argument}({made})"
+    return TypeError(f"the field {key!r:.60}: {error}; a function makes a key of it: {made}")
 
 
 def _is_list(other):

@@ -11,7 +11,7 @@ cdef enum:
 cdef void *capsule_pointer(object capsule, const char *name, object source) except NULL:
     if not PyCapsule_IsValid(capsule, name):
         kind = type(source).__name__
-        raise errors.InputError(f"{kind} gave a {type(capsule).__name__} in place of a capsule {name.decode()!r}")
+        raise errors.InputError(f"{kind} gave {an(type(capsule).__name__)} in place of a capsule {name.decode()!r}")
     return PyCapsule_GetPointer(capsule, name)
 
 
@@ -106,7 +106,7 @@ cdef class ArrowReader:
         cdef rs_status status
         cdef ArrowSchema schema
         if type(capsules) is not tuple or len(capsules) != 2:
-            raise errors.InputError(f"{self.kind} gave a {type(capsules).__name__} in place of two capsules")
+            raise errors.InputError(f"{self.kind} gave {an(type(capsules).__name__)} in place of two capsules")
         schema_capsule, array_capsule = capsules
         their_schema = <ArrowSchema *>capsule_pointer(schema_capsule, b"arrow_schema", source)
         their_array = <ArrowArray *>capsule_pointer(array_capsule, b"arrow_array", source)

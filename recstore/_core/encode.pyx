@@ -101,7 +101,8 @@ cdef public int encode_other(encode_state *out, object value, int depth) except 
     if any_strict_types and id(type(value)) in strict_types:
         return encode_put(out, strict_types[id(type(value))](value), depth)
     numpy = sys.modules.get("numpy")  # without ndarray while another thread imports it
-    if hasattr(numpy, "ndarray") and (type(value) is numpy.ndarray or isinstance(value, numpy.generic)):
+    # By the type alone: isinstance asks a foreign value for its `__class__`, which may be another one.
+    if hasattr(numpy, "ndarray") and (type(value) is numpy.ndarray or issubclass(type(value), numpy.generic)):
         if put_array(out, value):
             return 0
     return put_extended(out, value, depth)

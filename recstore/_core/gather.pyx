@@ -410,7 +410,7 @@ cdef class Gather:
         with nogil:
             good = copy_positions(<const int64_t *>chosen.view.buf, n, selection.length, state.positions)
         if good < n:
-            raise IndexError(f"index {state.positions[good]} is out of range: {selection.length} records")
+            raise IndexError(f"index {state.positions[good]} is out of range: {counted(selection.length, 'record')}")
         if not selection.is_flat(&start, &step):
             return self.measure_scattered(state, selection, n)
         source = self.source(state, selection.segment, selection.store)
@@ -657,11 +657,11 @@ cdef object described(value):
     if value is None or isinstance(value, (str, bytes)):
         return f"{value!r:.60}"
     if getattr(value, "dtype", None) is not None:
-        return f"a {type(value).__name__} of dtype {value.dtype}"
+        return f"{an(type(value).__name__)} of dtype {value.dtype}"
     if is_sequence(value):
         odd = odd_in(value)
         if odd is not MISSING:
-            return f"a {type(value).__name__} that holds {described(odd)}"
+            return f"{an(type(value).__name__)} that holds {described(odd)}"
     return f"the {type(value).__name__} {value!r:.60}"
 
 
@@ -686,7 +686,7 @@ cdef Records records_in(container):
     else:
         found = getattr(container, "_values" if isinstance(container, Mapping) else "_records", None)
         if not isinstance(found, Records):
-            raise TypeError(f"a batch is read from a container of recstore, not from a {type(container).__name__}")
+            raise TypeError(f"a batch is read from a container of recstore, not from {an(type(container).__name__)}")
     records = <Records>found
     records._require()
     if records.selection.virtual or type(records.projection) is GroupProjection:

@@ -93,7 +93,7 @@ cdef class Positions:
 cdef object out_of_range(number, Py_ssize_t length):
     # str() refuses ints of thousands of digits.
     text = str(number) if number.bit_length() <= 256 else f"of {number.bit_length()} bits"
-    return IndexError(f"index {text} is out of range: {length} records")
+    return IndexError(f"index {text} is out of range: {counted(length, 'record')}")
 
 
 def positions(indices, Py_ssize_t length, *, str name=None, str method=None, bint masks=True, bint drop=False):
@@ -188,6 +188,13 @@ cdef class Indices:
     cdef object refusal(self, indices, bint within=False):
         """The TypeError for indices of another type, or for an item `within` them."""
         found = type(indices).__name__
+        fields = indices if type(indices) is tuple else (indices,)
+        if self.name in ("RecordList", "RecordView") and fields and all([type(one) is str for one in fields]):
+            names = ", ".join([f"{one!r:.40}" for one in fields])
+            one = len(fields) == 1 and not within
+            how = f"x.field({names})" if one else f"x.fields({names}{', ...' if within else ''})"
+            return TypeError(f"{self.name} indices must be integers or slices, not {'a list of ' * within}{found}; "
+                             f"{how} reads fields of all records")
         if self.name is None:
             return TypeError(f"{self.owner()} takes integers, not {found}")
         return TypeError(f"{self.name} indices must be integers or slices, not {'a list of ' * within}{found}")
@@ -334,7 +341,7 @@ cdef class Indices:
             raise TypeError(f"{self.owner()} takes integers, not bools: x[mask] has the records of a mask")
         if <Py_ssize_t>n != self.out.length:
             owner = f"a {self.name} of " if self.name is not None else ""
-            raise IndexError(f"a mask of {n} bools for {owner}{self.out.length} records")
+            raise IndexError(f"a mask of {counted(n, 'bool')} for {owner}{counted(self.out.length, 'record')}")
         self.out.reserve(<Py_ssize_t>rs_positions_count(at, n))
         rs_positions_of_mask(at, n, self.out.at)
         return 0

@@ -60,7 +60,7 @@ cdef class MappedShards:
             n = made.store_records(store)
             if n != expected:
                 raise errors.CorruptError(
-                    f"a shard of {n} records, where its set names {expected}", filename=made.file()
+                    f"a shard of {counted(n, 'record')}, where its set names {expected}", filename=made.file()
                 )
         with cython.critical_section(self, made):
             # Another thread may have opened the shard meanwhile, or closed the set.
@@ -165,7 +165,7 @@ cdef class Shards:
         for i in range(self.n):
             count = counts[i]
             if count < 0 or (<object>total) + count > MAX_LENGTH:
-                raise errors.CorruptError(f"a set of shards whose shard {i} has {count} records")
+                raise errors.CorruptError(f"a set of shards whose shard {i} has {counted(count, 'record')}")
             total += count
             self.ends_[i] = total
         self.length = total

@@ -9,6 +9,7 @@ import sys
 from _weakref import ref
 
 from recstore.errors import EncodeError, Error
+from recstore.text import an
 
 registered = {}  # (module, qualname) -> (class, encode, decode), filled by values.classes.register
 _seen = {}  # (module, qualname) -> weak reference to the class last stored under this name
@@ -118,7 +119,7 @@ def _load(module, qualname):
         hint = "; only classes at the top of a module can be found by other processes" if "<locals>" in qualname else ""
         raise Error(f"cannot load class {full}: {type(e).__name__}: {e}{hint}") from None
     if not isinstance(found, type):
-        raise Error(f"cannot load class {full}: it is a {type(found).__name__}")
+        raise Error(f"cannot load class {full}: it is {an(type(found).__name__)}")
     return found
 
 

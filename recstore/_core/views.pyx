@@ -161,7 +161,7 @@ cdef class Records:
         if i < 0:
             i += self.length
         if i < 0 or i >= self.length:
-            raise IndexError(f"index out of range: {type(self).__name__} of {self.length} records")
+            raise IndexError(f"index out of range: {type(self).__name__} of {counted(self.length, 'record')}")
         if self.direct is not None:
             return self.direct.get(self.store, <uint64_t>(self.start + self.step * i))
         if self.sharded is not None:

@@ -5,6 +5,7 @@ import os
 
 from recstore.build import saved_indexes
 from recstore.errors import SegmentExistsError
+from recstore.text import an
 
 ARRAYS = ("copy", "view")
 COMPRESSION = ("none", "fast", "auto", "small")
@@ -78,7 +79,7 @@ def _count(value, name, what):
     try:
         number = type(value).__index__(value)
     except AttributeError:
-        raise TypeError(f"{name} is a number of {what}, not a {type(value).__name__}") from None
+        raise TypeError(f"{name} is a number of {what}, not {an(type(value).__name__)}") from None
     if number < 0:
         raise ValueError(f"{name} is a number of {what}, 0 for none, not {number}")
     return number

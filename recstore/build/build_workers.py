@@ -146,7 +146,8 @@ def be_main():
 
 def _rename(owner):
     for value in list(vars(owner).values()):
-        if isinstance(value, (type, type(_rename))) and value.__module__ == "__mp_main__":
+        kind = type(value)  # isinstance would ask each value of the program for its `__class__`
+        if issubclass(kind, (type, type(_rename))) and value.__module__ == "__mp_main__":
             value.__module__ = "__main__"
-            if isinstance(value, type):
+            if issubclass(kind, type):
                 _rename(value)

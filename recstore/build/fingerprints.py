@@ -14,6 +14,7 @@ import sys
 import types
 
 from recstore.build import code_names, hashed_values
+from recstore.text import an
 
 _MISSING = object()
 _MAIN = ("__main__", "__mp_main__")
@@ -88,7 +89,7 @@ class _Program(hashed_values.ValueHash):
         # isinstance() would read the attribute `__class__`, which is a property of a lazy proxy.
         functools = sys.modules.get("functools")
         if not isinstance(kind.__module__, str):
-            self.refuse(where, f"is a {kind.__qualname__}, a proxy that hides its module")
+            self.refuse(where, f"is {an(kind.__qualname__)}, a proxy that hides its module")
         if kind in (list, tuple, dict, set, frozenset):
             super().compound(value, kind, where)
         elif kind is types.FunctionType:

@@ -8,7 +8,7 @@ of the program. The module fingerprints adds functions, classes and modules, and
 import marshal
 import sys
 
-from recstore.text import size_text
+from recstore.text import an, size_text
 
 ASK = (
     '; give fingerprint="..." (any str that changes when the records would; files= adds the files that build reads),'
@@ -223,7 +223,7 @@ class ValueHash:
         elif kind.__module__.startswith("numpy.dtypes") or name == "numpy.dtype":
             self.text("dtype", repr(value))
         elif kind.__module__.partition(".")[0] == "recstore":
-            self.refuse(where, f"is a {kind.__name__} of recstore, which has no record of its source")
+            self.refuse(where, f"is {an(kind.__name__)} of recstore, which has no record of its source")
         else:
             self.made_in_python(value, kind, where)
 
@@ -232,7 +232,7 @@ class ValueHash:
         if value.dtype.hasobject:
             self.refuse(where, "is an array of objects; a list of them can be hashed")
         if type(value).__name__ not in ("ndarray", "memmap") and value.shape:
-            self.refuse(where, f"is a {type(value).__name__}")
+            self.refuse(where, f"is {an(type(value).__name__)}")
         self.spend(value.nbytes, where)
         self.text("array", f"{value.dtype!r} {value.shape}")
         self.put("bytes", value.tobytes())
@@ -254,7 +254,7 @@ class ValueHash:
             return
         if not all(written_in_python(cls) for cls in kind.__mro__):
             name = f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins.")
-            self.refuse(where, f"is a {name}, whose value cannot be hashed")
+            self.refuse(where, f"is {an(name)}, whose value cannot be hashed")
         self.add(kind, where)
         for base in _BASES:
             if issubclass(kind, base):

@@ -4,6 +4,7 @@ import sys
 
 from recstore._core import native
 from recstore.build.sources import items_of
+from recstore.text import an
 from recstore.values import factories
 
 
@@ -35,7 +36,7 @@ def pairs_of(source):
             try:
                 pair.append(tuple(item))
             except TypeError:
-                raise TypeError(f"item {number} is a {type(item).__name__}, not a (key, value) pair") from None
+                raise TypeError(f"item {number} is {an(type(item).__name__)}, not a (key, value) pair") from None
             if len(pair[0]) != 2:
                 raise ValueError(f"item {number} has length {len(pair[0])}; a (key, value) pair has 2")
             number += 1

@@ -25,6 +25,7 @@ from recstore.build.build_workers import BLOCKS, END, ERROR, PARCEL, open_pipes
 from recstore.build.pairs import pairs_of
 from recstore.build.sources import Feed, items_of
 from recstore.errors import BuildError, EncodeError, Error
+from recstore.text import an
 
 RUN_AHEAD = 32 << 20
 _STEP = 1024  # records of a shard in this process that are appended before the workers are heard again
@@ -49,7 +50,7 @@ def fill(builder, shards, options):
     if isinstance(shards, (str, bytes, bytearray, Mapping, native.Mapping)):
         raise TypeError(
             f"with workers={options.workers} the argument is an iterable of shards, each an iterable, not "
-            f"a {type(shards).__name__}"
+            f"{an(type(shards).__name__)}"
         )
     if current_process().daemon:
         raise BuildError(
@@ -245,7 +246,7 @@ class _Team:
                     "functions with def at the top of a module, or leave workers= out"
                 ) from e
             raise TypeError(
-                f"shard {number}, a {type(shard).__name__}, cannot be sent to a worker: {e}; give a list, "
+                f"shard {number}, {an(type(shard).__name__)}, cannot be sent to a worker: {e}; give a list, "
                 "or an object whose class, at the top of a module, has __iter__"
             ) from e
         worker.shard = number
@@ -268,7 +269,7 @@ class _Team:
             return
         if isinstance(shard, refused) or not hasattr(kind, "__iter__") and not hasattr(kind, "__getitem__"):
             raise TypeError(
-                f"shard {number} is a {kind.__name__}: with workers={self.options.workers} the argument is "
+                f"shard {number} is {an(kind.__name__)}: with workers={self.options.workers} the argument is "
                 f"an iterable of shards, each an iterable {what}"
             )
 

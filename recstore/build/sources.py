@@ -5,6 +5,7 @@ says which call gives the records."""
 from _collections_abc import Mapping, Sequence
 
 from recstore._core import native
+from recstore.text import an
 
 
 class Feed:
@@ -88,18 +89,22 @@ def check_records(source, workers=0):
     kind = type(source).__name__
     if isinstance(source, (str, bytes)):
         ways = "give an iterable of records, e.g. [records]; recstore.read_jsonl, read_csv and others read files"
-        raise TypeError(f"records is a {kind}; {ways}")
+        raise TypeError(f"records is {an(kind)}; {ways}")
     if hasattr(type(source), "__fspath__") and not hasattr(type(source), "__iter__"):
-        raise TypeError(f"records is a {kind}, a path; recstore.read_jsonl, read_csv, read_lines and others read files")
+        raise TypeError(
+            f"records is {an(kind)}, a path; recstore.read_jsonl, read_csv, read_lines and others read files"
+        )
     rows = rows_of_table(source)
     if rows is not None:
-        raise TypeError(f"records is a {kind}, a table, which does not iterate over its rows: write RecordList({rows})")
+        raise TypeError(
+            f"records is {an(kind)}, a table, which does not iterate over its rows: write RecordList({rows})"
+        )
     if isinstance(source, native.Mapping):
         ways = "RecordList(d.values()), RecordList(d.keys()) or RecordList(d.items())"
-        raise TypeError(f"records is a {kind}, which iterates over its keys: write {ways}")
+        raise TypeError(f"records is {an(kind)}, which iterates over its keys: write {ways}")
     if isinstance(source, Mapping) and not workers:
         ways = "RecordDict(d) to keep its keys, or RecordList(d.values())"
-        raise TypeError(f"records is a {kind}, which iterates over its keys: write {ways}")
+        raise TypeError(f"records is {an(kind)}, which iterates over its keys: write {ways}")
     _refuse_function("records", source, "RecordList")
 
 
@@ -108,7 +113,7 @@ def check_pairs(source):
     rows = rows_of_table(source)
     if rows is not None:
         rows = 'df.to_dict("index")' if rows == _PANDAS else f"(row[key], row) for row in {rows}"
-        raise TypeError(f"the mapping is a {type(source).__name__}, a table of columns: write RecordDict({rows})")
+        raise TypeError(f"the mapping is {an(type(source).__name__)}, a table of columns: write RecordDict({rows})")
     _refuse_function("the mapping", source, "RecordDict")
 
 
@@ -138,4 +143,4 @@ def _refuse_function(what, source, container):
     if callable(source) and not hasattr(kind, "__iter__") and not hasattr(kind, "__getitem__"):
         name = getattr(source, "__name__", "function")
         called = f"{name}()" if name.isidentifier() else "function()"
-        raise TypeError(f"{what} is a {kind.__name__}, which has to be called first: write {container}({called})")
+        raise TypeError(f"{what} is {an(kind.__name__)}, which has to be called first: write {container}({called})")

@@ -3,10 +3,11 @@
 import os
 
 from recstore.cli import bench_timing as timing
+from recstore.cli import files
 from recstore.cli.running import TrialError, measured
 from recstore.cli.text import to_json
 from recstore.shm import process_memory
-from recstore.text import safe_text, size_text, table
+from recstore.text import counted, safe_text, size_text, table
 
 # Only these rivals are read by workers too: each rival takes one process for each start method.
 CONTAINERS = ("list", "numpy+pickle", "recstore")
@@ -15,6 +16,9 @@ _READS, _REPEATS = 20_000, 5
 
 def run(options):
     """Run the benchmark; the exit status."""
+    form = options.format or files.format_of(options.file)
+    if options.records is not None and form not in ("json", None):
+        raise files.Usage(f"--records is for json, and {options.file} is read as {form}")
     found, status = measured("bench", lambda trials, pool: _measure(trials, pool, options))
     if found is not None:
         print(to_json(found) if options.json else safe_text(_report(found)))
@@ -83,7 +87,7 @@ def _room(read, workers):
 
 
 def _report(found):
-    intro = f"{found['records']:,} records of {found['file']}: {found['source']}"
+    intro = f"{counted(found['records'], 'record')} of {found['file']}: {found['source']}"
     parts = [f"{intro}\n({found['cut']})" if found["cut"] else intro, _reads_table(found), _notes(found)]
     parts.append(f"bytes by field of the RecordList:\n{_fields_table(found)}")
     if found["workers"]:

@@ -6,7 +6,7 @@ import time
 from importlib.util import find_spec
 
 from recstore.cli import files
-from recstore.cli.files import Refused
+from recstore.cli.files import Refused, Usage
 from recstore.cli.text import to_json
 from recstore.text import counted, safe_text, size_text
 
@@ -54,16 +54,16 @@ def run(options):
         return _shards(options)
     for option in ("shard_bytes", "append"):
         if getattr(options, option):
-            raise Refused(f"--{option.replace('_', '-')} belongs to --shards URL")
+            raise Usage(f"--{option.replace('_', '-')} belongs to --shards URL")
     if options.output is None and options.shared is None:
-        raise Refused("say where the store goes: -o FILE, --shared NAME, or --shards URL")
+        raise Usage("say where the store goes: -o FILE, --shared NAME, or --shards URL")
     for option in ("keep", "dir"):
         if getattr(options, option) is not None and options.shared is None:
-            raise Refused(f"--{option} belongs to --shared NAME")
+            raise Usage(f"--{option} belongs to --shared NAME")
     form = options.output and files.form_by_name(options.output)
     if form not in (None, "recs"):
         way = f"; recstore cat STORE --parquet {options.output} writes a table" if form == "parquet" else ""
-        raise Refused(f"{options.output} is the name of a file of {form}, and a store is written: name it .recs{way}")
+        raise Usage(f"{options.output} is the name of a file of {form}, and a store is written: name it .recs{way}")
     if options.output is not None and os.path.lexists(options.output) and not options.force:
         raise Refused(f"{options.output} exists; --force replaces it")
     begin = time.monotonic()
@@ -84,15 +84,15 @@ def _shards(options):
 
     for option in ("output", "shared", "keep", "dir"):
         if getattr(options, option) is not None:
-            raise Refused(f"--shards and --{option} exclude each other")
+            raise Usage(f"--shards and --{option} exclude each other")
     if options.append and options.force:
-        raise Refused("--append adds to the set, and --force puts another one in its place: choose one of them")
+        raise Usage("--append adds to the set, and --force puts another one in its place: choose one of them")
     try:
         shard_bytes = object_sizes.parse(options.shard_bytes or "128MiB")
     except ValueError as error:
-        raise Refused(f"--shard-bytes: {error}") from None
+        raise Usage(f"--shard-bytes: {error}") from None
     if shard_bytes < writer.FEWEST:
-        raise Refused(f"--shard-bytes is at least 1MiB, not {options.shard_bytes}")
+        raise Usage(f"--shard-bytes is at least 1MiB, not {options.shard_bytes}")
     workers = cores.available() if options.workers is None else options.workers
     how = {"shard_bytes": shard_bytes, "threads": options.threads}
     if options.threads is None and workers > 1:
@@ -121,7 +121,7 @@ def _shards(options):
 
 
 def _shards_line(said):
-    what = f"{counted(said['records'], 'record', 'records')} in {counted(said['files'], 'shard file', 'shard files')}"
+    what = f"{counted(said['records'], 'record')} in {counted(said['files'], 'shard file')}"
     return f"{said['shards']}@{said['manifest']}: {what}, {size_text(said['nbytes'])}, {said['seconds']:.1f} s"
 
 
@@ -130,11 +130,11 @@ def _given(options):
     if "-" not in options.inputs:
         return options.inputs
     if options.inputs != ["-"]:
-        raise Refused("- is standard input, and is given alone")
+        raise Usage("- is standard input, and is given alone")
     if options.shared is not None:
-        raise Refused("standard input has no path by which other processes would know it; build a file with -o")
+        raise Usage("standard input has no path by which other processes would know it; build a file with -o")
     if options.format is None:
-        raise Refused("standard input has no name; give --format")
+        raise Usage("standard input has no name; give --format")
     return sys.stdin.buffer
 
 
@@ -161,5 +161,5 @@ def _line(said, options):
         until = f"for {options.keep} after its last use" if options.keep else f"until recstore rm {options.shared}"
         places.append(f"{options.shared} (shared, kept {until})")
     n = said["records"]
-    what = f"{n:,} {'record' if n == 1 else 'records'}, {size_text(said['nbytes'])}, {said['seconds']:.1f} s"
+    what = f"{counted(n, 'record')}, {size_text(said['nbytes'])}, {said['seconds']:.1f} s"
     return f"{' and '.join(places)}: {what}"

@@ -14,7 +14,8 @@ import recstore
 from recstore._core import native
 from recstore.build import saving
 from recstore.cli import files, stores
-from recstore.cli.files import Refused
+from recstore.cli.files import Refused, Usage
+from recstore.text import an
 
 _WRITE = 1 << 16  # bytes that are written at once
 _ROW_GROUP = 64 << 20  # bytes of a row group, as Arrow holds it
@@ -48,7 +49,7 @@ def add(commands):
 def run(options):
     """Writes the records; the exit status."""
     if options.force and options.parquet is None:
-        raise Refused("--force belongs to --parquet OUT")
+        raise Usage("--force belongs to --parquet OUT")
     with stores.opened(options) as store:
         records = store
         if isinstance(store, recstore.RecordDict):
@@ -86,7 +87,7 @@ def _slice(text):
     except (ValueError, TypeError):
         import argparse
 
-        raise argparse.ArgumentTypeError(f"{text!r} is no slice such as 100:200") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not a slice such as 100:200") from None
 
 
 def _write(lines):
@@ -137,8 +138,11 @@ def _no_json(number, record, error):
         try:
             json.dumps(value, default=_default)
         except (TypeError, ValueError):
-            what = f"record {number:,}: {path or 'the value'} is a {type(value).__name__}"
-            return f"{what}, which JSON does not have; leave it out with --columns, or write --parquet"
+            kind = an(type(value).__name__)
+            return (
+                f"record {number:,}: {path or 'the value'} is {kind}, which JSON does not have; leave it out with "
+                "--columns, or write --parquet"
+            )
     return f"record {number:,}: {error}"
 
 
@@ -172,8 +176,11 @@ def _csv_lines(records, columns):
     for number, cells in enumerate(rows):
         for name, cell in zip(names, cells, strict=True):
             if not (cell is None or isinstance(cell, (str, int, float, *_TEXTS))):
-                where = f"record {number:,}: {name!r} is a {type(cell).__name__}"
-                raise Refused(f"{where}, and a cell of CSV holds one value; choose fields with --columns, or {_OTHERS}")
+                kind = an(type(cell).__name__)
+                raise Refused(
+                    f"record {number:,}: {name!r} is {kind}, and a cell of CSV holds one value; choose fields with "
+                    f"--columns, or {_OTHERS}"
+                )
         yield _line(cells)
 
 
@@ -198,7 +205,7 @@ def _table(records):
 def _checked(records, kinds):
     for number, record in enumerate(records):
         if not isinstance(record, kinds):
-            raise Refused(f"record {number:,} is a {type(record).__name__}, unlike record 0; {_OTHERS}")
+            raise Refused(f"record {number:,} is {an(type(record).__name__)}, unlike record 0; {_OTHERS}")
         yield record
 
 

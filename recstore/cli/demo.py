@@ -12,7 +12,7 @@ from recstore.cli import trial
 from recstore.cli.running import TrialError, measured
 from recstore.cli.workers import METHODS
 from recstore.shm import process_memory
-from recstore.text import size_text, table_line
+from recstore.text import counted, size_text, table_line
 
 # The number of records and the time limit in seconds, unless the user gives a number or a file. A pair of rows is left
 # out if it may end after the limit.
@@ -59,7 +59,8 @@ def _measure(trials, pool, kind, path, records, workers):
         raise TrialError(f"no records in {path or 'the Python installation'}; name a file that holds some")
     count, why = _fitting(records or (DEFAULT_RECORDS if kind is None else found["count"]), found, workers)
     resampled = "" if count == found["count"] else f", resampled with replacement to {count:,}{why}"
-    trials.say(f"{found['count']:,} real records{f' from {path}' if path else ''}{resampled}; {workers} workers\n")
+    what = f"{found['count']:,} real records{f' from {path}' if path else ''}{resampled}"
+    trials.say(f"{what}; {counted(workers, 'worker')}\n")
     trials.say(table_line(_HEADINGS, _SIDES, _WIDTHS))
     common = {"workers_n": workers, "pool": pool, "count": count, "resample": bool(resampled)}
     limit = begin + BUDGET if kind is None and records is None else float("inf")
@@ -142,6 +143,6 @@ def _sentence(rows, workers):
     first = rows[0]["method"]
     totals = {row["container"]: row["total"] for row in rows if row["method"] == first}
     if None in totals.values():
-        return f"list + {workers} workers: n/a; recstore: n/a (this system does not tell PSS)"
+        return f"list + {counted(workers, 'worker')}: n/a; recstore: n/a (this system does not tell PSS)"
     listed, ours = size_text(totals["list"]), size_text(totals["recstore"])
-    return f"list + {workers} workers: {listed}; recstore: {ours} ({first})"
+    return f"list + {counted(workers, 'worker')}: {listed}; recstore: {ours} ({first})"

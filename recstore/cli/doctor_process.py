@@ -4,6 +4,7 @@ behind."""
 import os
 
 from recstore.cli.doctor_findings import Finding
+from recstore.cli.text import reason
 from recstore.text import size_text
 
 _FEW, _PLENTY = 1024, 4096
@@ -237,7 +238,10 @@ def named_folder(system, folder=None):
         os.listdir(place)
     except OSError as error:
         return Finding(
-            name, "problem", f"their folder cannot be used: {error}", "unset RECSTORE_DIR   (or name another folder)"
+            name,
+            "problem",
+            f"their folder cannot be used: {reason(error)}",
+            "unset RECSTORE_DIR   (or name another folder)",
         )
     mount = system.mount_of(os.path.realpath(place))
     kind = mount.kind if mount else None
@@ -260,7 +264,7 @@ def orphans(folder=None):
     try:
         found = left_behind(folder)
     except OSError as error:
-        return Finding("orphans", "warning", f"unknown: {error}")
+        return Finding("orphans", "warning", f"unknown: {reason(error)}")
     size = sum(one for _, one in found)
     places = sorted({os.path.dirname(path) for path, _ in found})
     values = {"count": len(found), "bytes": size, "folders": places}

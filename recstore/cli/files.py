@@ -44,7 +44,11 @@ _OPTIONS = {
 
 
 class Refused(Exception):
-    """The command cannot be run with these arguments; the message says why."""
+    """The command cannot do what it was asked to do; the message says why."""
+
+
+class Usage(Refused):
+    """The arguments are wrong, whatever the files and stores hold: exit status 2."""
 
 
 def format_of(path):
@@ -107,7 +111,7 @@ def refuse_reading(options):
     """Raises Refused if an option of `add_reading` is given for a store."""
     for option in (*_OPTIONS, "limit"):
         if getattr(options, option, None) not in (None, False):
-            raise Refused(f"{options.what} is a store, and --{option} is for files that are read")
+            raise Usage(f"{options.what} is a store, and --{option} is for files that are read")
 
 
 def names(text):
@@ -118,15 +122,20 @@ def names(text):
     return found
 
 
-def count(text):
+def count(text, least=0):
     """A number of at least 0, which may have underscores."""
     try:
         number = int(text.replace("_", ""))
     except ValueError:
         number = -1
-    if number < 0:
-        raise argparse.ArgumentTypeError(f"{text} is not a number")
+    if number < least:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a {'positive ' if least else ''}number")
     return number
+
+
+def positive(text):
+    """A number of at least 1."""
+    return count(text, 1)
 
 
 def _character(text):
@@ -157,7 +166,7 @@ def read(paths, options, form=None, **how):
             continue
         if form not in formats:
             flag = "--no-header" if value is False else f"--{option.replace('_', '-')}"
-            raise Refused(f"{flag} is for {', '.join(formats)}, and the files are read as {form}")
+            raise Usage(f"{flag} is for {', '.join(formats)}, and the files are read as {form}")
         chosen[option] = value
     if "quote" in chosen:
         chosen["quote"] = chosen["quote"] or None
@@ -170,7 +179,9 @@ def read(paths, options, form=None, **how):
     except (TypeError, ValueError, LookupError, ImportError) as error:
         if isinstance(error, recstore.Error):
             raise
-        raise Refused(_flags(str(error.args[0] if isinstance(error, KeyError) else error))) from None
+        of_options = isinstance(error, (TypeError, ValueError)) or type(error) is LookupError  # an encoding's name
+        text = _flags(str(error.args[0] if isinstance(error, KeyError) else error))
+        raise (Usage if of_options else Refused)(text) from None
 
 
 def _flags(text):
@@ -195,11 +206,11 @@ def _common(paths):
         inputs.resolve(found[None])  # raises for a path that does not exist
     if len(found) > 1:
         (one, first), (other, second), *_ = found.items()
-        raise Refused(
+        raise Usage(
             f"{first} is {one or 'unknown'} and {second} {other or 'unknown'}; give --format, or build two stores"
         )
     if None in found:
-        raise Refused(f"the name of {found[None]} does not tell the format; give --format {'|'.join(FORMATS)}")
+        raise Usage(f"the name of {found[None]} does not tell the format; give --format {'|'.join(FORMATS)}")
     return next(iter(found))
 
 

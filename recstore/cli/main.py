@@ -7,6 +7,7 @@ import sys
 import recstore
 from recstore.cli import build, cat, files, monitor, stores
 from recstore.cli import records as sources
+from recstore.cli.text import error_line
 
 
 def main(arguments=None):
@@ -23,8 +24,8 @@ def main(arguments=None):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     except (recstore.Error, OSError, stores.Refused) as error:
-        print(f"recstore {options.command}: {stores.error_line(error)}", file=sys.stderr)
-        return 1
+        print(f"recstore {options.command}: {error_line(error)}", file=sys.stderr)
+        return 2 if isinstance(error, files.Usage) else 1
     except KeyboardInterrupt:
         print(f"recstore {options.command}: interrupted", file=sys.stderr)
         return 130
@@ -47,11 +48,11 @@ def _parser():
     source.add_argument("--jsonl", metavar="FILE", help="one JSON value a line")
     demo.add_argument(
         "--records",
-        type=_positive,
+        type=files.positive,
         metavar="N",
         help="resample to N records (default: 100,000 of the machine's own, all of a FILE's)",
     )
-    demo.add_argument("--workers", type=_positive, default=4, metavar="N", help="4 unless told")
+    demo.add_argument("--workers", type=files.positive, default=4, metavar="N", help="4 unless told")
     demo.set_defaults(run=_demo)
     _add_bench(commands)
     build.add(commands)
@@ -83,8 +84,8 @@ def _add_bench(commands):
     bench.add_argument("--format", choices=files.FORMATS, help="the format of the file, if its name does not tell")
     about = "keys to the list in a JSON file, with dots between; its longest list unless told"
     bench.add_argument("--records", metavar="PATH", help=about)
-    bench.add_argument("--limit", type=_positive, metavar="N", help="the first N records")
-    bench.add_argument("--workers", type=_count, default=4, metavar="N", help="4 unless told; 0 leaves them out")
+    bench.add_argument("--limit", type=files.positive, metavar="N", help="the first N records")
+    bench.add_argument("--workers", type=files.count, default=4, metavar="N", help="4 unless told; 0 leaves them out")
     bench.add_argument("--json", action="store_true", help="print JSON")
     bench.set_defaults(run=_bench)
 
@@ -105,7 +106,7 @@ def _add_stores(commands):
             about = "which forms a build weighs for this field, with their bits: plans all records again, in memory"
             one.add_argument("--why", metavar="FIELD", help=about)
         if name == "head":
-            one.add_argument("-n", type=_positive, default=5, metavar="N", help="how many, 5 unless told")
+            one.add_argument("-n", type=files.positive, default=5, metavar="N", help="how many, 5 unless told")
             files.add_reading(one, limit=False)
         _add_common(one)
         one.set_defaults(run=run)
@@ -137,25 +138,14 @@ def _add_common(parser):
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
-def _positive(text):
-    number = int(text.replace("_", ""))
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not a positive number")
-    return number
-
-
 def _days(text):
     try:
         number = float(text)
     except ValueError:
         number = -1.0
     if not 0 <= number < 1e6:
-        raise argparse.ArgumentTypeError(f"{text} is not a number of days")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of days")
     return number
-
-
-def _count(text):
-    return 0 if text == "0" else _positive(text)
 
 
 def _bench(options):

@@ -8,7 +8,9 @@ import signal
 import sys
 import time
 
-from recstore.cli.stores import Refused
+from recstore.cli import files
+from recstore.cli.files import Refused, Usage
+from recstore.cli.text import reason
 from recstore.monitor import terminal
 from recstore.monitor.limits import Warnings, threshold
 from recstore.monitor.log import Log
@@ -29,7 +31,7 @@ def add(commands):
         "exit status is the command's; 128 and the signal's number if a signal ended it; 127 if it is not found, and "
         "126 if it cannot be run.",
     )
-    one.add_argument("--pid", type=int, metavar="PID", help="watch a process that runs, and its children")
+    one.add_argument("--pid", type=files.positive, metavar="PID", help="watch a process that runs, and its children")
     one.add_argument("--log", metavar="FILE", help="append each sample to FILE, one JSON line each")
     one.add_argument("--html", metavar="FILE", help="write a page with plots at the end")
     one.add_argument(
@@ -46,7 +48,7 @@ def run(options):
     """Run the command; the exit status."""
     arguments = options.arguments[1:] if options.arguments[:1] == ["--"] else options.arguments
     if (options.pid is None) == (not arguments):
-        raise Refused("name a command after --, or a process with --pid, and not both")
+        raise Usage("name a command after --, or a process with --pid, and not both")
     if not os.path.isdir("/proc/self"):
         raise Refused("the monitor reads /proc, which this system does not have")
     if options.html is not None:
@@ -114,7 +116,7 @@ class Show:
         except Exception as error:
             if not self._failed:
                 self._failed = True
-                self.say(f"{what} failed: {type(error).__name__}: {error}; the command goes on")
+                self.say(f"{what} failed: {type(error).__name__}: {reason(error)}; the command goes on")
             time.sleep(0.1)  # the same fault may come at once again
 
     def end(self, run, options):
@@ -282,7 +284,7 @@ def _seconds(text):
     except ValueError:
         value = -1.0
     if not 0.05 <= value <= 3600:
-        raise argparse.ArgumentTypeError(f"{text} is not between 0.05 and 3600 seconds")
+        raise argparse.ArgumentTypeError(f"{text!r} is not between 0.05 and 3600 seconds")
     return value
 
 

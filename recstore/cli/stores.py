@@ -11,10 +11,10 @@ import sys
 
 import recstore
 from recstore.cli import files
-from recstore.cli.files import Refused
-from recstore.cli.text import brief, plain, to_json
+from recstore.cli.files import Refused, Usage
+from recstore.cli.text import brief, error_line, plain, to_json
 from recstore.opening import is_set
-from recstore.text import safe_text, size_text
+from recstore.text import counted, safe_text, size_text
 
 _COLUMNS = ("name", "fingerprint", "records", "nbytes", "age", "builder", "attached", "state", "keep", "path")
 
@@ -107,7 +107,7 @@ def verify(options):
         if options.json:
             print(to_json({"what": options.what, "good": True, "records": len(store), "nbytes": store.nbytes}))
         else:
-            print(f"{options.what}: good, {len(store):,} records")
+            print(f"{options.what}: good, {counted(len(store), 'record')}")
     return 0
 
 
@@ -116,14 +116,11 @@ def remove(options):
     try:
         removed = recstore.unlink(options.name, options.fingerprint, dir=options.dir)
     except ValueError as error:
-        raise Refused(str(error)) from None
+        raise Usage(str(error)) from None
     if options.json:
         print(to_json({"name": options.name, "removed": removed}))
     else:
-        print(
-            f"{options.name}: removed, {removed:,} {'store' if removed == 1 else 'stores'}; processes that read it may"
-            " go on"
-        )
+        print(f"{options.name}: removed, {counted(removed, 'store')}; processes that read it may go on")
     return 0
 
 
@@ -132,7 +129,7 @@ def collect(options):
     if options.url is not None:
         return _collect_set(options)
     if options.days is not None or options.dry_run:
-        raise Refused("--days and --dry-run belong to the URL of a set of shards")
+        raise Usage("--days and --dry-run belong to the URL of a set of shards")
     from recstore.cli.doctor_process import left_behind
     from recstore.shm import file_backing
 
@@ -153,7 +150,7 @@ def _collect_set(options):
     from recstore.remote import collecting
 
     if options.dir is not None:
-        raise Refused("--dir is the folder of named stores, and gc URL is for a set of shards")
+        raise Usage("--dir is the folder of named stores, and gc URL is for a set of shards")
     try:
         done = collecting.gc(options.url, days=7 if options.days is None else options.days, dry_run=options.dry_run)
     except (ValueError, ImportError) as error:
@@ -221,8 +218,3 @@ def _words(value):
         if value is None or isinstance(value, (bool, int, float, str))
         else getattr(value, "__name__", None) or str(value)
     )
-
-
-def error_line(error):
-    """An exception in one line."""
-    return safe_text(str(error)).replace("\n", " ")

@@ -1,8 +1,28 @@
 """Records and values as commands print them: on one line, cut short, or as JSON."""
 
 import math
+import os
+import re
 from collections.abc import Mapping
 
+from recstore.text import safe_text
+
+# Advice of the library, and what a user of the command does instead.
+_COMMANDS = (
+    (r"recstore\.segments\(\) lists", "recstore ls lists"),
+    (r"recstore\.read_jsonl, read_csv and others read files that are no store",
+     "recstore build makes one of other files"),
+    (r"recstore\.attach\(('[^']*')\) reads it", r"recstore cat \1 reads it"),
+    (r"recstore\.unlink\(('[^']*')\) removes it, and recstore\.shared\(name, build\) builds or attaches",
+     r"recstore rm \1 removes it"),
+    (r"recstore\.read_\w+\(path\)", "recstore build FILE"),
+    (r"say which by fingerprint=", "say which by --fingerprint"),
+    (r"\bos\.makedirs makes it", "mkdir -p makes it"),
+    (r"\bdir= chooses", "--dir chooses"),
+    (r"give its folder, such as cache='([^']*)', or set RECSTORE_CACHE", r"export RECSTORE_CACHE=\1 names its folder"),
+    (r"open with allow_pickle=True if you trust who wrote the file", "the command loads none"),
+    (r"\bkeep is True, False, a number of seconds or a duration", "--keep takes a duration"),
+)  # fmt: skip
 _BRACKETS = {list: ("[", "]"), tuple: ("(", ")"), set: ("{", "}"), frozenset: ("frozenset({", "})")}
 _MOST_ITEMS, _MOST_CHARACTERS, _MOST_DEPTH = 12, 120, 6
 
@@ -98,3 +118,20 @@ def plain(value, depth=_MOST_DEPTH):
             out["..."] = _more(value)[0]
         return out
     return brief(value, depth)
+
+
+def reason(error):
+    """What an exception says: of an OSError the file and the reason, without the number."""
+    if not isinstance(error, OSError) or error.strerror is None:
+        return str(error)
+    names = [error.filename, error.filename2]
+    named = " -> ".join(str(one) if isinstance(one, int) else os.fsdecode(one) for one in names if one is not None)
+    return f"{named}: {error.strerror}" if named else str(error.strerror)
+
+
+def error_line(error):
+    """An exception in one line, with advice for a shell."""
+    text = reason(error)
+    for python, command in _COMMANDS:
+        text = re.sub(python, command, text)
+    return safe_text(text).replace("\n", " ")

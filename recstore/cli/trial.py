@@ -65,7 +65,7 @@ def _outcome(task):
     except MemoryError:
         return {"error": "the memory does not hold so many records; ask for fewer"}, 1
     except OSError as error:
-        return {"error": f"{error}; free disk or memory, or ask for fewer records"}, 1
+        return {"error": f"{error.strerror or error}; free disk or memory, or ask for fewer records"}, 1
     except workers.WorkerFailed as error:
         return {"error": f"a worker failed: {str(error).rstrip().rpartition(chr(10))[2]}"}, 1
 

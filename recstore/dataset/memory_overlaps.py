@@ -3,6 +3,8 @@
 import sys
 
 from recstore.dataset import object_graph, placeholders
+from recstore.text import an
+from recstore.values import remedies
 
 SMALLEST = 1024  # smaller ones are copied by readers (RS_FMT_ARRAY_INLINE)
 MAPPED = "its memory is mapped from a file, which processes share already"
@@ -100,7 +102,7 @@ def _refused_array(array):
     if type(array) is numpy.memmap or _is_mapped(array):
         return MAPPED
     if type(array) is not numpy.ndarray:
-        return f"a {object_graph.type_name(array)}; convert it with numpy.asarray() first"
+        return f"{an(object_graph.type_name(array))}; {remedies.of(array)}"
     if array.dtype.hasobject or array.dtype.kind == "T":
         return f"its dtype {array.dtype} holds Python objects; make it a list, .tolist()"
     return None if array.nbytes else "it is empty"

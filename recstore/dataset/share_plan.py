@@ -7,7 +7,8 @@ from fnmatch import fnmatchcase
 from recstore.build import destination
 from recstore.dataset import memory_overlaps, object_graph, object_sizes, placeholders
 from recstore.errors import EncodeError
-from recstore.values import factories
+from recstore.text import an
+from recstore.values import factories, remedies
 
 _FEW_PARTS = 256
 _MOST_LOOKED_AT = 5000
@@ -213,7 +214,9 @@ class Plan:
     def _visit_opaque(self, value, slot):
         size = object_sizes.deep(value)
         if size >= max(self.threshold, 1):
-            self._add(value, slot, None, size, f"a {object_graph.type_name(value)} keeps its data by rules of its own")
+            self._add(
+                value, slot, None, size, f"{an(object_graph.type_name(value))} keeps its data by rules of its own"
+            )
 
     def _visit_container(self, value, slot):
         if id(value) in self._seen:
@@ -394,21 +397,18 @@ def _kind_of(value):
 
 def _unlike(value, path):
     """Why a container of this type is not shared, and the code that helps."""
-    name = object_graph.type_name(value)
+    name = an(object_graph.type_name(value))
     if type(value) is tuple:
         return "a tuple, which a store cannot stand for; make it a list"
     base = object_graph.base_of(value)
     if base is tuple:
-        return f"a {name}, which is a tuple and cannot be changed"
+        return f"{name}, which is a tuple and cannot be changed"
     if base in (set, frozenset):
         keys = "x = recstore.RecordDict((key, None) for key in x).keys()"
         if base is frozenset:
-            return f"a {name}, which has no order; a store is a set too: {keys}"
-        return f"a {name}, which add() and discard() change: skip=[{path!r}] keeps it; if it is only read, {keys}"
-    collections = sys.modules.get("collections")
-    if collections is not None and type(value) is collections.defaultdict:
-        return "its default factory is no builtin type such as list; convert it with dict()"
-    return f"a {name}, a subclass of {base.__name__} with a behaviour of its own; convert it with {base.__name__}()"
+            return f"{name}, which has no order; a store is a set too: {keys}"
+        return f"{name}, which add() and discard() change: skip=[{path!r}] keeps it; if it is only read, {keys}"
+    return f"{name}, a subclass of {base.__name__} with a behaviour of its own; {remedies.of(value)}"
 
 
 def _itself(root):

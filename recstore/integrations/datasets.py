@@ -11,6 +11,7 @@ from datasets.features.features import require_decoding
 from recstore.build import fingerprints
 from recstore.build.sources import Feed
 from recstore.io import hf_in, reading
+from recstore.text import an
 
 __all__ = ["SharedDataset"]
 
@@ -172,7 +173,7 @@ class _Rows(Feed):
         dataset = self.source if self.is_dataset else self.source()
         feed = hf_in.feed_of(dataset.with_format(None), **_HOW) if _is_dataset(dataset) else None
         if feed is None:
-            raise TypeError(f"the function returned a {type(dataset).__name__}, not a Dataset or IterableDataset")
+            raise TypeError(f"the function returned {an(type(dataset).__name__)}, not a Dataset or IterableDataset")
         feed.fill(builder, options)
         feed.check()
         self.attributes = None if dataset.features is None else {"features": dataset.features.to_dict()}
@@ -183,7 +184,7 @@ class _Rows(Feed):
         own = getattr(self.source, "_fingerprint", None)
         if own is None:
             raise TypeError(
-                f"SharedDataset(): a {type(self.source).__name__} has no fingerprint; give fingerprint=, a text that"
+                f"SharedDataset(): {an(type(self.source).__name__)} has no fingerprint; give fingerprint=, a text that"
                 " says which data it is"
             )
         return f"datasets {own}"

@@ -11,6 +11,7 @@ from lhotse.serialization import deserialize_item, resolve_manifest_set_class
 from lhotse.utils import split_sequence
 
 from recstore.io import jsonl
+from recstore.text import an
 
 __all__ = ["CutSet", "Items", "RecordingSet", "SupervisionSet", "load_manifest"]
 
@@ -155,4 +156,4 @@ def load_manifest(path, **options):
     for cls in (CutSet, RecordingSet, SupervisionSet):
         if issubclass(cls, kind):
             return cls.from_file(path, **options)
-    raise ValueError(f"{path}: a {kind.__name__} cannot be over a store; load it with lhotse.load_manifest")
+    raise ValueError(f"{path}: {an(kind.__name__)} cannot be over a store; load it with lhotse.load_manifest")

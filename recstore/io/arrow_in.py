@@ -4,6 +4,7 @@ modules of their own beside this one."""
 
 from recstore.io import reading
 from recstore.io.table_feed import ARRAY, STREAM, ArrowFeed, checked, exports, foreign, is_pandas, named
+from recstore.text import an
 
 __all__ = ["from_polars"]
 
@@ -47,7 +48,7 @@ def feed_of(source, **how):
     if exports(source):
         return ArrowFeed(source, **how)
     if library == "polars" and hasattr(kind, "collect"):
-        raise TypeError(f"records is a {kind.__name__}, which has no rows yet: write RecordList(frame.collect())")
+        raise TypeError(f"records is {an(kind.__name__)}, which has no rows yet: write RecordList(frame.collect())")
     return None
 
 

@@ -7,6 +7,7 @@ import tempfile
 
 from recstore.build import build_options
 from recstore.io import csv_text, inputs, reading, table_files
+from recstore.text import counted
 
 __all__ = ["read_csv"]
 
@@ -196,7 +197,7 @@ class CsvFeed(table_files.TableFileFeed):
             logger, n = logging.getLogger("recstore"), sum(count for _, count, _ in bad)
             counts = ", ".join(f"{count:,} of {name}" for name, count, _ in bad[:_MOST_NAMED])
             more = f" and {len(bad) - _MOST_NAMED:,} further files" if len(bad) > _MOST_NAMED else ""
-            logger.warning(f"read_csv left {n:,} rows out: {counts}{more}; the first: {bad[0][2]}")
+            logger.warning(f"read_csv left {counted(n, 'row')} out: {counts}{more}; the first: {bad[0][2]}")
 
     def find_types(self, options):
         """Reads the rows for the types of the columns without a dtype: all, or those up to the limit."""

@@ -97,6 +97,11 @@ _FUNCTIONS = {
     "from_dict": "recstore.RecordDict(mapping)",
     "from_dicts": "recstore.RecordList(records)",
     "from_list": "recstore.RecordList(records)",
+    "from_csv": "recstore.read_csv(path)",
+    "from_file": 'recstore.open("train.recs")',
+    "from_json": "recstore.read_json(path)",
+    "from_jsonl": "recstore.read_jsonl(path)",
+    "from_parquet": "recstore.read_parquet(path)",
     "load": 'recstore.open("train.recs")',
     "load_dataset": "recstore.from_hf(dataset)",
     "read_feather": "recstore.read_arrow(path)",
@@ -106,6 +111,49 @@ _FUNCTIONS = {
     "read_text": "recstore.read_lines(path)",
     "read_tsv": 'recstore.read_csv(path, delimiter="\\t")',
     "save": "x.save(path)",
+}
+
+
+_CONSTRUCTOR = {
+    "columns": "write records.fields(*names), or columns= of a reader such as recstore.read_csv",
+    "dtype": "leave it out: each value keeps its type",
+    "fingerprint": "write recstore.shared(name, build, fingerprint=...)",
+    "keep": "write recstore.shared(name, build, keep=...)",
+    "num_proc": "write workers=",
+    "num_workers": "write workers=",
+    "path": "write recstore.open(path), or a reader such as recstore.read_jsonl(path)",
+    "save": "write x.save(path)",
+    "shared": "write recstore.shared(name, build)",
+    "shuffle": "write x.shuffled(seed)",
+}
+_NO_WORKERS = "leave it out: a Loader reads in threads, and has no worker processes"
+_LOADER = {
+    "collate_fn": "write collate=",
+    "generator": "write seed=",
+    "in_order": "leave it out: batches come in order",
+    "multiprocessing_context": _NO_WORKERS,
+    "num_workers": "write threads=: a Loader reads in threads of this process",
+    "persistent_workers": _NO_WORKERS,
+    "pin_memory_device": "write pin_memory=",
+    "prefetch_factor": "write prefetch=",
+    "timeout": _NO_WORKERS,
+    "worker_init_fn": _NO_WORKERS,
+}
+_SAMPLER = {
+    "data_source": "give the number of records first, len(x)",
+    "dataset": "give the number of records first, len(x)",
+    "generator": "write seed=",
+    "num_replicas": "write world_size=",
+    "num_tasks": "write world_size=",
+}
+_BY_READER |= {
+    "RecordList": _CONSTRUCTOR,
+    "RecordDict": {**_CONSTRUCTOR, "default_factory": "give a defaultdict of list, int or another builtin type"},
+    "Loader": _LOADER,
+    **dict.fromkeys(
+        ("ShuffleSampler", "BatchSampler", "LengthBatchSampler", "GroupSampler", "ShardSampler", "WeightedSampler"),
+        _SAMPLER,
+    ),
 }
 
 
@@ -120,3 +168,12 @@ def of_function(name):
     """What to write instead of a function that recstore has not, for the end of a message; empty if nobody knows."""
     hint = _FUNCTIONS.get(name)
     return f"; write {hint}" if hint else ""
+
+
+def of_constructor(name):
+    """What to write instead of a constructor that a container has not, as RecordList.open; empty if nobody knows."""
+    import recstore
+
+    if name in recstore.__all__:
+        return f"; write recstore.{name}(...)"
+    return of_function(name)

@@ -6,6 +6,7 @@ import sys
 from recstore.errors import InputError
 from recstore.io import reading
 from recstore.io.table_feed import TableFeed, checked, named, plain_rows
+from recstore.text import an
 
 __all__ = ["from_hf"]
 
@@ -42,7 +43,7 @@ def feed_of(source, **how):
     if isinstance(source, (datasets.DatasetDict, datasets.IterableDatasetDict)):
         splits = ", ".join(map(repr, source))
         first = next(iter(source), "train")
-        raise TypeError(f"records is a {type(source).__name__} of {splits}: choose a split: RecordList(d[{first!r}])")
+        raise TypeError(f"records is {an(type(source).__name__)} of {splits}: choose a split: RecordList(d[{first!r}])")
     if isinstance(source, datasets.Dataset):
         return DatasetFeed(source, **how)
     return IterableFeed(source, **how) if isinstance(source, datasets.IterableDataset) else None

@@ -12,7 +12,7 @@ from recstore.build.sources import Feed
 from recstore.errors import EncodeError, InputError
 from recstore.field_names import listed
 from recstore.io import encodings, foreign_names, inputs
-from recstore.text import meant
+from recstore.text import an, meant
 
 _MOST_KEYS = 10_000  # of records that an error can name
 _SHARING = ("keep", "fingerprint", "dir", "timeout")
@@ -212,7 +212,7 @@ def keys_of(columns):
     if isinstance(columns, (str, bytes)):
         raise TypeError(f"columns is a list of names; write columns=[{columns!r}]")
     if isinstance(columns, (set, frozenset)) or not hasattr(type(columns), "__iter__"):
-        raise TypeError(f"columns is a {type(columns).__name__}; give a list of names, which has an order")
+        raise TypeError(f"columns is {an(type(columns).__name__)}; give a list of names, which has an order")
     columns, seen = list(columns), set()
     for key in columns:
         if key in seen:
@@ -280,7 +280,7 @@ def limit_of(limit):
     if limit is None:
         return None
     if not hasattr(type(limit), "__index__"):
-        raise TypeError(f"limit is a {type(limit).__name__}; give an int")
+        raise TypeError(f"limit is {an(type(limit).__name__)}; give an int")
     limit = limit.__index__()
     if limit < 0:
         raise ValueError(f"limit is {limit}; give the most records to store, 0 or more")
@@ -290,7 +290,7 @@ def limit_of(limit):
 def where_of(where):
     """The argument `where` of a reader: a function or None. Raises TypeError."""
     if where is not None and not callable(where):
-        raise TypeError(f"where is a {type(where).__name__}; give a function of a record")
+        raise TypeError(f"where is {an(type(where).__name__)}; give a function of a record")
     return where
 
 

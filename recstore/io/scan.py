@@ -10,6 +10,7 @@ from recstore.build.sources import Feed
 from recstore.errors import InputError
 from recstore.io import folder_walk, inputs, reading
 from recstore.io.patterns import Patterns
+from recstore.text import an
 
 __all__ = ["Walking", "scan_files"]
 
@@ -204,7 +205,7 @@ class _Computed(_Classing):
         name = self.function(path)
         if name is not None and not isinstance(name, str):
             raise TypeError(
-                f"{path}: class_from returned a {type(name).__name__}; it returns the name of the class, or None to"
+                f"{path}: class_from returned {an(type(name).__name__)}; it returns the name of the class, or None to"
                 " leave the file out"
             )
         return name

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 from recstore.errors import InputError
 from recstore.io import inputs, reading, table_feed
+from recstore.text import an
 
 # Names of Python's types. They win over Arrow's aliases, of which "float" means 32 bits.
 _PYTHON = {"int": "int64", "float": "float64", "str": "string", "bool": "bool", "bytes": "binary"}
@@ -56,7 +57,7 @@ class Choice:
         if how["columns"] == []:
             raise ValueError("columns has no names; give a list of at least one, or None for all columns")
         if where is not None and not callable(where) and not _is_expression(where):
-            raise TypeError(f"where is a {type(where).__name__}; give a function of a record or a pyarrow Expression")
+            raise TypeError(f"where is {an(type(where).__name__)}; give a function of a record or a pyarrow Expression")
         self.columns, self.missing, self.nanoseconds = how.values()
         self.where = where
         self.limit = reading.limit_of(limit)

@@ -10,6 +10,7 @@ import os
 import threading
 
 from recstore.monitor import entries
+from recstore.text import counted
 
 __all__ = ["Log", "Run", "read"]
 
@@ -158,7 +159,9 @@ class Run:
         return run
 
     def __repr__(self):
-        return f"<run: {len(self.samples):,} samples, {len(self.events):,} events, {self.bad_lines:,} bad lines>"
+        parts = (self.samples, "sample"), (self.events, "event")
+        counts = ", ".join(counted(len(held), name) for held, name in parts)
+        return f"<run: {counts}, {counted(self.bad_lines, 'bad line')}>"
 
 
 def _time(entry):

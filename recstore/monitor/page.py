@@ -89,7 +89,7 @@ def _facts(run, crew):
     if start.get("t") is not None:
         facts.append(time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(start["t"])))
     if times:
-        facts.append(f"{duration_text(times[-1] - times[0])}, {len(times):,} samples")
+        facts.append(f"{duration_text(times[-1] - times[0])}, {counted(len(times), 'sample')}")
     facts.append(counted(len(crew), "process", "processes"))
     if start.get("limit"):
         facts.append(f"limit {size_text(start['limit'])}")

@@ -7,6 +7,8 @@ shared memory of an earlier sample, and a series of these skips it.
 
 import bisect
 
+from recstore.text import counted
+
 __all__ = ["Process", "floors", "level", "processes", "sums"]
 
 # Figures that an entry repeats while `exact` is false.
@@ -58,7 +60,7 @@ class Process:
         return None
 
     def __repr__(self):
-        return f"<Process {self.label}, pid {self.pid}, {len(self.times)} samples>"
+        return f"<Process {self.label}, pid {self.pid}, {counted(len(self.times), 'sample')}>"
 
 
 def processes(samples):

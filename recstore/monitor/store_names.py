@@ -1,5 +1,7 @@
 """The name of the store in a file of shared memory, for people."""
 
+from recstore.text import counted
+
 
 def name_of(path):
     """The name of a named store, else the number of its records; None for a file that is no store or cannot be read."""
@@ -12,6 +14,6 @@ def name_of(path):
         return None
     try:
         label = named_segments.Label.of(segment)
-        return label.name if label is not None else f"{segment.records:,} records"
+        return label.name if label is not None else counted(segment.records, "record")
     finally:
         segment.close()

@@ -10,6 +10,7 @@ import functools
 import sys
 
 from recstore.remote import shard_tables
+from recstore.text import an
 
 __all__ = ["from_shards", "to_shards"]
 
@@ -40,7 +41,7 @@ def to_shards(collection, url, *, append=False, compute=None, **options):
     frames = sys.modules.get("dask.dataframe")
     kinds = (dask.bag.Bag,) if frames is None else (dask.bag.Bag, frames.DataFrame, frames.Series)
     if not isinstance(collection, kinds):
-        raise TypeError(f"to_shards writes a bag or a dataframe of Dask, not a {type(collection).__name__}")
+        raise TypeError(f"to_shards writes a bag or a dataframe of Dask, not {an(type(collection).__name__)}")
     writer = ShardWriter(url, **{"threads": 1, **options})  # Dask runs a task on each core
     written = [dask.delayed(_written)(writer, part) for part in collection.to_delayed()]
     return writer.commit(dask.compute(*written, **compute or {}), append=append)

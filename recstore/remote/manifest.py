@@ -28,6 +28,7 @@ from itertools import accumulate
 
 from recstore.errors import ConflictError, CorruptError, RemoteError, SegmentNotFoundError, VersionError
 from recstore.remote.objects import MOST_READ
+from recstore.text import counted
 
 FORMAT = 1
 KINDS = ("list", "mapping")
@@ -101,7 +102,8 @@ class Manifest:
         return len(self.hashes)
 
     def __repr__(self):
-        return f"<Manifest {self.number}: {self.kind} of {self.length:,} records in {len(self):,} shard files>"
+        what = f"{self.kind} of {counted(self.length, 'record')} in {counted(len(self), 'shard file')}"
+        return f"<Manifest {self.number}: {what}>"
 
     def ends(self):
         """For each shard file the records up to its end, as an array."""

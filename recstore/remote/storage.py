@@ -8,6 +8,7 @@ import os
 import re
 
 from recstore.remote.objects import Storage
+from recstore.text import an
 
 OBJECT_STORES = ("s3", "s3a", "gs", "az", "azure", "adl", "abfs", "abfss", "http", "https")
 _NUMBERED = re.compile(r"(.*[^/])@([1-9][0-9]{0,17})/*", re.DOTALL)
@@ -32,10 +33,10 @@ def storage_of(url, options=None):
     if isinstance(url, Storage):
         return url
     if not isinstance(url, (str, bytes, os.PathLike)):
-        raise TypeError(f"a set of shards has a URL or the path of a folder, not a {type(url).__name__}")
+        raise TypeError(f"a set of shards has a URL or the path of a folder, not {an(type(url).__name__)}")
     text = os.fsdecode(url)
     if not isinstance(options, (dict, type(None))):
-        raise TypeError(f"options is a dict of arguments of obstore or fsspec, not a {type(options).__name__}")
+        raise TypeError(f"options is a dict of arguments of obstore or fsspec, not {an(type(options).__name__)}")
     scheme = _SCHEME.match(text)
     if scheme is None or scheme[1].lower() == "file":
         from recstore.remote import posix

@@ -9,6 +9,7 @@ from recstore.errors import SegmentNotFoundError
 from recstore.remote import manifest, names, shard_files
 from recstore.remote.manifest import Manifest, Shard
 from recstore.remote.storage import whole_set
+from recstore.text import counted
 
 __all__ = ["Entry", "ShardWriter"]
 
@@ -55,7 +56,7 @@ class Entry:
         return Entry, (self.kind, self.shards, self.attributes, self.id)
 
     def __repr__(self):
-        return f"<Entry: {self.records:,} records in {len(self.shards)} shard files>"
+        return f"<Entry: {counted(self.records, 'record')} in {counted(len(self.shards), 'shard file')}>"
 
 
 class ShardWriter:

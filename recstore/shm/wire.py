@@ -6,6 +6,7 @@ Encoding). The bytes are hostile input: a Reader raises CorruptError if they are
 
 from recstore._core.native import varint
 from recstore.errors import CorruptError
+from recstore.text import an
 
 MAX_PLAIN_DEPTH = 8
 
@@ -89,7 +90,7 @@ def write_plain(value):
         return b"\5" + varint(len(value)) + value
     if isinstance(value, tuple):
         return b"\6" + varint(len(value)) + b"".join(map(write_plain, value))
-    raise TypeError(f"a handle cannot hold a {type(value).__name__}, so this view cannot be pickled: {value!r:.80}")
+    raise TypeError(f"a handle cannot hold {an(type(value).__name__)}, so this view cannot be pickled: {value!r:.80}")
 
 
 def read_plain(reader, depth=0):

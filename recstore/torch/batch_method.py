@@ -8,6 +8,8 @@ it with hasattr or getattr. A wrapper that forwards unknown attributes would for
 import sys
 import types
 
+from recstore.text import an
+
 # Packages whose objects keep the dataset that they read in an attribute `dataset` or `datasets`.
 _READERS = ("torch.utils.data", "torchdata", "recstore.torch.loader")
 
@@ -29,8 +31,8 @@ class BatchMethod:
             return self._function
         if self._asked_for_another(dataset, sys._getframe().f_back):
             raise AttributeError(
-                f"a wrapper cannot forward {self._name!r} of a {type(dataset).__name__}, for its own __getitem__ would "
-                "not run: define it in the wrapper",
+                f"a wrapper cannot forward {self._name!r} of {an(type(dataset).__name__)}, for its own __getitem__ "
+                "would not run: define it in the wrapper",
                 name=self._name,
                 obj=dataset,
             )

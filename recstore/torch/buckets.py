@@ -11,6 +11,7 @@ from torch.utils.data import BatchSampler as _TorchBatchSampler
 from torch.utils.data import Sampler
 
 from recstore._core import native
+from recstore.later import named_arguments
 from recstore.torch import epochs, places, rows
 
 __all__ = ["GroupSampler", "LengthBatchSampler"]
@@ -115,6 +116,7 @@ class LengthBatchSampler(_BucketSampler):
 
     _kind = "LengthBatchSampler"
 
+    @named_arguments
     def __init__(
         self,
         lengths,
@@ -201,6 +203,7 @@ class GroupSampler(_BucketSampler):
 
     _kind = "GroupSampler"
 
+    @named_arguments
     def __init__(self, groups, batch_size, drop_last=False, *, seed=0, rank=None, world_size=None, shuffle=True):
         import numpy
 

@@ -8,6 +8,7 @@ from torch.utils.data import Dataset
 from recstore import field_names
 from recstore.dicts import RecordDict, RecordItems, RecordKeys, RecordValues
 from recstore.records import RecordList
+from recstore.text import an
 from recstore.torch.batch_method import BatchMethod, refuse_batches
 from recstore.torch.notes import add_note
 
@@ -106,7 +107,7 @@ class RecordDataset(Dataset[T]):
         except Exception as error:
             index = operator.index(index)
             number = index + len(self) if index < 0 else index
-            add_note(error, f"in the transform of record {number} of a {type(self).__name__}")
+            add_note(error, f"in the transform of record {number} of {an(type(self).__name__)}")
             raise
 
     def __repr__(self):

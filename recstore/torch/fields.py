@@ -7,6 +7,7 @@ from torch.utils import data
 
 from recstore import containers, dicts, records
 from recstore._core import native
+from recstore.text import an, counted
 from recstore.torch import layouts, resolving
 from recstore.torch.batch_method import BatchMethod, refuse_batches
 from recstore.torch.batches import Batch, Memory, Sent, Unmade, UnsentBatch, fetcher_of, jagged
@@ -261,7 +262,7 @@ class Samples:
 def _size_of(x):
     if x.detached is not None:
         return "a store that is not here"
-    return "a closed store" if x.closed else f"{len(x):,} records"
+    return "a closed store" if x.closed else f"{counted(len(x), 'record')}"
 
 
 def _made(x, found, transform, output):
@@ -276,7 +277,7 @@ def _records_of(x):
         return x
     if isinstance(x, dicts.RecordDict):
         raise TypeError("a RecordDict has no positions: write Fields(d.values(), ...)")
-    raise TypeError(f"Fields reads the records of a RecordList, not a {type(x).__name__}: write "
+    raise TypeError(f"Fields reads the records of a RecordList, not {an(type(x).__name__)}: write "
                     "Fields(RecordList(records), ...)")  # fmt: skip
 
 

@@ -6,7 +6,7 @@ import operator
 import numpy
 import torch
 
-from recstore.text import meant
+from recstore.text import an, meant
 
 __all__ = ["Field", "Ragged"]
 
@@ -248,7 +248,7 @@ def category_names(names):
     seen = set()
     for name in names:
         if type(name) not in (str, int, bool):
-            raise TypeError(f"names are str, int or bool, and {name!r:.60} is a {type(name).__name__}")
+            raise TypeError(f"names are str, int or bool, and {name!r:.60} is {an(type(name).__name__)}")
         if type(name) is int and not -(2**63) <= name < 2**63:
             raise ValueError(f"names are ints of 64 bits, and {name} has more")
         if name in seen:

@@ -10,7 +10,9 @@ import torch
 from torch.utils.data import RandomSampler, Subset, SubsetRandomSampler, WeightedRandomSampler
 from torch.utils.data._utils.pin_memory import pin_memory as pinned
 
+from recstore.later import named_arguments
 from recstore.records import RecordList
+from recstore.text import an
 from recstore.torch.datasets import RecordDataset
 from recstore.torch.notes import add_note
 from recstore.torch.read_ahead import ReadAhead
@@ -78,6 +80,7 @@ class Loader:
     def __class_getitem__(cls, item):
         return types.GenericAlias(cls, item)
 
+    @named_arguments
     def __init__(
         self,
         dataset,
@@ -96,7 +99,7 @@ class Loader:
         if isinstance(dataset, RecordList):
             dataset = RecordDataset(dataset)
         if not hasattr(dataset, "__getitem__"):
-            raise TypeError(f"a Loader reads a dataset by indices: a {type(dataset).__name__} has no __getitem__")
+            raise TypeError(f"a Loader reads a dataset by indices: {an(type(dataset).__name__)} has no __getitem__")
         if collate is not None and not callable(collate):
             raise TypeError(f"collate is a function of a list of samples, not {type(collate).__name__}")
         if pin_memory not in (True, False, "auto"):

@@ -11,7 +11,7 @@ import numpy
 import torch
 
 from recstore._core import native
-from recstore.text import meant
+from recstore.text import an, meant
 from recstore.torch import layouts
 from recstore.torch.forms import TORCH_DTYPES, Field, dtype_name
 
@@ -293,7 +293,7 @@ def describe(values):
             out["dtypes"].add(str(value.dtype)[6:] if is_tensor else value.dtype.newbyteorder("=").name)
             out["shapes"].add(tuple(value.shape))
         elif kind == "other":
-            out["example"] = f"a {type(value).__name__}"
+            out["example"] = an(type(value).__name__)
     if "list" in out["kinds"]:
         out["lengths"], out["element"] = lengths, describe(elements)
     return out

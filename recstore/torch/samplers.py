@@ -8,6 +8,7 @@ from torch.utils.data import RandomSampler, SubsetRandomSampler, WeightedRandomS
 from torch.utils.data.distributed import DistributedSampler
 
 from recstore._core import native
+from recstore.later import named_arguments
 from recstore.torch import epochs, places
 
 __all__ = ["BatchSampler", "ShuffleSampler"]
@@ -52,6 +53,7 @@ class ShuffleSampler(epochs.IndexSampler):
 
     _kind = "ShuffleSampler"
 
+    @named_arguments
     def __init__(self, n, seed=0, rank=None, world_size=None, drop_last=False, shuffle=True):
         self._set(length_of(n), seed, rank, world_size, drop_last, shuffle)
 
@@ -111,6 +113,7 @@ class BatchSampler(_TorchBatchSampler):
             cls = _DistributedBatchSampler
         return super().__new__(cls)
 
+    @named_arguments
     def __init__(self, sampler, batch_size, drop_last=False):
         self.batch_size = places.integer(batch_size, "batch_size")
         if self.batch_size < 1:

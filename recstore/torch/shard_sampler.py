@@ -3,6 +3,7 @@
 import math
 import zlib
 
+from recstore.later import named_arguments
 from recstore.torch import epochs, places
 from recstore.torch.samplers import length_of
 from recstore.torch.shard_order import ShardOrder, legs_from
@@ -60,6 +61,7 @@ class ShardSampler(epochs.IndexSampler):
 
     _kind = "ShardSampler"
 
+    @named_arguments
     def __init__(
         self,
         x,

@@ -3,6 +3,7 @@
 import zlib
 
 from recstore._core import native
+from recstore.later import named_arguments
 from recstore.torch import epochs, places, rows
 
 __all__ = ["WeightedSampler"]
@@ -43,6 +44,7 @@ class WeightedSampler(epochs.IndexSampler):
 
     _kind = "WeightedSampler"
 
+    @named_arguments
     def __init__(
         self,
         weights,

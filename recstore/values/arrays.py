@@ -26,6 +26,7 @@ _HAS_X87 = np.dtype(np.longdouble).itemsize == 16 and np.finfo(np.longdouble).nm
 _BIG_ENDIAN = 0x80
 _FORTRAN = 1
 _SCALAR = 2
+_dtype_of = np.generic.__dict__["dtype"].__get__  # a subclass may have an attribute of this name
 
 
 def _describe_dtype(dtype, levels=_STRUCT_LEVELS):
@@ -83,9 +84,11 @@ def _count_fields(dtype):
 def describe(value):
     """`(head, data)` of an ndarray or numpy scalar. `head` is the bytes of flags, dtype and shape; `data` is an object
     whose buffer is the data. None if the dtype cannot be stored."""
-    scalar = not isinstance(value, np.ndarray)
+    scalar = type(value) is not np.ndarray
+    if scalar and type(value) is not _dtype_of(value).type:
+        return None
     descriptor = _describe_dtype(value.dtype)
-    if descriptor is None or (scalar and type(value) is not value.dtype.type):
+    if descriptor is None:
         return None
     if scalar:
         # bytes() and str.encode keep trailing NULs; an array, or str() of a numpy string, strips them.

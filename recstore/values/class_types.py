@@ -6,12 +6,13 @@ The state of an object is its ``__dict__`` and slots. Reading and writing it run
 values are a tuple.
 """
 
-from types import MemberDescriptorType
+import sys
+from types import GetSetDescriptorType, MemberDescriptorType
 
-from recstore._core import trust
 from recstore._core.native import Record
 from recstore.errors import CorruptError, Error
-from recstore.values import classes
+from recstore.text import an
+from recstore.values import classes, static_types
 from recstore.values.ext_codes import ATTRS, DATACLASS, ENUM, NAMEDTUPLE, OBJECT
 
 _BASICSIZE = object.__basicsize__
@@ -19,6 +20,7 @@ _POINTER = tuple.__itemsize__
 _HEAP_TYPE = 1 << 9
 # attrs caches a hash in this attribute, which differs between processes. None makes attrs compute it again.
 _ATTRS_HASH = "_attrs_cached_hash"
+_ALL = slice(None)
 
 
 # ---- Encoding ----
@@ -30,59 +32,152 @@ def handler(value):
     The function must not refer to the class, because it is kept in a WeakKeyDictionary with the class as key.
     """
     cls = type(value)
-    name = trust.name_of(cls)
-    if type(name[0]) is not str:
+    name = static_types.names(cls)
+    if not name[0]:
         return None
     entry = classes.registration(cls)
     if entry is not None and entry[1] is not None:
         return lambda v: (OBJECT, (*name, None), (classes.registration(type(v))[1](v),))
-    if _is_enum(cls):
+    if is_enum(cls):
         return lambda v: _describe_enum(v, name)
-    if isinstance(value, tuple):
+    if issubclass(cls, tuple):
         return _named_tuple_handler(cls, name)
-    if hasattr(cls, "__dataclass_fields__"):
-        code, order = DATACLASS, tuple(cls.__dataclass_fields__)
-    elif hasattr(cls, "__attrs_attrs__"):
-        code, order = ATTRS, tuple(field.name for field in cls.__attrs_attrs__)
-    elif entry is not None:
-        code, order = OBJECT, ()
-    else:
+    code, order = _declared(cls)
+    if code == OBJECT and entry is None or refusal(value) is not None:
         return None
+    state_of = _state_reader(cls)
+    rank = {at: i for i, at in enumerate(order)}
+    return lambda v: _describe_object(state_of(v), code, name, rank)
+
+
+def _state_reader(cls):
+    """The function `state` for the objects of a class; a faster one where the class hides no slot and no instance
+    dictionary behind a member of its own."""
+    slots, get = _slots(cls), object.__getattribute__
+    has_dict = static_types.dict_getter(cls) is not None
+    names = (*slots, *(["__dict__"] if has_dict else []))
+    if any(type(static_types.found(cls, at)) not in (MemberDescriptorType, GetSetDescriptorType) for at in names):
+        return state
+    if not slots:
+        return (lambda v: dict(get(v, "__dict__"))) if has_dict else lambda v: {}
+    names = tuple(slots)
+
+    def read(value):
+        out = {}
+        for at in names:
+            try:
+                out[at] = get(value, at)
+            except AttributeError:
+                continue  # a slot that was never set
+        if has_dict:
+            out.update(get(value, "__dict__"))
+        return out
+
+    return read
+
+
+def _declared(cls):
+    """The code of a class whose objects are stored by their attributes, and the names that it declares."""
+    fields = static_types.found(cls, "__dataclass_fields__")
+    if type(fields) is dict:
+        return DATACLASS, tuple(fields)
+    fields = static_types.found(cls, "__attrs_attrs__")
+    if isinstance(fields, tuple):
+        return ATTRS, tuple(field.name for field in fields)
+    return OBJECT, ()
+
+
+def refusal(value):
+    """Why an object that is made anew and given the attributes of `value` would be another value; None if it would not.
+
+    It makes such an object, without running code of its class.
+    """
+    cls = type(value)
     slots = _slots(cls)
     if slots is None:
-        return None
-    slots = tuple((at, descriptor.__get__) for at, descriptor in slots.items())
-    rank = {at: i for i, at in enumerate(order)}
-    return lambda v: _describe_object(v, code, name, slots, rank)
+        return "its class has state that only C code can reach"
+    if _is_kept(value, cls):
+        return "its class gives the same object again, so that a copy would be another value"
+    state = _state_of(value, slots)
+    try:
+        copy = object.__new__(cls)
+        for at, put in _setters(cls, slots, state):
+            put(copy, at, state[at])
+    except (TypeError, AttributeError) as e:
+        return f"an object of its class cannot be made anew: {e}"
+    made = _state_of(copy, slots)
+    same = made.keys() == state.keys() and all(made[at] is item for at, item in state.items())
+    return None if same else "its class has attributes that cannot be set"
 
 
-def _is_enum(cls):
-    from enum import Enum
+_MOST_KEPT = 1000  # entries of a table of objects
 
-    return issubclass(cls, Enum)
+
+def _is_kept(value, cls):
+    """Whether a class with a `__new__` or metaclass of its own keeps the object, by itself or in a table, as classes do
+    that have one object or one for each value."""
+    meta, new = type(cls), static_types.found(cls, "__new__")
+    if new is object.__new__ and not static_types.is_own(meta, "__call__", type):
+        return False
+    new = new.__func__ if type(new) is staticmethod else new
+    if type(new).__name__ == "_lru_cache_wrapper":
+        return True
+    weak = getattr(sys.modules.get("weakref"), "WeakValueDictionary", None)
+    for base in (*cls.__mro__, *meta.__mro__):
+        for held in list(vars(base).values()):
+            if held is value:
+                return True
+            if type(held) is dict or type(held) is weak:
+                if any(one is value for _, one in zip(range(_MOST_KEPT), list(held.values()))):
+                    return True
+    return False
+
+
+def state(value):
+    """`{name: value}` of the slots and the instance dictionary of an object; None for state that only C code can
+    reach."""
+    slots = _slots(type(value))
+    return None if slots is None else _state_of(value, slots)
+
+
+def _state_of(value, slots):
+    out = {}
+    for at, descriptor in slots.items():
+        try:
+            out[at] = descriptor.__get__(value)
+        except AttributeError:
+            continue  # a slot that was never set
+    out.update(static_types.instance_dict(value) or ())
+    return out
+
+
+def is_enum(cls):
+    enum = sys.modules.get("enum")  # without Enum while another thread imports it
+    return hasattr(enum, "Enum") and issubclass(cls, enum.Enum)
 
 
 def _describe_enum(value, name):
     from enum import Flag
 
-    member = value._name_
+    get = object.__getattribute__  # the class may have one of its own
+    member = get(value, "_name_")
     if member is not None and type(value)._member_map_.get(member) is value:
         return ENUM, name, member
-    if isinstance(value, Flag) and type(value._value_) is int:
-        return ENUM, name, value._value_
-    return None
+    number = get(value, "_value_")
+    return (ENUM, name, number) if issubclass(type(value), Flag) and type(number) is int else None
 
 
 def _named_tuple_handler(cls, name):
-    fields = getattr(cls, "_fields", None)
+    fields = static_types.found(cls, "_fields")
     if type(fields) is not tuple or not all(type(f) is str for f in fields) or len(set(fields)) != len(fields):
         return None
     extra = (*name, fields)
+    get_dict = static_types.dict_getter(cls)
 
     def describe(value):
-        if len(value) != len(fields) or getattr(value, "__dict__", None):
+        if tuple.__len__(value) != len(fields) or (get_dict is not None and get_dict(value)):
             return None
-        return NAMEDTUPLE, extra, tuple(value)
+        return NAMEDTUPLE, extra, tuple.__getitem__(value, _ALL)
 
     return describe
 
@@ -96,22 +191,14 @@ def _slots(cls):
     expected = _BASICSIZE + _POINTER * (len(members) + (cls.__dictoffset__ > 0) + (cls.__weakrefoffset__ > 0))
     if cls.__itemsize__ or cls.__basicsize__ > expected:
         return None
+    if cls.__dictoffset__ and static_types.dict_getter(cls) is None:
+        return None  # a member of the class hides the instance dictionary
     if len({at for at, _ in members}) != len(members):
         return None  # two slots of one name, of which one hides the other
     return dict(members)
 
 
-def _describe_object(value, code, name, slots, rank):
-    state = {}
-    for at, get in slots:
-        try:
-            state[at] = get(value)
-        except AttributeError:
-            continue  # a slot that was never set
-    try:
-        state.update(object.__getattribute__(value, "__dict__"))
-    except AttributeError:
-        pass  # slots only
+def _describe_object(state, code, name, rank):
     if _ATTRS_HASH in state:
         state[_ATTRS_HASH] = None
     # Declared fields come first and in their order, so that objects share a tree whatever order __init__ set them in.
@@ -151,13 +238,13 @@ def maker(code, extra, reader):
 
 def _values(payload, n):
     if type(payload) is not tuple or len(payload) != n:
-        raise CorruptError(f"the values of {n} fields made of a {type(payload).__name__}")
+        raise CorruptError(f"the values of {n} fields made of {an(type(payload).__name__)}")
     return payload
 
 
 def _enum_payload(payload):
     if type(payload) is not str and type(payload) is not int:
-        raise CorruptError(f"a member of an enum made of a {type(payload).__name__}")
+        raise CorruptError(f"a member of an enum made of {an(type(payload).__name__)}")
     return payload
 
 
@@ -186,7 +273,7 @@ def _record_maker(code, extra, names):
 
 
 def _enum_maker(cls, full):
-    if not _is_enum(cls):
+    if not is_enum(cls):
         raise Error(f"{full} was an enum when it was stored and is not one now")
     members = cls._member_map_
 
@@ -225,34 +312,50 @@ def _pair_maker(cls, full):
 
 def _object_maker(cls, full, names):
     slots = _slots(cls)
-    if slots is None or issubclass(cls, (tuple, type)) or _is_enum(cls):
+    if slots is None or issubclass(cls, (tuple, type)) or is_enum(cls):
         raise Error(f"cannot load class {full}: its objects hold more than attributes now")
     has_dict = cls.__dictoffset__ != 0
     missing = [at for at in names if at not in slots and not has_dict]
     if missing:
         raise Error(f"cannot load class {full}: it has no slot {missing[0]!r} now")
-    new, put = object.__new__, object.__setattr__
-    beside = {at for at in names if at not in slots and _is_data_descriptor(cls, at)}
+    new, setters = object.__new__, _setters(cls, slots, names)
 
     def make(payload):
         try:
             out = new(cls)
         except TypeError as e:
             raise Error(f"cannot load class {full}: {e}") from None
-        for at, value in zip(names, _values(payload, len(names))):
-            if at in beside:
-                object.__getattribute__(out, "__dict__")[at] = value
-            else:
-                put(out, at, value)
+        for (at, put), value in zip(setters, _values(payload, len(names))):
+            put(out, at, value)
         return out
 
     return make
 
 
+def _setters(cls, slots, names):
+    """`(name, function of object, name and value)` for each attribute. A descriptor of the class that hides it, such as
+    a property, is passed by."""
+    out = []
+    for at in names:
+        if at in slots and static_types.found(cls, at) is not slots[at]:
+            put = _slot_setter(slots[at])
+        elif at not in slots and _is_data_descriptor(cls, at):
+            put = _entry_setter(static_types.dict_getter(cls))
+        else:
+            put = object.__setattr__
+        out.append((at, put))
+    return out
+
+
+def _slot_setter(descriptor):
+    return lambda out, at, value: descriptor.__set__(out, value)
+
+
+def _entry_setter(get_dict):
+    return lambda out, at, value: get_dict(out).__setitem__(at, value)
+
+
 def _is_data_descriptor(cls, name):
     """Whether setting the attribute would call a descriptor of the class, such as a property, instead of storing it."""
-    for base in cls.__mro__:
-        if name in vars(base):
-            kind = type(vars(base)[name])
-            return hasattr(kind, "__set__") or hasattr(kind, "__delete__")
-    return False
+    kind = type(static_types.found(cls, name))
+    return static_types.found(kind, "__set__") is not None or static_types.found(kind, "__delete__") is not None

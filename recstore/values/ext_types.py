@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 
 from recstore._core.native import Record
 from recstore.errors import CorruptError, Error, UntrustedError
+from recstore.text import an
 from recstore.values import ext_codes as codes
 from recstore.values import factories
 
@@ -48,12 +49,8 @@ def _describe_defaultdict(value):
     factory = value.default_factory
     if factory is None:
         return codes.DEFAULTDICT, None, dict(value)
-    name = getattr(factory, "__name__", None)
-    return (
-        (codes.DEFAULTDICT, name, dict(value))
-        if isinstance(name, str) and factories.BY_NAME.get(name) is factory
-        else None
-    )
+    name = factories.NAMES.get(factory) if type(factory) is type else None
+    return None if name is None else (codes.DEFAULTDICT, name, dict(value))
 
 
 def _describe_zoneinfo(value):
@@ -116,16 +113,21 @@ def _string_array(value):
     return codes.STRINGDTYPE, None, (value.shape, value.ravel().tolist())
 
 
+def is_known(kind):
+    """Whether a class is one of `_BY_NAME`, and not another of such a name."""
+    module = kind.__module__.partition(".")[0] if type(kind.__module__) is str else None
+    return (module, kind.__name__) in _BY_NAME and getattr(sys.modules.get(module), kind.__name__, None) is kind
+
+
 def _find_handler(value):
     """The function that describes values of this type; None if they cannot be stored."""
     kind = type(value)
     if kind in _BUILTIN:
         return _BUILTIN[kind]
     module = kind.__module__.partition(".")[0] if type(kind.__module__) is str else None
-    handler = _BY_NAME.get((module, kind.__name__))
     # This comes before registrations: a registration does not change how a known type is stored.
-    if handler is not None and getattr(sys.modules.get(module), kind.__name__, None) is kind:
-        return handler
+    if is_known(kind):
+        return _BY_NAME[module, kind.__name__]
     from recstore.values import class_types
 
     return class_types.handler(value)
@@ -190,8 +192,8 @@ def _pickler():
 
         class Pickler(pickle.Pickler):
             def reducer_override(self, value):
-                if isinstance(value, (native.Records, native.Mapping)):
-                    what = f"a {type(value).__name__} pickles as a handle, which holds no records"
+                if issubclass(type(value), (native.Records, native.Mapping)):
+                    what = f"{an(type(value).__name__)} pickles as a handle, which holds no records"
                     raise TypeError(f"{what}; {store_remedy(value)}")
                 return NotImplemented
 
@@ -201,7 +203,9 @@ def _pickler():
 
 def store_remedy(store):
     """The advice for a store as a value."""
-    return f"convert it with {'.to_list()' if hasattr(store, 'to_list') else '.to_dict()'} first"
+    from recstore._core import native
+
+    return f"store {'x.to_list()' if issubclass(type(store), native.Records) else 'x.to_dict()'}"
 
 
 # ---- Decoding: maker(code, EXTRA, reader) gives the function from payload to value ----
@@ -214,14 +218,14 @@ def _expect(ok, what):
 
 def _typed(payload, kind, what):
     if type(payload) is not kind:
-        raise CorruptError(f"{what} made of a {type(payload).__name__}")
+        raise CorruptError(f"{what} made of {an(type(payload).__name__)}")
     return payload
 
 
 def _parts(payload, kinds, what):
     _expect(type(payload) is tuple and len(payload) == len(kinds), f"{what} of other parts than {len(kinds)}")
     for part, kind in zip(payload, kinds):
-        _expect(kind is object or type(part) is kind, f"{what} with a part that is a {type(part).__name__}")
+        _expect(kind is object or type(part) is kind, f"{what} with a part that is {an(type(part).__name__)}")
     return payload
 
 

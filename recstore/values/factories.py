@@ -4,6 +4,7 @@ from recstore.errors import EncodeError
 
 FACTORIES = (None, list, dict, set, str, float, bool, tuple, bytes, frozenset, complex, bytearray, int)
 BY_NAME = {factory.__name__: factory for factory in FACTORIES[1:]}
+NAMES = {factory: name for name, factory in BY_NAME.items()}
 
 
 def number_of(factory, remedy=""):

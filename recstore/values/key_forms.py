@@ -34,7 +34,7 @@ def form(key, strict=False, depth=0):
     and frozensets around it. With `strict`, a key that is stored as an object of its class or pickled is opaque too."""
     kind = type(key)
     numpy = sys.modules.get("numpy")
-    if hasattr(numpy, "generic") and isinstance(key, numpy.generic):  # it lacks it while another thread imports it
+    if hasattr(numpy, "generic") and issubclass(kind, numpy.generic):  # it lacks it while another thread imports it
         return _numpy_form(key, numpy)
     if key is ...:
         return _ext(ELLIPSIS, _NONE, _NONE)
@@ -42,9 +42,9 @@ def form(key, strict=False, depth=0):
     if make is not None:
         return make(key)
     enum = sys.modules.get("enum")
-    is_member = hasattr(enum, "Enum") and isinstance(key, enum.Enum)
+    is_member = hasattr(enum, "Enum") and issubclass(kind, enum.Enum)
     for base in _BASES:
-        if isinstance(key, base) and _compares_as(kind, base):
+        if issubclass(kind, base) and _compares_as(kind, base):
             # csrc/FORMAT.md defines forms for enums of str and int and for namedtuples. Other subclasses are opaque
             # where they are stored as such.
             known = base in (str, int) if is_member else base is tuple and type(getattr(kind, "_fields", None)) is tuple

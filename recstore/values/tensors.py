@@ -6,6 +6,8 @@ import sys
 import numpy as np
 
 from recstore.errors import CorruptError, Error
+from recstore.text import an
+from recstore.values import static_types
 from recstore.values.ext_codes import TENSOR
 
 # The item sizes of torch dtypes that numpy does not have. The payload is unsigned integers of that size.
@@ -35,39 +37,49 @@ def describe(value):
 
 
 def refusal(value):
-    """The advice for a tensor that cannot be stored; None for a tensor that can."""
+    """The advice for a tensor that cannot be stored, code in which it is `x`; None for a tensor that can."""
     torch = sys.modules["torch"]
-    if type(value) is torch.nn.Parameter:
-        return "convert it with .detach() first"
-    if type(value) is not torch.Tensor:
-        return "convert it with .as_subclass(torch.Tensor) first"
-    first = ".detach()" if value.requires_grad else ""
+    kind = type(value)
+    if kind is not torch.Tensor and kind is not torch.nn.Parameter:
+        return _subclass_remedy(value, kind)
+    if static_types.instance_dict(value) and kind is torch.Tensor:
+        return "it has attributes of its own; store (x.detach(), vars(x))"
+    steps, lost = "", []
+    if value.requires_grad or kind is torch.nn.Parameter:
+        steps, lost = ".detach()", ["requires_grad" if kind is torch.Tensor else "its class"]
     if value.is_nested:
-        return "store the list of its tensors, .unbind()"
+        return f"store list(x{steps}.unbind()), without its class"
     if value.layout is not torch.strided:
-        return f"convert it with {first}.to_dense() first"
+        steps, lost = f"{steps}.to_dense()", [*lost, "its layout"]
     if value.is_quantized:
-        return f"convert it with {first}.dequantize() first"
+        steps, lost = f"{steps}.dequantize()", [*lost, "its scale and zero point"]
     if value.device.type == "meta":
         return "it has no data: it is on the device meta"
     if value.device.type != "cpu":
-        return f"convert it with {first}.cpu() first"
-    if first:
-        return f"convert it with {first} first"
+        steps, lost = f"{steps}.cpu()", [*lost, "its device"]
+    if steps:
+        return f"store x{steps}, without {' and '.join(lost)}"
     name = str(value.dtype).partition(".")[2]
     if name not in _BITS:
         try:
             value.resolve_conj().resolve_neg().numpy()
         except (TypeError, RuntimeError):
-            return f"its dtype {value.dtype} has no place in the format; convert it with .to() first"
+            return f"its dtype {value.dtype} has no place in the format; store x.view(torch.uint8), without its dtype"
     return None
+
+
+def _subclass_remedy(value, kind):
+    both = "recstore.register its class with encode= and decode="
+    if static_types.is_own(kind, "__torch_dispatch__", sys.modules["torch"].Tensor):
+        return f"store the tensors that it is made of, or {both}"  # it may have no elements of its own
+    return f"store x.as_subclass(torch.Tensor), without its class{static_types.and_attributes(value)}, or {both}"
 
 
 def check(payload):
     """Checks a payload, for the deep check. The result stands for the tensor: like a tensor it can be a dict key and
     equals nothing else."""
     if type(payload) is not np.ndarray:
-        raise CorruptError(f"a tensor made of a {type(payload).__name__}")
+        raise CorruptError(f"a tensor made of {an(type(payload).__name__)}")
     return object()
 
 

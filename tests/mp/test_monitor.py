@@ -90,8 +90,8 @@ def test_without_standard_error():
 
 
 def test_wrong_usage(tmp_path):
-    for arguments, status in [((), 1), (("--pid", os.getpid(), "--", "true"), 1), (("--interval", "0", "--", "true"), 2),
-                              (("--warn", "many", "--", "true"), 2), (("--pid", 2**22 + 7), 1), (("--pid", 0), 1), (("--pid", -1), 1), (("--interval", "soon", "--", "true"), 2), (("--log", tmp_path, "--", "true"), 1)]:  # fmt: skip
+    for arguments, status in [((), 2), (("--pid", os.getpid(), "--", "true"), 2), (("--interval", "0", "--", "true"), 2),
+                              (("--warn", "many", "--", "true"), 2), (("--pid", 2**22 + 7), 1), (("--pid", 0), 2), (("--pid", -1), 2), (("--interval", "soon", "--", "true"), 2), (("--log", tmp_path, "--", "true"), 1)]:  # fmt: skip
         done = monitor(*arguments)
         assert done.returncode == status and done.stderr.count("recstore monitor") >= 1, arguments
         assert "Traceback" not in done.stderr and "_seconds" not in done.stderr

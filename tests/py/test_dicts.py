@@ -115,7 +115,7 @@ def test_bad_pairs(bad):
 def test_bad_pairs_say_which():
     with pytest.raises(ValueError, match="item 1 has length 3; a .key, value. pair has 2"):
         RecordDict([("a", 1), (1, 2, 3)])
-    with pytest.raises(TypeError, match="item 0 is a int, not a .key, value. pair"):
+    with pytest.raises(TypeError, match="item 0 is an int, not a .key, value. pair"):
         RecordDict([1])
 
 

@@ -124,9 +124,9 @@ def test_no_fingerprint():
     lock = threading.Lock()
     cases = {
         r"the variable lock, which <lambda>\(\) uses, is a _thread.lock": lambda: lock,
-        r"build.args\[0\] is a _io.StringIO": functools.partial(given, io.StringIO()),
+        r"build.args\[0\] is an _io.StringIO": functools.partial(given, io.StringIO()),
         r"build.keywords\['x'\]\[1\] is a generator": functools.partial(given, x=[1, (i for i in ())]),
-        r"the default values\[0\], which <lambda>\(\) uses, is a _io.StringIO": (lambda x=io.StringIO(): x),
+        r"the default values\[0\], which <lambda>\(\) uses, is an _io.StringIO": (lambda x=io.StringIO(): x),
         "is a RecordList of recstore": functools.partial(given, recstore.RecordList([1])),
     }
     for text, build in cases.items():

@@ -148,7 +148,7 @@ def test_tensors():
 
 def test_values_that_are_refused():
     cases = {
-        "the global f, which build\\(\\) uses, is a _io.TextIOWrapper": ("def build(): return f.read()", FILE),
+        "the global f, which build\\(\\) uses, is an _io.TextIOWrapper": ("def build(): return f.read()", FILE),
         "the global f.log, which load\\(\\) uses": ("def load(): return f.log\ndef build(): return load()", options(log=FILE)),
         "the global f\\['a'\\]\\[1\\]": ("def build(): return f", {"a": [1, FILE]}),
         "the global f.__self__, which build\\(\\)": ("def build(): return f()", FILE.buffer.read),

@@ -18,12 +18,14 @@ READERS = ["read_arrow", "read_csv", "read_json", "read_jsonl", "read_lines", "r
 
 def test_each_hint_is_for_a_name_that_the_reader_has_not():
     for reader, hints in foreign_names._BY_READER.items():
+        if reader not in ("from_pandas", *READERS):
+            continue  # constructors: see test_hints.py
         own = {*inspect.signature(getattr(recstore, reader)).parameters, *reading._BUILDING, *reading._SHARING}
         assert not own & set(hints), reader
         for hint in hints.values():
             argument = hint.partition("write ")[2].partition("=")[0]
             assert "." in argument or not argument or argument in {*own, "save", "shared"}, (reader, hint)
-    assert sorted(foreign_names._BY_READER) == ["from_pandas", *READERS]
+    assert {"from_pandas", *READERS} <= set(foreign_names._BY_READER)
 
 
 def test_each_hint_for_a_function_is_for_one_that_recstore_has_not():
@@ -126,9 +128,9 @@ def test_frames_of_another_library():
         recstore.from_polars(pandas.DataFrame({"id": [1]}))
     with pytest.raises(TypeError, match=r"recstore.RecordList\(table\) reads a table"):
         recstore.read_csv(pandas.DataFrame({"id": [1]}))
-    with pytest.raises(recstore.EncodeError, match="to_pydatetime"):
+    with pytest.raises(recstore.EncodeError, match="to_datetime64"):
         recstore.RecordList([pandas.Timestamp(0)])
-    with pytest.raises(recstore.EncodeError, match="RecordList.from_arrow reads an iterable of tables"):
+    with pytest.raises(recstore.EncodeError, match="RecordList.from_arrow"):
         recstore.RecordList(frame for frame in [polars.DataFrame({"id": [1]})])
 
 

@@ -35,7 +35,7 @@ class Holding:
 def test_a_store_is_never_pickled_into_a_store(hold, grouped):
     for store, remedy in ((grouped[0], ".to_list()"), (grouped, ".to_dict()")):
         with pytest.raises(
-            EncodeError, match=f"pickles as a handle, which holds no records; convert it with {re.escape(remedy)}"
+            EncodeError, match=f"pickles as a handle, which holds no records; store x{re.escape(remedy)}"
         ):
             RecordList([hold(store)], on_unsupported="pickle")
         if hold is not Holding:

@@ -44,7 +44,7 @@ def test_figures(info):
 def test_text(info):
     text = str(info)
     assert text.startswith(f"2,000 records, {info.nbytes:,} bytes (")
-    for part in ("sections: heap ", "1 blocks, 1 schema trees", "record: struct", "id: rising\n      /: int 0 bits from 0", "name: dict-coded 7 entries, 3 bits, of table 0", "box: list",
+    for part in ("sections: heap ", "1 block, 1 schema tree", "record: struct", "id: rising\n      /: int 0 bits from 0", "name: dict-coded 7 entries, 3 bits, of table 0", "box: list",
                  "float 8 bytes", "tag: optional value or None", "?: const 'x'", "2 tables, ", "table 0: 7 entries, "):  # fmt: skip
         assert part in text, part
 
@@ -72,7 +72,7 @@ def test_a_file(tmp_path):
 def test_any_store_can_be_described(records):
     with RecordList(records) as x:
         text = str(x.info())
-    assert text.startswith(f"{len(records):,} records, ")
+    assert text.startswith((f"{len(records):,} records, ", "1 record, "))
     text.encode("utf-8")
 
 

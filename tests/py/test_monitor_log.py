@@ -34,7 +34,7 @@ def written(path, *entries):
 def test_what_is_written_is_read_back(tmp_path):
     run = log.read(written(tmp_path / "l", START, SAMPLE, EVENT, SAMPLE, END))
     assert (run.start, run.samples, run.events, run.end, run.bad_lines) == (START, [SAMPLE, SAMPLE], [EVENT], END, 0)
-    assert repr(run) == "<run: 2 samples, 1 events, 0 bad lines>"
+    assert repr(run) == "<run: 2 samples, 1 event, 0 bad lines>"
     assert all(line.isascii() for line in (tmp_path / "l").read_text().splitlines())
 
 

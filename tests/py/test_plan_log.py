@@ -123,7 +123,7 @@ def test_nothing_is_left_behind(store):
 
 def test_the_table(store):
     lines = str(store.why("path")).split("\n")
-    assert lines[0] == "path: what was weighed in 1 blocks of 3,000 records"
+    assert lines[0] == "path: what was weighed in 1 block of 3,000 records"
     assert lines[1].split() == ["part", "values", "form", "bits", "a", "value", "fit", "blocks", "chosen"]
     assert any("symbols (estimate)" in line for line in lines) and lines[2].endswith("chosen")
 

@@ -178,7 +178,7 @@ def test_urls():
     found = storage_of("s3://bucket/x")
     assert storage_of(found) is found
     assert [storage.is_url(text) for text in ("s3://b", "a/b", "C:\\x", "://x")] == [True, False, False, False]
-    with pytest.raises(TypeError, match="not a int"):
+    with pytest.raises(TypeError, match="not an int"):
         storage_of(5)
     with pytest.raises(TypeError, match="options is a dict"):
         storage_of("s3://b/x", "region")

@@ -43,7 +43,7 @@ def test_manifests_by_number(url):
         shard_tables.parts(f"{url}@3")
     with pytest.raises(SegmentNotFoundError, match="no set of shards"):
         shard_tables.parts(url / "elsewhere")
-    with pytest.raises(TypeError, match="not a int"):
+    with pytest.raises(TypeError, match="not an int"):
         shard_tables.parts(3)
 
 

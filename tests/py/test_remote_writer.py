@@ -157,7 +157,7 @@ def test_an_entry_is_small_and_can_be_sent(tmp_path):
         again == entry and hash(again) == hash(entry) and again.shards == entry.shards and again.hashes == entry.hashes
     )
     assert entry != Entry("list", entry.shards) and entry != 5 and len(pickle.dumps(entry)) < 500
-    assert repr(entry) == "<Entry: 10 records in 1 shard files>"
+    assert repr(entry) == "<Entry: 10 records in 1 shard file>"
 
 
 @pytest.mark.parametrize(

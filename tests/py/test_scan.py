@@ -123,7 +123,7 @@ def test_a_path_without_a_class_says_so(tmp_path):
     root = planted(tmp_path)
     with pytest.raises(recstore.InputError, match="note.jpg.*finds no class"):
         recstore.scan_files(root, class_from="^(.*)/")
-    with pytest.raises(TypeError, match="returned a int"):
+    with pytest.raises(TypeError, match="returned an int"):
         recstore.scan_files(root, class_from=len)
 
 

@@ -140,8 +140,8 @@ class TestMemory:
 class TestLeft:
     @pytest.mark.parametrize("make, said", [
         (lambda: np.array([{}] * 1000), "holds Python objects"),
-        (lambda: np.ma.masked_array(np.arange(1000), False), "MaskedArray; convert it with numpy.asarray"),
-        (lambda: np.rec.array(np.zeros(1000, POINT)), "recarray; convert it"),
+        (lambda: np.ma.masked_array(np.arange(1000), False), "MaskedArray; store (x.data, x.mask, x.fill_value)"),
+        (lambda: np.rec.array(np.zeros(1000, POINT)), "recarray; store x.view("),
     ])  # fmt: skip
     def test_unlike(self, make, said):
         x = Plain(a=make())

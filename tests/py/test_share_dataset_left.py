@@ -76,7 +76,7 @@ class TestSkipping:
         (lambda: tuple(range(1000, 2000)), "make it a list"),
         (lambda: collections.deque(range(1000)), "rules of its own"),
         (lambda: collections.Counter(range(1000)), "a Counter, a subclass of dict"),
-        (lambda: collections.defaultdict(lambda: 1, {i: i for i in range(1000)}), "convert it with dict"),
+        (lambda: collections.defaultdict(lambda: 1, {i: i for i in range(1000)}), "store dict(x)"),
         (lambda: bytearray(5000), "rules of its own"),
     ])  # fmt: skip
     def test_other_types(self, make, said):
@@ -94,7 +94,7 @@ class TestSkipping:
 
         x = Plain(value=Odd(records()), inside=Odd([records()]))
         report = share(x)
-        assert "a Odd, a subclass of list" in row_of(report, "value").reason
+        assert "an Odd, a subclass of list" in row_of(report, "value").reason
         assert type(list.__getitem__(x.inside, 0)) is RecordView
 
     def test_user_list(self):

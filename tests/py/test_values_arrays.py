@@ -141,13 +141,13 @@ def test_custom_dtypes_are_refused():
     rational = pytest.importorskip("numpy._core._rational_tests").rational
     with pytest.raises(
         EncodeError,
-        match=r"^record 0: \$: cannot store numpy\.ndarray; its dtype rational has no place in the format; ",
+        match=r"^record 0: \$: cannot store numpy\.ndarray; its dtype rational is of another package; ",
     ):
         RecordList([np.array([rational(1, 2)])])
     with pytest.raises(EncodeError, match=r"^record 0: \$: cannot store numpy\..*rational"):
         RecordList([np.array([rational(1, 2)])[0]])
     bfloat16 = pytest.importorskip("ml_dtypes").bfloat16
-    with pytest.raises(EncodeError, match="has no place in the format"):
+    with pytest.raises(EncodeError, match="its dtype bfloat16 "):
         RecordList([np.zeros(3, bfloat16)])
 
 
@@ -161,9 +161,7 @@ def test_subclasses_are_refused():
     with pytest.warns(PendingDeprecationWarning):
         matrix = np.matrix([[1]])
     for value in (matrix, np.ma.array([1]), np.zeros(2, "i4").view(np.recarray)):
-        with pytest.raises(
-            EncodeError, match=r"^record 0: \$: cannot store numpy\..*; convert it with numpy\.asarray\(\) first$"
-        ):
+        with pytest.raises(EncodeError, match=r"^record 0: \$: cannot store numpy\..*; "):
             RecordList([value])
 
 
@@ -192,7 +190,7 @@ def test_string_arrays(array, tmp_path):
 @needs_strings
 @pytest.mark.parametrize("options", [{"na_object": None}, {"na_object": np.nan}, {"coerce": False}], ids=str)
 def test_string_arrays_of_other_kinds(options):
-    with pytest.raises(EncodeError, match=r"is no plain StringDType\(\); convert it with \.astype\(\) first$"):
+    with pytest.raises(EncodeError, match=r"its dtype StringDType\(.*\) has no place in the format; "):
         RecordList([np.array(["a"], dtype=np.dtypes.StringDType(**options))])
 
 

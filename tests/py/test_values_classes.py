@@ -211,9 +211,7 @@ def test_a_cached_hash_is_made_anew():
 
 
 def test_state_in_c_is_refused():
-    with pytest.raises(
-        EncodeError, match=r"^record 0: \$: cannot store kinds\.DictLike; convert it with dict\(\) first$"
-    ):
+    with pytest.raises(EncodeError, match=r"^record 0: \$: cannot store kinds\.DictLike; "):
         RecordList([DictLike(1)])
     register(DictLike)
     with pytest.raises(EncodeError, match=r"cannot store kinds\.DictLike"):
@@ -223,9 +221,7 @@ def test_state_in_c_is_refused():
 def test_a_namedtuple_with_attributes_is_refused():
     value = Subpair(1, 2)
     value.more = 1
-    with pytest.raises(
-        EncodeError, match=r"cannot store kinds\.Subpair; it has more than its fields; convert it with tuple\(\) first$"
-    ):
+    with pytest.raises(EncodeError, match=r"cannot store kinds\.Subpair; .* its attribute more$"):
         RecordList([value])
 
 
@@ -239,7 +235,7 @@ def test_a_member_that_its_enum_does_not_name():
             out._name_, out._value_ = "made up", value
             return out
 
-    with pytest.raises(EncodeError, match="it is not a named member of its enum; store its value$"):
+    with pytest.raises(EncodeError, match="it is not a named member of its enum; "):
         RecordList([Any(5)])
 
 
@@ -247,7 +243,7 @@ def test_a_member_that_its_enum_does_not_name():
 
 
 def test_registered_classes():
-    with pytest.raises(EncodeError, match=r"store a dict of its fields, vars\(x\), or recstore\.register its class"):
+    with pytest.raises(EncodeError, match=r"recstore\.register its class"):
         RecordList([Point(1, 2)])
     assert register(Point) is Point
     assert register(Private) is Private

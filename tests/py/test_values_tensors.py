@@ -64,24 +64,24 @@ def test_tensors_that_are_refused():
 
     zeros = torch.zeros(2, 2)
     cases = [
-        (torch.zeros(2, requires_grad=True), r"torch\.Tensor; convert it with \.detach\(\) first"),
+        (torch.zeros(2, requires_grad=True), r"torch\.Tensor; store x\.detach\(\)"),
         (torch.zeros(2, device="meta"), r"torch\.Tensor; it has no data: it is on the device meta"),
-        (zeros.to_sparse(), r"torch\.Tensor; convert it with \.to_dense\(\) first"),
-        (zeros.requires_grad_().to_sparse(), r"torch\.Tensor; convert it with \.detach\(\)\.to_dense\(\) first"),
+        (zeros.to_sparse(), r"torch\.Tensor; store x\.to_dense\(\)"),
+        (zeros.requires_grad_().to_sparse(), r"torch\.Tensor; store x\.detach\(\)\.to_dense\(\)"),
         (
             torch.quantize_per_tensor(torch.zeros(2), 0.1, 0, torch.qint8),
-            r"torch\.Tensor; convert it with \.dequantize\(\) first",
+            r"torch\.Tensor; store x\.dequantize\(\)",
         ),
-        (torch.nn.Parameter(torch.zeros(2)), r"torch\.nn\.parameter\.Parameter; convert it with \.detach\(\) first"),
-        (torch.zeros(2).as_subclass(Mine), r".*Mine; convert it with \.as_subclass\(torch\.Tensor\) first"),
-        (torch.Size([1]), r"torch\.Size; convert it with tuple\(\) first"),
+        (torch.nn.Parameter(torch.zeros(2)), r"torch\.nn\.parameter\.Parameter; store x\.detach\(\)"),
+        (torch.zeros(2).as_subclass(Mine), r".*Mine; store x\.as_subclass\(torch\.Tensor\)"),
+        (torch.Size([1]), r"torch\.Size; store tuple\(x\)"),
         (torch.float32, r"torch\.dtype; "),
     ]
     for value, message in cases:
         with pytest.raises(EncodeError, match=rf"^record 0: \$\.x: cannot store {message}"):
             RecordList([{"x": value}])
     if torch.cuda.is_available():
-        with pytest.raises(EncodeError, match=r"convert it with \.cpu\(\) first$"):
+        with pytest.raises(EncodeError, match=r"store x\.cpu\(\)"):
             RecordList([torch.zeros(2, device="cuda")])
 
 

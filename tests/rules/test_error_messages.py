@@ -66,9 +66,9 @@ def test_links_of_the_pages_lead_somewhere():
 @pytest.mark.parametrize(
     "text",
     [
-        "a mask of … bools for … records",  # Cython, a method
+        "a mask of … for …",  # Cython, a method
         "the name of a segment has a slash: it is a name and no path; dir= chooses the folder: …",  # a local variable
-        "…: cannot store …; store the path and open it when the record is read",  # what another function returns
+        "…: cannot store …; it is not a named member of its enum; store x.value, without its class",  # what another function returns
         "saved index: the groups do not fit the records",  # C, a helper function
         "…: a released array",  # C, what a function returns
         "pin_memory=True, but CUDA is not available: the batches stay in ordinary memory",  # a warning

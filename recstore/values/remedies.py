@@ -1,0 +1,283 @@
+"""What to store in the place of a value that cannot be stored: Python code in which the value is `x`, and what of the
+value the code leaves out. Nothing here runs code of the value; tests/py/test_remedies.py runs the code of each remedy.
+"""
+
+import sys
+import types
+
+from recstore._core import native
+from recstore.text import an
+from recstore.values import class_types, classes, ext_types, static_types, value_paths
+from recstore.values.static_types import and_attributes, found, full_name, is_a, is_own
+
+_PICKLE = 'on_unsupported="pickle"'
+_BOTH_WAYS = "recstore.register its class with encode= and decode="
+_FILE = "store its path and open it when the record is read"
+_TABLE = "or read its rows: RecordList.from_arrow([x])"
+# {(top module, class): remedy} for values of the class and of classes derived from it.
+_KNOWN = {
+    ("PIL", "Image"): f"store numpy.asarray(x), without its palette and its metadata, or {_FILE}",
+    ("_ctypes", "_Pointer"): "store the value that it points to: x.contents",
+    ("_ctypes", "CFuncPtr"): "it is the address of a function, which no other process has; leave it out",
+    ("_ctypes", "_SimpleCData"): "store x.value, without its class",
+    ("_ctypes", "_CData"): "store bytes(x), without its class",
+    ("_io", "BytesIO"): "store x.getvalue(), without its position",
+    ("_io", "StringIO"): "store x.getvalue(), without its position",
+    ("_io", "_IOBase"): _FILE,
+    ("_socket", "socket"): "it belongs to this process; store the address and connect when the record is read",
+    ("array", "array"): "store numpy.asarray(x), without its class",
+    ("builtins", "module"): "store x.__name__, and import it when the record is read",
+    ("collections", "ChainMap"): "store list(x.maps), without its class",
+    ("collections", "UserDict"): "store x.data, without its class",
+    ("collections", "UserList"): "store x.data, without its class",
+    ("collections", "UserString"): "store x.data, without its class",
+    ("collections", "deque"): "store collections.deque(x, x.maxlen), without its class",
+    ("datetime", "timedelta"): "store (x.days, x.seconds, x.microseconds), without its class",
+    ("datetime", "tzinfo"): "use a datetime.timezone, or a zoneinfo.ZoneInfo made from its key",
+    ("decimal", "Decimal"): "store decimal.Decimal(x), without its class",
+    ("functools", "partial"): "store (x.args, x.keywords), and a name for x.func",
+    ("google", "Message"): "store x.SerializeToString(), without its class",
+    ("h5py", "Dataset"): "store x[()], without its attributes",
+    ("h5py", "HLObject"): "store the path of its file and x.name, and open it when the record is read",
+    ("itertools", "count"): "it has no end; store the list of a part, list(itertools.islice(x, 10))",
+    ("itertools", "cycle"): "it has no end; store the list of a part, list(itertools.islice(x, 10))",
+    ("itertools", "repeat"): "it may have no end; store the list of a part, list(itertools.islice(x, 10))",
+    ("mmap", "mmap"): "store x[:], without its file",
+    ("numpy", "dtype"): "store str(x), without its class",
+    ("omegaconf", "Container"): "store omegaconf.OmegaConf.to_container(x), without its flags and types",
+    ("pandas", "NAType"): "store None, without its class",
+    ("pandas", "NaTType"): "store x.to_datetime64(), without its class",
+    ("pandas", "Timestamp"): "store (x.to_datetime64(), str(x.tz)), without its class",
+    ("pandas", "Timedelta"): "store x.to_timedelta64(), without its class",
+    ("pandas", "Period"): "store (x.ordinal, x.freqstr), without its class",
+    ("pandas", "Interval"): "store (x.left, x.right, x.closed), without its class",
+    ("pandas", "BaseOffset"): "store x.freqstr, without its class",
+    ("pandas", "DataFrame"): f'store x.to_dict("list"), without its index and dtypes, {_TABLE}',
+    ("pandas", "Series"): "store x.tolist(), without its index, name and dtype",
+    ("pandas", "Index"): "store x.tolist(), without its name and dtype",
+    ("pandas", "ExtensionArray"): "store x.tolist(), without its dtype",
+    ("pandas", "ExtensionDtype"): "store str(x), without its class",
+    ("polars", "DataFrame"): f"store x.to_dicts(), without its dtypes, {_TABLE}",
+    (
+        "polars",
+        "LazyFrame",
+    ): "store x.collect().to_dicts(), without its dtypes, or read its rows: RecordList.from_arrow([x.collect()])",
+    ("polars", "Series"): "store x.to_list(), without its name and dtype",
+    ("pyarrow", "_Tabular"): f"store x.to_pylist(), without its schema, {_TABLE}",
+    ("pyarrow", "Array"): "store x.to_pylist(), without its type",
+    ("pyarrow", "ChunkedArray"): "store x.to_pylist(), without its type",
+    ("pyarrow", "Scalar"): "store x.as_py(), without its type",
+    ("pyarrow", "Buffer"): "store x.to_pybytes(), without its class",
+    ("pyarrow", "DataType"): "store str(x), without its class",
+    ("pyarrow", "Schema"): "store x.serialize().to_pybytes(), without its class",
+    ("re", "Pattern"): "store (x.pattern, x.flags), without its class",
+    ("re", "Match"): "store (x.group(), x.span()), without its pattern and groups",
+    ("scipy", "_spbase"): "store (x.tocoo().data, x.tocoo().coords, x.shape), without its format",
+    ("socket", "socket"): "it belongs to this process; store the address and connect when the record is read",
+    ("tarfile", "TarFile"): _FILE,
+    ("tempfile", "_TemporaryFileWrapper"): _FILE,
+    ("tensordict", "TensorDictBase"): "store x.to_dict(), without its batch size, names and device",
+    ("torch", "device"): "store str(x), without its class",
+    ("torch", "dtype"): "store str(x), without its class",
+    ("torch_geometric", "BaseData"): "store x.to_dict(), without its class",
+    ("weakref", "ProxyType"): "store the object that it refers to",
+    ("weakref", "CallableProxyType"): "store the object that it refers to",
+    ("weakref", "ReferenceType"): "store the object that it refers to: x()",
+}
+# For values of classes derived from a builtin one: the code that reads what the builtin class holds, the methods by
+# which a derived class changes what that code gives, and the code that such a class cannot change.
+_PLAIN = (
+    (dict, "dict(x)", ("__iter__", "keys"), "dict(dict.items(x))"),
+    (list, "list(x)", ("__iter__",), "list.copy(x)"),
+    (tuple, "tuple(x)", ("__iter__",), "tuple.__getitem__(x, slice(None))"),
+    (str, "str(x)", ("__str__",), "str.__str__(x)"),
+    (int, "int(x)", ("__int__",), "int.__int__(x)"),
+    (float, "float(x)", ("__float__",), "float.__float__(x)"),
+    (complex, "complex(x)", ("__complex__", "__float__"), "complex.__pos__(x)"),
+    (bytes, "bytes(x)", ("__bytes__",), "bytes.__getitem__(x, slice(None))"),
+    (bytearray, "bytearray(x)", ("__iter__",), "bytearray.copy(x)"),
+    (set, "set(x)", (), None),
+    (frozenset, "frozenset(x)", (), None),
+)
+_RESOURCES = ("close", "read")  # what has both is an open file of some library
+
+
+def of(value):
+    """The remedy for a value that cannot be stored: the end of an error's message."""
+    kind = type(value)
+    torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
+    if hasattr(torch, "Tensor") and is_a(value, torch.Tensor):
+        from recstore.values import tensors
+
+        return tensors.refusal(value)
+    if hasattr(numpy, "ndarray") and is_a(value, (numpy.ndarray, numpy.generic)):
+        return _array(value, kind, numpy)
+    if is_a(value, (native.Records, native.Mapping)):
+        return ext_types.store_remedy(value)
+    if kind is memoryview:
+        return "store bytes(x), without its format and shape"
+    if kind is getattr(sys.modules.get("collections"), "defaultdict", None):
+        return f"its factory {_factory_name(value.default_factory)} is not a builtin type such as list; store dict(x)"
+    if class_types.is_enum(kind):
+        return "it is not a named member of its enum; store x.value, without its class"
+    if classes.registration(kind) is not None and static_types.names(kind)[0]:
+        why = class_types.refusal(value)
+        if why is not None:
+            return f"{why}; {_BOTH_WAYS}"
+    for name in static_types.bases(kind):
+        if name in _KNOWN:
+            return _KNOWN[name]
+    if is_a(value, BaseException):
+        more = and_attributes(value)
+        return f"store (type(x).__name__, x.args, str(x)), without its class{more}, traceback and cause"
+    return _date(value) or _plain(value, kind) or _by_methods(value, kind) or _object(value, kind)
+
+
+def _factory_name(factory):
+    if is_a(factory, type):
+        return full_name(factory)
+    return factory.__qualname__ if type(factory) is types.FunctionType else full_name(type(factory))
+
+
+def _array(value, kind, numpy):
+    if hasattr(numpy, "ma") and is_a(value, numpy.ma.MaskedArray):
+        return "store (x.data, x.mask, x.fill_value), without its class"
+    base = numpy.ndarray if is_a(value, numpy.ndarray) else numpy.generic
+    dtype = base.__dict__["dtype"].__get__(value)
+    if is_a(value, numpy.generic):
+        if dtype.names is not None:
+            return "store dict(zip(x.dtype.names, x.item())), without its dtype"
+        return "store x.item(), without its class"
+    if dtype.type is numpy.record:
+        return "store x.view(numpy.dtype((numpy.void, x.dtype)), numpy.ndarray), without its class"
+    if kind is not numpy.ndarray:
+        return f"store numpy.asarray(x), without its class{and_attributes(value)}"
+    if dtype.metadata and dtype.names is None:
+        return f"its dtype {dtype} has no place in the format with its metadata; store x.view(x.dtype.str), without it"
+    if dtype.num >= 256 and dtype.kind != "T":
+        return f'its dtype {dtype} is of another package; store x.view("u{dtype.itemsize}"), without its dtype'
+    return f"its dtype {dtype} has no place in the format; store x.tolist(), without its dtype and shape"
+
+
+def _date(value):
+    datetime = sys.modules.get("datetime")
+    if not hasattr(datetime, "time"):
+        return None
+    if is_a(value, (datetime.datetime, datetime.time)):
+        return "store x.isoformat(), without its class, fold and the name of its zone"
+    return "store x.isoformat(), without its class" if is_a(value, datetime.date) else None
+
+
+def _plain(value, kind):
+    for base, code, changing, always in _PLAIN:
+        if is_a(value, base):
+            if base is tuple and kind.__flags__ & 1 << 9 and type(found(kind, "_fields")) is tuple:
+                code, always = "tuple(x)", "tuple.__getitem__(x, slice(None))"
+            own = any(is_own(kind, name, base) for name in changing)
+            return f"store {always if own else code}, without its class{and_attributes(value)}"
+    return None
+
+
+def _by_methods(value, kind):
+    """The remedy for a value that follows a protocol of Python. The methods of its type are looked up, never called."""
+    if all(found(kind, name) is not None for name in _RESOURCES):
+        return _FILE
+    if found(kind, "__fspath__") is not None:
+        return "store os.fspath(x), without its class"
+    if found(kind, "__arrow_c_stream__") is not None:
+        return f"store pyarrow.table(x).to_pylist(), without its schema, {_TABLE}"
+    if found(kind, "__array__") is not None:
+        return f"store numpy.asarray(x), without its class{and_attributes(value)}"
+    if found(kind, "__await__") is not None:
+        return "await it, and store the result"
+    return None
+
+
+def _object(value, kind):
+    function = _function(value, kind)
+    if function is not None:
+        return function
+    state, ways = class_types.state(value), []
+    if state is None or not kind.__flags__ & 1 << 9:  # of a class written in C, or derived from one
+        ways = [_iterable(kind), _fields(value, kind)]
+    elif not _is_callable(value) or state:
+        chosen, culprit = _registered(value)
+        if culprit is not None:
+            at, inner = culprit
+            return f"its attribute {at} is {an(full_name(inner))}, which cannot be stored; {_BOTH_WAYS}"
+        ways = [_iterable(kind), _fields(value, kind), chosen]
+    if can_pickle(value):
+        ways.append(_PICKLE)
+    return ", or ".join(way for way in ways if way) or _BOTH_WAYS
+
+
+def _iterable(kind):
+    if found(kind, "keys") is not None and found(kind, "__getitem__") is not None:
+        return "store dict(x), without its class"
+    is_python = kind.__flags__ & 1 << 9
+    if found(kind, "__next__") is not None or not is_python and all(found(kind, at) for at in ("__iter__", "__len__")):
+        return "store list(x), without its class"
+    return None
+
+
+def _fields(value, kind):
+    """The advice to store the instance dictionary, where it is all that the value has and can be stored."""
+    hidden = kind.__itemsize__ or kind.__basicsize__ > object.__basicsize__ + tuple.__itemsize__ * (
+        (kind.__dictoffset__ != 0) + (kind.__weakrefoffset__ != 0)
+    )
+    held = None if hidden else static_types.instance_dict(value)
+    return "store vars(x), without its class" if held and value_paths.find(held, "") is None else None
+
+
+def _is_callable(value):
+    return is_a(value, type) or found(type(value), "__call__") is not None
+
+
+def _function(value, kind):
+    """The remedy for a function or class. A pickle holds the name that leads to it."""
+    if kind is types.FunctionType:
+        module, name = value.__module__, value.__qualname__
+    elif is_a(value, type):
+        module, name = static_types.names(value)
+    elif kind is types.MethodType:
+        return "store its object and the name of the method"
+    else:
+        return None
+    there = vars(sys.modules[module]).get(name) if type(module) is str and module in sys.modules else None
+    if there is value:
+        return _PICKLE
+    return "no name in a module leads to it; store a name for it, and look it up when the record is read"
+
+
+def _registered(value):
+    """`(advice, None)` to register the class of a value and those of its attributes, or `(None, (path, type))` of an
+    attribute that cannot be stored. Each object is made anew, as reading makes it."""
+    wanted = {}
+
+    def attributes(one, path):
+        state = class_types.state(one)
+        if state is None or class_types.refusal(one) is not None or one is not value and _is_callable(one):
+            return None
+        wanted[type(one)] = True
+        return ((f"{path}.{name}" if path else name, item) for name, item in state.items())
+
+    culprit = value_paths.find(value, "", attributes)
+    if culprit is None:
+        more = "".join(f" and {full_name(kind)}" for kind in wanted if kind is not type(value))
+        return f"recstore.register its class{more}", None
+    if culprit[1] is not type(value):
+        return None, culprit
+    return f"{_BOTH_WAYS}: {class_types.refusal(value) or 'it contains itself'}", None
+
+
+def can_pickle(value):
+    """False where pickle surely refuses a value: its class leaves pickling to object, which cannot reach the state that
+    C code holds; or its class has no name that leads to it."""
+    kind = type(value)
+    if "<locals>" in static_types.names(kind)[1]:
+        return False
+    copyreg = sys.modules.get("copyreg")
+    if copyreg is not None and kind in copyreg.dispatch_table:
+        return True
+    own = any(is_own(kind, name, object) for name in ("__reduce__", "__reduce_ex__", "__getstate__"))
+    return own or class_types.state(value) is not None or _fields(value, kind) is not None

@@ -1,0 +1,119 @@
+"""Walks the values within a record in the order of encoding, with the path of each: for the messages of errors."""
+
+import sys
+
+from recstore.values import ext_codes, ext_types
+from recstore.values.static_types import full_name, is_a
+
+LEAVES = (type(None), bool, int, float, str, bytes)
+TOO_DEEP = object()
+CYCLE = object()
+_FIELDS = {
+    ext_codes.SLICE: ("start", "stop", "step"),
+    ext_codes.TIME: ("us", "fold", "tzinfo"),
+    ext_codes.DATETIME: ("us", "fold", "tzinfo"),
+}
+
+
+def first_bad(value, path, depth, above, attributes=None):
+    """`(path, culprit)` of the first unsupported value, in the order of encoding; `(path, None)` if there is none.
+
+    `attributes` is a function that gives the `(path, part)` pairs of an unsupported object: none of them for one that
+    is stored after all, and None for one that is not.
+    """
+    if type(value) in LEAVES or is_storable_array(value):
+        return path, None
+    # The test is on the value, not on its payload, because each description makes a new payload.
+    if id(value) in above:
+        return path, CYCLE
+    children = children_of(value, path)
+    if children is None:
+        described = ext_types.describe(value)
+        if described is None:
+            children = None if attributes is None else attributes(value, path)
+            if not children:
+                return path, value if children is None else None
+        else:
+            code, extra, payload = described
+            if type(payload) in LEAVES or is_storable_array(payload):
+                return path, None
+            children = parts_of(code, extra, payload, path)
+    if depth == 0:
+        return path, TOO_DEEP
+    above.add(id(value))
+    for at, child in children:
+        found = first_bad(child, at, depth - 1, above, attributes)
+        if found[1] is not None:
+            return found
+    above.discard(id(value))
+    return path, None
+
+
+def find(value, path, attributes=None):
+    """`(path, type)` of the first value that cannot be stored, or None; `attributes` as of first_bad."""
+    found = first_bad(value, path, 200, set(), attributes)
+    return None if found[1] is None else (found[0], type(found[1]))
+
+
+def children_of(value, path):
+    """The `(path, child)` pairs of a basic container; None for other values."""
+    if type(value) in (dict,):  # equal or the same: see strict.py
+        return _entries(value, path)
+    return ((f"{path}[{i}]", item) for i, item in enumerate(value)) if type(value) in (list, tuple) else None
+
+
+def _entries(value, path):
+    for key, item in value.items():
+        yield f"{path} key {shown(key)}", key
+        yield path + (f".{key}" if type(key) is str and key.isidentifier() else f"[{shown(key)}]"), item
+
+
+def parts_of(code, extra, payload, path):
+    """The `(path, part)` pairs of an ext value's payload. The paths are Python expressions for the parts."""
+    if type(payload) is dict:
+        return _entries(payload, path)
+    if code in (ext_codes.SET, ext_codes.FROZENSET):
+        return ((f"{path}{{{shown(item)}}}", item) for item in payload)
+    if code == ext_codes.CHAINMAP:
+        return ((f"{path}.maps[{i}]", item) for i, item in enumerate(payload))
+    if code == ext_codes.OBJECT and extra[2] is None:
+        return ((path, item) for item in payload)  # the result of the class's encode function
+    names = extra[2] if ext_codes.NAMEDTUPLE <= code <= ext_codes.OBJECT else _FIELDS.get(code)
+    if names is not None:
+        return ((f"{path}.{name}", item) for name, item in zip(names, payload))
+    return ((f"{path}[{i}]", item) for i, item in enumerate(payload))
+
+
+def shown(value):
+    """A value for a message, cut to 60 characters: its repr if that runs no code of another package, else its type."""
+    text = _text(value)
+    return text if len(text) <= 60 else text[:60]
+
+
+def _text(value):
+    kind = type(value)
+    if kind is tuple:
+        return f"({', '.join(map(shown, value[:20]))}{',' if len(value) == 1 else ''})"
+    if kind is int and value.bit_length() > 400:
+        return "<int>"  # one too long for the interpreter to write in decimal
+    known = kind in LEAVES or kind is complex or full_name(kind) in _WITH_REPR and ext_types.is_known(kind)
+    numpy = sys.modules.get("numpy")
+    if known or hasattr(numpy, "generic") and is_a(value, numpy.generic) and kind.__module__ == "numpy":
+        return f"{value!r:.60}"
+    return f"<{full_name(kind)}>"
+
+
+_WITH_REPR = {
+    "datetime.date", "datetime.datetime", "datetime.time", "datetime.timedelta", "decimal.Decimal",
+    "fractions.Fraction", "uuid.UUID", "pathlib.PosixPath", "pathlib.PurePosixPath", "pathlib.WindowsPath",
+    "pathlib.PureWindowsPath",
+}  # fmt: skip
+
+
+def is_storable_array(value):
+    numpy = sys.modules.get("numpy")
+    if not hasattr(numpy, "ndarray") or not (type(value) is numpy.ndarray or is_a(value, numpy.generic)):
+        return False
+    from recstore.values import arrays
+
+    return arrays.describe(value) is not None

@@ -1,0 +1,148 @@
+"""What the command prints when it fails: no Python, no numbers of errors, and 2 for wrong usage."""
+
+import argparse
+import re
+
+import pytest
+
+import recstore
+from recstore.cli import main
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder with two stores of one name and files of several kinds, which is the working directory."""
+    monkeypatch.setenv("RECSTORE_DIR", str(tmp_path / "names"))
+    monkeypatch.delenv("RECSTORE_CACHE", raising=False)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "names").mkdir()
+    (tmp_path / "a.jsonl").write_text('{"a": 1}\n')
+    (tmp_path / "b.jsonl").write_text('{"a": 2}\n')
+    (tmp_path / "a.csv").write_text("a,b\n1,2\n")
+    (tmp_path / "a.xyz").write_text("hi\n")
+    recstore.RecordList([1, 2]).save(tmp_path / "x.recs")
+    recstore.RecordList([re.compile("a")], on_unsupported="pickle").save(tmp_path / "p.recs")
+    for source in "ab":
+        assert main.main(["build", f"{source}.jsonl", "--shared", "two", "--keep", "1h"]) == 0
+    yield tmp_path
+    main.main(["rm", "two"])
+
+
+def run(arguments, capsys):
+    """The exit status and standard error of a command."""
+    capsys.readouterr()
+    try:
+        status = main.main(arguments.split())
+    except SystemExit as end:
+        status = end.code
+    said = capsys.readouterr().err
+    return status, said if status != 2 else said.rstrip().rpartition("\n")[2]  # argparse prints the usage above
+
+
+USAGE = """build a.jsonl
+build a.jsonl -o o.recs --append
+build a.jsonl -o o.recs --keep 1h
+build a.jsonl -o o.recs --shards s
+build a.jsonl --shards s --append --force
+build a.jsonl --shards s --shard-bytes 5
+build a.jsonl --shards s --shard-bytes many
+build a.jsonl - -o o.recs
+build - -o o.recs
+build - --shared n
+build a.xyz -o o.recs
+build a.csv a.jsonl -o o.recs
+build a.jsonl -o o.recs --records a
+build a.csv -o o.recs --delimiter ab
+build a.csv -o o.recs --encoding klingon
+build a.csv -o o.recs --dtypes banana
+build a.jsonl --shared a/b
+build a.jsonl --shared n --keep banana
+build a.jsonl -o o.recs --threads x
+head x.recs --columns a
+head a.jsonl -n x
+head a.jsonl -n 0
+cat x.recs --force
+cat x.recs --rows here
+rm a/b
+gc --days 3
+gc --dry-run
+gc s --dir d
+gc s --days soon
+monitor
+monitor --pid 1 -- ls
+monitor --pid x
+monitor --pid -5
+monitor --interval x -- ls
+bench a.csv --records a
+bench a.csv --limit x
+demo --records x
+demo --workers 0"""
+FAILED = """info nosuch
+info two
+info /no/such
+info x.recs --why zz
+info a.csv
+info s3://bucket/x
+ls --dir /no/such
+rm nosuch
+verify nosuch
+cat two
+cat p.recs
+cat two --fingerprint zz
+cat x.recs --parquet /no/such/x.parquet
+cat x.recs --parquet a.csv
+build nosuch.jsonl -o o.recs
+build a.jsonl -o /no/such/o.recs
+build a.jsonl -o a.csv
+build a.jsonl -o o.recs --index-by zz
+build a.jsonl -o o.recs --force --shared two --dir /no/such
+build . -o o.recs
+doctor --post-mortem nosuch
+doctor --post-mortem a.csv
+monitor --log /no/such/x -- ls
+monitor --log . -- ls
+monitor --pid 999999999
+gc nosuch"""
+PYTHON = re.compile(r"recstore\.\w+|\[Errno|invalid \w+ value|\b(?!RECSTORE)\w+=|\b\w+\(|'type'")
+
+
+@pytest.mark.parametrize("arguments", USAGE.split("\n"))
+def test_wrong_usage(arguments, folder, capsys):
+    status, said = run(arguments, capsys)
+    assert status == 2 and not PYTHON.search(said), said
+
+
+@pytest.mark.parametrize("arguments", FAILED.split("\n"))
+def test_failures(arguments, folder, capsys):
+    status, said = run(arguments, capsys)
+    assert status == 1 and said.count("\n") == 1 and not PYTHON.search(said), said
+
+
+def test_names_of_files_and_reasons(folder, capsys):
+    for arguments, name in (
+        ("ls --dir /no/such", "/no/such: "),
+        ("monitor --log . -- ls", ".: "),
+        ("build nosuch.jsonl -o o.recs", "nosuch.jsonl: "),
+    ):
+        assert run(arguments, capsys)[1].startswith(f"recstore {arguments.split()[0]}: {name}")
+
+
+def test_advice_names_commands(folder, capsys):
+    assert "recstore ls" in run("info nosuch", capsys)[1]
+    assert "--fingerprint" in run("info two", capsys)[1]
+    assert "recstore build" in run("info a.csv", capsys)[1] or "header" in run("info a.csv", capsys)[1]
+
+
+def test_every_option_names_the_value_that_it_refuses():
+    """A conversion that raises ValueError is shown by argparse with the name of a Python function."""
+    parsers = [main._parser()]
+    for parser in parsers:
+        for action in parser._actions:
+            if isinstance(action, argparse._SubParsersAction):
+                parsers += action.choices.values()
+            elif action.type is not None:
+                for text in ("junk", "", "-1", "1.5", "\x00"):
+                    try:
+                        action.type(text)
+                    except argparse.ArgumentTypeError as error:
+                        assert "_" not in str(error)

@@ -1,0 +1,186 @@
+"""Errors and advice run no code of a value, and a registered class whose objects cannot be read back is refused when
+one is stored."""
+
+import collections
+import datetime
+import functools
+import pathlib
+import re
+import socket
+import threading
+import unittest.mock
+import weakref
+
+import numpy as np
+import pytest
+from refusals import Named, Point, Slotted, Wrong, refused, registry, remedied, stored  # noqa: F401
+
+import recstore
+from recstore import EncodeError, RecordList, register
+
+# ---- No code of a value runs ---------------------------------------------------------------------------------------------
+
+
+class Ran(BaseException):
+    pass
+
+
+def ran(*_, **__):
+    raise Ran
+
+
+class Watching:
+    """Each special method and attribute of its objects raises."""
+
+    __getattr__ = __len__ = __iter__ = __eq__ = __repr__ = __str__ = __bool__ = __contains__ = __getitem__ = ran
+    __array__ = __index__ = __float__ = __call__ = __reduce__ = __reduce_ex__ = __sizeof__ = __dir__ = __format__ = ran
+    __hash__ = lambda self: 1
+    __class__ = property(ran)
+    __dict__ = property(ran)
+    keys = items = read = to_dict = isoformat = property(ran)
+
+    def __getattribute__(self, name):
+        raise Ran
+
+
+def watching(*bases):
+    return type("Watched", bases, {k: v for k, v in vars(Watching).items() if k != "__weakref__"})
+
+
+class Attributes(dict):
+    __getattr__ = dict.__getitem__
+
+
+def test_a_dict_whose_attributes_are_its_items():
+    value = Attributes(a=1)
+    assert remedied(value)[0] == {"a": 1}
+    holder = Point(1, [Attributes(a=i, text="x" * 50) for i in range(5000)])
+    report = recstore.share_dataset(holder, threshold="1kB")
+    assert type(holder.y) is list and "dict(x)" in str([one.reason for one in report.skipped])
+
+
+@pytest.mark.parametrize("bases", [(Watching,), (dict,), (list,), (str,), (tuple,), (ValueError,), (np.ndarray,), (np.float64,)], ids=str)  # fmt: skip
+def test_no_code_of_a_value_runs(bases):
+    kind = watching(*bases)
+    value = kind.__new__(kind, 1) if bases[0] in (np.ndarray, np.float64) else kind.__new__(kind)
+    for record in (value, [value], {"a": value}, {(1, value): 2}, {value}):
+        with pytest.raises(EncodeError):
+            RecordList([record])
+    assert "cannot store" in refused(value)
+    if bases[0] is not np.ndarray:  # the size of an array of its class is asked for
+        recstore.share_dataset(Point(value, [{"a": value, "b": "x" * 100} for _ in range(300)]), threshold="1kB")
+
+
+def test_no_code_of_a_metaclass_runs():
+    class Meta(type):
+        __getattr__ = __instancecheck__ = __subclasscheck__ = __iter__ = __len__ = __repr__ = ran
+
+    value = Meta("Watched", (), {})()
+    assert "recstore.register its class" in refused(value)
+
+
+def test_a_value_that_gives_itself_out_as_another():
+    for spec in (dict, list, str, np.float32, np.ndarray, datetime.datetime, collections.OrderedDict, pathlib.Path):
+        refused(unittest.mock.Mock(spec=spec))
+        refused(unittest.mock.MagicMock(spec=spec))
+
+
+# ---- Registered classes that cannot be read back ---------------------------------------------------------------------------
+
+
+class Single:
+    _one = None
+
+    def __new__(cls):
+        if cls._one is None:
+            cls._one = super().__new__(cls)
+        return cls._one
+
+
+class Interned:
+    _made = {}
+
+    def __new__(cls, name):
+        made = cls._made.get(name)
+        if made is None:
+            made = cls._made[name] = super().__new__(cls)
+            made.name = name
+        return made
+
+
+class Weakly(Interned):
+    _made = weakref.WeakValueDictionary()
+
+
+class Cached:
+    @functools.lru_cache
+    def __new__(cls, name):
+        self = super().__new__(cls)
+        self.name = name
+        return self
+
+
+class OnlyOne(type):
+    _instances = {}
+
+    def __call__(cls, *args):
+        if cls not in cls._instances:
+            cls._instances[cls] = super().__call__(*args)
+        return cls._instances[cls]
+
+
+class Config(metaclass=OnlyOne):
+    def __init__(self):
+        self.a = 1
+
+
+class WithArguments:
+    def __new__(cls, x):
+        self = super().__new__(cls)
+        self.x = x
+        return self
+
+
+def test_what_cannot_be_read_back_is_refused_when_it_is_stored(registry):
+    pd = pytest.importorskip("pandas")
+    values = [
+        pd.NA, Single(), Interned("a"), Weakly("b"), Cached("c"), Config(), Wrong("a"), Named(), re.compile("a"),
+        threading.Lock(), functools.partial(int), socket.socket(), weakref.ref(Point),
+    ]  # fmt: skip
+    for value in values:
+        register(type(value))
+        assert "encode= and decode=" in refused(value), value
+    for value in values:
+        register(type(value), encode=lambda v: "kept", decode=lambda _, value=value: value)
+        assert stored(value) is value
+    values[11].close()
+
+
+def test_what_can_be_read_back_is_stored(registry):
+    register(WithArguments)
+    register(Slotted)
+    assert stored(WithArguments(5)).x == 5
+    value = Slotted()
+    value.x = 1
+    assert stored(value).x == 1
+
+
+def test_a_member_that_hides_a_slot_or_the_dictionary_is_passed_by(registry):
+    class Base:
+        __slots__ = ("x",)
+
+    class Hiding(Base):
+        __slots__ = ()
+        x = property(ran, ran)
+
+    class Odd:
+        __dict__ = property(ran)
+
+    value = Hiding()
+    Base.x.__set__(value, 5)
+    register(Hiding)
+    assert Base.x.__get__(stored(value)) == 5
+    odd = Odd()
+    odd.a = 1
+    register(Odd)
+    assert "encode= and decode=" in refused(odd), "its attributes cannot be reached, and would be lost"

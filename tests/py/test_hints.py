@@ -1,0 +1,130 @@
+"""What an error says to write instead of a name that lists, DataFrames, DataLoaders and other libraries have: the code is
+run."""
+
+import abc
+import collections.abc
+import re
+
+import pytest
+
+import recstore
+from recstore import RecordDict, RecordList
+from recstore.io import foreign_names
+from recstore.text import an, counted
+
+ROWS = [{"id": i, "label": i % 2, "tags": ["a"] * (i % 3), "seen": {i % 2}, "meta": {"n": i % 2}} for i in range(12)]
+
+
+@pytest.fixture
+def x():
+    with RecordList(ROWS) as x:
+        yield x
+
+
+def error(kind, call):
+    with pytest.raises(kind) as caught:
+        call()
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(("index", "expected"), [
+    ("label", [r["label"] for r in ROWS]),
+    (("id", "label"), [{"id": r["id"], "label": r["label"]} for r in ROWS]),
+])  # fmt: skip
+def test_a_field_as_an_index(x, index, expected):
+    for view, want in ((x, expected), (x[2:5], expected[2:5])):
+        text = error(TypeError, lambda view=view: view[index])
+        code = re.search(r"x\.fields?\(.*?\)", text)[0]
+        assert eval(code, {"x": view}).to_list() == want
+    assert "x.fields('id', ...)" in error(TypeError, lambda: x[["id", "label"]])
+    assert "field" not in error(TypeError, lambda: x[1.5]) and "field" not in error(
+        TypeError, lambda: x.field("id")["a"]
+    )
+
+
+@pytest.mark.parametrize("method", ["group_by", "index_by"])
+@pytest.mark.parametrize("field", ["tags", "seen", "meta"])
+def test_a_field_that_cannot_be_hashed(x, method, field):
+    text = error(TypeError, lambda: getattr(x, method)(field))
+    assert repr(field) in text
+    groups = eval(f"x.{text.rpartition(': ' + method)[0] and text[text.index(method + '(') :]}", {"x": x})
+    assert len(groups) == len({repr(r[field]) for r in ROWS})
+    text = error(TypeError, lambda: getattr(x, method)(lambda r: r[field]))
+    assert "unhashable" in text and method in text
+
+
+def test_a_field_that_cannot_be_hashed_in_a_split(x):
+    text = error(TypeError, lambda: x.split([0.5, 0.5], stratify="tags"))
+    parts = x.split([0.5, 0.5], **eval(f"dict({text[text.index('stratify=') :]})"))
+    assert sum(map(len, parts)) == len(x)
+
+
+@pytest.mark.parametrize("given", ["label == 1", 5, ["label"]])
+def test_filter_without_a_function(x, given):
+    text = error(TypeError, lambda: x.filter(given))
+    assert eval(text[text.index("x.filter(") :], {"x": x}).to_list() == [r for r in ROWS if r["label"] == 1]
+
+
+def test_methods_of_other_libraries(x):
+    names = {"x": x, "recstore": recstore, "seed": 1, "n": 3, "i": 2, "function": lambda r: r["id"], "indices": [1], "field": "id", "key": 1}  # fmt: skip
+    for name, code in RecordList._of_tables.items():
+        assert not hasattr(x, name) and code in error(AttributeError, lambda name=name: getattr(x, name))
+        if re.match(r"x(\.|\[)(?!to_pandas|to_polars)", code):
+            eval(code.partition(", or ")[0], names)
+    exec(RecordList._of_tables["train_test_split"], names)
+    text = error(AttributeError, lambda: x.shuffle())
+    exec(text[text.index("x = ") :], names)
+    assert sorted(r["id"] for r in names["x"]) == list(range(12))
+
+
+def test_constructors_of_other_libraries(tmp_path):
+    for name in ("from_jsonl", "from_json", "from_csv", "from_parquet", "from_dicts", "from_list", "load", "open",
+                 "read_jsonl", "shared", "attach"):  # fmt: skip
+        for kind in (RecordList, RecordDict):
+            assert not hasattr(kind, name)
+            function = re.search(
+                r"write recstore\.(\w+)", error(AttributeError, lambda kind=kind, name=name: getattr(kind, name))
+            )
+            assert callable(getattr(recstore, function[1]))
+    assert "write" not in error(AttributeError, lambda: RecordList.nothing)
+    assert "recstore.read_jsonl" in error(AttributeError, lambda: recstore.from_jsonl)
+
+
+def test_a_container_beside_an_abstract_class():
+    class Abstract(RecordList, abc.ABC):
+        pass
+
+    class Both(collections.abc.Sequence, RecordList):
+        pass
+
+    assert issubclass(Abstract, RecordList) and not isinstance([], RecordList)
+
+
+def test_arguments_of_other_libraries(x):
+    torch = pytest.importorskip("recstore.torch")
+    for make, reader in (
+        (lambda **how: RecordList(ROWS, **how), "RecordList"),
+        (lambda **how: RecordDict({}, **how), "RecordDict"),
+        (lambda **how: torch.Loader(x, **how), "Loader"),
+        (lambda **how: torch.ShuffleSampler(9, **how), "ShuffleSampler"),
+        (lambda **how: torch.ShardSampler(x, **how), "ShardSampler"),
+        (lambda **how: torch.GroupSampler(x.field("label"), 4, **how), "GroupSampler"),
+        (lambda **how: torch.WeightedSampler([1.0], **how), "WeightedSampler"),
+    ):
+        for name, hint in foreign_names._BY_READER[reader].items():
+            assert error(TypeError, lambda make=make, name=name: make(**{name: 1})).endswith(hint)
+            argument = re.match(r"write (\w+)=", hint)
+            if argument:
+                with pytest.raises(Exception) as caught:
+                    make(**{argument[1]: object()})
+                assert "unexpected keyword" not in str(caught.value)
+        assert error(TypeError, lambda make=make: make(nonsense=1)).endswith("'nonsense'")
+
+
+def test_words():
+    assert [an(w) for w in ("int", "Ellipsis", "ndarray", "OrderedDict", "UUID", "object", "uint8", "str", "Union")] == [
+        "an int", "an Ellipsis", "a ndarray", "an OrderedDict", "a UUID", "an object", "a uint8", "a str", "a Union",
+    ]  # fmt: skip
+    assert counted(1, "block") == "1 block" and counted(0, "entry", "entries") == "0 entries"
+    with RecordList([{"a": 1}]) as one:
+        assert not re.search(r"\b1 \w+s\b(?<!bits)(?<!bytes)", str(one.info()))

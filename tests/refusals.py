@@ -1,0 +1,71 @@
+"""Values that cannot be stored, and what their errors say to store instead."""
+
+import re
+import sys
+
+import pytest
+
+from recstore import EncodeError, RecordList
+from recstore._core import trust
+
+CODE = re.compile(r"\bstore (\S.*?)(?=, without |, or |, and |$)")
+
+
+class Point:
+    def __init__(self, x, y):
+        self.x, self.y = x, y
+
+
+class Slotted:
+    __slots__ = ("x",)
+
+
+class Named(dict):
+    pass
+
+
+class Wrong(ValueError):
+    pass
+
+
+def given(value, **attributes):
+    vars(value).update(attributes)
+    return value
+
+
+def refused(value, how="error"):
+    """The message of the EncodeError for a value, from the path on."""
+    with pytest.raises(EncodeError) as caught:
+        RecordList([0, {"at": [value]}], on_unsupported=how)
+    text = str(caught.value)
+    assert text.startswith(("record 1: $.at[0]: ", "record 1: $.at[0].")), text
+    return text
+
+
+def stored(value):
+    with RecordList([value]) as x:
+        return x[0]
+
+
+def remedied(value, **names):
+    """What is read after the value is stored as its message says, and the message. A result that cannot be stored has a
+    message of its own."""
+    text = refused(value)
+    code = CODE.search(text.partition("; ")[2])
+    assert code, text
+    made = eval(code[1], {"x": value, **sys.modules, **names})
+    try:
+        return stored(made), text
+    except EncodeError as e:
+        assert type(made) is not type(value), (text, e)
+        raise
+
+
+@pytest.fixture
+def registry(monkeypatch):
+    """Registrations that end with the test."""
+    monkeypatch.setattr(trust, "registered", dict(trust.registered))
+    yield
+    from recstore.values import ext_types
+
+    ext_types._handlers.clear()
