@@ -30,16 +30,20 @@ MAYBE_MISSING = (
         "accelerate",
         "dask",
         "datasets",
+        "grain",
         "lhotse",
         "lightning",
         "mmengine",
+        "monai",
         "plotly",
         "pycocotools",
         "pyspark",
         "ray",
         "tensordict",
         "torch",
+        "torch_geometric",
         "torchdata",
+        "ultralytics",
     ),
     "torchvision",
 )
@@ -100,7 +104,7 @@ def missing(code):
     for name in MAYBE_MISSING:
         if re.search(rf"^[\s>.]*(import|from) (recstore\.((integrations|remote)\.)?)?{name}\b", code, re.MULTILINE):
             try:
-                if name in ("torchvision", "lightning"):
+                if name in ("torchvision", "lightning", "monai", "torch_geometric", "ultralytics"):
                     vision.prepare()
                 __import__(name)
             except ImportError:
