@@ -181,6 +181,28 @@ def test_there_is_code():
     assert all(language == "python" for language, _, _ in blocks(README)) and len(list(blocks(README))) > 5
 
 
+COLUMN = 80  # characters of code in the column of the site, in a window of 1,400 pixels: docs/_static/recstore.css
+
+
+def too_wide(language, code):
+    """The lines of a block in Python that its reader would have to scroll. What pycon prints is as wide as it is."""
+    lines = code.splitlines()
+    if language == "pycon":
+        lines = [line for line in lines if line.startswith((">>>", "..."))]
+    return [line for line in lines if len(line) > COLUMN]
+
+
+@pytest.mark.parametrize("page", [README, *PAGES], ids=name_of)
+def test_code_fits_into_the_column(page):
+    assert [line for language, _, code in blocks(page) for line in too_wide(language, code)] == []
+
+
+def test_a_wide_line_is_found():
+    wide = "x = 1  # " + "y" * COLUMN
+    assert too_wide("python", f"a = 1\n{wide}\n") == [wide]
+    assert too_wide("pycon", f">>> a\n{wide}\n>>> {wide}\n... {wide}\n") == [f">>> {wide}", f"... {wide}"]
+
+
 # ---- Programs ----
 
 
