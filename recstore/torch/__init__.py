@@ -5,17 +5,12 @@
     f = recstore.torch.Fields(x, "image_id", "bbox", segmentation="jagged")
     loader = recstore.torch.Loader(f, batch_size=256, shuffle=True)
 
-Importing this package imports torch; `import recstore` does not import this package.
+Importing this package imports torch; `import recstore` does not import this package. Without PyTorch it has
+`Fields(..., output="numpy")` alone.
 """
 
-try:
-    import torch as _torch  # noqa: F401
-except ModuleNotFoundError as error:
-    if error.name != "torch":
-        raise
-    raise ImportError("recstore.torch needs PyTorch, which is not installed: pip install recstore[torch]") from None
-
 from recstore.later import later
+from recstore.torch.optional import torch as _torch
 
 # The public names by module. Each module is imported when one of its names is first asked for.
 _LATER = {
@@ -34,4 +29,11 @@ _LATER = {
 }
 
 __all__ = list(_LATER)
-__getattr__, __dir__ = later(globals(), _LATER)
+_WITHOUT_TORCH = {"Batch", "Field", "Fields", "Ragged"}
+_found, __dir__ = later(globals(), _LATER)
+
+
+def __getattr__(name):
+    if _torch is None and name in _LATER and name not in _WITHOUT_TORCH:
+        raise ImportError(f"recstore.torch.{name} needs PyTorch, which is not installed: pip install recstore[torch]")
+    return _found(name)

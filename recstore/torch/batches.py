@@ -8,12 +8,12 @@ each page. So a worker sends small batches as bytes within the message and makes
 import collections
 import copy
 import functools
+import sys
 
 import numpy
-import torch
-from torch.utils import data
 
 from recstore.torch.forms import TORCH_DTYPES, Ragged
+from recstore.torch.optional import Tensor, in_worker, torch
 
 __all__ = ["Batch"]
 
@@ -31,7 +31,9 @@ class Batch(dict):
 
     It is a dict in every way. The tensors that :class:`Fields` makes are views of one memory: a worker sends them in
     one piece, and :meth:`to` and :meth:`pin_memory` copy them at once. A pickle holds the values. A program that
-    keeps one tensor of a batch for long keeps the memory of all: write ``tensor.clone()``.
+    keeps one tensor of a batch for long keeps the memory of all: write ``tensor.clone()``. In a program
+    that has imported JAX, a Batch is a pytree, as a dict is: ``jax.jit(f)(batch)``. (A Batch that was made before the
+    import becomes one when the next Batch is made.)
 
     >>> import torch
     >>> from recstore.torch import Batch
@@ -41,6 +43,11 @@ class Batch(dict):
     """
 
     __slots__ = ()
+
+    def __new__(cls, *arguments, **entries):
+        if not _is_pytree and "jax" in sys.modules:
+            _make_pytree(sys.modules["jax"])
+        return super().__new__(cls)
 
     def to(self, device, non_blocking=False):
         """A Batch whose tensors are on `device`, also those within lists, tuples and dicts; one copy moves all entries
@@ -54,7 +61,7 @@ class Batch(dict):
     def _moved(self, move):
         """A Batch with the memories that `move` returned, each a tensor of bytes."""
         memories, codes = taken_apart(self)
-        codes = [(name, ("as it is", _each(code[1], move)) if code[0] == "as it is" else code) for name, code in codes]
+        codes = [(name, ("as it is", each(code[1], move)) if code[0] == "as it is" else code) for name, code in codes]
         return put_together([move(memory) for memory in memories], codes)
 
     def copy(self):
@@ -74,22 +81,46 @@ class Batch(dict):
         return packed(self)
 
 
-def _each(value, move):
+# ---- A pytree of JAX ----
+
+_is_pytree = False
+
+
+def _make_pytree(jax):
+    """Tells JAX that a Batch is a pytree with the leaves of a dict. Another thread may be importing JAX: then the next
+    Batch does."""
+    global _is_pytree
+    tree_util = getattr(jax, "tree_util", None)
+    if not hasattr(tree_util, "register_pytree_with_keys"):
+        return
+
+    def children(batch):
+        names = tuple(sorted(batch))
+        return [(tree_util.DictKey(name), batch[name]) for name in names], names
+
+    try:
+        tree_util.register_pytree_with_keys(Batch, children, lambda names, values: Batch(zip(names, values)))
+    except ValueError:
+        pass  # the program itself, or another thread, has told it
+    _is_pytree = True
+
+
+def each(value, move):
     """A value with its tensors moved. Lists, tuples and dicts that hold tensors become new ones."""
-    if isinstance(value, torch.Tensor):
+    if isinstance(value, Tensor):
         return move(value)
     if type(value) is list and any(map(_may_hold, value)):
-        return [_each(one, move) for one in value]
+        return [each(one, move) for one in value]
     if isinstance(value, tuple) and any(map(_may_hold, value)):
-        moved = [_each(one, move) for one in value]
+        moved = [each(one, move) for one in value]
         return type(value)(*moved) if hasattr(value, "_fields") else tuple(moved)
     if type(value) is dict:
-        return {key: _each(one, move) for key, one in value.items()}
+        return {key: each(one, move) for key, one in value.items()}
     return value
 
 
 def _may_hold(value):
-    return isinstance(value, (torch.Tensor, list, tuple, dict))
+    return isinstance(value, (list, tuple, dict)) or isinstance(value, Tensor)
 
 
 # ---- Memory ----
@@ -108,7 +139,7 @@ class Memory:
         """Makes `nbytes` of memory and returns a buffer over it. In a worker of a DataLoader, memory that is large is
         shared, so that no byte of it is copied when it is sent."""
         size = max(-(-nbytes // _ALIGN) * _ALIGN, _ALIGN)
-        if size >= SHARED_BYTES and data.get_worker_info() is not None:
+        if size >= SHARED_BYTES and in_worker():
             self.base = torch.empty(0, dtype=torch.uint8).set_(torch.UntypedStorage._new_shared(size))
             array = self.base.numpy()
         else:
@@ -122,6 +153,29 @@ class Memory:
         if typed is None:
             typed = self.by_name[name] = self.base.view(TORCH_DTYPES[name])
         return typed.as_strided(shape, _strides(shape), offset // typed.element_size())
+
+    def bools(self, values):
+        """A tensor of the list `values`."""
+        return torch.tensor(values, dtype=torch.bool)
+
+
+class ArrayMemory:
+    """The memory of one batch, and arrays of numpy over it."""
+
+    __slots__ = ("base",)
+
+    def allocate(self, nbytes):
+        """Makes `nbytes` of memory and returns a buffer over it."""
+        self.base = numpy.empty(nbytes, numpy.uint8)
+        return self.base
+
+    def tensor(self, offset, name, shape):
+        """A contiguous array of the dtype of that name, which begins `offset` bytes into the memory."""
+        return numpy.ndarray(shape, name, self.base, offset)
+
+    def bools(self, values):
+        """An array of the list `values`."""
+        return numpy.array(values, numpy.bool_)
 
 
 def _strides(shape):
@@ -189,7 +243,7 @@ class _Memories:
 
     def code(self, value):
         """The code of a value; None for one that is not made of plain tensors."""
-        if type(value) is torch.Tensor:
+        if type(value) is Tensor:
             return self._code_of_tensor(value)
         if type(value) is Unmade:
             parts = "jagged", self.code(value.values), self.code(value.offsets)
@@ -220,7 +274,7 @@ class _Memories:
 
 def _is_jagged(value):
     """Whether a value is a jagged tensor that values and offsets describe: not transposed, no gaps, no gradient."""
-    if not isinstance(value, torch.Tensor) or value.layout is not torch.jagged or value.requires_grad:
+    if not isinstance(value, Tensor) or value.layout is not torch.jagged or value.requires_grad:
         return False
     return getattr(value, "_ragged_idx", 0) == 1 and value.lengths() is None
 

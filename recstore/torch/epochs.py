@@ -6,6 +6,8 @@ on, where the epoch is resumed at item `first`. So after as many steps on each r
 of the epoch, without gaps, and one number says how far a run has come on any number of ranks.
 """
 
+import warnings
+
 from torch.utils.data.distributed import DistributedSampler
 
 from recstore._core import native
@@ -155,6 +157,8 @@ class EpochSampler(DistributedSampler):
         rank, world_size, sharer = places.at_iteration(self, self._place)
         if getattr(sharer, "batch_sampler", self) is None:  # accelerate finds set_epoch of batch samplers alone
             self.set_epoch(sharer.iteration)
+        if not self._first and not self._pending:
+            self._check_resumed()
         if not self._named and share(self._length - self._first, world_size, self._drop_last) == 0:
             self._epoch, self._first = self._epoch + 1, 0  # the loaded state was the end of its epoch
         self._live = Iteration(
@@ -162,6 +166,17 @@ class EpochSampler(DistributedSampler):
         )
         self._first, self._named, self._pending = 0, True, False
         return self._live
+
+    def _check_resumed(self):
+        """Warns where Lightning goes on in the middle of an epoch and nobody has loaded the state of this sampler."""
+        if places.lightning_goes_on():
+            warnings.warn(
+                f"Lightning goes on in the middle of an epoch, and this {type(self).__name__} begins the epoch anew, "
+                "as nobody has loaded its state: samples come twice, and others never. Take recstore.torch.Loader, a "
+                "StatefulDataLoader or the callback of docs/samplers.md",
+                UserWarning,
+                stacklevel=3,
+            )
 
     def _key(self, epoch):
         """The 64-bit seed of an epoch, or None for one in the order of the records."""

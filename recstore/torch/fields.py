@@ -3,29 +3,32 @@
 import operator
 import sys
 
-from torch.utils import data
+import numpy
 
 from recstore import containers, dicts, records
 from recstore._core import native
 from recstore.text import an, counted
 from recstore.torch import layouts, resolving
 from recstore.torch.batch_method import BatchMethod, refuse_batches
-from recstore.torch.batches import Batch, Memory, Sent, Unmade, UnsentBatch, fetcher_of, jagged
+from recstore.torch.batches import ArrayMemory, Batch, Memory, Sent, Unmade, UnsentBatch, each, fetcher_of, jagged
 from recstore.torch.forms import Field, Ragged
+from recstore.torch.optional import Dataset, Tensor, data, in_worker, torch
 
 __all__ = ["Batch", "Field", "Fields", "Ragged"]
 
 
-class Fields(data.Dataset):
+class Fields(Dataset):
     """Some fields of the records of a store as batches of tensors: a map-style dataset for torch's DataLoader, and the
     source of :class:`recstore.torch.Loader`.
 
     Args:
         x: a RecordList, a view of one, or the values of a RecordDict. Its records are dicts or objects with fields.
         names: fields in their default forms. Numbers, rows of one shape and arrays of one shape become a tensor, text a
-            list of str, bytes a :class:`Ragged` of uint8.
+            list of str, bytes a :class:`Ragged` of uint8. Where records are numbers, lists, arrays or text, a name
+            of your choice is for the whole record.
         transform: a function that is given each :class:`Batch`; its result is what ``f[indices]`` gives.
-        output: "dict", or "tensordict" for a TensorDict of the package of that name.
+        output: "dict" for tensors, "tensordict" for a TensorDict of the package of that name, "numpy" for arrays of
+            numpy, which needs no PyTorch.
         forms: fields in other forms: ``segmentation="jagged"``, or a :class:`Field` with options. A field with the name
             of another argument gets a name here: ``out=Field("padded", "output")``.
 
@@ -54,7 +57,7 @@ class Fields(data.Dataset):
     boxes ``(total, 4)``. All of this is decided here, from the schema of the store and some hundred records, and never
     by a batch: a record that does not fit later is a ValueError that names it. ``print(f)`` shows the decisions.
 
-    With a DataLoader there are two ways, and the first costs less. With ``output="tensordict"`` it needs
+    With a DataLoader there are two ways, and the first costs less. With ``output="tensordict"`` and "numpy" it needs
     ``collate_fn=f.collate`` too::
 
         DataLoader(f, sampler=BatchSampler(sampler, 256), batch_size=None, num_workers=4)
@@ -83,7 +86,8 @@ class Fields(data.Dataset):
             raise TypeError(f"transform is a function of a batch, not {transform!r:.60}")
         x = _records_of(x)
         native.Gather(x, [])  # raises for a view that no gather reads
-        self._set(x, tuple(resolving.layouts_of(x, names, forms)), transform, output)
+        dtypes = resolving.ArrayDtypes if output == "numpy" else resolving.TensorDtypes
+        self._set(x, tuple(resolving.layouts_of(x, names, forms, dtypes)), transform, output)
         self._open()
 
     def _set(self, x, found, transform, output):
@@ -119,9 +123,12 @@ class Fields(data.Dataset):
 
     def _converted_later(self, indices):
         """A batch for torch's `default_convert`, which a DataLoader with ``batch_size=None`` applies to every batch."""
-        if self.output == "tensordict":
-            raise TypeError("a DataLoader without a collate_fn cannot hand on a TensorDict: give collate_fn=f.collate")
-        if self._is_plain and data.get_worker_info() is not None:
+        if self.output != "dict":
+            raise TypeError(
+                f"a DataLoader without a collate_fn makes tensors of batches, and output={self.output!r} makes no "
+                "tensors: give collate_fn=f.collate"
+            )
+        if self._is_plain and in_worker():
             return Sent(self._batch(self._positions(indices)))
         return self.batch(indices)
 
@@ -137,17 +144,17 @@ class Fields(data.Dataset):
         return native.positions(indices, len(self.records), method="Fields")
 
     def _batch(self, positions):
-        memory = Memory()
-        parts = self._parts(positions, memory)
-        lazy = self._has_jagged and data.get_worker_info() is not None
+        parts = self._parts(positions)
+        lazy = self._has_jagged and in_worker()
         out = UnsentBatch() if lazy else Batch()
         put = Unmade if lazy else jagged
         for layout, some in zip(self._layouts, parts):
             layout.fill(out, some, put)
         return out
 
-    def _parts(self, positions, memory):
-        """The parts of each layout: tensors over `memory`, and lists."""
+    def _parts(self, positions):
+        """The parts of each layout: tensors over one memory, and lists."""
+        memory = ArrayMemory() if self.output == "numpy" else Memory()
         gather = self._gather or self._open()
         tensor = memory.tensor
         try:
@@ -161,7 +168,8 @@ class Fields(data.Dataset):
             if layout.is_native:
                 out.append([part if type(part) is list else tensor(*part) for part in next(read)])
             else:
-                out.append(layout.read(self.records, positions))
+                values, *mask = layout.read(self.records, positions)
+                out.append([values, *map(memory.bools, mask)])
         return out
 
     def _remedy(self, message):
@@ -184,7 +192,7 @@ class Fields(data.Dataset):
     def _sample(self, index):
         """The entries of one record, without a batch dimension."""
         out = {}
-        parts = self._parts(self._positions([index]), Memory())
+        parts = self._parts(self._positions([index]))
         for layout, some in zip(self._layouts, parts):
             layout.fill_sample(out, some)
         return out
@@ -210,13 +218,22 @@ class Fields(data.Dataset):
         elif not len(samples):
             batch = self._batch(self._positions([]))
         else:
-            batch = self._joined(list(samples))
-        if self.output == "tensordict" and self.transform is None and data.get_worker_info() is not None:
+            batch = self._joined(samples)
+        if self.output == "tensordict" and self.transform is None and in_worker():
             if fetcher_of(sys._getframe().f_back) is not None:
                 return Sent(batch, _TensorDicts(self._per_record))
         return self._finished(batch)
 
     def _joined(self, samples):
+        """The batch of samples that are dicts. torch joins them, so arrays become tensors on the way."""
+        if self.output == "numpy":
+            if torch is None:
+                raise ImportError("joining samples needs PyTorch, which is not installed: give f.batch the indices")
+            samples = [{name: _with_tensors(value) for name, value in sample.items()} for sample in samples]
+            return Batch({name: each(value, Tensor.numpy) for name, value in self._joined_tensors(samples).items()})
+        return self._joined_tensors(list(samples))
+
+    def _joined_tensors(self, samples):
         out = Batch()
         known = set()
         for layout in self._layouts:
@@ -281,9 +298,19 @@ def _records_of(x):
                     "Fields(RecordList(records), ...)")  # fmt: skip
 
 
+def _with_tensors(value):
+    """An entry of a sample, with tensors in place of its arrays and their scalars."""
+    if isinstance(value, list):
+        return [_with_tensors(one) for one in value]
+    return torch.as_tensor(value) if isinstance(value, (numpy.ndarray, numpy.generic)) else value
+
+
 def _check_output(output):
-    if output not in ("dict", "tensordict"):
-        raise ValueError(f"output is 'dict' or 'tensordict', not {output!r:.60}")
+    if output not in ("dict", "tensordict", "numpy"):
+        raise ValueError(f"output is 'dict', 'tensordict' or 'numpy', not {output!r:.60}")
+    if torch is None and output != "numpy":
+        raise ImportError("tensors need PyTorch, which is not installed: pip install recstore[torch], or give "
+                          "output='numpy'")  # fmt: skip
     if output == "tensordict":
         _tensordict()
 

@@ -29,7 +29,7 @@ class Fields(Dataset[_T]):
         /,
         *names: str,
         transform: None = None,
-        output: Literal["dict"] = "dict",
+        output: Literal["dict", "numpy"] = "dict",
         **forms: str | Field,
     ) -> None: ...
     @overload
@@ -39,7 +39,7 @@ class Fields(Dataset[_T]):
         /,
         *names: str,
         transform: Callable[[Batch], _T],
-        output: Literal["dict"] = "dict",
+        output: Literal["dict", "numpy"] = "dict",
         **forms: str | Field,
     ) -> None: ...
     @overload

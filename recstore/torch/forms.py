@@ -4,7 +4,8 @@ import collections
 import operator
 
 import numpy
-import torch
+
+from recstore.torch.optional import torch
 
 from recstore.text import an, meant
 
@@ -31,6 +32,7 @@ _DTYPES = (
 ).split()
 # The dtypes of tensors by name, without those that this release of torch does not have.
 TORCH_DTYPES = {name: getattr(torch, name) for name in _DTYPES if hasattr(torch, name)}
+FIELD_DTYPES = list(TORCH_DTYPES) or [name for name in _DTYPES if name != "bfloat16"]  # numpy has no bfloat16
 _NAMES = {dtype: name for name, dtype in TORCH_DTYPES.items()}
 UNSET = type("UNSET", (), {"__repr__": lambda self: "..."})()  # stands for no default; None may be one
 INTEGERS = {name for name in _DTYPES if "int" in name}
@@ -68,9 +70,12 @@ class Field:
             a list of str. "bytes": text or bytes as a Ragged of uint8. "category": the number of each value among
             `names`. "object": a list of the decoded values.
         field: the field of the records, as ``x.field`` takes it; None: the name that the field has in the batch. An
-            empty tuple is the whole record, for stores of numbers and lists.
+            empty tuple is the whole record. So is any name where records are numbers, lists, arrays or text, which have
+            no fields.
         dtype: the dtype of the numbers, of torch or numpy or its name. None: int64 for ints, torch's default dtype for
-            floats, bool for bools, and for arrays their own. A number that an integer dtype cannot hold is an error.
+            floats, bool for bools, and for arrays their own; but int64 for arrays of uint16 and uint32, which most
+            functions of torch refuse. With ``output="numpy"`` float64 for floats, and for arrays always their own. A
+            number that an integer dtype cannot hold is an error.
         pad: the number that fills "padded" and "packed" rows.
         length: the length of rows. None: "padded" rows are as long as the longest row of the batch. "packed" needs it.
             "padded" lists of lists take a pair, the most lists of a record and the most rows of a list, of which either
@@ -190,9 +195,9 @@ def _field(form, options):
 
 def dtype_name(dtype):
     """The name of a dtype that torch, numpy or a str gives. TypeError for others."""
-    name = _NAMES.get(dtype) if isinstance(dtype, torch.dtype) else dtype
+    name = _NAMES.get(dtype) if torch is not None and isinstance(dtype, torch.dtype) else dtype
     if name is None:
-        raise TypeError(f"{dtype} is no dtype of a field: {', '.join(TORCH_DTYPES)}")
+        raise TypeError(f"{dtype} is no dtype of a field: {', '.join(FIELD_DTYPES)}")
     if not isinstance(name, str):
         try:
             name = numpy.dtype(dtype).name
@@ -200,8 +205,8 @@ def dtype_name(dtype):
             raise TypeError(f"a dtype is one of torch or numpy or its name, not {dtype!r:.60}") from None
     name = name.removeprefix("torch.")
     name = {"float": "float32", "double": "float64", "half": "float16", "int": "int32", "long": "int64"}.get(name, name)
-    if name not in TORCH_DTYPES:
-        raise TypeError(f"{name!r:.60} is no dtype of a field{meant(name, TORCH_DTYPES)}: {', '.join(TORCH_DTYPES)}")
+    if name not in FIELD_DTYPES:
+        raise TypeError(f"{name!r:.60} is no dtype of a field{meant(name, FIELD_DTYPES)}: {', '.join(FIELD_DTYPES)}")
     return name
 
 

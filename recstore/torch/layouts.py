@@ -4,12 +4,10 @@ entries of the parts that were read, and joins samples to a batch.
 A sample is a batch of one record without padding, offsets and packed rows, which only a batch has.
 """
 
-import torch
-from torch.utils import data
-
 from recstore._core import native
 from recstore.torch.batches import jagged
 from recstore.torch.forms import Ragged
+from recstore.torch.optional import data, torch
 
 
 class Layout:
@@ -300,12 +298,12 @@ class Objects(Layout):
     is_native = False
 
     def read(self, records, positions):
-        """The parts: the values and perhaps the mask."""
+        """The parts: the values, and perhaps a list of bools, the mask."""
         values = self._values(records, positions)
         if self.missing() == "raise":
             self._refuse_none(values, positions)
             return (values,)
-        there = torch.tensor([value is not None for value in values], dtype=torch.bool)
+        there = [value is not None for value in values]
         if self.field.has_default:
             values = [self.field.default if value is None else value for value in values]
         return values, there

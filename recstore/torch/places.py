@@ -1,5 +1,5 @@
 """Which rank a sampler is for, and of how many: of torch.distributed, of torchrun's environment, or under accelerate,
-which shares batches out itself."""
+which shares batches out itself. And whether Lightning goes on in the middle of an epoch."""
 
 import operator
 import os
@@ -8,6 +8,7 @@ import sys
 import torch.distributed
 
 _ACCELERATE = "accelerate.data_loader"
+_LIGHTNING = ("lightning.pytorch.loops", "pytorch_lightning.loops")
 
 
 def integer(value, name):
@@ -107,3 +108,23 @@ def at_iteration(sampler, given):
         )
     loader = next((owner for owner in owners if hasattr(owner, "iteration")), None)
     return rank, world_size, loader if loader is not None else (owners[0] if owners else None)
+
+
+def lightning_goes_on():
+    """Whether an iteration that begins is that of an epoch in the middle of which Lightning goes on from a checkpoint.
+    It is not where Lightning begins an epoch, or validates."""
+    if not any(name in sys.modules for name in _LIGHTNING):
+        return False
+    frame = sys._getframe(1)
+    while frame is not None:
+        name = frame.f_globals.get("__name__") or ""
+        if name.startswith(_LIGHTNING):
+            if name.endswith("evaluation_loop"):
+                return False
+            loop = frame.f_locals.get("self")
+            loop = getattr(loop, "epoch_loop", loop)
+            if hasattr(loop, "batch_progress"):
+                begun = loop.batch_progress.current.ready  # a checkpoint of the end of an epoch has all its batches
+                return bool(loop.restarting) and 0 < begun < loop.trainer.num_training_batches
+        frame = frame.f_back
+    return False

@@ -8,12 +8,12 @@ import functools
 from collections.abc import Mapping
 
 import numpy
-import torch
 
 from recstore._core import native
 from recstore.text import an, meant
 from recstore.torch import layouts
-from recstore.torch.forms import TORCH_DTYPES, Field, dtype_name
+from recstore.torch.forms import FIELD_DTYPES, INTEGERS, TORCH_DTYPES, Field, dtype_name
+from recstore.torch.optional import Tensor, torch
 
 SAMPLED = 256  # records
 
@@ -22,9 +22,10 @@ _NUMBERS = {"bool", "int", "float", "complex"}
 _NOTHING = {"none", "missing"}
 
 
-def layouts_of(records, names, forms):
-    """The layouts of the fields `names`, in their default forms, and of `forms`, a dict from names to forms. TypeError
-    and ValueError for what cannot become a batch; the messages say what to write."""
+def layouts_of(records, names, forms, dtypes):
+    """The layouts of the fields `names`, in their default forms, and of `forms`, a dict from names to forms. `dtypes`
+    is TensorDtypes or ArrayDtypes. TypeError and ValueError for what cannot become a batch; the messages say what to
+    write."""
     asked = []
     for name in names:
         if isinstance(name, list):
@@ -39,7 +40,8 @@ def layouts_of(records, names, forms):
     if not asked:
         raise TypeError(f"name the fields of a batch: Fields(x, {_some_names(records)})")
     records = records._unwatched()  # the types of values are looked at
-    out = [_layout(records, name, field) for name, field in asked]
+    have_fields = _have_fields(records)
+    out = [_layout(records, name, field, have_fields, dtypes) for name, field in asked]
     _check_names(out)
     return out
 
@@ -74,25 +76,33 @@ def _check_names(found):
                 raise ValueError(f"the entry {entry!r} of {layout.name!r} has the name of one of {owners[entry]!r}")
 
 
-def _layout(records, name, field):
-    path = name if field is None or field.field is None else field.field
-    if isinstance(path, tuple) and not path:
+def _have_fields(records):
+    """Whether a name can be that of a field: numbers, lists, arrays and text have none."""
+    if native.field_names(records) or not len(records) or _kind(records[0]) == "other":
+        return True
+    kinds = describe(_samples(records, None))["kinds"] - _NOTHING
+    return not kinds or not kinds <= _NUMBERS | {"list", "array", "str", "bytes"}
+
+
+def _layout(records, name, field, have_fields, dtypes):
+    path = field.field if field is not None else None
+    if path is None and have_fields:
+        path = name
+    elif isinstance(path, tuple) and not path:
         path = None  # the whole record
     if field is None or field.form not in ("text", "bytes", "object"):
-        return _Resolving(records, name, path, field).layout()
+        return _Resolving(records, name, path, field, dtypes).layout()
     return layouts.BY_FORM[field.form](name, path, field)
 
 
 class _Resolving:
     """The decision about one field."""
 
-    def __init__(self, records, name, path, field):
-        self.records, self.name, self.path = records, name, path
+    def __init__(self, records, name, path, field, dtypes):
+        self.records, self.name, self.path, self.dtypes = records, name, path, dtypes
         self.field = field or Field()
-        if self.field.form == "jagged" and not hasattr(torch.nested, "nested_tensor_from_jagged"):
-            raise ImportError(
-                f"jagged tensors need PyTorch 2.4, and this is {torch.__version__}: write {name}='ragged'"
-            )
+        if self.field.form == "jagged":
+            dtypes.check_jagged(name)
         self.asked = field is not None
         self.found = native.describe_field(records, path)
         if not _is_clear(self.found):
@@ -100,17 +110,10 @@ class _Resolving:
 
     def _with_samples(self, told):
         """A description that combines that of the trees with that of sampled records."""
-        seen = describe(self._samples())
+        seen = describe(_samples(self.records, self.path))
         if not seen["kinds"]:
             return told
         return _combined(told, seen)
-
-    def _samples(self):
-        n = len(self.records)
-        positions = range(n) if n <= SAMPLED else [i * (n - 1) // (SAMPLED - 1) for i in range(SAMPLED)]
-        if self.path is None:
-            return self.records.get_many(positions)
-        return self.records.field(self.path, _ABSENT).get_many(positions)
 
     # ---- Forms ----
 
@@ -125,13 +128,13 @@ class _Resolving:
         if not self.asked and kinds and kinds <= {"bytes"}:
             return layouts.Bytes(self.name, self.path, Field("bytes"))
         self._refuse_other(self.found)
-        dtype = self.field.dtype or _dtype(self.found)
+        dtype = self.field.dtype or _dtype(self.found, self.dtypes)
         if dtype is None:
             why = "no record has a number there" if len(self.records) else "there are no records"
             raise ValueError(f"the dtype of {self.name!r} is open, as {why}: give {self._write(dtype='float32')}")
-        if dtype not in TORCH_DTYPES:
-            raise TypeError(f"{self.name!r} has arrays of {dtype}, which no tensor holds: give dtype=, store them as "
-                            f"ints, or write {self.name}='object'")  # fmt: skip
+        if dtype not in self.dtypes.names():
+            raise TypeError(f"{self.name!r} has arrays of {dtype}, which no {self.dtypes.what} holds: give dtype=, "
+                            f"store them as ints, or write {self.name}='object'")  # fmt: skip
         sizes = self._sizes(self.found) if kinds else None
         row, levels = self._fixed(sizes) if self.field.form == "tensor" else self._ragged(sizes)
         return layouts.BY_FORM[self.field.form](self.name, self.path, self.field, dtype, row, levels)
@@ -263,6 +266,72 @@ class _Resolving:
         return Field("category", **options, **({"default": self.field.default} if self.field.has_default else {}))
 
 
+# ---- The dtypes of tensors, and of arrays ----
+
+
+class TensorDtypes:
+    """The dtypes that tensors have where nobody names one."""
+
+    what = "tensor"
+
+    @staticmethod
+    def names():
+        """The names of all dtypes."""
+        return TORCH_DTYPES
+
+    @staticmethod
+    def check_jagged(name):
+        """ImportError where torch has no jagged tensors."""
+        if not hasattr(torch.nested, "nested_tensor_from_jagged"):
+            raise ImportError(
+                f"jagged tensors need PyTorch 2.4, and this is {torch.__version__}: write {name}='ragged'"
+            )
+
+    @staticmethod
+    def floats():
+        """The dtype of floats."""
+        return dtype_name(torch.get_default_dtype())
+
+    @staticmethod
+    def widest(dtypes):
+        """The dtype that holds the numbers of arrays of these dtypes. torch has little more than storage for uint16 and
+        uint32: no embedding, no index, no promotion. So these become int64, which holds all their numbers."""
+        dtypes = {"int64" if name in ("uint16", "uint32") else name for name in dtypes}
+        if dtypes == {"uint64"} or not dtypes <= set(TORCH_DTYPES):
+            return " and ".join(sorted(dtypes))
+        dtypes = {"int64" if name == "uint64" else name for name in dtypes}
+        return dtype_name(functools.reduce(torch.promote_types, [TORCH_DTYPES[name] for name in sorted(dtypes)]))
+
+
+class ArrayDtypes:
+    """The dtypes that arrays of numpy have where nobody names one."""
+
+    what = "array of numpy"
+
+    @staticmethod
+    def names():
+        """The names of all dtypes."""
+        return [name for name in FIELD_DTYPES if name != "bfloat16"]
+
+    @staticmethod
+    def check_jagged(name):
+        """ValueError: no array is jagged."""
+        raise ValueError(f"jagged tensors are torch's, and output='numpy' makes arrays: write {name}='ragged'")
+
+    @staticmethod
+    def floats():
+        """The dtype of floats."""
+        return "float64"
+
+    @staticmethod
+    def widest(dtypes):
+        """The dtype that holds the numbers of arrays of these dtypes."""
+        if not dtypes <= set(FIELD_DTYPES) or "bfloat16" in dtypes:
+            return " and ".join(sorted(dtypes))
+        out = numpy.result_type(*dtypes).name
+        return "int64" if out == "float64" and dtypes <= INTEGERS else out
+
+
 # ---- Descriptions ----
 
 # {"kinds", "element", "lengths", "dtypes", "shapes", "sure"}, as native.describe_field has them.
@@ -278,6 +347,15 @@ def _is_clear(told):
     return kinds == {"list"} and told["lengths"] is not None and _is_clear(told["element"])
 
 
+def _samples(records, path):
+    """The values of a field of some hundred records spread over the container."""
+    n = len(records)
+    positions = range(n) if n <= SAMPLED else [i * (n - 1) // (SAMPLED - 1) for i in range(SAMPLED)]
+    if path is None:
+        return records.get_many(positions)
+    return records.field(path, _ABSENT).get_many(positions)
+
+
 def describe(values):
     """A description of values, in the form of `native.describe_field`."""
     out = {"kinds": set(), "element": None, "lengths": None, "dtypes": set(), "shapes": set(), "sure": True}
@@ -289,7 +367,7 @@ def describe(values):
             lengths.add(len(value))
             elements.extend(value)
         elif kind == "array":
-            is_tensor = isinstance(value, torch.Tensor)
+            is_tensor = isinstance(value, Tensor)
             out["dtypes"].add(str(value.dtype)[6:] if is_tensor else value.dtype.newbyteorder("=").name)
             out["shapes"].add(tuple(value.shape))
         elif kind == "other":
@@ -312,7 +390,7 @@ def _kind(value):
         return "missing"
     if isinstance(value, numpy.generic):
         return _SCALARS.get(value.dtype.kind, "other")
-    return "array" if isinstance(value, (numpy.ndarray, torch.Tensor)) else "other"
+    return "array" if isinstance(value, numpy.ndarray) or isinstance(value, Tensor) else "other"
 
 
 def _combined(told, seen):
@@ -331,26 +409,20 @@ def _combined(told, seen):
     return out
 
 
-def _dtype(found):
+def _dtype(found, by_default):
     """The name of the dtype that holds the numbers; None where there are none."""
+    dtypes = set(map(str, found["dtypes"]))
     if found["element"] is not None:
-        inner = _dtype(found["element"])
-        return inner if not found["dtypes"] or inner is None else _widest([*found["dtypes"], inner])
-    if found["dtypes"]:
-        return _widest(found["dtypes"])
+        inner = _dtype(found["element"], by_default)
+        return inner if not dtypes or inner is None else by_default.widest(dtypes | {inner})
+    if dtypes:
+        return by_default.widest(dtypes)
     kinds = found["kinds"] & _NUMBERS
     if not kinds:
         return None
     if kinds & {"float", "complex"}:
-        default = dtype_name(torch.get_default_dtype())
+        default = by_default.floats()
         if "complex" in kinds:
             return "complex128" if default == "float64" else "complex64"
         return default
     return "bool" if kinds == {"bool"} else "int64"
-
-
-def _widest(dtypes):
-    dtypes = sorted(map(str, set(dtypes)))
-    if len(dtypes) == 1 or not set(dtypes) <= set(TORCH_DTYPES):
-        return " and ".join(dtypes)
-    return dtype_name(functools.reduce(torch.promote_types, [TORCH_DTYPES[name] for name in dtypes]))

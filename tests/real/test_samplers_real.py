@@ -173,6 +173,34 @@ def test_lightning_goes_on_with_the_state_of_a_callback(programs, quiet, tmp_pat
     assert after == {1: order(programs.N, 1)[28:], 2: order(programs.N, 2)}
 
 
+@pytest.mark.parametrize("form", ["sampler", "batches", "lengths as sampler", "shards as batches"])
+def test_a_sampler_says_that_lightning_goes_on_without_its_state(programs, tmp_path, form):
+    lightning = vision.lightning()
+
+    def warned(seen, **options):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            _, loader = programs.loader_of(form, 2)
+            trainer_of(lightning, tmp_path, **options.pop("trainer")).fit(
+                vision.module_of(lightning, seen), loader, val_dataloaders=programs.loader_of(form)[1], **options
+            )
+        return [one for one in caught if "nobody has loaded its state" in str(one.message)]
+
+    steps = len(programs.loader_of(form)[1])
+    middle, end = tmp_path / "middle.ckpt", tmp_path / "end.ckpt"
+    saver = lightning.callbacks.ModelCheckpoint(
+        tmp_path, "middle", every_n_train_steps=steps + 3, save_on_train_epoch_end=False
+    )
+    assert warned({}, trainer={"max_steps": steps + 3, "callbacks": [saver]}) == []
+    ends = lightning.callbacks.ModelCheckpoint(tmp_path, "end", save_on_train_epoch_end=True)
+    assert warned({}, trainer={"max_epochs": 1, "callbacks": [ends]}) == []
+    options = {"trainer": {"max_epochs": 4, "enable_checkpointing": False}, "weights_only": False}
+    (warning,) = warned({}, ckpt_path=middle, **options)
+    assert warning.category is UserWarning
+    options = {"trainer": {"max_epochs": 4, "enable_checkpointing": False}, "weights_only": False}
+    assert warned({}, ckpt_path=end, **options) == []
+
+
 # ---- accelerate ----
 
 

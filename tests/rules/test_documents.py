@@ -30,16 +30,20 @@ MAYBE_MISSING = (
         "accelerate",
         "dask",
         "datasets",
+        "grain",
         "lhotse",
         "lightning",
         "mmengine",
+        "monai",
         "plotly",
         "pycocotools",
         "pyspark",
         "ray",
         "tensordict",
         "torch",
+        "torch_geometric",
         "torchdata",
+        "ultralytics",
     ),
     "torchvision",
 )
@@ -100,7 +104,7 @@ def missing(code):
     for name in MAYBE_MISSING:
         if re.search(rf"^[\s>.]*(import|from) (recstore\.((integrations|remote)\.)?)?{name}\b", code, re.MULTILINE):
             try:
-                if name in ("torchvision", "lightning"):
+                if name in ("torchvision", "lightning", "monai", "torch_geometric", "ultralytics"):
                     vision.prepare()
                 __import__(name)
             except ImportError:
@@ -175,6 +179,28 @@ def test_there_is_code():
     bare = [name_of(page) for page, languages in openings.items() if "" in languages]
     assert bare == [] and sum(1 for page in PAGES for _ in blocks(page)) > 100
     assert all(language == "python" for language, _, _ in blocks(README)) and len(list(blocks(README))) > 5
+
+
+COLUMN = 80  # characters of code in the column of the site, in a window of 1,400 pixels: docs/_static/recstore.css
+
+
+def too_wide(language, code):
+    """The lines of a block in Python that its reader would have to scroll. What pycon prints is as wide as it is."""
+    lines = code.splitlines()
+    if language == "pycon":
+        lines = [line for line in lines if line.startswith((">>>", "..."))]
+    return [line for line in lines if len(line) > COLUMN]
+
+
+@pytest.mark.parametrize("page", [README, *PAGES], ids=name_of)
+def test_code_fits_into_the_column(page):
+    assert [line for language, _, code in blocks(page) for line in too_wide(language, code)] == []
+
+
+def test_a_wide_line_is_found():
+    wide = "x = 1  # " + "y" * COLUMN
+    assert too_wide("python", f"a = 1\n{wide}\n") == [wide]
+    assert too_wide("pycon", f">>> a\n{wide}\n>>> {wide}\n... {wide}\n") == [f">>> {wide}", f"... {wide}"]
 
 
 # ---- Programs ----
