@@ -5,9 +5,8 @@ import operator
 
 import numpy
 
-from recstore.torch.optional import torch
-
 from recstore.text import an, meant
+from recstore.torch.optional import torch
 
 __all__ = ["Field", "Ragged"]
 
