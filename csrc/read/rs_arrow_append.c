@@ -14,6 +14,7 @@ rs_status rs_arrow_begin(rs_arrow_field *self, uint64_t rows, rs_error *err) {
     self->n = self->n_null = 0;
     self->valid.size_bytes = self->bytes.size_bytes = self->offsets.size_bytes = 0;
     self->numbers.values.size_bytes = 0;
+    self->numbers.inexact = false;
     self->numbers.seen = self->layout == RS_ARROW_LAYOUT_BITS ? (unsigned)RS_COLUMN_BOOL
                          : is_float_kind(self)                ? (unsigned)(RS_COLUMN_FLOAT | RS_COLUMN_INT)
                                                               : (unsigned)RS_COLUMN_INT;
@@ -38,6 +39,12 @@ rs_status rs_arrow_misfit(const rs_arrow_field *self, rs_error *err) {
     return rs_error_set(err, RS_E_FMT_VALUE, RS_NOWHERE,
                         "a value of the field '%.60s' is of another type than its schema said: the records, or the "
                         "view's indices, changed while they were read",
+                        self->name);
+}
+
+rs_status rs_arrow_inexact(const rs_arrow_field *self, rs_error *err) {
+    return rs_error_set(err, RS_E_ARG_TEXT, RS_NOWHERE,
+                        "the field '%.60s' has an int beyond 2^53 among floats, and a column of floats has no such int",
                         self->name);
 }
 
@@ -152,6 +159,7 @@ rs_status rs_arrow_append_items(rs_arrow_field *self, const rs_array_type *type,
         }
         if (type->code == 9 && is_float_kind(self)) {
             uint8_t bytes[8];
+            self->numbers.inexact |= bits > UINT64_C(1) << 53;
             rs_store_f64(bytes, (double)bits);
             rs_column_put_unchecked(&self->numbers, RS_COLUMN_FLOAT, rs_load_u64(bytes));
         } else {
@@ -159,7 +167,7 @@ rs_status rs_arrow_append_items(rs_arrow_field *self, const rs_array_type *type,
         }
         RS_TRY(rs_arrow_grown(self, 1, err));
     }
-    return RS_OK;
+    return self->numbers.inexact ? rs_arrow_inexact(self, err) : RS_OK;
 }
 
 uint64_t rs_arrow_batch_bytes(const rs_arrow_field *self) {

@@ -5,12 +5,16 @@ reads, such as enums, are made of decoded values by pyarrow. `__arrow_c_stream__
 module. It imports pyarrow, polars or pandas only where it needs them.
 """
 
+import datetime
+import enum
 import itertools
 
 from recstore._core import native
 from recstore.build import cores
+from recstore.values import ext_codes
 
 _NAN = float("nan")
+_MICROSECOND = datetime.timedelta(microseconds=1)
 _SMALL = 2**31 - 1  # the most bytes or elements of Arrow types with 32-bit offsets
 _MISSING = object()
 _MOST_THREADS = 8
@@ -60,26 +64,40 @@ def _read(read, export):
 def stream(records, requested_schema=None, views=False):
     """The capsule of a stream of the records: of structs if they are dicts, tuples or objects, else of their values.
     With `views`, text is of the types with views."""
-    exported = native.arrow_export(records)
-    if exported is not None and not exported[1]:
-        exported[0].settle(True, requested_schema, views)
-        return native.arrow_stream(exported[0])
-    for problem in exported[1] if exported else ():
-        if problem[1] not in (_MIXED, _OTHER):
+    export = _export(records, exact=False)
+    export.settle(True, requested_schema, views)
+    return native.arrow_stream(export)
+
+
+def _export(records, exact):
+    """An ArrowExport whose types are known. This is the one place where a column gets its type, or an error."""
+    export, problems = native.arrow_export(records, exact=exact) or (None, ())
+    if export is not None and not problems:
+        return export
+    for problem in problems:
+        _, _, seen, others = problem
+        if not seen & _SEEN_OTHER or others & ~_PLAIN_CODES:
             raise _refusal(records, problem)
-    try:
-        import pyarrow
-    except ImportError:
-        raise (_refusal(records, exported[1][0]) if exported else _unread(records)) from None
-    table = to_arrow(records)
-    chunked = table if isinstance(table, pyarrow.Table) else pyarrow.chunked_array([table])
-    return chunked.__arrow_c_stream__(requested_schema)
+    export, left = native.arrow_export_of(records, records._unwatched(), _plain, exact=exact)
+    for problem in left:
+        raise _refusal(records, next((known for known in problems if known[0] == problem[0]), problem))
+    return export
 
 
-def _unread(records):
-    return ImportError(
-        "the items of this view are read by Python code, so their export needs pyarrow: pip install pyarrow"
-    )
+def _plain(value):
+    """A value that only Python reads as one that the core reads, in the form that native.arrow_export_of takes; None
+    for other values."""
+    kind = type(value)
+    if kind is frozenset or kind is set:
+        return None, None, list(value)
+    if kind is datetime.datetime and type(value.tzinfo).__name__ == "ZoneInfo":
+        since = value.replace(tzinfo=None) - datetime.datetime.min - value.utcoffset()
+        return ext_codes.DATETIME, None, (since // _MICROSECOND, 0, value.tzinfo)
+    if kind.__module__ == "numpy" and hasattr(value, "dtype") and value.dtype.kind in "SUT":
+        return None, None, value.tolist()
+    if isinstance(value, enum.Enum) and isinstance(value, type(value._value_)):
+        return None, None, value._value_
+    return None
 
 
 # ---- Messages ----
@@ -90,17 +108,24 @@ _KINDS = (
     + ("numpy int8", "numpy int16", "numpy int32", "numpy uint8", "numpy uint16", "numpy uint32")
     + ("numpy float16", "numpy float32", "numpy datetime64", "numpy timedelta64", "int beyond 64 bits", "", "")
 )  # in the order of RS_ARROW_SEEN_* in csrc/read/rs_arrow_field.h
+_SEEN_OTHER = 1 << 28
+_WITHOUT_CODE = "numpy array of a dtype without an Arrow type"  # bit 0 of the kinds that only Python reads
+# The kinds of which some values have a type once they are decoded.
+_PLAIN_CODES = 1 | sum(1 << getattr(ext_codes, name) for name in (
+    "ENUM", "DATETIME", "ZONEINFO", "FROZENSET", "STRINGDTYPE", "NAMEDTUPLE", "DATACLASS", "ATTRS", "OBJECT"
+))  # fmt: skip
 _MIXED, _OTHER, _BIGINT, _KEY, _DIGITS, _DEPTH = range(1, 7)  # RS_ARROW_PROBLEM_*
 _REMEDY = "Change it with x.map(...), leave it out with x.fields(...), or read the records with to_list()"
 
 
 def _refusal(records, problem):
     """The error for a field that has no Arrow type."""
-    names, why, seen, other = problem
+    names, why, seen, others = problem
     found = dict.fromkeys(kind for bit, kind in enumerate(_KINDS) if seen >> bit & 1 and kind)
     found.pop("None", None)
-    if seen >> 28 & 1:
-        found[native.ext_name(other) if other else "numpy array of a dtype without an Arrow type"] = None
+    for code in range(native.EXT_LAST + 1):
+        if others >> code & 1:
+            found[native.ext_name(code) if code else _WITHOUT_CODE] = None
     path = "".join("[]" if name is None else f".{name}" for name in names).lstrip(".")
     where = f"the field {path!r}" if path else "the records"
     if getattr(records.projection, "path", None) is not None and not path:
@@ -125,30 +150,12 @@ def _refusal(records, problem):
 
 def arrow_array(view):
     """The items of a view as a pyarrow.Array."""
-    pyarrow = _pyarrow()
-    exported = native.arrow_export(view, exact=True)
-    if exported is None:
-        return _made(pyarrow, list(view._unwatched()))
-    if exported[1]:
-        return _decoded(pyarrow, view, list(view._unwatched()), exported[1][0])
-    exported[0].settle(False)
-    return _whole(pyarrow, _read(pyarrow.chunked_array, exported[0]))
+    return _array(_pyarrow(), _export(view, exact=True))
 
 
-def _made(pyarrow, values):
-    """The array that pyarrow makes of values. It puts bytes beside text in a list of text unchecked: ArrowInvalid where
-    they are not UTF-8."""
-    out = pyarrow.array(values)
-    out.validate(full=True)
-    return out
-
-
-def _decoded(pyarrow, records, values, problem):
-    """The array that pyarrow makes of decoded values of which the core has no type."""
-    try:
-        return _made(pyarrow, values)
-    except (pyarrow.ArrowException, TypeError, ValueError, OverflowError) as e:
-        raise _refusal(records, problem) from e
+def _array(pyarrow, export):
+    export.settle(False)
+    return _whole(pyarrow, _read(pyarrow.chunked_array, export))
 
 
 def _whole(pyarrow, chunked):
@@ -169,37 +176,11 @@ def _whole(pyarrow, chunked):
 def to_arrow(records, names=None):
     """A Table of records that are dicts, tuples or objects, else an Array of them."""
     pyarrow = _pyarrow()
-    exported = native.arrow_export(records, exact=True)
-    if exported is None:
-        return _named(_arrow_rows(pyarrow, list(records)), names)
-    export, problems = exported
-    if any(not path for path, *_ in problems):
-        return _decoded(pyarrow, records, list(records), problems[0])
-    if not problems and not (export.is_rows and len(records)):
-        export.settle(False)
-        return _whole(pyarrow, _read(pyarrow.chunked_array, export))
-    if problems:
-        return _named(_mixed_table(pyarrow, records, export.names(), problems), names)
+    export = _export(records, exact=True)
+    if not (export.is_rows and len(records)):
+        return _named(_array(pyarrow, export), names)
     export.settle(True)
     return _named(_read(pyarrow.table, export), names)
-
-
-def _mixed_table(pyarrow, records, names, problems):
-    """A table of which the core makes some columns and pyarrow, of decoded values, those with problems."""
-    wrong = {}
-    for problem in problems:
-        wrong.setdefault(problem[0][0], problem)
-    found = {}
-    good = [name for name in names if name not in wrong]
-    if good:
-        export, _ = native.arrow_export(records, good, exact=True)
-        export.settle(True)
-        table = _read(pyarrow.table, export)
-        found = dict(zip(table.column_names, table.columns))
-    for name, problem in wrong.items():
-        values = [None if row is None else row.get(name) for row in records.fields((name,))]
-        found[name] = _decoded(pyarrow, records, values, problem)
-    return pyarrow.table({name: found[name] for name in names if name in found})
 
 
 def _named(table, names):
@@ -211,16 +192,6 @@ def _named(table, names):
         count = "no columns" if found is None else f"{len(found)} columns"
         raise ValueError(f"{len(names)} names for a table of {count}")
     return table.rename_columns(names)
-
-
-def _arrow_rows(pyarrow, rows):
-    if not rows or not all(type(row) is dict for row in rows):
-        return _made(pyarrow, rows)
-    names = dict.fromkeys(name for row in rows for name in row)
-    if not names:  # the number of rows is all that the table has
-        empty = pyarrow.array(rows, pyarrow.struct([]))
-        return pyarrow.Table.from_batches([pyarrow.RecordBatch.from_struct_array(empty)])
-    return pyarrow.table({name: _made(pyarrow, [row.get(name) for row in rows]) for name in _checked(names)})
 
 
 # ---- polars ----
