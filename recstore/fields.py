@@ -47,7 +47,8 @@ class FieldView(RecordView):
                 bits, or a list of a fixed number of these; ``info()`` names such fields.
 
         Bools, ints and floats give bool, int64 and float64; a mixed column gives the widest of these. If an int needs
-        more bits, the column is uint64, or object if uint64 does not suffice. Lists of one length give one row each.
+        more bits, the column is uint64, or object if uint64 does not suffice; object, too, if an int beyond 2^53 is
+        among floats, which would round it. Lists of one length give one row each.
         Nested lists and arrays of one shape are stacked. Text gives numpy's StringDType, or object if numpy has none.
         Other values give an object array.
 
@@ -140,7 +141,9 @@ class FieldView(RecordView):
 
 
 def _for_torch(array, name):
-    if array.dtype.kind not in "biufc":
+    from numpy import clongdouble, longdouble
+
+    if array.dtype.kind not in "biufc" or array.dtype.type in (longdouble, clongdouble):
         why = f"and a tensor holds nothing else: its column is one of {array.dtype}"
         raise TypeError(f"{name!r} is no field of numbers, {why}")
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))

@@ -4,6 +4,8 @@
 #include "base/rs_half.h"
 #include "read/rs_arrow_see.h"
 
+enum { PATH_BYTES = 80 }; /* of a path in a message */
+
 static bool is_float_kind(const rs_arrow_field *self) {
     return self->kind == RS_ARROW_KIND_FLOAT16 || self->kind == RS_ARROW_KIND_FLOAT32 ||
            self->kind == RS_ARROW_KIND_FLOAT64;
@@ -43,9 +45,18 @@ rs_status rs_arrow_misfit(const rs_arrow_field *self, rs_error *err) {
 }
 
 rs_status rs_arrow_inexact(const rs_arrow_field *self, rs_error *err) {
+    char path[PATH_BYTES];
+    rs_arrow_field_path(self, path, sizeof path);
     return rs_error_set(err, RS_E_ARG_TEXT, RS_NOWHERE,
-                        "the field '%.60s' has an int beyond 2^53 among floats, and a column of floats has no such int",
-                        self->name);
+                        "the field '%s' has an int beyond 2^53 among floats, which a column of floats would round",
+                        path);
+}
+
+rs_status rs_arrow_no_utf8(const rs_arrow_field *self, rs_error *err) {
+    char path[PATH_BYTES];
+    rs_arrow_field_path(self, path, sizeof path);
+    return rs_error_set(err, RS_E_ARG_TEXT, RS_NOWHERE,
+                        "the field '%s' has a str with a lone surrogate, and Arrow's text is UTF-8", path);
 }
 
 /* ---- Nulls ---- */

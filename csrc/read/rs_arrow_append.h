@@ -15,6 +15,8 @@ RS_COLD rs_status rs_arrow_misfit(const rs_arrow_field *self, rs_error *err);
 
 /* Sets `err` for an int beyond 2^53 among floats, and returns RS_E_ARG_TEXT. */
 RS_COLD rs_status rs_arrow_inexact(const rs_arrow_field *self, rs_error *err);
+/* Sets `err` for text with a lone surrogate, and returns RS_E_ARG_TEXT. */
+RS_COLD rs_status rs_arrow_no_utf8(const rs_arrow_field *self, rs_error *err);
 
 /* Appends the marks of n values that are not null, when the batch has nulls. */
 RS_NODISCARD RS_COLD rs_status rs_arrow_mark_valid(rs_arrow_field *self, uint64_t n, rs_error *err);

@@ -149,6 +149,21 @@ rs_status rs_arrow_field_element(rs_arrow_field *self, uint32_t *n_fields, rs_ar
     return RS_OK;
 }
 
+static size_t put_path(const rs_arrow_field *self, char *to, size_t size) {
+    const bool is_element = self->parent != NULL && self->parent->element == self;
+    size_t n = 0;
+    int more;
+    if (self->parent == NULL) return 0;
+    n = put_path(self->parent, to, size);
+    if (n + 1 >= size) return n;
+    more = snprintf(to + n, size - n, "%s%s", is_element ? "[]" : n == 0 ? "" : ".", is_element ? "" : self->name);
+    return more < 0 ? n : n + (size_t)more < size ? n + (size_t)more : size - 1;
+}
+
+void rs_arrow_field_path(const rs_arrow_field *self, char *to, size_t size) {
+    if (put_path(self, to, size) == 0) (void)snprintf(to, size, "$");
+}
+
 /* ---- What was seen ---- */
 
 void rs_arrow_see_ints(rs_arrow_field *self, int64_t min, int64_t max) {

@@ -176,6 +176,9 @@ RS_NODISCARD rs_status rs_arrow_field_item(rs_arrow_field *self, uint32_t i, uin
 RS_NODISCARD rs_status rs_arrow_field_element(rs_arrow_field *self, uint32_t *n_fields, rs_arrow_field **out,
                                               rs_error *err);
 
+/* Writes the path of the field as messages name it, such as a.b[], and $ for the root; cut to fit `size` bytes. */
+void rs_arrow_field_path(const rs_arrow_field *self, char *to, size_t size);
+
 /* Notes that a value was seen. */
 static inline void rs_arrow_see(rs_arrow_field *self, uint32_t what) {
     self->seen |= what;

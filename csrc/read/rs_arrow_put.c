@@ -15,8 +15,7 @@ rs_status rs_arrow_put_text(rs_arrow_field *field, rs_cursor *cursor, const rs_p
     if (RS_UNLIKELY((field->seen & RS_ARROW_SEEN_TEXT) == 0)) return rs_arrow_misfit(field, err);
     RS_TRY(rs_utf8_take(&field->bytes, cursor, place, &taken, err));
     if (RS_LIKELY(taken)) return rs_arrow_end_value(field, field->bytes.size_bytes, err);
-    return rs_error_set(err, RS_E_ARG_TEXT, RS_NOWHERE,
-                        "the field '%.60s' has a str with a lone surrogate, and Arrow's text is UTF-8", field->name);
+    return rs_arrow_no_utf8(field, err);
 }
 
 static rs_status put_bytes(rs_arrow_field *field, rs_cursor *cursor, const rs_node *node, rs_error *err) {

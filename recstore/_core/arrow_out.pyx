@@ -196,7 +196,7 @@ cdef class ArrowExport:
     @property
     def is_sure(self):
         """Whether the trees told all types, so that no record was looked at to find them."""
-        return not self.it.has_rest
+        return not self.it.has_rest and self.dumped_records is None
 
     @property
     def is_rows(self):

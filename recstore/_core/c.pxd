@@ -233,6 +233,7 @@ cdef extern from "recstore.h" nogil:
     ctypedef struct rs_column:
         rs_buffer values
         unsigned seen
+        rs_bool inexact
 
     enum:
         RS_STEP_NONE, RS_STEP_ASK, RS_STEP_OPEN
@@ -421,7 +422,7 @@ cdef extern from "recstore.h" nogil:
         RS_DTYPE_BOOL, RS_DTYPE_INT64, RS_DTYPE_UINT8, RS_DTYPE_UINT64
     const char *rs_dtype_name(unsigned dtype)
     uint64_t rs_dtype_put_ints(unsigned dtype, const int64_t *source, uint64_t n, uint8_t *to, size_t step)
-    uint64_t rs_dtype_put_uints(unsigned dtype, const uint64_t *source, uint64_t n, uint8_t *to, size_t step)
+    rs_bool rs_dtype_put_bigint(unsigned dtype, const uint8_t *p, uint64_t n, uint8_t *to)
     uint64_t rs_dtype_put_floats(unsigned dtype, const double *source, uint64_t n, uint8_t *to, size_t step)
     uint64_t rs_dtype_put_complex(unsigned dtype, const double *source, uint64_t n, uint8_t *to, size_t step)
 

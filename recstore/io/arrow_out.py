@@ -8,6 +8,7 @@ module. It imports pyarrow, polars or pandas only where it needs them.
 import datetime
 import enum
 import itertools
+from collections.abc import Mapping
 
 from recstore._core import native
 from recstore.build import cores
@@ -127,21 +128,23 @@ def _refusal(records, problem):
         if others >> code & 1:
             found[native.ext_name(code) if code else _WITHOUT_CODE] = None
     path = "".join("[]" if name is None else f".{name}" for name in names).lstrip(".")
-    where = f"the field {path!r}" if path else "the records"
-    if getattr(records.projection, "path", None) is not None and not path:
-        where = f"the field {str(records.projection.path)!r}"
+    if not path and getattr(records.projection, "path", None) is not None:
+        path = str(records.projection.path)
+    where = f"the field {path!r} holds" if path else "the records hold"
     if why == _KEY:
-        return TypeError(f"a table has columns by str, and {where} have a key that is no str. {_REMEDY}")
-    if why == _BIGINT:
-        text = f"{where} holds ints that neither 64 bits with a sign nor 64 bits without one hold"
+        text = f"a table has columns by str, and {where} a dict with a key that is not a str"
+    elif why == _BIGINT:
+        text = f"{where} ints that neither 64 bits with a sign nor 64 bits without one hold"
     elif why == _DIGITS:
-        text = f"{where} holds Decimals of more than 76 digits, Arrow's most"
+        text = f"{where} Decimals of more than 76 digits, Arrow's most"
     elif why == _DEPTH:
-        text = f"{where} lies deeper than the 60 levels that libraries accept"
+        text = f"{where} values deeper than the 60 levels that libraries accept"
     elif why == _OTHER:
-        text = f"{where} holds values for which Arrow has no type: {' and '.join(found)}"
+        text = f"{where} values for which Arrow has no type: {' and '.join(found)}"
+    elif len(found) == 1:
+        text = f"{where} {next(iter(found))} of several units, and an Arrow column has one"
     else:
-        text = f"{where} holds values of several types, {' and '.join(found)}, and an Arrow column has one"
+        text = f"{where} values of several types, {' and '.join(found)}, and an Arrow column has one"
     return TypeError(f"{text}. {_REMEDY}")
 
 
@@ -212,12 +215,10 @@ def to_polars(records):
 def _in_threads(records, read):
     """`[read(stream), ...]` of as many parts of the records as threads are worth while."""
     n = max(1, min(cores.available(), _MOST_THREADS, len(records) // _RECORDS_A_THREAD))
-    exports = [native.arrow_export(records) for _ in range(n)]
-    if exports[0] is None or exports[0][1]:
-        return [read(_Stream(stream(records, views=True)))]
-    if not all(export.is_sure for export, _ in exports):
+    first = _export(records, exact=False)
+    if not first.is_sure:
         n = 1
-    exports = [export for export, _ in exports[:n]]
+    exports = [first, *(_export(records, exact=False) for _ in range(n - 1))]
     for k, export in enumerate(exports):
         if n > 1:
             export.restrict(len(records) * k // n, len(records) * (k + 1) // n)
@@ -235,7 +236,32 @@ def _in_threads(records, read):
 
 def series(view):
     """The items of a field view as a pandas.Series."""
-    return _pandas().Series(_column(view), name=view.name)
+    return _series(_pandas(), _column(view), view.name)
+
+
+def _series(pandas, values, name=None):
+    """The column that pandas makes of values, or one of objects where it cannot: of text with a lone surrogate, of
+    numpy's timedelta64 of other units than pandas has."""
+    try:
+        return pandas.Series(values, name=name)
+    except (TypeError, ValueError, ArithmeticError):
+        return pandas.Series(_objects(values), dtype=object, name=name)
+
+
+def _objects(values):
+    from recstore import columns
+
+    return columns.objects(values)
+
+
+def _frame(pandas, found):
+    """The frame of columns by name."""
+    frame = pandas.DataFrame(dict(enumerate(found.values())))
+    try:
+        frame.columns = pandas.Index(found)
+    except UnicodeEncodeError:  # a name with a lone surrogate
+        frame.columns = pandas.Index(found, dtype=object)
+    return frame
 
 
 def _column(view):
@@ -257,13 +283,43 @@ def to_pandas(records):
     pandas = _pandas()
     names = _names(records)
     if names is None:
-        return pandas.DataFrame(list(records))
+        return _frame_of_rows(pandas, list(records))
     found = {}
     for name in names:
-        column = pandas.Series(_column(records.field((name,), default=_NAN)))
+        column = _series(pandas, _column(records.field((name,), default=_NAN)))
         if not column.isna().all() or _has(records, name):
             found[name] = column
-    return pandas.DataFrame(found)
+    return _frame(pandas, found)
+
+
+def _frame_of_rows(pandas, rows):
+    """The frame that pandas makes of a list, or columns of objects where it cannot. pandas goes by the first record, so
+    records of several forms are one column."""
+    forms = {_form(pandas, row) for row in rows}
+    if len(forms) > 1:
+        return _frame(pandas, {0: _series(pandas, rows)})
+    try:
+        return pandas.DataFrame(rows)
+    except (TypeError, ValueError, ArithmeticError):
+        pass
+    if forms == {Mapping}:
+        names = _checked(dict.fromkeys(name for row in rows for name in row))
+        return _frame(pandas, {name: _series(pandas, [row.get(name, _NAN) for row in rows]) for name in names})
+    if all(isinstance(row, (list, tuple)) for row in rows):
+        columns = list(map(list, itertools.zip_longest(*rows)))
+        names = getattr(rows[0], "_fields", range(len(columns)))
+        return _frame(pandas, {name: _series(pandas, column) for name, column in zip(names, columns)})
+    return _frame(pandas, {0: _series(pandas, rows)})
+
+
+def _form(pandas, row):
+    """What a record is to pandas: a mapping, an object of a class with fields, a sequence, or a value."""
+    kind = type(row)
+    if isinstance(row, Mapping):
+        return Mapping
+    if hasattr(kind, "_fields") or hasattr(kind, "__dataclass_fields__"):
+        return kind
+    return list if pandas.api.types.is_list_like(row) else None
 
 
 # ---- Names ----

@@ -352,4 +352,8 @@ def _widest(dtypes):
     dtypes = sorted(map(str, set(dtypes)))
     if len(dtypes) == 1 or not set(dtypes) <= set(TORCH_DTYPES):
         return " and ".join(dtypes)
-    return dtype_name(functools.reduce(torch.promote_types, [TORCH_DTYPES[name] for name in dtypes]))
+    try:
+        return dtype_name(functools.reduce(torch.promote_types, [TORCH_DTYPES[name] for name in dtypes]))
+    except RuntimeError:  # torch does not promote uint16, uint32 and uint64 to ints and complex numbers
+        widest = functools.reduce(numpy.promote_types, map(numpy.dtype, dtypes)).name
+        return " and ".join(dtypes) if widest == "float64" else widest  # of int64 and uint64
