@@ -564,9 +564,10 @@ cdef class Gather:
         if stop.why == RS_GATHER_RANGE:
             number = number_in(value, stop.number)
             dtype = DTYPE_NAMES[spec.it.dtype]
-            held = f"{number!r:.60}"
             if type(number) is int and number.bit_length() > 1024:  # repr may refuse it
                 held = f"an int of {number.bit_length()} bits"
+            else:
+                held = f"{number!r:.60}"
             return ValueError(f"{name} holds {held}, which {dtype} cannot hold")
         if stop.why == RS_GATHER_LENGTH:
             row = [spec.it.row[i] for i in range(spec.it.n_row)]

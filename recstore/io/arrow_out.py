@@ -89,7 +89,7 @@ def _plain(value):
     """A value that only Python reads as one that the core reads, in the form that native.arrow_export_of takes; None
     for other values."""
     kind = type(value)
-    if kind is frozenset or kind is set:
+    if kind is frozenset or kind is set or isinstance(value, native.Records):  # the last are the values of groups
         return None, None, list(value)
     if kind is datetime.datetime and type(value.tzinfo).__name__ == "ZoneInfo":
         since = value.replace(tzinfo=None) - datetime.datetime.min - value.utcoffset()
@@ -179,6 +179,8 @@ def _whole(pyarrow, chunked):
 def to_arrow(records, names=None):
     """A Table of records that are dicts, tuples or objects, else an Array of them."""
     pyarrow = _pyarrow()
+    if names is not None and len(records) == 0:
+        return pyarrow.table({name: pyarrow.nulls(0) for name in names})
     export = _export(records, exact=True)
     if not (export.is_rows and len(records)):
         return _named(_array(pyarrow, export), names)
