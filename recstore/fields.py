@@ -121,7 +121,7 @@ class FieldView(RecordView):
     def to_arrow(self, indices=None):
         """The field as a pyarrow.Array: None becomes null, lists become list arrays.
 
-        Raises KeyError and IndexError as ``to_numpy`` does, pyarrow's errors for values that form no column, and
+        Raises KeyError and IndexError as ``to_numpy`` does, TypeError and ValueError as ``x.to_arrow`` does, and
         ImportError without pyarrow. Safe from several threads at once.
         """
         from recstore.io import arrow_out
@@ -129,7 +129,7 @@ class FieldView(RecordView):
         return arrow_out.arrow_array(self._part(indices, "to_arrow"))
 
     def to_pandas(self, indices=None):
-        """The field as the pandas.Series that pandas makes of the values. Raises KeyError and IndexError as
+        """The field as the pandas.Series that pandas makes of the values, or one of objects where it makes none. Raises KeyError and IndexError as
         ``to_numpy`` does, and ImportError without pandas. Safe from several threads at once."""
         from recstore.io import arrow_out
 

@@ -40,7 +40,7 @@ NAMES = {
     "dict": ("'v", "'$", "$.v"),
     "tuple": ("'0", "'$"),
     "list": ("'[]", "'$"),
-    "scalar": ("the records", "the field '"),
+    "scalar": ("the list", "the field '"),
 }
 ROWS = ("dict", "tuple")
 WAYS = {}

@@ -564,11 +564,7 @@ cdef class Gather:
         if stop.why == RS_GATHER_RANGE:
             number = number_in(value, stop.number)
             dtype = DTYPE_NAMES[spec.it.dtype]
-            if type(number) is int and number.bit_length() > 1024:  # repr may refuse it
-                held = f"an int of {number.bit_length()} bits"
-            else:
-                held = f"{number!r:.60}"
-            return ValueError(f"{name} holds {held}, which {dtype} cannot hold")
+            return ValueError(f"{name} holds {shown(number)}, which {dtype} cannot hold")
         if stop.why == RS_GATHER_LENGTH:
             row = [spec.it.row[i] for i in range(spec.it.n_row)]
             shape = ", ".join(["any"] * FREE_DIMS[spec.form] + [str(size) for size in row])
@@ -630,6 +626,13 @@ TAKES = {
 
 cdef bint is_sequence(value):
     return isinstance(value, (list, tuple)) or bool(getattr(value, "ndim", 0))
+
+
+cdef str shown(number):
+    """A number as a message shows it. Python refuses the repr of a very large int."""
+    if type(number) is int and number.bit_length() > 1024:
+        return f"an int of {number.bit_length()} bits"
+    return f"{number!r:.60}"
 
 
 cdef object number_in(value, uint64_t number):

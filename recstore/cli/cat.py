@@ -236,6 +236,14 @@ def _cell(value):
 # ---- Parquet ----
 
 
+def _reader(pyarrow, records, options):
+    try:
+        return pyarrow.RecordBatchReader.from_stream(records)
+    except pyarrow.ArrowInvalid:  # a stream of values
+        what = f"{options.what} holds values that are not rows"
+        raise Refused(f"{what}, and a Parquet file has columns; write --jsonl") from None
+
+
 def _parquet(records, options):
     """Writes a Parquet file from the stream of batches that the core makes."""
     if os.path.lexists(options.parquet) and not options.force:
@@ -250,7 +258,7 @@ def _parquet(records, options):
         try:
             if not hasattr(pyarrow.RecordBatchReader, "from_stream"):
                 raise Refused("--parquet needs pyarrow 15 or newer: pip install --upgrade pyarrow")
-            reader = pyarrow.RecordBatchReader.from_stream(records)
+            reader = _reader(pyarrow, records, options)
             with parquet.ParquetWriter(temporary, reader.schema) as writer:
                 held, size = [], 0
                 for batch in reader:

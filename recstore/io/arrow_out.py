@@ -1,8 +1,8 @@
 """Records as Arrow streams, Arrow tables and pandas DataFrames.
 
-The core makes the columns without Python objects (recstore/_core/arrow_out.pyx). Columns of values that only Python
-reads, such as enums, are made of decoded values by pyarrow. `__arrow_c_stream__`, `to_arrow` and the like import this
-module. It imports pyarrow, polars or pandas only where it needs them.
+The core makes the columns without Python objects (recstore/_core/arrow_out.pyx). Records with values that only Python
+reads, such as enums, are decoded, and the core makes the columns of plain values. `__arrow_c_stream__`, `to_arrow` and
+the like import this module. It imports pyarrow, polars or pandas only where it needs them.
 """
 
 import datetime
@@ -128,23 +128,23 @@ def _refusal(records, problem):
         if others >> code & 1:
             found[native.ext_name(code) if code else _WITHOUT_CODE] = None
     path = "".join("[]" if name is None else f".{name}" for name in names).lstrip(".")
-    if not path and getattr(records.projection, "path", None) is not None:
-        path = str(records.projection.path)
-    where = f"the field {path!r} holds" if path else "the records hold"
+    where = f"the field {path!r}" if path else "the list"
+    if getattr(records.projection, "path", None) is not None and not path:
+        where = f"the field {str(records.projection.path)!r}"
     if why == _KEY:
-        text = f"a table has columns by str, and {where} a dict with a key that is not a str"
+        text = f"a table has columns by str, and {where} holds a dict with a key that is not a str"
     elif why == _BIGINT:
-        text = f"{where} ints that neither 64 bits with a sign nor 64 bits without one hold"
+        text = f"{where} holds ints that neither 64 bits with a sign nor 64 bits without one hold"
     elif why == _DIGITS:
-        text = f"{where} Decimals of more than 76 digits, Arrow's most"
+        text = f"{where} holds Decimals of more than 76 digits, Arrow's most"
     elif why == _DEPTH:
-        text = f"{where} values deeper than the 60 levels that libraries accept"
+        text = f"{where} holds values deeper than the 60 levels that libraries accept"
     elif why == _OTHER:
-        text = f"{where} values for which Arrow has no type: {' and '.join(found)}"
+        text = f"{where} holds values for which Arrow has no type: {' and '.join(found)}"
     elif len(found) == 1:
-        text = f"{where} {next(iter(found))} of several units, and an Arrow column has one"
+        text = f"{where} holds {next(iter(found))} of several units, and an Arrow column has one"
     else:
-        text = f"{where} values of several types, {' and '.join(found)}, and an Arrow column has one"
+        text = f"{where} holds values of several types, {' and '.join(found)}, and an Arrow column has one"
     return TypeError(f"{text}. {_REMEDY}")
 
 
