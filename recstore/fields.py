@@ -129,8 +129,9 @@ class FieldView(RecordView):
         return arrow_out.arrow_array(self._part(indices, "to_arrow"))
 
     def to_pandas(self, indices=None):
-        """The field as the pandas.Series that pandas makes of the values, or one of objects where it makes none. Raises KeyError and IndexError as
-        ``to_numpy`` does, and ImportError without pandas. Safe from several threads at once."""
+        """The field as the pandas.Series that pandas makes of the values, or one of objects where it makes none. Raises
+        KeyError and IndexError as ``to_numpy`` does, and ImportError without pandas. Safe from several threads at once.
+        """
         from recstore.io import arrow_out
 
         return arrow_out.series(self._part(indices, "to_pandas"))

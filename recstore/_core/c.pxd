@@ -508,12 +508,8 @@ cdef extern from "recstore.h" nogil:
         uint32_t n_children
         uint32_t seen
         uint64_t others
-        uint8_t kind
-        uint8_t problem
-        rs_bool closed
-        rs_bool utc
-        rs_bool rows
-        rs_bool present
+        uint8_t kind, problem
+        rs_bool closed, utc, rows, present
         uint64_t n_null
     ctypedef struct rs_arrow_ops:
         uint32_t n_fields
@@ -531,8 +527,7 @@ cdef extern from "recstore.h" nogil:
         rs_arrow_field *root
         rs_arrow_ops ops
         rs_slice missing
-        rs_bool has_rest
-        rs_bool wide
+        rs_bool has_rest, wide
     rs_status rs_arrow_field_child(rs_arrow_field *self, const char *name, size_t size, uint32_t *n_fields,
                                    rs_arrow_field **out, rs_error *err)
     void rs_arrow_set_kind(rs_arrow_field *self, unsigned kind)

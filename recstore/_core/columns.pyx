@@ -383,8 +383,8 @@ def read_column(Records records not None, indices=None, bint nulls=False):
     the shape does not need are None.
 
     Returns None where the caller has to decode the values: they are not all numbers, all lists or tuples of numbers,
-    or all text, an int beyond 2^53 is among floats, or the projection is no plain field. Raises KeyError for a record that lacks the field, and the errors
-    of reading a record.
+    or all text, an int beyond 2^53 is among floats, or the projection is no plain field. Raises KeyError for a record
+    that lacks the field, and the errors of reading a record.
     """
     cdef ColumnReader self
     cdef FieldProjection projection
