@@ -32,15 +32,19 @@ def check(tmp_path, *arguments):
     assert last  # the cases ran
 
 
-@pytest.mark.parametrize("mode", [["columns"], ["few"], ["sample", "1", "30"], ["triples", "1", "200"]], ids=" ".join)
+MODES = ["columns", "pairs 0 1", "sample 1 30", "sample-triples 1 200"]
+
+
+@pytest.mark.parametrize("mode", MODES)
 def test_every_way_out(tmp_path, mode):
-    check(tmp_path, *mode)
+    check(tmp_path, *mode.split())
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", [["all"], ["triples"]], ids=" ".join)
-def test_every_pair_and_triple(tmp_path, mode):
-    check(tmp_path, *mode)
+@pytest.mark.parametrize("part", range(12))
+@pytest.mark.parametrize("mode", ["all", "triples"])
+def test_every_pair_and_triple(tmp_path, mode, part):
+    check(tmp_path, mode, str(part), "12")
 
 
 def test_a_crash_and_a_wrong_value_are_failures(tmp_path, monkeypatch):
