@@ -8,6 +8,7 @@ from recstore.text import an
 
 _INT64 = range(-(2**63), 2**63)
 _UINT64 = range(2**64)
+_EXACT = 2**53  # up to it every int is a float
 _REMEDY = "read it with to_list(), or give ragged=True"
 
 
@@ -77,7 +78,7 @@ def strings(text, offsets):
     """
     dtype = _string_dtype()
     if dtype is None:
-        return _objects(texts(text, offsets))
+        return objects(texts(text, offsets))
     n = len(offsets) - 1
     out = np.empty(n, dtype)
     sizes = np.diff(offsets)
@@ -170,7 +171,7 @@ def from_values(values, ragged, where):
         return _no_lists(_from_numbers(values), ragged)
     if kinds == {"scalar"} and len({type(value) for value in values}) == 1:
         return _no_lists(_from_scalars(values), ragged)
-    return _no_lists(_from_text(values) if kinds == {"text"} else _objects(values), ragged)
+    return _no_lists(_from_text(values) if kinds == {"text"} else objects(values), ragged)
 
 
 def _kind(value):
@@ -191,18 +192,16 @@ def _brief(value):
 
 
 def _from_numbers(values):
-    """An array in which every int keeps its value. With floats among the numbers it is float64, as in numpy."""
+    """An array in which every int keeps its value: of floats too it holds ints up to 2^53, else objects."""
     types = set(map(type, values))
     if float in types:
-        try:
-            return np.array(values, np.float64)
-        except OverflowError:
-            return _objects(values)
+        exact = all(type(value) is float or -_EXACT <= value <= _EXACT for value in values)
+        return np.array(values, np.float64) if exact else objects(values)
     if types == {bool}:
         return np.array(values, np.bool_)
     if all(value in _INT64 for value in values):
         return np.array(values, np.int64)
-    return np.array(values, np.uint64) if all(value in _UINT64 for value in values) else _objects(values)
+    return np.array(values, np.uint64) if all(value in _UINT64 for value in values) else objects(values)
 
 
 def _from_scalars(values):
@@ -217,10 +216,11 @@ def _from_text(values):
             return np.array(values, dtype)
         except UnicodeEncodeError:  # lone surrogates
             pass
-    return _objects(values)
+    return objects(values)
 
 
-def _objects(values):
+def objects(values):
+    """An array of objects."""
     out = np.empty(len(values), object)
     for i, value in enumerate(values):  # one by one, because numpy would make dimensions of sequences
         out[i] = value
@@ -241,7 +241,7 @@ def _from_lists(values, ragged, where):
         raise ValueError(f"{where(odd)} holds {_brief(item)} among numbers: use to_list()")
     if kinds == {"list"}:
         return _from_nested(values, ragged, where)
-    return _no_lists(_objects(values), ragged)
+    return _no_lists(objects(values), ragged)
 
 
 def _from_nested(values, ragged, where):

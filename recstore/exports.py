@@ -20,8 +20,8 @@ class TableExports:
         A batch is memory of its own, and outlives the store. A stream keeps the store; once the store is closed, its
         next batch is an error. One thread at a time may use a stream, any number of threads streams of their own.
 
-        Raises TypeError for a field without an Arrow type, which it names; ImportError where values that only Python
-        reads need pyarrow. What a record raises when it is read is the stream's error.
+        Raises TypeError for a field without an Arrow type, which it names. What a record raises when it is read is the
+        stream's error.
         """
         from recstore.io import arrow_out
 
@@ -32,10 +32,11 @@ class TableExports:
         """A pyarrow.Table if records are dicts, tuples of one length, or objects with fields, else a pyarrow.Array.
         The columns are the keys, the numbers of a tuple's items (``"0"``, ``"1"``), or the fields; `names` renames
         them. A record without the key, or with None, gives null. Columns are made without Python objects, but for
-        values that only Python reads, such as enums.
+        tables with values that only Python reads, such as enums.
 
-        Raises TypeError for a field of several types, which it names, and for keys that are no str; ValueError for
-        text with a lone surrogate and for `names` of another number; ImportError without pyarrow. Safe from several
+        Raises TypeError for a field of several types, which it names, and for keys that are not str; ValueError for
+        text with a lone surrogate, for an int beyond 2^53 among floats and for `names` of another number; ImportError
+        without pyarrow. Safe from several
         threads at once.
 
         >>> from recstore import RecordList
@@ -62,8 +63,9 @@ class TableExports:
 
     def to_pandas(self):
         """The same pandas.DataFrame as ``DataFrame(x.to_list())``; columns of numbers are made without Python objects.
+        Values of which pandas makes no column, and records of several forms, are a column of objects.
 
-        Raises TypeError for keys that are no str, ImportError without pandas. Safe from several threads at once.
+        Raises TypeError for keys that are not str, ImportError without pandas. Safe from several threads at once.
         """
         from recstore.io import arrow_out
 

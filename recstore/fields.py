@@ -47,7 +47,8 @@ class FieldView(RecordView):
                 bits, or a list of a fixed number of these; ``info()`` names such fields.
 
         Bools, ints and floats give bool, int64 and float64; a mixed column gives the widest of these. If an int needs
-        more bits, the column is uint64, or object if uint64 does not suffice. Lists of one length give one row each.
+        more bits, the column is uint64, or object if uint64 does not suffice; object, too, if an int beyond 2^53 is
+        among floats, which would round it. Lists of one length give one row each.
         Nested lists and arrays of one shape are stacked. Text gives numpy's StringDType, or object if numpy has none.
         Other values give an object array.
 
@@ -120,7 +121,7 @@ class FieldView(RecordView):
     def to_arrow(self, indices=None):
         """The field as a pyarrow.Array: None becomes null, lists become list arrays.
 
-        Raises KeyError and IndexError as ``to_numpy`` does, pyarrow's errors for values that form no column, and
+        Raises KeyError and IndexError as ``to_numpy`` does, TypeError and ValueError as ``x.to_arrow`` does, and
         ImportError without pyarrow. Safe from several threads at once.
         """
         from recstore.io import arrow_out
@@ -128,8 +129,9 @@ class FieldView(RecordView):
         return arrow_out.arrow_array(self._part(indices, "to_arrow"))
 
     def to_pandas(self, indices=None):
-        """The field as the pandas.Series that pandas makes of the values. Raises KeyError and IndexError as
-        ``to_numpy`` does, and ImportError without pandas. Safe from several threads at once."""
+        """The field as the pandas.Series that pandas makes of the values, or one of objects where it makes none. Raises
+        KeyError and IndexError as ``to_numpy`` does, and ImportError without pandas. Safe from several threads at once.
+        """
         from recstore.io import arrow_out
 
         return arrow_out.series(self._part(indices, "to_pandas"))
@@ -140,7 +142,9 @@ class FieldView(RecordView):
 
 
 def _for_torch(array, name):
-    if array.dtype.kind not in "biufc":
+    from numpy import clongdouble, longdouble
+
+    if array.dtype.kind not in "biufc" or array.dtype.type in (longdouble, clongdouble):
         why = f"and a tensor holds nothing else: its column is one of {array.dtype}"
         raise TypeError(f"{name!r} is no field of numbers, {why}")
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))

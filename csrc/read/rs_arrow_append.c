@@ -4,6 +4,8 @@
 #include "base/rs_half.h"
 #include "read/rs_arrow_see.h"
 
+enum { PATH_BYTES = 80 }; /* of a path in a message */
+
 static bool is_float_kind(const rs_arrow_field *self) {
     return self->kind == RS_ARROW_KIND_FLOAT16 || self->kind == RS_ARROW_KIND_FLOAT32 ||
            self->kind == RS_ARROW_KIND_FLOAT64;
@@ -14,6 +16,7 @@ rs_status rs_arrow_begin(rs_arrow_field *self, uint64_t rows, rs_error *err) {
     self->n = self->n_null = 0;
     self->valid.size_bytes = self->bytes.size_bytes = self->offsets.size_bytes = 0;
     self->numbers.values.size_bytes = 0;
+    self->numbers.inexact = false;
     self->numbers.seen = self->layout == RS_ARROW_LAYOUT_BITS ? (unsigned)RS_COLUMN_BOOL
                          : is_float_kind(self)                ? (unsigned)(RS_COLUMN_FLOAT | RS_COLUMN_INT)
                                                               : (unsigned)RS_COLUMN_INT;
@@ -39,6 +42,21 @@ rs_status rs_arrow_misfit(const rs_arrow_field *self, rs_error *err) {
                         "a value of the field '%.60s' is of another type than its schema said: the records, or the "
                         "view's indices, changed while they were read",
                         self->name);
+}
+
+rs_status rs_arrow_inexact(const rs_arrow_field *self, rs_error *err) {
+    char path[PATH_BYTES];
+    rs_arrow_field_path(self, path, sizeof path);
+    return rs_error_set(err, RS_E_ARG_TEXT, RS_NOWHERE,
+                        "the field '%s' has an int beyond 2^53 among floats, which a column of floats would round",
+                        path);
+}
+
+rs_status rs_arrow_no_utf8(const rs_arrow_field *self, rs_error *err) {
+    char path[PATH_BYTES];
+    rs_arrow_field_path(self, path, sizeof path);
+    return rs_error_set(err, RS_E_ARG_TEXT, RS_NOWHERE,
+                        "the field '%s' has a str with a lone surrogate, and Arrow's text is UTF-8", path);
 }
 
 /* ---- Nulls ---- */
@@ -152,6 +170,7 @@ rs_status rs_arrow_append_items(rs_arrow_field *self, const rs_array_type *type,
         }
         if (type->code == 9 && is_float_kind(self)) {
             uint8_t bytes[8];
+            self->numbers.inexact |= bits > UINT64_C(1) << 53;
             rs_store_f64(bytes, (double)bits);
             rs_column_put_unchecked(&self->numbers, RS_COLUMN_FLOAT, rs_load_u64(bytes));
         } else {
@@ -159,7 +178,7 @@ rs_status rs_arrow_append_items(rs_arrow_field *self, const rs_array_type *type,
         }
         RS_TRY(rs_arrow_grown(self, 1, err));
     }
-    return RS_OK;
+    return self->numbers.inexact ? rs_arrow_inexact(self, err) : RS_OK;
 }
 
 uint64_t rs_arrow_batch_bytes(const rs_arrow_field *self) {

@@ -13,6 +13,11 @@ RS_NODISCARD rs_status rs_arrow_begin(rs_arrow_field *self, uint64_t rows, rs_er
  * so the bytes or the selection have changed since. */
 RS_COLD rs_status rs_arrow_misfit(const rs_arrow_field *self, rs_error *err);
 
+/* Sets `err` for an int beyond 2^53 among floats, and returns RS_E_ARG_TEXT. */
+RS_COLD rs_status rs_arrow_inexact(const rs_arrow_field *self, rs_error *err);
+/* Sets `err` for text with a lone surrogate, and returns RS_E_ARG_TEXT. */
+RS_COLD rs_status rs_arrow_no_utf8(const rs_arrow_field *self, rs_error *err);
+
 /* Appends the marks of n values that are not null, when the batch has nulls. */
 RS_NODISCARD RS_COLD rs_status rs_arrow_mark_valid(rs_arrow_field *self, uint64_t n, rs_error *err);
 
@@ -38,16 +43,17 @@ RS_NODISCARD static inline rs_status rs_arrow_end_value(rs_arrow_field *self, ui
 RS_NODISCARD rs_status rs_arrow_end_even_lists(rs_arrow_field *self, uint64_t n, uint64_t count, rs_error *err);
 
 /* Appends a number of one of the types of rs_column.h; `seen` is the kind of value that it is. RS_E_FMT_VALUE where the
- * field has no such values. */
+ * field has no such values, RS_E_ARG_TEXT for an int that a field of floats may not hold. */
 RS_NODISCARD static inline rs_status rs_arrow_append_number(rs_arrow_field *self, uint32_t seen, unsigned type,
                                                             uint64_t bits, rs_error *err) {
     if (RS_UNLIKELY((self->seen & seen) == 0)) return rs_arrow_misfit(self, err);
     RS_TRY(rs_column_reserve(&self->numbers, 1, err));
     rs_column_put_unchecked(&self->numbers, type, bits);
+    if (RS_UNLIKELY(self->numbers.inexact)) return rs_arrow_inexact(self, err);
     return rs_arrow_grown(self, 1, err);
 }
 
-/* Appends n numbers of a dtype, n items at `data`. */
+/* Appends n numbers of a dtype, n items at `data`. Errors as of rs_arrow_append_number. */
 RS_NODISCARD rs_status rs_arrow_append_items(rs_arrow_field *self, const rs_array_type *type, const uint8_t *data,
                                              uint64_t n, rs_error *err);
 

@@ -23,7 +23,7 @@ static rs_arrow_field *child_at(const rs_arrow_field *self, uint32_t i) {
 
 /* ---- Schemas ---- */
 
-enum { FORMAT_SIZE = 40 };
+enum { FORMAT_SIZE = 4 + RS_ARROW_ZONE_BYTES };
 
 /* What the private data of a schema begins with; the name and the children follow. */
 typedef struct schema_data {
@@ -66,6 +66,7 @@ static void put_format(const rs_arrow_field *self, char *to) {
     case RS_ARROW_KIND_DURATION: (void)snprintf(to, FORMAT_SIZE, "tD%c", self->unit); break;
     case RS_ARROW_KIND_TIMESTAMP:
         if ((self->seen & RS_ARROW_SEEN_AWARE) == 0) (void)snprintf(to, FORMAT_SIZE, "ts%c:", self->unit);
+        else if (self->zone_name[0] != 0) (void)snprintf(to, FORMAT_SIZE, "tsu:%s", self->zone_name);
         else if (minutes == 0) (void)snprintf(to, FORMAT_SIZE, "tsu:UTC");
         else (void)snprintf(to, FORMAT_SIZE, "tsu:%c%02d:%02d", minutes < 0 ? '-' : '+', away / 60, away % 60);
         break;

@@ -84,6 +84,7 @@ static rs_status take_any_zone(rs_cursor *cursor, rs_arrow_moment *out, rs_error
     RS_TRY(rs_path_any_pass(cursor, err));
     n = (uint64_t)(cursor->in.ptr - head.ptr);
     out->zone = RS_ARROW_ZONE_OTHER;
+    if (n > 2 && n < 130 && *head.ptr == RS_FMT_TAG_STR1) out->name = rs_slice_of(head.ptr + 2, (size_t)n - 2);
     if (n == 5 && memcmp(head.ptr, "\x09\x03UTC", 5) == 0) { /* the any value "UTC" */
         out->zone = RS_ARROW_ZONE_FIXED;
         out->offset_us = 0;
@@ -162,6 +163,7 @@ rs_status rs_arrow_take_moment(rs_cursor *cursor, const rs_place *place, rs_arro
     rs_status status;
     bool left;
     out->offset_us = 0;
+    out->name = rs_slice_of(NULL, 0);
     RS_TRY(rs_path_settle_element(cursor, &at, &outer, &left, err));
     if (at.node == NULL) {
         status = take_any_moment(cursor, out, err);

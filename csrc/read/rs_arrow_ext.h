@@ -20,6 +20,7 @@ typedef struct rs_arrow_moment {
     int64_t us;        /* microseconds of the fields */
     int64_t offset_us; /* with RS_ARROW_ZONE_FIXED: microseconds east of UTC */
     int zone;          /* RS_ARROW_ZONE_* */
+    rs_slice name;     /* with RS_ARROW_ZONE_OTHER: of the zone, where it stands with the value; else with ptr NULL */
 } rs_arrow_moment;
 
 /* A Decimal: its digits as an integer, least significant word first, and where the point stands. */

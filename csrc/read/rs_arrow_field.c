@@ -25,6 +25,7 @@ static rs_status new_field(rs_arrow_field *parent, const char *name, size_t size
     self->parent = parent;
     self->depth = parent == NULL ? 0 : parent->depth + 1;
     self->item_levels = parent == NULL ? 0 : parent->item_levels;
+    self->utc = parent != NULL && parent->utc;
     self->min = INT64_MAX;
     self->max = INT64_MIN;
     *out = self;
@@ -148,6 +149,21 @@ rs_status rs_arrow_field_element(rs_arrow_field *self, uint32_t *n_fields, rs_ar
     return RS_OK;
 }
 
+static size_t put_path(const rs_arrow_field *self, char *to, size_t size) {
+    const bool is_element = self->parent != NULL && self->parent->element == self;
+    size_t n = 0;
+    int more;
+    if (self->parent == NULL) return 0;
+    n = put_path(self->parent, to, size);
+    if (n + 1 >= size) return n;
+    more = snprintf(to + n, size - n, "%s%s", is_element ? "[]" : n == 0 ? "" : ".", is_element ? "" : self->name);
+    return more < 0 ? n : n + (size_t)more < size ? n + (size_t)more : size - 1;
+}
+
+void rs_arrow_field_path(const rs_arrow_field *self, char *to, size_t size) {
+    if (put_path(self, to, size) == 0) (void)snprintf(to, size, "$");
+}
+
 /* ---- What was seen ---- */
 
 void rs_arrow_see_ints(rs_arrow_field *self, int64_t min, int64_t max) {
@@ -166,8 +182,18 @@ bool rs_arrow_see_tuple(rs_arrow_field *self, uint64_t n) {
 }
 
 void rs_arrow_see_other(rs_arrow_field *self, unsigned code) {
-    self->other = (uint8_t)code;
+    self->others |= UINT64_C(1) << (code & 63);
     rs_arrow_see(self, RS_ARROW_SEEN_OTHER);
+}
+
+void rs_arrow_see_zone(rs_arrow_field *self, int32_t minutes, const char *name) {
+    if (self->zone_known && (self->zone_minutes != minutes || strcmp(self->zone_name, name) != 0)) {
+        minutes = 0;
+        name = "";
+    }
+    self->zone_known = true;
+    self->zone_minutes = minutes;
+    (void)snprintf(self->zone_name, sizeof self->zone_name, "%s", name);
 }
 
 void rs_arrow_unsee(rs_arrow_field *self) {
@@ -175,7 +201,8 @@ void rs_arrow_unsee(rs_arrow_field *self) {
     self->seen = self->n_items = self->scale = self->digits = 0;
     self->min = INT64_MAX;
     self->max = INT64_MIN;
-    self->other = self->unit = 0;
+    self->others = 0;
+    self->unit = 0;
     self->zone_known = self->present = self->dropped = false;
     self->alias = NULL;
     self->problem = RS_ARROW_PROBLEM_NONE;
@@ -201,12 +228,9 @@ static rs_status merge(rs_arrow_field *self, rs_arrow_field *from, uint32_t *n_f
     if (from->max > self->max) self->max = from->max;
     if (from->scale > self->scale) self->scale = from->scale;
     if (from->digits > self->digits) self->digits = from->digits;
-    if (from->other != 0) self->other = from->other;
+    self->others |= from->others;
     if (from->unit != 0) self->unit = self->unit == 0 || self->unit == from->unit ? from->unit : 1;
-    if (from->zone_known) {
-        self->zone_minutes = !self->zone_known || self->zone_minutes == from->zone_minutes ? from->zone_minutes : 0;
-        self->zone_known = true;
-    }
+    if (from->zone_known) rs_arrow_see_zone(self, from->zone_minutes, from->zone_name);
     from->alias = self;
     for (i = 0; i < from->n_known; i++) {
         RS_TRY(rs_arrow_field_child(self, from->children[i]->name, from->children[i]->name_size, n_fields, &to, err));

@@ -98,7 +98,8 @@ enum {
     RS_ARROW_FIELDS = 1 << 16, /* the most fields of a table */
     RS_ARROW_TUPLE_ITEMS = 64, /* a longer tuple becomes a list, never columns */
     RS_ARROW_ITEM_LEVELS = 2,  /* so do tuples within more tuples */
-    RS_ARROW_DIGITS = 76       /* of decimal256 */
+    RS_ARROW_DIGITS = 76,      /* of decimal256 */
+    RS_ARROW_ZONE_BYTES = 36   /* the longest name of a zone, with a NUL; of others the instants are kept, in UTC */
 
 };
 
@@ -115,6 +116,7 @@ struct rs_arrow_field {
     rs_arrow_field *element; /* of a list; owned; NULL before the first element */
     rs_arrow_field *alias;   /* the element that an item of tuples became a part of, or NULL */
     bool closed;             /* only the children that it has are wanted; others are passed */
+    bool utc;                /* datetimes of a named zone have the fields of UTC, so their offset is not needed */
     bool rows;               /* tuples of one length are rows here, whatever their items; for the field of records */
     bool sealed;             /* it gets no further children */
     bool present;            /* at least one record, or its tree, has the field */
@@ -128,10 +130,11 @@ struct rs_arrow_field {
     int64_t min, max;     /* bounds of the ints; min > max before the first */
     uint32_t scale;       /* DECIMAL: the most digits after the point */
     uint32_t digits;      /* DECIMAL: the most digits before it */
-    uint8_t other;        /* SEEN_OTHER: the ext code, or 0 for a numpy array of a dtype without an Arrow type */
+    uint64_t others;      /* SEEN_OTHER: a bit for each ext code; bit 0 for numpy dtypes without an Arrow type */
     uint8_t unit;         /* DATETIME64, TIMEDELTA64: 'D', 's', 'm', 'u' or 'n'; 1 where values differ */
-    bool zone_known;      /* AWARE: zone_minutes is set */
+    bool zone_known;      /* AWARE: zone_minutes and zone_name are set */
     int32_t zone_minutes; /* AWARE: the offset of all values; 0 also where they differ */
+    char zone_name[RS_ARROW_ZONE_BYTES]; /* AWARE: the zone of all values, if it has a name; empty where they differ */
     /* The type. */
     uint8_t kind;    /* RS_ARROW_KIND_* */
     uint8_t layout;  /* RS_ARROW_LAYOUT_* */
@@ -173,6 +176,9 @@ RS_NODISCARD rs_status rs_arrow_field_item(rs_arrow_field *self, uint32_t i, uin
 RS_NODISCARD rs_status rs_arrow_field_element(rs_arrow_field *self, uint32_t *n_fields, rs_arrow_field **out,
                                               rs_error *err);
 
+/* Writes the path of the field as messages name it, such as a.b[], and $ for the root; cut to fit `size` bytes. */
+void rs_arrow_field_path(const rs_arrow_field *self, char *to, size_t size);
+
 /* Notes that a value was seen. */
 static inline void rs_arrow_see(rs_arrow_field *self, uint32_t what) {
     self->seen |= what;
@@ -184,6 +190,8 @@ void rs_arrow_see_ints(rs_arrow_field *self, int64_t min, int64_t max);
 bool rs_arrow_see_tuple(rs_arrow_field *self, uint64_t n);
 /* Notes a value that only Python reads. */
 void rs_arrow_see_other(rs_arrow_field *self, unsigned code);
+/* Notes the zone of a datetime: its offset in minutes, and its name or "". */
+void rs_arrow_see_zone(rs_arrow_field *self, int32_t minutes, const char *name);
 /* Forgets all that was seen at the field and below. The fields stay. */
 void rs_arrow_unsee(rs_arrow_field *self);
 

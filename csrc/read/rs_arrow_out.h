@@ -91,8 +91,9 @@ RS_NODISCARD rs_status rs_arrow_out_settle(rs_arrow_out *self, uint64_t rows, rs
 /* Reads the records start + step * positions[k], or start + step * k when `positions` is NULL, for k from stop->done
  * up to n: notes their values, or appends them once the export is settled. Another thread may change `positions`
  * meanwhile: each position is loaded once and checked. RS_E_ARG_RANGE for a position without a record; RS_E_ARG_TEXT
- * for text with a lone surrogate. Other errors are those of rs_store_find (without the loading of blocks),
- * rs_compiled_path_walk and rs_arrow_put; they are in record stop->index. After an error `self` may only be cleared. */
+ * for text with a lone surrogate and an int that a column of floats would round. Other errors are those of
+ * rs_store_find (without the loading of blocks), rs_compiled_path_walk and rs_arrow_put; they are in record
+ * stop->index. After an error `self` may only be cleared. */
 RS_NODISCARD rs_status rs_arrow_out_run(rs_arrow_out *self, const rs_arrow_source *source, const int64_t *positions,
                                         int64_t start, int64_t step, uint64_t n, rs_arrow_stop *stop, rs_error *err);
 

@@ -15,8 +15,7 @@ rs_status rs_arrow_put_text(rs_arrow_field *field, rs_cursor *cursor, const rs_p
     if (RS_UNLIKELY((field->seen & RS_ARROW_SEEN_TEXT) == 0)) return rs_arrow_misfit(field, err);
     RS_TRY(rs_utf8_take(&field->bytes, cursor, place, &taken, err));
     if (RS_LIKELY(taken)) return rs_arrow_end_value(field, field->bytes.size_bytes, err);
-    return rs_error_set(err, RS_E_ARG_TEXT, RS_NOWHERE,
-                        "the field '%.60s' has a str with a lone surrogate, and Arrow's text is UTF-8", field->name);
+    return rs_arrow_no_utf8(field, err);
 }
 
 static rs_status put_bytes(rs_arrow_field *field, rs_cursor *cursor, const rs_node *node, rs_error *err) {
@@ -187,6 +186,7 @@ static rs_status put_plain_list(const rs_arrow_op *op, rs_cursor *cursor, const 
     RS_TRY(rs_column_take(&element->numbers, cursor, &place, &kind, &n, err));
     rs_decode_leave(cursor);
     if (kind != RS_COLUMN_SEQUENCE || (element->numbers.seen | seen) != seen) return rs_arrow_misfit(element, err);
+    if (element->numbers.inexact) return rs_arrow_inexact(element, err);
     RS_TRY(rs_arrow_grown(element, n, err));
     return rs_arrow_end_value(op->field, element->n, err);
 }
@@ -586,11 +586,13 @@ static rs_status put_plain_rows(const rs_arrow_op *op, const rs_cursor *cursor, 
     *taken = false;
     if (is_plain(field, op->node)) {
         RS_TRY(rs_column_take_rows(&field->numbers, cursor, op->node, rows, taken, err));
+        if (field->numbers.inexact) return rs_arrow_inexact(field, err);
         return *taken ? rs_arrow_grown(field, rows->n, err) : RS_OK;
     }
     if (op->node->kind != RS_FMT_NODE_LIST || field->layout != RS_ARROW_LAYOUT_LIST) return RS_OK;
     if (op->node->children->kind == RS_FMT_NODE_BOOL || !is_plain(field->element, op->node->children)) return RS_OK;
     RS_TRY(rs_column_take_lists(&field->element->numbers, cursor, op->node, rows, taken, err));
+    if (field->element->numbers.inexact) return rs_arrow_inexact(field->element, err);
     if (!*taken) return RS_OK;
     RS_TRY(rs_arrow_grown(field->element, rows->n * op->node->count, err));
     return rs_arrow_end_even_lists(field, rows->n, op->node->count, err);

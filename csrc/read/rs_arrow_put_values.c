@@ -29,7 +29,7 @@ static rs_status put_moment(rs_arrow_walk *self, rs_arrow_field *field, rs_curso
     if (is_time) {
         return rs_arrow_append_number(field, RS_ARROW_SEEN_TIME, RS_COLUMN_INT, (uint64_t)moment.us, err);
     }
-    if (moment.zone == RS_ARROW_ZONE_OTHER) return rs_arrow_misfit(field, err);
+    if (moment.zone == RS_ARROW_ZONE_OTHER && !field->utc) return rs_arrow_misfit(field, err);
     seen = moment.zone == RS_ARROW_ZONE_NONE ? RS_ARROW_SEEN_NAIVE : RS_ARROW_SEEN_AWARE;
     return rs_arrow_append_number(field, seen, RS_COLUMN_INT,
                                   (uint64_t)moment.us - (uint64_t)moment.offset_us - (uint64_t)epoch, err);
@@ -258,11 +258,7 @@ static rs_status put_any_bigint(rs_arrow_field *field, rs_cursor *cursor, rs_err
     RS_TRY(rs_decode_varint(cursor, &n, err));
     RS_TRY(rs_decode_take(cursor, n, &p, err));
     if (n != 9 || p[8] != 0) return rs_arrow_misfit(field, err);
-    if (field->kind == RS_ARROW_KIND_FLOAT64) {
-        uint8_t bytes[8];
-        rs_store_f64(bytes, (double)rs_load_u64(p));
-        return rs_arrow_append_number(field, RS_ARROW_SEEN_UINT, RS_COLUMN_FLOAT, rs_load_u64(bytes), err);
-    }
+    if (field->kind == RS_ARROW_KIND_FLOAT64) return rs_arrow_inexact(field, err);
     return rs_arrow_append_number(field, RS_ARROW_SEEN_UINT, RS_COLUMN_INT, rs_load_u64(p), err);
 }
 

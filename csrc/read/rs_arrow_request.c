@@ -76,6 +76,7 @@ static void request_child(rs_arrow_field *child, const struct ArrowSchema *wante
 void rs_arrow_request_views(rs_arrow_field *self) {
     uint32_t i;
     if (self->layout == RS_ARROW_LAYOUT_BYTES) self->views = true;
+    self->zone_minutes = 0;
     if (self->layout == RS_ARROW_LAYOUT_LIST) {
         self->wide = 1;
         rs_arrow_request_views(self->element);

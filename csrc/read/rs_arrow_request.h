@@ -12,8 +12,8 @@
  * first batch. `wanted` is live, and is only read. Offsets of 32 bits that the export needs as 64 are widened later. */
 void rs_arrow_request(rs_arrow_field *self, const struct ArrowSchema *wanted);
 
-/* Makes text and bytes views, and the offsets of lists 64 bits wide, at the field and below. polars keeps these types
- * as they are, and converts others. */
+/* Makes text and bytes views, the offsets of lists 64 bits wide, and UTC of zones without a name, at the field and
+ * below. polars keeps these types as they are, converts others, and refuses zones without a name. */
 void rs_arrow_request_views(rs_arrow_field *self);
 
 #endif

@@ -89,7 +89,11 @@ rs_status rs_arrow_see_array(rs_arrow_field *field, const rs_array_type *type, u
 void rs_arrow_see_moment(rs_arrow_field *field, const rs_arrow_moment *moment) {
     const int64_t minute = 60000000;
     int32_t minutes = 0;
-    if (moment->zone == RS_ARROW_ZONE_OTHER) {
+    char name[RS_ARROW_ZONE_BYTES] = "";
+    if (moment->zone == RS_ARROW_ZONE_OTHER && field->utc && moment->name.ptr != NULL) {
+        const size_t size = rs_slice_left(&moment->name);
+        if (size < sizeof name) memcpy(name, moment->name.ptr, size);
+    } else if (moment->zone == RS_ARROW_ZONE_OTHER) {
         rs_arrow_see_other(field, RS_FMT_EXT_ZONEINFO);
         return;
     }
@@ -100,9 +104,7 @@ void rs_arrow_see_moment(rs_arrow_field *field, const rs_arrow_moment *moment) {
     if (moment->offset_us % minute == 0 && moment->offset_us / minute > -1440 && moment->offset_us / minute < 1440) {
         minutes = (int32_t)(moment->offset_us / minute);
     }
-    if (field->zone_known && field->zone_minutes != minutes) minutes = 0;
-    field->zone_known = true;
-    field->zone_minutes = minutes;
+    rs_arrow_see_zone(field, minutes, name);
     rs_arrow_see(field, RS_ARROW_SEEN_AWARE);
 }
 

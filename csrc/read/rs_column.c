@@ -4,6 +4,7 @@
 void rs_column_clear(rs_column *self) {
     rs_buffer_clear(&self->values);
     self->seen = 0;
+    self->inexact = false;
 }
 
 /* Converts the numbers so far to those of a column that also has `type`. The room is reserved. */
@@ -16,7 +17,8 @@ static void widen(rs_column *self, unsigned type) {
         while (i-- > 0) rs_store_u64(data + 8 * i, data[i]);
     }
     if (type == RS_COLUMN_FLOAT && (self->seen & RS_COLUMN_FLOAT) == 0) {
-        for (i = 0; i < self->values.size_bytes; i += 8) rs_store_f64(data + i, (double)(int64_t)rs_load_u64(data + i));
+        for (i = 0; i < self->values.size_bytes; i += 8)
+            rs_store_f64(data + i, rs_column_float(self, (int64_t)rs_load_u64(data + i)));
     }
     self->seen |= type;
 }
@@ -31,7 +33,7 @@ rs_status rs_column_reserve(rs_column *self, uint64_t n, rs_error *err) {
 static void put_wide(rs_column *self, int64_t value) {
     uint8_t *to = self->values.data + self->values.size_bytes;
     if ((self->seen & RS_COLUMN_FLOAT) != 0) {
-        rs_store_f64(to, (double)value);
+        rs_store_f64(to, rs_column_float(self, value));
     } else {
         rs_store_u64(to, (uint64_t)value);
     }
@@ -193,7 +195,7 @@ static void take_ints(rs_column *self, const rs_node *node, const rs_column_rows
     self->seen |= RS_COLUMN_INT;
     self->values.size_bytes += (size_t)rows->n * 8;
     if ((self->seen & RS_COLUMN_FLOAT) == 0) return;
-    for (k = 0; k < rows->n; k++) rs_store_f64(to + 8 * k, (double)(int64_t)rs_load_u64(to + 8 * k));
+    for (k = 0; k < rows->n; k++) rs_store_f64(to + 8 * k, rs_column_float(self, (int64_t)rs_load_u64(to + 8 * k)));
 }
 
 static void take_decimals(rs_column *self, const rs_node *node, const rs_column_rows *rows) {
@@ -288,7 +290,7 @@ static void take_list_ints(rs_column *self, const rs_node *child, uint64_t n, co
         }
     }
     if ((self->seen & RS_COLUMN_FLOAT) == 0) return;
-    for (i = 0; i < n; i++) rs_store_f64(to + 8 * i, (double)(int64_t)rs_load_u64(to + 8 * i));
+    for (i = 0; i < n; i++) rs_store_f64(to + 8 * i, rs_column_float(self, (int64_t)rs_load_u64(to + 8 * i)));
 }
 
 static void take_list_decimals(rs_column *self, const rs_node *child, uint64_t n, const rs_slice *group,
@@ -407,7 +409,7 @@ static rs_status take_packed(rs_column *self, rs_cursor *cursor, const rs_node *
         if (floats) {
             for (i = 0; i < count; i++) rs_store_f64(to + 8 * i, rs_packed_ints_float(node, some[i]));
         } else if ((self->seen & RS_COLUMN_FLOAT) != 0) {
-            for (i = 0; i < count; i++) rs_store_f64(to + 8 * i, (double)some[i]);
+            for (i = 0; i < count; i++) rs_store_f64(to + 8 * i, rs_column_float(self, some[i]));
         } else {
             for (i = 0; i < count; i++) rs_store_u64(to + 8 * i, (uint64_t)some[i]);
         }

@@ -21,6 +21,7 @@ enum {
 typedef struct rs_column {
     rs_buffer values;
     unsigned seen; /* mask of the types appended so far: RS_COLUMN_BOOL, INT and FLOAT */
+    bool inexact;  /* an int beyond 2^53 became a float, so that it may have another value */
 } rs_column;
 
 /* Returns the bytes of one number. */
@@ -28,6 +29,12 @@ static inline unsigned rs_column_item_bytes(const rs_column *self) { return self
 
 /* Frees the array. The column is then empty and can be used again. */
 void rs_column_clear(rs_column *self);
+
+/* Returns the float of an int, and notes one beyond 2^53: up to it all ints are floats. */
+static inline double rs_column_float(rs_column *self, int64_t value) {
+    self->inexact |= (uint64_t)value + (UINT64_C(1) << 53) > UINT64_C(1) << 54;
+    return (double)value;
+}
 
 /* Appends the value at `place`. *kind says what it is, and *n is its number of numbers. Errors: rules 21 to 23 of
  * FORMAT.md, RS_E_MEM. After an error the contents of the column are unspecified. */

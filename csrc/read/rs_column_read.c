@@ -72,7 +72,7 @@ static rs_status end_value(rs_column_read *self, bool is_null, rs_error *err) {
 
 /* Finds the kind of the column by reading the value, which is then read again. This happens once for a column. */
 static rs_status find_kind(rs_column_read *self, rs_cursor cursor, const rs_place *place, rs_error *err) {
-    rs_column trial = {{0}, 0};
+    rs_column trial = {{0}, 0, false};
     rs_cursor again = cursor;
     int kind = RS_COLUMN_OTHER;
     uint64_t n;

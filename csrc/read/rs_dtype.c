@@ -31,6 +31,8 @@ bool rs_dtype_range(unsigned dtype, int64_t *low, int64_t *high) {
     }
 }
 
+enum { DOUBLE_BYTES = 129 }; /* the most bytes of an int that a double may come near to, with the sign */
+
 /* ---- Storing ---- */
 
 /* Stores `value`, an expression of i, for the numbers below n. There is a loop of its own for items that follow one
@@ -138,6 +140,41 @@ uint64_t rs_dtype_put_uints(unsigned dtype, const uint64_t *from, uint64_t n, ui
         STORE_REALS
     }
     return n;
+}
+
+/* Sets *out to the float nearest to a two's complement number of n bytes, ties to even. False beyond the floats. */
+static bool bigint_to_double(const uint8_t *p, uint64_t n, double *out) {
+    uint8_t magnitude[DOUBLE_BYTES];
+    const bool negative = n > 0 && p[n - 1] >= 0x80;
+    unsigned carry = negative, at, end = 0;
+    uint64_t top = 0, scale;
+    double power;
+    if (n > DOUBLE_BYTES) return false;
+    for (at = 0; at < n; at++) {
+        carry += negative ? (uint8_t)~p[at] : p[at];
+        magnitude[at] = (uint8_t)carry;
+        if (magnitude[at] != 0) end = at + 1;
+        carry >>= 8;
+    }
+    for (at = end; at > 0 && at + 8 > end; at--) top = top << 8 | magnitude[at - 1];
+    scale = 8 * (uint64_t)at;
+    for (; at > 0; at--) top |= magnitude[at - 1] != 0; /* decides a tie, and is below the bits that stay */
+    if (scale > 1023) return false;
+    scale = (1023 + scale) << 52;
+    memcpy(&power, &scale, 8);
+    *out = (negative ? -(double)top : (double)top) * power;
+    return *out - *out == 0; /* infinity minus itself is NaN */
+}
+
+bool rs_dtype_put_bigint(unsigned dtype, const uint8_t *p, uint64_t n, uint8_t *to) {
+    int64_t low, high;
+    double value;
+    if (n == 9 && p[8] == 0) { /* from 2^63 to 2^64 - 1 */
+        const uint64_t whole = rs_load_u64(p);
+        return rs_dtype_put_uints(dtype, &whole, 1, to, RS_DTYPE_MOST_BYTES) == 1;
+    }
+    if (rs_dtype_range(dtype, &low, &high) || !bigint_to_double(p, n, &value)) return false;
+    return rs_dtype_put_float(dtype, value, to);
 }
 
 /* ---- From floats ---- */

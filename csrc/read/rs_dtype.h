@@ -44,6 +44,10 @@ uint64_t rs_dtype_put_floats(unsigned dtype, const double *from, uint64_t n, uin
 /* Number i is from[2 i], its real part, and from[2 i + 1]. */
 uint64_t rs_dtype_put_complex(unsigned dtype, const double *from, uint64_t n, uint8_t *to, size_t step);
 
+/* Writes an int of any size, a two's complement number of n bytes, and returns whether the dtype can hold it. An int
+ * beyond the doubles fits no dtype. */
+bool rs_dtype_put_bigint(unsigned dtype, const uint8_t *p, uint64_t n, uint8_t *to);
+
 /* Each of these writes one number, and returns whether the dtype can hold it. The usual dtypes are inline. */
 static inline bool rs_dtype_put_int(unsigned dtype, int64_t value, uint8_t *to) {
     if (dtype == RS_DTYPE_INT64) {

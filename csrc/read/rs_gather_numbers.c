@@ -28,11 +28,7 @@ static rs_status put_any(const rs_gather_field *self, rs_cursor *cursor, uint8_t
     } else if (tag == RS_FMT_TAG_BIGINT) {
         RS_TRY(rs_decode_varint(cursor, &n, err));
         RS_TRY(rs_decode_take(cursor, n, &p, err));
-        *fits = n == 9 && p[8] == 0; /* from 2^63 to 2^64 - 1 */
-        if (*fits) {
-            const uint64_t value = rs_load_u64(p);
-            *fits = rs_dtype_put_uints(self->spec->dtype, &value, 1, to, RS_DTYPE_MOST_BYTES) == 1;
-        }
+        *fits = rs_dtype_put_bigint(self->spec->dtype, p, n, to);
     } else {
         cursor->in.ptr--;
         *taken = false;

@@ -8,6 +8,9 @@ thread takes effect only after the batch has ended; the next one then fails. Bat
 cdef enum:
     # Records of a batch. A batch ends earlier once it holds RS_ARROW_BATCH_BYTES.
     BATCH_RECORDS = 1 << 16
+    # Bytes of dumped records of a batch: a value of one byte takes up to 16 in Arrow.
+    DUMPED_BYTES = 16 << 20
+    CHECK_RECORDS = 1 << 12
 
 
 cdef class ArrowSource:
@@ -43,10 +46,12 @@ cdef class ArrowExport:
     cdef list wholes          # of chosen fields with dots: the addresses of the fields with the whole name
     cdef list ways            # the addresses of the fields below the root that lead to chosen ones
     cdef bint chosen          # only some fields are exported
+    cdef list dumped_records  # what `dump` made of the records, if Python code reads them; else None
     cdef Py_ssize_t position  # of the next record
     cdef Py_ssize_t end       # the position after the last record
     cdef readonly bint keep_nulls  # records that are None stay nulls; else they become rows of nulls
     cdef bint running
+    cdef bint is_settled
     cdef Entered entered      # by the call that is under way
     cdef readonly object failure  # the error that ended the stream, None before
 
@@ -137,26 +142,24 @@ cdef class ArrowExport:
         check(rs_arrow_field_child(at, name, len(name), &self.it.ops.n_fields, &out, &err), &err)
         return out
 
-    def narrow_to(self, names):
-        """Restricts the export to the top-level fields of these names."""
-        for name in names:
-            self.child(self.it.root, name)
-        self.it.root.closed = self.chosen = True
-
     # ---- Types ----
 
     def infer(self, bint exact):
         """Finds the types: those that the trees of the blocks allow, or with `exact` those that the records have. The
         two differ where a view has only some records of a block. Returns a list of the fields that have none, each as
-        `(names, problem, seen, other)`: the names of the field and of the structs that it is in, and the codes of
+        `(names, problem, seen, others)`: the names of the field and of the structs that it is in, and the codes of
         csrc/read/rs_arrow_field.h. None where only Python code can read the fields that were chosen."""
         cdef rs_error err
         cdef rs_bool whole = True
         cdef rs_arrow_field *root = self.it.root
-        if self.records.length or not exact:
+        if self.dumped_records is not None:
+            rs_arrow_out_look(&self.it)
+            self.take_dumped(self.end)
+        elif self.records.length or not exact:
             self.enter_all(self.see_trees)
         check(rs_arrow_out_resolve(&self.it, &whole, &err), &err)
-        if self.records.length and (not whole or exact and not has_all(self.records.selection)):
+        if self.records.length and self.dumped_records is None and (
+                not whole or exact and not has_all(self.records.selection)):
             rs_arrow_out_look(&self.it)
             self.enter_all(self.see_records)
             check(rs_arrow_out_resolve(&self.it, &whole, &err), &err)
@@ -175,13 +178,14 @@ cdef class ArrowExport:
         """Prepares the batches. With `as_table`, records of no type become rows without columns. `requested` is the
         PyCapsule of an ArrowSchema whose types are taken where no value can be lost. With `views`, text is views."""
         cdef rs_error err
-        if as_table and self.it.root.seen == 0 and self.path is None:
+        if as_table and self.it.root.seen == 0 and self.it.root.rows:
             rs_arrow_set_kind(self.it.root, RS_ARROW_KIND_STRUCT)
         if views:
             rs_arrow_request_views(self.it.root)
         if requested is not None:
             rs_arrow_request(self.it.root, <const ArrowSchema *>PyCapsule_GetPointer(requested, "arrow_schema"))
         check(rs_arrow_out_settle(&self.it, self.room(), &err), &err)
+        self.is_settled = True
 
     def restrict(self, Py_ssize_t begin, Py_ssize_t end):
         """Restricts the batches to the records at positions begin to end - 1. The types stay those of all."""
@@ -192,15 +196,7 @@ cdef class ArrowExport:
     @property
     def is_sure(self):
         """Whether the trees told all types, so that no record was looked at to find them."""
-        return not self.it.has_rest
-
-    def names(self):
-        """The names of the columns; None where records are no structs."""
-        cdef uint32_t i
-        cdef rs_arrow_field *root = self.it.root
-        if root.kind != RS_ARROW_KIND_STRUCT:
-            return None
-        return [name_of(root.children[i]) for i in range(root.n_children)]
+        return not self.it.has_rest and self.dumped_records is None
 
     @property
     def is_rows(self):
@@ -365,7 +361,7 @@ cdef class ArrowExport:
                     raise lacking(stop.index, self.path)
             except errors.Error as e:
                 raise in_record(e, source.segment, source.store, stop.index) from None
-            except ArrowTextError as e:
+            except ArrowValueError as e:
                 raise ValueError(f"record {stop.index}: {e}") from None
             if stop.why == RS_ARROW_UNSURE:
                 stop.done += 1
@@ -395,7 +391,10 @@ cdef class ArrowExport:
             return False
         self.running = True
         try:
-            self.enter_all(self.fill)
+            if self.dumped_records is None:
+                self.enter_all(self.fill)
+            else:
+                self.fill_dumped()
             if not self.keep_nulls and self.it.root.kind == RS_ARROW_KIND_STRUCT:
                 self.it.root.n_null = 0
             check(rs_arrow_out_batch(&self.it, self.room(), out, &err), &err)
@@ -405,6 +404,42 @@ cdef class ArrowExport:
 
     def fill(self):
         self.position += self.run_selection(self.records.selection, self.position, <Py_ssize_t>self.room())
+
+
+    # ---- Records that Python code reads ----
+
+    cdef Py_ssize_t take_dumped(self, Py_ssize_t n) except -1:
+        """Takes the next n records, or fewer when the batch is full. Returns their number."""
+        cdef rs_cursor cursor
+        cdef rs_place place
+        cdef rs_error err
+        cdef bytes raw, arrays
+        cdef Py_ssize_t i, size = 0
+        memset(&cursor, 0, sizeof(rs_cursor))
+        memset(&place, 0, sizeof(rs_place))
+        for i in range(n):
+            raw, arrays = self.dumped_records[self.position + i][:2]
+            cursor.in_ = rs_slice_of(<const char *>raw, len(raw))
+            cursor.arrays = <const uint8_t *><const char *>arrays
+            cursor.arrays_size = len(arrays)
+            cursor.budget.values = cursor.budget.bytes = len(raw)
+            cursor.budget.depth = RS_FMT_DEPTH
+            try:
+                check_arrow(rs_arrow_out_take(&self.it, &cursor, &place, &err), &err)
+            except ArrowValueError as e:
+                raise ValueError(f"record {self.position + i}: {e}") from None
+            size += len(raw) + len(arrays)
+            if i % CHECK_RECORDS == 0:
+                PyErr_CheckSignals()
+            if self.is_settled and size >= DUMPED_BYTES:
+                return i + 1
+        return n
+
+    cdef int fill_dumped(self) except -1:
+        cdef Py_ssize_t done = self.take_dumped(<Py_ssize_t>self.room())
+        self.dumped_records[self.position:self.position + done] = [None] * done
+        self.position += done
+        return 0
 
 
 cdef bint has_base(Selection selection):
@@ -429,13 +464,13 @@ cdef bint has_all(Selection selection) except -1:
     return True
 
 
-class ArrowTextError(ValueError):
-    """A text that has no UTF-8. It gets the record's number where it is caught."""
+class ArrowValueError(ValueError):
+    """A text without UTF-8, or an int that is no float. It gets the record's number where it is caught."""
 
 
 cdef int raise_arrow(rs_status status, rs_error *err) except -1:
     if status == RS_E_ARG_TEXT:
-        raise ArrowTextError(err.message.decode("utf-8", "replace"))
+        raise ArrowValueError(err.message.decode("utf-8", "replace"))
     if status == RS_E_ARG_RANGE:
         raise IndexError("an index is out of range: the index array was changed while it was read")
     return check(status, err)
@@ -453,7 +488,7 @@ cdef int add_problems(const rs_arrow_field *field, tuple names, list problems) e
     """Appends the fields without a type."""
     cdef uint32_t i
     if field.problem != RS_ARROW_PROBLEM_NONE:
-        problems.append((names, field.problem, field.seen, field.other))
+        problems.append((names, field.problem, field.seen, field.others))
     elif field.kind == RS_ARROW_KIND_LIST:
         add_problems(field.element, (*names, None), problems)
     elif field.kind == RS_ARROW_KIND_STRUCT:
@@ -462,10 +497,9 @@ cdef int add_problems(const rs_arrow_field *field, tuple names, list problems) e
     return 0
 
 
-def arrow_export(Records records not None, names=None, bint exact=False):
+def arrow_export(Records records not None, bint exact=False):
     """`(export, problems)` of a container: an ArrowExport whose types are known, and the result of its `infer`. With
-    `names`, only of these top-level fields. With `exact`, records that are None stay nulls. None where only Python code
-    can read the records."""
+    `exact`, records that are None stay nulls. None where only Python code can read the records."""
     cdef ArrowExport self
     records._require()
     if records.selection.virtual:
@@ -473,10 +507,21 @@ def arrow_export(Records records not None, names=None, bint exact=False):
     self = ArrowExport(records, exact)
     if not self.choose(records.projection):
         return None
-    if names is not None:
-        self.narrow_to(names)
     problems = self.infer(exact)
     return None if problems is None else (self, problems)
+
+
+def arrow_export_of(Records records not None, items, plain, bint exact=False):
+    """As arrow_export, from the items of the container, which Python code reads once. `plain` gives values another form
+    than that of a store, as a trust.Writer calls it; a datetime of a named zone has then the fields of UTC."""
+    cdef ArrowExport self = ArrowExport(records, exact)
+    writer = trust.Writer(plain=plain)
+    self.it.root.rows = type(records.projection) not in (FieldProjection, LazyProjection)
+    self.it.root.utc = True
+    self.dumped_records = [dump(item, writer) for item in items]
+    self.end = len(self.dumped_records)
+    self.it.wide = any(len(one[0]) + len(one[1]) > DUMPED_BYTES for one in self.dumped_records)
+    return self, self.infer(exact)
 
 
 # ---- The C stream interface ----

@@ -233,6 +233,7 @@ cdef extern from "recstore.h" nogil:
     ctypedef struct rs_column:
         rs_buffer values
         unsigned seen
+        rs_bool inexact
 
     enum:
         RS_STEP_NONE, RS_STEP_ASK, RS_STEP_OPEN
@@ -421,7 +422,7 @@ cdef extern from "recstore.h" nogil:
         RS_DTYPE_BOOL, RS_DTYPE_INT64, RS_DTYPE_UINT8, RS_DTYPE_UINT64
     const char *rs_dtype_name(unsigned dtype)
     uint64_t rs_dtype_put_ints(unsigned dtype, const int64_t *source, uint64_t n, uint8_t *to, size_t step)
-    uint64_t rs_dtype_put_uints(unsigned dtype, const uint64_t *source, uint64_t n, uint8_t *to, size_t step)
+    rs_bool rs_dtype_put_bigint(unsigned dtype, const uint8_t *p, uint64_t n, uint8_t *to)
     uint64_t rs_dtype_put_floats(unsigned dtype, const double *source, uint64_t n, uint8_t *to, size_t step)
     uint64_t rs_dtype_put_complex(unsigned dtype, const double *source, uint64_t n, uint8_t *to, size_t step)
 
@@ -506,12 +507,9 @@ cdef extern from "recstore.h" nogil:
         rs_arrow_field *element
         uint32_t n_children
         uint32_t seen
-        uint8_t other
-        uint8_t kind
-        uint8_t problem
-        rs_bool closed
-        rs_bool rows
-        rs_bool present
+        uint64_t others
+        uint8_t kind, problem
+        rs_bool closed, utc, rows, present
         uint64_t n_null
     ctypedef struct rs_arrow_ops:
         uint32_t n_fields
@@ -529,7 +527,7 @@ cdef extern from "recstore.h" nogil:
         rs_arrow_field *root
         rs_arrow_ops ops
         rs_slice missing
-        rs_bool has_rest
+        rs_bool has_rest, wide
     rs_status rs_arrow_field_child(rs_arrow_field *self, const char *name, size_t size, uint32_t *n_fields,
                                    rs_arrow_field **out, rs_error *err)
     void rs_arrow_set_kind(rs_arrow_field *self, unsigned kind)

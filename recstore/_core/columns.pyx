@@ -383,8 +383,8 @@ def read_column(Records records not None, indices=None, bint nulls=False):
     the shape does not need are None.
 
     Returns None where the caller has to decode the values: they are not all numbers, all lists or tuples of numbers,
-    or all text, or the projection is no plain field. Raises KeyError for a record that lacks the field, and the errors
-    of reading a record.
+    or all text, an int beyond 2^53 is among floats, or the projection is no plain field. Raises KeyError for a record
+    that lacks the field, and the errors of reading a record.
     """
     cdef ColumnReader self
     cdef FieldProjection projection
@@ -411,7 +411,7 @@ def read_column(Records records not None, indices=None, bint nulls=False):
     if records.of_shards:
         self.paths.sources.clear()  # they refer to the shards
         records.selection.trim()
-    return column_result(self) if self.fits else None
+    return column_result(self) if self.fits and not self.it.numbers.inexact else None
 
 
 cdef object column_result(ColumnReader self):

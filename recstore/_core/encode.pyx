@@ -63,7 +63,6 @@ cdef bint put_array(encode_state *out, object value) except -1:
 cdef int put_extended(encode_state *out, object value, int depth) except -1:
     """Stores a value of another type as an ext value, which recstore.values.ext_types describes. _Unsupported for a
     type without a description."""
-    cdef uint8_t head[2]
     extended = hooks.module("ext_types")
     writer = None if out.writer == NULL else <object>out.writer
     if type(value) is extended.Record:
@@ -78,7 +77,15 @@ cdef int put_extended(encode_state *out, object value, int depth) except -1:
             described = extended.pickled(value)
         except Exception:
             raise _Unsupported from None
+    return put_described(out, described, depth)
+
+
+cdef int put_described(encode_state *out, tuple described, int depth) except -1:
+    """Stores the ext value `(code, EXTRA, payload)`, or the payload itself where the code is None."""
+    cdef uint8_t head[2]
     code, extra, payload = described
+    if code is None:
+        return encode_put(out, payload, depth)
     head[0] = RS_FMT_TAG_EXT
     head[1] = code
     put_bytes(out.raw, head, 2)
@@ -100,6 +107,10 @@ cdef public int encode_other(encode_state *out, object value, int depth) except 
     out.python += 1
     if any_strict_types and id(type(value)) in strict_types:
         return encode_put(out, strict_types[id(type(value))](value), depth)
+    if out.writer != NULL and (<object>out.writer).plain is not None:
+        described = (<object>out.writer).plain(value)
+        if described is not None:
+            return put_described(out, described, depth)
     numpy = sys.modules.get("numpy")  # without ndarray while another thread imports it
     # By the type alone: isinstance asks a foreign value for its `__class__`, which may be another one.
     if hasattr(numpy, "ndarray") and (type(value) is numpy.ndarray or issubclass(type(value), numpy.generic)):

@@ -43,7 +43,6 @@ cdef object word_of(dict words, object word, str what):
 cdef bint put_number(unsigned dtype, object value, uint8_t *to) except -1:
     """Stores a Python number as an item of a dtype; False if the dtype cannot hold it."""
     cdef int64_t whole
-    cdef uint64_t large
     cdef double parts[2]
     if isinstance(value, complex):
         parts[0], parts[1] = value.real, value.imag
@@ -55,10 +54,8 @@ cdef bint put_number(unsigned dtype, object value, uint8_t *to) except -1:
     if -2**63 <= value < 2**63:
         whole = value
         return rs_dtype_put_ints(dtype, &whole, 1, to, 16) == 1
-    if not 0 <= value < 2**64:
-        return False
-    large = value
-    return rs_dtype_put_uints(dtype, &large, 1, to, 16) == 1
+    data = value.to_bytes(value.bit_length() // 8 + 1, "little", signed=True)
+    return rs_dtype_put_bigint(dtype, <const uint8_t *><const char *>data, len(data), to)
 
 
 cdef class GatherSpec:
@@ -567,7 +564,7 @@ cdef class Gather:
         if stop.why == RS_GATHER_RANGE:
             number = number_in(value, stop.number)
             dtype = DTYPE_NAMES[spec.it.dtype]
-            return ValueError(f"{name} holds {number!r:.60}, which {dtype} cannot hold")
+            return ValueError(f"{name} holds {shown(number)}, which {dtype} cannot hold")
         if stop.why == RS_GATHER_LENGTH:
             row = [spec.it.row[i] for i in range(spec.it.n_row)]
             shape = ", ".join(["any"] * FREE_DIMS[spec.form] + [str(size) for size in row])
@@ -629,6 +626,13 @@ TAKES = {
 
 cdef bint is_sequence(value):
     return isinstance(value, (list, tuple)) or bool(getattr(value, "ndim", 0))
+
+
+cdef str shown(number):
+    """A number as a message shows it. Python refuses the repr of a very large int."""
+    if type(number) is int and number.bit_length() > 1024:
+        return f"an int of {number.bit_length()} bits"
+    return f"{number!r:.60}"
 
 
 cdef object number_in(value, uint64_t number):

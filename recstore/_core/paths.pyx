@@ -446,11 +446,11 @@ def pick(value, key):
 
 # ---- Values in the bytes of a handle ----
 
-cpdef object dump(value):
+cpdef object dump(value, writer=None):
     """A value as bytes: `(any value, arrays)`, or `(any value, arrays, True)` if it holds a Record of a class. Reading
-    them never unpickles anything."""
+    them never unpickles anything. Without `writer`, a trust.Writer, that of the defaults."""
     cdef rs_buffer raw, arrays
-    writer = trust.Writer()
+    writer = trust.Writer() if writer is None else writer
     memset(&raw, 0, sizeof(rs_buffer))
     memset(&arrays, 0, sizeof(rs_buffer))
     try:

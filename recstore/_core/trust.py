@@ -23,12 +23,13 @@ def name_of(cls):
 class Writer:
     """The options of encoding, and the classes that it meets. One for each builder."""
 
-    __slots__ = ("pickled", "arrays", "seen", "foreign")
+    __slots__ = ("pickled", "arrays", "seen", "foreign", "plain")
 
-    def __init__(self, pickled=False, arrays="copy"):
+    def __init__(self, pickled=False, arrays="copy", plain=None):
         self.pickled = pickled  # whether unsupported values are pickled
         self.arrays = arrays
         self.seen = None  # (module, qualname) -> class
+        self.plain = plain  # a function that gives values another form than that of a store, as encode.pyx calls it
         self.foreign = False  # whether a Record of a class was stored: reading it must not import that class
 
     def note(self, name, cls):

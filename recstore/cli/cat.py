@@ -2,6 +2,7 @@
 
 import datetime
 import decimal
+import enum
 import io
 import json
 import os
@@ -172,7 +173,7 @@ def _csv_lines(records, columns):
         names, rows = columns, zip(*(records.field(name, default=None) for name in columns), strict=True)
     else:
         names, rows = _table(records)
-    yield _line(names)
+    yield _line(names, names, "a name of a column")
     for number, cells in enumerate(rows):
         for name, cell in zip(names, cells, strict=True):
             if not (cell is None or isinstance(cell, (str, int, float, *_TEXTS))):
@@ -181,7 +182,7 @@ def _csv_lines(records, columns):
                     f"record {number:,}: {name!r} is {kind}, and a cell of CSV holds one value; choose fields with "
                     f"--columns, or {_OTHERS}"
                 )
-        yield _line(cells)
+        yield _line(cells, names, f"record {number:,}: {{!r}}")
 
 
 _OTHERS = "write --jsonl or --parquet"
@@ -209,13 +210,30 @@ def _checked(records, kinds):
         yield record
 
 
-def _line(cells):
-    return (",".join(map(_cell, cells)) + "\n").encode("utf-8", "surrogateescape")
+def _line(cells, names, where):
+    try:
+        return (",".join(map(_cell, cells)) + "\n").encode()
+    except UnicodeEncodeError:
+        name = next(name for name, cell in zip(names, cells) if not _has_utf8(_cell(cell)))
+        raise Refused(f"{where.format(name)} has a lone surrogate, which UTF-8 does not have; {_ESCAPED}") from None
+
+
+_ESCAPED = "write --jsonl, which escapes it, or choose fields with --columns"
+
+
+def _has_utf8(text):
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _cell(value):
     if value is None:
         return ""
+    if isinstance(value, enum.Enum):
+        value = value.value
     text = value.isoformat() if isinstance(value, _ISO) else str(value)
     if not text or any(c in text for c in '",\r\n') or text != text.strip():
         return '"' + text.replace('"', '""') + '"'
@@ -223,6 +241,14 @@ def _cell(value):
 
 
 # ---- Parquet ----
+
+
+def _reader(pyarrow, records, options):
+    try:
+        return pyarrow.RecordBatchReader.from_stream(records)
+    except pyarrow.ArrowInvalid:  # a stream of values
+        what = f"{options.what} holds values that are not rows"
+        raise Refused(f"{what}, and a Parquet file has columns; write --jsonl") from None
 
 
 def _parquet(records, options):
@@ -239,7 +265,7 @@ def _parquet(records, options):
         try:
             if not hasattr(pyarrow.RecordBatchReader, "from_stream"):
                 raise Refused("--parquet needs pyarrow 15 or newer: pip install --upgrade pyarrow")
-            reader = pyarrow.RecordBatchReader.from_stream(records)
+            reader = _reader(pyarrow, records, options)
             with parquet.ParquetWriter(temporary, reader.schema) as writer:
                 held, size = [], 0
                 for batch in reader:

@@ -1,16 +1,21 @@
 """Records as Arrow streams, Arrow tables and pandas DataFrames.
 
-The core makes the columns without Python objects (recstore/_core/arrow_out.pyx). Columns of values that only Python
-reads, such as enums, are made of decoded values by pyarrow. `__arrow_c_stream__`, `to_arrow` and the like import this
-module. It imports pyarrow, polars or pandas only where it needs them.
+The core makes the columns without Python objects (recstore/_core/arrow_out.pyx). Records with values that only Python
+reads, such as enums, are decoded, and the core makes the columns of plain values. `__arrow_c_stream__`, `to_arrow` and
+the like import this module. It imports pyarrow, polars or pandas only where it needs them.
 """
 
+import datetime
+import enum
 import itertools
+from collections.abc import Mapping
 
 from recstore._core import native
 from recstore.build import cores
+from recstore.values import ext_codes
 
 _NAN = float("nan")
+_MICROSECOND = datetime.timedelta(microseconds=1)
 _SMALL = 2**31 - 1  # the most bytes or elements of Arrow types with 32-bit offsets
 _MISSING = object()
 _MOST_THREADS = 8
@@ -60,26 +65,40 @@ def _read(read, export):
 def stream(records, requested_schema=None, views=False):
     """The capsule of a stream of the records: of structs if they are dicts, tuples or objects, else of their values.
     With `views`, text is of the types with views."""
-    exported = native.arrow_export(records)
-    if exported is not None and not exported[1]:
-        exported[0].settle(True, requested_schema, views)
-        return native.arrow_stream(exported[0])
-    for problem in exported[1] if exported else ():
-        if problem[1] not in (_MIXED, _OTHER):
+    export = _export(records, exact=False)
+    export.settle(True, requested_schema, views)
+    return native.arrow_stream(export)
+
+
+def _export(records, exact):
+    """An ArrowExport whose types are known. This is the one place where a column gets its type, or an error."""
+    export, problems = native.arrow_export(records, exact=exact) or (None, ())
+    if export is not None and not problems:
+        return export
+    for problem in problems:
+        _, _, seen, others = problem
+        if not seen & _SEEN_OTHER or others & ~_PLAIN_CODES:
             raise _refusal(records, problem)
-    try:
-        import pyarrow
-    except ImportError:
-        raise (_refusal(records, exported[1][0]) if exported else _unread(records)) from None
-    table = to_arrow(records)
-    chunked = table if isinstance(table, pyarrow.Table) else pyarrow.chunked_array([table])
-    return chunked.__arrow_c_stream__(requested_schema)
+    export, left = native.arrow_export_of(records, records._unwatched(), _plain, exact=exact)
+    for problem in left:
+        raise _refusal(records, next((known for known in problems if known[0] == problem[0]), problem))
+    return export
 
 
-def _unread(records):
-    return ImportError(
-        "the items of this view are read by Python code, so their export needs pyarrow: pip install pyarrow"
-    )
+def _plain(value):
+    """A value that only Python reads as one that the core reads, in the form that native.arrow_export_of takes; None
+    for other values."""
+    kind = type(value)
+    if kind is frozenset or kind is set or isinstance(value, native.Records):  # the last are the values of groups
+        return None, None, list(value)
+    if kind is datetime.datetime and type(value.tzinfo).__name__ == "ZoneInfo":
+        since = value.replace(tzinfo=None) - datetime.datetime.min - value.utcoffset()
+        return ext_codes.DATETIME, None, (since // _MICROSECOND, 0, value.tzinfo)
+    if kind.__module__ == "numpy" and hasattr(value, "dtype") and value.dtype.kind in "SUT":
+        return None, None, value.tolist()
+    if isinstance(value, enum.Enum) and isinstance(value, type(value._value_)):
+        return None, None, value._value_
+    return None
 
 
 # ---- Messages ----
@@ -90,31 +109,40 @@ _KINDS = (
     + ("numpy int8", "numpy int16", "numpy int32", "numpy uint8", "numpy uint16", "numpy uint32")
     + ("numpy float16", "numpy float32", "numpy datetime64", "numpy timedelta64", "int beyond 64 bits", "", "")
 )  # in the order of RS_ARROW_SEEN_* in csrc/read/rs_arrow_field.h
+_SEEN_OTHER = 1 << 28
+_WITHOUT_CODE = "numpy array of a dtype without an Arrow type"  # bit 0 of the kinds that only Python reads
+# The kinds of which some values have a type once they are decoded.
+_PLAIN_CODES = 1 | sum(1 << getattr(ext_codes, name) for name in (
+    "ENUM", "DATETIME", "ZONEINFO", "FROZENSET", "STRINGDTYPE", "NAMEDTUPLE", "DATACLASS", "ATTRS", "OBJECT"
+))  # fmt: skip
 _MIXED, _OTHER, _BIGINT, _KEY, _DIGITS, _DEPTH = range(1, 7)  # RS_ARROW_PROBLEM_*
 _REMEDY = "Change it with x.map(...), leave it out with x.fields(...), or read the records with to_list()"
 
 
 def _refusal(records, problem):
     """The error for a field that has no Arrow type."""
-    names, why, seen, other = problem
+    names, why, seen, others = problem
     found = dict.fromkeys(kind for bit, kind in enumerate(_KINDS) if seen >> bit & 1 and kind)
     found.pop("None", None)
-    if seen >> 28 & 1:
-        found[native.ext_name(other) if other else "numpy array of a dtype without an Arrow type"] = None
+    for code in range(native.EXT_LAST + 1):
+        if others >> code & 1:
+            found[native.ext_name(code) if code else _WITHOUT_CODE] = None
     path = "".join("[]" if name is None else f".{name}" for name in names).lstrip(".")
-    where = f"the field {path!r}" if path else "the records"
+    where = f"the field {path!r}" if path else "the list"
     if getattr(records.projection, "path", None) is not None and not path:
         where = f"the field {str(records.projection.path)!r}"
     if why == _KEY:
-        return TypeError(f"a table has columns by str, and {where} have a key that is no str. {_REMEDY}")
-    if why == _BIGINT:
+        text = f"a table has columns by str, and {where} holds a dict with a key that is not a str"
+    elif why == _BIGINT:
         text = f"{where} holds ints that neither 64 bits with a sign nor 64 bits without one hold"
     elif why == _DIGITS:
         text = f"{where} holds Decimals of more than 76 digits, Arrow's most"
     elif why == _DEPTH:
-        text = f"{where} lies deeper than the 60 levels that libraries accept"
+        text = f"{where} holds values deeper than the 60 levels that libraries accept"
     elif why == _OTHER:
         text = f"{where} holds values for which Arrow has no type: {' and '.join(found)}"
+    elif len(found) == 1:
+        text = f"{where} holds {next(iter(found))} of several units, and an Arrow column has one"
     else:
         text = f"{where} holds values of several types, {' and '.join(found)}, and an Arrow column has one"
     return TypeError(f"{text}. {_REMEDY}")
@@ -125,30 +153,12 @@ def _refusal(records, problem):
 
 def arrow_array(view):
     """The items of a view as a pyarrow.Array."""
-    pyarrow = _pyarrow()
-    exported = native.arrow_export(view, exact=True)
-    if exported is None:
-        return _made(pyarrow, list(view._unwatched()))
-    if exported[1]:
-        return _decoded(pyarrow, view, list(view._unwatched()), exported[1][0])
-    exported[0].settle(False)
-    return _whole(pyarrow, _read(pyarrow.chunked_array, exported[0]))
+    return _array(_pyarrow(), _export(view, exact=True))
 
 
-def _made(pyarrow, values):
-    """The array that pyarrow makes of values. It puts bytes beside text in a list of text unchecked: ArrowInvalid where
-    they are not UTF-8."""
-    out = pyarrow.array(values)
-    out.validate(full=True)
-    return out
-
-
-def _decoded(pyarrow, records, values, problem):
-    """The array that pyarrow makes of decoded values of which the core has no type."""
-    try:
-        return _made(pyarrow, values)
-    except (pyarrow.ArrowException, TypeError, ValueError, OverflowError) as e:
-        raise _refusal(records, problem) from e
+def _array(pyarrow, export):
+    export.settle(False)
+    return _whole(pyarrow, _read(pyarrow.chunked_array, export))
 
 
 def _whole(pyarrow, chunked):
@@ -169,37 +179,13 @@ def _whole(pyarrow, chunked):
 def to_arrow(records, names=None):
     """A Table of records that are dicts, tuples or objects, else an Array of them."""
     pyarrow = _pyarrow()
-    exported = native.arrow_export(records, exact=True)
-    if exported is None:
-        return _named(_arrow_rows(pyarrow, list(records)), names)
-    export, problems = exported
-    if any(not path for path, *_ in problems):
-        return _decoded(pyarrow, records, list(records), problems[0])
-    if not problems and not (export.is_rows and len(records)):
-        export.settle(False)
-        return _whole(pyarrow, _read(pyarrow.chunked_array, export))
-    if problems:
-        return _named(_mixed_table(pyarrow, records, export.names(), problems), names)
+    if names is not None and len(records) == 0:
+        return pyarrow.table({name: pyarrow.nulls(0) for name in names})
+    export = _export(records, exact=True)
+    if not (export.is_rows and len(records)):
+        return _named(_array(pyarrow, export), names)
     export.settle(True)
     return _named(_read(pyarrow.table, export), names)
-
-
-def _mixed_table(pyarrow, records, names, problems):
-    """A table of which the core makes some columns and pyarrow, of decoded values, those with problems."""
-    wrong = {}
-    for problem in problems:
-        wrong.setdefault(problem[0][0], problem)
-    found = {}
-    good = [name for name in names if name not in wrong]
-    if good:
-        export, _ = native.arrow_export(records, good, exact=True)
-        export.settle(True)
-        table = _read(pyarrow.table, export)
-        found = dict(zip(table.column_names, table.columns))
-    for name, problem in wrong.items():
-        values = [None if row is None else row.get(name) for row in records._only([(name,)])]
-        found[name] = _decoded(pyarrow, records, values, problem)
-    return pyarrow.table({name: found[name] for name in names if name in found})
 
 
 def _named(table, names):
@@ -211,16 +197,6 @@ def _named(table, names):
         count = "no columns" if found is None else f"{len(found)} columns"
         raise ValueError(f"{len(names)} names for a table of {count}")
     return table.rename_columns(names)
-
-
-def _arrow_rows(pyarrow, rows):
-    if not rows or not all(type(row) is dict for row in rows):
-        return _made(pyarrow, rows)
-    names = dict.fromkeys(name for row in rows for name in row)
-    if not names:  # the number of rows is all that the table has
-        empty = pyarrow.array(rows, pyarrow.struct([]))
-        return pyarrow.Table.from_batches([pyarrow.RecordBatch.from_struct_array(empty)])
-    return pyarrow.table({name: _made(pyarrow, [row.get(name) for row in rows]) for name in _checked(names)})
 
 
 # ---- polars ----
@@ -241,12 +217,10 @@ def to_polars(records):
 def _in_threads(records, read):
     """`[read(stream), ...]` of as many parts of the records as threads are worth while."""
     n = max(1, min(cores.available(), _MOST_THREADS, len(records) // _RECORDS_A_THREAD))
-    exports = [native.arrow_export(records) for _ in range(n)]
-    if exports[0] is None or exports[0][1]:
-        return [read(_Stream(stream(records, views=True)))]
-    if not all(export.is_sure for export, _ in exports):
+    first = _export(records, exact=False)
+    if not first.is_sure:
         n = 1
-    exports = [export for export, _ in exports[:n]]
+    exports = [first, *(_export(records, exact=False) for _ in range(n - 1))]
     for k, export in enumerate(exports):
         if n > 1:
             export.restrict(len(records) * k // n, len(records) * (k + 1) // n)
@@ -264,7 +238,32 @@ def _in_threads(records, read):
 
 def series(view):
     """The items of a field view as a pandas.Series."""
-    return _pandas().Series(_column(view), name=view.name)
+    return _series(_pandas(), _column(view), view.name)
+
+
+def _series(pandas, values, name=None):
+    """The column that pandas makes of values, or one of objects where it cannot: of text with a lone surrogate, of
+    numpy's timedelta64 of other units than pandas has."""
+    try:
+        return pandas.Series(values, name=name)
+    except (TypeError, ValueError, ArithmeticError):
+        return pandas.Series(_objects(values), dtype=object, name=name)
+
+
+def _objects(values):
+    from recstore import columns
+
+    return columns.objects(values)
+
+
+def _frame(pandas, found):
+    """The frame of columns by name."""
+    frame = pandas.DataFrame(dict(enumerate(found.values())))
+    try:
+        frame.columns = pandas.Index(found)
+    except UnicodeEncodeError:  # a name with a lone surrogate
+        frame.columns = pandas.Index(found, dtype=object)
+    return frame
 
 
 def _column(view):
@@ -286,13 +285,43 @@ def to_pandas(records):
     pandas = _pandas()
     names = _names(records)
     if names is None:
-        return pandas.DataFrame(list(records))
+        return _frame_of_rows(pandas, list(records))
     found = {}
     for name in names:
-        column = pandas.Series(_column(records.field((name,), default=_NAN)))
+        column = _series(pandas, _column(records.field((name,), default=_NAN)))
         if not column.isna().all() or _has(records, name):
             found[name] = column
-    return pandas.DataFrame(found)
+    return _frame(pandas, found)
+
+
+def _frame_of_rows(pandas, rows):
+    """The frame that pandas makes of a list, or columns of objects where it cannot. pandas goes by the first record, so
+    records of several forms are one column."""
+    forms = {_form(pandas, row) for row in rows}
+    if len(forms) > 1:
+        return _frame(pandas, {0: _series(pandas, rows)})
+    try:
+        return pandas.DataFrame(rows)
+    except (TypeError, ValueError, ArithmeticError):
+        pass
+    if forms == {Mapping}:
+        names = _checked(dict.fromkeys(name for row in rows for name in row))
+        return _frame(pandas, {name: _series(pandas, [row.get(name, _NAN) for row in rows]) for name in names})
+    if all(isinstance(row, (list, tuple)) for row in rows):
+        columns = list(map(list, itertools.zip_longest(*rows)))
+        names = getattr(rows[0], "_fields", range(len(columns)))
+        return _frame(pandas, {name: _series(pandas, column) for name, column in zip(names, columns)})
+    return _frame(pandas, {0: _series(pandas, rows)})
+
+
+def _form(pandas, row):
+    """What a record is to pandas: a mapping, an object of a class with fields, a sequence, or a value."""
+    kind = type(row)
+    if isinstance(row, Mapping):
+        return Mapping
+    if hasattr(kind, "_fields") or hasattr(kind, "__dataclass_fields__"):
+        return kind
+    return list if pandas.api.types.is_list_like(row) else None
 
 
 # ---- Names ----

@@ -32,7 +32,7 @@ static void check_ints(rs_node node, uint64_t bit_off, uint64_t body_off) {
     uint8_t *exact = make_exact(bytes, sizeof bytes);
     rs_column_rows rows = rows_over(exact, bit_off, body_off);
     rs_slice records[ROWS];
-    rs_column column = {{0}, 0};
+    rs_column column = {{0}, 0, false};
     unsigned way, k;
     bool taken;
     for (k = 0; k < ROWS; k++) records[k] = rs_slice_of(exact + (k * 3 % ROWS) * STRIDE, STRIDE);
@@ -76,7 +76,7 @@ static void test_kinds_that_meet(void) {
             same = node_of(CONST, 0, 0, 0);
     rs_node other = node_of(STR, 0, 0, 0);
     rs_column_rows rows = rows_over(bytes, 4, 0);
-    rs_column column = {{0}, 0};
+    rs_column column = {{0}, 0, false};
     bool taken;
     double half = 0.5;
     unsigned k;
@@ -120,7 +120,7 @@ static void test_lists(void) {
     rs_node list = node_of(LIST, 0, 0, 0);
     rs_cursor c = cursor(5);
     rs_column_rows rows = rows_over(bytes, 0, 1);
-    rs_column column = {{0}, 0};
+    rs_column column = {{0}, 0, false};
     bool taken;
     unsigned k;
     memset(bytes, 0, sizeof bytes);
@@ -162,7 +162,7 @@ static void check_decimals(rs_node node, uint64_t bit_off, uint64_t body_off) {
     rs_node list = node_of(LIST, 0, 0, 0);
     rs_cursor c = cursor(5);
     rs_column_rows rows = rows_over(bytes, bit_off, body_off);
-    rs_column column = {{0}, 0};
+    rs_column column = {{0}, 0, false};
     uint64_t k;
     bool taken;
     CHECK_OK(rs_column_take_rows(&column, &c, &node, &rows, &taken, &err), &err);
@@ -206,7 +206,7 @@ static void test_packed(void) {
             rs_node node = node_of(RS_FMT_NODE_NUMBERS, 0, 0, 0);
             uint8_t *exact = make_exact(ints, sizeof ints);
             rs_place place = {NULL, NULL, 0};
-            rs_column column = {{0}, 0};
+            rs_column column = {{0}, 0, false};
             rs_cursor c = cursor(3);
             uint64_t n = 0;
             int kind = 0;

@@ -382,7 +382,7 @@ static void test_columns(void) {
     static const uint8_t one[] = {0x91}, yes[] = {0x02}, text[] = {0x09, 1, 'a'}, list[] = {0x0D, 2, 0x92, 0x01},
                          mixed[] = {0x0D, 2, 0x92, 0x00}, half[] = {0x08, 0, 0, 0, 0, 0, 0, 0xE0, 0x3F};
     rs_tree tree = compiled(any, 1, one, 0);
-    rs_column column = {{0}, 0};
+    rs_column column = {{0}, 0, false};
     uint64_t n;
     CHECK_U64((uint64_t)column_of(&column, &tree, yes, 1, &n), RS_COLUMN_SCALAR);
     CHECK_U64(column.seen, RS_COLUMN_BOOL);
@@ -438,7 +438,7 @@ static void test_columns_of_entries(void) {
         rs_record record;
         rs_place place;
         rs_cursor c;
-        rs_column column = {{0}, 0};
+        rs_column column = {{0}, 0, false};
         uint64_t n = 0;
         int shape = -1;
         hand_put(t, "\3\x64", 2);

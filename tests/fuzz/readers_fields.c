@@ -38,7 +38,7 @@ static void compare_texts(const rs_cursor *cursor, const rs_place *place) {
 static void use_place(const rs_cursor *cursor, const rs_place *place, rs_buffer *scratch) {
     rs_cursor at = *cursor;
     rs_place p = *place;
-    rs_column column = {{0}, 0};
+    rs_column column = {{0}, 0, false};
     rs_run run;
     rs_run_shape shape;
     uint64_t n = 0, written;

@@ -328,7 +328,7 @@ def test_what_has_no_type(compression):
         ([[1], ["x"]], r"'a.b\[\]' holds values of several types, int and str"),
         ([True, 1], "bool and int"),
         ([1j], "'a.b' holds values for which Arrow has no type: complex"),
-        ([{1: 2}], "a key that is no str"),
+        ([{1: 2}], "a key that is not a str"),
         ([range(3)], "range"),
     ):
         with RecordList([{"a": {"b": value}, "c": 1} for value in values * 3], compression=compression) as x:

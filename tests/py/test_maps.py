@@ -107,7 +107,7 @@ def test_arrow_of_maps_in_maps_and_of_keys_that_are_no_str():
     with RecordList(records) as x, RecordList(records, compression="none") as plain:
         assert x.to_list() == records and "m: map" in str(x.info())
         for one in (x, plain):
-            with pytest.raises(TypeError, match="a key that is no str"):
+            with pytest.raises(TypeError, match="a key that is not a str"):
                 one.to_arrow()
 
 
