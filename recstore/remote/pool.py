@@ -5,6 +5,7 @@ import signal
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 
+from recstore._core import forks
 from recstore.build.sources import Feed
 from recstore.errors import BuildError
 from recstore.io.inputs import FileObject
@@ -28,7 +29,9 @@ def write(writer, feed, workers):
         min(workers, len(runs)), mp_context=multiprocessing.get_context("spawn"), initializer=_ignore_interrupts
     )
     try:
-        done = list(pool.map(_written, [writer] * len(runs), runs))
+        with forks.undisturbed():
+            written = pool.map(_written, [writer] * len(runs), runs)
+        done = list(written)
     except BrokenProcessPool:
         raise BuildError(
             "a process that was writing shard files was killed, for lack of memory perhaps: nothing is committed; try "
