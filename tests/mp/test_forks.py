@@ -47,8 +47,9 @@ BUILDS = {
 
 
 @pytest.mark.parametrize("build", BUILDS)
-@pytest.mark.parametrize("number, raised", [("SIGINT", "KeyboardInterrupt"), ("SIGALRM", "Alarm")])
-@pytest.mark.parametrize("by", ["main", "thread"])
+@pytest.mark.parametrize(
+    "number, raised, by", [("SIGINT", "KeyboardInterrupt", "main"), ("SIGALRM", "Alarm", "thread")]
+)
 def test_a_signal_while_a_worker_is_forked_is_raised_after_it(python, build, number, raised, by):
     assert python(HOOKED.format(build=BUILDS[build]), number, by) == f"{raised} False []\n"
 
@@ -230,7 +231,7 @@ def test_the_wait_for_an_import_has_an_end(python):
 
 
 @pytest.mark.parametrize("backing", ["shared", "dir", "index array"])
-@pytest.mark.parametrize("where", ["builtins", "sys", "threading", "os"])
+@pytest.mark.parametrize("where", ["builtins", "sys"])
 def test_a_child_that_ends_says_nothing(python, tmp_path, name, where, backing):
     """Its interpreter drops the modules before the store that its parent owns."""
     code = f"""
