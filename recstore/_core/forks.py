@@ -35,7 +35,7 @@ class undisturbed:
                     self.handlers[number] = handler
                     signal.signal(number, self.note)
         except ValueError:
-            pass  # not the main thread, which alone runs handlers
+            self.handlers.clear()  # not the main thread, which alone runs handlers
         except BaseException:
             self.release()
             raise

@@ -54,6 +54,26 @@ def test_a_signal_while_a_worker_is_forked_is_raised_after_it(python, build, num
     assert python(HOOKED.format(build=BUILDS[build]), number, by) == f"{raised} False []\n"
 
 
+def test_a_thread_leaves_the_handlers_alone(python):
+    """The main thread alone runs handlers, and may change them."""
+    code = """
+import signal, threading
+from recstore._core import forks
+wrong = []
+def handler(number, frame):
+    raise KeyboardInterrupt
+signal.signal(signal.SIGALRM, handler)
+def start():
+    with forks.undisturbed():
+        wrong.append(signal.getsignal(signal.SIGALRM) is not handler)
+threads = [threading.Thread(target=start) for _ in range(4)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+print(wrong, forks._holding)
+"""
+    assert python(code) == "[False, False, False, False] []\n"
+
+
 def test_several_signals_are_handled_in_their_order(python):
     code = """
 import os, signal
