@@ -184,7 +184,7 @@ cdef class Blob:
         """Removes the file of a blob if this process owns it. The mapping stays."""
         cdef rs_status _ignored
         if self.path is not None and self.owner_pid is not None and self.owner_pid == getpid():
-            encoded = os.fsencode(self.path)
+            encoded = PyUnicode_EncodeFSDefault(self.path)
             _ignored = rs_os_unlink(encoded, &self.seg.identity, NULL)
 
     def close(self):
@@ -209,7 +209,7 @@ cdef int drop_blob_file(rs_segment *segment, path) except -1:
     file that cannot be removed now."""
     cdef rs_status _ignored
     if path is not None:
-        encoded = os.fsencode(path)
+        encoded = PyUnicode_EncodeFSDefault(path)
         _ignored = rs_os_unlink(encoded, &segment.identity, NULL)
     rs_segment_close(segment)
     return 0
