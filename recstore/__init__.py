@@ -7,6 +7,8 @@
 >>> samples.close()
 """
 
+from recstore._core import forks as _forks  # noqa: F401 - first, for a fork while another thread imports the rest
+
 try:
     from recstore._core.native import Record
 except ModuleNotFoundError as error:
@@ -116,9 +118,14 @@ _LATER = {
 }
 
 
+# Packages that are imported when they are first asked for. In no list of names: `from recstore import *` must not hide
+# PyTorch.
+_PACKAGES = ("integrations", "monitor", "remote", "torch")
+
+
 def __getattr__(name):
-    if name == "torch":  # in no list of names: `from recstore import *` must not hide PyTorch
-        return __import__("recstore.torch", fromlist=["torch"])
+    if name in _PACKAGES:
+        return __import__(f"recstore.{name}", fromlist=[name])
     module = _LATER.get(name)
     if module is None:
         hint = "" if name.startswith("_") else _hint(name)

@@ -16,7 +16,7 @@ from recstore.errors import CorruptError, SegmentNotFoundError
 from recstore.later import named_arguments
 from recstore.records import RecordView
 from recstore.shm import registry
-from recstore.text import an, counted, size_text
+from recstore.text import an, counted
 from recstore.values.factories import FACTORIES
 
 __all__ = ["RecordDict", "RecordItems", "RecordKeys", "RecordValues"]
@@ -86,7 +86,10 @@ class RecordDict(containers.Container, native.Mapping):
         workers=0,
         progress=False,
         threads=None,
+        **unknown,
     ):
+        if unknown:
+            containers.refuse_arguments(type(self).__name__, unknown)
         options = build_options.Options(
             on_unsupported, compression, arrays, backing, progress, name, workers, threads=threads
         )
@@ -300,7 +303,7 @@ class RecordDict(containers.Container, native.Mapping):
         if self.closed:
             return f"<{name}: {counted(n, 'entry', 'entries')}, closed>"
         if n > 8:
-            return f"<{name}: {counted(n, 'entry', 'entries')}, {size_text(self.nbytes)}>"
+            return f"<{name}: {counted(n, 'entry', 'entries')}>"
         return f"{name}({self.to_dict()!r})"
 
     def save(self, path):
@@ -364,6 +367,10 @@ class _Positions(containers.InNotebooks, Sequence):
     def __reversed__(self):
         return reversed(self._records)
 
+    def index(self, value, start=0, stop=sys.maxsize):
+        """The position of the first item equal to `value` within [start, stop); ValueError if there is none."""
+        return views.index_in(self, value, start, stop)
+
     def __copy__(self):
         return self
 
@@ -395,7 +402,7 @@ class RecordKeys(_Positions, containers.RecordsOf, _SetOfKeys):
     def index(self, key, start=0, stop=sys.maxsize):
         """The position of a key within [start, stop); ValueError if the key is not in that range."""
         entry = self._mapping._entry(key)
-        if entry is None or entry not in range(*slice(start, stop).indices(len(self))):
+        if entry is None or entry not in range(*views.bounds(start, stop, len(self))):
             raise ValueError(f"{key!r:.80} is not in the {type(self).__name__}")
         return entry
 
@@ -459,6 +466,7 @@ class RecordPairs(containers.InNotebooks, Sequence):
     """
 
     __slots__ = ("_keys", "_values")
+    index = _Positions.index
 
     def __new__(cls, keys=(), values=None):
         return list(keys) if values is None else object.__new__(cls)

@@ -1,19 +1,21 @@
-"""Packages whose public names are imported when they are first asked for, and errors for names that other libraries
-have. Imports nothing."""
+"""Packages whose public names and modules are imported when they are first asked for, and errors for names that other
+libraries have. Imports nothing."""
 
 
-def later(package, modules):
-    """The functions `__getattr__` and `__dir__` of a package. `package` is its ``globals()``; `modules` has for each
-    public name the module within the package that defines it."""
+def later(package, names, modules=()):
+    """The functions `__getattr__` and `__dir__` of a package. `package` is its ``globals()``; `names` has for each
+    public name the module within the package that defines it; `modules` are public modules of the package."""
 
     def __getattr__(name):
-        module = modules.get(name)
+        if name in modules:
+            return __import__(f"{package['__name__']}.{name}", fromlist=[name])
+        module = names.get(name)
         if module is None:
             raise AttributeError(f"module {package['__name__']!r} has no attribute {name!r}")
         found = package[name] = getattr(__import__(f"{package['__name__']}.{module}", fromlist=[name]), name)
         return found
 
-    return __getattr__, lambda: sorted({*package, *modules})
+    return __getattr__, lambda: sorted({*package, *names, *modules})
 
 
 def foreign_names():

@@ -6,7 +6,7 @@ import os
 from recstore._core import native, trust
 from recstore.build import build_options
 from recstore.errors import CorruptError, SegmentNotFoundError
-from recstore.shm import registry
+from recstore.shm import file_backing, registry
 
 __all__ = ["open"]
 
@@ -96,13 +96,25 @@ def _open_file(path, verify, copy, limits, reader):
             error.args = (f"{error.args[0]}; recstore.read_jsonl, read_csv and others read files that are no store",)
         raise
     if copy:
-        source, segment = segment, native.copy_segment(segment, limits)
+        source, segment = segment, _copied(segment, limits)
         source.close()
     segment.reader = reader
     if verify == "full":
         segment.verify(limits)
     registry.register(segment)
     return registry.container_of(segment)
+
+
+def _copied(segment, limits):
+    try:
+        return native.copy_segment(segment, limits)
+    except OSError as error:
+        if not file_backing.refuses_memory(error):
+            raise
+    import tempfile
+
+    with tempfile.TemporaryDirectory(prefix="recstore-", dir=os.environ.get("RECSTORE_DIR") or None) as folder:
+        return native.copy_segment(segment, limits, os.path.join(folder, "copy"))
 
 
 def is_set(path):

@@ -3,6 +3,7 @@
 import dataclasses
 
 from recstore._core import native, trust
+from recstore.shm import file_backing
 from recstore.text import an, counted, table
 
 __all__ = ["Weighed", "Why"]
@@ -83,7 +84,7 @@ def why(records, field, compression="auto"):
     keys = _keys(field)
     log = native.PlanLog(keys)
     seen = _Seen(keys)
-    builder = native.Builder("anonymous", compression=(compression, (), log), writer=trust.Writer(pickled=True))
+    builder = file_backing.new_builder(native.Builder, compression=(compression, (), log), writer=trust.Writer(True))
     try:
         builder.extend(seen.watched(records))
         builder.finish().close()  # blocks may be planned as late as this

@@ -7,7 +7,7 @@ from recstore._core import native
 from recstore.build import build_options, saved_indexes, saving, sources, streaming
 from recstore.later import named_arguments
 from recstore.shm import attributes, registry
-from recstore.text import counted, size_text
+from recstore.text import counted
 
 __all__ = ["RecordList", "RecordView"]
 
@@ -134,7 +134,10 @@ class RecordList(containers.Container, native.Records, views.ListOperations):
         index_by=None,
         group_by=None,
         threads=None,
+        **unknown,
     ):
+        if unknown:
+            containers.refuse_arguments(type(self).__name__, unknown)
         options = build_options.Options(
             on_unsupported, compression, arrays, backing, progress, name, workers, index_by, group_by, threads
         )
@@ -368,20 +371,13 @@ class RecordList(containers.Container, native.Records, views.ListOperations):
         return info.describe_view(segments, len(self), fields, sets, _nbytes(self))
 
     def __repr__(self):
-        name, n = type(self).__name__, len(self)
+        # Loaders compare this text to know their data again (Grain, when it resumes). So where the bytes lie, and
+        # whether a view reads them, is not part of it.
+        name, n = "RecordList" if type(self) is RecordView else type(self).__name__, len(self)
         records = counted(n, "record")
         if self.detached is not None or self.selection is None:
             return f"<{name}: {records}, detached: {self.detached or 'never built'}>"
-        segments = self.segments
-        if self.closed:
-            return f"<{name}: {records}, closed>"
-        backings = ", ".join(dict.fromkeys(segment.backing for segment in segments))
-        shards = sum(len(one) for one in self.sets)
-        if shards:
-            backings = counted(shards, "shard") + (f", {backings}" if backings else "")
-        elif len(segments) != 1:
-            backings = f"{len(segments)} stores" + (f", {backings}" if backings else "")
-        return f"<{name}: {records}, {size_text(_nbytes(self))}, {backings}>"
+        return f"<{name}: {records}, closed>" if self.closed else f"<{name}: {records}>"
 
     def save(self, path, *, index_by=None, group_by=None):
         """Writes the store to a new file in the folder of `path` and renames it to `path`. The file of a view holds

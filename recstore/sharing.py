@@ -11,6 +11,7 @@ import errno
 import os
 import sys
 import time
+import traceback
 from _collections_abc import Mapping
 from functools import partial
 
@@ -270,7 +271,7 @@ class _Call:
         if waited >= self.next_word:
             self.next_word += _NEXT_WORDS
             builder = _state(lock).builder
-            _logger().warning("waiting for %r, which %s is building: %.0f s by now", self.target.name, builder, waited)
+            _warn("waiting for %r, which %s is building: %.0f s by now", self.target.name, builder, waited)
         time.sleep(delay)
 
     # ---- Building ----
@@ -279,7 +280,7 @@ class _Call:
         before = _state(lock)
         attempt = before.attempt + 1
         if before.attempt and not before.failed:
-            _logger().warning("%s, which was building %r, has died; building it here", before.builder, self.target.name)
+            _warn("%s, which was building %r, has died; building it here", before.builder, self.target.name)
         lock.write(_packed_state(attempt))
         _building[self.target.path] = _thread_number(), os.getpid()
         try:
@@ -465,22 +466,23 @@ def _thread_number():
 
 
 def _traceback(error):
-    import traceback
-
     return "".join(traceback.format_exception(type(error), error, error.__traceback__))[-30000:]
 
 
-def _logger():
-    import logging
-
-    return logging.getLogger("recstore")
+def _warn(text, *values):
+    try:
+        import logging
+    except ImportError:  # the program has given up its rights, or its path
+        print(text % values, file=sys.stderr)
+    else:
+        logging.getLogger("recstore").warning(text, *values)
 
 
 def _log_attached(segment, label):
     # A program that has not imported logging has no handler, and would not show a message of level INFO.
-    if "logging" in sys.modules:
+    if (logging := sys.modules.get("logging")) is not None:
         age = max(0.0, time.time() - segment.created_ns / 1e9)
-        _logger().info(
+        logging.getLogger("recstore").info(
             "attached %r: %s records, built %s ago by %s",
             label.name,
             f"{segment.records:,}",

@@ -13,6 +13,24 @@ __all__ = ["ListOperations"]
 _MISSING = object()
 
 
+def bounds(start, stop, n):
+    """The first index and the one behind the last that `start` and `stop` of ``index`` mean among `n`. As in
+    ``list.index``, and unlike those of a slice, they cannot be None."""
+    first, last, _ = slice(operator.index(start), operator.index(stop)).indices(n)
+    return first, last
+
+
+def index_in(values, value, start, stop):
+    """The position of the first item equal to `value` within [start, stop); ValueError if there is none."""
+    first, last = bounds(start, stop, len(values))
+    try:
+        return first + operator.indexOf(values[first:last], value)
+    except ValueError as e:
+        if "sequence.index(x): x not in sequence" not in e.args:
+            raise  # comparing or decoding a record raised it
+    raise ValueError(f"{value!r:.80} is not in the {type(values).__name__}")
+
+
 class ListOperations(exports.TableExports):
     """A mixin for RecordList and its views. The base class `native.Records` has length, indexing and iteration;
     `RecordList._derive` makes a view."""
@@ -181,13 +199,7 @@ class ListOperations(exports.TableExports):
 
     def index(self, value, start=0, stop=sys.maxsize):
         """The position of the first record equal to `value` within [start, stop); ValueError if there is none."""
-        first, last, _ = slice(start, stop).indices(len(self))
-        try:
-            return first + operator.indexOf(self._slice(slice(first, last)), value)
-        except ValueError as e:
-            if "sequence.index(x): x not in sequence" not in e.args:
-                raise  # comparing or decoding a record raised it
-        raise ValueError(f"{value!r:.80} is not in the {type(self).__name__}")
+        return index_in(self, value, start, stop)
 
     def count(self, value):
         """The number of records equal to `value`."""

@@ -57,8 +57,15 @@ def _signals_as_they_were():
         signal.signal(signal.SIGTERM, before)
 
 
+SLOW_S = 1800
+
+
 def pytest_collection_modifyitems(items):
-    """Refuses ids with an address in them: pytest-xdist runs tests whose ids are the same in all its processes."""
+    """Gives slow tests more time. Refuses ids with an address in them: pytest-xdist runs tests whose ids are the same in
+    all its processes."""
+    for item in items:
+        if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(SLOW_S))
     found = [item.nodeid for item in items if " at 0x" in item.nodeid]
     if found:
         raise pytest.UsageError(f"ids of tests hold addresses; give ids=: {found[:5]}")

@@ -278,6 +278,27 @@ static void in_child(void) {
 
 static void watch_forks(void) { locks_failed = pthread_atfork(before_fork, in_parent, in_child); }
 
+/* Returns whether a file of this user has fewer rights than the 0600 of a lock file: so it is made under a umask that
+ * takes rights from the user. */
+static bool lacks_rights(const struct stat *st) {
+    return S_ISREG(st->st_mode) && st->st_uid == geteuid() && (st->st_mode & 07777 & ~0600u) == 0 &&
+           (st->st_mode & 0600) != 0600;
+}
+
+/* Opens a lock file, and makes it if it is missing. Its maker may be killed before it has given it all rights: the next
+ * process does. */
+static int open_lock_file(const char *path) {
+    static const int flags = O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY;
+    struct stat st;
+    int fd = open(path, flags, 0600);
+    if (fd >= 0) {
+        if (fstat(fd, &st) == 0 && lacks_rights(&st)) (void)fchmod(fd, 0600); /* if it fails, check_ours tells */
+        return fd;
+    }
+    if (errno != EACCES || lstat(path, &st) != 0 || !lacks_rights(&st) || chmod(path, 0600) != 0) return -1;
+    return open(path, flags, 0600);
+}
+
 rs_status rs_os_open_lock(const char *path, rs_os_lock *out, rs_error *err) {
     rs_status code = RS_OK;
     out->fd = -1;
@@ -285,7 +306,7 @@ rs_status rs_os_open_lock(const char *path, rs_os_lock *out, rs_error *err) {
     (void)pthread_once(&locks_once, watch_forks);
     if (locks_failed != 0) return rs_error_set_errno(err, RS_E_SYS, locks_failed, "cannot lock %s", path);
     (void)pthread_mutex_lock(&locks_mutex);
-    out->fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY, 0600);
+    out->fd = open_lock_file(path);
     if (out->fd < 0) code = failed(err, "cannot open", path);
     if (code == RS_OK) code = check_ours(out->fd, 0600, path, err);
     if (code == RS_OK) code = check_one_name(out->fd, path, err);

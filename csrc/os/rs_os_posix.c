@@ -73,7 +73,11 @@ static rs_status create_failed(rs_error *err, const char *name) {
 static rs_status open_private_directory(const char *dir, int *out_fd, rs_error *err) {
     struct stat st;
     int fd;
-    if (mkdir(dir, 0700) != 0 && errno != EEXIST) return create_failed(err, dir);
+    if (mkdir(dir, 0700) == 0) {
+        (void)chmod(dir, 0700); /* a umask may have taken rights; if this fails, the next call tells */
+    } else if (errno != EEXIST) {
+        return create_failed(err, dir);
+    }
     fd = open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0) {
         if (errno == ELOOP || errno == ENOTDIR) {

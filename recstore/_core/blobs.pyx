@@ -165,7 +165,7 @@ cdef class Blob:
         with cython.critical_section(self):
             if self.id is None and not self.is_closed():
                 self.backing, self.path = backing, path
-                self.owner_pid = None if path is None else os.getpid()
+                self.owner_pid = None if path is None else getpid()
                 self.take_over(&out, id_)
                 return
         drop_blob_file(&out, path)  # meanwhile another thread has published or closed the blob
@@ -183,8 +183,8 @@ cdef class Blob:
     def unlink(self):
         """Removes the file of a blob if this process owns it. The mapping stays."""
         cdef rs_status _ignored
-        if self.path is not None and self.owner_pid is not None and self.owner_pid == os.getpid():
-            encoded = os.fsencode(self.path)
+        if self.path is not None and self.owner_pid is not None and self.owner_pid == getpid():
+            encoded = PyUnicode_EncodeFSDefault(self.path)
             _ignored = rs_os_unlink(encoded, &self.seg.identity, NULL)
 
     def close(self):
@@ -200,7 +200,7 @@ cdef class Blob:
         self.data = NULL
         self.private = None
         if self.seg.data != NULL:
-            is_ours = self.owner_pid is not None and self.owner_pid == os.getpid()
+            is_ours = self.owner_pid is not None and self.owner_pid == getpid()
             drop_blob_file(&self.seg, self.path if is_ours else None)
 
 
@@ -209,7 +209,7 @@ cdef int drop_blob_file(rs_segment *segment, path) except -1:
     file that cannot be removed now."""
     cdef rs_status _ignored
     if path is not None:
-        encoded = os.fsencode(path)
+        encoded = PyUnicode_EncodeFSDefault(path)
         _ignored = rs_os_unlink(encoded, &segment.identity, NULL)
     rs_segment_close(segment)
     return 0

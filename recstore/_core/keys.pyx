@@ -411,11 +411,12 @@ def merge_twins(twins, n):
     As in a dict, a repeated key keeps its first position and takes its last value. Returns `(dead keys, dead values,
     firsts, lasts)`: the sets of records that no entry uses, and for each entry the record of its key and of its
     value."""
-    import array
     dead_keys = {record for later in twins.values() for record in later}
     dead_values = {record for first, later in twins.items() for record in (first, *later[:-1])}
-    firsts = array.array("Q", (r for r in range(n) if r not in dead_keys))
-    lasts = array.array("Q", (twins[r][-1] if r in twins else r for r in firsts))
+    firsts, lasts = (memoryview(bytearray(8 * (n - len(dead_keys)))).cast("Q") for _ in range(2))
+    for i, record in enumerate(r for r in range(n) if r not in dead_keys):
+        firsts[i] = record
+        lasts[i] = twins[record][-1] if record in twins else record
     return dead_keys, dead_values, firsts, lasts
 
 

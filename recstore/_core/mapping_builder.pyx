@@ -18,9 +18,9 @@ cdef class MappingBuilder:
     cdef rs_pipeline *pipeline
     cdef encode_keys key_keys, value_keys
     cdef readonly KeyHashes hashes
-    cdef object outside  # for each value the bytes of its large arrays; ends at the last value that has some
+    cdef bytearray outside  # for each value the size of its large arrays in 8 bytes; ends at the last that has some
     cdef str backing
-    cdef str path
+    cdef readonly str path
     cdef str saved  # as of Builder
     cdef readonly object settings
     cdef object label
@@ -30,7 +30,6 @@ cdef class MappingBuilder:
                   unsigned threads=1):
         cdef rs_error err
         cdef rs_choices choices = choices_of(compression)
-        import array  # not at the top: it imports collections, a third of the time of `import recstore`
         self.active = False
         self.label = label
         self.backing = backing
@@ -39,7 +38,7 @@ cdef class MappingBuilder:
         self.saved = self.path if backing == "file" else None
         self.active = True
         self.hashes = KeyHashes()
-        self.outside = array.array("Q")
+        self.outside = bytearray()
         check(rs_mapping_builder_open(&self.builder, &self.writer, &choices, &err), &err)
         set_label(&self.builder.keys, label)
         if threads:
@@ -105,9 +104,11 @@ cdef class MappingBuilder:
         self.pair_ended(number, values_mark)
 
     cdef int pair_ended(self, uint64_t number, size_t values_mark) except -1:
+        cdef object size
         if self.builder.values.arrays.size_bytes != values_mark:
-            self.outside.extend([0] * (number - len(self.outside)))
-            self.outside.append(self.builder.values.arrays.size_bytes - values_mark)
+            self.outside.extend(bytes(8 * number - len(self.outside)))
+            size = self.builder.values.arrays.size_bytes - values_mark
+            self.outside.extend(size.to_bytes(8, sys.byteorder))
         self.flush_if_full(&self.builder.keys)
         return self.flush_if_full(&self.builder.values)
 
@@ -152,8 +153,8 @@ cdef class MappingBuilder:
         if len(outside):
             if len(outside) % 8 or len(outside) > len(hashes):
                 raise errors.CorruptError("the parts of a parcel of pairs do not have the same number of records")
-            self.outside.extend([0] * (self.hashes.n - len(self.outside)))
-            self.outside.frombytes(outside)
+            self.outside.extend(bytes(8 * self.hashes.n - len(self.outside)))
+            self.outside.extend(outside)
         self.hashes.extend(hashes, opaque)
         return 0
 
@@ -164,7 +165,7 @@ cdef class MappingBuilder:
 
     def array_bytes(self, record):
         """The size in bytes of a value's large arrays, which are stored outside its record."""
-        return self.outside[record] if record < len(self.outside) else 0
+        return int.from_bytes(self.outside[8 * record : 8 * record + 8], sys.byteorder)
 
     cdef int drop(self, size_t keys_mark, size_t values_mark) except -1:
         rs_mapping_builder_drop_pair(&self.builder, keys_mark, values_mark)

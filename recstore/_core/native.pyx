@@ -14,6 +14,7 @@ from libc.errno cimport EINVAL, EIO, ENOMEM
 from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcmp, memcpy, memset
+from posix.unistd cimport getpid  # not os.getpid: destructors ask it, also when the interpreter has dropped its modules
 
 from recstore._core.c cimport *
 from recstore._core.python cimport *

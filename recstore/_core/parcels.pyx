@@ -275,7 +275,7 @@ cdef class PairEncoder:
         blocks = blocks_taken(stores, 2)
         if blocks is None and self.hashes.n == self.taken:
             return None
-        outside = self.builder.outside[self.taken:].tobytes()
+        outside = bytes(self.builder.outside[8 * self.taken:])
         return blocks, outside, *self.hashes_taken()
 
     def end(self):

@@ -4,6 +4,7 @@ from cpython.ref cimport PyObject
 from libc.stdint cimport uint32_t
 
 cdef extern from "Python.h":
+    object PyUnicode_EncodeFSDefault(object)  # os.fsencode of a str, also when the interpreter has dropped os
     ctypedef struct PyTypeObject:
         pass
     PyTypeObject PyUnicode_Type, PyFloat_Type, PyLong_Type, PyBytes_Type, PyComplex_Type

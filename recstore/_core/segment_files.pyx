@@ -28,7 +28,7 @@ def open_named(path, limits=None):
     segment.backing = "named"
     segment.encoded = encoded
     segment.kept = True  # until its label has been read, so that an interrupt before that removes nothing
-    segment.owned_by = os.getpid()
+    segment.owned_by = getpid()
     return segment
 
 
@@ -48,9 +48,18 @@ def adopt_fd(int fd, str backing, path=None):
     return segment
 
 
-def copy_segment(Segment source, limits=None):
-    """Copies a segment into sealed memory of this process."""
-    cdef Segment segment = Segment.__new__(Segment)
+def copy_segment(Segment source, limits=None, temporary=None):
+    """Copies a segment into sealed memory of this process; with `temporary`, the path of a new file in a folder of this
+    user alone, through that file, which keeps no name."""
+    cdef Segment segment
+    if temporary is not None:
+        source.write_to(temporary)
+        segment = open_path(temporary, limits)
+        os.unlink(temporary)
+        copied_from = source.path
+        segment.backing, segment.path, segment.copied_from = "anonymous", None, copied_from
+        return segment
+    segment = Segment.__new__(Segment)
     cdef rs_error err
     cdef rs_status status
     source.enter()

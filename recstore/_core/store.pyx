@@ -453,7 +453,7 @@ cdef class Segment(Owner):
         cdef rs_status status = RS_OK
         cdef rs_bool removed
         cdef Py_ssize_t owner = count_of(&self.owned_by)
-        if owner == 0 or self.path is None or owner != <Py_ssize_t>os.getpid():
+        if owner == 0 or self.path is None or owner != getpid():
             return status
         # From here on no Python function is called: a KeyboardInterrupt in one would leave the name behind.
         set_count(&self.owned_by, 0)
@@ -488,7 +488,7 @@ cdef class Segment(Owner):
             beside = encode_path(between)
             c_between = beside
         check_path(rs_os_publish(self.seg.fd, c_temporary, encoded, c_between, &err), &err, path)
-        self.backing, self.path, self.encoded, self.owned_by = "named", path, encoded, os.getpid()
+        self.backing, self.path, self.encoded, self.owned_by = "named", path, encoded, getpid()
 
     def touch(self):
         """Sets the times of the file to now, which marks its last use. Does nothing where that is not permitted."""
@@ -574,7 +574,7 @@ cdef class Builder:
     cdef rs_pipeline *pipeline
     cdef encode_keys keys
     cdef str backing
-    cdef str path
+    cdef readonly str path
     cdef str saved  # the path that errors about writing name; None for memory and its files
     cdef bint active
     cdef readonly object settings
@@ -736,7 +736,7 @@ cdef object sealed(rs_segment_writer *writer, str backing, path, reader):
     segment.path = path
     if path is not None and backing != "file":
         segment.encoded = os.fsencode(path)
-        segment.owned_by = os.getpid()
+        segment.owned_by = getpid()
     segment.reader = reader
     try:
         segment.prepare(OURS)

@@ -5,6 +5,7 @@ import os
 
 from recstore.build import saved_indexes
 from recstore.errors import SegmentExistsError
+from recstore.shm import file_backing, named_segments
 from recstore.text import an
 
 ARRAYS = ("copy", "view")
@@ -94,8 +95,6 @@ def check_choice(name, value, legal):
 
 def _target(name, backing):
     """The Target of a store that is built with `name=`. Raises SegmentExistsError if the name is taken."""
-    from recstore.shm import file_backing, named_segments
-
     if backing == "anonymous":
         raise ValueError(f'anonymous memory has no name: choose backing="shm" or "dir", or leave {name!r} out')
     target = named_segments.Target(name, dir=file_backing.default() if backing == "dir" else None)
@@ -107,8 +106,6 @@ def _target(name, backing):
 
 def name_taken(target):
     """The SegmentExistsError for a name that a store has already."""
-    from recstore.shm import named_segments
-
     label = named_segments.Label.at(target.path)
     by = "by a file that is no readable segment of this user" if label is None else f"by a store of {label.builder}"
     return SegmentExistsError(

@@ -6,11 +6,13 @@ import pickle
 import signal
 import sys
 import threading
+import traceback
 from _queue import SimpleQueue
 
 from recstore._core import native, trust
 from recstore.build.pairs import pairs_of
 from recstore.build.sources import Feed, feed_of, items_of
+from recstore.shm import file_backing
 
 PARCEL, BLOCKS, END, ERROR = b"P", b"B", b"E", b"X"
 
@@ -73,13 +75,9 @@ def work(shards, parcels, pickled, arrays, seed, compression, threads):
 
 def _own_builder(kind, **how):
     """A builder of this worker, whose segment nobody else sees and which leaves nothing behind when it is killed."""
-    if hasattr(os, "memfd_create"):
-        return kind("anonymous", **how)
-    from recstore.shm import file_backing
-
-    folder, name = file_backing.default(), file_backing.new_name()
-    builder = kind("directory", folder, name, **how)
-    os.unlink(os.path.join(folder, name))
+    builder = file_backing.new_builder(kind, **how)
+    if builder.path is not None:
+        os.unlink(builder.path)
     return builder
 
 
@@ -110,8 +108,6 @@ def _read(pickled, encoder, send_parcel, pairs):
 
 
 def _failure(error):
-    import traceback
-
     text = "".join(traceback.format_exception(type(error), error, error.__traceback__))[-60000:]
     try:
         error = pickle.dumps(error)

@@ -5,6 +5,8 @@ The module reads compiled code, so it needs no source files. If the code does mo
 items, the whole value counts. The result may name too much of a value, but never too little.
 """
 
+import dis
+
 _SKIPPED = frozenset(("CACHE", "EXTENDED_ARG", "PRECALL", "NOT_TAKEN"))
 _ATTRIBUTE = frozenset(("LOAD_ATTR", "LOAD_METHOD"))
 _GLOBAL = frozenset(("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"))
@@ -29,15 +31,11 @@ def read_by(code, first=None):
 def constants(code):
     """The constants that the instructions of a code object load. It may have others: a text that documents it, and from
     CPython 3.14 on the first one of those that were joined into a set."""
-    import dis
-
     loaded = {step.arg for step in dis.get_instructions(code) if step.opcode in dis.hasconst}
     return [code.co_consts[i] for i in sorted(loaded)]
 
 
 def _read(code, first, free, found):
-    import dis
-
     steps = [one for step in dis.get_instructions(code) if step.opname not in _SKIPPED for one in _singles(step)]
     cells = {*code.co_cellvars, *code.co_freevars}
     for i, step in enumerate(steps):

@@ -8,7 +8,7 @@ from recstore._core import trust
 from recstore.build import cores
 from recstore.build.build_options import BACKINGS, check_choice, name_taken
 from recstore.errors import OutOfSpaceError, SegmentExistsError
-from recstore.shm import folders, registry
+from recstore.shm import file_backing, folders, named_segments, registry
 
 
 def new_builder(make, options):
@@ -22,25 +22,19 @@ def new_builder(make, options):
     _collect_named()
     if options.target is not None:
         return options.target.new_builder(make, compression, writer)
-    if chosen == "anonymous":
-        return make("anonymous", compression=compression, writer=writer)
-    from recstore.shm import file_backing
-
+    how = {"compression": compression, "writer": writer}
     if chosen == "shm":
-        from recstore.shm import named_segments
-
-        return make("named", folders.SHARED, named_segments.nameless(), compression, writer)
-    folder = file_backing.default()
-    builder = make("directory", folder, file_backing.new_name(), compression, writer)
-    file_backing.collect(folder)  # only now: the builder has checked that the folder belongs to this user
-    return builder
+        return make("named", folders.SHARED, named_segments.nameless(), **how)
+    if chosen == "dir":
+        return file_backing.in_folder(make, **how)
+    return make("anonymous", **how) if options.backing == "anonymous" else file_backing.new_builder(make, **how)
 
 
 def _backing(options):
     chosen = os.environ.get("RECSTORE_BACKING", "auto") if options.backing == "auto" else options.backing
     check_choice("backing", chosen, BACKINGS)
     if chosen == "auto":
-        return "anonymous" if hasattr(os, "memfd_create") else "dir"
+        return "anonymous"
     return "dir" if chosen == "shm" and not os.path.isdir(folders.SHARED) else chosen
 
 
@@ -53,8 +47,6 @@ def _collect_named():
         except OSError:
             continue
         if found:
-            from recstore.shm import named_segments
-
             named_segments.collect(folder)
 
 

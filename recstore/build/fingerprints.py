@@ -12,6 +12,7 @@ line numbers of sources do not count, so an added comment changes no fingerprint
 import os
 import sys
 import types
+from _blake2 import blake2b
 
 from recstore.build import code_names, hashed_values
 from recstore.text import an
@@ -39,8 +40,6 @@ def full(build, fingerprint=None, files=None):
 
 def of_files(files):
     """A hash of the size, mtime and inode of each file, as 16 hexadecimal digits."""
-    from hashlib import blake2b
-
     if isinstance(files, (str, bytes, os.PathLike)):
         files = [files]
     parts = []

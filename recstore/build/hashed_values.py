@@ -7,6 +7,7 @@ of the program. The module fingerprints adds functions, classes and modules, and
 
 import marshal
 import sys
+from _blake2 import blake2b
 
 from recstore.text import an, size_text
 
@@ -67,8 +68,6 @@ class ValueHash:
     """Feeds values to a hash. `user` is the function being read, for messages."""
 
     def __init__(self, outer=None):
-        from hashlib import blake2b
-
         self.hash = blake2b(digest_size=8)
         self.open = []  # ids of the values that contain the current one
         self.known = {}  # ids of a function or class and of its bound object -> (number, object, other arguments)

@@ -17,6 +17,7 @@ import select
 import signal
 import sys
 
+from recstore._core import forks
 from recstore.errors import BuildError, _ChildDied
 
 _DONE = b"\0done"
@@ -47,14 +48,15 @@ def build(first, work, attach, what):
     life, held = os.pipe()
     child = None
     try:
-        # A Ctrl-C between the start and the assignment would leave a child that the parent does not know of.
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        try:
-            child = _start(job, theirs, life, {int(number) for number in before})
-        finally:
-            os.close(theirs)
-            os.close(life)
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        with forks.undisturbed():
+            # The child inherits the mask: a Ctrl-C must not hit it before it has its handler.
+            before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+            try:
+                child = _start(job, theirs, life, {int(number) for number in before})
+            finally:
+                os.close(theirs)
+                os.close(life)
+                signal.pthread_sigmask(signal.SIG_SETMASK, before)
         said = _talk(job, ours, held, child)
         if said.endswith(_DONE):
             return attach()

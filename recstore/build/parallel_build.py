@@ -19,7 +19,7 @@ from collections import deque
 from contextlib import closing, suppress
 from multiprocessing import connection, current_process, get_context, get_start_method, reduction
 
-from recstore._core import native, trust
+from recstore._core import forks, native, trust
 from recstore.build import build_workers, cores
 from recstore.build.build_workers import BLOCKS, END, ERROR, PARCEL, open_pipes
 from recstore.build.pairs import pairs_of
@@ -207,7 +207,8 @@ class _Team:
         compression = options.compression, options.without
         how = options.on_unsupported == "pickle", options.arrays, seed, compression, threads
         for _ in range(n):
-            self.workers.append(_Worker(context, *how))
+            with forks.undisturbed():  # a worker that has started is among those that an interrupt ends
+                self.workers.append(_Worker(context, *how))
 
     def is_here(self, shard):
         """Whether the records of a shard are in the memory of this process, which then stores them itself."""

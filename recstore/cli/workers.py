@@ -12,6 +12,7 @@ import os
 import signal
 import time
 
+from recstore._core import forks
 from recstore.shm import process_memory
 
 METHODS = ("fork", "spawn", "forkserver")
@@ -87,9 +88,10 @@ def full_pass(records, method, workers, segments=(), progress=None):
             ours, theirs = context.Pipe()
             process = context.Process(target=_work, args=(records, 7 * number + 1, theirs, parent), daemon=True)
             started = time.monotonic()
-            process.start()
-            theirs.close()
-            crew.append((process, ours, started))
+            with forks.undisturbed():
+                process.start()
+                theirs.close()
+                crew.append((process, ours, started))
         times = _listen(crew, progress)
         pids = process_memory.family(os.getpid())
         readings = [process_memory.usage(process.pid) for process, _, _ in crew]

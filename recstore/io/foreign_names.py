@@ -91,6 +91,19 @@ _BY_READER = {
     "scan_files": {**_FILES, **_SCAN},
     "from_pandas": _FRAME,
 }
+# Of the constructors. What recstore.shared() takes is asked of them, and what belongs to a reader.
+_BY_NAME = 'write recstore.shared("train", build), where build() returns the records'
+_OPTIONS = {
+    **dict.fromkeys(("shared", "fingerprint", "files", "keep", "isolate", "timeout"), _BY_NAME),
+    "columns": "write x.fields(...) for a part of each record",
+    "dir": 'write backing="dir" and set RECSTORE_DIR, or x.save(path)',
+    "limit": "write itertools.islice(records, limit)",
+    "n_jobs": "write workers=",
+    "num_proc": "write workers=",
+    "num_workers": "write workers=",
+    "path": "write x.save(path)",
+    "save": "write x.save(path)",
+}
 _FUNCTIONS = {
     "concat": "x + y joins stores",
     "from_arrow": "recstore.RecordList(table), or recstore.RecordList.from_arrow(table)",
@@ -161,6 +174,12 @@ def of_argument(reader, name):
     """What to write instead of a keyword argument that `reader` has not, for the end of a message; empty if nobody
     knows."""
     hint = _BY_READER.get(reader, {}).get(name)
+    return f"; {hint}" if hint else ""
+
+
+def of_option(name):
+    """The same for a keyword argument that the constructors have not."""
+    hint = _OPTIONS.get(name)
     return f"; {hint}" if hint else ""
 
 

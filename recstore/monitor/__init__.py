@@ -2,3 +2,8 @@
 
 `recstore monitor` and recstore.MemoryMonitor stand on this room. `import recstore` loads nothing of it.
 """
+
+from recstore.later import later
+
+_MODULES = ("lightning", "log", "memory_monitor", "page", "plots", "post_mortem", "series", "verdicts")
+__getattr__, __dir__ = later(globals(), {}, _MODULES)

@@ -19,4 +19,4 @@ _LATER = {
 }
 
 __all__ = list(_LATER)
-__getattr__, __dir__ = later(globals(), _LATER)
+__getattr__, __dir__ = later(globals(), _LATER, ("dask", "ray", "spark"))

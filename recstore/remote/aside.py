@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 
+from recstore._core import forks
 from recstore.errors import RemoteError
 from recstore.remote.objects import unwritten
 
@@ -120,9 +121,10 @@ class Aside:
         # Before the path is set, a module could be one of the current folder.
         code = f"import sys; sys.path[:] = {sys.path!r}; from recstore.remote.aside import serve; serve({os.getpid()})"
         # Without buffers, which a child would flush when it closes its copies.
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", code], bufsize=0, stdin=subprocess.PIPE, stdout=subprocess.PIPE
-        )
+        with forks.undisturbed():
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", code], bufsize=0, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            )
 
     def _died(self):
         return RemoteError(f"the process that reads and writes objects has ended with status {self._end()}: try again")

@@ -16,7 +16,7 @@ import threading
 import time
 import weakref
 
-from recstore._core import native
+from recstore._core import forks, native
 from recstore.errors import RemoteError
 from recstore.remote import cache, fetch
 
@@ -136,14 +136,15 @@ class Client:
             flags = subprocess._args_from_interpreter_flags()
             code = _BOOTSTRAP.format(path=sys.path)
             self._messages = fetch.Messages()
-            self._process = subprocess.Popen(
-                [os.fsdecode(spawn.get_executable()), *flags, "-c", code, _NAME],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                bufsize=0,
-            )
-            _running.add(self._process)
-            self._send(self._process, self._told)
+            with forks.undisturbed():
+                self._process = subprocess.Popen(
+                    [os.fsdecode(spawn.get_executable()), *flags, "-c", code, _NAME],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    bufsize=0,
+                )
+                _running.add(self._process)
+                self._send(self._process, self._told)
         return self._process
 
     def _send(self, process, message):

@@ -10,6 +10,8 @@ import errno
 import os
 import stat
 
+from recstore.shm.folders import make
+
 _SHARED = (
     "9p afs beegfs ceph cifs coda davfs fhgfs fuse glusterfs gpfs gfs2 lustre mmfs ncpfs nfs nfs4 ocfs2 orangefs "
     "panfs pvfs2 smb2 smb3 smbfs virtiofs vboxsf wekafs"
@@ -32,7 +34,7 @@ def made(path):
     inner = os.path.join(outer, "recstore")
     for folder in (inner, os.path.join(inner, "sets")):
         try:
-            os.mkdir(folder, 0o700)
+            make(folder)
         except FileExistsError:
             pass  # checked below, whoever made it
         check_ours(folder)

@@ -5,6 +5,7 @@ import signal
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 
+from recstore._core import forks
 from recstore.build.sources import Feed
 from recstore.errors import BuildError
 from recstore.io.inputs import FileObject
@@ -28,12 +29,8 @@ def write(writer, feed, workers):
         min(workers, len(runs)), mp_context=multiprocessing.get_context("spawn"), initializer=_take_signals
     )
     try:
-        # A process that is just starting would answer Ctrl-C with a traceback.
-        before_mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        try:
+        with forks.undisturbed():
             written = pool.map(_written, [writer] * len(runs), runs)
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before_mask)
         done = list(written)
     except BrokenProcessPool:
         raise BuildError(

@@ -19,6 +19,7 @@ import pickle
 
 from recstore.errors import CorruptError
 from recstore.shm import wire
+from recstore.shm.file_backing import refuses_memory
 from recstore.shm.process_identity import start_time
 from recstore.shm.wire import varint
 
@@ -77,7 +78,12 @@ class Private:
         for a class that cannot be named."""
         if not any(self._content) or not hasattr(os, "memfd_create"):
             return b""
-        fd, mark = self._made()
+        try:
+            fd, mark = self._made()
+        except OSError as error:
+            if not refuses_memory(error):
+                raise
+            return b""
         pid = os.getpid()
         return varint(pid) + varint(start_time(pid) or 0) + varint(fd) + mark
 

@@ -1,6 +1,8 @@
 """The attributes of a store: facts that hold for all its records, such as the names of classes. They are a JSON object
 in the pair "attributes" of the LABEL section (csrc/FORMAT.md)."""
 
+from recstore.shm.named_segments import Label
+
 _MOST = 512 << 10  # bytes; a label of more than 1 MiB is not read
 _MISSING = object()
 
@@ -9,8 +11,6 @@ def pack(attributes):
     """`(number of pairs, bytes)` for Builder.annotate. Raises ValueError for more than 512 KiB, TypeError for values
     that JSON does not have."""
     import json
-
-    from recstore.shm.named_segments import Label
 
     text = json.dumps(attributes, allow_nan=False, separators=(",", ":"))
     if len(text) > _MOST:
@@ -28,8 +28,6 @@ def of(segments, more=()):
 
 
 def _of_one(segment):
-    from recstore.shm.named_segments import Label
-
     label = Label.of(segment)
     text = label and dict.get(label, "attributes")
     if not text:

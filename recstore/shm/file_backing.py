@@ -6,9 +6,33 @@ process holds a shared `flock` on it. Every process that maps the file holds tha
 LOCK_UN is never called, because in a forked child it would also release the lock of the parent.
 """
 
+import errno
 import os
 
 from recstore.shm import process_identity
+
+
+def refuses_memory(error):
+    """Whether an OSError says that the system lacks anonymous shared memory, or that a sandbox refuses it."""
+    return error.errno in (errno.ENOSYS, errno.EPERM, errno.EACCES)
+
+
+def new_builder(make, **options):
+    """A builder in anonymous memory, or where there is none, in a file of the private folder."""
+    try:
+        return make("anonymous", **options)
+    except OSError as error:
+        if not refuses_memory(error):
+            raise
+    return in_folder(make, **options)
+
+
+def in_folder(make, **options):
+    """A builder in a file of the private folder."""
+    folder = default()
+    builder = make("directory", folder, new_name(), **options)
+    collect(folder)  # only now: the builder has checked that the folder belongs to this user
+    return builder
 
 
 def default():

@@ -1,5 +1,12 @@
-"""The folder of named segments and the prefix of their file names. Every build needs these two; they are a module of
-their own so that a build does not have to load named_segments."""
+"""The folder of named segments, the prefix of their file names, and how a folder of one user is made."""
+
+import os
 
 SHARED = "/dev/shm"
 PREFIX = "recs1-"
+
+
+def make(path):
+    """Makes a folder that its user alone can use, under any umask. Raises FileExistsError and other OSErrors."""
+    os.mkdir(path, 0o700)
+    os.chmod(path, 0o700)

@@ -31,6 +31,7 @@ recstore.shm.handles finds out whether the resources still exist.
 import os
 
 from recstore.errors import CorruptError
+from recstore.shm import named_segments
 from recstore.shm.wire import Reader, count, varint
 
 VERSION = 2
@@ -95,7 +96,7 @@ class Handle:
             start = b"%d-%d-" % self.holder[:2]
             if location.backing == "named":
                 flags |= _SCHEME
-                where += _naming().squeezed(name)
+                where += named_segments.squeezed(name)
             elif name.startswith(start) and len(name) == len(start) + 20 and _hex(name[len(start) : -4]):
                 flags |= _SCHEME
                 where += bytes.fromhex(name[len(start) : -4].decode())
@@ -144,7 +145,7 @@ class Handle:
         else:
             folder = _entry(self.folders, reader)
             if flags & _SCHEME and backing == 0:
-                name = _naming().unsqueezed(reader.take(12))
+                name = named_segments.unsqueezed(reader.take(12))
             elif flags & _SCHEME:
                 name = b"%d-%d-%s.rec" % (*self.holder[:2], reader.take(8).hex().encode())
             else:
@@ -153,12 +154,6 @@ class Handle:
         device, inode, id_ = _entry(self.devices, reader), reader.varint(), reader.take(16)
         passed = reader.size() if flags & _PASSED else None
         return Location(BACKINGS[backing], fd, path, device, inode, id_, passed, flags // _READING)
-
-
-def _naming():
-    from recstore.shm import named_segments
-
-    return named_segments
 
 
 def _index(table, value):

@@ -19,7 +19,7 @@ import sys
 
 from recstore._core import native
 from recstore.errors import ClosedError, CorruptError, Error, SegmentNotFoundError
-from recstore.shm import pins, registry
+from recstore.shm import file_backing, named_segments, pins, registry
 from recstore.shm.process_identity import boot_id, pid_namespace, start_time
 
 # forkserver passes at most 256 descriptors to a child, and the program passes some itself. The child opens the other
@@ -184,11 +184,15 @@ def _publish(blob, segments):
     if blob.published:
         return
     backing = os.environ.get("RECSTORE_BACKING", "auto")
-    if hasattr(os, "memfd_create") and backing != "dir" and all(segment.backing != "directory" for segment in segments):
-        blob.publish("anonymous")
-    else:
-        from recstore.shm import file_backing
-
+    in_file = backing == "dir" or any(segment.backing == "directory" for segment in segments)
+    if not in_file:
+        try:
+            blob.publish("anonymous")
+        except OSError as error:
+            if not file_backing.refuses_memory(error):
+                raise
+            in_file = True
+    if in_file:
         blob.publish("directory", file_backing.default(), file_backing.new_name())
         registry.unlink_at_exit()
     registry.register(blob)
@@ -417,8 +421,6 @@ def _attach_path(wanted, cls):
         if cls is native.Blob:
             resource = native.open_blob(path)
         elif backing == "named":
-            from recstore.shm import named_segments
-
             resource = named_segments.open_leased(path)[0]
         else:
             resource = native.open_path(path, native.OURS, follow_links=backing == "file", backing=backing)
@@ -429,8 +431,6 @@ def _attach_path(wanted, cls):
             resource.disown()
         raise SegmentNotFoundError(errno.ENOENT, f"{path} holds another store by now")
     if backing == "directory":
-        from recstore.shm import file_backing
-
         if resource.identity != (wanted.device, wanted.inode):
             raise SegmentNotFoundError(errno.ENOENT, f"{path} is another file by now")
         file_backing.lease(resource)

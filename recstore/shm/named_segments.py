@@ -11,10 +11,11 @@ import errno
 import os
 import sys
 import time
+from _blake2 import blake2b  # that of hashlib, which loads OpenSSL
 
 from recstore._core import native
 from recstore.errors import BusyError, CorruptError, SegmentNotFoundError, VersionError, WaitTimeoutError
-from recstore.shm import folders, process_identity
+from recstore.shm import file_backing, folders, process_identity, wire
 from recstore.shm.folders import PREFIX
 
 LOCK = ".lck"
@@ -59,12 +60,10 @@ def folder(dir=None):
     ):
         return folders.SHARED
     if not chosen:
-        from recstore.shm import file_backing
-
         chosen = file_backing.default()
     chosen = os.path.abspath(os.fsdecode(chosen))
     try:
-        os.mkdir(chosen, 0o700)
+        folders.make(chosen)
     except FileExistsError:
         if not os.path.isdir(chosen):
             raise NotADirectoryError(errno.ENOTDIR, "the folder of named segments is not a folder", chosen) from None
@@ -78,8 +77,6 @@ def folder(dir=None):
 
 
 def _letters(*parts):
-    from hashlib import blake2b
-
     return _spell(blake2b(b"\0".join(parts), digest_size=8).digest())
 
 
@@ -134,8 +131,6 @@ class Label(dict):
 
     def pack(self):
         """`(number of pairs, bytes of the section)`."""
-        from recstore.shm import wire
-
         parts = []
         for text in (text for pair in self.items() for text in pair):
             encoded = text.encode("utf-8", "replace")
@@ -145,8 +140,6 @@ class Label(dict):
     @staticmethod
     def of(segment):
         """The label of an open segment; None if it has none or a damaged one."""
-        from recstore.shm import wire
-
         packed = segment.label()
         if packed is None:
             return None

@@ -123,7 +123,7 @@ def name():
     yield name
     gc.collect()
     # A collector of another process that looks just when the last user leaves is the one that removes it, a moment later.
-    sharers.until(lambda: sharers.left(name) == [], 0.5)
+    sharers.until(lambda: sharers.left(name) == [])
 
 
 @pytest.fixture

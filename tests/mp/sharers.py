@@ -208,7 +208,7 @@ def as_another_user(connection, name, path):
 
     os.setgid(12345)
     os.setuid(12345)
-    with recstore.shared(name, lambda: [2], fingerprint="1", timeout=20) as x:
+    with recstore.shared(name, lambda: [2], fingerprint="1", timeout=100) as x:
         try:
             named_segments.open_leased(path)
             said = "opened"
@@ -265,7 +265,7 @@ def end(*pairs):
         process.join()
 
 
-def until(condition, seconds=20.0):
+def until(condition, seconds=100.0):
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "it did not come to pass"

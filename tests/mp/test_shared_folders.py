@@ -444,7 +444,6 @@ def test_import_stays_light():
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert not {
         "recstore.sharing",
-        "recstore.shm.named_segments",
         "recstore.build.fingerprints",
         "recstore.shm.segment_list",
         "hashlib",

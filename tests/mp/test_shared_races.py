@@ -175,7 +175,7 @@ def test_a_killed_builder_whose_child_lives_on(name, fork, tmp_path, alone):
     builder.join()
     try:
         assert builder.exitcode == -signal.SIGKILL
-        with recstore.shared(name, lambda: [1], fingerprint="1", timeout=20) as x:
+        with recstore.shared(name, lambda: [1], fingerprint="1", timeout=100) as x:
             assert x.to_list() == [1]
         os.kill(int(note.read_text()), 0)  # it still lives
     finally:

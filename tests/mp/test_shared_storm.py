@@ -70,6 +70,6 @@ def test_killed_at_any_moment(tmp_path, monkeypatch, backing):
     assert left(names) == [] and notes(faults) == []
     assert len(notes(log)) > 0
     for name in names:
-        with recstore.shared(name, Build(log, 1), fingerprint="1", timeout=20) as x:
+        with recstore.shared(name, Build(log, 1), fingerprint="1", timeout=100) as x:
             assert x.to_list() == records(1)
     assert left(names) == []

@@ -26,7 +26,7 @@ needs_proc = pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="co
 def threads(most=None):
     """The number of threads that Python has not made. A thread that was joined may stay in /proc for a moment: that
     there are no more than `most` is waited for."""
-    end = time.monotonic() + 10
+    end = time.monotonic() + 100
     while True:
         n = len(set(map(int, os.listdir("/proc/self/task"))) - {thread.native_id for thread in threading.enumerate()})
         if most is None or n <= most or time.monotonic() > end:
@@ -187,8 +187,6 @@ with RecordList(range(200_000)) as x:
         text=True,
         env={**os.environ, "RECSTORE_BACKING": "anonymous"},
     )
-    if done.returncode != 0 and "Permission" in done.stderr + done.stdout:
-        pytest.skip("another user cannot read the installation")
     assert (done.stdout, done.stderr) == ("200000 199999\n", "")
 
 

@@ -428,7 +428,7 @@ def test_or(letters):
 
 def test_repr(letters):
     assert repr(RecordDict({})) == "RecordDict({})" and repr(RecordDict({"a": [1]})) == "RecordDict({'a': [1]})"
-    assert repr(letters).startswith("<RecordDict: 10 entries, ") and repr(letters).endswith("B>")
+    assert repr(letters) == "<RecordDict: 10 entries>"
     assert repr(letters.keys()).startswith("<RecordKeys: 10 of <RecordDict")
     part = letters.select("ab")
     assert repr(part.keys()) == "RecordKeys(['a', 'b'])" and repr(part.values()) == "RecordValues([0, 1])"

@@ -182,7 +182,7 @@ def test_nan():
 @row("repr(x)")
 def test_repr():
     with RecordList("abc" for _ in range(3)) as x:
-        assert repr(x).startswith("<RecordList: 3 records, ")
+        assert repr(x) == "<RecordList: 3 records>"
 
 
 @row("sys.getsizeof(x)")

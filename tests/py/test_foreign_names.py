@@ -158,7 +158,8 @@ def test_the_import_of_the_source_says_what_to_do(tmp_path):
     package = tmp_path / "recstore"
     (package / "_core").mkdir(parents=True)
     shutil.copy(source / "__init__.py", package)
-    shutil.copy(source / "_core" / "__init__.py", package / "_core")
+    for name in ("__init__.py", "forks.py"):
+        shutil.copy(source / "_core" / name, package / "_core")
     path = {**os.environ, "PYTHONPATH": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", "import recstore"], env=path, capture_output=True, text=True)
     assert done.returncode == 1 and "start Python in another folder, or as python -P" in done.stderr

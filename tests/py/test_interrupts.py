@@ -12,7 +12,7 @@ import recstore
 from recstore import CorruptError, RecordDict, RecordList
 from recstore.shm import pins
 
-AFTER = 0.002  # seconds until the signal; each read here takes ten times as long or more
+AFTER = 0.002  # seconds of this process's own time until the signal; each read here takes ten times as long or more
 
 
 class Alarm(Exception):
@@ -40,16 +40,16 @@ def interrupted():
         ran_in.append(pathlib.Path(frame.f_code.co_filename).name)
         raise Alarm
 
-    before = signal.signal(signal.SIGALRM, handler)
+    before = signal.signal(signal.SIGPROF, handler)
     # A callback in Python code, such as that of a test library, would handle the signal, and its exception would be lost.
     others, gc.callbacks[:] = gc.callbacks[:], [pins._after_collection]
     try:
         with pytest.raises(Alarm):
-            signal.setitimer(signal.ITIMER_REAL, AFTER)
+            signal.setitimer(signal.ITIMER_PROF, AFTER)
             yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
         gc.callbacks[:] = others
     assert ran_in[0] not in ("hooks.py", "class_types.py", "errors.py"), "the work was at its end"
 

@@ -59,7 +59,7 @@ def test_the_first_records_are_a_table(x, make):
 def test_views_of_values(x):
     assert "caption" not in shown(x.field("name")) and " name" in shown(x.field("name"))
     assert "key" in shown(x.index_by("id").keys())
-    assert "RecordView: 1 record" in shown(x.group_by("id"))
+    assert "RecordList: 1 record" in shown(x.group_by("id"))
     with RecordDict({"a": "./a.wav", HOSTILE: 2}) as d:
         assert "./a.wav" in shown(d) and "alert(1)" in shown(d) and "more" not in shown(d)
     with RecordList([]) as empty, RecordDict({}) as nothing:

@@ -87,8 +87,8 @@ def test_a_timeout_of_the_program_arrives(made, tmp_path):
     made.delay(2, method="GET", match="recs")
     before = signal.signal(signal.SIGALRM, over)
     try:
-        signal.setitimer(signal.ITIMER_REAL, 0.3)
         with pytest.raises(TimeoutError, match="of the program"):
+            signal.setitimer(signal.ITIMER_REAL, 0.3)
             x[200]
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)

@@ -347,8 +347,8 @@ def test_a_signal_while_waiting_leaves_nothing(made, tmp_path):
 
     before = signal.signal(signal.SIGALRM, interrupt)
     try:
-        signal.setitimer(signal.ITIMER_REAL, 1.0)
         with pytest.raises(KeyboardInterrupt):
+            signal.setitimer(signal.ITIMER_REAL, 1.0)
             recstore.open(made.at, cache=tmp_path, options=made.options)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)

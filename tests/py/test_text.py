@@ -6,7 +6,6 @@ import re
 import pytest
 
 import recstore
-from recstore import RecordDict, RecordList
 from recstore.text import size_text, table
 
 
@@ -47,9 +46,6 @@ def test_every_size_has_these_units(tmp_path, monkeypatch):
 
     samples = Samples()
     samples.names = [f"images/{i:09}.jpg" for i in range(30_000)]
-    x, y = RecordList(samples.names), RecordDict(zip(samples.names, samples.names))
-    assert repr(x) == f"<RecordList: 30,000 records, {size_text(x.nbytes)}, {x.info().backing}>"
-    assert repr(y) == f"<RecordDict: 30,000 entries, {size_text(y.nbytes)}>"
     with recstore.shared("sizes", lambda: range(9), fingerprint="1") as named:
         assert f"  {size_text(named.nbytes)}  " in str(recstore.segments("sizes"))
     for report in (recstore.audit(samples), recstore.share_dataset(samples, dry_run=True)):

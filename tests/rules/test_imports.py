@@ -39,6 +39,7 @@ TOP_MODULES = {
     # In their order: each may import those before it. `__init__` is what users import.
     "containers": "handles containers columns exports plan_log field_names views records opening dicts fields grouping node_sizes info jsonable notebooks byte_plots __init__",
     "sharing": "sharing",
+    "cli": "__main__",
 }
 # Imports inside a function that lead to a later room, to a later module of the containers, or back to a module that
 # imports this one: (module, later module): the reason. Keep it to methods that delegate, which few programs call.
@@ -47,6 +48,7 @@ LATE = {
     ("records", "grouping"): "index_by() and group_by() delegate",
     ("records", "info"): "info() delegates",
     ("dicts", "info"): "info() delegates",
+    ("containers", "io.foreign_names"): "an argument that the constructors lack is explained",
     ("containers", "notebooks"): "_repr_html_() delegates",
     ("info", "notebooks"): "_repr_html_() delegates",
     ("plan_log", "notebooks"): "_repr_html_() delegates",

@@ -1,0 +1,97 @@
+"""A program that can import nothing more after `import recstore`: it gave up its rights, changed its root, removed its
+home or its folder, or cleared its path. It builds, reads and shares plain records."""
+
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+import recstore
+from recstore import _version
+from recstore._core import native
+
+BLOCKED = """
+import sys
+sys.meta_path[:] = [one for one in sys.meta_path if getattr(one, "__name__", "") in ("BuiltinImporter", "FrozenImporter")]
+sys.path.clear()
+"""
+WORK = {
+    "list": "x = RecordList([{'a': i, 'b': [1.5, None, True], 'c': 'text', 'd': b'x', (1, 2): ()} for i in range(70_000)]); assert x[-1]['a'] == 69_999 and x[1:3].to_list()[0]['b'] == [1.5, None, True]",
+    "one thread": "assert RecordList(range(9), threads=0)[8] == 8",
+    "views": "x = RecordList(range(100)); assert x[::2][[3, 1]].to_list() == [6, 2] and len(x.shuffled(5)) == 100",
+    "dict": "d = RecordDict([('a', 1), ('b', 2), ('a', 3)]); assert d['a'] == 3 and list(d.items()) == [('a', 3), ('b', 2)]",
+    "save and open": "RecordList([1]).save('x'); assert recstore.open('x', verify='full')[0] == 1; RecordDict({1: 2}).save('d'); assert recstore.open('d')[1] == 2",
+    "copy": "RecordList([1]).save('x'); assert recstore.open('x', copy=True)[0] == 1",
+    "named": "x = RecordList([1], name=name); assert attach(name)[0] == 1",
+    "shared": "def build():\n    return [part]\nx = shared(name, build); assert attach(name)[0] == part and shared(name, build)[0] == part",
+    "shared dict": "x = shared(name, lambda: {'k': part}, keep='1h', files=[]); assert x['k'] == part; recstore.unlink(name)",
+    "a build that fails": "def build():\n    raise KeyError(part)\ntry: shared(name, build)\nexcept KeyError: x = shared(name, lambda: [part], fingerprint='2'); assert x[0] == part",
+    "a builder that died": "pid = os.fork()\nif pid == 0: shared(name, lambda: os._exit(1), fingerprint='1')\nos.waitpid(pid, 0); assert shared(name, lambda: [part], fingerprint='1')[0] == part",
+    "a forked child": "x = RecordList([part])\nif os.fork() == 0: os._exit(RecordList([x[0]])[0])\nassert os.wait()[1] >> 8 == part",
+    "names": "assert isinstance(recstore.segments(), list)",
+}
+
+
+@pytest.mark.parametrize("work", WORK)
+def test_without_imports(python, name, work):
+    """Beside a segment, of which a build removes what killed processes left."""
+    with recstore.RecordList([1], name=f"{name} other"):
+        code = "import os, sys, recstore\nfrom recstore import RecordDict, RecordList, attach, shared\nname, part = sys.argv[1], 5\n"
+        assert python(code + BLOCKED + WORK[work] + "\nprint('done')", name) == "done\n"
+
+
+def test_other_values_after_one_store_of_them(python, name):
+    code = """
+import datetime, sys
+import numpy as np
+from recstore import RecordList, shared
+value = {"day": datetime.date(2020, 1, 2), "set": {1}, "array": np.arange(3), "complex": 1j}
+RecordList([value])[0]
+name, part = sys.argv[1], 5
+"""
+    work = "with RecordList([value] * 5) as x, shared(name, lambda: [value], fingerprint='1') as y: print(x[4], y[0])"
+    said = "{'day': datetime.date(2020, 1, 2), 'set': {1}, 'array': array([0, 1, 2]), 'complex': 1j}"
+    assert python(code + BLOCKED + work, name) == f"{said} {said}\n"
+
+
+def test_after_the_package_is_gone(tmp_path, name):
+    """As when it is upgraded while a program runs, in a folder that is removed as well."""
+    home = tmp_path / "home"
+    source = os.path.dirname(recstore.__file__)
+    shutil.copytree(source, home / "recstore", dirs_exist_ok=True)
+    # What is built lies elsewhere in an editable installation.
+    shutil.copy(native.__file__, home / "recstore/_core")
+    shutil.copy(_version.__file__, home / "recstore")
+    code = f"""
+import os, sys
+sys.path.insert(0, {str(home)!r})
+sys.meta_path[:] = [one for one in sys.meta_path if isinstance(one, type)]  # without that of an editable installation
+import recstore
+from recstore import RecordList, RecordDict, shared
+import shutil
+os.chdir({str(home)!r})
+shutil.rmtree({str(home)!r})
+with RecordList([{{"a": 1}}]) as x, RecordDict({{"a": 1}}) as d, shared({name!r}, lambda: [7]) as y:
+    print(x[0], d["a"], y[0], recstore.__file__.startswith({str(home)!r}))
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd="/", capture_output=True, text=True, timeout=60)
+    assert (done.stdout, done.stderr) == ("{'a': 1} 1 7 True\n", "")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another user")
+def test_as_another_user_whose_home_is_closed(python, name):
+    """The stores of root are not of this user, and the packages below root's home are out of reach."""
+    code = """
+import os, sys
+from recstore import RecordList, shared
+os.chdir("/")
+os.setgroups([])
+os.setgid(65534)
+os.setuid(65534)
+with RecordList([{"a": 1}]) as x, shared(sys.argv[1], lambda: [7]) as y:
+    print(x[0], y[0])
+"""
+    with recstore.RecordList([1], name=f"{name} other"):
+        assert python(code, name) == "{'a': 1} 7\n"

@@ -1,0 +1,282 @@
+"""Starts of children of its own: no signal is lost in them. Forks of any kind: no half a module in the child."""
+
+import os
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+# A library whose hook has a lock, as that of logging, and a signal that comes while it is held. What a handler raises
+# there, CPython prints and forgets.
+HOOKED = """if True:
+    import multiprocessing, os, signal, sys, threading, time
+    from mp import shard_kinds as kinds
+    from recstore import RecordDict, RecordList
+    multiprocessing.set_start_method("fork")
+    class Alarm(Exception):
+        pass
+    def handler(number, frame):
+        raise Alarm(number)
+    signal.signal(signal.SIGALRM, handler)
+    lock = threading.Lock()
+    def come():
+        os.kill(os.getpid(), getattr(signal, sys.argv[1]))
+    def before():
+        lock.acquire()
+        if sys.argv[2] == "thread":  # the system hands a signal to any thread that does not block it
+            thread = threading.Thread(target=come)
+            thread.start()
+            thread.join()
+        else:
+            come()
+        for _ in range(1000):
+            pass  # here the handler would run, and the lock stay
+        lock.release()
+    os.register_at_fork(before=before)
+    try:
+        {build}
+    except (Alarm, KeyboardInterrupt) as error:
+        print(type(error).__name__, lock.locked(), multiprocessing.active_children())
+    """
+BUILDS = {
+    "list": 'RecordList([kinds.Failing(0, 2, "sleep")] * 3, workers=2)',
+    "dict": "RecordDict([kinds.Pairs(0, 100_000)] * 3, workers=2)",
+    "map": "RecordList(range(9)).map(repr, workers=1)",
+}
+
+
+@pytest.mark.parametrize("build", BUILDS)
+@pytest.mark.parametrize(
+    "number, raised, by", [("SIGINT", "KeyboardInterrupt", "main"), ("SIGALRM", "Alarm", "thread")]
+)
+def test_a_signal_while_a_worker_is_forked_is_raised_after_it(python, build, number, raised, by):
+    assert python(HOOKED.format(build=BUILDS[build]), number, by) == f"{raised} False []\n"
+
+
+def test_a_thread_leaves_the_handlers_alone(python):
+    """The main thread alone runs handlers, and may change them."""
+    code = """
+import signal, threading
+from recstore._core import forks
+wrong = []
+def handler(number, frame):
+    raise KeyboardInterrupt
+signal.signal(signal.SIGALRM, handler)
+def start():
+    with forks.undisturbed():
+        wrong.append(signal.getsignal(signal.SIGALRM) is not handler)
+threads = [threading.Thread(target=start) for _ in range(4)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+print(wrong, forks._holding)
+"""
+    assert python(code) == "[False, False, False, False] []\n"
+
+
+def test_several_signals_are_handled_in_their_order(python):
+    code = """
+import os, signal
+from recstore._core import forks
+came = []
+class Stop(Exception):
+    pass
+def handler(number, frame):
+    came.append(number)
+    if number == signal.SIGUSR1:
+        raise Stop
+for number in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM):
+    signal.signal(number, handler)
+try:
+    with forks.undisturbed():
+        for number in (signal.SIGUSR2, signal.SIGUSR1, signal.SIGALRM):
+            os.kill(os.getpid(), number)
+        print(came)
+except Stop:
+    print([signal.Signals(number).name for number in came])
+print(all(signal.getsignal(number) is handler for number in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM)))
+"""
+    assert python(code) == "[]\n['SIGUSR2', 'SIGUSR1', 'SIGALRM']\nTrue\n"
+
+
+def test_a_child_has_the_handlers_of_its_parent(python):
+    """Also one that another thread forks, which is the main thread of the child."""
+    code = """
+import os, signal, sys, threading
+from recstore._core import forks
+def handler(number, frame):
+    print("handled", flush=True)
+signal.signal(signal.SIGUSR1, handler)
+def fork():
+    pid = os.fork()
+    if pid == 0:
+        os.kill(os.getpid(), signal.SIGUSR1)
+        os._exit(0 if signal.getsignal(signal.SIGUSR1) is handler else 1)
+    print(os.waitpid(pid, 0)[1], flush=True)
+with forks.undisturbed():
+    fork()
+    thread = threading.Thread(target=fork)
+    thread.start()
+    thread.join()
+"""
+    assert python(code) == "handled\n0\nhandled\n0\n"
+
+
+def test_an_error_of_the_start_is_raised_with_the_signal(python):
+    code = """
+import os, signal
+from recstore._core import forks
+try:
+    with forks.undisturbed():
+        os.kill(os.getpid(), signal.SIGINT)
+        raise OSError(11, "no process")
+except KeyboardInterrupt as error:
+    print(repr(error.__context__))
+"""
+    assert python(code) == "BlockingIOError(11, 'no process')\n"
+
+
+FORKING = """if True:
+    import os, pickle, signal, sys, threading, time
+    import recstore
+    x = recstore.RecordList({{"a": i, "b": "s"}} for i in range(10))
+    y = recstore.open(sys.argv[2])
+    def work():
+        {work}
+    thread = threading.Thread(target=work)
+    thread.start()
+    time.sleep(float(sys.argv[1]))
+    pid = os.fork()
+    if pid == 0:
+        signal.alarm(20)
+        work()
+        os._exit(0)
+    status = os.waitpid(pid, 0)[1]
+    thread.join()
+    print(status)
+    """
+WORK = {
+    "names": "recstore.segments()",
+    "info": "x.info()",
+    "field": "x.field('a').to_list()",
+    "an array": "y[0]",
+    "group_by": "x.group_by('a')",
+    "pickle": "os.environ['RECSTORE_PICKLE'] = 'allow'; pickle.dumps(x[:3])",
+}
+
+
+@pytest.mark.parametrize("work", WORK)
+def test_a_fork_while_another_thread_is_in_a_late_import(python, tmp_path, work):
+    """The child calls the same function, and would wait for that thread."""
+    import numpy as np
+
+    import recstore
+
+    path = str(tmp_path / "arrays")
+    with recstore.RecordList([{"a": np.arange(5)}]) as x:
+        x.save(path)
+    for delay in ("0", "0.001", "0.004"):
+        assert python(FORKING.format(work=WORK[work]), delay, path) == "0\n"
+
+
+def test_a_fork_waits_for_imports_of_recstore_alone(tmp_path):
+    """A program that is itself a module forks while it is imported; so does a thread beside an import of another kind."""
+    (tmp_path / "program.py").write_text(
+        textwrap.dedent("""
+        import os, threading, time
+        import recstore
+        x = recstore.RecordList([1])
+        begin = threading.Event()
+        def other():
+            begin.set()
+            import slow
+        thread = threading.Thread(target=other)
+        thread.start()
+        begin.wait()
+        time.sleep(0.05)
+        for _ in range(3):
+            pid = os.fork()
+            if pid == 0:
+                os._exit(x[0])
+            print(os.waitpid(pid, 0)[1] >> 8, os.path.exists("done"))
+        open("go", "w").close()
+        thread.join()
+        """)
+    )
+    (tmp_path / "slow.py").write_text(
+        "import os, time\nwhile not os.path.exists('go'):\n    time.sleep(0.01)\nopen('done', 'w').close()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", "import program"], cwd=tmp_path, capture_output=True, text=True, timeout=60
+    )
+    assert (done.stdout, done.stderr) == ("1 False\n" * 3, "")
+
+
+def test_the_wait_for_an_import_has_an_end(python):
+    """The forking thread may hold what the import waits for: here a lock that a hook of another library takes."""
+    code = """if True:
+        import importlib.machinery, os, sys, threading
+        import recstore
+        from recstore._core import forks
+        forks._PATIENCE_S = 0.2
+        lock, begun, taken = threading.Lock(), threading.Event(), threading.Event()
+        class Loader(importlib.machinery.SourceFileLoader):
+            def exec_module(self, module):
+                begun.set()
+                taken.wait()
+                with lock:
+                    super().exec_module(module)
+        class Finder:
+            def find_spec(self, name, path, target=None):
+                if name == "recstore.sharing":
+                    spec = importlib.machinery.PathFinder.find_spec(name, path)
+                    spec.loader = Loader(name, spec.origin)
+                    return spec
+        sys.meta_path.insert(0, Finder())
+        def take():
+            lock.acquire()
+            taken.set()
+        os.register_at_fork(before=take, after_in_parent=lock.release, after_in_child=lock.release)
+        thread = threading.Thread(target=lambda: recstore.segments())
+        thread.start()
+        begun.wait()
+        pid = os.fork()
+        if pid == 0:
+            os._exit(3)
+        print(os.waitpid(pid, 0)[1] >> 8)
+        thread.join()
+        print("recstore.sharing" in sys.modules)
+        """
+    assert python(code) == "3\nTrue\n"
+
+
+@pytest.mark.parametrize("backing", ["shared", "dir", "index array"])
+@pytest.mark.parametrize("where", ["builtins", "sys"])
+def test_a_child_that_ends_says_nothing(python, tmp_path, name, where, backing):
+    """Its interpreter drops the modules before the store that its parent owns."""
+    code = f"""
+import os, pickle, sys
+import {where}
+import recstore
+os.environ["RECSTORE_PICKLE"] = "allow"
+if {backing!r} == "shared":
+    x = recstore.shared(sys.argv[1], lambda: [1, 2, 3], fingerprint="1")
+else:
+    x = recstore.RecordList([1, 2, 3], backing="dir")
+    if {backing!r} == "index array":
+        x = x[[2, 0]]
+        pickle.dumps(x)
+{where}.held = x
+del x
+if os.fork() == 0:
+    sys.exit(3)
+print(os.wait()[1] >> 8, {where}.held[0], flush=True)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code, name],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "RECSTORE_DIR": str(tmp_path)},
+    )
+    assert (done.stdout, done.stderr) == (f"3 {3 if backing == 'index array' else 1}\n", "")
+    assert os.listdir(tmp_path) == []

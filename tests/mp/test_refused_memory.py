@@ -1,0 +1,81 @@
+"""Systems and sandboxes that refuse memfd_create: what is anonymous elsewhere is a file of the private folder."""
+
+import os
+import platform
+import sys
+
+import pytest
+
+NUMBERS = {"x86_64": 319, "aarch64": 279}  # of memfd_create
+pytestmark = pytest.mark.skipif(
+    not sys.platform.startswith("linux") or platform.machine() not in NUMBERS, reason="a filter of Linux's system calls"
+)
+
+# seccomp(2): load the number of the call; the errno for memfd_create, and every other call goes on.
+REFUSE = """
+import ctypes, errno, os, struct, sys
+def refuse(code):
+    rows = [(0x20, 0, 0, 0), (0x15, 0, 1, {number}), (0x06, 0, 0, 0x00050000 | code), (0x06, 0, 0, 0x7FFF0000)]
+    program = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *row) for row in rows))
+    head = struct.pack("HxxxxxxP", len(rows), ctypes.addressof(program))
+    libc = ctypes.CDLL(None, use_errno=True)
+    assert libc.prctl(38, 1, 0, 0, 0) == 0  # PR_SET_NO_NEW_PRIVS
+    assert libc.prctl(22, 2, head, 0, 0) == 0  # PR_SET_SECCOMP
+refuse(getattr(errno, sys.argv[1]))
+try:
+    os.memfd_create("x")
+except OSError as error:
+    assert error.errno == getattr(errno, sys.argv[1])
+import multiprocessing, pickle
+import recstore
+from mp import shard_kinds as kinds
+from recstore import RecordDict, RecordList
+os.environ["RECSTORE_PICKLE"] = "allow"
+"""
+WORK = {
+    "list": "x = RecordList([{'a': 1}] * 5); print(x[4], x.info().backing, len(os.listdir(os.environ['RECSTORE_DIR'])))",
+    "dict": "d = RecordDict({'k': 1}); print(d['k'])",
+    "workers": "multiprocessing.set_start_method('fork')\nx = RecordList([kinds.Rows(0, 3000), kinds.Rows(3000, 9000)], workers=2); print(len(x), x == list(kinds.Rows(0, 9000)))",
+    "index array": "x = RecordList(range(100)); y = pickle.loads(pickle.dumps(x[[5, 3, 80]])); print(y.to_list())",
+    "open a copy": "RecordList([1, 2]).save('x'); x = recstore.open('x', copy=True, verify='full'); print(x.to_list(), x.info().backing)",
+    "a copy travels": "RecordList([1, 2]).save('x'); x = recstore.open('x', copy=True); print(multiprocessing.get_context('fork').Pool(1).apply(list, (x,)))",
+    "why": "print(RecordList([{'a': i} for i in range(200)]).why('a').records)",
+    "saved index": "x = RecordList([{'id': i} for i in range(9)], index_by='id'); print(x.index_by('id')[3])",
+    "named": "x = RecordList([1], name=sys.argv[2]); print(recstore.attach(sys.argv[2])[0])",
+    "join": "print((RecordList([1]) + [2, 3]).to_list())",
+}
+SAID = {
+    "list": "{'a': 1} directory 1",
+    "dict": "1",
+    "workers": "9000 True",
+    "index array": "[5, 3, 80]",
+    "open a copy": "[1, 2] anonymous",
+    "a copy travels": "[1, 2]",
+    "why": "200",
+    "saved index": "{'id': 3}",
+    "named": "1",
+    "join": "[1, 2, 3]",
+}
+
+
+@pytest.mark.parametrize(
+    "work, code", [*((work, "EPERM") for work in WORK), ("list", "ENOSYS"), ("open a copy", "ENOSYS")]
+)
+def test_what_is_anonymous_elsewhere(python, tmp_path, name, work, code):
+    folder = tmp_path / "private"
+    program = REFUSE.format(number=NUMBERS[platform.machine()]) + WORK[work]
+    environ = {"RECSTORE_DIR": str(folder), "RECSTORE_BACKING": "auto"}
+    assert python(program, code, name, **environ) == SAID[work] + "\n"
+    assert not folder.exists() or os.listdir(folder) == []
+
+
+def test_who_asks_for_anonymous_memory_hears_why(python, tmp_path):
+    program = REFUSE.format(number=NUMBERS[platform.machine()])
+    program += "try: RecordList([1], backing='anonymous')\nexcept OSError as error: print(type(error).__name__, error.errno == errno.EPERM)"
+    assert python(program, "EPERM", RECSTORE_DIR=str(tmp_path)) == "PermissionError True\n"
+
+
+def test_another_error_is_not_taken_for_a_refusal(python, tmp_path):
+    program = REFUSE.format(number=NUMBERS[platform.machine()])
+    program += "try: RecordList([1])\nexcept OSError as error: print(error.errno == errno.EMFILE)"
+    assert python(program, "EMFILE", RECSTORE_DIR=str(tmp_path), RECSTORE_BACKING="auto") == "True\n"

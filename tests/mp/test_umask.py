@@ -1,0 +1,86 @@
+"""A umask that takes rights from the user itself: the files and folders by which processes find each other have them."""
+
+import os
+import stat
+import tempfile
+
+import pytest
+
+import recstore
+from recstore._core import native
+from recstore.shm import file_backing, folders
+
+# Root may do everything with a file of any mode.
+AS_ANOTHER = """
+import os, sys
+import recstore
+from recstore import RecordList, attach, shared
+import recstore.remote.folders
+os.chdir("/")
+if os.geteuid() == 0:
+    os.setgroups([])
+    os.setgid(65534)
+    os.setuid(65534)
+os.umask(int(sys.argv[2], 8))
+"""
+WORK = {
+    "shared": "with shared(sys.argv[1], lambda: [7]) as x, attach(sys.argv[1]) as y: print(x[0], y[0])",
+    "failed before": """
+def fail(): raise ValueError
+for i in range(3):
+    try: shared(sys.argv[1], fail, fingerprint="1")
+    except ValueError: pass
+with shared(sys.argv[1], lambda: [7], fingerprint="1") as x, attach(sys.argv[1]) as y: print(x[0], y[0])
+""",
+    "named": "with RecordList([7], name=sys.argv[1]) as x, attach(sys.argv[1]) as y: print(x[0], y[0])",
+    "dir": "os.environ['RECSTORE_DIR'] = sys.argv[3]\nwith RecordList([7], backing='dir') as x, RecordList([7], backing='dir') as y: print(x[0], y[0])",
+    "dir by name": "with shared(sys.argv[1], lambda: [7], dir=sys.argv[3]) as x, attach(sys.argv[1], dir=sys.argv[3]) as y: print(x[0], y[0])",
+}
+
+
+@pytest.mark.parametrize("umask", ["777", "277"])
+@pytest.mark.parametrize("work", WORK)
+def test_stores_under_any_umask(python, name, work, umask):
+    with tempfile.TemporaryDirectory() as place:  # pytest's folders are closed to the other user
+        os.chmod(place, 0o777)
+        assert python(AS_ANOTHER + WORK[work], name, umask, os.path.join(place, "stores")) == "7 7\n"
+
+
+@pytest.fixture
+def no_rights():
+    before = os.umask(0o777)
+    yield
+    os.umask(before)
+
+
+def mode(path):
+    return stat.S_IMODE(os.lstat(path).st_mode)
+
+
+def test_modes(tmp_path, no_rights):
+    path = str(tmp_path / "lock")
+    with_lock = native.Lock(path)
+    assert (with_lock.state, mode(path)) == (native.HELD, 0o600)
+    with_lock.close()
+    folders.make(tmp_path / "private")
+    assert mode(tmp_path / "private") == 0o700
+
+
+def test_a_lock_whose_maker_was_killed_before_it_had_its_mode(tmp_path):
+    path = str(tmp_path / "lock")
+    for left in (0o000, 0o200, 0o400):
+        os.close(os.open(path, os.O_CREAT, 0o600))
+        os.chmod(path, left)
+        lock = native.Lock(path)
+        assert (lock.state, mode(path)) == (native.HELD, 0o600)
+        lock.close()
+    os.close(os.open(path, os.O_CREAT, 0o600))
+    os.chmod(path, 0o644)  # no umask makes this of 0600
+    with pytest.raises(PermissionError):
+        native.Lock(path)
+
+
+def test_the_folder_of_files(tmp_path, no_rights, monkeypatch):
+    monkeypatch.setenv("RECSTORE_DIR", str(tmp_path / "files"))
+    with recstore.RecordList([1], backing="dir") as x:
+        assert x[0] == 1 and mode(file_backing.default()) == 0o700

@@ -1,0 +1,77 @@
+"""The package as it is found without another import, from a shell, and with the wrong arguments."""
+
+import subprocess
+import sys
+
+import pytest
+
+import recstore
+from recstore import RecordDict, RecordList
+from recstore.io import foreign_names
+
+FOUND = {
+    "recstore.remote": "ShardWriter",
+    "recstore.monitor": "__doc__",
+    "recstore.integrations": "__doc__",
+    "recstore.remote.ray": "__doc__",
+    "recstore.remote.dask": "__doc__",
+    "recstore.monitor.log": "Log",
+    "recstore.monitor.post_mortem": "read",
+    "recstore.integrations.pycocotools": "__doc__",
+    "recstore.integrations.datasets": "__doc__",
+}
+
+
+def run(*arguments):
+    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, timeout=100)
+
+
+@pytest.mark.parametrize("module", FOUND)
+def test_packages_are_found_without_an_import(module):
+    code = f"import recstore, sys; assert {module!r} not in sys.modules; print({module}.__name__, hasattr({module}, {FOUND[module]!r}))"
+    done = run("-c", code)
+    if "needs" in done.stderr:
+        pytest.skip(done.stderr.splitlines()[-1])
+    assert (done.stdout, done.stderr) == (f"{module} True\n", "")
+
+
+def test_star_hides_nothing():
+    done = run("-c", "torch = remote = monitor = 1\nfrom recstore import *\nprint(torch, remote, monitor)")
+    assert (done.stdout, done.stderr) == ("1 1 1\n", "")
+
+
+@pytest.mark.parametrize("package", ["", ".monitor", ".remote", ".integrations"])
+def test_other_names_are_not_found(package):
+    done = run("-c", f"import recstore\ntry: recstore{package}.colour\nexcept AttributeError as error: print(error)")
+    assert done.stdout == f"module 'recstore{package}' has no attribute 'colour'\n"
+
+
+@pytest.mark.parametrize("arguments", [["--version"], ["ls"], ["info", "missing"], ["--wrong"], []])
+def test_the_command_as_a_module(arguments):
+    one, two = run("-m", "recstore", *arguments), run("-m", "recstore.cli.main", *arguments)
+    assert (one.returncode, one.stdout, one.stderr) == (two.returncode, two.stdout, two.stderr)
+
+
+@pytest.mark.parametrize("make", [RecordList, RecordDict])
+@pytest.mark.parametrize("option", foreign_names._OPTIONS)
+def test_arguments_that_the_constructors_lack(make, option):
+    with pytest.raises(TypeError) as caught:
+        make([], **{option: "train"})
+    said = f"{make.__name__}() got an unexpected keyword argument {option!r}"
+    assert str(caught.value) == said + foreign_names.of_option(option)
+
+
+@pytest.mark.parametrize("make", [RecordList, RecordDict])
+def test_any_other_argument(make):
+    with pytest.raises(TypeError, match=f"^{make.__name__}\\(\\) got an unexpected keyword argument 'colour'$"):
+        make([], colour=1)
+
+
+def test_what_the_hint_says_works(tmp_path, monkeypatch):
+    monkeypatch.setenv("RECSTORE_DIR", str(tmp_path))
+
+    def build():
+        return [1, 2]
+
+    with recstore.shared("train", build) as x:
+        assert x.to_list() == [1, 2]
