@@ -12,14 +12,6 @@ from recstore.shm import handles, pins
 __all__ = ["Container"]
 
 
-def refuse_arguments(name, unknown):
-    """Raises the TypeError for keyword arguments that the constructor `name` has not."""
-    from recstore.io import foreign_names
-
-    first = next(iter(unknown))
-    raise TypeError(f"{name}() got an unexpected keyword argument {first!r}{foreign_names.of_option(first)}")
-
-
 class RecordsOf:
     """A mixin for objects whose attribute `_records` is a container. A RecordList of such an object reads the bytes of
     that container and copies nothing."""

@@ -86,10 +86,7 @@ class RecordDict(containers.Container, native.Mapping):
         workers=0,
         progress=False,
         threads=None,
-        **unknown,
     ):
-        if unknown:
-            containers.refuse_arguments(type(self).__name__, unknown)
         options = build_options.Options(
             on_unsupported, compression, arrays, backing, progress, name, workers, threads=threads
         )

@@ -134,10 +134,7 @@ class RecordList(containers.Container, native.Records, views.ListOperations):
         index_by=None,
         group_by=None,
         threads=None,
-        **unknown,
     ):
-        if unknown:
-            containers.refuse_arguments(type(self).__name__, unknown)
         options = build_options.Options(
             on_unsupported, compression, arrays, backing, progress, name, workers, index_by, group_by, threads
         )

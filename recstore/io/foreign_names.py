@@ -91,19 +91,6 @@ _BY_READER = {
     "scan_files": {**_FILES, **_SCAN},
     "from_pandas": _FRAME,
 }
-# Of the constructors. What recstore.shared() takes is asked of them, and what belongs to a reader.
-_BY_NAME = 'write recstore.shared("train", build), where build() returns the records'
-_OPTIONS = {
-    **dict.fromkeys(("shared", "fingerprint", "files", "keep", "isolate", "timeout"), _BY_NAME),
-    "columns": "write x.fields(...) for a part of each record",
-    "dir": 'write backing="dir" and set RECSTORE_DIR, or x.save(path)',
-    "limit": "write itertools.islice(records, limit)",
-    "n_jobs": "write workers=",
-    "num_proc": "write workers=",
-    "num_workers": "write workers=",
-    "path": "write x.save(path)",
-    "save": "write x.save(path)",
-}
 _FUNCTIONS = {
     "concat": "x + y joins stores",
     "from_arrow": "recstore.RecordList(table), or recstore.RecordList.from_arrow(table)",
@@ -127,16 +114,19 @@ _FUNCTIONS = {
 }
 
 
+# What recstore.shared() and the readers take is asked of the constructors too.
+_BY_NAME = "write recstore.shared(name, build), where build() returns the records"
 _CONSTRUCTOR = {
+    **dict.fromkeys(("shared", "fingerprint", "files", "keep", "isolate", "timeout"), _BY_NAME),
     "columns": "write records.fields(*names), or columns= of a reader such as recstore.read_csv",
+    "dir": 'write backing="dir" and set RECSTORE_DIR, or x.save(path)',
     "dtype": "leave it out: each value keeps its type",
-    "fingerprint": "write recstore.shared(name, build, fingerprint=...)",
-    "keep": "write recstore.shared(name, build, keep=...)",
+    "limit": "write itertools.islice(records, limit)",
+    "n_jobs": "write workers=",
     "num_proc": "write workers=",
     "num_workers": "write workers=",
     "path": "write recstore.open(path), or a reader such as recstore.read_jsonl(path)",
     "save": "write x.save(path)",
-    "shared": "write recstore.shared(name, build)",
     "shuffle": "write x.shuffled(seed)",
 }
 _NO_WORKERS = "leave it out: a Loader reads in threads, and has no worker processes"
@@ -161,7 +151,10 @@ _SAMPLER = {
 }
 _BY_READER |= {
     "RecordList": _CONSTRUCTOR,
-    "RecordDict": {**_CONSTRUCTOR, "default_factory": "give a defaultdict of list, int or another builtin type"},
+    "RecordDict": {
+        **_CONSTRUCTOR,
+        "default_factory": "give a defaultdict of list, int or another builtin type",
+    },
     "Loader": _LOADER,
     **dict.fromkeys(
         ("ShuffleSampler", "BatchSampler", "LengthBatchSampler", "GroupSampler", "ShardSampler", "WeightedSampler"),
@@ -174,12 +167,6 @@ def of_argument(reader, name):
     """What to write instead of a keyword argument that `reader` has not, for the end of a message; empty if nobody
     knows."""
     hint = _BY_READER.get(reader, {}).get(name)
-    return f"; {hint}" if hint else ""
-
-
-def of_option(name):
-    """The same for a keyword argument that the constructors have not."""
-    hint = _OPTIONS.get(name)
     return f"; {hint}" if hint else ""
 
 

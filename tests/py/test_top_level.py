@@ -53,12 +53,12 @@ def test_the_command_as_a_module(arguments):
 
 
 @pytest.mark.parametrize("make", [RecordList, RecordDict])
-@pytest.mark.parametrize("option", foreign_names._OPTIONS)
+@pytest.mark.parametrize("option", foreign_names._CONSTRUCTOR)
 def test_arguments_that_the_constructors_lack(make, option):
     with pytest.raises(TypeError) as caught:
         make([], **{option: "train"})
     said = f"{make.__name__}() got an unexpected keyword argument {option!r}"
-    assert str(caught.value) == said + foreign_names.of_option(option)
+    assert str(caught.value) == said + foreign_names.of_argument(make.__name__, option)
 
 
 @pytest.mark.parametrize("make", [RecordList, RecordDict])

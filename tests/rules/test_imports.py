@@ -48,7 +48,6 @@ LATE = {
     ("records", "grouping"): "index_by() and group_by() delegate",
     ("records", "info"): "info() delegates",
     ("dicts", "info"): "info() delegates",
-    ("containers", "io.foreign_names"): "an argument that the constructors lack is explained",
     ("containers", "notebooks"): "_repr_html_() delegates",
     ("info", "notebooks"): "_repr_html_() delegates",
     ("plan_log", "notebooks"): "_repr_html_() delegates",
