@@ -364,7 +364,7 @@ class _Positions(containers.InNotebooks, Sequence):
     def __reversed__(self):
         return reversed(self._records)
 
-    def index(self, value, start=0, stop=sys.maxsize):
+    def index(self, value, start=0, stop=sys.maxsize, /):
         """The position of the first item equal to `value` within [start, stop); ValueError if there is none."""
         return views.index_in(self, value, start, stop)
 

@@ -15,7 +15,8 @@ def later(package, names, modules=()):
         found = package[name] = getattr(__import__(f"{package['__name__']}.{module}", fromlist=[name]), name)
         return found
 
-    return __getattr__, lambda: sorted({*package, *names, *modules})
+    # Without the modules: some need libraries, and tools take each name that is listed.
+    return __getattr__, lambda: sorted({*package, *names})
 
 
 def foreign_names():

@@ -3,4 +3,4 @@
 from recstore.later import later
 
 _MODULES = ("datasets", "detectron2", "lhotse", "mmengine", "pycocotools", "torchvision")
-__getattr__, __dir__ = later(globals(), {}, _MODULES)
+__getattr__ = later(globals(), {}, _MODULES)[0]

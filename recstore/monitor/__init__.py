@@ -6,4 +6,4 @@
 from recstore.later import later
 
 _MODULES = ("lightning", "log", "memory_monitor", "page", "plots", "post_mortem", "series", "verdicts")
-__getattr__, __dir__ = later(globals(), {}, _MODULES)
+__getattr__ = later(globals(), {}, _MODULES)[0]

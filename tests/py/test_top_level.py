@@ -18,7 +18,6 @@ FOUND = {
     "recstore.monitor.log": "Log",
     "recstore.monitor.post_mortem": "read",
     "recstore.integrations.pycocotools": "__doc__",
-    "recstore.integrations.datasets": "__doc__",
 }
 
 
