@@ -22,13 +22,14 @@ def name_of(cls):
 class Writer:
     """The options of encoding, and the classes that it meets. One for each builder."""
 
-    __slots__ = ("pickled", "arrays", "seen", "foreign")
+    __slots__ = ("pickled", "arrays", "seen", "foreign", "refuses")
 
     def __init__(self, pickled=False, arrays="copy"):
         self.pickled = pickled  # whether unsupported values are pickled
         self.arrays = arrays
         self.seen = None  # (module, qualname) -> class
         self.foreign = False  # whether a Record of a class was stored: reading it must not import that class
+        self.refuses = None  # a function that gives the reason why a value of another than a basic type must stay
 
     def note(self, name, cls):
         """Remembers the class of a value. EncodeError if another class of the same name was stored: readers could not

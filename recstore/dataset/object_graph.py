@@ -249,6 +249,26 @@ def items(value, path):
             )
 
 
+def arrays_in(value):
+    """All arrays and tensors that a value leads to, each once."""
+    todo, seen = [value], {}  # a value stays in `seen`: an id is good only while its object lives
+    while todo:
+        one = todo.pop()
+        if one is None or type(one) in (bool, int, float, str, bytes) or id(one) in seen:
+            continue
+        seen[id(one)] = one
+        if is_array(one) or is_tensor(one):
+            yield one
+            continue
+        base = base_of(one)
+        if base is dict:
+            todo.extend(dict.values(one))
+        elif base is not None:
+            todo.extend(base.__iter__(one))
+        if not is_store(one) and is_walked(one):
+            todo.extend(held for _, held in attributes(one))
+
+
 def shown(key):
     """A dict key as text between brackets. A key of another than a basic type shows its type alone."""
     if type(key) in (str, bytes, int, float, bool, type(None)):

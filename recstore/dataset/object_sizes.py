@@ -132,16 +132,18 @@ def _array_bytes(array, seen, depth):
 
 
 def tensor_bytes(tensor):
-    """The bytes of a tensor's elements in main memory. A class derived from Tensor has rules of its own and counts as
-    an empty one."""
-    torch = sys.modules["torch"]
-    if type(tensor) not in (torch.Tensor, torch.nn.Parameter):
+    """The bytes of a tensor's elements in main memory. Of a class that redefines what its memory is, it counts the
+    attributes, which hold the tensors that have the elements."""
+    from recstore.values import tensors
+
+    torch, bare = sys.modules["torch"], tensors.bare(tensor)
+    if bare is None:
+        return 64 + sum(_deep(held, set(), 1) for held in tensors.state_of(tensor).values())
+    if bare.device.type != "cpu" or bare.is_nested:
         return 64
-    if tensor.device.type != "cpu" or tensor.is_nested:
-        return 64
-    if tensor.layout is not torch.strided:
-        return 64 + (tensor._nnz() * tensor.element_size() if tensor.layout is torch.sparse_coo else 0)
-    return 64 + tensor.numel() * tensor.element_size()
+    if bare.layout is not torch.strided:
+        return 64 + (bare._nnz() * bare.element_size() if bare.layout is torch.sparse_coo else 0)
+    return 64 + bare.numel() * bare.element_size()
 
 
 # ---- Pickles ----
@@ -221,6 +223,6 @@ def is_ours(value):
     shared_arrays = sys.modules.get("recstore.dataset.shared_arrays")
     if shared_arrays is None:
         return False
-    if object_graph.is_array(value):
-        return shared_arrays.mapping_of(value) is not None
-    return object_graph.is_tensor(value) and shared_arrays.mapping_of_tensor(value) is not None
+    return (object_graph.is_array(value) or object_graph.is_tensor(value)) and shared_arrays.mapping_of(
+        value
+    ) is not None

@@ -4,7 +4,7 @@ import array
 
 from recstore._core import native
 from recstore.build import destination
-from recstore.dataset import memory_overlaps, object_sizes, share_plan
+from recstore.dataset import memory_kinds, memory_overlaps, object_sizes, share_plan, tensor_forms
 from recstore.dataset.share_plan import ARRAY, DICT, LIST, TENSOR
 from recstore.errors import EncodeError
 from recstore.shm import registry
@@ -65,6 +65,7 @@ class Packed:
         """Appends the values to a builder. Returns the runs of records that are wasted: a value that turns out not to
         be storable leaves the records before its bad one behind."""
         self.columns, self.clusters = {}, []
+        builder.settings.refuses = self.plan.met.refuses
         wasted, todo = [], self.chosen()
         for candidate in todo:
             if candidate.kind in (LIST, DICT):
@@ -72,12 +73,12 @@ class Packed:
                 try:
                     self._append(builder, candidate)
                 except EncodeError as e:
-                    reason = share_plan.reason_of(e)
-                    if self.strict:
-                        raise EncodeError(f"{candidate.path}: {reason}; nothing was replaced") from None
-                    candidate.skip(reason)
+                    self.plan.leave(candidate, share_plan.reason_of(e))
+                    if self.strict and not candidate.chosen:
+                        raise EncodeError(f"{candidate.path}: {candidate.reason}; nothing was replaced") from None
                     self.columns.pop(id(candidate), None)
                     wasted.append((before, builder.records))
+        builder.settings.refuses = None  # what follows was looked at
         self._append_arrays(builder, [candidate for candidate in todo if candidate.kind in (ARRAY, TENSOR)])
         return wasted
 
@@ -146,16 +147,12 @@ class Packed:
         return None, None
 
     def _append_arrays(self, builder, todo):
-        if not todo:
-            return
-        from recstore.dataset import shared_arrays
-
         for candidate in todo:
-            self.clusters.append(memory_overlaps.Cluster(*memory_overlaps.extent(candidate.value), candidate))
+            self.clusters.append(memory_overlaps.Cluster(*memory_kinds.extent(candidate.value), candidate))
         self.clusters = memory_overlaps.merged(self.clusters)
         for cluster in self.clusters:
             cluster.record = builder.records
-            span = _span(cluster, shared_arrays)
+            span = _span(cluster)
             cluster.size = span.nbytes
             builder.append(span)
             for i, candidate in enumerate(cluster.members):
@@ -226,7 +223,7 @@ class Blocks:
 # ---- Arrays and tensors ----
 
 
-def _span(cluster, shared_arrays):
+def _span(cluster):
     """The bytes of a cluster as an array. A single member is packed without gaps between its elements."""
     import numpy as np
 
@@ -238,9 +235,10 @@ def _span(cluster, shared_arrays):
         return np.frombuffer(memory, np.uint8)
     candidate = cluster.members[0]
     if candidate.kind is TENSOR:
-        return shared_arrays.tensor_bytes(
-            candidate.value if _is_dense(candidate.value) else candidate.value.contiguous()
-        )
+        from recstore.values.tensors import bare
+
+        tensor = bare(candidate.value)
+        return tensor_forms.bytes_of(tensor if _is_dense(tensor) else tensor.contiguous())
     value = candidate.value
     if not (value.flags.c_contiguous or value.flags.f_contiguous):
         value = np.ascontiguousarray(value)
@@ -248,24 +246,23 @@ def _span(cluster, shared_arrays):
 
 
 def _is_dense(tensor):
-    from recstore.dataset import shared_arrays
-
-    return shared_arrays.span_of(tensor) == tensor.numel()
+    return tensor_forms.span_of(tensor) == tensor.numel()
 
 
 class Placement:
     """The form of an array or tensor in the bytes of its cluster, `delta` bytes behind their beginning. Can be pickled.
 
-    The strides of a tensor count elements.
+    The strides of a tensor count elements, and `form` is its Form.
     """
 
-    __slots__ = ("kind", "dtype", "shape", "strides", "delta")
+    __slots__ = ("kind", "dtype", "shape", "strides", "delta", "form")
 
-    def __init__(self, kind, dtype, shape, strides, delta):
+    def __init__(self, kind, dtype, shape, strides, delta, form=None):
         self.kind, self.dtype, self.shape, self.strides, self.delta = kind, dtype, shape, strides, delta
+        self.form = form
 
     def __reduce__(self):
-        return Placement, (self.kind, self.dtype, self.shape, self.strides, self.delta)
+        return Placement, (self.kind, self.dtype, self.shape, self.strides, self.delta, self.form)
 
     @staticmethod
     def of(candidate, low):
@@ -273,9 +270,13 @@ class Placement:
         behind `low`, the first address of the cluster; `low` is None for a single member."""
         value = candidate.value
         if candidate.kind is TENSOR:
-            delta = 0 if low is None else value.data_ptr() - low
-            strides = value.stride() if low is not None or _is_dense(value) else value.contiguous().stride()
-            return Placement(TENSOR, value.dtype, tuple(value.shape), strides, delta)
+            from recstore.values.tensors import bare
+
+            form, tensor = tensor_forms.Form.of(value), bare(value)
+            if low is None and not _is_dense(tensor):
+                form.strides = tensor.contiguous().stride()
+            delta = 0 if low is None else tensor.data_ptr() - low
+            return Placement(TENSOR, form.dtype, form.shape, form.strides, delta, form)
         if low is not None:
             delta = value.__array_interface__["data"][0] - low
             return Placement(ARRAY, value.dtype, value.shape, value.strides, delta)
@@ -287,8 +288,9 @@ class Placement:
         """The new array or tensor over a mapping in which the cluster begins at `offset`."""
         from recstore.dataset import shared_arrays
 
-        make = shared_arrays.tensor_at if self.kind == TENSOR else shared_arrays.array_at
-        return make(mapping, offset + self.delta, self.dtype, self.shape, self.strides)
+        if self.kind == TENSOR:
+            return self.form.over(mapping, offset + self.delta)
+        return shared_arrays.array_at(mapping, offset + self.delta, self.dtype, self.shape, self.strides)
 
 
 def _strides(shape, step, fortran):

@@ -76,6 +76,7 @@ def _share_here(obj, threshold, only, skip, dry_run=False, strict=False, on_unsu
         share_plan.refuse(plan)
     if dry_run:
         return reports.SharingReport(plan, None, None)
+    plan.met.settle()
     packed = packing.Packed(plan, strict)
     store = packed.build()
     if store is not None:

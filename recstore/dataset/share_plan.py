@@ -5,7 +5,7 @@ import sys
 from fnmatch import fnmatchcase
 
 from recstore.build import destination
-from recstore.dataset import memory_overlaps, object_graph, object_sizes, placeholders
+from recstore.dataset import memory_overlaps, object_graph, object_sizes, placeholders, travel
 from recstore.errors import EncodeError
 from recstore.values import factories
 
@@ -117,6 +117,7 @@ class Plan:
 
     def __init__(self, root, threshold, patterns, options):
         self.root, self.threshold, self.patterns, self.options = root, threshold, patterns, options
+        self.met = travel.Met()
         self.candidates = {}
         self._arrays = {}
         self.tuples = {}
@@ -200,9 +201,11 @@ class Plan:
         candidate = self._arrays[id(value)] = Candidate(value, kind, size)
         candidate.slots.append(slot)
         candidate.little = size < max(self.threshold, memory_overlaps.SMALLEST)
-        reason = memory_overlaps.refusal(value)
-        if reason is not None:
-            candidate.skip(reason, chosen=reason in memory_overlaps.SHARED)
+        mapped, reason = self.met.reason(value), memory_overlaps.refusal(value)
+        if mapped is not None:
+            candidate.skip(mapped, chosen=True)
+        elif reason is not None:
+            candidate.skip(reason)
         else:
             candidate.after, candidate.records = size, 1
         if candidate.little:
@@ -235,9 +238,8 @@ class Plan:
             if not self.patterns.wants(slot.path):
                 self._walk_items(value, slot.path)  # a pattern may name a value in it
                 return
-            candidate.reason = self._try(candidate)
-            if candidate.reason is not None:
-                candidate.kind, candidate.after, before = None, None, self.hits
+            if not self._try(candidate):
+                before = self.hits
                 self._walk_items(value, slot.path)
                 if self.hits > before:
                     del self.candidates[id(value)]  # it holds data and is none itself
@@ -291,8 +293,16 @@ class Plan:
             return False
         return any(size >= self.threshold and _is_part(entry, size) for entry, size in zip(entries, measured))
 
+    def leave(self, candidate, reason):
+        """Skips a list or dict that cannot be stored. It is no failure if it holds memory that stays shared."""
+        candidate.skip(reason, chosen=self.met.has_refused(reason))
+        if candidate.chosen:
+            for value in object_graph.arrays_in(candidate.value):
+                self.met.reason(value)
+
     def _try(self, candidate):
-        """The reason why a sample of a list or dict cannot be stored, or None. Sets the estimate of the whole."""
+        """Whether a sample of a list or dict can be stored; skips the candidate if not. Sets the estimate of the
+        whole."""
         entries, n = object_sizes.sampled(candidate.value, _PROBED)
         if candidate.kind is DICT:
             columns = [[key for key, _ in entries], [item for _, item in entries]]
@@ -301,12 +311,13 @@ class Plan:
         total = 0
         try:
             for column in columns:
-                total += trial(column, self.options)
+                total += trial(column, self.options, self.met.refuses)
         except EncodeError as e:
-            return reason_of(e)
+            self.leave(candidate, reason_of(e))
+            return False
         candidate.after = total * n // max(1, len(entries))
         candidate.records = n * len(columns)
-        return None
+        return True
 
     def _settle(self, candidate):
         """Decides whether a candidate is replaced, by all slots that hold it."""
@@ -354,11 +365,13 @@ def sampled_values(value, most):
     return ([item for _, item in entries] if object_graph.is_a(value, dict) else entries), n
 
 
-def trial(records, options):
-    """The bytes that records take in a store, which is dropped again. Raises EncodeError."""
+def trial(records, options, refuses):
+    """The bytes that records take in a store, which is dropped again. Raises EncodeError, also for a value for which
+    `refuses` has a reason."""
     from recstore._core import native
 
     builder = destination.new_builder(native.Builder, options)
+    builder.settings.refuses = refuses
     try:
         builder.extend(records)
         segment = builder.finish()

@@ -6,6 +6,7 @@ The state of an object is its ``__dict__`` and slots. Reading and writing it run
 values are a tuple.
 """
 
+import sys
 from types import MemberDescriptorType
 
 from recstore._core import trust
@@ -36,6 +37,8 @@ def handler(value):
     entry = classes.registration(cls)
     if entry is not None and entry[1] is not None:
         return lambda v: (OBJECT, (*name, None), (classes.registration(type(v))[1](v),))
+    if is_tensor_class(cls):
+        return lambda v: _describe_tensor(v, name)
     if _is_enum(cls):
         return lambda v: _describe_enum(v, name)
     if isinstance(value, tuple):
@@ -54,6 +57,19 @@ def handler(value):
     slots = tuple((at, descriptor.__get__) for at, descriptor in slots.items())
     rank = {at: i for i, at in enumerate(order)}
     return lambda v: _describe_object(v, code, name, slots, rank)
+
+
+def is_tensor_class(cls):
+    """Whether a class is derived from torch.Tensor. It imports neither torch nor numpy."""
+    torch = sys.modules.get("torch")
+    return hasattr(torch, "Tensor") and cls is not torch.Tensor and issubclass(cls, torch.Tensor)
+
+
+def _describe_tensor(value, name):
+    from recstore.values import tensors
+
+    parts = tensors.parts(value)
+    return None if parts is None else (OBJECT, (*name, None), (parts,))
 
 
 def _is_enum(cls):
@@ -215,6 +231,10 @@ def _pair_maker(cls, full):
     def make(payload):
         # Looked up for each value, because the registration may be replaced.
         entry = classes.registration(cls)
+        if (entry is None or entry[2] is None) and is_tensor_class(cls):
+            from recstore.values import tensors
+
+            return tensors.made_of(cls, _values(payload, 1)[0])
         if entry is None or entry[2] is None:
             why = "it was stored by an encode function; register it with its decode function first"
             raise Error(f"cannot load class {full}: {why}")

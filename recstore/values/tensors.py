@@ -2,6 +2,7 @@
 imports torch."""
 
 import sys
+from types import MemberDescriptorType
 
 import numpy as np
 
@@ -34,13 +35,90 @@ def describe(value):
     return TENSOR, name, bits.numpy().view(f"u{size}")
 
 
+def bare(value):
+    """A torch.Tensor over the memory of a tensor, which is `value` itself unless it is of a subclass. None for a class
+    that redefines what its memory is. It runs no code of the class."""
+    torch = sys.modules["torch"]
+    if type(value) is torch.Tensor:
+        return value
+    if type(value).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
+        return None
+    with torch._C.DisableTorchFunctionSubclass():
+        return torch.Tensor.as_subclass(value, torch.Tensor)
+
+
+def gradient_of(value):
+    """`(requires_grad, is_leaf)` of a tensor, without running code of its class."""
+    with sys.modules["torch"]._C.DisableTorchFunctionSubclass():
+        return value.requires_grad, value.is_leaf
+
+
+def has_memory(tensor):
+    """Whether a plain tensor is an array in main memory that is not empty."""
+    torch = sys.modules["torch"]
+    if tensor.is_nested or tensor.layout is not torch.strided or tensor.device.type != "cpu":
+        return False
+    return not tensor.is_quantized and tensor.numel() > 0
+
+
+def state_of(value):
+    """The attributes of a tensor beside its data, by name."""
+    state = dict(object.__getattribute__(value, "__dict__"))
+    for name, member in _members(type(value)).items():
+        try:
+            state[name] = member.__get__(value)
+        except AttributeError:
+            continue  # a slot that was never set
+    return state
+
+
+def of_class(tensor, cls, state):
+    """A tensor of the class over the memory of a plain tensor, with these attributes. It runs no code of the class."""
+    torch = sys.modules["torch"]
+    if cls is not torch.Tensor:
+        with torch._C.DisableTorchFunctionSubclass():
+            tensor = tensor.as_subclass(cls)
+    members = _members(cls)
+    for name, held in state.items():
+        if name in members:
+            members[name].__set__(tensor, held)
+        else:
+            object.__getattribute__(tensor, "__dict__")[name] = held
+    return tensor
+
+
+def _members(cls):
+    return {
+        name: member
+        for base in cls.__mro__
+        if "__slots__" in base.__dict__
+        for name, member in base.__dict__.items()
+        if type(member) is MemberDescriptorType
+    }
+
+
+def parts(value):
+    """`(plain tensor, attributes)` of a tensor of a subclass; None if it cannot be stored."""
+    return None if refusal(value) is not None else (bare(value), state_of(value))
+
+
+def made_of(cls, payload):
+    """The tensor of a subclass from its parts."""
+    if type(payload) is not tuple or len(payload) != 2 or type(payload[1]) is not dict:
+        raise CorruptError(f"a tensor of a class made of a {type(payload).__name__}")
+    if type(payload[0]) is not sys.modules["torch"].Tensor or not all(type(name) is str for name in payload[1]):
+        raise CorruptError("a tensor of a class made of other parts than a tensor and attributes")
+    return of_class(payload[0], cls, payload[1])
+
+
 def refusal(value):
     """The advice for a tensor that cannot be stored; None for a tensor that can."""
     torch = sys.modules["torch"]
-    if type(value) is torch.nn.Parameter:
+    if issubclass(type(value), torch.nn.Parameter):
         return "convert it with .detach() first"
-    if type(value) is not torch.Tensor:
-        return "convert it with .as_subclass(torch.Tensor) first"
+    value = bare(value)
+    if value is None:
+        return "its class has a __torch_dispatch__; recstore.register the class with encode= and decode="
     first = ".detach()" if value.requires_grad else ""
     if value.is_nested:
         return "store the list of its tensors, .unbind()"
