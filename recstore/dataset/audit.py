@@ -46,9 +46,15 @@ def audit(dataset_or_loader, *, workers=None, ranks=None, threshold="1MiB"):
     method = _method(loader)
     pickled, exact, error = object_sizes.pickled(dataset)
     chosen = [candidate for candidate in plan.candidates.values() if candidate.kind is not None]
+    files, sent, there = plan.met.sizes() if method != "fork" else (plan.met.sizes()[0], 0, 0)
     before, after = _predicted(plan, chosen, size, count, ranks, method)
+    # The pages of a file are in memory once, for all processes.
+    before -= (ranks - 1) * files + ranks * count * there
+    after -= (ranks - 1) * files + ranks * count * (there + sent)
     if error is not None and method != "fork" and count:
         notes.append(f"started by {method}, workers would fail: the dataset cannot be pickled")
+    if sent and count:
+        notes.append(f"each worker is sent {size_text(sent)} of mapped memory, which share_dataset lets it map instead")
     notes.extend(_sharing_notes(plan, chosen, ranks))
     return reports.Audit(
         attributes=tuple(_attributes(plan, dataset)),
@@ -62,7 +68,7 @@ def audit(dataset_or_loader, *, workers=None, ranks=None, threshold="1MiB"):
         method=method,
         predicted=before,
         predicted_shared=after,
-        advice=tuple(_advice(chosen, loader)),
+        advice=tuple(_advice(chosen, sent >= plan.threshold, loader)),
         notes=tuple(notes),
     )
 
@@ -166,8 +172,8 @@ def _attributes(plan, dataset):
     return sorted([*out, *small[:_MOST_SMALL]], key=lambda a: -a.size)
 
 
-def _advice(chosen, loader):
-    if not chosen:
+def _advice(chosen, has_mapped, loader):
+    if not chosen and not has_mapped:
         return
     yield f"recstore.share_dataset({'dataset' if loader is None else 'loader.dataset'})"
     for candidate in chosen:

@@ -92,8 +92,6 @@ def _refused_tensor(tensor):
     if reason is not None and "has no place in the format" not in reason:
         return reason
     bare = tensors.bare(tensor)
-    return (
-        "it is a lazy conjugate or negative; convert it with .clone() first"
-        if bare.is_conj() or bare.is_neg()
-        else None
-    )
+    if bare.is_conj() or bare.is_neg():
+        return "it is a lazy conjugate or negative; convert it with .clone() first"
+    return None

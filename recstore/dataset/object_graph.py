@@ -161,6 +161,11 @@ def is_tensor(value):
     return hasattr(torch, "Tensor") and is_a(value, torch.Tensor)
 
 
+def is_wrapper(tensor):
+    """Whether the class of a tensor redefines what its memory is. Its attributes hold the tensors that have it."""
+    return type(tensor).__torch_dispatch__ is not sys.modules["torch"].Tensor.__torch_dispatch__
+
+
 def is_walked(value):
     """Whether the walk enters the attributes of a value."""
     if is_a(value, (type, types.ModuleType, deque)):  # a deque has no attributes, and from CPython 3.12 on a module

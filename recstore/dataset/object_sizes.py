@@ -178,6 +178,10 @@ def _new_counter():
     # The pickler of the start methods knows the reducers that multiprocessing and torch registered.
     from multiprocessing.reduction import ForkingPickler
 
+    from recstore.dataset import travel
+
+    mapped = travel.Travel()
+
     class Counter(ForkingPickler):
         def __init__(self, level=0, whole=None):
             self.sink, self.level, self.more, self.exact, self.sampled = _Sink(), level, 0, True, set()
@@ -195,7 +199,10 @@ def _new_counter():
                 or len(value) <= 4 * _SAMPLES[min(self.level, len(_SAMPLES) - 1)]
             ):
                 if kind is not type and (
-                    object_graph.is_tensor(value) or object_graph.is_store(value) or is_ours(value)
+                    object_graph.is_tensor(value)
+                    or object_graph.is_store(value)
+                    or is_ours(value)
+                    or travel.is_mapped_there(value, mapped)
                 ):
                     self.more += _HANDLE if id(value) not in self.sampled else 0
                     self.sampled.add(id(value))
@@ -221,8 +228,4 @@ def _new_counter():
 def is_ours(value):
     """Whether a value is an array or tensor that share_dataset made."""
     shared_arrays = sys.modules.get("recstore.dataset.shared_arrays")
-    if shared_arrays is None:
-        return False
-    return (object_graph.is_array(value) or object_graph.is_tensor(value)) and shared_arrays.mapping_of(
-        value
-    ) is not None
+    return shared_arrays is not None and shared_arrays.mapping_of(value) is not None

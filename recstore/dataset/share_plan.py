@@ -177,7 +177,7 @@ class Plan:
             self.stores.append((slot.path, value))
         elif object_graph.is_array(value):
             self._visit_array(value, slot, ARRAY, value.nbytes)
-        elif object_graph.is_tensor(value):
+        elif object_graph.is_tensor(value) and not object_graph.is_wrapper(value):
             self._visit_array(value, slot, TENSOR, object_sizes.tensor_bytes(value))
         elif object_graph.base_of(value) is not None:
             self._visit_container(value, slot)

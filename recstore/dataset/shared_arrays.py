@@ -11,7 +11,6 @@ as in checkpoints and queues, these arrays are pickled with all their bytes like
 
 import errno
 import mmap
-import sys
 from _weakref import ref
 
 import numpy as np
@@ -19,7 +18,6 @@ import numpy as np
 from recstore._core import native, trust
 from recstore.dataset import memory_kinds, object_graph, tensor_forms, travel
 from recstore.errors import SegmentNotFoundError
-from recstore.shm import handles
 
 _COMPARED = 1 << 22  # bytes compared at a time
 _mappings = {}  # segment id -> weak reference to its Mapping

@@ -60,4 +60,8 @@ class Form:
         is_conjugate, is_negative, has_gradient = self.flags
         out = out.conj() if is_conjugate else out
         out = torch._neg_view(out) if is_negative else out
-        return tensors.of_class(out, self.cls, self.state).requires_grad_(has_gradient)
+        out = tensors.of_class(out, self.cls, self.state)
+        if has_gradient:
+            with torch._C.DisableTorchFunctionSubclass():
+                out.requires_grad_()
+        return out

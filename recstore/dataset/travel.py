@@ -27,7 +27,7 @@ _ACCESS = {_READ: mmap.ACCESS_READ, _WRITE: mmap.ACCESS_WRITE, _COPY: mmap.ACCES
 
 
 class Unreachable(Exception):
-    """The memory cannot be mapped in another process; the argument says why."""
+    """The memory cannot be mapped in another process; the message says why, and how to change that."""
 
 
 class Nameless(Unreachable):
@@ -36,6 +36,32 @@ class Nameless(Unreachable):
 
 class FileMapping(mmap.mmap):
     """A file that another process has mapped too. Can be referred to weakly."""
+
+
+class Descriptor:
+    """A descriptor of a file that has no name, for all children. torch passes its own, and a child can be passed each
+    only once."""
+
+    __slots__ = ("fd", "key", "__weakref__")
+    _of = {}  # (key of the region, whether it may be written) -> weak reference to the Descriptor
+
+    def __init__(self, fd, key):
+        self.fd, self.key = os.dup(fd), key
+        Descriptor._of[key] = ref(self)
+
+    def __del__(self):
+        os.close(self.fd)
+
+    @staticmethod
+    def of(region, access):
+        """That for the file of a region; None if this process has none that allows the access."""
+        key = region.key, access == _WRITE
+        known = Descriptor._of.get(key)
+        known = known and known()
+        if known is None:
+            fd = _descriptor_of(region, access)
+            known = None if fd is None else Descriptor(fd, key)
+        return known
 
 
 class Source:
@@ -73,7 +99,7 @@ class Source:
 
     def _open(self):
         if self.descriptor is not None:
-            return self.descriptor.detach()
+            return os.dup(self.descriptor.detach())
         try:
             return os.open(self.path, os.O_CLOEXEC | (os.O_RDWR if self.access == _WRITE else os.O_RDONLY))
         except OSError as e:
@@ -110,7 +136,7 @@ class Travel:
 
     def __init__(self, popen=None):
         self.memory, self.popen = memory_kinds.Memory(), popen
-        self._sources = {}
+        self._sources, self._held = {}, []
 
     def reduce(self, value):
         """The `(function, arguments)` for a value in mapped memory; None for any other. Raises Unreachable."""
@@ -131,21 +157,21 @@ class Travel:
     def source(self, region, value):
         """The Source of a value in a region. Raises Unreachable."""
         if region.key is None:
-            raise Unreachable("this system does not tell which file it is")
+            raise Unreachable("this system does not tell which file it is; open it there, in __setstate__")
         _check_form(value)
         if is_of_torch(region, value):
             raise Unreachable("torch sends it by descriptors of its own")
         low, high = memory_kinds.extent(value)
         if high > region.high or low < region.low:
-            raise Unreachable("it is mapped in several parts")
+            raise Unreachable("it is mapped in several parts; map it in one")
         if not region.shared and memory_kinds.was_written(low, high):
-            raise Unreachable("it was written to, and its file was not")
+            raise Unreachable("it was written to, and its file was not; numpy.save() it and map that file")
         access = _access(region, value)
         key = region.low, access
         if key not in self._sources:
             self._sources[key] = self._new_source(region, access)
         if region.offset_of(high) > self._sources[key].offset + self._sources[key].length:
-            raise Unreachable("its file is shorter now")
+            raise Unreachable("its file is shorter now; map it anew")
         return self._sources[key]
 
     def obstacle(self, value):
@@ -168,21 +194,24 @@ class Travel:
         except (OSError, ValueError):
             found = None
         if found is not None and stat.S_ISREG(found.st_mode) and _is_mapped_from(region, found):
-            # A child finds the very file, which its parent has mapped. Later readers may find what was put in its place.
+            # A child finds the very file that its parent has mapped. Later readers may find another in its place.
             is_fixed = self.popen is None and region.is_of_file and access != _WRITE
             return _source(region, access, found, found.st_mtime_ns if is_fixed else None)
-        fd = None if self.popen is None else _descriptor_of(region, access)
-        passed = {} if fd is None else self.popen.__dict__.setdefault("_recstore_fds", {})
-        if fd is None or len(passed) >= handles.MAX_PASSED_FDS:
-            raise Nameless("its file has no name" if found is None else "its name is that of another file now")
-        number = passed[region.key, region.low, access] = self.popen.duplicate_for_child(fd)
-        return _source(region, access, os.fstat(fd), None, self.popen.DupFd(number))
+        held = None if self.popen is None else Descriptor.of(region, access)
+        passed = {} if held is None else self.popen.__dict__.setdefault("_recstore_fds", {})
+        if held is None or len(passed) >= handles.MAX_PASSED_FDS:
+            if not region.is_of_file:
+                raise Nameless("it has no name; that of multiprocessing.shared_memory.SharedMemory has one")
+            raise Nameless("its file was removed or replaced; map the new one")
+        self._held.append(held)  # until the child has started
+        number = passed[held.key] = passed.get(held.key) or self.popen.duplicate_for_child(held.fd)
+        return _source(region, access, os.fstat(held.fd), None, self.popen.DupFd(number))
 
 
 def _source(region, access, found, changed, descriptor=None):
     length = min(region.high - region.low, found.st_size - region.offset)
     if length <= 0:
-        raise Unreachable("its file is shorter now")
+        raise Unreachable("its file is shorter now; map it anew")
     identity = found.st_dev, found.st_ino, found.st_size, changed
     return Source(region.path, identity, region.offset, length, access, descriptor)
 
@@ -200,14 +229,14 @@ def _check_form(value):
     if object_graph.is_array(value):
         numpy = sys.modules["numpy"]
         if type(value) not in (numpy.ndarray, numpy.memmap):
-            raise Unreachable(f"it is a {object_graph.type_name(value)}")
+            raise Unreachable(f"it is a {object_graph.type_name(value)}; numpy.asarray() of it is mapped there")
         if value.dtype.hasobject:
-            raise Unreachable("it holds Python objects")
+            raise Unreachable("it holds Python objects; make it a list, .tolist()")
     else:
         from recstore.values import tensors
 
         if tensors.gradient_of(value) == (True, False):
-            raise Unreachable("it has a gradient and was calculated")
+            raise Unreachable("it has a gradient and was calculated; .detach() it")
 
 
 def is_of_torch(region, value):
@@ -268,41 +297,62 @@ def _descriptor_of(region, access):
 # ---- Sending ----
 
 
+def is_mapped_there(value, travel):
+    """Whether a child that is started by spawn would map a value, instead of being sent its bytes."""
+    region = travel.memory.region(value) if _met else None
+    return region is not None and region.key in _met and travel.obstacle(value) is None
+
+
 class Met:
-    """The arrays and tensors in mapped memory that one call of share_dataset meets. All of them stay."""
+    """The arrays and tensors in mapped memory that one call of share_dataset or audit meets. All of them stay."""
 
     def __init__(self):
-        self._travel, self._keys, self._kinds, self._refused = Travel(), set(), set(), set()
+        self.travel, self._refused = Travel(), set()
+        self._found = {}  # id of a value -> (value, its Region, what keeps a spawned worker from mapping it)
 
     def reason(self, value):
         """Why an array or tensor stays; None for one in private memory."""
-        region = self._travel.memory.region(value)
+        region = self.travel.memory.region(value)
         if region is None:
             return None
-        self._keys.add(region.key)
-        self._kinds.add(type(value))
-        obstacle = self._travel.obstacle(value)
+        obstacle = self.travel.obstacle(value)
+        self._found[id(value)] = value, region, obstacle
         if obstacle is None:
-            return f"{region}; a spawned worker maps it too" if region.is_of_file else str(region)
-        return f"{region}; a spawned worker is sent a copy, as {obstacle}; {remedy(region)}"
+            return f"{region}; share_dataset lets spawned workers map it too" if region.is_of_file else str(region)
+        return f"{region}; a spawned worker is sent a copy, as {obstacle}"
 
     def refuses(self, value):
         """Why a list or dict that holds a value cannot be stored; None for a value in private memory. For
         trust.Writer."""
-        region = self._travel.memory.region(value)
+        region = self.travel.memory.region(value)
         if region is None:
             return None
-        self._refused.add(f"it holds an array {region}, which a store would copy")
-        return f"it holds an array {region}, which a store would copy"
+        reason = f"it holds an array {region}, which a store would copy"
+        self._refused.add(reason)
+        return reason
 
     def has_refused(self, reason):
         return reason in self._refused
 
     def settle(self):
         """From now on, what lies in the same files travels as a place in its file."""
-        if self._kinds:
-            _met.update(self._keys - {None})
-            register(self._kinds)
+        if self._found:
+            _met.update(region.key for _, region, _ in self._found.values() if region.key is not None)
+            register({type(value) for value, _, _ in self._found.values()})
+
+    def sizes(self):
+        """`(files, sent, there)`: the bytes of the files that the values lie in; the bytes that a spawned worker is sent
+        for the values until `settle` lets it map them; and the bytes of those that it maps already."""
+        files, sent, there = {}, 0, 0
+        for value, region, obstacle in self._found.values():
+            low, high = memory_kinds.extent(value)
+            if region.is_of_file:
+                files[low] = max(high, files.get(low, 0))
+            if obstacle is None and (region.key in _met or object_graph.is_tensor(value)):
+                there += high - low  # torch moves a tensor to shared memory and sends no bytes
+            elif obstacle is None:
+                sent += high - low
+        return sum(high - low for low, high in files.items()), sent, there
 
 
 def register(kinds=()):
@@ -367,15 +417,8 @@ def warn(region, value, why):
     import logging
 
     low, high = memory_kinds.extent(value)
-    text = "another process is sent a copy of %s %s, as %s; %s"
-    logging.getLogger("recstore").warning(text, size_text(high - low), region, why, remedy(region))
-
-
-def remedy(region):
-    """The code that helps where a region cannot be mapped by another process."""
-    if region.is_of_file:
-        return "open the file there: def __setstate__(self, state): self.__dict__ = state | {name: numpy.load(path, mmap_mode='r')}"
-    return "memory of multiprocessing.shared_memory.SharedMemory stays shared"
+    text = "another process is sent a copy of %s %s, as %s"
+    logging.getLogger("recstore").warning(text, size_text(high - low), region, why)
 
 
 # The functions that are asked in turn, each for the reduction of a value for a child; shared_arrays adds its own.
