@@ -289,7 +289,7 @@ class Placement:
         from recstore.dataset import shared_arrays
 
         if self.kind == TENSOR:
-            return self.form.over(mapping, offset + self.delta)
+            return shared_arrays.tensor_at(mapping, offset + self.delta, self.form)
         return shared_arrays.array_at(mapping, offset + self.delta, self.dtype, self.shape, self.strides)
 
 

@@ -96,6 +96,12 @@ def array_at(mapping, offset, dtype, shape, strides):
     return out
 
 
+def tensor_at(mapping, offset, form):
+    """A torch tensor over bytes of a Mapping."""
+    travel.register((form.cls,))
+    return form.over(mapping, offset)
+
+
 # ---- Travel ----
 
 
@@ -134,7 +140,7 @@ def attach_array(store, offset, dtype, shape, strides):
 
 def attach_tensor(store, offset, form):
     """The tensor in a worker; unpickling calls this. Raises SegmentNotFoundError if the store is gone."""
-    return form.over(_attached(store), offset)
+    return tensor_at(_attached(store), offset, form)
 
 
 def _attached(store):
