@@ -139,7 +139,8 @@ class Travel:
         self._sources, self._held = {}, []
 
     def reduce(self, value):
-        """The `(function, arguments)` for a value in mapped memory; None for any other. Raises Unreachable."""
+        """The `(function, arguments)` for a value in mapped memory; None for any other. Raises Unreachable, and Error if
+        the file has become shorter."""
         region = self.memory.region(value)
         if region is None or (self.popen is not None and region.key not in _met):
             return None
@@ -171,7 +172,7 @@ class Travel:
         if key not in self._sources:
             self._sources[key] = self._new_source(region, access)
         if region.offset_of(high) > self._sources[key].offset + self._sources[key].length:
-            raise Unreachable("its file is shorter now; map it anew")
+            raise _shorter(region)
         return self._sources[key]
 
     def obstacle(self, value):
@@ -184,7 +185,7 @@ class Travel:
             self.source(region, value)
         except Nameless as e:
             return None if _descriptor_of(region, _access(region, value)) is not None else str(e)
-        except Unreachable as e:
+        except (Unreachable, Error) as e:
             return str(e)
         return None
 
@@ -211,9 +212,14 @@ class Travel:
 def _source(region, access, found, changed, descriptor=None):
     length = min(region.high - region.low, found.st_size - region.offset)
     if length <= 0:
-        raise Unreachable("its file is shorter now; map it anew")
+        raise _shorter(region)
     identity = found.st_dev, found.st_ino, found.st_size, changed
     return Source(region.path, identity, region.offset, length, access, descriptor)
+
+
+def _shorter(region):
+    # Reading the array, to send a copy of it, would end the process.
+    return Error(f"{region.path}: it is shorter than an array that is mapped from it; map it anew")
 
 
 def _access(region, value):
@@ -341,8 +347,8 @@ class Met:
             register({type(value) for value, _, _ in self._found.values()})
 
     def sizes(self):
-        """`(files, sent, there)`: the bytes of the files that the values lie in; the bytes that a spawned worker is sent
-        for the values until `settle` lets it map them; and the bytes of those that it maps already."""
+        """`(files, sent, there)`: the bytes of the files that the values lie in; the bytes that a spawned worker is
+        sent for the values until `settle` lets it map them; and the bytes of those that it maps already."""
         files, sent, there = {}, 0, 0
         for value, region, obstacle in self._found.values():
             low, high = memory_kinds.extent(value)

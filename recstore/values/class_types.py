@@ -59,6 +59,14 @@ def handler(value):
     return lambda v: _describe_object(v, code, name, slots, rank)
 
 
+def has_plain_state(cls):
+    """Whether objects of a registered class can be stored without an encode function."""
+    if is_tensor_class(cls):
+        torch = sys.modules["torch"]
+        return cls.__torch_dispatch__ is torch.Tensor.__torch_dispatch__ and not issubclass(cls, torch.nn.Parameter)
+    return _is_enum(cls) or issubclass(cls, tuple) or _slots(cls) is not None
+
+
 def is_tensor_class(cls):
     """Whether a class is derived from torch.Tensor. It imports neither torch nor numpy."""
     torch = sys.modules.get("torch")

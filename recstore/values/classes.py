@@ -22,8 +22,8 @@ def register(cls=None, *, encode=None, decode=None):
         encode: a function that takes an object and returns a value that can be stored.
         decode: a function that takes this value and returns the object. Required with `encode`.
 
-    Returns the class. Raises TypeError if `cls` is not a class or is a basic type, and for one function without the
-    other. The registration holds for this process and also for stores that are open. A spawned worker does not inherit
+    Returns the class. Raises TypeError if `cls` is not a class or is a basic type, for one function without the other,
+    and without functions for a class whose objects hold more than attributes, such as a subclass of dict. The registration holds for this process and also for stores that are open. A spawned worker does not inherit
     it, so register at the top of a module that workers import. Safe to call from several threads.
 
     >>> @register
@@ -43,6 +43,11 @@ def register(cls=None, *, encode=None, decode=None):
         raise TypeError(f"{cls.__name__} is stored as it is and cannot be registered")
     if (encode is None) != (decode is None):
         raise TypeError("register takes encode and decode together or neither")
+    if encode is None:
+        from recstore.values import class_types
+
+        if not class_types.has_plain_state(cls):
+            raise TypeError(f"objects of {cls.__name__} hold more than attributes; register takes encode= and decode=")
     trust.registered[trust.name_of(cls)] = cls, encode, decode
     ext_types = sys.modules.get("recstore.values.ext_types")
     if ext_types is not None:

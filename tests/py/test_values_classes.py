@@ -215,9 +215,16 @@ def test_state_in_c_is_refused():
         EncodeError, match=r"^record 0: \$: cannot store kinds\.DictLike; convert it with dict\(\) first$"
     ):
         RecordList([DictLike(1)])
-    register(DictLike)
-    with pytest.raises(EncodeError, match=r"cannot store kinds\.DictLike"):
-        RecordList([DictLike(1)])
+    with pytest.raises(TypeError, match="DictLike hold more than attributes; register takes encode= and decode="):
+        register(DictLike)
+
+
+@pytest.mark.parametrize("base", [dict, list, set, str, float, bytes, complex, BaseException, type])
+def test_a_registration_that_would_have_no_effect_is_refused(base):
+    cls = type("Mine", (base,), {})
+    with pytest.raises(TypeError, match="Mine hold more than attributes"):
+        register(cls)
+    assert register(cls, encode=repr, decode=repr) is cls
 
 
 def test_a_namedtuple_with_attributes_is_refused():
