@@ -35,7 +35,7 @@ class Region:
     @property
     def is_of_file(self):
         """Whether it is mapped from a file, and is no memory that processes share by another name."""
-        deleted = self.path.endswith(_DELETED) and self.shared
+        deleted = self.shared and self.path.endswith(_DELETED) and not os.path.exists(self.path)
         return bool(self.path) and not deleted and not self.path.startswith(_NO_FILE)
 
     def __str__(self):

@@ -238,7 +238,7 @@ class Plan:
             if not self.patterns.wants(slot.path):
                 self._walk_items(value, slot.path)  # a pattern may name a value in it
                 return
-            if not self._try(candidate):
+            if not self._try(candidate) and not candidate.chosen:
                 before = self.hits
                 self._walk_items(value, slot.path)
                 if self.hits > before:

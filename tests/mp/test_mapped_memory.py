@@ -76,7 +76,10 @@ def with_tensors(folder):
     torch = pytest.importorskip("torch", reason="needs PyTorch (pip install recstore[torch])")
     path, dataset = files(folder)
     dataset.tensor = torch.from_numpy(np.load(path, mmap_mode="r+"))
-    dataset.row, dataset.conjugate = dataset.tensor[5, ::2], torch.view_as_complex(dataset.tensor.view(300, 100, 2)).conj()
+    dataset.row, dataset.conjugate = (
+        dataset.tensor[5, ::2],
+        torch.view_as_complex(dataset.tensor.view(300, 100, 2)).conj(),
+    )
     dataset.parameter = torch.nn.Parameter(torch.from_numpy(np.load(path, mmap_mode="c")))
     return path, dataset
 
@@ -84,7 +87,6 @@ def with_tensors(folder):
 @pytest.mark.parametrize("make", [files, with_tensors])
 def test_a_worker_maps_the_file(make, spawning, tmp_path, monkeypatch, said):
     path, dataset = make(str(tmp_path))
-    conjugate = vars(dataset).pop("conjugate", None)
     names = list(vars(dataset))
     report = share_dataset(dataset, arrays.LEAST, strict=True)
     assert report.replaced == [] and {row.path for row in report.skipped} <= set(names)
@@ -102,14 +104,6 @@ def test_a_worker_maps_the_file(make, spawning, tmp_path, monkeypatch, said):
     monkeypatch.setattr(multiprocessing.reduction, "dump", measured)
     assert run_worker(spawning, arrays.send_descriptions, dataset, names) == expected
     assert max(sizes) < 5000 and said() == []
-    if conjugate is not None:
-        dataset = arrays.Holder(conjugate=conjugate)
-        share_dataset(dataset, arrays.LEAST)
-        assert run_worker(spawning, send_imaginary, dataset) == complex(conjugate.sum())
-
-
-def send_imaginary(connection, dataset):
-    connection.send(complex(dataset.conjugate.sum()))
 
 
 def test_a_checkpoint_that_is_mapped(spawning, tmp_path):
