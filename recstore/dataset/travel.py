@@ -139,8 +139,8 @@ class Travel:
         self._sources, self._held = {}, []
 
     def reduce(self, value):
-        """The `(function, arguments)` for a value in mapped memory; None for any other. Raises Unreachable, and Error if
-        the file has become shorter."""
+        """The `(function, arguments)` for a value in mapped memory; None for any other. Raises Unreachable, and Error
+        if the file has become shorter."""
         region = self.memory.region(value)
         if region is None or (self.popen is not None and region.key not in _met):
             return None

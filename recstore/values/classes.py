@@ -14,17 +14,19 @@ def register(cls=None, *, encode=None, decode=None):
     """Registers a class, so that its values can be stored and can be read from files. Also a decorator.
 
     Without `encode` and `decode` an object is stored as its ``__dict__`` and slots, and restored without calling
-    ``__init__``. Dataclasses, attrs classes, namedtuples and enums can be stored without registration. From a file,
-    only values of registered classes are read as such; others are read as :class:`recstore.Record`.
+    ``__init__``. Dataclasses, attrs classes, namedtuples, enums and subclasses of torch.Tensor can be stored without
+    registration. From a file, only values of registered classes are read as such; others are read as
+    :class:`recstore.Record`.
 
     Args:
         cls: the class. Its subclasses are not registered with it.
         encode: a function that takes an object and returns a value that can be stored.
         decode: a function that takes this value and returns the object. Required with `encode`.
 
-    Returns the class. Raises TypeError if `cls` is not a class or is a basic type, for one function without the other,
-    and without functions for a class whose objects hold more than attributes, such as a subclass of dict. The registration holds for this process and also for stores that are open. A spawned worker does not inherit
-    it, so register at the top of a module that workers import. Safe to call from several threads.
+    Returns the class. Raises TypeError if `cls` is not a class or is a basic type; for one function without the other;
+    and without functions for a class whose objects hold more than attributes, such as a subclass of dict. The
+    registration holds for this process and also for stores that are open. A spawned worker does not inherit it, so
+    register at the top of a module that workers import. Safe to call from several threads.
 
     >>> @register
     ... class Point:

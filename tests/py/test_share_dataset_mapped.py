@@ -62,7 +62,7 @@ def records(entry, number=200):
 @pytest.mark.parametrize("where", ["shared", "file"])
 def test_records_that_hold_such_memory_stay(kind, where, mapped):
     entry = shared()[:30] if where == "shared" else np.asarray(mapped)[5, :30]
-    x = Plain(samples=records(entry)[kind], by_id={i: one for i, one in enumerate(records(entry)[kind])})
+    x = Plain(samples=records(entry)[kind], by_id=dict(enumerate(records(entry)[kind])))
     before = dict(vars(x))
     report = share(x, 500, strict=True)
     assert vars(x) == before and all(vars(x)[name] is before[name] for name in before) and report.replaced == []
