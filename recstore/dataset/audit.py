@@ -46,16 +46,13 @@ def audit(dataset_or_loader, *, workers=None, ranks=None, threshold="1MiB"):
     method = _method(loader)
     pickled, exact, error = object_sizes.pickled(dataset)
     chosen = [candidate for candidate in plan.candidates.values() if candidate.kind is not None]
-    files, sent, there = plan.met.sizes() if method != "fork" else (plan.met.sizes()[0], 0, 0)
+    files, sent, there = plan.met.sizes(method)
     before, after = _predicted(plan, chosen, size, count, ranks, method)
-    # The pages of a file are in memory once, for all processes.
     before -= (ranks - 1) * files + ranks * count * there
     after -= (ranks - 1) * files + ranks * count * (there + sent)
     if error is not None and method != "fork" and count:
         notes.append(f"started by {method}, workers would fail: the dataset cannot be pickled")
-    if sent and count:
-        notes.append(f"each worker is sent {size_text(sent)} of mapped memory, which share_dataset lets it map instead")
-    notes.extend(_sharing_notes(plan, chosen, ranks))
+    notes.extend(_sharing_notes(plan, chosen, ranks, sent))
     return reports.Audit(
         attributes=tuple(_attributes(plan, dataset)),
         size=size,
@@ -73,7 +70,9 @@ def audit(dataset_or_loader, *, workers=None, ranks=None, threshold="1MiB"):
     )
 
 
-def _sharing_notes(plan, chosen, ranks):
+def _sharing_notes(plan, chosen, ranks, sent):
+    if sent:
+        yield f"each worker is sent {size_text(sent)} of mapped memory, which share_dataset lets it map instead"
     if plan.stores:
         named = ", ".join(path or "the object itself" for path, _ in plan.stores[:_MOST_SMALL])
         yield f"shared already: {named}"

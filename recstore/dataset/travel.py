@@ -346,14 +346,17 @@ class Met:
             _met.update(region.key for _, region, _ in self._found.values() if region.key is not None)
             register({type(value) for value, _, _ in self._found.values()})
 
-    def sizes(self):
-        """`(files, sent, there)`: the bytes of the files that the values lie in; the bytes that a spawned worker is
-        sent for the values until `settle` lets it map them; and the bytes of those that it maps already."""
+    def sizes(self, method):
+        """`(files, sent, there)`: the bytes of the files that the values lie in, which are in memory once for all
+        processes; the bytes that a worker is sent for the values until `settle` lets it map them; and the bytes of
+        those that it maps already. A forked worker is sent nothing."""
         files, sent, there = {}, 0, 0
         for value, region, obstacle in self._found.values():
             low, high = memory_kinds.extent(value)
             if region.is_of_file:
                 files[low] = max(high, files.get(low, 0))
+            if method == "fork":
+                continue
             if obstacle is None and (region.key in _met or object_graph.is_tensor(value)):
                 there += high - low  # torch moves a tensor to shared memory and sends no bytes
             elif obstacle is None:

@@ -6,18 +6,12 @@ The state of an object is its ``__dict__`` and slots. Reading and writing it run
 values are a tuple.
 """
 
-import sys
-from types import MemberDescriptorType
-
 from recstore._core import trust
 from recstore._core.native import Record
 from recstore.errors import CorruptError, Error
 from recstore.values import classes
 from recstore.values.ext_codes import ATTRS, DATACLASS, ENUM, NAMEDTUPLE, OBJECT
 
-_BASICSIZE = object.__basicsize__
-_POINTER = tuple.__itemsize__
-_HEAP_TYPE = 1 << 9
 # attrs caches a hash in this attribute, which differs between processes. None makes attrs compute it again.
 _ATTRS_HASH = "_attrs_cached_hash"
 
@@ -37,9 +31,9 @@ def handler(value):
     entry = classes.registration(cls)
     if entry is not None and entry[1] is not None:
         return lambda v: (OBJECT, (*name, None), (classes.registration(type(v))[1](v),))
-    if is_tensor_class(cls):
+    if classes.is_tensor_class(cls):
         return lambda v: _describe_tensor(v, name)
-    if _is_enum(cls):
+    if classes.is_enum(cls):
         return lambda v: _describe_enum(v, name)
     if isinstance(value, tuple):
         return _named_tuple_handler(cls, name)
@@ -51,7 +45,7 @@ def handler(value):
         code, order = OBJECT, ()
     else:
         return None
-    slots = _slots(cls)
+    slots = classes.slots_of(cls)
     if slots is None:
         return None
     slots = tuple((at, descriptor.__get__) for at, descriptor in slots.items())
@@ -59,31 +53,11 @@ def handler(value):
     return lambda v: _describe_object(v, code, name, slots, rank)
 
 
-def has_plain_state(cls):
-    """Whether objects of a registered class can be stored without an encode function."""
-    if is_tensor_class(cls):
-        torch = sys.modules["torch"]
-        return cls.__torch_dispatch__ is torch.Tensor.__torch_dispatch__ and not issubclass(cls, torch.nn.Parameter)
-    return _is_enum(cls) or issubclass(cls, tuple) or _slots(cls) is not None
-
-
-def is_tensor_class(cls):
-    """Whether a class is derived from torch.Tensor. It imports neither torch nor numpy."""
-    torch = sys.modules.get("torch")
-    return hasattr(torch, "Tensor") and cls is not torch.Tensor and issubclass(cls, torch.Tensor)
-
-
 def _describe_tensor(value, name):
     from recstore.values import tensors
 
     parts = tensors.parts(value)
     return None if parts is None else (OBJECT, (*name, None), (parts,))
-
-
-def _is_enum(cls):
-    from enum import Enum
-
-    return issubclass(cls, Enum)
 
 
 def _describe_enum(value, name):
@@ -109,20 +83,6 @@ def _named_tuple_handler(cls, name):
         return NAMEDTUPLE, extra, tuple(value)
 
     return describe
-
-
-def _slots(cls):
-    """`{name: descriptor}` of a class's slots; None for a class with state that is neither slot nor ``__dict__``."""
-    if any(base is not object and not base.__flags__ & _HEAP_TYPE for base in cls.__mro__):
-        return None  # a base written in C, whose objects only its own constructor may make
-    members = [(at, d) for base in cls.__mro__ for at, d in vars(base).items() if type(d) is MemberDescriptorType]
-    # The same test as in copyreg: an object that is larger than its slots has state that only C code can reach.
-    expected = _BASICSIZE + _POINTER * (len(members) + (cls.__dictoffset__ > 0) + (cls.__weakrefoffset__ > 0))
-    if cls.__itemsize__ or cls.__basicsize__ > expected:
-        return None
-    if len({at for at, _ in members}) != len(members):
-        return None  # two slots of one name, of which one hides the other
-    return dict(members)
 
 
 def _describe_object(value, code, name, slots, rank):
@@ -210,7 +170,7 @@ def _record_maker(code, extra, names):
 
 
 def _enum_maker(cls, full):
-    if not _is_enum(cls):
+    if not classes.is_enum(cls):
         raise Error(f"{full} was an enum when it was stored and is not one now")
     members = cls._member_map_
 
@@ -239,7 +199,7 @@ def _pair_maker(cls, full):
     def make(payload):
         # Looked up for each value, because the registration may be replaced.
         entry = classes.registration(cls)
-        if (entry is None or entry[2] is None) and is_tensor_class(cls):
+        if (entry is None or entry[2] is None) and classes.is_tensor_class(cls):
             from recstore.values import tensors
 
             return tensors.made_of(cls, _values(payload, 1)[0])
@@ -252,8 +212,8 @@ def _pair_maker(cls, full):
 
 
 def _object_maker(cls, full, names):
-    slots = _slots(cls)
-    if slots is None or issubclass(cls, (tuple, type)) or _is_enum(cls):
+    slots = classes.slots_of(cls)
+    if slots is None or issubclass(cls, (tuple, type)) or classes.is_enum(cls):
         raise Error(f"cannot load class {full}: its objects hold more than attributes now")
     has_dict = cls.__dictoffset__ != 0
     missing = [at for at in names if at not in slots and not has_dict]
