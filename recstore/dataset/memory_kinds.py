@@ -35,8 +35,10 @@ class Region:
     @property
     def is_of_file(self):
         """Whether it is mapped from a file, and is no memory that processes share by another name."""
-        deleted = self.shared and self.path.endswith(_DELETED) and not os.path.exists(self.path)
-        return bool(self.path) and not deleted and not self.path.startswith(_NO_FILE)
+        if not self.shared:
+            return True  # what is written to it reaches no other process
+        is_deleted = self.path.endswith(_DELETED) and not os.path.exists(self.path)
+        return bool(self.path) and not is_deleted and not self.path.startswith(_NO_FILE)
 
     def __str__(self):
         return f"mapped from the file {self.path}" if self.is_of_file else "in shared memory already"
