@@ -22,6 +22,22 @@ class Cluster:
         self.low, self.high, self.members = low, high, [member]
         self.record = self.offset = self.size = None
 
+    @property
+    def is_compact(self):
+        """Whether it is packed without gaps: as a single array whose elements take no more than the memory it spans.
+        One of more elements than memory, such as a broadcast one, is packed as this memory."""
+        return len(self.members) == 1 and self.members[0].value.nbytes <= self.high - self.low
+
+    @property
+    def base(self):
+        """The address from which on its members lie in the record; None if it is compact."""
+        return None if self.is_compact else self.low
+
+    @property
+    def nbytes(self):
+        """The bytes of its record."""
+        return self.members[0].value.nbytes if self.is_compact else self.high - self.low
+
 
 def extent(value):
     """The addresses `(first, past the last)` of an array or tensor that is not empty and lies in main memory."""
@@ -53,7 +69,7 @@ def settle(arrays, candidates, patterns):
 
     `arrays` has the Candidates of all arrays by id. The small ones to be replaced are added to `candidates`.
     """
-    clusters = [Cluster(*extent(one.value), one) for one in arrays.values() if _has_memory(one.value)]
+    clusters = [Cluster(*extent(one.value), one) for one in arrays.values() if has_memory(one.value)]
     for cluster in merged(clusters):
         _leave_to_fill(cluster, patterns)
         if len(cluster.members) == 1 or all(one.kind is None or one.little for one in cluster.members):
@@ -63,7 +79,7 @@ def settle(arrays, candidates, patterns):
             if refused is None:
                 one.little = False
                 candidates.setdefault(id(one.value), one)
-                one.after, one.records = one.before, 1
+                one.records = 1
             elif one.kind is not None and not one.little:
                 one.skip(f"it shares memory with {refused.path}, which stays: {refused.reason}", chosen=refused.chosen)
 
@@ -80,7 +96,13 @@ def _leave_to_fill(cluster, patterns):
             one.leave_to_fill("one value")
 
 
-def _has_memory(value):
+def is_little(value):
+    """Whether an array or tensor is too small to lie in the segment as an array of its own."""
+    low, high = extent(value) if has_memory(value) else (0, 0)
+    return min(high - low, value.nbytes) < SMALLEST
+
+
+def has_memory(value):
     if object_graph.is_array(value):
         return value.nbytes > 0
     torch = sys.modules["torch"]

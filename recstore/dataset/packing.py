@@ -1,10 +1,11 @@
 """Packing: writes the values of a plan into one segment, and makes the stores, arrays and tensors over it."""
 
 import array
+from itertools import islice
 
 from recstore._core import native
 from recstore.build import destination
-from recstore.dataset import memory_overlaps, object_sizes, share_plan
+from recstore.dataset import comparison, memory_overlaps, object_sizes, share_plan
 from recstore.dataset.share_plan import ARRAY, DICT, LIST, TENSOR
 from recstore.errors import EncodeError
 from recstore.shm import registry
@@ -12,6 +13,14 @@ from recstore.shm import registry
 _MOST_WASTED = 10  # of 100 bytes: with more, the segment is built again without them
 _PROBES = 8
 _MOST_COMPARED = 16  # lists: with more, none is searched for the records of others
+_HEADER = 4096  # bytes of a segment's header
+_MOST_AHEAD = (
+    64 << 20
+)  # bytes that a builder may write late, and by which a value that becomes larger may pass its size
+_CHUNK = 16 << 20
+# A forecast stores so many bytes of records, as they take now: of each list, and of all together.
+_FORECAST, _FORECAST_OF_ALL, _FORECAST_LEAST = 64 << 20, 256 << 20, 1 << 20
+_RUNS = 4  # from so many places of a list
 
 
 class Column:
@@ -39,27 +48,47 @@ class Packed:
     def __init__(self, plan, strict):
         self.plan, self.strict = plan, strict
         self.made, self.store, self.columns, self.clusters, self.mapping = {}, None, {}, [], None
+        self.forecasting = False
+        self.sampled = {}  # in a forecast: for each list and dict, how many of its entries are stored
 
     def chosen(self):
-        """The candidates that are to be packed. Packing takes those out that turn out not to be storable."""
-        return [candidate for candidate in self.plan.candidates.values() if candidate.kind is not None]
+        """The candidates that are to be packed. Packing takes those out that turn out not to be storable, or larger."""
+        return self.plan.chosen()
 
     def build(self):
         """Packs the values into a new segment, of which no process knows yet. Returns its RecordList, or None if there
         is nothing to pack."""
-        while True:
-            todo = self.chosen()
-            if not todo:
-                return None
-            segment, wasted = self._build(todo)
-            if wasted * 100 <= _MOST_WASTED * segment.nbytes:
-                break
+        comparison.measure(self.plan)
+        while self.chosen():
+            segment, stored = self._build(self.chosen())
+            used = sum(stored[id(one)] for one in self.chosen())
+            if self.chosen() and (sum(stored.values()) - used) * 100 <= _MOST_WASTED * segment.nbytes:
+                self._share_out(stored, segment.nbytes)
+                registry.announce(segment)
+                return registry.container_of(segment)
             segment.close()
-        if not self.chosen():
+        return None
+
+    def forecast(self):
+        """Sets what `build` would: which candidates stay, and the bytes of the others. Of long lists and dicts it
+        stores a sample, and it copies no array."""
+        comparison.measure(self.plan)
+        self.forecasting, todo = True, self.chosen()
+        own = {id(one): comparison.own_bytes([one]) for one in todo if one.kind in (LIST, DICT)}
+        all_of_them = sum(min(_FORECAST, size) for size in own.values())
+        for one in todo:
+            if one.kind in (LIST, DICT):
+                size = own[id(one)]
+                most = min(_FORECAST, size) * min(_FORECAST_OF_ALL, all_of_them) // all_of_them
+                self.sampled[id(one)] = max(1, len(one.value) * max(most, min(_FORECAST_LEAST, size)) // size)
+        if todo:
+            segment, stored = self._build(todo)
+            sampled = sum(heap + arrays for _, _, _, heap, arrays in segment.blocks())
+            apart = segment.nbytes - _HEADER - sampled
             segment.close()
-            return None
-        registry.announce(segment)
-        return registry.container_of(segment)
+            records = sum(stored[id(one)] for one in self.chosen() if one.kind in (LIST, DICT))
+            data = sum(stored[id(one)] for one in self.chosen())
+            self._share_out(stored, _HEADER + data + apart * records // max(1, sampled))
 
     def append_to(self, builder):
         """Appends the values to a builder. Returns the runs of records that are wasted: a value that turns out not to
@@ -76,13 +105,17 @@ class Packed:
                     if self.strict:
                         raise EncodeError(f"{candidate.path}: {reason}; nothing was replaced") from None
                     candidate.skip(reason)
-                    self.columns.pop(id(candidate), None)
-                    wasted.append((before, builder.records))
+                except _Larger as e:
+                    candidate.skip(comparison.larger_text(candidate.before, e.packed), chosen=True)
+                else:
+                    continue
+                self.columns.pop(id(candidate), None)
+                wasted.append((before, builder.records))
         self._append_arrays(builder, [candidate for candidate in todo if candidate.kind in (ARRAY, TENSOR)])
         return wasted
 
     def _build(self, todo):
-        """The segment of all candidates, and how many of its bytes are wasted."""
+        """The segment of all candidates, and for each the bytes of its records by its id. Skips what is larger."""
         builder = destination.new_builder(native.Builder, self.plan.options)
         try:
             wasted = self.append_to(builder)
@@ -91,31 +124,74 @@ class Packed:
             builder.abort()
             raise
         blocks = Blocks(segment)
+        stored = {None: sum(blocks.bytes_of(*run) for run in wasted)}
         for candidate in todo:
+            columns = self.columns.get(id(candidate), ())
+            size = sum(blocks.bytes_of(column.start, column.stop) for column in columns)
+            if id(candidate) in self.sampled:
+                size = size * len(candidate.value) // self.sampled[id(candidate)]
             if candidate.kind in (LIST, DICT):
-                columns = self.columns[id(candidate)]
-                candidate.after = sum(blocks.bytes_of(column.start, column.stop) for column in columns)
-        return segment, sum(blocks.bytes_of(*run) for run in wasted)
+                candidate.packed = size + self._beside(candidate)
+            stored[id(candidate)] = size
+        for cluster in self.clusters:
+            for i, candidate in enumerate(cluster.members):
+                stored[id(candidate)] = candidate.packed = 0 if i else cluster.size
+        comparison.drop_larger(self.plan, self.clusters)
+        self.clusters = [cluster for cluster in self.clusters if cluster.members[0].kind is not None]
+        return segment, stored
+
+    def _beside(self, candidate):
+        """The bytes of a list or dict that are not in the segment: of positions in another, and of its key index."""
+        positions = sum(4 * len(column.positions) for column in self.columns[id(candidate)] if column.source)
+        return positions + (64 + len(candidate.value) * 32 // 5 if candidate.kind is DICT else 0)
+
+    def _share_out(self, stored, nbytes):
+        """Sets `after`: to each candidate a part of the bytes of the segment that belong to no records."""
+        chosen = self.chosen()
+        weights = [stored[id(one)] + one.records // 4 + 1 for one in chosen]
+        apart, all_of_them = nbytes - sum(stored[id(one)] for one in chosen), sum(weights)
+        for one, weight in zip(chosen, weights):
+            part = apart * weight // all_of_them
+            apart, all_of_them = apart - part, all_of_them - weight
+            one.after = one.packed + part
 
     def _append(self, builder, candidate):
         value = candidate.value
         length = len(value)
         columns = [Column(), Column()] if candidate.kind is DICT else [Column()]
         sources = [value.keys(), value.values()] if candidate.kind is DICT else [value]
-        candidate.records = 0
+        n = self.sampled.get(id(candidate), length)
+        candidate.records = length
         for column, source in zip(columns, sources):
             column.source, column.positions = self._part_of_another(source, length)
             if column.source is None:
                 column.start = builder.records
-                try:
-                    builder.extend(source)
-                finally:
-                    builder.end_block()
+                for run in [source] if n == length else _runs(source, n):
+                    try:
+                        self._extend(builder, run, candidate, n)
+                    finally:
+                        builder.end_block()
                 column.stop = builder.records
-                candidate.records += length
-                if column.stop - column.start != length or len(value) != length:
+                if column.stop - column.start != n or len(value) != length:
                     raise RuntimeError(f"{candidate.path} changed while it was being stored; nothing was replaced")
         self.columns[id(candidate)] = columns
+
+    def _extend(self, builder, source, candidate, n):
+        """Appends records, as long as they do not become larger than they are now. Raises _Larger."""
+        start, most, step, entries, done = builder.written, None, 1, iter(source), 0
+        while True:
+            before = builder.written
+            few = list(islice(entries, step))
+            if not few:
+                return
+            builder.extend(few)
+            done += len(few)
+            few = None
+            if builder.written - start > candidate.before + _MOST_AHEAD:
+                most = comparison.own_bytes([candidate]) if most is None else most
+                if builder.written - start > most + _MOST_AHEAD:
+                    raise _Larger((builder.written - start) * n // done)
+            step = max(1, step // 2) if builder.written - before > _CHUNK else min(4096, 2 * step)
 
     def _part_of_another(self, source, length):
         """The column of a packed list that holds all items of `source` as the same objects, and their positions in it;
@@ -155,11 +231,9 @@ class Packed:
         self.clusters = memory_overlaps.merged(self.clusters)
         for cluster in self.clusters:
             cluster.record = builder.records
-            span = _span(cluster, shared_arrays)
-            cluster.size = span.nbytes
-            builder.append(span)
-            for i, candidate in enumerate(cluster.members):
-                candidate.after, candidate.records = (0, 0) if i else (cluster.size, 1)
+            cluster.size = cluster.nbytes
+            if not self.forecasting:
+                builder.append(_span(cluster, shared_arrays))
 
     # ---- The new values ----
 
@@ -181,10 +255,6 @@ class Packed:
                 factory = getattr(candidate.value, "default_factory", None)
                 made = self.made[id(candidate.value)] = dicts.over(keys, values, factory)
                 made._shared_as = candidate.path
-                candidate.after += made.index_nbytes
-            candidate.after += sum(
-                4 * len(column.positions) for column in self.columns.get(id(candidate), ()) if column.source is not None
-            )
         if self.clusters:
             self._make_arrays()
 
@@ -201,10 +271,25 @@ class Packed:
         offsets = shared_arrays.offsets(self.store, [cluster.record for cluster in self.clusters])
         for cluster, offset in zip(self.clusters, offsets):
             cluster.offset = offset
-            compact = len(cluster.members) == 1
             for candidate in cluster.members:
-                placement = Placement.of(candidate, None if compact else cluster.low)
+                placement = Placement.of(candidate, cluster.base)
                 self.made[id(candidate.value)] = placement.value(self.mapping, offset)
+
+
+class _Larger(Exception):
+    """The records of a value become larger than they are now; `packed` is the size that is to be expected."""
+
+    def __init__(self, packed):
+        super().__init__()
+        self.packed = packed
+
+
+def _runs(source, n):
+    """n entries of a list, or of the keys or values of a dict, in runs from all over it, as a block has neighbours."""
+    entries = source if type(source) is list else list(source)
+    for run in range(_RUNS):
+        start = len(entries) * run // _RUNS
+        yield entries[start : start + n * (run + 1) // _RUNS - n * run // _RUNS]
 
 
 class Blocks:
@@ -227,10 +312,10 @@ class Blocks:
 
 
 def _span(cluster, shared_arrays):
-    """The bytes of a cluster as an array. A single member is packed without gaps between its elements."""
+    """The bytes of a cluster as an array. One that is compact is packed without gaps between its elements."""
     import numpy as np
 
-    if len(cluster.members) > 1:
+    if cluster.base is not None:
         import ctypes
 
         # The members overlap, so they lie in one allocation, which they keep alive.
@@ -269,8 +354,8 @@ class Placement:
 
     @staticmethod
     def of(candidate, low):
-        """That of a candidate. A member of a cluster of several lies as far behind its beginning as the old one lay
-        behind `low`, the first address of the cluster; `low` is None for a single member."""
+        """That of a candidate. A member of a cluster lies as far behind its beginning as the old one lay behind `low`,
+        the first address of the cluster; `low` is None for a cluster that is compact."""
         value = candidate.value
         if candidate.kind is TENSOR:
             delta = 0 if low is None else value.data_ptr() - low
