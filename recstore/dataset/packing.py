@@ -1,6 +1,7 @@
 """Packing: writes the values of a plan into one segment, and makes the stores, arrays and tensors over it."""
 
 import array
+import struct
 from itertools import islice
 
 from recstore._core import native
@@ -10,7 +11,7 @@ from recstore.dataset.share_plan import ARRAY, DICT, LIST, TENSOR
 from recstore.errors import EncodeError
 from recstore.shm import registry
 
-_MOST_WASTED = 10  # of 100 bytes: with more, the segment is built again without them
+_MOST_WASTED = 5  # of 100 bytes: with more, the segment is built again without them
 _PROBES = 8
 _MOST_COMPARED = 16  # lists: with more, none is searched for the records of others
 _HEADER = 4096  # bytes of a segment's header
@@ -20,6 +21,7 @@ _MOST_AHEAD = (
 _CHUNK = 16 << 20
 # A forecast stores so many bytes of records, as they take now: of each list, and of all together.
 _FORECAST, _FORECAST_OF_ALL, _FORECAST_LEAST = 64 << 20, 256 << 20, 1 << 20
+_NAME_TABLES = ("dict-coded", "symbols")
 _RUNS = 4  # from so many places of a list
 
 
@@ -49,6 +51,7 @@ class Packed:
         self.plan, self.strict = plan, strict
         self.made, self.store, self.columns, self.clusters, self.mapping = {}, None, {}, [], None
         self.forecasting = False
+        self.wasted = []  # runs of records
         self.sampled = {}  # in a forecast: for each list and dict, how many of its entries are stored
 
     def chosen(self):
@@ -58,16 +61,12 @@ class Packed:
     def build(self):
         """Packs the values into a new segment, of which no process knows yet. Returns its RecordList, or None if there
         is nothing to pack."""
-        comparison.measure(self.plan)
-        while self.chosen():
-            segment, stored = self._build(self.chosen())
-            used = sum(stored[id(one)] for one in self.chosen())
-            if self.chosen() and (sum(stored.values()) - used) * 100 <= _MOST_WASTED * segment.nbytes:
-                self._share_out(stored, segment.nbytes)
-                registry.announce(segment)
-                return registry.container_of(segment)
-            segment.close()
-        return None
+        segment, stored, _ = self._build()
+        if segment is None:
+            return None
+        self._share_out(stored, segment.nbytes)
+        registry.announce(segment)
+        return registry.container_of(segment)
 
     def forecast(self):
         """Sets what `build` would: which candidates stay, and the bytes of the others. Of long lists and dicts it
@@ -81,14 +80,10 @@ class Packed:
                 size = own[id(one)]
                 most = min(_FORECAST, size) * min(_FORECAST_OF_ALL, all_of_them) // all_of_them
                 self.sampled[id(one)] = max(1, len(one.value) * max(most, min(_FORECAST_LEAST, size)) // size)
-        if todo:
-            segment, stored = self._build(todo)
-            sampled = sum(heap + arrays for _, _, _, heap, arrays in segment.blocks())
-            apart = segment.nbytes - _HEADER - sampled
+        segment, stored, apart = self._build()
+        if segment is not None:
             segment.close()
-            records = sum(stored[id(one)] for one in self.chosen() if one.kind in (LIST, DICT))
-            data = sum(stored[id(one)] for one in self.chosen())
-            self._share_out(stored, _HEADER + data + apart * records // max(1, sampled))
+            self._share_out(stored, sum(stored[id(one)] for one in self.chosen()) + apart)
 
     def append_to(self, builder):
         """Appends the values to a builder. Returns the runs of records that are wasted: a value that turns out not to
@@ -114,31 +109,58 @@ class Packed:
         self._append_arrays(builder, [candidate for candidate in todo if candidate.kind in (ARRAY, TENSOR)])
         return wasted
 
-    def _build(self, todo):
-        """The segment of all candidates, and for each the bytes of its records by its id. Skips what is larger."""
+    def _build(self):
+        """A segment of all candidates that are not larger in it, for each of them the bytes of its records by its id,
+        and the bytes of what the segment has beside records; three times None if no candidate is left."""
+        comparison.measure(self.plan)
+        while self.chosen():
+            todo = self.chosen()
+            segment = self._written()
+            stored, apart = self._measured(segment, todo)
+            comparison.drop_larger(self.plan, self.clusters)
+            self.clusters = [cluster for cluster in self.clusters if cluster.members[0].kind is not None]
+            used = sum(stored[id(one)] for one in self.chosen())
+            is_little = (sum(stored.values()) - used) * 100 <= _MOST_WASTED * segment.nbytes
+            if self.chosen() and (is_little or self.forecasting) and self._has_all_columns():
+                return segment, stored, apart
+            segment.close()
+        return None, None, None
+
+    def _written(self):
         builder = destination.new_builder(native.Builder, self.plan.options)
         try:
-            wasted = self.append_to(builder)
-            segment = builder.finish()
+            self.wasted = self.append_to(builder)
+            return builder.finish()
         except BaseException:
             builder.abort()
             raise
-        blocks = Blocks(segment)
-        stored = {None: sum(blocks.bytes_of(*run) for run in wasted)}
+
+    def _measured(self, segment, todo):
+        """Sets `packed` of the candidates in `todo`. Returns the bytes of their records, and those beside records."""
+        blocks, stored, sampled, whole = Blocks(segment), {}, 0, 0
+        wasted = sum(sum(blocks.bytes_of(*run)) for run in self.wasted)
         for candidate in todo:
-            columns = self.columns.get(id(candidate), ())
-            size = sum(blocks.bytes_of(column.start, column.stop) for column in columns)
-            if id(candidate) in self.sampled:
-                size = size * len(candidate.value) // self.sampled[id(candidate)]
+            runs = [blocks.bytes_of(column.start, column.stop) for column in self.columns.get(id(candidate), ())]
+            records, tables = sum(run[0] for run in runs), sum(run[1] for run in runs)
+            n = self.sampled.get(id(candidate))
+            sampled += records
+            records = records if n is None else records * len(candidate.value) // n
+            whole += records
+            stored[id(candidate)] = records + tables
             if candidate.kind in (LIST, DICT):
-                candidate.packed = size + self._beside(candidate)
-            stored[id(candidate)] = size
+                candidate.packed = records + tables + self._beside(candidate)
         for cluster in self.clusters:
             for i, candidate in enumerate(cluster.members):
                 stored[id(candidate)] = candidate.packed = 0 if i else cluster.size
-        comparison.drop_larger(self.plan, self.clusters)
-        self.clusters = [cluster for cluster in self.clusters if cluster.members[0].kind is not None]
-        return segment, stored
+        arrays = 0 if self.forecasting else sum(cluster.size for cluster in self.clusters)
+        apart = segment.nbytes - _HEADER - blocks.total - arrays
+        stored[None] = wasted
+        return stored, _HEADER + apart * whole // max(1, sampled)
+
+    def _has_all_columns(self):
+        """Whether no list or dict has its records in one that stays after all."""
+        columns = [column for one in self.chosen() for column in self.columns.get(id(one), ())]
+        return all(column.source is None or any(column.source is one for one in columns) for column in columns)
 
     def _beside(self, candidate):
         """The bytes of a list or dict that are not in the segment: of positions in another, and of its key index."""
@@ -293,19 +315,35 @@ def _runs(source, n):
 
 
 class Blocks:
-    """The blocks of a segment, for the bytes that a run of records takes. A block that two runs share counts for each
-    in proportion to its records."""
+    """The blocks of a segment, for the bytes that a run of records takes: of its blocks, and of the tables that they
+    are the first to use. A block that two runs share counts for each in proportion to its records. `total` are the
+    bytes of all runs."""
 
     def __init__(self, segment):
-        self.blocks = segment.blocks()
+        self.blocks, self._trees, self._tables = segment.blocks(), segment.trees(), segment.tables()
+        self._used = set()
+        self.tables = [self._of_tables(tree) for _, _, tree, _, _ in self.blocks]
+        self.total = sum(heap + arrays for _, _, _, heap, arrays in self.blocks) + sum(self.tables)
+
+    def _of_tables(self, tree):
+        total = 0
+        for kind, _, _, _, _, _, aux, _, _ in self._trees[tree]:
+            for table in struct.unpack(f"<{len(aux) // 4}I", aux) if native.node_name(kind) in _NAME_TABLES else ():
+                if table not in self._used:
+                    self._used.add(table)
+                    _, size, below = self._tables[table]
+                    total += size + (0 if below is None else self._of_tables(below))
+        return total
 
     def bytes_of(self, start, stop):
-        total = 0
-        for first, n, _, heap, arrays in self.blocks:
+        """`(of blocks, of tables)` of the records from `start` to `stop`."""
+        records = tables = 0
+        for (first, n, _, heap, arrays), of_tables in zip(self.blocks, self.tables):
             common = min(stop, first + n) - max(start, first)
             if common > 0:
-                total += (heap + arrays) * common // n
-        return total
+                records += (heap + arrays) * common // n
+                tables += of_tables * common // n
+        return records, tables
 
 
 # ---- Arrays and tensors ----

@@ -146,6 +146,7 @@ class Plan:
         self.before = self.objects = 0
         self._floor = threshold
         self._seen = {}  # id of a value that was entered -> the floor at that time
+        self._places = set()
         self._depth = 0
         self._keep = []  # the walked values: an id is good only while its object lives
         if object_graph.is_walked(root) and object_graph.base_of(root) is None:
@@ -200,10 +201,10 @@ class Plan:
         if value is None or type(value) in (bool, int, float, str, bytes):
             return
         if type(value) is tuple:
-            self.tuples.setdefault(id(value), (value, []))[1].append(slot)
+            self._hold(self.tuples.setdefault(id(value), (value, []))[1], slot)
         if id(value) in self.candidates:
             self.hits += 1
-            self.candidates[id(value)].slots.append(slot)
+            self._hold(self.candidates[id(value)].slots, slot)
             return
         if object_graph.is_store(value) or object_sizes.is_ours(value):
             self.hits += 1
@@ -219,10 +220,17 @@ class Plan:
         else:
             self._visit_opaque(value, slot)
 
+    def _hold(self, slots, slot):
+        """Adds a slot, unless the walk came to the same place before."""
+        place = id(slots), id(slot.holder), slot.key if type(slot.key) is int else id(slot.key)
+        if place not in self._places:
+            self._places.add(place)
+            slots.append(slot)
+
     def _add(self, value, slot, kind, reason=None):
         self.hits += 1
         candidate = self.candidates[id(value)] = Candidate(value, kind, reason)
-        candidate.slots.append(slot)
+        self._hold(candidate.slots, slot)
         return candidate
 
     def _visit_array(self, value, slot, kind):
@@ -237,7 +245,7 @@ class Plan:
                 candidate.skip(reason, chosen=reason in memory_overlaps.SHARED)
             else:
                 candidate.records = 1
-        candidate.slots.append(slot)
+        self._hold(candidate.slots, slot)
         if size >= max(self._floor, memory_overlaps.SMALLEST) and not (
             candidate.kind and memory_overlaps.is_little(value)
         ):
@@ -315,7 +323,7 @@ class Plan:
                 return False
             if id(child) in self.candidates or id(child) in self._arrays:
                 return True
-            if type(child) in (list, dict, tuple) and self._holds_candidate(child, budget):
+            if object_graph.base_of(child) is not None and self._holds_candidate(child, budget):
                 return True
         return False
 
@@ -393,8 +401,8 @@ def _part_floor(value):
 
 
 def _is_part(entry):
-    if type(entry) in (list, dict):
-        return len(entry) >= _PART_ENTRIES
+    if object_graph.base_of(entry) in (list, dict):
+        return object_graph.length(entry) >= _PART_ENTRIES
     return object_graph.is_array(entry) or object_graph.is_tensor(entry)
 
 
