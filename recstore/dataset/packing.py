@@ -21,6 +21,7 @@ _MOST_AHEAD = (
 _CHUNK = 16 << 20
 # A forecast stores so many bytes of records, as they take now: of each list, and of all together.
 _FORECAST, _FORECAST_OF_ALL, _FORECAST_LEAST = 64 << 20, 256 << 20, 1 << 20
+_NODE = 8  # bytes of a node in a tree, about
 _NAME_TABLES = ("dict-coded", "symbols")
 _RUNS = 4  # from so many places of a list
 
@@ -315,34 +316,40 @@ def _runs(source, n):
 
 
 class Blocks:
-    """The blocks of a segment, for the bytes that a run of records takes: of its blocks, and of the tables that they
-    are the first to use. A block that two runs share counts for each in proportion to its records. `total` are the
-    bytes of all runs."""
+    """The blocks of a segment, for the bytes that a run of records takes: of its blocks, and of the trees and tables
+    that they are the first to use. A block that two runs share counts for each in proportion to its records. `total`
+    are the bytes of all runs."""
 
     def __init__(self, segment):
         self.blocks, self._trees, self._tables = segment.blocks(), segment.trees(), segment.tables()
+        sizes = [sum(_NODE + len(node[6]) for node in nodes) for nodes in self._trees]  # for the proportions
+        self._tree_sizes = [size * segment.sections()["trees"] // sum(sizes) for size in sizes]
         self._used = set()
-        self.tables = [self._of_tables(tree) for _, _, tree, _, _ in self.blocks]
-        self.total = sum(heap + arrays for _, _, _, heap, arrays in self.blocks) + sum(self.tables)
+        self.shared = [self._of_tree(tree) for _, _, tree, _, _ in self.blocks]
+        self.total = sum(heap + arrays for _, _, _, heap, arrays in self.blocks) + sum(self.shared)
 
-    def _of_tables(self, tree):
-        total = 0
+    def _of_tree(self, tree):
+        """The bytes of a tree and of the tables that it names, without those that were counted before."""
+        if ("tree", tree) in self._used:
+            return 0
+        self._used.add(("tree", tree))
+        total = self._tree_sizes[tree]
         for kind, _, _, _, _, _, aux, _, _ in self._trees[tree]:
             for table in struct.unpack(f"<{len(aux) // 4}I", aux) if native.node_name(kind) in _NAME_TABLES else ():
                 if table not in self._used:
                     self._used.add(table)
                     _, size, below = self._tables[table]
-                    total += size + (0 if below is None else self._of_tables(below))
+                    total += size + (0 if below is None else self._of_tree(below))
         return total
 
     def bytes_of(self, start, stop):
-        """`(of blocks, of tables)` of the records from `start` to `stop`."""
+        """`(of blocks, of trees and tables)` of the records from `start` to `stop`."""
         records = tables = 0
-        for (first, n, _, heap, arrays), of_tables in zip(self.blocks, self.tables):
+        for (first, n, _, heap, arrays), shared in zip(self.blocks, self.shared):
             common = min(stop, first + n) - max(start, first)
             if common > 0:
                 records += (heap + arrays) * common // n
-                tables += of_tables * common // n
+                tables += shared * common // n
         return records, tables
 
 

@@ -11,7 +11,8 @@ from recstore.values import factories
 
 _FEW_PARTS = 256
 _MOST_LOOKED_AT = 5000
-_PROBED = 64  # entries stored on trial
+_PROBED = 64  # entries stored on trial, as long as they take so many bytes
+_PROBED_BYTES = 1024 * 1024
 _FEW = 16  # entries of a list or dict that is no list of records, if some of them are lists, dicts or arrays
 _PART_ENTRIES = 64
 _PART_BYTES = 64 * 1024
@@ -332,6 +333,12 @@ class Plan:
     def _try(self, candidate):
         """The reason why a sample of a list or dict cannot be stored, or None."""
         entries, n = object_sizes.sampled(candidate.value, _PROBED)
+        left = _PROBED_BYTES
+        for i, entry in enumerate(entries):
+            left -= object_sizes.deep(entry)
+            if left < 0:
+                entries = entries[: i + 1]
+                break
         if candidate.kind is DICT:
             columns = [[key for key, _ in entries], [item for _, item in entries]]
         else:
