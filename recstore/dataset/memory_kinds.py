@@ -122,6 +122,15 @@ def extent(value):
     return tensor_forms.extent(tensor) if tensor is not None and tensors.has_memory(tensor) else None
 
 
+def nbytes_of(value):
+    """The bytes of the elements of an array or tensor, which may be more than the memory that they take."""
+    if object_graph.is_array(value):
+        return value.nbytes
+    from recstore.values import tensors
+
+    return tensors.bare(value).nbytes
+
+
 def _array_extent(array):
     """The addresses `(first, past the last)` of the bytes of an array that is not empty."""
     low = high = array.__array_interface__["data"][0]

@@ -17,6 +17,22 @@ class Cluster:
         self.low, self.high, self.members = low, high, [member]
         self.record = self.offset = self.size = None
 
+    @property
+    def is_compact(self):
+        """Whether it is packed without gaps: as a single array whose elements take no more than the memory it spans.
+        One of more elements than memory, such as a broadcast one, is packed as this memory."""
+        return len(self.members) == 1 and memory_kinds.nbytes_of(self.members[0].value) <= self.high - self.low
+
+    @property
+    def base(self):
+        """The address from which on its members lie in the record; None if it is compact."""
+        return None if self.is_compact else self.low
+
+    @property
+    def nbytes(self):
+        """The bytes of its record."""
+        return memory_kinds.nbytes_of(self.members[0].value) if self.is_compact else self.high - self.low
+
 
 def merged(clusters):
     """The clusters, with each group of overlapping ones joined to one. They and their members stand in the order in
@@ -50,7 +66,7 @@ def settle(arrays, candidates, patterns):
             if refused is None:
                 one.little = False
                 candidates.setdefault(id(one.value), one)
-                one.after, one.records = one.before, 1
+                one.records = 1
             elif one.kind is not None and not one.little:
                 one.skip(f"it shares memory with {refused.path}, which stays: {refused.reason}", chosen=refused.chosen)
 
@@ -65,6 +81,12 @@ def _leave_to_fill(cluster, patterns):
     if any(one.value.flags.writeable for one in arrays) and all(placeholders.is_uniform(one.value) for one in arrays):
         for one in cluster.members:
             one.leave_to_fill("one value")
+
+
+def is_little(value):
+    """Whether an array or tensor is too small to lie in the segment as an array of its own."""
+    low, high = memory_kinds.extent(value) or (0, 0)
+    return min(high - low, memory_kinds.nbytes_of(value)) < SMALLEST
 
 
 def refusal(value):

@@ -132,9 +132,9 @@ def entries(value):
     return iter(dict.items(value)) if is_a(value, dict) else base_of(value).__iter__(value)
 
 
-def class_of(value):
-    """The names `(top module, module)` of the module of a value's class."""
-    module = type(value).__dict__.get("__module__", "builtins")
+def _module_of(cls):
+    """The names `(top module, module)` of the module of a class."""
+    module = cls.__dict__.get("__module__", "builtins")
     module = module if isinstance(module, str) else ""
     return module.partition(".")[0], module
 
@@ -146,7 +146,11 @@ def type_name(value):
 
 def is_store(value):
     """Whether a value is a container of recstore or a part of one: its records are shared already."""
-    return is_a(value, (native.Records, native.Mapping, dicts._Positions, dicts.RecordPairs, Record))
+    return is_store_class(type(value))
+
+
+def is_store_class(cls):
+    return issubclass(cls, (native.Records, native.Mapping, dicts._Positions, dicts.RecordPairs, Record))
 
 
 def is_array(value):
@@ -168,9 +172,14 @@ def is_wrapper(tensor):
 
 def is_walked(value):
     """Whether the walk enters the attributes of a value."""
-    if is_a(value, (type, types.ModuleType, deque)):  # a deque has no attributes, and from CPython 3.12 on a module
+    return is_walked_class(type(value))
+
+
+def is_walked_class(cls):
+    """Whether the walk enters the attributes of the objects of a class."""
+    if issubclass(cls, (type, types.ModuleType, deque)):  # a deque has no attributes, and from CPython 3.12 on a module
         return False
-    top, module = class_of(value)
+    top, module = _module_of(cls)
     if module == "recstore.dataset.reports":
         return False
     if top == "torch":

@@ -117,6 +117,8 @@ class _Making(Feed):
         reason = _no_pickle(packed, self.obj)
         rest = layout = None
         if reason is None:
+            packed.forecast()
+            packed = packing.Packed(packed.plan, self.request.strict)
             packed.append_to(builder)
             rest, layout = _pickled(packed, self.obj), _pickled(None, layout_of(packed))
         builder.end_block()
@@ -163,8 +165,7 @@ def layout_of(packed):
             factory = None if factory is None else factories.FACTORIES.index(factory)
         else:
             cluster = clusters[id(one)]
-            low = None if len(cluster.members) == 1 else cluster.low
-            placed = cluster.record, packing.Placement.of(one, low)
+            placed = cluster.record, packing.Placement.of(one, cluster.base)
         out.append((one.kind, one.path, columns, factory, placed))
     return out
 
