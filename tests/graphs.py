@@ -281,7 +281,7 @@ def distinct_memory(root):
                 todo.extend(value.flat)
         elif torch is not None and isinstance(value, torch.Tensor):
             total += 112
-            if value.numel() and shared_arrays.mapping_of_tensor(value) is None:
+            if value.numel() and shared_arrays.mapping_of(value) is None:
                 last = sum((n - 1) * stride for n, stride in zip(value.shape, value.stride()))
                 spans.append((value.data_ptr(), value.data_ptr() + (last + 1) * value.element_size()))
         elif type(value) is bytes and len(value) > 1000:
