@@ -74,7 +74,9 @@ cdef int put_extended(encode_state *out, object value, int depth) except -1:
         if writer is None or not writer.pickled:
             raise _Unsupported
         try:
-            described = extended.pickled(value)
+            described = extended.pickled(value, writer.refuses)
+        except errors.EncodeError:
+            raise
         except Exception:
             raise _Unsupported from None
     return put_described(out, described, depth)
@@ -103,6 +105,10 @@ cdef public int encode_other(encode_state *out, object value, int depth) except 
         return put_bigint(out.raw, value)
     if t == &PyList_Type or t == &PyDict_Type or t == &PyTuple_Type:
         raise _Unsupported
+    if out.writer != NULL and (<object>out.writer).refuses is not None:
+        reason = (<object>out.writer).refuses(value)
+        if reason is not None:
+            raise errors.EncodeError(reason)
     # While numpy is not loaded, no value can be an array: so it is not imported here.
     out.python += 1
     if any_strict_types and id(type(value)) in strict_types:

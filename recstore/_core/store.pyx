@@ -622,6 +622,11 @@ cdef class Builder:
     def records(self):
         return self.builder.n_records
 
+    @property
+    def written(self):
+        """The bytes of the blocks that are written; threads may be writing more."""
+        return self.writer.position
+
     cpdef append(self, record):
         """Adds one record. On EncodeError, which names the record, the builder is unchanged."""
         cdef size_t mark, key_sets

@@ -23,7 +23,7 @@ def name_of(cls):
 class Writer:
     """The options of encoding, and the classes that it meets. One for each builder."""
 
-    __slots__ = ("pickled", "arrays", "seen", "foreign", "plain")
+    __slots__ = ("pickled", "arrays", "seen", "foreign", "plain", "refuses")
 
     def __init__(self, pickled=False, arrays="copy", plain=None):
         self.pickled = pickled  # whether unsupported values are pickled
@@ -31,6 +31,7 @@ class Writer:
         self.seen = None  # (module, qualname) -> class
         self.plain = plain  # a function that gives values another form than that of a store, as encode.pyx calls it
         self.foreign = False  # whether a Record of a class was stored: reading it must not import that class
+        self.refuses = None  # a function that gives the reason why a value of another than a basic type must stay
 
     def note(self, name, cls):
         """Remembers the class of a value. EncodeError if another class of the same name was stored: readers could not

@@ -3,7 +3,7 @@
 import os
 
 from recstore.build import build_options
-from recstore.dataset import object_graph, object_sizes, share_plan
+from recstore.dataset import object_graph, object_sizes, packing, share_plan
 from recstore.text import size_text
 
 _MOST_SMALL = 5
@@ -13,7 +13,8 @@ def audit(dataset_or_loader, *, workers=None, ranks=None, threshold="1MiB"):
     """Measures the memory of a dataset: of each attribute, of its pickle for a worker, and of all processes together.
 
     It changes nothing, and runs no code of the dataset except the methods by which its classes are pickled. Sizes are
-    estimates: of a long list or dict it measures a sample. It does not need torch.
+    distinct memory: each object and each byte of an array counts once. What a value would take in shared memory it
+    finds by storing it, or a sample of it if it is long. It does not need torch.
 
     Args:
         dataset_or_loader: any object. From a DataLoader it takes the number of workers and their start method.
@@ -42,17 +43,20 @@ def audit(dataset_or_loader, *, workers=None, ranks=None, threshold="1MiB"):
     ranks, notes = _ranks(ranks)
     patterns = share_plan.Patterns(None, None)
     plan = share_plan.Plan(dataset, object_sizes.parse(threshold), patterns, build_options.Options())
-    size = object_sizes.deep(dataset)
+    packing.Packed(plan, False).forecast()
     method = _method(loader)
     pickled, exact, error = object_sizes.pickled(dataset)
-    chosen = [candidate for candidate in plan.candidates.values() if candidate.kind is not None]
-    before, after = _predicted(plan, chosen, size, count, ranks, method)
+    chosen = plan.chosen()
+    files, sent, there = plan.met.sizes(method)
+    before, after = _predicted(plan, chosen, count, ranks, method)
+    before -= (ranks - 1) * files + ranks * count * there
+    after -= (ranks - 1) * files + ranks * count * (there + sent)
     if error is not None and method != "fork" and count:
         notes.append(f"started by {method}, workers would fail: the dataset cannot be pickled")
-    notes.extend(_sharing_notes(plan, chosen, ranks))
+    notes.extend(_sharing_notes(plan, chosen, ranks, sent))
     return reports.Audit(
         attributes=tuple(_attributes(plan, dataset)),
-        size=size,
+        size=plan.before,
         pickled=None if error is not None else pickled,
         pickle_exact=exact,
         pickle_error=error,
@@ -62,12 +66,14 @@ def audit(dataset_or_loader, *, workers=None, ranks=None, threshold="1MiB"):
         method=method,
         predicted=before,
         predicted_shared=after,
-        advice=tuple(_advice(chosen, loader)),
+        advice=tuple(_advice(chosen, sent >= plan.threshold, loader)),
         notes=tuple(notes),
     )
 
 
-def _sharing_notes(plan, chosen, ranks):
+def _sharing_notes(plan, chosen, ranks, sent):
+    if sent:
+        yield f"each worker is sent {size_text(sent)} of mapped memory, which share_dataset lets it map instead"
     if plan.stores:
         named = ", ".join(path or "the object itself" for path, _ in plan.stores[:_MOST_SMALL])
         yield f"shared already: {named}"
@@ -114,26 +120,18 @@ def _method(loader):
     return multiprocessing.get_start_method(allow_none=True) or multiprocessing.get_all_start_methods()[0]
 
 
-def _predicted(plan, chosen, size, workers, ranks, method):
+def _predicted(plan, chosen, workers, ranks, method):
     """The bytes of all processes now, and after all candidates in `chosen` are shared.
 
     Each worker ends up with a copy of all Python objects: under spawn at once, under fork as reading writes to
     reference counts. The memory of arrays is copied under spawn alone.
     """
-    arrays = sum(
-        candidate.before
-        for candidate in plan.candidates.values()
-        if object_graph.is_array(candidate.value) or object_graph.is_tensor(candidate.value)
-    )
-    shared = sum(candidate.before for candidate in chosen)
-    shared_arrays = sum(
-        candidate.before for candidate in chosen if candidate.kind in (share_plan.ARRAY, share_plan.TENSOR)
-    )
-    copies = size if method != "fork" else max(0, size - arrays)
-    rest = max(0, size - shared)
-    rest_copies = rest if method != "fork" else max(0, rest - (arrays - shared_arrays))
-    before = ranks * (size + workers * copies)
-    return before, ranks * (rest + workers * rest_copies + sum(candidate.after or 0 for candidate in chosen))
+    rest = plan.before - sum(one.before for one in chosen)
+    copies, rest_copies = plan.before, rest
+    if method == "fork":
+        copies, rest_copies = plan.objects, plan.objects - sum(one.objects for one in chosen)
+    before = ranks * (plan.before + workers * copies)
+    return before, ranks * (rest + workers * rest_copies + sum(one.after for one in chosen))
 
 
 def _attributes(plan, dataset):
@@ -166,8 +164,8 @@ def _attributes(plan, dataset):
     return sorted([*out, *small[:_MOST_SMALL]], key=lambda a: -a.size)
 
 
-def _advice(chosen, loader):
-    if not chosen:
+def _advice(chosen, has_mapped, loader):
+    if not chosen and not has_mapped:
         return
     yield f"recstore.share_dataset({'dataset' if loader is None else 'loader.dataset'})"
     for candidate in chosen:

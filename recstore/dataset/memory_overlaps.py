@@ -1,15 +1,10 @@
 """The arrays and tensors that share_dataset meets: whether each can be shared, and which of them overlap in memory."""
 
-import sys
-
-from recstore.dataset import object_graph, placeholders
+from recstore.dataset import memory_kinds, object_graph, placeholders
 from recstore.text import an
 from recstore.values import remedies
 
 SMALLEST = 1024  # smaller ones are copied by readers (RS_FMT_ARRAY_INLINE)
-MAPPED = "its memory is mapped from a file, which processes share already"
-BY_TORCH = "torch has it in shared memory already"
-SHARED = (MAPPED, BY_TORCH)
 
 
 class Cluster:
@@ -24,14 +19,21 @@ class Cluster:
         self.low, self.high, self.members = low, high, [member]
         self.record = self.offset = self.size = None
 
+    @property
+    def is_compact(self):
+        """Whether it is packed without gaps: as a single array whose elements take no more than the memory it spans.
+        One of more elements than memory, such as a broadcast one, is packed as this memory."""
+        return len(self.members) == 1 and memory_kinds.nbytes_of(self.members[0].value) <= self.high - self.low
 
-def extent(value):
-    """The addresses `(first, past the last)` of an array or tensor that is not empty and lies in main memory."""
-    from recstore.dataset import shared_arrays
+    @property
+    def base(self):
+        """The address from which on its members lie in the record; None if it is compact."""
+        return None if self.is_compact else self.low
 
-    if object_graph.is_array(value):
-        return shared_arrays.extent(value)
-    return value.data_ptr(), value.data_ptr() + shared_arrays.span_of(value) * value.element_size()
+    @property
+    def nbytes(self):
+        """The bytes of its record."""
+        return memory_kinds.nbytes_of(self.members[0].value) if self.is_compact else self.high - self.low
 
 
 def merged(clusters):
@@ -55,7 +57,8 @@ def settle(arrays, candidates, patterns):
 
     `arrays` has the Candidates of all arrays by id. The small ones to be replaced are added to `candidates`.
     """
-    clusters = [Cluster(*extent(one.value), one) for one in arrays.values() if _has_memory(one.value)]
+    bounds = [(memory_kinds.extent(one.value), one) for one in arrays.values()]
+    clusters = [Cluster(*bound, one) for bound, one in bounds if bound is not None]
     for cluster in merged(clusters):
         _leave_to_fill(cluster, patterns)
         if len(cluster.members) == 1 or all(one.kind is None or one.little for one in cluster.members):
@@ -65,7 +68,7 @@ def settle(arrays, candidates, patterns):
             if refused is None:
                 one.little = False
                 candidates.setdefault(id(one.value), one)
-                one.after, one.records = one.before, 1
+                one.records = 1
             elif one.kind is not None and not one.little:
                 one.skip(f"it shares memory with {refused.path}, which stays: {refused.reason}", chosen=refused.chosen)
 
@@ -82,25 +85,21 @@ def _leave_to_fill(cluster, patterns):
             one.leave_to_fill("one value")
 
 
-def _has_memory(value):
-    if object_graph.is_array(value):
-        return value.nbytes > 0
-    torch = sys.modules["torch"]
-    if type(value) not in (torch.Tensor, torch.nn.Parameter) or value.is_nested or value.layout is not torch.strided:
-        return False
-    return value.device.type == "cpu" and value.numel() > 0 and not value.is_quantized
+def is_little(value):
+    """Whether an array or tensor is too small to lie in the segment as an array of its own."""
+    low, high = memory_kinds.extent(value) or (0, 0)
+    return min(high - low, memory_kinds.nbytes_of(value)) < SMALLEST
 
 
 def refusal(value):
-    """The reason why an array or tensor cannot be shared, whatever its size; None for one that can."""
+    """The reason why an array or tensor in private memory cannot be shared, whatever its size; None for one that
+    can."""
     return _refused_array(value) if object_graph.is_array(value) else _refused_tensor(value)
 
 
 def _refused_array(array):
     import numpy
 
-    if type(array) is numpy.memmap or _is_mapped(array):
-        return MAPPED
     if type(array) is not numpy.ndarray:
         return f"{an(object_graph.type_name(array))}; {remedies.of(array)}"
     if array.dtype.hasobject or array.dtype.kind == "T":
@@ -108,26 +107,15 @@ def _refused_array(array):
     return None if array.nbytes else "it is empty"
 
 
-def _is_mapped(array):
-    mmap = sys.modules.get("mmap")
-    base = array.base
-    while base is not None and mmap is not None:
-        if isinstance(base, mmap.mmap):
-            return True
-        base = base.obj if isinstance(base, memoryview) else getattr(base, "base", None)
-    return False
-
-
 def _refused_tensor(tensor):
     from recstore.values import tensors
 
-    if tensor.numel() == 0:
-        return "it is empty"
     reason = tensors.refusal(tensor)
+    if reason is None and tensors.bare(tensor).numel() == 0:
+        return "it is empty"
     if reason is not None and "has no place in the format" not in reason:
         return reason
-    if tensor.is_conj() or tensor.is_neg():
+    bare = tensors.bare(tensor)
+    if bare.is_conj() or bare.is_neg():
         return "it is a lazy conjugate or negative; convert it with .clone() first"
-    if tensor.is_shared():
-        return BY_TORCH
     return None

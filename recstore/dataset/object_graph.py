@@ -132,9 +132,9 @@ def entries(value):
     return iter(dict.items(value)) if is_a(value, dict) else base_of(value).__iter__(value)
 
 
-def class_of(value):
-    """The names `(top module, module)` of the module of a value's class."""
-    module = type(value).__dict__.get("__module__", "builtins")
+def _module_of(cls):
+    """The names `(top module, module)` of the module of a class."""
+    module = cls.__dict__.get("__module__", "builtins")
     module = module if isinstance(module, str) else ""
     return module.partition(".")[0], module
 
@@ -146,7 +146,11 @@ def type_name(value):
 
 def is_store(value):
     """Whether a value is a container of recstore or a part of one: its records are shared already."""
-    return is_a(value, (native.Records, native.Mapping, dicts._Positions, dicts.RecordPairs, Record))
+    return is_store_class(type(value))
+
+
+def is_store_class(cls):
+    return issubclass(cls, (native.Records, native.Mapping, dicts._Positions, dicts.RecordPairs, Record))
 
 
 def is_array(value):
@@ -161,11 +165,21 @@ def is_tensor(value):
     return hasattr(torch, "Tensor") and is_a(value, torch.Tensor)
 
 
+def is_wrapper(tensor):
+    """Whether the class of a tensor redefines what its memory is. Its attributes hold the tensors that have it."""
+    return type(tensor).__torch_dispatch__ is not sys.modules["torch"].Tensor.__torch_dispatch__
+
+
 def is_walked(value):
     """Whether the walk enters the attributes of a value."""
-    if is_a(value, (type, types.ModuleType, deque)):  # a deque has no attributes, and from CPython 3.12 on a module
+    return is_walked_class(type(value))
+
+
+def is_walked_class(cls):
+    """Whether the walk enters the attributes of the objects of a class."""
+    if issubclass(cls, (type, types.ModuleType, deque)):  # a deque has no attributes, and from CPython 3.12 on a module
         return False
-    top, module = class_of(value)
+    top, module = _module_of(cls)
     if module == "recstore.dataset.reports":
         return False
     if top == "torch":
@@ -247,6 +261,26 @@ def items(value, path):
                 FixedSlot(f"{path}{{{shown(item)}}}", value, "it is in a set, whose entries cannot be replaced"),
                 item,
             )
+
+
+def arrays_in(value):
+    """All arrays and tensors that a value leads to, each once."""
+    todo, seen = [value], {}  # a value stays in `seen`: an id is good only while its object lives
+    while todo:
+        one = todo.pop()
+        if one is None or type(one) in (bool, int, float, str, bytes) or id(one) in seen:
+            continue
+        seen[id(one)] = one
+        if is_array(one) or is_tensor(one):
+            yield one
+            continue
+        base = base_of(one)
+        if base is dict:
+            todo.extend(dict.values(one))
+        elif base is not None:
+            todo.extend(base.__iter__(one))
+        if not is_store(one) and is_walked(one):
+            todo.extend(held for _, held in attributes(one))
 
 
 def shown(key):

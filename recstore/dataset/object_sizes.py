@@ -1,21 +1,20 @@
-"""Sizes: of texts such as "1MiB", of objects with everything they hold, and of their pickles. The latter two measure a
-sample of a long container."""
+"""Sizes: of texts such as "1MiB", of objects with everything they hold, and of their pickles. Of the pickle of a long
+container a sample is measured."""
 
 import sys
 from itertools import islice
 
-from recstore.dataset import object_graph
+from recstore._core import native
+from recstore.dataset import memory_kinds, object_graph
 
 _UNITS = {"": 1, "b": 1} | {
     f"{letter}{tail}": base**power
     for power, letter in enumerate("kmgt", 1)
     for tail, base in (("b", 1000), ("ib", 1024))
 }  # fmt: skip
-# Half of the entries that are measured, by the depth of the container; a container of up to twice as many is measured
+# Half of the entries that are pickled, by the depth of the container; a container of up to twice as many is pickled
 # whole.
 _SAMPLES = (500, 100, 30, 10)
-_DEEPEST = 60
-_PLAIN = {str, bytes, int, float, complex}
 _HANDLE = 300  # bytes of the largest handle, that of an array included; see handles.HANDLE_BYTES
 
 
@@ -54,94 +53,106 @@ def sampled(container, most):
 
 # ---- Deep sizes ----
 
+_ASKED, _REFERS = -1, -2  # as DistinctMemory says
+_HEADER = 112  # bytes of an array or tensor beside its elements
+_MANAGED_DICT, _HEAP_TYPE = 1 << 4, 1 << 9  # Py_TPFLAGS_...
 
-def deep(value):
-    """About how many bytes an object takes with everything that it leads to.
 
-    Of a long container it measures an even sample. Objects that the first half of a sample leads to are taken to be
-    shared by all entries, so the second half alone is multiplied. Stores, classes, modules and functions count nothing.
+def deep(value, limit=0):
+    """The bytes that an object takes with everything that it leads to, each object and each byte of an array once.
+
+    With `limit` it stops once it has found so many, and returns any number from there up. Stores, classes, modules and
+    functions count nothing.
     """
-    return _deep(value, set(), 0)
+    return new_memory().add(value, limit)
 
 
-def _deep(value, seen, depth):
-    kind = type(value)
-    if value is None or kind is bool or kind is type or (kind is int and -6 < value < 257):
+def new_memory():
+    """A DistinctMemory, to which values are added one after another."""
+    return native.DistinctMemory(_kind_of, _opened)
+
+
+def _kind_of(cls):
+    """How DistinctMemory counts the objects of a class."""
+    if issubclass(cls, type) or object_graph.is_store_class(cls):
         return 0
-    if id(value) in seen:
+    numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
+    if issubclass(cls, (getattr(numpy, "ndarray", ()), getattr(torch, "Tensor", ()))):
+        return _ASKED
+    base = next((base for base in object_graph.CONTAINERS if issubclass(cls, base)), None)
+    if object_graph.is_walked_class(cls):
+        # From CPython 3.13 on an instance dictionary and the instance refer to the same values, so one of them is read.
+        may_be_twice = sys.version_info >= (3, 13) and cls.__flags__ & _MANAGED_DICT
+        return _REFERS if _builtin_base(cls) in (object, tuple) and not may_be_twice else _ASKED
+    if base is None and any("__call__" in one.__dict__ for one in cls.__mro__):
         return 0
-    seen.add(id(value))
-    if kind in _PLAIN:
-        return sys.getsizeof(value)
+    if issubclass(cls, getattr(numpy, "number", ())):
+        return cls.__basicsize__
+    is_plain = base is None and not cls.__itemsize__ and cls.__sizeof__ is object.__sizeof__
+    return cls.__basicsize__ if is_plain else _ASKED
+
+
+def _builtin_base(cls):
+    """The first base of a class that no Python code made: what its objects lead to beside their attributes is its."""
+    while cls.__flags__ & _HEAP_TYPE:
+        cls = cls.__base__
+    return cls
+
+
+def _opened(value):
+    """The bytes of an object itself, the spans of memory that it views, and the objects that it leads to."""
     if object_graph.is_array(value):
-        return _array_bytes(value, seen, depth)
+        return _HEADER, _spans(value), list(value.flat) if value.dtype.hasobject and value.dtype.kind == "O" else ()
     if object_graph.is_tensor(value):
-        return 0 if is_ours(value) else tensor_bytes(value)
-    if object_graph.is_store(value) or depth > _DEEPEST:
-        return 0
+        from recstore.values import tensors
+
+        return _HEADER, _spans(value), list(tensors.state_of(value).values())
+    if object_graph.is_a(value, (bytearray, getattr(sys.modules.get("array"), "array", ()))):
+        return _HEADER, [native.span_of(value)], ()
     base = object_graph.base_of(value)
-    size = 0 if base is None else base.__sizeof__(value) + 16 + _entries_bytes(value, seen, depth)
+    size = 0 if base is None else base.__sizeof__(value) + 16
+    referents = []
+    if base is dict:
+        referents = [part for pair in dict.items(value) for part in pair]
+    elif base is not None:
+        referents = list(base.__iter__(value))
+    elif type(value) is getattr(sys.modules.get("collections"), "deque", None):
+        return sys.getsizeof(value), (), list(value)
+    elif type(value) is memoryview:
+        return sys.getsizeof(value), (), _viewed(value)
     if object_graph.is_walked(value):
-        size += 0 if size else object.__sizeof__(value) + 16
         entries = object_graph.instance_dict(value)
-        if entries is not None:
-            size += dict.__sizeof__(entries)
-        return size + sum(_deep(held, seen, depth + 1) for _, held in object_graph.attributes(value))
-    return size or _opaque_bytes(value)
+        size += (0 if size else object.__sizeof__(value) + 16) + (0 if entries is None else dict.__sizeof__(entries))
+        return size, (), referents + [held for _, held in object_graph.attributes(value)]
+    return size or _opaque_bytes(value), (), referents
+
+
+def _viewed(view):
+    try:
+        return (view.obj,)
+    except ValueError:
+        return ()  # it was released
 
 
 def _opaque_bytes(value):
     """The size that an object says itself: of the standard library, or of a library with memory of its own."""
-    if callable(value):
-        return 0
     try:
         return sys.getsizeof(value, 64)
     except Exception:
         return 64  # its __sizeof__ failed; the size is only an estimate
 
 
-def _entries_bytes(value, seen, depth):
-    half = _SAMPLES[min(depth, len(_SAMPLES) - 1)]
-    entries, n = sampled(value, 2 * half)
-    if object_graph.is_a(value, dict):
+def _spans(value):
+    if is_ours(value):
+        return ()
+    if object_graph.is_tensor(value) and not object_graph.is_wrapper(value):
+        from recstore.values import tensors
 
-        def measure(pairs):
-            return sum(_deep(key, seen, depth + 1) + _deep(item, seen, depth + 1) for key, item in pairs)
-    else:
-
-        def measure(chosen):
-            return sum(_deep(item, seen, depth + 1) for item in chosen)
-
-    if n <= 2 * half:
-        return measure(entries)
-    first, second = entries[::2], entries[1::2]
-    return measure(first) + measure(second) * (n - len(first)) // len(second)
-
-
-def _array_bytes(array, seen, depth):
-    if is_ours(array):
-        return 0
-    size = 112 + array.nbytes
-    if array.dtype.hasobject and type(array).__module__ == "numpy" and array.dtype.kind == "O":
-        flat = array.ravel("K") if array.flags.forc else array.flat
-        most = 2 * _SAMPLES[min(depth, len(_SAMPLES) - 1)]
-        items = [flat[i * array.size // most] for i in range(most)] if array.size > most else list(array.flat)
-        if items:
-            size += sum(_deep(item, seen, depth + 1) for item in items) * array.size // len(items)
-    return size
-
-
-def tensor_bytes(tensor):
-    """The bytes of a tensor's elements in main memory. A class derived from Tensor has rules of its own and counts as
-    an empty one."""
-    torch = sys.modules["torch"]
-    if type(tensor) not in (torch.Tensor, torch.nn.Parameter):
-        return 64
-    if tensor.device.type != "cpu" or tensor.is_nested:
-        return 64
-    if tensor.layout is not torch.strided:
-        return 64 + (tensor._nnz() * tensor.element_size() if tensor.layout is torch.sparse_coo else 0)
-    return 64 + tensor.numel() * tensor.element_size()
+        bare = tensors.bare(value)
+        if bare.layout is sys.modules["torch"].sparse_coo:
+            return [one for part in (bare._indices(), bare._values()) for one in _spans(part)]
+    found = memory_kinds.extent(value)
+    return () if found is None else (found,)
 
 
 # ---- Pickles ----
@@ -176,6 +187,10 @@ def _new_counter():
     # The pickler of the start methods knows the reducers that multiprocessing and torch registered.
     from multiprocessing.reduction import ForkingPickler
 
+    from recstore.dataset import travel
+
+    mapped = travel.Travel()
+
     class Counter(ForkingPickler):
         def __init__(self, level=0, whole=None):
             self.sink, self.level, self.more, self.exact, self.sampled = _Sink(), level, 0, True, set()
@@ -193,7 +208,10 @@ def _new_counter():
                 or len(value) <= 4 * _SAMPLES[min(self.level, len(_SAMPLES) - 1)]
             ):
                 if kind is not type and (
-                    object_graph.is_tensor(value) or object_graph.is_store(value) or is_ours(value)
+                    object_graph.is_tensor(value)
+                    or object_graph.is_store(value)
+                    or is_ours(value)
+                    or travel.is_mapped_there(value, mapped)
                 ):
                     self.more += _HANDLE if id(value) not in self.sampled else 0
                     self.sampled.add(id(value))
@@ -219,8 +237,4 @@ def _new_counter():
 def is_ours(value):
     """Whether a value is an array or tensor that share_dataset made."""
     shared_arrays = sys.modules.get("recstore.dataset.shared_arrays")
-    if shared_arrays is None:
-        return False
-    if object_graph.is_array(value):
-        return shared_arrays.mapping_of(value) is not None
-    return object_graph.is_tensor(value) and shared_arrays.mapping_of_tensor(value) is not None
+    return shared_arrays is not None and shared_arrays.mapping_of(value) is not None

@@ -16,7 +16,7 @@ from recstore import sharing
 from recstore._core import trust
 from recstore.build import build_options, fingerprints
 from recstore.build.sources import Feed
-from recstore.dataset import object_sizes, packing, share_plan, swap
+from recstore.dataset import object_graph, object_sizes, packing, share_plan, swap, travel
 from recstore.dataset.share_plan import DICT, LIST
 from recstore.errors import Error
 from recstore.values import factories
@@ -89,6 +89,7 @@ def _share_made(factory, request):
         return _share_loaded(obj, request, f"{fingerprint}+")
     if feed.packed is None:
         return _Unpickler(note["rest"], note["layout"], store).load()
+    feed.packed.plan.met.settle()
     feed.packed.place(store)
     swap.Swap(feed.packed.plan, feed.packed.made).do()
     return feed.obj
@@ -116,8 +117,10 @@ class _Making(Feed):
         reason = _no_pickle(packed, self.obj)
         rest = layout = None
         if reason is None:
+            packed.forecast()
+            packed = packing.Packed(packed.plan, self.request.strict)
             packed.append_to(builder)
-            rest, layout = _pickled(packed, self.obj), pickle.dumps(layout_of(packed), 5)
+            rest, layout = _pickled(packed, self.obj), _pickled(None, layout_of(packed))
         builder.end_block()
         builder.append({_MARK: 1, "rest": rest, "layout": layout, "reason": reason})
         self.packed = packed
@@ -130,6 +133,8 @@ def _no_pickle(packed, obj):
         return f"{path or 'it'} is a store, which the dataset shares by itself"
     try:
         _pickled(packed, obj)
+    except travel.Unreachable as error:
+        return f"it holds memory that its own workers alone can share: {error}"
     except Exception as error:
         return f"without its large data it cannot be pickled: {type(error).__name__}: {error}"
     return None
@@ -160,8 +165,7 @@ def layout_of(packed):
             factory = None if factory is None else factories.FACTORIES.index(factory)
         else:
             cluster = clusters[id(one)]
-            low = None if len(cluster.members) == 1 else cluster.low
-            placed = cluster.record, packing.Placement.of(one, low)
+            placed = cluster.record, packing.Placement.of(one, cluster.base)
         out.append((one.kind, one.path, columns, factory, placed))
     return out
 
@@ -209,14 +213,30 @@ class Values:
 
 
 class _Pickler(pickle.Pickler):
-    """Pickles a dataset, with the number of a packed value in its place."""
+    """Pickles a dataset, with the number of a packed value in its place; `packed` is None for a layout."""
 
     def __init__(self, file, packed):
         super().__init__(file, 5)
-        self.numbers = {id(one.value): number for number, one in enumerate(packed.chosen())}
+        chosen = () if packed is None else packed.chosen()
+        self.numbers = {id(one.value): number for number, one in enumerate(chosen)}
+        self.travel = travel.Travel()
 
     def persistent_id(self, value):
         return self.numbers.get(id(value))
+
+    def reducer_override(self, value):
+        """Sends memory that is mapped from a file as its place there. Raises Unreachable for memory that is shared
+        between processes and that another process cannot map: a copy of it would not be shared."""
+        if not (object_graph.is_array(value) or object_graph.is_tensor(value)):
+            return NotImplemented
+        try:
+            return self.travel.reduce(value) or NotImplemented
+        except travel.Unreachable as e:
+            region = self.travel.memory.region(value)
+            if region.shared:
+                raise
+            travel.warn(region, value, e)
+            return NotImplemented
 
 
 class _Unpickler(pickle.Unpickler):
@@ -240,6 +260,7 @@ def _pickled(packed, obj):
 def _share_loaded(obj, request, prefix):
     """Replaces the data of `obj` by those of the first process that stored equal ones."""
     packed = request.packed(obj)
+    packed.plan.met.settle()
     own = packed.build()
     if own is None:
         return obj

@@ -1,17 +1,29 @@
 """Packing: writes the values of a plan into one segment, and makes the stores, arrays and tensors over it."""
 
 import array
+import struct
+from itertools import islice
 
 from recstore._core import native
 from recstore.build import destination
-from recstore.dataset import memory_overlaps, object_sizes, share_plan
+from recstore.dataset import comparison, memory_kinds, memory_overlaps, object_sizes, share_plan, tensor_forms
 from recstore.dataset.share_plan import ARRAY, DICT, LIST, TENSOR
 from recstore.errors import EncodeError
 from recstore.shm import registry
 
-_MOST_WASTED = 10  # of 100 bytes: with more, the segment is built again without them
+_MOST_WASTED = 5  # of 100 bytes: with more, the segment is built again without them
 _PROBES = 8
 _MOST_COMPARED = 16  # lists: with more, none is searched for the records of others
+_HEADER = 4096  # bytes of a segment's header
+_MOST_AHEAD = (
+    64 << 20
+)  # bytes that a builder may write late, and by which a value that becomes larger may pass its size
+_CHUNK = 16 << 20
+# A forecast stores so many bytes of records, as they take now: of each list, and of all together.
+_FORECAST, _FORECAST_OF_ALL, _FORECAST_LEAST = 64 << 20, 256 << 20, 1 << 20
+_NODE = 8  # bytes of a node in a tree, about
+_NAME_TABLES = ("dict-coded", "symbols")
+_RUNS = 4  # from so many places of a list
 
 
 class Column:
@@ -39,32 +51,46 @@ class Packed:
     def __init__(self, plan, strict):
         self.plan, self.strict = plan, strict
         self.made, self.store, self.columns, self.clusters, self.mapping = {}, None, {}, [], None
+        self.forecasting = False
+        self.wasted = []  # runs of records
+        self.sampled = {}  # in a forecast: for each list and dict, how many of its entries are stored
 
     def chosen(self):
-        """The candidates that are to be packed. Packing takes those out that turn out not to be storable."""
-        return [candidate for candidate in self.plan.candidates.values() if candidate.kind is not None]
+        """The candidates that are to be packed. Packing takes those out that turn out not to be storable, or larger."""
+        return self.plan.chosen()
 
     def build(self):
         """Packs the values into a new segment, of which no process knows yet. Returns its RecordList, or None if there
         is nothing to pack."""
-        while True:
-            todo = self.chosen()
-            if not todo:
-                return None
-            segment, wasted = self._build(todo)
-            if wasted * 100 <= _MOST_WASTED * segment.nbytes:
-                break
-            segment.close()
-        if not self.chosen():
-            segment.close()
+        segment, stored, _ = self._build()
+        if segment is None:
             return None
+        self._share_out(stored, segment.nbytes)
         registry.announce(segment)
         return registry.container_of(segment)
+
+    def forecast(self):
+        """Sets what `build` would: which candidates stay, and the bytes of the others. Of long lists and dicts it
+        stores a sample, and it copies no array."""
+        comparison.measure(self.plan)
+        self.forecasting, todo = True, self.chosen()
+        own = {id(one): comparison.own_bytes([one]) for one in todo if one.kind in (LIST, DICT)}
+        all_of_them = sum(min(_FORECAST, size) for size in own.values())
+        for one in todo:
+            if one.kind in (LIST, DICT):
+                size = own[id(one)]
+                most = min(_FORECAST, size) * min(_FORECAST_OF_ALL, all_of_them) // all_of_them
+                self.sampled[id(one)] = max(1, len(one.value) * max(most, min(_FORECAST_LEAST, size)) // size)
+        segment, stored, apart = self._build()
+        if segment is not None:
+            segment.close()
+            self._share_out(stored, sum(stored[id(one)] for one in self.chosen()) + apart)
 
     def append_to(self, builder):
         """Appends the values to a builder. Returns the runs of records that are wasted: a value that turns out not to
         be storable leaves the records before its bad one behind."""
         self.columns, self.clusters = {}, []
+        builder.settings.refuses = self.plan.met.refuses
         wasted, todo = [], self.chosen()
         for candidate in todo:
             if candidate.kind in (LIST, DICT):
@@ -72,50 +98,124 @@ class Packed:
                 try:
                     self._append(builder, candidate)
                 except EncodeError as e:
-                    reason = share_plan.reason_of(e)
-                    if self.strict:
-                        raise EncodeError(f"{candidate.path}: {reason}; nothing was replaced") from None
-                    candidate.skip(reason)
-                    self.columns.pop(id(candidate), None)
-                    wasted.append((before, builder.records))
+                    self.plan.leave(candidate, share_plan.reason_of(e))
+                    if self.strict and not candidate.chosen:
+                        raise EncodeError(f"{candidate.path}: {candidate.reason}; nothing was replaced") from None
+                except _Larger as e:
+                    candidate.skip(comparison.larger_text(candidate.before, e.packed), chosen=True)
+                else:
+                    continue
+                self.columns.pop(id(candidate), None)
+                wasted.append((before, builder.records))
+        builder.settings.refuses = None  # what follows was looked at
         self._append_arrays(builder, [candidate for candidate in todo if candidate.kind in (ARRAY, TENSOR)])
         return wasted
 
-    def _build(self, todo):
-        """The segment of all candidates, and how many of its bytes are wasted."""
+    def _build(self):
+        """A segment of all candidates that are not larger in it, for each of them the bytes of its records by its id,
+        and the bytes of what the segment has beside records; three times None if no candidate is left."""
+        comparison.measure(self.plan)
+        while self.chosen():
+            todo = self.chosen()
+            segment = self._written()
+            stored, apart = self._measured(segment, todo)
+            comparison.drop_larger(self.plan, self.clusters)
+            self.clusters = [cluster for cluster in self.clusters if cluster.members[0].kind is not None]
+            used = sum(stored[id(one)] for one in self.chosen())
+            is_little = (sum(stored.values()) - used) * 100 <= _MOST_WASTED * segment.nbytes
+            if self.chosen() and (is_little or self.forecasting) and self._has_all_columns():
+                return segment, stored, apart
+            segment.close()
+        return None, None, None
+
+    def _written(self):
         builder = destination.new_builder(native.Builder, self.plan.options)
         try:
-            wasted = self.append_to(builder)
-            segment = builder.finish()
+            self.wasted = self.append_to(builder)
+            return builder.finish()
         except BaseException:
             builder.abort()
             raise
-        blocks = Blocks(segment)
+
+    def _measured(self, segment, todo):
+        """Sets `packed` of the candidates in `todo`. Returns the bytes of their records, and those beside records."""
+        blocks, stored, sampled, whole = Blocks(segment), {}, 0, 0
+        wasted = sum(sum(blocks.bytes_of(*run)) for run in self.wasted)
         for candidate in todo:
+            runs = [blocks.bytes_of(column.start, column.stop) for column in self.columns.get(id(candidate), ())]
+            records, tables = sum(run[0] for run in runs), sum(run[1] for run in runs)
+            n = self.sampled.get(id(candidate))
+            sampled += records
+            records = records if n is None else records * len(candidate.value) // n
+            whole += records
+            stored[id(candidate)] = records + tables
             if candidate.kind in (LIST, DICT):
-                columns = self.columns[id(candidate)]
-                candidate.after = sum(blocks.bytes_of(column.start, column.stop) for column in columns)
-        return segment, sum(blocks.bytes_of(*run) for run in wasted)
+                candidate.packed = records + tables + self._beside(candidate)
+        for cluster in self.clusters:
+            for i, candidate in enumerate(cluster.members):
+                stored[id(candidate)] = candidate.packed = 0 if i else cluster.size
+        arrays = 0 if self.forecasting else sum(cluster.size for cluster in self.clusters)
+        apart = segment.nbytes - _HEADER - blocks.total - arrays
+        stored[None] = wasted
+        return stored, _HEADER + apart * whole // max(1, sampled)
+
+    def _has_all_columns(self):
+        """Whether no list or dict has its records in one that stays after all."""
+        columns = [column for one in self.chosen() for column in self.columns.get(id(one), ())]
+        return all(column.source is None or any(column.source is one for one in columns) for column in columns)
+
+    def _beside(self, candidate):
+        """The bytes of a list or dict that are not in the segment: of positions in another, and of its key index."""
+        positions = sum(4 * len(column.positions) for column in self.columns[id(candidate)] if column.source)
+        return positions + (64 + len(candidate.value) * 32 // 5 if candidate.kind is DICT else 0)
+
+    def _share_out(self, stored, nbytes):
+        """Sets `after`: to each candidate a part of the bytes of the segment that belong to no records."""
+        chosen = self.chosen()
+        weights = [stored[id(one)] + one.records // 4 + 1 for one in chosen]
+        apart, all_of_them = nbytes - sum(stored[id(one)] for one in chosen), sum(weights)
+        for one, weight in zip(chosen, weights):
+            part = apart * weight // all_of_them
+            apart, all_of_them = apart - part, all_of_them - weight
+            one.after = one.packed + part
 
     def _append(self, builder, candidate):
         value = candidate.value
         length = len(value)
         columns = [Column(), Column()] if candidate.kind is DICT else [Column()]
         sources = [value.keys(), value.values()] if candidate.kind is DICT else [value]
-        candidate.records = 0
+        n = self.sampled.get(id(candidate), length)
+        candidate.records = length
         for column, source in zip(columns, sources):
             column.source, column.positions = self._part_of_another(source, length)
             if column.source is None:
                 column.start = builder.records
-                try:
-                    builder.extend(source)
-                finally:
-                    builder.end_block()
+                for run in [source] if n == length else _runs(source, n):
+                    try:
+                        self._extend(builder, run, candidate, n)
+                    finally:
+                        builder.end_block()
                 column.stop = builder.records
-                candidate.records += length
-                if column.stop - column.start != length or len(value) != length:
+                if column.stop - column.start != n or len(value) != length:
                     raise RuntimeError(f"{candidate.path} changed while it was being stored; nothing was replaced")
         self.columns[id(candidate)] = columns
+
+    def _extend(self, builder, source, candidate, n):
+        """Appends records, as long as they do not become larger than they are now. Raises _Larger."""
+        start, most, step, entries, done = builder.written, None, 1, iter(source), 0
+        while True:
+            before = builder.written
+            few = list(islice(entries, step))
+            if not few:
+                return
+            builder.extend(few)
+            done += len(few)
+            few = None
+            if builder.written - start > candidate.before + _MOST_AHEAD:
+                most = comparison.own_bytes([candidate]) if most is None else most
+                if builder.written - start > most + _MOST_AHEAD:
+                    raise _Larger((builder.written - start) * n // done)
+            step = max(1, step // 2) if builder.written - before > _CHUNK else min(4096, 2 * step)
 
     def _part_of_another(self, source, length):
         """The column of a packed list that holds all items of `source` as the same objects, and their positions in it;
@@ -146,20 +246,14 @@ class Packed:
         return None, None
 
     def _append_arrays(self, builder, todo):
-        if not todo:
-            return
-        from recstore.dataset import shared_arrays
-
         for candidate in todo:
-            self.clusters.append(memory_overlaps.Cluster(*memory_overlaps.extent(candidate.value), candidate))
+            self.clusters.append(memory_overlaps.Cluster(*memory_kinds.extent(candidate.value), candidate))
         self.clusters = memory_overlaps.merged(self.clusters)
         for cluster in self.clusters:
             cluster.record = builder.records
-            span = _span(cluster, shared_arrays)
-            cluster.size = span.nbytes
-            builder.append(span)
-            for i, candidate in enumerate(cluster.members):
-                candidate.after, candidate.records = (0, 0) if i else (cluster.size, 1)
+            cluster.size = cluster.nbytes
+            if not self.forecasting:
+                builder.append(_span(cluster))
 
     # ---- The new values ----
 
@@ -181,10 +275,6 @@ class Packed:
                 factory = getattr(candidate.value, "default_factory", None)
                 made = self.made[id(candidate.value)] = dicts.over(keys, values, factory)
                 made._shared_as = candidate.path
-                candidate.after += made.index_nbytes
-            candidate.after += sum(
-                4 * len(column.positions) for column in self.columns.get(id(candidate), ()) if column.source is not None
-            )
         if self.clusters:
             self._make_arrays()
 
@@ -201,36 +291,73 @@ class Packed:
         offsets = shared_arrays.offsets(self.store, [cluster.record for cluster in self.clusters])
         for cluster, offset in zip(self.clusters, offsets):
             cluster.offset = offset
-            compact = len(cluster.members) == 1
             for candidate in cluster.members:
-                placement = Placement.of(candidate, None if compact else cluster.low)
+                placement = Placement.of(candidate, cluster.base)
                 self.made[id(candidate.value)] = placement.value(self.mapping, offset)
 
 
+class _Larger(Exception):
+    """The records of a value become larger than they are now; `packed` is the size that is to be expected."""
+
+    def __init__(self, packed):
+        super().__init__()
+        self.packed = packed
+
+
+def _runs(source, n):
+    """n entries of a list, or of the keys or values of a dict, in runs from all over it, as a block has neighbours."""
+    entries = source if type(source) is list else list(source)
+    for run in range(_RUNS):
+        start = len(entries) * run // _RUNS
+        yield entries[start : start + n * (run + 1) // _RUNS - n * run // _RUNS]
+
+
 class Blocks:
-    """The blocks of a segment, for the bytes that a run of records takes. A block that two runs share counts for each
-    in proportion to its records."""
+    """The blocks of a segment, for the bytes that a run of records takes: of its blocks, and of the trees and tables
+    that they are the first to use. A block that two runs share counts for each in proportion to its records. `total`
+    are the bytes of all runs."""
 
     def __init__(self, segment):
-        self.blocks = segment.blocks()
+        self.blocks, self._trees, self._tables = segment.blocks(), segment.trees(), segment.tables()
+        sizes = [sum(_NODE + len(node[6]) for node in nodes) for nodes in self._trees]  # for the proportions
+        self._tree_sizes = [size * segment.sections()["trees"] // sum(sizes) for size in sizes]
+        self._used = set()
+        self.shared = [self._of_tree(tree) for _, _, tree, _, _ in self.blocks]
+        self.total = sum(heap + arrays for _, _, _, heap, arrays in self.blocks) + sum(self.shared)
+
+    def _of_tree(self, tree):
+        """The bytes of a tree and of the tables that it names, without those that were counted before."""
+        if ("tree", tree) in self._used:
+            return 0
+        self._used.add(("tree", tree))
+        total = self._tree_sizes[tree]
+        for kind, _, _, _, _, _, aux, _, _ in self._trees[tree]:
+            for table in struct.unpack(f"<{len(aux) // 4}I", aux) if native.node_name(kind) in _NAME_TABLES else ():
+                if table not in self._used:
+                    self._used.add(table)
+                    _, size, below = self._tables[table]
+                    total += size + (0 if below is None else self._of_tree(below))
+        return total
 
     def bytes_of(self, start, stop):
-        total = 0
-        for first, n, _, heap, arrays in self.blocks:
+        """`(of blocks, of trees and tables)` of the records from `start` to `stop`."""
+        records = tables = 0
+        for (first, n, _, heap, arrays), shared in zip(self.blocks, self.shared):
             common = min(stop, first + n) - max(start, first)
             if common > 0:
-                total += (heap + arrays) * common // n
-        return total
+                records += (heap + arrays) * common // n
+                tables += shared * common // n
+        return records, tables
 
 
 # ---- Arrays and tensors ----
 
 
-def _span(cluster, shared_arrays):
-    """The bytes of a cluster as an array. A single member is packed without gaps between its elements."""
+def _span(cluster):
+    """The bytes of a cluster as an array. One that is compact is packed without gaps between its elements."""
     import numpy as np
 
-    if len(cluster.members) > 1:
+    if cluster.base is not None:
         import ctypes
 
         # The members overlap, so they lie in one allocation, which they keep alive.
@@ -238,9 +365,10 @@ def _span(cluster, shared_arrays):
         return np.frombuffer(memory, np.uint8)
     candidate = cluster.members[0]
     if candidate.kind is TENSOR:
-        return shared_arrays.tensor_bytes(
-            candidate.value if _is_dense(candidate.value) else candidate.value.contiguous()
-        )
+        from recstore.values.tensors import bare
+
+        tensor = bare(candidate.value)
+        return tensor_forms.bytes_of(tensor if _is_dense(tensor) else tensor.contiguous())
     value = candidate.value
     if not (value.flags.c_contiguous or value.flags.f_contiguous):
         value = np.ascontiguousarray(value)
@@ -248,34 +376,37 @@ def _span(cluster, shared_arrays):
 
 
 def _is_dense(tensor):
-    from recstore.dataset import shared_arrays
-
-    return shared_arrays.span_of(tensor) == tensor.numel()
+    return tensor_forms.span_of(tensor) == tensor.numel()
 
 
 class Placement:
     """The form of an array or tensor in the bytes of its cluster, `delta` bytes behind their beginning. Can be pickled.
 
-    The strides of a tensor count elements.
+    The strides of a tensor count elements, and `form` is its Form.
     """
 
-    __slots__ = ("kind", "dtype", "shape", "strides", "delta")
+    __slots__ = ("kind", "dtype", "shape", "strides", "delta", "form")
 
-    def __init__(self, kind, dtype, shape, strides, delta):
+    def __init__(self, kind, dtype, shape, strides, delta, form=None):
         self.kind, self.dtype, self.shape, self.strides, self.delta = kind, dtype, shape, strides, delta
+        self.form = form
 
     def __reduce__(self):
-        return Placement, (self.kind, self.dtype, self.shape, self.strides, self.delta)
+        return Placement, (self.kind, self.dtype, self.shape, self.strides, self.delta, self.form)
 
     @staticmethod
     def of(candidate, low):
-        """That of a candidate. A member of a cluster of several lies as far behind its beginning as the old one lay
-        behind `low`, the first address of the cluster; `low` is None for a single member."""
+        """That of a candidate. A member of a cluster lies as far behind its beginning as the old one lay behind `low`,
+        the first address of the cluster; `low` is None for a cluster that is compact."""
         value = candidate.value
         if candidate.kind is TENSOR:
-            delta = 0 if low is None else value.data_ptr() - low
-            strides = value.stride() if low is not None or _is_dense(value) else value.contiguous().stride()
-            return Placement(TENSOR, value.dtype, tuple(value.shape), strides, delta)
+            from recstore.values.tensors import bare
+
+            form, tensor = tensor_forms.Form.of(value), bare(value)
+            if low is None and not _is_dense(tensor):
+                form.strides = tensor.contiguous().stride()
+            delta = 0 if low is None else tensor.data_ptr() - low
+            return Placement(TENSOR, form.dtype, form.shape, form.strides, delta, form)
         if low is not None:
             delta = value.__array_interface__["data"][0] - low
             return Placement(ARRAY, value.dtype, value.shape, value.strides, delta)
@@ -287,8 +418,9 @@ class Placement:
         """The new array or tensor over a mapping in which the cluster begins at `offset`."""
         from recstore.dataset import shared_arrays
 
-        make = shared_arrays.tensor_at if self.kind == TENSOR else shared_arrays.array_at
-        return make(mapping, offset + self.delta, self.dtype, self.shape, self.strides)
+        if self.kind == TENSOR:
+            return shared_arrays.tensor_at(mapping, offset + self.delta, self.form)
+        return shared_arrays.array_at(mapping, offset + self.delta, self.dtype, self.shape, self.strides)
 
 
 def _strides(shape, step, fortran):

@@ -15,9 +15,9 @@ class Row:
     """One large value of a dataset.
 
     Attributes: ``path``, the code that leads to it; ``aliases``, further paths to the same object; ``type``;
-    ``before``, its bytes as Python objects; ``after`` and ``records``, its bytes and records in shared memory, None for
-    a skipped one; ``action``, "replaced", "would be replaced" or "skipped"; ``reason``, why it was skipped, else the
-    type of its replacement.
+    ``before``, its bytes as Python objects, without those that an earlier row has; ``after`` and ``records``, its bytes
+    and records in shared memory, None for a skipped one; ``action``, "replaced", "would be replaced" or "skipped";
+    ``reason``, why it was skipped, else the type of its replacement.
     """
 
     path: str
@@ -34,9 +34,9 @@ class SharingReport:
     """The result of :func:`recstore.share_dataset`. It prints as a table.
 
     Attributes: ``rows``, a Row for each large value, the largest first; ``replaced`` and ``skipped``, the rows of that
-    action; ``before`` and ``after``, the bytes of the replaced values before (an estimate) and in shared memory;
-    ``store``, a RecordList of the segment, None if nothing was replaced; ``dry_run``; ``threshold``, in bytes;
-    ``notes``, lines of text.
+    action; ``before`` and ``after``, the bytes of the replaced values before and in shared memory (after a dry run an
+    estimate); ``store``, a RecordList of the segment, None if nothing was replaced; ``dry_run``; ``threshold``, in
+    bytes; ``notes``, lines of text.
 
     Reading it is safe from several threads at once.
     """
@@ -64,8 +64,7 @@ class SharingReport:
 
     @property
     def after(self):
-        """The bytes of the segment; an estimate after a dry run."""
-        return sum(row.after for row in self.replaced) if self.store is None else self.store.nbytes
+        return sum(row.after for row in self.replaced)
 
     def undo(self):
         """Puts plain lists, dicts, arrays and tensors with the same contents back, and returns the number of attributes

@@ -14,14 +14,15 @@ def share_dataset(obj, threshold="1MiB", only=None, skip=None, *, shared=None, *
 
     A list becomes a :class:`recstore.RecordView` and a dict a :class:`recstore.RecordDict`. A numpy array or torch CPU
     tensor becomes one over the shared bytes. All go into one segment. A list, dict or array that waits to be filled,
-    such as ``[None] * n``, stays. Two attributes that are one object stay one object. It looks at ``__dict__`` and
-    ``__slots__`` of the object and of all that these hold, and runs no code of their classes.
+    such as ``[None] * n``, stays, and so does what would be larger in shared memory. Two attributes that are one object
+    stay one object. It looks at ``__dict__`` and ``__slots__`` of the object and of all that these hold, and runs no
+    code of their classes.
 
     Args:
         obj: a dataset, a DataLoader, or any object that holds some; with `shared` also a function, class or
             functools.partial without further arguments, which makes it.
-        threshold: smaller values stay: an int in bytes, or a text such as "500 kB". The size of a long list or dict is
-            estimated from a sample.
+        threshold: smaller values stay: an int in bytes, or a text such as "500 kB". Of a large list or dict that is
+            taken apart, parts from 64 KiB on are replaced too.
         only, skip: the values to replace and to leave: a path such as ``"dataset.samples"``, a pattern such as
             ``"*.samples"``, or a list of them. A path includes everything below it. An attribute of a class is replaced
             only if `only` names it: "__class__.samples".
@@ -74,9 +75,11 @@ def _share_here(obj, threshold, only, skip, dry_run=False, strict=False, on_unsu
     plan = share_plan.Plan(obj, object_sizes.parse(threshold), patterns, options)
     if strict:
         share_plan.refuse(plan)
-    if dry_run:
-        return reports.SharingReport(plan, None, None)
     packed = packing.Packed(plan, strict)
+    if dry_run:
+        packed.forecast()
+        return reports.SharingReport(plan, None, None)
+    plan.met.settle()
     store = packed.build()
     if store is not None:
         packed.place(store)

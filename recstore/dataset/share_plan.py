@@ -5,17 +5,20 @@ import sys
 from fnmatch import fnmatchcase
 
 from recstore.build import destination
-from recstore.dataset import memory_overlaps, object_graph, object_sizes, placeholders
+from recstore.dataset import memory_overlaps, object_graph, object_sizes, placeholders, travel
 from recstore.errors import EncodeError
 from recstore.text import an
 from recstore.values import factories, remedies
 
 _FEW_PARTS = 256
 _MOST_LOOKED_AT = 5000
-_PROBED = 64  # entries stored on trial
-_FEW = 16
+_PROBED = 64  # entries stored on trial, as long as they take so many bytes
+_PROBED_BYTES = 1024 * 1024
+_FEW = 16  # entries of a list or dict that is no list of records, if some of them are lists, dicts or arrays
 _PART_ENTRIES = 64
 _PART_BYTES = 64 * 1024
+_LARGE_BYTES = 1024 * 1024
+_LEFT = 16  # the parts that are too small to be replaced are at most 1 / 16 of the whole
 _MOST_PARTS = 10_000
 _MOST_NAMED = 5  # values that an error names
 _DEEPEST = 100  # objects in objects: the walk takes several of Python's thousand frames for each
@@ -28,23 +31,37 @@ class Candidate:
 
     `kind` is LIST, DICT, ARRAY or TENSOR, or None if it stays for the reason `reason`. `chosen` says that it stays on
     purpose, which is no failure. `little` says of an array that it is below the threshold: it is replaced only together
-    with others in the same memory. `before` and `after` are bytes, `after` an estimate until the segment is built.
+    with others in the same memory. comparison.py sets the bytes: `before` and of these `objects`, which are Python
+    objects and no data of arrays; `packed`, its records or elements in the segment; `after`, with its part of what the
+    segment has beside these.
     """
 
-    __slots__ = ("value", "kind", "slots", "before", "after", "reason", "records", "chosen", "little")
+    __slots__ = (
+        "value",
+        "kind",
+        "slots",
+        "before",
+        "objects",
+        "packed",
+        "after",
+        "reason",
+        "records",
+        "chosen",
+        "little",
+    )
 
-    def __init__(self, value, kind, before, reason=None):
+    def __init__(self, value, kind, reason=None):
         self.value = value
         self.kind = kind
         self.slots = []
-        self.before = before
-        self.after = None
+        self.before = self.objects = 0
+        self.packed = self.after = None
         self.reason = reason
         self.records = 0
         self.chosen = self.little = False
 
     def skip(self, reason, chosen=False):
-        self.kind, self.reason, self.chosen, self.after = None, reason, chosen, None
+        self.kind, self.reason, self.chosen, self.after, self.packed = None, reason, chosen, None, None
 
     def leave_to_fill(self, entries):
         """Skips a value that waits to be filled. `entries` are words for its entries, or None for a value that does
@@ -113,11 +130,15 @@ class Plan:
 
     `_arrays` has all arrays and tensors in the same way, small ones too. `tuples` has each plain tuple and its slots by
     its id. `stores` has (path, store) of each value that is shared already. `small` counts the values below the
-    threshold, `hits` the large ones that the walk met. `too_deep` is a path where it stopped, or None.
+    threshold, `hits` the large ones that the walk met. `too_deep` is a path where it stopped, or None. comparison.py
+    sets `before`, the bytes of everything, and `objects`, those of them that are Python objects and no data of arrays.
+
+    `held` says that the holder of `root` can replace it.
     """
 
-    def __init__(self, root, threshold, patterns, options):
+    def __init__(self, root, threshold, patterns, options, held=False):
         self.root, self.threshold, self.patterns, self.options = root, threshold, patterns, options
+        self.met = travel.Met()
         self.candidates = {}
         self._arrays = {}
         self.tuples = {}
@@ -125,25 +146,41 @@ class Plan:
         self.small = 0
         self.hits = 0
         self.too_deep = None
-        self._seen = set()
+        self.before = self.objects = 0
+        self._floor = threshold
+        self._seen = {}  # id of a value that was entered -> the floor at that time
+        self._places = set()
         self._depth = 0
         self._keep = []  # the walked values: an id is good only while its object lives
         if object_graph.is_walked(root) and object_graph.base_of(root) is None:
             self._walk_object(root, "")
         else:
-            self._visit(root, object_graph.FixedSlot("", None, _itself(root)))
+            self._visit(
+                root, object_graph.Slot("", None, None) if held else object_graph.FixedSlot("", None, _itself(root))
+            )
         self._take_apart()
         for candidate in (self.candidates | self._arrays).values():
             self._settle(candidate)
         memory_overlaps.settle(self._arrays, self.candidates, patterns)
+        self.small += sum(candidate.little for candidate in self._arrays.values())
 
     # ---- The walk ----
 
-    def _walk_object(self, value, path):
-        if id(value) in self._seen:
-            return
-        self._seen.add(id(value))
+    def chosen(self):
+        """The candidates that are to be replaced."""
+        return [candidate for candidate in self.candidates.values() if candidate.kind is not None]
+
+    def _enters(self, value):
+        """Whether a value is to be entered: for the first time, or with a lower floor than before."""
+        if self._seen.get(id(value), self._floor + 1) <= self._floor:
+            return False
+        self._seen[id(value)] = self._floor
         self._keep.append(value)
+        return True
+
+    def _walk_object(self, value, path):
+        if not self._enters(value):
+            return
         for slot, held in object_graph.attributes(value, path):
             self._visit(held, slot)
         for slot, held in object_graph.class_attributes(value, path):
@@ -167,18 +204,18 @@ class Plan:
         if value is None or type(value) in (bool, int, float, str, bytes):
             return
         if type(value) is tuple:
-            self.tuples.setdefault(id(value), (value, []))[1].append(slot)
+            self._hold(self.tuples.setdefault(id(value), (value, []))[1], slot)
         if id(value) in self.candidates:
             self.hits += 1
-            self.candidates[id(value)].slots.append(slot)
+            self._hold(self.candidates[id(value)].slots, slot)
             return
         if object_graph.is_store(value) or object_sizes.is_ours(value):
             self.hits += 1
             self.stores.append((slot.path, value))
         elif object_graph.is_array(value):
-            self._visit_array(value, slot, ARRAY, value.nbytes)
-        elif object_graph.is_tensor(value):
-            self._visit_array(value, slot, TENSOR, object_sizes.tensor_bytes(value))
+            self._visit_array(value, slot, ARRAY)
+        elif object_graph.is_tensor(value) and not object_graph.is_wrapper(value):
+            self._visit_array(value, slot, TENSOR)
         elif object_graph.base_of(value) is not None:
             self._visit_container(value, slot)
         elif object_graph.is_walked(value):
@@ -186,75 +223,90 @@ class Plan:
         else:
             self._visit_opaque(value, slot)
 
-    def _add(self, value, slot, kind, before, reason=None):
+    def _hold(self, slots, slot):
+        """Adds a slot, unless the walk came to the same place before."""
+        place = id(slots), id(slot.holder), slot.key if type(slot.key) is int else id(slot.key)
+        if place not in self._places:
+            self._places.add(place)
+            slots.append(slot)
+
+    def _add(self, value, slot, kind, reason=None):
         self.hits += 1
-        candidate = self.candidates[id(value)] = Candidate(value, kind, before, reason)
-        candidate.slots.append(slot)
+        candidate = self.candidates[id(value)] = Candidate(value, kind, reason)
+        self._hold(candidate.slots, slot)
         return candidate
 
-    def _visit_array(self, value, slot, kind, size):
-        self.hits += size >= self.threshold
+    def _visit_array(self, value, slot, kind):
+        size = object_sizes.deep(value)
+        self.hits += size >= self._floor
         candidate = self._arrays.get(id(value))
-        if candidate is not None:
-            candidate.slots.append(slot)
-            return
-        candidate = self._arrays[id(value)] = Candidate(value, kind, size)
-        candidate.slots.append(slot)
-        candidate.little = size < max(self.threshold, memory_overlaps.SMALLEST)
-        reason = memory_overlaps.refusal(value)
-        if reason is not None:
-            candidate.skip(reason, chosen=reason in memory_overlaps.SHARED)
-        else:
-            candidate.after, candidate.records = size, 1
-        if candidate.little:
-            self.small += 1
-        else:
+        if candidate is None:
+            candidate = self._arrays[id(value)] = Candidate(value, kind)
+            candidate.little = True
+            mapped, reason = self.met.reason(value), memory_overlaps.refusal(value)
+            if mapped is not None:
+                candidate.skip(mapped, chosen=True)
+            elif reason is not None:
+                candidate.skip(reason)
+            else:
+                candidate.records = 1
+        self._hold(candidate.slots, slot)
+        if size >= max(self._floor, memory_overlaps.SMALLEST) and not (
+            candidate.kind and memory_overlaps.is_little(value)
+        ):
+            candidate.little = False
             self.candidates[id(value)] = candidate
 
     def _visit_opaque(self, value, slot):
-        size = object_sizes.deep(value)
-        if size >= max(self.threshold, 1):
-            self._add(
-                value, slot, None, size, f"{an(object_graph.type_name(value))} keeps its data by rules of its own"
-            )
+        if object_sizes.deep(value) >= max(self._floor, 1):
+            self._add(value, slot, None, f"{an(object_graph.type_name(value))} keeps its data by rules of its own")
 
     def _visit_container(self, value, slot):
-        if id(value) in self._seen:
+        if not self._would_enter(value):
             return
         kind = _kind_of(value)
-        size = object_sizes.deep(value)
-        if size < self.threshold or not object_graph.length(value):
+        if not object_graph.length(value) or object_sizes.deep(value, self._floor) < self._floor:
             self.small += 1
             self._walk_items(value, slot.path)
-        elif kind is None:
+            return
+        if kind is None:
             before = self.hits
             self._walk_items(value, slot.path)
             if self.hits == before:
-                self._add(value, slot, None, size, _unlike(value, slot.path))
-        elif self._is_of_parts(value):
-            self._walk_items(value, slot.path)
-        else:
-            candidate = self._add(value, slot, kind, size)
-            if not self.patterns.wants(slot.path):
-                self._walk_items(value, slot.path)  # a pattern may name a value in it
-                return
-            candidate.reason = self._try(candidate)
-            if candidate.reason is not None:
-                candidate.kind, candidate.after, before = None, None, self.hits
-                self._walk_items(value, slot.path)
-                if self.hits > before:
-                    del self.candidates[id(value)]  # it holds data and is none itself
-
-    def _walk_items(self, value, path):
-        if id(value) in self._seen or object_graph.length(value) > max(_MOST_PARTS, self.threshold // 8):
+                self._add(value, slot, None, _unlike(value, slot.path))
             return
-        self._seen.add(id(value))
-        self._keep.append(value)
-        for slot, held in object_graph.items(value, path):
-            self._visit(held, slot)
-        if type(value) not in object_graph.CONTAINERS and object_graph.is_walked(value):
-            for slot, held in object_graph.attributes(value, path):
+        floor = _floor_of_parts(value)
+        if floor is not None:
+            self._walk_items(value, slot.path, floor)
+            return
+        candidate = self._add(value, slot, kind)
+        if not self.patterns.wants(slot.path):
+            self._walk_items(value, slot.path)  # a pattern may name a value in it
+            return
+        if not self._try(candidate) and not candidate.chosen:
+            before = self.hits
+            self._walk_items(value, slot.path)
+            if self.hits > before:
+                del self.candidates[id(value)]  # it holds data and is none itself
+
+    def _would_enter(self, value):
+        return self._seen.get(id(value), self._floor + 1) > self._floor
+
+    def _walk_items(self, value, path, floor=None):
+        """Visits the entries. With `floor`, those of so many bytes are replaced even if they are below the
+        threshold."""
+        if not self._would_enter(value) or object_graph.length(value) > max(_MOST_PARTS, self.threshold // 8):
+            return
+        above, self._floor = self._floor, self._floor if floor is None else min(floor, self._floor)
+        self._enters(value)
+        try:
+            for slot, held in object_graph.items(value, path):
                 self._visit(held, slot)
+            if type(value) not in object_graph.CONTAINERS and object_graph.is_walked(value):
+                for slot, held in object_graph.attributes(value, path):
+                    self._visit(held, slot)
+        finally:
+            self._floor = above
 
     def _take_apart(self):
         """Replaces the parts of a short list or dict instead of the whole, if another slot holds one of the parts too:
@@ -265,7 +317,7 @@ class Plan:
             for candidate in list(self.candidates.values()):
                 if candidate.kind in (LIST, DICT) and self._holds_candidate(candidate.value, [_MOST_LOOKED_AT]):
                     del self.candidates[id(candidate.value)]
-                    self._walk_items(candidate.value, candidate.path)
+                    self._walk_items(candidate.value, candidate.path, _part_floor(candidate.value))
                     again = True
 
     def _holds_candidate(self, value, budget):
@@ -275,41 +327,40 @@ class Plan:
                 return False
             if id(child) in self.candidates or id(child) in self._arrays:
                 return True
-            if type(child) in (list, dict, tuple) and self._holds_candidate(child, budget):
+            if object_graph.base_of(child) is not None and self._holds_candidate(child, budget):
                 return True
         return False
 
     # ---- Judging ----
 
-    def _is_of_parts(self, value):
-        """Whether a container has few large entries, each to be replaced by itself, and is no list of records."""
-        entries, n = sampled_values(value, _FEW_PARTS)
-        large = max(self.threshold, _PART_BYTES)
-        measured = [object_sizes.deep(entry) for entry in entries]
-        if n <= _FEW_PARTS and any(size >= large for size in measured):
-            return True
-        if sum(measured) >= large * len(measured):
-            return True
-        if n > _FEW:
-            return False
-        return any(size >= self.threshold and _is_part(entry, size) for entry, size in zip(entries, measured))
+    def leave(self, candidate, reason):
+        """Skips a list or dict that cannot be stored. It is no failure if it holds memory that stays shared."""
+        candidate.skip(reason, chosen=self.met.has_refused(reason))
+        if candidate.chosen:
+            for value in object_graph.arrays_in(candidate.value):
+                self.met.reason(value)
 
     def _try(self, candidate):
-        """The reason why a sample of a list or dict cannot be stored, or None. Sets the estimate of the whole."""
+        """Whether a sample of a list or dict can be stored; skips the candidate if not."""
         entries, n = object_sizes.sampled(candidate.value, _PROBED)
+        left = _PROBED_BYTES
+        for i, entry in enumerate(entries):
+            left -= object_sizes.deep(entry)
+            if left < 0:
+                entries = entries[: i + 1]
+                break
         if candidate.kind is DICT:
             columns = [[key for key, _ in entries], [item for _, item in entries]]
         else:
             columns = [entries]
-        total = 0
         try:
             for column in columns:
-                total += trial(column, self.options)
+                trial(column, self.options, self.met.refuses)
         except EncodeError as e:
-            return reason_of(e)
-        candidate.after = total * n // max(1, len(entries))
-        candidate.records = n * len(columns)
-        return None
+            self.leave(candidate, reason_of(e))
+            return False
+        candidate.records = n
+        return True
 
     def _settle(self, candidate):
         """Decides whether a candidate is replaced, by all slots that hold it."""
@@ -345,10 +396,32 @@ class Plan:
         return True
 
 
-def _is_part(entry, size):
-    if type(entry) in (list, dict):
-        return len(entry) >= _PART_ENTRIES
-    return (object_graph.is_array(entry) or object_graph.is_tensor(entry)) and size >= memory_overlaps.SMALLEST
+def _floor_of_parts(value):
+    """The bytes from which on an entry of a large list or dict is replaced by itself; None where the whole is replaced.
+
+    A container of a few lists, dicts or arrays is taken apart, and so is one of large entries. Dicts that are more than
+    a few are records, however large: each read gives a plain dict. The threshold has no say in this, so a lower one
+    never shares less.
+    """
+    entries, n = sampled_values(value, _FEW_PARTS)
+    if n > _FEW and all(type(entry) is dict and len(entry) < _PART_ENTRIES for entry in entries):
+        return None
+    floor = _part_floor(value) if n <= _FEW_PARTS else _PART_BYTES
+    if n <= _FEW and any(_is_part(entry) and object_sizes.deep(entry, floor) >= floor for entry in entries):
+        return floor
+    large = [object_sizes.deep(entry, _LARGE_BYTES) >= _LARGE_BYTES for entry in entries]
+    return floor if (any(large) if n <= _FEW_PARTS else 2 * sum(large) > len(large)) else None
+
+
+def _part_floor(value):
+    share = object_sizes.deep(value) // (_LEFT * object_graph.length(value))
+    return max(memory_overlaps.SMALLEST, min(_PART_BYTES, share))
+
+
+def _is_part(entry):
+    if object_graph.base_of(entry) in (list, dict):
+        return object_graph.length(entry) >= _PART_ENTRIES
+    return object_graph.is_array(entry) or object_graph.is_tensor(entry)
 
 
 def sampled_values(value, most):
@@ -357,21 +430,16 @@ def sampled_values(value, most):
     return ([item for _, item in entries] if object_graph.is_a(value, dict) else entries), n
 
 
-def trial(records, options):
-    """The bytes that records take in a store, which is dropped again. Raises EncodeError."""
+def trial(records, options, refuses):
+    """Stores records, and drops the store. Raises EncodeError, also for a value for which `refuses` has a reason."""
     from recstore._core import native
 
     builder = destination.new_builder(native.Builder, options)
+    builder.settings.refuses = refuses
     try:
         builder.extend(records)
-        segment = builder.finish()
-    except BaseException:
-        builder.abort()
-        raise
-    try:
-        return sum(heap + arrays for _, _, _, heap, arrays in segment.blocks())
     finally:
-        segment.close()
+        builder.abort()
 
 
 def reason_of(error):

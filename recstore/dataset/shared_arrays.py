@@ -11,14 +11,13 @@ as in checkpoints and queues, these arrays are pickled with all their bytes like
 
 import errno
 import mmap
-import sys
 from _weakref import ref
 
 import numpy as np
 
 from recstore._core import native, trust
+from recstore.dataset import memory_kinds, object_graph, tensor_forms, travel
 from recstore.errors import SegmentNotFoundError
-from recstore.shm import handles
 
 _COMPARED = 1 << 22  # bytes compared at a time
 _mappings = {}  # segment id -> weak reference to its Mapping
@@ -55,47 +54,20 @@ def mapping_over(store):
     if mapping is None:
         mapping = Mapping(store)
         _mappings[segment.id] = ref(mapping, native.Forget(_mappings, segment.id))
-        _register_pickling()
+        travel.register()
     return mapping
 
 
-def _holding(address, size):
+def mapping_of(value):
+    """The Mapping in which an array or tensor lies, or None."""
+    bounds = memory_kinds.extent(value) if _mappings else None
+    if bounds is None:
+        return None
     for known in list(_mappings.values()):
         mapping = known()
-        if mapping is not None and mapping.address <= address and address + size <= mapping.address + len(mapping):
+        if mapping is not None and mapping.address <= bounds[0] and bounds[1] <= mapping.address + len(mapping):
             return mapping
     return None
-
-
-def mapping_of(array):
-    """The Mapping in which a numpy array lies, or None."""
-    if not _mappings or array.nbytes == 0:
-        return None
-    low, high = extent(array)
-    return _holding(low, high - low)
-
-
-def mapping_of_tensor(tensor):
-    """The Mapping in which a torch tensor lies, or None."""
-    if not _mappings or not _is_plain(tensor):
-        return None
-    return _holding(tensor.data_ptr(), span_of(tensor) * tensor.element_size())
-
-
-def span_of(tensor):
-    """The number of elements from the first to the last of a tensor that is not empty, gaps included."""
-    return 1 + sum((n - 1) * stride for n, stride in zip(tensor.shape, tensor.stride()))
-
-
-def extent(array):
-    """The addresses `(first, past the last)` of the bytes of an array that is not empty."""
-    low = high = array.__array_interface__["data"][0]
-    for n, stride in zip(array.shape, array.strides):
-        if stride < 0:
-            low += (n - 1) * stride
-        else:
-            high += (n - 1) * stride
-    return low, high + array.itemsize
 
 
 def offsets(store, records):
@@ -124,20 +96,10 @@ def array_at(mapping, offset, dtype, shape, strides):
     return out
 
 
-def tensor_at(mapping, offset, dtype, shape, strides):
-    """A torch tensor over bytes of a Mapping; `dtype` is torch's, strides count elements."""
-    import torch
-
-    size = (1 + sum((n - 1) * stride for n, stride in zip(shape, strides))) * torch.empty(0, dtype=dtype).element_size()
-    flat = torch.from_numpy(mapping.bytes_at(offset, size))
-    return flat.view(dtype).as_strided(shape, strides)
-
-
-def tensor_bytes(tensor):
-    """The bytes from the first to the last element of a tensor, as a numpy array over its memory."""
-    import torch
-
-    return tensor.as_strided((span_of(tensor),), (1,)).view(torch.uint8).numpy()
+def tensor_at(mapping, offset, form):
+    """A torch tensor over bytes of a Mapping."""
+    travel.register((form.cls,))
+    return form.over(mapping, offset)
 
 
 # ---- Travel ----
@@ -160,29 +122,15 @@ def _unwritten(mapping, address, size):
     return True
 
 
-def _reduce_array(array):
-    mapping = mapping_of(array) if handles._spawning_popen() is not None else None
-    if mapping is not None:
-        low, high = extent(array)
-        if _unwritten(mapping, low, high - low):
-            start = array.__array_interface__["data"][0] - mapping.address
-            return attach_array, (mapping.store, start, array.dtype, array.shape, array.strides)
-    return array.__reduce_ex__(4)
-
-
-def _reduce_tensor(tensor):
-    mapping = mapping_of_tensor(tensor) if handles._spawning_popen() is not None else None
-    if mapping is not None:
-        if _unwritten(mapping, tensor.data_ptr(), span_of(tensor) * tensor.element_size()):
-            start = tensor.data_ptr() - mapping.address
-            return attach_tensor, (mapping.store, start, tensor.dtype, tuple(tensor.shape), tensor.stride())
-    return sys.modules["torch.multiprocessing.reductions"].reduce_tensor(tensor)
-
-
-def _is_plain(tensor):
-    from recstore.values import tensors
-
-    return tensor.numel() > 0 and tensors.refusal(tensor) is None and not tensor.is_conj() and not tensor.is_neg()
+def _reduced(value, popen):
+    """The `(function, arguments)` for an array or tensor in a Mapping that nobody wrote to; None for any other."""
+    mapping, bounds = mapping_of(value), memory_kinds.extent(value)
+    if mapping is None or not _unwritten(mapping, bounds[0], bounds[1] - bounds[0]):
+        return None
+    if not object_graph.is_array(value):
+        return attach_tensor, (mapping.store, bounds[0] - mapping.address, tensor_forms.Form.of(value))
+    start = value.__array_interface__["data"][0] - mapping.address
+    return attach_array, (mapping.store, start, value.dtype, value.shape, value.strides)
 
 
 def attach_array(store, offset, dtype, shape, strides):
@@ -190,9 +138,9 @@ def attach_array(store, offset, dtype, shape, strides):
     return array_at(_attached(store), offset, dtype, shape, strides)
 
 
-def attach_tensor(store, offset, dtype, shape, strides):
+def attach_tensor(store, offset, form):
     """The tensor in a worker; unpickling calls this. Raises SegmentNotFoundError if the store is gone."""
-    return tensor_at(_attached(store), offset, dtype, shape, strides)
+    return tensor_at(_attached(store), offset, form)
 
 
 def _attached(store):
@@ -201,11 +149,4 @@ def _attached(store):
     return mapping_over(store)
 
 
-def _register_pickling():
-    from multiprocessing.reduction import ForkingPickler
-
-    ForkingPickler.register(np.ndarray, _reduce_array)
-    if "torch.multiprocessing.reductions" in sys.modules:
-        import torch
-
-        ForkingPickler.register(torch.Tensor, _reduce_tensor)
+travel.reducers.insert(0, _reduced)

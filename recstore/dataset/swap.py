@@ -2,7 +2,7 @@
 
 import sys
 
-from recstore.dataset import object_graph
+from recstore.dataset import memory_kinds, object_graph, tensor_forms
 from recstore.dataset.share_plan import DICT, LIST, TENSOR
 
 
@@ -132,13 +132,12 @@ class _ArrayRestorer:
             made[key] = self.mapping.bytes_at(self.offset, self.size).copy()
         memory, new, start = made[key], self.new, self.mapping.address + self.offset
         if not object_graph.is_array(new):
-            import torch
+            from recstore.values import tensors
 
-            from recstore.dataset import shared_arrays
-
-            at = new.data_ptr() - start
-            flat = torch.from_numpy(memory[at : at + shared_arrays.span_of(new) * new.element_size()])
-            return flat.view(new.dtype).as_strided(tuple(new.shape), new.stride())
+            form, (low, high) = tensor_forms.Form.of(new), memory_kinds.extent(new)
+            if not start <= low < high <= start + self.size:  # torch has moved it, to send it to another process
+                return form.over(tensor_forms.bytes_of(tensors.bare(new)).copy(), 0)
+            return form.over(memory, low - start)
         import numpy as np
 
         out = np.ndarray(new.shape, new.dtype, memory, new.__array_interface__["data"][0] - start, new.strides)

@@ -15,9 +15,6 @@ from recstore.text import an
 from recstore.values import classes, static_types
 from recstore.values.ext_codes import ATTRS, DATACLASS, ENUM, NAMEDTUPLE, OBJECT
 
-_BASICSIZE = object.__basicsize__
-_POINTER = tuple.__itemsize__
-_HEAP_TYPE = 1 << 9
 # attrs caches a hash in this attribute, which differs between processes. None makes attrs compute it again.
 _ATTRS_HASH = "_attrs_cached_hash"
 _ALL = slice(None)
@@ -38,7 +35,9 @@ def handler(value):
     entry = classes.registration(cls)
     if entry is not None and entry[1] is not None:
         return lambda v: (OBJECT, (*name, None), (classes.registration(type(v))[1](v),))
-    if is_enum(cls):
+    if classes.is_tensor_class(cls):
+        return lambda v: _describe_tensor(v, name)
+    if classes.is_enum(cls):
         return lambda v: _describe_enum(v, name)
     if issubclass(cls, tuple):
         return _named_tuple_handler(cls, name)
@@ -53,7 +52,7 @@ def handler(value):
 def _state_reader(cls):
     """The function `state` for the objects of a class; a faster one where the class hides no slot and no instance
     dictionary behind a member of its own."""
-    slots, get = _slots(cls), object.__getattribute__
+    slots, get = classes.slots_of(cls), object.__getattribute__
     has_dict = static_types.dict_getter(cls) is not None
     names = (*slots, *(["__dict__"] if has_dict else []))
     if any(type(static_types.found(cls, at)) not in (MemberDescriptorType, GetSetDescriptorType) for at in names):
@@ -93,7 +92,7 @@ def refusal(value):
     It makes such an object, without running code of its class.
     """
     cls = type(value)
-    slots = _slots(cls)
+    slots = classes.slots_of(cls)
     if slots is None:
         return "its class has state that only C code can reach"
     if _is_kept(value, cls):
@@ -136,7 +135,7 @@ def _is_kept(value, cls):
 def state(value):
     """`{name: value}` of the slots and the instance dictionary of an object; None for state that only C code can
     reach."""
-    slots = _slots(type(value))
+    slots = classes.slots_of(type(value))
     return None if slots is None else _state_of(value, slots)
 
 
@@ -151,9 +150,11 @@ def _state_of(value, slots):
     return out
 
 
-def is_enum(cls):
-    enum = sys.modules.get("enum")  # without Enum while another thread imports it
-    return hasattr(enum, "Enum") and issubclass(cls, enum.Enum)
+def _describe_tensor(value, name):
+    from recstore.values import tensors
+
+    parts = tensors.parts(value)
+    return None if parts is None else (OBJECT, (*name, None), (parts,))
 
 
 def _describe_enum(value, name):
@@ -180,22 +181,6 @@ def _named_tuple_handler(cls, name):
         return NAMEDTUPLE, extra, tuple.__getitem__(value, _ALL)
 
     return describe
-
-
-def _slots(cls):
-    """`{name: descriptor}` of a class's slots; None for a class with state that is neither slot nor ``__dict__``."""
-    if any(base is not object and not base.__flags__ & _HEAP_TYPE for base in cls.__mro__):
-        return None  # a base written in C, whose objects only its own constructor may make
-    members = [(at, d) for base in cls.__mro__ for at, d in vars(base).items() if type(d) is MemberDescriptorType]
-    # The same test as in copyreg: an object that is larger than its slots has state that only C code can reach.
-    expected = _BASICSIZE + _POINTER * (len(members) + (cls.__dictoffset__ > 0) + (cls.__weakrefoffset__ > 0))
-    if cls.__itemsize__ or cls.__basicsize__ > expected:
-        return None
-    if cls.__dictoffset__ and static_types.dict_getter(cls) is None:
-        return None  # a member of the class hides the instance dictionary
-    if len({at for at, _ in members}) != len(members):
-        return None  # two slots of one name, of which one hides the other
-    return dict(members)
 
 
 def _describe_object(state, code, name, rank):
@@ -273,7 +258,7 @@ def _record_maker(code, extra, names):
 
 
 def _enum_maker(cls, full):
-    if not is_enum(cls):
+    if not classes.is_enum(cls):
         raise Error(f"{full} was an enum when it was stored and is not one now")
     members = cls._member_map_
 
@@ -302,6 +287,10 @@ def _pair_maker(cls, full):
     def make(payload):
         # Looked up for each value, because the registration may be replaced.
         entry = classes.registration(cls)
+        if (entry is None or entry[2] is None) and classes.is_tensor_class(cls):
+            from recstore.values import tensors
+
+            return tensors.made_of(cls, _values(payload, 1)[0])
         if entry is None or entry[2] is None:
             why = "it was stored by an encode function; register it with its decode function first"
             raise Error(f"cannot load class {full}: {why}")
@@ -311,8 +300,8 @@ def _pair_maker(cls, full):
 
 
 def _object_maker(cls, full, names):
-    slots = _slots(cls)
-    if slots is None or issubclass(cls, (tuple, type)) or is_enum(cls):
+    slots = classes.slots_of(cls)
+    if slots is None or issubclass(cls, (tuple, type)) or classes.is_enum(cls):
         raise Error(f"cannot load class {full}: its objects hold more than attributes now")
     has_dict = cls.__dictoffset__ != 0
     missing = [at for at in names if at not in slots and not has_dict]

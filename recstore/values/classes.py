@@ -2,10 +2,16 @@
 a reader may make."""
 
 import sys
+from types import MemberDescriptorType
 
 from recstore._core import trust
+from recstore.values import static_types
 
 __all__ = ["register"]
+
+_BASICSIZE = object.__basicsize__
+_POINTER = tuple.__itemsize__
+_HEAP_TYPE = 1 << 9
 
 _BASIC = {type(None), bool, int, float, complex, str, bytes, bytearray, list, tuple, dict, set, frozenset, range, slice}
 
@@ -14,17 +20,19 @@ def register(cls=None, *, encode=None, decode=None):
     """Registers a class, so that its values can be stored and can be read from files. Also a decorator.
 
     Without `encode` and `decode` an object is stored as its ``__dict__`` and slots, and restored without calling
-    ``__init__``. Dataclasses, attrs classes, namedtuples and enums can be stored without registration. From a file,
-    only values of registered classes are read as such; others are read as :class:`recstore.Record`.
+    ``__init__``. Dataclasses, attrs classes, namedtuples, enums and subclasses of torch.Tensor can be stored without
+    registration. From a file, only values of registered classes are read as such; others are read as
+    :class:`recstore.Record`.
 
     Args:
         cls: the class. Its subclasses are not registered with it.
         encode: a function that takes an object and returns a value that can be stored.
         decode: a function that takes this value and returns the object. Required with `encode`.
 
-    Returns the class. Raises TypeError if `cls` is not a class or is a basic type, and for one function without the
-    other. The registration holds for this process and also for stores that are open. A spawned worker does not inherit
-    it, so register at the top of a module that workers import. Safe to call from several threads.
+    Returns the class. Raises TypeError if `cls` is not a class or is a basic type; for one function without the other;
+    and without functions for a class whose objects hold more than attributes, such as a subclass of dict. The
+    registration holds for this process and also for stores that are open. A spawned worker does not inherit it, so
+    register at the top of a module that workers import. Safe to call from several threads.
 
     >>> @register
     ... class Point:
@@ -43,6 +51,8 @@ def register(cls=None, *, encode=None, decode=None):
         raise TypeError(f"{cls.__name__} is stored as it is and cannot be registered")
     if (encode is None) != (decode is None):
         raise TypeError("register takes encode and decode together or neither")
+    if encode is None and not has_plain_state(cls):
+        raise TypeError(f"objects of {cls.__name__} hold more than attributes; register takes encode= and decode=")
     trust.registered[trust.name_of(cls)] = cls, encode, decode
     ext_types = sys.modules.get("recstore.values.ext_types")
     if ext_types is not None:
@@ -54,3 +64,41 @@ def registration(cls):
     """`(class, encode, decode)` of a registered class, else None."""
     entry = trust.registered.get(trust.name_of(cls))
     return entry if entry is not None and entry[0] is cls else None
+
+
+# ---- What objects of a class hold ----
+
+
+def has_plain_state(cls):
+    """Whether objects of a registered class can be stored without an encode function."""
+    if is_tensor_class(cls):
+        torch = sys.modules["torch"]
+        return cls.__torch_dispatch__ is torch.Tensor.__torch_dispatch__ and not issubclass(cls, torch.nn.Parameter)
+    return is_enum(cls) or issubclass(cls, tuple) or slots_of(cls) is not None
+
+
+def is_tensor_class(cls):
+    """Whether a class is derived from torch.Tensor. It imports neither torch nor numpy."""
+    torch = sys.modules.get("torch")
+    return hasattr(torch, "Tensor") and cls is not torch.Tensor and issubclass(cls, torch.Tensor)
+
+
+def is_enum(cls):
+    enum = sys.modules.get("enum")  # without Enum while another thread imports it
+    return hasattr(enum, "Enum") and issubclass(cls, enum.Enum)
+
+
+def slots_of(cls):
+    """`{name: descriptor}` of a class's slots; None for a class with state that is neither slot nor ``__dict__``."""
+    if any(base is not object and not base.__flags__ & _HEAP_TYPE for base in cls.__mro__):
+        return None  # a base written in C, whose objects only its own constructor may make
+    members = [(at, d) for base in cls.__mro__ for at, d in vars(base).items() if type(d) is MemberDescriptorType]
+    # The same test as in copyreg: an object that is larger than its slots has state that only C code can reach.
+    expected = _BASICSIZE + _POINTER * (len(members) + (cls.__dictoffset__ > 0) + (cls.__weakrefoffset__ > 0))
+    if cls.__itemsize__ or cls.__basicsize__ > expected:
+        return None
+    if cls.__dictoffset__ and static_types.dict_getter(cls) is None:
+        return None  # a member of the class hides the instance dictionary
+    if len({at for at, _ in members}) != len(members):
+        return None  # two slots of one name, of which one hides the other
+    return dict(members)

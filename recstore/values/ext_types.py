@@ -9,7 +9,7 @@ import sys
 from weakref import WeakKeyDictionary
 
 from recstore._core.native import Record
-from recstore.errors import CorruptError, Error, UntrustedError
+from recstore.errors import CorruptError, EncodeError, Error, UntrustedError
 from recstore.text import an
 from recstore.values import ext_codes as codes
 from recstore.values import factories
@@ -169,13 +169,15 @@ def _describe_record(value, writer):
     return code, extra, values[0] if code == codes.ENUM else values
 
 
-def pickled(value):
-    """The ext value with the pickle of a value. Raises the errors of pickling, and TypeError if the value contains a
-    store."""
+def pickled(value, refuses=None):
+    """The ext value with the pickle of a value. Raises the errors of pickling, TypeError if the value contains a store,
+    and EncodeError for a part for which `refuses`, as of trust.Writer, has a reason."""
     import io
 
     out = io.BytesIO()
-    _pickler()(out, protocol=4).dump(value)
+    pickler = _pickler()(out, protocol=4)
+    pickler.refuses = refuses
+    pickler.dump(value)
     return codes.PICKLED, None, out.getvalue()
 
 
@@ -195,6 +197,9 @@ def _pickler():
                 if issubclass(type(value), (native.Records, native.Mapping)):
                     what = f"{an(type(value).__name__)} pickles as a handle, which holds no records"
                     raise TypeError(f"{what}; {store_remedy(value)}")
+                reason = None if self.refuses is None else self.refuses(value)
+                if reason is not None:
+                    raise EncodeError(reason)
                 return NotImplemented
 
         _Pickler = Pickler

@@ -118,7 +118,7 @@ def of(value):
         return "store bytes(x), without its format and shape"
     if kind is getattr(sys.modules.get("collections"), "defaultdict", None):
         return f"its factory {_factory_name(value.default_factory)} is not a builtin type such as list; store dict(x)"
-    if class_types.is_enum(kind):
+    if classes.is_enum(kind):
         return "it is not a named member of its enum; store x.value, without its class"
     if classes.registration(kind) is not None and static_types.names(kind)[0]:
         why = class_types.refusal(value)

@@ -2,6 +2,7 @@
 imports torch."""
 
 import sys
+from types import MemberDescriptorType
 
 import numpy as np
 
@@ -36,17 +37,94 @@ def describe(value):
     return TENSOR, name, bits.numpy().view(f"u{size}")
 
 
+def bare(value):
+    """A torch.Tensor over the memory of a tensor, which is `value` itself unless it is of a subclass. None for a class
+    that redefines what its memory is. It runs no code of the class."""
+    torch = sys.modules["torch"]
+    if type(value) is torch.Tensor:
+        return value
+    if type(value).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
+        return None
+    with torch._C.DisableTorchFunctionSubclass():
+        return torch.Tensor.as_subclass(value, torch.Tensor)
+
+
+def gradient_of(value):
+    """`(requires_grad, is_leaf)` of a tensor, without running code of its class."""
+    with sys.modules["torch"]._C.DisableTorchFunctionSubclass():
+        return value.requires_grad, value.is_leaf
+
+
+def has_memory(tensor):
+    """Whether a plain tensor is an array in main memory that is not empty."""
+    torch = sys.modules["torch"]
+    if tensor.is_nested or tensor.layout is not torch.strided or tensor.device.type != "cpu":
+        return False
+    return not tensor.is_quantized and tensor.numel() > 0
+
+
+def state_of(value):
+    """The attributes of a tensor beside its data, by name."""
+    state = dict(object.__getattribute__(value, "__dict__"))
+    for name, member in _members(type(value)).items():
+        try:
+            state[name] = member.__get__(value)
+        except AttributeError:
+            continue  # a slot that was never set
+    return state
+
+
+def of_class(tensor, cls, state):
+    """A tensor of the class over the memory of a plain tensor, with these attributes. It runs no code of the class."""
+    torch = sys.modules["torch"]
+    if cls is not torch.Tensor:
+        with torch._C.DisableTorchFunctionSubclass():
+            tensor = tensor.as_subclass(cls)
+    members = _members(cls)
+    for name, held in state.items():
+        if name in members:
+            members[name].__set__(tensor, held)
+        else:
+            object.__getattribute__(tensor, "__dict__")[name] = held
+    return tensor
+
+
+def _members(cls):
+    return {
+        name: member
+        for base in cls.__mro__
+        if "__slots__" in base.__dict__
+        for name, member in base.__dict__.items()
+        if type(member) is MemberDescriptorType
+    }
+
+
+def parts(value):
+    """`(plain tensor, attributes)` of a tensor of a subclass; None if it cannot be stored."""
+    return None if refusal(value) is not None else (bare(value), state_of(value))
+
+
+def made_of(cls, payload):
+    """The tensor of a subclass from its parts."""
+    if type(payload) is not tuple or len(payload) != 2 or type(payload[1]) is not dict:
+        raise CorruptError(f"a tensor of a class made of {an(type(payload).__name__)}")
+    if type(payload[0]) is not sys.modules["torch"].Tensor or not all(type(name) is str for name in payload[1]):
+        raise CorruptError("a tensor of a class made of other parts than a tensor and attributes")
+    return of_class(payload[0], cls, payload[1])
+
+
 def refusal(value):
     """The advice for a tensor that cannot be stored, code in which it is `x`; None for a tensor that can."""
     torch = sys.modules["torch"]
     kind = type(value)
-    if kind is not torch.Tensor and kind is not torch.nn.Parameter:
-        return _subclass_remedy(value, kind)
     if static_types.instance_dict(value) and kind is torch.Tensor:
         return "it has attributes of its own; store (x.detach(), vars(x))"
+    value = bare(value)
+    if value is None:  # it may have no elements of its own
+        return "store the tensors that it is made of, or recstore.register its class with encode= and decode="
     steps, lost = "", []
-    if value.requires_grad or kind is torch.nn.Parameter:
-        steps, lost = ".detach()", ["requires_grad" if kind is torch.Tensor else "its class"]
+    if value.requires_grad or issubclass(kind, torch.nn.Parameter):
+        steps, lost = ".detach()", ["its class" if issubclass(kind, torch.nn.Parameter) else "requires_grad"]
     if value.is_nested:
         return f"store list(x{steps}.unbind()), without its class"
     if value.layout is not torch.strided:
@@ -66,13 +144,6 @@ def refusal(value):
         except (TypeError, RuntimeError):
             return f"its dtype {value.dtype} has no place in the format; store x.view(torch.uint8), without its dtype"
     return None
-
-
-def _subclass_remedy(value, kind):
-    both = "recstore.register its class with encode= and decode="
-    if static_types.is_own(kind, "__torch_dispatch__", sys.modules["torch"].Tensor):
-        return f"store the tensors that it is made of, or {both}"  # it may have no elements of its own
-    return f"store x.as_subclass(torch.Tensor), without its class{static_types.and_attributes(value)}, or {both}"
 
 
 def check(payload):

@@ -156,7 +156,7 @@ class TestLeft:
         x = Plain(a=a, plain=np.asarray(a), part=a[3:900])
         report = share(x, strict=True)
         assert x.a is a and report.replaced == []
-        assert "mapped from a file" in row_of(report, "plain").reason
+        assert "mapped from the file" in row_of(report, "plain").reason
 
     def test_small_and_empty(self):
         x = Plain(a=np.arange(100), b=np.zeros((0, 5)), c=np.zeros(5, "V0"))
@@ -244,7 +244,7 @@ class TestTensors:
             and ".detach()" in reasons["grad"]
             and ".to_dense()" in reasons["sparse"]
         )
-        assert ".clone()" in reasons["conj"] and "torch has it" in reasons["shared"] and "empty" not in reasons
+        assert ".clone()" in reasons["conj"] and "in shared memory" in reasons["shared"] and "empty" not in reasons
 
     def test_datasets_of_torch(self):
         data = self.torch.utils.data

@@ -281,3 +281,11 @@ def test_a_mapping_is_reused_only_by_those_who_read_alike(path):
 def test_handles_stay_small(path):
     with recstore.open(path) as x, RecordList(ROWS) as y:
         assert len(pickle.dumps(y)) <= 200 and len(pickle.dumps(x)) <= 200 + len(str(path))
+
+
+@pytest.mark.parametrize("base", [dict, list, set, str, float, bytes, complex, BaseException, type])
+def test_a_registration_that_would_have_no_effect_is_refused(base):
+    cls = type("Mine", (base,), {})
+    with pytest.raises(TypeError, match="Mine hold more than attributes"):
+        register(cls)
+    assert register(cls, encode=repr, decode=repr) is cls

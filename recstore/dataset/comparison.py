@@ -1,0 +1,63 @@
+"""What the values of a plan take now against what they would take in shared memory, by distinct memory.
+
+Nothing is replaced by something larger. A value counts for the memory that goes when it is replaced: not for what
+another place that stays leads to as well.
+"""
+
+from recstore.dataset import object_sizes
+from recstore.dataset.share_plan import ARRAY, TENSOR
+from recstore.text import size_text
+
+_OVERHEAD = 16 * 1024  # bytes of a segment beside the data, up to which two sizes are equal
+
+
+def measure(plan):
+    """Sets the bytes of the plan and of its candidates. Together the chosen ones take what goes when all of them are
+    replaced; what two of them lead to counts for the first. One that stays takes all that it leads to."""
+    memory = object_sizes.new_memory()
+    # Arrays come before the lists of their views: the lists are what would store the same bytes again.
+    todo = sorted(plan.chosen(), key=lambda one: one.kind not in (ARRAY, TENSOR))
+    for one in todo:
+        memory.skip(one.value)
+    if not any(one.value is plan.root for one in todo):
+        memory.add(plan.root)
+    before, objects = memory.total, memory.objects
+    for one in todo:
+        memory.add(one.value)
+        one.before, one.objects = memory.total - before, memory.objects - objects
+        before, objects = memory.total, memory.objects
+    plan.before, plan.objects = before, objects
+    for one in plan.candidates.values():
+        if one.kind is None:
+            one.before = object_sizes.deep(one.value)
+
+
+def drop_larger(plan, clusters):
+    """Skips what would be larger in shared memory, where `packed` of all candidates is known, and measures again.
+    Arrays of one cluster are compared together."""
+    while True:
+        measure(plan)
+        groups = [[one] for one in plan.chosen() if one.kind not in (ARRAY, TENSOR)]
+        groups += [cluster.members for cluster in clusters if cluster.members[0].kind is not None]
+        sizes = [(sum(one.before for one in group), sum(one.packed for one in group), group) for group in groups]
+        gains = sum(before - packed for before, packed, _ in sizes)
+        larger = [each for each in sizes if each[1] > each[0]]
+        if gains >= -_OVERHEAD:  # together they are not larger, so data of two that one of them gives up may be stored
+            larger = [each for each in larger if each[1] > own_bytes(each[2])]
+        if not larger:
+            return
+        for before, packed, group in larger:
+            for one in group:
+                one.skip(larger_text(before, packed), chosen=True)
+
+
+def own_bytes(group):
+    """The bytes that candidates take with all that they lead to."""
+    memory = object_sizes.new_memory()
+    for one in group:
+        memory.add(one.value)
+    return memory.total
+
+
+def larger_text(before, packed):
+    return f"sharing it would free {size_text(before)} and take {size_text(packed)}"

@@ -1,0 +1,185 @@
+"""What memory is, asked of its address: private to this process, shared between processes, or mapped from a file.
+
+Linux answers in /proc/self/maps, whatever object the memory belongs to. Elsewhere only the objects can be asked: a
+mapping behind an array, or torch.
+"""
+
+import os
+import sys
+from bisect import bisect_right
+
+from recstore.dataset import object_graph, tensor_forms
+
+_MAPS = "/proc/self/maps"
+_PAGEMAP = "/proc/self/pagemap"
+_PRESENT_OR_SWAPPED, _OF_FILE = 3 << 62, 1 << 61  # bits of an entry of pagemap, for each page
+# The names of memory that has no file, and the folder of files that are memory. A private mapping of the first two is
+# ordinary memory.
+_NO_FILE = ("/dev/zero", "/anon_hugepage", "/memfd:", "/SYSV", "/dev/shm/")
+_DELETED = " (deleted)"
+
+
+class Region:
+    """Mapped memory from address `low` up to `high`, which is not private to this process alone.
+
+    It is the file `path` from `offset` on; `key` is its device and inode. `shared` says that a write reaches the file
+    or the other processes, `writable` that this process may write.
+    """
+
+    __slots__ = ("low", "high", "offset", "key", "path", "shared", "writable")
+
+    def __init__(self, low, high, offset=0, key=None, path="", shared=True, writable=True):
+        self.low, self.high, self.offset, self.key, self.path = low, high, offset, key, path
+        self.shared, self.writable = shared, writable
+
+    @property
+    def is_of_file(self):
+        """Whether it is mapped from a file, and is no memory that processes share by another name."""
+        if not self.shared:
+            return True  # what is written to it reaches no other process
+        is_deleted = self.path.endswith(_DELETED) and not os.path.exists(self.path)
+        return bool(self.path) and not is_deleted and not self.path.startswith(_NO_FILE)
+
+    def __str__(self):
+        return f"mapped from the file {self.path}" if self.is_of_file else "in shared memory already"
+
+    def offset_of(self, address):
+        """The place of an address in the file."""
+        return self.offset + address - self.low
+
+    def continues(self, before):
+        """Whether this region and the one before it are one mapping of which the kernel keeps two entries."""
+        return (
+            before.high == self.low
+            and (before.key, before.shared) == (self.key, self.shared)
+            and before.offset_of(self.low) == self.offset
+        )
+
+
+class Memory:
+    """The regions of this process at one moment. An array that lives since then lies in one of them, or its memory is
+    private."""
+
+    def __init__(self):
+        self.regions = _regions()
+        self._lows = [region.low for region in self.regions or ()]
+
+    def region(self, value):
+        """The Region of an array or tensor; None if its memory is private, and for any other value."""
+        if self.regions is None:
+            return _by_type(value)
+        bounds = extent(value) if self.regions else None
+        return None if bounds is None else self.around(*bounds)
+
+    def around(self, low, high):
+        """The Region with the bytes from `low` up to `high`; None if they are private."""
+        i = max(0, bisect_right(self._lows, low) - 1)
+        found = None
+        for region in self.regions[i:]:
+            if region.low >= high:
+                break
+            if region.high > low:
+                found = region if found is None else _joined(found, region)
+        return found
+
+
+def _joined(before, region):
+    if not region.continues(before):
+        return before
+    writable = before.writable and region.writable
+    return Region(before.low, region.high, before.offset, before.key, before.path, before.shared, writable)
+
+
+def _regions():
+    """The regions in the order of their addresses; None where the system does not tell."""
+    try:
+        with open(_MAPS, "rb") as file:
+            lines = file.read().splitlines()
+    except OSError:
+        return None
+    out = []
+    for line in lines:
+        span, rights, offset, device, inode, *rest = line.split(None, 5)
+        path = os.fsdecode(rest[0].replace(b"\\012", b"\n")) if rest else ""
+        shared = rights.endswith(b"s")
+        if shared or (inode != b"0" and not path.startswith(_NO_FILE[:2])):
+            low, high = (int(bound, 16) for bound in span.split(b"-"))
+            key = device.decode(), int(inode)
+            out.append(Region(low, high, int(offset, 16), key, path, shared, rights[1:2] == b"w"))
+    return out
+
+
+def extent(value):
+    """The addresses `(first, past the last)` of an array or tensor; None for one without memory of its own in this
+    process, and for any other value."""
+    if object_graph.is_array(value):
+        return _array_extent(value) if value.nbytes else None
+    if not object_graph.is_tensor(value):
+        return None
+    from recstore.values import tensors
+
+    tensor = tensors.bare(value)
+    return tensor_forms.extent(tensor) if tensor is not None and tensors.has_memory(tensor) else None
+
+
+def nbytes_of(value):
+    """The bytes of the elements of an array or tensor, which may be more than the memory that they take."""
+    if object_graph.is_array(value):
+        return value.nbytes
+    from recstore.values import tensors
+
+    return tensors.bare(value).nbytes
+
+
+def _array_extent(array):
+    """The addresses `(first, past the last)` of the bytes of an array that is not empty."""
+    low = high = array.__array_interface__["data"][0]
+    for n, stride in zip(array.shape, array.strides):
+        if stride < 0:
+            low += (n - 1) * stride
+        else:
+            high += (n - 1) * stride
+    return low, high + array.itemsize
+
+
+def was_written(low, high):
+    """Whether this process has changed pages in a private mapping of a file; True where the system does not tell."""
+    import numpy as np
+
+    page = os.sysconf("SC_PAGE_SIZE")
+    try:
+        with open(_PAGEMAP, "rb") as file:
+            for at in range(low // page, -(-high // page), 1 << 17):
+                n = min(1 << 17, -(-high // page) - at)
+                file.seek(8 * at)
+                entries = np.frombuffer(file.read(8 * n), np.uint64)
+                if len(entries) != n or ((entries & _PRESENT_OR_SWAPPED != 0) & (entries & _OF_FILE == 0)).any():
+                    return True
+    except OSError:
+        return True
+    return False
+
+
+def _by_type(value):
+    """As Memory.region, from what the objects say."""
+    bounds = extent(value)
+    if bounds is None:
+        return None
+    if object_graph.is_tensor(value):
+        from recstore.values import tensors
+
+        return Region(*bounds) if tensors.bare(value).is_shared() else None
+    mmap = sys.modules.get("mmap")
+    todo, seen = [value], 0
+    while todo and mmap is not None and seen < 100:
+        base, seen = todo.pop(), seen + 1
+        if isinstance(base, mmap.mmap):
+            return Region(*bounds)
+        if isinstance(base, memoryview):
+            todo.append(base.obj)
+        elif object_graph.is_array(base):
+            todo.append(base.base)
+        else:
+            held = getattr(base, "_objects", None) if type(base).__module__ != "builtins" else None
+            todo.extend([getattr(base, "_b_base_", None), *(held.values() if isinstance(held, dict) else ())])
+    return None

@@ -1,0 +1,67 @@
+"""torch tensors as bytes at an address and a form: dtype, shape, strides, class and attributes. None of it runs code of
+a tensor's class."""
+
+import warnings
+
+
+def span_of(tensor):
+    """The number of elements from the first to the last of a tensor that is not empty, gaps included."""
+    return 1 + sum((n - 1) * stride for n, stride in zip(tensor.shape, tensor.stride()))
+
+
+def extent(tensor):
+    """The addresses `(first, past the last)` of the bytes of a plain tensor that is not empty."""
+    low = tensor.data_ptr()
+    return low, low + span_of(tensor) * tensor.element_size()
+
+
+def bytes_of(tensor):
+    """The bytes from the first to the last element of a plain tensor, as a numpy array over its memory."""
+    import torch
+
+    bits = tensor.conj() if tensor.is_conj() else tensor
+    bits = torch._neg_view(bits) if bits.is_neg() else bits
+    return bits.detach().as_strided((span_of(bits),), (1,)).view(torch.uint8).numpy()
+
+
+class Form:
+    """All of a tensor but its bytes. Can be pickled. Strides count elements."""
+
+    __slots__ = ("dtype", "shape", "strides", "flags", "cls", "state")
+
+    def __init__(self, dtype, shape, strides, flags, cls, state):
+        self.dtype, self.shape, self.strides = dtype, shape, strides
+        self.flags, self.cls, self.state = flags, cls, state
+
+    def __reduce__(self):
+        return Form, (self.dtype, self.shape, self.strides, self.flags, self.cls, self.state)
+
+    @staticmethod
+    def of(tensor):
+        from recstore.values import tensors
+
+        bare = tensors.bare(tensor)
+        flags = bare.is_conj(), bare.is_neg(), bare.requires_grad
+        return Form(bare.dtype, tuple(bare.shape), bare.stride(), flags, type(tensor), tensors.state_of(tensor))
+
+    def over(self, memory, start):
+        """The tensor over the bytes of a mapping or numpy array from `start` on."""
+        import numpy as np
+        import torch
+
+        from recstore.values import tensors
+
+        span = 1 + sum((n - 1) * stride for n, stride in zip(self.shape, self.strides))
+        size = span * torch.empty(0, dtype=self.dtype).element_size()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # torch warns of arrays that are read-only
+            flat = torch.from_numpy(np.ndarray((size,), np.uint8, memory, start))
+        out = flat.view(self.dtype).as_strided(self.shape, self.strides)
+        is_conjugate, is_negative, has_gradient = self.flags
+        out = out.conj() if is_conjugate else out
+        out = torch._neg_view(out) if is_negative else out
+        out = tensors.of_class(out, self.cls, self.state)
+        if has_gradient:
+            with torch._C.DisableTorchFunctionSubclass():
+                out.requires_grad_()
+        return out

@@ -1,0 +1,59 @@
+"""Classes derived from torch.Tensor, and the processes that read such tensors."""
+
+import torch
+
+
+class Sub(torch.Tensor):
+    """As MONAI's MetaTensor: attributes beside the elements."""
+
+
+class Slotted(torch.Tensor):
+    __slots__ = ("extra",)
+
+
+class Refusing(torch.Tensor):
+    """Whose functions must not run."""
+
+    @classmethod
+    def __torch_function__(cls, function, types, args=(), kwargs=None):
+        raise AssertionError(f"{function} ran")
+
+
+class Wrapper(torch.Tensor):
+    """Has its elements in another tensor."""
+
+    @staticmethod
+    def __new__(cls, inner):
+        return torch.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype)
+
+    def __init__(self, inner):
+        self.inner = inner
+
+    @classmethod
+    def __torch_dispatch__(cls, function, types, args=(), kwargs=None):
+        raise AssertionError(f"{function} ran")
+
+    def __reduce_ex__(self, protocol):
+        return Wrapper, (self.inner,)
+
+
+def of(cls, n=3000, **state):
+    """A tensor of a class with attributes."""
+    with torch._C.DisableTorchFunctionSubclass():
+        out = torch.arange(float(n)).as_subclass(cls)
+        for name, value in state.items():
+            setattr(out, name, value)
+    return out
+
+
+def described(value):
+    with torch._C.DisableTorchFunctionSubclass():
+        bare = torch.Tensor.as_subclass(value, torch.Tensor)
+        return type(value).__name__, bare.sum().item(), dict(vars(value)), getattr(value, "extra", None)
+
+
+def send_descriptions(connection, dataset):
+    connection.send(
+        [described(value) for name, value in vars(dataset).items() if name not in ("wrapped", "many")]
+        + [(type(dataset.wrapped).__name__, dataset.wrapped.inner.sum().item(), described(dataset.many[7]))]
+    )

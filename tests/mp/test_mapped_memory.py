@@ -1,0 +1,274 @@
+"""share_dataset over memory that is shared already or mapped from a file, in forked and spawned workers and in ranks."""
+
+import io
+import logging
+import multiprocessing
+import os
+
+import numpy as np
+import pytest
+from mp import mapped_arrays as arrays
+from mp.sharers import left, notes
+from mp.workers import run_worker
+
+import recstore
+from recstore import share_dataset
+
+FORK, SPAWN = multiprocessing.get_context("fork"), multiprocessing.get_context("spawn")
+
+
+def made(kind, folder):
+    """A zeroed array of a kind, in a dataset three times."""
+    if "torch" in kind or "tensor" in kind:
+        pytest.importorskip("torch", reason="needs PyTorch (pip install recstore[torch])")
+    array, keep = arrays.SHARED[kind](str(folder))
+    rows = [array[i * 10 : i * 10 + 10] for i in range(100)]
+    return arrays.Holder(a=array, inside={"a": array, "text": "x"}, rows=rows), keep
+
+
+@pytest.fixture
+def said(caplog):
+    with caplog.at_level(logging.WARNING, "recstore"):
+        yield lambda: [record.getMessage() for record in caplog.records if record.name == "recstore"]
+
+
+@pytest.mark.parametrize("kind", arrays.SHARED)
+def test_shared_memory_stays_shared(kind, context, tmp_path, said):
+    dataset, keep = made(kind, tmp_path)
+    array, rows = dataset.a, dataset.rows
+    array[1], array[2] = 1, 2
+    where = array.ctypes.data if isinstance(array, np.ndarray) else array.data_ptr()
+    report = share_dataset(dataset, arrays.LEAST, strict=True)
+    assert dataset.a is array and dataset.inside["a"] is array and dataset.rows is rows and report.replaced == []
+    assert run_worker(context, arrays.send_after_write, dataset) == (1, 2, 0)
+    assert float(array[5]) == 5 and float(array[6]) == 6 and float(rows[-1][3]) == 7
+    assert (array.ctypes.data if isinstance(array, np.ndarray) else array.data_ptr()) == where and said() == []
+    arrays.release(keep)
+
+
+def test_memory_that_nothing_names_is_sent_as_a_copy_with_a_warning(spawning, said):
+    import mmap
+
+    memory = mmap.mmap(-1, 8 * arrays.N)
+    array = np.frombuffer(memory)
+    dataset = arrays.Holder(a=array, inside={"a": array}, rows=[array[:10]])
+    report = share_dataset(dataset, arrays.LEAST)
+    assert "SharedMemory" in report.skipped[0].reason
+    assert run_worker(spawning, arrays.send_after_write, dataset) == (0, 0, 0)
+    assert float(array[5]) == 0 and len(said()) == 1
+
+
+def files(folder):
+    path = os.path.join(folder, "tokens.npy")
+    np.save(path, np.arange(60_000.0).reshape(300, 200))
+    whole = np.load(path, mmap_mode="r")
+    return path, arrays.Holder(
+        whole=whole,
+        plain=np.asarray(whole),
+        turned=np.asarray(whole)[::-1, ::2].T,
+        part=whole[7:9],
+        again=np.load(path, mmap_mode="c"),
+        writable=np.load(path, mmap_mode="r+"),
+    )
+
+
+def with_tensors(folder):
+    torch = pytest.importorskip("torch", reason="needs PyTorch (pip install recstore[torch])")
+    path, dataset = files(folder)
+    dataset.tensor = torch.from_numpy(np.load(path, mmap_mode="r+"))
+    dataset.row, dataset.conjugate = (
+        dataset.tensor[5, ::2],
+        torch.view_as_complex(dataset.tensor.view(300, 100, 2)).conj(),
+    )
+    dataset.parameter = torch.nn.Parameter(torch.from_numpy(np.load(path, mmap_mode="c")))
+    return path, dataset
+
+
+@pytest.mark.parametrize("make", [files, with_tensors])
+def test_a_worker_maps_the_file(make, spawning, tmp_path, monkeypatch, said):
+    path, dataset = make(str(tmp_path))
+    names = list(vars(dataset))
+    report = share_dataset(dataset, arrays.LEAST, strict=True)
+    assert report.replaced == [] and {row.path for row in report.skipped} <= set(names)
+    expected = [arrays.described(getattr(dataset, name)) for name in names]
+    assert {one[1] for one in expected} == {path}
+    sizes = []
+    dump = multiprocessing.reduction.dump
+
+    def measured(value, file, protocol=None):
+        buffer = io.BytesIO()
+        dump(value, buffer, protocol)
+        sizes.append(buffer.tell())
+        file.write(buffer.getvalue())
+
+    monkeypatch.setattr(multiprocessing.reduction, "dump", measured)
+    assert run_worker(spawning, arrays.send_descriptions, dataset, names) == expected
+    assert max(sizes) < 5000 and said() == []
+
+
+def test_a_checkpoint_that_is_mapped(spawning, tmp_path):
+    torch = pytest.importorskip("torch", reason="needs PyTorch (pip install recstore[torch])")
+    path = str(tmp_path / "weights.pt")
+    torch.save({"a": torch.arange(3000.0), "b": torch.ones(2000)}, path)
+    weights = torch.load(path, mmap=True)
+    dataset = arrays.Holder(weights=weights, a=weights["a"], b=weights["b"][100:])
+    address = dataset.a.data_ptr()
+    share_dataset(dataset, arrays.LEAST)
+    expected = [("Tensor", path, 2999 * 1500), ("Tensor", path, 1900)]
+    assert run_worker(spawning, arrays.send_descriptions, dataset, ["a", "b"]) == expected
+    assert dataset.a.data_ptr() == address and audit_of(dataset) < 5000
+
+
+def audit_of(dataset):
+    return recstore.audit(dataset, threshold=arrays.LEAST).pickled
+
+
+def test_a_worker_of_a_worker_maps_the_file(tmp_path):
+    path, dataset = files(str(tmp_path))
+    share_dataset(dataset, arrays.LEAST)
+    got = run_worker(SPAWN, arrays.send_from_child_of_child, dataset, ["whole", "part"])
+    assert got == [arrays.described(dataset.whole), arrays.described(dataset.part)]
+
+
+def test_changes_to_a_private_mapping_are_sent(spawning, tmp_path, said):
+    path, dataset = files(str(tmp_path))
+    dataset.again[3, 4] += 1000
+    share_dataset(dataset, arrays.LEAST)
+    got = run_worker(spawning, arrays.send_descriptions, dataset, ["again", "whole"])
+    assert got[0][1:] == (None, dataset.again.sum()) and got[1][1:] == (path, dataset.whole.sum())
+    assert len(said()) == 1 and "numpy.save" in said()[0]
+
+
+@pytest.mark.parametrize("gone", [os.unlink, lambda path: os.rename(path, path + ".old")])
+def test_a_file_that_lost_its_name_is_the_same_in_a_worker(gone, spawning, tmp_path):
+    path, dataset = files(str(tmp_path))
+    share_dataset(dataset, arrays.LEAST)
+    expected = dataset.whole.sum()
+    gone(path)
+    np.save(path, np.zeros((300, 200)))
+    (got,) = run_worker(spawning, arrays.send_descriptions, dataset, ["whole"])
+    assert got[2] == expected
+
+
+def test_a_file_that_became_shorter_is_an_error(tmp_path):
+    path, dataset = files(str(tmp_path))
+    dataset = arrays.Holder(whole=dataset.whole)
+    share_dataset(dataset, arrays.LEAST)
+    os.truncate(path, 5000)
+    with pytest.raises(recstore.Error, match="shorter"):
+        run_worker(SPAWN, arrays.send_descriptions, dataset, ["whole"])
+    assert "shorter" in share_dataset(dataset, arrays.LEAST, dry_run=True).skipped[0].reason
+
+
+def test_an_epoch_sees_what_the_one_before_filled_in(context, tmp_path):
+    data = pytest.importorskip("torch.utils.data", reason="needs PyTorch (pip install recstore[torch])")
+    import torch
+
+    np.save(tmp_path / "tokens.npy", np.arange(5000))
+    locked = multiprocessing.Array("f", arrays.N)
+    cache = torch.from_numpy(np.ctypeslib.as_array(locked.get_obj()))
+    dataset = arrays.Holder(cache=cache, tokens=np.load(tmp_path / "tokens.npy", mmap_mode="r"))
+    share_dataset(dataset, arrays.LEAST)
+    loader = data.DataLoader(dataset, 10, num_workers=2, multiprocessing_context=context)
+    epochs = [[batch[0].tolist() for batch in loader] for _ in range(2)]
+    assert sum(epochs[0], []) == [0] * 40 and sum(epochs[1], []) == list(range(1, 41))
+    assert cache[:40].tolist() == list(range(1, 41))
+
+
+# ---- By name ----
+
+
+class Ranks:
+    """Ranks that make or attach one dataset, one after another."""
+
+    def __init__(self, context, kind, name, log, path):
+        self.starting, self.crew = (context, kind, name, log, path), []
+
+    def __enter__(self):
+        return self
+
+    def start(self):
+        context, *arguments = self.starting
+        ours, theirs = context.Pipe()
+        process = context.Process(target=arrays.rank, args=(theirs, *arguments))
+        process.start()
+        theirs.close()
+        self.crew.append((process, ours))
+        return self.answer(-1)
+
+    def answer(self, number):
+        assert self.crew[number][1].poll(120)
+        return self.crew[number][1].recv()
+
+    def ask(self, number, *told):
+        self.crew[number][1].send(told)
+        return self.answer(number)
+
+    def __exit__(self, *error):
+        for process, pipe in self.crew:
+            try:
+                pipe.send(None)
+            except BrokenPipeError:
+                pass  # it has ended with an error
+            process.join(60)
+            pipe.close()
+            process.close()
+
+
+@pytest.mark.parametrize("context", [FORK, SPAWN], ids=["fork", "spawn"])
+def test_ranks_map_the_file(context, name, log, tmp_path):
+    path = str(tmp_path / "tokens.npy")
+    np.save(path, np.arange(60_000.0))
+    with Ranks(context, arrays.Files, name, log, path) as ranks:
+        assert ranks.start() == ranks.start() == "RecordView" and notes(log) == ["made"]
+        expected = ("memmap", path, 59_999 * 30_000.0), ("ndarray", path, 14_950.0), False
+        assert ranks.ask(0, "tokens_of") == ranks.ask(1, "tokens_of") == expected
+    assert left(name) == []
+
+
+@pytest.mark.parametrize("change", ["content", "file", "none"])
+def test_a_rank_does_not_map_another_file(change, name, log, tmp_path):
+    path = str(tmp_path / "tokens.npy")
+    np.save(path, np.arange(60_000.0))
+    with Ranks(FORK, arrays.Files, name, log, path) as ranks:
+        ranks.start()
+        if change == "content":
+            with open(path, "r+b") as file:
+                file.seek(500)
+                file.write(b"12345678")
+            os.utime(path, ns=(1, 1))
+        elif change == "file":
+            np.save(path + ".npy", np.zeros(60_000))
+            os.replace(path + ".npy", path)
+        else:
+            os.unlink(path)
+        kind, message = ranks.start()
+        assert kind == "Error" and path in message
+
+
+def test_ranks_share_memory_that_has_a_name(name, log):
+    with Ranks(FORK, arrays.Named, name, log, "") as ranks:
+        assert ranks.start() == ranks.start() == "RecordView" and notes(log) == ["made"]
+        ranks.ask(0, "write", 5, 55)
+        ranks.ask(1, "write", 6, 66)
+        assert (ranks.ask(1, "read", 5), ranks.ask(0, "read", 6)) == (55, 66)
+        assert ranks.ask(1, "write_in_child", 7, 77) == ranks.ask(0, "read", 7) == 77
+
+
+@pytest.mark.parametrize("kind", [arrays.Anonymous, arrays.OfTorch, arrays.Locked, arrays.Small])
+def test_ranks_make_memory_without_a_name_for_themselves(kind, name, log):
+    if kind is arrays.OfTorch:
+        pytest.importorskip("torch", reason="needs PyTorch (pip install recstore[torch])")
+    with Ranks(FORK, kind, name, log, "") as ranks:
+        assert ranks.start() == ranks.start() == "RecordView" and notes(log) == ["made", "made"]
+        assert ranks.ask(0, "is_shared") and ranks.ask(1, "is_shared")
+        assert ranks.ask(1, "write_in_child", 0, 77) == 77 and len(recstore.segments(name)) == 1
+    assert left(name) == []
+
+
+def test_ranks_get_the_changes_to_a_private_mapping(name, log, tmp_path):
+    path = str(tmp_path / "tokens.npy")
+    np.save(path, np.arange(60_000.0))
+    with Ranks(FORK, arrays.Changed, name, log, path) as ranks:
+        assert ranks.start() == ranks.start() == "RecordView"
+        assert ranks.ask(1, "tokens_of")[0][2] == ranks.ask(0, "tokens_of")[0][2] == 59_999 * 30_000.0 + 1000

@@ -1,0 +1,136 @@
+"""Tensors of subclasses of torch.Tensor: share_dataset keeps their class and attributes, in workers and ranks too."""
+
+import io
+import multiprocessing
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="needs PyTorch (pip install recstore[torch])")
+
+from holders import Plain  # noqa: E402
+from mp import tensor_classes as classes  # noqa: E402
+from mp.mapped_arrays import Holder  # noqa: E402
+from mp.workers import run_worker  # noqa: E402
+
+import recstore  # noqa: E402
+from recstore import EncodeError, RecordList, audit, share_dataset  # noqa: E402
+
+
+def made():
+    return Holder(
+        sub=classes.of(classes.Sub, meta={"affine": torch.eye(4).tolist()}, label="x"),
+        slotted=classes.of(classes.Slotted, extra=7),
+        refusing=classes.of(classes.Refusing),
+        plain=classes.of(torch.Tensor, note="y"),
+        wrapped=classes.Wrapper(torch.arange(3000.0)),
+        many=[classes.of(classes.Sub, 30, i=i) for i in range(200)],
+    )
+
+
+def test_they_are_replaced_with_their_class(context):
+    dataset = made()
+    names = ["sub", "slotted", "refusing", "plain"]
+    expected = [classes.described(getattr(dataset, name)) for name in names]
+    before = dict(vars(dataset))
+    report = share_dataset(dataset, 2000, strict=True)
+    assert {row.path for row in report.replaced} == {*names, "wrapped.inner", "many"}
+    assert [classes.described(getattr(dataset, name)) for name in names] == expected
+    assert all(getattr(dataset, name) is not before[name] for name in names) and dataset.wrapped is before["wrapped"]
+    last = ("Wrapper", 2999 * 1500.0, ("Sub", 435.0, {"i": 7}, None))
+    assert run_worker(context, classes.send_descriptions, dataset) == [*expected, last]
+    assert report.undo() == 6 and [classes.described(getattr(dataset, name)) for name in names] == expected
+    assert type(dataset.many) is list and classes.described(dataset.many[7]) == last[2]
+
+
+def test_a_spawned_worker_is_sent_handles(spawning, monkeypatch):
+    dataset = made()
+    share_dataset(dataset, 2000)
+    sizes = []
+    dump = multiprocessing.reduction.dump
+
+    def measured(value, file, protocol=None):
+        buffer = io.BytesIO()
+        dump(value, buffer, protocol)
+        sizes.append(buffer.tell())
+        file.write(buffer.getvalue())
+
+    monkeypatch.setattr(multiprocessing.reduction, "dump", measured)
+    run_worker(spawning, classes.send_descriptions, dataset)
+    assert max(sizes) < 6000
+
+
+def test_views_share_memory_again():
+    whole = classes.of(classes.Sub, note=1)
+    x = Plain(whole=whole, part=whole[5:9], plain=torch.Tensor.as_subclass(whole, torch.Tensor), array=whole.numpy())
+    share_dataset(x, 2000, strict=True)
+    x.plain[5] = -1
+    assert float(x.part[0]) == float(x.whole[5]) == x.array[5] == -1 and type(x.part) is classes.Sub
+
+
+def test_ranks_get_the_class(name):
+    make = Holder
+    held = [share_dataset(_Maker(make), 2000, shared=name, fingerprint="1") for _ in range(2)]
+    assert held[0] is not held[1]
+    assert classes.described(held[0].sub) == classes.described(held[1].sub) == ("Sub", 2999 * 1500.0, {"i": 1}, None)
+
+
+class _Maker:
+    def __new__(cls, kind):
+        return lambda: kind(sub=classes.of(classes.Sub, i=1), samples=[{"i": i} for i in range(500)])
+
+
+@pytest.mark.parametrize("cls", [classes.Sub, classes.Slotted, classes.Refusing])
+def test_large_ones_are_counted(cls):
+    x = Plain(images=[classes.of(cls, 100_000) for _ in range(10)], one=classes.of(cls, 500_000))
+    report = audit(x)
+    assert 6_000_000 < report.size < 6_100_000 and report.advice
+    report = share_dataset(x, dry_run=True)
+    assert 6_000_000 < report.before < 6_100_000 and report.skipped == []
+
+
+def test_one_that_cannot_be_replaced_is_named_with_its_size():
+    grad = classes.of(classes.Sub, 500_000)
+    grad.requires_grad_()
+    x = Plain(grad=grad, wrapped=classes.Wrapper(torch.zeros(500_000, requires_grad=True)))
+    report = share_dataset(x)
+    assert x.grad is grad and {row.path for row in report.skipped} == {"grad", "wrapped.inner"}
+    assert all(2_000_000 <= row.before < 2_000_200 and ".detach()" in row.reason for row in report.skipped)
+
+
+class TestRecords:
+    def test_they_are_stored_with_their_attributes(self, tmp_path):
+        value = classes.of(classes.Sub, meta={"a": 1})
+        with RecordList([{"image": value}, classes.of(classes.Slotted, extra=(1, 2)), value[:3]]) as x:
+            assert classes.described(x[0]["image"]) == classes.described(value)
+            assert x[1].extra == (1, 2) and type(x[2]) is classes.Sub
+            x.save(tmp_path / "x.rs")
+
+    def test_a_file_needs_the_class(self, tmp_path):
+        class Own(torch.Tensor):
+            pass
+
+        with RecordList([classes.of(Own, 5, note=1)]) as x:
+            x.save(tmp_path / "x.rs")
+        with recstore.open(tmp_path / "x.rs") as x:
+            assert type(x[0]) is recstore.Record
+            recstore.register(Own)
+            assert type(x[0]) is Own and x[0].note == 1 and x[0].tolist() == [0, 1, 2, 3, 4]
+
+    def test_a_registration_counts(self):
+        class Own(torch.Tensor):
+            pass
+
+        recstore.register(Own, encode=lambda own: own.sum().item(), decode=lambda total: f"sum {total}")
+        with RecordList([classes.of(Own, 5)]) as x:
+            assert x[0] == "sum 10.0"
+
+    @pytest.mark.parametrize("cls", [classes.Wrapper, torch.nn.Parameter])
+    def test_a_registration_without_effect_is_refused(self, cls):
+        with pytest.raises(TypeError, match="encode= and decode="):
+            recstore.register(cls)
+
+    def test_what_cannot_be_stored_is_named(self):
+        with pytest.raises(EncodeError, match=r"function"):
+            RecordList([classes.of(classes.Sub, 5, transform=lambda x: x)])
+        with pytest.raises(EncodeError, match="__torch_dispatch__"):
+            RecordList([classes.Wrapper(torch.zeros(3))])

@@ -1,0 +1,88 @@
+"""share_dataset and audit over random object graphs: nothing raises, every process reads equal values, distinct memory
+is never larger afterwards, and audit's forecast is what the call then takes."""
+
+import multiprocessing
+import os
+
+import graphs
+import pytest
+
+import recstore
+from recstore import share_dataset
+
+SLACK = 16 * 1024  # bytes of a segment beside its data
+BATCH = 20  # graphs that one spawned process reads
+
+
+def check(graph, threshold):
+    """Shares a graph, and checks all but what other processes read. Returns the digest of its values and the report."""
+    values, before = graphs.digest_of(graph), graphs.distinct_memory(graph)
+    forecast = recstore.audit(graph, workers=0, threshold=threshold)
+    dry = share_dataset(graph, threshold, dry_run=True)
+    assert graphs.digest_of(graph) == values
+    report = share_dataset(graph, threshold)
+    assert graphs.digest_of(graph) == values
+    after = graphs.distinct_memory(graph) + report.after
+    assert after <= before + SLACK, (before, after, str(report))
+    assert abs(dry.after - report.after) <= 0.1 * report.after + SLACK, (str(dry), str(report))
+    assert abs(forecast.size - before) <= 0.05 * before + SLACK, (before, str(forecast))
+    assert abs(forecast.predicted_shared - after) <= 0.1 * after + SLACK, (after, str(forecast), str(report))
+    return values, report
+
+
+def forked(graph):
+    """The digest of a graph in a forked child."""
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.write(writer, graphs.digest_of(graph).encode())
+        finally:
+            os._exit(0)
+    os.close(writer)
+    with open(reader, "rb") as file:
+        found = file.read().decode()
+    os.waitpid(pid, 0)
+    return found
+
+
+def send_digests(held, queue):
+    queue.put([graphs.digest_of(graph) for graph in held])
+
+
+def spawned(held):
+    """The digests of graphs in a spawned child."""
+    context = multiprocessing.get_context("spawn")
+    queue = context.SimpleQueue()
+    child = context.Process(target=send_digests, args=(held, queue))
+    child.start()
+    child.join(110)
+    assert child.exitcode == 0
+    return queue.get()
+
+
+def run(seeds, folder):
+    held, digests = [], []
+    for seed in seeds:
+        maker = graphs.Maker(seed, folder)
+        graph, threshold = maker.graph(), maker.rng.choice([0, 1000, 20_000, 100_000])
+        values, report = check(graph, threshold)
+        assert forked(graph) == values
+        if maker.rng.random() < 0.5:
+            held.append(graph)
+            digests.append(values)
+        else:
+            report.undo()
+            assert graphs.digest_of(graph) == values
+    assert spawned(held) == digests
+
+
+@pytest.mark.parametrize("batch", range(3))
+def test_graphs(batch, tmp_path):
+    run(range(batch * BATCH, (batch + 1) * BATCH), tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("batch", range(3, 100))
+def test_many_graphs(batch, tmp_path):
+    run(range(batch * BATCH, (batch + 1) * BATCH), tmp_path)
