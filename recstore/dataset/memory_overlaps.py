@@ -110,7 +110,7 @@ def _refused_array(array):
 def _refused_tensor(tensor):
     from recstore.values import tensors
 
-    reason = tensors.refusal(tensor)
+    reason = tensors.refusal(tensor, keeps_attributes=True)
     if reason is None and tensors.bare(tensor).numel() == 0:
         return "it is empty"
     if reason is not None and "has no place in the format" not in reason:

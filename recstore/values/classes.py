@@ -29,8 +29,8 @@ def register(cls=None, *, encode=None, decode=None):
         encode: a function that takes an object and returns a value that can be stored.
         decode: a function that takes this value and returns the object. Required with `encode`.
 
-    Returns the class. Raises TypeError if `cls` is not a class or is a basic type; for one function without the other;
-    and without functions for a class whose objects hold more than attributes, such as a subclass of dict. The
+    Returns the class. Raises TypeError if `cls` is not a class or is a basic type, or for one function without the
+    other. An object that could not be read back, such as one with state in C, is refused when it is stored. The
     registration holds for this process and also for stores that are open. A spawned worker does not inherit it, so
     register at the top of a module that workers import. Safe to call from several threads.
 
@@ -51,8 +51,6 @@ def register(cls=None, *, encode=None, decode=None):
         raise TypeError(f"{cls.__name__} is stored as it is and cannot be registered")
     if (encode is None) != (decode is None):
         raise TypeError("register takes encode and decode together or neither")
-    if encode is None and not has_plain_state(cls):
-        raise TypeError(f"objects of {cls.__name__} hold more than attributes; register takes encode= and decode=")
     trust.registered[trust.name_of(cls)] = cls, encode, decode
     ext_types = sys.modules.get("recstore.values.ext_types")
     if ext_types is not None:
@@ -67,14 +65,6 @@ def registration(cls):
 
 
 # ---- What objects of a class hold ----
-
-
-def has_plain_state(cls):
-    """Whether objects of a registered class can be stored without an encode function."""
-    if is_tensor_class(cls):
-        torch = sys.modules["torch"]
-        return cls.__torch_dispatch__ is torch.Tensor.__torch_dispatch__ and not issubclass(cls, torch.nn.Parameter)
-    return is_enum(cls) or issubclass(cls, tuple) or slots_of(cls) is not None
 
 
 def is_tensor_class(cls):

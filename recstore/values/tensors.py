@@ -113,11 +113,12 @@ def made_of(cls, payload):
     return of_class(payload[0], cls, payload[1])
 
 
-def refusal(value):
-    """The advice for a tensor that cannot be stored, code in which it is `x`; None for a tensor that can."""
+def refusal(value, keeps_attributes=False):
+    """The advice for a tensor that cannot be stored, code in which it is `x`; None for one that can. The caller may
+    keep the attributes that a plain tensor was given."""
     torch = sys.modules["torch"]
     kind = type(value)
-    if static_types.instance_dict(value) and kind is torch.Tensor:
+    if kind is torch.Tensor and not keeps_attributes and static_types.instance_dict(value):
         return "it has attributes of its own; store (x.detach(), vars(x))"
     value = bare(value)
     if value is None:  # it may have no elements of its own
