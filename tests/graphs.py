@@ -74,7 +74,7 @@ class Maker:
             lambda: tuple(held),
             lambda: {f"k{i}": one for i, one in enumerate(held)},
             lambda: OrderedDict(enumerate(held)),
-            lambda: [{"data": held[0], "n": i} for i in range(self.rng.choice([2, 20]))],
+            lambda: [{"data": held[0], "n": i} for i in range(self.rng.choice([2, 17]))],
         ])  # fmt: skip
         return make()
 
@@ -197,7 +197,7 @@ class Maker:
         return out
 
     def objects(self):
-        return [Sample(i, f"name {i}", [i, i + 1]) for i in range(self.rng.choice([20, 900]))]
+        return [Sample(i, f"name {i}", [i, i + 1]) for i in range(self.rng.choice([20, 200]))]
 
     def unstorable(self):
         return [object() for _ in range(self.rng.choice([20, 3000]))]

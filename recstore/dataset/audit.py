@@ -3,7 +3,7 @@
 import os
 
 from recstore.build import build_options
-from recstore.dataset import object_graph, object_sizes, packing, share_plan
+from recstore.dataset import object_graph, object_sizes, packing, patterns, share_plan
 from recstore.text import size_text
 
 _MOST_SMALL = 5
@@ -41,8 +41,9 @@ def audit(dataset_or_loader, *, workers=None, ranks=None, threshold="1MiB"):
     dataset = dataset_or_loader if loader is None else loader["dataset"]
     count, known = _workers(loader, workers)
     ranks, notes = _ranks(ranks)
-    patterns = share_plan.Patterns(None, None)
-    plan = share_plan.Plan(dataset, object_sizes.parse(threshold), patterns, build_options.Options())
+    everything = patterns.Patterns(None, None)
+    held = object_graph.is_a(dataset, (list, dict))  # the advice is for who holds it
+    plan = share_plan.Plan(dataset, object_sizes.parse(threshold), everything, build_options.Options(), held)
     packing.Packed(plan, False).forecast()
     method = _method(loader)
     pickled, exact, error = object_sizes.pickled(dataset)
@@ -165,10 +166,17 @@ def _attributes(plan, dataset):
 
 
 def _advice(chosen, has_mapped, loader):
+    if any(not candidate.path for candidate in chosen):  # then it is the only one
+        yield f"x = recstore.{_container_of(chosen[0])}(x)"
+        return
     if not chosen and not has_mapped:
         return
     yield f"recstore.share_dataset({'dataset' if loader is None else 'loader.dataset'})"
     for candidate in chosen:
         if candidate.path.isidentifier() and candidate.kind in (share_plan.LIST, share_plan.DICT):
-            container = "RecordList" if candidate.kind is share_plan.LIST else "RecordDict"
-            yield f"self.{candidate.path} = recstore.{container}(self.{candidate.path})  # or this, in __init__"
+            name = f"self.{candidate.path}"
+            yield f"{name} = recstore.{_container_of(candidate)}({name})  # or this, in __init__"
+
+
+def _container_of(candidate):
+    return "RecordList" if candidate.kind is share_plan.LIST else "RecordDict"

@@ -10,13 +10,12 @@ that packed equal ones.
 import functools
 import io
 import pickle
-import types
 
 from recstore import sharing
 from recstore._core import trust
 from recstore.build import build_options, fingerprints
 from recstore.build.sources import Feed
-from recstore.dataset import object_graph, object_sizes, packing, share_plan, swap, travel
+from recstore.dataset import object_graph, object_sizes, packing, patterns, share_plan, swap, travel
 from recstore.dataset.share_plan import DICT, LIST
 from recstore.errors import Error
 from recstore.values import factories
@@ -33,7 +32,7 @@ class Request:
 
     def plan(self, obj):
         options = build_options.Options(self.on_unsupported)
-        return share_plan.Plan(obj, self.threshold, share_plan.Patterns(self.only, self.skip), options)
+        return share_plan.Plan(obj, self.threshold, patterns.Patterns(self.only, self.skip), options)
 
     def packed(self, obj):
         plan = self.plan(obj)
@@ -62,13 +61,7 @@ def _trusting():
 
 def share(obj, request):
     """The dataset, its large data shared: that of a factory, or `obj` itself."""
-    return _share_made(obj, request) if is_factory(obj) else _share_loaded(obj, request, "")
-
-
-def is_factory(obj):
-    """Whether the argument of share_dataset makes a dataset: whether it is a function, a class or a functools.partial.
-    Any other callable object is a dataset."""
-    return isinstance(obj, (type, types.FunctionType, types.BuiltinFunctionType, types.MethodType, functools.partial))
+    return _share_made(obj, request) if share_plan.is_factory(obj) else _share_loaded(obj, request, "")
 
 
 # ---- A factory ----

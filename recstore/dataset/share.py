@@ -3,7 +3,7 @@ place. The plan says which, packing writes the segment, swap changes the places.
 """
 
 from recstore.build import build_options
-from recstore.dataset import object_sizes, packing, share_plan, swap
+from recstore.dataset import object_sizes, packing, patterns, share_plan, swap
 
 _HERE = ("dry_run", "backing")
 _BY_NAME = ("keep", "fingerprint", "files", "dir", "timeout")
@@ -71,8 +71,8 @@ def _share_here(obj, threshold, only, skip, dry_run=False, strict=False, on_unsu
     from recstore.dataset import reports
 
     options = build_options.Options(on_unsupported, backing=backing)
-    patterns = share_plan.Patterns(only, skip)
-    plan = share_plan.Plan(obj, object_sizes.parse(threshold), patterns, options)
+    wanted = patterns.Patterns(only, skip)
+    plan = share_plan.Plan(obj, object_sizes.parse(threshold), wanted, options)
     if strict:
         share_plan.refuse(plan)
     packed = packing.Packed(plan, strict)

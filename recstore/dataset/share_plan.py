@@ -1,8 +1,9 @@
 """The plan of share_dataset: the large lists, dicts, arrays and tensors that an object leads to, the slots that hold
 them, and whether each can be stored. Making a plan changes nothing."""
 
+import functools
 import sys
-from fnmatch import fnmatchcase
+import types
 
 from recstore.build import destination
 from recstore.dataset import memory_overlaps, object_graph, object_sizes, placeholders, travel
@@ -78,53 +79,6 @@ class Candidate:
         return self.slots[0].path
 
 
-class Patterns:
-    """The arguments `only` and `skip`: paths, or patterns as of fnmatch. Each stands for a value and everything below
-    it."""
-
-    def __init__(self, only, skip):
-        self.only, self.skip = _patterns(only, "only"), _patterns(skip, "skip")
-        self.used = set()
-
-    def _match(self, path, patterns):
-        hit = False
-        for pattern in patterns or ():
-            if (
-                path == pattern
-                or fnmatchcase(path, pattern)
-                or (path.startswith(pattern) and path[len(pattern)] in ".[")
-            ):
-                self.used.add(pattern)
-                hit = True
-        return hit
-
-    def skips(self, path):
-        return self._match(path, self.skip)
-
-    def wants(self, path):
-        return self.only is None or self._match(path, self.only)
-
-    def names_class(self, path):
-        """Whether `only` asks for an attribute of a class, by a pattern that says so."""
-        return self._match(path, [p for p in self.only or () if "__class__" in p])
-
-    def names(self, path):
-        """Whether `only` has exactly this path. Then even a value that waits to be filled is shared."""
-        return path in (self.only or ())
-
-    def unused(self):
-        return [p for p in (*(self.only or ()), *(self.skip or ())) if p not in self.used]
-
-
-def _patterns(given, name):
-    if given is None:
-        return None
-    out = [given] if isinstance(given, str) else list(given)
-    if not all(isinstance(pattern, str) for pattern in out):
-        raise TypeError(f"{name} is a path such as 'dataset.samples', a pattern such as '*.samples', or a list of them")
-    return out
-
-
 class Plan:
     """The large values that one object leads to: `candidates` has them by the value's id, in the order of the walk.
 
@@ -152,6 +106,7 @@ class Plan:
         self._places = set()
         self._depth = 0
         self._keep = []  # the walked values: an id is good only while its object lives
+        _check(root)
         if object_graph.is_walked(root) and object_graph.base_of(root) is None:
             self._walk_object(root, "")
         else:
@@ -477,6 +432,20 @@ def _unlike(value, path):
             return f"{name}, which has no order; a store is a set too: {keys}"
         return f"{name}, which add() and discard() change: skip=[{path!r}] keeps it; if it is only read, {keys}"
     return f"{name}, a subclass of {base.__name__} with a behaviour of its own; {remedies.of(value)}"
+
+
+def is_factory(obj):
+    """Whether the argument of share_dataset makes a dataset: whether it is a function, a class or a functools.partial.
+    Any other callable object is a dataset."""
+    made = (type, types.FunctionType, types.BuiltinFunctionType, types.MethodType, functools.partial)
+    return object_graph.is_a(obj, made)
+
+
+def _check(root):
+    if is_factory(root):
+        raise TypeError(f"{root!r:.80} makes a dataset and is not one: give what it returns, or a name with shared=")
+    if root is None or type(root) in (bool, int, float, complex, str, bytes, types.ModuleType):
+        raise TypeError(f"a dataset is an object that holds data, not {object_graph.type_name(root)}")
 
 
 def _itself(root):

@@ -206,7 +206,16 @@ class TestAudit:
 
     def test_of_a_list(self):
         report = audit(records(20_000))
-        assert "the object given" in report.attributes[0].reason and report.advice == ()
+        assert report.attributes[0].shareable and report.advice == ("x = recstore.RecordList(x)",)
+        assert audit({i: str(i) for i in range(50_000)}).advice == ("x = recstore.RecordDict(x)",)
+
+    @pytest.mark.parametrize(
+        "given", [5, None, "name", 2.5, Plain, records, sys], ids=lambda given: type(given).__name__
+    )
+    def test_of_what_holds_nothing(self, given):
+        for call in (audit, recstore.share_dataset):
+            with pytest.raises(TypeError, match="a dataset"):
+                call(given)
 
     def test_looks_like_a_loader(self):
         class Loader:
