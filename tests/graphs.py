@@ -306,3 +306,8 @@ def distinct_memory(root):
         total += max(0, high - max(low, end))
         end = max(end, high)
     return total
+
+
+def send_digests(held, queue):
+    """What a spawned process runs."""
+    queue.put([digest_of(graph) for graph in held])

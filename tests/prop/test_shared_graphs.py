@@ -46,15 +46,11 @@ def forked(graph):
     return found
 
 
-def send_digests(held, queue):
-    queue.put([graphs.digest_of(graph) for graph in held])
-
-
 def spawned(held):
     """The digests of graphs in a spawned child."""
     context = multiprocessing.get_context("spawn")
     queue = context.SimpleQueue()
-    child = context.Process(target=send_digests, args=(held, queue))
+    child = context.Process(target=graphs.send_digests, args=(held, queue))
     child.start()
     child.join(110)
     assert child.exitcode == 0
