@@ -29,8 +29,13 @@ def write(writer, feed, workers):
         min(workers, len(runs)), mp_context=multiprocessing.get_context("spawn"), initializer=_take_signals
     )
     try:
-        with forks.undisturbed():
-            written = pool.map(_written, [writer] * len(runs), runs)
+        # A process that is just starting would answer Ctrl-C with a traceback.
+        before_mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            with forks.undisturbed():
+                written = pool.map(_written, [writer] * len(runs), runs)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before_mask)
         done = list(written)
     except BrokenProcessPool:
         raise BuildError(

@@ -7,6 +7,7 @@ LOCK_UN is never called, because in a forked child it would also release the loc
 """
 
 import errno
+import fcntl
 import os
 
 from recstore.shm import process_identity
@@ -53,8 +54,6 @@ def new_name():
 
 def lease(segment):
     """Takes a lease on a mapped segment, which lasts until its descriptor is closed."""
-    import fcntl
-
     try:
         fcntl.flock(segment.fileno(), fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -72,8 +71,6 @@ def builder_is_gone(name):
 
 def collect(folder):
     """Unlinks the orphans of this user and returns their number. Other files stay."""
-    import fcntl
-
     removed = 0
     try:
         names = os.listdir(folder)

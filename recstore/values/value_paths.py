@@ -84,16 +84,17 @@ def parts_of(code, extra, payload, path):
     return ((f"{path}[{i}]", item) for i, item in enumerate(payload))
 
 
-def shown(value):
+def shown(value, depth=0):
     """A value for a message, cut to 60 characters: its repr if that runs no code of another package, else its type."""
-    text = _text(value)
+    text = _text(value, depth)
     return text if len(text) <= 60 else text[:60]
 
 
-def _text(value):
+def _text(value, depth):
     kind = type(value)
-    if kind is tuple:
-        return f"({', '.join(map(shown, value[:20]))}{',' if len(value) == 1 else ''})"
+    if kind is tuple and depth < 60:
+        items = ", ".join(shown(item, depth + 1) for item in value[:20])
+        return f"({items}{',' if len(value) == 1 else ''})"
     if kind is int and value.bit_length() > 400:
         return "<int>"  # one too long for the interpreter to write in decimal
     known = kind in LEAVES or kind is complex or full_name(kind) in _WITH_REPR and ext_types.is_known(kind)

@@ -27,7 +27,7 @@ def kinds(x, y):
         x.field("name")[::2],
         x[[4, 2]].field("nobody", default=("none", 1)).shuffled(1),
         x.shuffled(3).fields("id", "box")[1:],
-        y.fields("name", *(f"field {i}" for i in range(50))),
+        y.map(lambda r: r | {f"field {i}": i for i in range(50)}).fields("name", *(f"field {i}" for i in range(50))),
         (x.fields("id") + y[::-1].fields("id"))[[0, -1]],
         x.lazy()[2:].field("box"),
     ]

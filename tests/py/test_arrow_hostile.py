@@ -171,10 +171,10 @@ def test_objects_in_place_of_capsules():
         Gives((capsule(producer.schema), "array")),
     ]
     for one in wrong:
-        with pytest.raises(InputError, match=f"{type(one).__name__} gave a .* in place of a capsule 'arrow_"):
+        with pytest.raises(InputError, match=f"{type(one).__name__} gave an? .* in place of a capsule 'arrow_"):
             RecordList(one)
     for one in (Gives(None), Gives((1, 2, 3)), Gives(capsule(producer.schema))):
-        with pytest.raises(InputError, match="Gives gave a .* in place of two capsules"):
+        with pytest.raises(InputError, match="Gives gave an? .* in place of two capsules"):
             RecordList(one)
     assert sum(producer.released.values()) == 0
 

@@ -81,7 +81,7 @@ def test_json_without_records(tmp_path, text, where, said):
 
 def test_lines(tmp_path):
     assert taken(wrote(tmp_path / "a.jsonl", '{"a": 1}\n\n[2]\n'))[1] == [{"a": 1}, [2]]
-    assert taken(wrote(tmp_path / "a.txt", "x\n\ny z\r\n"))[1] == ["x", "y z"]
+    assert taken(wrote(tmp_path / "a.txt", "x\n\ny z\r\n"))[1] == ["x", "", "y z"]
     assert taken(wrote(tmp_path / "b.txt", '{"a": 1}\n'), form="jsonl")[1] == [{"a": 1}]
     with pytest.raises(SourceError, match="line 2: not JSON"):
         taken(wrote(tmp_path / "c.jsonl", "1\nx\n"))

@@ -53,6 +53,7 @@ build a.xyz -o o.recs
 build a.csv a.jsonl -o o.recs
 build a.jsonl -o o.recs --records a
 build a.csv -o o.recs --delimiter ab
+build a.jsonl -o a.csv
 build a.csv -o o.recs --encoding klingon
 build a.csv -o o.recs --dtypes banana
 build a.jsonl --shared a/b
@@ -93,7 +94,6 @@ cat x.recs --parquet /no/such/x.parquet
 cat x.recs --parquet a.csv
 build nosuch.jsonl -o o.recs
 build a.jsonl -o /no/such/o.recs
-build a.jsonl -o a.csv
 build a.jsonl -o o.recs --index-by zz
 build a.jsonl -o o.recs --force --shared two --dir /no/such
 build . -o o.recs

@@ -394,7 +394,7 @@ def test_commands_take_sets(tmp_path, monkeypatch, capsys):
         assert said in capsys.readouterr().out
     for command in ("info", "head", "cat", "verify"):
         assert main([command, "s3://bucket/train"]) == 1
-        assert "set RECSTORE_CACHE" in capsys.readouterr().err
+        assert "RECSTORE_CACHE" in capsys.readouterr().err
     assert main(["info", "train@x"]) == 1
 
 

@@ -207,17 +207,3 @@ def test_ints_of_any_size_in_dtypes_of_floats(dtype):
         assert Fields(x, v=Field(dtype=dtype, default=-(2**70)))[[1]]["v"].tolist() == [-(2.0**70)]
         with pytest.raises(ValueError, match="cannot hold"):
             Fields(x, v=Field(dtype="int64", default=-(2**63) - 1))
-
-
-def test_arrays_of_unsigned_dtypes_join_others():
-    torch = pytest.importorskip("torch")
-    from recstore.torch import Fields
-
-    for other, dtype in ((np.int64, torch.int64), (np.uint8, torch.uint16), (np.complex64, torch.complex64)):
-        with RecordList([{"v": np.ones(2, np.uint16)}, {"v": np.ones(2, other)}]) as x:
-            assert Fields(x, "v")[[0, 1]]["v"].dtype == dtype
-    with (
-        RecordList([{"v": np.ones(2, np.uint64)}, {"v": np.ones(2, np.int64)}]) as x,
-        pytest.raises(TypeError, match="'v'"),
-    ):
-        Fields(x, "v")
