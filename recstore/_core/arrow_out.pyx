@@ -405,7 +405,6 @@ cdef class ArrowExport:
     def fill(self):
         self.position += self.run_selection(self.records.selection, self.position, <Py_ssize_t>self.room())
 
-
     # ---- Records that Python code reads ----
 
     cdef Py_ssize_t take_dumped(self, Py_ssize_t n) except -1:
