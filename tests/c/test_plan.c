@@ -27,7 +27,7 @@ static const char *planned(void) {
     if (status == RS_OK) status = rs_plan_choose(&stats, &dictionaries, 0, &root, &err);
     if (status == RS_OK) say_plan(root);
     else say("%s", rs_status_name(status));
-    rs_notes_clear(&dictionaries.notes);
+    rs_dictionaries_clear(&dictionaries);
     forget();
     return said;
 }
