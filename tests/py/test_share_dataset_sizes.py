@@ -109,6 +109,17 @@ class TestLarger:
         dataset, report = both(lambda: Plain(base=base, rows=list(base.reshape(-1, 2000)) * 20))
         assert report.replaced == [] and dataset.base is base
 
+    @pytest.mark.parametrize("hold", [
+        lambda value: collections.deque([value]),
+        lambda value: ({1, 2}, frozenset([7]), collections.deque([[value], 1])),
+        lambda value: [[value]] * 3 + [object() for _ in range(12_000)],
+    ], ids=["deque", "deep", "long list"])  # fmt: skip
+    def test_what_a_place_that_stays_holds(self, hold):
+        array, samples = np.arange(300_000.0), records(20_000)
+        dataset, report = both(lambda: Plain(array=array, samples=samples, held=hold(array), other=records(20_000)))
+        assert dataset.array is array and row_of(report, "array").action == "skipped"
+        assert isinstance(dataset.samples, RecordView) and isinstance(dataset.other, RecordView)
+
     def test_by_name(self):
         base = np.random.default_rng(1).random(12_000)
         made = share_dataset(
