@@ -240,8 +240,9 @@ def digest_of(value, seen=None):
 def content(value, of):
     """What an object holds itself, `of` each value in it."""
     if isinstance(value, np.ndarray):
-        whole = value.tolist() if value.dtype.hasobject else np.ascontiguousarray(value).tobytes()
-        return "array", value.dtype.str, str(value.dtype), value.shape, whole
+        native = value.astype(value.dtype.newbyteorder("="))  # as numpy unpickles an array of the other byte order
+        whole = value.tolist() if value.dtype.hasobject else np.ascontiguousarray(native).tobytes()
+        return "array", str(native.dtype), value.shape, whole
     if torch is not None and isinstance(value, torch.Tensor):
         return "tensor", str(value.dtype), tuple(value.shape), value.to(torch.float64).numpy().tobytes()
     if isinstance(value, (list, tuple, deque, RecordView)):

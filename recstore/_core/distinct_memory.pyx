@@ -86,6 +86,7 @@ cdef class DistinctMemory:
 
     cdef object kind_of, opened
     cdef dict kinds
+    cdef dict skipped  # address -> references that are still passed over
     cdef list asked, kept  # objects for `opened`, and lists whose entries are waiting
     cdef rs_waiting waiting
     cdef PyObject **seen
@@ -97,22 +98,25 @@ cdef class DistinctMemory:
 
     def __cinit__(self, kind_of, opened):
         self.kind_of, self.opened = kind_of, opened
-        self.kinds, self.asked, self.kept = {}, [], []
+        self.kinds, self.skipped, self.asked, self.kept = {}, {}, [], []
 
     def __dealloc__(self):
         free(self.waiting.items)
         free(self.seen)
         free(self.spans)
 
-    def skip(self, value):
-        """Makes what is added later not lead to `value`, until it is added itself."""
+    def skip(self, value, times):
+        """Passes over the first `times` references to `value` from what is added later, until it is added itself. One
+        more reference counts it."""
         self.remember(<PyObject *>value)
+        self.skipped[<size_t><PyObject *>value] = times
 
     def add(self, value, uint64_t limit=0):
-        """Adds a value that was not added before, and returns `total`. With `limit` it may stop, and return any number
-        from there up, once so many bytes are found."""
+        """Adds a value, unless it was counted before, and returns `total`. With `limit` it may stop, and return any
+        number from there up, once so many bytes are found."""
         cdef uint64_t found = 0
-        self.remember(<PyObject *>value)
+        if not self.remember(<PyObject *>value) and self.skipped.pop(<size_t><PyObject *>value, None) is None:
+            return self.total
         try:
             self.count(<PyObject *>value)
             while True:
@@ -161,9 +165,23 @@ cdef class DistinctMemory:
         """Counts an object that a counted one leads to, unless it was counted before."""
         if value == NULL or value == <PyObject *>None:
             return 0
-        if references_of(value) > 1 and not self.remember(value):
+        if references_of(value) > 1 and not self.remember(value) and not self.is_held_elsewhere(value):
             return 0
         return self.count(value)
+
+    cdef bint is_held_elsewhere(self, PyObject *value) except -1:
+        """Whether this is one reference more to a skipped value than are passed over."""
+        cdef PyTypeObject *t = type_of(value)
+        if not self.skipped or t == &PyUnicode_Type or t == &PyLong_Type or t == &PyFloat_Type:
+            return False
+        left = self.skipped.get(<size_t>value)
+        if left is None:
+            return False
+        if left:
+            self.skipped[<size_t>value] = left - 1
+            return False
+        del self.skipped[<size_t>value]
+        return True
 
     cdef int count(self, PyObject *value) except -1:
         cdef PyTypeObject *t = type_of(value)

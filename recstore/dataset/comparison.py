@@ -14,13 +14,9 @@ _OVERHEAD = 16 * 1024  # bytes of a segment beside the data, up to which two siz
 def measure(plan):
     """Sets the bytes of the plan and of its candidates. Together the chosen ones take what goes when all of them are
     replaced; what two of them lead to counts for the first. One that stays takes all that it leads to."""
-    memory = object_sizes.new_memory()
     # Arrays come before the lists of their views: the lists are what would store the same bytes again.
     todo = sorted(plan.chosen(), key=lambda one: one.kind not in (ARRAY, TENSOR))
-    for one in todo:
-        memory.skip(one.value)
-    if not any(one.value is plan.root for one in todo):
-        memory.add(plan.root)
+    memory = _rest(plan, todo)
     before, objects = memory.total, memory.objects
     for one in todo:
         memory.add(one.value)
@@ -30,6 +26,17 @@ def measure(plan):
     for one in plan.candidates.values():
         if one.kind is None:
             one.before = object_sizes.deep(one.value)
+
+
+def _rest(plan, chosen):
+    """The memory that stays when the chosen candidates are replaced. A place that the plan has no slot for, such as an
+    entry of a deque, keeps them."""
+    memory = object_sizes.new_memory()
+    for one in chosen:
+        memory.skip(one.value, len(one.slots))
+    if not any(one.value is plan.root for one in chosen):
+        memory.add(plan.root)
+    return memory
 
 
 def drop_larger(plan, clusters):
@@ -43,7 +50,7 @@ def drop_larger(plan, clusters):
         gains = sum(before - packed for before, packed, _ in sizes)
         larger = [each for each in sizes if each[1] > each[0]]
         if gains >= -_OVERHEAD:  # together they are not larger, so data of two that one of them gives up may be stored
-            larger = [each for each in larger if each[1] > own_bytes(each[2])]
+            larger = [each for each in larger if each[1] > _alone(plan, each[2])]
         if not larger:
             return
         for before, packed, group in larger:
@@ -51,12 +58,13 @@ def drop_larger(plan, clusters):
                 one.skip(larger_text(before, packed), chosen=True)
 
 
-def own_bytes(group):
-    """The bytes that candidates take with all that they lead to."""
-    memory = object_sizes.new_memory()
+def _alone(plan, group):
+    """The bytes that candidates take with all that no other place than theirs and other chosen ones leads to."""
+    memory = _rest(plan, plan.chosen())
+    before = memory.total
     for one in group:
         memory.add(one.value)
-    return memory.total
+    return memory.total - before
 
 
 def larger_text(before, packed):

@@ -74,7 +74,7 @@ class Packed:
         stores a sample, and it copies no array."""
         comparison.measure(self.plan)
         self.forecasting, todo = True, self.chosen()
-        own = {id(one): comparison.own_bytes([one]) for one in todo if one.kind in (LIST, DICT)}
+        own = {id(one): object_sizes.deep(one.value) for one in todo if one.kind in (LIST, DICT)}
         all_of_them = sum(min(_FORECAST, size) for size in own.values())
         for one in todo:
             if one.kind in (LIST, DICT):
@@ -121,8 +121,9 @@ class Packed:
             stored, apart = self._measured(segment, todo)
             comparison.drop_larger(self.plan, self.clusters)
             self.clusters = [cluster for cluster in self.clusters if cluster.members[0].kind is not None]
-            used = sum(stored[id(one)] for one in self.chosen())
-            is_little = (sum(stored.values()) - used) * 100 <= _MOST_WASTED * segment.nbytes
+            wasted = sum(stored.values()) - sum(stored[id(one)] for one in self.chosen())
+            gained = sum(one.before - one.packed for one in self.chosen())
+            is_little = wasted * 100 <= _MOST_WASTED * segment.nbytes and wasted <= max(0, gained)
             if self.chosen() and (is_little or self.forecasting) and self._has_all_columns():
                 return segment, stored, apart
             segment.close()
@@ -212,7 +213,7 @@ class Packed:
             done += len(few)
             few = None
             if builder.written - start > candidate.before + _MOST_AHEAD:
-                most = comparison.own_bytes([candidate]) if most is None else most
+                most = object_sizes.deep(candidate.value) if most is None else most
                 if builder.written - start > most + _MOST_AHEAD:
                     raise _Larger((builder.written - start) * n // done)
             step = max(1, step // 2) if builder.written - before > _CHUNK else min(4096, 2 * step)

@@ -270,10 +270,18 @@ class Plan:
         while again:
             again = False
             for candidate in list(self.candidates.values()):
-                if candidate.kind in (LIST, DICT) and self._holds_candidate(candidate.value, [_MOST_LOOKED_AT]):
+                if not self._can_be_taken_apart(candidate):
+                    continue
+                if self._holds_candidate(candidate.value, [_MOST_LOOKED_AT]):
                     del self.candidates[id(candidate.value)]
                     self._walk_items(candidate.value, candidate.path, _part_floor(candidate.value))
                     again = True
+
+    def _can_be_taken_apart(self, candidate):
+        """Whether it is a list or dict whose entries no walk has visited: one to be replaced, or one that stays because
+        it holds memory that is shared already."""
+        stays_for_parts = candidate.chosen and _kind_of(candidate.value) and self._would_enter(candidate.value)
+        return candidate.kind in (LIST, DICT) or stays_for_parts
 
     def _holds_candidate(self, value, budget):
         for child in sampled_values(value, _FEW_PARTS)[0] if object_graph.length(value) <= _FEW_PARTS else ():

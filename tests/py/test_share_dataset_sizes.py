@@ -1,0 +1,177 @@
+"""Sizes of share_dataset and audit: memory counts once, whatever refers to it or views it, and nothing is replaced by
+something larger."""
+
+import collections
+
+import numpy as np
+import pytest
+from holders import Plain, records, row_of
+
+from recstore import RecordDict, RecordView, audit, share_dataset
+from recstore.dataset import object_sizes
+
+ONE_MIB = 1 << 20
+base = np.arange(40_000.0)
+
+
+def both(make, **options):
+    """The report of share_dataset, after audit forecast its sizes."""
+    dataset = make()
+    forecast = audit(dataset, workers=0, **options)
+    report = share_dataset(dataset, **options)
+    rest = forecast.size - report.before
+    assert abs(forecast.predicted_shared - rest - report.after) <= 0.1 * report.after + 8192
+    return dataset, report
+
+
+class TestMemory:
+    @pytest.mark.parametrize("value, size", [
+        (np.broadcast_to(base, (50, 40_000)), 320_000),
+        (np.broadcast_to(np.float64(1.5), (300_000, 3)), 8),
+        ([base, base[5:], base[::-1], base.reshape(200, 200).T], 320_000),
+        ([base[i : i + 1024] for i in range(2000)], (2000 + 1023) * 8 + 2000 * 120),
+        (np.lib.stride_tricks.sliding_window_view(base, 500), 320_000),
+        ([{"scan": base} for _ in range(1000)], 320_000 + 1000 * 192),
+        ({i: base[i : i + 1000] for i in range(500)}, 12_000 + 500 * 150),
+        (collections.deque([base, base[7:]]), 320_000),
+    ], ids=["rows", "scalar", "views", "windows", "sliding", "records", "dict", "deque"])  # fmt: skip
+    def test_distinct(self, value, size):
+        assert size <= object_sizes.deep(value) <= 1.3 * size + 2000
+
+    def test_bytes_and_arrays_over_them(self):
+        for content in (bytes(1_000_000), bytearray(1_000_000)):
+            assert object_sizes.deep([content, np.frombuffer(content, np.uint8)]) < 1_001_000
+
+    def test_limit(self):
+        value = [str(i) * 10 for i in range(100_000)]
+        assert 1_000_000 <= object_sizes.deep(value, 1_000_000) < 1_100_000 < object_sizes.deep(value)
+
+    def test_two_lists_of_the_same_records(self):
+        samples = records(20_000)
+        dataset, report = both(lambda: Plain(samples=samples, by_id={one["id"]: one for one in samples}))
+        alone = object_sizes.deep(samples)
+        assert row_of(report, "samples").before == alone and row_of(report, "by_id").before < alone / 2
+        assert sum(row.before for row in report.rows) <= object_sizes.deep(Plain(a=samples)) + report.rows[1].before
+        assert report.after == sum(row.after for row in report.rows)
+
+
+class TestSmallSpans:
+    """A group of arrays that spans less memory than an array of a segment takes."""
+
+    @pytest.mark.parametrize("make", [
+        lambda small: np.broadcast_to(small, (300_000, 3)),
+        lambda small: np.lib.stride_tricks.as_strided(small, (1000, 1000), (0, 0)),
+        lambda small: small[np.newaxis].repeat(2, 0)[:, :0],
+    ])  # fmt: skip
+    @pytest.mark.parametrize("threshold", [0, 1000, ONE_MIB])
+    def test_arrays(self, make, threshold):
+        mean = np.arange(3.0)
+        dataset = Plain(mean=mean, large=make(mean), other=np.arange(200_000.0))
+        share_dataset(dataset, threshold)
+        assert np.array_equal(dataset.large, make(mean)) and not dataset.other.flags.writeable
+
+    def test_few_elements_far_apart(self):
+        base = np.arange(400_000.0)
+        dataset = Plain(sparse=base[::8000])
+        share_dataset(dataset)
+        assert np.array_equal(dataset.sparse, base[::8000])
+
+    def test_tensors(self):
+        torch = pytest.importorskip("torch", reason="needs PyTorch (pip install recstore[torch])")
+        eye, row = torch.eye(3), torch.rand(300_000)
+        dataset = Plain(eye=eye, eyes=eye.expand(200_000, 3, 3), rows=row.expand(20, 300_000))
+        report = share_dataset(dataset)
+        assert [line.path for line in report.replaced] == ["rows"] and report.after < 1_300_000
+        assert torch.equal(dataset.rows, row.expand(20, 300_000)) and dataset.rows.stride() == (0, 1)
+        assert torch.equal(dataset.eyes, eye.expand(200_000, 3, 3))
+
+
+class TestLarger:
+    """Values that would be larger in shared memory stay, with both sizes. The others are shared."""
+
+    @pytest.mark.parametrize("make", [
+        lambda: [np.arange(12_000.0)[i : i + 2048] for i in range(200)] * 40,
+        lambda base=np.arange(12_000.0): [base[i : i + 1024] for i in range(10_000)],
+        lambda base=np.random.default_rng(1).random(12_000): {i: base[i : i + 1024] for i in range(10_000)},
+        lambda base=np.random.default_rng(1).random(12_000): [(i, base[: i + 1]) for i in range(9_000)],
+        lambda base=np.random.default_rng(1).random(9_000): [{"x": base[i:], "i": i} for i in range(8_000)],
+    ], ids=["repeated", "windows", "dict", "tuples", "tails"])  # fmt: skip
+    def test_stay(self, make):
+        value = make()
+        dataset, report = both(lambda: Plain(value=value, samples=records(20_000)))
+        row = row_of(report, "value")
+        assert dataset.value is value and row.action == "skipped" and "and take" in row.reason
+        assert isinstance(dataset.samples, RecordView)
+        assert share_dataset(Plain(value=value), strict=True).replaced == []
+
+    def test_arrays_that_a_list_of_views_stays_over(self):
+        base = np.random.default_rng(1).random(200_000)
+        dataset, report = both(lambda: Plain(base=base, rows=list(base.reshape(-1, 2000)) * 20))
+        assert report.replaced == [] and dataset.base is base
+
+    @pytest.mark.parametrize("hold", [
+        lambda value: collections.deque([value]),
+        lambda value: ({1, 2}, frozenset([7]), collections.deque([[value], 1])),
+        lambda value: [[value]] * 3 + [object() for _ in range(12_000)],
+    ], ids=["deque", "deep", "long list"])  # fmt: skip
+    def test_what_a_place_that_stays_holds(self, hold):
+        array, samples = np.arange(300_000.0), records(20_000)
+        dataset, report = both(lambda: Plain(array=array, samples=samples, held=hold(array), other=records(20_000)))
+        assert dataset.array is array and row_of(report, "array").action == "skipped"
+        assert isinstance(dataset.samples, RecordView) and isinstance(dataset.other, RecordView)
+
+    def test_by_name(self):
+        base = np.random.default_rng(1).random(12_000)
+        made = share_dataset(
+            Plain(value=[base[i : i + 1024] for i in range(10_000)], samples=records(20_000)),
+            shared=f"sizes-{np.random.default_rng().integers(1 << 60)}",
+        )
+        assert type(made.value) is list and isinstance(made.samples, RecordView)
+
+
+class TestSamplesOfArrays:
+    def samples(self, big, small, n=40):
+        random = np.random.default_rng(1)
+        return [{"big": random.random(big), "small": random.random(small), "id": i} for i in range(n)]
+
+    @pytest.mark.parametrize("big, small", [(140_000, 120_000), (120_000, 120_000), (9_000, 140_000), (20_000, 3)])
+    def test_a_sample_is_the_dict_that_it_was(self, big, small):
+        samples = self.samples(big, small)
+        dataset, report = both(lambda: Plain(samples=samples, by_id={one["id"]: one for one in samples}))
+        assert isinstance(dataset.samples, RecordView) and report.skipped == []
+        sample = dataset.samples[3]
+        assert type(sample) is dict and sample["big"].flags.writeable
+        assert np.array_equal(sample["big"], samples[3]["big"]) and list(sample) == ["big", "small", "id"]
+
+    def test_of_a_dict(self):
+        dataset, _ = both(lambda: Plain(samples=dict(enumerate(self.samples(140_000, 10)))))
+        assert isinstance(dataset.samples, RecordDict) and type(dataset.samples[5]) is dict
+
+    def test_few_stay_dicts_of_arrays(self):
+        dataset, report = both(lambda: Plain(samples=self.samples(140_000, 120_000, n=3)))
+        assert type(dataset.samples[0]) is dict and len(report.replaced) == 6
+
+    def test_collated(self):
+        data = pytest.importorskip("torch.utils.data", reason="needs PyTorch (pip install recstore[torch])")
+        samples = self.samples(140_000, 10, n=20)
+        dataset = Plain(samples=samples)
+        share_dataset(dataset)
+        before = data.default_collate([samples[i] for i in range(4)])
+        after = data.default_collate([dataset.samples[i] for i in range(4)])
+        assert type(before) is type(after) is dict
+        assert all(before[key].equal(after[key]) for key in before)
+
+    @pytest.mark.parametrize("make", [
+        lambda self: self.samples(140_000, 120_000),
+        lambda self: self.samples(140_000, 120_000, n=2),
+        lambda self: {"train": records(20_000), "val": records(4_000), "names": ["a", "b"]},
+        lambda self: [np.arange(140_000.0), np.arange(120_000.0), records(5000)],
+        lambda self: {f"k{i}": records(40 * i) for i in range(1, 30)},
+        lambda self: [{"points": list(range(1000 * i, 2000 * i)), "i": i} for i in range(1, 40)],
+    ], ids=["samples", "few", "splits", "mixed", "groups", "points"])  # fmt: skip
+    def test_a_lower_threshold_never_shares_less(self, make):
+        value = make(self)
+        shared = []
+        for threshold in (16 * ONE_MIB, 4 * ONE_MIB, 1_500_000, ONE_MIB, 900_000, 300_000, 70_000, 20_000, 2000):
+            shared.append(share_dataset(Plain(value=value), threshold, dry_run=True).before)
+        assert shared == sorted(shared) and shared[-1] > 0.9 * object_sizes.deep(value)
