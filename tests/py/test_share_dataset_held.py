@@ -1,0 +1,68 @@
+"""share_dataset over data that something holds which stays: replacing it would free nothing of that."""
+
+import collections
+
+import numpy as np
+import pytest
+from holders import Plain, records, row_of
+
+from recstore import RecordView, audit, share_dataset
+from recstore.dataset import object_sizes
+
+SLACK = 16 * 1024  # bytes of a segment beside its data
+
+
+@pytest.fixture
+def mapped(tmp_path):
+    np.save(tmp_path / "a.npy", np.arange(60_000.0))
+    return np.load(tmp_path / "a.npy", mmap_mode="r")
+
+
+HOLDERS = {
+    "a deque": lambda held, mapped: collections.deque([held]),
+    "a deque of views": lambda held, mapped: collections.deque(held[i : i + 100] for i in range(0, len(held), 100)),
+    "a dict with mapped memory": lambda held, mapped: {"m": mapped, "x": held, **dict.fromkeys(range(300))},
+    "a list with an entry that cannot be stored": lambda held, mapped: [held] * 1003 + [object()] + [held] * 996,
+    "a tuple with a deque": lambda held, mapped: (collections.deque([[held]]),),
+}
+
+
+@pytest.mark.parametrize("holder", HOLDERS)
+@pytest.mark.parametrize("beside", [False, True])
+def test_an_array_that_stays_elsewhere(holder, beside, mapped):
+    x = Plain(array=np.random.default_rng(0).random(30_000))
+    x.holder = HOLDERS[holder](x.array, mapped)
+    if beside:
+        x.samples = records(20_000)  # it frees more than the array would take again
+    array, forecast = x.array, audit(x, threshold=1000)
+    report = share_dataset(x, 1000)
+    assert x.array is array and row_of(report, "array").action == "skipped"
+    assert report.after < (array.nbytes if beside else 1)
+    assert (type(getattr(x, "samples", None)) is RecordView) == beside
+    assert not next(one for one in forecast.attributes if one.path == "array").shareable
+
+
+def test_an_array_of_which_a_part_stays():
+    x = Plain(array=np.random.default_rng(0).random(30_000))
+    x.holder = collections.deque(x.array[i : i + 100] for i in range(0, 20_000, 100))
+    report = share_dataset(x, 1000)
+    assert row_of(report, "array").action == "skipped" and report.after == 0
+
+
+def test_records_of_which_some_stay():
+    x = Plain(samples=[{"id": i, "text": f"text {i}" * 20} for i in range(3000)])
+    x.holder = collections.deque(x.samples[:1000])
+    samples = x.samples
+    report = share_dataset(x, 1000)
+    assert x.samples == samples and report.after < report.before < 0.7 * object_sizes.deep(samples)
+
+
+def test_what_a_value_that_became_larger_has_written_is_not_kept():
+    rng = np.random.default_rng(0)
+    base = rng.random(1000)
+    x = Plain(images=[{"image": rng.random(9000), "mask": rng.random(4500)} for _ in range(30)])
+    x.windows = [base[i : i + 400] for i in range(20)]
+    del base
+    report = share_dataset(x, 1000)
+    assert type(x.images) is RecordView and type(x.windows) is list
+    assert report.after <= row_of(report, "images").before + SLACK
