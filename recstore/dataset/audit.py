@@ -41,17 +41,16 @@ def audit(dataset_or_loader, *, workers=None, ranks=None, threshold="1MiB"):
     dataset = dataset_or_loader if loader is None else loader["dataset"]
     count, known = _workers(loader, workers)
     ranks, notes = _ranks(ranks)
-    everything = patterns.Patterns(None, None)
-    held = object_graph.is_a(dataset, (list, dict))  # the advice is for who holds it
-    plan = share_plan.Plan(dataset, object_sizes.parse(threshold), everything, build_options.Options(), held)
+    how = patterns.Patterns(None, None), build_options.Options()
+    plan = share_plan.Plan(dataset, object_sizes.parse(threshold), *how, object_graph.is_a(dataset, (list, dict)))
     packing.Packed(plan, False).forecast()
     method = _method(loader)
     pickled, exact, error = object_sizes.pickled(dataset)
     chosen = plan.chosen()
     files, sent, there = plan.met.sizes(method)
-    before, after = _predicted(plan, chosen, count, ranks, method)
-    before -= (ranks - 1) * files + ranks * count * there
-    after -= (ranks - 1) * files + ranks * count * (there + sent)
+    mapped = (ranks - 1) * files + ranks * count * there
+    before, after = (size - mapped for size in _predicted(plan, chosen, count, ranks, method))
+    after -= ranks * count * sent
     if error is not None and method != "fork" and count:
         notes.append(f"started by {method}, workers would fail: the dataset cannot be pickled")
     notes.extend(_sharing_notes(plan, chosen, ranks, sent))

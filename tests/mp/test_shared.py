@@ -139,7 +139,7 @@ def test_build_returns_stores(name):
 
 @pytest.mark.parametrize("result", [None, 5, "text", b"bytes"], ids=repr)
 def test_what_build_may_not_return(name, result):
-    with pytest.raises(TypeError, match=f"build returned {'None' if result is None else f'a {type(result).__name__}'}"):
+    with pytest.raises(TypeError, match="^build returned "):
         recstore.shared(name, lambda: result, fingerprint="1")
 
 
