@@ -4,7 +4,7 @@ Nothing is replaced by something larger. A value counts for the memory that goes
 another place that stays leads to as well.
 """
 
-from recstore.dataset import object_sizes
+from recstore.dataset import object_graph, object_sizes
 from recstore.dataset.share_plan import ARRAY, TENSOR
 from recstore.text import size_text
 
@@ -31,12 +31,30 @@ def measure(plan):
 def _rest(plan, chosen):
     """The memory that stays when the chosen candidates are replaced. A place that the plan has no slot for, such as an
     entry of a deque, keeps them."""
-    memory = object_sizes.new_memory()
+    memory, tuples = object_sizes.new_memory(), {}
     for one in chosen:
-        memory.skip(one.value, len(one.slots))
+        _skip(memory, one.value, one.slots, tuples)
+    todo = list(tuples)
+    for key in todo:  # tuples are made anew, and so are those that hold them
+        above = {}
+        _skip(memory, *plan.tuples[key], above)
+        todo.extend(other for other in above if other not in tuples)
+        tuples |= above
     if not any(one.value is plan.root for one in chosen):
         memory.add(plan.root)
+    made = {id(one.value) for one in chosen} | tuples.keys()
+    for value in tuples.values():
+        for item in value:
+            if id(item) not in made:
+                memory.add(item)
     return memory
+
+
+def _skip(memory, value, slots, tuples):
+    """Passes over a value in its slots, except those in tuples, which are added to `tuples`."""
+    held = [slot.holder for slot in slots if isinstance(slot, object_graph.TupleSlot)]
+    tuples.update((id(holder), holder) for holder in held)
+    memory.skip(value, len(slots) - len(held))
 
 
 def drop_larger(plan, clusters):

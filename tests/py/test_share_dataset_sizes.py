@@ -112,13 +112,21 @@ class TestLarger:
     @pytest.mark.parametrize("hold", [
         lambda value: collections.deque([value]),
         lambda value: ({1, 2}, frozenset([7]), collections.deque([[value], 1])),
+        lambda value: collections.deque([(1, (value,))]),
         lambda value: [[value]] * 3 + [object() for _ in range(12_000)],
-    ], ids=["deque", "deep", "long list"])  # fmt: skip
+    ], ids=["deque", "deep", "tuples", "long list"])  # fmt: skip
     def test_what_a_place_that_stays_holds(self, hold):
         array, samples = np.arange(300_000.0), records(20_000)
         dataset, report = both(lambda: Plain(array=array, samples=samples, held=hold(array), other=records(20_000)))
         assert dataset.array is array and row_of(report, "array").action == "skipped"
         assert isinstance(dataset.samples, RecordView) and isinstance(dataset.other, RecordView)
+
+    def test_a_tuple_that_a_place_that_stays_holds(self):
+        held = (1, (np.arange(300_000.0),))
+        dataset, report = both(lambda: Plain(held=held, deque=collections.deque([held]), samples=records(20_000)))
+        assert dataset.held is held and [row.path for row in report.replaced] == ["samples"]
+        dataset, report = both(lambda: Plain(held=held, also=[held, 2]))
+        assert dataset.held is dataset.also[0] is not held and len(report.replaced) == 1
 
     def test_by_name(self):
         base = np.random.default_rng(1).random(12_000)
