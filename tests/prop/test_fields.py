@@ -163,10 +163,10 @@ def test_damage_gives_values_or_refusals(tmp_path, data, flips):
         with recstore.open(path) as x:
             for i, paths in enumerate(known[: len(x)]):
                 for way, _ in paths:
-                    for read in (x.lazy(), x.field(way, None), x.fields(way)):
+                    for make in (x.lazy, lambda way=way: x.field(way, None), lambda way=way: x.fields(way)):
                         try:
-                            look_at(read[i], way[0])
-                        except REFUSALS:
+                            look_at(make()[i], way[0])
+                        except (*REFUSALS, KeyError):  # of a name that the damage has changed
                             pass
                     try:
                         x.field(way, None).to_numpy([i])
