@@ -143,7 +143,7 @@ static void consider_cgroup(headroom *self, const cgroup_files *files, const cha
  * both numbers are read from files. */
 static void consider_address_space(headroom *self, const char *proc) {
     uint64_t limit, pages, page = (uint64_t)sysconf(_SC_PAGESIZE);
-    if (!read_field(proc, "self/limits", "Max address space", &limit)) return; /* "unlimited" is no number */
+    if (!read_field(proc, "self/limits", "Max address space", &limit)) return; /* "unlimited" is not a number */
     if (!read_u64(proc, "self/statm", &pages) || pages > UINT64_MAX / page) return;
     consider(self, minus(limit - limit / RS_OS_KEPT_FREE_DIVISOR, pages * page), "", ADDRESS_SPACE);
 }

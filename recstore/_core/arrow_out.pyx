@@ -464,7 +464,7 @@ cdef bint has_all(Selection selection) except -1:
 
 
 class ArrowValueError(ValueError):
-    """A text without UTF-8, or an int that is no float. It gets the record's number where it is caught."""
+    """A text without UTF-8, or an int that is not a float. It gets the record's number where it is caught."""
 
 
 cdef int raise_arrow(rs_status status, rs_error *err) except -1:
