@@ -174,7 +174,7 @@ def test_formats(datasets):
         assert x.to_list() == [{"double": 2}, {"double": 4}]
     with pytest.raises(InputError, match="columns= needs an Arrow table; call dataset.select_columns"):
         recstore.from_hf(ds.with_format("numpy"), columns=["i"])
-    with pytest.raises(InputError, match="the dataset has no column 'y'; it has 'i', 'x'"):
+    with pytest.raises(InputError, match="no column 'y'"):
         recstore.from_hf(ds, columns=["y"])
 
 
@@ -188,7 +188,7 @@ def test_an_iterable_dataset(datasets):
         assert x.to_list() == list(rows())
     with recstore.from_hf(datasets.Dataset.from_list(list(rows())).to_iterable_dataset()) as x:
         assert x.to_list() == list(rows())
-    with pytest.raises(InputError, match="the dataset has no column 'y'; it has 'i', 's'"):
+    with pytest.raises(InputError, match="no column 'y'"):
         recstore.from_hf(ds, columns=["y"])
     with recstore.from_hf(ds.filter(lambda row: row["i"] < 4), columns=["s"], missing="absent") as x:
         assert x.to_list() == [{"s": "0"}, {}, {"s": "2"}, {}]
