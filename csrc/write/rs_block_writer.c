@@ -3,8 +3,8 @@
 
 #include <stdlib.h>
 
-#include "write/rs_plan.h"
-#include "write/rs_plan_placed.h"
+#include "plan/rs_plan.h"
+#include "plan/rs_plan_placed.h"
 
 enum {
     SHORT_RUN = 8192,         /* the most records of a short block */

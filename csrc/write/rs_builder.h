@@ -7,8 +7,8 @@
 #include "format/rs_header.h"
 #include "format/rs_offsets.h"
 #include "format/rs_segment.h"
+#include "plan/rs_scan.h"
 #include "write/rs_pipeline.h"
-#include "write/rs_scan.h"
 
 /* A store that is being built. Owns its buffers; borrows the writer. The caller appends one any value at a time to
  * `raw` (array data of RS_FMT_ARRAY_INLINE bytes and more to `arrays`, aligned to 64) and ends each record with

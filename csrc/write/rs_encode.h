@@ -4,9 +4,9 @@
 
 #include "base/rs_buffer.h"
 #include "format/rs_schema.h"
-#include "write/rs_dictionaries.h"
+#include "plan/rs_dictionaries.h"
+#include "plan/rs_scan.h"
 #include "write/rs_encode_placed.h"
-#include "write/rs_scan.h"
 
 /* The hashes of the key sets whose dicts a struct with optional keys accepts, in ascending order. */
 typedef struct rs_key_set_hashes {

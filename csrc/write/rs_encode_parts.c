@@ -2,7 +2,7 @@
 #include "write/rs_encode.h"
 
 #include "format/rs_packed_ints.h"
-#include "write/rs_string_template.h"
+#include "plan/rs_string_template.h"
 
 static rs_status misfit(rs_error *err) {
     return rs_error_set(err, RS_E_ARG_RANGE, RS_NOWHERE, "a value does not fit the schema tree");

@@ -3,9 +3,9 @@
 #ifndef RS_INFER_H
 #define RS_INFER_H
 
+#include "plan/rs_dictionaries.h"
+#include "plan/rs_stats.h"
 #include "write/rs_encode.h"
-#include "write/rs_dictionaries.h"
-#include "write/rs_stats.h"
 
 /* Surveys the values of `stats`, whose values, scan, hints and run are set; all else is zero. For the values of a block
  * `position_id` is 0, for those of a table it is that of its dictionary. Needs no lock: any thread may survey any run,

@@ -5,8 +5,8 @@
 #ifndef RS_PARCEL_H
 #define RS_PARCEL_H
 
+#include "plan/rs_scan.h"
 #include "write/rs_builder.h"
-#include "write/rs_scan.h"
 
 /* A parcel that is being filled. Owns its buffers. Zero it before the first use; call rs_parcel_clear at the end.
  * The caller appends values to `raw` and `arrays` as rs_builder says, and one array slot for each array in `arrays`, in

@@ -1,5 +1,5 @@
 """Takes Arrow arrays and streams from other libraries, through the PyCapsules of the Arrow PyCapsule interface, and
-appends their rows to a builder. The core (csrc/write/rs_arrow_in.h) makes records of them without Python objects.
+appends their rows to a builder. The core (csrc/arrow/rs_arrow_in.h) makes records of them without Python objects.
 recstore.io.arrow_in chooses what is read."""
 
 
@@ -36,7 +36,7 @@ cdef class ArrowReader:
     """The arrays of an object with ``__arrow_c_stream__`` or ``__arrow_c_array__``, one at a time. For one thread.
 
     `columns` are the names of the wanted columns as bytes, or None; `zone_spans(name, seconds)` gives the spans of a
-    time zone around a time (csrc/write/rs_zones.h). Raises InputError for a broken schema, and the exceptions of the
+    time zone around a time (csrc/arrow/rs_zones.h). Raises InputError for a broken schema, and the exceptions of the
     object's method.
     """
 

@@ -1,6 +1,6 @@
 """Exports to Arrow: the records of a container as a stream of the Arrow C stream interface.
 
-The loops are C (csrc/read/rs_arrow_out.h) and run without the interpreter lock. This file finds the records of views,
+The loops are C (csrc/arrow/rs_arrow_out.h) and run without the interpreter lock. This file finds the records of views,
 loads blocks, and looks fields up where C cannot. A batch enters every segment that it reads, so a `close` in another
 thread takes effect only after the batch has ended; the next one then fails. Batches are memory of their own.
 """
@@ -148,7 +148,7 @@ cdef class ArrowExport:
         """Finds the types: those that the trees of the blocks allow, or with `exact` those that the records have. The
         two differ where a view has only some records of a block. Returns a list of the fields that have none, each as
         `(names, problem, seen, others)`: the names of the field and of the structs that it is in, and the codes of
-        csrc/read/rs_arrow_field.h. None where only Python code can read the fields that were chosen."""
+        csrc/arrow/rs_arrow_field.h. None where only Python code can read the fields that were chosen."""
         cdef rs_error err
         cdef rs_bool whole = True
         cdef rs_arrow_field *root = self.it.root

@@ -17,7 +17,7 @@ def forms():
 
 
 cdef class PlanLog:
-    """Keeps what the planner of a Builder weighs for the field that `keys` lead to (csrc/write/rs_plan_log.h). Each key
+    """Keeps what the planner of a Builder weighs for the field that `keys` lead to (csrc/plan/rs_plan_log.h). Each key
     is a key of dicts; lists and tuples on the way are passed."""
 
     cdef rs_plan_log log

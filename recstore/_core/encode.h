@@ -10,7 +10,7 @@
 #include <Python.h>
 
 #include "base/rs_buffer.h"
-#include "write/rs_scan.h"
+#include "plan/rs_scan.h"
 
 /* The keys of the dicts that were written so far, as a tree of prefixes. A node stands for the keys from the first one
  * to its own, so that most dicts need no hashing of keys. The dicts at each place in the records have a tree of their

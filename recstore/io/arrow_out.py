@@ -108,7 +108,7 @@ _KINDS = (
     + ("date", "time", "datetime without a zone", "datetime with a zone", "timedelta", "Decimal", "UUID")
     + ("numpy int8", "numpy int16", "numpy int32", "numpy uint8", "numpy uint16", "numpy uint32")
     + ("numpy float16", "numpy float32", "numpy datetime64", "numpy timedelta64", "int beyond 64 bits", "", "")
-)  # in the order of RS_ARROW_SEEN_* in csrc/read/rs_arrow_field.h
+)  # in the order of RS_ARROW_SEEN_* in csrc/arrow/rs_arrow_field.h
 _SEEN_OTHER = 1 << 28
 _WITHOUT_CODE = "numpy array of a dtype without an Arrow type"  # bit 0 of the kinds that only Python reads
 # The kinds of which some values have a type once they are decoded.

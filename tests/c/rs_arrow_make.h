@@ -4,7 +4,7 @@
 #ifndef RS_ARROW_MAKE_H
 #define RS_ARROW_MAKE_H
 
-#include "base/rs_arrow.h"
+#include "arrow/rs_arrow.h"
 #include "rs_make.h"
 
 enum { ARROW_MOST = 5000, ARROW_CHILDREN = 4, ARROW_BUFFERS = 6 };

@@ -3,7 +3,7 @@
 #ifndef RS_ARROW_ROWS_H
 #define RS_ARROW_ROWS_H
 
-#include "write/rs_arrow_in.h"
+#include "arrow/rs_arrow_in.h"
 #include "rs_arrow_make.h"
 
 static const rs_arrow_options PLAIN = {false, RS_ARROW_NANOSECONDS_EXACT, NULL, 0, NULL, NULL};

@@ -4,7 +4,7 @@
 #define RS_BATCHES_H
 
 #include "rs_built.h"
-#include "read/rs_arrow_out.h"
+#include "arrow/rs_arrow_out.h"
 
 static rs_error err;
 

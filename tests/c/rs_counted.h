@@ -2,7 +2,7 @@
 #ifndef RS_COUNTED_H
 #define RS_COUNTED_H
 
-#include "write/rs_plan.h"
+#include "plan/rs_plan.h"
 #include "rs_make.h"
 
 static rs_error err;

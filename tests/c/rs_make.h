@@ -5,8 +5,8 @@
 
 #include "base/rs_buffer.h"
 #include "base/rs_crc.h"
-#include "write/rs_scan.h"
 #include "format/rs_schema.h"
+#include "plan/rs_scan.h"
 #include "rs_test.h"
 
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 #define RS_SOURCES_H
 
 #include "rs_built.h"
-#include "read/rs_window.h"
+#include "columns/rs_window.h"
 
 enum { SOURCES_KEYS = 16, SOURCES_TREES = 64 };
 

@@ -1,6 +1,6 @@
 /* test_arrow_request.c: types that a consumer asks for: those that lose nothing, and those that would. */
 #include "rs_batches.h"
-#include "read/rs_arrow_request.h"
+#include "arrow/rs_arrow_request.h"
 
 static uint64_t bits_at(const struct ArrowArray *array, uint64_t k, unsigned size) {
     return rs_load_uint_unchecked((const uint8_t *)array->buffers[1] + size * k, size);

@@ -1,6 +1,6 @@
 /* test_cell.c: cells of numbers of every kind and width against the functions that read one value at a time. */
-#include "read/rs_cell.h"
 #include "read/rs_decode.h"
+#include "columns/rs_cell.h"
 #include "rs_make.h"
 
 enum { N_BYTES = 64 };

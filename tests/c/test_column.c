@@ -1,5 +1,5 @@
 /* test_column.c: columns of numbers that have one offset in many rows, in every stored form, and mixed types. */
-#include "read/rs_column.h"
+#include "columns/rs_column.h"
 #include "rs_make.h"
 
 static rs_error err;

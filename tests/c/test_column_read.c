@@ -4,7 +4,7 @@
 
 #include "rs_built.h"
 #include "os/rs_os.h"
-#include "read/rs_column_read.h"
+#include "columns/rs_column_read.h"
 
 static rs_error err;
 enum { N = 70000 };

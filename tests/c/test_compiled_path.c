@@ -1,6 +1,6 @@
 /* test_compiled_path.c: paths compiled for trees: the shared beginning, the three results of a walk, and records with bytes
  * changed or cut off, which never lead beyond the record. */
-#include "read/rs_compiled_path.h"
+#include "columns/rs_compiled_path.h"
 #include "rs_make.h"
 
 static rs_error err;

@@ -1,5 +1,5 @@
 /* test_dictionaries.c: dictionaries that grow from run to run, become full, and are freed; symbol tables that are used again. */
-#include "write/rs_dictionaries.h"
+#include "plan/rs_dictionaries.h"
 #include "rs_make.h"
 
 static rs_error err;

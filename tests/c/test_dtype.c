@@ -1,5 +1,5 @@
 /* test_dtype.c: numbers as items of every dtype: under, at and over the limits of each, steps, and rounding. */
-#include "read/rs_dtype.h"
+#include "columns/rs_dtype.h"
 
 #include "base/rs_half.h"
 

@@ -1,6 +1,6 @@
 /* test_entries.c: entries of dict-coded nodes as a column takes them: each kind, over several tables, each read once, and numbers of no
  * entry. */
-#include "read/rs_entries.h"
+#include "columns/rs_entries.h"
 #include "rs_make.h"
 
 static rs_error err;

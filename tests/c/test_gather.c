@@ -1,7 +1,7 @@
 /* test_gather.c: gathers of records whose fields are known, in every form; stops; damaged and truncated bytes; bytes that
  * change between the two steps; and memory that runs out at every single step. The linker puts the allocator of this file
  * in the place of the C library's (CMakeLists.txt). */
-#include "read/rs_gather.h"
+#include "columns/rs_gather.h"
 
 #include "rs_columns.h"
 #include "rs_sources.h"

@@ -2,7 +2,7 @@
  * bits and bodies stand in their parent, and arrays with one dimension too few, too many, or as many as there may be. */
 #include "rs_hand.h"
 #include "rs_sources.h"
-#include "read/rs_gather.h"
+#include "columns/rs_gather.h"
 
 #define LEAF(kind, param) {kind, param, 0, 0, 0, 0, 0, 0}
 

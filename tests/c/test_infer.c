@@ -1,8 +1,8 @@
 /* test_infer.c: records in, tree out: the kinds that are chosen, written as text; and for random records that the tree
  * compiles and takes every one of them. */
+#include "plan/rs_string_cut.h"
 #include "write/rs_infer.h"
 #include "write/rs_encode.h"
-#include "write/rs_string_cut.h"
 #include "rs_make.h"
 #include "rs_say.h"
 

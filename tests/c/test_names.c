@@ -1,5 +1,5 @@
 /* test_names.c: names and their numbers: texts, ints, doubles, many of them. */
-#include "read/rs_names.h"
+#include "columns/rs_names.h"
 
 #include "rs_test.h"
 

@@ -1,5 +1,5 @@
 /* test_notes.c: what failed for a position is known until it is dropped, except in the runs that repeat attempts. */
-#include "write/rs_notes.h"
+#include "plan/rs_notes.h"
 #include "rs_test.h"
 
 static void test_flags(void) {

@@ -1,6 +1,6 @@
 /* test_path.c: walks to every child of every kind of node, what they pass, columns of numbers; and that no cut or changed byte leads
  * beyond the record. */
-#include "read/rs_column.h"
+#include "columns/rs_column.h"
 #include "rs_hand.h"
 
 static rs_error err;

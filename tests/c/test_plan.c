@@ -3,7 +3,7 @@
 #include "rs_counted.h"
 #include "format/rs_packed_ints.h"
 #include "rs_say.h"
-#include "write/rs_plan_log.h"
+#include "plan/rs_plan_log.h"
 
 static void say_plan(const rs_plan *d) {
     uint32_t i;

@@ -1,6 +1,6 @@
 /* test_run_write.c: the items of numpy arrays of every dtype, in both byte orders and in Fortran order, and the elements of lists,
  * written as items of every dtype that holds them; and the first one that it does not hold. */
-#include "read/rs_run.h"
+#include "columns/rs_run.h"
 
 #include "base/rs_half.h"
 #include "rs_make.h"

@@ -1,6 +1,6 @@
 /* test_scan.c: the first pass over records: key sets of dicts in their order, the largest record, features; refused records leave
  * the totals alone; and the pass that only skips stays in step. */
-#include "write/rs_scan.h"
+#include "plan/rs_scan.h"
 #include "rs_make.h"
 
 static rs_error err;

@@ -1,5 +1,5 @@
 /* test_string_cut.c: cutting strings by each kind of step, strings that have nothing to cut at, and starts. */
-#include "write/rs_string_cut.h"
+#include "plan/rs_string_cut.h"
 
 #include <stdio.h>
 

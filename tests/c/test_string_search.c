@@ -1,5 +1,5 @@
 /* test_string_search.c: which cut a sample of strings suggests. */
-#include "write/rs_string_search.h"
+#include "plan/rs_string_search.h"
 
 #include <stdio.h>
 

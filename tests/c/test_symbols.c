@@ -1,10 +1,10 @@
 /* test_symbols.c: strings coded with symbol tables: round trips, the rules of a table and of codes, hostile bytes in
  * both, and tables that change after they were opened. */
 #include "rs_make.h"
-#include "write/rs_symbols_train.h"
+#include "symbols/rs_symbols_train.h"
 
 static rs_error err;
-static rs_level level = RS_LEVEL_AUTO; /* of tables and encoders */
+static bool small_codes = false; /* of tables and encoders */
 
 enum { STRINGS_MAX = 4000 };
 
@@ -55,7 +55,7 @@ static void add_sentences(size_t n, unsigned unit_bytes) {
 
 /* A table for `strings`, or abort: for tests that are about something else. */
 static rs_slice trained(unsigned unit_bytes, rs_buffer *table) {
-    if (rs_symbols_train(strings, n_strings, unit_bytes, level, table, NULL, &err) != RS_OK) abort();
+    if (rs_symbols_train(strings, n_strings, unit_bytes, small_codes, table, NULL, &err) != RS_OK) abort();
     return rs_slice_of(table->data, table->size_bytes);
 }
 
@@ -110,14 +110,14 @@ static void check_strings(unsigned unit_bytes, uint64_t at_most) {
     uint64_t total, estimate = 0;
     uint8_t *exact;
     size_t i;
-    REQUIRE_OK(rs_symbols_train(strings, n_strings, unit_bytes, level, &table, &estimate, &err), &err);
+    REQUIRE_OK(rs_symbols_train(strings, n_strings, unit_bytes, small_codes, &table, &estimate, &err), &err);
     REQUIRE_OK(rs_buffer_append(&again, &(uint8_t){'x'}, 1, &err), &err);
-    REQUIRE_OK(rs_symbols_train(strings, n_strings, unit_bytes, level, &again, NULL, &err), &err);
+    REQUIRE_OK(rs_symbols_train(strings, n_strings, unit_bytes, small_codes, &again, NULL, &err), &err);
     CHECK_U64(again.size_bytes, table.size_bytes + 1);
     CHECK(again.size_bytes == table.size_bytes + 1 && memcmp(again.data + 1, table.data, table.size_bytes) == 0);
     exact = make_exact(table.data, table.size_bytes);
     REQUIRE_OK(rs_symbols_open(rs_slice_of(exact, table.size_bytes), &symbols, &err), &err);
-    REQUIRE_OK(rs_symbols_encoder_open(rs_slice_of(exact, table.size_bytes), level, &encoder, &err), &err);
+    REQUIRE_OK(rs_symbols_encoder_open(rs_slice_of(exact, table.size_bytes), small_codes, &encoder, &err), &err);
     CHECK_U64(symbols.unit_bytes, unit_bytes);
     total = 0;
     for (i = 0; i < n_strings; i++) total += check_round_trip(encoder, &symbols, strings[i].units, strings[i].n_units);
@@ -238,15 +238,15 @@ static void test_nothing_gained(void) {
     size_t i;
     REQUIRE_OK(rs_buffer_append(&table, &(uint8_t){7}, 1, &err), &err);
     for (unit_bytes = 1; unit_bytes <= 2; unit_bytes++) {
-        CHECK_CODE(rs_symbols_train(NULL, 0, unit_bytes, level, &table, NULL, &err), RS_E_ARG_LIMIT, &err);
+        CHECK_CODE(rs_symbols_train(NULL, 0, unit_bytes, small_codes, &table, NULL, &err), RS_E_ARG_LIMIT, &err);
         add_string(NULL, 0, unit_bytes);
-        CHECK_CODE(rs_symbols_train(strings, 1, unit_bytes, level, &table, NULL, &err), RS_E_ARG_LIMIT, &err);
+        CHECK_CODE(rs_symbols_train(strings, 1, unit_bytes, small_codes, &table, NULL, &err), RS_E_ARG_LIMIT, &err);
         add_string("abcd", 4 / unit_bytes, unit_bytes);
-        CHECK_CODE(rs_symbols_train(strings, 2, unit_bytes, level, &table, NULL, &err), RS_E_ARG_LIMIT, &err);
+        CHECK_CODE(rs_symbols_train(strings, 2, unit_bytes, small_codes, &table, NULL, &err), RS_E_ARG_LIMIT, &err);
         draw_state = 5;
         for (i = 0; i < sizeof text; i++) text[i] = (uint8_t)draw(256);
         add_string(text, sizeof text / unit_bytes, unit_bytes);
-        CHECK_CODE(rs_symbols_train(strings, 3, unit_bytes, level, &table, NULL, &err), RS_E_ARG_LIMIT, &err);
+        CHECK_CODE(rs_symbols_train(strings, 3, unit_bytes, small_codes, &table, NULL, &err), RS_E_ARG_LIMIT, &err);
         drop_strings();
     }
     CHECK(table.size_bytes == 1 && table.data[0] == 7);
@@ -315,7 +315,7 @@ static void test_every_byte_counts(void) {
             rs_symbols symbols;
             for (at = 0; at < size; at++) table[14 + at] = (uint8_t)(at + 1);
             REQUIRE_OK(rs_symbols_open(rs_slice_of(table, table_size), &symbols, &err), &err);
-            REQUIRE_OK(rs_symbols_encoder_open(rs_slice_of(table, table_size), level, &encoder, &err), &err);
+            REQUIRE_OK(rs_symbols_encoder_open(rs_slice_of(table, table_size), small_codes, &encoder, &err), &err);
             memset(text, 0xEE, sizeof text);
             memcpy(text, table + 14, size);
             CHECK_U64(check_round_trip(encoder, &symbols, text, n), 1);
@@ -387,7 +387,7 @@ static rs_status open_changed(size_t size, size_t at, unsigned value) {
     status = rs_symbols_open(rs_slice_of(exact, size), &symbols, &err);
     if (status == RS_OK) {
         rs_symbols_encoder *encoder = NULL;
-        rs_status opened = rs_symbols_encoder_open(rs_slice_of(exact, size), level, &encoder, &err);
+        rs_status opened = rs_symbols_encoder_open(rs_slice_of(exact, size), small_codes, &encoder, &err);
         if (CHECK(opened == RS_OK || opened == RS_E_ARG_RANGE) && opened == RS_OK) check_any_string(encoder, &symbols);
         if (opened == RS_OK) rs_symbols_encoder_close(encoder);
     }
@@ -440,9 +440,10 @@ static void test_escape_is_needed(void) {
     rs_symbols_encoder *encoder = NULL;
     memcpy(bytes, small, sizeof small);
     bytes[11] = 0x02;
-    CHECK_CODE(rs_symbols_encoder_open(rs_slice_of(bytes, sizeof bytes), level, &encoder, &err), RS_E_ARG_RANGE, &err);
+    CHECK_CODE(rs_symbols_encoder_open(rs_slice_of(bytes, sizeof bytes), small_codes, &encoder, &err), RS_E_ARG_RANGE,
+               &err);
     CHECK(encoder == NULL);
-    CHECK_CODE(rs_symbols_encoder_open(rs_slice_of(bytes, 5), level, &encoder, &err), RS_E_FMT_TRUNCATED, &err);
+    CHECK_CODE(rs_symbols_encoder_open(rs_slice_of(bytes, 5), small_codes, &encoder, &err), RS_E_FMT_TRUNCATED, &err);
     rs_symbols_encoder_close(NULL);
 }
 
@@ -543,7 +544,7 @@ static uint64_t fewest_bytes(const rs_symbols *symbols, const uint8_t *units, ui
     return fewest;
 }
 
-/* At RS_LEVEL_SMALL no division into symbols has shorter codes. */
+/* Of a small encoder no division into symbols has shorter codes. */
 static void test_shortest_codes(void) {
     rs_buffer table = {0};
     unsigned unit_bytes;
@@ -557,8 +558,8 @@ static void test_shortest_codes(void) {
         table.size_bytes = 0;
         bytes = trained(unit_bytes, &table);
         REQUIRE_OK(rs_symbols_open(bytes, &symbols, &err), &err);
-        REQUIRE_OK(rs_symbols_encoder_open(bytes, RS_LEVEL_SMALL, &shortest, &err), &err);
-        REQUIRE_OK(rs_symbols_encoder_open(bytes, RS_LEVEL_AUTO, &quick, &err), &err);
+        REQUIRE_OK(rs_symbols_encoder_open(bytes, true, &shortest, &err), &err);
+        REQUIRE_OK(rs_symbols_encoder_open(bytes, false, &quick, &err), &err);
         for (i = 0; i < n_strings; i++) {
             const rs_symbol_string *s = &strings[i];
             uint64_t fewest = fewest_bytes(&symbols, s->units, s->n_units);
@@ -581,7 +582,7 @@ static void test_escape_behind_short_codes(void) {
     rs_symbols_encoder *encoder = NULL;
     rs_symbols symbols;
     REQUIRE_OK(rs_symbols_open(rs_slice_of(table, sizeof table), &symbols, &err), &err);
-    REQUIRE_OK(rs_symbols_encoder_open(rs_slice_of(table, sizeof table), RS_LEVEL_SMALL, &encoder, &err), &err);
+    REQUIRE_OK(rs_symbols_encoder_open(rs_slice_of(table, sizeof table), true, &encoder, &err), &err);
     CHECK(symbols.n_short == 2 && symbols.n_symbols == 4);
     CHECK_U64(check_round_trip(encoder, &symbols, "abc", 3), fewest_bytes(&symbols, (const uint8_t *)"abc", 3));
     rs_symbols_encoder_close(encoder);
@@ -598,7 +599,7 @@ static void test_shortest_codes_of_long_strings(void) {
     add_sentences(600, 1);
     bytes = trained(1, &table);
     REQUIRE_OK(rs_symbols_open(bytes, &symbols, &err), &err);
-    REQUIRE_OK(rs_symbols_encoder_open(bytes, RS_LEVEL_SMALL, &shortest, &err), &err);
+    REQUIRE_OK(rs_symbols_encoder_open(bytes, true, &shortest, &err), &err);
     for (i = 0; i < n_strings && strings[i].n_units <= sizeof text - size; i++) {
         memcpy(text + size, strings[i].units, (size_t)strings[i].n_units);
         size += (size_t)strings[i].n_units;
@@ -613,10 +614,9 @@ static void test_shortest_codes_of_long_strings(void) {
 }
 
 int main(void) {
-    static const rs_level levels[] = {RS_LEVEL_SMALL, RS_LEVEL_AUTO};
-    size_t i;
+    int i;
     for (i = 0; i < 2; i++) {
-        level = levels[i];
+        small_codes = i == 0;
         RUN(test_sentences);
         RUN(test_long_string);
         RUN(test_huge_string);

@@ -1,5 +1,5 @@
 /* test_value_set.c: distinct values are numbered in the order in which they are added, and found by their bytes. */
-#include "write/rs_value_set.h"
+#include "plan/rs_value_set.h"
 #include "rs_make.h"
 
 static rs_error err;

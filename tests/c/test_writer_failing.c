@@ -6,9 +6,9 @@
 #include "rs_columns.h"
 #include "rs_saved.h"
 #include "verify/rs_verify.h"
-#include "write/rs_arrow_in.h"
+#include "symbols/rs_symbols_match.h"
 #include "write/rs_builder.h"
-#include "write/rs_symbols_match.h"
+#include "arrow/rs_arrow_in.h"
 
 static rs_error err;
 static bool counting;

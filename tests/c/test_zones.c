@@ -1,5 +1,5 @@
 /* test_zones.c: the spans of a time zone are asked for once, whatever the order of the times. */
-#include "write/rs_zones.h"
+#include "arrow/rs_zones.h"
 #include "rs_make.h"
 
 /* A zone whose offset is the number of the span of 1000 s, fold 1 in each third. It answers with `per_answer` spans. */

@@ -23,9 +23,16 @@ LAYERS = {
     "os": {"base"},
     "format": {"base", "os"},
     "read": {"base", "os", "format"},
-    "write": {"base", "os", "format"},
+    "columns": {"base", "os", "format", "read"},
     "verify": {"base", "os", "format", "read"},
+    "symbols": {"base", "os", "format"},
+    "plan": {"base", "os", "format", "symbols"},
+    "write": {"base", "os", "format", "symbols", "plan"},
+    "arrow": {"base", "os", "format", "read", "columns", "symbols", "plan", "write"},
 }
+# What reads and what writes know nothing of each other. Each module of arrow/ belongs to one of the two.
+READING = {"read", "columns", "verify"}
+WRITING = {"symbols", "plan", "write"}
 UMBRELLA = CSRC / "recstore.h"  # includes all that users need, and is included by no file of the core
 # Known to os/ alone: any header that C11 does not have, and, of C11, the streams of stdio to none.
 C11_HEADERS = set(
@@ -101,7 +108,8 @@ def test_layers_point_one_way():
     assert [
         (layer, to) for layer, names in LAYERS.items() for to in names if order.index(to) >= order.index(layer)
     ] == []
-    assert "write" not in LAYERS["read"] and "read" not in LAYERS["write"]
+    assert [layer for layer in READING if LAYERS[layer] & WRITING] == []
+    assert [layer for layer in WRITING if LAYERS[layer] & READING] == []
     assert {path.name for path in CSRC.iterdir() if path.is_dir()} == set(LAYERS)
     assert {path for path in C_FILES if path.parent == CSRC} == {UMBRELLA}
 
@@ -113,6 +121,27 @@ def test_includes_follow_the_layers(path):
     assert [name for name in named if not (CSRC / name).is_file()] == [], "an include names its layer: base/rs_bytes.h"
     strangers = [name for name in named if name.partition("/")[0] not in LAYERS[layer] | {layer}]
     assert strangers == [], f"{name_of(path)} may not include {strangers}"
+
+
+def layers_behind(path):
+    """The layers that a file includes, by itself or through other files."""
+    left, seen = [path], set()
+    while left:
+        for name in includes(left.pop(), '"'):
+            if name not in seen:
+                seen.add(name)
+                left.append(CSRC / name)
+    return {name.partition("/")[0] for name in seen}
+
+
+@pytest.mark.parametrize("path", [path for path in LAYERED if path.parent.name == "arrow"], ids=name_of)
+def test_a_way_of_arrow_rests_on_one_side(path):
+    assert not (layers_behind(path) & READING and layers_behind(path) & WRITING)
+
+
+def test_layers_behind_a_file_are_found():
+    assert layers_behind(CSRC / "arrow/rs_arrow_in.h") >= {"base", "format", "symbols", "plan", "write"}
+    assert layers_behind(CSRC / "arrow/rs_arrow_out.c") >= {"base", "format", "read", "columns"}
 
 
 def test_modules_include_in_no_circle():

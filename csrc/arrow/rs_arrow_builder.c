@@ -1,0 +1,192 @@
+/* rs_arrow_builder.c: the batch of a field. */
+#include "arrow/rs_arrow_builder.h"
+
+#include "base/rs_half.h"
+#include "arrow/rs_arrow_infer.h"
+
+enum { PATH_BYTES = 80 }; /* of a path in a message */
+
+static bool is_float_kind(const rs_arrow_field *self) {
+    return self->kind == RS_ARROW_KIND_FLOAT16 || self->kind == RS_ARROW_KIND_FLOAT32 ||
+           self->kind == RS_ARROW_KIND_FLOAT64;
+}
+
+rs_status rs_arrow_begin(rs_arrow_field *self, uint64_t rows, rs_error *err) {
+    uint32_t i;
+    self->n = self->n_null = 0;
+    self->valid.size_bytes = self->bytes.size_bytes = self->offsets.size_bytes = 0;
+    self->numbers.values.size_bytes = 0;
+    self->numbers.inexact = false;
+    self->numbers.seen = self->layout == RS_ARROW_LAYOUT_BITS ? (unsigned)RS_COLUMN_BOOL
+                         : is_float_kind(self)                ? (unsigned)(RS_COLUMN_FLOAT | RS_COLUMN_INT)
+                                                              : (unsigned)RS_COLUMN_INT;
+    if (self->layout == RS_ARROW_LAYOUT_NUMBERS) RS_TRY(rs_column_reserve(&self->numbers, rows, err));
+    if (self->layout == RS_ARROW_LAYOUT_BYTES || self->layout == RS_ARROW_LAYOUT_LIST) {
+        RS_TRY(rs_buffer_reserve(&self->offsets, (size_t)(rows + 1) * 8, err));
+        RS_TRY(rs_buffer_append_zeros(&self->offsets, 8, err));
+    }
+    if (self->last_bytes != 0) { /* growing by doubling would copy */
+        const size_t room = self->last_bytes + self->last_bytes / 16;
+        if (self->layout == RS_ARROW_LAYOUT_BYTES) RS_TRY(rs_buffer_reserve(&self->bytes, room, err));
+        if (self->layout == RS_ARROW_LAYOUT_NUMBERS && rows == 0)
+            RS_TRY(rs_column_reserve(&self->numbers, room / 8, err));
+    }
+    if (self->layout == RS_ARROW_LAYOUT_LIST) return rs_arrow_begin(self->element, 0, err);
+    if (self->layout != RS_ARROW_LAYOUT_STRUCT) return RS_OK;
+    for (i = 0; i < self->n_known; i++) RS_TRY(rs_arrow_begin(self->children[i], rows, err));
+    return RS_OK;
+}
+
+rs_status rs_arrow_misfit(const rs_arrow_field *self, rs_error *err) {
+    return rs_error_set(err, RS_E_FMT_VALUE, RS_NOWHERE,
+                        "a value of the field '%.60s' is of another type than its schema said: the records, or the "
+                        "view's indices, changed while they were read",
+                        self->name);
+}
+
+rs_status rs_arrow_inexact(const rs_arrow_field *self, rs_error *err) {
+    char path[PATH_BYTES];
+    rs_arrow_field_path(self, path, sizeof path);
+    return rs_error_set(err, RS_E_ARG_TEXT, RS_NOWHERE,
+                        "the field '%s' has an int beyond 2^53 among floats, which a column of floats would round",
+                        path);
+}
+
+rs_status rs_arrow_no_utf8(const rs_arrow_field *self, rs_error *err) {
+    char path[PATH_BYTES];
+    rs_arrow_field_path(self, path, sizeof path);
+    return rs_error_set(err, RS_E_ARG_TEXT, RS_NOWHERE,
+                        "the field '%s' has a str with a lone surrogate, and Arrow's text is UTF-8", path);
+}
+
+/* ---- Nulls ---- */
+
+rs_status rs_arrow_mark_valid(rs_arrow_field *self, uint64_t n, rs_error *err) {
+    if (n == 0) return RS_OK;
+    RS_TRY(rs_buffer_reserve(&self->valid, (size_t)n, err));
+    memset(self->valid.data + self->valid.size_bytes, 1, (size_t)n);
+    self->valid.size_bytes += (size_t)n;
+    return RS_OK;
+}
+
+/* Appends the value that stands in the buffers for a null. */
+static rs_status append_filler(rs_arrow_field *self, rs_error *err) {
+    uint32_t i;
+    switch (self->layout) {
+    case RS_ARROW_LAYOUT_BITS:
+    case RS_ARROW_LAYOUT_NUMBERS:
+        RS_TRY(rs_column_reserve(&self->numbers, 1, err));
+        rs_column_put_unchecked(&self->numbers,
+                                self->layout == RS_ARROW_LAYOUT_BITS ? RS_COLUMN_BOOL
+                                : is_float_kind(self)                ? RS_COLUMN_FLOAT
+                                                                     : RS_COLUMN_INT,
+                                0);
+        return RS_OK;
+    case RS_ARROW_LAYOUT_FIXED:
+        return rs_buffer_append_zeros(&self->bytes, self->kind == RS_ARROW_KIND_UUID ? 16u : self->wide, err);
+    case RS_ARROW_LAYOUT_BYTES:
+    case RS_ARROW_LAYOUT_LIST: {
+        uint8_t last[8];
+        memcpy(last, self->offsets.data + self->offsets.size_bytes - 8, 8);
+        return rs_buffer_append(&self->offsets, last, 8, err);
+    }
+    case RS_ARROW_LAYOUT_STRUCT:
+        for (i = 0; i < self->n_children; i++) RS_TRY(rs_arrow_append_null(self->children[i], err));
+        return RS_OK;
+    default: return RS_OK;
+    }
+}
+
+rs_status rs_arrow_append_null(rs_arrow_field *self, rs_error *err) {
+    RS_TRY(append_filler(self, err));
+    if (self->layout != RS_ARROW_LAYOUT_NONE) {
+        if (self->valid.size_bytes == 0) RS_TRY(rs_arrow_mark_valid(self, self->n, err));
+        RS_TRY(rs_buffer_append_zeros(&self->valid, 1, err));
+    }
+    self->n++;
+    self->n_null++;
+    return RS_OK;
+}
+
+/* ---- Lists and numbers ---- */
+
+rs_status rs_arrow_end_even_lists(rs_arrow_field *self, uint64_t n, uint64_t count, rs_error *err) {
+    uint64_t i, end;
+    uint8_t *to;
+    RS_TRY(rs_buffer_reserve(&self->offsets, (size_t)n * 8, err));
+    to = self->offsets.data + self->offsets.size_bytes;
+    end = rs_load_u64(to - 8);
+    for (i = 0; i < n; i++) rs_store_u64(to + 8 * i, end + (i + 1) * count);
+    self->offsets.size_bytes += (size_t)n * 8;
+    return rs_arrow_grown(self, n, err);
+}
+
+static uint64_t swapped(uint64_t value, uint64_t size_bytes) {
+    uint64_t out = 0, i;
+    for (i = 0; i < size_bytes; i++) out = out << 8 | (value >> (8 * i) & 0xFF);
+    return out;
+}
+
+/* Returns the bits of a number of a dtype as those of the i64, u64 or f64 that the column holds. */
+static uint64_t item_bits(const rs_array_type *type, const uint8_t *p) {
+    const unsigned size = (unsigned)type->item_bytes;
+    uint8_t bytes[8] = {0};
+    float single;
+    rs_store_u64(bytes, rs_load_uint_unchecked(p, size));
+    if (type->big_endian) rs_store_u64(bytes, swapped(rs_load_u64(bytes), size));
+    switch (type->code) {
+    case 10: rs_store_f64(bytes, rs_half_to_double(rs_load_u16(bytes))); break;
+    case 11:
+        memcpy(&single, bytes, 4);
+        rs_store_f64(bytes, (double)single);
+        break;
+    case 2:
+    case 3:
+    case 4: return (uint64_t)rs_load_int_unchecked(bytes, size);
+    default: break;
+    }
+    return rs_load_u64(bytes);
+}
+
+static bool is_not_a_time(const rs_array_type *type, uint64_t bits) {
+    return type->code >= RS_FMT_DTYPE_DATETIME && bits == UINT64_C(1) << 63;
+}
+
+rs_status rs_arrow_append_items(rs_arrow_field *self, const rs_array_type *type, const uint8_t *data, uint64_t n,
+                                rs_error *err) {
+    const uint32_t seen = rs_arrow_dtype_seen(type);
+    const unsigned column = seen == RS_ARROW_SEEN_BOOL           ? RS_COLUMN_BOOL
+                            : (seen & RS_ARROW_SEEN_FLOATS) != 0 ? RS_COLUMN_FLOAT
+                                                                 : RS_COLUMN_INT;
+    uint64_t i;
+    if ((self->seen & seen) == 0) return n == 0 ? RS_OK : rs_arrow_misfit(self, err);
+    RS_TRY(rs_column_reserve(&self->numbers, n, err));
+    for (i = 0; i < n; i++) {
+        const uint64_t bits = item_bits(type, data + i * type->item_bytes);
+        if (is_not_a_time(type, bits)) {
+            RS_TRY(rs_arrow_append_null(self, err));
+            RS_TRY(rs_column_reserve(&self->numbers, n - i, err));
+            continue;
+        }
+        if (type->code == 9 && is_float_kind(self)) {
+            uint8_t bytes[8];
+            self->numbers.inexact |= bits > UINT64_C(1) << 53;
+            rs_store_f64(bytes, (double)bits);
+            rs_column_put_unchecked(&self->numbers, RS_COLUMN_FLOAT, rs_load_u64(bytes));
+        } else {
+            rs_column_put_unchecked(&self->numbers, column, bits);
+        }
+        RS_TRY(rs_arrow_grown(self, 1, err));
+    }
+    return self->numbers.inexact ? rs_arrow_inexact(self, err) : RS_OK;
+}
+
+uint64_t rs_arrow_batch_bytes(const rs_arrow_field *self) {
+    uint64_t all =
+        self->valid.size_bytes + self->numbers.values.size_bytes + self->bytes.size_bytes + self->offsets.size_bytes;
+    uint32_t i;
+    if (self->layout == RS_ARROW_LAYOUT_LIST) return all + rs_arrow_batch_bytes(self->element);
+    if (self->layout != RS_ARROW_LAYOUT_STRUCT) return all;
+    for (i = 0; i < self->n_children; i++) all += rs_arrow_batch_bytes(self->children[i]);
+    return all;
+}

@@ -1,0 +1,63 @@
+/* rs_arrow_builder.h: appends values to the batch of a field. The type of the field is known (rs_arrow_resolve). One
+ * thread at a time may use a tree of fields. */
+#ifndef RS_ARROW_BUILDER_H
+#define RS_ARROW_BUILDER_H
+
+#include "arrow/rs_arrow_field.h"
+
+/* Makes the batch of a field and of all below empty, with room for `rows` values of each field that has one value a
+ * record. RS_E_MEM. */
+RS_NODISCARD rs_status rs_arrow_begin(rs_arrow_field *self, uint64_t rows, rs_error *err);
+
+/* Sets `err` for a value that does not fit the type, and returns RS_E_FMT_VALUE. The types follow from the same bytes,
+ * so the bytes or the selection have changed since. */
+RS_COLD rs_status rs_arrow_misfit(const rs_arrow_field *self, rs_error *err);
+
+/* Sets `err` for an int beyond 2^53 among floats, and returns RS_E_ARG_TEXT. */
+RS_COLD rs_status rs_arrow_inexact(const rs_arrow_field *self, rs_error *err);
+/* Sets `err` for text with a lone surrogate, and returns RS_E_ARG_TEXT. */
+RS_COLD rs_status rs_arrow_no_utf8(const rs_arrow_field *self, rs_error *err);
+
+/* Appends the marks of n values that are not null, when the batch has nulls. */
+RS_NODISCARD RS_COLD rs_status rs_arrow_mark_valid(rs_arrow_field *self, uint64_t n, rs_error *err);
+
+/* Counts n values that were appended and are not null. RS_E_MEM. */
+RS_NODISCARD static inline rs_status rs_arrow_grown(rs_arrow_field *self, uint64_t n, rs_error *err) {
+    if (RS_UNLIKELY(self->valid.size_bytes != 0)) RS_TRY(rs_arrow_mark_valid(self, n, err));
+    self->n += n;
+    return RS_OK;
+}
+
+/* Appends a null; of a struct, to all children too. RS_E_MEM. */
+RS_NODISCARD rs_status rs_arrow_append_null(rs_arrow_field *self, rs_error *err);
+
+/* Appends the end of a text, bytes or list value, whose bytes or elements end at `end`. RS_E_MEM. */
+RS_NODISCARD static inline rs_status rs_arrow_end_value(rs_arrow_field *self, uint64_t end, rs_error *err) {
+    RS_TRY(rs_buffer_reserve(&self->offsets, 8, err));
+    rs_store_u64(self->offsets.data + self->offsets.size_bytes, end);
+    self->offsets.size_bytes += 8;
+    return rs_arrow_grown(self, 1, err);
+}
+
+/* Appends the ends of n lists of `count` elements each. RS_E_MEM. */
+RS_NODISCARD rs_status rs_arrow_end_even_lists(rs_arrow_field *self, uint64_t n, uint64_t count, rs_error *err);
+
+/* Appends a number of one of the types of rs_column.h; `seen` is the kind of value that it is. RS_E_FMT_VALUE where the
+ * field has no such values, RS_E_ARG_TEXT for an int that a field of floats may not hold. */
+RS_NODISCARD static inline rs_status rs_arrow_append_number(rs_arrow_field *self, uint32_t seen, unsigned type,
+                                                            uint64_t bits, rs_error *err) {
+    if (RS_UNLIKELY((self->seen & seen) == 0)) return rs_arrow_misfit(self, err);
+    RS_TRY(rs_column_reserve(&self->numbers, 1, err));
+    rs_column_put_unchecked(&self->numbers, type, bits);
+    if (RS_UNLIKELY(self->numbers.inexact)) return rs_arrow_inexact(self, err);
+    return rs_arrow_grown(self, 1, err);
+}
+
+/* Appends n numbers of a dtype, n items at `data`. Errors as of rs_arrow_append_number. */
+RS_NODISCARD rs_status rs_arrow_append_items(rs_arrow_field *self, const rs_array_type *type, const uint8_t *data,
+                                             uint64_t n, rs_error *err);
+
+/* Returns the bytes that the batches of the field and of all below hold. */
+uint64_t rs_arrow_batch_bytes(const rs_arrow_field *self);
+
+#endif

@@ -1,0 +1,205 @@
+/* rs_arrow_concat.c: puts parts together. */
+#include "arrow/rs_arrow_concat.h"
+
+#include "read/rs_text.h"
+
+enum {
+    PART_COPY = 16,  /* so many bytes are copied for any short part */
+    PART_DIGITS = 24 /* the room that rs_text_digits needs */
+};
+
+/* A part of a concat. */
+struct rs_arrow_part {
+    const rs_node *node;
+    const uint8_t *text; /* const: its UTF-8, with PART_COPY bytes that may be read */
+    uint32_t size;       /* const: its bytes */
+    rs_entry **entries;  /* dict-coded: of each table */
+};
+
+/* ---- Preparing ---- */
+
+/* Makes the text of a const part. *fits becomes false where it has no UTF-8. */
+static rs_status prepare_const(rs_arrow_ops *ops, rs_arrow_part *part, bool *fits, rs_error *err) {
+    rs_cursor cursor = {{NULL, NULL}, NULL, 0, {UINT64_MAX, UINT64_MAX, RS_FMT_DEPTH}, false, 0, NULL};
+    rs_buffer text = {0};
+    rs_place place = {NULL, NULL, 0};
+    uint8_t *copy = NULL;
+    rs_status status;
+    cursor.in = rs_slice_of(part->node->aux, part->node->aux_size_bytes);
+    status = rs_utf8_take(&text, &cursor, &place, fits, err);
+    if (status == RS_OK && *fits) status = rs_arrow_allot(ops, text.size_bytes + PART_COPY, 1, &copy, err);
+    if (status == RS_OK && *fits && text.size_bytes != 0) memcpy(copy, text.data, text.size_bytes);
+    part->text = copy;
+    part->size = (uint32_t)text.size_bytes;
+    rs_buffer_clear(&text);
+    return status;
+}
+
+/* Prepares the parts of a concat, once for an op. op->parts stays NULL where a part is of another kind. */
+static rs_status prepare(rs_arrow_ops *ops, rs_arrow_op *op, rs_error *err) {
+    const rs_node *node = op->node;
+    rs_arrow_part *parts = NULL;
+    uint32_t i;
+    bool fits = node->fixed;
+    op->prepared = true;
+    RS_TRY(rs_arrow_allot(ops, node->n_children, sizeof *parts, &parts, err));
+    for (i = 0; fits && i < node->n_children; i++) {
+        rs_arrow_part *part = &parts[i];
+        part->node = &node->children[i];
+        switch (part->node->kind) {
+        case RS_FMT_NODE_CONST: RS_TRY(prepare_const(ops, part, &fits, err)); break;
+        case RS_FMT_NODE_DICT_CODED:
+            RS_TRY(rs_arrow_allot(ops, part->node->coded->n_tables, sizeof *part->entries, &part->entries, err));
+            RS_TRY(rs_entries_bind(&op->field->entries, part->node, part->entries, err));
+            break;
+        case RS_FMT_NODE_DIGITS:
+        case RS_FMT_NODE_HEX:
+        case RS_FMT_NODE_SAME: break;
+        default: fits = false;
+        }
+    }
+    if (fits) op->parts = parts;
+    return RS_OK;
+}
+
+/* ---- Putting together ---- */
+
+/* Where the next part goes, and the end of the room there. They are copies of the buffer's, because bytes that are
+ * written through a pointer could change the buffer's own for all that the compiler knows. */
+typedef struct target {
+    rs_buffer *out;
+    uint8_t *to;
+    const uint8_t *end;
+    uint64_t wide; /* some bit of 0x80 in a byte is set unless all text so far is ASCII */
+} target;
+
+static RS_COLD rs_status grow(target *self, size_t room, rs_error *err) {
+    self->out->size_bytes = (size_t)(self->to - self->out->data);
+    RS_TRY(rs_buffer_reserve(self->out, room, err));
+    self->to = self->out->data + self->out->size_bytes;
+    self->end = self->out->data + self->out->capacity_bytes;
+    return RS_OK;
+}
+
+static inline rs_status reserve(target *self, size_t room, rs_error *err) {
+    return RS_LIKELY(room <= (size_t)(self->end - self->to)) ? RS_OK : grow(self, room, err);
+}
+
+static inline rs_status put_short(target *self, const uint8_t *from, uint32_t size, rs_error *err) {
+    RS_TRY(reserve(self, (size_t)size + PART_COPY, err));
+    memcpy(self->to, from, PART_COPY);
+    self->wide |= rs_load_u64(from) | rs_load_u64(from + 8); /* bytes after a short part do no harm */
+    if (size > PART_COPY) {
+        memcpy(self->to, from, size);
+        self->wide |= rs_decode_widest_unchecked(from, size, 1);
+    }
+    self->to += size;
+    return RS_OK;
+}
+
+/* Appends entry i of a dict-coded part. *taken becomes false for an entry that is no text. */
+static inline rs_status put_entry(target *self, rs_entries *entries, const rs_arrow_part *part, const rs_cursor *cursor,
+                                  uint64_t i, bool *taken, rs_error *err) {
+    const rs_dict_coded *coded = part->node->coded;
+    const rs_entry *entry;
+    uint32_t t;
+    if (i >= coded->count) return RS_FAIL(rs_decode_bad_value(err, "a dict-coded number has no entry"), RS_E_FMT_VALUE);
+    t = rs_dict_coded_table(coded, i);
+    entry = part->entries[t] + (i - coded->at[t].first);
+    if (RS_UNLIKELY(entry->kind == RS_ENTRY_NEW)) RS_TRY(rs_entries_read(entries, cursor, part->node, i, &entry, err));
+    *taken = entry->kind == RS_ENTRY_TEXT;
+    return *taken ? put_short(self, entries->text.data + entry->bits, entry->size_bytes, err) : RS_OK;
+}
+
+static rs_status put_hex(target *self, const rs_node *node, const uint8_t *body, rs_error *err) {
+    const char *digits = node->param == 0 ? "0123456789abcdef" : "0123456789ABCDEF";
+    uint32_t i;
+    RS_TRY(reserve(self, node->count, err));
+    for (i = 0; i < node->count; i++) {
+        self->to[i] = (uint8_t)digits[body[i / 2] >> (i % 2 == 0 ? 4 : 0) & 15];
+    }
+    self->to += node->count;
+    return RS_OK;
+}
+
+/* Appends a part that the text had before: `size` bytes, from `from` on in the text that began at `begin`. */
+static rs_status put_again(target *self, size_t begin, size_t from, size_t size, rs_error *err) {
+    RS_TRY(reserve(self, size, err));
+    memcpy(self->to, self->out->data + begin + from, size);
+    self->to += size;
+    return RS_OK;
+}
+
+static rs_status put_all(target *self, const rs_arrow_op *op, const rs_cursor *cursor, const uint8_t *head, bool *taken,
+                         rs_error *err) {
+    const rs_node *concat = op->node;
+    const rs_slice group = rs_slice_of(head, concat->group_bytes);
+    const uint64_t few =
+        concat->group_bytes <= 8 ? rs_load_bits_unchecked(head, concat->group_bytes, 0, 8 * concat->group_bytes) : 0;
+    const size_t begin = (size_t)(self->to - self->out->data);
+    size_t ends[RS_FMT_CONCAT_CHILDREN + 1];
+    uint32_t i;
+    ends[0] = 0;
+    for (i = 0; *taken && i < concat->n_children; i++) {
+        const rs_arrow_part *part = &op->parts[i];
+        const rs_node *node = part->node;
+        uint64_t bits = 0;
+        if (node->bits != 0 && concat->group_bytes <= 8) {
+            bits = few >> node->bit_off & UINT64_MAX >> (64 - node->bits);
+        } else if (node->bits != 0) {
+            bits = rs_decode_bits_unchecked(&group, node->bit_off, node->bits);
+        }
+        switch (node->kind) {
+        case RS_FMT_NODE_CONST: RS_TRY(put_short(self, part->text, part->size, err)); break;
+        case RS_FMT_NODE_DICT_CODED:
+            RS_TRY(put_entry(self, &op->field->entries, part, cursor, bits, taken, err));
+            break;
+        case RS_FMT_NODE_DIGITS:
+            RS_TRY(reserve(self, PART_DIGITS, err));
+            self->to += rs_text_digits((uint64_t)rs_decode_int_unchecked(node, head + node->body_off, bits),
+                                       node->count, self->to);
+            break;
+        case RS_FMT_NODE_HEX: RS_TRY(put_hex(self, node, head + node->body_off, err)); break;
+        default: RS_TRY(put_again(self, begin, ends[node->count], ends[node->count + 1] - ends[node->count], err));
+        }
+        ends[i + 1] = (size_t)(self->to - self->out->data) - begin;
+    }
+    return RS_OK;
+}
+
+/* Returns the number of code points of UTF-8: the units that decoding the text counts. */
+static RS_COLD uint64_t count_points(const uint8_t *p, uint64_t n) {
+    uint64_t i, points = n;
+    for (i = 0; i < n; i++) points -= (p[i] & 0xC0) == 0x80;
+    return points;
+}
+
+rs_status rs_arrow_put_parts(rs_arrow_ops *ops, const rs_arrow_op *op, rs_cursor *cursor, const uint8_t *head,
+                             bool *taken, rs_error *err) {
+    rs_buffer *out = &op->field->bytes;
+    const size_t before = out->size_bytes;
+    uint64_t points;
+    target self;
+    size_t n;
+    *taken = false;
+    if (RS_UNLIKELY(!op->prepared)) RS_TRY(prepare(ops, (rs_arrow_op *)(uintptr_t)op, err));
+    if (op->parts == NULL) return RS_OK;
+    RS_TRY(rs_buffer_reserve(out, PART_DIGITS, err)); /* the data of an empty buffer is NULL */
+    *taken = true;
+    self.out = out;
+    self.to = out->data + before;
+    self.end = out->data + out->capacity_bytes;
+    self.wide = 0;
+    RS_TRY(put_all(&self, op, cursor, head, taken, err));
+    if (!*taken) {
+        out->size_bytes = before;
+        return RS_OK;
+    }
+    /* Only text that is not all ASCII is read again: loading what was just stored in pieces has to wait for it. */
+    n = (size_t)(self.to - out->data) - before;
+    if ((self.wide & UINT64_C(0x8080808080808080)) != 0) points = count_points(out->data + before, n);
+    else points = n;
+    out->size_bytes = before + n;
+    RS_TRY(rs_decode_spend_bytes(cursor, points, err));
+    return rs_arrow_end_value(op->field, out->size_bytes, err);
+}

@@ -1,0 +1,216 @@
+/* rs_arrow_field.h: one field of the Arrow table that a store becomes: which kinds of values were seen at its place in
+ * the records, the Arrow type that follows, and the values of the batch that is being filled.
+ *
+ * Fields form a tree. It grows while trees and records are looked at (rs_arrow_program.h, rs_arrow_walk.h); rs_arrow_resolve
+ * then fixes the type of each field; rs_arrow_export.h makes Arrow structs of type and values. One thread at a time may
+ * use a tree of fields. */
+#ifndef RS_ARROW_FIELD_H
+#define RS_ARROW_FIELD_H
+
+#include "columns/rs_entries.h"
+
+/* The kinds of values that can be seen at one place. */
+enum {
+    RS_ARROW_SEEN_NULL = 1 << 0,
+    RS_ARROW_SEEN_BOOL = 1 << 1,
+    RS_ARROW_SEEN_INT = 1 << 2,  /* an int of 64 bits */
+    RS_ARROW_SEEN_UINT = 1 << 3, /* an int from 2^63 up to 2^64 - 1, or a numpy uint64 */
+    RS_ARROW_SEEN_FLOAT = 1 << 4,
+    RS_ARROW_SEEN_TEXT = 1 << 5,
+    RS_ARROW_SEEN_BYTES = 1 << 6,
+    RS_ARROW_SEEN_LIST = 1 << 7, /* also a set, a deque, a numpy array */
+    RS_ARROW_SEEN_TUPLE = 1 << 8,
+    RS_ARROW_SEEN_STRUCT = 1 << 9, /* a dict or an object with fields */
+    RS_ARROW_SEEN_DATE = 1 << 10,
+    RS_ARROW_SEEN_TIME = 1 << 11,
+    RS_ARROW_SEEN_NAIVE = 1 << 12, /* a datetime without a zone */
+    RS_ARROW_SEEN_AWARE = 1 << 13, /* a datetime with a zone */
+    RS_ARROW_SEEN_DURATION = 1 << 14,
+    RS_ARROW_SEEN_DECIMAL = 1 << 15,
+    RS_ARROW_SEEN_UUID = 1 << 16,
+    RS_ARROW_SEEN_INT8 = 1 << 17, /* numpy numbers, from here to FLOAT32 */
+    RS_ARROW_SEEN_INT16 = 1 << 18,
+    RS_ARROW_SEEN_INT32 = 1 << 19,
+    RS_ARROW_SEEN_UINT8 = 1 << 20,
+    RS_ARROW_SEEN_UINT16 = 1 << 21,
+    RS_ARROW_SEEN_UINT32 = 1 << 22,
+    RS_ARROW_SEEN_FLOAT16 = 1 << 23,
+    RS_ARROW_SEEN_FLOAT32 = 1 << 24,
+    RS_ARROW_SEEN_DATETIME64 = 1 << 25,
+    RS_ARROW_SEEN_TIMEDELTA64 = 1 << 26,
+    RS_ARROW_SEEN_BIGINT = 1 << 27, /* an int that 64 bits do not hold */
+    RS_ARROW_SEEN_OTHER = 1 << 28,  /* a value that only Python reads; rs_arrow_field.other says which */
+    RS_ARROW_SEEN_ODD_KEY = 1 << 29 /* a dict key that is no str */
+};
+#define RS_ARROW_SEEN_INTS \
+    (RS_ARROW_SEEN_INT | RS_ARROW_SEEN_UINT | RS_ARROW_SEEN_INT8 | RS_ARROW_SEEN_INT16 | RS_ARROW_SEEN_INT32 | \
+     RS_ARROW_SEEN_UINT8 | RS_ARROW_SEEN_UINT16 | RS_ARROW_SEEN_UINT32)
+#define RS_ARROW_SEEN_FLOATS (RS_ARROW_SEEN_FLOAT | RS_ARROW_SEEN_FLOAT16 | RS_ARROW_SEEN_FLOAT32)
+
+/* The kinds of Arrow types: X(NAME, format string, bytes of a value in its buffer, layout). The format strings of
+ * timestamps, decimals and others with parameters are completed when they are exported. */
+#define RS_ARROW_KINDS(X) \
+    X(NULL, "n", 0, NONE) \
+    X(BOOL, "b", 0, BITS) \
+    X(INT8, "c", 1, NUMBERS) \
+    X(INT16, "s", 2, NUMBERS) \
+    X(INT32, "i", 4, NUMBERS) \
+    X(INT64, "l", 8, NUMBERS) \
+    X(UINT8, "C", 1, NUMBERS) \
+    X(UINT16, "S", 2, NUMBERS) \
+    X(UINT32, "I", 4, NUMBERS) \
+    X(UINT64, "L", 8, NUMBERS) \
+    X(FLOAT16, "e", 2, NUMBERS) \
+    X(FLOAT32, "f", 4, NUMBERS) \
+    X(FLOAT64, "g", 8, NUMBERS) \
+    X(DATE, "tdD", 4, NUMBERS) \
+    X(TIME, "ttu", 8, NUMBERS) \
+    X(TIMESTAMP, "ts", 8, NUMBERS) \
+    X(DURATION, "tD", 8, NUMBERS) \
+    X(DECIMAL, "d:", 0, FIXED) \
+    X(UUID, "w:16", 16, FIXED) \
+    X(TEXT, "u", 0, BYTES) \
+    X(BYTES, "z", 0, BYTES) \
+    X(LIST, "+l", 0, LIST) \
+    X(STRUCT, "+s", 0, STRUCT)
+#define RS_ARROW_KIND(name, format, width, layout) RS_ARROW_KIND_##name,
+enum { RS_ARROW_KINDS(RS_ARROW_KIND) };
+
+enum {
+    RS_ARROW_LAYOUT_NONE,    /* no buffers */
+    RS_ARROW_LAYOUT_BITS,    /* a bit for each value */
+    RS_ARROW_LAYOUT_NUMBERS, /* numbers of up to 8 bytes */
+    RS_ARROW_LAYOUT_FIXED,   /* other values of equal width */
+    RS_ARROW_LAYOUT_BYTES,   /* offsets, or views, and bytes */
+    RS_ARROW_LAYOUT_LIST,    /* offsets, and one child */
+    RS_ARROW_LAYOUT_STRUCT,  /* children */
+
+    /* Why a field has no type. */
+    RS_ARROW_PROBLEM_NONE = 0,
+    RS_ARROW_PROBLEM_MIXED = 1,  /* values of several kinds */
+    RS_ARROW_PROBLEM_OTHER = 2,  /* a value that only Python reads */
+    RS_ARROW_PROBLEM_BIGINT = 3, /* an int beyond 64 bits, or one from 2^63 on among negative ones */
+    RS_ARROW_PROBLEM_KEY = 4,    /* a key that is no str */
+    RS_ARROW_PROBLEM_DIGITS = 5, /* Decimals of more than 76 digits */
+    RS_ARROW_PROBLEM_DEPTH = 6,  /* more levels than RS_ARROW_FIELD_DEPTH */
+
+    RS_ARROW_FIELD_DEPTH = 60, /* libraries refuse Arrow types from 64 levels on */
+    RS_ARROW_FIELDS = 1 << 16, /* the most fields of a table */
+    RS_ARROW_TUPLE_ITEMS = 64, /* a longer tuple becomes a list, never columns */
+    RS_ARROW_ITEM_LEVELS = 2,  /* so do tuples within more tuples */
+    RS_ARROW_DIGITS = 76,      /* of decimal256 */
+    RS_ARROW_ZONE_BYTES = 36   /* the longest name of a zone, with a NUL; of others the instants are kept, in UTC */
+
+};
+
+typedef struct rs_arrow_field rs_arrow_field;
+struct rs_arrow_field {
+    /* Its place. */
+    char *name; /* UTF-8 with a NUL at the end; owned. Of the root and of a list's element it is empty */
+    size_t name_size;
+    rs_arrow_field *parent;
+    rs_arrow_field **children; /* of a struct, and the items of tuples; owned */
+    uint32_t n_children;       /* of these so many are fields of the type, and stand first */
+    uint32_t n_known, children_capacity;
+    uint32_t hint;           /* the child that was looked up last */
+    rs_arrow_field *element; /* of a list; owned; NULL before the first element */
+    rs_arrow_field *alias;   /* the element that an item of tuples became a part of, or NULL */
+    bool closed;             /* only the children that it has are wanted; others are passed */
+    bool utc;                /* datetimes of a named zone have the fields of UTC, so their offset is not needed */
+    bool rows;               /* tuples of one length are rows here, whatever their items; for the field of records */
+    bool sealed;             /* it gets no further children */
+    bool present;            /* at least one record, or its tree, has the field */
+    bool dropped;            /* after rs_arrow_resolve: it is no field of the type, because no record has it */
+    uint32_t depth;
+    uint32_t item_levels; /* number of tuples whose items the field is within */
+    uint64_t stamp;       /* of the last struct node that was compiled and has the field */
+    /* The values that were seen. */
+    uint32_t seen;        /* mask of RS_ARROW_SEEN_* */
+    uint32_t n_items;     /* SEEN_TUPLE: the length of all tuples; UINT32_MAX where they differ */
+    int64_t min, max;     /* bounds of the ints; min > max before the first */
+    uint32_t scale;       /* DECIMAL: the most digits after the point */
+    uint32_t digits;      /* DECIMAL: the most digits before it */
+    uint64_t others;      /* SEEN_OTHER: a bit for each ext code; bit 0 for numpy dtypes without an Arrow type */
+    uint8_t unit;         /* DATETIME64, TIMEDELTA64: 'D', 's', 'm', 'u' or 'n'; 1 where values differ */
+    bool zone_known;      /* AWARE: zone_minutes and zone_name are set */
+    int32_t zone_minutes; /* AWARE: the offset of all values; 0 also where they differ */
+    char zone_name[RS_ARROW_ZONE_BYTES]; /* AWARE: the zone of all values, if it has a name; empty where they differ */
+    /* The type. */
+    uint8_t kind;    /* RS_ARROW_KIND_* */
+    uint8_t layout;  /* RS_ARROW_LAYOUT_* */
+    uint8_t problem; /* RS_ARROW_PROBLEM_* */
+    uint8_t wide;    /* BYTES, LIST: 1 for offsets of 64 bits; DECIMAL: bytes of a value, 16 or 32 */
+    bool views;      /* BYTES: views instead of offsets */
+    /* The values of the batch. */
+    uint64_t n;
+    uint64_t n_null;
+    rs_buffer valid;    /* a byte for each value; empty before the first null */
+    rs_column numbers;  /* BITS, NUMBERS */
+    rs_buffer bytes;    /* BYTES, FIXED */
+    size_t last_bytes;  /* what `bytes`, or the numbers of a list's element, took in the last batch */
+    rs_buffer offsets;  /* BYTES, LIST: i64, n + 1 */
+    rs_entries entries; /* the cache of table entries at this place */
+};
+
+/* Makes a root field, which the caller frees with rs_arrow_field_free. RS_E_MEM. */
+RS_NODISCARD rs_status rs_arrow_field_new(rs_arrow_field **out, rs_error *err);
+/* Frees a field with all fields below. Does nothing for NULL. */
+void rs_arrow_field_free(rs_arrow_field *self);
+
+/* Sets *out to the child of a name of `size` bytes of UTF-8. A missing child is made; in a closed or sealed field *out
+ * becomes NULL instead. *n_fields counts the fields of the tree. RS_E_ARG_TEXT for a name with a NUL, RS_E_ARG_LIMIT
+ * for too many fields, RS_E_MEM. */
+RS_NODISCARD rs_status rs_arrow_field_child(rs_arrow_field *self, const char *name, size_t size, uint32_t *n_fields,
+                                            rs_arrow_field **out, rs_error *err);
+/* As rs_arrow_field_child for a name of n units of unit_bytes. RS_E_ARG_TEXT also for a lone surrogate. */
+RS_NODISCARD rs_status rs_arrow_field_named(rs_arrow_field *self, const uint8_t *units, uint64_t n, unsigned unit_bytes,
+                                            uint32_t *n_fields, rs_arrow_field **out, rs_error *err);
+/* Takes a key of the any value of a dict. *out is as of rs_arrow_field_child for a str, and NULL for another key;
+ * *is_name says which it was. Also rules 20 to 23 of FORMAT.md. */
+RS_NODISCARD rs_status rs_arrow_field_of_key(rs_arrow_field *self, rs_cursor *cursor, uint32_t *n_fields, bool *is_name,
+                                             rs_arrow_field **out, rs_error *err);
+/* Sets *out to item `i` of tuples, a child whose name is the number. Errors as rs_arrow_field_child. */
+RS_NODISCARD rs_status rs_arrow_field_item(rs_arrow_field *self, uint32_t i, uint32_t *n_fields, rs_arrow_field **out,
+                                           rs_error *err);
+/* Sets *out to the element of lists. Errors as rs_arrow_field_child. */
+RS_NODISCARD rs_status rs_arrow_field_element(rs_arrow_field *self, uint32_t *n_fields, rs_arrow_field **out,
+                                              rs_error *err);
+
+/* Writes the path of the field as messages name it, such as a.b[], and $ for the root; cut to fit `size` bytes. */
+void rs_arrow_field_path(const rs_arrow_field *self, char *to, size_t size);
+
+/* Notes that a value was seen. */
+static inline void rs_arrow_see(rs_arrow_field *self, uint32_t what) {
+    self->seen |= what;
+    self->present = true;
+}
+/* Notes ints within bounds. */
+void rs_arrow_see_ints(rs_arrow_field *self, int64_t min, int64_t max);
+/* Notes a tuple of n items. Returns whether each item has a field of its own; else they are elements of a list. */
+bool rs_arrow_see_tuple(rs_arrow_field *self, uint64_t n);
+/* Notes a value that only Python reads. */
+void rs_arrow_see_other(rs_arrow_field *self, unsigned code);
+/* Notes the zone of a datetime: its offset in minutes, and its name or "". */
+void rs_arrow_see_zone(rs_arrow_field *self, int32_t minutes, const char *name);
+/* Forgets all that was seen at the field and below. The fields stay. */
+void rs_arrow_unsee(rs_arrow_field *self);
+
+/* Gives the field and all below their types, by what was seen. Fields below that no record has are dropped. A field
+ * without a type gets its `problem`, and *whole becomes false. Tuples become lists where their items share a type, and
+ * structs otherwise; with root->rows, tuples of one length at the root become structs always. Errors as
+ * rs_arrow_field_child. */
+RS_NODISCARD rs_status rs_arrow_resolve(rs_arrow_field *root, uint32_t *n_fields, bool *whole, rs_error *err);
+
+/* Sets the type of one field. */
+void rs_arrow_set_kind(rs_arrow_field *self, unsigned kind);
+
+/* Seals the field and all below: names without a field are no longer made one. */
+void rs_arrow_seal(rs_arrow_field *self);
+
+/* Returns the field that another one became a part of, or that field itself. */
+static inline rs_arrow_field *rs_arrow_resolved(rs_arrow_field *self) {
+    while (self->alias != NULL) self = self->alias;
+    return self;
+}
+
+#endif

@@ -1,0 +1,426 @@
+/* rs_arrow_out.c: locates records, and reads windows of them. */
+#include "arrow/rs_arrow_out.h"
+
+rs_status rs_arrow_out_open(rs_arrow_out *self, rs_error *err) {
+    self->walk.ops = &self->ops;
+    self->walk.mode = RS_ARROW_SEE_REST;
+    self->window = RS_ARROW_WINDOW;
+    self->batch_bytes = RS_ARROW_BATCH_BYTES;
+    return rs_arrow_field_new(&self->root, err);
+}
+
+void rs_arrow_out_clear(rs_arrow_out *self) {
+    rs_arrow_field_free(self->root);
+    rs_arrow_ops_clear(&self->ops);
+    rs_buffer_clear(&self->walk.scratch);
+    memset(self, 0, sizeof *self);
+}
+
+/* ---- Before the records ---- */
+
+/* Lets the largest record of a store bound the windows. UTF-8 takes at most twice the bytes of the stored units. */
+static void bound_window(rs_arrow_out *self, const rs_header *header) {
+    const uint64_t most = UINT64_C(1) << 30;
+    uint64_t bytes = header->max_bytes < most ? 2 * header->max_bytes : most;
+    if (header->max_values > bytes / 8) bytes = header->max_values < most / 8 ? 8 * header->max_values : most;
+    if (header->max_bytes >= most / 2 || header->max_values >= most) self->wide = true;
+    if (bytes != 0 && most / bytes < self->window) self->window = most / bytes < 1 ? 1 : most / bytes;
+}
+
+rs_status rs_arrow_out_know(rs_arrow_out *self, rs_arrow_source *source, uint64_t block,
+                            const rs_compiled_path *compiled, rs_error *err) {
+    rs_arrow_block *at = &source->blocks[block];
+    const rs_tree *tree = &source->store->trees[source->store->blocks[block].tree];
+    rs_arrow_op *op = NULL;
+    bound_window(self, &source->store->header);
+    at->compiled = compiled;
+    if (compiled == NULL) {
+        RS_TRY(rs_arrow_compile(&self->ops, tree, self->root, &op, err));
+    } else if (compiled->name == compiled->keys->n_names) {
+        RS_TRY(rs_arrow_compile_node(&self->ops, compiled->node, self->root, &op, err));
+    }
+    at->op = op;
+    at->known = true;
+    if (op == NULL || !op->sure || (compiled != NULL && op->node->kind == RS_FMT_NODE_OPTIONAL)) self->has_rest = true;
+    return RS_OK;
+}
+
+void rs_arrow_out_look(rs_arrow_out *self) {
+    rs_arrow_unsee(self->root);
+    self->walk.mode = RS_ARROW_SEE_ALL;
+    self->has_rest = true;
+}
+
+rs_status rs_arrow_out_resolve(rs_arrow_out *self, bool *whole, rs_error *err) {
+    RS_TRY(rs_arrow_resolve(self->root, &self->ops.n_fields, whole, err));
+    if (self->ops.shares && self->walk.mode != RS_ARROW_SEE_ALL) *whole = false;
+    return RS_OK;
+}
+
+static void widen(rs_arrow_field *field) {
+    uint32_t i;
+    if (field->layout == RS_ARROW_LAYOUT_BYTES || field->layout == RS_ARROW_LAYOUT_LIST) field->wide = 1;
+    field->views = false; /* which have offsets of 32 bits */
+    if (field->layout == RS_ARROW_LAYOUT_LIST) widen(field->element);
+    if (field->layout != RS_ARROW_LAYOUT_STRUCT) return;
+    for (i = 0; i < field->n_children; i++) widen(field->children[i]);
+}
+
+rs_status rs_arrow_out_settle(rs_arrow_out *self, uint64_t rows, rs_error *err) {
+    if (self->wide) widen(self->root);
+    rs_arrow_seal(self->root);
+    rs_arrow_ops_settle(&self->ops);
+    self->walk.mode = RS_ARROW_PUT;
+    self->settled = true;
+    return rs_arrow_begin(self->root, rows, err);
+}
+
+rs_status rs_arrow_out_batch(rs_arrow_out *self, uint64_t rows, struct ArrowArray *out, rs_error *err) {
+    rs_status status;
+    RS_TRY(rs_arrow_export_batch(self->root, out, err));
+    status = rs_arrow_begin(self->root, rows, err);
+    if (status != RS_OK) rs_arrow_array_release(out);
+    return status;
+}
+
+/* ---- One record ---- */
+
+rs_status rs_arrow_out_take(rs_arrow_out *self, const rs_cursor *cursor, const rs_place *place, rs_error *err) {
+    rs_cursor own = *cursor;
+    rs_arrow_op *op;
+    if (place->node == NULL) return rs_arrow_put_any(&self->walk, self->root, &own, err);
+    RS_TRY(rs_arrow_compile_place(&self->ops, place->node, self->root, self->settled, &op, err));
+    if (op == NULL) return rs_arrow_misfit(self->root, err);
+    return rs_arrow_put(&self->walk, op, &own, place->body, place->bits, err);
+}
+
+rs_status rs_arrow_out_take_missing(rs_arrow_out *self, rs_error *err) {
+    rs_cursor cursor = {self->missing, NULL, 0, {0, 0, RS_FMT_DEPTH}, false, 0, NULL};
+    cursor.budget.values = cursor.budget.bytes = rs_slice_left(&self->missing);
+    return rs_arrow_put_any(&self->walk, self->root, &cursor, err);
+}
+
+/* Takes the value at the end of a path that is the same in all records of the block. *lacks becomes true where the
+ * record does not have the field. */
+static rs_status take_direct(rs_arrow_out *self, const rs_arrow_block *how, rs_cursor *cursor, bool *lacks,
+                             rs_error *err) {
+    const rs_compiled_path *path = how->compiled;
+    const uint8_t *start = cursor->in.ptr;
+    const rs_node *node = how->op->node;
+    rs_slice group;
+    uint64_t bits;
+    if (rs_slice_left(&cursor->in) < path->least) return RS_FAIL(rs_decode_truncated(err), RS_E_FMT_TRUNCATED);
+    group = rs_slice_of(start + path->group_off, (size_t)path->group_bytes);
+    bits = rs_decode_bits_unchecked(&group, path->bit_off, node->bits);
+    *lacks = node->kind == RS_FMT_NODE_OPTIONAL && node->param == 0 && (bits & 1) == 0;
+    if (*lacks) return RS_OK;
+    cursor->in.ptr = start + path->least;
+    if (path->row != NULL) RS_TRY(rs_path_pass_children(cursor, path->row, &group, path->n_before, err));
+    return rs_arrow_put(&self->walk, how->op, cursor, node->fixed ? start + path->body_off : NULL, bits, err);
+}
+
+/* Takes one record. Sets *why to RS_ARROW_UNSURE or LACKING where the caller has to act. */
+static rs_status take_one(rs_arrow_out *self, const rs_arrow_source *source, const rs_block *block,
+                          const rs_arrow_block *how, uint32_t local, rs_slice bytes, int *why, rs_error *err) {
+    rs_cursor cursor = rs_store_cursor_over(source->store, block, local, bytes);
+    bool lacks = false;
+    if (how->compiled == NULL) {
+        RS_TRY(rs_arrow_put_alone(&self->walk, how->op, &cursor, err));
+        if (cursor.in.ptr == cursor.in.end) return RS_OK;
+        return rs_error_set(err, RS_E_FMT_TRAILING, RS_NOWHERE, "bytes are left over after a record");
+    }
+    if (how->op != NULL) {
+        RS_TRY(take_direct(self, how, &cursor, &lacks, err));
+    } else {
+        rs_place place;
+        int found;
+        RS_TRY(rs_compiled_path_walk(how->compiled, &cursor, &place, &found, err));
+        if (found == RS_WALK_FOUND) return rs_arrow_out_take(self, &cursor, &place, err);
+        lacks = found == RS_WALK_LACKING;
+        if (!lacks) *why = RS_ARROW_UNSURE;
+    }
+    if (!lacks) return RS_OK;
+    if (self->missing.ptr != NULL) return rs_arrow_out_take_missing(self, err);
+    *why = RS_ARROW_LACKING;
+    return RS_OK;
+}
+
+/* ---- Windows of records of one block ---- */
+
+/* Takes the children that are not fixed of one record, and appends nulls for those that it does not have. */
+static rs_status put_late(rs_arrow_out *self, const rs_arrow_op *op, rs_cursor *cursor, uint32_t end, rs_error *err) {
+    const rs_node *node = op->node;
+    const uint8_t *head;
+    rs_slice group;
+    uint32_t i;
+    RS_TRY(rs_decode_take(cursor, node->head_bytes, &head, err));
+    group = rs_slice_of(head, node->group_bytes);
+    RS_TRY(rs_decode_enter(cursor, rs_decode_row_count(node, &group), err));
+    for (i = 0; i < end; i++) {
+        const rs_node *child = &node->children[i];
+        const rs_arrow_op *to = &op->children[i];
+        uint64_t bits;
+        if (child->fixed) continue;
+        bits = rs_decode_bits_unchecked(&group, child->bit_off, child->bits);
+        if (child->kind == RS_FMT_NODE_OPTIONAL && child->param == 0 && (bits & 1) == 0) {
+            if (to->field != NULL) RS_TRY(rs_arrow_append_null(to->field, err));
+        } else if (to->field == NULL) {
+            RS_TRY(rs_path_pass(cursor, child, bits, err));
+        } else if (child->kind == RS_FMT_NODE_STR) {
+            rs_place place;
+            place.node = child, place.body = NULL, place.bits = 0;
+            RS_TRY(rs_arrow_put_text(to->field, cursor, &place, err));
+        } else {
+            RS_TRY(rs_arrow_put(&self->walk, to, cursor, NULL, bits, err));
+        }
+    }
+    if (end < node->n_children || cursor->in.ptr == cursor->in.end) return RS_OK;
+    return rs_error_set(err, RS_E_FMT_TRAILING, RS_NOWHERE, "bytes are left over after a record");
+}
+
+/* Returns the number of the child after which no child is wanted that is not fixed; n_children when all are wanted, so
+ * that the end of the records is checked. */
+static uint32_t end_of_late(const rs_arrow_op *op) {
+    uint32_t i, end = 0;
+    bool all = true;
+    for (i = 0; i < op->n_children; i++) {
+        if (op->children[i].field == NULL) all = false;
+        else if (!op->node->children[i].fixed) end = i + 1;
+    }
+    return all ? op->n_children : end;
+}
+
+/* Appends the records of a window whose root is a struct, column after column. */
+static rs_status put_columns(rs_arrow_out *self, const rs_arrow_source *source, const rs_block *block,
+                             const rs_arrow_op *op, const rs_column_rows *window, uint64_t *at, rs_error *err) {
+    const uint32_t end = end_of_late(op);
+    rs_arrow_field *root = op->field;
+    uint64_t k;
+    uint32_t i;
+    for (i = 0; i < op->n_children; i++) {
+        const rs_node *child = &op->node->children[i];
+        rs_column_rows rows = *window;
+        rs_cursor cursor = rs_store_cursor_over(source->store, block, 0, rs_slice_of(rs_column_row_at(window, 0), 0));
+        if (!child->fixed || op->children[i].field == NULL) continue;
+        rows.least = op->node->head_bytes;
+        rows.bit_off = child->bit_off;
+        rows.body_off = child->body_off;
+        RS_TRY(rs_arrow_put_rows(&self->walk, &op->children[i], &cursor, &rows, err));
+    }
+    for (k = 0; end > 0 && k < window->n; k++) {
+        const uint8_t *row = rs_column_row_at(window, k);
+        const size_t size = window->records != NULL ? rs_slice_left(&window->records[k]) : block->row_size_bytes;
+        rs_cursor cursor =
+            rs_store_cursor_over(source->store, block, rs_column_local_at(window, k), rs_slice_of(row, size));
+        *at = k;
+        RS_TRY(put_late(self, op, &cursor, end, err));
+    }
+    for (i = 0; !op->whole && i < root->n_children; i++) {
+        rs_arrow_field *child = root->children[i];
+        if (child->n != root->n) continue;
+        for (k = 0; k < window->n; k++) RS_TRY(rs_arrow_append_null(child, err));
+    }
+    return rs_arrow_grown(root, window->n, err);
+}
+
+/* Appends the field of the records of a window, where it has the same offset in all. */
+static rs_status put_fixed_field(rs_arrow_out *self, const rs_arrow_source *source, const rs_block *block,
+                                 const rs_arrow_block *how, const rs_column_rows *window, rs_error *err) {
+    rs_cursor cursor = rs_store_cursor_over(source->store, block, 0, rs_slice_of(rs_column_row_at(window, 0), 0));
+    rs_column_rows rows = *window;
+    rows.least = how->compiled->least;
+    rows.bit_off = how->compiled->group_off * 8 + how->compiled->bit_off;
+    rows.body_off = how->compiled->body_off;
+    return rs_arrow_put_rows(&self->walk, how->op, &cursor, &rows, err);
+}
+
+static bool is_columns(const rs_arrow_out *self, const rs_arrow_block *how) {
+    if (!self->settled || how->compiled != NULL || how->op->field->layout != RS_ARROW_LAYOUT_STRUCT) return false;
+    return how->op->node->kind == RS_FMT_NODE_STRUCT ||
+           (how->op->node->kind == RS_FMT_NODE_TUPLE && how->op->items != NULL);
+}
+
+static bool is_fixed_field(const rs_arrow_out *self, const rs_arrow_block *how) {
+    if (!self->settled || how->compiled == NULL || how->op == NULL || !rs_compiled_path_is_fixed(how->compiled)) {
+        return false;
+    }
+    if (how->op->node->kind != RS_FMT_NODE_OPTIONAL || how->op->node->param == 1) return true;
+    return self->missing.ptr != NULL && *self->missing.ptr == RS_FMT_TAG_NONE;
+}
+
+static rs_slice record_at(const rs_column_rows *window, const rs_block *block, uint64_t k) {
+    return window->records != NULL ? window->records[k]
+                                   : rs_slice_of(rs_column_row_at(window, k), block->row_size_bytes);
+}
+
+/* Takes the records of a window one by one. *taken becomes the number of records that were taken. */
+static rs_status take_each(rs_arrow_out *self, const rs_arrow_source *source, const rs_block *block,
+                           const rs_arrow_block *how, const rs_column_rows *window, uint64_t *taken, int *why,
+                           rs_error *err) {
+    for (*taken = 0; *taken < window->n; (*taken)++) {
+        RS_TRY(take_one(self, source, block, how, rs_column_local_at(window, *taken), record_at(window, block, *taken),
+                        why, err));
+        if (*why != RS_ARROW_DONE) return RS_OK;
+    }
+    return RS_OK;
+}
+
+/* Takes the records of a window. All are at least as long as their fixed part needs. On an error *taken is the number
+ * of the record that has it. */
+static rs_status take_window(rs_arrow_out *self, const rs_arrow_source *source, const rs_block *block,
+                             const rs_arrow_block *how, const rs_column_rows *window, uint64_t *taken, int *why,
+                             rs_error *err) {
+    const bool columns = is_columns(self, how);
+    const uint64_t least = columns ? how->op->node->head_bytes : how->compiled != NULL ? how->compiled->least : 0;
+    rs_status status;
+    rs_error first;
+    uint64_t at = 0, k;
+    bool all = columns || is_fixed_field(self, how);
+    for (k = 0; all && window->records != NULL && k < window->n; k++) {
+        all = rs_slice_left(&window->records[k]) >= least;
+    }
+    if (!all || (window->records == NULL && block->row_size_bytes < least)) {
+        return take_each(self, source, block, how, window, taken, why, err);
+    }
+    status = columns ? put_columns(self, source, block, how->op, window, &at, err)
+                     : put_fixed_field(self, source, block, how, window, err);
+    *taken = window->n;
+    if (status == RS_OK) return RS_OK;
+    /* A column tells the error but not the record. The batch is lost, so each record is tried once more. */
+    if (err != NULL) first = *err;
+    RS_TRY(rs_arrow_begin(self->root, 0, NULL));
+    if (take_each(self, source, block, how, window, taken, why, err) != RS_OK) return err != NULL ? err->code : status;
+    *taken = at;
+    if (err != NULL) *err = first;
+    return status;
+}
+
+/* ---- Locating records ---- */
+
+/* Returns the record number for position k. The arithmetic is unsigned, so that any position gives some number, which
+ * is checked. */
+static uint64_t index_at(const int64_t *positions, int64_t start, int64_t step, uint64_t k) {
+    return (uint64_t)start + (uint64_t)step * (positions != NULL ? (uint64_t)positions[k] : k);
+}
+
+/* Sets *number to the block of record stop->index, which may be a later one than GROUPS names. stop->why is set when
+ * the block is not known. */
+static rs_status find_block(const rs_arrow_source *source, rs_arrow_stop *stop, uint64_t *number, rs_error *err) {
+    const rs_store *store = source->store;
+    const uint64_t index = stop->index;
+    uint64_t steps;
+    if (RS_UNLIKELY(index >= store->header.n_records)) {
+        return rs_error_set(err, RS_E_ARG_RANGE, RS_NOWHERE, "there is no record %lld among %llu", (long long)index,
+                            (unsigned long long)store->header.n_records);
+    }
+    *number = rs_load_u32(store->groups + index / RS_FMT_GROUP_RECORDS * 4);
+    for (steps = 0; steps < RS_FMT_GROUP_RECORDS && *number < store->n_blocks; steps++, (*number)++) {
+        const rs_block *block = &store->blocks[*number];
+        if (!source->blocks[*number].known) {
+            stop->why = RS_ARROW_BLOCK;
+            stop->block = *number;
+            return RS_OK;
+        }
+        if (index < block->first_record) break;
+        if (index - block->first_record < block->n_records) return RS_OK;
+    }
+    return rs_error_set(err, RS_E_FMT_BLOCK,
+                        store->directory.sections[RS_FMT_SECTION_GROUPS].off + index / RS_FMT_GROUP_RECORDS * 4,
+                        "record %llu is not found from the block on where its group leads", (unsigned long long)index);
+}
+
+/* Prefetches the first cache lines of a record and its last, which arrive together. */
+static void prefetch_record(const rs_slice *record) {
+    const uint8_t *p = record->ptr;
+    uint64_t lines;
+    for (lines = 0; lines < 4 && p < record->end; lines++, p += 64) RS_PREFETCH(p);
+    if (record->end > record->ptr) RS_PREFETCH(record->end - 1);
+}
+
+/* Locates the records from stop->done on that lie in the block, at most `most`. *n becomes their number. Where the
+ * first cannot be located, the status says why. */
+static rs_status locate(rs_arrow_out *self, const rs_arrow_source *source, const rs_block *block,
+                        const int64_t *positions, int64_t start, int64_t step, const rs_arrow_stop *stop, uint64_t most,
+                        uint64_t *n, rs_error *err) {
+    const uint8_t *segment = source->store->segment.ptr;
+    const bool far = positions != NULL || step > 8 || step < -8;
+    uint64_t i;
+    self->locals[0] = (uint32_t)(stop->index - block->first_record);
+    for (*n = 1; *n < most; (*n)++) {
+        const uint64_t index = index_at(positions, start, step, stop->done + *n);
+        if (index - block->first_record >= block->n_records) break;
+        self->locals[*n] = (uint32_t)(index - block->first_record);
+    }
+    for (i = 0; far && i < *n; i++) {
+        rs_offsets_prefetch(segment, block, self->locals[i]);
+    }
+    for (i = 0; i < *n; i++) {
+        rs_status status = rs_offsets_locate(segment, block, self->locals[i], &self->records[i], err);
+        if (status != RS_OK) {
+            *n = i;
+            return i > 0 ? RS_OK : status; /* the records before are read first */
+        }
+        if (far) prefetch_record(&self->records[i]);
+    }
+    return RS_OK;
+}
+
+/* Returns how many of the positions from stop->done on follow one another in the block in equal steps. */
+static uint64_t stretch(const rs_block *block, int64_t step, uint64_t n, const rs_arrow_stop *stop) {
+    const uint64_t local = stop->index - block->first_record, left = n - stop->done;
+    const uint64_t count = step == 0  ? left
+                           : step > 0 ? (block->n_records - 1 - local) / (uint64_t)step + 1
+                                      : local / (0 - (uint64_t)step) + 1;
+    return count < left ? count : left;
+}
+
+/* Reads the next records of one block. */
+static rs_status run_block(rs_arrow_out *self, const rs_arrow_source *source, uint64_t number, const int64_t *positions,
+                           int64_t start, int64_t step, uint64_t n, rs_arrow_stop *stop, rs_error *err) {
+    const rs_block *block = &source->store->blocks[number];
+    const rs_arrow_block *how = &source->blocks[number];
+    rs_column_rows window = {NULL, 0, NULL, 0, 0, 0, 0, NULL, 0, 0};
+    uint64_t taken = 0, most = n - stop->done < self->window ? n - stop->done : self->window;
+    rs_status status;
+    const bool maybe_lacks = how->compiled != NULL && (how->op == NULL || how->op->node->kind == RS_FMT_NODE_OPTIONAL);
+    if (self->walk.mode == RS_ARROW_SEE_REST && !maybe_lacks && how->op->sure) {
+        stop->done += positions == NULL ? stretch(block, step, n, stop) : 1;
+        return RS_OK;
+    }
+    if (positions == NULL && block->index_width == 0) {
+        window.base =
+            source->store->segment.ptr + block->heap_off + (stop->index - block->first_record) * block->row_size_bytes;
+        window.n = stretch(block, step, n, stop);
+        if (window.n > most) window.n = most;
+        window.stride_bytes = window.n > 1 ? step * (int64_t)block->row_size_bytes : 0;
+        window.local = (int64_t)(stop->index - block->first_record);
+        window.step = step;
+    } else {
+        RS_TRY(locate(self, source, block, positions, start, step, stop, most, &window.n, err));
+        window.records = self->records;
+        window.locals = self->locals;
+    }
+    status = take_window(self, source, block, how, &window, &taken, &stop->why, err);
+    if (taken < window.n) {
+        stop->index = block->first_record + rs_column_local_at(&window, taken);
+    }
+    stop->done += taken;
+    return status;
+}
+
+rs_status rs_arrow_out_run(rs_arrow_out *self, const rs_arrow_source *source, const int64_t *positions, int64_t start,
+                           int64_t step, uint64_t n, rs_arrow_stop *stop, rs_error *err) {
+    stop->why = RS_ARROW_DONE;
+    while (stop->done < n && stop->why == RS_ARROW_DONE) {
+        uint64_t number = 0;
+        stop->index = index_at(positions, start, step, stop->done);
+        RS_TRY(find_block(source, stop, &number, err));
+        if (stop->why != RS_ARROW_DONE) break;
+        RS_TRY(run_block(self, source, number, positions, start, step, n, stop, err));
+        if (self->settled && stop->why == RS_ARROW_DONE && stop->done < n &&
+            rs_arrow_batch_bytes(self->root) >= self->batch_bytes) {
+            stop->why = RS_ARROW_FULL;
+        }
+    }
+    return RS_OK;
+}

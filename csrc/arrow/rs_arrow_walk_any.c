@@ -1,0 +1,299 @@
+/* rs_arrow_walk_any.c: any values, ext values and arrays in the walk of rs_arrow_walk.h. */
+#include "arrow/rs_arrow_walk.h"
+
+enum { MOST_LISTS = 1 << 26 }; /* of an array of many dimensions */
+
+static bool appends(const rs_arrow_walk *self) { return self->mode == RS_ARROW_PUT; }
+
+static rs_status bad_value(const char *what, rs_error *err) {
+    return RS_FAIL(rs_decode_bad_value(err, what), RS_E_FMT_VALUE);
+}
+
+/* ---- Ext values that are scalars ---- */
+
+static rs_status put_fixed(rs_arrow_field *field, uint32_t seen, const uint8_t *bytes, size_t n, rs_error *err) {
+    if ((field->seen & seen) == 0) return rs_arrow_misfit(field, err);
+    RS_TRY(rs_buffer_append(&field->bytes, bytes, n, err));
+    return rs_arrow_grown(field, 1, err);
+}
+
+static rs_status put_moment(rs_arrow_walk *self, rs_arrow_field *field, rs_cursor *cursor, const rs_place *payload,
+                            bool is_time, rs_error *err) {
+    const int64_t epoch = (RS_FMT_EPOCH_ORDINAL - 1) * 86400 * 1000000;
+    rs_arrow_moment moment;
+    uint32_t seen;
+    RS_TRY(rs_arrow_take_moment(cursor, payload, &moment, err));
+    if (!appends(self) && is_time) rs_arrow_see(field, RS_ARROW_SEEN_TIME);
+    if (!appends(self) && !is_time) rs_arrow_see_moment(field, &moment);
+    if (!appends(self)) return RS_OK;
+    if (is_time) {
+        return rs_arrow_append_number(field, RS_ARROW_SEEN_TIME, RS_COLUMN_INT, (uint64_t)moment.us, err);
+    }
+    if (moment.zone == RS_ARROW_ZONE_OTHER && !field->utc) return rs_arrow_misfit(field, err);
+    seen = moment.zone == RS_ARROW_ZONE_NONE ? RS_ARROW_SEEN_NAIVE : RS_ARROW_SEEN_AWARE;
+    return rs_arrow_append_number(field, seen, RS_COLUMN_INT,
+                                  (uint64_t)moment.us - (uint64_t)moment.offset_us - (uint64_t)epoch, err);
+}
+
+static rs_status put_decimal(rs_arrow_walk *self, rs_arrow_field *field, rs_cursor *cursor, const rs_place *payload,
+                             rs_error *err) {
+    rs_arrow_decimal decimal;
+    uint8_t bytes[8 * RS_ARROW_DECIMAL_WORDS];
+    RS_TRY(rs_arrow_take_decimal(cursor, payload, &self->scratch, &decimal, err));
+    if (!appends(self)) {
+        rs_arrow_see_decimal(field, &decimal);
+        return RS_OK;
+    }
+    if (field->kind != RS_ARROW_KIND_DECIMAL || !decimal.finite || decimal.digits > field->digits ||
+        decimal.scale > field->scale) {
+        return rs_arrow_misfit(field, err);
+    }
+    rs_arrow_store_decimal(&decimal, field->scale, field->wide, bytes);
+    return put_fixed(field, RS_ARROW_SEEN_DECIMAL, bytes, field->wide, err);
+}
+
+static rs_status put_int(rs_arrow_walk *self, rs_arrow_field *field, uint32_t seen, rs_cursor *cursor,
+                         const rs_place *payload, int64_t less, rs_error *err) {
+    int64_t value;
+    bool fits;
+    RS_TRY(rs_arrow_take_int(cursor, payload, &value, &fits, err));
+    if (!appends(self)) {
+        rs_arrow_see(field, fits ? seen : RS_ARROW_SEEN_BIGINT);
+        return RS_OK;
+    }
+    if (!fits) return rs_arrow_misfit(field, err);
+    return rs_arrow_append_number(field, seen, RS_COLUMN_INT, (uint64_t)value - (uint64_t)less, err);
+}
+
+static rs_status put_uuid(rs_arrow_walk *self, rs_arrow_field *field, rs_cursor *cursor, const rs_place *payload,
+                          rs_error *err) {
+    const uint8_t *bytes;
+    RS_TRY(rs_arrow_take_uuid(cursor, payload, &bytes, err));
+    if (appends(self)) return put_fixed(field, RS_ARROW_SEEN_UUID, bytes, 16, err);
+    rs_arrow_see(field, RS_ARROW_SEEN_UUID);
+    return RS_OK;
+}
+
+rs_status rs_arrow_put_ext(rs_arrow_walk *self, rs_arrow_field *field, unsigned code, rs_cursor *cursor,
+                           const rs_place *payload, bool *taken, rs_error *err) {
+    *taken = true;
+    switch (code) {
+    case RS_FMT_EXT_DATE: return put_int(self, field, RS_ARROW_SEEN_DATE, cursor, payload, RS_FMT_EPOCH_ORDINAL, err);
+    case RS_FMT_EXT_TIMEDELTA: return put_int(self, field, RS_ARROW_SEEN_DURATION, cursor, payload, 0, err);
+    case RS_FMT_EXT_TIME: return put_moment(self, field, cursor, payload, true, err);
+    case RS_FMT_EXT_DATETIME: return put_moment(self, field, cursor, payload, false, err);
+    case RS_FMT_EXT_DECIMAL: return put_decimal(self, field, cursor, payload, err);
+    case RS_FMT_EXT_UUID: return put_uuid(self, field, cursor, payload, err);
+    default: *taken = false; return RS_OK;
+    }
+}
+
+/* ---- Arrays ---- */
+
+/* Appends the elements of an array from dimension `at` on; `data` is where they begin. `strides` are in bytes. */
+static rs_status put_dimension(rs_arrow_field *field, const rs_array_type *type, uint32_t at, uint32_t ndim,
+                               const uint64_t *dims, const uint64_t *strides, const uint8_t *data, rs_error *err) {
+    uint64_t i;
+    if (at == ndim) return rs_arrow_append_items(field, type, data, 1, err);
+    if (field->layout != RS_ARROW_LAYOUT_LIST) return rs_arrow_misfit(field, err);
+    if (at + 1 == ndim && strides[at] == type->item_bytes) {
+        RS_TRY(rs_arrow_append_items(field->element, type, data, dims[at], err));
+    } else {
+        for (i = 0; i < dims[at]; i++) {
+            RS_TRY(put_dimension(field->element, type, at + 1, ndim, dims, strides, data + i * strides[at], err));
+        }
+    }
+    return rs_arrow_end_value(field, field->element->n, err);
+}
+
+rs_status rs_arrow_put_array(rs_arrow_walk *self, rs_arrow_field *field, const rs_array_type *type, uint32_t ndim,
+                             const uint64_t *dims, const uint8_t *data, rs_error *err) {
+    const bool fortran = (type->flags & RS_FMT_ARRAY_FORTRAN) != 0;
+    uint64_t strides[RS_FMT_ARRAY_NDIM], stride = type->item_bytes, lists = 1;
+    uint32_t i;
+    if (!appends(self)) return rs_arrow_see_array(field, type, ndim, &self->ops->n_fields, err);
+    for (i = 0; i < ndim; i++) {
+        const uint32_t at = fortran ? i : ndim - 1 - i;
+        strides[at] = stride;
+        stride *= dims[at]; /* an array without elements may wrap here; its strides are not used */
+        /* Lists without elements take no data, so their number has a limit of its own. */
+        if (i + 1 < ndim && (rs_mul_overflows(lists, dims[i] + 1, &lists) || lists > MOST_LISTS)) {
+            return RS_FAIL(rs_decode_past_limit(err), RS_E_FMT_LIMIT);
+        }
+    }
+    return put_dimension(field, type, 0, ndim, dims, strides, data, err);
+}
+
+static rs_status put_any_array(rs_arrow_walk *self, rs_arrow_field *field, rs_cursor *cursor, rs_error *err) {
+    uint64_t dims[RS_FMT_ARRAY_NDIM], size;
+    const uint8_t *data;
+    rs_array_type type;
+    uint32_t ndim = 0;
+    RS_TRY(rs_array_type_take(&cursor->in, &type, err));
+    size = type.item_bytes;
+    if ((type.flags & RS_FMT_ARRAY_SCALAR) == 0) {
+        RS_TRY(rs_array_shape_take(&cursor->in, type.item_bytes, &ndim, dims, &size, err));
+    }
+    RS_TRY(rs_decode_array_data(cursor, size, &data, err));
+    return rs_arrow_put_array(self, field, &type, ndim, dims, data, err);
+}
+
+/* ---- any values ---- */
+
+/* Takes the any value of one field of a struct, or passes it where the field is not wanted. */
+static rs_status put_child(rs_arrow_walk *self, const rs_arrow_field *field, rs_arrow_field *child, rs_cursor *cursor,
+                           rs_error *err) {
+    if (child == NULL) return field->closed ? rs_path_any_pass(cursor, err) : rs_arrow_misfit(field, err);
+    if (child->n != field->n) return bad_value("a dict with a key that is there twice", err);
+    return rs_arrow_put_any(self, child, cursor, err);
+}
+
+static rs_status put_any_dict(rs_arrow_walk *self, rs_arrow_field *field, rs_cursor *cursor, rs_error *err) {
+    uint64_t n, i, wanted = 0;
+    RS_TRY(rs_path_any_enter(cursor, 2, &n, err));
+    if (field->layout != RS_ARROW_LAYOUT_STRUCT) return rs_arrow_misfit(field, err);
+    for (i = 0; i < n; i++) {
+        rs_arrow_field *child = NULL;
+        bool is_name;
+        RS_TRY(rs_arrow_field_of_key(field, cursor, &self->ops->n_fields, &is_name, &child, err));
+        RS_TRY(put_child(self, field, child, cursor, err));
+        wanted += child != NULL;
+    }
+    rs_decode_leave(cursor);
+    return rs_arrow_end_struct(field, wanted == field->n_children, err);
+}
+
+static rs_status put_any_sequence(rs_arrow_walk *self, rs_arrow_field *field, rs_cursor *cursor, bool is_tuple,
+                                  rs_error *err) {
+    uint64_t n, i;
+    RS_TRY(rs_path_any_enter(cursor, 1, &n, err));
+    if (field->layout == RS_ARROW_LAYOUT_LIST) {
+        for (i = 0; i < n; i++) RS_TRY(rs_arrow_put_any(self, field->element, cursor, err));
+        rs_decode_leave(cursor);
+        return rs_arrow_end_value(field, field->element->n, err);
+    }
+    if (field->layout != RS_ARROW_LAYOUT_STRUCT || !is_tuple) return rs_arrow_misfit(field, err);
+    for (i = 0; i < n; i++) {
+        rs_arrow_field *child;
+        RS_TRY(rs_arrow_field_item(field, (uint32_t)i, &self->ops->n_fields, &child, err));
+        RS_TRY(put_child(self, field, child, cursor, err));
+    }
+    rs_decode_leave(cursor);
+    return rs_arrow_end_struct(field, false, err);
+}
+
+/* Takes the values of an object: an any tuple of n items. The fields are those of `items`, or of `names` when that is
+ * NULL. */
+static rs_status put_values(rs_arrow_walk *self, rs_arrow_field *field, rs_arrow_field **items, rs_slice names,
+                            uint64_t n, rs_cursor *cursor, rs_error *err) {
+    const uint8_t *p;
+    uint64_t count, i;
+    RS_TRY(rs_decode_take(cursor, 1, &p, err));
+    if (*p != RS_FMT_TAG_TUPLE) return bad_value("an object whose values are no tuple", err);
+    RS_TRY(rs_path_any_enter(cursor, 1, &count, err));
+    if (count != n) return bad_value("an object with more or fewer values than fields", err);
+    if (!appends(self)) rs_arrow_see(field, RS_ARROW_SEEN_STRUCT);
+    else if (field->layout != RS_ARROW_LAYOUT_STRUCT) return rs_arrow_misfit(field, err);
+    for (i = 0; i < n; i++) {
+        rs_arrow_field *child;
+        if (items != NULL) child = items[i];
+        else RS_TRY(rs_arrow_next_name(&names, field, &self->ops->n_fields, &child, err));
+        if (appends(self)) RS_TRY(put_child(self, field, child, cursor, err));
+        else if (child == NULL) RS_TRY(rs_path_any_pass(cursor, err));
+        else RS_TRY(rs_arrow_see_any(child, cursor, &self->ops->n_fields, err));
+    }
+    rs_decode_leave(cursor);
+    return appends(self) ? rs_arrow_end_struct(field, false, err) : RS_OK;
+}
+
+rs_status rs_arrow_put_items(rs_arrow_walk *self, const rs_arrow_op *op, rs_cursor *cursor, rs_error *err) {
+    const rs_slice none = {NULL, NULL};
+    return put_values(self, op->field, op->items, none, op->n_items, cursor, err);
+}
+
+static rs_status put_any_ext(rs_arrow_walk *self, rs_arrow_field *field, rs_cursor *cursor, rs_error *err) {
+    const rs_place payload = {NULL, NULL, 0};
+    rs_slice head, names;
+    uint64_t n;
+    uint8_t code;
+    bool taken;
+    RS_TRY(rs_any_ext_head(&cursor->in, &head, err));
+    code = *head.ptr++;
+    switch (code) {
+    case RS_FMT_EXT_ORDEREDDICT:
+    case RS_FMT_EXT_COUNTER:
+    case RS_FMT_EXT_DEFAULTDICT:
+    case RS_FMT_EXT_SET:
+    case RS_FMT_EXT_DEQUE:
+    case RS_FMT_EXT_BYTEARRAY:
+    case RS_FMT_EXT_PATH:
+    case RS_FMT_EXT_TENSOR: return rs_arrow_put_any(self, field, cursor, err);
+    case RS_FMT_EXT_NAMEDTUPLE:
+    case RS_FMT_EXT_DATACLASS:
+    case RS_FMT_EXT_ATTRS:
+    case RS_FMT_EXT_OBJECT:
+        RS_TRY(rs_arrow_names(head, &names, &n, err));
+        if (names.ptr == NULL) return rs_arrow_misfit(field, err);
+        return put_values(self, field, NULL, names, n, cursor, err);
+    default: break;
+    }
+    RS_TRY(rs_arrow_put_ext(self, field, code, cursor, &payload, &taken, err));
+    return taken ? RS_OK : rs_arrow_misfit(field, err);
+}
+
+static rs_status put_any_bytes(rs_arrow_field *field, rs_cursor *cursor, rs_error *err) {
+    const uint8_t *p;
+    uint64_t n;
+    RS_TRY(rs_decode_varint(cursor, &n, err));
+    RS_TRY(rs_decode_take(cursor, n, &p, err));
+    if ((field->seen & RS_ARROW_SEEN_BYTES) == 0) return rs_arrow_misfit(field, err);
+    RS_TRY(rs_buffer_append(&field->bytes, p, (size_t)n, err));
+    return rs_arrow_end_value(field, field->bytes.size_bytes, err);
+}
+
+/* Appends an int from 2^63 on, which has 9 bytes of which the last is 0. */
+static rs_status put_any_bigint(rs_arrow_field *field, rs_cursor *cursor, rs_error *err) {
+    const uint8_t *p;
+    uint64_t n;
+    RS_TRY(rs_decode_varint(cursor, &n, err));
+    RS_TRY(rs_decode_take(cursor, n, &p, err));
+    if (n != 9 || p[8] != 0) return rs_arrow_misfit(field, err);
+    if (field->kind == RS_ARROW_KIND_FLOAT64) return rs_arrow_inexact(field, err);
+    return rs_arrow_append_number(field, RS_ARROW_SEEN_UINT, RS_COLUMN_INT, rs_load_u64(p), err);
+}
+
+rs_status rs_arrow_put_any(rs_arrow_walk *self, rs_arrow_field *field, rs_cursor *cursor, rs_error *err) {
+    const rs_place place = {NULL, NULL, 0};
+    const uint8_t *p;
+    uint8_t tag;
+    if (!appends(self)) return rs_arrow_see_any(field, cursor, &self->ops->n_fields, err);
+    RS_TRY(rs_decode_take(cursor, 1, &p, err));
+    tag = *p;
+    if (rs_tag_is_int64(tag)) {
+        const unsigned size = rs_any_int_size(tag) - 1;
+        RS_TRY(rs_decode_take(cursor, size, &p, err));
+        return rs_arrow_append_number(field, RS_ARROW_SEEN_INT, RS_COLUMN_INT,
+                                      (uint64_t)(size == 0 ? rs_tag_small_value(tag) : rs_load_int_unchecked(p, size)),
+                                      err);
+    }
+    switch (tag) {
+    case RS_FMT_TAG_NONE: return rs_arrow_append_null(field, err);
+    case RS_FMT_TAG_FALSE:
+    case RS_FMT_TAG_TRUE:
+        return rs_arrow_append_number(field, RS_ARROW_SEEN_BOOL, RS_COLUMN_BOOL, tag == RS_FMT_TAG_TRUE, err);
+    case RS_FMT_TAG_FLOAT:
+        RS_TRY(rs_decode_take(cursor, 8, &p, err));
+        return rs_arrow_append_number(field, RS_ARROW_SEEN_FLOAT, RS_COLUMN_FLOAT, rs_load_u64(p), err);
+    case RS_FMT_TAG_STR1:
+    case RS_FMT_TAG_STR2:
+    case RS_FMT_TAG_STR4: cursor->in.ptr = p; return rs_arrow_put_text(field, cursor, &place, err);
+    case RS_FMT_TAG_BYTES: return put_any_bytes(field, cursor, err);
+    case RS_FMT_TAG_DICT: return put_any_dict(self, field, cursor, err);
+    case RS_FMT_TAG_LIST:
+    case RS_FMT_TAG_TUPLE: return put_any_sequence(self, field, cursor, tag == RS_FMT_TAG_TUPLE, err);
+    case RS_FMT_TAG_NDARRAY: return put_any_array(self, field, cursor, err);
+    case RS_FMT_TAG_EXT: return put_any_ext(self, field, cursor, err);
+    case RS_FMT_TAG_BIGINT: return put_any_bigint(field, cursor, err);
+    default: cursor->in.ptr = p; return rs_path_any_pass(cursor, err); /* reports the tag */
+    }
+}

@@ -1,0 +1,518 @@
+/* rs_column.c: appends numbers to a column, one value at a time or many rows at once. */
+#include "columns/rs_column.h"
+
+void rs_column_clear(rs_column *self) {
+    rs_buffer_clear(&self->values);
+    self->seen = 0;
+    self->inexact = false;
+}
+
+/* Converts the numbers so far to those of a column that also has `type`. The room is reserved. */
+static void widen(rs_column *self, unsigned type) {
+    size_t i = self->values.size_bytes;
+    uint8_t *data = self->values.data;
+    if (self->seen == RS_COLUMN_BOOL && type != RS_COLUMN_BOOL) {
+        self->values.size_bytes *= 8;
+        /* From the end, so that no number is overwritten before it is read. */
+        while (i-- > 0) rs_store_u64(data + 8 * i, data[i]);
+    }
+    if (type == RS_COLUMN_FLOAT && (self->seen & RS_COLUMN_FLOAT) == 0) {
+        for (i = 0; i < self->values.size_bytes; i += 8)
+            rs_store_f64(data + i, rs_column_float(self, (int64_t)rs_load_u64(data + i)));
+    }
+    self->seen |= type;
+}
+
+rs_status rs_column_reserve(rs_column *self, uint64_t n, rs_error *err) {
+    uint64_t before = self->values.size_bytes / rs_column_item_bytes(self);
+    if (n > SIZE_MAX / 16 - before) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "a column has too many numbers");
+    return rs_buffer_reserve(&self->values, (size_t)((before + n) * 8 - self->values.size_bytes), err);
+}
+
+/* The put_ functions append one number. The room is reserved. put_wide appends to a column of 8-byte numbers. */
+static void put_wide(rs_column *self, int64_t value) {
+    uint8_t *to = self->values.data + self->values.size_bytes;
+    if ((self->seen & RS_COLUMN_FLOAT) != 0) {
+        rs_store_f64(to, rs_column_float(self, value));
+    } else {
+        rs_store_u64(to, (uint64_t)value);
+    }
+    self->values.size_bytes += 8;
+}
+
+static void put_int(rs_column *self, int64_t value) {
+    if (self->seen == RS_COLUMN_BOOL) widen(self, RS_COLUMN_INT);
+    self->seen |= RS_COLUMN_INT;
+    put_wide(self, value);
+}
+
+static void put_bool(rs_column *self, bool value) {
+    const bool narrow = (self->seen & ~(unsigned)RS_COLUMN_BOOL) == 0;
+    self->seen |= RS_COLUMN_BOOL;
+    if (narrow) {
+        self->values.data[self->values.size_bytes++] = value;
+    } else {
+        put_wide(self, value);
+    }
+}
+
+static void put_float(rs_column *self, const uint8_t *from) {
+    if ((self->seen & RS_COLUMN_FLOAT) == 0) widen(self, RS_COLUMN_FLOAT);
+    memcpy(self->values.data + self->values.size_bytes, from, 8);
+    self->values.size_bytes += 8;
+}
+
+/* Appends the any value at the cursor. *taken becomes false, and nothing is taken, when it is no number. */
+static rs_status take_any(rs_column *self, rs_cursor *cursor, bool *taken, rs_error *err) {
+    const uint8_t *p;
+    uint8_t tag;
+    RS_TRY(rs_decode_take(cursor, 1, &p, err));
+    tag = *p;
+    *taken = true;
+    if (rs_tag_is_small(tag)) {
+        put_int(self, rs_tag_small_value(tag));
+    } else if (tag == RS_FMT_TAG_FALSE || tag == RS_FMT_TAG_TRUE) {
+        put_bool(self, tag == RS_FMT_TAG_TRUE);
+    } else if (tag >= RS_FMT_TAG_INT8 && tag <= RS_FMT_TAG_INT64) {
+        unsigned size = rs_tag_int_size(tag);
+        RS_TRY(rs_decode_take(cursor, size, &p, err));
+        put_int(self, rs_load_int_unchecked(p, size));
+    } else if (tag == RS_FMT_TAG_FLOAT) {
+        RS_TRY(rs_decode_take(cursor, 8, &p, err));
+        put_float(self, p);
+    } else {
+        cursor->in.ptr--;
+        *taken = false;
+    }
+    return RS_OK;
+}
+
+/* Appends the number at a place. The room is reserved. */
+static rs_status take_number(rs_column *self, rs_cursor *cursor, const rs_place *place, bool *taken, rs_error *err) {
+    const rs_node *node = place->node;
+    *taken = true;
+    if (node == NULL) return take_any(self, cursor, taken, err);
+    switch (node->kind) {
+    case RS_FMT_NODE_INT: put_int(self, rs_decode_int_unchecked(node, place->body, place->bits)); return RS_OK;
+    case RS_FMT_NODE_FLOAT: put_float(self, place->body); return RS_OK;
+    case RS_FMT_NODE_DECIMAL: {
+        uint8_t bytes[8];
+        rs_store_f64(bytes, rs_decode_decimal_unchecked(node, place->body, place->bits));
+        put_float(self, bytes);
+        return RS_OK;
+    }
+    case RS_FMT_NODE_BOOL: put_bool(self, place->bits != 0); return RS_OK;
+    case RS_FMT_NODE_CONST: {
+        rs_cursor aux = *cursor;
+        aux.in = rs_slice_of(node->aux, node->aux_size_bytes);
+        return take_any(self, &aux, taken, err);
+    }
+    default: *taken = false; return RS_OK;
+    }
+}
+
+/* Appends an element at a place whose node may be a union, optional or dict-coded. The cursor then stands after it. */
+static rs_status take_element(rs_column *self, rs_cursor *cursor, rs_place *place, bool *taken, rs_error *err) {
+    rs_outer outer;
+    bool left;
+    RS_TRY(rs_path_settle_element(cursor, place, &outer, &left, err));
+    RS_TRY(take_number(self, cursor, place, taken, err));
+    rs_path_return(cursor, &outer, left);
+    return RS_OK;
+}
+
+/* ---- Many rows at once ---- */
+
+#define ROW(rows, k) \
+    ((rows)->records != NULL ? (rows)->records[k].ptr : (rows)->base + (int64_t)(k) * (rows)->stride_bytes)
+
+/* Writes the stored numbers of an int or decimal node, with `base` added, at `to`. There is one loop for each width, so
+ * that the width is not tested in every row. */
+static void load_stored(const rs_node *node, uint64_t base, const rs_column_rows *rows, uint8_t *to) {
+    const uint64_t n = rows->n, at = rows->body_off;
+    uint64_t k;
+    switch (node->size_bytes) {
+    case 1:
+        for (k = 0; k < n; k++) rs_store_u64(to + 8 * k, base + ROW(rows, k)[at]);
+        break;
+    case 2:
+        for (k = 0; k < n; k++) rs_store_u64(to + 8 * k, base + rs_load_u16(ROW(rows, k) + at));
+        break;
+    case 4:
+        for (k = 0; k < n; k++) rs_store_u64(to + 8 * k, base + rs_load_u32(ROW(rows, k) + at));
+        break;
+    case 8:
+        for (k = 0; k < n; k++) rs_store_u64(to + 8 * k, base + rs_load_u64(ROW(rows, k) + at));
+        break;
+    default: {
+        const uint64_t byte = rows->bit_off >> 3, shift = rows->bit_off & 7;
+        if (node->bits > 0 && shift + node->bits <= 64 && rows->least - byte >= 8) {
+            const uint64_t mask = UINT64_MAX >> (64 - node->bits);
+            for (k = 0; k < n; k++) rs_store_u64(to + 8 * k, base + (rs_load_u64(ROW(rows, k) + byte) >> shift & mask));
+        } else {
+            for (k = 0; k < n; k++) {
+                const uint8_t *row = ROW(rows, k);
+                rs_store_u64(to + 8 * k, base + rs_load_bits_unchecked(row, rows->least, rows->bit_off, node->bits));
+            }
+        }
+    }
+    }
+}
+
+/* Writes the floats of a decimal node at `to`. */
+static void load_decimals(const rs_node *node, const rs_column_rows *rows, uint8_t *to) {
+    uint64_t k;
+    load_stored(node, node->correction == 0 ? node->base : 0, rows, to);
+    if (node->correction == 0) {
+        const double divisor = node->divisor;
+        for (k = 0; k < rows->n; k++) rs_store_f64(to + 8 * k, (double)(int64_t)rs_load_u64(to + 8 * k) / divisor);
+    } else {
+        for (k = 0; k < rows->n; k++) rs_store_f64(to + 8 * k, rs_packed_ints_decimal(node, rs_load_u64(to + 8 * k)));
+    }
+}
+
+bool rs_column_load_rows(const rs_node *node, const rs_column_rows *rows, uint8_t *to) {
+    const uint64_t byte = rows->bit_off >> 3, shift = rows->bit_off & 7;
+    uint64_t k;
+    switch (node->kind) {
+    case RS_FMT_NODE_BOOL:
+        for (k = 0; k < rows->n; k++) rs_store_u64(to + 8 * k, ROW(rows, k)[byte] >> shift & 1);
+        return false;
+    case RS_FMT_NODE_INT: load_stored(node, node->base, rows, to); return false;
+    case RS_FMT_NODE_DECIMAL: load_decimals(node, rows, to); return true;
+    default:
+        for (k = 0; k < rows->n; k++) memcpy(to + 8 * k, ROW(rows, k) + rows->body_off, 8);
+        return true;
+    }
+}
+
+static void take_ints(rs_column *self, const rs_node *node, const rs_column_rows *rows) {
+    uint8_t *to;
+    uint64_t k;
+    if (self->seen == RS_COLUMN_BOOL) widen(self, RS_COLUMN_INT);
+    to = self->values.data + self->values.size_bytes;
+    load_stored(node, node->base, rows, to);
+    self->seen |= RS_COLUMN_INT;
+    self->values.size_bytes += (size_t)rows->n * 8;
+    if ((self->seen & RS_COLUMN_FLOAT) == 0) return;
+    for (k = 0; k < rows->n; k++) rs_store_f64(to + 8 * k, rs_column_float(self, (int64_t)rs_load_u64(to + 8 * k)));
+}
+
+static void take_decimals(rs_column *self, const rs_node *node, const rs_column_rows *rows) {
+    if ((self->seen & RS_COLUMN_FLOAT) == 0) widen(self, RS_COLUMN_FLOAT);
+    load_decimals(node, rows, self->values.data + self->values.size_bytes);
+    self->values.size_bytes += (size_t)rows->n * 8;
+}
+
+static void take_floats(rs_column *self, const rs_column_rows *rows) {
+    uint8_t *to;
+    uint64_t k;
+    if ((self->seen & RS_COLUMN_FLOAT) == 0) widen(self, RS_COLUMN_FLOAT);
+    to = self->values.data + self->values.size_bytes;
+    for (k = 0; k < rows->n; k++) memcpy(to + 8 * k, ROW(rows, k) + rows->body_off, 8);
+    self->values.size_bytes += (size_t)rows->n * 8;
+}
+
+static void take_bools(rs_column *self, const rs_column_rows *rows) {
+    const uint64_t byte = rows->bit_off >> 3, shift = rows->bit_off & 7;
+    uint8_t *to = self->values.data + self->values.size_bytes;
+    uint64_t k;
+    if ((self->seen & ~(unsigned)RS_COLUMN_BOOL) != 0) {
+        for (k = 0; k < rows->n; k++) put_bool(self, (ROW(rows, k)[byte] >> shift & 1) != 0);
+        return;
+    }
+    for (k = 0; k < rows->n; k++) to[k] = ROW(rows, k)[byte] >> shift & 1;
+    self->seen |= RS_COLUMN_BOOL;
+    self->values.size_bytes += (size_t)rows->n;
+}
+
+/* Appends the number of a const n times. */
+static rs_status take_const(rs_column *self, const rs_cursor *cursor, const rs_node *node, uint64_t n, bool *taken,
+                            rs_error *err) {
+    uint64_t k;
+    *taken = true;
+    for (k = 0; *taken && k < n; k++) {
+        rs_cursor aux = *cursor;
+        aux.in = rs_slice_of(node->aux, node->aux_size_bytes);
+        RS_TRY(take_any(self, &aux, taken, err));
+    }
+    return RS_OK;
+}
+
+rs_status rs_column_take_rows(rs_column *self, const rs_cursor *cursor, const rs_node *node, const rs_column_rows *rows,
+                              bool *taken, rs_error *err) {
+    *taken = true;
+    if (rows->n == 0) return RS_OK;
+    RS_TRY(rs_column_reserve(self, rows->n, err));
+    switch (node->kind) {
+    case RS_FMT_NODE_INT: take_ints(self, node, rows); return RS_OK;
+    case RS_FMT_NODE_FLOAT: take_floats(self, rows); return RS_OK;
+    case RS_FMT_NODE_DECIMAL: take_decimals(self, node, rows); return RS_OK;
+    case RS_FMT_NODE_BOOL: take_bools(self, rows); return RS_OK;
+    case RS_FMT_NODE_CONST: return take_const(self, cursor, node, rows->n, taken, err);
+    default: *taken = false; return RS_OK;
+    }
+}
+
+void rs_column_join_unchecked(rs_column *self, unsigned type, uint64_t bits) {
+    if (type == RS_COLUMN_BOOL) {
+        put_bool(self, bits != 0);
+    } else if (type == RS_COLUMN_INT) {
+        put_int(self, (int64_t)bits);
+    } else {
+        uint8_t bytes[8];
+        rs_store_u64(bytes, bits);
+        put_float(self, bytes);
+    }
+}
+
+/* ---- Lists ---- */
+
+/* Appends the ints of a list. Most bit groups have less than 8 bytes, and are loaded once. */
+static void take_list_ints(rs_column *self, const rs_node *child, uint64_t n, const rs_slice *group,
+                           const uint8_t *bodies) {
+    const uint64_t size = rs_slice_left(group);
+    uint64_t i;
+    uint8_t *to;
+    if (self->seen == RS_COLUMN_BOOL) widen(self, RS_COLUMN_INT);
+    self->seen |= RS_COLUMN_INT;
+    to = self->values.data + self->values.size_bytes;
+    self->values.size_bytes += (size_t)n * 8;
+    if (child->size_bytes == 0 && child->bits > 0 && size < 8) {
+        const uint64_t mask = UINT64_MAX >> (64 - child->bits);
+        uint64_t all = rs_load_few_unchecked(group->ptr, size);
+        for (i = 0; i < n; i++, all >>= child->bits) rs_store_u64(to + 8 * i, child->base + (all & mask));
+    } else {
+        for (i = 0; i < n; i++) {
+            uint64_t bits = rs_load_bits_unchecked(group->ptr, size, i * child->bits, child->bits);
+            int64_t value = rs_decode_int_unchecked(child, bodies + i * child->size_bytes, bits);
+            rs_store_u64(to + 8 * i, (uint64_t)value);
+        }
+    }
+    if ((self->seen & RS_COLUMN_FLOAT) == 0) return;
+    for (i = 0; i < n; i++) rs_store_f64(to + 8 * i, rs_column_float(self, (int64_t)rs_load_u64(to + 8 * i)));
+}
+
+static void take_list_decimals(rs_column *self, const rs_node *child, uint64_t n, const rs_slice *group,
+                               const uint8_t *bodies) {
+    const uint64_t size = rs_slice_left(group);
+    const unsigned item = (unsigned)child->size_bytes;
+    uint64_t i;
+    uint8_t *to;
+    if ((self->seen & RS_COLUMN_FLOAT) == 0) widen(self, RS_COLUMN_FLOAT);
+    to = self->values.data + self->values.size_bytes;
+    self->values.size_bytes += (size_t)n * 8;
+    if (item == 2 && child->correction == 0) { /* the usual case for coordinates in images */
+        for (i = 0; i < n; i++) {
+            const uint64_t m = child->base + rs_load_u16(bodies + 2 * i);
+            rs_store_f64(to + 8 * i, (double)(int64_t)m / child->divisor);
+        }
+        return;
+    }
+    for (i = 0; i < n; i++) {
+        const uint64_t bits = rs_load_bits_unchecked(group->ptr, size, i * child->bits, child->bits);
+        rs_store_f64(to + 8 * i, rs_decode_decimal_unchecked(child, bodies + i * item, bits));
+    }
+}
+
+/* Appends the elements of a list whose child is fixed. The room is reserved. */
+static rs_status take_fixed(rs_column *self, rs_cursor *cursor, const rs_node *child, uint64_t n, const rs_slice *group,
+                            const uint8_t *bodies, bool *taken, rs_error *err) {
+    uint64_t i;
+    *taken = true;
+    if (n == 0) return RS_OK;
+    if (child->kind == RS_FMT_NODE_FLOAT) {
+        if ((self->seen & RS_COLUMN_FLOAT) == 0) widen(self, RS_COLUMN_FLOAT);
+        memcpy(self->values.data + self->values.size_bytes, bodies, (size_t)n * 8);
+        self->values.size_bytes += (size_t)n * 8;
+        return RS_OK;
+    }
+    if (child->kind == RS_FMT_NODE_INT) {
+        take_list_ints(self, child, n, group, bodies);
+        return RS_OK;
+    }
+    if (child->kind == RS_FMT_NODE_DECIMAL) {
+        take_list_decimals(self, child, n, group, bodies);
+        return RS_OK;
+    }
+    for (i = 0; *taken && i < n; i++) {
+        rs_place place;
+        place.node = child;
+        place.body = bodies + i * child->size_bytes;
+        place.bits = rs_decode_bits_unchecked(group, i * child->bits, child->bits);
+        RS_TRY(take_element(self, cursor, &place, taken, err));
+    }
+    return RS_OK;
+}
+
+/* Appends rows of float lists. The usual lists, of boxes and points, are short, so they are copied without memcpy of a
+ * variable size. */
+static void take_float_lists(rs_column *self, const rs_column_rows *rows, uint64_t count) {
+    uint8_t *to;
+    uint64_t k, j;
+    if ((self->seen & RS_COLUMN_FLOAT) == 0) widen(self, RS_COLUMN_FLOAT);
+    to = self->values.data + self->values.size_bytes;
+    for (k = 0; k < rows->n; k++) {
+        const uint8_t *from = ROW(rows, k) + rows->body_off;
+        if (count == 4) {
+            memcpy(to, from, 32);
+        } else if (count < 16) {
+            for (j = 0; j < count; j++) memcpy(to + 8 * j, from + 8 * j, 8);
+        } else {
+            memcpy(to, from, (size_t)count * 8);
+        }
+        to += count * 8;
+    }
+    self->values.size_bytes = (size_t)(to - self->values.data);
+}
+
+rs_status rs_column_take_lists(rs_column *self, const rs_cursor *cursor, const rs_node *node,
+                               const rs_column_rows *rows, bool *taken, rs_error *err) {
+    const rs_node *child = node->children;
+    const uint64_t count = node->count;
+    rs_cursor own = *cursor;
+    uint64_t k, all, group_bytes;
+    *taken = node->kind == RS_FMT_NODE_LIST &&
+             (child->kind == RS_FMT_NODE_FLOAT || child->kind == RS_FMT_NODE_INT || child->kind == RS_FMT_NODE_DECIMAL);
+    if (!*taken) return RS_OK;
+    RS_TRY(rs_decode_enter(&own, count, err));
+    group_bytes = (count * child->bits + 7) / 8;
+    if (rs_mul_overflows(count, rows->n, &all)) all = UINT64_MAX;
+    RS_TRY(rs_column_reserve(self, all, err));
+    if (child->kind == RS_FMT_NODE_FLOAT && all > 0) {
+        take_float_lists(self, rows, count);
+        return RS_OK;
+    }
+    for (k = 0; *taken && k < rows->n; k++) {
+        const uint8_t *body = ROW(rows, k) + rows->body_off;
+        const rs_slice group = rs_slice_of(body, (size_t)group_bytes);
+        RS_TRY(take_fixed(self, &own, child, count, &group, group.end, taken, err));
+    }
+    return RS_OK;
+}
+
+/* Appends a packed list of numbers. */
+static rs_status take_packed(rs_column *self, rs_cursor *cursor, const rs_node *node, uint64_t *n, rs_error *err) {
+    const bool floats = node->number_kind == RS_FMT_NUMBERS_FLOATS;
+    const int64_t *some;
+    rs_packed_ints numbers;
+    unsigned count, i;
+    uint8_t *to;
+    RS_TRY(rs_decode_numbers(cursor, node, n, &numbers, err));
+    if (*n == 0) return RS_OK;
+    RS_TRY(rs_column_reserve(self, *n, err));
+    if (floats && (self->seen & RS_COLUMN_FLOAT) == 0) widen(self, RS_COLUMN_FLOAT);
+    if (!floats && self->seen == RS_COLUMN_BOOL) widen(self, RS_COLUMN_INT);
+    if (!floats) self->seen |= RS_COLUMN_INT;
+    to = self->values.data + self->values.size_bytes;
+    while ((count = rs_packed_ints_next(&numbers, &some)) != 0) {
+        if (floats) {
+            for (i = 0; i < count; i++) rs_store_f64(to + 8 * i, rs_packed_ints_float(node, some[i]));
+        } else if ((self->seen & RS_COLUMN_FLOAT) != 0) {
+            for (i = 0; i < count; i++) rs_store_f64(to + 8 * i, rs_column_float(self, some[i]));
+        } else {
+            for (i = 0; i < count; i++) rs_store_u64(to + 8 * i, (uint64_t)some[i]);
+        }
+        to += (size_t)count * 8;
+    }
+    self->values.size_bytes = (size_t)(to - self->values.data);
+    return RS_OK;
+}
+
+static rs_status take_list(rs_column *self, rs_cursor *cursor, const rs_place *list, uint64_t *n, bool *taken,
+                           rs_error *err) {
+    const rs_node *node = list->node, *child = node->children;
+    const uint8_t *bodies = NULL;
+    rs_slice group;
+    uint64_t i;
+    if (list->body != NULL) {
+        *n = node->count;
+        RS_TRY(rs_decode_enter(cursor, *n, err));
+        bodies = list->body + (*n * child->bits + 7) / 8;
+        group.ptr = list->body, group.end = bodies;
+    } else {
+        RS_TRY(rs_decode_list_head(cursor, node, n, &group, err));
+        if (child->fixed) RS_TRY(rs_decode_fixed_elements(cursor, child, *n, &bodies, err));
+    }
+    RS_TRY(rs_column_reserve(self, *n, err));
+    if (child->fixed) return take_fixed(self, cursor, child, *n, &group, bodies, taken, err);
+    *taken = true;
+    for (i = 0; *taken && i < *n; i++) {
+        rs_place place;
+        place.node = child, place.body = NULL;
+        place.bits = rs_decode_bits_unchecked(&group, i * child->bits, child->bits);
+        RS_TRY(take_element(self, cursor, &place, taken, err));
+    }
+    return RS_OK;
+}
+
+/* Appends the children of a tuple node, until one is no number. */
+static rs_status take_row(rs_column *self, rs_cursor *cursor, const rs_place *row, uint64_t *n, bool *taken,
+                          rs_error *err) {
+    const rs_node *node = row->node;
+    const uint8_t *head = row->body;
+    rs_slice group;
+    uint32_t i;
+    *n = node->n_children;
+    RS_TRY(rs_decode_enter(cursor, *n, err));
+    RS_TRY(rs_column_reserve(self, *n, err));
+    if (head == NULL) RS_TRY(rs_decode_take(cursor, node->head_bytes, &head, err));
+    group = rs_slice_of(head, node->group_bytes);
+    *taken = true;
+    for (i = 0; *taken && i < node->n_children; i++) {
+        const rs_node *child = &node->children[i];
+        rs_place place;
+        place.node = child;
+        place.body = child->fixed ? head + child->body_off : NULL;
+        place.bits = rs_decode_bits_unchecked(&group, child->bit_off, child->bits);
+        RS_TRY(take_element(self, cursor, &place, taken, err));
+    }
+    return RS_OK;
+}
+
+static rs_status take_any_sequence(rs_column *self, rs_cursor *cursor, uint64_t *n, bool *taken, rs_error *err) {
+    uint64_t i;
+    *taken =
+        cursor->in.ptr != cursor->in.end && (*cursor->in.ptr == RS_FMT_TAG_LIST || *cursor->in.ptr == RS_FMT_TAG_TUPLE);
+    if (!*taken) return RS_OK;
+    cursor->in.ptr++;
+    RS_TRY(rs_path_any_enter(cursor, 1, n, err));
+    RS_TRY(rs_column_reserve(self, *n, err));
+    for (i = 0; *taken && i < *n; i++) RS_TRY(take_any(self, cursor, taken, err));
+    return RS_OK;
+}
+
+rs_status rs_column_take(rs_column *self, rs_cursor *cursor, const rs_place *place, int *kind, uint64_t *n,
+                         rs_error *err) {
+    const uint64_t before = self->values.size_bytes / rs_column_item_bytes(self);
+    const unsigned seen = self->seen;
+    rs_place at = *place;
+    bool taken = false;
+    if (at.node == NULL || (at.node->kind != RS_FMT_NODE_LIST && at.node->kind != RS_FMT_NODE_NUMBERS)) {
+        *n = 1;
+        RS_TRY(rs_column_reserve(self, 1, err));
+        RS_TRY(take_number(self, cursor, &at, &taken, err));
+        *kind = taken ? RS_COLUMN_SCALAR : RS_COLUMN_OTHER;
+        if (taken) return RS_OK;
+    }
+    *n = 0;
+    *kind = RS_COLUMN_OTHER;
+    if (at.node != NULL && at.node->kind == RS_FMT_NODE_CONST) RS_TRY(rs_path_open(cursor, &at, err));
+    if (at.node == NULL) {
+        RS_TRY(take_any_sequence(self, cursor, n, &taken, err));
+    } else if (at.node->kind == RS_FMT_NODE_NUMBERS) {
+        RS_TRY(take_packed(self, cursor, at.node, n, err));
+        taken = true;
+    } else if (at.node->kind == RS_FMT_NODE_LIST) {
+        RS_TRY(take_list(self, cursor, &at, n, &taken, err));
+    } else if (at.node->kind == RS_FMT_NODE_TUPLE) {
+        RS_TRY(take_row(self, cursor, &at, n, &taken, err));
+    }
+    if (taken) {
+        *kind = RS_COLUMN_SEQUENCE;
+    } else {
+        if (before == 0) self->seen = seen; /* no earlier number was converted */
+        self->values.size_bytes = (size_t)(before * rs_column_item_bytes(self));
+    }
+    return RS_OK;
+}

@@ -1,0 +1,112 @@
+/* rs_entries.c: reads the entries of tables into the cache. */
+#include "columns/rs_entries.h"
+
+#include <stdlib.h>
+
+void rs_entries_clear(rs_entries *self) {
+    size_t i;
+    for (i = 0; i < self->n_known; i++) free(self->known[i].entries);
+    free(self->known);
+    free(self->bound);
+    rs_buffer_clear(&self->text);
+    rs_column_clear(&self->number);
+    memset(self, 0, sizeof *self);
+}
+
+static rs_status no_memory(rs_error *err) {
+    return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for the entries of a table");
+}
+
+/* Finds or makes the cache of a table. A linear search is enough: tables are few, and the function is called only when
+ * a column comes to another node. */
+static rs_status find_table(rs_entries *self, const rs_table *table, rs_entry **out, rs_error *err) {
+    rs_entries_of *grown;
+    size_t i;
+    for (i = 0; i < self->n_known; i++) {
+        if (self->known[i].table == table) {
+            *out = self->known[i].entries;
+            return RS_OK;
+        }
+    }
+    grown = (rs_entries_of *)realloc(self->known, (self->n_known + 1) * sizeof *grown);
+    if (grown == NULL) return no_memory(err);
+    self->known = grown;
+    /* calloc gives zeroed pages that take no memory until an entry on them is read. */
+    *out = (rs_entry *)calloc((size_t)table->block.n_records + 1, sizeof **out);
+    if (*out == NULL) return no_memory(err);
+    grown[self->n_known].table = table;
+    grown[self->n_known].entries = *out;
+    self->n_known++;
+    return RS_OK;
+}
+
+static rs_status read_text(rs_entries *self, rs_cursor *cursor, const rs_place *place, rs_entry *entry, rs_error *err) {
+    const size_t before = self->text.size_bytes;
+    bool taken;
+    RS_TRY(rs_utf8_take(&self->text, cursor, place, &taken, err));
+    if (taken && self->text.size_bytes - before > UINT32_MAX) {
+        self->text.size_bytes = before;
+        taken = false;
+    }
+    if (taken) RS_TRY(rs_buffer_reserve(&self->text, RS_ENTRY_COPY, err));
+    entry->bits = before;
+    entry->size_bytes = (uint32_t)(self->text.size_bytes - before);
+    entry->kind = taken ? RS_ENTRY_TEXT : RS_ENTRY_OTHER;
+    return RS_OK;
+}
+
+static rs_status read_entry(rs_entries *self, rs_cursor cursor, const rs_node *node, uint64_t i, rs_entry *entry,
+                            rs_error *err) {
+    rs_place place;
+    rs_cursor again;
+    int kind;
+    uint64_t n;
+    place.node = node, place.body = NULL, place.bits = i;
+    RS_TRY(rs_path_settle(&cursor, &place, err));
+    if (rs_path_is_none(&cursor, &place)) {
+        entry->kind = RS_ENTRY_NONE;
+        return RS_OK;
+    }
+    again = cursor;
+    self->number.values.size_bytes = 0;
+    self->number.seen = 0;
+    RS_TRY(rs_column_take(&self->number, &cursor, &place, &kind, &n, err));
+    if (kind == RS_COLUMN_OTHER) return read_text(self, &again, &place, entry, err);
+    if (kind == RS_COLUMN_SCALAR) {
+        const uint8_t *data = self->number.values.data;
+        entry->bits = self->number.seen == RS_COLUMN_BOOL ? *data : rs_load_u64(data);
+        entry->kind = self->number.seen;
+    } else {
+        entry->kind = RS_ENTRY_OTHER;
+    }
+    return RS_OK;
+}
+
+rs_status rs_entries_bind(rs_entries *self, const rs_node *node, rs_entry *of_node[RS_FMT_DICT_CODED_TABLES],
+                          rs_error *err) {
+    uint32_t t;
+    for (t = 0; t < node->coded->n_tables; t++) RS_TRY(find_table(self, node->coded->at[t].table, &of_node[t], err));
+    return RS_OK;
+}
+
+rs_status rs_entries_read(rs_entries *self, const rs_cursor *cursor, const rs_node *node, uint64_t i,
+                          const rs_entry **out, rs_error *err) {
+    const rs_dict_coded *coded = node->coded;
+    rs_entries_bound *bound;
+    uint32_t t;
+    if (i >= coded->count) return RS_FAIL(rs_decode_bad_value(err, "a dict-coded number has no entry"), RS_E_FMT_VALUE);
+    if (self->bound == NULL) {
+        self->bound = (rs_entries_bound *)calloc(RS_ENTRIES_NODES, sizeof *self->bound);
+        if (self->bound == NULL) return no_memory(err);
+    }
+    bound = &self->bound[rs_entries_slot(node)];
+    if (bound->node != node) {
+        bound->node = NULL;
+        RS_TRY(rs_entries_bind(self, node, bound->of_table, err));
+        bound->node = node;
+    }
+    t = rs_dict_coded_table(coded, i);
+    *out = bound->of_table[t] + (i - coded->at[t].first);
+    if ((*out)->kind != RS_ENTRY_NEW) return RS_OK;
+    return read_entry(self, *cursor, node, i, bound->of_table[t] + (i - coded->at[t].first), err);
+}

@@ -1,0 +1,93 @@
+/* rs_entries.h: caches the entries of value tables for a column read. Many records refer to one entry, so each entry is
+ * read once: as a number, as UTF-8, or as another value. */
+#ifndef RS_ENTRIES_H
+#define RS_ENTRIES_H
+
+#include "read/rs_utf8.h"
+#include "columns/rs_column.h"
+
+enum {
+    RS_ENTRY_NEW = 0, /* not read yet */
+    RS_ENTRY_BOOL = RS_COLUMN_BOOL,
+    RS_ENTRY_INT = RS_COLUMN_INT,
+    RS_ENTRY_FLOAT = RS_COLUMN_FLOAT,
+    RS_ENTRY_NONE = 8,
+    RS_ENTRY_TEXT = 16,
+    RS_ENTRY_OTHER = 32, /* another value, such as a container, which is not cached */
+    RS_ENTRY_NUMBER = RS_ENTRY_BOOL | RS_ENTRY_INT | RS_ENTRY_FLOAT,
+
+    RS_ENTRY_COPY = 16, /* so many bytes may be read from the start of every text, however short it is */
+
+    RS_ENTRIES_NODES = 64 /* nodes whose entries are at hand; a power of two */
+};
+
+/* A cached entry. */
+typedef struct rs_entry {
+    uint64_t bits;       /* of a number: its bits; of a text: its offset in rs_entries.text */
+    uint32_t size_bytes; /* of a text */
+    uint32_t kind;       /* an RS_ENTRY code */
+} rs_entry;
+
+/* The cached entries of one table, in its order. */
+typedef struct rs_entries_of {
+    const rs_table *table;
+    rs_entry *entries;
+} rs_entries_of;
+
+/* The entries of the tables of one dict-coded node. */
+typedef struct rs_entries_bound {
+    const rs_node *node; /* NULL: none */
+    rs_entry *of_table[RS_FMT_DICT_CODED_TABLES];
+} rs_entries_bound;
+
+/* The cache. Owns everything but tables and nodes. Zero the struct before the first use; call rs_entries_clear at the
+ * end. One thread at a time may use it. */
+typedef struct rs_entries {
+    rs_entries_of *known;
+    size_t n_known;
+    rs_buffer text;
+    rs_column number;        /* scratch, for reading one entry */
+    rs_entries_bound *bound; /* RS_ENTRIES_NODES of them, each for a node of its hash; NULL before the first */
+} rs_entries;
+
+/* Frees the memory and zeroes the struct. */
+void rs_entries_clear(rs_entries *self);
+
+/* Sets of_node[t] to the cached entries of table number t of a linked dict-coded node, in the order of the table; those
+ * that were not read yet are RS_ENTRY_NEW. They stay valid until rs_entries_clear. RS_E_MEM. */
+RS_NODISCARD rs_status rs_entries_bind(rs_entries *self, const rs_node *node,
+                                       rs_entry *of_node[RS_FMT_DICT_CODED_TABLES], rs_error *err);
+
+/* rs_entries_at when the entry is not cached yet, or the node is not bound. */
+RS_NODISCARD rs_status rs_entries_read(rs_entries *self, const rs_cursor *cursor, const rs_node *node, uint64_t i,
+                                       const rs_entry **out, rs_error *err);
+
+/* Returns the place of a node in `bound`. Records in random order come from blocks of many trees, each with a node of
+ * its own. */
+static inline size_t rs_entries_slot(const rs_node *node) {
+    return (size_t)((uint64_t)(uintptr_t)node * UINT64_C(0x9E3779B97F4A7C15) >> 32) & (RS_ENTRIES_NODES - 1);
+}
+
+/* Returns entry i of a linked dict-coded node, or NULL when it is not cached or does not exist. */
+static inline const rs_entry *rs_entries_cached(const rs_entries *self, const rs_node *node, uint64_t i) {
+    const rs_entries_bound *bound;
+    const rs_entry *out;
+    uint32_t t;
+    if (RS_UNLIKELY(self->bound == NULL)) return NULL;
+    bound = &self->bound[rs_entries_slot(node)];
+    if (RS_UNLIKELY(bound->node != node || i >= node->coded->count)) return NULL;
+    t = rs_dict_coded_table(node->coded, i);
+    out = bound->of_table[t] + (i - node->coded->at[t].first);
+    return RS_LIKELY(out->kind != RS_ENTRY_NEW) ? out : NULL;
+}
+
+/* Sets *out to entry i of a linked dict-coded node. It stays valid until rs_entries_clear. `cursor` is that of a
+ * record; its budget is used, and it is not moved. Errors: rules 20 to 23 and 31 of FORMAT.md, RS_E_MEM. */
+RS_NODISCARD static inline rs_status rs_entries_at(rs_entries *self, const rs_cursor *cursor, const rs_node *node,
+                                                   uint64_t i, const rs_entry **out, rs_error *err) {
+    *out = rs_entries_cached(self, node, i);
+    if (RS_LIKELY(*out != NULL)) return RS_OK;
+    return rs_entries_read(self, cursor, node, i, out, err);
+}
+
+#endif

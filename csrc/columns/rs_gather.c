@@ -1,0 +1,199 @@
+/* rs_gather.c: measures a batch: locates windows of records, and walks through each record once for all fields. */
+#include "columns/rs_gather.h"
+
+#include <stdlib.h>
+
+enum { ROWS_LEAST = 4 }; /* fewer neighbours of one tree are read one by one, which is faster */
+
+rs_status rs_gather_open(rs_gather *self, const rs_gather_spec *specs, uint32_t n_fields, rs_error *err) {
+    uint32_t f;
+    memset(self, 0, sizeof *self);
+    self->fields = (rs_gather_field *)calloc((size_t)n_fields + 1, sizeof *self->fields);
+    if (self->fields == NULL) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for a gather");
+    self->n_fields = n_fields;
+    self->direct = true;
+    for (f = 0; f < n_fields; f++) {
+        self->fields[f].spec = &specs[f];
+        self->direct = self->direct && rs_gather_is_sized(specs[f].form);
+    }
+    return RS_OK;
+}
+
+void rs_gather_close(rs_gather *self) {
+    uint32_t f;
+    for (f = 0; f < self->n_fields; f++) rs_gather_field_clear(&self->fields[f]);
+    free(self->fields);
+    memset(self, 0, sizeof *self);
+}
+
+uint64_t rs_gather_kept_bytes(const rs_gather *self) {
+    uint64_t kept = 0;
+    uint32_t f;
+    for (f = 0; f < self->n_fields; f++) {
+        const rs_gather_field *field = &self->fields[f];
+        kept += field->values.capacity_bytes + field->valids.capacity_bytes + field->runs.capacity_bytes;
+        kept += field->ends.capacity_bytes + field->counts.capacity_bytes + field->starts.capacity_bytes;
+        kept += field->scratch.capacity_bytes + field->loose.capacity_bytes;
+    }
+    return kept;
+}
+
+rs_status rs_gather_begin(rs_gather *self, uint64_t n, rs_error *err) {
+    uint32_t f;
+    self->n = n;
+    self->done = 0;
+    self->window.n = 0;
+    memset(&self->stop, 0, sizeof self->stop);
+    for (f = 0; f < self->n_fields; f++) RS_TRY(rs_gather_field_begin(&self->fields[f], n, self->direct, err));
+    return RS_OK;
+}
+
+/* ---- One value ---- */
+
+/* Takes a field of record i of the window. */
+static rs_status take_one(rs_gather *self, const rs_source *source, rs_gather_field *field,
+                          const rs_compiled_path *compiled, uint64_t i, rs_passed *passed, rs_error *err) {
+    rs_cursor cursor =
+        rs_store_cursor_over(source->store, self->window.blocks[i], self->window.locals[i], self->window.records[i]);
+    rs_place place;
+    int found;
+    RS_TRY(rs_compiled_path_walk_on(compiled, passed, &cursor, &place, &found, err));
+    if (found == RS_WALK_FOUND) return rs_gather_take_value(field, &cursor, &place, &self->stop, err);
+    if (found == RS_WALK_LACKING) return rs_gather_take_missing(field, RS_GATHER_LACKING, &self->stop, err);
+    self->stop.why = RS_GATHER_UNSURE;
+    return RS_OK;
+}
+
+rs_status rs_gather_take(rs_gather *self, const rs_cursor *cursor, const rs_place *place, rs_error *err) {
+    rs_gather_field *field = &self->fields[self->stop.field];
+    rs_cursor own;
+    rs_place at;
+    self->stop.why = RS_GATHER_DONE;
+    if (place == NULL) return rs_gather_take_missing(field, RS_GATHER_LACKING, &self->stop, err);
+    own = *cursor;
+    at = *place;
+    return rs_gather_take_value(field, &own, &at, &self->stop, err);
+}
+
+rs_status rs_gather_take_string(rs_gather *self, rs_error *err) {
+    self->stop.why = RS_GATHER_DONE;
+    return rs_gather_skip_text(&self->fields[self->stop.field], err);
+}
+
+/* ---- A window ---- */
+
+/* Takes a single number of one record, which needs no walk. Returns false, and takes nothing, where that fails. */
+static bool take_single(rs_gather_field *field, const rs_compiled_path *compiled, const rs_slice *record) {
+    const uint8_t *start = record->ptr;
+    rs_slice group;
+    if (!field->single || rs_slice_left(record) < compiled->least) return false;
+    group = rs_slice_of(start + compiled->group_off, (size_t)compiled->group_bytes);
+    return rs_gather_take_single(field, compiled->node, start + compiled->body_off,
+                                 rs_decode_bits_unchecked(&group, compiled->bit_off, compiled->node->bits));
+}
+
+/* Takes a field with a fixed body of the records from `begin` up to `end` of the window, which have one tree. */
+static rs_status take_fixed(rs_gather *self, const rs_source *source, uint32_t f, uint64_t begin, uint64_t end,
+                            rs_error *err) {
+    const rs_compiled_path *compiled = self->window.paths[begin]->of_field[f];
+    rs_gather_field *field = &self->fields[f];
+    uint64_t long_end = begin, i;
+    /* Rows are read together up to the first one that is too short; a walk reports the error of that one. */
+    if (end - begin >= ROWS_LEAST || !field->single) {
+        while (long_end < end && rs_slice_left(&self->window.records[long_end]) >= compiled->least) long_end++;
+    }
+    while ((i = field->done - self->done) < end) {
+        rs_passed passed = {NULL, 0, NULL};
+        if (i < long_end) {
+            const rs_cursor cursor = rs_store_cursor_over(source->store, self->window.blocks[i], self->window.locals[i],
+                                                          rs_slice_of(NULL, 0));
+            rs_column_rows rows = {NULL, 0, NULL, 0, 0, 0, 0, NULL, 0, 0};
+            rows.locals = self->window.locals + i;
+            rows.records = self->window.records + i;
+            rows.n = compiled->placed ? rs_window_of_block(&self->window, i, long_end) : long_end - i;
+            rows.least = compiled->least;
+            rows.bit_off = compiled->group_off * 8 + compiled->bit_off;
+            rows.body_off = compiled->body_off;
+            RS_TRY(rs_gather_take_rows(field, &cursor, compiled->node, &rows, &self->stop, err));
+            i = field->done - self->done;
+        }
+        if (self->stop.why == RS_GATHER_DONE && i < end && !take_single(field, compiled, &self->window.records[i])) {
+            RS_TRY(take_one(self, source, field, compiled, i, &passed, err));
+        }
+        if (self->stop.why != RS_GATHER_DONE) return RS_OK;
+    }
+    return RS_OK;
+}
+
+/* Takes the other fields of one record, in the order in which a walk comes to them. */
+static rs_status take_walked(rs_gather *self, const rs_source *source, uint64_t i, rs_error *err) {
+    const rs_tree_paths *paths = self->window.paths[i];
+    rs_passed passed = {NULL, 0, NULL};
+    uint32_t k;
+    for (k = paths->n_fixed; k < paths->n; k++) {
+        const uint32_t f = paths->order[k];
+        if (self->fields[f].done > self->done + i) continue;
+        self->stop.field = f;
+        RS_TRY(take_one(self, source, &self->fields[f], paths->of_field[f], i, &passed, err));
+        if (self->stop.why != RS_GATHER_DONE) return RS_OK;
+    }
+    return RS_OK;
+}
+
+/* Takes the records from `begin` up to `end` of the window, which have one tree. */
+static rs_status take_alike(rs_gather *self, const rs_source *source, uint64_t begin, uint64_t end, rs_error *err) {
+    const rs_tree_paths *paths = self->window.paths[begin];
+    uint64_t i;
+    uint32_t k;
+    for (k = 0; k < paths->n_fixed; k++) {
+        self->stop.field = paths->order[k];
+        RS_TRY(take_fixed(self, source, paths->order[k], begin, end, err));
+        if (self->stop.why != RS_GATHER_DONE) return RS_OK;
+    }
+    for (i = begin; i < end && paths->n_fixed < paths->n; i++) {
+        RS_TRY(take_walked(self, source, i, err));
+        if (self->stop.why != RS_GATHER_DONE) return RS_OK;
+    }
+    return RS_OK;
+}
+
+/* Takes the records of the window. Those that were taken before a stop are not taken again. */
+static rs_status take_window(rs_gather *self, const rs_source *source, rs_error *err) {
+    const rs_window *window = &self->window;
+    rs_status status = RS_OK;
+    uint64_t i, k;
+    for (i = 0; i < window->n && status == RS_OK && self->stop.why == RS_GATHER_DONE; i = k) {
+        for (k = i + 1; k < window->n && window->paths[k] == window->paths[i]; k++) {
+        }
+        status = take_alike(self, source, i, k, err);
+    }
+    if (status == RS_OK && self->stop.why == RS_GATHER_DONE) {
+        self->done += window->n;
+        self->window.n = 0;
+        return RS_OK;
+    }
+    self->stop.record = self->fields[self->stop.field].done;
+    self->stop.index = rs_window_index(window, self->stop.record - self->done);
+    return status;
+}
+
+rs_status rs_gather_measure(rs_gather *self, const rs_source *source, const int64_t *positions, int64_t start,
+                            int64_t step, uint64_t end, rs_error *err) {
+    self->stop.why = RS_GATHER_DONE;
+    while (self->stop.why == RS_GATHER_DONE && (self->done < end || self->window.n > 0)) {
+        if (self->window.n == 0) {
+            rs_window_stop at;
+            rs_status status =
+                rs_window_locate(&self->window, source, positions, start, step, self->done, end, &at, err);
+            if (status != RS_OK || self->window.n == 0) {
+                self->stop.why = RS_GATHER_BLOCK;
+                self->stop.field = UINT32_MAX;
+                self->stop.record = self->done;
+                self->stop.index = at.index, self->stop.block = at.block;
+                return status;
+            }
+        }
+        RS_TRY(take_window(self, source, err));
+    }
+    return RS_OK;
+}

@@ -1,0 +1,201 @@
+/* rs_gather_field.h: one field of a gather: its form, and how the values of records are taken, one by one or many rows
+ * at once. rs_gather.h says what a gather is. */
+#ifndef RS_GATHER_FIELD_H
+#define RS_GATHER_FIELD_H
+
+#include "columns/rs_entries.h"
+#include "columns/rs_names.h"
+#include "columns/rs_run.h"
+#include "columns/rs_window.h"
+
+enum {
+    RS_GATHER_ROW_DIMS = 8, /* the most dimensions of a row */
+    RS_GATHER_SHAPE = RS_GATHER_ROW_DIMS + 3,
+    RS_GATHER_PARTS = 5,
+
+    /* The forms of a field in the buffer; B is the number of records. Those up to PACKED take numbers. The parts of
+     * each, in their order: */
+    RS_GATHER_VALUES = 0, /* values (B, row) */
+    RS_GATHER_RAGGED = 1, /* values (total, row); i64 offsets (B + 1) */
+    RS_GATHER_NESTED = 2, /* values (total, row); i64 inner offsets (m + 1); i64 outer offsets (B + 1) */
+    RS_GATHER_PADDED = 3, /* values (B, width, row); i64 lengths (B) */
+    RS_GATHER_PADDED_NESTED =
+        4,                 /* values (B, width, inner width, row); i64 lengths (B); i64 inner lengths (B, width) */
+    RS_GATHER_PACKED = 5,  /* values (R, length); i64 positions, i64 documents (R, length); i64 boundaries */
+    RS_GATHER_TEXT = 6,    /* UTF-8 or bytes (total); i64 offsets (B + 1) */
+    RS_GATHER_STRINGS = 7, /* no part: the caller makes strings of the text of the field */
+    RS_GATHER_CODES = 8,   /* i64 (B) */
+
+    RS_GATHER_RAISE = 0, /* at a missing value measuring stops */
+    RS_GATHER_FILL = 1,  /* it gives the fill, or an empty list or text */
+    RS_GATHER_MASK = 2,  /* the same, and a last part: bool (B), true where there is a value */
+
+    /* Why a step stopped. */
+    RS_GATHER_DONE = 0,
+    RS_GATHER_BLOCK = 1,   /* the source has no paths for block number `block`: compile them, and measure again */
+    RS_GATHER_UNSURE = 2,  /* look up the field of the record and call rs_gather_take, then measure again */
+    RS_GATHER_LACKING = 3, /* the record lacks the field */
+    RS_GATHER_NONE = 4,    /* the field is None */
+    RS_GATHER_KIND = 5,    /* the value is not of the kind that the form takes */
+    RS_GATHER_LENGTH = 6,  /* a list or array does not have the shape that the form wants */
+    RS_GATHER_RANGE = 7,   /* the dtype cannot hold number `number` of the value */
+    RS_GATHER_LONG = 8,    /* the list is longer than `length` */
+    RS_GATHER_UNNAMED = 9  /* the value is none of the names */
+};
+
+/* How one field is read. Borrows everything. Immutable; any number of threads may read it. */
+typedef struct rs_gather_spec {
+    unsigned form, dtype, missing;
+    uint32_t n_row;                    /* the shape of a row: the fixed dimensions after those of the form */
+    uint64_t row[RS_GATHER_ROW_DIMS];  /* each 1 or more */
+    uint64_t row_numbers;              /* their product */
+    uint8_t fill[RS_DTYPE_MOST_BYTES]; /* an item of the dtype; of codes an i64 */
+    uint64_t length;       /* padded: the width, 0 for that of the longest; packed: tokens in a row, 1 or more */
+    uint64_t inner_length; /* padded nested: the inner width, 0 for that of the longest */
+    uint64_t multiple;     /* a width that is not given is rounded up to a multiple of it; 1 or more */
+    bool truncate;         /* longer lists are cut to their width */
+    bool split;            /* packed: documents are cut where a row ends */
+    const rs_names *names; /* codes */
+    rs_slice absent;       /* the any value of a record without the field; with ptr NULL it is missing */
+} rs_gather_spec;
+
+/* One array in the buffer. */
+typedef struct rs_gather_part {
+    uint64_t off; /* bytes, a multiple of 64 */
+    unsigned dtype;
+    uint32_t ndim;
+    uint64_t shape[RS_GATHER_SHAPE];
+} rs_gather_part;
+
+/* The state of one field. */
+typedef struct rs_gather_field {
+    const rs_gather_spec *spec;
+    uint64_t item_bytes; /* of the dtype */
+    bool single;         /* the values are single numbers */
+    uint64_t done;       /* number of records whose value was taken */
+    uint64_t total;      /* rows of all runs so far; of nested forms, inner lists */
+    uint64_t longest;    /* rows of the longest run; of nested forms, the most inner lists of a record */
+    uint64_t inner_longest;
+    uint8_t *to;       /* values of known size: where the first record's goes */
+    uint8_t *valid;    /* with RS_GATHER_MASK, and of strings: where the byte of the first record goes */
+    rs_buffer values;  /* values of known size without a buffer yet; items of runs that are RS_RUN_READY; text */
+    rs_buffer valids;  /* the mask without a buffer yet */
+    rs_buffer runs;    /* an rs_run for each record */
+    rs_buffer ends;    /* u64: of nested forms, the number of inner lists before the end of each record; of text,
+                          where each ends */
+    rs_buffer counts;  /* u64: of nested forms, the rows of each inner list */
+    rs_buffer scratch; /* for rs_run_write */
+    rs_buffer loose;   /* a value of known size that is put together */
+    rs_column column;  /* for complex numbers */
+    rs_entries entries;
+    rs_gather_part parts[RS_GATHER_PARTS];
+    uint32_t n_parts;
+    uint64_t rows;     /* packed: number of rows */
+    uint64_t n_pieces; /* packed: number of pieces between two boundaries */
+    rs_buffer starts;  /* packed: u64, where each document begins in the flattened rows */
+} rs_gather_field;
+
+/* Where a step stopped. */
+typedef struct rs_gather_stop {
+    int why;
+    uint32_t field;  /* the number of the field */
+    uint64_t record; /* the number of the record in the batch */
+    uint64_t index;  /* the number of the record in its store, while measuring */
+    uint64_t block;
+    uint64_t number;
+} rs_gather_stop;
+
+/* Sets up a field for a batch of n records. What a batch before it left is dropped. With `direct`, values of known size
+ * get their place later. RS_E_MEM. */
+RS_NODISCARD rs_status rs_gather_field_begin(rs_gather_field *self, uint64_t n, bool direct, rs_error *err);
+/* Frees the memory of a field. */
+void rs_gather_field_clear(rs_gather_field *self);
+
+/* Returns whether the sizes of all parts of a form are known before measuring. */
+static inline bool rs_gather_is_sized(unsigned form) { return form == RS_GATHER_VALUES || form == RS_GATHER_CODES; }
+
+/* Returns the number of dimensions of a form that differ from record to record: those before the row. */
+static inline uint32_t rs_gather_free_dims(unsigned form) {
+    return form == RS_GATHER_VALUES ? 0 : form == RS_GATHER_NESTED || form == RS_GATHER_PADDED_NESTED ? 2 : 1;
+}
+
+/* Each of the following takes the value of record number self->done, and adds 1 to it. Where the value has no place in
+ * the result, it sets stop->why, and self->done stays. Errors: rules 20 to 23 and 31 of FORMAT.md, RS_E_MEM. */
+
+/* Takes the value at a place that a walk found: settled, or dict-coded. */
+RS_NODISCARD rs_status rs_gather_take_value(rs_gather_field *self, rs_cursor *cursor, rs_place *place,
+                                            rs_gather_stop *stop, rs_error *err);
+/* Takes a record that lacks the field, or, with RS_GATHER_NONE, whose value is None. */
+RS_NODISCARD rs_status rs_gather_take_missing(rs_gather_field *self, int why, rs_gather_stop *stop, rs_error *err);
+/* Takes numbers: of the forms of numbers, at a settled place that is not None. */
+RS_NODISCARD rs_status rs_gather_take_numbers(rs_gather_field *self, rs_cursor *cursor, const rs_place *place,
+                                              rs_gather_stop *stop, rs_error *err);
+/* Takes a text, or the name of a category, likewise. */
+RS_NODISCARD rs_status rs_gather_take_text(rs_gather_field *self, rs_cursor *cursor, const rs_place *place,
+                                           rs_gather_stop *stop, rs_error *err);
+/* Takes a cached entry of a table. *taken becomes false for one that is not cached in full, and for one that has no
+ * place in the result: rs_gather_take_value then reads or reports it. */
+RS_NODISCARD rs_status rs_gather_take_entry(rs_gather_field *self, const rs_entry *entry, bool *taken,
+                                            rs_gather_stop *stop, rs_error *err);
+/* Takes an empty text. RS_E_MEM. */
+RS_NODISCARD rs_status rs_gather_skip_text(rs_gather_field *self, rs_error *err);
+/* rs_gather_take_entry of a text or the name of a category. */
+RS_NODISCARD rs_status rs_gather_take_text_entry(rs_gather_field *self, const rs_entry *entry, bool *taken,
+                                                 rs_error *err);
+
+/* Takes rows of a node that has the same offset in all of them. It stops at the first row that needs
+ * rs_gather_take_value; self->done says how many were taken. */
+RS_NODISCARD rs_status rs_gather_take_rows(rs_gather_field *self, const rs_cursor *cursor, const rs_node *node,
+                                           const rs_column_rows *rows, rs_gather_stop *stop, rs_error *err);
+
+/* Returns the bytes of a value of known size. */
+uint64_t rs_gather_value_bytes(const rs_gather_spec *spec);
+
+/* Writes a number as an item of the field's dtype at `to`: `type` is a type of rs_column.h, with its bits. Returns
+ * false when the dtype cannot hold it. */
+static inline bool rs_gather_put_number(const rs_gather_field *self, unsigned type, uint64_t bits, uint8_t *to) {
+    double number;
+    if (type != RS_COLUMN_FLOAT) return rs_dtype_put_int(self->spec->dtype, (int64_t)bits, to);
+    memcpy(&number, &bits, 8);
+    return rs_dtype_put_float(self->spec->dtype, number, to);
+}
+
+/* As rs_gather_put_number, for the value of an int, bool, decimal or float node. *taken becomes false for other
+ * nodes. */
+static inline bool rs_gather_put_node(const rs_gather_field *self, const rs_node *node, const uint8_t *body,
+                                      uint64_t bits, uint8_t *to, bool *taken) {
+    const unsigned dtype = self->spec->dtype;
+    *taken = true;
+    switch (node->kind) {
+    case RS_FMT_NODE_INT: return rs_dtype_put_int(dtype, rs_decode_int_unchecked(node, body, bits), to);
+    case RS_FMT_NODE_DECIMAL: return rs_dtype_put_float(dtype, rs_decode_decimal_unchecked(node, body, bits), to);
+    case RS_FMT_NODE_FLOAT: return rs_dtype_put_float(dtype, rs_load_f64(body), to);
+    case RS_FMT_NODE_BOOL: return rs_dtype_put_int(dtype, bits != 0, to);
+    default: *taken = false; return false;
+    }
+}
+
+/* Takes the value of a field of single numbers, where it stands under a node of numbers. Returns false, and takes
+ * nothing, for other nodes and for a number that the dtype cannot hold. */
+static inline bool rs_gather_take_single(rs_gather_field *self, const rs_node *node, const uint8_t *body,
+                                         uint64_t bits) {
+    bool taken;
+    if (!rs_gather_put_node(self, node, body, bits, self->to + self->done * self->item_bytes, &taken)) return false;
+    if (self->valid != NULL) self->valid[self->done] = 1;
+    self->done++;
+    return true;
+}
+
+/* Notes the run of the value. Its rows are counted. RS_E_MEM. */
+RS_NODISCARD rs_status rs_gather_note_run(rs_gather_field *self, const rs_run *run, rs_error *err);
+
+/* ---- Packing ---- */
+
+/* Gives each of the n documents of a packed field its place, and counts rows and pieces. RS_E_MEM. */
+RS_NODISCARD rs_status rs_gather_pack(rs_gather_field *self, uint64_t n, rs_error *err);
+/* Returns the number of tokens of document i that are kept. */
+uint64_t rs_gather_packed_tokens(const rs_gather_field *self, uint64_t i);
+/* Writes positions, documents and boundaries, and the fill where there are no tokens. */
+void rs_gather_fill_packed(const rs_gather_field *self, uint64_t n, uint8_t *buffer);
+
+#endif

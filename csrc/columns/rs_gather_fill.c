@@ -1,0 +1,323 @@
+/* rs_gather_fill.c: the sizes and places of the parts of a batch, and writing what measuring has not written. */
+#include "columns/rs_gather.h"
+
+enum {
+    PART_ALIGNMENT = 64,
+    AHEAD = 3,             /* runs before the bytes of a run are needed, they are prefetched */
+    PREFETCHED_MOST = 1536 /* bytes of a run */
+};
+
+static rs_status too_large(rs_error *err) {
+    return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "a batch is too large for memory");
+}
+
+static const rs_run *runs_of(const rs_gather_field *field) { return (const rs_run *)(const void *)field->runs.data; }
+
+static int64_t *i64_at(uint8_t *buffer, const rs_gather_part *part) { return (int64_t *)(void *)(buffer + part->off); }
+
+/* ---- Layout ---- */
+
+/* Adds a part with the dimensions `dims`, and the row's where `with_row`. */
+static rs_status add_part(rs_gather_field *self, unsigned dtype, const uint64_t *dims, uint32_t ndim, bool with_row,
+                          uint64_t *size_bytes, rs_error *err) {
+    rs_gather_part *part = &self->parts[self->n_parts++];
+    uint64_t size = rs_dtype_bytes(dtype), off = *size_bytes;
+    uint32_t d;
+    part->dtype = dtype;
+    part->ndim = ndim;
+    memcpy(part->shape, dims, ndim * sizeof *dims);
+    if (with_row) {
+        memcpy(part->shape + ndim, self->spec->row, self->spec->n_row * sizeof *dims);
+        part->ndim += self->spec->n_row;
+    }
+    for (d = 0; d < part->ndim; d++) {
+        if (rs_mul_overflows(size, part->shape[d], &size)) return too_large(err);
+    }
+    if (off > INT64_MAX - PART_ALIGNMENT) return too_large(err);
+    part->off = off = rs_align_up(off, PART_ALIGNMENT);
+    if (size > INT64_MAX - off) return too_large(err);
+    *size_bytes = off + size;
+    return RS_OK;
+}
+
+/* Returns the width of the padded form for lists of at most `longest` rows; false where that overflows. */
+static bool width_of(uint64_t longest, uint64_t given, uint64_t multiple, uint64_t *out) {
+    *out = given;
+    if (given != 0) return true;
+    if (longest > INT64_MAX - multiple) return false;
+    *out = (longest + multiple - 1) / multiple * multiple;
+    return true;
+}
+
+static rs_status lay_out_padded(rs_gather_field *self, uint64_t n, uint64_t *size, rs_error *err) {
+    const rs_gather_spec *spec = self->spec;
+    const bool nested = spec->form == RS_GATHER_PADDED_NESTED;
+    uint64_t dims[3] = {n, 0, 0};
+    if (!width_of(self->longest, spec->length, spec->multiple, &dims[1]) ||
+        !width_of(self->inner_longest, spec->inner_length, spec->multiple, &dims[2])) {
+        return too_large(err);
+    }
+    RS_TRY(add_part(self, spec->dtype, dims, nested ? 3 : 2, true, size, err));
+    RS_TRY(add_part(self, RS_DTYPE_INT64, dims, 1, false, size, err));
+    return nested ? add_part(self, RS_DTYPE_INT64, dims, 2, false, size, err) : RS_OK;
+}
+
+static rs_status lay_out(rs_gather_field *self, uint64_t n, uint64_t *size, rs_error *err) {
+    const rs_gather_spec *spec = self->spec;
+    const uint64_t ends = n + 1, lists = self->counts.size_bytes / 8 + 1, text = self->values.size_bytes;
+    switch (spec->form) {
+    case RS_GATHER_VALUES: return add_part(self, spec->dtype, &n, 1, true, size, err);
+    case RS_GATHER_CODES: return add_part(self, RS_DTYPE_INT64, &n, 1, false, size, err);
+    case RS_GATHER_RAGGED:
+        RS_TRY(add_part(self, spec->dtype, &self->total, 1, true, size, err));
+        return add_part(self, RS_DTYPE_INT64, &ends, 1, false, size, err);
+    case RS_GATHER_NESTED:
+        RS_TRY(add_part(self, spec->dtype, &self->total, 1, true, size, err));
+        RS_TRY(add_part(self, RS_DTYPE_INT64, &lists, 1, false, size, err));
+        return add_part(self, RS_DTYPE_INT64, &ends, 1, false, size, err);
+    case RS_GATHER_PADDED:
+    case RS_GATHER_PADDED_NESTED: return lay_out_padded(self, n, size, err);
+    case RS_GATHER_TEXT:
+        RS_TRY(add_part(self, RS_DTYPE_UINT8, &text, 1, false, size, err));
+        return add_part(self, RS_DTYPE_INT64, &ends, 1, false, size, err);
+    case RS_GATHER_PACKED: {
+        const uint64_t dims[2] = {self->rows, spec->length}, boundaries = self->n_pieces + 1;
+        RS_TRY(add_part(self, spec->dtype, dims, 2, false, size, err));
+        RS_TRY(add_part(self, RS_DTYPE_INT64, dims, 2, false, size, err));
+        RS_TRY(add_part(self, RS_DTYPE_INT64, dims, 2, false, size, err));
+        return add_part(self, RS_DTYPE_INT64, &boundaries, 1, false, size, err);
+    }
+    default: return RS_OK;
+    }
+}
+
+/* Returns the number of inner lists before the end of record i, of a nested form. */
+static uint64_t lists_until(const rs_gather_field *self, uint64_t i) {
+    return i == 0 ? 0 : rs_load_u64(self->ends.data + 8 * (i - 1));
+}
+
+/* Returns the number of rows of inner list k. */
+static uint64_t rows_of_list(const rs_gather_field *self, uint64_t k) { return rs_load_u64(self->counts.data + 8 * k); }
+
+/* Returns whether record i is longer than the field's length, and then its length in *number. */
+static bool is_long(const rs_gather_field *self, uint64_t i, uint64_t *number) {
+    const rs_gather_spec *spec = self->spec;
+    uint64_t k;
+    if (spec->form != RS_GATHER_PADDED_NESTED) {
+        *number = runs_of(self)[i].n / spec->row_numbers;
+        return *number > spec->length;
+    }
+    *number = lists_until(self, i + 1) - lists_until(self, i);
+    if (spec->length != 0 && *number > spec->length) return true;
+    for (k = lists_until(self, i); spec->inner_length != 0 && k < lists_until(self, i + 1); k++) {
+        *number = rows_of_list(self, k);
+        if (*number > spec->inner_length) return true;
+    }
+    return false;
+}
+
+/* Sets the stop at the first list that is longer than it may be. */
+static void find_long(rs_gather *self, uint32_t f) {
+    const rs_gather_field *field = &self->fields[f];
+    const rs_gather_spec *spec = field->spec;
+    const bool bounded = spec->form == RS_GATHER_PADDED || spec->form == RS_GATHER_PADDED_NESTED ||
+                         (spec->form == RS_GATHER_PACKED && !spec->split);
+    const bool outer = spec->length != 0 && field->longest > spec->length;
+    const bool inner = spec->inner_length != 0 && field->inner_longest > spec->inner_length;
+    uint64_t i;
+    if (!bounded || spec->truncate || (!outer && !inner)) return;
+    for (i = 0; i < self->n && !is_long(field, i, &self->stop.number); i++) {
+    }
+    if (i == self->n) return;
+    self->stop.why = RS_GATHER_LONG;
+    self->stop.field = f;
+    self->stop.record = i;
+}
+
+rs_status rs_gather_layout(rs_gather *self, uint64_t *size_bytes, rs_error *err) {
+    uint32_t f;
+    *size_bytes = 0;
+    self->stop.why = RS_GATHER_DONE;
+    for (f = 0; f < self->n_fields; f++) {
+        rs_gather_field *field = &self->fields[f];
+        find_long(self, f);
+        if (self->stop.why != RS_GATHER_DONE) return RS_OK;
+        field->n_parts = 0;
+        if (field->spec->form == RS_GATHER_PACKED) RS_TRY(rs_gather_pack(field, self->n, err));
+        RS_TRY(lay_out(field, self->n, size_bytes, err));
+        if (field->spec->missing == RS_GATHER_MASK) {
+            RS_TRY(add_part(field, RS_DTYPE_BOOL, &self->n, 1, false, size_bytes, err));
+        }
+    }
+    return RS_OK;
+}
+
+void rs_gather_place(rs_gather *self, uint8_t *buffer) {
+    uint32_t f;
+    for (f = 0; self->direct && f < self->n_fields; f++) {
+        rs_gather_field *field = &self->fields[f];
+        field->to = buffer + field->parts[0].off;
+        if (field->spec->missing == RS_GATHER_MASK) field->valid = buffer + field->parts[field->n_parts - 1].off;
+    }
+}
+
+/* ---- Filling ---- */
+
+/* Prefetches the bytes of a run. The processor finds the later ones of long runs by itself. */
+static void prefetch_run(const rs_run *run) {
+    const uint64_t size = run->kind == RS_RUN_READY ? 0 : run->at < PREFETCHED_MOST ? run->at : PREFETCHED_MOST;
+    uint64_t at;
+    for (at = 0; at < size; at += 64) RS_PREFETCH(run->data + at);
+}
+
+/* Writes the first `rows` rows of the run of record i at `to`. */
+static rs_status write_run(rs_gather *self, uint32_t f, uint64_t i, uint64_t rows, uint8_t *to, rs_error *err) {
+    rs_gather_field *field = &self->fields[f];
+    const rs_run *run = &runs_of(field)[i];
+    const uint64_t n = rows * field->spec->row_numbers;
+    uint64_t written;
+    rs_status status;
+    if (i == 0) {
+        uint64_t k;
+        for (k = 0; k < AHEAD && k < self->n; k++) prefetch_run(&run[k]);
+    }
+    if (i + AHEAD < self->n) prefetch_run(&run[AHEAD]);
+    status = rs_run_write(run, n, field->spec->dtype, field->values.data, &field->scratch, to, &written, err);
+    if (status == RS_OK && written == n) return RS_OK;
+    self->stop.field = f;
+    self->stop.record = i;
+    if (status != RS_OK) return status;
+    self->stop.why = RS_GATHER_RANGE;
+    self->stop.number = written;
+    return RS_OK;
+}
+
+static rs_status fill_ragged(rs_gather *self, uint32_t f, uint8_t *buffer, rs_error *err) {
+    const rs_gather_field *field = &self->fields[f];
+    const uint64_t row_bytes = field->spec->row_numbers * rs_dtype_bytes(field->spec->dtype);
+    int64_t *offsets = i64_at(buffer, &field->parts[1]);
+    uint64_t i, at = 0;
+    for (i = 0; i < self->n; i++) {
+        const uint64_t rows = runs_of(field)[i].n / field->spec->row_numbers;
+        offsets[i] = (int64_t)at;
+        RS_TRY(write_run(self, f, i, rows, buffer + field->parts[0].off + at * row_bytes, err));
+        if (self->stop.why != RS_GATHER_DONE) return RS_OK;
+        at += rows;
+    }
+    offsets[i] = (int64_t)at;
+    return RS_OK;
+}
+
+static uint64_t at_most(uint64_t n, uint64_t most) { return n < most ? n : most; }
+
+static rs_status fill_padded(rs_gather *self, uint32_t f, uint8_t *buffer, rs_error *err) {
+    const rs_gather_field *field = &self->fields[f];
+    const rs_gather_spec *spec = field->spec;
+    const unsigned size = rs_dtype_bytes(spec->dtype);
+    const uint64_t width = field->parts[0].shape[1], row_bytes = spec->row_numbers * size;
+    int64_t *lengths = i64_at(buffer, &field->parts[1]);
+    uint8_t *to = buffer + field->parts[0].off;
+    uint64_t i;
+    for (i = 0; i < self->n; i++, to += width * row_bytes) {
+        const uint64_t rows = at_most(runs_of(field)[i].n / spec->row_numbers, width);
+        lengths[i] = (int64_t)rows;
+        RS_TRY(write_run(self, f, i, rows, to, err));
+        if (self->stop.why != RS_GATHER_DONE) return RS_OK;
+        rs_dtype_repeat(spec->fill, size, (width - rows) * spec->row_numbers, to + rows * row_bytes);
+    }
+    return RS_OK;
+}
+
+static void fill_nested(const rs_gather *self, const rs_gather_field *field, uint8_t *buffer) {
+    int64_t *inner = i64_at(buffer, &field->parts[1]), *outer = i64_at(buffer, &field->parts[2]);
+    const uint64_t lists = field->counts.size_bytes / 8;
+    uint64_t i, at = 0;
+    if (field->values.size_bytes != 0) {
+        memcpy(buffer + field->parts[0].off, field->values.data, field->values.size_bytes);
+    }
+    for (i = 0; i < lists; i++) {
+        inner[i] = (int64_t)at;
+        at += rows_of_list(field, i);
+    }
+    inner[lists] = (int64_t)at;
+    for (i = 0; i <= self->n; i++) outer[i] = (int64_t)lists_until(field, i);
+}
+
+static void fill_padded_nested(const rs_gather *self, const rs_gather_field *field, uint8_t *buffer) {
+    const rs_gather_spec *spec = field->spec;
+    const unsigned size = rs_dtype_bytes(spec->dtype);
+    const uint64_t row_bytes = spec->row_numbers * size;
+    const uint64_t width = field->parts[0].shape[1], inner_width = field->parts[0].shape[2];
+    int64_t *lengths = i64_at(buffer, &field->parts[1]), *inner = i64_at(buffer, &field->parts[2]);
+    const uint8_t *from = field->values.data;
+    uint8_t *to = buffer + field->parts[0].off;
+    uint64_t i, k, list = 0;
+    for (i = 0; i < self->n; i++) {
+        const uint64_t end = lists_until(field, i + 1), kept = at_most(end - list, width);
+        lengths[i] = (int64_t)kept;
+        for (k = 0; k < width; k++, inner++, to += inner_width * row_bytes) {
+            const uint64_t rows = k < kept ? rows_of_list(field, list + k) : 0, written = at_most(rows, inner_width);
+            *inner = (int64_t)written;
+            if (written > 0) memcpy(to, from, (size_t)(written * row_bytes));
+            rs_dtype_repeat(spec->fill, size, (inner_width - written) * spec->row_numbers, to + written * row_bytes);
+            if (rows > 0) from += rows * row_bytes;
+        }
+        for (k = kept; k < end - list; k++) from += rows_of_list(field, list + k) * row_bytes;
+        list = end;
+    }
+}
+
+static void fill_text(const rs_gather *self, const rs_gather_field *field, uint8_t *buffer) {
+    int64_t *offsets = i64_at(buffer, &field->parts[1]);
+    if (field->values.size_bytes != 0) {
+        memcpy(buffer + field->parts[0].off, field->values.data, field->values.size_bytes);
+    }
+    offsets[0] = 0;
+    if (self->n != 0) memcpy(offsets + 1, field->ends.data, (size_t)self->n * 8);
+}
+
+static rs_status fill_packed(rs_gather *self, uint32_t f, uint8_t *buffer, rs_error *err) {
+    const rs_gather_field *field = &self->fields[f];
+    const unsigned size = rs_dtype_bytes(field->spec->dtype);
+    uint64_t i;
+    for (i = 0; i < self->n; i++) {
+        const uint64_t begin = rs_load_u64(field->starts.data + 8 * i);
+        RS_TRY(write_run(self, f, i, rs_gather_packed_tokens(field, i), buffer + field->parts[0].off + begin * size,
+                         err));
+        if (self->stop.why != RS_GATHER_DONE) return RS_OK;
+    }
+    rs_gather_fill_packed(field, self->n, buffer);
+    return RS_OK;
+}
+
+static rs_status fill_field(rs_gather *self, uint32_t f, uint8_t *buffer, rs_error *err) {
+    const rs_gather_field *field = &self->fields[f];
+    const rs_gather_spec *spec = field->spec;
+    if (spec->missing == RS_GATHER_MASK && self->n != 0) {
+        memcpy(buffer + field->parts[field->n_parts - 1].off, field->valid, (size_t)self->n);
+    }
+    switch (spec->form) {
+    case RS_GATHER_VALUES:
+    case RS_GATHER_CODES: {
+        const uint64_t size = self->n * rs_gather_value_bytes(spec);
+        if (size != 0) memcpy(buffer + field->parts[0].off, field->to, (size_t)size);
+        return RS_OK;
+    }
+    case RS_GATHER_RAGGED: return fill_ragged(self, f, buffer, err);
+    case RS_GATHER_NESTED: fill_nested(self, field, buffer); return RS_OK;
+    case RS_GATHER_PADDED: return fill_padded(self, f, buffer, err);
+    case RS_GATHER_PADDED_NESTED: fill_padded_nested(self, field, buffer); return RS_OK;
+    case RS_GATHER_TEXT: fill_text(self, field, buffer); return RS_OK;
+    case RS_GATHER_PACKED: return fill_packed(self, f, buffer, err);
+    default: return RS_OK;
+    }
+}
+
+rs_status rs_gather_fill(rs_gather *self, uint8_t *buffer, rs_error *err) {
+    uint32_t f;
+    self->stop.why = RS_GATHER_DONE;
+    for (f = 0; !self->direct && f < self->n_fields && self->stop.why == RS_GATHER_DONE; f++) {
+        RS_TRY(fill_field(self, f, buffer, err));
+    }
+    return RS_OK;
+}

@@ -1,0 +1,127 @@
+/* rs_gather_packed.c: packs documents, lists of tokens, into rows of one length. The documents stand in the flattened
+ * rows one after another. They are cut where a row ends; or, when they are to stay whole, each goes to the first row
+ * that has room for it (first fit: Garey, Graham, Ullman, "Worst-case analysis of memory allocation algorithms", 1972),
+ * which a tree over the rows finds in logarithmic time. */
+#include "columns/rs_gather_field.h"
+
+#include <stdlib.h>
+
+static const rs_run *runs_of(const rs_gather_field *self) { return (const rs_run *)(const void *)self->runs.data; }
+
+uint64_t rs_gather_packed_tokens(const rs_gather_field *self, uint64_t i) {
+    const uint64_t n = runs_of(self)[i].n, most = self->spec->length;
+    return self->spec->split || n < most ? n : most;
+}
+
+static void set_start(rs_gather_field *self, uint64_t i, uint64_t start) {
+    rs_store_u64(self->starts.data + 8 * i, start);
+}
+
+/* ---- Documents that are cut ---- */
+
+static void pack_split(rs_gather_field *self, uint64_t n) {
+    const uint64_t length = self->spec->length;
+    uint64_t i, at = 0;
+    for (i = 0; i < n; i++) {
+        const uint64_t tokens = runs_of(self)[i].n;
+        set_start(self, i, at);
+        if (tokens == 0) continue;
+        self->n_pieces += (at + tokens - 1) / length - at / length + 1; /* one for each row that it touches */
+        at += tokens;
+    }
+    self->rows = at / length + (at % length != 0);
+    self->n_pieces += at % length != 0; /* the padding of the last row */
+}
+
+/* ---- Documents that stay whole ---- */
+
+/* A binary tree over `leaves` rows, a power of two: room[leaves + r] is the room that row r has, and above it stands
+ * the most room of the two below. Rows that are not begun have all their room. */
+typedef struct fit {
+    uint64_t *room;
+    uint64_t leaves;
+} fit;
+
+/* Finds the first row with room for n tokens, takes the room, and returns the row. There is one. */
+static uint64_t first_fit(fit *self, uint64_t n, uint64_t *room_before) {
+    uint64_t at = 1, row;
+    while (at < self->leaves) at = self->room[2 * at] >= n ? 2 * at : 2 * at + 1;
+    row = at - self->leaves;
+    *room_before = self->room[at];
+    self->room[at] -= n;
+    for (at /= 2; at > 0; at /= 2) {
+        const uint64_t left = self->room[2 * at], right = self->room[2 * at + 1];
+        self->room[at] = left > right ? left : right;
+    }
+    return row;
+}
+
+static rs_status pack_whole(rs_gather_field *self, uint64_t n, rs_error *err) {
+    const uint64_t length = self->spec->length;
+    fit rows = {NULL, 1};
+    uint64_t i, full = 0;
+    while (rows.leaves < n) rows.leaves *= 2;
+    rows.room = (uint64_t *)malloc((size_t)rows.leaves * 2 * sizeof *rows.room);
+    if (rows.room == NULL) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory to pack a batch");
+    for (i = 0; i < 2 * rows.leaves; i++) rows.room[i] = length;
+    for (i = 0; i < n; i++) {
+        const uint64_t tokens = rs_gather_packed_tokens(self, i);
+        uint64_t room, row;
+        if (tokens == 0) {
+            set_start(self, i, 0);
+            continue;
+        }
+        row = first_fit(&rows, tokens, &room);
+        set_start(self, i, row * length + length - room);
+        full += room == tokens;
+        if (row + 1 > self->rows) self->rows = row + 1;
+        self->n_pieces++;
+    }
+    self->n_pieces += self->rows - full; /* the padding of a row is a piece */
+    free(rows.room);
+    return RS_OK;
+}
+
+rs_status rs_gather_pack(rs_gather_field *self, uint64_t n, rs_error *err) {
+    self->rows = self->n_pieces = 0;
+    self->starts.size_bytes = 0;
+    RS_TRY(rs_buffer_reserve(&self->starts, (size_t)n * 8, err));
+    self->starts.size_bytes = (size_t)n * 8;
+    if (!self->spec->split) return pack_whole(self, n, err);
+    pack_split(self, n);
+    return RS_OK;
+}
+
+/* ---- Filling ---- */
+
+/* Writes the boundaries: a piece ends where the document changes, and where a row ends. */
+static void fill_boundaries(const int64_t *documents, uint64_t rows, uint64_t length, int64_t *to) {
+    uint64_t i;
+    for (i = 0; i < rows * length; i++) {
+        if (i % length == 0 || documents[i] != documents[i - 1]) *to++ = (int64_t)i;
+    }
+    *to = (int64_t)i;
+}
+
+void rs_gather_fill_packed(const rs_gather_field *self, uint64_t n, uint8_t *buffer) {
+    const unsigned size = rs_dtype_bytes(self->spec->dtype);
+    const uint64_t all = self->rows * self->spec->length;
+    uint8_t *values = buffer + self->parts[0].off;
+    int64_t *positions = (int64_t *)(void *)(buffer + self->parts[1].off);
+    int64_t *documents = (int64_t *)(void *)(buffer + self->parts[2].off);
+    uint64_t i, k;
+    for (i = 0; i < all; i++) documents[i] = -1;
+    for (i = 0; i < n; i++) {
+        const uint64_t start = rs_load_u64(self->starts.data + 8 * i), tokens = rs_gather_packed_tokens(self, i);
+        for (k = 0; k < tokens; k++) {
+            positions[start + k] = (int64_t)k;
+            documents[start + k] = (int64_t)i;
+        }
+    }
+    for (i = 0; i < all; i++) {
+        if (documents[i] >= 0) continue;
+        positions[i] = 0;
+        memcpy(values + i * size, self->spec->fill, size);
+    }
+    fill_boundaries(documents, self->rows, self->spec->length, (int64_t *)(void *)(buffer + self->parts[3].off));
+}

@@ -1,0 +1,221 @@
+/* rs_gather_rows.c: takes the values of many rows at once, of a node whose bits and body have the same offsets in all
+ * of them. */
+#include "columns/rs_gather_field.h"
+
+#include "columns/rs_placed_rows.h"
+
+enum {
+    BLOCK = 256,      /* rows that are loaded at once */
+    COLUMNS_MOST = 16 /* the elements of short lists are read element after element, each of all rows */
+};
+
+/* Counts n values. */
+static void done_values(rs_gather_field *self, uint64_t n) {
+    if (self->valid != NULL) memset(self->valid + self->done, 1, (size_t)n);
+    self->done += n;
+}
+
+/* ---- Numbers ---- */
+
+/* Writes one number of each row, of a node of numbers: that of row k at to + k * step. Returns how many were written:
+ * all, or the number of the first row whose number the dtype cannot hold. */
+static uint64_t put_column(unsigned dtype, const rs_node *node, const rs_column_rows *rows, uint8_t *to, size_t step) {
+    union {
+        uint8_t bytes[8 * BLOCK];
+        int64_t ints[BLOCK];
+        double floats[BLOCK];
+    } some;
+    uint64_t first, count, put;
+    for (first = 0; first < rows->n; first += count) {
+        rs_column_rows part;
+        bool floats;
+        count = rows->n - first < BLOCK ? rows->n - first : BLOCK;
+        part = rs_column_rows_from(rows, first, first + count);
+        floats = rs_column_load_rows(node, &part, some.bytes);
+        put = floats ? rs_dtype_put_floats(dtype, some.floats, count, to + first * step, step)
+                     : rs_dtype_put_ints(dtype, some.ints, count, to + first * step, step);
+        if (put < count) return first + put;
+    }
+    return rows->n;
+}
+
+/* Takes the numbers of rows, and sets the stop at the first that the dtype cannot hold. */
+static void take_column(rs_gather_field *self, const rs_node *node, const rs_column_rows *rows, rs_gather_stop *stop) {
+    const unsigned dtype = self->spec->dtype, size = rs_dtype_bytes(dtype);
+    const uint64_t put = put_column(dtype, node, rows, self->to + self->done * size, size);
+    done_values(self, put);
+    if (put == rows->n) return;
+    stop->why = RS_GATHER_RANGE;
+    stop->number = 0;
+}
+
+/* ---- Rows of numbers ---- */
+
+/* Returns the rows of element i of a list with a fixed body. */
+static rs_column_rows element_rows(const rs_node *list, const rs_column_rows *rows, uint64_t i) {
+    const rs_node *child = list->children;
+    rs_column_rows out = *rows;
+    out.bit_off = rows->body_off * 8 + i * child->bits;
+    out.body_off = rows->body_off + ((uint64_t)list->count * child->bits + 7) / 8 + i * child->size_bytes;
+    return out;
+}
+
+/* Returns the rows of child i of a tuple with a fixed body. */
+static rs_column_rows child_rows(const rs_node *tuple, const rs_column_rows *rows, uint64_t i) {
+    const rs_node *child = &tuple->children[i];
+    rs_column_rows out = *rows;
+    out.bit_off = rows->body_off * 8 + child->bit_off;
+    out.body_off = rows->body_off + child->body_off;
+    return out;
+}
+
+/* Takes short lists or tuples, element by element. */
+static void take_columns(rs_gather_field *self, const rs_node *node, const rs_column_rows *rows, rs_gather_stop *stop) {
+    const unsigned dtype = self->spec->dtype, size = rs_dtype_bytes(dtype);
+    const uint64_t n = self->spec->row_numbers;
+    uint8_t *to = self->to + self->done * n * size;
+    uint64_t least = rows->n, i;
+    for (i = 0; i < n; i++) {
+        const bool list = node->kind == RS_FMT_NODE_LIST;
+        const rs_column_rows one = list ? element_rows(node, rows, i) : child_rows(node, rows, i);
+        const uint64_t put =
+            put_column(dtype, list ? node->children : &node->children[i], &one, to + i * size, (size_t)n * size);
+        if (put >= least) continue;
+        least = put;
+        stop->why = RS_GATHER_RANGE;
+        stop->number = i;
+    }
+    done_values(self, least);
+}
+
+static rs_run run_at(const rs_node *list, const uint8_t *body) {
+    rs_run run = {.kind = RS_RUN_LIST};
+    run.data = body;
+    run.node = list->children;
+    run.n = list->count;
+    run.at = list->size_bytes;
+    return run;
+}
+
+/* Takes lists with fixed bodies as runs: they are written now where the place is known. */
+static rs_status take_runs(rs_gather_field *self, const rs_node *node, const rs_column_rows *rows, rs_gather_stop *stop,
+                           rs_error *err) {
+    const rs_gather_spec *spec = self->spec;
+    const uint64_t bytes = spec->row_numbers * rs_dtype_bytes(spec->dtype);
+    uint64_t k, written;
+    for (k = 0; k < rows->n; k++) {
+        const rs_run run = run_at(node, rs_column_row_at(rows, k) + rows->body_off);
+        if (spec->form != RS_GATHER_VALUES) {
+            RS_TRY(rs_gather_note_run(self, &run, err));
+        } else {
+            RS_TRY(rs_run_write(&run, run.n, spec->dtype, NULL, &self->scratch, self->to + self->done * bytes, &written,
+                                err));
+            if (written < run.n) {
+                stop->why = RS_GATHER_RANGE;
+                stop->number = written;
+                return RS_OK;
+            }
+        }
+        done_values(self, 1);
+    }
+    return RS_OK;
+}
+
+static bool is_tuple_of_numbers(const rs_node *node) {
+    uint32_t i;
+    for (i = 0; i < node->n_children; i++) {
+        if (!rs_node_is_number(&node->children[i])) return false;
+    }
+    return true;
+}
+
+static rs_status take_sequences(rs_gather_field *self, const rs_cursor *cursor, const rs_node *node,
+                                const rs_column_rows *rows, rs_gather_stop *stop, rs_error *err) {
+    const rs_gather_spec *spec = self->spec;
+    const bool list = node->kind == RS_FMT_NODE_LIST;
+    const uint64_t count = list ? node->count : node->n_children;
+    if (spec->form > RS_GATHER_PACKED || rs_gather_free_dims(spec->form) + spec->n_row != 1) return RS_OK;
+    if (count > cursor->budget.values || cursor->budget.depth == 0) return RS_OK; /* the walk reports it */
+    if (list ? !rs_node_is_number(node->children) : !is_tuple_of_numbers(node)) return RS_OK;
+    if (spec->form == RS_GATHER_VALUES) {
+        if (count != spec->row_numbers) return RS_OK;
+        if (count <= COLUMNS_MOST) {
+            take_columns(self, node, rows, stop);
+            return RS_OK;
+        }
+    }
+    return list ? take_runs(self, node, rows, stop, err) : RS_OK;
+}
+
+/* ---- Tables and optionals ---- */
+
+static rs_status take_dict_coded(rs_gather_field *self, const rs_cursor *cursor, const rs_node *node,
+                                 const rs_column_rows *rows, rs_gather_stop *stop, rs_error *err) {
+    bool taken = true;
+    uint64_t k;
+    for (k = 0; taken && k < rows->n; k++) {
+        const rs_entry *entry;
+        const uint64_t i = rs_load_bits_unchecked(rs_column_row_at(rows, k), rows->least, rows->bit_off, node->bits);
+        RS_TRY(rs_entries_at(&self->entries, cursor, node, i, &entry, err));
+        RS_TRY(rs_gather_take_entry(self, entry, &taken, stop, err));
+    }
+    return RS_OK;
+}
+
+/* Takes runs of rows with a value as rows of the child, and the rows between them as missing. */
+static rs_status take_optional(rs_gather_field *self, const rs_cursor *cursor, const rs_node *node,
+                               const rs_column_rows *rows, rs_gather_stop *stop, rs_error *err) {
+    const uint64_t first = self->done;
+    uint64_t begin, end;
+    for (begin = 0; begin < rows->n; begin = end) {
+        rs_column_rows run;
+        for (end = begin; end < rows->n; end++) {
+            if (rs_load_bits_unchecked(rs_column_row_at(rows, end), rows->least, rows->bit_off, 1) == 0) break;
+        }
+        run = rs_column_rows_from(rows, begin, end);
+        run.bit_off++;
+        if (run.n > 0) {
+            RS_TRY(rs_gather_take_rows(self, cursor, node->children, &run, stop, err));
+            if (self->done - first < end) return RS_OK;
+        }
+        if (end == rows->n) return RS_OK;
+        RS_TRY(rs_gather_take_missing(self, node->param == 0 ? RS_GATHER_LACKING : RS_GATHER_NONE, stop, err));
+        if (stop->why != RS_GATHER_DONE) return RS_OK;
+        end++;
+    }
+    return RS_OK;
+}
+
+static rs_status take_placed(rs_gather_field *self, const rs_cursor *cursor, const rs_node *node,
+                             const rs_column_rows *rows, rs_gather_stop *stop, rs_error *err) {
+    const uint64_t first = self->done;
+    rs_placed_rows placed;
+    placed.done = 0;
+    for (;;) {
+        RS_TRY(rs_placed_rows_next(&placed, cursor, node, rows, err));
+        if (placed.rows.n == 0) return RS_OK;
+        RS_TRY(rs_gather_take_rows(self, cursor, placed.child, &placed.rows, stop, err));
+        if (self->done - first < placed.done + placed.rows.n) return RS_OK;
+        placed.done += placed.rows.n;
+    }
+}
+
+rs_status rs_gather_take_rows(rs_gather_field *self, const rs_cursor *cursor, const rs_node *node,
+                              const rs_column_rows *rows, rs_gather_stop *stop, rs_error *err) {
+    switch (node->kind) {
+    case RS_FMT_NODE_INT:
+    case RS_FMT_NODE_FLOAT:
+    case RS_FMT_NODE_DECIMAL:
+    case RS_FMT_NODE_BOOL:
+        if (self->spec->form == RS_GATHER_VALUES && self->spec->n_row == 0) take_column(self, node, rows, stop);
+        return RS_OK;
+    case RS_FMT_NODE_LIST:
+    case RS_FMT_NODE_TUPLE: return take_sequences(self, cursor, node, rows, stop, err);
+    case RS_FMT_NODE_DICT_CODED: return take_dict_coded(self, cursor, node, rows, stop, err);
+    case RS_FMT_NODE_OPTIONAL: return take_optional(self, cursor, node, rows, stop, err);
+    case RS_FMT_NODE_RISING:
+    case RS_FMT_NODE_RUNS:
+    case RS_FMT_NODE_EXCEPTIONS: return take_placed(self, cursor, node, rows, stop, err);
+    default: return RS_OK;
+    }
+}

@@ -1,0 +1,162 @@
+/* rs_run.c: finds runs. rs_run_write.c writes them. */
+#include "columns/rs_run.h"
+
+/* ---- Lists ---- */
+
+static void set_run(rs_run *out, unsigned kind, const rs_node *node, uint64_t n, const uint8_t *begin,
+                    const uint8_t *end) {
+    out->kind = (uint8_t)kind;
+    out->code = 0, out->big_endian = false;
+    out->node = node;
+    out->n = n;
+    out->data = begin;
+    out->at = (uint64_t)(end - begin);
+}
+
+static rs_status take_numbers(rs_cursor *cursor, const rs_node *node, rs_run *out, rs_error *err) {
+    rs_packed_ints numbers;
+    uint64_t n;
+    RS_TRY(rs_decode_numbers(cursor, node, &n, &numbers, err));
+    set_run(out, RS_RUN_NUMBERS, node, n, n == 0 ? cursor->in.ptr : numbers.head, cursor->in.ptr);
+    return RS_OK;
+}
+
+rs_status rs_run_take_list(rs_cursor *cursor, const rs_place *place, rs_run *out, bool *taken, rs_error *err) {
+    const rs_node *node = place->node;
+    const uint8_t *bodies;
+    rs_slice group;
+    uint64_t n;
+    *taken = false;
+    if (node == NULL) return RS_OK;
+    if (node->kind == RS_FMT_NODE_NUMBERS) {
+        *taken = true;
+        return take_numbers(cursor, node, out, err);
+    }
+    if (node->kind != RS_FMT_NODE_LIST || !rs_node_is_number(node->children)) return RS_OK;
+    *taken = true;
+    if (place->body != NULL) { /* FIXED, and the bytes were taken with those of its parent */
+        n = node->count;
+        RS_TRY(rs_decode_enter(cursor, n, err));
+        set_run(out, RS_RUN_LIST, node->children, n, place->body, place->body + node->size_bytes);
+        return RS_OK;
+    }
+    RS_TRY(rs_decode_list_head(cursor, node, &n, &group, err));
+    RS_TRY(rs_decode_fixed_elements(cursor, node->children, n, &bodies, err));
+    set_run(out, RS_RUN_LIST, node->children, n, group.ptr, cursor->in.ptr);
+    return RS_OK;
+}
+
+/* ---- Arrays ---- */
+
+static bool is_number_code(uint8_t code) { return code >= RS_FMT_DTYPE_BOOL && code <= RS_FMT_DTYPE_COMPLEX128; }
+
+/* Takes the data of an array of this type and shape. */
+static rs_status take_data(rs_cursor *cursor, const rs_array_type *type, const uint8_t *body, uint64_t size,
+                           rs_run *out, rs_run_shape *shape, rs_error *err) {
+    const uint8_t *data = body;
+    if (body == NULL) RS_TRY(rs_decode_array_data(cursor, size, &data, err));
+    if (cursor->shared) RS_TRY(rs_decode_spend_bytes(cursor, size, err));
+    set_run(out, RS_RUN_ITEMS, NULL, size / type->item_bytes, data, data + size);
+    out->code = type->code;
+    out->big_endian = type->big_endian && (type->flags & RS_FMT_ARRAY_SCALAR) == 0;
+    shape->fortran = shape->ndim > 1 && (type->flags & RS_FMT_ARRAY_FORTRAN) != 0;
+    return RS_OK;
+}
+
+static rs_status take_any_array(rs_cursor *cursor, rs_run *out, rs_run_shape *shape, bool *taken, rs_error *err) {
+    const rs_cursor before = *cursor;
+    rs_array_type type;
+    uint64_t size;
+    RS_TRY(rs_array_type_take(&cursor->in, &type, err));
+    size = type.item_bytes;
+    shape->ndim = 0;
+    *taken = is_number_code(type.code);
+    if (!*taken) {
+        *cursor = before;
+        return RS_OK;
+    }
+    if ((type.flags & RS_FMT_ARRAY_SCALAR) == 0) {
+        RS_TRY(rs_array_shape_take(&cursor->in, type.item_bytes, &shape->ndim, shape->dims, &size, err));
+    }
+    return take_data(cursor, &type, NULL, size, out, shape, err);
+}
+
+static rs_status take_node_array(rs_cursor *cursor, const rs_place *place, rs_run *out, rs_run_shape *shape,
+                                 bool *taken, rs_error *err) {
+    const rs_node *node = place->node;
+    rs_slice aux = rs_slice_of(node->aux, node->aux_size_bytes);
+    rs_array_type type;
+    uint64_t size;
+    RS_TRY(rs_array_type_take(&aux, &type, err));
+    *taken = is_number_code(type.code);
+    if (!*taken) return RS_OK;
+    size = type.item_bytes;
+    shape->ndim = 0;
+    if ((node->flags & RS_FMT_FLAG_FIXED) != 0) {
+        RS_TRY(rs_array_shape_take(&aux, type.item_bytes, &shape->ndim, shape->dims, &size, err));
+    } else if ((type.flags & RS_FMT_ARRAY_SCALAR) == 0) {
+        RS_TRY(rs_array_shape_take(&cursor->in, type.item_bytes, &shape->ndim, shape->dims, &size, err));
+    }
+    return take_data(cursor, &type, place->body, size, out, shape, err);
+}
+
+/* Returns whether the EXTRA of a tensor says that its payload holds the values themselves, or sets *code to that of
+ * its items. */
+static bool is_tensor_of_numbers(const uint8_t *extra, uint64_t size, uint8_t *code) {
+    static const uint8_t bfloat16[] = "\x09\x08"
+                                      "bfloat16"; /* as any value */
+    *code = 0;
+    if (size == 1 && *extra == RS_FMT_TAG_NONE) return true;
+    *code = RS_RUN_BFLOAT16;
+    return size == sizeof bfloat16 - 1 && memcmp(extra, bfloat16, sizeof bfloat16 - 1) == 0;
+}
+
+/* Takes the array that is the payload of a tensor. */
+static rs_status take_tensor(rs_cursor *cursor, rs_place place, const uint8_t *extra, uint64_t size, rs_run *out,
+                             rs_run_shape *shape, bool *taken, rs_error *err) {
+    uint8_t code;
+    *taken = false;
+    if (!is_tensor_of_numbers(extra, size, &code)) return RS_OK;
+    if (place.node == NULL) {
+        const uint8_t *tag;
+        RS_TRY(rs_decode_take(cursor, 1, &tag, err));
+        if (*tag != RS_FMT_TAG_NDARRAY) return RS_OK;
+        RS_TRY(take_any_array(cursor, out, shape, taken, err));
+    } else if (place.node->kind == RS_FMT_NODE_NDARRAY) {
+        RS_TRY(take_node_array(cursor, &place, out, shape, taken, err));
+    }
+    if (!*taken || code == 0) return RS_OK;
+    *taken = out->n == 0 || out->at / out->n == 2;
+    out->code = code;
+    return RS_OK;
+}
+
+rs_status rs_run_take_array(rs_cursor *cursor, const rs_place *place, rs_run *out, rs_run_shape *shape, bool *taken,
+                            rs_error *err) {
+    const rs_cursor before = *cursor;
+    const rs_node *node = place->node;
+    rs_status status = RS_OK;
+    const uint8_t *tag;
+    *taken = false;
+    if (node != NULL && node->kind == RS_FMT_NODE_NDARRAY) {
+        return take_node_array(cursor, place, out, shape, taken, err);
+    }
+    if (node != NULL && node->kind == RS_FMT_NODE_EXT && node->param == RS_FMT_EXT_TENSOR) {
+        rs_place payload = *place;
+        RS_TRY(rs_path_open(cursor, &payload, err));
+        status = take_tensor(cursor, payload, node->aux, node->aux_size_bytes, out, shape, taken, err);
+    } else if (node == NULL) {
+        RS_TRY(rs_decode_take(cursor, 1, &tag, err));
+        if (*tag == RS_FMT_TAG_NDARRAY) {
+            status = take_any_array(cursor, out, shape, taken, err);
+        } else if (*tag == RS_FMT_TAG_EXT) {
+            rs_slice head;
+            RS_TRY(rs_any_ext_head(&cursor->in, &head, err));
+            if (*head.ptr == RS_FMT_EXT_TENSOR) {
+                status = take_tensor(cursor, *place, head.ptr + 1, rs_slice_left(&head) - 1, out, shape, taken, err);
+            }
+        }
+    }
+    if (status == RS_OK && !*taken) *cursor = before;
+    return status;
+}

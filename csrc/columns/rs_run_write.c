@@ -1,0 +1,336 @@
+/* rs_run_write.c: writes the numbers of runs as items of a dtype. */
+#include "columns/rs_run.h"
+
+#include "base/rs_half.h"
+
+enum {
+    BLOCK = 256,            /* numbers that are loaded before they are converted; they stay in the nearest cache */
+    UNPACKED_MOST = 1 << 16 /* packed lists of up to so many numbers are unpacked at once, which is faster */
+};
+
+/* The type of loaded numbers. */
+typedef enum class_of { INTS, UINTS, FLOATS, COMPLEX } class_of;
+
+typedef union block {
+    int64_t ints[BLOCK];
+    uint64_t uints[BLOCK];
+    double floats[2 * BLOCK];
+} block;
+
+static uint64_t put_block(class_of class, unsigned dtype, const block *from, uint64_t n, uint8_t *to, size_t step) {
+    switch (class) {
+    case INTS: return rs_dtype_put_ints(dtype, from->ints, n, to, step);
+    case UINTS: return rs_dtype_put_uints(dtype, from->uints, n, to, step);
+    case FLOATS: return rs_dtype_put_floats(dtype, from->floats, n, to, step);
+    default: return rs_dtype_put_complex(dtype, from->floats, n, to, step);
+    }
+}
+
+/* ---- Straight from bytes to items ---- */
+
+/* The usual cases: stored integers of 1, 2, 4 or 8 bytes, as integers or floats. Each copies n numbers, with `base`
+ * added, in a loop without a branch, and returns all stored numbers joined by `or`, a bound of the greatest of those
+ * that are not negative. The sums are modulo 2^64 and keep their low bits. */
+typedef uint64_t (*copier)(const uint8_t *from, uint64_t n, uint64_t base, uint8_t *to);
+
+#define COPIER(name, stored, item, sum) \
+    static uint64_t name(const uint8_t *from, uint64_t n, uint64_t base, uint8_t *to) { \
+        stored all = 0; \
+        uint64_t i; \
+        for (i = 0; i < n; i++) { \
+            stored v; \
+            item out; \
+            memcpy(&v, from + i * sizeof v, sizeof v); \
+            all = (stored)(all | v); \
+            out = (item)((sum)base + (sum)v); \
+            memcpy(to + i * sizeof out, &out, sizeof out); \
+        } \
+        return (uint64_t)all; \
+    }
+/* Of signed items, as arrays have them, to each size; `sum` is wide enough for the sign to be extended. */
+#define COPIERS(prefix, stored) \
+    COPIER(prefix##_to_1, stored, uint8_t, uint32_t) \
+    COPIER(prefix##_to_2, stored, uint16_t, uint32_t) \
+    COPIER(prefix##_to_4, stored, uint32_t, uint32_t) \
+    COPIER(prefix##_to_8, stored, uint64_t, uint64_t) \
+    COPIER(prefix##_to_f4, stored, float, int32_t) \
+    COPIER(prefix##_to_f8, stored, double, int32_t)
+COPIERS(u1, uint8_t)
+COPIERS(u2, uint16_t)
+COPIERS(u4, uint32_t)
+COPIERS(u8, uint64_t)
+COPIERS(i1, int8_t)
+COPIERS(i2, int16_t)
+COPIERS(i4, int32_t)
+
+#define COPIER_ROW(prefix) {prefix##_to_1, prefix##_to_2, prefix##_to_4, prefix##_to_8, prefix##_to_f4, prefix##_to_f8}
+/* By the stored kind, then by the size of the item: 1, 2, 4, 8, float32, float64. */
+static const copier copiers[7][6] = {COPIER_ROW(u1), COPIER_ROW(u2), COPIER_ROW(u4), COPIER_ROW(u8),
+                                     COPIER_ROW(i1), COPIER_ROW(i2), COPIER_ROW(i4)};
+
+static unsigned log2_of(unsigned size) { return size == 1 ? 0 : size == 2 ? 1 : size == 4 ? 2 : 3; }
+
+/* Copies n stored integers of `size` bytes, whose base is `base`. Returns false, maybe after it has written, where the
+ * dtype does not surely hold all of them: then they are converted block by block, which finds the one at fault. */
+static bool copy_ints(const uint8_t *from, unsigned size, bool is_signed, uint64_t base, uint64_t n, unsigned dtype,
+                      uint8_t *to) {
+    const unsigned row = (is_signed && size < 8 ? 4 : 0) + log2_of(size);
+    const uint64_t most = UINT64_MAX >> (64 - 8 * size); /* the greatest stored number that is not signed */
+    const int64_t first = (int64_t)base;
+    int64_t low, high, least = first, greatest;
+    uint64_t all, room;
+    bool fits;
+    if (is_signed) {
+        if (base != 0 || size == 8) return false;
+        least = -(int64_t)(most / 2) - 1, greatest = (int64_t)(most / 2);
+    } else {
+        room = (uint64_t)INT64_MAX - base; /* exact where base is not negative; else there is more room */
+        greatest = first < 0 || most <= room ? (int64_t)(base + (first < 0 && most > (uint64_t)INT64_MAX ? 0 : most))
+                                             : INT64_MAX;
+        if (size == 8) greatest = INT64_MAX;
+    }
+    if (dtype == RS_DTYPE_FLOAT32 || dtype == RS_DTYPE_FLOAT64) {
+        if (size > 2 && !(size == 4 && is_signed)) return false;
+        if (least < INT32_MIN / 2 || greatest > INT32_MAX) return false;
+        (void)copiers[row][dtype == RS_DTYPE_FLOAT32 ? 4 : 5](from, n, base, to);
+        return true;
+    }
+    if (!rs_dtype_range(dtype, &low, &high) || dtype == RS_DTYPE_BOOL || least < low) return false;
+    fits = greatest <= high && size < 8;
+    if (!fits && is_signed) return false;
+    all = copiers[row][log2_of(rs_dtype_bytes(dtype))](from, n, base, to);
+    return fits || (first <= high && all <= (uint64_t)high - base);
+}
+
+/* ---- Lists ---- */
+
+/* Loads `count` elements from number `first` on. The bit group of a list of run->n elements is before their bodies. */
+static class_of load_list(const rs_run *run, uint64_t first, uint64_t count, block *out) {
+    const rs_node *node = run->node;
+    const uint64_t group_bytes = (run->n * node->bits + 7) / 8;
+    const uint8_t *bodies = run->data + group_bytes + first * node->size_bytes;
+    uint64_t i;
+    switch (node->kind) {
+    case RS_FMT_NODE_FLOAT: memcpy(out->floats, bodies, (size_t)count * 8); return FLOATS;
+    case RS_FMT_NODE_BOOL:
+        for (i = 0; i < count; i++) out->ints[i] = run->data[(first + i) / 8] >> (first + i) % 8 & 1;
+        return INTS;
+    default: break;
+    }
+    switch (node->size_bytes) {
+    case 0:
+        for (i = 0; i < count; i++) {
+            out->uints[i] = rs_load_bits_unchecked(run->data, group_bytes, (first + i) * node->bits, node->bits);
+        }
+        break;
+    case 1: (void)u1_to_8(bodies, count, 0, (uint8_t *)out->uints); break;
+    case 2: (void)u2_to_8(bodies, count, 0, (uint8_t *)out->uints); break;
+    case 4: (void)u4_to_8(bodies, count, 0, (uint8_t *)out->uints); break;
+    default: memcpy(out->uints, bodies, (size_t)count * 8);
+    }
+    if (node->kind == RS_FMT_NODE_INT) {
+        for (i = 0; i < count; i++) out->uints[i] += node->base;
+        return INTS;
+    }
+    if (node->correction == 0) {
+        for (i = 0; i < count; i++) out->floats[i] = (double)(int64_t)(node->base + out->uints[i]) / node->divisor;
+    } else {
+        for (i = 0; i < count; i++) out->floats[i] = rs_packed_ints_decimal(node, out->uints[i]);
+    }
+    return FLOATS;
+}
+
+/* ---- Arrays ---- */
+
+static uint64_t swapped(const uint8_t *p, unsigned size) {
+    uint64_t out = 0;
+    unsigned i;
+    for (i = 0; i < size; i++) out = out << 8 | p[i];
+    return out;
+}
+
+static double float_of(uint64_t bits, unsigned size) {
+    double out;
+    if (size == 2) return rs_half_to_double((uint16_t)bits);
+    if (size == 4) {
+        const uint32_t few = (uint32_t)bits;
+        float narrow;
+        memcpy(&narrow, &few, 4);
+        return (double)narrow;
+    }
+    memcpy(&out, &bits, 8);
+    return out;
+}
+
+/* Sets *out to number i of `count` numbers: an item, or one of the two parts of a complex one. */
+#define LOAD_EACH(size, out_i) \
+    for (i = 0; i < count; i++) { \
+        const uint8_t *p = data + i * (size); \
+        const uint64_t bits = big ? swapped(p, (size)) : rs_load_uint_unchecked(p, (size)); \
+        out_i; \
+    }
+
+static class_of load_items(uint8_t code, bool big, const uint8_t *data, uint64_t count, block *out) {
+    uint64_t i;
+    switch (code) {
+    case 1: LOAD_EACH(1, out->ints[i] = bits != 0) return INTS;
+    case 2: LOAD_EACH(1, out->ints[i] = (int8_t)bits) return INTS;
+    case 3: LOAD_EACH(2, out->ints[i] = (int16_t)bits) return INTS;
+    case 4: LOAD_EACH(4, out->ints[i] = (int32_t)bits) return INTS;
+    case 5: LOAD_EACH(8, out->uints[i] = bits) return INTS;
+    case 6: LOAD_EACH(1, out->uints[i] = bits) return INTS;
+    case 7: LOAD_EACH(2, out->uints[i] = bits) return INTS;
+    case 8: LOAD_EACH(4, out->uints[i] = bits) return INTS;
+    case 9: LOAD_EACH(8, out->uints[i] = bits) return UINTS;
+    case 10: LOAD_EACH(2, out->floats[i] = float_of(bits, 2)) return FLOATS;
+    case 11: LOAD_EACH(4, out->floats[i] = float_of(bits, 4)) return FLOATS;
+    case 12: LOAD_EACH(8, out->floats[i] = float_of(bits, 8)) return FLOATS;
+    case RS_RUN_BFLOAT16: LOAD_EACH(2, out->floats[i] = float_of(bits << 16, 4)) return FLOATS;
+    case 13: count *= 2; LOAD_EACH(4, out->floats[i] = float_of(bits, 4)) return COMPLEX;
+    default: count *= 2; LOAD_EACH(8, out->floats[i] = float_of(bits, 8)) return COMPLEX;
+    }
+}
+
+/* Returns whether an item of the array is an item of the dtype as it stands, but for its byte order. */
+static bool is_same_item(uint8_t code, unsigned dtype) {
+    static const uint8_t codes[RS_DTYPES] = {[RS_DTYPE_INT8] = 2,        [RS_DTYPE_INT16] = 3,
+                                             [RS_DTYPE_INT32] = 4,       [RS_DTYPE_INT64] = 5,
+                                             [RS_DTYPE_UINT8] = 6,       [RS_DTYPE_UINT16] = 7,
+                                             [RS_DTYPE_UINT32] = 8,      [RS_DTYPE_UINT64] = 9,
+                                             [RS_DTYPE_FLOAT16] = 10,    [RS_DTYPE_FLOAT32] = 11,
+                                             [RS_DTYPE_FLOAT64] = 12,    [RS_DTYPE_COMPLEX64] = 13,
+                                             [RS_DTYPE_COMPLEX128] = 14, [RS_DTYPE_BFLOAT16] = RS_RUN_BFLOAT16};
+    return codes[dtype] == code; /* a bool is made of any byte, so it is never copied */
+}
+
+/* ---- Writing ---- */
+
+/* Writes the numbers of a list or array block by block. */
+static uint64_t write_blocks(const rs_run *self, uint64_t item_bytes, uint64_t n, unsigned dtype, uint8_t *to) {
+    const unsigned size = rs_dtype_bytes(dtype);
+    block some;
+    uint64_t first, count, put;
+    for (first = 0; first < n; first += count) {
+        class_of class;
+        count = n - first < BLOCK ? n - first : BLOCK;
+        if (self->kind == RS_RUN_LIST) {
+            class = load_list(self, first, count, &some);
+        } else {
+            class = load_items(self->code, self->big_endian, self->data + first * item_bytes, count, &some);
+        }
+        put = put_block(class, dtype, &some, count, to + first * size, size);
+        if (put < count) return first + put;
+    }
+    return n;
+}
+
+static uint64_t write_list(const rs_run *self, uint64_t n, unsigned dtype, uint8_t *to) {
+    const rs_node *node = self->node;
+    if (node->kind == RS_FMT_NODE_INT && node->size_bytes != 0 &&
+        copy_ints(self->data, (unsigned)node->size_bytes, false, node->base, n, dtype, to)) {
+        return n;
+    }
+    if (node->kind == RS_FMT_NODE_FLOAT && dtype == RS_DTYPE_FLOAT64) {
+        memcpy(to, self->data, (size_t)n * 8);
+        return n;
+    }
+    return write_blocks(self, 0, n, dtype, to);
+}
+
+static uint64_t write_items(const rs_run *self, uint64_t n, unsigned dtype, uint8_t *to) {
+    const uint64_t size = self->n == 0 ? 1 : self->at / self->n;
+    if (!self->big_endian) {
+        if (is_same_item(self->code, dtype)) {
+            memcpy(to, self->data, (size_t)(n * size));
+            return n;
+        }
+        if (self->code >= 2 && self->code <= 9 &&
+            copy_ints(self->data, (unsigned)size, self->code < 6, 0, n, dtype, to)) {
+            return n;
+        }
+    }
+    return write_blocks(self, size, n, dtype, to);
+}
+
+/* Converts n numbers of a numbers node. */
+static uint64_t write_unpacked(const rs_node *node, const int64_t *numbers, uint64_t n, unsigned dtype, uint8_t *to) {
+    const unsigned size = rs_dtype_bytes(dtype);
+    double floats[BLOCK];
+    uint64_t first, count, put, i;
+    if (node->number_kind != RS_FMT_NUMBERS_FLOATS) return rs_dtype_put_ints(dtype, numbers, n, to, size);
+    for (first = 0; first < n; first += count) {
+        count = n - first < BLOCK ? n - first : BLOCK;
+        for (i = 0; i < count; i++) floats[i] = rs_packed_ints_float(node, numbers[first + i]);
+        put = rs_dtype_put_floats(dtype, floats, count, to + first * size, size);
+        if (put < count) return first + put;
+    }
+    return n;
+}
+
+static rs_status write_numbers(const rs_run *self, uint64_t n, unsigned dtype, rs_buffer *scratch, uint8_t *to,
+                               uint64_t *written, rs_error *err) {
+    const unsigned size = rs_dtype_bytes(dtype);
+    rs_slice in = rs_slice_of(self->data, (size_t)self->at);
+    rs_packed_ints numbers;
+    const int64_t *some;
+    uint64_t done = 0;
+    *written = 0;
+    if (self->n == 0 || n == 0) return RS_OK;
+    if (!rs_packed_ints_take(self->node, self->n, &in, &numbers)) {
+        return RS_FAIL(rs_decode_bad_value(err, "packed numbers changed while they were read"), RS_E_FMT_VALUE);
+    }
+    if (self->n <= UNPACKED_MOST) {
+        scratch->size_bytes = 0;
+        RS_TRY(rs_buffer_reserve(scratch, (size_t)self->n * 8, err));
+        rs_packed_ints_read(&numbers, (int64_t *)(void *)scratch->data);
+        *written = write_unpacked(self->node, (const int64_t *)(const void *)scratch->data, n, dtype, to);
+        return RS_OK;
+    }
+    while (done < n) {
+        uint64_t count = rs_packed_ints_next(&numbers, &some), put;
+        if (count > n - done) count = n - done;
+        put = write_unpacked(self->node, some, count, dtype, to + done * size);
+        done += put;
+        if (put < count) break;
+    }
+    *written = done;
+    return RS_OK;
+}
+
+rs_status rs_run_write(const rs_run *self, uint64_t n, unsigned dtype, const uint8_t *ready, rs_buffer *scratch,
+                       uint8_t *to, uint64_t *written, rs_error *err) {
+    *written = n;
+    if (n == 0) return RS_OK;
+    switch (self->kind) {
+    case RS_RUN_LIST: *written = write_list(self, n, dtype, to); return RS_OK;
+    case RS_RUN_ITEMS: *written = write_items(self, n, dtype, to); return RS_OK;
+    case RS_RUN_NUMBERS: return write_numbers(self, n, dtype, scratch, to, written, err);
+    default: memcpy(to, ready + self->at, (size_t)(n * rs_dtype_bytes(dtype))); return RS_OK;
+    }
+}
+
+rs_status rs_run_write_fortran(const rs_run *self, const rs_run_shape *shape, unsigned dtype, rs_buffer *scratch,
+                               uint8_t *to, uint64_t *written, rs_error *err) {
+    const size_t size = rs_dtype_bytes(dtype);
+    uint64_t index[RS_FMT_ARRAY_NDIM] = {0}, at = 0, i;
+    uint64_t steps[RS_FMT_ARRAY_NDIM]; /* of each dimension, in items of the Fortran order */
+    uint32_t d;
+    scratch->size_bytes = 0;
+    *written = 0;
+    if (self->n == 0) return RS_OK;
+    RS_TRY(rs_buffer_reserve(scratch, (size_t)self->n * size, err));
+    *written = write_items(self, self->n, dtype, scratch->data);
+    if (*written < self->n) return RS_OK; /* the number in Fortran order, which tells as much */
+    steps[0] = 1;
+    for (d = 1; d < shape->ndim; d++) steps[d] = steps[d - 1] * shape->dims[d - 1];
+    for (i = 0; i < self->n; i++) {
+        memcpy(to + i * size, scratch->data + at * size, size);
+        for (d = shape->ndim; d-- > 0;) {
+            at += steps[d];
+            if (++index[d] < shape->dims[d]) break;
+            at -= steps[d] * shape->dims[d];
+            index[d] = 0;
+        }
+    }
+    return RS_OK;
+}

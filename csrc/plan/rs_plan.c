@@ -1,0 +1,794 @@
+/* rs_plan.c: chooses the node of each position by the bits that its values would take under each candidate, from the
+ * leaves up. A cost is the sum over all values of the position. The cost of a symbols node is an estimate, because its
+ * table is made later; rs_block_encoding compares the written bytes once more as a whole. */
+#include "plan/rs_plan.h"
+
+#include <stdlib.h>
+
+#include "format/rs_packed_ints.h"
+#include "plan/rs_plan_log.h"
+
+enum {
+    FRUGAL_CONST_BYTES = 64,                      /* the longest constant of a frugal plan */
+    TABLE_NUMBERS = 4 * RS_FMT_DICT_CODED_TABLES, /* the most bytes of a dict-coded node's aux */
+    TEXT_PARTS_BITS = 24,                         /* that a text in parts must save: it takes longer to read */
+    TABLE_BITS = 8 * 240, /* cost of a table beside its entries: the element of TABLES, a tree, offsets */
+    ENTRY_BITS = 17,      /* cost of an entry beside its bytes: its offset */
+    SYMBOLS_BYTES = 2048, /* the least cost of a symbol table */
+    WORTH_NOTING = 1024,  /* a failed attempt is noted only for a position with so many values */
+    MAX_HOPS = 3          /* the longest chain of tables that name tables */
+};
+
+/* What an entry costs for a value that came in an earlier block, as a part of its bytes: it may well come again. */
+static const double SEEN_COST = 0.25;
+
+typedef rs_plan_chooser chooser;
+#define OFF_THE_LOG UINT32_MAX
+
+typedef rs_plan_arm arm;
+
+/* Returns whether the tree may have nodes of this kind. */
+static bool allowed(const chooser *self, unsigned kind) { return rs_choices_allow(self->stats->choices, kind); }
+
+/* Returns whether a node may be chosen that only some of the values fit. The others take another child of a union. */
+static bool may_divide(const chooser *self) { return !self->frugal && allowed(self, RS_FMT_NODE_UNION); }
+
+static rs_status no_memory(chooser *self) {
+    return rs_error_set(self->err, RS_E_MEM, RS_NOWHERE, "no memory to choose a schema");
+}
+
+static rs_status choose_position(chooser *self, const rs_position *at, arm *out);
+
+/* ---- The log of what was weighed ---- */
+
+static uint8_t child_of(const rs_plan *d) { return d->kind == RS_FMT_NODE_LIST ? d->children[0]->kind : 0; }
+
+/* Logs a form: the bits that all values of the alternative take with it, and how many fit it. `child` is the kind of
+ * the child of a list, else 0. Does nothing off the log's field. */
+static void log_form(chooser *self, unsigned kind, unsigned child, uint64_t bits, uint64_t fits) {
+    const rs_alternative *a = self->weighed;
+    rs_weighed entry = {0};
+    if (self->log == NULL || self->n_keys == OFF_THE_LOG || a == NULL) return;
+    entry.run = self->dictionaries->run;
+    entry.n_keys = self->n_keys;
+    entry.depth = self->depth;
+    entry.position = self->position;
+    entry.of = a->kind;
+    entry.kind = (uint8_t)kind;
+    entry.child = (uint8_t)child;
+    entry.values = a->n;
+    entry.fits = fits;
+    entry.bits = bits;
+    rs_plan_log_add(self->log, &entry);
+}
+
+/* Marks the form that was chosen for the alternative, whose entries begin at number `first`. */
+static void log_choice(chooser *self, uint32_t first, const arm *out, const arm *rest) {
+    rs_weighed *best = NULL;
+    uint32_t i;
+    if (self->log == NULL || self->n_keys == OFF_THE_LOG) return;
+    for (i = first; i < self->log->n; i++) {
+        rs_weighed *entry = &self->log->at[i];
+        if (entry->position != self->position || entry->kind != out->plan->kind) continue;
+        if (entry->child != child_of(out->plan) || (entry->fits < entry->values) != (rest->plan != NULL)) continue;
+        if (best == NULL || entry->bits < best->bits) best = entry;
+    }
+    if (best == NULL) {
+        log_form(self, out->plan->kind, child_of(out->plan), out->bits + rest->bits, out->plan->n);
+        if (self->log->n > first) best = &self->log->at[self->log->n - 1];
+    }
+    if (best != NULL) best->chosen = true;
+}
+
+/* Plans the child of a struct, whose key may be the next one of the log, or a child of another container. */
+static rs_status choose_child(chooser *self, const rs_slice *key, const rs_position *at, arm *out) {
+    uint32_t n_keys = self->n_keys, depth = self->depth;
+    rs_status status;
+    if (self->log == NULL) return choose_position(self, at, out);
+    self->depth++;
+    if (key != NULL && n_keys != OFF_THE_LOG) {
+        const rs_slice *next = n_keys < self->log->n_keys ? &self->log->keys[n_keys] : NULL;
+        bool is_next = next != NULL && rs_slice_left(next) == rs_slice_left(key) &&
+                       memcmp(next->ptr, key->ptr, rs_slice_left(key)) == 0;
+        self->n_keys = is_next ? n_keys + 1 : OFF_THE_LOG;
+        self->depth = 0;
+    }
+    status = choose_position(self, at, out);
+    self->n_keys = n_keys;
+    self->depth = depth;
+    return status;
+}
+
+/* ---- Tables ---- */
+
+/* Returns the bits of the values that the dictionary (NULL: an empty one) does not hold yet, at `rate` bits for each
+ * raw byte. *n becomes their number. */
+static uint64_t new_entries(const rs_dictionary *dictionary, const rs_values *values, double rate, uint32_t *n) {
+    uint64_t bytes = 0;
+    uint32_t i;
+    *n = 0;
+    for (i = 0; i < values->n; i++) {
+        if (dictionary != NULL && rs_dictionary_find(dictionary, rs_values_at(values, i)) != UINT32_MAX) continue;
+        bytes += values->spans[i].size_bytes;
+        ++*n;
+    }
+    return (uint64_t)((double)bytes * rate) + (uint64_t)*n * ENTRY_BITS + (*n > 0 ? TABLE_BITS : 0);
+}
+
+/* Returns whether a value has array data outside it. Such values cannot be in a table, because tables have no
+ * arrays. */
+static bool has_outside(const rs_values *values) {
+    uint32_t i;
+    for (i = 0; i < values->n; i++) {
+        rs_budget budget = {UINT64_MAX, UINT64_MAX, RS_FMT_DEPTH};
+        rs_slice value = rs_values_at(values, i);
+        if (rs_any_skip(&value, 0, &budget, NULL) != RS_OK) return true;
+    }
+    return false;
+}
+
+/* Replaces *best by a dict-coded node with the entries `values` when that takes fewer bits for n values: entries plus n
+ * numbers. It compares a new dictionary with an extension of the position's dictionary. */
+rs_status rs_plan_try_dict_coded(chooser *self, const rs_values *values, uint64_t n, uint64_t position_id, double rate,
+                                 arm *best) {
+    uint32_t fresh_n, more;
+    uint64_t fresh, shared = UINT64_MAX;
+    const rs_dictionary *dictionary;
+    rs_plan *d;
+    if (values->n == 0 || self->hops >= MAX_HOPS || !allowed(self, RS_FMT_NODE_DICT_CODED)) return RS_OK;
+    fresh = new_entries(NULL, values, rate, &fresh_n) + n * rs_packed_ints_width(values->n - 1);
+    dictionary = rs_dictionaries_find(self->dictionaries, position_id, 0);
+    if (dictionary != NULL) {
+        uint64_t entries = new_entries(dictionary, values, rate, &more);
+        dictionary = rs_dictionaries_find(self->dictionaries, position_id, more);
+        if (dictionary != NULL) shared = entries + n * rs_packed_ints_width((uint64_t)dictionary->entries.n + more - 1);
+    }
+    log_form(self, RS_FMT_NODE_DICT_CODED, 0, fresh < shared ? fresh : shared, n);
+    if ((fresh < shared ? fresh : shared) >= best->bits || has_outside(values)) return RS_OK;
+    d = rs_plan_leaf(self->stats, RS_FMT_NODE_DICT_CODED, 0, NULL, 0);
+    if (d == NULL) return no_memory(self);
+    d->entries = *values;
+    d->fresh = fresh < shared;
+    d->position_id = position_id;
+    d->n = n;
+    best->plan = d;
+    best->bits = fresh < shared ? fresh : shared;
+    return RS_OK;
+}
+
+/* ---- Leaves ---- */
+
+static rs_status leaf(chooser *self, unsigned kind, unsigned param, const void *aux, size_t aux_size, arm *out) {
+    out->plan = rs_plan_leaf(self->stats, kind, param, aux, aux_size);
+    return out->plan == NULL ? no_memory(self) : RS_OK;
+}
+
+/* Plans an `any` node for values of so many bytes as any values. */
+static rs_status choose_any(chooser *self, uint64_t raw_bytes, arm *out) {
+    out->bits = 8 * raw_bytes;
+    return leaf(self, RS_FMT_NODE_ANY, 0, NULL, 0, out);
+}
+
+/* ---- Strings ---- */
+
+/* Plans the child of a concat for a text: symbols where these are worth it, else str. */
+static rs_status plan_text(chooser *self, const rs_alternative *a, const rs_template *template,
+                           const rs_template_part *part, uint64_t position_id, arm *out) {
+    unsigned unit = 1u << a->elements;
+    rs_symbol_string *texts;
+    bool symbols = part->kind == RS_PART_TEXT && part->units * unit >= SYMBOLS_BYTES;
+    if (!symbols || !allowed(self, RS_FMT_NODE_SYMBOLS)) return leaf(self, RS_FMT_NODE_STR, unit, NULL, 0, out);
+    RS_TRY(leaf(self, RS_FMT_NODE_SYMBOLS, 0, NULL, 0, out));
+    texts = (rs_symbol_string *)rs_arena_take(&self->stats->arena, (size_t)template->n_fits * sizeof *texts);
+    if (texts == NULL) return no_memory(self);
+    rs_template_texts(self->stats, a, template, part->leaf, texts);
+    out->plan->texts = texts;
+    out->plan->n = template->n_fits;
+    out->plan->unit_bytes = (uint8_t)unit;
+    out->plan->position_id = position_id;
+    return RS_OK;
+}
+
+/* Returns the kind of node that stores a part of a string template. */
+static unsigned kind_of_part(const rs_template_part *part) {
+    switch (part->kind) {
+    case RS_PART_CONST: return RS_FMT_NODE_CONST;
+    case RS_PART_SAME: return RS_FMT_NODE_SAME;
+    case RS_PART_DIGITS: return RS_FMT_NODE_DIGITS;
+    case RS_PART_HEX: return RS_FMT_NODE_HEX;
+    case RS_PART_DICT_CODED: return RS_FMT_NODE_DICT_CODED;
+    default: return RS_FMT_NODE_STR;
+    }
+}
+
+/* Plans the child of a concat for one part of a string template. */
+static rs_status plan_part(chooser *self, const rs_alternative *a, const rs_template *template, uint32_t number,
+                           uint64_t position_id, rs_plan **out) {
+    const rs_template_part *part = &template->at[number];
+    arm best = {NULL, UINT64_MAX};
+    switch (allowed(self, kind_of_part(part)) ? (int)part->kind : RS_PART_TEXT) {
+    case RS_PART_CONST: {
+        uint8_t head[11] = {RS_FMT_TAG_STR1}, *bytes;
+        size_t size = rs_slice_left(&part->first), used = 1 + rs_put_varint(head + 1, size);
+        RS_TRY(leaf(self, RS_FMT_NODE_CONST, 0, NULL, 0, &best));
+        bytes = (uint8_t *)rs_arena_take(&self->stats->arena, used + size);
+        if (bytes == NULL) return no_memory(self);
+        memcpy(bytes, head, used);
+        memcpy(bytes + used, part->first.ptr, size);
+        best.plan->aux = rs_slice_of(bytes, used + size);
+        break;
+    }
+    case RS_PART_SAME:
+        RS_TRY(leaf(self, RS_FMT_NODE_SAME, 0, NULL, 0, &best));
+        best.plan->count = part->of;
+        break;
+    case RS_PART_DIGITS:
+        RS_TRY(leaf(self, RS_FMT_NODE_DIGITS, rs_packed_ints_width(part->max - part->min), &part->min, 8, &best));
+        best.plan->count = part->count;
+        break;
+    case RS_PART_HEX:
+        RS_TRY(leaf(self, RS_FMT_NODE_HEX, part->upper, NULL, 0, &best));
+        best.plan->count = part->count;
+        break;
+    case RS_PART_DICT_CODED: {
+        rs_values values = {part->base, part->distinct->spans, part->distinct->n};
+        RS_TRY(rs_plan_try_dict_coded(self, &values, template->n_fits, position_id, 8.0, &best));
+        if (best.plan != NULL) break;
+    } /* fall through */
+    default: RS_TRY(plan_text(self, a, template, part, position_id, &best)); break;
+    }
+    *out = best.plan;
+    return RS_OK;
+}
+
+static rs_status plan_template(chooser *self, const rs_alternative *a, const rs_template *template, rs_plan **out) {
+    uint32_t i;
+    rs_plan *d = rs_plan_inner(self->stats, RS_FMT_NODE_CONCAT, 0, template->n);
+    const rs_alternative *weighed = self->weighed;
+    if (d == NULL) return no_memory(self);
+    d->link = template->cut;
+    self->weighed = NULL;
+    for (i = 0; i < template->n; i++) {
+        uint64_t below = rs_schema_hash_key(a->position_id, (const uint8_t *)&i, sizeof i);
+        RS_TRY(plan_part(self, a, template, i, below, &d->children[i]));
+    }
+    self->weighed = weighed;
+    *out = d;
+    return RS_OK;
+}
+
+static bool has_text(const rs_template *template) {
+    uint32_t i;
+    for (i = 0; i < template->n; i++) {
+        if (template->at[i].kind == RS_PART_TEXT) return true;
+    }
+    return false;
+}
+
+/* Chooses among str, symbols and concat. *rest is a plan for the strings that do not fit the template, if any. */
+static rs_status choose_str(chooser *self, rs_alternative *a, arm *out, arm *rest) {
+    unsigned unit = 1u << a->elements;
+    uint64_t coded;
+    const rs_template *template;
+    RS_TRY(leaf(self, RS_FMT_NODE_STR, unit, NULL, 0, out));
+    out->bits = 8 * (a->total * unit + a->counts_bytes);
+    log_form(self, RS_FMT_NODE_STR, 0, out->bits, a->n);
+    if (unit > 2 || a->n_where < a->n) return RS_OK;
+    /* An estimate from usual text. A symbol table is made, and compared, only when this node is chosen in the end. */
+    coded = allowed(self, RS_FMT_NODE_SYMBOLS) ? rs_text_bits(a->total, 0, a->n, unit) : UINT64_MAX;
+    if (coded < UINT64_MAX) log_form(self, RS_FMT_NODE_SYMBOLS, 0, coded, a->n);
+    if (coded < out->bits) {
+        RS_TRY(leaf(self, RS_FMT_NODE_SYMBOLS, 0, NULL, 0, out));
+        out->bits = coded;
+    }
+    out->plan->of = a;
+    out->plan->position_id = a->position_id;
+    if (self->frugal || !allowed(self, RS_FMT_NODE_CONCAT) || !allowed(self, RS_FMT_NODE_CONST)) return RS_OK;
+    if ((a->known & RS_POSITION_NO_TEMPLATE) != 0) return RS_OK;
+    RS_TRY(rs_plan_prepare_alternative(self->stats, a, self->err));
+    template = a->prepared->template;
+    if (template != NULL && (template->n_fits == a->n || may_divide(self))) {
+        uint64_t left = a->n - template->n_fits, bits;
+        bool guessed = out->plan->kind == RS_FMT_NODE_SYMBOLS && self->stats->choices->level != RS_LEVEL_SMALL;
+        if (guessed && template->plain > out->bits) out->bits = template->plain; /* which knows the digits */
+        bits = template->bits + TABLE_BITS / 2 + (left == 0 ? 0 : a->n + left * (out->bits / a->n + 1));
+        log_form(self, RS_FMT_NODE_CONCAT, 0, bits, template->n_fits);
+        /* What symbols make of a part of a text is a rough guess, so it must promise a tenth. */
+        if (has_text(template)) bits += out->bits / 10 + TEXT_PARTS_BITS * (uint64_t)a->n;
+        if (bits < out->bits) {
+            if (left > 0) {
+                *rest = *out;
+                rest->plan->n = left;
+                rest->bits = left * (out->bits / a->n + 1);
+            }
+            out->bits = template->bits;
+            RS_TRY(plan_template(self, a, template, &out->plan));
+            out->plan->n = template->n_fits;
+            rs_notes_drop(&self->dictionaries->notes, a->position_id, RS_POSITION_NO_TEMPLATE);
+            return RS_OK;
+        }
+    }
+    if (a->n >= WORTH_NOTING) rs_notes_add(&self->dictionaries->notes, a->position_id, RS_POSITION_NO_TEMPLATE);
+    return RS_OK;
+}
+
+/* For the level SMALL: replaces the estimate of a symbols node by the bits with a table made for these strings. Parts
+ * of strings are weighed by the same estimate as the whole, so this comes after that choice. */
+static rs_status measure_symbols(chooser *self, const rs_alternative *a, arm *out) {
+    unsigned unit = 1u << a->elements;
+    rs_symbol_string *strings;
+    rs_buffer table = {0};
+    rs_status status;
+    uint64_t coded;
+    uint32_t i;
+    if (out->plan->kind != RS_FMT_NODE_SYMBOLS || self->stats->choices->level != RS_LEVEL_SMALL) return RS_OK;
+    strings = (rs_symbol_string *)malloc(((size_t)a->n_where + 1) * sizeof *strings);
+    if (strings == NULL) return no_memory(self);
+    for (i = 0; i < a->n_where; i++) {
+        rs_slice units = rs_stats_units(self->stats, a->where[i], unit);
+        strings[i].units = units.ptr;
+        strings[i].n_units = rs_slice_left(&units) / unit;
+    }
+    status = rs_symbols_train(strings, a->n_where, unit, true, &table, &coded, self->err);
+    if (status == RS_OK) out->bits = 8 * (coded + a->n + table.size_bytes);
+    if (status == RS_E_ARG_LIMIT) out->bits = 8 * (a->total * unit + a->counts_bytes); /* it will stay a str */
+    if (status == RS_OK) log_form(self, RS_FMT_NODE_SYMBOLS, 0, out->bits, a->n);
+    rs_buffer_clear(&table);
+    free(strings);
+    return status == RS_E_ARG_LIMIT ? RS_OK : status;
+}
+
+/* Returns whether the tree may have all nodes of a plan. */
+static bool all_allowed(const chooser *self, const rs_plan *d) {
+    uint32_t i;
+    for (i = 0; i < d->n_children; i++) {
+        if (!all_allowed(self, d->children[i])) return false;
+    }
+    return allowed(self, d->kind);
+}
+
+/* Moves the plain node in *out to *rest when the packed node fits only some of the values, and puts the packed node
+ * into *out. Does nothing when there is none. */
+static void divide(chooser *self, const rs_alternative *a, arm *out, arm *rest) {
+    rs_plan *made = a->prepared->made;
+    uint64_t n_fits = a->prepared->n_fits;
+    if (made != NULL) log_form(self, made->kind, child_of(made), a->prepared->bits, n_fits);
+    if (made == NULL || (n_fits < a->n && !may_divide(self)) || !all_allowed(self, made)) return;
+    if (n_fits < a->n) {
+        *rest = *out;
+        rest->plan->n = a->n - n_fits;
+        rest->bits = 0; /* the bits of the packed node include these values */
+    }
+    out->plan = made;
+    out->plan->n = n_fits;
+    out->bits = a->prepared->bits;
+}
+
+static rs_status choose_int(chooser *self, rs_alternative *a, arm *out, arm *rest) {
+    unsigned width = rs_plan_width((uint64_t)a->max - (uint64_t)a->min);
+    arm any = {NULL, 0};
+    RS_TRY(leaf(self, RS_FMT_NODE_INT, width, &a->min, 8, out));
+    out->bits = a->n * width;
+    log_form(self, RS_FMT_NODE_INT, 0, out->bits, a->n);
+    RS_TRY(rs_plan_prepare_alternative(self->stats, a, self->err));
+    if (a->prepared->made != NULL && a->prepared->n_fits < a->n && may_divide(self)) {
+        RS_TRY(leaf(self, RS_FMT_NODE_ANY, 0, NULL, 0, &any));
+        *out = any;
+    }
+    divide(self, a, out, rest);
+    return RS_OK;
+}
+
+static rs_status choose_float(chooser *self, rs_alternative *a, arm *out, arm *rest) {
+    RS_TRY(leaf(self, RS_FMT_NODE_FLOAT, 0, NULL, 0, out));
+    out->bits = a->n * 64;
+    log_form(self, RS_FMT_NODE_FLOAT, 0, out->bits, a->n);
+    RS_TRY(rs_plan_prepare_alternative(self->stats, a, self->err));
+    divide(self, a, out, rest);
+    return RS_OK;
+}
+
+/* ---- Containers ---- */
+
+static rs_status choose_list(chooser *self, rs_alternative *a, arm *out, arm *rest) {
+    bool fixed = a->count_min == a->count_max && a->count_max <= UINT32_MAX;
+    bool floats = a->elements == RS_ELEMENTS_FLOATS, numbers = floats || a->elements == RS_ELEMENTS_INTS;
+    arm child = {NULL, 0};
+    out->plan = rs_plan_inner(self->stats, RS_FMT_NODE_LIST, a->param, 1);
+    if (out->plan == NULL) return no_memory(self);
+    if (numbers && !allowed(self, floats ? RS_FMT_NODE_FLOAT : RS_FMT_NODE_INT)) {
+        RS_TRY(leaf(self, RS_FMT_NODE_ANY, 0, NULL, 0, &child));
+        child.bits = 8 * (a->raw_bytes - a->counts_bytes);
+    } else if (floats) {
+        RS_TRY(leaf(self, RS_FMT_NODE_FLOAT, 0, NULL, 0, &child));
+        child.bits = a->total * 64;
+    } else if (numbers) {
+        int64_t least = INT64_MIN;
+        RS_TRY(leaf(self, RS_FMT_NODE_INT, 64, &least, 8, &child));
+        child.bits = a->total * 64;
+    } else {
+        bool often = self->often;
+        self->often = true;
+        RS_TRY(choose_child(self, NULL, a->children, &child));
+        self->often = often;
+    }
+    out->plan->children[0] = child.plan;
+    out->bits = child.bits + (fixed ? 0 : 8 * a->counts_bytes);
+    log_form(self, RS_FMT_NODE_LIST, child.plan->kind, out->bits, a->n);
+    if (numbers) {
+        RS_TRY(rs_plan_prepare_alternative(self->stats, a, self->err));
+        divide(self, a, out, rest);
+    }
+    if (fixed) {
+        out->plan->flags = RS_FMT_FLAG_FIXED;
+        out->plan->count = (uint32_t)a->count_max;
+        if (rest->plan != NULL && rest->plan != out->plan) {
+            rest->plan->flags = RS_FMT_FLAG_FIXED;
+            rest->plan->count = (uint32_t)a->count_max;
+        }
+    }
+    return RS_OK;
+}
+
+static uint64_t values_at(const rs_position *at) {
+    uint64_t n = 0;
+    uint32_t i;
+    for (i = 0; i < at->n; i++) n += at->alternatives[i].n;
+    return n;
+}
+
+static rs_status choose_row(chooser *self, const rs_alternative *a, arm *out) {
+    bool is_struct = a->kind == RS_FMT_NODE_STRUCT;
+    uint32_t i;
+    size_t used = 0;
+    uint8_t *aux = NULL;
+    out->plan = rs_plan_inner(self->stats, a->kind, a->param, a->n_children);
+    if (out->plan == NULL) return no_memory(self);
+    out->bits = 4 * a->n;
+    for (i = 0; is_struct && i < a->n_children; i++) used += rs_slice_left(&a->keys[i]);
+    if (used > RS_FMT_TREE_BYTES) {
+        return rs_error_set(self->err, RS_E_ARG_LIMIT, RS_NOWHERE, "the tree grows too large");
+    }
+    if (used > 0) {
+        aux = (uint8_t *)rs_arena_take(&self->stats->arena, used);
+        if (aux == NULL) return no_memory(self);
+        out->plan->aux = rs_slice_of(aux, used);
+    }
+    for (i = 0; i < a->n_children; i++) {
+        size_t size = is_struct ? rs_slice_left(&a->keys[i]) : 0;
+        uint64_t n = values_at(&a->children[i]);
+        arm child = {NULL, 0};
+        RS_TRY(choose_child(self, is_struct ? &a->keys[i] : NULL, &a->children[i], &child));
+        out->bits += child.bits;
+        out->plan->children[i] = child.plan;
+        if (is_struct) memcpy(aux, a->keys[i].ptr, size), aux += size;
+        if (is_struct && n < a->n) {
+            rs_plan *optional = rs_plan_inner(self->stats, RS_FMT_NODE_OPTIONAL, 0, 1);
+            if (optional == NULL) return no_memory(self);
+            optional->children[0] = child.plan;
+            optional->n = a->n;
+            out->plan->children[i] = optional;
+            out->plan->link = (void *)a; /* rs_infer replaces it by the hashes of its key sets */
+            out->bits += a->n;
+        }
+    }
+    rs_plan_unplace(out->plan);
+    return RS_OK;
+}
+
+static rs_status choose_map(chooser *self, rs_alternative *a, arm *out) {
+    const bool often = self->often;
+    unsigned k;
+    out->plan = rs_plan_inner(self->stats, RS_FMT_NODE_MAP, 0, 2);
+    if (out->plan == NULL) return no_memory(self);
+    out->bits = 8 * a->counts_bytes + 8 * a->n; /* two bit groups are filled up to whole bytes, each by 4 bits */
+    self->often = true;
+    for (k = 0; k < 2; k++) {
+        arm child = {NULL, 0};
+        RS_TRY(choose_child(self, NULL, &a->children[k], &child));
+        out->plan->children[k] = child.plan;
+        out->bits += child.bits;
+    }
+    self->often = often;
+    log_form(self, RS_FMT_NODE_MAP, 0, out->bits, a->n);
+    return RS_OK;
+}
+
+static rs_status choose_array(chooser *self, const rs_alternative *a, arm *out) {
+    size_t descriptor = rs_slice_left(&a->descriptor), shape = rs_slice_left(&a->shape);
+    bool fixed = a->same_shape && (a->descriptor.ptr[0] & RS_FMT_ARRAY_SCALAR) == 0;
+    uint8_t *aux = (uint8_t *)rs_arena_take(&self->stats->arena, descriptor + shape);
+    if (aux == NULL) return no_memory(self);
+    RS_TRY(leaf(self, RS_FMT_NODE_NDARRAY, 0, NULL, 0, out));
+    memcpy(aux, a->descriptor.ptr, descriptor);
+    if (fixed) memcpy(aux + descriptor, a->shape.ptr, shape);
+    out->plan->aux = rs_slice_of(aux, descriptor + (fixed ? shape : 0));
+    out->plan->flags = fixed ? RS_FMT_FLAG_FIXED : 0;
+    out->bits = 8 * a->raw_bytes;
+    return RS_OK;
+}
+
+/* Chooses the best node that is not dict-coded: *out, and *rest for the values that do not fit it. */
+static rs_status choose_plain(chooser *self, rs_alternative *a, arm *out, arm *rest) {
+    if (!allowed(self, a->kind)) return choose_any(self, a->raw_bytes, out);
+    switch (a->kind) {
+    case RS_FMT_NODE_INT: return choose_int(self, a, out, rest);
+    case RS_FMT_NODE_FLOAT: return choose_float(self, a, out, rest);
+    case RS_FMT_NODE_STR: RS_TRY(choose_str(self, a, out, rest)); return measure_symbols(self, a, out);
+    case RS_FMT_NODE_LIST: return choose_list(self, a, out, rest);
+    case RS_FMT_NODE_TUPLE:
+    case RS_FMT_NODE_STRUCT: return choose_row(self, a, out);
+    case RS_FMT_NODE_MAP: return choose_map(self, a, out);
+    case RS_FMT_NODE_NDARRAY: return choose_array(self, a, out);
+    case RS_FMT_NODE_EXT: {
+        arm child = {NULL, 0};
+        out->plan = rs_plan_inner(self->stats, RS_FMT_NODE_EXT, a->descriptor.ptr[0], 1);
+        if (out->plan == NULL) return no_memory(self);
+        out->plan->aux = a->descriptor;
+        out->plan->aux.ptr++;
+        RS_TRY(choose_child(self, NULL, a->children, &child));
+        out->plan->children[0] = child.plan;
+        out->bits = child.bits;
+        return RS_OK;
+    }
+    default:
+        out->bits = 8 * (a->kind == RS_FMT_NODE_BOOL ? (a->n + 7) / 8 : a->raw_bytes);
+        return leaf(self, a->kind, 0, NULL, 0, out);
+    }
+}
+
+static rs_status weigh_alternative(chooser *self, rs_alternative *a, arm *out, arm *rest) {
+    rs_values distinct = rs_plan_distinct(self->stats, a);
+    uint64_t whole;
+    rest->plan = NULL;
+    rest->bits = 0;
+    out->plan = NULL;
+    out->bits = UINT64_MAX;
+    if (rs_plan_is_constant(self->stats, a, self->frugal ? FRUGAL_CONST_BYTES : RS_PLAN_CONST_BYTES)) {
+        RS_TRY(leaf(self, RS_FMT_NODE_CONST, 0, NULL, 0, out));
+        out->plan->aux = a->first;
+        out->bits = 0;
+        out->plan->n = a->n;
+        return RS_OK;
+    }
+    if (rs_plan_has_few(a)) {
+        RS_TRY(rs_plan_try_dict_coded(self, &distinct, a->n, a->position_id, 6.0, out));
+        if (out->plan != NULL) {
+            rs_notes_drop(&self->dictionaries->notes, a->position_id, RS_POSITION_NO_DICTIONARY);
+            return RS_OK;
+        }
+    }
+    RS_TRY(choose_plain(self, a, out, rest));
+    if (out->plan->n == 0) out->plan->n = a->n;
+    whole = out->bits + rest->bits;
+    if (distinct.n > 0) {
+        arm best = {NULL, whole};
+        double rate = (double)whole / (double)(a->raw_bytes + 1);
+        if (rs_alternative_is_large(a)) {
+            uint64_t seen;
+            RS_TRY(rs_dictionaries_note_large(self->dictionaries, a->position_id, &distinct, &seen, self->err));
+            rate *= 1 - (1 - SEEN_COST) * (double)seen / (double)a->raw_bytes;
+        }
+        RS_TRY(rs_plan_try_dict_coded(self, &distinct, a->n, a->position_id, rate, &best));
+        if (best.plan != NULL) {
+            *out = best;
+            rest->plan = NULL;
+            rs_notes_drop(&self->dictionaries->notes, a->position_id, RS_POSITION_NO_DICTIONARY);
+            return RS_OK;
+        }
+    }
+    if (a->n >= WORTH_NOTING && !rs_alternative_is_large(a) && (a->known & RS_POSITION_NO_DICTIONARY) == 0) {
+        rs_notes_add(&self->dictionaries->notes, a->position_id, RS_POSITION_NO_DICTIONARY);
+    }
+    return RS_OK;
+}
+
+static rs_status choose_alternative(chooser *self, rs_alternative *a, arm *out, arm *rest) {
+    const rs_alternative *weighed = self->weighed;
+    uint32_t position = self->position, first;
+    if (self->log == NULL) {
+        RS_TRY(weigh_alternative(self, a, out, rest));
+        return rs_plan_try_placed(self, a, out, rest);
+    }
+    first = self->log->n;
+    self->weighed = a;
+    self->position = self->n_positions++;
+    log_form(self, RS_FMT_NODE_ANY, 0, 8 * a->raw_bytes, a->n);
+    RS_TRY(weigh_alternative(self, a, out, rest));
+    RS_TRY(rs_plan_try_placed(self, a, out, rest));
+    log_choice(self, first, out, rest);
+    self->weighed = weighed;
+    self->position = position;
+    return RS_OK;
+}
+
+/* The rank of a node among the children of a union. The encoder takes the first child that accepts a value, so nodes
+ * that accept more values come later, and `any` comes last. */
+static unsigned order_of(const rs_plan *d) {
+    switch (d->kind) {
+    case RS_FMT_NODE_CONST:
+    case RS_FMT_NODE_DICT_CODED: return 0;
+    case RS_FMT_NODE_NUMBERS:
+    case RS_FMT_NODE_CONCAT: return 1;
+    case RS_FMT_NODE_SYMBOLS:
+    case RS_FMT_NODE_STR:
+    case RS_FMT_NODE_FLOAT: return 3;
+    case RS_FMT_NODE_LIST:
+        switch (d->children[0]->kind) {
+        case RS_FMT_NODE_INT:
+        case RS_FMT_NODE_DECIMAL: return 2;
+        case RS_FMT_NODE_FLOAT: return 4;
+        default: return 5;
+        }
+    case RS_FMT_NODE_ANY: return 6;
+    default: return 2;
+    }
+}
+
+static void sort_arms(arm *arms, uint32_t n) {
+    uint32_t i, k;
+    for (i = 1; i < n; i++) {
+        for (k = i; k > 0 && order_of(arms[k - 1].plan) > order_of(arms[k].plan); k--) {
+            arm moved = arms[k];
+            arms[k] = arms[k - 1];
+            arms[k - 1] = moved;
+        }
+    }
+}
+
+static bool is_none(const rs_plan *d) {
+    return d->kind == RS_FMT_NODE_CONST && rs_slice_left(&d->aux) == 1 && *d->aux.ptr == RS_FMT_TAG_NONE;
+}
+
+rs_status rs_plan_join_arms(chooser *self, arm *arms, uint32_t n, uint64_t values, arm *out) {
+    uint32_t i;
+    if (n == 1) {
+        *out = arms[0];
+        return RS_OK;
+    }
+    sort_arms(arms, n);
+    if (n == 2 && allowed(self, RS_FMT_NODE_OPTIONAL) && (is_none(arms[0].plan) || is_none(arms[1].plan))) {
+        const arm *other = &arms[is_none(arms[0].plan)];
+        out->plan = rs_plan_inner(self->stats, RS_FMT_NODE_OPTIONAL, 1, 1);
+        if (out->plan == NULL) return no_memory(self);
+        out->plan->children[0] = other->plan;
+        out->bits = values + other->bits;
+        out->plan->n = values;
+        return RS_OK;
+    }
+    out->plan = rs_plan_inner(self->stats, RS_FMT_NODE_UNION, 0, n);
+    if (out->plan == NULL) return no_memory(self);
+    out->bits = values * rs_packed_ints_width(n - 1);
+    for (i = 0; i < n; i++) {
+        out->plan->children[i] = arms[i].plan;
+        out->bits += arms[i].bits + arms[i].plan->n * RS_PLAN_ALONE_BITS;
+    }
+    out->plan->n = values;
+    return RS_OK;
+}
+
+/* Returns whether a position has None and one other alternative, for which a tree needs no union. */
+static bool is_optional(const chooser *self, const rs_position *at) {
+    uint32_t i;
+    if (at->n != 2 || !allowed(self, RS_FMT_NODE_OPTIONAL)) return false;
+    for (i = 0; i < 2; i++) {
+        const rs_alternative *a = &at->alternatives[i];
+        if (a->kind == RS_FMT_NODE_CONST && *a->first.ptr == RS_FMT_TAG_NONE) return true;
+    }
+    return false;
+}
+
+/* Adds the arms of an alternative: its plan, and one for the values that do not fit it. */
+static rs_status add_arms(chooser *self, rs_alternative *a, arm *arms, uint32_t *n) {
+    arm rest;
+    RS_TRY(choose_alternative(self, a, &arms[*n], &rest));
+    ++*n;
+    if (rest.plan != NULL) arms[(*n)++] = rest;
+    return RS_OK;
+}
+
+/* Returns the bits of the nodes of a plan. */
+static uint64_t tree_bits(const rs_plan *d) {
+    uint64_t bits = 8 * (RS_FMT_NODE_SIZE + (uint64_t)rs_slice_left(&d->aux));
+    uint32_t i;
+    for (i = 0; i < d->n_children; i++) bits += tree_bits(d->children[i]);
+    return bits;
+}
+
+/* Replaces the plan of a position whose dicts have many key sets by one that stores all dicts as maps, when that takes
+ * fewer bytes together with the tree. The log entries of the other plan begin at number `first`. */
+static rs_status try_map(chooser *self, const rs_position *at, uint64_t values, uint32_t first, arm *out) {
+    arm *arms = (arm *)rs_arena_take(&self->stats->arena, ((size_t)at->n + 1) * 2 * sizeof *arms), best;
+    uint32_t i, n = 0, logged = self->log == NULL ? 0 : self->log->n;
+    rs_notes *notes = &self->dictionaries->notes;
+    if (arms == NULL) return no_memory(self);
+    for (i = 0; i < at->n; i++) {
+        rs_alternative *a = &at->alternatives[i];
+        if (a->kind == RS_FMT_NODE_STRUCT) continue;
+        if (a->kind == RS_FMT_NODE_ANY) {
+            if (a->n == at->map->any_dicts) continue;
+            RS_TRY(choose_any(self, a->raw_bytes - at->map->any_dict_bytes, &arms[n]));
+            arms[n++].plan->n = a->n - at->map->any_dicts;
+        } else {
+            RS_TRY(add_arms(self, a, arms, &n));
+        }
+    }
+    RS_TRY(add_arms(self, &at->map->as_map, arms, &n));
+    RS_TRY(rs_plan_join_arms(self, arms, n, values, &best));
+    if (best.bits + tree_bits(best.plan) >= out->bits + tree_bits(out->plan)) {
+        if (self->log != NULL) self->log->n = logged;
+        if (values >= WORTH_NOTING) rs_notes_add(notes, at->position_id, RS_POSITION_NO_MAP);
+        return RS_OK;
+    }
+    rs_notes_drop(notes, at->position_id, RS_POSITION_NO_MAP);
+    rs_notes_add(notes, at->position_id, RS_POSITION_MAP);
+    self->has_maps = true;
+    if (self->log != NULL) {
+        memmove(self->log->at + first, self->log->at + logged, (self->log->n - logged) * sizeof *self->log->at);
+        self->log->n -= logged - first;
+    }
+    *out = best;
+    return RS_OK;
+}
+
+static rs_status choose_position(chooser *self, const rs_position *at, arm *out) {
+    arm *arms;
+    uint32_t i, n = 0, first = self->log == NULL ? 0 : self->log->n;
+    uint64_t values = values_at(at), raw_bytes = 0;
+    out->bits = 0;
+    if (at->n == 0) return leaf(self, RS_FMT_NODE_ANY, 0, NULL, 0, out);
+    if (at->n > 1 && !allowed(self, RS_FMT_NODE_UNION) && !is_optional(self, at)) {
+        out->plan = NULL;
+        for (i = 0; i < at->n; i++) raw_bytes += at->alternatives[i].raw_bytes;
+        RS_TRY(choose_any(self, raw_bytes, out));
+        out->plan->n = values;
+        return RS_OK;
+    }
+    arms = (arm *)rs_arena_take(&self->stats->arena, (size_t)at->n * 2 * sizeof *arms);
+    if (arms == NULL) return no_memory(self);
+    for (i = 0; i < at->n; i++) RS_TRY(add_arms(self, &at->alternatives[i], arms, &n));
+    if (n > RS_FMT_UNION_CHILDREN) return rs_error_set(self->err, RS_E_ARG_LIMIT, RS_NOWHERE, "too many alternatives");
+    RS_TRY(rs_plan_join_arms(self, arms, n, values, out));
+    RS_TRY(rs_plan_try_exceptions(self, arms, n, values, out));
+    if (at->maps == RS_MAPS_MAY) rs_notes_drop(&self->dictionaries->notes, at->position_id, RS_POSITION_MAP);
+    return at->map == NULL || self->no_maps ? RS_OK : try_map(self, at, values, first, out);
+}
+
+/* Adds the number of nodes of a plan to *nodes, and an upper bound of their bytes to *bytes. */
+static void weigh(const rs_plan *d, uint64_t *nodes, uint64_t *bytes) {
+    uint32_t i;
+    ++*nodes;
+    *bytes += RS_FMT_NODE_SIZE + rs_slice_left(&d->aux);
+    /* The numbers of its tables are not known yet, so the most that there can be are counted. */
+    if (d->kind == RS_FMT_NODE_DICT_CODED || d->kind == RS_FMT_NODE_SYMBOLS) *bytes += TABLE_NUMBERS;
+    for (i = 0; i < d->n_children; i++) weigh(d->children[i], nodes, bytes);
+}
+
+rs_status rs_plan_choose(rs_stats *stats, rs_dictionaries *dictionaries, unsigned hops, rs_plan **out, rs_error *err) {
+    chooser self = {0};
+    rs_plan_log *log = hops == 0 ? stats->choices->log : NULL;
+    uint32_t logged = log == NULL ? 0 : log->n;
+    uint64_t nodes = 0, bytes = RS_FMT_TREE_HEAD_SIZE;
+    arm root = {NULL, 0};
+    self.stats = stats;
+    self.dictionaries = dictionaries;
+    self.hops = hops;
+    self.err = err;
+    self.log = log;
+    RS_TRY(choose_position(&self, &stats->root, &root));
+    weigh(root.plan, &nodes, &bytes);
+    if (self.has_maps && (nodes > RS_FMT_TREE_NODES || bytes > RS_FMT_TREE_BYTES)) {
+        self.no_maps = true;
+        if (self.log != NULL) self.log->n = logged;
+        RS_TRY(choose_position(&self, &stats->root, &root));
+        nodes = 0, bytes = RS_FMT_TREE_HEAD_SIZE;
+        weigh(root.plan, &nodes, &bytes);
+    }
+    if (nodes > RS_FMT_TREE_NODES || bytes > RS_FMT_TREE_BYTES) {
+        self.frugal = true;
+        if (self.log != NULL) self.log->n = logged;
+        RS_TRY(choose_position(&self, &stats->root, &root));
+    }
+    *out = root.plan;
+    return RS_OK;
+}

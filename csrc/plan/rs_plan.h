@@ -1,0 +1,148 @@
+/* rs_plan.h: the plan of a tree: a node for each position, chosen by its cost in bits. rs_infer makes the tree's bytes
+ * from it. */
+#ifndef RS_PLAN_H
+#define RS_PLAN_H
+
+#include "plan/rs_dictionaries.h"
+#include "plan/rs_plan_log.h"
+#include "plan/rs_string_template.h"
+#include "plan/rs_stats.h"
+
+/* One node of a plan. All memory belongs to the arena of the stats. */
+typedef struct rs_plan {
+    uint8_t kind, param;
+    uint16_t flags;
+    uint32_t count;
+    rs_slice aux;
+    uint32_t n_children;
+    struct rs_plan **children;
+    uint64_t n;                    /* number of values under this node */
+    uint64_t position_id;          /* dict-coded, symbols, str: the position that the tables belong to */
+    rs_values entries;             /* dict-coded: the values that its tables must hold */
+    bool fresh;                    /* dict-coded: begin a new dictionary instead of extending that of the position */
+    const rs_alternative *of;      /* symbols, and str that may become symbols: the alternative of the strings */
+    const rs_symbol_string *texts; /* symbols for a part of a template: the n texts, else NULL */
+    uint8_t unit_bytes;            /* of these texts */
+    struct rs_plan *instead; /* placed: the node that it replaces, when that is fixed and has bits alone; or NULL */
+    void *link;              /* the node's link for encoding: see rs_links in rs_encode.h */
+} rs_plan;
+
+/* The results of planning for one alternative that depend on its values alone. The tables of earlier runs do not
+ * matter, so several threads may prepare several runs. All memory belongs to the arena of the stats. */
+typedef struct rs_prepared {
+    const rs_template *template; /* str: its template; NULL when there is none, or none was looked for */
+    rs_plan *made;               /* int, float, list of numbers: the packed node; NULL when there is none */
+    uint64_t bits, n_fits;       /* of `made`: see rs_plan_numbers */
+} rs_prepared;
+
+/* Prepares all alternatives of stats that were collected. It skips alternatives that will be constant or, because they
+ * have few distinct values, dict-coded. rs_plan_choose prepares those that it needs after all. RS_E_MEM. */
+RS_NODISCARD rs_status rs_plan_prepare(rs_stats *stats, rs_error *err);
+/* Lists at `out` the alternatives for which rs_plan_prepare does more than a little work, and returns their number.
+ * With `out` NULL it only counts. Threads may prepare them at once, each with a part of the stats
+ * (rs_stats_begin_part). */
+uint32_t rs_plan_list(const rs_stats *stats, rs_alternative **out);
+/* Prepares one alternative, unless it is prepared already: a->prepared is not NULL afterwards. RS_E_MEM. */
+RS_NODISCARD rs_status rs_plan_prepare_alternative(rs_stats *stats, rs_alternative *a, rs_error *err);
+
+/* Returns whether all values of an alternative are equal, and its node may be a constant of at most `most` bytes. */
+bool rs_plan_is_constant(const rs_stats *stats, const rs_alternative *a, size_t most);
+/* The entries that a dictionary of the alternative would have; none when its values are too many. Borrowed from the
+ * stats. */
+static inline rs_values rs_plan_distinct(const rs_stats *stats, const rs_alternative *a) {
+    rs_values values = {stats->values.base, NULL, 0};
+    if (a->distinct != NULL) {
+        values.spans = a->distinct->spans;
+        values.n = a->distinct->n;
+    } else if (a->constant && a->n > 1) { /* a set begins with the first value that differs */
+        values.spans = &a->first_span;
+        values.n = 1;
+    }
+    return values;
+}
+
+/* Returns whether its distinct values are so few that no other node than a dict-coded one is tried. */
+bool rs_plan_has_few(const rs_alternative *a);
+enum { RS_PLAN_CONST_BYTES = 4096 }; /* a longer constant stays in the heap */
+
+/* Plans a tree for all values of `stats`; *out lives as long as `stats`. `hops` is 0 for the values of a block, else
+ * the number of tables between the values and a block. The dictionaries' entries count in the costs, and attempts that
+ * failed are noted in `dictionaries`. RS_E_ARG_LIMIT when no tree within the limits describes the values; RS_E_MEM. */
+RS_NODISCARD rs_status rs_plan_choose(rs_stats *stats, rs_dictionaries *dictionaries, unsigned hops, rs_plan **out,
+                                      rs_error *err);
+
+/* Returns whether a node may be fixed, as FORMAT.md says. False is certain. */
+bool rs_plan_may_be_fixed(const rs_plan *d);
+/* Returns the bits of a node in the bit group of its parent. Of a dict-coded node whose width is not settled yet it
+ * returns those that its entries need. */
+unsigned rs_plan_group_bits(const rs_plan *d);
+/* Puts optional values that are seldom there under a union of one child, so that the records that lack them have no
+ * bits for them. Called when the widths of all nodes are settled. RS_E_MEM. */
+RS_NODISCARD rs_status rs_plan_alone(rs_stats *stats, rs_plan *root, rs_error *err);
+
+/* Each of these three plans a packed node for one alternative: lists of numbers, floats, or ints. It reads every
+ * number. *out becomes NULL when no node takes fewer bits than *bits. Else *out is the plan of a node that some or all
+ * values fit, *n_fits their number, and *bits the bits of all values, those that do not fit included. RS_E_MEM. */
+RS_NODISCARD rs_status rs_plan_numbers(rs_stats *stats, const rs_alternative *a, rs_plan **out, uint64_t *bits,
+                                       uint64_t *n_fits, rs_error *err);
+RS_NODISCARD rs_status rs_plan_floats(rs_stats *stats, const rs_alternative *a, rs_plan **out, uint64_t *bits,
+                                      uint64_t *n_fits, rs_error *err);
+RS_NODISCARD rs_status rs_plan_ints(rs_stats *stats, const rs_alternative *a, rs_plan **out, uint64_t *bits,
+                                    uint64_t *n_fits, rs_error *err);
+
+/* Returns a node without children and with a copy of `aux`, in memory of the stats; NULL without memory. */
+rs_plan *rs_plan_leaf(rs_stats *stats, unsigned kind, unsigned param, const void *aux, size_t aux_size);
+/* Returns a node with room for n_children children, which the caller sets; NULL without memory. */
+rs_plan *rs_plan_inner(rs_stats *stats, unsigned kind, unsigned param, uint32_t n_children);
+
+/* Returns the width w of an int node for numbers from 0 to `range`. It is rounded up to 16, 32 or 64 where few bits are
+ * lost by it, because whole bytes need no shifting. */
+unsigned rs_plan_width(uint64_t range);
+
+/* ---- Between the files that choose: rs_plan.c and rs_plan_placed.c ---- */
+
+enum { RS_PLAN_ALONE_BITS = 4 }; /* what rounds up the bits of a child of a union, on average */
+
+/* The state of choosing. One thread at a time may use it. */
+typedef struct rs_plan_chooser {
+    rs_stats *stats;
+    rs_dictionaries *dictionaries;
+    unsigned hops; /* number of tables between these values and a block */
+    bool frugal;   /* plan as few nodes and bytes of the tree as possible */
+    bool often;    /* a record may have several values of the position, which is within a list or map */
+    bool no_maps;  /* no map in place of structs */
+    bool has_maps; /* a map was chosen in place of structs */
+    rs_error *err;
+    rs_plan_log *log;              /* NULL without one; the fields below are for the log alone */
+    uint32_t n_keys;               /* the first so many keys of the log lead to the position; OFF_THE_LOG for another */
+    uint32_t depth, position;      /* of the entries that follow */
+    uint32_t n_positions;          /* number of alternatives so far */
+    const rs_alternative *weighed; /* the alternative whose forms are being weighed; NULL for parts of strings */
+} rs_plan_chooser;
+
+/* A candidate plan, and the bits that the values take under it. */
+typedef struct rs_plan_arm {
+    rs_plan *plan;
+    uint64_t bits;
+} rs_plan_arm;
+
+/* Replaces *best by a dict-coded node with the entries `values` when that takes fewer bits for n values: entries, at
+ * `rate` bits for each raw byte, plus n numbers. RS_E_MEM. */
+RS_NODISCARD rs_status rs_plan_try_dict_coded(rs_plan_chooser *self, const rs_values *values, uint64_t n,
+                                              uint64_t position_id, double rate, rs_plan_arm *best);
+/* Joins n arms of a position with so many values: a union, an optional, or the only arm. It sorts `arms`. RS_E_MEM. */
+RS_NODISCARD rs_status rs_plan_join_arms(rs_plan_chooser *self, rs_plan_arm *arms, uint32_t n, uint64_t values,
+                                         rs_plan_arm *out);
+
+/* Replaces *out and *rest, the plan of an alternative, by a rising or runs node when that saves enough. RS_E_MEM. */
+RS_NODISCARD rs_status rs_plan_try_placed(rs_plan_chooser *self, rs_alternative *a, rs_plan_arm *out,
+                                          rs_plan_arm *rest);
+/* Puts the nodes back that the placed nodes of a row replaced, where the row's bit group takes as many bytes with
+ * them. */
+void rs_plan_unplace(rs_plan *row);
+/* Replaces *out, which joins the arms, by an exceptions node when nearly all values belong to one arm and that saves
+ * enough. RS_E_MEM. */
+RS_NODISCARD rs_status rs_plan_try_exceptions(rs_plan_chooser *self, const rs_plan_arm *arms, uint32_t n,
+                                              uint64_t values, rs_plan_arm *out);
+
+#endif

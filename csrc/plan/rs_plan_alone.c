@@ -1,0 +1,147 @@
+/* rs_plan_alone.c: gives optional values that are seldom there no bits in the bit groups of records that lack them.
+ *
+ * An optional takes the bits of its value with or without a value. In a dict with many keys, of which a record has few,
+ * most of the bit group would say nothing. Under a union of one child a value has a body instead, of whole bytes, and
+ * only where it is. */
+#include "plan/rs_plan.h"
+
+#include "format/rs_packed_ints.h"
+
+enum {
+    NODE_BITS = 8 * RS_FMT_NODE_SIZE, /* cost of one more node */
+    BODY_BITS = 16,                   /* what a value must save, because reading a body takes time */
+    UNFIXED_BITS = 16                 /* what a row must save that would no longer have a fixed size */
+};
+
+/* The nodes that a tree may still get. */
+typedef struct alone {
+    rs_stats *stats;
+    uint32_t spare_nodes;
+    rs_error *err;
+} alone;
+
+static bool in_whole_bytes(unsigned width) { return width == 8 || width == 16 || width == 32 || width == 64; }
+
+unsigned rs_plan_group_bits(const rs_plan *d) {
+    switch (d->kind) {
+    case RS_FMT_NODE_INT:
+    case RS_FMT_NODE_DECIMAL:
+    case RS_FMT_NODE_DIGITS: return in_whole_bytes(d->param) ? 0 : d->param;
+    case RS_FMT_NODE_BOOL: return 1;
+    case RS_FMT_NODE_DICT_CODED:
+        return d->param != 0 || d->entries.n == 0 ? d->param : rs_packed_ints_width(d->entries.n - 1);
+    case RS_FMT_NODE_UNION: return rs_packed_ints_width(d->n_children - 1);
+    case RS_FMT_NODE_OPTIONAL: return 1 + rs_plan_group_bits(d->children[0]);
+    case RS_FMT_NODE_EXT:
+    case RS_FMT_NODE_EXCEPTIONS: return rs_plan_group_bits(d->children[0]);
+    default: return 0;
+    }
+}
+
+/* Returns whether a node is fixed and its bodies have no bytes. */
+static bool without_body(const rs_plan *d) {
+    switch (d->kind) {
+    case RS_FMT_NODE_CONST:
+    case RS_FMT_NODE_BOOL:
+    case RS_FMT_NODE_DICT_CODED:
+    case RS_FMT_NODE_RISING:
+    case RS_FMT_NODE_RUNS:
+    case RS_FMT_NODE_SAME: return true;
+    case RS_FMT_NODE_INT:
+    case RS_FMT_NODE_DECIMAL:
+    case RS_FMT_NODE_DIGITS: return !in_whole_bytes(d->param);
+    case RS_FMT_NODE_OPTIONAL:
+    case RS_FMT_NODE_EXCEPTIONS:
+    case RS_FMT_NODE_EXT: return without_body(d->children[0]);
+    default: return false;
+    }
+}
+
+bool rs_plan_may_be_fixed(const rs_plan *d) {
+    uint32_t i;
+    switch (d->kind) {
+    case RS_FMT_NODE_ANY:
+    case RS_FMT_NODE_STR:
+    case RS_FMT_NODE_BYTES:
+    case RS_FMT_NODE_NUMBERS:
+    case RS_FMT_NODE_MAP:
+    case RS_FMT_NODE_SYMBOLS: return false;
+    case RS_FMT_NODE_OPTIONAL: return without_body(d->children[0]);
+    case RS_FMT_NODE_EXCEPTIONS: return rs_plan_may_be_fixed(d->children[0]);
+    case RS_FMT_NODE_LIST:
+    case RS_FMT_NODE_NDARRAY:
+        if ((d->flags & RS_FMT_FLAG_FIXED) == 0) return false;
+        break;
+    default: break;
+    }
+    for (i = 0; i < d->n_children; i++) {
+        if (!rs_plan_may_be_fixed(d->children[i])) return false;
+    }
+    return true;
+}
+
+static bool is_text(const rs_plan *d) {
+    if (d->kind == RS_FMT_NODE_OPTIONAL || d->kind == RS_FMT_NODE_EXCEPTIONS) d = d->children[0];
+    return d->kind == RS_FMT_NODE_STR || d->kind == RS_FMT_NODE_BYTES || d->kind == RS_FMT_NODE_SYMBOLS;
+}
+
+/* Returns the number of the row's last child, counted from 1, when it is a text that may need no length because it
+ * ends the row: no child after it has a body of its own. 0 when there is none. */
+static uint32_t last_text(const rs_plan *row) {
+    uint32_t i = row->n_children;
+    while (i > 0 && rs_plan_may_be_fixed(row->children[i - 1])) i--;
+    return i > 0 && is_text(row->children[i - 1]) ? i : 0;
+}
+
+/* Returns the bits that all values of child i of a row save together when it gets a body; 0 when that is not worth a
+ * node. `text` is that of last_text. */
+static uint64_t saved_by(const rs_plan *row, uint32_t i, uint32_t text) {
+    const rs_plan *optional = row->children[i], *child;
+    uint64_t width, now, then;
+    if (optional->kind != RS_FMT_NODE_OPTIONAL) return 0;
+    child = optional->children[0];
+    width = rs_plan_group_bits(child), now = optional->n * width, then = child->n * ((width + 7) / 8 * 8);
+    then += NODE_BITS + child->n * BODY_BITS;
+    if (text != 0 && i >= text) then += optional->n * 8; /* the text before it now needs a length */
+    return now > then ? now - then : 0;
+}
+
+static rs_status put_alone(alone *self, rs_plan *optional) {
+    rs_plan *d;
+    if (self->spare_nodes == 0) return RS_OK;
+    d = rs_plan_inner(self->stats, RS_FMT_NODE_UNION, 0, 1);
+    if (d == NULL) return rs_error_set(self->err, RS_E_MEM, RS_NOWHERE, "no memory to choose a schema");
+    self->spare_nodes--;
+    d->children[0] = optional->children[0];
+    d->n = d->children[0]->n;
+    optional->children[0] = d;
+    return RS_OK;
+}
+
+static rs_status walk(alone *self, rs_plan *d) {
+    uint64_t saved = 0;
+    uint32_t i, text;
+    bool row = d->kind == RS_FMT_NODE_STRUCT || d->kind == RS_FMT_NODE_TUPLE;
+    text = row ? last_text(d) : 0;
+    for (i = 0; row && i < d->n_children; i++) saved += saved_by(d, i, text);
+    /* Rows of one size are found and read faster than others. */
+    if (saved > 0 && rs_plan_may_be_fixed(d) && saved <= d->n * UNFIXED_BITS) saved = 0;
+    for (i = 0; saved > 0 && i < d->n_children; i++) {
+        if (saved_by(d, i, text) > 0) RS_TRY(put_alone(self, d->children[i]));
+    }
+    for (i = 0; i < d->n_children; i++) RS_TRY(walk(self, d->children[i]));
+    return RS_OK;
+}
+
+static uint32_t count_nodes(const rs_plan *d) {
+    uint32_t n = 1, i;
+    for (i = 0; i < d->n_children; i++) n += count_nodes(d->children[i]);
+    return n;
+}
+
+rs_status rs_plan_alone(rs_stats *stats, rs_plan *root, rs_error *err) {
+    uint32_t n = count_nodes(root);
+    alone self = {stats, n < RS_FMT_TREE_NODES ? RS_FMT_TREE_NODES - n : 0, err};
+    if (!rs_choices_allow(stats->choices, RS_FMT_NODE_UNION)) return RS_OK;
+    return walk(&self, root);
+}

@@ -1,0 +1,104 @@
+/* rs_plan_prepare.c: the part of planning that needs no dictionary: templates of strings, packed nodes of numbers. It
+ * is most of the work, and any thread can do it for any run. */
+#include "plan/rs_plan.h"
+
+enum { FEW = 4096 /* up to so many entries that are a small part of all bytes, no other node is tried */ };
+
+static rs_status no_memory(rs_error *err) {
+    return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory to choose a schema");
+}
+
+bool rs_plan_is_constant(const rs_stats *stats, const rs_alternative *a, size_t most) {
+    rs_budget budget = {UINT64_MAX, UINT64_MAX, RS_FMT_DEPTH};
+    rs_slice value = a->first;
+    size_t size = rs_slice_left(&value);
+    if (a->kind == RS_FMT_NODE_ANY || !rs_choices_allow(stats->choices, RS_FMT_NODE_CONST)) return false;
+    if (a->kind == RS_FMT_NODE_CONST) return true;
+    if (!a->constant || size > most || (a->n < 2 && size > 2)) return false;
+    return rs_any_skip(&value, 0, &budget, NULL) == RS_OK; /* fails when array data is stored outside */
+}
+
+bool rs_plan_has_few(const rs_alternative *a) {
+    if (a->distinct == NULL) return a->constant && rs_slice_left(&a->first) <= a->raw_bytes / 64;
+    return a->distinct != NULL && a->distinct->n > 0 && a->distinct->n <= FEW &&
+           a->distinct->size_bytes <= a->raw_bytes / 64;
+}
+
+static rs_status find_template(rs_stats *stats, const rs_alternative *a, rs_prepared *out, rs_error *err) {
+    rs_template template, *kept;
+    bool alike;
+    if (!rs_choices_allow(stats->choices, RS_FMT_NODE_CONCAT)) return RS_OK;
+    if (!rs_choices_allow(stats->choices, RS_FMT_NODE_CONST)) return RS_OK; /* between parts */
+    if (a->elements > 1 || a->n_where < a->n || (a->known & RS_POSITION_NO_TEMPLATE) != 0) return RS_OK;
+    RS_TRY(rs_template_find(stats, a, &template, &alike, err));
+    if (!alike) return RS_OK;
+    kept = (rs_template *)rs_arena_take(&stats->arena, sizeof *kept);
+    if (kept == NULL) return no_memory(err);
+    *kept = template;
+    out->template = kept;
+    return RS_OK;
+}
+
+rs_status rs_plan_prepare_alternative(rs_stats *stats, rs_alternative *a, rs_error *err) {
+    rs_prepared *out = a->prepared;
+    if (out != NULL) return RS_OK;
+    out = (rs_prepared *)rs_arena_take(&stats->arena, sizeof *out);
+    if (out == NULL) return no_memory(err);
+    out->n_fits = a->n;
+    switch (a->kind) {
+    case RS_FMT_NODE_STR: RS_TRY(find_template(stats, a, out, err)); break;
+    case RS_FMT_NODE_INT:
+        out->bits = a->n * rs_plan_width((uint64_t)a->max - (uint64_t)a->min);
+        RS_TRY(rs_plan_ints(stats, a, &out->made, &out->bits, &out->n_fits, err));
+        break;
+    case RS_FMT_NODE_FLOAT:
+        out->bits = a->n * 64;
+        RS_TRY(rs_plan_floats(stats, a, &out->made, &out->bits, &out->n_fits, err));
+        break;
+    case RS_FMT_NODE_LIST:
+        if (a->elements != RS_ELEMENTS_INTS && a->elements != RS_ELEMENTS_FLOATS) break;
+        out->bits =
+            a->total * 64 + (a->count_min == a->count_max && a->count_max <= UINT32_MAX ? 0 : 8 * a->counts_bytes);
+        RS_TRY(rs_plan_numbers(stats, a, &out->made, &out->bits, &out->n_fits, err));
+        break;
+    default: break;
+    }
+    a->prepared = out;
+    return RS_OK;
+}
+
+static uint32_t list_position(const rs_stats *stats, const rs_position *at, rs_alternative **out, uint32_t n);
+
+/* Lists an alternative and those below it at `out` from number n on, and returns their number. */
+static uint32_t list_alternative(const rs_stats *stats, rs_alternative *a, rs_alternative **out, uint32_t n) {
+    bool numbers = a->elements == RS_ELEMENTS_INTS || a->elements == RS_ELEMENTS_FLOATS;
+    uint32_t k;
+    if (rs_plan_is_constant(stats, a, RS_PLAN_CONST_BYTES) || rs_plan_has_few(a)) return n;
+    if (a->kind == RS_FMT_NODE_STR || a->kind == RS_FMT_NODE_INT || a->kind == RS_FMT_NODE_FLOAT ||
+        (a->kind == RS_FMT_NODE_LIST && numbers)) {
+        if (out != NULL) out[n] = a;
+        n++;
+    }
+    for (k = 0; k < a->n_children; k++) n = list_position(stats, &a->children[k], out, n);
+    return n;
+}
+
+/* Lists the alternatives of a position, and those of its map. */
+static uint32_t list_position(const rs_stats *stats, const rs_position *at, rs_alternative **out, uint32_t n) {
+    uint32_t i;
+    for (i = 0; i < at->n; i++) n = list_alternative(stats, &at->alternatives[i], out, n);
+    return at->map == NULL ? n : list_alternative(stats, &at->map->as_map, out, n);
+}
+
+uint32_t rs_plan_list(const rs_stats *stats, rs_alternative **out) {
+    return list_position(stats, &stats->root, out, 0);
+}
+
+rs_status rs_plan_prepare(rs_stats *stats, rs_error *err) {
+    uint32_t n = rs_plan_list(stats, NULL), i;
+    rs_alternative **list = (rs_alternative **)rs_arena_take(&stats->arena, n * sizeof *list);
+    if (list == NULL) return no_memory(err);
+    (void)rs_plan_list(stats, list);
+    for (i = 0; i < n; i++) RS_TRY(rs_plan_prepare_alternative(stats, list[i], err));
+    return RS_OK;
+}

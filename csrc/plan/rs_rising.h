@@ -1,0 +1,30 @@
+/* rs_rising.h: rising numbers, weighed for the planner and written for the encoder (FORMAT.md, Placed nodes). */
+#ifndef RS_RISING_H
+#define RS_RISING_H
+
+#include "base/rs_buffer.h"
+#include "format/rs_places.h"
+
+/* The section of a rising node, but for its residuals and corners. */
+typedef struct rs_rising {
+    uint8_t form, shift, width;
+    uint64_t base;
+    int64_t step;
+    uint64_t size_bytes; /* of the section */
+} rs_rising;
+
+/* Sets *out to the smallest section for the numbers of n records, n not 0. */
+void rs_rising_choose(const uint64_t *numbers, uint32_t n, rs_rising *out);
+
+/* Returns the form of marks that takes fewer bytes. */
+unsigned rs_marks_form(uint32_t n_records, uint32_t n_marks);
+
+/* Puts the numbers of some records, in the order of the records, at numbers[] of all n_records; the others get numbers
+ * between those of their neighbours. n_known is not 0. */
+void rs_rising_fill(const uint32_t *locals, const uint64_t *known, uint32_t n_known, uint64_t *numbers,
+                    uint32_t n_records);
+
+/* Appends the smallest section for the numbers of n records, n not 0. RS_E_MEM. */
+RS_NODISCARD rs_status rs_rising_append(const uint64_t *numbers, uint32_t n, rs_buffer *out, rs_error *err);
+
+#endif

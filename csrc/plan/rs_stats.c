@@ -1,0 +1,756 @@
+/* rs_stats.c: reads values and files each under its position and alternative. */
+#include "plan/rs_stats.h"
+
+#include <stdlib.h>
+
+#include "os/rs_os.h"
+
+enum {
+    MAX_ALTERNATIVES = 250,        /* of a position; with `any` they still fit the 256 children of a union */
+    MAX_TUPLE = 64,                /* longer tuples are stored like lists */
+    MAX_DISTINCT = 65536,          /* the most values of a table */
+    ARENA_CHUNK = 16 * 1024 - 32,  /* bytes of a usual chunk of the arena */
+    PAGES_CHUNK = 256 * 1024 - 32, /* those of a large arena */
+    PAGES_LEAST = 64 * 1024 - 32,  /* a chunk with so many bytes has pages of its own */
+    CHUNK_HEAD = 32,
+    MAX_DICTS = 16384,            /* offsets of dicts that a position keeps */
+    KEPT_BYTES = 16 * 1024 * 1024 /* of all sets and offsets of the stats */
+};
+
+/* The head of a piece of memory, CHUNK_HEAD bytes aligned to 16, that is divided among the callers of rs_arena_take. */
+typedef struct rs_arena_chunk {
+    struct rs_arena_chunk *next;
+    size_t used, capacity; /* bytes after the head */
+    bool pages;            /* of rs_os_pages */
+} chunk;
+RS_STATIC_ASSERT(sizeof(chunk) <= CHUNK_HEAD, "the head of a chunk");
+
+struct rs_kept_set {
+    rs_value_set set;
+    struct rs_kept_set *next;
+};
+
+/* Makes a chunk. Large ones are pages of their own: threads free the memory that others took, and malloc would keep it
+ * for the thread that took it. */
+static chunk *new_chunk(size_t capacity) {
+    const bool pages = capacity >= PAGES_LEAST;
+    chunk *c;
+    if (capacity > SIZE_MAX - CHUNK_HEAD) return NULL;
+    c = (chunk *)(pages ? rs_os_pages(CHUNK_HEAD + capacity) : calloc(1, CHUNK_HEAD + capacity));
+    if (c == NULL) return NULL;
+    c->capacity = capacity;
+    c->pages = pages;
+    return c;
+}
+
+void *rs_arena_take(rs_arena *self, size_t size) {
+    const size_t room = (size + 15) & ~(size_t)15;
+    const size_t usual = self->size_bytes < PAGES_CHUNK ? ARENA_CHUNK : PAGES_CHUNK;
+    chunk *c = self->chunks;
+    if (room < size) return NULL;
+    if (c == NULL || room > c->capacity - c->used) {
+        bool large = room > usual / 4;
+        c = new_chunk(large ? room : usual);
+        if (c == NULL) return NULL;
+        self->size_bytes += c->capacity;
+        if (large) c->used = room;
+        if (large && self->chunks != NULL) { /* goes behind the chunk that still has room */
+            c->next = self->chunks->next;
+            self->chunks->next = c;
+            return (uint8_t *)c + CHUNK_HEAD;
+        }
+        c->next = self->chunks;
+        self->chunks = c;
+        if (large) return (uint8_t *)c + CHUNK_HEAD;
+    }
+    c->used += room;
+    return (uint8_t *)c + CHUNK_HEAD + c->used - room;
+}
+
+void rs_arena_clear(rs_arena *self) {
+    while (self->chunks != NULL) {
+        chunk *next = self->chunks->next;
+        if (self->chunks->pages) rs_os_pages_free(self->chunks, CHUNK_HEAD + self->chunks->capacity);
+        else free(self->chunks);
+        self->chunks = next;
+    }
+    self->size_bytes = 0;
+}
+
+void rs_stats_clear(rs_stats *self) {
+    struct rs_kept_set *kept;
+    for (kept = self->sets; kept != NULL; kept = kept->next) rs_value_set_clear(&kept->set);
+    rs_arena_clear(&self->arena);
+    self->sets = NULL;
+}
+
+uint64_t rs_stats_memory(const rs_stats *self) {
+    uint64_t bytes = self->arena.size_bytes;
+    const struct rs_kept_set *kept;
+    for (kept = self->sets; kept != NULL; kept = kept->next) {
+        bytes += kept->set.n_slots * sizeof *kept->set.slots + (uint64_t)kept->set.capacity * sizeof(rs_span);
+    }
+    return bytes;
+}
+
+rs_value_set *rs_stats_new_set(rs_stats *self) {
+    struct rs_kept_set *kept = (struct rs_kept_set *)rs_arena_take(&self->arena, sizeof *kept);
+    if (kept == NULL) return NULL;
+    kept->next = self->sets;
+    self->sets = kept;
+    return &kept->set;
+}
+
+void rs_stats_begin_part(rs_stats *part, const rs_stats *whole) {
+    *part = *whole;
+    memset(&part->arena, 0, sizeof part->arena);
+    part->sets = NULL;
+}
+
+void rs_stats_end_part(rs_stats *part, rs_stats *whole) {
+    chunk **link = whole->arena.chunks == NULL ? &whole->arena.chunks : &whole->arena.chunks->next, *rest = *link;
+    struct rs_kept_set **sets = &part->sets;
+    *link = part->arena.chunks; /* behind the chunk that still has room */
+    while (*link != NULL) link = &(*link)->next;
+    *link = rest;
+    whole->arena.size_bytes += part->arena.size_bytes;
+    while (*sets != NULL) sets = &(*sets)->next;
+    *sets = whole->sets;
+    whole->sets = part->sets;
+    memset(part, 0, sizeof *part);
+}
+
+rs_status rs_stats_no_memory(rs_error *err) {
+    return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory to infer a schema");
+}
+
+void *rs_stats_grow(rs_stats *self, const void *old, size_t n, size_t capacity, size_t item) {
+    void *grown = rs_arena_take(&self->arena, capacity * item);
+    if (grown != NULL && n > 0) memcpy(grown, old, n * item);
+    return grown;
+}
+
+static rs_status add_alternative(rs_stats *self, rs_position *at, uint8_t kind, uint32_t n_children,
+                                 rs_alternative **out, rs_error *err) {
+    rs_alternative *a;
+    bool shape = kind == RS_FMT_NODE_STRUCT;
+    bool too_many = at->n >= MAX_ALTERNATIVES || n_children > RS_FMT_TREE_NODES ||
+                    self->n_nodes + n_children + 4 > RS_FMT_TREE_NODES ||
+                    (shape && (self->n_key_sets >= RS_FMT_TREE_SHAPES || self->n_known >= RS_STATS_KEY_SETS));
+    if (kind != RS_FMT_NODE_ANY && too_many) {
+        *out = NULL; /* the caller puts the value under `any` */
+        return RS_OK;
+    }
+    if (at->n == at->capacity) {
+        uint32_t capacity = at->capacity == 0 ? 1 : at->capacity * 2;
+        rs_alternative *grown = (rs_alternative *)rs_stats_grow(self, at->alternatives, at->n, capacity, sizeof *grown);
+        if (grown == NULL) return rs_stats_no_memory(err);
+        at->alternatives = grown;
+        at->capacity = capacity;
+    }
+    a = &at->alternatives[at->n];
+    memset(a, 0, sizeof *a);
+    a->kind = kind;
+    a->n_children = n_children;
+    if (n_children > 0) {
+        a->children = (rs_position *)rs_arena_take(&self->arena, n_children * sizeof(rs_position));
+        if (a->children == NULL) return rs_stats_no_memory(err);
+    }
+    /* One node for the alternative and one for a union above it. The children's alternatives count their own. */
+    self->n_nodes += kind == RS_FMT_NODE_ANY ? 1 : 2;
+    if (shape) self->n_key_sets++;
+    at->last = at->n++;
+    *out = a;
+    return RS_OK;
+}
+
+/* ---- Which alternative a value belongs to ---- */
+
+static bool same_alternative(rs_alternative *a, const rs_stats_head *h) {
+    if (a->kind != h->kind) return false;
+    switch (h->kind) {
+    case RS_FMT_NODE_STR: return a->elements == h->elements;
+    case RS_FMT_NODE_LIST:
+        return a->param == h->param &&
+               (a->elements == h->elements || h->elements == RS_ELEMENTS_NONE || a->elements == RS_ELEMENTS_NONE);
+    case RS_FMT_NODE_TUPLE: return a->n_children == h->n_children;
+    case RS_FMT_NODE_EXT:
+    case RS_FMT_NODE_NDARRAY: {
+        size_t size = (size_t)(a->descriptor.end - a->descriptor.ptr);
+        return size == (size_t)(h->descriptor.end - h->descriptor.ptr) &&
+               memcmp(a->descriptor.ptr, h->descriptor.ptr, size) == 0;
+    }
+    default: return true;
+    }
+}
+
+/* Returns what the n elements are that begin at in.ptr. It stops at the first element of another kind. *end becomes the
+ * end of numbers. */
+static rs_elements elements_of(rs_slice in, uint64_t n, const uint8_t **end) {
+    uint64_t i;
+    *end = in.ptr;
+    if (n == 0) return RS_ELEMENTS_NONE;
+    if (*in.ptr == RS_FMT_TAG_FLOAT) {
+        if (n > rs_slice_left(&in) / 9) return RS_ELEMENTS_MIXED;
+        for (i = 0; i < n; i++) {
+            if (in.ptr[9 * i] != RS_FMT_TAG_FLOAT) return RS_ELEMENTS_MIXED;
+        }
+        *end = in.ptr + 9 * n;
+        return RS_ELEMENTS_FLOATS;
+    }
+    for (i = 0; i < n; i++) {
+        uint8_t tag = *in.ptr;
+        if (!rs_tag_is_int64(tag)) return RS_ELEMENTS_MIXED;
+        in.ptr += rs_any_int_size(tag);
+    }
+    *end = in.ptr;
+    return RS_ELEMENTS_INTS;
+}
+
+/* Returns the kind of node for values with this tag that hold no others; `any` for other tags. */
+static inline uint8_t kind_of_plain(uint8_t tag) {
+    if (rs_tag_is_int64(tag)) return RS_FMT_NODE_INT;
+    switch (tag) {
+    case RS_FMT_TAG_NONE: return RS_FMT_NODE_CONST;
+    case RS_FMT_TAG_FALSE:
+    case RS_FMT_TAG_TRUE: return RS_FMT_NODE_BOOL;
+    case RS_FMT_TAG_FLOAT: return RS_FMT_NODE_FLOAT;
+    case RS_FMT_TAG_STR1:
+    case RS_FMT_TAG_STR2:
+    case RS_FMT_TAG_STR4: return RS_FMT_NODE_STR;
+    case RS_FMT_TAG_BYTES: return RS_FMT_NODE_BYTES;
+    default: return RS_FMT_NODE_ANY;
+    }
+}
+
+/* Fills *h for the value at in.ptr. */
+static void read_head(const rs_stats *self, rs_slice in, rs_stats_head *h) {
+    memset(h, 0, sizeof *h);
+    h->tag = *in.ptr++;
+    switch (h->tag) {
+    case RS_FMT_TAG_LIST:
+    case RS_FMT_TAG_TUPLE:
+        h->count = rs_scan_varint_unchecked(&in);
+        h->param = h->tag == RS_FMT_TAG_TUPLE;
+        if (h->param == 1 && h->count <= MAX_TUPLE) {
+            h->kind = RS_FMT_NODE_TUPLE;
+            h->n_children = (uint32_t)h->count;
+        } else {
+            h->kind = RS_FMT_NODE_LIST;
+            h->n_children = 1;
+            h->elements = (uint8_t)elements_of(in, h->count, &h->numbers_end);
+        }
+        h->body = in;
+        break;
+    case RS_FMT_TAG_DICT:
+        h->kind = RS_FMT_NODE_STRUCT;
+        h->count = rs_scan_varint_unchecked(&in);
+        h->n_children = h->count > UINT32_MAX ? UINT32_MAX : (uint32_t)h->count;
+        h->key_set_hash = self->scan->key_sets[self->scan->next];
+        h->body = in;
+        break;
+    case RS_FMT_TAG_NDARRAY: {
+        rs_array_type type;
+        h->kind = RS_FMT_NODE_NDARRAY;
+        if (rs_array_type_take(&in, &type, NULL) != RS_OK) h->kind = RS_FMT_NODE_ANY;
+        h->descriptor = type.descriptor;
+        break;
+    }
+    case RS_FMT_TAG_EXT:
+        h->kind = RS_FMT_NODE_EXT;
+        h->n_children = 1;
+        if (rs_any_ext_head(&in, &h->descriptor, NULL) != RS_OK) h->kind = RS_FMT_NODE_ANY;
+        break;
+    default:
+        h->kind = kind_of_plain(h->tag);
+        if (h->kind == RS_FMT_NODE_STR) h->elements = (uint8_t)(h->tag - RS_FMT_TAG_STR1);
+        break;
+    }
+}
+
+/* ---- Finding the alternative of a value ---- */
+
+/* Returns the alternative of the position for lists of mixed elements; NULL when there is none. */
+static rs_alternative *mixed_lists(rs_position *at, uint8_t param) {
+    uint32_t i;
+    for (i = 0; i < at->n; i++) {
+        rs_alternative *a = &at->alternatives[i];
+        if (a->kind != RS_FMT_NODE_LIST || a->param != param || a->elements != RS_ELEMENTS_MIXED) continue;
+        at->last = i;
+        return a;
+    }
+    return NULL;
+}
+
+/* Gives the alternative and its children their position ids, which are the same in other runs, and looks up whether an
+ * earlier run found no use for its distinct values. */
+static void name_alternative(const rs_stats *self, const rs_position *at, rs_alternative *a) {
+    const uint8_t what[3] = {a->kind, a->param, a->kind == RS_FMT_NODE_STR ? a->elements : 0};
+    uint32_t i;
+    a->position_id = rs_schema_hash_key(at->position_id, what, sizeof what);
+    if (self->hints != NULL && self->choices->level != RS_LEVEL_SMALL)
+        a->known = (uint8_t)rs_notes_known(self->hints, a->position_id, self->run);
+    a->gave_up = at->payload || (a->known & RS_POSITION_NO_DICTIONARY) != 0 || a->kind == RS_FMT_NODE_BOOL ||
+                 a->kind == RS_FMT_NODE_CONST;
+    for (i = 0; i < a->n_children; i++) { /* begin_struct replaces those of a struct by ids made of its keys */
+        a->children[i].position_id = rs_schema_hash_key(a->position_id, (const uint8_t *)&i, sizeof i);
+        a->children[i].payload = a->kind == RS_FMT_NODE_EXT;
+    }
+}
+
+/* Returns the alternative of the position that exists for such values and makes it the last one; NULL when there is
+ * none. */
+static rs_alternative *known_alternative(rs_position *at, const rs_stats_head *h) {
+    uint32_t i;
+    if (h->kind == RS_FMT_NODE_STRUCT) return rs_stats_find_struct(at, h->key_set_hash);
+    if (at->n > 0 && same_alternative(&at->alternatives[at->last], h)) return &at->alternatives[at->last];
+    for (i = 0; i < at->n; i++) {
+        if (!same_alternative(&at->alternatives[i], h)) continue;
+        at->last = i;
+        return &at->alternatives[i];
+    }
+    return NULL;
+}
+
+static rs_status find_alternative(rs_stats *self, rs_position *at, const rs_stats_head *h, rs_alternative **out,
+                                  rs_error *err) {
+    *out = known_alternative(at, h);
+    if (*out == NULL && h->kind == RS_FMT_NODE_STRUCT) RS_TRY(rs_stats_join_struct(self, at, h, out, err));
+    if (*out != NULL) {
+        if ((*out)->kind == RS_FMT_NODE_LIST && (*out)->elements == RS_ELEMENTS_NONE) (*out)->elements = h->elements;
+        return RS_OK;
+    }
+    RS_TRY(add_alternative(self, at, h->kind, h->kind == RS_FMT_NODE_ANY ? 0 : h->n_children, out, err));
+    if (*out == NULL) {
+        rs_stats_head any = {0};
+        /* When there are too many alternatives, a list of numbers goes to the lists of mixed elements, if any. The
+         * encoder would choose their node for it too. */
+        *out = h->kind == RS_FMT_NODE_LIST ? mixed_lists(at, h->param) : NULL;
+        if (*out != NULL) return RS_OK;
+        at->closed = at->closed || h->kind == RS_FMT_NODE_STRUCT;
+        any.kind = RS_FMT_NODE_ANY;
+        return find_alternative(self, at, &any, out, err);
+    }
+    (*out)->param = h->param;
+    (*out)->elements = h->elements;
+    (*out)->descriptor = h->descriptor;
+    name_alternative(self, at, *out);
+    if (h->kind == RS_FMT_NODE_STRUCT) return rs_stats_begin_struct(self, at, *out, h, err);
+    return RS_OK;
+}
+
+/* ---- Distinct values ---- */
+
+/* Returns whether the distinct values of the alternative are too many for a table to be worth it. Large ones may come
+ * again in later blocks. */
+static bool too_many(const rs_alternative *a) {
+    const uint64_t distinct = a->distinct->n, n = a->n;
+    if (distinct >= MAX_DISTINCT) return true;
+    if (n < 1024 || rs_alternative_is_large(a)) return false;
+    return distinct > (n < 4096 ? n - n / 8 : n < 16384 ? n - n / 4 : n - n * 3 / 8);
+}
+
+static void give_up(rs_stats *self, rs_alternative *a) {
+    if (a->distinct != NULL) {
+        self->kept_bytes -= (uint64_t)a->distinct->capacity * 24;
+        rs_value_set_clear(a->distinct);
+    }
+    a->distinct = NULL;
+    a->gave_up = true;
+}
+
+/* Adds a value that is not yet there, or gives up. */
+static rs_status add_distinct(rs_stats *self, rs_alternative *a, rs_slice value, uint64_t hash, rs_error *err) {
+    rs_span span;
+    if (too_many(a) || self->kept_bytes > KEPT_BYTES) {
+        give_up(self, a);
+        return RS_OK;
+    }
+    span.off = (uint32_t)(value.ptr - self->values.base);
+    span.size_bytes = (uint32_t)rs_slice_left(&value);
+    self->kept_bytes -= (uint64_t)a->distinct->capacity * 24;
+    RS_TRY(rs_value_set_add(a->distinct, span, hash, err));
+    self->kept_bytes += (uint64_t)a->distinct->capacity * 24;
+    return RS_OK;
+}
+
+/* Begins the set with the first two values that differ. */
+static rs_status begin_distinct(rs_stats *self, rs_alternative *a, rs_slice value, uint64_t hash, rs_error *err) {
+    a->distinct = rs_stats_new_set(self);
+    if (a->distinct == NULL) return rs_stats_no_memory(err);
+    RS_TRY(add_distinct(self, a, a->first, a->first_hash, err));
+    return a->distinct == NULL ? RS_OK : add_distinct(self, a, value, hash, err);
+}
+
+/* Counts the first values of the alternative, while all are equal, and the one that differs. */
+static rs_status count_constant(rs_stats *self, rs_alternative *a, rs_slice value, const uint64_t *hash,
+                                uint64_t *above, rs_error *err) {
+    size_t size = rs_slice_left(&value);
+    uint64_t own = a->first_hash;
+    a->constant = a->n == 0 || (size == rs_slice_left(&a->first) && rs_equal_few(value.ptr, a->first.ptr, size));
+    if (a->n == 0 || !a->constant) own = hash != NULL ? *hash : rs_value_set_hash(value);
+    if (a->n == 0) {
+        a->first = value;
+        a->first_span.off = (uint32_t)(value.ptr - self->values.base);
+        a->first_span.size_bytes = (uint32_t)size;
+        a->first_hash = own;
+    }
+    a->n++;
+    if (above != NULL) *above = own;
+    /* Constant values need no table, so distinct values are collected from the first value on that differs. */
+    return a->gave_up || a->constant ? RS_OK : begin_distinct(self, a, value, own, err);
+}
+
+/* Counts a value of the alternative. `hash` is that of a container, NULL when no one wants it; for values that hold no
+ * others the hash is made here when it is needed. *above becomes the hash when `above` is not NULL: a container above
+ * wants it. */
+static inline rs_status count_value(rs_stats *self, rs_alternative *a, rs_slice value, const uint64_t *hash,
+                                    uint64_t *above, rs_error *err) {
+    uint64_t own;
+    a->raw_bytes += rs_slice_left(&value);
+    if (RS_UNLIKELY(a->constant || a->n == 0)) return count_constant(self, a, value, hash, above, err);
+    a->n++;
+    if (a->gave_up && above == NULL) return RS_OK;
+    own = hash != NULL ? *hash : rs_value_set_hash(value);
+    if (above != NULL) *above = own;
+    if (a->gave_up || rs_value_set_find(a->distinct, self->values.base, value, own) != UINT32_MAX) return RS_OK;
+    return add_distinct(self, a, value, own, err);
+}
+
+static rs_status grow_where(rs_stats *self, rs_alternative *a, rs_error *err) {
+    uint32_t capacity = a->where_capacity == 0 ? 64 : a->where_capacity * 2, *grown;
+    if (self->kept_bytes > KEPT_BYTES || capacity == 0) return RS_OK;
+    grown = (uint32_t *)rs_stats_grow(self, a->where, a->n_where, capacity, sizeof *grown);
+    if (grown == NULL) return rs_stats_no_memory(err);
+    self->kept_bytes += (uint64_t)capacity * 4;
+    a->where = grown;
+    a->where_capacity = capacity;
+    return RS_OK;
+}
+
+/* Notes where the value begins that is about to be counted. */
+static inline rs_status note_place(rs_stats *self, rs_alternative *a, const uint8_t *begin, rs_error *err) {
+    if (RS_UNLIKELY(a->n_where == a->where_capacity)) {
+        if (a->n_where < a->n) return RS_OK; /* offsets are missing already, and an incomplete list is not used */
+        RS_TRY(grow_where(self, a, err));
+        if (a->n_where == a->where_capacity) return RS_OK;
+    }
+    a->where[a->n_where++] = (uint32_t)(begin - self->values.base);
+    return RS_OK;
+}
+
+/* ---- Filing values under alternatives ---- */
+
+static rs_status observe(rs_stats *self, rs_position *at, rs_slice *in, uint64_t *above, rs_error *err);
+
+static rs_status same_hash(rs_error *err) {
+    return rs_error_set(err, RS_E_ARG_LIMIT, RS_NOWHERE, "two key sets of dicts have the same hash");
+}
+
+/* Each of the following takes the elements of a container off `in`. *hash, when it is not NULL, takes up theirs. */
+
+static rs_status observe_struct(rs_stats *self, rs_alternative *a, const rs_stats_head *h, rs_slice *in, uint64_t *hash,
+                                rs_error *err) {
+    const rs_key_set *shape = &a->key_sets[a->last_key_set];
+    uint32_t i, n = shape->n;
+    const uint32_t *children = shape->children;
+    uint64_t part = 0;
+    self->scan->next++;
+    /* Two key sets may share a hash. The data are right, but this code cannot tell the two apart. */
+    if (h->n_children != n) return same_hash(err);
+    for (i = 0; i < n; i++) {
+        const rs_slice *key = &a->keys[children[i]];
+        size_t size = (size_t)(key->end - key->ptr);
+        if (size > rs_slice_left(in) || !rs_equal_few(in->ptr, key->ptr, size)) return same_hash(err);
+        in->ptr += size;
+        RS_TRY(observe(self, &a->children[children[i]], in, hash == NULL ? NULL : &part, err));
+        if (hash != NULL) *hash = rs_value_set_hash_with(*hash, part);
+    }
+    return RS_OK;
+}
+
+static rs_status observe_elements(rs_stats *self, rs_alternative *a, const rs_stats_head *h, rs_slice *in,
+                                  uint64_t *hash, rs_error *err) {
+    uint64_t i, part = 0;
+    bool list = a->kind == RS_FMT_NODE_LIST;
+    if (list) {
+        if (a->n == 0 || h->count < a->count_min) a->count_min = h->count;
+        if (h->count > a->count_max) a->count_max = h->count;
+        a->total += h->count;
+        a->counts_bytes += rs_varint_size(h->count);
+        if (a->elements != RS_ELEMENTS_MIXED) {
+            /* rs_plan_numbers reads the numbers when it chooses their node. A list without elements keeps the hash that
+             * it has as well where the alternative gets other elements later. */
+            if (hash != NULL && h->count > 0) {
+                *hash = rs_value_set_hash(rs_slice_of(in->ptr, (size_t)(h->numbers_end - in->ptr)));
+            }
+            in->ptr = h->numbers_end;
+            return RS_OK;
+        }
+    }
+    for (i = 0; i < h->count; i++) {
+        RS_TRY(observe(self, &a->children[list ? 0 : i], in, hash == NULL ? NULL : &part, err));
+        if (hash != NULL) *hash = rs_value_set_hash_with(*hash, part);
+    }
+    return RS_OK;
+}
+
+static rs_status observe_array(rs_alternative *a, rs_slice *in, rs_error *err) {
+    rs_array_type type;
+    rs_slice shape;
+    uint64_t size, outside;
+    in->ptr++;
+    RS_TRY(rs_array_skip(in, UINT64_MAX, &type, &shape, &size, &outside, err));
+    if (a->n == 0) {
+        a->shape = shape;
+        a->same_shape = true;
+    } else if (a->same_shape) {
+        size_t n = (size_t)(shape.end - shape.ptr);
+        a->same_shape = n == (size_t)(a->shape.end - a->shape.ptr) && memcmp(shape.ptr, a->shape.ptr, n) == 0;
+    }
+    return RS_OK;
+}
+
+/* ---- Dicts as maps ---- */
+
+/* Takes the entries of a dict off `in`, as those of a map. */
+static rs_status observe_map(rs_stats *self, rs_alternative *a, uint64_t count, rs_slice *in, uint64_t *hash,
+                             rs_error *err) {
+    uint64_t i, part = 0, *above = hash == NULL ? NULL : &part;
+    self->scan->next++;
+    a->total += count;
+    a->counts_bytes += rs_varint_size(count);
+    for (i = 0; i < 2 * count; i++) {
+        RS_TRY(observe(self, &a->children[i % 2], in, above, err));
+        if (hash != NULL) *hash = rs_value_set_hash_with(*hash, part);
+    }
+    return RS_OK;
+}
+
+/* Returns whether a map can hold a dict: whether all its keys are plain. */
+static bool fits_map(rs_slice in, uint64_t n) {
+    size_t dicts = 0;
+    for (; n > 0; n--) {
+        if (!rs_tag_is_plain_key(*in.ptr)) return false;
+        in.ptr = rs_scan_plain_end_unchecked(in);
+        in.ptr = rs_scan_end_unchecked(in, &dicts);
+    }
+    return true;
+}
+
+static void swap_counts(rs_stats *self, rs_dict_map *map) {
+    uint32_t n_nodes = self->n_nodes, n_key_sets = self->n_key_sets, n_known = self->n_known;
+    self->n_nodes = map->n_nodes, self->n_key_sets = map->n_key_sets, self->n_known = map->n_known;
+    map->n_nodes = n_nodes, map->n_key_sets = n_key_sets, map->n_known = n_known;
+}
+
+/* Files a dict, given from its tag on, under the map of the position too. A dict that no map can hold ends the map. */
+static rs_status file_in_map(rs_stats *self, rs_position *at, rs_slice value, rs_error *err) {
+    const uint8_t *begin = value.ptr++;
+    uint64_t n = rs_scan_varint_unchecked(&value), hash = n;
+    rs_alternative *a = &at->map->as_map;
+    rs_status status;
+    if (!fits_map(value, n)) {
+        at->maps = RS_MAPS_NEVER;
+        at->map = NULL;
+        return RS_OK;
+    }
+    swap_counts(self, at->map);
+    status = observe_map(self, a, n, &value, a->gave_up ? NULL : &hash, err);
+    if (status == RS_OK) {
+        status = count_value(self, a, rs_slice_of(begin, (size_t)(value.ptr - begin)), &hash, NULL, err);
+    }
+    swap_counts(self, at->map);
+    return status;
+}
+
+/* Files a dict that was filed before. Its key sets are scanned again. */
+static rs_status file_again(rs_stats *self, rs_position *at, rs_scan *scan, uint32_t where, rs_error *err) {
+    rs_scan *current = self->scan;
+    rs_slice value = rs_stats_from(self, where);
+    size_t dicts = 0;
+    rs_status status;
+    value.end = rs_scan_end_unchecked(value, &dicts);
+    rs_scan_reset(scan);
+    RS_TRY(rs_scan_record(scan, value, UINT64_MAX, err));
+    self->scan = scan;
+    status = file_in_map(self, at, value, err);
+    self->scan = current;
+    return status;
+}
+
+/* Begins the map of a position with all dicts so far. A tree may have half of its nodes for it. */
+static rs_status begin_map(rs_stats *self, rs_position *at, rs_error *err) {
+    rs_dict_map *map = (rs_dict_map *)rs_arena_take(&self->arena, sizeof *map);
+    rs_scan scan = {0};
+    rs_status status = RS_OK;
+    uint32_t i;
+    if (map == NULL) return rs_stats_no_memory(err);
+    map->n_nodes = RS_FMT_TREE_NODES / 2, map->n_key_sets = RS_FMT_TREE_SHAPES / 2,
+    map->n_known = RS_STATS_KEY_SETS / 2;
+    map->as_map.kind = RS_FMT_NODE_MAP;
+    map->as_map.n_children = 2;
+    map->as_map.children = (rs_position *)rs_arena_take(&self->arena, 2 * sizeof(rs_position));
+    if (map->as_map.children == NULL) return rs_stats_no_memory(err);
+    name_alternative(self, at, &map->as_map);
+    at->map = map;
+    at->maps = RS_MAPS_BOTH;
+    for (i = 0; i < at->n_dicts && status == RS_OK && at->map != NULL; i++) {
+        status = file_again(self, at, &scan, at->dicts[i], err);
+    }
+    rs_scan_clear(&scan);
+    return status;
+}
+
+/* Looks up whether earlier runs stored the dicts of the position as maps. */
+static void begin_dicts(const rs_stats *self, rs_position *at) {
+    unsigned known = 0;
+    if (self->hints != NULL && self->choices->level != RS_LEVEL_SMALL) {
+        known = rs_notes_known(self->hints, at->position_id, self->run);
+    }
+    at->maps = (known & RS_POSITION_MAP) != 0 ? RS_MAPS_ONLY : RS_MAPS_MAY;
+    if ((known & RS_POSITION_NO_MAP) != 0 || !rs_choices_allow(self->choices, RS_FMT_NODE_MAP)) {
+        at->maps = RS_MAPS_NEVER;
+    }
+}
+
+/* Keeps the offset of a dict, from which it can be filed again as a map. */
+static rs_status note_dict(rs_stats *self, rs_position *at, const uint8_t *begin, rs_error *err) {
+    if (at->n_dicts == at->dicts_capacity) {
+        uint32_t capacity = at->dicts_capacity == 0 ? 16 : at->dicts_capacity * 2, *grown;
+        if (capacity > MAX_DICTS || self->kept_bytes > KEPT_BYTES) {
+            at->maps = RS_MAPS_NEVER;
+            return RS_OK;
+        }
+        grown = (uint32_t *)rs_stats_grow(self, at->dicts, at->n_dicts, capacity, sizeof *grown);
+        if (grown == NULL) return rs_stats_no_memory(err);
+        self->kept_bytes += (uint64_t)capacity * 4;
+        at->dicts = grown;
+        at->dicts_capacity = capacity;
+    }
+    at->dicts[at->n_dicts++] = (uint32_t)(begin - self->values.base);
+    return RS_OK;
+}
+
+/* Finds the alternative of a dict, given from its tag on, and files the dict as a map where that is wanted. A map
+ * begins when no struct takes a dict: then the key sets are so many that the keys may well be data. */
+static rs_status find_for_dict(rs_stats *self, rs_position *at, rs_slice value, rs_stats_head *h, rs_alternative **out,
+                               rs_error *err) {
+    size_t next = self->scan->next;
+    if (at->maps == RS_MAPS_UNKNOWN) begin_dicts(self, at);
+    if (at->maps == RS_MAPS_ONLY && fits_map(h->body, h->count)) {
+        h->kind = RS_FMT_NODE_MAP;
+        h->n_children = 2;
+    }
+    RS_TRY(find_alternative(self, at, h, out, err));
+    if (at->maps == RS_MAPS_MAY && (*out)->kind == RS_FMT_NODE_ANY) RS_TRY(begin_map(self, at, err));
+    if (at->maps == RS_MAPS_MAY) return note_dict(self, at, value.ptr, err);
+    if (at->maps != RS_MAPS_BOTH) return RS_OK;
+    RS_TRY(file_in_map(self, at, value, err));
+    self->scan->next = next;
+    if (at->map != NULL && (*out)->kind == RS_FMT_NODE_ANY) {
+        size_t dicts = 0;
+        at->map->any_dicts++;
+        at->map->any_dict_bytes += (uint64_t)(rs_scan_end_unchecked(value, &dicts) - value.ptr);
+    }
+    return RS_OK;
+}
+
+/* Files a container, an array or an ext value. */
+static rs_status observe_compound(rs_stats *self, rs_position *at, rs_slice *in, uint64_t *above, rs_error *err) {
+    const uint8_t *begin = in->ptr;
+    rs_alternative *a;
+    rs_stats_head h;
+    uint64_t made, *hash = NULL;
+    read_head(self, *in, &h);
+    if (h.kind == RS_FMT_NODE_STRUCT) RS_TRY(find_for_dict(self, at, *in, &h, &a, err));
+    else RS_TRY(find_alternative(self, at, &h, &a, err));
+    if (above != NULL || !a->gave_up) hash = &made;
+    made = a->kind == RS_FMT_NODE_STRUCT ? h.key_set_hash : h.count;
+    if (a->kind == RS_FMT_NODE_LIST && a->elements != RS_ELEMENTS_MIXED) RS_TRY(note_place(self, a, begin, err));
+    switch (a->kind) {
+    case RS_FMT_NODE_LIST:
+    case RS_FMT_NODE_TUPLE:
+        in->ptr = h.body.ptr;
+        RS_TRY(observe_elements(self, a, &h, in, hash, err));
+        break;
+    case RS_FMT_NODE_STRUCT:
+        in->ptr = h.body.ptr;
+        RS_TRY(observe_struct(self, a, &h, in, hash, err));
+        break;
+    case RS_FMT_NODE_MAP:
+        in->ptr = h.body.ptr;
+        RS_TRY(observe_map(self, a, h.count, in, hash, err));
+        break;
+    case RS_FMT_NODE_EXT:
+        in->ptr += 1 + rs_slice_left(&h.descriptor);
+        RS_TRY(observe(self, a->children, in, hash, err));
+        break;
+    default:
+        if (a->kind == RS_FMT_NODE_NDARRAY) RS_TRY(observe_array(a, in, err));
+        else rs_scan_skip_unchecked(self->scan, in);
+        hash = NULL; /* made of the bytes */
+        break;
+    }
+    return count_value(self, a, rs_slice_of(begin, (size_t)(in->ptr - begin)), hash, above, err);
+}
+
+static void observe_int(rs_alternative *a, rs_slice *in) {
+    int64_t value = rs_any_take_int_unchecked(in);
+    if (a->n == 0 || value < a->min) a->min = value;
+    if (a->n == 0 || value > a->max) a->max = value;
+}
+
+static void observe_units(rs_alternative *a, unsigned shift, rs_slice *in) {
+    uint64_t n;
+    in->ptr++;
+    n = rs_scan_varint_unchecked(in);
+    a->total += n;
+    a->counts_bytes += rs_varint_size(n);
+    in->ptr += n << shift;
+}
+
+/* Takes one value off `in` and files it under its alternative of the position. *above becomes its hash when `above` is
+ * not NULL. */
+static rs_status observe(rs_stats *self, rs_position *at, rs_slice *in, uint64_t *above, rs_error *err) {
+    const uint8_t *begin = in->ptr;
+    uint8_t tag = *begin, kind = kind_of_plain(tag);
+    rs_alternative *a = at->n > 0 ? &at->alternatives[at->last] : NULL;
+    if (kind == RS_FMT_NODE_ANY) return observe_compound(self, at, in, above, err);
+    if (a == NULL || a->kind != kind || (kind == RS_FMT_NODE_STR && a->elements != tag - RS_FMT_TAG_STR1)) {
+        rs_stats_head h;
+        read_head(self, *in, &h);
+        RS_TRY(find_alternative(self, at, &h, &a, err));
+    }
+    switch (a->kind) {
+    case RS_FMT_NODE_INT:
+        RS_TRY(note_place(self, a, begin, err));
+        observe_int(a, in);
+        break;
+    case RS_FMT_NODE_FLOAT:
+        RS_TRY(note_place(self, a, begin, err));
+        in->ptr += 9;
+        break;
+    case RS_FMT_NODE_STR:
+        RS_TRY(note_place(self, a, begin, err));
+        observe_units(a, (unsigned)(tag - RS_FMT_TAG_STR1), in);
+        break;
+    case RS_FMT_NODE_BYTES: observe_units(a, 0, in); break;
+    case RS_FMT_NODE_ANY: rs_scan_skip_unchecked(self->scan, in); break;
+    default: in->ptr++; break;
+    }
+    return count_value(self, a, rs_slice_of(begin, (size_t)(in->ptr - begin)), NULL, above, err);
+}
+
+rs_status rs_stats_collect(rs_stats *self, rs_error *err) { return rs_stats_collect_more(self, 0, err); }
+
+rs_status rs_stats_collect_more(rs_stats *self, uint32_t first, rs_error *err) {
+    uint32_t i;
+    self->scan->next = 0;
+    for (i = first; i < self->values.n; i++) {
+        rs_slice value = rs_values_at(&self->values, i);
+        self->raw_bytes += rs_slice_left(&value);
+        RS_TRY(observe(self, &self->root, &value, NULL, err));
+    }
+    return RS_OK;
+}

@@ -1,0 +1,480 @@
+/* rs_string_template.c: cuts all strings by the cut that a sample suggests, and chooses a kind of part for each leaf of
+ * the cut. */
+#include "plan/rs_string_template.h"
+
+#include <stdlib.h>
+
+#include "format/rs_packed_ints.h"
+
+enum {
+    DIGITS = 18,
+    SHORT_HEX = 4,
+    MAX_ENTRY = 65536,
+    SETTLED = 4096,
+    SETTLED_LONG = 16384,
+    LONG_ENTRY = 12,
+    TABLE_BITS = 1600
+};
+enum { DECIMAL = 1, LOWER = 2, UPPER = 4 };
+enum { NO_LEAF = 0xFF, LEAST_STRINGS = 16 };
+
+/* Statistics of one leaf over all strings that fit. */
+typedef struct column {
+    rs_slice first;      /* the text of the first string */
+    const uint8_t *last; /* the text of the string before */
+    size_t last_size;
+    bool constant;            /* all texts so far are equal */
+    bool broken;              /* the leaf repeats `same` in the sample, but not in all strings */
+    bool wide;                /* a text has units above 255 */
+    bool zeros;               /* a decimal text of several digits begins with 0 */
+    bool collects;            /* the distinct texts are being collected */
+    uint8_t same;             /* the leaf that each text so far equals, or NO_LEAF */
+    unsigned digits;          /* the mask of DECIMAL, LOWER and UPPER that all characters so far have */
+    size_t shortest, longest; /* of texts that are noted */
+    uint64_t min, max;        /* of the decimal texts */
+    uint64_t units;           /* of all texts */
+    uint64_t noted;           /* number of texts that differed from the one before */
+    rs_value_set *distinct;
+    rs_buffer bytes; /* the distinct texts as any values */
+} column;
+
+typedef struct filler {
+    rs_stats *stats;
+    const rs_alternative *a;
+    unsigned unit_bytes;
+    rs_cut_guess guess;
+    uint8_t digits_of[256];
+    column columns[RS_CUT_LEAVES];
+    uint8_t strict[RS_CUT_LEAVES];
+    uint64_t n_fits;                 /* as in rs_template */
+    uint8_t narrow[2][RS_CUT_UNITS]; /* this string and the last one that fits, when units have 2 bytes */
+    rs_error *err;
+} filler;
+
+static rs_status no_memory(rs_error *err) { return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for parts"); }
+
+static bool equal(rs_slice a, rs_slice b) {
+    size_t size = rs_slice_left(&a);
+    return size == rs_slice_left(&b) && rs_equal_few(a.ptr, b.ptr, size);
+}
+
+/* Sets *out to string i as units of 1 byte. Returns false when it is too long to be cut. */
+static bool string_at(const rs_stats *stats, const rs_alternative *a, uint32_t i, uint8_t *narrow, rs_slice *out) {
+    unsigned unit = 1u << a->elements;
+    *out = rs_stats_units(stats, a->where[i], unit);
+    if (rs_slice_left(out) > (size_t)RS_CUT_UNITS * unit) return false;
+    if (unit == 2) *out = rs_cut_narrow(*out, narrow);
+    return true;
+}
+
+/* ---- The sample ---- */
+
+/* Takes groups of 4 neighbours that are spread evenly: neighbours tell whether texts repeat in a sorted list. */
+static rs_status take_sample(filler *self, rs_sample *sample) {
+    uint32_t n = self->a->n_where, groups = RS_SAMPLE_STRINGS / 4, i;
+    sample->n = n;
+    sample->size = 0;
+    sample->unit_bytes = self->unit_bytes;
+    for (i = 0; i < RS_SAMPLE_STRINGS && i < n; i++) {
+        uint32_t at = n <= RS_SAMPLE_STRINGS ? i : (uint32_t)((uint64_t)(i / 4) * (n - 4) / (groups - 1)) + i % 4;
+        rs_slice s;
+        if (!string_at(self->stats, self->a, at, self->narrow[0], &s)) continue;
+        if (self->unit_bytes == 2) {
+            uint8_t *copy = (uint8_t *)rs_arena_take(&self->stats->arena, rs_slice_left(&s) + 1);
+            if (copy == NULL) return no_memory(self->err);
+            memcpy(copy, s.ptr, rs_slice_left(&s));
+            s = rs_slice_of(copy, rs_slice_left(&s));
+        }
+        sample->strings[sample->size++] = s;
+    }
+    return RS_OK;
+}
+
+/* ---- Noting the texts of all strings ---- */
+
+/* Cuts string i, which `s` becomes. Returns false when it does not fit. */
+static bool cut_string(const rs_stats *stats, const rs_alternative *a, uint32_t i, const rs_cut *cut,
+                       const uint8_t *strict, uint8_t *narrow, rs_slice *s, rs_slice *leaves, uint32_t *from) {
+    uint32_t k;
+    if (!string_at(stats, a, i, narrow, s) || !rs_cut_run(cut, *s, leaves, from)) return false;
+    for (k = *from; k < cut->n_leaves; k++) {
+        if (strict[k] != 0 && !rs_leaf_fits(strict[k], leaves[k])) return false;
+    }
+    return true;
+}
+
+static void fill_digits(uint8_t digits_of[256]) {
+    unsigned c;
+    for (c = 0; c < 256; c++) {
+        bool digit = c >= '0' && c <= '9';
+        digits_of[c] = (uint8_t)((digit ? DECIMAL : 0) | (digit || (c >= 'a' && c <= 'f') ? LOWER : 0) |
+                                 (digit || (c >= 'A' && c <= 'F') ? UPPER : 0));
+    }
+}
+
+static void note_digits(filler *self, column *c, rs_slice s) {
+    size_t size = rs_slice_left(&s);
+    uint64_t value = 0;
+    const uint8_t *p;
+    unsigned mask = size == 0 ? 0 : c->digits;
+    if (size > DIGITS) mask &= ~(unsigned)DECIMAL;
+    for (p = s.ptr; p != s.end && mask != 0; p++) mask &= self->digits_of[*p];
+    c->digits = mask;
+    if ((mask & DECIMAL) == 0) return;
+    for (p = s.ptr; p != s.end; p++) value = value * 10 + (uint64_t)(*p - '0');
+    if (value < c->min) c->min = value;
+    if (value > c->max) c->max = value;
+    c->zeros = c->zeros || (size > 1 && *s.ptr == '0');
+}
+
+/* Adds a text to the distinct ones of a column, unless they are too many by now. */
+static rs_status note_word(filler *self, column *c, rs_slice s) {
+    uint8_t head[11] = {RS_FMT_TAG_STR1};
+    size_t at = c->bytes.size_bytes;
+    rs_slice value;
+    rs_span span;
+    uint64_t hash, settled = c->units > self->n_fits * LONG_ENTRY ? SETTLED_LONG : SETTLED;
+    if (c->distinct == NULL) c->distinct = rs_stats_new_set(self->stats);
+    if (c->distinct == NULL) return no_memory(self->err);
+    RS_TRY(rs_buffer_append(&c->bytes, head, 1 + rs_put_varint(head + 1, rs_slice_left(&s)), self->err));
+    RS_TRY(rs_buffer_append(&c->bytes, s.ptr, rs_slice_left(&s), self->err));
+    value = rs_slice_of(c->bytes.data + at, c->bytes.size_bytes - at);
+    hash = rs_value_set_hash(value);
+    if (rs_value_set_find(c->distinct, c->bytes.data, value, hash) != UINT32_MAX) {
+        c->bytes.size_bytes = at;
+        return RS_OK;
+    }
+    if (c->distinct->n >= MAX_ENTRY || (self->n_fits > settled && c->distinct->n > self->n_fits - self->n_fits / 4)) {
+        c->collects = false;
+        return RS_OK;
+    }
+    span.off = (uint32_t)at;
+    span.size_bytes = (uint32_t)(c->bytes.size_bytes - at);
+    return rs_value_set_add(c->distinct, span, hash, self->err);
+}
+
+static rs_status note_new(filler *self, column *c, rs_slice s) {
+    size_t size = rs_slice_left(&s);
+    c->noted++;
+    if (size < c->shortest) c->shortest = size;
+    if (size > c->longest) c->longest = size;
+    if (self->unit_bytes == 2 && !c->wide) c->wide = size > 0 && memchr(s.ptr, RS_CUT_WIDE, size) != NULL;
+    if (c->digits != 0) note_digits(self, c, s);
+    return c->collects ? note_word(self, c, s) : RS_OK;
+}
+
+/* Notes the text of a column that is constant so far, and differs now. */
+static rs_status note_change(filler *self, column *c, rs_slice s) {
+    c->constant = false;
+    c->units = self->n_fits * rs_slice_left(&c->first) + rs_slice_left(&s);
+    self->guess.cut.start_size = 0; /* later strings must be looked at here */
+    c->collects = true;
+    RS_TRY(note_new(self, c, c->first));
+    c->last = s.ptr;
+    c->last_size = rs_slice_left(&s);
+    return note_new(self, c, s);
+}
+
+/* Takes the text as two numbers, because a slice would go through memory: see rs_cut_load. */
+static inline rs_status note(filler *self, column *c, const uint8_t *text, size_t size) {
+    bool repeated = size == c->last_size && rs_equal_few(text, c->last, size) && (c->constant || c->noted > 0);
+    if (c->constant) return repeated ? RS_OK : note_change(self, c, rs_slice_of(text, size));
+    c->units += size;
+    c->last = text;
+    c->last_size = size;
+    return repeated ? RS_OK : note_new(self, c, rs_slice_of(text, size));
+}
+
+static rs_status note_string(filler *self, const rs_slice *leaves, uint32_t from) {
+    uint32_t k, n = self->guess.cut.n_leaves;
+    for (k = from; k < n; k++) {
+        column *c = &self->columns[k];
+        rs_slice s = rs_cut_load(&leaves[k]);
+        if (c->same == NO_LEAF) {
+            RS_TRY(note(self, c, s.ptr, rs_slice_left(&s)));
+        } else if (!c->broken && !equal(s, rs_cut_load(&leaves[c->same]))) {
+            c->broken = true;
+        }
+    }
+    self->n_fits++;
+    return RS_OK;
+}
+
+static void begin_columns(filler *self, const rs_slice *leaves) {
+    uint32_t k;
+    for (k = 0; k < self->guess.cut.n_leaves; k++) {
+        column *c = &self->columns[k];
+        const rs_leaf_guess *guess = &self->guess.leaves[k];
+        c->digits = DECIMAL | LOWER | UPPER;
+        c->shortest = SIZE_MAX;
+        c->min = UINT64_MAX;
+        self->strict[k] = guess->strict;
+        c->collects = guess->repeats || guess->kind == RS_LEAF_WORDS;
+        c->same = guess->kind == RS_LEAF_SAME ? guess->of : NO_LEAF;
+        c->constant = guess->kind == RS_LEAF_CONST;
+        c->first = leaves[k];
+        c->last = leaves[k].ptr;
+        c->last_size = rs_slice_left(&leaves[k]);
+    }
+}
+
+/* Cuts all strings and notes their parts. *alike becomes false when too few fit. */
+static rs_status fill(filler *self, bool *alike) {
+    uint32_t i, from, misfits = 0, n = self->a->n_where;
+    rs_slice leaves[RS_CUT_LEAVES], s;
+    *alike = false;
+    for (i = 0; i < n; i++) {
+        if (!cut_string(self->stats, self->a, i, &self->guess.cut, self->strict, self->narrow[self->n_fits % 2], &s,
+                        leaves, &from)) {
+            if (++misfits > 16 + n / 5) return RS_OK;
+            continue;
+        }
+        RS_TRY(note_string(self, leaves, from));
+    }
+    misfits = n - (uint32_t)self->n_fits;
+    *alike = self->n_fits >= 8 && misfits * 5 < self->n_fits;
+    return RS_OK;
+}
+
+/* Notes the leaves that do not repeat another one after all. */
+static rs_status fill_broken(filler *self) {
+    uint32_t i, k, from;
+    rs_slice leaves[RS_CUT_LEAVES], s;
+    bool any = false;
+    for (k = 0; k < self->guess.cut.n_leaves; k++) {
+        column *c = &self->columns[k];
+        if (c->same == NO_LEAF || !(c->broken || self->columns[c->same].wide)) continue;
+        c->broken = any = true;
+        c->collects = true;
+        c->same = NO_LEAF;
+    }
+    if (!any) return RS_OK;
+    self->n_fits = 0;
+    for (i = 0; i < self->a->n_where; i++) {
+        if (!cut_string(self->stats, self->a, i, &self->guess.cut, self->strict, self->narrow[self->n_fits % 2], &s,
+                        leaves, &from)) {
+            continue;
+        }
+        for (k = from; k < self->guess.cut.n_leaves; k++) {
+            if (self->columns[k].broken)
+                RS_TRY(note(self, &self->columns[k], leaves[k].ptr, rs_slice_left(&leaves[k])));
+        }
+        self->n_fits++;
+    }
+    return RS_OK;
+}
+
+/* ---- Choosing the part for a leaf ---- */
+
+static rs_status keep_words(filler *self, column *c, rs_template_part *out) {
+    uint8_t *bytes = (uint8_t *)rs_arena_take(&self->stats->arena, c->bytes.size_bytes + 1);
+    if (bytes == NULL) return no_memory(self->err);
+    memcpy(bytes, c->bytes.data, c->bytes.size_bytes);
+    out->base = bytes;
+    out->distinct = c->distinct;
+    return RS_OK;
+}
+
+/* Chooses the cheapest part for a column. *bits becomes the bits of all its texts. */
+static rs_status choose_column(filler *self, uint32_t k, rs_template_part *out, uint64_t *bits) {
+    column *c = &self->columns[k];
+    uint64_t n = self->n_fits, cost;
+    memset(out, 0, sizeof *out);
+    out->leaf = k;
+    out->kind = RS_PART_CONST;
+    out->first = c->first;
+    *bits = 0;
+    if (c->constant) return RS_OK;
+    if (c->same != NO_LEAF) {
+        out->kind = RS_PART_SAME;
+        out->of = c->same;
+        return RS_OK;
+    }
+    out->kind = RS_PART_TEXT;
+    out->units = c->units;
+    *bits = rs_text_bits(c->units, (c->digits & DECIMAL) != 0 ? c->units : 0, n, self->unit_bytes);
+    if (c->wide) return RS_OK;
+    if ((c->digits & DECIMAL) != 0 && (!c->zeros || c->shortest == c->longest)) {
+        cost = n * rs_packed_ints_width(c->max - c->min);
+        if (cost < *bits) {
+            out->kind = RS_PART_DIGITS;
+            out->min = c->min;
+            out->max = c->max;
+            out->count = c->zeros ? (uint32_t)c->longest : 0;
+            *bits = cost;
+        }
+    }
+    if ((c->digits & (LOWER | UPPER)) != 0 && c->shortest == c->longest && c->longest >= SHORT_HEX) {
+        cost = n * 8 * ((c->longest + 1) / 2);
+        if (cost < *bits ||
+            out->kind == RS_PART_TEXT) { /* symbols take more for a text of such digits than for others */
+            out->kind = RS_PART_HEX;
+            out->count = (uint32_t)c->longest;
+            out->upper = (c->digits & LOWER) == 0;
+            *bits = cost;
+        }
+    }
+    if (!c->collects || c->distinct == NULL) return RS_OK;
+    cost = c->distinct->size_bytes * (c->distinct->size_bytes / c->distinct->n > LONG_ENTRY ? 5 : 8);
+    cost += n * rs_packed_ints_width(c->distinct->n - 1) + TABLE_BITS;
+    if (cost < *bits) {
+        out->kind = RS_PART_DICT_CODED;
+        RS_TRY(keep_words(self, c, out));
+        *bits = cost;
+    }
+    return RS_OK;
+}
+
+/* ---- The parts in their order ---- */
+
+/* What makes a template of the parts of leaves and the characters between them. Neighbouring constants become one. */
+typedef struct joiner {
+    rs_template *out;
+    uint8_t *texts; /* room for all constants */
+    size_t used;
+    bool too_many;
+} joiner;
+
+static rs_template_part *add_part(joiner *self, const rs_template_part *part) {
+    if (self->out->n == RS_FMT_CONCAT_CHILDREN) {
+        self->too_many = true;
+        return &self->out->at[0];
+    }
+    self->out->at[self->out->n] = *part;
+    return &self->out->at[self->out->n++];
+}
+
+static void add_constant(joiner *self, const uint8_t *text, size_t size) {
+    rs_template_part part, *last = self->out->n == 0 ? NULL : &self->out->at[self->out->n - 1];
+    if (size == 0) return;
+    memcpy(self->texts + self->used, text, size);
+    if (last != NULL && last->kind == RS_PART_CONST) {
+        last->first.end += size;
+    } else {
+        memset(&part, 0, sizeof part);
+        part.first = rs_slice_of(self->texts + self->used, size);
+        (void)add_part(self, &part);
+    }
+    self->used += size;
+}
+
+/* Walks over the steps of the cut: a character at which a step divides stands behind all leaves of its left side. */
+static void join_parts(joiner *self, const rs_cut *cut, const rs_template_part *leaves, rs_template_cut *link) {
+    const uint8_t *between[RS_CUT_LEAVES]; /* NULL where no character stands; a pointer, since NUL is a character too */
+    uint32_t i, n = 0, leaf = 0;
+    for (i = 0; i < cut->n_steps; i++) {
+        const rs_cut_step *step = &cut->steps[i];
+        if (step->op != RS_CUT_LEAF) {
+            between[n++] = step->op == RS_CUT_FIRST || step->op == RS_CUT_LAST ? &step->c : NULL;
+            continue;
+        }
+        link->parts[leaf] = RS_TEMPLATE_NO_PART;
+        if (leaves[leaf].kind == RS_PART_CONST) {
+            add_constant(self, leaves[leaf].first.ptr, rs_slice_left(&leaves[leaf].first));
+        } else {
+            rs_template_part *part = add_part(self, &leaves[leaf]);
+            link->parts[leaf] = (uint8_t)(part - self->out->at);
+            if (part->kind == RS_PART_SAME) part->of = link->parts[part->of];
+        }
+        leaf++;
+        if (n > 0 && between[--n] != NULL) add_constant(self, between[n], 1);
+    }
+}
+
+/* Writes the constants of the leaves to the link, and the start that all strings of the sample had. */
+static void write_constants(rs_template_cut *link, const rs_template_part *leaves) {
+    uint32_t i, used = 0;
+    for (i = 0; i < link->cut.n_leaves; i++) {
+        size_t size = leaves[i].kind == RS_PART_CONST ? rs_slice_left(&leaves[i].first) : 0;
+        if (size > 0) memcpy(link->texts + used, leaves[i].first.ptr, size);
+        used += (uint32_t)size;
+        link->ends[i] = (uint16_t)used;
+    }
+}
+
+static rs_status make_template(filler *self, rs_template *out, bool *found) {
+    rs_template_part leaves[RS_CUT_LEAVES];
+    const rs_cut *cut = &self->guess.cut;
+    joiner join = {out, NULL, 0, false};
+    uint64_t bits;
+    size_t size = 0;
+    uint32_t k;
+    out->n = 0;
+    out->bits = 0;
+    out->n_fits = self->n_fits;
+    out->plain = self->guess.plain;
+    memcpy(out->strict, self->strict, sizeof out->strict);
+    *found = false;
+    for (k = 0; k < cut->n_leaves; k++) {
+        RS_TRY(choose_column(self, k, &leaves[k], &bits));
+        out->bits += bits;
+        if (leaves[k].kind == RS_PART_CONST) size += rs_slice_left(&leaves[k].first);
+    }
+    if (size > UINT16_MAX) return RS_OK;
+    out->bits = (out->bits / self->n_fits + 7) / 8 * 8 * self->n_fits;
+    join.texts = (uint8_t *)rs_arena_take(&self->stats->arena, size + RS_CUT_LEAVES);
+    out->cut = (rs_template_cut *)rs_arena_take(&self->stats->arena, sizeof *out->cut + size);
+    if (join.texts == NULL || out->cut == NULL) return no_memory(self->err);
+    out->cut->size_bytes = (uint32_t)(sizeof *out->cut + size);
+    out->cut->unit_bytes = (uint8_t)self->unit_bytes;
+    out->cut->cut = *cut;
+    join_parts(&join, cut, leaves, out->cut);
+    write_constants(out->cut, leaves);
+    /* A single text, or a single entry of a table, is no template. */
+    *found = !join.too_many && (out->n > 1 || out->at[0].kind == RS_PART_DIGITS || out->at[0].kind == RS_PART_HEX);
+    return RS_OK;
+}
+
+static rs_status find(filler *self, rs_template *out, bool *found) {
+    rs_sample sample;
+    rs_slice leaves[RS_CUT_LEAVES];
+    bool alike;
+    uint32_t from;
+    uint16_t start;
+    RS_TRY(take_sample(self, &sample));
+    if (!rs_cut_search(&sample, &self->guess)) return RS_OK;
+    start = self->guess.cut.start_size;
+    self->guess.cut.start_size = 0;
+    alike = rs_cut_run(&self->guess.cut, sample.strings[self->guess.first], leaves, &from);
+    RS_ASSERT(alike);
+    self->guess.cut.start_size = start;
+    begin_columns(self, leaves);
+    RS_TRY(fill(self, &alike));
+    if (!alike) return RS_OK;
+    RS_TRY(fill_broken(self));
+    return make_template(self, out, found);
+}
+
+rs_status rs_template_find(rs_stats *stats, const rs_alternative *a, rs_template *out, bool *found, rs_error *err) {
+    filler *self;
+    rs_status status;
+    uint32_t k;
+    *found = false;
+    if (a->n_where < a->n || a->n < LEAST_STRINGS) return RS_OK;
+    self = (filler *)calloc(1, sizeof *self);
+    if (self == NULL) return no_memory(err);
+    self->stats = stats;
+    self->a = a;
+    self->unit_bytes = 1u << a->elements;
+    self->err = err;
+    fill_digits(self->digits_of);
+    status = find(self, out, found);
+    for (k = 0; k < RS_CUT_LEAVES; k++) rs_buffer_clear(&self->columns[k].bytes);
+    free(self);
+    return status;
+}
+
+void rs_template_texts(const rs_stats *stats, const rs_alternative *a, const rs_template *template, uint32_t leaf,
+                       rs_symbol_string *out) {
+    unsigned unit = 1u << a->elements;
+    uint8_t narrow[RS_CUT_UNITS];
+    rs_slice leaves[RS_CUT_LEAVES], s;
+    uint32_t i, from;
+    for (i = 0; i < a->n_where; i++) {
+        if (!cut_string(stats, a, i, &template->cut->cut, template->strict, narrow, &s, leaves, &from)) continue;
+        out->n_units = rs_slice_left(&leaves[leaf]);
+        out->units = leaves[leaf].ptr;
+        if (unit == 2) out->units = rs_stats_units(stats, a->where[i], 2).ptr + 2 * (leaves[leaf].ptr - s.ptr);
+        out++;
+    }
+}

@@ -1,0 +1,64 @@
+/* rs_string_template.h: finds the common parts of strings that follow one pattern (FORMAT.md, concat). For example,
+ * "n01440764_10026.JPEG" is a word, a constant, a number and a constant. */
+#ifndef RS_STRING_TEMPLATE_H
+#define RS_STRING_TEMPLATE_H
+
+#include "symbols/rs_symbols_train.h"
+#include "plan/rs_stats.h"
+#include "plan/rs_string_search.h"
+
+typedef enum rs_part_kind {
+    RS_PART_CONST = 0,
+    RS_PART_SAME = 1,
+    RS_PART_DIGITS = 2,
+    RS_PART_HEX = 3,
+    RS_PART_DICT_CODED = 4,
+    RS_PART_TEXT = 5
+} rs_part_kind;
+
+/* One part of the template. Borrows from the arena and the values. */
+typedef struct rs_template_part {
+    rs_part_kind kind;
+    rs_slice first;         /* const: the text */
+    uint32_t of;            /* same: the number of the part that is repeated */
+    uint64_t min, max;      /* digits: the range of the numbers */
+    uint32_t count;         /* digits: the width that zeros pad to, or 0; hex: the number of digits */
+    bool upper;             /* hex: the digits are A to F */
+    const uint8_t *base;    /* dict-coded: the bytes of the distinct texts, as any values */
+    rs_value_set *distinct; /* dict-coded: the spans of the distinct texts, from base */
+    uint64_t units;         /* text: of all strings that fit */
+    uint32_t leaf;          /* text: the leaf of the cut */
+} rs_template_part;
+
+/* How a string is cut into the parts of one template, for the encoder. A leaf is a part of its own, or a constant. It
+ * stands in one piece of memory of size_bytes, and may be copied as such. */
+typedef struct rs_template_cut {
+    uint32_t size_bytes;
+    uint8_t unit_bytes;           /* of the strings */
+    uint8_t parts[RS_CUT_LEAVES]; /* of each leaf: the number of its part; RS_TEMPLATE_NO_PART of a constant */
+    uint16_t ends[RS_CUT_LEAVES]; /* of each leaf: where its constant ends in `texts`; the one before it begins there */
+    rs_cut cut;
+    uint8_t texts[]; /* the constants of all leaves */
+} rs_template_cut;
+enum { RS_TEMPLATE_NO_PART = 0xFF };
+
+typedef struct rs_template {
+    uint32_t n;
+    rs_template_part at[RS_FMT_CONCAT_CHILDREN];
+    rs_template_cut *cut;          /* in the arena */
+    uint64_t bits;                 /* bits of all strings that fit the template */
+    uint64_t n_fits;               /* number of these strings */
+    uint64_t plain;                /* an estimate of the bits of all strings without a template */
+    uint8_t strict[RS_CUT_LEAVES]; /* of each leaf: as in rs_leaf_guess */
+} rs_template;
+
+/* Looks for a template of the strings at a->where, which have units of 1 or 2 bytes. *found becomes false unless about
+ * five in six strings follow one pattern. *out borrows memory of the stats. RS_E_MEM. */
+RS_NODISCARD rs_status rs_template_find(rs_stats *stats, const rs_alternative *a, rs_template *out, bool *found,
+                                        rs_error *err);
+
+/* Lists at `out`, which has room for template->n_fits, the texts of a leaf of the strings that fit, in their order. */
+void rs_template_texts(const rs_stats *stats, const rs_alternative *a, const rs_template *template, uint32_t leaf,
+                       rs_symbol_string *out);
+
+#endif

@@ -1,0 +1,205 @@
+/* rs_symbols_encode.c: codes strings with symbol tables. */
+#include "symbols/rs_symbols_encode.h"
+
+#include "symbols/rs_symbols_match.h"
+
+#include <stdlib.h>
+
+/* The most units that are divided at once. A longer string is divided part after part. */
+enum { PART_UNITS = 512 };
+
+struct rs_symbols_encoder {
+    rs_matcher matcher;
+    uint32_t n_short;
+    uint32_t escape;
+    bool shortest; /* seek the codes of the fewest bytes */
+};
+
+static rs_status no_memory(rs_error *err) {
+    return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "out of memory for string symbols");
+}
+
+static rs_status fill_matcher(rs_symbols_encoder *self, const rs_symbols *symbols, rs_error *err) {
+    uint8_t *copies = (uint8_t *)malloc((size_t)RS_SYMBOLS_COPY * symbols->n_symbols + 1);
+    const uint8_t **units = (const uint8_t **)malloc((symbols->n_symbols + 1) * sizeof *units);
+    uint8_t *n_units = (uint8_t *)malloc(symbols->n_symbols + 1);
+    rs_status status = copies == NULL || units == NULL || n_units == NULL ? no_memory(err) : RS_OK;
+    uint32_t i;
+    self->escape = UINT32_MAX;
+    for (i = 0; i < symbols->n_symbols && status == RS_OK; i++) {
+        uint32_t entry = rs_symbols_entry_unchecked(symbols, i), offset = entry >> RS_SYMBOLS_LENGTH_BITS;
+        uint8_t *copy = copies + (size_t)RS_SYMBOLS_COPY * i;
+        n_units[i] = entry & ((1u << RS_SYMBOLS_LENGTH_BITS) - 1);
+        units[i] = copy;
+        if (n_units[i] > symbols->max_units || offset > symbols->pool_units) n_units[i] = 0;
+        if (n_units[i] != 0) {
+            memcpy(copy, symbols->pool + (size_t)offset * symbols->unit_bytes, RS_SYMBOLS_COPY);
+        } else if (self->escape == UINT32_MAX) {
+            self->escape = i;
+        }
+    }
+    if (status == RS_OK && self->escape == UINT32_MAX) {
+        status = rs_error_set(err, RS_E_ARG_RANGE, RS_NOWHERE, "a symbol table without an escape");
+    }
+    if (status == RS_OK) {
+        status = rs_matcher_init(&self->matcher, units, n_units, symbols->n_symbols, symbols->unit_bytes, err);
+    }
+    free(copies);
+    free(units);
+    free(n_units);
+    return status;
+}
+
+rs_status rs_symbols_encoder_open(rs_slice table, bool small, rs_symbols_encoder **out, rs_error *err) {
+    rs_symbols symbols;
+    rs_symbols_encoder *self;
+    rs_status status;
+    RS_TRY(rs_symbols_open(table, &symbols, err));
+    self = (rs_symbols_encoder *)calloc(1, sizeof *self);
+    if (self == NULL) return no_memory(err);
+    self->n_short = symbols.n_short;
+    self->shortest = small;
+    status = fill_matcher(self, &symbols, err);
+    if (status != RS_OK) {
+        rs_symbols_encoder_close(self);
+        return status;
+    }
+    *out = self;
+    return RS_OK;
+}
+
+uint64_t rs_symbols_encoder_memory(const rs_symbols_encoder *self) {
+    return self == NULL ? 0 : sizeof *self + self->matcher.memory_bytes;
+}
+
+void rs_symbols_encoder_close(rs_symbols_encoder *self) {
+    if (self == NULL) return;
+    rs_matcher_clear(&self->matcher);
+    free(self);
+}
+
+/* Writes the code of a symbol and returns its end. Two bytes must be writable, also for a short code. */
+static inline uint8_t *put_code(uint8_t *p, uint32_t number, uint32_t n_short) {
+    uint32_t wide = number >= n_short, above = number - n_short;
+    p[0] = (uint8_t)(wide ? n_short + (above >> 8) : number);
+    p[1] = (uint8_t)above;
+    return p + 1 + wide;
+}
+
+/* Writes the code of the escape and the unit after it. */
+static inline uint8_t *put_escape(const rs_symbols_encoder *self, uint8_t *p, const uint8_t *unit,
+                                  unsigned unit_bytes) {
+    p = put_code(p, self->escape, self->n_short);
+    memcpy(p, unit, unit_bytes);
+    return p + unit_bytes;
+}
+
+/* Codes units while at least `least` bytes of `*left` remain, and moves *units and *left on. `least` is 16, or 1 when
+ * RS_SYMBOLS_COPY bytes after the units are readable. */
+static inline uint8_t *encode_run(const rs_symbols_encoder *self, const uint8_t **units, uint64_t *left, uint64_t least,
+                                  uint8_t *p, unsigned unit_bytes) {
+    const uint8_t *from = *units;
+    uint64_t rest = *left;
+    while (rest >= least) {
+        unsigned limit = least == 16 ? 16 : (unsigned)rest, bytes;
+        uint32_t match = rs_matcher_find(&self->matcher, from, limit, unit_bytes);
+        bytes = rs_match_bytes(match);
+        if (RS_UNLIKELY(bytes == 0)) {
+            p = put_escape(self, p, from, unit_bytes);
+            bytes = unit_bytes;
+        } else {
+            p = put_code(p, rs_match_number(match), self->n_short);
+        }
+        from += bytes;
+        rest -= bytes;
+    }
+    *units = from;
+    *left = rest;
+    return p;
+}
+
+/* Codes a string. A match reads 16 bytes, so the end of the string is first copied to a longer buffer. */
+static inline uint8_t *encode_units(const rs_symbols_encoder *self, const uint8_t *units, uint64_t n_units, uint8_t *p,
+                                    unsigned unit_bytes) {
+    uint8_t tail[2 * RS_SYMBOLS_COPY] = {0};
+    const uint8_t *from = tail;
+    uint64_t left = n_units * unit_bytes;
+    p = encode_run(self, &units, &left, 16, p, unit_bytes);
+    if (left == 0) return p;
+    memcpy(tail, units, (size_t)left);
+    return encode_run(self, &from, &left, 1, p, unit_bytes);
+}
+
+/* ---- The shortest codes ---- */
+
+/* Part of a string that is being divided. */
+typedef struct division {
+    uint8_t text[2 * PART_UNITS + RS_SYMBOLS_COPY]; /* the units, and zeros after them */
+    uint32_t costs[PART_UNITS + 1]; /* the fewest bytes of codes for the units from each one to the end */
+    uint32_t matches[PART_UNITS];   /* the match that begins these codes; 0 for the escape */
+} division;
+
+/* Finds for each of n units, the last one first, the codes of the fewest bytes from there to the end of the part. This
+ * is the shortest path in a graph whose edges are the symbols (Storer and Szymanski, Data Compression via Textual
+ * Substitution, 1982). Among equals the longest symbol wins. */
+static void divide(const rs_symbols_encoder *self, division *part, uint32_t n, unsigned unit_bytes) {
+    const uint32_t escape = (self->escape >= self->n_short ? 2 : 1) + unit_bytes;
+    uint32_t found[RS_MATCH_ALL], i, k;
+    part->costs[n] = 0;
+    for (i = n; i-- > 0;) {
+        unsigned left = (n - i) * unit_bytes;
+        uint32_t n_found = rs_matcher_find_all(&self->matcher, part->text + (size_t)i * unit_bytes,
+                                               left < 16 ? left : 16, unit_bytes, found);
+        uint32_t least = escape + part->costs[i + 1], best = 0;
+        for (k = 0; k < n_found; k++) {
+            uint32_t cost = (rs_match_number(found[k]) >= self->n_short ? 2 : 1) +
+                            part->costs[i + rs_match_bytes(found[k]) / unit_bytes];
+            if (cost < least) least = cost, best = found[k];
+        }
+        part->costs[i] = least;
+        part->matches[i] = best;
+    }
+}
+
+/* Codes a string with the fewest bytes. A part that is not the last is coded up to its last few units: how it is
+ * divided there depends on the units after it, so they begin the next part. */
+static uint8_t *encode_shortest(const rs_symbols_encoder *self, const uint8_t *units, uint64_t n_units, uint8_t *p,
+                                unsigned unit_bytes) {
+    division part;
+    while (n_units > 0) {
+        uint32_t n = n_units < PART_UNITS ? (uint32_t)n_units : PART_UNITS, i = 0;
+        uint32_t stop = n_units > PART_UNITS ? n - RS_SYMBOLS_COPY : n;
+        memcpy(part.text, units, (size_t)n * unit_bytes);
+        memset(part.text + (size_t)n * unit_bytes, 0, RS_SYMBOLS_COPY);
+        divide(self, &part, n, unit_bytes);
+        while (i < stop) {
+            uint32_t match = part.matches[i];
+            if (rs_match_bytes(match) == 0) {
+                p = put_escape(self, p, part.text + (size_t)i * unit_bytes, unit_bytes);
+                i++;
+            } else {
+                p = put_code(p, rs_match_number(match), self->n_short);
+                i += rs_match_bytes(match) / unit_bytes;
+            }
+        }
+        units += (size_t)i * unit_bytes;
+        n_units -= i;
+    }
+    return p;
+}
+
+rs_status rs_symbols_encode(const rs_symbols_encoder *self, const uint8_t *units, uint64_t n_units, rs_buffer *out,
+                            rs_error *err) {
+    unsigned unit_bytes = self->matcher.unit_bytes;
+    uint64_t most;
+    uint8_t *begin, *end;
+    if (rs_mul_overflows(n_units, 2 + unit_bytes, &most)) return no_memory(err);
+    if (most == 0) return RS_OK;
+    RS_TRY(rs_buffer_reserve(out, (size_t)most, err));
+    begin = out->data + out->size_bytes;
+    if (self->shortest) end = encode_shortest(self, units, n_units, begin, unit_bytes);
+    else if (unit_bytes == 1) end = encode_units(self, units, n_units, begin, 1);
+    else end = encode_units(self, units, n_units, begin, 2);
+    out->size_bytes += (size_t)(end - begin);
+    return RS_OK;
+}
