@@ -19,7 +19,7 @@ struct rs_arrow_part {
 /* ---- Preparing ---- */
 
 /* Makes the text of a const part. *fits becomes false where it has no UTF-8. */
-static rs_status prepare_const(rs_arrow_ops *ops, rs_arrow_part *part, bool *fits, rs_error *err) {
+static rs_status prepare_const(rs_arrow_program *program, rs_arrow_part *part, bool *fits, rs_error *err) {
     rs_cursor cursor = {{NULL, NULL}, NULL, 0, {UINT64_MAX, UINT64_MAX, RS_FMT_DEPTH}, false, 0, NULL};
     rs_buffer text = {0};
     rs_place place = {NULL, NULL, 0};
@@ -27,7 +27,7 @@ static rs_status prepare_const(rs_arrow_ops *ops, rs_arrow_part *part, bool *fit
     rs_status status;
     cursor.in = rs_slice_of(part->node->aux, part->node->aux_size_bytes);
     status = rs_utf8_take(&text, &cursor, &place, fits, err);
-    if (status == RS_OK && *fits) status = rs_arrow_allot(ops, text.size_bytes + PART_COPY, 1, &copy, err);
+    if (status == RS_OK && *fits) status = rs_arrow_allot(program, text.size_bytes + PART_COPY, 1, &copy, err);
     if (status == RS_OK && *fits && text.size_bytes != 0) memcpy(copy, text.data, text.size_bytes);
     part->text = copy;
     part->size = (uint32_t)text.size_bytes;
@@ -36,20 +36,20 @@ static rs_status prepare_const(rs_arrow_ops *ops, rs_arrow_part *part, bool *fit
 }
 
 /* Prepares the parts of a concat, once for an op. op->parts stays NULL where a part is of another kind. */
-static rs_status prepare(rs_arrow_ops *ops, rs_arrow_op *op, rs_error *err) {
+static rs_status prepare(rs_arrow_program *program, rs_arrow_op *op, rs_error *err) {
     const rs_node *node = op->node;
     rs_arrow_part *parts = NULL;
     uint32_t i;
     bool fits = node->fixed;
     op->prepared = true;
-    RS_TRY(rs_arrow_allot(ops, node->n_children, sizeof *parts, &parts, err));
+    RS_TRY(rs_arrow_allot(program, node->n_children, sizeof *parts, &parts, err));
     for (i = 0; fits && i < node->n_children; i++) {
         rs_arrow_part *part = &parts[i];
         part->node = &node->children[i];
         switch (part->node->kind) {
-        case RS_FMT_NODE_CONST: RS_TRY(prepare_const(ops, part, &fits, err)); break;
+        case RS_FMT_NODE_CONST: RS_TRY(prepare_const(program, part, &fits, err)); break;
         case RS_FMT_NODE_DICT_CODED:
-            RS_TRY(rs_arrow_allot(ops, part->node->coded->n_tables, sizeof *part->entries, &part->entries, err));
+            RS_TRY(rs_arrow_allot(program, part->node->coded->n_tables, sizeof *part->entries, &part->entries, err));
             RS_TRY(rs_entries_bind(&op->field->entries, part->node, part->entries, err));
             break;
         case RS_FMT_NODE_DIGITS:
@@ -174,15 +174,15 @@ static RS_COLD uint64_t count_points(const uint8_t *p, uint64_t n) {
     return points;
 }
 
-rs_status rs_arrow_put_parts(rs_arrow_ops *ops, const rs_arrow_op *op, rs_cursor *cursor, const uint8_t *head,
-                             bool *taken, rs_error *err) {
+rs_status rs_arrow_put_concat(rs_arrow_program *program, const rs_arrow_op *op, rs_cursor *cursor, const uint8_t *head,
+                              bool *taken, rs_error *err) {
     rs_buffer *out = &op->field->bytes;
     const size_t before = out->size_bytes;
     uint64_t points;
     target self;
     size_t n;
     *taken = false;
-    if (RS_UNLIKELY(!op->prepared)) RS_TRY(prepare(ops, (rs_arrow_op *)(uintptr_t)op, err));
+    if (RS_UNLIKELY(!op->prepared)) RS_TRY(prepare(program, (rs_arrow_op *)(uintptr_t)op, err));
     if (op->parts == NULL) return RS_OK;
     RS_TRY(rs_buffer_reserve(out, PART_DIGITS, err)); /* the data of an empty buffer is NULL */
     *taken = true;

@@ -1,9 +1,9 @@
 /* rs_arrow_field.h: one field of the Arrow table that a store becomes: which kinds of values were seen at its place in
  * the records, the Arrow type that follows, and the values of the batch that is being filled.
  *
- * Fields form a tree. It grows while trees and records are looked at (rs_arrow_program.h, rs_arrow_walk.h); rs_arrow_resolve
- * then fixes the type of each field; rs_arrow_export.h makes Arrow structs of type and values. One thread at a time may
- * use a tree of fields. */
+ * Fields form a tree. It grows while trees and records are looked at (rs_arrow_program.h, rs_arrow_walk.h);
+ * rs_arrow_resolve then fixes the type of each field; rs_arrow_export.h makes Arrow structs of type and values. One
+ * thread at a time may use a tree of fields. */
 #ifndef RS_ARROW_FIELD_H
 #define RS_ARROW_FIELD_H
 

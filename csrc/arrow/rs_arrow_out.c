@@ -2,7 +2,7 @@
 #include "arrow/rs_arrow_out.h"
 
 rs_status rs_arrow_out_open(rs_arrow_out *self, rs_error *err) {
-    self->walk.ops = &self->ops;
+    self->walk.program = &self->program;
     self->walk.mode = RS_ARROW_SEE_REST;
     self->window = RS_ARROW_WINDOW;
     self->batch_bytes = RS_ARROW_BATCH_BYTES;
@@ -11,7 +11,7 @@ rs_status rs_arrow_out_open(rs_arrow_out *self, rs_error *err) {
 
 void rs_arrow_out_clear(rs_arrow_out *self) {
     rs_arrow_field_free(self->root);
-    rs_arrow_ops_clear(&self->ops);
+    rs_arrow_program_clear(&self->program);
     rs_buffer_clear(&self->walk.scratch);
     memset(self, 0, sizeof *self);
 }
@@ -35,9 +35,9 @@ rs_status rs_arrow_out_know(rs_arrow_out *self, rs_arrow_source *source, uint64_
     bound_window(self, &source->store->header);
     at->compiled = compiled;
     if (compiled == NULL) {
-        RS_TRY(rs_arrow_compile(&self->ops, tree, self->root, &op, err));
+        RS_TRY(rs_arrow_compile(&self->program, tree, self->root, &op, err));
     } else if (compiled->name == compiled->keys->n_names) {
-        RS_TRY(rs_arrow_compile_node(&self->ops, compiled->node, self->root, &op, err));
+        RS_TRY(rs_arrow_compile_node(&self->program, compiled->node, self->root, &op, err));
     }
     at->op = op;
     at->known = true;
@@ -52,8 +52,8 @@ void rs_arrow_out_look(rs_arrow_out *self) {
 }
 
 rs_status rs_arrow_out_resolve(rs_arrow_out *self, bool *whole, rs_error *err) {
-    RS_TRY(rs_arrow_resolve(self->root, &self->ops.n_fields, whole, err));
-    if (self->ops.shares && self->walk.mode != RS_ARROW_SEE_ALL) *whole = false;
+    RS_TRY(rs_arrow_resolve(self->root, &self->program.n_fields, whole, err));
+    if (self->program.shares && self->walk.mode != RS_ARROW_SEE_ALL) *whole = false;
     return RS_OK;
 }
 
@@ -69,7 +69,7 @@ static void widen(rs_arrow_field *field) {
 rs_status rs_arrow_out_settle(rs_arrow_out *self, uint64_t rows, rs_error *err) {
     if (self->wide) widen(self->root);
     rs_arrow_seal(self->root);
-    rs_arrow_ops_settle(&self->ops);
+    rs_arrow_program_settle(&self->program);
     self->walk.mode = RS_ARROW_PUT;
     self->settled = true;
     return rs_arrow_begin(self->root, rows, err);
@@ -89,7 +89,7 @@ rs_status rs_arrow_out_take(rs_arrow_out *self, const rs_cursor *cursor, const r
     rs_cursor own = *cursor;
     rs_arrow_op *op;
     if (place->node == NULL) return rs_arrow_put_any(&self->walk, self->root, &own, err);
-    RS_TRY(rs_arrow_compile_place(&self->ops, place->node, self->root, self->settled, &op, err));
+    RS_TRY(rs_arrow_compile_place(&self->program, place->node, self->root, self->settled, &op, err));
     if (op == NULL) return rs_arrow_misfit(self->root, err);
     return rs_arrow_put(&self->walk, op, &own, place->body, place->bits, err);
 }

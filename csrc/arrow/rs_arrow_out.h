@@ -53,7 +53,7 @@ typedef struct rs_arrow_stop {
  * thread at a time may use it. */
 typedef struct rs_arrow_out {
     rs_arrow_field *root;
-    rs_arrow_ops ops;
+    rs_arrow_program program;
     rs_arrow_walk walk;
     rs_slice missing; /* the any value for records without the field; with ptr NULL the run stops at them */
     bool has_rest;    /* a known block has records that have to be looked at before the types are known */

@@ -1,5 +1,5 @@
-/* rs_arrow_program.c: compiles trees for the export to Arrow. The recursion is as deep as trees and tables have levels, of
- * which rule 30 of FORMAT.md allows 400. */
+/* rs_arrow_program.c: compiles trees for the export to Arrow. The recursion is as deep as trees and tables have levels,
+ * of which rule 30 of FORMAT.md allows 400. */
 #include "arrow/rs_arrow_program.h"
 
 #include <stdlib.h>
@@ -27,7 +27,7 @@ static bool grow(void *array, size_t n, size_t *capacity, size_t size) {
     return true;
 }
 
-rs_status rs_arrow_allot(rs_arrow_ops *self, size_t n, size_t size, void *out, rs_error *err) {
+rs_status rs_arrow_allot(rs_arrow_program *self, size_t n, size_t size, void *out, rs_error *err) {
     void *made = calloc(n + 1, size);
     if (made == NULL || !grow(&self->chunks, self->n_chunks, &self->chunks_capacity, sizeof *self->chunks)) {
         free(made);
@@ -38,7 +38,7 @@ rs_status rs_arrow_allot(rs_arrow_ops *self, size_t n, size_t size, void *out, r
     return RS_OK;
 }
 
-static rs_status new_ops(rs_arrow_ops *self, uint32_t n, rs_arrow_op **out, rs_error *err) {
+static rs_status new_ops(rs_arrow_program *self, uint32_t n, rs_arrow_op **out, rs_error *err) {
     size_t capacity = self->arrays_capacity;
     self->n_ops += n;
     if (self->n_ops > MAX_OPS) {
@@ -52,7 +52,7 @@ static rs_status new_ops(rs_arrow_ops *self, uint32_t n, rs_arrow_op **out, rs_e
     return RS_OK;
 }
 
-void rs_arrow_ops_clear(rs_arrow_ops *self) {
+void rs_arrow_program_clear(rs_arrow_program *self) {
     size_t i;
     for (i = 0; i < self->n_chunks; i++) free(self->chunks[i]);
     free(self->chunks);
@@ -73,11 +73,11 @@ static rs_arrow_known *find_known(rs_arrow_known *known, size_t capacity, const 
     return &known[i];
 }
 
-static rs_arrow_op *find_op(const rs_arrow_ops *self, const void *at, const rs_arrow_field *field) {
+static rs_arrow_op *find_op(const rs_arrow_program *self, const void *at, const rs_arrow_field *field) {
     return self->known_capacity == 0 ? NULL : find_known(self->known, self->known_capacity, at, field)->op;
 }
 
-static rs_status remember(rs_arrow_ops *self, const void *tree, const rs_arrow_field *field, rs_arrow_op *op,
+static rs_status remember(rs_arrow_program *self, const void *tree, const rs_arrow_field *field, rs_arrow_op *op,
                           rs_error *err) {
     rs_arrow_known *at;
     if (2 * (self->n_known + 1) > self->known_capacity) {
@@ -102,11 +102,11 @@ static rs_status remember(rs_arrow_ops *self, const void *tree, const rs_arrow_f
 
 /* ---- Nodes ---- */
 
-static rs_status compile(rs_arrow_ops *self, rs_arrow_op *op, const rs_node *node, rs_arrow_field *field,
+static rs_status compile(rs_arrow_program *self, rs_arrow_op *op, const rs_node *node, rs_arrow_field *field,
                          rs_error *err);
 
 /* Compiles the children of a node, all for one field. */
-static rs_status compile_children(rs_arrow_ops *self, rs_arrow_op *op, rs_arrow_field *field, rs_error *err) {
+static rs_status compile_children(rs_arrow_program *self, rs_arrow_op *op, rs_arrow_field *field, rs_error *err) {
     uint32_t i;
     RS_TRY(new_ops(self, op->node->n_children, &op->children, err));
     op->n_children = op->node->n_children;
@@ -118,7 +118,7 @@ static rs_status compile_children(rs_arrow_ops *self, rs_arrow_op *op, rs_arrow_
 }
 
 /* Sets *child to the field of the key that stands at `keys`, and takes the key. */
-static rs_status next_key(rs_arrow_ops *self, rs_cursor *keys, rs_arrow_field *field, rs_arrow_field **child,
+static rs_status next_key(rs_arrow_program *self, rs_cursor *keys, rs_arrow_field *field, rs_arrow_field **child,
                           rs_error *err) {
     const uint8_t *p = keys->in.ptr;
     *child = NULL;
@@ -136,7 +136,7 @@ static rs_status next_key(rs_arrow_ops *self, rs_cursor *keys, rs_arrow_field *f
     return RS_OK;
 }
 
-static rs_status compile_struct(rs_arrow_ops *self, rs_arrow_op *op, rs_error *err) {
+static rs_status compile_struct(rs_arrow_program *self, rs_arrow_op *op, rs_error *err) {
     const rs_node *node = op->node;
     rs_cursor keys = {
         rs_slice_of(node->aux, node->aux_size_bytes), NULL, 0, {UINT64_MAX, UINT64_MAX, 200}, false, 0, NULL};
@@ -158,7 +158,7 @@ static rs_status compile_struct(rs_arrow_ops *self, rs_arrow_op *op, rs_error *e
 }
 
 /* Compiles a tuple node whose children are the values of the fields `items`. */
-static rs_status compile_row(rs_arrow_ops *self, rs_arrow_op *op, rs_arrow_field **items, rs_error *err) {
+static rs_status compile_row(rs_arrow_program *self, rs_arrow_op *op, rs_arrow_field **items, rs_error *err) {
     const rs_node *node = op->node;
     uint32_t i;
     RS_TRY(new_ops(self, node->n_children, &op->children, err));
@@ -171,7 +171,7 @@ static rs_status compile_row(rs_arrow_ops *self, rs_arrow_op *op, rs_arrow_field
 }
 
 /* Makes op->items: the fields of n items of a tuple. */
-static rs_status make_items(rs_arrow_ops *self, rs_arrow_op *op, uint32_t n, rs_error *err) {
+static rs_status make_items(rs_arrow_program *self, rs_arrow_op *op, uint32_t n, rs_error *err) {
     uint32_t i;
     RS_TRY(rs_arrow_allot(self, n, sizeof *op->items, &op->items, err));
     op->n_items = n;
@@ -179,7 +179,7 @@ static rs_status make_items(rs_arrow_ops *self, rs_arrow_op *op, uint32_t n, rs_
     return RS_OK;
 }
 
-static rs_status compile_tuple(rs_arrow_ops *self, rs_arrow_op *op, rs_error *err) {
+static rs_status compile_tuple(rs_arrow_program *self, rs_arrow_op *op, rs_error *err) {
     const rs_node *node = op->node;
     rs_arrow_field *element;
     if (node->param == 1 && rs_arrow_see_tuple(op->field, node->n_children)) {
@@ -192,7 +192,7 @@ static rs_status compile_tuple(rs_arrow_ops *self, rs_arrow_op *op, rs_error *er
 }
 
 /* Compiles the child of a list node, or numbers node, once for each of the fields `items`. */
-static rs_status compile_per_item(rs_arrow_ops *self, rs_arrow_op *op, rs_error *err) {
+static rs_status compile_per_item(rs_arrow_program *self, rs_arrow_op *op, rs_error *err) {
     uint32_t i;
     RS_TRY(new_ops(self, op->n_items, &op->children, err));
     op->n_children = op->n_items;
@@ -204,7 +204,7 @@ static rs_status compile_per_item(rs_arrow_ops *self, rs_arrow_op *op, rs_error 
 }
 
 /* Compiles a list or numbers node. Tuples of one length get a field for each item. */
-static rs_status compile_list(rs_arrow_ops *self, rs_arrow_op *op, rs_error *err) {
+static rs_status compile_list(rs_arrow_program *self, rs_arrow_op *op, rs_error *err) {
     const rs_node *node = op->node;
     const bool even = (node->flags & RS_FMT_FLAG_FIXED) != 0;
     rs_arrow_field *element;
@@ -227,13 +227,13 @@ static rs_status compile_list(rs_arrow_ops *self, rs_arrow_op *op, rs_error *err
     return RS_OK;
 }
 
-static rs_status compile_const(rs_arrow_ops *self, rs_arrow_op *op, rs_error *err) {
+static rs_status compile_const(rs_arrow_program *self, rs_arrow_op *op, rs_error *err) {
     rs_cursor cursor = {rs_slice_of(op->node->aux, op->node->aux_size_bytes), NULL, 0, {0, 0, 200}, false, 0, NULL};
     cursor.budget.values = cursor.budget.bytes = op->node->aux_size_bytes;
     return rs_arrow_see_any(op->field, &cursor, &self->n_fields, err);
 }
 
-static rs_status compile_array(rs_arrow_ops *self, rs_arrow_op *op, rs_error *err) {
+static rs_status compile_array(rs_arrow_program *self, rs_arrow_op *op, rs_error *err) {
     const rs_node *node = op->node;
     rs_slice aux = rs_slice_of(node->aux, node->aux_size_bytes);
     rs_array_type type;
@@ -251,7 +251,7 @@ static rs_status compile_array(rs_arrow_ops *self, rs_arrow_op *op, rs_error *er
 /* ---- Ext nodes ---- */
 
 /* Compiles the payload of an object with n named fields. */
-static rs_status compile_object(rs_arrow_ops *self, rs_arrow_op *op, rs_slice names, uint64_t n, rs_error *err) {
+static rs_status compile_object(rs_arrow_program *self, rs_arrow_op *op, rs_slice names, uint64_t n, rs_error *err) {
     const rs_node *payload = op->node->children;
     rs_arrow_op *child;
     uint64_t i;
@@ -281,7 +281,7 @@ static rs_status compile_object(rs_arrow_ops *self, rs_arrow_op *op, rs_slice na
     return RS_OK;
 }
 
-static rs_status compile_ext(rs_arrow_ops *self, rs_arrow_op *op, rs_error *err) {
+static rs_status compile_ext(rs_arrow_program *self, rs_arrow_op *op, rs_error *err) {
     const rs_node *node = op->node;
     rs_slice extra = rs_slice_of(node->aux, node->aux_size_bytes), names;
     uint64_t n;
@@ -327,7 +327,7 @@ static rs_status compile_ext(rs_arrow_ops *self, rs_arrow_op *op, rs_error *err)
 }
 
 /* Notes all entries of a table of any values. They are fewer than the records that refer to them. */
-static rs_status see_entries(rs_arrow_ops *self, rs_arrow_op *op, const rs_table *table, rs_error *err) {
+static rs_status see_entries(rs_arrow_program *self, rs_arrow_op *op, const rs_table *table, rs_error *err) {
     uint32_t i;
     if (find_op(self, table, op->field) != NULL) return RS_OK;
     for (i = 0; i < table->block.n_records; i++) {
@@ -338,7 +338,7 @@ static rs_status see_entries(rs_arrow_ops *self, rs_arrow_op *op, const rs_table
     return remember(self, table, op->field, op, err);
 }
 
-static rs_status compile_tables(rs_arrow_ops *self, rs_arrow_op *op, rs_error *err) {
+static rs_status compile_tables(rs_arrow_program *self, rs_arrow_op *op, rs_error *err) {
     const rs_dict_coded *coded = op->node->coded;
     uint32_t t;
     RS_TRY(rs_arrow_allot(self, coded->n_tables, sizeof *op->tables, &op->tables, err));
@@ -351,7 +351,7 @@ static rs_status compile_tables(rs_arrow_ops *self, rs_arrow_op *op, rs_error *e
     return RS_OK;
 }
 
-static rs_status compile(rs_arrow_ops *self, rs_arrow_op *op, const rs_node *node, rs_arrow_field *field,
+static rs_status compile(rs_arrow_program *self, rs_arrow_op *op, const rs_node *node, rs_arrow_field *field,
                          rs_error *err) {
     op->node = node;
     op->field = field;
@@ -380,7 +380,7 @@ static rs_status compile(rs_arrow_ops *self, rs_arrow_op *op, const rs_node *nod
     }
 }
 
-static rs_status compile_known(rs_arrow_ops *self, const void *at, const rs_node *node, rs_arrow_field *field,
+static rs_status compile_known(rs_arrow_program *self, const void *at, const rs_node *node, rs_arrow_field *field,
                                rs_arrow_op **out, rs_error *err) {
     *out = find_op(self, at, field);
     if (*out != NULL) return RS_OK;
@@ -389,24 +389,24 @@ static rs_status compile_known(rs_arrow_ops *self, const void *at, const rs_node
     return remember(self, at, field, *out, err);
 }
 
-rs_status rs_arrow_compile(rs_arrow_ops *self, const rs_tree *tree, rs_arrow_field *field, rs_arrow_op **out,
+rs_status rs_arrow_compile(rs_arrow_program *self, const rs_tree *tree, rs_arrow_field *field, rs_arrow_op **out,
                            rs_error *err) {
     return compile_known(self, tree, tree->nodes, field, out, err);
 }
 
-rs_status rs_arrow_compile_node(rs_arrow_ops *self, const rs_node *node, rs_arrow_field *field, rs_arrow_op **out,
+rs_status rs_arrow_compile_node(rs_arrow_program *self, const rs_node *node, rs_arrow_field *field, rs_arrow_op **out,
                                 rs_error *err) {
     return compile_known(self, node, node, field, out, err);
 }
 
-rs_status rs_arrow_compile_place(rs_arrow_ops *self, const rs_node *node, rs_arrow_field *field, bool known,
+rs_status rs_arrow_compile_place(rs_arrow_program *self, const rs_node *node, rs_arrow_field *field, bool known,
                                  rs_arrow_op **out, rs_error *err) {
     if (!known) return rs_arrow_compile_node(self, node, field, out, err);
     *out = find_op(self, node, field);
     return RS_OK;
 }
 
-rs_status rs_arrow_compile_entry(rs_arrow_ops *self, const rs_node *node, rs_arrow_field *field, bool known,
+rs_status rs_arrow_compile_entry(rs_arrow_program *self, const rs_node *node, rs_arrow_field *field, bool known,
                                  rs_arrow_op **out, rs_error *err) {
     size_t i;
     const rs_node_kind *kind = rs_node_kind_of(node->kind);
@@ -432,7 +432,7 @@ static void settle_struct(rs_arrow_op *op) {
     op->whole = op->field->layout == RS_ARROW_LAYOUT_STRUCT && n == op->field->n_children && !op->node->partial;
 }
 
-void rs_arrow_ops_settle(rs_arrow_ops *self) {
+void rs_arrow_program_settle(rs_arrow_program *self) {
     size_t i;
     uint32_t k, j;
     for (i = 0; i < self->n_arrays; i++) {

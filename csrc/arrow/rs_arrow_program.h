@@ -1,6 +1,6 @@
-/* rs_arrow_program.h: a schema tree compiled for the export to Arrow: for each node the field that its values belong to.
- * Compiling notes at the fields all that the tree alone tells about the values, so most records need not be looked at
- * before the types are known. */
+/* rs_arrow_program.h: a schema tree compiled for the export to Arrow: for each node the field that its values belong
+ * to. Compiling notes at the fields all that the tree alone tells about the values, so most records need not be looked
+ * at before the types are known. */
 #ifndef RS_ARROW_PROGRAM_H
 #define RS_ARROW_PROGRAM_H
 
@@ -9,7 +9,7 @@
 typedef struct rs_arrow_op rs_arrow_op;
 typedef struct rs_arrow_part rs_arrow_part; /* of rs_arrow_concat.c */
 
-/* A node at a field. Lives in an rs_arrow_ops; borrows node and fields. */
+/* A node at a field. Lives in an rs_arrow_program; borrows node and fields. */
 struct rs_arrow_op {
     const rs_node *node;
     rs_arrow_field *field; /* NULL when its values are not wanted: they are passed */
@@ -35,9 +35,9 @@ typedef struct rs_arrow_known {
     rs_arrow_op *op;
 } rs_arrow_known;
 
-/* All ops of an export. Owns them. Zero the struct before the first use; rs_arrow_ops_clear frees it. One thread at a
- * time may use it. */
-typedef struct rs_arrow_ops {
+/* All ops of an export. Owns them. Zero the struct before the first use; rs_arrow_program_clear frees it. One thread at
+ * a time may use it. */
+typedef struct rs_arrow_program {
     void **chunks; /* blocks of memory */
     size_t n_chunks, chunks_capacity;
     rs_arrow_op **arrays; /* every array of ops, with its length, to visit all ops */
@@ -48,34 +48,34 @@ typedef struct rs_arrow_ops {
     uint64_t n_ops;
     uint32_t n_fields; /* of the tree of fields */
     bool shares;       /* keys of a map have one node, which may tell more about the values of a key than there is */
-} rs_arrow_ops;
+} rs_arrow_program;
 
 /* Frees all ops and zeroes the struct. */
-void rs_arrow_ops_clear(rs_arrow_ops *self);
+void rs_arrow_program_clear(rs_arrow_program *self);
 
 /* Compiles a linked tree for a field: *out becomes the op of its root. What the tree tells is noted at the fields.
  * Compiling the same tree for the same field again gives the same op. RS_E_ARG_LIMIT for too many fields,
  * RS_E_FMT_LIMIT for too many ops, rules 21 to 23 for keys and consts, RS_E_MEM. After an error the ops may only be
  * cleared. */
-RS_NODISCARD rs_status rs_arrow_compile(rs_arrow_ops *self, const rs_tree *tree, rs_arrow_field *field,
+RS_NODISCARD rs_status rs_arrow_compile(rs_arrow_program *self, const rs_tree *tree, rs_arrow_field *field,
                                         rs_arrow_op **out, rs_error *err);
 
 /* As rs_arrow_compile for any node of a linked tree. */
-RS_NODISCARD rs_status rs_arrow_compile_node(rs_arrow_ops *self, const rs_node *node, rs_arrow_field *field,
+RS_NODISCARD rs_status rs_arrow_compile_node(rs_arrow_program *self, const rs_node *node, rs_arrow_field *field,
                                              rs_arrow_op **out, rs_error *err);
 /* As rs_arrow_compile_node. With `known` it compiles nothing: *out becomes NULL for a node that is not compiled. */
-RS_NODISCARD rs_status rs_arrow_compile_place(rs_arrow_ops *self, const rs_node *node, rs_arrow_field *field,
+RS_NODISCARD rs_status rs_arrow_compile_place(rs_arrow_program *self, const rs_node *node, rs_arrow_field *field,
                                               bool known, rs_arrow_op **out, rs_error *err);
 
-/* As rs_arrow_compile_place for the values of a map, at the field of a key. After rs_arrow_ops_settle the field is that
- * of a type. */
-RS_NODISCARD rs_status rs_arrow_compile_entry(rs_arrow_ops *self, const rs_node *node, rs_arrow_field *field,
+/* As rs_arrow_compile_place for the values of a map, at the field of a key. After rs_arrow_program_settle the field is
+ * that of a type. */
+RS_NODISCARD rs_status rs_arrow_compile_entry(rs_arrow_program *self, const rs_node *node, rs_arrow_field *field,
                                               bool known, rs_arrow_op **out, rs_error *err);
 
 /* Allocates n zeroed items of `size` bytes that live as long as the ops, and sets the pointer at `out`. RS_E_MEM. */
-RS_NODISCARD rs_status rs_arrow_allot(rs_arrow_ops *self, size_t n, size_t size, void *out, rs_error *err);
+RS_NODISCARD rs_status rs_arrow_allot(rs_arrow_program *self, size_t n, size_t size, void *out, rs_error *err);
 
 /* Makes the ops refer to the fields of the types. Call it after the last rs_arrow_resolve. */
-void rs_arrow_ops_settle(rs_arrow_ops *self);
+void rs_arrow_program_settle(rs_arrow_program *self);
 
 #endif

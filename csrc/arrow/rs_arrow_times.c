@@ -1,5 +1,5 @@
-/* rs_arrow_times.c: dates, times, timestamps, durations and intervals as any values. */
-#include "arrow/rs_arrow_values.h"
+/* rs_arrow_times.c: writes values of time. */
+#include "arrow/rs_arrow_times.h"
 
 /* Microseconds from 0001-01-01 to 1970-01-01, and to the end of the year 9999. */
 #define EPOCH_US ((RS_FMT_EPOCH_ORDINAL - 1) * RS_DAY_MICROSECONDS)

@@ -10,14 +10,6 @@ static bool appends(const rs_arrow_walk *self) { return self->mode == RS_ARROW_P
 
 /* ---- Leaves ---- */
 
-rs_status rs_arrow_put_text(rs_arrow_field *field, rs_cursor *cursor, const rs_place *place, rs_error *err) {
-    bool taken = false;
-    if (RS_UNLIKELY((field->seen & RS_ARROW_SEEN_TEXT) == 0)) return rs_arrow_misfit(field, err);
-    RS_TRY(rs_utf8_take(&field->bytes, cursor, place, &taken, err));
-    if (RS_LIKELY(taken)) return rs_arrow_end_value(field, field->bytes.size_bytes, err);
-    return rs_arrow_no_utf8(field, err);
-}
-
 static rs_status put_bytes(rs_arrow_field *field, rs_cursor *cursor, const rs_node *node, rs_error *err) {
     const uint8_t *p;
     uint64_t n;
@@ -62,7 +54,7 @@ static rs_status put_concat(rs_arrow_walk *self, const rs_arrow_op *op, rs_curso
                             uint64_t bits, rs_error *err) {
     bool taken = false;
     if (appends(self) && body != NULL && (op->field->seen & RS_ARROW_SEEN_TEXT) != 0) {
-        RS_TRY(rs_arrow_put_parts(self->ops, op, cursor, body, &taken, err));
+        RS_TRY(rs_arrow_put_concat(self->program, op, cursor, body, &taken, err));
     }
     return taken ? RS_OK : put_leaf(self, op->field, op->node, cursor, body, bits, err);
 }
@@ -90,14 +82,6 @@ rs_status rs_arrow_put_appended(rs_arrow_walk *self, const rs_arrow_op *op, rs_c
         }
     }
     return RS_OK;
-}
-
-rs_status rs_arrow_end_struct(rs_arrow_field *field, bool whole, rs_error *err) {
-    uint32_t i;
-    for (i = 0; !whole && i < field->n_children; i++) {
-        if (field->children[i]->n == field->n) RS_TRY(rs_arrow_append_null(field->children[i], err));
-    }
-    return rs_arrow_grown(field, 1, err);
 }
 
 /* Takes a struct, or a tuple whose items are fields. */
@@ -380,7 +364,7 @@ static rs_status field_of_key(rs_arrow_walk *self, rs_arrow_field *field, rs_cur
                             "a key is a str with a lone surrogate, and the names of Arrow fields are UTF-8");
     }
     name = self->scratch.size_bytes == 0 ? "" : (const char *)self->scratch.data;
-    return rs_arrow_field_child(field, name, self->scratch.size_bytes, &self->ops->n_fields, out, err);
+    return rs_arrow_field_child(field, name, self->scratch.size_bytes, &self->program->n_fields, out, err);
 }
 
 /* Takes a value of a map at the field of its key, or passes it where that is NULL. */
@@ -395,7 +379,7 @@ static rs_status put_map_value(rs_arrow_walk *self, rs_arrow_field *field, rs_ar
     if (appends(self) && child->n != field->n) {
         return RS_FAIL(rs_decode_bad_value(err, "a dict with a key that is there twice"), RS_E_FMT_VALUE);
     }
-    RS_TRY(rs_arrow_compile_entry(self->ops, map->value, child, appends(self), &op, err));
+    RS_TRY(rs_arrow_compile_entry(self->program, map->value, child, appends(self), &op, err));
     if (op == NULL) return rs_arrow_misfit(child, err);
     rs_map_value(map, i, &value);
     return rs_arrow_put(self, op, cursor, value.body, value.bits, err);

@@ -1,5 +1,5 @@
-/* rs_arrow_walk_any.c: any values, ext values and arrays in the walk of rs_arrow_walk.h. */
-#include "arrow/rs_arrow_walk.h"
+/* rs_arrow_walk_any.c: any values, ext values and arrays. */
+#include "arrow/rs_arrow_walk_any.h"
 
 enum { MOST_LISTS = 1 << 26 }; /* of an array of many dimensions */
 
@@ -111,7 +111,7 @@ rs_status rs_arrow_put_array(rs_arrow_walk *self, rs_arrow_field *field, const r
     const bool fortran = (type->flags & RS_FMT_ARRAY_FORTRAN) != 0;
     uint64_t strides[RS_FMT_ARRAY_NDIM], stride = type->item_bytes, lists = 1;
     uint32_t i;
-    if (!appends(self)) return rs_arrow_see_array(field, type, ndim, &self->ops->n_fields, err);
+    if (!appends(self)) return rs_arrow_see_array(field, type, ndim, &self->program->n_fields, err);
     for (i = 0; i < ndim; i++) {
         const uint32_t at = fortran ? i : ndim - 1 - i;
         strides[at] = stride;
@@ -155,7 +155,7 @@ static rs_status put_any_dict(rs_arrow_walk *self, rs_arrow_field *field, rs_cur
     for (i = 0; i < n; i++) {
         rs_arrow_field *child = NULL;
         bool is_name;
-        RS_TRY(rs_arrow_field_of_key(field, cursor, &self->ops->n_fields, &is_name, &child, err));
+        RS_TRY(rs_arrow_field_of_key(field, cursor, &self->program->n_fields, &is_name, &child, err));
         RS_TRY(put_child(self, field, child, cursor, err));
         wanted += child != NULL;
     }
@@ -175,7 +175,7 @@ static rs_status put_any_sequence(rs_arrow_walk *self, rs_arrow_field *field, rs
     if (field->layout != RS_ARROW_LAYOUT_STRUCT || !is_tuple) return rs_arrow_misfit(field, err);
     for (i = 0; i < n; i++) {
         rs_arrow_field *child;
-        RS_TRY(rs_arrow_field_item(field, (uint32_t)i, &self->ops->n_fields, &child, err));
+        RS_TRY(rs_arrow_field_item(field, (uint32_t)i, &self->program->n_fields, &child, err));
         RS_TRY(put_child(self, field, child, cursor, err));
     }
     rs_decode_leave(cursor);
@@ -197,10 +197,10 @@ static rs_status put_values(rs_arrow_walk *self, rs_arrow_field *field, rs_arrow
     for (i = 0; i < n; i++) {
         rs_arrow_field *child;
         if (items != NULL) child = items[i];
-        else RS_TRY(rs_arrow_next_name(&names, field, &self->ops->n_fields, &child, err));
+        else RS_TRY(rs_arrow_next_name(&names, field, &self->program->n_fields, &child, err));
         if (appends(self)) RS_TRY(put_child(self, field, child, cursor, err));
         else if (child == NULL) RS_TRY(rs_path_any_pass(cursor, err));
-        else RS_TRY(rs_arrow_see_any(child, cursor, &self->ops->n_fields, err));
+        else RS_TRY(rs_arrow_see_any(child, cursor, &self->program->n_fields, err));
     }
     rs_decode_leave(cursor);
     return appends(self) ? rs_arrow_end_struct(field, false, err) : RS_OK;
@@ -266,7 +266,7 @@ rs_status rs_arrow_put_any(rs_arrow_walk *self, rs_arrow_field *field, rs_cursor
     const rs_place place = {NULL, NULL, 0};
     const uint8_t *p;
     uint8_t tag;
-    if (!appends(self)) return rs_arrow_see_any(field, cursor, &self->ops->n_fields, err);
+    if (!appends(self)) return rs_arrow_see_any(field, cursor, &self->program->n_fields, err);
     RS_TRY(rs_decode_take(cursor, 1, &p, err));
     tag = *p;
     if (rs_tag_is_int64(tag)) {

@@ -3,6 +3,10 @@
 
 #include <stdlib.h>
 
+#include "columns/rs_gather_rows.h"
+#include "columns/rs_gather_text.h"
+#include "columns/rs_gather_value.h"
+
 enum { ROWS_LEAST = 4 }; /* fewer neighbours of one tree are read one by one, which is faster */
 
 rs_status rs_gather_open(rs_gather *self, const rs_gather_spec *specs, uint32_t n_fields, rs_error *err) {

@@ -119,35 +119,6 @@ static inline uint32_t rs_gather_free_dims(unsigned form) {
     return form == RS_GATHER_VALUES ? 0 : form == RS_GATHER_NESTED || form == RS_GATHER_PADDED_NESTED ? 2 : 1;
 }
 
-/* Each of the following takes the value of record number self->done, and adds 1 to it. Where the value has no place in
- * the result, it sets stop->why, and self->done stays. Errors: rules 20 to 23 and 31 of FORMAT.md, RS_E_MEM. */
-
-/* Takes the value at a place that a walk found: settled, or dict-coded. */
-RS_NODISCARD rs_status rs_gather_take_value(rs_gather_field *self, rs_cursor *cursor, rs_place *place,
-                                            rs_gather_stop *stop, rs_error *err);
-/* Takes a record that lacks the field, or, with RS_GATHER_NONE, whose value is None. */
-RS_NODISCARD rs_status rs_gather_take_missing(rs_gather_field *self, int why, rs_gather_stop *stop, rs_error *err);
-/* Takes numbers: of the forms of numbers, at a settled place that is not None. */
-RS_NODISCARD rs_status rs_gather_take_numbers(rs_gather_field *self, rs_cursor *cursor, const rs_place *place,
-                                              rs_gather_stop *stop, rs_error *err);
-/* Takes a text, or the name of a category, likewise. */
-RS_NODISCARD rs_status rs_gather_take_text(rs_gather_field *self, rs_cursor *cursor, const rs_place *place,
-                                           rs_gather_stop *stop, rs_error *err);
-/* Takes a cached entry of a table. *taken becomes false for one that is not cached in full, and for one that has no
- * place in the result: rs_gather_take_value then reads or reports it. */
-RS_NODISCARD rs_status rs_gather_take_entry(rs_gather_field *self, const rs_entry *entry, bool *taken,
-                                            rs_gather_stop *stop, rs_error *err);
-/* Takes an empty text. RS_E_MEM. */
-RS_NODISCARD rs_status rs_gather_skip_text(rs_gather_field *self, rs_error *err);
-/* rs_gather_take_entry of a text or the name of a category. */
-RS_NODISCARD rs_status rs_gather_take_text_entry(rs_gather_field *self, const rs_entry *entry, bool *taken,
-                                                 rs_error *err);
-
-/* Takes rows of a node that has the same offset in all of them. It stops at the first row that needs
- * rs_gather_take_value; self->done says how many were taken. */
-RS_NODISCARD rs_status rs_gather_take_rows(rs_gather_field *self, const rs_cursor *cursor, const rs_node *node,
-                                           const rs_column_rows *rows, rs_gather_stop *stop, rs_error *err);
-
 /* Returns the bytes of a value of known size. */
 uint64_t rs_gather_value_bytes(const rs_gather_spec *spec);
 
@@ -188,14 +159,5 @@ static inline bool rs_gather_take_single(rs_gather_field *self, const rs_node *n
 
 /* Notes the run of the value. Its rows are counted. RS_E_MEM. */
 RS_NODISCARD rs_status rs_gather_note_run(rs_gather_field *self, const rs_run *run, rs_error *err);
-
-/* ---- Packing ---- */
-
-/* Gives each of the n documents of a packed field its place, and counts rows and pieces. RS_E_MEM. */
-RS_NODISCARD rs_status rs_gather_pack(rs_gather_field *self, uint64_t n, rs_error *err);
-/* Returns the number of tokens of document i that are kept. */
-uint64_t rs_gather_packed_tokens(const rs_gather_field *self, uint64_t i);
-/* Writes positions, documents and boundaries, and the fill where there are no tokens. */
-void rs_gather_fill_packed(const rs_gather_field *self, uint64_t n, uint8_t *buffer);
 
 #endif

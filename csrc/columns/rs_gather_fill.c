@@ -1,6 +1,8 @@
 /* rs_gather_fill.c: the sizes and places of the parts of a batch, and writing what measuring has not written. */
 #include "columns/rs_gather.h"
 
+#include "columns/rs_gather_packed.h"
+
 enum {
     PART_ALIGNMENT = 64,
     AHEAD = 3,             /* runs before the bytes of a run are needed, they are prefetched */

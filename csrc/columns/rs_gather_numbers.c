@@ -1,5 +1,5 @@
 /* rs_gather_numbers.c: takes the numbers of one value: a number, a list or array of them, or lists of lists. */
-#include "columns/rs_gather_field.h"
+#include "columns/rs_gather_numbers.h"
 
 enum { PACKED_FEW = 16 };
 

@@ -2,7 +2,7 @@
  * rows one after another. They are cut where a row ends; or, when they are to stay whole, each goes to the first row
  * that has room for it (first fit: Garey, Graham, Ullman, "Worst-case analysis of memory allocation algorithms", 1972),
  * which a tree over the rows finds in logarithmic time. */
-#include "columns/rs_gather_field.h"
+#include "columns/rs_gather_packed.h"
 
 #include <stdlib.h>
 

@@ -1,7 +1,8 @@
 /* rs_gather_rows.c: takes the values of many rows at once, of a node whose bits and body have the same offsets in all
  * of them. */
-#include "columns/rs_gather_field.h"
+#include "columns/rs_gather_rows.h"
 
+#include "columns/rs_gather_value.h"
 #include "columns/rs_placed_rows.h"
 
 enum {

@@ -1,5 +1,5 @@
 /* rs_gather_text.c: takes texts, and the numbers of categories. */
-#include "columns/rs_gather_field.h"
+#include "columns/rs_gather_text.h"
 
 static rs_status end_text(rs_gather_field *self, rs_error *err) {
     uint8_t bytes[8];

@@ -1,7 +1,7 @@
 """Column reads: one field of many records into arrays in one pass.
 
-The loop is C (csrc/columns/rs_column_read.h) and runs without the interpreter lock. This file looks keys up in trees for
-it, finds the field where C cannot, and owns the memory of the result. A column read enters every segment that it
+The loop is C (csrc/columns/rs_column_read.h) and runs without the interpreter lock. This file looks keys up in trees
+for it, finds the field where C cannot, and owns the memory of the result. A column read enters every segment that it
 reads, so a `close` in another thread takes effect only after the read has ended.
 """
 

@@ -178,7 +178,7 @@ static void test_wanted_fields(void) {
         built b = build(add_texts, N, compress == 1);
         REQUIRE(b.data != NULL);
         REQUIRE_OK(open_over(&f.o, &b), &err);
-        CHECK_OK(rs_arrow_field_child(f.o.out.root, "n", 1, &f.o.out.ops.n_fields, &field, &err), &err);
+        CHECK_OK(rs_arrow_field_child(f.o.out.root, "n", 1, &f.o.out.program.n_fields, &field, &err), &err);
         f.o.out.root->closed = true;
         if (CHECK_OK(read(&f.o, NULL, 0, 1, N, &batch), &err)) {
             CHECK(batch.n_children == 1 && batch.length == N);
@@ -305,7 +305,7 @@ static void check_wanted_item(bool text, unsigned wanted) {
     hand_finish(&h, 0);
     b.data = h.data, b.size = h.size;
     REQUIRE_OK(open_over(&f.o, &b), &err);
-    CHECK_OK(rs_arrow_field_child(f.o.out.root, items[wanted], 1, &f.o.out.ops.n_fields, &item, &err), &err);
+    CHECK_OK(rs_arrow_field_child(f.o.out.root, items[wanted], 1, &f.o.out.program.n_fields, &item, &err), &err);
     f.o.out.root->closed = true;
     if (CHECK_OK(read(&f.o, NULL, 0, 1, 50, &batch), &err)) {
         const struct ArrowArray *one = batch.children[0];

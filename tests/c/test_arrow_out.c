@@ -231,9 +231,9 @@ static void test_chosen_fields(void) {
     built b = build(add_mixed, 1000, true);
     REQUIRE(b.data != NULL);
     REQUIRE_OK(open_over(&o, &b), &err);
-    CHECK_OK(rs_arrow_field_child(o.out.root, "i", 1, &o.out.ops.n_fields, &child, &err), &err);
+    CHECK_OK(rs_arrow_field_child(o.out.root, "i", 1, &o.out.program.n_fields, &child, &err), &err);
     o.out.root->closed = true;
-    CHECK_OK(rs_arrow_field_child(o.out.root, "k", 1, &o.out.ops.n_fields, &child, &err), &err);
+    CHECK_OK(rs_arrow_field_child(o.out.root, "k", 1, &o.out.program.n_fields, &child, &err), &err);
     CHECK(child == NULL);
     REQUIRE_OK(read(&o, NULL, 0, 1, 1000, &batch), &err);
     CHECK(batch.n_children == 1 && int_at(batch.children[0], 999) == 999);

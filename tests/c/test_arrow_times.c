@@ -1,7 +1,7 @@
 /* test_arrow_times.c: intervals, and values of time that stand at the very end of what one record may hold.
  * test_arrow_in.c has what other times become. */
 #include "rs_arrow_rows.h"
-#include "arrow/rs_arrow_values.h"
+#include "arrow/rs_arrow_times.h"
 
 static rs_error err;
 

@@ -1,0 +1,12 @@
+/* rs_gather_numbers.h: takes the numbers of one value. */
+#ifndef RS_GATHER_NUMBERS_H
+#define RS_GATHER_NUMBERS_H
+
+#include "columns/rs_gather_field.h"
+
+/* Takes numbers: of the forms of numbers, at a settled place that is not None. Where they have no place in the result,
+ * it sets stop->why. Errors: rules 20 to 23 and 31 of FORMAT.md, RS_E_MEM. */
+RS_NODISCARD rs_status rs_gather_take_numbers(rs_gather_field *self, rs_cursor *cursor, const rs_place *place,
+                                              rs_gather_stop *stop, rs_error *err);
+
+#endif

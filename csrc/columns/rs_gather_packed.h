@@ -1,0 +1,14 @@
+/* rs_gather_packed.h: packs documents, lists of tokens, into rows of one length. */
+#ifndef RS_GATHER_PACKED_H
+#define RS_GATHER_PACKED_H
+
+#include "columns/rs_gather_field.h"
+
+/* Gives each of the n documents of a packed field its place, and counts rows and pieces. RS_E_MEM. */
+RS_NODISCARD rs_status rs_gather_pack(rs_gather_field *self, uint64_t n, rs_error *err);
+/* Returns the number of tokens of document i that are kept. */
+uint64_t rs_gather_packed_tokens(const rs_gather_field *self, uint64_t i);
+/* Writes positions, documents and boundaries, and the fill where there are no tokens. */
+void rs_gather_fill_packed(const rs_gather_field *self, uint64_t n, uint8_t *buffer);
+
+#endif
