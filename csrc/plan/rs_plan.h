@@ -4,7 +4,6 @@
 #define RS_PLAN_H
 
 #include "plan/rs_dictionaries.h"
-#include "plan/rs_plan_log.h"
 #include "plan/rs_string_template.h"
 #include "plan/rs_stats.h"
 
@@ -65,12 +64,6 @@ static inline rs_values rs_plan_distinct(const rs_stats *stats, const rs_alterna
 bool rs_plan_has_few(const rs_alternative *a);
 enum { RS_PLAN_CONST_BYTES = 4096 }; /* a longer constant stays in the heap */
 
-/* Plans a tree for all values of `stats`; *out lives as long as `stats`. `hops` is 0 for the values of a block, else
- * the number of tables between the values and a block. The dictionaries' entries count in the costs, and attempts that
- * failed are noted in `dictionaries`. RS_E_ARG_LIMIT when no tree within the limits describes the values; RS_E_MEM. */
-RS_NODISCARD rs_status rs_plan_choose(rs_stats *stats, rs_dictionaries *dictionaries, unsigned hops, rs_plan **out,
-                                      rs_error *err);
-
 /* Returns whether a node may be fixed, as FORMAT.md says. False is certain. */
 bool rs_plan_may_be_fixed(const rs_plan *d);
 /* Returns the bits of a node in the bit group of its parent. Of a dict-coded node whose width is not settled yet it
@@ -98,51 +91,5 @@ rs_plan *rs_plan_inner(rs_stats *stats, unsigned kind, unsigned param, uint32_t 
 /* Returns the width w of an int node for numbers from 0 to `range`. It is rounded up to 16, 32 or 64 where few bits are
  * lost by it, because whole bytes need no shifting. */
 unsigned rs_plan_width(uint64_t range);
-
-/* ---- Between the files that choose: rs_plan.c and rs_plan_placed.c ---- */
-
-enum { RS_PLAN_ALONE_BITS = 4 }; /* what rounds up the bits of a child of a union, on average */
-
-/* The state of choosing. One thread at a time may use it. */
-typedef struct rs_plan_chooser {
-    rs_stats *stats;
-    rs_dictionaries *dictionaries;
-    unsigned hops; /* number of tables between these values and a block */
-    bool frugal;   /* plan as few nodes and bytes of the tree as possible */
-    bool often;    /* a record may have several values of the position, which is within a list or map */
-    bool no_maps;  /* no map in place of structs */
-    bool has_maps; /* a map was chosen in place of structs */
-    rs_error *err;
-    rs_plan_log *log;              /* NULL without one; the fields below are for the log alone */
-    uint32_t n_keys;               /* the first so many keys of the log lead to the position; OFF_THE_LOG for another */
-    uint32_t depth, position;      /* of the entries that follow */
-    uint32_t n_positions;          /* number of alternatives so far */
-    const rs_alternative *weighed; /* the alternative whose forms are being weighed; NULL for parts of strings */
-} rs_plan_chooser;
-
-/* A candidate plan, and the bits that the values take under it. */
-typedef struct rs_plan_arm {
-    rs_plan *plan;
-    uint64_t bits;
-} rs_plan_arm;
-
-/* Replaces *best by a dict-coded node with the entries `values` when that takes fewer bits for n values: entries, at
- * `rate` bits for each raw byte, plus n numbers. RS_E_MEM. */
-RS_NODISCARD rs_status rs_plan_try_dict_coded(rs_plan_chooser *self, const rs_values *values, uint64_t n,
-                                              uint64_t position_id, double rate, rs_plan_arm *best);
-/* Joins n arms of a position with so many values: a union, an optional, or the only arm. It sorts `arms`. RS_E_MEM. */
-RS_NODISCARD rs_status rs_plan_join_arms(rs_plan_chooser *self, rs_plan_arm *arms, uint32_t n, uint64_t values,
-                                         rs_plan_arm *out);
-
-/* Replaces *out and *rest, the plan of an alternative, by a rising or runs node when that saves enough. RS_E_MEM. */
-RS_NODISCARD rs_status rs_plan_try_placed(rs_plan_chooser *self, rs_alternative *a, rs_plan_arm *out,
-                                          rs_plan_arm *rest);
-/* Puts the nodes back that the placed nodes of a row replaced, where the row's bit group takes as many bytes with
- * them. */
-void rs_plan_unplace(rs_plan *row);
-/* Replaces *out, which joins the arms, by an exceptions node when nearly all values belong to one arm and that saves
- * enough. RS_E_MEM. */
-RS_NODISCARD rs_status rs_plan_try_exceptions(rs_plan_chooser *self, const rs_plan_arm *arms, uint32_t n,
-                                              uint64_t values, rs_plan_arm *out);
 
 #endif

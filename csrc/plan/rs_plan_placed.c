@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "format/rs_packed_ints.h"
-#include "plan/rs_plan.h"
 #include "plan/rs_rising.h"
 
 enum {

@@ -1,9 +1,9 @@
 /* rs_plan_placed.h: weighs the placed nodes for the values of alternatives, by reading them in the order of their
- * records. */
+ * records, and puts one in the place of another node where it saves enough. */
 #ifndef RS_PLAN_PLACED_H
 #define RS_PLAN_PLACED_H
 
-#include "plan/rs_stats.h"
+#include "plan/rs_plan_arms.h"
 
 /* What the placed nodes would take for the values of one alternative, of which every record has at most one. */
 typedef struct rs_placed_weights {
@@ -20,5 +20,16 @@ typedef struct rs_placed_weights {
 RS_NODISCARD rs_status rs_plan_prepare_placed(rs_stats *stats, rs_error *err);
 /* The same for one alternative, unless that is done already: a->placed is not NULL afterwards. RS_E_MEM. */
 RS_NODISCARD rs_status rs_plan_weigh_placed(rs_stats *stats, rs_alternative *a, rs_error *err);
+
+/* Replaces *out and *rest, the plan of an alternative, by a rising or runs node when that saves enough. RS_E_MEM. */
+RS_NODISCARD rs_status rs_plan_try_placed(rs_plan_chooser *self, rs_alternative *a, rs_plan_arm *out,
+                                          rs_plan_arm *rest);
+/* Puts the nodes back that the placed nodes of a row replaced, where the row's bit group takes as many bytes with
+ * them. */
+void rs_plan_unplace(rs_plan *row);
+/* Replaces *out, which joins the arms, by an exceptions node when nearly all values belong to one arm and that saves
+ * enough. RS_E_MEM. */
+RS_NODISCARD rs_status rs_plan_try_exceptions(rs_plan_chooser *self, const rs_plan_arm *arms, uint32_t n,
+                                              uint64_t values, rs_plan_arm *out);
 
 #endif

@@ -1,81 +1,18 @@
 /* rs_stats.c: reads values and files each under its position and alternative. */
 #include "plan/rs_stats.h"
 
-#include <stdlib.h>
-
-#include "os/rs_os.h"
-
 enum {
-    MAX_ALTERNATIVES = 250,        /* of a position; with `any` they still fit the 256 children of a union */
-    MAX_TUPLE = 64,                /* longer tuples are stored like lists */
-    MAX_DISTINCT = 65536,          /* the most values of a table */
-    ARENA_CHUNK = 16 * 1024 - 32,  /* bytes of a usual chunk of the arena */
-    PAGES_CHUNK = 256 * 1024 - 32, /* those of a large arena */
-    PAGES_LEAST = 64 * 1024 - 32,  /* a chunk with so many bytes has pages of its own */
-    CHUNK_HEAD = 32,
+    MAX_ALTERNATIVES = 250,       /* of a position; with `any` they still fit the 256 children of a union */
+    MAX_TUPLE = 64,               /* longer tuples are stored like lists */
+    MAX_DISTINCT = 65536,         /* the most values of a table */
     MAX_DICTS = 16384,            /* offsets of dicts that a position keeps */
     KEPT_BYTES = 16 * 1024 * 1024 /* of all sets and offsets of the stats */
 };
-
-/* The head of a piece of memory, CHUNK_HEAD bytes aligned to 16, that is divided among the callers of rs_arena_take. */
-typedef struct rs_arena_chunk {
-    struct rs_arena_chunk *next;
-    size_t used, capacity; /* bytes after the head */
-    bool pages;            /* of rs_os_pages */
-} chunk;
-RS_STATIC_ASSERT(sizeof(chunk) <= CHUNK_HEAD, "the head of a chunk");
 
 struct rs_kept_set {
     rs_value_set set;
     struct rs_kept_set *next;
 };
-
-/* Makes a chunk. Large ones are pages of their own: threads free the memory that others took, and malloc would keep it
- * for the thread that took it. */
-static chunk *new_chunk(size_t capacity) {
-    const bool pages = capacity >= PAGES_LEAST;
-    chunk *c;
-    if (capacity > SIZE_MAX - CHUNK_HEAD) return NULL;
-    c = (chunk *)(pages ? rs_os_pages(CHUNK_HEAD + capacity) : calloc(1, CHUNK_HEAD + capacity));
-    if (c == NULL) return NULL;
-    c->capacity = capacity;
-    c->pages = pages;
-    return c;
-}
-
-void *rs_arena_take(rs_arena *self, size_t size) {
-    const size_t room = (size + 15) & ~(size_t)15;
-    const size_t usual = self->size_bytes < PAGES_CHUNK ? ARENA_CHUNK : PAGES_CHUNK;
-    chunk *c = self->chunks;
-    if (room < size) return NULL;
-    if (c == NULL || room > c->capacity - c->used) {
-        bool large = room > usual / 4;
-        c = new_chunk(large ? room : usual);
-        if (c == NULL) return NULL;
-        self->size_bytes += c->capacity;
-        if (large) c->used = room;
-        if (large && self->chunks != NULL) { /* goes behind the chunk that still has room */
-            c->next = self->chunks->next;
-            self->chunks->next = c;
-            return (uint8_t *)c + CHUNK_HEAD;
-        }
-        c->next = self->chunks;
-        self->chunks = c;
-        if (large) return (uint8_t *)c + CHUNK_HEAD;
-    }
-    c->used += room;
-    return (uint8_t *)c + CHUNK_HEAD + c->used - room;
-}
-
-void rs_arena_clear(rs_arena *self) {
-    while (self->chunks != NULL) {
-        chunk *next = self->chunks->next;
-        if (self->chunks->pages) rs_os_pages_free(self->chunks, CHUNK_HEAD + self->chunks->capacity);
-        else free(self->chunks);
-        self->chunks = next;
-    }
-    self->size_bytes = 0;
-}
 
 void rs_stats_clear(rs_stats *self) {
     struct rs_kept_set *kept;
@@ -108,26 +45,12 @@ void rs_stats_begin_part(rs_stats *part, const rs_stats *whole) {
 }
 
 void rs_stats_end_part(rs_stats *part, rs_stats *whole) {
-    chunk **link = whole->arena.chunks == NULL ? &whole->arena.chunks : &whole->arena.chunks->next, *rest = *link;
     struct rs_kept_set **sets = &part->sets;
-    *link = part->arena.chunks; /* behind the chunk that still has room */
-    while (*link != NULL) link = &(*link)->next;
-    *link = rest;
-    whole->arena.size_bytes += part->arena.size_bytes;
+    rs_arena_join(&whole->arena, &part->arena);
     while (*sets != NULL) sets = &(*sets)->next;
     *sets = whole->sets;
     whole->sets = part->sets;
     memset(part, 0, sizeof *part);
-}
-
-rs_status rs_stats_no_memory(rs_error *err) {
-    return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory to infer a schema");
-}
-
-void *rs_stats_grow(rs_stats *self, const void *old, size_t n, size_t capacity, size_t item) {
-    void *grown = rs_arena_take(&self->arena, capacity * item);
-    if (grown != NULL && n > 0) memcpy(grown, old, n * item);
-    return grown;
 }
 
 static rs_status add_alternative(rs_stats *self, rs_position *at, uint8_t kind, uint32_t n_children,
@@ -143,7 +66,8 @@ static rs_status add_alternative(rs_stats *self, rs_position *at, uint8_t kind, 
     }
     if (at->n == at->capacity) {
         uint32_t capacity = at->capacity == 0 ? 1 : at->capacity * 2;
-        rs_alternative *grown = (rs_alternative *)rs_stats_grow(self, at->alternatives, at->n, capacity, sizeof *grown);
+        rs_alternative *grown =
+            (rs_alternative *)rs_arena_grow(&self->arena, at->alternatives, at->n, capacity, sizeof *grown);
         if (grown == NULL) return rs_stats_no_memory(err);
         at->alternatives = grown;
         at->capacity = capacity;
@@ -420,7 +344,7 @@ static inline rs_status count_value(rs_stats *self, rs_alternative *a, rs_slice 
 static rs_status grow_where(rs_stats *self, rs_alternative *a, rs_error *err) {
     uint32_t capacity = a->where_capacity == 0 ? 64 : a->where_capacity * 2, *grown;
     if (self->kept_bytes > KEPT_BYTES || capacity == 0) return RS_OK;
-    grown = (uint32_t *)rs_stats_grow(self, a->where, a->n_where, capacity, sizeof *grown);
+    grown = (uint32_t *)rs_arena_grow(&self->arena, a->where, a->n_where, capacity, sizeof *grown);
     if (grown == NULL) return rs_stats_no_memory(err);
     self->kept_bytes += (uint64_t)capacity * 4;
     a->where = grown;
@@ -622,7 +546,7 @@ static rs_status note_dict(rs_stats *self, rs_position *at, const uint8_t *begin
             at->maps = RS_MAPS_NEVER;
             return RS_OK;
         }
-        grown = (uint32_t *)rs_stats_grow(self, at->dicts, at->n_dicts, capacity, sizeof *grown);
+        grown = (uint32_t *)rs_arena_grow(&self->arena, at->dicts, at->n_dicts, capacity, sizeof *grown);
         if (grown == NULL) return rs_stats_no_memory(err);
         self->kept_bytes += (uint64_t)capacity * 4;
         at->dicts = grown;

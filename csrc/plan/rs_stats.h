@@ -5,20 +5,11 @@
 #define RS_STATS_H
 
 #include "format/rs_format.h"
+#include "plan/rs_arena.h"
 #include "plan/rs_choices.h"
 #include "plan/rs_notes.h"
 #include "plan/rs_scan.h"
 #include "plan/rs_value_set.h"
-
-/* Memory that is freed as a whole. Zero the struct before the first use. One thread at a time may use it. */
-typedef struct rs_arena {
-    struct rs_arena_chunk *chunks;
-    uint64_t size_bytes; /* bytes of all chunks */
-} rs_arena;
-
-/* Returns `size` zeroed bytes, aligned to 16, that live until rs_arena_clear; NULL without memory. */
-void *rs_arena_take(rs_arena *self, size_t size);
-void rs_arena_clear(rs_arena *self);
 
 /* What all elements of a list are. Lists of ints, of floats and of other values are different alternatives, because
  * lists of numbers have nodes of their own. */
@@ -177,10 +168,9 @@ typedef struct rs_stats_head {
     const uint8_t *numbers_end; /* list of numbers: where its last element ends */
 } rs_stats_head;
 
-rs_status rs_stats_no_memory(rs_error *err);
-/* Returns a copy, with room for `capacity` items, of an array of n items in the arena. The old one stays until the
- * arena is cleared. NULL without memory. */
-void *rs_stats_grow(rs_stats *self, const void *old, size_t n, size_t capacity, size_t item);
+static inline rs_status rs_stats_no_memory(rs_error *err) {
+    return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory to infer a schema");
+}
 
 /* Returns the struct of the position that takes dicts with this hash of their keys, and makes it the last alternative
  * and the key set its last one; NULL when there is none. */

@@ -116,7 +116,8 @@ static rs_status add_key_set(rs_stats *self, rs_position *at, rs_alternative *a,
                              uint32_t *children, rs_error *err) {
     if (a->n_key_sets == a->key_sets_capacity) {
         uint32_t capacity = a->key_sets_capacity == 0 ? 1 : a->key_sets_capacity * 2;
-        rs_key_set *grown = (rs_key_set *)rs_stats_grow(self, a->key_sets, a->n_key_sets, capacity, sizeof *grown);
+        rs_key_set *grown =
+            (rs_key_set *)rs_arena_grow(&self->arena, a->key_sets, a->n_key_sets, capacity, sizeof *grown);
         if (grown == NULL) return rs_stats_no_memory(err);
         a->key_sets = grown;
         a->key_sets_capacity = capacity;

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "format/rs_packed_ints.h"
-#include "plan/rs_plan.h"
+#include "plan/rs_plan_choose.h"
 
 enum {
     LITTLE_TEXT = 32768, /* a position with more units gets a symbol table of its own */

@@ -2,7 +2,7 @@
 #ifndef RS_COUNTED_H
 #define RS_COUNTED_H
 
-#include "plan/rs_plan.h"
+#include "plan/rs_plan_choose.h"
 #include "rs_make.h"
 
 static rs_error err;

@@ -1,30 +1,25 @@
-/* rs_plan.c: chooses the node of each position by the bits that its values would take under each candidate, from the
- * leaves up. A cost is the sum over all values of the position. The cost of a symbols node is an estimate, because its
- * table is made later; rs_block_encoding compares the written bytes once more as a whole. */
-#include "plan/rs_plan.h"
+/* rs_plan_choose.c: chooses the node of each position by the bits that its values would take under each candidate, from
+ * the leaves up. A cost is the sum over all values of the position. The cost of a symbols node is an estimate, because
+ * its table is made later; rs_block_encoding compares the written bytes once more as a whole. */
+#include "plan/rs_plan_choose.h"
 
 #include <stdlib.h>
 
 #include "format/rs_packed_ints.h"
-#include "plan/rs_plan_log.h"
+#include "plan/rs_plan_placed.h"
 
 enum {
     FRUGAL_CONST_BYTES = 64,                      /* the longest constant of a frugal plan */
     TABLE_NUMBERS = 4 * RS_FMT_DICT_CODED_TABLES, /* the most bytes of a dict-coded node's aux */
     TEXT_PARTS_BITS = 24,                         /* that a text in parts must save: it takes longer to read */
-    TABLE_BITS = 8 * 240, /* cost of a table beside its entries: the element of TABLES, a tree, offsets */
-    ENTRY_BITS = 17,      /* cost of an entry beside its bytes: its offset */
-    SYMBOLS_BYTES = 2048, /* the least cost of a symbol table */
-    WORTH_NOTING = 1024,  /* a failed attempt is noted only for a position with so many values */
-    MAX_HOPS = 3          /* the longest chain of tables that name tables */
+    SYMBOLS_BYTES = 2048,                         /* the least cost of a symbol table */
+    WORTH_NOTING = 1024 /* a failed attempt is noted only for a position with so many values */
 };
 
 /* What an entry costs for a value that came in an earlier block, as a part of its bytes: it may well come again. */
 static const double SEEN_COST = 0.25;
 
 typedef rs_plan_chooser chooser;
-#define OFF_THE_LOG UINT32_MAX
-
 typedef rs_plan_arm arm;
 
 /* Returns whether the tree may have nodes of this kind. */
@@ -43,30 +38,11 @@ static rs_status choose_position(chooser *self, const rs_position *at, arm *out)
 
 static uint8_t child_of(const rs_plan *d) { return d->kind == RS_FMT_NODE_LIST ? d->children[0]->kind : 0; }
 
-/* Logs a form: the bits that all values of the alternative take with it, and how many fit it. `child` is the kind of
- * the child of a list, else 0. Does nothing off the log's field. */
-static void log_form(chooser *self, unsigned kind, unsigned child, uint64_t bits, uint64_t fits) {
-    const rs_alternative *a = self->weighed;
-    rs_weighed entry = {0};
-    if (self->log == NULL || self->n_keys == OFF_THE_LOG || a == NULL) return;
-    entry.run = self->dictionaries->run;
-    entry.n_keys = self->n_keys;
-    entry.depth = self->depth;
-    entry.position = self->position;
-    entry.of = a->kind;
-    entry.kind = (uint8_t)kind;
-    entry.child = (uint8_t)child;
-    entry.values = a->n;
-    entry.fits = fits;
-    entry.bits = bits;
-    rs_plan_log_add(self->log, &entry);
-}
-
 /* Marks the form that was chosen for the alternative, whose entries begin at number `first`. */
 static void log_choice(chooser *self, uint32_t first, const arm *out, const arm *rest) {
     rs_weighed *best = NULL;
     uint32_t i;
-    if (self->log == NULL || self->n_keys == OFF_THE_LOG) return;
+    if (self->log == NULL || self->n_keys == RS_PLAN_OFF_THE_LOG) return;
     for (i = first; i < self->log->n; i++) {
         rs_weighed *entry = &self->log->at[i];
         if (entry->position != self->position || entry->kind != out->plan->kind) continue;
@@ -74,7 +50,7 @@ static void log_choice(chooser *self, uint32_t first, const arm *out, const arm 
         if (best == NULL || entry->bits < best->bits) best = entry;
     }
     if (best == NULL) {
-        log_form(self, out->plan->kind, child_of(out->plan), out->bits + rest->bits, out->plan->n);
+        rs_plan_log_form(self, out->plan->kind, child_of(out->plan), out->bits + rest->bits, out->plan->n);
         if (self->log->n > first) best = &self->log->at[self->log->n - 1];
     }
     if (best != NULL) best->chosen = true;
@@ -86,74 +62,17 @@ static rs_status choose_child(chooser *self, const rs_slice *key, const rs_posit
     rs_status status;
     if (self->log == NULL) return choose_position(self, at, out);
     self->depth++;
-    if (key != NULL && n_keys != OFF_THE_LOG) {
+    if (key != NULL && n_keys != RS_PLAN_OFF_THE_LOG) {
         const rs_slice *next = n_keys < self->log->n_keys ? &self->log->keys[n_keys] : NULL;
         bool is_next = next != NULL && rs_slice_left(next) == rs_slice_left(key) &&
                        memcmp(next->ptr, key->ptr, rs_slice_left(key)) == 0;
-        self->n_keys = is_next ? n_keys + 1 : OFF_THE_LOG;
+        self->n_keys = is_next ? n_keys + 1 : RS_PLAN_OFF_THE_LOG;
         self->depth = 0;
     }
     status = choose_position(self, at, out);
     self->n_keys = n_keys;
     self->depth = depth;
     return status;
-}
-
-/* ---- Tables ---- */
-
-/* Returns the bits of the values that the dictionary (NULL: an empty one) does not hold yet, at `rate` bits for each
- * raw byte. *n becomes their number. */
-static uint64_t new_entries(const rs_dictionary *dictionary, const rs_values *values, double rate, uint32_t *n) {
-    uint64_t bytes = 0;
-    uint32_t i;
-    *n = 0;
-    for (i = 0; i < values->n; i++) {
-        if (dictionary != NULL && rs_dictionary_find(dictionary, rs_values_at(values, i)) != UINT32_MAX) continue;
-        bytes += values->spans[i].size_bytes;
-        ++*n;
-    }
-    return (uint64_t)((double)bytes * rate) + (uint64_t)*n * ENTRY_BITS + (*n > 0 ? TABLE_BITS : 0);
-}
-
-/* Returns whether a value has array data outside it. Such values cannot be in a table, because tables have no
- * arrays. */
-static bool has_outside(const rs_values *values) {
-    uint32_t i;
-    for (i = 0; i < values->n; i++) {
-        rs_budget budget = {UINT64_MAX, UINT64_MAX, RS_FMT_DEPTH};
-        rs_slice value = rs_values_at(values, i);
-        if (rs_any_skip(&value, 0, &budget, NULL) != RS_OK) return true;
-    }
-    return false;
-}
-
-/* Replaces *best by a dict-coded node with the entries `values` when that takes fewer bits for n values: entries plus n
- * numbers. It compares a new dictionary with an extension of the position's dictionary. */
-rs_status rs_plan_try_dict_coded(chooser *self, const rs_values *values, uint64_t n, uint64_t position_id, double rate,
-                                 arm *best) {
-    uint32_t fresh_n, more;
-    uint64_t fresh, shared = UINT64_MAX;
-    const rs_dictionary *dictionary;
-    rs_plan *d;
-    if (values->n == 0 || self->hops >= MAX_HOPS || !allowed(self, RS_FMT_NODE_DICT_CODED)) return RS_OK;
-    fresh = new_entries(NULL, values, rate, &fresh_n) + n * rs_packed_ints_width(values->n - 1);
-    dictionary = rs_dictionaries_find(self->dictionaries, position_id, 0);
-    if (dictionary != NULL) {
-        uint64_t entries = new_entries(dictionary, values, rate, &more);
-        dictionary = rs_dictionaries_find(self->dictionaries, position_id, more);
-        if (dictionary != NULL) shared = entries + n * rs_packed_ints_width((uint64_t)dictionary->entries.n + more - 1);
-    }
-    log_form(self, RS_FMT_NODE_DICT_CODED, 0, fresh < shared ? fresh : shared, n);
-    if ((fresh < shared ? fresh : shared) >= best->bits || has_outside(values)) return RS_OK;
-    d = rs_plan_leaf(self->stats, RS_FMT_NODE_DICT_CODED, 0, NULL, 0);
-    if (d == NULL) return no_memory(self);
-    d->entries = *values;
-    d->fresh = fresh < shared;
-    d->position_id = position_id;
-    d->n = n;
-    best->plan = d;
-    best->bits = fresh < shared ? fresh : shared;
-    return RS_OK;
 }
 
 /* ---- Leaves ---- */
@@ -272,11 +191,11 @@ static rs_status choose_str(chooser *self, rs_alternative *a, arm *out, arm *res
     const rs_template *template;
     RS_TRY(leaf(self, RS_FMT_NODE_STR, unit, NULL, 0, out));
     out->bits = 8 * (a->total * unit + a->counts_bytes);
-    log_form(self, RS_FMT_NODE_STR, 0, out->bits, a->n);
+    rs_plan_log_form(self, RS_FMT_NODE_STR, 0, out->bits, a->n);
     if (unit > 2 || a->n_where < a->n) return RS_OK;
     /* An estimate from usual text. A symbol table is made, and compared, only when this node is chosen in the end. */
     coded = allowed(self, RS_FMT_NODE_SYMBOLS) ? rs_text_bits(a->total, 0, a->n, unit) : UINT64_MAX;
-    if (coded < UINT64_MAX) log_form(self, RS_FMT_NODE_SYMBOLS, 0, coded, a->n);
+    if (coded < UINT64_MAX) rs_plan_log_form(self, RS_FMT_NODE_SYMBOLS, 0, coded, a->n);
     if (coded < out->bits) {
         RS_TRY(leaf(self, RS_FMT_NODE_SYMBOLS, 0, NULL, 0, out));
         out->bits = coded;
@@ -291,8 +210,8 @@ static rs_status choose_str(chooser *self, rs_alternative *a, arm *out, arm *res
         uint64_t left = a->n - template->n_fits, bits;
         bool guessed = out->plan->kind == RS_FMT_NODE_SYMBOLS && self->stats->choices->level != RS_LEVEL_SMALL;
         if (guessed && template->plain > out->bits) out->bits = template->plain; /* which knows the digits */
-        bits = template->bits + TABLE_BITS / 2 + (left == 0 ? 0 : a->n + left * (out->bits / a->n + 1));
-        log_form(self, RS_FMT_NODE_CONCAT, 0, bits, template->n_fits);
+        bits = template->bits + RS_PLAN_TABLE_BITS / 2 + (left == 0 ? 0 : a->n + left * (out->bits / a->n + 1));
+        rs_plan_log_form(self, RS_FMT_NODE_CONCAT, 0, bits, template->n_fits);
         /* What symbols make of a part of a text is a rough guess, so it must promise a tenth. */
         if (has_text(template)) bits += out->bits / 10 + TEXT_PARTS_BITS * (uint64_t)a->n;
         if (bits < out->bits) {
@@ -332,7 +251,7 @@ static rs_status measure_symbols(chooser *self, const rs_alternative *a, arm *ou
     status = rs_symbols_train(strings, a->n_where, unit, true, &table, &coded, self->err);
     if (status == RS_OK) out->bits = 8 * (coded + a->n + table.size_bytes);
     if (status == RS_E_ARG_LIMIT) out->bits = 8 * (a->total * unit + a->counts_bytes); /* it will stay a str */
-    if (status == RS_OK) log_form(self, RS_FMT_NODE_SYMBOLS, 0, out->bits, a->n);
+    if (status == RS_OK) rs_plan_log_form(self, RS_FMT_NODE_SYMBOLS, 0, out->bits, a->n);
     rs_buffer_clear(&table);
     free(strings);
     return status == RS_E_ARG_LIMIT ? RS_OK : status;
@@ -352,7 +271,7 @@ static bool all_allowed(const chooser *self, const rs_plan *d) {
 static void divide(chooser *self, const rs_alternative *a, arm *out, arm *rest) {
     rs_plan *made = a->prepared->made;
     uint64_t n_fits = a->prepared->n_fits;
-    if (made != NULL) log_form(self, made->kind, child_of(made), a->prepared->bits, n_fits);
+    if (made != NULL) rs_plan_log_form(self, made->kind, child_of(made), a->prepared->bits, n_fits);
     if (made == NULL || (n_fits < a->n && !may_divide(self)) || !all_allowed(self, made)) return;
     if (n_fits < a->n) {
         *rest = *out;
@@ -369,7 +288,7 @@ static rs_status choose_int(chooser *self, rs_alternative *a, arm *out, arm *res
     arm any = {NULL, 0};
     RS_TRY(leaf(self, RS_FMT_NODE_INT, width, &a->min, 8, out));
     out->bits = a->n * width;
-    log_form(self, RS_FMT_NODE_INT, 0, out->bits, a->n);
+    rs_plan_log_form(self, RS_FMT_NODE_INT, 0, out->bits, a->n);
     RS_TRY(rs_plan_prepare_alternative(self->stats, a, self->err));
     if (a->prepared->made != NULL && a->prepared->n_fits < a->n && may_divide(self)) {
         RS_TRY(leaf(self, RS_FMT_NODE_ANY, 0, NULL, 0, &any));
@@ -382,7 +301,7 @@ static rs_status choose_int(chooser *self, rs_alternative *a, arm *out, arm *res
 static rs_status choose_float(chooser *self, rs_alternative *a, arm *out, arm *rest) {
     RS_TRY(leaf(self, RS_FMT_NODE_FLOAT, 0, NULL, 0, out));
     out->bits = a->n * 64;
-    log_form(self, RS_FMT_NODE_FLOAT, 0, out->bits, a->n);
+    rs_plan_log_form(self, RS_FMT_NODE_FLOAT, 0, out->bits, a->n);
     RS_TRY(rs_plan_prepare_alternative(self->stats, a, self->err));
     divide(self, a, out, rest);
     return RS_OK;
@@ -414,7 +333,7 @@ static rs_status choose_list(chooser *self, rs_alternative *a, arm *out, arm *re
     }
     out->plan->children[0] = child.plan;
     out->bits = child.bits + (fixed ? 0 : 8 * a->counts_bytes);
-    log_form(self, RS_FMT_NODE_LIST, child.plan->kind, out->bits, a->n);
+    rs_plan_log_form(self, RS_FMT_NODE_LIST, child.plan->kind, out->bits, a->n);
     if (numbers) {
         RS_TRY(rs_plan_prepare_alternative(self->stats, a, self->err));
         divide(self, a, out, rest);
@@ -490,7 +409,7 @@ static rs_status choose_map(chooser *self, rs_alternative *a, arm *out) {
         out->bits += child.bits;
     }
     self->often = often;
-    log_form(self, RS_FMT_NODE_MAP, 0, out->bits, a->n);
+    rs_plan_log_form(self, RS_FMT_NODE_MAP, 0, out->bits, a->n);
     return RS_OK;
 }
 
@@ -593,77 +512,12 @@ static rs_status choose_alternative(chooser *self, rs_alternative *a, arm *out, 
     first = self->log->n;
     self->weighed = a;
     self->position = self->n_positions++;
-    log_form(self, RS_FMT_NODE_ANY, 0, 8 * a->raw_bytes, a->n);
+    rs_plan_log_form(self, RS_FMT_NODE_ANY, 0, 8 * a->raw_bytes, a->n);
     RS_TRY(weigh_alternative(self, a, out, rest));
     RS_TRY(rs_plan_try_placed(self, a, out, rest));
     log_choice(self, first, out, rest);
     self->weighed = weighed;
     self->position = position;
-    return RS_OK;
-}
-
-/* The rank of a node among the children of a union. The encoder takes the first child that accepts a value, so nodes
- * that accept more values come later, and `any` comes last. */
-static unsigned order_of(const rs_plan *d) {
-    switch (d->kind) {
-    case RS_FMT_NODE_CONST:
-    case RS_FMT_NODE_DICT_CODED: return 0;
-    case RS_FMT_NODE_NUMBERS:
-    case RS_FMT_NODE_CONCAT: return 1;
-    case RS_FMT_NODE_SYMBOLS:
-    case RS_FMT_NODE_STR:
-    case RS_FMT_NODE_FLOAT: return 3;
-    case RS_FMT_NODE_LIST:
-        switch (d->children[0]->kind) {
-        case RS_FMT_NODE_INT:
-        case RS_FMT_NODE_DECIMAL: return 2;
-        case RS_FMT_NODE_FLOAT: return 4;
-        default: return 5;
-        }
-    case RS_FMT_NODE_ANY: return 6;
-    default: return 2;
-    }
-}
-
-static void sort_arms(arm *arms, uint32_t n) {
-    uint32_t i, k;
-    for (i = 1; i < n; i++) {
-        for (k = i; k > 0 && order_of(arms[k - 1].plan) > order_of(arms[k].plan); k--) {
-            arm moved = arms[k];
-            arms[k] = arms[k - 1];
-            arms[k - 1] = moved;
-        }
-    }
-}
-
-static bool is_none(const rs_plan *d) {
-    return d->kind == RS_FMT_NODE_CONST && rs_slice_left(&d->aux) == 1 && *d->aux.ptr == RS_FMT_TAG_NONE;
-}
-
-rs_status rs_plan_join_arms(chooser *self, arm *arms, uint32_t n, uint64_t values, arm *out) {
-    uint32_t i;
-    if (n == 1) {
-        *out = arms[0];
-        return RS_OK;
-    }
-    sort_arms(arms, n);
-    if (n == 2 && allowed(self, RS_FMT_NODE_OPTIONAL) && (is_none(arms[0].plan) || is_none(arms[1].plan))) {
-        const arm *other = &arms[is_none(arms[0].plan)];
-        out->plan = rs_plan_inner(self->stats, RS_FMT_NODE_OPTIONAL, 1, 1);
-        if (out->plan == NULL) return no_memory(self);
-        out->plan->children[0] = other->plan;
-        out->bits = values + other->bits;
-        out->plan->n = values;
-        return RS_OK;
-    }
-    out->plan = rs_plan_inner(self->stats, RS_FMT_NODE_UNION, 0, n);
-    if (out->plan == NULL) return no_memory(self);
-    out->bits = values * rs_packed_ints_width(n - 1);
-    for (i = 0; i < n; i++) {
-        out->plan->children[i] = arms[i].plan;
-        out->bits += arms[i].bits + arms[i].plan->n * RS_PLAN_ALONE_BITS;
-    }
-    out->plan->n = values;
     return RS_OK;
 }
 

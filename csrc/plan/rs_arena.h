@@ -1,0 +1,23 @@
+/* rs_arena.h: memory that is freed as a whole, in which stats and plans lie. */
+#ifndef RS_ARENA_H
+#define RS_ARENA_H
+
+#include "base/rs_base.h"
+
+/* Zero the struct before the first use. One thread at a time may use it. */
+typedef struct rs_arena {
+    struct rs_arena_chunk *chunks;
+    uint64_t size_bytes; /* bytes of all chunks */
+} rs_arena;
+
+/* Returns `size` zeroed bytes, aligned to 16, that live until rs_arena_clear; NULL without memory. */
+void *rs_arena_take(rs_arena *self, size_t size);
+void rs_arena_clear(rs_arena *self);
+
+/* Returns a copy, with room for `capacity` items, of an array of n items in the arena. The old one stays until the
+ * arena is cleared. NULL without memory. */
+void *rs_arena_grow(rs_arena *self, const void *old, size_t n, size_t capacity, size_t item);
+/* Gives all memory of `part` to the arena, which leaves `part` empty. */
+void rs_arena_join(rs_arena *self, rs_arena *part);
+
+#endif

@@ -1,0 +1,159 @@
+/* rs_plan_arms.c: weighs dict-coded nodes, and joins the arms of a position. */
+#include "plan/rs_plan_arms.h"
+
+#include "format/rs_packed_ints.h"
+
+enum {
+    ENTRY_BITS = 17, /* cost of an entry beside its bytes: its offset */
+    MAX_HOPS = 3     /* the longest chain of tables that name tables */
+};
+
+typedef rs_plan_chooser chooser;
+typedef rs_plan_arm arm;
+
+/* Returns whether the tree may have nodes of this kind. */
+static bool allowed(const chooser *self, unsigned kind) { return rs_choices_allow(self->stats->choices, kind); }
+
+static rs_status no_memory(chooser *self) {
+    return rs_error_set(self->err, RS_E_MEM, RS_NOWHERE, "no memory to choose a schema");
+}
+
+void rs_plan_log_form(rs_plan_chooser *self, unsigned kind, unsigned child, uint64_t bits, uint64_t fits) {
+    const rs_alternative *a = self->weighed;
+    rs_weighed entry = {0};
+    if (self->log == NULL || self->n_keys == RS_PLAN_OFF_THE_LOG || a == NULL) return;
+    entry.run = self->dictionaries->run;
+    entry.n_keys = self->n_keys;
+    entry.depth = self->depth;
+    entry.position = self->position;
+    entry.of = a->kind;
+    entry.kind = (uint8_t)kind;
+    entry.child = (uint8_t)child;
+    entry.values = a->n;
+    entry.fits = fits;
+    entry.bits = bits;
+    rs_plan_log_add(self->log, &entry);
+}
+
+/* ---- Tables ---- */
+
+/* Returns the bits of the values that the dictionary (NULL: an empty one) does not hold yet, at `rate` bits for each
+ * raw byte. *n becomes their number. */
+static uint64_t new_entries(const rs_dictionary *dictionary, const rs_values *values, double rate, uint32_t *n) {
+    uint64_t bytes = 0;
+    uint32_t i;
+    *n = 0;
+    for (i = 0; i < values->n; i++) {
+        if (dictionary != NULL && rs_dictionary_find(dictionary, rs_values_at(values, i)) != UINT32_MAX) continue;
+        bytes += values->spans[i].size_bytes;
+        ++*n;
+    }
+    return (uint64_t)((double)bytes * rate) + (uint64_t)*n * ENTRY_BITS + (*n > 0 ? RS_PLAN_TABLE_BITS : 0);
+}
+
+/* Returns whether a value has array data outside it. Such values cannot be in a table, because tables have no
+ * arrays. */
+static bool has_outside(const rs_values *values) {
+    uint32_t i;
+    for (i = 0; i < values->n; i++) {
+        rs_budget budget = {UINT64_MAX, UINT64_MAX, RS_FMT_DEPTH};
+        rs_slice value = rs_values_at(values, i);
+        if (rs_any_skip(&value, 0, &budget, NULL) != RS_OK) return true;
+    }
+    return false;
+}
+
+/* It compares a new dictionary with an extension of the position's dictionary. */
+rs_status rs_plan_try_dict_coded(chooser *self, const rs_values *values, uint64_t n, uint64_t position_id, double rate,
+                                 arm *best) {
+    uint32_t fresh_n, more;
+    uint64_t fresh, shared = UINT64_MAX;
+    const rs_dictionary *dictionary;
+    rs_plan *d;
+    if (values->n == 0 || self->hops >= MAX_HOPS || !allowed(self, RS_FMT_NODE_DICT_CODED)) return RS_OK;
+    fresh = new_entries(NULL, values, rate, &fresh_n) + n * rs_packed_ints_width(values->n - 1);
+    dictionary = rs_dictionaries_find(self->dictionaries, position_id, 0);
+    if (dictionary != NULL) {
+        uint64_t entries = new_entries(dictionary, values, rate, &more);
+        dictionary = rs_dictionaries_find(self->dictionaries, position_id, more);
+        if (dictionary != NULL) shared = entries + n * rs_packed_ints_width((uint64_t)dictionary->entries.n + more - 1);
+    }
+    rs_plan_log_form(self, RS_FMT_NODE_DICT_CODED, 0, fresh < shared ? fresh : shared, n);
+    if ((fresh < shared ? fresh : shared) >= best->bits || has_outside(values)) return RS_OK;
+    d = rs_plan_leaf(self->stats, RS_FMT_NODE_DICT_CODED, 0, NULL, 0);
+    if (d == NULL) return no_memory(self);
+    d->entries = *values;
+    d->fresh = fresh < shared;
+    d->position_id = position_id;
+    d->n = n;
+    best->plan = d;
+    best->bits = fresh < shared ? fresh : shared;
+    return RS_OK;
+}
+
+/* ---- Joining ---- */
+
+/* The rank of a node among the children of a union. The encoder takes the first child that accepts a value, so nodes
+ * that accept more values come later, and `any` comes last. */
+static unsigned order_of(const rs_plan *d) {
+    switch (d->kind) {
+    case RS_FMT_NODE_CONST:
+    case RS_FMT_NODE_DICT_CODED: return 0;
+    case RS_FMT_NODE_NUMBERS:
+    case RS_FMT_NODE_CONCAT: return 1;
+    case RS_FMT_NODE_SYMBOLS:
+    case RS_FMT_NODE_STR:
+    case RS_FMT_NODE_FLOAT: return 3;
+    case RS_FMT_NODE_LIST:
+        switch (d->children[0]->kind) {
+        case RS_FMT_NODE_INT:
+        case RS_FMT_NODE_DECIMAL: return 2;
+        case RS_FMT_NODE_FLOAT: return 4;
+        default: return 5;
+        }
+    case RS_FMT_NODE_ANY: return 6;
+    default: return 2;
+    }
+}
+
+static void sort_arms(arm *arms, uint32_t n) {
+    uint32_t i, k;
+    for (i = 1; i < n; i++) {
+        for (k = i; k > 0 && order_of(arms[k - 1].plan) > order_of(arms[k].plan); k--) {
+            arm moved = arms[k];
+            arms[k] = arms[k - 1];
+            arms[k - 1] = moved;
+        }
+    }
+}
+
+static bool is_none(const rs_plan *d) {
+    return d->kind == RS_FMT_NODE_CONST && rs_slice_left(&d->aux) == 1 && *d->aux.ptr == RS_FMT_TAG_NONE;
+}
+
+rs_status rs_plan_join_arms(chooser *self, arm *arms, uint32_t n, uint64_t values, arm *out) {
+    uint32_t i;
+    if (n == 1) {
+        *out = arms[0];
+        return RS_OK;
+    }
+    sort_arms(arms, n);
+    if (n == 2 && allowed(self, RS_FMT_NODE_OPTIONAL) && (is_none(arms[0].plan) || is_none(arms[1].plan))) {
+        const arm *other = &arms[is_none(arms[0].plan)];
+        out->plan = rs_plan_inner(self->stats, RS_FMT_NODE_OPTIONAL, 1, 1);
+        if (out->plan == NULL) return no_memory(self);
+        out->plan->children[0] = other->plan;
+        out->bits = values + other->bits;
+        out->plan->n = values;
+        return RS_OK;
+    }
+    out->plan = rs_plan_inner(self->stats, RS_FMT_NODE_UNION, 0, n);
+    if (out->plan == NULL) return no_memory(self);
+    out->bits = values * rs_packed_ints_width(n - 1);
+    for (i = 0; i < n; i++) {
+        out->plan->children[i] = arms[i].plan;
+        out->bits += arms[i].bits + arms[i].plan->n * RS_PLAN_ALONE_BITS;
+    }
+    out->plan->n = values;
+    return RS_OK;
+}
