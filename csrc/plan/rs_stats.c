@@ -1,6 +1,8 @@
 /* rs_stats.c: reads values and files each under its position and alternative. */
 #include "plan/rs_stats.h"
 
+#include "plan/rs_stats_structs.h"
+
 enum {
     MAX_ALTERNATIVES = 250,       /* of a position; with `any` they still fit the 256 children of a union */
     MAX_TUPLE = 64,               /* longer tuples are stored like lists */

@@ -1,6 +1,6 @@
-/* rs_stats_structs.c: which struct takes a dict. A struct may hold dicts of several key sets whose keys stand in one
+/* rs_stats_structs.c: joins dicts to structs. A struct may hold dicts of several key sets whose keys stand in one
  * common order. */
-#include "plan/rs_stats.h"
+#include "plan/rs_stats_structs.h"
 
 #include <stdlib.h>
 

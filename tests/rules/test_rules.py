@@ -154,6 +154,15 @@ def test_modules_include_in_no_circle():
     assert circle_in(graph) == []
 
 
+def test_files_call_in_no_circle():
+    code = {name_of(path): without_comments(path.read_text()) for path in LAYERED if path.suffix == ".c"}
+    function = re.compile(r"^(?!static)\w[\w *]*\b(rs_\w+)\([^;{]*\)\s*\{", flags=re.MULTILINE)
+    home = {name: file for file, text in code.items() for name in function.findall(text)}
+    assert home["rs_stats_collect"] == "csrc/plan/rs_stats.c" and len(home) > 500
+    called = {file: set(re.findall(r"\brs_\w+(?=\()", text)) & home.keys() for file, text in code.items()}
+    assert circle_in({file: {home[name] for name in names} - {file} for file, names in called.items()}) == []
+
+
 def test_the_umbrella_has_the_public_headers():
     assert "read/rs_store.h" in includes(UMBRELLA, '"')
     assert [name for name in includes(UMBRELLA, '"') if not (CSRC / name).is_file()] == []

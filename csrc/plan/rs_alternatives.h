@@ -1,0 +1,139 @@
+/* rs_alternatives.h: what the stats file the values of a run under. A *position* is a location within the values, such as
+ * the value of one key or the elements of a list. An *alternative* is one kind of value at a position. */
+#ifndef RS_ALTERNATIVES_H
+#define RS_ALTERNATIVES_H
+
+#include "format/rs_format.h"
+#include "plan/rs_arena.h"
+#include "plan/rs_choices.h"
+#include "plan/rs_notes.h"
+#include "plan/rs_scan.h"
+#include "plan/rs_value_set.h"
+
+/* What all elements of a list are. Lists of ints, of floats and of other values are different alternatives, because
+ * lists of numbers have nodes of their own. */
+typedef enum rs_elements {
+    RS_ELEMENTS_MIXED = 0,
+    RS_ELEMENTS_INTS = 1,
+    RS_ELEMENTS_FLOATS = 2,
+    RS_ELEMENTS_NONE = 3
+} rs_elements;
+
+/* The key set of dicts that are stored under one struct node. */
+typedef struct rs_key_set {
+    uint64_t hash;
+    uint32_t n;         /* number of keys */
+    uint32_t *children; /* for each key, the number of the struct's child */
+} rs_key_set;
+
+enum { RS_LARGE_VALUE = 1024 /* bytes of an any value */ };
+
+/* One kind of value at a position. It borrows the bytes of the values; its arrays lie in the arena. */
+typedef struct rs_alternative {
+    uint8_t kind;     /* the node kind that stores such values plainly */
+    uint8_t param;    /* list or tuple: the Python type */
+    uint8_t elements; /* list: rs_elements. str: 0, 1, 2 for units of 1, 2, 4 bytes, each its own alternative */
+    bool constant;    /* every value so far has the bytes of `first` */
+    bool same_shape;  /* ndarray: all values so far have the same shape */
+    bool plain_keys;  /* struct: keys are equal in Python only when their bytes are; else no other dict joins it */
+    uint32_t n_children;
+    uint64_t n;                    /* number of values so far */
+    uint64_t raw_bytes;            /* bytes of all values as any values */
+    uint64_t counts_bytes;         /* str, bytes, list: bytes of all counts as varints */
+    uint64_t total;                /* list: number of all elements. str, bytes: number of all units */
+    rs_slice first;                /* the bytes of the first value */
+    rs_span first_span;            /* the same as a span of the values */
+    uint64_t first_hash;           /* its hash for `distinct`, where that was needed */
+    int64_t min, max;              /* int */
+    uint64_t count_min, count_max; /* list */
+    rs_slice descriptor, shape;    /* ndarray; descriptor also ext: code and EXTRA */
+    rs_slice *keys;                /* struct: the key of each child */
+    struct rs_position *children;
+    rs_key_set *key_sets; /* struct */
+    uint32_t n_key_sets, key_sets_capacity, last_key_set;
+    uint32_t *where; /* int, float, str, list of numbers: the offset of each value from the base of the run */
+    uint32_t n_where, where_capacity; /* n_where is below n when memory for the offsets ran out */
+    rs_value_set *distinct;           /* the distinct values; NULL when they are not kept */
+    bool gave_up;                 /* distinct values are not collected (any more): too many, or known to be of no use */
+    uint8_t known;                /* RS_POSITION_*: the attempts that the hints say are of no use */
+    uint64_t position_id;         /* a hash of the path from the root: the same for the same position in other runs */
+    struct rs_prepared *prepared; /* NULL until rs_plan_prepare has seen it */
+    const struct rs_placed_weights *placed; /* NULL until rs_plan_prepare_placed has seen it */
+} rs_alternative;
+
+/* Whether the dicts of a position may be stored as maps. */
+typedef enum rs_maps {
+    RS_MAPS_UNKNOWN = 0, /* it had no dict yet */
+    RS_MAPS_MAY,         /* all dicts have a struct so far */
+    RS_MAPS_NEVER,
+    RS_MAPS_BOTH, /* each dict is filed twice: the planner compares maps with structs and `any` */
+    RS_MAPS_ONLY  /* maps took fewer bytes in an earlier run, so dicts are filed as maps alone */
+} rs_maps;
+
+/* A location within the values, with the alternatives that occur there. */
+typedef struct rs_position {
+    rs_alternative *alternatives;
+    uint32_t n, capacity, last; /* last: the alternative of the last value */
+    /* Its key sets by hash (rs_stats_structs.c). */
+    struct rs_key_set_slot *slots;
+    uint32_t n_slots, used_slots;
+    bool payload; /* the payload of an ext value, which alone is never a value of a table */
+    bool closed;  /* a dict was put under `any`: no struct may take its key set, or any new one, afterwards */
+    uint8_t maps; /* rs_maps */
+    uint64_t position_id;
+    uint32_t *dicts; /* RS_MAPS_MAY: the offsets of all dicts so far from the base of the run */
+    uint32_t n_dicts, dicts_capacity;
+    struct rs_dict_map *map; /* RS_MAPS_BOTH: all dicts of the position once more, as maps */
+} rs_position;
+
+/* Returns whether its values are so large that each is worth an entry of a table when it comes again. */
+static inline bool rs_alternative_is_large(const rs_alternative *a) {
+    return a->n > 0 && a->raw_bytes / a->n >= RS_LARGE_VALUE;
+}
+
+/* The dicts of a position as maps: an alternative of kind `map`, with the keys as its first child and the values as its
+ * second. */
+typedef struct rs_dict_map {
+    rs_alternative as_map;
+    uint64_t any_dicts, any_dict_bytes;    /* of the dicts that are also under `any` */
+    uint32_t n_nodes, n_key_sets, n_known; /* as in rs_stats, for a tree with maps in place of the structs */
+} rs_dict_map;
+
+/* The statistics of a run of values. Zero the struct and set `values`, `scan`, `choices`, `hints`, `run` and
+ * root.position_id. Then call rs_stats_collect, and rs_stats_clear at the end. It owns the arena and borrows the rest.
+ * One thread at a time may use it; each thread may collect stats of its own. */
+typedef struct rs_stats {
+    rs_values values;
+    rs_scan *scan;             /* has scanned the values in their order */
+    const rs_choices *choices; /* never NULL */
+    const rs_notes *hints;     /* the attempts that failed in earlier runs; NULL: none is known */
+    uint32_t run;              /* the number of this run of values: see rs_notes_known */
+    rs_arena arena;
+    rs_position root;
+    struct rs_kept_set *sets;
+    uint64_t raw_bytes;  /* bytes of all values */
+    uint64_t kept_bytes; /* bytes of sets and offsets, which are limited */
+    uint32_t n_nodes;    /* an upper bound of the nodes of the tree so far */
+    uint32_t n_key_sets; /* number of structs */
+    uint32_t n_known;    /* number of key sets in all structs */
+    uint64_t n_compared; /* number of keys that were compared to let dicts join structs */
+} rs_stats;
+
+enum { RS_STATS_KEY_SETS = 2048 /* key sets of all structs of a run */ };
+
+/* The properties of a value that decide to which alternative it belongs. */
+typedef struct rs_stats_head {
+    uint8_t tag, kind, param, elements;
+    uint32_t n_children; /* of the alternative */
+    uint64_t count;      /* number of elements of this value */
+    uint64_t key_set_hash;
+    rs_slice descriptor;        /* as in rs_alternative */
+    rs_slice body;              /* list, tuple, dict: the bytes after tag and count */
+    const uint8_t *numbers_end; /* list of numbers: where its last element ends */
+} rs_stats_head;
+
+static inline rs_status rs_stats_no_memory(rs_error *err) {
+    return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory to infer a schema");
+}
+
+#endif
