@@ -1,4 +1,4 @@
-/* test_arrow_put.c: each kind of value as an Arrow value, from plain records and from trees, and payloads that are none. */
+/* test_arrow_walk.c: each kind of value as an Arrow value, from plain records and from trees, and payloads that are none. */
 #include "rs_hand.h"
 #include "rs_batches.h"
 
@@ -582,5 +582,5 @@ int main(void) {
     RUN(test_objects_of_two_classes);
     RUN(test_small_decimals);
     RUN(test_bad_payloads);
-    return rs_test_finish("test_arrow_put");
+    return rs_test_finish("test_arrow_walk");
 }
