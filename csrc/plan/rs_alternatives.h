@@ -1,5 +1,5 @@
-/* rs_alternatives.h: what the stats file the values of a run under. A *position* is a location within the values, such as
- * the value of one key or the elements of a list. An *alternative* is one kind of value at a position. */
+/* rs_alternatives.h: what the stats file the values of a run under. A *position* is a location within the values, such
+ * as the value of one key or the elements of a list. An *alternative* is one kind of value at a position. */
 #ifndef RS_ALTERNATIVES_H
 #define RS_ALTERNATIVES_H
 
