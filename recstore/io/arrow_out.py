@@ -1,8 +1,8 @@
 """Records as Arrow streams, Arrow tables and pandas DataFrames.
 
-The core makes the columns without Python objects (recstore/_core/arrow_out.pyx). Records with values that only Python
-reads, such as enums, are decoded, and the core makes the columns of plain values. `__arrow_c_stream__`, `to_arrow` and
-the like import this module. It imports pyarrow, polars or pandas only where it needs them.
+The core makes the columns without Python objects (recstore/_core/arrow/arrow_out.pyx). Records with values that
+only Python reads, such as enums, are decoded, and the core makes the columns of plain values. `__arrow_c_stream__`,
+`to_arrow` and the like import this module. It imports pyarrow, polars or pandas only where it needs them.
 """
 
 import datetime

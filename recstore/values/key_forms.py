@@ -1,5 +1,5 @@
-"""Key forms (the canonical forms of csrc/FORMAT.md, "Keys") of the less common dict keys. _core/keys.pyx has the common
-ones, and imports this module when it meets the first other key.
+"""Key forms (the canonical forms of csrc/FORMAT.md, "Keys") of the less common dict keys. _core/read/keys.pyx has the
+common ones, and imports this module when it meets the first other key.
 
 A key has a form if all keys that are equal to it in Python have the same form. Keys whose class defines equality in its
 own way are opaque: they have no form, and lookups find them by comparing.
@@ -30,8 +30,9 @@ _BASES = (str, int, float, complex, bytes, tuple, frozenset)
 
 
 def form(key, strict=False, depth=0):
-    """The form of a key whose type _core/keys.pyx does not handle; None for an opaque key. `depth` counts the tuples
-    and frozensets around it. With `strict`, a key that is stored as an object of its class or pickled is opaque too."""
+    """The form of a key whose type _core/read/keys.pyx does not handle; None for an opaque key. `depth` counts the
+    tuples and frozensets around it. With `strict`, a key that is stored as an object of its class or pickled is opaque
+    too."""
     kind = type(key)
     numpy = sys.modules.get("numpy")
     if hasattr(numpy, "generic") and issubclass(kind, numpy.generic):  # it lacks it while another thread imports it

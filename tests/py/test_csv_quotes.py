@@ -1,4 +1,4 @@
-"""Quotes, escapes and empty lines of CSV: no row vanishes in a cell (recstore/_core/csv_quotes.pyx)."""
+"""Quotes, escapes and empty lines of CSV: no row vanishes in a cell (recstore/_core/write/csv_quotes.pyx)."""
 
 import csv
 import io
