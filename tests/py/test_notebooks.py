@@ -147,12 +147,8 @@ def test_info(x):
 
 
 def test_figures_show_as_text_in_a_terminal(x):
-    for one in (x.info(), (x + x.map(dict)).info(), x.index_by("id").info(), x.why("id")):
+    for one in (x.info(), (x + x.map(dict)).info(), x.index_by("id").info()):
         assert repr(one) == str(one) and len(repr(one)) < 3_000
-
-
-def test_why(x):
-    assert "what was weighed" in shown(x.why("id")) and "chosen" in shown(x.why("id"))
 
 
 def test_reports_and_segments():
