@@ -1,4 +1,4 @@
-"""Runs the C tests over changed copies of the core, one change at a time: `bash .ci/mutate` is this program.
+"""Runs the C tests over changed copies of the core, one change at a time: `nox -s mutate` is this program.
 
 A mutant that every test lets live is a gap in the tests, or changes nothing that anyone can see. The exit status is 1 when
 one lives. Everything is made below build/mutate, and the sources stay as they are."""
@@ -21,7 +21,7 @@ SLOW = 0.5  # seconds under the sanitizers, beyond which a test runs without the
 
 
 def options():
-    parser = argparse.ArgumentParser(prog=".ci/mutate", description=__doc__)
+    parser = argparse.ArgumentParser(prog="nox -s mutate --", description=__doc__)
     parser.add_argument("n", nargs="?", type=int, default=50, metavar="N", help="how many mutants, 50 without it")
     parser.add_argument("--seed", default="0", help="which mutants: the same seed takes the same of unchanged lines")
     parser.add_argument("--files", default="*", metavar="GLOB", help="of these sources alone, such as 'csrc/read/*'")

@@ -1,4 +1,4 @@
-"""The mutation run of `.ci/mutate`: what it changes in C."""
+"""The mutation run of `nox -s mutate`: what it changes in C."""
 
 import pathlib
 
