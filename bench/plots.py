@@ -14,7 +14,7 @@ import data
 try:
     import matplotlib
 except ImportError:
-    sys.exit("plots need matplotlib: pip install '.[bench]'")
+    sys.exit("plots need matplotlib: pip install --group bench")
 
 matplotlib.use("Agg")
 from experiments import figures

@@ -1,23 +1,145 @@
-"""The rivals, which the package has for `recstore bench`, and the stub that memory is held against."""
+"""More rivals than `recstore bench` has, and the stub that memory is held against."""
 
 import marshal
+import shutil
+import struct
+import tempfile
+import weakref
 
-from recstore.cli.bench_rivals import (  # noqa: F401
+import columns
+
+from recstore.cli.bench_rivals import (
     Absent,
-    ManagerList,
-    Marshal,
+    Buffer,
     Msgspec,
     NumpyPickle,
     Recstore,
-    RecstoreFast,
-    RecstoreNone,
-    RecstoreSmall,
     Resident,
+    Rival,
     TorchPickle,
-    every,
     need,
     rebuild,
 )
+
+
+class Marshal(Buffer):
+    """The interpreter's own format, the one it reads fastest."""
+
+    name = "marshal"
+
+    @classmethod
+    def build(cls, records):
+        need("numpy")
+        return cls(records, marshal.dumps, marshal.loads)
+
+
+class Orjson(Buffer):
+    """JSON by orjson."""
+
+    name = "orjson"
+
+    @classmethod
+    def build(cls, records):
+        need("orjson", "numpy")
+        import orjson
+
+        return cls(records, orjson.dumps, orjson.loads)
+
+
+class LmdbMsgspec(Rival):
+    """LMDB with MessagePack values under big-endian record numbers, one read transaction kept open."""
+
+    name = "LMDB+msgspec"
+
+    def __init__(self, records):
+        import lmdb
+        import msgspec
+
+        folder = tempfile.mkdtemp(prefix="recstore-bench-")
+        encode = msgspec.msgpack.Encoder().encode
+        self._decode = msgspec.msgpack.Decoder().decode
+        self._key = struct.Struct(">Q").pack
+        # Large enough for any of these; the file is sparse.
+        self._env = lmdb.open(folder, map_size=1 << 40, sync=False, metasync=False, readahead=False)
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        with self._env.begin(write=True) as transaction:
+            for number, record in enumerate(records):
+                transaction.put(self._key(number), encode(record), append=True)
+        self._count = self._env.stat()["entries"]
+        self.nbytes = (self._env.info()["last_pgno"] + 1) * self._env.stat()["psize"]
+        self._transaction = self._env.begin(buffers=True)
+
+    @classmethod
+    def build(cls, records):
+        need("lmdb", "msgspec")
+        return cls(records)
+
+    def __len__(self):
+        return self._count
+
+    def __getitem__(self, index):
+        return self._decode(self._transaction.get(self._key(index)))
+
+
+class ManagerList(Rival):
+    """multiprocessing's Manager().list(): one list in a separate process; each read is a message to it and back."""
+
+    name = "Manager().list"
+    most = 150_000
+
+    def __init__(self, records):
+        import multiprocessing
+
+        manager = multiprocessing.Manager()
+        weakref.finalize(self, manager.shutdown)
+        self._manager = manager
+        self._list = manager.list(records)
+        self._count = len(records)
+
+    @classmethod
+    def build(cls, records):
+        if len(records) > cls.most:
+            raise Absent(
+                f"measured up to {cls.most:,} records: held as in a list, and a read takes as long for any number"
+            )
+        return cls(records)
+
+    def __len__(self):
+        return self._count
+
+    def __getitem__(self, index):
+        return self._list[index]
+
+
+class RecstoreNone(Recstore):
+    """This package without compression. The classes below are its other levels."""
+
+    name = "recstore none"
+    level = "none"
+
+    @classmethod
+    def build(cls, records):
+        import recstore
+
+        return recstore.RecordList(records, compression=cls.level)
+
+
+class RecstoreFast(RecstoreNone):
+    name = "recstore fast"
+    level = "fast"
+
+
+class RecstoreSmall(RecstoreNone):
+    name = "recstore small"
+    level = "small"
+
+
+def every():
+    """All rivals, in the order of their turns: those whose ratios count are neighbours, alike in noise."""
+    levels = (RecstoreNone, RecstoreFast, RecstoreSmall, Recstore)
+    slow = (ManagerList, columns.HfDatasets, columns.Vortex, columns.ArrowTable, LmdbMsgspec)
+    sizes = (columns.ParquetZstd, columns.WholeZstd)
+    return (*sizes, *slow, Resident, NumpyPickle, Orjson, Marshal, Msgspec, TorchPickle, *levels)
 
 
 class Stub:

@@ -1,6 +1,6 @@
 """The suite `threads`: what two threads decode of one store in a time, against one.
 
-It is about free-threaded interpreters (`bash .ci/interpreters` builds one) with as many cores as threads; with the
+It is about free-threaded interpreters (`nox -s interpreter` builds one) with as many cores as threads; with the
 interpreter's lock the ratio is 1 at most, and `lock` says which it was. Each thread reads as many records as the single
 one does, at random, through the same store, in an order of its own. The store is a local name of each thread, as in
 the worker of a loader. Times are wall times of rounds that take turns, and `times_one` is the median of the rounds'

@@ -19,12 +19,12 @@ except ModuleNotFoundError as error:
         "as python -P (3.11 and later), to import the installed package"
     ) from None
 except ImportError as error:
-    # The words of CPython 3.12 and later, where the module has no state of its own, and of Cython before.
+    # CPython 3.12 and later say "subinterpreter"; Cython's own check says "Interpreter change".
     if "subinterpreter" not in str(error) and "Interpreter change" not in str(error):
         raise
     raise ImportError(
-        "the C core of recstore works in one interpreter of a process, and this is another one: CPython 3.12 and later "
-        "with its lock can have several; threads and other processes can read the same stores"
+        "recstore works in one interpreter of a process, and another one has imported it: use threads or processes, "
+        "which read the same stores"
     ) from error
 from recstore._version import __version__
 from recstore.dicts import RecordDict

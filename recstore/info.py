@@ -156,16 +156,6 @@ class StoreInfo:
 
         return notebooks.store_info(self)
 
-    def plot(self):
-        """Where the bytes go, as a :class:`plotly.graph_objects.Figure` of bars: by field, or by section if the store
-        was closed. Reads every record unless the info has the bytes by field.
-
-        Raises ImportError without plotly, which the extra ``monitor`` has. Safe from several threads at once.
-        """
-        from recstore import byte_plots
-
-        return byte_plots.figure(self)
-
 
 @dataclasses.dataclass(frozen=True)
 class ViewInfo:
@@ -198,16 +188,6 @@ class ViewInfo:
         from recstore import notebooks
 
         return notebooks.view_info(self)
-
-    def plot(self):
-        """Where the bytes go, as a :class:`plotly.graph_objects.Figure` of bars, those of all stores
-        together.
-
-        Raises ImportError without plotly, which the extra ``monitor`` has. Safe from several threads at once.
-        """
-        from recstore import byte_plots
-
-        return byte_plots.figure(self)
 
 
 def describe_view(segments, records, fields=False, sets=(), nbytes=None):
@@ -269,16 +249,6 @@ class MappingInfo:
         from recstore import notebooks
 
         return notebooks.mapping_info(self)
-
-    def plot(self):
-        """Where the bytes go, as a :class:`plotly.graph_objects.Figure` of bars, those of keys, values
-        and key index.
-
-        Raises ImportError without plotly, which the extra ``monitor`` has. Safe from several threads at once.
-        """
-        from recstore import byte_plots
-
-        return byte_plots.figure(self)
 
 
 def describe_mapping(mapping, fields=False):

@@ -53,7 +53,6 @@ class StoreInfo:
     fields: tuple[FieldSize, ...] = ...
 
     def measured(self) -> Self: ...
-    def plot(self) -> Any: ...
 
 @dataclasses.dataclass(frozen=True)
 class ViewInfo:
@@ -62,8 +61,6 @@ class ViewInfo:
     stores: tuple[StoreInfo, ...]
     shards: int = 0
     sets: tuple[tuple[str, int], ...] = ()
-
-    def plot(self) -> Any: ...
 
 @dataclasses.dataclass(frozen=True)
 class MappingInfo:
@@ -76,4 +73,3 @@ class MappingInfo:
 
     @property
     def sections(self) -> dict[str, int]: ...
-    def plot(self) -> Any: ...

@@ -189,18 +189,3 @@ def mapping_info(info):
             chart = _bars(part.fields, part.records, part.nbytes) if part.fields else ""
             parts += [html.note(label), chart, _schema(str(part))]
     return html.block(*parts, _sections(info.sections, sum(info.sections.values())))
-
-
-def why(info):
-    """The HTML of a Why: its heading, and the forms with a bar for their bits."""
-    heading, *_ = str(info).split("\n")
-    rows = [
-        (
-            f"{one.part}: {one.form}",
-            (one.bits + 7) // 8,
-            0,
-            f"{one.fits:,} of {one.count:,} values fit" + ("; chosen" if one.chosen else ""),
-        )
-        for one in info.forms
-    ]
-    return html.block(html.heading(heading), html.bars("form", rows, 0))

@@ -303,30 +303,6 @@ class ListOperations(exports.TableExports):
         hint = "take a view without the record: x = x[:i] + x[i + 1:], or x = x.filter(fn)"
         raise TypeError(f"{type(self).__name__!r} object doesn't support item deletion: {self._read_only(hint)}")
 
-    def why(self, field, *, compression="auto"):
-        """Which forms a build weighs for a field, and their bits: a :class:`recstore.plan_log.Why`, which prints as a
-        table. The records are read and planned again, in memory that is given back; ``x[:65536].why(field)`` takes the
-        first ones only.
-
-        Args:
-            field: a str whose dots lead into nested dicts; lists and tuples on the way are passed, with or without
-                ``[]`` behind the name. A tuple of keys for others. The empty str stands for the records themselves.
-            compression: the level that is asked.
-
-        Raises KeyError if no record has the field, EncodeError for records whose values need a class that this process
-        lacks, TypeError for a `field` of another type.
-
-        >>> from recstore import RecordList
-        >>> with RecordList({"id": i * 7919 % 1009} for i in range(1000)) as x:
-        ...     [(one.form, one.bits) for one in x.why("id").forms if one.chosen]
-        [('int', 10000)]
-        """
-        from recstore import plan_log
-        from recstore.build import build_options
-
-        build_options.check_choice("compression", compression, build_options.COMPRESSION[1:])
-        return plan_log.why(self, field, compression)
-
 
 def owned(records, method):
     """The records for a method that gives all of them as objects of the caller."""

@@ -43,7 +43,7 @@ def lightning():
     """The module lightning.pytorch, which imports torchvision where that is installed; skips the test without it."""
     pytest.importorskip("torch")
     prepare()
-    return pytest.importorskip("lightning.pytorch", reason="needs the extra real, which .ci/run installs")
+    return pytest.importorskip("lightning.pytorch", reason="needs the packages of `nox -s real`")
 
 
 def module_of(lightning, seen):

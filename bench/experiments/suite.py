@@ -159,7 +159,7 @@ def _backlog(loader, depth, consumer_s, quick, workers):
 
 
 def _check(modules):
-    from recstore.cli.bench_rival import Absent, need
+    from recstore.cli.bench_rivals import Absent, need
 
     try:
         need(*modules)

@@ -1,11 +1,7 @@
-# cython: language_level=3, freethreading_compatible=True, subinterpreters_compatible=own_gil
+# cython: language_level=3, freethreading_compatible=True
 # cython: auto_pickle=False, binding=False
 # No class is pickled by its attributes, and no function needs those of a Python function: a tenth of the module.
-"""The only extension module of recstore. It includes the files below; each may use the files before it.
-
-A `cdef` variable of the module is a C global, which all interpreters of a process share. So no Python object is in one:
-constants stand in the module's dict, and what is read often is a class or a number of C (own_state.py checks it).
-"""
+"""The only extension module of recstore. It includes the files below; each may use the files before it."""
 
 cimport cython
 from cpython.mem cimport PyMem_Calloc, PyMem_Free, PyMem_Malloc
@@ -30,32 +26,6 @@ from _weakref import ref
 from recstore import errors
 from recstore._core import hooks, trust
 from recstore.text import an, counted
-
-
-# Cython keeps builtin functions in C globals, and each interpreter has functions of its own.
-cdef inline object id(object value):
-    return PyLong_FromVoidPtr(<PyObject *>value)
-
-
-cdef bint all_of(list values) except -1:
-    for value in values:
-        if not value:
-            return False
-    return True
-
-
-cdef bint any_of(list values) except -1:
-    for value in values:
-        if value:
-            return True
-    return False
-
-
-cdef object sum_of(list values):
-    total = 0
-    for value in values:
-        total += value
-    return total
 
 
 # segments/: the memory of segments, shards, saved indexes, the deep check, lock files

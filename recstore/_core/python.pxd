@@ -58,10 +58,6 @@ cdef extern from "Python.h":
     bint PyCapsule_IsValid(object, const char *name)
     void *PyCapsule_GetPointer(object, const char *name) except NULL
     int Py_IsInitialized() nogil
-    ctypedef struct PyInterpreterState:
-        pass
-    PyInterpreterState *PyInterpreterState_Get()
-    PyInterpreterState *PyInterpreterState_Main()
     ctypedef void (*PyCapsule_Destructor)(object)
     object PyCapsule_New(void *pointer, const char *name, PyCapsule_Destructor destructor)
 

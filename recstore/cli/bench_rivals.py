@@ -1,21 +1,39 @@
-"""The rivals: other containers of records, which `recstore bench` and bench/ measure. Each is written as a careful user
-of its library would write it.
+"""The rivals of `recstore bench`: other containers of records, each as a careful user of its library would write it.
 
 A rival is built from a list of records. It has `x[i]`, `nbytes` and, if its library offers one, `get_many(indices)`.
-bench_columns.py has the columnar rivals. No known library holds records with marshal, msgspec or orjson; these get the
-leanest buffer we know: a memoryview of one uint8 array, and offsets in an array('q').
+No known library holds records with msgspec; it gets the leanest buffer we know: a memoryview of one uint8 array, and
+offsets in an array('q'). bench/rivals.py has more of them.
 """
 
-import marshal
+import importlib.util
 import pickle
-import shutil
-import struct
-import tempfile
-import weakref
 from array import array
 
-from recstore.cli import bench_columns as columns
-from recstore.cli.bench_rival import Absent, Rival, need
+
+class Absent(Exception):
+    """A rival that cannot run here, or not on these records; the message is the reason."""
+
+
+def need(*names):
+    """Raises Absent unless these modules are installed."""
+    for name in names:
+        if importlib.util.find_spec(name) is None:
+            raise Absent(f"{name} is not installed")
+
+
+class Rival:
+    """Base of all rivals."""
+
+    name = ""
+    # Whether it gives records back; otherwise it is measured by its bytes alone.
+    reads = True
+    # The change that its users make to records that it cannot hold as they are.
+    note = ""
+
+    @staticmethod
+    def same(ours, theirs):
+        """Whether a record came back. By repr, as 1 == 1.0 == True: a record that changes its types is a wrong one."""
+        return repr(ours) == repr(theirs)
 
 
 class Resident(Rival):
@@ -83,7 +101,7 @@ class TorchPickle(Rival):
         return pickle.loads(memoryview(self._bytes[start:end].numpy()))
 
 
-class _Buffer(Rival):
+class Buffer(Rival):
     """Records as bytes in one uint8 array. Subclasses encode and decode them."""
 
     def __init__(self, records, dumps, loads):
@@ -112,18 +130,7 @@ class _Buffer(Rival):
         return self._loads(self._view[ends[index] : ends[index + 1]])
 
 
-class Marshal(_Buffer):
-    """The interpreter's own format, the one it reads fastest."""
-
-    name = "marshal"
-
-    @classmethod
-    def build(cls, records):
-        need("numpy")
-        return cls(records, marshal.dumps, marshal.loads)
-
-
-class Msgspec(_Buffer):
+class Msgspec(Buffer):
     """MessagePack by msgspec, untyped."""
 
     name = "msgspec"
@@ -134,84 +141,6 @@ class Msgspec(_Buffer):
         import msgspec
 
         return cls(records, msgspec.msgpack.Encoder().encode, msgspec.msgpack.Decoder().decode)
-
-
-class Orjson(_Buffer):
-    """JSON by orjson."""
-
-    name = "orjson"
-
-    @classmethod
-    def build(cls, records):
-        need("orjson", "numpy")
-        import orjson
-
-        return cls(records, orjson.dumps, orjson.loads)
-
-
-class LmdbMsgspec(Rival):
-    """LMDB with MessagePack values under big-endian record numbers, one read transaction kept open."""
-
-    name = "LMDB+msgspec"
-
-    def __init__(self, records):
-        import lmdb
-        import msgspec
-
-        folder = tempfile.mkdtemp(prefix="recstore-bench-")
-        encode = msgspec.msgpack.Encoder().encode
-        self._decode = msgspec.msgpack.Decoder().decode
-        self._key = struct.Struct(">Q").pack
-        # Large enough for any of these; the file is sparse.
-        self._env = lmdb.open(folder, map_size=1 << 40, sync=False, metasync=False, readahead=False)
-        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
-        with self._env.begin(write=True) as transaction:
-            for number, record in enumerate(records):
-                transaction.put(self._key(number), encode(record), append=True)
-        self._count = self._env.stat()["entries"]
-        self.nbytes = (self._env.info()["last_pgno"] + 1) * self._env.stat()["psize"]
-        self._transaction = self._env.begin(buffers=True)
-
-    @classmethod
-    def build(cls, records):
-        need("lmdb", "msgspec")
-        return cls(records)
-
-    def __len__(self):
-        return self._count
-
-    def __getitem__(self, index):
-        return self._decode(self._transaction.get(self._key(index)))
-
-
-class ManagerList(Rival):
-    """multiprocessing's Manager().list(): one list in a separate process; each read is a message to it and back."""
-
-    name = "Manager().list"
-    most = 150_000
-
-    def __init__(self, records):
-        import multiprocessing
-
-        manager = multiprocessing.Manager()
-        weakref.finalize(self, manager.shutdown)
-        self._manager = manager
-        self._list = manager.list(records)
-        self._count = len(records)
-
-    @classmethod
-    def build(cls, records):
-        if len(records) > cls.most:
-            raise Absent(
-                f"measured up to {cls.most:,} records: held as in a list, and a read takes as long for any number"
-            )
-        return cls(records)
-
-    def __len__(self):
-        return self._count
-
-    def __getitem__(self, index):
-        return self._list[index]
 
 
 class Recstore(Rival):
@@ -226,35 +155,9 @@ class Recstore(Rival):
         return recstore.RecordList(records)
 
 
-class RecstoreNone(Rival):
-    """This package without compression. The classes below are its other levels."""
-
-    name = "recstore none"
-    level = "none"
-
-    @classmethod
-    def build(cls, records):
-        import recstore
-
-        return recstore.RecordList(records, compression=cls.level)
-
-
-class RecstoreFast(RecstoreNone):
-    name = "recstore fast"
-    level = "fast"
-
-
-class RecstoreSmall(RecstoreNone):
-    name = "recstore small"
-    level = "small"
-
-
 def every():
-    """All rivals, in the order of their turns: those whose ratios count are neighbours, alike in noise."""
-    levels = (RecstoreNone, RecstoreFast, RecstoreSmall, Recstore)
-    slow = (ManagerList, columns.HfDatasets, columns.Vortex, columns.ArrowTable, LmdbMsgspec)
-    sizes = (columns.ParquetZstd, columns.WholeZstd)
-    return (*sizes, *slow, Resident, NumpyPickle, Orjson, Marshal, Msgspec, TorchPickle, *levels)
+    """The rivals, in the order of their turns: those whose ratios count are neighbours, alike in noise."""
+    return (Resident, NumpyPickle, Msgspec, TorchPickle, Recstore)
 
 
 def rebuild():

@@ -103,8 +103,6 @@ def _add_stores(commands):
         if name == "info":
             about = "the bytes of each field, its share of tables included; reads every record"
             one.add_argument("--fields", action="store_true", help=about)
-            about = "which forms a build weighs for this field, with their bits: plans all records again, in memory"
-            one.add_argument("--why", metavar="FIELD", help=about)
         if name == "head":
             one.add_argument("-n", type=files.positive, default=5, metavar="N", help="how many, 5 unless told")
             files.add_reading(one, limit=False)

@@ -32,20 +32,12 @@ def list_segments(options):
 def info(options):
     """`info`"""
     with opened(options) as store:
-        said = store.info(fields=options.fields) if options.why is None else _why(store, options.why)
+        said = store.info(fields=options.fields)
         if options.json:
             print(to_json(_words(dataclasses.asdict(said))))
         else:
             print(safe_text(str(said)))
     return 0
-
-
-def _why(store, field):
-    records = recstore.RecordList(store.values()) if isinstance(store, recstore.RecordDict) else store
-    try:
-        return records.why(field)
-    except KeyError as error:
-        raise Refused(error.args[0]) from None
 
 
 def head(options):

@@ -88,11 +88,9 @@ def prepare_file(path, form, where, limit, pool):
 def bench(pool, reads, repeats):
     """Decode and size of every rival, over all records of the pool, and the bytes of each field of the RecordList."""
     import recstore
-    from recstore.cli import bench_columns, bench_rivals, bench_timing
+    from recstore.cli import bench_rivals, bench_timing
 
     say(stage="reading the records", of=None)
-    # Seconds, not minutes: the user waits.
-    bench_columns.WholeZstd.most = 16_000_000
     records = list(sources.read_pool(pool))
     wanted = bench_rivals.every()
     rows, sizes, absent = bench_timing.measure(records, wanted, reads, repeats, lambda stage: say(stage=stage, of=None))

@@ -1,7 +1,7 @@
 /* fuzz.h: what every fuzz target offers, and what it may use: random numbers with a seed, the bytes of an input one
  * after another, and segments opened with limits that keep an execution short.
  *
- * A target is one file fuzz_<name>.c. libFuzzer drives it, built by `bash .ci/fuzz`; replay.c drives the same file in
+ * A target is one file fuzz_<name>.c. libFuzzer drives it, built by `nox -s fuzz`; replay.c drives the same file in
  * every test run. Both give the same result for the same input: a target has no state between two inputs. */
 #ifndef RS_FUZZ_H
 #define RS_FUZZ_H

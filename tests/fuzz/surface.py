@@ -1,6 +1,6 @@
 """Damaged stores through the public surface of recstore: every way to read one gives a value or a documented error.
 
-`python tests/fuzz/surface.py N [SEED]`, run by `bash .ci/fuzz surface N`, reads N of them in child processes. The store
+`python tests/fuzz/surface.py N [SEED]`, run by `nox -s surface -- N`, reads N of them in child processes. The store
 that is being read stands in the file current.rec below build/fuzz/surface: when a child dies, or one store takes more
 than a minute, it is kept as found-SEED-NUMBER.rec, and the run ends with an error."""
 

@@ -1,4 +1,4 @@
-"""Some hundred damaged stores through the public surface, in every test run; `bash .ci/fuzz surface N` reads more. Some by
+"""Some hundred damaged stores through the public surface, in every test run; `nox -s surface -- N` reads more. Some by
 hypothesis, which draws each choice of the damage and so finds the least damage that fails. Also that the damage is of
 use: checksums are mended, and many stores open."""
 
@@ -112,7 +112,7 @@ def test_every_target_is_built_and_run():
     root = surface.TESTS.parent
     files = {path.stem.removeprefix("fuzz_") for path in (surface.TESTS / "fuzz").glob("fuzz_*.c")}
     built = re.search(r"foreach\(target ([^)]*)\)", (root / "CMakeLists.txt").read_text())[1].split()
-    script = dict(re.findall(r'^(made_of_choices|targets)="([^"]*)"', (root / ".ci/fuzz").read_text(), re.MULTILINE))
-    run = script["targets"].replace("$made_of_choices", script["made_of_choices"]).split()
+    lists = re.findall(r"^OF_\w+ = \(([^)]*)\)", (root / "noxfile.py").read_text(), re.MULTILINE)
+    run = re.findall(r'"(\w+)"', " ".join(lists))
     assert files == set(built) == set(run)
     assert sorted(built) == sorted(run) == sorted(files)

@@ -35,7 +35,6 @@ LEFT_OUT = {
     "recstore.RecordView": "made by slices, not by name",
     "recstore.records.RecordView.__new__": "made by slices, not by name",
     "recstore.opening.open": "run as recstore.open",
-    "recstore.*.plot": "draws with plotly from the figures that infos reads; tests/py/test_html.py has it",
     "recstore.containers.InNotebooks": "without public methods; tests/py/test_notebooks.py shows stores there",
     "recstore.dataset.reports.SharingReport.__init__": "made by share_dataset",
     "recstore.shm.segment_list.SegmentInfo.__init__": "made by segments",

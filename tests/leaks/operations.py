@@ -239,12 +239,12 @@ def texts(folder):
 
 
 @operation("recstore.info", "recstore.info.MappingInfo", "recstore.info.Node", "recstore.info.SavedIndex", "recstore.info.StoreInfo",
-           "recstore.info.Table", "recstore.info.ViewInfo", "recstore.node_sizes", "recstore.node_sizes.FieldSize", "recstore.plan_log",
-           "recstore.plan_log.Weighed", "recstore.plan_log.Why", "recstore.records.RecordList", "recstore.views.ListOperations")  # fmt: skip
+           "recstore.info.Table", "recstore.info.ViewInfo", "recstore.node_sizes", "recstore.node_sizes.FieldSize",
+           "recstore.records.RecordList", "recstore.views.ListOperations")  # fmt: skip
 def infos(folder):
     x = RecordList(RECORDS, index_by="id")
-    info, why = x.info(fields=True), x.why("text")
-    for one in (info, mapping().info(), x[:4].info(), why):
+    info = x.info(fields=True)
+    for one in (info, mapping().info(), x[:4].info()):
         str(one), repr(one), every_attribute(one)
     info.measured(), mapping().info().sections, str(info.indexes)
     for one in (*info.fields, *info.indexes, *info.tables, *info.trees):

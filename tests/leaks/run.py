@@ -1,4 +1,4 @@
-"""The leak check that `.ci/leaks` runs: every operation of operations.py in a loop, then the cycles of attaching.py.
+"""The leak check that `nox -s leaks` runs: every operation of operations.py in a loop, then the cycles of attaching.py.
 
 `python -P tests/leaks/run.py [CYCLES] [--kind name|file|handle] [--rounds N]` makes CYCLES cycles of each kind (10,000
 without it) after N rounds of each operation. It ends with status 1 where something grew, and says what.

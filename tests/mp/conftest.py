@@ -21,7 +21,7 @@ if not os.path.isdir("/proc/self/fd"):
 
 METHODS = ["fork", "spawn", "forkserver"]
 BY_DIRECTORY = os.environ.get("RECSTORE_BACKING") == "dir"
-if BY_DIRECTORY:  # .ci/run files
+if BY_DIRECTORY:  # nox -s files
     # These say themselves where their stores are, or treat any store alike, as loaders, samplers and the monitor do.
     collect_ignore_glob = ["test_shared*", "test_lifetimes*", "test_torchrun*", "test_speech*", "test_torch_*", "test_examples*",
                            "test_share_dataset_by_name*", "test_monitor*", "test_memory_monitor*", "test_growing*"]  # fmt: skip

@@ -1,4 +1,4 @@
-"""The directory backing: its files' lives. `.ci/run files` runs the other tests over it."""
+"""The directory backing: its files' lives. `nox -s files` runs the other tests over it."""
 
 import gc
 import os

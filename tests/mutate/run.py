@@ -1,8 +1,7 @@
-"""Runs the C tests over changed copies of the core, one change at a time: `bash .ci/mutate` is this program.
+"""Runs the C tests over changed copies of the core, one change at a time: `nox -s mutate` is this program.
 
-A mutant that every test lets live is a gap in the tests, or changes nothing that anyone can see; then unseen.txt says why. The
-exit status is 1 when one lives that is not in the list. Everything is made below build/mutate, and the sources stay as
-they are."""
+A mutant that every test lets live is a gap in the tests, or changes nothing that anyone can see. The exit status is 1 when
+one lives. Everything is made below build/mutate, and the sources stay as they are."""
 
 import argparse
 import collections
@@ -13,7 +12,6 @@ import pathlib
 import tempfile
 import threading
 
-import unseen
 from builds import ROOT, Build, released_code
 from mutants import applied, mutants_of
 from reach import reach
@@ -23,13 +21,11 @@ SLOW = 0.5  # seconds under the sanitizers, beyond which a test runs without the
 
 
 def options():
-    parser = argparse.ArgumentParser(prog=".ci/mutate", description=__doc__)
+    parser = argparse.ArgumentParser(prog="nox -s mutate --", description=__doc__)
     parser.add_argument("n", nargs="?", type=int, default=50, metavar="N", help="how many mutants, 50 without it")
     parser.add_argument("--seed", default="0", help="which mutants: the same seed takes the same of unchanged lines")
     parser.add_argument("--files", default="*", metavar="GLOB", help="of these sources alone, such as 'csrc/read/*'")
-    parser.add_argument(
-        "--alive", action="store_true", help="again those that lived in the last run and are not listed"
-    )
+    parser.add_argument("--alive", action="store_true", help="again those that lived in the last run")
     parser.add_argument("--thorough", action="store_true", help="slow tests under the sanitizers too")
     parser.add_argument("--jobs", type=int, default=2, metavar="N", help="so many at a time, 2 without it")
     return parser.parse_args()
@@ -99,15 +95,13 @@ class Trial:
 class Table:
     """build/mutate/table.tsv: outcome, file, line, before, after."""
 
-    def __init__(self, known):
-        self.known, self.rows = known, []
+    def __init__(self):
+        self.rows = []
         self.counts = collections.Counter()
         self.file = (WORK / "table.tsv").open("w")
 
     def add(self, mutant, outcome):
         kind = outcome.split(" by ")[0].split(",")[0]
-        if kind == "alive" and mutant.key in self.known:
-            kind, outcome = "listed", f"listed: {self.known[mutant.key]}"
         self.counts[kind] += 1
         print(outcome, *mutant.key[:1], mutant.line, *mutant.key[1:], sep="\t", file=self.file, flush=True)
         if kind == "alive":
@@ -137,19 +131,19 @@ def try_all(trial, mutants, n, jobs, table):
 
 def main():
     chosen = options()
-    mutants, known = drawn(chosen.seed, chosen.files), unseen.read()
+    mutants = drawn(chosen.seed, chosen.files)
     if chosen.alive:
         rows = [row.split("\t") for row in (WORK / "table.tsv").read_text().splitlines()]
         again = {(file, before, after) for outcome, file, _, before, after in rows if outcome.startswith("alive")}
-        mutants = [mutant for mutant in mutants if mutant.key in again - known.keys()]
+        mutants = [mutant for mutant in mutants if mutant.key in again]
         chosen.n = len(mutants)
     if not mutants:
         raise SystemExit("no mutants: is the pattern of --files one of paths such as csrc/read/rs_store.c?")
-    trial, table = Trial(chosen.jobs, chosen.thorough), Table(known)
+    trial, table = Trial(chosen.jobs, chosen.thorough), Table()
     try_all(trial, mutants, chosen.n, chosen.jobs, table)
     counts = table.counts
-    tried = counts["killed"] + counts["listed"] + counts["alive"]
-    print(f"{tried} mutants: {counts['killed']} killed, {counts['listed']} listed as unseen, {counts['alive']} alive")
+    tried = counts["killed"] + counts["alive"]
+    print(f"{tried} mutants: {counts['killed']} killed, {counts['alive']} alive")
     print(f"beside them {counts['same code']} that compile to the same code, and {counts['no C']} that do not compile")
     raise SystemExit(counts["alive"] > 0)
 

@@ -1,4 +1,4 @@
-"""Out-of-memory through every allocation: `.ci/no-memory` runs this.
+"""Out-of-memory through every allocation: `nox -s no_memory` runs this.
 
 Each public operation of tests/leaks/operations.py runs again and again, and each time another of its allocations fails:
 one of the C core and of Cython's own C code (`--kind native`), or of an object that this code asks the interpreter for

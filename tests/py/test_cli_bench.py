@@ -173,16 +173,14 @@ def test_rivals_give_the_records_back(rival, held):
             pytest.skip(str(error))
         raise
     assert len(container) == len(held) if rival.reads else container.nbytes > 0
-    if rival.name == "pyarrow" and held is MIXED:
-        assert container[1]["shape"] == {"size": [1, 2]} and container[2]["shape"] is None and "shape" in container.note
 
 
 def test_a_rival_that_cannot_hold_the_records_says_why():
-    pytest.importorskip("orjson")
+    pytest.importorskip("msgspec")
     with pytest.raises(bench_rivals.Absent, match="complex"):
-        bench_timing.build(bench_rivals.Orjson, [1j])
+        bench_timing.build(bench_rivals.Msgspec, [1j])
     with pytest.raises(bench_rivals.Absent, match="another record at 0"):
-        bench_timing.build(bench_rivals.Orjson, [(1, 2)])
+        bench_timing.build(bench_rivals.Msgspec, [(1, 2)])
 
 
 class _Wrong(bench_rivals.Rival):
@@ -203,23 +201,6 @@ def test_wrong_answers_are_not_timed(monkeypatch):
     monkeypatch.setattr(bench_rivals.Recstore, "build", _Wrong.build)
     with pytest.raises(bench_timing.WrongAnswer):
         bench_timing.build(bench_rivals.Recstore, [0, 1])
-
-
-@pytest.mark.parametrize(
-    ("ours", "theirs", "same"),
-    [
-        ({"a": 1}, {"a": 1.0, "b": None}, True),
-        ({"a": [1, (2,)]}, {"a": [1, [2]]}, True),
-        ({"a": {}}, {"a": None}, True),
-        (float("nan"), float("nan"), True),
-        ({"a": 1}, {"a": 1, "b": 0}, False),
-        ([1], [1, None], False),
-        ({"a": {"b": 1}}, {"a": None}, False),
-        ("1", 1, False),
-    ],
-)
-def test_alike(ours, theirs, same):
-    assert bench_timing.alike(ours, theirs) is same and bench_timing.alike(theirs, ours) is same
 
 
 # ---- Timing ----
@@ -282,9 +263,7 @@ def test_the_command(tmp_path):
         and found["source"].startswith("the list under 'rows', not other (1)")
         and found["cut"] == ""
     )
-    assert {"recstore", "recstore none", "recstore fast", "recstore small", "numpy+pickle"} <= {
-        row["rival"] for row in found["sizes"]
-    }
+    assert {"recstore", "numpy+pickle"} <= {row["rival"] for row in found["sizes"]}
     assert {"list", "recstore", "floor"} <= {row["rival"] for row in found["reads"]}
     assert {row["container"] for row in found["workers"]} == {"list", "numpy+pickle", "recstore"}
     assert all(len(row["uss"]) == 1 for row in found["workers"])
@@ -298,7 +277,7 @@ def test_the_report(tmp_path):
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(f"300 records of {tmp_path}/names.txt: lines as text\n")
     assert (
-        "\nrecstore none " in done.stdout
+        "\nrecstore " in done.stdout
         and "\nfloor " in done.stdout
         and "bytes by field of the RecordList:\nfield " in done.stdout
         and "USS" not in done.stdout

@@ -110,18 +110,6 @@ def test_info_of_fields(numbers, run, said):
     assert said("info", "map.rec", "--fields")["segments"][0]["fields"][0]["field"] == ""
 
 
-def test_info_why(numbers, run, said):
-    found = said("info", "numbers", "--why", "half")
-    assert (found["field"], found["records"], found["blocks"]) == ("half", 1234, 1)
-    assert [one["form"] for one in found["forms"] if one["chosen"]] == ["rising"]
-    text = run("info", "numbers", "--why", "half")[1]
-    assert text.startswith("half: what was weighed in 1 block of 1,234 records\npart ") and " chosen\n" in text
-    status, out, err = run("info", "numbers", "--why", "nope")
-    assert (status, out) == (1, "") and "none of 1,234 records has the field 'nope'; they have id, half" in err
-    recstore.RecordDict({"a": {"x": 1}, "b": {"x": 2}}).save("map.rec")
-    assert said("info", "map.rec", "--why", "x")["records"] == 2
-
-
 def test_by_file(run, said):
     recstore.RecordList([1, 2.5, "three"]).save("x.rec")
     for what in ("x.rec", "./x.rec"):

@@ -81,7 +81,6 @@ demo --workers 0"""
 FAILED = """info nosuch
 info two
 info /no/such
-info x.recs --why zz
 info a.csv
 info s3://bucket/x
 ls --dir /no/such

@@ -196,7 +196,7 @@ def test_the_memory_is_sealed():
 @linux
 @interpreters.measures_memory
 def test_the_leak_check_finds_leaks_and_no_others(tmp_path):
-    """`.ci/leaks` runs the operations for long; here each runs once, and what the check counts with is tried."""
+    """`nox -s leaks` runs the operations for long; here each runs once, and what the check counts with is tried."""
     kept, files = [], []
     assert watch.growth(lambda: None, watch.FEWEST_CYCLES) == {}
     assert "references" in watch.growth(lambda: kept.append([]), watch.FEWEST_CYCLES)

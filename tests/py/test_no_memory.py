@@ -1,4 +1,4 @@
-"""An allocation that fails gives an exception and leaves nothing open. `.ci/no-memory` tries every allocation; here are some
+"""An allocation that fails gives an exception and leaves nothing open. `nox -s no_memory` tries every allocation; here are some
 of each kind."""
 
 import os

@@ -1,9 +1,7 @@
 """What a notebook shows of containers and of their figures."""
 
 import collections
-import copy
 import dataclasses
-import pickle
 import random
 
 import pytest
@@ -147,12 +145,8 @@ def test_info(x):
 
 
 def test_figures_show_as_text_in_a_terminal(x):
-    for one in (x.info(), (x + x.map(dict)).info(), x.index_by("id").info(), x.why("id")):
+    for one in (x.info(), (x + x.map(dict)).info(), x.index_by("id").info()):
         assert repr(one) == str(one) and len(repr(one)) < 3_000
-
-
-def test_why(x):
-    assert "what was weighed" in shown(x.why("id")) and "chosen" in shown(x.why("id"))
 
 
 def test_reports_and_segments():
@@ -171,53 +165,3 @@ def test_reports_and_segments():
     with RecordList([1], name="notebook-segments"):
         assert "notebook-segments" in shown(recstore.segments())
     assert shown(recstore.segments("no-such-name"))
-
-
-# ---- Plots ----
-
-
-def bars(figure):
-    """`{label: bytes}` of the bars of a figure, all colours together."""
-    labels = figure.layout.yaxis.ticktext
-    return {label: sum(bar.x[i] for bar in figure.data) for i, label in enumerate(labels)}
-
-
-def test_plot(x):
-    pytest.importorskip("plotly")
-    info = x.info()
-    assert not info.fields
-    found = bars(info.plot())
-    sizes = {one.field: one.nbytes for one in x.info(fields=True).fields}
-    assert found == bars(x.info(fields=True).plot())
-    assert found["meta.iso"] == sizes["meta.iso"] and "record" not in found
-    assert abs(sum(size for name, size in found.items() if "." not in name) - info.nbytes) < 100  # fields are rounded
-    other = x.map(lambda r: {HOSTILE: r["name"]})
-    hostile = other.info().plot()
-    assert "alert(1)" in str(bars(hostile)) and "<" not in "".join(bars(hostile))
-    for other in (pickle.loads(pickle.dumps(info)), copy.deepcopy(info)):
-        assert other == info
-    assert "heap" in bars(pickle.loads(pickle.dumps(info)).plot())
-    x.close()
-    assert "heap" in bars(info.plot())
-
-
-def test_plots_of_mappings_and_of_several_stores(x):
-    pytest.importorskip("plotly")
-    with RecordDict({f"k{i}": record for i, record in enumerate(RECORDS)}) as d:
-        found = bars(d.info().plot())
-        assert {"keys", "values", "values: meta.iso", "key index", "besides"} <= set(found)
-        assert abs(sum(size for name, size in found.items() if ":" not in name) - d.info().nbytes) < 100
-        d_info = d.info()
-    assert "heap" in bars(d_info.plot())
-    both = x + x.map(dict)
-    assert bars(both.info().plot())["name"] == 2 * bars(x.info().plot())["name"]
-    with RecordList([]) as empty:
-        assert empty.info().plot().layout.title.text.startswith("0 records")
-
-
-def test_without_plotly(x, monkeypatch):
-    import sys
-
-    monkeypatch.setitem(sys.modules, "plotly", None)
-    with pytest.raises(ImportError, match="plot\\(\\) needs plotly: pip install"):
-        x.info().plot()

@@ -1,4 +1,4 @@
-"""Every test here is slow: it uses large packages, which `bash .ci/run real` installs."""
+"""Every test here is slow: it uses large packages, which `nox -s real` installs."""
 
 import pathlib
 

@@ -10,7 +10,7 @@ import recstore
 import recstore.remote.dask
 from recstore.remote import shard_tables
 
-WHY = "needs the extra real, which .ci/run installs"
+WHY = "needs the packages of `nox -s real`"
 dask = pytest.importorskip("dask", reason=WHY)
 bags = pytest.importorskip("dask.bag", reason=WHY)
 frames = pytest.importorskip("dask.dataframe", reason=WHY)

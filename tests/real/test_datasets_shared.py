@@ -8,7 +8,7 @@ import pytest
 from real import hugging_face, ranks
 
 if hugging_face.datasets is None:
-    pytest.skip("needs the extra real, which .ci/run installs", allow_module_level=True)
+    pytest.skip("needs the packages of `nox -s real`", allow_module_level=True)
 
 import datasets
 import numpy as np

@@ -6,7 +6,7 @@ from differing import fails, n, row  # noqa: F401
 
 from recstore import RecordList
 
-WHY = "needs the extra real, which .ci/run installs"
+WHY = "needs the packages of `nox -s real`"
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import importlib
 
 import pytest
 
-WHY = "needs the extra real, which .ci/run installs"
+WHY = "needs the packages of `nox -s real`"
 torch = pytest.importorskip("torch", reason=WHY)
 
 from gather_model import assert_same  # noqa: E402

@@ -8,7 +8,7 @@ import pytest
 from real import ranks, speech
 
 if speech.lhotse is None:
-    pytest.skip("needs the extra real, which .ci/run installs", allow_module_level=True)
+    pytest.skip("needs the packages of `nox -s real`", allow_module_level=True)
 
 import lhotse
 import torch.utils.data

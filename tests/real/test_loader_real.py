@@ -103,7 +103,7 @@ def test_lightning_resumes_in_the_middle_of_an_epoch(f, lightning, regression, t
 
 
 def test_accelerate_leaves_it_as_it_is(f):
-    accelerate = pytest.importorskip("accelerate", reason="needs the extra real, which .ci/run installs")
+    accelerate = pytest.importorskip("accelerate", reason="needs the packages of `nox -s real`")
     made = Loader(f, batch_size=8)
     accelerator = accelerate.Accelerator(cpu=True)
     try:

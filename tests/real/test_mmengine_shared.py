@@ -7,7 +7,7 @@ import pytest
 from real import open_mmlab, ranks
 
 if open_mmlab.mmengine is None:
-    pytest.skip("needs the extra real, which .ci/run installs", allow_module_level=True)
+    pytest.skip("needs the packages of `nox -s real`", allow_module_level=True)
 
 import numpy as np
 import torch.utils.data

@@ -12,7 +12,7 @@ import pytest
 
 import recstore.remote
 
-ray = pytest.importorskip("ray", reason="needs the extra real, which .ci/run installs")
+ray = pytest.importorskip("ray", reason="needs the packages of `nox -s real`")
 pytest.importorskip("torch")
 pytest.importorskip("moto", reason="needs the extra test")
 

@@ -11,7 +11,7 @@ import pytest
 import recstore
 from recstore import RecordDict, RecordList
 
-pytest.importorskip("pycocotools", reason="needs the extra real, which .ci/run installs")
+pytest.importorskip("pycocotools", reason="needs the packages of `nox -s real`")
 
 import numpy as np
 from pycocotools.coco import COCO as Plain

@@ -16,7 +16,7 @@ import recstore
 import recstore.remote.ray
 from recstore.remote import shard_tables
 
-ray = pytest.importorskip("ray", reason="needs the extra real, which .ci/run installs")
+ray = pytest.importorskip("ray", reason="needs the packages of `nox -s real`")
 ray_data = pytest.importorskip("ray.data")
 np = pytest.importorskip("numpy")
 pyarrow = pytest.importorskip("pyarrow")

@@ -118,9 +118,7 @@ def test_two_ranks_of_lightning(tmp_path, programs, form, workers):
 def test_lightning_goes_on_from_a_checkpoint(programs, quiet, tmp_path, workers):
     """With a StatefulDataLoader, whose state Lightning saves, in the middle of the second epoch."""
     lightning = vision.lightning()
-    stateful = pytest.importorskip(
-        "torchdata.stateful_dataloader", reason="needs the extra real, which .ci/run installs"
-    )
+    stateful = pytest.importorskip("torchdata.stateful_dataloader", reason="needs the packages of `nox -s real`")
 
     def loader():
         batches = programs.BatchSampler(programs.ShuffleSampler(programs.N, seed=3), 4)
@@ -208,7 +206,7 @@ def test_a_sampler_says_that_lightning_goes_on_without_its_state(programs, tmp_p
     ("form", "workers"), [("sampler", "0"), ("batches", "2"), ("batch_sampler", "0"), ("lengths", "0")]
 )
 def test_two_processes_of_accelerate(tmp_path, programs, form, workers):
-    pytest.importorskip("accelerate", reason="needs the extra real, which .ci/run installs")
+    pytest.importorskip("accelerate", reason="needs the packages of `nox -s real`")
     noted = start(tmp_path, *launching.TORCHRUN, "--nproc-per-node=2", PROGRAM, "accelerate", tmp_path, form, workers)
     assert len(noted) == 2
     for epoch in range(programs.EPOCHS):
@@ -222,7 +220,7 @@ def test_two_processes_of_accelerate(tmp_path, programs, form, workers):
 
 @pytest.mark.parametrize("form", ["sampler", "batches"])
 def test_accelerate_goes_on(tmp_path, programs, form):
-    pytest.importorskip("accelerate", reason="needs the extra real, which .ci/run installs")
+    pytest.importorskip("accelerate", reason="needs the packages of `nox -s real`")
     noted = start(tmp_path, *launching.TORCHRUN, "--nproc-per-node=2", PROGRAM, "going_on", tmp_path, form)
     for number, wanted in enumerate((order(programs.N, 1)[40:], order(programs.N, 2))):
         batches = [batch for step in zip(*(rank[number] for rank in noted)) for batch in step]
@@ -230,7 +228,7 @@ def test_accelerate_goes_on(tmp_path, programs, form):
 
 
 def test_accelerate_goes_on_in_an_epoch_that_nobody_named(tmp_path):
-    pytest.importorskip("accelerate", reason="needs the extra real, which .ci/run installs")
+    pytest.importorskip("accelerate", reason="needs the packages of `nox -s real`")
     noted = start(
         tmp_path, *launching.TORCHRUN, "--nproc-per-node=2", PROGRAM, "going_on", tmp_path, "sampler", "forgotten"
     )
@@ -241,7 +239,7 @@ def test_accelerate_goes_on_in_an_epoch_that_nobody_named(tmp_path):
     ("program", "said"), [("unprepared", "is not prepared"), ("twice", "leave rank and world_size out")]
 )
 def test_accelerate_shares_nothing_out_twice_or_not_at_all(tmp_path, program, said):
-    pytest.importorskip("accelerate", reason="needs the extra real, which .ci/run installs")
+    pytest.importorskip("accelerate", reason="needs the packages of `nox -s real`")
     noted = start(tmp_path, *launching.TORCHRUN, "--nproc-per-node=2", PROGRAM, program, tmp_path)
     assert len(noted) == 2 and all(said in message for message in noted)
 
@@ -286,9 +284,7 @@ def flat(batches):
 @pytest.mark.parametrize(("before", "after"), [(0, 0), (2, 2), (0, 2), (2, 0), (2, 1)])
 def test_stateful_dataloader_goes_on(programs, quiet, form, before, after):
     """Its own state with as many workers; with others the sampler takes its state out of the loader's."""
-    stateful = pytest.importorskip(
-        "torchdata.stateful_dataloader", reason="needs the extra real, which .ci/run installs"
-    )
+    stateful = pytest.importorskip("torchdata.stateful_dataloader", reason="needs the packages of `nox -s real`")
 
     def made(workers):
         sampler = programs.loader_of(form)[0]
@@ -320,9 +316,7 @@ def test_stateful_dataloader_goes_on(programs, quiet, form, before, after):
 
 
 def test_stateful_dataloader_at_the_end_of_an_epoch(programs, quiet):
-    stateful = pytest.importorskip(
-        "torchdata.stateful_dataloader", reason="needs the extra real, which .ci/run installs"
-    )
+    stateful = pytest.importorskip("torchdata.stateful_dataloader", reason="needs the packages of `nox -s real`")
     for workers in (0, 2):
         made = []
         for _ in range(2):
@@ -337,9 +331,7 @@ def test_stateful_dataloader_at_the_end_of_an_epoch(programs, quiet):
 
 
 def test_stateful_dataloader_with_rare_snapshots(programs, quiet):
-    stateful = pytest.importorskip(
-        "torchdata.stateful_dataloader", reason="needs the extra real, which .ci/run installs"
-    )
+    stateful = pytest.importorskip("torchdata.stateful_dataloader", reason="needs the packages of `nox -s real`")
     batches = programs.loader_of("batches")[0]
     options = {"sampler": batches, "batch_size": None, "num_workers": 2, "snapshot_every_n_steps": 5}
     loader = stateful.StatefulDataLoader(programs.Indices(), **options)

@@ -112,7 +112,7 @@ def test_two_ranks_of_lightning(tmp_path, programs, form):
 
 @pytest.mark.parametrize("form", ["shards as sampler", "shards as batches"])
 def test_two_processes_of_accelerate(tmp_path, programs, form):
-    pytest.importorskip("accelerate", reason="needs the extra real, which .ci/run installs")
+    pytest.importorskip("accelerate", reason="needs the packages of `nox -s real`")
     command = *launching.TORCHRUN, "--nproc-per-node=2", PROGRAM, "accelerate", tmp_path, form
     with launching.launched(tmp_path, *command, PYTHONWARNINGS="ignore") as process:
         assert process.wait(DEADLINE) == 0, (tmp_path / "output").read_text()[-3000:]
@@ -126,9 +126,7 @@ def test_two_processes_of_accelerate(tmp_path, programs, form):
 @pytest.mark.parametrize("form", ["shards as sampler", "shards as batches"])
 @pytest.mark.parametrize(("before", "after"), [(0, 0), (2, 2), (2, 1)])
 def test_stateful_dataloader_goes_on(programs, form, before, after):
-    stateful = pytest.importorskip(
-        "torchdata.stateful_dataloader", reason="needs the extra real, which .ci/run installs"
-    )
+    stateful = pytest.importorskip("torchdata.stateful_dataloader", reason="needs the packages of `nox -s real`")
 
     def made(workers):
         sampler = programs.loader_of(form)[0]

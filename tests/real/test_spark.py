@@ -15,10 +15,10 @@ import recstore.remote
 import recstore.remote.spark
 from recstore.remote import shard_tables
 
-pytest.importorskip("pyspark", minversion="4.0", reason="needs the extra real, which .ci/run installs")
+pytest.importorskip("pyspark", minversion="4.0", reason="needs the packages of `nox -s real`")
 pytest.importorskip("pyarrow")
 if shutil.which("java") is None:
-    pytest.skip("needs a Java, which .ci/run installs", allow_module_level=True)
+    pytest.skip("needs a Java, which `nox -s real` installs", allow_module_level=True)
 
 ATTEMPTS = 3
 

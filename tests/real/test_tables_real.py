@@ -10,7 +10,7 @@ from alike import alike
 import recstore
 from recstore import InputError, RecordList
 
-WHY = "needs the extra real, which .ci/run installs"
+WHY = "needs the packages of `nox -s real`"
 ROWS = [{"a": 1, "b": "x", "c": [0.5]}, {"a": None, "b": "é", "c": []}, {"a": 3, "b": None, "c": None}]
 
 

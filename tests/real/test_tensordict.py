@@ -2,7 +2,7 @@
 
 import pytest
 
-WHY = "needs the extra real, which .ci/run installs"
+WHY = "needs the packages of `nox -s real`"
 tensordict = pytest.importorskip("tensordict", reason=WHY)
 torch = pytest.importorskip("torch", reason=WHY)
 

@@ -12,7 +12,7 @@ import pytest
 import recstore
 from recstore import RecordList
 
-WHY = "needs the extra real, which .ci/run installs"
+WHY = "needs the packages of `nox -s real`"
 
 
 @pytest.fixture(autouse=True)

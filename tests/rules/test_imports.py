@@ -37,7 +37,7 @@ ROOMS = [
 TOP_MODULES = {
     "errors": "errors text html later _version",
     # In their order: each may import those before it. `__init__` is what users import.
-    "containers": "handles containers columns exports plan_log field_names views records opening dicts fields grouping node_sizes info jsonable notebooks byte_plots __init__",
+    "containers": "handles containers columns exports field_names views records opening dicts fields grouping node_sizes info jsonable notebooks __init__",
     "sharing": "sharing",
     "cli": "__main__",
 }
@@ -50,8 +50,6 @@ LATE = {
     ("dicts", "info"): "info() delegates",
     ("containers", "notebooks"): "_repr_html_() delegates",
     ("info", "notebooks"): "_repr_html_() delegates",
-    ("plan_log", "notebooks"): "_repr_html_() delegates",
-    ("info", "byte_plots"): "plot() delegates",
     ("shm.registry", "remote.opening"): "a handle that names a set of shards opens it",
     ("build.sources", "io.arrow_in"): "feed_of() makes feeds of tables",
     ("records", "io.arrow_in"): "from_arrow() delegates",

@@ -1,4 +1,4 @@
-"""Every public name has an operation in the leak check of `.ci/leaks`, or a reason why not."""
+"""Every public name has an operation in the leak check of `nox -s leaks`, or a reason why not."""
 
 import fnmatch
 import pathlib

@@ -1,9 +1,8 @@
-"""The mutation run of `.ci/mutate`: what it changes in C, and that its list of unseen mutants fits the code."""
+"""The mutation run of `nox -s mutate`: what it changes in C."""
 
 import pathlib
 
 import pytest
-from mutate import unseen
 from mutate.mutants import applied, mutants_of
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -63,23 +62,3 @@ def test_a_condition_may_span_lines():
     source = "static bool f(int a, int b) {\n    if (a < b ||\n        g(a, b))\n        return h();\n}\n"
     parts = {mutant.after for mutant in mutants_of("f.c", source) if mutant.put == "false"}
     assert parts == {"if (false ||", "false)"}
-
-
-def test_unseen_mutants_fit_the_code():
-    sources, gone = {}, []
-    for file, before, after in unseen.read():
-        if file not in sources:
-            path = ROOT / file
-            sources[file] = {mutant.key for mutant in mutants_of(file, path.read_text())} if path.exists() else set()
-        if (file, before, after) not in sources[file]:
-            gone.append(f"{file}: {before} -> {after}")
-    assert gone == [], "the code has changed: tests/mutate/unseen.txt lists changes that it no longer allows"
-
-
-@pytest.mark.parametrize(
-    "text", ["csrc/a.c\n- x\n+ y\n", "csrc/a.c\n- x\ny\nso\n", "a.c\n- x\n+ y\nso\n\na.c\n- x\n+ y\nso\n"]
-)
-def test_an_entry_is_whole_and_alone(tmp_path, text):
-    (tmp_path / "list.txt").write_text("# its first line\n" + text)
-    with pytest.raises(ValueError, match=r"unseen\.txt"):
-        unseen.read(tmp_path / "list.txt")

@@ -17,7 +17,9 @@ def test_a_wheel_for_each_python_that_is_named():
     named = re.findall(r'"Programming Language :: Python :: 3\.(\d+)"', PROJECT)
     built = re.search(r'^build = "(.*)"$', PROJECT, flags=re.MULTILINE)[1].split()
     assert [f"cp3{minor}-*" for minor in named] == [one for one in built if not one.endswith("t-*")]
-    looked_for = re.search(r"\$\{VERSIONS:-([\dt. ]+)\}", (ROOT / ".ci/wheels").read_text())[1].split()
+    looked_for = re.findall(
+        r'"([\dt.]+)"', re.search(r"^PYTHONS = (.*)$", (ROOT / "noxfile.py").read_text(), re.MULTILINE)[1]
+    )
     assert [version for version in looked_for if not version.endswith("t")] == [f"3.{minor}" for minor in named]
     free_threaded = {f"cp{version.replace('.', '')}-*" for version in looked_for if version.endswith("t")}
     assert {one for one in built if one.endswith("t-*")} <= free_threaded
@@ -30,10 +32,3 @@ def test_the_workflow_publishes_what_was_tested():
     assert "needs: [wheels, checks]" in publish and "github.event_name == 'release'" in publish
     assert text.count("id-token: write") == 1 and "id-token: write" in publish, "only the publishing job gets a token"
     assert "password" not in text.lower().replace("no password", "")
-
-
-@pytest.mark.parametrize("script", sorted(WORKFLOW.parents[2].glob(".ci/*")), ids=lambda path: path.name)
-def test_functions_of_scripts_stand_once(script):
-    """Bash takes the last of two without a word."""
-    names = re.findall(r"^(\w+)\(\) [({]", script.read_text(), flags=re.MULTILINE)
-    assert len(names) == len(set(names))

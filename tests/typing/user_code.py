@@ -238,8 +238,6 @@ info = samples.info()
 assert_type(info, StoreInfo | ViewInfo)
 assert_type(info.nbytes, int)
 assert_type(paths.info(), MappingInfo)
-info.plot().show()
-paths.info().plot().write_html("bytes.html")
 with RecordList([1]) as opened_list, RecordDict({1: 2}) as opened_dict:
     assert_type(opened_list, RecordList[int])
     assert_type(opened_dict, RecordDict[int, int])

@@ -593,10 +593,6 @@ cdef void free_stream(object capsule) noexcept:
 
 def arrow_stream(ArrowExport export not None):
     """The PyCapsule `arrow_array_stream` of an export that is settled. The export must not be used any more."""
-    if PyInterpreterState_Get() != PyInterpreterState_Main():
-        # A consumer may call from a thread of its own, which CPython takes for one of the main interpreter.
-        raise RuntimeError("an Arrow stream is read by threads of the main interpreter, and this is another one: "
-                           "export there, or write the records to a file")
     cdef ArrowArrayStream *stream = <ArrowArrayStream *>calloc(1, sizeof(ArrowArrayStream))
     cdef ArrowStream self = ArrowStream()
     if stream == NULL:

@@ -63,7 +63,7 @@ cdef class CompiledPaths:
         self.by_tree = {}
         self.sources = {}
         self.names = <rs_path_name *>calloc(len(steps) + 1, sizeof(rs_path_name))
-        n = sum_of([1 + len(parts or ()) for _, parts in steps])
+        n = sum([1 + len(parts or ()) for _, parts in steps])
         self.keys = <rs_path_key *>calloc(n + 1, sizeof(rs_path_key))
         if self.names == NULL or self.keys == NULL:
             raise MemoryError

@@ -200,7 +200,7 @@ cdef class Entries:
     cdef object shape(self, tuple keys):
         """The slot of a struct: its keys, and a dict to copy."""
         # Only str: 1, 1.0 and True are equal, and a record has the one that was stored.
-        if not all_of([type(key) is str for key in keys]):
+        if not all([type(key) is str for key in keys]):
             return keys, dict.fromkeys(keys)
         shape = self.shapes.get(keys)
         if shape is None:

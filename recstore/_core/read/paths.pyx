@@ -59,7 +59,7 @@ cdef object names_of(unsigned code, const uint8_t *extra, size_t size):
     names = described[2]
     if names is None:
         return None
-    if type(names) is not tuple or not all_of([type(name) is str for name in names]) or len(set(names)) != len(names):
+    if type(names) is not tuple or not all([type(name) is str for name in names]) or len(set(names)) != len(names):
         raise errors.CorruptError("field names that are no distinct strings")
     return f"{described[0]}.{described[1]}", names, code == RS_FMT_EXT_NAMEDTUPLE, (code, described)
 

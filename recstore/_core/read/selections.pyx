@@ -72,8 +72,8 @@ cdef list lightened(list parts):
     The bound is on the tree because a handle writes a part again at each of its uses. The replacement takes time and
     memory proportional to the records of the part; it is needed once in many joins."""
     cdef Selection part
-    weight = 1 + sum_of([(<Selection>part).weight_as_part() for part in parts])
-    total = sum_of([(<Selection>part).length for part in parts])
+    weight = 1 + sum([(<Selection>part).weight_as_part() for part in parts])
+    total = sum([(<Selection>part).length for part in parts])
     if weight > MAX_WEIGHT and total > weight * PART_RECORDS:
         return [(<Selection>part).flattened() if (<Selection>part).weight > 1 else part for part in parts]
     return [(<Selection>part).flattened() if (<Selection>part).nested >= MAX_NESTED else part for part in parts]

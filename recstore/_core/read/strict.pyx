@@ -9,10 +9,10 @@ cdef enum:
     MOST_PARTS = 32         # of one record
     MOST_HELD = 16 << 20    # bytes of text that a sample holds
 
-# Whether an interpreter of this process has, or had, a store that is read strictly.
+# Whether this process has, or had, a store that is read strictly.
 cdef bint any_strict = False
 # The types of recstore.values.strict, once it is loaded: the id of each, as they equal the builtin types, with the
-# builtin type as which its values are stored. Whether there are any, in any interpreter.
+# builtin type as which its values are stored. Whether there are any.
 strict_types = {}
 cdef bint any_strict_types = False
 
@@ -107,7 +107,7 @@ cdef class LiveSample:
         """Forgets a record, if it is there."""
         cdef list parts = self.held.pop(index, None)
         if parts is not None:
-            self.held_bytes -= sum_of([64 + len(part) for part in parts if type(part) is not ref])
+            self.held_bytes -= sum([64 + len(part) for part in parts if type(part) is not ref])
         return False
 
     cdef Py_ssize_t drop_dead(self) except -1:

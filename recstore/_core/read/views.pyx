@@ -147,7 +147,7 @@ cdef class Records:
         if isinstance(self.projection, GroupProjection):
             projection = <GroupProjection>self.projection
             for blob in (projection.starts, projection.rows, *projection.records.blobs):
-                if blob is not None and blob.section_of is None and not any_of([blob is other for other in out]):
+                if blob is not None and blob.section_of is None and not any([blob is other for other in out]):
                     out.append(blob)
         return out
 
@@ -311,8 +311,8 @@ cdef inline bint is_default(Projection projection, value):
 
 cdef bint has_strict(Selection selection) except -1:
     """Whether one of the stores is read strictly. The keys of a mapping, store 1, never are."""
-    return (any_of([segment.strict and store == 0 for segment, store in selection.leaves()])
-            or any_of([shards.store == 0 and strict_wanted() for shards in selection.sets()]))
+    return (any([segment.strict and store == 0 for segment, store in selection.leaves()])
+            or any([shards.store == 0 and strict_wanted() for shards in selection.sets()]))
 
 
 cdef inline void fetch_offsets(Leaf *leaf) noexcept:

@@ -1,12 +1,15 @@
-"""Which forms were weighed for a field, as ``x.why(field)`` has them."""
+"""Which forms a build weighs for a field, their bits, and the one that it takes: `python bench/why.py FILE FIELD`.
+
+The records of the store are planned again, in memory that is given back.
+"""
 
 import dataclasses
+import sys
 
+import recstore
 from recstore._core import native, trust
 from recstore.shm import file_backing
 from recstore.text import an, counted, table
-
-__all__ = ["Weighed", "Why"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,13 +72,6 @@ class Why:
             rows.append((one.part, one.values, form, f"{one.bits:,}", f"{per:.2f}", fit, f"{one.blocks:,}", chosen))
         lines.append(table(rows, "<<<>>>><"))
         return "\n".join(lines)
-
-    __repr__ = __str__
-
-    def _repr_html_(self):
-        from recstore import notebooks
-
-        return notebooks.why(self)
 
 
 def why(records, field, compression="auto"):
@@ -160,4 +156,9 @@ def _name(keys):
 
 def _hint(seen):
     names = ", ".join(str(name) for name in list(seen.names)[:20])
-    return f"; they have {names}" if names else "; they are no dicts"
+    return f"; they have {names}" if names else "; they are not dicts"
+
+
+if __name__ == "__main__":
+    with recstore.open(sys.argv[1]) as store:
+        print(why(store.values() if isinstance(store, recstore.RecordDict) else store, sys.argv[2]))

