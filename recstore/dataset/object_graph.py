@@ -225,6 +225,14 @@ def attributes(value, path=""):
             yield slot, found
 
 
+def tensor_attributes(value, path):
+    """A Slot and a value for each attribute of a tensor. Another tensor that takes its place keeps them."""
+    from recstore.values import tensors
+
+    for name, held in tensors.state_of(value).items():
+        yield FixedSlot(f"{path}.{name}", value, "it is an attribute of a tensor, which keeps it"), held
+
+
 def class_attributes(value, path=""):
     """A Slot and a value for each list, dict, array and tensor among the attributes of an object's classes."""
     dot = f"{path}." if path else ""
