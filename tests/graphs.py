@@ -7,7 +7,9 @@ dicts and objects.
 
 import dataclasses
 import hashlib
+import json
 import multiprocessing
+import os
 import random
 import sys
 from collections import OrderedDict, defaultdict, deque
@@ -15,8 +17,8 @@ from collections import OrderedDict, defaultdict, deque
 import numpy as np
 from holders import Plain, Slotted
 
-from recstore import RecordDict, RecordView
-from recstore.dataset import shared_arrays
+from recstore import RecordDict, RecordView, share_dataset
+from recstore.dataset import memory_kinds, object_graph, shared_arrays
 
 try:
     import torch
@@ -309,6 +311,46 @@ def distinct_memory(root):
     return total
 
 
+# ---- What processes write ----
+
+
+def shared_arrays_of(graph):
+    """The arrays and tensors of a graph in shared memory that processes may write to."""
+    memory = memory_kinds.Memory()
+    for one in object_graph.arrays_in(graph):
+        region = memory.region(one)
+        is_open = one.flags.writeable if isinstance(one, np.ndarray) else True
+        if region is not None and region.shared and region.writable and is_open:
+            yield one
+
+
+def firsts(graph):
+    """What they hold at first."""
+    return [float(one[(0,) * one.ndim]) for one in shared_arrays_of(graph)]
+
+
+def written(graph, number):
+    """Writes to all of them, and returns what they then hold at first."""
+    for one in shared_arrays_of(graph):
+        one[(0,) * one.ndim] = number = number + 1
+    return firsts(graph)
+
+
 def send_digests(held, queue):
     """What a spawned process runs."""
     queue.put([digest_of(graph) for graph in held])
+    queue.put([written(graph, 7) for graph in held])
+
+
+def shared_by_name(name, folder, seeds):
+    """What a rank runs: it notes the digests of graphs that ranks share, and of equal ones of its own."""
+    out = []
+    for seed in seeds:
+        graph = share_dataset(Maker(seed, folder).graph, 1000, shared=f"{name} {seed}", fingerprint="1")
+        out.append((digest_of(graph), digest_of(Maker(seed, folder).graph())))
+    with open(f"{folder}/{os.environ['RANK']}.json", "w") as file:
+        json.dump(out, file)
+
+
+if __name__ == "__main__":
+    shared_by_name(sys.argv[1], sys.argv[2], range(*map(int, sys.argv[3:])))

@@ -38,6 +38,19 @@ cdef extern from *:
         return type->tp_basicsize + n + (PyType_IS_GC(type) ? 2 * (Py_ssize_t)sizeof(void *) : 0);
     }
 
+    /* Of the attributes of an object that the garbage collector led to the `n` objects `held`, its class the last: two
+       words before the object, and while it has no instance dictionary, a block with one entry to spare. */
+    static Py_ssize_t rs_attributes_size(PyObject *value, PyObject **held, size_t n) {
+    #ifdef Py_TPFLAGS_MANAGED_DICT
+        if (Py_TYPE(value)->tp_flags & Py_TPFLAGS_MANAGED_DICT) {
+            Py_ssize_t words = 2;
+            if (n > 1 && !(n == 2 && PyDict_CheckExact(held[0]))) words += (Py_ssize_t)(n + (n + 9) / 8);
+            return words * (Py_ssize_t)sizeof(void *);
+        }
+    #endif
+        return 0;
+    }
+
     static Py_ssize_t rs_text_size(PyObject *text) {
         Py_ssize_t n = PyUnicode_GET_LENGTH(text) + 1;
         if (PyUnicode_IS_COMPACT_ASCII(text)) return (Py_ssize_t)sizeof(PyASCIIObject) + n;
@@ -59,6 +72,7 @@ cdef extern from *:
     int rs_wait(rs_waiting *, PyObject *)
     int rs_referents(PyObject *, rs_waiting *)
     Py_ssize_t rs_basic_size(PyObject *)
+    Py_ssize_t rs_attributes_size(PyObject *, PyObject **, size_t)
     Py_ssize_t rs_text_size(PyObject *)
     Py_ssize_t rs_list_size(PyObject *)
     int rs_compare_spans(const void *, const void *)
@@ -222,6 +236,7 @@ cdef class DistinctMemory:
         return self.count_other(value)
 
     cdef int count_other(self, PyObject *value) except -1:
+        cdef size_t before
         kind = self.kinds.get(type(<object>value))
         if kind is None:
             kind = self.kinds[type(<object>value)] = self.kind_of(type(<object>value))
@@ -229,8 +244,10 @@ cdef class DistinctMemory:
             self.asked.append(<object>value)
             return 0
         if kind == -2:
+            before = self.waiting.n
             self.put(rs_basic_size(value))
-            return self.refer(value)
+            self.refer(value)
+            return self.put(rs_attributes_size(value, &self.waiting.items[before], self.waiting.n - before))
         return self.put(kind)
 
     cdef int refer(self, PyObject *value) except -1:

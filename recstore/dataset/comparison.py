@@ -43,10 +43,11 @@ def _rest(plan, chosen):
     if not any(one.value is plan.root for one in chosen):
         memory.add(plan.root)
     made = {id(one.value) for one in chosen} | tuples.keys()
-    for value in tuples.values():
-        for item in value:
-            if id(item) not in made:
-                memory.add(item)
+    kept = [item for value in tuples.values() for item in value]
+    kept += [held for one in chosen if one.kind is TENSOR for _, held in object_graph.tensor_attributes(one.value, "")]
+    for item in kept:
+        if id(item) not in made:
+            memory.add(item)
     return memory
 
 

@@ -11,6 +11,7 @@ from collections import deque
 from recstore import dicts
 from recstore._core import native
 from recstore._core.native import Record
+from recstore.values.static_types import instance_dict, is_a
 
 # The walk does not enter objects of the standard library: a logger or a queue leads to half the process. These modules
 # are the exceptions.
@@ -108,11 +109,6 @@ class FixedSlot(Slot):
     __slots__ = ()
 
 
-def is_a(value, cls):
-    """As isinstance, by the type alone: isinstance runs code of a proxy and believes its answer."""
-    return issubclass(type(value), cls)
-
-
 def base_of(value):
     """The builtin container among the classes of a value, or None."""
     kind = type(value)
@@ -187,15 +183,6 @@ def is_walked_class(cls):
     return top in _WALKED or not (top in _OPAQUE or top in sys.stdlib_module_names)
 
 
-def instance_dict(value):
-    """The instance dictionary of a value, even if its class redefines `__dict__`; None if it has none."""
-    for cls in type(value).__mro__:
-        found = cls.__dict__.get("__dict__")
-        if type(found) is types.GetSetDescriptorType:
-            return found.__get__(value)
-    return None
-
-
 def _members_of(cls):
     known = _members.get(cls)
     if known is None:
@@ -223,6 +210,14 @@ def attributes(value, path=""):
         found = slot.get()
         if found is not None:
             yield slot, found
+
+
+def tensor_attributes(value, path):
+    """A Slot and a value for each attribute of a tensor. Another tensor that takes its place keeps them."""
+    from recstore.values import tensors
+
+    for name, held in tensors.state_of(value).items():
+        yield FixedSlot(f"{path}.{name}", value, "it is an attribute of a tensor, which keeps it"), held
 
 
 def class_attributes(value, path=""):

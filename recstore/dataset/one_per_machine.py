@@ -107,30 +107,31 @@ class _Making(Feed):
         if self.obj is None:
             raise TypeError("the factory returned None; it returns the dataset")
         packed = self.request.packed(self.obj)
-        reason = _no_pickle(packed, self.obj)
-        rest = layout = None
+        packed.forecast()
+        packed = packing.Packed(packed.plan, self.request.strict)
+        rest, reason = _rest(packed, self.obj)
+        layout = None
         if reason is None:
-            packed.forecast()
-            packed = packing.Packed(packed.plan, self.request.strict)
             packed.append_to(builder)
-            rest, layout = _pickled(packed, self.obj), _pickled(None, layout_of(packed))
+            rest, reason = _rest(packed, self.obj)  # without what turned out not to be storable
+            layout = _pickled(None, layout_of(packed))
         builder.end_block()
         builder.append({_MARK: 1, "rest": rest, "layout": layout, "reason": reason})
         self.packed = packed
 
 
-def _no_pickle(packed, obj):
-    """Why the rest of the dataset cannot be sent to other processes; None if it can."""
+def _rest(packed, obj):
+    """`(pickle, None)` of the dataset without its packed values; `(None, reason)` if it cannot be sent to other
+    processes."""
     if packed.plan.stores:
         path = packed.plan.stores[0][0]
-        return f"{path or 'it'} is a store, which the dataset shares by itself"
+        return None, f"{path or 'it'} is a store, which the dataset shares by itself"
     try:
-        _pickled(packed, obj)
+        return _pickled(packed, obj), None
     except travel.Unreachable as error:
-        return f"it holds memory that its own workers alone can share: {error}"
+        return None, f"it holds memory that its own workers alone can share: {error}"
     except Exception as error:
-        return f"without its large data it cannot be pickled: {type(error).__name__}: {error}"
-    return None
+        return None, f"without its large data it cannot be pickled: {type(error).__name__}: {error}"
 
 
 # ---- The rest of a dataset ----
@@ -253,8 +254,8 @@ def _pickled(packed, obj):
 def _share_loaded(obj, request, prefix):
     """Replaces the data of `obj` by those of the first process that stored equal ones."""
     packed = request.packed(obj)
-    packed.plan.met.settle()
     own = packed.build()
+    packed.plan.met.settle()
     if own is None:
         return obj
     layout = layout_of(packed)

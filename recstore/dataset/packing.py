@@ -146,9 +146,9 @@ class Packed:
             runs = [blocks.bytes_of(column.start, column.stop) for column in self.columns.get(id(candidate), ())]
             records, tables = sum(run[0] for run in runs), sum(run[1] for run in runs)
             n = self.sampled.get(id(candidate))
-            sampled += records
+            sampled += records + (n or 0)  # a record of no bytes has a part of what is beside them too
             records = records if n is None else records * len(candidate.value) // n
-            whole += records
+            whole += records + (len(candidate.value) if n else 0)
             stored[id(candidate)] = records + tables
             if candidate.kind in (LIST, DICT):
                 candidate.packed = records + tables + self._beside(candidate)
@@ -215,6 +215,7 @@ class Packed:
             if builder.written - start > candidate.before + _MOST_AHEAD:
                 most = object_sizes.deep(candidate.value) if most is None else most
                 if builder.written - start > most + _MOST_AHEAD:
+                    builder.end_block(wait=True)
                     raise _Larger((builder.written - start) * n // done)
             step = max(1, step // 2) if builder.written - before > _CHUNK else min(4096, 2 * step)
 

@@ -79,8 +79,8 @@ def _share_here(obj, threshold, only, skip, dry_run=False, strict=False, on_unsu
     if dry_run:
         packed.forecast()
         return reports.SharingReport(plan, None, None)
-    plan.met.settle()
     store = packed.build()
+    plan.met.settle()  # packing may have met more of it
     if store is not None:
         packed.place(store)
     swapped = swap.Swap(plan, packed.made)

@@ -205,6 +205,9 @@ class Plan:
                 candidate.skip(reason)
             else:
                 candidate.records = 1
+            if kind is TENSOR:
+                for inner, held in object_graph.tensor_attributes(value, slot.path):
+                    self._visit(held, inner)
         self._hold(candidate.slots, slot)
         if size >= max(self._floor, memory_overlaps.SMALLEST) and not (
             candidate.kind and memory_overlaps.is_little(value)

@@ -235,7 +235,9 @@ def _check_form(value):
     if object_graph.is_array(value):
         numpy = sys.modules["numpy"]
         if type(value) not in (numpy.ndarray, numpy.memmap):
-            raise Unreachable(f"it is a {object_graph.type_name(value)}; numpy.asarray() of it is mapped there")
+            lost = "mask" if hasattr(numpy, "ma") and object_graph.is_a(value, numpy.ma.MaskedArray) else "class"
+            name = object_graph.type_name(value)
+            raise Unreachable(f"it is a {name}; numpy.asarray() of it is mapped there, without its {lost}")
         if value.dtype.hasobject:
             raise Unreachable("it holds Python objects; make it a list, .tolist()")
     else:

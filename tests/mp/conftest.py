@@ -2,6 +2,7 @@
 /dev/shm, children."""
 
 import gc
+import io
 import itertools
 import logging
 import multiprocessing
@@ -53,6 +54,22 @@ def context(request):
 def spawning(request):
     """The start methods that pickle."""
     return multiprocessing.get_context(request.param)
+
+
+@pytest.fixture
+def sent(monkeypatch):
+    """The sizes of the pickles that Process.start sends."""
+    sizes = []
+    dump = multiprocessing.reduction.dump
+
+    def measured(value, file, protocol=None):
+        buffer = io.BytesIO()
+        dump(value, buffer, protocol)
+        sizes.append(buffer.tell())
+        file.write(buffer.getvalue())
+
+    monkeypatch.setattr(multiprocessing.reduction, "dump", measured)
+    return sizes
 
 
 @pytest.fixture

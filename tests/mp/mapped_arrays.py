@@ -5,6 +5,7 @@ import mmap
 import multiprocessing
 import os
 import sys
+import threading
 from multiprocessing import shared_memory
 
 import numpy as np
@@ -142,6 +143,13 @@ def send_after_write(connection, dataset):
     connection.send(seen)
 
 
+def send_after_write_late(connection, dataset):
+    array = dataset.samples[3777]["array"]
+    seen = float(array[1])
+    array[5] = 5
+    connection.send(seen)
+
+
 # ---- Files ----
 
 
@@ -211,6 +219,22 @@ class Small(Anonymous):
     def __init__(self, log, path):
         super().__init__(log, path)
         self.cache = self.cache[:1]
+
+
+class LateArray(Anonymous):
+    """Holds such memory in one record of many too."""
+
+    def __init__(self, log, path):
+        super().__init__(log, path)
+        self.more = [{"i": i, "a": self.cache if i == 3777 else None} for i in range(5000)]
+
+
+class LateLock(Anonymous):
+    """Holds what can be neither stored nor pickled in one record of many."""
+
+    def __init__(self, log, path):
+        super().__init__(log, path)
+        self.more = [{"i": i, "a": threading.Lock() if i == 3777 else None} for i in range(5000)]
 
 
 class Changed(Files):

@@ -1,6 +1,5 @@
 """share_dataset over memory that is shared already or mapped from a file, in forked and spawned workers and in ranks."""
 
-import io
 import logging
 import multiprocessing
 import os
@@ -8,7 +7,7 @@ import os
 import numpy as np
 import pytest
 from mp import mapped_arrays as arrays
-from mp.sharers import left, notes
+from mp.sharers import end, left, notes
 from mp.workers import run_worker
 
 import recstore
@@ -43,6 +42,29 @@ def test_shared_memory_stays_shared(kind, context, tmp_path, said):
     assert run_worker(context, arrays.send_after_write, dataset) == (1, 2, 0)
     assert float(array[5]) == 5 and float(array[6]) == 6 and float(rows[-1][3]) == 7
     assert (array.ctypes.data if isinstance(array, np.ndarray) else array.data_ptr()) == where and said() == []
+    arrays.release(keep)
+
+
+LATE = ["named_memory", "file_map", "locked_array", "tensor_over_array", "tensor_from_file"]
+
+
+def late(array):
+    """A list of records one of which holds an array, and that no sample shows."""
+    return arrays.Holder(samples=[{"i": i, "array": array if i == 3777 else None} for i in range(5000)])
+
+
+@pytest.mark.parametrize("kind", LATE)
+@pytest.mark.parametrize("hold", [late, lambda array: arrays.Holder(samples=dict(enumerate(late(array).samples)))])
+def test_shared_memory_that_is_met_as_a_list_is_packed(kind, hold, spawning, tmp_path, said):
+    if "tensor" in kind:
+        pytest.importorskip("torch", reason="needs PyTorch (pip install recstore[torch])")
+    array, keep = arrays.SHARED[kind](str(tmp_path))
+    dataset = hold(array)
+    array[1] = 1
+    report = share_dataset(dataset, arrays.LEAST, strict=True)
+    assert report.replaced == [] and dataset.samples[3777]["array"] is array
+    assert run_worker(spawning, arrays.send_after_write_late, dataset) == 1
+    assert float(array[5]) == 5 and said() == []
     arrays.release(keep)
 
 
@@ -85,25 +107,15 @@ def with_tensors(folder):
 
 
 @pytest.mark.parametrize("make", [files, with_tensors])
-def test_a_worker_maps_the_file(make, spawning, tmp_path, monkeypatch, said):
+def test_a_worker_maps_the_file(make, spawning, tmp_path, sent, said):
     path, dataset = make(str(tmp_path))
     names = list(vars(dataset))
     report = share_dataset(dataset, arrays.LEAST, strict=True)
     assert report.replaced == [] and {row.path for row in report.skipped} <= set(names)
     expected = [arrays.described(getattr(dataset, name)) for name in names]
     assert {one[1] for one in expected} == {path}
-    sizes = []
-    dump = multiprocessing.reduction.dump
-
-    def measured(value, file, protocol=None):
-        buffer = io.BytesIO()
-        dump(value, buffer, protocol)
-        sizes.append(buffer.tell())
-        file.write(buffer.getvalue())
-
-    monkeypatch.setattr(multiprocessing.reduction, "dump", measured)
     assert run_worker(spawning, arrays.send_descriptions, dataset, names) == expected
-    assert max(sizes) < 5000 and said() == []
+    assert max(sent) < 5000 and said() == []
 
 
 def test_a_checkpoint_that_is_mapped(spawning, tmp_path):
@@ -205,14 +217,7 @@ class Ranks:
         return self.answer(number)
 
     def __exit__(self, *error):
-        for process, pipe in self.crew:
-            try:
-                pipe.send(None)
-            except BrokenPipeError:
-                pass  # it has ended with an error
-            process.join(60)
-            pipe.close()
-            process.close()
+        end(*self.crew)
 
 
 @pytest.mark.parametrize("context", [FORK, SPAWN], ids=["fork", "spawn"])
@@ -263,6 +268,14 @@ def test_ranks_make_memory_without_a_name_for_themselves(kind, name, log):
         assert ranks.start() == ranks.start() == "RecordView" and notes(log) == ["made", "made"]
         assert ranks.ask(0, "is_shared") and ranks.ask(1, "is_shared")
         assert ranks.ask(1, "write_in_child", 0, 77) == 77 and len(recstore.segments(name)) == 1
+    assert left(name) == []
+
+
+@pytest.mark.parametrize("kind", [arrays.LateArray, arrays.LateLock])
+def test_ranks_make_what_turns_out_to_hold_what_cannot_be_sent(kind, name, log):
+    with Ranks(FORK, kind, name, log, "") as ranks:
+        assert ranks.start() == ranks.start() == "RecordView" and notes(log) == ["made", "made"]
+        assert ranks.ask(0, "is_shared") and ranks.ask(1, "is_shared")
     assert left(name) == []
 
 

@@ -1,9 +1,7 @@
 """Objects that share_dataset has changed, in workers under each start method: what they get, and what it costs to send it."""
 
-import io
 import multiprocessing
 import sys
-from multiprocessing.reduction import ForkingPickler
 
 import interpreters
 import numpy as np
@@ -38,29 +36,9 @@ def test_an_error_in_a_worker_names_the_attribute(context):
     assert [message.partition(": ")[2] for message in messages] == expected
 
 
-def test_spawned_worker_is_sent_little(spawning, monkeypatch):
-    """What Process.start writes into the pipe, beside the names of the modules."""
-    written = []
-    dump = ForkingPickler.dump
-
-    def counting(pickler, value):
-        out = dump(pickler, value)
-        written.append(value)
-        return out
-
-    monkeypatch.setattr(ForkingPickler, "dump", counting)
-    sizes = []
-    real = multiprocessing.reduction.dump
-
-    def measured(value, file, protocol=None):
-        buffer = io.BytesIO()
-        real(value, buffer, protocol)
-        sizes.append(buffer.tell())
-        file.write(buffer.getvalue())
-
-    monkeypatch.setattr(multiprocessing.reduction, "dump", measured)
+def test_spawned_worker_is_sent_little(spawning, sent):
     run_worker(spawning, workers.send_description, shared())
-    assert max(sizes) < 5000
+    assert max(sent) < 5000
     assert audit(shared()).pickled < 5000
 
 

@@ -6,7 +6,7 @@ import interpreters
 import numpy as np
 import pytest
 from mp import shared_datasets as datasets
-from mp.sharers import FORK, left, notes, open_gate, until
+from mp.sharers import FORK, end, left, notes, open_gate, until
 from mp.workers import run_worker
 
 import recstore
@@ -36,23 +36,12 @@ def answers(crew):
     return out
 
 
-def dismiss(crew):
-    for process, pipe in crew:
-        try:
-            pipe.send("end")
-        except BrokenPipeError:
-            pass  # it has ended with an error
-        process.join(60)
-        pipe.close()
-        process.close()
-
-
 @pytest.mark.parametrize("context", [FORK, SPAWN], ids=["fork", "spawn"])
 def test_one_rank_makes_the_dataset_and_the_others_attach_before_they_load(context, name, log):
     crew = ranks(context, 4, datasets.Dataset, name, log)
     assert answers(crew) == [datasets.expected()] * 4
     assert len(notes(log)) == 1 and len(recstore.segments(name)) == 1
-    dismiss(crew)
+    end(*crew)
     assert left(name) == []
 
 
@@ -63,7 +52,7 @@ def test_others_wait_while_one_makes_it(name, log, tmp_path):
     assert not any(pipe.poll(0.3) for _, pipe in crew)
     open_gate(gate)
     assert answers(crew) == [datasets.expected()] * 3 and len(notes(log)) == 1
-    dismiss(crew)
+    end(*crew)
 
 
 @pytest.mark.parametrize("kind", [datasets.Unpicklable, datasets.Holding])
@@ -71,7 +60,7 @@ def test_a_dataset_that_cannot_be_sent_is_made_by_each_rank_and_then_shared(kind
     crew = ranks(FORK, 3, kind, name, log)
     assert answers(crew) == [datasets.expected()] * 3
     assert len(notes(log)) == 3 and len(recstore.segments(name)) == 1
-    dismiss(crew)
+    end(*crew)
     assert left(name) == []
 
 
@@ -134,12 +123,12 @@ def test_kept_datasets_outlive_their_processes(name, log, tmp_path):
     for made in (1, 1):
         crew = ranks(FORK, 1, datasets.Dataset, name, log, options)
         assert answers(crew) == [datasets.expected()]
-        dismiss(crew)
+        end(*crew)
         assert len(notes(log)) == made
     path.write_text("22")
     crew = ranks(FORK, 1, datasets.Dataset, name, log, options)
     assert answers(crew) == [datasets.expected()] and len(notes(log)) == 2
-    dismiss(crew)
+    end(*crew)
     assert recstore.unlink(name) == 2
 
 
@@ -206,7 +195,7 @@ def _held(name, log):
     for _, pipe in crew:
         assert pipe.poll(120) and pipe.recv() == 200_000
     total = sum(process_memory.usage(process.pid).uss for process, _ in crew)
-    dismiss(crew)
+    end(*crew)
     return total
 
 

@@ -1,10 +1,12 @@
 """share_dataset and audit over random object graphs: nothing raises, every process reads equal values, distinct memory
 is never larger afterwards, and audit's forecast is what the call then takes."""
 
+import json
 import multiprocessing
 import os
 
 import graphs
+import launching
 import pytest
 
 import recstore
@@ -15,7 +17,7 @@ BATCH = 20  # graphs that one spawned process reads
 
 
 def check(graph, threshold):
-    """Shares a graph, and checks all but what other processes read. Returns the digest of its values and the report."""
+    """Shares a graph, and checks all but what other processes read. Returns the report."""
     values, before = graphs.digest_of(graph), graphs.distinct_memory(graph)
     forecast = recstore.audit(graph, workers=0, threshold=threshold)
     dry = share_dataset(graph, threshold, dry_run=True)
@@ -27,22 +29,23 @@ def check(graph, threshold):
     assert abs(dry.after - report.after) <= 0.1 * report.after + SLACK, (str(dry), str(report))
     assert abs(forecast.size - before) <= 0.05 * before + SLACK, (before, str(forecast))
     assert abs(forecast.predicted_shared - after) <= 0.1 * after + SLACK, (after, str(forecast), str(report))
-    return values, report
+    return report
 
 
 def forked(graph):
-    """The digest of a graph in a forked child."""
+    """The digest of a graph in a forked child, which then writes to what is shared."""
     reader, writer = os.pipe()
     pid = os.fork()
     if pid == 0:
         try:
-            os.write(writer, graphs.digest_of(graph).encode())
+            os.write(writer, json.dumps([graphs.digest_of(graph), graphs.written(graph, 3)]).encode())
         finally:
             os._exit(0)
     os.close(writer)
     with open(reader, "rb") as file:
-        found = file.read().decode()
+        found, holds = json.load(file)
     os.waitpid(pid, 0)
+    assert graphs.firsts(graph) == holds
     return found
 
 
@@ -54,7 +57,9 @@ def spawned(held):
     child.start()
     child.join(110)
     assert child.exitcode == 0
-    return queue.get()
+    found, holds = queue.get(), queue.get()
+    assert [graphs.firsts(graph) for graph in held] == holds
+    return found
 
 
 def run(seeds, folder):
@@ -62,8 +67,11 @@ def run(seeds, folder):
     for seed in seeds:
         maker = graphs.Maker(seed, folder)
         graph, threshold = maker.graph(), maker.rng.choice([0, 1000, 20_000, 100_000])
-        values, report = check(graph, threshold)
+        report = check(graph, threshold)
+        graphs.written(graph, 1)
+        values = graphs.digest_of(graph)
         assert forked(graph) == values
+        values = graphs.digest_of(graph)  # with what the child wrote
         if maker.rng.random() < 0.5:
             held.append(graph)
             digests.append(values)
@@ -82,3 +90,15 @@ def test_graphs(batch, tmp_path):
 @pytest.mark.parametrize("batch", range(3, 100))
 def test_many_graphs(batch, tmp_path):
     run(range(batch * BATCH, (batch + 1) * BATCH), tmp_path)
+
+
+@pytest.mark.slow
+def test_ranks(tmp_path):
+    pytest.importorskip("torch.distributed.run", reason="needs PyTorch (pip install recstore[torch])")
+    tests = os.path.dirname(graphs.__file__)
+    command = *launching.TORCHRUN, "--nproc-per-node=2", graphs.__file__, f"graphs {os.getpid()}", tmp_path, 0, 80
+    with launching.launched(tmp_path, *command, PYTHONPATH=tests) as process:
+        assert process.wait(110) == 0, (tmp_path / "output").read_text()
+    for rank in range(2):
+        digests = json.loads((tmp_path / f"{rank}.json").read_text())
+        assert len(digests) == 80 and all(found == own for found, own in digests)

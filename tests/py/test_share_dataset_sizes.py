@@ -2,6 +2,9 @@
 something larger."""
 
 import collections
+import dataclasses
+import gc
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -9,9 +12,38 @@ from holders import Plain, records, row_of
 
 from recstore import RecordDict, RecordView, audit, share_dataset
 from recstore.dataset import object_sizes
+from recstore.text import size_text
 
 ONE_MIB = 1 << 20
 base = np.arange(40_000.0)
+
+
+class Two:
+    def __init__(self, i):
+        self.number, self.half = i + 1000, i / 2
+
+
+class Six(Two):
+    def __init__(self, i):
+        super().__init__(i)
+        self.a = self.b = self.c = self.d = None
+
+
+@dataclasses.dataclass
+class Changing:
+    number: int
+
+    def __post_init__(self):
+        self.number += 1000
+        if self.number % 2:
+            self.odd = True
+
+
+class Slots:
+    __slots__ = ("half", "number")
+
+    def __init__(self, i):
+        self.number, self.half = i + 1000, i / 2
 
 
 def both(make, **options):
@@ -22,6 +54,10 @@ def both(make, **options):
     rest = forecast.size - report.before
     assert abs(forecast.predicted_shared - rest - report.after) <= 0.1 * report.after + 8192
     return dataset, report
+
+
+def parts(record):
+    return record.values() if type(record) is dict else record if type(record) is tuple else (record,)
 
 
 class TestMemory:
@@ -41,6 +77,22 @@ class TestMemory:
     def test_bytes_and_arrays_over_them(self):
         for content in (bytes(1_000_000), bytearray(1_000_000)):
             assert object_sizes.deep([content, np.frombuffer(content, np.uint8)]) < 1_001_000
+
+    @pytest.mark.parametrize("kind, reads", [(Two, None), (Six, None), (Two, vars), (Changing, None), (Slots, None)])
+    def test_objects(self, kind, reads):
+        make = [lambda: [kind(i) for i in range(20_000)] for _ in range(2)]
+        kept = make[0]()  # a class knows the names of attributes from the first instances on
+        gc.collect()
+        tracemalloc.start()
+        try:
+            value = make[1]()
+            if reads is not None:
+                for one in value:
+                    reads(one)
+            taken = tracemalloc.get_traced_memory()[0]
+        finally:
+            tracemalloc.stop()
+        assert len(kept) == len(value) and abs(object_sizes.deep(value) - taken) <= 0.1 * taken
 
     def test_limit(self):
         value = [str(i) * 10 for i in range(100_000)]
@@ -103,6 +155,34 @@ class TestLarger:
         assert dataset.value is value and row.action == "skipped" and "and take" in row.reason
         assert isinstance(dataset.samples, RecordView)
         assert share_dataset(Plain(value=value), strict=True).replaced == []
+
+    @pytest.mark.parametrize("make", [
+        lambda scan: [{"i": i, "scan": scan} for i in range(8000)],
+        lambda scan: [{"i": i, "scan": scan if i % 3 else scan + i} for i in range(300)],
+        lambda scan: dict.fromkeys(range(8000), scan),
+        lambda scan: [(scan, scan) for _ in range(6000)],
+    ], ids=["records", "a part of them", "dict", "tuples"])  # fmt: skip
+    @pytest.mark.parametrize("library", ["numpy", "torch"])
+    def test_both_sizes_are_those_of_audit(self, make, library):
+        scan = np.random.default_rng(1).random(4000)
+        if library == "torch":
+            torch = pytest.importorskip("torch", reason="needs PyTorch (pip install recstore[torch])")
+            scan = torch.from_numpy(scan)
+        value = make(scan)
+        dataset = Plain(value=value)
+        forecasts = [audit(dataset, threshold=1000).attributes[0], *share_dataset(dataset, 1000, dry_run=True).rows]
+        (row,) = share_dataset(dataset, 1000).rows
+        assert row.action == "skipped" and dataset.value is value
+        assert [one.reason for one in forecasts] == [row.reason] * 2
+        assert object_sizes.deep(value) == row.before == forecasts[1].before == forecasts[0].size
+        held = value.values() if type(value) is dict else value
+        arrays = sum(type(one) is type(scan) for record in held for one in parts(record))
+        assert row.reason.partition(" take ")[2][:2] == size_text(arrays * 32_000)[:2]
+
+    def test_a_list_of_what_takes_no_bytes(self):
+        numbers = [0.1 * i for i in range(10)]
+        both(lambda: Plain(value=[[[numbers] * 100] * 2 for _ in range(3000)]), threshold=1000)
+        both(lambda: Plain(value=[{"a": 1.5, "b": None}] * 100_000), threshold=1000)
 
     def test_arrays_that_a_list_of_views_stays_over(self):
         base = np.random.default_rng(1).random(200_000)

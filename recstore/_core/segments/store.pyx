@@ -678,12 +678,12 @@ cdef class Builder:
             status = rs_parcel_append_all(&parcel, &self.builder, &err)
         check_path(status, &err, self.saved)
 
-    def end_block(self):
+    def end_block(self, bint wait=False):
         """Ends the block, before records of another kind follow: in one block they would share a schema with the
-        others."""
+        others. With `wait` it returns once all blocks are written."""
         if not self.active:
             raise errors.ClosedError("the builder is finished")
-        flush_block(&self.builder, False, self.saved)
+        flush_block(&self.builder, wait, self.saved)
 
     def annotate(self, uint64_t pairs, bytes content):
         """Appends pairs to the LABEL section: their number and bytes, as Label.pack gives them."""
