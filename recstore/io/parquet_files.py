@@ -235,4 +235,4 @@ def _how(file, meta):
     largest = max((sum(g.column(i).total_compressed_size for i in range(g.num_columns)) for g in groups), default=0)
     if file.path is None and largest <= _BUFFERS:
         return {"pre_buffer": True}  # a remote file is better asked for much at once
-    return {"buffer_size": max(1 << 14, min(_STREAM, _BUFFERS // max(1, meta.num_columns)))}
+    return {"pre_buffer": False, "buffer_size": max(1 << 14, min(_STREAM, _BUFFERS // max(1, meta.num_columns)))}
