@@ -10,8 +10,9 @@ _SMALL = 1 << 18  # bytes of a column chunk that counts as one page
 _USUAL_PAGE = 1 << 20  # bytes of a page of a file whose headers are not read
 _HEADER = 256
 _LONGEST_HEADER = 1 << 20
+_DEPTH = 3  # of structs in a header
 _MOST_HEADERS = 1 << 12  # of a chunk; the pages after them are taken to be alike
-_DICTIONARY, _INDEX = 2, 1  # types of pages
+_DICTIONARY = 2  # a type of pages
 # Encodings whose values take no more bytes decoded than in the page, or than the dictionary.
 _AS_STORED = {"PLAIN", "RLE", "BIT_PACKED", "DELTA_LENGTH_BYTE_ARRAY", "RLE_DICTIONARY", "PLAIN_DICTIONARY"}
 _SHORT = 1 << 12  # bytes of a dictionary, each entry of which may be as long as that
@@ -60,8 +61,8 @@ def of_chunk(found, chunk):
 
 
 def _headers(found, chunk):
-    """Yields the type, number of values and unpacked bytes of each page of a chunk. It ends at a header that
-    is damaged: pyarrow will say it."""
+    """Yields the type, number of values and unpacked bytes of each page of a chunk. It ends at a damaged header:
+    pyarrow will say it."""
     at = chunk.data_page_offset
     if chunk.has_dictionary_page and chunk.dictionary_page_offset:
         at = min(at, chunk.dictionary_page_offset)
@@ -70,17 +71,22 @@ def _headers(found, chunk):
         if at >= end:
             return
         header, length = _header(found, at)
-        kind, size, packed = header.get(1), header.get(2, -1), header.get(3, -1)
+        kind, size, packed = (_number(header, field) for field in (1, 2, 3))
         if size < 0 or packed < 0:
             return
-        inner = header.get(_COUNTED.get(kind), {})
-        if kind != _INDEX:
-            yield kind, inner.get(1, 0), size
+        if kind in _COUNTED:
+            inner = header.get(_COUNTED[kind])
+            yield kind, max(0, _number(inner, 1)) if isinstance(inner, dict) else 0, size
         at += length + packed
 
 
+def _number(fields, number):
+    found = fields.get(number)
+    return found if type(found) is int else -1
+
+
 def _header(found, at):
-    """The fields of the page header at a position, and its length."""
+    """The fields of the page header at a position, and its length; none of one that is damaged."""
     size = _HEADER
     while size <= _LONGEST_HEADER:
         found.seek(at, os.SEEK_SET)
@@ -91,14 +97,17 @@ def _header(found, at):
             if len(data) < size:
                 break
             size *= 4
+        except ValueError:
+            break
     return {}, 0
 
 
 # ---- Thrift's compact protocol, in which the headers are written ----
 
 
-def _struct(data, at):
-    """The fields of a struct by their numbers, and the position after it. Raises IndexError where the data end."""
+def _struct(data, at, depth=0):
+    """The fields of a struct by their numbers, and the position after it. Raises IndexError where the data end, and
+    ValueError for what is not in the header of a page."""
     fields, number = {}, 0
     while data[at]:
         kind, delta = data[at] & 15, data[at] >> 4
@@ -107,11 +116,11 @@ def _struct(data, at):
             number += delta
         else:
             number, at = _integer(data, at)
-        fields[number], at = _value(data, at, kind)
+        fields[number], at = _value(data, at, kind, depth)
     return fields, at + 1
 
 
-def _value(data, at, kind):
+def _value(data, at, kind, depth):
     if kind in (1, 2):  # a bool
         return kind == 1, at
     if kind in (4, 5, 6):
@@ -119,9 +128,9 @@ def _value(data, at, kind):
     if kind == 8:  # bytes
         length, at = _varint(data, at)
         return None, at + length
-    if kind == 12:
-        return _struct(data, at)
-    raise IndexError(kind)  # a header has no other
+    if kind == 12 and depth < _DEPTH:
+        return _struct(data, at, depth + 1)
+    raise ValueError(kind)
 
 
 def _integer(data, at):
@@ -130,11 +139,11 @@ def _integer(data, at):
 
 
 def _varint(data, at):
-    value = shift = 0
-    while True:
+    value = 0
+    for shift in range(0, 64, 7):
         byte = data[at]
         at += 1
         value |= (byte & 127) << shift
         if byte < 128:
             return value, at
-        shift += 7
+    raise ValueError(value)

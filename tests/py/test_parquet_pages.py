@@ -61,7 +61,9 @@ def test_columns_that_are_read_in_parts_give_the_same_rows(path, in_parts):
     for limit in (0, 1, 1199, 1200, 1201, 2999, 9999):
         assert read(path, limit=limit) == ROWS[:limit]
     assert read(path, where=lambda row: row["i"] % 100 == 99, limit=25) == ROWS[99::100][:25]
-    assert read(path, where=pa.compute.field("i") > 2900, columns=["kind"]) == [{"kind": r["kind"]} for r in ROWS[2901:]]
+    assert read(path, where=pa.compute.field("i") > 2900, columns=["kind"]) == [
+        {"kind": r["kind"]} for r in ROWS[2901:]
+    ]
     assert read(path, dtypes={"i": str, "same": "binary"}, columns=["i", "same"], limit=2) == [
         {"i": str(i), "same": b"x" * 3000} for i in range(2)
     ]
@@ -143,13 +145,23 @@ def test_the_headers_of_all_pages(version, compression, tmp_path):
             assert 0 < sum(size for *_, size in pages) <= chunk.total_uncompressed_size
 
 
-def test_headers_that_are_no_headers_end_the_search(path):
+@pytest.mark.parametrize("byte", [b"\x1c", b"\xff", b"\x15\xff", b"\x18\xff\xff\xff\x7f", b"\x11", b"\x05\0", b"\0"])
+def test_bytes_that_are_not_headers_end_the_search(byte, path):
     chunk = pq.ParquetFile(path).metadata.row_group(0).column(1)
+    found = [*parquet_pages._headers(io.BytesIO(byte * 200_000), chunk)]
+    assert len(found) < 10_000
+    assert parquet_pages.of_chunk(io.BytesIO(byte * 200_000), chunk).held > 0
+
+
+def test_random_bytes_in_headers(path):
+    """Each is told as some page, or ends the search."""
+    data, chunk = path.read_bytes(), pq.ParquetFile(path).metadata.row_group(0).column(1)
     content = random.Random(0)
-    for _ in range(2000):
-        file = io.BytesIO(content.randbytes(chunk.data_page_offset + content.randrange(4000)))
-        for kind, values, size in parquet_pages._headers(file, chunk):
-            assert size >= 0 and (kind, values) != ()
+    for _ in range(3000):
+        at = chunk.dictionary_page_offset + content.randrange(30)
+        changed = data[:at] + content.randbytes(content.randrange(1, 9)) + data[at + 4 :]
+        for _, values, size in parquet_pages._headers(io.BytesIO(changed), chunk):
+            assert size >= 0 and values >= 0
 
 
 # ---- Memory ----
