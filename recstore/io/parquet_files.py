@@ -130,10 +130,11 @@ class ParquetFeed(table_files.TableFileFeed):
 def _row_group(parquet, group, needed, pages, limit):
     """Yields the batches of a row group with the columns `needed`. Where these would take too much memory side by side,
     they are read in parts, one after another, and all but the last are kept in temporary files."""
-    parts = _parts(parquet, group, needed, pages)
+    parts = _parts(parquet, group, needed, pages) if parquet.metadata.row_group(group).num_rows else []
     budget = max(_BATCH_BYTES // max(1, len(parts)), _LEAST_BATCH)
     if len(parts) <= 1:
-        yield from _batches(parquet, group, parts[0], budget) if parts else parquet.iter_batches(1 << 16, [group], [])
+        for part in parts:
+            yield from _batches(parquet, group, part, budget)
         return
     with ExitStack() as stack:
         found = []
@@ -306,32 +307,35 @@ def _spooled(batches, budget, limit):
     `limit` it may end after so many rows."""
     import tempfile
 
-    import pyarrow
     from pyarrow import ipc
 
-    packing = "lz4" if pyarrow.Codec.is_available("lz4") else None
     with tempfile.TemporaryFile() as file:
-        writer, done = None, 0
         try:
-            for batch in batches:
-                if writer is None:
-                    writer = ipc.new_stream(file, batch.schema, options=ipc.IpcWriteOptions(compression=packing))
-                size = sum(map(_bytes_of, batch.columns))
-                rows = max(1, batch.num_rows * budget // max(1, size))
-                for start in range(0, batch.num_rows, rows):
-                    writer.write_batch(batch.slice(start, rows))
-                done += batch.num_rows
-                if limit is not None and done >= limit:
-                    break
-            if writer is not None:
-                writer.close()
+            _spool(batches, file, budget, limit)
         except OSError as error:
             if error.errno != errno.ENOSPC:
                 raise
             reason = "columns of a Parquet file that is read in parts do not fit; TMPDIR names another folder"
             raise OSError(errno.ENOSPC, reason, tempfile.gettempdir()) from None
         file.seek(0)
-        yield iter(()) if writer is None else ipc.open_stream(file)
+        yield ipc.open_stream(file)
+
+
+def _spool(batches, file, budget, limit):
+    import pyarrow
+    from pyarrow import ipc
+
+    packing = ipc.IpcWriteOptions(compression="lz4" if pyarrow.Codec.is_available("lz4") else None)
+    writer, done = None, 0
+    for batch in batches:
+        writer = writer or ipc.new_stream(file, batch.schema, options=packing)
+        rows = max(1, batch.num_rows * budget // max(1, sum(map(_bytes_of, batch.columns))))
+        for start in range(0, batch.num_rows, rows):
+            writer.write_batch(batch.slice(start, rows))
+        done += batch.num_rows
+        if limit is not None and done >= limit:
+            break
+    writer.close()
 
 
 @contextmanager
