@@ -218,7 +218,10 @@ def _coded(parquet, choice, needed, pages):
     group, coded = meta.row_group(tried), []
     needed = [name for name in needed if name not in choice.dtypes]
     for part in _parts(parquet, tried, needed, pages, _may_be_coded):
-        batch = next(parquet.iter_batches(min(_TRIED_ROWS, part.first), [tried], part.names, use_threads=False))
+        batches = parquet.iter_batches(min(_TRIED_ROWS, part.first), [tried], part.names, use_threads=False)
+        batch = next(batches, None)
+        if batch is None:
+            continue
         arrays = [leaf for name in part.names for leaf in _leaves(batch.column(name))]
         if len(arrays) != len(part.leaves):
             continue
@@ -270,6 +273,8 @@ def _batches(parquet, group, part, budget):
                 size = sum(map(_bytes_of, batch.columns))
                 rows = max(1, min(_GROWTH * rows, budget * rows // max(1, size)))
                 parquet.reader.set_batch_size(min(rows, most))
+            if done != (there := parquet.metadata.row_group(group).num_rows):
+                raise pyarrow.ArrowInvalid(f"a row group has {done} rows of {there}")
             return
         except pyarrow.ArrowNotImplementedError:
             # The strings of a nested column take more than the 2 GiB of one array.

@@ -104,6 +104,33 @@ def test_a_damaged_part_is_an_error_that_names_the_file(path, in_parts):
         assert "bad.parquet" in str(caught.value)
 
 
+@pytest.mark.parametrize("held", [1, 1 << 30])
+def test_rows_that_are_not_there_are_an_error(path, held, monkeypatch):
+    class Fewer(pq.ParquetFile):
+        def iter_batches(self, *args, **options):
+            yield from [batch for batch in super().iter_batches(*args, **options) if batch.num_rows > 5000]
+
+    monkeypatch.setattr(parquet_files, "_HELD", held)
+    monkeypatch.setattr(pq, "ParquetFile", Fewer)
+    with pytest.raises(recstore.InputError) as caught:
+        read(path)
+    assert "x.parquet" in str(caught.value)
+
+
+def test_damaged_values_and_names_name_the_file(tmp_path):
+    bad = tmp_path / "bad.parquet"
+    texts = pa.Array.from_buffers(pa.string(), 2, pa.array([b"good", b"\xff\xfe"]).buffers())
+    pq.write_table(pa.table({"s": texts}), bad, use_dictionary=False)
+    with pytest.raises(recstore.InputError) as caught:
+        read(bad)
+    assert "bad.parquet" in str(caught.value)
+    pq.write_table(pa.table({"name": [1]}), bad, store_schema=False)
+    bad.write_bytes(bad.read_bytes().replace(b"name", b"n\xffme"))
+    with pytest.raises(recstore.InputError) as caught:
+        read(bad)
+    assert "bad.parquet" in str(caught.value)
+
+
 def test_a_full_temporary_folder_names_the_folder(path, in_parts, monkeypatch, tmp_path):
     import errno
     import tempfile
