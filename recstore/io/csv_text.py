@@ -1,22 +1,43 @@
 """The text of a CSV file: its names, its rows as UTF-8 bytes for pyarrow, and the line of a row for messages.
 
-pyarrow parses the rows. Python's csv module reads the names, and finds lines once an error is known.
+pyarrow parses the rows. Python's csv module finds lines once an error is known.
 """
 
 import codecs
 import csv
 import io
+import re
 
 from recstore._core import native
 from recstore.errors import InputError
 from recstore.io import encodings, inputs
 
-_HEAD = 1 << 20  # bytes that the lines before the rows may take
+_HEAD = 1 << 20  # bytes of the first block
 _LONGEST = 256 << 20  # bytes that a row may take
 # The cells of a row below the last one, so that pyarrow always has a row. Its characters, of a private use area, are
 # no delimiters.
 END = "\uf8f0\uf8e5\uf8ec\uf8f3\uf8e4\uf8ed\uf8e5"
 UNQUOTED = "close it, or give quote=None if quotes are plain characters"
+
+
+_LINE = re.compile(rb"[^\r\n]*(?:\r\n?|\n)?")
+_LINE_ENDS = re.compile(rb"[\r\n]*")
+
+
+def _cell(delimiter, quote, escape):
+    """The pattern of a cell and what ends it."""
+    special = re.escape(escape or "")
+    plain = f"[^{re.escape(delimiter)}{special}\\r\\n]*"
+    if escape:
+        plain = f"{plain}(?:{special}.{plain})*"
+    plain = f"(?P<plain>{plain})"
+    if quote:
+        mark = re.escape(quote)
+        within, pair = f"[^{mark}{special}]*", f"{mark}{mark}" + (f"|{special}." if escape else "")
+        plain = f"(?:{mark}(?P<quoted>{within}(?:(?:{pair}){within})*){mark}|(?!{mark}){plain})"
+    else:
+        plain += "(?P<quoted>(?!))?"
+    return re.compile(f"{plain}(?P<end>{re.escape(delimiter)}|\\r\\n?|\\n|\\Z)".encode(), re.DOTALL)
 
 
 class Form:
@@ -31,10 +52,48 @@ class Form:
         self.delimiter, self.quote, self.escape = delimiter, quote, escape
         self.codec = codecs.lookup(encoding).name
         self.skip_rows, self.empty = skip_rows, empty
+        self.cell = _cell(delimiter, quote, escape)
 
     def keeps_empty(self, width):
         """Whether an empty line is a row, of `width` cells."""
         return width == 1 and self.empty == "keep"
+
+    def skipped(self, head):
+        """The bytes of the lines that are left out at the beginning of a text."""
+        at = 0
+        for _ in range(self.skip_rows):
+            if at == len(head):
+                break
+            at = _LINE.match(head, at).end()
+        return at
+
+    def first_row(self, head, at):
+        """`(line, cells, end)` of the first row that is not empty, from a place in a text on. The end is that of the
+        text if the row may go on there. The cells are None without a row."""
+        start = _LINE_ENDS.match(head, at).end()
+        blank = head[at:start]
+        line = self.skip_rows + blank.count(b"\n") + blank.count(b"\r") - blank.count(b"\r\n") + 1
+        cells, end = [], start
+        while start < len(head):
+            found = self.cell.match(head, end)
+            if found is None:  # a quote or escape character is left open
+                return line, cells, len(head)
+            cells.append(self.plain(found).decode("utf-8", "surrogateescape"))
+            end = found.end()
+            if found["end"] != self.delimiter.encode():
+                break
+        return line, cells or None, end
+
+    def plain(self, found):
+        """The text of a cell, a match of `cell`, without quotes and escape characters."""
+        quoted, text = found["quoted"], found["plain"]
+        if quoted is not None:
+            quote = self.quote.encode()
+            text = quoted if self.escape else quoted.replace(quote * 2, quote)
+        if not self.escape:
+            return text
+        marks = self.escape if quoted is None else self.escape + self.quote
+        return re.sub(b"[%s](.)" % re.escape(marks).encode(), rb"\1", text, flags=re.DOTALL)
 
     def reader(self, lines):
         """A csv.reader of lines of text."""
@@ -128,52 +187,33 @@ class Body:
             raise InputError(f"{self.file.name}, line {quotes.opened:,}: {what}; {UNQUOTED}")
 
     def _names(self, header):
-        """Reads the lines above the rows. Returns the names of the columns."""
-        head = self.rest
-        lines = io.StringIO(head.decode("utf-8", "surrogateescape"), newline="")
-        used = 0
-        for _ in range(self.form.skip_rows):
-            used += len(lines.readline().encode("utf-8", "surrogateescape"))
-        form = self.form
-        self.quotes = native.CsvQuotes(form.delimiter, form.quote, form.escape, form.skip_rows + 1)
-        self._follow(head[used:])
-        number, first, consumed = self._first_row(lines)
-        whole = used + consumed
+        """Reads the lines above the rows, and what follows them in the same block. Returns the names of the columns."""
+        form, head = self.form, self.rest
+        while True:
+            skipped = form.skipped(head)
+            number, first, used = (0, None, skipped) if isinstance(header, list) else form.first_row(head, skipped)
+            self.quotes = native.CsvQuotes(form.delimiter, form.quote, form.escape, form.skip_rows + 1)
+            self._follow(head[skipped:])
+            if used < len(head) or self.ended:
+                break
+            if used > _LONGEST:
+                raise InputError(f"{self.file.name}, line {number}: the row is longer than {_LONGEST:,} bytes")
+            self.quotes = None
+            head += self._more(max(_HEAD, len(head)))
+        if self.ended:
+            self._follow(b"")
+        rows = head[used if header is True else skipped :]
+        if not rows:
+            self.last = b"\n"
+        self.rest = codecs.BOM_UTF8 + rows  # pyarrow leaves a mark out, also one that is part of the first cell
         if header is True:
             if first is None:
                 hint = "give header=False, or a list of names, for a file that has none"
                 raise InputError(f"{self.file.name}: the file has no row of names; {hint}")
-            used = whole
-        if whole >= len(head) >= _HEAD:
-            raise InputError(f"{self.file.name}, line {number}: the row is longer than {_HEAD:,} bytes")
-        self.rest = head[used:] or self._more(_HEAD)
-        if not self.rest and head:
-            self.last = head[-1:]
-        if header is True:
             return self._checked(first, number)
         if header is False:
             return [str(i) for i in range(len(first or ("",)))]
         return header
-
-    def _first_row(self, lines):
-        """The line and the cells of the first row that is not empty, and the bytes up to its end; None without one."""
-        used, number, skipped = 0, 0, self.form.skip_rows
-
-        def counted():
-            nonlocal used
-            for line in lines:
-                used += len(line.encode("utf-8", "surrogateescape"))
-                yield line
-
-        rows = self.form.reader(counted())
-        try:
-            for row in rows:
-                if row:
-                    return skipped + number + 1, row, used
-                number = rows.line_num
-        except csv.Error as error:
-            raise InputError(f"{self.file.name}, line {skipped + number + 1}: {error}") from None
-        return skipped + number + 1, None, used
 
     def _checked(self, names, number):
         for name in names:

@@ -1,5 +1,8 @@
 """pandas DataFrames and Series as records, through the Arrow arrays that pyarrow makes of their columns."""
 
+import datetime
+import re
+
 from recstore.errors import InputError
 from recstore.io import reading
 from recstore.io.table_feed import TableFeed, checked, foreign, is_pandas, plain_rows
@@ -7,6 +10,7 @@ from recstore.io.table_feed import TableFeed, checked, foreign, is_pandas, plain
 __all__ = ["from_pandas"]
 
 _ROWS = 1 << 16  # rows that are converted at once
+_LOSING = re.compile("(^|[:<] ?)(binary|date)")  # types of which Arrow also makes values of other types
 
 
 def from_pandas(frame, *, columns=None, missing="none", nanoseconds="exact", **options):
@@ -15,7 +19,7 @@ def from_pandas(frame, *, columns=None, missing="none", nanoseconds="exact", **o
     The values are those that ``pyarrow.Table.from_pandas(frame).to_pylist()`` gives. So missing values (NaN, NaT,
     pandas.NA) become None, and timestamps become datetimes. Labels of columns become str. Levels of the index that have
     a name become columns, after the others; levels without a name are left out. A column of Python objects of which
-    Arrow cannot make one type keeps its objects as they are, missing values excepted; a
+    Arrow cannot make one type without a loss keeps its objects as they are, missing values excepted; a
     frame with such a column takes longer.
 
     `columns` names the columns to read, levels of the index included. The other keyword arguments are those of
@@ -128,10 +132,26 @@ def _errors(pyarrow):
 def _type_of(pyarrow, column):
     """The Arrow type of a column; None if it has none. Only a column of objects is converted for it."""
     try:
-        probe = column if column.dtype == object else column.iloc[:0]
-        return pyarrow.Array.from_pandas(probe).type
+        if column.dtype != object:
+            return pyarrow.Array.from_pandas(column.iloc[:0]).type
+        kind = pyarrow.Array.from_pandas(column).type
     except _errors(pyarrow):
         return None
+    loses = _LOSING.search(str(kind)) and any(_is_changed(pyarrow.types, kind, value) for value in column)
+    return None if loses else kind
+
+
+def _is_changed(types, kind, value):
+    """Whether Arrow makes another value of it: bytes of a str, or a date of a datetime, which stand beside such."""
+    if types.is_binary(kind):
+        return isinstance(value, str)
+    if types.is_date(kind):
+        return isinstance(value, datetime.datetime)
+    if types.is_list(kind) and not isinstance(value, (float, type(None))):
+        return any(_is_changed(types, kind.value_type, one) for one in value)
+    if types.is_struct(kind) and isinstance(value, dict):
+        return any(_is_changed(types, field.type, value.get(field.name)) for field in kind)
+    return False
 
 
 def _array(pyarrow, column, kind):

@@ -59,6 +59,7 @@ class TableFeed(Feed):
     """
 
     rows = None  # the number of rows, if it is known
+    schema = None  # of the last table, whose names were looked at
 
     def __init__(self, columns=None, missing="none", nanoseconds="exact"):
         self.columns, self.missing, self.nanoseconds = columns, missing, nanoseconds
@@ -83,6 +84,7 @@ class TableFeed(Feed):
                 part = None  # frees the table before the next one is made
 
     def _append(self, table, builder, bar):
+        self.look_at_names(table)
         names = None if self.columns is None else [name.encode("utf-8", "surrogatepass") for name in self.columns]
         reader = native.ArrowReader(table, zone_spans, names, self.missing == "absent", self.nanoseconds)
         try:
@@ -94,6 +96,34 @@ class TableFeed(Feed):
                     bar.advance(builder.append_rows(reader, most) if cutting else reader.append_to(builder, most))
         finally:
             reader.close()
+
+    def look_at_names(self, table):
+        """Raises InputError for a name of a column or field with a NUL, which ends names in Arrow's C interface: pyarrow
+        would cut it, and polars ends the process."""
+        library, schema = type(table).__module__.partition(".")[0], getattr(table, "schema", None)
+        if library == "pyarrow":
+            if schema is not None and schema == self.schema:
+                return
+            found = _named([("", table.type)] if schema is None else ((one.name, one.type) for one in schema))
+        elif library == "polars":
+            found = _named([(table.name, table.dtype)] if schema is None else schema.items())
+        else:
+            return
+        self.schema = schema
+        for name in found:
+            if "\0" in name:
+                raise InputError(f"the column or field {name!r:.80} has a NUL in its name; rename it")
+
+
+def _named(pairs):
+    """The names of some Arrow fields and of those within, by `(name, type)` of pyarrow or polars."""
+    for name, kind in pairs:
+        yield name
+        within = [kind.field(i) for i in range(kind.num_fields)] if hasattr(kind, "num_fields") else ()
+        yield from _named((one.name, one.type) for one in within)
+        while hasattr(kind, "inner"):
+            kind = kind.inner
+        yield from _named((one.name, one.dtype) for one in getattr(kind, "fields", None) or () if not within)
 
 
 class ArrowFeed(TableFeed):

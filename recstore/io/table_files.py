@@ -203,7 +203,11 @@ class TableFileFeed(reading.FileFeed):
 
     def append(self, builder, bar):
         for batch in self.choice.of(self.batches(bar)):
-            table_feed.ArrowFeed(batch, None, self.choice.missing, self.choice.nanoseconds).fill(builder, None)
+            rows = table_feed.ArrowFeed(batch, None, self.choice.missing, self.choice.nanoseconds)
+            try:
+                rows.fill(builder, None)
+            except InputError as error:
+                raise InputError(f"{bar.file.name}: {error}") from None
 
     def batches(self, bar):
         """Yields the batches of all files, with the types that are asked for."""
@@ -225,7 +229,7 @@ def errors_of(file, what="damaged"):
     with inputs.damage_of(file):
         try:
             yield
-        except (pyarrow.ArrowException, OSError) as error:
+        except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:  # the last for the name of a column
             if isinstance(error, OSError) and error.errno is not None:
                 raise
             raise InputError(f"{file.name}: {what}: {first_line(error)}") from None

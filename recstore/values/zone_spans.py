@@ -1,6 +1,7 @@
 """The offsets of time zones around a time. The core asks for them when it makes datetimes of Arrow timestamps."""
 
 from datetime import datetime, timedelta, timezone
+from functools import lru_cache
 
 from recstore.errors import InputError
 
@@ -11,17 +12,20 @@ _DAYS = 64  # in one answer: enough that most timestamps lie in a few answers
 
 
 def zone_spans(name, utc_s):
-    """The spans of the days around a time: a list of `(begin, end, offset, fold)`, in seconds. `end` is not part of
+    """The spans of the days around a time: a tuple of `(begin, end, offset, fold)`, in seconds. `end` is not part of
     the span. `utc_s` counts from 1970, in UTC.
 
     Raises InputError for a zone that this system does not know.
     """
-    zone = _zone(name)
-    begin = utc_s - utc_s % (_DAYS * _DAY)
-    spans = []
+    return _spans(name, utc_s - utc_s % (_DAYS * _DAY))
+
+
+@lru_cache(maxsize=1 << 12)
+def _spans(name, begin):
+    zone, spans = _zone(name), []
     for day in range(begin, begin + _DAYS * _DAY, _DAY):
         _add_day(spans, zone, day)
-    return [(first, last, *state) for first, last, state in spans]
+    return tuple((first, last, *state) for first, last, state in spans)
 
 
 def _zone(name):

@@ -71,3 +71,9 @@ def test_spans_have_no_gap():
 def test_a_zone_that_is_not_there(name):
     with pytest.raises(InputError, match="this system knows no time zone"):
         zone_spans(name, 0)
+
+
+def test_the_spans_of_a_time_are_found_once():
+    """Each batch of a file asks again, and its times may lie in any year."""
+    assert zone_spans("Europe/Paris", 10**9) is zone_spans("Europe/Paris", 10**9 + 1)
+    assert zone_spans("Europe/Paris", 10**9) is not zone_spans("UTC", 10**9)
