@@ -33,19 +33,19 @@ def write(writer, feed, workers):
         before_mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             with forks.undisturbed():
-                written = pool.map(_written, [writer] * len(runs), runs)
+                futures = [pool.submit(_written, writer, run) for run in runs]
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before_mask)
-        done = list(written)
+        done = [future.result() for future in futures]
     except BrokenProcessPool:
         raise BuildError(
             "a process that was writing shard files was killed, for lack of memory perhaps: nothing is committed; try "
             "again with fewer --workers"
         ) from None
     except BaseException:
+        # No future is cancelled: the pool's thread fails where it finds one in a pool that is broken.
         for process in set(multiprocessing.active_children()) - before:
             process.terminate()
-        pool.shutdown(cancel_futures=True)
         raise
     finally:
         pool.shutdown()
