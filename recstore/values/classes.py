@@ -5,6 +5,7 @@ import sys
 from types import MemberDescriptorType
 
 from recstore._core import hooks, trust
+from recstore._core.native import Record
 from recstore.values import static_types
 
 __all__ = ["register"]
@@ -12,6 +13,8 @@ __all__ = ["register"]
 _BASICSIZE = object.__basicsize__
 _POINTER = tuple.__itemsize__
 _HEAP_TYPE = 1 << 9
+_BASIC = {bool, int, float, complex, str, bytes, bytearray, list, tuple, dict, set, frozenset, range, slice, Record}
+_BASIC |= {type(None), type(...)}
 
 
 def register(cls=None, *, encode=None, decode=None):
@@ -47,13 +50,18 @@ def register(cls=None, *, encode=None, decode=None):
     if not isinstance(cls, type):
         raise TypeError(f"register takes a class, not {type(cls).__name__}")
     ext_types = hooks.module("ext_types")
-    if ext_types.is_native(cls):
+    if cls in _BASIC or ext_types.is_known(cls) or _is_numpy_scalar(cls):
         raise TypeError(f"{cls.__name__} is stored as it is and cannot be registered")
     if (encode is None) != (decode is None):
         raise TypeError("register takes encode and decode together or neither")
     trust.registered[trust.name_of(cls)] = cls, encode, decode
     ext_types.forget(cls)
     return cls
+
+
+def _is_numpy_scalar(cls):
+    generic = getattr(sys.modules.get("numpy"), "generic", Record)
+    return issubclass(cls, generic) and cls.__module__ == "numpy"
 
 
 def registration(cls):

@@ -66,7 +66,6 @@ def _describe_chainmap(value):
     return (codes.CHAINMAP, None, list(value.maps)) if len(value.__dict__) == 1 and type(value.maps) is list else None
 
 
-_CORE = {type(None), bool, int, float, str, bytes, list, tuple, dict}
 _BUILTIN = {
     complex: lambda v: (codes.COMPLEX, None, (v.real, v.imag)),
     bytearray: lambda v: (codes.BYTEARRAY, None, bytes(v)),
@@ -118,13 +117,6 @@ def is_known(kind):
     """Whether a class is one of `_BY_NAME`, and not another of such a name."""
     module = kind.__module__.partition(".")[0] if type(kind.__module__) is str else None
     return (module, kind.__name__) in _BY_NAME and getattr(sys.modules.get(module), kind.__name__, None) is kind
-
-
-def is_native(kind):
-    """Whether a class is stored as it is, so that a registration cannot change it."""
-    numpy = sys.modules.get("numpy")
-    is_scalar = hasattr(numpy, "generic") and issubclass(kind, numpy.generic) and kind.__module__ == "numpy"
-    return kind in _CORE or kind in _BUILTIN or kind is Record or is_scalar or is_known(kind)
 
 
 def _find_handler(value):

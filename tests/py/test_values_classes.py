@@ -2,17 +2,12 @@
 
 import collections
 import dataclasses
-import datetime
-import decimal
 import enum
-import fractions
 import gc
-import pathlib
 import sys
 import weakref
 
 import kinds
-import numpy as np
 import pytest
 from alike import alike, copies, round_trips
 from interpreters import drops_classes
@@ -303,36 +298,6 @@ def test_functions_go_before_what_is_stored_by_itself():
 def test_register_refuses(arguments, message):
     with pytest.raises(TypeError, match=f"^{message}$"):
         register(**arguments)
-
-
-NATIVE = [
-    collections.deque,
-    collections.OrderedDict,
-    datetime.datetime,
-    decimal.Decimal,
-    fractions.Fraction,
-    pathlib.PurePosixPath,
-    type(...),
-    set,
-    recstore.Record,
-    np.ndarray,
-    np.float32,
-    np.str_,
-]
-
-
-@pytest.mark.parametrize("functions", [{}, {"encode": repr, "decode": str}], ids=["alone", "functions"])
-@pytest.mark.parametrize("cls", NATIVE)
-def test_register_refuses_types_that_are_stored_as_they_are(cls, functions):
-    """A registration would change nothing there."""
-    with pytest.raises(TypeError):
-        register(cls, **functions)
-
-
-def test_register_refuses_torch_tensor():
-    torch = pytest.importorskip("torch")
-    with pytest.raises(TypeError):
-        register(torch.Tensor, encode=repr, decode=str)
 
 
 def test_what_encode_returns_is_checked():

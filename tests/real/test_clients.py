@@ -70,14 +70,7 @@ def test_jax_takes_batches_as_pytrees():
 # ---- Lightning ----
 
 
-@pytest.mark.filterwarnings("ignore")  # Lightning uses what PyTorch has deprecated
-@pytest.mark.parametrize("kind", ["sampler and callback", "Loader"])
-def test_lightning_goes_on_in_the_middle_of_an_epoch(kind, tmp_path):
-    torch = pytest.importorskip("torch")
-    vision.prepare()
-    lightning = pytest.importorskip("lightning.pytorch")
-    from recstore.torch import BatchSampler, Fields, Loader, ShuffleSampler
-
+def model_of(torch, lightning):
     class Model(lightning.LightningModule):
         def __init__(self):
             super().__init__()
@@ -90,6 +83,10 @@ def test_lightning_goes_on_in_the_middle_of_an_epoch(kind, tmp_path):
         def configure_optimizers(self):
             return torch.optim.SGD(self.parameters(), 0.01)
 
+    return Model()
+
+
+def sampler_state(lightning, batches):
     class SamplerState(lightning.Callback):  # as docs/samplers.md has it
         def __init__(self, batches):
             self.batches, self.seen = batches, 0
@@ -106,33 +103,43 @@ def test_lightning_goes_on_in_the_middle_of_an_epoch(kind, tmp_path):
         def load_state_dict(self, state):
             self.batches.load_state_dict(state)
 
-    class Save(lightning.Callback):
-        def __init__(self, at):
-            self.at = at
+    return SamplerState(batches)
 
+
+def stop(lightning, at, path):
+    class Stop(lightning.Callback):
         def on_train_batch_end(self, trainer, module, *arguments):
-            if trainer.global_step == self.at:
+            if trainer.global_step == at:
                 trainer.save_checkpoint(path)
-                trainer.should_stop = True
                 raise KeyboardInterrupt
 
-    path, fields = tmp_path / "a.ckpt", Fields(RecordList(RECORDS), "id")
+    return Stop()
+
+
+@pytest.mark.filterwarnings("ignore")  # Lightning uses what PyTorch has deprecated
+@pytest.mark.parametrize("kind", ["sampler and callback", "Loader"])
+def test_lightning_goes_on_in_the_middle_of_an_epoch(kind, tmp_path):
+    torch = pytest.importorskip("torch")
+    vision.prepare()
+    lightning = pytest.importorskip("lightning.pytorch")
+    from recstore.torch import BatchSampler, Fields, Loader, ShuffleSampler
+
+    path, fields, ids = tmp_path / "a.ckpt", Fields(RecordList(RECORDS), "id"), []
     how = {"max_epochs": 2, "accelerator": "cpu", "devices": 1, "logger": False}
     quiet = {f"enable_{what}": False for what in ("checkpointing", "progress_bar", "model_summary")}
-    ids = []
-    for stop in (15, 55, 70, None):  # of 2 epochs of 40 batches
+    for at in (15, 55, 70, None):  # of 2 epochs of 40 batches
         if kind == "Loader":
             loader, callbacks = Loader(fields, batch_size=10, shuffle=True, seed=1), []
         else:
             batches = BatchSampler(ShuffleSampler(fields, seed=1), 10)
             loader = torch.utils.data.DataLoader(fields, sampler=batches, batch_size=None)
-            callbacks = [SamplerState(batches)]
-        model = Model()
-        trainer = lightning.Trainer(callbacks=[*callbacks, *([Save(stop)] if stop else [])], **how, **quiet)
+            callbacks = [sampler_state(lightning, batches)]
+        model = model_of(torch, lightning)
+        trainer = lightning.Trainer(callbacks=[*callbacks, stop(lightning, at, path)], **how, **quiet)
         try:
             trainer.fit(model, loader, ckpt_path=path if ids else None, weights_only=False)
         except (KeyboardInterrupt, SystemExit):
-            assert stop
+            assert at
         ids += model.ids
     for epoch in (ids[:400], ids[400:]):
         assert sorted(epoch) == list(range(400))
