@@ -4,7 +4,8 @@ a reader may make."""
 import sys
 from types import MemberDescriptorType
 
-from recstore._core import trust
+from recstore._core import hooks, trust
+from recstore._core.native import Record
 from recstore.values import static_types
 
 __all__ = ["register"]
@@ -12,8 +13,8 @@ __all__ = ["register"]
 _BASICSIZE = object.__basicsize__
 _POINTER = tuple.__itemsize__
 _HEAP_TYPE = 1 << 9
-
-_BASIC = {type(None), bool, int, float, complex, str, bytes, bytearray, list, tuple, dict, set, frozenset, range, slice}
+_BASIC = {bool, int, float, complex, str, bytes, bytearray, list, tuple, dict, set, frozenset, range, slice, Record}
+_BASIC |= {type(None), type(...)}
 
 
 def register(cls=None, *, encode=None, decode=None):
@@ -29,10 +30,11 @@ def register(cls=None, *, encode=None, decode=None):
         encode: a function that takes an object and returns a value that can be stored.
         decode: a function that takes this value and returns the object. Required with `encode`.
 
-    Returns the class. Raises TypeError if `cls` is not a class or is a basic type, or for one function without the
-    other. An object that could not be read back, such as one with state in C, is refused when it is stored. The
-    registration holds for this process and also for stores that are open. A spawned worker does not inherit it, so
-    register at the top of a module that workers import. Safe to call from several threads.
+    Returns the class. Raises TypeError if `cls` is not a class or is a type that is stored as it is, such as dict,
+    datetime and numpy.ndarray, or for one function without the other. An object that could not be read back, such as
+    one with state in C, is refused when it is stored. The registration holds for this process and also for stores that
+    are open. A spawned worker does not inherit it, so register at the top of a module that workers import. Safe to call
+    from several threads.
 
     >>> @register
     ... class Point:
@@ -47,15 +49,19 @@ def register(cls=None, *, encode=None, decode=None):
         return lambda chosen: register(chosen, encode=encode, decode=decode)
     if not isinstance(cls, type):
         raise TypeError(f"register takes a class, not {type(cls).__name__}")
-    if cls in _BASIC:
+    ext_types = hooks.module("ext_types")
+    if cls in _BASIC or ext_types.is_known(cls) or _is_numpy_scalar(cls):
         raise TypeError(f"{cls.__name__} is stored as it is and cannot be registered")
     if (encode is None) != (decode is None):
         raise TypeError("register takes encode and decode together or neither")
     trust.registered[trust.name_of(cls)] = cls, encode, decode
-    ext_types = sys.modules.get("recstore.values.ext_types")
-    if ext_types is not None:
-        ext_types.forget(cls)
+    ext_types.forget(cls)
     return cls
+
+
+def _is_numpy_scalar(cls):
+    generic = getattr(sys.modules.get("numpy"), "generic", Record)
+    return issubclass(cls, generic) and cls.__module__ == "numpy"
 
 
 def registration(cls):

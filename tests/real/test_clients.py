@@ -1,0 +1,213 @@
+"""Libraries that take a store where they take a list: they read the same values, go on where they stopped, and print
+nothing of ours."""
+
+import collections
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+
+import numpy as np
+import pytest
+import vision
+
+import recstore
+from recstore import RecordList
+
+RECORDS = [{"id": i, "text": f"sentence {i}"} for i in range(400)]
+SOURCES = {
+    "memory": lambda path: RecordList(RECORDS),
+    "view": lambda path: RecordList(RECORDS)[:],
+    "file": lambda path: saved(path),
+    "view of a file": lambda path: saved(path)[:],
+    "copy": lambda path: recstore.open(path, copy=True),
+}
+
+
+def saved(path):
+    RecordList(RECORDS).save(path)
+    return recstore.open(path)
+
+
+# ---- Grain ----
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_grain_goes_on_over_another_store_of_the_same_records(source, tmp_path):
+    grain = pytest.importorskip("grain")
+
+    def loader(records):
+        order = grain.samplers.IndexSampler(len(records), shuffle=True, seed=3, num_epochs=1)
+        return grain.DataLoader(data_source=records, sampler=order, operations=[], worker_count=0)
+
+    first = iter(loader(saved(tmp_path / "a.recs")))
+    for _ in range(150):
+        next(first)
+    again = iter(loader(SOURCES[source](tmp_path / "a.recs")))
+    again.set_state(first.get_state())
+    rest = list(again)
+    assert len(rest) == 250 and rest == list(first)
+
+
+# ---- JAX ----
+
+
+def test_jax_takes_batches_as_pytrees():
+    jax = pytest.importorskip("jax")
+    from recstore.torch import Fields, Loader
+
+    x = RecordList({"id": i, "box": [i, 0.5], "tokens": list(range(i % 3))} for i in range(40))
+    fields = Fields(x, "id", "box", tokens="ragged", output="numpy")
+    total = jax.jit(lambda batch: batch["id"].sum() + batch["box"].sum() + batch["tokens"].values.sum())
+    sums = [float(total(batch)) for batch in Loader(fields, batch_size=10)]
+    assert sum(sums) == sum(r["id"] + sum(r["box"]) + sum(r["tokens"]) for r in x)
+    assert type(jax.tree.map(np.asarray, fields[[0, 1]])) is type(fields[[0, 1]])
+
+
+# ---- Lightning ----
+
+
+def model_of(torch, lightning):
+    class Model(lightning.LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.layer, self.ids = torch.nn.Linear(1, 1), []
+
+        def training_step(self, batch, index):
+            self.ids += batch["id"].tolist()
+            return self.layer(torch.ones(1)).mean()
+
+        def configure_optimizers(self):
+            return torch.optim.SGD(self.parameters(), 0.01)
+
+    return Model()
+
+
+def sampler_state(lightning, batches):
+    class SamplerState(lightning.Callback):  # as docs/samplers.md has it
+        def __init__(self, batches):
+            self.batches, self.seen = batches, 0
+
+        def on_train_epoch_start(self, trainer, module):
+            self.seen = 0
+
+        def on_train_batch_end(self, trainer, module, *arguments):
+            self.seen += 1
+
+        def state_dict(self):
+            return self.batches.state_dict(batches=self.seen)
+
+        def load_state_dict(self, state):
+            self.batches.load_state_dict(state)
+
+    return SamplerState(batches)
+
+
+def stop(lightning, at, path):
+    class Stop(lightning.Callback):
+        def on_train_batch_end(self, trainer, module, *arguments):
+            if trainer.global_step == at:
+                trainer.save_checkpoint(path)
+                raise KeyboardInterrupt
+
+    return Stop()
+
+
+@pytest.mark.filterwarnings("ignore")  # Lightning uses what PyTorch has deprecated
+@pytest.mark.parametrize("kind", ["sampler and callback", "Loader"])
+def test_lightning_goes_on_in_the_middle_of_an_epoch(kind, tmp_path):
+    torch = pytest.importorskip("torch")
+    vision.prepare()
+    lightning = pytest.importorskip("lightning.pytorch")
+    from recstore.torch import BatchSampler, Fields, Loader, ShuffleSampler
+
+    path, fields, ids = tmp_path / "a.ckpt", Fields(RecordList(RECORDS), "id"), []
+    how = {"max_epochs": 2, "accelerator": "cpu", "devices": 1, "logger": False}
+    quiet = {f"enable_{what}": False for what in ("checkpointing", "progress_bar", "model_summary")}
+    for at in (15, 55, 70, None):  # of 2 epochs of 40 batches
+        if kind == "Loader":
+            loader, callbacks = Loader(fields, batch_size=10, shuffle=True, seed=1), []
+        else:
+            batches = BatchSampler(ShuffleSampler(fields, seed=1), 10)
+            loader = torch.utils.data.DataLoader(fields, sampler=batches, batch_size=None)
+            callbacks = [sampler_state(lightning, batches)]
+        model = model_of(torch, lightning)
+        trainer = lightning.Trainer(callbacks=[*callbacks, stop(lightning, at, path)], **how, **quiet)
+        try:
+            trainer.fit(model, loader, ckpt_path=path if ids else None, weights_only=False)
+        except (KeyboardInterrupt, SystemExit):
+            assert at
+        ids += model.ids
+    for epoch in (ids[:400], ids[400:]):
+        assert sorted(epoch) == list(range(400))
+
+
+# ---- transformers ----
+
+
+@pytest.mark.parametrize("dtype", [None, "int64", "int32", "uint16", "uint32"])
+def test_collators_of_transformers_make_the_batches_of_a_list(dtype):
+    torch = pytest.importorskip("torch")
+    vision.prepare()
+    transformers = pytest.importorskip("transformers")
+
+    def tokens(i):
+        return list(range(4)) if dtype is None else np.arange(4, dtype=dtype) + i % 5
+
+    records = [{"input_ids": tokens(i), "labels": i % 2} for i in range(20)]
+    mine = transformers.default_data_collator(RecordList(records).get_many([3, 7]))
+    theirs = transformers.default_data_collator([records[3], records[7]])
+    assert mine.keys() == theirs.keys()
+    for name, tensor in theirs.items():
+        assert torch.equal(mine[name], tensor) and mine[name].dtype == tensor.dtype
+
+
+# ---- gunicorn ----
+
+APP = """
+import os, recstore
+D = recstore.shared("clients-gunicorn", lambda: {f"k{i}": {"price": i} for i in range(1000)})
+def app(environ, start_response):
+    body = repr((D.get(environ["PATH_INFO"][1:]), os.getpid())).encode()
+    start_response("200 OK", [("Content-Length", str(len(body)))])
+    return [body]
+"""
+
+
+@pytest.mark.parametrize("options", [[], ["--preload"], ["--max-requests", "3", "--preload"]], ids=" ".join)
+def test_workers_of_gunicorn_end_without_a_word(options, tmp_path):
+    pytest.importorskip("gunicorn")
+    (tmp_path / "app.py").write_text(APP)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "gunicorn", "-w", "3", "--log-level", "warning", "-b", f"127.0.0.1:{port}"]
+    with subprocess.Popen([*command, *options, "app:app"], cwd=tmp_path, stderr=subprocess.PIPE, text=True) as server:
+        try:
+            seen = collections.Counter(answer(port, i) for i in range(12))
+            os.kill(server.pid, signal.SIGHUP)
+            time.sleep(2)
+            seen.update(answer(port, i) for i in range(12, 16))
+        finally:
+            server.terminate()
+            said = server.communicate(timeout=60)[1]
+    assert sum(seen.values()) == 16
+    assert not [line for line in said.splitlines() if "Error" in line or "Traceback" in line or "recstore" in line]
+    assert recstore.segments("clients-gunicorn") == []
+
+
+def answer(port, i):
+    """The process that answered a request; waits for the server to start."""
+    for _ in range(200):
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/k{i}", timeout=10) as reply:
+                value, process = eval(reply.read())
+        except OSError:
+            time.sleep(0.1)
+            continue
+        assert value == {"price": i}
+        return process
+    raise AssertionError("gunicorn does not answer")
