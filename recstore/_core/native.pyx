@@ -29,7 +29,7 @@ from _weakref import ref
 
 from recstore import errors
 from recstore._core import hooks, trust
-from recstore.text import an, counted
+from recstore.text import an, counted, meant
 
 
 # Cython keeps builtin functions in C globals, and each interpreter has functions of its own.
