@@ -161,7 +161,7 @@ class _Resolving:
             write = {
                 "str": f"write {self.name}='text', 'bytes' or 'category'",
                 "bytes": f"write {self.name}='bytes'",
-            }.get(kind, f"write {self.name}='object', or name a field below it where it has fields")
+            }.get(kind, f"name a field below it where it has some, such as '{self.name}.id', or {self.name}='object'")
             if other != kinds:
                 raise TypeError(f"{self.name!r} has {what} in some records, numbers in others: filter the records, x = "
                                 f"x.filter(...), or write {self.name}='object'")  # fmt: skip
