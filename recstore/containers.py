@@ -18,6 +18,10 @@ class RecordsOf:
 
     __slots__ = ()
 
+    def __getattr__(self, name):
+        more = foreign_names().of_values(name, "x[:]")
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{more}", name=name, obj=self)
+
     def __arrow_c_stream__(self, requested_schema=None):
         """The stream of the container, as :meth:`RecordList.__arrow_c_stream__` gives it."""
         return self._records.__arrow_c_stream__(requested_schema)
@@ -67,6 +71,8 @@ class Container(InNotebooks, metaclass=_ContainerType):
         more = f": {self._read_only(hint)}" if hint else ""
         if name in self._of_tables:
             more = f"; write {self._of_tables[name]}"
+        elif not more and self._plain == "dict":
+            more = foreign_names().of_values(name, "d.values()[:]")
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{more}", name=name, obj=self)
 
     def _read_only(self, hint):

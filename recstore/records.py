@@ -7,7 +7,7 @@ from recstore._core import native
 from recstore.build import build_options, saved_indexes, saving, sources, streaming
 from recstore.later import named_arguments
 from recstore.shm import attributes, registry
-from recstore.text import counted
+from recstore.text import an, counted
 
 __all__ = ["RecordList", "RecordView"]
 
@@ -26,22 +26,38 @@ _INSTEAD = {
     "shuffle": "write x = x.shuffled(seed)",
 }
 
+_MAPPED = "x.map(lambda record: {**record, 'seen': True})"
 _OF_TABLES = {
     "columns": "x[0].keys(), or x.info() for the fields of all records",
     "apply": "x.map(function)",
+    "batch": "x[i : i + n], or recstore.torch.Loader(x, batch_size=n)",
+    "column_names": "x[0].keys(), or x.info() for the fields of all records",
+    "drop_duplicates": "x.index_by(field).values()[:]",
     "groupby": 'x.group_by("label")',
     "head": "x[:5]",
+    "iter_rows": "for record in x",
     "iloc": "x[i]",
     "iterrows": "for record in x",
+    "itertuples": "for record in x",
     "loc": "x.index_by(field)[key]",
+    "num_rows": "len(x)",
+    "query": 'x.filter(lambda record: record["label"] == 1)',
+    "remove_columns": 'x.fields("id", "label")',
     "sample": "x.shuffled(seed)[:n]",
+    "save_to_disk": "x.save(path)",
     "select_columns": 'x.fields("id", "label")',
     "shape": "len(x)",
+    "skip": "x[n:]",
     "sort_values": "x.sorted_by(field)",
     "tail": "x[-5:]",
+    "take": "x[:n], or x.select(indices)",
     "to_csv": "x.to_pandas().to_csv(path), or recstore cat FILE --csv in a shell",
     "to_dict": "x.to_list()",
     "to_dicts": "x.to_list()",
+    "to_numpy": "x.field(name).to_numpy()",
+    "to_torch": "x.field(name).to_torch()",
+    "tolist": "x.to_list()",
+    "value_counts": "collections.Counter(x.field(name))",
     "to_json": "x.to_pandas().to_json(path), or recstore cat FILE --jsonl in a shell",
     "train_test_split": "train, test = x.split([0.9, 0.1], seed=0)",
     "to_parquet": "x.to_polars().write_parquet(path), or recstore cat FILE --parquet OUT in a shell",
@@ -201,6 +217,8 @@ class RecordList(containers.Container, native.Records, views.ListOperations):
         >>> RecordList([1, 2]).map(lambda i: {"square": i * i}).to_list()
         [{'square': 1}, {'square': 4}]
         """
+        if not callable(fn):
+            raise TypeError(f"map takes a function of a record, not {an(type(fn).__name__)}: write {_MAPPED}")
         if options.get("workers"):
             from recstore.build import parallel_build
 

@@ -167,7 +167,11 @@ class ListOperations(exports.TableExports):
         if callable(key_or_field):
             return [key_or_field(record) for record in self._unwatched()]  # the keys live as long as the sort
         if not isinstance(key_or_field, (str, tuple)) and not native.is_integer(key_or_field):
-            raise TypeError(f"a key is a callable or the name of a field, not {type(key_or_field).__name__}")
+            several = ": for several fields write a function, lambda record: (record['label'], record['id'])"
+            raise TypeError(
+                f"a key is a callable or the name of a field, not {an(type(key_or_field).__name__)}"
+                f"{several if isinstance(key_or_field, list) else ''}"
+            )
         return list(self.field(key_or_field)._unwatched())
 
     # ---- As a list ----

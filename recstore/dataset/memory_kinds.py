@@ -113,7 +113,8 @@ def extent(value):
     """The addresses `(first, past the last)` of an array or tensor; None for one without memory of its own in this
     process, and for any other value."""
     if object_graph.is_array(value):
-        return _array_extent(value) if value.nbytes else None
+        array = plain(value)
+        return _array_extent(array) if array.nbytes else None
     if not object_graph.is_tensor(value):
         return None
     from recstore.values import tensors
@@ -122,10 +123,16 @@ def extent(value):
     return tensor_forms.extent(tensor) if tensor is not None and tensors.has_memory(tensor) else None
 
 
+def plain(array):
+    """A numpy.ndarray over the memory of an array, without running code of its class."""
+    kind = sys.modules["numpy"].ndarray
+    return array if type(array) is kind else kind.view(array, kind)
+
+
 def nbytes_of(value):
     """The bytes of the elements of an array or tensor, which may be more than the memory that they take."""
     if object_graph.is_array(value):
-        return value.nbytes
+        return plain(value).nbytes
     from recstore.values import tensors
 
     return tensors.bare(value).nbytes

@@ -102,7 +102,8 @@ def _builtin_base(cls):
 def _opened(value):
     """The bytes of an object itself, the spans of memory that it views, and the objects that it leads to."""
     if object_graph.is_array(value):
-        return _HEADER, _spans(value), list(value.flat) if value.dtype.hasobject and value.dtype.kind == "O" else ()
+        array = memory_kinds.plain(value)
+        return _HEADER, _spans(array), list(array.flat) if array.dtype.hasobject and array.dtype.kind == "O" else ()
     if object_graph.is_tensor(value):
         from recstore.values import tensors
 

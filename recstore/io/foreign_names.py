@@ -99,14 +99,20 @@ _FUNCTIONS = {
     "from_list": "recstore.RecordList(records)",
     "from_csv": "recstore.read_csv(path)",
     "from_file": 'recstore.open("train.recs")',
+    "from_generator": "recstore.RecordList(generator())",
     "from_json": "recstore.read_json(path)",
     "from_jsonl": "recstore.read_jsonl(path)",
     "from_parquet": "recstore.read_parquet(path)",
+    "from_records": "recstore.RecordList(records)",
     "load": 'recstore.open("train.recs")',
     "load_dataset": "recstore.from_hf(dataset)",
+    "load_from_disk": "recstore.from_hf(datasets.load_from_disk(path))",
+    "read_excel": "recstore.from_pandas(pandas.read_excel(path))",
     "read_feather": "recstore.read_arrow(path)",
     "read_ipc": "recstore.read_arrow(path)",
     "read_ndjson": "recstore.read_jsonl(path)",
+    "read_pickle": "recstore.RecordList(pickle.load(file))",
+    "read_sql": "recstore.from_pandas(pandas.read_sql(query, connection))",
     "read_table": 'recstore.read_csv(path, delimiter="\\t")',
     "read_text": "recstore.read_lines(path)",
     "read_tsv": 'recstore.read_csv(path, delimiter="\\t")',
@@ -118,6 +124,8 @@ _FUNCTIONS = {
 _BY_NAME = "write recstore.shared(name, build), where build() returns the records"
 _CONSTRUCTOR = {
     **dict.fromkeys(("shared", "fingerprint", "files", "keep", "isolate", "timeout"), _BY_NAME),
+    "batched": "leave it out: the function is called with one record",
+    "collate_fn": "give it to the DataLoader",
     "columns": "write records.fields(*names), or columns= of a reader such as recstore.read_csv",
     "dir": 'write backing="dir" and set RECSTORE_DIR, or x.save(path)',
     "dtype": "leave it out: each value keeps its type",
@@ -125,6 +133,8 @@ _CONSTRUCTOR = {
     "n_jobs": "write workers=",
     "num_proc": "write workers=",
     "num_workers": "write workers=",
+    "remove_columns": "leave the fields out of what the function returns",
+    "with_indices": "write RecordList(function(record, i) for i, record in enumerate(x))",
     "path": "write recstore.open(path), or a reader such as recstore.read_jsonl(path)",
     "save": "write x.save(path)",
     "shuffle": "write x.shuffled(seed)",
@@ -183,3 +193,11 @@ def of_constructor(name):
     if name in recstore.__all__:
         return f"; write recstore.{name}(...)"
     return of_function(name)
+
+
+def of_values(name, values):
+    """How to call a method of RecordList on `values`, the records of a RecordDict, for the end of a message; empty for
+    other names."""
+    import recstore
+
+    return f"; write {values}.{name}" if not name.startswith("_") and hasattr(recstore.RecordList, name) else ""

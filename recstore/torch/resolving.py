@@ -158,13 +158,14 @@ class _Resolving:
         if other and (other == kinds or found.get("sampled")):
             kind = min(other)
             what = {"str": "text", "bytes": "bytes"}.get(kind) or found.get("example", "values that are no numbers")
-            write = {"str": f"{self.name}='text', 'bytes' or 'category'", "bytes": f"{self.name}='bytes'"}.get(
-                kind, f"name a field below it, such as '{self.name}.id', or {self.name}='object'"
-            )
+            write = {
+                "str": f"write {self.name}='text', 'bytes' or 'category'",
+                "bytes": f"write {self.name}='bytes'",
+            }.get(kind, f"name a field below it where it has some, such as '{self.name}.id', or {self.name}='object'")
             if other != kinds:
                 raise TypeError(f"{self.name!r} has {what} in some records, numbers in others: filter the records, x = "
                                 f"x.filter(...), or write {self.name}='object'")  # fmt: skip
-            raise TypeError(f"{self.name!r} has {what}, which no tensor holds: write {write}")
+            raise TypeError(f"{self.name!r} has {what}, which no tensor holds: {write}")
         if found["element"] is not None:
             self._refuse_other(found["element"])
 

@@ -133,6 +133,7 @@ def _find_handler(value):
     return class_types.handler(value)
 
 
+_loaded = WeakKeyDictionary()  # type -> True once a pickle of one of its values was loaded
 _handlers = WeakKeyDictionary()  # type -> handler; weak, so that a program can drop a class
 
 
@@ -170,14 +171,19 @@ def _describe_record(value, writer):
 
 
 def pickled(value, refuses=None):
-    """The ext value with the pickle of a value. Raises the errors of pickling, TypeError if the value contains a store,
-    and EncodeError for a part for which `refuses`, as of trust.Writer, has a reason."""
+    """The ext value with the pickle of a value. Raises the errors of pickling, those of loading the first pickle of a
+    class again, TypeError if the value contains a store, and EncodeError for a part for which `refuses`, as of
+    trust.Writer, has a reason."""
     import io
+    import pickle
 
     out = io.BytesIO()
     pickler = _pickler()(out, protocol=4)
     pickler.refuses = refuses
     pickler.dump(value)
+    if type(value) not in _loaded:
+        pickle.loads(out.getvalue())
+        _loaded[type(value)] = True
     return codes.PICKLED, None, out.getvalue()
 
 

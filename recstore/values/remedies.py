@@ -36,23 +36,27 @@ _KNOWN = {
     ("datetime", "tzinfo"): "use a datetime.timezone, or a zoneinfo.ZoneInfo made from its key",
     ("decimal", "Decimal"): "store decimal.Decimal(x), without its class",
     ("functools", "partial"): "store (x.args, x.keywords), and a name for x.func",
+    ("email", "Message"): "store x.as_bytes(), without its class and policy",
     ("google", "Message"): "store x.SerializeToString(), without its class",
     ("h5py", "Dataset"): "store x[()], without its attributes",
     ("h5py", "HLObject"): "store the path of its file and x.name, and open it when the record is read",
     ("itertools", "count"): "it has no end; store the list of a part, list(itertools.islice(x, 10))",
     ("itertools", "cycle"): "it has no end; store the list of a part, list(itertools.islice(x, 10))",
     ("itertools", "repeat"): "it may have no end; store the list of a part, list(itertools.islice(x, 10))",
+    ("lxml", "_Element"): "store lxml.etree.tostring(x), without its class",
     ("mmap", "mmap"): "store x[:], without its file",
     ("numpy", "dtype"): "store str(x), without its class",
     ("omegaconf", "Container"): "store omegaconf.OmegaConf.to_container(x), without its flags and types",
     ("pandas", "NAType"): "store None, without its class",
     ("pandas", "NaTType"): "store x.to_datetime64(), without its class",
-    ("pandas", "Timestamp"): "store (x.to_datetime64(), str(x.tz)), without its class",
+    ("pandas", "Timestamp"): "store (x.to_datetime64(), x.tz and str(x.tz)), without its class",
     ("pandas", "Timedelta"): "store x.to_timedelta64(), without its class",
     ("pandas", "Period"): "store (x.ordinal, x.freqstr), without its class",
     ("pandas", "Interval"): "store (x.left, x.right, x.closed), without its class",
     ("pandas", "BaseOffset"): "store x.freqstr, without its class",
-    ("pandas", "DataFrame"): f'store x.to_dict("list"), without its index and dtypes, {_TABLE}',
+    ("pandas", "CategoricalDtype"): "store (None if x.categories is None else x.categories.tolist(), "
+    "x.ordered), without its class",
+    ("pandas", "DataFrame"): f'store x.to_dict("list"), without its index, dtypes and repeated columns, {_TABLE}',
     ("pandas", "Series"): "store x.tolist(), without its index, name and dtype",
     ("pandas", "Index"): "store x.tolist(), without its name and dtype",
     ("pandas", "ExtensionArray"): "store x.tolist(), without its dtype",
@@ -63,26 +67,36 @@ _KNOWN = {
         "LazyFrame",
     ): "store x.collect().to_dicts(), without its dtypes, or read its rows: RecordList.from_arrow([x.collect()])",
     ("polars", "Series"): "store x.to_list(), without its name and dtype",
-    ("pyarrow", "_Tabular"): f"store x.to_pylist(), without its schema, {_TABLE}",
+    ("pyarrow", "_Tabular"): f"store x.to_pylist(), without its schema and repeated columns, {_TABLE}",
     ("pyarrow", "Array"): "store x.to_pylist(), without its type",
     ("pyarrow", "ChunkedArray"): "store x.to_pylist(), without its type",
     ("pyarrow", "Scalar"): "store x.as_py(), without its type",
     ("pyarrow", "Buffer"): "store x.to_pybytes(), without its class",
+    ("pyarrow", "Dataset"): "store x.to_table().to_pylist(), without its schema and repeated columns",
     ("pyarrow", "DataType"): "store str(x), without its class",
     ("pyarrow", "Schema"): "store x.serialize().to_pybytes(), without its class",
+    ("pyarrow", "Tensor"): "store x.to_numpy(), without the names of its dimensions",
     ("re", "Pattern"): "store (x.pattern, x.flags), without its class",
     ("re", "Match"): "store (x.group(), x.span()), without its pattern and groups",
     ("scipy", "_spbase"): "store (x.tocoo().data, x.tocoo().coords, x.shape), without its format",
     ("socket", "socket"): "it belongs to this process; store the address and connect when the record is read",
+    ("sqlite3", "Row"): "store list(zip(x.keys(), x)), without its class",
     ("tarfile", "TarFile"): _FILE,
     ("tempfile", "_TemporaryFileWrapper"): _FILE,
+    ("tensordict", "LazyStackedTensorDict"): "store [one.to_dict() for one in x.tensordicts], without its batch size, "
+    "names and device",
     ("tensordict", "TensorDictBase"): "store x.to_dict(), without its batch size, names and device",
+    ("torch", "FakeTensor"): "it has no data",
+    ("torch", "MaskedTensor"): "store (x.get_data().detach(), x.get_mask()), without its class",
+    ("torch", "NestedTensor"): "store list(x.detach().unbind()), without its class",
+    ("torch", "UninitializedTensorMixin"): "it has no data: it is not initialized",
     ("torch", "device"): "store str(x), without its class",
     ("torch", "dtype"): "store str(x), without its class",
     ("torch_geometric", "BaseData"): "store x.to_dict(), without its class",
     ("weakref", "ProxyType"): "store the object that it refers to",
     ("weakref", "CallableProxyType"): "store the object that it refers to",
     ("weakref", "ReferenceType"): "store the object that it refers to: x()",
+    ("xml", "Element"): "store xml.etree.ElementTree.tostring(x), without its class",
 }
 # For values of classes derived from a builtin one: the code that reads what the builtin class holds, the methods by
 # which a derived class changes what that code gives, and the code that such a class cannot change.
@@ -109,11 +123,13 @@ def of(value):
     if hasattr(torch, "Tensor") and is_a(value, torch.Tensor):
         from recstore.values import tensors
 
-        return tensors.refusal(value)
+        return _known(kind) or tensors.refusal(value)
     if hasattr(numpy, "ndarray") and is_a(value, (numpy.ndarray, numpy.generic)):
         return _array(value, kind, numpy)
     if is_a(value, (native.Records, native.Mapping)):
         return ext_types.store_remedy(value)
+    if static_types.names(kind)[0] == "recstore.dicts":
+        return "store list(x)"  # the keys, values or items of a RecordDict
     if kind is memoryview:
         return "store bytes(x), without its format and shape"
     if kind is getattr(sys.modules.get("collections"), "defaultdict", None):
@@ -124,13 +140,14 @@ def of(value):
         why = class_types.refusal(value)
         if why is not None:
             return f"{why}; {_BOTH_WAYS}"
-    for name in static_types.bases(kind):
-        if name in _KNOWN:
-            return _KNOWN[name]
     if is_a(value, BaseException):
         more = and_attributes(value)
         return f"store (type(x).__name__, x.args, str(x)), without its class{more}, traceback and cause"
-    return _date(value) or _plain(value, kind) or _by_methods(value, kind) or _object(value, kind)
+    return _known(kind) or _date(value) or _plain(value, kind) or _by_methods(value, kind) or _object(value, kind)
+
+
+def _known(kind):
+    return next((_KNOWN[name] for name in static_types.bases(kind) if name in _KNOWN), None)
 
 
 def _factory_name(factory):
@@ -141,6 +158,8 @@ def _factory_name(factory):
 
 def _array(value, kind, numpy):
     if hasattr(numpy, "ma") and is_a(value, numpy.ma.MaskedArray):
+        if is_a(value, type(numpy.ma.masked)):
+            return "store None, without its class"
         return "store (x.data, x.mask, x.fill_value), without its class"
     base = numpy.ndarray if is_a(value, numpy.ndarray) else numpy.generic
     dtype = base.__dict__["dtype"].__get__(value)
@@ -199,21 +218,23 @@ def _object(value, kind):
         return function
     state, ways = class_types.state(value), []
     if state is None or not kind.__flags__ & 1 << 9:  # of a class written in C, or derived from one
-        ways = [_iterable(kind), _fields(value, kind)]
+        ways = [_iterable(value, kind), _fields(value, kind)]
     elif not _is_callable(value) or state:
         chosen, culprit = _registered(value)
         if culprit is not None:
             at, inner = culprit
             return f"its attribute {at} is {an(full_name(inner))}, which cannot be stored; {_BOTH_WAYS}"
-        ways = [_iterable(kind), _fields(value, kind), chosen]
+        ways = [_iterable(value, kind), _fields(value, kind), chosen]
     if can_pickle(value):
         ways.append(_PICKLE)
     return ", or ".join(way for way in ways if way) or _BOTH_WAYS
 
 
-def _iterable(kind):
-    if found(kind, "keys") is not None and found(kind, "__getitem__") is not None:
+def _iterable(value, kind):
+    if kind is types.MappingProxyType or is_a(value, native.Record):
         return "store dict(x), without its class"
+    if found(kind, "keys") is not None and found(kind, "items") is not None:
+        return f"store list(x.items()), without its class{and_attributes(value)}"  # of which several may have one key
     is_python = kind.__flags__ & 1 << 9
     if found(kind, "__next__") is not None or not is_python and all(found(kind, at) for at in ("__iter__", "__len__")):
         return "store list(x), without its class"
@@ -237,6 +258,9 @@ def _function(value, kind):
     """The remedy for a function or class. A pickle holds the name that leads to it."""
     if kind is types.FunctionType:
         module, name = value.__module__, value.__qualname__
+    elif ("functools", "_lru_cache_wrapper") in static_types.bases(kind):
+        held = static_types.instance_dict(value)
+        module, name = held.get("__module__"), held.get("__qualname__")
     elif is_a(value, type):
         module, name = static_types.names(value)
     elif kind is types.MethodType:
@@ -279,5 +303,8 @@ def can_pickle(value):
     copyreg = sys.modules.get("copyreg")
     if copyreg is not None and kind in copyreg.dispatch_table:
         return True
+    reduce = found(kind, "__reduce__")
+    if type(reduce) is types.MethodDescriptorType and reduce.__name__ == "__reduce_cython__":
+        return False  # Cython makes it for classes without one, and then it raises for most
     own = any(is_own(kind, name, object) for name in ("__reduce__", "__reduce_ex__", "__getstate__"))
     return own or class_types.state(value) is not None or _fields(value, kind) is not None

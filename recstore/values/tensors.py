@@ -143,6 +143,8 @@ def refusal(value, keeps_attributes=False):
         try:
             value.resolve_conj().resolve_neg().numpy()
         except (TypeError, RuntimeError):
+            if value._is_zerotensor():
+                return "store x.clone()"
             return f"its dtype {value.dtype} has no place in the format; store x.view(torch.uint8), without its dtype"
     return None
 

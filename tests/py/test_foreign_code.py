@@ -184,3 +184,14 @@ def test_a_member_that_hides_a_slot_or_the_dictionary_is_passed_by(registry):
     odd.a = 1
     register(Odd)
     assert "encode= and decode=" in refused(odd), "its attributes cannot be reached, and would be lost"
+
+
+@pytest.mark.parametrize("threshold", ["1MiB", 1000])
+def test_an_array_of_a_class_that_redefines_arrays(threshold):
+    Odd = type("Odd", (np.ndarray,), {name: property(ran) for name in ("nbytes", "dtype", "flat", "flags", "strides")})
+    holder = type("Holder", (), {})()
+    holder.parts = [np.zeros(1000).view(Odd) for _ in range(3)]
+    for dry_run in (True, False):
+        report = recstore.share_dataset(holder, threshold=threshold, dry_run=dry_run)
+        assert all(type(part) is Odd for part in holder.parts)
+        report.undo()

@@ -65,8 +65,9 @@ def test_filter_without_a_function(x, given):
     assert eval(text[text.index("x.filter(") :], {"x": x}).to_list() == [r for r in ROWS if r["label"] == 1]
 
 
-def test_methods_of_other_libraries(x):
-    names = {"x": x, "recstore": recstore, "seed": 1, "n": 3, "i": 2, "function": lambda r: r["id"], "indices": [1], "field": "id", "key": 1}  # fmt: skip
+def test_methods_of_other_libraries(x, tmp_path):
+    pytest.importorskip("torch")
+    names = {"x": x, "recstore": recstore, "seed": 1, "n": 3, "i": 2, "function": lambda r: r["id"], "indices": [1], "field": "id", "key": 1, "name": "label", "path": tmp_path / "x.recs"}  # fmt: skip
     for name, code in RecordList._of_tables.items():
         assert not hasattr(x, name) and code in error(AttributeError, lambda name=name: getattr(x, name))
         if re.match(r"x(\.|\[)(?!to_pandas|to_polars)", code):
@@ -128,3 +129,35 @@ def test_words():
     assert counted(1, "block") == "1 block" and counted(0, "entry", "entries") == "0 entries"
     with RecordList([{"a": 1}]) as one:
         assert not re.search(r"\b1 \w+s\b(?<!bits)(?<!bytes)", str(one.info()))
+
+
+def test_methods_of_lists_on_a_dict_and_its_views():
+    with RecordDict(dict(enumerate(ROWS))) as d:
+        for name in ("filter", "map", "shuffled", "to_pandas", "to_arrow", "group_by", "sorted_by"):
+            for one, write in ((d, f"d.values()[:].{name}"), (d.values(), f"x[:].{name}")):
+                assert not hasattr(one, name)
+                text = error(AttributeError, lambda one=one, name=name: getattr(one, name))
+                assert callable(eval(text[text.index("write ") + 6 :], {"d": d, "x": one})) and write in text
+        for one in (d, d.keys(), d.values(), d.items()):
+            assert "write" not in error(AttributeError, lambda one=one: one.nothing)
+            assert not hasattr(one, "__array_struct__")
+
+
+@pytest.mark.parametrize("given", ["label", ["label"], {"a": 1}, None])
+def test_map_without_a_function(x, given):
+    text = error(TypeError, lambda: x.map(given))
+    with eval(text[text.index("x.map(") :], {"x": x}) as mapped:
+        assert mapped[0] == {**ROWS[0], "seen": True}
+    text = error(TypeError, lambda: x.sorted_by(["label", "id"]))
+    order = x.sorted_by(eval(text[text.index("lambda") :]))
+    assert [r["id"] for r in order] == [*range(0, 12, 2), *range(1, 12, 2)]
+
+
+def test_a_column_of_another_name():
+    pa = pytest.importorskip("pyarrow")
+    table = pa.table({"label": [1], "id": [2]})
+    for read in (RecordList.from_arrow, lambda t, **how: RecordList.from_arrow(iter([t]), **how)):
+        assert error(recstore.InputError, lambda read=read: read(table, columns=["lable"])).endswith(
+            "; 'label' is meant, perhaps"
+        )
+    assert "meant" not in error(recstore.InputError, lambda: RecordList.from_arrow(table, columns=["x"]))

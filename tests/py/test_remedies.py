@@ -6,6 +6,7 @@ import array
 import collections
 import ctypes
 import datetime
+import email.message
 import functools
 import io
 import ipaddress
@@ -16,11 +17,13 @@ import pathlib
 import pickle
 import re
 import socket
+import sqlite3
 import sys
 import tempfile
 import threading
 import types
 import weakref
+import xml.etree.ElementTree
 
 import numpy as np
 import pytest
@@ -230,9 +233,63 @@ def test_pandas():
     assert remedied(pd.Index(["a"]))[0] == ["a"]
     assert remedied(pd.Categorical(["a", "b"]))[0] == ["a", "b"]
     assert remedied(pd.array([1, 2]))[0] == [1, 2]
-    assert remedied(pd.CategoricalDtype())[0] == "category"
+    assert remedied(pd.CategoricalDtype())[0] == (None, False)
     assert remedied(pd.DataFrame({"a": [1], "b": ["x"]}))[0] == {"a": [1], "b": ["x"]}
     assert remedied(pd.offsets.MonthEnd())[0] == pd.offsets.MonthEnd().freqstr
+
+
+def test_pandas_without_a_zone_and_with_categories():
+    pd = pytest.importorskip("pandas")
+    instant, zone = remedied(pd.Timestamp(123456789))[0]
+    assert zone is None and pd.Timestamp(instant) == pd.Timestamp(123456789)
+    assert remedied(pd.CategoricalDtype(["b", "a"], ordered=True))[0] == (["b", "a"], True)
+
+
+class Repeating:
+    """As multidict.MultiDict: a mapping with entries of one key."""
+
+    __slots__ = ("_entries",)
+
+    def __init__(self, *entries):
+        self._entries = entries
+
+    def keys(self):
+        return [key for key, _ in self._entries]
+
+    def items(self):
+        return self._entries
+
+    def __getitem__(self, key):
+        return dict(reversed(self._entries))[key]
+
+
+def test_entries_of_one_key_are_kept():
+    assert remedied(Repeating(("a", 1), ("a", 2)))[0] == [("a", 1), ("a", 2)]
+    connection = sqlite3.connect(":memory:")
+    connection.row_factory = sqlite3.Row
+    assert remedied(connection.execute("select 1 a, 2 a").fetchone())[0] == [("a", 1), ("a", 2)]
+    connection.close()
+    message = email.message.EmailMessage()
+    message["To"] = "a@b"
+    message.set_content("text")
+    assert email.message_from_bytes(remedied(message)[0])["To"] == "a@b" and b"text" in remedied(message)[0]
+    element = xml.etree.ElementTree.fromstring("<a b='1'><c/></a>")
+    assert xml.etree.ElementTree.fromstring(remedied(element)[0])[0].tag == "c"
+
+
+def test_repeated_columns_are_said_to_be_left_out():
+    pd, pa = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
+    for value in (pd.DataFrame([[1, 2]], columns=["a", "a"]), pa.table([[1], [2]], names=["a", "a"])):
+        assert "repeated columns" in refused(value)
+
+
+def test_tensors_that_are_made_of_others():
+    torch = pytest.importorskip("torch")
+    jagged = torch.nested.nested_tensor([torch.zeros(2), torch.ones(3)], layout=torch.jagged)
+    assert [one.tolist() for one in remedied(jagged)[0]] == [[0, 0], [1, 1, 1]]
+    assert remedied(torch._efficientzerotensor((2,)))[0].tolist() == [0, 0]
+    assert "it has no data" in refused(torch.nn.UninitializedParameter())
+    assert remedied(np.ma.masked)[0] is None
 
 
 def test_arrow_and_polars():
@@ -325,6 +382,41 @@ def test_pickling_is_not_advised_where_it_fails(make):
     assert "nor pickle it" in refused(value, "pickle")
 
 
+class TwoArguments(Exception):
+    def __init__(self, a, b):
+        super().__init__(a)
+
+
+class Unloadable:
+    def __reduce__(self):
+        return int, ("x",)
+
+
+class WithState:
+    def __setstate__(self, state):
+        raise KeyError("old")
+
+    def __init__(self):
+        self.a = 1
+
+
+@pytest.mark.parametrize("make", [lambda: TwoArguments(1, 2), Unloadable, WithState, lambda: np.finfo(float)])
+def test_a_pickle_that_cannot_be_loaded_is_refused_when_it_is_stored(make):
+    for _ in range(2):
+        assert "nor pickle it" in refused(make(), "pickle")
+    with pytest.raises(EncodeError):
+        RecordDict({"a": [make()]}, on_unsupported="pickle")
+
+
+def test_pickling_is_not_advised_for_classes_of_c_code_that_refuse_it():
+    pa = pytest.importorskip("pyarrow")
+    for value in (pa.Tensor.from_numpy(np.ones(2)), functools.lru_cache(len)):
+        assert "on_unsupported" not in refused(value)
+        assert "nor pickle it" in refused(value, "pickle")
+    assert remedied(pa.Tensor.from_numpy(np.ones(2)))[0].tolist() == [1, 1]
+    assert "on_unsupported" in refused(pa.field("a", pa.int8()))
+
+
 @pytest.mark.parametrize("value", [len, Point, int, Point(1, 2), iter([1]), NotImplemented, list[int], np.random.default_rng(0)], ids=lambda v: type(v).__name__)  # fmt: skip
 def test_pickling_is_advised_where_it_works(value):
     assert 'on_unsupported="pickle"' in refused(value)
@@ -338,5 +430,7 @@ def test_what_has_no_end_is_not_made_a_list():
 
 
 def test_stores():
+    with RecordDict({"a": 1}) as d:
+        assert [remedied(part)[0] for part in (d.keys(), d.values(), d.items())] == [["a"], [1], [("a", 1)]]
     assert remedied(RecordList([1]))[0] == [1] and remedied(RecordDict({1: 2}))[0] == {1: 2}
     assert remedied(recstore.Record("a.B", {"x": 1}))[0] == {"x": 1}

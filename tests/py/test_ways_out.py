@@ -207,3 +207,22 @@ def test_ints_of_any_size_in_dtypes_of_floats(dtype):
         assert Fields(x, v=Field(dtype=dtype, default=-(2**70)))[[1]]["v"].tolist() == [-(2.0**70)]
         with pytest.raises(ValueError, match="cannot hold"):
             Fields(x, v=Field(dtype="int64", default=-(2**63) - 1))
+
+
+# ---- Lazy views ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("value", [LEVEL, np.array([["a"]]), BERLIN, {1}], ids=lambda value: type(value).__name__)
+def test_a_lazy_view_has_the_columns_of_its_records(value):
+    """Tuples of items that are alike are columns too, not lists."""
+    with RecordList([(value, value), (value, value)]) as x:
+        for lazy in (x.lazy(), x[:1].lazy(), x.lazy()[::-1]):
+            assert lazy.to_arrow().column_names == ["0", "1"]
+            assert lazy.to_arrow().schema == x.to_arrow().schema == pa.table(lazy).schema
+    with RecordList([{"v": (value, value)}]) as x:
+        assert x.lazy().to_arrow().schema == x.to_arrow().schema
+        assert x.fields("v").lazy().to_arrow().schema == x.fields("v").to_arrow().schema
+        assert x.field("v").to_arrow().type == x.field("v", default=None).to_arrow().type
+        assert pa.types.is_list(x.field("v").to_arrow().type)
+    with RecordList([({"a": value}, {}), ({}, {"a": value})]) as x:  # the second is no null of the first
+        assert x.lazy().to_arrow().to_pylist() == x.to_arrow().to_pylist()

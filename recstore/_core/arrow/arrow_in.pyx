@@ -134,7 +134,8 @@ cdef class ArrowReader:
         if status == RS_E_IN_FAILED:
             raise errors.InputError(f"the Arrow stream of {self.kind} failed: {text} (error {err.sys_errno})")
         if status == RS_E_ARG_RANGE:
-            raise errors.InputError(text)
+            name, *there = text.split("'")[1::2]
+            raise errors.InputError(text + meant(name, there))
         raise errors.InputError(f"the Arrow data of {self.kind}: {text}")
 
     def next(self):

@@ -515,7 +515,11 @@ def arrow_export_of(Records records not None, items, plain, bint exact=False):
     than that of a store, as a trust.Writer calls it; a datetime of a named zone has then the fields of UTC."""
     cdef ArrowExport self = ArrowExport(records, exact)
     writer = trust.Writer(plain=plain)
-    self.it.root.rows = type(records.projection) not in (FieldProjection, LazyProjection)
+    projection = records.projection
+    while type(projection) is LazyProjection and (<LazyProjection>projection).base is not None:
+        projection = (<LazyProjection>projection).base
+    self.it.root.rows = type(projection) is not FieldProjection and (
+        type(projection) is not LazyProjection or (<LazyProjection>projection).path is None)
     self.it.root.utc = True
     self.dumped_records = [dump(item, writer) for item in items]
     self.end = len(self.dumped_records)
