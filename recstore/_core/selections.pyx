@@ -151,7 +151,7 @@ cdef class Selection:
             if part.length == 0:
                 continue
             total += part.length
-            # A joined selection knows the sums over its parts: `x + y` for each of many y takes little for each of them.
+            # A joined selection knows the sums over its parts, so that `x + y` for each of many y takes little.
             if part.parts is not None and part.n_stages == 0:
                 parts += part.parts
                 weight += part.weight - 1

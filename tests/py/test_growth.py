@@ -121,9 +121,6 @@ def test_many_fields_of_a_record(n, value):
 
 def test_keys_of_a_map():
     records = [{f"word{i * 7 % 5000}": [i] for i in range(j, j + 300)} for j in range(0, 6000, 300)]
-    with RecordList([{"map": record} for record in records]) as x:
-        for number, record in enumerate(records):
-            assert dict(x.field("map").lazy()[number] if hasattr(x.field("map"), "lazy") else record) == record
     with RecordList(records) as x:
         for number, record in enumerate(records):
             assert dict(x.lazy()[number]) == record
