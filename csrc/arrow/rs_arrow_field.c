@@ -45,6 +45,7 @@ void rs_arrow_field_free(rs_arrow_field *self) {
     rs_buffer_clear(&self->offsets);
     rs_entries_clear(&self->entries);
     free(self->children);
+    free(self->slots);
     free(self->name);
     free(self);
 }
@@ -61,16 +62,47 @@ static bool has_name(const rs_arrow_field *self, const char *name, size_t size) 
     return self->name_size == size && memcmp(self->name, name, size) == 0;
 }
 
+/* The slot of a name, or the empty one where it would stand. */
+static uint32_t *slot_of(const rs_arrow_field *self, const char *name, size_t size) {
+    const uint32_t mask = 2 * self->children_capacity - 1;
+    uint32_t at = 2166136261u;
+    size_t i;
+    for (i = 0; i < size; i++) at = (at ^ (uint8_t)name[i]) * 16777619u;
+    for (at ^= at >> 15; self->slots[at & mask] != 0; at++) {
+        if (has_name(self->children[self->slots[at & mask] - 1], name, size)) break;
+    }
+    return &self->slots[at & mask];
+}
+
+static void fill_slots(rs_arrow_field *self) {
+    uint32_t i;
+    memset(self->slots, 0, 2 * (size_t)self->children_capacity * sizeof *self->slots);
+    for (i = 0; i < self->n_known; i++) {
+        *slot_of(self, self->children[i]->name, self->children[i]->name_size) = i + 1;
+    }
+}
+
+/* Makes twice as many slots as there is room for children. */
+static rs_status grow_slots(rs_arrow_field *self, rs_error *err) {
+    free(self->slots);
+    self->slots = (uint32_t *)malloc(2 * (size_t)self->children_capacity * sizeof *self->slots);
+    if (self->slots == NULL) return no_memory(err);
+    fill_slots(self);
+    return RS_OK;
+}
+
 rs_status rs_arrow_field_child(rs_arrow_field *self, const char *name, size_t size, uint32_t *n_fields,
                                rs_arrow_field **out, rs_error *err) {
-    uint32_t i, at;
-    for (i = 0; i < self->n_known; i++) { /* records mostly have the same keys in the same order */
-        at = self->hint + 1 + i < self->n_known ? self->hint + 1 + i : (self->hint + 1 + i) % self->n_known;
-        if (has_name(self->children[at], name, size)) {
-            self->hint = at;
-            *out = self->children[at];
-            return RS_OK;
-        }
+    uint32_t *slot, at = self->hint + 1 < self->n_known ? self->hint + 1 : 0;
+    /* Records mostly have the same keys in the same order. */
+    if (self->n_known != 0 && !has_name(self->children[at], name, size)) {
+        slot = slot_of(self, name, size);
+        at = *slot == 0 ? self->n_known : *slot - 1;
+    }
+    if (at < self->n_known) {
+        self->hint = at;
+        *out = self->children[at];
+        return RS_OK;
     }
     *out = NULL;
     if (self->closed || self->sealed) return RS_OK;
@@ -85,8 +117,10 @@ rs_status rs_arrow_field_child(rs_arrow_field *self, const char *name, size_t si
         if (grown == NULL) return no_memory(err);
         self->children = grown;
         self->children_capacity = capacity;
+        RS_TRY(grow_slots(self, err));
     }
     RS_TRY(new_field(self, name, size, out, err));
+    *slot_of(self, name, size) = self->n_known + 1;
     self->hint = self->n_known;
     self->children[self->n_known++] = *out;
     self->n_children = self->n_known;
@@ -335,6 +369,7 @@ static rs_status resolve_children(rs_arrow_field *self, uint32_t *n_fields, bool
     }
     memcpy(self->children, sorted, self->n_known * sizeof *sorted);
     free(sorted);
+    fill_slots(self);
     self->hint = 0;
     for (i = 0; i < self->n_children; i++) RS_TRY(resolve(self->children[i], n_fields, whole, err));
     return RS_OK;

@@ -113,6 +113,7 @@ struct rs_arrow_field {
     uint32_t n_children;       /* of these so many are fields of the type, and stand first */
     uint32_t n_known, children_capacity;
     uint32_t hint;           /* the child that was looked up last */
+    uint32_t *slots;         /* 1 + the number of a child by the hash of its name, 0 for none; owned; NULL for none */
     rs_arrow_field *element; /* of a list; owned; NULL before the first element */
     rs_arrow_field *alias;   /* the element that an item of tuples became a part of, or NULL */
     bool closed;             /* only the children that it has are wanted; others are passed */

@@ -222,6 +222,8 @@ cdef extern from "recstore.h" nogil:
     rs_status rs_path_begin(rs_cursor *cursor, const rs_node *root, rs_place *out, rs_error *err)
     rs_status rs_path_open(rs_cursor *cursor, rs_place *place, rs_error *err)
     rs_status rs_path_child(rs_cursor *cursor, rs_place *place, uint32_t i, rs_error *err)
+    rs_status rs_path_pass_children_from(rs_cursor *cursor, const rs_node *node, const rs_slice *group, uint32_t begin,
+                                         uint32_t end, rs_error *err)
     rs_status rs_path_element(rs_cursor *cursor, rs_place *place, int64_t i, rs_bool *found, rs_error *err)
     rs_status rs_path_any_enter(rs_cursor *cursor, uint64_t per_element, uint64_t *n, rs_error *err)
     rs_status rs_path_any_pass(rs_cursor *cursor, rs_error *err)

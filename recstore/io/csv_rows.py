@@ -6,7 +6,8 @@ from pyarrow import csv
 from recstore.errors import InputError
 from recstore.io import csv_text, csv_types, encodings, table_files
 
-_BLOCK = 1 << 20  # bytes that pyarrow parses at once
+_BLOCK = 1 << 20  # bytes that pyarrow parses at once, at least
+_BLOCK_OF_COLUMN = 256  # bytes: a block takes a fixed time for each column, however few rows it has
 _LONGEST_BLOCK = 256 << 20  # bytes of the longest row
 
 
@@ -19,7 +20,6 @@ class Rows:
     def __init__(self, file, rules, choice, block=0):
         self.file, self.rules, self.dtypes = file, rules, choice.dtypes
         self.form = rules.form_of(file.name)
-        self.block = block or _BLOCK
         self.nulls = csv_types.null_array(rules.null_values)
         self.ragged = []  # the number of cells of each row where it is wrong
         self.skipped = self.first = 0
@@ -28,6 +28,7 @@ class Rows:
         try:
             self.names = self.body.names
             self.wanted = choice.needed(self.names, file.name)
+            self.block = max(block, _BLOCK, _BLOCK_OF_COLUMN * len(self.names))
         except BaseException:
             self.close()
             raise

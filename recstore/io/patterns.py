@@ -1,6 +1,7 @@
 """Glob patterns over the paths below a folder. A path is given as the names of its folders and the name of the file, so
 that a folder is judged once for all its files."""
 
+import fnmatch
 import re
 
 _ANY_FOLDERS = "**"
@@ -56,40 +57,38 @@ class _Glob:
         if parts[-1] == _ANY_FOLDERS:
             parts.append("*")
         *folders, last = parts
-        self.name = re.compile(_regex(last), re.DOTALL).fullmatch
-        steps = ["(?:[^/]+/)*" if part == _ANY_FOLDERS else _regex(part) + "/" for part in folders]
-        self.holder = re.compile("".join(steps), re.DOTALL).fullmatch
-        # The parts before the first `**`, each of which a folder of that depth has to match.
-        self.deep = _ANY_FOLDERS in folders
-        fixed = folders[: folders.index(_ANY_FOLDERS)] if self.deep else folders
-        self.fixed = [re.compile(_regex(part), re.DOTALL).fullmatch for part in fixed]
+        self.name = _test(last)
+        # The test of each folder; None stands for any number of folders.
+        self.steps = [None if part == _ANY_FOLDERS else _test(part) for part in folders]
+
+    def reached(self, folders):
+        """The steps before which the pattern may be behind these folders, as a set of numbers. All ways through the
+        pattern are followed at once, so that many `**` take no longer than few."""
+        at = self.with_skipped([0])
+        for name in folders:
+            passed = [i if self.steps[i] is None else i + 1 for i in at if self.passes(i, name)]
+            at = self.with_skipped(passed)
+        return at
+
+    def passes(self, i, name):
+        return i < len(self.steps) and (self.steps[i] is None or self.steps[i](name) is not None)
+
+    def with_skipped(self, at):
+        out = set()
+        for i in at:
+            out.add(i)
+            while i < len(self.steps) and self.steps[i] is None:
+                i += 1
+                out.add(i)
+        return out
 
     def holds(self, folders):
-        return self.holder("".join(f"{name}/" for name in folders)) is not None
+        return len(self.steps) in self.reached(folders)
 
     def leads(self, folders):
-        if not self.deep and len(folders) > len(self.fixed):
-            return False
-        return all(test(name) for test, name in zip(self.fixed, folders))
+        return bool(self.reached(folders))
 
 
-def _regex(part):
-    """The regular expression of one part of a glob pattern: ``*``, ``?``, ``[abc]`` and ``[!abc]``, as in fnmatch."""
-    out, at = [], 0
-    while at < len(part):
-        char = part[at]
-        at += 1
-        end = part.find("]", at + 1 + (part[at : at + 1] == "!")) if char == "[" else -1
-        if char == "*":
-            out.append("[^/]*")
-        elif char == "?":
-            out.append("[^/]")
-        elif end >= 0:
-            inner = part[at:end]
-            negated = inner.startswith("!")
-            inner = re.sub(r"([\\\[\]^&~|])", r"\\\1", inner[negated:])
-            out.append(f"[{'^' if negated else ''}{inner}]")
-            at = end + 1
-        else:
-            out.append(re.escape(char))
-    return "".join(out)
+def _test(part):
+    """The test of a name by one part of a glob pattern."""
+    return re.compile(fnmatch.translate(part)).match

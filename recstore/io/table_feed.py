@@ -98,8 +98,8 @@ class TableFeed(Feed):
             reader.close()
 
     def look_at_names(self, table):
-        """Raises InputError for a name of a column or field with a NUL, which ends names in Arrow's C interface: pyarrow
-        would cut it, and polars ends the process."""
+        """Raises InputError for a name of a column or field with a NUL, which ends names in Arrow's C interface:
+        pyarrow would cut it, and polars ends the process."""
         library, schema = type(table).__module__.partition(".")[0], getattr(table, "schema", None)
         if library == "pyarrow":
             if schema is not None and schema == self.schema:

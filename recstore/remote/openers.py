@@ -144,7 +144,7 @@ class Opener:
         self._private = tokens.Private(reading.options, reading.reader.classes)
         self.mapped = None  # a weak reference to the SetShards: there is one while it is open
         self._shards = weakref.WeakValueDictionary()  # by store
-        self._filters = {}
+        self._filters, self._filter_bytes = {}, 0
 
     @property
     def token(self):
@@ -326,13 +326,17 @@ class Opener:
     def _keep(self, i, found):
         """Keeps a filter in memory, and forgets the oldest ones where there are too many."""
         self._filters[i] = found
+        self._filter_bytes += found.nbytes
+        if self._filter_bytes <= FILTER_BYTES:
+            return
         kept = list(self._filters.items())
         total = sum(one.nbytes for _, one in kept)
         for number, one in kept[:-1]:
-            if total <= FILTER_BYTES:
+            if total <= FILTER_BYTES // 4 * 3:  # some room, so that not each further filter comes here
                 break
             self._filters.pop(number, None)
             total -= one.nbytes
+        self._filter_bytes = total
 
     def _filter(self, i):
         name, _, most = pair = self._filter_pair(i)

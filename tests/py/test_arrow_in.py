@@ -2,6 +2,7 @@
 values that Python's types cannot hold."""
 
 import datetime
+import io
 from decimal import Decimal
 
 import numpy as np
@@ -279,3 +280,21 @@ def test_decimals_keep_their_digits():
     array = pa.array([Decimal("1.50"), Decimal("0E-2"), Decimal("-0.01")], pa.decimal128(5, 2))
     with RecordList(array) as x:
         assert [str(one) for one in x] == ["1.50", "0.00", "-0.01"]
+
+
+def test_a_name_with_a_nul_is_refused():
+    nested = pa.array([{"b\0c": 1}])
+    tables = [pa.table({"a\0b": [1]}), pa.table({"a": nested}), nested, pa.table({"a": pa.array([[{"b\0c": 1}]])})]
+    for table in (*tables, tables[0].to_batches()[0], tables[0].to_reader()):
+        with pytest.raises(recstore.InputError):
+            RecordList(table)
+    with pytest.raises(recstore.InputError):
+        recstore.read_csv(io.BytesIO(b"a\0b\n1\n"))
+
+
+def test_a_name_with_a_nul_does_not_end_the_process_in_polars():
+    pl = pytest.importorskip("polars")
+    nested = pl.Series("s", [[{"b\0c": 1}]])
+    for table in (pl.DataFrame({"a\0b": [1]}), pl.Series("a\0b", [1]), nested, nested.to_frame()):
+        with pytest.raises(recstore.InputError):
+            RecordList(table)

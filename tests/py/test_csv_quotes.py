@@ -62,3 +62,33 @@ def test_an_empty_line_of_one_column_is_a_row(tmp_path):
         read("\na\n\n1\nx\n", dtypes=int)
     with pytest.raises(ValueError, match="empty is"):
         read(text, empty="drop")
+
+
+def test_a_file_of_names_alone_has_no_row():
+    for text in ("a", "a,b", "a\n", '"a"', "\ufeffa"):
+        assert read(text) == read(text, empty="skip") == []
+    for text in ("", "\ufeff", "x", "x\r\n"):
+        assert read(text, header=["a"], skip_rows=1) == []
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_what_is_above_the_rows_has_any_length(end):
+    above = ("#" * 99 + end) * 12_000
+    for header in (True, ["a", "b"], False):
+        names = "a,b" + end if header is True else ""
+        found = read(above + names + f"1,2{end}", header=header, skip_rows=12_000)
+        assert [[*record.values()] for record in found] == [[1, 2]]
+    assert read(end * 1_200_000 + f"a,b{end}1,2") == [{"a": 1, "b": 2}]
+    for long in ("n" * 1_200_000, '"' + "n\n" * 600_000 + '"'):
+        assert [*read(f"a,{long}{end}1,2")[0].values()] == [1, 2]
+        assert len(read(f"1,{long}{end}3,4", header=False)) == 2
+    names = [f"column{i}" for i in range(120_000)]
+    assert read(",".join(names) + end + "1," * 119_999 + "2", columns=[names[-1]]) == [{names[-1]: 2}]
+
+
+def test_a_mark_below_the_names_is_text():
+    for text in ("a\n\ufeffb", "\ufeffa\n\ufeffb\n", 'a\n\ufeff"b"'):
+        assert read(text)[0]["a"].startswith("\ufeff")
+    assert read("\ufeffb", header=["a"]) == [{"a": "b"}]
+    with pytest.raises(recstore.InputError):
+        read("a,b\n\ufeff\n")

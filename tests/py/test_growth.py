@@ -103,3 +103,50 @@ def test_members_of_a_zip(tmp_path):
         archive.writestr("a.txt", b"a\n")
     with inputs.LocalFile(str(tmp_path / "a.zip")).open() as file:
         assert file.read() == b"a\n"
+
+
+@pytest.mark.parametrize("n", [100, 3000, MANY])  # a struct, and values of any type; each of the last takes long alone
+@pytest.mark.parametrize("value", [str, int])
+def test_many_fields_of_a_record(n, value):
+    record = {f"k{i}": value(i) for i in range(n)}
+    names = [f"k{i}" for i in range(n)]
+    with RecordList([record, {**record, "k1": None, "more": [1]}, {key: record[key] for key in names[1:]}]) as x:
+        for number, expected in enumerate(x.to_list()):
+            lazy = x.lazy()[number]
+            assert dict(lazy) == dict(lazy.items()) == expected and "none" not in lazy
+            backwards = x.fields(*names[::-1])[number]
+            assert backwards == {key: expected[key] for key in names if key in expected}
+            assert [*backwards] == [key for key in names[::-1] if key in expected]
+
+
+def test_keys_of_a_map():
+    records = [{f"word{i * 7 % 5000}": [i] for i in range(j, j + 300)} for j in range(0, 6000, 300)]
+    with RecordList(records) as x:
+        for number, record in enumerate(records):
+            assert dict(x.lazy()[number]) == record
+
+
+def test_columns_of_a_table_of_many_fields():
+    pytest.importorskip("pyarrow")
+    records = [{f"k{(i * 3 + j) % MANY}": i for i in range(MANY)} for j in range(2)]
+    with RecordList([*records, {"last": 1}]) as x:
+        table = x.to_arrow()
+        assert table.num_columns == MANY + 1
+        assert table.slice(0, 1).to_pylist()[0] == {**records[0], "last": None}
+
+
+def test_lists_are_joined_many_times():
+    stores = [RecordList([i]) for i in range(30)]
+    joined, expected = stores[0], [0]
+    for i in range(3000):
+        joined, expected = joined + stores[i % 30], [*expected, i % 30]
+    assert joined.to_list() == expected and len(joined.segments) == 30
+    for store in stores:
+        store.close()
+
+
+def test_many_folders_of_a_pattern():
+    glob = patterns._Glob("**/**/**/**/a/**/b/**/*.jpg")
+    assert not glob.holds(("a",) * 200) and glob.leads(("a",) * 200)
+    assert glob.holds(("x",) * 100 + ("a", "y", "b"))
+    assert not patterns._Glob("*a*a*a*a*a*a*b").name("a" * 200)

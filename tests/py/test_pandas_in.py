@@ -205,3 +205,19 @@ def test_missing_values_of_a_column_of_objects_are_none(column):
         assert [i for i, record in enumerate(x) if "a" not in record] == [i for i, v in enumerate(values) if v is None]
     with recstore.RecordList(pd.DataFrame({"i": range(len(series))}, index=pd.Index(series, name="k"))) as x:
         assert repr([record["k"] for record in x]) == repr(values)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        ["a", b"b", None],
+        [datetime.date(2020, 1, 1), datetime.datetime(2021, 1, 1, 5, 30)],
+        [[b"x"], ["y"]],
+        [{"a": b"x"}, {"a": "y"}],
+    ],
+)
+def test_values_that_arrow_would_change_are_kept(values):
+    column = pd.Series(values, dtype=object)
+    for frame, expected in ((column, values), (pd.DataFrame({"v": column}), [{"v": one} for one in values])):
+        with recstore.from_pandas(frame) as x:
+            assert alike(x.to_list(), expected)

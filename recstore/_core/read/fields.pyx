@@ -128,6 +128,20 @@ cdef class Record:
             raise lacking(self.index, self.base)
         return 0
 
+    cdef bint go(self, rs_cursor *cursor, rs_place *place, object key) except -1:
+        """Goes to a field. The table of all fields is made only for a Record that is read again."""
+        with cython.critical_section(self):
+            children = self.children
+        if children is None and self.reads == 1:
+            children = children_of(self.program, cursor[0], place[0])
+            with cython.critical_section(self):
+                self.children = children
+        if self.reads < 2:
+            self.reads += 1
+        if children is None:
+            return go(self.program, cursor, place, key)
+        return (<Children>children).go(self.program, cursor, place, key)
+
     cdef object read(self, object key, object default):
         cdef rs_cursor cursor
         cdef rs_place place
@@ -137,7 +151,7 @@ cdef class Record:
         self.enter()
         try:
             self.begin(&cursor, &place)
-            if not go(self.program, &cursor, &place, key):
+            if not self.go(&cursor, &place, key):
                 return default
             return self.program.decode_place(&cursor, place.node, place.body, place.bits, self.segment.owner())
         except errors.Error as e:
@@ -237,7 +251,7 @@ cdef class Record:
         self.enter()
         try:
             self.begin(&cursor, &place)
-            return go(self.program, &cursor, &place, key)
+            return self.go(&cursor, &place, key)
         except errors.Error as e:
             raise in_record(e, self.segment, self.store, self.index) from None
         finally:
@@ -475,6 +489,7 @@ cdef class FieldsProjection(Projection):
         cdef rs_place place, begun_place
         cdef Path path
         cdef Program program
+        cdef Children children = None
         cdef dict out = {}
         cdef set made = set()
         cdef list keys
@@ -492,9 +507,16 @@ cdef class FieldsProjection(Projection):
             begin_record(segment, store, &where, &begun_cursor, &begun_place)
             if self.path is not None and not self.path.walk(program, &begun_cursor, &begun_place, None):
                 raise lacking(<uint64_t>index, self.path)
+            if len(self.paths) > SCANNED:
+                children = children_of(program, begun_cursor, begun_place)
             for path in self.paths:
                 cursor, place, keys = begun_cursor, begun_place, []
-                if path.walk(program, &cursor, &place, keys):
+                if children is not None and path.only is not None:
+                    found = children.go(program, &cursor, &place, path.only)
+                    keys.append(path.only)
+                else:
+                    found = path.walk(program, &cursor, &place, keys)
+                if found:
                     value = program.decode_place(&cursor, place.node, place.body, place.bits, segment.owner())
                     put_nested(out, keys, value, made)
         except errors.Error as e:

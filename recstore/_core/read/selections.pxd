@@ -50,6 +50,7 @@ cdef class Selection:
     cdef readonly Shards shards
     cdef Py_ssize_t *ends
     cdef tuple found         # the result of leaves(), or None before the first call
+    cdef object found_sets   # the result of sets() as a tuple; None before
     cdef int pass_through(self, int first, int64_t *io, Py_ssize_t n) except -1
     cdef bytes entries(self, int first, const int64_t *positions, Py_ssize_t n)
     cdef unsigned entry_width(self)

@@ -66,17 +66,19 @@ cdef bytes new_entries(Py_ssize_t n, unsigned width):
     return PyBytes_FromStringAndSize(NULL, n * width)
 
 
-cdef list lightened(list parts):
+cdef list lightened(list parts, weight, total):
     """The parts of a joined selection, some replaced by index arrays where the tree would be too deep or too large.
 
     The bound is on the tree because a handle writes a part again at each of its uses. The replacement takes time and
     memory proportional to the records of the part; it is needed once in many joins."""
     cdef Selection part
-    weight = 1 + sum([(<Selection>part).weight_as_part() for part in parts])
-    total = sum([(<Selection>part).length for part in parts])
     if weight > MAX_WEIGHT and total > weight * PART_RECORDS:
         return [(<Selection>part).flattened() if (<Selection>part).weight > 1 else part for part in parts]
     return [(<Selection>part).flattened() if (<Selection>part).nested >= MAX_NESTED else part for part in parts]
+
+
+cdef tuple united(tuple first, tuple second):
+    return first + tuple([one for one in second if one not in first])
 
 
 @cython.final
@@ -93,7 +95,7 @@ cdef class Selection:
         self.n_stages = 0
         self.nested = 0
         self.weight = 1
-        self.found = None
+        self.found = self.found_sets = None
         self.store = 0
         self.virtual = False
         self.ends = NULL
@@ -143,37 +145,46 @@ cdef class Selection:
     def joined(selections):
         """The records of these selections, one selection after another. The parts of joined ones are taken over."""
         cdef Selection self, part = None
-        cdef Py_ssize_t total = 0, i
-        parts = []
+        cdef Py_ssize_t weight = 1, nested = 0, end = 0, i
+        parts, total = [], 0
         for part in selections:
             if part.length == 0:
                 continue
+            total += part.length
+            # A joined selection knows the sums over its parts, so that `x + y` for each of many y takes little.
             if part.parts is not None and part.n_stages == 0:
-                parts.extend(part.parts)
+                parts += part.parts
+                weight += part.weight - 1
+                nested = max(nested, part.nested - 1)
             else:
                 parts.append(part)
+                weight += part.weight_as_part()
+                nested = max(nested, part.nested)
         if len(parts) == 1:
             return parts[0]
         if not parts and part is not None:
             return part  # it is empty, but it still names its store
+        if total > MAX_LENGTH:
+            raise OverflowError("a view of more than 2**63 - 1 records")
+        if nested >= MAX_NESTED or weight > MAX_WEIGHT:
+            parts = lightened(parts, weight, total)
+            weight = 1 + sum_of([(<Selection>part).weight_as_part() for part in parts])
+            nested = max([(<Selection>part).nested for part in parts], default=0)
         self = Selection.__new__(Selection)
-        self.parts = tuple(lightened(parts))
-        parts = self.parts
-        for part in parts:
-            self.weight += part.weight_as_part()
-            self.nested = max(self.nested, part.nested)
-        self.nested += 1
+        self.parts = tuple(parts)
+        self.weight, self.nested, self.length = weight, nested + 1, total
         self.ends = <Py_ssize_t *>PyMem_Malloc((len(parts) + 1) * sizeof(Py_ssize_t))
         if self.ends == NULL:
             raise MemoryError
         for i in range(len(parts)):
-            if (<object>total) + (<Selection>parts[i]).length > MAX_LENGTH:
-                raise OverflowError("a view of more than 2**63 - 1 records")
-            total += (<Selection>parts[i]).length
-            self.ends[i] = total
-        self.length = total
+            end += (<Selection>(<list>parts)[i]).length
+            self.ends[i] = end
         if self.weight > MAX_WEIGHT and total <= self.weight * PART_RECORDS:
             return self.flattened()  # an index array is smaller than the parts
+        if len(selections) == 2:
+            first, second = selections
+            self.found = united(first.leaves(), second.leaves())
+            self.found_sets = united(tuple(first.sets()), tuple(second.sets()))
         return self
 
     cdef Selection derived(self):
@@ -186,6 +197,7 @@ cdef class Selection:
         out.weight = self.weight
         with cython.critical_section(self):
             out.found = self.found
+            out.found_sets = self.found_sets
         for i in range(self.n_stages):
             out.stages[i] = self.stages[i]
         out.held = self.held[:]
@@ -577,10 +589,13 @@ cdef class Selection:
 
     def sets(self):
         """The sets of shards, each once."""
-        seen = {} if self.shards is None else {id(self.shards): self.shards}
-        for part in self.parts or ():
-            seen.update((id(shards), shards) for shards in part.sets())
-        return list(seen.values())
+        with cython.critical_section(self):
+            if self.found_sets is None:
+                seen = {} if self.shards is None else {id(self.shards): self.shards}
+                for part in self.parts or ():
+                    seen.update((id(shards), shards) for shards in part.sets())
+                self.found_sets = tuple(seen.values())
+            return list(self.found_sets)
 
     cdef int trim(self) except -1:
         """After a read that held many shards of a set, unmaps those that are too many."""

@@ -1,0 +1,147 @@
+"""Where the children of one value stand, found in one pass. A walk to a child passes all children before it, so that
+walks to each of n children would take the square of n."""
+
+cdef enum:
+    FEW = 64  # children that walks reach sooner than a table of them is made
+
+
+cdef struct Spot:
+    # The place of a child. `body` and `at`, where the cursor stands, count from the first byte of its parent; `body` is
+    # below 0 for none.
+    const rs_node *node
+    uint64_t bits
+    int64_t body
+    int64_t at
+
+
+@cython.final
+@cython.internal
+cdef class Children:
+    """The children of a struct, an `any` dict or a map. The value must be that of which they were made."""
+    cdef dict numbers  # by key
+    cdef Spot *spots
+
+    def __dealloc__(self):
+        PyMem_Free(self.spots)
+
+    cdef int add(self, object key, const rs_place *place, const uint8_t *base, const uint8_t *at) except -1:
+        """Adds a child after the ones before; of a key that is there twice the first one counts."""
+        cdef Spot *spot
+        if key in self.numbers:
+            return 0
+        spot = &self.spots[len(self.numbers)]
+        spot.node, spot.bits = place.node, place.bits
+        spot.body = -1 if place.body == NULL else place.body - base
+        spot.at = at - base
+        self.numbers[key] = len(self.numbers)
+        return 0
+
+    cdef bint go(self, Program program, rs_cursor *cursor, rs_place *place, object key) except -1:
+        """As `go` from the place of the value."""
+        cdef PyObject *described = NULL
+        cdef rs_error err
+        cdef const uint8_t *base
+        cdef Spot *spot
+        cdef uint64_t left
+        number = self.numbers.get(key)
+        if number is None:
+            return False
+        spot = &self.spots[<Py_ssize_t>number]
+        open_place(program, cursor, place, &described, [])
+        base = cursor.in_.ptr
+        left = cursor.in_.end - base
+        if <uint64_t>spot.at > left or spot.body >= 0 and <uint64_t>spot.body + spot.node.size_bytes > left:
+            raise errors.CorruptError("the record has changed under its reader")
+        cursor.in_.ptr = base + spot.at
+        place.node, place.bits = spot.node, spot.bits
+        place.body = NULL if spot.body < 0 else base + spot.body
+        if place.node == NULL:
+            return True
+        check(rs_path_settle(cursor, place, &err), &err)
+        return place.node == NULL or place.node.kind != RS_FMT_NODE_OPTIONAL
+
+
+cdef Children new_children(uint64_t n):
+    cdef Children out = Children.__new__(Children)
+    out.numbers = {}
+    out.spots = <Spot *>PyMem_Calloc(n, sizeof(Spot))
+    if out.spots == NULL:
+        raise MemoryError
+    return out
+
+
+cdef Children children_of(Program program, rs_cursor cursor, rs_place place):
+    """The Children of the value at a place; None if there are few, or if each is found without passing others."""
+    cdef PyObject *described = NULL
+    cdef list keep = []
+    if place.node != NULL and place.node.kind == RS_FMT_NODE_STRUCT and place.node.n_children <= FEW:
+        return None
+    opened = open_place(program, &cursor, &place, &described, keep)
+    try:
+        if opened == STRUCT and place.body == NULL:
+            return children_of_struct(cursor, place.node)
+        if opened == DICT:
+            return children_of_dict(program, cursor)
+        if opened == MAP:
+            return children_of_map(program, cursor, place.node)
+    except (errors.UntrustedError, TypeError):  # a key that may not be made, or has no hash: only a walk passes it
+        return None
+    return None
+
+
+cdef Children children_of_struct(rs_cursor cursor, const rs_node *node):
+    cdef Children out
+    cdef rs_error err
+    cdef rs_place child
+    cdef const uint8_t *base = cursor.in_.ptr
+    cdef const uint8_t *head
+    cdef rs_slice group
+    cdef uint32_t i
+    keys = struct_keys(node)
+    out = new_children(node.n_children)
+    check(rs_decode_take(&cursor, node.head_bytes, &head, &err), &err)
+    group = rs_slice_of(head, node.group_bytes)
+    for i in range(node.n_children):
+        child.node = &node.children[i]
+        child.bits = rs_decode_bits_unchecked(&group, child.node.bit_off, child.node.bits)
+        child.body = head + child.node.body_off if child.node.fixed else NULL
+        out.add(keys[i], &child, base, cursor.in_.ptr)
+        check(rs_path_pass_children_from(&cursor, node, &group, i, i + 1, &err), &err)
+    return out
+
+
+cdef Children children_of_dict(Program program, rs_cursor cursor):
+    cdef Children out
+    cdef rs_error err
+    cdef rs_place child
+    cdef const uint8_t *base = cursor.in_.ptr
+    cdef uint64_t n, _
+    memset(&child, 0, sizeof(rs_place))
+    check(rs_path_any_enter(&cursor, 2, &n, &err), &err)
+    if n <= FEW:
+        return None
+    out = new_children(n)
+    for _ in range(n):
+        key = program.decode_place(&cursor, NULL, NULL, 0, None)
+        out.add(key, &child, base, cursor.in_.ptr)
+        check(rs_path_any_pass(&cursor, &err), &err)
+    return out
+
+
+cdef Children children_of_map(Program program, rs_cursor cursor, const rs_node *node):
+    cdef Children out
+    cdef rs_error err
+    cdef rs_place child
+    cdef rs_map entries
+    cdef const uint8_t *base = cursor.in_.ptr
+    cdef uint64_t i
+    check(rs_map_begin(&entries, &cursor, node, &err), &err)
+    if entries.n <= FEW:
+        return None
+    out = new_children(entries.n)
+    for i in range(entries.n):
+        key = map_key(program, &entries, &cursor, i)
+        rs_map_value(&entries, i, &child)
+        out.add(key, &child, base, cursor.in_.ptr)
+        check(rs_map_pass_value(&entries, &cursor, i, &err), &err)
+    return out
