@@ -7,7 +7,21 @@
 >>> samples.close()
 """
 
-from recstore._core import forks as _forks  # noqa: F401 - first, for a fork while another thread imports the rest
+# ruff: noqa: E402 - the hook of forks comes first
+
+import os as _os
+
+
+def _finish_imports():
+    """Before a fork, while another thread is in this file too: `import` waits for that thread."""
+    from recstore._core import forks
+
+    forks.finish_imports()
+
+
+_os.register_at_fork(before=_finish_imports)
+
+from recstore._core import forks as _forks  # noqa: F401 - at a fork this program may not be able to read it
 
 try:
     from recstore._core.native import Record

@@ -473,7 +473,8 @@ def _warn(text, *values):
     try:
         import logging
     except ImportError:  # the program has given up its rights, or its path
-        print(text % values, file=sys.stderr)
+        if sys.stderr is not None:
+            print(text % values, file=sys.stderr)
     else:
         logging.getLogger("recstore").warning(text, *values)
 

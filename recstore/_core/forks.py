@@ -4,9 +4,10 @@ Around the start of a child process of its own, recstore holds signals back (`un
 wherever the main thread is. If it raises in a function of os.register_at_fork, CPython prints the exception and goes
 on, so that Ctrl-C is lost; if that function was about to take a lock or had one, as that of `logging`, the lock stays.
 
-Before any fork of this process, `_finish_imports` waits for other threads that are importing modules for recstore, as
+Before any fork of this process, `finish_imports` waits for other threads that are importing modules for recstore, as
 the first call of a function may do. A child that is forked meanwhile has half a module, whose lock belongs to a thread
-that the child lacks: its own import of that module would never return.
+that the child lacks: its own import of that module would never return. recstore/__init__.py registers the wait before
+it imports anything. A fork while Python still looks for that file is out of reach.
 """
 
 import os
@@ -72,7 +73,7 @@ def _after_in_child():
         held.release()
 
 
-def _finish_imports():
+def finish_imports():
     end = monotonic() + _PATIENCE_S
     while _importing() and monotonic() < end:
         sleep(0.001)
@@ -102,4 +103,4 @@ def _is_ours(module):
     return isinstance(module, str) and module.partition(".")[0] == "recstore"
 
 
-os.register_at_fork(before=_finish_imports, after_in_child=_after_in_child)
+os.register_at_fork(after_in_child=_after_in_child)

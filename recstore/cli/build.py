@@ -64,6 +64,8 @@ def run(options):
     if form not in (None, "recs"):
         way = f"; recstore cat STORE --parquet {options.output} writes a table" if form == "parquet" else ""
         raise Usage(f"{options.output} is the name of a file of {form}, and a store is written: name it .recs{way}")
+    if options.output is not None and os.path.isdir(options.output):
+        raise Refused(f"{options.output} is a folder: name a file in it")
     if options.output is not None and os.path.lexists(options.output) and not options.force:
         raise Refused(f"{options.output} exists; --force replaces it")
     begin = time.monotonic()

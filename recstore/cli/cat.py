@@ -253,6 +253,8 @@ def _reader(pyarrow, records, options):
 
 def _parquet(records, options):
     """Writes a Parquet file from the stream of batches that the core makes."""
+    if os.path.isdir(options.parquet):
+        raise Refused(f"{options.parquet} is a folder: name a file in it")
     if os.path.lexists(options.parquet) and not options.force:
         raise Refused(f"{options.parquet} exists; --force replaces it")
     try:

@@ -12,6 +12,7 @@ from recstore.cli.text import error_line
 
 def main(arguments=None):
     """Run the command; its exit status: 0 done, 1 failed with one line on standard error, 2 wrong usage."""
+    _open_standard_streams()
     options = _parser().parse_args(arguments)
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="backslashreplace")  # text of a store may not fit the terminal's encoding
@@ -29,6 +30,14 @@ def main(arguments=None):
     except KeyboardInterrupt:
         print(f"recstore {options.command}: interrupted", file=sys.stderr)
         return 130
+
+
+def _open_standard_streams():
+    """A shell can start a program without some: `>&-`. What is written there is dropped, and no other file gets their
+    numbers, under which the command of `recstore monitor` would write to it."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))
 
 
 def _parser():

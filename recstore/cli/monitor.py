@@ -92,8 +92,7 @@ class Show:
     def __init__(self, quiet):
         self.quiet = quiet
         self._failed = False
-        # A shell can start a program without standard error: `2>&-`.
-        self._out = open(os.devnull, "w") if sys.stderr is None else sys.stderr
+        self._out = sys.stderr
         plain = quiet or not self._out.isatty() or os.environ.get("TERM", "dumb") == "dumb"
         self.panel = None if plain else terminal.Panel(self._out.fileno())
 

@@ -57,6 +57,8 @@ def _until_end(watch):
 
 
 def _say(text):
+    if sys.stderr is None:  # closed; print would take standard output, which tells the program that all is ready
+        return
     try:
         print(f"recstore: {text}", file=sys.stderr, flush=True)
     except OSError:

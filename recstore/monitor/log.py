@@ -5,6 +5,7 @@ the line being written. All sizes are bytes and all times seconds since the epoc
 each kind of line: start, sample, event, end.
 """
 
+import fcntl
 import json
 import os
 import threading
@@ -44,7 +45,7 @@ class Log:
         self._say = say
         self._lock = threading.Lock()
         self._failing = False
-        self._fd = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666) if fd is None else fd
+        self._fd = _opened(self.path) if fd is None else fd
         try:
             self._cut = _ends_in_a_line(self._fd, self.path)
         except BaseException:
@@ -100,6 +101,18 @@ class Log:
 
     def __exit__(self, *_):
         self.close()
+
+
+def _opened(path):
+    """A descriptor that is none of the standard ones, one of which may be closed: the process that watches gets others
+    there."""
+    fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    if fd > 2:
+        return fd
+    try:
+        return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)
+    finally:
+        os.close(fd)
 
 
 def _ends_in_a_line(fd, path):

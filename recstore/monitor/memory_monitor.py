@@ -4,8 +4,10 @@ import _thread
 import contextlib
 import functools
 import json
+import multiprocessing.util
 import os
 import signal
+import stat
 import subprocess
 import sys
 import tempfile
@@ -71,7 +73,8 @@ class MemoryMonitor:
         self._owner = None  # the process that has started to watch; a forked child has a copy of this object
         self._path = self._given
         self._process = self._end = None
-        self._undo = []  # what removes the traces of a start that fails
+        # Taken by helper threads alone (`_undisturbed`), which no interrupt cuts short.
+        self._lock = _thread.allocate_lock()
 
     @property
     def log(self):
@@ -85,56 +88,80 @@ class MemoryMonitor:
     def start(self):
         """Begin to watch; `with` does it too. Raises Error if it is watching already, or if the watching process cannot
         start. After an exception, KeyboardInterrupt included, no process and no new log is left."""
-        if self._watching:
-            raise Error("this MemoryMonitor is watching already")
+        begun = []
         try:
-            _undisturbed(self._begin)
-            ready = self._process.stdout.readline() == READY
-            self._process.stdout.close()
+            _undisturbed(lambda: self._begin(begun))
+            process = begun[0]
+            ready = process.stdout.readline() == READY
+            process.stdout.close()
             if not ready:
                 raise Error(
                     f"the process that watches the memory ended at once, with exit code "
-                    f"{_wait(self._process)}; standard error has its message"
+                    f"{_wait(process)}; standard error has its message"
                 )
             if self._loader is not None:
                 _undisturbed(lambda: self.note(_described(self._loader)))
             return self
         except BaseException:
-            self._abandon()
+            self._abandon(begun)
             raise
 
-    def _begin(self):
+    def _begin(self, begun):
+        """Start the process that watches; `begun` gets it, and then what removes the traces of a start that fails."""
         if self._owner != os.getpid():
             self._forget()
             self._owner = os.getpid()
-        self._undo = []
+        with self._lock:
+            if self._watching:
+                raise Error("this MemoryMonitor is watching already")
+            undo = []
+            try:
+                self._make_log(undo)
+                with Log(self._path) as log:
+                    _check_log(log)
+                    task = {"temporary": self._given is None, "interval": self._interval, "warn": self._warn}
+                    process = _spawn(log, task)
+            except BaseException:
+                self._undo(undo)
+                raise
+            self._process = process
+            self._end = weakref.finalize(self, _stop, process, self._owner)
+            begun += [process, *undo]
+
+    def _make_log(self, undo):
         if self._path is None:
             number, path = tempfile.mkstemp(prefix="recstore-monitor-", suffix=".jsonl")
             os.close(number)
             self._path = path
-            self._undo.append(weakref.finalize(self, _remove, path, self._owner))
+            # Unlike a finalizer of weakref, it is called too where a process of multiprocessing ends.
+            undo.append(multiprocessing.util.Finalize(self, _remove, (path,), exitpriority=0))
         elif not os.path.lexists(self._path):
-            self._undo.append(functools.partial(_discard, self._path))
-        with Log(self._path) as log:
-            task = {"temporary": self._given is None, "interval": self._interval, "warn": self._warn}
-            self._process = _spawn(log, task)
-        self._end = weakref.finalize(self, _stop, self._process, self._owner)
+            undo.append(functools.partial(_discard, self._path))
 
-    def _abandon(self):
-        """End a start that has failed."""
-        if self._watching:
-            _kill(self._process)
-            self.stop()
-        for undo in self._undo:
-            undo()
-        if self._undo:
+    def _undo(self, undo):
+        for one in undo:
+            one()
+        if undo:
             self._forget()
+
+    def _abandon(self, begun):
+        """End a start that has failed."""
+        if begun:
+            process, *undo = begun
+            _kill(process)
+            self._stop(process)
+            process.stdout.close()
+            self._undo(undo)
 
     def stop(self):
         """Take a last sample and end; `with` does it too. A second call does nothing."""
         if self._watching:
-            # The finalizer goes last, so that it ends the process if an interrupt cuts this call short.
-            _stop(self._process, self._owner)
+            self._stop(self._process)
+
+    def _stop(self, process):
+        # The finalizer goes last, so that it ends the process if an interrupt cuts this call short.
+        _stop(process, self._owner)
+        if self._process is process:  # no other thread has stopped it and started another one
             self._end.detach()
             self._process = None
 
@@ -273,18 +300,46 @@ def _undisturbed(function):
         raise failures.pop()
 
 
+def _check_log(log):
+    """The monitor reads its log again, which has no end in a device and waits in a pipe."""
+    if not stat.S_ISREG(os.fstat(log.fileno()).st_mode):
+        raise ValueError(f"log={log.path!r} is a pipe or a device, which cannot be read again: name a file")
+
+
 def _spawn(log, task):
     """The process that watches this one. It finds the packages where this one does."""
-    task = {**task, "pid": os.getpid(), "log": log.path, "fd": log.fileno(), "command": sys.argv or None}
+    if not sys.executable:
+        raise Error(
+            "sys.executable is empty, as in a program that embeds Python: set it to the path of a Python of the same "
+            "version, in which the process that watches the memory runs"
+        )
+    task = {**task, "pid": os.getpid(), "log": log.path, "fd": log.fileno(), "command": _command()}
     code = f"import sys; sys.path[:] = {sys.path!r}; from recstore.monitor.attached import main; main()"
     # A session of its own: Ctrl-C and the end of the terminal are for the program.
-    return subprocess.Popen(
-        [sys.executable, "-c", code, json.dumps(task)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        pass_fds=(log.fileno(),),
-        start_new_session=True,
-    )
+    try:
+        return subprocess.Popen(
+            [sys.executable, "-c", code, json.dumps(task)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            pass_fds=(log.fileno(),),
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise Error(
+            f"the process that watches the memory cannot start {sys.executable}: {error.strerror}; `ulimit -a` shows "
+            "the limits of files and processes"
+        ) from error
+
+
+def _command():
+    """The program and its arguments, of which the log holds some: the system takes 128 KiB in one argument."""
+    kept, left = [], 10_000
+    for one in map(str, sys.argv):
+        left -= len(one)
+        if left < 0:
+            return [*kept, f"and {counted(len(sys.argv) - len(kept), 'more argument')}"]
+        kept.append(one)
+    return kept or None
 
 
 def _stop(process, owner):
@@ -295,13 +350,12 @@ def _stop(process, owner):
         if not process.stdin.closed:
             process.stdin.write(b"end\n")
             process.stdin.close()
-    except OSError:
-        pass  # it has ended; its log says why
+    except (OSError, ValueError):
+        pass  # it has ended, and its log says why; or another thread has told it to
     try:
         _wait(process)
     finally:
         _kill(process)
-        process.stdout.close()
 
 
 def _wait(process):
@@ -327,10 +381,9 @@ def _kill(process):
         _wait(process)
 
 
-def _remove(path, owner):
-    if os.getpid() == owner:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(path)
+def _remove(path):
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
 
 
 def _discard(path):

@@ -175,6 +175,8 @@ def serve(parent):
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that asks
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+    if sys.stderr is None:  # closed in the parent
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     # What a library prints must not come among the answers.
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)

@@ -271,6 +271,8 @@ def main():
     import signal
 
     signal.signal(signal.SIGINT, lambda *_: None)  # Ctrl-C reaches all processes of a terminal: the parent decides
+    if sys.stderr is None:  # closed in the parent
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     asks, answers, parent = os.dup(0), os.dup(1), os.getppid()
     # What a library prints must not come among the answers.
     os.dup2(2, 1)
@@ -308,7 +310,8 @@ def main():
 def end(server):
     if server is not None:
         server.fetching.give_up()
-    sys.stderr.flush()
+    if sys.stderr is not None:
+        sys.stderr.flush()
     os._exit(0)
 
 

@@ -179,6 +179,36 @@ def test_a_fork_while_another_thread_is_in_a_late_import(python, tmp_path, work)
         assert python(FORKING.format(work=WORK[work]), delay, path) == "0\n"
 
 
+@pytest.mark.parametrize(
+    "module", ["recstore._core", "recstore._core.forks", "recstore._core.native", "recstore.dicts", "recstore.records"]
+)
+def test_a_fork_while_the_main_thread_imports_recstore(python, module):
+    """At the moment at which Python looks for the module. The child imports recstore too."""
+    code = """if True:
+        import os, signal, sys, threading, time
+        found = threading.Event()
+        class Finder:
+            def find_spec(self, name, path, target=None):
+                if name == sys.argv[1] and not found.is_set():
+                    found.set()
+                    time.sleep(0.2)  # for the other thread to come to its fork
+        sys.meta_path.insert(0, Finder())
+        def fork():
+            found.wait()
+            pid = os.fork()
+            if pid == 0:
+                signal.alarm(60)
+                import recstore
+                os._exit(recstore.RecordList([3])[0])
+            print(os.waitpid(pid, 0)[1] >> 8)
+        thread = threading.Thread(target=fork)
+        thread.start()
+        import recstore
+        thread.join()
+        """
+    assert python(code, module) == "3\n"
+
+
 def test_a_fork_waits_for_imports_of_recstore_alone(tmp_path):
     """A program that is itself a module forks while it is imported; so does a thread beside an import of another kind."""
     (tmp_path / "program.py").write_text(

@@ -9,6 +9,7 @@ import pickle
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 import pytest
@@ -218,7 +219,7 @@ def test_a_forked_child_does_not_own_the_watcher(temporary):
 ENDS = {
     "killed": "os.kill(os.getpid(), signal.SIGKILL)",
     "os._exit": "os._exit(0)",
-    "killed in start": "m2 = recstore.MemoryMonitor(); m2._begin(); os.kill(os.getpid(), signal.SIGKILL)",
+    "killed in start": "m2 = recstore.MemoryMonitor(); m2._begin([]); os.kill(os.getpid(), signal.SIGKILL)",
     "forgets": "",
     "raises": "raise SystemExit(3)",
     "another program": "os.execv(sys.executable, [sys.executable, '-c', ''])",
@@ -322,3 +323,124 @@ def test_a_report_without_samples_or_figures():
     assert "&lt;main&gt;" in report._repr_html_()
     assert json.dumps(report.rows)
     assert pickle.loads(pickle.dumps(report)).rows == report.rows
+
+
+def run_program(code, redirected="", **environ):
+    """A program in bash, with some of its standard streams closed or elsewhere."""
+    return subprocess.run(
+        ["bash", "-c", f'exec "$@" {redirected}', "bash", sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        env={**os.environ, **environ},
+    )
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&-", "<&- >&- 2>&-"])
+def test_a_program_without_standard_streams(closed, temporary, tmp_path):
+    """Their numbers go to the next files that are opened. The warning goes nowhere, and not to the program."""
+    code = (
+        "import recstore, sys\n"
+        "with recstore.MemoryMonitor(interval=0.05, warn='1 MB') as m: pass\n"
+        f"open({str(tmp_path / 'said')!r}, 'w').write(m.report().rows[0]['label'])"
+    )
+    done = run_program(code, closed)
+    assert (done.returncode, done.stdout) == (0, "") and "cannot be written" not in done.stderr
+    assert (tmp_path / "said").read_text() == "main" and os.listdir(temporary) == []
+
+
+@pytest.mark.parametrize("ends", ["returns", "is in a pool"])
+def test_a_process_of_multiprocessing_leaves_no_log(ends, temporary, tmp_path):
+    """It ends without the finalizers of Python."""
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import multiprocessing, recstore, sys\n"
+        "def watch(_=None):\n"
+        "    global monitor\n"
+        "    with recstore.MemoryMonitor(interval=0.05) as monitor: pass\n"
+        "    return monitor.report().rows[0]['label']\n"
+        "if __name__ == '__main__':\n"
+        "    context = multiprocessing.get_context(sys.argv[1])\n"
+        "    if sys.argv[2] == 'returns':\n"
+        "        process = context.Process(target=watch)\n"
+        "        process.start()\n"
+        "        process.join()\n"
+        "        print(process.exitcode)\n"
+        "    else:\n"
+        "        pool = context.Pool(1)\n"
+        "        print(pool.apply(watch))\n"
+        "        pool.close()\n"
+        "        pool.join()\n"
+    )
+    for how in ("fork", "spawn"):
+        command = [sys.executable, str(program), how, ends]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
+        assert (done.stdout, done.stderr) == ("0\n" if ends == "returns" else "main\n", "")
+        assert os.listdir(temporary) == []
+
+
+def test_threads_share_a_monitor(temporary):
+    """One of them starts it, the others are told; none waits for another without end."""
+    before = open_files()
+    monitor = recstore.MemoryMonitor(interval=0.05)
+    told = []
+
+    def use():
+        for _ in range(3):
+            try:
+                monitor.start()
+            except recstore.Error as error:
+                told.append(error)
+            monitor.stop()
+
+    threads = [threading.Thread(target=use) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(told) < 12 and "not watching" in repr(monitor)
+    assert open_files() == before and monitor.report().rows
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
+
+
+@pytest.mark.parametrize("what", ["/dev/full", "/dev/null", "/dev/zero", "a pipe"])
+def test_a_log_that_cannot_be_read_again(what, tmp_path):
+    path = what
+    if what == "a pipe":
+        path = tmp_path / "pipe"
+        os.mkfifo(path)
+    monitor = recstore.MemoryMonitor(log=path)
+    before = open_files()
+    with pytest.raises(ValueError):
+        monitor.start()
+    assert open_files() == before and os.path.exists(path)
+
+
+def test_a_program_of_many_arguments(monkeypatch):
+    """The system takes 128 KiB in one argument, and the arguments are not all text in a program that sets them."""
+    for arguments, first in (
+        (["train.py"] + ["a/long/name.jpg"] * 20_000, ["train.py"]),
+        (["x" * 300_000], ["and 1 more argument"]),
+        (["\udcff", 3], ["\udcff"]),
+        ([], []),
+    ):
+        monkeypatch.setattr(sys, "argv", arguments)
+        with recstore.MemoryMonitor(interval=0.05) as monitor:
+            pass
+        command = monitor.run().start["command"]
+        assert len(str(command)) < 20_000 and (command or [])[:1] == first
+
+
+@pytest.mark.parametrize("limit", [5, 9])
+@pytest.mark.parametrize("executable", ["None", "''", "sys.executable"])
+def test_a_system_that_starts_no_process(limit, executable, temporary):
+    code = (
+        "import recstore, resource, sys\n"
+        f"sys.executable = {executable}\n"
+        f"resource.setrlimit(resource.RLIMIT_NOFILE, ({limit}, {limit}))\n"
+        "try: recstore.MemoryMonitor().start()\n"
+        "except recstore.Error: print('refused')"
+    )
+    done = run_program(code)
+    assert (done.stdout, done.stderr) == ("refused\n", "") and os.listdir(temporary) == []

@@ -89,3 +89,24 @@ def test_a_file_that_is_no_coco_file(tmp_path, text):
     (tmp_path / "coco").write_text(text)
     with pytest.raises(records.SourceError, match="coco"):
         list(records.read("coco", str(tmp_path / "coco")))
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize(
+    "command", ["verify {path}", "cat {path}", "info /no/such", "monitor --quiet -- sh -c 'exit 3'"]
+)
+def test_without_standard_streams(path, command, closed):
+    """The exit status is that of any other day, and an error does not go to standard output."""
+    line = f"{sys.executable} -m recstore {command.format(path=path)}"
+    usual, done = (
+        subprocess.run(["bash", "-c", text], capture_output=True, text=True) for text in (line, f"{line} {closed}")
+    )
+    assert done.returncode == usual.returncode and "Traceback" not in done.stderr
+    assert done.stdout == ("" if ">&-" in closed.replace("2>&-", "") else usual.stdout)
+
+
+def test_a_folder_is_not_replaced(path, tmp_path, capsys):
+    """No option does that, so none is advised."""
+    for arguments in (["build", str(path), "-o", str(tmp_path)], ["cat", str(path), "--parquet", str(tmp_path)]):
+        assert main.main(arguments) == 1
+        assert "--force" not in capsys.readouterr().err
