@@ -168,7 +168,7 @@ cdef class Selection:
             raise OverflowError("a view of more than 2**63 - 1 records")
         if nested >= MAX_NESTED or weight > MAX_WEIGHT:
             parts = lightened(parts, weight, total)
-            weight = 1 + sum_of([(<Selection>part).weight_as_part() for part in parts])
+            weight = 1 + sum([(<Selection>part).weight_as_part() for part in parts])
             nested = max([(<Selection>part).nested for part in parts], default=0)
         self = Selection.__new__(Selection)
         self.parts = tuple(parts)
