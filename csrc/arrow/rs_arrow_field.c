@@ -82,11 +82,18 @@ static void fill_slots(rs_arrow_field *self) {
     }
 }
 
-/* Makes twice as many slots as there is room for children. */
-static rs_status grow_slots(rs_arrow_field *self, rs_error *err) {
+/* Makes room for more children, and twice as many slots. */
+static rs_status grow(rs_arrow_field *self, rs_error *err) {
+    const uint32_t capacity = self->children_capacity == 0 ? 8 : 2 * self->children_capacity;
+    rs_arrow_field **grown = (rs_arrow_field **)realloc(self->children, capacity * sizeof(rs_arrow_field *));
+    uint32_t *slots;
+    if (grown == NULL) return no_memory(err);
+    self->children = grown;
+    slots = (uint32_t *)malloc(2 * (size_t)capacity * sizeof *slots);
+    if (slots == NULL) return no_memory(err);
     free(self->slots);
-    self->slots = (uint32_t *)malloc(2 * (size_t)self->children_capacity * sizeof *self->slots);
-    if (self->slots == NULL) return no_memory(err);
+    self->slots = slots;
+    self->children_capacity = capacity;
     fill_slots(self);
     return RS_OK;
 }
@@ -111,14 +118,7 @@ rs_status rs_arrow_field_child(rs_arrow_field *self, const char *name, size_t si
                             "a key is a str with a NUL, and the names of Arrow fields end with one");
     }
     RS_TRY(count_field(n_fields, err));
-    if (self->n_known == self->children_capacity) {
-        uint32_t capacity = self->children_capacity == 0 ? 8 : 2 * self->children_capacity;
-        rs_arrow_field **grown = (rs_arrow_field **)realloc(self->children, capacity * sizeof(rs_arrow_field *));
-        if (grown == NULL) return no_memory(err);
-        self->children = grown;
-        self->children_capacity = capacity;
-        RS_TRY(grow_slots(self, err));
-    }
+    if (self->n_known == self->children_capacity) RS_TRY(grow(self, err));
     RS_TRY(new_field(self, name, size, out, err));
     *slot_of(self, name, size) = self->n_known + 1;
     self->hint = self->n_known;
