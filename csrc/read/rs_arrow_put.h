@@ -17,7 +17,7 @@ enum {
 typedef struct rs_arrow_walk {
     rs_arrow_ops *ops;
     int mode;          /* RS_ARROW_PUT, SEE_REST or SEE_ALL */
-    rs_buffer scratch; /* the text of a Decimal */
+    rs_buffer scratch; /* the text of a Decimal, the items of a narrow array */
 } rs_arrow_walk;
 
 /* Takes the value of op->node, which is wanted. Its body is at `body`, or at the cursor when that is NULL. Besides the
