@@ -103,8 +103,7 @@ rs_status rs_array_type_take(rs_slice *in, rs_array_type *out, rs_error *err) {
     if (out->width != 0 &&
         ((out->flags & RS_FMT_ARRAY_SCALAR) != 0 || out->big_endian || out->code < RS_FMT_DTYPE_INT8 ||
          out->code > RS_FMT_DTYPE_UINT64 || out->width >= 8 * out->item_bytes)) {
-        return rs_error_set(err, RS_E_FMT_VALUE, RS_NOWHERE, "array flags 0x%02x have no meaning for dtype code %u",
-                            out->flags, out->code);
+        return rs_error_set(err, RS_E_FMT_VALUE, RS_NOWHERE, "array flags 0x%02x have no meaning", out->flags);
     }
     out->descriptor.end = in->ptr;
     return RS_OK;

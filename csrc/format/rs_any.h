@@ -39,7 +39,8 @@ static inline uint64_t rs_array_data_bytes(uint8_t flags, uint64_t item_bytes, u
  * checked against arrays_size. */
 RS_NODISCARD rs_status rs_array_data_skip(rs_slice *in, uint64_t data_bytes, uint64_t arrays_size, uint64_t *outside,
                                           rs_error *err);
-/* Takes a whole array after its tag; *data_bytes is that of rs_array_data_bytes. *shape borrows the bytes of ndim and shape; it is empty for a scalar. */
+/* Takes a whole array after its tag; *data_bytes is that of rs_array_data_bytes. *shape borrows the bytes of ndim and
+ * shape; it is empty for a scalar. */
 RS_NODISCARD rs_status rs_array_skip(rs_slice *in, uint64_t arrays_size, rs_array_type *type, rs_slice *shape,
                                      uint64_t *data_bytes, uint64_t *outside, rs_error *err);
 
