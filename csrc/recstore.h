@@ -19,6 +19,7 @@
 #include "format/rs_node_kinds.h"
 #include "format/rs_header.h"
 #include "format/rs_keys.h"
+#include "format/rs_narrow.h"
 #include "format/rs_offsets.h"
 #include "format/rs_saved_index.h"
 #include "format/rs_schema.h"

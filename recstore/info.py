@@ -392,6 +392,7 @@ _DETAILS = {
     "int": lambda param, aux, count: [f"{param} bits from {struct.unpack('<q', aux)[0]}"],
     "str": lambda param, aux, count: [{0: "of mixed widths", 1: "Latin-1", 2: "UCS-2", 4: "UCS-4"}[param]],
     "const": lambda param, aux, count: _const_text(aux),
+    "ndarray": lambda param, aux, count: [f"items of {aux[0] >> 2} bits"] if aux[0] >> 2 else [],
     "decimal": _decimal,
     "numbers": _numbers,
     "dict-coded": _dict,

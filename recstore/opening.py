@@ -40,7 +40,8 @@ def open(
         allow_pickle: load pickled values. A pickle can run any code: allow it only for files that you trust.
         limits: `(values, bytes)` that the largest record may hold, instead of 2**28 and 4 GiB, and instead of 64 values
             and 1,024 bytes for each byte of the file.
-        arrays: "copy" or "view", as for RecordList. If a file is cut while a view on it is read, the process ends: see
+        arrays: "copy" or "view", as for RecordList; of integers that a store holds in fewer bits, "view" gives a
+            read-only copy. If a file is cut while a view on it is read, the process ends: see
             `copy`.
         cache: for a URL, a folder of yours on a disk of this machine, else RECSTORE_CACHE: shards are fetched into it
             once and mapped there. Those of a folder are mapped where they lie, and this and the next two do nothing.

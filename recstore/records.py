@@ -81,6 +81,7 @@ class RecordList(containers.Container, native.Records, views.ListOperations):
             record self-describing. Stores of every level are read in the same way.
         arrays: "copy" gives every record arrays of its own. "view" gives read-only arrays on the shared bytes, without
             a copy from 1,024 bytes on; they keep the memory mapped, and the store cannot be closed while one is alive.
+            "copy" stores integers of arrays in fewer bits where they fit; "view" keeps the bytes of each array.
             torch has no read-only tensors, so tensors are copies in either case.
         backing: the kind of memory. "anonymous": the kernel frees it when the last process ends. "shm": the same, but
             limited by the size of /dev/shm. "dir": files in a private folder (RECSTORE_DIR). "auto": the value of

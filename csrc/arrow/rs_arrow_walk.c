@@ -424,7 +424,7 @@ static rs_status put_array_node(rs_arrow_walk *self, const rs_arrow_op *op, rs_c
                                 rs_error *err) {
     const rs_node *node = op->node;
     rs_slice aux = rs_slice_of(node->aux, node->aux_size_bytes);
-    uint64_t dims[RS_FMT_ARRAY_NDIM], size = node->data_bytes;
+    uint64_t dims[RS_FMT_ARRAY_NDIM], size = node->item_bytes;
     uint32_t ndim = 0;
     rs_array_type type;
     RS_TRY(rs_array_type_take(&aux, &type, err));
@@ -432,6 +432,7 @@ static rs_status put_array_node(rs_arrow_walk *self, const rs_arrow_op *op, rs_c
         rs_slice *shape = (node->flags & RS_FMT_FLAG_FIXED) != 0 ? &aux : &cursor->in;
         RS_TRY(rs_array_shape_take(shape, type.item_bytes, &ndim, dims, &size, err));
     }
+    size = rs_array_data_bytes(type.flags, type.item_bytes, size);
     if (body == NULL) RS_TRY(rs_decode_array_data(cursor, size, &body, err));
     return rs_arrow_put_array(self, op->field, &type, ndim, dims, body, err);
 }

@@ -1,6 +1,8 @@
 /* rs_arrow_walk_any.c: any values, ext values and arrays. */
 #include "arrow/rs_arrow_walk_any.h"
 
+#include "format/rs_narrow.h"
+
 enum { MOST_LISTS = 1 << 26 }; /* of an array of many dimensions */
 
 static bool appends(const rs_arrow_walk *self) { return self->mode == RS_ARROW_PUT; }
@@ -106,12 +108,28 @@ static rs_status put_dimension(rs_arrow_field *field, const rs_array_type *type,
     return rs_arrow_end_value(field, field->element->n, err);
 }
 
+/* Points *data to the items of a narrow array, which are written to scratch. Their bytes are within 2^63. */
+static rs_status widen(rs_arrow_walk *self, const rs_array_type *type, uint32_t ndim, const uint64_t *dims,
+                       const uint8_t **data, rs_error *err) {
+    const unsigned size = (unsigned)type->item_bytes;
+    uint64_t n = 1;
+    uint32_t i;
+    for (i = 0; i < ndim; i++) n *= dims[i];
+    if (n == 0) return RS_OK;
+    self->scratch.size_bytes = 0;
+    RS_TRY(rs_buffer_reserve(&self->scratch, (size_t)(n * size), err));
+    rs_narrow_read(*data, type->width, size, n, 0, n, self->scratch.data);
+    *data = self->scratch.data;
+    return RS_OK;
+}
+
 rs_status rs_arrow_put_array(rs_arrow_walk *self, rs_arrow_field *field, const rs_array_type *type, uint32_t ndim,
                              const uint64_t *dims, const uint8_t *data, rs_error *err) {
     const bool fortran = (type->flags & RS_FMT_ARRAY_FORTRAN) != 0;
     uint64_t strides[RS_FMT_ARRAY_NDIM], stride = type->item_bytes, lists = 1;
     uint32_t i;
     if (!appends(self)) return rs_arrow_see_array(field, type, ndim, &self->program->n_fields, err);
+    if (type->width != 0) RS_TRY(widen(self, type, ndim, dims, &data, err));
     for (i = 0; i < ndim; i++) {
         const uint32_t at = fortran ? i : ndim - 1 - i;
         strides[at] = stride;
@@ -134,6 +152,7 @@ static rs_status put_any_array(rs_arrow_walk *self, rs_arrow_field *field, rs_cu
     if ((type.flags & RS_FMT_ARRAY_SCALAR) == 0) {
         RS_TRY(rs_array_shape_take(&cursor->in, type.item_bytes, &ndim, dims, &size, err));
     }
+    size = rs_array_data_bytes(type.flags, type.item_bytes, size);
     RS_TRY(rs_decode_array_data(cursor, size, &data, err));
     return rs_arrow_put_array(self, field, &type, ndim, dims, data, err);
 }

@@ -16,7 +16,7 @@ enum {
 typedef struct rs_arrow_walk {
     rs_arrow_program *program;
     int mode;          /* RS_ARROW_PUT, SEE_REST or SEE_ALL */
-    rs_buffer scratch; /* the text of a Decimal */
+    rs_buffer scratch; /* the text of a Decimal, the items of a narrow array */
 } rs_arrow_walk;
 
 /* Takes the text at a place; `place->node` is NULL for the any value at the cursor. */

@@ -1,12 +1,14 @@
 /* rs_run.c: finds runs. rs_run_write.c writes them. */
 #include "columns/rs_run.h"
 
+#include "format/rs_narrow.h"
+
 /* ---- Lists ---- */
 
 static void set_run(rs_run *out, unsigned kind, const rs_node *node, uint64_t n, const uint8_t *begin,
                     const uint8_t *end) {
     out->kind = (uint8_t)kind;
-    out->code = 0, out->big_endian = false;
+    out->code = 0, out->width = 0, out->big_endian = false;
     out->node = node;
     out->n = n;
     out->data = begin;
@@ -50,14 +52,16 @@ rs_status rs_run_take_list(rs_cursor *cursor, const rs_place *place, rs_run *out
 
 static bool is_number_code(uint8_t code) { return code >= RS_FMT_DTYPE_BOOL && code <= RS_FMT_DTYPE_COMPLEX128; }
 
-/* Takes the data of an array of this type and shape. */
-static rs_status take_data(rs_cursor *cursor, const rs_array_type *type, const uint8_t *body, uint64_t size,
+/* Takes the data of an array of this type and shape, whose items take all_bytes together. */
+static rs_status take_data(rs_cursor *cursor, const rs_array_type *type, const uint8_t *body, uint64_t all_bytes,
                            rs_run *out, rs_run_shape *shape, rs_error *err) {
+    const uint64_t size = rs_array_data_bytes(type->flags, type->item_bytes, all_bytes);
     const uint8_t *data = body;
     if (body == NULL) RS_TRY(rs_decode_array_data(cursor, size, &data, err));
     if (cursor->shared) RS_TRY(rs_decode_spend_bytes(cursor, size, err));
-    set_run(out, RS_RUN_ITEMS, NULL, size / type->item_bytes, data, data + size);
+    set_run(out, RS_RUN_ITEMS, NULL, all_bytes / type->item_bytes, data, data + size);
     out->code = type->code;
+    out->width = type->width;
     out->big_endian = type->big_endian && (type->flags & RS_FMT_ARRAY_SCALAR) == 0;
     shape->fortran = shape->ndim > 1 && (type->flags & RS_FMT_ARRAY_FORTRAN) != 0;
     return RS_OK;
@@ -126,7 +130,7 @@ static rs_status take_tensor(rs_cursor *cursor, rs_place place, const uint8_t *e
         RS_TRY(take_node_array(cursor, &place, out, shape, taken, err));
     }
     if (!*taken || code == 0) return RS_OK;
-    *taken = out->n == 0 || out->at / out->n == 2;
+    *taken = out->n == 0 || (out->width != 0 ? rs_narrow_item_bytes(out->code) : out->at / out->n) == 2;
     out->code = code;
     return RS_OK;
 }

@@ -29,6 +29,7 @@ typedef struct rs_run {
     uint64_t at;         /* LIST, NUMBERS, ITEMS: number of bytes at `data`; READY: the offset */
     uint8_t kind;        /* RS_RUN_ */
     uint8_t code;        /* ITEMS: the code of the dtype in FORMAT.md */
+    uint8_t width;       /* ITEMS: of a narrow array, the bits of an item; else 0 */
     bool big_endian;     /* ITEMS */
 } rs_run;
 

@@ -2,6 +2,7 @@
 #include "columns/rs_run.h"
 
 #include "base/rs_half.h"
+#include "format/rs_narrow.h"
 
 enum {
     BLOCK = 256,            /* numbers that are loaded before they are converted; they stay in the nearest cache */
@@ -252,6 +253,28 @@ static uint64_t write_items(const rs_run *self, uint64_t n, unsigned dtype, uint
     return write_blocks(self, size, n, dtype, to);
 }
 
+/* Writes the items of a narrow array: straight to where they belong, or block by block where they are converted. */
+static uint64_t write_narrow(const rs_run *self, uint64_t n, unsigned dtype, uint8_t *to) {
+    const unsigned size = self->code == RS_RUN_BFLOAT16 ? 2 : rs_narrow_item_bytes(self->code);
+    const unsigned wanted = rs_dtype_bytes(dtype);
+    uint8_t items[BLOCK * 8];
+    rs_run some = *self;
+    uint64_t first, put;
+    if (is_same_item(self->code, dtype)) {
+        rs_narrow_read(self->data, self->width, size, self->n, 0, n, to);
+        return n;
+    }
+    some.width = 0, some.data = items;
+    for (first = 0; first < n; first += some.n) {
+        some.n = n - first < BLOCK ? n - first : BLOCK;
+        some.at = some.n * size;
+        rs_narrow_read(self->data, self->width, size, self->n, first, some.n, items);
+        put = write_items(&some, some.n, dtype, to + first * wanted);
+        if (put < some.n) return first + put;
+    }
+    return n;
+}
+
 /* Converts n numbers of a numbers node. */
 static uint64_t write_unpacked(const rs_node *node, const int64_t *numbers, uint64_t n, unsigned dtype, uint8_t *to) {
     const unsigned size = rs_dtype_bytes(dtype);
@@ -303,7 +326,9 @@ rs_status rs_run_write(const rs_run *self, uint64_t n, unsigned dtype, const uin
     if (n == 0) return RS_OK;
     switch (self->kind) {
     case RS_RUN_LIST: *written = write_list(self, n, dtype, to); return RS_OK;
-    case RS_RUN_ITEMS: *written = write_items(self, n, dtype, to); return RS_OK;
+    case RS_RUN_ITEMS:
+        *written = self->width != 0 ? write_narrow(self, n, dtype, to) : write_items(self, n, dtype, to);
+        return RS_OK;
     case RS_RUN_NUMBERS: return write_numbers(self, n, dtype, scratch, to, written, err);
     default: memcpy(to, ready + self->at, (size_t)(n * rs_dtype_bytes(dtype))); return RS_OK;
     }
@@ -319,7 +344,8 @@ rs_status rs_run_write_fortran(const rs_run *self, const rs_run_shape *shape, un
     *written = 0;
     if (self->n == 0) return RS_OK;
     RS_TRY(rs_buffer_reserve(scratch, (size_t)self->n * size, err));
-    *written = write_items(self, self->n, dtype, scratch->data);
+    *written = self->width != 0 ? write_narrow(self, self->n, dtype, scratch->data)
+                                : write_items(self, self->n, dtype, scratch->data);
     if (*written < self->n) return RS_OK; /* the number in Fortran order, which tells as much */
     steps[0] = 1;
     for (d = 1; d < shape->ndim; d++) steps[d] = steps[d - 1] * shape->dims[d - 1];

@@ -98,10 +98,13 @@ rs_status rs_array_type_take(rs_slice *in, rs_array_type *out, rs_error *err) {
     out->descriptor.ptr = in->ptr;
     if (!rs_take(in, 1, &p)) return truncated(err, "a dtype");
     out->flags = *p;
-    if (out->flags > (RS_FMT_ARRAY_FORTRAN | RS_FMT_ARRAY_SCALAR)) {
+    out->width = out->flags >> RS_FMT_ARRAY_WIDTH_SHIFT;
+    RS_TRY(dtype_take(in, out, &budget, err));
+    if (out->width != 0 &&
+        ((out->flags & RS_FMT_ARRAY_SCALAR) != 0 || out->big_endian || out->code < RS_FMT_DTYPE_INT8 ||
+         out->code > RS_FMT_DTYPE_UINT64 || out->width >= 8 * out->item_bytes)) {
         return rs_error_set(err, RS_E_FMT_VALUE, RS_NOWHERE, "array flags 0x%02x have no meaning", out->flags);
     }
-    RS_TRY(dtype_take(in, out, &budget, err));
     out->descriptor.end = in->ptr;
     return RS_OK;
 }
@@ -159,6 +162,7 @@ rs_status rs_array_skip(rs_slice *in, uint64_t arrays_size, rs_array_type *type,
         RS_TRY(rs_array_shape_take(in, type->item_bytes, &ndim, dims, data_bytes, err));
     }
     shape->end = in->ptr;
+    *data_bytes = rs_array_data_bytes(type->flags, type->item_bytes, *data_bytes);
     return rs_array_data_skip(in, *data_bytes, arrays_size, outside, err);
 }
 

@@ -10,7 +10,8 @@
 /* Array flags and dtype, as they stand in any values and in the aux of ndarray nodes. */
 typedef struct rs_array_type {
     uint8_t flags;
-    uint8_t code; /* dtype code without the bit of big-endian */
+    uint8_t width; /* of a narrow array: the bits of an item as stored; 0 of any other */
+    uint8_t code;  /* dtype code without the bit of big-endian */
     bool big_endian;
     uint8_t unit;      /* datetime64, timedelta64 */
     uint64_t multiple; /* datetime64, timedelta64: the multiple of the unit */
@@ -23,15 +24,23 @@ typedef struct rs_array_type {
 
 /* Takes array flags and dtype. */
 RS_NODISCARD rs_status rs_array_type_take(rs_slice *in, rs_array_type *out, rs_error *err);
-/* Takes ndim and shape into dims, which has room for RS_FMT_ARRAY_NDIM, and computes the bytes of the data. */
+/* Takes ndim and shape into dims, which has room for RS_FMT_ARRAY_NDIM, and computes the bytes of all items. */
 RS_NODISCARD rs_status rs_array_shape_take(rs_slice *in, uint64_t item_bytes, uint32_t *ndim,
                                            uint64_t dims[RS_FMT_ARRAY_NDIM], uint64_t *data_bytes, rs_error *err);
+
+/* Returns the bytes of the data of an array whose items take item_bytes each and all_bytes together: the same, or of a
+ * narrow array those of the base and the bit group. all_bytes is below 2^63. */
+static inline uint64_t rs_array_data_bytes(uint8_t flags, uint64_t item_bytes, uint64_t all_bytes) {
+    const uint64_t width = flags >> RS_FMT_ARRAY_WIDTH_SHIFT, n = width == 0 ? 0 : all_bytes / item_bytes;
+    return width == 0 ? all_bytes : item_bytes + n / 8 * width + (n % 8 * width + 7) / 8;
+}
 
 /* Takes the data of an array. *outside becomes RS_NOWHERE when the data stand in `in`; else their offset in the arrays,
  * checked against arrays_size. */
 RS_NODISCARD rs_status rs_array_data_skip(rs_slice *in, uint64_t data_bytes, uint64_t arrays_size, uint64_t *outside,
                                           rs_error *err);
-/* Takes a whole array after its tag. *shape borrows the bytes of ndim and shape; it is empty for a scalar. */
+/* Takes a whole array after its tag; *data_bytes is that of rs_array_data_bytes. *shape borrows the bytes of ndim and
+ * shape; it is empty for a scalar. */
 RS_NODISCARD rs_status rs_array_skip(rs_slice *in, uint64_t arrays_size, rs_array_type *type, rs_slice *shape,
                                      uint64_t *data_bytes, uint64_t *outside, rs_error *err);
 

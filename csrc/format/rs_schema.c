@@ -173,6 +173,7 @@ static rs_status compile_array(rs_node *n, uint64_t offset, rs_error *err) {
         RS_TRY(rs_array_shape_take(&aux, type.item_bytes, &ndim, dims, &n->data_bytes, err));
     }
     if (aux.ptr != aux.end) return bad(err, offset, n->index, "its aux holds more than dtype and shape");
+    n->data_bytes = rs_array_data_bytes(type.flags, type.item_bytes, n->data_bytes);
     n->fixed = (scalar || (n->flags & RS_FMT_FLAG_FIXED) != 0) && n->data_bytes < RS_FMT_ARRAY_INLINE;
     n->size_bytes = n->fixed ? n->data_bytes : 0;
     return RS_OK;
@@ -556,6 +557,16 @@ void rs_tree_take_rests(rs_tree *self) {
         n->flags |= RS_FMT_FLAG_REST;
         rs_store_u16(self->bytes + RS_FMT_TREE_HEAD_SIZE + (size_t)i * RS_FMT_NODE_SIZE + RS_FMT_N_FLAGS, n->flags);
     }
+}
+
+rs_status rs_node_array_bytes(const rs_node *node, rs_slice *in, uint64_t *data_bytes, rs_error *err) {
+    uint64_t dims[RS_FMT_ARRAY_NDIM];
+    uint32_t ndim;
+    *data_bytes = node->data_bytes;
+    if ((node->flags & RS_FMT_FLAG_FIXED) != 0 || (node->aux[0] & RS_FMT_ARRAY_SCALAR) != 0) return RS_OK;
+    RS_TRY(rs_array_shape_take(in, node->item_bytes, &ndim, dims, data_bytes, err));
+    *data_bytes = rs_array_data_bytes(node->aux[0], node->item_bytes, *data_bytes);
+    return RS_OK;
 }
 
 uint64_t rs_tree_features(const rs_tree *self) {

@@ -73,6 +73,9 @@ RS_NODISCARD rs_status rs_tree_compile(rs_slice bytes, uint64_t offset, rs_tree 
 void rs_tree_take_rests(rs_tree *self);
 /* Returns 10^scale as f64, which is exact for a scale of 0 to RS_FMT_SCALE_MAX; 1 for others. */
 double rs_schema_divisor(unsigned scale);
+/* Takes the shape of an array of an ndarray node off `in`, unless the tree tells it, and sets *data_bytes to those of
+ * its data. RS_E_FMT_TRUNCATED or RS_E_FMT_VALUE for a bad shape. */
+RS_NODISCARD rs_status rs_node_array_bytes(const rs_node *node, rs_slice *in, uint64_t *data_bytes, rs_error *err);
 /* Returns the bits of features_required that the nodes need. */
 uint64_t rs_tree_features(const rs_tree *self);
 /* Frees the tree and zeroes the struct. */

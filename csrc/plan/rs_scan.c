@@ -39,6 +39,7 @@ static rs_status scan_array(rs_scan *self, rs_slice *in, uint64_t arrays_size, r
     in->ptr++;
     RS_TRY(rs_array_skip(in, arrays_size, &type, &shape, &size, &outside, err));
     if (type.code >= RS_FMT_DTYPE_STRUCT) self->features |= RS_FMT_FEATURE_DTYPES;
+    if (type.width != 0) self->features |= RS_FMT_FEATURE_NARROW;
     return RS_OK;
 }
 

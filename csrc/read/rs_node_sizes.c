@@ -146,12 +146,9 @@ static rs_status add_optional(rs_cursor *self, const rs_node *node, const uint8_
 }
 
 static rs_status add_array(rs_cursor *self, const rs_node *node, rs_node_size *sizes, rs_error *err) {
-    uint64_t dims[RS_FMT_ARRAY_NDIM], size = node->data_bytes;
-    uint32_t ndim;
     const uint8_t *data, *begin = self->in.ptr;
-    if ((node->flags & RS_FMT_FLAG_FIXED) == 0 && (node->aux[0] & RS_FMT_ARRAY_SCALAR) == 0) {
-        RS_TRY(rs_array_shape_take(&self->in, node->item_bytes, &ndim, dims, &size, err));
-    }
+    uint64_t size;
+    RS_TRY(rs_node_array_bytes(node, &self->in, &size, err));
     RS_TRY(rs_decode_array_data(self, size, &data, err));
     sizes[node->index].bits += node->bits + 8 * (uint64_t)(self->in.ptr - begin);
     if (size >= RS_FMT_ARRAY_INLINE) sizes[node->index].bits += 8 * size; /* it lies in the arrays of the block */

@@ -101,11 +101,8 @@ static rs_status pass_exceptions(rs_cursor *self, const rs_node *node, uint64_t 
 }
 
 static rs_status pass_array(rs_cursor *self, const rs_node *node, rs_error *err) {
-    uint64_t dims[RS_FMT_ARRAY_NDIM], size = node->data_bytes, outside;
-    uint32_t ndim;
-    if ((node->flags & RS_FMT_FLAG_FIXED) == 0 && (node->aux[0] & RS_FMT_ARRAY_SCALAR) == 0) {
-        RS_TRY(rs_array_shape_take(&self->in, node->item_bytes, &ndim, dims, &size, err));
-    }
+    uint64_t size, outside;
+    RS_TRY(rs_node_array_bytes(node, &self->in, &size, err));
     return rs_array_data_skip(&self->in, size, self->arrays_size, &outside, err);
 }
 

@@ -196,12 +196,9 @@ static rs_status skip_str(rs_cursor *self, const rs_node *node, rs_error *err) {
 }
 
 static rs_status skip_array(rs_cursor *self, const rs_node *node, rs_error *err) {
-    uint64_t dims[RS_FMT_ARRAY_NDIM], size = node->data_bytes;
-    uint32_t ndim;
     const uint8_t *data;
-    if ((node->flags & RS_FMT_FLAG_FIXED) == 0 && (node->aux[0] & RS_FMT_ARRAY_SCALAR) == 0) {
-        RS_TRY(rs_array_shape_take(&self->in, node->item_bytes, &ndim, dims, &size, err));
-    }
+    uint64_t size;
+    RS_TRY(rs_node_array_bytes(node, &self->in, &size, err));
     RS_TRY(rs_decode_array_data(self, size, &data, err));
     return rs_decode_spend_shared(self, size, err);
 }

@@ -49,7 +49,7 @@ cdef extern from "recstore.h" nogil:
         RS_FMT_EXT_TIMEDELTA, RS_FMT_EXT_TIMEZONE, RS_FMT_EXT_ZONEINFO, RS_FMT_EXT_DECIMAL, RS_FMT_EXT_FRACTION
         RS_FMT_EXT_UUID, RS_FMT_EXT_PATH, RS_FMT_EXT_ENUM, RS_FMT_EXT_NAMEDTUPLE, RS_FMT_EXT_DATACLASS
         RS_FMT_EXT_ATTRS, RS_FMT_EXT_OBJECT, RS_FMT_EXT_PICKLED, RS_FMT_EXT_TENSOR, RS_FMT_EXT_STRINGDTYPE
-        RS_FMT_EXT_LAST
+        RS_FMT_EXT_LAST, RS_FMT_ARRAY_WIDTH_SHIFT
 
     ctypedef struct rs_integers:
         const uint8_t *first
@@ -117,14 +117,17 @@ cdef extern from "recstore.h" nogil:
     bint rs_tag_is_small(uint8_t tag)
 
     ctypedef struct rs_array_type:
-        uint8_t flags
-        uint8_t code
+        uint8_t flags, width, code
         uint64_t item_bytes
         rs_slice descriptor
     rs_status rs_any_ext_head(rs_slice *s, rs_slice *head, rs_error *err)
     rs_status rs_array_type_take(rs_slice *s, rs_array_type *out, rs_error *err)
     rs_status rs_array_shape_take(rs_slice *s, uint64_t item_bytes, uint32_t *ndim, uint64_t *dims,
                                   uint64_t *data_bytes, rs_error *err)
+    uint64_t rs_array_data_bytes(uint8_t flags, uint64_t item_bytes, uint64_t all_bytes)
+    void rs_narrow_read(const uint8_t *data, unsigned w, unsigned size, uint64_t n, uint64_t i, uint64_t m, uint8_t *to)
+    unsigned rs_narrow_choose(uint8_t code, const uint8_t *items, uint64_t n, uint64_t *base)
+    void rs_narrow_write(const uint8_t *items, unsigned size, uint64_t n, unsigned width, uint64_t base, uint8_t *out)
 
     ctypedef struct rs_budget:
         uint64_t values

@@ -23,11 +23,12 @@ def name_of(cls):
 class Writer:
     """The options of encoding, and the classes that it meets. One for each builder."""
 
-    __slots__ = ("pickled", "arrays", "seen", "foreign", "plain", "refuses")
+    __slots__ = ("pickled", "arrays", "narrows", "seen", "foreign", "plain", "refuses")
 
     def __init__(self, pickled=False, arrays="copy", plain=None):
         self.pickled = pickled  # whether unsupported values are pickled
         self.arrays = arrays
+        self.narrows = arrays == "copy"  # whether integers of arrays are stored in fewer bits; no array is a view then
         self.seen = None  # (module, qualname) -> class
         self.plain = plain  # a function that gives values another form than that of a store, as encode.pyx calls it
         self.foreign = False  # whether a Record of a class was stored: reading it must not import that class

@@ -5,6 +5,7 @@ import os
 
 from recstore._core import native, trust
 from recstore.build import cores
+from recstore.build.build_options import Options
 from recstore.shm import attributes
 from recstore.values.factories import FACTORIES
 
@@ -16,21 +17,23 @@ def save_mapping(mapping, path):
         return
 
     pairs = zip(mapping, _durable(mapping._values))
-    _write_compact(native.MappingBuilder, pairs, path, FACTORIES.index(mapping.factory))
+    _write_compact(native.MappingBuilder, mapping._values, pairs, path, FACTORIES.index(mapping.factory))
 
 
 def save_records(records, path, indexes=()):
     """Encodes the records again into a file that holds nothing else but these saved indexes, as of
     saved_indexes.wanted."""
-    _write_compact(native.Builder, _durable(records), path, indexes, noted=records.attributes)
+    _write_compact(native.Builder, records, _durable(records), path, indexes, noted=records.attributes)
 
 
-def _write_compact(make, source, path, ending, noted=None):
-    """Streams records or pairs into a new file, with the attributes `noted`. `ending` is the argument of the builder's
-    `finish`. A value of an unsupported type was a pickle in the store it comes from, so it is pickled again."""
+def _write_compact(make, records, source, path, ending, noted=None):
+    """Streams `source`, which is `records` or pairs with them, into a new file, with the attributes `noted`. `ending`
+    is the argument of the builder's `finish`. A value of an unsupported type was a pickle in the store it comes from,
+    so it is pickled again."""
+    writer = trust.Writer(pickled=True, arrays=Options.beside(records.segments).arrays)
 
     def write(temporary):
-        builder = make("file", name=temporary, writer=trust.Writer(pickled=True), threads=cores.available())
+        builder = make("file", name=temporary, writer=writer, threads=cores.available())
         try:
             builder.extend(source)
             if noted:

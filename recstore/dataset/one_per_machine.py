@@ -287,9 +287,11 @@ class _Copying(Feed):
         self.store = store
         runs = [column for _, _, columns, _, _ in layout for column in columns or () if column[2] is None]
         self.ends = sorted({0, *(stop for _, stop, _, _ in runs), len(store)})
+        self.arrays = max((stop for _, stop, _, _ in runs), default=0)  # the first of the records that become arrays
         self.options = build_options.Options(request.on_unsupported)
 
     def fill(self, builder, options):
         for start, stop in zip(self.ends, self.ends[1:]):
+            builder.settings.narrows = stop <= self.arrays
             builder.extend(self.store[start:stop])
             builder.end_block()

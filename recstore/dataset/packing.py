@@ -251,6 +251,7 @@ class Packed:
         for candidate in todo:
             self.clusters.append(memory_overlaps.Cluster(*memory_kinds.extent(candidate.value), candidate))
         self.clusters = memory_overlaps.merged(self.clusters)
+        builder.settings.narrows = False  # they become arrays over these bytes
         for cluster in self.clusters:
             cluster.record = builder.records
             cluster.size = cluster.nbytes

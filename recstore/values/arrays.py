@@ -205,6 +205,14 @@ def make_array(dtype, shape, fortran, memory, size, copy):
     return array
 
 
+def empty_array(dtype, shape, fortran):
+    """A writable array for the items of a narrow array, which the core writes."""
+    try:
+        return np.empty(shape, dtype, order="F" if fortran else "C")
+    except ValueError as e:
+        raise CorruptError(f"an array that numpy refuses: {e}") from None
+
+
 def _check_text(dtype, memory, size, what):
     """Raises CorruptError for code points that are out of range, of which numpy would make invalid strings."""
     for offset, order, dims, strides in _texts(dtype, 0, (), ()):

@@ -60,7 +60,7 @@ static const struct {
     {RS_E_FMT_TRUNCATED, 4, {0x0F, 1, 0x10, 2}},
     {RS_E_FMT_TRUNCATED, 3, {0x0F, 1, 0x90}}, /* a key without a value */
     {RS_OK, 5, {0x0F, 1, 0x0E, 0, 0}},
-    {RS_E_FMT_VALUE, 4, {0x10, 4, 3, 0}},
+    {RS_E_FMT_VALUE, 4, {0x10, 4, 1, 0}},
     {RS_E_FMT_TAG, 4, {0x10, 0, 0, 0}},
     {RS_E_FMT_TAG, 4, {0x10, 0, 0x80, 0}},
     {RS_E_FMT_VERSION, 4, {0x10, 0, 23, 0}},

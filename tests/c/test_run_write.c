@@ -57,7 +57,7 @@ static void put_item(unsigned code, bool big, uint64_t k, uint64_t i) {
 }
 
 static rs_run run_of(unsigned code, bool big) {
-    const rs_run run = {items, NULL, N, (uint64_t)N * bytes_of(code), RS_RUN_ITEMS, (uint8_t)code, big};
+    const rs_run run = {items, NULL, N, (uint64_t)N * bytes_of(code), RS_RUN_ITEMS, (uint8_t)code, 0, big};
     return run;
 }
 
@@ -119,7 +119,7 @@ static void test_ends_of_ranges(void) {
         for (k = 0; k < 2 * sizeof numbers / sizeof numbers[0]; k++) {
             const uint64_t bits = k % 2 == 0 ? numbers[k / 2] : 0 - numbers[k / 2];
             for (is_signed = 0; is_signed < 2; is_signed++) {
-                const rs_run run = {items, NULL, 1, 8, RS_RUN_ITEMS, is_signed ? 5 : 9, false};
+                const rs_run run = {items, NULL, 1, 8, RS_RUN_ITEMS, is_signed ? 5 : 9, 0, false};
                 const bool fits = is_signed ? (int64_t)bits >= low && (int64_t)bits <= high
                                             : dtype == RS_DTYPE_UINT64 || bits <= (uint64_t)high;
                 uint64_t written = 2;
@@ -210,7 +210,7 @@ static void check_list(const listed *l) {
     for (dtype = 0; dtype < RS_DTYPES; dtype++) {
         const size_t size = store_elements(l, &tree.nodes[1]);
         uint8_t *exact = make_exact(items, size);
-        const rs_run run = {exact, &tree.nodes[1], N, size, RS_RUN_LIST, 0, false};
+        const rs_run run = {exact, &tree.nodes[1], N, size, RS_RUN_LIST, 0, 0, false};
         for (i = wanted = N; i-- > 0;) wanted = holds(dtype, 0, element(l, i)) ? wanted : i;
         CHECK_OK(rs_run_write(&run, N, dtype, NULL, &scratch, out, &written, &err), &err);
         CHECK_U64(written, wanted);

@@ -104,7 +104,7 @@ static const struct {
     {"scalar with a shape", RS_E_FMT_TREE, {{NDARRAY, 0, 1, 0, 0, 0, 4, 0}}, 1, {2, 3, 1, 7}, 4},
     {"array of dtype 0", RS_E_FMT_TREE, {{NDARRAY, 0, 0, 0, 0, 0, 2, 0}}, 1, {0, 0}, 2},
     {"array of a later dtype", RS_E_FMT_VERSION, {{NDARRAY, 0, 0, 0, 0, 0, 2, 0}}, 1, {0, 23}, 2},
-    {"array of a later flag", RS_E_FMT_TREE, {{NDARRAY, 0, 0, 0, 0, 0, 2, 0}}, 1, {4, 3}, 2},
+    {"narrow array of a width of its items", RS_E_FMT_TREE, {{NDARRAY, 0, 0, 0, 0, 0, 2, 0}}, 1, {16 << 2, 3}, 2},
     {"ext", RS_OK, {{EXT, 7, 0, 1, 1, 0, 1, 0}, {ANY, 0, 0, 0, 0, 0, 0, 0}}, 2, {0}, 1},
     {"ext of code 30", RS_OK, {{EXT, 30, 0, 1, 1, 0, 1, 0}, {ANY, 0, 0, 0, 0, 0, 0, 0}}, 2, {0}, 1},
     {"ext of code 31", RS_E_FMT_VERSION, {{EXT, 31, 0, 1, 1, 0, 1, 0}, {ANY, 0, 0, 0, 0, 0, 0, 0}}, 2, {0}, 1},

@@ -229,6 +229,12 @@ static void add_struct_array(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
     make_bytes(raw, head, sizeof head), make_bytes(raw, &data, 2);
 }
 
+static void add_narrow_array(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
+    const uint8_t value[] = {0x10, 8 << RS_FMT_ARRAY_WIDTH_SHIFT, 4, 1, 2, 0, 0, 0, 0, (uint8_t)i, 7};
+    (void)arrays;
+    make_bytes(raw, value, sizeof value);
+}
+
 static void add_longdouble_in_ext(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
     static const uint8_t value[] = {0x11, 29, 0, 0x10, 0, 21, 1, 0};
     (void)i, (void)arrays;
@@ -236,8 +242,10 @@ static void add_longdouble_in_ext(uint64_t i, rs_buffer *raw, rs_buffer *arrays)
 }
 
 static void test_features(void) {
-    static const built_record records[] = {add_row, add_plain_array, add_ext, add_struct_array, add_longdouble_in_ext};
-    static const uint64_t features[] = {0, 0, 1, 4, 5}, packed[] = {RS_FMT_FEATURE_TEXT, 0, 0, 0, 0}; /* by nodes */
+    static const built_record records[] = {add_row,          add_plain_array,       add_ext,
+                                           add_struct_array, add_longdouble_in_ext, add_narrow_array};
+    static const uint64_t features[] = {0, 0, 1, 4, 5, RS_FMT_FEATURE_NARROW};
+    static const uint64_t packed[] = {RS_FMT_FEATURE_TEXT, 0, 0, 0, 0, 0}; /* by nodes */
     uint64_t blocks, trees;
     size_t i;
     unsigned compress;

@@ -74,7 +74,8 @@ def arrays(rng, n):
 
     for i in range(n):
         big = np.arange(300 * (i % 9 == 0), dtype="<f8")
-        yield {"box": np.arange(4, dtype="<f4") + i, "big": big, "id": np.int32(i), "set": {i, -i}}
+        ids = np.arange(20 + 700 * (i % 7 == 0), dtype="<i4") * i * 31 % 50_000
+        yield {"box": np.arange(4, dtype="<f4") + i, "big": big, "ids": ids, "id": np.int32(i), "set": {i, -i}}
 
 
 def wide(rng, n):

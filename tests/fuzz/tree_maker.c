@@ -108,6 +108,9 @@ static void fill_array(maker *m, made_node *node) {
     uint8_t flags = (uint8_t)(choice & 1);
     if ((choice & 6) == 6) flags |= RS_FMT_ARRAY_SCALAR;
     else if ((choice & 2) != 0) node->flags = RS_FMT_FLAG_FIXED;
+    if (dtype[1] > 1 && dtype[1] <= 9 && (flags & RS_FMT_ARRAY_SCALAR) == 0 && (choice & 8) != 0) { /* narrow */
+        flags |= (uint8_t)(choice >> 4 << RS_FMT_ARRAY_WIDTH_SHIFT);
+    }
     put(m, &flags, 1);
     put(m, dtype + 1, dtype[0]);
     if (dtype[1] == 18 || dtype[1] == 19) put_number(m, 0x0109, 2);

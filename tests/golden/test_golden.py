@@ -14,6 +14,7 @@ from golden import (
     literals_ext,
     literals_front,
     literals_map,
+    literals_narrow,
     literals_packed,
     literals_placed,
 )
@@ -25,7 +26,15 @@ from recstore.shm import named_segments
 
 HERE = pathlib.Path(__file__).parent
 # What holds the records of the stores that need nothing but Python's own types and numpy's.
-RECORDS = (literals_packed, literals_ends, literals_alone, literals_placed, literals_map, literals_front)
+RECORDS = (
+    literals_packed,
+    literals_ends,
+    literals_alone,
+    literals_placed,
+    literals_map,
+    literals_front,
+    literals_narrow,
+)
 STORES = {
     **literals.STORES,
     **{name: how for name, how in literals_ext.STORES.items() if name != "objects"},

@@ -5,6 +5,7 @@ import ast
 import re
 from collections import deque
 
+import numpy as np
 import pytest
 from golden import page
 from ref import mapping, reader, saved_indexes
@@ -149,6 +150,22 @@ def test_any_value(text, data, tmp_path):
     block = segment.block(0)
     assert segment.tree(block.tree).root().kind == 1
     assert segment.data[block.heap_offset : block.heap_offset + block.heap_size] == data
+
+
+def test_a_narrow_array(tmp_path):
+    (lines,) = page.indented(page.section("A narrow array", 3))
+    tree, record = (
+        bytes.fromhex("".join(BYTES.match(line[13:])[1] for line in lines[first:stop]))
+        for first, stop in ((0, 3), (3, 6))
+    )
+    value = w.Narrow(np.array([-100, -90, -85], np.int32), 4, -100)
+    root = w.ndarray(value)
+    assert (w.tree_bytes(root), w.encode(root, value)) == (tree, record)
+    data = w.segment([w.Block([record], 0, 2)], [tree], features_required=reader.FEATURE_NARROW)
+    assert repr(reader.check(data)) == f"[{lines[6][13:]}]"
+    (tmp_path / "x.rec").write_bytes(data)
+    with recstore.open(tmp_path / "x.rec", verify="full") as x:
+        assert repr(x.to_list()) == repr([value.value])
 
 
 # ---- keys ------------------------------------------------------------------------------------------------------------

@@ -74,9 +74,9 @@ def lists(draw, inner=None, lengths=None):
 
 def arrays(draw, ndim=1):
     code, order = draw.choice(NUMPY), draw.choice("=<>")
-    lengths = draw.choice([(0, 5), (4, 4), (0, 200), (300, 300)]) if ndim == 1 else (0, 4)
+    lengths = draw.choice([(0, 5), (4, 4), (0, 200), (300, 300)]) if ndim == 1 else draw.choice([(0, 4), (0, 60)])
     fortran = ndim > 1 and draw.random() < 0.4
-    top = draw.choice([2, 127])
+    top = draw.choice([2, 127, *([60_000, 1_000_000] if code in "iIlL" else [])])
     tail = [draw.randint(1, 3) for _ in range(ndim - 1)]
 
     def make():

@@ -50,6 +50,8 @@ LITERALS = [
     ("10 00 83 01 01 01 02", np.array([258], ">i2")),
     ("10 01 06 02 02 02 01 02 03 04", np.array([[1, 3], [2, 4]], "u1", order="F")),
     ("10 00 01 00 01", np.array(True)), ("10 00 0C 01 00", np.zeros(0)),
+    ("10 10 04 01 03 9C FF FF FF A0 0F", np.array([-100, -90, -85], "i4")), ("10 21 07 02 01 02 00 FF 01 02", np.array([[65281, 65282]], "u2")),
+    ("10 04 02 01 09 FF FF 01", np.array([0] * 9, "i1")), ("10 20 04 01 00 07 00 00 00", np.zeros(0, "i4")),
     ("10 02 04 07 00 00 00", np.int32(7)), ("10 02 0F 02 61 00", np.bytes_(b"a\0")),
     ("10 02 10 04 00 F6 01 00", np.str_("\U0001F600")), ("10 02 11 02 01 02", np.void(b"\1\2")),
     ("10 00 0F 02 01 02 61 00 62 63", np.array([b"a", b"bc"])), ("10 00 90 04 01 01 00 00 00 61", np.array(["a"], ">U1")),
@@ -64,7 +66,10 @@ BAD_ANY = [  # bytes, code
     ("0B 01 00 00 11 00", "VALUE"), ("0F 02 91 00 02 00", "VALUE"), ("0F 01 0D 00 00", "VALUE"),
     ("10 00 00 00", "TAG"), ("10 00 17 00", "VERSION"), ("10 00 12 03 01 00", "TAG"), ("10 00 12 0F 01 00", "TAG"),
     ("10 00 02 01 80 08 00", "VALUE"),  # 1024 bytes outside, and no arrays
-    ("10 00 02 01 04 00", "TRUNCATED"),
+    ("10 00 02 01 04 00", "TRUNCATED"), ("10 10 04 01 03 9C FF FF FF A0", "TRUNCATED"), ("10 10 04 01 00 9C FF FF", "TRUNCATED"),
+    ("10 12 04 9C FF FF FF A0 0F", "VALUE"), ("10 10 84 01 01 00 00 00 00 00", "VALUE"), ("10 20 02 01 01 00 00", "VALUE"),
+    ("10 80 04 01 01 00 00 00 00 00 00 00 00", "VALUE"), ("10 10 0B 01 01 00 00 00 00 00", "VALUE"), ("10 10 01 01 01 00 00", "VALUE"),
+    ("10 20 04 01 80 08 00", "VALUE"),  # 1028 bytes outside, and no arrays
     ("10 00 05 02 FF FF FF FF FF FF FF FF 7F 02 00", "VALUE"),
 ]  # fmt: skip
 
@@ -210,7 +215,7 @@ def test_limits():
 
 HEADERS = [
     ({"magic": b"12345678"}, "MAGIC"), ({"reader_version": 2}, "VERSION"), ({"features_required": 1 << 63}, "VERSION"),
-    ({"features_required": 4096}, "VERSION"),
+    ({"features_required": 8192}, "VERSION"),
     ({"content": 2}, "VERSION"), ({"header_size": 8192}, "VALUE"), ({"max_depth": 201}, "VALUE"),
     ({"segment_size": 1 << 40}, "TRUNCATED"), ({"max_values": (1 << 28) + 1}, "LIMIT"), ({"max_bytes": (1 << 32) + 1}, "LIMIT"),
     ({"directory_count": 65}, "SECTION"), ({"directory_count": 5}, "CHECKSUM"), ({"directory_offset": 1 << 63}, "SECTION"),

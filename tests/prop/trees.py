@@ -64,6 +64,28 @@ def array_nodes(draw):
 
 
 @st.composite
+def narrow_nodes(draw):
+    """Arrays of integers that stand as fields of one width."""
+    dtype = np.dtype(draw(st.sampled_from(["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8"])))
+    width, bits = draw(st.integers(1, 8 * dtype.itemsize - 1)), 8 * dtype.itemsize
+    order = draw(st.sampled_from("CF"))
+
+    @st.composite
+    def arrays(draw, shape=None):
+        base, top = draw(st.integers(0, (1 << bits) - 1)), (1 << width) - 1
+        shape = draw(own.shapes) if shape is None else shape
+        n = int(np.prod(shape))
+        fields = draw(st.lists(st.sampled_from([0, 1, top, top >> 1]) | st.integers(0, top), min_size=n, max_size=n))
+        items = np.array([(base + field) & ((1 << bits) - 1) for field in fields], f"u{dtype.itemsize}")
+        return w.Narrow(items.view(dtype).reshape(shape, order=order).copy(order), width, base)
+
+    like = draw(arrays())
+    alike = arrays(like.value.shape) if draw(st.booleans()) else None
+    node = w.ndarray(like, alike is not None)
+    return node, (arrays() if alike is None else alike).filter(lambda v: w.array_flags(v) == w.array_flags(like))
+
+
+@st.composite
 def scalar_nodes(draw):
     """Scalars of one dtype and size: S and U take any value of the same length."""
     like = draw(own.np_scalars)
@@ -88,6 +110,7 @@ leaves = st.one_of(
     st.just((w.str_(4), text_below(0x110000))),
     st.just((w.bytes_(), own.blobs)),
     array_nodes(),
+    narrow_nodes(),
     scalar_nodes(),
 )
 

@@ -4,7 +4,7 @@ tree."""
 import struct
 
 from .cursor import fail
-from .dtypes import read_shape
+from .dtypes import read_shape, stored_size
 from .places import read_placed
 from .steps import bit_field, in_order_of_bodies, read_str, signed, stored, table_value, union_child
 from .texts import read_text_node
@@ -94,8 +94,9 @@ def read_composed(node, cur, depth, bits):
     """The value of an ndarray, tuple or struct node, or of a node that gives a joined or coded str."""
     if node.kind == NDARRAY:
         flags, code, dtype, shape = node.array
-        value = read_data(cur, flags, code, dtype, read_shape(cur) if shape is None else shape)
-        cur.spend_shared(value.nbytes if not isinstance(value, str) else 4 * len(value))
+        shape = read_shape(cur) if shape is None else shape
+        value = read_data(cur, flags, code, dtype, shape)
+        cur.spend_shared(stored_size(flags, dtype, shape, node.offset))
         return value
     if node.kind in (TUPLE, STRUCT):
         return read_tuple(node, cur, depth)

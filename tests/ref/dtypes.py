@@ -23,9 +23,12 @@ def read_dtype(cur):
     """Array flags, dtype code without the order bit, and the numpy dtype."""
     start = cur.pos
     flags = cur.u8()
-    if flags > 3:
+    code, dtype = read_code(cur, LEVELS, [FIELDS])
+    if flags >> 2 and (
+        flags & 2 or code not in range(2, 10) or flags >> 2 >= 8 * dtype.itemsize or dtype.str[0] == ">"
+    ):
         fail("VALUE", start, f"array flags {flags}")
-    return flags, *read_code(cur, LEVELS, [FIELDS])
+    return flags, code, dtype
 
 
 def read_code(cur, levels, fields):
@@ -103,6 +106,12 @@ def data_size(dtype, shape, offset):
     if max([nonzero, *shape]) > (1 << 63) - 1:
         fail("VALUE", offset, "array too large")
     return product
+
+
+def stored_size(flags, dtype, shape, offset):
+    """Bytes of the data as they are stored: of a narrow array the base and the bit group."""
+    size, width = data_size(dtype, shape, offset), flags >> 2
+    return dtype.itemsize - (-(size // dtype.itemsize) * width // 8) if width else size
 
 
 # ---- writing ---------------------------------------------------------------------------------------------------------

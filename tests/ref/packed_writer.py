@@ -74,6 +74,26 @@ class Stored:
     value: object
 
 
+@dataclass
+class Narrow:
+    """A narrow array: the array, the width and the base."""
+
+    value: object
+    width: int
+    base: int = 0
+
+    shape = property(lambda self: self.value.shape)
+    dtype = property(lambda self: self.value.dtype)
+    flags = property(lambda self: self.value.flags)
+
+    def tobytes(self, order):
+        """Base and bit group."""
+        items, size = self.value.tobytes(order), self.dtype.itemsize
+        numbers = [int.from_bytes(items[at : at + size], "little") for at in range(0, len(items), size)]
+        fields = pack([(number - self.base) % (1 << 8 * size) for number in numbers], self.width)
+        return (self.base % (1 << 8 * size)).to_bytes(size, "little") + fields
+
+
 class Nothing:
     """The value of an optional without a value: an absent key, or None."""
 

@@ -5,7 +5,7 @@ import struct
 from dataclasses import dataclass, field
 
 from .cursor import DEPTH, Budget, Cursor, FormatError, fail
-from .dtypes import data_size, read_dtype, read_shape
+from .dtypes import data_size, read_dtype, read_shape, stored_size
 from .values import ARRAY_INLINE, EXT_CODES, read_any, read_extra
 
 TREE_NODES, TREE_SHAPES, TREE_BYTES, TREE_LEVELS = 4096, 1024, 1 << 20, 400
@@ -342,7 +342,8 @@ def measure(node):
     elif kind == EXCEPTIONS:
         node.bits, node.size = kids[0].bits, sizes[0]
     elif kind == NDARRAY and node.array[3] is not None:
-        size = data_size(node.array[2], node.array[3], node.offset)
+        flags, _, dtype, shape = node.array
+        size = stored_size(flags, dtype, shape, node.offset)
         node.size = size if size < ARRAY_INLINE else None
     if node.size is not None and node.size >= 1 << 31:
         fail("TREE", node.offset, f"a fixed body of {node.size} bytes")

@@ -9,7 +9,7 @@ import struct
 import numpy as np
 
 from .cursor import fail
-from .dtypes import data_size, read_dtype, read_shape
+from .dtypes import data_size, read_dtype, read_shape, stored_size
 from .ext_values import ext_of, make
 
 ARRAY_INLINE = 1024
@@ -118,6 +118,8 @@ def any_size(value):
         return 2 + any_size(ext[1]) + any_size(ext[2])
     if isinstance(value, (np.ndarray, np.generic)):
         data = value.nbytes if not isinstance(value, np.str_) else 4 * len(value)
+        if isinstance(value, np.ndarray) and value.dtype.kind in "iu":
+            data = min(data, value.itemsize)  # it may be narrow
         shape = 0 if isinstance(value, np.generic) else 1 + sum(map(varint_size, value.shape))
         return 3 + shape + (data if data < ARRAY_INLINE else 1)
     if value is None or isinstance(value, bool):
@@ -154,7 +156,7 @@ def varint_size(n):
 
 def read_data(cur, flags, code, dtype, shape):
     start = cur.pos
-    size = data_size(dtype, shape, start)
+    size = stored_size(flags, dtype, shape, start)
     if size < ARRAY_INLINE:
         data = cur.take(size)
     else:
@@ -179,7 +181,17 @@ def check_text(value, offset):
 
 
 def make_array(flags, dtype, shape, data):
+    if flags >> 2:
+        data = widened(flags >> 2, dtype, data, data_size(dtype, shape, 0) // dtype.itemsize)
     return np.ndarray(shape, dtype, buffer=bytearray(data), order="F" if flags & 1 else "C")
+
+
+def widened(width, dtype, data, n):
+    """The bytes of the items of a narrow array."""
+    size = dtype.itemsize
+    base, fields = int.from_bytes(data[:size], "little"), int.from_bytes(data[size:], "little")
+    items = ((fields >> i * width & (1 << width) - 1) + base & (1 << 8 * size) - 1 for i in range(n))
+    return b"".join(item.to_bytes(size, "little") for item in items)
 
 
 def make_scalar(code, dtype, data, offset):

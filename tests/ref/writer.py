@@ -16,7 +16,7 @@ from .offset_writer import line_groups, offset_groups
 
 # isort: off
 from .packed_writer import (  # noqa: F401 - callers use `writer` alone
-    ABSENT, CONCAT, DECIMAL, DICT_CODED, DIGITS, EXCEPTIONS, HEX, MAP, NONE, NUMBERS, OPTIONAL, REST, RISING, RUNS, SAME, SYMBOLS, Joined,
+    ABSENT, CONCAT, DECIMAL, DICT_CODED, DIGITS, EXCEPTIONS, HEX, MAP, NONE, NUMBERS, OPTIONAL, REST, RISING, RUNS, SAME, SYMBOLS, Joined, Narrow,
     Node, Nothing, Own, Pairs, Pick, Stored, code, coded, concat, decimal, dict_coded, digits, hex_, hex_body, map_, map_sides, numbers, numbers_body, optional, same, stored_of, symbol_table,
     symbols,
 )  # fmt: skip
@@ -75,7 +75,7 @@ def plain(value):
     """The Python value of a value with Pick, Coded and the like in it."""
     if isinstance(value, (Own, Pick)):
         return plain(value.value)
-    if isinstance(value, (Coded, Joined, Pairs, Stored)):
+    if isinstance(value, (Coded, Joined, Pairs, Stored, Narrow)):
         return value.value
     if isinstance(value, Nothing):
         return None
@@ -117,7 +117,7 @@ def any_value(value, arrays=None):
     ext = ext_of(value)
     if ext is not None:
         return bytes([0x11, ext[0]]) + any_value(ext[1]) + any_value(ext[2], arrays)
-    if isinstance(value, (np.ndarray, np.generic)):
+    if isinstance(value, (np.ndarray, np.generic, Narrow)):
         shape = b"" if isinstance(value, np.generic) else shape_bytes(value.shape)
         return b"\x10" + dtype_bytes(value) + shape + data_bytes(value, arrays)
     if value is None or isinstance(value, bool):
@@ -139,7 +139,7 @@ def any_value(value, arrays=None):
 def array_flags(value):
     if isinstance(value, np.generic):
         return 2
-    return int(value.flags.f_contiguous and not value.flags.c_contiguous)
+    return int(value.flags.f_contiguous and not value.flags.c_contiguous) | getattr(value, "width", 0) << 2
 
 
 def dtype_bytes(value):

@@ -68,11 +68,21 @@ cdef public PyObject *codec_bigint(const uint8_t *data, uint64_t n) except NULL:
 cdef PyObject *make_array(decode_state *c, const rs_array_type *t, bint scalar, uint32_t ndim, const uint64_t *dims,
                           const uint8_t *data, uint64_t size, object dtype) except NULL:
     cdef uint32_t i
+    cdef Py_buffer view
     _arrays = hooks.module("arrays")
     memory = PyMemoryView_FromMemory(<char *>data, <Py_ssize_t>size, PyBUF_READ)
     if dtype is None:
         dtype = _arrays.dtype_of((<const char *>t.descriptor.ptr)[:t.descriptor.end - t.descriptor.ptr])
-    if scalar:
+    if t.width != 0:
+        fortran = (t.flags & RS_FMT_ARRAY_FORTRAN) != 0
+        value = _arrays.empty_array(dtype, tuple([dims[i] for i in range(ndim)]), fortran)
+        PyObject_GetBuffer(value, &view, PyBUF_WRITABLE | PyBUF_ANY_CONTIGUOUS)
+        rs_narrow_read(data, t.width, <unsigned>t.item_bytes, view.len // t.item_bytes, 0, view.len // t.item_bytes,
+                       <uint8_t *>view.buf)
+        PyBuffer_Release(&view)
+        if c.owner != NULL:
+            value.flags.writeable = False
+    elif scalar:
         value = _arrays.make_scalar(dtype, memory)
     else:
         shared = c.owner != NULL and size >= RS_FMT_ARRAY_INLINE
@@ -95,6 +105,7 @@ cdef public PyObject *codec_any_array(decode_state *c) except NULL:
     size = t.item_bytes
     if not (t.flags & RS_FMT_ARRAY_SCALAR):
         check(rs_array_shape_take(&c.cursor.in_, t.item_bytes, &ndim, dims, &size, &c.err), &c.err)
+    size = rs_array_data_bytes(t.flags, t.item_bytes, size)
     check(rs_decode_array_data(&c.cursor, size, &data, &c.err), &c.err)
     return make_array(c, &t, (t.flags & RS_FMT_ARRAY_SCALAR) != 0, ndim, dims, data, size, None)
 
@@ -103,7 +114,7 @@ cdef public PyObject *codec_node_array(decode_state *c, const rs_node *node, con
     cdef rs_array_type t
     cdef rs_slice aux = rs_slice_of(node.aux, node.aux_size_bytes)
     cdef uint64_t dims[RS_FMT_ARRAY_NDIM]
-    cdef uint64_t size = node.data_bytes
+    cdef uint64_t size = node.item_bytes
     cdef uint32_t ndim = 0
     cdef bint scalar
     check(rs_array_type_take(&aux, &t, &c.err), &c.err)
@@ -112,6 +123,7 @@ cdef public PyObject *codec_node_array(decode_state *c, const rs_node *node, con
         check(rs_array_shape_take(&aux, node.item_bytes, &ndim, dims, &size, &c.err), &c.err)
     elif not scalar:
         check(rs_array_shape_take(&c.cursor.in_, node.item_bytes, &ndim, dims, &size, &c.err), &c.err)
+    size = rs_array_data_bytes(t.flags, t.item_bytes, size)
     if body == NULL:
         check(rs_decode_array_data(&c.cursor, size, &body, &c.err), &c.err)
     check(rs_decode_spend_shared(&c.cursor, size, &c.err), &c.err)

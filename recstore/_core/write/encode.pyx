@@ -32,7 +32,9 @@ cdef bint put_array(encode_state *out, object value) except -1:
     cdef uint8_t position[10]
     cdef uint64_t place[2]
     cdef rs_buffer *arrays = out.arrays
-    cdef size_t gap = <size_t>(-<int64_t>arrays.size_bytes & (RS_FMT_ALIGNMENT - 1))
+    cdef rs_buffer *to = out.raw
+    cdef unsigned width = 0, item_bytes = 1
+    cdef uint64_t n, size, base = 0
     _arrays = hooks.module("arrays")
     described = _arrays.describe(value)
     if described is None:
@@ -42,19 +44,32 @@ cdef bint put_array(encode_state *out, object value) except -1:
         raise errors.EncodeError("a structured numpy value as a dict key or in a set could not be read back; convert "
                                  "it with .item() first")
     head, data = described
-    raw_head = bytes([RS_FMT_TAG_NDARRAY]) + head
-    put_bytes(out.raw, PyBytes_AS_STRING(raw_head), len(raw_head))
     PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
     try:
-        if view.len < RS_FMT_ARRAY_INLINE:
-            put_bytes(out.raw, view.buf, view.len)
+        n = size = view.len
+        # An array whose address in the segment is wanted stays as it is.
+        if not head[0] & RS_FMT_ARRAY_SCALAR and out.writer != NULL and (<object>out.writer).narrows:
+            item_bytes = value.dtype.itemsize
+            n = size // item_bytes if item_bytes else 0
+            width = rs_narrow_choose(head[1], <const uint8_t *>view.buf, n, &base)
+        if width != 0:
+            head = bytes([head[0] | width << RS_FMT_ARRAY_WIDTH_SHIFT]) + head[1:]
+            size = rs_array_data_bytes(head[0], item_bytes, size)
+        raw_head = bytes([RS_FMT_TAG_NDARRAY]) + head
+        put_bytes(out.raw, PyBytes_AS_STRING(raw_head), len(raw_head))
+        if size >= RS_FMT_ARRAY_INLINE:
+            to = arrays
+            check(rs_buffer_append_zeros(to, <size_t>(-<int64_t>to.size_bytes & (RS_FMT_ALIGNMENT - 1)), &err), &err)
+            if out.array_slots != NULL:
+                place[0], place[1] = out.raw.size_bytes, size
+                check(rs_buffer_append(out.array_slots, place, RS_PARCEL_ARRAY_SLOT_SIZE, &err), &err)
+            put_bytes(out.raw, position, rs_put_varint(position, to.size_bytes // RS_FMT_ALIGNMENT))
+        if width == 0:
+            put_bytes(to, view.buf, size)
             return True
-        check(rs_buffer_append_zeros(arrays, gap, &err), &err)
-        if out.array_slots != NULL:
-            place[0], place[1] = out.raw.size_bytes, view.len
-            check(rs_buffer_append(out.array_slots, place, RS_PARCEL_ARRAY_SLOT_SIZE, &err), &err)
-        put_bytes(out.raw, position, rs_put_varint(position, arrays.size_bytes // RS_FMT_ALIGNMENT))
-        put_bytes(arrays, view.buf, view.len)
+        check(rs_buffer_reserve(to, size, &err), &err)
+        rs_narrow_write(<const uint8_t *>view.buf, item_bytes, n, width, base, to.data + to.size_bytes)
+        to.size_bytes += size
         return True
     finally:
         PyBuffer_Release(&view)

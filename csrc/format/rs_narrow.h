@@ -1,0 +1,23 @@
+/* rs_narrow.h: narrow arrays, whose items are integers that are stored in fewer bits, as distances from a base
+ * (FORMAT.md, any values). Any thread may call the functions. */
+#ifndef RS_NARROW_H
+#define RS_NARROW_H
+
+#include "format/rs_any.h"
+
+/* Returns the bytes of an item of an integer dtype by its code. */
+static inline unsigned rs_narrow_item_bytes(uint8_t code) { return 1u << ((code - RS_FMT_DTYPE_INT8) & 3); }
+
+/* Writes `count` items of item_bytes (1, 2, 4 or 8) each, from number `first` of `n` on, which is a multiple of 8.
+ * `data` is base and bit group; the caller has checked that the bytes of n items are there. */
+void rs_narrow_read(const uint8_t *data, unsigned width, unsigned item_bytes, uint64_t n, uint64_t first,
+                    uint64_t count, uint8_t *out);
+
+/* Returns the width in which a writer stores n items of an integer dtype, and sets *base; 0 where it stores them as
+ * they are, because they are few or hardly take less. */
+unsigned rs_narrow_choose(uint8_t code, const uint8_t *items, uint64_t n, uint64_t *base);
+/* Writes base and bit group of n items, rs_array_data_bytes bytes. `width` and `base` are those of rs_narrow_choose. */
+void rs_narrow_write(const uint8_t *items, unsigned item_bytes, uint64_t n, unsigned width, uint64_t base,
+                     uint8_t *out);
+
+#endif
