@@ -4,7 +4,7 @@ import itertools
 
 from recstore import RecordList
 from recstore._core import native
-from recstore.build import build_options, streaming
+from recstore.building import build_options, streaming
 
 
 def measure(dataset, most, log):

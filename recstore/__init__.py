@@ -41,7 +41,9 @@ except ImportError as error:
         "which read the same stores"
     ) from error
 from recstore._version import __version__
-from recstore.dicts import RecordDict
+from recstore.containers.dicts import RecordDict
+from recstore.containers.opening import open
+from recstore.containers.records import RecordList, RecordView
 from recstore.errors import (
     BuildError,
     BusyError,
@@ -60,8 +62,6 @@ from recstore.errors import (
     WaitTimeoutError,
 )
 from recstore.later import foreign_names as _foreign_names
-from recstore.opening import open
-from recstore.records import RecordList, RecordView
 from recstore.values.classes import register
 
 __all__ = [
@@ -114,17 +114,17 @@ _LATER = {
     "attach": "recstore.sharing",
     "audit": "recstore.dataset.audit",
     "collect": "recstore.sharing",
-    "from_hf": "recstore.io.hf_in",
-    "from_pandas": "recstore.io.pandas_in",
-    "from_polars": "recstore.io.arrow_in",
+    "from_hf": "recstore.sources.hf_in",
+    "from_pandas": "recstore.sources.pandas_in",
+    "from_polars": "recstore.sources.arrow_in",
     "json_default": "recstore.jsonable",
-    "read_arrow": "recstore.io.arrow_files",
-    "read_csv": "recstore.io.csv_files",
-    "read_json": "recstore.io.documents",
-    "read_jsonl": "recstore.io.jsonl",
-    "read_lines": "recstore.io.lines",
-    "read_parquet": "recstore.io.parquet_files",
-    "scan_files": "recstore.io.scan",
+    "read_arrow": "recstore.sources.arrow_files",
+    "read_csv": "recstore.sources.csv_files",
+    "read_json": "recstore.sources.documents",
+    "read_jsonl": "recstore.sources.jsonl",
+    "read_lines": "recstore.sources.lines",
+    "read_parquet": "recstore.sources.parquet_files",
+    "scan_files": "recstore.sources.scan",
     "segments": "recstore.sharing",
     "share_dataset": "recstore.dataset.share",
     "shared": "recstore.sharing",

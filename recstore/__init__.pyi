@@ -2,9 +2,12 @@
 
 from recstore._core.native import Record as Record
 from recstore._version import __version__ as __version__
+from recstore.containers.dicts import RecordDict as RecordDict
+from recstore.containers.opening import open as open
+from recstore.containers.records import RecordList as RecordList
+from recstore.containers.records import RecordView as RecordView
 from recstore.dataset.audit import audit as audit
 from recstore.dataset.share import share_dataset as share_dataset
-from recstore.dicts import RecordDict as RecordDict
 from recstore.errors import BuildError as BuildError
 from recstore.errors import BusyError as BusyError
 from recstore.errors import ClosedError as ClosedError
@@ -20,26 +23,23 @@ from recstore.errors import SegmentNotFoundError as SegmentNotFoundError
 from recstore.errors import UntrustedError as UntrustedError
 from recstore.errors import VersionError as VersionError
 from recstore.errors import WaitTimeoutError as WaitTimeoutError
-from recstore.io.arrow_files import read_arrow as read_arrow
-from recstore.io.arrow_in import from_polars as from_polars
-from recstore.io.csv_files import read_csv as read_csv
-from recstore.io.documents import read_json as read_json
-from recstore.io.hf_in import from_hf as from_hf
-from recstore.io.jsonl import read_jsonl as read_jsonl
-from recstore.io.lines import read_lines as read_lines
-from recstore.io.pandas_in import from_pandas as from_pandas
-from recstore.io.parquet_files import read_parquet as read_parquet
-from recstore.io.scan import scan_files as scan_files
 from recstore.jsonable import json_default as json_default
 from recstore.monitor.memory_monitor import MemoryMonitor as MemoryMonitor
-from recstore.opening import open as open
-from recstore.records import RecordList as RecordList
-from recstore.records import RecordView as RecordView
 from recstore.sharing import attach as attach
 from recstore.sharing import collect as collect
 from recstore.sharing import segments as segments
 from recstore.sharing import shared as shared
 from recstore.sharing import unlink as unlink
+from recstore.sources.arrow_files import read_arrow as read_arrow
+from recstore.sources.arrow_in import from_polars as from_polars
+from recstore.sources.csv_files import read_csv as read_csv
+from recstore.sources.documents import read_json as read_json
+from recstore.sources.hf_in import from_hf as from_hf
+from recstore.sources.jsonl import read_jsonl as read_jsonl
+from recstore.sources.lines import read_lines as read_lines
+from recstore.sources.pandas_in import from_pandas as from_pandas
+from recstore.sources.parquet_files import read_parquet as read_parquet
+from recstore.sources.scan import scan_files as scan_files
 from recstore.values.classes import register as register
 
 __all__ = [

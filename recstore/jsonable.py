@@ -1,8 +1,8 @@
 """json_default, with which the json module writes stores. The first use of `recstore.json_default` imports it."""
 
 from recstore._core.native import Record
-from recstore.dicts import RecordDict, RecordItems, RecordKeys, RecordPairs, RecordValues
-from recstore.records import RecordList
+from recstore.containers.dicts import RecordDict, RecordItems, RecordKeys, RecordPairs, RecordValues
+from recstore.containers.records import RecordList
 
 __all__ = ["json_default"]
 

@@ -21,7 +21,7 @@ def later(package, names, modules=()):
 
 def foreign_names():
     """The module with what to write for the names of other libraries. Only errors import it."""
-    return __import__("recstore.io.foreign_names", fromlist=["of_function"])
+    return __import__("recstore.sources.foreign_names", fromlist=["of_function"])
 
 
 def named_arguments(init):

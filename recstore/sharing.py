@@ -16,7 +16,7 @@ from _collections_abc import Mapping
 from functools import partial
 
 from recstore._core import native, trust
-from recstore.build import build_options, fingerprints, saved_indexes, sources, streaming
+from recstore.building import build_options, feeds, fingerprints, saved_indexes, streaming
 from recstore.errors import (
     BuildError,
     CorruptError,
@@ -210,7 +210,7 @@ class _Call:
 
     def refuse_within_import(self):
         """RuntimeError for a script that builds at its top level, in the child that imports it to build."""
-        isolated = sys.modules.get("recstore.build.isolated_build")
+        isolated = sys.modules.get("recstore.building.isolated_build")
         if isolated is None or not isolated.importing_main:
             return
         if self.isolate or self.target.path in _building:
@@ -305,7 +305,7 @@ class _Call:
             return store
 
     def make_isolated(self):
-        from recstore.build import isolated_build
+        from recstore.building import isolated_build
 
         target = self.target
         place = target.name, target.fingerprint, target.keep, target.folder, target.replaces
@@ -371,7 +371,7 @@ def _build(result, target, reader, indexes=None):
     attach by name, so that all of them see the same."""
     if result is None:
         raise TypeError("build returned None; it returns an iterable of records, a mapping or a store")
-    feed = sources.feed_of(result)
+    feed = feeds.feed_of(result)
     if feed is not None:
         options = feed.options or build_options.Options()
         options.target, target.reader = target, reader
@@ -382,7 +382,7 @@ def _build(result, target, reader, indexes=None):
     if isinstance(result, (str, bytes, bytearray)) or not iterable:
         kind = type(result).__name__
         raise TypeError(f"build returned {an(kind)}; it returns an iterable of records, a mapping or a store")
-    rows = sources.rows_of_table(result)
+    rows = feeds.rows_of_table(result)
     if rows is not None:
         raise TypeError(f"build returned {an(type(result).__name__)}, a table: let it return {rows}")
     # A value that came out of a store and cannot be stored here was pickled there.

@@ -6,8 +6,8 @@ from typing import Any, overload
 from typing_extensions import TypeVar
 
 from recstore._types import Arrays, FieldNames, Path, Paths
-from recstore.dicts import RecordDict
-from recstore.records import RecordList
+from recstore.containers.dicts import RecordDict
+from recstore.containers.records import RecordList
 from recstore.shm.segment_list import SegmentTable
 
 __all__ = ["attach", "collect", "segments", "shared", "unlink"]

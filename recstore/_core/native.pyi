@@ -7,7 +7,7 @@ from typing import Any, Generic, SupportsIndex, TypeVar, final, overload
 from typing_extensions import Self
 
 from recstore._types import Index, Selector
-from recstore.records import RecordView
+from recstore.containers.records import RecordView
 
 _T_co = TypeVar("_T_co", covariant=True)
 _K = TypeVar("_K")

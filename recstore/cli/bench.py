@@ -123,7 +123,7 @@ def _reads_table(found):
 
 
 def _fields_table(found):
-    from recstore import node_sizes
+    from recstore.containers import node_sizes
 
     fields = [node_sizes.FieldSize(**one) for one in found["fields"]]
     return node_sizes.report(fields, found["records"], found["fields_of"])

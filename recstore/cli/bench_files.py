@@ -7,7 +7,7 @@ from recstore.cli import files
 from recstore.cli.files import Refused
 from recstore.cli.records import SourceError, guarded, read_jsonl, read_paths
 from recstore.errors import InputError
-from recstore.io import documents, inputs
+from recstore.sources import documents, inputs
 
 
 def format_of(path):

@@ -80,7 +80,7 @@ def run(options):
 
 def _shards(options):
     """`--shards`: writes a set of shards; the exit status."""
-    from recstore.build import cores
+    from recstore.building import cores
     from recstore.dataset import object_sizes
     from recstore.remote import manifest, pool, writer
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 import recstore
 from recstore._core import native
-from recstore.build import saving
+from recstore.building import saving
 from recstore.cli import files, stores
 from recstore.cli.files import Refused, Usage
 from recstore.text import an

@@ -5,7 +5,7 @@ import os
 import re
 
 import recstore
-from recstore.io import inputs
+from recstore.sources import inputs
 
 MAGIC = b"\x89RECS\r\n\x1a"  # the first bytes of a store's file (csrc/FORMAT.md)
 _BY_SUFFIX = {

@@ -16,7 +16,7 @@ import sys
 import sysconfig
 
 from recstore.errors import InputError
-from recstore.io import documents, inputs, jsonl, lines
+from recstore.sources import documents, inputs, jsonl, lines
 
 _LENGTH = struct.Struct("<Q")
 _PICKLED = 1 << 63

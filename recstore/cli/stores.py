@@ -13,7 +13,7 @@ import recstore
 from recstore.cli import files
 from recstore.cli.files import Refused, Usage
 from recstore.cli.text import brief, error_line, plain, to_json
-from recstore.opening import is_set
+from recstore.containers.opening import is_set
 from recstore.text import counted, safe_text, size_text
 
 _COLUMNS = ("name", "fingerprint", "records", "nbytes", "age", "builder", "attached", "state", "keep", "path")

@@ -2,7 +2,7 @@
 
 import os
 
-from recstore.build import build_options
+from recstore.building import build_options
 from recstore.dataset import object_graph, object_sizes, packing, patterns, share_plan
 from recstore.text import size_text
 

@@ -8,9 +8,9 @@ import sys
 import types
 from collections import deque
 
-from recstore import dicts
 from recstore._core import native
 from recstore._core.native import Record
+from recstore.containers import dicts
 from recstore.values.static_types import instance_dict, is_a
 
 # The walk does not enter objects of the standard library: a logger or a queue leads to half the process. These modules

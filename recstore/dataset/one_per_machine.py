@@ -13,8 +13,8 @@ import pickle
 
 from recstore import sharing
 from recstore._core import trust
-from recstore.build import build_options, fingerprints
-from recstore.build.sources import Feed
+from recstore.building import build_options, fingerprints
+from recstore.building.feeds import Feed
 from recstore.dataset import object_graph, object_sizes, packing, patterns, share_plan, swap, travel
 from recstore.dataset.share_plan import DICT, LIST
 from recstore.errors import Error
@@ -178,7 +178,7 @@ class Values:
                 made = self.view(number, 0)
                 made._shared_as = path
             elif kind == DICT:
-                from recstore import dicts
+                from recstore.containers import dicts
 
                 factory = None if factory is None else factories.FACTORIES[factory]
                 made = dicts.over(self.view(number, 0), self.view(number, 1), factory)

@@ -5,7 +5,7 @@ import struct
 from itertools import islice
 
 from recstore._core import native
-from recstore.build import destination
+from recstore.building import destination
 from recstore.dataset import comparison, memory_kinds, memory_overlaps, object_sizes, share_plan, tensor_forms
 from recstore.dataset.share_plan import ARRAY, DICT, LIST, TENSOR
 from recstore.errors import EncodeError
@@ -272,7 +272,7 @@ class Packed:
                 made = self.made[id(candidate.value)] = self._view(self.columns[id(candidate)][0])
                 made._shared_as = candidate.path
             elif candidate.kind is DICT:
-                from recstore import dicts
+                from recstore.containers import dicts
 
                 keys, values = map(self._view, self.columns[id(candidate)])
                 factory = getattr(candidate.value, "default_factory", None)

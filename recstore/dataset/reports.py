@@ -2,8 +2,8 @@
 
 import dataclasses
 
-from recstore import html
 from recstore.dataset.object_graph import type_name
+from recstore.display import html
 from recstore.text import size_text, table
 
 _SIDES = "<<>>><"

@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Any, Literal
 
-from recstore.records import RecordList
+from recstore.containers.records import RecordList
 
 @dataclasses.dataclass(frozen=True)
 class Row:

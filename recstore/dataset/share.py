@@ -2,7 +2,7 @@
 place. The plan says which, packing writes the segment, swap changes the places.
 """
 
-from recstore.build import build_options
+from recstore.building import build_options
 from recstore.dataset import object_sizes, packing, patterns, share_plan, swap
 
 _HERE = ("dry_run", "backing")
@@ -48,7 +48,7 @@ def share_dataset(obj, threshold="1MiB", only=None, skip=None, *, shared=None, *
     >>> dataset = Dataset()
     >>> report = share_dataset(dataset)
     >>> type(dataset.samples), dataset.samples[7]
-    (<class 'recstore.records.RecordView'>, {'path': '7.jpg', 'label': 7})
+    (<class 'recstore.containers.records.RecordView'>, {'path': '7.jpg', 'label': 7})
     >>> report.undo()
     1
     >>> type(dataset.samples)

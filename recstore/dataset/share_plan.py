@@ -5,7 +5,7 @@ import functools
 import sys
 import types
 
-from recstore.build import destination
+from recstore.building import destination
 from recstore.dataset import memory_overlaps, object_graph, object_sizes, placeholders, travel
 from recstore.errors import EncodeError
 from recstore.text import an

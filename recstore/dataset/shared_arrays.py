@@ -78,7 +78,7 @@ def offsets(store, records):
 
     twin = native.adopt_fd(os.dup(segment.fileno()), segment.backing)
     twin.reader = trust.Reader(arrays="view")
-    from recstore.records import RecordView
+    from recstore.containers.records import RecordView
 
     view = RecordView._blank()._set(native.Selection.whole(twin))
     out = [twin.offset_of(view[record].__array_interface__["data"][0]) for record in records]

@@ -8,9 +8,9 @@ import datasets
 import numpy as np
 from datasets.features.features import require_decoding
 
-from recstore.build import fingerprints
-from recstore.build.sources import Feed
-from recstore.io import hf_in, reading
+from recstore.building import fingerprints
+from recstore.building.feeds import Feed
+from recstore.sources import hf_in, reading
 from recstore.text import an
 
 __all__ = ["SharedDataset"]

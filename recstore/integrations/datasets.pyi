@@ -6,7 +6,7 @@ from typing import Any, overload
 from typing_extensions import Self, Unpack
 
 from recstore._types import Index, ReadOptions, Selector
-from recstore.records import RecordList
+from recstore.containers.records import RecordList
 
 __all__ = ["SharedDataset"]
 

@@ -7,10 +7,11 @@ import types
 from detectron2 import data
 from detectron2.structures import BoxMode
 
-from recstore import records, sharing
-from recstore.build import fingerprints
+from recstore import sharing
+from recstore.building import fingerprints
+from recstore.containers import records
 from recstore.integrations import parts
-from recstore.io import reading
+from recstore.sources import reading
 from recstore.values.classes import register
 
 __all__ = ["get", "get_detection_dataset_dicts", "serializer"]

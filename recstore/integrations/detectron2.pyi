@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from recstore._types import Path
-from recstore.records import RecordList, RecordView
+from recstore.containers.records import RecordList, RecordView
 
 __all__ = ["get", "get_detection_dataset_dicts", "serializer"]
 

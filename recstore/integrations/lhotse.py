@@ -10,7 +10,7 @@ from lhotse.lazy import LazyIteratorChain
 from lhotse.serialization import deserialize_item, resolve_manifest_set_class
 from lhotse.utils import split_sequence
 
-from recstore.io import jsonl
+from recstore.sources import jsonl
 from recstore.text import an
 
 __all__ = ["CutSet", "Items", "RecordingSet", "SupervisionSet", "load_manifest"]

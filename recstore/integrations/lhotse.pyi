@@ -8,8 +8,8 @@ from typing import Any, Literal, overload
 from typing_extensions import Self, Unpack
 
 from recstore._types import Files, ReadOptions
-from recstore.dicts import RecordDict
-from recstore.records import RecordList
+from recstore.containers.dicts import RecordDict
+from recstore.containers.records import RecordList
 
 __all__ = ["CutSet", "Items", "RecordingSet", "SupervisionSet", "load_manifest"]
 

@@ -7,10 +7,10 @@ import os
 
 from mmengine.dataset import BaseDataset as _BaseDataset
 
-from recstore import records
-from recstore.build import fingerprints
+from recstore.building import fingerprints
+from recstore.containers import records
 from recstore.integrations import parts
-from recstore.io import reading
+from recstore.sources import reading
 
 __all__ = ["BaseDataset", "SharedData"]
 

@@ -6,7 +6,7 @@ from typing import Any
 from typing_extensions import Self
 
 from recstore._types import Path
-from recstore.records import RecordView
+from recstore.containers.records import RecordView
 
 __all__ = ["BaseDataset", "SharedData"]
 

@@ -3,9 +3,9 @@ record with their counts and with everything that is no such list."""
 
 from contextlib import nullcontext
 
-from recstore import records
+from recstore.containers import records
 from recstore.errors import EncodeError
-from recstore.io import reading
+from recstore.sources import reading
 
 _COUNTS = "recstore parts"
 

@@ -4,11 +4,11 @@ from collections import defaultdict
 
 from pycocotools.coco import COCO as _COCO
 
-from recstore import records
+from recstore.containers import records
 from recstore.errors import InputError
 from recstore.integrations import parts
-from recstore.io import inputs, json_document, reading
-from recstore.io.documents import JsonFeed
+from recstore.sources import inputs, json_document, reading
+from recstore.sources.documents import JsonFeed
 
 __all__ = ["COCO"]
 

@@ -6,9 +6,9 @@ from typing import Any
 from typing_extensions import Unpack
 
 from recstore._types import Files, Path, ReadOptions
-from recstore.fields import FieldView
+from recstore.containers.fields import FieldView
+from recstore.containers.records import RecordList, RecordView
 from recstore.integrations.pycocotools import COCO
-from recstore.records import RecordList, RecordView
 
 __all__ = ["CocoCaptions", "CocoDetection", "DatasetFolder", "ImageFolder"]
 

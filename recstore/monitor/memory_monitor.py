@@ -14,7 +14,7 @@ import tempfile
 import time
 import weakref
 
-from recstore import html
+from recstore.display import html
 from recstore.errors import Error
 from recstore.monitor import limits, post_mortem
 from recstore.monitor.attached import READY

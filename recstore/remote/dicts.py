@@ -5,9 +5,9 @@ native.Shards over the same files, so that entry e has the e-th key and the e-th
 """
 
 from recstore._core import native
-from recstore.dicts import RecordDict
+from recstore.containers.dicts import RecordDict
+from recstore.containers.records import RecordView
 from recstore.errors import CorruptError, SegmentNotFoundError
-from recstore.records import RecordView
 from recstore.remote import key_filters, openers
 from recstore.remote.key_ranges import KeyRanges
 from recstore.shm import registry

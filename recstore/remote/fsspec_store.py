@@ -9,7 +9,7 @@ refuse: gc cannot know it from a good one, so remove it by hand.
 import os
 import shutil
 
-from recstore.build.saving import TEMPORARY, is_temporary
+from recstore.building.saving import TEMPORARY, is_temporary
 from recstore.errors import Error, RemoteError, SegmentNotFoundError
 from recstore.remote import aside
 from recstore.remote.objects import Storage, absent, unwritten, without_secrets

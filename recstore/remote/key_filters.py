@@ -22,7 +22,7 @@ import sys
 from array import array
 
 from recstore._core import native
-from recstore.build import pairs
+from recstore.building import pairs
 from recstore.errors import CorruptError, VersionError
 
 MAGIC = b"RECSKEY\2"

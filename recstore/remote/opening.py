@@ -3,7 +3,7 @@
 import os
 
 from recstore._core import native
-from recstore.records import RecordList
+from recstore.containers.records import RecordList
 from recstore.remote import dicts, openers, tokens
 from recstore.remote.storage import split_number, storage_of
 

@@ -6,9 +6,9 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 
 from recstore._core import forks
-from recstore.build.sources import Feed
+from recstore.building.feeds import Feed
 from recstore.errors import BuildError
-from recstore.io.inputs import FileObject
+from recstore.sources.inputs import FileObject
 
 _TASKS = 4  # for each process: so the last ones to end differ by little, and shard files stay few
 

@@ -10,8 +10,8 @@ import os
 import shutil
 import stat
 
-from recstore.build import saving
-from recstore.build.saving import is_temporary
+from recstore.building import saving
+from recstore.building.saving import is_temporary
 from recstore.errors import OutOfSpaceError, RemoteError, SegmentNotFoundError
 from recstore.remote.objects import Storage, absent, unwritten
 

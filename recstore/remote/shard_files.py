@@ -13,16 +13,16 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain, islice
 
-from recstore import dicts
 from recstore._core import native
-from recstore.build import saving
-from recstore.build.destination import explained, new_builder
-from recstore.build.pairs import pairs_in, pairs_of
-from recstore.build.sources import items_of
+from recstore.building import saving
+from recstore.building.destination import explained, new_builder
+from recstore.building.feeds import items_of
+from recstore.building.pairs import pairs_in, pairs_of
+from recstore.containers import dicts
 from recstore.errors import EncodeError, OutOfSpaceError
-from recstore.io.table_feed import ArrowFeed, exports
 from recstore.remote import key_filters, names
 from recstore.remote.manifest import Shard
+from recstore.sources.table_feed import ArrowFeed, exports
 
 _MOST_AT_ONCE = 1 << 14  # records between two looks at the size of a file
 _STEP = 1 << 20  # bytes; see csrc/format/rs_segment.h

@@ -3,7 +3,7 @@
 import errno
 import os
 
-from recstore.build import build_options, sources
+from recstore.building import build_options, feeds
 from recstore.dataset import object_sizes
 from recstore.errors import SegmentNotFoundError
 from recstore.remote import manifest, names, shard_files
@@ -143,7 +143,7 @@ class ShardWriter:
         belongs to no set, and `gc` removes it.
         """
         mapping = self._kind == "mapping"
-        feed = sources.feed_of(records)
+        feed = feeds.feed_of(records)
         self._check(records, feed)
         options = build_options.Options(**self._building)
         files = shard_files.ShardFiles(self.storage, options, mapping, self._bytes, self._records, self._dir)
@@ -161,7 +161,7 @@ class ShardWriter:
 
     def _check(self, records, feed):
         if feed is None:
-            (sources.check_pairs if self._kind == "mapping" else sources.check_records)(records)
+            (feeds.check_pairs if self._kind == "mapping" else feeds.check_records)(records)
         elif feed.pairs != (self._kind == "mapping"):
             what = "records" if self._kind == "mapping" else "the pairs of a mapping"
             raise TypeError(f"the writer is of a {self._kind}, and the source gives {what}: choose mapping= to fit it")

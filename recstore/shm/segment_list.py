@@ -4,7 +4,7 @@ name."""
 import os
 import time
 
-from recstore import html
+from recstore.display import html
 from recstore.errors import CorruptError, SegmentNotFoundError, VersionError
 from recstore.shm import named_segments
 from recstore.text import size_text, table

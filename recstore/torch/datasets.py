@@ -5,9 +5,9 @@ from typing import TypeVar
 
 from torch.utils.data import Dataset
 
-from recstore import field_names
-from recstore.dicts import RecordDict, RecordItems, RecordKeys, RecordValues
-from recstore.records import RecordList
+from recstore.containers import field_names
+from recstore.containers.dicts import RecordDict, RecordItems, RecordKeys, RecordValues
+from recstore.containers.records import RecordList
 from recstore.text import an
 from recstore.torch.batch_method import BatchMethod, refuse_batches
 from recstore.torch.notes import add_note

@@ -6,8 +6,8 @@ from typing import Any, SupportsIndex, TypeVar, overload
 from torch.utils.data import Dataset
 
 from recstore._types import Selector
-from recstore.dicts import RecordKeys, RecordValues
-from recstore.records import RecordList
+from recstore.containers.dicts import RecordKeys, RecordValues
+from recstore.containers.records import RecordList
 
 __all__ = ["RecordDataset"]
 

@@ -5,8 +5,8 @@ import sys
 
 import numpy
 
-from recstore import containers, dicts, records
 from recstore._core import native
+from recstore.containers import base, dicts, records
 from recstore.text import an, counted
 from recstore.torch import layouts, resolving
 from recstore.torch.batch_method import BatchMethod, refuse_batches
@@ -288,7 +288,7 @@ def _made(x, found, transform, output):
 
 def _records_of(x):
     """The list of records that a caller gave. TypeError for another object."""
-    if isinstance(x, containers.RecordsOf):
+    if isinstance(x, base.RecordsOf):
         x = x._records
     if isinstance(x, records.RecordList):
         return x

@@ -10,8 +10,8 @@ import torch
 from torch.utils.data import RandomSampler, Subset, SubsetRandomSampler, WeightedRandomSampler
 from torch.utils.data._utils.pin_memory import pin_memory as pinned
 
+from recstore.containers.records import RecordList
 from recstore.later import named_arguments
-from recstore.records import RecordList
 from recstore.text import an
 from recstore.torch.datasets import RecordDataset
 from recstore.torch.notes import add_note

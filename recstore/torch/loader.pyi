@@ -6,7 +6,7 @@ from typing import Any, Generic, Literal, Protocol, SupportsIndex, TypeVar, over
 
 from typing_extensions import Self
 
-from recstore.records import RecordList
+from recstore.containers.records import RecordList
 from recstore.torch.datasets import RecordDataset
 
 __all__ = ["Loader"]

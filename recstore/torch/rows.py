@@ -3,9 +3,10 @@
 Both come from a field (``x.field("n_tokens")``), or from a sequence, an array or a tensor with a value for each record.
 """
 
-from recstore import errors, grouping
+from recstore import errors
 from recstore._core import native
-from recstore.fields import FieldView
+from recstore.containers import grouping
+from recstore.containers.fields import FieldView
 
 
 def numbers_of(values, what):

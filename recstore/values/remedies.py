@@ -128,7 +128,7 @@ def of(value):
         return _array(value, kind, numpy)
     if is_a(value, (native.Records, native.Mapping)):
         return ext_types.store_remedy(value)
-    if static_types.names(kind)[0] == "recstore.dicts":
+    if static_types.names(kind)[0] == "recstore.containers.dicts":
         return "store list(x)"  # the keys, values or items of a RecordDict
     if kind is memoryview:
         return "store bytes(x), without its format and shape"

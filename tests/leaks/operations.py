@@ -50,7 +50,7 @@ def every_attribute(x):
     return [getattr(x, name) for name in dir(x) if not name.startswith("_")]
 
 
-@operation("recstore", "recstore.records.RecordList", "recstore.containers.Container")
+@operation("recstore", "recstore.containers.records.RecordList", "recstore.containers.base.Container")
 def build_and_close(folder):
     for options in ({}, {"compression": "fast"}, {"threads": 2}, {"index_by": "id", "group_by": "label"}):
         with RecordList(RECORDS, **options) as x:
@@ -61,7 +61,11 @@ def build_and_close(folder):
     RecordList[int]
 
 
-@operation("recstore._core.native.Records", "recstore.views.ListOperations", "recstore.records.RecordView")
+@operation(
+    "recstore._core.native.Records",
+    "recstore.containers.views.ListOperations",
+    "recstore.containers.records.RecordView",
+)
 def read(folder):
     x = made()
     x[3], x[-1], x[2:50:3], len(x), list(reversed(x)), x.to_list(), x.get_many([1, 5, 900], default=None)
@@ -73,7 +77,11 @@ def read(folder):
         hash(x)
 
 
-@operation("recstore.views.ListOperations", "recstore.records.RecordList", "recstore.records.RecordView")
+@operation(
+    "recstore.containers.views.ListOperations",
+    "recstore.containers.records.RecordList",
+    "recstore.containers.records.RecordView",
+)
 def views(folder):
     x = made()
     view = x[5:100]
@@ -94,7 +102,7 @@ def views(folder):
     )
 
 
-@operation("recstore.containers.Container", "recstore.handles")
+@operation("recstore.containers.base.Container", "recstore.handles")
 def handles(folder):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -107,7 +115,12 @@ def handles(folder):
     pins.clear()  # a pickled store is held for a minute, for whoever loads it
 
 
-@operation("recstore", "recstore.records", "recstore.records.RecordList", "recstore.dicts.RecordDict")
+@operation(
+    "recstore",
+    "recstore.containers.records",
+    "recstore.containers.records.RecordList",
+    "recstore.containers.dicts.RecordDict",
+)
 def files(folder):
     path = folder / "store.rec"
     made().save(path, index_by="id", group_by="label")
@@ -164,8 +177,8 @@ def refusals(folder):
         recstore.shared("leaks-failing", lambda: 1 / 0, fingerprint="1", dir=folder)
 
 
-@operation("recstore.dicts", "recstore.dicts.RecordDict", "recstore.dicts.RecordItems", "recstore.dicts.RecordKeys",
-           "recstore.dicts.RecordPairs", "recstore.dicts.RecordValues", "recstore._core.native.Mapping", "recstore")  # fmt: skip
+@operation("recstore.containers.dicts", "recstore.containers.dicts.RecordDict", "recstore.containers.dicts.RecordItems", "recstore.containers.dicts.RecordKeys",
+           "recstore.containers.dicts.RecordPairs", "recstore.containers.dicts.RecordValues", "recstore._core.native.Mapping", "recstore")  # fmt: skip
 def dicts(folder):
     x = mapping()
     x["k1"], x.get("none", 3), "k5" in x, len(x), list(x), x == mapping(), list(reversed(x)), x.copy(), x.to_dict()
@@ -180,14 +193,18 @@ def dicts(folder):
         len(pairs),
         pairs == pairs[:],
         pickle.dumps(type(pairs)),
-        recstore.dicts.RecordPairs([1], [2]),
+        recstore.containers.dicts.RecordPairs([1], [2]),
     )
     with contextlib.suppress(TypeError):
         hash(x)
     RecordDict([("a", 1), (2, "b")], compression="none").close()
 
 
-@operation("recstore.fields.FieldView", "recstore.records.RecordList", "recstore.exports.TableExports")
+@operation(
+    "recstore.containers.fields.FieldView",
+    "recstore.containers.records.RecordList",
+    "recstore.containers.exports.TableExports",
+)
 def fields(folder):
     x = made()
     ids, boxes, texts = x.field("id"), x.field("box"), x.field("text", default=None)
@@ -203,7 +220,12 @@ def fields(folder):
     texts.to_list(), np.asarray(ids)
 
 
-@operation("recstore.fields.FieldView", "recstore.exports.TableExports", "recstore.records.RecordList", "recstore")
+@operation(
+    "recstore.containers.fields.FieldView",
+    "recstore.containers.exports.TableExports",
+    "recstore.containers.records.RecordList",
+    "recstore",
+)
 def tables(folder):
     import pyarrow
     from pyarrow import parquet
@@ -220,7 +242,7 @@ def tables(folder):
     recstore.read_arrow(folder / "t.arrow")[0], recstore.read_parquet(folder / "t.parquet")[0]
 
 
-@operation("recstore", "recstore.jsonable", "recstore.records.RecordList")
+@operation("recstore", "recstore.jsonable", "recstore.containers.records.RecordList")
 def texts(folder):
     lines = "".join(json.dumps({"id": i}) + "\n" for i in range(40))
     (folder / "t.jsonl").write_text(lines), (folder / "t.csv").write_text("a,b\n1,2\n3,4\n")
@@ -238,9 +260,9 @@ def texts(folder):
     json.dumps(made()[:2], default=json_default), json.dumps(mapping(), default=recstore.jsonable.json_default)
 
 
-@operation("recstore.info", "recstore.info.MappingInfo", "recstore.info.Node", "recstore.info.SavedIndex", "recstore.info.StoreInfo",
-           "recstore.info.Table", "recstore.info.ViewInfo", "recstore.node_sizes", "recstore.node_sizes.FieldSize",
-           "recstore.records.RecordList", "recstore.views.ListOperations")  # fmt: skip
+@operation("recstore.containers.info", "recstore.containers.info.MappingInfo", "recstore.containers.info.Node", "recstore.containers.info.SavedIndex", "recstore.containers.info.StoreInfo",
+           "recstore.containers.info.Table", "recstore.containers.info.ViewInfo", "recstore.containers.node_sizes", "recstore.containers.node_sizes.FieldSize",
+           "recstore.containers.records.RecordList", "recstore.containers.views.ListOperations")  # fmt: skip
 def infos(folder):
     x = RecordList(RECORDS, index_by="id")
     info = x.info(fields=True)

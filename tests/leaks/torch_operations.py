@@ -22,7 +22,7 @@ from recstore.torch import (
 
 
 @operation("recstore.torch.datasets.RecordDataset", "recstore.torch.fields.Fields", "recstore.torch.forms.Field",
-           "recstore.torch.forms.Ragged", "recstore.torch.batches.Batch", "recstore.fields.FieldView")  # fmt: skip
+           "recstore.torch.forms.Ragged", "recstore.torch.batches.Batch", "recstore.containers.fields.FieldView")  # fmt: skip
 def tensors(folder):
     x = made()
     dataset = RecordDataset(x)

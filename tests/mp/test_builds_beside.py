@@ -9,7 +9,7 @@ from mp import shard_kinds as kinds
 
 import recstore
 from recstore import RecordList
-from recstore.build import build_workers, parallel_build
+from recstore.building import build_workers, parallel_build
 
 
 def test_builds_of_two_threads_at_once(forking):

@@ -180,7 +180,14 @@ def test_a_fork_while_another_thread_is_in_a_late_import(python, tmp_path, work)
 
 
 @pytest.mark.parametrize(
-    "module", ["recstore._core", "recstore._core.forks", "recstore._core.native", "recstore.dicts", "recstore.records"]
+    "module",
+    [
+        "recstore._core",
+        "recstore._core.forks",
+        "recstore._core.native",
+        "recstore.containers.dicts",
+        "recstore.containers.records",
+    ],
 )
 def test_a_fork_while_the_main_thread_imports_recstore(python, module):
     """At the moment at which Python looks for the module. The child imports recstore too."""

@@ -17,7 +17,7 @@ from segment_bytes import content
 
 import recstore
 from recstore import RecordDict, RecordList
-from recstore.build import parallel_build
+from recstore.building import parallel_build
 from recstore.shm import process_identity
 
 chained = itertools.chain.from_iterable

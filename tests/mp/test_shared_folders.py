@@ -443,7 +443,7 @@ def test_import_stays_light():
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert not {
         "recstore.sharing",
-        "recstore.build.fingerprints",
+        "recstore.building.fingerprints",
         "recstore.shm.segment_list",
         "hashlib",
         "logging",

@@ -330,4 +330,4 @@ def test_views_of_saved_stores(context, tmp_path):
 def test_import_stays_light():
     code = "import sys; before = set(sys.modules); import recstore; x = recstore.RecordList([1, 2])[1:] * 2; print(*set(sys.modules) - before)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    assert not {"typing", "dataclasses", "numpy", "recstore.shm.handle_bytes", "recstore.info"} & set(loaded)
+    assert not {"typing", "dataclasses", "numpy", "recstore.shm.handle_bytes", "recstore.containers.info"} & set(loaded)

@@ -14,7 +14,7 @@ from segment_bytes import content
 import recstore
 from recstore import RecordDict, RecordList
 from recstore._core import native
-from recstore.build import parallel_build
+from recstore.building import parallel_build
 
 chained = itertools.chain.from_iterable
 

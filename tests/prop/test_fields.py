@@ -13,7 +13,7 @@ from prop.trees import trees_and_values
 from ref import writer as w
 
 recstore = pytest.importorskip("recstore", exc_type=ImportError)
-columns = pytest.importorskip("recstore.columns")
+columns = pytest.importorskip("recstore.containers.columns")
 native = pytest.importorskip("recstore._core.native")
 
 REFUSALS = (recstore.CorruptError, recstore.VersionError)

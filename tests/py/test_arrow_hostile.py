@@ -9,7 +9,7 @@ import pytest
 import recstore
 from recstore import InputError, RecordList
 from recstore._core import native
-from recstore.io import arrow_out
+from recstore.sources import arrow_out
 
 I64, PTR = ctypes.c_int64, ctypes.c_void_p
 RELEASE = ctypes.CFUNCTYPE(None, PTR)

@@ -463,7 +463,7 @@ def test_polars(rows):
 
 def test_polars_in_threads(monkeypatch):
     pytest.importorskip("polars")
-    from recstore.io import arrow_out
+    from recstore.sources import arrow_out
 
     records = [{"i": i, "t": f"t{i % 1000}", "late": 1.5 if i > 2500 else None} for i in range(3000)]
     with RecordList(records) as x:

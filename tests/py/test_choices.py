@@ -10,7 +10,7 @@ import pytest
 import recstore
 from recstore import RecordDict, RecordList
 from recstore._core import native
-from recstore.build import build_options, streaming
+from recstore.building import build_options, streaming
 
 LEVELS = ["none", "fast", "auto", "small"]
 RECORDS = [

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import recstore
-from recstore import columns
 from recstore._core import native
+from recstore.containers import columns
 
 rng = random.Random(5)
 RECORDS = [

@@ -16,7 +16,7 @@ def test_a_mapping_that_was_never_made_is_detached():
 
 NEVER_MADE = """
 import recstore
-from recstore import fields, records
+from recstore.containers import fields, records
 for cls in (recstore.RecordList, recstore.RecordDict, recstore.Record, recstore.RecordView, fields.FieldView):
     make = cls._blank if issubclass(cls, recstore.RecordView) else lambda: cls.__new__(cls)
     for name in set(dir(cls)) - {"__class__", "__init__", "__new__", "_set"}:

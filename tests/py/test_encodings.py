@@ -1,4 +1,4 @@
-"""The encodings of text files (recstore/io/encodings.py): every reader knows the byte order marks."""
+"""The encodings of text files (recstore/sources/encodings.py): every reader knows the byte order marks."""
 
 import codecs
 import gzip
@@ -9,7 +9,7 @@ import threading
 import pytest
 
 import recstore
-from recstore.io import encodings, line_blocks
+from recstore.sources import encodings, line_blocks
 
 pytest.importorskip("pyarrow")
 

@@ -1,4 +1,4 @@
-"""Names of fields that no record has (recstore/field_names.py), through `fields()`."""
+"""Names of fields that no record has (recstore/containers/field_names.py), through `fields()`."""
 
 import pytest
 

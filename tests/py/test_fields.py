@@ -11,7 +11,7 @@ import pytest
 
 import recstore
 from recstore._core.native import projection_from
-from recstore.fields import FieldView
+from recstore.containers.fields import FieldView
 
 RECORDS = [
     {"id": i, "segmentation": [[1.5] * (i % 5)] * (i % 3), "bbox": [i * 1.0, 2, 3.5, i / 4], "name": f"né{i}", "ok": i % 2 == 0,

@@ -13,7 +13,7 @@ import threading
 import pytest
 
 import recstore
-from recstore.build.fingerprints import derive, full
+from recstore.building.fingerprints import derive, full
 
 
 def compiled(source, name="build"):
@@ -181,7 +181,7 @@ def test_given_ones_that_are_none(bad):
 
 CODE = """
 import argparse, dataclasses, functools, multiprocessing, pathlib, sys
-from recstore.build import fingerprints
+from recstore.building import fingerprints
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--split", default="train")

@@ -9,8 +9,8 @@ import typing
 
 import pytest
 
-from recstore.build import code_names, hashed_values
-from recstore.build.fingerprints import derive
+from recstore.building import code_names, hashed_values
+from recstore.building.fingerprints import derive
 
 
 class Rows:

@@ -12,8 +12,8 @@ import types
 import pytest
 
 import recstore
-from recstore.build import hashed_values
-from recstore.build.fingerprints import derive
+from recstore.building import hashed_values
+from recstore.building.fingerprints import derive
 
 FILE = open(os.devnull, encoding="utf-8")
 

@@ -11,7 +11,7 @@ import sys
 import pytest
 
 import recstore
-from recstore.io import foreign_names, reading
+from recstore.sources import foreign_names, reading
 
 READERS = ["read_arrow", "read_csv", "read_json", "read_jsonl", "read_lines", "read_parquet", "scan_files"]
 

@@ -9,7 +9,7 @@ import pytest
 
 import recstore
 from recstore import RecordList
-from recstore.io import inputs, json_values, patterns, scan
+from recstore.sources import inputs, json_values, patterns, scan
 
 MANY = 20_000
 
@@ -30,7 +30,7 @@ def names_and_cells(n):
 
 def test_columns_of_csv():
     pytest.importorskip("pyarrow")
-    from recstore.io import table_files
+    from recstore.sources import table_files
 
     names, expected = names_and_cells(MANY * 5)
     for columns in (None, names[::-1]):

@@ -9,7 +9,7 @@ import pytest
 
 import recstore
 from recstore import RecordDict, RecordList
-from recstore.io import foreign_names
+from recstore.sources import foreign_names
 from recstore.text import an, counted
 
 ROWS = [{"id": i, "label": i % 2, "tags": ["a"] * (i % 3), "seen": {i % 2}, "meta": {"n": i % 2}} for i in range(12)]

@@ -3,7 +3,7 @@
 import pytest
 from parsed_html import HOSTILE, Parsed
 
-from recstore import html
+from recstore.display import html
 
 
 @pytest.mark.parametrize(

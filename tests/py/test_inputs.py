@@ -1,4 +1,4 @@
-"""The files that readers are given (recstore/io/inputs.py), and the steps that all readers share, with `read_lines`."""
+"""The files that readers are given (recstore/sources/inputs.py), and the steps that all readers share, with `read_lines`."""
 
 import bz2
 import gzip
@@ -12,7 +12,7 @@ import zipfile
 import pytest
 
 import recstore
-from recstore.io import inputs
+from recstore.sources import inputs
 
 TEXT = b"a.jpg\nb.jpg\r\n\nc \xff.jpg"
 LINES = ["a.jpg", "b.jpg", "", "c \udcff.jpg"]

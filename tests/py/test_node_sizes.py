@@ -10,7 +10,7 @@ import pytest
 import recstore
 from recstore import RecordDict, RecordList
 from recstore._core import native
-from recstore.node_sizes import FieldSize, report
+from recstore.containers.node_sizes import FieldSize, report
 
 RECORDS = [
     {

@@ -8,7 +8,8 @@ import pytest
 from parsed_html import HOSTILE, Parsed
 
 import recstore
-from recstore import RecordDict, RecordList, notebooks
+from recstore import RecordDict, RecordList
+from recstore.display import notebooks
 
 RECORDS = [
     {"id": i, "name": f"{HOSTILE} {i}", "box": [i, 2.5, 3, 4], "meta": {"camera": "c", "iso": i}} for i in range(50)

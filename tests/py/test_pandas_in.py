@@ -13,7 +13,7 @@ from recstore import EncodeError, InputError, RecordList
 
 pd = pytest.importorskip("pandas")
 pa = pytest.importorskip("pyarrow")
-pandas_in = pytest.importorskip("recstore.io.pandas_in")
+pandas_in = pytest.importorskip("recstore.sources.pandas_in")
 
 FRAME = pd.DataFrame(
     {

@@ -1,4 +1,4 @@
-"""Parquet files of many columns or large pages (recstore/io/parquet_files.py, parquet_pages.py): parts of the columns are
+"""Parquet files of many columns or large pages (recstore/sources/parquet_files.py, parquet_pages.py): parts of the columns are
 read one after another, with equal values, and the memory follows the pages."""
 
 import io
@@ -13,7 +13,7 @@ pq = pytest.importorskip("pyarrow.parquet")
 arrow_tables = pytest.importorskip("arrow_tables")
 from alike import alike  # noqa: E402
 
-from recstore.io import parquet_files, parquet_pages  # noqa: E402
+from recstore.sources import parquet_files, parquet_pages  # noqa: E402
 
 N = 3000
 TABLE = pa.table(

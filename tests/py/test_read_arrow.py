@@ -1,4 +1,4 @@
-"""read_arrow (recstore/io/arrow_files.py): IPC files, streams and Feather, packed or not."""
+"""read_arrow (recstore/sources/arrow_files.py): IPC files, streams and Feather, packed or not."""
 
 import gzip
 import io

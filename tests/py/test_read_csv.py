@@ -1,4 +1,4 @@
-"""read_csv (recstore/io/csv_files.py, csv_rows.py, csv_text.py, csv_types.py): its records are those of a plain parser
+"""read_csv (recstore/sources/csv_files.py, csv_rows.py, csv_text.py, csv_types.py): its records are those of a plain parser
 in this file with the documented conversion, on real files and on made ones; bad files are errors with a line."""
 
 import csv
@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import recstore
 
 pyarrow = pytest.importorskip("pyarrow")
-from recstore.io import csv_rows  # noqa: E402
+from recstore.sources import csv_rows  # noqa: E402
 
 # ---- The obvious way ----
 

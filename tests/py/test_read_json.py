@@ -1,4 +1,4 @@
-"""`read_json` (recstore/io/documents.py, json_document.py, json_values.py): one array or object of JSON documents."""
+"""`read_json` (recstore/sources/documents.py, json_document.py, json_values.py): one array or object of JSON documents."""
 
 import gzip
 import io
@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import recstore
-from recstore.io import documents, inputs, json_document, json_values
+from recstore.sources import documents, inputs, json_document, json_values
 
 COCO = {
     "info": {"year": 2017, "note": 'a ] "quoted" } text \\'},

@@ -1,4 +1,4 @@
-"""`read_jsonl` (recstore/io/jsonl.py): one JSON value a line."""
+"""`read_jsonl` (recstore/sources/jsonl.py): one JSON value a line."""
 
 import io
 import json
@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import recstore
-from recstore.io import inputs, json_values, jsonl, line_blocks
+from recstore.sources import inputs, json_values, jsonl, line_blocks
 
 
 def read(text, **options):

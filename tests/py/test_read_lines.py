@@ -1,4 +1,4 @@
-"""`read_lines` (recstore/io/lines.py) in blocks and ranges, against open() in text mode. What all readers share is tested in
+"""`read_lines` (recstore/sources/lines.py) in blocks and ranges, against open() in text mode. What all readers share is tested in
 test_inputs.py."""
 
 import io
@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import recstore
-from recstore.io import inputs, line_blocks, lines
+from recstore.sources import inputs, line_blocks, lines
 
 
 def as_open_reads(text, encoding, empty):

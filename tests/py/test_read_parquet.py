@@ -1,4 +1,4 @@
-"""read_parquet (recstore/io/parquet_files.py, table_files.py): the rows of pyarrow's own reader, and the choices, shards
+"""read_parquet (recstore/sources/parquet_files.py, table_files.py): the rows of pyarrow's own reader, and the choices, shards
 and errors of files."""
 
 import datetime
@@ -18,7 +18,7 @@ pq = pytest.importorskip("pyarrow.parquet")
 arrow_tables = pytest.importorskip("arrow_tables")
 from alike import alike  # noqa: E402
 
-from recstore.io import parquet_files  # noqa: E402
+from recstore.sources import parquet_files  # noqa: E402
 
 TABLE = pa.table(
     {"a": range(1000), "b": [str(i) if i % 3 else None for i in range(1000)], "c": [i / 4 for i in range(1000)]}
@@ -147,7 +147,7 @@ def test_workers_read_row_groups_and_files(path, tmp_path, monkeypatch):
     assert (
         len(
             parquet_files.ParquetFeed(
-                [recstore.io.inputs.LocalFile(str(path))], parquet_files.table_files.Choice()
+                [recstore.sources.inputs.LocalFile(str(path))], parquet_files.table_files.Choice()
             ).shards()
         )
         == 10

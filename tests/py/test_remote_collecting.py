@@ -8,7 +8,7 @@ import time
 import pytest
 
 import recstore
-from recstore.build import saving
+from recstore.building import saving
 from recstore.cli import main
 from recstore.remote import collecting, manifest
 from recstore.remote.collecting import gc

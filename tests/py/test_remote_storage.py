@@ -17,7 +17,7 @@ import pytest
 from full_disk import FullDisk
 
 import recstore
-from recstore.build import saving
+from recstore.building import saving
 from recstore.remote import storage
 from recstore.remote.storage import storage_of
 

@@ -9,7 +9,7 @@ import pytest
 import recstore
 from recstore import RecordDict, RecordList
 from recstore._core import native
-from recstore.build import saved_indexes
+from recstore.building import saved_indexes
 
 RECORDS = [
     {"id": f"Q{i}", "image": i // 3, "label": i * 7919 % 13, "meta": {"camera": i % 5, "a.b": i}, "box": [i, i]}

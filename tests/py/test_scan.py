@@ -1,4 +1,4 @@
-"""`scan_files` (recstore/io/scan.py), the walk and the patterns below it, and the attributes of a store."""
+"""`scan_files` (recstore/sources/scan.py), the walk and the patterns below it, and the attributes of a store."""
 
 import os
 import pathlib
@@ -11,9 +11,9 @@ import vision
 
 import recstore
 from recstore import RecordList
-from recstore.io import folder_walk, patterns
-from recstore.io.scan import Walking
 from recstore.shm import attributes
+from recstore.sources import folder_walk, patterns
+from recstore.sources.scan import Walking
 
 TREE = [
     "dog/b.jpg",

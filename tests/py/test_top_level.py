@@ -7,7 +7,7 @@ import pytest
 
 import recstore
 from recstore import RecordDict, RecordList
-from recstore.io import foreign_names
+from recstore.sources import foreign_names
 
 FOUND = {
     "recstore.remote": "ShardWriter",

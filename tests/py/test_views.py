@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import recstore
-from recstore import EncodeError, RecordList, RecordView, views
+from recstore import EncodeError, RecordList, RecordView
+from recstore.containers import views
 from recstore.shm import handles
 
 LETTERS = list("abcdefghij")

@@ -32,7 +32,7 @@ def test_json(workers, tmp_path):
 
 
 def test_a_key_in_one_of_many_parts_is_enough(tmp_path, monkeypatch):
-    from recstore.io import line_blocks
+    from recstore.sources import line_blocks
 
     monkeypatch.setattr(line_blocks, "RANGE", 50)
     paths = [tmp_path / f"{number}.jsonl" for number in range(3)]

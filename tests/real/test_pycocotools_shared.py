@@ -20,7 +20,7 @@ from real import coco_files, ranks
 from real.coco_files import quiet
 
 from recstore.integrations.pycocotools import COCO
-from recstore.io import json_document
+from recstore.sources import json_document
 
 # pycocotools itself makes numpy say this.
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy:DeprecationWarning")

@@ -21,5 +21,9 @@ def test_reasons_are_for_names_that_are_there():
 
 
 def test_a_new_name_is_missed():
-    new = ["recstore.records.RecordList.brand_new", "recstore.brand_new", "recstore.fields.FieldView.__floordiv__"]
+    new = [
+        "recstore.containers.records.RecordList.brand_new",
+        "recstore.brand_new",
+        "recstore.containers.fields.FieldView.__floordiv__",
+    ]
     assert covered.missing(dict.fromkeys(new, False)) == new

@@ -21,10 +21,10 @@ import recstore.remote.dask
 import recstore.remote.ray
 import recstore.remote.spark
 from recstore import Record, RecordDict, RecordList, RecordView
+from recstore.containers.dicts import RecordItems, RecordKeys, RecordPairs, RecordValues
+from recstore.containers.fields import FieldView
+from recstore.containers.info import MappingInfo, StoreInfo, ViewInfo
 from recstore.dataset.reports import Audit, Row, SharingReport
-from recstore.dicts import RecordItems, RecordKeys, RecordPairs, RecordValues
-from recstore.fields import FieldView
-from recstore.info import MappingInfo, StoreInfo, ViewInfo
 from recstore.shm.segment_list import SegmentInfo
 
 

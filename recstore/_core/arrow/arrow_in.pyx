@@ -1,6 +1,6 @@
 """Takes Arrow arrays and streams from other libraries, through the PyCapsules of the Arrow PyCapsule interface, and
 appends their rows to a builder. The core (csrc/arrow/rs_arrow_in.h) makes records of them without Python objects.
-recstore.io.arrow_in chooses what is read."""
+recstore.sources.arrow_in chooses what is read."""
 
 
 cdef enum:

@@ -1,7 +1,7 @@
 """Encodes records in the worker processes of a build. A shard that fills less than a block travels as parcels
 (csrc/write/rs_parcel.h), which the building process appends to its builder. The records of a larger shard are
 compressed by a builder of the worker, and the blocks travel (csrc/write/rs_block_parcel.h).
-recstore.build.parallel_build gives the workers their shards."""
+recstore.building.parallel_build gives the workers their shards."""
 
 
 cdef enum:

@@ -1,0 +1,116 @@
+"""The keyword arguments that RecordList and RecordDict share, and their checks."""
+
+import errno
+import os
+
+from recstore.building import saved_indexes
+from recstore.errors import SegmentExistsError
+from recstore.shm import file_backing, named_segments
+from recstore.text import an
+
+ARRAYS = ("copy", "view")
+COMPRESSION = ("none", "fast", "auto", "small")
+BACKINGS = ("auto", "anonymous", "shm", "dir")
+
+
+class Options:
+    """Checked keyword arguments of RecordList and RecordDict. The constructor raises ValueError and TypeError."""
+
+    __slots__ = (
+        "on_unsupported",
+        "compression",
+        "without",
+        "arrays",
+        "backing",
+        "progress",
+        "workers",
+        "threads",
+        "target",
+        "indexes",
+    )
+
+    def __init__(
+        self,
+        on_unsupported="error",
+        compression="auto",
+        arrays="copy",
+        backing="auto",
+        progress=False,
+        name=None,
+        workers=0,
+        index_by=None,
+        group_by=None,
+        threads=None,
+    ):
+        for option, value, legal in (
+            ("on_unsupported", on_unsupported, ("error", "pickle")),
+            ("compression", compression, COMPRESSION),
+            ("arrays", arrays, ARRAYS),
+            ("backing", backing, BACKINGS),
+        ):
+            check_choice(option, value, legal)
+        self.on_unsupported = on_unsupported
+        self.compression = compression
+        self.without = ()  # the names of nodes that no tree may have; the benchmarks leave out one at a time
+        self.arrays = arrays
+        self.backing = backing
+        self.progress = progress
+        self.workers = _count(workers, "workers", "processes")
+        self.threads = None if threads is None else _count(threads, "threads", "threads")
+        self.indexes = saved_indexes.wanted(index_by, group_by)
+        self.target = None if name is None else _target(name, backing)
+
+    def __eq__(self, other):
+        return all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
+
+    __hash__ = None
+
+    @staticmethod
+    def beside(segments):
+        """The options for a store of further records that is joined to these segments: the same `on_unsupported` and
+        `arrays`."""
+        readers = [segment.reader for segment in segments if segment.reader is not None]
+        views = any(reader.arrays == "view" for reader in readers)
+        return Options(
+            "pickle" if any(reader.pickles for reader in readers) else "error", arrays="view" if views else "copy"
+        )
+
+
+def _count(value, name, what):
+    try:
+        number = type(value).__index__(value)
+    except AttributeError:
+        raise TypeError(f"{name} is a number of {what}, not {an(type(value).__name__)}") from None
+    if number < 0:
+        raise ValueError(f"{name} is a number of {what}, 0 for none, not {number}")
+    return number
+
+
+def check_choice(name, value, legal):
+    """Raises ValueError if the value of the option `name` is not among `legal`."""
+    if value not in legal:
+        choices = ", ".join(f'"{word}"' for word in legal[:-1]) + f' or "{legal[-1]}"'
+        raise ValueError(f"{name} is {choices}, not {value!r}")
+
+
+def _target(name, backing):
+    """The Target of a store that is built with `name=`. Raises SegmentExistsError if the name is taken."""
+    if backing == "anonymous":
+        raise ValueError(f'anonymous memory has no name: choose backing="shm" or "dir", or leave {name!r} out')
+    target = named_segments.Target(name, dir=file_backing.default() if backing == "dir" else None)
+    named_segments.collect(target.folder)
+    if os.path.lexists(target.path):
+        raise name_taken(target)
+    return target
+
+
+def name_taken(target):
+    """The SegmentExistsError for a name that a store has already."""
+    label = named_segments.Label.at(target.path)
+    by = "by a file that is no readable segment of this user" if label is None else f"by a store of {label.builder}"
+    return SegmentExistsError(
+        errno.EEXIST,
+        f"the name {target.name!r} is taken {by}: recstore.attach({target.name!r}) reads it, "
+        f"recstore.unlink({target.name!r}) removes it, and recstore.shared(name, build) builds or attaches",
+        target.path,
+    )

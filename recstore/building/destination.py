@@ -1,0 +1,122 @@
+"""The destination of a build: it chooses the backing, makes the builder, and publishes the finished segment."""
+
+import functools
+import os
+import sys
+
+from recstore._core import trust
+from recstore.building import cores
+from recstore.building.build_options import BACKINGS, check_choice, name_taken
+from recstore.errors import OutOfSpaceError, SegmentExistsError
+from recstore.shm import file_backing, folders, named_segments, registry
+
+
+def new_builder(make, options):
+    """A builder for these options; `make` is Builder or MappingBuilder. The backing comes from the options, else from
+    RECSTORE_BACKING, else from what the system supports."""
+    chosen = _backing(options)
+    compression = options.compression, options.without
+    make = functools.partial(make, threads=cores.available() if options.threads is None else options.threads)
+    writer = trust.Writer(options.on_unsupported == "pickle", options.arrays)
+    _warn_in_spawned_child()
+    _collect_named()
+    if options.target is not None:
+        return options.target.new_builder(make, compression, writer)
+    how = {"compression": compression, "writer": writer}
+    if chosen == "shm":
+        return make("named", folders.SHARED, named_segments.nameless(), **how)
+    if chosen == "dir":
+        return file_backing.in_folder(make, **how)
+    return make("anonymous", **how) if options.backing == "anonymous" else file_backing.new_builder(make, **how)
+
+
+def _backing(options):
+    chosen = os.environ.get("RECSTORE_BACKING", "auto") if options.backing == "auto" else options.backing
+    check_choice("backing", chosen, BACKINGS)
+    if chosen == "auto":
+        return "anonymous"
+    return "dir" if chosen == "shm" and not os.path.isdir(folders.SHARED) else chosen
+
+
+def _collect_named():
+    """Removes the named segments of killed processes. Every build does this, because a program may share no store by
+    name after one was killed."""
+    for folder in {folders.SHARED, os.environ.get("RECSTORE_DIR") or folders.SHARED}:
+        try:
+            found = any(name.startswith(folders.PREFIX) for name in os.listdir(folder))
+        except OSError:
+            continue
+        if found:
+            named_segments.collect(folder)
+
+
+def _warn_in_spawned_child():
+    """Warns if this process is a spawned child that imports its main module: every child would build that store
+    again."""
+    process = sys.modules.get("multiprocessing.process")
+    if process is not None and getattr(process.current_process(), "_inheriting", False):
+        import warnings
+
+        # The warning should name the nearest line outside recstore, and the number of frames to it varies.
+        depth, frame = 1, sys._getframe()
+        while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "recstore":
+            depth, frame = depth + 1, frame.f_back
+        warnings.warn(
+            "a store is built while a spawned child imports its main module, and so in every child: build it under "
+            'if __name__ == "__main__":, or in a function',
+            RuntimeWarning,
+            stacklevel=depth,
+        )
+
+
+def explained(error, options):
+    """The OutOfSpaceError with a remedy at the end of its text."""
+    target, text = options.target, error.strerror
+    backing = _backing(options)
+    if "ulimit -v" in text:
+        remedy = "raise that limit, or take it out of the job's script"
+    elif "file system" not in text and "quota" not in text:
+        remedy = "free memory, or raise the limit of the container or job"
+    elif target is not None and target.name is None:
+        remedy = f"{target.folder} is on that file system; choose another folder, or make room"
+    elif target is not None:
+        where = target.folder
+        remedy = f"dir= or RECSTORE_DIR shares through another folder than {where}"
+        if where.startswith(folders.SHARED):
+            remedy += "; a container gets more with docker run --shm-size=8g"
+            remedy += " (Kubernetes: an emptyDir with medium Memory at /dev/shm)"
+            remedy += "; a store without a name is not bound by it"
+    elif backing == "shm":
+        remedy = 'backing="anonymous" is not bound by the size of /dev/shm; docker run --shm-size=8g makes that larger'
+    else:
+        remedy = "RECSTORE_DIR chooses another folder"
+    return OutOfSpaceError(error.errno, f"{text}; {remedy}", error.filename)
+
+
+def finished(segment, options, kept):
+    """Ends every build: publishes the segment if it has a name, and registers it for handles. Returns the segment.
+    `kept` is the number of private bytes before the build."""
+    segment.kept_bytes = max(0, private_bytes() - kept)
+    if segment.backing == "shm" and options.target is None:
+        segment.drop_temporary()
+    if options.target is not None:
+        if options.target.reader is not None:
+            segment.reader = options.target.reader
+        try:
+            options.target.publish(segment)
+        except SegmentExistsError:
+            if not options.target.replaces:
+                segment.close()
+                raise name_taken(options.target) from None
+            options.target.publish(segment, replace=True)
+    return registry.announce(segment)
+
+
+def private_bytes():
+    """The bytes of resident memory of this process that are not shared; 0 if the system does not say."""
+    try:
+        with open("/proc/self/statm", "rb") as f:  # text mode leaves memory allocated
+            _, resident, shared, *_ = map(int, f.read().split())
+    except OSError:
+        return 0
+    return (resident - shared) * os.sysconf("SC_PAGE_SIZE")

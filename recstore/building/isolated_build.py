@@ -1,0 +1,294 @@
+"""Building in a fresh interpreter that exits, so that the Python objects of a build never exist in the process that
+trains.
+
+The function that builds is pickled, as with multiprocessing's "spawn". The child therefore has no state of this
+process: neither its threads nor the locks that they hold. The child publishes the segment and waits until the parent
+has attached it. The child reads a pipe whose other end the parent holds; it ends when the parent closes that end or
+dies.
+
+The child imports the main module only if the function comes from there. A script that builds at its top level would
+otherwise build again in the child. multiprocessing.Process is not used: a DataLoader worker is daemonic, and
+multiprocessing forbids it such children.
+"""
+
+import os
+import pickle
+import select
+import signal
+import sys
+
+from recstore._core import forks
+from recstore.errors import BuildError, _ChildDied
+
+_DONE = b"\0done"
+_MAIN = ("__main__", "__mp_main__")
+# Ctrl-C signals all processes of a terminal. The parent decides whether the build goes on, so the child does nothing.
+# It has a handler instead of SIG_IGN, because programs that the build starts would inherit SIG_IGN.
+_BOOTSTRAP = """
+import sys
+sys.path[:] = {path!r}
+import signal
+signal.signal(signal.SIGINT, lambda *_: None)
+signal.pthread_sigmask(signal.SIG_SETMASK, {mask})
+from recstore.building.isolated_build import _child
+_child({result}, {life})
+"""
+
+importing_main = False  # whether this process is a child that is importing the main module
+
+
+def build(first, work, attach, what):
+    """Calls `first` and then `work` in a fresh interpreter, then `attach` in this process, and returns its result.
+
+    Both functions are pickled. `first` is called before the main module is imported for `work`; `what` names the store
+    in messages. Raises BuildError with the child's traceback, and TypeError if `work` cannot be pickled.
+    """
+    job = _Job(first, work)
+    ours, theirs = os.pipe()
+    life, held = os.pipe()
+    child = None
+    try:
+        with forks.undisturbed():
+            # The child inherits the mask: a Ctrl-C must not hit it before it has its handler.
+            before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+            try:
+                child = _start(job, theirs, life, {int(number) for number in before})
+            finally:
+                os.close(theirs)
+                os.close(life)
+                signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        said = _talk(job, ours, held, child)
+        if said.endswith(_DONE):
+            return attach()
+        status = child.wait()
+        if status < 0 or not said:
+            how = f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
+            raise _ChildDied(
+                f"the child process {child.pid} that was building {what} {how}; for lack of memory perhaps"
+            )
+        raise BuildError(f"building {what} failed in the child process {child.pid}:\n{said.decode('utf-8', 'replace')}")
+    finally:
+        os.close(ours)
+        os.close(held)
+        if child is not None:
+            _reap(child)
+
+
+def _talk(job, result, life, child):
+    """Sends the job to the child and returns the bytes that the child writes before it ends.
+
+    The end of a pipe tells nothing of the child: processes that the child started may hold the other end for longer.
+    """
+    data, said = memoryview(job.packed), b""
+    os.set_blocking(life, False)
+    with _Waiter(child) as waiter:
+        try:
+            while data and waiter.wait(life, select.POLLOUT):
+                data = data[os.write(life, data) :]
+        except BrokenPipeError:
+            pass  # the child has ended; its message or its status says why
+        while not said.endswith(_DONE) and waiter.wait(result, select.POLLIN):
+            part = os.read(result, 1 << 16)
+            if not part:
+                break
+            said += part
+    return said
+
+
+class _Waiter:
+    """Waits for a pipe or for the end of a child, by a descriptor of the child where the system has one."""
+
+    LOOKS_MS = 200  # between two looks at the child where it has no descriptor
+
+    def __init__(self, child):
+        self.child, self.pidfd = child, None
+        try:
+            self.pidfd = os.pidfd_open(child.pid)
+        except (AttributeError, OSError):
+            pass  # no Linux, one before 5.3, or a sandbox that refuses the call: `wait` looks at the child now and then
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        if self.pidfd is not None:
+            os.close(self.pidfd)
+
+    def wait(self, fd, event):
+        """Whether `fd` became ready. False: the child has ended, and there is nothing more for `fd`."""
+        poller = select.poll()
+        poller.register(fd, event)
+        if self.pidfd is not None:
+            poller.register(self.pidfd, select.POLLIN)
+        while True:
+            ended = self.child.poll() is not None
+            ready = poller.poll(0 if ended else None if self.pidfd is not None else self.LOOKS_MS)
+            if any(found == fd for found, _ in ready):
+                return True
+            if ended:
+                return False
+
+
+def _start(job, result, life, mask):
+    import subprocess
+    from multiprocessing import spawn
+
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            stream.flush()
+    code = _BOOTSTRAP.format(mask=mask - {signal.SIGINT} or "()", path=job.path, result=result, life=life)
+    flags = subprocess._args_from_interpreter_flags()  # as multiprocessing takes them
+    return subprocess.Popen(
+        [os.fsdecode(spawn.get_executable()), *flags, "-c", code],
+        stdin=subprocess.DEVNULL,
+        pass_fds=(result, life, *job.fds),
+    )
+
+
+def _reap(child):
+    """Waits for a child whose pipe is closed, and kills it if it does not end within a second."""
+    import subprocess
+
+    try:
+        child.wait(1)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.wait()
+
+
+# ---- The job ----
+
+
+class _Job:
+    """A pickled function, with the data by which the child prepares itself for unpickling it.
+
+    While the function is pickled, the job takes the place of the Popen object of multiprocessing's "spawn": stores,
+    locks and connections among the function's arguments pass their descriptors through it.
+    """
+
+    def __init__(self, first, work):
+        from multiprocessing import context, spawn
+
+        if getattr(sys, "frozen", False):
+            raise TypeError("isolate=True starts a Python interpreter, which a frozen program lacks; use isolate=False")
+        self.fds = []
+        outer = context.get_spawning_popen()
+        context.set_spawning_popen(self)
+        try:
+            data, uses_main = _pickled(work)
+        finally:
+            context.set_spawning_popen(outer)
+        setup = spawn.get_preparation_data("recstore build")
+        setup["authkey"] = bytes(setup["authkey"])
+        if not uses_main:
+            for key in ("init_main_from_name", "init_main_from_path"):
+                setup.pop(key, None)
+        elif not setup.keys() & {"init_main_from_name", "init_main_from_path"}:
+            raise TypeError(_cannot("it is defined in a notebook, a shell or `python -c`, which cannot be imported"))
+        self.path = setup["sys_path"]
+        packed = pickle.dumps((first, setup, data), 5)
+        self.packed = len(packed).to_bytes(8, "little") + packed
+
+    def duplicate_for_child(self, fd):
+        self.fds.append(fd)
+        return fd
+
+    class DupFd:
+        """A passed descriptor, which has the same number in the child."""
+
+        def __init__(self, fd):
+            self.fd = fd
+
+        def detach(self):
+            return self.fd
+
+
+def _pickled(work):
+    """`(bytes, whether they name the main module)`. Raises TypeError if `work` cannot be pickled."""
+    import io
+    from multiprocessing.reduction import ForkingPickler
+
+    found = []
+
+    class Pickler(ForkingPickler):
+        def reducer_override(self, value):
+            if getattr(value, "__module__", None) in _MAIN:
+                found.append(value)
+            return NotImplemented
+
+    out = io.BytesIO()
+    try:
+        Pickler(out, 5).dump(work)
+    except (pickle.PicklingError, TypeError, AttributeError) as error:
+        raise TypeError(_cannot(str(error))) from error
+    return out.getvalue(), bool(found)
+
+
+def _cannot(why):
+    return (
+        f"isolate=True builds in a fresh interpreter, and build cannot be sent there: {why}; move the function to the "
+        "top of a module, with its arguments in functools.partial, or use isolate=False"
+    )
+
+
+# ---- In the child ----
+
+
+def _child(result, life):
+    """The main function of the child. It ends the process and never returns."""
+    import _thread
+
+    status, held = 1, None
+    try:
+        first, setup, data = pickle.loads(_read(life, int.from_bytes(_read(life, 8), "little")))
+        ending = _thread.allocate_lock()
+        _thread.start_new_thread(_end_with_parent, (life, ending))
+        first()
+        _prepare(setup)
+        held = pickle.loads(data)()
+        ending.acquire()  # from now on only this thread ends the process, because it first removes the segment's name
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None:
+                stream.flush()
+        os.write(result, _DONE)
+        os.read(life, 1)  # this process keeps its lease until the parent has one
+        status = 0
+    except BaseException:  # SystemExit too: only this line reports it to the parent
+        import traceback
+
+        os.write(result, traceback.format_exc()[-60000:].encode("utf-8", "replace"))
+    finally:
+        held = None  # noqa: F841 - this removes the store's name, unless the parent has a lease
+        os._exit(status)
+
+
+def _read(fd, size):
+    out = bytearray()
+    while len(out) < size:
+        part = os.read(fd, min(size - len(out), 1 << 20))
+        if not part:
+            os._exit(1)  # the parent has gone
+        out += part
+    return bytes(out)
+
+
+def _prepare(setup):
+    """Gives this process the parent's arguments, working folder, start method and main module."""
+    global importing_main
+    from multiprocessing import process, spawn
+
+    from recstore.building import build_workers
+
+    importing_main = process.current_process()._inheriting = True  # multiprocessing then refuses to start children
+    try:
+        spawn.prepare(setup)
+    finally:
+        importing_main = False
+        del process.current_process()._inheriting
+    build_workers.be_main()
+
+
+def _end_with_parent(life, ending):
+    os.read(life, 1)
+    ending.acquire()
+    os._exit(0)

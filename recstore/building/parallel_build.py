@@ -1,0 +1,362 @@
+"""Builds with worker processes. A shard is one of the iterables in the argument of `workers=N`. The workers iterate
+over the shards, encode the records and compress them; the building process places the blocks in the order of the
+shards. A shard of less than a block is compressed in the building process, so that small shards share blocks. A shard
+that is a list or tuple has its records here already: to pickle them would take longer than to store them, so the
+building process does that. The segment's bytes depend on the shards, but not on the number of workers, except that a
+set's elements have the order of the process that encodes them.
+
+Each worker has two pipes. One brings it pickled shards, one at a time. The other takes back parcels (parcels.pyx), then
+an END or an ERROR message. The building process reads up to RUN_AHEAD bytes ahead of the shard whose turn it is. Then
+it stops reading from the other workers, whose pipes fill up: so memory is bounded, and much larger shards are read one
+after another. An exception in a worker is raised when the turn of its shard comes, the death of a worker at once. A
+worker ends when its pipe of shards is closed, also by the death of the building process.
+"""
+
+import itertools
+import pickle
+from _collections_abc import Mapping
+from collections import deque
+from contextlib import closing, suppress
+from multiprocessing import connection, current_process, get_context, get_start_method, reduction
+
+from recstore._core import forks, native, trust
+from recstore.building import build_workers, cores
+from recstore.building.build_workers import BLOCKS, END, ERROR, PARCEL, open_pipes
+from recstore.building.feeds import Feed, items_of
+from recstore.building.pairs import pairs_of
+from recstore.errors import BuildError, EncodeError, Error
+from recstore.text import an
+
+RUN_AHEAD = 32 << 20
+_STEP = 1024  # records of a shard in this process that are appended before the workers are heard again
+_PATIENCE_S = 5  # to wait for a process to end before it is killed
+_UNGUARDED = (
+    "; each worker imports the main module first: there, put the code that builds a store under "
+    'if __name__ == "__main__":'
+)
+
+
+class WorkerTraceback(Exception):
+    """The traceback in the worker, as the cause of an exception that a worker raised. Its argument is the text."""
+
+    def __str__(self):
+        return f"\n{self.args[0]}"
+
+
+def fill(builder, shards, options):
+    """Appends the records or pairs of all shards to a builder. Returns the reports of those that are Feeds. Raises the
+    exceptions of iterating over them, EncodeError, BuildError if a worker dies, and TypeError if `shards` is not an
+    iterable of shards. All workers have ended when this returns or raises."""
+    if isinstance(shards, (str, bytes, bytearray, Mapping, native.Mapping)):
+        raise TypeError(
+            f"with workers={options.workers} the argument is an iterable of shards, each an iterable, not "
+            f"{an(type(shards).__name__)}"
+        )
+    if current_process().daemon:
+        raise BuildError(
+            "this process is a daemonic child of multiprocessing, which may have no children: build with workers=0"
+        )
+    team = _Team(builder, options)
+    with closing(team.run(shards)) as finished:
+        if options.progress:
+            from recstore.building import progress
+
+            finished = progress.track(finished, len(shards) if hasattr(shards, "__len__") else None)
+        deque(finished, 0)
+    return team.reports
+
+
+_MAPPED = 4096  # records in a shard of `mapped`
+
+
+class _Mapped:
+    """A shard whose records are the results of a function."""
+
+    def __init__(self, fn, records):
+        self.fn, self.records = fn, records
+
+    def __iter__(self):
+        # The function may change its record. With map() a StopIteration that it raises would end the records.
+        return (self.fn(record) for record in self.records._unwatched())
+
+
+def mapped(fn, records, workers):
+    """Divides map(fn, records) into shards. TypeError for a function that cannot be sent to a worker."""
+    try:
+        reduction.ForkingPickler.dumps(fn)
+    except (pickle.PicklingError, TypeError, AttributeError) as e:
+        name = getattr(fn, "__qualname__", type(fn).__name__)
+        raise TypeError(
+            f"map sends its function to {workers} worker processes, and {name} cannot be pickled: {e}; define the "
+            "function with def at the top of a module, or leave workers= out"
+        ) from e
+    return (_Mapped(fn, records[i : i + _MAPPED]) for i in range(0, len(records), _MAPPED))
+
+
+class _Worker:
+    """A worker process, and this side of its pipes."""
+
+    def __init__(self, context, *arguments):
+        self.shard = None
+        self.heard = False  # whether it has sent a message
+        with build_workers.forking:
+            theirs, self.shards = context.Pipe(duplex=False)
+            self.parcels, other = context.Pipe(duplex=False)
+            try:
+                open_pipes.update((theirs, self.shards, self.parcels, other))
+                self.process = context.Process(target=build_workers.work, args=(theirs, other, *arguments), daemon=True)
+                self.process.start()
+            except BaseException as error:
+                _close(self.shards, self.parcels)
+                if isinstance(error, (ConnectionError, EOFError)):  # the server ended: it imports the main module
+                    raise BuildError(f"a worker process could not be started{_UNGUARDED}") from error
+                raise
+            finally:
+                _close(theirs, other)
+
+    def exit_code(self):
+        """Waits up to _PATIENCE_S for the end of the process. None if it goes on."""
+        ended = connection.wait([self.process.sentinel], _PATIENCE_S)
+        with build_workers.forking:
+            if ended:
+                self.process.join()
+            return self.process.exitcode
+
+    def died(self):
+        """The BuildError for a process that has closed its pipe."""
+        code = self.exit_code()
+        if code is None:
+            how = "stopped answering"
+        elif code < 0:
+            how = f"was killed by signal {-code}" + ("; for lack of memory perhaps" if code == -9 else "")
+        else:
+            how = f"ended with status {code}"
+            if code == 1 and not self.heard and get_start_method() != "fork":
+                how += _UNGUARDED
+        return BuildError(f"the worker process {self.process.pid} that was reading shard {self.shard} {how}")
+
+    def end(self):
+        """Waits for the process, which has been told to end, and kills it if it does not. multiprocessing keeps one
+        that goes on, and one without a status, as the program ignores SIGCHLD."""
+        if (code := self.exit_code()) is None:
+            self.process.kill()
+            code = self.exit_code()
+        with build_workers.forking:
+            if code is not None:
+                self.process.close()
+            _close(self.shards, self.parcels)
+
+
+def _close(*pipes):
+    for pipe in pipes:
+        open_pipes.discard(pipe)
+        pipe.close()
+
+
+class _Team:
+    """The workers of one build, and their messages that are not appended yet."""
+
+    def __init__(self, builder, options):
+        self.builder = builder
+        self.options = options
+        self.hashes = getattr(builder, "hashes", None)  # the KeyHashes of a MappingBuilder
+        self.workers = []
+        self.shards = iter(())
+        self.queues = {}  # number of a shard -> its messages, or the iterator over a shard of this process
+        self.waiting = 0  # bytes in all queues
+        self.reports = []
+        self.opaque = {}  # of the shard whose turn it is: number of an opaque key in the shard -> the key
+        self.placing = None  # of the shard whose turn it is: where its blocks are placed
+        self.here = 0  # the shards of this process in `queues`
+
+    def run(self, shards):
+        """Yields whenever a shard is finished."""
+        try:
+            self.shards = enumerate(items_of(shards))
+            first = list(itertools.islice(self.shards, self.options.workers))
+            self.start(sum(not self.is_here(shard) for _, shard in first))
+            self.shards = itertools.chain(first, self.shards)
+            del first
+            self.share_out()
+            turn = 0
+            while self.queues:
+                self.read(turn)
+                if self.queues[turn] and self.take(turn):
+                    del self.queues[turn]
+                    self.opaque, self.placing = {}, None
+                    turn += 1
+                    self.share_out()
+                    yield
+            for worker in self.workers:
+                with suppress(OSError):  # a worker that died after the last shard has done its work
+                    worker.shards.send_bytes(b"")
+        except BaseException:
+            # The workers may be stuck in the iteration over a shard.
+            for worker in self.workers:
+                worker.process.terminate()
+            raise
+        finally:
+            for worker in self.workers:
+                worker.end()
+
+    def start(self, n):
+        context, options = get_context(), self.options
+        seed = None if self.hashes is None else self.hashes.seed
+        threads = cores.available() if options.threads is None else options.threads
+        threads = -(-threads // options.workers)
+        compression = options.compression, options.without
+        how = options.on_unsupported == "pickle", options.arrays, seed, compression, threads
+        for _ in range(n):
+            with forks.undisturbed():  # a worker that has started is among those that an interrupt ends
+                self.workers.append(_Worker(context, *how))
+
+    def is_here(self, shard):
+        """Whether the records of a shard are in the memory of this process, which then stores them itself."""
+        return type(shard) in (list, tuple) or self.hashes is not None and type(shard) is dict
+
+    def share_out(self):
+        """Gives shards to all idle workers. Those of this process on the way are queued, a few at a time, because each
+        holds its records."""
+        while self.here < self.options.workers:
+            idle = next((worker for worker in self.workers if worker.shard is None), None)
+            if idle is None and len(self.workers) == self.options.workers:
+                return
+            following = next(self.shards, None)
+            if following is None:
+                return
+            number, shard = following
+            del following
+            if self.is_here(shard):
+                self.queues[number] = deque([iter(pairs_of(shard) if self.hashes is not None else shard)])
+                self.here += 1
+                continue
+            if idle is None:
+                self.start(1)
+                idle = self.workers[-1]
+            self.send(idle, number, shard)
+
+    def send(self, worker, number, shard):
+        """Gives a shard to an idle worker."""
+        self.check(number, shard)
+        try:
+            data = reduction.ForkingPickler.dumps(shard)
+        except (pickle.PicklingError, TypeError, AttributeError) as e:
+            if isinstance(shard, Feed):
+                raise TypeError(
+                    f"the worker processes cannot be given an argument of the reader, such as a function: {e}; define "
+                    "functions with def at the top of a module, or leave workers= out"
+                ) from e
+            raise TypeError(
+                f"shard {number}, {an(type(shard).__name__)}, cannot be sent to a worker: {e}; give a list, "
+                "or an object whose class, at the top of a module, has __iter__"
+            ) from e
+        worker.shard = number
+        self.queues[number] = deque()
+        try:
+            worker.shards.send_bytes(data)
+        except OSError:
+            raise worker.died() from None
+
+    def check(self, number, shard):
+        """TypeError for a value that is probably a record instead of a shard: iterating over a dict would store its
+        keys."""
+        kind, what = type(shard), "of records"
+        refused = str, bytes, bytearray
+        if self.hashes is None:
+            refused += Mapping, native.Mapping
+        else:
+            what = "of pairs or a mapping"
+        if isinstance(shard, Feed):
+            return
+        if isinstance(shard, refused) or not hasattr(kind, "__iter__") and not hasattr(kind, "__getitem__"):
+            raise TypeError(
+                f"shard {number} is {an(kind.__name__)}: with workers={self.options.workers} the argument is "
+                f"an iterable of shards, each an iterable {what}"
+            )
+
+    def read(self, turn):
+        """Receives a message from each worker that has sent one. Waits if there is nothing to append."""
+        busy = {
+            worker.parcels: worker
+            for worker in self.workers
+            if worker.shard is not None and (worker.shard == turn or self.waiting < RUN_AHEAD)
+        }
+        for pipe in connection.wait(busy, 0 if self.queues[turn] else None):
+            worker = busy[pipe]
+            try:
+                message = pipe.recv_bytes()
+            except (EOFError, OSError):
+                raise worker.died() from None
+            worker.heard = True
+            self.queues[worker.shard].append(message)
+            self.waiting += len(message)
+            if message[:1] == ERROR:
+                self.shards = iter(())
+            if message[:1] in (END, ERROR):
+                worker.shard = None
+                self.share_out()
+
+    def take(self, turn):
+        """Appends the content of the next message of the shard whose turn it is. True for the shard's last message."""
+        message = self.queues[turn].popleft()
+        if not isinstance(message, bytes):
+            return self.take_here(turn, message)
+        self.waiting -= len(message)
+        kind, content = message[:1], memoryview(message)[1:]
+        if kind == ERROR:
+            self.fail(turn, *pickle.loads(content))
+        if kind in (PARCEL, BLOCKS):
+            arguments, seen, foreign = pickle.loads(content)
+            self.learn(seen, foreign)
+            if self.hashes is not None:
+                *arguments, opaque = arguments
+                arguments.append([(number, self.opaque.setdefault(first, key)) for number, first, key in opaque])
+            if kind == PARCEL:
+                self.builder.append_parcel(*arguments)
+            else:
+                self.placing = self.placing or native.Placing(self.builder)
+                self.placing.place(*arguments)
+        if kind == END and self.placing is not None:
+            self.placing.end()
+        if kind == END and (report := pickle.loads(content)) is not None:
+            self.reports.append(report)
+        return kind == END
+
+    def take_here(self, turn, records):
+        """Appends some records of a shard of this process. True at its end."""
+        before = self.records()
+        self.builder.extend(itertools.islice(records, _STEP))
+        if self.records() - before == _STEP:
+            self.queues[turn].append(records)
+            return False
+        self.here -= 1
+        return True
+
+    def records(self):
+        return self.builder.records if self.hashes is None else self.hashes.n
+
+    def learn(self, seen, foreign):
+        """Notes the classes that a worker has stored, so that this process can read their values. EncodeError for a
+        class that this process cannot import."""
+        writer = self.builder.settings
+        writer.foreign = writer.foreign or foreign
+        for name in seen:
+            try:
+                cls = trust.Reader().find(*name)
+            except Error as e:
+                what = f"values of a class that only a worker knows: {e}; define it at the top of a module"
+                raise EncodeError(what) from None
+            writer.note(name, cls)
+
+    def fail(self, shard, refused, error, text):
+        """Raises the exception of a worker."""
+        if refused is not None:
+            what = "record" if self.hashes is None else "entry"
+            raise EncodeError(f"{what} {self.records()}{refused}")
+        try:
+            error = pickle.loads(error) if error is not None else None
+        except Exception:
+            error = None
+        if not isinstance(error, BaseException):
+            raise BuildError(f"reading shard {shard} failed in a worker:\n{text}")
+        raise error from WorkerTraceback(f"in a worker, reading shard {shard}:\n{text}")

@@ -1,0 +1,93 @@
+"""Builds a new segment from a stream of records or pairs."""
+
+from recstore._core import native
+from recstore.building.build_options import Options
+from recstore.building.destination import explained, finished, new_builder, private_bytes
+from recstore.building.feeds import Feed, items_of
+from recstore.building.pairs import factory_of, pairs_in, pairs_of
+from recstore.errors import OutOfSpaceError
+from recstore.shm import attributes
+from recstore.values.factories import FACTORIES
+
+
+def build_records(records, options):
+    """The new segment that holds `records`."""
+    kept, builder = private_bytes(), new_builder(native.Builder, options)
+    try:
+        fill(builder, records, options)
+        segment = builder.finish(options.indexes)
+    except BaseException as error:
+        builder.abort()
+        if isinstance(error, OutOfSpaceError):
+            raise explained(error, options) from None
+        raise
+    return finished(segment, options, kept)
+
+
+def fill(builder, source, options):
+    """Streams records or pairs into a builder. With workers, `source` is an iterable of shards. A Feed fills the
+    builder by itself, and gives the shards with workers."""
+    feed = isinstance(source, Feed)
+    shards = None
+    if options.workers:
+        shards = source.shards() if feed else source
+    if shards is not None:
+        from recstore.building import parallel_build
+
+        reports = parallel_build.fill(builder, shards, options)
+    elif feed:
+        source.fill(builder, options)
+        reports = [source.report()]
+    else:
+        builder.extend(_tracked(source) if options.progress else items_of(source))
+    if feed:
+        source.check()
+        source.told(reports)
+        if source.attributes:
+            builder.annotate(*attributes.pack(source.attributes))
+
+
+def _tracked(source):
+    from recstore.building import progress
+
+    return progress.track(source)
+
+
+def build_mapping(mapping_or_pairs, options, factory=None):
+    """The new mapping segment that holds the pairs. It has the default factory `factory`, or that of the mapping.
+
+    A repeated key leaves its earlier value in the segment as dead bytes. If they are more than a tenth of the segment,
+    the pairs are streamed once more into another segment. So they are if more than a tenth of the values died and the
+    order of the keys, which another segment does not need, takes a tenth of this one.
+    """
+    if options.indexes:
+        raise TypeError("index_by and group_by are for lists of records; a mapping is found by its keys")
+    factory = FACTORIES.index(factory) if factory is not None else factory_of(mapping_or_pairs)
+    kept = private_bytes()
+    feeds = options.workers or isinstance(mapping_or_pairs, Feed)
+    pairs = mapping_or_pairs if feeds else pairs_of(mapping_or_pairs)
+    segment = _stream_pairs(pairs, factory, options)
+    return finished(segment, options, kept)
+
+
+def _stream_pairs(pairs, factory, options):
+    builder = new_builder(native.MappingBuilder, options)
+    try:
+        fill(builder, pairs, options)
+        segment, dead_keys, dead_values = builder.finish(factory)
+    except BaseException as error:
+        builder.abort()
+        if isinstance(error, OutOfSpaceError):
+            raise explained(error, options) from None
+        raise
+    dead = sum(segment.record_bytes(1, r) for r in dead_keys)
+    dead += sum(segment.record_bytes(0, r) + builder.array_bytes(r) for r in dead_values)
+    order = 8 * (segment.records - len(dead_values)) if 10 * len(dead_values) > segment.records else 0
+    if 10 * max(dead, order) <= segment.nbytes:
+        return segment
+    quiet = Options(options.on_unsupported, options.compression, options.arrays, options.backing)
+    quiet.target, quiet.without, quiet.threads = options.target, options.without, options.threads
+    try:
+        return _stream_pairs(pairs_in(segment), factory, quiet)
+    finally:
+        segment.close()

@@ -1,0 +1,1 @@
+"""RecordList, RecordDict, their views and fields, and the ways out of them."""

@@ -1,0 +1,500 @@
+"""RecordDict, a read-only mapping in shared memory, and its views of keys, values and items. The compiled base class
+`native.Mapping` finds keys and decodes values."""
+
+import errno
+import sys
+from _collections_abc import ItemsView as _SetOfPairs
+from _collections_abc import KeysView as _SetOfKeys
+from _collections_abc import Mapping, Sequence, ValuesView
+
+from recstore._core import native
+from recstore._core.native import new_blob
+from recstore.building import build_options, feeds, saving, streaming
+from recstore.building.pairs import selections
+from recstore.containers import base, views
+from recstore.containers.records import RecordView
+from recstore.errors import CorruptError, SegmentNotFoundError
+from recstore.later import named_arguments
+from recstore.shm import registry
+from recstore.text import an, counted
+from recstore.values.factories import FACTORIES
+
+__all__ = ["RecordDict", "RecordItems", "RecordKeys", "RecordValues"]
+
+_MISSING = object()
+_INSTEAD = {
+    "update": "make another one: d = d | more",
+    "setdefault": "read with d.get(key, default)",
+    "pop": "select the others: d = d.select(k for k in d if k != key)",
+    "popitem": "select the others: d = d.select(d.keys()[:-1])",
+    "clear": "close it: d.close()",
+    "fromkeys": "build one: RecordDict((key, value) for key in keys)",
+}
+
+
+class RecordDict(base.Container, native.Mapping):
+    """A read-only mapping in shared memory, in insertion order, built once from a mapping or from pairs.
+
+    Args:
+        mapping_or_pairs: a mapping, or an iterable of (key, value) pairs. The constructor reads a generator item by
+            item and never holds all of it. A repeated key keeps its first position and takes its last value. The store
+            of a defaultdict with a builtin factory keeps the factory: ``d[missing]`` is ``factory()``, which is not
+            stored. A RecordDict without other options gives a second object over the same store: closing one closes
+            both.
+        on_unsupported, compression, arrays, backing, name, progress, threads: the same as for :class:`RecordList`.
+        workers: with N, N processes read and encode, as for RecordList. The argument is then an iterable of shards,
+            each a mapping or an iterable of pairs. A key may be repeated in another shard.
+
+    Raises:
+        EncodeError: a key or value cannot be stored.
+        TypeError: a key cannot be hashed, an item is no pair, or the argument is a table or a function.
+        OutOfSpaceError: the store would pass a memory limit or fill the disk.
+        Exception: any that the iterable raises. After an error no part of the store remains.
+
+    Keys are equal when Python's ``==`` says so: 1, 1.0 and True are one key. Every read makes new objects, so a caller
+    may change them without changing the store. A NaN key is therefore never found by a lookup; ``d.to_dict()`` and
+    ``d.items()`` include it. A key of a class with its own ``__eq__``, such as a dataclass, is found by comparison: the
+    first such lookup in a process decodes all keys of such classes.
+
+    Every method is safe from several threads at once; ``close`` lets the calls of other threads finish. The thread that
+    builds the mapping iterates over its source. An iterator over the mapping belongs to one thread.
+
+    >>> d = RecordDict({"utt1": "./t1.wav", "utt2": "./t2.wav"})
+    >>> d["utt2"], len(d), "utt3" in d, d.get("utt3")
+    ('./t2.wav', 2, False, None)
+    >>> d.keys()[1], list(d.items()[:1])
+    ('utt2', [('utt1', './t1.wav')])
+    >>> d.close()
+    """
+
+    __slots__ = ("__weakref__", "_shared_as")  # _shared_as: see RecordView
+    _kind = registry.MAPPING
+    _instead = _INSTEAD
+    _plain = "dict"
+
+    @named_arguments
+    def __init__(
+        self,
+        mapping_or_pairs=(),
+        /,
+        *,
+        on_unsupported="error",
+        compression="auto",
+        arrays="copy",
+        backing="auto",
+        name=None,
+        workers=0,
+        progress=False,
+        threads=None,
+    ):
+        options = build_options.Options(
+            on_unsupported, compression, arrays, backing, progress, name, workers, threads=threads
+        )
+        if type(mapping_or_pairs) is RecordDict and options == build_options.Options():
+            source = mapping_or_pairs
+            source._require()
+            self._set(source._keys, source._values, source.key_index, source.factory, source.detached)
+            return
+        feeds.check_pairs(mapping_or_pairs)
+        segment = streaming.build_mapping(mapping_or_pairs, options)
+        self._set(*_whole(segment))
+
+    @staticmethod
+    def _blank():
+        return native.Mapping.__new__(RecordDict)
+
+    @classmethod
+    def _of_segment(cls, segment):
+        """The mapping of all entries of a mapping segment."""
+        return cls._blank()._set(*_whole(segment))
+
+    # ---- Reading ----
+
+    def keys(self):
+        """A live, set-like view of the keys, which also indexes and slices by position."""
+        return RecordKeys(self)
+
+    def values(self):
+        """A view of the values, which also indexes and slices by position."""
+        return RecordValues(self)
+
+    def items(self):
+        """A live, set-like view of the (key, value) pairs, which also indexes and slices by position."""
+        return RecordItems(self)
+
+    def get_many(self, keys, default=_MISSING):
+        """A list of the values of `keys`, in the order of `keys`; `default` stands in for a missing key.
+
+        Raises KeyError for a missing key without a default.
+
+        >>> with RecordDict({"a": 1, "b": 2}) as d: d.get_many(["b", "x"], default=0)
+        [2, 0]
+        """
+        return self._many(keys, None if default is _MISSING else default, default is not _MISSING)
+
+    def select(self, keys):
+        """A RecordDict of only these keys, in the given order, over the same bytes. Raises KeyError for a missing key.
+
+        >>> with RecordDict({"a": 1, "b": 2, "c": 3}) as d: d.select(["c", "a"])
+        RecordDict({'c': 3, 'a': 1})
+        """
+        entries = {}
+        for key in keys:
+            entry = self._entry(key)
+            if entry is None:
+                raise KeyError(key)
+            entries[entry] = None
+        return over(
+            self._keys._derive(self._keys.selection.taken(entries)),
+            self._values._derive(self._values.selection.taken(entries)),
+            self.factory,
+        )
+
+    def lazy(self):
+        """The same mapping with values that decode a field when it is read; see :meth:`RecordList.lazy`."""
+        return self._with_values(self._values.lazy())
+
+    def field(self, name, default=_MISSING):
+        """The same mapping with one field of each value; see :meth:`RecordList.field`.
+
+        If the values are groups of records, a value of the result holds the field of each record of its group.
+
+        >>> from recstore import RecordList
+        >>> x = RecordList([{"id": 1, "image": 5}, {"id": 2, "image": 5}])
+        >>> x.group_by("image").field("id")[5].to_list()
+        [1, 2]
+        >>> x.close()
+        """
+        return self._with_values(self._values.field(name, *(() if default is _MISSING else (default,))))
+
+    def fields(self, *names):
+        """The same mapping with values that hold only these fields; see :meth:`RecordList.fields`."""
+        return self._with_values(self._values.fields(*names))
+
+    def _with_values(self, values):
+        return RecordDict._blank()._set(self._keys, values, self.key_index, self.factory, self.detached)
+
+    def to_dict(self):
+        """All entries as a plain dict."""
+        self._require()
+        try:
+            return dict(zip(self._keys, views.owned(self._values, "to_dict()")))
+        except TypeError:
+            for entry, key in enumerate(self._keys):
+                if type(key) in (list, dict, set, bytearray):
+                    raise CorruptError(f"entry {entry} has {an(type(key).__name__)} as its key") from None
+            raise  # the __hash__ of a key of a user's class raised it
+
+    def copy(self):
+        """The mapping itself, since nobody can change it."""
+        return self
+
+    def __reversed__(self):
+        self._require()
+        return reversed(self._keys)
+
+    def __eq__(self, other):
+        if not isinstance(other, (RecordDict, dict)):
+            return NotImplemented
+        self._require()
+        if self is other:
+            return True
+        if len(self) != len(other):
+            return False
+        for key, value in self.items():
+            there = other.get(key, _MISSING)
+            if there is _MISSING or not (there is value or there == value):
+                return False
+        return True
+
+    __hash__ = None
+
+    def __or__(self, other):
+        """A new store of the entries of both; for a key in both, the value of `other` counts. It has the options
+        `arrays` and `on_unsupported` of this mapping."""
+        if not isinstance(other, (RecordDict, dict)):
+            return NotImplemented
+        pairs = (pair for side in (self, other) for pair in side.items())
+        return RecordDict._of_segment(
+            streaming.build_mapping(pairs, build_options.Options.beside(self.segments), self.factory)
+        )
+
+    def __ror__(self, other):
+        """A plain dict of the entries of both; for a key in both, the value of this mapping counts."""
+        if not isinstance(other, dict):
+            return NotImplemented
+        return other | dict(self.items())
+
+    def __setitem__(self, key, value):
+        hint = "make another one: d = d | {key: value}"
+        raise TypeError(f"{type(self).__name__!r} object does not support item assignment: {self._read_only(hint)}")
+
+    def __delitem__(self, key):
+        hint = "select the others: d = d.select(k for k in d if k != key)"
+        raise TypeError(f"{type(self).__name__!r} object does not support item deletion: {self._read_only(hint)}")
+
+    # ---- What it is ----
+
+    def _require(self):
+        if self.detached is not None:
+            raise SegmentNotFoundError(errno.ENOENT, self.detached)
+        for resource in (*self.segments, *self.sets):
+            resource.require_open()
+
+    @property
+    def segments(self):
+        """The segments that the mapping reads, each once; none for a detached mapping."""
+        if self.detached is not None or self.key_index is None:
+            return []
+        owners = (*self._keys.segments, *self._values.segments, self.key_index.segment)
+        return list({id(segment): segment for segment in owners if segment is not None}.values())
+
+    @property
+    def sets(self):
+        """The sets of shards that the mapping reads, each once."""
+        if self.detached is not None or self.key_index is None:
+            return []
+        return list({id(one): one for one in (*self._keys.sets, *self._values.sets)}.values())
+
+    @property
+    def blobs(self):
+        """The blobs that the mapping reads, each once: index arrays, and a key index of its own."""
+        if self.detached is not None or self.key_index is None:
+            return []
+        owners = (*self._keys.blobs, *self._values.blobs, self.key_index.blob)
+        return list({id(blob): blob for blob in owners if blob is not None}.values())
+
+    @property
+    def is_whole(self):
+        """Whether the mapping consists of all entries of one mapping segment, read as whole values."""
+        segment = self.key_index.segment
+        if self.key_index.saved is not None:
+            return False
+        return segment is not None and self._values.projection is None and self._values.segments == [segment]
+
+    @property
+    def nbytes(self):
+        """Bytes of all sections of the segments, and of a key index outside them. A part of a mapping counts the bytes
+        of the whole mapping."""
+        self._require()
+        return sum(segment.nbytes for segment in self.segments) + self.index_nbytes * (self.key_index.segment is None)
+
+    @property
+    def index_nbytes(self):
+        """Bytes of the key index."""
+        self._require()
+        return self.key_index.nbytes
+
+    def info(self, *, fields=False):
+        """Figures of the store's parts: a :class:`recstore.containers.info.MappingInfo`, which prints as readable text. With
+        ``fields=True`` it has the bytes of each field, as :meth:`RecordList.info` has them."""
+        from recstore.containers import info
+
+        self._require()
+        return info.describe_mapping(self, fields)
+
+    def __repr__(self):
+        name, n = type(self).__name__, len(self)
+        if self.detached is not None:
+            return f"<{name}: {counted(n, 'entry', 'entries')}, detached: {self.detached}>"
+        if self.closed:
+            return f"<{name}: {counted(n, 'entry', 'entries')}, closed>"
+        if n > 8:
+            return f"<{name}: {counted(n, 'entry', 'entries')}>"
+        return f"{name}({self.to_dict()!r})"
+
+    def save(self, path):
+        """Writes the mapping to a new file in the folder of `path` and renames it to `path`. The file of a part of a
+        mapping holds only that part; groups are saved as lists.
+
+        Raises OSError: FileNotFoundError for a missing folder, OutOfSpaceError for a full disk. After an error an older
+        file at `path` is unchanged. Safe from several threads at once: of several saves to one path the last one stays.
+        """
+        self._require()
+        saving.save_mapping(self, path)
+
+
+Mapping.register(RecordDict)
+registry.register_container(registry.MAPPING, lambda: RecordDict)
+
+
+def _whole(segment):
+    """The arguments of `Mapping._set` for the RecordDict of a mapping segment."""
+    keys, values = (RecordView._blank()._set(selection) for selection in selections(segment))
+    index = native.KeyIndex.of_segment(segment)
+    return keys, values, index, FACTORIES[index.factory]
+
+
+def over(keys, values, factory=None):
+    """A RecordDict whose entry i has the i-th item of `keys` and of `values`, over their bytes. Only a key index is
+    made, as a blob. A repeated key keeps its first position and takes its last value."""
+    index, order = native.hash_keys(keys)
+    if order is not None:
+        keys = keys._derive(keys.selection.taken(order[0]))
+        values = values._derive(values.selection.taken(order[1]))
+    return RecordDict._blank()._set(keys, values, native.KeyIndex.of_blob(new_blob(index)), factory)
+
+
+class _Positions(base.InNotebooks, Sequence):
+    """The part of a sequence that RecordKeys, RecordValues and RecordItems share: access by position.
+
+    A collate function may call such a class with a plain iterable (``type(x)([...])``). The call then returns a plain
+    list, as a call of RecordView does.
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, mapping=()):
+        return object.__new__(cls) if isinstance(mapping, RecordDict) else list(mapping)
+
+    @property
+    def mapping(self):
+        """The mapping under this view."""
+        return self._mapping
+
+    def __len__(self):
+        return len(self._mapping)
+
+    def __getitem__(self, key):
+        return self._records[key]
+
+    def __iter__(self):
+        return iter(self._records)
+
+    def __reversed__(self):
+        return reversed(self._records)
+
+    def index(self, value, start=0, stop=sys.maxsize, /):
+        """The position of the first item equal to `value` within [start, stop); ValueError if there is none."""
+        return views.index_in(self, value, start, stop)
+
+    def __copy__(self):
+        return self
+
+    def __deepcopy__(self, memo):
+        return self
+
+    def __reduce__(self):
+        return type(self), (self._mapping,)
+
+    def __repr__(self):
+        name, n = type(self).__name__, len(self)
+        return f"{name}({list(self)!r})" if n <= 8 else f"<{name}: {n:,} of {self._mapping!r}>"
+
+
+class RecordKeys(_Positions, base.RecordsOf, _SetOfKeys):
+    """The keys of a RecordDict: set-like as the keys of a dict, and a sequence. ``RecordList(d.keys())`` copies
+    nothing. Safe from several threads at once."""
+
+    __slots__ = ()
+
+    @property
+    def _records(self):
+        self._mapping._require()
+        return self._mapping._keys
+
+    def __contains__(self, key):
+        return key in self._mapping
+
+    def index(self, key, start=0, stop=sys.maxsize):
+        """The position of a key within [start, stop); ValueError if the key is not in that range."""
+        entry = self._mapping._entry(key)
+        if entry is None or entry not in range(*views.bounds(start, stop, len(self))):
+            raise ValueError(f"{key!r:.80} is not in the {type(self).__name__}")
+        return entry
+
+    def count(self, key):
+        """1 if the mapping has the key, else 0."""
+        return int(key in self)
+
+    @classmethod
+    def _from_iterable(cls, it):
+        return set(it)
+
+
+class RecordValues(_Positions, base.RecordsOf, ValuesView):
+    """The values of a RecordDict, which are also a sequence. Safe from several threads at once."""
+
+    __slots__ = ()
+
+    @property
+    def _records(self):
+        self._mapping._require()
+        return self._mapping._values
+
+    def __array__(self, dtype=None, copy=None):
+        return self._records.__array__(dtype, copy)
+
+    def __contains__(self, value):
+        return any(v is value or v == value for v in self._records)
+
+
+class RecordItems(_Positions, _SetOfPairs):
+    """The (key, value) pairs of a RecordDict: set-like as the items of a dict, and a sequence. A slice is a
+    :class:`RecordPairs`. Safe from several threads at once."""
+
+    __slots__ = ()
+
+    @property
+    def _records(self):
+        self._mapping._require()
+        return RecordPairs(self._mapping._keys, self._mapping._values)
+
+    def __contains__(self, item):
+        if not isinstance(item, tuple) or len(item) != 2:
+            return False
+        entry = self._mapping._entry(item[0])
+        if entry is None:
+            return False
+        value = self._mapping._values[entry]
+        return value is item[1] or value == item[1]
+
+    @classmethod
+    def _from_iterable(cls, it):
+        return set(it)
+
+
+class RecordPairs(base.InNotebooks, Sequence):
+    """The items of two containers in pairs, by position, over the same bytes. A call with only an iterable returns a
+    plain list. Safe from several threads at once.
+
+    >>> with RecordDict({"a": 1, "b": 2, "c": 3}) as d: d.items()[::-1][0]
+    ('c', 3)
+    """
+
+    __slots__ = ("_keys", "_values")
+    index = _Positions.index
+
+    def __new__(cls, keys=(), values=None):
+        return list(keys) if values is None else object.__new__(cls)
+
+    def __init__(self, keys, values):
+        self._keys, self._values = keys, values
+
+    def __len__(self):
+        return len(self._keys)
+
+    def __getitem__(self, key):
+        # Every array of numpy or torch has __index__, whatever its shape.
+        if hasattr(type(key), "__index__") and not getattr(key, "ndim", 0):
+            return self._keys[key], self._values[key]
+        if not isinstance(key, slice):
+            # Once for both: another thread may write to the array, and a key must stay with its value.
+            key = native.positions(key, len(self), name=type(self).__name__)
+        return RecordPairs(self._keys[key], self._values[key])
+
+    def __iter__(self):
+        return zip(self._keys, self._values)
+
+    def __eq__(self, other):
+        if not isinstance(other, (RecordPairs, list)):
+            return NotImplemented
+        return len(self) == len(other) and all(a == b for a, b in zip(self, other))
+
+    __hash__ = None
+
+    def __reduce__(self):
+        return RecordPairs, (self._keys, self._values)
+
+    def __repr__(self):
+        return f"RecordPairs({list(self)!r})" if len(self) <= 8 else f"<RecordPairs: {len(self):,}>"

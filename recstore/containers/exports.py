@@ -1,0 +1,73 @@
+"""The ways out to libraries of tables. The methods import `recstore.sources` when they are called."""
+
+__all__ = ["TableExports"]
+
+
+class TableExports:
+    """A mixin for RecordList and its views, which have `_require`."""
+
+    __slots__ = ()
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        """A PyCapsule with an Arrow C stream of the records, for libraries that read one, such as ``pyarrow.table(x)``
+        and DuckDB's ``select ... from x``.
+
+        Batches of up to 65,536 records are made as they are asked for, without Python objects, and without the lock of
+        the interpreter. The types are those of the blocks that the view reads, so parts of a store have one schema. A
+        record without a key, or with None, gives null; a record that is None gives a row of nulls. `requested_schema`
+        changes integers, text and lists to other widths where no value can be lost, and is ignored elsewhere.
+
+        A batch is memory of its own, and outlives the store. A stream keeps the store; once the store is closed, its
+        next batch is an error. One thread at a time may use a stream, any number of threads streams of their own.
+
+        Raises TypeError for a field without an Arrow type, which it names. What a record raises when it is read is the
+        stream's error.
+        """
+        from recstore.sources import arrow_out
+
+        self._require()
+        return arrow_out.stream(self, requested_schema)
+
+    def to_arrow(self, *, names=None):
+        """A pyarrow.Table if records are dicts, tuples of one length, or objects with fields, else a pyarrow.Array.
+        The columns are the keys, the numbers of a tuple's items (``"0"``, ``"1"``), or the fields; `names` renames
+        them. A record without the key, or with None, gives null. Columns are made without Python objects, but for
+        tables with values that only Python reads, such as enums.
+
+        Raises TypeError for a field of several types, which it names, and for keys that are not str; ValueError for
+        text with a lone surrogate, for an int beyond 2^53 among floats and for `names` of another number; ImportError
+        without pyarrow. Safe from several
+        threads at once.
+
+        >>> from recstore import RecordList
+        >>> RecordList([("a.jpg", 0), ("b.jpg", 1)]).to_arrow(names=["path", "label"]).to_pylist()
+        [{'path': 'a.jpg', 'label': 0}, {'path': 'b.jpg', 'label': 1}]
+        """
+        from recstore.sources import arrow_out
+
+        self._require()
+        return arrow_out.to_arrow(self, names)
+
+    def to_polars(self):
+        """A polars.DataFrame of the records, or a polars.Series of values that are no records, made of the stream of
+        ``__arrow_c_stream__``. ``polars.DataFrame(x)`` gives an equal one, but reads `x` record by record, as any
+        sequence.
+
+        Raises TypeError for a field without an Arrow type, ImportError without polars. Safe from several threads at
+        once.
+        """
+        from recstore.sources import arrow_out
+
+        self._require()
+        return arrow_out.to_polars(self)
+
+    def to_pandas(self):
+        """The same pandas.DataFrame as ``DataFrame(x.to_list())``; columns of numbers are made without Python objects.
+        Values of which pandas makes no column, and records of several forms, are a column of objects.
+
+        Raises TypeError for keys that are not str, ImportError without pandas. Safe from several threads at once.
+        """
+        from recstore.sources import arrow_out
+
+        self._require()
+        return arrow_out.to_pandas(self)

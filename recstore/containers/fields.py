@@ -1,0 +1,150 @@
+"""FieldView: one field of all records as a list, an array, a tensor or an Arrow array. The first `x.field()` imports
+this module."""
+
+from recstore.containers.records import RecordView
+from recstore.shm import registry
+
+__all__ = ["FieldView"]
+
+
+class FieldView(RecordView):
+    """One field of the records of a store, as ``x.field(name)`` gives it: a RecordView whose items are the field's
+    values. Its methods are safe from several threads at once.
+
+    >>> import recstore
+    >>> x = recstore.RecordList({"id": i, "box": [i, 2.5]} for i in range(3))
+    >>> x.field("id").to_list()
+    [0, 1, 2]
+    >>> x.field("box").to_numpy()
+    array([[0. , 2.5],
+           [1. , 2.5],
+           [2. , 2.5]])
+    >>> x.close()
+    """
+
+    __slots__ = ()
+    _kind = registry.FIELD_VIEW
+
+    @property
+    def name(self):
+        """The field's name as a dotted str."""
+        return str(self.projection.path)
+
+    def to_numpy(self, indices=None, *, ragged=None, copy=True):
+        """The field as one numpy array, read in one pass over the records. Other threads run meanwhile.
+
+        Args:
+            indices: the records to read, in this order: integers or a mask of bools, as :meth:`RecordList.select`
+                takes them. None: all records. The method copies the indices and then checks the copy, so another thread
+                may write to an index array meanwhile.
+            ragged: the form of a column of lists. True: ``(values, offsets)``, all numbers in one array and an int64
+                array of offsets; two neighbouring offsets bound the numbers of a record. False: one row per record, and
+                ValueError if lengths differ. None: ``(values, offsets)`` if lengths differ, else rows.
+            copy: True: an array with memory of its own. None: a read-only array over the shared bytes if they have the
+                form of an array, else a copy. While such an array is alive, the memory stays mapped and the store
+                cannot be closed. False: the same, but ValueError instead of a copy. The shared bytes have the form of
+                an array if the store has one block with rows of one size and the field is a float, an int stored in 64
+                bits, or a list of a fixed number of these; ``info()`` names such fields.
+
+        Bools, ints and floats give bool, int64 and float64; a mixed column gives the widest of these. If an int needs
+        more bits, the column is uint64, or object if uint64 does not suffice; object, too, if an int beyond 2^53 is
+        among floats, which would round it. Lists of one length give one row each.
+        Nested lists and arrays of one shape are stacked. Text gives numpy's StringDType, or object if numpy has none.
+        Other values give an object array.
+
+        Raises:
+            KeyError: a record lacks the field.
+            ValueError: numbers are mixed with None or other values, or nested lists have several shapes; the message
+                names the record.
+            IndexError: an index is out of range.
+
+        Safe from several threads at once.
+
+        >>> import recstore
+        >>> x = recstore.RecordList([{"ids": [1, 2]}, {"ids": []}, {"ids": [3]}])
+        >>> x.field("ids").to_numpy()
+        (array([1, 2, 3]), array([0, 2, 2, 3]))
+        >>> x.close()
+        """
+        from recstore._core import native
+        from recstore.containers import columns
+
+        view, positions, numbers = self._chosen(indices)
+        if not copy:
+            shared = None if ragged or positions is not None else native.column_view(view)
+            if shared is not None:
+                return columns.shared(shared)
+            if copy is not None:
+                raise ValueError(f"the bytes of {self.name!r} do not have the form of an array: leave copy=False out")
+        gathered = native.read_column(view, positions)
+        if gathered is not None:
+            return columns.from_gathered(gathered, ragged, self._where(numbers))
+        view = view._unwatched()
+        values = list(view) if positions is None else view.get_many(positions)
+        return columns.from_values(values, ragged, self._where(numbers))
+
+    def _chosen(self, indices):
+        """`(view, positions, numbers)`: the items to read are those of `view`, at `positions` unless that is None;
+        `numbers` are their positions in this view, None for those of all."""
+        from recstore._core import native
+
+        self._require()
+        n = len(self)
+        if indices is None:
+            return self, None, None
+        steps = native.steps_of(indices, n) if type(indices) is range else None
+        if steps is not None:
+            start, step, count = steps
+            return self._take(indices), None, range(start, start + step * count, step)
+        positions = native.positions(indices, n, method="to_numpy")
+        return self, positions, memoryview(positions)
+
+    def _where(self, numbers):
+        """A function from an index in the result to the name of that item in error messages."""
+        return lambda i: f"{self.name!r} of record {i if numbers is None else numbers[i]}"
+
+    def to_torch(self, indices=None, *, ragged=None):
+        """The field as a torch tensor with memory of its own, or ``(values, offsets)`` for ragged lists.
+
+        Raises the errors of ``to_numpy``, TypeError for a field without numbers, ImportError without torch. Safe from
+        several threads at once.
+        """
+        try:
+            import torch
+        except ImportError:
+            raise ImportError("to_torch needs PyTorch: pip install torch") from None
+        columns = self.to_numpy(indices, ragged=ragged)
+        if isinstance(columns, tuple):
+            return tuple(torch.from_numpy(_for_torch(column, self.name)) for column in columns)
+        return torch.from_numpy(_for_torch(columns, self.name))
+
+    def to_arrow(self, indices=None):
+        """The field as a pyarrow.Array: None becomes null, lists become list arrays.
+
+        Raises KeyError and IndexError as ``to_numpy`` does, TypeError and ValueError as ``x.to_arrow`` does, and
+        ImportError without pyarrow. Safe from several threads at once.
+        """
+        from recstore.sources import arrow_out
+
+        return arrow_out.arrow_array(self._part(indices, "to_arrow"))
+
+    def to_pandas(self, indices=None):
+        """The field as the pandas.Series that pandas makes of the values, or one of objects where it makes none. Raises
+        KeyError and IndexError as ``to_numpy`` does, and ImportError without pandas. Safe from several threads at once.
+        """
+        from recstore.sources import arrow_out
+
+        return arrow_out.series(self._part(indices, "to_pandas"))
+
+    def _part(self, indices, method):
+        self._require()
+        return self if indices is None else self._take(indices, method)
+
+
+def _for_torch(array, name):
+    from numpy import clongdouble, longdouble
+
+    if array.dtype.kind not in "biufc" or array.dtype.type in (longdouble, clongdouble):
+        why = f"and a tensor holds nothing else: its column is one of {array.dtype}"
+        raise TypeError(f"{name!r} is no field of numbers, {why}")
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))

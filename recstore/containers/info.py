@@ -1,0 +1,420 @@
+"""Figures of the parts of a store, as `x.info()` returns them. The first call imports this module."""
+
+import dataclasses
+import struct
+import weakref
+
+from recstore._core import native
+from recstore._core.native import TAG_STR1, TAG_TUPLE
+from recstore.containers import node_sizes
+from recstore.containers.records import RecordList
+from recstore.shm import process_memory
+from recstore.text import counted
+
+__all__ = ["MappingInfo", "Node", "SavedIndex", "StoreInfo", "Table", "ViewInfo"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Node:
+    """One node of a schema tree with its children. `name` is a dict key, or `[]` for the elements of a list."""
+
+    name: str
+    kind: str
+    detail: str
+    children: tuple
+
+    def lines(self, indent=0):
+        detail = f" {self.detail}" if self.detail else ""
+        yield f"{'  ' * indent}{self.name}: {self.kind}{detail}"
+        for child in self.children:
+            yield from child.lines(indent + 1)
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+    """A table that the records of many blocks share.
+
+    Attributes:
+        number: the number by which nodes name the table.
+        kind: "entries" for a table of values, "symbols" for a table by which strings are coded.
+        entries: the number of values or symbols.
+        nbytes: the bytes that they take.
+        root: the root Node of the schema of the values; None for symbols.
+    """
+
+    number: int
+    kind: str
+    entries: int
+    nbytes: int
+    root: object
+
+    def lines(self):
+        yield f"table {self.number}: {self.entries:,} {self.kind}, {self.nbytes:,} bytes"
+        if self.root is not None:
+            yield from self.root.lines(1)
+
+
+@dataclasses.dataclass(frozen=True)
+class SavedIndex:
+    """An index that is saved with a store.
+
+    Attributes:
+        kind: "index_by" or "group_by".
+        field: the field; a str with dots for a path of str keys, a tuple for another path.
+        keys: the number of distinct keys.
+        nbytes: the bytes that it takes.
+    """
+
+    kind: str
+    field: object
+    keys: int
+    nbytes: int
+
+    def __str__(self):
+        per = self.nbytes / self.keys if self.keys else 0.0
+        return f"{self.kind}({self.field!r}): {counted(self.keys, 'key')}, {self.nbytes:,} bytes ({per:.1f} a key)"
+
+
+@dataclasses.dataclass(frozen=True)
+class StoreInfo:
+    """Figures of a store at the time of the call.
+
+    Attributes:
+        records, nbytes: the number of records, and the bytes of all sections.
+        backing, name: the kind of memory, and the name or path of the segment, if any.
+        sections: `{name: bytes}`.
+        blocks: the number of blocks.
+        trees: a `(records, bytes, root)` for each schema tree, the one of most records first.
+        kept_bytes: the private memory that the build left in this process; None if another process built the store.
+        huge_bytes: the bytes of this process's mapping that lie in huge pages; None if the system does not say.
+        tables: the Tables that the nodes of the trees name by number.
+        zero_copy: the names of the fields that ``to_numpy(copy=None)`` gives without a copy.
+        indexes: the SavedIndexes that ``index_by`` and ``group_by`` use.
+        fields: with ``info(fields=True)``, a :class:`recstore.containers.node_sizes.FieldSize` for each field, each before the
+            fields in it; the first stands for the whole record.
+    """
+
+    records: int
+    nbytes: int
+    backing: str
+    name: object
+    sections: dict
+    blocks: int
+    trees: tuple
+    kept_bytes: object
+    huge_bytes: object
+    tables: tuple = ()
+    zero_copy: tuple = ()
+    indexes: tuple = ()
+    fields: tuple = ()
+
+    def measured(self):
+        """The same figures with `fields`. Without them if the store was closed, or the info came from another process.
+        Reads every record; safe from several threads at once."""
+        segment, store = self.__dict__.get("_source", (lambda: None, 0))
+        segment = segment()
+        if self.fields or segment is None or segment.closed:
+            return self
+        return dataclasses.replace(self, fields=node_sizes.field_sizes(segment, store))
+
+    def __getstate__(self):
+        return {name: value for name, value in self.__dict__.items() if name != "_source"}
+
+    def __str__(self):
+        per = self.nbytes / self.records if self.records else 0.0
+        lines = [
+            f"{counted(self.records, 'record')}, {self.nbytes:,} bytes ({per:.1f} a record), {self.backing}"
+            + (f" {self.name!r}" if self.name else "")
+        ]
+        lines.append("sections: " + ", ".join(f"{name} {size:,}" for name, size in self.sections.items()))
+        if self.kept_bytes is not None:
+            lines.append(f"private memory that the build left behind in this process: {self.kept_bytes:,} bytes")
+        if self.huge_bytes is not None:
+            lines.append(f"of this process's mapping in huge pages: {self.huge_bytes:,} bytes")
+        if self.zero_copy:
+            more = f", and {len(self.zero_copy) - 8} more" if self.zero_copy[8:] else ""
+            names = ", ".join(self.zero_copy[:8]) + more
+            lines.append(f"without a copy by to_numpy(copy=None): {names}")
+        lines.extend(f"saved index {index}" for index in self.indexes)
+        if self.fields:
+            lines.append(node_sizes.report(self.fields, self.records, self.nbytes))
+        trees = counted(len(self.trees), "schema tree")
+        lines.append(f"{counted(self.blocks, 'block')}, {trees}; the one most records have:")
+        if self.trees:
+            records, heap, root = self.trees[0]
+            lines.append(f"  {counted(records, 'record')} in {counted(heap, 'byte')}")
+            lines.extend("  " + line for line in root.lines())
+        if self.tables:
+            lines.append(f"{counted(len(self.tables), 'table')}, {sum(table.nbytes for table in self.tables):,} bytes:")
+            lines.extend("  " + line for table in self.tables for line in table.lines())
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+    def _repr_html_(self):
+        from recstore.display import notebooks
+
+        return notebooks.store_info(self)
+
+
+@dataclasses.dataclass(frozen=True)
+class ViewInfo:
+    """Figures of a view over several stores. `records` is the number of records of the view, `nbytes` the sum over
+    the stores, and `stores` their StoreInfos; each store counts once. `shards` is the number of shards of sets: all
+    count in `nbytes`, and those that are open are among the stores. `sets` has a pair for each set: its URL, and the
+    number of the manifest that it was opened with, so that `URL@NUMBER` opens the same again."""
+
+    records: int
+    nbytes: int
+    stores: tuple
+    shards: int = 0
+    sets: tuple = ()
+
+    def __str__(self):
+        stores, shown = counted(len(self.stores), "store", "stores"), self.stores
+        if self.shards:
+            stores = f"{counted(self.shards, 'shard', 'shards')}, {len(self.stores):,} of them open here"
+            shown = self.stores[:1]  # those of a set are alike
+        lines = [f"{counted(self.records, 'record')} of {stores}, {self.nbytes:,} bytes"]
+        lines.extend(f"manifest {number:,} of {url}" for url, number in self.sets)
+        lines.extend(map(str, shown))
+        if len(shown) < len(self.stores):
+            lines.append(f"and {counted(len(self.stores) - 1, 'more', 'more')}, which .stores has")
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+    def _repr_html_(self):
+        from recstore.display import notebooks
+
+        return notebooks.view_info(self)
+
+
+def describe_view(segments, records, fields=False, sets=(), nbytes=None):
+    """The ViewInfo of a view with `records` records over open segments and sets of shards. `nbytes` are those of all
+    stores, where some are not open."""
+    stores = tuple(describe(segment, segment.records, fields=fields) for segment in segments)
+    nbytes = sum(store.nbytes for store in stores) if nbytes is None else nbytes
+    names = [getattr(one.opener, "where", None) for one in sets]
+    told = tuple(dict.fromkeys(name for name in names if name is not None))
+    return ViewInfo(records=records, nbytes=nbytes, stores=stores, shards=sum(map(len, sets)), sets=told)
+
+
+@dataclasses.dataclass(frozen=True)
+class MappingInfo:
+    """Figures of a mapping.
+
+    Attributes:
+        records: the number of entries.
+        nbytes: the bytes of its segments, and of a key index outside them.
+        index_bytes: the bytes of the key index, which may be outside the segments.
+        factory: the default factory, or None.
+        segments: a StoreInfo of the values in each segment.
+        keys: a StoreInfo of the keys in each segment.
+    """
+
+    records: int
+    nbytes: int
+    index_bytes: int
+    factory: object
+    segments: tuple
+    keys: tuple
+
+    @property
+    def sections(self):
+        """The bytes of each section over all segments, by its name."""
+        out = {}
+        for part in self.segments:
+            for name, size in part.sections.items():
+                out[name] = out.get(name, 0) + size
+        return out
+
+    def __str__(self):
+        def bytes_(size):
+            return f"{size:,} bytes ({size / max(1, self.records):.1f} an entry)"
+
+        entries = counted(self.records, "entry", "entries")
+        lines = [f"{entries}, {bytes_(self.nbytes)}, index {bytes_(self.index_bytes)}"]
+        if self.factory is not None:
+            lines.append(f"a missing key gives {self.factory.__name__}()")
+        for label, infos in (("keys", self.keys), ("values", self.segments)):
+            for part in infos:
+                lines.append(f"{label}:")
+                lines.extend("  " + line for line in str(part).split("\n"))
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+    def _repr_html_(self):
+        from recstore.display import notebooks
+
+        return notebooks.mapping_info(self)
+
+
+def describe_mapping(mapping, fields=False):
+    """The MappingInfo of an open RecordDict."""
+    parts = {True: [], False: []}
+    for of_keys, side in (
+        (True, mapping._keys),
+        (False, getattr(mapping._values.projection, "records", mapping._values)),
+    ):
+        parts[of_keys] = [
+            describe(segment, segment.records, store, fields) for segment, store in side.selection.leaves()
+        ]
+    return MappingInfo(
+        records=len(mapping),
+        nbytes=mapping.nbytes,
+        index_bytes=mapping.index_nbytes,
+        factory=mapping.factory,
+        segments=tuple(parts[False]),
+        keys=tuple(parts[True]),
+    )
+
+
+def describe(segment, records, store=0, fields=False):
+    """The StoreInfo of an open segment; `records` is the number of records of the container. Store 1 holds the keys of
+    a mapping. With `fields` it has the bytes of each field, for which every record is read."""
+    totals = {}
+    blocks = segment.blocks(store)
+    for _, n, tree, heap, arrays in blocks:
+        seen = totals.setdefault(tree, [0, 0])
+        seen[0] += n
+        seen[1] += heap + arrays
+    nodes = segment.trees(store)
+    trees = [(n, heap, _node(nodes[tree], 0, "key" if store else "record")) for tree, (n, heap) in totals.items()]
+    trees.sort(key=lambda entry: -entry[0])
+    tables = [
+        Table(number, "symbols", entries, size, None) if tree is None
+        else Table(number, "entries", entries, size, _node(nodes[tree], 0, "entry"))
+        for number, (entries, size, tree) in enumerate(segment.tables(store))
+    ]  # fmt: skip
+    out = StoreInfo(
+        records=records,
+        nbytes=segment.nbytes,
+        backing=segment.backing,
+        name=segment.name or segment.path,
+        sections=segment.sections(),
+        blocks=len(blocks),
+        trees=tuple(trees),
+        kept_bytes=segment.kept_bytes,
+        tables=tuple(tables),
+        huge_bytes=process_memory.huge(*segment.mapped),
+        zero_copy=_zero_copy(segment, store, trees) if len(blocks) == 1 else (),
+        indexes=tuple(map(_saved_index, native.saved_indexes(segment))),
+        fields=node_sizes.field_sizes(segment, store) if fields else (),
+    )
+    object.__setattr__(out, "_source", (weakref.ref(segment), store))  # for `measured`
+    return out
+
+
+def _saved_index(saved):
+    kind = "index_by" if saved.kind == native.INDEX_RECORDS else "group_by"
+    return SavedIndex(kind, saved.path().field(), saved.entries, saved.nbytes)
+
+
+def _zero_copy(segment, store, trees):
+    """The names of the fields of a store with one block whose bytes have the form of an array."""
+    whole = RecordList.__new__(RecordList)._set(native.Selection.whole(segment, store))
+    found = []
+    for path in _paths(trees[0][2]):
+        if native.column_view(whole.field(path)) is not None:
+            found.append(".".join(path))
+    return tuple(found)
+
+
+def _paths(node, before=()):
+    """Yields the key paths through structs to numbers and lists."""
+    for child in node.children if node.kind == "struct" else ():
+        if child.kind == "struct":
+            yield from _paths(child, (*before, child.name))
+        elif child.kind in ("int", "float", "list", "tuple"):
+            yield (*before, child.name)
+
+
+def _node(nodes, number, name):
+    kind, param, fixed, children, size, bits, aux, flags, count = nodes[number]
+    label = kind_name = native.node_name(kind)
+    detail = []
+    if label in _DETAILS:
+        detail.extend(_DETAILS[label](param, aux, count))
+    elif label in ("list", "tuple") and param == 1:
+        label = "tuple"
+    elif label == "ext":
+        label = native.ext_name(param)
+        detail.extend(_class_name(aux))
+    if flags & _REST:
+        detail.append("to the end")
+    if fixed and size:
+        detail.append(f"{size} bytes")
+    if label == "struct":
+        names = node_sizes.key_names(aux, len(children))
+    elif label == "map":
+        names = ["{key}", "{value}"]
+    else:
+        names = ["[]" if label == "list" else _CHILDREN.get(kind_name, "|")] * len(children)
+    below = tuple(_node(nodes, child, key) for child, key in zip(children, names))
+    return Node(name, label, ", ".join(detail), below)
+
+
+_REST = 2  # the flag of strings that take the rest of a record
+_CHILDREN = {"ext": "as", "concat": "+", "optional": "?", "rising": "/", "runs": "=", "exceptions": "!"}
+
+
+def _decimal(param, aux, count):
+    base, scale, correction = struct.unpack("<qBB", aux)
+    yield f"10^-{scale}"
+    yield f"{param} bits from {base}"
+    if correction:
+        yield f"{correction} of them corrections"
+
+
+def _numbers(param, aux, count):
+    base, kind, scale, stride, head_width, max_width = struct.unpack("<qBBBBB", aux[:13])
+    yield ("tuple" if param else "list") + (" of floats" if kind else " of ints") + (f", 10^-{scale}" if kind else "")
+    yield f"differences of stride {stride}" if stride else f"from {base}"
+    yield f"at most {max(head_width if stride else 0, max_width)} bits"
+
+
+def _dict(param, aux, count):
+    numbers = ", ".join(str(number) for (number,) in struct.iter_unpack("<I", aux))
+    yield f"{counted(count, 'entry', 'entries')}, {param} bits"
+    yield f"of table{'s' if len(aux) > 4 else ''} {numbers}"
+
+
+def _digits(param, aux, count):
+    if count > 1:
+        yield f"padded to {count}"
+    yield f"{param} bits from {struct.unpack('<Q', aux)[0]}"
+
+
+# Kind of node -> function of param, aux and count that returns texts for Node.detail.
+_DETAILS = {
+    "int": lambda param, aux, count: [f"{param} bits from {struct.unpack('<q', aux)[0]}"],
+    "str": lambda param, aux, count: [{0: "of mixed widths", 1: "Latin-1", 2: "UCS-2", 4: "UCS-4"}[param]],
+    "const": lambda param, aux, count: _const_text(aux),
+    "ndarray": lambda param, aux, count: [f"items of {aux[0] >> 2} bits"] if aux[0] >> 2 else [],
+    "decimal": _decimal,
+    "numbers": _numbers,
+    "dict-coded": _dict,
+    "symbols": lambda param, aux, count: [f"of table {struct.unpack('<I', aux)[0]}"],
+    "digits": _digits,
+    "hex": lambda param, aux, count: [f"{count} digits"],
+    "same": lambda param, aux, count: [f"as part {count}"],
+    "optional": lambda param, aux, count: ["value or None" if param else "key that may be absent"],
+}
+
+
+def _const_text(aux):
+    """A short const str, such as the fixed parts of a concat."""
+    return [repr(aux[2:].decode("latin-1"))] if aux[0] == TAG_STR1 and aux[1] <= 40 else []
+
+
+def _class_name(aux):
+    """The module and qualified name of a class, if an EXTRA starts with them in Latin-1."""
+    if not aux or aux[0] != TAG_TUPLE:
+        return []
+    parts, at = [], 2
+    while len(parts) < 2 and at + 1 < len(aux) and aux[at] == TAG_STR1 and aux[at + 1] < 0x80:
+        parts.append(aux[at + 2 : at + 2 + aux[at + 1]].decode("latin-1"))
+        at += 2 + aux[at + 1]
+    return [".".join(parts)] if len(parts) == 2 else []

@@ -1,0 +1,133 @@
+"""Opening of what was saved: a file, or a set of shards."""
+
+import errno
+import os
+
+from recstore._core import native, trust
+from recstore.building import build_options
+from recstore.errors import CorruptError, SegmentNotFoundError
+from recstore.shm import file_backing, registry
+
+__all__ = ["open"]
+
+
+def open(
+    path,
+    *,
+    verify="header",
+    copy=False,
+    classes=(),
+    allow_pickle=False,
+    limits=None,
+    arrays="copy",
+    cache=None,
+    limit=None,
+    lazy=False,
+    options=None,
+):
+    """Opens a saved store, a RecordList or RecordDict, read-only and in constant time. The file is not trusted: nothing
+    in it is imported or executed. A set of shards of :class:`recstore.remote.ShardWriter` is one list or mapping.
+
+    Args:
+        path: a file that ``save`` wrote; or the folder or URL of a set of shards, ``"s3://bucket/train"`` for its
+            newest manifest, ``"s3://bucket/train@12"`` for manifest 12, which a cache opens without the network.
+        verify: "header" checks header and sections, and each record when it is read; "full" checks all bytes first, and
+            with `lazy` those of each shard file when it is first read.
+        copy: copy the bytes into sealed memory: protection against a file that is changed or cut while it is read.
+        classes: classes of which instances may be made, beside the classes given to ``register``: an iterable, or a
+            mapping from the names in the file (``module.qualname``) to classes. An instance of another class is read as
+            a :class:`recstore.Record`.
+        allow_pickle: load pickled values. A pickle can run any code: allow it only for files that you trust.
+        limits: `(values, bytes)` that the largest record may hold, instead of 2**28 and 4 GiB, and instead of 64 values
+            and 1,024 bytes for each byte of the file.
+        arrays: "copy" or "view", as for RecordList; of integers that a store holds in fewer bits, "view" gives a
+            read-only copy. If a file is cut while a view on it is read, the process ends: see
+            `copy`.
+        cache: for a URL, a folder of yours on a disk of this machine, else RECSTORE_CACHE: shards are fetched into it
+            once and mapped there. Those of a folder are mapped where they lie, and this and the next two do nothing.
+        limit: the most bytes in the cache, as "500GiB". What was used longest ago goes; who has mapped it reads on.
+        lazy: fetch each shard when its first record is read, instead of all of them now.
+        options: for a URL, a dict of arguments of obstore or fsspec beside the environment: for S3 ``endpoint``,
+                ``region``, ``access_key_id``, ``secret_access_key``. A handle does not carry it.
+
+    Raises SegmentNotFoundError, CorruptError, VersionError and OSError; these have the file's path as ``filename``.
+    Reading a pickled value that is not allowed raises UntrustedError; a set also raises RemoteError and
+    OutOfSpaceError. A worker process that gets the store reads it under the same rules. Safe from several threads.
+
+    >>> import os, tempfile, recstore
+    >>> path = os.path.join(tempfile.mkdtemp(), "x.rec")
+    >>> recstore.RecordList([1, 2.5, "three"]).save(path)
+    >>> open(path, verify="full").to_list()
+    [1, 2.5, 'three']
+    """
+    build_options.check_choice("verify", verify, ("header", "full"))
+    build_options.check_choice("arrays", arrays, build_options.ARRAYS)
+    reader, limits = _untrusting(classes, bool(allow_pickle), arrays), _checked(limits)
+    if is_set(path):
+        return _open_set(path, copy, cache, limit, lazy, options, verify, limits, reader)
+    if cache is not None or limit is not None or lazy or options is not None:
+        if not os.path.lexists(os.fsdecode(path)):
+            raise SegmentNotFoundError(errno.ENOENT, "there is no such file, and no such folder of shards", path)
+        what = f"cache, limit, lazy and options are for a URL or folder of shards, and {path!r} is none: leave them out"
+        raise ValueError(what)
+    return _open_file(path, verify, copy, limits, reader)
+
+
+def _checked(limits):
+    if limits is not None:
+        limits = tuple(limits)
+        if len(limits) != 2 or not all(isinstance(n, int) and 0 <= n < 2**64 for n in limits):
+            raise ValueError(f"limits is (values, bytes), each below 2**64, not {limits!r}")
+    return limits
+
+
+def _open_set(path, copy, *how):
+    from recstore.remote import opening
+
+    if copy:
+        raise ValueError("copy=True is for a file: the files of a set of shards are mapped")
+    return opening.open_set(path, *how)
+
+
+def _open_file(path, verify, copy, limits, reader):
+    try:
+        segment = native.open_path(path, limits)
+    except CorruptError as error:
+        if "RS_E_FMT_MAGIC" in error.args[0]:
+            error.args = (f"{error.args[0]}; recstore.read_jsonl, read_csv and others read files that are no store",)
+        raise
+    if copy:
+        source, segment = segment, _copied(segment, limits)
+        source.close()
+    segment.reader = reader
+    if verify == "full":
+        segment.verify(limits)
+    registry.register(segment)
+    return registry.container_of(segment)
+
+
+def _copied(segment, limits):
+    try:
+        return native.copy_segment(segment, limits)
+    except OSError as error:
+        if not file_backing.refuses_memory(error):
+            raise
+    import tempfile
+
+    with tempfile.TemporaryDirectory(prefix="recstore-", dir=os.environ.get("RECSTORE_DIR") or None) as folder:
+        return native.copy_segment(segment, limits, os.path.join(folder, "copy"))
+
+
+def is_set(path):
+    """Whether a path names a set of shards and not a file. It costs a file little, and loads nothing."""
+    try:
+        text = os.fsdecode(path)
+    except TypeError:
+        return False  # open_path says so
+    if "://" in text or os.path.isdir(text):
+        return True
+    return "@" in text and os.path.isdir(text.rpartition("@")[0]) and not os.path.exists(text)
+
+
+def _untrusting(allowed, allow_pickle, arrays):
+    return trust.Reader(trusted=False, allow_pickle=allow_pickle, arrays=arrays, classes=trust.given(allowed))

@@ -1,0 +1,473 @@
+"""RecordList and RecordView, the read-only lists of records in shared memory."""
+
+from _collections_abc import Sequence
+
+from recstore._core import native
+from recstore.building import build_options, feeds, saved_indexes, saving, streaming
+from recstore.containers import base, field_names, views
+from recstore.later import named_arguments
+from recstore.shm import attributes, registry
+from recstore.text import an, counted
+
+__all__ = ["RecordList", "RecordView"]
+
+_MISSING = object()
+
+_INSTEAD = {
+    "append": "write x = x + [record]",
+    "extend": "write x = x + records",
+    "insert": "write x = x[:i] + [record] + x[i:]",
+    "pop": "write last, x = x[-1], x[:-1]",
+    "remove": "write x = x.filter(lambda record: record != value)",
+    "clear": "write x = x[:0], or x.close() to give the memory back",
+    "copy": "write x[:], or copy.copy(x); records are the caller's own anyway",
+    "sort": "write x = x.sorted_by(key)",
+    "reverse": "write x = x[::-1]",
+    "shuffle": "write x = x.shuffled(seed)",
+}
+
+_MAPPED = "x.map(lambda record: {**record, 'seen': True})"
+_OF_TABLES = {
+    "columns": "x[0].keys(), or x.info() for the fields of all records",
+    "apply": "x.map(function)",
+    "batch": "x[i : i + n], or recstore.torch.Loader(x, batch_size=n)",
+    "column_names": "x[0].keys(), or x.info() for the fields of all records",
+    "drop_duplicates": "x.index_by(field).values()[:]",
+    "groupby": 'x.group_by("label")',
+    "head": "x[:5]",
+    "iter_rows": "for record in x",
+    "iloc": "x[i]",
+    "iterrows": "for record in x",
+    "itertuples": "for record in x",
+    "loc": "x.index_by(field)[key]",
+    "num_rows": "len(x)",
+    "query": 'x.filter(lambda record: record["label"] == 1)',
+    "remove_columns": 'x.fields("id", "label")',
+    "sample": "x.shuffled(seed)[:n]",
+    "save_to_disk": "x.save(path)",
+    "select_columns": 'x.fields("id", "label")',
+    "shape": "len(x)",
+    "skip": "x[n:]",
+    "sort_values": "x.sorted_by(field)",
+    "tail": "x[-5:]",
+    "take": "x[:n], or x.select(indices)",
+    "to_csv": "x.to_pandas().to_csv(path), or recstore cat FILE --csv in a shell",
+    "to_dict": "x.to_list()",
+    "to_dicts": "x.to_list()",
+    "to_numpy": "x.field(name).to_numpy()",
+    "to_torch": "x.field(name).to_torch()",
+    "tolist": "x.to_list()",
+    "value_counts": "collections.Counter(x.field(name))",
+    "to_json": "x.to_pandas().to_json(path), or recstore cat FILE --jsonl in a shell",
+    "train_test_split": "train, test = x.split([0.9, 0.1], seed=0)",
+    "to_parquet": "x.to_polars().write_parquet(path), or recstore cat FILE --parquet OUT in a shell",
+    "write_parquet": "x.to_polars().write_parquet(path), or recstore cat FILE --parquet OUT in a shell",
+}
+
+
+class RecordList(base.Container, native.Records, views.ListOperations):
+    """A read-only sequence of records in shared memory, built once from any iterable.
+
+    Args:
+        records: an iterable of records, or a table of another library, whose rows are dicts (see `from_arrow`). The
+            constructor reads a generator item by item and never holds all of it.
+            Records are made of Python's basic types, of the types of collections, datetime, decimal, fractions, uuid,
+            pathlib and enum, and of namedtuples, dataclasses, attrs classes, classes given to ``register``, numpy
+            arrays and scalars, and torch CPU tensors.
+        on_unsupported: "error" raises EncodeError for any other value; "pickle" stores it pickled.
+        compression: how long the build may look for a small form of each field. "auto" stores each block of records
+            under the schema that takes the fewest bytes and gives the same values back. "fast" makes no symbol tables
+            for text, which take longest, "small" may take several times as long as "auto", and "none" stores every
+            record self-describing. Stores of every level are read in the same way.
+        arrays: "copy" gives every record arrays of its own. "view" gives read-only arrays on the shared bytes, without
+            a copy from 1,024 bytes on; they keep the memory mapped, and the store cannot be closed while one is alive.
+            "copy" stores integers of arrays in fewer bits where they fit; "view" keeps the bytes of each array.
+            torch has no read-only tensors, so tensors are copies in either case.
+        backing: the kind of memory. "anonymous": the kernel frees it when the last process ends. "shm": the same, but
+            limited by the size of /dev/shm. "dir": files in a private folder (RECSTORE_DIR). "auto": the value of
+            RECSTORE_BACKING, else "anonymous" if the system has it, else "dir".
+        name: while this process has the store, other processes of this user open it with ``recstore.attach(name)``.
+            The system removes it when its last user closes it or exits. See :func:`recstore.shared` if several
+            processes would build the same store.
+        workers: with N, N processes make and compress records, for records that are costly to make. `records` is then
+            an iterable of shards. A shard is an iterable that can be pickled: a range, or an object whose ``__iter__``
+            opens a file; a generator cannot be pickled. This process itself stores the records of a list or tuple,
+            which it has already. The store holds the records of the shards one after another; its bytes depend on the
+            shards, not on N. At most 32 MB of compressed records wait for an earlier shard: several shards for each
+            worker keep all of them busy. An exception of a shard is raised here. multiprocessing's default start
+            method starts the processes.
+        progress: show a progress bar (needs the extra ``cli``); with workers it counts shards.
+        index_by, group_by: fields, each a name as :meth:`field` takes it or a list of names, by which to save an index
+            with the store. Every process that opens the store then has ``x.index_by`` and ``x.group_by`` of these
+            fields in constant time.
+        threads: at most so many threads of C code compress the records while the calling thread goes on reading them.
+            None, for as many as the cores that the process may use: its affinity and the quota of its container count.
+            With 0 the calling thread compresses by itself. The store's bytes are the same for any number. A small store
+            needs no thread, and a thread without work ends. Workers share the number out among them.
+
+    Raises:
+        BuildError: a worker was killed.
+        EncodeError: a record holds a value that cannot be stored.
+        KeyError: a record lacks the field of `index_by` or `group_by`.
+        OutOfSpaceError: the store would pass a memory limit or fill the disk.
+        SegmentExistsError: the name is taken.
+        InputError: a table breaks the rules of its interface.
+        TypeError: `records` is a mapping or a function; the message says what to write.
+        Exception: any that the iterable raises. After an error no part of the store remains.
+
+    Every read makes new objects, so a caller may change a record without changing the store. A list of the keys or
+    values of a RecordDict copies nothing: it reads the same bytes, and closing it closes the RecordDict.
+
+    Every method is safe from several threads at once; ``close`` lets the calls of other threads finish. The thread that
+    builds the list iterates over `records`. An iterator over the list belongs to one thread.
+
+    >>> x = RecordList({"id": i, "box": [i, i, 2.5, 2.5]} for i in range(100))
+    >>> x[3]
+    {'id': 3, 'box': [3, 3, 2.5, 2.5]}
+    >>> len(x[10:20]), x[10:20][0]["id"]
+    (10, 10)
+    >>> x.close()
+    >>> with RecordList([range(3), range(10, 13)], workers=2) as x: x.to_list()
+    [0, 1, 2, 10, 11, 12]
+    """
+
+    __slots__ = ("__weakref__",)
+    _kind = registry.LIST  # the container's kind in a handle; a subclass without a _kind of its own cannot be pickled
+    _instead = _INSTEAD
+    _of_tables = _OF_TABLES
+
+    @named_arguments
+    def __init__(
+        self,
+        records=(),
+        *,
+        on_unsupported="error",
+        compression="auto",
+        arrays="copy",
+        backing="auto",
+        name=None,
+        workers=0,
+        progress=False,
+        index_by=None,
+        group_by=None,
+        threads=None,
+    ):
+        options = build_options.Options(
+            on_unsupported, compression, arrays, backing, progress, name, workers, index_by, group_by, threads
+        )
+        records = feeds.feed_of(records) or records
+        feeds.check_records(records, options.workers)
+        shared = _shared(records) if options == build_options.Options() else None
+        if shared is not None:
+            self._set(shared.selection, shared.projection)
+        else:
+            self._set(native.Selection.whole(streaming.build_records(records, options)))
+
+    @classmethod
+    def _blank(cls):
+        """A list without a store; `_set` gives it one. The constructor would build a new store."""
+        return native.Records.__new__(cls)
+
+    @classmethod
+    def _of_segment(cls, segment):
+        """The list of all records of a segment."""
+        return cls._blank()._set(native.Selection.whole(segment))
+
+    def _derive(self, selection):
+        """A view of `selection` with the projection of this list."""
+        cls = type(self) if isinstance(self, RecordView) else RecordView
+        return cls._blank()._set(selection, self.projection, self.detached)
+
+    @classmethod
+    def from_arrow(cls, source, *, columns=None, missing="none", nanoseconds="exact", **options):
+        """A list of the rows of a table of another library, each a dict; of a column, of its values. No Python object
+        is made for a row, and the GIL is free meanwhile. ``RecordList(table)`` does the same without the arguments.
+
+        Args:
+            source: an object with ``__arrow_c_stream__`` or ``__arrow_c_array__``: a table, column or stream of
+                pyarrow, polars, DuckDB and other libraries; a DataFrame or Series of pandas; a dataset of Hugging Face;
+                or an iterable of such objects, which is read one by one.
+            columns: the names of the columns to read, in this order. None for all.
+            missing: "none": a null field of a row or struct is None. "absent": it is left out.
+            nanoseconds: timestamps and durations in nanoseconds do not fit Python's types. "exact" makes datetimes and
+                timedeltas, and raises EncodeError for one that is no whole microsecond; "floor" rounds it down; "numpy"
+                stores numpy.datetime64 and timedelta64 instead, in UTC and without the zone.
+            options: those of :class:`RecordList`; `save`, the path of a file in which the store is built, instead of
+                memory; and ``shared="name"`` with `fingerprint`, `keep`, `dir` and `timeout` as of
+                :func:`recstore.shared`. `workers` changes nothing: this process appends the rows.
+
+        The values and their types are those of pyarrow's ``to_pylist()``; ``docs/tables.md`` lists the differences.
+
+        Raises InputError for data that break the rules of the interface, for two columns of one name and for a name in
+        `columns` that the table lacks; EncodeError for a value that Python's type cannot hold; TypeError for another
+        object; the exceptions of the producer. After an error no part of the store remains. Safe from several threads
+        at once; `source` is read by the calling thread.
+        """
+        from recstore.sources import arrow_in
+
+        how = {"columns": columns, "missing": missing, "nanoseconds": nanoseconds}
+        return arrow_in.from_arrow(source, **how, **options)
+
+    def map(self, fn, **options):
+        """A new store of ``fn(record)`` for each record; `options` are the options of RecordList. With ``workers=N``,
+        N processes call `fn`.
+
+        Raises TypeError if `workers` is given and `fn` cannot be pickled, as a lambda.
+
+        >>> from recstore import RecordList
+        >>> RecordList([1, 2]).map(lambda i: {"square": i * i}).to_list()
+        [{'square': 1}, {'square': 4}]
+        """
+        if not callable(fn):
+            raise TypeError(f"map takes a function of a record, not {an(type(fn).__name__)}: write {_MAPPED}")
+        if options.get("workers"):
+            from recstore.building import parallel_build
+
+            return RecordList(parallel_build.mapped(fn, self, options["workers"]), **options)
+        # The function may change its record. With map() a StopIteration that it raises would end the records.
+        return RecordList((fn(record) for record in self._unwatched()), **options)
+
+    # ---- Parts of records ----
+
+    def lazy(self):
+        """A view whose items are :class:`recstore.Record`: mappings that decode a field when it is read.
+
+        A record that is neither a mapping nor an object with fields is decoded whole.
+
+        >>> with RecordList([{"id": 1, "text": "..."}, {"id": 2, "text": "..."}]) as x: [r["id"] for r in x.lazy()]
+        [1, 2]
+        """
+        return self._reading(native.lazy_of(self.projection))
+
+    def field(self, name, default=_MISSING):
+        """A list-like view of one field, which decodes no other field: a :class:`recstore.containers.fields.FieldView`, with
+        ``to_numpy()``.
+
+        Args:
+            name: the field, in one of three forms. A str: its dots lead into nested dicts and objects, unless a record
+                has the whole str as a key. An int: the index of an element if records are lists or tuples, a key if
+                they are dicts. A tuple of keys, each taken literally: for keys with dots, for keys that are neither str
+                nor int, and for elements of nested lists and tuples.
+            default: the value for records that lack the field.
+
+        Without a default, reading a record that lacks the field raises KeyError, which names record and field. Raises
+        TypeError for a `name` of another type.
+
+        >>> with RecordList([{"meta": {"camera": 3}}, {"meta": {}}]) as x: list(x.field("meta.camera", default=None))
+        [3, None]
+        >>> with RecordList([{"boxes": [[1, 2], [3, 4]]}]) as x: x.field(("boxes", 1))[0]
+        [3, 4]
+        >>> with RecordList([("a.jpg", 0), ("b.jpg", 1)]) as x: x.field(1).to_list()
+        [0, 1]
+        """
+        return self._reading(native.field_of(self.projection, name, *(() if default is _MISSING else (default,))))
+
+    def fields(self, *names):
+        """A view whose records are dicts with only these fields, in this order. Names have the forms that
+        :meth:`field` takes. A field reached by dots or a tuple stands in nested dicts. A field that a record lacks is
+        left out.
+
+        Raises KeyError for a field that no record has, which lists the fields; of a set of shards it is left out.
+
+        >>> with RecordList([{"id": 1, "meta": {"a": 2, "b": 3}}, {"x": 4}]) as x: x.fields("meta.b", "id", "x")[0]
+        {'meta': {'b': 3}, 'id': 1}
+        """
+        fields = self._only(names)
+        field_names.require(self, names)
+        return fields
+
+    def _only(self, names):
+        """As `fields`, for names that some records of these may all lack."""
+        return self._reading(native.fields_of(self.projection, names))
+
+    def _reading(self, projection):
+        """A view of the same records with another projection."""
+        self._require_open()
+        kind = registry.FIELD_VIEW if type(projection) is native.FieldProjection else registry.VIEW
+        return registry.container_class(kind)._blank()._set(self.selection, projection, self.detached)
+
+    # ---- By key ----
+
+    def index_by(self, key):
+        """A :class:`RecordDict` from the value of a field, or from ``key(record)``, to the record, over the same bytes.
+        If several records have one value, the last one counts, as in a dict comprehension. An index by this field that
+        was saved with the store (see :meth:`save`) is used as it is, in constant time.
+
+        Raises KeyError for a record without the field, TypeError for a value that cannot be hashed. Safe from several
+        threads at once.
+
+        >>> with RecordList([{"id": 7, "name": "a"}, {"id": 9, "name": "b"}]) as x: x.index_by("id")[9]
+        {'id': 9, 'name': 'b'}
+        """
+        from recstore.containers import grouping
+
+        return grouping.index_by(self, key)
+
+    def group_by(self, key, *, default_factory=None):
+        """A :class:`RecordDict` from each value of a field, or of ``key(record)``, to a view of the records that have
+        it, in their order.
+
+        An index by this field that was saved with the store (see :meth:`save`) is used as it is, in constant time.
+
+        Looking up a value that no record has raises KeyError. With ``default_factory=list`` the lookup gives ``[]``, as
+        the ``imgToAnns`` of pycocotools does for an image without annotations; the store does not grow.
+
+        Raises KeyError for a record without the field, TypeError for a value that cannot be hashed, EncodeError for a
+        factory that is no builtin type. Safe from several threads at once.
+
+        >>> x = RecordList([{"id": 1, "image": 5}, {"id": 2, "image": 5}])
+        >>> img_to_anns = x.group_by("image", default_factory=list)
+        >>> img_to_anns[5].field("id").to_list(), img_to_anns[6]
+        ([1, 2], [])
+        >>> x.close()
+        """
+        from recstore.containers import grouping
+
+        return grouping.group_by(self, key, default_factory)
+
+    # ---- What it is ----
+
+    @property
+    def nbytes(self):
+        """Bytes of all sections of the segment. A view counts each of the segments that it reads once. Of a set of
+        shards all files count, those that are not open too."""
+        self._require()
+        return _nbytes(self)
+
+    @property
+    def attributes(self):
+        """What holds for all records, as their reader noted it: a new dict, such as ``{"classes": [...]}`` of
+        :func:`recstore.scan_files`. It stays with the store: in views, in workers, in saved and in shared stores.
+
+        A view over several stores has the attributes in which they agree. Raises ClosedError. Safe from several threads
+        at once.
+        """
+        self._require()
+        return attributes.of(self.segments, [shards.opener.attributes for shards in self.sets])
+
+    @property
+    def classes(self):
+        """The names of the classes by number, of a list that :func:`recstore.scan_files` made: a new list. Raises
+        AttributeError for another."""
+        return self._class_names()
+
+    @property
+    def class_to_idx(self):
+        """A new dict from the names of the classes to their numbers, as ImageFolder of torchvision has it.
+        AttributeError for a list without classes."""
+        return {name: number for number, name in enumerate(self._class_names())}
+
+    def _class_names(self):
+        names = self.attributes.get("classes")
+        if type(names) is not list:
+            raise AttributeError(
+                'the list has no names of classes: scan_files(folder, class_from="parent") makes one that has them'
+            )
+        return names
+
+    def info(self, *, fields=False):
+        """Figures of the store's parts: a :class:`recstore.containers.info.StoreInfo`, which prints as readable text. A view over
+        several stores, or over none, gives a :class:`recstore.containers.info.ViewInfo` with a StoreInfo for each store. Of a set
+        of shards only those have one that are open in this process.
+
+        With ``fields=True`` it also has the bytes of each field; that reads every record of the store, in C and beside
+        other threads. CorruptError for a malformed record.
+
+        >>> with RecordList({"id": i * 7919 % 1009, "note": "a word"} for i in range(1000)) as x:
+        ...     [(one.field, one.nbytes, one.forms) for one in x.info(fields=True).fields]
+        [('', 2000, ('struct',)), ('id', 1250, ('int',)), ('note', 0, ('const',))]
+        """
+        from recstore.containers import info
+
+        self._require()
+        sets = self.sets
+        segments = [*self.segments, *(segment for shards in sets for segment in shards.segments())]
+        if len(segments) == 1 and not sets:
+            return info.describe(segments[0], len(self), fields=fields)
+        return info.describe_view(segments, len(self), fields, sets, _nbytes(self))
+
+    def __repr__(self):
+        # Loaders compare this text to know their data again (Grain, when it resumes). So where the bytes lie, and
+        # whether a view reads them, is not part of it.
+        name, n = "RecordList" if type(self) is RecordView else type(self).__name__, len(self)
+        records = counted(n, "record")
+        if self.detached is not None or self.selection is None:
+            return f"<{name}: {records}, detached: {self.detached or 'never built'}>"
+        return f"<{name}: {records}, closed>" if self.closed else f"<{name}: {records}>"
+
+    def save(self, path, *, index_by=None, group_by=None):
+        """Writes the store to a new file in the folder of `path` and renames it to `path`. The file of a view holds
+        only the records of the view; groups are saved as lists.
+
+        Args:
+            path: the path of the file.
+            index_by, group_by: fields, each a name as :meth:`field` takes it or a list of names, by which to save an
+                index in the file. ``x.index_by`` and ``x.group_by`` of the opened file find it and build nothing. A
+                store that has saved indexes keeps them; the file of a view has only those that are asked for. Making an
+                index takes at most 48 bytes of memory for each record.
+
+        Raises OSError: FileNotFoundError for a missing folder, OutOfSpaceError for a full disk; KeyError for a record
+        without the field of an index; TypeError for a value that cannot be hashed, and for a function in place of a
+        field; ValueError for more than 16 indexes. After an error an older file at `path` is unchanged. Safe from
+        several threads at once: of several saves to one path the last one stays.
+
+        >>> import os, tempfile, recstore
+        >>> path = os.path.join(tempfile.mkdtemp(), "x.recs")
+        >>> x = RecordList({"id": f"Q{i}", "kind": i % 2} for i in range(9))
+        >>> x.save(path, index_by="id", group_by="kind")
+        >>> x.close()
+        >>> with recstore.open(path) as x: x.index_by("id")["Q4"], len(x.group_by("kind")[1])
+        ({'id': 'Q4', 'kind': 0}, 4)
+        """
+        self._require()
+        selection, indexes = self.selection, saved_indexes.wanted(index_by, group_by)
+        segment = selection.segment if self.projection is None and not selection.describe() else None
+        if segment is not None and not segment.is_mapping:
+            saving.write_segment(segment, path, indexes)
+        else:
+            saving.save_records(self, path, indexes)
+
+
+class RecordView(RecordList):
+    """A part of a RecordList over the same bytes, such as a slice. It differs from a RecordList only in its
+    constructor.
+
+    A collate function may call the class with an iterable (``type(x)([...])``). The call returns a plain list and
+    builds no store. The methods are safe from several threads at once.
+
+    >>> x = RecordList(range(10))
+    >>> type(x[2:4])([5, 6])
+    [5, 6]
+    >>> x.close()
+    """
+
+    __slots__ = ("_shared_as",)  # set if share_dataset put the view in place of a list: the path of that attribute
+    _kind = registry.VIEW
+
+    def __new__(cls, records=()):
+        return list(records)
+
+
+Sequence.register(RecordList)
+
+
+def _field_view():
+    from recstore.containers.fields import FieldView
+
+    return FieldView
+
+
+registry.register_container(registry.LIST, lambda: RecordList)
+registry.register_container(registry.VIEW, lambda: RecordView)
+registry.register_container(registry.FIELD_VIEW, _field_view)
+
+
+def _nbytes(records):
+    segments = sum(segment.nbytes for segment in records.segments)
+    return segments + sum(shards.opener.nbytes for shards in records.sets)
+
+
+def _shared(source):
+    """The container under the keys or the values of a RecordDict; None for any other source. A view is no such source:
+    RecordList(view) builds a new store of its records."""
+    return source._records if isinstance(source, base.RecordsOf) else None

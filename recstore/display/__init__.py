@@ -1,0 +1,1 @@
+"""HTML of stores, figures and reports in notebooks."""

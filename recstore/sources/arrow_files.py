@@ -1,0 +1,159 @@
+"""`read_arrow`: the rows of Arrow IPC files and streams, Feather among them."""
+
+from contextlib import contextmanager
+
+from recstore.errors import InputError
+from recstore.sources import inputs, reading, table_files
+
+__all__ = ["read_arrow"]
+
+_FILE, _FEATHER_1, _PARQUET = b"ARROW1", b"FEA1", b"PAR1"
+_RUN = 16  # record batches in a shard
+
+
+def read_arrow(
+    path, *, columns=None, dtypes=None, missing="none", nanoseconds="exact", where=None, limit=None, **options
+):
+    """A RecordList of the rows of Arrow IPC files or streams, each a dict by the names of the columns. Feather files
+    are IPC files. The first bytes of a file say which of the two it is.
+
+    Args:
+        path: a path, a glob pattern, a URL that fsspec knows, a binary file object, or a list of these. ``.gz``,
+            ``.bz2``, ``.xz``, ``.zst`` and ``.zip`` files are unpacked. Files of a pattern are read in the order of
+            their names. The files may have different columns: a record has those of its own file.
+        columns: the names of the columns to store, in this order; no other columns are read, unless `where` needs them.
+        dtypes: a dict of types by column, to which the columns are cast: int, float, str, bool, a name such as
+            "float32", or a pyarrow type.
+        missing: "none" to store None for a null, "absent" to leave its key out of the record.
+        nanoseconds: for timestamps and durations in nanoseconds: "exact" to store datetimes and timedeltas, "floor" to
+            store them rounded down to microseconds, "numpy" to store numpy.datetime64 and timedelta64. With "exact"
+            a value of no whole microseconds is an error.
+        where: a function of a record with all columns, or a pyarrow Expression; only rows for which it is true are
+            stored.
+        limit: the most rows to store; nothing after them is read.
+        options: those of :class:`recstore.RecordList`, `workers` counting 16 record batches of an IPC file, or a whole
+            stream, as a shard; `save`, the path of a file in which the store is built, instead of memory; and
+            ``shared="name"`` with `keep`, `fingerprint`, `dir` and `timeout` as of :func:`recstore.shared`: one
+            process of the machine reads the files, and the others attach.
+
+    Raises OSError for a file that cannot be read; InputError, which names the file, for one that is cut or not Arrow, a
+    column that is not there, two columns of one name, a value that cannot be cast, and a file that changes meanwhile;
+    ImportError without pyarrow. The end of a stream may be missing without a sign of it. Safe from several threads at
+    once.
+
+    >>> import io, pyarrow, pyarrow.feather
+    >>> file = io.BytesIO()
+    >>> pyarrow.feather.write_feather(pyarrow.table({"path": ["a.jpg", "b.jpg"], "label": [1, None]}), file)
+    >>> _ = file.seek(0)
+    >>> with read_arrow(file) as x: x.to_list()
+    [{'path': 'a.jpg', 'label': 1}, {'path': 'b.jpg', 'label': None}]
+    """
+    table_files.pyarrow("read_arrow")
+    choice = table_files.Choice(columns, where, limit, missing, nanoseconds, dtypes)
+    feed = ArrowFileFeed(inputs.resolve(path), choice)
+    return reading.store("read_arrow", feed, options, **choice.content())
+
+
+class ArrowFileFeed(table_files.TableFileFeed):
+    """The rows of IPC files and streams, or of the record batches `numbers` of one file."""
+
+    def __init__(self, files, choice, numbers=None):
+        super().__init__(files, choice)
+        self.numbers = numbers
+
+    def shards(self):
+        if self.choice.limit is not None:
+            return [self]
+        shards = []
+        for file in self.files:
+            if file.path is None or file.packed is not None:
+                shards.append(ArrowFileFeed([file], self.choice))
+                continue
+            with _opened(file, None) as reader:
+                n = getattr(reader, "num_record_batches", None)
+            parts = [None] if n is None else [range(i, min(n, i + _RUN)) for i in range(0, n, _RUN)]
+            shards += [ArrowFileFeed([file], self.choice, part) for part in parts]
+        return shards
+
+    def tables(self, file, bar):
+        with _opened(file, self.choice) as reader, table_files.errors_of(file):
+            whole = getattr(reader, "num_record_batches", None)
+            numbers = range(whole) if whole is not None and self.numbers is None else self.numbers
+            batches = reader if whole is None else map(reader.get_batch, numbers)
+            for number, batch in enumerate(batches, 1):
+                # Offsets of a damaged file may lead anywhere. An array that is handed on has no bounds any more.
+                batch.validate(full=True)
+                bar.moved(None if whole is None else number / whole)
+                yield batch
+
+
+@contextmanager
+def _opened(file, choice):
+    """The reader of a file's batches with the columns that `choice` needs, or all for None: pyarrow's
+    RecordBatchFileReader or RecordBatchStreamReader."""
+    with file.open() as opened, _source(file, opened) as (kind, source, start):
+        with table_files.errors_of(file, "no Arrow file, or a part of one"):
+            reader = _reader(kind, source)
+            names = reader.schema.names
+            needed = names if choice is None else choice.needed(names, file.name)
+            if needed != names and start is not None:
+                source.seek(start)
+                reader = _reader(kind, source, [names.index(name) for name in needed])
+        yield reader
+
+
+def _reader(kind, source, columns=()):
+    import pyarrow
+    from pyarrow import ipc
+
+    how = ipc.IpcReadOptions(included_fields=list(columns))
+    open_it = ipc.open_file if kind == _FILE else ipc.open_stream
+    return open_it(pyarrow.PythonFile(source, "r"), options=how)
+
+
+@contextmanager
+def _source(file, opened):
+    """The kind of an opened file by its first bytes, the file object to read, and the position of its first byte, or
+    None if it cannot be read again from there. An IPC file that is packed, or a pipe, is copied to a temporary file."""
+    again = file.packed is None and opened.seekable()
+    start = opened.tell() if again else None
+    with inputs.damage_of(file):
+        head = opened.read(len(_FILE))
+    if head.startswith(_FEATHER_1):
+        hint = "read it with pyarrow.feather.read_table, and write the table with write_feather"
+        raise InputError(f"{file.name}: a file of Feather version 1; {hint}")
+    if head.startswith(_PARQUET):
+        raise InputError(f"{file.name}: a Parquet file; read_parquet reads it")
+    if again:
+        opened.seek(start)
+        yield head, opened, start
+        return
+    rest = _Rest(head, opened)
+    if head != _FILE:
+        yield head, rest, None
+        return
+    with inputs.damage_of(file):
+        copy = table_files.copied(rest)
+    with copy:
+        yield head, copy, 0
+
+
+class _Rest:
+    """A file object of which some bytes were read already."""
+
+    closed = False
+
+    def __init__(self, head, opened):
+        self.head, self.opened = head, opened
+
+    def readable(self):
+        return True
+
+    def read(self, size=-1):
+        if size < 0:
+            return self.head + self.opened.read()
+        part, self.head = self.head[:size], self.head[size:]
+        return part + self.opened.read(size - len(part)) if len(part) < size else part
+
+    def close(self):
+        self.closed = True

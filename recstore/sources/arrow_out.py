@@ -1,0 +1,349 @@
+"""Records as Arrow streams, Arrow tables and pandas DataFrames.
+
+The core makes the columns without Python objects (recstore/_core/arrow/arrow_out.pyx). Records with values that
+only Python reads, such as enums, are decoded, and the core makes the columns of plain values. `__arrow_c_stream__`,
+`to_arrow` and the like import this module. It imports pyarrow, polars or pandas only where it needs them.
+"""
+
+import datetime
+import enum
+import itertools
+from collections.abc import Mapping
+
+from recstore._core import native
+from recstore.building import cores
+from recstore.values import ext_codes
+
+_NAN = float("nan")
+_MICROSECOND = datetime.timedelta(microseconds=1)
+_SMALL = 2**31 - 1  # the most bytes or elements of Arrow types with 32-bit offsets
+_MISSING = object()
+_MOST_THREADS = 8
+_RECORDS_A_THREAD = 1 << 17  # two batches: fewer records are read sooner than threads start
+
+
+def _pyarrow():
+    try:
+        import pyarrow
+    except ImportError:
+        raise ImportError("to_arrow needs pyarrow: pip install pyarrow") from None
+    return pyarrow
+
+
+def _pandas():
+    try:
+        import pandas
+    except ImportError:
+        raise ImportError("to_pandas needs pandas: pip install pandas") from None
+    return pandas
+
+
+# ---- Streams ----
+
+
+class _Stream:
+    """What pyarrow reads a stream from."""
+
+    def __init__(self, capsule):
+        self._capsule = capsule
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        return self._capsule
+
+
+def _read(read, export):
+    """`read(stream)` of an export. Libraries make an error of their own of one in the middle of a stream, even of a
+    KeyboardInterrupt; here the first one comes out."""
+    try:
+        return read(_Stream(native.arrow_stream(export)))
+    except Exception:
+        if export.failure is not None:
+            raise export.failure from None
+        raise
+
+
+def stream(records, requested_schema=None, views=False):
+    """The capsule of a stream of the records: of structs if they are dicts, tuples or objects, else of their values.
+    With `views`, text is of the types with views."""
+    export = _export(records, exact=False)
+    export.settle(True, requested_schema, views)
+    return native.arrow_stream(export)
+
+
+def _export(records, exact):
+    """An ArrowExport whose types are known. This is the one place where a column gets its type, or an error."""
+    export, problems = native.arrow_export(records, exact=exact) or (None, ())
+    if export is not None and not problems:
+        return export
+    for problem in problems:
+        _, _, seen, others = problem
+        if not seen & _SEEN_OTHER or others & ~_PLAIN_CODES:
+            raise _refusal(records, problem)
+    export, left = native.arrow_export_of(records, records._unwatched(), _plain, exact=exact)
+    for problem in left:
+        raise _refusal(records, next((known for known in problems if known[0] == problem[0]), problem))
+    return export
+
+
+def _plain(value):
+    """A value that only Python reads as one that the core reads, in the form that native.arrow_export_of takes; None
+    for other values."""
+    kind = type(value)
+    if kind is frozenset or kind is set or isinstance(value, native.Records):  # the last are the values of groups
+        return None, None, list(value)
+    if kind is datetime.datetime and type(value.tzinfo).__name__ == "ZoneInfo":
+        since = value.replace(tzinfo=None) - datetime.datetime.min - value.utcoffset()
+        return ext_codes.DATETIME, None, (since // _MICROSECOND, 0, value.tzinfo)
+    if kind.__module__ == "numpy" and hasattr(value, "dtype") and value.dtype.kind in "SUT":
+        return None, None, value.tolist()
+    if isinstance(value, enum.Enum) and isinstance(value, type(value._value_)):
+        return None, None, value._value_
+    return None
+
+
+# ---- Messages ----
+
+_KINDS = (
+    ("None", "bool", "int", "int", "float", "str", "bytes", "list", "tuple", "dict")
+    + ("date", "time", "datetime without a zone", "datetime with a zone", "timedelta", "Decimal", "UUID")
+    + ("numpy int8", "numpy int16", "numpy int32", "numpy uint8", "numpy uint16", "numpy uint32")
+    + ("numpy float16", "numpy float32", "numpy datetime64", "numpy timedelta64", "int beyond 64 bits", "", "")
+)  # in the order of RS_ARROW_SEEN_* in csrc/arrow/rs_arrow_field.h
+_SEEN_OTHER = 1 << 28
+_WITHOUT_CODE = "numpy array of a dtype without an Arrow type"  # bit 0 of the kinds that only Python reads
+# The kinds of which some values have a type once they are decoded.
+_PLAIN_CODES = 1 | sum(1 << getattr(ext_codes, name) for name in (
+    "ENUM", "DATETIME", "ZONEINFO", "FROZENSET", "STRINGDTYPE", "NAMEDTUPLE", "DATACLASS", "ATTRS", "OBJECT"
+))  # fmt: skip
+_MIXED, _OTHER, _BIGINT, _KEY, _DIGITS, _DEPTH = range(1, 7)  # RS_ARROW_PROBLEM_*
+_REMEDY = "Change it with x.map(...), leave it out with x.fields(...), or read the records with to_list()"
+
+
+def _refusal(records, problem):
+    """The error for a field that has no Arrow type."""
+    names, why, seen, others = problem
+    found = dict.fromkeys(kind for bit, kind in enumerate(_KINDS) if seen >> bit & 1 and kind)
+    found.pop("None", None)
+    for code in range(native.EXT_LAST + 1):
+        if others >> code & 1:
+            found[native.ext_name(code) if code else _WITHOUT_CODE] = None
+    path = "".join("[]" if name is None else f".{name}" for name in names).lstrip(".")
+    where = f"the field {path!r}" if path else "the list"
+    if getattr(records.projection, "path", None) is not None and not path:
+        where = f"the field {str(records.projection.path)!r}"
+    if why == _KEY:
+        text = f"a table has columns by str, and {where} holds a dict with a key that is not a str"
+    elif why == _BIGINT:
+        text = f"{where} holds ints that neither 64 bits with a sign nor 64 bits without one hold"
+    elif why == _DIGITS:
+        text = f"{where} holds Decimals of more than 76 digits, Arrow's most"
+    elif why == _DEPTH:
+        text = f"{where} holds values deeper than the 60 levels that libraries accept"
+    elif why == _OTHER:
+        text = f"{where} holds values for which Arrow has no type: {' and '.join(found)}"
+    elif len(found) == 1:
+        text = f"{where} holds {next(iter(found))} of several units, and an Arrow column has one"
+    else:
+        text = f"{where} holds values of several types, {' and '.join(found)}, and an Arrow column has one"
+    return TypeError(f"{text}. {_REMEDY}")
+
+
+# ---- Arrow ----
+
+
+def arrow_array(view):
+    """The items of a view as a pyarrow.Array."""
+    return _array(_pyarrow(), _export(view, exact=True))
+
+
+def _array(pyarrow, export):
+    export.settle(False)
+    return _whole(pyarrow, _read(pyarrow.chunked_array, export))
+
+
+def _whole(pyarrow, chunked):
+    """The chunks as one array, of a type with 64-bit offsets where 32 bits do not suffice."""
+    if chunked.num_chunks == 1:
+        return chunked.chunk(0)
+    types = pyarrow.types
+    kind = chunked.type
+    if chunked.nbytes > _SMALL:
+        if types.is_string(kind) or types.is_binary(kind):
+            chunked = chunked.cast(pyarrow.large_string() if types.is_string(kind) else pyarrow.large_binary())
+        elif types.is_list(kind):
+            chunked = chunked.cast(pyarrow.large_list(kind.value_type))
+    out = chunked.combine_chunks()
+    return pyarrow.concat_arrays(out.chunks) if isinstance(out, pyarrow.ChunkedArray) else out
+
+
+def to_arrow(records, names=None):
+    """A Table of records that are dicts, tuples or objects, else an Array of them."""
+    pyarrow = _pyarrow()
+    if names is not None and len(records) == 0:
+        return pyarrow.table({name: pyarrow.nulls(0) for name in names})
+    export = _export(records, exact=True)
+    if not (export.is_rows and len(records)):
+        return _named(_array(pyarrow, export), names)
+    export.settle(True)
+    return _named(_read(pyarrow.table, export), names)
+
+
+def _named(table, names):
+    if names is None:
+        return table
+    names = list(names)
+    found = getattr(table, "column_names", None)
+    if found is None or len(found) != len(names):
+        count = "no columns" if found is None else f"{len(found)} columns"
+        raise ValueError(f"{len(names)} names for a table of {count}")
+    return table.rename_columns(names)
+
+
+# ---- polars ----
+
+
+def to_polars(records):
+    """A DataFrame of records that are dicts, tuples or objects, else a Series."""
+    try:
+        import polars
+    except ImportError:
+        raise ImportError("to_polars needs polars: pip install polars") from None
+    # polars reads any sequence item by item; a stream by itself is none.
+    parts = _in_threads(records, polars.Series)
+    made = parts[0] if len(parts) == 1 else polars.concat(parts, rechunk=False)
+    return made.struct.unnest() if isinstance(made.dtype, polars.Struct) else made
+
+
+def _in_threads(records, read):
+    """`[read(stream), ...]` of as many parts of the records as threads are worth while."""
+    n = max(1, min(cores.available(), _MOST_THREADS, len(records) // _RECORDS_A_THREAD))
+    first = _export(records, exact=False)
+    if not first.is_sure:
+        n = 1
+    exports = [first, *(_export(records, exact=False) for _ in range(n - 1))]
+    for k, export in enumerate(exports):
+        if n > 1:
+            export.restrict(len(records) * k // n, len(records) * (k + 1) // n)
+        export.settle(True, None, True)
+    if n == 1:
+        return [_read(read, exports[0])]
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(n) as pool:
+        return list(pool.map(_read, itertools.repeat(read), exports))
+
+
+# ---- pandas ----
+
+
+def series(view):
+    """The items of a field view as a pandas.Series."""
+    return _series(_pandas(), _column(view), view.name)
+
+
+def _series(pandas, values, name=None):
+    """The column that pandas makes of values, or one of objects where it cannot: of text with a lone surrogate, of
+    numpy's timedelta64 of other units than pandas has."""
+    try:
+        return pandas.Series(values, name=name)
+    except (TypeError, ValueError, ArithmeticError):
+        return pandas.Series(_objects(values), dtype=object, name=name)
+
+
+def _objects(values):
+    from recstore.containers import columns
+
+    return columns.objects(values)
+
+
+def _frame(pandas, found):
+    """The frame of columns by name."""
+    frame = pandas.DataFrame(dict(enumerate(found.values())))
+    try:
+        frame.columns = pandas.Index(found)
+    except UnicodeEncodeError:  # a name with a lone surrogate
+        frame.columns = pandas.Index(found, dtype=object)
+    return frame
+
+
+def _column(view):
+    """An array of numbers or a list, of which pandas makes the same column as of the list of values."""
+    gathered = native.read_column(view)
+    if gathered is not None and gathered[0] in ("scalars", "texts"):
+        import numpy as np
+
+        from recstore.containers import columns
+
+        if gathered[0] == "scalars":
+            return columns.numbers_of(gathered[2], gathered[3])
+        return columns.texts(gathered[5], np.frombuffer(gathered[4], np.int64))
+    return list(view._unwatched())
+
+
+def to_pandas(records):
+    """A DataFrame of the records."""
+    pandas = _pandas()
+    names = _names(records)
+    if names is None:
+        return _frame_of_rows(pandas, list(records))
+    found = {}
+    for name in names:
+        column = _series(pandas, _column(records.field((name,), default=_NAN)))
+        if not column.isna().all() or _has(records, name):
+            found[name] = column
+    return _frame(pandas, found)
+
+
+def _frame_of_rows(pandas, rows):
+    """The frame that pandas makes of a list, or columns of objects where it cannot. pandas goes by the first record, so
+    records of several forms are one column."""
+    forms = {_form(pandas, row) for row in rows}
+    if len(forms) > 1:
+        return _frame(pandas, {0: _series(pandas, rows)})
+    try:
+        return pandas.DataFrame(rows)
+    except (TypeError, ValueError, ArithmeticError):
+        pass
+    if forms == {Mapping}:
+        names = _checked(dict.fromkeys(name for row in rows for name in row))
+        return _frame(pandas, {name: _series(pandas, [row.get(name, _NAN) for row in rows]) for name in names})
+    if all(isinstance(row, (list, tuple)) for row in rows):
+        columns = list(map(list, itertools.zip_longest(*rows)))
+        names = getattr(rows[0], "_fields", range(len(columns)))
+        return _frame(pandas, {name: _series(pandas, column) for name, column in zip(names, columns)})
+    return _frame(pandas, {0: _series(pandas, rows)})
+
+
+def _form(pandas, row):
+    """What a record is to pandas: a mapping, an object of a class with fields, a sequence, or a value."""
+    kind = type(row)
+    if isinstance(row, Mapping):
+        return Mapping
+    if hasattr(kind, "_fields") or hasattr(kind, "__dataclass_fields__"):
+        return kind
+    return list if pandas.api.types.is_list_like(row) else None
+
+
+# ---- Names ----
+
+
+def _names(records):
+    """The keys of the records if the core knows all of them to be dicts, else None. Raises TypeError for a key that is
+    no str."""
+    if len(records) == 0:
+        return None
+    names = native.field_names(records)
+    return None if names is None else _checked(names)
+
+
+def _checked(names):
+    for name in names:
+        if type(name) is not str:
+            raise TypeError(f"a table has columns by str, and records have the key {name!r:.60}: use to_list()")
+    return names
+
+
+def _has(records, name):
+    """Whether at least one record has the key. The schema trees name the keys of all records of a store, of which a
+    view may have only some."""
+    return any(value is not _MISSING for value in records.field((name,), default=_MISSING))

@@ -1,0 +1,288 @@
+"""`read_csv`: the rows of CSV files and of other text with delimiters."""
+
+import io
+import logging
+import os
+import tempfile
+
+from recstore.building import build_options
+from recstore.sources import csv_text, inputs, reading, table_files
+from recstore.text import counted
+
+__all__ = ["read_csv"]
+
+_MOST_NAMED = 10
+_TABS = (".tsv", ".tab")
+
+
+def read_csv(
+    path,
+    *,
+    delimiter=None,
+    header=True,
+    columns=None,
+    dtypes=None,
+    null_values=("",),
+    quote='"',
+    escape=None,
+    encoding="utf-8",
+    skip_rows=0,
+    errors="raise",
+    empty="keep",
+    missing="none",
+    where=None,
+    limit=None,
+    **options,
+):
+    """A RecordList of the rows of CSV files, each a dict by the names of the columns. pyarrow parses the text.
+
+    Without `dtypes` the files are read twice: first for the types, which depend on all cells, whatever their order. A
+    column is bool if all its cells are ``true`` or ``false``, int if they are whole numbers, float if they are numbers,
+    else str. A number with leading zeros or a plus sign is text, and so are fractions in one column with a whole number
+    that a float cannot hold. Dates stay text.
+
+    Args:
+        path: a path, a pattern, a URL, a binary file object, or a list of these, as for :func:`recstore.read_lines`. A
+            record has the columns of its own file; the type of a column comes from all files.
+        delimiter: one character; by default a tab for ``.tsv`` and ``.tab`` files, else a comma.
+        header: True if the first row has the names; False for the names "0", "1" and so on; or a list of the names of
+            a file without a header.
+        columns: the names of the columns to store, in this order.
+        dtypes: a dict of types by column, or one type for all columns: int, float, str, bool, a name such as
+            "float32" or "date32", or a pyarrow type. If it has all columns, the files are read once.
+        null_values: texts of a cell that become None. In a column of text a quoted ``""`` is the empty str.
+        quote: the character around cells, doubled within them; None if quotes are plain characters.
+        escape: a character that takes the meaning from the next one.
+        encoding: the encoding of the text, unless a byte order mark says it.
+        skip_rows: the number of lines to leave out at the beginning of each file.
+        errors: "raise"; or "skip" to leave out rows with a wrong number of cells, or a cell that is no value of its
+            type in `dtypes`, and to log a warning that counts them.
+        empty: "keep" makes an empty line a row in a file of one column, "skip" leaves it out.
+        missing: "none" to store None for a missing value, "absent" to leave its key out of the record.
+        where: a function of a record with all columns, or a pyarrow Expression; only rows for which it is true count.
+        limit: the most rows to store; the types are then those of these rows.
+        options: as for :func:`recstore.read_lines`: those of :class:`recstore.RecordList`, and ``shared="name"``.
+
+    Raises OSError for a file that cannot be read; InputError, with file and line, for a wrong number of cells, a quote
+    that never closes, text behind a closing quote, bytes that are no text, a missing header or column, and a file that
+    changes meanwhile; ImportError without pyarrow. Safe from several threads at once.
+
+    >>> import io
+    >>> with read_csv(io.BytesIO(b"path,label\\na.jpg,1\\nb.jpg,\\n")) as x: x.to_list()
+    [{'path': 'a.jpg', 'label': 1}, {'path': 'b.jpg', 'label': None}]
+    """
+    rules = Rules(header, null_values, errors, (delimiter, quote, escape, encoding, skip_rows, empty))
+    choice = rules.chosen(columns, dtypes, missing, where, limit)
+    feed = CsvFeed([_again(file) for file in inputs.resolve(path)], choice, rules)
+    return reading.store("read_csv", feed, options, **choice.content(), **rules.content())
+
+
+class Rules:
+    """The arguments of read_csv on which the meaning of the text depends."""
+
+    for_all = None  # the type of all columns
+
+    def __init__(self, header, null_values, errors, form):
+        table_files.pyarrow("read_csv")
+        build_options.check_choice("errors", errors, ("raise", "skip"))
+        build_options.check_choice("empty", form[-1], ("keep", "skip"))
+        if not isinstance(header, bool):
+            if not isinstance(header, (list, tuple)):
+                ways = "True if the first row has the names, False if no row has them, or a list of the names"
+                raise TypeError(f"header is {header!r:.60}; give {ways}")
+            header = list(header)
+            if not header or not all(isinstance(name, str) for name in header):
+                raise ValueError("header is True, False, or a list of at least one name")
+        if isinstance(null_values, str):
+            null_values = (null_values,)
+        self.header, self.null_values, self.errors, self.form = header, list(null_values), errors, form
+        self.form_of("")  # raises ValueError for an argument that is no character
+
+    def chosen(self, columns, dtypes, missing, where, limit):
+        """The table_files.Choice of the arguments."""
+        if dtypes is not None and not isinstance(dtypes, dict):
+            dtypes, self.for_all = None, table_files.arrow_type(dtypes)
+        choice = table_files.Choice(columns, where, limit, missing, dtypes=dtypes)
+        for kind in (self.for_all, *choice.dtypes.values()):
+            if kind is not None:
+                self.check(kind)
+        return choice
+
+    def check(self, kind):
+        import pyarrow
+
+        from recstore.sources import csv_types
+
+        try:
+            csv_types.converted(pyarrow.array([], pyarrow.binary()), kind, csv_types.null_array([]))
+        except pyarrow.ArrowException:
+            raise TypeError(f"dtypes: text does not become {kind}; give a type of single values") from None
+
+    def content(self):
+        content = {"header": self.header, "null_values": self.null_values, "errors": self.errors}
+        return {**content, "for_all": str(self.for_all), "form": self.form}
+
+    def form_of(self, name):
+        """The csv_text.Form of a file."""
+        delimiter, *others = self.form
+        if delimiter is None:
+            delimiter = "\t" if inputs.suffix_of(name) in _TABS else ","
+        return csv_text.Form(delimiter, *others)
+
+
+class CsvFeed(table_files.TableFileFeed):
+    """The rows of CSV files. `types` maps names to types once they are known."""
+
+    def __init__(self, files, choice, rules, types=None):
+        super().__init__(files, choice)
+        self.rules = rules
+        self.types = dict(choice.dtypes) if types is None else types
+        self.known = types is not None
+        self.bad = []  # of each file with rows that were left out: its name, their number, the message for the first
+        self.block = 0  # bytes that pyarrow has to parse at once, if that is known
+        self.left = None  # the rows that are left to read, if `limit` is known
+
+    def fill(self, builder, options):
+        if self.choice.limit == 0:
+            return
+        pipes = [file for file in self.files if isinstance(file, Replayed)]
+        try:
+            self.find_types(options)
+            for pipe in pipes:
+                pipe.keep = False
+            self.left = self.limit
+            super().fill(builder, options)
+        finally:
+            for pipe in pipes:
+                pipe.forget()
+
+    @property
+    def limit(self):
+        """The number of rows to read, if it is known: no row of the files is left out."""
+        return self.choice.limit if self.choice.where is None and self.rules.errors == "raise" else None
+
+    def shards(self):
+        if self.choice.limit is not None:
+            return [self]
+        self.find_types(None)
+        groups = reading.grouped(self.files, table_files.SHARD)
+        return [CsvFeed(files, self.choice, self.rules, self.types) for files in groups]
+
+    def tables(self, file, bar):
+        from recstore.sources import csv_rows
+
+        with csv_rows.Rows(file, self.rules, self.choice, self.block) as rows:
+            types = {name: self.types.get(name, self.rules.for_all) for name in rows.wanted}
+            try:
+                for batch in rows.typed(types, self.left, bar):
+                    if self.left is not None:
+                        self.left -= batch.num_rows
+                    yield batch
+            except GeneratorExit:  # the limit is reached
+                self.note(rows)
+                raise
+            self.note(rows)
+
+    def note(self, rows):
+        count, first = rows.left_out()
+        if count:
+            self.bad.append((rows.file.name, count, first))
+
+    def report(self):
+        return self.bad
+
+    def told(self, reports):
+        bad = [one for report in reports for one in report or ()]
+        if bad:
+            logger, n = logging.getLogger("recstore"), sum(count for _, count, _ in bad)
+            counts = ", ".join(f"{count:,} of {name}" for name, count, _ in bad[:_MOST_NAMED])
+            more = f" and {len(bad) - _MOST_NAMED:,} further files" if len(bad) > _MOST_NAMED else ""
+            logger.warning(f"read_csv left {counted(n, 'row')} out: {counts}{more}; the first: {bad[0][2]}")
+
+    def find_types(self, options):
+        """Reads the rows for the types of the columns without a dtype: all, or those up to the limit."""
+        if self.known or self.rules.for_all is not None:
+            return
+        from recstore.sources import csv_rows, csv_types
+
+        guesses = {}
+        left = self.limit
+        with reading.FileBar(self.files, options) as bar:
+            for file in bar.files():
+                if left == 0:
+                    break
+                with csv_rows.Rows(file, self.rules, self.choice, self.block) as rows:
+                    for name in rows.wanted:
+                        if name not in self.types:
+                            guesses.setdefault(name, csv_types.Guess(self.rules.null_values))
+                    left = rows.guess(guesses, left, bar)
+                    self.block = rows.block
+        self.types.update((name, guess.type) for name, guess in guesses.items())
+        self.known = True
+
+
+# ---- Reading a file twice ----
+
+
+def _again(file):
+    """An Input that can be opened several times."""
+    if not isinstance(file, inputs.FileObject):
+        return file
+    return Replayed(file.file, file.name)
+
+
+class Replayed(inputs.FileObject):
+    """A file object of the caller that is read more than once, from where it stands. A pipe is copied to a temporary
+    file as far as it is read while `keep` is true."""
+
+    def __init__(self, file, name):
+        super().__init__(file)
+        self.name = name
+        self.keep = True
+        self.start = self.copy = None
+
+    def open_raw(self):
+        if self.start is not None:
+            self.file.seek(self.start, os.SEEK_SET)
+        elif self.file.seekable():
+            self.start = self.file.tell()
+        else:
+            if self.copy is None:
+                self.copy = tempfile.TemporaryFile()
+            return _Replay(self)
+        return super().open_raw()
+
+    @property
+    def again(self):
+        """Whether the file can be opened once more."""
+        return self.start is not None or self.keep
+
+    def forget(self):
+        """Removes the copy."""
+        if self.copy is not None:
+            self.copy.close()
+            self.copy = None
+
+
+class _Replay(io.BufferedIOBase):
+    """The bytes of a pipe: those in the copy, then further ones."""
+
+    def __init__(self, replayed):
+        self.replayed = replayed
+        self.position = 0
+
+    def readable(self):
+        return True
+
+    def read(self, size=-1):
+        copy = self.replayed.copy
+        copy.seek(self.position)
+        data = copy.read(size)
+        if not data:
+            data = self.replayed.file.read(size)
+            if self.replayed.keep:
+                copy.write(data)
+        self.position += len(data)
+        return data
+
+    read1 = read

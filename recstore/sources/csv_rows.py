@@ -1,0 +1,216 @@
+"""The rows of one CSV file in batches, as pyarrow parses them, with the line in each error."""
+
+import pyarrow
+from pyarrow import csv
+
+from recstore.errors import InputError
+from recstore.sources import csv_text, csv_types, encodings, table_files
+
+_BLOCK = 1 << 20  # bytes that pyarrow parses at once, at least
+_BLOCK_OF_COLUMN = 256  # bytes: a block takes a fixed time for each column, however few rows it has
+_LONGEST_BLOCK = 256 << 20  # bytes of the longest row
+
+
+class Rows:
+    """A CSV file that is open for reading its rows once; a context manager.
+
+    `names` are the names of all columns, `wanted` those to read.
+    """
+
+    def __init__(self, file, rules, choice, block=0):
+        self.file, self.rules, self.dtypes = file, rules, choice.dtypes
+        self.form = rules.form_of(file.name)
+        self.nulls = csv_types.null_array(rules.null_values)
+        self.ragged = []  # the number of cells of each row where it is wrong
+        self.skipped = self.first = 0
+        self.first_skipped = ""  # the message for the first wrong cell, of rows that are left out
+        self.open()
+        try:
+            self.names = self.body.names
+            self.wanted = choice.needed(self.names, file.name)
+            self.block = max(block, _BLOCK, _BLOCK_OF_COLUMN * len(self.names))
+        except BaseException:
+            self.close()
+            raise
+
+    def open(self):
+        self.opened = self.file.open()
+        try:
+            self.body = csv_text.Body(self.file, self.opened, self.form, self.rules.header)
+        except BaseException:
+            self.opened.close()
+            raise
+
+    def close(self):
+        self.opened.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def guess(self, guesses, left, bar):
+        """Shows the rows to the Guesses of their columns: at most `left` of them, or all if it is None. Returns the
+        number that is left then."""
+        kinds = {name: pyarrow.string() for name in self.wanted if name in guesses}
+        if not kinds and left is None:
+            return None
+        if self.rules.errors == "skip":  # a row that will be left out does not count
+            kinds = {**{name: kind for name, kind in self.dtypes.items() if name in self.wanted}, **kinds}
+        for batch in self.batches(bar):
+            batch = self.checked(batch, kinds)
+            if left is not None:
+                batch = batch.slice(0, left)
+                left -= batch.num_rows
+            for name in kinds:
+                if name in guesses:
+                    guesses[name].see(batch.column(name))
+            if left == 0:
+                break
+        return left
+
+    def typed(self, types, left, bar):
+        """Yields the batches with columns of the types: at most `left` rows, or all if it is None."""
+        for batch in self.batches(bar):
+            if left is not None:
+                batch = batch.slice(0, left)
+                left -= batch.num_rows
+            yield self.checked(batch, types)
+            if left == 0:
+                break
+
+    def left_out(self):
+        """The number of rows that `typed` left out, and the message for the first one."""
+        if self.rules.errors == "raise":  # pyarrow is ahead of the rows: it may have met a bad one below the limit
+            return 0, ""
+        n = self.skipped + len(self.ragged)
+        return n, self.first_skipped if self.skipped or not n else self.ragged_text()
+
+    # ---- Parsing ----
+
+    def batches(self, bar):
+        """Yields the rows as batches of binary columns, with the names `wanted`."""
+        done = 0
+        while True:
+            self.ragged.clear()
+            start = 0
+            try:
+                for batch in self.parsed():
+                    start += batch.num_rows
+                    if start > done:
+                        batch = batch.slice(max(0, batch.num_rows - (start - done)))
+                        self.first, done = done, start
+                        bar.moved()
+                        yield batch
+                return
+            except pyarrow.ArrowInvalid as error:
+                longer = "straddling" in str(error)
+                if longer and self.block < _LONGEST_BLOCK and getattr(self.file, "again", True):
+                    self.block *= 16
+                    self.close()
+                    self.open()
+                    continue
+                raise self.wrong(error, longer) from None
+
+    def parsed(self):
+        """Yields the batches of one run of pyarrow's parser."""
+        places = {name: number for number, name in enumerate(self.names)}
+        numbers = [str(places[name]) for name in self.wanted]
+        reader = csv.open_csv(
+            pyarrow.PythonFile(self.body, "r"),
+            read_options=csv.ReadOptions(column_names=[str(i) for i in range(len(self.names))], block_size=self.block),
+            parse_options=csv.ParseOptions(
+                delimiter=self.form.delimiter,
+                quote_char=self.form.quote or False,
+                escape_char=self.form.escape or False,
+                newlines_in_values=self.form.quote is not None or self.form.escape is not None,
+                ignore_empty_lines=not self.form.keeps_empty(len(self.names)),
+                invalid_row_handler=self.on_ragged,
+            ),
+            convert_options=csv.ConvertOptions(
+                column_types={number: pyarrow.binary() for number in numbers},
+                include_columns=numbers,
+                null_values=self.rules.null_values,
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=False,
+            ),
+        )
+        held = None
+        with reader:
+            for batch in reader:
+                if batch.num_rows:
+                    if held is not None:
+                        yield held
+                    held = pyarrow.RecordBatch.from_arrays(batch.columns, names=self.wanted)
+        last = held.num_rows - 1 if held is not None else -1
+        if last < 0 or held.column(0)[last].as_py() != csv_text.END.encode():
+            raise InputError(f"{self.file.name}: the last row does not end where its quotes end; {csv_text.UNQUOTED}")
+        yield held.slice(0, last)
+
+    def on_ragged(self, row):
+        """pyarrow's handler of a row with a wrong number of cells."""
+        self.ragged.append(row.actual_columns)
+        return self.rules.errors if self.rules.errors == "skip" else "error"
+
+    # ---- Cells ----
+
+    def checked(self, batch, kinds):
+        """The columns `kinds` of a batch, converted. Rows with a wrong cell are left out or an error."""
+        if not kinds:
+            return batch
+        columns, wrong = [], {}
+        for name, kind in kinds.items():
+            cells = batch.column(name)
+            try:
+                columns.append(csv_types.converted(cells, kind, self.nulls))
+            except pyarrow.ArrowException:
+                for row in csv_types.failing(cells, kind, self.nulls):
+                    wrong.setdefault(row, (name, kind))
+        if wrong:
+            if self.rules.errors == "raise" or not self.skipped:
+                row = min(wrong)
+                text = self.wrong_cell(batch, row, *wrong[row])
+                if self.rules.errors == "raise":
+                    raise InputError(text)
+                self.first_skipped = text
+            self.skipped += len(wrong)
+            kept = pyarrow.array([row not in wrong for row in range(batch.num_rows)])
+            return self.checked(batch.filter(kept), kinds)
+        return pyarrow.RecordBatch.from_arrays(columns, names=list(kinds))
+
+    # ---- Messages ----
+
+    def place(self, line):
+        return self.file.name if line is None else f"{self.file.name}, line {line:,}"
+
+    def wrong_cell(self, batch, row, name, kind):
+        """The message for a cell that is no value of its type."""
+        line = csv_text.line_of(self.file, self.form, self.rules.header, len(self.names), self.first + row)
+        cell = batch.column(name)[row].as_py()
+        try:
+            text = cell.decode()
+        except UnicodeDecodeError:
+            return encodings.no_text(self.place(line), "utf-8")
+        kind = "float64" if pyarrow.types.is_float64(kind) else kind  # Arrow says double
+        hint = 'give another type in dtypes, or errors="skip" to leave such rows out'
+        return f"{self.place(line)}: column {name!r}: {text!r:.80} is no {kind}; {hint}"
+
+    def wrong(self, error, longer):
+        """The InputError for pyarrow's."""
+        if self.ragged:
+            hint = 'quote the cell, or give errors="skip" to leave such rows out'
+            if len(self.names) == 1:
+                hint = f"the columns here are divided by {self.form.delimiter!r}: give another delimiter=, or {hint}"
+            return InputError(f"{self.ragged_text()}; {hint}")
+        if longer:
+            quotes = self.body.quotes
+            what = f"a row of more than {self.block:,} bytes, or a quote that never closes"
+            return InputError(f"{self.place(quotes.opened if quotes.quoted else None)}: {what}; {csv_text.UNQUOTED}")
+        return InputError(f"{self.file.name}: {table_files.first_line(error)}")
+
+    def ragged_text(self):
+        """The first row with a wrong number of cells."""
+        form, width = self.form, len(self.names)
+        line, cells = csv_text.ragged_row(self.file, form, self.rules.header, width) or (None, self.ragged[0])
+        return f"{self.place(line)}: {cells} cells, and {width} expected"

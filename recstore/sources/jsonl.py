@@ -1,0 +1,152 @@
+"""`read_jsonl`: the JSON values of text files with one value a line."""
+
+from codecs import BOM_UTF8
+from itertools import islice
+
+from recstore.building import build_options
+from recstore.errors import InputError
+from recstore.sources import encodings, inputs, json_values, line_blocks, reading
+
+__all__ = ["read_jsonl"]
+
+_MOST_NAMED = 10
+_OPENED = (b"[", b"{", b"[{")  # the first line of an indented document
+
+
+def read_jsonl(path, *, errors="raise", columns=None, where=None, limit=None, **options):
+    """A RecordList of the values of files with one JSON value a line (JSON Lines, NDJSON).
+
+    The values are those of ``json.loads``: NaN and Infinity are numbers, integers have any size, of a repeated key the
+    last value counts. orjson or msgspec decodes if it is installed. Blank lines are left out. Lines end with LF or
+    CRLF; the last one may lack its end.
+
+    Args:
+        path: a path, a glob pattern, a URL that fsspec knows, a binary file object, or a list of these. ``.gz``,
+            ``.bz2``, ``.xz``, ``.zst`` and ``.zip`` files are unpacked. Files of a pattern are read in the order of
+            their names. The text is UTF-8, or UTF-16 or UTF-32 with a byte order mark.
+        errors: "raise" raises InputError for a line that is not one JSON value; "skip" leaves such lines out, and logs
+            a warning at the end that counts them.
+        columns: the keys to store of records that are dicts; all unless told. InputError for a key that no record
+            has.
+        where: a function; only records for which it is true are stored.
+        limit: the most records to store.
+        options: those of :class:`RecordList`, `workers` reading large files in ranges; `save`, the path of a file in
+            which the store is built, instead of memory; and ``shared="name"`` with `keep`, `fingerprint`, `dir` and
+            `timeout` as of :func:`recstore.shared`: one process of the machine reads the files, and the others attach.
+
+    Raises OSError for a file that cannot be read; InputError for a bad line, whose number it says, and for a file that
+    cannot be unpacked or changes meanwhile; EncodeError for a record nested deeper than a store allows. Nothing is left
+    of the store after an error. Safe from several threads at once.
+
+    >>> import io
+    >>> with read_jsonl(io.BytesIO(b'{"id": 1}\\n{"id": 2}\\n')) as x: x.to_list()
+    [{'id': 1}, {'id': 2}]
+    """
+    build_options.check_choice("errors", errors, ("raise", "skip"))
+    feed = JsonlFeed(inputs.resolve(path), errors, columns, where, limit)
+    content = {"errors": errors, "columns": feed.columns and feed.columns.names, "where": where, "limit": limit}
+    return reading.store("read_jsonl", feed, options, **content)
+
+
+class JsonlFeed(reading.FileFeed):
+    """The values of the lines of some files. `range` is None, or `(start, end)`: of the only file, the lines that begin
+    between these places."""
+
+    def __init__(self, files, errors="raise", columns=None, where=None, limit=None, range=None):
+        super().__init__(files)
+        self.errors, self.range = errors, range
+        self.columns, self.where = reading.Columns.given(columns), reading.where_of(where)
+        self.limit = reading.limit_of(limit)
+        self.bad = {}  # name of a file -> [number of bad lines, number of the first]
+
+    def fill(self, builder, options):
+        with reading.FileBar(self.files, options) as bar, self.named(bar):
+            json_values.fill(builder, self.all_pieces(bar), self.columns, self.where, self.limit)
+
+    def records(self):
+        """Yields the records."""
+        with reading.FileBar(self.files, None) as bar:
+            yield from json_values.rows(self.all_pieces(bar), self.columns, self.where, self.limit)
+
+    def all_pieces(self, bar):
+        return (piece for file in bar.files() for piece in self.pieces(file, bar))
+
+    def pieces(self, file, bar):
+        """Yields the json_values.Pieces of a file."""
+        start, end = self.range or (0, None)
+        before = 0
+        with inputs.damage_of(file), file.open() as opened:
+            text = opened if self.range else encodings.utf8(opened, file.name)
+            for block in line_blocks.blocks(text, start, end):
+                if before == 0 and start == 0:
+                    block = block.removeprefix(BOM_UTF8)
+                # Blank lines never reach the decoder, which would refuse each of them at length.
+                texts = list(filter(bytes.strip, block.split(b"\n")))
+                yield json_values.Piece(texts, self.refusing(file, block, before), block, 0, len(block))
+                before += block.count(b"\n")
+                bar.moved()
+
+    def refusing(self, file, block, before):
+        """The function that is called for a line that is no JSON, with its number among the lines of `block` that are
+        not blank. `before` counts the lines before the block."""
+
+        def line_of(number):
+            lines = enumerate(block.split(b"\n"), before + self.lines_before(file) + 1)
+            return next(islice((pair for pair in lines if pair[1].strip()), number, None))
+
+        def refused(number, error):
+            if self.errors == "raise":
+                line, text = line_of(number)
+                is_last = line == before + self.lines_before(file) + block.count(b"\n") + 1
+                cut = "; the file ends here and may be cut off" if is_last else ""
+                hint = 'errors="skip" leaves bad lines out'
+                if line == 1 and text.strip() in _OPENED:
+                    hint = "read_json reads a document of several lines"
+                said = f"{json_values.reason(text, error)}{cut}; {hint}"
+                raise InputError(f"{file.name}, line {line:,}: {said}")
+            if file.name not in self.bad:
+                self.bad[file.name] = [0, line_of(number)[0]]
+            self.bad[file.name][0] += 1
+
+        return refused
+
+    def lines_before(self, file):
+        """The number of lines before the first one of the range."""
+        if self.range is None or self.range[0] == 0:
+            return 0
+        left, lines = self.range[0] - 1, 1  # the first line begins behind the next line end
+        with file.open() as opened:
+            while left > 0 and (block := opened.read(min(left, line_blocks.BLOCK))):
+                lines += block.count(b"\n")
+                left -= len(block)
+        return lines
+
+    def shards(self):
+        if self.limit is not None:
+            return [self]
+        rest = self.errors, self.columns and self.columns.names, self.where, None
+        return [JsonlFeed(files, *rest, part) for files, part in line_blocks.shares(self.files)]
+
+    def report(self):
+        return self.bad, self.columns and self.columns.report()
+
+    def told(self, reports):
+        if self.columns is not None:
+            self.columns.require([columns for _, columns in reports], self.files, self.limit)
+        bad = {}
+        for report, _ in reports:
+            for name, (count, first) in report.items():
+                bad.setdefault(name, [0, first])[0] += count
+        if bad:
+            _warn(bad)
+
+
+def _warn(bad):
+    """Logs one warning about the lines that were left out."""
+    import logging
+
+    total = sum(count for count, _ in bad.values())
+    named = [f"{count:,} of {name} (the first is line {first:,})" for name, (count, first) in bad.items()]
+    more = f", and of {len(named) - _MOST_NAMED:,} further files" if len(named) > _MOST_NAMED else ""
+    text = f"read_jsonl left {total:,} bad lines out: {', '.join(named[:_MOST_NAMED])}{more}"
+    logging.getLogger("recstore").warning(text)

@@ -1,0 +1,158 @@
+"""pandas DataFrames and Series as records, through the Arrow arrays that pyarrow makes of their columns."""
+
+import datetime
+import re
+
+from recstore.errors import InputError
+from recstore.sources import reading
+from recstore.sources.table_feed import TableFeed, checked, foreign, is_pandas, plain_rows
+
+__all__ = ["from_pandas"]
+
+_ROWS = 1 << 16  # rows that are converted at once
+_LOSING = re.compile("(^|[:<] ?)(binary|date)")  # types of which Arrow also makes values of other types
+
+
+def from_pandas(frame, *, columns=None, missing="none", nanoseconds="exact", **options):
+    """A RecordList of the rows of a pandas DataFrame, each a dict; of a Series, of its values.
+
+    The values are those that ``pyarrow.Table.from_pandas(frame).to_pylist()`` gives. So missing values (NaN, NaT,
+    pandas.NA) become None, and timestamps become datetimes. Labels of columns become str. Levels of the index that have
+    a name become columns, after the others; levels without a name are left out. A column of Python objects of which
+    Arrow cannot make one type without a loss keeps its objects as they are, missing values excepted; a
+    frame with such a column takes longer.
+
+    `columns` names the columns to read, levels of the index included. The other keyword arguments are those of
+    :meth:`recstore.RecordList.from_arrow`.
+
+    Raises TypeError for an object that is not of pandas; InputError for two columns of one name; EncodeError for a
+    value that cannot be stored; ImportError without pyarrow. Safe from several threads at once.
+    """
+    if not is_pandas(frame):
+        raise TypeError(f"from_pandas reads a DataFrame or Series of pandas, not {foreign(frame)}")
+    how = checked(columns, missing, nanoseconds)
+    return reading.store("from_pandas", PandasFeed(frame, **how), options, **how)
+
+
+def _pyarrow():
+    try:
+        import pyarrow
+    except ImportError:
+        raise ImportError(
+            'reading a pandas table needs pyarrow: pip install pyarrow; or give its rows, df.to_dict("records")'
+        ) from None
+    return pyarrow
+
+
+class PandasFeed(TableFeed):
+    """The rows of a DataFrame, or the values of a Series, some thousands at a time."""
+
+    def __init__(self, frame, columns=None, missing="none", nanoseconds="exact"):
+        super().__init__(None, missing, nanoseconds)
+        self.frame, self.wanted, self.rows = frame, columns, len(frame)
+        if frame.ndim == 1 and columns is not None:
+            raise InputError("columns= is for tables; this is a single column")
+
+    def parts(self):
+        pyarrow = _pyarrow()
+        if self.frame.ndim == 1:
+            kind = _type_of(pyarrow, _dense(self.frame))
+            for begin in range(0, self.rows, _ROWS):
+                part = _dense(self.frame.iloc[begin : begin + _ROWS])
+                yield _array(pyarrow, part, kind) if kind is not None else _objects(part)
+            return
+        names, take = self.chosen()
+        kinds = [_type_of(pyarrow, take(self.frame, name)) for name in names]
+        for begin in range(0, self.rows, _ROWS):
+            part = self.frame.iloc[begin : begin + _ROWS]
+            yield self.part(pyarrow, names, kinds, [take(part, name) for name in names], len(part))
+
+    def chosen(self):
+        """`(names, take)`: the names of the columns that are read, and the function that gives one, a Series, of a
+        frame."""
+        labels, levels = list(self.frame.columns), list(self.frame.index.names)
+        places = {}
+        for place, label in enumerate([*labels, *(level for level in levels if level is not None)]):
+            if str(label) in places:
+                raise InputError(
+                    f"two columns have the name {str(label)!r}; rename one of them: df.rename(columns=...)"
+                )
+            places[str(label)] = place
+        for name in self.wanted or ():
+            if name not in places:
+                raise reading.no_column("the table", name, [*places])
+
+        def take(frame, name):
+            place = places[name]
+            if place < len(labels):
+                return _dense(frame.iloc[:, place])
+            level = [number for number, level in enumerate(levels) if level is not None][place - len(labels)]
+            return frame.index.get_level_values(level).to_series()
+
+        return list(places) if self.wanted is None else self.wanted, take
+
+    def part(self, pyarrow, names, kinds, columns, n):
+        """Some rows: a table, or a list of records where a column keeps its objects."""
+        arrays = [
+            None if kind is None else _array(pyarrow, column, kind) for column, kind in zip(columns, kinds, strict=True)
+        ]
+        held = [number for number, array in enumerate(arrays) if array is not None]
+        table = pyarrow.Table.from_arrays([arrays[n] for n in held], [names[n] for n in held])
+        if held and len(held) == len(names):
+            return table
+        rows = plain_rows(table, self) if held else [{}] * n
+        objects = {names[n]: _objects(column) for n, column in enumerate(columns) if arrays[n] is None}
+        drop = self.missing == "absent"
+        out = []
+        for number, row in enumerate(rows):
+            found = {name: objects[name][number] if name in objects else row.get(name, _NOTHING) for name in names}
+            out.append({k: v for k, v in found.items() if v is not _NOTHING and not (drop and v is None)})
+        return out
+
+
+_NOTHING = object()
+
+
+def _dense(column):
+    """The column without pandas' sparse form, of which Arrow has none."""
+    return column.sparse.to_dense() if str(column.dtype).startswith("Sparse") else column
+
+
+def _objects(column):
+    """The objects of a column, None for missing values, as in columns that Arrow has a type for."""
+    values, missing = column.tolist(), column.isna()
+    return [None if gone else value for value, gone in zip(values, missing)] if missing.any() else values
+
+
+def _errors(pyarrow):
+    """The exceptions for a column of which Arrow cannot make an array."""
+    return pyarrow.ArrowException, OverflowError, ValueError, TypeError
+
+
+def _type_of(pyarrow, column):
+    """The Arrow type of a column; None if it has none. Only a column of objects is converted for it."""
+    try:
+        if column.dtype != object:
+            return pyarrow.Array.from_pandas(column.iloc[:0]).type
+        kind = pyarrow.Array.from_pandas(column).type
+    except _errors(pyarrow):
+        return None
+    loses = _LOSING.search(str(kind)) and any(_is_changed(pyarrow.types, kind, value) for value in column)
+    return None if loses else kind
+
+
+def _is_changed(types, kind, value):
+    """Whether Arrow makes another value of it: bytes of a str, or a date of a datetime, which stand beside such."""
+    if types.is_binary(kind):
+        return isinstance(value, str)
+    if types.is_date(kind):
+        return isinstance(value, datetime.datetime)
+    if types.is_list(kind) and not isinstance(value, (float, type(None))):
+        return any(_is_changed(types, kind.value_type, one) for one in value)
+    if types.is_struct(kind) and isinstance(value, dict):
+        return any(_is_changed(types, field.type, value.get(field.name)) for field in kind)
+    return False
+
+
+def _array(pyarrow, column, kind):
+    return pyarrow.Array.from_pandas(column, type=kind)

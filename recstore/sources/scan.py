@@ -1,0 +1,412 @@
+"""`scan_files`: the files below a folder, with the class of each, as image folders have them."""
+
+import operator
+import os
+import re
+from itertools import chain
+
+from recstore.building import build_options, progress
+from recstore.building.feeds import Feed
+from recstore.errors import InputError
+from recstore.sources import folder_walk, inputs, reading
+from recstore.sources.patterns import Patterns
+from recstore.text import an
+
+__all__ = ["Walking", "scan_files"]
+
+_NAMED_ERRORS = 3
+_NAMED_CLASSES = 20
+_MOST_SHARDS = 64
+
+
+def scan_files(root, pattern="**/*", *, class_from=None, classes=None, where=None, limit=None, **options):
+    """A RecordList of the files below a folder: a dict ``{"path": str, "label": int}`` for each. No list of all paths
+    is ever held. Order and numbers of classes are those of torchvision's ImageFolder.
+
+    Args:
+        root: the folder, a path.
+        pattern: a glob pattern relative to `root`, in which ``**`` stands for any number of folders; an extension such
+            as ``".jpg"``, which counts in every folder and in any case; or a list of these.
+        class_from: the class of a file. "first": the folder in `root` that leads to it, as ImageFolder has it; files in
+            `root` itself are left out. "parent": the folder that holds it. A regular expression, searched in the path
+            relative to `root`: its group ``class``, else its first one. A function of that path, which returns the
+            name, or None to leave the file out. None: records have no label.
+        classes: the names of the classes by number, such as ``train.classes``. None numbers the names found in sorted
+            order; except for "first" it walks over the folders twice for that.
+        where: a function; only records for which it is true are stored.
+        limit: the most files to store.
+        options: those of :class:`Walking`, `paths`, `stat`, `as_tuples`, `hidden`, `follow_symlinks`, `errors`,
+            `allow_empty` and `threads`; those of :class:`recstore.RecordList`, `workers` taking some folders in
+            `root` as a shard; `save`, the path of a file in which the list is built, instead of memory; and
+            ``shared="name"`` with `keep`, `fingerprint`, `dir` and `timeout` as of :func:`recstore.shared`: one process
+            of the machine makes the list. Without a fingerprint each process walks over the folders, to derive one from
+            their inodes and times. It notices files that come, go or are renamed, but not a file written anew under its
+            old name, unless `stat` is true.
+
+    ``x.classes`` and ``x.class_to_idx`` stay with the list, its views and its file. Names that are not UTF-8 have lone
+    surrogates, as ``os.fsdecode`` gives them.
+
+    Raises OSError: FileNotFoundError if no file is selected or a class folder has none; InputError if a file has no
+    class of `classes`, or the folders change meanwhile; ValueError, TypeError. Safe from several threads at once.
+
+    >>> import os, tempfile
+    >>> root = tempfile.mkdtemp()
+    >>> for path in ("cat/1.jpg", "cat/2.jpg", "dog/1.jpg"):
+    ...     os.makedirs(os.path.dirname(f"{root}/{path}"), exist_ok=True)
+    ...     open(f"{root}/{path}", "w").close()
+    >>> x = scan_files(root, "**/*.jpg", class_from="parent", paths="relative")
+    >>> x[2], x.classes
+    ({'path': 'dog/1.jpg', 'label': 1}, ['cat', 'dog'])
+    >>> x.close()
+    """
+    own = {name: options.pop(name) for name in Walking.__slots__ if name in options}
+    how, root, patterns = Walking(**own), os.path.expanduser(os.fsdecode(root)), Patterns(pattern)
+    classing = _Classing.of(class_from, root)
+    if classes is not None and classing is None:
+        raise TypeError("classes= needs class_from=, which says how a file gets its class")
+    feed = ScanFeed(root, patterns, how, classing, _checked(classes))
+    feed.where, feed.limit = reading.where_of(where), reading.limit_of(limit)
+    if isinstance(class_from, re.Pattern):
+        class_from = class_from.pattern, class_from.flags
+    content = {"root": root, "pattern": patterns.given, "class_from": class_from, "classes": classes}
+    return reading.store("scan_files", feed, options, where=where, limit=limit, **content, **how.content())
+
+
+class Walking:
+    """The options of :func:`scan_files` for the walk and the form of the records.
+
+    Args:
+        paths: "joined": paths begin with `root` as it was given. "relative": relative to `root`, with ``/``.
+            "absolute": absolute.
+        stat: add "size" in bytes and "mtime" in seconds since 1970. It takes a system call for each file.
+        as_tuples: records are tuples ``(path, label)`` in place of dicts, as ``ImageFolder.samples`` has them; `stat`
+            appends size and time.
+        hidden: also read files and folders whose names begin with a dot.
+        follow_symlinks: also enter folders through symbolic links. A link to a folder above itself is left out.
+        errors: "raise" raises the OSError of a folder that cannot be read and of a link that leads to no file. "skip"
+            leaves them out and logs a warning. An unreadable `root` always raises.
+        allow_empty: accept class folders without a file, and a result without any.
+        threads: the number of threads that list folders; 0 for none.
+    """
+
+    __slots__ = ("paths", "stat", "as_tuples", "hidden", "follow_symlinks", "errors", "allow_empty", "threads")
+
+    def __init__(
+        self,
+        paths="joined",
+        stat=False,
+        as_tuples=False,
+        hidden=False,
+        follow_symlinks=True,
+        errors="raise",
+        allow_empty=False,
+        threads=4,
+    ):
+        build_options.check_choice("paths", paths, ("joined", "relative", "absolute"))
+        build_options.check_choice("errors", errors, ("raise", "skip"))
+        self.paths, self.stat, self.as_tuples, self.hidden = paths, bool(stat), bool(as_tuples), bool(hidden)
+        self.follow_symlinks, self.errors, self.allow_empty = bool(follow_symlinks), errors, bool(allow_empty)
+        self.threads = operator.index(threads)
+        if self.threads < 0:
+            raise ValueError(f"threads is a number of threads, 0 for none, not {threads}")
+
+    def content(self):
+        """The options on which the records depend, as a dict."""
+        return {name: getattr(self, name) for name in self.__slots__ if name != "threads"}
+
+
+def _checked(classes):
+    if classes is None:
+        return None
+    if isinstance(classes, str):
+        raise TypeError("classes is a list of names, not a str")
+    out = list(classes)
+    if not all(isinstance(name, str) for name in out):
+        raise TypeError("classes is a list of names, each a str")
+    if len(set(out)) != len(out):
+        raise ValueError("classes has a name twice")
+    return out
+
+
+# ---- The class of a file ----
+
+
+class _Classing:
+    """The rule by which a file gets the name of its class. `by_folder` says that all files of a folder have one."""
+
+    by_folder = True
+    planned = True  # whether the names are known only after a walk
+
+    @staticmethod
+    def of(given, root):
+        if given is None:
+            return None
+        if given == "first":
+            return _First()
+        if given == "parent":
+            return _Parent(os.path.basename(os.path.abspath(root)))
+        if isinstance(given, (str, re.Pattern)):
+            return _Searched(given)
+        if callable(given):
+            return _Computed(given)
+        raise TypeError(f"class_from is 'first', 'parent', a regular expression or a function, not {given!r:.80}")
+
+
+class _First(_Classing):
+    planned = False
+
+    def name(self, names, file):
+        return names[0] if names else None
+
+
+class _Parent(_Classing):
+    def __init__(self, root):
+        self.root = root
+
+    def name(self, names, file):
+        return names[-1] if names else self.root
+
+
+class _Searched(_Classing):
+    by_folder = False
+
+    def __init__(self, given):
+        try:
+            self.regex = re.compile(given)
+        except re.error as error:
+            raise ValueError(f"class_from is the regular expression {given!r}, which is wrong: {error}") from None
+        if not self.regex.groups:
+            raise ValueError(
+                f"class_from is 'first', 'parent' or a regular expression with a group, such as '^([^/]+)/', not"
+                f" {self.regex.pattern!r}"
+            )
+        self.group = "class" if "class" in self.regex.groupindex else 1
+
+    def name(self, names, file):
+        path = "/".join((*names, file))
+        found = self.regex.search(path)
+        name = found and found[self.group]
+        if name is None:
+            raise InputError(
+                f"{path}: the regular expression {self.regex.pattern!r} of class_from finds no class in it; a narrower"
+                " pattern= leaves such files out"
+            )
+        return name
+
+
+class _Computed(_Classing):
+    by_folder = False
+
+    def __init__(self, function):
+        self.function = function
+
+    def name(self, names, file):
+        path = "/".join((*names, file))
+        name = self.function(path)
+        if name is not None and not isinstance(name, str):
+            raise TypeError(
+                f"{path}: class_from returned {an(type(name).__name__)}; it returns the name of the class, or None to"
+                " leave the file out"
+            )
+        return name
+
+
+class _Form:
+    """The form of the records."""
+
+    def __init__(self, root, how, labelled):
+        self.root = {"joined": root, "absolute": os.path.abspath(root), "relative": ""}[how.paths]
+        self.stat, self.as_tuples, self.labelled = how.stat, how.as_tuples, labelled
+
+    def prefix(self, names):
+        """The beginning of the paths of a folder's files."""
+        return os.path.join(self.root, *names, "")
+
+    def record(self, path, label, status):
+        values = (path, label) if self.labelled else (path,)
+        if self.stat:
+            values += status.st_size, status.st_mtime
+        if self.as_tuples:
+            return values
+        keys = ("path", "label") if self.labelled else ("path",)
+        return dict(zip((*keys, "size", "mtime"), values))
+
+
+# ---- The records ----
+
+
+class ScanFeed(Feed):
+    """The records of the files of a walk. `starts` has the names that lead to each of the folders where it begins; with
+    `flat` it ends there, too."""
+
+    where = limit = None
+    starts, flat, part = ((),), False, False
+
+    def __init__(self, root, patterns, how, classing, classes):
+        self.walk = folder_walk.Walk(root, patterns, how)
+        self.how, self.classing, self.form = how, classing, _Form(root, how, classing is not None)
+        self.names = classes  # of the classes by number; None until they are known
+        self.digest = None  # the text of the Digest of the plan
+        self.walked = None  # that of the folders whose records were appended; None if not of all
+
+    # ---- What is known beforehand ----
+
+    @property
+    def attributes(self):
+        return None if self.classing is None else {"classes": self.class_names()}
+
+    @property
+    def files(self):
+        return [inputs.LocalFile(self.walk.root)]
+
+    @property
+    def stamps(self):
+        """The digest of all folders, for the fingerprint."""
+        self.plan()
+        return [self.digest]
+
+    def class_names(self):
+        if self.names is None:
+            if self.classing.planned:
+                self.plan()
+            else:
+                self.names = sorted(self.checked(self.walk.list(())).folders)
+                if not self.names and not self.how.allow_empty:
+                    raise FileNotFoundError(
+                        f"{self.walk.root} holds no folder, so no class; allow_empty=True accepts that"
+                    )
+        return self.names
+
+    def plan(self):
+        """Walks over all folders once, for the names of the classes and the digest."""
+        if self.digest is not None:
+            return
+        digest, seen = folder_walk.Digest(), _Seen(self)
+        for listing in self.walk.listings():
+            digest.add(self.checked(listing))
+            seen.add(listing)
+            if self.classing is not None and not self.classing.by_folder:
+                seen.names.update(self.classing.name(listing.names, file) for file, _ in listing.files)
+        seen.require_files()
+        self.digest = digest.text()
+        if self.classing is not None and self.classing.planned and self.names is None:
+            self.names = sorted(seen.names - {None})
+
+    # ---- Reading ----
+
+    def fill(self, builder, options):
+        shown = options is not None and options.progress
+        with progress.Bar(shown, None, "records") as bar:
+            builder.extend(reading.chosen(self.records(bar), where=self.where, limit=self.limit))
+
+    def records(self, bar):
+        numbers = None if self.classing is None else {name: i for i, name in enumerate(self.class_names())}
+        digest, seen, skipped = folder_walk.Digest(), _Seen(self), []
+        begin = (lambda start: [self.walk.list(start)]) if self.flat else self.walk.listings
+        for listing in chain.from_iterable(map(begin, self.starts)):
+            digest.add(self.checked(listing))
+            skipped += listing.errors
+            seen.add(listing)
+            prefix, name, number = self.form.prefix(listing.names), None, None
+            by_folder = self.classing is None or self.classing.by_folder
+            if by_folder and numbers is not None and listing.files:
+                name = self.classing.name(listing.names, None)
+                if name is None:
+                    continue
+                number = self.number(numbers, name, prefix)
+            for file, status in listing.files:
+                if not by_folder:
+                    name = self.classing.name(listing.names, file)
+                    if name is None:
+                        continue
+                    number = self.number(numbers, name, prefix + file)
+                yield self.form.record(prefix + file, number, status)
+            bar.advance(len(listing.files))
+        _warn(skipped)
+        if not self.flat:
+            seen.require_files()
+        self.walked = digest.text()
+
+    def checked(self, listing):
+        """The listing. Raises its first error, unless errors are skipped."""
+        if listing.errors and (self.how.errors == "raise" or not (listing.names or listing.read)):
+            raise listing.errors[0]
+        return listing
+
+    def number(self, numbers, name, where):
+        number = numbers.get(name)
+        if number is None:
+            some = ", ".join(list(numbers)[:_NAMED_CLASSES])
+            raise InputError(f"{where}: its class is {name!r}, which is none of the {len(numbers)} classes: {some}")
+        return number
+
+    def check(self):
+        if None not in (self.digest, self.walked) and self.digest != self.walked:
+            raise InputError(f"{self.walk.root}: the folders changed while they were read; read them again")
+
+    def shards(self):
+        if self.limit is not None:
+            return [self]
+        if self.classing is None:
+            self.plan()  # a shard cannot know whether there is no file at all
+        else:
+            self.class_names()
+        top = self.checked(self.walk.list(()))
+        out = [self.shard([()], True)] if top.files else []
+        folders = [(name,) for name in sorted(top.folders)]
+        # Each shard brings the names of all classes.
+        size = -(-len(folders) // _MOST_SHARDS) or 1
+        return out + [self.shard(folders[at : at + size], False) for at in range(0, len(folders), size)]
+
+    def shard(self, starts, flat):
+        out = ScanFeed(self.walk.root, self.walk.patterns, self.how, self.classing, self.names)
+        out.where, out.starts, out.flat, out.part = self.where, starts, flat, True
+        return out
+
+
+class _Seen:
+    """The classes and files that a walk met."""
+
+    def __init__(self, feed):
+        self.feed = feed
+        self.names = set()  # of classes that have a folder, or a file
+        self.filled = set()
+        self.files = 0
+
+    def add(self, listing):
+        self.files += len(listing.files)
+        classing = self.feed.classing
+        if classing is None or not classing.by_folder:
+            return
+        if listing.files or listing.is_leaf or not classing.planned:
+            name = classing.name(listing.names, None)
+            if listing.names or listing.files:
+                self.names.add(name)
+            if listing.files:
+                self.filled.add(name)
+
+    def require_files(self):
+        """Raises FileNotFoundError if a class has a folder and no file, or if there is no file at all."""
+        feed = self.feed
+        if feed.how.allow_empty or feed.limit == 0:
+            return
+        given = ", ".join(feed.walk.patterns.given)
+        empty = sorted(self.names - self.filled - {None}) if feed.classing is not None else []
+        if empty and feed.classing.by_folder:
+            more = f" and {len(empty) - _NAMED_CLASSES} more" if len(empty) > _NAMED_CLASSES else ""
+            raise FileNotFoundError(
+                f"{feed.walk.root}: no file matches {given} in the folders of the classes"
+                f" {', '.join(empty[:_NAMED_CLASSES])}{more}; allow_empty=True accepts them"
+            )
+        if not self.files and not feed.part:
+            raise FileNotFoundError(f"{feed.walk.root}: no file matches {given}; allow_empty=True accepts that")
+
+
+def _warn(skipped):
+    if skipped:
+        import logging
+
+        some = "; ".join(map(str, skipped[:_NAMED_ERRORS]))
+        logging.getLogger("recstore").warning(
+            "left out %d files or folders that cannot be read: %s", len(skipped), some
+        )

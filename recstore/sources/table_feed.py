@@ -1,0 +1,170 @@
+"""Feeds of tables: the rows that they append to a builder, and the choices that all readers of tables take."""
+
+import sys
+
+from recstore._core import native
+from recstore.building import build_options, progress
+from recstore.building.feeds import Feed
+from recstore.errors import InputError
+from recstore.sources import reading
+from recstore.values.zone_spans import zone_spans
+
+STREAM, ARRAY = "__arrow_c_stream__", "__arrow_c_array__"
+_BAR_ROWS = 1 << 16  # rows between two steps of a progress bar
+_HOW = {"missing": ("none", "absent"), "nanoseconds": ("exact", "floor", "numpy")}
+
+
+def exports(source):
+    """Whether an object exports Arrow."""
+    return hasattr(type(source), STREAM) or hasattr(type(source), ARRAY)
+
+
+def is_pandas(source):
+    """Whether an object is a DataFrame or Series of pandas, or of a subclass without an Arrow export of its own."""
+    pandas = sys.modules.get("pandas")
+    for base in (getattr(pandas, "DataFrame", None), getattr(pandas, "Series", None)):
+        if isinstance(base, type) and isinstance(source, base):
+            return getattr(type(source), STREAM, None) is getattr(base, STREAM, None)
+    return False
+
+
+def named(source):
+    name = type(source).__name__
+    return f"{'an' if name[0] in 'AEIOUaeiou' else 'a'} {name}"
+
+
+def foreign(source):
+    """An object of another library than the reader's: its type, the library, and the call that reads it."""
+    hint = "; write recstore.RecordList(table)" if exports(source) or is_pandas(source) else ""
+    return f"{named(source)} of {type(source).__module__.partition('.')[0]}{hint}"
+
+
+def checked(columns, missing, nanoseconds):
+    """The keyword arguments of a feed. Raises TypeError and ValueError."""
+    for name, value in (("missing", missing), ("nanoseconds", nanoseconds)):
+        build_options.check_choice(name, value, _HOW[name])
+    if columns is not None:
+        columns = reading.keys_of(columns)
+        for name in columns:
+            if type(name) is not str:
+                raise TypeError(f"columns has names of columns, not {name!r:.60}")
+    return {"columns": columns, "missing": missing, "nanoseconds": nanoseconds}
+
+
+class TableFeed(Feed):
+    """The rows of tables. Subclasses give the tables by `parts`.
+
+    `columns`: the names of the columns to read, in this order; None for all. `missing`: whether a null field of a row
+    or struct is "none", None, or "absent", left out. `nanoseconds`: "exact", "floor" or "numpy".
+    """
+
+    rows = None  # the number of rows, if it is known
+    schema = None  # of the last table, whose names were looked at
+
+    def __init__(self, columns=None, missing="none", nanoseconds="exact"):
+        self.columns, self.missing, self.nanoseconds = columns, missing, nanoseconds
+
+    def parts(self):
+        """Yields tables, which export Arrow, and lists of records, in the order of the rows."""
+        raise NotImplementedError
+
+    def shards(self):
+        """None: the rows are appended by this process, which is faster than sending them to another one."""
+        return None
+
+    def fill(self, builder, options):
+        shown = options is not None and options.progress
+        with progress.Bar(shown, self.rows) as bar:
+            for part in self.parts():
+                if isinstance(part, list):
+                    builder.extend(part)
+                    bar.advance(len(part))
+                else:
+                    self._append(part, builder, bar)
+                part = None  # frees the table before the next one is made
+
+    def _append(self, table, builder, bar):
+        self.look_at_names(table)
+        names = None if self.columns is None else [name.encode("utf-8", "surrogatepass") for name in self.columns]
+        reader = native.ArrowReader(table, zone_spans, names, self.missing == "absent", self.nanoseconds)
+        try:
+            while reader.next():
+                while reader.left:
+                    most = _BAR_ROWS if bar.drawn is not None else reader.left
+                    # What cuts a stream into several stores looks at its size between two runs of rows.
+                    cutting = hasattr(builder, "append_rows")
+                    bar.advance(builder.append_rows(reader, most) if cutting else reader.append_to(builder, most))
+        finally:
+            reader.close()
+
+    def look_at_names(self, table):
+        """Raises InputError for a name of a column or field with a NUL, which ends names in Arrow's C interface:
+        pyarrow would cut it, and polars ends the process."""
+        library, schema = type(table).__module__.partition(".")[0], getattr(table, "schema", None)
+        if library == "pyarrow":
+            if schema is not None and schema == self.schema:
+                return
+            found = _named([("", table.type)] if schema is None else ((one.name, one.type) for one in schema))
+        elif library == "polars":
+            found = _named([(table.name, table.dtype)] if schema is None else schema.items())
+        else:
+            return
+        self.schema = schema
+        for name in found:
+            if "\0" in name:
+                raise InputError(f"the column or field {name!r:.80} has a NUL in its name; rename it")
+
+
+def _named(pairs):
+    """The names of some Arrow fields and of those within, by `(name, type)` of pyarrow or polars."""
+    for name, kind in pairs:
+        yield name
+        within = [kind.field(i) for i in range(kind.num_fields)] if hasattr(kind, "num_fields") else ()
+        yield from _named((one.name, one.type) for one in within)
+        while hasattr(kind, "inner"):
+            kind = kind.inner
+        yield from _named((one.name, one.dtype) for one in getattr(kind, "fields", None) or () if not within)
+
+
+class ArrowFeed(TableFeed):
+    """The rows of an object that exports Arrow, or of an iterable of such objects."""
+
+    def __init__(self, source, columns=None, missing="none", nanoseconds="exact"):
+        super().__init__(columns, missing, nanoseconds)
+        _refuse_objects(source)
+        self.source = source
+        self.is_one = exports(source)
+        if self.is_one and hasattr(type(source), "__len__"):
+            self.rows = len(source)
+
+    def parts(self):
+        if self.is_one:
+            yield self.source
+            return
+        for number, part in enumerate(self.source):
+            if not (exports(part)):
+                raise InputError(
+                    f"item {number} is {named(part)}, which does not export Arrow; for an iterable of records write "
+                    "RecordList(records)"
+                )
+            yield part
+
+
+def _refuse_objects(source):
+    """Raises InputError for a table of polars with a column of Python objects: polars exports their addresses."""
+    if type(source).__module__.partition(".")[0] != "polars":
+        return
+    kinds = source.schema if hasattr(source, "schema") else {source.name: source.dtype}
+    for name, kind in kinds.items():
+        if str(kind) == "Object":
+            raise InputError(
+                f"the column {name!r} holds Python objects, which polars does not export: drop or cast it, or write "
+                "RecordList(frame.iter_rows(named=True))"
+            )
+
+
+def plain_rows(table, feed):
+    """The rows of a table as `feed` would store them, as Python objects."""
+    part = ArrowFeed(table, None, feed.missing, feed.nanoseconds)
+    with reading.store("plain_rows", part, {"compression": "none"}) as rows:
+        return rows.to_list()

@@ -1,0 +1,284 @@
+"""The steps that the readers of tables share: pyarrow, the types that are asked for, the choice of rows and columns,
+and appending a batch to a builder."""
+
+import os
+import shutil
+from collections import Counter
+from contextlib import contextmanager
+
+from recstore.errors import InputError
+from recstore.sources import inputs, reading, table_feed
+from recstore.text import an
+
+# Names of Python's types. They win over Arrow's aliases, of which "float" means 32 bits.
+_PYTHON = {"int": "int64", "float": "float64", "str": "string", "bool": "bool", "bytes": "binary"}
+SHARD = 16 << 20  # bytes of the files that are a shard together
+_SLICE = 4096  # rows whose records are made at once for `where`
+
+
+def pyarrow(reader):
+    """The module pyarrow. Raises ImportError, which names the reader's function."""
+    try:
+        import pyarrow
+    except ImportError:
+        raise ImportError(f"{reader} needs pyarrow: pip install pyarrow") from None
+    return pyarrow
+
+
+# ---- Arguments ----
+
+
+def arrow_type(given):
+    """The pyarrow type for an element of `dtypes`: a pyarrow type, a Python type, a name as "int64" or "float32", or a
+    dtype of numpy. Raises TypeError for anything else."""
+    import pyarrow
+
+    if isinstance(given, pyarrow.DataType):
+        return given
+    name = given.__name__ if isinstance(given, type) else given
+    try:
+        if isinstance(name, str):
+            return pyarrow.type_for_alias(_PYTHON.get(name, name))
+        return pyarrow.from_numpy_dtype(given)
+    except (ValueError, TypeError, pyarrow.ArrowException):
+        ways = 'int, float, str, bool, a name such as "int64", "float32", "string" or "date32", or a pyarrow type'
+        raise TypeError(f"dtypes: {given!r:.80} is no type; give {ways}") from None
+
+
+class Choice:
+    """The rows and columns that a reader of tables is asked for.
+
+    `columns` are names or None for all, `where` is a callable on a record or a pyarrow Expression, `dtypes` maps names
+    to pyarrow types. `missing` and `nanoseconds` are those of table_feed.TableFeed.
+    """
+
+    def __init__(self, columns=None, where=None, limit=None, missing="none", nanoseconds="exact", dtypes=None):
+        how = table_feed.checked(columns, missing, nanoseconds)
+        if how["columns"] == []:
+            raise ValueError("columns has no names; give a list of at least one, or None for all columns")
+        if where is not None and not callable(where) and not _is_expression(where):
+            raise TypeError(f"where is {an(type(where).__name__)}; give a function of a record or a pyarrow Expression")
+        self.columns, self.missing, self.nanoseconds = how.values()
+        self.where = where
+        self.limit = reading.limit_of(limit)
+        self.dtypes = {name: arrow_type(one) for name, one in (dtypes or {}).items()}
+
+    def content(self):
+        """The arguments by name, as values of which a fingerprint can be made."""
+        where = f"Expression {self.where}" if _is_expression(self.where) else self.where
+        dtypes = {name: str(one) for name, one in self.dtypes.items()}
+        content = {"columns": self.columns, "where": where, "limit": self.limit}
+        return {**content, "missing": self.missing, "nanoseconds": self.nanoseconds, "dtypes": dtypes}
+
+    @property
+    def is_expression(self):
+        return _is_expression(self.where)
+
+    def needed(self, names, name):
+        """The columns to read of a file that has the columns `names`, in their order. Raises InputError if a column is
+        not there or there twice; `name` is that of the file."""
+        needed = names
+        _check_columns(names, self.dtypes, name)
+        if self.columns is not None:
+            _check_columns(names, self.columns, name)
+            if self.where is None:
+                needed = self.columns
+            elif self.is_expression and "FieldPath" not in (text := str(self.where)):
+                # An expression does not tell its columns. A name that occurs in its text may be one.
+                needed = {one for one in names if one in self.columns or one in text}
+        needed = set(needed)
+        found = [one for one in names if one in needed]
+        _check_columns(names, found, name)
+        return found
+
+    def of(self, batches):
+        """Yields the batches with the chosen rows and columns. It stops as soon as the limit is reached."""
+        left = self.limit
+        if left == 0:
+            return
+        for batch in batches:
+            if self.where is not None:
+                batch = self.kept(batch)
+            if self.columns is not None:
+                batch = batch.select(self.columns)
+            if left is not None:
+                batch = batch.slice(0, left)
+                left -= batch.num_rows
+            if batch.num_rows:
+                yield batch
+            if left == 0:
+                return
+
+    def kept(self, batch):
+        """The rows of a batch for which `where` is true."""
+        import pyarrow
+
+        if _is_expression(self.where):
+            try:
+                found = pyarrow.Table.from_batches([batch]).filter(self.where).combine_chunks().to_batches()
+            except pyarrow.ArrowException as error:
+                raise InputError(f"where: {first_line(error)}") from None
+            return found[0] if found else batch.slice(0, 0)
+        mask = []
+        for start in range(0, batch.num_rows, _SLICE):
+            mask += [bool(self.where(one)) for one in table_feed.plain_rows(batch.slice(start, _SLICE), self)]
+        return batch.filter(pyarrow.array(mask, pyarrow.bool_()))
+
+
+def _is_expression(value):
+    return type(value).__name__ == "Expression" and hasattr(value, "is_valid")
+
+
+def _check_columns(names, wanted, name):
+    count = Counter(names)
+    for column in wanted:
+        if not count[column]:
+            raise reading.no_column(name, column, names)
+        if count[column] > 1:
+            raise InputError(
+                f"{name}: {count[column]} columns are called {column!r}, and a dict has a key once; choose others "
+                "with columns=, or give the names of a CSV file with header=[...] and skip_rows=1"
+            )
+
+
+# ---- Types ----
+
+
+def with_types(batch, dtypes, name, first):
+    """The batch with the columns of `dtypes` cast to these types. Raises InputError, which names the file, the column
+    and the record; `first` is the number of the batch's first row."""
+    import pyarrow
+
+    if not dtypes:
+        return batch
+    columns, names = batch.columns, batch.schema.names
+    for column, wanted in dtypes.items():
+        at = batch.schema.get_field_index(column)
+        if at < 0 or columns[at].type == wanted:
+            continue
+        try:
+            columns[at] = columns[at].cast(wanted)
+        except pyarrow.ArrowException as error:
+            row = first + first_failing(columns[at], lambda part, to=wanted: part.cast(to))
+            raise InputError(f"{name}, record {row}: column {column!r}: {first_line(error)}") from None
+    return pyarrow.RecordBatch.from_arrays(columns, names=names)
+
+
+def first_failing(column, convert):
+    """The number of the first element on which `convert`, a function of an array, raises an ArrowException."""
+    import pyarrow
+
+    start, end = 0, len(column)
+    while end - start > 1:
+        middle = (start + end) // 2
+        try:
+            convert(column.slice(start, middle - start))
+            start = middle
+        except pyarrow.ArrowException:
+            end = middle
+    return start
+
+
+def first_line(error):
+    """The first line of an error's message, without a full stop at its end."""
+    lines = str(error).splitlines()
+    return lines[0].rstrip(". ") if lines else type(error).__name__
+
+
+# ---- Files ----
+
+
+class TableFileFeed(reading.FileFeed):
+    """A feed of files with tables. A subclass has `tables(file, bar)`, which yields the batches of one file with the
+    columns that `choice` needs."""
+
+    def __init__(self, files, choice):
+        super().__init__(files)
+        self.choice = choice
+
+    def fill(self, builder, options):
+        with reading.FileBar(self.files, options) as bar:
+            with self.named(bar):
+                self.append(builder, bar)
+
+    def append(self, builder, bar):
+        for batch in self.choice.of(self.batches(bar)):
+            rows = table_feed.ArrowFeed(batch, None, self.choice.missing, self.choice.nanoseconds)
+            try:
+                rows.fill(builder, None)
+            except InputError as error:
+                raise InputError(f"{bar.file.name}: {error}") from None
+
+    def batches(self, bar):
+        """Yields the batches of all files, with the types that are asked for."""
+        for file in bar.files():
+            first = 0
+            for batch in self.tables(file, bar):
+                yield with_types(batch, self.choice.dtypes, file.name, first)
+                first += batch.num_rows
+
+    def tables(self, file, bar):
+        raise NotImplementedError
+
+
+@contextmanager
+def errors_of(file, what="damaged"):
+    """Turns pyarrow's errors of reading a file into InputErrors, which say `what` the file is."""
+    import pyarrow
+
+    with inputs.damage_of(file):
+        try:
+            yield
+        except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:  # the last for the name of a column
+            if isinstance(error, OSError) and error.errno is not None:
+                raise
+            raise InputError(f"{file.name}: {what}: {first_line(error)}") from None
+
+
+def path_of(file):
+    """The path of an Input that pyarrow can open by it, or None: of a file that is not packed, with a name in UTF-8."""
+    if file.path is None or file.packed is not None:
+        return None
+    try:
+        file.path.encode()
+    except UnicodeEncodeError:
+        return None
+    return file.path
+
+
+@contextmanager
+def random_access(file):
+    """A path or a file object with the unpacked bytes of an Input, which can be read at any place."""
+    if path_of(file):
+        yield file.path
+        return
+    with file.open() as opened:
+        source = seekable(file, opened)
+        try:
+            yield source
+        finally:
+            if source is not opened:
+                source.close()
+
+
+def seekable(file, opened):
+    """A file object with the bytes of `opened`, which `file` has opened, that can be read at any place. A packed file,
+    or a pipe, is copied to a temporary file, which has no name."""
+    if file.packed is None and opened.seekable():
+        return opened
+    with inputs.damage_of(file):
+        return copied(opened)
+
+
+def copied(opened):
+    """A temporary file with the rest of a file object."""
+    import tempfile
+
+    copy = tempfile.TemporaryFile()
+    try:
+        shutil.copyfileobj(opened, copy, 1 << 20)
+        copy.seek(0, os.SEEK_SET)
+    except BaseException:
+        copy.close()
+        raise
+    return copy
