@@ -286,8 +286,8 @@ class RecordDict(base.Container, native.Mapping):
         return self.key_index.nbytes
 
     def info(self, *, fields=False):
-        """Figures of the store's parts: a :class:`recstore.containers.info.MappingInfo`, which prints as readable text. With
-        ``fields=True`` it has the bytes of each field, as :meth:`RecordList.info` has them."""
+        """Figures of the store's parts: a :class:`recstore.containers.info.MappingInfo`, which prints as readable
+        text. With ``fields=True`` it has the bytes of each field, as :meth:`RecordList.info` has them."""
         from recstore.containers import info
 
         self._require()

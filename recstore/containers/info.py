@@ -90,8 +90,8 @@ class StoreInfo:
         tables: the Tables that the nodes of the trees name by number.
         zero_copy: the names of the fields that ``to_numpy(copy=None)`` gives without a copy.
         indexes: the SavedIndexes that ``index_by`` and ``group_by`` use.
-        fields: with ``info(fields=True)``, a :class:`recstore.containers.node_sizes.FieldSize` for each field, each before the
-            fields in it; the first stands for the whole record.
+        fields: with ``info(fields=True)``, a :class:`recstore.containers.node_sizes.FieldSize` for each field, each
+            before the fields in it; the first stands for the whole record.
     """
 
     records: int

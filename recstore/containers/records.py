@@ -240,8 +240,8 @@ class RecordList(base.Container, native.Records, views.ListOperations):
         return self._reading(native.lazy_of(self.projection))
 
     def field(self, name, default=_MISSING):
-        """A list-like view of one field, which decodes no other field: a :class:`recstore.containers.fields.FieldView`, with
-        ``to_numpy()``.
+        """A list-like view of one field, which decodes no other field: a :class:`recstore.containers.fields.FieldView`,
+        with ``to_numpy()``.
 
         Args:
             name: the field, in one of three forms. A str: its dots lead into nested dicts and objects, unless a record
@@ -366,9 +366,9 @@ class RecordList(base.Container, native.Records, views.ListOperations):
         return names
 
     def info(self, *, fields=False):
-        """Figures of the store's parts: a :class:`recstore.containers.info.StoreInfo`, which prints as readable text. A view over
-        several stores, or over none, gives a :class:`recstore.containers.info.ViewInfo` with a StoreInfo for each store. Of a set
-        of shards only those have one that are open in this process.
+        """Figures of the store's parts: a :class:`recstore.containers.info.StoreInfo`, which prints as readable
+        text. A view over several stores, or over none, gives a :class:`recstore.containers.info.ViewInfo` with a
+        StoreInfo for each store. Of a set of shards only those have one that are open in this process.
 
         With ``fields=True`` it also has the bytes of each field; that reads every record of the store, in C and beside
         other threads. CorruptError for a malformed record.

@@ -4,7 +4,6 @@ name."""
 import os
 import time
 
-from recstore.display import html
 from recstore.errors import CorruptError, SegmentNotFoundError, VersionError
 from recstore.shm import named_segments
 from recstore.text import size_text, table
@@ -72,6 +71,8 @@ class SegmentTable(list):
     __repr__ = __str__
 
     def _repr_html_(self):
+        from recstore.display import html
+
         """The table as HTML, for notebooks."""
         return html.block(html.table([_COLUMNS, *(info.row() for info in self)], "<<>>><><"))
 
