@@ -162,7 +162,8 @@ def files(session: nox.Session) -> None:
     """The tests of several processes, over stores in files instead of anonymous memory."""
     stores = work() / "stores"
     env = {"RECSTORE_BACKING": "dir", "RECSTORE_DIR": str(stores)}
-    in_clone(session, "pytest", *PYTEST, "-k", "not test_repr", "tests/mp", "tests/py/test_records.py", env=env)
+    chosen = ("-k", "not test_repr", "tests/mp", "tests/py/containers/test_records.py")
+    in_clone(session, "pytest", *PYTEST, *chosen, env=env)
     left = os.listdir(stores)
     if left:
         session.error(f"the tests have left files: {left}")
@@ -374,7 +375,7 @@ THREADED = ("test_block_parcel", "test_builder", "test_column_read", "test_os", 
 def sanitize(session: nox.Session) -> None:
     """What sanitizers find beyond c_tests: `nox -s sanitize -- thread` (gcc's: C tests that start threads), `-- clang`
     (all C tests), `-- python [ARGS]` (the Python tests, with the module built under clang's), `-- threads [ARGS]`
-    (tests/py/test_threads.py in a free-threaded CPython that is built with clang's thread sanitizer)."""
+    (tests/py/core/test_threads.py in a free-threaded CPython that is built with clang's thread sanitizer)."""
     what, *arguments = session.posargs or ("thread",)
     session.install("cmake", "ninja")
     folder = BUILD / "sanitize" / what
@@ -483,6 +484,6 @@ def sanitize_threads(session: nox.Session, arguments: list[str]) -> None:
         # A race ends its process when it is seen, with the stacks of both threads. Children inherit the setting.
         "TSAN_OPTIONS": f"suppressions={work()}/suppressions:halt_on_error=1",
     }
-    chosen = arguments or ["tests/py/test_threads.py"]
+    chosen = arguments or ["tests/py/core/test_threads.py"]
     command = (f"{watched}/bin/python3.13", "-P", "-m", "pytest", "-p", "no:cacheprovider", "-s", *chosen)
     session.run("setarch", platform.machine(), "-R", *command, external=True, env=env)

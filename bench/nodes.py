@@ -103,7 +103,7 @@ def measure(quick, log):
     import obstore  # noqa: F401
     import torch  # noqa: F401
 
-    sys.path.insert(0, os.path.join(os.path.dirname(HERE), "tests"))
+    sys.path.insert(0, os.path.join(os.path.dirname(HERE), "tests/support"))
     import s3
 
     import recstore.remote

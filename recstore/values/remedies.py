@@ -1,5 +1,5 @@
 """What to store in the place of a value that cannot be stored: Python code in which the value is `x`, and what of the
-value the code leaves out. Nothing here runs code of the value; tests/py/test_remedies.py runs the code of each remedy.
+value the code leaves out. Nothing here runs code of the value; tests/py/top/test_remedies.py runs that of each remedy.
 """
 
 import sys

@@ -1,5 +1,5 @@
 /* test_arrow_in.c: rows of Arrow arrays as any values; broken schemas, arrays and streams are errors that name their
- * place. Each type against pyarrow's own values is in tests/py/test_arrow_in.py. */
+ * place. Each type against pyarrow's own values is in tests/py/sources/test_arrow_in.py. */
 #include "rs_arrow_rows.h"
 
 static const int32_t THREE[] = {7, -200, 3};

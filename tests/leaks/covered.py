@@ -35,7 +35,7 @@ LEFT_OUT = {
     "recstore.RecordView": "made by slices, not by name",
     "recstore.containers.records.RecordView.__new__": "made by slices, not by name",
     "recstore.containers.opening.open": "run as recstore.open",
-    "recstore.containers.base.InNotebooks": "without public methods; tests/py/test_notebooks.py shows stores there",
+    "recstore.containers.base.InNotebooks": "without public methods; tests/py/display/test_notebooks.py shows stores there",
     "recstore.dataset.reports.SharingReport.__init__": "made by share_dataset",
     "recstore.shm.segment_list.SegmentInfo.__init__": "made by segments",
     "recstore.shm.segment_list.SegmentTable": "made by segments",

@@ -104,11 +104,11 @@ def python(tmp_path_factory):
     started = []
 
     def run(code, *arguments, wait=True, status=0, **environment):
-        tests = str(pathlib.Path(__file__).resolve().parent.parent)
+        tests = pathlib.Path(__file__).resolve().parent.parent
         process = subprocess.Popen(
             [sys.executable, "-c", code, *arguments],
             cwd=folder,
-            env={**os.environ, "PYTHONPATH": tests, **environment},
+            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tests), str(tests / "support")]), **environment},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE if wait else None,

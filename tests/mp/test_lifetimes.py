@@ -337,7 +337,7 @@ def test_full(life, tmp_path):
     mount = f"mount -t tmpfs -o size=1m,mode=700 none {life.folder}"
     if subprocess.run(["unshare", "-m", "sh", "-c", mount], capture_output=True).returncode != 0:
         pytest.skip("no private mount namespace here")
-    environment = {**os.environ, "PYTHONPATH": str(TESTS)}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), str(TESTS / "support")])}
     command = ["unshare", "-m", "sh", "-c", f'{mount} && exec "$0" "$@"']
     command += [sys.executable, "-c", HEAD + FULL, *life.arguments]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path)

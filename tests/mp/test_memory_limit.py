@@ -35,10 +35,11 @@ def test_store_larger_than_the_group_is_refused(group, backing, tmp_path):
         pytest.skip("no /dev/shm to put a memory-backed directory in")
     folder = shm / f"recstore-test-{os.getpid()}-{uuid.uuid4().hex}"
     tests = pathlib.Path(__file__).resolve().parent.parent
+    path = os.pathsep.join([str(tests), str(tests / "support")])
     try:
         done = subprocess.run(
             [sys.executable, "-c", CODE, str(group / "cgroup.procs")],
-            env={**os.environ, "PYTHONPATH": str(tests), "RECSTORE_BACKING": backing, "RECSTORE_DIR": str(folder)},
+            env={**os.environ, "PYTHONPATH": path, "RECSTORE_BACKING": backing, "RECSTORE_DIR": str(folder)},
             cwd=tmp_path,
             capture_output=True,
             text=True,
@@ -86,9 +87,10 @@ except recstore.OutOfSpaceError as e:
 @pytest.mark.parametrize("way", ["list", "dict", "dir", "open", "shared"])
 def test_a_store_larger_than_the_address_space_is_refused(way, tmp_path):
     tests = pathlib.Path(__file__).resolve().parent.parent
+    path = os.pathsep.join([str(tests), str(tests / "support")])
     done = subprocess.run(
         [sys.executable, "-c", ADDRESS_SPACE, str(tmp_path / "saved.recs"), way],
-        env={**os.environ, "PYTHONPATH": str(tests), "RECSTORE_DIR": str(tmp_path)},
+        env={**os.environ, "PYTHONPATH": path, "RECSTORE_DIR": str(tmp_path)},
         cwd=tmp_path,
         capture_output=True,
         text=True,

@@ -184,7 +184,7 @@ def test_a_killed_child_whose_own_child_lives_on(name, how, pidfd, monkeypatch, 
         (tmp_path / "sitecustomize.py").write_text(
             f"from mp import sharers\nsharers.killed_with_a_child({str(note)!r}, b'')\n"
         )
-        monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), str(TESTS)]))
+        monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), str(TESTS), str(TESTS / "support")]))
     try:
         with pytest.raises(recstore.BuildError, match="was killed by signal 9"):
             recstore.shared(name, build, fingerprint="1", isolate=True)

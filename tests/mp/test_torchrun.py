@@ -1,6 +1,7 @@
 """Ranks that torchrun starts, with workers: one of them builds, and at no moment do they take more than one build and
 one store together."""
 
+import os
 import pathlib
 import re
 import time
@@ -24,7 +25,9 @@ DEADLINE = 150
 def torchrun(ranks, program, *arguments, folder, **variables):
     """The launcher, running; it and all it started are gone afterwards."""
     command = [*launching.TORCHRUN, f"--nproc-per-node={ranks}", program, *arguments]
-    return launching.launched(folder, *command, PYTHONPATH=str(TESTS), **variables)
+    return launching.launched(
+        folder, *command, PYTHONPATH=os.pathsep.join([str(TESTS), str(TESTS / "support")]), **variables
+    )
 
 
 class Watch:

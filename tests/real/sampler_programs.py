@@ -56,7 +56,7 @@ def note(folder, rank, seen):
 
 def lightning(folder, form, workers="0"):
     """Two ranks, which Lightning starts itself."""
-    sys.path.append(str(pathlib.Path(__file__).parents[1]))
+    sys.path.append(str(pathlib.Path(__file__).parents[1] / "support"))
     import vision
 
     vision.prepare()

@@ -1,6 +1,6 @@
 """docs/errors/ has every message that recstore can give, with its class, cause and cure, and none that is gone.
 
-`python tests/messages.py` prints what is missing and what is gone; `--all` prints all messages.
+`python tests/support/messages.py` prints what is missing and what is gone; `--all` prints all messages.
 """
 
 import collections

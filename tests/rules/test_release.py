@@ -98,5 +98,5 @@ def test_the_plain_reader_names_a_damaged_file(tmp_path):
 
 def test_public_names_change_on_purpose():
     assert public_names.LISTED.read_text() == public_names.listing(), (
-        "public names or arguments changed: run python tests/public_names.py, look at its diff, and write CHANGELOG.md"
+        "public names or arguments changed: run python tests/support/public_names.py, look at its diff, and write CHANGELOG.md"
     )

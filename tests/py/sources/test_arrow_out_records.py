@@ -17,7 +17,7 @@ from recstore import RecordDict, RecordList
 
 pa = pytest.importorskip("pyarrow")
 
-GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
+GOLDEN = pathlib.Path(__file__).parents[2] / "golden"
 
 # ---- Real files ------------------------------------------------------------------------------------------------------
 

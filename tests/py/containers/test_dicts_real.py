@@ -18,7 +18,7 @@ from recstore import RecordDict, RecordList
 
 pytestmark = pytest.mark.slow
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 
 
 def data(name):

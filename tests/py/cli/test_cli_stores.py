@@ -333,7 +333,7 @@ def test_a_terminal_of_few_letters():
 
 
 def test_the_page_has_every_command():
-    page = pathlib.Path(__file__).resolve().parents[2] / "docs/commands.md"
+    page = pathlib.Path(__file__).resolve().parents[3] / "docs/commands.md"
     if not page.exists():
         pytest.skip("the documents are not here")
     described = list(dict.fromkeys(re.findall(r"^\| `recstore (\w+)", page.read_text(), re.MULTILINE)))

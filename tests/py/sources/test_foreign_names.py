@@ -152,7 +152,7 @@ def test_open_of_a_file_that_is_no_store(tmp_path):
 
 
 def test_the_import_of_the_source_says_what_to_do(tmp_path):
-    source = pathlib.Path(__file__).resolve().parents[2] / "recstore"
+    source = pathlib.Path(__file__).resolve().parents[3] / "recstore"
     if not source.is_dir():
         pytest.skip("reads the checkout, which is not here")
     package = tmp_path / "recstore"

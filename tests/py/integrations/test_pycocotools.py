@@ -24,7 +24,7 @@ from pycocotools.cocoeval import COCOeval
 # What pycocotools itself makes numpy say.
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy:DeprecationWarning")
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 DATA = pathlib.Path(os.environ.get("RECSTORE_DATA") or ROOT.parent / "shared" / "data") / "coco"
 REAL = [
     "instances_val2017.first647",

@@ -6,7 +6,7 @@ import re
 import pytest
 from ref import permute
 
-PAGE = pathlib.Path(__file__).resolve().parents[1] / "c" / "test_permute.c"
+PAGE = pathlib.Path(__file__).resolve().parents[2] / "c" / "test_permute.c"
 
 
 def pins():

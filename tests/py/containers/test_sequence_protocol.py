@@ -104,7 +104,7 @@ class ViewTest(seq_tests.CommonTest):
         self.assertEqual(u + u + u, u * 3)
         self.assertEqual(u * 3, 3 * u)
 
-    test_pickle = None  # tests/py/test_views.py and tests/mp do that
+    test_pickle = None  # tests/py/containers/test_views.py and tests/mp do that
     test_contains_fake, test_contains_order = RecordListTest.test_contains_fake, RecordListTest.test_contains_order
     test_count = test_index = None  # they store objects that are no values; above, their other parts run
 

@@ -8,7 +8,7 @@ from pages import row  # noqa: F401 - for the tests
 
 from recstore import RecordDict, RecordList
 
-HERE = pathlib.Path(__file__).resolve().parent
+HERE = pathlib.Path(__file__).resolve().parents[1]
 PAGES = sorted((HERE.parent / "docs" / "list-and-dict").glob("*.md"))
 
 

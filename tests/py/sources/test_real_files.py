@@ -17,7 +17,7 @@ import recstore
 
 pytestmark = pytest.mark.slow
 
-FOLDER = pathlib.Path(os.environ.get("RECSTORE_DATA") or pathlib.Path(__file__).resolve().parents[3] / "shared/data")
+FOLDER = pathlib.Path(os.environ.get("RECSTORE_DATA") or pathlib.Path(__file__).resolve().parents[4] / "shared/data")
 if not FOLDER.is_dir():
     pytest.skip("no real files here: set RECSTORE_DATA to a folder that has them", allow_module_level=True)
 

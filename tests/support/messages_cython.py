@@ -1,4 +1,4 @@
-"""A .pyx file as Python's ast, for tests/messages_python.py: what it needs to find messages, and no more.
+"""A .pyx file as Python's ast, for tests/support/messages_python.py: what it needs to find messages, and no more.
 
 Each logical line becomes Python by itself: types, casts and C's operators are taken off. A line that still is no Python, such as
 an extern block, says nothing about messages and is left out.

@@ -1,4 +1,4 @@
-"""How each form stands in a batch: against the plain-Python gather of tests/gather_model.py, by hand, and in samples."""
+"""How each form stands in a batch: against the plain-Python gather of tests/support/gather_model.py, by hand, and in samples."""
 
 import pytest
 

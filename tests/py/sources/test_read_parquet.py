@@ -24,7 +24,7 @@ TABLE = pa.table(
     {"a": range(1000), "b": [str(i) if i % 3 else None for i in range(1000)], "c": [i / 4 for i in range(1000)]}
 )
 ROWS = TABLE.to_pylist()
-DATA = pathlib.Path(os.environ.get("RECSTORE_DATA") or pathlib.Path(__file__).resolve().parents[3] / "shared" / "data")
+DATA = pathlib.Path(os.environ.get("RECSTORE_DATA") or pathlib.Path(__file__).resolve().parents[4] / "shared" / "data")
 
 
 @pytest.fixture

@@ -29,7 +29,7 @@ BUILT_IN = {
     "RemoteError": OSError,
     "ConflictError": recstore.RemoteError,
 }
-STATUS_H = pathlib.Path(__file__).parents[2] / "csrc" / "base" / "rs_status.h"
+STATUS_H = pathlib.Path(__file__).parents[3] / "csrc" / "base" / "rs_status.h"
 
 
 @pytest.mark.parametrize(("name", "base"), BUILT_IN.items())
@@ -64,7 +64,7 @@ def test_system_errors_have_a_number(tmp_path):
 
 # ---- Errors about a file name it ----
 
-DAMAGED = sorted(pathlib.Path(__file__).parents[1].glob("golden/v1-damaged-*.rec"))
+DAMAGED = sorted(pathlib.Path(__file__).parents[2].glob("golden/v1-damaged-*.rec"))
 
 
 def everything_in(path):

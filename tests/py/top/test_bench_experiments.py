@@ -8,7 +8,7 @@ import pytest
 
 from recstore.cli import records as pools
 
-BENCH = pathlib.Path(__file__).resolve().parents[2] / "bench"
+BENCH = pathlib.Path(__file__).resolve().parents[3] / "bench"
 
 if not BENCH.exists():
     pytest.skip("bench/ is not here", allow_module_level=True)

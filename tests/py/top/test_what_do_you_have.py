@@ -10,7 +10,7 @@ import pytest
 import recstore
 import recstore.remote
 
-PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs/what-do-you-have.md"
+PAGE = pathlib.Path(__file__).resolve().parents[3] / "docs/what-do-you-have.md"
 if not PAGE.exists():
     pytest.skip("the documents are not here", allow_module_level=True)
 

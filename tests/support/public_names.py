@@ -1,13 +1,13 @@
 """Lists the public names of the package, with the arguments of each function, as its stubs give them.
 
-`python tests/public_names.py` writes the list that tests/rules/test_release.py compares with the stubs. A line that
+`python tests/support/public_names.py` writes the list that tests/rules/test_release.py compares with the stubs. A line that
 goes or changes breaks somebody's program: say so in CHANGELOG.md, and leave the old name working for a version.
 """
 
 import ast
 import pathlib
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "recstore"
 COMPILED = ("recstore", "_core", "native")
 LISTED = ROOT / "tests/rules/public_names.txt"

@@ -11,7 +11,7 @@ import sysconfig
 
 import pytest
 
-DRIVER = pathlib.Path(__file__).resolve().parents[1] / "no_memory" / "run.py"
+DRIVER = pathlib.Path(__file__).resolve().parents[2] / "no_memory" / "run.py"
 
 pytestmark = [
     pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="its allocators call glibc's"),

@@ -15,7 +15,7 @@ import pytest
 from recstore import RecordDict, RecordList
 from recstore.cli import main
 
-TESTS = pathlib.Path(__file__).parents[1]
+TESTS = pathlib.Path(__file__).parents[2] / "support"
 
 pa = pytest.importorskip("pyarrow")
 LEVEL, NOON = kinds.Level.LOW, dt.datetime(2024, 6, 1, 12)

@@ -1,11 +1,11 @@
 """Every way out of a store over records of two or three kinds of values: equal values, or an error that names the field.
 
-    python tests/ways_out.py PROGRESS columns                every ordered pair as a column of one store
-    python tests/ways_out.py PROGRESS pairs PART OF          every ordered pair of FEW kinds, in every shape of records
-    python tests/ways_out.py PROGRESS all PART OF            those by every way
-    python tests/ways_out.py PROGRESS triples PART OF        every ordered triple of FEW kinds
-    python tests/ways_out.py PROGRESS sample SEED N          N pairs of all kinds by every way
-    python tests/ways_out.py PROGRESS sample-triples SEED N  N triples of all kinds
+    python tests/support/ways_out.py PROGRESS columns                every ordered pair as a column of one store
+    python tests/support/ways_out.py PROGRESS pairs PART OF          every ordered pair of FEW kinds, in every shape of records
+    python tests/support/ways_out.py PROGRESS all PART OF            those by every way
+    python tests/support/ways_out.py PROGRESS triples PART OF        every ordered triple of FEW kinds
+    python tests/support/ways_out.py PROGRESS sample SEED N          N pairs of all kinds by every way
+    python tests/support/ways_out.py PROGRESS sample-triples SEED N  N triples of all kinds
 
 It prints a line for each case that is wrong. Other libraries read the values, and a crash of one ends the process:
 the case that was under way stands in the file PROGRESS.

@@ -1,8 +1,8 @@
 """Every error message and warning that recstore can give, as texts with a HOLE where a value stands, and the entries of
 docs/errors/.
 
-    python tests/messages.py            what the pages lack, and what they have too much
-    python tests/messages.py --all      every message with its class and the place where it is raised
+    python tests/support/messages.py            what the pages lack, and what they have too much
+    python tests/support/messages.py --all      every message with its class and the place where it is raised
 """
 
 import pathlib
@@ -14,7 +14,7 @@ import messages_c
 import messages_python
 
 HOLE = messages_python.HOLE
-ROOT = pathlib.Path(__file__).resolve().parents[1]
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGES = ROOT / "docs" / "errors"
 
 
