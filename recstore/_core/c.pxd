@@ -89,7 +89,6 @@ cdef extern from "recstore.h" nogil:
     rs_status rs_buffer_append_zeros(rs_buffer *self, size_t n, rs_error *err)
 
     uint32_t rs_crc32c(uint32_t crc, const void *bytes, size_t size)
-
     uint64_t RS_PERMUTE_MAX
     ctypedef struct rs_permutation:
         uint64_t n
@@ -271,8 +270,7 @@ cdef extern from "recstore.h" nogil:
     rs_bool rs_compiled_path_is_fixed(const rs_compiled_path *self)
 
     void rs_utf8_pad_unchecked(const uint8_t *data, const int64_t *offsets, uint64_t n, uint64_t width, uint8_t *out)
-    void rs_utf8_widen_unchecked(const uint8_t *data, const int64_t *offsets, uint64_t n, uint64_t width,
-                                 uint32_t *out)
+    void rs_utf8_widen_unchecked(const uint8_t *data, const int64_t *offsets, uint64_t n, uint64_t width, uint32_t *out)
     uint64_t rs_utf8_longest(const uint8_t *data, const int64_t *offsets, uint64_t n)
 
     ctypedef struct rs_limits:

@@ -1,5 +1,4 @@
-"""Stores values beyond the basic types as ext values of csrc/FORMAT.md: a code, an EXTRA that values share, and a
-payload.
+"""Stores values beyond the basic types as ext values of csrc/FORMAT.md: a code, an EXTRA, and a payload.
 
 The compiled core imports this module when it meets the first such value. Encoding imports no module of a type: a value
 exists only if its module is loaded. Decoding checks every payload, because the bytes may be hostile.
@@ -104,8 +103,7 @@ def _tensors():
 
 
 def _string_array(value):
-    """The ext value of an array of numpy's variable-width strings. None for other arrays, and for a StringDType with
-    options."""
+    """The ext value of an array of numpy's variable-width strings; None for another one, or one with options."""
     numpy = sys.modules["numpy"]
     kind = getattr(getattr(numpy, "dtypes", None), "StringDType", None)
     if kind is None or not isinstance(value.dtype, kind) or value.dtype != kind():
@@ -124,10 +122,9 @@ def _find_handler(value):
     kind = type(value)
     if kind in _BUILTIN:
         return _BUILTIN[kind]
-    module = kind.__module__.partition(".")[0] if type(kind.__module__) is str else None
     # This comes before registrations: a registration does not change how a known type is stored.
     if is_known(kind):
-        return _BY_NAME[module, kind.__name__]
+        return _BY_NAME[kind.__module__.partition(".")[0], kind.__name__]
     from recstore.values import class_types
 
     return class_types.handler(value)
