@@ -54,7 +54,9 @@ cdef class Children:
             raise errors.CorruptError("the record has changed under its reader")
         cursor.in_.ptr = base + spot.at
         place.node, place.bits = spot.node, spot.bits
-        place.body = NULL if spot.body < 0 else base + spot.body
+        place.body = NULL
+        if spot.body >= 0:
+            place.body = base + spot.body
         if place.node == NULL:
             return True
         check(rs_path_settle(cursor, place, &err), &err)
