@@ -58,11 +58,11 @@ def test_damage(tmp_path, case, flips):
         with opened(tmp_path, damaged) as x:
             for i, value in enumerate(values[: len(x)]):
                 for way, _ in paths_of(value):
-                    for part in (x.lazy(), x.field(way, None), x.fields(way)):
+                    for part in (x.lazy, lambda way=way: x.field(way, None), lambda way=way: x.fields(way)):
                         try:
-                            got = part[i]
+                            got = part()[i]
                             assert type(got) is not recstore.Record or len(dict(got)) == len(got)
-                        except REFUSALS:
+                        except (*REFUSALS, KeyError):  # KeyError: the damage took the field out of all records
                             continue
                     try:
                         assert isinstance(x.field(way, None).to_numpy([i]), np.ndarray | tuple)

@@ -121,7 +121,7 @@ def raw_bytes(records):
 
 def test_raw_size(tmp_path):
     """It counts the arrays of all blocks, and both stores of a mapping."""
-    records = [{"a": np.arange(i + 200, dtype="<i8"), "b": "x" * i} for i in range(5)]
+    records = [{"a": np.arange(i + 200, dtype="<f8"), "b": "x" * i} for i in range(5)]
     with recstore.RecordList(records) as x:
         x.save(tmp_path / "list.rec")
     with recstore.RecordDict({f"k{i}": record for i, record in enumerate(records)}) as x:

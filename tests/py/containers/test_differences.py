@@ -33,7 +33,11 @@ class Dataset:
 def test_the_pages_have_the_rows_that_are_tested():
     if not PAGES:
         pytest.skip("docs/ is not here")
-    files = ["py/test_differences.py", "py/test_differences_libraries.py", "real/test_differences_real.py"]
+    files = [
+        "py/containers/test_differences.py",
+        "py/containers/test_differences_libraries.py",
+        "real/test_differences_real.py",
+    ]
     sources = [(HERE / file).read_text(encoding="utf-8") for file in files]
     tested = [
         ast.literal_eval(key) for text in sources for key in re.findall(r"^@row\((.*)\)\ndef test_", text, re.MULTILINE)

@@ -24,7 +24,7 @@ RECORDS = [
         "text": "the quick brown fox jumps over the lazy dog "[i % 11 :] + f"{i * i}",
         "day": datetime.date(2020, 1, 1 + i % 28),
         "vector": np.arange(i % 50, i % 50 + 3, dtype=np.int16),
-        "big": np.full(1000 + i % 3, i, dtype=np.int16) if i % 100 == 0 else None,
+        "big": np.full(1000 + i % 3, i, dtype=np.float16) if i % 100 == 0 else None,
         **({} if i % 4 else {"crowd": i}),
     }
     for i in range(3000)

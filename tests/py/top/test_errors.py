@@ -162,18 +162,26 @@ class _Unreadable:
         return _unreadable, ()
 
 
+_is_off = False
+
+
 def _unreadable(*fields):
-    raise TimeoutError(errno.ETIMEDOUT, "the camera does not answer")
+    if _is_off:
+        raise TimeoutError(errno.ETIMEDOUT, "the camera does not answer")
+    return _Unreadable()
 
 
-def test_an_error_of_the_program_while_saving_names_no_file(tmp_path):
+def test_an_error_of_the_program_while_saving_names_no_file(tmp_path, monkeypatch):
     """A view is decoded and encoded again. An OSError of a class of the program is not about the file that is
     written."""
     with recstore.RecordList([1, _Unreadable(), _Unreadable()], on_unsupported="pickle") as x:
+        monkeypatch.setitem(globals(), "_is_off", True)
         with pytest.raises(TimeoutError) as caught:
             x[1:].save(tmp_path / "x.rec")
     assert caught.value.filename is None and caught.value.strerror == "the camera does not answer"
+    monkeypatch.setitem(globals(), "_is_off", False)
     with recstore.RecordDict({1: 1, 2: _Unreadable()}, on_unsupported="pickle") as x:
+        monkeypatch.setitem(globals(), "_is_off", True)
         with pytest.raises(TimeoutError) as caught:
             x.select([2]).save(tmp_path / "x.rec")
     assert caught.value.filename is None and os.listdir(tmp_path) == []
