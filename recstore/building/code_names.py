@@ -16,7 +16,7 @@ _WRITES = frozenset(("STORE_ATTR", "DELETE_ATTR"))
 GLOBAL, FREE, FIRST = "global", "variable", "self"
 
 
-def read_by(code, first=None):
+def read_by(code, first):
     """The names that a code object and the code within it read, as `{(kind, name): set of chains}`.
 
     `kind` is GLOBAL, FREE (a variable of an enclosing function) or FIRST (the parameter named `first`, which a bound

@@ -20,7 +20,7 @@ def save_mapping(mapping, path):
     _write_compact(native.MappingBuilder, mapping._values, pairs, path, FACTORIES.index(mapping.factory))
 
 
-def save_records(records, path, indexes=()):
+def save_records(records, path, indexes):
     """Encodes the records again into a file that holds nothing else but these saved indexes, as of
     saved_indexes.wanted."""
     _write_compact(native.Builder, records, _durable(records), path, indexes, noted=records.attributes)
@@ -102,7 +102,7 @@ def publish(path, write):
 
 
 def _require_file(path):
-    if not path:
+    if not os.fspath(path):
         raise FileNotFoundError(errno.ENOENT, "the path to save to is empty", path)
     if os.path.isdir(path):
         raise IsADirectoryError(errno.EISDIR, "the path to save to is a folder; name a file in it", os.fsdecode(path))

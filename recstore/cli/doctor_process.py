@@ -189,7 +189,7 @@ def _last_system_user(system):
 # ---- What was left behind ----
 
 
-def left_behind(folder=None):
+def left_behind(folder):
     """`(path, bytes)` of this user's files that no process uses and that are not kept, in the folder of named segments
     and in the private one."""
     from recstore import segments
@@ -228,7 +228,7 @@ def unused_bytes(path):
         os.close(fd)
 
 
-def named_folder(system, folder=None):
+def named_folder(system, folder):
     """Which file system holds named stores."""
     from recstore.shm import named_segments
 

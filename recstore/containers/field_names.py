@@ -26,6 +26,14 @@ def require(records, names, sets=False):
                 raise KeyError(f"no record has the field {name!r}; there are: {listed(there)}{meant(name, there)}")
 
 
+def nearest(records, name):
+    """The end of the message for `records[name]`: the nearest field, if no record has one of this name."""
+    if records.detached is not None or records.closed:
+        return ""
+    there = _names(records)
+    return "" if name in there else meant(name, there)
+
+
 def listed(names):
     """Some names, for a message."""
     return ", ".join(map(repr, names[:_NAMED])) + (", ..." if len(names) > _NAMED else "") or "none"

@@ -190,11 +190,10 @@ class ViewInfo:
         return notebooks.view_info(self)
 
 
-def describe_view(segments, records, fields=False, sets=(), nbytes=None):
+def describe_view(segments, records, fields, sets, nbytes):
     """The ViewInfo of a view with `records` records over open segments and sets of shards. `nbytes` are those of all
-    stores, where some are not open."""
+    stores, also of those that are not open."""
     stores = tuple(describe(segment, segment.records, fields=fields) for segment in segments)
-    nbytes = sum(store.nbytes for store in stores) if nbytes is None else nbytes
     names = [getattr(one.opener, "where", None) for one in sets]
     told = tuple(dict.fromkeys(name for name in names if name is not None))
     return ViewInfo(records=records, nbytes=nbytes, stores=stores, shards=sum(map(len, sets)), sets=told)
@@ -251,23 +250,19 @@ class MappingInfo:
         return notebooks.mapping_info(self)
 
 
-def describe_mapping(mapping, fields=False):
+def describe_mapping(mapping, fields):
     """The MappingInfo of an open RecordDict."""
-    parts = {True: [], False: []}
-    for of_keys, side in (
-        (True, mapping._keys),
-        (False, getattr(mapping._values.projection, "records", mapping._values)),
-    ):
-        parts[of_keys] = [
-            describe(segment, segment.records, store, fields) for segment, store in side.selection.leaves()
-        ]
+    keys, values = (
+        tuple(describe(segment, segment.records, store, fields) for segment, store in side.selection.leaves())
+        for side in (mapping._keys, getattr(mapping._values.projection, "records", mapping._values))
+    )
     return MappingInfo(
         records=len(mapping),
         nbytes=mapping.nbytes,
         index_bytes=mapping.index_nbytes,
         factory=mapping.factory,
-        segments=tuple(parts[False]),
-        keys=tuple(parts[True]),
+        segments=values,
+        keys=keys,
     )
 
 

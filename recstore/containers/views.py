@@ -5,7 +5,7 @@ import operator
 import sys
 
 from recstore._core import native
-from recstore.containers import exports
+from recstore.containers import exports, field_names
 from recstore.text import an
 
 __all__ = ["ListOperations"]
@@ -57,7 +57,12 @@ class ListOperations(exports.TableExports):
         name = type(self).__name__ if method is None else None
         steps = native.steps_of(indices, len(self)) if type(indices) is range else None
         if steps is None:
-            indices = native.positions(indices, len(self), name=name, method=method)
+            try:
+                indices = native.positions(indices, len(self), name=name, method=method)
+            except TypeError as e:
+                if name is not None and type(indices) is str:
+                    e.args = (f"{e}{field_names.nearest(self, indices)}",)
+                raise
         self._require_open()  # only now: an __index__ may have closed the store
         selection = self.selection
         return self._derive(selection.taken(indices) if steps is None else selection.sliced(*steps))
@@ -308,6 +313,12 @@ class ListOperations(exports.TableExports):
         raise TypeError(f"{type(self).__name__!r} object doesn't support item deletion: {self._read_only(hint)}")
 
 
+for _cls in (ListOperations, exports.TableExports):
+    for _name, _method in vars(_cls).items():
+        if type(_method) is type(bounds):
+            _method.__qualname__ = f"RecordList.{_name}"  # Python's errors about arguments say it
+
+
 def owned(records, method):
     """The records for a method that gives all of them as objects of the caller."""
     if records._strict:
@@ -350,7 +361,10 @@ def _sizes(parts, n):
         if min(counts) < 0 or sum(counts) != n:
             raise ValueError(f"counts sum to {sum(counts)}, not to the {n} records; for fractions write [1.0]")
         return counts
-    fractions = [float(part) for part in parts]
+    try:
+        fractions = [float(part) for part in parts]
+    except (TypeError, ValueError):
+        raise TypeError(f"parts are fractions or counts, such as split([0.9, 0.1]), not {parts!r:.80}") from None
     if not all(0 <= part <= 1 for part in fractions) or abs(sum(fractions) - 1) > 1e-6:
         raise ValueError(f"fractions lie between 0 and 1 and sum to 1, not {parts}")
     return _rounded([_share(part, n) for part in fractions], n)

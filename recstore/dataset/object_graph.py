@@ -220,7 +220,7 @@ def tensor_attributes(value, path):
         yield FixedSlot(f"{path}.{name}", value, "it is an attribute of a tensor, which keeps it"), held
 
 
-def class_attributes(value, path=""):
+def class_attributes(value, path):
     """A Slot and a value for each list, dict, array and tensor among the attributes of an object's classes."""
     dot = f"{path}." if path else ""
     for cls in type(value).__mro__:

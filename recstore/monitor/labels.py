@@ -40,7 +40,7 @@ def _name(tree, member):
     elif member.role != "worker" or member.worker is None:
         member.worker = _free_number(tree, member)
     member.role = role
-    member.label = _label(tree, member)
+    member.label = _label(member)
 
 
 def _rank(proc, member):
@@ -104,7 +104,7 @@ def _free_number(tree, member):
     return next(number for number in range(len(used) + 1) if number not in used)
 
 
-def _label(tree, member):
+def _label(member):
     if member.role == "main":
         return "main"
     if member.role == "rank":

@@ -86,7 +86,7 @@ def examine(run, events_now=None):
         "limit": limit,
         "oom": deaths.oom(run, samples, died, limit, events_now),
         "grew": _grew(samples),
-        "minutes": _minutes(run, samples, crew, died),
+        "minutes": _minutes(crew, died),
         "verdicts": [one._asdict() for one in verdicts.judge(run, crew)],
     }
     report["next"] = _next(report)
@@ -128,7 +128,7 @@ def _grew(samples):
     return dict(sorted(rows, key=lambda row: -row[1]))
 
 
-def _minutes(run, samples, crew, died):
+def _minutes(crew, died):
     """The figures of one process in its last ten minutes. The first that died is the cause more often than the last: a
     parent ends because its child did."""
     known = {one.pid: one for one in crew}

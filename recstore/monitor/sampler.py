@@ -225,7 +225,7 @@ class Sampler:
                 member.now = None
                 return
             member.now.fill(sums)
-            self._read_mappings(t, member, smaps)
+            self._read_mappings(member, smaps)
             self._read_files(t, member)
             member.address_limit = self.proc.address_limit(member.pid)
             member.last = member.now
@@ -234,7 +234,7 @@ class Sampler:
         except (OSError, ValueError, IndexError):
             member.now = None
 
-    def _read_mappings(self, t, member, smaps):
+    def _read_mappings(self, member, smaps):
         """Which files a member maps: seldom, or when its part of them has changed."""
         last, reading = member.last, member.now
         member.readings += 1

@@ -10,7 +10,7 @@ from recstore.remote.storage import split_number, storage_of
 _ALWAYS_CACHED = False  # tests set it: a folder then counts as a place whose files cannot be mapped
 
 
-def open_set(path, cache=None, limit=None, lazy=False, options=None, verify="header", limits=None, reader=None):
+def open_set(path, cache, limit, lazy, options, verify, limits, reader):
     """The RecordList or RecordDict that recstore.open returns for a set. `reader` is a trust.Reader."""
     url, number = split_number(os.fsdecode(path))
     storage = storage_of(url, options)

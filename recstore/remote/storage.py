@@ -67,7 +67,7 @@ def split_number(text):
     return found[1], int(found[2])
 
 
-def whole_set(url, options=None):
+def whole_set(url, options):
     """The Storage of a set that is to be changed, as of storage_of. ValueError for a URL that names one manifest."""
     if isinstance(url, (str, bytes, os.PathLike)):
         text = os.fsdecode(url)

@@ -38,8 +38,6 @@ _CSV = {
     "na_values": 'write null_values=["", "NA"]',
     "names": 'write header=["path", "label"] if the file has no line of names',
     "new_columns": 'write header=["path", "label"], and skip_rows=1 if the file has a line of names',
-    "on_bad_lines": 'write errors="skip"',
-    "ignore_errors": 'write errors="skip"',
     "parse_dates": 'write dtypes={"day": "date32", "at": "timestamp[s]"}',
     "try_parse_dates": 'write dtypes={"day": "date32", "at": "timestamp[s]"}',
     "quotechar": "write quote=",
@@ -82,7 +80,7 @@ _FRAME = {
 }
 _NO_COLUMNS = "lines have no columns; read_csv reads lines of several cells"
 _BY_READER = {
-    "read_csv": {**_FILES, **_CSV},
+    "read_csv": {**_FILES, **_CSV, **_ERRORS},
     "read_json": {**_FILES, **_JSON},
     "read_jsonl": {**_FILES, **_JSONL},
     "read_lines": {**_FILES, "columns": _NO_COLUMNS, "usecols": _NO_COLUMNS},

@@ -95,8 +95,8 @@ def _row(*parts):
     return None if None in parts else bytes([TAG_TUPLE, len(parts)]) + b"".join(parts)
 
 
-def _wrap(code, payload, extra=_NONE):
-    return None if payload is None else _ext(code, extra, payload)
+def _wrap(code, payload):
+    return None if payload is None else _ext(code, _NONE, payload)
 
 
 def _number_form(key):

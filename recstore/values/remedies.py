@@ -1,5 +1,5 @@
 """What to store in the place of a value that cannot be stored: Python code in which the value is `x`, and what of the
-value the code leaves out. Nothing here runs code of the value; tests/py/top/test_remedies.py runs that of each remedy.
+value the code leaves out. Nothing here runs code of the value; tests/py/values/test_remedies.py runs each remedy.
 """
 
 import sys
@@ -79,7 +79,6 @@ _KNOWN = {
     ("re", "Pattern"): "store (x.pattern, x.flags), without its class",
     ("re", "Match"): "store (x.group(), x.span()), without its pattern and groups",
     ("scipy", "_spbase"): "store (x.tocoo().data, x.tocoo().coords, x.shape), without its format",
-    ("socket", "socket"): "it belongs to this process; store the address and connect when the record is read",
     ("sqlite3", "Row"): "store list(zip(x.keys(), x)), without its class",
     ("tarfile", "TarFile"): _FILE,
     ("tempfile", "_TemporaryFileWrapper"): _FILE,

@@ -13,7 +13,7 @@ import recstore
 from recstore import share_dataset
 
 SLACK = 16 * 1024  # bytes of a segment beside its data
-BATCH = 20  # graphs that one spawned process reads
+BATCH = 10  # graphs that one spawned process reads
 
 
 def check(graph, threshold):
@@ -87,7 +87,7 @@ def test_graphs(batch, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("batch", range(3, 100))
+@pytest.mark.parametrize("batch", range(3, 200))
 def test_many_graphs(batch, tmp_path):
     run(range(batch * BATCH, (batch + 1) * BATCH), tmp_path)
 

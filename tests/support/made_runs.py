@@ -124,8 +124,8 @@ def copying(copied, steps=10, rss=0, exact=True, lost=None, ends_at=None, freed=
     return entries
 
 
-def growing(values, label="main", pid=10, **others):
-    return [sample(i, [process(label, pid, uss=value)], **others) for i, value in enumerate(values)]
+def growing(values, **others):
+    return [sample(i, [process("main", 10, uss=value)], **others) for i, value in enumerate(values)]
 
 
 def ramp(count, begin, end):

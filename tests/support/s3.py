@@ -115,9 +115,9 @@ class Server:
         """The next requests get an error of the server."""
         self._add("refuse", times, method, match, (status, body))
 
-    def expire(self, times=1, method=None, match=""):
+    def expire(self, times, match=""):
         """The next requests get 403, as with a token that has expired."""
-        self.refuse(times, method, match, 403, EXPIRED)
+        self.refuse(times, None, match, 403, EXPIRED)
 
     def deny(self, times=1, method=None, match=""):
         """The next requests get 403, as without the right to make them."""

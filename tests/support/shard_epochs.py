@@ -59,7 +59,7 @@ def epoch(ends, window, seed, legs, number=0, shuffle=True):
     return items
 
 
-def shared_out(items, first, leg, world_size, drop_last=False):
+def shared_out(items, first, leg, world_size, drop_last):
     """For each rank the records that it takes from item `first` on of an epoch, of which `leg` is the last one."""
     n, (begin, lanes) = len(items), leg
     turns = (n - first) // world_size if drop_last else -(-(n - first) // world_size)

@@ -32,10 +32,7 @@ def check(tmp_path, *arguments):
     assert last  # the cases ran
 
 
-MODES = ["columns", "pairs 0 1", "sample 1 30", "sample-triples 1 200"]
-
-
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", ["columns", "sample 1 15", "sample-triples 1 200"])
 def test_every_way_out(tmp_path, mode):
     check(tmp_path, *mode.split())
 

@@ -37,6 +37,8 @@ def test_a_field_as_an_index(x, index, expected):
         code = re.search(r"x\.fields?\(.*?\)", text)[0]
         assert eval(code, {"x": view}).to_list() == want
     assert "x.fields('id', ...)" in error(TypeError, lambda: x[["id", "label"]])
+    assert error(TypeError, lambda: x[2:]["lable"]).endswith("; 'label' is meant, perhaps")
+    assert "meant" not in error(TypeError, lambda: x["label"])
     assert "field" not in error(TypeError, lambda: x[1.5]) and "field" not in error(
         TypeError, lambda: x.field("id")["a"]
     )
@@ -63,6 +65,12 @@ def test_a_field_that_cannot_be_hashed_in_a_split(x):
 def test_filter_without_a_function(x, given):
     text = error(TypeError, lambda: x.filter(given))
     assert eval(text[text.index("x.filter(") :], {"x": x}).to_list() == [r for r in ROWS if r["label"] == 1]
+
+
+def test_arguments_that_methods_do_not_take(x):
+    assert error(TypeError, lambda: x.filter(label=1)).startswith("RecordList.filter()")
+    assert "fractions or counts" in error(TypeError, lambda: x.split(["train", "test"]))
+    assert "NoneType" in error(TypeError, lambda: x.save(None))
 
 
 def test_methods_of_other_libraries(x, tmp_path):

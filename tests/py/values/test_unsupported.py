@@ -95,7 +95,7 @@ def nothing_left():
 
 @pytest.mark.parametrize(("value", "kind"), CASES, ids=lambda v: type(v).__name__)
 def test_message(value, kind):
-    """The record, the path and the type; tests/py/top/test_remedies.py tries the remedies."""
+    """The record, the path and the type; tests/py/values/test_remedies.py tries the remedies."""
     with nothing_left():
         with pytest.raises(EncodeError) as caught:
             RecordList([0, {"meta": [1, {"x y": value}]}])
