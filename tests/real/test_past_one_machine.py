@@ -92,7 +92,7 @@ def write(server, folder):
 def train(rank, node, options, url, cache, out, **settings):
     """Starts a rank on a node, or, where a machine cannot make nodes, on this one."""
     wanted = {"url": url, "options": options, "cache": cache, "rank": rank, "batch": BATCH, "out": str(out), **settings}
-    program = str(pathlib.Path(__file__).parents[1] / "node_rank.py")
+    program = str(pathlib.Path(__file__).parents[1] / "support/node_rank.py")
     process = node.start("-P", program)
     process.stdin.write(json.dumps(wanted))
     process.stdin.close()
