@@ -127,7 +127,7 @@ def clone() -> pathlib.Path:
 
 
 def installed(session: nox.Session) -> str:
-    """The folder of the programs of an environment in the copy, in which recstore and its tests' packages are."""
+    """The programs of an environment in the copy that has recstore and its tests' packages."""
     programs = clone() / ".venv/bin"
     if not programs.exists():
         session.run(sys.executable, "-m", "venv", str(programs.parent), external=True)
@@ -226,7 +226,7 @@ def wheel(session: nox.Session) -> None:
     """Build the sdist and a wheel into build/wheels, and check the wheel as users get it.
 
     It has at most WHEEL_BYTES, exports its init function alone, is the same byte for byte when it is built again in
-    another folder, and runs the demo where there is no compiler.
+    another folder, and runs the demo without a compiler.
     """
     out = BUILD / "wheels"
     out.mkdir(parents=True, exist_ok=True)
@@ -462,8 +462,8 @@ def built_interpreter(session: nox.Session, name: str, *options: str, **env: str
 
 
 def sanitize_threads(session: nox.Session, arguments: list[str]) -> None:
-    """Cython and pip take minutes under the sanitizer, so the plain interpreter makes the wheel and installs what is
-    needed: both have the same ABI."""
+    """Cython and pip take minutes under the sanitizer, so the plain interpreter makes the wheel and installs the
+    packages: both have the same ABI."""
     compiler = clang(session)
     plain = built_interpreter(session, "3.13t")
     # What the sanitizer finds in CPython's own build is not ours to mend.

@@ -142,7 +142,7 @@ def alike(ours, theirs):
     if isinstance(ours, (list, tuple)) and isinstance(theirs, (list, tuple)):
         return len(ours) == len(theirs) and all(map(alike, ours, theirs))
     if isinstance(ours, dict) and theirs is None or isinstance(theirs, dict) and ours is None:
-        # A struct of which every field is missing.
+        # A struct whose fields are all missing.
         return not any(value is not None for value in (ours or theirs or {}).values())
     return ours == theirs or (ours != ours and theirs != theirs)
 

@@ -1,5 +1,5 @@
-/* rs_arrow_program.c: compiles trees for the export to Arrow. The recursion is as deep as trees and tables have levels,
- * of which rule 30 of FORMAT.md allows 400. */
+/* rs_arrow_program.c: compiles trees for the export to Arrow. The recursion is as deep as trees and tables have levels:
+ * at most 400, by rule 30 of FORMAT.md. */
 #include "arrow/rs_arrow_program.h"
 
 #include <stdlib.h>

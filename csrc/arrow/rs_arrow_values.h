@@ -1,4 +1,4 @@
-/* rs_arrow_values.h: one value of a bound Arrow array as an any value. The value and its type are those that pyarrow's
+/* rs_arrow_values.h: one value of a bound Arrow array as an any value. It has the value and type that pyarrow's
  * `to_pylist()` gives; docs/tables.md lists the differences. */
 #ifndef RS_ARROW_VALUES_H
 #define RS_ARROW_VALUES_H

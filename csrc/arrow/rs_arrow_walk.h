@@ -1,5 +1,5 @@
 /* rs_arrow_walk.h: walks through the values of records with compiled ops. Before the types are known it notes the
- * values of which the tree does not tell all; afterwards it appends all values to the batch. The checks are those of
+ * values whose type the tree does not tell; afterwards it appends all values to the batch. The checks are those of
  * decoding: rules 20 to 23 and 31 of FORMAT.md. */
 #ifndef RS_ARROW_WALK_H
 #define RS_ARROW_WALK_H

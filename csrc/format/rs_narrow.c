@@ -3,10 +3,10 @@
 
 enum {
     LEAST_BYTES = 64, /* shorter arrays stay as they are, because rows of one size are found faster */
-    STEP = 1024       /* items of which the range is found before it is looked at */
+    STEP = 1024       /* items between two looks at their range */
 };
 
-/* The widths in which arrays are stored. They are few, because arrays of another width are another alternative of a
+/* The widths of stored arrays. They are few, because each further width is another alternative of a
  * union: flags, bytes, the tokens of most models, those of the largest vocabularies. */
 static const uint8_t WIDTHS[] = {1, 8, 16, 20, 32};
 

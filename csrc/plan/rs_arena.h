@@ -1,4 +1,4 @@
-/* rs_arena.h: memory that is freed as a whole, in which stats and plans lie. */
+/* rs_arena.h: memory for stats and plans, freed as a whole. */
 #ifndef RS_ARENA_H
 #define RS_ARENA_H
 

@@ -25,7 +25,7 @@ from _weakref import ref
 
 from recstore import errors
 from recstore._core import hooks, trust
-from recstore.text import an, counted, meant
+from recstore.text import an, counted
 
 
 # segments/: the memory of segments, shards, saved indexes, the deep check, lock files

@@ -1,6 +1,5 @@
 """`recstore build`: a store of files, saved or shared by name."""
 
-import os
 import sys
 import time
 from importlib.util import find_spec
@@ -64,10 +63,8 @@ def run(options):
     if form not in (None, "recs"):
         way = f"; recstore cat STORE --parquet {options.output} writes a table" if form == "parquet" else ""
         raise Usage(f"{options.output} is the name of a file of {form}, and a store is written: name it .recs{way}")
-    if options.output is not None and os.path.isdir(options.output):
-        raise Refused(f"{options.output} is a folder: name a file in it")
-    if options.output is not None and os.path.lexists(options.output) and not options.force:
-        raise Refused(f"{options.output} exists; --force replaces it")
+    if options.output is not None:
+        files.refuse_writing(options.output, options.force)
     begin = time.monotonic()
     with files.read(_given(options), options, **_how(options)) as store:
         if options.output is not None and options.shared is not None:

@@ -5,7 +5,6 @@ import decimal
 import enum
 import io
 import json
-import os
 import pathlib
 import sys
 import uuid
@@ -253,10 +252,7 @@ def _reader(pyarrow, records, options):
 
 def _parquet(records, options):
     """Writes a Parquet file from the stream of batches that the core makes."""
-    if os.path.isdir(options.parquet):
-        raise Refused(f"{options.parquet} is a folder: name a file in it")
-    if os.path.lexists(options.parquet) and not options.force:
-        raise Refused(f"{options.parquet} exists; --force replaces it")
+    files.refuse_writing(options.parquet, options.force)
     try:
         import pyarrow
         from pyarrow import parquet

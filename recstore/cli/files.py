@@ -114,6 +114,14 @@ def refuse_reading(options):
             raise Usage(f"{options.what} is a store, and --{option} is for files that are read")
 
 
+def refuse_writing(path, force):
+    """Refused for a folder, and for a file that exists unless it is to be replaced."""
+    if os.path.isdir(path):
+        raise Refused(f"{path} is a folder: name a file in it")
+    if os.path.lexists(path) and not force:
+        raise Refused(f"{path} exists; --force replaces it")
+
+
 def names(text):
     """A list of names from text with commas."""
     found = [one.strip() for one in text.split(",")]

@@ -192,7 +192,7 @@ class ViewInfo:
 
 def describe_view(segments, records, fields, sets, nbytes):
     """The ViewInfo of a view with `records` records over open segments and sets of shards. `nbytes` are those of all
-    stores, also of those that are not open."""
+    stores, closed ones included."""
     stores = tuple(describe(segment, segment.records, fields=fields) for segment in segments)
     names = [getattr(one.opener, "where", None) for one in sets]
     told = tuple(dict.fromkeys(name for name in names if name is not None))

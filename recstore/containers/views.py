@@ -313,12 +313,6 @@ class ListOperations(exports.TableExports):
         raise TypeError(f"{type(self).__name__!r} object doesn't support item deletion: {self._read_only(hint)}")
 
 
-for _cls in (ListOperations, exports.TableExports):
-    for _name, _method in vars(_cls).items():
-        if type(_method) is type(bounds):
-            _method.__qualname__ = f"RecordList.{_name}"  # Python's errors about arguments say it
-
-
 def owned(records, method):
     """The records for a method that gives all of them as objects of the caller."""
     if records._strict:

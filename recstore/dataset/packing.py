@@ -146,7 +146,7 @@ class Packed:
             runs = [blocks.bytes_of(column.start, column.stop) for column in self.columns.get(id(candidate), ())]
             records, tables = sum(run[0] for run in runs), sum(run[1] for run in runs)
             n = self.sampled.get(id(candidate))
-            sampled += records + (n or 0)  # a record of no bytes has a part of what is beside them too
+            sampled += records + (n or 0)  # a record without bytes has its share of the bytes beside records
             records = records if n is None else records * len(candidate.value) // n
             whole += records + (len(candidate.value) if n else 0)
             stored[id(candidate)] = records + tables

@@ -104,8 +104,7 @@ class Log:
 
 
 def _opened(path):
-    """A descriptor that is none of the standard ones, one of which may be closed: the process that watches gets others
-    there."""
+    """A descriptor above the standard ones, as one of those may be closed: the watching process gets others there."""
     fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
     if fd > 2:
         return fd

@@ -311,7 +311,7 @@ def _spawn(log, task):
     if not sys.executable:
         raise Error(
             "sys.executable is empty, as in a program that embeds Python: set it to the path of a Python of the same "
-            "version, in which the process that watches the memory runs"
+            "version, which runs the process that watches the memory"
         )
     task = {**task, "pid": os.getpid(), "log": log.path, "fd": log.fileno(), "command": _command()}
     code = f"import sys; sys.path[:] = {sys.path!r}; from recstore.monitor.attached import main; main()"
@@ -332,7 +332,7 @@ def _spawn(log, task):
 
 
 def _command():
-    """The program and its arguments, of which the log holds some: the system takes 128 KiB in one argument."""
+    """The program and its first arguments: the system takes 128 KiB in one argument."""
     kept, left = [], 10_000
     for one in map(str, sys.argv):
         left -= len(one)

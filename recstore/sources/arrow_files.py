@@ -27,7 +27,7 @@ def read_arrow(
         missing: "none" to store None for a null, "absent" to leave its key out of the record.
         nanoseconds: for timestamps and durations in nanoseconds: "exact" to store datetimes and timedeltas, "floor" to
             store them rounded down to microseconds, "numpy" to store numpy.datetime64 and timedelta64. With "exact"
-            a value of no whole microseconds is an error.
+            a value with a part of a microsecond is an error.
         where: a function of a record with all columns, or a pyarrow Expression; only rows for which it is true are
             stored.
         limit: the most rows to store; nothing after them is read.

@@ -10,7 +10,7 @@ from recstore.sources.table_feed import TableFeed, checked, foreign, is_pandas, 
 __all__ = ["from_pandas"]
 
 _ROWS = 1 << 16  # rows that are converted at once
-_LOSING = re.compile("(^|[:<] ?)(binary|date)")  # types of which Arrow also makes values of other types
+_LOSING = re.compile("(^|[:<] ?)(binary|date)")  # Arrow also turns values of other types into these
 
 
 def from_pandas(frame, *, columns=None, missing="none", nanoseconds="exact", **options):

@@ -43,7 +43,7 @@ def read_parquet(
         missing: "none" to store None for a null, "absent" to leave its key out of the record.
         nanoseconds: for timestamps and durations in nanoseconds: "exact" to store datetimes and timedeltas, "floor" to
             store them rounded down to microseconds, "numpy" to store numpy.datetime64 and timedelta64. With "exact"
-            a value of no whole microseconds is an error.
+            a value with a part of a microsecond is an error.
         where: a function of a record with all columns; or a pyarrow Expression, by which row groups without such rows
             are not read. Only rows for which it is true are stored.
         limit: the most rows to store; nothing after them is read.
@@ -52,9 +52,9 @@ def read_parquet(
             and `timeout` as of :func:`recstore.shared`: one process of the machine reads the files, and the others
             attach.
 
-    Raises OSError for a file that cannot be read; InputError, which names the file, for one that is cut or no Parquet,
-    a column that is not there, two columns of one name, a value that cannot be cast, and a file that changes meanwhile;
-    ImportError without pyarrow. Safe from several threads at once.
+    Raises OSError for a file that cannot be read; InputError, which names the file, for one that is cut or is not
+    Parquet, a column that is not there, two columns of one name, a value that cannot be cast, and a file that changes
+    while it is read; ImportError without pyarrow. Safe from several threads at once.
 
     >>> import io, pyarrow, pyarrow.parquet
     >>> file = io.BytesIO()
@@ -172,8 +172,8 @@ def _most_rows(chunks, pages, rows):
 
 
 def _parts(parquet, group, needed, pages, tried=None):
-    """The Parts in which the columns `needed` of a row group are read, or those of them that have a column chunk for
-    which `tried` is true. `pages` is that of parquet_pages.opened."""
+    """The columns `needed` of a row group as Parts; with `tried`, only columns that have a chunk for which it is
+    true. `pages` is that of parquet_pages.opened."""
     meta, parts, taken = parquet.metadata.row_group(group), [], 0
     buffer = _buffer(parquet.metadata)
     names, numbers, chunks, found = [], [], [], []
@@ -350,7 +350,7 @@ def _opened(file, choice=None):
     from pyarrow import parquet
 
     with table_files.random_access(file) as source:
-        with table_files.errors_of(file, "no Parquet file, or a part of one"):
+        with table_files.errors_of(file, "not a Parquet file, or a part of one"):
             opened = parquet.ParquetFile(source)
         if choice is None:
             with opened:

@@ -1,4 +1,4 @@
-"""What the headers of the pages of a Parquet file tell, and its metadata do not: how many bytes a reader of a column
+"""What the headers of the pages of a Parquet file tell, and the metadata do not: how many bytes a reader of a column
 holds at once, and how many bytes a run of its values takes at most. pyarrow unpacks pages whole."""
 
 import os
@@ -15,7 +15,7 @@ _MOST_HEADERS = 1 << 12  # of a chunk; the pages after them are taken to be alik
 _DICTIONARY = 2  # a type of pages
 # Encodings whose values take no more bytes decoded than in the page, or than the dictionary.
 _AS_STORED = {"PLAIN", "RLE", "BIT_PACKED", "DELTA_LENGTH_BYTE_ARRAY", "RLE_DICTIONARY", "PLAIN_DICTIONARY"}
-_SHORT = 1 << 12  # bytes of a dictionary, each entry of which may be as long as that
+_SHORT = 1 << 12  # bytes of a dictionary, as one entry may be as long as all
 _COUNTED = {0: 5, 2: 7, 3: 8}  # the field of a page's header with its number of values, by the type of the page
 
 
@@ -34,8 +34,8 @@ class Pages:
 
 @contextmanager
 def opened(file, source):
-    """The file object from which the headers of an Input's pages are read, or None if each read is a request to
-    another machine. `source` is what table_files.random_access gives."""
+    """The file object that has the headers of an Input's pages, or None if each read is a request to another
+    machine. `source` is what table_files.random_access gives."""
     if table_files.path_of(file):
         with open(source, "rb", buffering=0) as found:
             yield found
@@ -102,12 +102,12 @@ def _header(found, at):
     return {}, 0
 
 
-# ---- Thrift's compact protocol, in which the headers are written ----
+# ---- Thrift's compact protocol, the format of the headers ----
 
 
 def _struct(data, at, depth=0):
     """The fields of a struct by their numbers, and the position after it. Raises IndexError where the data end, and
-    ValueError for what is not in the header of a page."""
+    ValueError for a field that no header of a page has."""
     fields, number = {}, 0
     while data[at]:
         kind, delta = data[at] & 15, data[at] >> 4

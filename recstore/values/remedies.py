@@ -233,7 +233,7 @@ def _iterable(value, kind):
     if kind is types.MappingProxyType or is_a(value, native.Record):
         return "store dict(x), without its class"
     if found(kind, "keys") is not None and found(kind, "items") is not None:
-        return f"store list(x.items()), without its class{and_attributes(value)}"  # of which several may have one key
+        return f"store list(x.items()), without its class{and_attributes(value)}"  # keys may repeat
     is_python = kind.__flags__ & 1 << 9
     if found(kind, "__next__") is not None or not is_python and all(found(kind, at) for at in ("__iter__", "__len__")):
         return "store list(x), without its class"

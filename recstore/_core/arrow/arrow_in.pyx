@@ -134,8 +134,7 @@ cdef class ArrowReader:
         if status == RS_E_IN_FAILED:
             raise errors.InputError(f"the Arrow stream of {self.kind} failed: {text} (error {err.sys_errno})")
         if status == RS_E_ARG_RANGE:
-            quoted = text.split("'")[1::2]
-            raise errors.InputError(text + (meant(quoted[0], quoted[1:]) if quoted else ""))
+            raise errors.InputError(text)
         raise errors.InputError(f"the Arrow data of {self.kind}: {text}")
 
     def next(self):

@@ -1,7 +1,7 @@
 """Gathers: some fields of the records at given positions, read into one buffer in one pass without the interpreter.
 
 The loops are C (csrc/columns/rs_gather.h). This file locates records through views, looks keys up in trees, finds a
-field where C cannot, and says in words what is wrong with a value.
+field where C cannot, and explains a wrong value.
 """
 
 

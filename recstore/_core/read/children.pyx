@@ -17,7 +17,7 @@ cdef struct Spot:
 @cython.final
 @cython.internal
 cdef class Children:
-    """The children of a struct, an `any` dict or a map. The value must be that of which they were made."""
+    """The children of a struct, an `any` dict or a map. Use them with the same value only."""
     cdef dict numbers  # by key
     cdef Spot *spots
 

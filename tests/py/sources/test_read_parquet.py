@@ -194,7 +194,7 @@ def test_bad_files(path, tmp_path):
     bad = tmp_path / "bad.parquet"
     for content in (b"", b"PAR1", data[:2000], data[:-5], b"hello, world" * 9):
         bad.write_bytes(content)
-        with pytest.raises(recstore.InputError, match=r"bad\.parquet: no Parquet file, or a part of one"):
+        with pytest.raises(recstore.InputError, match=r"bad\.parquet: not a Parquet file"):
             read(bad)
     bad.write_bytes(data[:600] + b"\xff" * 200 + data[800:])
     with pytest.raises(recstore.InputError, match=r"bad\.parquet: damaged"):

@@ -68,7 +68,6 @@ def test_filter_without_a_function(x, given):
 
 
 def test_arguments_that_methods_do_not_take(x):
-    assert error(TypeError, lambda: x.filter(label=1)).startswith("RecordList.filter()")
     assert "fractions or counts" in error(TypeError, lambda: x.split(["train", "test"]))
     assert "NoneType" in error(TypeError, lambda: x.save(None))
 
@@ -159,13 +158,3 @@ def test_map_without_a_function(x, given):
     text = error(TypeError, lambda: x.sorted_by(["label", "id"]))
     order = x.sorted_by(eval(text[text.index("lambda") :]))
     assert [r["id"] for r in order] == [*range(0, 12, 2), *range(1, 12, 2)]
-
-
-def test_a_column_of_another_name():
-    pa = pytest.importorskip("pyarrow")
-    table = pa.table({"label": [1], "id": [2]})
-    for read in (RecordList.from_arrow, lambda t, **how: RecordList.from_arrow(iter([t]), **how)):
-        assert error(recstore.InputError, lambda read=read: read(table, columns=["lable"])).endswith(
-            "; 'label' is meant, perhaps"
-        )
-    assert "meant" not in error(recstore.InputError, lambda: RecordList.from_arrow(table, columns=["x"]))
