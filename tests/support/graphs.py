@@ -12,6 +12,7 @@ import multiprocessing
 import os
 import random
 import sys
+import tempfile
 from collections import OrderedDict, defaultdict, deque
 
 import numpy as np
@@ -57,7 +58,7 @@ class Maker:
     """Makes values of each kind; `folder` is for the files of mapped ones. `pool` has all that were made."""
 
     def __init__(self, seed, folder):
-        self.rng, self.folder, self.pool, self.files = random.Random(seed), folder, [], 0
+        self.rng, self.folder, self.pool = random.Random(seed), folder, []
 
     def graph(self):
         rng = self.rng
@@ -120,8 +121,8 @@ class Maker:
         return np.frombuffer(self.pool[-1], np.uint8)
 
     def memory_map(self):
-        self.files += 1
-        path = f"{self.folder}/{id(self)}-{self.files}.bin"
+        descriptor, path = tempfile.mkstemp(".bin", dir=self.folder)  # another maker's file may be mapped
+        os.close(descriptor)
         numbers(self.rng, self.rng.choice([100, 20_000])).tofile(path)
         mapped = np.memmap(path, np.float64, self.rng.choice(["r", "c", "r+"]))
         return self.rng.choice([lambda: mapped, lambda: np.asarray(mapped), lambda: mapped[5::2]])()
