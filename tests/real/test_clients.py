@@ -52,21 +52,6 @@ def test_grain_goes_on_over_another_store_of_the_same_records(source, tmp_path):
     assert len(rest) == 250 and rest == list(first)
 
 
-# ---- JAX ----
-
-
-def test_jax_takes_batches_as_pytrees():
-    jax = pytest.importorskip("jax")
-    from recstore.torch import Fields, Loader
-
-    x = RecordList({"id": i, "box": [i, 0.5], "tokens": list(range(i % 3))} for i in range(40))
-    fields = Fields(x, "id", "box", tokens="ragged", output="numpy")
-    total = jax.jit(lambda batch: batch["id"].sum() + batch["box"].sum() + batch["tokens"].values.sum())
-    sums = [float(total(batch)) for batch in Loader(fields, batch_size=10)]
-    assert sum(sums) == sum(r["id"] + sum(r["box"]) + sum(r["tokens"]) for r in x)
-    assert type(jax.tree.map(np.asarray, fields[[0, 1]])) is type(fields[[0, 1]])
-
-
 # ---- Lightning ----
 
 
