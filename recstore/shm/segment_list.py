@@ -71,9 +71,9 @@ class SegmentTable(list):
     __repr__ = __str__
 
     def _repr_html_(self):
+        """The table as HTML, for notebooks."""
         from recstore.display import html
 
-        """The table as HTML, for notebooks."""
         return html.block(html.table([_COLUMNS, *(info.row() for info in self)], "<<>>><><"))
 
 
