@@ -112,14 +112,15 @@ def read_any_container(cur, tag, depth, start):
 
 
 def any_size(value):
-    """The size of the value as a writer stores it as one any value. Of an array stored outside it is a lower bound."""
+    """The size of the value as a writer stores it as one any value. Of an array of integers, which may be narrow, and
+    of one stored outside it is a lower bound."""
     ext = ext_of(value)
     if ext is not None:
         return 2 + any_size(ext[1]) + any_size(ext[2])
     if isinstance(value, (np.ndarray, np.generic)):
         data = value.nbytes if not isinstance(value, np.str_) else 4 * len(value)
-        if isinstance(value, np.ndarray) and value.dtype.kind in "iu":
-            data = min(data, value.itemsize)  # it may be narrow
+        if data < ARRAY_INLINE and isinstance(value, np.ndarray) and value.dtype.kind in "iu":
+            data = min(data, value.itemsize)
         shape = 0 if isinstance(value, np.generic) else 1 + sum(map(varint_size, value.shape))
         return 3 + shape + (data if data < ARRAY_INLINE else 1)
     if value is None or isinstance(value, bool):
