@@ -111,10 +111,14 @@ places = st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(1, 25
 def flip(data, flips, spans):
     """The data with bytes changed at parts of the way through the bytes of `spans`."""
     out = bytearray(data)
-    positions = [i for start, end in spans for i in range(start, end)]
-    for part, mask in flips:
-        if positions:
-            out[positions[int(part * len(positions))]] ^= mask
+    size = sum(end - start for start, end in spans)
+    for part, mask in flips if size else ():
+        at = int(part * size)
+        for start, end in spans:
+            if at < end - start:
+                out[start + at] ^= mask
+                break
+            at -= end - start
     return bytes(out)
 
 
