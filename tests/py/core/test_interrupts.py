@@ -109,12 +109,12 @@ def test_many_records(records, read):
 
 def test_the_records_of_a_saved_group(tmp_path):
     """An index from a file is checked when a key of it is first looked up."""
-    with RecordList({"k": 1, "i": i} for i in range(100_000)) as x:
+    with RecordList({"k": 1, "i": i} for i in range(500_000)) as x:
         x.save(tmp_path / "x", group_by="k")
     with recstore.open(tmp_path / "x") as x, x.group_by("k") as groups:
         with interrupted():
             groups[1]
-        assert len(groups[1]) == 100_000
+        assert len(groups[1]) == 500_000
 
 
 MAPPED = {
