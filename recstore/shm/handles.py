@@ -12,6 +12,8 @@ A handle that consists of saved files names no process: it has the same bytes in
 pickle an object to hash it get its content hash instead of a handle.
 """
 
+from __future__ import annotations
+
 import errno
 import os
 import stat
@@ -21,6 +23,10 @@ from recstore._core import native
 from recstore.errors import ClosedError, CorruptError, Error, SegmentNotFoundError
 from recstore.shm import file_backing, named_segments, pins, registry
 from recstore.shm.process_identity import boot_id, pid_namespace, start_time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 # forkserver passes at most 256 descriptors to a child, and the program passes some itself. The child opens the other
 # resources by /proc.
@@ -270,7 +276,7 @@ def _is_called_by(modules, frame):
 # ---- Attaching ----
 
 
-def attach(handle, dup_fd=None, allowed=None):
+def attach(handle: bytes, dup_fd: Any = None, allowed: dict[int, Any] | None = None) -> Any:
     """Unpickling calls this. Returns the container that the handle describes; it is detached if a resource cannot be
     attached.
 
