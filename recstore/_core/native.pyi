@@ -4,7 +4,7 @@ with an underscore, is for the other modules of recstore and lists what they use
 import os
 from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, ValuesView
 from collections.abc import Mapping as AbstractMapping
-from typing import Any, Generic, Literal, SupportsIndex, TypeAlias, TypeVar, final, overload
+from typing import Any, Generic, SupportsIndex, TypeAlias, TypeVar, final, overload
 
 from typing_extensions import Self
 
@@ -91,14 +91,6 @@ class Records(Generic[_T_co]):
 
 _Limits: TypeAlias = tuple[int, int] | None
 _Path: TypeAlias = str | bytes | os.PathLike[str]
-
-# As Selection.describe has them: a kind, the number of positions, and what the kind needs.
-Stage: TypeAlias = (
-    tuple[Literal["slice"], int, int, int]
-    | tuple[Literal["permute"], int, int]
-    | tuple[Literal["index"], int, Blob, int, int, int]
-    | tuple[Literal["repeat"], int]
-)
 
 EXT_LAST: int
 INDEX_GROUPS: int
@@ -196,7 +188,7 @@ class Selection:
     shards: Shards | None
     store: int
     virtual: bool
-    def describe(self) -> list[Stage]: ...
+    def describe(self) -> list[tuple[Any, ...]]: ...
     def indexed(self, blob: Blob, first: int, width: int, length: int) -> Selection: ...
     @staticmethod
     def joined(selections: Iterable[Selection]) -> Selection: ...
