@@ -95,7 +95,8 @@ class SegmentTable(list[SegmentInfo]):
         from recstore.display import html
 
         """The table as HTML, for notebooks."""
-        shown: str = html.block(html.table([_COLUMNS, *(info.row() for info in self)], "<<>>><><"))  # type: ignore[no-untyped-call]
+        rows = html.table([_COLUMNS, *(info.row() for info in self)], "<<>>><><")  # type: ignore[no-untyped-call]
+        shown: str = html.block(rows)  # type: ignore[no-untyped-call]
         return shown
 
 

@@ -225,7 +225,7 @@ def _apply(selection: native.Selection, stage: tuple[Any, ...], resources: list[
     if kind == _REPEAT:
         return selection.repeated(first)
     width, start, step, length = more
-    blob = _saved_part(*first, resources) if kind == _SAVED else _index_array(first, resources)  # type: ignore[call-arg]
+    blob = _saved_part(first, resources) if kind == _SAVED else _index_array(first, resources)
     # The stage reads every step-th entry between the first and the last.
     last = start + step * (length - 1) if length else start
     low, high = min(start, last), max(start, last)
@@ -254,7 +254,8 @@ def _saved_index(reader: Reader, resources: list[Any]) -> native.SavedIndex:
     return native.saved_index(_numbered(reader.size(), resources, "segment"), reader.size())
 
 
-def _saved_part(segment: int, index: int, part: int, resources: list[Any]) -> native.Blob:
+def _saved_part(where: tuple[int, int, int], resources: list[Any]) -> native.Blob:
+    segment, index, part = where
     blob = native.saved_index(_numbered(segment, resources, "segment"), index).blob(part)
     if blob is None:
         raise CorruptError(f"a recstore handle names part {part} of a saved index that lacks it")
