@@ -24,7 +24,7 @@ import nox
 
 nox.needs_version = ">=2025.2.9"
 nox.options.default_venv_backend = "venv"
-nox.options.sessions = ["lint", "c_tests", "readme", "slow", "files", "docs", "real"]
+nox.options.sessions = ["lint", "types", "c_tests", "readme", "slow", "files", "docs", "real"]
 
 ROOT = pathlib.Path(__file__).resolve().parent
 BUILD = ROOT / "build"
@@ -38,6 +38,8 @@ ASAN = {
 }
 PYTHONS = ["3.10", "3.11", "3.12", "3.13", "3.13t", "3.14", "3.14t"]
 WHEEL_BYTES = 2_000_000
+# The files whose functions all have their types, which `nox -s types` checks.
+TYPED = ("errors.py", "text.py", "handles.py", "later.py", "_core", "shm")
 
 
 def group(name: str) -> list[str]:
@@ -85,6 +87,13 @@ def lint(session: nox.Session) -> None:
             failed.append(command[0])
     if failed:
         session.error(f"{', '.join(failed)}: `nox -s format` mends most of this")
+
+
+@nox.session
+def types(session: nox.Session) -> None:
+    """mypy over the modules that have their types in the code."""
+    session.install(*group("types"))
+    session.run("mypy", "--strict", "--follow-imports=silent", *(f"recstore/{name}" for name in TYPED))
 
 
 @nox.session(name="format")

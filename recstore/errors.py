@@ -6,6 +6,14 @@ Every one is a :class:`Error` and also the built-in that a caller would expect, 
 of a damaged file works without naming recstore.
 """
 
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TypeVar
+
+    _ErrorT = TypeVar("_ErrorT", bound=BaseException)
+
 __all__ = [
     "Error",
     "EncodeError",
@@ -42,14 +50,14 @@ class _FileError(Error):
     memory."""
 
     __module__ = "recstore"
-    filename = None
+    filename: str | None = None
 
-    def __init__(self, *args, filename=None):
+    def __init__(self, *args: object, filename: str | None = None) -> None:
         super().__init__(*args)
         if filename is not None:
             self.filename = filename
 
-    def __str__(self):
+    def __str__(self) -> str:
         text = super().__str__()
         return text if self.filename is None else f"{text}: {self.filename!r}"
 
@@ -133,7 +141,9 @@ class RemoteError(Error, OSError):
 
     __module__ = "recstore"
 
-    def __init__(self, text, url=None):
+    url: str | None
+
+    def __init__(self, text: str, url: str | None = None) -> None:
         super().__init__(text)
         self.url = url
 
@@ -144,7 +154,7 @@ class ConflictError(RemoteError):
     __module__ = "recstore"
 
 
-def of_file(error, path):
+def of_file(error: _ErrorT, path: str | None) -> _ErrorT:
     """The error, which names the file from now on if it is about the bytes of a store and names none yet."""
     if path is not None and isinstance(error, _FileError) and error.filename is None:
         error.filename = path
@@ -152,7 +162,7 @@ def of_file(error, path):
 
 
 # Status codes of the core (csrc/base/rs_status.h) and what they become.
-STATUS_CLASSES = {
+STATUS_CLASSES: dict[int, type[Exception]] = {
     100: ValueError,  # RS_E_ARG_RANGE
     101: EncodeError,  # RS_E_ARG_LIMIT
     103: ValueError,  # RS_E_ARG_TEXT

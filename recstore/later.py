@@ -1,12 +1,24 @@
 """Packages whose public names and modules are imported when they are first asked for, and errors for names that other
 libraries have. Imports nothing."""
 
+from __future__ import annotations
 
-def later(package, names, modules=()):
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from types import ModuleType
+    from typing import Any
+
+__all__ = ["foreign_names", "later", "named_arguments"]
+
+
+def later(
+    package: dict[str, Any], names: Mapping[str, str], modules: Sequence[str] = ()
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """The functions `__getattr__` and `__dir__` of a package. `package` is its ``globals()``; `names` has for each
     public name the module within the package that defines it; `modules` are public modules of the package."""
 
-    def __getattr__(name):
+    def __getattr__(name: str) -> Any:
         if name in modules:
             return __import__(f"{package['__name__']}.{name}", fromlist=[name])
         module = names.get(name)
@@ -19,17 +31,17 @@ def later(package, names, modules=()):
     return __getattr__, lambda: sorted({*package, *names})
 
 
-def foreign_names():
+def foreign_names() -> ModuleType:
     """The module with what to write for the names of other libraries. Only errors import it."""
     return __import__("recstore.sources.foreign_names", fromlist=["of_function"])
 
 
-def named_arguments(init):
+def named_arguments(init: Callable[..., None]) -> Callable[..., None]:
     """A constructor whose TypeError for an unknown keyword argument says what to write instead."""
     code = init.__code__
     known = set(code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount])
 
-    def __init__(self, *args, **kwargs):
+    def __init__(self: object, *args: Any, **kwargs: Any) -> None:
         if kwargs.keys() - known:
             name = next(name for name in kwargs if name not in known)
             kind = type(self).__name__
@@ -37,6 +49,6 @@ def named_arguments(init):
             raise TypeError(f"{kind}() got an unexpected keyword argument {name!r}{hint}")
         init(self, *args, **kwargs)
 
-    __init__.__wrapped__ = init  # for inspect.signature
+    __init__.__wrapped__ = init  # type: ignore[attr-defined]  # for inspect.signature
     __init__.__doc__, __init__.__qualname__, __init__.__module__ = init.__doc__, init.__qualname__, init.__module__
     return __init__

@@ -1,9 +1,15 @@
 """Text for people: sizes, tables, and what a terminal may be shown. Imports nothing, as errors.py does."""
 
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
 _UNITS = ("kB", "MB", "GB", "TB")
 
 
-def size_text(size):
+def size_text(size: float | None) -> str:
     """A number of bytes in decimal units with three digits, as all published numbers have it; None is n/a. A difference
     of sizes may be negative.
 
@@ -26,7 +32,7 @@ def size_text(size):
     return f"{size:,.0f} {unit}"
 
 
-def counted(number, one, many=None):
+def counted(number: float, one: str, many: str | None = None) -> str:
     """A number with its noun; `many` is the plural if it has not an s alone.
 
     >>> counted(1, "process", "processes"), counted(2000, "record")
@@ -35,7 +41,7 @@ def counted(number, one, many=None):
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
-def an(name):
+def an(name: str) -> str:
     """A name, of a type for the most part, with its article.
 
     >>> an("int"), an("str"), an("numpy.ndarray"), an("UUID"), an("uint8"), an("_Odd")
@@ -46,7 +52,7 @@ def an(name):
     return f"{'an' if is_vowel or sound.startswith(('html', 'xml', 'mp')) else 'a'} {name}"
 
 
-def duration_text(seconds):
+def duration_text(seconds: float) -> str:
     """A time in the unit that fits it.
 
     >>> duration_text(7), duration_text(130), duration_text(9000)
@@ -57,7 +63,7 @@ def duration_text(seconds):
     return f"{seconds / 60:.1f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
-def table(rows, sides):
+def table(rows: Iterable[Sequence[str]], sides: str) -> str:
     """Rows of str, the headings first, as lines of aligned columns; `sides` has a "<" or ">" for each column.
 
     >>> print(table([("name", "size"), ("a", "700 B"), ("train", "12 MB")], "<>"))
@@ -69,7 +75,7 @@ def table(rows, sides):
     return "\n".join(table_line(row, sides, widths) for row in rows)
 
 
-def table_line(row, sides, widths):
+def table_line(row: Sequence[str], sides: str, widths: Iterable[int]) -> str:
     """One line of a table, for a table that is printed while its rows come.
 
     >>> table_line(("a", "700 B"), "<>", (5, 7))
@@ -78,7 +84,7 @@ def table_line(row, sides, widths):
     return "  ".join(f"{cell:{side}{width}}" for cell, side, width in zip(row, sides, widths)).rstrip()
 
 
-def safe_text(text):
+def safe_text(text: str) -> str:
     """The text with a ? for each character that a terminal might obey; it may hold what other programs wrote.
 
     >>> safe_text("two\\nlines \\x1b[31m")
@@ -87,7 +93,7 @@ def safe_text(text):
     return "".join(c if c.isprintable() or c == "\n" else "?" for c in text)
 
 
-def meant(name, names):
+def meant(name: object, names: Iterable[object]) -> str:
     """The end of an error's message: the nearest of `names`, if one is near."""
     import difflib
 

@@ -2,17 +2,24 @@
 registers a function that imports its module.
 """
 
-_loaders = {}
-_modules = {}
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+
+_loaders: dict[str, Callable[[], ModuleType]] = {}
+_modules: dict[str, ModuleType] = {}
 
 
-def register(name, load):
+def register(name: str, load: Callable[[], ModuleType]) -> None:
     """Registers `load` as the function that imports and returns the module `name`. Each room registers its modules when
     it is imported."""
     _loaders[name] = load
 
 
-def module(name):
+def module(name: str) -> ModuleType:
     """The module registered as `name`; the first call imports it. KeyError if none is registered."""
     found = _modules.get(name)
     if found is None:

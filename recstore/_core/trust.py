@@ -5,17 +5,29 @@ in them is found only if the caller gave it or it is registered. No module named
 them is loaded unless the caller allows it.
 """
 
+from __future__ import annotations
+
 import sys
 from _weakref import ref
 
 from recstore.errors import EncodeError, Error
 from recstore.text import an
 
-registered = {}  # (module, qualname) -> (class, encode, decode), filled by values.classes.register
-_seen = {}  # (module, qualname) -> weak reference to the class last stored under this name
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any, TypeAlias
+
+    ClassName: TypeAlias = tuple[str, str]  # (module, qualname)
+    _Function: TypeAlias = Callable[[Any], Any]
+    Registration: TypeAlias = tuple[type, _Function | None, _Function | None]  # class, encode, decode
+    ReadingKey: TypeAlias = tuple[bool, bool, str, bool, frozenset[tuple[ClassName, type]]]
+
+registered: dict[ClassName, Registration] = {}  # filled by values.classes.register
+_seen: dict[ClassName, ref[type]] = {}  # weak reference to the class last stored under this name
 
 
-def name_of(cls):
+def name_of(cls: type) -> ClassName:
     """`(module, qualname)` of a class."""
     return cls.__module__, cls.__qualname__
 
@@ -25,16 +37,16 @@ class Writer:
 
     __slots__ = ("pickled", "arrays", "narrows", "seen", "foreign", "plain", "refuses")
 
-    def __init__(self, pickled=False, arrays="copy", plain=None):
+    def __init__(self, pickled: bool = False, arrays: str = "copy", plain: Callable[[Any], Any] | None = None) -> None:
         self.pickled = pickled  # whether unsupported values are pickled
         self.arrays = arrays
         self.narrows = arrays == "copy"  # whether integers of arrays are stored in fewer bits; no array is a view then
-        self.seen = None  # (module, qualname) -> class
+        self.seen: dict[ClassName, type] | None = None
         self.plain = plain  # a function that gives values another form than that of a store, as encode.pyx calls it
         self.foreign = False  # whether a Record of a class was stored: reading it must not import that class
         self.refuses = None  # a function that gives the reason why a value of another than a basic type must stay
 
-    def note(self, name, cls):
+    def note(self, name: ClassName, cls: type) -> None:
         """Remembers the class of a value. EncodeError if another class of the same name was stored: readers could not
         tell the two apart."""
         if self.seen is None:
@@ -47,7 +59,7 @@ class Writer:
         self.seen[name] = cls
         _seen[name] = ref(cls)
 
-    def reader(self):
+    def reader(self) -> Reader | None:
         """The Reader of this process for the finished store; None for the defaults."""
         if self.foreign:
             # A class name from a file must not be imported, not even by workers that get a handle.
@@ -73,8 +85,15 @@ class Reader:
     __slots__ = ("trusted", "allow_pickle", "arrays", "classes", "seen", "checking", "pickles")
 
     def __init__(
-        self, trusted=True, allow_pickle=False, arrays="copy", classes=None, seen=None, checking=False, pickles=False
-    ):
+        self,
+        trusted: bool = True,
+        allow_pickle: bool = False,
+        arrays: str = "copy",
+        classes: Mapping[ClassName, type] | None = None,
+        seen: Mapping[ClassName, type] | None = None,
+        checking: bool = False,
+        pickles: bool = False,
+    ) -> None:
         self.trusted = trusted
         self.allow_pickle = trusted or allow_pickle
         self.arrays = arrays
@@ -83,13 +102,13 @@ class Reader:
         self.checking = checking
         self.pickles = pickles
 
-    def key(self):
+    def key(self) -> ReadingKey | None:
         """A value that is equal for Readers that read in the same way; None for the defaults."""
         if self.trusted and self.arrays == "copy" and not self.pickles:
             return None
         return self.trusted, self.allow_pickle, self.arrays, self.pickles, frozenset(self.classes.items())
 
-    def find(self, module, qualname):
+    def find(self, module: str, qualname: str) -> type | None:
         """The class of this name; None if the bytes are not trusted and the class is neither given nor registered.
 
         Raises Error if the bytes are trusted and the class cannot be imported.
@@ -101,14 +120,14 @@ class Reader:
         if cls is not None or not self.trusted:
             return cls
         known = _seen.get(name)
-        cls = known and known()
+        cls = known() if known is not None else None
         return cls if cls is not None else _load(module, qualname)
 
 
 CHECKING = Reader(trusted=False, checking=True)
 
 
-def _load(module, qualname):
+def _load(module: str, qualname: str) -> type:
     full = f"{module}.{qualname}"
     found = sys.modules.get(module)
     try:
@@ -126,10 +145,10 @@ def _load(module, qualname):
     return found
 
 
-def given(classes):
+def given(classes: Any) -> dict[ClassName, type]:
     """`{(module, qualname): class}` for the argument `classes` of a reader: an iterable of classes, or a mapping of
     full names to classes. TypeError for others."""
-    out = {}
+    out: dict[ClassName, type] = {}
     if hasattr(classes, "keys"):
         for full in classes.keys():
             if not isinstance(full, str) or not isinstance(classes[full], type):
@@ -143,7 +162,7 @@ def given(classes):
     return out
 
 
-def _splits(full):
+def _splits(full: str) -> list[ClassName]:
     """Every `(module, qualname)` whose full name is `full`."""
     parts = full.split(".")
     return [(".".join(parts[:i]), ".".join(parts[i:])) for i in range(1, len(parts))]

@@ -1,13 +1,22 @@
 """The attributes of a store: facts that hold for all its records, such as the names of classes. They are a JSON object
 in the pair "attributes" of the LABEL section (csrc/FORMAT.md)."""
 
+from __future__ import annotations
+
 from recstore.shm.named_segments import Label
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from typing import Any
+
+    from recstore._core.native import Segment
 
 _MOST = 512 << 10  # bytes; a label of more than 1 MiB is not read
 _MISSING = object()
 
 
-def pack(attributes):
+def pack(attributes: Mapping[str, Any]) -> tuple[int, bytes]:
     """`(number of pairs, bytes)` for Builder.annotate. Raises ValueError for more than 512 KiB, TypeError for values
     that JSON does not have."""
     import json
@@ -21,13 +30,13 @@ def pack(attributes):
     return Label(attributes=text).pack()
 
 
-def of(segments, more=()):
+def of(segments: Iterable[Segment], more: Iterable[dict[str, Any]] = ()) -> dict[str, Any]:
     """The attributes in which all these open segments, and the dicts `more`, agree, as a new dict."""
     first, *others = [*(_of_one(segment) for segment in dict.fromkeys(segments)), *more] or [{}]
     return {name: value for name, value in first.items() if all(one.get(name, _MISSING) == value for one in others)}
 
 
-def _of_one(segment):
+def _of_one(segment: Segment) -> dict[str, Any]:
     label = Label.of(segment)
     text = label and dict.get(label, "attributes")
     if not text:

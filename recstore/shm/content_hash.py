@@ -6,6 +6,8 @@ options: the bytes that a builder writes depend on the records alone. A view cou
 it has, so the way to that sequence does not matter.
 """
 
+from __future__ import annotations
+
 from hashlib import sha256
 
 from recstore._core import native
@@ -13,11 +15,19 @@ from recstore.shm import registry
 from recstore.shm.wire import write_plain
 from recstore.values.factories import FACTORIES
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from _hashlib import HASH
+    from collections.abc import Callable
+    from typing import Any, TypeAlias
+
+    HashOf: TypeAlias = Callable[[native.Segment, int], bytes]
+
 # The first bytes of each hash. The number grows when the definition changes.
 _VERSION = b"recstore content 1\n"
 
 
-def of(container, hash_of=None):
+def of(container: Any, hash_of: HashOf | None = None) -> bytes:
     """The content hash of an open container, as 32 bytes. `hash_of(segment, store)` gives 32 bytes for a whole store;
     without it the bytes of the store are hashed, once for each store in a process."""
     hash_of = hash_of or of_store
@@ -26,7 +36,7 @@ def of(container, hash_of=None):
     return _of_records(container, hash_of)
 
 
-def of_store(segment, store):
+def of_store(segment: native.Segment, store: int) -> bytes:
     """The content hash of all records of a store of a segment."""
     known = segment.content_hashes.get(store)
     if known is None:
@@ -36,7 +46,7 @@ def of_store(segment, store):
     return known
 
 
-def identity(segment, store):
+def identity(segment: native.Segment, store: int) -> bytes:
     """32 bytes that stand for a store in the hash of a program: of a file the id of its segment, which takes constant
     time; else its content hash."""
     if segment.backing != "file":
@@ -46,16 +56,16 @@ def identity(segment, store):
     return out.digest()
 
 
-def _new(kind):
+def _new(kind: bytes) -> HASH:
     return sha256(_VERSION + kind + b"\n", usedforsecurity=False)
 
 
-def _of_records(records, hash_of):
-    projection, selection = records.projection, records.selection
+def _of_records(records: native.Records[Any], hash_of: HashOf) -> bytes:
+    projection: Any = records.projection
+    selection = records.selection
     if len(records) == 0:
         return _new(b"no records").digest()
-    is_whole = selection.segment is not None and not selection.describe()
-    if projection is None and is_whole:
+    if projection is None and selection.segment is not None and not selection.describe():
         return hash_of(selection.segment, selection.store)
     out = _new(b"records")
     if hasattr(projection, "rows"):
@@ -67,7 +77,7 @@ def _of_records(records, hash_of):
     return out.digest() if whole is None or projection is not None else hash_of(*whole)
 
 
-def _of_groups(projection, hash_of):
+def _of_groups(projection: Any, hash_of: HashOf) -> bytes:
     out = _new(b"groups")
     records = projection.records.projection
     out.update(write_plain(None if records is None else records.describe()))
@@ -77,7 +87,7 @@ def _of_groups(projection, hash_of):
     return out.digest()
 
 
-def _of_mapping(mapping, hash_of):
+def _of_mapping(mapping: native.Mapping[Any, Any], hash_of: HashOf) -> bytes:
     out = _new(b"mapping")
     out.update(bytes([FACTORIES.index(mapping.factory)]))
     for side in (mapping._keys, mapping._values):

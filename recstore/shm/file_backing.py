@@ -6,19 +6,30 @@ process holds a shared `flock` on it. Every process that maps the file holds tha
 LOCK_UN is never called, because in a forked child it would also release the lock of the parent.
 """
 
+from __future__ import annotations
+
 import errno
 import fcntl
 import os
 
 from recstore.shm import process_identity
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, TypeVar
 
-def refuses_memory(error):
+    from recstore._core.native import Segment
+
+    _BuilderT = TypeVar("_BuilderT")
+
+
+def refuses_memory(error: OSError) -> bool:
     """Whether an OSError says that the system lacks anonymous shared memory, or that a sandbox refuses it."""
     return error.errno in (errno.ENOSYS, errno.EPERM, errno.EACCES)
 
 
-def new_builder(make, **options):
+def new_builder(make: Callable[..., _BuilderT], **options: Any) -> _BuilderT:
     """A builder in anonymous memory, or where there is none, in a file of the private folder."""
     try:
         return make("anonymous", **options)
@@ -28,7 +39,7 @@ def new_builder(make, **options):
     return in_folder(make, **options)
 
 
-def in_folder(make, **options):
+def in_folder(make: Callable[..., _BuilderT], **options: Any) -> _BuilderT:
     """A builder in a file of the private folder."""
     folder = default()
     builder = make("directory", folder, new_name(), **options)
@@ -36,7 +47,7 @@ def in_folder(make, **options):
     return builder
 
 
-def default():
+def default() -> str:
     """The path in RECSTORE_DIR, else a folder for this user in the system's temporary folder."""
     chosen = os.environ.get("RECSTORE_DIR")
     if chosen:
@@ -46,13 +57,13 @@ def default():
     return os.path.join(tempfile.gettempdir(), f"recstore-{os.geteuid()}")
 
 
-def new_name():
+def new_name() -> str:
     """A unique file name that contains the process id and start time of its owner."""
     pid = os.getpid()
     return f"{pid}-{process_identity.start_time(pid) or 0}-{os.urandom(8).hex()}.rec"
 
 
-def lease(segment):
+def lease(segment: Segment) -> None:
     """Takes a lease on a mapped segment, which lasts until its descriptor is closed."""
     try:
         fcntl.flock(segment.fileno(), fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -61,7 +72,7 @@ def lease(segment):
         fcntl.flock(segment.fileno(), fcntl.LOCK_SH)
 
 
-def builder_is_gone(name):
+def builder_is_gone(name: str) -> bool:
     """Whether a file name has the form that `new_name` makes and the process that it names has ended."""
     parts = name.removesuffix(".rec").split("-")
     if not name.endswith(".rec") or len(parts) != 3 or not all(p.isascii() and p.isdigit() for p in parts[:2]):
@@ -69,7 +80,7 @@ def builder_is_gone(name):
     return process_identity.start_time(int(parts[0])) != int(parts[1])
 
 
-def collect(folder):
+def collect(folder: str) -> int:
     """Unlinks the orphans of this user and returns their number. Other files stay."""
     removed = 0
     try:

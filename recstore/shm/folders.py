@@ -1,12 +1,14 @@
 """The folder of named segments, the prefix of their file names, and how a folder of one user is made."""
 
+from __future__ import annotations
+
 import os
 
 SHARED = "/dev/shm"
 PREFIX = "recs1-"
 
 
-def make(path):
+def make(path: str) -> None:
     """Makes a folder that its user alone can use, under any umask. Raises FileExistsError and other OSErrors."""
     os.mkdir(path, 0o700)
     os.chmod(path, 0o700)

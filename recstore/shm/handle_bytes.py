@@ -28,11 +28,21 @@ view_bytes.py writes and reads the view. Handles are hostile input: bytes of ano
 recstore.shm.handles finds out whether the resources still exist.
 """
 
+from __future__ import annotations
+
 import os
 
 from recstore.errors import CorruptError
 from recstore.shm import named_segments
 from recstore.shm.wire import Reader, count, varint
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any, TypeAlias, TypeVar
+
+    Holder: TypeAlias = tuple[int, int, bytes, int]  # pid, start time, boot id, PID namespace
+    _T = TypeVar("_T")
 
 VERSION = 2
 BACKINGS = ("named", "anonymous", "directory", "file")
@@ -51,8 +61,20 @@ class Location:
     """
 
     __slots__ = ("backing", "device", "fd", "id", "inode", "passed", "path", "reading")
+    fd: Any  # an int, None for other backings
+    path: Any  # a str, None for the anonymous backing
 
-    def __init__(self, backing, fd, path, device, inode, id, passed=None, reading=0):
+    def __init__(
+        self,
+        backing: str,
+        fd: int | None,
+        path: str | None,
+        device: int,
+        inode: int,
+        id: bytes,
+        passed: int | None = None,
+        reading: int = 0,
+    ) -> None:
         self.backing, self.fd, self.path = backing, fd, path
         self.device, self.inode, self.id, self.passed, self.reading = device, inode, id, passed, reading
 
@@ -61,12 +83,18 @@ class Handle:
     """The parts of a handle. `view` is a Reader of the view's bytes. If a blob holds those bytes, `view` is None and
     `tail` is the Location of the blob."""
 
-    def __init__(self, kind, holder, length):
+    folders: list[bytes]
+    devices: list[int]
+    segments: list[Location | bytes]
+    view: Reader | None
+    tail: Location | bytes | None
+
+    def __init__(self, kind: int, holder: Holder, length: int) -> None:
         self.kind, self.holder, self.length = kind, holder, length
         self.folders, self.devices = [], []
         self.segments, self.view, self.tail = [], None, None
 
-    def pack(self, view, tail=None):
+    def pack(self, view: bytes, tail: Location | bytes | None = None) -> bytes:
         """The bytes of the handle. With `tail`, the Location of the blob that holds the view, `view` is not used."""
         segments = [self.pack_location(segment) for segment in self.segments]
         end = b"\0" + view if tail is None else b"\1" + self.pack_location(tail)
@@ -76,11 +104,11 @@ class Handle:
         out += [varint(len(self.devices)), *map(varint, self.devices), varint(len(segments)), *segments, end]
         return b"".join(out)
 
-    def pack_view(self, blobs, body):
+    def pack_view(self, blobs: Sequence[Location | bytes], body: bytes) -> bytes:
         """The bytes of a view from the Locations of its blobs and the bytes of its body."""
         return b"".join([varint(len(blobs)), *map(self.pack_location, blobs), body])
 
-    def pack_location(self, location):
+    def pack_location(self, location: Location | bytes) -> bytes:
         if isinstance(location, bytes):
             return b"\0" + varint(len(location)) + location
         flags = BACKINGS.index(location.backing) | location.reading * _READING
@@ -106,7 +134,7 @@ class Handle:
         return bytes([flags]) + where + file + location.id + passed
 
     @staticmethod
-    def unpack(data):
+    def unpack(data: bytes) -> Handle:
         """The Handle that these bytes are. Raises CorruptError."""
         reader = Reader(data)
         version = reader.byte()
@@ -128,11 +156,11 @@ class Handle:
             raise CorruptError(f"a recstore handle with a tail of kind {tail}")
         return self
 
-    def read_locations(self, reader):
+    def read_locations(self, reader: Reader) -> list[Location | bytes]:
         """A list of Locations; a blob whose content is in the handle is the content itself, as bytes."""
         return [self.read_location(reader) for _ in range(count(reader))]
 
-    def read_location(self, reader):
+    def read_location(self, reader: Reader) -> Location | bytes:
         flags = reader.byte()
         if flags == 0:
             return reader.take(reader.size())
@@ -156,18 +184,18 @@ class Handle:
         return Location(BACKINGS[backing], fd, path, device, inode, id_, passed, flags // _READING)
 
 
-def _index(table, value):
+def _index(table: list[_T], value: _T) -> int:
     if value not in table:
         table.append(value)
     return table.index(value)
 
 
-def _entry(table, reader):
+def _entry(table: list[_T], reader: Reader) -> _T:
     i = reader.size()
     if i >= len(table):
         raise CorruptError(f"a recstore handle names entry {i} of a table of {len(table)}")
     return table[i]
 
 
-def _hex(text):
+def _hex(text: bytes) -> bool:
     return all(c in b"0123456789abcdef" for c in text)

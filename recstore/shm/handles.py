@@ -12,6 +12,8 @@ A handle that consists of saved files names no process: it has the same bytes in
 pickle an object to hash it get its content hash instead of a handle.
 """
 
+from __future__ import annotations
+
 import errno
 import os
 import stat
@@ -21,6 +23,15 @@ from recstore._core import native
 from recstore.errors import ClosedError, CorruptError, Error, SegmentNotFoundError
 from recstore.shm import file_backing, named_segments, pins, registry
 from recstore.shm.process_identity import boot_id, pid_namespace, start_time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from types import FrameType
+    from typing import Any
+
+    from recstore._core.trust import Reader
+    from recstore.shm.handle_bytes import Handle, Holder, Location
 
 # forkserver passes at most 256 descriptors to a child, and the program passes some itself. The child opens the other
 # resources by /proc.
@@ -63,7 +74,7 @@ _warned = False
 # ---- Pickling ----
 
 
-def reduce(container):
+def reduce(container: Any) -> tuple[Any, ...]:
     """The `(function, arguments)` that a container returns from `__reduce__`."""
     popen = _spawning_popen()
     if popen is None:
@@ -86,12 +97,12 @@ def reduce(container):
     return (attach, (handle,)) if dup_fd is None else (attach, (handle, dup_fd))
 
 
-def _is_hashed():
+def _is_hashed() -> bool:
     """Whether a hash function has called the pickler."""
     return any(module in sys.modules for module in _HASHERS) and _is_called_by(_HASHERS, sys._getframe(2))
 
 
-def _hashed(container):
+def _hashed(container: Any) -> tuple[bytes, list[int], list[tuple[str, str]]]:
     """The arguments of `attach` that a hash function gets in place of a handle. They stand for the content and for how
     it is read, so they are the same in every process. The content of a file is not read."""
     from recstore.shm import content_hash
@@ -102,14 +113,14 @@ def _hashed(container):
     return content, [_reading_bits(segment) for segment in container.segments], sorted(classes)
 
 
-def _is_of_files(container):
+def _is_of_files(container: Any) -> bool:
     """Whether the container reads saved files and nothing else: its handle needs no process to hold anything."""
     segments = container.segments
     are_files = all(segment.backing == "file" for segment in segments)
     return bool(segments or container.sets) and not container.blobs and are_files
 
 
-def _describe(container, popen):
+def _describe(container: Any, popen: Any) -> tuple[bytes, list[Any]]:
     """The bytes of the handle, and the resources that have to stay mapped until the handle is read, segments first."""
     from recstore.shm import handle_bytes, view_bytes
 
@@ -146,7 +157,7 @@ def _describe(container, popen):
     return handle.pack(b"", _location(spilled, popen)), [*held, spilled]
 
 
-def _crowded():
+def _crowded() -> bool:
     """Whether pinned blobs use a quarter of the descriptors that this process may have."""
     from resource import RLIM_INFINITY, RLIMIT_NOFILE, getrlimit
 
@@ -154,7 +165,7 @@ def _crowded():
     return most != RLIM_INFINITY and pins.pinned_blobs() >= most // 4
 
 
-def _reading_bits(resource):
+def _reading_bits(resource: Any) -> int:
     reader = getattr(resource, "reader", None)
     if reader is None:
         return 0
@@ -167,7 +178,7 @@ def _reading_bits(resource):
     )
 
 
-def _reader_of(bits, allowed):
+def _reader_of(bits: int, allowed: Any) -> Reader | None:
     """The Reader that the bits of a resource describe; None for the defaults."""
     if bits == 0:
         return None
@@ -179,7 +190,7 @@ def _reader_of(bits, allowed):
     return trust.Reader(trusted, pickles, arrays, None if trusted else allowed, pickles=trusted and pickles)
 
 
-def _publish(blob, segments):
+def _publish(blob: native.Blob, segments: list[native.Segment]) -> None:
     """Makes a blob visible to other processes: as sealed memory, or as a file if a segment of its view is a file."""
     if blob.published:
         return
@@ -198,7 +209,7 @@ def _publish(blob, segments):
     registry.register(blob)
 
 
-def _location(resource, popen=None):
+def _location(resource: Any, popen: Any = None) -> Location:
     """The Location of a Segment or Blob."""
     from recstore.shm import handle_bytes
 
@@ -212,16 +223,16 @@ def _location(resource, popen=None):
     )
 
 
-def _spawning_popen():
+def _spawning_popen() -> Any:
     """The Popen object with which multiprocessing starts a child on this thread; None if it starts none."""
     context = sys.modules.get("multiprocessing.context")
     return context.get_spawning_popen() if context is not None else None
 
 
-def _pass_fd(popen, resource):
+def _pass_fd(popen: Any, resource: Any) -> int | None:
     """The number of the resource's descriptor in the child that is being started; None if the child has enough
     descriptors and must use /proc."""
-    passed = popen.__dict__.setdefault("_recstore_fds", {})
+    passed: dict[bytes, int] = popen.__dict__.setdefault("_recstore_fds", {})
     if resource.id not in passed:
         if len(passed) >= MAX_PASSED_FDS:
             return None
@@ -229,7 +240,7 @@ def _pass_fd(popen, resource):
     return passed[resource.id]
 
 
-def _check_plain_pickle(container):
+def _check_plain_pickle(container: Any) -> None:
     """Warns, or raises, if no transport to another process has called pickle. The pickle is then probably a checkpoint,
     which would contain a handle instead of the records. A handle of files lasts as long as the files, so it raises no
     warning."""
@@ -252,7 +263,7 @@ def _check_plain_pickle(container):
     warnings.warn(text, RuntimeWarning, stacklevel=4)
 
 
-def _is_called_by(modules, frame):
+def _is_called_by(modules: Mapping[str, tuple[str, ...] | None], frame: FrameType | None) -> bool:
     """Whether `frame` or one of its callers runs a function of `modules`, a table as _TRANSPORTS.
 
     It need not be the nearest frame: picklers written in Python have frames of their own, and the `__reduce__` of a
@@ -270,7 +281,7 @@ def _is_called_by(modules, frame):
 # ---- Attaching ----
 
 
-def attach(handle, dup_fd=None, allowed=None):
+def attach(handle: bytes, dup_fd: Any = None, allowed: dict[int, Any] | None = None) -> Any:
     """Unpickling calls this. Returns the container that the handle describes; it is detached if a resource cannot be
     attached.
 
@@ -284,7 +295,7 @@ def attach(handle, dup_fd=None, allowed=None):
         raise CorruptError(f"not a recstore handle: kind {taken.kind}")
     resources, reason = [], None
 
-    def attach_all(wanted, cls):
+    def attach_all(wanted: Iterable[Any], cls: type) -> None:
         nonlocal reason
         for one in wanted:
             if isinstance(one, bytes):
@@ -324,7 +335,7 @@ def attach(handle, dup_fd=None, allowed=None):
 attach.__module__ = "recstore.handles"  # pickles contain this name, so it never changes
 
 
-def _read(kind, view, resources):
+def _read(kind: int, view: Any, resources: list[Any]) -> Any:
     from recstore.shm import view_bytes
 
     if kind != registry.MAPPING:
@@ -333,13 +344,15 @@ def _read(kind, view, resources):
     return _blank(registry.MAPPING)._set(*made)
 
 
-def _make(kind, selection, projection, reason=None):
+def _make(
+    kind: int, selection: native.Selection, projection: native.Projection | None, reason: str | None = None
+) -> Any:
     if not registry.is_kind(kind) or kind == registry.MAPPING:
         raise CorruptError(f"a recstore handle holds records of kind {kind}")
     return _blank(kind)._set(selection, projection, reason)
 
 
-def _detached(taken, reason):
+def _detached(taken: Handle, reason: str | None) -> Any:
     nothing = native.Selection.of_nothing(taken.length)
     if taken.kind != registry.MAPPING:
         return _make(taken.kind, nothing, None, reason)
@@ -347,15 +360,17 @@ def _detached(taken, reason):
     return _blank(registry.MAPPING)._set(*sides, None, None, reason)
 
 
-def _blank(kind):
+def _blank(kind: int) -> Any:
     """A container of a kind without a store; `_set` gives it one. The constructor would build a new store."""
     return registry.container_class(kind)._blank()
 
 
-def _attach_resource(wanted, cls, holder, dup_fd, reader):
+def _attach_resource(
+    wanted: Location, cls: type, holder: Holder, dup_fd: Any, reader: Reader | None
+) -> tuple[Any, str | None]:
     """`(Segment or Blob, None)`, or `(None, reason)` if it cannot be attached. That is no error yet, so that a
     checkpoint with an old handle can be loaded; the first read of the detached container raises."""
-    resource = registry.find(wanted.id, reader and reader.key(), cls)
+    resource = registry.find(wanted.id, None if reader is None else reader.key(), cls)
     if resource is not None:
         return resource, None
     try:
@@ -367,7 +382,7 @@ def _attach_resource(wanted, cls, holder, dup_fd, reader):
         return None, e.strerror if isinstance(e, SegmentNotFoundError) else f"{type(e).__name__}: {e}"
 
 
-def _attach_new(wanted, cls, holder, dup_fd):
+def _attach_new(wanted: Location, cls: type, holder: Holder, dup_fd: Any) -> Any:
     if wanted.backing != "anonymous":
         return _attach_path(wanted, cls)
     if wanted.passed is not None and dup_fd is not None:
@@ -399,7 +414,7 @@ def _attach_new(wanted, cls, holder, dup_fd):
     return resource
 
 
-def _adopt(fd, wanted, cls, own):
+def _adopt(fd: int, wanted: Location, cls: type, own: bool) -> Any:
     """The Segment or Blob behind a descriptor; None if it is another file than `wanted`. With `own` the descriptor is
     closed then."""
     try:
@@ -415,8 +430,9 @@ def _adopt(fd, wanted, cls, own):
     return resource if resource.id == wanted.id else None
 
 
-def _attach_path(wanted, cls):
+def _attach_path(wanted: Location, cls: type) -> Any:
     path, backing = wanted.path, wanted.backing
+    resource: Any
     try:
         if cls is native.Blob:
             resource = native.open_blob(path)

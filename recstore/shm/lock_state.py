@@ -1,5 +1,7 @@
 """The text of a lock file: which attempt at a build it belongs to, which process builds, and how the build failed."""
 
+from __future__ import annotations
+
 import os
 
 from recstore.shm import named_segments
@@ -8,11 +10,13 @@ from recstore.shm import named_segments
 class LockState:
     """The parts of a lock file's text. The defaults stand for a text that cannot be read."""
 
-    def __init__(self, attempt=0, builder="another process", pid=0, failed=False, text=""):
+    def __init__(
+        self, attempt: int = 0, builder: str = "another process", pid: int = 0, failed: bool = False, text: str = ""
+    ) -> None:
         self.attempt, self.builder, self.pid, self.failed, self.text = attempt, builder, pid, failed, text
 
     @staticmethod
-    def pack(attempt, failure=None):
+    def pack(attempt: int, failure: str | None = None) -> bytes:
         """The text for a build by this process: in progress, or failed with the traceback `failure`."""
         label = named_segments.Label(named_segments.maker())
         state = "building" if failure is None else "failed"
@@ -20,7 +24,7 @@ class LockState:
         return "\n".join(lines).encode("utf-8", "replace")
 
     @staticmethod
-    def of(data):
+    def of(data: bytes) -> LockState:
         """The LockState in the bytes of a lock file."""
         parts = data.decode("utf-8", "replace").split("\n", 4)
         if len(parts) < 5 or not parts[0].isdecimal() or not parts[1].isdecimal():
@@ -28,7 +32,7 @@ class LockState:
         return LockState(int(parts[0]), parts[2], int(parts[1]), parts[3] == "failed", parts[4])
 
     @staticmethod
-    def at(path):
+    def at(path: str) -> LockState | None:
         """The LockState of the lock file at `path`, read without locking it; None if the file cannot be opened."""
         try:
             fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)

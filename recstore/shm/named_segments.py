@@ -7,6 +7,8 @@ final name yet. The label in the segment holds name and fingerprint, so that a c
 csrc/os/rs_os.h ("Named files") says how a lease keeps a file and how a file without a lease is removed.
 """
 
+from __future__ import annotations
+
 import errno
 import os
 import sys
@@ -18,6 +20,16 @@ from recstore.errors import BusyError, CorruptError, SegmentNotFoundError, Versi
 from recstore.shm import file_backing, folders, process_identity, wire
 from recstore.shm.folders import PREFIX
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeVar
+
+    from recstore._core.trust import Reader, Writer
+    from recstore._types import Path
+
+    _BuilderT = TypeVar("_BuilderT")
+
 LOCK = ".lck"
 FOR_EVER = "for ever"
 MOST_CHARACTERS = 64
@@ -28,7 +40,7 @@ _LOOK = 0.5  # seconds that another process may lock a segment to test whether i
 _PATIENCE = 60.0  # seconds to wait for such a lock if the caller gives no limit
 
 
-def check_name(name):
+def check_name(name: object) -> None:
     """Raises TypeError or ValueError if `name` cannot be the name of a segment."""
     if not isinstance(name, str):
         raise TypeError(f"the name of a segment is a str, not {type(name).__name__}")
@@ -49,7 +61,7 @@ def check_name(name):
         raise ValueError(f"the name of a segment {why}: {name!r:.80}")
 
 
-def folder(dir=None):
+def folder(dir: Path | None = None) -> str:
     """The folder of named segments: `dir`, else RECSTORE_DIR, else /dev/shm, else a private folder if /dev/shm is
     missing or read-only. Makes the folder if it is missing."""
     chosen = dir or os.environ.get("RECSTORE_DIR")
@@ -76,44 +88,44 @@ def folder(dir=None):
     return chosen
 
 
-def _letters(*parts):
+def _letters(*parts: bytes) -> str:
     return _spell(blake2b(b"\0".join(parts), digest_size=8).digest())
 
 
-def _spell(digest):
+def _spell(digest: bytes) -> str:
     """Ten letters from eight bytes."""
     number = int.from_bytes(digest, "big")
     return "".join(_LETTERS[number >> shift & 31] for shift in range(0, 50, 5))
 
 
-def stem(name):
+def stem(name: str) -> str:
     """The start of the file names of all segments of this user with this name."""
     return f"{PREFIX}{_letters(b'%d' % os.geteuid(), name.encode())}-"
 
 
-def system_name(name, fingerprint):
+def system_name(name: str, fingerprint: str) -> str:
     """The file name of the segment with this name and fingerprint."""
     return stem(name) + _letters(fingerprint.encode())[:8]
 
 
-def squeezed(file_name):
+def squeezed(file_name: bytes) -> bytes:
     """The letters of a segment's file name, which is bytes, as a number of 12 bytes; `unsqueezed` is the reverse."""
     letters = file_name.decode()[len(PREFIX) :].replace("-", "")
     return sum(_LETTERS.index(c) << 5 * i for i, c in enumerate(letters)).to_bytes(12, "little")
 
 
-def unsqueezed(twelve):
+def unsqueezed(twelve: bytes) -> bytes:
     number = int.from_bytes(twelve, "little")
     letters = "".join(_LETTERS[number >> shift & 31] for shift in range(0, 90, 5))
     return f"{PREFIX}{letters[:10]}-{letters[10:]}".encode()
 
 
-def is_segment(file_name):
+def is_segment(file_name: str) -> bool:
     """Whether a file name has the form of a published segment's."""
     return file_name.startswith(PREFIX) and len(file_name) == _LENGTH
 
 
-def nameless():
+def nameless() -> str:
     """A temporary file name for a segment without a name, for systems where a file needs one while it is written."""
     return f"{PREFIX}{_spell(os.urandom(8))}-{_spell(os.urandom(8))[:8]}.tmp"
 
@@ -121,15 +133,15 @@ def nameless():
 # ---- Labels ----
 
 
-class Label(dict):
+class Label(dict[str, str]):
     """The pairs of str in a segment's LABEL section. `label.name` is the value of "name", or "" if there is none."""
 
-    def __getattr__(self, key):
+    def __getattr__(self, key: str) -> str:
         if key.startswith("_"):
             raise AttributeError(key)
         return self.get(key, "")
 
-    def pack(self):
+    def pack(self) -> tuple[int, bytes]:
         """`(number of pairs, bytes of the section)`."""
         parts = []
         for text in (text for pair in self.items() for text in pair):
@@ -138,7 +150,7 @@ class Label(dict):
         return len(self), b"".join(parts)
 
     @staticmethod
-    def of(segment):
+    def of(segment: native.Segment) -> Label | None:
         """The label of an open segment; None if it has none or a damaged one."""
         packed = segment.label()
         if packed is None:
@@ -154,7 +166,7 @@ class Label(dict):
         return label
 
     @staticmethod
-    def at(path):
+    def at(path: str) -> Label | None:
         """The label of the segment at a path, without a lease; None if no readable segment of this user is there."""
         try:
             if os.lstat(path).st_uid != os.geteuid():
@@ -168,12 +180,12 @@ class Label(dict):
             segment.close()
 
     @property
-    def builder(self):
+    def builder(self) -> str:
         """The process that built the segment, for messages: `process 12 (train.py)`."""
         return f"process {self.pid}" + (f" ({self.command})" if self.command else "")
 
 
-def maker():
+def maker() -> dict[str, str]:
     """The entries of a label that identify this process."""
     pid = os.getpid()
     command = " ".join(getattr(sys, "argv", ()))
@@ -192,7 +204,9 @@ class Target:
     """The path and the label of a named segment that is to be built or attached. `keep` is None, a number of seconds,
     or FOR_EVER."""
 
-    def __init__(self, name, fingerprint="", keep=None, dir=None):
+    def __init__(
+        self, name: str, fingerprint: str = "", keep: float | str | None = None, dir: Path | None = None
+    ) -> None:
         check_name(name)
         self.name, self.fingerprint, self.keep = name, fingerprint, keep
         self.folder = folder(dir)
@@ -200,10 +214,10 @@ class Target:
         self.path = os.path.join(self.folder, self.file_name)
         self.lock_path = self.path + LOCK
         self.replaces = False  # whether publishing replaces a file of this name; true if that file is damaged
-        self.reader = None  # the Reader of the building process; None: the builder's
-        self._label = None
+        self.reader: Reader | None = None  # the Reader of the building process; None: the builder's
+        self._label: tuple[int, bytes] | None = None
 
-    def label(self):
+    def label(self) -> tuple[int, bytes]:
         """The packed label. Every call returns the same object, because a builder borrows its bytes."""
         if self._label is None:
             label = Label(name=self.name, fingerprint=self.fingerprint, **maker())
@@ -212,14 +226,14 @@ class Target:
             self._label = label.pack()
         return self._label
 
-    def temporary(self):
+    def temporary(self) -> str:
         """A random file name for a temporary file beside the segment."""
         return f"{self.file_name}.{_spell(os.urandom(8))[:3]}"
 
-    def new_builder(self, make, compression, writer):
+    def new_builder(self, make: Callable[..., _BuilderT], compression: str, writer: Writer) -> _BuilderT:
         return make(_BACKING, self.folder, self.temporary(), compression, writer, self.label())
 
-    def publish(self, segment, replace=False):
+    def publish(self, segment: native.Segment, replace: bool = False) -> native.Segment:
         """Gives a segment its file name, by which other processes find it from now on. A file of that name is replaced,
         or without `replace` raises SegmentExistsError."""
         segment.publish(self.path, os.path.join(self.folder, self.temporary()) if replace else None)
@@ -230,7 +244,7 @@ class Target:
 # ---- Attaching ----
 
 
-def open_leased(path, timeout=_PATIENCE):
+def open_leased(path: str, timeout: float | None = _PATIENCE) -> tuple[native.Segment, Label]:
     """Opens a published segment with a lease, and returns `(segment, label)`. The last user that closes the segment
     removes its file.
 
@@ -264,7 +278,7 @@ def open_leased(path, timeout=_PATIENCE):
     return segment, label
 
 
-def open_target(target, timeout=_PATIENCE):
+def open_target(target: Target, timeout: float | None = _PATIENCE) -> tuple[native.Segment, Label]:
     """The same for a Target. Raises CorruptError if a segment with another name or fingerprint has the same hashes."""
     segment, label = open_leased(target.path, timeout)
     if (label.name, label.fingerprint) == (target.name, target.fingerprint):
@@ -277,7 +291,7 @@ def open_target(target, timeout=_PATIENCE):
     )
 
 
-def found(name, dir=None):
+def found(name: str, dir: Path | None = None) -> list[str]:
     """The paths of all segments of this name."""
     where, start = folder(dir), stem(name)
     return [os.path.join(where, one) for one in sorted(os.listdir(where)) if one.startswith(start) and is_segment(one)]
@@ -286,7 +300,7 @@ def found(name, dir=None):
 # ---- Removing ----
 
 
-def collect(directory):
+def collect(directory: str) -> int:
     """Removes the files of named segments that no process uses and that need not be kept: segments, temporary files and
     lock files. Returns their number. Files of other users and files of another form stay."""
     removed = 0
@@ -305,7 +319,7 @@ def collect(directory):
     return removed
 
 
-def _removable(path):
+def _removable(path: str) -> os.stat_result | None:
     """The result of os.lstat for a segment that need not be kept; None for one that must stay. A damaged segment need
     not be kept. A segment of a later format version must stay, because this version cannot read its label."""
     try:
@@ -322,7 +336,7 @@ def _removable(path):
     return status if label is None or expired(label, status.st_mtime) else None
 
 
-def expired(label, used):
+def expired(label: Label, used: float) -> bool:
     """Whether a segment that was last used at the time `used` need not be kept any longer.
 
     A time in the future comes from a clock that was set back. It counts as long ago: else the segment would stay until
@@ -336,7 +350,7 @@ def expired(label, used):
         return False
 
 
-def gone(name, dir):
+def gone(name: str, dir: Path | None) -> SegmentNotFoundError:
     """The error for a name without a segment."""
     return SegmentNotFoundError(
         errno.ENOENT,

@@ -4,6 +4,8 @@ The pickled object may be the last reference to the memory (`pool.apply_async(f,
 the handle maps the memory through this process, which therefore has to keep it.
 """
 
+from __future__ import annotations
+
 import gc
 import os
 from _thread import RLock
@@ -11,17 +13,21 @@ from time import monotonic
 
 from recstore._core import native
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from recstore._core.native import Blob, Segment
+
 PIN_SECONDS = 60.0
 
 # id(resource) -> (resource, end of the pin), the next to end first. resource.id is no key, because a saved copy has the
 # same one.
-_pins = {}
-_blobs = {}  # the keys of pinned blobs
+_pins: dict[int, tuple[Segment | Blob, float]] = {}
+_blobs: dict[int, None] = {}  # the keys of pinned blobs
 # A thread that holds it may collect garbage, and so sweep.
 _lock = RLock()
 
 
-def pin(resource):
+def pin(resource: Segment | Blob) -> None:
     """Keeps a segment or a blob mapped for PIN_SECONDS."""
     sweep_pins()
     key = id(resource)
@@ -35,7 +41,7 @@ def pin(resource):
             gc.callbacks.append(_after_collection)
 
 
-def sweep_pins():
+def sweep_pins() -> None:
     """Drops the pins that have ended. The first pin that has not ended stops it, because each pickle sweeps."""
     if not _pins:
         return  # before the first pin no child renews the lock, so nobody may hold it where a thread forks
@@ -53,7 +59,7 @@ def sweep_pins():
             _drop(key)
 
 
-def unpin(resource):
+def unpin(resource: Segment | Blob) -> None:
     """Drops the pin of a resource that was closed."""
     if not _pins:
         return  # as in sweep_pins
@@ -61,25 +67,25 @@ def unpin(resource):
         _drop(id(resource))
 
 
-def clear():
+def clear() -> None:
     """Drops all pins."""
     with _lock:
         _pins.clear()
         _blobs.clear()
 
 
-def pinned_blobs():
+def pinned_blobs() -> int:
     """The number of blobs that are pinned now."""
     sweep_pins()
     return len(_blobs)
 
 
-def _drop(key):
+def _drop(key: int) -> None:
     _pins.pop(key, None)
     _blobs.pop(key, None)
 
 
-def _after_fork():
+def _after_fork() -> None:
     global _lock
     _lock = RLock()  # a thread that the child does not have may have held it
 

@@ -1,17 +1,19 @@
 """The identity of a process beyond its pid: its start time, the boot of the machine and the PID namespace."""
 
+from __future__ import annotations
+
 import os
 
 
-def _read_small(path):
+def _read_small(path: str) -> bytes:
     with open(path, "rb") as f:
         return f.read()
 
 
-_boot_id = None
+_boot_id: bytes | None = None
 
 
-def boot_id():
+def boot_id() -> bytes:
     """16 bytes that change with every boot; zeros if the system has no boot id."""
     global _boot_id
     if _boot_id is None:
@@ -22,7 +24,7 @@ def boot_id():
     return _boot_id
 
 
-def pid_namespace():
+def pid_namespace() -> int:
     """The inode of the PID namespace of this process; 0 if the system has none."""
     try:
         return os.stat("/proc/self/ns/pid").st_ino
@@ -30,7 +32,7 @@ def pid_namespace():
         return 0
 
 
-def start_time(pid):
+def start_time(pid: int) -> int | None:
     """The start time of a process in clock ticks since boot; None if it has ended, 0 if it lives and /proc is
     missing."""
     try:
@@ -43,7 +45,7 @@ def start_time(pid):
     return None if fields[0] in (b"Z", b"X") else int(fields[19])
 
 
-def _exists(pid):
+def _exists(pid: int) -> bool:
     try:
         os.kill(pid, 0)
     except PermissionError:

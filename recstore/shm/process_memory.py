@@ -9,7 +9,16 @@ The figures come from Linux; on other systems `usage` returns None and callers p
 because the measured workers load it too.
 """
 
+from __future__ import annotations
+
 import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from typing import TypeAlias
+
+    Identity: TypeAlias = tuple[int, int, int]  # (major, minor, inode)
 
 __all__ = [
     "Usage",
@@ -29,17 +38,20 @@ class Usage:
     """The memory of one process at one moment, in bytes."""
 
     __slots__ = ("rss", "pss", "uss")
+    rss: int
+    pss: int
+    uss: int
 
-    def __init__(self, rss, pss, uss):
+    def __init__(self, rss: int, pss: int, uss: int) -> None:
         self.rss = rss
         self.pss = pss
         self.uss = uss
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"Usage(rss={self.rss}, pss={self.pss}, uss={self.uss})"
 
 
-def usage(pid="self"):
+def usage(pid: int | str = "self") -> Usage | None:
     """The Usage of a process; None if the system gives no figures: no Linux, another user's process, an ended one."""
     rss = pss = uss = 0
     try:
@@ -56,7 +68,7 @@ def usage(pid="self"):
     return Usage(rss, pss, uss)
 
 
-def peak_rss(pid="self"):
+def peak_rss(pid: int | str = "self") -> int | None:
     """The highest RSS since the start of the process or since reset_peak_rss; None if it is unknown."""
     # VmHWM and not getrusage: ru_maxrss survives exec, so a child would start with the peak of its parent.
     try:
@@ -69,7 +81,7 @@ def peak_rss(pid="self"):
     return None
 
 
-def reset_peak_rss():
+def reset_peak_rss() -> bool:
     """Sets the peak of `peak_rss` to the present RSS; False if the system refuses."""
     try:
         with open("/proc/self/clear_refs", "wb") as file:
@@ -79,7 +91,7 @@ def reset_peak_rss():
     return True
 
 
-def available():
+def available() -> int | None:
     """The number of bytes that can be allocated without swapping; None if it is unknown."""
     try:
         with open("/proc/meminfo", "rb") as file:
@@ -91,9 +103,9 @@ def available():
     return None
 
 
-def family(pid):
+def family(pid: int) -> list[int]:
     """The pids of a process and of its living descendants, with multiprocessing's fork server and resource tracker."""
-    children = {}
+    children: dict[int, list[int]] = {}
     try:
         names = os.listdir("/proc")
     except OSError:
@@ -114,12 +126,12 @@ def family(pid):
     return found
 
 
-def segments(pid="self"):
+def segments(pid: int | str = "self") -> dict[Identity, int]:
     """`{(major, minor, inode): bytes mapped}` for the shared file mappings of a process.
 
     The difference between the results before and after a build is the segment of that build.
     """
-    found = {}
+    found: dict[Identity, int] = {}
     try:
         with open(f"/proc/{pid}/maps", "rb") as file:
             for line in file:
@@ -133,7 +145,7 @@ def segments(pid="self"):
     return found
 
 
-def allocated(key, pid="self"):
+def allocated(key: Identity, pid: int | str = "self") -> int | None:
     """The bytes that the file with a key of `segments` occupies; None if the process has no descriptor of it."""
     folder = f"/proc/{pid}/fd"
     try:
@@ -150,7 +162,7 @@ def allocated(key, pid="self"):
     return None
 
 
-def unmapped(keys, pids):
+def unmapped(keys: Mapping[Identity, int], pids: Iterable[int | str]) -> int:
     """The bytes of these segments that exist and that none of these processes has mapped.
 
     A page that n processes map adds 1/n to the PSS of each. The PSS of a segment, summed over the processes that map
@@ -167,7 +179,7 @@ def unmapped(keys, pids):
     return rest
 
 
-def total(pids, keys=()):
+def total(pids: Iterable[int | str], keys: Mapping[Identity, int] | tuple[()] = ()) -> int | None:
     """The sum of the PSS of the processes and of the unmapped bytes of these segments; None if no PSS is known."""
     readings = [usage(pid) for pid in pids]
     known = [one.pss for one in readings if one is not None]
@@ -176,7 +188,7 @@ def total(pids, keys=()):
     return sum(known) + (unmapped(keys, pids) if keys else 0)
 
 
-def _mapped_pss(key, pid):
+def _mapped_pss(key: Identity, pid: int | str) -> int:
     mapped = 0
     inside = False
     try:
@@ -192,7 +204,7 @@ def _mapped_pss(key, pid):
     return mapped
 
 
-def huge(begin, size):
+def huge(begin: int, size: int) -> int | None:
     """How many of the `size` bytes from address `begin` on lie in huge pages; None if the system has no smaps. The
     result of madvise does not say it."""
     try:
@@ -202,7 +214,7 @@ def huge(begin, size):
         return None
 
 
-def _huge_of(lines, begin, end):
+def _huge_of(lines: Iterable[bytes], begin: int, end: int) -> int:
     total = 0
     inside = False
     for line in lines:
@@ -215,10 +227,10 @@ def _huge_of(lines, begin, end):
     return total
 
 
-def _identity(parts):
+def _identity(parts: list[bytes]) -> Identity:
     major, minor = parts[3].split(b":")
     return int(major, 16), int(minor, 16), int(parts[4])
 
 
-def _kib(line):
+def _kib(line: bytes) -> int:
     return int(line.split()[1]) * 1024

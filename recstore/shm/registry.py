@@ -1,6 +1,8 @@
 """The registry of this process: the segments and blobs that it has mapped, the files that it unlinks at its end, and
 the classes of containers."""
 
+from __future__ import annotations
+
 import os
 import sys
 from _weakref import ref
@@ -8,47 +10,60 @@ from _weakref import ref
 from recstore._core import native
 from recstore.shm.pins import sweep_pins
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, TypeAlias, TypeVar
+
+    from recstore._core.trust import ReadingKey
+
+    Resource: TypeAlias = native.Segment | native.Blob
+    _ResourceT = TypeVar("_ResourceT", bound=Resource)
+
 # ---- Kinds of containers ----
 
 LIST, VIEW, FIELD_VIEW, MAPPING = 1, 2, 3, 4  # the second byte of a handle
-_containers = {}  # kind -> function that returns the class
+_containers: dict[int, Callable[[], Any]] = {}  # kind -> function that returns the class
 
 
-def register_container(kind, load):
+def register_container(kind: int, load: Callable[[], Any]) -> None:
     """Registers `load`, which returns the class of a kind of container. The modules of the containers call this,
     because this module may not import them."""
     _containers[kind] = load
 
 
-def is_kind(kind):
+def is_kind(kind: int) -> bool:
     """Whether a number stands for a kind of container."""
     return kind in _containers
 
 
-def container_class(kind):
+def container_class(kind: int) -> Any:
     """The class of a kind of container. The first call may import its module."""
     return _containers[kind]()
 
 
-def container_of(segment):
+def container_of(segment: native.Segment) -> Any:
     """The RecordList or RecordDict over the whole of a segment."""
     return container_class(MAPPING if segment.is_mapping else LIST)._of_segment(segment)
 
 
-def open_shards(token, store):
+def open_shards(token: bytes, store: int) -> native.Shards:
     """The native.Shards of the set that a handle names. Raises SegmentNotFoundError where the set cannot be reached."""
     from recstore.remote import opening
 
-    return opening.shards_of(token, store)
+    shards: native.Shards = opening.shards_of(token, store)  # type: ignore[no-untyped-call]
+    return shards
 
 
 # ---- Segments and blobs that are mapped here ----
 
-_attached = {}  # (id, key of its Reader) -> weak reference to the Segment or Blob that maps it in this process
+_attached: dict[
+    tuple[bytes, ReadingKey | None], ref[Any]
+] = {}  # (id, key of its Reader) -> weak reference to the Segment or Blob that maps it in this process
 _fork_hook = False
 
 
-def register(resource):
+def register(resource: _ResourceT) -> _ResourceT:
     """Adds a new segment or blob to the registry, so that handles to it reuse the mapping. Returns it."""
     global _fork_hook
     sweep_pins()
@@ -62,32 +77,33 @@ def register(resource):
     return resource
 
 
-def _after_fork():
+def _after_fork() -> None:
     for known in list(_attached.values()):
         resource = known()
         if resource is not None:
             resource.forget_calls()
 
 
-def find(id_, reading=None, cls=native.Segment):
+def find(id_: bytes, reading: ReadingKey | None = None, cls: type[Any] = native.Segment) -> Any:
     """The open Segment or Blob with this id whose Reader has the key `reading`; None if this process has none."""
     known = _attached.get((id_, reading))
     resource = known and known()
     return resource if isinstance(resource, cls) and not resource.closed else None
 
 
-def _reading_key(resource):
+def _reading_key(resource: Resource) -> ReadingKey | None:
     reader = getattr(resource, "reader", None)
     return None if reader is None else reader.key()
 
 
 # ---- Files that end with this process ----
 
-_named = {}  # id(segment) -> weak reference to a named segment; several of them may map one file
-_exit_hook_pid = None
+# id(segment) -> weak reference to a named segment; several of them may map one file
+_named: dict[int, ref[Any]] = {}
+_exit_hook_pid: int | None = None
 
 
-def announce(segment):
+def announce(segment: _ResourceT) -> _ResourceT:
     """Registers a segment. If its file has a name, the file is also unlinked when the interpreter ends. Returns it."""
     if segment.backing in ("directory", "named"):
         unlink_at_exit()
@@ -96,7 +112,7 @@ def announce(segment):
     return register(segment)
 
 
-def unlink_at_exit():
+def unlink_at_exit() -> None:
     """Unlinks the files that this process owns when it ends. Destructors are not enough: the interpreter runs none for
     a module global that is still alive at its end."""
     global _exit_hook_pid
@@ -117,14 +133,14 @@ def unlink_at_exit():
         atexit.register(_close_owned)
 
 
-def _hook_again(_):
+def _hook_again(_: object) -> None:
     global _exit_hook_pid
     if _exit_hook_pid == os.getpid():
         _exit_hook_pid = None
         unlink_at_exit()
 
 
-def _close_owned():
+def _close_owned() -> None:
     pid = os.getpid()
     for known in (*_attached.values(), *_named.values()):
         segment = known()

@@ -1,12 +1,23 @@
 """The table of the named segments of a user, as `recstore.segments()` returns it, and the removal of segments by
 name."""
 
+from __future__ import annotations
+
 import os
 import time
 
 from recstore.errors import CorruptError, SegmentNotFoundError, VersionError
 from recstore.shm import named_segments
 from recstore.text import size_text, table
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, Literal
+
+    from recstore._types import Path
+
+__all__ = ["SegmentInfo", "SegmentTable", "duration", "segments", "unlink"]
 
 _COLUMNS = ("name", "fingerprint", "records", "bytes", "age", "builder", "attached", "state")
 
@@ -27,12 +38,22 @@ class SegmentInfo:
     """
 
     __slots__ = ("age", "attached", "builder", "fingerprint", "keep", "name", "nbytes", "path", "records", "state")
+    age: float
+    attached: int | None
+    builder: str | None
+    fingerprint: str | None
+    keep: str | None
+    name: str | None
+    nbytes: int
+    path: str
+    records: int | None
+    state: Literal["in use", "kept", "orphan", "damaged", "another version's"]
 
-    def __init__(self, **values):
+    def __init__(self, **values: Any) -> None:
         for slot in self.__slots__:
             setattr(self, slot, values.get(slot))
 
-    def row(self):
+    def row(self) -> list[str]:
         """The cells of a row of the table, as str."""
         unknown = "?"
         values = [
@@ -45,7 +66,7 @@ class SegmentInfo:
             self.attached,
             self.state,
         ]
-        shown = [
+        shown: list[Callable[[Any], str]] = [
             str,
             lambda text: (text or "-")[:33],
             lambda n: f"{n:,}",
@@ -57,27 +78,29 @@ class SegmentInfo:
         ]
         return [unknown if value is None else show(value) for show, value in zip(shown, values)]
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         said = ", ".join(f"{column} {text}" for column, text in zip(_COLUMNS[1:], self.row()[1:]))
         return f"<segment {self.name!r}: {said}>"
 
 
-class SegmentTable(list):
+class SegmentTable(list[SegmentInfo]):
     """A list of SegmentInfo that prints as a table."""
 
-    def __str__(self):
+    def __str__(self) -> str:
         return table([_COLUMNS, *(info.row() for info in self)], "<<>>><><")
 
     __repr__ = __str__
 
-    def _repr_html_(self):
+    def _repr_html_(self) -> str:
         """The table as HTML, for notebooks."""
         from recstore.display import html
 
-        return html.block(html.table([_COLUMNS, *(info.row() for info in self)], "<<>>><><"))
+        rows = html.table([_COLUMNS, *(info.row() for info in self)], "<<>>><><")  # type: ignore[no-untyped-call]
+        shown: str = html.block(rows)  # type: ignore[no-untyped-call]
+        return shown
 
 
-def segments(name, dir):
+def segments(name: str | None, dir: Path | None) -> SegmentTable:
     """The SegmentTable of this user's segments; with a name, of the segments of that name only."""
     folder = named_segments.folder(dir)
     if name is not None:
@@ -92,7 +115,7 @@ def segments(name, dir):
     return listed
 
 
-def _describe(path, users):
+def _describe(path: str, users: dict[tuple[int, int], set[str]] | None) -> SegmentInfo | None:
     """The SegmentInfo of the file at a path; None for a missing file, another user's file, or a file that no build
     made."""
     from recstore._core import native
@@ -128,7 +151,7 @@ def _describe(path, users):
     return SegmentInfo(**values, state=state)
 
 
-def _leased(path):
+def _leased(path: str) -> bool:
     """Whether a process holds a lease on the segment at a path."""
     from recstore._core import native
 
@@ -138,13 +161,13 @@ def _leased(path):
         return False
 
 
-def _users():
+def _users() -> dict[tuple[int, int], set[str]] | None:
     """`{(device, inode): pids}` for all files that this user's processes have open; None without /proc."""
     try:
         pids = [name for name in os.listdir("/proc") if name.isdecimal()]
     except OSError:
         return None
-    found = {}
+    found: dict[tuple[int, int], set[str]] = {}
     for pid in pids:
         folder = f"/proc/{pid}/fd"
         try:
@@ -160,7 +183,7 @@ def _users():
     return found
 
 
-def unlink(name, fingerprint, dir):
+def unlink(name: str, fingerprint: str | None, dir: Path | None) -> int:
     """Removes the names of the segments with this name and fingerprint (None: any), and returns their number. Raises
     SegmentNotFoundError if there is none."""
     named_segments.check_name(name)
@@ -180,7 +203,7 @@ def unlink(name, fingerprint, dir):
     return removed
 
 
-def duration(seconds):
+def duration(seconds: float) -> str:
     """A duration as text, such as "3 h"."""
     for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
         if seconds >= 2 * size:

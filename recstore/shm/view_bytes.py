@@ -30,11 +30,23 @@ wire.py reads and writes numbers and plain values. The checks find damage, not a
 pickle, and whoever can change a pickle can run code. So they guard against a crash, a hang and other data.
 """
 
+from __future__ import annotations
+
 from recstore._core import native
 from recstore.errors import CorruptError
 from recstore.shm import registry
 from recstore.shm.wire import read_plain, signed, varint, write_plain
 from recstore.values.factories import FACTORIES
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, TypeAlias
+
+    from recstore.shm.wire import Reader
+
+    Number: TypeAlias = Callable[[Any], int]  # of a Segment or Blob
+    Make: TypeAlias = Callable[[int, native.Selection, native.Projection | None], Any]
 
 _GROUPS, _SAVED_GROUPS = 7, 8
 _SHARDS = 3  # in place of 2 + the number of parts, of which there is never one
@@ -44,10 +56,10 @@ _SLICE, _PERMUTE, _INDEX, _REPEAT, _SAVED = 1, 2, 3, 4, 5
 # ---- Containers ----
 
 
-def write_records(records, number):
+def write_records(records: native.Records[Any], number: Number) -> bytes:
     """The bytes of a list, a view, or the keys or values of a mapping. `number` returns the number of a Segment or
     Blob."""
-    projection = records.projection
+    projection: Any = records.projection
     if hasattr(projection, "rows") and projection.starts.part is not None:
         described = bytes([_SAVED_GROUPS]) + varint(number(projection.starts.section_of))
         described += varint(projection.starts.part[0]) + write_records(projection.records, number)
@@ -64,12 +76,12 @@ def write_records(records, number):
     return bytes([records._kind]) + described + write_selection(records.selection, number)
 
 
-def read_records(reader, resources, make, depth=0):
+def read_records(reader: Reader, resources: list[Any], make: Make, depth: int = 0) -> Any:
     """Reads the bytes of `write_records`; `make(kind, selection, projection)` returns the container."""
     kind = reader.byte()
     if reader.left and reader.data[reader.at] in (_GROUPS, _SAVED_GROUPS):
         _bounded(depth, native.VIEW_NESTED - 1, "nested groups")
-        projection = _read_groups(reader, resources, make, depth)
+        projection: Any = _read_groups(reader, resources, make, depth)
     else:
         projection = read_plain(reader)
         if projection is not None:
@@ -80,11 +92,11 @@ def read_records(reader, resources, make, depth=0):
     return make(kind, selection, projection)
 
 
-def _has_positions(selection):
+def _has_positions(selection: native.Selection) -> bool:
     return selection.virtual or any(map(_has_positions, selection.parts or ()))
 
 
-def _read_groups(reader, resources, make, depth):
+def _read_groups(reader: Reader, resources: list[Any], make: Make, depth: int) -> native.GroupProjection:
     if reader.byte() == _SAVED_GROUPS:
         saved = _saved_index(reader, resources)
         groups = saved.blob(0), saved.blob(1), saved.width, saved.entries
@@ -96,7 +108,7 @@ def _read_groups(reader, resources, make, depth):
     return native.GroupProjection(read_records(reader, resources, make, depth + 1), starts, rows, width, n)
 
 
-def write_mapping(mapping, number):
+def write_mapping(mapping: native.Mapping[Any, Any], number: Number) -> bytes:
     """The bytes of a RecordDict."""
     index = mapping.key_index
     if index.saved is not None:
@@ -109,7 +121,7 @@ def write_mapping(mapping, number):
     return varint(FACTORIES.index(mapping.factory)) + owner + b"".join(sides)
 
 
-def read_mapping(reader, resources, make):
+def read_mapping(reader: Reader, resources: list[Any], make: Make) -> tuple[Any, Any, native.KeyIndex, type | None]:
     """Reads the bytes of `write_mapping`, and returns the arguments of `Mapping._set`."""
     factory, owner = reader.size(), reader.byte()
     if factory >= len(FACTORIES) or owner > 2:
@@ -127,7 +139,7 @@ def read_mapping(reader, resources, make):
 # ---- Selections ----
 
 
-def write_selection(selection, number):
+def write_selection(selection: native.Selection, number: Number) -> bytes:
     """The bytes of a Selection. `number` returns the number of a Segment or Blob."""
     stages = selection.describe()
     length, out = selection.length, [varint(len(stages))]
@@ -148,7 +160,7 @@ def write_selection(selection, number):
     return b"".join(out)
 
 
-def _write_stage(stage, length, number):
+def _write_stage(stage: tuple[Any, ...], length: int, number: Number) -> bytes:
     """The bytes of a stage whose result has `length` positions."""
     kind, n = stage[:2]
     if kind == "slice":
@@ -165,7 +177,7 @@ def _write_stage(stage, length, number):
     return bytes([_REPEAT]) + varint(length // n)
 
 
-def read_selection(reader, resources, depth=0):
+def read_selection(reader: Reader, resources: list[Any], depth: int = 0) -> native.Selection:
     """Reads the Selection that `write_selection` wrote; `resources` are the segments and blobs in order."""
     stages = [_read_stage(reader) for _ in range(_bounded(reader.size(), native.VIEW_STAGES, "stages"))]
     n = reader.varint()
@@ -189,7 +201,7 @@ def read_selection(reader, resources, depth=0):
     return selection
 
 
-def _read_stage(reader):
+def _read_stage(reader: Reader) -> tuple[Any, ...]:
     kind = reader.byte()
     if kind == _SLICE:
         return kind, reader.signed(), reader.signed(), reader.size()
@@ -203,7 +215,8 @@ def _read_stage(reader):
     raise CorruptError(f"a recstore handle holds a stage of kind {kind}")
 
 
-def _apply(selection, stage, resources):
+def _apply(selection: native.Selection, stage: tuple[Any, ...], resources: list[Any]) -> native.Selection:
+    first: Any
     kind, first, *more = stage
     if kind == _SLICE:
         return selection.sliced(first, *more)
@@ -212,7 +225,7 @@ def _apply(selection, stage, resources):
     if kind == _REPEAT:
         return selection.repeated(first)
     width, start, step, length = more
-    blob = _saved_part(*first, resources) if kind == _SAVED else _index_array(first, resources)
+    blob = _saved_part(first, resources) if kind == _SAVED else _index_array(first, resources)
     # The stage reads every step-th entry between the first and the last.
     last = start + step * (length - 1) if length else start
     low, high = min(start, last), max(start, last)
@@ -220,13 +233,13 @@ def _apply(selection, stage, resources):
     return entries.sliced(start - low, step, length) if length else entries
 
 
-def _numbered(number, resources, kind):
+def _numbered(number: int, resources: list[Any], kind: str) -> Any:
     if number >= len(resources) or hasattr(resources[number], "store_records") != (kind == "segment"):
         raise CorruptError(f"a recstore handle of {len(resources)} resources names number {number} as a {kind}")
     return resources[number]
 
 
-def _index_array(number, resources):
+def _index_array(number: int, resources: list[Any]) -> Any:
     """The blob with this number; if it is the number of a segment, the ORDER of that segment."""
     if number < len(resources) and hasattr(resources[number], "store_records"):
         order = resources[number].order()
@@ -236,25 +249,26 @@ def _index_array(number, resources):
     return _numbered(number, resources, "blob")
 
 
-def _saved_index(reader, resources):
+def _saved_index(reader: Reader, resources: list[Any]) -> native.SavedIndex:
     """Reads the numbers of a segment and of one of its saved indexes."""
     return native.saved_index(_numbered(reader.size(), resources, "segment"), reader.size())
 
 
-def _saved_part(segment, index, part, resources):
+def _saved_part(where: tuple[int, int, int], resources: list[Any]) -> native.Blob:
+    segment, index, part = where
     blob = native.saved_index(_numbered(segment, resources, "segment"), index).blob(part)
     if blob is None:
         raise CorruptError(f"a recstore handle names part {part} of a saved index that lacks it")
     return blob
 
 
-def _whole(segment, store):
+def _whole(segment: native.Segment, store: int) -> native.Selection:
     if store >= segment.n_stores:
         raise CorruptError(f"a recstore handle names store {store} of a segment of {segment.n_stores}")
     return native.Selection.whole(segment, store)
 
 
-def _bounded(n, most, what):
+def _bounded(n: int, most: int, what: str) -> int:
     if n > most:
         raise CorruptError(f"a recstore handle claims to have {n} {what}; {most} is the most")
     return n

@@ -4,14 +4,20 @@ Numbers are varints (unsigned LEB128, as in csrc/FORMAT.md); signed numbers are 
 Encoding). The bytes are hostile input: a Reader raises CorruptError if they are not a value of the requested kind.
 """
 
-from recstore._core.native import varint
+from __future__ import annotations
+
+from recstore._core.native import varint as varint
 from recstore.errors import CorruptError
 from recstore.text import an
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 MAX_PLAIN_DEPTH = 8
 
 
-def signed(n):
+def signed(n: int) -> bytes:
     """The bytes of a number from -2**63 to 2**63 - 1.
 
     >>> [Reader(signed(n)).signed() for n in (0, -1, 1, -2**63, 2**63 - 1)]
@@ -24,24 +30,24 @@ class Reader:
     """Reads values one after another from bytes that anybody may have written. Raises CorruptError for malformed
     bytes."""
 
-    def __init__(self, data):
+    def __init__(self, data: bytes) -> None:
         self.data = data
         self.at = 0
 
     @property
-    def left(self):
+    def left(self) -> int:
         return len(self.data) - self.at
 
-    def take(self, n):
+    def take(self, n: int) -> bytes:
         if n > self.left:
             raise CorruptError(f"a recstore handle is cut short: {n} bytes wanted at {self.at} of {len(self.data)}")
         self.at += n
         return self.data[self.at - n : self.at]
 
-    def byte(self):
+    def byte(self) -> int:
         return self.take(1)[0]
 
-    def varint(self):
+    def varint(self) -> int:
         value = 0
         for shift in range(0, 70, 7):
             byte = self.byte()
@@ -52,24 +58,24 @@ class Reader:
             raise CorruptError("a recstore handle holds a number of more than 64 bits")
         return value
 
-    def size(self):
+    def size(self) -> int:
         """A number that is a length or a position: below 2**63."""
         value = self.varint()
         if value >> 63:
             raise CorruptError(f"a recstore handle holds the size {value}; 2**63 - 1 is the most")
         return value
 
-    def signed(self):
+    def signed(self) -> int:
         value = self.varint()
         return value >> 1 if not value & 1 else -(value >> 1) - 1
 
-    def text(self):
+    def text(self) -> str:
         try:
             return self.take(self.size()).decode("utf-8", "surrogatepass")
         except UnicodeDecodeError as e:
             raise CorruptError(f"a recstore handle holds text that is not UTF-8: {e}") from None
 
-    def end(self):
+    def end(self) -> None:
         if self.left:
             raise CorruptError(f"a recstore handle has {self.left} bytes too many")
 
@@ -77,7 +83,7 @@ class Reader:
 # ---- Plain values ----
 
 
-def write_plain(value):
+def write_plain(value: object) -> bytes:
     """The bytes of a plain value: None, a bool, an int, a str, bytes, or a tuple of plain values."""
     if value is None or value is True or value is False:
         return bytes([0 if value is None else 1 if value else 2])
@@ -93,7 +99,7 @@ def write_plain(value):
     raise TypeError(f"a handle cannot hold {an(type(value).__name__)}, so this view cannot be pickled: {value!r:.80}")
 
 
-def read_plain(reader, depth=0):
+def read_plain(reader: Reader, depth: int = 0) -> Any:
     kind = reader.byte()
     if kind < 3:
         return (None, True, False)[kind]
@@ -108,7 +114,7 @@ def read_plain(reader, depth=0):
     return tuple(read_plain(reader, depth + 1) for _ in range(count(reader)))
 
 
-def count(reader):
+def count(reader: Reader) -> int:
     """The number of items that follow, each of at least one byte."""
     n = reader.size()
     if n > reader.left:

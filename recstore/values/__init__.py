@@ -2,34 +2,40 @@
 value cannot be stored. Few records need these large modules, so the compiled core imports each when it first needs
 it."""
 
+from __future__ import annotations
+
 from recstore._core import hooks
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import ModuleType
 
-def _arrays():
+
+def _arrays() -> ModuleType:
     from recstore.values import arrays
 
     return arrays
 
 
-def _ext_types():
+def _ext_types() -> ModuleType:
     from recstore.values import ext_types
 
     return ext_types
 
 
-def _key_forms():
+def _key_forms() -> ModuleType:
     from recstore.values import key_forms
 
     return key_forms
 
 
-def _strict():
+def _strict() -> ModuleType:
     from recstore.values import strict
 
     return strict
 
 
-def _unsupported():
+def _unsupported() -> ModuleType:
     from recstore.values import unsupported
 
     return unsupported

@@ -1,12 +1,19 @@
 """Registers classes, so that their values can be stored and read from files. recstore._core.trust decides which classes
 a reader may make."""
 
+from __future__ import annotations
+
 import sys
 from types import MemberDescriptorType
 
 from recstore._core import hooks, trust
 from recstore._core.native import Record
 from recstore.values import static_types
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
 __all__ = ["register"]
 
@@ -17,7 +24,9 @@ _BASIC = {bool, int, float, complex, str, bytes, bytearray, list, tuple, dict, s
 _BASIC |= {type(None), type(...)}
 
 
-def register(cls=None, *, encode=None, decode=None):
+def register(
+    cls: type | None = None, *, encode: Callable[[Any], Any] | None = None, decode: Callable[[Any], Any] | None = None
+) -> Any:
     """Registers a class, so that its values can be stored and can be read from files. Also a decorator.
 
     Without `encode` and `decode` an object is stored as its ``__dict__`` and slots, and restored without calling
@@ -59,12 +68,12 @@ def register(cls=None, *, encode=None, decode=None):
     return cls
 
 
-def _is_numpy_scalar(cls):
+def _is_numpy_scalar(cls: type) -> bool:
     generic = getattr(sys.modules.get("numpy"), "generic", Record)
     return issubclass(cls, generic) and cls.__module__ == "numpy"
 
 
-def registration(cls):
+def registration(cls: type) -> trust.Registration | None:
     """`(class, encode, decode)` of a registered class, else None."""
     entry = trust.registered.get(trust.name_of(cls))
     return entry if entry is not None and entry[0] is cls else None
@@ -73,18 +82,18 @@ def registration(cls):
 # ---- What objects of a class hold ----
 
 
-def is_tensor_class(cls):
+def is_tensor_class(cls: type) -> bool:
     """Whether a class is derived from torch.Tensor. It imports neither torch nor numpy."""
-    torch = sys.modules.get("torch")
+    torch: Any = sys.modules.get("torch")
     return hasattr(torch, "Tensor") and cls is not torch.Tensor and issubclass(cls, torch.Tensor)
 
 
-def is_enum(cls):
-    enum = sys.modules.get("enum")  # without Enum while another thread imports it
+def is_enum(cls: type) -> bool:
+    enum: Any = sys.modules.get("enum")  # without Enum while another thread imports it
     return hasattr(enum, "Enum") and issubclass(cls, enum.Enum)
 
 
-def slots_of(cls):
+def slots_of(cls: type) -> dict[str, MemberDescriptorType] | None:
     """`{name: descriptor}` of a class's slots; None for a class with state that is neither slot nor ``__dict__``."""
     if any(base is not object and not base.__flags__ & _HEAP_TYPE for base in cls.__mro__):
         return None  # a base written in C, whose objects only its own constructor may make

@@ -1,12 +1,14 @@
 """The codes of ext values. Their numbers stand in one table of the core (RS_FMT_EXT_ROWS in csrc/format/rs_format.h);
 here each code gets its Python name."""
 
+from __future__ import annotations
+
 from recstore._core import native
 
 _CODES = {native.ext_name(code).upper(): code for code in range(1, native.EXT_LAST + 1)}
 
 
-def _code(name):
+def _code(name: str) -> int:
     return _CODES[name]
 
 

@@ -1,20 +1,27 @@
 """Looks at values by their types alone, so that no code of theirs runs: no `__getattr__`, no property such as
 `__class__`, no method of a metaclass. What a value of another package says of itself may be wrong, slow or an error."""
 
+from __future__ import annotations
+
 from types import GetSetDescriptorType, MemberDescriptorType
 
-_members_of = type.__dict__["__dict__"].__get__
-_mro_of = type.__dict__["__mro__"].__get__
-_module_of = type.__dict__["__module__"].__get__
-_qualname_of = type.__dict__["__qualname__"].__get__
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from typing import Any
+
+_members_of: Callable[[type], Mapping[str, Any]] = type.__dict__["__dict__"].__get__
+_mro_of: Callable[[type], tuple[type, ...]] = type.__dict__["__mro__"].__get__
+_module_of: Callable[[type], object] = type.__dict__["__module__"].__get__
+_qualname_of: Callable[[type], str] = type.__dict__["__qualname__"].__get__
 
 
-def is_a(value, cls):
+def is_a(value: object, cls: type | tuple[type, ...]) -> bool:
     """As isinstance, which also asks the value for its `__class__`."""
     return issubclass(type(value), cls)
 
 
-def found(kind, name):
+def found(kind: type, name: str) -> Any:
     """What the first class of a type's MRO has under a name; None if none has it, and for a method set to None."""
     for base in _mro_of(kind):
         members = _members_of(base)
@@ -23,18 +30,18 @@ def found(kind, name):
     return None
 
 
-def is_own(kind, name, base):
+def is_own(kind: type, name: str, base: type) -> bool:
     """Whether a subclass of `base` puts another member in the place of base's."""
     return found(kind, name) is not found(base, name)
 
 
-def names(kind):
+def names(kind: type) -> tuple[str, str]:
     """`(module, qualified name)` of a type; a module that is not a str is ""."""
     module = _module_of(kind)
     return (module if type(module) is str else ""), _qualname_of(kind)
 
 
-def full_name(kind):
+def full_name(kind: type) -> str:
     """The name of a type as users write it."""
     module, name = names(kind)
     if module.startswith("recstore._"):
@@ -42,30 +49,30 @@ def full_name(kind):
     return f"{module}.{name}" if module not in ("", "builtins") else name
 
 
-def bases(kind):
+def bases(kind: type) -> Iterator[tuple[str, str]]:
     """`(top module, name)` of each class of a type's MRO."""
     for base in _mro_of(kind):
         module, name = names(base)
         yield module.partition(".")[0], name
 
 
-def dict_getter(kind):
+def dict_getter(kind: type) -> Callable[[Any], dict[str, Any]] | None:
     """The function that gives the instance dictionary of a type's values, even if the type redefines `__dict__`; None
     for values without one."""
     for base in _mro_of(kind):
         own = _members_of(base).get("__dict__")
         if type(own) in (GetSetDescriptorType, MemberDescriptorType):
-            return own.__get__
+            return own.__get__  # type: ignore[no-any-return, union-attr]
     return None
 
 
-def instance_dict(value):
+def instance_dict(value: object) -> dict[str, Any] | None:
     """The instance dictionary of a value, or None."""
     get = dict_getter(type(value))
     return None if get is None else get(value)
 
 
-def and_attributes(value):
+def and_attributes(value: object) -> str:
     """The end of a remedy: the names of the attributes that it leaves out."""
     held = [at for at in instance_dict(value) or () if type(at) is str]
     if not held:

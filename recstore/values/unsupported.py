@@ -1,13 +1,19 @@
 """Explains why a value cannot be stored: its path in the record, its type and a remedy. Used only for errors."""
 
+from __future__ import annotations
+
 from recstore.errors import EncodeError
 from recstore.values import ext_types, remedies, value_paths
 from recstore.values.static_types import full_name, is_a
 from recstore.values.value_paths import CYCLE, LEAVES, TOO_DEEP
 from recstore.values.value_paths import shown as shown
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
-def explain(value, depth, pickled=False):
+
+def explain(value: Any, depth: int, pickled: bool = False) -> EncodeError:
     """The EncodeError for the first value within `value` that cannot be stored. With `pickled`, it is the first that
     cannot be pickled either."""
     path, culprit = value_paths.first_bad(value, "$", depth, set(), _pickled if pickled else None)
@@ -28,7 +34,7 @@ def explain(value, depth, pickled=False):
     return EncodeError(f"{path}: cannot store {name}; {remedies.of(culprit)}")
 
 
-def _shortened(path):
+def _shortened(path: str) -> str:
     """The path, with "..." in place of its middle if it is long, cut between two steps where possible."""
     if len(path) <= 120:
         return path
@@ -37,7 +43,7 @@ def _shortened(path):
     return f"{path[:head]}...{path[tail:]}" if 0 < head < tail else path
 
 
-def refused(value, reason):
+def refused(value: Any, reason: str) -> EncodeError:
     """The EncodeError for a record that encode.pyx accepted and the C core refused for `reason`."""
     path, key = _find_key(value, "$", False)
     if key is None:
@@ -46,7 +52,7 @@ def refused(value, reason):
     return EncodeError(f"{path}: {what}: it holds a dict; let it hold a tuple of pairs")
 
 
-def _find_key(value, path, within):
+def _find_key(value: Any, path: str, within: Any) -> tuple[str, Any]:
     """`(path, key)` of the first dict key that holds a dict. `within` is the key that is being searched, or False."""
     if within is not False and is_a(value, dict):
         return path, within
@@ -55,7 +61,7 @@ def _find_key(value, path, within):
         described = None if type(value) in LEAVES or value_paths.is_storable_array(value) else ext_types.describe(value)
         if described is None or type(described[2]) not in (list, tuple, dict):
             return path, None
-        children = value_paths.parts_of(*described, path)
+        children = value_paths.parts_of(*described, path)  # type: ignore[call-arg]
     is_dict = is_a(value, dict)
     for i, (at, child) in enumerate(children):
         inside = child if is_dict and i % 2 == 0 and within is False else within
@@ -65,7 +71,7 @@ def _find_key(value, path, within):
     return path, None
 
 
-def _pickled(value, path):
+def _pickled(value: Any, path: str) -> tuple[()] | None:
     """An empty tuple for a value that can be pickled, which has no parts then; else None."""
     try:
         ext_types.pickled(value)

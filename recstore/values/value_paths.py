@@ -1,9 +1,19 @@
 """Walks the values within a record in the order of encoding, with the path of each: for the messages of errors."""
 
+from __future__ import annotations
+
 import sys
 
 from recstore.values import ext_codes, ext_types
 from recstore.values.static_types import full_name, is_a
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import Any, TypeAlias
+
+    Part: TypeAlias = tuple[str, Any]  # path, value
+    Attributes: TypeAlias = Callable[[Any, str], Iterable[Part] | None]
 
 LEAVES = (type(None), bool, int, float, str, bytes)
 TOO_DEEP = object()
@@ -15,7 +25,9 @@ _FIELDS = {
 }
 
 
-def first_bad(value, path, depth, above, attributes=None):
+def first_bad(
+    value: Any, path: str, depth: int, above: set[int], attributes: Attributes | None = None
+) -> tuple[str, Any]:
     """`(path, culprit)` of the first unsupported value, in the order of encoding; `(path, None)` if there is none.
 
     `attributes` is a function that gives the `(path, part)` pairs of an unsupported object: none of them for one that
@@ -49,26 +61,26 @@ def first_bad(value, path, depth, above, attributes=None):
     return path, None
 
 
-def find(value, path, attributes=None):
+def find(value: Any, path: str, attributes: Attributes | None = None) -> tuple[str, type] | None:
     """`(path, type)` of the first value that cannot be stored, or None; `attributes` as of first_bad."""
     found = first_bad(value, path, 200, set(), attributes)
     return None if found[1] is None else (found[0], type(found[1]))
 
 
-def children_of(value, path):
+def children_of(value: Any, path: str) -> Iterable[Part] | None:
     """The `(path, child)` pairs of a basic container; None for other values."""
     if type(value) in (dict,):  # equal or the same: see strict.py
         return _entries(value, path)
     return ((f"{path}[{i}]", item) for i, item in enumerate(value)) if type(value) in (list, tuple) else None
 
 
-def _entries(value, path):
+def _entries(value: Any, path: str) -> Iterator[Part]:
     for key, item in value.items():
         yield f"{path} key {shown(key)}", key
         yield path + (f".{key}" if type(key) is str and key.isidentifier() else f"[{shown(key)}]"), item
 
 
-def parts_of(code, extra, payload, path):
+def parts_of(code: int, extra: Any, payload: Any, path: str) -> Iterable[Part]:
     """The `(path, part)` pairs of an ext value's payload. The paths are Python expressions for the parts."""
     if type(payload) is dict:
         return _entries(payload, path)
@@ -84,13 +96,13 @@ def parts_of(code, extra, payload, path):
     return ((f"{path}[{i}]", item) for i, item in enumerate(payload))
 
 
-def shown(value, depth=0):
+def shown(value: Any, depth: int = 0) -> str:
     """A value for a message, cut to 60 characters: its repr if that runs no code of another package, else its type."""
     text = _text(value, depth)
     return text if len(text) <= 60 else text[:60]
 
 
-def _text(value, depth):
+def _text(value: Any, depth: int) -> str:
     kind = type(value)
     if kind is tuple and depth < 60:
         items = ", ".join(shown(item, depth + 1) for item in value[:20])
@@ -98,7 +110,7 @@ def _text(value, depth):
     if kind is int and value.bit_length() > 400:
         return "<int>"  # one too long for the interpreter to write in decimal
     known = kind in LEAVES or kind is complex or full_name(kind) in _WITH_REPR and ext_types.is_known(kind)
-    numpy = sys.modules.get("numpy")
+    numpy: Any = sys.modules.get("numpy")
     if known or hasattr(numpy, "generic") and is_a(value, numpy.generic) and kind.__module__ == "numpy":
         return f"{value!r:.60}"
     return f"<{full_name(kind)}>"
@@ -111,8 +123,8 @@ _WITH_REPR = {
 }  # fmt: skip
 
 
-def is_storable_array(value):
-    numpy = sys.modules.get("numpy")
+def is_storable_array(value: Any) -> bool:
+    numpy: Any = sys.modules.get("numpy")
     if not hasattr(numpy, "ndarray") or not (type(value) is numpy.ndarray or is_a(value, numpy.generic)):
         return False
     from recstore.values import arrays

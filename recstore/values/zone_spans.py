@@ -1,9 +1,18 @@
 """The offsets of time zones around a time. The core asks for them when it makes datetimes of Arrow timestamps."""
 
+from __future__ import annotations
+
 from datetime import datetime, timedelta, timezone
 from functools import lru_cache
 
 from recstore.errors import InputError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from datetime import tzinfo
+    from typing import Any, TypeAlias
+
+    Span: TypeAlias = tuple[int, int, int, int]  # begin, end, offset, fold
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _FIRST, _LAST = -62_135_596_800, 253_402_300_799  # seconds of UTC from 1970 to the first and last one of datetime
@@ -11,7 +20,7 @@ _DAY = 86_400
 _DAYS = 64  # in one answer: enough that most timestamps lie in a few answers
 
 
-def zone_spans(name, utc_s):
+def zone_spans(name: str, utc_s: int) -> tuple[Span, ...]:
     """The spans of the days around a time: a tuple of `(begin, end, offset, fold)`, in seconds. `end` is not part of
     the span. `utc_s` counts from 1970, in UTC.
 
@@ -21,14 +30,15 @@ def zone_spans(name, utc_s):
 
 
 @lru_cache(maxsize=1 << 12)
-def _spans(name, begin):
+def _spans(name: str, begin: int) -> tuple[Span, ...]:
+    spans: list[tuple[int, int, tuple[int, int]]]
     zone, spans = _zone(name), []
     for day in range(begin, begin + _DAYS * _DAY, _DAY):
         _add_day(spans, zone, day)
     return tuple((first, last, *state) for first, last, state in spans)
 
 
-def _zone(name):
+def _zone(name: str) -> tzinfo:
     import zoneinfo
 
     try:
@@ -39,7 +49,7 @@ def _zone(name):
         ) from None
 
 
-def _add_day(spans, zone, begin):
+def _add_day(spans: list[tuple[int, int, tuple[int, int]]], zone: tzinfo, begin: int) -> None:
     """Appends the spans of one day. The offset changes at whole seconds, and no zone changes it and changes it back
     within a day: so a day that ends as it begins is one span, and bisection finds each change of another day."""
     end = begin + _DAY
@@ -56,9 +66,10 @@ def _add_day(spans, zone, begin):
         begin = high
 
 
-def _state(zone, utc_s):
+def _state(zone: tzinfo, utc_s: int) -> tuple[int, int]:
     """`(offset, fold)` at a time. A day at either end of the years that datetime has, local times may lie outside: the
     offset of the day beside it holds."""
     utc_s = min(max(utc_s, _FIRST + _DAY), _LAST - _DAY)
     local = (_EPOCH + timedelta(seconds=utc_s)).astimezone(zone)
-    return local.utcoffset() // timedelta(seconds=1), local.fold
+    offset: Any = local.utcoffset()
+    return offset // timedelta(seconds=1), local.fold

@@ -1,4 +1,4 @@
-"""Lists the public names of the package, with the arguments of each function, as its stubs give them.
+"""Lists the public names of the package, with the arguments of each function, as its stubs and annotated modules give them.
 
 `python tests/support/public_names.py` writes the list that tests/rules/test_release.py compares with the stubs. A line that
 goes or changes breaks somebody's program: say so in CHANGELOG.md, and leave the old name working for a version.
@@ -10,6 +10,7 @@ import pathlib
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "recstore"
 COMPILED = ("recstore", "_core", "native")
+COMPILED_CLASSES = ("Record", "Records", "Mapping")
 LISTED = ROOT / "tests/rules/public_names.txt"
 
 
@@ -50,16 +51,57 @@ def names_in(body, prefix):
             )
 
 
-def listing():
-    """All lines, sorted. Of the stubs whose name or folder begins with an underscore only that of the compiled classes
-    counts, from which public ones inherit."""
-    lines = set()
-    for path in sorted(PACKAGE.rglob("*.pyi")):
+def defined_name(node):
+    """The name that a statement defines; None for others."""
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        return node.name
+    return node.target.id if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) else None
+
+
+def exported(body):
+    """The statements of an annotated module that define a name of its `__all__`; none for a module without one. Methods
+    that only print are left out, as in stubs."""
+    listed = next((ast.literal_eval(node.value) for node in body if is_all(node)), ())
+    chosen = [node for node in body if defined_name(node) in listed]
+    for node in body:  # a name that another annotated module defines
+        if isinstance(node, ast.ImportFrom) and any(one.name in listed for one in node.names):
+            path = ROOT / (node.module.replace(".", "/") + ".py")
+            chosen += [one for one in ast.parse(path.read_text()).body if defined_name(one) in listed]
+    for node in chosen:
+        if isinstance(node, ast.ClassDef):
+            node.body = [one for one in node.body if defined_name(one) not in ("__repr__", "__str__")]
+    return chosen
+
+
+def is_all(node):
+    return isinstance(node, ast.Assign) and [ast.unparse(target) for target in node.targets] == ["__all__"]
+
+
+def sources():
+    """`(parts of the module's name, its public statements)` of each stub, and of each module without one."""
+    for path in sorted([*PACKAGE.rglob("*.pyi"), *PACKAGE.rglob("*.py")]):
         parts = path.relative_to(ROOT).with_suffix("").parts
-        if parts != COMPILED and any(part.startswith("_") and part != "__init__" for part in parts):
+        body = ast.parse(path.read_text()).body
+        if parts == COMPILED:
+            yield parts, [node for node in body if defined_name(node) in COMPILED_CLASSES]
+        elif any(part.startswith("_") and part != "__init__" for part in parts):
             continue
+        elif path.suffix == ".pyi":
+            yield parts, body
+        elif not path.with_suffix(".pyi").is_file():
+            yield parts, exported(body)
+
+
+def listing():
+    """All lines, sorted. Of the modules whose name or folder begins with an underscore only the compiled classes count,
+    from which public ones inherit, and of these the methods."""
+    lines = set()
+    for parts, body in sources():
+        if parts == COMPILED:
+            for node in body:
+                node.body = [one for one in node.body if not isinstance(one, ast.AnnAssign)]
         prefix = ".".join(part for part in parts if part != "__init__") + "."
-        lines.update(names_in(ast.parse(path.read_text()).body, prefix))
+        lines.update(names_in(body, prefix))
     return "".join(f"{line}\n" for line in sorted(lines))
 
 
