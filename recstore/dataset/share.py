@@ -2,14 +2,32 @@
 place. The plan says which, packing writes the segment, swap changes the places.
 """
 
+from __future__ import annotations
+
 from recstore.building import build_options
 from recstore.dataset import object_sizes, packing, patterns, share_plan, swap
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+    from recstore._types import Backing, OnUnsupported
+    from recstore.dataset.reports import SharingReport
 
 _HERE = ("dry_run", "backing")
 _BY_NAME = ("keep", "fingerprint", "files", "dir", "timeout")
 
 
-def share_dataset(obj, threshold="1MiB", only=None, skip=None, *, shared=None, **options):
+def share_dataset(
+    obj: Any,
+    threshold: int | str = "1MiB",
+    only: str | Iterable[str] | None = None,
+    skip: str | Iterable[str] | None = None,
+    *,
+    shared: str | None = None,
+    **options: Any,
+) -> Any:
     """Replaces the large data among an object's attributes, in place, by data in shared memory that all workers read.
 
     A list becomes a :class:`recstore.RecordView` and a dict a :class:`recstore.RecordDict`. A numpy array or torch CPU
@@ -67,7 +85,16 @@ def share_dataset(obj, threshold="1MiB", only=None, skip=None, *, shared=None, *
     return one_per_machine.share(obj, one_per_machine.Request(threshold, only, skip, shared, **options))
 
 
-def _share_here(obj, threshold, only, skip, dry_run=False, strict=False, on_unsupported="error", backing="auto"):
+def _share_here(
+    obj: Any,
+    threshold: int | str,
+    only: str | Iterable[str] | None,
+    skip: str | Iterable[str] | None,
+    dry_run: bool = False,
+    strict: bool = False,
+    on_unsupported: OnUnsupported = "error",
+    backing: Backing = "auto",
+) -> SharingReport:
     from recstore.dataset import reports
 
     options = build_options.Options(on_unsupported, backing=backing)
