@@ -63,8 +63,8 @@ def audit(
     mapped = (ranks - 1) * files + ranks * count * there
     before, after = (size - mapped for size in _predicted(plan, chosen, count, ranks, method))
     after -= ranks * count * sent
-    if error is not None and method != "fork" and count:
-        notes.append(f"started by {method}, workers would fail: the dataset cannot be pickled")
+    would_fail = error is not None and method != "fork" and count
+    notes += [f"started by {method}, workers would fail: the dataset cannot be pickled"] if would_fail else []
     notes.extend(_sharing_notes(plan, chosen, ranks, sent))
     return reports.Audit(
         attributes=tuple(_attributes(plan, dataset)),

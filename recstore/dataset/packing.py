@@ -186,7 +186,8 @@ class Packed:
 
     def _beside(self, candidate: Candidate) -> int:
         """The bytes of a list or dict that are not in the segment: of positions in another, and of its key index."""
-        positions = sum(4 * len(column.positions) for column in self.columns[id(candidate)] if column.source)  # type: ignore[arg-type, misc]
+        columns: list[Any] = self.columns[id(candidate)]
+        positions: int = sum(4 * len(column.positions) for column in columns if column.source)
         return positions + (64 + len(candidate.value) * 32 // 5 if candidate.kind is DICT else 0)
 
     def _share_out(self, stored: dict[int | None, int], nbytes: int) -> None:
@@ -270,7 +271,8 @@ class Packed:
 
     def _append_arrays(self, builder: Any, todo: Iterable[Candidate]) -> None:
         for candidate in todo:
-            self.clusters.append(memory_overlaps.Cluster(*memory_kinds.extent(candidate.value), candidate))  # type: ignore[call-arg, misc]
+            low, high = memory_kinds.extent(candidate.value)  # type: ignore[misc]
+            self.clusters.append(memory_overlaps.Cluster(low, high, candidate))
         self.clusters = memory_overlaps.merged(self.clusters)
         builder.settings.narrows = False  # they become arrays over these bytes
         for cluster in self.clusters:

@@ -72,17 +72,21 @@ def share_dataset(
     >>> type(dataset.samples)
     <class 'list'>
     """
+    _check_options(shared, options)
+    if shared is None:
+        return _share_here(obj, threshold, only, skip, **options)
+    from recstore.dataset import one_per_machine
+
+    return one_per_machine.share(obj, one_per_machine.Request(threshold, only, skip, shared, **options))
+
+
+def _check_options(shared: str | None, options: Iterable[str]) -> None:
     legal = ("strict", "on_unsupported") + (_HERE if shared is None else _BY_NAME)
     for option in options:
         if option not in legal:
             where = " with" if option in _HERE else " without" if option in _BY_NAME else ""
             more = f"{where} shared=" if where else ""
             raise TypeError(f"share_dataset() got an unexpected keyword argument {option!r}{more}")
-    if shared is None:
-        return _share_here(obj, threshold, only, skip, **options)
-    from recstore.dataset import one_per_machine
-
-    return one_per_machine.share(obj, one_per_machine.Request(threshold, only, skip, shared, **options))
 
 
 def _share_here(

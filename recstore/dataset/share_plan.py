@@ -77,7 +77,8 @@ class Candidate:
         self.chosen = self.little = False
 
     def skip(self, reason: str | None, chosen: bool = False) -> None:
-        self.kind, self.reason, self.chosen, self.after, self.packed = None, reason, chosen, None, None  # type: ignore[assignment]
+        self.kind, self.reason, self.chosen = None, reason, chosen
+        self.after = self.packed = None  # type: ignore[assignment]
 
     def leave_to_fill(self, entries: str | None) -> None:
         """Skips a value that waits to be filled. `entries` are words for its entries, or None for a value that does

@@ -140,7 +140,8 @@ def _reduced(value: Any, popen: Any) -> tuple[Callable[..., Any], tuple[Any, ...
     if mapping is None or not _unwritten(mapping, bounds[0], bounds[1] - bounds[0]):  # type: ignore[index]
         return None
     if not object_graph.is_array(value):
-        return attach_tensor, (mapping.store, bounds[0] - mapping.address, tensor_forms.Form.of(value))  # type: ignore[index]
+        form = tensor_forms.Form.of(value)
+        return attach_tensor, (mapping.store, bounds[0] - mapping.address, form)  # type: ignore[index]
     start = value.__array_interface__["data"][0] - mapping.address
     return attach_array, (mapping.store, start, value.dtype, value.shape, value.strides)
 

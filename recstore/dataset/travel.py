@@ -199,13 +199,13 @@ class Travel:
     def obstacle(self, value: Any) -> str | None:
         """Why a child that is started by spawn cannot map a value in mapped memory, which is then sent as a copy; None
         if it can."""
-        region = self.memory.region(value)
-        if is_of_torch(region, value):  # type: ignore[arg-type]
+        region: Any = self.memory.region(value)
+        if is_of_torch(region, value):
             return None
         try:
-            self.source(region, value)  # type: ignore[arg-type]
+            self.source(region, value)
         except Nameless as e:
-            return None if _descriptor_of(region, _access(region, value)) is not None else str(e)  # type: ignore[arg-type]
+            return None if _descriptor_of(region, _access(region, value)) is not None else str(e)
         except (Unreachable, Error) as e:
             return str(e)
         return None
@@ -395,10 +395,11 @@ def register(kinds: Iterable[type] = ()) -> None:
     """Lets the pickler of the start methods ask this module about arrays, tensors and the classes `kinds` of them."""
     from multiprocessing.reduction import ForkingPickler
 
-    numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
+    numpy: Any = sys.modules.get("numpy")
+    torch: Any = sys.modules.get("torch")
     known = set(kinds)
-    known |= {numpy.ndarray, numpy.memmap} if hasattr(numpy, "memmap") else set()  # type: ignore[union-attr]
-    known |= {torch.Tensor, torch.nn.Parameter} if "torch.multiprocessing.reductions" in sys.modules else set()  # type: ignore[union-attr]
+    known |= {numpy.ndarray, numpy.memmap} if hasattr(numpy, "memmap") else set()
+    known |= {torch.Tensor, torch.nn.Parameter} if "torch.multiprocessing.reductions" in sys.modules else set()
     for kind in known:
         ForkingPickler.register(kind, _reduce)
 

@@ -132,7 +132,8 @@ def refreshed(read: Read, level: Level) -> Level:
     else:
         names = ("limit", "usage", "memsw.limit")
         level.limit, level.current, both = (_number(read, f"{folder}/memory.{one}_in_bytes") for one in names)
-        level.swap = both - level.limit if None not in (both, level.limit) and both >= level.limit else None  # type: ignore[operator]
+        limit = level.limit
+        level.swap = both - limit if both is not None and limit is not None and both >= limit else None
         inactive = fields(read, f"{folder}/memory.stat").get("total_inactive_file")
         level.kills = fields(read, f"{folder}/memory.oom_control").get("oom_kill")
     level.used = level.current

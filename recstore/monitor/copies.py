@@ -135,8 +135,8 @@ def _change(
     # A parent that frees what it shared leaves its pages to the child: none is copied, and the RSS of the parent falls.
     freed = sum(_freed(other, first[0], last[0]) for first, last in stretches for other in crew if other is not one)
     # A page that the parent writes to is copied too, but by the parent: then the child had no fault for it.
-    faults = [(first.get("faults"), last.get("faults")) for (_, first), (_, last) in stretches]
-    faulted = None if any(None in pair for pair in faults) else sum(last - first for first, last in faults)  # type: ignore[operator]
+    faults: list[tuple[Any, Any]] = [(first.get("faults"), last.get("faults")) for (_, first), (_, last) in stretches]
+    faulted = None if any(None in pair for pair in faults) else sum(last - first for first, last in faults)
     return change, {"freed": freed, "faulted": faulted}
 
 

@@ -40,7 +40,8 @@ def checked(entry: object) -> Entry | None:
 
 
 def _is_time(value: object) -> bool:
-    return type(value) in (int, float) and 0 <= value < _LAST_TIME  # type: ignore[operator]  # no comparison with NaN is true
+    # No comparison with NaN is true.
+    return type(value) in (int, float) and 0 <= value < _LAST_TIME  # type: ignore[operator]
 
 
 def _is_size(value: object) -> bool:
