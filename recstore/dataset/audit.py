@@ -63,9 +63,7 @@ def audit(
     mapped = (ranks - 1) * files + ranks * count * there
     before, after = (size - mapped for size in _predicted(plan, chosen, count, ranks, method))
     after -= ranks * count * sent
-    would_fail = error is not None and method != "fork" and count
-    notes += [f"started by {method}, workers would fail: the dataset cannot be pickled"] if would_fail else []
-    notes.extend(_sharing_notes(plan, chosen, ranks, sent))
+    notes += [*_pickling_notes(error, method, count), *_sharing_notes(plan, chosen, ranks, sent)]
     return reports.Audit(
         attributes=tuple(_attributes(plan, dataset)),
         size=plan.before,
@@ -81,6 +79,11 @@ def audit(
         advice=tuple(_advice(chosen, sent >= plan.threshold, loader)),
         notes=tuple(notes),
     )
+
+
+def _pickling_notes(error: str | None, method: str, workers: int) -> Iterator[str]:
+    if error is not None and method != "fork" and workers:
+        yield f"started by {method}, workers would fail: the dataset cannot be pickled"
 
 
 def _sharing_notes(plan: Plan, chosen: list[Candidate], ranks: int, sent: int) -> Iterator[str]:
@@ -123,7 +126,7 @@ def _ranks(given: int | None) -> tuple[int, list[str]]:
 
 def _method(loader: dict[str, Any] | None) -> str:
     context = None if loader is None else loader.get("_DataLoader__multiprocessing_context")
-    name = getattr(context, "_name", None)
+    name: str | None = getattr(context, "_name", None)
     if name is not None:
         return name
     import multiprocessing
@@ -150,6 +153,7 @@ def _attributes(plan: Plan, dataset: object) -> list[Attribute]:
     from recstore.dataset import reports
 
     out = []
+    why: str | None
     for candidate in plan.candidates.values():
         if candidate.kind is not None:
             why = f"can be shared, in about {size_text(candidate.after or 0)}"
@@ -161,7 +165,7 @@ def _attributes(plan: Plan, dataset: object) -> list[Attribute]:
                 object_graph.type_name(candidate.value),
                 candidate.before,
                 candidate.kind is not None,
-                why,
+                why,  # type: ignore[arg-type]
             )
         )
     covered = [slot.path for candidate in plan.candidates.values() for slot in candidate.slots]
