@@ -1,15 +1,27 @@
 """audit: the memory that a dataset takes over all processes, and the advice that reduces it. It changes nothing."""
 
+from __future__ import annotations
+
 import os
 
 from recstore.building import build_options
 from recstore.dataset import object_graph, object_sizes, packing, patterns, share_plan
 from recstore.text import size_text
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from recstore.dataset.reports import Attribute, Audit
+    from recstore.dataset.share_plan import Candidate, Plan
+
 _MOST_SMALL = 5
 
 
-def audit(dataset_or_loader, *, workers=None, ranks=None, threshold="1MiB"):
+def audit(
+    dataset_or_loader: object, *, workers: int | None = None, ranks: int | None = None, threshold: int | str = "1MiB"
+) -> Audit:
     """Measures the memory of a dataset: of each attribute, of its pickle for a worker, and of all processes together.
 
     It changes nothing, and runs no code of the dataset except the methods by which its classes are pickled. Sizes are
@@ -51,9 +63,7 @@ def audit(dataset_or_loader, *, workers=None, ranks=None, threshold="1MiB"):
     mapped = (ranks - 1) * files + ranks * count * there
     before, after = (size - mapped for size in _predicted(plan, chosen, count, ranks, method))
     after -= ranks * count * sent
-    if error is not None and method != "fork" and count:
-        notes.append(f"started by {method}, workers would fail: the dataset cannot be pickled")
-    notes.extend(_sharing_notes(plan, chosen, ranks, sent))
+    notes += [*_pickling_notes(error, method, count), *_sharing_notes(plan, chosen, ranks, sent)]
     return reports.Audit(
         attributes=tuple(_attributes(plan, dataset)),
         size=plan.before,
@@ -71,7 +81,12 @@ def audit(dataset_or_loader, *, workers=None, ranks=None, threshold="1MiB"):
     )
 
 
-def _sharing_notes(plan, chosen, ranks, sent):
+def _pickling_notes(error: str | None, method: str, workers: int) -> Iterator[str]:
+    if error is not None and method != "fork" and workers:
+        yield f"started by {method}, workers would fail: the dataset cannot be pickled"
+
+
+def _sharing_notes(plan: Plan, chosen: list[Candidate], ranks: int, sent: int) -> Iterator[str]:
     if sent:
         yield f"each worker is sent {size_text(sent)} of mapped memory, which share_dataset lets it map instead"
     if plan.stores:
@@ -81,13 +96,13 @@ def _sharing_notes(plan, chosen, ranks, sent):
         yield "each rank would still build a store of its own: recstore.shared(name, build) builds one for all of them"
 
 
-def _loader(value):
+def _loader(value: object) -> dict[str, Any] | None:
     """The attributes of a DataLoader, known by their names, so that torch is not needed; None for any other object."""
     entries = object_graph.instance_dict(value)
     return entries if entries is not None and "dataset" in entries and "num_workers" in entries else None
 
 
-def _workers(loader, given):
+def _workers(loader: dict[str, Any] | None, given: int | None) -> tuple[int, bool]:
     for count in (given, None if loader is None else loader["num_workers"]):
         if count is not None:
             if not isinstance(count, int) or count < 0:
@@ -96,7 +111,7 @@ def _workers(loader, given):
     return 1, False
 
 
-def _ranks(given):
+def _ranks(given: int | None) -> tuple[int, list[str]]:
     if given is not None:
         if not isinstance(given, int) or given < 1:
             raise ValueError(f"ranks is a number from 1 up, not {given!r:.80}")
@@ -109,9 +124,9 @@ def _ranks(given):
     return 1, []
 
 
-def _method(loader):
+def _method(loader: dict[str, Any] | None) -> str:
     context = None if loader is None else loader.get("_DataLoader__multiprocessing_context")
-    name = getattr(context, "_name", None)
+    name: str | None = getattr(context, "_name", None)
     if name is not None:
         return name
     import multiprocessing
@@ -120,7 +135,7 @@ def _method(loader):
     return multiprocessing.get_start_method(allow_none=True) or multiprocessing.get_all_start_methods()[0]
 
 
-def _predicted(plan, chosen, workers, ranks, method):
+def _predicted(plan: Plan, chosen: list[Candidate], workers: int, ranks: int, method: str) -> tuple[int, int]:
     """The bytes of all processes now, and after all candidates in `chosen` are shared.
 
     Each worker ends up with a copy of all Python objects: under spawn at once, under fork as reading writes to
@@ -134,10 +149,11 @@ def _predicted(plan, chosen, workers, ranks, method):
     return before, ranks * (rest + workers * rest_copies + sum(one.after for one in chosen))
 
 
-def _attributes(plan, dataset):
+def _attributes(plan: Plan, dataset: object) -> list[Attribute]:
     from recstore.dataset import reports
 
     out = []
+    why: str | None
     for candidate in plan.candidates.values():
         if candidate.kind is not None:
             why = f"can be shared, in about {size_text(candidate.after or 0)}"
@@ -149,7 +165,7 @@ def _attributes(plan, dataset):
                 object_graph.type_name(candidate.value),
                 candidate.before,
                 candidate.kind is not None,
-                why,
+                why,  # type: ignore[arg-type]
             )
         )
     covered = [slot.path for candidate in plan.candidates.values() for slot in candidate.slots]
@@ -164,7 +180,7 @@ def _attributes(plan, dataset):
     return sorted([*out, *small[:_MOST_SMALL]], key=lambda a: -a.size)
 
 
-def _advice(chosen, has_mapped, loader):
+def _advice(chosen: list[Candidate], has_mapped: bool, loader: dict[str, Any] | None) -> Iterator[str]:
     if any(not candidate.path for candidate in chosen):  # then it is the only one
         yield f"x = recstore.{_container_of(chosen[0])}(x)"
         return
@@ -177,5 +193,5 @@ def _advice(chosen, has_mapped, loader):
             yield f"{name} = recstore.{_container_of(candidate)}({name})  # or this, in __init__"
 
 
-def _container_of(candidate):
+def _container_of(candidate: Candidate) -> str:
     return "RecordList" if candidate.kind is share_plan.LIST else "RecordDict"

@@ -4,14 +4,24 @@ Nothing is replaced by something larger. A value counts for the memory that goes
 another place that stays leads to as well.
 """
 
+from __future__ import annotations
+
 from recstore.dataset import object_graph, object_sizes
 from recstore.dataset.share_plan import ARRAY, TENSOR
 from recstore.text import size_text
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import Any
+
+    from recstore.dataset.memory_overlaps import Cluster
+    from recstore.dataset.share_plan import Candidate, Plan
+
 _OVERHEAD = 16 * 1024  # bytes of a segment beside the data, up to which two sizes are equal
 
 
-def measure(plan):
+def measure(plan: Plan) -> None:
     """Sets the bytes of the plan and of its candidates. Together the chosen ones take what goes when all of them are
     replaced; what two of them lead to counts for the first. One that stays takes all that it leads to."""
     # Arrays come before the lists of their views: the lists are what would store the same bytes again.
@@ -28,15 +38,16 @@ def measure(plan):
             one.before = object_sizes.deep(one.value)
 
 
-def _rest(plan, chosen):
+def _rest(plan: Plan, chosen: Sequence[Candidate]) -> Any:
     """The memory that stays when the chosen candidates are replaced. A place that the plan has no slot for, such as an
     entry of a deque, keeps them."""
-    memory, tuples = object_sizes.new_memory(), {}
+    memory = object_sizes.new_memory()
+    tuples: dict[int, tuple[Any, ...]] = {}
     for one in chosen:
         _skip(memory, one.value, one.slots, tuples)
     todo = list(tuples)
     for key in todo:  # tuples are made anew, and so are those that hold them
-        above = {}
+        above: dict[int, tuple[Any, ...]] = {}
         _skip(memory, *plan.tuples[key], above)
         todo.extend(other for other in above if other not in tuples)
         tuples |= above
@@ -51,14 +62,14 @@ def _rest(plan, chosen):
     return memory
 
 
-def _skip(memory, value, slots, tuples):
+def _skip(memory: Any, value: object, slots: Sequence[object_graph.Slot], tuples: dict[int, tuple[Any, ...]]) -> None:
     """Passes over a value in its slots, except those in tuples, which are added to `tuples`."""
     held = [slot.holder for slot in slots if isinstance(slot, object_graph.TupleSlot)]
     tuples.update((id(holder), holder) for holder in held)
     memory.skip(value, len(slots) - len(held))
 
 
-def drop_larger(plan, clusters):
+def drop_larger(plan: Plan, clusters: Iterable[Cluster]) -> None:
     """Skips what would be larger in shared memory, where `packed` of all candidates is known, and measures again.
     Arrays of one cluster are compared together."""
     while True:
@@ -77,14 +88,14 @@ def drop_larger(plan, clusters):
                 one.skip(larger_text(before, packed), chosen=True)
 
 
-def _alone(plan, group):
+def _alone(plan: Plan, group: Sequence[Candidate]) -> int:
     """The bytes that candidates take with all that no other place than theirs and other chosen ones leads to."""
     memory = _rest(plan, plan.chosen())
     before = memory.total
     for one in group:
         memory.add(one.value)
-    return memory.total - before
+    return memory.total - before  # type: ignore[no-any-return]
 
 
-def larger_text(before, packed):
+def larger_text(before: int, packed: int) -> str:
     return f"sharing it would free {size_text(before)} and take {size_text(packed)}"

@@ -4,11 +4,20 @@ Linux answers in /proc/self/maps, whatever object the memory belongs to. Elsewhe
 mapping behind an array, or torch.
 """
 
+from __future__ import annotations
+
 import os
 import sys
 from bisect import bisect_right
 
 from recstore.dataset import object_graph, tensor_forms
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, TypeAlias
+
+    # The device, as hexadecimal numbers, and the inode of a file.
+    Key: TypeAlias = tuple[str, int]
 
 _MAPS = "/proc/self/maps"
 _PAGEMAP = "/proc/self/pagemap"
@@ -28,26 +37,35 @@ class Region:
 
     __slots__ = ("low", "high", "offset", "key", "path", "shared", "writable")
 
-    def __init__(self, low, high, offset=0, key=None, path="", shared=True, writable=True):
+    def __init__(
+        self,
+        low: int,
+        high: int,
+        offset: int = 0,
+        key: Key | None = None,
+        path: str = "",
+        shared: bool = True,
+        writable: bool = True,
+    ) -> None:
         self.low, self.high, self.offset, self.key, self.path = low, high, offset, key, path
         self.shared, self.writable = shared, writable
 
     @property
-    def is_of_file(self):
+    def is_of_file(self) -> bool:
         """Whether it is mapped from a file, and is no memory that processes share by another name."""
         if not self.shared:
             return True  # what is written to it reaches no other process
         is_deleted = self.path.endswith(_DELETED) and not os.path.exists(self.path)
         return bool(self.path) and not is_deleted and not self.path.startswith(_NO_FILE)
 
-    def __str__(self):
+    def __str__(self) -> str:
         return f"mapped from the file {self.path}" if self.is_of_file else "in shared memory already"
 
-    def offset_of(self, address):
+    def offset_of(self, address: int) -> int:
         """The place of an address in the file."""
         return self.offset + address - self.low
 
-    def continues(self, before):
+    def continues(self, before: Region) -> bool:
         """Whether this region and the one before it are one mapping of which the kernel keeps two entries."""
         return (
             before.high == self.low
@@ -60,22 +78,22 @@ class Memory:
     """The regions of this process at one moment. An array that lives since then lies in one of them, or its memory is
     private."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.regions = _regions()
         self._lows = [region.low for region in self.regions or ()]
 
-    def region(self, value):
+    def region(self, value: Any) -> Region | None:
         """The Region of an array or tensor; None if its memory is private, and for any other value."""
         if self.regions is None:
             return _by_type(value)
         bounds = extent(value) if self.regions else None
         return None if bounds is None else self.around(*bounds)
 
-    def around(self, low, high):
+    def around(self, low: int, high: int) -> Region | None:
         """The Region with the bytes from `low` up to `high`; None if they are private."""
         i = max(0, bisect_right(self._lows, low) - 1)
         found = None
-        for region in self.regions[i:]:
+        for region in self.regions[i:]:  # type: ignore[index]
             if region.low >= high:
                 break
             if region.high > low:
@@ -83,14 +101,14 @@ class Memory:
         return found
 
 
-def _joined(before, region):
+def _joined(before: Region, region: Region) -> Region:
     if not region.continues(before):
         return before
     writable = before.writable and region.writable
     return Region(before.low, region.high, before.offset, before.key, before.path, before.shared, writable)
 
 
-def _regions():
+def _regions() -> list[Region] | None:
     """The regions in the order of their addresses; None where the system does not tell."""
     try:
         with open(_MAPS, "rb") as file:
@@ -109,7 +127,7 @@ def _regions():
     return out
 
 
-def extent(value):
+def extent(value: Any) -> tuple[int, int] | None:
     """The addresses `(first, past the last)` of an array or tensor; None for one without memory of its own in this
     process, and for any other value."""
     if object_graph.is_array(value):
@@ -123,22 +141,22 @@ def extent(value):
     return tensor_forms.extent(tensor) if tensor is not None and tensors.has_memory(tensor) else None
 
 
-def plain(array):
+def plain(array: Any) -> Any:
     """A numpy.ndarray over the memory of an array, without running code of its class."""
     kind = sys.modules["numpy"].ndarray
     return array if type(array) is kind else kind.view(array, kind)
 
 
-def nbytes_of(value):
+def nbytes_of(value: Any) -> int:
     """The bytes of the elements of an array or tensor, which may be more than the memory that they take."""
     if object_graph.is_array(value):
-        return plain(value).nbytes
+        return plain(value).nbytes  # type: ignore[no-any-return]
     from recstore.values import tensors
 
-    return tensors.bare(value).nbytes
+    return tensors.bare(value).nbytes  # type: ignore[no-any-return]
 
 
-def _array_extent(array):
+def _array_extent(array: Any) -> tuple[int, int]:
     """The addresses `(first, past the last)` of the bytes of an array that is not empty."""
     low = high = array.__array_interface__["data"][0]
     for n, stride in zip(array.shape, array.strides):
@@ -149,7 +167,7 @@ def _array_extent(array):
     return low, high + array.itemsize
 
 
-def was_written(low, high):
+def was_written(low: int, high: int) -> bool:
     """Whether this process has changed pages in a private mapping of a file; True where the system does not tell."""
     import numpy as np
 
@@ -167,7 +185,7 @@ def was_written(low, high):
     return False
 
 
-def _by_type(value):
+def _by_type(value: Any) -> Region | None:
     """As Memory.region, from what the objects say."""
     bounds = extent(value)
     if bounds is None:

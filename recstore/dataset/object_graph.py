@@ -4,6 +4,8 @@ It reads attributes from instance dictionaries and `__slots__` by the interprete
 properties, `__getattr__`, `__getattribute__` or `__setattr__`.
 """
 
+from __future__ import annotations
+
 import sys
 import types
 from collections import deque
@@ -11,7 +13,13 @@ from collections import deque
 from recstore._core import native
 from recstore._core.native import Record
 from recstore.containers import dicts
-from recstore.values.static_types import instance_dict, is_a
+from recstore.values.static_types import instance_dict as instance_dict
+from recstore.values.static_types import is_a as is_a
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
 
 # The walk does not enter objects of the standard library: a logger or a queue leads to half the process. These modules
 # are the exceptions.
@@ -42,7 +50,9 @@ _OPAQUE = {
 _WALKED_TORCH = ("torch.utils.data", "torch.nn")
 CONTAINERS = (list, dict, tuple, set, frozenset)
 
-_members = {}  # class -> [(name, member descriptor)]; emptied when it gets long
+_members: dict[
+    type, list[tuple[str, types.MemberDescriptorType]]
+] = {}  # class -> [(name, member descriptor)]; emptied when it gets long
 
 
 class Slot:
@@ -50,7 +60,7 @@ class Slot:
 
     __slots__ = ("path", "holder", "key")
 
-    def __init__(self, path, holder, key):
+    def __init__(self, path: str, holder: Any, key: Any) -> None:
         self.path = path
         self.holder = holder
         self.key = key
@@ -61,12 +71,12 @@ class ItemSlot(Slot):
 
     __slots__ = ()
 
-    def get(self):
+    def get(self) -> Any:
         if is_a(self.holder, dict):
             return dict.get(self.holder, self.key)
         return list.__getitem__(self.holder, self.key) if self.key < list.__len__(self.holder) else None
 
-    def put(self, value):
+    def put(self, value: object) -> None:
         (dict if is_a(self.holder, dict) else list).__setitem__(self.holder, self.key, value)
 
 
@@ -75,13 +85,13 @@ class MemberSlot(Slot):
 
     __slots__ = ()
 
-    def get(self):
+    def get(self) -> Any:
         try:
             return self.key.__get__(self.holder)
         except AttributeError:
             return None
 
-    def put(self, value):
+    def put(self, value: object) -> None:
         self.key.__set__(self.holder, value)
 
 
@@ -90,10 +100,10 @@ class ClassSlot(Slot):
 
     __slots__ = ()
 
-    def get(self):
+    def get(self) -> Any:
         return self.holder.__dict__.get(self.key)
 
-    def put(self, value):
+    def put(self, value: object) -> None:
         type.__setattr__(self.holder, self.key, value)
 
 
@@ -109,7 +119,7 @@ class FixedSlot(Slot):
     __slots__ = ()
 
 
-def base_of(value):
+def base_of(value: object) -> Any:
     """The builtin container among the classes of a value, or None."""
     kind = type(value)
     for base in CONTAINERS:
@@ -118,60 +128,60 @@ def base_of(value):
     return None
 
 
-def length(value):
+def length(value: object) -> int:
     """The number of entries of a builtin container. It does not call `__len__` of a subclass."""
-    return base_of(value).__len__(value)
+    return base_of(value).__len__(value)  # type: ignore[no-any-return]
 
 
-def entries(value):
+def entries(value: Any) -> Iterator[Any]:
     """An iterator over the entries of a builtin container, pairs of a dict. It does not call methods of a subclass."""
     return iter(dict.items(value)) if is_a(value, dict) else base_of(value).__iter__(value)
 
 
-def _module_of(cls):
+def _module_of(cls: type) -> tuple[str, str]:
     """The names `(top module, module)` of the module of a class."""
     module = cls.__dict__.get("__module__", "builtins")
     module = module if isinstance(module, str) else ""
     return module.partition(".")[0], module
 
 
-def type_name(value):
+def type_name(value: object) -> str:
     """The name of a value's class, for people."""
     return type(value).__name__
 
 
-def is_store(value):
+def is_store(value: object) -> bool:
     """Whether a value is a container of recstore or a part of one: its records are shared already."""
     return is_store_class(type(value))
 
 
-def is_store_class(cls):
+def is_store_class(cls: type) -> bool:
     return issubclass(cls, (native.Records, native.Mapping, dicts._Positions, dicts.RecordPairs, Record))
 
 
-def is_array(value):
+def is_array(value: object) -> bool:
     """Whether a value is a numpy array. It does not import numpy."""
     numpy = sys.modules.get("numpy")
-    return hasattr(numpy, "ndarray") and is_a(value, numpy.ndarray)
+    return hasattr(numpy, "ndarray") and is_a(value, numpy.ndarray)  # type: ignore[union-attr]
 
 
-def is_tensor(value):
+def is_tensor(value: object) -> bool:
     """Whether a value is a torch tensor. It does not import torch."""
     torch = sys.modules.get("torch")
-    return hasattr(torch, "Tensor") and is_a(value, torch.Tensor)
+    return hasattr(torch, "Tensor") and is_a(value, torch.Tensor)  # type: ignore[union-attr]
 
 
-def is_wrapper(tensor):
+def is_wrapper(tensor: Any) -> bool:
     """Whether the class of a tensor redefines what its memory is. Its attributes hold the tensors that have it."""
     return type(tensor).__torch_dispatch__ is not sys.modules["torch"].Tensor.__torch_dispatch__
 
 
-def is_walked(value):
+def is_walked(value: object) -> bool:
     """Whether the walk enters the attributes of a value."""
     return is_walked_class(type(value))
 
 
-def is_walked_class(cls):
+def is_walked_class(cls: type) -> bool:
     """Whether the walk enters the attributes of the objects of a class."""
     if issubclass(cls, (type, types.ModuleType, deque)):  # a deque has no attributes, and from CPython 3.12 on a module
         return False
@@ -183,7 +193,7 @@ def is_walked_class(cls):
     return top in _WALKED or not (top in _OPAQUE or top in sys.stdlib_module_names)
 
 
-def _members_of(cls):
+def _members_of(cls: type) -> list[tuple[str, types.MemberDescriptorType]]:
     known = _members.get(cls)
     if known is None:
         if len(_members) > 1000:
@@ -198,7 +208,7 @@ def _members_of(cls):
     return known
 
 
-def attributes(value, path=""):
+def attributes(value: object, path: str = "") -> Iterator[tuple[Slot, Any]]:
     """A Slot and a value for each attribute of an object."""
     dot = f"{path}." if path else ""
     entries = instance_dict(value)
@@ -212,7 +222,7 @@ def attributes(value, path=""):
             yield slot, found
 
 
-def tensor_attributes(value, path):
+def tensor_attributes(value: Any, path: str) -> Iterator[tuple[FixedSlot, Any]]:
     """A Slot and a value for each attribute of a tensor. Another tensor that takes its place keeps them."""
     from recstore.values import tensors
 
@@ -220,7 +230,7 @@ def tensor_attributes(value, path):
         yield FixedSlot(f"{path}.{name}", value, "it is an attribute of a tensor, which keeps it"), held
 
 
-def class_attributes(value, path):
+def class_attributes(value: object, path: str) -> Iterator[tuple[ClassSlot, Any]]:
     """A Slot and a value for each list, dict, array and tensor among the attributes of an object's classes."""
     dot = f"{path}." if path else ""
     for cls in type(value).__mro__:
@@ -230,7 +240,7 @@ def class_attributes(value, path):
                     yield ClassSlot(f"{dot}__class__.{name}", cls, name), found
 
 
-def items(value, path):
+def items(value: Any, path: str) -> Iterator[tuple[Slot, Any]]:
     """A Slot and a value for each entry of a builtin container, or of an instance of a subclass of one."""
     base = base_of(value)
     if base is dict:
@@ -258,7 +268,7 @@ def items(value, path):
             )
 
 
-def arrays_in(value):
+def arrays_in(value: Any) -> Iterator[Any]:
     """All arrays and tensors that a value leads to, each once."""
     todo, seen = [value], {}  # a value stays in `seen`: an id is good only while its object lives
     while todo:
@@ -278,7 +288,7 @@ def arrays_in(value):
             todo.extend(held for _, held in attributes(one))
 
 
-def shown(key):
+def shown(key: object) -> str:
     """A dict key as text between brackets. A key of another than a basic type shows its type alone."""
     if type(key) in (str, bytes, int, float, bool, type(None)):
         text = repr(key)

@@ -1,11 +1,18 @@
 """Sizes: of texts such as "1MiB", of objects with everything they hold, and of their pickles. Of the pickle of a long
 container a sample is measured."""
 
+from __future__ import annotations
+
 import sys
 from itertools import islice
 
 from recstore._core import native
 from recstore.dataset import memory_kinds, object_graph
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import Any
 
 _UNITS = {"": 1, "b": 1} | {
     f"{letter}{tail}": base**power
@@ -18,7 +25,7 @@ _SAMPLES = (500, 100, 30, 10)
 _HANDLE = 300  # bytes of the largest handle, that of an array included; see handles.HANDLE_BYTES
 
 
-def parse(size):
+def parse(size: int | str) -> int:
     """The number of bytes that an int or a text such as "1MiB", "500 kB" or "2GB" means.
 
     >>> parse("1MiB"), parse("500 kB"), parse("1.5 GB"), parse(4096)
@@ -41,7 +48,7 @@ def parse(size):
     return value
 
 
-def sampled(container, most):
+def sampled(container: Any, most: int) -> tuple[list[Any], int]:
     """At most `most` entries from all over a builtin container, and how many it has; entries of a dict are pairs."""
     n = object_graph.length(container)
     if n <= most:
@@ -58,21 +65,21 @@ _HEADER = 112  # bytes of an array or tensor beside its elements
 _MANAGED_DICT, _HEAP_TYPE = 1 << 4, 1 << 9  # Py_TPFLAGS_...
 
 
-def deep(value, limit=0):
+def deep(value: object, limit: int = 0) -> int:
     """The bytes that an object takes with everything that it leads to, each object and each byte of an array once.
 
     With `limit` it stops once it has found so many, and returns any number from there up. Stores, classes, modules and
     functions count nothing.
     """
-    return new_memory().add(value, limit)
+    return new_memory().add(value, limit)  # type: ignore[no-any-return]
 
 
-def new_memory():
+def new_memory() -> Any:
     """A DistinctMemory, to which values are added one after another."""
     return native.DistinctMemory(_kind_of, _opened)
 
 
-def _kind_of(cls):
+def _kind_of(cls: type) -> int:
     """How DistinctMemory counts the objects of a class."""
     if issubclass(cls, type) or object_graph.is_store_class(cls):
         return 0
@@ -92,14 +99,14 @@ def _kind_of(cls):
     return cls.__basicsize__ if is_plain else _ASKED
 
 
-def _builtin_base(cls):
+def _builtin_base(cls: type) -> type:
     """The first base of a class that no Python code made: what its objects lead to beside their attributes is its."""
     while cls.__flags__ & _HEAP_TYPE:
-        cls = cls.__base__
+        cls = cls.__base__  # type: ignore[assignment]
     return cls
 
 
-def _opened(value):
+def _opened(value: Any) -> tuple[int, Iterable[tuple[int, int]], Sequence[Any]]:
     """The bytes of an object itself, the spans of memory that it views, and the objects that it leads to."""
     if object_graph.is_array(value):
         array = memory_kinds.plain(value)
@@ -128,14 +135,14 @@ def _opened(value):
     return size or _opaque_bytes(value), (), referents
 
 
-def _viewed(view):
+def _viewed(view: memoryview) -> tuple[object, ...]:
     try:
         return (view.obj,)
     except ValueError:
         return ()  # it was released
 
 
-def _opaque_bytes(value):
+def _opaque_bytes(value: object) -> int:
     """The size that an object says itself: of the standard library, or of a library with memory of its own."""
     try:
         return sys.getsizeof(value, 64)
@@ -143,7 +150,7 @@ def _opaque_bytes(value):
         return 64  # its __sizeof__ failed; the size is only an estimate
 
 
-def _spans(value):
+def _spans(value: Any) -> Sequence[tuple[int, int]]:
     if is_ours(value):
         return ()
     if object_graph.is_tensor(value) and not object_graph.is_wrapper(value):
@@ -159,7 +166,7 @@ def _spans(value):
 # ---- Pickles ----
 
 
-def pickled(value):
+def pickled(value: object) -> tuple[int, bool, str | None]:
     """`(bytes, exact, error)`: the bytes that a worker is sent for an object, whether they are exact, and the error for
     which it cannot be pickled, or None.
 
@@ -177,14 +184,14 @@ def pickled(value):
 
 
 class _Sink:
-    def __init__(self):
+    def __init__(self) -> None:
         self.n = 0
 
-    def write(self, data):
+    def write(self, data: Any) -> None:
         self.n += memoryview(data).nbytes
 
 
-def _new_counter():
+def _new_counter() -> Any:
     # The pickler of the start methods knows the reducers that multiprocessing and torch registered.
     from multiprocessing.reduction import ForkingPickler
 
@@ -193,15 +200,15 @@ def _new_counter():
     mapped = travel.Travel()
 
     class Counter(ForkingPickler):
-        def __init__(self, level=0, whole=None):
+        def __init__(self, level: int = 0, whole: object = None) -> None:
             self.sink, self.level, self.more, self.exact, self.sampled = _Sink(), level, 0, True, set()
             self.whole = whole  # a sample, which is not sampled again
             super().__init__(self.sink, 5)
 
-        def total(self):
+        def total(self) -> int:
             return self.sink.n + self.more
 
-        def persistent_id(self, value):
+        def persistent_id(self, value: Any) -> str | None:
             kind = type(value)
             if (
                 value is self.whole
@@ -223,7 +230,7 @@ def _new_counter():
                 self.estimate(value)
             return "sampled"
 
-        def estimate(self, value):
+        def estimate(self, value: Any) -> None:
             entries, n = sampled(value, 2 * _SAMPLES[min(self.level, len(_SAMPLES) - 1)])
             flat = [part for entry in entries for part in entry] if type(value) is dict else entries
             inner = Counter(self.level + 1, flat)
@@ -235,7 +242,7 @@ def _new_counter():
     return Counter()
 
 
-def is_ours(value):
+def is_ours(value: object) -> bool:
     """Whether a value is an array or tensor that share_dataset made."""
     shared_arrays = sys.modules.get("recstore.dataset.shared_arrays")
     return shared_arrays is not None and shared_arrays.mapping_of(value) is not None

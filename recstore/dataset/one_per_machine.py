@@ -7,6 +7,8 @@ and each process runs the factory. It then packs its data for itself and replace
 that packed equal ones.
 """
 
+from __future__ import annotations
+
 import functools
 import io
 import pickle
@@ -20,32 +22,51 @@ from recstore.dataset.share_plan import DICT, LIST
 from recstore.errors import Error
 from recstore.values import factories
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any, TypeAlias
+
+    from recstore.containers.records import RecordList
+
+    # The kind, path, columns, factory and place of a value; see layout_of.
+    _Entry: TypeAlias = tuple[str | None, str, Any, Any, Any]
+
 _MARK = "recstore dataset"
 
 
 class Request:
     """The arguments of share_dataset with a name."""
 
-    def __init__(self, threshold, only, skip, name, strict=False, on_unsupported="error", **options):
+    def __init__(
+        self,
+        threshold: int | str,
+        only: str | Iterable[str] | None,
+        skip: str | Iterable[str] | None,
+        name: str,
+        strict: bool = False,
+        on_unsupported: str = "error",
+        **options: Any,
+    ) -> None:
         self.threshold, self.only, self.skip, self.strict = object_sizes.parse(threshold), only, skip, strict
         self.on_unsupported, self.name, self.sharing_options = on_unsupported, name, options
 
-    def plan(self, obj):
+    def plan(self, obj: object) -> share_plan.Plan:
         options = build_options.Options(self.on_unsupported)
         return share_plan.Plan(obj, self.threshold, patterns.Patterns(self.only, self.skip), options)
 
-    def packed(self, obj):
+    def packed(self, obj: object) -> packing.Packed:
         plan = self.plan(obj)
         if self.strict:
             share_plan.refuse(plan)
         return packing.Packed(plan, self.strict)
 
-    def store(self, feed, fingerprint):
+    def store(self, feed: Feed, fingerprint: str) -> RecordList[Any]:
         """The store of a feed. The segment of this name is trusted: its owner and mode say that this user wrote it."""
         given = {**self.sharing_options, "fingerprint": fingerprint}
         return sharing.shared_with(_trusting, self.name, lambda: feed, **given)
 
-    def fingerprint(self, factory):
+    def fingerprint(self, factory: Callable[[], Any]) -> str:
         given = self.sharing_options.get("fingerprint")
         if given is not None:
             return given
@@ -55,11 +76,11 @@ class Request:
         return f"{fingerprints.derive(factory)}-{fingerprints.derive(functools.partial(dict, **how))}"
 
 
-def _trusting():
+def _trusting() -> trust.Reader:
     return trust.Reader()
 
 
-def share(obj, request):
+def share(obj: Any, request: Request) -> Any:
     """The dataset, its large data shared: that of a factory, or `obj` itself."""
     return _share_made(obj, request) if share_plan.is_factory(obj) else _share_loaded(obj, request, "")
 
@@ -67,7 +88,7 @@ def share(obj, request):
 # ---- A factory ----
 
 
-def _share_made(factory, request):
+def _share_made(factory: Callable[[], Any], request: Request) -> Any:
     feed = _Making(factory, request)
     fingerprint = request.fingerprint(factory)
     store = request.store(feed, fingerprint)
@@ -77,7 +98,7 @@ def _share_made(factory, request):
     if note["reason"] is not None:
         _logger().warning("each process makes the dataset %r: %s", request.name, note["reason"])
         obj = factory() if feed.packed is None else feed.obj
-        feed = None
+        feed = None  # type: ignore[assignment]
         store.close()
         return _share_loaded(obj, request, f"{fingerprint}+")
     if feed.packed is None:
@@ -88,7 +109,7 @@ def _share_made(factory, request):
     return feed.obj
 
 
-def _logger():
+def _logger() -> Any:
     import logging
 
     return logging.getLogger("recstore")
@@ -97,12 +118,13 @@ def _logger():
 class _Making(Feed):
     """Runs the factory, and appends the data of its dataset and the record of the rest. `packed` is then set."""
 
-    def __init__(self, factory, request):
+    def __init__(self, factory: Callable[[], Any], request: Request) -> None:
         self.factory, self.request = factory, request
-        self.options = build_options.Options(request.on_unsupported)
-        self.obj = self.packed = None
+        self.options = build_options.Options(request.on_unsupported)  # type: ignore[assignment]
+        self.obj: Any = None
+        self.packed: packing.Packed | None = None
 
-    def fill(self, builder, options):
+    def fill(self, builder: Any, options: Any) -> None:
         self.obj = self.factory()
         if self.obj is None:
             raise TypeError("the factory returned None; it returns the dataset")
@@ -120,7 +142,7 @@ class _Making(Feed):
         self.packed = packed
 
 
-def _rest(packed, obj):
+def _rest(packed: packing.Packed, obj: object) -> tuple[bytes | None, str | None]:
     """`(pickle, None)` of the dataset without its packed values; `(None, reason)` if it cannot be sent to other
     processes."""
     if packed.plan.stores:
@@ -137,7 +159,7 @@ def _rest(packed, obj):
 # ---- The rest of a dataset ----
 
 
-def layout_of(packed):
+def layout_of(packed: packing.Packed) -> list[_Entry]:
     """The places of the packed values in a segment: a list that can be pickled, with an entry for each value, `(kind,
     path, columns, factory, placed)`.
 
@@ -167,11 +189,14 @@ def layout_of(packed):
 class Values:
     """The values of a layout over a store, each made when it is first asked for."""
 
-    def __init__(self, layout, store):
+    def __init__(self, layout: list[_Entry], store: RecordList[Any]) -> None:
         self.layout, self.store = layout, store
-        self.made, self.views, self.offsets, self.mapping = {}, {}, None, None
+        self.made: dict[int, Any] = {}
+        self.views: dict[tuple[int, int], Any] = {}
+        self.offsets: dict[int, int] = {}
+        self.mapping: Any = None
 
-    def __getitem__(self, number):
+    def __getitem__(self, number: int) -> Any:
         if number not in self.made:
             kind, path, columns, factory, placed = self.layout[number]
             if kind == LIST:
@@ -188,7 +213,7 @@ class Values:
             self.made[number] = made
         return self.made[number]
 
-    def view(self, number, column):
+    def view(self, number: int, column: int) -> Any:
         key = number, column
         if key not in self.views:
             start, stop, source, positions = self.layout[number][2][column]
@@ -196,7 +221,7 @@ class Values:
             self.views[key] = made
         return self.views[key]
 
-    def array(self, record, placement):
+    def array(self, record: int, placement: packing.Placement) -> Any:
         from recstore.dataset import shared_arrays
 
         if self.mapping is None:
@@ -209,16 +234,16 @@ class Values:
 class _Pickler(pickle.Pickler):
     """Pickles a dataset, with the number of a packed value in its place; `packed` is None for a layout."""
 
-    def __init__(self, file, packed):
+    def __init__(self, file: io.BytesIO, packed: packing.Packed | None) -> None:
         super().__init__(file, 5)
         chosen = () if packed is None else packed.chosen()
         self.numbers = {id(one.value): number for number, one in enumerate(chosen)}
         self.travel = travel.Travel()
 
-    def persistent_id(self, value):
+    def persistent_id(self, value: object) -> int | None:
         return self.numbers.get(id(value))
 
-    def reducer_override(self, value):
+    def reducer_override(self, value: Any) -> Any:
         """Sends memory that is mapped from a file as its place there. Raises Unreachable for memory that is shared
         between processes and that another process cannot map: a copy of it would not be shared."""
         if not (object_graph.is_array(value) or object_graph.is_tensor(value)):
@@ -227,22 +252,22 @@ class _Pickler(pickle.Pickler):
             return self.travel.reduce(value) or NotImplemented
         except travel.Unreachable as e:
             region = self.travel.memory.region(value)
-            if region.shared:
+            if region.shared:  # type: ignore[union-attr]
                 raise
-            travel.warn(region, value, e)
+            travel.warn(region, value, e)  # type: ignore[arg-type]
             return NotImplemented
 
 
 class _Unpickler(pickle.Unpickler):
-    def __init__(self, rest, layout, store):
+    def __init__(self, rest: bytes, layout: bytes, store: RecordList[Any]) -> None:
         super().__init__(io.BytesIO(rest))
         self.values = Values(pickle.loads(layout), store)
 
-    def persistent_load(self, number):
+    def persistent_load(self, number: int) -> Any:
         return self.values[number]
 
 
-def _pickled(packed, obj):
+def _pickled(packed: packing.Packed | None, obj: object) -> bytes:
     file = io.BytesIO()
     _Pickler(file, packed).dump(obj)
     return file.getvalue()
@@ -251,7 +276,7 @@ def _pickled(packed, obj):
 # ---- A dataset that each process has loaded ----
 
 
-def _share_loaded(obj, request, prefix):
+def _share_loaded(obj: Any, request: Request, prefix: str) -> Any:
     """Replaces the data of `obj` by those of the first process that stored equal ones."""
     packed = request.packed(obj)
     own = packed.build()
@@ -268,7 +293,7 @@ def _share_loaded(obj, request, prefix):
     return obj
 
 
-def _plain(layout):
+def _plain(layout: list[_Entry]) -> str:
     """The layout as a text."""
     out = []
     for kind, path, columns, factory, placed in layout:
@@ -283,14 +308,14 @@ def _plain(layout):
 class _Copying(Feed):
     """The records of a store that was just packed, in blocks as packing makes them."""
 
-    def __init__(self, store, layout, request):
+    def __init__(self, store: RecordList[Any], layout: list[_Entry], request: Request) -> None:
         self.store = store
         runs = [column for _, _, columns, _, _ in layout for column in columns or () if column[2] is None]
         self.ends = sorted({0, *(stop for _, stop, _, _ in runs), len(store)})
         self.arrays = max((stop for _, stop, _, _ in runs), default=0)  # the first of the records that become arrays
-        self.options = build_options.Options(request.on_unsupported)
+        self.options = build_options.Options(request.on_unsupported)  # type: ignore[assignment]
 
-    def fill(self, builder, options):
+    def fill(self, builder: Any, options: Any) -> None:
         for start, stop in zip(self.ends, self.ends[1:]):
             builder.settings.narrows = stop <= self.arrays
             builder.extend(self.store[start:stop])

@@ -1,5 +1,7 @@
 """Packing: writes the values of a plan into one segment, and makes the stores, arrays and tensors over it."""
 
+from __future__ import annotations
+
 import array
 import struct
 from itertools import islice
@@ -10,6 +12,14 @@ from recstore.dataset import comparison, memory_kinds, memory_overlaps, object_s
 from recstore.dataset.share_plan import ARRAY, DICT, LIST, TENSOR
 from recstore.errors import EncodeError
 from recstore.shm import registry
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from typing import Any
+
+    from recstore.containers.records import RecordList
+    from recstore.dataset.share_plan import Candidate, Plan
 
 _MOST_WASTED = 5  # of 100 bytes: with more, the segment is built again without them
 _PROBES = 8
@@ -35,7 +45,11 @@ class Column:
 
     __slots__ = ("start", "stop", "source", "positions", "view")
 
-    def __init__(self):
+    source: Column | None
+    positions: array.array[int] | None
+    view: Any
+
+    def __init__(self) -> None:
         self.start = self.stop = 0
         self.source = self.positions = self.view = None
 
@@ -48,18 +62,22 @@ class Packed:
     arrays, and `mapping` is the private mapping in which they lie.
     """
 
-    def __init__(self, plan, strict):
+    def __init__(self, plan: Plan, strict: bool) -> None:
         self.plan, self.strict = plan, strict
-        self.made, self.store, self.columns, self.clusters, self.mapping = {}, None, {}, [], None
+        self.made: dict[int, Any] = {}
+        self.store: RecordList[Any] | None = None
+        self.columns: dict[int, list[Column]] = {}
+        self.clusters: list[memory_overlaps.Cluster] = []
+        self.mapping: Any = None
         self.forecasting = False
-        self.wasted = []  # runs of records
-        self.sampled = {}  # in a forecast: for each list and dict, how many of its entries are stored
+        self.wasted: list[tuple[int, int]] = []  # runs of records
+        self.sampled: dict[int, int] = {}  # in a forecast: for each list and dict, how many of its entries are stored
 
-    def chosen(self):
+    def chosen(self) -> list[Candidate]:
         """The candidates that are to be packed. Packing takes those out that turn out not to be storable, or larger."""
         return self.plan.chosen()
 
-    def build(self):
+    def build(self) -> RecordList[Any] | None:
         """Packs the values into a new segment, of which no process knows yet. Returns its RecordList, or None if there
         is nothing to pack."""
         segment, stored, _ = self._build()
@@ -69,7 +87,7 @@ class Packed:
         registry.announce(segment)
         return registry.container_of(segment)
 
-    def forecast(self):
+    def forecast(self) -> None:
         """Sets what `build` would: which candidates stay, and the bytes of the others. Of long lists and dicts it
         stores a sample, and it copies no array."""
         comparison.measure(self.plan)
@@ -86,7 +104,7 @@ class Packed:
             segment.close()
             self._share_out(stored, sum(stored[id(one)] for one in self.chosen()) + apart)
 
-    def append_to(self, builder):
+    def append_to(self, builder: Any) -> list[tuple[int, int]]:
         """Appends the values to a builder. Returns the runs of records that are wasted: a value that turns out not to
         be storable leaves the records before its bad one behind."""
         self.columns, self.clusters = {}, []
@@ -111,7 +129,7 @@ class Packed:
         self._append_arrays(builder, [candidate for candidate in todo if candidate.kind in (ARRAY, TENSOR)])
         return wasted
 
-    def _build(self):
+    def _build(self) -> tuple[Any, Any, Any]:
         """A segment of all candidates that are not larger in it, for each of them the bytes of its records by its id,
         and the bytes of what the segment has beside records; three times None if no candidate is left."""
         comparison.measure(self.plan)
@@ -129,7 +147,7 @@ class Packed:
             segment.close()
         return None, None, None
 
-    def _written(self):
+    def _written(self) -> Any:
         builder = destination.new_builder(native.Builder, self.plan.options)
         try:
             self.wasted = self.append_to(builder)
@@ -138,9 +156,10 @@ class Packed:
             builder.abort()
             raise
 
-    def _measured(self, segment, todo):
+    def _measured(self, segment: Any, todo: Sequence[Candidate]) -> tuple[dict[int | None, int], int]:
         """Sets `packed` of the candidates in `todo`. Returns the bytes of their records, and those beside records."""
-        blocks, stored, sampled, whole = Blocks(segment), {}, 0, 0
+        blocks, sampled, whole = Blocks(segment), 0, 0
+        stored: dict[int | None, int] = {}
         wasted = sum(sum(blocks.bytes_of(*run)) for run in self.wasted)
         for candidate in todo:
             runs = [blocks.bytes_of(column.start, column.stop) for column in self.columns.get(id(candidate), ())]
@@ -160,17 +179,18 @@ class Packed:
         stored[None] = wasted
         return stored, _HEADER + apart * whole // max(1, sampled)
 
-    def _has_all_columns(self):
+    def _has_all_columns(self) -> bool:
         """Whether no list or dict has its records in one that stays after all."""
         columns = [column for one in self.chosen() for column in self.columns.get(id(one), ())]
         return all(column.source is None or any(column.source is one for one in columns) for column in columns)
 
-    def _beside(self, candidate):
+    def _beside(self, candidate: Candidate) -> int:
         """The bytes of a list or dict that are not in the segment: of positions in another, and of its key index."""
-        positions = sum(4 * len(column.positions) for column in self.columns[id(candidate)] if column.source)
+        columns: list[Any] = self.columns[id(candidate)]
+        positions: int = sum(4 * len(column.positions) for column in columns if column.source)
         return positions + (64 + len(candidate.value) * 32 // 5 if candidate.kind is DICT else 0)
 
-    def _share_out(self, stored, nbytes):
+    def _share_out(self, stored: dict[int | None, int], nbytes: int) -> None:
         """Sets `after`: to each candidate a part of the bytes of the segment that belong to no records."""
         chosen = self.chosen()
         weights = [stored[id(one)] + one.records // 4 + 1 for one in chosen]
@@ -180,7 +200,7 @@ class Packed:
             apart, all_of_them = apart - part, all_of_them - weight
             one.after = one.packed + part
 
-    def _append(self, builder, candidate):
+    def _append(self, builder: Any, candidate: Candidate) -> None:
         value = candidate.value
         length = len(value)
         columns = [Column(), Column()] if candidate.kind is DICT else [Column()]
@@ -201,7 +221,7 @@ class Packed:
                     raise RuntimeError(f"{candidate.path} changed while it was being stored; nothing was replaced")
         self.columns[id(candidate)] = columns
 
-    def _extend(self, builder, source, candidate, n):
+    def _extend(self, builder: Any, source: Iterable[Any], candidate: Candidate, n: int) -> None:
         """Appends records, as long as they do not become larger than they are now. Raises _Larger."""
         start, most, step, entries, done = builder.written, None, 1, iter(source), 0
         while True:
@@ -211,7 +231,7 @@ class Packed:
                 return
             builder.extend(few)
             done += len(few)
-            few = None
+            few = None  # type: ignore[assignment]
             if builder.written - start > candidate.before + _MOST_AHEAD:
                 most = object_sizes.deep(candidate.value) if most is None else most
                 if builder.written - start > most + _MOST_AHEAD:
@@ -219,7 +239,9 @@ class Packed:
                     raise _Larger((builder.written - start) * n // done)
             step = max(1, step // 2) if builder.written - before > _CHUNK else min(4096, 2 * step)
 
-    def _part_of_another(self, source, length):
+    def _part_of_another(
+        self, source: Iterable[Any], length: int
+    ) -> tuple[Column, array.array[int]] | tuple[None, None]:
         """The column of a packed list that holds all items of `source` as the same objects, and their positions in it;
         else (None, None). `by_id = {s.id: s for s in samples}` is such a case.
 
@@ -247,9 +269,10 @@ class Packed:
                 return columns[0], positions
         return None, None
 
-    def _append_arrays(self, builder, todo):
+    def _append_arrays(self, builder: Any, todo: Iterable[Candidate]) -> None:
         for candidate in todo:
-            self.clusters.append(memory_overlaps.Cluster(*memory_kinds.extent(candidate.value), candidate))
+            low, high = memory_kinds.extent(candidate.value)  # type: ignore[misc]
+            self.clusters.append(memory_overlaps.Cluster(low, high, candidate))
         self.clusters = memory_overlaps.merged(self.clusters)
         builder.settings.narrows = False  # they become arrays over these bytes
         for cluster in self.clusters:
@@ -260,7 +283,7 @@ class Packed:
 
     # ---- The new values ----
 
-    def place(self, store):
+    def place(self, store: RecordList[Any]) -> None:
         """Makes the new values over `store`, a RecordList that begins with the records of this one."""
         self.store, todo = store, self.chosen()
         for candidate in todo:
@@ -282,12 +305,12 @@ class Packed:
             self._make_arrays()
 
     @staticmethod
-    def _view(column):
+    def _view(column: Column) -> Any:
         if column.view is None:
-            column.view = column.source.view._take(column.positions)
+            column.view = column.source.view._take(column.positions)  # type: ignore[union-attr]
         return column.view
 
-    def _make_arrays(self):
+    def _make_arrays(self) -> None:
         from recstore.dataset import shared_arrays
 
         self.mapping = shared_arrays.mapping_over(self.store)
@@ -302,12 +325,12 @@ class Packed:
 class _Larger(Exception):
     """The records of a value become larger than they are now; `packed` is the size that is to be expected."""
 
-    def __init__(self, packed):
+    def __init__(self, packed: int) -> None:
         super().__init__()
         self.packed = packed
 
 
-def _runs(source, n):
+def _runs(source: Iterable[Any], n: int) -> Iterator[list[Any]]:
     """n entries of a list, or of the keys or values of a dict, in runs from all over it, as a block has neighbours."""
     entries = source if type(source) is list else list(source)
     for run in range(_RUNS):
@@ -320,15 +343,15 @@ class Blocks:
     that they are the first to use. A block that two runs share counts for each in proportion to its records. `total`
     are the bytes of all runs."""
 
-    def __init__(self, segment):
+    def __init__(self, segment: Any) -> None:
         self.blocks, self._trees, self._tables = segment.blocks(), segment.trees(), segment.tables()
         sizes = [sum(_NODE + len(node[6]) for node in nodes) for nodes in self._trees]  # for the proportions
         self._tree_sizes = [size * segment.sections()["trees"] // sum(sizes) for size in sizes]
-        self._used = set()
+        self._used: set[Any] = set()
         self.shared = [self._of_tree(tree) for _, _, tree, _, _ in self.blocks]
         self.total = sum(heap + arrays for _, _, _, heap, arrays in self.blocks) + sum(self.shared)
 
-    def _of_tree(self, tree):
+    def _of_tree(self, tree: int) -> int:
         """The bytes of a tree and of the tables that it names, without those that were counted before."""
         if ("tree", tree) in self._used:
             return 0
@@ -340,9 +363,9 @@ class Blocks:
                     self._used.add(table)
                     _, size, below = self._tables[table]
                     total += size + (0 if below is None else self._of_tree(below))
-        return total
+        return total  # type: ignore[no-any-return]
 
-    def bytes_of(self, start, stop):
+    def bytes_of(self, start: int, stop: int) -> tuple[int, int]:
         """`(of blocks, of trees and tables)` of the records from `start` to `stop`."""
         records = tables = 0
         for (first, n, _, heap, arrays), shared in zip(self.blocks, self.shared):
@@ -356,7 +379,7 @@ class Blocks:
 # ---- Arrays and tensors ----
 
 
-def _span(cluster):
+def _span(cluster: memory_overlaps.Cluster) -> Any:
     """The bytes of a cluster as an array. One that is compact is packed without gaps between its elements."""
     import numpy as np
 
@@ -365,7 +388,7 @@ def _span(cluster):
 
         # The members overlap, so they lie in one allocation, which they keep alive.
         memory = (ctypes.c_ubyte * (cluster.high - cluster.low)).from_address(cluster.low)
-        return np.frombuffer(memory, np.uint8)
+        return np.frombuffer(memory, np.uint8)  # type: ignore[call-overload]
     candidate = cluster.members[0]
     if candidate.kind is TENSOR:
         from recstore.values.tensors import bare
@@ -378,8 +401,8 @@ def _span(cluster):
     return value.ravel("K").view(np.uint8)
 
 
-def _is_dense(tensor):
-    return tensor_forms.span_of(tensor) == tensor.numel()
+def _is_dense(tensor: Any) -> bool:
+    return tensor_forms.span_of(tensor) == tensor.numel()  # type: ignore[no-any-return]
 
 
 class Placement:
@@ -390,15 +413,23 @@ class Placement:
 
     __slots__ = ("kind", "dtype", "shape", "strides", "delta", "form")
 
-    def __init__(self, kind, dtype, shape, strides, delta, form=None):
+    def __init__(
+        self,
+        kind: str,
+        dtype: Any,
+        shape: tuple[int, ...],
+        strides: tuple[int, ...],
+        delta: int,
+        form: tensor_forms.Form | None = None,
+    ) -> None:
         self.kind, self.dtype, self.shape, self.strides, self.delta = kind, dtype, shape, strides, delta
         self.form = form
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Any, ...]:
         return Placement, (self.kind, self.dtype, self.shape, self.strides, self.delta, self.form)
 
     @staticmethod
-    def of(candidate, low):
+    def of(candidate: Candidate, low: int | None) -> Placement:
         """That of a candidate. A member of a cluster lies as far behind its beginning as the old one lay behind `low`,
         the first address of the cluster; `low` is None for a cluster that is compact."""
         value = candidate.value
@@ -417,16 +448,16 @@ class Placement:
         strides = _strides(value.shape, value.dtype.itemsize, fortran)
         return Placement(ARRAY, value.dtype, value.shape, strides, 0)
 
-    def value(self, mapping, offset):
+    def value(self, mapping: Any, offset: int) -> Any:
         """The new array or tensor over a mapping in which the cluster begins at `offset`."""
         from recstore.dataset import shared_arrays
 
         if self.kind == TENSOR:
-            return shared_arrays.tensor_at(mapping, offset + self.delta, self.form)
+            return shared_arrays.tensor_at(mapping, offset + self.delta, self.form)  # type: ignore[arg-type]
         return shared_arrays.array_at(mapping, offset + self.delta, self.dtype, self.shape, self.strides)
 
 
-def _strides(shape, step, fortran):
+def _strides(shape: tuple[int, ...], step: int, fortran: bool) -> tuple[int, ...]:
     out = []
     for n in shape if fortran else reversed(shape):
         out.append(step)

@@ -4,8 +4,15 @@
 only from the size on at which share_dataset replaces a list.
 """
 
+from __future__ import annotations
+
 from itertools import islice, repeat
 from operator import is_
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), type(...))
 _EMPTY = (list, dict, set)
@@ -13,7 +20,7 @@ _FEWEST = 16  # entries; fewer that are all alike are data, such as one long tex
 _CHUNK = 1 << 20  # bytes of an array that are compared at a time
 
 
-def of_entries(container):
+def of_entries(container: Any) -> str | None:
     """The words for the entries of a list or dict that waits to be filled; None for one that holds data.
 
     It waits when all entries are the same object, a plain immutable value, or when each is an empty list, dict or set.
@@ -37,15 +44,15 @@ def of_entries(container):
     return None
 
 
-def _is_plain(value):
+def _is_plain(value: object) -> bool:
     return type(value) in _PLAIN or (type(value) is tuple and all(map(_is_plain, value)))
 
 
-def _all(values, test):
+def _all(values: Iterable[Any], test: Callable[[Iterable[Any]], bool]) -> bool:
     return test(islice(values, _FEWEST)) and test(values)  # data shows itself in the first few
 
 
-def is_uniform(array):
+def is_uniform(array: Any) -> bool:
     """Whether all elements of a numpy array, 16 or more, have the same bytes.
 
     >>> import numpy

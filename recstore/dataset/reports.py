@@ -1,10 +1,21 @@
 """The reports of share_dataset and audit, which print as tables."""
 
+from __future__ import annotations
+
 import dataclasses
 
 from recstore.dataset.object_graph import type_name
 from recstore.display import html
 from recstore.text import size_text, table
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any, Literal
+
+    from recstore.containers.records import RecordList
+    from recstore.dataset.share_plan import Candidate, Plan
+    from recstore.dataset.swap import Undo
 
 _SIDES = "<<>>><"
 _MADE = {"list": "RecordView", "dict": "RecordDict", "array": "read-only array", "tensor": "tensor"}
@@ -21,12 +32,12 @@ class Row:
     """
 
     path: str
-    aliases: tuple
+    aliases: tuple[str, ...]
     type: str
     before: int
-    after: object
-    records: object
-    action: str
+    after: int | None
+    records: int | None
+    action: Literal["replaced", "would be replaced", "skipped"]
     reason: str
 
 
@@ -41,7 +52,13 @@ class SharingReport:
     Reading it is safe from several threads at once.
     """
 
-    def __init__(self, plan, store, undo):
+    dry_run: bool
+    store: RecordList[Any] | None
+    rows: list[Row]
+    threshold: int
+    notes: list[str]
+
+    def __init__(self, plan: Plan, store: RecordList[Any] | None, undo: Undo | None) -> None:
         self.dry_run = undo is None
         self.store = store
         self._undo = undo
@@ -51,22 +68,22 @@ class SharingReport:
         self.notes = _notes(plan)
 
     @property
-    def replaced(self):
+    def replaced(self) -> list[Row]:
         return [row for row in self.rows if row.action != "skipped"]
 
     @property
-    def skipped(self):
+    def skipped(self) -> list[Row]:
         return [row for row in self.rows if row.action == "skipped"]
 
     @property
-    def before(self):
+    def before(self) -> int:
         return sum(row.before for row in self.replaced)
 
     @property
-    def after(self):
+    def after(self) -> int:
         return sum(row.after for row in self.replaced)
 
-    def undo(self):
+    def undo(self) -> int:
         """Puts plain lists, dicts, arrays and tensors with the same contents back, and returns the number of attributes
         and entries that it changed. An attribute that got another value since keeps it. A second call does nothing.
 
@@ -75,7 +92,7 @@ class SharingReport:
         """
         return 0 if self._undo is None else self._undo.do()
 
-    def __str__(self):
+    def __str__(self) -> str:
         lines = [self._heading()]
         if self.rows:
             lines.append(table(self._table(), _SIDES))
@@ -83,23 +100,23 @@ class SharingReport:
 
     __repr__ = __str__
 
-    def _repr_html_(self):
+    def _repr_html_(self) -> str:
         """The same as HTML, for notebooks."""
         rows = html.table(self._table(), _SIDES) if self.rows else ""
         return html.block(html.heading(self._heading()), rows, *map(html.note, self.notes))
 
-    def _heading(self):
+    def _heading(self) -> str:
         verb = "would be replaced" if self.dry_run else "replaced"
         counts = f"{len(self.replaced)} {verb}, {len(self.skipped)} skipped"
         return f"{counts}; {size_text(self.before)} before, {size_text(self.after)} in shared memory"
 
-    def _table(self):
+    def _table(self) -> list[tuple[str, ...]]:
         happened = "what happened" if not self.dry_run else "what would happen"
         head = ("attribute", "type", "before", "after", "records", happened)
         return [head, *(line for row in self.rows for line in _lines(row))]
 
 
-def _row(candidate, dry_run):
+def _row(candidate: Candidate, dry_run: bool) -> Row:
     paths = [slot.path for slot in candidate.slots]
     name = type_name(candidate.value)
     if candidate.kind is None:
@@ -117,7 +134,7 @@ def _row(candidate, dry_run):
     )
 
 
-def _lines(row):
+def _lines(row: Row) -> Iterator[tuple[str, ...]]:
     path = row.path or "(the object itself)"
     if row.action == "skipped":
         yield path, row.type, size_text(row.before), "", "", f"skipped: {row.reason}"
@@ -134,7 +151,7 @@ def _lines(row):
         yield f"  = {alias}", "", "", "", "", ""
 
 
-def _notes(plan):
+def _notes(plan: Plan) -> list[str]:
     notes = []
     if plan.small:
         notes.append(
@@ -177,27 +194,27 @@ class Audit:
     Immutable, so safe from several threads at once.
     """
 
-    attributes: tuple
+    attributes: tuple[Attribute, ...]
     size: int
-    pickled: object
+    pickled: int | None
     pickle_exact: bool
-    pickle_error: object
+    pickle_error: str | None
     workers: int
     workers_known: bool
     ranks: int
     method: str
     predicted: int
     predicted_shared: int
-    advice: tuple
-    notes: tuple
+    advice: tuple[str, ...]
+    notes: tuple[str, ...]
 
-    def __str__(self):
+    def __str__(self) -> str:
         lines = [self._heading(), table(self._table(), "<<><"), *self._predictions()]
         return "\n".join([*lines, *(f"    {line}" for line in self.advice), *self.notes])
 
     __repr__ = __str__
 
-    def _repr_html_(self):
+    def _repr_html_(self) -> str:
         """The same as HTML, for notebooks; bars show the sizes."""
         rows = [(path, a.size, 0, f"{kind}{'; ' * bool(why)}{why}") for a, (path, kind, _, why) in self._rows()]
         parts = [html.heading(self._heading()), html.bars("attribute", rows, self.size)]
@@ -205,16 +222,16 @@ class Audit:
         advice = [html.pre("\n".join(self.advice))] if self.advice else []
         return html.block(*parts, *advice, *map(html.note, self.notes))
 
-    def _heading(self):
+    def _heading(self) -> str:
         return f"{size_text(self.size)} in all; {self._processes()}"
 
-    def _rows(self):
+    def _rows(self) -> list[tuple[Attribute, tuple[str, str, str, str]]]:
         return [(a, (a.path or "(the object itself)", a.type, size_text(a.size), a.reason)) for a in self.attributes]
 
-    def _table(self):
+    def _table(self) -> list[tuple[str, ...]]:
         return [("attribute", "type", "size", ""), *(row for _, row in self._rows())]
 
-    def _predictions(self):
+    def _predictions(self) -> Iterator[str]:
         if self.pickle_error is not None:
             yield f"pickled for a worker: impossible; {self.pickle_error}"
         else:
@@ -226,7 +243,7 @@ class Audit:
         else:
             yield "nothing large to share"
 
-    def _processes(self):
+    def _processes(self) -> str:
         known = "" if self.workers_known else " (assumed; say workers=)"
         ranks = "1 process" if self.ranks == 1 else f"{self.ranks} processes (ranks)"
         each = "1 worker" if self.workers == 1 else f"{self.workers} workers"

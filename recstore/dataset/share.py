@@ -2,14 +2,32 @@
 place. The plan says which, packing writes the segment, swap changes the places.
 """
 
+from __future__ import annotations
+
 from recstore.building import build_options
 from recstore.dataset import object_sizes, packing, patterns, share_plan, swap
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+    from recstore._types import Backing, OnUnsupported
+    from recstore.dataset.reports import SharingReport
 
 _HERE = ("dry_run", "backing")
 _BY_NAME = ("keep", "fingerprint", "files", "dir", "timeout")
 
 
-def share_dataset(obj, threshold="1MiB", only=None, skip=None, *, shared=None, **options):
+def share_dataset(
+    obj: Any,
+    threshold: int | str = "1MiB",
+    only: str | Iterable[str] | None = None,
+    skip: str | Iterable[str] | None = None,
+    *,
+    shared: str | None = None,
+    **options: Any,
+) -> Any:
     """Replaces the large data among an object's attributes, in place, by data in shared memory that all workers read.
 
     A list becomes a :class:`recstore.RecordView` and a dict a :class:`recstore.RecordDict`. A numpy array or torch CPU
@@ -54,12 +72,7 @@ def share_dataset(obj, threshold="1MiB", only=None, skip=None, *, shared=None, *
     >>> type(dataset.samples)
     <class 'list'>
     """
-    legal = ("strict", "on_unsupported") + (_HERE if shared is None else _BY_NAME)
-    for option in options:
-        if option not in legal:
-            where = " with" if option in _HERE else " without" if option in _BY_NAME else ""
-            more = f"{where} shared=" if where else ""
-            raise TypeError(f"share_dataset() got an unexpected keyword argument {option!r}{more}")
+    _check_options(shared, options)
     if shared is None:
         return _share_here(obj, threshold, only, skip, **options)
     from recstore.dataset import one_per_machine
@@ -67,7 +80,25 @@ def share_dataset(obj, threshold="1MiB", only=None, skip=None, *, shared=None, *
     return one_per_machine.share(obj, one_per_machine.Request(threshold, only, skip, shared, **options))
 
 
-def _share_here(obj, threshold, only, skip, dry_run=False, strict=False, on_unsupported="error", backing="auto"):
+def _check_options(shared: str | None, options: Iterable[str]) -> None:
+    legal = ("strict", "on_unsupported") + (_HERE if shared is None else _BY_NAME)
+    for option in options:
+        if option not in legal:
+            where = " with" if option in _HERE else " without" if option in _BY_NAME else ""
+            more = f"{where} shared=" if where else ""
+            raise TypeError(f"share_dataset() got an unexpected keyword argument {option!r}{more}")
+
+
+def _share_here(
+    obj: Any,
+    threshold: int | str,
+    only: str | Iterable[str] | None,
+    skip: str | Iterable[str] | None,
+    dry_run: bool = False,
+    strict: bool = False,
+    on_unsupported: OnUnsupported = "error",
+    backing: Backing = "auto",
+) -> SharingReport:
     from recstore.dataset import reports
 
     options = build_options.Options(on_unsupported, backing=backing)

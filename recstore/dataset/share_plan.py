@@ -1,6 +1,8 @@
 """The plan of share_dataset: the large lists, dicts, arrays and tensors that an object leads to, the slots that hold
 them, and whether each can be stored. Making a plan changes nothing."""
 
+from __future__ import annotations
+
 import functools
 import sys
 import types
@@ -10,6 +12,14 @@ from recstore.dataset import memory_overlaps, object_graph, object_sizes, placeh
 from recstore.errors import EncodeError
 from recstore.text import an
 from recstore.values import factories, remedies
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any
+
+    from recstore.building.build_options import Options
+    from recstore.dataset.patterns import Patterns
 
 _FEW_PARTS = 256
 _MOST_LOOKED_AT = 5000
@@ -51,20 +61,26 @@ class Candidate:
         "little",
     )
 
-    def __init__(self, value, kind, reason=None):
+    kind: str | None
+    slots: list[object_graph.Slot]
+    packed: int
+    after: int
+
+    def __init__(self, value: Any, kind: str | None, reason: str | None = None) -> None:
         self.value = value
         self.kind = kind
         self.slots = []
         self.before = self.objects = 0
-        self.packed = self.after = None
+        self.packed = self.after = None  # type: ignore[assignment]
         self.reason = reason
         self.records = 0
         self.chosen = self.little = False
 
-    def skip(self, reason, chosen=False):
-        self.kind, self.reason, self.chosen, self.after, self.packed = None, reason, chosen, None, None
+    def skip(self, reason: str | None, chosen: bool = False) -> None:
+        self.kind, self.reason, self.chosen = None, reason, chosen
+        self.after = self.packed = None  # type: ignore[assignment]
 
-    def leave_to_fill(self, entries):
+    def leave_to_fill(self, entries: str | None) -> None:
         """Skips a value that waits to be filled. `entries` are words for its entries, or None for a value that does
         not."""
         if entries is not None:
@@ -75,7 +91,7 @@ class Candidate:
             )
 
     @property
-    def path(self):
+    def path(self) -> str:
         return self.slots[0].path
 
 
@@ -90,22 +106,22 @@ class Plan:
     `held` says that the holder of `root` can replace it.
     """
 
-    def __init__(self, root, threshold, patterns, options, held=False):
+    def __init__(self, root: Any, threshold: int, patterns: Patterns, options: Options, held: bool = False) -> None:
         self.root, self.threshold, self.patterns, self.options = root, threshold, patterns, options
         self.met = travel.Met()
-        self.candidates = {}
-        self._arrays = {}
-        self.tuples = {}
-        self.stores = []
+        self.candidates: dict[int, Candidate] = {}
+        self._arrays: dict[int, Candidate] = {}
+        self.tuples: dict[int, tuple[tuple[Any, ...], list[object_graph.Slot]]] = {}
+        self.stores: list[tuple[str, Any]] = []
         self.small = 0
         self.hits = 0
-        self.too_deep = None
+        self.too_deep: str | None = None
         self.before = self.objects = 0
         self._floor = threshold
-        self._seen = {}  # id of a value that was entered -> the floor at that time
-        self._places = set()
+        self._seen: dict[int, int] = {}  # id of a value that was entered -> the floor at that time
+        self._places: set[tuple[int, int, int]] = set()
         self._depth = 0
-        self._keep = []  # the walked values: an id is good only while its object lives
+        self._keep: list[Any] = []  # the walked values: an id is good only while its object lives
         _check(root)
         if object_graph.is_walked(root) and object_graph.base_of(root) is None:
             self._walk_object(root, "")
@@ -121,11 +137,11 @@ class Plan:
 
     # ---- The walk ----
 
-    def chosen(self):
+    def chosen(self) -> list[Candidate]:
         """The candidates that are to be replaced."""
         return [candidate for candidate in self.candidates.values() if candidate.kind is not None]
 
-    def _enters(self, value):
+    def _enters(self, value: object) -> bool:
         """Whether a value is to be entered: for the first time, or with a lower floor than before."""
         if self._seen.get(id(value), self._floor + 1) <= self._floor:
             return False
@@ -133,7 +149,7 @@ class Plan:
         self._keep.append(value)
         return True
 
-    def _walk_object(self, value, path):
+    def _walk_object(self, value: object, path: str) -> None:
         if not self._enters(value):
             return
         for slot, held in object_graph.attributes(value, path):
@@ -141,7 +157,7 @@ class Plan:
         for slot, held in object_graph.class_attributes(value, path):
             self._visit(held, slot)
 
-    def _visit(self, value, slot):
+    def _visit(self, value: Any, slot: object_graph.Slot) -> None:
         """Plans one value in one slot, unless the walk is too deep."""
         if self._depth == _DEEPEST:
             self.too_deep = slot.path
@@ -152,7 +168,7 @@ class Plan:
         finally:
             self._depth -= 1
 
-    def _plan_value(self, value, slot):
+    def _plan_value(self, value: Any, slot: object_graph.Slot) -> None:
         if self.patterns.skips(slot.path):
             return
         self.patterns.wants(slot.path)  # counts the pattern as used, even if the value is small
@@ -178,20 +194,20 @@ class Plan:
         else:
             self._visit_opaque(value, slot)
 
-    def _hold(self, slots, slot):
+    def _hold(self, slots: list[object_graph.Slot], slot: object_graph.Slot) -> None:
         """Adds a slot, unless the walk came to the same place before."""
         place = id(slots), id(slot.holder), slot.key if type(slot.key) is int else id(slot.key)
         if place not in self._places:
             self._places.add(place)
             slots.append(slot)
 
-    def _add(self, value, slot, kind, reason=None):
+    def _add(self, value: Any, slot: object_graph.Slot, kind: str | None, reason: str | None = None) -> Candidate:
         self.hits += 1
         candidate = self.candidates[id(value)] = Candidate(value, kind, reason)
         self._hold(candidate.slots, slot)
         return candidate
 
-    def _visit_array(self, value, slot, kind):
+    def _visit_array(self, value: Any, slot: object_graph.Slot, kind: str) -> None:
         size = object_sizes.deep(value)
         self.hits += size >= self._floor
         candidate = self._arrays.get(id(value))
@@ -215,11 +231,11 @@ class Plan:
             candidate.little = False
             self.candidates[id(value)] = candidate
 
-    def _visit_opaque(self, value, slot):
+    def _visit_opaque(self, value: Any, slot: object_graph.Slot) -> None:
         if object_sizes.deep(value) >= max(self._floor, 1):
             self._add(value, slot, None, f"{an(object_graph.type_name(value))} keeps its data by rules of its own")
 
-    def _visit_container(self, value, slot):
+    def _visit_container(self, value: Any, slot: object_graph.Slot) -> None:
         if not self._would_enter(value):
             return
         kind = _kind_of(value)
@@ -247,10 +263,10 @@ class Plan:
             if self.hits > before:
                 del self.candidates[id(value)]  # it holds data and is none itself
 
-    def _would_enter(self, value):
+    def _would_enter(self, value: object) -> bool:
         return self._seen.get(id(value), self._floor + 1) > self._floor
 
-    def _walk_items(self, value, path, floor=None):
+    def _walk_items(self, value: Any, path: str, floor: int | None = None) -> None:
         """Visits the entries. With `floor`, those of so many bytes are replaced even if they are below the
         threshold."""
         if not self._would_enter(value) or object_graph.length(value) > max(_MOST_PARTS, self.threshold // 8):
@@ -266,7 +282,7 @@ class Plan:
         finally:
             self._floor = above
 
-    def _take_apart(self):
+    def _take_apart(self) -> None:
         """Replaces the parts of a short list or dict instead of the whole, if another slot holds one of the parts too:
         else that part would be stored twice."""
         again = True
@@ -280,13 +296,13 @@ class Plan:
                     self._walk_items(candidate.value, candidate.path, _part_floor(candidate.value))
                     again = True
 
-    def _can_be_taken_apart(self, candidate):
+    def _can_be_taken_apart(self, candidate: Candidate) -> bool:
         """Whether it is a list or dict whose entries no walk has visited: one to be replaced, or one that stays because
         it holds memory that is shared already."""
         stays_for_parts = candidate.chosen and _kind_of(candidate.value) and self._would_enter(candidate.value)
-        return candidate.kind in (LIST, DICT) or stays_for_parts
+        return candidate.kind in (LIST, DICT) or stays_for_parts  # type: ignore[return-value]
 
-    def _holds_candidate(self, value, budget):
+    def _holds_candidate(self, value: Any, budget: list[int]) -> bool:
         for child in sampled_values(value, _FEW_PARTS)[0] if object_graph.length(value) <= _FEW_PARTS else ():
             budget[0] -= 1
             if budget[0] < 0:
@@ -299,14 +315,14 @@ class Plan:
 
     # ---- Judging ----
 
-    def leave(self, candidate, reason):
+    def leave(self, candidate: Candidate, reason: str) -> None:
         """Skips a list or dict that cannot be stored. It is no failure if it holds memory that stays shared."""
         candidate.skip(reason, chosen=self.met.has_refused(reason))
         if candidate.chosen:
             for value in object_graph.arrays_in(candidate.value):
                 self.met.reason(value)
 
-    def _try(self, candidate):
+    def _try(self, candidate: Candidate) -> bool:
         """Whether a sample of a list or dict can be stored; skips the candidate if not."""
         entries, n = object_sizes.sampled(candidate.value, _PROBED)
         left = _PROBED_BYTES
@@ -328,7 +344,7 @@ class Plan:
         candidate.records = n
         return True
 
-    def _settle(self, candidate):
+    def _settle(self, candidate: Candidate) -> None:
         """Decides whether a candidate is replaced, by all slots that hold it."""
         path = candidate.slots[0].path
         if not any(self.patterns.wants(slot.path) for slot in candidate.slots):
@@ -350,7 +366,7 @@ class Plan:
             elif isinstance(slot, object_graph.TupleSlot) and not self._can_change(slot.holder, set()):
                 candidate.skip(f"it is in a tuple that is itself in a place that cannot be changed ({slot.path})")
 
-    def _can_change(self, holder, above):
+    def _can_change(self, holder: object, above: set[int]) -> bool:
         """Whether another tuple can take the place of this one everywhere."""
         if id(holder) in above:
             return False
@@ -362,7 +378,7 @@ class Plan:
         return True
 
 
-def _floor_of_parts(value):
+def _floor_of_parts(value: Any) -> int | None:
     """The bytes from which on an entry of a large list or dict is replaced by itself; None where the whole is replaced.
 
     A container of a few lists, dicts or arrays is taken apart, and so is one of large entries. Dicts that are more than
@@ -379,24 +395,24 @@ def _floor_of_parts(value):
     return floor if (any(large) if n <= _FEW_PARTS else 2 * sum(large) > len(large)) else None
 
 
-def _part_floor(value):
+def _part_floor(value: Any) -> int:
     share = object_sizes.deep(value) // (_LEFT * object_graph.length(value))
     return max(memory_overlaps.SMALLEST, min(_PART_BYTES, share))
 
 
-def _is_part(entry):
+def _is_part(entry: object) -> bool:
     if object_graph.base_of(entry) in (list, dict):
         return object_graph.length(entry) >= _PART_ENTRIES
     return object_graph.is_array(entry) or object_graph.is_tensor(entry)
 
 
-def sampled_values(value, most):
+def sampled_values(value: Any, most: int) -> tuple[list[Any], int]:
     """As `object_sizes.sampled`, with the values of a dict instead of its pairs."""
     entries, n = object_sizes.sampled(value, most)
     return ([item for _, item in entries] if object_graph.is_a(value, dict) else entries), n
 
 
-def trial(records, options, refuses):
+def trial(records: Iterable[Any], options: Options, refuses: Callable[[Any], str | None]) -> None:
     """Stores records, and drops the store. Raises EncodeError, also for a value for which `refuses` has a reason."""
     from recstore._core import native
 
@@ -408,12 +424,12 @@ def trial(records, options, refuses):
         builder.abort()
 
 
-def reason_of(error):
+def reason_of(error: EncodeError) -> str:
     """The message of an EncodeError without the record's number, which is that in the trial or the segment."""
     return str(error).partition(": ")[2] if str(error).startswith("record ") else str(error)
 
 
-def _kind_of(value):
+def _kind_of(value: Any) -> str | None:
     kind = type(value)
     if kind is list:
         return LIST
@@ -429,7 +445,7 @@ def _kind_of(value):
     return None
 
 
-def _unlike(value, path):
+def _unlike(value: Any, path: str) -> str:
     """Why a container of this type is not shared, and the code that helps."""
     name = an(object_graph.type_name(value))
     if type(value) is tuple:
@@ -445,21 +461,21 @@ def _unlike(value, path):
     return f"{name}, a subclass of {base.__name__} with a behaviour of its own; {remedies.of(value)}"
 
 
-def is_factory(obj):
+def is_factory(obj: object) -> bool:
     """Whether the argument of share_dataset makes a dataset: whether it is a function, a class or a functools.partial.
     Any other callable object is a dataset."""
     made = (type, types.FunctionType, types.BuiltinFunctionType, types.MethodType, functools.partial)
     return object_graph.is_a(obj, made)
 
 
-def _check(root):
+def _check(root: object) -> None:
     if is_factory(root):
         raise TypeError(f"{root!r:.80} makes a dataset and is not one: give what it returns, or a name with shared=")
     if root is None or type(root) in (bool, int, float, complex, str, bytes, types.ModuleType):
         raise TypeError(f"a dataset is an object that holds data, not {object_graph.type_name(root)}")
 
 
-def _itself(root):
+def _itself(root: object) -> str:
     if object_graph.is_a(root, (list, tuple)):
         return "it is the object given, which only its holder can replace: x = recstore.RecordList(x)"
     if object_graph.is_a(root, dict):
@@ -467,7 +483,7 @@ def _itself(root):
     return "it is the object given, which only its holder can replace"
 
 
-def refuse(plan):
+def refuse(plan: Plan) -> None:
     """EncodeError when the plan leaves a value that was to be replaced; ValueError for a pattern that names nothing."""
     bad = [candidate for candidate in plan.candidates.values() if candidate.kind is None and not candidate.chosen]
     if bad:

@@ -9,6 +9,8 @@ Only the pickler of a start method sends a handle (ForkingPickler, while a proce
 as in checkpoints and queues, these arrays are pickled with all their bytes like any others.
 """
 
+from __future__ import annotations
+
 import errno
 import mmap
 from _weakref import ref
@@ -19,21 +21,31 @@ from recstore._core import native, trust
 from recstore.dataset import memory_kinds, object_graph, tensor_forms, travel
 from recstore.errors import SegmentNotFoundError
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from recstore.containers.records import RecordList
+
 _COMPARED = 1 << 22  # bytes compared at a time
-_mappings = {}  # segment id -> weak reference to its Mapping
+_mappings: dict[Any, ref[Mapping]] = {}  # segment id -> weak reference to its Mapping
 
 
 class Mapping(mmap.mmap):
     """The private mapping of a segment. An array over it keeps it alive, and it keeps the store alive."""
 
-    def __new__(cls, store):
+    store: RecordList[Any]
+    address: int
+
+    def __new__(cls, store: Any) -> Mapping:
         (segment,) = store.segments
         self = super().__new__(cls, segment.fileno(), segment.nbytes, access=mmap.ACCESS_COPY)
         self.store = store
         self.address = np.frombuffer(self, np.uint8).__array_interface__["data"][0]
         return self
 
-    def __del__(self):
+    def __del__(self) -> None:
         # mmap has a duplicate of the descriptor, which holds the lease as the store's own does. With that one open,
         # the store, which goes next, would not be the last user and would leave a named segment behind.
         try:
@@ -41,12 +53,12 @@ class Mapping(mmap.mmap):
         except BufferError:
             return  # collected in a cycle with its arrays; the next call of recstore removes the segment
 
-    def bytes_at(self, offset, size):
+    def bytes_at(self, offset: int, size: int) -> Any:
         """Writable bytes of the mapping, as an array."""
         return np.ndarray((size,), np.uint8, self, offset)
 
 
-def mapping_over(store):
+def mapping_over(store: Any) -> Mapping:
     """The Mapping of the one segment of a store, in this process."""
     (segment,) = store.segments
     known = _mappings.get(segment.id)
@@ -55,10 +67,10 @@ def mapping_over(store):
         mapping = Mapping(store)
         _mappings[segment.id] = ref(mapping, native.Forget(_mappings, segment.id))
         travel.register()
-    return mapping
+    return mapping  # type: ignore[return-value]
 
 
-def mapping_of(value):
+def mapping_of(value: Any) -> Mapping | None:
     """The Mapping in which an array or tensor lies, or None."""
     bounds = memory_kinds.extent(value) if _mappings else None
     if bounds is None:
@@ -70,7 +82,7 @@ def mapping_of(value):
     return None
 
 
-def offsets(store, records):
+def offsets(store: Any, records: Sequence[int]) -> list[int]:
     """The offsets in the segment at which these records begin, each of which is an array."""
     (segment,) = store.segments
     # Only a reader with arrays="view" gives addresses in the segment, so it is mapped once more for this.
@@ -89,14 +101,14 @@ def offsets(store, records):
 # ---- The new arrays and tensors ----
 
 
-def array_at(mapping, offset, dtype, shape, strides):
+def array_at(mapping: Mapping, offset: int, dtype: Any, shape: tuple[int, ...], strides: tuple[int, ...]) -> Any:
     """A read-only numpy array over bytes of a Mapping."""
     out = np.ndarray(shape, dtype, mapping, offset, strides)
     out.flags.writeable = False
     return out
 
 
-def tensor_at(mapping, offset, form):
+def tensor_at(mapping: Mapping, offset: int, form: tensor_forms.Form) -> Any:
     """A torch tensor over bytes of a Mapping."""
     travel.register((form.cls,))
     return form.over(mapping, offset)
@@ -105,7 +117,7 @@ def tensor_at(mapping, offset, form):
 # ---- Travel ----
 
 
-def _unwritten(mapping, address, size):
+def _unwritten(mapping: Mapping, address: int, size: int) -> bool:
     """Whether these bytes of the private mapping still equal those of the store."""
     (segment,) = mapping.store.segments
     if segment.closed:
@@ -122,28 +134,29 @@ def _unwritten(mapping, address, size):
     return True
 
 
-def _reduced(value, popen):
+def _reduced(value: Any, popen: Any) -> tuple[Callable[..., Any], tuple[Any, ...]] | None:
     """The `(function, arguments)` for an array or tensor in a Mapping that nobody wrote to; None for any other."""
     mapping, bounds = mapping_of(value), memory_kinds.extent(value)
-    if mapping is None or not _unwritten(mapping, bounds[0], bounds[1] - bounds[0]):
+    if mapping is None or not _unwritten(mapping, bounds[0], bounds[1] - bounds[0]):  # type: ignore[index]
         return None
     if not object_graph.is_array(value):
-        return attach_tensor, (mapping.store, bounds[0] - mapping.address, tensor_forms.Form.of(value))
+        form = tensor_forms.Form.of(value)
+        return attach_tensor, (mapping.store, bounds[0] - mapping.address, form)  # type: ignore[index]
     start = value.__array_interface__["data"][0] - mapping.address
     return attach_array, (mapping.store, start, value.dtype, value.shape, value.strides)
 
 
-def attach_array(store, offset, dtype, shape, strides):
+def attach_array(store: Any, offset: int, dtype: Any, shape: tuple[int, ...], strides: tuple[int, ...]) -> Any:
     """The array in a worker; unpickling calls this. Raises SegmentNotFoundError if the store is gone."""
     return array_at(_attached(store), offset, dtype, shape, strides)
 
 
-def attach_tensor(store, offset, form):
+def attach_tensor(store: Any, offset: int, form: tensor_forms.Form) -> Any:
     """The tensor in a worker; unpickling calls this. Raises SegmentNotFoundError if the store is gone."""
     return tensor_at(_attached(store), offset, form)
 
 
-def _attached(store):
+def _attached(store: Any) -> Mapping:
     if store.detached is not None:
         raise SegmentNotFoundError(errno.ENOENT, store.detached)
     return mapping_over(store)

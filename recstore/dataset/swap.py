@@ -1,19 +1,31 @@
 """Swap puts the new values of share_dataset in the slots of the old ones; Undo puts plain values back."""
 
+from __future__ import annotations
+
 import sys
 
 from recstore.dataset import memory_kinds, object_graph, tensor_forms
 from recstore.dataset.share_plan import DICT, LIST, TENSOR
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+    from recstore.dataset.memory_overlaps import Cluster
+    from recstore.dataset.packing import Column, Packed
+    from recstore.dataset.share_plan import Candidate, Plan
 
 
 class Swap:
     """Puts new values in the slots of old ones, all or none. A plain tuple that holds an old value is replaced by a new
     tuple."""
 
-    def __init__(self, plan, made):
+    def __init__(self, plan: Plan, made: dict[int, Any]) -> None:
         self.new = dict(made)  # id of the old value -> the new value
-        self.writes = []  # (slot, old value, new value)
-        self._tuples, self._keep = plan.tuples, []
+        self.writes: list[Any] = []  # (slot, old value, new value)
+        self._tuples = plan.tuples
+        self._keep: list[Any] = []
         for candidate in plan.candidates.values():
             if id(candidate.value) in made:
                 self._place(candidate.slots, candidate.value)
@@ -21,12 +33,12 @@ class Swap:
             if self._changed(value) is not value:
                 self._place(slots, value)
 
-    def _place(self, slots, value):
+    def _place(self, slots: Iterable[object_graph.Slot], value: Any) -> None:
         for slot in slots:
             if not isinstance(slot, object_graph.TupleSlot):
                 self.writes.append((slot, value, self._changed(value)))
 
-    def _changed(self, value):
+    def _changed(self, value: Any) -> Any:
         """The value that takes the place of `value`: itself, unless it is replaced or is a tuple with a replaced
         value."""
         if id(value) in self.new:
@@ -39,8 +51,8 @@ class Swap:
             self.new[id(value)] = items
         return self.new[id(value)]
 
-    def do(self):
-        done = []
+    def do(self) -> None:
+        done: list[Any] = []
         try:
             for slot, old, new in self.writes:
                 if slot.get() is not old:
@@ -52,15 +64,17 @@ class Swap:
                 slot.put(old)
             raise
         self.writes = [(slot, new) for slot, _, new in self.writes]
-        self.new = self._tuples = None
+        self.new = self._tuples = None  # type: ignore[assignment]
 
 
 class Undo:
     """Puts plain values in the slots of the new ones. It makes them from the store: the old ones are not kept."""
 
-    def __init__(self, swap, packed):
+    def __init__(self, swap: Swap, packed: Packed) -> None:
         self.writes = swap.writes
-        self.restorers = {}  # id of a new value -> the object that makes its plain value
+        self.restorers: dict[
+            int, _RecordRestorer | _ArrayRestorer
+        ] = {}  # id of a new value -> the object that makes its plain value
         clusters = {id(candidate): cluster for cluster in packed.clusters for candidate in cluster.members}
         for candidate in packed.plan.candidates.values():
             new = packed.made.get(id(candidate.value))
@@ -70,16 +84,17 @@ class Undo:
                     candidate, new, packed.columns.get(id(candidate)), clusters.get(id(candidate)), packed.mapping
                 )
 
-    def do(self):
+    def do(self) -> int:
         todo = [(slot, new) for slot, new in self.writes if slot.get() is new]
-        plain, made = {}, {}
+        plain: dict[int, Any] = {}
+        made: dict[Any, Any] = {}
         values = [self._plain(new, plain, made) for _, new in todo]
         for (slot, _), value in zip(todo, values):
             slot.put(value)
         self.writes, self.restorers = [], {}
         return len(todo)
 
-    def _plain(self, new, plain, made):
+    def _plain(self, new: Any, plain: dict[int, Any], made: dict[Any, Any]) -> Any:
         """The plain value of a new one. `plain` has the plain values made so far, by the id of the new one; `made` has
         the lists and memory behind them."""
         if id(new) not in plain:
@@ -96,10 +111,10 @@ class Undo:
 class _RecordRestorer:
     """Makes a plain list or dict from the records of a new one."""
 
-    def __init__(self, candidate, new, columns, cluster, mapping):
+    def __init__(self, candidate: Candidate, new: Any, columns: Any, cluster: Cluster | None, mapping: Any) -> None:
         self.type, self.columns, self.new = type(candidate.value), columns, new
 
-    def restore(self, made):
+    def restore(self, made: dict[Any, Any]) -> Any:
         lists = [_records(column, made) for column in self.columns]
         if len(lists) == 1:
             return lists[0]
@@ -107,7 +122,7 @@ class _RecordRestorer:
         return defaultdict(self.new.factory, zip(*lists)) if self.type is defaultdict else self.type(zip(*lists))
 
 
-def _records(column, made):
+def _records(column: Column, made: dict[Any, Any]) -> list[Any]:
     """The records of a column as a list, made once and kept in `made`: a dict of the samples of a list then holds the
     same objects as the list."""
     if id(column) not in made:
@@ -115,18 +130,18 @@ def _records(column, made):
             made[id(column)] = column.view.to_list()
         else:
             base = _records(column.source, made)
-            made[id(column)] = [base[i] for i in column.positions]
-    return made[id(column)]
+            made[id(column)] = [base[i] for i in column.positions]  # type: ignore[union-attr]
+    return made[id(column)]  # type: ignore[no-any-return]
 
 
 class _ArrayRestorer:
     """Makes a plain array or tensor from the private memory of a new one, so a write to a tensor is kept."""
 
-    def __init__(self, candidate, new, columns, cluster, mapping):
+    def __init__(self, candidate: Candidate, new: Any, columns: Any, cluster: Any, mapping: Any) -> None:
         self.new, self.mapping, self.offset, self.size = new, mapping, cluster.offset, cluster.size
         self.writeable = candidate.kind is TENSOR or bool(candidate.value.flags.writeable)
 
-    def restore(self, made):
+    def restore(self, made: dict[Any, Any]) -> Any:
         key = "memory", self.offset  # arrays of one cluster share memory again
         if key not in made:
             made[key] = self.mapping.bytes_at(self.offset, self.size).copy()
@@ -134,7 +149,7 @@ class _ArrayRestorer:
         if not object_graph.is_array(new):
             from recstore.values import tensors
 
-            form, (low, high) = tensor_forms.Form.of(new), memory_kinds.extent(new)
+            form, (low, high) = tensor_forms.Form.of(new), memory_kinds.extent(new)  # type: ignore[misc]
             if not start <= low < high <= start + self.size:  # torch has moved it, to send it to another process
                 return form.over(tensor_forms.bytes_of(tensors.bare(new)).copy(), 0)
             return form.over(memory, low - start)

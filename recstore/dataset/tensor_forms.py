@@ -1,21 +1,27 @@
 """torch tensors as bytes at an address and a form: dtype, shape, strides, class and attributes. None of it runs code of
 a tensor's class."""
 
+from __future__ import annotations
+
 import warnings
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
-def span_of(tensor):
+
+def span_of(tensor: Any) -> int:
     """The number of elements from the first to the last of a tensor that is not empty, gaps included."""
-    return 1 + sum((n - 1) * stride for n, stride in zip(tensor.shape, tensor.stride()))
+    return 1 + sum((n - 1) * stride for n, stride in zip(tensor.shape, tensor.stride()))  # type: ignore[no-any-return]
 
 
-def extent(tensor):
+def extent(tensor: Any) -> tuple[int, int]:
     """The addresses `(first, past the last)` of the bytes of a plain tensor that is not empty."""
     low = tensor.data_ptr()
     return low, low + span_of(tensor) * tensor.element_size()
 
 
-def bytes_of(tensor):
+def bytes_of(tensor: Any) -> Any:
     """The bytes from the first to the last element of a plain tensor, as a numpy array over its memory."""
     import torch
 
@@ -29,22 +35,30 @@ class Form:
 
     __slots__ = ("dtype", "shape", "strides", "flags", "cls", "state")
 
-    def __init__(self, dtype, shape, strides, flags, cls, state):
+    def __init__(
+        self,
+        dtype: Any,
+        shape: tuple[int, ...],
+        strides: tuple[int, ...],
+        flags: tuple[bool, bool, bool],
+        cls: type,
+        state: dict[str, Any],
+    ) -> None:
         self.dtype, self.shape, self.strides = dtype, shape, strides
         self.flags, self.cls, self.state = flags, cls, state
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Any, ...]:
         return Form, (self.dtype, self.shape, self.strides, self.flags, self.cls, self.state)
 
     @staticmethod
-    def of(tensor):
+    def of(tensor: Any) -> Form:
         from recstore.values import tensors
 
         bare = tensors.bare(tensor)
         flags = bare.is_conj(), bare.is_neg(), bare.requires_grad
         return Form(bare.dtype, tuple(bare.shape), bare.stride(), flags, type(tensor), tensors.state_of(tensor))
 
-    def over(self, memory, start):
+    def over(self, memory: Any, start: int) -> Any:
         """The tensor over the bytes of a mapping or numpy array from `start` on."""
         import numpy as np
         import torch

@@ -5,6 +5,8 @@ A spawned worker gets the path, or the descriptor if the file has no name any mo
 by name gets the path alone. Only memory that share_dataset has met travels so, and only through these two picklers.
 """
 
+from __future__ import annotations
+
 import mmap
 import os
 import stat
@@ -17,9 +19,23 @@ from recstore.errors import Error
 from recstore.shm import handles
 from recstore.text import size_text
 
-_met = set()  # the keys of the regions that share_dataset has met
-_mapped = {}  # (identity, offset, length, access) -> weak reference to the FileMapping of this process
-_warned = set()
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any, TypeAlias
+
+    from recstore.dataset.memory_kinds import Key, Region
+    from recstore.dataset.tensor_forms import Form
+
+    # The device and inode of a file, and its size and time of change.
+    _Identity: TypeAlias = tuple[int, int, int, int | None]
+    _Reduction: TypeAlias = tuple[Callable[..., Any], tuple[Any, ...]]
+
+_met: set[Key] = set()  # the keys of the regions that share_dataset has met
+_mapped: dict[
+    tuple[_Identity, int, int, str], ref[FileMapping]
+] = {}  # (identity, offset, length, access) -> weak reference to the FileMapping of this process
+_warned: set[tuple[Key | None, str]] = set()
 
 _READ, _WRITE, _COPY = "read", "write", "copy"
 _OF_MEMMAP = "filename", "offset", "mode"
@@ -43,25 +59,27 @@ class Descriptor:
     only once."""
 
     __slots__ = ("fd", "key", "__weakref__")
-    _of = {}  # (key of the region, whether it may be written) -> weak reference to the Descriptor
+    _of: dict[
+        tuple[Key | None, bool], ref[Descriptor]
+    ] = {}  # (key of the region, whether it may be written) -> weak reference to the Descriptor
 
-    def __init__(self, fd, key):
+    def __init__(self, fd: int, key: tuple[Key | None, bool]) -> None:
         self.fd, self.key = os.dup(fd), key
         Descriptor._of[key] = ref(self)
 
-    def __del__(self):
+    def __del__(self) -> None:
         os.close(self.fd)
 
     @staticmethod
-    def of(region, access):
+    def of(region: Region, access: str) -> Descriptor | None:
         """That for the file of a region; None if this process has none that allows the access."""
         key = region.key, access == _WRITE
         known = Descriptor._of.get(key)
-        known = known and known()
+        known = known and known()  # type: ignore[assignment]
         if known is None:
             fd = _descriptor_of(region, access)
-            known = None if fd is None else Descriptor(fd, key)
-        return known
+            known = None if fd is None else Descriptor(fd, key)  # type: ignore[assignment]
+        return known  # type: ignore[return-value]
 
 
 class Source:
@@ -73,14 +91,16 @@ class Source:
 
     __slots__ = ("path", "identity", "offset", "length", "access", "descriptor")
 
-    def __init__(self, path, identity, offset, length, access, descriptor=None):
+    def __init__(
+        self, path: str, identity: _Identity, offset: int, length: int, access: str, descriptor: Any = None
+    ) -> None:
         self.path, self.identity, self.offset, self.length = path, identity, offset, length
         self.access, self.descriptor = access, descriptor
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Any, ...]:
         return Source, (self.path, self.identity, self.offset, self.length, self.access, self.descriptor)
 
-    def mapping(self):
+    def mapping(self) -> FileMapping:
         """The FileMapping in this process. Raises Error if the file is another one or has changed."""
         key = self.identity, self.offset, self.length, self.access
         fd = self._open()
@@ -91,13 +111,13 @@ class Source:
                 self._check(os.fstat(fd))
                 mapping = FileMapping(fd, self.length, access=_ACCESS[self.access], offset=self.offset)
                 _mapped[key] = ref(mapping, native.Forget(_mapped, key))
-                _met.add(_key_of(mapping))  # this process may start workers too
+                _met.add(_key_of(mapping))  # type: ignore[arg-type]  # this process may start workers too
                 register()
         finally:
             os.close(fd)
-        return mapping
+        return mapping  # type: ignore[return-value]
 
-    def _open(self):
+    def _open(self) -> int:
         if self.descriptor is not None:
             return os.dup(self.descriptor.detach())
         try:
@@ -105,7 +125,7 @@ class Source:
         except OSError as e:
             raise Error(f"{self.path}, from which an array of the dataset is mapped: {e.strerror}") from None
 
-    def _check(self, found):
+    def _check(self, found: os.stat_result) -> None:
         device, inode, size, changed = self.identity
         if (found.st_dev, found.st_ino) != (device, inode):
             raise Error(f"{self.path}: another file than that from which the dataset maps an array; make it anew")
@@ -120,13 +140,13 @@ class Copied:
 
     __slots__ = ("memory",)
 
-    def __init__(self, memory):
+    def __init__(self, memory: Any) -> None:
         self.memory = memory
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Any, ...]:
         return Copied, (self.memory,)
 
-    def mapping(self):
+    def mapping(self) -> Any:
         return self.memory
 
 
@@ -134,11 +154,12 @@ class Travel:
     """Reduces arrays and tensors for one pickle. `popen` is that of the child that is started, None for a pickle that
     other processes read."""
 
-    def __init__(self, popen=None):
+    def __init__(self, popen: Any = None) -> None:
         self.memory, self.popen = memory_kinds.Memory(), popen
-        self._sources, self._held = {}, []
+        self._sources: dict[tuple[int, str], Source] = {}
+        self._held: list[Descriptor] = []
 
-    def reduce(self, value):
+    def reduce(self, value: Any) -> _Reduction | None:
         """The `(function, arguments)` for a value in mapped memory; None for any other. Raises Unreachable, and Error
         if the file has become shorter."""
         region = self.memory.region(value)
@@ -155,14 +176,14 @@ class Travel:
         start = region.offset_of(tensors.bare(value).data_ptr()) - source.offset
         return attach_tensor, (source, start, tensor_forms.Form.of(value))
 
-    def source(self, region, value):
+    def source(self, region: Region, value: Any) -> Source:
         """The Source of a value in a region. Raises Unreachable."""
         if region.key is None:
             raise Unreachable("this system does not tell which file it is; open it there, in __setstate__")
         _check_form(value)
         if is_of_torch(region, value):
             raise Unreachable("torch sends it by descriptors of its own")
-        low, high = memory_kinds.extent(value)
+        low, high = memory_kinds.extent(value)  # type: ignore[misc]
         if high > region.high or low < region.low:
             raise Unreachable("it is mapped in several parts; map it in one")
         if not region.shared and memory_kinds.was_written(low, high):
@@ -175,10 +196,10 @@ class Travel:
             raise _shorter(region)
         return self._sources[key]
 
-    def obstacle(self, value):
+    def obstacle(self, value: Any) -> str | None:
         """Why a child that is started by spawn cannot map a value in mapped memory, which is then sent as a copy; None
         if it can."""
-        region = self.memory.region(value)
+        region: Any = self.memory.region(value)
         if is_of_torch(region, value):
             return None
         try:
@@ -189,7 +210,7 @@ class Travel:
             return str(e)
         return None
 
-    def _new_source(self, region, access):
+    def _new_source(self, region: Region, access: str) -> Source:
         try:
             found = os.stat(region.path)
         except (OSError, ValueError):
@@ -209,7 +230,7 @@ class Travel:
         return _source(region, access, os.fstat(held.fd), None, self.popen.DupFd(number))
 
 
-def _source(region, access, found, changed, descriptor=None):
+def _source(region: Region, access: str, found: os.stat_result, changed: int | None, descriptor: Any = None) -> Source:
     length = min(region.high - region.low, found.st_size - region.offset)
     if length <= 0:
         raise _shorter(region)
@@ -217,12 +238,12 @@ def _source(region, access, found, changed, descriptor=None):
     return Source(region.path, identity, region.offset, length, access, descriptor)
 
 
-def _shorter(region):
+def _shorter(region: Region) -> Error:
     # Reading the array, to send a copy of it, would end the process.
     return Error(f"{region.path}: it is shorter than an array that is mapped from it; map it anew")
 
 
-def _access(region, value):
+def _access(region: Region, value: Any) -> str:
     if not region.shared:
         return _COPY
     if object_graph.is_array(value):
@@ -230,7 +251,7 @@ def _access(region, value):
     return _WRITE if region.writable else _COPY  # torch has no read-only tensors: a write would end the process
 
 
-def _check_form(value):
+def _check_form(value: Any) -> None:
     """Raises Unreachable for an array or tensor that its bytes alone do not make again."""
     if object_graph.is_array(value):
         numpy = sys.modules["numpy"]
@@ -247,7 +268,7 @@ def _check_form(value):
             raise Unreachable("it has a gradient and was calculated; .detach() it")
 
 
-def is_of_torch(region, value):
+def is_of_torch(region: Region, value: Any) -> bool:
     """Whether torch has made this shared memory. It sends such memory by itself."""
     from recstore.values import tensors
 
@@ -257,12 +278,12 @@ def is_of_torch(region, value):
 # ---- Which file a mapping is of ----
 
 
-def _numbers(found):
+def _numbers(found: os.stat_result) -> Key:
     """The device and inode of a stat, as in the maps."""
     return f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}", found.st_ino
 
 
-def _is_mapped_from(region, found):
+def _is_mapped_from(region: Region, found: os.stat_result) -> bool:
     """Whether a region is mapped from the file that has its path now, of which `found` is the stat."""
     if _numbers(found) == region.key:
         return True
@@ -278,7 +299,7 @@ def _is_mapped_from(region, found):
     return _key_of(probe) == region.key
 
 
-def _key_of(mapping):
+def _key_of(mapping: FileMapping) -> Key | None:
     import numpy as np
 
     low = np.frombuffer(mapping, np.uint8).__array_interface__["data"][0]
@@ -286,7 +307,7 @@ def _key_of(mapping):
     return None if region is None else region.key
 
 
-def _descriptor_of(region, access):
+def _descriptor_of(region: Region, access: str) -> int | None:
     """A descriptor of this process for the file of a region that allows the access; None if there is none."""
     import fcntl
 
@@ -305,7 +326,7 @@ def _descriptor_of(region, access):
 # ---- Sending ----
 
 
-def is_mapped_there(value, travel):
+def is_mapped_there(value: Any, travel: Travel) -> bool:
     """Whether a child that is started by spawn would map a value, instead of being sent its bytes."""
     region = travel.memory.region(value) if _met else None
     return region is not None and region.key in _met and travel.obstacle(value) is None
@@ -314,11 +335,14 @@ def is_mapped_there(value, travel):
 class Met:
     """The arrays and tensors in mapped memory that one call of share_dataset or audit meets. All of them stay."""
 
-    def __init__(self):
-        self.travel, self._refused = Travel(), set()
-        self._found = {}  # id of a value -> (value, its Region, what keeps a spawned worker from mapping it)
+    def __init__(self) -> None:
+        self.travel = Travel()
+        self._refused: set[str] = set()
+        self._found: dict[
+            int, tuple[Any, Region, str | None]
+        ] = {}  # id of a value -> (value, its Region, what keeps a spawned worker from mapping it)
 
-    def reason(self, value):
+    def reason(self, value: Any) -> str | None:
         """Why an array or tensor stays; None for one in private memory."""
         region = self.travel.memory.region(value)
         if region is None:
@@ -329,7 +353,7 @@ class Met:
             return f"{region}; share_dataset lets spawned workers map it too" if region.is_of_file else str(region)
         return f"{region}; a spawned worker is sent a copy, as {obstacle}"
 
-    def refuses(self, value):
+    def refuses(self, value: Any) -> str | None:
         """Why a list or dict that holds a value cannot be stored; None for a value in private memory. For
         trust.Writer."""
         region = self.travel.memory.region(value)
@@ -339,22 +363,23 @@ class Met:
         self._refused.add(reason)
         return reason
 
-    def has_refused(self, reason):
+    def has_refused(self, reason: str) -> bool:
         return reason in self._refused
 
-    def settle(self):
+    def settle(self) -> None:
         """From now on, what lies in the same files travels as a place in its file."""
         if self._found:
             _met.update(region.key for _, region, _ in self._found.values() if region.key is not None)
             register({type(value) for value, _, _ in self._found.values()})
 
-    def sizes(self, method):
+    def sizes(self, method: str) -> tuple[int, int, int]:
         """`(files, sent, there)`: the bytes of the files that the values lie in, which are in memory once for all
         processes; the bytes that a worker is sent for the values until `settle` lets it map them; and the bytes of
         those that it maps already. A forked worker is sent nothing."""
-        files, sent, there = {}, 0, 0
+        files: dict[int, int] = {}
+        sent = there = 0
         for value, region, obstacle in self._found.values():
-            low, high = memory_kinds.extent(value)
+            low, high = memory_kinds.extent(value)  # type: ignore[misc]
             if region.is_of_file:
                 files[low] = max(high, files.get(low, 0))
             if method == "fork":
@@ -366,11 +391,12 @@ class Met:
         return sum(high - low for low, high in files.items()), sent, there
 
 
-def register(kinds=()):
+def register(kinds: Iterable[type] = ()) -> None:
     """Lets the pickler of the start methods ask this module about arrays, tensors and the classes `kinds` of them."""
     from multiprocessing.reduction import ForkingPickler
 
-    numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
+    numpy: Any = sys.modules.get("numpy")
+    torch: Any = sys.modules.get("torch")
     known = set(kinds)
     known |= {numpy.ndarray, numpy.memmap} if hasattr(numpy, "memmap") else set()
     known |= {torch.Tensor, torch.nn.Parameter} if "torch.multiprocessing.reductions" in sys.modules else set()
@@ -378,7 +404,7 @@ def register(kinds=()):
         ForkingPickler.register(kind, _reduce)
 
 
-def _reduce(value):
+def _reduce(value: Any) -> Any:
     popen = handles._spawning_popen()
     if popen is not None:
         for reduce in reducers:
@@ -386,12 +412,12 @@ def _reduce(value):
             if reduced is not None:
                 return reduced
     torch = sys.modules.get("torch")
-    if object_graph.is_tensor(value) and type(value) in (torch.Tensor, torch.nn.Parameter):
+    if object_graph.is_tensor(value) and type(value) in (torch.Tensor, torch.nn.Parameter):  # type: ignore[union-attr]
         return sys.modules["torch.multiprocessing.reductions"].reduce_tensor(value)
     return value.__reduce_ex__(4)
 
 
-def _reduced(value, popen):
+def _reduced(value: Any, popen: Any) -> _Reduction | None:
     """The `(function, arguments)` for a value in mapped memory while a child is being started; None if it is to be sent
     as ever."""
     if not _met:
@@ -409,7 +435,7 @@ def _reduced(value, popen):
         return None if object_graph.is_array(value) else _copied(value)
 
 
-def _copied(tensor):
+def _copied(tensor: Any) -> _Reduction | None:
     """The tensor with a copy of its bytes. torch would move the tensor of this process to other memory instead, away
     from the arrays and processes that share this."""
     from recstore.values import tensors
@@ -419,7 +445,7 @@ def _copied(tensor):
     return attach_tensor, (Copied(tensor_forms.bytes_of(tensors.bare(tensor)).copy()), 0, tensor_forms.Form.of(tensor))
 
 
-def warn(region, value, why):
+def warn(region: Region, value: Any, why: Unreachable) -> None:
     """Says once for each region that a copy of it is sent."""
     key = region.key, str(why)
     if key in _warned:
@@ -427,7 +453,7 @@ def warn(region, value, why):
     _warned.add(key)
     import logging
 
-    low, high = memory_kinds.extent(value)
+    low, high = memory_kinds.extent(value)  # type: ignore[misc]
     text = "another process is sent a copy of %s %s, as %s"
     logging.getLogger("recstore").warning(text, size_text(high - low), region, why)
 
@@ -439,13 +465,21 @@ reducers = [_reduced]
 # ---- Arriving ----
 
 
-def attach_array(source, start, dtype, shape, strides, writeable, memmap):
+def attach_array(
+    source: Source,
+    start: int,
+    dtype: Any,
+    shape: tuple[int, ...],
+    strides: tuple[int, ...],
+    writeable: bool,
+    memmap: tuple[Any, ...] | None,
+) -> Any:
     """The array in another process; unpickling calls this. `memmap` has the attributes of a numpy.memmap, or is None.
     Raises Error if the file is another one or has changed."""
     import numpy as np
 
     mapping = source.mapping()
-    out = np.ndarray.__new__(np.ndarray if memmap is None else np.memmap, shape, dtype, mapping, start, strides)
+    out: Any = np.ndarray.__new__(np.ndarray if memmap is None else np.memmap, shape, dtype, mapping, start, strides)
     if not writeable:
         out.flags.writeable = False
     if memmap is not None:
@@ -454,6 +488,6 @@ def attach_array(source, start, dtype, shape, strides, writeable, memmap):
     return out
 
 
-def attach_tensor(source, start, form):
+def attach_tensor(source: Source | Copied, start: int, form: Form) -> Any:
     """The tensor in another process; unpickling calls this. Raises Error as `attach_array`."""
     return form.over(source.mapping(), start)

@@ -1,7 +1,13 @@
 """HTML for notebooks: tables and bars in inline styles, which show in light and dark themes alike. Everything that goes
 in is escaped here; there is no script and no style sheet, which some front ends remove."""
 
+from __future__ import annotations
+
 from recstore.text import size_text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
 
 _LINE = "1px solid rgba(128,128,128,.35)"
 _CELL = "padding:2px 10px 2px 0;vertical-align:top;border:none;text-align:"
@@ -9,7 +15,7 @@ _BAR = "display:inline-block;height:.7em;background:#4c78a8;border-radius:1px;mi
 _TABLE_BAR = _BAR.replace("#4c78a8", "#e39a4a")
 
 
-def escape(text):
+def escape(text: str) -> str:
     """The text with &, <, > and quotes as entities, and without characters that HTML does not allow.
 
     >>> escape("<b title='x'>\\x00&")
@@ -21,36 +27,36 @@ def escape(text):
     return entities(shown.encode("utf-8", "replace").decode())
 
 
-def block(*parts):
+def block(*parts: str) -> str:
     """The parts, HTML each, as one output of a cell."""
     return f'<div style="overflow-x:auto;line-height:1.35">{"".join(parts)}</div>'
 
 
-def heading(text):
+def heading(text: str) -> str:
     return f'<div style="font-weight:600;margin:.2em 0">{escape(text)}</div>'
 
 
-def note(text):
+def note(text: str) -> str:
     return f'<div style="opacity:.75;margin:.2em 0">{escape(text)}</div>'
 
 
-def pre(text):
+def pre(text: str) -> str:
     return f'<pre style="margin:.3em 0;font-size:90%;background:none">{escape(text)}</pre>'
 
 
-def details(summary, inner):
+def details(summary: str, inner: str) -> str:
     """HTML that opens when the line `summary` is clicked."""
     return (
         f'<details style="margin:.3em 0"><summary style="cursor:pointer">{escape(summary)}</summary>{inner}</details>'
     )
 
 
-def table(rows, sides):
+def table(rows: Sequence[Sequence[str]], sides: Iterable[str]) -> str:
     """Rows of str, the headings first; `sides` has a "<" or ">" for each column, as :func:`recstore.text.table`."""
     return _table(rows[0], [[escape(cell) for cell in row] for row in rows[1:]], sides)
 
 
-def _table(head, rows, sides):
+def _table(head: Iterable[str], rows: Iterable[Iterable[str]], sides: Iterable[str]) -> str:
     """A table of HTML cells under headings of text."""
     align = ["left" if side == "<" else "right;white-space:nowrap" for side in sides]
     out = ['<table style="border-collapse:collapse;margin:.3em 0;font-size:90%;border:none"><thead><tr>']
@@ -63,7 +69,7 @@ def _table(head, rows, sides):
     return "".join(out) + "</tbody></table>"
 
 
-def bars(title, rows, whole, records=None):
+def bars(title: str, rows: Sequence[tuple[str, int, int, str]], whole: int, records: int | None = None) -> str:
     """A table of bars: `rows` are `(name, bytes, bytes of these in tables, note)`. A bar is as long as its part of the
     longest one; the percentage is that of `whole`. With `records`, a column has the bytes a record."""
     longest = max((size for _, size, _, _ in rows), default=0)

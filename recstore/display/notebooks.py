@@ -1,6 +1,8 @@
 """How containers and their figures look in a notebook: the HTML of ``_repr_html_``. The first output imports this
 module."""
 
+from __future__ import annotations
+
 from itertools import islice
 
 from recstore._core import native
@@ -9,6 +11,13 @@ from recstore.containers.dicts import RecordDict, RecordItems, RecordKeys, Recor
 from recstore.display import html
 from recstore.errors import Error
 from recstore.text import size_text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from recstore.containers.info import MappingInfo, StoreInfo, ViewInfo
 
 ROWS = 5  # records that are shown
 COLUMNS = 8  # fields of them
@@ -21,7 +30,7 @@ SMALL_BYTES = 4_000_000  # a store up to this size has its bytes by field counte
 # ---- Values ----
 
 
-def short(value, room=CELL):
+def short(value: object, room: int = CELL) -> str:
     """A value as text of about `room` characters. It never runs through a long value, and never raises.
 
     >>> short({"id": 7, "box": [1.5] * 1000})
@@ -34,8 +43,8 @@ def short(value, room=CELL):
     return text if len(text) <= 2 * room else f"{text[: 2 * room - 4]} ..."
 
 
-def _short(value, room):
-    kind = type(value)
+def _short(value: Any, room: int) -> str:
+    kind: Any = type(value)
     if isinstance(value, (str, bytes, bytearray)):
         return repr(value) if len(value) <= room else f"{value[:room]!r}... {len(value):,}"
     if isinstance(value, dict):
@@ -45,14 +54,14 @@ def _short(value, room):
         ends = "()" if isinstance(value, tuple) else "[]" if isinstance(value, list) else "{}"
         parts = [short(one, room // 2) for one in islice(value, 4)]
         return _joined(ends[0], parts, len(value), ends[1])
-    if hasattr(kind, "dtype") and hasattr(kind, "shape") and getattr(value, "ndim", 0):
+    if hasattr(kind, "dtype") and hasattr(kind, "shape") and getattr(value, "ndim", 0):  # type: ignore[arg-type]
         return f"{kind.__name__} {value.dtype} {tuple(value.shape)}"
     if kind is int and value.bit_length() > 4 * room:
         return f"<int of {value.bit_length():,} bits>"
     return repr(value)
 
 
-def _joined(begin, parts, n, end):
+def _joined(begin: str, parts: Sequence[str], n: int, end: str) -> str:
     more = f", ... {n:,}" if n > len(parts) else ""
     return f"{begin}{', '.join(parts)}{more}{end}"
 
@@ -60,7 +69,7 @@ def _joined(begin, parts, n, end):
 # ---- Containers ----
 
 
-def container(records):
+def container(records: Any) -> str:
     """The HTML of a container: its repr, the first records as a table, and of a small store the bytes by field."""
     parts = [html.heading(_title(records))]
     if not getattr(records, "closed", False) and getattr(records, "detached", None) is None:
@@ -72,13 +81,13 @@ def container(records):
     return html.block(*parts)
 
 
-def _title(records):
+def _title(records: Any) -> str:
     """The repr of a container; where that would have all records, only its type and length."""
     text = repr(records) if len(records) > ROWS or isinstance(records, native.Records) else ""
     return text[1:-1] if text.startswith("<") else f"{type(records).__name__}: {len(records):,}"
 
 
-def _first(records):
+def _first(records: Any) -> str:
     """The table of the first records."""
     labels, values, column = _beginning(records)
     if not values:
@@ -99,11 +108,11 @@ def _first(records):
     return html.table([["", *head], *rows], sides) + (html.note(f"... {more:,} more") if more else "")
 
 
-def _is_number(cell):
+def _is_number(cell: str) -> bool:
     return cell.lstrip("-")[:1].isdigit() or cell in ("", "None", "nan")
 
 
-def _beginning(records):
+def _beginning(records: Any) -> tuple[list[str], list[Any], str]:
     """`(labels, values, name of the values)` of the first records: their positions, or the keys of entries."""
     if isinstance(records, (RecordDict, RecordItems, RecordPairs)):
         pairs = list(islice(records.items() if isinstance(records, RecordDict) else records, ROWS))
@@ -114,14 +123,14 @@ def _beginning(records):
     return [str(i) for i in range(len(values))], values, name or kind
 
 
-def _names(values):
+def _names(values: Sequence[Any]) -> list[Any] | None:
     """The keys of the values in their order, as a list, if all are dicts or Records; None otherwise."""
     if not all(isinstance(value, (dict, native.Record)) for value in values):
         return None
     return list(dict.fromkeys(key for value in values for key in islice(value, 200))) or None
 
 
-def _field(value, name):
+def _field(value: Any, name: object) -> str:
     """The cell of a field; empty for a record without it."""
     try:
         return _cell(value[name])
@@ -129,11 +138,11 @@ def _field(value, name):
         return ""
 
 
-def _cell(value):
+def _cell(value: object) -> str:
     return repr(value) if isinstance(value, native.Records) else short(value)
 
 
-def _sizes(records):
+def _sizes(records: Any) -> str:
     """The bytes by field of the store of a container, folded."""
     if not isinstance(records, (native.Records, native.Mapping)) or not records.segments:
         return ""
@@ -147,7 +156,7 @@ def _sizes(records):
 # ---- Figures ----
 
 
-def _bars(fields, records, nbytes):
+def _bars(fields: Sequence[node_sizes.FieldSize], records: int, nbytes: int) -> str:
     largest = sorted(one.nbytes for one in fields)[-BARS:]
     some = [one for one in fields if one.nbytes >= largest[0]][:BARS] if fields else []
     rows = [(node_sizes.shown_name(one), one.nbytes, one.table_nbytes, " ".join(one.forms)) for one in some]
@@ -157,19 +166,19 @@ def _bars(fields, records, nbytes):
     return html.bars("field", rows, nbytes, records)
 
 
-def _sections(sections, nbytes):
+def _sections(sections: dict[str, int], nbytes: int) -> str:
     rest = nbytes - sum(sections.values())
     rows = [(name, size, 0, "") for name, size in sections.items() if size]
     return html.bars("section", [*rows, ("besides", rest, 0, "header")], nbytes)
 
 
-def _schema(text):
+def _schema(text: str) -> str:
     if len(text) > SCHEMA:
         text = f"{text[:SCHEMA]}\n... print(x.info()) has all of {len(text):,} characters"
     return html.details("schema and tables", html.pre(text))
 
 
-def store_info(info):
+def store_info(info: StoreInfo) -> str:
     """The HTML of a StoreInfo: bytes by field if they were counted, else by section; the schema folded."""
     text = str(info).split("\n")
     chart = _bars(info.fields, info.records, info.nbytes) if info.fields else _sections(info.sections, info.nbytes)
@@ -177,12 +186,12 @@ def store_info(info):
     return html.block(html.heading(text[0]), chart, hint, _schema("\n".join(text[1:])))
 
 
-def view_info(info):
+def view_info(info: ViewInfo) -> str:
     """The HTML of a ViewInfo."""
     return html.block(html.heading(str(info).split("\n")[0]), *map(store_info, info.stores))
 
 
-def mapping_info(info):
+def mapping_info(info: MappingInfo) -> str:
     """The HTML of a MappingInfo."""
     parts = [html.heading(str(info).split("\n")[0])]
     for label, infos in (("keys", info.keys), ("values", info.segments)):

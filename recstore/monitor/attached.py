@@ -4,6 +4,8 @@ It is a process and no thread, so that it goes on when the program is killed, ta
 and forks of workers find no further thread. The program tells it through standard input to end.
 """
 
+from __future__ import annotations
+
 import contextlib
 import json
 import os
@@ -19,7 +21,7 @@ from recstore.monitor.watch import Watch
 READY = b"ready\n"
 
 
-def main():
+def main() -> None:
     """Watch the process that the first argument, JSON, names."""
     task = json.loads(sys.argv[-1])
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the program, whose end is to be seen
@@ -35,7 +37,7 @@ def main():
             os.unlink(task["log"])
 
 
-def _until_end(watch):
+def _until_end(watch: Watch) -> tuple[bool, int | None]:
     """Take samples until the program ends or says that it is enough: `(whether it said so, its status if it has
     ended)`."""
     going = watch.sample()
@@ -56,7 +58,7 @@ def _until_end(watch):
     return False, root.status if root is not None else None
 
 
-def _say(text):
+def _say(text: str) -> None:
     if sys.stderr is None:  # closed; print would take standard output, which tells the program that all is ready
         return
     try:

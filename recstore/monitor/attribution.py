@@ -5,11 +5,20 @@ that none of them maps. So each page counts once. A page of a file that processe
 it is in shared memory, and in part if it is in another file.
 """
 
+from __future__ import annotations
+
 import os
 import re
 import stat
 
 from recstore.monitor.processes import is_shared_memory
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from typing import Any
+
+    from recstore.monitor.processes import Key, Mapping, Member, Proc
 
 _BATCH = re.compile(r"/dev/shm/torch_\d|/memfd:torch|/memfd:pym|/dev/shm/pym-")
 _STORE = re.compile(r"/memfd:recstore\b|/dev/shm/recs1-")
@@ -26,10 +35,10 @@ class Parts:
 
     __slots__ = ("interpreter", "files", "stores", "shared")
 
-    def __init__(self, mappings, stores):
+    def __init__(self, mappings: Iterable[Mapping], stores: Names) -> None:
         self.interpreter = self.files = 0
-        self.stores = {}  # saved stores that are mapped from files
-        self.shared = {}  # files in shared memory
+        self.stores: dict[Key, int] = {}  # saved stores that are mapped from files
+        self.shared: dict[Key, int] = {}  # files in shared memory
         gpu = any(one.path.startswith(_GPU) for one in mappings)
         for one in mappings:
             if is_shared_memory(one.path):
@@ -42,7 +51,7 @@ class Parts:
             else:
                 self.files += one.pss
 
-    def of_files(self):
+    def of_files(self) -> int:
         """The bytes of mapped files that are not in shared memory."""
         return self.interpreter + self.files + sum(self.stores.values())
 
@@ -55,15 +64,15 @@ class Names:
         ask: called with a path, gives the name of the store in that file or None.
     """
 
-    def __init__(self, proc, ask=None):
+    def __init__(self, proc: Proc, ask: Callable[[str], str | None] | None = None) -> None:
         self._proc = proc
         self._ask = ask
-        self._kinds = {}
-        self._names = {}
-        self._tries = {}
-        self._saved = {}
+        self._kinds: dict[Key, str] = {}
+        self._names: dict[Key, str] = {}
+        self._tries: dict[Key, int] = {}
+        self._saved: dict[Key, bool] = {}
 
-    def see(self, key, path, pid=None, number=None, pinned=False):
+    def see(self, key: Key, path: str, pid: int | None = None, number: str | None = None, pinned: bool = False) -> None:
         """Note a file in shared memory; with pid and number, a descriptor through which it can be opened. `pinned` says
         that it is page-locked memory of a GPU."""
         if key in self._kinds and (number is None or self._kinds[key] != "store" or self._names.get(key)):
@@ -77,10 +86,10 @@ class Names:
             if name is not None:
                 self._names[key] = self._unique(name, key)
 
-    def _unique(self, name, key):
+    def _unique(self, name: str, key: Key) -> str:
         return f"{name} ({key[1]})" if name in self._names.values() else name
 
-    def is_saved_store(self, key, path):
+    def is_saved_store(self, key: Key, path: str) -> bool:
         """Whether a mapped file is a saved store; its name is then that of the file."""
         if key not in self._saved:
             self._saved[key] = path.endswith(".recs") or _has_magic(path)
@@ -88,16 +97,16 @@ class Names:
                 self._names[key] = self._unique(os.path.basename(path), key)
         return self._saved[key]
 
-    def kind(self, key):
+    def kind(self, key: Key) -> str:
         """The class of a file in shared memory: "store", "batch", "pinned" or "shared memory"."""
         return self._kinds.get(key, "shared memory")
 
-    def name(self, key):
+    def name(self, key: Key) -> str:
         """The name of a store."""
         return self._names.get(key) or f"store {key[1]}"
 
 
-def _has_magic(path):
+def _has_magic(path: str) -> bool:
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):  # to open a device can have effects
             return False
@@ -107,12 +116,12 @@ def _has_magic(path):
         return False
 
 
-def account(members, names):
+def account(members: Sequence[Member], names: Names) -> tuple[dict[str, Any], int]:
     """`(named, unmapped)` of the members whose PSS is known: the bytes by class, and the bytes of open files in shared
     memory that no member maps."""
-    named = dict.fromkeys(CLASSES, 0)
+    named: dict[str, Any] = dict.fromkeys(CLASSES, 0)
     named["stores"] = {}
-    mapped = {}
+    mapped: dict[Key, int] = {}
     for member in members:
         reading = member.now
         if reading.pss is None:
@@ -142,9 +151,9 @@ def account(members, names):
     return named, unmapped
 
 
-def _share_files(named, size, parts, names):
+def _share_files(named: dict[str, Any], size: int, parts: Parts | None, names: Names) -> None:
     whole = parts.of_files() if parts is not None else 0
-    if not whole:
+    if parts is None or not whole:
         named["other"] += size
         return
     interpreter, files = size * parts.interpreter // whole, size * parts.files // whole
@@ -159,11 +168,11 @@ def _share_files(named, size, parts, names):
         _add(named["stores"], names.name(key), rest * pss // of_stores)
 
 
-def _add(sizes, name, size):
+def _add(sizes: dict[str, int], name: str, size: int) -> None:
     sizes[name] = sizes.get(name, 0) + size
 
 
-def share_named(named):
+def share_named(named: dict[str, Any]) -> float | None:
     """The share of the sum that is named, from 0 to 1; None of an empty sum."""
     known = sum(
         sum(size.values()) if isinstance(size, dict) else size for name, size in named.items() if name != "other"

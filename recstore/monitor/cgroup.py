@@ -5,7 +5,16 @@ that takes a path and returns the text of the file, None where it cannot be read
 describe other machines.
 """
 
+from __future__ import annotations
+
 import re
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import TypeAlias
+
+    Read: TypeAlias = Callable[[str], str | None]
 
 _NO_LIMIT = 1 << 60  # version 1 of cgroups has no word for "none"
 
@@ -15,7 +24,7 @@ class Mount:
 
     __slots__ = ("device", "root", "point", "kind", "source", "options")
 
-    def __init__(self, device, root, point, kind, source, options):
+    def __init__(self, device: str, root: str, point: str, kind: str, source: str, options: tuple[str, ...]) -> None:
         self.device, self.root, self.point, self.kind = device, root, point, kind
         self.source, self.options = source, options
 
@@ -30,24 +39,32 @@ class Level:
         oom: how often the limit was reached and nothing could be freed. kills: the processes killed for it.
     """
 
-    def __init__(self, name, folder, version):
+    limit: int | None
+    current: int | None
+    used: int | None
+    high: int | None
+    swap: int | None
+    oom: int | None
+    kills: int | None
+
+    def __init__(self, name: str, folder: str, version: int) -> None:
         self.name, self.folder, self.version = name, folder, version
         self.limit = self.current = self.used = self.high = self.swap = self.oom = self.kills = None
 
     @property
-    def left(self):
+    def left(self) -> int | None:
         """The bytes that recstore may take; 5% stay free."""
         if self.limit is None or self.used is None:
             return None
         return max(0, self.limit - self.limit // 20 - self.used)
 
     @property
-    def limit_file(self):
+    def limit_file(self) -> str:
         """The path of the file with the limit."""
         return f"{self.folder}/memory.max" if self.version == 2 else f"{self.folder}/memory.limit_in_bytes"
 
 
-def mounts(read, pid="self"):
+def mounts(read: Read, pid: int | str = "self") -> list[Mount]:
     """The Mounts that a process sees, in order; none if they cannot be read."""
     found = []
     for line in (read(f"/proc/{pid}/mountinfo") or "").splitlines():
@@ -60,7 +77,7 @@ def mounts(read, pid="self"):
     return found
 
 
-def levels(read, pid="self", mounted=None):
+def levels(read: Read, pid: int | str = "self", mounted: list[Mount] | None = None) -> list[Level]:
     """The Levels of the memory cgroup of a process, from its own up to the top that is mounted here; version 2 first.
 
     `mounted` are the Mounts of this process, which are read if they are not given.
@@ -69,15 +86,15 @@ def levels(read, pid="self", mounted=None):
     return [level for version in (2, 1) for level in _hierarchy(read, pid, mounted, version)]
 
 
-def tightest(found):
+def tightest(found: Iterable[Level]) -> Level | None:
     """Of Levels, the one with the smallest limit; without limits, the first that knows its use; None of none."""
     limited = [one for one in found if one.limit is not None]
     if limited:
-        return min(limited, key=lambda one: one.limit)
+        return min(limited, key=lambda one: one.limit)  # type: ignore[arg-type, return-value]
     return next((one for one in found if one.current is not None), None)
 
 
-def _hierarchy(read, pid, mounted, version):
+def _hierarchy(read: Read, pid: int | str, mounted: list[Mount], version: int) -> list[Level]:
     own = _path(read, pid, version)
     kind = "cgroup2" if version == 2 else "cgroup"
     mounted = [m for m in mounted if m.kind == kind and (version == 2 or "memory" in m.options)]
@@ -94,7 +111,7 @@ def _hierarchy(read, pid, mounted, version):
         inside, name = inside.rpartition("/")[0], name.rpartition("/")[0]
 
 
-def _path(read, pid, version):
+def _path(read: Read, pid: int | str, version: int) -> str | None:
     for line in (read(f"/proc/{pid}/cgroup") or "").splitlines():
         number, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")
@@ -103,11 +120,11 @@ def _path(read, pid, version):
     return None
 
 
-def refreshed(read, level):
+def refreshed(read: Read, level: Level) -> Level:
     """The Level with the figures as they are now."""
     folder = level.folder
     if level.version == 2:
-        names = ("max", "current", "high", "swap.max")
+        names: tuple[str, ...] = ("max", "current", "high", "swap.max")
         level.limit, level.current, level.high, level.swap = (_number(read, f"{folder}/memory.{one}") for one in names)
         inactive = fields(read, f"{folder}/memory.stat").get("inactive_file")
         events = fields(read, f"{folder}/memory.events")
@@ -115,7 +132,8 @@ def refreshed(read, level):
     else:
         names = ("limit", "usage", "memsw.limit")
         level.limit, level.current, both = (_number(read, f"{folder}/memory.{one}_in_bytes") for one in names)
-        level.swap = both - level.limit if None not in (both, level.limit) and both >= level.limit else None
+        limit = level.limit
+        level.swap = both - limit if both is not None and limit is not None and both >= limit else None
         inactive = fields(read, f"{folder}/memory.stat").get("total_inactive_file")
         level.kills = fields(read, f"{folder}/memory.oom_control").get("oom_kill")
     level.used = level.current
@@ -124,23 +142,23 @@ def refreshed(read, level):
     return level
 
 
-def use(read, level):
+def use(read: Read, level: Level) -> int | None:
     """The bytes in use now, page cache included; None if they cannot be read."""
     return _number(read, f"{level.folder}/memory.{'current' if level.version == 2 else 'usage_in_bytes'}")
 
 
-def _number(read, path):
+def _number(read: Read, path: str) -> int | None:
     text = (read(path) or "").strip()
     return int(text) if text.isdecimal() and int(text) < _NO_LIMIT else None
 
 
-def fields(read, path):
+def fields(read: Read, path: str) -> dict[str, int]:
     """{name: number} of a file whose lines are a name and a number, such as memory.events; empty without the file."""
     pairs = (line.split() for line in (read(path) or "").splitlines())
     return {words[0]: int(words[1]) for words in pairs if len(words) == 2 and words[1].isdecimal()}
 
 
-def _beneath(path, root):
+def _beneath(path: str, root: str) -> str | None:
     """The part of `path` after `root`; None if `path` is not beneath it, as for paths that a cgroup namespace shows as
     `/..`."""
     root = root.rstrip("/")
@@ -149,6 +167,6 @@ def _beneath(path, root):
     return path[len(root) :].rstrip("/")
 
 
-def _unescape(text):
+def _unescape(text: str) -> str:
     """mountinfo writes space, tab, newline and backslash as a backslash and three octal digits."""
     return re.sub(r"\\([0-3][0-7]{2})", lambda match: chr(int(match[1], 8)), text)

@@ -5,10 +5,16 @@ continues both. The monitor passes on only the signals that a process has sent t
 the command (prctl(2), PR_SET_CHILD_SUBREAPER): a daemon whose parent has ended becomes its child and stays in the job.
 """
 
+from __future__ import annotations
+
 import os
 import signal
 import sys
 import threading
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 _PR_SET_CHILD_SUBREAPER = 36
 _FORWARDED = (
@@ -27,19 +33,19 @@ _DEFAULT = (signal.SIGPIPE, signal.SIGXFSZ)
 class CannotRun(Exception):
     """The command cannot be started; `status` is the exit status that a shell has for it."""
 
-    def __init__(self, text, status):
+    def __init__(self, text: str, status: int) -> None:
         super().__init__(text)
         self.status = status
 
 
-def become_subreaper():
+def become_subreaper() -> bool:
     """Whether orphans of this process's descendants become its children from now on."""
     if not sys.platform.startswith("linux"):
         return False
     try:
         import ctypes
 
-        return ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
+        return bool(ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0)
     except (ImportError, OSError, AttributeError):
         return False
 
@@ -50,7 +56,7 @@ class Signals:
     Unlike a handler, sigwaitinfo tells whether the terminal has sent a signal, or a process.
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._awaited = {*_FORWARDED, *_OTHERS}
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored ones would be collected by the kernel
         self.before = signal.pthread_sigmask(signal.SIG_BLOCK, self._awaited)
@@ -58,13 +64,13 @@ class Signals:
         os.set_blocking(self.reader, False)
         threading.Thread(target=self._receive, daemon=True).start()
 
-    def _receive(self):
+    def _receive(self) -> None:
         while True:
             found = signal.sigwaitinfo(self._awaited)
             by_process = found.si_code <= 0  # the kernel's own codes are positive
             os.write(self._writer, bytes([found.si_signo, by_process]))
 
-    def read(self):
+    def read(self) -> list[tuple[int, int]]:
         """Pairs of a signal's number and whether a process has sent it."""
         try:
             data = os.read(self.reader, 4096)
@@ -80,11 +86,11 @@ class Command:
         pid: its process. status: as waitpid gives it; None while the command runs.
     """
 
-    def __init__(self, arguments, signals):
+    def __init__(self, arguments: list[str], signals: Signals) -> None:
         self.pid = _spawn(arguments, signals.before)
-        self.status = None
+        self.status: int | None = None
 
-    def handle(self, number, by_process):
+    def handle(self, number: int, by_process: int) -> None:
         """Act on a signal that the monitor has got: pass it on if the command cannot have got it."""
         if number in _FORWARDED and by_process and self.status is None:
             try:
@@ -92,9 +98,9 @@ class Command:
             except ProcessLookupError:
                 pass  # it has ended; its status is about to be collected
 
-    def collect(self):
+    def collect(self) -> list[tuple[int, int]]:
         """`(pid, status)` of each child that has ended, orphans of the command included."""
-        found = []
+        found: list[tuple[int, int]] = []
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -107,14 +113,14 @@ class Command:
             found.append((pid, status))
 
     @property
-    def exit_status(self):
+    def exit_status(self) -> int:
         """The status with which a shell would end: 128 and the signal's number for a command that a signal ended."""
-        if os.WIFSIGNALED(self.status):
-            return 128 + os.WTERMSIG(self.status)
-        return os.WEXITSTATUS(self.status)
+        if os.WIFSIGNALED(self.status):  # type: ignore[arg-type]
+            return 128 + os.WTERMSIG(self.status)  # type: ignore[arg-type]
+        return os.WEXITSTATUS(self.status)  # type: ignore[arg-type]
 
 
-def _spawn(arguments, mask):
+def _spawn(arguments: list[str], mask: Iterable[int]) -> int:
     name = arguments[0]
     try:
         return os.posix_spawnp(name, arguments, os.environ, setsigmask=mask, setsigdef=_DEFAULT)

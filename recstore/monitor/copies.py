@@ -5,10 +5,27 @@ A worker's pages are all shared with its parent at its start. So the first readi
 its parent's figures of that moment, and a worker that lives for two samples is judged too.
 """
 
+from __future__ import annotations
+
 import bisect
 
 from recstore.monitor import series
 from recstore.text import size_text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import Any, TypeAlias, TypeVar
+
+    from recstore.monitor.entries import Entry
+    from recstore.monitor.log import Run
+    from recstore.monitor.series import Process
+
+    # A time, and an entry of a process at it.
+    _Reading: TypeAlias = tuple[float, Entry]
+    _Change: TypeAlias = dict[str, int]
+    _Found: TypeAlias = tuple[str, str, str, dict[str, Any]]
+    _K = TypeVar("_K")
 
 MB = 1_000_000
 # copy-on-read: the USS of one process grows by this much, by this share of its RSS, and by this multiple of the file
@@ -41,7 +58,7 @@ _NOT_DATA = ("fork server", "resource tracker")
 # ---- copy-on-read ----
 
 
-def found(run, samples, crew, enough, tight):
+def found(run: Run, samples: Sequence[Entry], crew: list[Process], enough: bool, tight: bool) -> list[_Found]:
     """`(kind, text, line, evidence)` of each verdict about copies. Those about ranks and workers that hold the same
     need `enough` samples. In a run that came near its limit, `tight`, smaller copies are named."""
     copies = _copying(run, samples, crew, tight)
@@ -49,7 +66,7 @@ def found(run, samples, crew, enough, tight):
     return verdicts + _copies_per_rank(crew) + _copies_per_worker(crew, copies) if enough else verdicts
 
 
-def _copying(run, samples, crew, tight):
+def _copying(run: Run, samples: Sequence[Entry], crew: list[Process], tight: bool) -> dict[Process, _Change]:
     """`{process: its changes of uss, shared and rss}` of the children that copy pages of their parents."""
     ends = _ends(samples, crew)
     first = (run.start or {}).get("pid")
@@ -67,10 +84,12 @@ def _copying(run, samples, crew, tight):
     }
 
 
-def _copy_on_read(copies):
+def _copy_on_read(copies: dict[Process, _Change]) -> list[_Found]:
     if not copies:
         return []
-    most = {}  # the workers of an epoch and of the next one have the same labels, and do not live at once
+    most: dict[
+        str, int
+    ] = {}  # the workers of an epoch and of the next one have the same labels, and do not live at once
     for one, change in copies.items():
         most[one.label] = max(min(change["uss"], -change["shared"]), most.get(one.label, 0))
     total = sum(most.values())
@@ -88,7 +107,9 @@ def _copy_on_read(copies):
     return [("copy-on-read", said, "samples = RecordList(samples)", evidence)]
 
 
-def _changes(one, ends, crew):
+def _changes(
+    one: Process, ends: list[tuple[float, float]], crew: list[Process]
+) -> list[tuple[_Change, dict[str, Any]]]:
     """`(change, other causes)` from the start of a forked process, where its parent is known, and from its first
     reading: what uss, shared and rss gained, and how many bytes of it the process did not copy.
 
@@ -103,7 +124,9 @@ def _changes(one, ends, crew):
     return [_change(readings, ends, crew, one) for readings in ([birth, *known] if birth else [], known) if readings]
 
 
-def _change(readings, ends, crew, one):
+def _change(
+    readings: list[_Reading], ends: list[tuple[float, float]], crew: list[Process], one: Process
+) -> tuple[_Change, dict[str, Any]]:
     stretches = _stretches(readings, ends)
     change = {
         figure: sum(last[figure] - first[figure] for (_, first), (_, last) in stretches)
@@ -112,19 +135,19 @@ def _change(readings, ends, crew, one):
     # A parent that frees what it shared leaves its pages to the child: none is copied, and the RSS of the parent falls.
     freed = sum(_freed(other, first[0], last[0]) for first, last in stretches for other in crew if other is not one)
     # A page that the parent writes to is copied too, but by the parent: then the child had no fault for it.
-    faults = [(first.get("faults"), last.get("faults")) for (_, first), (_, last) in stretches]
+    faults: list[tuple[Any, Any]] = [(first.get("faults"), last.get("faults")) for (_, first), (_, last) in stretches]
     faulted = None if any(None in pair for pair in faults) else sum(last - first for first, last in faults)
     return change, {"freed": freed, "faulted": faulted}
 
 
-def _least(one, crew):
+def _least(one: Process, crew: list[Process]) -> float:
     """The bytes that a process copies before it is worth a word."""
     entry = _parent(one, crew, one.times[0]) or {}
     files = min(LIBRARIES, entry.get("shared_file") or 0)
     return max(COPIED, COPIED_SHARE * (one.entries[-1].get("rss") or 0), COPIED_OF_FILES * files)
 
 
-def _copies(changes, least):
+def _copies(changes: Iterable[tuple[_Change, dict[str, Any]]], least: float) -> bool:
     for change, other in changes:
         gained, lost = change["uss"], -change["shared"]
         if (
@@ -138,7 +161,7 @@ def _copies(changes, least):
     return False
 
 
-def _parent(one, crew, t):
+def _parent(one: Process, crew: list[Process], t: float) -> Entry | None:
     """The entry of a process's parent in the sample at a time; None if it has none."""
     for parent in crew:
         at = bisect.bisect_left(parent.times, t)
@@ -147,7 +170,7 @@ def _parent(one, crew, t):
     return None
 
 
-def _at_birth(one, first, crew):
+def _at_birth(one: Process, first: _Reading, crew: list[Process]) -> _Reading | None:
     """The reading `(t, entry)` of a forked process at its start, when it shared all pages with its parent; None of
     others."""
     begin, entry = first
@@ -161,9 +184,9 @@ def _at_birth(one, first, crew):
     return begin, {"uss": 0, "shared": rss, "rss": rss, "faults": 0}
 
 
-def _stretches(known, ends):
+def _stretches(known: list[_Reading], ends: list[tuple[float, float]]) -> list[tuple[_Reading, _Reading]]:
     """Pairs of the first and the last of readings `(t, entry)` between which no process ended."""
-    found = []
+    found: list[tuple[_Reading, _Reading]] = []
     for before, after in zip(known, known[1:]):
         if any(last < after[0] and before[0] < following for last, following in ends):
             continue
@@ -174,7 +197,7 @@ def _stretches(known, ends):
     return found
 
 
-def _freed(one, begin, end):
+def _freed(one: Process, begin: float, end: float) -> int:
     """The bytes that the RSS of a process lost between two times at which it was there."""
     first, last = bisect.bisect_left(one.times, begin), bisect.bisect_right(one.times, end) - 1
     if first >= last:
@@ -182,7 +205,7 @@ def _freed(one, begin, end):
     return max(0, (one.entries[first].get("rss") or 0) - (one.entries[last].get("rss") or 0))
 
 
-def _ends(samples, crew):
+def _ends(samples: Sequence[Entry], crew: list[Process]) -> list[tuple[float, float]]:
     """Sorted pairs of the last sample of a process that ended and the sample after it."""
     times = [sample["t"] for sample in samples]
     found = set()
@@ -195,8 +218,8 @@ def _ends(samples, crew):
 # ---- copies per rank ----
 
 
-def _copies_per_rank(crew):
-    ranks = {}
+def _copies_per_rank(crew: list[Process]) -> list[_Found]:
+    ranks: dict[int, int] = {}
     for one in crew:
         if one.rank is not None and one.worker is None and one.role not in _NOT_DATA:
             ranks[one.rank] = max(_private(one), ranks.get(one.rank, 0))
@@ -214,15 +237,15 @@ def _copies_per_rank(crew):
     return [("copies per rank", said, 'samples = recstore.shared("train", load_samples)', evidence)]
 
 
-def _copies_per_worker(crew, copies):
+def _copies_per_worker(crew: list[Process], copies: Mapping[Process, object]) -> list[_Found]:
     """The same for workers that got their dataset by pickle, under spawn and forkserver; several workers of one
     rank or of the main process."""
-    found = []
+    found: list[_Found] = []
     for rank in {one.rank for one in crew}:
         workers = [one for one in crew if one.role == "worker" and one.rank == rank and one not in copies]
         sizes = {one: _private(one) for one in workers}
         # The workers of the next epoch have the numbers of those before: each number counts once.
-        private = {}
+        private: dict[int | None, int] = {}
         for one, size in sizes.items():
             private[one.worker] = max(size, private.get(one.worker, 0))
         private = _alike(private)
@@ -242,14 +265,14 @@ def _copies_per_worker(crew, copies):
     return found
 
 
-def _alike(sizes):
+def _alike(sizes: dict[_K, int]) -> dict[_K, int]:
     """Those of the sizes, 0 for a small one, that look like copies of one thing; {} if there are not two. A process
     that still loads its own has less."""
     alike = {key: size for key, size in sizes.items() if size and size >= PER_RANK_ALIKE * max(sizes.values())}
     return alike if len(alike) >= 2 else {}
 
 
-def _private(one):
+def _private(one: Process) -> int:
     """The private memory that a process has for most of the second half of its life; files that it alone maps do not
     count. 0 if it is unknown, or so small that libraries explain it."""
     sizes, files = [], []

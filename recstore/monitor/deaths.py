@@ -2,8 +2,19 @@
 OOM killer ends processes, and the limit of the address space (`ulimit -v`), at which allocations fail.
 """
 
+from __future__ import annotations
+
 from recstore.monitor import series
 from recstore.text import size_text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from recstore.monitor.entries import Entry
+    from recstore.monitor.log import Run
+    from recstore.monitor.series import Process
 
 # A run that used this share of its limit, or of the machine's memory, was near the end of it.
 NEAR = 0.9
@@ -14,9 +25,9 @@ KILLED = ("SIGKILL", "KILL", "9")
 _FAILED = ("SIGABRT", "SIGSEGV", "SIGBUS")
 
 
-def died(run, crew):
+def died(run: Run, crew: Sequence[Process]) -> list[dict[str, Any]]:
     """The processes that a signal or an exit code other than 0 ended, in order."""
-    by_pid = {}
+    by_pid: dict[int | None, Process] = {}
     for one in crew:
         by_pid.setdefault(one.pid, one)
     found = []
@@ -26,12 +37,12 @@ def died(run, crew):
     end = run.end or {}
     root = (run.start or {}).get("pid")
     if (end.get("signal") or end.get("exit")) and root not in [one["pid"] for one in found]:
-        one = by_pid.get(root)
-        found.append(_death({**end, "pid": root, "label": one.label if one else "main", "text": ""}, one))
+        first = by_pid.get(root)
+        found.append(_death({**end, "pid": root, "label": first.label if first else "main", "text": ""}, first))
     return found
 
 
-def _death(event, one):
+def _death(event: Entry, one: Process | None) -> dict[str, Any]:
     label = event.get("label") or (one.label if one else f"process {event.get('pid')}")
     return {
         "label": label,
@@ -45,7 +56,7 @@ def _death(event, one):
     }
 
 
-def limit(run, samples):
+def limit(run: Run, samples: Sequence[Entry]) -> dict[str, Any]:
     start = run.start or {}
     sizes = used(samples)
     known = [size for size in map(series.level, samples) if size is not None]
@@ -60,7 +71,13 @@ def limit(run, samples):
     }
 
 
-def oom(run, samples, died, limit, events_now):
+def oom(
+    run: Run,
+    samples: Sequence[Entry],
+    died: list[dict[str, Any]],
+    limit: dict[str, Any],
+    events_now: dict[str, int] | None,
+) -> dict[str, Any]:
     """Evidence of the OOM killer: a counter of the cgroup that rose is certain; SIGKILL near a limit makes it
     likely."""
     rise = {}
@@ -98,18 +115,18 @@ def oom(run, samples, died, limit, events_now):
     return {"evidence": evidence, "text": said, "rise": rise, "near the limit": near}
 
 
-def used(samples):
+def used(samples: Sequence[Entry]) -> list[int]:
     """The bytes that the memory cgroup had in use in each sample, without what the kernel drops before it kills: a job
     that reads files fills its cgroup with them."""
     return series.sums(samples, "cgroup", "used")[1] or series.sums(samples, "cgroup", "current")[1]
 
 
-def percent(part, whole):
+def percent(part: float, whole: float) -> str:
     """A share in words."""
     return f"{100 * part / whole:.0f} %" if whole else "n/a"
 
 
-def address_space(crew):
+def address_space(crew: Sequence[Process]) -> dict[str, Any] | None:
     """The process that came nearest to the limit of its address space, a dict; None where none had a limit."""
     found = None
     for one in crew:
@@ -120,7 +137,7 @@ def address_space(crew):
     return found
 
 
-def verdicts(run, samples, crew):
+def verdicts(run: Run, samples: Sequence[Entry], crew: Sequence[Process]) -> list[tuple[str, str, str, dict[str, Any]]]:
     """`(kind, text, line, evidence)` of each verdict about a limit that ended a process."""
     dead = died(run, crew)
     limits = limit(run, samples)

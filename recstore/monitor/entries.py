@@ -5,13 +5,23 @@ figures, so each of them gets only entries whose values have the types and range
 through, and nothing reads them.
 """
 
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any, TypeAlias
+
+    # A line of a log, and a process in one; docs/monitor.md has the keys.
+    Entry: TypeAlias = dict[str, Any]
+
 # The figures of a process, which the sum of a sample has too; all are bytes.
 FIGURES = ("uss", "pss", "rss", "shared", "shared_file", "swap", "anonymous")
 _MOST = 1 << 63  # bytes; the kernel has no larger figure
 _LAST_TIME = 253_402_300_800  # the year 10000, which time.localtime can still tell
 
 
-def checked(entry):
+def checked(entry: object) -> Entry | None:
     """The entry, with None for figures that it lacks; None for a value that is no entry of a log.
 
     >>> checked({"kind": "end", "t": 1.5, "exit": 0})
@@ -29,27 +39,28 @@ def checked(entry):
 # ---- Values ----
 
 
-def _is_time(value):
-    return type(value) in (int, float) and 0 <= value < _LAST_TIME  # no comparison with NaN is true
+def _is_time(value: object) -> bool:
+    # No comparison with NaN is true.
+    return type(value) in (int, float) and 0 <= value < _LAST_TIME  # type: ignore[operator]
 
 
-def _is_size(value):
+def _is_size(value: object) -> bool:
     return value is None or type(value) is int and 0 <= value < _MOST
 
 
-def _is_text(value):
+def _is_text(value: object) -> bool:
     return value is None or isinstance(value, str)
 
 
-def _is_flag(value):
+def _is_flag(value: object) -> bool:
     return value is None or isinstance(value, bool)
 
 
-def _are_texts(value):
+def _are_texts(value: object) -> bool:
     return value is None or isinstance(value, list) and all(isinstance(one, str) for one in value)
 
 
-def _fit(entry, checks):
+def _fit(entry: Entry, checks: Mapping[str, Callable[[object], bool]]) -> bool:
     """Whether each value fits the check of its key; a key that is missing gets None."""
     return all(check(entry.setdefault(key, None)) for key, check in checks.items())
 
@@ -69,15 +80,15 @@ _SUM = dict.fromkeys((*FIGURES, "unmapped"), _is_size)
 _CGROUP = dict.fromkeys(("current", "used", "oom", "oom_kill"), _is_size)
 
 
-def _is_cgroup(value):
+def _is_cgroup(value: object) -> bool:
     return value is None or isinstance(value, dict) and _fit(value, _CGROUP)
 
 
-def _is_end(entry):
+def _is_end(entry: Entry) -> bool:
     return _is_size(entry.get("exit")) and _is_text(entry.get("signal")) and _is_cgroup(entry.get("cgroup"))
 
 
-def _is_sample(entry):
+def _is_sample(entry: Entry) -> bool:
     sums, processes = entry.get("sum"), entry.get("processes")
     return (
         isinstance(sums, dict)
@@ -89,7 +100,7 @@ def _is_sample(entry):
     )
 
 
-def _is_process(entry):
+def _is_process(entry: object) -> bool:
     if not isinstance(entry, dict) or type(entry.get("pid")) is not int or not _is_size(entry["pid"]):
         return False
     if not isinstance(entry.setdefault("exact", True), bool) or not _fit(entry, _PROCESS):
@@ -101,7 +112,7 @@ def _is_process(entry):
     return True
 
 
-def _is_named(value):
+def _is_named(value: object) -> bool:
     if not isinstance(value, dict) or not isinstance(value.setdefault("stores", {}), dict):
         return False
     stores = value["stores"].values()

@@ -5,14 +5,22 @@ numbered in the order in which they started. A number is given again after its p
 each epoch have the same numbers.
 """
 
+from __future__ import annotations
+
 import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from recstore.monitor.processes import Member, Proc, Tree
 
 # The launchers' names for the number of a process among all of the job; the last one counts within one machine.
 _RANKS = (b"RANK", b"SLURM_PROCID", b"OMPI_COMM_WORLD_RANK", b"PMI_RANK", b"PMIX_RANK", b"LOCAL_RANK")
 _LOOKS = 3
 
 
-def refresh(tree, joined):
+def refresh(tree: Tree, joined: Iterable[Member]) -> None:
     """Name the members of a Tree that are new, have a new name, or may still be about to exec."""
     new = set(joined)
     for member in list(tree.members.values()):
@@ -20,7 +28,7 @@ def refresh(tree, joined):
             _name(tree, member)
 
 
-def _name(tree, member):
+def _name(tree: Tree, member: Member) -> None:
     member.named_as = member.stat.name
     try:
         command = tree.proc.command(member.pid)
@@ -43,7 +51,7 @@ def _name(tree, member):
     member.label = _label(member)
 
 
-def _rank(proc, member):
+def _rank(proc: Proc, member: Member) -> int | None:
     try:
         environ = proc.environ(member.pid)
     except OSError:
@@ -56,7 +64,7 @@ def _rank(proc, member):
     return member.owner.rank if member.owner is not None else None
 
 
-def _role(tree, member):
+def _role(tree: Tree, member: Member) -> str:
     owner = member.owner
     if member.rank is not None and (owner is None or owner.rank != member.rank):
         return "rank"
@@ -72,11 +80,11 @@ def _role(tree, member):
     return "worker" if member.forked and _is_python(member.command) else "process"
 
 
-def _is_python(command):
+def _is_python(command: Sequence[bytes]) -> bool:
     return os.path.basename(command[0]).startswith((b"python", b"pypy"))
 
 
-def _master(member):
+def _master(member: Member) -> Member | None:
     """The member whose worker this is: the one that asked the fork server for it."""
     owner = member.owner
     while owner is not None and owner.role == "fork server":
@@ -84,7 +92,7 @@ def _master(member):
     return owner
 
 
-def _prefix(member):
+def _prefix(member: Member) -> str:
     """The label of the rank or worker that a member belongs to, as the start of its own."""
     master = _master(member)
     while master is not None and master.role not in ("rank", "worker"):
@@ -94,7 +102,7 @@ def _prefix(member):
     return f"{master.label} "
 
 
-def _free_number(tree, member):
+def _free_number(tree: Tree, member: Member) -> int:
     prefix = _prefix(member)
     used = {
         one.worker
@@ -104,7 +112,7 @@ def _free_number(tree, member):
     return next(number for number in range(len(used) + 1) if number not in used)
 
 
-def _label(member):
+def _label(member: Member) -> str:
     if member.role == "main":
         return "main"
     if member.role == "rank":
@@ -116,7 +124,7 @@ def _label(member):
     return _prefix(member) + member.role
 
 
-def program(member):
+def program(member: Member) -> str:
     """The program of a member, in a word: of Python, its script or module."""
     command = [os.fsdecode(one) for one in member.command]
     if not command:
@@ -137,5 +145,5 @@ def program(member):
     return _shown(name)
 
 
-def _shown(text):
+def _shown(text: str) -> str:
     return "".join(c if c.isprintable() else "?" for c in text)[:40] or "process"

@@ -1,5 +1,7 @@
 """A Lightning callback that watches the memory of a training."""
 
+from __future__ import annotations
+
 import os
 
 try:
@@ -11,6 +13,12 @@ except ImportError:
         raise ImportError("recstore.monitor.lightning needs Lightning: pip install lightning") from None
 
 from recstore.monitor.memory_monitor import MemoryMonitor
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from recstore._types import Path
 
 __all__ = ["MemoryMonitorCallback"]
 
@@ -28,15 +36,24 @@ class MemoryMonitorCallback(Callback):
         monitor: the :class:`recstore.MemoryMonitor`; None before `fit`, and in ranks that do not watch.
     """
 
-    def __init__(self, log=None, *, page=None, interval=1.0, warn="85%"):
+    monitor: MemoryMonitor | None
+
+    def __init__(
+        self,
+        log: Path | None = None,
+        *,
+        page: Path | None = None,
+        interval: float = 1.0,
+        warn: str | float | int | None = "85%",
+    ) -> None:
         super().__init__()
         self._log = None if log is None else os.fspath(log)
         self._page = None if page is None else os.fspath(page)
-        self._options = {"interval": interval, "warn": warn}
+        self._options: dict[str, Any] = {"interval": interval, "warn": warn}
         MemoryMonitor(**self._options)  # arguments that are wrong are said now
         self.monitor = None
 
-    def setup(self, trainer, pl_module, stage):
+    def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
         """Begin to watch before the workers start."""
         each = self._log is not None and "{rank}" in self._log
         if stage != "fit" or self.monitor is not None or not (each or trainer.is_global_zero):
@@ -44,31 +61,31 @@ class MemoryMonitorCallback(Callback):
         log = None if self._log is None else self._log.replace("{rank}", str(trainer.global_rank))
         self.monitor = MemoryMonitor(log=log, **self._options).start()
 
-    def on_train_epoch_start(self, trainer, pl_module):
+    def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
         """Mark the epoch."""
         if self.monitor is not None:
             self.monitor.epoch(trainer.current_epoch)
 
-    def on_validation_epoch_start(self, trainer, pl_module):
+    def on_validation_epoch_start(self, trainer: Any, pl_module: Any) -> None:
         """Mark the validation."""
         if self.monitor is not None:
             self.monitor.note("validation")
 
-    def teardown(self, trainer, pl_module, stage):
+    def teardown(self, trainer: Any, pl_module: Any, stage: str) -> None:
         """End, and write the page."""
         if self.monitor is not None:
             self._finish(trainer)
 
-    def _finish(self, trainer):
-        self.monitor.stop()
+    def _finish(self, trainer: Any) -> None:
+        self.monitor.stop()  # type: ignore[union-attr]
         if self._page is not None:
-            self.monitor.page(self._page.replace("{rank}", str(trainer.global_rank)))
+            self.monitor.page(self._page.replace("{rank}", str(trainer.global_rank)))  # type: ignore[union-attr]
 
-    def on_exception(self, trainer, pl_module, exception):
+    def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
         """Note the exception, and end: Lightning calls no teardown after one."""
         if self.monitor is not None:
             self.monitor.note(f"{type(exception).__name__}: {exception}"[:500], "warning")
             self._finish(trainer)
 
-    def __getstate__(self):
+    def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "monitor": None}  # another process has no part in it

@@ -1,12 +1,19 @@
 """Warns before memory runs out: at a share of the limit of the cgroup, or of the machine where there is none."""
 
+from __future__ import annotations
+
 from recstore.monitor.sampler import event
 from recstore.text import size_text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from recstore.monitor.entries import Entry
+    from recstore.monitor.sampler import Sampler
 
 _AGAIN = 0.95  # a use below this part of the threshold arms the warning again
 
 
-def threshold(text):
+def threshold(text: str | float | None) -> float | None:
     """A threshold such as "85%", 0.85 or "12 GB" as a float, which is a share, or an int, which is a number of bytes.
     None is no warning.
 
@@ -44,12 +51,12 @@ class Warnings:
         sampler: the Sampler of the job.
     """
 
-    def __init__(self, at, sampler):
+    def __init__(self, at: float | None, sampler: Sampler) -> None:
         self._at = at
         self._sampler = sampler
         self._said = False
 
-    def check(self, entry):
+    def check(self, entry: Entry) -> Entry | None:
         """The event of kind warning if this sample is the first above the threshold; else None."""
         if self._at is None:
             return None
@@ -64,7 +71,7 @@ class Warnings:
         self._said = True
         return event("warning", self._text(entry, use, whole, what), t=entry["t"])
 
-    def _use(self, entry):
+    def _use(self, entry: Entry) -> tuple[int | None, int, str]:
         """`(bytes in use, limit, what has the limit)`."""
         if isinstance(self._at, int):
             sums = entry["sum"]
@@ -76,10 +83,10 @@ class Warnings:
         memory = self._sampler.meminfo()
         total, available = memory.get("MemTotal"), memory.get("MemAvailable")
         if total is None or available is None:
-            return None, None, ""
+            return None, None, ""  # type: ignore[return-value]
         return total - available, total, "the memory of the machine"
 
-    def _text(self, entry, use, whole, what):
+    def _text(self, entry: Entry, use: int, whole: int, what: str) -> str:
         largest = max(entry["processes"], key=lambda one: one["uss"] if one["uss"] is not None else one["rss"])
         own = largest["uss"] if largest["uss"] is not None else largest["rss"]
         left = f", {size_text(max(0, whole - use))} are left" if use < whole else ""

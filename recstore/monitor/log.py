@@ -5,6 +5,8 @@ the line being written. All sizes are bytes and all times seconds since the epoc
 each kind of line: start, sample, event, end.
 """
 
+from __future__ import annotations
+
 import fcntl
 import json
 import os
@@ -13,13 +15,22 @@ import threading
 from recstore.monitor import entries
 from recstore.text import counted
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from typing_extensions import Self
+
+    from recstore._types import Path
+    from recstore.monitor.entries import Entry
+
 __all__ = ["Log", "Run", "read"]
 
 VERSION = 1
 _FIRST = b'{"kind":'
 
 
-def line_of(entry):
+def line_of(entry: Entry) -> bytes:
     """An entry, which is a dict, as the bytes of a line."""
     return json.dumps(entry, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode() + b"\n"
 
@@ -39,7 +50,11 @@ class Log:
     Raises OSError if the file cannot be opened.
     """
 
-    def __init__(self, path, say=None, fd=None):
+    path: str
+    lost: int
+    _fd: int | None
+
+    def __init__(self, path: Path, say: Callable[[str], object] | None = None, fd: int | None = None) -> None:
         self.path = os.fspath(path)
         self.lost = 0
         self._say = say
@@ -52,7 +67,7 @@ class Log:
             self.close()
             raise
 
-    def write(self, entry):
+    def write(self, entry: Entry) -> bool:
         """Append an entry; False if the disk did not take it."""
         line = line_of(entry)
         with self._lock:
@@ -75,35 +90,35 @@ class Log:
             self._well()
             return True
 
-    def _trouble(self, why):
+    def _trouble(self, why: str | None) -> None:
         if not self._failing and self._say is not None:
             self._say(f"the log {self.path} cannot be written: {why}; monitoring goes on without it")
         self._failing = True
 
-    def _well(self):
+    def _well(self) -> None:
         if self._failing and self._say is not None:
             self._say(f"the log {self.path} can be written again; {self.lost:,} lines were lost")
         self._failing = False
 
-    def fileno(self):
+    def fileno(self) -> int:
         """The descriptor of the file."""
-        return self._fd
+        return self._fd  # type: ignore[return-value]
 
-    def close(self):
+    def close(self) -> None:
         """Close the file; a second call does nothing."""
         with self._lock:
             fd, self._fd = self._fd, None
             if fd is not None:
                 os.close(fd)
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
-def _opened(path):
+def _opened(path: str) -> int:
     """A descriptor above the standard ones, as one of those may be closed: the watching process gets others there."""
     fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
     if fd > 2:
@@ -114,7 +129,7 @@ def _opened(path):
         os.close(fd)
 
 
-def _ends_in_a_line(fd, path):
+def _ends_in_a_line(fd: int, path: str) -> bool:
     """Whether the file ends in the middle of a line. Raises ValueError if it has contents and is no log."""
     size = os.fstat(fd).st_size
     if not size:
@@ -136,14 +151,20 @@ class Run:
         bad_lines: the number of lines that were cut or are no entry of a log.
     """
 
-    def __init__(self):
+    start: Entry | None
+    samples: list[Entry]
+    events: list[Entry]
+    end: Entry | None
+    bad_lines: int
+
+    def __init__(self) -> None:
         self.start = None
         self.samples = []
         self.events = []
         self.end = None
         self.bad_lines = 0
 
-    def add(self, entry):
+    def add(self, entry: Entry) -> None:
         """Take in one entry, which is a dict with a known kind."""
         kind = entry["kind"]
         if kind == "sample":
@@ -154,7 +175,7 @@ class Run:
             setattr(self, kind, entry)
 
     @classmethod
-    def of(cls, lines):
+    def of(cls, lines: Iterable[bytes]) -> Self:
         """The run of an iterable of lines as bytes; of several runs in one log, the last."""
         run = cls()
         bad = 0
@@ -170,17 +191,17 @@ class Run:
         run.samples.sort(key=_time)  # the clock of the machine may have been set back
         return run
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         parts = (self.samples, "sample"), (self.events, "event")
         counts = ", ".join(counted(len(held), name) for held, name in parts)
         return f"<run: {counts}, {counted(self.bad_lines, 'bad line')}>"
 
 
-def _time(entry):
-    return entry["t"]
+def _time(entry: Entry) -> float:
+    return entry["t"]  # type: ignore[no-any-return]
 
 
-def _entry(line):
+def _entry(line: bytes) -> Entry | None:
     """The entry of a line; None for a line that is cut, or is none."""
     if not line.endswith(b"\n"):
         return None
@@ -190,7 +211,7 @@ def _entry(line):
         return None
 
 
-def read(path):
+def read(path: Path) -> Run:
     """The Run of a log file; of several runs in one file, the last.
 
     Lines that are cut or are no entries of a log (recstore.monitor.entries) are skipped and counted as `bad_lines`.

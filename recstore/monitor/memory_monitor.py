@@ -1,5 +1,7 @@
 """recstore.MemoryMonitor: watches the program that makes it, and its workers."""
 
+from __future__ import annotations
+
 import _thread
 import contextlib
 import functools
@@ -22,6 +24,17 @@ from recstore.monitor.log import Log
 from recstore.monitor.sampler import event
 from recstore.monitor.terminal import places, total
 from recstore.text import counted, size_text, table
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any
+
+    from typing_extensions import Self
+
+    from recstore._types import Path
+    from recstore.monitor.log import Run
+    from recstore.monitor.verdicts import Verdict
 
 __all__ = ["MemoryMonitor", "MemoryReport"]
 
@@ -58,7 +71,14 @@ class MemoryMonitor:
 
     __module__ = "recstore"
 
-    def __init__(self, loader=None, *, interval=1.0, log=None, warn="85%"):
+    def __init__(
+        self,
+        loader: object = None,
+        *,
+        interval: float = 1.0,
+        log: Path | None = None,
+        warn: str | float | int | None = "85%",
+    ) -> None:
         if not os.path.isdir("/proc/self"):
             raise NotImplementedError("MemoryMonitor reads /proc, which this system does not have")
         if not 0.05 <= interval <= 3600:
@@ -69,26 +89,29 @@ class MemoryMonitor:
         self._given = None if log is None else os.path.abspath(os.fspath(log))
         self._forget()
 
-    def _forget(self):
-        self._owner = None  # the process that has started to watch; a forked child has a copy of this object
+    def _forget(self) -> None:
+        self._owner: int | None = (
+            None  # the process that has started to watch; a forked child has a copy of this object
+        )
         self._path = self._given
-        self._process = self._end = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._end: weakref.finalize[..., MemoryMonitor] | None = None
         # Taken by helper threads alone (`_undisturbed`), which no interrupt cuts short.
         self._lock = _thread.allocate_lock()
 
     @property
-    def log(self):
+    def log(self) -> str | None:
         """The path of the log; None before the first start without one."""
         return self._path
 
     @property
-    def _watching(self):
+    def _watching(self) -> bool:
         return self._process is not None and self._owner == os.getpid()
 
-    def start(self):
+    def start(self) -> Self:
         """Begin to watch; `with` does it too. Raises Error if it is watching already, or if the watching process cannot
         start. After an exception, KeyboardInterrupt included, no process and no new log is left."""
-        begun = []
+        begun: list[Any] = []
         try:
             _undisturbed(lambda: self._begin(begun))
             process = begun[0]
@@ -106,7 +129,7 @@ class MemoryMonitor:
             self._abandon(begun)
             raise
 
-    def _begin(self, begun):
+    def _begin(self, begun: list[Any]) -> None:
         """Start the process that watches; `begun` gets it, and then what removes the traces of a start that fails."""
         if self._owner != os.getpid():
             self._forget()
@@ -114,10 +137,10 @@ class MemoryMonitor:
         with self._lock:
             if self._watching:
                 raise Error("this MemoryMonitor is watching already")
-            undo = []
+            undo: list[Callable[[], object]] = []
             try:
                 self._make_log(undo)
-                with Log(self._path) as log:
+                with Log(self._path) as log:  # type: ignore[arg-type]
                     _check_log(log)
                     task = {"temporary": self._given is None, "interval": self._interval, "warn": self._warn}
                     process = _spawn(log, task)
@@ -128,7 +151,7 @@ class MemoryMonitor:
             self._end = weakref.finalize(self, _stop, process, self._owner)
             begun += [process, *undo]
 
-    def _make_log(self, undo):
+    def _make_log(self, undo: list[Callable[[], object]]) -> None:
         if self._path is None:
             number, path = tempfile.mkstemp(prefix="recstore-monitor-", suffix=".jsonl")
             os.close(number)
@@ -138,13 +161,13 @@ class MemoryMonitor:
         elif not os.path.lexists(self._path):
             undo.append(functools.partial(_discard, self._path))
 
-    def _undo(self, undo):
+    def _undo(self, undo: Iterable[Callable[[], object]]) -> None:
         for one in undo:
             one()
         if undo:
             self._forget()
 
-    def _abandon(self, begun):
+    def _abandon(self, begun: list[Any]) -> None:
         """End a start that has failed."""
         if begun:
             process, *undo = begun
@@ -153,60 +176,60 @@ class MemoryMonitor:
             process.stdout.close()
             self._undo(undo)
 
-    def stop(self):
+    def stop(self) -> None:
         """Take a last sample and end; `with` does it too. A second call does nothing."""
         if self._watching:
-            self._stop(self._process)
+            self._stop(self._process)  # type: ignore[arg-type]
 
-    def _stop(self, process):
+    def _stop(self, process: subprocess.Popen[bytes]) -> None:
         # The finalizer goes last, so that it ends the process if an interrupt cuts this call short.
         _stop(process, self._owner)
         if self._process is process:  # no other thread has stopped it and started another one
-            self._end.detach()
+            self._end.detach()  # type: ignore[union-attr]
             self._process = None
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
-    def note(self, text, what="note"):
+    def note(self, text: object, what: str = "note") -> None:
         """Write an event to the log; it is a mark in plots. `what` is "note", "warning" or "epoch"."""
         with Log(self._started()) as log:
             log.write(event(what, str(text), pid=os.getpid(), label="main"))
 
-    def epoch(self, number):
+    def epoch(self, number: object) -> None:
         """Note that an epoch begins."""
         self.note(f"epoch {number}", "epoch")
 
-    def run(self):
+    def run(self) -> Run:
         """The run as the log has it, a :class:`recstore.monitor.log.Run`; of long runs older samples are left out."""
         return post_mortem.read(self._started())
 
-    def _started(self):
+    def _started(self) -> str:
         if self._owner is None:
             raise Error("this MemoryMonitor has not been started")
-        return self._path
+        return self._path  # type: ignore[return-value]
 
-    def report(self):
+    def report(self) -> MemoryReport:
         """The :class:`MemoryReport` of what was seen until now."""
         return MemoryReport(self.run())
 
-    def plot(self, what="pss"):
+    def plot(self, what: str = "pss") -> Any:
         """A Figure of plotly: each process, their sum, the limit and the events over time. `what` is pss, uss, rss,
         shared, shared_file or swap. Raises ImportError without plotly."""
         from recstore.monitor import plots
 
         return plots.figure(self.run(), what)
 
-    def page(self, path):
+    def page(self, path: Path) -> None:
         """Write the page that `recstore monitor --html` writes. Raises ImportError without plotly, and OSError."""
         from recstore.monitor import page
 
         page.write(self.run(), path)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         state = "watching" if self._watching else "not watching"
         return f"<MemoryMonitor, {state}, log {self.log}>"
 
@@ -223,7 +246,13 @@ class MemoryReport:
         missing: sentences about figures that this machine does not give.
     """
 
-    def __init__(self, run):
+    rows: list[dict[str, Any]]
+    named: dict[str, Any]
+    total: int | None
+    verdicts: list[Verdict]
+    missing: list[str]
+
+    def __init__(self, run: Run) -> None:
         from recstore.monitor import verdicts
 
         self.rows, self.named, self.total = [], {}, None
@@ -237,14 +266,14 @@ class MemoryReport:
                 figures = {name: one[name] for name in _FIGURES}
                 self.rows.append({"time": passed, "PID": one["pid"], **figures, "label": one["label"]})
 
-    def _cells(self):
-        rows = [COLUMNS]
+    def _cells(self) -> list[tuple[str, ...]]:
+        rows: list[tuple[str, ...]] = [COLUMNS]
         for one in self.rows:
             sizes = [size_text(one[name]) for name in _FIGURES]
             rows.append((f"{one['time']:.1f}", str(one["PID"]), *sizes, one["label"]))
         return rows
 
-    def _notes(self):
+    def _notes(self) -> list[str]:
         from recstore.monitor import verdicts
 
         sentences = [
@@ -252,26 +281,28 @@ class MemoryReport:
         ]
         return [*sentences, *self.missing, verdicts.text(self.verdicts)]
 
-    def __str__(self):
+    def __str__(self) -> str:
         if not self.rows:
             return "No sample was taken."
         return "\n".join([table(self._cells(), ">>>>>>><"), *self._notes()])
 
     __repr__ = __str__
 
-    def _repr_html_(self):
+    def _repr_html_(self) -> str:
         if not self.rows:
             return html.block(html.note("No sample was taken."))
         return html.block(html.table(self._cells(), ">>>>>>><"), *map(html.pre, self._notes()))
 
 
-def _undisturbed(function):
+def _undisturbed(function: Callable[[], object]) -> None:
     """Call a function in a thread, and wait until it has ended. A signal's handler, such as that of Ctrl-C, raises its
     exception in the main thread; so it cannot cut the function short, and is raised afterwards. There is no lock here,
     because an exception just after one is taken would leave it locked."""
-    ticket, ended, failures = [None], [], []
+    ticket: list[None] = [None]
+    ended: list[None] = []
+    failures: list[BaseException] = []
 
-    def run():
+    def run() -> None:
         try:
             ticket.pop()
         except IndexError:
@@ -283,7 +314,7 @@ def _undisturbed(function):
         finally:
             ended.append(None)
 
-    def wait():
+    def wait() -> None:
         while not ended:
             time.sleep(0.001)
 
@@ -300,13 +331,13 @@ def _undisturbed(function):
         raise failures.pop()
 
 
-def _check_log(log):
+def _check_log(log: Log) -> None:
     """The monitor reads its log again, which has no end in a device and waits in a pipe."""
     if not stat.S_ISREG(os.fstat(log.fileno()).st_mode):
         raise ValueError(f"log={log.path!r} is a pipe or a device, which cannot be read again: name a file")
 
 
-def _spawn(log, task):
+def _spawn(log: Log, task: dict[str, Any]) -> subprocess.Popen[bytes]:
     """The process that watches this one. It finds the packages where this one does."""
     if not sys.executable:
         raise Error(
@@ -331,9 +362,10 @@ def _spawn(log, task):
         ) from error
 
 
-def _command():
+def _command() -> list[str] | None:
     """The program and its first arguments: the system takes 128 KiB in one argument."""
-    kept, left = [], 10_000
+    kept: list[str] = []
+    left = 10_000
     for one in map(str, sys.argv):
         left -= len(one)
         if left < 0:
@@ -342,14 +374,14 @@ def _command():
     return kept or None
 
 
-def _stop(process, owner):
+def _stop(process: subprocess.Popen[bytes], owner: int | None) -> None:
     """Ask the watching process to end, and wait for its last sample."""
     if os.getpid() != owner:  # a forked worker has a copy of the monitor
         return
     try:
-        if not process.stdin.closed:
-            process.stdin.write(b"end\n")
-            process.stdin.close()
+        if not process.stdin.closed:  # type: ignore[union-attr]
+            process.stdin.write(b"end\n")  # type: ignore[union-attr]
+            process.stdin.close()  # type: ignore[union-attr]
     except (OSError, ValueError):
         pass  # it has ended, and its log says why; or another thread has told it to
     try:
@@ -358,7 +390,7 @@ def _stop(process, owner):
         _kill(process)
 
 
-def _wait(process):
+def _wait(process: subprocess.Popen[bytes]) -> int | None:
     """The exit code of a process; None if it goes on. Popen.wait has a lock, which an interrupt can leave locked."""
     end = time.monotonic() + _PATIENCE
     while process.returncode is None and time.monotonic() < end:
@@ -374,19 +406,19 @@ def _wait(process):
     return process.returncode
 
 
-def _kill(process):
+def _kill(process: subprocess.Popen[bytes]) -> None:
     if process.returncode is None:
         with contextlib.suppress(ProcessLookupError):
             os.kill(process.pid, signal.SIGKILL)
         _wait(process)
 
 
-def _remove(path):
+def _remove(path: str) -> None:
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path)
 
 
-def _discard(path):
+def _discard(path: str) -> None:
     """Remove a log that a failed start has made, unless another program has begun to use it."""
     mine = f'"pid":{os.getpid()},'.encode()
     with contextlib.suppress(FileNotFoundError):
@@ -395,7 +427,7 @@ def _discard(path):
                 os.unlink(path)
 
 
-def _described(loader):
+def _described(loader: object) -> str:
     """The settings of a DataLoader that decide about memory, in a sentence."""
     names = (
         "num_workers",

@@ -4,6 +4,8 @@ The page is one file. plotly's script is inside it, so it opens without a networ
 the log is escaped, because command lines and labels come from other programs.
 """
 
+from __future__ import annotations
+
 import html
 import json
 import os
@@ -13,6 +15,16 @@ import time
 from recstore.monitor import plots, series, verdicts
 from recstore.text import counted, duration_text, size_text
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import Any
+
+    from recstore._types import Path
+    from recstore.monitor.entries import Entry
+    from recstore.monitor.log import Run
+    from recstore.monitor.series import Process
+
 __all__ = ["html_text", "write"]
 
 # Rows of the table of processes; the others are counted below it.
@@ -20,7 +32,7 @@ MOST_ROWS = 1_000
 _FIGURES = ("rss", "pss", "uss", "shared", "shared_file", "swap")
 
 
-def write(run, path):
+def write(run: Run, path: Path) -> None:
     """Write the page of a Run to a file, whole or not at all. Raises ImportError without plotly, OSError if the file
     cannot be written."""
     path = os.fspath(path)
@@ -39,7 +51,7 @@ def write(run, path):
         raise
 
 
-def html_text(run):
+def html_text(run: Run) -> str:
     """The page as a str."""
     start = run.start or {}
     command = " ".join(map(str, start.get("command") or ())) or f"process {start.get('pid', 'unknown')}"
@@ -80,7 +92,7 @@ def html_text(run):
 # ---- Parts ----
 
 
-def _facts(run, crew):
+def _facts(run: Run, crew: Sequence[Process]) -> str:
     start, end = run.start or {}, run.end
     times = [sample["t"] for sample in run.samples if sample.get("t") is not None]
     facts = []
@@ -106,7 +118,7 @@ def _facts(run, crew):
     return _safe(" · ".join(map(str, facts)))
 
 
-def _missing(run):
+def _missing(run: Run) -> str:
     notes = [str(one) for one in (run.start or {}).get("missing") or ()]
     bad = getattr(run, "bad_lines", 0)
     if bad:
@@ -114,7 +126,7 @@ def _missing(run):
     return "".join(f"<p class=note>{_safe(note)}</p>" for note in notes)
 
 
-def _verdicts(found):
+def _verdicts(found: Sequence[verdicts.Verdict]) -> str:
     if not found:
         return f"<p>{_safe(verdicts.text(found))}</p>"
     cards = []
@@ -124,14 +136,14 @@ def _verdicts(found):
     return "\n".join(cards)
 
 
-def _choice(charts):
+def _choice(charts: Mapping[str, Any]) -> str:
     if len(charts) < 2:
         return ""
     options = "".join(f"<option value={what}>{_safe(plots.FIGURES[what])}</option>" for what in charts)
     return f"<label class=choice>Show <select id=figure>{options}</select></label>"
 
 
-def _where(run):
+def _where(run: Run) -> str:
     known = [sample for sample in run.samples if sample.get("named")]
     if not known:
         return "<p>The log does not say what the memory consists of.</p>"
@@ -152,7 +164,7 @@ def _where(run):
     return _table(headings, rows) + "<div id=where class=plot></div>"
 
 
-def _most_private(sample):
+def _most_private(sample: Entry) -> list[list[str]]:
     """Rows for the five processes with most private memory, and for the rest, in which the pages are that forked
     processes still share."""
     known = [entry for entry in sample.get("processes") or () if entry.get("uss")]
@@ -164,12 +176,12 @@ def _most_private(sample):
     return [[name, size_text(size), "", "", ""] for name, size in rows]
 
 
-def _share(size, sample):
+def _share(size: float | None, sample: Entry) -> str:
     whole = series.level(sample)
     return f"{100 * size / whole:.1f} %" if size is not None and whole else ""
 
 
-def _processes(crew):
+def _processes(crew: Sequence[Process]) -> str:
     begin = min((one.times[0] for one in crew), default=0)
     rows = []
     for one in crew[:MOST_ROWS]:
@@ -181,7 +193,7 @@ def _processes(crew):
     return f"<div class=high>{_table(headings, rows)}</div>{more}"
 
 
-def _events(run):
+def _events(run: Run) -> str:
     if not run.events:
         return "<p>None.</p>"
     rows = []
@@ -194,21 +206,21 @@ def _events(run):
     return f"<div class='high words'>{_table(('time', 'event', 'process', 'how', 'text'), rows)}</div>"
 
 
-def _table(headings, rows):
+def _table(headings: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     head = "".join(f"<th>{_safe(one)}</th>" for one in headings)
     body = "".join("<tr>" + "".join(f"<td>{_safe(cell)}</td>" for cell in row) + "</tr>" for row in rows)
     return f"<div class=wide><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
 
 
-def _safe(text):
+def _safe(text: object) -> str:
     return html.escape(str(text))
 
 
-def _short(text, most=160):
+def _short(text: str, most: int = 160) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
-def _umask():
+def _umask() -> int:
     before = os.umask(0)
     os.umask(before)
     return before

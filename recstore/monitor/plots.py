@@ -5,15 +5,30 @@ script. The functions for programs return plotly's Figure. Long runs are thinned
 lowest and its highest value, so that a short peak stays visible.
 """
 
+from __future__ import annotations
+
 import html
 
 from recstore.monitor import series
 from recstore.text import size_text
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any, TypeAlias
+
+    from recstore.monitor.entries import Entry
+    from recstore.monitor.log import Run
+    from recstore.monitor.series import Process
+
+    # What plotly's script reads: the lines of a plot, its layout, and both.
+    _Dict: TypeAlias = dict[str, Any]
+    _Line: TypeAlias = tuple[Process, list[float], list[Any]]
+
 __all__ = ["FIGURES", "figure", "memory", "parts", "script", "thinned", "where", "where_figure"]
 
 # The figures that a plot can show, in the order of the page's choice.
-FIGURES = {
+FIGURES: dict[str, str] = {
     "pss": "PSS: shared pages divided among the processes that map them",
     "uss": "USS: private pages",
     "rss": "RSS: all pages, shared ones counted in every process",
@@ -60,7 +75,7 @@ _PARTS = {
 }
 
 
-def figure(run, what="pss"):
+def figure(run: Run, what: str = "pss") -> Any:
     """A Figure of plotly with a line for each process, the sum, the limit and the events of a Run. `what` is a key of
     FIGURES. Raises ValueError for another one, ImportError without plotly.
 
@@ -74,21 +89,21 @@ def figure(run, what="pss"):
     return _figure(memory(run, what))
 
 
-def where_figure(run):
+def where_figure(run: Run) -> Any:
     """A Figure of plotly of what the memory of all processes consists of, over time. Raises ImportError without
     plotly."""
     return _figure(where(run))
 
 
-def script():
+def script() -> str:
     """The text of plotly's script, for a page that has it inside. Raises ImportError without plotly."""
     _plotly()
     from plotly.offline import get_plotlyjs
 
-    return get_plotlyjs()
+    return get_plotlyjs()  # type: ignore[no-any-return]
 
 
-def memory(run, what="pss", crew=None):
+def memory(run: Run, what: str = "pss", crew: list[Process] | None = None) -> _Dict:
     """The plot of `figure` as a dict. `crew` are the run's Processes, if the caller has them."""
     crew = series.processes(run.samples) if crew is None else crew
     begin, unit, seconds = _clock(run)
@@ -107,7 +122,7 @@ def memory(run, what="pss", crew=None):
     for trace in data:
         trace["x"] = [round((t - begin) / seconds, 3) for t in trace["x"]]
         name = trace.get("meta", trace["name"])
-        trace["hovertemplate"] = f"%{{y:.4s}}B{at}<extra>{_literal(name)}</extra>"
+        trace["hovertemplate"] = f"%{{y:.4s}}B{at}<extra>{_literal(name)}</extra>"  # type: ignore[arg-type]
     layout = _layout(unit)
     layout["xaxis"]["range"] = [0, max((trace["x"][-1] for trace in data), default=1) or 1]
     layout["yaxis"]["title"] = {"text": what.replace("_", " ").upper() if len(what) == 3 else what.replace("_", " ")}
@@ -117,7 +132,7 @@ def memory(run, what="pss", crew=None):
     return {"data": data, "layout": layout}
 
 
-def where(run):
+def where(run: Run) -> _Dict:
     """The plot of `where_figure` as a dict."""
     begin, unit, seconds = _clock(run)
     samples = [sample for sample in run.samples if sample.get("named") and sample.get("t") is not None]
@@ -139,10 +154,10 @@ def where(run):
     return {"data": data, "layout": layout}
 
 
-def parts(sample):
+def parts(sample: Entry) -> dict[str, int | float]:
     """`{name: bytes}` of what the memory of a sample consists of, for people; each store by its name, unknown
     parts left out."""
-    found = {}
+    found: dict[str, int | float] = {}
     named = sample.get("named") or {}
     for key in sorted(named, key=_place):
         name, value = _PARTS.get(key, key), named[key]
@@ -154,13 +169,13 @@ def parts(sample):
     return found
 
 
-def _place(key):
+def _place(key: str) -> float:
     """The place of a part: those of later versions come before the rest that has no name."""
     order = list(_PARTS)
     return order.index(key) if key in _PARTS else order.index("other") - 0.5
 
 
-def thinned(times, values, most):
+def thinned(times: Sequence[float], values: Sequence[Any], most: int) -> tuple[list[float], list[Any]]:
     """At most `most` of the points, and at least four: the ends, and of each stretch the lowest and the highest value.
 
     >>> thinned([0, 1, 2, 3, 4, 5, 6, 7], [1, 1, 9, 1, 1, 0, 1, 1], 6)
@@ -184,9 +199,9 @@ def thinned(times, values, most):
 # ---- Parts of a plot ----
 
 
-def _lines(crew, what, most):
+def _lines(crew: Sequence[Process], what: str, most: int) -> list[_Line]:
     """`(process, times, values)` for each process that has the figure."""
-    found = []
+    found: list[_Line] = []
     for one in crew:
         times, values = one.series(what)
         if values:
@@ -194,7 +209,7 @@ def _lines(crew, what, most):
     return found
 
 
-def _groups(lines):
+def _groups(lines: Sequence[_Line]) -> list[tuple[str, str, bool]]:
     """For each line `(name of its group or "", colour, whether it is in the legend)`."""
     if len(lines) <= MOST_NAMED_LINES:
         return [("", _COLOURS[number % len(_COLOURS)], True) for number in range(len(lines))]
@@ -206,7 +221,7 @@ def _groups(lines):
         names = [one.role for one, _, _ in lines]
     order = list(dict.fromkeys(names))
     counts = {name: names.count(name) for name in order}
-    seen = set()
+    seen: set[str] = set()
     groups = []
     for name in names:
         label = name if counts[name] == 1 else f"{name} ({counts[name]})"
@@ -215,7 +230,7 @@ def _groups(lines):
     return groups
 
 
-def _line(one, times, values, group):
+def _line(one: Process, times: Sequence[float], values: Sequence[Any], group: tuple[str, str, bool]) -> _Dict:
     label, colour, in_legend = group
     trace = _trace(html.escape(f"{one.label}, pid {one.pid}"), times, values, colour, 1.5)
     if label:
@@ -227,7 +242,7 @@ def _line(one, times, values, group):
     return trace
 
 
-def _trace(name, times, values, colour, width):
+def _trace(name: str, times: Sequence[float], values: Sequence[Any], colour: str, width: float) -> _Dict:
     return {
         "type": "scatter",
         "mode": "lines" if len(times) > 1 else "markers",
@@ -238,19 +253,19 @@ def _trace(name, times, values, colour, width):
     }
 
 
-def _literal(text):
+def _literal(text: str) -> str:
     """Text for a template of plotly, which would fill in a value for %{...}."""
     return text.replace("%{", "%&#123;")
 
 
-def _sum(samples, what):
+def _sum(samples: Sequence[Entry], what: str) -> tuple[list[float], list[Any]]:
     if what != "pss":
         return series.sums(samples, "sum", what)
     known = [sample for sample in samples if (sample.get("sum") or {}).get("pss") is not None and sample.get("t")]
     return [sample["t"] for sample in known], [series.level(sample) for sample in known]
 
 
-def _add_limit(run, data, layout, top):
+def _add_limit(run: Run, data: list[_Dict], layout: _Dict, top: float) -> None:
     limit = (run.start or {}).get("limit")
     if not limit:
         return
@@ -272,7 +287,7 @@ def _add_limit(run, data, layout, top):
         ]
 
 
-def _add_events(run, data, layout, begin, seconds, unit):
+def _add_events(run: Run, data: list[_Dict], layout: _Dict, begin: float, seconds: int, unit: str) -> None:
     """Marks at the top of the plot with the words on hover; deaths, epochs and warnings get a line down."""
     events = _worth_a_mark([event for event in run.events if event.get("t") is not None])
     if not events:
@@ -306,7 +321,7 @@ def _add_events(run, data, layout, begin, seconds, unit):
     ]
 
 
-def _worth_a_mark(events):
+def _worth_a_mark(events: list[Entry]) -> list[Entry]:
     """At most MOST_EVENTS events; the starts and the orderly ends of processes go first."""
     if len(events) <= MOST_EVENTS:
         return events
@@ -320,14 +335,14 @@ def _worth_a_mark(events):
     return sorted(rare + usual[::step], key=lambda event: event["t"])
 
 
-def _kind(event):
+def _kind(event: Entry) -> str:
     what = event.get("what")
     if what == "ended" and (event.get("signal") or event.get("exit")):
         return "died"
     return what if what in _EVENTS else "note"
 
 
-def _words(event):
+def _words(event: Entry) -> str:
     if event.get("text"):
         return str(event["text"])
     words = f"{event.get('label') or ''} {event.get('what') or ''}".strip()
@@ -336,7 +351,7 @@ def _words(event):
     return f"{words} with exit code {event['exit']}" if event.get("exit") else words
 
 
-def _clock(run):
+def _clock(run: Run) -> tuple[float, str, int]:
     """`(begin, name of the unit, its seconds)` of the time axis."""
     times = [one["t"] for one in [run.start or {}, *run.samples, *run.events] if one.get("t") is not None]
     begin, end = (min(times), max(times)) if times else (0.0, 0.0)
@@ -346,14 +361,14 @@ def _clock(run):
     return begin, "s", 1
 
 
-def _highest_of_each_stretch(samples, most):
+def _highest_of_each_stretch(samples: list[Entry], most: int) -> list[Entry]:
     if len(samples) <= most:
         return samples
     cuts = [len(samples) * number // most for number in range(most + 1)]
     return [max(samples[a:b], key=lambda sample: series.level(sample) or 0) for a, b in zip(cuts, cuts[1:])]
 
 
-def _layout(unit):
+def _layout(unit: str) -> _Dict:
     return {
         "height": 460,
         "margin": {"l": 8, "r": 8, "t": 24, "b": 8},
@@ -379,7 +394,7 @@ def _layout(unit):
     }
 
 
-def _figure(plot):
+def _figure(plot: _Dict) -> Any:
     _plotly()
     from plotly import graph_objects
 
@@ -388,7 +403,7 @@ def _figure(plot):
     return made
 
 
-def _plotly():
+def _plotly() -> None:
     try:
         import plotly  # noqa: F401
     except ImportError:

@@ -4,6 +4,8 @@ the use, the memory that grew, evidence of the kernel's OOM killer or its absenc
 A log may be cut anywhere, because the monitor can be killed with the job it watches.
 """
 
+from __future__ import annotations
+
 import os
 import shutil
 import textwrap
@@ -12,10 +14,19 @@ import time
 from recstore.monitor import deaths, log, plots, series, terminal, verdicts
 from recstore.text import counted, safe_text, size_text, table
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from recstore._types import Path
+    from recstore.monitor.entries import Entry
+    from recstore.monitor.series import Process
+
 __all__ = ["LAST", "examine", "read", "text"]
 
 # The time before the end that is looked at, in seconds.
-LAST = 600
+LAST: int = 600
 # A part of the memory that grew by less is not named.
 GREW = 16_000_000
 # A log with more entries of processes is thinned before its last ten minutes; these take some 400 MB.
@@ -27,7 +38,7 @@ _FIGURES = ("rss", "pss", "uss", "shared", "shared_file", "swap")
 _BUS = ("SIGBUS", "BUS", "7")
 
 
-def read(path):
+def read(path: Path) -> log.Run:
     """The Run of a log, also of an empty one and of one that is cut in its first line. Of a very long run, every second
     of the older samples is left out until the rest is small.
 
@@ -45,18 +56,18 @@ def read(path):
 class _Thinned(log.Run):
     """A Run that keeps all samples of its last ten minutes, and so many of the older ones that they stay small."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
         self._entries = 0
 
-    def add(self, entry):
+    def add(self, entry: Entry) -> None:
         super().add(entry)
         if entry["kind"] == "sample":
             self._entries += len(entry["processes"])
             if self._entries > MOST_ENTRIES:
                 self._thin(entry["t"] - LAST)
 
-    def _thin(self, until):
+    def _thin(self, until: float) -> None:
         old = [sample for sample in self.samples if sample["t"] < until]
         # Of two neighbours the higher one stays, so that a peak does.
         kept = [max(old[i : i + 2], key=lambda sample: series.level(sample) or 0) for i in range(1, len(old), 2)]
@@ -66,7 +77,7 @@ class _Thinned(log.Run):
         self._entries = min(entries, MOST_ENTRIES // 2)
 
 
-def examine(run, events_now=None):
+def examine(run: log.Run, events_now: dict[str, int] | None = None) -> dict[str, Any]:
     """The end of a run as its log tells it, a dict that JSON can hold.
 
     `events_now` has the counters of memory.events as they are now, if the cgroup still exists: the log may have ended
@@ -80,7 +91,7 @@ def examine(run, events_now=None):
     crew = series.processes(samples)
     died = deaths.died(run, crew)
     limit = {**deaths.limit(run, samples), "address space": deaths.address_space(crew)}
-    report = {
+    report: dict[str, Any] = {
         "end": _end(run, samples),
         "died": died,
         "limit": limit,
@@ -93,7 +104,7 @@ def examine(run, events_now=None):
     return report
 
 
-def _end(run, samples):
+def _end(run: log.Run, samples: Sequence[Entry]) -> dict[str, Any]:
     last = samples[-1]["t"] if samples else (run.start or {}).get("t")
     end = run.end
     if end is None:
@@ -113,7 +124,7 @@ def _end(run, samples):
 # ---- What grew ----
 
 
-def _grew(samples):
+def _grew(samples: Sequence[Entry]) -> dict[str, int | float]:
     """`{part: bytes}` of the named memory, the part that grew most first, over the last ten minutes."""
     known = [sample for sample in samples if sample.get("named")]
     if not known:
@@ -128,7 +139,7 @@ def _grew(samples):
     return dict(sorted(rows, key=lambda row: -row[1]))
 
 
-def _minutes(crew, died):
+def _minutes(crew: Sequence[Process], died: list[dict[str, Any]]) -> dict[str, Any] | None:
     """The figures of one process in its last ten minutes. The first that died is the cause more often than the last: a
     parent ends because its child did."""
     known = {one.pid: one for one in crew}
@@ -140,7 +151,7 @@ def _minutes(crew, died):
         return None
     end = chosen.times[-1]
     rows = []
-    seen = set()
+    seen: set[int] = set()
     for before in _BEFORE:
         at = next(i for i, t in enumerate(chosen.times) if t >= end - before)
         if at not in seen and (chosen.times[0] <= end - before or not seen):
@@ -153,7 +164,7 @@ def _minutes(crew, died):
 # ---- What to do ----
 
 
-def _next(report):
+def _next(report: dict[str, Any]) -> list[str]:
     """Sentences, the most telling step first."""
     steps = []
     signals = {str(one["signal"]) for one in report["died"] if one["signal"]}
@@ -194,12 +205,12 @@ def _next(report):
 # ---- As text ----
 
 
-def text(report, width=None):
+def text(report: dict[str, Any], width: int | None = None) -> str:
     """The report for people."""
     width = width or max(60, min(shutil.get_terminal_size((100, 24)).columns, 120))
-    out = []
+    out: list[str] = []
 
-    def say(sentence):
+    def say(sentence: str) -> None:
         out.extend(textwrap.wrap(safe_text(sentence), width, break_on_hyphens=False, break_long_words=False) or [""])
 
     end = report["end"]
@@ -241,8 +252,8 @@ def text(report, width=None):
     return "\n".join(out)
 
 
-def _death_rows(died):
-    rows = [("process", "pid", "time", "how", "last RSS")]
+def _death_rows(died: Sequence[dict[str, Any]]) -> list[tuple[str, ...]]:
+    rows: list[tuple[str, ...]] = [("process", "pid", "time", "how", "last RSS")]
     for one in died:
         clock = "" if one["t"] is None else time.strftime("%H:%M:%S", time.localtime(one["t"]))
         how = safe_text(str(one["signal"])) if one["signal"] else f"exit code {one['exit']}"
@@ -250,7 +261,7 @@ def _death_rows(died):
     return rows
 
 
-def _minute_table(rows, width):
+def _minute_table(rows: Sequence[dict[str, Any]], width: int) -> str:
     """The table of the last minutes, without the last figures where the terminal is narrow."""
     for count in range(len(_FIGURES), 2, -1):
         figures = _FIGURES[:count]
@@ -262,7 +273,7 @@ def _minute_table(rows, width):
     return found
 
 
-def _limit_text(limit):
+def _limit_text(limit: dict[str, Any]) -> str:
     if limit["limit"] is not None:
         place = f" ({limit['limit from']})" if limit["limit from"] else ""
         said = f"The limit is {size_text(limit['limit'])}{place}."
@@ -284,5 +295,5 @@ def _limit_text(limit):
     return said
 
 
-def _indented(text):
+def _indented(text: str) -> list[str]:
     return [f"  {line}" for line in text.splitlines()]

@@ -5,8 +5,22 @@ user. `Tree` follows a job: the descendants of its root, and processes whose par
 a parameter, so that tests can describe other machines.
 """
 
+from __future__ import annotations
+
 import os
 import re
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+    from typing import TypeAlias
+
+    from recstore._types import Path
+    from recstore.monitor.attribution import Parts
+    from recstore.monitor.sampler import Reading
+
+    # The device and the inode of a file.
+    Key: TypeAlias = tuple[int, int]
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _RESCAN = 30  # samples between two readings of all processes of the machine
@@ -18,7 +32,7 @@ class Stat:
 
     __slots__ = ("pid", "name", "state", "parent", "group", "session", "start", "mapped", "faults", "status")
 
-    def __init__(self, pid, data):
+    def __init__(self, pid: int, data: bytes) -> None:
         # The name stands in parentheses and may itself hold spaces and parentheses.
         head, _, tail = data.rpartition(b")")
         fields = tail.split()
@@ -34,7 +48,7 @@ class Stat:
         self.status = int(fields[49]) if len(fields) > 49 else 0
 
     @property
-    def ended(self):
+    def ended(self) -> bool:
         """Whether it is a zombie: it has neither memory nor descriptors."""
         return self.state in (b"Z", b"X", b"x")
 
@@ -44,7 +58,7 @@ class Mapping:
 
     __slots__ = ("key", "path", "pss", "code")
 
-    def __init__(self, key, path, pss, code):
+    def __init__(self, key: Key, path: str, pss: int, code: bool) -> None:
         self.key = key
         self.path = path
         self.pss = pss
@@ -56,7 +70,7 @@ class Descriptor:
 
     __slots__ = ("key", "path", "blocks", "number")
 
-    def __init__(self, key, path, blocks, number):
+    def __init__(self, key: Key, path: str, blocks: int, number: str) -> None:
         self.key = key
         self.path = path
         self.blocks = blocks
@@ -66,10 +80,10 @@ class Descriptor:
 class Proc:
     """The files below /proc."""
 
-    def __init__(self, root="/proc"):
+    def __init__(self, root: Path = "/proc") -> None:
         self.root = os.fspath(root)
 
-    def read(self, name):
+    def read(self, name: str) -> bytes:
         """The bytes of a file below the root."""
         fd = os.open(f"{self.root}/{name}", os.O_RDONLY | os.O_CLOEXEC)
         try:
@@ -81,7 +95,7 @@ class Proc:
         finally:
             os.close(fd)
 
-    def read_line(self, name):
+    def read_line(self, name: str) -> bytes:
         """The bytes of a file that the kernel hands out in one read."""
         fd = os.open(f"{self.root}/{name}", os.O_RDONLY | os.O_CLOEXEC)
         try:
@@ -89,42 +103,42 @@ class Proc:
         finally:
             os.close(fd)
 
-    def pids(self):
+    def pids(self) -> list[int]:
         """The numbers of all processes."""
         return [int(name) for name in os.listdir(self.root) if name.isdecimal()]
 
-    def newest(self):
+    def newest(self) -> int | None:
         """The number that the last new process or thread of the machine got; None if it is unknown."""
         try:
             return int(self.read_line("loadavg").split()[4])
         except (OSError, IndexError, ValueError):
             return None
 
-    def stat(self, pid):
+    def stat(self, pid: int) -> Stat:
         """The Stat of a process."""
         return Stat(pid, self.read_line(f"{pid}/stat"))
 
-    def statm(self, pid):
+    def statm(self, pid: int) -> tuple[int, int]:
         """`(rss, shared_file)` in bytes: the resident pages, and those of files and of shared memory among them."""
         fields = self.read_line(f"{pid}/statm").split()
         return int(fields[1]) * _PAGE, int(fields[2]) * _PAGE
 
-    def command(self, pid):
+    def command(self, pid: int) -> list[bytes]:
         """The arguments of a process, as a list of bytes."""
         return self.read(f"{pid}/cmdline").split(b"\0")[:-1]
 
-    def environ(self, pid):
+    def environ(self, pid: int) -> dict[bytes, bytes]:
         """The environment with which a process began, as a dict of bytes."""
         pairs = (one.partition(b"=") for one in self.read(f"{pid}/environ").split(b"\0"))
         return {name: value for name, found, value in pairs if found}
 
-    def rollup(self, pid):
+    def rollup(self, pid: int) -> dict[bytes, int]:
         """{name: bytes} of /proc/PID/smaps_rollup; empty for a process without memory."""
         # The first line holds six words, each other one a name, a number and its unit.
         words = self.read_line(f"{pid}/smaps_rollup").split()
         return {name[:-1]: int(size) * 1024 for name, size in zip(words[6::3], words[7::3])}
 
-    def address_limit(self, pid):
+    def address_limit(self, pid: int) -> int | None:
         """The bytes of address space that a process may have (`ulimit -v`); None for no limit, or one that cannot be
         read."""
         try:
@@ -133,15 +147,15 @@ class Proc:
             return None
         return None if found is None else int(found[1])
 
-    def has(self, pid, name):
+    def has(self, pid: int, name: str) -> bool:
         """Whether a process has a file of this name below /proc."""
         return os.path.exists(f"{self.root}/{pid}/{name}")
 
-    def smaps(self, pid):
+    def smaps(self, pid: int) -> bytes:
         """The bytes of /proc/PID/smaps, for `rollup_of` and `mappings_of`. It costs several times of a rollup."""
         return self.read(f"{pid}/smaps")
 
-    def descriptors(self, pid):
+    def descriptors(self, pid: int) -> list[Descriptor]:
         """A Descriptor for each file in shared memory that a process has open."""
         folder = f"{self.root}/{pid}/fd"
         found = []
@@ -156,27 +170,27 @@ class Proc:
             found.append(Descriptor((status.st_dev, status.st_ino), path, status.st_blocks * 512, name))
         return found
 
-    def open_files(self, pid):
+    def open_files(self, pid: int) -> int | None:
         """The number of open files of a process; None where the kernel does not say it (before Linux 6.2)."""
         return os.stat(f"{self.root}/{pid}/fd").st_size or None
 
 
-def is_shared_memory(path):
+def is_shared_memory(path: str) -> bool:
     """Whether a path, as /proc shows it, is of shared memory."""
     return path.startswith(("/dev/shm/", "/memfd:", "/SYSV", "/dev/zero"))
 
 
-def rollup_of(smaps):
+def rollup_of(smaps: bytes) -> dict[bytes, int]:
     """The bytes of smaps summed, as `Proc.rollup` has them; for kernels without smaps_rollup."""
-    sums = {}
+    sums: dict[bytes, int] = {}
     for name, size in re.findall(rb"^(\w+): +(\d+) kB$", smaps, re.MULTILINE):
         sums[name] = sums.get(name, 0) + int(size) * 1024
     return sums
 
 
-def mappings_of(smaps):
+def mappings_of(smaps: bytes) -> Collection[Mapping]:
     """A Mapping for each file in the bytes of smaps, shared memory included."""
-    found = {}
+    found: dict[Key, Mapping] = {}
     for chunk in re.split(rb"^(?=[0-9a-f]+-[0-9a-f]+ )", smaps, flags=re.MULTILINE):
         parts = chunk.partition(b"\n")[0].split(None, 5)
         if len(parts) < 6 or parts[4] == b"0":
@@ -194,7 +208,7 @@ def mappings_of(smaps):
     return found.values()
 
 
-def _field(chunk, name):
+def _field(chunk: bytes, name: bytes) -> int:
     at = chunk.find(name)
     return 0 if at < 0 else int(chunk[at + len(name) : chunk.index(b"kB", at)]) * 1024
 
@@ -205,31 +219,31 @@ class Member:
     The labels and the readings are added by labels.py and sampler.py.
     """
 
-    def __init__(self, stat, owner):
+    def __init__(self, stat: Stat, owner: Member | None) -> None:
         self.pid = stat.pid
         self.start = stat.start
         self.stat = stat
         self.owner = owner
         self.looks = 0  # how often the command has been read; a process that has just been forked may still exec
-        self.command = []
+        self.command: list[bytes] = []
         self.role = "process"
         self.label = ""
-        self.named_as = None  # the name of the process when it was labelled
-        self.rank = None
-        self.worker = None
+        self.named_as: bytes | None = None  # the name of the process when it was labelled
+        self.rank: int | None = None
+        self.worker: int | None = None
         self.forked = False  # it runs what its owner runs, so it began with the owner's pages
         self.alive = True
-        self.status = None  # as waitpid gives it, where it is known
-        self.now = None  # the Reading of this sample
-        self.last = None  # the last exact Reading
-        self.parts = None  # how its mapped files share its pages, by attribution.py
-        self.held = ()  # the Descriptors of its open files in shared memory
+        self.status: int | None = None  # as waitpid gives it, where it is known
+        self.now: Reading = None  # type: ignore[assignment]  # of this sample; None until it is taken
+        self.last: Reading | None = None  # the last exact Reading
+        self.parts: Parts | None = None  # how its mapped files share its pages, by attribution.py
+        self.held: Collection[Descriptor] = ()  # the Descriptors of its open files in shared memory
         self.followed = False  # whether a pidfd was opened for it
         self.denied = False  # the system does not let this user read more than its RSS
-        self.files_open = None  # how many, when `held` was read
+        self.files_open: int | None = None  # how many, when `held` was read
         self.files_at = 0.0
         self.readings = 0  # the exact ones
-        self.address_limit = None  # of its last exact reading
+        self.address_limit: int | None = None  # of its last exact reading
 
 
 class Tree:
@@ -243,19 +257,19 @@ class Tree:
             process group is that of a member and they are younger than the root.
     """
 
-    def __init__(self, proc, root, without=(), reaper=None):
+    def __init__(self, proc: Proc, root: int, without: Iterable[int] = (), reaper: int | None = None) -> None:
         self.proc = proc
         self.root = root
-        self.members = {}
+        self.members: dict[int, Member] = {}
         self._without = set(without)
         self._reaper = reaper
-        self._others = set()
-        self._groups = set()
-        self._began = None  # the start time of the root
-        self._newest = None
+        self._others: set[int] = set()
+        self._groups: set[int] = set()
+        self._began: int | None = None  # the start time of the root
+        self._newest: int | None = None
         self._turn = 0
 
-    def refresh(self):
+    def refresh(self) -> tuple[list[Member], list[Member]]:
         """Look for new and ended processes: `(joined, ended)`, lists of Members."""
         ended = self._update()
         newest = self.proc.newest()
@@ -266,14 +280,14 @@ class Tree:
         gone = {member.pid: member for member in ended}
         return self._join(self._unknown(), gone), ended
 
-    def end(self, member, status=None):
+    def end(self, member: Member, status: int | None = None) -> None:
         """Take a member out: its process has ended with this status."""
         member.alive = False
         if status is not None:
             member.status = status
         self.members.pop(member.pid, None)
 
-    def _update(self):
+    def _update(self) -> list[Member]:
         """Read the Stat of each member; the members that have ended."""
         ended = []
         for member in list(self.members.values()):
@@ -284,12 +298,11 @@ class Tree:
             if stat is not None and stat.start == member.start and not stat.ended:
                 member.stat = stat
                 continue
-            same = stat is not None and stat.start == member.start
-            self.end(member, stat.status if same else None)
+            self.end(member, stat.status if stat is not None and stat.start == member.start else None)
             ended.append(member)
         return ended
 
-    def _unknown(self):
+    def _unknown(self) -> dict[int, Stat]:
         """The Stats of the processes that were not there before, by pid."""
         pids = set(self.proc.pids())
         if self._turn % _RESCAN == 0:
@@ -306,7 +319,7 @@ class Tree:
             found[pid] = stat
         return found
 
-    def _join(self, found, gone):
+    def _join(self, found: dict[int, Stat], gone: dict[int, Member]) -> list[Member]:
         """Make members of the new processes that belong to the job; `gone` are the members that have just ended."""
         joined = []
         left = sorted(found.values(), key=lambda stat: (stat.start, stat.pid))
@@ -327,11 +340,11 @@ class Tree:
         self._others.update(stat.pid for stat in left)
         return joined
 
-    def _belongs(self, stat, gone):
+    def _belongs(self, stat: Stat, gone: dict[int, Member]) -> bool:
         if stat.pid == self.root or stat.parent in self.members or stat.parent in gone:
             return True
         if self._reaper is not None:
             return stat.parent == self._reaper
         # An orphan: its parent ended before it was seen, and process 1 took it over. The script that process 1 has
         # started, and that started the root, has that parent and group too, but is older.
-        return stat.parent == 1 and stat.group in self._groups and stat.start > self._began
+        return stat.parent == 1 and stat.group in self._groups and stat.start > self._began  # type: ignore[operator]

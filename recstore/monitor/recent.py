@@ -3,9 +3,15 @@
 The table at the end of `recstore monitor`, its verdicts and its page come from here, whether there is a log or not.
 """
 
+from __future__ import annotations
+
 import zlib
 
 from recstore.monitor.log import Run, line_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from recstore.monitor.entries import Entry
 
 _MOST_ENTRIES = 8000  # of processes, in all samples
 _FEWEST_SAMPLES = 100
@@ -15,16 +21,17 @@ _MOST_EVENTS = 2000
 class Recent:
     """A sink for entries, as Log is one."""
 
-    def __init__(self):
-        self._start = self._end = None
-        self._samples = []
-        self._events = []
-        self._last = None
+    def __init__(self) -> None:
+        self._start: Entry | None = None
+        self._end: Entry | None = None
+        self._samples: list[bytes] = []
+        self._events: list[bytes] = []
+        self._last: Entry | None = None
         self._step = 1  # of the samples that come, each one of this many is kept
         self._count = 0
         self._left_out = 0
 
-    def write(self, entry):
+    def write(self, entry: Entry) -> bool:
         """Take in an entry."""
         kind = entry["kind"]
         if kind == "sample":
@@ -46,7 +53,7 @@ class Recent:
             self._end = entry
         return True
 
-    def run(self):
+    def run(self) -> Run:
         """The Run of what was kept; the last sample is always in it."""
         run = Run()
         lines = [zlib.decompress(one) for one in self._samples]

@@ -7,6 +7,8 @@ has moved the most. For the others it takes the last exact figures, moved by wha
 entry has `exact: false`.
 """
 
+from __future__ import annotations
+
 import os
 import signal
 import time
@@ -14,6 +16,14 @@ import time
 from recstore.monitor import attribution, cgroup, labels
 from recstore.monitor.entries import FIGURES
 from recstore.monitor.processes import Proc, Tree, mappings_of, rollup_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from recstore._types import Path
+    from recstore.monitor.entries import Entry
+    from recstore.monitor.processes import Member
 
 SHARE = 0.008  # of a core, for exact readings
 _MAPS_EVERY = 8  # exact readings until the mapped files of a process are read again, which costs as much
@@ -31,14 +41,19 @@ class Reading:
 
     __slots__ = (*FIGURES, "pss_anon", "pss_file", "pss_shmem", "exact", "t")
 
-    def __init__(self, t, rss, shared_file):
+    uss: int | None
+    pss: int | None
+    shared: int | None
+    swap: int | None
+
+    def __init__(self, t: float, rss: int, shared_file: int) -> None:
         self.t = t
         self.rss, self.shared_file, self.anonymous = rss, shared_file, max(0, rss - shared_file)
         self.uss = self.pss = self.shared = self.swap = None
         self.pss_anon = self.pss_file = self.pss_shmem = 0
         self.exact = False
 
-    def fill(self, rollup):
+    def fill(self, rollup: dict[bytes, int]) -> None:
         """Take in the sums of smaps_rollup, which belong together, RSS included."""
         get = rollup.get
         self.rss = get(b"Rss", 0)
@@ -55,13 +70,13 @@ class Reading:
         self.pss_file = get(b"Pss_File", self.pss - self.pss_anon - self.pss_shmem)
         self.exact = True
 
-    def estimate(self, last):
+    def estimate(self, last: Reading) -> None:
         """Take the figures of the last exact reading, moved by what the process's own pages have grown since."""
         grown = self.anonymous - last.anonymous
         self.pss_anon = max(0, last.pss_anon + grown)
         self.pss_file, self.pss_shmem = last.pss_file, last.pss_shmem
         self.pss = min(self.rss, self.pss_anon + self.pss_file + self.pss_shmem)
-        self.uss = min(self.rss, max(0, last.uss + grown))
+        self.uss = min(self.rss, max(0, last.uss + grown))  # type: ignore[operator]
         self.shared = self.rss - self.uss
         self.swap = last.swap
 
@@ -77,23 +92,33 @@ class Sampler:
         share: the part of a core that exact readings may take.
     """
 
-    def __init__(self, root, *, without=(), reaper=None, proc="/proc", root_folder="", ask=None, share=SHARE):
+    def __init__(
+        self,
+        root: int,
+        *,
+        without: Iterable[int] = (),
+        reaper: int | None = None,
+        proc: Path = "/proc",
+        root_folder: str = "",
+        ask: Callable[[str], str | None] | None = None,
+        share: float = SHARE,
+    ) -> None:
         self.proc = Proc(proc)
         self.tree = Tree(self.proc, root, without, reaper)
         self.names = attribution.Names(self.proc, ask)
         self._root_folder = root_folder
         self._share = share
         self._credit = 0.0  # seconds of CPU time that exact readings may take now
-        self._before = None
+        self._before: float | None = None
         self._rollup = self.proc.has(root, "smaps_rollup")
         self._smaps = self.proc.has(root, "smaps")
         self._said_denied = False
-        self._seen = None  # the use of the cgroup in the last sample
+        self._seen: int | None = None  # the use of the cgroup in the last sample
         self._hurried = False
         self.level = cgroup.tightest(cgroup.levels(self.text, root, cgroup.mounts(self.text)))
-        self.ask_status = lambda member: None  # Watch, which has pidfds, knows more
+        self.ask_status: Callable[[Member], int | None] = lambda member: None  # Watch, which has pidfds, knows more
 
-    def text(self, path):
+    def text(self, path: str) -> str | None:
         """The text of a file; None if it cannot be read."""
         inside = path.startswith("/proc/")
         path = self.proc.root + path[len("/proc") :] if inside else self._root_folder + path
@@ -105,7 +130,7 @@ class Sampler:
 
     # ---- The line that opens a log ----
 
-    def start(self, command, interval):
+    def start(self, command: Sequence[str] | None, interval: float) -> Entry:
         """The entry of kind start."""
         import platform
         import socket
@@ -120,22 +145,22 @@ class Sampler:
             "host": socket.gethostname(),
             "python": platform.python_version(),
             "interval": interval,
-            "limit": level.limit if self.limited else None,
-            "limit_from": level.limit_file if self.limited else None,
+            "limit": level.limit if self.limited else None,  # type: ignore[union-attr]
+            "limit_from": level.limit_file if self.limited else None,  # type: ignore[union-attr]
             "total_memory": self.total_memory(),
             "missing": self.missing(),
         }
 
-    def total_memory(self):
+    def total_memory(self) -> int | None:
         """The memory of the machine in bytes; None if it is unknown."""
         return self.meminfo().get("MemTotal")
 
-    def meminfo(self):
+    def meminfo(self) -> dict[str, int]:
         """{name: bytes} of /proc/meminfo."""
         pairs = (line.split() for line in (self.text("/proc/meminfo") or "").splitlines())
         return {words[0][:-1]: int(words[1]) * 1024 for words in pairs if len(words) == 3 and words[1].isdecimal()}
 
-    def missing(self):
+    def missing(self) -> list[str]:
         """Sentences that say which figures this machine does not give."""
         found = []
         if not self._rollup and self._smaps:
@@ -148,7 +173,7 @@ class Sampler:
 
     # ---- Samples ----
 
-    def sample(self):
+    def sample(self) -> tuple[Entry | None, list[Entry]]:
         """`(entry, events)`: the sample of now, and events of kind started and ended since the last one.
 
         The entry is None if no process could be read; `tree.members` is empty once all have ended.
@@ -181,7 +206,7 @@ class Sampler:
         }
         return entry, events
 
-    def _read_cheap(self, t):
+    def _read_cheap(self, t: float) -> list[Member]:
         """The members whose RSS could be read; each has its Reading of now."""
         found = []
         for member in self.tree.members.values():
@@ -196,7 +221,7 @@ class Sampler:
         found.sort(key=lambda one: (one.start, one.pid))
         return found
 
-    def _read_exactly(self, t, members):
+    def _read_exactly(self, t: float, members: Sequence[Member]) -> None:
         passed = 0.0 if self._before is None else max(0.0, t - self._before)
         self._before = t
         self._credit = min(self._credit + passed * self._share, max(0.05, 4 * passed * self._share))
@@ -204,7 +229,7 @@ class Sampler:
         for member in sorted(readable, key=lambda one: _urgency(t, one), reverse=True):
             free = member.last is None or (member.readings < _FREE or self._hurried) and member.now.rss < _FREE_RSS
             if not free and self._credit <= 0:
-                member.now.estimate(member.last)
+                member.now.estimate(member.last)  # type: ignore[arg-type]
                 self._look_at_files(t, member)
                 continue
             began = time.thread_time()
@@ -212,7 +237,7 @@ class Sampler:
             if not free:
                 self._credit -= time.thread_time() - began
 
-    def _read_one(self, t, member):
+    def _read_one(self, t: float, member: Member) -> None:
         """Read a member exactly; one that has ended meanwhile loses its Reading, another user's keeps its RSS."""
         try:
             smaps = None
@@ -222,7 +247,7 @@ class Sampler:
                 smaps = self.proc.smaps(member.pid)
                 sums = rollup_of(smaps)
             if not sums:
-                member.now = None
+                member.now = None  # type: ignore[assignment]
                 return
             member.now.fill(sums)
             self._read_mappings(member, smaps)
@@ -232,9 +257,9 @@ class Sampler:
         except PermissionError:
             member.denied = True
         except (OSError, ValueError, IndexError):
-            member.now = None
+            member.now = None  # type: ignore[assignment]
 
-    def _read_mappings(self, member, smaps):
+    def _read_mappings(self, member: Member, smaps: bytes | None) -> None:
         """Which files a member maps: seldom, or when its part of them has changed."""
         last, reading = member.last, member.now
         member.readings += 1
@@ -245,7 +270,7 @@ class Sampler:
         if last is None or moved or smaps is not None or member.readings % _MAPS_EVERY == 0:
             member.parts = self._parts(member.pid, smaps)
 
-    def _look_at_files(self, t, member):
+    def _look_at_files(self, t: float, member: Member) -> None:
         """Between exact readings: batches come and go quickly, and the number of open files costs little."""
         if self._credit < _DEBT or member.denied:
             return
@@ -257,7 +282,7 @@ class Sampler:
         except OSError:
             return  # it is ending: the next sample sees it
 
-    def _read_files(self, t, member):
+    def _read_files(self, t: float, member: Member) -> None:
         """Which files in shared memory a member has open."""
         count = self.proc.open_files(member.pid)
         if count is None or count != member.files_open or t - member.files_at > _FILES_AGE:
@@ -266,12 +291,12 @@ class Sampler:
             for one in member.held:
                 self.names.see(one.key, one.path, member.pid, one.number)
 
-    def _parts(self, pid, smaps):
+    def _parts(self, pid: int, smaps: bytes | None) -> attribution.Parts | None:
         if smaps is None and self._smaps:
             smaps = self.proc.smaps(pid)
         return attribution.Parts(mappings_of(smaps), self.names) if smaps is not None else None
 
-    def cgroup_now(self):
+    def cgroup_now(self) -> dict[str, int | None] | None:
         """The use of the memory cgroup and its counters of kills, as a sample has them; None without a cgroup."""
         if self.level is None:
             return None
@@ -280,29 +305,29 @@ class Sampler:
         return {"current": level.current, "used": level.used, "oom": level.oom, "oom_kill": level.kills}
 
     @property
-    def limited(self):
+    def limited(self) -> bool:
         """Whether the job has a memory cgroup with a limit."""
         return self.level is not None and self.level.limit is not None
 
-    def hurries(self):
+    def hurries(self) -> bool:
         """Whether the use of the memory cgroup has grown so much since the last sample that the limit may come before
         the next one."""
         if not self.limited or self._seen is None:
             return False
-        use = cgroup.use(self.text, self.level)
-        left = max(self.level.limit - self._seen, self.level.limit // 20)
+        use = cgroup.use(self.text, self.level)  # type: ignore[arg-type]
+        left = max(self.level.limit - self._seen, self.level.limit // 20)  # type: ignore[operator, union-attr]
         self._hurried = use is not None and use - self._seen >= left // _HURRY
         return self._hurried
 
     # ---- Events ----
 
-    def _started(self, t, member):
+    def _started(self, t: float, member: Member) -> Entry:
         by = f", started by {member.owner.label}" if member.owner is not None else ""
         command = b" ".join(member.command).decode(errors="replace")[:200]
         text = f"{member.label} started, process {member.pid}{by}: {command}"
         return event("started", text, t=t, pid=member.pid, label=member.label)
 
-    def ended_event(self, t, member):
+    def ended_event(self, t: float, member: Member) -> Entry:
         """The event that says that a member has ended, with its exit code or signal where it is known."""
         code, name = outcome(member.status)
         how = "ended" if member.status is None else f"was ended by {name}" if name else f"ended with exit code {code}"
@@ -311,7 +336,7 @@ class Sampler:
         text = f"{member.label}, process {member.pid}, {how}{size}"
         return event("ended", text, t=t, pid=member.pid, label=member.label, exit=code, signal=name)
 
-    def _say_denied(self, t, members):
+    def _say_denied(self, t: float, members: Sequence[Member]) -> list[Entry]:
         denied = [one for one in members if one.denied and one.alive]
         if not denied or self._said_denied:
             return []
@@ -324,14 +349,23 @@ class Sampler:
         return [event("warning", text, t=t, pid=one.pid, label=one.label)]
 
 
-def event(what, text, *, t=None, pid=None, label=None, exit=None, signal=None):
+def event(
+    what: str,
+    text: str,
+    *,
+    t: float | None = None,
+    pid: int | None = None,
+    label: str | None = None,
+    exit: int | None = None,
+    signal: str | None = None,
+) -> Entry:
     """An entry of kind event."""
     t = time.time() if t is None else t
     entry = {"kind": "event", "t": t, "what": what, "pid": pid, "label": label, "text": text}
     return {**entry, "exit": exit, "signal": signal}
 
 
-def outcome(status):
+def outcome(status: int | None) -> tuple[int | None, str | None]:
     """`(exit code, name of the signal)` of a status as waitpid gives it; None for what is not so or not known."""
     if status is None:
         return None, None
@@ -344,7 +378,7 @@ def outcome(status):
     return os.WEXITSTATUS(status), None
 
 
-def _urgency(t, member):
+def _urgency(t: float, member: Member) -> float:
     """How much a member is due for an exact reading."""
     last = member.last
     if last is None:
@@ -353,9 +387,9 @@ def _urgency(t, member):
     return (t - last.t) * (4.0 if moved > max(_MOVED, last.rss // 50) else 1.0)
 
 
-def _entry(member):
+def _entry(member: Member) -> Entry:
     reading = member.now
-    entry = {
+    entry: Entry = {
         "pid": member.pid,
         "ppid": member.stat.parent,
         "start": member.start,
@@ -374,9 +408,9 @@ def _entry(member):
     return entry
 
 
-def _sums(members, unmapped):
+def _sums(members: Sequence[Member], unmapped: int) -> dict[str, int | None]:
     """The sums of the figures over the members that have them; None where none has it."""
-    sums = {}
+    sums: dict[str, int | None] = {}
     for name in FIGURES:
         known = [value for value in (getattr(one.now, name) for one in members) if value is not None]
         sums[name] = sum(known) if known else None

@@ -1,9 +1,11 @@
 """The name of the store in a file of shared memory, for people."""
 
+from __future__ import annotations
+
 from recstore.text import counted
 
 
-def name_of(path):
+def name_of(path: str) -> str | None:
     """The name of a named store, else the number of its records; None for a file that is no store or cannot be read."""
     from recstore._core import native
     from recstore.shm import named_segments

@@ -4,10 +4,20 @@ The live table stands in the last rows of the terminal. A scroll region (DECSTBM
 of the command in the rows above it, so neither overwrites the other.
 """
 
+from __future__ import annotations
+
 import os
 import time
 
 from recstore.text import counted, safe_text, size_text, table
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from recstore.monitor.entries import Entry
+    from recstore.monitor.log import Run
 
 _FEWEST_ROWS, _FEWEST_COLUMNS = 12, 30
 # The columns of the live table by the width that they need: heading and figure.
@@ -22,7 +32,7 @@ _COLUMNS = (
 _WITH_PID = 56
 
 
-def live_lines(entry, start, width, most):
+def live_lines(entry: Entry, start: Entry, width: int, most: int) -> list[tuple[str, str]]:
     """The live table of a sample as `(style, text)` of at most `most` lines, each at most `width` wide."""
     columns = [(heading, name) for least, heading, name in _COLUMNS if width >= least]
     with_pid = width >= _WITH_PID
@@ -49,7 +59,7 @@ def live_lines(entry, start, width, most):
     return [(style, _cut(line, width)) for style, line in found[:most]]
 
 
-def fitted(rows, width, most=1000):
+def fitted(rows: Sequence[Sequence[str]], width: int, most: int = 1000) -> list[list[str]]:
     """Rows for a table that is at most `width` wide: the first column, a label, is made safe and cut to `most`
     characters or fewer, but to no fewer than 8."""
     rest = sum(max(map(len, column)) + 2 for column in list(zip(*rows))[1:])
@@ -57,26 +67,26 @@ def fitted(rows, width, most=1000):
     return [[_cut(safe_text(row[0]), room), *row[1:]] for row in rows]
 
 
-def _weight(one):
-    return one["pss"] if one["pss"] is not None else one["rss"]
+def _weight(one: Entry) -> int:
+    return one["pss"] if one["pss"] is not None else one["rss"]  # type: ignore[no-any-return]
 
 
-def _cell(one, name):
+def _cell(one: Entry, name: str) -> str:
     value = one[name]
     # Between exact readings the figures of smaps are estimates.
     about = "" if one["exact"] or value is None or name in ("rss", "shared_file") else "~"
     return about + size_text(value)
 
 
-def _cut(text, width):
+def _cut(text: str, width: int) -> str:
     return text if len(text) <= width else text[: max(0, width - 3)] + "..."
 
 
-def _place_line(entry):
+def _place_line(entry: Entry) -> str:
     return "where it goes: " + places(entry["named"])
 
 
-def places(named, most=3):
+def places(named: dict[str, Any], most: int = 3) -> str:
     """Where the memory goes, in one line, the largest first."""
     parts = [(size, name) for name, size in named.items() if name != "stores" and size]
     stores = sorted(named.get("stores", {}).items(), key=lambda pair: -pair[1])
@@ -88,7 +98,7 @@ def places(named, most=3):
     return ", ".join(f"{name} {size_text(size)}" for size, name in parts) or "nothing is known"
 
 
-def _limit_line(entry, start):
+def _limit_line(entry: Entry, start: Entry) -> list[tuple[str, str]]:
     limit, group = start.get("limit"), entry["cgroup"]
     if limit is None or group is None or group.get("used") is None:
         return []
@@ -105,17 +115,17 @@ class Panel:
         most: the number of rows that the table may have; a half of the terminal's at most.
     """
 
-    def __init__(self, fd, most=24):
+    def __init__(self, fd: int, most: int = 24) -> None:
         self._fd = fd
         self._most = most
         self._height = 0
-        self._size = None
-        self._start = {}
-        self._lines = []
+        self._size: os.terminal_size | None = None
+        self._start: Entry = {}
+        self._lines: list[tuple[str, str]] = []
         self._drawn = 0.0
         self._broken = False
 
-    def write(self, entry):
+    def write(self, entry: Entry) -> bool:
         """Draw a sample, at most twice a second."""
         if entry["kind"] == "start":
             self._start = entry
@@ -124,7 +134,7 @@ class Panel:
             self._draw(entry)
         return True
 
-    def _draw(self, entry):
+    def _draw(self, entry: Entry) -> None:
         try:
             size = os.get_terminal_size(self._fd)
         except OSError:
@@ -143,26 +153,26 @@ class Panel:
         text += "\x1b7" + "".join(f"\x1b[{first + at};1H\x1b[2K{line}" for at, line in enumerate(shown)) + "\x1b8"
         self._put(text)
 
-    def _room(self, height):
+    def _room(self, height: int) -> str:
         """The control text that gives the table at least this many rows: the command's output moves up for it."""
         if height <= self._height:
             return ""
         more = height - self._height
         self._height = height
         # ESC D moves down a line and scrolls at the end of the region, in whatever column the command has come to.
-        return "\x1bD" * more + f"\x1b[{more}A\x1b7\x1b[1;{self._size.lines - height}r\x1b8"
+        return "\x1bD" * more + f"\x1b[{more}A\x1b7\x1b[1;{self._size.lines - height}r\x1b8"  # type: ignore[union-attr]
 
-    def close(self):
+    def close(self) -> None:
         """Give the rows back; a later sample takes them again."""
         if self._height:
             self._height = 0
             self._put("\x1b7\x1b[r\x1b8\x1b[J")
 
-    def above(self, text):
+    def above(self, text: str) -> None:
         """Print lines where the command prints; they do not disturb the table."""
         self._put("\r" + text.replace("\n", "\r\n") + "\r\n")
 
-    def _put(self, text):
+    def _put(self, text: str) -> None:
         data = text.encode(errors="replace")
         while data and not self._broken:
             try:
@@ -173,7 +183,7 @@ class Panel:
                 self._broken = True  # it was closed; the job goes on
 
 
-def _styled(lines, width):
+def _styled(lines: Sequence[tuple[str, str]], width: int) -> list[str]:
     """Lines with colours by rich; without rich, or where NO_COLOR is set, as they are."""
     if os.environ.get("NO_COLOR"):
         return [text for _, text in lines]
@@ -187,12 +197,13 @@ def _styled(lines, width):
     console = Console(file=io.StringIO(), force_terminal=True, width=width, highlight=False)
     for style, text in lines:
         console.print(Text(text, style=style), no_wrap=True, crop=False, overflow="ignore")
-    return console.file.getvalue().split("\n")[: len(lines)]
+    return console.file.getvalue().split("\n")[: len(lines)]  # type: ignore[attr-defined,no-any-return]
 
 
-def summary(run, width=100, most=20):
+def summary(run: Run, width: int = 100, most: int = 20) -> str:
     """The tables at the end: the peaks of each process, and where the memory went at the peak of the sum."""
-    peaks, labels = {}, {}
+    peaks: dict[tuple[int, int | None], dict[str, int]] = {}
+    labels: dict[tuple[int, int | None], str] = {}
     for sample in run.samples:
         for one in sample["processes"]:
             key = (one["pid"], one.get("start"))
@@ -204,7 +215,7 @@ def summary(run, width=100, most=20):
     if not peaks:
         return "No sample was taken: the command ended too soon."
     how = {(one["pid"], one["label"]): one for one in run.events if one["what"] == "ended"}
-    rows = [("process", "pid", "peak USS", "peak PSS", "peak RSS", "end")]
+    rows: list[tuple[str, ...]] = [("process", "pid", "peak USS", "peak PSS", "peak RSS", "end")]
     order = sorted(peaks, key=lambda key: -peaks[key].get("pss", peaks[key].get("rss", 0)))
     for key in order[:most]:
         sizes = [size_text(peaks[key].get(name)) for name in ("uss", "pss", "rss")]
@@ -215,28 +226,28 @@ def summary(run, width=100, most=20):
     return f"{text}\n{fill(_peak(run), width)}"
 
 
-def fill(text, width):
+def fill(text: str, width: int) -> str:
     """A paragraph in lines of at most this width."""
     import textwrap
 
     return textwrap.fill(text, max(20, width))
 
 
-def _end(event):
+def _end(event: Entry | None) -> str:
     if event is None:
         return ""
     if event["signal"] is not None:
-        return event["signal"]
+        return event["signal"]  # type: ignore[no-any-return]
     return "ended" if event["exit"] is None else f"exit {event['exit']}"
 
 
-def total(sample):
+def total(sample: Entry) -> int:
     """The memory of the job in a sample: PSS and unmapped shared memory; the RSS where the PSS is not known."""
     sums = sample["sum"]
     return (sums["rss"] or 0) if sums["pss"] is None else sums["pss"] + (sums["unmapped"] or 0)
 
 
-def _peak(run):
+def _peak(run: Run) -> str:
     highest = max(run.samples, key=total)
     began = run.samples[0]["t"]
     what = "RSS, which counts shared pages in every process" if highest["sum"]["pss"] is None else "PSS"

@@ -15,11 +15,22 @@
 A run that none of them fits has no verdict. The thresholds are the constants below; docs/post-mortem.md lists them.
 """
 
+from __future__ import annotations
+
 import bisect
 import collections
 
 from recstore.monitor import copies, deaths, series
 from recstore.text import duration_text, size_text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import Any, NamedTuple
+
+    from recstore.monitor.entries import Entry
+    from recstore.monitor.log import Run
+    from recstore.monitor.series import Process
 
 __all__ = ["KINDS", "Verdict", "judge", "text"]
 
@@ -64,17 +75,29 @@ GROWN_SHARE = 0.1
 NEAR_LIMIT = 0.85
 
 
-class Verdict(collections.namedtuple("Verdict", ("kind", "text", "line", "evidence"))):
+if TYPE_CHECKING:
+
+    class _Finding(NamedTuple):
+        kind: str
+        text: str
+        line: str
+        evidence: dict[str, Any]
+
+else:
+    _Finding = collections.namedtuple("Verdict", ("kind", "text", "line", "evidence"))
+
+
+class Verdict(_Finding):
     """The finding of a rule: its kind, one of KINDS; the reason in a sentence or two; the line of code to write, ""
     where there is none; and the numbers by their names."""
 
     __slots__ = ()
 
-    def __str__(self):
+    def __str__(self) -> str:
         return f"{self.kind}: {self.text}" + (f"\n    {self.line}" if self.line else "")
 
 
-def judge(run, crew=None):
+def judge(run: Run, crew: list[Process] | None = None) -> list[Verdict]:
     """The Verdicts about a Run: what ended processes, and then why the memory grew, the one about most bytes first;
     "unclear" only alone. An empty list says that no rule fits and that no process took much. `crew` are the run's
     Processes, if the caller has them.
@@ -102,7 +125,7 @@ def judge(run, crew=None):
     return found or _unclear(run, samples, crew)
 
 
-def text(verdicts):
+def text(verdicts: Iterable[Verdict]) -> str:
     """Verdicts as lines for people."""
     if not verdicts:
         return f"No verdict: no rule fits, and no process took {size_text(TOOK)} of its own."
@@ -112,8 +135,8 @@ def text(verdicts):
 # ---- leak ----
 
 
-def _leak(run, samples, crew):
-    found = {}
+def _leak(run: Run, samples: Sequence[Entry], crew: Sequence[Process]) -> list[Verdict]:
+    found: dict[Process, tuple[int, float]] = {}
     for one in crew:
         times, values = one.series("anonymous")
         if not times:
@@ -140,7 +163,7 @@ def _leak(run, samples, crew):
     return [Verdict("leak", f"{said} {more}", line, evidence)]
 
 
-def _leak_advice(run, found):
+def _leak_advice(run: Run, found: Sequence[Process]) -> tuple[str, str]:
     """`(sentences, line)`: what usually grows in such processes."""
     trace = "tracemalloc names the line that makes the objects."
     if all(one.role == "worker" for one in found):
@@ -162,7 +185,7 @@ def _leak_advice(run, found):
     )
 
 
-def _without_end(times, values):
+def _without_end(times: list[float], values: list[int]) -> tuple[list[float], list[int]]:
     """The series without the last samples in which a process that ends gives its memory back."""
     most = max(3, len(values) // 10)
     high = 0.9 * max(values, default=0)
@@ -170,7 +193,7 @@ def _without_end(times, values):
     return times[: len(times) - cut], values[: len(values) - cut]
 
 
-def _windows(run, times):
+def _windows(run: Run, times: Sequence[float]) -> list[float]:
     """The cuts of a life: its epochs where there are at least four, and else its quarters."""
     if not times:
         return []
@@ -184,7 +207,9 @@ def _windows(run, times):
     return [times[0] + quarter * i for i in range(4)] + [times[-1]]
 
 
-def _rising(times, values, cuts, least, share):
+def _rising(
+    times: Sequence[float], values: Sequence[int], cuts: Sequence[float], least: int, share: float
+) -> tuple[int, float] | None:
     """`(growth, seconds)` from the second to the last window if the floor of each is above that of the one before, else
     None."""
     if len(cuts) < 5 or len(times) < 4 * LEAK_SAMPLES:
@@ -193,34 +218,34 @@ def _rising(times, values, cuts, least, share):
     if min(counts[1:]) < LEAK_SAMPLES - 1:
         return None
     _, second, third, last = series.floors(times, values, cuts)
-    grown, seconds = last - second, cuts[3] - cuts[1]
-    if grown < max(least, share * second):
+    grown, seconds = last - second, cuts[3] - cuts[1]  # type: ignore[operator]
+    if grown < max(least, share * second):  # type: ignore[operator]
         return None
-    speeds = [(third - second) / (cuts[2] - cuts[1]), (last - third) / (cuts[3] - cuts[2])]
+    speeds = [(third - second) / (cuts[2] - cuts[1]), (last - third) / (cuts[3] - cuts[2])]  # type: ignore[operator]
     # A cache that is full by now has grown in the last window too, but not in its second half.
     half = (cuts[4] - cuts[3]) / 2
     halves = series.floors(times, values, [cuts[3], cuts[3] + half, cuts[4]])
     if (
         min(speeds) < STEADY * grown / seconds
         or None in halves
-        or halves[1] - halves[0] < SLOWER * half * grown / seconds
+        or halves[1] - halves[0] < SLOWER * half * grown / seconds  # type: ignore[operator]
     ):
         return None
     return grown, seconds
 
 
-def _seconds_left(run, samples, speed):
+def _seconds_left(run: Run, samples: Sequence[Entry], speed: float) -> float | None:
     limit = (run.start or {}).get("limit")
     used = deaths.used(samples)
     if limit is None or not used or speed <= 0:
         return None
-    return max(0.0, (limit - used[-1]) / speed)
+    return max(0.0, (limit - used[-1]) / speed)  # type: ignore[no-any-return]
 
 
 # ---- backlog ----
 
 
-def _backlog(run, samples, crew):
+def _backlog(run: Run, samples: Sequence[Entry], crew: Sequence[Process]) -> list[Verdict]:
     waiting = []
     for sample in samples:
         batches = (sample.get("named") or {}).get("batches")
@@ -254,7 +279,7 @@ def _backlog(run, samples, crew):
 # ---- pinned memory ----
 
 
-def _pinned(run, samples, crew):
+def _pinned(run: Run, samples: Sequence[Entry], crew: Sequence[Process]) -> list[Verdict]:
     _, values = series.sums(samples, "named", "pinned")
     if not values:
         return []
@@ -274,8 +299,8 @@ def _pinned(run, samples, crew):
 # ---- growth ----
 
 
-def _growth(run, crew, least):
-    most = {}
+def _growth(run: Run, crew: Sequence[Process], least: int) -> list[Verdict]:
+    most: dict[str, tuple[int, int, float, Process]] = {}
     for one in crew:
         times, values = one.series("anonymous") if one.series("anonymous")[0] else one.series("uss")
         taken = max(values) - values[0] if values else 0
@@ -285,7 +310,9 @@ def _growth(run, crew, least):
         return []
     largest = sorted(most.values(), key=lambda one: -one[0])
     taken, size, seconds, one = largest[0]
-    processes = [{"label": one.label, "pid": one.pid, "anonymous": taken} for taken, _, _, one in largest]
+    processes: list[dict[str, Any]] = [
+        {"label": one.label, "pid": one.pid, "anonymous": taken} for taken, _, _, one in largest
+    ]
     evidence = {"bytes": sum(one["anonymous"] for one in processes), "processes": processes}
     others = (
         f" {series.names([one for *_, one in largest[1:]])} took {size_text(largest[1][0])} or less."
@@ -300,7 +327,7 @@ def _growth(run, crew, least):
     return [Verdict("growth", said, "samples = RecordList(read_samples())", evidence)]
 
 
-def _until(times, values):
+def _until(times: Sequence[float], values: Sequence[int]) -> float:
     """The seconds until a series has made nine tenths of its way up."""
     enough = values[0] + 0.9 * (max(values) - values[0])
     return next(t for t, value in zip(times, values) if value >= enough) - times[0]
@@ -309,20 +336,20 @@ def _until(times, values):
 # ---- unclear ----
 
 
-def _needed(sample):
+def _needed(sample: Entry) -> int | None:
     """The level of a sample without mapped files, whose pages the kernel drops when it needs them."""
     size = series.level(sample)
     files = (sample.get("named") or {}).get("files") or 0
     return None if size is None else max(0, size - files)
 
 
-def _near(run, samples):
+def _near(run: Run, samples: Sequence[Entry]) -> tuple[int, int] | None:
     """`(most use, limit)` of a run that came near its limit; None of others."""
     limit, used = (run.start or {}).get("limit"), deaths.used(samples)
     return (max(used), limit) if limit is not None and used and max(used) >= NEAR_LIMIT * limit else None
 
 
-def _unclear(run, samples, crew):
+def _unclear(run: Run, samples: Sequence[Entry], crew: Sequence[Process]) -> list[Verdict]:
     start = run.start or {}
     known = [(sample["t"], size) for sample in samples if (size := _needed(sample)) is not None]
     times, values = _without_end([t for t, _ in known], [value for _, value in known])

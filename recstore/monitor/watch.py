@@ -4,6 +4,8 @@ A pidfd of each process becomes readable when that process ends. The loop waits 
 status of a worker is read while it is a zombie; newer kernels tell it also after its parent has collected it.
 """
 
+from __future__ import annotations
+
 import fcntl
 import os
 import select
@@ -12,6 +14,20 @@ import time
 
 from recstore.monitor import labels
 from recstore.monitor.sampler import event, outcome
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from typing import Protocol
+
+    from recstore.monitor.entries import Entry
+    from recstore.monitor.limits import Warnings
+    from recstore.monitor.processes import Member
+    from recstore.monitor.sampler import Sampler
+
+    class Sink(Protocol):
+        def write(self, entry: Entry, /) -> object: ...
+
 
 _MOST_PIDFDS = 400  # a usual limit of open files is 1024
 _GLANCES = 8  # between two samples, at the use of a cgroup that has a limit
@@ -34,35 +50,43 @@ class Watch:
         say: called with the text of each warning.
     """
 
-    def __init__(self, sampler, sinks, *, interval=1.0, warnings=None, say=None):
+    def __init__(
+        self,
+        sampler: Sampler,
+        sinks: Iterable[Sink],
+        *,
+        interval: float = 1.0,
+        warnings: Warnings | None = None,
+        say: Callable[[str], object] | None = None,
+    ) -> None:
         self.sampler = sampler
         self.interval = interval
         self._sinks = sinks
         self._warnings = warnings
         self._say = say
         self._poll = select.poll()
-        self._pidfds = {}  # descriptor: Member
+        self._pidfds: dict[int, Member] = {}  # descriptor: Member
         self._next = time.monotonic()
         sampler.ask_status = self._status
 
-    def write(self, entry):
+    def write(self, entry: Entry) -> None:
         """Hand an entry to all sinks."""
         for sink in self._sinks:
             sink.write(entry)
 
-    def listen(self, fd):
+    def listen(self, fd: int) -> None:
         """Have `wait` return when this descriptor can be read."""
         self._poll.register(fd, select.POLLIN)
 
-    def unlisten(self, fd):
+    def unlisten(self, fd: int) -> None:
         """Take a descriptor of `listen` back."""
         self._poll.unregister(fd)
 
-    def begin(self, command):
+    def begin(self, command: Sequence[str] | None) -> None:
         """Write the opening entry."""
         self.write(self.sampler.start(command, self.interval))
 
-    def sample(self):
+    def sample(self) -> bool:
         """Take a sample and write it; False once no process is left."""
         entry, events = self.sampler.sample()
         for one in events:
@@ -76,11 +100,11 @@ class Watch:
             self._tell(warning)
         return True
 
-    def note(self, text, what="note"):
+    def note(self, text: str, what: str = "note") -> None:
         """Write an event that is about no process."""
         self._tell(event(what, text))
 
-    def catch_up(self):
+    def catch_up(self) -> None:
         """Write the ends that the last sample came too early for, and name the processes that are new since."""
         joined, ended = self.sampler.tree.refresh()
         labels.refresh(self.sampler.tree, joined)
@@ -89,7 +113,7 @@ class Watch:
                 member.status = self._status(member)
             self._tell(self.sampler.ended_event(time.time(), member))
 
-    def finish(self, status):
+    def finish(self, status: int | None) -> None:
         """Write the last entry; `status` is that of the job's first process, None if it is not known."""
         self.catch_up()
         code, name = outcome(status)
@@ -99,7 +123,7 @@ class Watch:
         for fd in list(self._pidfds):
             self._forget(fd)
 
-    def wait(self):
+    def wait(self) -> tuple[bool, list[int]]:
         """Wait until the next sample is due, a process has ended or a descriptor of `listen` can be read.
 
         A sample is due early if the memory grows so fast that its limit may come before.
@@ -122,7 +146,7 @@ class Watch:
         self._next = max(self._next + self.interval, now)
         return True, others
 
-    def ended(self, member, status=None):
+    def ended(self, member: Member, status: int | None = None) -> None:
         """A member has ended: write the event. Its status is asked of the system if it is not given."""
         fds = [fd for fd, one in self._pidfds.items() if one is member]
         if member.alive:
@@ -133,7 +157,7 @@ class Watch:
         for fd in fds:
             self._forget(fd)
 
-    def _status(self, member):
+    def _status(self, member: Member) -> int | None:
         """The status of a member that has ended; None if the system does not tell it any longer."""
         try:
             stat = self.sampler.proc.stat(member.pid)
@@ -143,12 +167,12 @@ class Watch:
             pass  # its parent has collected it
         return next((_status_of(fd) for fd, one in self._pidfds.items() if one is member), None)
 
-    def _tell(self, entry):
+    def _tell(self, entry: Entry) -> None:
         self.write(entry)
         if entry["what"] == "warning" and self._say is not None:
             self._say(entry["text"])
 
-    def _follow(self):
+    def _follow(self) -> None:
         """Open a pidfd of each new member, and close those of members that have ended."""
         for fd in [fd for fd, member in self._pidfds.items() if not member.alive]:
             self._forget(fd)
@@ -165,13 +189,13 @@ class Watch:
             self._pidfds[fd] = member
             self._poll.register(fd, select.POLLIN)
 
-    def _forget(self, fd):
+    def _forget(self, fd: int) -> None:
         del self._pidfds[fd]
         self._poll.unregister(fd)
         os.close(fd)
 
 
-def _status_of(pidfd):
+def _status_of(pidfd: int) -> int | None:
     """The status of a process that its parent has collected; None before Linux 6.15."""
     data = bytearray(_INFO.pack(_INFO_EXIT, *[0] * 13))
     try:

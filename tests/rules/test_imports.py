@@ -103,6 +103,8 @@ def imports_of(path):
 
     def visit(node, late):
         for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING":
+                continue  # what only types name is not loaded
             if isinstance(child, ast.Import):
                 found.update((module_named(alias.name), late) for alias in child.names)
             elif isinstance(child, ast.ImportFrom):
