@@ -1,5 +1,6 @@
 """Types of the package; each class is in the stub beside its module."""
 
+from recstore import names as names
 from recstore._core.native import Record as Record
 from recstore._version import __version__ as __version__
 from recstore.containers.dicts import RecordDict as RecordDict
@@ -25,11 +26,7 @@ from recstore.errors import VersionError as VersionError
 from recstore.errors import WaitTimeoutError as WaitTimeoutError
 from recstore.jsonable import json_default as json_default
 from recstore.monitor.memory_monitor import MemoryMonitor as MemoryMonitor
-from recstore.sharing import attach as attach
-from recstore.sharing import collect as collect
-from recstore.sharing import segments as segments
 from recstore.sharing import shared as shared
-from recstore.sharing import unlink as unlink
 from recstore.sources.arrow_files import read_arrow as read_arrow
 from recstore.sources.arrow_in import from_polars as from_polars
 from recstore.sources.csv_files import read_csv as read_csv
@@ -64,9 +61,7 @@ __all__ = [
     "VersionError",
     "WaitTimeoutError",
     "__version__",
-    "attach",
     "audit",
-    "collect",
     "from_hf",
     "from_pandas",
     "from_polars",
@@ -80,8 +75,6 @@ __all__ = [
     "read_parquet",
     "register",
     "scan_files",
-    "segments",
     "share_dataset",
     "shared",
-    "unlink",
 ]

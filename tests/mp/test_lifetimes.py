@@ -129,7 +129,7 @@ class Life:
         if self.kind == "directory":
             return  # nobody can find it
         assert self.kind in ("kept", "kept for 2h")
-        with recstore.attach(self.place.name, "1") as x:
+        with recstore.shared(self.place.name, fingerprint="1") as x:
             assert living.read(x)
         path = named_segments.Target(self.place.name, "1").path
         for hours, there in ((1.9, True), (2.1, self.kind == "kept")):
@@ -157,8 +157,8 @@ def life(request, tmp_path, python, monkeypatch):
     yield life
     try:
         if life.kind in ("kept", "kept for 2h"):
-            for info in recstore.segments():
-                recstore.unlink(info.name, info.fingerprint)
+            for info in recstore.names.list():
+                recstore.names.remove(info.name, info.fingerprint)
         life.next_call()
         assert [name for name in life.files() if name != "x.recs"] == []
     finally:

@@ -44,7 +44,7 @@ def test_threads_share_attach_and_close(name):
                 x = recstore.shared(name, build, fingerprint="1", timeout=60)
             else:
                 try:
-                    x = recstore.attach(name)
+                    x = recstore.shared(name)
                 except recstore.SegmentNotFoundError:
                     missed.append(1)
                     continue
@@ -70,7 +70,7 @@ def test_threads_close_one_store(name):
             at_once(work)
             assert x.closed
         with pytest.raises(recstore.SegmentNotFoundError):
-            recstore.attach(name)
+            recstore.shared(name)
 
 
 BUILDS = {

@@ -182,7 +182,7 @@ def test_arrays_as_views_and_names(forking, name):
     with RecordList(cut(kinds.Arrays, 50, 2), workers=2, arrays="view", name=name) as x:
         array = x[3]["arrays"][2]
         assert not array.flags.writeable and x.info().name == name
-        with recstore.attach(name) as y:
+        with recstore.shared(name) as y:
             assert len(y) == 50
         del array
 

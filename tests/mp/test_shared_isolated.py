@@ -75,7 +75,7 @@ def test_what_is_the_same_there(name, monkeypatch, tmp_path):
     monkeypatch.setattr("sys.argv", ["train.py", "--lr", "1"])
     with recstore.shared(name, sharers.surroundings, fingerprint="1", isolate=True) as x:
         assert x.to_list() == list(sharers.surroundings())
-        assert "train.py --lr 1" in recstore.segments(name)[0].builder
+        assert "train.py --lr 1" in recstore.names.list(name)[0].builder
 
 
 def test_arguments(name):

@@ -64,9 +64,9 @@ def test_collector_judges_what_it_removes(name, monkeypatch):
 
     meanwhile(monkeypatch, replace)
     assert collected(name) == 0
-    with recstore.attach(name) as x:
+    with recstore.shared(name) as x:
         assert x[0] == 2
-    assert recstore.unlink(name) == 1
+    assert recstore.names.remove(name) == 1
 
 
 def test_collector_leaves_what_was_used_meanwhile(name, monkeypatch):
@@ -96,7 +96,7 @@ def test_interrupted_attach_removes_nothing_kept(name, monkeypatch):
         with pytest.raises(KeyboardInterrupt):
             named_segments.open_leased(path)
     gc.collect()
-    assert len(left(name)) == 1 and recstore.unlink(name) == 1
+    assert len(left(name)) == 1 and recstore.names.remove(name) == 1
 
 
 @pytest.mark.parametrize("timeout", [0, 0.3])
@@ -114,7 +114,7 @@ def test_a_file_that_stays_locked(name, monkeypatch, timeout):
         threading.Timer(0.2, fcntl.flock, (file, fcntl.LOCK_UN)).start()
         with recstore.shared(name, lambda: [2], fingerprint="1") as x:
             assert x.to_list() == [1]
-    assert recstore.unlink(name) == 1
+    assert recstore.names.remove(name) == 1
 
 
 def test_a_failure_of_long_ago_is_not_of_who_one_waited_for(name, monkeypatch):
@@ -226,6 +226,6 @@ def test_reused_process_number(name, monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr(named_segments, "maker", lambda: {"pid": me, "started": "0", "command": "train.py"})
         orphan(name)
-    (info,) = recstore.segments(name)
+    (info,) = recstore.names.list(name)
     assert info.state == "orphan" and info.builder == f"process {me} (train.py)"
     assert left_after_collecting(name) == []

@@ -131,7 +131,7 @@ def test_other_manifests(tmp_path, cuts):
 def test_one_reading(cuts):
     name = ranks.fresh_name()
     first, second = ours.CutSet.from_file(cuts, shared=name), ours.load_manifest(cuts, shared=name)
-    assert first == second and len(recstore.segments(name)) == 1
+    assert first == second and len(recstore.names.list(name)) == 1
 
 
 def test_bad_manifests(tmp_path):

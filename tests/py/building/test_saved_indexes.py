@@ -190,7 +190,7 @@ def test_a_built_store_has_its_indexes(how, nothing_is_built):
         nothing_is_built()
         assert x.index_by("id")["Q42"] == RECORDS[42] and len(x.group_by("image")[2]) == 3
         if "name" in how:
-            with recstore.attach("saved-index-test") as y:
+            with recstore.shared("saved-index-test") as y:
                 assert y.index_by("id")["Q7"] == RECORDS[7]
 
 
@@ -207,7 +207,7 @@ def test_shared(nothing_is_built):
 
 def test_the_label_of_a_named_store_stays():
     with RecordList(RECORDS, name="saved-index-label", index_by="id"):
-        assert recstore.segments("saved-index-label")[0].records == 300
+        assert recstore.names.list("saved-index-label")[0].records == 300
 
 
 def test_pickled_values_and_classes(tmp_path):

@@ -243,7 +243,7 @@ def test_an_error_of_the_stream():
 def test_options_reach_the_store():
     with RecordList.from_arrow(TABLE, compression="none", name="test-arrow-in") as x:
         assert x.info().name == "test-arrow-in"
-        assert recstore.attach("test-arrow-in").to_list() == TABLE.to_pylist()
+        assert recstore.shared("test-arrow-in").to_list() == TABLE.to_pylist()
     with pytest.raises(TypeError, match="unexpected keyword argument 'colour'"):
         RecordList.from_arrow(TABLE, colour=1)
     with pytest.raises(ValueError, match='missing is "none" or "absent"'):

@@ -186,14 +186,14 @@ def test_shared_reads_once_and_follows_the_files_and_options(tmp_path):
     path = packed(tmp_path, "")
     with recstore.read_lines(path, shared="test-inputs") as x:
         with recstore.read_lines(path, shared="test-inputs", keep=False) as y:
-            assert len(recstore.segments("test-inputs")) == 1
+            assert len(recstore.names.list("test-inputs")) == 1
             assert x.to_list() == y.to_list() == LINES
         with recstore.read_lines(path, shared="test-inputs", limit=1) as y:
             assert y.to_list() == LINES[:1]
         path.write_bytes(b"other")
         with recstore.read_lines(path, shared="test-inputs") as y:
             assert y.to_list() == ["other"]
-    assert recstore.segments("test-inputs") == []
+    assert recstore.names.list("test-inputs") == []
 
 
 def test_save_builds_in_the_file(tmp_path):

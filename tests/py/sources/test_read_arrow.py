@@ -150,7 +150,7 @@ def test_shared(tmp_path):
     path.write_bytes(written(TABLE, "file"))
     with recstore.read_arrow(path, shared="test-arrow") as x, recstore.read_arrow(path, shared="test-arrow") as y:
         assert x.to_list() == y.to_list() == ROWS
-        assert len(recstore.segments("test-arrow")) == 1
+        assert len(recstore.names.list("test-arrow")) == 1
 
 
 def test_a_url_is_read_by_fsspec(tmp_path):

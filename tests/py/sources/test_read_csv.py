@@ -346,7 +346,7 @@ def test_shared_follows_the_arguments(tmp_path):
         with recstore.read_csv(path, shared="test-csv", dtypes={"a": pyarrow.string()}) as z:
             assert (x.to_list(), y.to_list(), z.to_list()) == ([{"a": 1}], [{"a": "1"}], [{"a": "1"}])
         with recstore.read_csv(path, shared="test-csv"):
-            assert len(recstore.segments("test-csv")) == 2
+            assert len(recstore.names.list("test-csv")) == 2
 
 
 # ---- Bad files ----

@@ -295,10 +295,10 @@ def test_shared_by_name(tmp_path):
     with recstore.read_json(path, records="annotations", shared="test-read-json") as x:
         with recstore.read_json(path, records="annotations", shared="test-read-json") as y:
             assert x.to_list() == y.to_list() == COCO["annotations"]
-            assert len(recstore.segments("test-read-json")) == 1
+            assert len(recstore.names.list("test-read-json")) == 1
         with recstore.read_json(path, records="words", entries=True, shared="test-read-json") as d:
             assert d.to_dict() == COCO["words"]
-    assert recstore.segments("test-read-json") == []
+    assert recstore.names.list("test-read-json") == []
 
 
 def test_progress(tmp_path, capfd):

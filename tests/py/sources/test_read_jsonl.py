@@ -228,7 +228,7 @@ def test_shared_by_name(tmp_path):
             assert x.to_list() == y.to_list() == [1]
     with pytest.raises(recstore.InputError, match="line 2"):
         recstore.read_jsonl(path, shared="test-read-jsonl")
-    assert recstore.segments("test-read-jsonl") == []
+    assert recstore.names.list("test-read-jsonl") == []
 
 
 def test_errors_is_checked():

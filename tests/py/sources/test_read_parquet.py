@@ -178,7 +178,7 @@ def test_shared_follows_the_arguments(path):
     with recstore.read_parquet(path, shared="test-parquet", where=field("a") < 2) as x:
         with recstore.read_parquet(path, shared="test-parquet", where=field("a") < 2) as y:
             assert x.to_list() == y.to_list() == ROWS[:2]
-            assert len(recstore.segments("test-parquet")) == 1
+            assert len(recstore.names.list("test-parquet")) == 1
         with recstore.read_parquet(path, shared="test-parquet", where=field("a") < 3) as y:
             assert y.to_list() == ROWS[:3]
 

@@ -320,7 +320,7 @@ def test_shared_notices_files_that_come_and_go(tmp_path):
     root = planted(tmp_path)
     options = {"class_from": "first", "shared": "test-scan"}
     with recstore.scan_files(root, ".jpg", **options) as x, recstore.scan_files(root, ".jpg", **options) as y:
-        assert len(recstore.segments("test-scan")) == 1
+        assert len(recstore.names.list("test-scan")) == 1
         assert x.to_list() == y.to_list() and x.classes == y.classes == ["cat", "cat-2", "dog"]
         planted(tmp_path, ["cat/x/z/more.jpg"])
         with (
@@ -328,8 +328,8 @@ def test_shared_notices_files_that_come_and_go(tmp_path):
             recstore.scan_files(root, ".png", allow_empty=True, **options),
         ):
             assert len(z) == len(x) + 1
-            assert len(recstore.segments("test-scan")) == 3
-    assert recstore.segments("test-scan") == []
+            assert len(recstore.names.list("test-scan")) == 3
+    assert recstore.names.list("test-scan") == []
 
 
 def test_shared_with_a_fingerprint_does_not_walk(tmp_path, monkeypatch):

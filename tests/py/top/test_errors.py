@@ -224,5 +224,5 @@ def test_a_damaged_segment_with_a_name_says_its_path():
         os.truncate(path, 100)
         os.chmod(path, 0o400)
         with pytest.raises(recstore.CorruptError) as caught:
-            recstore.attach("test-errors-named")
+            recstore.shared("test-errors-named")
         assert caught.value.filename == path and path in str(caught.value)
