@@ -44,47 +44,17 @@ from recstore._version import __version__
 from recstore.containers.dicts import RecordDict
 from recstore.containers.opening import open
 from recstore.containers.records import RecordList, RecordView
-from recstore.errors import (
-    BuildError,
-    BusyError,
-    ClosedError,
-    ConflictError,
-    CorruptError,
-    EncodeError,
-    Error,
-    InputError,
-    OutOfSpaceError,
-    RemoteError,
-    SegmentExistsError,
-    SegmentNotFoundError,
-    UntrustedError,
-    VersionError,
-    WaitTimeoutError,
-)
+from recstore.errors import Error
 from recstore.later import foreign_names as _foreign_names
 from recstore.values.classes import register
 
 __all__ = [
-    "BuildError",
-    "BusyError",
-    "ClosedError",
-    "ConflictError",
-    "CorruptError",
-    "EncodeError",
     "Error",
-    "InputError",
     "MemoryMonitor",
-    "OutOfSpaceError",
     "Record",
     "RecordDict",
     "RecordList",
     "RecordView",
-    "RemoteError",
-    "SegmentExistsError",
-    "SegmentNotFoundError",
-    "UntrustedError",
-    "VersionError",
-    "WaitTimeoutError",
     "__version__",
     "audit",
     "from_hf",

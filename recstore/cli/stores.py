@@ -89,7 +89,7 @@ def _entry(keys, values, at):
     """`(key, value, error)`: an unreadable record must not hide the others."""
     try:
         return keys[at], values[at], ""
-    except recstore.UntrustedError as error:
+    except recstore.errors.UntrustedError as error:
         return at, None, error_line(error)
 
 
@@ -167,13 +167,15 @@ def opened(options, verify="header"):
         return _open(what, verify)
     try:
         store = recstore.shared(what, fingerprint=options.fingerprint, dir=options.dir)
-    except recstore.CorruptError:
+    except recstore.errors.CorruptError:
         raise
-    except recstore.SegmentNotFoundError as error:
+    except recstore.errors.SegmentNotFoundError as error:
         if options.fingerprint is not None:
             raise
         if not os.path.exists(what) and not is_set(what):
-            raise recstore.SegmentNotFoundError(errno.ENOENT, f"{error.strerror}; nor is there such a file") from None
+            raise recstore.errors.SegmentNotFoundError(
+                errno.ENOENT, f"{error.strerror}; nor is there such a file"
+            ) from None
     except ValueError as error:
         # No name, or that of several stores.
         if not os.path.exists(what) and not is_set(what):

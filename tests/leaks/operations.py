@@ -164,12 +164,12 @@ def refusals(folder):
         (lambda: x[999], IndexError),
         (lambda: x[1.5], TypeError),
         (lambda: x.get_many([999]), IndexError),
-        (lambda: RecordList([{"a": [1, object()]}]), recstore.EncodeError),
-        (lambda: closed[0], recstore.ClosedError),
-        (lambda: recstore.open(path), (recstore.CorruptError, recstore.VersionError, recstore.Error)),
-        (lambda: recstore.shared("leaks-of-nobody", dir=folder), recstore.SegmentNotFoundError),
-        (lambda: recstore.read_json(io.BytesIO(b"[1,")), recstore.InputError),
-        (exported.close, recstore.BusyError),
+        (lambda: RecordList([{"a": [1, object()]}]), recstore.errors.EncodeError),
+        (lambda: closed[0], recstore.errors.ClosedError),
+        (lambda: recstore.open(path), (recstore.errors.CorruptError, recstore.errors.VersionError, recstore.Error)),
+        (lambda: recstore.shared("leaks-of-nobody", dir=folder), recstore.errors.SegmentNotFoundError),
+        (lambda: recstore.read_json(io.BytesIO(b"[1,")), recstore.errors.InputError),
+        (exported.close, recstore.errors.BusyError),
     )
     for call, kind in refused:
         with contextlib.suppress(kind):

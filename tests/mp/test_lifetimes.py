@@ -323,7 +323,7 @@ big = lambda: (os.urandom(50_000) for i in range(100))
 try:
     x = place.make(big)
     say("built", len(x))
-except recstore.OutOfSpaceError as error:
+except recstore.errors.OutOfSpaceError as error:
     say("full", len(str(error)) > 50)
 say(*os.listdir(os.environ["RECSTORE_DIR"]))
 say(place.kind != "file" or read(recstore.open(place.path)))
@@ -415,7 +415,7 @@ def test_half_written(life, cut):
     os.chmod(path, 0o400)
     if life.kind == "file":
         for call in (recstore.open, lambda path: recstore.open(path, verify="full")):
-            with pytest.raises(recstore.CorruptError):
+            with pytest.raises(recstore.errors.CorruptError):
                 call(path)
         life.next_call()
         assert life.files() == ["x.recs"]

@@ -45,7 +45,7 @@ def test_threads_share_attach_and_close(name):
             else:
                 try:
                     x = recstore.shared(name)
-                except recstore.SegmentNotFoundError:
+                except recstore.errors.SegmentNotFoundError:
                     missed.append(1)
                     continue
             assert x.to_list() == RECORDS
@@ -63,13 +63,13 @@ def test_threads_close_one_store(name):
                 try:
                     for i in range(number * 5):
                         assert x[i] == RECORDS[i]
-                except recstore.ClosedError:
+                except recstore.errors.ClosedError:
                     pass
                 x.close()
 
             at_once(work)
             assert x.closed
-        with pytest.raises(recstore.SegmentNotFoundError):
+        with pytest.raises(recstore.errors.SegmentNotFoundError):
             recstore.shared(name)
 
 

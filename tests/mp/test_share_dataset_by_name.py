@@ -146,7 +146,7 @@ def test_strict_says_what_cannot_be_stored(name, log):
         dataset.odd = [object() for _ in range(1000)]
         return dataset
 
-    with pytest.raises(recstore.EncodeError, match="odd"):
+    with pytest.raises(recstore.errors.EncodeError, match="odd"):
         share_dataset(make, datasets.LEAST, shared=name, strict=True, fingerprint="1")
     assert left(name) == []
 

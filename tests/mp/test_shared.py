@@ -97,7 +97,7 @@ def test_two_names_and_two_fingerprints(name):
     assert recstore.shared(name, fingerprint="b")[0] == 2 and recstore.shared(other)[0] == 3
     with pytest.raises(ValueError, match="2 stores are named .* one of 'a', 'b'"):
         recstore.shared(name)
-    with pytest.raises(recstore.SegmentNotFoundError, match="there is 'a', 'b'"):
+    with pytest.raises(recstore.errors.SegmentNotFoundError, match="there is 'a', 'b'"):
         recstore.shared(name, fingerprint="c")
     assert recstore.names.remove(name, "a") == 1 and recstore.shared(name)[0] == 2 and a[0] == 1
     for x in (a, b, c):
@@ -212,10 +212,10 @@ def test_timeout(name, log, monkeypatch):
     until(lambda: notes(log))
     clock = sharers.Clock()
     monkeypatch.setattr(sharing, "time", clock)
-    with pytest.raises(recstore.WaitTimeoutError, match=rf"process {first[0].pid} .*is building") as caught:
+    with pytest.raises(recstore.errors.WaitTimeoutError, match=rf"process {first[0].pid} .*is building") as caught:
         recstore.shared(name, Build(log, 1), fingerprint="1", timeout=0.3)
     assert clock.monotonic() == pytest.approx(0.3) and isinstance(caught.value, TimeoutError)
-    with pytest.raises(recstore.WaitTimeoutError):
+    with pytest.raises(recstore.errors.WaitTimeoutError):
         recstore.shared(name, Build(log, 1), fingerprint="1", timeout=0)
     first[0].kill()
     end(first)
@@ -249,7 +249,7 @@ def test_waiting_costs_little(name, log, monkeypatch):
     until(lambda: notes(log))
     clock = sharers.Clock()
     monkeypatch.setattr(sharing, "time", clock)
-    with pytest.raises(recstore.WaitTimeoutError):
+    with pytest.raises(recstore.errors.WaitTimeoutError):
         recstore.shared(name, Build(log, 1), fingerprint="1", timeout=60)
     assert clock.slept[0] <= 0.01 and len(clock.slept) < 60 / 0.2 + 10
     first[0].kill()
@@ -259,7 +259,7 @@ def test_waiting_costs_little(name, log, monkeypatch):
 
 @pytest.mark.parametrize("isolate", [False, True])
 def test_nested_call(name, isolate):
-    with pytest.raises(recstore.BuildError, match="calls shared\\(\\) for its own name"):
+    with pytest.raises(recstore.errors.BuildError, match="calls shared\\(\\) for its own name"):
         recstore.shared(name, functools.partial(sharers.nested, name, isolate), fingerprint="1", isolate=isolate)
 
 
@@ -270,7 +270,7 @@ def test_nested_call_in_a_forked_child(name):
             try:
                 recstore.shared(name, build, fingerprint="1")
                 os._exit(0)
-            except recstore.BuildError:
+            except recstore.errors.BuildError:
                 os._exit(7)
             finally:
                 os._exit(1)
@@ -352,12 +352,12 @@ def test_isolated_build(name, log):
 
 
 def test_isolated_build_that_raises(name, log):
-    with pytest.raises(recstore.BuildError, match="(?s)failed in the child process.*LookupError: no data today"):
+    with pytest.raises(recstore.errors.BuildError, match="(?s)failed in the child process.*LookupError: no data today"):
         recstore.shared(name, functools.partial(sharers.fails, log), fingerprint="1", isolate=True)
 
 
 def test_isolated_build_that_is_killed(name):
-    with pytest.raises(recstore.BuildError, match="killed by signal 9"):
+    with pytest.raises(recstore.errors.BuildError, match="killed by signal 9"):
         recstore.shared(name, sharers.killed, fingerprint="1", isolate=True)
 
 

@@ -72,7 +72,7 @@ def test_folder_of_ones_own(name, tmp_path):
     with recstore.shared(name, lambda: [1], fingerprint="1", dir=place) as x:
         assert os.path.dirname(x.segment.path) == str(place) and os.stat(place).st_mode & 0o777 == 0o700
         assert recstore.shared(name, dir=place)[0] == 1
-        with pytest.raises(recstore.SegmentNotFoundError):
+        with pytest.raises(recstore.errors.SegmentNotFoundError):
             recstore.shared(name)
         assert len(recstore.names.list(dir=place)) == 1
     assert os.listdir(place) == [] and recstore.names.collect(dir=place) == 0
@@ -107,7 +107,7 @@ def test_without_nameless_files(name, log, monkeypatch):
     monkeypatch.setattr(named_segments, "_BACKING", "temporary")
     with recstore.shared(name, lambda: records(1), fingerprint="1") as x, recstore.shared(name) as y:
         assert x == y and len(left(name)) == 1 and os.stat(x.segment.path).st_nlink == 1
-    with recstore.RecordList([1], name=name), pytest.raises(recstore.SegmentExistsError):
+    with recstore.RecordList([1], name=name), pytest.raises(recstore.errors.SegmentExistsError):
         recstore.RecordList([1], name=name)
     with pytest.raises(KeyError):
         recstore.shared(name, lambda: {}["x"], fingerprint="1")
@@ -220,14 +220,14 @@ def test_half_written(name, kind, alone):
     with recstore.shared(name, lambda: records(1), fingerprint="2") as whole:
         damaged(kind, target.path, whole.segment.path)
         assert "damaged" in [info.state for info in recstore.names.list(name)]
-        with pytest.raises(recstore.CorruptError):
+        with pytest.raises(recstore.errors.CorruptError):
             named_segments.open_target(target)
         with sharing._Call(target, lambda: [7], False, 1.0).run() as x, recstore.shared(name, fingerprint="1") as y:
             assert x[0] == y[0] == 7  # a new generation in its place
         damaged(kind, target.path, whole.segment.path)
         assert len(left_after_collecting(name)) == 1
         damaged(kind, target.path, whole.segment.path)
-        with pytest.raises(recstore.SegmentNotFoundError):
+        with pytest.raises(recstore.errors.SegmentNotFoundError):
             recstore.shared(name, fingerprint="1")  # collected first
 
 
@@ -236,7 +236,7 @@ def test_segment_of_another_key_under_our_name(name):
     target = named_segments.Target(name, "1")
     with recstore.shared(name, lambda: [1], fingerprint="2") as x:
         os.link(x.segment.path, target.path)
-        with pytest.raises(recstore.CorruptError, match="fingerprint '2'; choose another name"):
+        with pytest.raises(recstore.errors.CorruptError, match="fingerprint '2'; choose another name"):
             recstore.shared(name, lambda: [2], fingerprint="1")
         os.unlink(target.path)
 
@@ -247,7 +247,7 @@ def test_file_of_records_under_our_name(name, tmp_path):
     with recstore.RecordList([1]) as x:
         x.save(target.path)
     os.chmod(target.path, 0o400)
-    with pytest.raises(recstore.CorruptError, match="has no readable label"):
+    with pytest.raises(recstore.errors.CorruptError, match="has no readable label"):
         named_segments.open_target(target)
     assert left_after_collecting(name) == []
 
@@ -344,12 +344,12 @@ big = lambda: (os.urandom(100_000) for i in range(300))
 try:
     recstore.shared("small", big)
     print("no error")
-except recstore.OutOfSpaceError as e:
+except recstore.errors.OutOfSpaceError as e:
     print(e)
 try:
     recstore.RecordList(big(), backing="shm")
     print("no error")
-except recstore.OutOfSpaceError as e:
+except recstore.errors.OutOfSpaceError as e:
     print(e)
 print(len(recstore.RecordList(big())), os.listdir("/dev/shm"))
 with recstore.shared("small", lambda: range(1000)) as x:

@@ -97,7 +97,7 @@ def test_forked_child_that_shares_is_a_user_of_its_own(name, log):
 def test_unlinked_while_in_use(name):
     x = recstore.shared(name, lambda: [1], fingerprint="1")
     assert recstore.names.remove(name) == 1
-    with pytest.raises(recstore.SegmentNotFoundError):
+    with pytest.raises(recstore.errors.SegmentNotFoundError):
         recstore.names.remove(name)
     y = recstore.shared(name, lambda: [2], fingerprint="1")
     assert (x[0], y[0]) == (1, 2)
@@ -109,7 +109,7 @@ def test_unlinked_while_in_use(name):
 def test_own_name(name):
     x = recstore.RecordList(records(1), name=name)
     for build in (lambda: recstore.RecordList([1], name=name), lambda: recstore.RecordDict({1: 1}, name=name)):
-        with pytest.raises(recstore.SegmentExistsError, match=r"shared\(.*remove\(.*shared\("):
+        with pytest.raises(recstore.errors.SegmentExistsError, match=r"shared\(.*remove\(.*shared\("):
             build()
     with recstore.shared(name) as y:
         assert y.to_list() == records(1)
@@ -119,7 +119,7 @@ def test_own_name(name):
         assert d == e == {"a": 1}
     with pytest.raises(ValueError, match="anonymous memory has no name"):
         recstore.RecordList([1], name=name, backing="anonymous")
-    with pytest.raises(recstore.EncodeError):
+    with pytest.raises(recstore.errors.EncodeError):
         recstore.RecordList([object()], name=name)
 
 
@@ -131,7 +131,7 @@ def test_own_name_race(name, monkeypatch):
         taken.append(recstore.RecordList([2], name=name))
         yield 1
 
-    with pytest.raises(recstore.SegmentExistsError, match="is taken by a store of process"):
+    with pytest.raises(recstore.errors.SegmentExistsError, match="is taken by a store of process"):
         recstore.RecordList(stream(), name=name)
     assert recstore.shared(name)[0] == 2
     taken[0].close()

@@ -107,9 +107,9 @@ def test_a_file_that_stays_locked(name, monkeypatch, timeout):
     monkeypatch.setattr(named_segments, "_LOOK", 0.1)
     with open(path, "rb") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        with pytest.raises(recstore.WaitTimeoutError, match=f"has locked {path}"):
+        with pytest.raises(recstore.errors.WaitTimeoutError, match=f"has locked {path}"):
             recstore.shared(name, lambda: [1], fingerprint="1", timeout=timeout)
-        with pytest.raises(recstore.WaitTimeoutError):
+        with pytest.raises(recstore.errors.WaitTimeoutError):
             named_segments.open_leased(path, timeout)
         threading.Timer(0.2, fcntl.flock, (file, fcntl.LOCK_UN)).start()
         with recstore.shared(name, lambda: [2], fingerprint="1") as x:
@@ -133,7 +133,7 @@ def test_a_failure_of_long_ago_is_not_of_who_one_waited_for(name, monkeypatch):
 
         monkeypatch.setattr(sharing.time, "sleep", gone)
         if fails:
-            with pytest.raises(recstore.BuildError, match="failed in process 99"):
+            with pytest.raises(recstore.errors.BuildError, match="failed in process 99"):
                 call.wait(waiting)
         else:
             assert call.wait(waiting) is False
@@ -195,7 +195,7 @@ def test_published_behind_the_builders_back(name):
     with recstore.shared(name, build, fingerprint="1") as x:
         assert x.to_list() == [7] == early[0].to_list()
         early[0].close()
-        with recstore.RecordList([1], name=f"{name} own"), pytest.raises(recstore.SegmentExistsError):
+        with recstore.RecordList([1], name=f"{name} own"), pytest.raises(recstore.errors.SegmentExistsError):
             recstore.shared(name, lambda: recstore.RecordList([2], name=f"{name} own"), fingerprint="2")
 
 

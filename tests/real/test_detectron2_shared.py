@@ -79,7 +79,9 @@ def test_a_function_of_an_installed_package_counts_with_what_it_was_made_with(tm
 def test_metadata_that_cannot_be_stored(name):
     data.MetadataCatalog.get(name).evaluator = print
     shared = ranks.fresh_name()
-    with pytest.raises(recstore.EncodeError, match="evaluator in the metadata of the dataset .* cannot be stored"):
+    with pytest.raises(
+        recstore.errors.EncodeError, match="evaluator in the metadata of the dataset .* cannot be stored"
+    ):
         adapter.get(name, shared=shared)
     assert len(recstore.names.list(shared)) == 0
     del data.MetadataCatalog[name]

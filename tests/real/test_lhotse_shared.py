@@ -136,7 +136,7 @@ def test_one_reading(cuts):
 
 def test_bad_manifests(tmp_path):
     (tmp_path / "bad.jsonl").write_text('{"id": "a", "type": "MonoCut"}\n{"id": \n')
-    with pytest.raises(recstore.InputError, match=r"bad.jsonl, line 2: not JSON"):
+    with pytest.raises(recstore.errors.InputError, match=r"bad.jsonl, line 2: not JSON"):
         ours.CutSet.from_file(tmp_path / "bad.jsonl")
     with pytest.raises(FileNotFoundError):
         ours.CutSet.from_file(tmp_path / "none.jsonl")

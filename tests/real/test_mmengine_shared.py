@@ -182,7 +182,7 @@ class Declared(Unstorable):
 def test_attributes_that_cannot_be_stored(path):
     name = ranks.fresh_name()
     with pytest.raises(
-        recstore.EncodeError, match=r"Unstorable\.reader, which loading sets, cannot be stored: .*not_shared"
+        recstore.errors.EncodeError, match=r"Unstorable\.reader, which loading sets, cannot be stored: .*not_shared"
     ):
         Unstorable(**arguments(path), shared=name)
     assert len(recstore.names.list(name)) == 0

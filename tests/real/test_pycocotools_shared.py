@@ -139,7 +139,7 @@ def test_no_document(tmp_path, text, says):
     (tmp_path / "bad.json").write_text(text)
     name = ranks.fresh_name()
     for options in ({}, {"shared": name}):
-        with pytest.raises(recstore.InputError, match=f"bad.json: {says}"):
+        with pytest.raises(recstore.errors.InputError, match=f"bad.json: {says}"):
             COCO(tmp_path / "bad.json", **options)
     assert len(recstore.names.list(name)) == 0
 
@@ -167,7 +167,7 @@ def test_arguments(path):
             COCO(path, **{option: "id"})
     with pytest.raises(TypeError, match="keep belong to shared="):
         COCO(path, keep="2h")
-    with pytest.raises(recstore.InputError, match="COCO reads one file, and 2 were given"):
+    with pytest.raises(recstore.errors.InputError, match="COCO reads one file, and 2 were given"):
         COCO([path, path])
     name = ranks.fresh_name()
     with recstore.shared(f"{name}.rest", lambda: [1], fingerprint="mine"):

@@ -243,8 +243,8 @@ with RecordList([1]) as opened_list, RecordDict({1: 2}) as opened_dict:
     assert_type(opened_dict, RecordDict[int, int])
 try:
     samples.close()
-except recstore.BusyError as error:
-    assert_type(error, recstore.BusyError)
+except recstore.errors.BusyError as error:
+    assert_type(error, recstore.errors.BusyError)
 except recstore.Error:
     raise
 
@@ -424,5 +424,5 @@ assert_type(recstore.remote.dask.to_shards(rows, pathlib.Path("train"), compute=
 bag = recstore.remote.dask.from_shards("train", bag=True)
 try:
     shard_writer.commit(entry, base=1)
-except recstore.ConflictError as conflict:
+except recstore.errors.ConflictError as conflict:
     assert_type(conflict.url, str | None)

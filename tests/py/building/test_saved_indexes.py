@@ -234,7 +234,7 @@ def test_pickled_values_and_classes(tmp_path):
         ({"group_by": [len]}, TypeError, "a function cannot be saved"),
         ({"index_by": 1.5}, TypeError, "a field is a str"),
         ({"index_by": [()]}, TypeError, "not empty"),
-        ({"index_by": [("meta", object())]}, recstore.EncodeError, "object"),
+        ({"index_by": [("meta", object())]}, recstore.errors.EncodeError, "object"),
         ({"index_by": "x" * 70_000}, ValueError, "65536 are the most"),
     ],
     ids=["lacking", "unhashable", "lambda", "function", "float", "empty", "object", "long"],
@@ -323,7 +323,7 @@ def test_closing(path):
         lambda: list(g),
         lambda: x.index_by("id"),
     ):
-        with pytest.raises(recstore.ClosedError):
+        with pytest.raises(recstore.errors.ClosedError):
             read()
 
 
@@ -357,5 +357,5 @@ def test_handles_of_another_index(x, monkeypatch):
                 again = recstore.handles.attach(damaged)
                 plain(again)
             except (recstore.Error, KeyError, TypeError, OverflowError) as error:
-                found += isinstance(error, recstore.CorruptError)
+                found += isinstance(error, recstore.errors.CorruptError)
     assert found > 50

@@ -97,7 +97,7 @@ def test_a_change_within_the_header_is_found_on_opening(tmp_path):
         changed = bytearray(data)
         changed[at + 1] ^= 4
         (tmp_path / "y.recs").write_bytes(changed)
-        with pytest.raises(recstore.CorruptError, match="checksum"):
+        with pytest.raises(recstore.errors.CorruptError, match="checksum"):
             recstore.open(tmp_path / "y.recs")
 
 

@@ -157,7 +157,7 @@ def test_a_column_of_another_name():
     pa = pytest.importorskip("pyarrow")
     table = pa.table({"label": [1], "id": [2]})
     for read in (RecordList.from_arrow, lambda t, **how: RecordList.from_arrow(iter([t]), **how)):
-        assert error(recstore.InputError, lambda read=read: read(table, columns=["lable"])).endswith(
+        assert error(recstore.errors.InputError, lambda read=read: read(table, columns=["lable"])).endswith(
             "; 'label' is meant, perhaps"
         )
-    assert "meant" not in error(recstore.InputError, lambda: RecordList.from_arrow(table, columns=["x"]))
+    assert "meant" not in error(recstore.errors.InputError, lambda: RecordList.from_arrow(table, columns=["x"]))
