@@ -69,12 +69,12 @@ def attaching(quick, log):
         log(f"attach: {count:,} records")
         name = f"bench {os.getpid()}"
         with recstore.shared(name, lambda n=count: ({"i": i, "text": f"record {i}"} for i in range(n))) as held:
-            known = recstore.segments(name)[0].fingerprint
+            known = recstore.names.list(name)[0].fingerprint
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # that a pickle holds a handle
                 handle = pickle.dumps(held, pickle.HIGHEST_PROTOCOL)
             calls = {
-                "attach(name)": lambda name=name: recstore.attach(name),
+                "attach(name)": lambda name=name: recstore.shared(name),
                 "shared(name, build)": lambda name=name, known=known: recstore.shared(name, _never, fingerprint=known),
                 "pickle.loads(handle)": lambda handle=handle: pickle.loads(handle),
             }

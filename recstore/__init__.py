@@ -44,51 +44,19 @@ from recstore._version import __version__
 from recstore.containers.dicts import RecordDict
 from recstore.containers.opening import open
 from recstore.containers.records import RecordList, RecordView
-from recstore.errors import (
-    BuildError,
-    BusyError,
-    ClosedError,
-    ConflictError,
-    CorruptError,
-    EncodeError,
-    Error,
-    InputError,
-    OutOfSpaceError,
-    RemoteError,
-    SegmentExistsError,
-    SegmentNotFoundError,
-    UntrustedError,
-    VersionError,
-    WaitTimeoutError,
-)
+from recstore.errors import Error
 from recstore.later import foreign_names as _foreign_names
 from recstore.values.classes import register
 
 __all__ = [
-    "BuildError",
-    "BusyError",
-    "ClosedError",
-    "ConflictError",
-    "CorruptError",
-    "EncodeError",
     "Error",
-    "InputError",
     "MemoryMonitor",
-    "OutOfSpaceError",
     "Record",
     "RecordDict",
     "RecordList",
     "RecordView",
-    "RemoteError",
-    "SegmentExistsError",
-    "SegmentNotFoundError",
-    "UntrustedError",
-    "VersionError",
-    "WaitTimeoutError",
     "__version__",
-    "attach",
     "audit",
-    "collect",
     "from_hf",
     "from_pandas",
     "from_polars",
@@ -102,18 +70,14 @@ __all__ = [
     "read_parquet",
     "register",
     "scan_files",
-    "segments",
     "share_dataset",
     "shared",
-    "unlink",
 ]
 
 # Functions of modules that are loaded when they are first asked for.
 _LATER = {
     "MemoryMonitor": "recstore.monitor.memory_monitor",
-    "attach": "recstore.sharing",
     "audit": "recstore.dataset.audit",
-    "collect": "recstore.sharing",
     "from_hf": "recstore.sources.hf_in",
     "from_pandas": "recstore.sources.pandas_in",
     "from_polars": "recstore.sources.arrow_in",
@@ -125,16 +89,14 @@ _LATER = {
     "read_lines": "recstore.sources.lines",
     "read_parquet": "recstore.sources.parquet_files",
     "scan_files": "recstore.sources.scan",
-    "segments": "recstore.sharing",
     "share_dataset": "recstore.dataset.share",
     "shared": "recstore.sharing",
-    "unlink": "recstore.sharing",
 }
 
 
 # Packages that are imported when they are first asked for. In no list of names: `from recstore import *` must not hide
 # PyTorch.
-_PACKAGES = ("integrations", "monitor", "remote", "torch")
+_PACKAGES = ("integrations", "monitor", "names", "remote", "torch")
 
 
 def __getattr__(name):

@@ -1,5 +1,7 @@
 """Types of the package; each class is in the stub beside its module."""
 
+from recstore import errors as errors
+from recstore import names as names
 from recstore._core.native import Record as Record
 from recstore._version import __version__ as __version__
 from recstore.containers.dicts import RecordDict as RecordDict
@@ -8,28 +10,10 @@ from recstore.containers.records import RecordList as RecordList
 from recstore.containers.records import RecordView as RecordView
 from recstore.dataset.audit import audit as audit
 from recstore.dataset.share import share_dataset as share_dataset
-from recstore.errors import BuildError as BuildError
-from recstore.errors import BusyError as BusyError
-from recstore.errors import ClosedError as ClosedError
-from recstore.errors import ConflictError as ConflictError
-from recstore.errors import CorruptError as CorruptError
-from recstore.errors import EncodeError as EncodeError
 from recstore.errors import Error as Error
-from recstore.errors import InputError as InputError
-from recstore.errors import OutOfSpaceError as OutOfSpaceError
-from recstore.errors import RemoteError as RemoteError
-from recstore.errors import SegmentExistsError as SegmentExistsError
-from recstore.errors import SegmentNotFoundError as SegmentNotFoundError
-from recstore.errors import UntrustedError as UntrustedError
-from recstore.errors import VersionError as VersionError
-from recstore.errors import WaitTimeoutError as WaitTimeoutError
 from recstore.jsonable import json_default as json_default
 from recstore.monitor.memory_monitor import MemoryMonitor as MemoryMonitor
-from recstore.sharing import attach as attach
-from recstore.sharing import collect as collect
-from recstore.sharing import segments as segments
 from recstore.sharing import shared as shared
-from recstore.sharing import unlink as unlink
 from recstore.sources.arrow_files import read_arrow as read_arrow
 from recstore.sources.arrow_in import from_polars as from_polars
 from recstore.sources.csv_files import read_csv as read_csv
@@ -43,30 +27,14 @@ from recstore.sources.scan import scan_files as scan_files
 from recstore.values.classes import register as register
 
 __all__ = [
-    "BuildError",
-    "BusyError",
-    "ClosedError",
-    "ConflictError",
-    "CorruptError",
-    "EncodeError",
     "Error",
-    "InputError",
     "MemoryMonitor",
-    "OutOfSpaceError",
     "Record",
     "RecordDict",
     "RecordList",
     "RecordView",
-    "RemoteError",
-    "SegmentExistsError",
-    "SegmentNotFoundError",
-    "UntrustedError",
-    "VersionError",
-    "WaitTimeoutError",
     "__version__",
-    "attach",
     "audit",
-    "collect",
     "from_hf",
     "from_pandas",
     "from_polars",
@@ -80,8 +48,6 @@ __all__ = [
     "read_parquet",
     "register",
     "scan_files",
-    "segments",
     "share_dataset",
     "shared",
-    "unlink",
 ]

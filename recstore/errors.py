@@ -42,14 +42,11 @@ class Error(Exception):
 class EncodeError(Error, TypeError):
     """A value cannot be stored. The message names record, path, type and the nearest remedy."""
 
-    __module__ = "recstore"
-
 
 class _FileError(Error):
     """Base of the errors about the bytes of a store: `filename` is the path of the file that holds them, None for
     memory."""
 
-    __module__ = "recstore"
     filename: str | None = None
 
     def __init__(self, *args: object, filename: str | None = None) -> None:
@@ -65,56 +62,38 @@ class _FileError(Error):
 class CorruptError(_FileError, ValueError):
     """The bytes of a segment break a rule of the format. `filename` is the path of the file, None for memory."""
 
-    __module__ = "recstore"
-
 
 class VersionError(_FileError, ValueError):
     """The segment needs a newer reader: another format version, or a feature this one does not know. `filename` is as
     of CorruptError."""
 
-    __module__ = "recstore"
-
 
 class UntrustedError(_FileError, ValueError):
     """Reading on would load code or classes that the reader has not allowed. `filename` is as of CorruptError."""
-
-    __module__ = "recstore"
 
 
 class ClosedError(Error, ValueError):
     """The store was closed."""
 
-    __module__ = "recstore"
-
 
 class BusyError(Error, BufferError):
     """The store cannot be closed: arrays or memoryviews over its bytes are alive."""
-
-    __module__ = "recstore"
 
 
 class SegmentNotFoundError(Error, FileNotFoundError):
     """The segment that a handle, a name or a path leads to does not exist any more."""
 
-    __module__ = "recstore"
-
 
 class SegmentExistsError(Error, FileExistsError):
     """The name is taken."""
-
-    __module__ = "recstore"
 
 
 class OutOfSpaceError(Error, OSError):
     """A store would not fit; says how much was needed, how much there is, and which limit it is. errno is ENOSPC."""
 
-    __module__ = "recstore"
-
 
 class BuildError(Error, RuntimeError):
     """Building failed in the process that was building."""
-
-    __module__ = "recstore"
 
 
 class _ChildDied(BuildError):
@@ -125,21 +104,15 @@ class _ChildDied(BuildError):
 class WaitTimeoutError(Error, TimeoutError):
     """Another process did not finish building in time."""
 
-    __module__ = "recstore"
-
 
 class InputError(Error, ValueError):
     """A file or table that is read into a store holds something that is no record, or changed while it was read. The
     message names the file, the line or record, and the remedy."""
 
-    __module__ = "recstore"
-
 
 class RemoteError(Error, OSError):
     """An object of a set of shards cannot be read, written, listed or removed. The message says which, why, and what to
     do. `url` is the object, or the set."""
-
-    __module__ = "recstore"
 
     url: str | None
 
@@ -150,8 +123,6 @@ class RemoteError(Error, OSError):
 
 class ConflictError(RemoteError):
     """Another writer has committed a manifest of the set of shards meanwhile. Nothing of this commit is visible."""
-
-    __module__ = "recstore"
 
 
 def of_file(error: _ErrorT, path: str | None) -> _ErrorT:

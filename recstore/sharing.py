@@ -29,7 +29,7 @@ from recstore.shm import named_segments, registry, segment_list
 from recstore.shm.lock_state import LockState
 from recstore.text import an
 
-__all__ = ["attach", "collect", "segments", "shared", "unlink"]
+__all__ = ["shared"]
 
 _FIRST_DELAY, _LAST_DELAY = 0.005, 0.2
 _FIRST_WORD, _NEXT_WORDS = 10.0, 60.0  # seconds of waiting after which that is logged
@@ -38,7 +38,7 @@ _building = {}  # path of a segment being built -> (thread, process) that builds
 
 def shared(
     name,
-    build,
+    build=None,
     *,
     fingerprint=None,
     files=None,
@@ -48,57 +48,71 @@ def shared(
     timeout=None,
     index_by=None,
     group_by=None,
+    classes=(),
+    allow_pickle=False,
+    arrays="copy",
 ):
     """The store that `build` makes. One process of this user on this host builds it; every other process that calls
-    this with the same name and fingerprint waits and attaches, whatever launcher started it.
+    this with the same name and fingerprint waits and attaches. Without `build` it only attaches, to a store that some
+    process of this user holds or which was kept.
 
     Args:
         name: up to 64 characters.
-        build: a function without arguments that returns an iterable of records, a mapping, or a store.
-        fingerprint: a str. Stores of one name with different fingerprints are different stores. None derives one, the
-            same in every process: from the code, constants, defaults and closure of `build`, the arguments of
-            functools.partial, the code of the functions and classes of the program that all this names, and the values
-            of the globals that it reads (of `args.split` only that attribute). Of Python's own modules and installed
-            packages names and versions count. Not hashed: contents of files, os.environ, modules imported within a
-            function, globals that it reads through ``globals()`` or ``eval``, loggers, compiled functions. A value that
-            cannot be hashed is a TypeError that names it; so is a module of the program that is handed on whole.
+        build: a function without arguments that returns an iterable of records, a mapping, or a store. None attaches;
+            `keep`, `isolate` and the indexes are for a build alone.
+        fingerprint: a str. Stores of one name with different fingerprints are different stores. None derives one from
+            the code of `build` and the values that it reads, as docs/fingerprints.md says; a value that cannot be
+            hashed is a TypeError that names it. Without a build None stands for the only store of the name.
         files: paths whose sizes, times and inodes become part of the fingerprint.
         keep: False: the store is gone when its last user closes it or exits, and after a SIGKILL with the next call of
-            recstore. True: it stays until ``recstore.unlink`` or a restart, which requires `fingerprint` or `files`.
-            "2h": it stays so long after its last use; units are s, m, h, d and w.
+            recstore. True: it stays until ``recstore.names.remove`` or a restart, which requires `fingerprint` or
+            `files`. "2h": it stays so long after its last use; units are s, m, h, d and w.
         isolate: build in a fresh interpreter that exits, so that this process never holds the Python objects. `build`
-            must be picklable: a function at the top of a module or of a script, functools.partial of one, a bound
-            method of a picklable object. A script that defines `build` itself calls `shared` under
-            ``if __name__ == "__main__":``.
+            must be picklable. A script that defines it calls `shared` under ``if __name__ == "__main__":``.
         dir: the folder to share through, instead of RECSTORE_DIR or /dev/shm.
-        timeout: seconds to wait for another process, at most.
+        timeout: seconds to wait for another process, at most; a minute unless told where there is no build.
         index_by, group_by: the indexes to save with the store, as for RecordList. They are no part of the fingerprint.
+        classes, allow_pickle, arrays: how this process reads the store, as in :func:`open`.
 
-    Instances of a class are read as such after :func:`register` of the class, as with :func:`open`, and as Records
-    without it.
-
-    Raises the exception of `build`. Raises BuildError where `build` raised in the process that this one waited for or
-    in the interpreter of `isolate`, and for a call within `build` for the same key. Raises WaitTimeoutError;
-    TypeError where no fingerprint can be derived, or `isolate` cannot pickle `build`; PermissionError where another
-    user owns the segment's path; OutOfSpaceError. No file is left then, nor after a KeyboardInterrupt.
+    Raises the exception of `build`; BuildError where it raised in the process that this one waited for or in that of
+    `isolate`, and for a call within `build` for the same key; WaitTimeoutError; PermissionError where another user owns
+    the segment's path; OutOfSpaceError. Without a build: SegmentNotFoundError, ValueError where several stores have the
+    name, CorruptError or VersionError. No file is left then, nor after a KeyboardInterrupt.
 
     Safe from several threads at once: threads that call it for one key build once.
 
     >>> samples = shared("doctest-squares", lambda: [{"n": i, "square": i * i} for i in range(100)])
     >>> again = shared("doctest-squares", lambda: [{"n": i, "square": i * i} for i in range(100)], fingerprint="1")
-    >>> samples[7] == again[7], len(segments("doctest-squares"))
-    (True, 2)
+    >>> with shared("doctest-squares", fingerprint="1") as attached: samples[7] == again[7] == attached[7]
+    True
     >>> samples.close(), again.close()
     (None, None)
     """
-    named_segments.check_name(name)
-    _check_call(build, fingerprint, files, keep, timeout, index_by, group_by)
-    target = named_segments.Target(name, fingerprints.full(build, fingerprint, files), _seconds(keep), dir)
-    named_segments.collect(target.folder)
-    return _Call(target, build, isolate, timeout, {"index_by": index_by, "group_by": group_by}).run()
+    indexes = {"index_by": index_by, "group_by": group_by}
+    reader = _reader(classes, allow_pickle, arrays)
+    if build is None:
+        _check_attaching(timeout, keep=keep, isolate=isolate, **indexes)
+        return _attached(name, fingerprint, files, dir, timeout, reader)
+    return shared_with(reader, name, build, fingerprint, files, keep, dir, timeout, isolate, indexes)
 
 
-def _check_call(build, fingerprint, files, keep, timeout, index_by, group_by):
+def _reader(classes, allow_pickle, arrays):
+    """A function that gives the trust.Reader of a store for this process."""
+    build_options.check_choice("arrays", arrays, build_options.ARRAYS)
+    how = {"allow_pickle": bool(allow_pickle), "arrays": arrays, "classes": trust.given(classes)}
+    return partial(trust.Reader, trusted=False, **how)
+
+
+def _check_attaching(timeout, **given):
+    for option, value in given.items():
+        if value:
+            raise TypeError(
+                f"{option}= is for a build, and shared() without one attaches: give a build, or leave it out"
+            )
+    _check_timeout(timeout)
+
+
+def _check_call(build, fingerprint, files, keep, timeout, index_by=None, group_by=None):
     saved_indexes.wanted(index_by, group_by)
     if not callable(build):
         raise TypeError(f"build is a function that returns the records, not {type(build).__name__}")
@@ -106,77 +120,40 @@ def _check_call(build, fingerprint, files, keep, timeout, index_by, group_by):
         raise ValueError(
             "keep=True needs fingerprint= or files=: a store that stays must be known by what it was built from"
         )
+    _check_timeout(timeout)
+
+
+def _check_timeout(timeout):
     if timeout is not None and not timeout >= 0:
         raise ValueError(f"timeout is a number of seconds, not {timeout!r}")
 
 
-def shared_with(reader, name, build, fingerprint, files=None, keep=False, dir=None, timeout=None):
+def shared_with(
+    reader, name, build, fingerprint, files=None, keep=False, dir=None, timeout=None, isolate=False, indexes=None
+):
     """As `shared`. `reader` is a function that gives the trust.Reader for the store."""
     named_segments.check_name(name)
-    _check_call(build, fingerprint, files, keep, timeout, None, None)
+    _check_call(build, fingerprint, files, keep, timeout, **(indexes or {}))
     target = named_segments.Target(name, fingerprints.full(build, fingerprint, files), _seconds(keep), dir)
     named_segments.collect(target.folder)
-    return _Call(target, build, False, timeout, None, reader).run()
+    return _Call(target, build, isolate, timeout, indexes, reader).run()
 
 
-def attach(name, fingerprint=None, *, files=None, dir=None, classes=(), allow_pickle=False, arrays="copy"):
-    """The store of this name, which some process of this user holds or which was kept.
-
-    Without a fingerprint there must be only one store of the name. `files` and `dir` are as in :func:`shared`;
-    `classes`, `allow_pickle` and `arrays` as in :func:`open`.
-
-    Raises SegmentNotFoundError; ValueError where several stores have the name; PermissionError, CorruptError or
-    VersionError for a file that is no segment of this user; WaitTimeoutError where another process keeps the segment
-    locked for a minute. Safe from several threads at once.
-
-    >>> from recstore import RecordList
-    >>> x = RecordList([1, 2, 3], name="doctest-numbers")
-    >>> with attach("doctest-numbers") as y: y.to_list()
-    [1, 2, 3]
-    >>> x.close()
-    """
+def _attached(name, fingerprint, files, dir, timeout, reader):
+    """The store of this name. Without a fingerprint there must be only one store of the name."""
     named_segments.check_name(name)
-    build_options.check_choice("arrays", arrays, build_options.ARRAYS)
-    reader = trust.Reader(trusted=False, allow_pickle=bool(allow_pickle), arrays=arrays, classes=trust.given(classes))
+    timeout = named_segments.PATIENCE if timeout is None else timeout
     named_segments.collect(named_segments.folder(dir))
     if fingerprint is not None:
         target = named_segments.Target(name, fingerprints.full(None, fingerprint, files), None, dir)
         try:
-            segment, label = named_segments.open_target(target)
+            segment, label = named_segments.open_target(target, timeout)
         except SegmentNotFoundError:
             raise _no_such(target, dir) from None
     else:
-        segment, label = _only(name, dir)
+        segment, label = _only(name, dir, timeout)
     _log_attached(segment, label)
-    return _container(segment, reader)
-
-
-def segments(name=None, *, dir=None):
-    """The named segments of this user, all or those of one name: a list of
-    :class:`recstore.shm.segment_list.SegmentInfo` that prints as a table. Safe from several threads at once."""
-    return segment_list.segments(name, dir)
-
-
-def unlink(name, fingerprint=None, *, dir=None):
-    """Removes the stores of a name, kept or not, in use or not, and returns their number.
-
-    Processes that read such a store go on reading it; its memory is free when the last of them closes it. Raises
-    SegmentNotFoundError where there is no such store. Safe from several threads at once.
-
-    >>> from recstore import RecordList
-    >>> x = RecordList([1, 2, 3], name="doctest-unlinked")
-    >>> unlink("doctest-unlinked"), x[0]
-    (1, 1)
-    >>> x.close()
-    """
-    return segment_list.unlink(name, fingerprint, dir)
-
-
-def collect(*, dir=None):
-    """Removes the segments that no process uses and that are not kept, such as those of killed processes, and returns
-    the number of files removed. Every build and every call for a name does this too. Safe from several threads at
-    once."""
-    return named_segments.collect(named_segments.folder(dir))
+    return _container(segment, reader())
 
 
 # ---- One call of shared ----
@@ -399,7 +376,7 @@ def _untrusting():
     return trust.Reader(trusted=False)
 
 
-def _only(name, dir):
+def _only(name, dir, timeout):
     """`(segment, label)` of the one segment of this name."""
     for _ in range(100):
         paths = named_segments.found(name, dir)
@@ -412,7 +389,7 @@ def _only(name, dir):
         if not paths:
             break
         try:
-            segment, label = named_segments.open_leased(paths[0])
+            segment, label = named_segments.open_leased(paths[0], timeout)
         except SegmentNotFoundError:
             continue  # its last user has just closed it; another store may have the name by now
         if label.name == name:

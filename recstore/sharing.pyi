@@ -8,9 +8,8 @@ from typing_extensions import TypeVar
 from recstore._types import Arrays, FieldNames, Path, Paths
 from recstore.containers.dicts import RecordDict
 from recstore.containers.records import RecordList
-from recstore.shm.segment_list import SegmentTable
 
-__all__ = ["attach", "collect", "segments", "shared", "unlink"]
+__all__ = ["shared"]
 
 _T = TypeVar("_T")
 _K = TypeVar("_K")
@@ -30,6 +29,9 @@ def shared(  # type: ignore[overload-overlap]
     isolate: bool = False,
     dir: Path | None = None,
     timeout: float | None = None,
+    classes: Iterable[type] | Mapping[str, type] = (),
+    allow_pickle: bool = False,
+    arrays: Arrays = "copy",
 ) -> RecordDict[_K, _V]: ...
 @overload
 def shared(
@@ -44,17 +46,20 @@ def shared(
     timeout: float | None = None,
     index_by: FieldNames | None = None,
     group_by: FieldNames | None = None,
+    classes: Iterable[type] | Mapping[str, type] = (),
+    allow_pickle: bool = False,
+    arrays: Arrays = "copy",
 ) -> RecordList[_T]: ...
-def attach(
+@overload
+def shared(
     name: str,
-    fingerprint: str | None = None,
+    build: None = None,
     *,
+    fingerprint: str | None = None,
     files: Paths | None = None,
     dir: Path | None = None,
+    timeout: float | None = None,
     classes: Iterable[type] | Mapping[str, type] = (),
     allow_pickle: bool = False,
     arrays: Arrays = "copy",
 ) -> _Store: ...  # type: ignore[type-var]
-def segments(name: str | None = None, *, dir: Path | None = None) -> SegmentTable: ...
-def unlink(name: str, fingerprint: str | None = None, *, dir: Path | None = None) -> int: ...
-def collect(*, dir: Path | None = None) -> int: ...

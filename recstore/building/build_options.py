@@ -110,7 +110,7 @@ def name_taken(target):
     by = "by a file that is no readable segment of this user" if label is None else f"by a store of {label.builder}"
     return SegmentExistsError(
         errno.EEXIST,
-        f"the name {target.name!r} is taken {by}: recstore.attach({target.name!r}) reads it, "
-        f"recstore.unlink({target.name!r}) removes it, and recstore.shared(name, build) builds or attaches",
+        f"the name {target.name!r} is taken {by}: recstore.shared({target.name!r}) reads it, "
+        f"recstore.names.remove({target.name!r}) removes it, and recstore.shared(name, build) builds or attaches",
         target.path,
     )

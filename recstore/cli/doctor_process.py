@@ -192,11 +192,11 @@ def _last_system_user(system):
 def left_behind(folder):
     """`(path, bytes)` of this user's files that no process uses and that are not kept, in the folder of named segments
     and in the private one."""
-    from recstore import segments
+    from recstore import names
     from recstore.shm import file_backing, named_segments
 
     place = named_segments.folder(folder)
-    gone = {info.path for info in segments(dir=folder) if info.state in ("orphan", "damaged")}
+    gone = {info.path for info in names.list(dir=folder) if info.state in ("orphan", "damaged")}
     for name in os.listdir(place):
         # Locks of builders, and segments on their way.
         if not named_segments.is_segment(name) and named_segments.is_segment(name[:-4]):

@@ -182,8 +182,8 @@ def read(paths, options, form=None, **how):
         chosen["limit"] = options.limit
     try:
         return _reader(form)(paths, **chosen, **how)
-    except recstore.InputError as error:
-        raise recstore.InputError(_flags(str(error))) from None
+    except recstore.errors.InputError as error:
+        raise recstore.errors.InputError(_flags(str(error))) from None
     except (TypeError, ValueError, LookupError, ImportError) as error:
         if isinstance(error, recstore.Error):
             raise

@@ -21,7 +21,7 @@ _COLUMNS = ("name", "fingerprint", "records", "nbytes", "age", "builder", "attac
 
 def list_segments(options):
     """`ls`"""
-    found = recstore.segments(dir=options.dir)
+    found = recstore.names.list(dir=options.dir)
     if options.json:
         print(to_json([{column: getattr(info, column) for column in _COLUMNS} for info in found]))
     else:
@@ -56,7 +56,7 @@ def _is_name(options):
     if os.sep in options.what:
         return False
     try:
-        return bool(recstore.segments(options.what, dir=options.dir))
+        return bool(recstore.names.list(options.what, dir=options.dir))
     except ValueError:
         return False
 
@@ -89,7 +89,7 @@ def _entry(keys, values, at):
     """`(key, value, error)`: an unreadable record must not hide the others."""
     try:
         return keys[at], values[at], ""
-    except recstore.UntrustedError as error:
+    except recstore.errors.UntrustedError as error:
         return at, None, error_line(error)
 
 
@@ -106,7 +106,7 @@ def verify(options):
 def remove(options):
     """`rm`"""
     try:
-        removed = recstore.unlink(options.name, options.fingerprint, dir=options.dir)
+        removed = recstore.names.remove(options.name, options.fingerprint, dir=options.dir)
     except ValueError as error:
         raise Usage(str(error)) from None
     if options.json:
@@ -126,7 +126,7 @@ def collect(options):
     from recstore.shm import file_backing
 
     size = sum(size for _, size in left_behind(options.dir))
-    removed = recstore.collect(dir=options.dir) + file_backing.collect(file_backing.default())
+    removed = recstore.names.collect(dir=options.dir) + file_backing.collect(file_backing.default())
     size -= sum(size for _, size in left_behind(options.dir))
     if options.json:
         print(to_json({"removed": removed, "bytes": max(0, size)}))
@@ -166,14 +166,16 @@ def opened(options, verify="header"):
     if os.sep in what and options.fingerprint is None:
         return _open(what, verify)
     try:
-        store = recstore.attach(what, options.fingerprint, dir=options.dir)
-    except recstore.CorruptError:
+        store = recstore.shared(what, fingerprint=options.fingerprint, dir=options.dir)
+    except recstore.errors.CorruptError:
         raise
-    except recstore.SegmentNotFoundError as error:
+    except recstore.errors.SegmentNotFoundError as error:
         if options.fingerprint is not None:
             raise
         if not os.path.exists(what) and not is_set(what):
-            raise recstore.SegmentNotFoundError(errno.ENOENT, f"{error.strerror}; nor is there such a file") from None
+            raise recstore.errors.SegmentNotFoundError(
+                errno.ENOENT, f"{error.strerror}; nor is there such a file"
+            ) from None
     except ValueError as error:
         # No name, or that of several stores.
         if not os.path.exists(what) and not is_set(what):

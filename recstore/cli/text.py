@@ -9,11 +9,11 @@ from recstore.text import safe_text
 
 # Advice of the library, and what a user of the command does instead.
 _COMMANDS = (
-    (r"recstore\.segments\(\) lists", "recstore ls lists"),
+    (r"recstore\.names\.list\(\) lists", "recstore ls lists"),
     (r"recstore\.read_jsonl, read_csv and others read files that are no store",
      "recstore build makes one of other files"),
-    (r"recstore\.attach\(('[^']*')\) reads it", r"recstore cat \1 reads it"),
-    (r"recstore\.unlink\(('[^']*')\) removes it, and recstore\.shared\(name, build\) builds or attaches",
+    (r"recstore\.shared\(('[^']*')\) reads it", r"recstore cat \1 reads it"),
+    (r"recstore\.names\.remove\(('[^']*')\) removes it, and recstore\.shared\(name, build\) builds or attaches",
      r"recstore rm \1 removes it"),
     (r"recstore\.read_\w+\(path\)", "recstore build FILE"),
     (r"say which by fingerprint=", "say which by --fingerprint"),

@@ -86,7 +86,7 @@ class RecordList(base.Container, native.Records, views.ListOperations):
         backing: the kind of memory. "anonymous": the kernel frees it when the last process ends. "shm": the same, but
             limited by the size of /dev/shm. "dir": files in a private folder (RECSTORE_DIR). "auto": the value of
             RECSTORE_BACKING, else "anonymous" if the system has it, else "dir".
-        name: while this process has the store, other processes of this user open it with ``recstore.attach(name)``.
+        name: while this process has the store, other processes of this user open it with ``recstore.shared(name)``.
             The system removes it when its last user closes it or exits. See :func:`recstore.shared` if several
             processes would build the same store.
         workers: with N, N processes make and compress records, for records that are costly to make. `records` is then

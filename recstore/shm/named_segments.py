@@ -37,7 +37,7 @@ _LETTERS = "abcdefghijklmnopqrstuvwxyz234567"
 _LENGTH = len(PREFIX) + 10 + 1 + 8
 _BACKING = "named"  # tests set "temporary", the backing on systems that cannot make files without a name
 _LOOK = 0.5  # seconds that another process may lock a segment to test whether it is in use; it takes microseconds
-_PATIENCE = 60.0  # seconds to wait for such a lock if the caller gives no limit
+PATIENCE = 60.0  # seconds to wait for such a lock if the caller gives no limit
 
 
 def check_name(name: object) -> None:
@@ -244,7 +244,7 @@ class Target:
 # ---- Attaching ----
 
 
-def open_leased(path: str, timeout: float | None = _PATIENCE) -> tuple[native.Segment, Label]:
+def open_leased(path: str, timeout: float | None = PATIENCE) -> tuple[native.Segment, Label]:
     """Opens a published segment with a lease, and returns `(segment, label)`. The last user that closes the segment
     removes its file.
 
@@ -278,7 +278,7 @@ def open_leased(path: str, timeout: float | None = _PATIENCE) -> tuple[native.Se
     return segment, label
 
 
-def open_target(target: Target, timeout: float | None = _PATIENCE) -> tuple[native.Segment, Label]:
+def open_target(target: Target, timeout: float | None = PATIENCE) -> tuple[native.Segment, Label]:
     """The same for a Target. Raises CorruptError if a segment with another name or fingerprint has the same hashes."""
     segment, label = open_leased(target.path, timeout)
     if (label.name, label.fingerprint) == (target.name, target.fingerprint):
@@ -355,5 +355,5 @@ def gone(name: str, dir: Path | None) -> SegmentNotFoundError:
     return SegmentNotFoundError(
         errno.ENOENT,
         f"no segment {name!r} of this user in {folder(dir)}: it was never built, or its last user has left; "
-        "recstore.segments() lists what there is",
+        "recstore.names.list() lists what there is",
     )

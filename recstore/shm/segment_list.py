@@ -1,4 +1,4 @@
-"""The table of the named segments of a user, as `recstore.segments()` returns it, and the removal of segments by
+"""The table of the named segments of a user, as `recstore.names.list()` returns it, and the removal of segments by
 name."""
 
 from __future__ import annotations

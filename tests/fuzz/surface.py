@@ -29,7 +29,7 @@ SECONDS = 60  # that one store may take
 LIMITS = (1 << 14, 1 << 20)  # values and bytes of the largest record, so that one store is read soon
 SOME = 12
 # What any read of a damaged store may raise, besides the errors that it documents for sound ones.
-DAMAGE = (recstore.CorruptError, recstore.VersionError, recstore.UntrustedError)
+DAMAGE = (recstore.errors.CorruptError, recstore.errors.VersionError, recstore.errors.UntrustedError)
 
 
 def seed_files():
@@ -104,7 +104,7 @@ def read_fields(x, rng):
             lambda: x[:n].group_by(name),
         ):
             # A field that is not there; values of several types, or that make no array, or no keys.
-            with may_raise(KeyError, TypeError, ValueError, recstore.EncodeError):
+            with may_raise(KeyError, TypeError, ValueError, recstore.errors.EncodeError):
                 read()
 
 
@@ -128,7 +128,7 @@ def read_saved_indexes(x, rng):
 
 
 def read_arrow(x, rng):
-    with may_raise(TypeError, ValueError, recstore.EncodeError):
+    with may_raise(TypeError, ValueError, recstore.errors.EncodeError):
         x[: min(len(x), 500)].to_arrow()
 
 

@@ -64,11 +64,11 @@ def test_a_key_whose_hash_overflows(compression, tmp_path):
     damage.mend(changed)
     path.write_bytes(changed)
     key = np.array([far], "i8").view("M8[7D]")[0]
-    with contextlib.suppress(recstore.CorruptError), recstore.open(path) as x:
+    with contextlib.suppress(recstore.errors.CorruptError), recstore.open(path) as x:
         try:
             expected = {key: 1}
         except OverflowError:
-            with pytest.raises(recstore.CorruptError, match="a dict key that cannot be hashed"):
+            with pytest.raises(recstore.errors.CorruptError, match="a dict key that cannot be hashed"):
                 x[0]
         else:
             assert x[0] == expected

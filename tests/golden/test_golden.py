@@ -136,7 +136,7 @@ def test_objects():
 def test_damaged(name):
     _, error, code, when = DAMAGED[name]
     path = HERE / f"v1-damaged-{name}.rec"
-    refused = pytest.raises(getattr(recstore, error), match=f"RS_E_FMT_{code}")
+    refused = pytest.raises(getattr(recstore.errors, error), match=f"RS_E_FMT_{code}")
     with refused:
         recstore.open(path, verify="full")
     if when == "open":

@@ -28,5 +28,5 @@ def test_pickles_load_detached(name):
     assert len(x) == GOLDEN[name]["length"]
     if len(x):
         assert "detached" in repr(x)
-        with pytest.raises(recstore.SegmentNotFoundError):
+        with pytest.raises(recstore.errors.SegmentNotFoundError):
             list(x)

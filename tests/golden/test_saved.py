@@ -54,7 +54,7 @@ def test_a_reader_without_saved_indexes_reads_the_records(name):
 def test_damaged(name):
     _, error, code = literals_saved.DAMAGED[name]
     path = HERE / f"v1-damaged-{name}.rec"
-    with pytest.raises(getattr(recstore, error), match=f"RS_E_FMT_{code}"):
+    with pytest.raises(getattr(recstore.errors, error), match=f"RS_E_FMT_{code}"):
         recstore.open(path, verify="full")
     with pytest.raises(reader.FormatError) as caught:
         saved_indexes.check(path.read_bytes())

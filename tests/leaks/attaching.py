@@ -59,7 +59,7 @@ class Attaching:
         self.store.close()
 
     def by_name(self, n):
-        with recstore.attach(self.name, "1") as store:
+        with recstore.shared(self.name, fingerprint="1") as store:
             read(store, n)
 
     def by_file(self, n):

@@ -45,7 +45,8 @@ LEFT_OUT = {
     "recstore.torch.forms.Field.__hash__": "None: a Field has no hash",
     "recstore.torch.*.__reduce__": "pickled by tensors",
     "recstore.values.classes.register": "run as recstore.register",
-    "recstore.sharing.*": "run as recstore.shared, attach, segments, unlink and collect",
+    "recstore.names.*": "run as recstore.names.list, remove and collect",
+    "recstore.sharing.*": "run as recstore.shared",
     "recstore.dataset.share.share_dataset": "run as recstore.share_dataset",
     "recstore.dataset.audit.audit": "run as recstore.audit",
 }

@@ -136,16 +136,19 @@ def files(folder):
 @operation("recstore", "recstore.sharing", "recstore.shm.segment_list", "recstore.shm.segment_list.SegmentInfo")
 def by_name(folder):
     kept = {"fingerprint": "1", "dir": folder}
-    with recstore.shared("leaks", lambda: RECORDS, **kept) as x, recstore.attach("leaks", "1", dir=folder) as y:
+    with (
+        recstore.shared("leaks", lambda: RECORDS, **kept) as x,
+        recstore.shared("leaks", fingerprint="1", dir=folder) as y,
+    ):
         x[1], y[2]
-        for info in recstore.segments(dir=folder):
+        for info in recstore.names.list(dir=folder):
             every_attribute(info), info.row()
         recstore.shm.segment_list.segments("leaks", folder), recstore.shm.segment_list.duration(70)
     recstore.shared("leaks", lambda: RECORDS, keep=True, **kept).close()
-    recstore.unlink("leaks", "1", dir=folder)
+    recstore.names.remove("leaks", "1", dir=folder)
     recstore.shared("leaks", lambda: RECORDS, keep=True, **kept).close()
     recstore.shm.segment_list.unlink("leaks", "1", folder)
-    recstore.collect(dir=folder)
+    recstore.names.collect(dir=folder)
 
 
 @operation("recstore", "recstore.errors")
@@ -161,12 +164,12 @@ def refusals(folder):
         (lambda: x[999], IndexError),
         (lambda: x[1.5], TypeError),
         (lambda: x.get_many([999]), IndexError),
-        (lambda: RecordList([{"a": [1, object()]}]), recstore.EncodeError),
-        (lambda: closed[0], recstore.ClosedError),
-        (lambda: recstore.open(path), (recstore.CorruptError, recstore.VersionError, recstore.Error)),
-        (lambda: recstore.attach("leaks-of-nobody", dir=folder), recstore.SegmentNotFoundError),
-        (lambda: recstore.read_json(io.BytesIO(b"[1,")), recstore.InputError),
-        (exported.close, recstore.BusyError),
+        (lambda: RecordList([{"a": [1, object()]}]), recstore.errors.EncodeError),
+        (lambda: closed[0], recstore.errors.ClosedError),
+        (lambda: recstore.open(path), (recstore.errors.CorruptError, recstore.errors.VersionError, recstore.Error)),
+        (lambda: recstore.shared("leaks-of-nobody", dir=folder), recstore.errors.SegmentNotFoundError),
+        (lambda: recstore.read_json(io.BytesIO(b"[1,")), recstore.errors.InputError),
+        (exported.close, recstore.errors.BusyError),
     )
     for call, kind in refused:
         with contextlib.suppress(kind):

@@ -28,7 +28,7 @@ def written_sets(folder):
         writer.remove(dropped.shards)
         try:
             writer.write([{"a": 1}, object()])
-        except recstore.EncodeError:
+        except recstore.errors.EncodeError:
             pass
         every_attribute(gc(place, days=0, dry_run=True)), gc(place, days=0), Collected
 
@@ -64,7 +64,7 @@ def damaged_sets(folder):
             try:
                 with recstore.open(place, verify=verify) as x:
                     x[0]
-            except recstore.CorruptError:
+            except recstore.errors.CorruptError:
                 pass
 
 

@@ -214,8 +214,8 @@ def as_another_user(connection, name, path):
             said = "opened"
         except OSError as error:
             said = type(error).__name__
-        listed = [info.path for info in recstore.segments()]
-        connection.send((os.geteuid(), x.to_list(), said, recstore.collect(), path not in listed))
+        listed = [info.path for info in recstore.names.list()]
+        connection.send((os.geteuid(), x.to_list(), said, recstore.names.collect(), path not in listed))
 
 
 # ---- What the tests themselves use ----
@@ -234,7 +234,7 @@ def collected(name, dir=None):
 
 def left_after_collecting(name, dir=None):
     """Every file of a name that a collection leaves."""
-    recstore.collect()
+    recstore.names.collect()
     return left(name, dir)
 
 

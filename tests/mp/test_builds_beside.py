@@ -21,7 +21,7 @@ def test_builds_of_two_threads_at_once(forking):
             try:
                 with RecordList([[k], kinds.Failing(0, 500, "kill" if k else ValueError("v")), [k]], workers=2):
                     out.append("built")
-            except (recstore.BuildError, ValueError) as e:
+            except (recstore.errors.BuildError, ValueError) as e:
                 out.append(type(e).__name__)
 
     running = [threading.Thread(target=build, args=(k,)) for k in range(2)]

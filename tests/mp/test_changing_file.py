@@ -55,7 +55,7 @@ def test_str_of_a_file_that_changes(text, width, which, values, tmp_path):
             for _ in range(READS):
                 try:
                     read = x[0]
-                except recstore.CorruptError:
+                except recstore.errors.CorruptError:
                     continue
                 if contradicts_itself(read):
                     wrong.append((sys.getsizeof(read), read.isascii()))

@@ -32,13 +32,13 @@ WORK = {
     "dict": "d = RecordDict([('a', 1), ('b', 2), ('a', 3)]); assert d['a'] == 3 and list(d.items()) == [('a', 3), ('b', 2)]",
     "save and open": "RecordList([1]).save('x'); assert recstore.open('x', verify='full')[0] == 1; RecordDict({1: 2}).save('d'); assert recstore.open('d')[1] == 2",
     "copy": "RecordList([1]).save('x'); assert recstore.open('x', copy=True)[0] == 1",
-    "named": "x = RecordList([1], name=name); assert attach(name)[0] == 1",
-    "shared": "def build():\n    return [part]\nx = shared(name, build); assert attach(name)[0] == part and shared(name, build)[0] == part",
-    "shared dict": "x = shared(name, lambda: {'k': part}, keep='1h', files=[]); assert x['k'] == part; recstore.unlink(name)",
+    "named": "x = RecordList([1], name=name); assert shared(name)[0] == 1",
+    "shared": "def build():\n    return [part]\nx = shared(name, build); assert shared(name)[0] == part and shared(name, build)[0] == part",
+    "shared dict": "x = shared(name, lambda: {'k': part}, keep='1h', files=[]); assert x['k'] == part; recstore.names.remove(name)",
     "a build that fails": "def build():\n    raise KeyError(part)\ntry: shared(name, build)\nexcept KeyError: x = shared(name, lambda: [part], fingerprint='2'); assert x[0] == part",
     "a builder that died": "pid = os.fork()\nif pid == 0: shared(name, lambda: os._exit(1), fingerprint='1')\nos.waitpid(pid, 0); assert shared(name, lambda: [part], fingerprint='1')[0] == part",
     "a forked child": "x = RecordList([part])\nif os.fork() == 0: os._exit(RecordList([x[0]])[0])\nassert os.wait()[1] >> 8 == part",
-    "names": "assert isinstance(recstore.segments(), list)",
+    "names": "assert isinstance(recstore.names.list(), list)",
 }
 
 
@@ -46,7 +46,7 @@ WORK = {
 def test_without_imports(python, name, work):
     """Beside a segment, of which a build removes what killed processes left."""
     with recstore.RecordList([1], name=f"{name} other"):
-        code = "import os, sys, recstore\nfrom recstore import RecordDict, RecordList, attach, shared\nname, part = sys.argv[1], 5\n"
+        code = "import os, sys, recstore\nfrom recstore import RecordDict, RecordList, shared\nname, part = sys.argv[1], 5\n"
         assert python(code + BLOCKED + WORK[work] + "\nprint('done')", name) == "done\n"
 
 

@@ -62,7 +62,7 @@ def test_file_is_gone_with_a_cycle(folder):
 
 
 def test_failed_build_leaves_no_file(folder):
-    with pytest.raises(recstore.EncodeError):
+    with pytest.raises(recstore.errors.EncodeError):
         recstore.RecordList([1, object()])
     assert names(folder) == []
 

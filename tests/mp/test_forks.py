@@ -156,7 +156,7 @@ FORKING = """if True:
     print(status)
     """
 WORK = {
-    "names": "recstore.segments()",
+    "names": "recstore.names.list()",
     "info": "x.info()",
     "field": "x.field('a').to_list()",
     "an array": "y[0]",
@@ -274,7 +274,7 @@ def test_the_wait_for_an_import_has_an_end(python):
             lock.acquire()
             taken.set()
         os.register_at_fork(before=take, after_in_parent=lock.release, after_in_child=lock.release)
-        thread = threading.Thread(target=lambda: recstore.segments())
+        thread = threading.Thread(target=lambda: recstore.names.list())
         thread.start()
         begun.wait()
         pid = os.fork()

@@ -14,8 +14,9 @@ import pytest
 from mp.workers import build, record, segment_fds
 
 import recstore
-from recstore import RecordDict, RecordList, SegmentNotFoundError
+from recstore import RecordDict, RecordList
 from recstore._core import native
+from recstore.errors import SegmentNotFoundError
 from recstore.shm import handle_bytes, handles, pins, registry
 
 
@@ -55,7 +56,7 @@ def check_detached(x, reason, length=20):
     assert "detached" in repr(x) and reason in repr(x)
     assert len(x) == length
     for access in (lambda: x[0], lambda: list(x), lambda: x.nbytes, lambda: x.info(), lambda: pickle.dumps(x)):
-        with pytest.raises(recstore.SegmentNotFoundError, match=reason) as caught:
+        with pytest.raises(recstore.errors.SegmentNotFoundError, match=reason) as caught:
             access()
         assert isinstance(caught.value, FileNotFoundError)
     x.close()
@@ -143,7 +144,7 @@ def test_broken_handles_are_refused():
     x = build(20)
     good = forge(x)
     for cut in range(len(good)):
-        with pytest.raises(recstore.CorruptError):
+        with pytest.raises(recstore.errors.CorruptError):
             handles.attach(good[:cut])
     for bad in (
         b"\1" + good[1:],
@@ -153,7 +154,7 @@ def test_broken_handles_are_refused():
         forge(x, length=21),
         forge(x, tail=b"\0"),
     ):
-        with pytest.raises(recstore.CorruptError):
+        with pytest.raises(recstore.errors.CorruptError):
             handles.attach(bad)
 
 
@@ -186,7 +187,7 @@ def test_holder_that_closed():
     x.close()
     y = pickle.loads(text)
     check_detached(y, "does not exist" if os.environ.get("RECSTORE_BACKING") == "dir" else "no longer")
-    with pytest.raises(recstore.ClosedError):
+    with pytest.raises(recstore.errors.ClosedError):
         pickle.dumps(x)
 
 
@@ -416,7 +417,7 @@ def test_a_handle_read_while_another_thread_closes_gives_a_detached_store():
                 try:
                     for _ in range(30):
                         pickle.loads(handle)[1 if i % 2 else 0]
-                except (recstore.ClosedError, SegmentNotFoundError):
+                except (recstore.errors.ClosedError, SegmentNotFoundError):
                     pass
                 except BaseException as e:
                     errors.append(e)

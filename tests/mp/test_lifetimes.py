@@ -129,7 +129,7 @@ class Life:
         if self.kind == "directory":
             return  # nobody can find it
         assert self.kind in ("kept", "kept for 2h")
-        with recstore.attach(self.place.name, "1") as x:
+        with recstore.shared(self.place.name, fingerprint="1") as x:
             assert living.read(x)
         path = named_segments.Target(self.place.name, "1").path
         for hours, there in ((1.9, True), (2.1, self.kind == "kept")):
@@ -157,8 +157,8 @@ def life(request, tmp_path, python, monkeypatch):
     yield life
     try:
         if life.kind in ("kept", "kept for 2h"):
-            for info in recstore.segments():
-                recstore.unlink(info.name, info.fingerprint)
+            for info in recstore.names.list():
+                recstore.names.remove(info.name, info.fingerprint)
         life.next_call()
         assert [name for name in life.files() if name != "x.recs"] == []
     finally:
@@ -323,7 +323,7 @@ big = lambda: (os.urandom(50_000) for i in range(100))
 try:
     x = place.make(big)
     say("built", len(x))
-except recstore.OutOfSpaceError as error:
+except recstore.errors.OutOfSpaceError as error:
     say("full", len(str(error)) > 50)
 say(*os.listdir(os.environ["RECSTORE_DIR"]))
 say(place.kind != "file" or read(recstore.open(place.path)))
@@ -415,7 +415,7 @@ def test_half_written(life, cut):
     os.chmod(path, 0o400)
     if life.kind == "file":
         for call in (recstore.open, lambda path: recstore.open(path, verify="full")):
-            with pytest.raises(recstore.CorruptError):
+            with pytest.raises(recstore.errors.CorruptError):
                 call(path)
         life.next_call()
         assert life.files() == ["x.recs"]

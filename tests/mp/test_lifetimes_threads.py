@@ -44,8 +44,8 @@ def test_threads_share_attach_and_close(name):
                 x = recstore.shared(name, build, fingerprint="1", timeout=60)
             else:
                 try:
-                    x = recstore.attach(name)
-                except recstore.SegmentNotFoundError:
+                    x = recstore.shared(name)
+                except recstore.errors.SegmentNotFoundError:
                     missed.append(1)
                     continue
             assert x.to_list() == RECORDS
@@ -63,14 +63,14 @@ def test_threads_close_one_store(name):
                 try:
                     for i in range(number * 5):
                         assert x[i] == RECORDS[i]
-                except recstore.ClosedError:
+                except recstore.errors.ClosedError:
                     pass
                 x.close()
 
             at_once(work)
             assert x.closed
-        with pytest.raises(recstore.SegmentNotFoundError):
-            recstore.attach(name)
+        with pytest.raises(recstore.errors.SegmentNotFoundError):
+            recstore.shared(name)
 
 
 BUILDS = {

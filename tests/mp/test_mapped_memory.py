@@ -267,7 +267,7 @@ def test_ranks_make_memory_without_a_name_for_themselves(kind, name, log):
     with Ranks(FORK, kind, name, log, "") as ranks:
         assert ranks.start() == ranks.start() == "RecordView" and notes(log) == ["made", "made"]
         assert ranks.ask(0, "is_shared") and ranks.ask(1, "is_shared")
-        assert ranks.ask(1, "write_in_child", 0, 77) == 77 and len(recstore.segments(name)) == 1
+        assert ranks.ask(1, "write_in_child", 0, 77) == 77 and len(recstore.names.list(name)) == 1
     assert left(name) == []
 
 

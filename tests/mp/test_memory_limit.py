@@ -18,7 +18,7 @@ import recstore
 from mp.workers import segment_fds
 try:
     recstore.RecordList(os.urandom(1 << 20) for _ in range(1024))
-except recstore.OutOfSpaceError as e:
+except recstore.errors.OutOfSpaceError as e:
     assert e.errno == 28, e.errno
     assert "memory cgroup" in str(e), e
     assert not segment_fds()
@@ -74,7 +74,7 @@ ways = {
 }
 try:
     ways[sys.argv[2]]()
-except recstore.OutOfSpaceError as e:
+except recstore.errors.OutOfSpaceError as e:
     assert e.errno == 28 and "ulimit -v" in str(e), e
     assert len(segment_fds()) <= 1
     held.clear()

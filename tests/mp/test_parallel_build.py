@@ -174,7 +174,7 @@ def test_records_of_a_foreign_file_stay_foreign(forking, tmp_path):
 
 
 def test_classes_that_only_the_worker_has(forking):
-    with pytest.raises(recstore.EncodeError, match="only a worker knows.*Made.*top of a module"):
+    with pytest.raises(recstore.errors.EncodeError, match="only a worker knows.*Made.*top of a module"):
         RecordList([kinds.Local()], workers=1)
 
 
@@ -182,7 +182,7 @@ def test_arrays_as_views_and_names(forking, name):
     with RecordList(cut(kinds.Arrays, 50, 2), workers=2, arrays="view", name=name) as x:
         array = x[3]["arrays"][2]
         assert not array.flags.writeable and x.info().name == name
-        with recstore.attach(name) as y:
+        with recstore.shared(name) as y:
             assert len(y) == 50
         del array
 
@@ -217,14 +217,14 @@ def test_the_first_error_in_the_order_of_shards_counts(forking, tmp_path):
 
 
 def test_an_exception_that_cannot_travel(forking):
-    with pytest.raises(recstore.BuildError, match="(?s)shard 0 failed in a worker.*Odd: one"):
+    with pytest.raises(recstore.errors.BuildError, match="(?s)shard 0 failed in a worker.*Odd: one"):
         RecordList([kinds.Failing(0, 2, "odd")], workers=1)
 
 
 def test_a_record_that_cannot_be_stored_has_its_number_in_the_store(forking):
-    with pytest.raises(recstore.EncodeError, match=r"^record 1509: \$\.a\[1\]"):
+    with pytest.raises(recstore.errors.EncodeError, match=r"^record 1509: \$\.a\[1\]"):
         RecordList([*cut(kinds.Rows, 1500, 3), kinds.Failing(0, 10, "value"), [1]], workers=2)
-    with pytest.raises(recstore.EncodeError, match=r"^entry 109 \('last'\): value \$\.a\[1\]"):
+    with pytest.raises(recstore.errors.EncodeError, match=r"^entry 109 \('last'\): value \$\.a\[1\]"):
         RecordDict([{("k", i): 1 for i in range(100)}, kinds.FailingPairs(0, 10, "value")], workers=2)
     with pytest.raises(TypeError, match="unhashable"):
         RecordDict([[([], 1)]], workers=1)
@@ -237,21 +237,21 @@ def test_the_error_is_that_of_one_process(forking):
     for _ in range(300):
         deep = (deep,)
     for records in ([1, deep], [[2], {"k": {len}}], [{deep: 2}], [{"a": 1, None: [{1, print}]}]):
-        with pytest.raises(recstore.EncodeError) as one:
+        with pytest.raises(recstore.errors.EncodeError) as one:
             RecordList(records)
-        with pytest.raises(recstore.EncodeError) as two:
+        with pytest.raises(recstore.errors.EncodeError) as two:
             RecordList([records], workers=1)
         assert str(two.value) == str(one.value)
 
 
 @pytest.mark.parametrize("how, said", [("kill", "was killed by signal 9"), ("exit", "ended with status 3")])
 def test_a_worker_that_dies(method, how, said):
-    with pytest.raises(recstore.BuildError, match=f"reading shard 1 {said}"):
+    with pytest.raises(recstore.errors.BuildError, match=f"reading shard 1 {said}"):
         RecordList([kinds.Rows(0, 2000), kinds.Failing(0, 20_000, how), kinds.Rows(0, 10)], workers=2)
 
 
 def test_a_worker_that_dies_while_another_would_never_end(forking):
-    with pytest.raises(recstore.BuildError, match="reading shard 1"):
+    with pytest.raises(recstore.errors.BuildError, match="reading shard 1"):
         RecordList([kinds.Failing(0, 2, "sleep"), kinds.Failing(0, 2, "kill")], workers=2)
 
 

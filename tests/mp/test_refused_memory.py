@@ -40,7 +40,7 @@ WORK = {
     "open a copy": "RecordList([1, 2]).save('x'); x = recstore.open('x', copy=True, verify='full'); print(x.to_list(), x.info().backing)",
     "a copy travels": "RecordList([1, 2]).save('x'); x = recstore.open('x', copy=True); print(multiprocessing.get_context('fork').Pool(1).apply(list, (x,)))",
     "saved index": "x = RecordList([{'id': i} for i in range(9)], index_by='id'); print(x.index_by('id')[3])",
-    "named": "x = RecordList([1], name=sys.argv[2]); print(recstore.attach(sys.argv[2])[0])",
+    "named": "x = RecordList([1], name=sys.argv[2]); print(recstore.shared(sys.argv[2])[0])",
     "join": "print((RecordList([1]) + [2, 3]).to_list())",
 }
 SAID = {

@@ -40,7 +40,7 @@ def answers(crew):
 def test_one_rank_makes_the_dataset_and_the_others_attach_before_they_load(context, name, log):
     crew = ranks(context, 4, datasets.Dataset, name, log)
     assert answers(crew) == [datasets.expected()] * 4
-    assert len(notes(log)) == 1 and len(recstore.segments(name)) == 1
+    assert len(notes(log)) == 1 and len(recstore.names.list(name)) == 1
     end(*crew)
     assert left(name) == []
 
@@ -59,7 +59,7 @@ def test_others_wait_while_one_makes_it(name, log, tmp_path):
 def test_a_dataset_that_cannot_be_sent_is_made_by_each_rank_and_then_shared(kind, name, log):
     crew = ranks(FORK, 3, kind, name, log)
     assert answers(crew) == [datasets.expected()] * 3
-    assert len(notes(log)) == 3 and len(recstore.segments(name)) == 1
+    assert len(notes(log)) == 3 and len(recstore.names.list(name)) == 1
     end(*crew)
     assert left(name) == []
 
@@ -77,7 +77,7 @@ def test_a_loaded_dataset_attaches_to_equal_data_only(name, log):
         assert share_dataset(dataset, datasets.LEAST, shared=name) is dataset
     assert [datasets.description(one) for one in (first, again, other)] == [datasets.expected(n) for n in (1, 1, 2)]
     assert first.samples.segments[0].id == again.samples.segments[0].id != other.samples.segments[0].id
-    assert len(recstore.segments(name)) == 2
+    assert len(recstore.names.list(name)) == 2
 
 
 class Arrays:
@@ -93,7 +93,7 @@ def test_arrays_are_packed_alike_wherever_they_lie_in_memory(name):
         dataset = Arrays(memory[first], memory[second])
         dataset.a[:], dataset.b[:] = np.arange(50_000), np.arange(50_000) * 2.0
         segments.append(share_dataset(dataset, datasets.LEAST, shared=name).a)
-        held = recstore.segments(name)
+        held = recstore.names.list(name)
         assert dataset.part_of_b[1] == 22.0
     assert len(segments) == 2 and len(held) == 1
 
@@ -111,7 +111,7 @@ def test_another_argument_or_option_is_another_dataset(name, log):
         share_dataset(datasets.factory(datasets.Dataset, log, *arguments), datasets.LEAST, shared=name, **options)
         for arguments, options in (((), {}), ((2,), {}), ((), {"skip": "array"}), ((), {}))
     ]
-    assert len(notes(log)) == 3 == len(recstore.segments(name))
+    assert len(notes(log)) == 3 == len(recstore.names.list(name))
     assert type(held[2].array) is np.ndarray and held[2].array.flags.writeable
     assert [one.scale for one in held] == [1, 2, 1, 1]
 
@@ -129,7 +129,7 @@ def test_kept_datasets_outlive_their_processes(name, log, tmp_path):
     crew = ranks(FORK, 1, datasets.Dataset, name, log, options)
     assert answers(crew) == [datasets.expected()] and len(notes(log)) == 2
     end(*crew)
-    assert recstore.unlink(name) == 2
+    assert recstore.names.remove(name) == 2
 
 
 def test_an_exception_of_the_constructor_reaches_all_and_leaves_nothing(name, log):
@@ -146,7 +146,7 @@ def test_strict_says_what_cannot_be_stored(name, log):
         dataset.odd = [object() for _ in range(1000)]
         return dataset
 
-    with pytest.raises(recstore.EncodeError, match="odd"):
+    with pytest.raises(recstore.errors.EncodeError, match="odd"):
         share_dataset(make, datasets.LEAST, shared=name, strict=True, fingerprint="1")
     assert left(name) == []
 

@@ -62,10 +62,10 @@ input()
     assert [first.stdout.readline().strip() for _ in range(2)] == ["building", "10"]
     second = python(code, name, wait=False)
     assert second.stdout.readline().strip() == "10"
-    (info,) = recstore.segments(name)
+    (info,) = recstore.names.list(name)
     assert (info.records, info.attached, info.state, info.fingerprint) == (10, 2, "in use", info.fingerprint)
     first.communicate("\n")
-    (info,) = recstore.segments(name)
+    (info,) = recstore.names.list(name)
     assert info.attached == 1
     second.communicate("\n")
     assert left(name) == []
@@ -94,12 +94,12 @@ def test_two_names_and_two_fingerprints(name):
     b = recstore.shared(name, lambda: [2], fingerprint="b")
     c = recstore.shared(other, lambda: [3], fingerprint="a")
     assert (a[0], b[0], c[0]) == (1, 2, 3)
-    assert recstore.attach(name, "b")[0] == 2 and recstore.attach(other)[0] == 3
+    assert recstore.shared(name, fingerprint="b")[0] == 2 and recstore.shared(other)[0] == 3
     with pytest.raises(ValueError, match="2 stores are named .* one of 'a', 'b'"):
-        recstore.attach(name)
-    with pytest.raises(recstore.SegmentNotFoundError, match="there is 'a', 'b'"):
-        recstore.attach(name, "c")
-    assert recstore.unlink(name, "a") == 1 and recstore.attach(name)[0] == 2 and a[0] == 1
+        recstore.shared(name)
+    with pytest.raises(recstore.errors.SegmentNotFoundError, match="there is 'a', 'b'"):
+        recstore.shared(name, fingerprint="c")
+    assert recstore.names.remove(name, "a") == 1 and recstore.shared(name)[0] == 2 and a[0] == 1
     for x in (a, b, c):
         x.close()
     gc.collect()
@@ -117,7 +117,7 @@ def test_two_names_and_two_fingerprints(name):
     ids=["mapping", "generator", "empty", "range"],
 )
 def test_what_build_may_return(name, result, wanted):
-    with recstore.shared(name, lambda: result, fingerprint="1") as x, recstore.attach(name) as y:
+    with recstore.shared(name, lambda: result, fingerprint="1") as x, recstore.shared(name) as y:
         for store in (x, y):
             assert (store.to_dict() if isinstance(wanted, dict) else store.to_list()) == wanted
 
@@ -145,7 +145,7 @@ def test_what_build_may_not_return(name, result):
 
 def test_mapping_with_keys_that_came_again(name):
     pairs = recstore.RecordDict((i % 10, i) for i in range(1000))
-    with recstore.RecordDict(((i % 10, "x" * i) for i in range(1000)), name=name) as d, recstore.attach(name) as e:
+    with recstore.RecordDict(((i % 10, "x" * i) for i in range(1000)), name=name) as d, recstore.shared(name) as e:
         assert d == e and len(e) == 10
     pairs.close()
 
@@ -212,14 +212,14 @@ def test_timeout(name, log, monkeypatch):
     until(lambda: notes(log))
     clock = sharers.Clock()
     monkeypatch.setattr(sharing, "time", clock)
-    with pytest.raises(recstore.WaitTimeoutError, match=rf"process {first[0].pid} .*is building") as caught:
+    with pytest.raises(recstore.errors.WaitTimeoutError, match=rf"process {first[0].pid} .*is building") as caught:
         recstore.shared(name, Build(log, 1), fingerprint="1", timeout=0.3)
     assert clock.monotonic() == pytest.approx(0.3) and isinstance(caught.value, TimeoutError)
-    with pytest.raises(recstore.WaitTimeoutError):
+    with pytest.raises(recstore.errors.WaitTimeoutError):
         recstore.shared(name, Build(log, 1), fingerprint="1", timeout=0)
     first[0].kill()
     end(first)
-    recstore.collect()
+    recstore.names.collect()
 
 
 def test_waiting_is_logged(name, log, messages, monkeypatch):
@@ -249,17 +249,17 @@ def test_waiting_costs_little(name, log, monkeypatch):
     until(lambda: notes(log))
     clock = sharers.Clock()
     monkeypatch.setattr(sharing, "time", clock)
-    with pytest.raises(recstore.WaitTimeoutError):
+    with pytest.raises(recstore.errors.WaitTimeoutError):
         recstore.shared(name, Build(log, 1), fingerprint="1", timeout=60)
     assert clock.slept[0] <= 0.01 and len(clock.slept) < 60 / 0.2 + 10
     first[0].kill()
     end(first)
-    recstore.collect()
+    recstore.names.collect()
 
 
 @pytest.mark.parametrize("isolate", [False, True])
 def test_nested_call(name, isolate):
-    with pytest.raises(recstore.BuildError, match="calls shared\\(\\) for its own name"):
+    with pytest.raises(recstore.errors.BuildError, match="calls shared\\(\\) for its own name"):
         recstore.shared(name, functools.partial(sharers.nested, name, isolate), fingerprint="1", isolate=isolate)
 
 
@@ -270,7 +270,7 @@ def test_nested_call_in_a_forked_child(name):
             try:
                 recstore.shared(name, build, fingerprint="1")
                 os._exit(0)
-            except recstore.BuildError:
+            except recstore.errors.BuildError:
                 os._exit(7)
             finally:
                 os._exit(1)
@@ -298,7 +298,7 @@ def test_interrupt(name, log, moment, isolate, monkeypatch):
     if moment == "build":
         first[0].kill()
         end(first)
-        recstore.collect()
+        recstore.names.collect()
     monkeypatch.setattr(sharing._Call, "sleep", lambda call, delay, lock: waits.append(delay) or time.sleep(delay))
 
     def interrupt():
@@ -352,12 +352,12 @@ def test_isolated_build(name, log):
 
 
 def test_isolated_build_that_raises(name, log):
-    with pytest.raises(recstore.BuildError, match="(?s)failed in the child process.*LookupError: no data today"):
+    with pytest.raises(recstore.errors.BuildError, match="(?s)failed in the child process.*LookupError: no data today"):
         recstore.shared(name, functools.partial(sharers.fails, log), fingerprint="1", isolate=True)
 
 
 def test_isolated_build_that_is_killed(name):
-    with pytest.raises(recstore.BuildError, match="killed by signal 9"):
+    with pytest.raises(recstore.errors.BuildError, match="killed by signal 9"):
         recstore.shared(name, sharers.killed, fingerprint="1", isolate=True)
 
 
@@ -369,4 +369,15 @@ def test_child_ends_with_its_parent(name, log):
     first[0].kill()
     until(lambda: recstore.shm.handles.start_time(child) is None)
     end(first)
-    recstore.collect()
+    recstore.names.collect()
+
+
+@pytest.mark.parametrize("option", [{"keep": "2h"}, {"isolate": True}, {"index_by": "id"}, {"group_by": "id"}])
+def test_what_is_for_a_build_needs_one(name, option):
+    with recstore.RecordList([{"id": 1}], name=name):
+        with pytest.raises(TypeError, match=f"{[*option][0]}= is for a build"):
+            recstore.shared(name, **option)
+        with pytest.raises(ValueError, match="timeout is a number of seconds"):
+            recstore.shared(name, timeout=-1)
+        with recstore.shared(name, timeout=1) as x:
+            assert x[0] == {"id": 1}

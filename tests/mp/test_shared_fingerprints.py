@@ -56,7 +56,7 @@ def train(tmp_path):
     for process in started:
         process.kill()
         process.communicate()
-    recstore.collect()
+    recstore.names.collect()
 
 
 def test_two_shells(name, train):
@@ -64,10 +64,10 @@ def test_two_shells(name, train):
     assert [first.stdout.readline().strip() for _ in range(2)] == ["building", "train"]
     second = train(name, "--lr", "2")
     assert second.stdout.readline().strip() == "train"
-    assert [info.attached for info in recstore.segments(name)] == [2]
+    assert [info.attached for info in recstore.names.list(name)] == [2]
     other = train(name, "--split", "val")
     assert [other.stdout.readline().strip() for _ in range(2)] == ["building", "val"]
-    assert sorted(info.attached for info in recstore.segments(name)) == [1, 2]
+    assert sorted(info.attached for info in recstore.names.list(name)) == [1, 2]
     for process in (first, second, other):
         process.communicate("\n")
         assert process.returncode == 0

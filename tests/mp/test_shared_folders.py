@@ -45,8 +45,8 @@ def alone(tmp_path_factory, monkeypatch):
 )
 def test_bad_names(bad, why, alone):
     before = os.listdir(named_segments.folder())
-    for call in (lambda: recstore.shared(bad, lambda: [1]), lambda: recstore.attach(bad), lambda: recstore.unlink(bad),
-                 lambda: recstore.RecordList([1], name=bad), lambda: recstore.segments(bad)):  # fmt: skip
+    for call in (lambda: recstore.shared(bad, lambda: [1]), lambda: recstore.shared(bad), lambda: recstore.names.remove(bad),
+                 lambda: recstore.RecordList([1], name=bad), lambda: recstore.names.list(bad)):  # fmt: skip
         with pytest.raises(ValueError, match=why):
             call()
     assert os.listdir(named_segments.folder()) == before
@@ -63,7 +63,7 @@ def test_good_names():
         file_name = named_segments.system_name(good, "f" * 1000)
         assert file_name.isascii() and len(f"/{file_name}{named_segments.LOCK}") <= 30
         assert named_segments.unsqueezed(named_segments.squeezed(file_name.encode())).decode() == file_name
-        with recstore.shared(good, lambda: [1], fingerprint="f" * 1000) as x, recstore.attach(good) as y:
+        with recstore.shared(good, lambda: [1], fingerprint="f" * 1000) as x, recstore.shared(good) as y:
             assert x == y
 
 
@@ -71,11 +71,11 @@ def test_folder_of_ones_own(name, tmp_path):
     place = tmp_path / "shared"
     with recstore.shared(name, lambda: [1], fingerprint="1", dir=place) as x:
         assert os.path.dirname(x.segment.path) == str(place) and os.stat(place).st_mode & 0o777 == 0o700
-        assert recstore.attach(name, dir=place)[0] == 1
-        with pytest.raises(recstore.SegmentNotFoundError):
-            recstore.attach(name)
-        assert len(recstore.segments(dir=place)) == 1
-    assert os.listdir(place) == [] and recstore.collect(dir=place) == 0
+        assert recstore.shared(name, dir=place)[0] == 1
+        with pytest.raises(recstore.errors.SegmentNotFoundError):
+            recstore.shared(name)
+        assert len(recstore.names.list(dir=place)) == 1
+    assert os.listdir(place) == [] and recstore.names.collect(dir=place) == 0
 
 
 @pytest.fixture
@@ -95,7 +95,7 @@ def test_without_dev_shm(name, no_shm, monkeypatch, how, tmp_path):
     else:
         monkeypatch.setattr(os, "access", lambda path, mode: path != "/dev/shm")
     with recstore.shared(name, lambda: [1], fingerprint="1") as x:
-        assert os.path.dirname(x.segment.path) == str(no_shm) and recstore.attach(name)[0] == 1
+        assert os.path.dirname(x.segment.path) == str(no_shm) and recstore.shared(name)[0] == 1
     assert os.listdir(no_shm) == []
     no_shm.chmod(0o755)
     with pytest.raises(PermissionError, match="mode 0700"):
@@ -105,9 +105,9 @@ def test_without_dev_shm(name, no_shm, monkeypatch, how, tmp_path):
 
 def test_without_nameless_files(name, log, monkeypatch):
     monkeypatch.setattr(named_segments, "_BACKING", "temporary")
-    with recstore.shared(name, lambda: records(1), fingerprint="1") as x, recstore.attach(name) as y:
+    with recstore.shared(name, lambda: records(1), fingerprint="1") as x, recstore.shared(name) as y:
         assert x == y and len(left(name)) == 1 and os.stat(x.segment.path).st_nlink == 1
-    with recstore.RecordList([1], name=name), pytest.raises(recstore.SegmentExistsError):
+    with recstore.RecordList([1], name=name), pytest.raises(recstore.errors.SegmentExistsError):
         recstore.RecordList([1], name=name)
     with pytest.raises(KeyError):
         recstore.shared(name, lambda: {}["x"], fingerprint="1")
@@ -163,13 +163,13 @@ def test_planted(name, kind, tmp_path):
     try:
         for call in (
             lambda: recstore.shared(name, lambda: [1], fingerprint="1"),
-            lambda: recstore.attach(name),
-            lambda: recstore.attach(name, "1"),
+            lambda: recstore.shared(name),
+            lambda: recstore.shared(name, fingerprint="1"),
         ):
             with pytest.raises(PermissionError):
                 call()
         assert collected(name) == 0 and os.path.lexists(target.path)
-        assert len(recstore.segments(name)) == 0
+        assert len(recstore.names.list(name)) == 0
     finally:
         (os.rmdir if kind == "folder" else os.unlink)(target.path)
 
@@ -219,16 +219,16 @@ def test_half_written(name, kind, alone):
     target = named_segments.Target(name, "1")
     with recstore.shared(name, lambda: records(1), fingerprint="2") as whole:
         damaged(kind, target.path, whole.segment.path)
-        assert "damaged" in [info.state for info in recstore.segments(name)]
-        with pytest.raises(recstore.CorruptError):
+        assert "damaged" in [info.state for info in recstore.names.list(name)]
+        with pytest.raises(recstore.errors.CorruptError):
             named_segments.open_target(target)
-        with sharing._Call(target, lambda: [7], False, 1.0).run() as x, recstore.attach(name, "1") as y:
+        with sharing._Call(target, lambda: [7], False, 1.0).run() as x, recstore.shared(name, fingerprint="1") as y:
             assert x[0] == y[0] == 7  # a new generation in its place
         damaged(kind, target.path, whole.segment.path)
         assert len(left_after_collecting(name)) == 1
         damaged(kind, target.path, whole.segment.path)
-        with pytest.raises(recstore.SegmentNotFoundError):
-            recstore.attach(name, "1")  # collected first
+        with pytest.raises(recstore.errors.SegmentNotFoundError):
+            recstore.shared(name, fingerprint="1")  # collected first
 
 
 def test_segment_of_another_key_under_our_name(name):
@@ -236,7 +236,7 @@ def test_segment_of_another_key_under_our_name(name):
     target = named_segments.Target(name, "1")
     with recstore.shared(name, lambda: [1], fingerprint="2") as x:
         os.link(x.segment.path, target.path)
-        with pytest.raises(recstore.CorruptError, match="fingerprint '2'; choose another name"):
+        with pytest.raises(recstore.errors.CorruptError, match="fingerprint '2'; choose another name"):
             recstore.shared(name, lambda: [2], fingerprint="1")
         os.unlink(target.path)
 
@@ -247,7 +247,7 @@ def test_file_of_records_under_our_name(name, tmp_path):
     with recstore.RecordList([1]) as x:
         x.save(target.path)
     os.chmod(target.path, 0o400)
-    with pytest.raises(recstore.CorruptError, match="has no readable label"):
+    with pytest.raises(recstore.errors.CorruptError, match="has no readable label"):
         named_segments.open_target(target)
     assert left_after_collecting(name) == []
 
@@ -260,9 +260,9 @@ def test_builder_reads_as_all_others_do(name):
 
     values = [fractions.Fraction(1, 3)]
     Thing = dataclasses.make_dataclass("Thing", ["a"])
-    with recstore.shared(name, lambda: [Thing(1), *values], fingerprint="1") as x, recstore.attach(name) as y:
+    with recstore.shared(name, lambda: [Thing(1), *values], fingerprint="1") as x, recstore.shared(name) as y:
         assert type(x[0]) is type(y[0]) is recstore.Record and x[0]["a"] == 1 and x[1] == values[0]
-        with recstore.attach(name, classes=[Thing]) as z:
+        with recstore.shared(name, classes=[Thing]) as z:
             assert z[0] == Thing(1)
 
 
@@ -301,7 +301,7 @@ def test_handle_size_and_identity(name, monkeypatch):
     with recstore.shared(name, lambda: [9], fingerprint="1"):
         z = pickle.loads(text)
         assert "another store" in repr(z) or "another file" in repr(z)
-        assert recstore.attach(name, "1")[0] == 9
+        assert recstore.shared(name, fingerprint="1")[0] == 9
     for one in more:
         one.close()
     recstore.shm.pins.clear()
@@ -344,12 +344,12 @@ big = lambda: (os.urandom(100_000) for i in range(300))
 try:
     recstore.shared("small", big)
     print("no error")
-except recstore.OutOfSpaceError as e:
+except recstore.errors.OutOfSpaceError as e:
     print(e)
 try:
     recstore.RecordList(big(), backing="shm")
     print("no error")
-except recstore.OutOfSpaceError as e:
+except recstore.errors.OutOfSpaceError as e:
     print(e)
 print(len(recstore.RecordList(big())), os.listdir("/dev/shm"))
 with recstore.shared("small", lambda: range(1000)) as x:
@@ -382,8 +382,8 @@ def test_small_dev_shm(tmp_path):
 
 READ_ONLY = """
 import os, sys, recstore
-with recstore.shared("somewhere else", lambda: [1, 2]) as x, recstore.attach("somewhere else") as y:
-    print(os.path.dirname(x.segment.path), y.to_list(), len(recstore.segments()))
+with recstore.shared("somewhere else", lambda: [1, 2]) as x, recstore.shared("somewhere else") as y:
+    print(os.path.dirname(x.segment.path), y.to_list(), len(recstore.names.list()))
 print(len(recstore.RecordList([1])))
 """
 

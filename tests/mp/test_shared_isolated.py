@@ -75,7 +75,7 @@ def test_what_is_the_same_there(name, monkeypatch, tmp_path):
     monkeypatch.setattr("sys.argv", ["train.py", "--lr", "1"])
     with recstore.shared(name, sharers.surroundings, fingerprint="1", isolate=True) as x:
         assert x.to_list() == list(sharers.surroundings())
-        assert "train.py --lr 1" in recstore.segments(name)[0].builder
+        assert "train.py --lr 1" in recstore.names.list(name)[0].builder
 
 
 def test_arguments(name):
@@ -168,7 +168,7 @@ def test_function_of_no_file(name, python):
 
 
 def test_build_that_exits(name):
-    with pytest.raises(recstore.BuildError, match="(?s)failed in the child process .*SystemExit: 3"):
+    with pytest.raises(recstore.errors.BuildError, match="(?s)failed in the child process .*SystemExit: 3"):
         recstore.shared(name, functools.partial(exit, 3), fingerprint="1", isolate=True)
 
 
@@ -186,7 +186,7 @@ def test_a_killed_child_whose_own_child_lives_on(name, how, pidfd, monkeypatch, 
         )
         monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), str(TESTS), str(TESTS / "support")]))
     try:
-        with pytest.raises(recstore.BuildError, match="was killed by signal 9"):
+        with pytest.raises(recstore.errors.BuildError, match="was killed by signal 9"):
             recstore.shared(name, build, fingerprint="1", isolate=True)
         os.kill(int(note.read_text()), 0)  # the process that was left behind still holds the pipes
     finally:
@@ -229,5 +229,5 @@ def test_only_a_killed_child_is_no_failed_build(name, error, failed):
 
 def test_the_error_about_a_killed_child_is_pickled():
     again = pickle.loads(pickle.dumps(errors._ChildDied("killed by signal 9")))
-    assert type(again) is errors._ChildDied and isinstance(again, recstore.BuildError)
+    assert type(again) is errors._ChildDied and isinstance(again, recstore.errors.BuildError)
     assert again.args == ("killed by signal 9",)

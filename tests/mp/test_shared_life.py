@@ -36,11 +36,11 @@ def test_gone_with_the_next_call_after_a_sudden_end(name, python, ending):
         f"import os, sys, recstore; x = recstore.shared(sys.argv[1], lambda: range(9)); {ending}", name, status=status
     )
     # None is left where another process of this user has built something meanwhile, as other tests do.
-    assert [info.state for info in recstore.segments(name)] in (["orphan"], [])
+    assert [info.state for info in recstore.names.list(name)] in (["orphan"], [])
     recstore.RecordList([1]).close()  # any build will do
     if named_segments.folder() == "/dev/shm":
         assert left(name) == []
-    recstore.collect()
+    recstore.names.collect()
     assert left(name) == []
 
 
@@ -57,7 +57,7 @@ def test_forked_child_reads_and_removes_nothing(name):
                 os._exit(status)
         assert os.waitpid(pid, 0)[1] == 0
         assert len(left(name)) == 1 and x[5] == records(1)[5]
-        with recstore.attach(name) as y:
+        with recstore.shared(name) as y:
             assert y == x
     assert collected(name) == 0
     x.close()
@@ -96,30 +96,30 @@ def test_forked_child_that_shares_is_a_user_of_its_own(name, log):
 
 def test_unlinked_while_in_use(name):
     x = recstore.shared(name, lambda: [1], fingerprint="1")
-    assert recstore.unlink(name) == 1
-    with pytest.raises(recstore.SegmentNotFoundError):
-        recstore.unlink(name)
+    assert recstore.names.remove(name) == 1
+    with pytest.raises(recstore.errors.SegmentNotFoundError):
+        recstore.names.remove(name)
     y = recstore.shared(name, lambda: [2], fingerprint="1")
     assert (x[0], y[0]) == (1, 2)
     x.close()  # must not remove the new one
-    assert len(left(name)) == 1 and recstore.attach(name)[0] == 2
+    assert len(left(name)) == 1 and recstore.shared(name)[0] == 2
     y.close()
 
 
 def test_own_name(name):
     x = recstore.RecordList(records(1), name=name)
     for build in (lambda: recstore.RecordList([1], name=name), lambda: recstore.RecordDict({1: 1}, name=name)):
-        with pytest.raises(recstore.SegmentExistsError, match=r"attach\(.*unlink\(.*shared\("):
+        with pytest.raises(recstore.errors.SegmentExistsError, match=r"shared\(.*remove\(.*shared\("):
             build()
-    with recstore.attach(name) as y:
+    with recstore.shared(name) as y:
         assert y.to_list() == records(1)
         x.close()
         assert len(left(name)) == 1
-    with recstore.RecordDict({"a": 1}, name=name) as d, recstore.attach(name) as e:
+    with recstore.RecordDict({"a": 1}, name=name) as d, recstore.shared(name) as e:
         assert d == e == {"a": 1}
     with pytest.raises(ValueError, match="anonymous memory has no name"):
         recstore.RecordList([1], name=name, backing="anonymous")
-    with pytest.raises(recstore.EncodeError):
+    with pytest.raises(recstore.errors.EncodeError):
         recstore.RecordList([object()], name=name)
 
 
@@ -131,9 +131,9 @@ def test_own_name_race(name, monkeypatch):
         taken.append(recstore.RecordList([2], name=name))
         yield 1
 
-    with pytest.raises(recstore.SegmentExistsError, match="is taken by a store of process"):
+    with pytest.raises(recstore.errors.SegmentExistsError, match="is taken by a store of process"):
         recstore.RecordList(stream(), name=name)
-    assert recstore.attach(name)[0] == 2
+    assert recstore.shared(name)[0] == 2
     taken[0].close()
 
 
@@ -144,11 +144,11 @@ def test_keep_for_ever(name):
     with recstore.shared(name, lambda: [1], fingerprint="1", keep=True) as x:
         assert x[0] == 1
     assert collected(name) == 0
-    (info,) = recstore.segments(name)
+    (info,) = recstore.names.list(name)
     assert (info.state, info.keep, info.attached) == ("kept", "for ever", 0)
     with recstore.shared(name, lambda: [2], fingerprint="1") as x:
         assert x[0] == 1
-    assert recstore.unlink(name) == 1
+    assert recstore.names.remove(name) == 1
 
 
 def test_keep_needs_a_fingerprint(name, tmp_path):
@@ -160,7 +160,7 @@ def test_keep_needs_a_fingerprint(name, tmp_path):
     data.write_text("23")
     with recstore.shared(name, lambda: [2], keep=True, files=data) as x:
         assert x[0] == 2
-    assert recstore.unlink(name) == 2
+    assert recstore.names.remove(name) == 2
 
 
 @pytest.mark.parametrize("last", [2.1, -2.1], ids=["later", "after the clock was set back"])
@@ -169,7 +169,7 @@ def test_keep_for_a_while(name, monkeypatch, last):
     clock = time.time
     for hours, there in ((1.9, 1), (-1.9, 1), (last, 0)):
         monkeypatch.setattr(time, "time", lambda hours=hours: clock() + 3600 * hours)
-        recstore.collect()
+        recstore.names.collect()
         assert len(left(name)) == there
 
 
@@ -181,9 +181,9 @@ def test_a_clock_that_jumps_removes_nothing_in_use(name, monkeypatch):
         assert collected(name) == 0 and x[0] == 1
         with recstore.shared(name, lambda: [2], fingerprint="1") as y:
             assert y[0] == 1
-        assert "in use" in str(recstore.segments(name))
+        assert "in use" in str(recstore.names.list(name))
     x.close()
-    recstore.unlink(name)
+    recstore.names.remove(name)
 
 
 @pytest.mark.parametrize("keep", ["2 hours", "h", "", "-1h", "0s", "nan", -5, 0.0, "1e99d", [], float("nan")], ids=repr)

@@ -64,9 +64,9 @@ def test_collector_judges_what_it_removes(name, monkeypatch):
 
     meanwhile(monkeypatch, replace)
     assert collected(name) == 0
-    with recstore.attach(name) as x:
+    with recstore.shared(name) as x:
         assert x[0] == 2
-    assert recstore.unlink(name) == 1
+    assert recstore.names.remove(name) == 1
 
 
 def test_collector_leaves_what_was_used_meanwhile(name, monkeypatch):
@@ -96,7 +96,7 @@ def test_interrupted_attach_removes_nothing_kept(name, monkeypatch):
         with pytest.raises(KeyboardInterrupt):
             named_segments.open_leased(path)
     gc.collect()
-    assert len(left(name)) == 1 and recstore.unlink(name) == 1
+    assert len(left(name)) == 1 and recstore.names.remove(name) == 1
 
 
 @pytest.mark.parametrize("timeout", [0, 0.3])
@@ -107,14 +107,14 @@ def test_a_file_that_stays_locked(name, monkeypatch, timeout):
     monkeypatch.setattr(named_segments, "_LOOK", 0.1)
     with open(path, "rb") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        with pytest.raises(recstore.WaitTimeoutError, match=f"has locked {path}"):
+        with pytest.raises(recstore.errors.WaitTimeoutError, match=f"has locked {path}"):
             recstore.shared(name, lambda: [1], fingerprint="1", timeout=timeout)
-        with pytest.raises(recstore.WaitTimeoutError):
+        with pytest.raises(recstore.errors.WaitTimeoutError):
             named_segments.open_leased(path, timeout)
         threading.Timer(0.2, fcntl.flock, (file, fcntl.LOCK_UN)).start()
         with recstore.shared(name, lambda: [2], fingerprint="1") as x:
             assert x.to_list() == [1]
-    assert recstore.unlink(name) == 1
+    assert recstore.names.remove(name) == 1
 
 
 def test_a_failure_of_long_ago_is_not_of_who_one_waited_for(name, monkeypatch):
@@ -133,7 +133,7 @@ def test_a_failure_of_long_ago_is_not_of_who_one_waited_for(name, monkeypatch):
 
         monkeypatch.setattr(sharing.time, "sleep", gone)
         if fails:
-            with pytest.raises(recstore.BuildError, match="failed in process 99"):
+            with pytest.raises(recstore.errors.BuildError, match="failed in process 99"):
                 call.wait(waiting)
         else:
             assert call.wait(waiting) is False
@@ -195,7 +195,7 @@ def test_published_behind_the_builders_back(name):
     with recstore.shared(name, build, fingerprint="1") as x:
         assert x.to_list() == [7] == early[0].to_list()
         early[0].close()
-        with recstore.RecordList([1], name=f"{name} own"), pytest.raises(recstore.SegmentExistsError):
+        with recstore.RecordList([1], name=f"{name} own"), pytest.raises(recstore.errors.SegmentExistsError):
             recstore.shared(name, lambda: recstore.RecordList([2], name=f"{name} own"), fingerprint="2")
 
 
@@ -226,6 +226,6 @@ def test_reused_process_number(name, monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr(named_segments, "maker", lambda: {"pid": me, "started": "0", "command": "train.py"})
         orphan(name)
-    (info,) = recstore.segments(name)
+    (info,) = recstore.names.list(name)
     assert info.state == "orphan" and info.builder == f"process {me} (train.py)"
     assert left_after_collecting(name) == []

@@ -65,7 +65,7 @@ def test_killed_at_any_moment(tmp_path, monkeypatch, backing):
     # Children that were building for the killed ones end as soon as they notice.
     deadline = time.monotonic() + 20
     while left(names) and time.monotonic() < deadline:
-        recstore.collect()
+        recstore.names.collect()
         time.sleep(0.05)
     assert left(names) == [] and notes(faults) == []
     assert len(notes(log)) > 0

@@ -10,7 +10,8 @@ from mp.mapped_arrays import Holder  # noqa: E402
 from mp.workers import run_worker  # noqa: E402
 
 import recstore  # noqa: E402
-from recstore import EncodeError, RecordList, audit, share_dataset  # noqa: E402
+from recstore import RecordList, audit, share_dataset  # noqa: E402
+from recstore.errors import EncodeError  # noqa: E402
 
 
 def made():

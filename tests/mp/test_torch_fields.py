@@ -110,7 +110,7 @@ def test_a_store_that_is_gone(python):
     code = "import pickle\nfrom mp import torch_workers as w\nprint(pickle.dumps(w.fields(w.build(3))).hex())"
     f = pickle.loads(bytes.fromhex(python(code, RECSTORE_PICKLE="allow").split()[-1]))
     assert repr(f).startswith("<Fields of a store that is not here>\n  id ")
-    with pytest.raises(recstore.SegmentNotFoundError):
+    with pytest.raises(recstore.errors.SegmentNotFoundError):
         f[[0, 1]]
 
 

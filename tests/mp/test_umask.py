@@ -22,7 +22,7 @@ def own_folders(monkeypatch):
 AS_ANOTHER = """
 import os, sys
 import recstore
-from recstore import RecordList, attach, shared
+from recstore import RecordList, shared
 import recstore.remote.folders
 os.chdir("/")
 if os.geteuid() == 0:
@@ -32,17 +32,17 @@ if os.geteuid() == 0:
 os.umask(int(sys.argv[2], 8))
 """
 WORK = {
-    "shared": "with shared(sys.argv[1], lambda: [7]) as x, attach(sys.argv[1]) as y: print(x[0], y[0])",
+    "shared": "with shared(sys.argv[1], lambda: [7]) as x, shared(sys.argv[1]) as y: print(x[0], y[0])",
     "failed before": """
 def fail(): raise ValueError
 for i in range(3):
     try: shared(sys.argv[1], fail, fingerprint="1")
     except ValueError: pass
-with shared(sys.argv[1], lambda: [7], fingerprint="1") as x, attach(sys.argv[1]) as y: print(x[0], y[0])
+with shared(sys.argv[1], lambda: [7], fingerprint="1") as x, shared(sys.argv[1]) as y: print(x[0], y[0])
 """,
-    "named": "with RecordList([7], name=sys.argv[1]) as x, attach(sys.argv[1]) as y: print(x[0], y[0])",
+    "named": "with RecordList([7], name=sys.argv[1]) as x, shared(sys.argv[1]) as y: print(x[0], y[0])",
     "dir": "os.environ['RECSTORE_DIR'] = sys.argv[3]\nwith RecordList([7], backing='dir') as x, RecordList([7], backing='dir') as y: print(x[0], y[0])",
-    "dir by name": "with shared(sys.argv[1], lambda: [7], dir=sys.argv[3]) as x, attach(sys.argv[1], dir=sys.argv[3]) as y: print(x[0], y[0])",
+    "dir by name": "with shared(sys.argv[1], lambda: [7], dir=sys.argv[3]) as x, shared(sys.argv[1], dir=sys.argv[3]) as y: print(x[0], y[0])",
 }
 
 

@@ -145,7 +145,7 @@ def test_closing_a_view_closes_its_index_arrays():
     view.close()
     assert workers.segment_fds() == before and x.closed and y.closed and not pins._pins
     for read in (lambda: view[0], lambda: part[0], lambda: pickle.dumps(part), lambda: part.to_list()):
-        with pytest.raises(recstore.ClosedError):
+        with pytest.raises(recstore.errors.ClosedError):
             read()
 
 
@@ -226,7 +226,7 @@ def test_a_view_is_detached_when_a_piece_is_missing(anonymous_only, python, gone
     for derived in (arrived, arrived[1:], arrived.shuffled(1), arrived + x, x + arrived, arrived * 2, arrived[[0]]):
         assert "detached" in repr(derived)
         for read in (lambda v=derived: v[0], lambda v=derived: v.to_list(), lambda v=derived: pickle.dumps(v)):
-            with pytest.raises(recstore.SegmentNotFoundError, match="no longer"):
+            with pytest.raises(recstore.errors.SegmentNotFoundError, match="no longer"):
                 read()
     arrived.close()
 

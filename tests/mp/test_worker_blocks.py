@@ -75,13 +75,13 @@ def test_many_blocks_of_pairs(forking, monkeypatch):
 
 
 def test_errors_and_deaths_behind_the_first_block(forking):
-    with pytest.raises(recstore.EncodeError, match=r"^record 66010: \$\.a\[1\]"):
+    with pytest.raises(recstore.errors.EncodeError, match=r"^record 66010: \$\.a\[1\]"):
         RecordList([kinds.Rows(0, 10), kinds.Failing(0, 66_001, "value")], workers=2)
-    with pytest.raises(recstore.EncodeError, match=r"^entry 66002 \('last'\): value \$\.a\[1\]"):
+    with pytest.raises(recstore.errors.EncodeError, match=r"^entry 66002 \('last'\): value \$\.a\[1\]"):
         RecordDict([{1: 2, "x": 3}, kinds.FailingPairs(0, 66_001, "value")], workers=2)
     with pytest.raises(ValueError, match="bad line"):
         RecordList([kinds.Failing(0, 66_001, ValueError("bad line"))], workers=1)
-    with pytest.raises(recstore.BuildError, match="reading shard 1 was killed by signal 9"):
+    with pytest.raises(recstore.errors.BuildError, match="reading shard 1 was killed by signal 9"):
         RecordList([[0], kinds.Failing(0, 66_001, "kill")], workers=2)
 
 
@@ -92,7 +92,7 @@ def test_lists_are_stored_by_this_process(forking, monkeypatch):
     with RecordList([[kinds.Unpicklable(5)], (1, 2), [], list(range(3000))], workers=3) as x:
         assert list(x) == [kinds.Unpicklable(5), 1, 2, *range(3000)]
     assert started == []
-    with pytest.raises(recstore.EncodeError, match=r"^record 2001: \$\.a"):
+    with pytest.raises(recstore.errors.EncodeError, match=r"^record 2001: \$\.a"):
         RecordList([list(range(2000)), [1, {"a": len}]], workers=2)
 
 
@@ -113,13 +113,13 @@ def test_a_broken_parcel_of_blocks_is_refused():
                 continue
             try:
                 native.Placing(other).place(broken)
-            except (recstore.CorruptError, recstore.VersionError):
+            except (recstore.errors.CorruptError, recstore.errors.VersionError):
                 refused += 1
                 assert other.records == 0
             other.abort()
     assert refused > 60
     for n in (0, 1, 255, 256, len(blocks) - 1):
-        with pytest.raises(recstore.CorruptError, match="parcel of blocks contradicts itself"):
+        with pytest.raises(recstore.errors.CorruptError, match="parcel of blocks contradicts itself"):
             native.Placing(builder).place(blocks[:n])
     native.Placing(builder).place(blocks)
     segment = builder.finish()

@@ -195,7 +195,7 @@ def test_pickles(tmp_path):
         store.save(path)
     first, second = reader.check(path.read_bytes())
     assert (first.code, first.extra) == (28, None) and second == {"a": first}
-    with recstore.open(path, verify="full") as store, pytest.raises(recstore.UntrustedError):
+    with recstore.open(path, verify="full") as store, pytest.raises(recstore.errors.UntrustedError):
         store[0]
     with recstore.open(path, allow_pickle=True) as store:
         assert store.to_list() == [5.0, {"a": 5.0}]
@@ -235,7 +235,7 @@ def test_what_the_reference_refuses(tmp_path):
 
     for raw, code in BAD_ANY + BAD_EXT:
         data = w.segment([w.Block([bytes.fromhex(raw)])], [w.any_()])
-        kind = recstore.VersionError if code == "VERSION" else recstore.CorruptError
+        kind = recstore.errors.VersionError if code == "VERSION" else recstore.errors.CorruptError
         for verify in ("header", "full"):
             try:
                 value = opened(tmp_path, data, verify)
@@ -267,7 +267,7 @@ def test_damaged_values_agree_with_the_reference(tmp_path, value, changes):
     else:
         try:
             assert same(opened(tmp_path, data, "full"), expected)
-        except recstore.UntrustedError:
+        except recstore.errors.UntrustedError:
             assert b"\x11\x1c" in raw  # a pickle
 
 

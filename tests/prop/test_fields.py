@@ -16,7 +16,7 @@ recstore = pytest.importorskip("recstore", exc_type=ImportError)
 columns = pytest.importorskip("recstore.containers.columns")
 native = pytest.importorskip("recstore._core.native")
 
-REFUSALS = (recstore.CorruptError, recstore.VersionError)
+REFUSALS = (recstore.errors.CorruptError, recstore.errors.VersionError)
 fewer = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 

@@ -122,7 +122,7 @@ def test_every_group(group, turn, tmp_path):
             if type(key) in (str, int, bytes):
                 try:
                     assert d[key] == value
-                except recstore.UntrustedError:
+                except recstore.errors.UntrustedError:
                     assert any(type(other) in (odd_keys.Text, odd_keys.Number, odd_keys.Named) for other in plain)
 
 
@@ -230,7 +230,7 @@ def test_hostile_mappings(damage):
     keys, values = ["a", 1, 2.5], [1, 2, 3]
     if damage in HEADS:
         damage = {"key_index": mapping_writer.key_index_of([mapping_writer.form(key) for key in keys], **damage)}
-    with pytest.raises((recstore.CorruptError, recstore.VersionError)):
+    with pytest.raises((recstore.errors.CorruptError, recstore.errors.VersionError)):
         with opened(mapping_writer.mapping(keys, values, **damage), verify="full") as d:
             read_all(d, keys)
 
@@ -241,7 +241,12 @@ def read_all(d, keys):
         for key in [*keys, "none", 7, (1, 2), float("nan"), frozenset(), None]:
             try:
                 read(key)
-            except (recstore.CorruptError, recstore.VersionError, ValueError, recstore.UntrustedError):
+            except (
+                recstore.errors.CorruptError,
+                recstore.errors.VersionError,
+                ValueError,
+                recstore.errors.UntrustedError,
+            ):
                 pass
     for read in (
         dict,
@@ -253,7 +258,13 @@ def read_all(d, keys):
     ):
         try:
             read(d)
-        except (recstore.CorruptError, recstore.VersionError, KeyError, TypeError, recstore.UntrustedError):
+        except (
+            recstore.errors.CorruptError,
+            recstore.errors.VersionError,
+            KeyError,
+            TypeError,
+            recstore.errors.UntrustedError,
+        ):
             pass
 
 
@@ -286,7 +297,7 @@ def test_damaged_mappings(keys, where, changes, in_index):
     for verify in ("header", "full"):
         try:
             d = opened(bytes(data), verify=verify)
-        except (recstore.CorruptError, recstore.VersionError):
+        except (recstore.errors.CorruptError, recstore.errors.VersionError):
             continue
         with d:
             read_all(d, keys)
@@ -299,14 +310,14 @@ def test_unhashable_keys_in_a_file():
     for bad in ([1], {"a": 1}, ([],)):
         forms = [mapping_writer.form("a"), mapping_writer.form((1,)), None]
         data = mapping_writer.mapping(["a", bad, bad], [1, 2, 3], key_index=mapping_writer.key_index_of(forms))
-        with pytest.raises(recstore.CorruptError):
+        with pytest.raises(recstore.errors.CorruptError):
             opened(data, verify="full")
         with opened(data) as d:
             assert d["a"] == 1
-            with pytest.raises(recstore.CorruptError, match="entry 2: its key cannot be hashed"):
+            with pytest.raises(recstore.errors.CorruptError, match="entry 2: its key cannot be hashed"):
                 d.get("b")
-            with pytest.raises(recstore.CorruptError):
+            with pytest.raises(recstore.errors.CorruptError):
                 d.get(float("nan"))
         twice = mapping_writer.mapping([2.5, (1,), (1.0,)], [1, 2, 3])
-        with pytest.raises(recstore.CorruptError, match="entry 2 has the key of entry 1"):
+        with pytest.raises(recstore.errors.CorruptError, match="entry 2 has the key of entry 1"):
             opened(twice, verify="full")

@@ -12,7 +12,7 @@ from prop.test_roundtrip import flip, in_folder, new_path, places, resealed, val
 
 recstore = pytest.importorskip("recstore", exc_type=ImportError)
 
-REFUSALS = (recstore.CorruptError, recstore.VersionError)
+REFUSALS = (recstore.errors.CorruptError, recstore.errors.VersionError)
 
 
 def opened(folder, data, **options):
@@ -31,7 +31,7 @@ def test_literal(tmp_path, root, raw, value):
 
 @pytest.mark.parametrize(("root", "raw", "code"), BAD, ids=range(len(BAD)))
 def test_bad_record(tmp_path, root, raw, code):
-    with opened(tmp_path, one(root, raw)) as x, pytest.raises(recstore.CorruptError, match=f"RS_E_FMT_{code}"):
+    with opened(tmp_path, one(root, raw)) as x, pytest.raises(recstore.errors.CorruptError, match=f"RS_E_FMT_{code}"):
         x[0]
 
 

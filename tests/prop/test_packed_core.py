@@ -37,11 +37,11 @@ def verify(data, folder):
     path.write_bytes(data)
     try:
         segment = _store.open_path(path)
-    except (recstore.CorruptError, recstore.VersionError) as error:
+    except (recstore.errors.CorruptError, recstore.errors.VersionError) as error:
         return code_in(error)
     try:
         segment.verify()
-    except (recstore.CorruptError, recstore.VersionError) as error:
+    except (recstore.errors.CorruptError, recstore.errors.VersionError) as error:
         return code_in(error)
     finally:
         segment.close()

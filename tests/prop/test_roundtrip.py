@@ -17,7 +17,7 @@ recstore = pytest.importorskip("recstore", exc_type=ImportError)
 if not hasattr(recstore, "RecordList"):
     pytest.skip("recstore is not built", allow_module_level=True)
 
-REFUSALS = (recstore.CorruptError, recstore.VersionError)
+REFUSALS = (recstore.errors.CorruptError, recstore.errors.VersionError)
 in_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None)
 numbers = itertools.count()
 

@@ -110,11 +110,11 @@ def test_broken_heads(tmp_path, change, code):
         saved_indexes.check(data)
     assert caught.value.code == f"RS_E_FMT_{code}"
     (tmp_path / "x.recs").write_bytes(data)
-    with pytest.raises(recstore.CorruptError, match=f"RS_E_FMT_{code}"):
+    with pytest.raises(recstore.errors.CorruptError, match=f"RS_E_FMT_{code}"):
         recstore.open(tmp_path / "x.recs", verify="full")
     with recstore.open(tmp_path / "x.recs") as x:
         assert x.to_list() == records  # the records are read all the same
-        with pytest.raises(recstore.CorruptError, match=f"RS_E_FMT_{code}"):
+        with pytest.raises(recstore.errors.CorruptError, match=f"RS_E_FMT_{code}"):
             x.index_by("k")
 
 
@@ -130,7 +130,7 @@ def test_broken_paths(tmp_path, path):
     (tmp_path / "x.recs").write_bytes(data)
     with pytest.raises(reader.FormatError):
         saved_indexes.check(data)
-    with pytest.raises(recstore.CorruptError):
+    with pytest.raises(recstore.errors.CorruptError):
         recstore.open(tmp_path / "x.recs", verify="full")
     with recstore.open(tmp_path / "x.recs") as x:
         assert x.index_by("k")[2] == records[1]

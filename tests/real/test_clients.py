@@ -181,7 +181,7 @@ def test_workers_of_gunicorn_end_without_a_word(options, tmp_path):
             said = server.communicate(timeout=60)[1]
     assert sum(seen.values()) == 16
     assert not [line for line in said.splitlines() if "Error" in line or "Traceback" in line or "recstore" in line]
-    assert recstore.segments("clients-gunicorn") == []
+    assert recstore.names.list("clients-gunicorn") == []
 
 
 def answer(port, i):

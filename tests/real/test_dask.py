@@ -95,7 +95,7 @@ def test_errors(tmp_path):
     for wrong in (RECORDS, pandas.DataFrame({"a": [1]}), dask.delayed(3)):
         with pytest.raises(TypeError, match="to_shards writes a bag or a dataframe of Dask, not a"):
             to_shards(wrong, tmp_path / "set")
-    with pytest.raises(recstore.SegmentNotFoundError, match="no set of shards"):
+    with pytest.raises(recstore.errors.SegmentNotFoundError, match="no set of shards"):
         from_shards(tmp_path / "set")
 
     def fails(record):

@@ -111,14 +111,14 @@ def test_sharing(tmp_path, monkeypatch):
     first = SharedDataset(hugging_face.Loader(path), shared=name)
     second = SharedDataset(hugging_face.Loader(path), shared=name)
     assert [*first] == [*second] == [*hugging_face.Loader(path)()] and second.features == first.features
-    assert len(recstore.segments(name)) == 1
+    assert len(recstore.names.list(name)) == 1
     monkeypatch.setattr(hugging_face.Loader, "__call__", lambda loader: calls.append(1) or load(loader))
     third = SharedDataset(hugging_face.Loader(path), shared=name, fingerprint="mine")
     fourth = SharedDataset(hugging_face.Loader(path), shared=name, fingerprint="mine")
     assert len(calls) == 1 and [*third] == [*fourth]
     plain = hugging_face.dataset()
     kept = [SharedDataset(one, shared=name) for one in (plain, plain, plain.shuffle(seed=1))]
-    assert len(recstore.segments(name)) == 4 and [*kept[2]] == [*plain.shuffle(seed=1)]
+    assert len(recstore.names.list(name)) == 4 and [*kept[2]] == [*plain.shuffle(seed=1)]
 
 
 def test_streams():

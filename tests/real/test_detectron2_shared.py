@@ -52,12 +52,12 @@ def test_another_file_or_argument_is_another_store(name, tmp_path):
     shared = ranks.fresh_name()
     kept = [adapter.get_detection_dataset_dicts(name, shared=shared)]
     kept.append(adapter.get_detection_dataset_dicts(name, shared=shared))
-    assert len(recstore.segments(shared)) == 1
+    assert len(recstore.names.list(shared)) == 1
     kept.append(adapter.get_detection_dataset_dicts(name, True, shared=shared))
     kept.append(adapter.get_detection_dataset_dicts(name, filter_empty=False, shared=shared))
     detection.write(tmp_path / "boxes.json", 20)
     kept.append(adapter.get_detection_dataset_dicts(name, shared=shared))
-    assert len(kept[-1]) == 18 and len(recstore.segments(shared)) == 4
+    assert len(kept[-1]) == 18 and len(recstore.names.list(shared)) == 4
 
 
 def test_a_function_of_an_installed_package_counts_with_what_it_was_made_with(tmp_path):
@@ -79,9 +79,11 @@ def test_a_function_of_an_installed_package_counts_with_what_it_was_made_with(tm
 def test_metadata_that_cannot_be_stored(name):
     data.MetadataCatalog.get(name).evaluator = print
     shared = ranks.fresh_name()
-    with pytest.raises(recstore.EncodeError, match="evaluator in the metadata of the dataset .* cannot be stored"):
+    with pytest.raises(
+        recstore.errors.EncodeError, match="evaluator in the metadata of the dataset .* cannot be stored"
+    ):
         adapter.get(name, shared=shared)
-    assert len(recstore.segments(shared)) == 0
+    assert len(recstore.names.list(shared)) == 0
     del data.MetadataCatalog[name]
 
 
@@ -92,7 +94,7 @@ def test_dataset_from_list(name):
         assert [dataset[i] for i in range(len(dataset))] == plain
     again = data.DatasetFromList(plain, serialize=adapter.serializer(shared))
     other = data.DatasetFromList(plain[:5], serialize=adapter.serializer(shared))
-    assert len(recstore.segments(shared)) == 2 and (len(again), len(other)) == (30, 5)
+    assert len(recstore.names.list(shared)) == 2 and (len(again), len(other)) == (30, 5)
     from detectron2.data.common import set_default_dataset_from_list_serialize_method
 
     with set_default_dataset_from_list_serialize_method(adapter.serializer(shared)):

@@ -26,9 +26,9 @@ suppress_warnings = ["myst.xref_missing", "toc.not_included"]
 # As a traceback has them, and the entry that the search has to list first.
 PASTED = {
     "RuntimeError: DataLoader worker (pid 31415) is killed by signal: Killed.": "is killed by signal: Killed",
-    "recstore.EncodeError: record 17: $.meta.image: cannot store PIL.Image.Image; store its path and open it when the "
+    "recstore.errors.EncodeError: record 17: $.meta.image: cannot store PIL.Image.Image; store its path and open it when the "
     "record is read": "cannot store a value",
-    "recstore.CorruptError: the directory's checksum does not match (byte 4096, RS_E_FMT_CHECKSUM): '/data/coco.recs'": (
+    "recstore.errors.CorruptError: the directory's checksum does not match (byte 4096, RS_E_FMT_CHECKSUM): '/data/coco.recs'": (
         "a checksum does not match"
     ),
     "AttributeError: 'RecordList' object has no attribute 'append': it is read-only; write x = x + [record]": (

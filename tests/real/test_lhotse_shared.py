@@ -131,12 +131,12 @@ def test_other_manifests(tmp_path, cuts):
 def test_one_reading(cuts):
     name = ranks.fresh_name()
     first, second = ours.CutSet.from_file(cuts, shared=name), ours.load_manifest(cuts, shared=name)
-    assert first == second and len(recstore.segments(name)) == 1
+    assert first == second and len(recstore.names.list(name)) == 1
 
 
 def test_bad_manifests(tmp_path):
     (tmp_path / "bad.jsonl").write_text('{"id": "a", "type": "MonoCut"}\n{"id": \n')
-    with pytest.raises(recstore.InputError, match=r"bad.jsonl, line 2: not JSON"):
+    with pytest.raises(recstore.errors.InputError, match=r"bad.jsonl, line 2: not JSON"):
         ours.CutSet.from_file(tmp_path / "bad.jsonl")
     with pytest.raises(FileNotFoundError):
         ours.CutSet.from_file(tmp_path / "none.jsonl")

@@ -97,7 +97,7 @@ def test_subsets(path, indices):
 def test_lazy_init(path, loads):
     name = ranks.fresh_name()
     dataset = SharedBoxes(**arguments(path), lazy_init=True, shared=name)
-    assert (loads, len(recstore.segments(name)), dataset.metainfo) == ([], 0, {"task": "boxes"})
+    assert (loads, len(recstore.names.list(name)), dataset.metainfo) == ([], 0, {"task": "boxes"})
     assert len(dataset) == 53 and dataset.metainfo["classes"] == ["cat", "dog"]
     dataset.full_init()
     assert len(loads) == 1
@@ -123,7 +123,7 @@ def test_wrappers(path):
     assert made[0] == made[1]
     config = {"type": "SharedBoxes", **arguments(path), "shared": ranks.fresh_name(), "keep": "10s"}
     assert infos(DATASETS.build(copy.deepcopy(config))) == infos(Boxes(**arguments(path)))
-    recstore.unlink(config["shared"])
+    recstore.names.remove(config["shared"])
 
 
 def test_base_dataset(path):
@@ -182,10 +182,10 @@ class Declared(Unstorable):
 def test_attributes_that_cannot_be_stored(path):
     name = ranks.fresh_name()
     with pytest.raises(
-        recstore.EncodeError, match=r"Unstorable\.reader, which loading sets, cannot be stored: .*not_shared"
+        recstore.errors.EncodeError, match=r"Unstorable\.reader, which loading sets, cannot be stored: .*not_shared"
     ):
         Unstorable(**arguments(path), shared=name)
-    assert len(recstore.segments(name)) == 0
+    assert len(recstore.names.list(name)) == 0
     first, second = (Declared(**arguments(path), shared=name) for _ in range(2))
     assert first.reader and not hasattr(second, "reader") and second.cat2label == first.cat2label
 
@@ -196,13 +196,13 @@ def test_the_fingerprint(path):
     kept = [SharedBoxes(**arguments(path), shared=name)]
     for change in ({"large": 9}, {"test_mode": True}, {"indices": 5}, {"metainfo": {"classes": ("a",)}}):
         kept.append(SharedBoxes(**arguments(path), shared=name, **change))
-        assert len(recstore.segments(name)) == len(kept)
+        assert len(recstore.names.list(name)) == len(kept)
     kept.append(Declared(**arguments(path), shared=name))
     open_mmlab.write(path, 20)
     kept.append(SharedBoxes(**arguments(path), shared=name))
-    assert len(recstore.segments(name)) == len(kept) and len(kept[-1]) == 21
+    assert len(recstore.names.list(name)) == len(kept) and len(kept[-1]) == 21
     SharedBoxes(**arguments(path, pipeline=[open_mmlab.label_of]), shared=name, max_refetch=3, serialize_data=False)
-    assert len(recstore.segments(name)) == len(kept)
+    assert len(recstore.names.list(name)) == len(kept)
     with pytest.raises(TypeError, match="keep belong to shared="):
         SharedBoxes(**arguments(path), keep="2h")
 

@@ -139,9 +139,9 @@ def test_no_document(tmp_path, text, says):
     (tmp_path / "bad.json").write_text(text)
     name = ranks.fresh_name()
     for options in ({}, {"shared": name}):
-        with pytest.raises(recstore.InputError, match=f"bad.json: {says}"):
+        with pytest.raises(recstore.errors.InputError, match=f"bad.json: {says}"):
             COCO(tmp_path / "bad.json", **options)
-    assert len(recstore.segments(name)) == 0
+    assert len(recstore.names.list(name)) == 0
 
 
 def test_options(path):
@@ -150,9 +150,9 @@ def test_options(path):
     assert COCO(path, workers=2, compression="none").dataset == expected
     for _ in range(2):
         COCO(path, shared=name, keep="1h").dataset["images"].close()
-        assert [len(recstore.segments(name + ending)) for ending in ("", ".images", ".rest")] == [1, 1, 1]
+        assert [len(recstore.names.list(name + ending)) for ending in ("", ".images", ".rest")] == [1, 1, 1]
     for ending in ("", ".images", ".rest"):
-        recstore.unlink(name + ending)
+        recstore.names.remove(name + ending)
 
 
 def test_arguments(path):
@@ -167,7 +167,7 @@ def test_arguments(path):
             COCO(path, **{option: "id"})
     with pytest.raises(TypeError, match="keep belong to shared="):
         COCO(path, keep="2h")
-    with pytest.raises(recstore.InputError, match="COCO reads one file, and 2 were given"):
+    with pytest.raises(recstore.errors.InputError, match="COCO reads one file, and 2 were given"):
         COCO([path, path])
     name = ranks.fresh_name()
     with recstore.shared(f"{name}.rest", lambda: [1], fingerprint="mine"):
@@ -181,7 +181,7 @@ def test_the_file_is_parsed_once(path, monkeypatch):
     monkeypatch.setattr(json_document.Document, "begin", lambda document: parsed.append(1) or begin(document))
     first, second = COCO(path, shared=name), COCO(path, shared=name)
     assert len(parsed) == 3 and first.dataset == second.dataset, "once for each store"
-    assert [len(recstore.segments(name + ending)) for ending in ("", ".images", ".rest")] == [1, 1, 1]
+    assert [len(recstore.names.list(name + ending)) for ending in ("", ".images", ".rest")] == [1, 1, 1]
     for table in (first.anns, first.imgs, first.imgToAnns, first.catToImgs):
         assert table.blobs == [], "the index lies in the store"
     coco_files.write(path, 41, 400)

@@ -130,7 +130,7 @@ def test_reading(cluster, tmp_path):
 
 
 def test_errors(cluster, tmp_path):
-    with pytest.raises(recstore.SegmentNotFoundError, match="no set of shards"):
+    with pytest.raises(recstore.errors.SegmentNotFoundError, match="no set of shards"):
         recstore.remote.ray.read(tmp_path / "set")
     with pytest.raises(TypeError, match="shard_size"):
         recstore.remote.ray.Datasink(tmp_path / "set", shard_size=3)

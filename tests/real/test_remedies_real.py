@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from refusals import remedied, stored
 
-from recstore import EncodeError
+from recstore.errors import EncodeError
 
 
 def test_graphs_of_torch_geometric():

@@ -45,7 +45,7 @@ SEARCHES = {
     "shuffled": "docs/reference/names/recstore.RecordList.html",
     "LengthBatchSampler": "docs/reference/names/recstore.torch.LengthBatchSampler.html",
     "pycocotools": "docs/integrations.html",
-    "OutOfSpaceError": "docs/reference/names/recstore.OutOfSpaceError.html",
+    "OutOfSpaceError": "docs/reference/names/recstore.errors.OutOfSpaceError.html",
     "checkpoint": "docs/list-and-dict/saving.html",
 }
 

@@ -8,7 +8,8 @@ import pytest
 from alike import alike
 
 import recstore
-from recstore import InputError, RecordList
+from recstore import RecordList
+from recstore.errors import InputError
 
 WHY = "needs the packages of `nox -s real`"
 ROWS = [{"a": 1, "b": "x", "c": [0.5]}, {"a": None, "b": "é", "c": []}, {"a": 3, "b": None, "c": None}]

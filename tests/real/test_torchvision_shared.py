@@ -79,7 +79,7 @@ def test_subclasses(root):
     assert cats.class_to_idx == {"class000": 10, "class001": 11, "class002": 12}
     own = image_folders.OwnSamples(root, str, (".none",), shared=name)
     assert own.samples == [(f"{root}/{name}/only", i) for i, name in enumerate(own.classes)] and len(own) == 4
-    assert len(recstore.segments(name)) == 3, "each has a store of its own"
+    assert len(recstore.names.list(name)) == 3, "each has a store of its own"
 
 
 @METHODS
@@ -120,7 +120,7 @@ def test_bad_folders(root, tmp_path):
     same(ImageFolder(root, allow_empty=True), datasets.ImageFolder(root, allow_empty=True))
     with pytest.raises(TypeError, match=r"ImageFolder\(\) got an unexpected keyword argument 'share'"):
         ImageFolder(root, share=name)
-    assert len(recstore.segments(name)) == 0
+    assert len(recstore.names.list(name)) == 0
 
 
 def test_coco_detection(annotated):

@@ -38,7 +38,7 @@ TOP_MODULES = {
     "errors": "errors text later _version",
     "shm": "handles",
     "containers": "jsonable __init__",
-    "sharing": "sharing",
+    "sharing": "names sharing",
     "cli": "__main__",
 }
 # The modules of the containers in their order: each may import those before it.

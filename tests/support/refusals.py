@@ -5,8 +5,9 @@ import sys
 
 import pytest
 
-from recstore import EncodeError, RecordList
+from recstore import RecordList
 from recstore._core import trust
+from recstore.errors import EncodeError
 
 CODE = re.compile(r"\bstore (\S.*?)(?=, without |, or |, and |$)")
 

@@ -243,8 +243,8 @@ with RecordList([1]) as opened_list, RecordDict({1: 2}) as opened_dict:
     assert_type(opened_dict, RecordDict[int, int])
 try:
     samples.close()
-except recstore.BusyError as error:
-    assert_type(error, recstore.BusyError)
+except recstore.errors.BusyError as error:
+    assert_type(error, recstore.errors.BusyError)
 except recstore.Error:
     raise
 
@@ -274,10 +274,10 @@ recstore.shared("train", read_samples())  # type: ignore[call-overload]
 recstore.shared("train", lambda: 3)  # type: ignore[arg-type,return-value]
 recstore.shared("train", read_samples, "1")  # type: ignore[call-overload]
 
-assert_type(recstore.attach("train"), Any)
-recstore.attach("names").keys()
-attached: RecordDict[str, Sample] = recstore.attach(
-    "by-path", "1", files="a.json", classes=[Sample], allow_pickle=True, arrays="view"
+assert_type(recstore.shared("train"), Any)
+recstore.shared("names").keys()
+attached: RecordDict[str, Sample] = recstore.shared(
+    "by-path", fingerprint="1", files="a.json", classes=[Sample], allow_pickle=True, arrays="view"
 )
 assert_type(RecordList([1], name="numbers", backing="shm"), RecordList[int])
 assert_type(RecordList([1], index_by=0, group_by=["a", ("b", 1)]), RecordList[int])
@@ -289,13 +289,13 @@ assert_type(RecordDict({1: 2}, name="numbers"), RecordDict[int, int])
 samples.map(lambda s: s["label"], name="labels")
 RecordList([1], name=3)  # type: ignore[call-overload]
 
-table = recstore.segments("train", dir="/dev/shm")
+table = recstore.names.list("train", dir="/dev/shm")
 assert_type([segment.name for segment in table], list[str | None])
 assert_type(table[0], SegmentInfo)
 assert_type(table[0].attached, int | None)
-as_segments: list[SegmentInfo] = recstore.segments()
-assert_type(recstore.unlink("train", "1"), int)
-assert_type(recstore.collect(), int)
+as_segments: list[SegmentInfo] = recstore.names.list()
+assert_type(recstore.names.remove("train", "1"), int)
+assert_type(recstore.names.collect(), int)
 
 # ---- Datasets ----
 
@@ -424,5 +424,5 @@ assert_type(recstore.remote.dask.to_shards(rows, pathlib.Path("train"), compute=
 bag = recstore.remote.dask.from_shards("train", bag=True)
 try:
     shard_writer.commit(entry, base=1)
-except recstore.ConflictError as conflict:
+except recstore.errors.ConflictError as conflict:
     assert_type(conflict.url, str | None)

@@ -55,7 +55,7 @@ def test_a_table_without_arrow_is_refused():
         RecordList(Exchanged())
     with pytest.raises(TypeError, match="build returned an Exchanged, a table: let it return rows, an iterable"):
         recstore.shared("test-sources", Exchanged, fingerprint="1")
-    assert recstore.segments("test-sources") == []
+    assert recstore.names.list("test-sources") == []
 
 
 def test_a_column_is_a_sequence_of_values():
@@ -110,4 +110,4 @@ def test_a_build_may_return_a_table():
     for number, (table, _) in enumerate(tables()):
         with recstore.shared("test-sources", lambda table=table: table, fingerprint=str(number)) as x:
             assert x.to_list() == ROWS
-    assert recstore.segments("test-sources") == []
+    assert recstore.names.list("test-sources") == []

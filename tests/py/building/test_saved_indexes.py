@@ -190,7 +190,7 @@ def test_a_built_store_has_its_indexes(how, nothing_is_built):
         nothing_is_built()
         assert x.index_by("id")["Q42"] == RECORDS[42] and len(x.group_by("image")[2]) == 3
         if "name" in how:
-            with recstore.attach("saved-index-test") as y:
+            with recstore.shared("saved-index-test") as y:
                 assert y.index_by("id")["Q7"] == RECORDS[7]
 
 
@@ -207,7 +207,7 @@ def test_shared(nothing_is_built):
 
 def test_the_label_of_a_named_store_stays():
     with RecordList(RECORDS, name="saved-index-label", index_by="id"):
-        assert recstore.segments("saved-index-label")[0].records == 300
+        assert recstore.names.list("saved-index-label")[0].records == 300
 
 
 def test_pickled_values_and_classes(tmp_path):
@@ -234,7 +234,7 @@ def test_pickled_values_and_classes(tmp_path):
         ({"group_by": [len]}, TypeError, "a function cannot be saved"),
         ({"index_by": 1.5}, TypeError, "a field is a str"),
         ({"index_by": [()]}, TypeError, "not empty"),
-        ({"index_by": [("meta", object())]}, recstore.EncodeError, "object"),
+        ({"index_by": [("meta", object())]}, recstore.errors.EncodeError, "object"),
         ({"index_by": "x" * 70_000}, ValueError, "65536 are the most"),
     ],
     ids=["lacking", "unhashable", "lambda", "function", "float", "empty", "object", "long"],
@@ -323,7 +323,7 @@ def test_closing(path):
         lambda: list(g),
         lambda: x.index_by("id"),
     ):
-        with pytest.raises(recstore.ClosedError):
+        with pytest.raises(recstore.errors.ClosedError):
             read()
 
 
@@ -357,5 +357,5 @@ def test_handles_of_another_index(x, monkeypatch):
                 again = recstore.handles.attach(damaged)
                 plain(again)
             except (recstore.Error, KeyError, TypeError, OverflowError) as error:
-                found += isinstance(error, recstore.CorruptError)
+                found += isinstance(error, recstore.errors.CorruptError)
     assert found > 50

@@ -58,11 +58,11 @@ def test_a_record_of_another_key_is_an_error(tmp_path):
         d = x.index_by("label")
         last = list(d)[-1]
         for read in (lambda: d[last], lambda: d.get(last), lambda: last in d, lambda: d.get_many([last])):
-            with pytest.raises(recstore.CorruptError, match="has another key") as error:
+            with pytest.raises(recstore.errors.CorruptError, match="has another key") as error:
                 read()
             assert error.value.filename == str(path)
         assert d[RECORDS[0]["label"]]["label"] == RECORDS[0]["label"]
-    with pytest.raises(recstore.CorruptError):
+    with pytest.raises(recstore.errors.CorruptError):
         recstore.open(path, verify="full")
 
 
@@ -74,10 +74,10 @@ def test_a_row_of_another_group_is_an_error(tmp_path):
         g = x.group_by("label", default_factory=list)
         last = list(g)[-1]
         if last != good:
-            with pytest.raises(recstore.CorruptError, match="has another key"):
+            with pytest.raises(recstore.errors.CorruptError, match="has another key"):
                 g[last]
         assert [r["label"] for r in g[good]] == [good] * len(g[good])
-    with pytest.raises(recstore.CorruptError):
+    with pytest.raises(recstore.errors.CorruptError):
         recstore.open(path, verify="full")
 
 
@@ -92,12 +92,12 @@ def test_groups_that_end_elsewhere_are_an_error(tmp_path):
         for key in (97, 98, 99):
             try:
                 assert [r["image"] for r in g[key]] == [key] * len(g[key])
-            except recstore.CorruptError:
+            except recstore.errors.CorruptError:
                 wrong += 1
             except KeyError:
                 wrong += 1
         assert wrong
-    with pytest.raises(recstore.CorruptError):
+    with pytest.raises(recstore.errors.CorruptError):
         recstore.open(path, verify="full")
 
 
@@ -130,12 +130,12 @@ def ask(x, field, kind, rng):
     keys = [native.Path(field).keys_in(r)[2] for r in rng.sample(RECORDS, 20)]
     try:
         found = x.group_by(field) if kind else x.index_by(field)
-    except recstore.CorruptError:
+    except recstore.errors.CorruptError:
         return
     for key in keys:
         try:
             records = found[key].to_list() if kind else [found[key]]
-        except (recstore.CorruptError, KeyError):
+        except (recstore.errors.CorruptError, KeyError):
             continue
         assert records and all(native.Path(field).keys_in(r)[2] == key for r in records)
 
@@ -150,7 +150,7 @@ def test_the_deep_check_finds_every_changed_number(tmp_path):
             at = offset + size - 4 * i
             struct.pack_into("<I", data, at, struct.unpack_from("<I", data, at)[0] ^ 1)
             path.write_bytes(resealed(data))
-            with pytest.raises(recstore.CorruptError):
+            with pytest.raises(recstore.errors.CorruptError):
                 recstore.open(path, verify="full")
 
 

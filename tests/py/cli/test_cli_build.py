@@ -122,11 +122,11 @@ def test_a_store_is_built_by_name_and_found_by_the_reader(run):
     assert (status, err) == (0, "") and out.startswith(
         "x.recs and test-build (shared, kept for 1h after its last use): 1 "
     )
-    (one,) = recstore.segments("test-build")
+    (one,) = recstore.names.list("test-build")
     assert one.state == "kept"
     with recstore.read_csv("x.csv", shared="test-build") as x, recstore.open("x.recs") as y:
         assert x.to_list() == y.to_list() == [{"a": 1}]
-        assert [found.path for found in recstore.segments("test-build")] == [one.path]
+        assert [found.path for found in recstore.names.list("test-build")] == [one.path]
     assert run("rm", "test-build")[0] == 0
 
 

@@ -97,7 +97,7 @@ def test_by_name(numbers, run, said):
     assert said("head", "numbers", "-n", 1) == [{"key": 0, "value": {"id": 0, "half": 0.0}}]
     assert said("verify", "numbers") == {"what": "numbers", "good": True, "records": 1234, "nbytes": numbers.nbytes}
     assert numbers[5] == {"id": 5, "half": 2.5}
-    assert len(recstore.segments("numbers")) == 1, "looking does not remove"
+    assert len(recstore.names.list("numbers")) == 1, "looking does not remove"
 
 
 def test_info_of_fields(numbers, run, said):
@@ -162,7 +162,7 @@ def test_a_pipe_is_no_file(command, run, tmp_path):
 
 @pytest.mark.parametrize("command", ["head", "verify"])
 def test_damage(numbers, command, run):
-    path = pathlib.Path(recstore.segments("numbers")[0].path)
+    path = pathlib.Path(recstore.names.list("numbers")[0].path)
     data = bytearray(path.read_bytes())
     data[20] ^= 1
     path.chmod(0o600)
@@ -283,7 +283,7 @@ def test_rm(numbers, run, said):
     with recstore.shared("numbers", lambda: [0], fingerprint="v2", keep=True):
         assert said("rm", "numbers", "--fingerprint", "v2") == {"name": "numbers", "removed": 1}
     assert run("rm", "numbers") == (0, "numbers: removed, 1 store; processes that read it may go on\n", "")
-    assert numbers[1] == {"id": 1, "half": 0.5} and recstore.segments() == []
+    assert numbers[1] == {"id": 1, "half": 0.5} and recstore.names.list() == []
     status, out, err = run("rm", "numbers")
     assert (status, out) == (1, "") and "no segment 'numbers'" in err
     for name in ("../x", "a\nb", ""):

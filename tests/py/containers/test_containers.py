@@ -10,7 +10,7 @@ from recstore import RecordDict, RecordList
 
 
 def test_a_mapping_that_was_never_made_is_detached():
-    with pytest.raises(recstore.SegmentNotFoundError):
+    with pytest.raises(recstore.errors.SegmentNotFoundError):
         RecordDict.__new__(RecordDict).get_many(["a"])
 
 
@@ -41,5 +41,5 @@ def test_a_list_whose_subclass_forgot_to_build_says_so():
             pass
 
     for use in (lambda x: x[:], lambda x: x.lazy(), lambda x: x.shuffled(1), lambda x: x + [1], lambda x: x.nbytes):
-        with pytest.raises(recstore.SegmentNotFoundError, match="never built"):
+        with pytest.raises(recstore.errors.SegmentNotFoundError, match="never built"):
             use(Forgetful())

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 import recstore
-from recstore import EncodeError, RecordDict, RecordList
+from recstore import RecordDict, RecordList
+from recstore.errors import EncodeError
 
 LETTERS = {letter: i for i, letter in enumerate("abcdefghij")}
 FACTORIES = [list, dict, set, str, float, bool, tuple, bytes, frozenset, complex, bytearray, int]

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import recstore
-from recstore import ClosedError, EncodeError, RecordDict, RecordList
+from recstore import RecordDict, RecordList
+from recstore.errors import ClosedError, EncodeError
 
 LETTERS = {letter: i for i, letter in enumerate("abcdefghij")}
 
@@ -25,7 +26,7 @@ def test_arrays_as_views():
     with RecordDict({"a": np.arange(1000), "b": 1}, arrays="view") as d:
         array = d["a"]
         assert not array.flags.writeable and array.sum() == 499500
-        with pytest.raises(recstore.BusyError):
+        with pytest.raises(recstore.errors.BusyError):
             d.close()
         with pytest.raises(ZeroDivisionError), d:
             1 / 0
@@ -56,7 +57,7 @@ def test_pickled(tmp_path):
         d.save(tmp_path / "d.rec")
         d.select([Odd(1)]).save(tmp_path / "part.rec")
     with recstore.open(tmp_path / "d.rec") as d:
-        with pytest.raises(recstore.UntrustedError):
+        with pytest.raises(recstore.errors.UntrustedError):
             d["a"]
     with recstore.open(tmp_path / "d.rec", allow_pickle=True, verify="full") as d:
         assert d == source

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import recstore
-from recstore import ClosedError, EncodeError, RecordDict, RecordList
+from recstore import RecordDict, RecordList
 from recstore._core import native
+from recstore.errors import ClosedError, EncodeError
 
 
 class Boom(Exception):
@@ -159,7 +160,7 @@ with recstore.RecordDict({"a": 1}) as d:
     print(deep in d)
     try:
         recstore.RecordDict({deep: 1})
-    except (recstore.EncodeError, RecursionError, MemoryError):
+    except (recstore.errors.EncodeError, RecursionError, MemoryError):
         print("refused")
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
@@ -207,7 +208,7 @@ def test_a_key_that_no_dict_has(tmp_path):
     path.write_bytes(data.replace(tuple_, list_))
     with recstore.open(path) as d:
         assert d["first"] == 1 and list(d) == ["first", ["second", 2]]
-        with pytest.raises(recstore.CorruptError, match="entry 1 has a list as its key"):
+        with pytest.raises(recstore.errors.CorruptError, match="entry 1 has a list as its key"):
             d.to_dict()
 
 

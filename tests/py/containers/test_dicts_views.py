@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import recstore
-from recstore import ClosedError, EncodeError, RecordDict, RecordList
+from recstore import RecordDict, RecordList
+from recstore.errors import ClosedError, EncodeError
 
 LETTERS = {letter: i for i, letter in enumerate("abcdefghij")}
 
@@ -184,14 +185,14 @@ def test_detached():
     gone = RecordDict._blank()._set(d._keys, d._values, d.key_index, None, "it is gone")
     assert len(gone) == 10 and "detached: it is gone" in repr(gone)
     for name, read in READS.items():
-        with pytest.raises(recstore.SegmentNotFoundError, match="it is gone"):
+        with pytest.raises(recstore.errors.SegmentNotFoundError, match="it is gone"):
             read(gone)
             pytest.fail(name)
     gone.close()
     assert not d.closed and not gone.closed
     blank = RecordDict._blank()
     assert len(blank) == 0
-    with pytest.raises(recstore.SegmentNotFoundError):
+    with pytest.raises(recstore.errors.SegmentNotFoundError):
         blank["a"]
 
 

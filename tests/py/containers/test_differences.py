@@ -275,14 +275,14 @@ def test_close(fails):
     with RecordList(range(4)) as x:
         part = x[1:]
         x.close()
-        fails(recstore.ClosedError, "the store is closed", lambda: x[0])
-        fails(recstore.ClosedError, "the store is closed", lambda: part[0])
+        fails(recstore.errors.ClosedError, "the store is closed", lambda: x[0])
+        fails(recstore.errors.ClosedError, "the store is closed", lambda: part[0])
     with RecordList([np.zeros(1000)], arrays="view") as x:
         held = x[0]
         message = (
             "the store cannot be closed: 1 array over its bytes is alive; drop them, or copy what is needed longer"
         )
-        fails(recstore.BusyError, message, x.close)
+        fails(recstore.errors.BusyError, message, x.close)
         del held
 
 

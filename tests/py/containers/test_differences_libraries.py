@@ -59,7 +59,9 @@ def test_torch_save(torch, silent, tmp_path):
     assert loaded["model"].tolist() == [0, 0] and len(dataset.samples) == 3 and len(dataset.labels) == 1
     for store, read in ((dataset.samples, lambda: dataset.samples[0]), (dataset.labels, lambda: dataset.labels["a"])):
         assert "detached: process" in repr(store)
-        with pytest.raises(recstore.SegmentNotFoundError, match=r"^\[Errno 2\] process \d+ holds the store no longer$"):
+        with pytest.raises(
+            recstore.errors.SegmentNotFoundError, match=r"^\[Errno 2\] process \d+ holds the store no longer$"
+        ):
             read()
 
 
@@ -106,7 +108,7 @@ def test_a_field_without_a_copy():
         assert rows.info().zero_copy == ("k",)
         shared = rows.field("k").to_numpy(copy=None)
         assert not shared.flags.writeable and rows.field("k").to_numpy().flags.writeable and shared[7] == math.sin(7)
-        with pytest.raises(recstore.BusyError):
+        with pytest.raises(recstore.errors.BusyError):
             rows.close()
         del shared
 

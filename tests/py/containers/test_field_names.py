@@ -64,7 +64,7 @@ def test_a_value_that_cannot_be_read_is_there(tmp_path):
     RecordList([{"a": 1, "b": object()}], on_unsupported="pickle").save(tmp_path / "x.recs")
     with recstore.open(tmp_path / "x.recs") as x:
         view = x.fields("b")
-        with pytest.raises(recstore.UntrustedError):
+        with pytest.raises(recstore.errors.UntrustedError):
             view[0]
 
 

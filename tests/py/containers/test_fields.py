@@ -179,7 +179,7 @@ FORGED = [(), 3, "x", b"lazy", ("lazy",), ("lazy", 1, None), ("lazy", (b"", b"")
 
 @pytest.mark.parametrize("description", FORGED, ids=repr)
 def test_forged_descriptions(description):
-    with pytest.raises((recstore.CorruptError, recstore.VersionError)):
+    with pytest.raises((recstore.errors.CorruptError, recstore.errors.VersionError)):
         projection_from(description)
 
 
@@ -187,7 +187,7 @@ def test_forged_depth():
     description = None
     for _ in range(100):
         description = ("lazy", None, description)
-    with pytest.raises(recstore.CorruptError):
+    with pytest.raises(recstore.errors.CorruptError):
         projection_from(description)
 
 
@@ -279,7 +279,7 @@ def test_closed():
     x.close()
     for use in (lambda: r["a"], lambda: list(r), lambda: len(r), lambda: "a" in r, lambda: dict(r), lambda: r == {}, lambda: lazy[0],
                 lambda: view[0], view.to_numpy, lambda: r.get("a"), lambda: r.class_name):  # fmt: skip
-        with pytest.raises(recstore.ClosedError):
+        with pytest.raises(recstore.errors.ClosedError):
             use()
     assert repr(r) == "<Record: closed>"
 

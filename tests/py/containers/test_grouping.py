@@ -5,7 +5,8 @@ import re
 import pytest
 
 import recstore
-from recstore import EncodeError, RecordList
+from recstore import RecordList
+from recstore.errors import EncodeError
 
 
 @pytest.fixture

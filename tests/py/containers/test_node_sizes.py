@@ -156,7 +156,7 @@ def test_a_damaged_record(tmp_path):
     whole[at - 1] = 0x7F  # the count of the str
     (tmp_path / "x").chmod(0o600)
     (tmp_path / "x").write_bytes(whole)
-    with recstore.open(tmp_path / "x") as x, pytest.raises(recstore.CorruptError, match="x"):
+    with recstore.open(tmp_path / "x") as x, pytest.raises(recstore.errors.CorruptError, match="x"):
         x.info(fields=True)
 
 
@@ -164,7 +164,7 @@ def test_a_closed_store():
     x = RecordList([{"a": 1}])
     segment = x.segment
     x.close()
-    with pytest.raises(recstore.ClosedError):
+    with pytest.raises(recstore.errors.ClosedError):
         x.info(fields=True)
-    with pytest.raises(recstore.ClosedError):
+    with pytest.raises(recstore.errors.ClosedError):
         native.node_sizes(segment)

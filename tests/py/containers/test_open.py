@@ -18,7 +18,8 @@ from ref import reader, writer
 from ref import writer as w
 
 import recstore
-from recstore import CorruptError, RecordList, VersionError
+from recstore import RecordList
+from recstore.errors import CorruptError, VersionError
 
 RECORDS = [{"id": i, "name": "n" * (i % 9), "box": [0.5 * i, 1.0]} for i in range(300)] + [None, "x", np.arange(2000.0)]
 
@@ -196,7 +197,7 @@ def test_arguments(path):
 
 
 def test_no_file(tmp_path):
-    with pytest.raises(recstore.SegmentNotFoundError, match="nothing.rec"):
+    with pytest.raises(recstore.errors.SegmentNotFoundError, match="nothing.rec"):
         recstore.open(tmp_path / "nothing.rec")
 
 
@@ -205,7 +206,7 @@ def test_no_regular_file(tmp_path):
     for other in (tmp_path / "fifo", "/dev/null"):
         with pytest.raises(PermissionError, match="not a regular file"):
             recstore.open(other)
-    with pytest.raises(recstore.SegmentNotFoundError, match="no set of shards"):
+    with pytest.raises(recstore.errors.SegmentNotFoundError, match="no set of shards"):
         recstore.open(tmp_path)
 
 
@@ -386,7 +387,7 @@ def test_a_refused_file_leaves_no_descriptor(tmp_path):
     RecordList([[1, 2, 3]]).save(path)
     before = fds()
     for _ in range(5):
-        with pytest.raises(recstore.CorruptError, match="RS_E_FMT_LIMIT"):
+        with pytest.raises(recstore.errors.CorruptError, match="RS_E_FMT_LIMIT"):
             recstore.open(path, limits=(1, 1))
     assert fds() == before
 
@@ -395,7 +396,7 @@ def test_a_full_check_finds_equal_keys(tmp_path):
     path = tmp_path / "x.rec"
     twice = w.Coded(b"\x0f\x02\x91\x91\x91\x91", None)
     path.write_bytes(w.simple(w.any_(), [twice]))
-    with pytest.raises(recstore.CorruptError, match="twice"):
+    with pytest.raises(recstore.errors.CorruptError, match="twice"):
         recstore.open(path, verify="full")
 
 

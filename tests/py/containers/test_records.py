@@ -16,7 +16,8 @@ import numpy as np
 import pytest
 
 import recstore
-from recstore import EncodeError, RecordDict, RecordList, RecordView
+from recstore import RecordDict, RecordList, RecordView
+from recstore.errors import EncodeError
 
 LETTERS = list("abcdefghij")
 
@@ -301,7 +302,7 @@ def test_close():
         lambda: x.save("never"), lambda: view.save("never"), lambda: 1 in x, lambda: list(reversed(x)),
     ]  # fmt: skip
     for read in reads:
-        with pytest.raises(recstore.ClosedError, match="closed"):
+        with pytest.raises(recstore.errors.ClosedError, match="closed"):
             read()
 
 
@@ -320,7 +321,7 @@ def test_with_closes_when_the_body_raises():
 def test_never_built():
     blank = RecordList.__new__(RecordList)
     assert (len(blank), blank.closed) == (0, False)
-    with pytest.raises(recstore.SegmentNotFoundError, match="never built: .* must call super"):
+    with pytest.raises(recstore.errors.SegmentNotFoundError, match="never built: .* must call super"):
         blank.nbytes
     blank.close()
 
@@ -405,7 +406,7 @@ def test_get_many_while_it_is_closed():
                 x.close()
             yield i
 
-    with pytest.raises(recstore.ClosedError):
+    with pytest.raises(recstore.errors.ClosedError):
         x.get_many(closing())
 
 
@@ -426,7 +427,7 @@ def test_iteration_that_ends_in_a_closed_store():
         next(it)
     x.close()
     for it in begun:
-        with pytest.raises(recstore.ClosedError):
+        with pytest.raises(recstore.errors.ClosedError):
             next(it)
 
 
@@ -445,7 +446,7 @@ def test_a_store_that_closes_while_it_is_sliced_or_saved(tmp_path):
             x.close()
             return 1
 
-    with pytest.raises(recstore.ClosedError):
+    with pytest.raises(recstore.errors.ClosedError):
         x[Index() :]
     y = RecordList(range(10))
 
@@ -454,7 +455,7 @@ def test_a_store_that_closes_while_it_is_sliced_or_saved(tmp_path):
             y.close()
             return str(tmp_path / "y.rec")
 
-    with pytest.raises(recstore.ClosedError):
+    with pytest.raises(recstore.errors.ClosedError):
         y.save(Path())
     assert os.listdir(tmp_path) == []
 

@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import recstore
-from recstore import EncodeError, RecordList, RecordView
+from recstore import RecordList, RecordView
 from recstore.containers import views
+from recstore.errors import EncodeError
 from recstore.shm import handles
 
 LETTERS = list("abcdefghij")
@@ -124,7 +125,7 @@ def test_indices_that_raise_or_close():
     x = RecordList([1, 2])
     with pytest.raises(KeyError, match="mine"):
         x[[0, Broken()]]
-    with pytest.raises(recstore.ClosedError):
+    with pytest.raises(recstore.errors.ClosedError):
         x[[Closes()]]
 
 
@@ -298,7 +299,7 @@ def test_addition(letters):
             letters + other
     with pytest.raises(TypeError, match=r'can only concatenate list or RecordList \(not "tuple"\) to RecordList'):
         letters + (1,)
-    with pytest.raises(recstore.EncodeError):
+    with pytest.raises(recstore.errors.EncodeError):
         letters + [object()]
     assert (np.array([1, 2]) + more).tolist() == [2, 4] == (more + np.array([1, 2])).tolist()
 
@@ -401,7 +402,7 @@ def test_several_stores():
         lambda: both[[0]],
         lambda: both.nbytes,
     ):
-        with pytest.raises(recstore.ClosedError):
+        with pytest.raises(recstore.errors.ClosedError):
             read()
 
 
@@ -410,7 +411,7 @@ def test_one_of_several_stores_closed():
     both = x + y
     y.close()
     assert both.closed and both[0] == 1
-    with pytest.raises(recstore.ClosedError):
+    with pytest.raises(recstore.errors.ClosedError):
         both[2]
 
 

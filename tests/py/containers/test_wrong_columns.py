@@ -22,9 +22,9 @@ def test_json(workers, tmp_path):
         (recstore.read_json, "e.json", {"entries": True}),
     ):
         options = {**more, "workers": workers}
-        with pytest.raises(recstore.InputError, match=f"{name}: {WRONG}"):
+        with pytest.raises(recstore.errors.InputError, match=f"{name}: {WRONG}"):
             read(tmp_path / name, columns=["id", "sorce"], **options)
-        with pytest.raises(recstore.InputError, match=f"{name}: {WRONG}"):
+        with pytest.raises(recstore.errors.InputError, match=f"{name}: {WRONG}"):
             read(tmp_path / name, columns=["sorce"], where=lambda record: False, **more)
         with read(tmp_path / name, columns=["rare", "id"], **options) as x:
             found = [*x.values()] if more else x.to_list()
@@ -40,12 +40,16 @@ def test_a_key_in_one_of_many_parts_is_enough(tmp_path, monkeypatch):
         path.write_bytes(JSONL.replace(b"rare", b"r" + path.name[:1].encode()) * 5)
     with recstore.read_jsonl(paths, columns=["r1"], workers=2) as x:
         assert [record for record in x if record and type(record) is dict] == [{"r1": 5}] * 5
-    with pytest.raises(recstore.InputError, match="0.jsonl and 2 further files: no column 'r9'.*'r0', 'r1', 'r2'"):
+    with pytest.raises(
+        recstore.errors.InputError, match="0.jsonl and 2 further files: no column 'r9'.*'r0', 'r1', 'r2'"
+    ):
         recstore.read_jsonl(paths, columns=["r9"], workers=2)
 
 
 def test_the_first_records_do_not_tell_of_the_others():
-    with pytest.raises(recstore.InputError, match="first 1 records: no column 'rare'; there are: 'id', 'source'"):
+    with pytest.raises(
+        recstore.errors.InputError, match="first 1 records: no column 'rare'; there are: 'id', 'source'"
+    ):
         recstore.read_jsonl(io.BytesIO(JSONL), columns=["rare"], limit=1)
 
 
@@ -56,7 +60,7 @@ def test_no_record_has_no_wrong_name(text):
 
 
 def test_records_that_are_no_dicts():
-    with pytest.raises(recstore.InputError, match="no column 'a'; there are: none"):
+    with pytest.raises(recstore.errors.InputError, match="no column 'a'; there are: none"):
         recstore.read_jsonl(io.BytesIO(b"[1]\n2\n"), columns=["a"])
 
 
@@ -93,21 +97,21 @@ def test_tables_in_files(tmp_path):
         (recstore.read_parquet, "a.parquet"),
         (recstore.read_arrow, "a.feather"),
     ):
-        with pytest.raises(recstore.InputError, match=NEAREST):
+        with pytest.raises(recstore.errors.InputError, match=NEAREST):
             read(tmp_path / name, columns=["id", "sorce"])
-    with pytest.raises(recstore.InputError, match="no column 'sorce'; it has 'id', 'source'"):
+    with pytest.raises(recstore.errors.InputError, match="no column 'sorce'; it has 'id', 'source'"):
         recstore.RecordList.from_arrow(table, columns=["id", "sorce"])
 
 
 def test_a_frame_of_pandas():
     pandas = pytest.importorskip("pandas")
-    with pytest.raises(recstore.InputError, match=NEAREST):
+    with pytest.raises(recstore.errors.InputError, match=NEAREST):
         recstore.from_pandas(pandas.DataFrame({"id": [1], "source": ["a"]}), columns=["id", "sorce"])
 
 
 def test_a_frame_of_polars():
     polars = pytest.importorskip("polars")
-    with pytest.raises(recstore.InputError, match="no column 'sorce'; it has 'id', 'source'"):
+    with pytest.raises(recstore.errors.InputError, match="no column 'sorce'; it has 'id', 'source'"):
         recstore.from_polars(polars.DataFrame({"id": [1], "source": ["a"]}), columns=["id", "sorce"])
 
 
@@ -115,5 +119,5 @@ def test_a_frame_of_polars():
 def test_a_dataset_of_hugging_face(kind):
     datasets = pytest.importorskip("datasets")
     dataset = datasets.Dataset.from_dict({"id": [1], "source": ["a"]})
-    with pytest.raises(recstore.InputError, match="no column 'sorce'.*'id', 'source'"):
+    with pytest.raises(recstore.errors.InputError, match="no column 'sorce'.*'id', 'source'"):
         recstore.from_hf(dataset if kind == "map" else dataset.to_iterable_dataset(), columns=["id", "sorce"])

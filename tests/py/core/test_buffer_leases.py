@@ -15,7 +15,8 @@ import pytest
 from alike import alike
 
 import recstore
-from recstore import BusyError, ClosedError, RecordList
+from recstore import RecordList
+from recstore.errors import BusyError, ClosedError
 
 
 def address(array):

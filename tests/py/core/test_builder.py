@@ -160,7 +160,7 @@ def test_a_refused_record_leaves_the_builder_as_it_was():
     builder = native.Builder("anonymous")
     for i in range(3):
         builder.append({"i": i, "a": np.arange(500.0)})
-        with pytest.raises(recstore.EncodeError, match=f"^record {i + 1}: "):
+        with pytest.raises(recstore.errors.EncodeError, match=f"^record {i + 1}: "):
             builder.append({"i": i, "a": [np.arange(5000.0), len]})
     assert builder.records == 3
     segment = builder.finish()
@@ -175,7 +175,7 @@ def test_a_finished_builder():
         getattr(builder, end)()
         builder.abort()
         for use in (lambda: builder.append(1), lambda: builder.finish(), lambda: builder.extend([1])):
-            with pytest.raises(recstore.ClosedError, match="finished"):
+            with pytest.raises(recstore.errors.ClosedError, match="finished"):
                 use()
 
 
@@ -194,7 +194,7 @@ def test_a_forked_child_cannot_go_on_with_the_build_of_its_parent():
             with make(records(pair)) as x:
                 assert os.getpid() == parent
                 assert list(x) == list(range(100))
-        except recstore.ClosedError as e:
+        except recstore.errors.ClosedError as e:
             if os.getpid() != parent:
                 os._exit(0 if "forked child" in str(e) else 1)
             raise

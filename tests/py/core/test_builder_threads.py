@@ -130,9 +130,9 @@ def test_a_builder_that_is_dropped_while_the_thread_is_at_work():
 
 
 def test_a_refused_record_after_many_is_named():
-    with pytest.raises(recstore.EncodeError, match=f"^record {2 * BLOCK + 1}: "):
+    with pytest.raises(recstore.errors.EncodeError, match=f"^record {2 * BLOCK + 1}: "):
         RecordList(len if i == 2 * BLOCK + 1 else {"i": i} for i in range(3 * BLOCK))
-    with pytest.raises(recstore.EncodeError, match=f"^entry {2 * BLOCK + 1} "):
+    with pytest.raises(recstore.errors.EncodeError, match=f"^entry {2 * BLOCK + 1} "):
         RecordDict((i, len if i == 2 * BLOCK + 1 else {"i": i}) for i in range(3 * BLOCK))
 
 
@@ -254,7 +254,7 @@ def test_a_forked_child_that_goes_on_is_refused_and_does_not_hang():
         status = 1
         try:
             builder.extend({"i": i} for i in range(2 * BLOCK))
-        except recstore.ClosedError as e:
+        except recstore.errors.ClosedError as e:
             status = 0 if "forked child" in str(e) else 4
             builder.abort()
         finally:

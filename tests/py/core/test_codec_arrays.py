@@ -139,7 +139,7 @@ def test_an_array_within_200_containers():
     for _ in range(200):
         (out,) = out
     assert out.tolist() == [0, 1, 2]
-    with pytest.raises(recstore.EncodeError, match="nested deeper than 200"):
+    with pytest.raises(recstore.errors.EncodeError, match="nested deeper than 200"):
         RecordList([nested(201)])
 
 

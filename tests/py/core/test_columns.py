@@ -255,7 +255,7 @@ def test_arrays_over_the_bytes():
             assert np.array_equal(whole, copied) and whole.dtype == copied.dtype and not whole.flags.writeable
     held, derived = x.field("x").to_numpy(copy=None), x.field("box").to_numpy(copy=None)[3:, 1]
     del whole
-    with pytest.raises(recstore.BusyError, match="2 arrays over its bytes are alive"):
+    with pytest.raises(recstore.errors.BusyError, match="2 arrays over its bytes are alive"):
         x.close()
     assert held[7] == RECORDS[7]["x"] and derived[0] == RECORDS[3]["box"][1]
     del held, derived
@@ -307,7 +307,7 @@ def test_close_waits_for_a_pass():
         def read(view=view, out=out):
             try:
                 out.append(columns.texts(*_texts(view)))
-            except recstore.ClosedError:
+            except recstore.errors.ClosedError:
                 out.append(None)
 
         threads = [threading.Thread(target=read) for _ in range(2)]
@@ -318,7 +318,7 @@ def test_close_waits_for_a_pass():
         assert x.closed
         for got in out:
             assert got is None or (len(got) == 60_000 and got[59_999] == "text 2999")
-        with pytest.raises(recstore.ClosedError):
+        with pytest.raises(recstore.errors.ClosedError):
             view.to_numpy()
 
 

@@ -22,7 +22,9 @@ def test_quotes_that_never_close_hide_no_rows(tmp_path):
     path = tmp_path / "words.tsv"
     path.write_text('"one\t1\ntwo\t2\nthree\t3\n"four\t4\nfive\t5\n')
     for options in ({}, {"errors": "skip"}, {"dtypes": str}, {"limit": 1}, {"columns": ["1"]}):
-        with pytest.raises(recstore.InputError, match="line 4: text follows the closing quote of a cell.* line 1;"):
+        with pytest.raises(
+            recstore.errors.InputError, match="line 4: text follows the closing quote of a cell.* line 1;"
+        ):
             recstore.read_csv(path, header=False, **options)
     with recstore.read_csv(path, header=False, quote=None) as x:
         assert [record["0"] for record in x] == ['"one', "two", "three", '"four', "five"]
@@ -31,7 +33,7 @@ def test_quotes_that_never_close_hide_no_rows(tmp_path):
 @pytest.mark.parametrize("text", ["a\n1\\", 'a\n"1\\', "a\n1\n\\"])
 @pytest.mark.parametrize("quote", ['"', None])
 def test_the_file_ends_behind_an_escape_character(text, quote):
-    with pytest.raises(recstore.InputError, match="escape"):
+    with pytest.raises(recstore.errors.InputError, match="escape"):
         read(text, escape="\\", quote=quote)
 
 
@@ -58,7 +60,7 @@ def test_an_empty_line_of_one_column_is_a_row(tmp_path):
     assert read(text, dtypes=str, null_values=()) == [{"a": one} for one in ("1", "", "3", "")]
     assert read("\n7\n\n", header=False) == [{"0": None}, {"0": 7}, {"0": None}]
     assert read("a,b\n\n1,2\n\n") == [{"a": 1, "b": 2}]
-    with pytest.raises(recstore.InputError, match="line 5: column 'a': 'x'"):
+    with pytest.raises(recstore.errors.InputError, match="line 5: column 'a': 'x'"):
         read("\na\n\n1\nx\n", dtypes=int)
     with pytest.raises(ValueError, match="empty is"):
         read(text, empty="drop")
@@ -90,5 +92,5 @@ def test_a_mark_below_the_names_is_text():
     for text in ("a\n\ufeffb", "\ufeffa\n\ufeffb\n", 'a\n\ufeff"b"'):
         assert read(text)[0]["a"].startswith("\ufeff")
     assert read("\ufeffb", header=["a"]) == [{"a": "b"}]
-    with pytest.raises(recstore.InputError):
+    with pytest.raises(recstore.errors.InputError):
         read("a,b\n\ufeff\n")

@@ -158,7 +158,7 @@ def test_a_refused_record_leaves_no_key_set_behind():
     for i, record in enumerate(good):
         builder.append(record)
         if i % 3 == 0:
-            with pytest.raises(recstore.EncodeError):
+            with pytest.raises(recstore.errors.EncodeError):
                 builder.append({"x": {"y": 1}, "z": [{"w": object()}]})
     one = builder.finish()
     (other, _) = segments(good)

@@ -104,6 +104,6 @@ def test_paths_and_views():
     assert native.describe_field(d, "a")["kinds"] == native.describe_field(d.values(), "a")["kinds"] == {"int"}
     d.close()
     x.close()
-    with pytest.raises(recstore.ClosedError):
+    with pytest.raises(recstore.errors.ClosedError):
         native.describe_field(x, "a")
     y.close()

@@ -297,9 +297,9 @@ def test_closed_stores():
         return np.empty(n, np.uint8)
 
     assert gather.read(np.arange(9), allocate)
-    with pytest.raises(recstore.ClosedError):
+    with pytest.raises(recstore.errors.ClosedError):
         read_with(gather, [1])
-    with pytest.raises(recstore.ClosedError):
+    with pytest.raises(recstore.errors.ClosedError):
         native.Gather(x, [])
 
 

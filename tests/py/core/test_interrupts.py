@@ -9,7 +9,8 @@ import signal
 import pytest
 
 import recstore
-from recstore import CorruptError, RecordDict, RecordList
+from recstore import RecordDict, RecordList
+from recstore.errors import CorruptError
 from recstore.shm import pins
 
 AFTER = 0.002  # seconds of this process's own time until the signal; each read here takes ten times as long or more

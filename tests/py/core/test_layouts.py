@@ -72,7 +72,7 @@ def test_a_saved_index_leaves_the_sections_within_the_header(tmp_path):
 def test_stores_by_name_have_them_too():
     records = numbers(4000)
     with RecordList(records, name=f"layouts{os.getpid()}") as x:
-        with recstore.attach(f"layouts{os.getpid()}") as other:
+        with recstore.shared(f"layouts{os.getpid()}") as other:
             assert other.to_list() == records
         assert x.info().nbytes < 8 * 4000 + 4096 + 1024
 
@@ -97,7 +97,7 @@ def test_a_change_within_the_header_is_found_on_opening(tmp_path):
         changed = bytearray(data)
         changed[at + 1] ^= 4
         (tmp_path / "y.recs").write_bytes(changed)
-        with pytest.raises(recstore.CorruptError, match="checksum"):
+        with pytest.raises(recstore.errors.CorruptError, match="checksum"):
             recstore.open(tmp_path / "y.recs")
 
 

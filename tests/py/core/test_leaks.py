@@ -52,7 +52,7 @@ def work(path):
     x.close()
     try:
         next(iterator)
-    except recstore.ClosedError:
+    except recstore.errors.ClosedError:
         pass
     RecordList(RECORDS[:10])[2:]  # dropped without close
 
@@ -81,7 +81,9 @@ def test_damaged_records_leak_nothing(tmp_path):
     def read():
         with recstore.open(tmp_path / "x") as x:
             for i in range(4):
-                with pytest.raises((recstore.CorruptError, recstore.VersionError), match=f"^record {i}: "):
+                with pytest.raises(
+                    (recstore.errors.CorruptError, recstore.errors.VersionError), match=f"^record {i}: "
+                ):
                     x[i]
 
     for _ in range(3):
@@ -123,7 +125,7 @@ def test_threads_read_while_one_closes(round_):
                 got = x[i] if k % 2 else view[1999 - i]
                 if got["i"] != i or len(got["a"]) != i % 300:
                     failures.append(got)
-        except recstore.ClosedError:
+        except recstore.errors.ClosedError:
             return
         except BaseException as e:
             failures.append(e)
@@ -150,7 +152,7 @@ def test_close_while_verifying_and_saving(tmp_path):
         try:
             call()
             results.append("done")
-        except recstore.ClosedError:
+        except recstore.errors.ClosedError:
             results.append("closed")
 
     threads = [threading.Thread(target=use, args=(call,)) for call in

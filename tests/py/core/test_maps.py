@@ -7,7 +7,8 @@ import pytest
 from ref import writer as w
 
 import recstore
-from recstore import CorruptError, RecordList
+from recstore import RecordList
+from recstore.errors import CorruptError
 
 FEATURES = 128
 

@@ -299,7 +299,7 @@ def test_info_of_the_command_line(tmp_path, capsys):
 # ---- Values that lie ----
 
 
-def refused(path, data, error=recstore.CorruptError):
+def refused(path, data, error=recstore.errors.CorruptError):
     """Neither the record nor a deep check gives a value."""
     with opened(path, data) as x:
         for _ in range(2):
@@ -348,7 +348,7 @@ def test_shared_bytes_are_counted(tmp_path, tree, entry, size):
     for limit in (3 * size, 3 * size + 1):
         with opened(tmp_path / "x.rec", data(limit), verify="full") as x:
             assert x[0] == x[0] and len(x[0]) == 3
-    with pytest.raises(recstore.CorruptError):
+    with pytest.raises(recstore.errors.CorruptError):
         opened(tmp_path / "x.rec", data(3 * size - 1), verify="full")
     if tree.kind != 1:  # a kept one costs what it is long, never more than reading it did
         refused(tmp_path / "x.rec", data(3 * size - 1))
@@ -368,7 +368,7 @@ def test_entries_of_tables_are_made_by_a_deep_check(tmp_path):
     data = one(w.const(1), "", [w.any_()], [w.Table([b"\x00", bad], 1)])
     with opened(tmp_path / "x.rec", data) as x:
         assert x[0] == 1
-    with pytest.raises(recstore.CorruptError):
+    with pytest.raises(recstore.errors.CorruptError):
         opened(tmp_path / "x.rec", data, verify="full")
 
 

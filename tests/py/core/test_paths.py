@@ -51,12 +51,14 @@ def test_hostile_records(tmp_path, record, sound):
                 if key in sound:
                     read()
                 else:
-                    with pytest.raises((recstore.CorruptError, recstore.VersionError), match="record 1: "):
+                    with pytest.raises(
+                        (recstore.errors.CorruptError, recstore.errors.VersionError), match="record 1: "
+                    ):
                         read()
         for path in (("x", "q"), ("x", 0), ("a", 5), ("z", -7), ("u", "v")):
             try:
                 x.field(path, None)[1]
-            except (recstore.CorruptError, recstore.VersionError):
+            except (recstore.errors.CorruptError, recstore.errors.VersionError):
                 assert record != GOOD
 
 
@@ -64,7 +66,7 @@ def test_hostile_union_numbers(tmp_path):
     tree = w.struct_({"u": w.union((w.str_(1), w.int_(8), w.bytes_())), "a": w.str_(1)})
     with opened(tmp_path, w.segment([w.Block([b"\x03\x01\x01a"])], [tree])) as x:
         for key in "ua":
-            with pytest.raises(recstore.CorruptError, match="union number"):
+            with pytest.raises(recstore.errors.CorruptError, match="union number"):
                 x.lazy()[0][key]
 
 
@@ -72,10 +74,10 @@ def test_hostile_dicts(tmp_path):
     twice = b"\x0f\x02" + b"\x09\x01a\x90" * 2
     no_key = b"\x0f\x01" + b"\x0d\x00\x90"
     with opened(tmp_path, w.segment([w.Block([twice, no_key])], [w.any_()])) as x:
-        with pytest.raises(recstore.CorruptError, match="record 0: a dict with a key that is there twice"):
+        with pytest.raises(recstore.errors.CorruptError, match="record 0: a dict with a key that is there twice"):
             list(x.lazy()[0])
         for use in (list, len):
-            with pytest.raises(recstore.CorruptError, match="record 1: .*key that cannot be hashed"):
+            with pytest.raises(recstore.errors.CorruptError, match="record 1: .*key that cannot be hashed"):
                 use(x.lazy()[1])
 
 
@@ -84,13 +86,13 @@ def test_hostile_counts_of_nothing_end_at_the_limit(tmp_path):
     tree = w.struct_({"a": w.list_(w.list_(w.str_(1), count=0)), "c": w.list_(w.const(1)), "z": w.int_(8)})
     record = w.varint(2**60) + w.varint(0) + b"\x05"
     with opened(tmp_path, w.segment([w.Block([record])], [tree], max_values=1000)) as x:
-        with pytest.raises(recstore.CorruptError, match="more than the header declares"):
+        with pytest.raises(recstore.errors.CorruptError, match="more than the header declares"):
             x.lazy()[0]["c"]
     record = b"\x05" + w.varint(0) + w.varint(2**60)
     with opened(tmp_path, w.segment([w.Block([record])], [tree], max_values=1000)) as x:
         assert x.lazy()[0]["z"] == 5
         for use in (lambda: x.lazy()[0]["c"], lambda: x.field("c").to_numpy(), lambda: x.field(("c", 5))[0]):
-            with pytest.raises(recstore.CorruptError, match="more than the header declares"):
+            with pytest.raises(recstore.errors.CorruptError, match="more than the header declares"):
                 use()
 
 
@@ -190,10 +192,10 @@ def test_hostile_class_descriptions(tmp_path):
         record = b"\x11\x19" + extra + b"\x0e\x01\x90"
         with opened(tmp_path, w.segment([w.Block([record])], [w.any_()], features_required=1)) as x:
             for use in (lambda: x.lazy()[0], lambda: x.field("a")[0], lambda: x.fields("a")[0], lambda: x[0]):
-                with pytest.raises(recstore.CorruptError, match="record 0: "):
+                with pytest.raises(recstore.errors.CorruptError, match="record 0: "):
                     use()
     short = b"\x11\x19\x0e\x03\x09\x01m\x09\x01q\x0e\x02\x09\x01a\x09\x01b" + b"\x0e\x01\x90"
     with opened(tmp_path, w.segment([w.Block([short])], [w.any_()], features_required=1)) as x:
         assert x.lazy()[0]["a"] == 0
-        with pytest.raises((recstore.CorruptError, KeyError)):
+        with pytest.raises((recstore.errors.CorruptError, KeyError)):
             x.lazy()[0]["b"]

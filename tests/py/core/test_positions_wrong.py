@@ -126,7 +126,7 @@ def test_an_index_method_that_closes_the_store():
     for call in (lambda x: x[[Closes()]], lambda x: x.select([Closes()]), lambda x: x.get_many([Closes()]), lambda x: x.field("id").to_numpy([Closes()]),
                  lambda x: x.shuffled(1)[[Closes()]]):  # fmt: skip
         x = RecordList([{"id": 1}, {"id": 2}])
-        with pytest.raises(recstore.ClosedError):
+        with pytest.raises(recstore.errors.ClosedError):
             call(x)
 
 

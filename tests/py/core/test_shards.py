@@ -179,9 +179,9 @@ def test_an_opener_that_fails_is_asked_again(tmp_path):
     paths = shards.opener.paths
     moved = paths[1].rename(tmp_path / "away")
     assert x[2]["id"] == 2
-    with pytest.raises(recstore.SegmentNotFoundError):
+    with pytest.raises(recstore.errors.SegmentNotFoundError):
         x[4]
-    with pytest.raises(recstore.SegmentNotFoundError):
+    with pytest.raises(recstore.errors.SegmentNotFoundError):
         x.field("id").to_numpy()
     moved.rename(paths[1])
     assert x[4]["id"] == 4

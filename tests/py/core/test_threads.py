@@ -16,7 +16,8 @@ import numpy as np
 import pytest
 
 import recstore
-from recstore import ClosedError, RecordDict, RecordList
+from recstore import RecordDict, RecordList
+from recstore.errors import ClosedError
 from recstore.shm import handles, pins
 
 N = 2000
@@ -134,7 +135,7 @@ def hammer(stores, close_after=None, steps=5):
                 for one in work:
                     one(stores, chance.randrange(N))
                     done.append(1)
-        except (ClosedError, recstore.SegmentNotFoundError) as e:
+        except (ClosedError, recstore.errors.SegmentNotFoundError) as e:
             if close_after is None:
                 failed.append(e)
         except BaseException as e:

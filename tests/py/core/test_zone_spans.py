@@ -5,7 +5,7 @@ import zoneinfo
 
 import pytest
 
-from recstore import InputError
+from recstore.errors import InputError
 from recstore.values.zone_spans import zone_spans
 
 UTC = datetime.timezone.utc

@@ -354,7 +354,7 @@ class TestUndo:
         x = Plain(a=records(), b=records())
         report = share(x)
         report.store.close()
-        with pytest.raises(recstore.ClosedError):
+        with pytest.raises(recstore.errors.ClosedError):
             report.undo()
         assert type(x.a) is type(x.b) is RecordView
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from holders import Plain, row_of, share
 
-from recstore import BusyError
+from recstore.errors import BusyError
 
 
 def is_shared(array):

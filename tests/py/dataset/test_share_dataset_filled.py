@@ -157,7 +157,9 @@ class TestSets:
         report = share(dataset)
         reason = row_of(report, "_fallback_candidates").reason
         assert type(dataset._fallback_candidates) is set and "skip=['_fallback_candidates']" in reason
-        with pytest.raises(recstore.EncodeError, match=r"_fallback_candidates: .*skip=\['_fallback_candidates'\]"):
+        with pytest.raises(
+            recstore.errors.EncodeError, match=r"_fallback_candidates: .*skip=\['_fallback_candidates'\]"
+        ):
             share(MapDataset(20_000), strict=True)
         dataset = MapDataset(20_000)
         assert [row.path for row in share(dataset, strict=True, skip=["_fallback_candidates"]).rows] == ["samples"]
@@ -237,5 +239,5 @@ class TestErrors:
     def test_a_forged_name(self):
         x = Plain(labels=records())
         share(x)
-        with pytest.raises(recstore.CorruptError, match="name of an attribute"):
+        with pytest.raises(recstore.errors.CorruptError, match="name of an attribute"):
             x.labels.__setstate__({"_kind": 3})

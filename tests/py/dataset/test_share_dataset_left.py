@@ -41,14 +41,14 @@ class TestSkipping:
 
     def test_strict(self):
         x = Plain(good=records(), bad=[object() for _ in range(300)])
-        with pytest.raises(recstore.EncodeError, match=r"^bad: .*cannot store object.*nothing was replaced"):
+        with pytest.raises(recstore.errors.EncodeError, match=r"^bad: .*cannot store object.*nothing was replaced"):
             share(x, strict=True)
         assert type(x.good) is list
 
     def test_strict_half_way(self):
         x = Plain(good=records(), bad=records(2000))
         x.bad[1003]["x"] = object()
-        with pytest.raises(recstore.EncodeError, match=r"^bad: \$.x: cannot store object.*nothing was replaced"):
+        with pytest.raises(recstore.errors.EncodeError, match=r"^bad: \$.x: cannot store object.*nothing was replaced"):
             share(x, strict=True)
         assert type(x.good) is list
 

@@ -164,5 +164,5 @@ def test_reports_and_segments():
     assert "1 replaced" in shown(report) and "samples" in shown(report)
     report.undo()
     with RecordList([1], name="notebook-segments"):
-        assert "notebook-segments" in shown(recstore.segments())
-    assert shown(recstore.segments("no-such-name"))
+        assert "notebook-segments" in shown(recstore.names.list())
+    assert shown(recstore.names.list("no-such-name"))

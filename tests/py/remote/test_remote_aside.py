@@ -61,7 +61,7 @@ def test_a_forked_process_asks_one_of_its_own(server, bucket, tmp_path):
         bucket.delete(["a"])
         try:
             bucket.read("none")
-        except recstore.SegmentNotFoundError as error:
+        except recstore.errors.SegmentNotFoundError as error:
             missing = error.filename
         names = sorted(name for name, _, _ in bucket.list())
         return created, sizes, missing, names, bucket.read("b"), aside.of_forked() is aside.of_forked()
@@ -97,7 +97,7 @@ def test_a_forked_process_releases_no_client_of_its_parent():
 def test_errors_reach_a_forked_process(server, bucket):
     bucket.write("big", BIG)
     server.deny(10)
-    with pytest.raises(recstore.RemoteError, match="give no right") as caught:
+    with pytest.raises(recstore.errors.RemoteError, match="give no right") as caught:
         in_child(lambda: bucket.read("big"))
     assert caught.value.url == bucket.of("big")
     server.heal()
@@ -105,7 +105,7 @@ def test_errors_reach_a_forked_process(server, bucket):
     def full():
         try:
             bucket.read_into("big", FullDisk(errno.ENOSPC))
-        except recstore.OutOfSpaceError:
+        except recstore.errors.OutOfSpaceError:
             return bucket.size("big")  # the pieces that were on their way are no answer to this
 
     assert in_child(full) == len(BIG)
@@ -121,7 +121,7 @@ def test_the_process_of_a_forked_one_is_killed(server, bucket):
         first._process.kill()
         try:
             bucket.size("big")
-        except recstore.RemoteError as error:
+        except recstore.errors.RemoteError as error:
             return str(error), bucket.size("big"), aside.of_forked()._process.pid != pid
 
     said, size, another = in_child(work)

@@ -111,7 +111,7 @@ def test_another_request_for_the_name_is_under_way(server):
     assert {key.rpartition(".")[2] for key in server.objects() if server.prefix in key} == {"json", "keys", "recs"}
     server.refuse(10_000, status=409, body=CONFLICT, method="PUT")
     for act in (lambda: w.write({2: 3}), lambda: w.commit(entry, append=True, base=1) and w.commit([])):
-        with pytest.raises(recstore.RemoteError, match="says each time that another request is writing it"):
+        with pytest.raises(recstore.errors.RemoteError, match="says each time that another request is writing it"):
             act()
     server.heal()
 
@@ -120,7 +120,7 @@ def test_a_commit_misses_the_filter_of_a_shard_file(server):
     w = ShardWriter(server.at, options=server.options, mapping=True)
     entry = w.write({"a": 1})
     w.storage.delete([f"{entry.hashes[0]}.keys"])
-    with pytest.raises(recstore.SegmentNotFoundError, match=r"is not there.*\.keys"):
+    with pytest.raises(recstore.errors.SegmentNotFoundError, match=r"is not there.*\.keys"):
         w.commit(entry)
 
 
@@ -139,7 +139,7 @@ def test_a_lost_filter_is_asked_of_its_shard_file(server, tmp_path):
 )
 def test_a_store_that_fails_is_not_a_network_that_fails(server, bucket, status, body, said):
     server.refuse(10_000, status=status, body=body)
-    with pytest.raises(recstore.RemoteError, match=said):
+    with pytest.raises(recstore.errors.RemoteError, match=said):
         bucket.create("a", b"x")
     assert len(server.log) < 10
     server.heal()
@@ -189,7 +189,7 @@ def test_a_folder_whose_name_is_no_text(tmp_path):
 def test_a_place_that_cannot_be_written(tmp_path):
     (tmp_path / "file").write_text("x")
     for url in (tmp_path / "file", tmp_path / "file" / "below"):
-        with pytest.raises(recstore.RemoteError, match="cannot write") as caught:
+        with pytest.raises(recstore.errors.RemoteError, match="cannot write") as caught:
             ShardWriter(url).write([1])
         assert caught.value.url == str(url)
 
@@ -198,7 +198,7 @@ def test_a_pipe_is_no_manifest(tmp_path):
     w = ShardWriter(tmp_path)
     w.commit(w.write([1]))
     os.mkfifo(tmp_path / "manifest-2.json")
-    with pytest.raises(recstore.RemoteError, match="it is a pipe"):
+    with pytest.raises(recstore.errors.RemoteError, match="it is a pipe"):
         recstore.open(f"{tmp_path}@2")
 
 
@@ -211,13 +211,13 @@ def test_numbers_of_manifests_end(tmp_path):
     last = manifest.load(w.storage, 1)
     last.number = 10**18 - 1
     w.storage.write(manifest.name_of(last.number), last.dump())
-    with pytest.raises(recstore.RemoteError, match="no manifest can follow number 999,999,999,999,999,999"):
+    with pytest.raises(recstore.errors.RemoteError, match="no manifest can follow number 999,999,999,999,999,999"):
         w.commit(w.write([2]))
 
 
 def test_a_number_that_no_float_has():
     text = manifest.Manifest("list", (), {"a": 0}).dump().replace(b'"a":0', b'"a":1e999')
-    with pytest.raises(recstore.CorruptError, match="a number beyond those of floats"):
+    with pytest.raises(recstore.errors.CorruptError, match="a number beyond those of floats"):
         manifest.Manifest.parse(text, "there")
 
 
@@ -235,10 +235,10 @@ def test_a_shard_file_of_the_other_kind(tmp_path, kind):
     shard_sets.write(tmp_path, [{"a": 1}] if kind == "mapping" else [[1]])
     commit_as("list" if kind == "mapping" else "mapping", tmp_path)
     x = recstore.open(tmp_path)
-    with pytest.raises(recstore.CorruptError, match=f"a shard file of a {kind} in a set of a .*recs"):
+    with pytest.raises(recstore.errors.CorruptError, match=f"a shard file of a {kind} in a set of a .*recs"):
         list(x)
     (part,) = parts(tmp_path)
-    with pytest.raises(recstore.CorruptError, match=r"or is of another kind.*recs"):
+    with pytest.raises(recstore.errors.CorruptError, match=r"or is of another kind.*recs"):
         list(part.tables())
 
 
@@ -247,7 +247,7 @@ def test_a_shard_file_of_another_length_for_an_engine(tmp_path):
     (first, second, *_) = parts(tmp_path)
     first.hash = second.hash
     first.records += 1
-    with pytest.raises(recstore.CorruptError, match="and its set names"):
+    with pytest.raises(recstore.errors.CorruptError, match="and its set names"):
         list(first.tables())
 
 
@@ -337,7 +337,7 @@ def test_a_store_without_tls(server, tmp_path, monkeypatch, how):
 
 
 def test_options_that_obstore_does_not_know(server):
-    with pytest.raises(recstore.RemoteError, match="correct the names in options="):
+    with pytest.raises(recstore.errors.RemoteError, match="correct the names in options="):
         ShardWriter(server.at, options=server.options | {"endpont": "x"}).write([1])
 
 
@@ -349,7 +349,7 @@ def test_no_credentials_are_not_wrong_ones():
 
 
 def test_a_misspelt_folder(tmp_path):
-    with pytest.raises(recstore.SegmentNotFoundError, match="no such folder of shards"):
+    with pytest.raises(recstore.errors.SegmentNotFoundError, match="no such folder of shards"):
         recstore.open(tmp_path / "trian", cache=tmp_path)
 
 
@@ -416,7 +416,7 @@ def test_all_shard_files_are_checked_first(tmp_path, harm, capsys):
     if harm != "remove":
         path.write_bytes(data if harm == "flip" else b"garbage")
     recstore.open(at).close()
-    with pytest.raises((recstore.CorruptError, recstore.SegmentNotFoundError)) as raised:
+    with pytest.raises((recstore.errors.CorruptError, recstore.errors.SegmentNotFoundError)) as raised:
         recstore.open(at, verify="full")
     assert path.name in str(raised.value)
     assert main.main(["verify", at]) == 1 and path.name in capsys.readouterr().err

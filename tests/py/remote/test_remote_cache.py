@@ -33,7 +33,7 @@ def test_a_passing_fault_is_no_error(made, tmp_path, fault):
 def test_a_lasting_fault_names_the_object(made, tmp_path):
     name = made.made.hashes[3] + ".recs"
     made.flip(100, match=name)
-    with pytest.raises(recstore.CorruptError, match=f"in 3 tries.*{name}"):
+    with pytest.raises(recstore.errors.CorruptError, match=f"in 3 tries.*{name}"):
         recstore.open(made.at, cache=tmp_path, options=made.options)
     assert nothing_half_made(tmp_path) and name not in names(tmp_path, ".recs")
     made.heal()
@@ -45,7 +45,7 @@ def test_a_lasting_fault_names_the_object(made, tmp_path):
 def test_an_object_of_another_size(made, tmp_path, change):
     key = f"{made.at.removeprefix('s3://bucket/')}/{made.made.hashes[2]}.recs"
     made.put(key, change(made.objects()[key]))
-    with pytest.raises(recstore.CorruptError, match="in place of"):
+    with pytest.raises(recstore.errors.CorruptError, match="in place of"):
         recstore.open(made.at, cache=tmp_path, options=made.options)
     assert nothing_half_made(tmp_path)
 
@@ -53,32 +53,33 @@ def test_an_object_of_another_size(made, tmp_path, change):
 def test_an_object_that_is_gone(made, tmp_path):
     x = recstore.open(made.at, cache=tmp_path, lazy=True, options=made.options)
     made.delete(f"{made.at.removeprefix('s3://bucket/')}/{made.made.hashes[2]}.recs")
-    with pytest.raises(recstore.SegmentNotFoundError, match=f"newest manifest.*{made.made.hashes[2]}"):
+    with pytest.raises(recstore.errors.SegmentNotFoundError, match=f"newest manifest.*{made.made.hashes[2]}"):
         x[130]
     assert x[5] == ALL[5]
     hashes = shard_sets.write(tmp_path / "set", PARTS).hashes
     y = recstore.open(tmp_path / "set")
     (tmp_path / "set" / f"{hashes[2]}.recs").unlink()
-    with pytest.raises(recstore.SegmentNotFoundError, match=f"newest manifest.*{hashes[2]}"):
+    with pytest.raises(recstore.errors.SegmentNotFoundError, match=f"newest manifest.*{hashes[2]}"):
         y[130]
 
 
 def test_no_right_to_read(made, tmp_path):
     made.deny(1000)
-    with pytest.raises(recstore.RemoteError) as caught:
+    with pytest.raises(recstore.errors.RemoteError) as caught:
         recstore.open(made.at, cache=tmp_path, options=made.options)
     assert caught.value.url.startswith(made.at) and nothing_half_made(tmp_path)
 
 
 def test_credentials_that_expire_in_the_middle(made, tmp_path):
     made.expire(1000, match=made.made.hashes[4])
-    with pytest.raises(recstore.RemoteError, match="expired") as caught:
+    with pytest.raises(recstore.errors.RemoteError, match="expired") as caught:
         recstore.open(made.at, cache=tmp_path, options=made.options)
     assert made.made.hashes[4] in caught.value.url and nothing_half_made(tmp_path)
 
 
 @pytest.mark.parametrize(
-    "bytes_, error", [(b"{", recstore.CorruptError), (b'{"recstore": "manifest", "format": 2}', recstore.VersionError)]
+    "bytes_, error",
+    [(b"{", recstore.errors.CorruptError), (b'{"recstore": "manifest", "format": 2}', recstore.errors.VersionError)],
 )
 def test_a_damaged_manifest(made, tmp_path, bytes_, error):
     made.put(f"{made.at.removeprefix('s3://bucket/')}/manifest-2.json", bytes_)
@@ -205,10 +206,10 @@ def test_a_wrong_clock_keeps_nothing(made, tmp_path):
 
 
 def test_a_limit_that_is_too_low(made, tmp_path):
-    with pytest.raises(recstore.OutOfSpaceError, match="lazy=True"):
+    with pytest.raises(recstore.errors.OutOfSpaceError, match="lazy=True"):
         recstore.open(made.at, cache=tmp_path, limit=made.made.nbytes - 1, options=made.options)
     x = recstore.open(made.at, cache=tmp_path, limit=sizes(made)[0] - 1, lazy=True, options=made.options)
-    with pytest.raises(recstore.OutOfSpaceError, match="raise the limit") as caught:
+    with pytest.raises(recstore.errors.OutOfSpaceError, match="raise the limit") as caught:
         x[0]
     assert caught.value.errno == errno.ENOSPC and nothing_half_made(tmp_path) and fetched(made) == (0, 0)
     with pytest.raises(ValueError, match="a size is"):
@@ -278,7 +279,7 @@ def test_room_is_waited_for_while_a_part_grows(tmp_path, monkeypatch):
         assert cache.time.sleeps == 10
     stuck = cache.Part(into, "c" * 40 + ".recs", 15_000)
     monkeypatch.setattr(cache, "time", Clock(lambda n: None))
-    with pytest.raises(recstore.OutOfSpaceError, match="raise the limit"):
+    with pytest.raises(recstore.errors.OutOfSpaceError, match="raise the limit"):
         into.new_part("d" * 40 + ".recs", 10_000)
     stuck.close()
 
@@ -336,7 +337,7 @@ def test_an_object_without_an_end(tmp_path):
     assert (tmp_path / "set" / f"{found.hashes[0]}.keys").stat().st_size <= most < 1000
     keys, recs = (found.hashes[0] + ending for ending in (".keys", ".recs"))
     for arguments in ((keys, None, most), (recs, found.sizes[0])):
-        with pytest.raises(recstore.CorruptError, match=f"in place of .*in 3 tries.*{arguments[0]}"):
+        with pytest.raises(recstore.errors.CorruptError, match=f"in place of .*in 3 tries.*{arguments[0]}"):
             fetch.Fetching(Endless(), into).fetch(*arguments)
     assert taken == [] and nothing_half_made(tmp_path / "cache")
     (tmp_path / "cache" / "recstore" / keys).write_bytes(bytes(most + 1))
@@ -348,7 +349,7 @@ import resource, sys, recstore
 resource.setrlimit(resource.RLIMIT_FSIZE, (3000, 3000))
 try:
     recstore.open(sys.argv[1], cache=sys.argv[2], options=eval(sys.argv[3], {"datetime": __import__("datetime")}))
-except recstore.OutOfSpaceError as error:
+except recstore.errors.OutOfSpaceError as error:
     print("full:", error)
 """
 
@@ -369,7 +370,7 @@ def test_a_disk_that_fills_while_an_object_comes(tmp_path, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "pwrite", full)
-    with pytest.raises(recstore.OutOfSpaceError, match="choose another disk"):
+    with pytest.raises(recstore.errors.OutOfSpaceError, match="choose another disk"):
         fetch.Fetching(storage_of(tmp_path / "set"), into).fetch(found.hashes[0] + ".recs", found.sizes[0])
     assert nothing_half_made(tmp_path / "cache")
 

@@ -141,7 +141,10 @@ def test_a_manifest_that_cannot_be_read_removes_nothing(w):
     w.commit(w.write([1]))
     w.write([2])
     os.chmod(w.storage.path("manifest-1.json"), 0o600)
-    for text, error in (("{", recstore.CorruptError), ('{"recstore":"manifest","format":2}', recstore.VersionError)):
+    for text, error in (
+        ("{", recstore.errors.CorruptError),
+        ('{"recstore":"manifest","format":2}', recstore.errors.VersionError),
+    ):
         with open(w.storage.path("manifest-1.json"), "w") as file:
             file.write(text)
         with pytest.raises(error):
@@ -153,9 +156,9 @@ def test_what_is_refused(tmp_path):
     for days in (-1, "7", True, None, 1e7, float("nan")):
         with pytest.raises(ValueError, match="days is a number of days"):
             gc(tmp_path, days=days)
-    with pytest.raises(recstore.SegmentNotFoundError, match="nothing of a set"):
+    with pytest.raises(recstore.errors.SegmentNotFoundError, match="nothing of a set"):
         gc(tmp_path)
-    with pytest.raises(recstore.SegmentNotFoundError):
+    with pytest.raises(recstore.errors.SegmentNotFoundError):
         gc(tmp_path / "none")
     assert os.listdir(tmp_path) == []
 
@@ -177,7 +180,7 @@ def test_in_an_object_store():
         names = {key.removeprefix("collected/") for key in server.objects() if key.startswith("collected/")}
         assert names == {"manifest-1.json", *files(kept), *files(young)}
         server.deny(100, method="PUT")
-        with pytest.raises(recstore.RemoteError, match="give no right"):
+        with pytest.raises(recstore.errors.RemoteError, match="give no right"):
             gc(w.url, options=server.options, days=0)
         server.heal()
         assert gc(w.url, options=server.options, days=0).files == files(young)

@@ -51,7 +51,7 @@ def test_a_mapping_is_as_a_dict(server, tmp_path, parts, lazy):
         openers._openers.clear()
         e = pickle.loads(pickle.dumps(d))
         assert e[some[2]] == expected[some[2]] and len(pickle.dumps(d)) < 400
-    with pytest.raises(recstore.ClosedError):
+    with pytest.raises(recstore.errors.ClosedError):
         d[some[0]]
     assert "closed" in repr(d)
 
@@ -104,7 +104,7 @@ def test_a_damaged_filter_is_fetched_again(server, tmp_path):
     for one in names(tmp_path, ".keys"):
         (tmp_path / "recstore" / one).unlink()
     last = recstore.open(server.at, cache=tmp_path, lazy=True, options=server.options)
-    with pytest.raises(recstore.CorruptError, match=found.hashes[5] + r"\.keys"):
+    with pytest.raises(recstore.errors.CorruptError, match=found.hashes[5] + r"\.keys"):
         last.get("k1x")
 
 
@@ -114,7 +114,7 @@ def test_a_filter_of_another_shard_file_is_no_filter(server, tmp_path):
     of_first, of_other = (f"{server.prefix}/{found.hashes[i]}.keys" for i in (0, 1))
     server.put(of_first, server.objects()[of_other])
     d = recstore.open(server.at, cache=tmp_path, lazy=True, options=server.options)
-    with pytest.raises(recstore.CorruptError, match=f"{found.hashes[1]}.*{found.hashes[0]}"):
+    with pytest.raises(recstore.errors.CorruptError, match=f"{found.hashes[1]}.*{found.hashes[0]}"):
         d["k0"]
     assert d["k1"] == 1
 
@@ -186,7 +186,7 @@ def test_a_mapping_is_closed_whole(tmp_path):
     assert other["k2"] == 2
     d.close()
     for lookup in (lambda: d["k1"], lambda: d["k5"], lambda: list(d), lambda: other["k2"], lambda: other["k3"]):
-        with pytest.raises(recstore.ClosedError):
+        with pytest.raises(recstore.errors.ClosedError):
             lookup()
     assert pickle.loads(pickle.dumps(recstore.open(tmp_path)))["k3"] == 3
 
@@ -196,7 +196,7 @@ def test_a_filter_that_has_no_end_is_not_taken(server, tmp_path):
     key = f"{server.prefix}/{found.hashes[5]}.keys"
     server.put(key, server.objects()[key] + bytes(5000))
     d = recstore.open(server.at, cache=tmp_path, lazy=True, options=server.options)
-    with pytest.raises(recstore.CorruptError, match=f"in place of.*{found.hashes[5]}"):
+    with pytest.raises(recstore.errors.CorruptError, match=f"in place of.*{found.hashes[5]}"):
         d.get("k1x")
 
 
@@ -239,5 +239,5 @@ def test_a_detached_mapping_says_why(tmp_path):
     for data, n in ((handle, 300), (of_list, listed.length)):
         x = pickle.loads(data)
         assert len(x) == n and "detached" in repr(x)
-        with pytest.raises(recstore.SegmentNotFoundError, match="no such manifest"):
+        with pytest.raises(recstore.errors.SegmentNotFoundError, match="no such manifest"):
             list(x)

@@ -118,7 +118,7 @@ def test_a_store_that_fails_in_the_middle(server, fault):
                 getattr(server, fault)(10_000)
             yield i
 
-    with pytest.raises(recstore.RemoteError) as caught:
+    with pytest.raises(recstore.errors.RemoteError) as caught:
         w.write(records())
     assert caught.value.url.startswith(server.at + "/") and caught.value.url.endswith(".recs")
     server.heal()
@@ -156,13 +156,13 @@ def test_a_commit_whose_answer_is_lost(server, after):
 def test_without_rights(server):
     w = ShardWriter(server.at, options=server.options)
     server.deny(10_000)
-    with pytest.raises(recstore.RemoteError, match="give no right") as caught:
+    with pytest.raises(recstore.errors.RemoteError, match="give no right") as caught:
         w.write([1])
     assert caught.value.url.startswith(server.at)
     server.heal()
     entry = w.write([1])
     server.deny(10_000, method="PUT")
-    with pytest.raises(recstore.RemoteError, match=r"cannot write .*manifest-1\.json"):
+    with pytest.raises(recstore.errors.RemoteError, match=r"cannot write .*manifest-1\.json"):
         w.commit(entry)
     server.heal()
     assert manifest.newest(w.storage) == 0
@@ -186,10 +186,10 @@ def test_a_full_local_disk(server, tmp_path):
 
 def test_no_room_is_told_with_the_folder(server, tmp_path, monkeypatch):
     def full(*_, **__):
-        raise recstore.OutOfSpaceError(errno.ENOSPC, "no room on the file system", None)
+        raise recstore.errors.OutOfSpaceError(errno.ENOSPC, "no room on the file system", None)
 
     monkeypatch.setattr(shard_files, "new_builder", full)
-    with pytest.raises(recstore.OutOfSpaceError, match="choose another folder, or make room") as caught:
+    with pytest.raises(recstore.errors.OutOfSpaceError, match="choose another folder, or make room") as caught:
         ShardWriter(server.at, options=server.options, dir=tmp_path).write([1])
     assert str(tmp_path) in str(caught.value)
 

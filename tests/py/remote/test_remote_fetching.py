@@ -47,7 +47,7 @@ def test_a_process_that_is_killed_each_time(made, tmp_path, monkeypatch):
     x = recstore.open(made.at, cache=tmp_path, lazy=True, options=made.options)
     x.selection.shards.opener.client.close()
     monkeypatch.setattr(fetching, "_BOOTSTRAP", "import os; os.kill(os.getpid(), 9)  # {path}")
-    with pytest.raises(recstore.RemoteError, match="3 times, at last with status -9.*memory"):
+    with pytest.raises(recstore.errors.RemoteError, match="3 times, at last with status -9.*memory"):
         x[0]
     monkeypatch.undo()
     assert x[0] == ALL[0]
@@ -78,16 +78,16 @@ def test_it_ends_when_nobody_reads(tmp_path):
 
 
 def test_options_that_are_none(made, tmp_path):
-    with pytest.raises((recstore.RemoteError, TypeError, ValueError), match="no_such_thing"):
+    with pytest.raises((recstore.errors.RemoteError, TypeError, ValueError), match="no_such_thing"):
         recstore.open(made.at, cache=tmp_path, options={**made.options, "no_such_thing": "x"})
 
 
 def test_errors_travel_as_they_are():
     for error in (
-        recstore.CorruptError("text", filename="where"),
-        recstore.RemoteError("text", "s3://x"),
-        recstore.OutOfSpaceError(errno.ENOSPC, "text"),
-        recstore.SegmentNotFoundError(errno.ENOENT, "text", "where"),
+        recstore.errors.CorruptError("text", filename="where"),
+        recstore.errors.RemoteError("text", "s3://x"),
+        recstore.errors.OutOfSpaceError(errno.ENOSPC, "text"),
+        recstore.errors.SegmentNotFoundError(errno.ENOENT, "text", "where"),
         PermissionError(errno.EPERM, "text", "where"),
     ):
         got = pickle.loads(pickle.dumps(fetch.portable(error)))
@@ -100,7 +100,7 @@ def test_errors_travel_as_they_are():
 
         __reduce__ = None
 
-    assert isinstance(fetch.portable(Odd()), recstore.RemoteError)
+    assert isinstance(fetch.portable(Odd()), recstore.errors.RemoteError)
     assert "a defect" in str(fetch.portable(KeyError("x")))
 
 
@@ -172,7 +172,7 @@ def test_the_error_of_the_one_who_fetches_is_that_of_those_who_wait(made, tmp_pa
     into = cache.Cache(tmp_path)
     client = fetching.Client(made.at, made.options, into)
     path = os.path.join(into.sets, "x" + cache.LOCK)
-    error = recstore.RemoteError("it failed", "s3://x")
+    error = recstore.errors.RemoteError("it failed", "s3://x")
     held = native.Lock(path)
     assert held.state == native.HELD
     waiting = native.Lock(path)
@@ -188,7 +188,7 @@ def test_the_error_of_the_one_who_fetches_is_that_of_those_who_wait(made, tmp_pa
     words = cache.Words(made.at)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(time, "sleep", fail_meanwhile)
-        with pytest.raises(recstore.RemoteError, match="it failed"):
+        with pytest.raises(recstore.errors.RemoteError, match="it failed"):
             fetching._waited(waiting, made.options, words)
     waiting.close()
     assert slept == sorted(slept) and slept[0] < slept[-1]  # with growing pauses

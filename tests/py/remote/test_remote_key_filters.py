@@ -113,17 +113,17 @@ def test_damage_is_found():
     for _ in range(200):
         bad = bytearray(good)
         bad[chance.randrange(len(bad))] ^= 1 << chance.randrange(8)
-        with pytest.raises((recstore.CorruptError, recstore.VersionError)):
+        with pytest.raises((recstore.errors.CorruptError, recstore.errors.VersionError)):
             key_filters.KeyFilter(bad, "here.keys", SHARD)
     for cut in (0, 7, 30, len(good) - 1):
-        with pytest.raises(recstore.CorruptError, match=r"here\.keys"):
+        with pytest.raises(recstore.errors.CorruptError, match=r"here\.keys"):
             key_filters.KeyFilter(good[:cut], "here.keys", SHARD)
-    with pytest.raises(recstore.VersionError, match="version 3"):
+    with pytest.raises(recstore.errors.VersionError, match="version 3"):
         key_filters.KeyFilter(good[:7] + b"\3" + good[8:], "here.keys", SHARD)
 
 
 def test_a_filter_is_bound_to_its_shard():
-    with pytest.raises(recstore.CorruptError, match=f"shard file {SHARD}"):
+    with pytest.raises(recstore.errors.CorruptError, match=f"shard file {SHARD}"):
         key_filters.KeyFilter(bytes_of({1: 1}), "here.keys", "00" * 20)
 
 
@@ -131,7 +131,7 @@ def test_forged_numbers_lead_to_no_crash():
     good = bytearray(bytes_of({i: i for i in range(200)}))
     good[60:68] = (2**40).to_bytes(8, "little")
     good[8:24] = hashlib.blake2b(good[24:], digest_size=16).digest()
-    with pytest.raises(recstore.CorruptError, match="buckets"):
+    with pytest.raises(recstore.errors.CorruptError, match="buckets"):
         key_filters.KeyFilter(good, "here.keys", SHARD)
     starts = bytearray(bytes_of({i: i for i in range(200)}))
     n_buckets = int.from_bytes(starts[60:68], "little")

@@ -52,9 +52,9 @@ def test_what_is_dumped_is_parsed(kind, n):
 
 def test_no_shard_file_has_more_records_than_its_bytes_hold():
     made = Manifest("list", [Shard("0" * 40, 1000, 16_000), Shard("1" * 40, 1000, 16_001)])
-    with pytest.raises(recstore.CorruptError, match="more records than its bytes can hold"):
+    with pytest.raises(recstore.errors.CorruptError, match="more records than its bytes can hold"):
         parse(numbered(made).dump())
-    with pytest.raises(recstore.CorruptError, match="do not add up"):  # more than one store may have
+    with pytest.raises(recstore.errors.CorruptError, match="do not add up"):  # more than one store may have
         parse(numbered(Manifest("list", [Shard(f"{i:040x}", 2**45, 2**48 // 2) for i in range(3)])).dump())
 
 
@@ -63,12 +63,12 @@ def test_attributes_that_are_nested_deeply(depth):
     """json reads some that it does not write."""
     raw = numbered(Manifest("list", shards(3))).dump()
     raw = raw.replace(b'"attributes":{}', b'"attributes":{"a":' + b"[" * depth + b"]" * depth + b"}")
-    with pytest.raises(recstore.CorruptError, match="nested too deeply|another content"):
+    with pytest.raises(recstore.errors.CorruptError, match="nested too deeply|another content"):
         parse(raw)
 
 
 def test_many_small_lists_are_refused_before_they_are_made():
-    with pytest.raises(recstore.CorruptError, match="too many lists and dicts"):
+    with pytest.raises(recstore.errors.CorruptError, match="too many lists and dicts"):
         parse(b"[" + b"[]," * 2**20 + b"[]]")
 
 
@@ -81,7 +81,7 @@ def test_bounds_that_nothing_vouches_for_are_not_used():
     made = numbered(Manifest("mapping", shards(3, "mapping")))
     value = json.loads(made.dump())
     value["shards"]["low"][1] = value["shards"]["high"][1]
-    with pytest.raises(recstore.CorruptError):
+    with pytest.raises(recstore.errors.CorruptError):
         parse(value)
     earlier = numbered(Manifest("mapping", [shard._replace(low=None, high=None) for shard in shards(3, "mapping")]))
     value["fingerprint"] = earlier.fingerprint  # as before the bounds were part of it
@@ -160,12 +160,12 @@ def test_every_field_is_checked(path, value):
         inner = inner[key]
     inner[path[-1]] = value
     with pytest.raises(
-        recstore.CorruptError, match="the manifest is damaged: .*; open an older one, or remove it: 'there'"
+        recstore.errors.CorruptError, match="the manifest is damaged: .*; open an older one, or remove it: 'there'"
     ):
         parse(wrong)
     if len(path) == 1:
         del wrong[path[0]]
-        with pytest.raises(recstore.CorruptError):
+        with pytest.raises(recstore.errors.CorruptError):
             parse(wrong)
 
 
@@ -187,7 +187,7 @@ def test_every_field_is_checked(path, value):
 def test_bounds_are_checked(low, high):
     wrong = document("mapping")
     wrong["shards"] |= {"low": low, "high": high}
-    with pytest.raises(recstore.CorruptError, match="bound"):
+    with pytest.raises(recstore.errors.CorruptError, match="bound"):
         parse(wrong)
 
 
@@ -195,14 +195,14 @@ def test_bounds_are_checked(low, high):
     "data", [b"", b"[]", b"{", b"null", b"\xff\xfe", b'{"recstore": NaN}', b"[" * 10**6, b"9" * 10**5]
 )
 def test_what_is_no_manifest(data):
-    with pytest.raises(recstore.CorruptError):
+    with pytest.raises(recstore.errors.CorruptError):
         parse(data)
 
 
 @pytest.mark.parametrize("version", [0, 2, "1", None, 1.0, 10**50])
 def test_another_format_is_a_version_error(version):
     wrong = document() | {"format": version, "shards": "of another kind"}
-    with pytest.raises(recstore.VersionError, match="update recstore: 'there'") as caught:
+    with pytest.raises(recstore.errors.VersionError, match="update recstore: 'there'") as caught:
         parse(wrong)
     assert caught.value.filename == "there"
 
@@ -229,7 +229,7 @@ def test_any_values_in_any_fields(changes):
             inner[path[-1]] = value
     try:
         found = parse(wrong)
-    except (recstore.CorruptError, recstore.VersionError) as error:
+    except (recstore.errors.CorruptError, recstore.errors.VersionError) as error:
         assert error.filename == "there"
     else:
         check(found)
@@ -244,7 +244,7 @@ def test_any_bytes_changed(data):
     cut = data.draw(st.integers(0, 9))
     try:
         found = parse(bytes(whole[: len(whole) - cut]))
-    except (recstore.CorruptError, recstore.VersionError) as error:
+    except (recstore.errors.CorruptError, recstore.errors.VersionError) as error:
         assert error.filename == "there"
     else:
         check(found)
@@ -285,11 +285,11 @@ def test_commit_and_load(tmp_path):
     assert (first.number, second.number, manifest.newest(storage)) == (1, 2, 2)
     assert manifest.load(storage, 1).hashes == first.hashes and manifest.load(storage, 2).shards() == shards(3)
     assert manifest.commit(storage, lambda old: old).number == 2 and manifest.newest(storage) == 2
-    with pytest.raises(recstore.SegmentNotFoundError, match=r"no such manifest.*manifest-3\.json"):
+    with pytest.raises(recstore.errors.SegmentNotFoundError, match=r"no such manifest.*manifest-3\.json"):
         manifest.load(storage, 3)
-    with pytest.raises(recstore.ConflictError, match="manifest 2 is there, so 1 is not the newest") as caught:
+    with pytest.raises(recstore.errors.ConflictError, match="manifest 2 is there, so 1 is not the newest") as caught:
         manifest.commit(storage, lambda old: Manifest(), base=1)
-    assert caught.value.url == storage.url and isinstance(caught.value, recstore.RemoteError)
+    assert caught.value.url == storage.url and isinstance(caught.value, recstore.errors.RemoteError)
     assert manifest.commit(storage, lambda old: Manifest(), base=2).number == 3
 
 
@@ -311,7 +311,7 @@ def test_a_failing_change_changes_nothing(tmp_path):
 def test_a_manifest_under_another_number_is_damaged(tmp_path):
     storage = storage_of(tmp_path)
     storage.write("manifest-5.json", numbered(Manifest(), 4).dump())
-    with pytest.raises(recstore.CorruptError, match="says that it is number 4"):
+    with pytest.raises(recstore.errors.CorruptError, match="says that it is number 4"):
         manifest.load(storage, 5)
 
 
@@ -327,7 +327,7 @@ def test_another_writer_between_load_and_put(tmp_path):
 
     assert manifest.commit(storage, change).shards() == shards(2) and seen == [None, 1]
     seen.clear()
-    with pytest.raises(recstore.ConflictError):
+    with pytest.raises(recstore.errors.ConflictError):
         manifest.commit(storage, change, base=2)
     assert manifest.newest(storage) == 3
 
@@ -341,7 +341,7 @@ def test_another_thing_has_the_name_of_the_next_manifest(tmp_path, what):
         (tmp_path / "manifest-2.json").mkdir()
     else:
         (tmp_path / "manifest-2.json").symlink_to("manifest-2.json" if what == "link to itself" else "nonesuch")
-    with pytest.raises(recstore.RemoteError, match=r"manifest-2\.json") as caught:
+    with pytest.raises(recstore.errors.RemoteError, match=r"manifest-2\.json") as caught:
         manifest.commit(storage, lambda old: Manifest("list", shards(2)))
     assert caught.value.url == str(tmp_path / "manifest-2.json") and manifest.newest(storage) == 1
 

@@ -53,7 +53,7 @@ def test_what_passes_is_tried_again(server, bucket, use, fault):
 def test_what_stays_is_an_error_that_names_the_object(server, bucket, use, fault, said):
     bucket.write("big", BIG)
     getattr(server, fault)(10_000)
-    with pytest.raises(recstore.RemoteError, match=said) as caught:
+    with pytest.raises(recstore.errors.RemoteError, match=said) as caught:
         USES[use](bucket)
     assert len(server.log) < 60, "tries are bounded"
     server.heal()
@@ -89,7 +89,7 @@ def test_no_message_has_what_is_secret(server, bucket, monkeypatch, use, page):
     place = storage_of(bucket.url, {**server.options, "session_token": secret})
     text, said = PAGES[page]
     server.refuse(10, status=403, body=text.format(secret=secret, other=other))
-    with pytest.raises(recstore.RemoteError, match=said) as caught:
+    with pytest.raises(recstore.errors.RemoteError, match=said) as caught:
         USES[use](place)
     assert secret not in str(caught.value) and other not in str(caught.value)
     assert caught.value.__cause__ is None
@@ -108,15 +108,15 @@ def test_credentials_that_are_renewed_meanwhile(server, bucket):
 def test_a_bucket_that_is_not_there(server):
     place = storage_of("s3://nonesuch/x", server.options)
     for use in ("write", "create", "list"):
-        with pytest.raises(recstore.RemoteError, match="there is no such bucket"):
+        with pytest.raises(recstore.errors.RemoteError, match="there is no such bucket"):
             USES[use](place)
-    with pytest.raises(recstore.SegmentNotFoundError, match="no such bucket"):
+    with pytest.raises(recstore.errors.SegmentNotFoundError, match="no such bucket"):
         place.read("a")
 
 
 def test_no_server(server):
     place = storage_of("s3://bucket/x", server.options | {"endpoint": "http://127.0.0.1:1"})
-    with pytest.raises(recstore.RemoteError, match="there is no connection: check the network and the endpoint"):
+    with pytest.raises(recstore.errors.RemoteError, match="there is no connection: check the network and the endpoint"):
         place.read("a")
 
 
@@ -132,7 +132,7 @@ def test_a_body_that_ends_early_goes_on_where_it_was(server, bucket, at):
 def test_a_body_that_always_ends_early(server, bucket):
     bucket.write("big", BIG)
     server.cut(10_000, at=0)
-    with pytest.raises(recstore.RemoteError, match="cannot read"):
+    with pytest.raises(recstore.errors.RemoteError, match="cannot read"):
         bucket.read("big")
     assert len(server.log) < 60
 

@@ -60,9 +60,9 @@ def test_a_list_keeps_to_its_manifest(made, tmp_path):
 
 
 def test_what_is_no_set(made, tmp_path):
-    with pytest.raises(recstore.SegmentNotFoundError, match="no set of shards"):
+    with pytest.raises(recstore.errors.SegmentNotFoundError, match="no set of shards"):
         recstore.open(f"{made.at}-none", cache=tmp_path, options=made.options)
-    with pytest.raises(recstore.SegmentNotFoundError, match=r"no such manifest.*manifest-7\.json"):
+    with pytest.raises(recstore.errors.SegmentNotFoundError, match=r"no such manifest.*manifest-7\.json"):
         recstore.open(f"{made.at}@7", cache=tmp_path, options=made.options)
     with pytest.raises(ValueError, match="RECSTORE_CACHE"):
         recstore.open(made.at, options=made.options)
@@ -92,7 +92,7 @@ def test_reading_options_hold_for_every_shard_file(made, tmp_path):
     reading = y.selection.shards.opener.reading
     assert (reading.verify, reading.limits, reading.reader.arrays) == ("full", (10**6, 10**6), "view")
     low = recstore.open(made.at, cache=tmp_path, options=made.options, limits=(1, 1))
-    with pytest.raises(recstore.CorruptError, match="LIMIT"):
+    with pytest.raises(recstore.errors.CorruptError, match="LIMIT"):
         low[0]
 
 
@@ -104,7 +104,7 @@ def test_a_full_check_is_one_of_the_name(tmp_path):
     first.chmod(0o600)
     first.write_bytes(second.read_bytes())
     assert recstore.open(tmp_path / "set")[0] == 100
-    with pytest.raises(recstore.CorruptError, match=f"another content than its name promises.*{first.name}"):
+    with pytest.raises(recstore.errors.CorruptError, match=f"another content than its name promises.*{first.name}"):
         recstore.open(tmp_path / "set", verify="full")
 
 
@@ -116,7 +116,7 @@ def test_a_full_check_compares_the_bounds_of_keys(tmp_path, bounds):
     shards[0] = shards[0]._replace(low=bounds[0], high=bounds[1])
     shards[1] = shards[1]._replace(low="b0", high="b9")
     manifest.commit(storage_of(tmp_path), lambda old: manifest.Manifest("mapping", shards))
-    with pytest.raises(recstore.CorruptError):
+    with pytest.raises(recstore.errors.CorruptError):
         recstore.open(tmp_path, verify="full")
 
 
@@ -232,11 +232,11 @@ def test_damaged_tokens():
     assert got.place == "cd" * 8
     assert (number, beginning) == (3, "ab" * 8) and len(token) < 70
     for size in range(len(token)):
-        with pytest.raises(recstore.CorruptError):
+        with pytest.raises(recstore.errors.CorruptError):
             tokens.unpack(token[:size])
-    with pytest.raises(recstore.CorruptError, match="in a way that"):
+    with pytest.raises(recstore.errors.CorruptError, match="in a way that"):
         tokens.unpack(b"\2" + token[1:])
-    with pytest.raises(recstore.CorruptError):
+    with pytest.raises(recstore.errors.CorruptError):
         tokens.unpack(token + b"x")
 
 
@@ -248,7 +248,7 @@ def test_a_set_that_was_written_anew(tmp_path):
     shard_sets.write(tmp_path / "set", PARTS[:2])
     openers._openers.clear()
     y = pickle.loads(handle)
-    with pytest.raises(recstore.SegmentNotFoundError, match="written anew"):
+    with pytest.raises(recstore.errors.SegmentNotFoundError, match="written anew"):
         y[0]
 
 
@@ -304,7 +304,7 @@ def test_closing_a_copy_closes_the_set_whole(made, tmp_path):
     y.close()
     for one in (x, y):
         for i in (0, 200):
-            with pytest.raises(recstore.ClosedError):
+            with pytest.raises(recstore.errors.ClosedError):
                 one[i]
     again = pickle.loads(handle)
     assert again[0] == ALL[0] and again[200] == ALL[200]
@@ -322,7 +322,7 @@ def test_a_closed_list_stays_closed(made, tmp_path):
     x = recstore.open(made.at, cache=tmp_path, options=made.options)
     x[0]
     x.close()
-    with pytest.raises(recstore.ClosedError):
+    with pytest.raises(recstore.errors.ClosedError):
         x[200]
 
 

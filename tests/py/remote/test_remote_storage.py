@@ -48,7 +48,7 @@ def test_an_object_is_read_up_to_a_limit(place, forked):
 
     def work():
         assert len(place.read("a", limit=300_000)) == 300_000
-        with pytest.raises(recstore.CorruptError, match="more than 299,999 bytes") as caught:
+        with pytest.raises(recstore.errors.CorruptError, match="more than 299,999 bytes") as caught:
             place.read("a", limit=299_999)
         return caught.value.filename, place.size("a")
 
@@ -74,7 +74,7 @@ def test_an_empty_place(place):
     place.delete(["a"])
     place.delete([])
     for read in (place.read, lambda name: place.read_into(name, io.BytesIO())):
-        with pytest.raises(recstore.SegmentNotFoundError) as caught:
+        with pytest.raises(recstore.errors.SegmentNotFoundError) as caught:
             read("a")
         assert caught.value.filename == place.of("a")
 
@@ -237,7 +237,7 @@ def test_a_full_disk_leaves_nothing(tmp_path, monkeypatch, method):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(recstore.OutOfSpaceError, match="make room") as caught:
+    with pytest.raises(recstore.errors.OutOfSpaceError, match="make room") as caught:
         getattr(storage_of(tmp_path), method)("a", b"x")
     assert caught.value.errno == errno.ENOSPC and caught.value.filename == str(tmp_path / "a")
     assert os.listdir(tmp_path) == []
@@ -252,7 +252,7 @@ def test_a_folder_without_rights(tmp_path):
         lambda: list(place.list()),
         lambda: place.size("a"),
     ):
-        with pytest.raises(recstore.RemoteError, match="look at the folder") as caught:
+        with pytest.raises(recstore.errors.RemoteError, match="look at the folder") as caught:
             use()
         assert caught.value.url.startswith(place.url) and isinstance(caught.value, OSError)
 
@@ -262,7 +262,7 @@ def test_a_file_system_that_forbids(tmp_path, monkeypatch):
         raise PermissionError(errno.EACCES, "Permission denied")
 
     monkeypatch.setattr(os, "replace", forbidden)
-    with pytest.raises(recstore.RemoteError, match="cannot write .*: Permission denied; ask for the right"):
+    with pytest.raises(recstore.errors.RemoteError, match="cannot write .*: Permission denied; ask for the right"):
         storage_of(tmp_path).write("a", b"x")
     assert os.listdir(tmp_path) == []
 
@@ -272,7 +272,7 @@ def test_a_file_system_without_links(tmp_path, monkeypatch):
         raise OSError(errno.ENOTSUP, "Operation not supported")
 
     monkeypatch.setattr(os, "link", no_links)
-    with pytest.raises(recstore.RemoteError, match="this file system makes none"):
+    with pytest.raises(recstore.errors.RemoteError, match="this file system makes none"):
         storage_of(tmp_path).create("a", b"x")
     assert os.listdir(tmp_path) == []
 
@@ -292,10 +292,10 @@ def test_the_answer_of_an_nfs_server_that_was_lost(tmp_path, monkeypatch):
 
 def test_a_full_disk_while_an_object_is_read(place):
     place.write("big", b"x" * 100)
-    with pytest.raises(recstore.OutOfSpaceError, match="no room for the copy") as caught:
+    with pytest.raises(recstore.errors.OutOfSpaceError, match="no room for the copy") as caught:
         place.read_into("big", FullDisk(errno.ENOSPC))
     assert caught.value.filename == "copy"
-    with pytest.raises(recstore.RemoteError, match="look at the disk"):
+    with pytest.raises(recstore.errors.RemoteError, match="look at the disk"):
         place.read_into("big", FullDisk(errno.EIO))
 
 
@@ -310,7 +310,7 @@ def test_a_file_system_without_exclusive_files(monkeypatch):
         raise ValueError(f"unsupported mode {mode}")
 
     monkeypatch.setattr(type(system), "open", opened)
-    with pytest.raises(recstore.RemoteError, match="two writers could not be told apart"):
+    with pytest.raises(recstore.errors.RemoteError, match="two writers could not be told apart"):
         place.create("m", b"x")
 
 
@@ -321,6 +321,8 @@ def test_errors_of_fsspec_name_the_object(monkeypatch):
         raise RuntimeError("quota of the day")
 
     monkeypatch.setattr(type(fsspec.filesystem("memory")), "open", failing)
-    with pytest.raises(recstore.RemoteError, match="cannot read memory://failing/set/a: .*quota of the day") as caught:
+    with pytest.raises(
+        recstore.errors.RemoteError, match="cannot read memory://failing/set/a: .*quota of the day"
+    ) as caught:
         place.read("a")
     assert caught.value.url == place.of("a")

@@ -10,7 +10,7 @@ import pytest
 import shard_sets
 
 import recstore.remote
-from recstore import CorruptError, SegmentNotFoundError
+from recstore.errors import CorruptError, SegmentNotFoundError
 from recstore.remote import posix, shard_tables
 
 pyarrow = pytest.importorskip("pyarrow")

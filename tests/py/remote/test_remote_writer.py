@@ -183,7 +183,7 @@ def test_arguments_that_do_not_fit(tmp_path, how, error, said):
         (False, {"a": 1}, TypeError),
         (False, "text", TypeError),
         (True, [1, 2], TypeError),
-        (False, [1, object()], recstore.EncodeError),
+        (False, [1, object()], recstore.errors.EncodeError),
         (False, (1 // (3 - i) for i in range(9)), ZeroDivisionError),
     ],
 )
@@ -194,9 +194,9 @@ def test_records_that_cannot_be_written(tmp_path, mapping, records, error):
 
 
 def test_an_error_names_the_record_of_the_stream(tmp_path):
-    with pytest.raises(recstore.EncodeError, match=r"^record 25: "):
+    with pytest.raises(recstore.errors.EncodeError, match=r"^record 25: "):
         ShardWriter(tmp_path, shard_records=10).write([*range(25), object()])
-    with pytest.raises(recstore.EncodeError, match=r"^entry 25 \('k25'\): "):
+    with pytest.raises(recstore.errors.EncodeError, match=r"^entry 25 \('k25'\): "):
         ShardWriter(tmp_path, shard_records=10, mapping=True).write(
             (f"k{i}", object() if i == 25 else i) for i in range(30)
         )
@@ -275,9 +275,9 @@ def test_commits_that_are_refused(tmp_path):
         w.commit([a.hashes[0]])
     with pytest.raises(ValueError, match="an entry is of a list, and this writer is of a mapping"):
         ShardWriter(tmp_path, mapping=True).commit([a])
-    with pytest.raises(recstore.ConflictError):
+    with pytest.raises(recstore.errors.ConflictError):
         w.commit([a], base=1)
-    with pytest.raises(recstore.SegmentNotFoundError, match="it has no manifest"):
+    with pytest.raises(recstore.errors.SegmentNotFoundError, match="it has no manifest"):
         w.remove(a)
     assert w.commit([a], base=0) == 1
     d = ShardWriter(tmp_path, mapping=True)
@@ -285,7 +285,7 @@ def test_commits_that_are_refused(tmp_path):
         d.commit(d.write({1: 2}), append=True)
     other = ShardWriter(tmp_path / "other")
     for entry in (other.write([1, 2]), Entry("list", [a.shards[0]._replace(nbytes=1)])):
-        with pytest.raises(recstore.SegmentNotFoundError, match=r"is not there.*write it again.*\.recs"):
+        with pytest.raises(recstore.errors.SegmentNotFoundError, match=r"is not there.*write it again.*\.recs"):
             w.commit(entry, append=True)
     assert manifest.newest(w.storage) == 1
 
@@ -297,7 +297,7 @@ def test_a_commit_of_many_files_lists_them(server):
     w.commit(entry)
     assert len(server.log) < 6 and manifest.load(w.storage, 1).length == 40
     w.storage.delete([entry.hashes[20] + ".recs"])
-    with pytest.raises(recstore.SegmentNotFoundError, match=entry.hashes[20]):
+    with pytest.raises(recstore.errors.SegmentNotFoundError, match=entry.hashes[20]):
         w.commit(entry, append=True)
 
 

@@ -160,7 +160,7 @@ def test_closed_and_detached():
     part = store[:1]
     store.close()
     for container in (store, part):
-        with pytest.raises(recstore.ClosedError):
+        with pytest.raises(recstore.errors.ClosedError):
             container.fingerprint
 
 
@@ -175,7 +175,7 @@ def test_damage_in_the_tables(x, tmp_path):
         at = -(-(at + sections[name]) // 64) * 64
     data[at + 24 : at + 32] = b"\xff" * 8  # heap_size of block 0
     (tmp_path / "bad.recs").write_bytes(data)
-    with recstore.open(tmp_path / "bad.recs") as bad, pytest.raises(recstore.CorruptError) as error:
+    with recstore.open(tmp_path / "bad.recs") as bad, pytest.raises(recstore.errors.CorruptError) as error:
         bad.fingerprint
     assert error.value.filename == str(tmp_path / "bad.recs")
 

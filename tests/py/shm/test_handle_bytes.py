@@ -40,7 +40,7 @@ def test_signed(n):
 
 @pytest.mark.parametrize("text", [b"", b"\x80", b"\xff" * 10, b"\xff" * 9 + b"\x02", b"\x80" * 11])
 def test_varints_of_others(text):
-    with pytest.raises(recstore.CorruptError):
+    with pytest.raises(recstore.errors.CorruptError):
         Reader(text).varint()
 
 
@@ -71,7 +71,7 @@ def test_plain_values_of_no_kind():
         b"\x06\x01" * 20 + b"\x00",
         b"\x06" + varint(2**62),
     ):
-        with pytest.raises(recstore.CorruptError):
+        with pytest.raises(recstore.errors.CorruptError):
             wire.read_plain(Reader(text))
 
 
@@ -96,7 +96,7 @@ def test_locations():
     assert again.view.take(again.view.left) == b"view"
     assert packed.count(b"/some/where") == 2 and len(again.devices) == 3
     for cut in range(len(packed) - 7):
-        with pytest.raises(recstore.CorruptError):
+        with pytest.raises(recstore.errors.CorruptError):
             Handle.unpack(packed[:cut])
     tail = Handle.unpack(handle.pack(b"", handle.segments[0])).tail
     assert (tail.fd, tail.id) == (5, b"a" * 16)
@@ -239,7 +239,7 @@ def test_an_index_array_read_with_a_step():
 def test_selections_of_others(text):
     x = RecordList(range(10))
     blob = x[[1, 2, 3]].selection.blobs()[0]
-    with pytest.raises(recstore.CorruptError):
+    with pytest.raises(recstore.errors.CorruptError):
         view_bytes.read_selection(Reader(text), [x.segment, blob])
 
 
@@ -249,9 +249,9 @@ def test_an_index_array_of_others():
     blob = native.new_blob(bytes([3, 0, 0, 0, 10, 0, 0, 0]))
     view = recstore.RecordView._blank()._set(x.selection.indexed(blob, 0, 4, 2))
     assert view[0] == 3
-    with pytest.raises(recstore.CorruptError, match="leads to record 10 of 10"):
+    with pytest.raises(recstore.errors.CorruptError, match="leads to record 10 of 10"):
         view[1]
-    with pytest.raises(recstore.CorruptError):
+    with pytest.raises(recstore.errors.CorruptError):
         x.selection.indexed(blob, 2**62, 4, 2**62)
 
 
@@ -274,11 +274,18 @@ def test_damaged_handles(seed):
             text[at:at] = r.randbytes(r.randrange(1, 4))
     try:
         view = handles.attach(bytes(text))
-    except (recstore.CorruptError, recstore.VersionError):  # the latter: a default value with a tag that is none
+    except (
+        recstore.errors.CorruptError,
+        recstore.errors.VersionError,
+    ):  # the latter: a default value with a tag that is none
         return
     try:
         assert len(view[:20].to_list()) <= 20
-    except (recstore.CorruptError, recstore.SegmentNotFoundError, KeyError):  # the last: of a field by another name
+    except (
+        recstore.errors.CorruptError,
+        recstore.errors.SegmentNotFoundError,
+        KeyError,
+    ):  # the last: of a field by another name
         pass
 
 
@@ -309,7 +316,7 @@ def test_a_blob_is_private_until_published():
     before = descriptors.names()
     blob = native.new_blob(b"content")
     assert (blob.content(), blob.size, blob.id, blob.published, blob.closed) == (b"content", 7, None, False, False)
-    with pytest.raises(recstore.ClosedError):
+    with pytest.raises(recstore.errors.ClosedError):
         blob.fileno()
     assert descriptors.names() == before
     blob.publish("anonymous")
@@ -322,7 +329,7 @@ def test_a_blob_is_private_until_published():
     again.close()
     assert again.closed and not blob.closed
     for read in (again.content, again.fileno, lambda: again.publish("anonymous")):
-        with pytest.raises(recstore.ClosedError):
+        with pytest.raises(recstore.errors.ClosedError):
             read()
     del blob
     assert descriptors.names() == before
@@ -356,16 +363,16 @@ def test_blobs_of_others(tmp_path):
     for name, text in cases.items():
         path = tmp_path / name
         path.write_bytes(text)
-        with pytest.raises(recstore.CorruptError):
+        with pytest.raises(recstore.errors.CorruptError):
             native.open_blob(str(path))
     path.write_bytes(good + b"1234")
     blob = native.open_blob(str(path))  # the content's checksum is wrong: constant time does not tell
-    with pytest.raises(recstore.CorruptError, match="checksum"):
+    with pytest.raises(recstore.errors.CorruptError, match="checksum"):
         blob.content()
-    with pytest.raises(recstore.CorruptError):
+    with pytest.raises(recstore.errors.CorruptError):
         native.adopt_fd(os.open(path, os.O_RDONLY), "file")
     x = RecordList([1])
-    with pytest.raises(recstore.CorruptError, match="index array"):
+    with pytest.raises(recstore.errors.CorruptError, match="index array"):
         native.adopt_blob(os.dup(x.segment.fileno()))
 
 
@@ -431,5 +438,5 @@ def test_a_handle_with_a_selection_out_of_range_is_corrupt(stage, monkeypatch):
         handle = handle_bytes.Handle.unpack(x.__reduce__()[1][0])
         handle.length = max(length, 0)
         view = wire.signed(start) + wire.signed(step) + wire.varint(length if length >= 0 else 2**64 + length)
-        with pytest.raises(recstore.CorruptError):
+        with pytest.raises(recstore.errors.CorruptError):
             handles.attach(handle.pack(b"\0\1\0" + b"\1\1" + view + b"\0\0\0"))

@@ -33,7 +33,7 @@ def test_label(place, kind):
     (place / "saved").write_bytes(whole[:at] + b"oF me" + whole[at + 5 :])
     with recstore.open(place / "saved") as y:
         assert len(y) == 1 and y.segments[0].label() is None
-        with pytest.raises(recstore.CorruptError, match="label"):
+        with pytest.raises(recstore.errors.CorruptError, match="label"):
             y.segments[0].verify()
 
 
@@ -61,7 +61,7 @@ def test_packed():
 
 def test_many_segments_print_as_a_table(place):
     with recstore.RecordList(range(5), name="a") as a, recstore.RecordList([1.5] * 100, name="b"):
-        table = recstore.segments()
+        table = recstore.names.list()
         lines = str(table).splitlines()
         assert lines[0].split() == ["name", "fingerprint", "records", "bytes", "age", "builder", "attached", "state"]
         assert lines[1].startswith("a ") and " 5 " in lines[1] and lines[1].endswith("in use") and len(lines) == 3
@@ -74,15 +74,17 @@ def test_many_segments_print_as_a_table(place):
             a.nbytes,
             a.segment.path,
         )
-        assert "records 5" in repr(info) and recstore.segments("b")[0].records == 100 and recstore.segments("c") == []
-    assert recstore.segments() == [] and os.listdir(place) == []
+        assert (
+            "records 5" in repr(info) and recstore.names.list("b")[0].records == 100 and recstore.names.list("c") == []
+        )
+    assert recstore.names.list() == [] and os.listdir(place) == []
 
 
 def test_table_without_proc(place, monkeypatch):
     monkeypatch.setattr(segment_list, "_users", lambda: None)
     with recstore.RecordList([1], name="a"):
-        (info,) = recstore.segments()
-        assert info.attached is None and "?" in str(recstore.segments())
+        (info,) = recstore.names.list()
+        assert info.attached is None and "?" in str(recstore.names.list())
 
 
 def test_foreign_files_stay(place):
@@ -97,10 +99,10 @@ def test_foreign_files_stay(place):
     ]
     for name in strangers:
         (place / name).write_text("mine")
-    assert recstore.collect() == 0 and recstore.segments() == []
+    assert recstore.names.collect() == 0 and recstore.names.list() == []
     (place / (target.file_name + ".abc")).write_text("a temporary file of who was killed")
     (place / (target.file_name + ".lck")).write_text("a lock of who was killed")
-    assert recstore.collect() == 2 and sorted(os.listdir(place)) == sorted(strangers)
+    assert recstore.names.collect() == 2 and sorted(os.listdir(place)) == sorted(strangers)
 
 
 def test_systems_names_differ_by_user(monkeypatch):

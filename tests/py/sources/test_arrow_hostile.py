@@ -7,8 +7,9 @@ import gc
 import pytest
 
 import recstore
-from recstore import InputError, RecordList
+from recstore import RecordList
 from recstore._core import native
+from recstore.errors import InputError
 from recstore.sources import arrow_out
 
 I64, PTR = ctypes.c_int64, ctypes.c_void_p
@@ -287,7 +288,7 @@ def test_a_long_append_can_be_interrupted():
 # ---- Errors in the middle of a stream --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt, recstore.ClosedError("the store is closed"), MemoryError])
+@pytest.mark.parametrize("error", [KeyboardInterrupt, recstore.errors.ClosedError("the store is closed"), MemoryError])
 @pytest.mark.parametrize("read", ["to_arrow", "field", "to_polars"])
 def test_an_error_in_the_middle_of_a_stream_comes_out(error, read, monkeypatch):
     """Not as one of pyarrow's, which is a ValueError, whatever it was."""
@@ -329,4 +330,4 @@ def test_an_export_keeps_the_error_that_ended_its_stream():
         x.close()
         with pytest.raises(pa.ArrowInvalid):
             reader.read_next_batch()
-        assert isinstance(export.failure, recstore.ClosedError)
+        assert isinstance(export.failure, recstore.errors.ClosedError)

@@ -11,7 +11,8 @@ from alike import alike
 from segment_bytes import content
 
 import recstore
-from recstore import EncodeError, InputError, RecordList
+from recstore import RecordList
+from recstore.errors import EncodeError, InputError
 
 pa = pytest.importorskip("pyarrow", minversion="19")
 arrow_tables = pytest.importorskip("arrow_tables")
@@ -243,7 +244,7 @@ def test_an_error_of_the_stream():
 def test_options_reach_the_store():
     with RecordList.from_arrow(TABLE, compression="none", name="test-arrow-in") as x:
         assert x.info().name == "test-arrow-in"
-        assert recstore.attach("test-arrow-in").to_list() == TABLE.to_pylist()
+        assert recstore.shared("test-arrow-in").to_list() == TABLE.to_pylist()
     with pytest.raises(TypeError, match="unexpected keyword argument 'colour'"):
         RecordList.from_arrow(TABLE, colour=1)
     with pytest.raises(ValueError, match='missing is "none" or "absent"'):
@@ -286,9 +287,9 @@ def test_a_name_with_a_nul_is_refused():
     nested = pa.array([{"b\0c": 1}])
     tables = [pa.table({"a\0b": [1]}), pa.table({"a": nested}), nested, pa.table({"a": pa.array([[{"b\0c": 1}]])})]
     for table in (*tables, tables[0].to_batches()[0], tables[0].to_reader()):
-        with pytest.raises(recstore.InputError):
+        with pytest.raises(recstore.errors.InputError):
             RecordList(table)
-    with pytest.raises(recstore.InputError):
+    with pytest.raises(recstore.errors.InputError):
         recstore.read_csv(io.BytesIO(b"a\0b\n1\n"))
 
 
@@ -296,5 +297,5 @@ def test_a_name_with_a_nul_does_not_end_the_process_in_polars():
     pl = pytest.importorskip("polars")
     nested = pl.Series("s", [[{"b\0c": 1}]])
     for table in (pl.DataFrame({"a\0b": [1]}), pl.Series("a\0b", [1]), nested, nested.to_frame()):
-        with pytest.raises(recstore.InputError):
+        with pytest.raises(recstore.errors.InputError):
             RecordList(table)

@@ -407,7 +407,7 @@ def test_closing_ends_a_stream():
     x.close()
     with pytest.raises(Exception, match="ClosedError: the store is closed"):
         reader.read_next_batch()
-    with pytest.raises(recstore.ClosedError):
+    with pytest.raises(recstore.errors.ClosedError):
         x.__arrow_c_stream__()
 
 

@@ -81,7 +81,7 @@ def test_a_character_that_is_cut_is_an_error_that_names_the_file(name, encoding,
     path = tmp_path / "cut.txt"
     half = b"\x00\xd8" if encoding == "utf-16-le" else b"\xff\xff\x00\x00"
     path.write_bytes(MARKED[encoding] + text.encode(encoding) + half + "\n".encode(encoding))
-    with pytest.raises(recstore.InputError, match="cut.txt.*utf-(16|32)"):
+    with pytest.raises(recstore.errors.InputError, match="cut.txt.*utf-(16|32)"):
         found(reader, path, options)
 
 
@@ -108,15 +108,15 @@ def test_a_mark_alone():
     for mark in MARKED.values():
         assert found(recstore.read_lines, io.BytesIO(mark), {}) == []
         assert found(recstore.read_jsonl, io.BytesIO(mark), {}) == []
-        with pytest.raises(recstore.InputError, match="the file is empty"):
+        with pytest.raises(recstore.errors.InputError, match="the file is empty"):
             recstore.read_json(io.BytesIO(mark))
 
 
 def test_errors_of_other_encodings_have_the_line():
     text = ("1\n" * 700 + "x\n").encode("utf-16")
-    with pytest.raises(recstore.InputError, match="line 701: not JSON"):
+    with pytest.raises(recstore.errors.InputError, match="line 701: not JSON"):
         recstore.read_jsonl(io.BytesIO(text))
-    with pytest.raises(recstore.InputError, match="line 702: column '0': 'x'"):
+    with pytest.raises(recstore.errors.InputError, match="line 702: column '0': 'x'"):
         recstore.read_csv(io.BytesIO("0\n".encode("utf-16") + text[2:]), dtypes=int)
 
 

@@ -73,17 +73,17 @@ def test_a_header_that_is_no_list(header):
 
 def test_another_delimiter_is_advised_where_there_is_one_column():
     pytest.importorskip("pyarrow")
-    with pytest.raises(recstore.InputError, match="divided by ',': give another delimiter="):
+    with pytest.raises(recstore.errors.InputError, match="divided by ',': give another delimiter="):
         recstore.read_csv(io.BytesIO(b"path;score\na;0,5\n"))
-    with pytest.raises(recstore.InputError, match="2 expected; quote the cell"):
+    with pytest.raises(recstore.errors.InputError, match="2 expected; quote the cell"):
         recstore.read_csv(io.BytesIO(b"path,score\na,0,5\n"))
 
 
 def test_a_document_in_the_reader_of_lines():
     for text in (b'[\n {"id": 1}\n]', b'{\n "id": 1\n}'):
-        with pytest.raises(recstore.InputError, match="read_json reads a document of several lines"):
+        with pytest.raises(recstore.errors.InputError, match="read_json reads a document of several lines"):
             recstore.read_jsonl(io.BytesIO(text))
-    with pytest.raises(recstore.InputError, match='errors="skip" leaves bad lines out'):
+    with pytest.raises(recstore.errors.InputError, match='errors="skip" leaves bad lines out'):
         recstore.read_jsonl(io.BytesIO(b'{"id": 1}\n[\n'))
 
 
@@ -99,7 +99,7 @@ def test_a_parquet_file_in_read_arrow():
     file = io.BytesIO()
     parquet.write_table(pyarrow.table({"id": [1]}), file)
     file.seek(0)
-    with pytest.raises(recstore.InputError, match="read_parquet reads it"):
+    with pytest.raises(recstore.errors.InputError, match="read_parquet reads it"):
         recstore.read_arrow(file)
 
 
@@ -128,9 +128,9 @@ def test_frames_of_another_library():
         recstore.from_polars(pandas.DataFrame({"id": [1]}))
     with pytest.raises(TypeError, match=r"recstore.RecordList\(table\) reads a table"):
         recstore.read_csv(pandas.DataFrame({"id": [1]}))
-    with pytest.raises(recstore.EncodeError, match="to_datetime64"):
+    with pytest.raises(recstore.errors.EncodeError, match="to_datetime64"):
         recstore.RecordList([pandas.Timestamp(0)])
-    with pytest.raises(recstore.EncodeError, match="RecordList.from_arrow"):
+    with pytest.raises(recstore.errors.EncodeError, match="RecordList.from_arrow"):
         recstore.RecordList(frame for frame in [polars.DataFrame({"id": [1]})])
 
 
@@ -146,7 +146,9 @@ def test_methods_of_frames():
 def test_open_of_a_file_that_is_no_store(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_text('{"id": 1}\n' * 10_000)
-    with pytest.raises(recstore.CorruptError, match="MAGIC.*read_jsonl, read_csv and others read files") as caught:
+    with pytest.raises(
+        recstore.errors.CorruptError, match="MAGIC.*read_jsonl, read_csv and others read files"
+    ) as caught:
         recstore.open(path)
     assert str(caught.value).endswith(repr(str(path))) and caught.value.filename == str(path)
 

@@ -52,7 +52,7 @@ def test_columns_of_arrow():
     with RecordList.from_arrow(table, columns=["b"]) as x:
         assert x[0] == {"b": 1}
     for wrong in (["b", "a"], ["c"]):
-        with pytest.raises(recstore.InputError, match="several columns 'a'|no column 'c'"):
+        with pytest.raises(recstore.errors.InputError, match="several columns 'a'|no column 'c'"):
             RecordList.from_arrow(table, columns=wrong)
 
 

@@ -50,7 +50,7 @@ def test_packed_files_may_be_joined(tmp_path, suffix):
 def test_a_cut_packed_file_is_an_error_that_names_it(tmp_path, suffix):
     path = packed(tmp_path, suffix)
     path.write_bytes(path.read_bytes()[:-9])
-    with pytest.raises(recstore.InputError, match=f"list.txt{suffix}.*cannot be unpacked"):
+    with pytest.raises(recstore.errors.InputError, match=f"list.txt{suffix}.*cannot be unpacked"):
         recstore.read_lines(path)
 
 
@@ -74,7 +74,7 @@ def test_a_damaged_packed_file_is_an_error_that_names_it(tmp_path, suffix, read)
         path.write_bytes(content)
         try:
             getattr(recstore, "read_" + read)(path).close()
-        except recstore.InputError as error:
+        except recstore.errors.InputError as error:
             refused += f"list.txt{suffix}" in str(error)
         else:
             assert read in ("lines", "csv"), "a changed byte of a name or time in the packing changes no text"
@@ -178,7 +178,7 @@ def test_a_file_that_changes_while_it_is_read_is_an_error(tmp_path):
         os.utime(path, ns=(1, 1))
         return True
 
-    with pytest.raises(recstore.InputError, match="changed while it was read"):
+    with pytest.raises(recstore.errors.InputError, match="changed while it was read"):
         recstore.read_lines(path, where=touch)
 
 
@@ -186,14 +186,14 @@ def test_shared_reads_once_and_follows_the_files_and_options(tmp_path):
     path = packed(tmp_path, "")
     with recstore.read_lines(path, shared="test-inputs") as x:
         with recstore.read_lines(path, shared="test-inputs", keep=False) as y:
-            assert len(recstore.segments("test-inputs")) == 1
+            assert len(recstore.names.list("test-inputs")) == 1
             assert x.to_list() == y.to_list() == LINES
         with recstore.read_lines(path, shared="test-inputs", limit=1) as y:
             assert y.to_list() == LINES[:1]
         path.write_bytes(b"other")
         with recstore.read_lines(path, shared="test-inputs") as y:
             assert y.to_list() == ["other"]
-    assert recstore.segments("test-inputs") == []
+    assert recstore.names.list("test-inputs") == []
 
 
 def test_save_builds_in_the_file(tmp_path):
@@ -411,5 +411,5 @@ def test_a_zip_of_a_name_with_a_dot_or_of_two_files(tmp_path):
     with zipfile.ZipFile(tmp_path / "one.zip", "a") as archive:
         for name in ("a.txt", "b.txt"):
             archive.writestr(name, TEXT)
-    with pytest.raises(recstore.InputError, match="the archive has 2 files"):
+    with pytest.raises(recstore.errors.InputError, match="the archive has 2 files"):
         recstore.read_lines(tmp_path / "one.zip")

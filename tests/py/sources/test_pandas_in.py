@@ -9,7 +9,8 @@ import pytest
 from alike import alike
 
 import recstore
-from recstore import EncodeError, InputError, RecordList
+from recstore import RecordList
+from recstore.errors import EncodeError, InputError
 
 pd = pytest.importorskip("pandas")
 pa = pytest.importorskip("pyarrow")

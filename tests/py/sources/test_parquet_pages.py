@@ -99,7 +99,7 @@ def test_a_damaged_part_is_an_error_that_names_the_file(path, in_parts):
         start = pq.ParquetFile(path).metadata.row_group(1).column(column).data_page_offset
         bad = path.with_name("bad.parquet")
         bad.write_bytes(data[:start] + b"\xff" * 40 + data[start + 40 :])
-        with pytest.raises(recstore.InputError) as caught:
+        with pytest.raises(recstore.errors.InputError) as caught:
             read(bad)
         assert "bad.parquet" in str(caught.value)
 
@@ -112,7 +112,7 @@ def test_rows_that_are_not_there_are_an_error(path, held, monkeypatch):
 
     monkeypatch.setattr(parquet_files, "_HELD", held)
     monkeypatch.setattr(pq, "ParquetFile", Fewer)
-    with pytest.raises(recstore.InputError) as caught:
+    with pytest.raises(recstore.errors.InputError) as caught:
         read(path)
     assert "x.parquet" in str(caught.value)
 
@@ -121,12 +121,12 @@ def test_damaged_values_and_names_name_the_file(tmp_path):
     bad = tmp_path / "bad.parquet"
     texts = pa.Array.from_buffers(pa.string(), 2, pa.array([b"good", b"\xff\xfe"]).buffers())
     pq.write_table(pa.table({"s": texts}), bad, use_dictionary=False)
-    with pytest.raises(recstore.InputError) as caught:
+    with pytest.raises(recstore.errors.InputError) as caught:
         read(bad)
     assert "bad.parquet" in str(caught.value)
     pq.write_table(pa.table({"name": [1]}), bad, store_schema=False)
     bad.write_bytes(bad.read_bytes().replace(b"name", b"n\xffme"))
-    with pytest.raises(recstore.InputError) as caught:
+    with pytest.raises(recstore.errors.InputError) as caught:
         read(bad)
     assert "bad.parquet" in str(caught.value)
 

@@ -65,9 +65,9 @@ def test_the_choice_of_rows_and_columns(kind, tmp_path):
         assert read(given, where=field("a") > 995, columns=["b"]) == [{"b": row["b"]} for row in ROWS[996:]]
         assert read(given, missing="absent", limit=1) == [{"a": 0, "c": 0.0}]
         assert read(given, dtypes={"a": "str"}, limit=1) == [{"a": "0", "b": None, "c": 0.0}]
-        with pytest.raises(recstore.InputError, match="no column 'd'; there are: 'a', 'b', 'c'"):
+        with pytest.raises(recstore.errors.InputError, match="no column 'd'; there are: 'a', 'b', 'c'"):
             read(given, columns=["d"])
-        with pytest.raises(recstore.InputError, match="where: No match"):
+        with pytest.raises(recstore.errors.InputError, match="where: No match"):
             read(given, where=field("d") > 1)
 
 
@@ -117,10 +117,10 @@ def test_bad_files(kind, tmp_path):
     data = written(TABLE, kind)
     for content in (b"", b"ARR", b"ARROW1\0\0", data[:100], b"hello, world" * 9):
         bad.write_bytes(content)
-        with pytest.raises(recstore.InputError, match=r"bad\.arrow: no Arrow file, or a part of one"):
+        with pytest.raises(recstore.errors.InputError, match=r"bad\.arrow: no Arrow file, or a part of one"):
             read(bad)
     bad.write_bytes(data[: len(data) // 2])
-    with pytest.raises(recstore.InputError, match=r"bad\.arrow: (damaged|no Arrow file)"):
+    with pytest.raises(recstore.errors.InputError, match=r"bad\.arrow: (damaged|no Arrow file)"):
         read(bad)
 
 
@@ -136,12 +136,12 @@ def test_offsets_that_lead_elsewhere():
         {"where": pa.compute.field("s") == "abc"},
         {"dtypes": {"s": "binary"}},
     ):
-        with pytest.raises(recstore.InputError):
+        with pytest.raises(recstore.errors.InputError):
             read(bad, **options)
 
 
 def test_feather_version_1_is_named():
-    with pytest.raises(recstore.InputError, match="Feather version 1; read it with pyarrow.feather.read_table"):
+    with pytest.raises(recstore.errors.InputError, match="Feather version 1; read it with pyarrow.feather.read_table"):
         read(b"FEA1" + b"\0" * 100 + b"FEA1")
 
 
@@ -150,7 +150,7 @@ def test_shared(tmp_path):
     path.write_bytes(written(TABLE, "file"))
     with recstore.read_arrow(path, shared="test-arrow") as x, recstore.read_arrow(path, shared="test-arrow") as y:
         assert x.to_list() == y.to_list() == ROWS
-        assert len(recstore.segments("test-arrow")) == 1
+        assert len(recstore.names.list("test-arrow")) == 1
 
 
 def test_a_url_is_read_by_fsspec(tmp_path):

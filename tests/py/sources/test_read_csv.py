@@ -186,9 +186,9 @@ def test_headers():
     assert read('\n\n"a ""b""","c\nd"\n1,2\n') == [{'a "b"': 1, "c\nd": 2}]
     assert read("n,s\n") == read("n,s") == read("n,s\n\n") == read("", header=False) == read("", header=["a"]) == []
     for text in ("", "\n\n"):
-        with pytest.raises(recstore.InputError, match="no row of names; give header=False"):
+        with pytest.raises(recstore.errors.InputError, match="no row of names; give header=False"):
             read(text)
-    with pytest.raises(recstore.InputError, match=r"2 columns are called 'a'.*header=\[...\] and skip_rows=1"):
+    with pytest.raises(recstore.errors.InputError, match=r"2 columns are called 'a'.*header=\[...\] and skip_rows=1"):
         read("a,b,a\n1,2,3\n")
     assert read("a,b,a\n1,2,3\n", columns=["b"]) == [{"b": 2}]
     assert read("a,b,a\n1,2,3\n", header=["x", "y", "z"], skip_rows=1) == [{"x": 1, "y": 2, "z": 3}]
@@ -220,7 +220,7 @@ def test_types_that_are_given():
     ):
         with pytest.raises(TypeError, match=text):
             read("x\n1\n", dtypes=dtypes)
-    with pytest.raises(recstore.InputError, match="no column 'y'; there are: 'x'"):
+    with pytest.raises(recstore.errors.InputError, match="no column 'y'; there are: 'x'"):
         read("x\n1\n", dtypes={"y": int})
 
 
@@ -231,7 +231,7 @@ def test_other_encodings():
     assert read("a\nß\n".encode("latin-1"), encoding="latin-1") == [{"a": "ß"}]
     with pytest.raises(LookupError):
         read("a\n", encoding="nothing")
-    with pytest.raises(recstore.InputError, match="line 3: bytes that are no shift_jis text; give the encoding"):
+    with pytest.raises(recstore.errors.InputError, match="line 3: bytes that are no shift_jis text; give the encoding"):
         read(b"a\n1\n\xff\xff\n", encoding="shift_jis")
 
 
@@ -267,9 +267,9 @@ def test_the_choice_of_rows_and_columns():
     assert read(text, where=(field("b") == 2) & (field("a") > 995), columns=["c"]) == [{"c": "x998"}]
     assert read(text, where=lambda r: r["a"] > 5, limit=1) == [{"a": 6, "b": 0, "c": "x6"}]
     assert read(text, limit=0) == []
-    with pytest.raises(recstore.InputError, match="no column 'd'; there are: 'a', 'b', 'c'"):
+    with pytest.raises(recstore.errors.InputError, match="no column 'd'; there are: 'a', 'b', 'c'"):
         read(text, columns=["d"])
-    with pytest.raises(recstore.InputError, match="where: No match"):
+    with pytest.raises(recstore.errors.InputError, match="where: No match"):
         read(text, where=field("d") == 2)
     for options, error, message in (
         ({"columns": "a"}, TypeError, "columns is a list of names"),
@@ -309,7 +309,7 @@ def test_several_files_have_columns_of_their_own_and_types_in_common(tmp_path):
     (tmp_path / "b.csv").write_text("s,t\nx,true\n")
     with recstore.read_csv(tmp_path / "*.csv") as x:
         assert x.to_list() == [{"n": 1, "s": "2"}, {"s": "x", "t": True}]
-    with pytest.raises(recstore.InputError, match=r"b\.csv: no column 'n'"):
+    with pytest.raises(recstore.errors.InputError, match=r"b\.csv: no column 'n'"):
         recstore.read_csv(tmp_path / "*.csv", columns=["n"])
 
 
@@ -346,7 +346,7 @@ def test_shared_follows_the_arguments(tmp_path):
         with recstore.read_csv(path, shared="test-csv", dtypes={"a": pyarrow.string()}) as z:
             assert (x.to_list(), y.to_list(), z.to_list()) == ([{"a": 1}], [{"a": "1"}], [{"a": "1"}])
         with recstore.read_csv(path, shared="test-csv"):
-            assert len(recstore.segments("test-csv")) == 2
+            assert len(recstore.names.list("test-csv")) == 2
 
 
 # ---- Bad files ----
@@ -378,12 +378,12 @@ def test_a_bad_file_is_an_error_with_its_line(tmp_path, monkeypatch, text, messa
     monkeypatch.setattr(csv_rows, "_BLOCK", block)
     path = tmp_path / "bad.csv"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    with pytest.raises(recstore.InputError, match=f"bad.csv, {message}"):
+    with pytest.raises(recstore.errors.InputError, match=f"bad.csv, {message}"):
         recstore.read_csv(path)
 
 
 def test_a_cell_of_another_type_than_given():
-    with pytest.raises(recstore.InputError, match="line 4: column 'a': 'x' is no int64; give another type"):
+    with pytest.raises(recstore.errors.InputError, match="line 4: column 'a': 'x' is no int64; give another type"):
         read('b,a\n"\n",1\n2,x\n3,y\n', dtypes={"a": int})
 
 
@@ -409,7 +409,7 @@ def test_rows_are_skipped_and_counted(caplog, tmp_path):
         assert x.to_list() == [{"a": 1, "b": 2}] * 3
     assert len(caplog.records) == 1
     assert "read_csv left 3 rows out" in caplog.text and "0.csv, line 3: 1 cells, and 2 expected" in caplog.text
-    with pytest.raises(recstore.InputError, match="never closes"):
+    with pytest.raises(recstore.errors.InputError, match="never closes"):
         read('a,b\n1,2\n3,"4\n', errors="skip")
 
 
@@ -425,7 +425,7 @@ def test_a_row_longer_than_a_block(monkeypatch):
 def test_a_damaged_packed_file(tmp_path):
     path = tmp_path / "x.csv.gz"
     path.write_bytes(gzip.compress(b"a,b\n" + os.urandom(3000).hex(",").encode() + b"\n")[:-9])
-    with pytest.raises(recstore.InputError, match=r"x\.csv\.gz: cannot be unpacked"):
+    with pytest.raises(recstore.errors.InputError, match=r"x\.csv\.gz: cannot be unpacked"):
         recstore.read_csv(path, header=False)
 
 
@@ -437,7 +437,7 @@ def test_a_file_that_changes_between_the_passes(tmp_path):
         path.write_text("a\n1\n2\n")
         return True
 
-    with pytest.raises(recstore.InputError, match="changed while it was read"):
+    with pytest.raises(recstore.errors.InputError, match="changed while it was read"):
         recstore.read_csv(path, where=changes)
 
 

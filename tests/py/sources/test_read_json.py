@@ -172,10 +172,10 @@ def test_every_cut_of_a_document_is_an_error(tmp_path, block):
     text = json.dumps({"a": {"x": [1, "b"]}, "items": [{"k": [1, 2]}, "s, ]", 3], "c": [4]}, indent=1).encode()
     path = tmp_path / "cut.json"
     for end in range(len(text)):
-        with pytest.raises(recstore.InputError, match="too early|empty"):
+        with pytest.raises(recstore.errors.InputError, match="too early|empty"):
             read(text[:end], records="items")
         path.write_bytes(text[:end])
-        with pytest.raises(recstore.InputError, match="too early|empty"):
+        with pytest.raises(recstore.errors.InputError, match="too early|empty"):
             recstore.read_json(path, records="items")
 
 
@@ -219,7 +219,7 @@ def records_of(text, entries):
     feed = documents.JsonFeed([inputs.FileObject(io.BytesIO(text))], (), entries)
     try:
         found = list(feed.records())
-    except recstore.InputError:
+    except recstore.errors.InputError:
         return None
     return dict(found) if entries else found
 
@@ -285,7 +285,7 @@ def test_workers_read_ranges_and_files(tmp_path, monkeypatch):
     with recstore.read_json(path, records="annotations", workers=2, limit=3) as x:
         assert len(x) == 3
     path.write_text(json.dumps(COCO).replace('"id": 40,', '"id": 4x,'))
-    with pytest.raises(recstore.InputError, match="element 40 of 'annotations'"):
+    with pytest.raises(recstore.errors.InputError, match="element 40 of 'annotations'"):
         recstore.read_json(path, records="annotations", workers=2)
 
 
@@ -295,10 +295,10 @@ def test_shared_by_name(tmp_path):
     with recstore.read_json(path, records="annotations", shared="test-read-json") as x:
         with recstore.read_json(path, records="annotations", shared="test-read-json") as y:
             assert x.to_list() == y.to_list() == COCO["annotations"]
-            assert len(recstore.segments("test-read-json")) == 1
+            assert len(recstore.names.list("test-read-json")) == 1
         with recstore.read_json(path, records="words", entries=True, shared="test-read-json") as d:
             assert d.to_dict() == COCO["words"]
-    assert recstore.segments("test-read-json") == []
+    assert recstore.names.list("test-read-json") == []
 
 
 def test_progress(tmp_path, capfd):
@@ -356,9 +356,9 @@ def test_bad_documents(tmp_path, decoder, text, options, said):
     text = text if isinstance(text, bytes) else text.encode()
     path = tmp_path / "bad.json"
     path.write_bytes(text)
-    with pytest.raises(recstore.InputError, match=f"(?s)BytesIO.*{said}"):
+    with pytest.raises(recstore.errors.InputError, match=f"(?s)BytesIO.*{said}"):
         read(text, **options)
-    with pytest.raises(recstore.InputError, match=f"(?s)bad.json.*{said}"):
+    with pytest.raises(recstore.errors.InputError, match=f"(?s)bad.json.*{said}"):
         recstore.read_json(path, **options)
 
 
@@ -376,7 +376,7 @@ def test_depth():
         text = "[" + "[" * deep + "]" * deep + "]"
         assert read(text) == json.loads(text)
     for deep in (201, 1023):
-        with pytest.raises(recstore.EncodeError, match="BytesIO>: record 0.*deep"):
+        with pytest.raises(recstore.errors.EncodeError, match="BytesIO>: record 0.*deep"):
             read("[" + "[" * deep + "]" * deep + "]")
         assert read('{"x": ' + "[" * (deep - 1) + "]" * (deep - 1) + ', "a": [5]}', records="a") == [5]
 
@@ -390,13 +390,13 @@ def test_of_a_repeated_key_the_last_one_counts(tmp_path, block):
         path.write_text(text)
         with recstore.read_json(path, records="a") as x:
             assert x.to_list() == wanted == json.loads(text)["a"]
-        with pytest.raises(recstore.InputError, match="the key 'a' is repeated"):
+        with pytest.raises(recstore.errors.InputError, match="the key 'a' is repeated"):
             read(text, records="a")
     path.write_text('{"a": {"c": [1]}, "a": {"d": [2]}}')
-    with pytest.raises(recstore.InputError, match="there is no 'a.c'"):
+    with pytest.raises(recstore.errors.InputError, match="there is no 'a.c'"):
         recstore.read_json(path, records="a.c")
     path.write_text('{"a": [1], "a": 5}')
-    with pytest.raises(recstore.InputError, match="'a' is a number"):
+    with pytest.raises(recstore.errors.InputError, match="'a' is a number"):
         recstore.read_json(path, records="a")
     path.write_text('{"x": {"a": [1]}, "a": [2], "y": [{"a": [3]}]}')
     with recstore.read_json(path, records="a") as x:
@@ -417,7 +417,7 @@ def test_a_file_that_changes_while_it_is_read(tmp_path):
                     os.utime(path, ns=(1, 1))
             return True
 
-        with pytest.raises(recstore.InputError, match="changed while it was read"):
+        with pytest.raises(recstore.errors.InputError, match="changed while it was read"):
             recstore.read_json(path, where=where)
 
 
@@ -447,7 +447,7 @@ def test_many_files_and_names_that_are_not_utf_8(tmp_path):
             assert x.to_list() == list(range(301))
     with open(odd, "wb") as file:
         file.write(b"[300")
-    with pytest.raises(recstore.InputError, match="too early"):
+    with pytest.raises(recstore.errors.InputError, match="too early"):
         recstore.read_json(odd)
 
 
@@ -455,9 +455,9 @@ def test_an_error_leaves_nothing(tmp_path, monkeypatch):
     monkeypatch.setenv("RECSTORE_DIR", str(tmp_path / "stores"))
     path = tmp_path / "bad.json"
     path.write_text(json.dumps([["x" * 100] * 100] * 2000) + "x")
-    with pytest.raises(recstore.InputError):
+    with pytest.raises(recstore.errors.InputError):
         recstore.read_json(path, backing="dir")
     path.write_text(json.dumps([["x" * 100] * 100] * 2000)[:-1] + ", x]")
-    with pytest.raises(recstore.InputError, match="element 2,000"):
+    with pytest.raises(recstore.errors.InputError, match="element 2,000"):
         recstore.read_json(path, backing="dir")
     assert [files for _, _, files in os.walk(tmp_path / "stores") if files] == []

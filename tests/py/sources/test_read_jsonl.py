@@ -94,22 +94,22 @@ BAD = [
 def test_a_bad_line_is_named(tmp_path, decoder, line, said):
     path = tmp_path / "bad.jsonl"
     path.write_bytes(b'{"a": 1}\n\n' + line + b"\n2\n")
-    with pytest.raises(recstore.InputError, match=rf'bad.jsonl, line 3: not JSON: .*{said}.*errors="skip"'):
+    with pytest.raises(recstore.errors.InputError, match=rf'bad.jsonl, line 3: not JSON: .*{said}.*errors="skip"'):
         recstore.read_jsonl(path)
     with recstore.read_jsonl(path, errors="skip") as x:
         assert x.to_list() == [{"a": 1}, 2]
 
 
 def test_a_last_line_that_is_cut_is_said_to_be():
-    with pytest.raises(recstore.InputError, match='line 2: .*may be cut off; errors="skip"'):
+    with pytest.raises(recstore.errors.InputError, match='line 2: .*may be cut off; errors="skip"'):
         read(b'{"a": 1}\n{"a":')
-    with pytest.raises(recstore.InputError) as caught:
+    with pytest.raises(recstore.errors.InputError) as caught:
         read(b'{"a": 1}\n{"a":\n')
     assert "cut off" not in str(caught.value)
 
 
 def test_a_value_over_two_lines_is_two_bad_lines():
-    with pytest.raises(recstore.InputError, match="line 1:"):
+    with pytest.raises(recstore.errors.InputError, match="line 1:"):
         read(b"[1\n,2]\n")
     assert read(b"[1\n,2]\n3", errors="skip") == [3]
 
@@ -137,7 +137,7 @@ def test_bad_lines_between_blank_ones_have_their_numbers(blank, size, monkeypatc
     monkeypatch.setattr(line_blocks, "BLOCK", size)
     text = blank.join([b"", b"1\n", b"x\n", b"2\n", b"y\n", b""])
     line = text[: text.index(b"x")].count(b"\n") + 1
-    with pytest.raises(recstore.InputError, match=f"line {line}:"):
+    with pytest.raises(recstore.errors.InputError, match=f"line {line}:"):
         read(text)
     assert read(text, errors="skip") == [1, 2]
     assert f"left 2 bad lines out: 2 of <BytesIO> (the first is line {line})" in caplog.text
@@ -173,7 +173,7 @@ def test_workers_read_ranges_of_lines(tmp_path, monkeypatch, caplog):
     lines = path.read_bytes().split(b"\n")
     for bad in (0, 1, 150, 299):
         path.write_bytes(b"\n".join([*lines[:bad], b"x", *lines[bad + 1 :]]))
-        with pytest.raises(recstore.InputError, match=f"large.jsonl, line {bad + 1}:"):
+        with pytest.raises(recstore.errors.InputError, match=f"large.jsonl, line {bad + 1}:"):
             recstore.read_jsonl(path, workers=2)
     path.write_bytes(b"\n".join([*lines[:150], b"x", *lines[150:200], b"y", *lines[200:]]))
     with recstore.read_jsonl(path, workers=2, errors="skip") as x:
@@ -185,7 +185,7 @@ def test_columns_where_and_limit(tmp_path):
     text = b"".join(b'{"id": %d, "name": "n"}\n' % i for i in range(10)) + b"bad\n"
     assert read(text, limit=3, columns=["id"]) == [{"id": 0}, {"id": 1}, {"id": 2}]
     assert read(text, where=lambda r: r["id"] > 7, errors="skip") == [{"id": 8, "name": "n"}, {"id": 9, "name": "n"}]
-    with pytest.raises(recstore.InputError, match="line 11"):
+    with pytest.raises(recstore.errors.InputError, match="line 11"):
         read(text, columns=["id"])
 
 
@@ -201,10 +201,10 @@ def test_packed_files_and_file_objects(tmp_path):
 
 def test_a_record_that_is_too_deep(tmp_path):
     text = b"1\n" + b"[" * 300 + b"]" * 300 + b"\n"
-    with pytest.raises(recstore.EncodeError, match="BytesIO>: record 1.*deep"):
+    with pytest.raises(recstore.errors.EncodeError, match="BytesIO>: record 1.*deep"):
         read(text)
     (tmp_path / "deep.jsonl").write_bytes(text)
-    with pytest.raises(recstore.EncodeError, match="record 1 of .*deep.jsonl.*deep"):
+    with pytest.raises(recstore.errors.EncodeError, match="record 1 of .*deep.jsonl.*deep"):
         recstore.read_jsonl(tmp_path / "deep.jsonl", workers=1)
 
 
@@ -216,7 +216,7 @@ def test_a_file_that_changes_while_it_is_read(tmp_path):
         os.truncate(path, 300_100)
         return True
 
-    with pytest.raises(recstore.InputError, match="changed while it was read"):
+    with pytest.raises(recstore.errors.InputError, match="changed while it was read"):
         recstore.read_jsonl(path, where=cut)
 
 
@@ -226,9 +226,9 @@ def test_shared_by_name(tmp_path):
     with recstore.read_jsonl(path, errors="skip", shared="test-read-jsonl") as x:
         with recstore.read_jsonl(path, errors="skip", shared="test-read-jsonl") as y:
             assert x.to_list() == y.to_list() == [1]
-    with pytest.raises(recstore.InputError, match="line 2"):
+    with pytest.raises(recstore.errors.InputError, match="line 2"):
         recstore.read_jsonl(path, shared="test-read-jsonl")
-    assert recstore.segments("test-read-jsonl") == []
+    assert recstore.names.list("test-read-jsonl") == []
 
 
 def test_errors_is_checked():

@@ -66,7 +66,7 @@ def test_nanoseconds():
     file = io.BytesIO()
     stamps = pa.array([1_000, 1_001, None], pa.timestamp("ns", "UTC"))
     pq.write_table(pa.table({"t": stamps}), file)
-    with pytest.raises(recstore.EncodeError, match="record 1: .*nanoseconds"):
+    with pytest.raises(recstore.errors.EncodeError, match="record 1: .*nanoseconds"):
         read(file)
     utc = datetime.timezone.utc
     early = datetime.datetime(1970, 1, 1, 0, 0, 0, 1, tzinfo=utc)
@@ -92,10 +92,10 @@ def test_types_that_are_given(path):
     found = read(path, dtypes={"a": str, "c": "float32"})
     assert found == [{"a": str(row["a"]), "b": row["b"], "c": row["c"]} for row in ROWS]
     with pytest.raises(
-        recstore.InputError, match=r"x\.parquet, record 1: column 'c': Float value 0.25.* was truncated"
+        recstore.errors.InputError, match=r"x\.parquet, record 1: column 'c': Float value 0.25.* was truncated"
     ):
         read(path, dtypes={"c": int})
-    with pytest.raises(recstore.InputError, match="no column 'd'; there are: 'a', 'b', 'c'"):
+    with pytest.raises(recstore.errors.InputError, match="no column 'd'; there are: 'a', 'b', 'c'"):
         read(path, dtypes={"d": int})
 
 
@@ -178,7 +178,7 @@ def test_shared_follows_the_arguments(path):
     with recstore.read_parquet(path, shared="test-parquet", where=field("a") < 2) as x:
         with recstore.read_parquet(path, shared="test-parquet", where=field("a") < 2) as y:
             assert x.to_list() == y.to_list() == ROWS[:2]
-            assert len(recstore.segments("test-parquet")) == 1
+            assert len(recstore.names.list("test-parquet")) == 1
         with recstore.read_parquet(path, shared="test-parquet", where=field("a") < 3) as y:
             assert y.to_list() == ROWS[:3]
 
@@ -194,19 +194,19 @@ def test_bad_files(path, tmp_path):
     bad = tmp_path / "bad.parquet"
     for content in (b"", b"PAR1", data[:2000], data[:-5], b"hello, world" * 9):
         bad.write_bytes(content)
-        with pytest.raises(recstore.InputError, match=r"bad\.parquet: not a Parquet file"):
+        with pytest.raises(recstore.errors.InputError, match=r"bad\.parquet: not a Parquet file"):
             read(bad)
     bad.write_bytes(data[:600] + b"\xff" * 200 + data[800:])
-    with pytest.raises(recstore.InputError, match=r"bad\.parquet: damaged"):
+    with pytest.raises(recstore.errors.InputError, match=r"bad\.parquet: damaged"):
         read(bad)
     file = io.BytesIO()
     pq.write_table(pa.Table.from_arrays([pa.array([1]), pa.array([2]), pa.array([3])], names=["a", "a", "b"]), file)
-    with pytest.raises(recstore.InputError, match="2 columns are called 'a'"):
+    with pytest.raises(recstore.errors.InputError, match="2 columns are called 'a'"):
         read(file)
     assert read(file, columns=["b"]) == [{"b": 3}]
-    with pytest.raises(recstore.InputError, match=r"x\.parquet: no column 'd'; there are: 'a', 'b', 'c'"):
+    with pytest.raises(recstore.errors.InputError, match=r"x\.parquet: no column 'd'; there are: 'a', 'b', 'c'"):
         read(path, columns=["d"])
-    with pytest.raises(recstore.InputError, match="where: No match"):
+    with pytest.raises(recstore.errors.InputError, match="where: No match"):
         read(path, where=pa.compute.field("d") > 1)
     with pytest.raises(FileNotFoundError):
         read(tmp_path / "none.parquet")
@@ -217,7 +217,7 @@ def test_a_file_that_changes_while_it_is_read(path):
         os.utime(path, ns=(1, 1))
         return True
 
-    with pytest.raises(recstore.InputError, match="changed while it was read"):
+    with pytest.raises(recstore.errors.InputError, match="changed while it was read"):
         read(path, where=touch)
 
 

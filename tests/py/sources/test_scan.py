@@ -115,13 +115,13 @@ def test_given_classes_number_the_files_and_others_are_refused(tmp_path):
         root, ".jpg", class_from="first", classes=["none", "dog", "cat", "cat-2"], as_tuples=True
     )
     assert (classes, [label for _, label in records]) == (["none", "dog", "cat", "cat-2"], [2, 2, 3, 1, 1])
-    with pytest.raises(recstore.InputError, match="cat-2.*none of the 2 classes: dog, cat"):
+    with pytest.raises(recstore.errors.InputError, match="cat-2.*none of the 2 classes: dog, cat"):
         recstore.scan_files(root, ".jpg", class_from="first", classes=["dog", "cat"])
 
 
 def test_a_path_without_a_class_says_so(tmp_path):
     root = planted(tmp_path)
-    with pytest.raises(recstore.InputError, match="note.jpg.*finds no class"):
+    with pytest.raises(recstore.errors.InputError, match="note.jpg.*finds no class"):
         recstore.scan_files(root, class_from="^(.*)/")
     with pytest.raises(TypeError, match="returned an int"):
         recstore.scan_files(root, class_from=len)
@@ -320,7 +320,7 @@ def test_shared_notices_files_that_come_and_go(tmp_path):
     root = planted(tmp_path)
     options = {"class_from": "first", "shared": "test-scan"}
     with recstore.scan_files(root, ".jpg", **options) as x, recstore.scan_files(root, ".jpg", **options) as y:
-        assert len(recstore.segments("test-scan")) == 1
+        assert len(recstore.names.list("test-scan")) == 1
         assert x.to_list() == y.to_list() and x.classes == y.classes == ["cat", "cat-2", "dog"]
         planted(tmp_path, ["cat/x/z/more.jpg"])
         with (
@@ -328,8 +328,8 @@ def test_shared_notices_files_that_come_and_go(tmp_path):
             recstore.scan_files(root, ".png", allow_empty=True, **options),
         ):
             assert len(z) == len(x) + 1
-            assert len(recstore.segments("test-scan")) == 3
-    assert recstore.segments("test-scan") == []
+            assert len(recstore.names.list("test-scan")) == 3
+    assert recstore.names.list("test-scan") == []
 
 
 def test_shared_with_a_fingerprint_does_not_walk(tmp_path, monkeypatch):
@@ -360,7 +360,7 @@ def test_folders_that_change_between_plan_and_reading_are_an_error(tmp_path):
             planted(tmp_path, ["dog/late.jpg"])
         return "a"
 
-    with pytest.raises(recstore.InputError, match="changed while they were read"):
+    with pytest.raises(recstore.errors.InputError, match="changed while they were read"):
         recstore.scan_files(root, class_from=grow)
 
 
@@ -390,7 +390,7 @@ def test_classes_stay_with_views_handles_and_files(tmp_path, monkeypatch):
         assert other.attributes == {} and not hasattr(other, "classes") and not hasattr(other, "class_to_idx")
         assert (x + other).attributes == {}
     x.close()
-    with pytest.raises(recstore.ClosedError):
+    with pytest.raises(recstore.errors.ClosedError):
         x.attributes
 
 

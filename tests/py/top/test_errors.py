@@ -27,23 +27,24 @@ BUILT_IN = {
     "WaitTimeoutError": TimeoutError,
     "InputError": ValueError,
     "RemoteError": OSError,
-    "ConflictError": recstore.RemoteError,
+    "ConflictError": recstore.errors.RemoteError,
 }
 STATUS_H = pathlib.Path(__file__).parents[3] / "csrc" / "base" / "rs_status.h"
 
 
 @pytest.mark.parametrize(("name", "base"), BUILT_IN.items())
 def test_class(name, base):
-    cls = getattr(recstore, name)
+    cls = getattr(errors, name)
     assert issubclass(cls, base) and issubclass(cls, recstore.Error)
-    assert (cls.__module__, cls.__name__) == ("recstore", name)
+    assert (cls.__module__, cls.__name__) == ("recstore.errors", name)
     assert cls.__doc__
     assert type(pickle.loads(pickle.dumps(cls("text")))) is cls
     assert str(copy.copy(cls("text"))) == "text"
 
 
 def test_all_are_exported():
-    assert set(errors.__all__) == {*BUILT_IN, "Error"} <= set(recstore.__all__)
+    assert set(errors.__all__) == {*BUILT_IN, "Error"} and not {*BUILT_IN} & set(recstore.__all__)
+    assert recstore.Error is errors.Error
     assert sorted(recstore.__all__) == sorted(set(recstore.__all__))
     assert all(hasattr(recstore, name) for name in recstore.__all__)
 
@@ -58,7 +59,7 @@ def test_every_status_has_a_class():
 def test_system_errors_have_a_number(tmp_path):
     with pytest.raises(FileNotFoundError) as caught:
         recstore.open(tmp_path / "nothing")
-    assert type(caught.value) is recstore.SegmentNotFoundError
+    assert type(caught.value) is recstore.errors.SegmentNotFoundError
     assert (caught.value.errno, "nothing" in str(caught.value)) == (errno.ENOENT, True)
 
 
@@ -85,7 +86,7 @@ def everything_in(path):
     for way in ways:
         try:
             way()
-        except (recstore.CorruptError, recstore.VersionError, recstore.UntrustedError) as error:
+        except (recstore.errors.CorruptError, recstore.errors.VersionError, recstore.errors.UntrustedError) as error:
             yield error
         except Exception as error:
             assert not isinstance(error, recstore.Error), "an error of another kind about a damaged file"
@@ -103,10 +104,10 @@ def test_what_is_raised_for_a_damaged_file_names_it(path):
 @pytest.mark.parametrize("how", [copy.copy, copy.deepcopy, lambda error: pickle.loads(pickle.dumps(error))])
 def test_the_file_travels_with_the_error(how, tmp_path):
     (tmp_path / "x.rec").write_bytes(b"hello" * 2000)
-    with pytest.raises(recstore.CorruptError) as caught:
+    with pytest.raises(recstore.errors.CorruptError) as caught:
         recstore.open(tmp_path / "x.rec")
     there = how(caught.value)
-    assert type(there) is recstore.CorruptError and there.filename == str(tmp_path / "x.rec")
+    assert type(there) is recstore.errors.CorruptError and there.filename == str(tmp_path / "x.rec")
     assert str(there) == str(caught.value) and there.args == caught.value.args
     with pytest.raises(FileNotFoundError) as caught:
         recstore.open(tmp_path / "y.rec")
@@ -116,14 +117,14 @@ def test_the_file_travels_with_the_error(how, tmp_path):
 def test_errors_about_memory_name_no_file():
     with recstore.RecordList([object()], on_unsupported="pickle") as x:
         x.segments[0].reader = recstore._core.trust.Reader(trusted=False)
-        with pytest.raises(recstore.UntrustedError) as caught:
+        with pytest.raises(recstore.errors.UntrustedError) as caught:
             x[0]
     assert caught.value.filename is None and str(caught.value) == caught.value.args[0]
 
 
 def test_a_pickled_value_that_may_not_be_loaded(tmp_path):
     recstore.RecordList([1, object()], on_unsupported="pickle").save(tmp_path / "x.rec")
-    with pytest.raises(recstore.UntrustedError, match=r"^record 1: ") as caught:
+    with pytest.raises(recstore.errors.UntrustedError, match=r"^record 1: ") as caught:
         recstore.open(tmp_path / "x.rec").to_list()
     assert caught.value.filename == str(tmp_path / "x.rec")
 
@@ -225,12 +226,12 @@ def test_system_errors_say_it_in_words_and_name_the_file_once(tmp_path):
 def test_a_damaged_segment_with_a_name_says_its_path():
     with recstore.RecordList([1, 2, 3], name="test-errors-named") as x:
         path = x.segments[0].path
-        with pytest.raises(recstore.SegmentExistsError, match="'test-errors-named' is taken") as caught:
+        with pytest.raises(recstore.errors.SegmentExistsError, match="'test-errors-named' is taken") as caught:
             recstore.RecordList([1], name="test-errors-named")
         assert caught.value.filename == path
         os.chmod(path, 0o600)
         os.truncate(path, 100)
         os.chmod(path, 0o400)
-        with pytest.raises(recstore.CorruptError) as caught:
-            recstore.attach("test-errors-named")
+        with pytest.raises(recstore.errors.CorruptError) as caught:
+            recstore.shared("test-errors-named")
         assert caught.value.filename == path and path in str(caught.value)

@@ -87,7 +87,7 @@ def test_methods_of_other_libraries(x, tmp_path):
 
 def test_constructors_of_other_libraries(tmp_path):
     for name in ("from_jsonl", "from_json", "from_csv", "from_parquet", "from_dicts", "from_list", "load", "open",
-                 "read_jsonl", "shared", "attach"):  # fmt: skip
+                 "read_jsonl", "shared"):  # fmt: skip
         for kind in (RecordList, RecordDict):
             assert not hasattr(kind, name)
             function = re.search(

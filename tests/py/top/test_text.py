@@ -47,7 +47,7 @@ def test_every_size_has_these_units(tmp_path, monkeypatch):
     samples = Samples()
     samples.names = [f"images/{i:09}.jpg" for i in range(30_000)]
     with recstore.shared("sizes", lambda: range(9), fingerprint="1") as named:
-        assert f"  {size_text(named.nbytes)}  " in str(recstore.segments("sizes"))
+        assert f"  {size_text(named.nbytes)}  " in str(recstore.names.list("sizes"))
     for report in (recstore.audit(samples), recstore.share_dataset(samples, dry_run=True)):
         assert re.search(r"\d [kM]B\b", str(report)) and "iB" not in str(report)
 

@@ -479,7 +479,7 @@ def test_errors_keep_their_type_and_traceback(x):
 def test_a_closed_store(x):
     dataset = RecordDataset(RecordList(RECORDS), pair)
     dataset.records.close()
-    with pytest.raises(recstore.ClosedError):
+    with pytest.raises(recstore.errors.ClosedError):
         dataset[0]
-    with pytest.raises(recstore.ClosedError):
+    with pytest.raises(recstore.errors.ClosedError):
         dataset.__getitems__([0])

@@ -167,13 +167,13 @@ def test_a_closed_store():
     f = Fields(x, "a")
     batch = f[[1]]
     x.close()
-    with pytest.raises(recstore.ClosedError):
+    with pytest.raises(recstore.errors.ClosedError):
         f[[0]]
-    with pytest.raises(recstore.ClosedError):
+    with pytest.raises(recstore.errors.ClosedError):
         f[0]
     assert "closed" in repr(f)
     assert batch["a"].tolist() == [2]
-    with pytest.raises(recstore.ClosedError):
+    with pytest.raises(recstore.errors.ClosedError):
         Fields(x, "a")
 
 

@@ -326,7 +326,7 @@ def test_with_close_and_break_end_the_threads():
             next(batches)
         assert len(threads()) == 2
     assert threads() == []
-    with pytest.raises(recstore.ClosedError):
+    with pytest.raises(recstore.errors.ClosedError):
         next(kept[0])
     assert flat(found) == list(range(23))  # the loader itself goes on
     one = iter(found)

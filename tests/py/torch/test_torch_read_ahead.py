@@ -441,7 +441,7 @@ print(sum(it))
 def test_after_the_threads_were_ended_at_exit(tmp_path):
     code = """
 import atexit
-from recstore import ClosedError
+from recstore.errors import ClosedError
 from recstore.torch import read_ahead
 
 def late():

@@ -173,7 +173,7 @@ def test_classes_hold_no_index_list(tmp_path):
         assert list(saved) == wanted
         copy = pickle.loads(pickle.dumps(saved))
     assert list(copy) == wanted
-    with pytest.raises(recstore.ClosedError):
+    with pytest.raises(recstore.errors.ClosedError):
         list(saved)
     # Groups that lie one after another need no rows.
     with recstore.RecordList({"label": i // 10} for i in range(30)) as x:
@@ -325,7 +325,7 @@ def test_native_draws_check_their_arguments():
     with pytest.raises(ValueError, match="entries of 3 bytes"):
         native.read_entries(blob, 3, np.array([0]))
     blob.close()
-    with pytest.raises(recstore.ClosedError):
+    with pytest.raises(recstore.errors.ClosedError):
         native.read_entries(blob, 4, np.array([0]))
 
 
@@ -355,5 +355,5 @@ def test_a_damaged_saved_index(tmp_path, damage):
             lambda: WeightedSampler("balanced", 900, classes=labels, rank=0, world_size=1),
             lambda: WeightedSampler("balanced", 9, classes=labels, replacement=False),
         ):
-            with pytest.raises(recstore.CorruptError, match="saved index"):
+            with pytest.raises(recstore.errors.CorruptError, match="saved index"):
                 list(make())

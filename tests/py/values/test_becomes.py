@@ -8,7 +8,8 @@ from ref import mapping, mapping_writer, reader
 from ref import writer as w
 
 import recstore
-from recstore import CorruptError, RecordDict, RecordList
+from recstore import RecordDict, RecordList
+from recstore.errors import CorruptError
 
 VALUES, BYTES = 64, 1024
 MANY = {"max_values": 1 << 28, "max_bytes": 1 << 32}

@@ -16,7 +16,8 @@ import pytest
 from refusals import Named, Point, Slotted, Wrong, refused, registry, remedied, stored  # noqa: F401
 
 import recstore
-from recstore import EncodeError, RecordList, register
+from recstore import RecordList, register
+from recstore.errors import EncodeError
 
 # ---- No code of a value runs ---------------------------------------------------------------------------------------------
 

@@ -31,7 +31,8 @@ from alike import alike as same
 from refusals import CODE, Named, Point, Slotted, Wrong, given, refused, registry, remedied, stored  # noqa: F401
 
 import recstore
-from recstore import EncodeError, RecordDict, RecordList, register
+from recstore import RecordDict, RecordList, register
+from recstore.errors import EncodeError
 
 
 class Nested:

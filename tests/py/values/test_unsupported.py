@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 import shm
 
-from recstore import EncodeError, RecordDict, RecordList
+from recstore import RecordDict, RecordList
+from recstore.errors import EncodeError
 
 
 class Plain:

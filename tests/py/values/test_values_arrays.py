@@ -9,7 +9,8 @@ from alike import round_trips
 from ref import writer as w
 
 import recstore
-from recstore import EncodeError, RecordList
+from recstore import RecordList
+from recstore.errors import EncodeError
 
 INNER = np.dtype([("u", "U3"), ("t", "M8[3us]")])
 POINT = np.dtype([("x", "f4"), ("y", ">i2")])
@@ -203,7 +204,7 @@ def test_structured_bytes_that_lie(tmp_path):
     (tmp_path / "x.rec").write_bytes(data.replace(b"\2ab", b"\2aa"))
     with (
         recstore.open(tmp_path / "x.rec") as x,
-        pytest.raises(recstore.CorruptError, match="a structured dtype that numpy refuses"),
+        pytest.raises(recstore.errors.CorruptError, match="a structured dtype that numpy refuses"),
     ):
         x[0]
     for count in (2, 200):
@@ -211,7 +212,10 @@ def test_structured_bytes_that_lie(tmp_path):
             x.save(tmp_path / "x.rec")
         data = (tmp_path / "x.rec").read_bytes()
         (tmp_path / "x.rec").write_bytes(data.replace("zz".encode("utf-32-le"), b"\xff\xff\xff\x7f" * 2))
-        with recstore.open(tmp_path / "x.rec") as x, pytest.raises(recstore.CorruptError, match="^record 0: .*text"):
+        with (
+            recstore.open(tmp_path / "x.rec") as x,
+            pytest.raises(recstore.errors.CorruptError, match="^record 0: .*text"),
+        ):
             x[0]
 
 
@@ -235,9 +239,9 @@ def test_text_arrays_that_are_no_text_are_corrupt(tmp_path, node):
     data[at : at + 4] = b"\xff" * 4
     path = tmp_path / "u.rec"
     path.write_bytes(w.reseal(bytes(data)))
-    with pytest.raises(recstore.CorruptError):
+    with pytest.raises(recstore.errors.CorruptError):
         recstore.open(path)[0]
-    with pytest.raises(recstore.CorruptError):
+    with pytest.raises(recstore.errors.CorruptError):
         recstore.open(path, verify="full")
 
 

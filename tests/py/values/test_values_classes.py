@@ -42,8 +42,9 @@ from kinds import (
 )
 
 import recstore
-from recstore import EncodeError, Record, RecordList, register
+from recstore import Record, RecordList, register
 from recstore._core import trust
+from recstore.errors import EncodeError
 
 
 @pytest.fixture(autouse=True)

@@ -18,7 +18,8 @@ import pytest
 from alike import alike, round_trips
 
 import recstore
-from recstore import EncodeError, RecordList
+from recstore import RecordList
+from recstore.errors import EncodeError
 
 NAN = struct.unpack("<d", struct.pack("<Q", 0x7FF8_DEAD_BEEF_0001))[0]
 BERLIN = zoneinfo.ZoneInfo("Europe/Berlin")
@@ -344,9 +345,9 @@ def test_a_payload_that_lies(code, extra, payload, compression, tmp_path, monkey
     monkeypatch.undo()
     with recstore.open(tmp_path / "x.rec", allow_pickle=True) as x:
         assert x[1] == 5
-        with pytest.raises(recstore.CorruptError, match="^record 0: "):
+        with pytest.raises(recstore.errors.CorruptError, match="^record 0: "):
             x[0]
-    with pytest.raises(recstore.CorruptError):
+    with pytest.raises(recstore.errors.CorruptError):
         recstore.open(tmp_path / "x.rec", verify="full")
 
 

@@ -280,7 +280,7 @@ def test_a_value_that_cannot_be_stored_is_named(x):
         warnings.simplefilter("ignore")
         record = x[0]
         record["boxes"].append(object())
-    with pytest.raises(recstore.EncodeError, match=r"\$\.boxes\[2\]: cannot store object"):
+    with pytest.raises(recstore.errors.EncodeError, match=r"\$\.boxes\[2\]: cannot store object"):
         RecordList([record])
 
 

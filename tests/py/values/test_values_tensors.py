@@ -8,7 +8,8 @@ import pytest
 from alike import round_trips
 
 import recstore
-from recstore import EncodeError, RecordDict, RecordList
+from recstore import RecordDict, RecordList
+from recstore.errors import EncodeError
 
 
 def tensors(torch):

@@ -11,8 +11,9 @@ import pytest
 from kinds import Attrs, Box, Color, Pair, Perm, Plain, Point, Unlucky
 
 import recstore
-from recstore import EncodeError, Error, Record, RecordList, UntrustedError, register
+from recstore import Error, Record, RecordList, register
 from recstore._core import trust
+from recstore.errors import EncodeError, UntrustedError
 
 ROWS = [Plain(1, [2]), Pair(1, [Attrs(2)]), Color.GREEN, Perm.R | Perm.X, {"a": Plain(3)}, {Color.RED: 1, Perm(5): 2}]
 
@@ -164,12 +165,12 @@ def test_on_unsupported():
 
 def test_what_cannot_be_pickled():
     with pytest.raises(
-        recstore.EncodeError, match=r"^record 0: \$\.a\[0\]: cannot store function, nor pickle it: \w+: "
+        recstore.errors.EncodeError, match=r"^record 0: \$\.a\[0\]: cannot store function, nor pickle it: \w+: "
     ):
         RecordList([{"a": [lambda: 1]}], on_unsupported="pickle")
     loop = []
     loop.append(loop)
-    with pytest.raises(recstore.EncodeError, match="the value contains itself"):
+    with pytest.raises(recstore.errors.EncodeError, match="the value contains itself"):
         RecordList([loop], on_unsupported="pickle")
 
 

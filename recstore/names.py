@@ -1,0 +1,33 @@
+"""The named stores of this user: what there is, and how it goes."""
+
+from recstore.shm import named_segments, segment_list
+
+__all__ = ["collect", "list", "remove"]
+
+
+def list(name=None, *, dir=None):
+    """The named stores of this user, all or those of one name: a list of
+    :class:`recstore.shm.segment_list.SegmentInfo` that prints as a table. Safe from several threads at once."""
+    return segment_list.segments(name, dir)
+
+
+def remove(name, fingerprint=None, *, dir=None):
+    """Removes the stores of a name, kept or not, in use or not, and returns their number.
+
+    Processes that read such a store go on reading it; its memory is free when the last of them closes it. Raises
+    SegmentNotFoundError where there is no such store. Safe from several threads at once.
+
+    >>> from recstore import RecordList
+    >>> x = RecordList([1, 2, 3], name="doctest-removed")
+    >>> remove("doctest-removed"), x[0]
+    (1, 1)
+    >>> x.close()
+    """
+    return segment_list.unlink(name, fingerprint, dir)
+
+
+def collect(*, dir=None):
+    """Removes the stores that no process uses and that are not kept, such as those of killed processes, and returns
+    the number of files removed. Every build and every call for a name does this too. Safe from several threads at
+    once."""
+    return named_segments.collect(named_segments.folder(dir))
