@@ -1,0 +1,427 @@
+"""One training loop before and after: what the job takes in memory, and what its steps wait for.
+
+`python bench/training.py` trains the two jobs over each form of their metadata, each in a process of its own, and
+prints a table; `--json FILE` keeps the figures with the machine. With a GPU the models train on it, and all of it
+takes less than 8 minutes; without one the step of a GPU is a wait of the same length, as no processor of a training
+machine computes it.
+
+Detection: pictures of 640 x 480 are decoded from JPEG, resized to 512 x 384 and flipped in the workers; a sample has
+the boxes and labels of its annotations. The model is torchvision's SSDlite, if there is torchvision, else a small
+convolutional net. Text: conversations are joined and cut into tokens of one byte in the workers, and a GPT of 25
+million parameters learns them.
+
+Forms: a list, torch + pickle as detectron2 has it, and `recstore.share_dataset(dataset)`. `nothing` makes its records
+from their index and holds none: its memory is what the job takes without metadata.
+
+Memory is read twice: after the steps, and once each worker has read all records, as it has after some epochs.
+"""
+
+import argparse
+import io
+import json
+import os
+import random
+import resource
+import subprocess
+import sys
+import time
+
+import output
+
+FORMS = ("nothing", "list", "torch+pickle", "recstore")
+GPU_STEP = {"detection": 0.060, "text": 0.060}  # seconds a step where there is no GPU
+BATCH = {"detection": 32, "text": 16}
+RECORDS = {"detection": 60_000, "text": 150_000}
+LENGTH = 512  # tokens of a sample
+
+
+# ---- Records ----
+
+
+def detection_record(index):
+    """A picture's entry as a COCO file gives it: name, size, seven annotations with polygons."""
+    draw = random.Random(index).random
+    annotations = []
+    for number in range(7):
+        x, y, w, h = 400 * draw(), 300 * draw(), 20 + 200 * draw(), 20 + 150 * draw()
+        polygon = [round(part, 2) for _ in range(12) for part in (x + w * draw(), y + h * draw())]
+        annotations.append(
+            {
+                "id": 7 * index + number,
+                "image_id": index,
+                "category_id": 1 + int(90 * draw()),
+                "bbox": [round(x, 2), round(y, 2), round(w, 2), round(h, 2)],
+                "area": round(w * h / 2, 2),
+                "iscrowd": 0,
+                "segmentation": [polygon],
+            }
+        )
+    return {
+        "file_name": f"train2017/{index:012d}.jpg",
+        "width": 640,
+        "height": 480,
+        "id": index,
+        "annotations": annotations,
+    }
+
+
+def text_record(index):
+    """A conversation of four turns."""
+    draw = random.Random(index)
+    turns = [
+        {
+            "role": ("user", "assistant")[turn % 2],
+            "content": " ".join(draw.choices(WORDS, k=draw.randrange(10, 60))),
+        }
+        for turn in range(4)
+    ]
+    return {"id": f"conversation-{index:08d}", "source": f"set-{index % 7}", "messages": turns}
+
+
+def _words():
+    draw = random.Random(1)
+    return ["".join(draw.choices("etaoinshrdlucmfw", k=draw.randrange(2, 10))) for _ in range(5_000)]
+
+
+WORDS = _words()
+RECORD = {"detection": detection_record, "text": text_record}
+
+
+class Made:
+    """Records that are made when they are read."""
+
+    def __init__(self, make, count):
+        self.make, self.count = make, count
+
+    def __len__(self):
+        return self.count
+
+    def __getitem__(self, index):
+        return self.make(index)
+
+
+def records_of(form, job, count):
+    if form == "nothing":
+        return Made(RECORD[job], count)
+    records = [RECORD[job](index) for index in range(count)]
+    if form == "torch+pickle":
+        from recstore.cli.bench_rivals import TorchPickle
+
+        return TorchPickle.build(records)
+    return records
+
+
+# ---- Samples ----
+
+
+class Detection:
+    """A user's Dataset: metadata in an attribute, a picture decoded in each read."""
+
+    def __init__(self, records):
+        from PIL import Image
+
+        noise = Image.effect_noise((160, 120), 60).convert("RGB").resize((640, 480))
+        with io.BytesIO() as file:
+            noise.save(file, "JPEG", quality=90)
+            self.jpeg = file.getvalue()  # one picture for all: no disk is measured
+        self.records = records
+
+    def __len__(self):
+        return len(self.records)
+
+    def targets(self, index):
+        import torch
+
+        annotations = self.records[index]["annotations"]
+        boxes = torch.tensor([one["bbox"] for one in annotations])
+        boxes[:, 2:] += boxes[:, :2]
+        return boxes * 0.8, torch.tensor([one["category_id"] for one in annotations])
+
+    def __getitem__(self, index):
+        import numpy
+        import torch
+        from PIL import Image
+
+        picture = Image.open(io.BytesIO(self.jpeg)).convert("RGB").resize((512, 384))
+        if index % 2:
+            picture = picture.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
+        return torch.from_numpy(numpy.array(picture)).permute(2, 0, 1).contiguous(), *self.targets(index)
+
+
+class Text:
+    """The same for conversations."""
+
+    def __init__(self, records):
+        self.records = records
+
+    def __len__(self):
+        return len(self.records)
+
+    def __getitem__(self, index):
+        import torch
+
+        turns = self.records[index]["messages"]
+        text = "\n".join(f"{turn['role']}: {turn['content']}" for turn in turns).encode()[: LENGTH + 1]
+        tokens = torch.zeros(LENGTH + 1, dtype=torch.int64)
+        tokens[: len(text)] = torch.frombuffer(bytearray(text), dtype=torch.uint8)
+        return tokens
+
+    targets = __getitem__
+
+
+class AllRead:
+    """For a DataLoader with one item for each worker: an item reads what the samples have of all records."""
+
+    def __init__(self, dataset, workers):
+        self.dataset, self.workers = dataset, workers
+
+    def __len__(self):
+        return self.workers
+
+    def __getitem__(self, worker):
+        for index in range(len(self.dataset)):
+            self.dataset.targets(index)
+        return worker
+
+
+DATASET = {"detection": Detection, "text": Text}
+
+
+def pictures(samples):
+    """The collate function of detection: boxes differ in number."""
+    import torch
+
+    images, boxes, labels = zip(*samples, strict=True)
+    return torch.stack(images), boxes, labels
+
+
+# ---- Steps ----
+
+
+def timed_step(job):
+    """A step that takes the time of a GPU's and no processor."""
+
+    def step(batch):
+        time.sleep(GPU_STEP[job])
+
+    return step
+
+
+def detection_step():
+    import torch
+
+    try:
+        from torchvision.models.detection import ssdlite320_mobilenet_v3_large
+
+        model = ssdlite320_mobilenet_v3_large(weights=None, weights_backbone=None, num_classes=91).cuda().train()
+    except ImportError:
+        return _net_step()
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
+
+    def step(batch):
+        images, boxes, labels = batch
+        images = images.cuda(non_blocking=True).float() / 255
+        targets = [{"boxes": b.cuda(), "labels": n.cuda()} for b, n in zip(boxes, labels, strict=True)]
+        with torch.autocast("cuda", dtype=torch.bfloat16):
+            loss = sum(model(list(images), targets).values())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return loss.item()
+
+    return step
+
+
+def _net_step():
+    import torch
+    from torch import nn
+
+    sizes = (3, 64, 128, 256, 256)
+    layers = [
+        layer
+        for a, b in zip(sizes, sizes[1:], strict=False)
+        for layer in (nn.Conv2d(a, b, 3, 2, 1), nn.BatchNorm2d(b), nn.ReLU())
+    ]
+    model = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(256, 91)).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
+
+    def step(batch):
+        images, _, labels = batch
+        wanted = torch.stack([one[0] for one in labels]).cuda()
+        loss = nn.functional.cross_entropy(model(images.cuda(non_blocking=True).float() / 255), wanted)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return loss.item()
+
+    return step
+
+
+def text_step(width=512, depth=8):
+    import torch
+    from torch import nn
+
+    class Gpt(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.tokens, self.places = nn.Embedding(256, width), nn.Embedding(LENGTH, width)
+            block = nn.TransformerEncoderLayer(width, 8, 4 * width, 0.0, "gelu", batch_first=True, norm_first=True)
+            self.blocks = nn.TransformerEncoder(block, depth, enable_nested_tensor=False)
+            self.out = nn.Linear(width, 256)
+
+        def forward(self, tokens):
+            mask = nn.Transformer.generate_square_subsequent_mask(LENGTH, device=tokens.device)
+            x = self.tokens(tokens) + self.places.weight
+            return self.out(self.blocks(x, mask, is_causal=True))
+
+    model = Gpt().cuda()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4)
+
+    def step(batch):
+        tokens = batch.cuda(non_blocking=True)
+        with torch.autocast("cuda", dtype=torch.bfloat16):
+            logits = model(tokens[:, :-1])
+        loss = nn.functional.cross_entropy(logits.float().flatten(0, 1), tokens[:, 1:].flatten())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return loss.item()
+
+    return step
+
+
+# ---- One job ----
+
+
+def memory():
+    """The bytes of this process and its children: their PSS, and shared pages that none of them maps."""
+    from recstore.shm import process_memory
+
+    return process_memory.total(process_memory.family(os.getpid()), process_memory.segments())
+
+
+def run(job, form, workers, start, seconds, count):
+    """Train for an epoch or `seconds`; the figures of the table."""
+    import torch
+    from torch.utils.data import DataLoader
+
+    began = time.perf_counter()
+    dataset = DATASET[job](records_of(form, job, count))
+    if form == "recstore":
+        import recstore
+
+        recstore.share_dataset(dataset)
+    prepared = time.perf_counter() - began
+    how = {"num_workers": workers, "multiprocessing_context": start}
+    loader = DataLoader(
+        dataset,
+        BATCH[job],
+        shuffle=True,
+        collate_fn=pictures if job == "detection" else None,
+        pin_memory=torch.cuda.is_available(),
+        drop_last=True,
+        **how,
+    )
+    cpu = _cpu()
+    began = time.perf_counter()
+    batches = iter(loader)
+    batch = next(batches)
+    first = time.perf_counter() - began
+    # After the workers are there, as in a job whose model is made on the first batch; CUDA does not survive a fork.
+    step = {"detection": detection_step, "text": text_step}[job]() if torch.cuda.is_available() else timed_step(job)
+    for _ in range(3):
+        step(batch)
+    waited, samples, begin = 0.0, 0, time.perf_counter()
+    while time.perf_counter() - begin < seconds:
+        before = time.perf_counter()
+        batch = next(batches, None)
+        waited += time.perf_counter() - before
+        if batch is None:
+            break
+        step(batch)
+        samples += BATCH[job]
+    took = time.perf_counter() - begin
+    in_steps = memory()
+    del batches
+    cpu = _cpu() - cpu
+    batches = iter(DataLoader(AllRead(dataset, workers), prefetch_factor=1, **how))
+    for _ in range(workers):
+        next(batches)
+    in_all = memory()
+    del batches
+    return {
+        "job": job,
+        "form": form,
+        "workers": workers,
+        "start": start,
+        "records": count,
+        "prepare_s": prepared,
+        "first_batch_s": first,
+        "samples": samples,
+        "samples_a_second": samples / took,
+        "waiting_share": waited / took,
+        "cpu_s_a_1000_samples": 1000 * cpu / samples,
+        "memory_in_steps": in_steps,
+        "memory_all_read": in_all,
+    }
+
+
+def _cpu():
+    """Processor seconds of this process and of its children that ended."""
+    usage = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in usage)
+
+
+# ---- All of them ----
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("jobs", nargs="*", choices=[*RECORDS, []], help="detection, text; both without a name")
+    parser.add_argument("--workers", type=int, default=max(2, min(12, (os.cpu_count() or 2) - 3)))
+    parser.add_argument("--start", default="fork", choices=("fork", "forkserver", "spawn"))
+    parser.add_argument("--seconds", type=float, default=10, help="the most that the steps of one form take")
+    parser.add_argument("--share", type=float, default=1.0, help="of the records, for a try")
+    parser.add_argument("--json", help="a file for the figures")
+    parser.add_argument("--run", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.run:
+        print(json.dumps(run(**json.loads(options.run))))
+        return
+    rows = []
+    for job in options.jobs or RECORDS:
+        for form in FORMS:
+            how = {
+                "job": job,
+                "form": form,
+                "workers": options.workers,
+                "start": options.start,
+                "seconds": options.seconds,
+                "count": int(RECORDS[job] * options.share),
+            }
+            command = [sys.executable, os.path.abspath(__file__), "--run", json.dumps(how)]
+            done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+            rows.append(json.loads(done.stdout.splitlines()[-1]))
+            print(_line(rows[-1]), flush=True)
+    if options.json:
+        found = {"machine": {**output.machine(), "gpu": _gpu()}, "rows": rows}
+        with open(options.json, "w", encoding="utf-8") as file:
+            json.dump(found, file, indent=1)
+
+
+def _gpu():
+    import torch
+
+    return torch.cuda.get_device_name() if torch.cuda.is_available() else None
+
+
+def _line(row):
+    memory_now, memory_later = row["memory_in_steps"] / 1e9, row["memory_all_read"] / 1e9
+    return (
+        f"| {row['job']} | {row['form']} | {memory_now:.2f} GB | {memory_later:.2f} GB | {row['first_batch_s']:.2f} s "
+        f"| {row['samples_a_second']:,.0f} | {row['waiting_share']:.1%} | {row['cpu_s_a_1000_samples']:.2f} s |"
+    )
+
+
+if __name__ == "__main__":
+    main()
