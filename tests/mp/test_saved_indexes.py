@@ -21,7 +21,9 @@ def x(request, tmp_path):
         with recstore.open(tmp_path / "x.recs") as store:
             yield store
     else:
-        with RecordList(RECORDS, name="mp-saved-index" if request.param == "named" else None, **fields) as store:
+        with RecordList(
+            RECORDS, name=f"mp-saved-index-{os.getpid()}" if request.param == "named" else None, **fields
+        ) as store:
             yield store
 
 

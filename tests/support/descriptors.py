@@ -4,6 +4,7 @@ import gc
 import os
 import socket
 import stat
+import time
 
 
 def names():
@@ -25,3 +26,11 @@ def _is_tcp(descriptor):
 
 def count():
     return len(names())
+
+
+def wait_for(most, seconds=30):
+    """Wait until this process has at most so many descriptors: threads that end close theirs a little later."""
+    limit = time.monotonic() + seconds
+    while count() > most:
+        assert time.monotonic() < limit, f"{count()} descriptors, {most} before"
+        time.sleep(0.05)

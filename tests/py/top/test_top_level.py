@@ -45,7 +45,7 @@ def test_other_names_are_not_found(package):
     assert done.stdout == f"module 'recstore{package}' has no attribute 'colour'\n"
 
 
-@pytest.mark.parametrize("arguments", [["--version"], ["ls"], ["info", "missing"], ["--wrong"], []])
+@pytest.mark.parametrize("arguments", [["--version"], ["rm", "missing"], ["info", "missing"], ["--wrong"], []])
 def test_the_command_as_a_module(arguments):
     one, two = run("-m", "recstore", *arguments), run("-m", "recstore.cli.main", *arguments)
     assert (one.returncode, one.stdout, one.stderr) == (two.returncode, two.stdout, two.stderr)
