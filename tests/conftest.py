@@ -7,6 +7,7 @@ import pathlib
 import signal
 import sys
 
+import hypothesis
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -17,6 +18,10 @@ sys.path[:] = [entry for entry in sys.path if pathlib.Path(entry or os.curdir).r
 def pytest_configure():
     """A shell starts a command behind `&` with SIGINT ignored, and its children inherit that: a test that interrupts
     one would wait for ever."""
+    # How long an example takes depends on what else the machine does.
+    too_slow = hypothesis.HealthCheck.too_slow
+    hypothesis.settings.register_profile("recstore", deadline=None, suppress_health_check=[too_slow])
+    hypothesis.settings.load_profile("recstore")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -78,7 +78,7 @@ def test_an_index_that_is_closed_while_a_shard_of_the_keys_is_opened(tmp_path):
     opener.blob = native.new_blob(content)
     mapping = RecordDict._blank()._set(*halves(opener), native.KeyIndex.of_blob(opener.blob), None)
     with pytest.raises(ClosedError):
-        for i in range(10 * n):  # one of them meets the entry of another key, which the shard has to tell
+        for i in range(1_000 * n):  # one of them meets the entry of another key, which the shard has to tell
             assert f"absent{i}" not in mapping
     assert opener.opened == [0]
 
