@@ -1,20 +1,43 @@
-"""The keyword arguments that RecordList and RecordDict share, and their checks."""
+"""The options of a build, which everything that builds a store takes, and their checks."""
 
 import errno
 import os
 
 from recstore.building import saved_indexes
 from recstore.errors import SegmentExistsError
+from recstore.later import foreign_names
 from recstore.shm import file_backing, named_segments
 from recstore.text import an
 
 ARRAYS = ("copy", "view")
 COMPRESSION = ("none", "fast", "auto", "small")
 BACKINGS = ("auto", "anonymous", "shm", "dir")
+NAMES = (
+    "on_unsupported",
+    "compression",
+    "arrays",
+    "backing",
+    "name",
+    "workers",
+    "threads",
+    "index_by",
+    "group_by",
+    "progress",
+)
+
+
+def of(caller, given, own=()):
+    """The Options of these keyword arguments. TypeError for another name, which says what the `caller`, a function with
+    the arguments `own` beside, takes instead."""
+    for name in given:
+        if name not in NAMES:
+            hint = foreign_names().of_argument(caller, name, (*own, *NAMES))
+            raise TypeError(f"{caller}() got an unexpected keyword argument {name!r}{hint}")
+    return Options(**given)
 
 
 class Options:
-    """Checked keyword arguments of RecordList and RecordDict. The constructor raises ValueError and TypeError."""
+    """The checked options of a build. The constructor raises ValueError and TypeError."""
 
     __slots__ = (
         "on_unsupported",

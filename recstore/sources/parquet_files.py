@@ -1,12 +1,27 @@
-"""`read_parquet`: the rows of Parquet files."""
+"""`sources.parquet` and `read_parquet`: the rows of Parquet files."""
+
+from __future__ import annotations
 
 import errno
 import os
 from contextlib import ExitStack, contextmanager
 
+from recstore.later import named_arguments
 from recstore.sources import inputs, parquet_pages, reading, table_files
 
-__all__ = ["read_parquet"]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from typing import Any
+
+    from typing_extensions import Unpack
+
+    from recstore._types import BuildOptions, Files, Missing, Nanoseconds, Where
+    from recstore.containers.records import RecordList
+    from recstore.sources import Source
+    from recstore.sources.inputs import Input
+
+__all__ = ["parquet", "read_parquet"]
 
 _BATCH_BYTES = 4 << 20  # decoded, without dictionaries
 _FIRST_ROWS = 64  # of the first batch, which shows how many bytes a row takes
@@ -27,10 +42,18 @@ _MANY = 64  # files, above which a shard is a file, and their row groups are not
 _SUFFIXES = (".parquet", ".pq", ".parq")
 
 
-def read_parquet(
-    path, *, columns=None, dtypes=None, missing="none", nanoseconds="exact", where=None, limit=None, **options
-):
-    """A RecordList of the rows of Parquet files, each a dict by the names of the columns.
+@named_arguments
+def parquet(
+    path: Files,
+    *,
+    columns: Iterable[str] | None = None,
+    dtypes: Mapping[str, Any] | None = None,
+    missing: Missing = "none",
+    nanoseconds: Nanoseconds = "exact",
+    where: Where = None,
+    n_rows: int | None = None,
+) -> Source[dict[str, Any]]:
+    """The rows of Parquet files, each a dict by the names of the columns.
 
     Args:
         path: a path, a folder, a glob pattern, a URL that fsspec knows, a binary file object, or a list of these. Of a
@@ -46,26 +69,47 @@ def read_parquet(
             a value with a part of a microsecond is an error.
         where: a function of a record with all columns; or a pyarrow Expression, by which row groups without such rows
             are not read. Only rows for which it is true are stored.
-        limit: the most rows to store; nothing after them is read.
-        options: those of :class:`recstore.RecordList`, `workers` counting a row group as a shard; `save`, the path of a
-            file in which the store is built, instead of memory; and ``shared="name"`` with `keep`, `fingerprint`, `dir`
-            and `timeout` as of :func:`recstore.shared`: one process of the machine reads the files, and the others
-            attach.
+        n_rows: the most rows to store; nothing after them is read.
 
-    Raises OSError for a file that cannot be read; InputError, which names the file, for one that is cut or is not
-    Parquet, a column that is not there, two columns of one name, a value that cannot be cast, and a file that changes
-    while it is read; ImportError without pyarrow. Safe from several threads at once.
+    Raises OSError for a file that cannot be read, ImportError without pyarrow. A build raises InputError, which names
+    the file, for one that is cut or is not Parquet, a column that is not there, two columns of one name, a value that
+    cannot be cast, and a file that changes while it is read. With ``workers=N`` each row group is a part. Safe from
+    several threads at once.
 
-    >>> import io, pyarrow, pyarrow.parquet
+    >>> import io, pyarrow, pyarrow.parquet, recstore
     >>> file = io.BytesIO()
     >>> pyarrow.parquet.write_table(pyarrow.table({"path": ["a.jpg", "b.jpg"], "label": [1, None]}), file)
-    >>> with read_parquet(file) as x: x.to_list()
+    >>> with recstore.RecordList(parquet(file)) as x: x.to_list()
     [{'path': 'a.jpg', 'label': 1}, {'path': 'b.jpg', 'label': None}]
     """
-    table_files.pyarrow("read_parquet")
-    choice = table_files.Choice(columns, where, limit, missing, nanoseconds, dtypes)
-    feed = ParquetFeed(inputs.resolve(_without_folders(path)), choice)
-    return reading.store("read_parquet", feed, options, **choice.content())
+    table_files.pyarrow("Parquet")
+    choice = table_files.Choice(columns, where, n_rows, missing, nanoseconds, dtypes)
+    return ParquetSource(inputs.resolve(_without_folders(path)), choice)
+
+
+def read_parquet(
+    path: Files,
+    *,
+    columns: Iterable[str] | None = None,
+    dtypes: Mapping[str, Any] | None = None,
+    missing: Missing = "none",
+    nanoseconds: Nanoseconds = "exact",
+    where: Where = None,
+    n_rows: int | None = None,
+    **options: Unpack[BuildOptions],
+) -> RecordList[dict[str, Any]]:
+    """``RecordList(recstore.sources.parquet(path, ...), **options)``: see :func:`recstore.sources.parquet` for the
+    arguments and :class:`recstore.RecordList` for the options."""
+    source = parquet(
+        path,
+        columns=columns,
+        dtypes=dtypes,
+        missing=missing,
+        nanoseconds=nanoseconds,
+        where=where,
+        n_rows=n_rows,
+    )
+    return reading.built(read_parquet, source, options)
 
 
 def _without_folders(given):
@@ -84,32 +128,32 @@ def _without_folders(given):
     return [os.path.join(folder, name) for name in found]
 
 
-class ParquetFeed(table_files.TableFileFeed):
+class ParquetSource(table_files.TableFileSource):
     """The rows of Parquet files, or of the row groups `groups` of one file."""
 
-    def __init__(self, files, choice, groups=None):
+    def __init__(self, files: list[Input], choice: table_files.Choice, groups: list[int] | None = None) -> None:
         super().__init__(files, choice)
         self.groups = groups
 
-    def shards(self):
-        if self.choice.limit is not None:
+    def _parts(self) -> list[ParquetSource]:
+        if self.choice.n_rows is not None:
             return [self]
-        if len(self.files) > _MANY:
-            return [ParquetFeed(files, self.choice) for files in reading.grouped(self.files, table_files.SHARD)]
-        shards = []
-        for file in self.files:
+        if len(self.inputs) > _MANY:
+            return [ParquetSource(files, self.choice) for files in reading.grouped(self.inputs, table_files.SHARD)]
+        parts = []
+        for file in self.inputs:
             with _opened(file) as parquet:
                 n = parquet.num_row_groups
-            shards += [ParquetFeed([file], self.choice, [group]) for group in range(n)]
-        return shards
+            parts += [ParquetSource([file], self.choice, [group]) for group in range(n)]
+        return parts
 
     def tables(self, file, bar):
         with _opened(file, self.choice) as (parquet, needed, pages), table_files.errors_of(file):
-            limit = self.choice.limit if self.choice.where is None else None
+            n_rows = self.choice.n_rows if self.choice.where is None else None
             groups = range(parquet.num_row_groups) if self.groups is None else self.groups
             total, rows = parquet.metadata.num_rows, 0
             for group in self.wanted(file, groups):
-                for batch in _row_group(parquet, group, needed, pages, limit):
+                for batch in _row_group(parquet, group, needed, pages, n_rows):
                     rows += batch.num_rows
                     bar.moved(rows / max(1, total))
                     yield batch
@@ -127,7 +171,7 @@ class ParquetFeed(table_files.TableFileFeed):
             return groups
 
 
-def _row_group(parquet, group, needed, pages, limit):
+def _row_group(parquet, group, needed, pages, n_rows):
     """Yields the batches of a row group with the columns `needed`. Where these would take too much memory side by side,
     they are read in parts, one after another, and all but the last are kept in temporary files."""
     parts = _parts(parquet, group, needed, pages) if parquet.metadata.row_group(group).num_rows else []
@@ -140,7 +184,7 @@ def _row_group(parquet, group, needed, pages, limit):
         found = []
         for part in parts[:-1]:
             batches = _batches(parquet, group, part, _BATCH_BYTES)
-            found.append(stack.enter_context(_spooled(batches, budget, limit)))
+            found.append(stack.enter_context(_spooled(batches, budget, n_rows)))
         yield from _side_by_side([*found, _batches(parquet, group, parts[-1], budget)])
 
 
@@ -307,16 +351,16 @@ def _side_by_side(parts):
 
 
 @contextmanager
-def _spooled(batches, budget, limit):
+def _spooled(batches, budget, n_rows):
     """An iterator of the batches in slices of some `budget` bytes, which were written to a temporary file before. With
-    `limit` it may end after so many rows."""
+    `n_rows` it may end after so many rows."""
     import tempfile
 
     from pyarrow import ipc
 
     with tempfile.TemporaryFile() as file:
         try:
-            _spool(batches, file, budget, limit)
+            _spool(batches, file, budget, n_rows)
         except OSError as error:
             if error.errno != errno.ENOSPC:
                 raise
@@ -326,7 +370,7 @@ def _spooled(batches, budget, limit):
         yield ipc.open_stream(file)
 
 
-def _spool(batches, file, budget, limit):
+def _spool(batches, file, budget, n_rows):
     import pyarrow
     from pyarrow import ipc
 
@@ -338,7 +382,7 @@ def _spool(batches, file, budget, limit):
         for start in range(0, batch.num_rows, rows):
             writer.write_batch(batch.slice(start, rows))
         done += batch.num_rows
-        if limit is not None and done >= limit:
+        if n_rows is not None and done >= n_rows:
             break
     writer.close()
 

@@ -1,27 +1,97 @@
-"""`scan_files`: the files below a folder, with the class of each, as image folders have them."""
+"""`sources.folder`: the files below a folder, with the class of each, as image folders have them."""
+
+from __future__ import annotations
 
 import operator
 import os
 import re
 from itertools import chain
 
-from recstore.building import build_options, progress
-from recstore.building.feeds import Feed
+from recstore.building import build_options
+from recstore.building import progress as bars
 from recstore.errors import InputError
+from recstore.later import named_arguments
 from recstore.sources import folder_walk, inputs, reading
 from recstore.sources.patterns import Patterns
 from recstore.text import an
 
-__all__ = ["Walking", "scan_files"]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import Any, Literal, TypeAlias, overload
+
+    from recstore._types import Path
+    from recstore.sources import Source
+
+    ClassFrom: TypeAlias = str | re.Pattern[str] | Callable[[str], str | None] | None
+
+__all__ = ["folder"]
 
 _NAMED_ERRORS = 3
 _NAMED_CLASSES = 20
-_MOST_SHARDS = 64
+_MOST_PARTS = 64
 
 
-def scan_files(root, pattern="**/*", *, class_from=None, classes=None, where=None, limit=None, **options):
-    """A RecordList of the files below a folder: a dict ``{"path": str, "label": int}`` for each. No list of all paths
-    is ever held. Order and numbers of classes are those of torchvision's ImageFolder.
+if TYPE_CHECKING:
+
+    @overload
+    def folder(
+        root: Path,
+        pattern: str | Iterable[str] = "**/*",
+        *,
+        class_from: ClassFrom = None,
+        classes: Iterable[str] | None = None,
+        paths: Literal["joined", "relative", "absolute"] = "joined",
+        stat: bool = False,
+        as_tuples: Literal[False] = False,
+        hidden: bool = False,
+        follow_symlinks: bool = True,
+        errors: Literal["raise", "skip"] = "raise",
+        allow_empty: bool = False,
+        threads: int = 4,
+        where: Callable[[Any], object] | None = None,
+        n_rows: int | None = None,
+    ) -> Source[dict[str, Any]]: ...
+    @overload
+    def folder(
+        root: Path,
+        pattern: str | Iterable[str] = "**/*",
+        *,
+        class_from: ClassFrom = None,
+        classes: Iterable[str] | None = None,
+        paths: Literal["joined", "relative", "absolute"] = "joined",
+        stat: bool = False,
+        as_tuples: Literal[True],
+        hidden: bool = False,
+        follow_symlinks: bool = True,
+        errors: Literal["raise", "skip"] = "raise",
+        allow_empty: bool = False,
+        threads: int = 4,
+        where: Callable[[Any], object] | None = None,
+        n_rows: int | None = None,
+    ) -> Source[tuple[Any, ...]]: ...
+
+
+@named_arguments
+def folder(
+    root: Path,
+    pattern: str | Iterable[str] = "**/*",
+    *,
+    class_from: ClassFrom = None,
+    classes: Iterable[str] | None = None,
+    paths: Literal["joined", "relative", "absolute"] = "joined",
+    stat: bool = False,
+    as_tuples: bool = False,
+    hidden: bool = False,
+    follow_symlinks: bool = True,
+    errors: Literal["raise", "skip"] = "raise",
+    allow_empty: bool = False,
+    threads: int = 4,
+    where: Callable[[Any], object] | None = None,
+    n_rows: int | None = None,
+) -> Source[Any]:
+    """The files below a folder: a dict ``{"path": str, "label": int}`` for each. No list of all paths is ever held.
+    Order and numbers of classes are those of torchvision's ImageFolder.
 
     Args:
         root: the folder, a path.
@@ -33,49 +103,6 @@ def scan_files(root, pattern="**/*", *, class_from=None, classes=None, where=Non
             name, or None to leave the file out. None: records have no label.
         classes: the names of the classes by number, such as ``train.classes``. None numbers the names found in sorted
             order; except for "first" it walks over the folders twice for that.
-        where: a function; only records for which it is true are stored.
-        limit: the most files to store.
-        options: those of :class:`Walking`, `paths`, `stat`, `as_tuples`, `hidden`, `follow_symlinks`, `errors`,
-            `allow_empty` and `threads`; those of :class:`recstore.RecordList`, `workers` taking some folders in
-            `root` as a shard; `save`, the path of a file in which the list is built, instead of memory; and
-            ``shared="name"`` with `keep`, `fingerprint`, `dir` and `timeout` as of :func:`recstore.shared`: one process
-            of the machine makes the list. Without a fingerprint each process walks over the folders, to derive one from
-            their inodes and times. It notices files that come, go or are renamed, but not a file written anew under its
-            old name, unless `stat` is true.
-
-    ``x.classes`` and ``x.class_to_idx`` stay with the list, its views and its file. Names that are not UTF-8 have lone
-    surrogates, as ``os.fsdecode`` gives them.
-
-    Raises OSError: FileNotFoundError if no file is selected or a class folder has none; InputError if a file has no
-    class of `classes`, or the folders change meanwhile; ValueError, TypeError. Safe from several threads at once.
-
-    >>> import os, tempfile
-    >>> root = tempfile.mkdtemp()
-    >>> for path in ("cat/1.jpg", "cat/2.jpg", "dog/1.jpg"):
-    ...     os.makedirs(os.path.dirname(f"{root}/{path}"), exist_ok=True)
-    ...     open(f"{root}/{path}", "w").close()
-    >>> x = scan_files(root, "**/*.jpg", class_from="parent", paths="relative")
-    >>> x[2], x.classes
-    ({'path': 'dog/1.jpg', 'label': 1}, ['cat', 'dog'])
-    >>> x.close()
-    """
-    own = {name: options.pop(name) for name in Walking.__slots__ if name in options}
-    how, root, patterns = Walking(**own), os.path.expanduser(os.fsdecode(root)), Patterns(pattern)
-    classing = _Classing.of(class_from, root)
-    if classes is not None and classing is None:
-        raise TypeError("classes= needs class_from=, which says how a file gets its class")
-    feed = ScanFeed(root, patterns, how, classing, _checked(classes))
-    feed.where, feed.limit = reading.where_of(where), reading.limit_of(limit)
-    if isinstance(class_from, re.Pattern):
-        class_from = class_from.pattern, class_from.flags
-    content = {"root": root, "pattern": patterns.given, "class_from": class_from, "classes": classes}
-    return reading.store("scan_files", feed, options, where=where, limit=limit, **content, **how.content())
-
-
-class Walking:
-    """The options of :func:`scan_files` for the walk and the form of the records.
-
-    Args:
         paths: "joined": paths begin with `root` as it was given. "relative": relative to `root`, with ``/``.
             "absolute": absolute.
         stat: add "size" in bytes and "mtime" in seconds since 1970. It takes a system call for each file.
@@ -87,21 +114,59 @@ class Walking:
             leaves them out and logs a warning. An unreadable `root` always raises.
         allow_empty: accept class folders without a file, and a result without any.
         threads: the number of threads that list folders; 0 for none.
+        where: a function; only records for which it is true are stored.
+        n_rows: the most files to store.
+
+    ``x.classes`` and ``x.class_to_idx`` stay with the list, its views and its file. Names that are not UTF-8 have lone
+    surrogates, as ``os.fsdecode`` gives them. With ``workers=N`` some folders in `root` are a part.
+
+    With :func:`recstore.shared` each process walks over the folders, to derive a fingerprint from their inodes and
+    times. It notices files that come, go or are renamed, but not a file written anew under its old name, unless `stat`
+    is true.
+
+    Raises ValueError and TypeError. A build raises OSError, FileNotFoundError if no file is selected or a class folder
+    has none; InputError if a file has no class of `classes`, or the folders change meanwhile. Safe from several threads
+    at once.
+
+    >>> import os, recstore, tempfile
+    >>> root = tempfile.mkdtemp()
+    >>> for path in ("cat/1.jpg", "cat/2.jpg", "dog/1.jpg"):
+    ...     os.makedirs(os.path.dirname(f"{root}/{path}"), exist_ok=True)
+    ...     open(f"{root}/{path}", "w").close()
+    >>> x = recstore.RecordList(folder(root, "**/*.jpg", class_from="parent", paths="relative"))
+    >>> x[2], x.classes
+    ({'path': 'dog/1.jpg', 'label': 1}, ['cat', 'dog'])
+    >>> x.close()
     """
+    how = Walking(paths, stat, as_tuples, hidden, follow_symlinks, errors, allow_empty, threads)
+    base, patterns = os.path.expanduser(os.fsdecode(root)), Patterns(pattern)
+    classing = _Classing.of(class_from, base)
+    if classes is not None and classing is None:
+        raise TypeError("classes= needs class_from=, which says how a file gets its class")
+    source = FolderSource(base, patterns, how, classing, _checked(classes))
+    source.where, source.n_rows = reading.where_of(where), reading.n_rows_of(n_rows)
+    rule = (class_from.pattern, class_from.flags) if isinstance(class_from, re.Pattern) else class_from
+    source.content = {"root": base, "pattern": patterns.given, "class_from": rule, "classes": source.given}
+    source.content |= {"where": where, "n_rows": n_rows, **how.content()}
+    return source
+
+
+class Walking:
+    """The options of :func:`folder` for the walk and the form of the records."""
 
     __slots__ = ("paths", "stat", "as_tuples", "hidden", "follow_symlinks", "errors", "allow_empty", "threads")
 
     def __init__(
         self,
-        paths="joined",
-        stat=False,
-        as_tuples=False,
-        hidden=False,
-        follow_symlinks=True,
-        errors="raise",
-        allow_empty=False,
-        threads=4,
-    ):
+        paths: str = "joined",
+        stat: bool = False,
+        as_tuples: bool = False,
+        hidden: bool = False,
+        follow_symlinks: bool = True,
+        errors: str = "raise",
+        allow_empty: bool = False,
+        threads: int = 4,
+    ) -> None:
         build_options.check_choice("paths", paths, ("joined", "relative", "absolute"))
         build_options.check_choice("errors", errors, ("raise", "skip"))
         self.paths, self.stat, self.as_tuples, self.hidden = paths, bool(stat), bool(as_tuples), bool(hidden)
@@ -110,12 +175,12 @@ class Walking:
         if self.threads < 0:
             raise ValueError(f"threads is a number of threads, 0 for none, not {threads}")
 
-    def content(self):
+    def content(self) -> dict[str, Any]:
         """The options on which the records depend, as a dict."""
         return {name: getattr(self, name) for name in self.__slots__ if name != "threads"}
 
 
-def _checked(classes):
+def _checked(classes: Iterable[str] | None) -> list[str] | None:
     if classes is None:
         return None
     if isinstance(classes, str):
@@ -138,7 +203,7 @@ class _Classing:
     planned = True  # whether the names are known only after a walk
 
     @staticmethod
-    def of(given, root):
+    def of(given: ClassFrom, root: str) -> _Classing | None:
         if given is None:
             return None
         if given == "first":
@@ -155,22 +220,22 @@ class _Classing:
 class _First(_Classing):
     planned = False
 
-    def name(self, names, file):
+    def name(self, names: tuple[str, ...], file: str | None) -> str | None:
         return names[0] if names else None
 
 
 class _Parent(_Classing):
-    def __init__(self, root):
+    def __init__(self, root: str) -> None:
         self.root = root
 
-    def name(self, names, file):
+    def name(self, names: tuple[str, ...], file: str | None) -> str | None:
         return names[-1] if names else self.root
 
 
 class _Searched(_Classing):
     by_folder = False
 
-    def __init__(self, given):
+    def __init__(self, given: str | re.Pattern[str]) -> None:
         try:
             self.regex = re.compile(given)
         except re.error as error:
@@ -182,7 +247,7 @@ class _Searched(_Classing):
             )
         self.group = "class" if "class" in self.regex.groupindex else 1
 
-    def name(self, names, file):
+    def name(self, names: tuple[str, ...], file: str | None) -> str | None:
         path = "/".join((*names, file))
         found = self.regex.search(path)
         name = found and found[self.group]
@@ -197,10 +262,10 @@ class _Searched(_Classing):
 class _Computed(_Classing):
     by_folder = False
 
-    def __init__(self, function):
+    def __init__(self, function: Callable[[str], str | None]) -> None:
         self.function = function
 
-    def name(self, names, file):
+    def name(self, names: tuple[str, ...], file: str | None) -> str | None:
         path = "/".join((*names, file))
         name = self.function(path)
         if name is not None and not isinstance(name, str):
@@ -214,15 +279,15 @@ class _Computed(_Classing):
 class _Form:
     """The form of the records."""
 
-    def __init__(self, root, how, labelled):
+    def __init__(self, root: str, how: Walking, labelled: bool) -> None:
         self.root = {"joined": root, "absolute": os.path.abspath(root), "relative": ""}[how.paths]
         self.stat, self.as_tuples, self.labelled = how.stat, how.as_tuples, labelled
 
-    def prefix(self, names):
+    def prefix(self, names: tuple[str, ...]) -> str:
         """The beginning of the paths of a folder's files."""
         return os.path.join(self.root, *names, "")
 
-    def record(self, path, label, status):
+    def record(self, path: str, label: int | None, status: os.stat_result) -> Any:
         values = (path, label) if self.labelled else (path,)
         if self.stat:
             values += status.st_size, status.st_mtime
@@ -235,37 +300,41 @@ class _Form:
 # ---- The records ----
 
 
-class ScanFeed(Feed):
+class FolderSource(reading.FileSource):
     """The records of the files of a walk. `starts` has the names that lead to each of the folders where it begins; with
     `flat` it ends there, too."""
 
-    where = limit = None
-    starts, flat, part = ((),), False, False
+    where: Callable[[Any], object] | None = None
+    n_rows: int | None = None
+    starts: Iterable[tuple[str, ...]] = ((),)
+    flat = part = False
 
-    def __init__(self, root, patterns, how, classing, classes):
+    def __init__(
+        self, root: str, patterns: Patterns, how: Walking, classing: _Classing | None, classes: list[str] | None
+    ) -> None:
         self.walk = folder_walk.Walk(root, patterns, how)
-        self.how, self.classing, self.form = how, classing, _Form(root, how, classing is not None)
-        self.names = classes  # of the classes by number; None until they are known
-        self.digest = None  # the text of the Digest of the plan
-        self.walked = None  # that of the folders whose records were appended; None if not of all
+        self.how, self.classing, self.given = how, classing, classes
+        self.form = _Form(root, how, classing is not None)
+        super().__init__([inputs.LocalFile(root)])
+
+    def _restart(self) -> None:
+        self.names = self.given  # of the classes by number; None until they are known
+        self.digest: str | None = None  # the text of the Digest of the plan
+        self.walked: str | None = None  # that of the folders whose records were appended; None if not of all
 
     # ---- What is known beforehand ----
 
     @property
-    def attributes(self):
+    def attributes(self) -> dict[str, Any] | None:  # type: ignore[override]
         return None if self.classing is None else {"classes": self.class_names()}
 
     @property
-    def files(self):
-        return [inputs.LocalFile(self.walk.root)]
-
-    @property
-    def stamps(self):
+    def stamps(self) -> list[str | None]:  # type: ignore[override]
         """The digest of all folders, for the fingerprint."""
         self.plan()
         return [self.digest]
 
-    def class_names(self):
+    def class_names(self) -> list[str]:
         if self.names is None:
             if self.classing.planned:
                 self.plan()
@@ -277,7 +346,7 @@ class ScanFeed(Feed):
                     )
         return self.names
 
-    def plan(self):
+    def plan(self) -> None:
         """Walks over all folders once, for the names of the classes and the digest."""
         if self.digest is not None:
             return
@@ -294,12 +363,11 @@ class ScanFeed(Feed):
 
     # ---- Reading ----
 
-    def fill(self, builder, options):
-        shown = options is not None and options.progress
-        with progress.Bar(shown, None, "records") as bar:
-            builder.extend(reading.chosen(self.records(bar), where=self.where, limit=self.limit))
+    def _read(self, builder: Any, progress: bool) -> None:
+        with bars.Bar(progress, None, "records") as bar:
+            builder.extend(reading.chosen(self.records(bar), where=self.where, n_rows=self.n_rows))
 
-    def records(self, bar):
+    def records(self, bar: bars.Bar) -> Iterator[Any]:
         numbers = None if self.classing is None else {name: i for i, name in enumerate(self.class_names())}
         digest, seen, skipped = folder_walk.Digest(), _Seen(self), []
         begin = (lambda start: [self.walk.list(start)]) if self.flat else self.walk.listings
@@ -327,39 +395,39 @@ class ScanFeed(Feed):
             seen.require_files()
         self.walked = digest.text()
 
-    def checked(self, listing):
+    def checked(self, listing: folder_walk.Listing) -> folder_walk.Listing:
         """The listing. Raises its first error, unless errors are skipped."""
         if listing.errors and (self.how.errors == "raise" or not (listing.names or listing.read)):
             raise listing.errors[0]
         return listing
 
-    def number(self, numbers, name, where):
+    def number(self, numbers: dict[str, int], name: str, where: str) -> int:
         number = numbers.get(name)
         if number is None:
             some = ", ".join(list(numbers)[:_NAMED_CLASSES])
             raise InputError(f"{where}: its class is {name!r}, which is none of the {len(numbers)} classes: {some}")
         return number
 
-    def check(self):
+    def _check(self) -> None:
         if None not in (self.digest, self.walked) and self.digest != self.walked:
             raise InputError(f"{self.walk.root}: the folders changed while they were read; read them again")
 
-    def shards(self):
-        if self.limit is not None:
+    def _parts(self) -> list[FolderSource]:
+        if self.n_rows is not None:
             return [self]
         if self.classing is None:
-            self.plan()  # a shard cannot know whether there is no file at all
+            self.plan()  # a part cannot know whether there is no file at all
         else:
             self.class_names()
         top = self.checked(self.walk.list(()))
-        out = [self.shard([()], True)] if top.files else []
+        out = [self.parted([()], True)] if top.files else []
         folders = [(name,) for name in sorted(top.folders)]
-        # Each shard brings the names of all classes.
-        size = -(-len(folders) // _MOST_SHARDS) or 1
-        return out + [self.shard(folders[at : at + size], False) for at in range(0, len(folders), size)]
+        # Each part brings the names of all classes.
+        size = -(-len(folders) // _MOST_PARTS) or 1
+        return out + [self.parted(folders[at : at + size], False) for at in range(0, len(folders), size)]
 
-    def shard(self, starts, flat):
-        out = ScanFeed(self.walk.root, self.walk.patterns, self.how, self.classing, self.names)
+    def parted(self, starts: list[tuple[str, ...]], flat: bool) -> FolderSource:
+        out = FolderSource(self.walk.root, self.walk.patterns, self.how, self.classing, self.names)
         out.where, out.starts, out.flat, out.part = self.where, starts, flat, True
         return out
 
@@ -367,15 +435,15 @@ class ScanFeed(Feed):
 class _Seen:
     """The classes and files that a walk met."""
 
-    def __init__(self, feed):
-        self.feed = feed
-        self.names = set()  # of classes that have a folder, or a file
-        self.filled = set()
+    def __init__(self, source: FolderSource) -> None:
+        self.source = source
+        self.names: set[str | None] = set()  # of classes that have a folder, or a file
+        self.filled: set[str | None] = set()
         self.files = 0
 
-    def add(self, listing):
+    def add(self, listing: folder_walk.Listing) -> None:
         self.files += len(listing.files)
-        classing = self.feed.classing
+        classing = self.source.classing
         if classing is None or not classing.by_folder:
             return
         if listing.files or listing.is_leaf or not classing.planned:
@@ -385,24 +453,24 @@ class _Seen:
             if listing.files:
                 self.filled.add(name)
 
-    def require_files(self):
+    def require_files(self) -> None:
         """Raises FileNotFoundError if a class has a folder and no file, or if there is no file at all."""
-        feed = self.feed
-        if feed.how.allow_empty or feed.limit == 0:
+        source = self.source
+        if source.how.allow_empty or source.n_rows == 0:
             return
-        given = ", ".join(feed.walk.patterns.given)
-        empty = sorted(self.names - self.filled - {None}) if feed.classing is not None else []
-        if empty and feed.classing.by_folder:
+        given = ", ".join(source.walk.patterns.given)
+        empty = sorted(self.names - self.filled - {None}) if source.classing is not None else []
+        if empty and source.classing.by_folder:
             more = f" and {len(empty) - _NAMED_CLASSES} more" if len(empty) > _NAMED_CLASSES else ""
             raise FileNotFoundError(
-                f"{feed.walk.root}: no file matches {given} in the folders of the classes"
+                f"{source.walk.root}: no file matches {given} in the folders of the classes"
                 f" {', '.join(empty[:_NAMED_CLASSES])}{more}; allow_empty=True accepts them"
             )
-        if not self.files and not feed.part:
-            raise FileNotFoundError(f"{feed.walk.root}: no file matches {given}; allow_empty=True accepts that")
+        if not self.files and not source.part:
+            raise FileNotFoundError(f"{source.walk.root}: no file matches {given}; allow_empty=True accepts that")
 
 
-def _warn(skipped):
+def _warn(skipped: list[OSError]) -> None:
     if skipped:
         import logging
 
