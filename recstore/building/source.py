@@ -13,7 +13,7 @@ from recstore.text import an
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from typing import Any, Generic, Protocol
 
     from typing_extensions import TypeVar, Unpack
@@ -41,7 +41,7 @@ class Source(Generic[_T_co]):
     It may set these attributes, of its objects or of itself:
 
     - ``pairs``: True if its records are the (key, value) pairs of a mapping.
-    - ``attributes``: a dict that JSON can express, which the store keeps as ``x.attributes``; it may be set while the
+    - ``attributes``: a dict that JSON can express, which a list keeps as ``x.attributes``; it may be set while the
       records are appended.
     - ``files``: the paths of the files that it reads. A build raises InputError if one of them changes meanwhile.
     - ``fingerprint``: for `recstore.shared`, a text that says which data it is. None derives one from the code and the
@@ -65,6 +65,11 @@ class Source(Generic[_T_co]):
     attributes: dict[str, Any] | None = None
     files: Sequence[str | os.PathLike[str]] = ()
     fingerprint: str | None = None
+
+    if not TYPE_CHECKING:
+
+        def __class_getitem__(cls, item):
+            return cls
 
     def append_to(self, builder: Builder) -> None:
         """Appends all records, in order, by ``builder.extend(records)``, as often as you like. An exception ends the
@@ -98,7 +103,8 @@ class Source(Generic[_T_co]):
         from recstore.building import progress as bars
 
         with bars.Bar(progress) as bar:
-            returned = self.append_to(bars.Counting(builder, bar) if progress else builder)  # type: ignore[func-returns-value]
+            append: Any = self.append_to
+            returned = append(bars.Counting(builder, bar) if progress else builder)
         if returned is not None:
             raise TypeError(
                 f"append_to() of {an(type(self).__name__)} returned {an(type(returned).__name__)}; it appends the "
@@ -119,9 +125,9 @@ class Source(Generic[_T_co]):
         """The fingerprint for `shared`, the same in every process of the machine."""
         from recstore.building import fingerprints
 
-        if self.fingerprint is None:
-            return fingerprints.full(self.append_to, None, self.files or None)
-        return fingerprints.full(None, self.fingerprint, self.files or None)
+        build = self.append_to if self.fingerprint is None else None
+        found: str = fingerprints.full(build, self.fingerprint, self.files or None)
+        return found
 
 
 Source.__module__ = "recstore.sources"
@@ -147,6 +153,9 @@ class _Watched(Source):
     def _fill(self, builder: Any, progress: bool) -> None:
         self.source._fill(builder, progress)
 
+    def _identity(self) -> str:
+        return self.source._identity()
+
     def _check(self) -> None:
         for path, stamp in zip(self.files, self.stamps):
             if self.of_files(path) != stamp:
@@ -162,7 +171,7 @@ def append_all(source: Source, builder: Any) -> Source:
     return source
 
 
-def items_of(source):
+def items_of(source: Any) -> Any:
     """The iterable whose items are those of `source`. A sequence without an ``__iter__`` of its own, such as a
     map-style dataset, is read by its length: Python's iteration would take an IndexError within ``__getitem__`` for the
     end."""
@@ -175,7 +184,7 @@ def items_of(source):
         return source
 
 
-def _by_length(source, n):
+def _by_length(source: Any, n: int) -> Iterator[Any]:
     for number in range(n):
         try:
             item = source[number]
@@ -185,7 +194,7 @@ def _by_length(source, n):
         item = None  # frees the record before the next one is made
 
 
-def source_of(source):
+def source_of(source: object) -> Source | None:
     """The Source that reads `source`: itself for a Source, one over its Arrow arrays for a table or column of another
     library (pyarrow, polars, pandas, Hugging Face datasets and others). None for any other object."""
     if isinstance(source, Source):
@@ -204,7 +213,7 @@ def source_of(source):
     return arrow_in.source_of(source)
 
 
-def check_records(source, workers=0):
+def check_records(source: object, workers: int = 0) -> None:
     """Raises TypeError for a source of a RecordList that is a str, a table, a mapping or a function. With workers,
     parallel_build checks a mapping."""
     kind = type(source).__name__
@@ -233,7 +242,7 @@ def check_records(source, workers=0):
     _refuse_function("records", source, "RecordList")
 
 
-def check_pairs(source):
+def check_pairs(source: object) -> None:
     """Raises TypeError for a source of a RecordDict that gives no pairs, a table or a function."""
     if isinstance(source, Source):
         if not source.pairs:
@@ -251,7 +260,7 @@ def check_pairs(source):
 _PANDAS = 'df.to_dict("records")'
 
 
-def rows_of_table(source):
+def rows_of_table(source: object) -> str | None:
     """The expression that gives the rows of a DataFrame or an Arrow table as dicts; None for any other source.
 
     A single column (a Series of pandas or polars) is no table: iteration over it gives its values.
@@ -269,7 +278,7 @@ def rows_of_table(source):
     return _PANDAS if hasattr(kind, "to_dict") else "rows, an iterable with a dict for each row"
 
 
-def _refuse_function(what, source, container):
+def _refuse_function(what: str, source: object, container: str) -> None:
     kind = type(source)
     if callable(source) and not hasattr(kind, "__iter__") and not hasattr(kind, "__getitem__"):
         name = getattr(source, "__name__", "function")

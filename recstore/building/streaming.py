@@ -1,5 +1,7 @@
 """Builds a new segment from a stream of records or pairs."""
 
+from __future__ import annotations
+
 import os
 
 from recstore._core import native
@@ -12,8 +14,13 @@ from recstore.errors import OutOfSpaceError
 from recstore.shm import attributes
 from recstore.values.factories import FACTORIES
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
 
-def build_records(records, options):
+
+def build_records(records: Any, options: Options) -> native.Segment:
     """The new segment that holds `records`."""
     kept, builder = private_bytes(), new_builder(native.Builder, options)
     try:
@@ -27,7 +34,7 @@ def build_records(records, options):
     return finished(segment, options, kept)
 
 
-def fill(builder, source, options):
+def fill(builder: Any, source: Any, options: Options) -> None:
     """Streams records or pairs into a builder. With workers, `source` is an iterable of shards. A Source fills the
     builder by itself, and gives the shards with workers."""
     if not isinstance(source, Source):
@@ -49,17 +56,17 @@ def fill(builder, source, options):
         reports = parallel_build.fill(builder, shards, options)
     source._check()
     source._told(reports)
-    if source.attributes:
+    if source.attributes and not source.pairs:
         builder.annotate(*attributes.pack(source.attributes))
 
 
-def _tracked(source):
+def _tracked(source: Any) -> Any:
     from recstore.building import progress
 
     return progress.track(source)
 
 
-def build_mapping(mapping_or_pairs, options, factory=None):
+def build_mapping(mapping_or_pairs: Any, options: Options, factory: Callable[[], Any] | None = None) -> native.Segment:
     """The new mapping segment that holds the pairs. It has the default factory `factory`, or that of the mapping.
 
     A repeated key leaves its earlier value in the segment as dead bytes. If they are more than a tenth of the segment,
@@ -68,15 +75,15 @@ def build_mapping(mapping_or_pairs, options, factory=None):
     """
     if options.indexes:
         raise TypeError("index_by and group_by are for lists of records; a mapping is found by its keys")
-    factory = FACTORIES.index(factory) if factory is not None else factory_of(mapping_or_pairs)
+    number = FACTORIES.index(factory) if factory is not None else factory_of(mapping_or_pairs)
     kept = private_bytes()
     whole = options.workers or isinstance(mapping_or_pairs, Source)
     pairs = mapping_or_pairs if whole else pairs_of(mapping_or_pairs)
-    segment = _stream_pairs(pairs, factory, options)
+    segment = _stream_pairs(pairs, number, options)
     return finished(segment, options, kept)
 
 
-def _stream_pairs(pairs, factory, options):
+def _stream_pairs(pairs: Any, factory: int, options: Options) -> native.Segment:
     builder = new_builder(native.MappingBuilder, options)
     try:
         fill(builder, pairs, options)
@@ -99,7 +106,7 @@ def _stream_pairs(pairs, factory, options):
         segment.close()
 
 
-def save(source, path, given):
+def save(source: Source, path: str | os.PathLike[str], given: Mapping[str, Any]) -> None:
     """Builds the store of a Source in a file."""
     options = build_options.of("save", given)
     for option in ("name", "backing"):
@@ -109,7 +116,7 @@ def save(source, path, given):
         if os.path.exists(path) and os.path.exists(one) and os.path.samefile(one, path):
             raise ValueError(f"save() would write {os.fsdecode(one)}, which is read; give another path")
 
-    def write(temporary):
+    def write(temporary: str) -> None:
         options.target = saving.FileTarget(temporary)
         (build_mapping if source.pairs else build_records)(source, options).close()
 

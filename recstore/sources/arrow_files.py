@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from typing import IO, Any
 
-    import pyarrow
+    import pyarrow  # type: ignore[import-untyped]
     from typing_extensions import Unpack
 
     from recstore._types import BuildOptions, Files, Missing, Nanoseconds, Where
@@ -122,8 +122,7 @@ class ArrowFileSource(table_files.TableFileSource):
     def tables(self, file: Input, bar: reading.FileBar) -> Iterator[pyarrow.RecordBatch]:
         with _opened(file, self.choice) as reader, table_files.errors_of(file):
             whole = getattr(reader, "num_record_batches", None)
-            numbers = range(whole) if whole is not None and self.numbers is None else self.numbers
-            batches = reader if whole is None else map(reader.get_batch, numbers)
+            batches = reader if whole is None else map(reader.get_batch, self.numbers or range(whole))
             for number, batch in enumerate(batches, 1):
                 # Offsets of a damaged file may lead anywhere. An array that is handed on has no bounds any more.
                 batch.validate(full=True)
@@ -159,8 +158,7 @@ def _reader(kind: bytes, source: Any, columns: Iterable[int] = ()) -> Any:
 def _source(file: Input, opened: IO[bytes]) -> Iterator[tuple[bytes, Any, int | None]]:
     """The kind of an opened file by its first bytes, the file object to read, and the position of its first byte, or
     None if it cannot be read again from there. An IPC file that is packed, or a pipe, is copied to a temporary file."""
-    again = file.packed is None and opened.seekable()
-    start = opened.tell() if again else None
+    start = opened.tell() if file.packed is None and opened.seekable() else None
     with inputs.damage_of(file):
         head = opened.read(len(_FILE))
     if head.startswith(_FEATHER_1):
@@ -168,7 +166,7 @@ def _source(file: Input, opened: IO[bytes]) -> Iterator[tuple[bytes, Any, int | 
         raise InputError(f"{file.name}: a file of Feather version 1; {hint}")
     if head.startswith(_PARQUET):
         raise InputError(f"{file.name}: a Parquet file; read_parquet reads it")
-    if again:
+    if start is not None:
         opened.seek(start)
         yield head, opened, start
         return

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import IO, Any, Literal
 
-    import pyarrow
+    import pyarrow  # type: ignore[import-untyped]
     from typing_extensions import Unpack
 
     from recstore._types import BuildOptions, Files, Missing, Where
@@ -348,9 +348,9 @@ class _Replay(io.BufferedIOBase):
         return True
 
     def read(self, size: int | None = -1) -> bytes:
-        copy = self.replayed.copy
+        copy: Any = self.replayed.copy
         copy.seek(self.position)
-        data = copy.read(size)
+        data: bytes = copy.read(size)
         if not data:
             data = self.replayed.file.read(size)
             if self.replayed.keep:

@@ -202,6 +202,10 @@ class _Classing:
     by_folder = True
     planned = True  # whether the names are known only after a walk
 
+    def name(self, names: tuple[str, ...], file: str) -> str | None:
+        """The class of a file, whose name is "" where all files of the folder have one class."""
+        raise NotImplementedError
+
     @staticmethod
     def of(given: ClassFrom, root: str) -> _Classing | None:
         if given is None:
@@ -220,7 +224,7 @@ class _Classing:
 class _First(_Classing):
     planned = False
 
-    def name(self, names: tuple[str, ...], file: str | None) -> str | None:
+    def name(self, names: tuple[str, ...], file: str) -> str | None:
         return names[0] if names else None
 
 
@@ -228,7 +232,7 @@ class _Parent(_Classing):
     def __init__(self, root: str) -> None:
         self.root = root
 
-    def name(self, names: tuple[str, ...], file: str | None) -> str | None:
+    def name(self, names: tuple[str, ...], file: str) -> str | None:
         return names[-1] if names else self.root
 
 
@@ -247,7 +251,7 @@ class _Searched(_Classing):
             )
         self.group = "class" if "class" in self.regex.groupindex else 1
 
-    def name(self, names: tuple[str, ...], file: str | None) -> str | None:
+    def name(self, names: tuple[str, ...], file: str) -> str | None:
         path = "/".join((*names, file))
         found = self.regex.search(path)
         name = found and found[self.group]
@@ -265,7 +269,7 @@ class _Computed(_Classing):
     def __init__(self, function: Callable[[str], str | None]) -> None:
         self.function = function
 
-    def name(self, names: tuple[str, ...], file: str | None) -> str | None:
+    def name(self, names: tuple[str, ...], file: str) -> str | None:
         path = "/".join((*names, file))
         name = self.function(path)
         if name is not None and not isinstance(name, str):
@@ -288,7 +292,7 @@ class _Form:
         return os.path.join(self.root, *names, "")
 
     def record(self, path: str, label: int | None, status: os.stat_result) -> Any:
-        values = (path, label) if self.labelled else (path,)
+        values: tuple[Any, ...] = (path, label) if self.labelled else (path,)
         if self.stat:
             values += status.st_size, status.st_mtime
         if self.as_tuples:
@@ -335,15 +339,12 @@ class FolderSource(reading.FileSource):
         return [self.digest]
 
     def class_names(self) -> list[str]:
+        if self.names is None and (self.classing is None or self.classing.planned):
+            self.plan()
         if self.names is None:
-            if self.classing.planned:
-                self.plan()
-            else:
-                self.names = sorted(self.checked(self.walk.list(())).folders)
-                if not self.names and not self.how.allow_empty:
-                    raise FileNotFoundError(
-                        f"{self.walk.root} holds no folder, so no class; allow_empty=True accepts that"
-                    )
+            self.names = sorted(self.checked(self.walk.list(())).folders)
+            if not self.names and not self.how.allow_empty:
+                raise FileNotFoundError(f"{self.walk.root} holds no folder, so no class; allow_empty=True accepts that")
         return self.names
 
     def plan(self) -> None:
@@ -359,7 +360,7 @@ class FolderSource(reading.FileSource):
         seen.require_files()
         self.digest = digest.text()
         if self.classing is not None and self.classing.planned and self.names is None:
-            self.names = sorted(seen.names - {None})
+            self.names = sorted(name for name in seen.names if name is not None)
 
     # ---- Reading ----
 
@@ -368,23 +369,24 @@ class FolderSource(reading.FileSource):
             builder.extend(reading.chosen(self.records(bar), where=self.where, n_rows=self.n_rows))
 
     def records(self, bar: bars.Bar) -> Iterator[Any]:
-        numbers = None if self.classing is None else {name: i for i, name in enumerate(self.class_names())}
-        digest, seen, skipped = folder_walk.Digest(), _Seen(self), []
+        classing, digest, seen = self.classing, folder_walk.Digest(), _Seen(self)
+        skipped: list[OSError] = []
+        numbers = {} if classing is None else {name: i for i, name in enumerate(self.class_names())}
+        by_file = None if classing is None or classing.by_folder else classing
         begin = (lambda start: [self.walk.list(start)]) if self.flat else self.walk.listings
         for listing in chain.from_iterable(map(begin, self.starts)):
             digest.add(self.checked(listing))
             skipped += listing.errors
             seen.add(listing)
-            prefix, name, number = self.form.prefix(listing.names), None, None
-            by_folder = self.classing is None or self.classing.by_folder
-            if by_folder and numbers is not None and listing.files:
-                name = self.classing.name(listing.names, None)
+            prefix, number = self.form.prefix(listing.names), None
+            if classing is not None and by_file is None and listing.files:
+                name = classing.name(listing.names, "")
                 if name is None:
                     continue
                 number = self.number(numbers, name, prefix)
             for file, status in listing.files:
-                if not by_folder:
-                    name = self.classing.name(listing.names, file)
+                if by_file is not None:
+                    name = by_file.name(listing.names, file)
                     if name is None:
                         continue
                     number = self.number(numbers, name, prefix + file)
@@ -421,7 +423,7 @@ class FolderSource(reading.FileSource):
             self.class_names()
         top = self.checked(self.walk.list(()))
         out = [self.parted([()], True)] if top.files else []
-        folders = [(name,) for name in sorted(top.folders)]
+        folders: list[tuple[str, ...]] = [(name,) for name in sorted(top.folders)]
         # Each part brings the names of all classes.
         size = -(-len(folders) // _MOST_PARTS) or 1
         return out + [self.parted(folders[at : at + size], False) for at in range(0, len(folders), size)]
@@ -447,7 +449,7 @@ class _Seen:
         if classing is None or not classing.by_folder:
             return
         if listing.files or listing.is_leaf or not classing.planned:
-            name = classing.name(listing.names, None)
+            name = classing.name(listing.names, "")
             if listing.names or listing.files:
                 self.names.add(name)
             if listing.files:
@@ -459,8 +461,8 @@ class _Seen:
         if source.how.allow_empty or source.n_rows == 0:
             return
         given = ", ".join(source.walk.patterns.given)
-        empty = sorted(self.names - self.filled - {None}) if source.classing is not None else []
-        if empty and source.classing.by_folder:
+        empty = sorted(name for name in self.names - self.filled if name is not None)
+        if empty and source.classing is not None and source.classing.by_folder:
             more = f" and {len(empty) - _NAMED_CLASSES} more" if len(empty) > _NAMED_CLASSES else ""
             raise FileNotFoundError(
                 f"{source.walk.root}: no file matches {given} in the folders of the classes"

@@ -8,6 +8,7 @@ from recstore.text import meant
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from types import CodeType
 
 _BLOCKS = "leave it out: files are read in blocks"
 _SOURCE = "write recstore.shared(name, source) with a source of recstore.sources, such as sources.csv(path)"
@@ -158,7 +159,7 @@ def of_argument(caller: str, name: str, known: Iterable[str] = ()) -> str:
 def _arguments(kind: str) -> tuple[str, ...]:
     from recstore import sources
 
-    code = getattr(sources, kind).__wrapped__.__code__
+    code: CodeType = getattr(sources, kind).__wrapped__.__code__
     return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 
 

@@ -21,9 +21,9 @@ _ROWS = 1 << 16  # rows that are converted at once
 _LOSING = re.compile("(^|[:<] ?)(binary|date)")  # Arrow also turns values of other types into these
 
 
-def _pyarrow() -> ModuleType:
+def _pyarrow() -> Any:
     try:
-        import pyarrow
+        import pyarrow  # type: ignore[import-untyped]
     except ImportError:
         raise ImportError(
             'reading a pandas table needs pyarrow: pip install pyarrow; or give its rows, df.to_dict("records")'
@@ -50,13 +50,13 @@ class PandasRows(TableRows):
         pyarrow = _pyarrow()
         if self.frame.ndim == 1:
             kind = _type_of(pyarrow, _dense(self.frame))
-            for begin in range(0, self.rows, _ROWS):
+            for begin in range(0, len(self.frame), _ROWS):
                 part = _dense(self.frame.iloc[begin : begin + _ROWS])
                 yield _array(pyarrow, part, kind) if kind is not None else _objects(part)
             return
         names, take = self.chosen()
         kinds = [_type_of(pyarrow, take(self.frame, name)) for name in names]
-        for begin in range(0, self.rows, _ROWS):
+        for begin in range(0, len(self.frame), _ROWS):
             part = self.frame.iloc[begin : begin + _ROWS]
             yield self.part(pyarrow, names, kinds, [take(part, name) for name in names], len(part))
 

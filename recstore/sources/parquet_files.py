@@ -11,9 +11,10 @@ from recstore.sources import inputs, parquet_pages, reading, table_files
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from typing import Any
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from typing import IO, Any
 
+    import pyarrow  # type: ignore[import-untyped]
     from typing_extensions import Unpack
 
     from recstore._types import BuildOptions, Files, Missing, Nanoseconds, Where
@@ -112,7 +113,7 @@ def read_parquet(
     return reading.built(read_parquet, source, options)
 
 
-def _without_folders(given):
+def _without_folders(given: Any) -> Any:
     """The argument, with the Parquet files of a folder instead of the folder."""
     if isinstance(given, (list, tuple)):
         return [_without_folders(one) for one in given]
@@ -147,7 +148,7 @@ class ParquetSource(table_files.TableFileSource):
             parts += [ParquetSource([file], self.choice, [group]) for group in range(n)]
         return parts
 
-    def tables(self, file, bar):
+    def tables(self, file: Input, bar: reading.FileBar) -> Iterator[pyarrow.RecordBatch]:
         with _opened(file, self.choice) as (parquet, needed, pages), table_files.errors_of(file):
             n_rows = self.choice.n_rows if self.choice.where is None else None
             groups = range(parquet.num_row_groups) if self.groups is None else self.groups
@@ -158,7 +159,7 @@ class ParquetSource(table_files.TableFileSource):
                     bar.moved(rows / max(1, total))
                     yield batch
 
-    def wanted(self, file, groups):
+    def wanted(self, file: Input, groups: Iterable[int]) -> Iterable[int]:
         """The row groups that may have rows for which `where` is true, by the statistics that the file has of them."""
         if not self.choice.is_expression or self.choice.dtypes or not table_files.path_of(file):
             return groups
@@ -171,7 +172,9 @@ class ParquetSource(table_files.TableFileSource):
             return groups
 
 
-def _row_group(parquet, group, needed, pages, n_rows):
+def _row_group(
+    parquet: Any, group: int, needed: Iterable[str], pages: Any, n_rows: int | None
+) -> Iterator[pyarrow.RecordBatch]:
     """Yields the batches of a row group with the columns `needed`. Where these would take too much memory side by side,
     they are read in parts, one after another, and all but the last are kept in temporary files."""
     parts = _parts(parquet, group, needed, pages) if parquet.metadata.row_group(group).num_rows else []
@@ -192,14 +195,14 @@ class _Part:
     """Columns of a row group that are read together: their `names`, the numbers of their leaf columns, the rows of the
     first batch and the most of any."""
 
-    def __init__(self, names, leaves, chunks, pages, rows):
+    def __init__(self, names: list[str], leaves: list[int], chunks: list[Any], pages: list[Any], rows: int) -> None:
         self.names, self.leaves = names, leaves
         least = sum(max(_VALUE * c.num_values, c.total_uncompressed_size) for c in chunks) // max(1, rows)
         self.most = max(1, _most_rows(chunks, pages, rows))
         self.first = max(1, min(_FIRST_ROWS, self.most, _BATCH_BYTES // max(1, least)))
 
 
-def _most_rows(chunks, pages, rows):
+def _most_rows(chunks: list[Any], pages: list[Any], rows: int) -> int:
     """The most rows of a batch, by what the values of these column chunks take at most."""
     most, width = _MOST_ROWS, 0
     for chunk, of in zip(chunks, pages, strict=True):
@@ -215,12 +218,17 @@ def _most_rows(chunks, pages, rows):
     return min(most, int(2 * _BATCH_BYTES // max(1, width)))
 
 
-def _parts(parquet, group, needed, pages, tried=None):
+def _parts(
+    parquet: Any, group: int, needed: Iterable[str], pages: Any, tried: Callable[[Any], bool] | None = None
+) -> list[_Part]:
     """The columns `needed` of a row group as Parts; with `tried`, only columns that have a chunk for which it is
     true. `pages` is that of parquet_pages.opened."""
     meta, parts, taken = parquet.metadata.row_group(group), [], 0
     buffer = _buffer(parquet.metadata)
-    names, numbers, chunks, found = [], [], [], []
+    names: list[str] = []
+    numbers: list[int] = []
+    chunks: list[Any] = []
+    found: list[Any] = []
     for new_names, leaves in _fields(parquet):
         wanted = [name for name in new_names if name in needed]
         if not wanted:
@@ -238,7 +246,7 @@ def _parts(parquet, group, needed, pages, tried=None):
     return [*parts, _Part(names, numbers, chunks, found, meta.num_rows)] if names else []
 
 
-def _fields(parquet):
+def _fields(parquet: Any) -> list[tuple[list[str], range]]:
     """[(names, the numbers of their leaf columns)] of each column of a file; of all together where Arrow's schema of it
     has other leaves than that of Parquet."""
     import pyarrow
@@ -252,7 +260,7 @@ def _fields(parquet):
     return fields if at == n else [(parquet.schema_arrow.names, range(n))]
 
 
-def _coded(parquet, choice, needed, pages):
+def _coded(parquet: Any, choice: table_files.Choice, needed: Iterable[str], pages: Any) -> list[int]:
     """The numbers of the leaf columns that are read as the dictionaries and indices which the file has of them, as a
     long text that is in each row takes its bytes once so. Casts and expressions need the values."""
     meta = parquet.metadata
@@ -277,12 +285,12 @@ def _coded(parquet, choice, needed, pages):
     return coded
 
 
-def _may_be_coded(column):
-    few = column.total_uncompressed_size <= _MOST_CODED
-    return few and column.has_dictionary_page and column.physical_type == "BYTE_ARRAY"
+def _may_be_coded(column: Any) -> bool:
+    few = column.total_uncompressed_size <= _MOST_CODED and column.has_dictionary_page
+    return bool(few and column.physical_type == "BYTE_ARRAY")
 
 
-def _leaves(array):
+def _leaves(array: Any) -> list[Any]:
     """The arrays without children below an array, in the order of the leaf columns of a Parquet schema."""
     from pyarrow import types
 
@@ -297,7 +305,7 @@ def _leaves(array):
     return [array]
 
 
-def _batches(parquet, group, part, budget):
+def _batches(parquet: Any, group: int, part: _Part, budget: int) -> Iterator[pyarrow.RecordBatch]:
     """Yields the batches of the columns of a Part. How many rows they have follows from the bytes of those before:
     the metadata tell the bytes of encoded values, and a few of these may stand for gigabytes."""
     import pyarrow
@@ -327,16 +335,16 @@ def _batches(parquet, group, part, budget):
             rows = most = 1
 
 
-def _bytes_of(array):
+def _bytes_of(array: Any) -> int:
     """The bytes of an array without those of dictionaries, which all batches share."""
     return sum(buffer.size for buffer in array.buffers() if buffer is not None)
 
 
-def _side_by_side(parts):
+def _side_by_side(parts: list[Iterator[pyarrow.RecordBatch]]) -> Iterator[pyarrow.RecordBatch]:
     """Yields the batches with the columns of all `parts`, which are iterators of batches with the same rows."""
     import pyarrow
 
-    held = [None] * len(parts)
+    held: list[Any] = [None] * len(parts)
     while True:
         for i, part in enumerate(parts):
             if held[i] is None or not held[i].num_rows:
@@ -351,7 +359,9 @@ def _side_by_side(parts):
 
 
 @contextmanager
-def _spooled(batches, budget, n_rows):
+def _spooled(
+    batches: Iterable[pyarrow.RecordBatch], budget: int, n_rows: int | None
+) -> Iterator[Iterator[pyarrow.RecordBatch]]:
     """An iterator of the batches in slices of some `budget` bytes, which were written to a temporary file before. With
     `n_rows` it may end after so many rows."""
     import tempfile
@@ -370,12 +380,13 @@ def _spooled(batches, budget, n_rows):
         yield ipc.open_stream(file)
 
 
-def _spool(batches, file, budget, n_rows):
+def _spool(batches: Iterable[pyarrow.RecordBatch], file: IO[bytes], budget: int, n_rows: int | None) -> None:
     import pyarrow
     from pyarrow import ipc
 
     packing = ipc.IpcWriteOptions(compression="lz4" if pyarrow.Codec.is_available("lz4") else None)
-    writer, done = None, 0
+    writer: Any = None
+    done = 0
     for batch in batches:
         writer = writer or ipc.new_stream(file, batch.schema, options=packing)
         rows = max(1, batch.num_rows * budget // max(1, sum(map(_bytes_of, batch.columns))))
@@ -388,7 +399,7 @@ def _spool(batches, file, budget, n_rows):
 
 
 @contextmanager
-def _opened(file, choice=None):
+def _opened(file: Input, choice: table_files.Choice | None = None) -> Iterator[Any]:
     """The pyarrow.parquet.ParquetFile of an Input. With `choice` it is ready to be read, and given with the names of
     the columns that are needed and parquet_pages.opened's file object."""
     from pyarrow import parquet
@@ -411,7 +422,7 @@ def _opened(file, choice=None):
                 yield opened, needed, pages
 
 
-def _how(file, meta):
+def _how(file: Input, meta: Any) -> dict[str, Any]:
     """The options of a ParquetFile, with which it reads little ahead."""
     groups = [meta.row_group(i) for i in range(meta.num_row_groups)]
     largest = max((sum(g.column(i).total_compressed_size for i in range(g.num_columns)) for g in groups), default=0)
@@ -420,6 +431,7 @@ def _how(file, meta):
     return {"pre_buffer": False, "buffer_size": _buffer(meta)}
 
 
-def _buffer(meta):
+def _buffer(meta: Any) -> int:
     """The bytes that are read at once of a column."""
-    return max(1 << 14, min(_STREAM, _BUFFERS // max(1, meta.num_columns)))
+    columns: int = meta.num_columns
+    return max(1 << 14, min(_STREAM, _BUFFERS // max(1, columns)))

@@ -11,30 +11,31 @@ from contextlib import contextmanager
 from recstore._core import native
 from recstore.building import build_options, fingerprints, progress, streaming
 from recstore.building.source import Source
-from recstore.containers import dicts, records
 from recstore.containers.field_names import listed
 from recstore.errors import EncodeError, InputError
+from recstore.shm import registry
 from recstore.sources import encodings, inputs
 from recstore.text import an, meant
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from typing import Any
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from typing import Any, TypeVar
 
     from recstore.sources.inputs import Input
+
+    _T = TypeVar("_T")
 
 _MOST_KEYS = 10_000  # of records that an error can name
 
 
-def built(reader: Callable[..., Any], source: Source, given: Mapping[str, Any]) -> Any:
+def built(reader: Callable[..., _T], source: Source, given: Mapping[str, Any]) -> _T:
     """What the function `reader` returns, whose other keyword arguments are `given`: the RecordList of a source, or the
     RecordDict of one that gives pairs."""
     code = reader.__code__
     options = build_options.of(reader.__name__, given, code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
-    if source.pairs:
-        return dicts.RecordDict._of_segment(streaming.build_mapping(source, options))
-    return records.RecordList._of_segment(streaming.build_records(source, options))
+    build = streaming.build_mapping if source.pairs else streaming.build_records
+    return registry.container_of(build(source, options))  # type: ignore[no-any-return]
 
 
 class FileSource(Source):
@@ -57,7 +58,8 @@ class FileSource(Source):
     @property
     def files(self) -> list[str]:  # type: ignore[override]
         """The paths of the files that have one."""
-        return [one.path for one in self.inputs if one.path is not None]
+        paths: list[str | None] = [one.path for one in self.inputs]
+        return [path for path in paths if path is not None]
 
     @property
     def fingerprint(self) -> str:  # type: ignore[override]
@@ -68,7 +70,8 @@ class FileSource(Source):
             raise TypeError("no path says what is shared; give fingerprint=, a text that says which data it is")
         names = [os.path.abspath(one.path) if one.path else one.name for one in self.inputs]
         kind = type(self).__name__
-        return fingerprints.derive(functools.partial(dict, kind=kind, files=names, stamps=stamps, **self.content))
+        found: str = fingerprints.derive(functools.partial(dict, kind=kind, files=names, stamps=stamps, **self.content))
+        return found
 
     def _identity(self) -> str:
         return self.fingerprint
@@ -116,7 +119,7 @@ class FileSource(Source):
                 raise InputError(f"{one.name}: the file changed while it was read; read it again when it is complete")
 
     @contextmanager
-    def _named(self, bar):
+    def _named(self, bar: FileBar) -> Iterator[None]:
         """Names the file of a FileBar in the error of a record that cannot be stored. A file that changed meanwhile is
         the reason for bad content."""
         try:
@@ -133,13 +136,14 @@ class FileSource(Source):
 class FileBar(progress.Bar):
     """The progress bar of a FileSource, in stored bytes of its files. It is shown if `shown` is true."""
 
-    def __init__(self, files, shown=False):
+    def __init__(self, files: Sequence[Input], shown: bool = False) -> None:
         sizes = [one.size for one in files] if shown else []
         super().__init__(shown, None if None in sizes else sum(sizes), "bytes")
         self.left = list(files)
-        self.file, self.before, self.steps = None, 0, 0
+        self.file: Any = None  # the Input whose position counts
+        self.before = self.steps = 0
 
-    def files(self):
+    def files(self) -> Iterator[Input]:
         """Yields the files one after another; each is then the file whose position counts."""
         for file in self.left:
             self.file = file
@@ -148,14 +152,14 @@ class FileBar(progress.Bar):
                 self.before += file.size or 0
                 self.to(self.before)
 
-    def step(self):
+    def step(self) -> None:
         """Called for each record. It asks for the file's position now and then."""
         if self.drawn is not None:
             self.steps += 1
             if self.steps % 1024 == 1:
                 self.moved()
 
-    def moved(self, share=None):
+    def moved(self, share: float | None = None) -> None:
         """Called after each block of the file that was read. `share` is the part of the file that was read, from 0 to
         1; without it the file's position counts."""
         if self.drawn is not None:
@@ -163,9 +167,10 @@ class FileBar(progress.Bar):
             self.to(self.before + read)
 
 
-def grouped(files, size):
+def grouped(files: Iterable[Input], size: int) -> list[list[Input]]:
     """The files in lists, in order: a file of at least `size` bytes alone, smaller ones together."""
-    found, left = [], 0
+    found: list[list[Input]] = []
+    left = 0
     for file in files:
         bytes_ = file.size
         if bytes_ is None or bytes_ >= left:
@@ -176,7 +181,7 @@ def grouped(files, size):
     return found
 
 
-def divisible(file):
+def divisible(file: Input) -> bool:
     """Whether parts of the file can be read by themselves, and the whole twice: it is a regular file, not packed, and
     a byte of a line end or bracket is nothing else in it."""
     if file.path is None or file.packed is not None or not os.path.isfile(file.path):
@@ -184,7 +189,7 @@ def divisible(file):
     return encodings.of_path(file.path) in (None, "utf-8")
 
 
-def keys_of(columns):
+def keys_of(columns: Iterable[Any] | None) -> list[Any] | None:
     """The argument `columns` of a reader as a list, or None. Raises TypeError for a str or set, ValueError for a key
     that is there twice."""
     if columns is None:
@@ -206,19 +211,19 @@ class Columns:
     lack a key, but a key that all of them lack is a wrong name."""
 
     @staticmethod
-    def given(columns):
+    def given(columns: Iterable[Any] | None) -> Columns | None:
         """The Columns for the argument of a reader, or None for all."""
         names = keys_of(columns)
         return None if names is None else Columns(names)
 
-    def __init__(self, names):
+    def __init__(self, names: list[Any]) -> None:
         self.names = names
         self.place = {name: number for number, name in enumerate(names)}
         self.unseen = set(self.place)
-        self.there = {}  # the keys of the records, in order, while one of `names` is unseen
+        self.there: dict[Any, None] = {}  # the keys of the records, in order, while one of `names` is unseen
         self.count = 0  # of the records
 
-    def see(self, record):
+    def see(self, record: Any) -> None:
         """Takes note of a record of the file, whether it is stored or not."""
         self.count += 1
         if self.unseen and type(record) is dict:
@@ -226,19 +231,21 @@ class Columns:
             if len(self.there) < _MOST_KEYS:
                 self.there.update(dict.fromkeys(record))
 
-    def of(self, record):
+    def of(self, record: Any) -> Any:
         """The record with these keys alone."""
         if type(record) is not dict:
             return record
         if len(record) < len(self.names):
-            return {key: record[key] for key in sorted(filter(self.place.__contains__, record), key=self.place.get)}
+            return {
+                key: record[key] for key in sorted(filter(self.place.__contains__, record), key=self.place.__getitem__)
+            }
         return {key: record[key] for key in self.names if key in record}
 
-    def report(self):
+    def report(self) -> tuple[int, set[Any], list[Any]] | None:
         """What was seen, for `require`."""
         return (self.count, self.unseen, [*self.there] if self.unseen else []) if self.count else None
 
-    def require(self, reports, files, n_rows):
+    def require(self, reports: list[Any], files: Sequence[Input], n_rows: int | None) -> None:
         """Raises InputError for a name that no record of the files had, by the reports of all their parts."""
         reports = [report for report in reports if report is not None]
         wrong = set.intersection(*(unseen for _, unseen, _ in reports)) if reports else ()
@@ -250,31 +257,36 @@ class Columns:
                 raise no_column(place, name, [*dict.fromkeys(key for _, _, keys in reports for key in keys)])
 
 
-def no_column(place, name, names):
+def no_column(place: str, name: object, names: Iterable[Any]) -> InputError:
     """The InputError for a name in `columns` that is not among the names of a file or table."""
     return InputError(f"{place}: no column {name!r}; there are: {listed(names)}{meant(name, names)}")
 
 
-def n_rows_of(n_rows):
+def n_rows_of(n_rows: Any) -> int | None:
     """The argument `n_rows` of a reader as an int, or None. Raises TypeError and ValueError."""
     if n_rows is None:
         return None
     if not hasattr(type(n_rows), "__index__"):
         raise TypeError(f"n_rows is {an(type(n_rows).__name__)}; give an int")
-    n_rows = n_rows.__index__()
-    if n_rows < 0:
-        raise ValueError(f"n_rows is {n_rows}; give the most records to store, 0 or more")
-    return min(n_rows, sys.maxsize)
+    most: int = n_rows.__index__()
+    if most < 0:
+        raise ValueError(f"n_rows is {most}; give the most records to store, 0 or more")
+    return min(most, sys.maxsize)
 
 
-def where_of(where):
+def where_of(where: Callable[[Any], object] | None) -> Callable[[Any], object] | None:
     """The argument `where` of a reader: a function or None. Raises TypeError."""
     if where is not None and not callable(where):
         raise TypeError(f"where is {an(type(where).__name__)}; give a function of a record")
     return where
 
 
-def chosen(rows, columns=None, where=None, n_rows=None):
+def chosen(
+    rows: Iterable[Any],
+    columns: Columns | None = None,
+    where: Callable[[Any], object] | None = None,
+    n_rows: int | None = None,
+) -> Iterator[Any]:
     """The records that a reader is asked for, of an iterable of decoded ones: those for which `where(record)` is true,
     of dicts only the keys of `columns`, which are Columns or None, at most `n_rows` of them."""
     if n_rows is not None and n_rows <= 0:

@@ -3,6 +3,7 @@ and appending a batch to a builder."""
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
 from collections import Counter
@@ -15,16 +16,15 @@ from recstore.text import an
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from types import ModuleType
     from typing import IO, Any, TypeAlias
 
-    import pyarrow as arrow
+    import pyarrow as arrow  # type: ignore[import-untyped]
     from typing_extensions import TypeIs
 
     from recstore._types import ArrowExpression, Missing, Nanoseconds, Where
     from recstore.sources.inputs import Input
 
-    Array: TypeAlias = arrow.Array[Any]
+    Array: TypeAlias = arrow.Array
 
 # Names of Python's types. They win over Arrow's aliases, of which "float" means 32 bits.
 _PYTHON = {"int": "int64", "float": "float64", "str": "string", "bool": "bool", "bytes": "binary"}
@@ -32,7 +32,7 @@ SHARD = 16 << 20  # bytes of the files that are a shard together
 _SLICE = 4096  # rows whose records are made at once for `where`
 
 
-def pyarrow(format: str) -> ModuleType:
+def pyarrow(format: str) -> Any:
     """The module pyarrow. Raises ImportError, which names the format that needs it."""
     try:
         import pyarrow
@@ -82,7 +82,7 @@ class Choice:
             raise ValueError("columns has no names; give a list of at least one, or None for all columns")
         if where is not None and not callable(where) and not _is_expression(where):
             raise TypeError(f"where is {an(type(where).__name__)}; give a function of a record or a pyarrow Expression")
-        self.columns, self.missing, self.nanoseconds = how.values()
+        self.columns, self.missing, self.nanoseconds = how["columns"], how["missing"], how["nanoseconds"]
         self.where = where
         self.n_rows = reading.n_rows_of(n_rows)
         self.dtypes = {name: arrow_type(one) for name, one in (dtypes or {}).items()}
@@ -101,7 +101,7 @@ class Choice:
     def needed(self, names: list[str], name: str) -> list[str]:
         """The columns to read of a file that has the columns `names`, in their order. Raises InputError if a column is
         not there or there twice; `name` is that of the file."""
-        needed = names
+        needed: Iterable[str] = names
         _check_columns(names, self.dtypes, name)
         if self.columns is not None:
             _check_columns(names, self.columns, name)
@@ -110,8 +110,8 @@ class Choice:
             elif self.is_expression and "FieldPath" not in (text := str(self.where)):
                 # An expression does not tell its columns. A name that occurs in its text may be one.
                 needed = {one for one in names if one in self.columns or one in text}
-        needed = set(needed)
-        found = [one for one in names if one in needed]
+        wanted = set(needed)
+        found = [one for one in names if one in wanted]
         _check_columns(names, found, name)
         return found
 
@@ -143,9 +143,10 @@ class Choice:
             except pyarrow.ArrowException as error:
                 raise InputError(f"where: {first_line(error)}") from None
             return found[0] if found else batch.slice(0, 0)
-        mask = []
+        where: Any = self.where
+        mask: list[bool] = []
         for start in range(0, batch.num_rows, _SLICE):
-            mask += [bool(self.where(one)) for one in table_rows.plain_rows(batch.slice(start, _SLICE), self)]
+            mask += [bool(where(one)) for one in table_rows.plain_rows(batch.slice(start, _SLICE), self)]
         return batch.filter(pyarrow.array(mask, pyarrow.bool_()))
 
 
@@ -183,9 +184,13 @@ def with_types(batch: arrow.RecordBatch, dtypes: dict[str, arrow.DataType], name
         try:
             columns[at] = columns[at].cast(wanted)
         except pyarrow.ArrowException as error:
-            row = first + first_failing(columns[at], lambda part, to=wanted: part.cast(to))
+            row = first + first_failing(columns[at], functools.partial(_cast, to=wanted))
             raise InputError(f"{name}, record {row}: column {column!r}: {first_line(error)}") from None
     return pyarrow.RecordBatch.from_arrays(columns, names=names)
+
+
+def _cast(column: Array, to: arrow.DataType) -> Array:
+    return column.cast(to)
 
 
 def first_failing(column: Array, convert: Callable[[Array], object]) -> int:

@@ -8,8 +8,8 @@ from recstore._core import native
 from recstore.building import build_options, streaming
 from recstore.building import progress as bars
 from recstore.building.source import Source
-from recstore.containers import records
 from recstore.errors import InputError
+from recstore.shm import registry
 from recstore.sources import reading
 from recstore.values.zone_spans import zone_spans
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from typing import Any, TypedDict
 
     from recstore._types import Missing, Nanoseconds
+    from recstore.sources.table_files import Choice
 
     class How(TypedDict):
         columns: list[str] | None
@@ -54,12 +55,11 @@ def checked(columns: Iterable[str] | None, missing: Missing, nanoseconds: Nanose
     """The keyword arguments of TableRows. Raises TypeError and ValueError."""
     for name, value in (("missing", missing), ("nanoseconds", nanoseconds)):
         build_options.check_choice(name, value, _HOW[name])
-    if columns is not None:
-        columns = reading.keys_of(columns)
-        for name in columns:
-            if type(name) is not str:
-                raise TypeError(f"columns has names of columns, not {name!r:.60}")
-    return {"columns": columns, "missing": missing, "nanoseconds": nanoseconds}
+    names = reading.keys_of(columns)
+    for name in names or ():
+        if type(name) is not str:
+            raise TypeError(f"columns has names of columns, not {name!r:.60}")
+    return {"columns": names, "missing": missing, "nanoseconds": nanoseconds}
 
 
 class TableRows(Source):
@@ -190,9 +190,10 @@ def _refuse_objects(source: Any) -> None:
             )
 
 
-def plain_rows(table: Any, how: TableRows) -> list[Any]:
+def plain_rows(table: Any, how: TableRows | Choice) -> list[Any]:
     """The rows of a table as `how` would store them, as Python objects."""
     part = ArrowRows(table, None, how.missing, how.nanoseconds)
     built = streaming.build_records(part, build_options.Options(compression="none"))
-    with records.RecordList._of_segment(built) as rows:
-        return rows.to_list()
+    with registry.container_of(built) as rows:
+        found: list[Any] = rows.to_list()
+        return found

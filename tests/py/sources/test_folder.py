@@ -319,18 +319,15 @@ def test_wrong_arguments_are_refused(tmp_path, options, error):
 
 def test_shared_notices_files_that_come_and_go(tmp_path):
     root = planted(tmp_path)
-    options = {"class_from": "first", "shared": "test-scan"}
-    with (
-        recstore.RecordList(recstore.sources.folder(root, ".jpg", **options)) as x,
-        recstore.RecordList(recstore.sources.folder(root, ".jpg", **options)) as y,
-    ):
+
+    def shared(pattern, **options):
+        return recstore.shared("test-scan", recstore.sources.folder(root, pattern, class_from="first", **options))
+
+    with shared(".jpg") as x, shared(".jpg") as y:
         assert len(recstore.names.list("test-scan")) == 1
         assert x.to_list() == y.to_list() and x.classes == y.classes == ["cat", "cat-2", "dog"]
         planted(tmp_path, ["cat/x/z/more.jpg"])
-        with (
-            recstore.RecordList(recstore.sources.folder(root, ".jpg", **options)) as z,
-            recstore.RecordList(recstore.sources.folder(root, ".png", allow_empty=True, **options)),
-        ):
+        with shared(".jpg") as z, shared(".png", allow_empty=True):
             assert len(z) == len(x) + 1
             assert len(recstore.names.list("test-scan")) == 3
     assert recstore.names.list("test-scan") == []
