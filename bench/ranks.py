@@ -83,8 +83,8 @@ def loaded(source, container, path, count):
 
     if container == "recstore":
         if source == "listing":
-            return recstore.read_lines(path, shared=_NAME)
-        return recstore.scan_files(path, "**/*.JPEG", class_from="parent", shared=_NAME)
+            return recstore.shared(_NAME, recstore.sources.lines(path))
+        return recstore.shared(_NAME, recstore.sources.folder(path, "**/*.JPEG", class_from="parent"))
     if container == "list":
         with open(path) as file:
             return [line.rstrip("\n") for line in file]

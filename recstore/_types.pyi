@@ -19,33 +19,32 @@ Backing: TypeAlias = Literal["auto", "anonymous", "shm", "dir"]
 Missing: TypeAlias = Literal["none", "absent"]
 Nanoseconds: TypeAlias = Literal["exact", "floor", "numpy"]
 
-class _StoreOptions(TypedDict, total=False):
+class OneProcess(TypedDict, total=False):
+    """The options of a build, for which the name of a type depends on whether it has worker processes."""
+
     on_unsupported: OnUnsupported
     compression: Compression
     arrays: Arrays
     backing: Backing
     name: str | None
-    workers: SupportsIndex
-    progress: bool
+    threads: SupportsIndex | None
     index_by: FieldNames | None
     group_by: FieldNames | None
+    progress: bool
 
-class BuildOptions(_StoreOptions, total=False):
-    threads: SupportsIndex | None
+class BuildOptions(OneProcess, total=False):
+    """The options of a build, which recstore.RecordList documents."""
 
-class _Keeping(TypedDict, total=False):
-    save: Path | None
+    workers: SupportsIndex
+
+class SharedOptions(BuildOptions, total=False):
+    """Those of the adapters, which build a store of their own or one for all processes of a machine."""
+
     shared: str | None
     keep: bool | str | float
     fingerprint: str | None
     dir: Path | None
     timeout: float | None
-
-class ReadOptions(BuildOptions, _Keeping, total=False):
-    """The keyword arguments that all readers of files and tables take."""
-
-class ScanOptions(_StoreOptions, _Keeping, total=False):
-    """Those of scan_files, whose `threads` list folders."""
 
 class ArrowStream(Protocol):
     """A table or column that exports Arrow."""

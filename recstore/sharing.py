@@ -16,7 +16,8 @@ from _collections_abc import Mapping
 from functools import partial
 
 from recstore._core import native, trust
-from recstore.building import build_options, feeds, fingerprints, saved_indexes, streaming
+from recstore.building import build_options, fingerprints, streaming
+from recstore.building.source import Source, rows_of_table, source_of
 from recstore.errors import (
     BuildError,
     CorruptError,
@@ -38,7 +39,7 @@ _building = {}  # path of a segment being built -> (thread, process) that builds
 
 def shared(
     name,
-    build=None,
+    source_or_build=None,
     *,
     fingerprint=None,
     files=None,
@@ -46,38 +47,39 @@ def shared(
     isolate=False,
     dir=None,
     timeout=None,
-    index_by=None,
-    group_by=None,
     classes=(),
     allow_pickle=False,
-    arrays="copy",
+    **options,
 ):
-    """The store that `build` makes. One process of this user on this host builds it; every other process that calls
-    this with the same name and fingerprint waits and attaches. Without `build` it only attaches, to a store that some
-    process of this user holds or which was kept.
+    """The store of a source, or of what a function makes. One process of this user on this host builds it; every other
+    process that calls this with the same name and fingerprint waits and attaches. With the name alone it only attaches,
+    to a store that some process of this user holds or which was kept.
 
     Args:
         name: up to 64 characters.
-        build: a function without arguments that returns an iterable of records, a mapping, or a store. None attaches;
-            `keep`, `isolate` and the indexes are for a build alone.
-        fingerprint: a str. Stores of one name with different fingerprints are different stores. None derives one from
-            the code of `build` and the values that it reads, as docs/fingerprints.md says; a value that cannot be
-            hashed is a TypeError that names it. Without a build None stands for the only store of the name.
+        source_or_build: a :class:`recstore.sources.Source`, such as ``recstore.sources.csv("train.csv")``; or a
+            function without arguments that returns a source, an iterable of records, a mapping, or a store.
+        fingerprint: a str. Stores of one name with different fingerprints are different stores. None derives one: of a
+            source from its files and arguments; of a function from its code and the values that it reads, as
+            docs/fingerprints.md says. A value that cannot be hashed is a TypeError that names it. With the name alone
+            None stands for the only store of the name.
         files: paths whose sizes, times and inodes become part of the fingerprint.
         keep: False: the store is gone when its last user closes it or exits, and after a SIGKILL with the next call of
             recstore. True: it stays until ``recstore.names.remove`` or a restart, which requires `fingerprint` or
             `files`. "2h": it stays so long after its last use; units are s, m, h, d and w.
-        isolate: build in a fresh interpreter that exits, so that this process never holds the Python objects. `build`
-            must be picklable. A script that defines it calls `shared` under ``if __name__ == "__main__":``.
+        isolate: build in a fresh interpreter that exits, so that this process never holds the Python objects. The
+            source or function must be picklable. A script that defines it calls `shared` under
+            ``if __name__ == "__main__":``.
         dir: the folder to share through, instead of RECSTORE_DIR or /dev/shm.
         timeout: seconds to wait for another process, at most; a minute unless told where there is no build.
-        index_by, group_by: the indexes to save with the store, as for RecordList. They are no part of the fingerprint.
-        classes, allow_pickle, arrays: how this process reads the store, as in :func:`open`.
+        classes, allow_pickle: how this process reads the store, as in :func:`open`.
+        options: those of :class:`recstore.RecordList`, but not `name` and `backing`. They are not part of the
+            fingerprint. `arrays` says how this process reads, too.
 
-    Raises the exception of `build`; BuildError where it raised in the process that this one waited for or in that of
-    `isolate`, and for a call within `build` for the same key; WaitTimeoutError; PermissionError where another user owns
-    the segment's path; OutOfSpaceError. Without a build: SegmentNotFoundError, ValueError where several stores have the
-    name, CorruptError or VersionError. No file is left then, nor after a KeyboardInterrupt.
+    Raises the exception of the source or function; BuildError where it raised in the process that this one waited for
+    or in that of `isolate`, and for a call within the function for the same key; WaitTimeoutError; PermissionError
+    where another user owns the segment's path; OutOfSpaceError. Without a build: SegmentNotFoundError, ValueError where
+    several stores have the name, CorruptError or VersionError. No file is left then, nor after a KeyboardInterrupt.
 
     Safe from several threads at once: threads that call it for one key build once.
 
@@ -88,17 +90,20 @@ def shared(
     >>> samples.close(), again.close()
     (None, None)
     """
-    indexes = {"index_by": index_by, "group_by": group_by}
-    reader = _reader(classes, allow_pickle, arrays)
-    if build is None:
-        _check_attaching(timeout, keep=keep, isolate=isolate, **indexes)
+    for option in ("name", "backing"):
+        if option in options:
+            raise TypeError(f"shared() takes no {option}=: it names the store, and other processes find it in `dir`")
+    build_options.of("shared", options, shared.__code__.co_varnames[:9])
+    reader = _reader(classes, allow_pickle, options.get("arrays", "copy"))
+    if source_or_build is None:
+        given = {option: value for option, value in options.items() if option != "arrays"}
+        _check_attaching(timeout, keep=keep, isolate=isolate, **given)
         return _attached(name, fingerprint, files, dir, timeout, reader)
-    return shared_with(reader, name, build, fingerprint, files, keep, dir, timeout, isolate, indexes)
+    return shared_with(reader, name, source_or_build, fingerprint, files, keep, dir, timeout, isolate, options)
 
 
 def _reader(classes, allow_pickle, arrays):
     """A function that gives the trust.Reader of a store for this process."""
-    build_options.check_choice("arrays", arrays, build_options.ARRAYS)
     how = {"allow_pickle": bool(allow_pickle), "arrays": arrays, "classes": trust.given(classes)}
     return partial(trust.Reader, trusted=False, **how)
 
@@ -112,10 +117,10 @@ def _check_attaching(timeout, **given):
     _check_timeout(timeout)
 
 
-def _check_call(build, fingerprint, files, keep, timeout, index_by=None, group_by=None):
-    saved_indexes.wanted(index_by, group_by)
+def _check_call(build, fingerprint, files, keep, timeout):
     if not callable(build):
-        raise TypeError(f"build is a function that returns the records, not {type(build).__name__}")
+        what = "a source, or a function that returns the records"
+        raise TypeError(f"shared() takes {what}, not {an(type(build).__name__)}")
     if keep is True and fingerprint is None and files is None:
         raise ValueError(
             "keep=True needs fingerprint= or files=: a store that stays must be known by what it was built from"
@@ -129,14 +134,21 @@ def _check_timeout(timeout):
 
 
 def shared_with(
-    reader, name, build, fingerprint, files=None, keep=False, dir=None, timeout=None, isolate=False, indexes=None
+    reader, name, build, fingerprint, files=None, keep=False, dir=None, timeout=None, isolate=False, options=None
 ):
-    """As `shared`. `reader` is a function that gives the trust.Reader for the store."""
+    """As `shared`. `reader` is a function that gives the trust.Reader for the store, `options` are those of a build."""
     named_segments.check_name(name)
-    _check_call(build, fingerprint, files, keep, timeout, **(indexes or {}))
+    if isinstance(build, Source):
+        begun = build._begun()
+        fingerprint, build = begun._identity() if fingerprint is None else fingerprint, partial(_itself, begun)
+    _check_call(build, fingerprint, files, keep, timeout)
     target = named_segments.Target(name, fingerprints.full(build, fingerprint, files), _seconds(keep), dir)
     named_segments.collect(target.folder)
-    return _Call(target, build, isolate, timeout, indexes, reader).run()
+    return _Call(target, build, isolate, timeout, options or {}, reader).run()
+
+
+def _itself(source):
+    return source
 
 
 def _attached(name, fingerprint, files, dir, timeout, reader):
@@ -162,8 +174,8 @@ def _attached(name, fingerprint, files, dir, timeout, reader):
 class _Call:
     """One call of `shared`: it attaches, or waits, or builds."""
 
-    def __init__(self, target, build, isolate, timeout, indexes=None, reader=None):
-        self.target, self.build, self.isolate, self.indexes = target, build, isolate, indexes or {}
+    def __init__(self, target, build, isolate, timeout, options, reader=None):
+        self.target, self.build, self.isolate, self.options = target, build, isolate, options
         self.reader = reader or _untrusting
         self.timeout = timeout
         self.begin = time.monotonic()
@@ -273,7 +285,7 @@ class _Call:
 
     def make(self):
         try:
-            return _build(self.build(), self.target, self.reader(), self.indexes)
+            return _build(self.build(), self.target, self.reader(), self.options)
         except SegmentExistsError:
             # The child of a builder that was killed (isolate=True) may have published after our last look.
             store = self.attach()
@@ -288,7 +300,7 @@ class _Call:
         place = target.name, target.fingerprint, target.keep, target.folder, target.replaces
         store = isolated_build.build(
             partial(_enter, target.path),
-            partial(_make, *place, self.build, self.indexes),
+            partial(_make, *place, self.build, self.options),
             self.attach,
             repr(target.name),
         )
@@ -302,11 +314,11 @@ def _enter(path):
     _building[path] = _thread_number(), os.getpid()
 
 
-def _make(name, fingerprint, keep, folder, replaces, build, indexes):
+def _make(name, fingerprint, keep, folder, replaces, build, options):
     """The store, built in the child of an isolated build."""
     target = named_segments.Target(name, fingerprint, keep, folder)
     target.replaces = replaces
-    return _Call(target, build, False, None, indexes).make()
+    return _Call(target, build, False, None, options).make()
 
 
 def _refuse_nested(target):
@@ -343,33 +355,28 @@ def _container(segment, reader):
     return registry.container_of(registry.announce(segment))
 
 
-def _build(result, target, reader, indexes=None):
+def _build(result, target, reader, given):
     """The store of what a build returned, under the target's name. The builder reads it as the processes read it that
     attach by name, so that all of them see the same."""
     if result is None:
         raise TypeError("build returned None; it returns an iterable of records, a mapping or a store")
-    feed = feeds.feed_of(result)
-    if feed is not None:
-        options = feed.options or build_options.Options()
-        options.target, target.reader = target, reader
-        options.indexes = options.indexes or saved_indexes.wanted(**(indexes or {}))
-        built = (streaming.build_mapping if feed.pairs else streaming.build_records)(feed, options)
-        return registry.container_of(built)
-    iterable = hasattr(type(result), "__iter__") or hasattr(type(result), "__getitem__")
-    if isinstance(result, (str, bytes, bytearray)) or not iterable:
-        kind = type(result).__name__
-        raise TypeError(f"build returned {an(kind)}; it returns an iterable of records, a mapping or a store")
-    rows = feeds.rows_of_table(result)
-    if rows is not None:
-        raise TypeError(f"build returned {an(type(result).__name__)}, a table: let it return {rows}")
-    # A value that came out of a store and cannot be stored here was pickled there.
-    options = build_options.Options(
-        "pickle" if isinstance(result, (native.Records, native.Mapping)) else "error", **(indexes or {})
-    )
-    options.target = target
-    target.reader = reader
-    is_mapping = isinstance(result, (native.Mapping, Mapping))
-    return registry.container_of((streaming.build_mapping if is_mapping else streaming.build_records)(result, options))
+    found = source_of(result)
+    if found is None:
+        iterable = hasattr(type(result), "__iter__") or hasattr(type(result), "__getitem__")
+        if isinstance(result, (str, bytes, bytearray)) or not iterable:
+            kind = type(result).__name__
+            raise TypeError(f"build returned {an(kind)}; it returns an iterable of records, a mapping or a store")
+        rows = rows_of_table(result)
+        if rows is not None:
+            raise TypeError(f"build returned {an(type(result).__name__)}, a table: let it return {rows}")
+        if isinstance(result, (native.Records, native.Mapping)):
+            # A value that came out of a store and cannot be stored here was pickled there.
+            given = {"on_unsupported": "pickle", **given}
+    options = build_options.Options(**given)
+    options.target, target.reader = target, reader
+    is_mapping = isinstance(result, (native.Mapping, Mapping)) if found is None else found.pairs
+    build = streaming.build_mapping if is_mapping else streaming.build_records
+    return registry.container_of(build(result if found is None else found, options))
 
 
 def _untrusting():

@@ -33,7 +33,7 @@ def _measure(trials, pool, options):
         "where": options.records,
         "pool": pool,
     }
-    read = trials.run("reading records", {**task, "limit": options.limit})
+    read = trials.run("reading records", {**task, "n_rows": options.n_rows})
     if not read["count"]:
         raise TrialError(f"no records in {options.file}")
     cut = ""
@@ -42,7 +42,7 @@ def _measure(trials, pool, options):
         if room < 1000:
             raise TrialError("too little free memory for the rivals and their copies in the workers")
         cut = f"the first {room:,} of {read['count']:,}: the free memory does not hold the rivals of more"
-        read = trials.run("reading records", {**task, "limit": room})
+        read = trials.run("reading records", {**task, "n_rows": room})
     found = trials.run("bench", {"what": "bench", "pool": pool, "reads": _READS, "repeats": _REPEATS})
     return {
         "file": options.file,

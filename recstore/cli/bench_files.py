@@ -7,7 +7,7 @@ from recstore.cli import files
 from recstore.cli.files import Refused
 from recstore.cli.records import SourceError, guarded, read_jsonl, read_paths
 from recstore.errors import InputError
-from recstore.sources import documents, inputs
+from recstore.sources import inputs, json_files
 
 
 def format_of(path):
@@ -40,7 +40,7 @@ def _read_json(path, where):
         return f"the list under {where!r}", _records(path, tuple(where.split(".")))
     (file,) = inputs.resolve(path)
     try:
-        first, found = documents.survey(file)
+        first, found = json_files.survey(file)
     except InputError as error:
         hint = "; --format jsonl reads one value a line" if "read_jsonl" in str(error) else ""
         raise SourceError(f"{error}{hint}") from None
@@ -59,13 +59,13 @@ def _read_json(path, where):
 
 
 def _records(path, keys, entries=False):
-    return guarded(path, documents.JsonFeed(inputs.resolve(path), keys, entries).records)
+    return guarded(path, json_files.JsonSource(inputs.resolve(path), keys, entries).records)
 
 
 def _read_table(path, form):
     """The rows of a table."""
     try:
-        with files.read(path, argparse.Namespace(format=form, limit=None)) as rows:
+        with files.read(path, argparse.Namespace(format=form, n_rows=None)) as rows:
             yield from rows
     except Refused as error:
         raise SourceError(f"{path}: {error}") from None

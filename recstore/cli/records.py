@@ -16,7 +16,7 @@ import sys
 import sysconfig
 
 from recstore.errors import InputError
-from recstore.sources import documents, inputs, jsonl, lines
+from recstore.sources import inputs, json_files, jsonl_files, line_files
 
 _LENGTH = struct.Struct("<Q")
 _PICKLED = 1 << 63
@@ -81,17 +81,17 @@ def installed_files():
 
 def read_coco(path):
     """The annotations of a COCO file."""
-    return documents.JsonFeed(inputs.resolve(path), ("annotations",)).records()
+    return json_files.JsonSource(inputs.resolve(path), ("annotations",)).records()
 
 
 def read_paths(path):
     """One string a line."""
-    return lines.LinesFeed(inputs.resolve(path)).records()
+    return line_files.LineSource(inputs.resolve(path)).records()
 
 
 def read_jsonl(path):
     """One JSON value a line, empty lines left out."""
-    return jsonl.JsonlFeed(inputs.resolve(path)).records()
+    return jsonl_files.JsonlSource(inputs.resolve(path)).records()
 
 
 def write_pool(records, path, source="the source"):

@@ -76,12 +76,12 @@ def prepare(kind, path, pool):
     return {"count": count, "size": size}
 
 
-def prepare_file(path, form, where, limit, pool):
+def prepare_file(path, form, where, n_rows, pool):
     """Read the user's file, as bench_files has it, into the pool file."""
     from recstore.cli import bench_files
 
     source, records = bench_files.read(path, form, where)
-    count, size = sources.write_pool(itertools.islice(records, limit), pool, path)
+    count, size = sources.write_pool(itertools.islice(records, n_rows), pool, path)
     return {"count": count, "size": size, "source": source}
 
 

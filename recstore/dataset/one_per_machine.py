@@ -16,7 +16,7 @@ import pickle
 from recstore import sharing
 from recstore._core import trust
 from recstore.building import build_options, fingerprints
-from recstore.building.feeds import Feed
+from recstore.building.source import Source
 from recstore.dataset import object_graph, object_sizes, packing, patterns, share_plan, swap, travel
 from recstore.dataset.share_plan import DICT, LIST
 from recstore.errors import Error
@@ -61,10 +61,10 @@ class Request:
             share_plan.refuse(plan)
         return packing.Packed(plan, self.strict)
 
-    def store(self, feed: Feed, fingerprint: str) -> RecordList[Any]:
-        """The store of a feed. The segment of this name is trusted: its owner and mode say that this user wrote it."""
-        given = {**self.sharing_options, "fingerprint": fingerprint}
-        return sharing.shared_with(_trusting, self.name, lambda: feed, **given)
+    def store(self, source: Source, fingerprint: str) -> RecordList[Any]:
+        """The segment of this name is trusted: its owner and mode say that this user wrote it."""
+        given = {**self.sharing_options, "fingerprint": fingerprint, "options": {"on_unsupported": self.on_unsupported}}
+        return sharing.shared_with(_trusting, self.name, source, **given)
 
     def fingerprint(self, factory: Callable[[], Any]) -> str:
         given = self.sharing_options.get("fingerprint")
@@ -89,24 +89,24 @@ def share(obj: Any, request: Request) -> Any:
 
 
 def _share_made(factory: Callable[[], Any], request: Request) -> Any:
-    feed = _Making(factory, request)
+    source = _Making(factory, request)
     fingerprint = request.fingerprint(factory)
-    store = request.store(feed, fingerprint)
+    store = request.store(source, fingerprint)
     note = store[-1] if len(store) else None
     if type(note) is not dict or _MARK not in note:
         raise Error(f"{store!r} holds no dataset; choose another name or fingerprint")
     if note["reason"] is not None:
         _logger().warning("each process makes the dataset %r: %s", request.name, note["reason"])
-        obj = factory() if feed.packed is None else feed.obj
-        feed = None  # type: ignore[assignment]
+        obj = factory() if source.packed is None else source.obj
+        source = None  # type: ignore[assignment]
         store.close()
         return _share_loaded(obj, request, f"{fingerprint}+")
-    if feed.packed is None:
+    if source.packed is None:
         return _Unpickler(note["rest"], note["layout"], store).load()
-    feed.packed.plan.met.settle()
-    feed.packed.place(store)
-    swap.Swap(feed.packed.plan, feed.packed.made).do()
-    return feed.obj
+    source.packed.plan.met.settle()
+    source.packed.place(store)
+    swap.Swap(source.packed.plan, source.packed.made).do()
+    return source.obj
 
 
 def _logger() -> Any:
@@ -115,16 +115,15 @@ def _logger() -> Any:
     return logging.getLogger("recstore")
 
 
-class _Making(Feed):
+class _Making(Source):
     """Runs the factory, and appends the data of its dataset and the record of the rest. `packed` is then set."""
 
     def __init__(self, factory: Callable[[], Any], request: Request) -> None:
         self.factory, self.request = factory, request
-        self.options = build_options.Options(request.on_unsupported)  # type: ignore[assignment]
         self.obj: Any = None
         self.packed: packing.Packed | None = None
 
-    def fill(self, builder: Any, options: Any) -> None:
+    def append_to(self, builder: Any) -> None:
         self.obj = self.factory()
         if self.obj is None:
             raise TypeError("the factory returned None; it returns the dataset")
@@ -305,7 +304,7 @@ def _plain(layout: list[_Entry]) -> str:
     return repr(out)
 
 
-class _Copying(Feed):
+class _Copying(Source):
     """The records of a store that was just packed, in blocks as packing makes them."""
 
     def __init__(self, store: RecordList[Any], layout: list[_Entry], request: Request) -> None:
@@ -313,9 +312,8 @@ class _Copying(Feed):
         runs = [column for _, _, columns, _, _ in layout for column in columns or () if column[2] is None]
         self.ends = sorted({0, *(stop for _, stop, _, _ in runs), len(store)})
         self.arrays = max((stop for _, stop, _, _ in runs), default=0)  # the first of the records that become arrays
-        self.options = build_options.Options(request.on_unsupported)  # type: ignore[assignment]
 
-    def fill(self, builder: Any, options: Any) -> None:
+    def append_to(self, builder: Any) -> None:
         for start, stop in zip(self.ends, self.ends[1:]):
             builder.settings.narrows = stop <= self.arrays
             builder.extend(self.store[start:stop])

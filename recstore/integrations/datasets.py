@@ -9,8 +9,9 @@ import numpy as np
 from datasets.features.features import require_decoding
 
 from recstore.building import fingerprints
-from recstore.building.feeds import Feed
-from recstore.sources import hf_in, reading
+from recstore.building.source import Source
+from recstore.integrations import parts
+from recstore.sources import hf_in
 from recstore.text import an
 
 __all__ = ["SharedDataset"]
@@ -44,10 +45,7 @@ class SharedDataset:
     """
 
     def __init__(self, source, **options):
-        feed = _Rows(source)
-        if options.get("shared") is not None and options.get("fingerprint") is None:
-            options["fingerprint"] = feed.fingerprint()
-        self.store = reading.store("SharedDataset", feed, options)
+        self.store = parts.store("SharedDataset", _Rows(source), options)
         stored = self.store.attributes.get("features")
         self.features = None if stored is None else datasets.Features.from_dict(stored)
         self._decodes = self.features is not None and any(map(require_decoding, self.features.values()))
@@ -154,7 +152,7 @@ class SharedDataset:
         return f"SharedDataset(features={self.column_names}, num_rows={len(self)})"
 
 
-class _Rows(Feed):
+class _Rows(Source):
     """The rows of a dataset, or of the one that a function returns."""
 
     def __init__(self, source):
@@ -166,19 +164,18 @@ class _Rows(Feed):
                 f" {type(source).__name__}"
             )
 
-    def shards(self):
-        return None
+    def append_to(self, builder):
+        self._fill(builder, False)
 
-    def fill(self, builder, options):
+    def _fill(self, builder, progress):
         dataset = self.source if self.is_dataset else self.source()
-        feed = hf_in.feed_of(dataset.with_format(None), **_HOW) if _is_dataset(dataset) else None
-        if feed is None:
+        rows = hf_in.source_of(dataset.with_format(None), **_HOW) if _is_dataset(dataset) else None
+        if rows is None:
             raise TypeError(f"the function returned {an(type(dataset).__name__)}, not a Dataset or IterableDataset")
-        feed.fill(builder, options)
-        feed.check()
+        rows._fill(builder, progress)
         self.attributes = None if dataset.features is None else {"features": dataset.features.to_dict()}
 
-    def fingerprint(self):
+    def _identity(self):
         if not self.is_dataset:
             return fingerprints.derive(self.source)
         own = getattr(self.source, "_fingerprint", None)

@@ -11,7 +11,6 @@ from recstore import sharing
 from recstore.building import fingerprints
 from recstore.containers import records
 from recstore.integrations import parts
-from recstore.sources import reading
 from recstore.values.classes import register
 
 __all__ = ["get", "get_detection_dataset_dicts", "serializer"]
@@ -87,7 +86,7 @@ def serializer(shared=None, **options):
 def _loaded(caller, names, load, options):
     if options.get("shared") is not None and options.get("fingerprint") is None:
         options["fingerprint"] = _fingerprint(caller, names, load)
-    lists, rest = parts.of(reading.store(caller, _Dicts(names, load), options))
+    lists, rest = parts.of(parts.store(caller, _Dicts(names, load), options))
     for name, known in rest["metadata"].items():
         metadata = data.MetadataCatalog.get(name)
         for key, value in known.items():
@@ -96,7 +95,7 @@ def _loaded(caller, names, load, options):
     return lists[_LIST]
 
 
-class _Dicts(parts.PartsFeed):
+class _Dicts(parts.PartsSource):
     """The dicts that `load` returns, and the metadata of their datasets."""
 
     def __init__(self, names, load):

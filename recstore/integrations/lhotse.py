@@ -10,7 +10,8 @@ from lhotse.lazy import LazyIteratorChain
 from lhotse.serialization import deserialize_item, resolve_manifest_set_class
 from lhotse.utils import split_sequence
 
-from recstore.sources import jsonl
+from recstore.integrations import parts
+from recstore.sources import jsonl_files
 from recstore.text import an
 
 __all__ = ["CutSet", "Items", "RecordingSet", "SupervisionSet", "load_manifest"]
@@ -61,6 +62,9 @@ class Items:
         return f"Items({self.store!r})"
 
 
+_ARGUMENTS = ("errors", "columns", "where", "n_rows")  # of sources.jsonl
+
+
 class _OverStore:
     """The methods of manifests that a store answers by itself. Manifests that come of it by `filter` and `map` are
     lhotse's own lazy ones."""
@@ -71,12 +75,14 @@ class _OverStore:
 
         Args:
             path: a path, a pattern or a list of these, as :func:`recstore.read_jsonl` takes it.
-            options: those of :func:`recstore.read_jsonl`: ``shared="name"`` for one copy on a machine, with `keep`,
-                `fingerprint`, `dir` and `timeout`; and others.
+            options: the arguments of :func:`recstore.sources.jsonl` and the options of :class:`recstore.RecordList`;
+                and ``shared="name"`` for one copy on a machine, with `keep`, `fingerprint`, `dir` and `timeout`.
 
         Raises OSError for a file that cannot be read, and InputError for a bad line.
         """
-        return cls(Items(jsonl.read_jsonl(path, **{"index_by": "id", **options})))
+        given = {"index_by": "id", **options}
+        chosen = {name: given.pop(name) for name in _ARGUMENTS if name in given}
+        return cls(Items(parts.store("from_jsonl", jsonl_files.jsonl(path, **chosen), given)))
 
     from_jsonl = from_file = from_jsonl_lazy
 
@@ -140,7 +146,7 @@ class SupervisionSet(_OverStore, lhotse.SupervisionSet):
 
 def load_manifest(path, **options):
     """The CutSet, RecordingSet or SupervisionSet over a store of JSONL files, by the kind of the first item. `path` and
-    `options` are as of :func:`recstore.read_jsonl`; a file object, which is read only once, cannot be given.
+    `options` are as of ``CutSet.from_file``; a file object, which is read only once, cannot be given.
 
     Raises OSError, InputError, TypeError for a file object, and ValueError for files without an item or with items of
     another kind.
@@ -149,7 +155,7 @@ def load_manifest(path, **options):
         raise TypeError(
             "load_manifest reads the first item beforehand: give a path, or call CutSet.from_file or another"
         )
-    with jsonl.read_jsonl(path, errors=options.get("errors", "raise"), limit=1) as first:
+    with jsonl_files.read_jsonl(path, errors=options.get("errors", "raise"), n_rows=1) as first:
         if not len(first):
             raise ValueError(f"{path}: a manifest without items does not say its kind: use CutSet.from_file or another")
         kind = resolve_manifest_set_class(deserialize_item(first._unwatched()[0]))

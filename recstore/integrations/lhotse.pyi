@@ -17,7 +17,7 @@ class _JsonlOptions(ReadOptions, total=False):
     errors: Literal["raise", "skip"]
     columns: Iterable[str] | None
     where: Callable[[Any], object] | None
-    limit: int | None
+    n_rows: int | None
 
 class Items:
     store: RecordList[dict[str, Any]]

@@ -3,15 +3,32 @@ record with their counts and with everything that is no such list."""
 
 from contextlib import nullcontext
 
-from recstore.containers import records
+from recstore import sharing
+from recstore.building import build_options
+from recstore.containers import dicts, records
 from recstore.errors import EncodeError
 from recstore.sources import reading
 
 _COUNTS = "recstore parts"
+_SHARING = ("keep", "fingerprint", "dir", "timeout")
 
 
-class PartsFeed(reading.FileFeed):
-    """A feed of several lists. `files` are the Inputs that it reads, or an empty list."""
+def store(caller, source, given):
+    """The store of a source. `given` are options of a build, and ``shared="name"`` with `keep`, `fingerprint`, `dir`
+    and `timeout` as of :func:`recstore.shared`: one process of the machine then builds, and the others attach."""
+    given = dict(given)
+    name = given.pop("shared", None)
+    chosen = {option: given.pop(option) for option in _SHARING if option in given}
+    build_options.of(caller, given, ("shared", *_SHARING))
+    if name is not None:
+        return sharing.shared(name, source, **chosen, **given)
+    if chosen:
+        raise TypeError(f"{caller}(): {', '.join(chosen)} belong to shared=, the name to share the store by")
+    return (dicts.RecordDict if source.pairs else records.RecordList)(source, **given)
+
+
+class PartsSource(reading.FileSource):
+    """A source of several lists, for one build. `inputs` are the Inputs that it reads, or an empty list."""
 
     def parts(self, bar):
         """Yields `(name, iterable of records)` of each list. `bar` is a reading.FileBar."""
@@ -21,12 +38,15 @@ class PartsFeed(reading.FileFeed):
         """The dict of everything else, asked for after the lists were read."""
         return {}
 
-    def shards(self):
+    def split(self):
         return None
 
-    def fill(self, builder, options):
+    def _begun(self):
+        return self
+
+    def _read(self, builder, progress):
         counts = []
-        with reading.FileBar(self.files, options) as bar, self.named(bar) if self.files else nullcontext():
+        with reading.FileBar(self.inputs, progress) as bar, self._named(bar) if self.inputs else nullcontext():
             for name, records in self.parts(bar):
                 counted = _Counted(records)
                 builder.extend(counted)
@@ -49,8 +69,8 @@ class _Counted:
 
 
 def of(store):
-    """`(lists, rest)` of the store of a PartsFeed: a dict from each list's name to a view of its records, and the dict
-    of everything else. Raises ValueError for another store, which somebody else shares under the same name and
+    """`(lists, rest)` of the store of a PartsSource: a dict from each list's name to a view of its records, and the
+    dict of everything else. Raises ValueError for another store, which somebody else shares under the same name and
     fingerprint."""
     last = store[-1] if len(store) else None
     if not isinstance(last, dict) or _COUNTS not in last:

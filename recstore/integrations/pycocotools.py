@@ -7,8 +7,8 @@ from pycocotools.coco import COCO as _COCO
 from recstore.containers import records
 from recstore.errors import InputError
 from recstore.integrations import parts
-from recstore.sources import inputs, json_document, reading
-from recstore.sources.documents import JsonFeed
+from recstore.sources import inputs, json_document
+from recstore.sources.json_files import JsonSource
 
 __all__ = ["COCO"]
 
@@ -53,14 +53,15 @@ class COCO(_COCO):
             if name in options:
                 raise TypeError(f"COCO() got an unexpected keyword argument {name!r}")
         files = inputs.resolve(annotation_file)
-        feeds = {name: JsonFeed(files, (name,), False, None, None, None) for name in _APART}
-        lists, rest = parts.of(reading.store("COCO", _Document(files), _shared_as(options, ".rest"), records=None))
+        lists, rest = parts.of(parts.store("COCO", _Document(files), _shared_as(options, ".rest")))
         for name in rest["apart"]:
             indexes = {"index_by": "id"}
             if name == "annotations":
                 indexes["group_by"] = ["image_id", *["category_id"] * ("categories" in rest["order"])]
             chosen = {**_shared_as(options, _APART[name]), **indexes}
-            lists[name] = reading.store("COCO", feeds[name], chosen, records=name)
+            source = JsonSource(files, (name,))
+            source.content = {"records": name}
+            lists[name] = parts.store("COCO", source, chosen)
         values = rest["values"]
         self.dataset = {name: values[name] if name in values else lists[name] for name in rest["order"]}
         self.createIndex()
@@ -103,13 +104,13 @@ def _shared_as(options, ending):
     return {**options, "shared": name + ending} if isinstance(name, str) else options
 
 
-class _Document(parts.PartsFeed):
+class _Document(parts.PartsSource):
     """The other arrays of a COCO document, read in pieces, and in the rest everything else: the order of the keys, the
     names of arrays in stores of their own, and the values that are no arrays."""
 
     def parts(self, bar):
-        if len(self.files) != 1:
-            raise InputError(f"COCO reads one file, and {len(self.files)} were given; make one object for each")
+        if len(self.inputs) != 1:
+            raise InputError(f"COCO reads one file, and {len(self.inputs)} were given; make one object for each")
         file = next(bar.files())
         self.order, self.apart, self.values = {}, {}, {}
         with inputs.damage_of(file), file.open() as opened:
@@ -137,8 +138,8 @@ class _Document(parts.PartsFeed):
 
     def elements(self, document, name, bar):
         """Yields the elements of the array that begins here, or the members of the object as dicts."""
-        feed = JsonFeed(self.files, (name,), document.open(), None, None, None)
-        for piece in feed.pieces_in(self.files[0], document, bar, 0):
+        source = JsonSource(self.inputs, (name,), document.open())
+        for piece in source.pieces_in(self.inputs[0], document, bar, 0):
             yield from piece.values()
 
     def rest(self):

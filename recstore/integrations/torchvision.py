@@ -10,7 +10,6 @@ from torchvision.datasets.folder import IMG_EXTENSIONS, default_loader
 from recstore.building import fingerprints
 from recstore.containers import records
 from recstore.integrations import parts
-from recstore.sources import reading
 
 __all__ = ["CocoCaptions", "CocoDetection", "DatasetFolder", "ImageFolder"]
 
@@ -48,10 +47,8 @@ class DatasetFolder(datasets.DatasetFolder):
     ):
         # torchvision's own constructor would hold all samples and all targets as lists.
         _Vision.__init__(self, root, transform=transform, target_transform=target_transform)
-        feed = _Folder(self, extensions, is_valid_file, allow_empty)
-        if options.get("shared") is not None and options.get("fingerprint") is None:
-            options["fingerprint"] = feed.fingerprint()
-        lists, rest = parts.of(reading.store(type(self).__name__, feed, options))
+        source = _Folder(self, extensions, is_valid_file, allow_empty)
+        lists, rest = parts.of(parts.store(type(self).__name__, source, options))
         self.loader = loader
         self.extensions = extensions
         self.classes = rest["classes"]
@@ -124,7 +121,7 @@ def _sorted(ids):
     return ids
 
 
-class _Folder(parts.PartsFeed):
+class _Folder(parts.PartsSource):
     """The samples of a folder with its classes."""
 
     def __init__(self, dataset, extensions, is_valid_file, allow_empty):
@@ -156,7 +153,7 @@ class _Folder(parts.PartsFeed):
         if not self.class_to_idx or empty and not self.allow_empty:
             make(self.root, class_to_idx=empty, **self.chosen)  # raises, and names the empty classes
 
-    def fingerprint(self):
+    def _identity(self):
         root = os.path.abspath(self.root)
         folders = [root, *sorted(entry.path for entry in os.scandir(root) if entry.is_dir())]
         stamps = [_stamp(folder) for folder in folders]
