@@ -3,12 +3,21 @@
 The compiled core imports this module when it meets the first array; ``import recstore`` does not.
 """
 
+from __future__ import annotations
+
 import sys
 
 import numpy as np
 
 from recstore._core.native import varint
 from recstore.errors import CorruptError, VersionError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any, Literal, TypeAlias
+
+    Dtype: TypeAlias = np.dtype[Any]
 
 _CODES = {"b1": 1, "i1": 2, "i2": 3, "i4": 4, "i8": 5, "u1": 6, "u2": 7, "u4": 8, "u8": 9, "f2": 10, "f4": 11,
           "f8": 12, "c8": 13, "c16": 14}  # fmt: skip
@@ -29,7 +38,7 @@ _SCALAR = 2
 _dtype_of = np.generic.__dict__["dtype"].__get__  # a subclass may have an attribute of this name
 
 
-def _describe_dtype(dtype, levels=_STRUCT_LEVELS):
+def _describe_dtype(dtype: Dtype, levels: int = _STRUCT_LEVELS) -> bytes | None:
     """The descriptor of a dtype without the array flags; None if the format has no code for it."""
     if not 0 <= dtype.num < 256:
         return None  # a dtype of another package, whose kind and size may equal those of a numpy dtype
@@ -41,8 +50,8 @@ def _describe_dtype(dtype, levels=_STRUCT_LEVELS):
         code, parameters = _SIZED[dtype.kind], varint(dtype.itemsize)
     elif dtype.kind in _TIMES:
         unit, multiple = np.datetime_data(dtype)
-        unit = _UNIT_NONE if unit == "generic" else _UNITS.index(unit)
-        code, parameters = _TIMES[dtype.kind], bytes([unit]) + varint(multiple)
+        number = _UNIT_NONE if unit == "generic" else _UNITS.index(unit)
+        code, parameters = _TIMES[dtype.kind], bytes([number]) + varint(multiple)
     else:
         code, parameters = _CODES.get(dtype.kind + str(dtype.itemsize)), b""
     if code is None or dtype.metadata:
@@ -51,7 +60,7 @@ def _describe_dtype(dtype, levels=_STRUCT_LEVELS):
     return bytes([code | (_BIG_ENDIAN if big else 0)]) + parameters
 
 
-def _describe_struct(dtype, levels):
+def _describe_struct(dtype: Any, levels: int) -> bytes | None:
     """The descriptor of a structured dtype: item size, aligned flag, fields. None for dtypes with titles and for record
     arrays, which the format does not have."""
     if levels == 0 or dtype.type is not np.void or dtype.metadata:
@@ -75,13 +84,13 @@ def _describe_struct(dtype, levels):
     return head + varint(len(fields)) + b"".join(fields)
 
 
-def _count_fields(dtype):
+def _count_fields(dtype: Dtype) -> int:
     if dtype.subdtype:
         return _count_fields(dtype.subdtype[0])
-    return sum(1 + _count_fields(dtype.fields[name][0]) for name in dtype.names or ())
+    return sum(1 + _count_fields(inner) for inner, *_ in (dtype.fields or {}).values())
 
 
-def describe(value):
+def describe(value: Any) -> tuple[bytes, Any] | None:
     """`(head, data)` of an ndarray or numpy scalar. `head` is the bytes of flags, dtype and shape; `data` is an object
     whose buffer is the data. None if the dtype cannot be stored."""
     scalar = type(value) is not np.ndarray
@@ -115,7 +124,7 @@ def describe(value):
     return bytes([_FORTRAN if fortran else 0]) + descriptor + shape, data
 
 
-def _take_varint(descriptor, at):
+def _take_varint(descriptor: bytes, at: int) -> int:
     value = shift = 0
     while True:
         byte = descriptor[at]
@@ -125,7 +134,7 @@ def _take_varint(descriptor, at):
             return value
 
 
-def dtype_of(descriptor):
+def dtype_of(descriptor: bytes) -> Dtype:
     """The numpy dtype of a descriptor: array flags and dtype, which the core has checked."""
     if descriptor[1] == _STRUCT:
         try:
@@ -135,13 +144,13 @@ def dtype_of(descriptor):
     return _take_dtype(descriptor, 1)[0]
 
 
-def _past_varint(descriptor, at):
+def _past_varint(descriptor: bytes, at: int) -> int:
     while descriptor[at] >= 0x80:
         at += 1
     return at + 1
 
 
-def _take_struct(descriptor, at):
+def _take_struct(descriptor: bytes, at: int) -> tuple[Dtype, int]:
     size, at = _take_varint(descriptor, at + 1), _past_varint(descriptor, at + 1)
     aligned = bool(descriptor[at])
     n, at = _take_varint(descriptor, at + 1), _past_varint(descriptor, at + 1)
@@ -158,11 +167,11 @@ def _take_struct(descriptor, at):
             at = _past_varint(descriptor, at + 1) - 1
         at += 1
         formats.append((dtype, tuple(shape)) if shape else dtype)
-    spec = {"names": names, "formats": formats, "offsets": offsets, "itemsize": size}
+    spec: Any = {"names": names, "formats": formats, "offsets": offsets, "itemsize": size}
     return np.dtype(spec, align=aligned), at
 
 
-def _take_dtype(descriptor, at):
+def _take_dtype(descriptor: bytes, at: int) -> tuple[Dtype, int]:
     """`(dtype, end)` of the dtype that begins at `at` of a descriptor."""
     code = descriptor[at]
     if code == _STRUCT:
@@ -186,10 +195,12 @@ def _take_dtype(descriptor, at):
     return np.dtype(f"{order}{'SUV'[code - 15]}{size}"), _past_varint(descriptor, at + 1)
 
 
-def make_array(dtype, shape, fortran, memory, size, copy):
+def make_array(
+    dtype: Dtype, shape: tuple[int, ...], fortran: bool, memory: Any, size: int, copy: bool
+) -> np.ndarray[Any, Any]:
     """An array over `memory`, an object with a buffer of `size` bytes. With `copy`, a writable array with its own
     memory."""
-    order = "F" if fortran else "C"
+    order: Literal["F", "C"] = "F" if fortran else "C"
     try:
         if not size:
             # A buffer is given because numpy's other constructors widen S0 and U0 to one character.
@@ -205,7 +216,7 @@ def make_array(dtype, shape, fortran, memory, size, copy):
     return array
 
 
-def empty_array(dtype, shape, fortran):
+def empty_array(dtype: Dtype, shape: tuple[int, ...], fortran: bool) -> np.ndarray[Any, Any]:
     """A writable array for the items of a narrow array, which the core writes."""
     try:
         return np.empty(shape, dtype, order="F" if fortran else "C")
@@ -213,7 +224,7 @@ def empty_array(dtype, shape, fortran):
         raise CorruptError(f"an array that numpy refuses: {e}") from None
 
 
-def _check_text(dtype, memory, size, what):
+def _check_text(dtype: Dtype, memory: Any, size: int, what: str) -> None:
     """Raises CorruptError for code points that are out of range, of which numpy would make invalid strings."""
     for offset, order, dims, strides in _texts(dtype, 0, (), ()):
         n = size // dtype.itemsize
@@ -222,7 +233,9 @@ def _check_text(dtype, memory, size, what):
             raise CorruptError(what)
 
 
-def _texts(dtype, offset, dims, strides):
+def _texts(
+    dtype: Dtype, offset: int, dims: tuple[int, ...], strides: tuple[int, ...]
+) -> Iterator[tuple[int, str, tuple[int, ...], tuple[int, ...]]]:
     """Yields `(offset, byte order, shape, strides)` of the code units of each text in an item, fields included."""
     if dtype.subdtype:
         base, shape = dtype.subdtype
@@ -230,12 +243,11 @@ def _texts(dtype, offset, dims, strides):
         yield from _texts(base, offset, dims + shape, (*strides, *steps))
     elif dtype.kind == "U" and dtype.itemsize:
         yield offset, dtype.byteorder.replace("=", "<"), (*dims, dtype.itemsize // 4), (*strides, 4)
-    for name in dtype.names or ():
-        inner, start = dtype.fields[name][:2]
+    for inner, start, *_ in (dtype.fields or {}).values():
         yield from _texts(inner, offset + start, dims, strides)
 
 
-def make_scalar(dtype, memory):
+def make_scalar(dtype: Dtype, memory: memoryview) -> Any:
     """The numpy scalar whose bytes are in `memory`, a memoryview."""
     if dtype.kind == "S":
         return np.bytes_(bytes(memory))

@@ -13,7 +13,9 @@ from recstore.values import static_types
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
+    from typing import Any, TypeVar, overload
+
+    _C = TypeVar("_C")
 
 __all__ = ["register"]
 
@@ -22,6 +24,22 @@ _POINTER = tuple.__itemsize__
 _HEAP_TYPE = 1 << 9
 _BASIC = {bool, int, float, complex, str, bytes, bytearray, list, tuple, dict, set, frozenset, range, slice, Record}
 _BASIC |= {type(None), type(...)}
+
+
+if TYPE_CHECKING:
+
+    @overload
+    def register(cls: type[_C], *, encode: None = None, decode: None = None) -> type[_C]: ...
+    @overload
+    def register(cls: type[_C], *, encode: Callable[[_C], Any], decode: Callable[[Any], _C]) -> type[_C]: ...
+    @overload
+    def register(cls: None = None, *, encode: None = None, decode: None = None) -> Callable[[type[_C]], type[_C]]: ...
+
+    # Not Callable[[_C], Any]: a decorator's functions name the class below it, and checkers would go round in circles.
+    @overload
+    def register(
+        cls: None = None, *, encode: Callable[[Any], Any], decode: Callable[[Any], Any]
+    ) -> Callable[[type[_C]], type[_C]]: ...
 
 
 def register(
@@ -55,7 +73,7 @@ def register(
     {'x': 1, 'y': 2}
     """
     if cls is None:
-        return lambda chosen: register(chosen, encode=encode, decode=decode)
+        return lambda chosen: register(chosen, encode=encode, decode=decode)  # type: ignore[arg-type]  # a pair, or none
     if not isinstance(cls, type):
         raise TypeError(f"register takes a class, not {type(cls).__name__}")
     ext_types = hooks.module("ext_types")

@@ -4,14 +4,30 @@ The compiled core imports this module when it meets the first such value. Encodi
 exists only if its module is loaded. Decoding checks every payload, because the bytes may be hostile.
 """
 
+from __future__ import annotations
+
 import sys
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 from recstore._core.native import Record
 from recstore.errors import CorruptError, EncodeError, Error, UntrustedError
 from recstore.text import an
 from recstore.values import ext_codes as codes
 from recstore.values import factories
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime, time
+    from types import ModuleType
+    from typing import Any, NoReturn, TypeAlias
+
+    from recstore._core.trust import Reader, Writer
+
+    Described: TypeAlias = tuple[int, Any, Any]  # code, EXTRA, payload
+    Handler: TypeAlias = Callable[[Any], Described | None]
+    Make: TypeAlias = Callable[[Any], Any]  # a value of its payload
+    Prepare: TypeAlias = Callable[[Any], Make]  # of an EXTRA
 
 _DAY = 86_400_000_000
 _PATHS = ("PurePosixPath", "PosixPath", "PureWindowsPath", "WindowsPath")
@@ -21,30 +37,30 @@ _ZONE_CHARACTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwx
 # ---- Encoding: describe(value) -> (code, EXTRA, payload) ----
 
 
-def _decimal_text(value):
+def _decimal_text(value: Any) -> str:
     # In a context with capitals=0, str() writes the E of the exponent in lower case.
     return str(value).replace("e", "E")
 
 
-def _naive_microseconds(value):
+def _naive_microseconds(value: datetime | time) -> int:
     return ((value.hour * 60 + value.minute) * 60 + value.second) * 1_000_000 + value.microsecond
 
 
-def _describe_datetime(value):
+def _describe_datetime(value: Any) -> Described:
     days = value.toordinal() - 1
     return codes.DATETIME, None, (days * _DAY + _naive_microseconds(value), value.fold, value.tzinfo)
 
 
-def _describe_timedelta(value):
+def _describe_timedelta(value: Any) -> Described:
     return codes.TIMEDELTA, None, (value.days * 86_400 + value.seconds) * 1_000_000 + value.microseconds
 
 
-def _describe_timezone(value):
+def _describe_timezone(value: Any) -> Described:
     offset, *name = value.__getinitargs__()
     return codes.TIMEZONE, None, (_describe_timedelta(offset)[2], name[0] if name else None)
 
 
-def _describe_defaultdict(value):
+def _describe_defaultdict(value: Any) -> Described | None:
     factory = value.default_factory
     if factory is None:
         return codes.DEFAULTDICT, None, dict(value)
@@ -52,20 +68,20 @@ def _describe_defaultdict(value):
     return None if name is None else (codes.DEFAULTDICT, name, dict(value))
 
 
-def _describe_zoneinfo(value):
+def _describe_zoneinfo(value: Any) -> Described | None:
     return (codes.ZONEINFO, None, value.key) if type(value.key) is str and set(value.key) <= _ZONE_CHARACTERS else None
 
 
-def _without_attributes(code, copy):
+def _without_attributes(code: int, copy: Callable[[Any], Any]) -> Handler:
     """The handler for a dict type with a ``__dict__``. Values with attributes in it cannot be stored."""
     return lambda value: None if value.__dict__ else (code, None, copy(value))
 
 
-def _describe_chainmap(value):
+def _describe_chainmap(value: Any) -> Described | None:
     return (codes.CHAINMAP, None, list(value.maps)) if len(value.__dict__) == 1 and type(value.maps) is list else None
 
 
-_BUILTIN = {
+_BUILTIN: dict[type, Handler] = {
     complex: lambda v: (codes.COMPLEX, None, (v.real, v.imag)),
     bytearray: lambda v: (codes.BYTEARRAY, None, bytes(v)),
     set: lambda v: (codes.SET, None, list(v)),
@@ -75,7 +91,7 @@ _BUILTIN = {
     type(Ellipsis): lambda v: (codes.ELLIPSIS, None, None),
 }
 # {(module, name): handler}. A type must be the object that the loaded module has under this name.
-_BY_NAME = {
+_BY_NAME: dict[tuple[str, str], Handler] = {
     ("collections", "OrderedDict"): _without_attributes(codes.ORDEREDDICT, dict),
     ("collections", "Counter"): _without_attributes(codes.COUNTER, dict),
     ("collections", "defaultdict"): _describe_defaultdict,
@@ -92,17 +108,17 @@ _BY_NAME = {
     ("uuid", "UUID"): lambda v: (codes.UUID, None, v.bytes),
     ("torch", "Tensor"): lambda v: _tensors().describe(v),
     ("numpy", "ndarray"): lambda v: _string_array(v),
-    **{("pathlib", name): lambda v, name=name: (codes.PATH, name, str(v)) for name in _PATHS},
+    **{("pathlib", name): lambda v: (codes.PATH, type(v).__name__, str(v)) for name in _PATHS},
 }
 
 
-def _tensors():
+def _tensors() -> ModuleType:
     from recstore.values import tensors
 
     return tensors
 
 
-def _string_array(value):
+def _string_array(value: Any) -> Described | None:
     """The ext value of an array of numpy's variable-width strings; None for another one, or one with options."""
     numpy = sys.modules["numpy"]
     kind = getattr(getattr(numpy, "dtypes", None), "StringDType", None)
@@ -111,13 +127,13 @@ def _string_array(value):
     return codes.STRINGDTYPE, None, (value.shape, value.ravel().tolist())
 
 
-def is_known(kind):
+def is_known(kind: type) -> bool:
     """Whether a class is one of `_BY_NAME`, and not another of such a name."""
-    module = kind.__module__.partition(".")[0] if type(kind.__module__) is str else None
+    module = kind.__module__.partition(".")[0] if type(kind.__module__) is str else ""
     return (module, kind.__name__) in _BY_NAME and getattr(sys.modules.get(module), kind.__name__, None) is kind
 
 
-def _find_handler(value):
+def _find_handler(value: Any) -> Handler | None:
     """The function that describes values of this type; None if they cannot be stored."""
     kind = type(value)
     if kind in _BUILTIN:
@@ -130,16 +146,16 @@ def _find_handler(value):
     return class_types.handler(value)
 
 
-_loaded = WeakKeyDictionary()  # type -> True once a pickle of one of its values was loaded
-_handlers = WeakKeyDictionary()  # type -> handler; weak, so that a program can drop a class
+_loaded: WeakSet[type] = WeakSet()  # the types of which a pickled value was loaded
+_handlers: WeakKeyDictionary[type, Handler | None] = WeakKeyDictionary()  # weak, so that a program can drop a class
 
 
-def forget(cls):
+def forget(cls: type) -> None:
     """Drops the cached handler of a class, because the class has been registered."""
     _handlers.pop(cls, None)
 
 
-def describe(value, writer=None):
+def describe(value: Any, writer: Writer | None = None) -> Described | None:
     """`(code, EXTRA, payload)` of a value; None if it cannot be stored. `writer`, a trust.Writer or None, notes the
     class of the value."""
     kind = type(value)
@@ -157,7 +173,7 @@ def describe(value, writer=None):
     return described
 
 
-def _describe_record(value, writer):
+def _describe_record(value: Any, writer: Writer | None) -> Described | None:
     if value._origin is None:
         return None
     if writer is not None:
@@ -167,7 +183,7 @@ def _describe_record(value, writer):
     return code, extra, values[0] if code == codes.ENUM else values
 
 
-def pickled(value, refuses=None):
+def pickled(value: Any, refuses: Callable[[Any], str | None] | None = None) -> tuple[int, None, bytes]:
     """The ext value with the pickle of a value. Raises the errors of pickling, those of loading the first pickle of a
     class again, TypeError if the value contains a store, and EncodeError for a part for which `refuses`, as of
     trust.Writer, has a reason."""
@@ -180,14 +196,14 @@ def pickled(value, refuses=None):
     pickler.dump(value)
     if type(value) not in _loaded:
         pickle.loads(out.getvalue())
-        _loaded[type(value)] = True
+        _loaded.add(type(value))
     return codes.PICKLED, None, out.getvalue()
 
 
 _Pickler = None
 
 
-def _pickler():
+def _pickler() -> Any:
     """A Pickler that refuses stores: a store pickles as a handle, and its data would end with its process."""
     global _Pickler
     if _Pickler is None:
@@ -196,7 +212,9 @@ def _pickler():
         from recstore._core import native
 
         class Pickler(pickle.Pickler):
-            def reducer_override(self, value):
+            refuses: Callable[[Any], str | None] | None
+
+            def reducer_override(self, value: Any) -> Any:
                 if issubclass(type(value), (native.Records, native.Mapping)):
                     what = f"{an(type(value).__name__)} pickles as a handle, which holds no records"
                     raise TypeError(f"{what}; {store_remedy(value)}")
@@ -209,7 +227,7 @@ def _pickler():
     return _Pickler
 
 
-def store_remedy(store):
+def store_remedy(store: object) -> str:
     """The advice for a store as a value."""
     from recstore._core import native
 
@@ -219,26 +237,26 @@ def store_remedy(store):
 # ---- Decoding: maker(code, EXTRA, reader) gives the function from payload to value ----
 
 
-def _expect(ok, what):
+def _expect(ok: bool, what: str) -> None:
     if not ok:
         raise CorruptError(what)
 
 
-def _typed(payload, kind, what):
+def _typed(payload: Any, kind: type, what: str) -> Any:
     if type(payload) is not kind:
         raise CorruptError(f"{what} made of {an(type(payload).__name__)}")
     return payload
 
 
-def _parts(payload, kinds, what):
+def _parts(payload: Any, kinds: tuple[type, ...], what: str) -> Any:
     _expect(type(payload) is tuple and len(payload) == len(kinds), f"{what} of other parts than {len(kinds)}")
     for part, kind in zip(payload, kinds):
         _expect(kind is object or type(part) is kind, f"{what} with a part that is {an(type(part).__name__)}")
     return payload
 
 
-def _make_set(kind, carrier):
-    def make(payload):
+def _make_set(kind: type, carrier: type) -> Make:
+    def make(payload: Any) -> Any:
         out = kind(_typed(payload, carrier, "a set"))
         # Records that stand for objects may be equal where the objects were not.
         alike = len(out) != len(payload) and not any(type(e) is Record for e in out)
@@ -248,14 +266,14 @@ def _make_set(kind, carrier):
     return make
 
 
-def _make_dict(name):
-    def prepare(extra):
+def _make_dict(name: str) -> Prepare:
+    def prepare(extra: Any) -> Make:
         import collections
 
         kind = getattr(collections, name)
         update = dict.update if name == "Counter" else kind.update  # Counter.update would add up counts
 
-        def make(payload):
+        def make(payload: Any) -> Any:
             out = kind()
             update(out, _typed(payload, dict, name))
             return out
@@ -265,7 +283,7 @@ def _make_dict(name):
     return prepare
 
 
-def _make_defaultdict(extra):
+def _make_defaultdict(extra: Any) -> Make:
     from collections import defaultdict
 
     _expect(extra is None or extra in factories.BY_NAME, f"a defaultdict whose factory is {extra!r:.80}")
@@ -273,31 +291,31 @@ def _make_defaultdict(extra):
     return lambda payload: defaultdict(factory, _typed(payload, dict, "a defaultdict"))
 
 
-def _make_chainmap(extra):
+def _make_chainmap(extra: Any) -> Make:
     from collections import ChainMap
 
-    def make(payload):
-        out = ChainMap()
+    def make(payload: Any) -> Any:
+        out: ChainMap[Any, Any] = ChainMap()
         out.maps = _typed(payload, list, "a ChainMap")  # the constructor makes no ChainMap without maps
         return out
 
     return make
 
 
-def _make_deque(extra):
+def _make_deque(extra: Any) -> Make:
     from collections import deque
 
-    def make(payload):
+    def make(payload: Any) -> Any:
         _expect(extra is None or len(payload) <= extra, "a deque of more elements than its maxlen")
         return deque(_typed(payload, list, "a deque"), extra)
 
     return make
 
 
-def _make_time(extra):
+def _make_time(extra: Any) -> Make:
     import datetime
 
-    def make(payload):
+    def make(payload: Any) -> Any:
         us, fold, tz = _parts(payload, (int, int, object), "a time")
         _expect(0 <= us < _DAY, "a time of another day")
         seconds, us = divmod(us, 1_000_000)
@@ -306,10 +324,10 @@ def _make_time(extra):
     return make
 
 
-def _make_datetime(extra):
+def _make_datetime(extra: Any) -> Make:
     from datetime import datetime, timedelta
 
-    def make(payload):
+    def make(payload: Any) -> Any:
         us, fold, tz = _parts(payload, (int, int, object), "a datetime")
         out = datetime.min + timedelta(0, 0, us)
         return out if tz is None and fold == 0 else out.replace(tzinfo=tz, fold=fold)
@@ -317,32 +335,32 @@ def _make_datetime(extra):
     return make
 
 
-def _make_date(extra):
+def _make_date(extra: Any) -> Make:
     from datetime import date
 
     return lambda payload: date.fromordinal(_typed(payload, int, "a date"))
 
 
-def _make_timedelta(extra):
+def _make_timedelta(extra: Any) -> Make:
     from datetime import timedelta
 
     return lambda payload: timedelta(microseconds=_typed(payload, int, "a timedelta"))
 
 
-def _make_timezone(extra):
+def _make_timezone(extra: Any) -> Make:
     from datetime import timedelta, timezone
 
-    def make(payload):
+    def make(payload: Any) -> Any:
         us, name = _parts(payload, (int, object), "a timezone")
         return timezone(timedelta(microseconds=us)) if name is None else timezone(timedelta(microseconds=us), name)
 
     return make
 
 
-def _make_zoneinfo(extra):
+def _make_zoneinfo(extra: Any) -> Make:
     import zoneinfo
 
-    def make(payload):
+    def make(payload: Any) -> Any:
         _expect(type(payload) is str and set(payload) <= _ZONE_CHARACTERS, "a time zone of no name")
         try:
             return zoneinfo.ZoneInfo(payload)
@@ -352,10 +370,10 @@ def _make_zoneinfo(extra):
     return make
 
 
-def _make_decimal(extra):
+def _make_decimal(extra: Any) -> Make:
     from decimal import Decimal
 
-    def make(payload):
+    def make(payload: Any) -> Any:
         out = Decimal(_typed(payload, str, "a Decimal"))
         _expect(_decimal_text(out) == payload, "a Decimal that is written in another way")
         return out
@@ -363,10 +381,10 @@ def _make_decimal(extra):
     return make
 
 
-def _make_fraction(extra):
+def _make_fraction(extra: Any) -> Make:
     from fractions import Fraction
 
-    def make(payload):
+    def make(payload: Any) -> Any:
         numerator, denominator = _parts(payload, (int, int), "a Fraction")
         out = Fraction(numerator, denominator)
         _expect(out.denominator == denominator, "a Fraction that is not in lowest terms")
@@ -375,13 +393,13 @@ def _make_fraction(extra):
     return make
 
 
-def _make_uuid(extra):
+def _make_uuid(extra: Any) -> Make:
     from uuid import UUID as kind
 
     return lambda payload: kind(bytes=_typed(payload, bytes, "a UUID"))
 
 
-def _make_path(extra):
+def _make_path(extra: Any) -> Make:
     import os
     import pathlib
 
@@ -392,7 +410,7 @@ def _make_path(extra):
     return lambda payload: kind(_typed(payload, str, "a path"))
 
 
-def _make_string_array(extra):
+def _make_string_array(extra: Any) -> Make:
     import math
 
     import numpy as np
@@ -401,7 +419,7 @@ def _make_string_array(extra):
         raise Error("an array of StringDType needs numpy 2 or later")
     dtype = np.dtypes.StringDType()
 
-    def make(payload):
+    def make(payload: Any) -> Any:
         shape, strings = _parts(payload, (tuple, list), "an array of strings")
         _expect(all(type(n) is int and n >= 0 for n in shape), "an array of strings of no shape")
         _expect(math.prod(shape) == len(strings), "an array of strings of another shape")
@@ -413,11 +431,11 @@ def _make_string_array(extra):
     return make
 
 
-def _make_simple(kind, kinds, what):
+def _make_simple(kind: type, kinds: tuple[type, ...], what: str) -> Prepare:
     return lambda extra: lambda payload: kind(*_parts(payload, kinds, what))
 
 
-def _make_ellipsis(payload):
+def _make_ellipsis(payload: Any) -> Any:
     _expect(payload is None, "an Ellipsis with a payload")
     return Ellipsis
 
@@ -451,10 +469,10 @@ _MAKERS = {
 _WITH_EXTRA = {codes.DEFAULTDICT, codes.DEQUE, codes.PATH, codes.TENSOR}
 
 
-def _guarded(make):
+def _guarded(make: Make) -> Make:
     """Wraps a maker: an error of a constructor means a bad payload, so it becomes a CorruptError."""
 
-    def guarded(payload):
+    def guarded(payload: Any) -> Any:
         try:
             return make(payload)
         except CorruptError:
@@ -465,20 +483,20 @@ def _guarded(make):
     return guarded
 
 
-def _unpickle(payload):
+def _unpickle(payload: Any) -> Any:
     import pickle
 
     return pickle.loads(_typed(payload, bytes, "a pickled value"))
 
 
-def _refuse_pickle(payload):
+def _refuse_pickle(payload: Any) -> NoReturn:
     raise UntrustedError(
         "a pickled value, and loading a pickle can run any code; "
         "open with allow_pickle=True if you trust who wrote the file"
     )
 
 
-def maker(code, extra, reader):
+def maker(code: int, extra: Any, reader: Reader) -> tuple[Make, bool]:
     """`(make, keep)`: the function that makes a value of its payload, and whether the caller may cache it.
 
     Raises CorruptError for an EXTRA that the code does not allow, and Error for a class that cannot be loaded.

@@ -2,6 +2,8 @@
 value the code leaves out. Nothing here runs code of the value; tests/py/values/test_remedies.py runs each remedy.
 """
 
+from __future__ import annotations
+
 import sys
 import types
 
@@ -9,6 +11,11 @@ from recstore._core import native
 from recstore.text import an
 from recstore.values import class_types, classes, ext_types, static_types, value_paths
 from recstore.values.static_types import and_attributes, found, full_name, is_a, is_own
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
 
 _PICKLE = 'on_unsupported="pickle"'
 _BOTH_WAYS = "recstore.register its class with encode= and decode="
@@ -115,14 +122,15 @@ _PLAIN = (
 _RESOURCES = ("close", "read")  # what has both is an open file of some library
 
 
-def of(value):
+def of(value: Any) -> str:
     """The remedy for a value that cannot be stored: the end of an error's message."""
     kind = type(value)
-    torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
+    torch: Any = sys.modules.get("torch")
+    numpy: Any = sys.modules.get("numpy")
     if hasattr(torch, "Tensor") and is_a(value, torch.Tensor):
         from recstore.values import tensors
 
-        return _known(kind) or tensors.refusal(value)
+        return _known(kind) or tensors.refusal(value) or _BOTH_WAYS
     if hasattr(numpy, "ndarray") and is_a(value, (numpy.ndarray, numpy.generic)):
         return _array(value, kind, numpy)
     if is_a(value, (native.Records, native.Mapping)):
@@ -145,17 +153,17 @@ def of(value):
     return _known(kind) or _date(value) or _plain(value, kind) or _by_methods(value, kind) or _object(value, kind)
 
 
-def _known(kind):
+def _known(kind: type) -> str | None:
     return next((_KNOWN[name] for name in static_types.bases(kind) if name in _KNOWN), None)
 
 
-def _factory_name(factory):
+def _factory_name(factory: Any) -> str:
     if is_a(factory, type):
         return full_name(factory)
     return factory.__qualname__ if type(factory) is types.FunctionType else full_name(type(factory))
 
 
-def _array(value, kind, numpy):
+def _array(value: Any, kind: type, numpy: Any) -> str:
     if hasattr(numpy, "ma") and is_a(value, numpy.ma.MaskedArray):
         if is_a(value, type(numpy.ma.masked)):
             return "store None, without its class"
@@ -177,8 +185,8 @@ def _array(value, kind, numpy):
     return f"its dtype {dtype} has no place in the format; store x.tolist(), without its dtype and shape"
 
 
-def _date(value):
-    datetime = sys.modules.get("datetime")
+def _date(value: Any) -> str | None:
+    datetime: Any = sys.modules.get("datetime")
     if not hasattr(datetime, "time"):
         return None
     if is_a(value, (datetime.datetime, datetime.time)):
@@ -186,7 +194,7 @@ def _date(value):
     return "store x.isoformat(), without its class" if is_a(value, datetime.date) else None
 
 
-def _plain(value, kind):
+def _plain(value: Any, kind: type) -> str | None:
     for base, code, changing, always in _PLAIN:
         if is_a(value, base):
             if base is tuple and kind.__flags__ & 1 << 9 and type(found(kind, "_fields")) is tuple:
@@ -196,7 +204,7 @@ def _plain(value, kind):
     return None
 
 
-def _by_methods(value, kind):
+def _by_methods(value: Any, kind: type) -> str | None:
     """The remedy for a value that follows a protocol of Python. The methods of its type are looked up, never called."""
     if all(found(kind, name) is not None for name in _RESOURCES):
         return _FILE
@@ -211,7 +219,7 @@ def _by_methods(value, kind):
     return None
 
 
-def _object(value, kind):
+def _object(value: Any, kind: type) -> str:
     function = _function(value, kind)
     if function is not None:
         return function
@@ -229,7 +237,7 @@ def _object(value, kind):
     return ", or ".join(way for way in ways if way) or _BOTH_WAYS
 
 
-def _iterable(value, kind):
+def _iterable(value: Any, kind: type) -> str | None:
     if kind is types.MappingProxyType or is_a(value, native.Record):
         return "store dict(x), without its class"
     if found(kind, "keys") is not None and found(kind, "items") is not None:
@@ -240,7 +248,7 @@ def _iterable(value, kind):
     return None
 
 
-def _fields(value, kind):
+def _fields(value: Any, kind: type) -> str | None:
     """The advice to store the instance dictionary, where it is all that the value has and can be stored."""
     hidden = kind.__itemsize__ or kind.__basicsize__ > object.__basicsize__ + tuple.__itemsize__ * (
         (kind.__dictoffset__ != 0) + (kind.__weakrefoffset__ != 0)
@@ -249,16 +257,16 @@ def _fields(value, kind):
     return "store vars(x), without its class" if held and value_paths.find(held, "") is None else None
 
 
-def _is_callable(value):
+def _is_callable(value: Any) -> bool:
     return is_a(value, type) or found(type(value), "__call__") is not None
 
 
-def _function(value, kind):
+def _function(value: Any, kind: type) -> str | None:
     """The remedy for a function or class. A pickle holds the name that leads to it."""
     if kind is types.FunctionType:
         module, name = value.__module__, value.__qualname__
     elif ("functools", "_lru_cache_wrapper") in static_types.bases(kind):
-        held = static_types.instance_dict(value)
+        held = static_types.instance_dict(value) or {}
         module, name = held.get("__module__"), held.get("__qualname__")
     elif is_a(value, type):
         module, name = static_types.names(value)
@@ -272,12 +280,12 @@ def _function(value, kind):
     return "no name in a module leads to it; store a name for it, and look it up when the record is read"
 
 
-def _registered(value):
+def _registered(value: Any) -> tuple[str | None, tuple[str, type] | None]:
     """`(advice, None)` to register the class of a value and those of its attributes, or `(None, (path, type))` of an
     attribute that cannot be stored. Each object is made anew, as reading makes it."""
     wanted = {}
 
-    def attributes(one, path):
+    def attributes(one: Any, path: str) -> Iterator[tuple[str, Any]] | None:
         state = class_types.state(one)
         if state is None or class_types.refusal(one) is not None or one is not value and _is_callable(one):
             return None
@@ -293,7 +301,7 @@ def _registered(value):
     return f"{_BOTH_WAYS}: {class_types.refusal(value) or 'it contains itself'}", None
 
 
-def can_pickle(value):
+def can_pickle(value: Any) -> bool:
     """False where pickle surely refuses a value: its class leaves pickling to object, which cannot reach the state that
     C code holds; or its class has no name that leads to it."""
     kind = type(value)

@@ -4,6 +4,8 @@ Their types are subclasses of the builtin ones, and equal to them. A call of the
 make an object of the builtin type, which the program owns and may write to.
 """
 
+from __future__ import annotations
+
 import functools
 import os
 import sys
@@ -11,11 +13,20 @@ import warnings
 
 from recstore._core import native
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import FrameType
+    from typing import Any, TypeAlias
+
+    # The place of the container around it, and the key in it; for a record None and its number.
+    Place: TypeAlias = tuple[Any, Any]
+
 _RECSTORE = os.path.dirname(os.path.dirname(__file__)) + os.sep
 _PYTHON = os.path.dirname(os.__file__) + os.sep
 _INSTALLED = f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}"  # these may stand within _PYTHON
 
-_told = set()  # (file, line) of each write that was told
+_told: set[tuple[str, int]] = set()  # (file, line) of each write that was told
 _OPERATORS = {
     "__setitem__": "[...] = ...", "__delitem__": "del ...[...]", "__iadd__": "+=", "__imul__": "*=", "__ior__": "|=",
     "__iand__": "&=", "__isub__": "-=", "__ixor__": "^=",
@@ -26,10 +37,10 @@ class _Type(type):
     """Their metaclass. Each type equals its builtin one, for libraries that ask ``type(x) == list`` and for those that
     look functions up by type; ``type(x) is list`` cannot be helped."""
 
-    def __eq__(cls, other):
+    def __eq__(cls, other: object) -> bool:
         return cls is other or other is cls.__dict__.get("_builtin")
 
-    def __hash__(cls):
+    def __hash__(cls) -> int:
         return hash(cls.__dict__.get("_builtin"))
 
 
@@ -39,10 +50,12 @@ class _Watched:
 
     __slots__ = ()
 
-    def __new__(cls, *args, **kwargs):
+    _builtin: Any
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         return cls._builtin(*args, **kwargs)
 
-    def __reduce_ex__(self, protocol):
+    def __reduce_ex__(self: Any, protocol: object) -> tuple[Any, ...]:
         builtin = self._builtin
         if builtin is dict:
             return dict, (), None, None, iter(self.items())
@@ -50,19 +63,19 @@ class _Watched:
             return list, (), None, iter(self)
         return builtin, ((list if builtin is set else bytes)(self),)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return repr(self._builtin(self))
 
-    def copy(self):
+    def copy(self) -> Any:
         return self._builtin(self)
 
 
-def _warning(builtin, name):
+def _warning(builtin: type, name: str) -> Callable[..., Any]:
     """The method `name` of a builtin type, which warns first."""
     original = getattr(builtin, name)
 
     @functools.wraps(original)
-    def method(self, *args, **kwargs):
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         if name != "setdefault" or not args or args[0] not in self:
             _warn_of_write(self, name)
         return original(self, *args, **kwargs)
@@ -70,9 +83,9 @@ def _warning(builtin, name):
     return method
 
 
-def _watched_type(name, builtin, writing):
+def _watched_type(name: str, builtin: type, writing: str) -> type:
     """A subclass of a builtin type whose methods named in `writing` warn."""
-    members = {one: _warning(builtin, one) for one in writing.split()}
+    members: dict[str, Any] = {one: _warning(builtin, one) for one in writing.split()}
     slots = ("_place",) if builtin.__weakrefoffset__ else ("_place", "__weakref__")
     members |= {"__slots__": slots, "__module__": __name__, "_builtin": builtin}
     made = _Type(name, (_Watched, builtin), members)
@@ -105,15 +118,15 @@ StrictBytearray = _watched_type(
 # ---- Making them ----
 
 
-def watched(value, parent, key):
+def watched(value: Any, parent: Place | None, key: object) -> Any:
     """The value with all dicts, lists, sets and bytearrays in it replaced, in tuples too. `parent` and `key` make its
     place."""
     make = _MAKERS.get(type(value))
     return value if make is None else make(value, (parent, key))
 
 
-def _dict(value, place):
-    out = dict.__new__(StrictDict)
+def _dict(value: Any, place: Place) -> Any:
+    out: Any = dict.__new__(StrictDict)
     _fill(out, value)
     for key, item in value.items():
         make = _make_of(type(item))
@@ -123,36 +136,42 @@ def _dict(value, place):
     return out
 
 
-def _list(value, place):
-    out = list.__new__(StrictList)
+def _list(value: Any, place: Place) -> Any:
+    out: Any = list.__new__(StrictList)
     plain = _kinds.isdisjoint(map(type, value))  # as most long lists are: lists of numbers
     list.extend(out, value if plain else [watched(item, place, i) for i, item in enumerate(value)])
     out._place = place
     return out
 
 
-def _tuple(value, place):
+def _tuple(value: Any, place: Place) -> Any:
     if _kinds.isdisjoint(map(type, value)):
         return value
     items = tuple([watched(item, place, i) for i, item in enumerate(value)])
     return items if any(a is not b for a, b in zip(items, value)) else value
 
 
-def _set(value, place):
-    out = set.__new__(StrictSet)
+def _set(value: Any, place: Place) -> Any:
+    out: Any = set.__new__(StrictSet)
     set.update(out, value)
     out._place = place
     return out
 
 
-def _bytearray(value, place):
-    out = bytearray.__new__(StrictBytearray)
+def _bytearray(value: Any, place: Place) -> Any:
+    out: Any = bytearray.__new__(StrictBytearray)
     bytearray.__init__(out, value)
     out._place = place
     return out
 
 
-_MAKERS = {dict: _dict, list: _list, tuple: _tuple, set: _set, bytearray: _bytearray}
+_MAKERS: dict[type, Callable[[Any, Place], Any]] = {
+    dict: _dict,
+    list: _list,
+    tuple: _tuple,
+    set: _set,
+    bytearray: _bytearray,
+}
 _kinds, _make_of = _MAKERS.keys(), _MAKERS.get
 _fill, _set_item = dict.update, dict.__setitem__
 
@@ -160,7 +179,7 @@ _fill, _set_item = dict.update, dict.__setitem__
 # ---- Warning ----
 
 
-def _warn_of_write(container, method):
+def _warn_of_write(container: Any, method: str) -> None:
     """Warns that a container is about to be changed; once for each line of the program."""
     place = getattr(container, "_place", None)
     if place is None:
@@ -180,7 +199,7 @@ def _warn_of_write(container, method):
     _told.add(where)
 
 
-def _name(place):
+def _name(place: Place) -> str:
     """A place as text: `record 17["boxes"][0]`."""
     keys = []
     while place[0] is not None:
@@ -189,7 +208,7 @@ def _name(place):
     return f"record {place[1]}" + "".join([f"[{key!r:.40}]" for key in reversed(keys)])
 
 
-def warn_of_many(n_records):
+def warn_of_many(n_records: int) -> None:
     """Warns that more than half of the records of a large store are alive."""
     _warn(
         f"more than half of the {n_records:,} records of a recstore store are alive as Python objects in this process "
@@ -199,7 +218,7 @@ def warn_of_many(n_records):
     )
 
 
-def check_all(records, method):
+def check_all(records: native.Records[Any], method: str) -> None:
     """Warns where `method` makes objects of more than half of a large store."""
     for segment, _ in records.selection.known_leaves():
         if segment.sample is not None and 2 * len(records) > segment.records:
@@ -217,9 +236,10 @@ _INSTEAD = (
 )
 
 
-def _line_of_program():
+def _line_of_program() -> FrameType:
     """The frame of the line of the program: the innermost one that is neither of recstore nor of Python's library."""
-    innermost = frame = sys._getframe(1)
+    innermost = sys._getframe(1)
+    frame: FrameType | None = innermost
     while frame is not None:
         if not _is_library(frame.f_code.co_filename):
             return frame
@@ -227,13 +247,13 @@ def _line_of_program():
     return innermost
 
 
-def _is_library(file):
+def _is_library(file: str) -> bool:
     if file.startswith((_RECSTORE, "<frozen ")):
         return True
     return file.startswith(_PYTHON) and not any(folder in file for folder in _INSTALLED)
 
 
-def _warn(text, frame):
+def _warn(text: str, frame: FrameType) -> None:
     names = frame.f_globals
     warnings.warn_explicit(
         text,

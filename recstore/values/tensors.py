@@ -1,6 +1,8 @@
 """Stores torch tensors as ext values: an ndarray, and the name of the dtype if numpy does not have it. Only decoding
 imports torch."""
 
+from __future__ import annotations
+
 import sys
 from types import MemberDescriptorType
 
@@ -10,6 +12,11 @@ from recstore.errors import CorruptError, Error
 from recstore.text import an
 from recstore.values import static_types
 from recstore.values.ext_codes import TENSOR
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
 # The item sizes of torch dtypes that numpy does not have. The payload is unsigned integers of that size.
 _BITS = {
@@ -23,7 +30,7 @@ _BITS = {
 }
 
 
-def describe(value):
+def describe(value: Any) -> tuple[int, str | None, Any] | None:
     """`(code, EXTRA, payload)` of a plain dense CPU tensor; None for others, for which `refusal` has the reason."""
     if refusal(value) is not None:
         return None
@@ -37,7 +44,7 @@ def describe(value):
     return TENSOR, name, bits.numpy().view(f"u{size}")
 
 
-def bare(value):
+def bare(value: Any) -> Any:
     """A torch.Tensor over the memory of a tensor, which is `value` itself unless it is of a subclass. None for a class
     that redefines what its memory is. It runs no code of the class."""
     torch = sys.modules["torch"]
@@ -49,13 +56,13 @@ def bare(value):
         return torch.Tensor.as_subclass(value, torch.Tensor)
 
 
-def gradient_of(value):
+def gradient_of(value: Any) -> tuple[bool, bool]:
     """`(requires_grad, is_leaf)` of a tensor, without running code of its class."""
     with sys.modules["torch"]._C.DisableTorchFunctionSubclass():
         return value.requires_grad, value.is_leaf
 
 
-def has_memory(tensor):
+def has_memory(tensor: Any) -> bool:
     """Whether a plain tensor is an array in main memory that is not empty."""
     torch = sys.modules["torch"]
     if tensor.is_nested or tensor.layout is not torch.strided or tensor.device.type != "cpu":
@@ -63,7 +70,7 @@ def has_memory(tensor):
     return not tensor.is_quantized and tensor.numel() > 0
 
 
-def state_of(value):
+def state_of(value: Any) -> dict[str, Any]:
     """The attributes of a tensor beside its data, by name."""
     state = dict(object.__getattribute__(value, "__dict__"))
     for name, member in _members(type(value)).items():
@@ -74,7 +81,7 @@ def state_of(value):
     return state
 
 
-def of_class(tensor, cls, state):
+def of_class(tensor: Any, cls: type, state: dict[str, Any]) -> Any:
     """A tensor of the class over the memory of a plain tensor, with these attributes. It runs no code of the class."""
     torch = sys.modules["torch"]
     if cls is not torch.Tensor:
@@ -89,7 +96,7 @@ def of_class(tensor, cls, state):
     return tensor
 
 
-def _members(cls):
+def _members(cls: type) -> dict[str, MemberDescriptorType]:
     return {
         name: member
         for base in cls.__mro__
@@ -99,12 +106,12 @@ def _members(cls):
     }
 
 
-def parts(value):
+def parts(value: Any) -> tuple[Any, dict[str, Any]] | None:
     """`(plain tensor, attributes)` of a tensor of a subclass; None if it cannot be stored."""
     return None if refusal(value) is not None else (bare(value), state_of(value))
 
 
-def made_of(cls, payload):
+def made_of(cls: type, payload: Any) -> Any:
     """The tensor of a subclass from its parts."""
     if type(payload) is not tuple or len(payload) != 2 or type(payload[1]) is not dict:
         raise CorruptError(f"a tensor of a class made of {an(type(payload).__name__)}")
@@ -113,7 +120,7 @@ def made_of(cls, payload):
     return of_class(payload[0], cls, payload[1])
 
 
-def refusal(value, keeps_attributes=False):
+def refusal(value: Any, keeps_attributes: bool = False) -> str | None:
     """The advice for a tensor that cannot be stored, code in which it is `x`; None for one that can. The caller may
     keep the attributes that a plain tensor was given."""
     torch = sys.modules["torch"]
@@ -149,7 +156,7 @@ def refusal(value, keeps_attributes=False):
     return None
 
 
-def check(payload):
+def check(payload: Any) -> object:
     """Checks a payload, for the deep check. The result stands for the tensor: like a tensor it can be a dict key and
     equals nothing else."""
     if type(payload) is not np.ndarray:
@@ -157,7 +164,7 @@ def check(payload):
     return object()
 
 
-def maker(extra):
+def maker(extra: Any) -> Callable[[Any], Any]:
     """The function that makes a tensor with its own memory from a payload."""
     if extra is not None and extra not in _BITS:
         raise CorruptError(f"a tensor of dtype {extra!r:.80}")
@@ -167,7 +174,7 @@ def maker(extra):
     if extra is not None and dtype is None:
         raise Error(f"a tensor of dtype {extra} needs a later torch than {torch.__version__}")
 
-    def make(payload):
+    def make(payload: Any) -> Any:
         check(payload)
         if not payload.flags.writeable:
             payload = payload.copy("K")

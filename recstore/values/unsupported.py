@@ -61,7 +61,7 @@ def _find_key(value: Any, path: str, within: Any) -> tuple[str, Any]:
         described = None if type(value) in LEAVES or value_paths.is_storable_array(value) else ext_types.describe(value)
         if described is None or type(described[2]) not in (list, tuple, dict):
             return path, None
-        children = value_paths.parts_of(*described, path)  # type: ignore[call-arg]
+        children = value_paths.parts_of(*described, path)
     is_dict = is_a(value, dict)
     for i, (at, child) in enumerate(children):
         inside = child if is_dict and i % 2 == 0 and within is False else within
