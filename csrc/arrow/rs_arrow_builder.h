@@ -1,7 +1,6 @@
 /* rs_arrow_builder.h: appends values to the batch of a field. The type of the field is known (rs_arrow_resolve). One
  * thread at a time may use a tree of fields. */
-#ifndef RS_ARROW_BUILDER_H
-#define RS_ARROW_BUILDER_H
+#pragma once
 
 #include "arrow/rs_arrow_field.h"
 
@@ -59,5 +58,3 @@ RS_NODISCARD rs_status rs_arrow_append_items(rs_arrow_field *self, const rs_arra
 
 /* Returns the bytes that the batches of the field and of all below hold. */
 uint64_t rs_arrow_batch_bytes(const rs_arrow_field *self);
-
-#endif

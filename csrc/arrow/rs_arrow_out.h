@@ -8,8 +8,7 @@
  * Only one thread at a time may fill the caches of an rs_store, but an export runs at the same time as other threads.
  * So it uses only blocks that are known. At any other block it stops; the caller then loads the block under its lock,
  * makes it known, and continues. */
-#ifndef RS_ARROW_OUT_H
-#define RS_ARROW_OUT_H
+#pragma once
 
 #include "read/rs_store.h"
 #include "columns/rs_compiled_path.h"
@@ -105,5 +104,3 @@ RS_NODISCARD rs_status rs_arrow_out_take_missing(rs_arrow_out *self, rs_error *e
 
 /* Hands out the appended records, and begins a batch of up to `rows`. Errors: those of rs_arrow_export_batch. */
 RS_NODISCARD rs_status rs_arrow_out_batch(rs_arrow_out *self, uint64_t rows, struct ArrowArray *out, rs_error *err);
-
-#endif

@@ -1,8 +1,7 @@
 /* rs_arrow_program.h: a schema tree compiled for the export to Arrow: for each node the field that its values belong
  * to. Compiling notes at the fields all that the tree alone tells about the values, so most records need not be looked
  * at before the types are known. */
-#ifndef RS_ARROW_PROGRAM_H
-#define RS_ARROW_PROGRAM_H
+#pragma once
 
 #include "arrow/rs_arrow_infer.h"
 
@@ -77,5 +76,3 @@ RS_NODISCARD rs_status rs_arrow_allot(rs_arrow_program *self, size_t n, size_t s
 
 /* Makes the ops refer to the fields of the types. Call it after the last rs_arrow_resolve. */
 void rs_arrow_program_settle(rs_arrow_program *self);
-
-#endif

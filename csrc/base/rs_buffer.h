@@ -1,7 +1,6 @@
 /* rs_buffer.h: a growable run of bytes. Zero the struct before the first use and call rs_buffer_clear at the end. One
  * thread at a time may use a buffer. */
-#ifndef RS_BUFFER_H
-#define RS_BUFFER_H
+#pragma once
 
 #include "base/rs_bytes.h"
 #include "base/rs_status.h"
@@ -62,5 +61,3 @@ RS_NODISCARD static inline rs_status rs_buffer_append_zeros(rs_buffer *self, siz
     self->size_bytes += n;
     return RS_OK;
 }
-
-#endif

@@ -40,8 +40,7 @@
  *
  * The permutation is for shuffling, not for secrets: the seed has 64 bits, so it can be searched for. Lists of n and
  * n + 1 elements have similar orders under one seed, because a and b are mostly the same for both. */
-#ifndef RS_PERMUTE_H
-#define RS_PERMUTE_H
+#pragma once
 
 #include "base/rs_base.h"
 
@@ -75,5 +74,3 @@ uint64_t rs_mix64(uint64_t z);
 
 /* The seed of a numbered order under `seed`: seed + mix(number), modulo 2^64. Number 0 keeps the seed. */
 static inline uint64_t rs_permutation_seed(uint64_t seed, uint64_t number) { return seed + rs_mix64(number); }
-
-#endif

@@ -2,8 +2,7 @@
  *
  * Another thread may write to the caller's array at any time. So the numbers are copied first, and what is checked and
  * used is the copy. */
-#ifndef RS_POSITIONS_H
-#define RS_POSITIONS_H
+#pragma once
 
 #include "base/rs_base.h"
 
@@ -45,5 +44,3 @@ uint64_t rs_positions_of_mask(const uint8_t *mask, uint64_t n, int64_t *out);
 
 /* Copies n positions, each below 2^32, as numbers of 32 bits. */
 void rs_positions_narrow(const int64_t *from, uint64_t n, uint8_t *out);
-
-#endif

@@ -1,7 +1,6 @@
 /* rs_status.h: the status codes of the core, and the struct that describes an error. The number of a code never changes
  * and is never reused. FORMAT.md names the codes RS_E_FMT_*. */
-#ifndef RS_STATUS_H
-#define RS_STATUS_H
+#pragma once
 
 #include "base/rs_base.h"
 
@@ -85,5 +84,3 @@ RS_COLD rs_status rs_error_set_errno(rs_error *err, rs_status code, int sys_errn
         rs_status rs_try_ = (expr); \
         if (RS_UNLIKELY(rs_try_ != RS_OK)) return rs_try_; \
     } while (0)
-
-#endif

@@ -4,8 +4,7 @@
  * Records in a random order come from blocks of many trees, one after another. A cell puts the parts of node and path
  * that matter side by side, so that the numbers of such records are read without a call, a walk or a choice of a loop
  * for each. */
-#ifndef RS_CELL_H
-#define RS_CELL_H
+#pragma once
 
 #include "base/rs_bytes.h"
 #include "format/rs_packed_ints.h"
@@ -55,8 +54,7 @@ static inline uint64_t rs_cell_stored_unchecked(const rs_cell *self, const uint8
  * `reach` bytes from its start may be loaded. */
 static inline uint8_t *rs_cell_load_unchecked(const rs_cell *self, const uint8_t *record, uint32_t n, uint8_t *to) {
     uint64_t bit = self->bit;
-    uint32_t k;
-    for (k = 0; k < n; k++, bit += self->apart) {
+    for (uint32_t k = 0; k < n; k++, bit += self->apart) {
         const uint64_t stored = rs_cell_stored_unchecked(self, record, bit);
         switch (self->kind) {
         case RS_CELL_BITS: rs_store_u64(to, self->base + stored); break;
@@ -68,5 +66,3 @@ static inline uint8_t *rs_cell_load_unchecked(const rs_cell *self, const uint8_t
     }
     return to;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* rs_column.h: collects the numbers of a field, record after record, in one array. */
-#ifndef RS_COLUMN_H
-#define RS_COLUMN_H
+#pragma once
 
 #include "base/rs_buffer.h"
 #include "read/rs_path.h"
@@ -106,5 +105,3 @@ RS_NODISCARD rs_status rs_column_take_rows(rs_column *self, const rs_cursor *cur
 /* As rs_column_take_rows, for a node that is a fixed list of node->count numbers. Also RS_E_FMT_LIMIT. */
 RS_NODISCARD rs_status rs_column_take_lists(rs_column *self, const rs_cursor *cursor, const rs_node *node,
                                             const rs_column_rows *rows, bool *taken, rs_error *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* rs_any.h: any values, which begin with a tag: tags, array types, and a walk that checks a value and passes it.
  * Readers and writers use it. */
-#ifndef RS_ANY_H
-#define RS_ANY_H
+#pragma once
 
 #include "base/rs_bytes.h"
 #include "base/rs_status.h"
@@ -115,5 +114,3 @@ static inline int64_t rs_any_take_int_unchecked(rs_slice *in) {
     in->ptr += rs_any_int_size(*p);
     return rs_tag_is_small(*p) ? rs_tag_small_value(*p) : rs_load_int_unchecked(p + 1, rs_tag_int_size(*p));
 }
-
-#endif

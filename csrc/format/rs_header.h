@@ -1,6 +1,5 @@
 /* rs_header.h: reads header and directory of a segment, with every rule checked, and writes them. */
-#ifndef RS_HEADER_H
-#define RS_HEADER_H
+#pragma once
 
 #include "base/rs_buffer.h"
 #include "base/rs_bytes.h"
@@ -73,5 +72,3 @@ void rs_header_write(const rs_header *header, uint8_t out[RS_FMT_HEADER_SIZE]);
  * Sets directory_count and directory_crc of `header`. RS_E_MEM. */
 RS_NODISCARD rs_status rs_directory_write(const rs_directory *directory, const rs_directory *keys, rs_header *header,
                                           rs_buffer *out, rs_error *err);
-
-#endif

@@ -1,8 +1,7 @@
 /* rs_packed_ints.h: unpacks and packs decimals and packed lists of numbers (FORMAT.md, Packed nodes), and measures the
  * size of packed lists. The decimals follow ALP (Afroozeh, Kuffo, Boncz, SIGMOD 2024); the chunks are like the
  * miniblocks of Parquet's DELTA_BINARY_PACKED (Lemire, Boytsov, 2015). */
-#ifndef RS_PACKED_INTS_H
-#define RS_PACKED_INTS_H
+#pragma once
 
 #include "base/rs_buffer.h"
 #include "format/rs_schema.h"
@@ -112,5 +111,3 @@ void rs_packed_ints_aux(const rs_packed_ints_sizes *sizes, unsigned kind, unsign
  * After a failure `out` holds what it held before. */
 RS_NODISCARD rs_status rs_packed_ints_append(const rs_node *node, const int64_t *numbers, uint64_t n, rs_buffer *out,
                                              rs_error *err);
-
-#endif

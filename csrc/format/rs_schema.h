@@ -1,7 +1,6 @@
 /* rs_schema.h: parses the bytes of a schema tree, checks every rule, and compiles it into an array of nodes for readers
  * and writers. */
-#ifndef RS_SCHEMA_H
-#define RS_SCHEMA_H
+#pragma once
 
 #include "base/rs_bytes.h"
 #include "base/rs_status.h"
@@ -96,5 +95,3 @@ static inline bool rs_node_is_number(const rs_node *node) {
     return node->kind == RS_FMT_NODE_INT || node->kind == RS_FMT_NODE_FLOAT || node->kind == RS_FMT_NODE_DECIMAL ||
            node->kind == RS_FMT_NODE_BOOL;
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* rs_segment.h: a mapped segment with its descriptor, and the writer that makes one. It knows only bytes: no header, no
  * checksum, no names of segments. A segment is never mapped writable: a forked child that inherited a writable mapping
  * would block sealing, and writing to a mapping of a full file system ends in SIGBUS. */
-#ifndef RS_SEGMENT_H
-#define RS_SEGMENT_H
+#pragma once
 
 #include "os/rs_os.h"
 
@@ -107,5 +106,3 @@ RS_NODISCARD rs_status rs_segment_writer_finish(rs_segment_writer *self, rs_segm
 /* Closes the file and removes its name, but not in a forked child. The writer is then inactive; an inactive writer is
  * left alone. It reports no error: a name that cannot be removed stays. */
 void rs_segment_writer_abort(rs_segment_writer *self);
-
-#endif

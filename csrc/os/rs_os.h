@@ -4,8 +4,7 @@
  * For every function: on a status other than RS_OK it fills `err` (NULL is allowed), leaves its out parameters
  * unchanged and holds nothing. Any thread may call it at any time, as long as no two threads use one descriptor in
  * conflicting ways. It needs no lock, reads no environment variable and keeps no state. */
-#ifndef RS_OS_H
-#define RS_OS_H
+#pragma once
 
 #include "base/rs_status.h"
 
@@ -288,5 +287,3 @@ RS_NODISCARD rs_status rs_os_require_memory(const rs_os_memory_roots *roots, uin
 
 /* The same for `needed` more bytes that are mapped and whose pages may be there already. */
 RS_NODISCARD rs_status rs_os_require_address_space(const rs_os_memory_roots *roots, uint64_t needed, rs_error *err);
-
-#endif

@@ -59,11 +59,10 @@ static FILE *open_in(const char *dir, const char *name) {
 
 static bool parse_u64(const char *text, uint64_t *out) {
     char *end;
-    unsigned long long value;
     while (*text == ' ' || *text == '\t') text++;
     if (*text < '0' || *text > '9') return false; /* "max" is no number, and strtoull would accept a sign */
     errno = 0;
-    value = strtoull(text, &end, 10);
+    unsigned long long value = strtoull(text, &end, 10);
     if (errno != 0 || end == text) return false;
     *out = (uint64_t)value;
     return true;
@@ -72,9 +71,8 @@ static bool parse_u64(const char *text, uint64_t *out) {
 static bool read_u64(const char *dir, const char *name, uint64_t *out) {
     char text[64];
     FILE *file = open_in(dir, name);
-    bool ok;
     if (file == NULL) return false;
-    ok = fgets(text, (int)sizeof text, file) != NULL && parse_u64(text, out);
+    bool ok = fgets(text, (int)sizeof text, file) != NULL && parse_u64(text, out);
     (void)fclose(file);
     return ok;
 }
@@ -217,11 +215,9 @@ static const char *beneath(const char *path, const char *root) {
 static bool parse_mount(char *line, const cgroup_files *files, char **root, char **point) {
     char *rest = NULL, *super_options = NULL;
     char *tail = strstr(line, " - ");
-    char *type;
-    int i;
     if (tail == NULL) return false;
     *tail = '\0';
-    type = strtok_r(tail + 3, " \n", &rest);
+    char *type = strtok_r(tail + 3, " \n", &rest);
     if (type == NULL || strcmp(type, files->is_v2 ? "cgroup2" : "cgroup") != 0) return false;
     if (!files->is_v2) {
         (void)strtok_r(NULL, " \n", &rest);
@@ -229,7 +225,7 @@ static bool parse_mount(char *line, const cgroup_files *files, char **root, char
         if (super_options == NULL || !has_word(super_options, "memory")) return false;
     }
     (void)strtok_r(line, " ", &rest);
-    for (i = 0; i < 2; i++) (void)strtok_r(NULL, " ", &rest);
+    for (int i = 0; i < 2; i++) (void)strtok_r(NULL, " ", &rest);
     *root = strtok_r(NULL, " ", &rest);
     *point = strtok_r(NULL, " ", &rest);
     if (*root == NULL || *point == NULL) return false;
@@ -254,9 +250,8 @@ static bool find_mount(const rs_os_memory_roots *roots, const cgroup_files *file
     memset(out, 0, sizeof *out);
     if (file == NULL) return false;
     while (!out->contains_us && getline(&line, &capacity, file) >= 0) {
-        bool contains;
         if (!parse_mount(line, files, &root, &point)) continue;
-        contains = beneath(own, root) != NULL;
+        bool contains = beneath(own, root) != NULL;
         if (out->point != NULL && !contains) continue;
         mount_clear(out);
         out->contains_us = contains;
@@ -286,11 +281,11 @@ static void consider_hierarchy(headroom *self, const rs_os_memory_roots *roots, 
     if (dir != NULL && name != NULL) {
         size_t top = strlen(mount.point);
         for (;;) {
-            char *dir_slash, *name_slash;
+            char *dir_slash;
             consider_cgroup(self, files, dir, strcmp(name, "/") == 0 ? "" : name);
             if (strlen(dir) <= top || (dir_slash = strrchr(dir, '/')) == NULL) break;
             *dir_slash = '\0';
-            name_slash = strrchr(name, '/');
+            char *name_slash = strrchr(name, '/');
             if (name_slash != NULL) *name_slash = '\0';
         }
     }

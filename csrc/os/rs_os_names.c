@@ -81,12 +81,10 @@ static bool no_nameless(int code) {
 }
 
 static rs_status create_temporary(const char *temporary, int *out_fd, rs_error *err) {
-    int i;
-    for (i = 0; i < ATTEMPTS; i++) {
-        rs_status code;
+    for (int i = 0; i < ATTEMPTS; i++) {
         int fd = open(temporary, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
         if (fd < 0) return failed(err, "cannot create", temporary);
-        code = rs_os_lease(fd, err);
+        rs_status code = rs_os_lease(fd, err);
         if (code == RS_OK && leads_to(temporary, fd)) {
             *out_fd = fd;
             return RS_OK;
@@ -145,13 +143,12 @@ static void forget(const char *path) {
 }
 
 rs_status rs_os_publish(int fd, const char *temporary, const char *path, const char *between, rs_error *err) {
-    rs_status code;
     if (between == NULL) {
         RS_TRY(link_file(fd, temporary, path, err));
     } else {
         /* rename replaces `path` atomically. It would do nothing if both names were of one file, which they are not. */
         if (temporary == NULL) RS_TRY(link_file(fd, NULL, between, err));
-        code = rs_os_rename(temporary == NULL ? between : temporary, path, err);
+        rs_status code = rs_os_rename(temporary == NULL ? between : temporary, path, err);
         if (code != RS_OK) {
             if (temporary == NULL) forget(between);
             return code;
@@ -165,12 +162,10 @@ rs_status rs_os_publish(int fd, const char *temporary, const char *path, const c
 /* ---------------------------------------------------------------- opening and removing */
 
 rs_status rs_os_open_leased(const char *path, int *out_fd, rs_error *err) {
-    int i;
-    for (i = 0; i < ATTEMPTS; i++) {
-        rs_status code;
+    for (int i = 0; i < ATTEMPTS; i++) {
         int fd;
         RS_TRY(rs_os_open_readonly(path, false, &fd, err));
-        code = check_ours(fd, 0400, path, err);
+        rs_status code = check_ours(fd, 0400, path, err);
         if (code == RS_OK) code = lock_now(fd, LOCK_SH, err, path);
         if (code == RS_OK && leads_to(path, fd)) {
             *out_fd = fd;
@@ -202,14 +197,13 @@ static rs_status unlink_unused(const char *path, const rs_os_identity *expected,
                                bool *out_removed, rs_error *err) {
     rs_os_identity found;
     struct stat st;
-    rs_status code;
     int fd;
     *out_removed = false;
     if (lstat(path, &st) != 0) {
         return errno == ENOENT ? RS_OK : rs_error_set_errno(err, RS_E_SYS, errno, "cannot look at %s", path);
     }
     if (st.st_uid != geteuid() || !S_ISREG(st.st_mode)) return RS_OK;
-    code = rs_os_open_readonly(path, false, &fd, err);
+    rs_status code = rs_os_open_readonly(path, false, &fd, err);
     if (code == RS_E_SYS_NOT_FOUND || code == RS_E_SYS_NOT_OURS) return RS_OK;
     RS_TRY(code);
     code = rs_os_identify(fd, &found, err);
@@ -236,11 +230,10 @@ rs_status rs_os_unlink_judged(const char *path, const rs_os_judged *judged, bool
 }
 
 rs_status rs_os_is_leased(const char *path, bool *out, rs_error *err) {
-    rs_status code;
     int fd;
     *out = false;
     RS_TRY(rs_os_open_readonly(path, false, &fd, err));
-    code = lock_now(fd, LOCK_EX, err, path);
+    rs_status code = lock_now(fd, LOCK_EX, err, path);
     rs_os_close(&fd); /* ends the lock */
     *out = code == RS_E_STATE_BUSY;
     return *out ? RS_OK : code;

@@ -1,7 +1,6 @@
 /* rs_alternatives.h: what the stats file the values of a run under. A *position* is a location within the values, such
  * as the value of one key or the elements of a list. An *alternative* is one kind of value at a position. */
-#ifndef RS_ALTERNATIVES_H
-#define RS_ALTERNATIVES_H
+#pragma once
 
 #include "format/rs_format.h"
 #include "plan/rs_arena.h"
@@ -135,5 +134,3 @@ typedef struct rs_stats_head {
 static inline rs_status rs_stats_no_memory(rs_error *err) {
     return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory to infer a schema");
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* rs_plan.h: the plan of a tree: a node for each position, chosen by its cost in bits. rs_infer makes the tree's bytes
  * from it. */
-#ifndef RS_PLAN_H
-#define RS_PLAN_H
+#pragma once
 
 #include "plan/rs_dictionaries.h"
 #include "plan/rs_string_template.h"
@@ -91,5 +90,3 @@ rs_plan *rs_plan_inner(rs_stats *stats, unsigned kind, unsigned param, uint32_t 
 /* Returns the width w of an int node for numbers from 0 to `range`. It is rounded up to 16, 32 or 64 where few bits are
  * lost by it, because whole bytes need no shifting. */
 unsigned rs_plan_width(uint64_t range);
-
-#endif

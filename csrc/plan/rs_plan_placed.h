@@ -1,7 +1,6 @@
 /* rs_plan_placed.h: weighs the placed nodes for the values of alternatives, by reading them in the order of their
  * records, and puts one in the place of another node where it saves enough. */
-#ifndef RS_PLAN_PLACED_H
-#define RS_PLAN_PLACED_H
+#pragma once
 
 #include "plan/rs_plan_arms.h"
 
@@ -31,5 +30,3 @@ void rs_plan_unplace(rs_plan *row);
  * enough. RS_E_MEM. */
 RS_NODISCARD rs_status rs_plan_try_exceptions(rs_plan_chooser *self, const rs_plan_arm *arms, uint32_t n,
                                               uint64_t values, rs_plan_arm *out);
-
-#endif

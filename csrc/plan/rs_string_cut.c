@@ -119,14 +119,13 @@ bool rs_cut_run(const rs_cut *self, rs_slice s, rs_slice *leaves, uint32_t *from
     }
     *from = leaf;
     for (; step != last; step++) {
-        const uint8_t *p, *end;
         if (step->op == RS_CUT_LEAF) {
             leaves[leaf++] = s;
             if (n_rest > 0) s = rs_cut_load(&rest[--n_rest]);
             continue;
         }
-        end = s.end;
-        p = divide(step->op, step->c, &s);
+        const uint8_t *end = s.end;
+        const uint8_t *p = divide(step->op, step->c, &s);
         if (p == NULL) return false;
         rest[n_rest].ptr = p;
         rest[n_rest++].end = end;
@@ -144,8 +143,8 @@ void rs_cut_set_start(rs_cut *self, rs_slice text, uint32_t start_step, uint32_t
 }
 
 rs_slice rs_cut_narrow(rs_slice wide, uint8_t *to) {
-    size_t n = rs_slice_left(&wide) / 2, i;
-    for (i = 0; i < n; i++) {
+    size_t n = rs_slice_left(&wide) / 2;
+    for (size_t i = 0; i < n; i++) {
         uint16_t unit = rs_load_u16(wide.ptr + 2 * i);
         to[i] = unit > 0xFF ? RS_CUT_WIDE : (uint8_t)unit;
     }

@@ -1,7 +1,6 @@
 /* rs_decode.h: the cursor over the bytes of a record, and the checked steps by which all readers of values move it. The
  * steps make no Python values; the binding does. */
-#ifndef RS_DECODE_H
-#define RS_DECODE_H
+#pragma once
 
 #include "format/rs_any.h"
 #include "format/rs_packed_ints.h"
@@ -183,9 +182,8 @@ RS_NODISCARD static inline rs_status rs_decode_placed(const rs_cursor *self, con
         RS_TRY(rs_placed_number(placed, self->local, bits, err));
         *body = placed->data; /* the body has no bytes */
     } else {
-        rs_slice group;
         RS_TRY(rs_placed_run(placed, *node, self->local, body, err));
-        group = rs_slice_of(*body, child->alone_bytes);
+        rs_slice group = rs_slice_of(*body, child->alone_bytes);
         *bits = rs_load_bits_unchecked(group.ptr, child->alone_bytes, 0, child->bits);
         *body += child->alone_bytes;
     }
@@ -273,9 +271,9 @@ static inline uint64_t rs_decode_bits_unchecked(const rs_slice *group, uint64_t 
 
 /* Returns the number of elements of a tuple or struct: its children without the absent keys. */
 static inline uint32_t rs_decode_row_count(const rs_node *node, const rs_slice *group) {
-    uint32_t n = node->n_children, i;
+    uint32_t n = node->n_children;
     if (RS_LIKELY(!node->partial)) return n;
-    for (i = 0; i < node->n_children; i++) {
+    for (uint32_t i = 0; i < node->n_children; i++) {
         const rs_node *child = &node->children[i];
         if (child->kind == RS_FMT_NODE_OPTIONAL && child->param == 0) {
             n -= (uint32_t)(rs_decode_bits_unchecked(group, child->bit_off, 1) == 0);
@@ -289,9 +287,8 @@ static inline uint32_t rs_decode_row_count(const rs_node *node, const rs_slice *
 RS_NODISCARD static inline rs_status rs_decode_take_alone(rs_cursor *self, const rs_node *node, const uint8_t **body,
                                                           uint64_t *bits, rs_error *err) {
     const uint8_t *p;
-    rs_slice group;
     RS_TRY(rs_decode_take(self, node->alone_bytes, &p, err));
-    group = rs_slice_of(p, node->alone_bytes);
+    rs_slice group = rs_slice_of(p, node->alone_bytes);
     *bits = rs_decode_bits_unchecked(&group, 0, node->bits);
     *body = NULL;
     return node->fixed ? rs_decode_take(self, node->size_bytes, body, err) : RS_OK;
@@ -301,14 +298,12 @@ RS_NODISCARD static inline rs_status rs_decode_take_alone(rs_cursor *self, const
  * value stands alone at *body when the union is fixed, else at the cursor. */
 RS_NODISCARD static inline rs_status rs_decode_choose(rs_cursor *self, const rs_node **node, const uint8_t **body,
                                                       uint64_t *bits, rs_error *err) {
-    const rs_node *child;
-    rs_slice group;
     if (RS_UNLIKELY(*bits >= (*node)->n_children)) {
         return RS_FAIL(rs_decode_bad_value(err, "a union number names no child"), RS_E_FMT_VALUE);
     }
-    child = *node = &(*node)->children[*bits];
+    const rs_node *child = *node = &(*node)->children[*bits];
     if (*body == NULL) return rs_decode_take_alone(self, child, body, bits, err);
-    group = rs_slice_of(*body, child->alone_bytes);
+    rs_slice group = rs_slice_of(*body, child->alone_bytes);
     *bits = rs_decode_bits_unchecked(&group, 0, child->bits);
     *body += child->alone_bytes;
     return RS_OK;
@@ -342,5 +337,3 @@ static inline uint32_t rs_decode_widest_unchecked(const uint8_t *units, uint64_t
 /* Takes the data of an array of data_bytes bytes. *out points to them in the record or in the block's arrays, and is
  * valid as long as the segment is mapped. */
 RS_NODISCARD rs_status rs_decode_array_data(rs_cursor *self, uint64_t data_bytes, const uint8_t **out, rs_error *err);
-
-#endif

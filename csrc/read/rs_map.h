@@ -1,6 +1,5 @@
 /* rs_map.h: the entries of a map node. Its keys stand before its values; both are read side by side. */
-#ifndef RS_MAP_H
-#define RS_MAP_H
+#pragma once
 
 #include "read/rs_path.h"
 
@@ -31,5 +30,3 @@ void rs_map_value(const rs_map *self, uint64_t i, rs_place *out);
 
 /* Passes value i, after all before it. */
 RS_NODISCARD rs_status rs_map_pass_value(const rs_map *self, rs_cursor *cursor, uint64_t i, rs_error *err);
-
-#endif

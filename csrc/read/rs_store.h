@@ -1,6 +1,5 @@
 /* rs_store.h: reads a store: finds a record by its number. rs_builder.h builds a store. */
-#ifndef RS_STORE_H
-#define RS_STORE_H
+#pragma once
 
 #include "format/rs_header.h"
 #include "format/rs_offsets.h"
@@ -168,5 +167,3 @@ RS_INLINE void rs_store_prefetch(const rs_store *self, uint64_t index) {
         }
     }
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* rs_symbols_train.h: makes a symbol table for given strings. rs_symbols.h describes the scheme. */
-#ifndef RS_SYMBOLS_TRAIN_H
-#define RS_SYMBOLS_TRAIN_H
+#pragma once
 
 #include "symbols/rs_symbols_encode.h"
 
@@ -11,5 +10,3 @@
  * call from any thread. */
 RS_NODISCARD rs_status rs_symbols_train(const rs_symbol_string *strings, size_t n, unsigned unit_bytes, bool small,
                                         rs_buffer *table_out, uint64_t *coded_bytes, rs_error *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* rs_verify.h: the deep check of a whole segment by all rules of FORMAT.md. Only Python can check the rest: that dict
  * keys can be hashed and are distinct, and the hashes of those keys of a mapping that are no scalars. */
-#ifndef RS_VERIFY_H
-#define RS_VERIFY_H
+#pragma once
 
 #include "base/rs_watch.h"
 #include "format/rs_saved_index.h"
@@ -29,5 +28,3 @@ RS_NODISCARD rs_status rs_verify_saved_indexes(const rs_store *store, rs_watch *
  * `err->record` becomes the number of the key's record in self->keys. `watch` as above. One thread at a time may use
  * `self`. */
 RS_NODISCARD rs_status rs_verify_keys(rs_mapping *self, rs_watch *watch, rs_error *err);
-
-#endif

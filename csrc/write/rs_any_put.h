@@ -4,8 +4,7 @@
  *
  * The functions named rs_put_* write at `p`, where the caller has made sure of the room that each one names, and return
  * the first byte after the value. Any thread may call them. */
-#ifndef RS_ANY_PUT_H
-#define RS_ANY_PUT_H
+#pragma once
 
 #include "base/rs_bytes.h"
 #include "format/rs_format.h"
@@ -111,5 +110,3 @@ enum { RS_PUT_DECIMAL_ROOM = 128 };
  * by 10^scale. Its text is what Python's `str` writes (General Decimal Arithmetic, to-scientific-string).
  * RS_PUT_DECIMAL_ROOM. */
 uint8_t *rs_put_decimal(uint8_t *p, const uint64_t *words, unsigned n_words, int32_t scale);
-
-#endif

@@ -2,8 +2,7 @@
  * written (rs_block_encoding.h has these steps). Its records are divided into *chunks*, which are surveyed one after
  * another, also while the block is still being filled, and encoded in any order. The bytes do not depend on the chunks,
  * and not on which thread does a step when. */
-#ifndef RS_BLOCK_WRITER_H
-#define RS_BLOCK_WRITER_H
+#pragma once
 
 #include "write/rs_block_encoding.h"
 
@@ -112,5 +111,3 @@ RS_NODISCARD rs_status rs_block_writer_write(rs_block_writer *self, rs_raw_block
 RS_NODISCARD rs_status rs_block_writer_add_entry(rs_block_writer *self, const rs_block *block, rs_error *err);
 /* Does all steps of a closed block on this thread. */
 RS_NODISCARD rs_status rs_block_writer_run(rs_block_writer *self, rs_raw_block *block, rs_error *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* rs_builder.h: builds a store: collects records into blocks, encodes and writes each block, and ends the segment with
  * its tables, directory and header. rs_store.h reads the result. */
-#ifndef RS_BUILDER_H
-#define RS_BUILDER_H
+#pragma once
 
 #include "os/rs_os.h"
 #include "format/rs_header.h"
@@ -118,5 +117,3 @@ RS_NODISCARD rs_status rs_builder_write_header(rs_builder *self, rs_header *head
 static inline uint64_t rs_builder_n_blocks(const rs_builder *self) {
     return self->out.blocks.size_bytes / RS_FMT_BLOCK_SIZE;
 }
-
-#endif

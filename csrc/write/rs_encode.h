@@ -1,6 +1,5 @@
 /* rs_encode.h: encodes raw any values under a schema tree. */
-#ifndef RS_ENCODE_H
-#define RS_ENCODE_H
+#pragma once
 
 #include "base/rs_buffer.h"
 #include "format/rs_schema.h"
@@ -69,5 +68,3 @@ RS_NODISCARD rs_status rs_encode_numbers(const rs_node *node, rs_slice *in, rs_b
 /* Sets *stored to the stored number of a float in a decimal node. Returns false when the node cannot store the
  * float. */
 bool rs_encode_decimal(const rs_node *node, double value, uint64_t *stored);
-
-#endif

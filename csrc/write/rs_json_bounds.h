@@ -3,8 +3,7 @@
  *
  * Only strings and brackets are looked at: they are enough to tell the commas between elements from all others. A
  * decoder of JSON reads the elements afterwards and checks all the rest. */
-#ifndef RS_JSON_BOUNDS_H
-#define RS_JSON_BOUNDS_H
+#pragma once
 
 #include "base/rs_buffer.h"
 
@@ -43,5 +42,3 @@ bool rs_json_has_long_int(const uint8_t *bytes, size_t n);
  * for the tests. */
 uint64_t rs_json_equal(const uint8_t *bytes, uint8_t c);
 uint64_t rs_json_equal_portable(const uint8_t *bytes, uint8_t c);
-
-#endif

@@ -2,8 +2,7 @@
  * parcel holds any values as rs_builder.raw does, and the arrays outside them. The position of an array depends on the
  * block that its record will fall into, so the parcel also lists where in `raw` the positions of arrays stand. A packed
  * parcel is a run of bytes that is sent to the builder's process. It is never stored and is no part of the format. */
-#ifndef RS_PARCEL_H
-#define RS_PARCEL_H
+#pragma once
 
 #include "plan/rs_scan.h"
 #include "write/rs_builder.h"
@@ -68,5 +67,3 @@ RS_NODISCARD rs_status rs_parcel_next(rs_parcel_reader *self, rs_buffer *raw, rs
 /* Appends all records to a builder, ends them, and flushes full blocks with rs_builder_flush_beside. After a failure
  * the builder may only be closed. Needs no lock. */
 RS_NODISCARD rs_status rs_parcel_append_all(rs_parcel_reader *self, rs_builder *builder, rs_error *err);
-
-#endif

@@ -1,8 +1,7 @@
 /* rs_pipeline.h: threads that survey, encode and write blocks while the caller fills the next. Builders with one writer
  * share one pipeline; their blocks are written in the order in which they were closed. The bytes are the same for any
  * number of threads, and without threads. */
-#ifndef RS_PIPELINE_H
-#define RS_PIPELINE_H
+#pragma once
 
 #include "os/rs_os.h"
 #include "write/rs_block_writer.h"
@@ -60,5 +59,3 @@ rs_raw_block *rs_pipeline_take_spare(rs_pipeline *self);
 
 /* Returns the number of threads that are running now, for tests. */
 unsigned rs_pipeline_n_running(rs_pipeline *self);
-
-#endif

@@ -4,8 +4,7 @@
  *
  * The caller of each function holds the interpreter lock, and no exception is set. A function that returns PyObject *
  * returns a new reference, or NULL with an exception set. */
-#ifndef RS_PY_DECODE_H
-#define RS_PY_DECODE_H
+#pragma once
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -94,5 +93,3 @@ int codec_keep_const(decode_state *self, const rs_node *node, PyObject *value);
 /* Keeps the value of entry `local` of a table while there is room. The value is immutable. Returns -1 with an exception
  * set. */
 int codec_keep_entry(decode_state *self, const rs_table *table, uint32_t local, PyObject *value);
-
-#endif
