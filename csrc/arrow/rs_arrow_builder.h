@@ -4,8 +4,7 @@
 
 #include "arrow/rs_arrow_field.h"
 
-/* Makes the batch of a field and of all below empty, with room for `rows` values of each field that has one value a
- * record. RS_E_MEM. */
+/* Empties the batches of a field and all below, with room for `rows` values where a record has one value. RS_E_MEM. */
 RS_NODISCARD rs_status rs_arrow_begin(rs_arrow_field *self, uint64_t rows, rs_error *err);
 
 /* Sets `err` for a value that does not fit the type, and returns RS_E_FMT_VALUE. The types follow from the same bytes,

@@ -98,8 +98,7 @@ rs_status rs_arrow_out_take_missing(rs_arrow_out *self, rs_error *err) {
     return rs_arrow_put_any(&self->walk, self->root, &cursor, err);
 }
 
-/* Takes the value at the end of a path that is the same in all records of the block. *lacks becomes true where the
- * record does not have the field. */
+/* Takes the value at the end of a path that all records of the block share. *lacks tells that this one has no field. */
 static rs_status take_direct(rs_arrow_out *self, const rs_arrow_block *how, rs_cursor *cursor, bool *lacks,
                              rs_error *err) {
     const rs_compiled_path *path = how->compiled;
@@ -287,8 +286,7 @@ static rs_status take_window(rs_arrow_out *self, const rs_arrow_source *source, 
 
 /* ---- Locating records ---- */
 
-/* Returns the record number for position k. The arithmetic is unsigned, so that any position gives some number, which
- * is checked. */
+/* Returns the record number for position k, in unsigned arithmetic: any position gives a number, which is checked. */
 static uint64_t index_at(const int64_t *positions, int64_t start, int64_t step, uint64_t k) {
     return (uint64_t)start + (uint64_t)step * (positions != NULL ? (uint64_t)positions[k] : k);
 }

@@ -53,9 +53,8 @@ typedef struct rs_arrow_program {
 void rs_arrow_program_clear(rs_arrow_program *self);
 
 /* Compiles a linked tree for a field: *out becomes the op of its root. What the tree tells is noted at the fields.
- * Compiling the same tree for the same field again gives the same op. RS_E_ARG_LIMIT for too many fields,
- * RS_E_FMT_LIMIT for too many ops, rules 21 to 23 for keys and consts, RS_E_MEM. After an error the ops may only be
- * cleared. */
+ * Compiling it again for the field gives the same op. RS_E_ARG_LIMIT for too many fields, RS_E_FMT_LIMIT for too many
+ * ops, rules 21 to 23 for keys and consts, RS_E_MEM. After an error the ops may only be cleared. */
 RS_NODISCARD rs_status rs_arrow_compile(rs_arrow_program *self, const rs_tree *tree, rs_arrow_field *field,
                                         rs_arrow_op **out, rs_error *err);
 
@@ -66,8 +65,7 @@ RS_NODISCARD rs_status rs_arrow_compile_node(rs_arrow_program *self, const rs_no
 RS_NODISCARD rs_status rs_arrow_compile_place(rs_arrow_program *self, const rs_node *node, rs_arrow_field *field,
                                               bool known, rs_arrow_op **out, rs_error *err);
 
-/* As rs_arrow_compile_place for the values of a map, at the field of a key. After rs_arrow_program_settle the field is
- * that of a type. */
+/* As rs_arrow_compile_place for a map's values, at the field of a key; after rs_arrow_program_settle that of a type. */
 RS_NODISCARD rs_status rs_arrow_compile_entry(rs_arrow_program *self, const rs_node *node, rs_arrow_field *field,
                                               bool known, rs_arrow_op **out, rs_error *err);
 

@@ -307,8 +307,7 @@ static uint64_t find_run(rs_arrow_writer *self, uint32_t number, uint64_t at) {
     return low;
 }
 
-/* Returns the member of a union that has element `at`, and the value's position in it; RS_ARROW_NO_NODE after an
- * error. */
+/* Returns the union's member with element `at`, and the value's position in it; RS_ARROW_NO_NODE after an error. */
 static uint32_t take_member(rs_arrow_writer *self, uint32_t number, uint64_t at, uint64_t *i) {
     const rs_arrow_node *node = &self->schema->nodes[number];
     const rs_arrow_column *column = &self->columns[number];

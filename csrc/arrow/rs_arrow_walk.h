@@ -18,7 +18,6 @@ RS_NODISCARD rs_status rs_arrow_put_alone(rs_arrow_walk *self, const rs_arrow_op
 RS_NODISCARD rs_status rs_arrow_put_rows(rs_arrow_walk *self, const rs_arrow_op *op, const rs_cursor *cursor,
                                          const rs_column_rows *rows, rs_error *err);
 
-/* Takes the children of a struct or tuple that are not fixed, whose bodies follow one another at the cursor: those
- * before number `end`. */
+/* Takes the children before number `end` of a struct or tuple that are not fixed; their bodies follow at the cursor. */
 RS_NODISCARD rs_status rs_arrow_put_appended(rs_arrow_walk *self, const rs_arrow_op *op, rs_cursor *cursor,
                                              const rs_slice *group, uint32_t end, rs_error *err);

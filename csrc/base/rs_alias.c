@@ -134,8 +134,7 @@ uint64_t rs_alias_at(const rs_alias *self, uint64_t word) {
     return word * self->n < self->thresholds[slot] ? slot : other(self, slot);
 }
 
-/* The slots of a large table are cache misses: the words of WINDOW draws are computed first, and their slots
- * prefetched. */
+/* Slots of a large table are cache misses: the words of WINDOW draws come first, and their slots are prefetched. */
 enum { WINDOW = 32 };
 
 static inline uint64_t number_of(uint64_t draw, uint64_t period) { return draw < period ? draw : draw % period; }

@@ -1,5 +1,4 @@
-/* rs_base.h: attributes, assertions and checked arithmetic for every file of the core. It knows neither statuses nor
- * the format. */
+/* rs_base.h: attributes, assertions and checked arithmetic for the core. It knows neither statuses nor the format. */
 #pragma once
 
 #include <stdbool.h>

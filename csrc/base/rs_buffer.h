@@ -14,8 +14,7 @@ typedef struct rs_buffer {
     struct rs_buffer_left *left; /* the memory that growing while pinned has left */
 } rs_buffer;
 
-/* Returns where byte `at` stands, or will stand once there is room for it. NULL for byte 0 of a buffer without memory:
- * C defines no NULL + 0. */
+/* Where byte `at` stands, or will once there is room. NULL for byte 0 of a buffer without memory: C has no NULL + 0. */
 static inline uint8_t *rs_buffer_at(const rs_buffer *self, size_t at) { return at == 0 ? self->data : self->data + at; }
 
 /* Frees the bytes. The buffer is then empty and can be used again. */

@@ -1,5 +1,4 @@
-/* rs_permute.c: the permutation "feistel-1", a generalised Feistel cipher with cycle walking. The comment at the top of
- * rs_permute.h specifies it. */
+/* rs_permute.c: the permutation "feistel-1", as the top of rs_permute.h specifies it. */
 #include "base/rs_permute.h"
 
 #define GOLDEN UINT64_C(0x9E3779B97F4A7C15)

@@ -54,19 +54,16 @@ typedef struct rs_permutation {
     uint64_t keys[8]; /* one for each round */
 } rs_permutation;
 
-/* Fills `self`, which may not be NULL. An n above RS_PERMUTE_MAX counts as RS_PERMUTE_MAX. Any seed may be used. Cannot
- * fail. */
+/* Fills `self`. An n above RS_PERMUTE_MAX counts as RS_PERMUTE_MAX. Any seed may be used. Cannot fail. */
 void rs_permutation_init(rs_permutation *self, uint64_t n, uint64_t seed);
 
 /* Returns the element at position i of the shuffled list. An i of n or more counts as i mod n. The result is below n,
- * so it may be used unchecked as an index into an array of n elements; when n is 0 it is 0. `self` comes from
- * rs_permutation_init. Safe to call from any thread. */
+ * so it may be used unchecked as an index into an array of n elements; when n is 0 it is 0. Any thread. */
 uint64_t rs_permutation_at(const rs_permutation *self, uint64_t i);
 
 /* Writes rs_permutation_at of the positions first, first + step, ... to `out`, which has room for `count` numbers and
  * may be NULL for a count of 0. Positions are counted modulo n after exact addition: a run that goes past the end goes
- * on at the beginning. It takes less than half the time of single calls. `self` comes from rs_permutation_init. Safe to
- * call from any thread. */
+ * on at the beginning. It takes less than half the time of single calls. Any thread. */
 void rs_permutation_run(const rs_permutation *self, uint64_t first, uint64_t step, size_t count, int64_t *out);
 
 /* The finalizer `mix` of the comment above: a permutation of the 64-bit numbers that keeps 0. */

@@ -9,8 +9,7 @@ static inline uint64_t swapped64(uint64_t v) {
     return (uint64_t)swapped32((uint32_t)v) << 32 | swapped32((uint32_t)(v >> 32));
 }
 
-/* A function that copies the integers of one type. Neighbours get a loop of their own, with a stride that the compiler
- * knows. */
+/* Copies the integers of one type. Neighbours get a loop of their own, with a stride that the compiler knows. */
 #define COPY(name, unsigned_type, type, swap) \
     static void name(const rs_integers *from, int64_t *out) { \
         const uint8_t *p = from->first; \

@@ -16,8 +16,7 @@ typedef struct rs_integers {
     bool is_swapped; /* big-endian */
 } rs_integers;
 
-/* Copies n integers to out[0 .. n). Unsigned numbers from 2^63 on keep their bits, and so become negative. Any
- * thread. */
+/* Copies n integers to `out`. Unsigned numbers from 2^63 on keep their bits, and so become negative. Any thread. */
 void rs_positions_copy(const rs_integers *from, int64_t *out);
 
 /* Makes n numbers positions in a sequence of `length` elements (at most INT64_MAX): a negative number counts from the

@@ -39,8 +39,7 @@ typedef struct rs_cell {
 } rs_cell;
 
 /* Sets the cell of a node, whose bits begin at `bit_off` bits and whose body at `body_off` bytes from the start of each
- * record, and which is fixed. `least` is that of the records. Cannot fail: a node of another kind gives
- * RS_CELL_NONE. */
+ * record, and which is fixed. `least` is that of the records. Another kind of node gives RS_CELL_NONE. */
 void rs_cell_set(rs_cell *self, const rs_node *node, uint64_t bit_off, uint64_t body_off, uint64_t least);
 
 /* Returns the stored number that begins at `bit`, under the conditions of rs_cell_load_unchecked. */

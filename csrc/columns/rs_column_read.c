@@ -131,8 +131,7 @@ static rs_status take_missing(rs_column_read *self, bool *fits, rs_error *err) {
 
 /* ---- Many records of one compiled path ---- */
 
-/* Appends a cached entry. *fits becomes false, and nothing is appended, when it is of another kind or not cached
- * (RS_ENTRY_OTHER). */
+/* Appends a cached entry. *fits becomes false, and nothing is appended, for another kind and for RS_ENTRY_OTHER. */
 static rs_status take_entry(rs_column_read *self, const rs_entry *entry, bool *fits, rs_error *err) {
     const bool is_null = entry->kind == RS_ENTRY_NONE && self->nulls;
     *fits = true;
@@ -252,8 +251,7 @@ static rs_status take_rows(rs_column_read *self, const rs_cursor *cursor, const 
     return end_values(self, rows->n, err);
 }
 
-/* take_rows for rows of a compiled path, when its shared beginning is the whole path. It reads nothing until the kind
- * of the column is known. */
+/* take_rows for a compiled path whose shared beginning is the whole path, once the kind of the column is known. */
 static rs_status take_fixed(rs_column_read *self, const rs_source *source, const rs_block *block,
                             const rs_compiled_path *compiled, rs_column_rows *rows, uint64_t *n, rs_error *err) {
     const rs_cursor cursor = rs_store_cursor_over(source->store, block, 0, rs_slice_of(rows->base, 0));

@@ -16,8 +16,7 @@ static rs_status no_memory(rs_error *err) {
     return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for the entries of a table");
 }
 
-/* Finds or makes the cache of a table. A linear search is enough: tables are few, and the function is called only when
- * a column comes to another node. */
+/* Finds or makes the cache of a table, by linear search: tables are few, and calls come only with another node. */
 static rs_status find_table(rs_entries *self, const rs_table *table, rs_entry **out, rs_error *err) {
     rs_entries_of *grown;
     for (size_t i = 0; i < self->n_known; i++) {

@@ -61,8 +61,7 @@ RS_NODISCARD rs_status rs_entries_bind(rs_entries *self, const rs_node *node,
 RS_NODISCARD rs_status rs_entries_read(rs_entries *self, const rs_cursor *cursor, const rs_node *node, uint64_t i,
                                        const rs_entry **out, rs_error *err);
 
-/* Returns the place of a node in `bound`. Records in random order come from blocks of many trees, each with a node of
- * its own. */
+/* The place of a node in `bound`. Records in random order come from blocks of many trees, each with its own node. */
 static inline size_t rs_entries_slot(const rs_node *node) {
     return (size_t)((uint64_t)(uintptr_t)node * UINT64_C(0x9E3779B97F4A7C15) >> 32) & (RS_ENTRIES_NODES - 1);
 }

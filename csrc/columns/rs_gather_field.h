@@ -130,8 +130,7 @@ static inline bool rs_gather_put_number(const rs_gather_field *self, unsigned ty
     return rs_dtype_put_float(self->spec->dtype, number, to);
 }
 
-/* As rs_gather_put_number, for the value of an int, bool, decimal or float node. *taken becomes false for other
- * nodes. */
+/* As rs_gather_put_number, for the value of an int, bool, decimal or float node. *taken becomes false for others. */
 static inline bool rs_gather_put_node(const rs_gather_field *self, const rs_node *node, const uint8_t *body,
                                       uint64_t bits, uint8_t *to, bool *taken) {
     const unsigned dtype = self->spec->dtype;

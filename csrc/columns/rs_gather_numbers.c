@@ -83,8 +83,7 @@ static rs_status put_rare(rs_gather_field *self, rs_cursor *cursor, const rs_pla
     return put_complex(self, cursor, &payload, to, taken, fits, err);
 }
 
-/* Puts the number at a settled place as an item of the dtype. *taken becomes false for another value. The cursor then
- * stands after the number. */
+/* Puts the number at a settled place as an item of the dtype, and passes it. *taken becomes false for another value. */
 static rs_status put_at(rs_gather_field *self, rs_cursor *cursor, const rs_place *place, uint8_t *to, bool *taken,
                         bool *fits, rs_error *err) {
     const rs_node *node = place->node;

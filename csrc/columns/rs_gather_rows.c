@@ -1,5 +1,4 @@
-/* rs_gather_rows.c: takes the values of many rows at once, of a node whose bits and body have the same offsets in all
- * of them. */
+/* rs_gather_rows.c: takes the values of many rows at once, of a node at the same offsets in all of them. */
 #include "columns/rs_gather_rows.h"
 
 #include "columns/rs_gather_value.h"

@@ -1,5 +1,4 @@
-/* rs_names.h: numbers the names of categories: from a str or an int to its place in a list of names, by a hash table in
- * memory of the reader. */
+/* rs_names.h: from the name of a category, a str or an int, to its place in a list, by a hash table of the reader. */
 #pragma once
 
 #include "base/rs_buffer.h"

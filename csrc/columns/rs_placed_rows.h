@@ -5,8 +5,7 @@
 
 enum { RS_PLACED_ROWS = 256 }; /* the most rows at once */
 
-/* Rows of the child of a placed node. They borrow from this struct, which must not be copied, from the places and from
- * the records. */
+/* Rows of the child of a placed node. They borrow from places, records and this struct, which must not be copied. */
 typedef struct rs_placed_rows {
     const rs_node *child;
     rs_column_rows rows;

@@ -64,8 +64,7 @@ rs_status rs_source_find_block(const rs_source *self, rs_window_stop *stop, cons
                         "record %llu is not found from the block on where its group leads", (unsigned long long)index);
 }
 
-/* Returns the block of a record, or NULL where rs_source_find_block has more to do. Nearly all records take this
- * way. */
+/* The block of a record, or NULL where rs_source_find_block has more to do. Nearly all records take this way. */
 static inline const rs_block *quick_block(const rs_source *self, uint64_t index, const rs_tree_paths **paths) {
     const rs_store *store = self->store;
     if (RS_UNLIKELY(index >= store->header.n_records)) return NULL;

@@ -54,8 +54,7 @@ static inline uint64_t rs_window_index_at(const int64_t *positions, int64_t star
     return (uint64_t)start + (uint64_t)step * (positions != NULL ? (uint64_t)positions[k] : k);
 }
 
-/* Returns the number of record i of the window. It is not read from positions again, which another thread may
- * change. */
+/* The number of record i of the window. It is not read from positions again, which another thread may change. */
 static inline uint64_t rs_window_index(const rs_window *self, uint64_t i) {
     return self->blocks[i]->first_record + self->locals[i];
 }

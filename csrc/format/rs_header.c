@@ -148,8 +148,7 @@ static uint32_t kinds_allowed(const rs_header *header, unsigned store) {
            (there ? 1u << RS_FMT_SECTION_TABLES : 0);
 }
 
-/* Returns whether version 1 defines this kind and store for segments of this content. Others belong to later
- * versions. */
+/* Whether version 1 defines this kind and store for segments of this content. Others belong to later versions. */
 static bool is_known(const rs_header *header, unsigned kind, unsigned store) {
     if (header->content == RS_FMT_CONTENT_MAPPING) return kind <= RS_FMT_SECTION_LAST && store <= 1;
     return (kind <= RS_FMT_SECTION_STORE_LAST || kind == RS_FMT_SECTION_TABLES) && store == 0;

@@ -44,11 +44,10 @@ RS_NODISCARD rs_status rs_keys_open(rs_slice bytes, uint64_t offset, rs_keys *ou
 RS_NODISCARD rs_status rs_keys_build(const uint64_t *hashes, const uint8_t *opaque, uint64_t n, uint64_t seed,
                                      uint32_t factory, rs_buffer *out, rs_error *err);
 
-/* Finds records that probably have the same key. For each record whose hash an earlier record has, it appends two u64
- * to `pairs`: the first record with the hash, then this one. The second numbers ascend. The caller compares the keys,
- * because unequal keys may have equal hashes. Records that are `opaque`, as above, are left out. During the call it
- * takes about 7 bytes of memory for each record. RS_E_ARG_RANGE when n is above RS_FMT_RECORDS; RS_E_MEM. Needs no
- * lock. */
+/* Finds records that may share a key. For each record whose hash an earlier record has, it appends two u64 to `pairs`:
+ * the first record with the hash, then this one. The second numbers ascend. The caller compares the keys, because
+ * unequal keys may have equal hashes. Records that are `opaque`, as above, are left out. During the call it takes about
+ * 7 bytes of memory for each record. RS_E_ARG_RANGE when n is above RS_FMT_RECORDS; RS_E_MEM. Needs no lock. */
 RS_NODISCARD rs_status rs_keys_find_twins(const uint64_t *hashes, const uint8_t *opaque, uint64_t n, rs_buffer *pairs,
                                           rs_error *err);
 

@@ -121,8 +121,7 @@ static inline void rs_offsets_prefetch(const uint8_t *segment, const rs_block *b
 }
 
 /* Appends the offset groups of n records, n at most RS_FMT_BLOCK_RECORDS, and sets index_width, index_bits and
- * row_size_bytes of `block`. Record i ends at ends[i], from the start of the heap. When all records have the same size,
- * there are no groups. With `lines`, the ends become distances from a line where that saves a part of all bytes.
- * RS_E_MEM. */
+ * row_size_bytes of `block`. Record i ends at ends[i], from the start of the heap. Records of one size have no groups.
+ * With `lines`, the ends become distances from a line where that saves a part of all bytes. RS_E_MEM. */
 RS_NODISCARD rs_status rs_offsets_append(const uint64_t *ends, uint32_t n, bool lines, rs_block *block, rs_buffer *out,
                                          rs_error *err);

@@ -245,8 +245,7 @@ static uint64_t fields_of(const int64_t *numbers, uint64_t left, unsigned stride
     return make_fields(numbers, (unsigned)left, stride, base, fields);
 }
 
-/* Stores `count` fields of `width` bits one after another, by whole words. Up to 8 bytes after their last byte are
- * overwritten. */
+/* Stores `count` fields of `width` bits one after another, by whole words: up to 8 bytes after them are overwritten. */
 static void store_fields(uint8_t *to, const uint64_t *fields, unsigned count, unsigned width) {
     uint64_t word = 0;
     unsigned used = 0;
@@ -292,8 +291,7 @@ static unsigned max_width_of(const rs_packed_ints_sizes *sizes) {
     return most;
 }
 
-/* Returns the stored width of a chunk that needs `width` bits. It may be larger, because 4 bits cannot name all
- * widths. */
+/* The stored width of a chunk that needs `width` bits. It may be larger, because 4 bits cannot name all widths. */
 static unsigned given_width(unsigned width, unsigned max_width) {
     unsigned least = width_base(max_width) + 1;
     return width == 0 ? 0 : width < least ? least : width;

@@ -104,8 +104,7 @@ RS_NODISCARD static inline rs_status rs_placed_run(const rs_placed *self, const 
     return RS_OK;
 }
 
-/* Sets *odd to whether record j has a value of its own under an exceptions node, and *out to the bytes of that value.
- * Rule 41. */
+/* Sets *odd to whether record j has a value of its own under an exceptions node, and *out to its bytes. Rule 41. */
 RS_NODISCARD static inline rs_status rs_placed_exception(const rs_placed *self, uint32_t j, bool *odd, rs_slice *out,
                                                          rs_error *err) {
     const uint8_t *values = self->data + 4 * (size_t)self->n_marks;

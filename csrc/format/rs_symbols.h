@@ -40,8 +40,7 @@ static inline uint32_t rs_symbols_max_units(uint32_t unit_bytes) { return unit_b
  * RS_E_FMT_VALUE, RS_E_FMT_RESERVED. Any thread. */
 RS_NODISCARD rs_status rs_symbols_open(rs_slice bytes, rs_symbols *out, rs_error *err);
 
-/* Sets *n_units to the number of units of the decoded string. It makes all checks of decoding: RS_E_FMT_VALUE. Any
- * thread. */
+/* Sets *n_units to the units of the decoded string, with all checks of decoding: RS_E_FMT_VALUE. Any thread. */
 RS_NODISCARD rs_status rs_symbols_length(const rs_symbols *self, rs_slice codes, uint64_t *n_units, rs_error *err);
 
 /* These fill `err`; out of line because they are rare. */

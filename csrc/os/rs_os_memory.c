@@ -184,8 +184,7 @@ static char *own_cgroup(const char *proc, const cgroup_files *files) {
     return out;
 }
 
-/* Undoes the escapes of mountinfo, which writes space, tab, newline and backslash as a backslash and three octal
- * digits. */
+/* Undoes the escapes of mountinfo: space, tab, newline and backslash are a backslash and three octal digits. */
 static void unescape(char *text) {
     char *to = text;
     const char *from = text;
@@ -241,8 +240,7 @@ static void mount_clear(cgroup_mount *self) {
 }
 
 /* Finds the mount that contains the cgroup `own`, else any mount of the hierarchy. Inside a container the path `own`
- * may be that of the host, and the top of the mount is then the container's cgroup. Returns false when there is no
- * mount. */
+ * may be that of the host, and the top of the mount is then the container's cgroup. Returns false without a mount. */
 static bool find_mount(const rs_os_memory_roots *roots, const cgroup_files *files, const char *own, cgroup_mount *out) {
     FILE *file = open_in(roots->proc, "self/mountinfo");
     char *line = NULL, *root, *point;

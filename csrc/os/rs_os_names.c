@@ -17,8 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* How often another process may remove or replace a file between its opening and its locking, before the function
- * fails: more often is no accident. */
+/* How often another process may replace or remove a file between opening and locking: more often is no accident. */
 enum { ATTEMPTS = 100 };
 
 static RS_COLD rs_status failed(rs_error *err, const char *what, const char *path) {
@@ -278,8 +277,7 @@ static bool lacks_rights(const struct stat *st) {
            (st->st_mode & 0600) != 0600;
 }
 
-/* Opens a lock file, and makes it if it is missing. Its maker may be killed before it has given it all rights: the next
- * process does. */
+/* Opens or makes a lock file. Its maker may be killed before it has given it all rights: the next process does. */
 static int open_lock_file(const char *path) {
     static const int flags = O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY;
     struct stat st;

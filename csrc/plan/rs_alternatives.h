@@ -90,8 +90,7 @@ static inline bool rs_alternative_is_large(const rs_alternative *a) {
     return a->n > 0 && a->raw_bytes / a->n >= RS_LARGE_VALUE;
 }
 
-/* The dicts of a position as maps: an alternative of kind `map`, with the keys as its first child and the values as its
- * second. */
+/* The dicts of a position as maps: an alternative of kind `map`, whose children are the keys and the values. */
 typedef struct rs_dict_map {
     rs_alternative as_map;
     uint64_t any_dicts, any_dict_bytes;    /* of the dicts that are also under `any` */

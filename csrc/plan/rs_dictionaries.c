@@ -431,8 +431,7 @@ static rs_status weigh_groups(const rs_symbols_encoder *encoder, rs_symbol_group
     return status;
 }
 
-/* Makes a table for the groups and keeps it when it saves more than `least` bytes and its own. Else *out is
- * unchanged. */
+/* Makes a table for the groups and keeps it when it saves over `least` bytes and its own. Else *out is as before. */
 static rs_status make_shared(rs_dictionaries *self, uint64_t position_id, rs_symbol_group *groups, uint32_t n,
                              unsigned unit_bytes, uint64_t least, rs_buffer *bytes, rs_symbol_table **out,
                              rs_error *err) {

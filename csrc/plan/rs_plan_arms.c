@@ -37,8 +37,7 @@ void rs_plan_log_form(rs_plan_chooser *self, unsigned kind, unsigned child, uint
 
 /* ---- Tables ---- */
 
-/* Returns the bits of the values that the dictionary (NULL: an empty one) does not hold yet, at `rate` bits for each
- * raw byte. *n becomes their number. */
+/* Returns the bits of the *n values that the dictionary (NULL: empty) does not hold yet, at `rate` bits a raw byte. */
 static uint64_t new_entries(const rs_dictionary *dictionary, const rs_values *values, double rate, uint32_t *n) {
     uint64_t bytes = 0;
     *n = 0;
@@ -50,8 +49,7 @@ static uint64_t new_entries(const rs_dictionary *dictionary, const rs_values *va
     return (uint64_t)((double)bytes * rate) + (uint64_t)*n * ENTRY_BITS + (*n > 0 ? RS_PLAN_TABLE_BITS : 0);
 }
 
-/* Returns whether a value has array data outside it. Such values cannot be in a table, because tables have no
- * arrays. */
+/* Whether a value has array data outside it. Such values cannot be in a table, because tables have no arrays. */
 static bool has_outside(const rs_values *values) {
     for (uint32_t i = 0; i < values->n; i++) {
         rs_budget budget = {UINT64_MAX, UINT64_MAX, RS_FMT_DEPTH};

@@ -51,9 +51,8 @@ unsigned rs_plan_width(uint64_t range) {
 /* ---- Ints ---- */
 
 /* Finds a narrow int node for most ints where a few lie far from the rest: frame of reference with exceptions, as in
- * PFOR (Zukowski, Heman, Nes, Boncz, "Super-Scalar RAM-CPU Cache Compression", ICDE 2006). The exceptions do not fit
- * the node; the caller stores them under another child of a union. The frame begins at the minimum or ends at the
- * maximum. */
+ * PFOR (Zukowski, Heman, Nes, Boncz, "Super-Scalar RAM-CPU Cache Compression", ICDE 2006). The caller stores the
+ * exceptions under another child of a union. The frame begins at the minimum or ends at the maximum. */
 rs_status rs_plan_ints(rs_stats *stats, const rs_alternative *a, rs_plan **out, uint64_t *bits, uint64_t *n_fits,
                        rs_error *err) {
     uint64_t above[65] = {0}, below[65] = {0}, seen, best = *bits;

@@ -334,8 +334,6 @@ static bool has_arrays(const rs_plan *d) {
     return d->kind == RS_FMT_NODE_NDARRAY;
 }
 
-/* Replaces *out, which joins the arms, by an exceptions node when nearly all values belong to one arm and that saves
- * enough. The others keep their nodes. */
 rs_status rs_plan_try_exceptions(rs_plan_chooser *self, const rs_plan_arm *arms, uint32_t n, uint64_t values,
                                  rs_plan_arm *out) {
     uint64_t joined = out->bits;

@@ -107,8 +107,7 @@ static bool same_alternative(rs_alternative *a, const rs_stats_head *h) {
     }
 }
 
-/* Returns what the n elements are that begin at in.ptr. It stops at the first element of another kind. *end becomes the
- * end of numbers. */
+/* Returns what the n elements at in.ptr are, up to the first of another kind. *end becomes the end of numbers. */
 static rs_elements elements_of(rs_slice in, uint64_t n, const uint8_t **end) {
     *end = in.ptr;
     if (n == 0) return RS_ELEMENTS_NONE;
@@ -219,8 +218,7 @@ static void name_alternative(const rs_stats *self, const rs_position *at, rs_alt
     }
 }
 
-/* Returns the alternative of the position that exists for such values and makes it the last one; NULL when there is
- * none. */
+/* Returns the position's alternative for such values, NULL when there is none, and makes it the last one. */
 static rs_alternative *known_alternative(rs_position *at, const rs_stats_head *h) {
     if (h->kind == RS_FMT_NODE_STRUCT) return rs_stats_find_struct(at, h->key_set_hash);
     if (at->n > 0 && same_alternative(&at->alternatives[at->last], h)) return &at->alternatives[at->last];
@@ -261,8 +259,7 @@ static rs_status find_alternative(rs_stats *self, rs_position *at, const rs_stat
 
 /* ---- Distinct values ---- */
 
-/* Returns whether the distinct values of the alternative are too many for a table to be worth it. Large ones may come
- * again in later blocks. */
+/* Whether the distinct values are too many for a table to be worth it. Large ones may come again in later blocks. */
 static bool too_many(const rs_alternative *a) {
     const uint64_t distinct = a->distinct->n, n = a->n;
     if (distinct >= MAX_DISTINCT) return true;
@@ -322,8 +319,7 @@ static rs_status count_constant(rs_stats *self, rs_alternative *a, rs_slice valu
 }
 
 /* Counts a value of the alternative. `hash` is that of a container, NULL when no one wants it; for values that hold no
- * others the hash is made here when it is needed. *above becomes the hash when `above` is not NULL: a container above
- * wants it. */
+ * others it is made here when needed. *above becomes the hash when `above` is not NULL: a container above wants it. */
 static inline rs_status count_value(rs_stats *self, rs_alternative *a, rs_slice value, const uint64_t *hash,
                                     uint64_t *above, rs_error *err) {
     a->raw_bytes += rs_slice_left(&value);

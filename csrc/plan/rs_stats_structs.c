@@ -73,8 +73,7 @@ static void read_keys(rs_slice in, uint32_t n, rs_slice *keys) {
     }
 }
 
-/* Returns whether all keys are plain. A struct that dicts of several key sets share must not hold two keys that are
- * equal in Python. */
+/* Whether all keys are plain. A struct that several key sets share must not hold two keys that are equal in Python. */
 static bool plain_keys(const rs_slice *keys, uint32_t n) {
     for (uint32_t i = 0; i < n; i++) {
         if (!rs_tag_is_plain_key(*keys[i].ptr)) return false;
@@ -83,8 +82,7 @@ static bool plain_keys(const rs_slice *keys, uint32_t n) {
 }
 
 /* Merges n keys of a dict with those of `a`, so that both keep their order. children[i] becomes the index of key i in
- * the merged order, *common the number of keys in both, *merged the number of keys in all. Returns false when the two
- * orders disagree. */
+ * the merged order, *common the number of keys in both, *merged that of all. Returns false when the orders disagree. */
 static bool merge_order(const rs_alternative *a, const rs_slice *keys, uint32_t n, uint32_t *children, uint32_t *common,
                         uint32_t *merged) {
     uint32_t at = 0, k, fresh = 0;

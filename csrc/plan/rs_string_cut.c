@@ -24,8 +24,7 @@ static inline uint64_t other_bytes(uint64_t word) {
     return ((off + ONES * 0x76) | off) & TOPS;
 }
 
-/* Returns the first byte c of [p, end), or NULL. Most stretches are a few bytes long, for which a call of memchr takes
- * longer. */
+/* Returns the first byte c of [p, end), or NULL. Most stretches are a few bytes, for which memchr takes longer. */
 static const uint8_t *find_first(const uint8_t *p, const uint8_t *end, uint8_t c) {
     const uint64_t all = ONES * c;
     for (; end - p >= 8; p += 8) {

@@ -61,6 +61,5 @@ bool rs_cut_divide(rs_cut_op op, uint8_t c, rs_slice s, rs_slice *left, rs_slice
 /* Sets start to `text`, which ends behind the character at which the step before start_step divides. */
 void rs_cut_set_start(rs_cut *self, rs_slice text, uint32_t start_step, uint32_t start_leaf);
 
-/* Returns the units of a string of 2-byte units as bytes at `to`, which has room for RS_CUT_UNITS. The string is no
- * longer than that. */
+/* Writes a string of up to RS_CUT_UNITS 2-byte units as bytes at `to`, which has room for as many, and returns it. */
 rs_slice rs_cut_narrow(rs_slice wide, uint8_t *to);

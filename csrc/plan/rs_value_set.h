@@ -22,8 +22,7 @@ static inline rs_slice rs_values_at(const rs_values *values, uint32_t i) {
     return rs_slice_of(values->base + values->spans[i].off, values->spans[i].size_bytes);
 }
 
-/* Owns slots and spans. Zero the struct before the first use; call rs_value_set_clear at the end. One thread at a time
- * may use it. */
+/* Owns slots and spans. Zero it before the first use; call rs_value_set_clear at the end. One thread at a time. */
 typedef struct rs_value_set {
     uint64_t *slots;  /* low half: the number of a value + 1; high half: that of its hash. 0 when empty */
     uint64_t n_slots; /* a power of two */

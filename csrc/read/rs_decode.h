@@ -40,8 +40,7 @@ RS_NODISCARD static inline rs_status rs_decode_enter(rs_cursor *self, uint64_t n
 
 static inline void rs_decode_leave(rs_cursor *self) { self->budget.depth++; }
 
-/* Counts `size` bytes against the budget, for bytes that are read more than once: of consts, of entries, of texts.
- * RS_E_FMT_LIMIT. */
+/* Counts `size` bytes against the budget that are read more than once: of consts, entries, texts. RS_E_FMT_LIMIT. */
 RS_NODISCARD static inline rs_status rs_decode_spend_bytes(rs_cursor *self, uint64_t size, rs_error *err) {
     if (RS_UNLIKELY(size > self->budget.bytes)) return RS_FAIL(rs_decode_past_limit(err), RS_E_FMT_LIMIT);
     self->budget.bytes -= size;
@@ -115,16 +114,14 @@ RS_NODISCARD static inline rs_status rs_decode_str_units(rs_cursor *self, const 
     return rs_decode_units(self, *n, *unit_bytes, units, err);
 }
 
-/* As rs_decode_str_units, for a str that is a value and no part of a concat: its units are counted where that is
- * needed. */
+/* As rs_decode_str_units, for a str that is a value, not a part of a concat: its units are counted where needed. */
 RS_NODISCARD static inline rs_status rs_decode_str(rs_cursor *self, const rs_node *node, uint64_t *n,
                                                    unsigned *unit_bytes, const uint8_t **units, rs_error *err) {
     RS_TRY(rs_decode_str_units(self, node, n, unit_bytes, units, err));
     return rs_decode_spend_shared(self, *n, err);
 }
 
-/* Takes the count of a numbers node and its packed numbers; *out is not set when the count is 0. Enters the
- * container. */
+/* Takes the count and numbers of a numbers node; *out is not set when the count is 0. Enters the container. */
 RS_NODISCARD static inline rs_status rs_decode_numbers(rs_cursor *self, const rs_node *node, uint64_t *n,
                                                        rs_packed_ints *out, rs_error *err) {
     *n = node->count;
@@ -172,8 +169,7 @@ RS_NODISCARD static inline rs_status rs_decode_leave_entry(rs_cursor *self, cons
     return RS_OK;
 }
 
-/* Steps from a rising or runs node to its child, which becomes *node, with its body and bits. The child is fixed.
- * Errors: rule 41. */
+/* Steps from a rising or runs node to its fixed child, which becomes *node, with its body and bits. Errors: rule 41. */
 RS_NODISCARD static inline rs_status rs_decode_placed(const rs_cursor *self, const rs_node **node, const uint8_t **body,
                                                       uint64_t *bits, rs_error *err) {
     const rs_placed *placed = &self->placed[(*node)->placed];

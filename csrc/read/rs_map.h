@@ -24,8 +24,7 @@ RS_NODISCARD rs_status rs_map_begin(rs_map *self, rs_cursor *cursor, const rs_no
 RS_NODISCARD rs_status rs_map_key(rs_map *self, const rs_cursor *cursor, uint64_t i, rs_cursor *at, rs_place *out,
                                   rs_error *err);
 
-/* Sets *out to the place of value i, which is not settled. When values are not fixed, all before it were read or
- * passed. */
+/* Sets *out to the place of value i, not settled. When values are not fixed, all before it were read or passed. */
 void rs_map_value(const rs_map *self, uint64_t i, rs_place *out);
 
 /* Passes value i, after all before it. */

@@ -1,5 +1,4 @@
-/* rs_node_sizes.h: counts the bits that each node of a tree takes in the records of a block, or in the entries of a
- * table. */
+/* rs_node_sizes.h: counts the bits of each node of a tree in the records of a block, or the entries of a table. */
 #pragma once
 
 #include "read/rs_store.h"

@@ -39,8 +39,7 @@ static rs_status pass_map(rs_cursor *self, const rs_node *node, rs_error *err) {
     return RS_OK;
 }
 
-/* Most children that are not fixed are str. They are passed here directly: a function call for each took twice as
- * long. */
+/* Most children that are not fixed are str, and are passed here: a function call for each took twice as long. */
 rs_status rs_path_pass_children_from(rs_cursor *self, const rs_node *node, const rs_slice *group, uint32_t begin,
                                      uint32_t end, rs_error *err) {
     const rs_node *child = node->children + begin, *last = node->children + end;
@@ -291,8 +290,7 @@ static rs_status list_element(rs_cursor *cursor, rs_place *place, int64_t i, boo
     return rs_path_settle(cursor, place, err);
 }
 
-/* Steps to an element of packed numbers: a place of the node's child, which stands for the numbers, with the number as
- * its bits. */
+/* Steps to an element of packed numbers: a place of the child that stands for them, with the number as its bits. */
 static rs_status number_element(rs_cursor *cursor, rs_place *place, int64_t i, bool *found, rs_error *err) {
     const rs_node *node = place->node;
     const int64_t *some;

@@ -63,8 +63,7 @@ void rs_store_close(rs_store *self) {
 
 static rs_status load_tree(rs_store *self, uint32_t number, uint64_t tables_end, unsigned hops, rs_error *err);
 
-/* Counts the heap and arrays of a block or table, which no other may share: else few bytes would become many (rule
- * 44). */
+/* Counts heap and arrays of a block or table, which no other shares: else few bytes would become many (rule 44). */
 static rs_status take_heap(rs_store *self, const rs_block *block, rs_error *err) {
     const uint64_t left = self->heap_left, heap = block->heap_size_bytes;
     if (heap > left || block->arrays_size_bytes > left - heap) {
@@ -108,8 +107,7 @@ static rs_status bad_link(const rs_node *node, uint64_t at, const char *why, rs_
     return rs_error_set(err, RS_E_FMT_TREE, at, "tree node %u: %s", node->index, why);
 }
 
-/* Links a dict-coded or symbols node with its tables, whose numbers must be below tables_end. *levels grows to the most
- * levels that the tables add. */
+/* Links a dict-coded or symbols node with its tables, numbered below tables_end. *levels grows to the most they add. */
 static rs_status link_node(rs_store *self, rs_tree *tree, rs_node *node, uint64_t tables_end, unsigned hops,
                            uint32_t *levels, uint64_t at, rs_error *err) {
     uint32_t n = node->aux_size_bytes / 4;
@@ -275,8 +273,7 @@ static uint32_t unit_at(const uint8_t *units, unsigned unit_bytes, uint64_t i) {
     return unit_bytes == 1 ? units[i] : unit_bytes == 2 ? rs_load_u16(units + 2 * i) : rs_load_u32(units + 4 * i);
 }
 
-/* Compares n units with n units, each within bounds. The widths may differ, because a str need not be stored in the
- * narrowest units. */
+/* Compares n units with n units, within bounds. Widths may differ: a str need not be stored in the narrowest units. */
 static rs_key_match same_units(const uint8_t *a, unsigned a_bytes, const uint8_t *b, unsigned b_bytes, uint64_t n) {
     if (a_bytes == b_bytes) return memcmp(a, b, (size_t)(n * a_bytes)) == 0 ? RS_KEY_EQUAL : RS_KEY_DIFFERS;
     for (uint64_t i = 0; i < n; i++) {

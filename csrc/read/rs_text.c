@@ -25,8 +25,7 @@ static rs_status reserve(rs_text *self, uint64_t size, rs_error *err) {
     return RS_OK;
 }
 
-/* Widens n units at p in place, from `from` to `to` bytes each. It begins with the last one, so that none is
- * overwritten before it is read. */
+/* Widens n units at p in place, from `from` to `to` bytes, the last first: none is overwritten before it is read. */
 static void spread(uint8_t *p, uint64_t n, unsigned from, unsigned to) {
     while (n-- > 0) {
         uint32_t unit = from == 1 ? p[n] : rs_load_u16(p + 2 * n);
@@ -204,8 +203,7 @@ rs_status rs_text_put(rs_text *self, rs_cursor *cursor, const rs_node *node, con
 
 /* ---- Short texts ---- */
 
-/* Two digits at a time, and to the final position: a copy would load bytes that were just stored one by one, and would
- * have to wait for the stores. */
+/* Two digits at a time, in their final position: a copy would wait for the stores of the bytes that it loads. */
 unsigned rs_text_digits(uint64_t number, unsigned width, uint8_t *to) {
     static const char pairs[] = "00010203040506070809101112131415161718192021222324252627282930313233343536373839"
                                 "40414243444546474849505152535455565758596061626364656667686970717273747576777879"

@@ -36,8 +36,7 @@ static inline uint8_t *put_units(uint8_t *to, const uint8_t *units, uint64_t n, 
     return to;
 }
 
-/* Writes n units of 1 byte as UTF-8, eight at a time while they are ASCII. There must be room for 8 more bytes than it
- * writes. */
+/* Writes n units of 1 byte as UTF-8, eight at a time while they are ASCII. `to` has room for 8 more bytes. */
 static inline uint8_t *put_bytes(uint8_t *to, const uint8_t *units, uint64_t n) {
     const uint8_t *const end = units + n;
     while (units < end) {
@@ -53,8 +52,7 @@ static inline uint8_t *put_bytes(uint8_t *to, const uint8_t *units, uint64_t n) 
 }
 
 /* Writes n units of 2 bytes as UTF-8. It makes all three forms of each and chooses one without a branch, because
- * branches are mispredicted where letters and spaces alternate. There must be room for 3 bytes for each unit and 1
- * more. */
+ * branches are mispredicted where letters and spaces alternate. `to` has room for 3 bytes a unit and 1 more. */
 static inline uint8_t *put_pairs(uint8_t *to, const uint8_t *units, uint64_t n, uint32_t *bad) {
     bool surrogate = false;
     for (uint64_t i = 0; i < n; i++) {

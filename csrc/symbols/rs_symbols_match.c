@@ -49,8 +49,7 @@ static uint32_t match_of(uint32_t number, uint32_t bytes, uint32_t rest) {
     return number << RS_MATCH_NUMBER_SHIFT | flag | shift << RS_MATCH_LENGTH_BITS | bytes;
 }
 
-/* Gives pages to the high bytes of symbols that have fewer bytes than the key of the hash table. Returns the number of
- * pages. */
+/* Gives pages to the high bytes of symbols shorter than the key of the hash table. Returns the number of pages. */
 static uint32_t number_pages(rs_matcher *self, const grouping *groups) {
     uint32_t n = 1;
     for (uint32_t i = 0; i < groups->n; i++) {

@@ -31,8 +31,7 @@ typedef struct rs_match_entry {
     uint32_t match;
 } rs_match_entry;
 
-/* Owns its arrays. Call rs_matcher_init, and rs_matcher_clear at the end. In between any number of threads may
- * match. */
+/* Owns its arrays. Call rs_matcher_init, and rs_matcher_clear at the end. Any number of threads may match. */
 typedef struct rs_matcher {
     uint64_t *heads; /* hash table: first bytes (high 32 bits), number of the first entry + 1; 0 when empty */
     rs_match_entry *entries;

@@ -109,8 +109,7 @@ static bool take_excerpt(trainer *self, const rs_symbol_string *string, uint64_t
     return true;
 }
 
-/* Returns how many of all_bytes bytes to sample. The time of training depends on it, and a short text gets a small
- * table anyway. */
+/* How many of all_bytes bytes to sample. The time of training depends on it, and a short text gets a small table. */
 static uint64_t sample_size(const trainer *self, uint64_t all_bytes) {
     uint64_t part = all_bytes / self->sample_part;
     return part < SAMPLE_BYTES_LEAST ? SAMPLE_BYTES_LEAST : part > SAMPLE_BYTES ? SAMPLE_BYTES : part;
@@ -239,8 +238,7 @@ static rs_status count_uses(trainer *self, rs_error *err) {
     return RS_OK;
 }
 
-/* Returns whether a symbol saves more than it takes. Without it two others take its place, whose codes are one byte or
- * two longer. */
+/* Whether a symbol saves more than it takes. Without it, two others take its place, with codes a byte or two longer. */
 static bool is_worth(const trainer *self, uint32_t number) {
     double scale = (double)self->n_all / (double)self->n_sampled;
     unsigned n = self->n_units[number];
@@ -249,8 +247,7 @@ static bool is_worth(const trainer *self, uint32_t number) {
     return saved >= taken && (n == 1 || self->counts[number] >= 2);
 }
 
-/* Drops symbols that are not worth their bytes, the newest first, so that all uses of a part are known when its turn
- * comes. */
+/* Drops symbols that are not worth their bytes, the newest first: all uses of a part are known when its turn comes. */
 static void drop_symbols(trainer *self) {
     for (uint32_t i = self->n_symbols; i-- > 0;) {
         const parts *of = &self->parts[i];

@@ -113,8 +113,7 @@ static rs_status check_fixed(rs_cursor *self, const rs_node *node, const uint8_t
     }
 }
 
-/* Checks n elements of a list or of one side of a map. `bodies` are those of fixed elements; others are at
- * the cursor. */
+/* Checks n elements of a list or a side of a map. `bodies` are those of fixed elements; others are at the cursor. */
 static rs_status skip_elements(rs_cursor *self, const rs_node *child, uint64_t n, const rs_slice *group,
                                const uint8_t *bodies, rs_error *err) {
     for (uint64_t i = 0; i < n; i++) {

@@ -28,8 +28,7 @@ typedef struct rs_block_encoding {
     rs_buffer trees, tree_table;
     uint32_t n_trees;
     uint64_t features; /* bits of features_required that the trees need */
-    /* What rs_block_parcel.h has taken: the numbers of tables and trees, and bytes that were in the segment and in
-     * `offsets`. */
+    /* What rs_block_parcel.h has taken: numbers of tables and trees, and bytes of the segment and of `offsets`. */
     uint32_t taken_tables, taken_trees;
     uint64_t taken_bytes;
     rs_settled last; /* the tree of the last block, which a short block after it may use again */

@@ -1,5 +1,4 @@
-/* rs_builder.c: collects the raw records of a block, has the block written, and ends the segment with tables, directory
- * and header. */
+/* rs_builder.c: collects the raw records of a block, has it written, and ends the segment with its last sections. */
 #include "write/rs_builder.h"
 
 #include <stdlib.h>
@@ -54,8 +53,7 @@ void rs_builder_drop_record(rs_builder *self, size_t arrays_mark) {
 
 static rs_status no_memory(rs_error *err) { return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for a block"); }
 
-/* Makes room for `capacity` ends. While the pipeline reads the old ones, they stay as they are; the open block then
- * owns them. */
+/* Makes room for `capacity` ends. While the pipeline reads the old ones, they stay, and the open block owns them. */
 static rs_status grow_ends(rs_builder *self, size_t capacity, rs_error *err) {
     bool read = self->open != NULL && self->open->ends == self->ends;
     uint64_t *ends = (uint64_t *)realloc(read ? NULL : self->ends, capacity * sizeof *ends);
@@ -114,8 +112,7 @@ static RS_COLD void hand_chunk(rs_builder *self) {
     if (status == RS_OK) self->hand_at = last_end(self) + chunk_after(last_end(self));
 }
 
-/* Prepares the end of a record. Only now can the record before no longer be taken back, so that it may go into a
- * chunk. */
+/* Prepares the end of a record. From now on the record before cannot be taken back, so it may go into a chunk. */
 static rs_status begin_end(rs_builder *self, rs_error *err) {
     if (self->finished) return rs_error_set(err, RS_E_STATE_FINISHED, RS_NOWHERE, "the store is finished");
     if (RS_UNLIKELY(last_end(self) >= self->hand_at)) hand_chunk(self);

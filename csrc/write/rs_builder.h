@@ -94,8 +94,7 @@ void rs_builder_close(rs_builder *self);
 /* Takes back the record that was ended last; its block is still open. It cannot be called twice in a row. The maxima of
  * the scan still count the record, so they stay upper bounds. */
 void rs_builder_pop_record(rs_builder *self);
-/* Returns where HEAP must end at the least, so that the segment has the size that rule 43 asks of this store. All
- * blocks are flushed. */
+/* Returns where HEAP must end at the least for the segment's size by rule 43. All blocks are flushed. */
 uint64_t rs_builder_least_heap(const rs_builder *self);
 /* Ends HEAP after all blocks of all stores are flushed, and fills its directory entry. n_blocks is the number of
  * blocks of all stores. Zeros fill it up to `least`, the sum of rs_builder_least_heap of all stores. */

@@ -181,8 +181,7 @@ static bool accepts(const encoder *self, const rs_node *node, rs_slice in) {
     }
 }
 
-/* Stores the bits of a child in the bit group at `at`, a word at a time. The word may reach beyond the group, and keeps
- * the bytes there. */
+/* Stores the bits of a child in the bit group at `at`, a word at a time, which keeps the bytes beyond the group. */
 static inline void put_bits(encoder *self, size_t at, uint64_t bit_off, unsigned n_bits, uint64_t value) {
     size_t byte = at + (size_t)(bit_off >> 3);
     unsigned shift = (unsigned)(bit_off & 7);

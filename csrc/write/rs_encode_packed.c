@@ -1,5 +1,4 @@
-/* rs_encode_packed.c: encodes decimals and packed lists of numbers; and the links from nodes to the data that encoding
- * needs. */
+/* rs_encode_packed.c: encodes decimals and packed lists of numbers; and the links from nodes to what encoding needs. */
 #include "write/rs_encode.h"
 
 #include <stdlib.h>

@@ -30,8 +30,7 @@ static bool take_text(rs_slice value, cut_text *out) {
     return true;
 }
 
-/* Sets *stored to the number that a digits node stores for a text. Returns false when the node cannot store the
- * text. */
+/* Sets *stored to the number that a digits node stores for a text. Returns false when the node cannot store it. */
 static bool fit_digits(const rs_node *node, rs_slice text, uint64_t *stored) {
     uint64_t value = 0;
     size_t size = rs_slice_left(&text);

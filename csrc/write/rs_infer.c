@@ -93,8 +93,7 @@ static bool has_little(const rs_plan *d, unsigned unit) {
     return unit_of(d) == unit && d->of->total <= LITTLE_TEXT && d->of->total / 4 >= d->of->n_where;
 }
 
-/* Lists the plans with little text at `out` from number n on, and returns their number. With `out` NULL it only
- * counts. */
+/* Lists the plans with little text at `out` from number n on, and returns their number. `out` NULL: only counts. */
 static uint32_t list_little(rs_plan *d, unsigned unit, rs_plan **out, uint32_t n) {
     if (has_little(d, unit)) {
         if (out != NULL) out[n] = d;

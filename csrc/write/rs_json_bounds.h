@@ -10,8 +10,7 @@
 /* The most brackets that may be open at once. Decoders of JSON stop at about as many. */
 enum { RS_JSON_DEPTH = 1024, RS_JSON_BLOCK = 64 };
 
-/* The state of the scan of one container, an array or object. Owns nothing. rs_json_bounds_begin starts it; one thread
- * at a time may use it. */
+/* The state of the scan of one array or object. Owns nothing. rs_json_bounds_begin starts it; one thread at a time. */
 typedef struct rs_json_bounds {
     uint64_t n_commas;                      /* those between the elements of the container */
     uint64_t is_object[RS_JSON_DEPTH / 64]; /* bit d: the bracket that was opened at depth d is a brace */

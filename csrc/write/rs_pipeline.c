@@ -180,8 +180,7 @@ static void end_encoding(rs_pipeline *self, flight *f, rs_status status, const r
     if (is_failure(status)) fail(self, status, err);
 }
 
-/* Keeps the memory of a block that was written. Very large buffers are freed, so that one giant record does not take
- * memory until the end. */
+/* Keeps the memory of a block that was written, but frees very large buffers, as one giant record makes them. */
 static void keep_spare(rs_pipeline *self, rs_raw_block *block) {
     if (self->n_spare >= MOST_SPARE || block->raw.capacity_bytes > 2 * RS_FMT_BLOCK_RAW_HARD ||
         block->arrays.capacity_bytes > 2 * RS_FMT_BLOCK_RAW_HARD) {
@@ -287,8 +286,7 @@ static void work(void *argument) {
     rs_os_monitor_leave(self->monitor);
 }
 
-/* Returns whether all work is one little block, which takes less time than starting a thread. The caller does it when
- * it waits. */
+/* Whether all work is one little block, which takes less time than starting a thread. The caller does it itself. */
 static bool is_little(const rs_pipeline *self) {
     const rs_raw_block *block = self->n_closed == 1 ? self->first->block : NULL;
     return block != NULL && self->open == NULL && self->n_running == 0 && block->raw.size_bytes < RS_PIPELINE_CHUNK;

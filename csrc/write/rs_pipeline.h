@@ -28,8 +28,7 @@ void rs_pipeline_close(rs_pipeline *self);
  * before: then the memory of blocks and block writers may be in use by no thread and yet be inconsistent. */
 bool rs_pipeline_is_left(const rs_pipeline *self);
 
-/* Excludes the pipeline's threads while the caller changes a block that was handed over, and calls the three functions
- * that follow. */
+/* Excludes the threads while the caller changes a block that was handed over, and calls the three functions below. */
 void rs_pipeline_enter(rs_pipeline *self);
 void rs_pipeline_leave(rs_pipeline *self);
 /* Inside: has the chunks of a block that stays open surveyed. Its base and ends are the memory that the builder fills

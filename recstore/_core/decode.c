@@ -106,8 +106,7 @@ static APART PyObject *symbols_value(decode_state *self, const rs_node *node) {
 static PyObject *cached_key(PyObject **keys, const uint8_t *units, uint64_t n) {
     uint64_t first = n >= 8 ? rs_load_u64(units) : rs_load_few_unchecked(units, n);
     uint64_t last = n >= 8 ? rs_load_u64(units + n - 8) : 0;
-    /* Multiplicative hashing (Knuth, The Art of Computer Programming, volume 3, section 6.4) of both ends of the
-     * key. */
+    /* Multiplicative hashing (Knuth, The Art of Computer Programming, volume 3, 6.4) of both ends of the key. */
     uint64_t mixed = (first ^ (last << 7 | last >> 57) ^ n << 3) * UINT64_C(0x9E3779B97F4A7C15);
     PyObject **entry = &keys[mixed >> 55];
     PyObject *key = *entry;

@@ -18,8 +18,7 @@ HOT words load_words(const uint8_t *p) { return *(const words *)p; }
 HOT void store_words(uint8_t *p, words w) { *(words *)p = w; }
 HOT uint64_t bits_in(words w) { return w[0] | w[1]; }
 
-/* Returns the bitwise or of n bytes, n at least 16. The last step overlaps the one before, so no byte is loaded
- * alone. */
+/* Returns the bitwise or of n bytes, n at least 16. The last step overlaps the one before: no byte is loaded alone. */
 HOT uint64_t bits_of(const uint8_t *p, size_t n) {
     words all = load_words(p + n - 16);
     for (size_t i = 0; i + 16 < n; i += 16) all |= load_words(p + i);
