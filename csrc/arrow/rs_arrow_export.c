@@ -79,10 +79,9 @@ static const char UUID_METADATA[] = "\2\0\0\0\24\0\0\0ARROW:extension:name\12\0\
 
 rs_status rs_arrow_export_schema(const rs_arrow_field *self, struct ArrowSchema *out, rs_error *err) {
     const uint32_t n = n_children(self);
-    schema_data *data;
     memset(out, 0, sizeof *out);
-    data = (schema_data *)calloc(1, sizeof *data + n * (sizeof *data->pointers + sizeof *data->children) +
-                                        self->name_size + 1);
+    schema_data *data = (schema_data *)calloc(1, sizeof *data + n * (sizeof *data->pointers + sizeof *data->children) +
+                                                     self->name_size + 1);
     if (data == NULL) return no_memory(err);
     data->children = (struct ArrowSchema *)(void *)(data + 1);
     data->pointers = (struct ArrowSchema **)(void *)(data->children + n);
@@ -284,10 +283,9 @@ static bool is_even(const rs_arrow_field *self) {
 
 rs_status rs_arrow_export_batch(rs_arrow_field *self, struct ArrowArray *out, rs_error *err) {
     const uint32_t n = n_children(self);
-    array_data *data;
     memset(out, 0, sizeof *out);
     if (!is_even(self)) return rs_error_set(err, RS_E_FMT_VALUE, RS_NOWHERE, "columns of different lengths");
-    data = (array_data *)calloc(1, sizeof *data + n * (sizeof *data->pointers + sizeof *data->children));
+    array_data *data = (array_data *)calloc(1, sizeof *data + n * (sizeof *data->pointers + sizeof *data->children));
     if (data == NULL) return no_memory(err);
     data->children = (struct ArrowArray *)(void *)(data + 1);
     data->pointers = (struct ArrowArray **)(void *)(data->children + n);

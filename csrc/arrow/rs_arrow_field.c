@@ -83,10 +83,9 @@ static void fill_slots(rs_arrow_field *self) {
 static rs_status grow(rs_arrow_field *self, rs_error *err) {
     const uint32_t capacity = self->children_capacity == 0 ? 8 : 2 * self->children_capacity;
     rs_arrow_field **grown = (rs_arrow_field **)realloc(self->children, capacity * sizeof(rs_arrow_field *));
-    uint32_t *slots;
     if (grown == NULL) return no_memory(err);
     self->children = grown;
-    slots = (uint32_t *)malloc(2 * (size_t)capacity * sizeof *slots);
+    uint32_t *slots = (uint32_t *)malloc(2 * (size_t)capacity * sizeof *slots);
     if (slots == NULL) return no_memory(err);
     free(self->slots);
     self->slots = slots;
@@ -345,10 +344,9 @@ static rs_status resolve(rs_arrow_field *self, uint32_t *n_fields, bool *whole, 
 
 /* Gives the children their types, the dropped ones last. */
 static rs_status resolve_children(rs_arrow_field *self, uint32_t *n_fields, bool *whole, rs_error *err) {
-    rs_arrow_field **sorted;
     uint32_t n = 0;
     if (self->n_known == 0) return RS_OK;
-    sorted = (rs_arrow_field **)malloc(self->n_known * sizeof *sorted);
+    rs_arrow_field **sorted = (rs_arrow_field **)malloc(self->n_known * sizeof *sorted);
     if (sorted == NULL) return no_memory(err);
     for (uint32_t i = 0; i < self->n_known; i++) {
         if (self->children[i]->present) sorted[n++] = self->children[i];

@@ -427,9 +427,9 @@ static rs_status check_names(rs_arrow_compiler *c, uint32_t parent) {
     const rs_arrow_schema *self = c->out;
     const rs_arrow_node *outer = &self->nodes[parent];
     size_t capacity = 4;
-    uint32_t *slots, again = 0;
+    uint32_t again = 0;
     while (capacity < (size_t)outer->n_children * 2) capacity *= 2;
-    slots = (uint32_t *)calloc(capacity, sizeof *slots);
+    uint32_t *slots = (uint32_t *)calloc(capacity, sizeof *slots);
     if (slots == NULL) return rs_error_set(c->err, RS_E_MEM, RS_NOWHERE, "no memory for a schema");
     for (uint32_t i = outer->first_child; again == 0 && i < outer->first_child + outer->n_children; i++) {
         const rs_arrow_node *node = &self->nodes[i];

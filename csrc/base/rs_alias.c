@@ -81,14 +81,14 @@ static rs_status make_room(rs_alias *self, uint64_t n, rs_error *err) {
 }
 
 rs_status rs_alias_init(rs_alias *self, const double *weights, uint64_t n, rs_error *err) {
-    double sum = 0, *shares;
-    uint64_t heaviest = 0, *stack;
+    double sum = 0;
+    uint64_t heaviest = 0;
     memset(self, 0, sizeof *self);
     if (n > RS_PERMUTE_MAX) return rs_error_set(err, RS_E_ARG_RANGE, RS_NOWHERE, "more than 2^48 weights");
     RS_TRY(sum_of(weights, n, &sum, &heaviest, err));
     RS_TRY(make_room(self, n, err));
-    shares = (double *)malloc((size_t)n * sizeof *shares);
-    stack = (uint64_t *)malloc((size_t)n * sizeof *stack);
+    double *shares = (double *)malloc((size_t)n * sizeof *shares);
+    uint64_t *stack = (uint64_t *)malloc((size_t)n * sizeof *stack);
     if (shares == NULL || stack == NULL) {
         free(stack);
         free(shares);

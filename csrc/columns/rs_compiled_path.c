@@ -6,11 +6,10 @@
 /* Adds a tree unless it is there already. */
 static rs_status add_tree(rs_compiled_path *self, const rs_tree *tree, rs_error *err) {
     size_t n = (size_t)self->keys->n_keys * tree->n_nodes;
-    rs_compiled_tree *grown;
     for (size_t i = 0; i < self->n_trees; i++) {
         if (self->trees[i].tree == tree) return RS_OK;
     }
-    grown = (rs_compiled_tree *)realloc(self->trees, (self->n_trees + 1) * sizeof *grown);
+    rs_compiled_tree *grown = (rs_compiled_tree *)realloc(self->trees, (self->n_trees + 1) * sizeof *grown);
     if (grown == NULL) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for a path");
     self->trees = grown;
     grown += self->n_trees;

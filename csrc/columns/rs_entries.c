@@ -18,14 +18,13 @@ static rs_status no_memory(rs_error *err) {
 
 /* Finds or makes the cache of a table, by linear search: tables are few, and calls come only with another node. */
 static rs_status find_table(rs_entries *self, const rs_table *table, rs_entry **out, rs_error *err) {
-    rs_entries_of *grown;
     for (size_t i = 0; i < self->n_known; i++) {
         if (self->known[i].table == table) {
             *out = self->known[i].entries;
             return RS_OK;
         }
     }
-    grown = (rs_entries_of *)realloc(self->known, (self->n_known + 1) * sizeof *grown);
+    rs_entries_of *grown = (rs_entries_of *)realloc(self->known, (self->n_known + 1) * sizeof *grown);
     if (grown == NULL) return no_memory(err);
     self->known = grown;
     /* calloc gives zeroed pages that take no memory until an entry on them is read. */

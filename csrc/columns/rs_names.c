@@ -39,11 +39,10 @@ static uint64_t find(const rs_names *self, const uint8_t *key, uint64_t n, uint6
 /* Doubles the room. */
 static rs_status grow(rs_names *self, rs_error *err) {
     const uint64_t room = self->room == 0 ? FIRST_ROOM : self->room * 2;
-    uint64_t begin = 0, *ends;
-    uint32_t *slots;
+    uint64_t begin = 0;
     if (room > UINT64_C(1) << 31) return rs_error_set(err, RS_E_ARG_LIMIT, RS_NOWHERE, "more than 2^31 names");
-    slots = (uint32_t *)calloc((size_t)room * SLOTS_EACH, sizeof *slots);
-    ends = (uint64_t *)realloc(self->ends, (size_t)room * sizeof *ends);
+    uint32_t *slots = (uint32_t *)calloc((size_t)room * SLOTS_EACH, sizeof *slots);
+    uint64_t *ends = (uint64_t *)realloc(self->ends, (size_t)room * sizeof *ends);
     if (ends != NULL) self->ends = ends;
     if (ends == NULL || slots == NULL) {
         free(slots);

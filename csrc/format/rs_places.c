@@ -92,13 +92,12 @@ static rs_status open_all(const uint8_t *segment, const rs_block *block, const r
 
 rs_status rs_places_open(const uint8_t *segment, const rs_block *block, const rs_tree *tree, rs_placed **out,
                          rs_error *err) {
-    rs_placed *all;
     *out = NULL;
     if ((block->places_size_bytes == 0) != (tree->n_placed == 0) || block->places_size_bytes / 4 < tree->n_placed) {
         return rs_error_set(err, RS_E_FMT_BLOCK, block->heap_off, "a block has no places for the nodes of its tree");
     }
     if (tree->n_placed == 0) return RS_OK;
-    all = (rs_placed *)calloc(tree->n_placed, sizeof *all);
+    rs_placed *all = (rs_placed *)calloc(tree->n_placed, sizeof *all);
     if (all == NULL) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for a block");
     rs_status status = open_all(segment, block, tree, all, err);
     if (status == RS_OK) *out = all;

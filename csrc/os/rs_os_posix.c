@@ -44,8 +44,7 @@ rs_status rs_os_create_anonymous(int *out_fd, bool *out_sealable, rs_error *err)
      * read-only descriptors. */
     static const unsigned attempts[] = {MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL,
                                         MFD_CLOEXEC | MFD_ALLOW_SEALING, MFD_CLOEXEC};
-    size_t i;
-    for (i = 0; i < sizeof attempts / sizeof attempts[0]; i++) {
+    for (size_t i = 0; i < sizeof attempts / sizeof attempts[0]; i++) {
         int fd = memfd_create("recstore", attempts[i]);
         if (fd >= 0) {
             *out_fd = fd;
@@ -387,8 +386,7 @@ enum {
 rs_status rs_os_seal(int fd, rs_error *err) {
 #if defined(F_ADD_SEALS)
     static const struct timespec moment = {0, 20 * 1000 * 1000};
-    unsigned i;
-    for (i = 0; i < SEAL_TRIES; i++) {
+    for (unsigned i = 0; i < SEAL_TRIES; i++) {
         if (fcntl(fd, F_ADD_SEALS, (int)SEALS) == 0) return RS_OK;
         if (errno != EBUSY) return fail(err, "sealing a segment failed");
         (void)nanosleep(&moment, NULL);

@@ -216,7 +216,6 @@ static rs_status append_tables(rs_dictionaries *self, rs_dictionary *d, const rs
                                rs_error *err) {
     uint32_t n_of[LENGTHS + 1] = {0};
     rs_values part = *added;
-    rs_span *spans;
     rs_status status = RS_OK;
     bool divided = false;
     if (d->n_tables > 0 || added->n < LENGTH_ENTRIES) return append_table(self, d, added, hops, err);
@@ -226,7 +225,7 @@ static rs_status append_tables(rs_dictionaries *self, rs_dictionary *d, const rs
         else n_of[length] = 0;
     }
     if (!divided) return append_table(self, d, added, hops, err);
-    spans = (rs_span *)malloc(added->n * sizeof *spans);
+    rs_span *spans = (rs_span *)malloc(added->n * sizeof *spans);
     if (spans == NULL) return no_memory(err);
     part.spans = spans;
     n_of[0] = 1; /* the others come last */

@@ -92,11 +92,11 @@ static rs_status choose_any(chooser *self, uint64_t raw_bytes, arm *out) {
 static rs_status plan_text(chooser *self, const rs_alternative *a, const rs_template *template,
                            const rs_template_part *part, uint64_t position_id, arm *out) {
     unsigned unit = 1u << a->elements;
-    rs_symbol_string *texts;
     bool symbols = part->kind == RS_PART_TEXT && part->units * unit >= SYMBOLS_BYTES;
     if (!symbols || !allowed(self, RS_FMT_NODE_SYMBOLS)) return leaf(self, RS_FMT_NODE_STR, unit, NULL, 0, out);
     RS_TRY(leaf(self, RS_FMT_NODE_SYMBOLS, 0, NULL, 0, out));
-    texts = (rs_symbol_string *)rs_arena_take(&self->stats->arena, (size_t)template->n_fits * sizeof *texts);
+    rs_symbol_string *texts =
+        (rs_symbol_string *)rs_arena_take(&self->stats->arena, (size_t)template->n_fits * sizeof *texts);
     if (texts == NULL) return no_memory(self);
     rs_template_texts(self->stats, a, template, part->leaf, texts);
     out->plan->texts = texts;
@@ -231,11 +231,10 @@ static rs_status choose_str(chooser *self, rs_alternative *a, arm *out, arm *res
  * of strings are weighed by the same estimate as the whole, so this comes after that choice. */
 static rs_status measure_symbols(chooser *self, const rs_alternative *a, arm *out) {
     unsigned unit = 1u << a->elements;
-    rs_symbol_string *strings;
     rs_buffer table = {0};
     uint64_t coded;
     if (out->plan->kind != RS_FMT_NODE_SYMBOLS || self->stats->choices->level != RS_LEVEL_SMALL) return RS_OK;
-    strings = (rs_symbol_string *)malloc(((size_t)a->n_where + 1) * sizeof *strings);
+    rs_symbol_string *strings = (rs_symbol_string *)malloc(((size_t)a->n_where + 1) * sizeof *strings);
     if (strings == NULL) return no_memory(self);
     for (uint32_t i = 0; i < a->n_where; i++) {
         rs_slice units = rs_stats_units(self->stats, a->where[i], unit);
@@ -573,7 +572,6 @@ static rs_status try_map(chooser *self, const rs_position *at, uint64_t values, 
 }
 
 static rs_status choose_position(chooser *self, const rs_position *at, arm *out) {
-    arm *arms;
     uint32_t n = 0, first = self->log == NULL ? 0 : self->log->n;
     uint64_t values = values_at(at), raw_bytes = 0;
     out->bits = 0;
@@ -585,7 +583,7 @@ static rs_status choose_position(chooser *self, const rs_position *at, arm *out)
         out->plan->n = values;
         return RS_OK;
     }
-    arms = (arm *)rs_arena_take(&self->stats->arena, (size_t)at->n * 2 * sizeof *arms);
+    arm *arms = (arm *)rs_arena_take(&self->stats->arena, (size_t)at->n * 2 * sizeof *arms);
     if (arms == NULL) return no_memory(self);
     for (uint32_t i = 0; i < at->n; i++) RS_TRY(add_arms(self, &at->alternatives[i], arms, &n));
     if (n > RS_FMT_UNION_CHILDREN) return rs_error_set(self->err, RS_E_ARG_LIMIT, RS_NOWHERE, "too many alternatives");

@@ -433,11 +433,10 @@ static rs_status plan_list(lists *self, rs_plan **out, uint64_t *bits, uint64_t 
 
 rs_status rs_plan_numbers(rs_stats *stats, const rs_alternative *a, rs_plan **out, uint64_t *bits, uint64_t *n_fits,
                           rs_error *err) {
-    lists *self;
     unsigned whole = NO_SCALE;
     *out = NULL;
     if (a->n_where < a->n || a->total == 0) return RS_OK;
-    self = (lists *)malloc(sizeof *self);
+    lists *self = (lists *)malloc(sizeof *self);
     if (self == NULL) return no_memory(err);
     rs_status status = begin_lists(self, stats, a, err);
     if (status == RS_OK) self->scale = read_lists(self, &whole);

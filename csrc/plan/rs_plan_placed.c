@@ -148,17 +148,15 @@ static rs_status weigh(const rs_stats *stats, const rs_alternative *a, const uin
 }
 
 rs_status rs_plan_weigh_placed(rs_stats *stats, rs_alternative *a, rs_error *err) {
-    rs_placed_weights *out;
     uint32_t *locals = NULL;
-    uint64_t *numbers;
     rs_status status;
     if (a->placed != NULL) return RS_OK;
-    out = (rs_placed_weights *)rs_arena_take(&stats->arena, sizeof *out);
+    rs_placed_weights *out = (rs_placed_weights *)rs_arena_take(&stats->arena, sizeof *out);
     if (out == NULL) return no_memory(err);
     out->rising = out->ranks = UINT64_MAX;
     a->placed = out;
     if (a->n_where < a->n || a->n < PLACED_LEAST) return RS_OK;
-    numbers = (uint64_t *)malloc(a->n_where * sizeof *numbers);
+    uint64_t *numbers = (uint64_t *)malloc(a->n_where * sizeof *numbers);
     if (a->n < stats->values.n) locals = (uint32_t *)malloc(a->n_where * sizeof *locals);
     if (numbers == NULL || (locals == NULL && a->n < stats->values.n)) {
         status = no_memory(err);
@@ -338,7 +336,7 @@ rs_status rs_plan_try_exceptions(rs_plan_chooser *self, const rs_plan_arm *arms,
                                  rs_plan_arm *out) {
     uint64_t joined = out->bits;
     uint32_t usual = 0;
-    rs_plan_arm *others, odd = {NULL, 0};
+    rs_plan_arm odd = {NULL, 0};
     if (n < 2 || !may_place(self, RS_FMT_NODE_EXCEPTIONS, values)) return RS_OK;
     for (uint32_t i = 1; i < n; i++) usual = arms[i].plan->n > arms[usual].plan->n ? i : usual;
     uint64_t n_odd = values - arms[usual].plan->n;
@@ -346,7 +344,7 @@ rs_status rs_plan_try_exceptions(rs_plan_chooser *self, const rs_plan_arm *arms,
     for (uint32_t i = 0; i < n && out->plan->kind == RS_FMT_NODE_UNION; i++) {
         joined = joined - arms[i].plan->n * RS_PLAN_ALONE_BITS + arms[i].plan->n * padding(arms[i].plan);
     }
-    others = (rs_plan_arm *)rs_arena_take(&self->stats->arena, n * sizeof *others);
+    rs_plan_arm *others = (rs_plan_arm *)rs_arena_take(&self->stats->arena, n * sizeof *others);
     rs_plan *d = rs_plan_inner(self->stats, RS_FMT_NODE_EXCEPTIONS, 0, 2);
     if (others == NULL || d == NULL) return no_memory(self->err);
     for (uint32_t i = 0; i + 1 < n; i++) {

@@ -25,14 +25,14 @@ bool rs_plan_has_few(const rs_alternative *a) {
 }
 
 static rs_status find_template(rs_stats *stats, const rs_alternative *a, rs_prepared *out, rs_error *err) {
-    rs_template template, *kept;
+    rs_template template;
     bool alike;
     if (!rs_choices_allow(stats->choices, RS_FMT_NODE_CONCAT)) return RS_OK;
     if (!rs_choices_allow(stats->choices, RS_FMT_NODE_CONST)) return RS_OK; /* between parts */
     if (a->elements > 1 || a->n_where < a->n || (a->known & RS_POSITION_NO_TEMPLATE) != 0) return RS_OK;
     RS_TRY(rs_template_find(stats, a, &template, &alike, err));
     if (!alike) return RS_OK;
-    kept = (rs_template *)rs_arena_take(&stats->arena, sizeof *kept);
+    rs_template *kept = (rs_template *)rs_arena_take(&stats->arena, sizeof *kept);
     if (kept == NULL) return no_memory(err);
     *kept = template;
     out->template = kept;

@@ -333,9 +333,9 @@ static inline rs_status count_value(rs_stats *self, rs_alternative *a, rs_slice 
 }
 
 static rs_status grow_where(rs_stats *self, rs_alternative *a, rs_error *err) {
-    uint32_t capacity = a->where_capacity == 0 ? 64 : a->where_capacity * 2, *grown;
+    uint32_t capacity = a->where_capacity == 0 ? 64 : a->where_capacity * 2;
     if (self->kept_bytes > KEPT_BYTES || capacity == 0) return RS_OK;
-    grown = (uint32_t *)rs_arena_grow(&self->arena, a->where, a->n_where, capacity, sizeof *grown);
+    uint32_t *grown = (uint32_t *)rs_arena_grow(&self->arena, a->where, a->n_where, capacity, sizeof *grown);
     if (grown == NULL) return rs_stats_no_memory(err);
     self->kept_bytes += (uint64_t)capacity * 4;
     a->where = grown;
@@ -529,12 +529,12 @@ static void begin_dicts(const rs_stats *self, rs_position *at) {
 /* Keeps the offset of a dict, from which it can be filed again as a map. */
 static rs_status note_dict(rs_stats *self, rs_position *at, const uint8_t *begin, rs_error *err) {
     if (at->n_dicts == at->dicts_capacity) {
-        uint32_t capacity = at->dicts_capacity == 0 ? 16 : at->dicts_capacity * 2, *grown;
+        uint32_t capacity = at->dicts_capacity == 0 ? 16 : at->dicts_capacity * 2;
         if (capacity > MAX_DICTS || self->kept_bytes > KEPT_BYTES) {
             at->maps = RS_MAPS_NEVER;
             return RS_OK;
         }
-        grown = (uint32_t *)rs_arena_grow(&self->arena, at->dicts, at->n_dicts, capacity, sizeof *grown);
+        uint32_t *grown = (uint32_t *)rs_arena_grow(&self->arena, at->dicts, at->n_dicts, capacity, sizeof *grown);
         if (grown == NULL) return rs_stats_no_memory(err);
         self->kept_bytes += (uint64_t)capacity * 4;
         at->dicts = grown;

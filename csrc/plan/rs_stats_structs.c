@@ -158,7 +158,6 @@ static rs_status spread_children(rs_stats *self, rs_alternative *a, const rs_sli
 
 rs_status rs_stats_join_struct(rs_stats *self, rs_position *at, const rs_stats_head *h, rs_alternative **out,
                                rs_error *err) {
-    rs_slice *keys;
     uint32_t n = h->n_children, *children = NULL;
     *out = NULL;
     if (!rs_choices_allow(self->choices, RS_FMT_NODE_OPTIONAL)) return RS_OK;
@@ -166,7 +165,7 @@ rs_status rs_stats_join_struct(rs_stats *self, rs_position *at, const rs_stats_h
         self->n_compared >= MAX_COMPARED) {
         return RS_OK;
     }
-    keys = (rs_slice *)malloc(n * sizeof *keys);
+    rs_slice *keys = (rs_slice *)malloc(n * sizeof *keys);
     if (keys == NULL) return rs_stats_no_memory(err);
     read_keys(h->body, n, keys);
     if (!plain_keys(keys, n)) n = 0;

@@ -438,10 +438,9 @@ static rs_status find(filler *self, rs_template *out, bool *found) {
 }
 
 rs_status rs_template_find(rs_stats *stats, const rs_alternative *a, rs_template *out, bool *found, rs_error *err) {
-    filler *self;
     *found = false;
     if (a->n_where < a->n || a->n < LEAST_STRINGS) return RS_OK;
-    self = (filler *)calloc(1, sizeof *self);
+    filler *self = (filler *)calloc(1, sizeof *self);
     if (self == NULL) return no_memory(err);
     self->stats = stats;
     self->a = a;

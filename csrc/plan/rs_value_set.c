@@ -38,9 +38,8 @@ static rs_status grow(rs_value_set *self, rs_error *err) {
     uint32_t capacity = self->capacity == 0 ? 64 : self->capacity * 2;
     uint64_t n_slots = (uint64_t)capacity * 2;
     rs_span *spans = (rs_span *)realloc(self->spans, capacity * sizeof *spans);
-    uint64_t *slots;
     if (spans != NULL) self->spans = spans;
-    slots = (uint64_t *)calloc((size_t)n_slots, sizeof *slots);
+    uint64_t *slots = (uint64_t *)calloc((size_t)n_slots, sizeof *slots);
     if (spans == NULL || slots == NULL) {
         free(slots);
         return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for distinct values");

@@ -51,9 +51,8 @@ static rs_status fill_matcher(rs_symbols_encoder *self, const rs_symbols *symbol
 
 rs_status rs_symbols_encoder_open(rs_slice table, bool small, rs_symbols_encoder **out, rs_error *err) {
     rs_symbols symbols;
-    rs_symbols_encoder *self;
     RS_TRY(rs_symbols_open(table, &symbols, err));
-    self = (rs_symbols_encoder *)calloc(1, sizeof *self);
+    rs_symbols_encoder *self = (rs_symbols_encoder *)calloc(1, sizeof *self);
     if (self == NULL) return no_memory(err);
     self->n_short = symbols.n_short;
     self->shortest = small;

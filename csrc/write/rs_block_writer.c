@@ -281,10 +281,9 @@ static rs_status end_places(rs_raw_block *block, rs_error *err) {
     rs_buffer *out = &block->last->encoded;
     size_t n = 0, before = out->size_bytes;
     const rs_chunk *chunk;
-    rs_places_part *parts;
     if (block->tree->tree.n_placed == 0) return RS_OK;
     for (chunk = block->chunks; chunk != NULL; chunk = chunk->next) n++;
-    parts = (rs_places_part *)malloc(n * sizeof *parts);
+    rs_places_part *parts = (rs_places_part *)malloc(n * sizeof *parts);
     if (parts == NULL) return no_memory(err);
     for (chunk = block->chunks, n = 0; chunk != NULL; chunk = chunk->next) parts[n++] = chunk->places;
     rs_status status = rs_places_write(parts, n, &block->tree->tree, block->n_records, out, err);
@@ -317,13 +316,13 @@ static rs_status accept(rs_block_writer *self, rs_raw_block *block, uint32_t *tr
 
 static rs_status write_heap(rs_block_writer *self, const rs_raw_block *block, bool is_raw, rs_block *out,
                             rs_error *err) {
-    rs_slice raw = rs_slice_of(block->raw.data, block->raw.size_bytes), *parts;
+    rs_slice raw = rs_slice_of(block->raw.data, block->raw.size_bytes);
     size_t n = 0;
     const rs_chunk *chunk;
     out->heap_size_bytes = block->raw.size_bytes;
     if (is_raw) return rs_block_encoding_write(self->writer, &raw, 1, &out->heap_off, &out->heap_crc, err);
     for (chunk = block->chunks; chunk != NULL; chunk = chunk->next) n++;
-    parts = (rs_slice *)malloc((n + 1) * sizeof *parts);
+    rs_slice *parts = (rs_slice *)malloc((n + 1) * sizeof *parts);
     if (parts == NULL) return no_memory(err);
     out->heap_size_bytes = 0;
     for (chunk = block->chunks, n = 0; chunk != NULL; chunk = chunk->next) {

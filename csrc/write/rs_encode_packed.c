@@ -36,9 +36,8 @@ rs_status rs_links_add(rs_links *self, uint32_t node, void *link, rs_error *err)
     if (self->n == self->capacity) {
         uint32_t capacity = self->capacity == 0 ? 16 : self->capacity * 2;
         uint32_t *nodes = (uint32_t *)realloc(self->nodes, capacity * sizeof *nodes);
-        void **links;
         if (nodes != NULL) self->nodes = nodes;
-        links = (void **)realloc(self->links, capacity * sizeof *links);
+        void **links = (void **)realloc(self->links, capacity * sizeof *links);
         if (links != NULL) self->links = links;
         if (nodes == NULL || links == NULL) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for a tree");
         self->capacity = capacity;

@@ -114,9 +114,9 @@ static rs_status join(const rs_places_part *parts, size_t n_parts, const rs_node
 
 static rs_status write_rising(const rs_placed_values *all, uint32_t n_records, rs_buffer *out, rs_error *err) {
     uint32_t n_known = (uint32_t)(all->locals.size_bytes / 4);
-    uint64_t *numbers, none = 0;
+    uint64_t none = 0;
     uint32_t local = 0;
-    numbers = (uint64_t *)malloc(n_records * sizeof *numbers);
+    uint64_t *numbers = (uint64_t *)malloc(n_records * sizeof *numbers);
     if (numbers == NULL) return no_memory(err);
     rs_rising_fill(n_known > 0 ? (const uint32_t *)(const void *)all->locals.data : &local,
                    n_known > 0 ? (const uint64_t *)(const void *)all->values.data : &none, n_known > 0 ? n_known : 1,

@@ -66,7 +66,6 @@ static rs_status settle_strings(infer *self, rs_plan *d, rs_symbol_table *table)
 }
 
 static rs_status settle_symbols(infer *self, rs_plan *d) {
-    rs_symbol_string *strings;
     rs_symbol_table *table = NULL;
     if (d->link != NULL) return RS_OK; /* settled already: it shares a table with others */
     if (d->texts != NULL) {
@@ -74,7 +73,7 @@ static rs_status settle_symbols(infer *self, rs_plan *d) {
                                        self->err));
         return settle_strings(self, d, table);
     }
-    strings = (rs_symbol_string *)malloc((d->of->n_where + 1) * sizeof *strings);
+    rs_symbol_string *strings = (rs_symbol_string *)malloc((d->of->n_where + 1) * sizeof *strings);
     if (strings == NULL) return no_memory(self);
     (void)list_strings(self, d, strings);
     rs_status status = rs_dictionaries_symbols(self->dictionaries, d->position_id, strings, d->of->n_where, unit_of(d),
@@ -106,13 +105,11 @@ static uint32_t list_little(rs_plan *d, unsigned unit, rs_plan **out, uint32_t n
 static rs_status settle_little(infer *self, rs_plan *root, unsigned unit) {
     uint32_t n = list_little(root, unit, NULL, 0);
     size_t n_strings = 0;
-    rs_plan **plans;
-    rs_symbol_group *groups;
     rs_symbol_string *strings;
     rs_symbol_table *table = NULL;
     if (n < 2 || !rs_choices_allow(self->stats->choices, RS_FMT_NODE_SYMBOLS)) return RS_OK;
-    plans = (rs_plan **)rs_arena_take(&self->stats->arena, n * sizeof *plans);
-    groups = (rs_symbol_group *)rs_arena_take(&self->stats->arena, n * sizeof *groups);
+    rs_plan **plans = (rs_plan **)rs_arena_take(&self->stats->arena, n * sizeof *plans);
+    rs_symbol_group *groups = (rs_symbol_group *)rs_arena_take(&self->stats->arena, n * sizeof *groups);
     if (plans == NULL || groups == NULL) return no_memory(self);
     (void)list_little(root, unit, plans, 0);
     for (uint32_t i = 0; i < n; i++) n_strings += plans[i]->of->n_where;

@@ -104,9 +104,8 @@ void encode_keys_clear(encode_keys *self) {
 
 /* Returns a new node; NULL when there are enough, or without memory. */
 static COLD encode_key *new_key(encode_keys *self, uint64_t hash, const uint8_t *bytes, size_t size) {
-    encode_key *node;
     if (self->n >= MAX_KEYS) return NULL;
-    node = (encode_key *)PyMem_Calloc(1, sizeof *node + MAX_KEY);
+    encode_key *node = (encode_key *)PyMem_Calloc(1, sizeof *node + MAX_KEY);
     if (node == NULL) return NULL;
     node->hash = hash;
     node->size = (uint32_t)size;
