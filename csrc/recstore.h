@@ -1,6 +1,5 @@
 /* recstore.h: the one header that users of the core include. Declares nothing itself. */
-#ifndef RECSTORE_H
-#define RECSTORE_H
+#pragma once
 
 #include "base/rs_alias.h"
 #include "base/rs_base.h"
@@ -58,5 +57,3 @@
 #include "arrow/rs_arrow_out.h"
 #include "arrow/rs_arrow_request.h"
 #include "arrow/rs_arrow_in.h"
-
-#endif

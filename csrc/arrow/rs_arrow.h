@@ -11,8 +11,7 @@
  *
  * Threads. The specification makes no promise for two threads in one struct at the same time. `release` and the
  * functions of a stream may be called on another thread than the producer's, one call at a time. */
-#ifndef RS_ARROW_H
-#define RS_ARROW_H
+#pragma once
 
 #include "base/rs_base.h"
 
@@ -97,5 +96,3 @@ static inline void rs_arrow_stream_move(struct ArrowArrayStream *from, struct Ar
     *to = *from;
     from->release = NULL;
 }
-
-#endif

@@ -12,7 +12,6 @@ static bool is_float_kind(const rs_arrow_field *self) {
 }
 
 rs_status rs_arrow_begin(rs_arrow_field *self, uint64_t rows, rs_error *err) {
-    uint32_t i;
     self->n = self->n_null = 0;
     self->valid.size_bytes = self->bytes.size_bytes = self->offsets.size_bytes = 0;
     self->numbers.values.size_bytes = 0;
@@ -33,7 +32,7 @@ rs_status rs_arrow_begin(rs_arrow_field *self, uint64_t rows, rs_error *err) {
     }
     if (self->layout == RS_ARROW_LAYOUT_LIST) return rs_arrow_begin(self->element, 0, err);
     if (self->layout != RS_ARROW_LAYOUT_STRUCT) return RS_OK;
-    for (i = 0; i < self->n_known; i++) RS_TRY(rs_arrow_begin(self->children[i], rows, err));
+    for (uint32_t i = 0; i < self->n_known; i++) RS_TRY(rs_arrow_begin(self->children[i], rows, err));
     return RS_OK;
 }
 
@@ -71,7 +70,6 @@ rs_status rs_arrow_mark_valid(rs_arrow_field *self, uint64_t n, rs_error *err) {
 
 /* Appends the value that stands in the buffers for a null. */
 static rs_status append_filler(rs_arrow_field *self, rs_error *err) {
-    uint32_t i;
     switch (self->layout) {
     case RS_ARROW_LAYOUT_BITS:
     case RS_ARROW_LAYOUT_NUMBERS:
@@ -91,7 +89,7 @@ static rs_status append_filler(rs_arrow_field *self, rs_error *err) {
         return rs_buffer_append(&self->offsets, last, 8, err);
     }
     case RS_ARROW_LAYOUT_STRUCT:
-        for (i = 0; i < self->n_children; i++) RS_TRY(rs_arrow_append_null(self->children[i], err));
+        for (uint32_t i = 0; i < self->n_children; i++) RS_TRY(rs_arrow_append_null(self->children[i], err));
         return RS_OK;
     default: return RS_OK;
     }
@@ -111,19 +109,17 @@ rs_status rs_arrow_append_null(rs_arrow_field *self, rs_error *err) {
 /* ---- Lists and numbers ---- */
 
 rs_status rs_arrow_end_even_lists(rs_arrow_field *self, uint64_t n, uint64_t count, rs_error *err) {
-    uint64_t i, end;
-    uint8_t *to;
     RS_TRY(rs_buffer_reserve(&self->offsets, (size_t)n * 8, err));
-    to = self->offsets.data + self->offsets.size_bytes;
-    end = rs_load_u64(to - 8);
-    for (i = 0; i < n; i++) rs_store_u64(to + 8 * i, end + (i + 1) * count);
+    uint8_t *to = self->offsets.data + self->offsets.size_bytes;
+    uint64_t end = rs_load_u64(to - 8);
+    for (uint64_t i = 0; i < n; i++) rs_store_u64(to + 8 * i, end + (i + 1) * count);
     self->offsets.size_bytes += (size_t)n * 8;
     return rs_arrow_grown(self, n, err);
 }
 
 static uint64_t swapped(uint64_t value, uint64_t size_bytes) {
-    uint64_t out = 0, i;
-    for (i = 0; i < size_bytes; i++) out = out << 8 | (value >> (8 * i) & 0xFF);
+    uint64_t out = 0;
+    for (uint64_t i = 0; i < size_bytes; i++) out = out << 8 | (value >> (8 * i) & 0xFF);
     return out;
 }
 
@@ -158,10 +154,9 @@ rs_status rs_arrow_append_items(rs_arrow_field *self, const rs_array_type *type,
     const unsigned column = seen == RS_ARROW_SEEN_BOOL           ? RS_COLUMN_BOOL
                             : (seen & RS_ARROW_SEEN_FLOATS) != 0 ? RS_COLUMN_FLOAT
                                                                  : RS_COLUMN_INT;
-    uint64_t i;
     if ((self->seen & seen) == 0) return n == 0 ? RS_OK : rs_arrow_misfit(self, err);
     RS_TRY(rs_column_reserve(&self->numbers, n, err));
-    for (i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < n; i++) {
         const uint64_t bits = item_bits(type, data + i * type->item_bytes);
         if (is_not_a_time(type, bits)) {
             RS_TRY(rs_arrow_append_null(self, err));
@@ -184,9 +179,8 @@ rs_status rs_arrow_append_items(rs_arrow_field *self, const rs_array_type *type,
 uint64_t rs_arrow_batch_bytes(const rs_arrow_field *self) {
     uint64_t all =
         self->valid.size_bytes + self->numbers.values.size_bytes + self->bytes.size_bytes + self->offsets.size_bytes;
-    uint32_t i;
     if (self->layout == RS_ARROW_LAYOUT_LIST) return all + rs_arrow_batch_bytes(self->element);
     if (self->layout != RS_ARROW_LAYOUT_STRUCT) return all;
-    for (i = 0; i < self->n_children; i++) all += rs_arrow_batch_bytes(self->children[i]);
+    for (uint32_t i = 0; i < self->n_children; i++) all += rs_arrow_batch_bytes(self->children[i]);
     return all;
 }

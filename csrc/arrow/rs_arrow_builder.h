@@ -1,12 +1,10 @@
 /* rs_arrow_builder.h: appends values to the batch of a field. The type of the field is known (rs_arrow_resolve). One
  * thread at a time may use a tree of fields. */
-#ifndef RS_ARROW_BUILDER_H
-#define RS_ARROW_BUILDER_H
+#pragma once
 
 #include "arrow/rs_arrow_field.h"
 
-/* Makes the batch of a field and of all below empty, with room for `rows` values of each field that has one value a
- * record. RS_E_MEM. */
+/* Empties the batches of a field and all below, with room for `rows` values where a record has one value. RS_E_MEM. */
 RS_NODISCARD rs_status rs_arrow_begin(rs_arrow_field *self, uint64_t rows, rs_error *err);
 
 /* Sets `err` for a value that does not fit the type, and returns RS_E_FMT_VALUE. The types follow from the same bytes,
@@ -59,5 +57,3 @@ RS_NODISCARD rs_status rs_arrow_append_items(rs_arrow_field *self, const rs_arra
 
 /* Returns the bytes that the batches of the field and of all below hold. */
 uint64_t rs_arrow_batch_bytes(const rs_arrow_field *self);
-
-#endif

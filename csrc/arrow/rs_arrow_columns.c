@@ -102,10 +102,9 @@ static rs_status bind_node(const rs_arrow_schema *schema, uint32_t number, const
                            rs_arrow_column *columns, rs_error *err) {
     const rs_arrow_node *node = &schema->nodes[number];
     rs_arrow_column *out = &columns[number];
-    const char *what;
     memset(out, 0, sizeof *out);
     if (array == NULL) return broken(schema, number, err, "an array is missing");
-    what = check_numbers(node, array);
+    const char *what = check_numbers(node, array);
     if (what != NULL) return broken(schema, number, err, what);
     out->array = array;
     out->offset = (uint64_t)array->offset;
@@ -123,12 +122,11 @@ static rs_status check_runs(const rs_arrow_schema *schema, uint32_t number, cons
     const rs_arrow_node *node = &schema->nodes[number], *ends = &schema->nodes[node->first_child];
     const rs_arrow_column *outer = &columns[number], *runs = &columns[node->first_child];
     int64_t last = 0, end;
-    uint64_t i;
     if (runs->validity != NULL && runs->array->null_count != 0) return broken(schema, number, err, "a run end is null");
     if (columns[node->first_child + 1].length < runs->length) {
         return broken(schema, number, err, "there are fewer values than runs");
     }
-    for (i = 0; i < runs->length; i++, last = end) {
+    for (uint64_t i = 0; i < runs->length; i++, last = end) {
         end = rs_arrow_int(runs->first, i + runs->offset, ends->width);
         if (end <= last) return broken(schema, number, err, "the run ends do not increase");
     }
@@ -140,8 +138,7 @@ static rs_status check_runs(const rs_arrow_schema *schema, uint32_t number, cons
 
 rs_status rs_arrow_columns_bind(const rs_arrow_schema *schema, const struct ArrowArray *array, rs_arrow_column *columns,
                                 rs_error *err) {
-    uint32_t i;
-    for (i = 0; i < schema->n_nodes; i++) {
+    for (uint32_t i = 0; i < schema->n_nodes; i++) {
         const rs_arrow_node *node = &schema->nodes[i];
         const struct ArrowArray *own = array;
         if (node->parent != RS_ARROW_NO_NODE) {
@@ -151,7 +148,7 @@ rs_status rs_arrow_columns_bind(const rs_arrow_schema *schema, const struct Arro
         }
         RS_TRY(bind_node(schema, i, own, columns, err));
     }
-    for (i = 0; i < schema->n_nodes; i++) {
+    for (uint32_t i = 0; i < schema->n_nodes; i++) {
         if (schema->nodes[i].kind == RS_ARROW_RUN_END) RS_TRY(check_runs(schema, i, columns, err));
     }
     return RS_OK;

@@ -8,8 +8,7 @@
  * What cannot be checked: the interface gives no sizes of buffers, but those of view data. So a buffer that is shorter
  * than its array's length says, or text whose offsets pass the end of its data, reads bytes of other memory. A child
  * array ends at its length, which every offset of its parent is compared with. */
-#ifndef RS_ARROW_COLUMNS_H
-#define RS_ARROW_COLUMNS_H
+#pragma once
 
 #include "arrow/rs_arrow.h"
 #include "arrow/rs_arrow_schema.h"
@@ -49,5 +48,3 @@ static inline int64_t rs_arrow_int(const uint8_t *values, uint64_t at, unsigned 
     default: return (int64_t)rs_load_u64(values + at * 8);
     }
 }
-
-#endif

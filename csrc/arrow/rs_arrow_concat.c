@@ -24,9 +24,8 @@ static rs_status prepare_const(rs_arrow_program *program, rs_arrow_part *part, b
     rs_buffer text = {0};
     rs_place place = {NULL, NULL, 0};
     uint8_t *copy = NULL;
-    rs_status status;
     cursor.in = rs_slice_of(part->node->aux, part->node->aux_size_bytes);
-    status = rs_utf8_take(&text, &cursor, &place, fits, err);
+    rs_status status = rs_utf8_take(&text, &cursor, &place, fits, err);
     if (status == RS_OK && *fits) status = rs_arrow_allot(program, text.size_bytes + PART_COPY, 1, &copy, err);
     if (status == RS_OK && *fits && text.size_bytes != 0) memcpy(copy, text.data, text.size_bytes);
     part->text = copy;
@@ -39,11 +38,10 @@ static rs_status prepare_const(rs_arrow_program *program, rs_arrow_part *part, b
 static rs_status prepare(rs_arrow_program *program, rs_arrow_op *op, rs_error *err) {
     const rs_node *node = op->node;
     rs_arrow_part *parts = NULL;
-    uint32_t i;
     bool fits = node->fixed;
     op->prepared = true;
     RS_TRY(rs_arrow_allot(program, node->n_children, sizeof *parts, &parts, err));
-    for (i = 0; fits && i < node->n_children; i++) {
+    for (uint32_t i = 0; fits && i < node->n_children; i++) {
         rs_arrow_part *part = &parts[i];
         part->node = &node->children[i];
         switch (part->node->kind) {
@@ -101,11 +99,9 @@ static inline rs_status put_short(target *self, const uint8_t *from, uint32_t si
 static inline rs_status put_entry(target *self, rs_entries *entries, const rs_arrow_part *part, const rs_cursor *cursor,
                                   uint64_t i, bool *taken, rs_error *err) {
     const rs_dict_coded *coded = part->node->coded;
-    const rs_entry *entry;
-    uint32_t t;
     if (i >= coded->count) return RS_FAIL(rs_decode_bad_value(err, "a dict-coded number has no entry"), RS_E_FMT_VALUE);
-    t = rs_dict_coded_table(coded, i);
-    entry = part->entries[t] + (i - coded->at[t].first);
+    uint32_t t = rs_dict_coded_table(coded, i);
+    const rs_entry *entry = part->entries[t] + (i - coded->at[t].first);
     if (RS_UNLIKELY(entry->kind == RS_ENTRY_NEW)) RS_TRY(rs_entries_read(entries, cursor, part->node, i, &entry, err));
     *taken = entry->kind == RS_ENTRY_TEXT;
     return *taken ? put_short(self, entries->text.data + entry->bits, entry->size_bytes, err) : RS_OK;
@@ -113,9 +109,8 @@ static inline rs_status put_entry(target *self, rs_entries *entries, const rs_ar
 
 static rs_status put_hex(target *self, const rs_node *node, const uint8_t *body, rs_error *err) {
     const char *digits = node->param == 0 ? "0123456789abcdef" : "0123456789ABCDEF";
-    uint32_t i;
     RS_TRY(reserve(self, node->count, err));
-    for (i = 0; i < node->count; i++) {
+    for (uint32_t i = 0; i < node->count; i++) {
         self->to[i] = (uint8_t)digits[body[i / 2] >> (i % 2 == 0 ? 4 : 0) & 15];
     }
     self->to += node->count;
@@ -138,9 +133,8 @@ static rs_status put_all(target *self, const rs_arrow_op *op, const rs_cursor *c
         concat->group_bytes <= 8 ? rs_load_bits_unchecked(head, concat->group_bytes, 0, 8 * concat->group_bytes) : 0;
     const size_t begin = (size_t)(self->to - self->out->data);
     size_t ends[RS_FMT_CONCAT_CHILDREN + 1];
-    uint32_t i;
     ends[0] = 0;
-    for (i = 0; *taken && i < concat->n_children; i++) {
+    for (uint32_t i = 0; *taken && i < concat->n_children; i++) {
         const rs_arrow_part *part = &op->parts[i];
         const rs_node *node = part->node;
         uint64_t bits = 0;
@@ -169,8 +163,8 @@ static rs_status put_all(target *self, const rs_arrow_op *op, const rs_cursor *c
 
 /* Returns the number of code points of UTF-8: the units that decoding the text counts. */
 static RS_COLD uint64_t count_points(const uint8_t *p, uint64_t n) {
-    uint64_t i, points = n;
-    for (i = 0; i < n; i++) points -= (p[i] & 0xC0) == 0x80;
+    uint64_t points = n;
+    for (uint64_t i = 0; i < n; i++) points -= (p[i] & 0xC0) == 0x80;
     return points;
 }
 
@@ -180,7 +174,6 @@ rs_status rs_arrow_put_concat(rs_arrow_program *program, const rs_arrow_op *op, 
     const size_t before = out->size_bytes;
     uint64_t points;
     target self;
-    size_t n;
     *taken = false;
     if (RS_UNLIKELY(!op->prepared)) RS_TRY(prepare(program, (rs_arrow_op *)(uintptr_t)op, err));
     if (op->parts == NULL) return RS_OK;
@@ -196,7 +189,7 @@ rs_status rs_arrow_put_concat(rs_arrow_program *program, const rs_arrow_op *op, 
         return RS_OK;
     }
     /* Only text that is not all ASCII is read again: loading what was just stored in pieces has to wait for it. */
-    n = (size_t)(self.to - out->data) - before;
+    size_t n = (size_t)(self.to - out->data) - before;
     if ((self.wide & UINT64_C(0x8080808080808080)) != 0) points = count_points(out->data + before, n);
     else points = n;
     out->size_bytes = before + n;

@@ -34,8 +34,7 @@ typedef struct schema_data {
 } schema_data;
 
 static void release_schema(struct ArrowSchema *self) {
-    int64_t i;
-    for (i = 0; i < self->n_children; i++) rs_arrow_schema_release(self->children[i]);
+    for (int64_t i = 0; i < self->n_children; i++) rs_arrow_schema_release(self->children[i]);
     free(self->private_data);
     self->release = NULL;
 }
@@ -80,11 +79,9 @@ static const char UUID_METADATA[] = "\2\0\0\0\24\0\0\0ARROW:extension:name\12\0\
 
 rs_status rs_arrow_export_schema(const rs_arrow_field *self, struct ArrowSchema *out, rs_error *err) {
     const uint32_t n = n_children(self);
-    schema_data *data;
-    uint32_t i;
     memset(out, 0, sizeof *out);
-    data = (schema_data *)calloc(1, sizeof *data + n * (sizeof *data->pointers + sizeof *data->children) +
-                                        self->name_size + 1);
+    schema_data *data = (schema_data *)calloc(1, sizeof *data + n * (sizeof *data->pointers + sizeof *data->children) +
+                                                     self->name_size + 1);
     if (data == NULL) return no_memory(err);
     data->children = (struct ArrowSchema *)(void *)(data + 1);
     data->pointers = (struct ArrowSchema **)(void *)(data->children + n);
@@ -98,7 +95,7 @@ rs_status rs_arrow_export_schema(const rs_arrow_field *self, struct ArrowSchema 
     out->children = n == 0 ? NULL : data->pointers;
     out->private_data = data;
     out->release = release_schema;
-    for (i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < n; i++) {
         rs_status status = rs_arrow_export_schema(child_at(self, i), &data->children[i], err);
         if (status != RS_OK) {
             rs_arrow_schema_release(out);
@@ -122,9 +119,8 @@ typedef struct array_data {
 
 static void release_array(struct ArrowArray *self) {
     array_data *data = (array_data *)self->private_data;
-    int64_t i;
-    for (i = 0; i < self->n_children; i++) rs_arrow_array_release(self->children[i]);
-    for (i = 0; i < BUFFERS; i++) free((void *)(uintptr_t)data->buffers[i]);
+    for (int64_t i = 0; i < self->n_children; i++) rs_arrow_array_release(self->children[i]);
+    for (int64_t i = 0; i < BUFFERS; i++) free((void *)(uintptr_t)data->buffers[i]);
     free(data);
     self->release = NULL;
 }
@@ -154,8 +150,8 @@ static void pack_bits(rs_buffer *bytes, uint64_t n) {
         p[i] = (uint8_t)(rs_load_u64(p + 8 * i) * UINT64_C(0x0102040810204080) >> 56);
     }
     if (n % 8 != 0) {
-        unsigned bits = 0, k;
-        for (k = 0; k < n % 8; k++) bits |= (unsigned)p[8 * i + k] << k;
+        unsigned bits = 0;
+        for (unsigned k = 0; k < n % 8; k++) bits |= (unsigned)p[8 * i + k] << k;
         p[i] = (uint8_t)bits;
     }
     bytes->size_bytes = (size_t)((n + 7) / 8);
@@ -165,33 +161,30 @@ static void pack_bits(rs_buffer *bytes, uint64_t n) {
 static void narrow(rs_arrow_field *self) {
     uint8_t *p = self->numbers.values.data;
     const uint64_t n = self->n;
-    uint64_t i;
-    unsigned width;
 #define RS_ARROW_WIDTH(name, format, bytes, layout) bytes,
     static const uint8_t widths[] = {RS_ARROW_KINDS(RS_ARROW_WIDTH)};
-    width = widths[self->kind];
+    unsigned width = widths[self->kind];
     self->numbers.values.size_bytes = (size_t)n * width;
     if (self->kind == RS_ARROW_KIND_FLOAT16) {
-        for (i = 0; i < n; i++) rs_store_u16(p + 2 * i, rs_half_of_double_unchecked(rs_load_f64(p + 8 * i)));
+        for (uint64_t i = 0; i < n; i++) rs_store_u16(p + 2 * i, rs_half_of_double_unchecked(rs_load_f64(p + 8 * i)));
     } else if (self->kind == RS_ARROW_KIND_FLOAT32) {
-        for (i = 0; i < n; i++) {
+        for (uint64_t i = 0; i < n; i++) {
             const float value = (float)rs_load_f64(p + 8 * i);
             memcpy(p + 4 * i, &value, 4);
         }
     } else if (width == 4) {
-        for (i = 0; i < n; i++) rs_store_u32(p + 4 * i, (uint32_t)rs_load_u64(p + 8 * i));
+        for (uint64_t i = 0; i < n; i++) rs_store_u32(p + 4 * i, (uint32_t)rs_load_u64(p + 8 * i));
     } else if (width == 2) {
-        for (i = 0; i < n; i++) rs_store_u16(p + 2 * i, (uint16_t)rs_load_u64(p + 8 * i));
+        for (uint64_t i = 0; i < n; i++) rs_store_u16(p + 2 * i, (uint16_t)rs_load_u64(p + 8 * i));
     } else if (width == 1) {
-        for (i = 0; i < n; i++) p[i] = p[8 * i];
+        for (uint64_t i = 0; i < n; i++) p[i] = p[8 * i];
     }
 }
 
 static void narrow_offsets(rs_arrow_field *self) {
     uint8_t *p = self->offsets.data;
-    uint64_t i;
     if (self->wide == 1) return;
-    for (i = 0; i <= self->n; i++) rs_store_u32(p + 4 * i, (uint32_t)rs_load_u64(p + 8 * i));
+    for (uint64_t i = 0; i <= self->n; i++) rs_store_u32(p + 4 * i, (uint32_t)rs_load_u64(p + 8 * i));
     self->offsets.size_bytes /= 2;
 }
 
@@ -199,12 +192,11 @@ static void narrow_offsets(rs_arrow_field *self) {
  * longer one its first 4 bytes, the number of its buffer and its offset there. */
 static rs_status make_views(rs_arrow_field *self, rs_buffer *views, rs_error *err) {
     enum { VIEW = 16, INLINE = 12 };
-    const uint8_t *bytes;
-    uint64_t i, begin = 0;
+    uint64_t begin = 0;
     RS_TRY(rs_buffer_reserve(views, (size_t)self->n * VIEW + VIEW, err));
     RS_TRY(rs_buffer_reserve(&self->bytes, VIEW, err)); /* 16 bytes are read from the start of each value */
-    bytes = self->bytes.data;
-    for (i = 0; i < self->n; i++) {
+    const uint8_t *bytes = self->bytes.data;
+    for (uint64_t i = 0; i < self->n; i++) {
         const uint64_t end = rs_load_u64(self->offsets.data + 8 * (i + 1)), size = end - begin;
         uint8_t *to = views->data + VIEW * i;
         const uint64_t first = rs_load_u64(bytes + begin);
@@ -278,8 +270,7 @@ static rs_status move_buffers(rs_arrow_field *self, const void **buffers, int64_
 
 /* Checks that the children and buffers of a batch have the values that the field counts. */
 static bool is_even(const rs_arrow_field *self) {
-    uint32_t i;
-    for (i = 0; self->layout == RS_ARROW_LAYOUT_STRUCT && i < self->n_children; i++) {
+    for (uint32_t i = 0; self->layout == RS_ARROW_LAYOUT_STRUCT && i < self->n_children; i++) {
         if (self->children[i]->n != self->n) return false;
     }
     if (self->layout == RS_ARROW_LAYOUT_BITS) return self->numbers.values.size_bytes == self->n;
@@ -292,12 +283,9 @@ static bool is_even(const rs_arrow_field *self) {
 
 rs_status rs_arrow_export_batch(rs_arrow_field *self, struct ArrowArray *out, rs_error *err) {
     const uint32_t n = n_children(self);
-    rs_status status;
-    array_data *data;
-    uint32_t i;
     memset(out, 0, sizeof *out);
     if (!is_even(self)) return rs_error_set(err, RS_E_FMT_VALUE, RS_NOWHERE, "columns of different lengths");
-    data = (array_data *)calloc(1, sizeof *data + n * (sizeof *data->pointers + sizeof *data->children));
+    array_data *data = (array_data *)calloc(1, sizeof *data + n * (sizeof *data->pointers + sizeof *data->children));
     if (data == NULL) return no_memory(err);
     data->children = (struct ArrowArray *)(void *)(data + 1);
     data->pointers = (struct ArrowArray **)(void *)(data->children + n);
@@ -307,8 +295,8 @@ rs_status rs_arrow_export_batch(rs_arrow_field *self, struct ArrowArray *out, rs
     out->children = n == 0 ? NULL : data->pointers;
     out->private_data = data;
     out->release = release_array;
-    status = move_buffers(self, data->buffers, &out->n_buffers, err);
-    for (i = 0; status == RS_OK && i < n; i++) {
+    rs_status status = move_buffers(self, data->buffers, &out->n_buffers, err);
+    for (uint32_t i = 0; status == RS_OK && i < n; i++) {
         status = rs_arrow_export_batch(child_at(self, i), &data->children[i], err);
         if (status != RS_OK) break;
         data->pointers[i] = &data->children[i];

@@ -9,19 +9,17 @@ static rs_status bad_payload(const char *what, rs_error *err) {
 
 static rs_status take_any_int(rs_cursor *cursor, int64_t *out, bool *fits, rs_error *err) {
     const uint8_t *p;
-    uint8_t tag;
     uint64_t n;
-    unsigned size;
     *fits = true;
     *out = 0;
     RS_TRY(rs_decode_take(cursor, 1, &p, err));
-    tag = *p;
+    uint8_t tag = *p;
     if (rs_tag_is_small(tag)) {
         *out = rs_tag_small_value(tag);
         return RS_OK;
     }
     if (rs_tag_is_int64(tag)) {
-        size = rs_tag_int_size(tag);
+        unsigned size = rs_tag_int_size(tag);
         RS_TRY(rs_decode_take(cursor, size, &p, err));
         *out = rs_load_int_unchecked(p, size);
         return RS_OK;
@@ -134,16 +132,14 @@ static rs_status take_any_moment(rs_cursor *cursor, rs_arrow_moment *out, rs_err
 static rs_status take_moment_row(rs_cursor *cursor, const rs_place *at, rs_arrow_moment *out, rs_error *err) {
     const rs_node *node = at->node;
     const uint8_t *head = at->body;
-    rs_slice group;
     rs_place parts[3];
     int64_t fold;
-    uint32_t i;
     bool fits;
     if (node->n_children != 3) return bad_payload("a time that has not three parts", err);
     if (head == NULL) RS_TRY(rs_decode_take(cursor, node->head_bytes, &head, err));
-    group = rs_slice_of(head, node->group_bytes);
+    rs_slice group = rs_slice_of(head, node->group_bytes);
     RS_TRY(rs_decode_enter(cursor, 3, err));
-    for (i = 0; i < 3; i++) {
+    for (uint32_t i = 0; i < 3; i++) {
         const rs_node *child = &node->children[i];
         parts[i].node = child;
         parts[i].body = child->fixed ? head + child->body_off : NULL;
@@ -186,8 +182,7 @@ rs_status rs_arrow_take_moment(rs_cursor *cursor, const rs_place *place, rs_arro
 /* Sets words to words * 10 + digit. */
 static void push_digit(uint64_t words[RS_ARROW_DECIMAL_WORDS], unsigned digit) {
     uint64_t carry = digit;
-    unsigned i;
-    for (i = 0; i < RS_ARROW_DECIMAL_WORDS; i++) {
+    for (unsigned i = 0; i < RS_ARROW_DECIMAL_WORDS; i++) {
         const uint64_t low = words[i] * 10;
         const uint64_t high = rs_mul_high(words[i], 10);
         words[i] = low + carry;
@@ -245,11 +240,10 @@ rs_status rs_arrow_take_decimal(rs_cursor *cursor, const rs_place *place, rs_buf
                                 rs_error *err) {
     rs_place at = *place;
     rs_outer outer;
-    rs_status status;
     bool left, taken = false;
     RS_TRY(rs_path_settle_element(cursor, &at, &outer, &left, err));
     scratch->size_bytes = 0;
-    status = rs_utf8_take(scratch, cursor, &at, &taken, err);
+    rs_status status = rs_utf8_take(scratch, cursor, &at, &taken, err);
     taken = taken && scratch->size_bytes != 0; /* a text of no bytes, for which the buffer may have none either */
     if (status == RS_OK && !(taken && parse_decimal(scratch->data, scratch->data + scratch->size_bytes, out))) {
         status = bad_payload("the payload of a Decimal is no number", err);
@@ -260,11 +254,9 @@ rs_status rs_arrow_take_decimal(rs_cursor *cursor, const rs_place *place, rs_buf
 
 void rs_arrow_store_decimal(const rs_arrow_decimal *self, uint32_t scale, unsigned size_bytes, uint8_t *to) {
     uint64_t words[RS_ARROW_DECIMAL_WORDS], carry = 1;
-    uint32_t k;
-    unsigned i;
     memcpy(words, self->words, sizeof words);
-    for (k = self->scale; k < scale; k++) push_digit(words, 0);
-    for (i = 0; i < size_bytes / 8; i++) {
+    for (uint32_t k = self->scale; k < scale; k++) push_digit(words, 0);
+    for (unsigned i = 0; i < size_bytes / 8; i++) {
         if (self->negative) { /* two's complement: all bits inverted, plus 1 */
             words[i] = ~words[i] + carry;
             carry = carry != 0 && words[i] == 0;
@@ -309,7 +301,7 @@ static rs_status pass_str(rs_slice *in, rs_error *err) {
 }
 
 rs_status rs_arrow_names(rs_slice extra, rs_slice *names, uint64_t *n, rs_error *err) {
-    uint64_t count, i;
+    uint64_t count;
     names->ptr = names->end = NULL;
     *n = 0;
     if (extra.ptr == extra.end || *extra.ptr++ != RS_FMT_TAG_TUPLE || !rs_take_varint(&extra, &count) || count != 3) {
@@ -320,7 +312,7 @@ rs_status rs_arrow_names(rs_slice extra, rs_slice *names, uint64_t *n, rs_error 
     if (extra.ptr == extra.end || *extra.ptr++ != RS_FMT_TAG_TUPLE) return RS_OK;
     if (!rs_take_varint(&extra, n)) return bad_payload("an object without a class", err);
     names->ptr = extra.ptr;
-    for (i = 0; i < *n; i++) RS_TRY(pass_str(&extra, err));
+    for (uint64_t i = 0; i < *n; i++) RS_TRY(pass_str(&extra, err));
     names->end = extra.ptr;
     return RS_OK;
 }

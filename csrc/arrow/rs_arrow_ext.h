@@ -1,8 +1,7 @@
 /* rs_arrow_ext.h: reads the payloads of ext values that are Arrow scalars: dates, times, datetimes, timedeltas,
  * Decimals; and the field names of objects. Errors of all functions: rules 20 to 23 and 31 of FORMAT.md, RS_E_MEM. Any
  * thread may call them, each with a cursor of its own. */
-#ifndef RS_ARROW_EXT_H
-#define RS_ARROW_EXT_H
+#pragma once
 
 #include "read/rs_path.h"
 #include "read/rs_utf8.h"
@@ -55,5 +54,3 @@ void rs_arrow_store_decimal(const rs_arrow_decimal *self, uint32_t scale, unsign
 /* Reads the field names of an object from the EXTRA of its ext value: *names becomes a slice over the any values of n
  * strs; n becomes 0 and names->ptr NULL where the class has no such names. */
 RS_NODISCARD rs_status rs_arrow_names(rs_slice extra, rs_slice *names, uint64_t *n, rs_error *err);
-
-#endif

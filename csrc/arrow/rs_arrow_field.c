@@ -35,9 +35,8 @@ static rs_status new_field(rs_arrow_field *parent, const char *name, size_t size
 rs_status rs_arrow_field_new(rs_arrow_field **out, rs_error *err) { return new_field(NULL, NULL, 0, out, err); }
 
 void rs_arrow_field_free(rs_arrow_field *self) {
-    uint32_t i;
     if (self == NULL) return;
-    for (i = 0; i < self->n_known; i++) rs_arrow_field_free(self->children[i]);
+    for (uint32_t i = 0; i < self->n_known; i++) rs_arrow_field_free(self->children[i]);
     rs_arrow_field_free(self->element);
     rs_buffer_clear(&self->valid);
     rs_column_clear(&self->numbers);
@@ -66,8 +65,7 @@ static bool has_name(const rs_arrow_field *self, const char *name, size_t size) 
 static uint32_t *slot_of(const rs_arrow_field *self, const char *name, size_t size) {
     const uint32_t mask = 2 * self->children_capacity - 1;
     uint32_t at = 2166136261u;
-    size_t i;
-    for (i = 0; i < size; i++) at = (at ^ (uint8_t)name[i]) * 16777619u;
+    for (size_t i = 0; i < size; i++) at = (at ^ (uint8_t)name[i]) * 16777619u;
     for (at ^= at >> 15; self->slots[at & mask] != 0; at++) {
         if (has_name(self->children[self->slots[at & mask] - 1], name, size)) break;
     }
@@ -75,9 +73,8 @@ static uint32_t *slot_of(const rs_arrow_field *self, const char *name, size_t si
 }
 
 static void fill_slots(rs_arrow_field *self) {
-    uint32_t i;
     memset(self->slots, 0, 2 * (size_t)self->children_capacity * sizeof *self->slots);
-    for (i = 0; i < self->n_known; i++) {
+    for (uint32_t i = 0; i < self->n_known; i++) {
         *slot_of(self, self->children[i]->name, self->children[i]->name_size) = i + 1;
     }
 }
@@ -86,10 +83,9 @@ static void fill_slots(rs_arrow_field *self) {
 static rs_status grow(rs_arrow_field *self, rs_error *err) {
     const uint32_t capacity = self->children_capacity == 0 ? 8 : 2 * self->children_capacity;
     rs_arrow_field **grown = (rs_arrow_field **)realloc(self->children, capacity * sizeof(rs_arrow_field *));
-    uint32_t *slots;
     if (grown == NULL) return no_memory(err);
     self->children = grown;
-    slots = (uint32_t *)malloc(2 * (size_t)capacity * sizeof *slots);
+    uint32_t *slots = (uint32_t *)malloc(2 * (size_t)capacity * sizeof *slots);
     if (slots == NULL) return no_memory(err);
     free(self->slots);
     self->slots = slots;
@@ -100,10 +96,10 @@ static rs_status grow(rs_arrow_field *self, rs_error *err) {
 
 rs_status rs_arrow_field_child(rs_arrow_field *self, const char *name, size_t size, uint32_t *n_fields,
                                rs_arrow_field **out, rs_error *err) {
-    uint32_t *slot, at = self->hint + 1 < self->n_known ? self->hint + 1 : 0;
+    uint32_t at = self->hint + 1 < self->n_known ? self->hint + 1 : 0;
     /* Records mostly have the same keys in the same order. */
     if (self->n_known != 0 && !has_name(self->children[at], name, size)) {
-        slot = slot_of(self, name, size);
+        uint32_t *slot = slot_of(self, name, size);
         at = *slot == 0 ? self->n_known : *slot - 1;
     }
     if (at < self->n_known) {
@@ -131,11 +127,10 @@ rs_status rs_arrow_field_named(rs_arrow_field *self, const uint8_t *units, uint6
                                uint32_t *n_fields, rs_arrow_field **out, rs_error *err) {
     rs_buffer name = {0};
     bool taken;
-    rs_status status;
     if (unit_bytes == 1 && (n == 0 || rs_decode_widest_unchecked(units, n, 1) < 0x80)) {
         return rs_arrow_field_child(self, (const char *)units, (size_t)n, n_fields, out, err);
     }
-    status = rs_utf8_append(&name, units, n, unit_bytes, &taken, err);
+    rs_status status = rs_utf8_append(&name, units, n, unit_bytes, &taken, err);
     if (status == RS_OK && !taken) {
         status = rs_error_set(err, RS_E_ARG_TEXT, RS_NOWHERE,
                               "a key is a str with a lone surrogate, and the names of Arrow fields are UTF-8");
@@ -151,14 +146,12 @@ rs_status rs_arrow_field_of_key(rs_arrow_field *self, rs_cursor *cursor, uint32_
                                 rs_arrow_field **out, rs_error *err) {
     const uint8_t *p;
     uint64_t units;
-    unsigned unit;
-    uint8_t tag;
     *out = NULL;
     if (cursor->in.ptr == cursor->in.end) return RS_FAIL(rs_decode_truncated(err), RS_E_FMT_TRUNCATED);
-    tag = *cursor->in.ptr;
+    uint8_t tag = *cursor->in.ptr;
     *is_name = tag >= RS_FMT_TAG_STR1 && tag <= RS_FMT_TAG_STR4;
     if (!*is_name) return rs_path_any_pass(cursor, err);
-    unit = 1u << (tag - RS_FMT_TAG_STR1);
+    unsigned unit = 1u << (tag - RS_FMT_TAG_STR1);
     cursor->in.ptr++;
     RS_TRY(rs_decode_varint(cursor, &units, err));
     RS_TRY(rs_decode_units(cursor, units, unit, &p, err));
@@ -186,11 +179,10 @@ rs_status rs_arrow_field_element(rs_arrow_field *self, uint32_t *n_fields, rs_ar
 static size_t put_path(const rs_arrow_field *self, char *to, size_t size) {
     const bool is_element = self->parent != NULL && self->parent->element == self;
     size_t n = 0;
-    int more;
     if (self->parent == NULL) return 0;
     n = put_path(self->parent, to, size);
     if (n + 1 >= size) return n;
-    more = snprintf(to + n, size - n, "%s%s", is_element ? "[]" : n == 0 ? "" : ".", is_element ? "" : self->name);
+    int more = snprintf(to + n, size - n, "%s%s", is_element ? "[]" : n == 0 ? "" : ".", is_element ? "" : self->name);
     return more < 0 ? n : n + (size_t)more < size ? n + (size_t)more : size - 1;
 }
 
@@ -231,7 +223,6 @@ void rs_arrow_see_zone(rs_arrow_field *self, int32_t minutes, const char *name) 
 }
 
 void rs_arrow_unsee(rs_arrow_field *self) {
-    uint32_t i;
     self->seen = self->n_items = self->scale = self->digits = 0;
     self->min = INT64_MAX;
     self->max = INT64_MIN;
@@ -241,7 +232,7 @@ void rs_arrow_unsee(rs_arrow_field *self) {
     self->alias = NULL;
     self->problem = RS_ARROW_PROBLEM_NONE;
     self->n_children = self->n_known;
-    for (i = 0; i < self->n_known; i++) rs_arrow_unsee(self->children[i]);
+    for (uint32_t i = 0; i < self->n_known; i++) rs_arrow_unsee(self->children[i]);
     if (self->element != NULL) rs_arrow_unsee(self->element);
 }
 
@@ -250,7 +241,6 @@ void rs_arrow_unsee(rs_arrow_field *self) {
 /* Adds all that was seen at `from` and below to `self`, and makes `from` an alias. */
 static rs_status merge(rs_arrow_field *self, rs_arrow_field *from, uint32_t *n_fields, rs_error *err) {
     rs_arrow_field *to;
-    uint32_t i;
     if ((from->seen & RS_ARROW_SEEN_TUPLE) != 0) {
         const uint32_t items = from->n_items;
         if ((self->seen & RS_ARROW_SEEN_TUPLE) == 0) self->n_items = items;
@@ -266,7 +256,7 @@ static rs_status merge(rs_arrow_field *self, rs_arrow_field *from, uint32_t *n_f
     if (from->unit != 0) self->unit = self->unit == 0 || self->unit == from->unit ? from->unit : 1;
     if (from->zone_known) rs_arrow_see_zone(self, from->zone_minutes, from->zone_name);
     from->alias = self;
-    for (i = 0; i < from->n_known; i++) {
+    for (uint32_t i = 0; i < from->n_known; i++) {
         RS_TRY(rs_arrow_field_child(self, from->children[i]->name, from->children[i]->name_size, n_fields, &to, err));
         RS_TRY(merge(to, from->children[i], n_fields, err));
     }
@@ -354,16 +344,15 @@ static rs_status resolve(rs_arrow_field *self, uint32_t *n_fields, bool *whole, 
 
 /* Gives the children their types, the dropped ones last. */
 static rs_status resolve_children(rs_arrow_field *self, uint32_t *n_fields, bool *whole, rs_error *err) {
-    rs_arrow_field **sorted;
-    uint32_t i, n = 0;
+    uint32_t n = 0;
     if (self->n_known == 0) return RS_OK;
-    sorted = (rs_arrow_field **)malloc(self->n_known * sizeof *sorted);
+    rs_arrow_field **sorted = (rs_arrow_field **)malloc(self->n_known * sizeof *sorted);
     if (sorted == NULL) return no_memory(err);
-    for (i = 0; i < self->n_known; i++) {
+    for (uint32_t i = 0; i < self->n_known; i++) {
         if (self->children[i]->present) sorted[n++] = self->children[i];
     }
     self->n_children = n;
-    for (i = 0; i < self->n_known; i++) {
+    for (uint32_t i = 0; i < self->n_known; i++) {
         self->children[i]->dropped = !self->children[i]->present;
         if (self->children[i]->dropped) sorted[n++] = self->children[i];
     }
@@ -371,7 +360,7 @@ static rs_status resolve_children(rs_arrow_field *self, uint32_t *n_fields, bool
     free(sorted);
     fill_slots(self);
     self->hint = 0;
-    for (i = 0; i < self->n_children; i++) RS_TRY(resolve(self->children[i], n_fields, whole, err));
+    for (uint32_t i = 0; i < self->n_children; i++) RS_TRY(resolve(self->children[i], n_fields, whole, err));
     return RS_OK;
 }
 
@@ -385,17 +374,16 @@ static rs_status resolve_list(rs_arrow_field *self, uint32_t *n_fields, bool *wh
 
 static rs_status merge_items(rs_arrow_field *self, uint32_t *n_fields, rs_error *err) {
     rs_arrow_field *element;
-    uint32_t i;
     RS_TRY(rs_arrow_field_element(self, n_fields, &element, err));
-    for (i = 0; i < self->n_known; i++) RS_TRY(merge(element, self->children[i], n_fields, err));
+    for (uint32_t i = 0; i < self->n_known; i++) RS_TRY(merge(element, self->children[i], n_fields, err));
     return RS_OK;
 }
 
 /* Returns whether the items of tuples are all numbers, all text or the like: then they are the elements of a list. */
 static bool items_alike(const rs_arrow_field *self) {
     const uint32_t numbers = RS_ARROW_SEEN_INTS | RS_ARROW_SEEN_FLOATS;
-    uint32_t i, seen = 0;
-    for (i = 0; i < self->n_known; i++) seen |= self->children[i]->seen;
+    uint32_t seen = 0;
+    for (uint32_t i = 0; i < self->n_known; i++) seen |= self->children[i]->seen;
     seen &= ~(uint32_t)RS_ARROW_SEEN_NULL;
     if ((seen & ~numbers) == 0 || (seen & (seen - 1)) == 0) return true;
     return (seen & ~(uint32_t)(RS_ARROW_SEEN_LIST | RS_ARROW_SEEN_TUPLE)) == 0;
@@ -434,8 +422,7 @@ rs_status rs_arrow_resolve(rs_arrow_field *root, uint32_t *n_fields, bool *whole
 }
 
 void rs_arrow_seal(rs_arrow_field *self) {
-    uint32_t i;
     self->sealed = true;
-    for (i = 0; i < self->n_known; i++) rs_arrow_seal(self->children[i]);
+    for (uint32_t i = 0; i < self->n_known; i++) rs_arrow_seal(self->children[i]);
     if (self->element != NULL) rs_arrow_seal(self->element);
 }

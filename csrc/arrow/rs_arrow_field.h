@@ -4,8 +4,7 @@
  * Fields form a tree. It grows while trees and records are looked at (rs_arrow_program.h, rs_arrow_walk.h);
  * rs_arrow_resolve then fixes the type of each field; rs_arrow_export.h makes Arrow structs of type and values. One
  * thread at a time may use a tree of fields. */
-#ifndef RS_ARROW_FIELD_H
-#define RS_ARROW_FIELD_H
+#pragma once
 
 #include "columns/rs_entries.h"
 
@@ -213,5 +212,3 @@ static inline rs_arrow_field *rs_arrow_resolved(rs_arrow_field *self) {
     while (self->alias != NULL) self = self->alias;
     return self;
 }
-
-#endif

@@ -41,28 +41,24 @@ static rs_status failed(struct ArrowArrayStream *stream, int code, rs_error *err
 rs_status rs_arrow_in_open_stream(rs_arrow_in *self, struct ArrowArrayStream *stream, const rs_arrow_options *options,
                                   rs_error *err) {
     struct ArrowSchema schema = {0};
-    rs_status status;
-    int code;
     if (stream->release == NULL || stream->get_schema == NULL || stream->get_next == NULL) {
         return rs_error_set(err, RS_E_IN_BROKEN, RS_NOWHERE, "a released stream, or one without its functions");
     }
-    code = stream->get_schema(stream, &schema);
+    int code = stream->get_schema(stream, &schema);
     if (code != 0) return failed(stream, code, err);
-    status = rs_arrow_in_open(self, &schema, options, err);
+    rs_status status = rs_arrow_in_open(self, &schema, options, err);
     rs_arrow_schema_release(&schema);
     return status;
 }
 
 rs_status rs_arrow_in_next(rs_arrow_in *self, struct ArrowArrayStream *stream, struct ArrowArray *array,
                            rs_error *err) {
-    rs_status status;
-    int code;
     self->n_rows = 0;
     self->next = 0;
     rs_arrow_array_release(array);
     memset(array, 0, sizeof *array);
     if (self->ended) return RS_OK;
-    code = stream->get_next(stream, array);
+    int code = stream->get_next(stream, array);
     if (code != 0) {
         array->release = NULL; /* a producer that fails leaves nothing to release, whatever it wrote */
         return failed(stream, code, err);
@@ -71,7 +67,7 @@ rs_status rs_arrow_in_next(rs_arrow_in *self, struct ArrowArrayStream *stream, s
         self->ended = true;
         return RS_OK;
     }
-    status = rs_arrow_in_bind(self, array, err);
+    rs_status status = rs_arrow_in_bind(self, array, err);
     if (status != RS_OK) rs_arrow_array_release(array);
     return status;
 }

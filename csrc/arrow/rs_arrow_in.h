@@ -1,7 +1,6 @@
 /* rs_arrow_in.h: appends the rows of Arrow arrays to a builder or a parcel, without an object for each value. A caller
  * opens it with the schema of a stream, binds one array after another, and appends the rows of each. */
-#ifndef RS_ARROW_IN_H
-#define RS_ARROW_IN_H
+#pragma once
 
 #include "write/rs_parcel.h"
 #include "write/rs_builder.h"
@@ -48,5 +47,3 @@ RS_NODISCARD rs_status rs_arrow_in_next(rs_arrow_in *self, struct ArrowArrayStre
 RS_NODISCARD rs_status rs_arrow_in_append(rs_arrow_in *self, rs_builder *builder, uint64_t max_rows, rs_error *err);
 RS_NODISCARD rs_status rs_arrow_in_append_parcel(rs_arrow_in *self, rs_parcel *parcel, uint64_t max_rows,
                                                  size_t max_bytes, rs_error *err);
-
-#endif

@@ -61,7 +61,6 @@ uint32_t rs_arrow_dtype_seen(const rs_array_type *type) {
 
 static void see_dtype(rs_arrow_field *field, const rs_array_type *type) {
     const uint32_t seen = rs_arrow_dtype_seen(type);
-    uint8_t unit;
     if (seen == 0) {
         rs_arrow_see_other(field, 0);
         return;
@@ -69,7 +68,7 @@ static void see_dtype(rs_arrow_field *field, const rs_array_type *type) {
     if (seen == RS_ARROW_SEEN_INT) rs_arrow_see_ints(field, INT64_MIN, INT64_MAX);
     rs_arrow_see(field, seen);
     if ((seen & (RS_ARROW_SEEN_DATETIME64 | RS_ARROW_SEEN_TIMEDELTA64)) == 0) return;
-    unit = type->unit == 4 ? 'D' : (uint8_t)"smun"[type->unit - 7];
+    uint8_t unit = type->unit == 4 ? 'D' : (uint8_t)"smun"[type->unit - 7];
     field->unit = field->unit == 0 || field->unit == unit ? unit : 1;
 }
 
@@ -122,9 +121,8 @@ rs_status rs_arrow_next_name(rs_slice *names, rs_arrow_field *field, uint32_t *n
                              rs_error *err) {
     const uint8_t *p;
     uint64_t n;
-    unsigned unit;
     if (!rs_take(names, 1, &p) || *p < RS_FMT_TAG_STR1 || *p > RS_FMT_TAG_STR4) return bad_value("no name", err);
-    unit = 1u << (*p - RS_FMT_TAG_STR1);
+    unsigned unit = 1u << (*p - RS_FMT_TAG_STR1);
     if (!rs_take_varint(names, &n) || n > rs_slice_left(names) / unit) return bad_value("no name", err);
     p = names->ptr;
     names->ptr += n * unit;
@@ -135,13 +133,13 @@ rs_status rs_arrow_next_name(rs_slice *names, rs_arrow_field *field, uint32_t *n
 static rs_status see_object(rs_arrow_field *field, rs_cursor *cursor, rs_slice names, uint64_t n, uint32_t *n_fields,
                             rs_error *err) {
     const uint8_t *p;
-    uint64_t count, i;
+    uint64_t count;
     RS_TRY(rs_decode_take(cursor, 1, &p, err));
     if (*p != RS_FMT_TAG_TUPLE) return bad_value("an object whose values are no tuple", err);
     RS_TRY(rs_path_any_enter(cursor, 1, &count, err));
     if (count != n) return bad_value("an object with more or fewer values than fields", err);
     rs_arrow_see(field, RS_ARROW_SEEN_STRUCT);
-    for (i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < n; i++) {
         rs_arrow_field *child;
         RS_TRY(rs_arrow_next_name(&names, field, n_fields, &child, err));
         if (child == NULL) RS_TRY(rs_path_any_pass(cursor, err));
@@ -216,10 +214,10 @@ static rs_status see_any_array(rs_arrow_field *field, rs_cursor *cursor, uint32_
 }
 
 static rs_status see_any_dict(rs_arrow_field *field, rs_cursor *cursor, uint32_t *n_fields, rs_error *err) {
-    uint64_t n, i;
+    uint64_t n;
     RS_TRY(rs_path_any_enter(cursor, 2, &n, err));
     rs_arrow_see(field, RS_ARROW_SEEN_STRUCT);
-    for (i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < n; i++) {
         rs_arrow_field *child = NULL;
         bool is_name;
         RS_TRY(rs_arrow_field_of_key(field, cursor, n_fields, &is_name, &child, err));
@@ -234,11 +232,11 @@ static rs_status see_any_dict(rs_arrow_field *field, rs_cursor *cursor, uint32_t
 static rs_status see_any_sequence(rs_arrow_field *field, rs_cursor *cursor, bool is_tuple, uint32_t *n_fields,
                                   rs_error *err) {
     bool has_items = false;
-    uint64_t n, i;
+    uint64_t n;
     RS_TRY(rs_path_any_enter(cursor, 1, &n, err));
     if (is_tuple) has_items = rs_arrow_see_tuple(field, n);
     else rs_arrow_see(field, RS_ARROW_SEEN_LIST);
-    for (i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < n; i++) {
         rs_arrow_field *child;
         if (has_items) {
             RS_TRY(rs_arrow_field_item(field, (uint32_t)i, n_fields, &child, err));
@@ -264,14 +262,12 @@ static rs_status see_any_bigint(rs_arrow_field *field, rs_cursor *cursor, rs_err
 
 rs_status rs_arrow_see_any(rs_arrow_field *field, rs_cursor *cursor, uint32_t *n_fields, rs_error *err) {
     const uint8_t *p;
-    uint8_t tag;
     RS_TRY(rs_decode_take(cursor, 1, &p, err));
-    tag = *p;
+    uint8_t tag = *p;
     if (rs_tag_is_int64(tag)) {
-        int64_t value;
         const unsigned size = rs_any_int_size(tag) - 1;
         RS_TRY(rs_decode_take(cursor, size, &p, err));
-        value = size == 0 ? rs_tag_small_value(tag) : rs_load_int_unchecked(p, size);
+        int64_t value = size == 0 ? rs_tag_small_value(tag) : rs_load_int_unchecked(p, size);
         rs_arrow_see_ints(field, value, value);
         return RS_OK;
     }

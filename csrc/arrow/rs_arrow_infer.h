@@ -1,6 +1,5 @@
 /* rs_arrow_infer.h: notes at fields which kinds of values there are: any values, leaves of trees, numpy arrays. */
-#ifndef RS_ARROW_INFER_H
-#define RS_ARROW_INFER_H
+#pragma once
 
 #include "arrow/rs_arrow_ext.h"
 #include "arrow/rs_arrow_field.h"
@@ -27,5 +26,3 @@ RS_NODISCARD rs_status rs_arrow_next_name(rs_slice *names, rs_arrow_field *field
 
 /* Returns the kind of elements of a dtype, a mask of one bit; 0 for a dtype without an Arrow type. */
 uint32_t rs_arrow_dtype_seen(const rs_array_type *type);
-
-#endif

@@ -58,12 +58,11 @@ rs_status rs_arrow_out_resolve(rs_arrow_out *self, bool *whole, rs_error *err) {
 }
 
 static void widen(rs_arrow_field *field) {
-    uint32_t i;
     if (field->layout == RS_ARROW_LAYOUT_BYTES || field->layout == RS_ARROW_LAYOUT_LIST) field->wide = 1;
     field->views = false; /* which have offsets of 32 bits */
     if (field->layout == RS_ARROW_LAYOUT_LIST) widen(field->element);
     if (field->layout != RS_ARROW_LAYOUT_STRUCT) return;
-    for (i = 0; i < field->n_children; i++) widen(field->children[i]);
+    for (uint32_t i = 0; i < field->n_children; i++) widen(field->children[i]);
 }
 
 rs_status rs_arrow_out_settle(rs_arrow_out *self, uint64_t rows, rs_error *err) {
@@ -76,9 +75,8 @@ rs_status rs_arrow_out_settle(rs_arrow_out *self, uint64_t rows, rs_error *err) 
 }
 
 rs_status rs_arrow_out_batch(rs_arrow_out *self, uint64_t rows, struct ArrowArray *out, rs_error *err) {
-    rs_status status;
     RS_TRY(rs_arrow_export_batch(self->root, out, err));
-    status = rs_arrow_begin(self->root, rows, err);
+    rs_status status = rs_arrow_begin(self->root, rows, err);
     if (status != RS_OK) rs_arrow_array_release(out);
     return status;
 }
@@ -100,18 +98,15 @@ rs_status rs_arrow_out_take_missing(rs_arrow_out *self, rs_error *err) {
     return rs_arrow_put_any(&self->walk, self->root, &cursor, err);
 }
 
-/* Takes the value at the end of a path that is the same in all records of the block. *lacks becomes true where the
- * record does not have the field. */
+/* Takes the value at the end of a path that all records of the block share. *lacks tells that this one has no field. */
 static rs_status take_direct(rs_arrow_out *self, const rs_arrow_block *how, rs_cursor *cursor, bool *lacks,
                              rs_error *err) {
     const rs_compiled_path *path = how->compiled;
     const uint8_t *start = cursor->in.ptr;
     const rs_node *node = how->op->node;
-    rs_slice group;
-    uint64_t bits;
     if (rs_slice_left(&cursor->in) < path->least) return RS_FAIL(rs_decode_truncated(err), RS_E_FMT_TRUNCATED);
-    group = rs_slice_of(start + path->group_off, (size_t)path->group_bytes);
-    bits = rs_decode_bits_unchecked(&group, path->bit_off, node->bits);
+    rs_slice group = rs_slice_of(start + path->group_off, (size_t)path->group_bytes);
+    uint64_t bits = rs_decode_bits_unchecked(&group, path->bit_off, node->bits);
     *lacks = node->kind == RS_FMT_NODE_OPTIONAL && node->param == 0 && (bits & 1) == 0;
     if (*lacks) return RS_OK;
     cursor->in.ptr = start + path->least;
@@ -151,17 +146,14 @@ static rs_status take_one(rs_arrow_out *self, const rs_arrow_source *source, con
 static rs_status put_late(rs_arrow_out *self, const rs_arrow_op *op, rs_cursor *cursor, uint32_t end, rs_error *err) {
     const rs_node *node = op->node;
     const uint8_t *head;
-    rs_slice group;
-    uint32_t i;
     RS_TRY(rs_decode_take(cursor, node->head_bytes, &head, err));
-    group = rs_slice_of(head, node->group_bytes);
+    rs_slice group = rs_slice_of(head, node->group_bytes);
     RS_TRY(rs_decode_enter(cursor, rs_decode_row_count(node, &group), err));
-    for (i = 0; i < end; i++) {
+    for (uint32_t i = 0; i < end; i++) {
         const rs_node *child = &node->children[i];
         const rs_arrow_op *to = &op->children[i];
-        uint64_t bits;
         if (child->fixed) continue;
-        bits = rs_decode_bits_unchecked(&group, child->bit_off, child->bits);
+        uint64_t bits = rs_decode_bits_unchecked(&group, child->bit_off, child->bits);
         if (child->kind == RS_FMT_NODE_OPTIONAL && child->param == 0 && (bits & 1) == 0) {
             if (to->field != NULL) RS_TRY(rs_arrow_append_null(to->field, err));
         } else if (to->field == NULL) {
@@ -181,9 +173,9 @@ static rs_status put_late(rs_arrow_out *self, const rs_arrow_op *op, rs_cursor *
 /* Returns the number of the child after which no child is wanted that is not fixed; n_children when all are wanted, so
  * that the end of the records is checked. */
 static uint32_t end_of_late(const rs_arrow_op *op) {
-    uint32_t i, end = 0;
+    uint32_t end = 0;
     bool all = true;
-    for (i = 0; i < op->n_children; i++) {
+    for (uint32_t i = 0; i < op->n_children; i++) {
         if (op->children[i].field == NULL) all = false;
         else if (!op->node->children[i].fixed) end = i + 1;
     }
@@ -195,9 +187,7 @@ static rs_status put_columns(rs_arrow_out *self, const rs_arrow_source *source, 
                              const rs_arrow_op *op, const rs_column_rows *window, uint64_t *at, rs_error *err) {
     const uint32_t end = end_of_late(op);
     rs_arrow_field *root = op->field;
-    uint64_t k;
-    uint32_t i;
-    for (i = 0; i < op->n_children; i++) {
+    for (uint32_t i = 0; i < op->n_children; i++) {
         const rs_node *child = &op->node->children[i];
         rs_column_rows rows = *window;
         rs_cursor cursor = rs_store_cursor_over(source->store, block, 0, rs_slice_of(rs_column_row_at(window, 0), 0));
@@ -207,7 +197,7 @@ static rs_status put_columns(rs_arrow_out *self, const rs_arrow_source *source, 
         rows.body_off = child->body_off;
         RS_TRY(rs_arrow_put_rows(&self->walk, &op->children[i], &cursor, &rows, err));
     }
-    for (k = 0; end > 0 && k < window->n; k++) {
+    for (uint64_t k = 0; end > 0 && k < window->n; k++) {
         const uint8_t *row = rs_column_row_at(window, k);
         const size_t size = window->records != NULL ? rs_slice_left(&window->records[k]) : block->row_size_bytes;
         rs_cursor cursor =
@@ -215,10 +205,10 @@ static rs_status put_columns(rs_arrow_out *self, const rs_arrow_source *source, 
         *at = k;
         RS_TRY(put_late(self, op, &cursor, end, err));
     }
-    for (i = 0; !op->whole && i < root->n_children; i++) {
+    for (uint32_t i = 0; !op->whole && i < root->n_children; i++) {
         rs_arrow_field *child = root->children[i];
         if (child->n != root->n) continue;
-        for (k = 0; k < window->n; k++) RS_TRY(rs_arrow_append_null(child, err));
+        for (uint64_t k = 0; k < window->n; k++) RS_TRY(rs_arrow_append_null(child, err));
     }
     return rs_arrow_grown(root, window->n, err);
 }
@@ -272,18 +262,17 @@ static rs_status take_window(rs_arrow_out *self, const rs_arrow_source *source, 
                              rs_error *err) {
     const bool columns = is_columns(self, how);
     const uint64_t least = columns ? how->op->node->head_bytes : how->compiled != NULL ? how->compiled->least : 0;
-    rs_status status;
     rs_error first;
-    uint64_t at = 0, k;
+    uint64_t at = 0;
     bool all = columns || is_fixed_field(self, how);
-    for (k = 0; all && window->records != NULL && k < window->n; k++) {
+    for (uint64_t k = 0; all && window->records != NULL && k < window->n; k++) {
         all = rs_slice_left(&window->records[k]) >= least;
     }
     if (!all || (window->records == NULL && block->row_size_bytes < least)) {
         return take_each(self, source, block, how, window, taken, why, err);
     }
-    status = columns ? put_columns(self, source, block, how->op, window, &at, err)
-                     : put_fixed_field(self, source, block, how, window, err);
+    rs_status status = columns ? put_columns(self, source, block, how->op, window, &at, err)
+                               : put_fixed_field(self, source, block, how, window, err);
     *taken = window->n;
     if (status == RS_OK) return RS_OK;
     /* A column tells the error but not the record. The batch is lost, so each record is tried once more. */
@@ -297,8 +286,7 @@ static rs_status take_window(rs_arrow_out *self, const rs_arrow_source *source, 
 
 /* ---- Locating records ---- */
 
-/* Returns the record number for position k. The arithmetic is unsigned, so that any position gives some number, which
- * is checked. */
+/* Returns the record number for position k, in unsigned arithmetic: any position gives a number, which is checked. */
 static uint64_t index_at(const int64_t *positions, int64_t start, int64_t step, uint64_t k) {
     return (uint64_t)start + (uint64_t)step * (positions != NULL ? (uint64_t)positions[k] : k);
 }
@@ -308,13 +296,12 @@ static uint64_t index_at(const int64_t *positions, int64_t start, int64_t step, 
 static rs_status find_block(const rs_arrow_source *source, rs_arrow_stop *stop, uint64_t *number, rs_error *err) {
     const rs_store *store = source->store;
     const uint64_t index = stop->index;
-    uint64_t steps;
     if (RS_UNLIKELY(index >= store->header.n_records)) {
         return rs_error_set(err, RS_E_ARG_RANGE, RS_NOWHERE, "there is no record %lld among %llu", (long long)index,
                             (unsigned long long)store->header.n_records);
     }
     *number = rs_load_u32(store->groups + index / RS_FMT_GROUP_RECORDS * 4);
-    for (steps = 0; steps < RS_FMT_GROUP_RECORDS && *number < store->n_blocks; steps++, (*number)++) {
+    for (uint64_t steps = 0; steps < RS_FMT_GROUP_RECORDS && *number < store->n_blocks; steps++, (*number)++) {
         const rs_block *block = &store->blocks[*number];
         if (!source->blocks[*number].known) {
             stop->why = RS_ARROW_BLOCK;
@@ -332,8 +319,7 @@ static rs_status find_block(const rs_arrow_source *source, rs_arrow_stop *stop, 
 /* Prefetches the first cache lines of a record and its last, which arrive together. */
 static void prefetch_record(const rs_slice *record) {
     const uint8_t *p = record->ptr;
-    uint64_t lines;
-    for (lines = 0; lines < 4 && p < record->end; lines++, p += 64) RS_PREFETCH(p);
+    for (uint64_t lines = 0; lines < 4 && p < record->end; lines++, p += 64) RS_PREFETCH(p);
     if (record->end > record->ptr) RS_PREFETCH(record->end - 1);
 }
 
@@ -344,17 +330,16 @@ static rs_status locate(rs_arrow_out *self, const rs_arrow_source *source, const
                         uint64_t *n, rs_error *err) {
     const uint8_t *segment = source->store->segment.ptr;
     const bool far = positions != NULL || step > 8 || step < -8;
-    uint64_t i;
     self->locals[0] = (uint32_t)(stop->index - block->first_record);
     for (*n = 1; *n < most; (*n)++) {
         const uint64_t index = index_at(positions, start, step, stop->done + *n);
         if (index - block->first_record >= block->n_records) break;
         self->locals[*n] = (uint32_t)(index - block->first_record);
     }
-    for (i = 0; far && i < *n; i++) {
+    for (uint64_t i = 0; far && i < *n; i++) {
         rs_offsets_prefetch(segment, block, self->locals[i]);
     }
-    for (i = 0; i < *n; i++) {
+    for (uint64_t i = 0; i < *n; i++) {
         rs_status status = rs_offsets_locate(segment, block, self->locals[i], &self->records[i], err);
         if (status != RS_OK) {
             *n = i;
@@ -381,7 +366,6 @@ static rs_status run_block(rs_arrow_out *self, const rs_arrow_source *source, ui
     const rs_arrow_block *how = &source->blocks[number];
     rs_column_rows window = {NULL, 0, NULL, 0, 0, 0, 0, NULL, 0, 0};
     uint64_t taken = 0, most = n - stop->done < self->window ? n - stop->done : self->window;
-    rs_status status;
     const bool maybe_lacks = how->compiled != NULL && (how->op == NULL || how->op->node->kind == RS_FMT_NODE_OPTIONAL);
     if (self->walk.mode == RS_ARROW_SEE_REST && !maybe_lacks && how->op->sure) {
         stop->done += positions == NULL ? stretch(block, step, n, stop) : 1;
@@ -400,7 +384,7 @@ static rs_status run_block(rs_arrow_out *self, const rs_arrow_source *source, ui
         window.records = self->records;
         window.locals = self->locals;
     }
-    status = take_window(self, source, block, how, &window, &taken, &stop->why, err);
+    rs_status status = take_window(self, source, block, how, &window, &taken, &stop->why, err);
     if (taken < window.n) {
         stop->index = block->first_record + rs_column_local_at(&window, taken);
     }

@@ -8,8 +8,7 @@
  * Only one thread at a time may fill the caches of an rs_store, but an export runs at the same time as other threads.
  * So it uses only blocks that are known. At any other block it stops; the caller then loads the block under its lock,
  * makes it known, and continues. */
-#ifndef RS_ARROW_OUT_H
-#define RS_ARROW_OUT_H
+#pragma once
 
 #include "read/rs_store.h"
 #include "columns/rs_compiled_path.h"
@@ -81,8 +80,7 @@ RS_NODISCARD rs_status rs_arrow_out_know(rs_arrow_out *self, rs_arrow_source *so
  * finds the types of records that are fewer, or of fewer kinds, than their trees allow. */
 void rs_arrow_out_look(rs_arrow_out *self);
 
-/* Fixes the types. *whole becomes false when a field has none; its `problem` says why. Errors: RS_E_ARG_LIMIT,
- * RS_E_MEM. */
+/* Fixes the types. *whole becomes false when a field has none; its `problem` says why. RS_E_ARG_LIMIT, RS_E_MEM. */
 RS_NODISCARD rs_status rs_arrow_out_resolve(rs_arrow_out *self, bool *whole, rs_error *err);
 
 /* Prepares batches of up to `rows` records. Call it once, when all fields have types. RS_E_MEM. */
@@ -105,5 +103,3 @@ RS_NODISCARD rs_status rs_arrow_out_take_missing(rs_arrow_out *self, rs_error *e
 
 /* Hands out the appended records, and begins a batch of up to `rows`. Errors: those of rs_arrow_export_batch. */
 RS_NODISCARD rs_status rs_arrow_out_batch(rs_arrow_out *self, uint64_t rows, struct ArrowArray *out, rs_error *err);
-
-#endif

@@ -18,9 +18,8 @@ static rs_status no_memory(rs_error *err) {
 static bool grow(void *array, size_t n, size_t *capacity, size_t size) {
     void **at = (void **)array;
     size_t more = *capacity == 0 ? 16 : 2 * *capacity;
-    void *grown;
     if (n < *capacity) return true;
-    grown = realloc(*at, more * size);
+    void *grown = realloc(*at, more * size);
     if (grown == NULL) return false;
     *at = grown;
     *capacity = more;
@@ -53,8 +52,7 @@ static rs_status new_ops(rs_arrow_program *self, uint32_t n, rs_arrow_op **out, 
 }
 
 void rs_arrow_program_clear(rs_arrow_program *self) {
-    size_t i;
-    for (i = 0; i < self->n_chunks; i++) free(self->chunks[i]);
+    for (size_t i = 0; i < self->n_chunks; i++) free(self->chunks[i]);
     free(self->chunks);
     free(self->arrays);
     free(self->lengths);
@@ -79,12 +77,11 @@ static rs_arrow_op *find_op(const rs_arrow_program *self, const void *at, const 
 
 static rs_status remember(rs_arrow_program *self, const void *tree, const rs_arrow_field *field, rs_arrow_op *op,
                           rs_error *err) {
-    rs_arrow_known *at;
     if (2 * (self->n_known + 1) > self->known_capacity) {
-        size_t capacity = self->known_capacity == 0 ? 64 : 2 * self->known_capacity, i;
+        size_t capacity = self->known_capacity == 0 ? 64 : 2 * self->known_capacity;
         rs_arrow_known *grown = (rs_arrow_known *)calloc(capacity, sizeof *grown);
         if (grown == NULL) return no_memory(err);
-        for (i = 0; i < self->known_capacity; i++) {
+        for (size_t i = 0; i < self->known_capacity; i++) {
             const rs_arrow_known *old = &self->known[i];
             if (old->op != NULL) *find_known(grown, capacity, old->at, old->field) = *old;
         }
@@ -92,7 +89,7 @@ static rs_status remember(rs_arrow_program *self, const void *tree, const rs_arr
         self->known = grown;
         self->known_capacity = capacity;
     }
-    at = find_known(self->known, self->known_capacity, tree, field);
+    rs_arrow_known *at = find_known(self->known, self->known_capacity, tree, field);
     at->at = tree;
     at->field = field;
     at->op = op;
@@ -107,10 +104,9 @@ static rs_status compile(rs_arrow_program *self, rs_arrow_op *op, const rs_node 
 
 /* Compiles the children of a node, all for one field. */
 static rs_status compile_children(rs_arrow_program *self, rs_arrow_op *op, rs_arrow_field *field, rs_error *err) {
-    uint32_t i;
     RS_TRY(new_ops(self, op->node->n_children, &op->children, err));
     op->n_children = op->node->n_children;
-    for (i = 0; i < op->n_children; i++) {
+    for (uint32_t i = 0; i < op->n_children; i++) {
         RS_TRY(compile(self, &op->children[i], &op->node->children[i], field, err));
         op->sure = op->sure && op->children[i].sure;
     }
@@ -141,16 +137,15 @@ static rs_status compile_struct(rs_arrow_program *self, rs_arrow_op *op, rs_erro
     rs_cursor keys = {
         rs_slice_of(node->aux, node->aux_size_bytes), NULL, 0, {UINT64_MAX, UINT64_MAX, 200}, false, 0, NULL};
     rs_arrow_field **fields = NULL;
-    uint32_t i;
     rs_arrow_see(op->field, RS_ARROW_SEEN_STRUCT);
     RS_TRY(new_ops(self, node->n_children, &op->children, err));
     RS_TRY(rs_arrow_allot(self, node->n_children, sizeof *fields, &fields, err));
     op->n_children = node->n_children;
-    for (i = 0; i < node->n_children; i++) {
+    for (uint32_t i = 0; i < node->n_children; i++) {
         RS_TRY(next_key(self, &keys, op->field, &fields[i], err));
         op->odd_key |= fields[i] == NULL && !op->field->closed;
     }
-    for (i = 0; i < node->n_children; i++) {
+    for (uint32_t i = 0; i < node->n_children; i++) {
         RS_TRY(compile(self, &op->children[i], &node->children[i], fields[i], err));
         op->sure = op->sure && op->children[i].sure;
     }
@@ -160,10 +155,9 @@ static rs_status compile_struct(rs_arrow_program *self, rs_arrow_op *op, rs_erro
 /* Compiles a tuple node whose children are the values of the fields `items`. */
 static rs_status compile_row(rs_arrow_program *self, rs_arrow_op *op, rs_arrow_field **items, rs_error *err) {
     const rs_node *node = op->node;
-    uint32_t i;
     RS_TRY(new_ops(self, node->n_children, &op->children, err));
     op->n_children = node->n_children;
-    for (i = 0; i < node->n_children; i++) {
+    for (uint32_t i = 0; i < node->n_children; i++) {
         RS_TRY(compile(self, &op->children[i], &node->children[i], items[i], err));
         op->sure = op->sure && op->children[i].sure;
     }
@@ -172,10 +166,9 @@ static rs_status compile_row(rs_arrow_program *self, rs_arrow_op *op, rs_arrow_f
 
 /* Makes op->items: the fields of n items of a tuple. */
 static rs_status make_items(rs_arrow_program *self, rs_arrow_op *op, uint32_t n, rs_error *err) {
-    uint32_t i;
     RS_TRY(rs_arrow_allot(self, n, sizeof *op->items, &op->items, err));
     op->n_items = n;
-    for (i = 0; i < n; i++) RS_TRY(rs_arrow_field_item(op->field, i, &self->n_fields, &op->items[i], err));
+    for (uint32_t i = 0; i < n; i++) RS_TRY(rs_arrow_field_item(op->field, i, &self->n_fields, &op->items[i], err));
     return RS_OK;
 }
 
@@ -193,10 +186,9 @@ static rs_status compile_tuple(rs_arrow_program *self, rs_arrow_op *op, rs_error
 
 /* Compiles the child of a list node, or numbers node, once for each of the fields `items`. */
 static rs_status compile_per_item(rs_arrow_program *self, rs_arrow_op *op, rs_error *err) {
-    uint32_t i;
     RS_TRY(new_ops(self, op->n_items, &op->children, err));
     op->n_children = op->n_items;
-    for (i = 0; i < op->n_items; i++) {
+    for (uint32_t i = 0; i < op->n_items; i++) {
         RS_TRY(compile(self, &op->children[i], op->node->children, op->items[i], err));
         op->sure = op->sure && op->children[i].sure;
     }
@@ -253,11 +245,9 @@ static rs_status compile_array(rs_arrow_program *self, rs_arrow_op *op, rs_error
 /* Compiles the payload of an object with n named fields. */
 static rs_status compile_object(rs_arrow_program *self, rs_arrow_op *op, rs_slice names, uint64_t n, rs_error *err) {
     const rs_node *payload = op->node->children;
-    rs_arrow_op *child;
-    uint64_t i;
     RS_TRY(new_ops(self, 1, &op->children, err));
     op->n_children = 1;
-    child = op->children;
+    rs_arrow_op *child = op->children;
     child->node = payload;
     child->field = op->field;
     child->named = true;
@@ -265,7 +255,8 @@ static rs_status compile_object(rs_arrow_program *self, rs_arrow_op *op, rs_slic
     if (n > RS_FMT_TREE_NODES) return RS_FAIL(rs_decode_bad_value(err, "too many names"), RS_E_FMT_VALUE);
     RS_TRY(rs_arrow_allot(self, (size_t)n, sizeof *child->items, &child->items, err));
     child->n_items = (uint32_t)n;
-    for (i = 0; i < n; i++) RS_TRY(rs_arrow_next_name(&names, op->field, &self->n_fields, &child->items[i], err));
+    for (uint64_t i = 0; i < n; i++)
+        RS_TRY(rs_arrow_next_name(&names, op->field, &self->n_fields, &child->items[i], err));
     rs_arrow_see(op->field, RS_ARROW_SEEN_STRUCT);
     if (payload->kind == RS_FMT_NODE_TUPLE && payload->n_children == n) {
         RS_TRY(compile_row(self, child, child->items, err));
@@ -328,9 +319,8 @@ static rs_status compile_ext(rs_arrow_program *self, rs_arrow_op *op, rs_error *
 
 /* Notes all entries of a table of any values. They are fewer than the records that refer to them. */
 static rs_status see_entries(rs_arrow_program *self, rs_arrow_op *op, const rs_table *table, rs_error *err) {
-    uint32_t i;
     if (find_op(self, table, op->field) != NULL) return RS_OK;
-    for (i = 0; i < table->block.n_records; i++) {
+    for (uint32_t i = 0; i < table->block.n_records; i++) {
         rs_cursor cursor = {{NULL, NULL}, NULL, 0, {UINT64_MAX, UINT64_MAX, RS_FMT_DEPTH}, true, 0, NULL};
         RS_TRY(rs_offsets_locate(table->segment, &table->block, i, &cursor.in, err));
         RS_TRY(rs_arrow_see_any(op->field, &cursor, &self->n_fields, err));
@@ -340,9 +330,8 @@ static rs_status see_entries(rs_arrow_program *self, rs_arrow_op *op, const rs_t
 
 static rs_status compile_tables(rs_arrow_program *self, rs_arrow_op *op, rs_error *err) {
     const rs_dict_coded *coded = op->node->coded;
-    uint32_t t;
     RS_TRY(rs_arrow_allot(self, coded->n_tables, sizeof *op->tables, &op->tables, err));
-    for (t = 0; t < coded->n_tables; t++) {
+    for (uint32_t t = 0; t < coded->n_tables; t++) {
         const rs_table *table = coded->at[t].table;
         RS_TRY(rs_arrow_compile(self, table->tree, op->field, &op->tables[t], err));
         if (table->tree->nodes->kind == RS_FMT_NODE_ANY) RS_TRY(see_entries(self, op, table, err));
@@ -408,14 +397,13 @@ rs_status rs_arrow_compile_place(rs_arrow_program *self, const rs_node *node, rs
 
 rs_status rs_arrow_compile_entry(rs_arrow_program *self, const rs_node *node, rs_arrow_field *field, bool known,
                                  rs_arrow_op **out, rs_error *err) {
-    size_t i;
     const rs_node_kind *kind = rs_node_kind_of(node->kind);
     RS_TRY(rs_arrow_compile_place(self, node, field, known, out, err));
     if (kind->max_children > 0 || kind->part == RS_CONCAT_PART_SOMETIMES || node->kind == RS_FMT_NODE_DICT_CODED) {
         self->shares = true;
     }
     /* The field may have become a part of another one after the op was made. */
-    for (i = 0; *out == NULL && i < self->n_arrays; i++) {
+    for (size_t i = 0; *out == NULL && i < self->n_arrays; i++) {
         rs_arrow_op *op = self->arrays[i];
         if (self->lengths[i] != 1 || op->node != node || op->field != field) continue;
         *out = op;
@@ -427,26 +415,24 @@ rs_status rs_arrow_compile_entry(rs_arrow_program *self, const rs_node *node, rs
 /* ---- After the types are known ---- */
 
 static void settle_struct(rs_arrow_op *op) {
-    uint32_t i, n = 0;
-    for (i = 0; i < op->n_children; i++) n += op->children[i].field != NULL;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < op->n_children; i++) n += op->children[i].field != NULL;
     op->whole = op->field->layout == RS_ARROW_LAYOUT_STRUCT && n == op->field->n_children && !op->node->partial;
 }
 
 void rs_arrow_program_settle(rs_arrow_program *self) {
-    size_t i;
-    uint32_t k, j;
-    for (i = 0; i < self->n_arrays; i++) {
-        for (k = 0; k < self->lengths[i]; k++) {
+    for (size_t i = 0; i < self->n_arrays; i++) {
+        for (uint32_t k = 0; k < self->lengths[i]; k++) {
             rs_arrow_op *op = &self->arrays[i][k];
             if (op->field == NULL) continue;
             op->field = rs_arrow_resolved(op->field);
-            for (j = 0; j < op->n_items; j++) {
+            for (uint32_t j = 0; j < op->n_items; j++) {
                 if (op->items[j] != NULL) op->items[j] = rs_arrow_resolved(op->items[j]);
             }
         }
     }
-    for (i = 0; i < self->n_arrays; i++) {
-        for (k = 0; k < self->lengths[i]; k++) {
+    for (size_t i = 0; i < self->n_arrays; i++) {
+        for (uint32_t k = 0; k < self->lengths[i]; k++) {
             if (self->arrays[i][k].field != NULL) settle_struct(&self->arrays[i][k]);
         }
     }

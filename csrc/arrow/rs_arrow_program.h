@@ -1,8 +1,7 @@
 /* rs_arrow_program.h: a schema tree compiled for the export to Arrow: for each node the field that its values belong
  * to. Compiling notes at the fields all that the tree alone tells about the values, so most records need not be looked
  * at before the types are known. */
-#ifndef RS_ARROW_PROGRAM_H
-#define RS_ARROW_PROGRAM_H
+#pragma once
 
 #include "arrow/rs_arrow_infer.h"
 
@@ -54,9 +53,8 @@ typedef struct rs_arrow_program {
 void rs_arrow_program_clear(rs_arrow_program *self);
 
 /* Compiles a linked tree for a field: *out becomes the op of its root. What the tree tells is noted at the fields.
- * Compiling the same tree for the same field again gives the same op. RS_E_ARG_LIMIT for too many fields,
- * RS_E_FMT_LIMIT for too many ops, rules 21 to 23 for keys and consts, RS_E_MEM. After an error the ops may only be
- * cleared. */
+ * Compiling it again for the field gives the same op. RS_E_ARG_LIMIT for too many fields, RS_E_FMT_LIMIT for too many
+ * ops, rules 21 to 23 for keys and consts, RS_E_MEM. After an error the ops may only be cleared. */
 RS_NODISCARD rs_status rs_arrow_compile(rs_arrow_program *self, const rs_tree *tree, rs_arrow_field *field,
                                         rs_arrow_op **out, rs_error *err);
 
@@ -67,8 +65,7 @@ RS_NODISCARD rs_status rs_arrow_compile_node(rs_arrow_program *self, const rs_no
 RS_NODISCARD rs_status rs_arrow_compile_place(rs_arrow_program *self, const rs_node *node, rs_arrow_field *field,
                                               bool known, rs_arrow_op **out, rs_error *err);
 
-/* As rs_arrow_compile_place for the values of a map, at the field of a key. After rs_arrow_program_settle the field is
- * that of a type. */
+/* As rs_arrow_compile_place for a map's values, at the field of a key; after rs_arrow_program_settle that of a type. */
 RS_NODISCARD rs_status rs_arrow_compile_entry(rs_arrow_program *self, const rs_node *node, rs_arrow_field *field,
                                               bool known, rs_arrow_op **out, rs_error *err);
 
@@ -77,5 +74,3 @@ RS_NODISCARD rs_status rs_arrow_allot(rs_arrow_program *self, size_t n, size_t s
 
 /* Makes the ops refer to the fields of the types. Call it after the last rs_arrow_resolve. */
 void rs_arrow_program_settle(rs_arrow_program *self);
-
-#endif

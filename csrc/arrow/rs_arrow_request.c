@@ -9,13 +9,12 @@ static int kind_of(const char *format) {
         RS_ARROW_KIND_UINT8,   RS_ARROW_KIND_UINT16, RS_ARROW_KIND_UINT32, RS_ARROW_KIND_FLOAT16, RS_ARROW_KIND_FLOAT32,
         RS_ARROW_KIND_FLOAT64, RS_ARROW_KIND_TEXT,   RS_ARROW_KIND_BYTES,  RS_ARROW_KIND_UINT64,
     };
-    const char *at;
     if (strcmp(format, "vu") == 0) return RS_ARROW_KIND_TEXT;
     if (strcmp(format, "vz") == 0) return RS_ARROW_KIND_BYTES;
     if (format[0] == 0 || format[1] != 0) return -1;
     if (format[0] == 'U') return RS_ARROW_KIND_TEXT;
     if (format[0] == 'Z') return RS_ARROW_KIND_BYTES;
-    at = strchr(letters, format[0]);
+    const char *at = strchr(letters, format[0]);
     return at == NULL ? -1 : kinds[at - letters];
 }
 
@@ -63,8 +62,7 @@ static bool fits(const rs_arrow_field *self, int kind) {
 }
 
 static void request_child(rs_arrow_field *child, const struct ArrowSchema *wanted) {
-    int64_t i;
-    for (i = 0; i < wanted->n_children; i++) {
+    for (int64_t i = 0; i < wanted->n_children; i++) {
         const struct ArrowSchema *at = wanted->children[i];
         if (at->name != NULL && strcmp(at->name, child->name) == 0) {
             rs_arrow_request(child, at);
@@ -74,25 +72,23 @@ static void request_child(rs_arrow_field *child, const struct ArrowSchema *wante
 }
 
 void rs_arrow_request_views(rs_arrow_field *self) {
-    uint32_t i;
     if (self->layout == RS_ARROW_LAYOUT_BYTES) self->views = true;
     self->zone_minutes = 0;
     if (self->layout == RS_ARROW_LAYOUT_LIST) {
         self->wide = 1;
         rs_arrow_request_views(self->element);
     }
-    for (i = 0; self->layout == RS_ARROW_LAYOUT_STRUCT && i < self->n_children; i++) {
+    for (uint32_t i = 0; self->layout == RS_ARROW_LAYOUT_STRUCT && i < self->n_children; i++) {
         rs_arrow_request_views(self->children[i]);
     }
 }
 
 void rs_arrow_request(rs_arrow_field *self, const struct ArrowSchema *wanted) {
     const char *format = wanted->format;
-    uint32_t i;
-    int kind;
     if (format == NULL) return;
     if (self->kind == RS_ARROW_KIND_STRUCT) {
-        for (i = 0; strcmp(format, "+s") == 0 && i < self->n_children; i++) request_child(self->children[i], wanted);
+        for (uint32_t i = 0; strcmp(format, "+s") == 0 && i < self->n_children; i++)
+            request_child(self->children[i], wanted);
         return;
     }
     if (self->kind == RS_ARROW_KIND_LIST) {
@@ -101,7 +97,7 @@ void rs_arrow_request(rs_arrow_field *self, const struct ArrowSchema *wanted) {
         if (wanted->n_children == 1) rs_arrow_request(self->element, wanted->children[0]);
         return;
     }
-    kind = kind_of(format);
+    int kind = kind_of(format);
     if (kind < 0) return;
     if (kind != self->kind) {
         if (!fits(self, kind)) return;

@@ -1,6 +1,5 @@
 /* rs_arrow_request.h: fits the types of fields to a schema that a consumer asks for, where no value can be lost. */
-#ifndef RS_ARROW_REQUEST_H
-#define RS_ARROW_REQUEST_H
+#pragma once
 
 #include "arrow/rs_arrow.h"
 #include "arrow/rs_arrow_field.h"
@@ -15,5 +14,3 @@ void rs_arrow_request(rs_arrow_field *self, const struct ArrowSchema *wanted);
 /* Makes text and bytes views, the offsets of lists 64 bits wide, and UTC of zones without a name, at the field and
  * below. polars keeps these types as they are, converts others, and refuses zones without a name. */
 void rs_arrow_request_views(rs_arrow_field *self);
-
-#endif

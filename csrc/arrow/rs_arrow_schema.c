@@ -19,8 +19,7 @@ typedef struct rs_arrow_compiler {
 } rs_arrow_compiler;
 
 void rs_arrow_schema_clear(rs_arrow_schema *self) {
-    uint32_t i;
-    for (i = 0; i < self->n_zones; i++) rs_zone_clear(&self->zones[i].zone);
+    for (uint32_t i = 0; i < self->n_zones; i++) rs_zone_clear(&self->zones[i].zone);
     free(self->zones);
     free(self->nodes);
     rs_buffer_clear(&self->names);
@@ -140,11 +139,10 @@ static const rs_arrow_format PREFIXES[] = {
 };
 
 static const rs_arrow_format *find_format(const char *format, const char **rest) {
-    size_t i;
-    for (i = 0; i < sizeof FORMATS / sizeof *FORMATS; i++) {
+    for (size_t i = 0; i < sizeof FORMATS / sizeof *FORMATS; i++) {
         if (strcmp(format, FORMATS[i].text) == 0) return &FORMATS[i];
     }
-    for (i = 0; i < sizeof PREFIXES / sizeof *PREFIXES; i++) {
+    for (size_t i = 0; i < sizeof PREFIXES / sizeof *PREFIXES; i++) {
         const size_t n = strlen(PREFIXES[i].text);
         if (strncmp(format, PREFIXES[i].text, n) == 0) {
             *rest = format + n;
@@ -194,8 +192,7 @@ static rs_status read_type_ids(rs_arrow_compiler *c, uint32_t number, const char
     int64_t id;
     uint64_t n = 0;
     bool ok = true;
-    size_t i;
-    for (i = 0; i < RS_ARROW_UNION_TYPES; i++) ids[i] = RS_ARROW_NO_TYPE;
+    for (size_t i = 0; i < RS_ARROW_UNION_TYPES; i++) ids[i] = RS_ARROW_NO_TYPE;
     while (ok && *p != '\0') {
         ok = (n == 0 || *p++ == ',') && take_number(&p, false, &id) && id < RS_ARROW_UNION_TYPES &&
              ids[id] == RS_ARROW_NO_TYPE;
@@ -212,14 +209,12 @@ static rs_status read_type_ids(rs_arrow_compiler *c, uint32_t number, const char
 
 /* An offset as Arrow writes it, such as "+05:30". */
 static bool read_offset(const char *p, int32_t *offset_s) {
-    int32_t hours, minutes;
-    size_t i;
     if (strlen(p) != 6 || (p[0] != '+' && p[0] != '-') || p[3] != ':') return false;
-    for (i = 1; i < 6; i++) {
+    for (size_t i = 1; i < 6; i++) {
         if (i != 3 && (p[i] < '0' || p[i] > '9')) return false;
     }
-    hours = (p[1] - '0') * 10 + (p[2] - '0');
-    minutes = (p[4] - '0') * 10 + (p[5] - '0');
+    int32_t hours = (p[1] - '0') * 10 + (p[2] - '0');
+    int32_t minutes = (p[4] - '0') * 10 + (p[5] - '0');
     if (hours > 23 || minutes > 59) return false;
     *offset_s = (p[0] == '-' ? -1 : 1) * (hours * 60 + minutes) * 60;
     return true;
@@ -274,9 +269,8 @@ static rs_status add_zone(rs_arrow_compiler *c, uint32_t number, const char *nam
 
 static rs_status set_zone(rs_arrow_compiler *c, uint32_t number, const char *name) {
     rs_arrow_node *node = &c->out->nodes[number];
-    uint32_t i;
     if (*name == '\0') return RS_OK;
-    for (i = 0; i < c->out->n_zones; i++) {
+    for (uint32_t i = 0; i < c->out->n_zones; i++) {
         const rs_arrow_zone *zone = &c->out->zones[i];
         if (zone->name_size == strlen(name) &&
             memcmp(c->out->names.data + zone->name_off, name, zone->name_size) == 0) {
@@ -296,10 +290,9 @@ static bool is_extension(const char *metadata, const char *type) {
     int32_t n, k;
     if (p == NULL) return false;
     for (n = (int32_t)rs_load_u32(p), p += 4; n > 0; n--) {
-        bool is_name;
         k = (int32_t)rs_load_u32(p), p += 4;
         if (k < 0) return false;
-        is_name = (size_t)k == sizeof key - 1 && memcmp(p, key, sizeof key - 1) == 0;
+        bool is_name = (size_t)k == sizeof key - 1 && memcmp(p, key, sizeof key - 1) == 0;
         p += k;
         k = (int32_t)rs_load_u32(p), p += 4;
         if (k < 0) return false;
@@ -350,14 +343,13 @@ static void read_extension(rs_arrow_node *node, const char *metadata) {
 static rs_status read_type(rs_arrow_compiler *c, uint32_t number) {
     const struct ArrowSchema *schema = c->sources[number];
     rs_arrow_node *node = &c->out->nodes[number];
-    const rs_arrow_format *format;
     const char *rest = "";
     if (schema->release == NULL) return REFUSE(c, number, RS_E_IN_BROKEN, "a released schema", "");
     if (schema->format == NULL) return REFUSE(c, number, RS_E_IN_BROKEN, "a type without a format string", "");
     if (schema->n_children < 0 || schema->n_children > RS_ARROW_NODES) {
         return REFUSE(c, number, RS_E_IN_BROKEN, "a type has a number of children that is out of range", "");
     }
-    format = find_format(schema->format, &rest);
+    const rs_arrow_format *format = find_format(schema->format, &rest);
     if (schema->dictionary != NULL) return read_index_type(c, number, format);
     if (format == NULL) {
         return REFUSE(c, number, RS_E_IN_TYPE, "this version knows no Arrow type with the format ", schema->format);
@@ -374,7 +366,6 @@ static rs_status read_type(rs_arrow_compiler *c, uint32_t number) {
 /* Adds a node for `schema`, which is child `source` of `parent`. */
 static rs_status add_node(rs_arrow_compiler *c, const struct ArrowSchema *schema, uint32_t parent, uint32_t source) {
     rs_arrow_schema *self = c->out;
-    rs_arrow_node *node;
     if (schema == NULL) return REFUSE(c, parent, RS_E_IN_BROKEN, "a child of a type is missing", "");
     if (self->n_nodes == RS_ARROW_NODES) return REFUSE(c, parent, RS_E_IN_TYPE, "the table has too many columns", "");
     if (self->n_nodes == self->nodes_capacity) {
@@ -389,7 +380,7 @@ static rs_status add_node(rs_arrow_compiler *c, const struct ArrowSchema *schema
         self->nodes_capacity = capacity;
     }
     c->sources[self->n_nodes] = schema;
-    node = &self->nodes[self->n_nodes++];
+    rs_arrow_node *node = &self->nodes[self->n_nodes++];
     memset(node, 0, sizeof *node);
     node->parent = parent;
     node->source = source;
@@ -413,18 +404,17 @@ static rs_status read_name(rs_arrow_compiler *c) {
     const size_t n = strlen(name);
     uint64_t n_points;
     const unsigned unit = rs_unicode_measure((const uint8_t *)name, n, &n_points);
-    uint8_t *p;
     node->name_off = self->names.size_bytes;
     node->name_size = n;
     RS_TRY(rs_buffer_append(&self->names, name, n, c->err));
     if (unit == 0) return REFUSE(c, number, RS_E_IN_BROKEN, "the name of a field is not UTF-8", "");
     node->key_off = self->keys.size_bytes;
     RS_TRY(rs_buffer_reserve(&self->keys, RS_PUT_HEAD_ROOM + (size_t)n_points * unit, c->err));
-    p = rs_put_head(self->keys.data + node->key_off,
-                    unit == 1   ? RS_FMT_TAG_STR1
-                    : unit == 2 ? RS_FMT_TAG_STR2
-                                : RS_FMT_TAG_STR4,
-                    n_points);
+    uint8_t *p = rs_put_head(self->keys.data + node->key_off,
+                             unit == 1   ? RS_FMT_TAG_STR1
+                             : unit == 2 ? RS_FMT_TAG_STR2
+                                         : RS_FMT_TAG_STR4,
+                             n_points);
     rs_unicode_widen_unchecked((const uint8_t *)name, n, unit, p);
     p += n_points * unit;
     node->key_size = (size_t)(p - self->keys.data) - node->key_off;
@@ -437,11 +427,11 @@ static rs_status check_names(rs_arrow_compiler *c, uint32_t parent) {
     const rs_arrow_schema *self = c->out;
     const rs_arrow_node *outer = &self->nodes[parent];
     size_t capacity = 4;
-    uint32_t *slots, i, again = 0;
+    uint32_t again = 0;
     while (capacity < (size_t)outer->n_children * 2) capacity *= 2;
-    slots = (uint32_t *)calloc(capacity, sizeof *slots);
+    uint32_t *slots = (uint32_t *)calloc(capacity, sizeof *slots);
     if (slots == NULL) return rs_error_set(c->err, RS_E_MEM, RS_NOWHERE, "no memory for a schema");
-    for (i = outer->first_child; again == 0 && i < outer->first_child + outer->n_children; i++) {
+    for (uint32_t i = outer->first_child; again == 0 && i < outer->first_child + outer->n_children; i++) {
         const rs_arrow_node *node = &self->nodes[i];
         const uint8_t *name = self->names.data + node->name_off;
         size_t at = (size_t)rs_hash64(name, node->name_size, 0) & (capacity - 1);
@@ -470,9 +460,8 @@ static const char *name_of(const struct ArrowSchema *field) {
 RS_COLD static rs_status no_column(rs_arrow_compiler *c, const struct ArrowSchema *schema, rs_slice name) {
     char known[160];
     size_t size = 0;
-    int64_t k;
     known[0] = '\0';
-    for (k = 0; k < schema->n_children && size < sizeof known - 1; k++) {
+    for (int64_t k = 0; k < schema->n_children && size < sizeof known - 1; k++) {
         const int n =
             snprintf(known + size, sizeof known - size, "%s'%s'", k == 0 ? "" : ", ", name_of(schema->children[k]));
         size += n < 0 ? 0 : (size_t)n;
@@ -506,17 +495,17 @@ static size_t find_child(const child_names *self, const char *name, size_t size,
 }
 
 static rs_status child_names_open(child_names *self, const struct ArrowSchema *schema, rs_error *err) {
-    size_t capacity = 4, at;
-    int64_t k, first;
+    size_t capacity = 4;
+    int64_t first;
     unsigned n;
     while (capacity < (size_t)schema->n_children * 2) capacity *= 2;
     self->schema = schema;
     self->mask = capacity - 1;
     self->slots = (int64_t *)calloc(capacity, sizeof *self->slots);
     if (self->slots == NULL) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for a schema");
-    for (k = 0; k < schema->n_children; k++) {
+    for (int64_t k = 0; k < schema->n_children; k++) {
         const char *name = name_of(schema->children[k]);
-        at = find_child(self, name, strlen(name), &first, &n);
+        size_t at = find_child(self, name, strlen(name), &first, &n);
         if (n < 2) self->slots[at] = k + 1;
     }
     return RS_OK;
@@ -527,8 +516,7 @@ static rs_status add_found(rs_arrow_compiler *c, const child_names *names) {
     const struct ArrowSchema *schema = names->schema;
     int64_t k;
     unsigned n;
-    size_t i;
-    for (i = 0; i < c->options->n_columns; i++) {
+    for (size_t i = 0; i < c->options->n_columns; i++) {
         const rs_slice name = c->options->columns[i];
         (void)find_child(names, (const char *)name.ptr, rs_slice_left(&name), &k, &n);
         if (n == 0) return no_column(c, schema, name);
@@ -545,9 +533,8 @@ static rs_status add_found(rs_arrow_compiler *c, const child_names *names) {
 
 static rs_status add_columns(rs_arrow_compiler *c, const struct ArrowSchema *schema) {
     child_names names;
-    rs_status status;
     RS_TRY(child_names_open(&names, schema, c->err));
-    status = add_found(c, &names);
+    rs_status status = add_found(c, &names);
     free(names.slots);
     return status;
 }
@@ -570,7 +557,6 @@ static rs_status add_children(rs_arrow_compiler *c, uint32_t number) {
     const struct ArrowSchema *schema = c->sources[number];
     const rs_arrow_node node = c->out->nodes[number];
     const uint32_t first = c->out->n_nodes;
-    int64_t i;
     c->out->nodes[number].first_child = first;
     c->out->nodes[number].n_source_children = (uint64_t)schema->n_children;
     if (!has_child_count(&node, schema->n_children)) {
@@ -585,7 +571,7 @@ static rs_status add_children(rs_arrow_compiler *c, uint32_t number) {
     } else if (number == 0 && c->options->columns != NULL) {
         RS_TRY(add_columns(c, schema));
     } else {
-        for (i = 0; i < schema->n_children; i++) {
+        for (int64_t i = 0; i < schema->n_children; i++) {
             RS_TRY(add_node(c, schema->children[i], number, (uint32_t)i));
             if (node.kind == RS_ARROW_STRUCT) RS_TRY(read_name(c));
         }
@@ -621,9 +607,8 @@ static rs_status set_level(rs_arrow_compiler *c, uint32_t number) {
 }
 
 static void set_key_set(rs_arrow_schema *self, rs_arrow_node *node) {
-    uint32_t i;
     node->key_set_hash = RS_KEY_SET_SEED;
-    for (i = node->first_child; i < node->first_child + node->n_children; i++) {
+    for (uint32_t i = node->first_child; i < node->first_child + node->n_children; i++) {
         const rs_arrow_node *field = &self->nodes[i];
         node->key_set_hash = rs_schema_hash_key(node->key_set_hash, self->keys.data + field->key_off, field->key_size);
     }
@@ -646,28 +631,27 @@ static rs_status check_children(rs_arrow_compiler *c, uint32_t number) {
 }
 
 static rs_status compile(rs_arrow_compiler *c, const struct ArrowSchema *schema) {
-    uint32_t i;
     RS_TRY(add_node(c, schema, RS_ARROW_NO_NODE, 0));
-    for (i = 0; i < c->out->n_nodes; i++) {
+    for (uint32_t i = 0; i < c->out->n_nodes; i++) {
         RS_TRY(read_type(c, i));
         if (i == 0 && c->options->columns != NULL && c->out->nodes[0].kind != RS_ARROW_STRUCT) {
             return rs_error_set(c->err, RS_E_ARG_RANGE, RS_NOWHERE, "columns= is for tables; this is a single column");
         }
         RS_TRY(add_children(c, i));
     }
-    for (i = 0; i < c->out->n_nodes; i++) RS_TRY(check_children(c, i));
+    for (uint32_t i = 0; i < c->out->n_nodes; i++) RS_TRY(check_children(c, i));
     return RS_OK;
 }
 
 rs_status rs_arrow_schema_compile(rs_arrow_schema *self, const struct ArrowSchema *schema,
                                   const rs_arrow_options *options, rs_error *err) {
     rs_arrow_compiler compiler = {self, options, NULL, err};
-    rs_status status;
     self->drop_missing = options->drop_missing;
     self->nanoseconds = options->nanoseconds;
     self->find_zone = options->find_zone;
     self->context = options->context;
-    status = rs_buffer_reserve(&self->names, 1, err); /* all names may be empty, and no offset is added to NULL */
+    rs_status status =
+        rs_buffer_reserve(&self->names, 1, err); /* all names may be empty, and no offset is added to NULL */
     if (status == RS_OK) status = compile(&compiler, schema);
     free((void *)compiler.sources);
     if (status != RS_OK) rs_arrow_schema_clear(self);

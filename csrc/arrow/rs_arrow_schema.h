@@ -4,8 +4,7 @@
  * A schema comes from another library and is not trusted: format strings, names, numbers of children, pointers that
  * must not be NULL, and the depth are checked. The interface gives no sizes of its C strings, of its arrays of pointers
  * and of its metadata, so a producer whose `n_children` is too large, or whose string has no end, cannot be noticed. */
-#ifndef RS_ARROW_SCHEMA_H
-#define RS_ARROW_SCHEMA_H
+#pragma once
 
 #include "base/rs_buffer.h"
 #include "arrow/rs_arrow.h"
@@ -134,5 +133,3 @@ void rs_arrow_path(const rs_arrow_schema *self, uint32_t node, char out[RS_ARROW
 /* Sets *out to the span of a zone that is not fixed which has utc_s. Errors as rs_zone_find. */
 RS_NODISCARD rs_status rs_arrow_zone_find(rs_arrow_schema *self, uint32_t number, int64_t utc_s, rs_zone_span *out,
                                           rs_error *err);
-
-#endif

@@ -107,7 +107,6 @@ static uint8_t *put_timestamp(rs_arrow_writer *self, uint32_t node, int64_t valu
 static uint8_t *put_duration(rs_arrow_writer *self, uint32_t node, int64_t value, uint8_t *p) {
     const rs_arrow_node *n = &self->schema->nodes[node];
     const int64_t per_second = PER_SECOND[n->unit], limit = 86400 * per_second;
-    uint64_t size, factor, low, high;
     if (n->unit == RS_ARROW_NANOSECONDS) {
         if (self->schema->nanoseconds == RS_ARROW_NANOSECONDS_NUMPY) {
             return put_numpy(p, RS_FMT_DTYPE_TIMEDELTA, value);
@@ -119,10 +118,10 @@ static uint8_t *put_duration(rs_arrow_writer *self, uint32_t node, int64_t value
     if (n->unit != RS_ARROW_MICROSECONDS && (value >= DURATION_DAYS * limit || value < -(DURATION_DAYS - 1) * limit)) {
         return fail(self, node, "a duration of more than 999999999 days, which Python's timedelta cannot hold");
     }
-    size = value < 0 ? -(uint64_t)value : (uint64_t)value;
-    factor = (uint64_t)(1000000 / per_second);
-    low = size * factor;
-    high = rs_mul_high(size, factor);
+    uint64_t size = value < 0 ? -(uint64_t)value : (uint64_t)value;
+    uint64_t factor = (uint64_t)(1000000 / per_second);
+    uint64_t low = size * factor;
+    uint64_t high = rs_mul_high(size, factor);
     if (value < 0) {
         low = -low;
         high = ~high + (low == 0 ? 1 : 0);

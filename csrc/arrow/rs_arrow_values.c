@@ -119,11 +119,10 @@ static uint8_t *put_view(rs_arrow_writer *self, uint32_t number, uint64_t at, ui
     const int32_t n = (int32_t)rs_load_u32(view);
     if (n > INLINE_SIZE) {
         const int32_t block = (int32_t)rs_load_u32(view + 8), off = (int32_t)rs_load_u32(view + 12);
-        int64_t size;
         if (block < 0 || (uint64_t)block >= column->n_blocks) {
             return broken(self, number, "a view names a buffer that is not there");
         }
-        size = rs_arrow_int(column->block_sizes, (uint64_t)block, 8);
+        int64_t size = rs_arrow_int(column->block_sizes, (uint64_t)block, 8);
         if (off < 0 || size < off || n > size - off || column->blocks[block] == NULL) {
             return broken(self, number, "a view passes the end of its buffer");
         }
@@ -147,20 +146,19 @@ static uint8_t *put_uuid(rs_arrow_writer *self, const uint8_t *bytes, uint8_t *p
 static uint8_t *put_run(rs_arrow_writer *self, uint32_t node, uint64_t begin, uint64_t end, uint8_t *p) {
     const rs_arrow_node *child = &self->schema->nodes[node];
     const rs_arrow_column *column = &self->columns[node];
-    uint64_t i;
     if (column->validity == NULL && (child->kind == RS_ARROW_INT || child->kind == RS_ARROW_FLOAT)) {
         p = rs_arrow_room(self, p, (end - begin) * RS_PUT_INT_ROOM);
         if (p == NULL) return NULL;
         begin += column->offset;
         end += column->offset;
         if (child->kind == RS_ARROW_INT) {
-            for (i = begin; i < end; i++) p = rs_put_int(p, rs_arrow_int(column->first, i, child->width));
+            for (uint64_t i = begin; i < end; i++) p = rs_put_int(p, rs_arrow_int(column->first, i, child->width));
         } else {
-            for (i = begin; i < end; i++) p = rs_put_float(p, to_double(column->first, i, child->width));
+            for (uint64_t i = begin; i < end; i++) p = rs_put_float(p, to_double(column->first, i, child->width));
         }
         return p;
     }
-    for (i = begin; i < end && p != NULL; i++) p = put_value(self, node, i, p);
+    for (uint64_t i = begin; i < end && p != NULL; i++) p = put_value(self, node, i, p);
     return p;
 }
 
@@ -200,12 +198,12 @@ static uint8_t *put_list(rs_arrow_writer *self, uint32_t number, uint64_t at, ui
 static uint8_t *put_map(rs_arrow_writer *self, uint32_t number, uint64_t at, uint8_t *p) {
     const uint32_t entries = self->schema->nodes[number].first_child;
     const uint32_t key = self->schema->nodes[entries].first_child;
-    uint64_t begin, end, i;
+    uint64_t begin, end;
     if (!take_list(self, number, at, &begin, &end)) return NULL;
     p = put_container(self, number, RS_FMT_TAG_LIST, end - begin, self->schema->nodes[number].level, p);
     begin += self->columns[entries].offset;
     end += self->columns[entries].offset;
-    for (i = begin; i < end && p != NULL; i++) {
+    for (uint64_t i = begin; i < end && p != NULL; i++) {
         p = put_container(self, number, RS_FMT_TAG_TUPLE, 2, self->schema->nodes[number].level + 1u, p);
         if (p != NULL) p = put_value(self, key, i, p);
         if (p != NULL) p = put_value(self, key + 1, i, p);
@@ -241,9 +239,8 @@ static bool is_none(rs_arrow_writer *self, uint32_t number, uint64_t i) {
 /* Returns how many fields of a struct are not None, and sets the hash of their keys. */
 static uint64_t present_fields(rs_arrow_writer *self, const rs_arrow_node *node, uint64_t at, uint64_t *hash) {
     uint64_t n = 0;
-    uint32_t i;
     *hash = RS_KEY_SET_SEED;
-    for (i = node->first_child; i < node->first_child + node->n_children; i++) {
+    for (uint32_t i = node->first_child; i < node->first_child + node->n_children; i++) {
         const rs_arrow_node *field = &self->schema->nodes[i];
         if (is_none(self, i, at)) continue;
         *hash = rs_schema_hash_key(*hash, self->schema->keys.data + field->key_off, field->key_size);
@@ -258,7 +255,6 @@ static uint8_t *put_struct(rs_arrow_writer *self, uint32_t number, uint64_t at, 
     const uint32_t first = node->first_child, end = first + node->n_children;
     const bool drop = schema->drop_missing;
     uint64_t n = node->n_children, hash = node->key_set_hash;
-    uint32_t i;
     if (drop) n = present_fields(self, node, at, &hash);
     if (self->scan != NULL) {
         const rs_status status = rs_scan_add_key_set(self->scan, hash, self->err);
@@ -268,7 +264,7 @@ static uint8_t *put_struct(rs_arrow_writer *self, uint32_t number, uint64_t at, 
         }
     }
     p = put_container(self, number, RS_FMT_TAG_DICT, n, node->level, p);
-    for (i = first; i < end && p != NULL; i++) {
+    for (uint32_t i = first; i < end && p != NULL; i++) {
         const rs_arrow_node *field = &schema->nodes[i];
         if (drop && is_none(self, i, at)) continue;
         p = rs_arrow_room(self, p, field->key_size);
@@ -311,8 +307,7 @@ static uint64_t find_run(rs_arrow_writer *self, uint32_t number, uint64_t at) {
     return low;
 }
 
-/* Returns the member of a union that has element `at`, and the value's position in it; RS_ARROW_NO_NODE after an
- * error. */
+/* Returns the union's member with element `at`, and the value's position in it; RS_ARROW_NO_NODE after an error. */
 static uint32_t take_member(rs_arrow_writer *self, uint32_t number, uint64_t at, uint64_t *i) {
     const rs_arrow_node *node = &self->schema->nodes[number];
     const rs_arrow_column *column = &self->columns[number];
@@ -392,7 +387,6 @@ static uint8_t *put_value(rs_arrow_writer *self, uint32_t number, uint64_t i, ui
 
 rs_status rs_arrow_append_value(rs_arrow_writer *self, uint64_t i) {
     rs_buffer *raw = self->raw;
-    uint8_t *p;
     self->begin = raw->size_bytes;
     self->values_left = RS_FMT_READER_VALUES - 1;
     self->counts.features = 0;
@@ -400,7 +394,7 @@ rs_status rs_arrow_append_value(rs_arrow_writer *self, uint64_t i) {
     self->status = rs_buffer_reserve(raw, 256, self->err);
     if (self->status != RS_OK) return self->status;
     self->end = raw->data + raw->capacity_bytes;
-    p = put_value(self, 0, i, raw->data + raw->size_bytes);
+    uint8_t *p = put_value(self, 0, i, raw->data + raw->size_bytes);
     if (p == NULL) return self->status;
     raw->size_bytes = (size_t)(p - raw->data);
     self->counts.values = RS_FMT_READER_VALUES - self->values_left;

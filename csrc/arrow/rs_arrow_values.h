@@ -1,7 +1,6 @@
 /* rs_arrow_values.h: one value of a bound Arrow array as an any value. It has the value and type that pyarrow's
  * `to_pylist()` gives; docs/tables.md lists the differences. */
-#ifndef RS_ARROW_VALUES_H
-#define RS_ARROW_VALUES_H
+#pragma once
 
 #include "arrow/rs_arrow_writer.h"
 
@@ -9,5 +8,3 @@
  * record of more values or bytes than readers accept; errors of the zone finder; RS_E_MEM. After an error `raw` has a
  * part of the value. Messages begin with the path of the value's type. */
 RS_NODISCARD rs_status rs_arrow_append_value(rs_arrow_writer *self, uint64_t i);
-
-#endif

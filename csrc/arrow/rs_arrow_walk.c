@@ -68,13 +68,11 @@ static bool is_absent(const rs_node *child, const rs_slice *group) {
 
 rs_status rs_arrow_put_appended(rs_arrow_walk *self, const rs_arrow_op *op, rs_cursor *cursor, const rs_slice *group,
                                 uint32_t end, rs_error *err) {
-    uint32_t i;
-    for (i = 0; i < end; i++) {
+    for (uint32_t i = 0; i < end; i++) {
         const rs_node *child = &op->node->children[i];
         const rs_arrow_op *to = &op->children[i];
-        uint64_t bits;
         if (child->fixed || is_absent(child, group)) continue;
-        bits = rs_decode_bits_unchecked(group, child->bit_off, child->bits);
+        uint64_t bits = rs_decode_bits_unchecked(group, child->bit_off, child->bits);
         if (to->field == NULL) {
             RS_TRY(rs_path_pass(cursor, child, bits, err));
         } else {
@@ -88,13 +86,11 @@ rs_status rs_arrow_put_appended(rs_arrow_walk *self, const rs_arrow_op *op, rs_c
 static rs_status put_row(rs_arrow_walk *self, const rs_arrow_op *op, rs_cursor *cursor, const uint8_t *head,
                          rs_error *err) {
     const rs_node *node = op->node;
-    rs_slice group;
-    uint32_t i;
     if (appends(self) && op->field->layout != RS_ARROW_LAYOUT_STRUCT) return rs_arrow_misfit(op->field, err);
     if (head == NULL) RS_TRY(rs_decode_take(cursor, node->head_bytes, &head, err));
-    group = rs_slice_of(head, node->group_bytes);
+    rs_slice group = rs_slice_of(head, node->group_bytes);
     RS_TRY(rs_decode_enter(cursor, rs_decode_row_count(node, &group), err));
-    for (i = 0; i < node->n_children; i++) {
+    for (uint32_t i = 0; i < node->n_children; i++) {
         const rs_node *child = &node->children[i];
         if (!child->fixed || op->children[i].field == NULL || is_absent(child, &group)) continue;
         RS_TRY(rs_arrow_put(self, &op->children[i], cursor, head + child->body_off,
@@ -109,12 +105,10 @@ static rs_status put_row(rs_arrow_walk *self, const rs_arrow_op *op, rs_cursor *
 static rs_status put_list_row(rs_arrow_walk *self, const rs_arrow_op *op, rs_cursor *cursor, const uint8_t *head,
                               rs_error *err) {
     const rs_node *node = op->node;
-    rs_slice group;
-    uint32_t i;
     if (head == NULL) RS_TRY(rs_decode_take(cursor, node->head_bytes, &head, err));
-    group = rs_slice_of(head, node->group_bytes);
+    rs_slice group = rs_slice_of(head, node->group_bytes);
     RS_TRY(rs_decode_enter(cursor, node->n_children, err));
-    for (i = 0; i < node->n_children; i++) {
+    for (uint32_t i = 0; i < node->n_children; i++) {
         const rs_node *child = &node->children[i];
         const uint64_t bits = rs_decode_bits_unchecked(&group, child->bit_off, child->bits);
         if (op->children[i].field == NULL) {
@@ -181,7 +175,7 @@ static rs_status put_elements(rs_arrow_walk *self, const rs_arrow_op *op, rs_cur
     const rs_node *node = op->node, *child = node->children;
     const uint8_t *bodies = NULL;
     rs_slice group;
-    uint64_t n = node->count, i;
+    uint64_t n = node->count;
     if (body != NULL) {
         RS_TRY(rs_decode_enter(cursor, n, err));
         bodies = body + (n * child->bits + 7) / 8;
@@ -191,7 +185,7 @@ static rs_status put_elements(rs_arrow_walk *self, const rs_arrow_op *op, rs_cur
         if (child->fixed) RS_TRY(rs_decode_fixed_elements(cursor, child, n, &bodies, err));
     }
     if (items && n > op->n_children) return RS_FAIL(rs_decode_bad_value(err, "a tuple is too long"), RS_E_FMT_VALUE);
-    for (i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < n; i++) {
         const rs_arrow_op *to = &op->children[items ? i : 0];
         const uint64_t bits = rs_decode_bits_unchecked(&group, i * child->bits, child->bits);
         if (to->field != NULL) {
@@ -209,11 +203,11 @@ static rs_status put_packed(rs_arrow_walk *self, const rs_arrow_op *op, rs_curso
     rs_packed_ints numbers;
     const int64_t *some;
     uint64_t n, at = 0;
-    unsigned count, i;
+    unsigned count;
     RS_TRY(rs_decode_numbers(cursor, op->node, &n, &numbers, err));
     if (items && n > op->n_children) return RS_FAIL(rs_decode_bad_value(err, "a tuple is too long"), RS_E_FMT_VALUE);
     while (n != 0 && (count = rs_packed_ints_next(&numbers, &some)) != 0) {
-        for (i = 0; i < count; i++, at++) {
+        for (unsigned i = 0; i < count; i++, at++) {
             const rs_arrow_op *to = &op->children[items ? at : 0];
             if (to->field == NULL) continue;
             RS_TRY(rs_arrow_put(self, to, cursor, cursor->in.ptr, (uint64_t)some[i], err));
@@ -286,12 +280,11 @@ static rs_status put_entry(rs_arrow_walk *self, const rs_arrow_op *op, rs_cursor
     const rs_table *table;
     const rs_arrow_op *root = NULL;
     rs_outer outer;
-    uint32_t local;
     bool taken = false;
     if (appends(self) && is_cached(op->field)) RS_TRY(put_cached(op, cursor, i, &taken, err));
     if (taken) return RS_OK;
     RS_TRY(rs_decode_enter_entry(cursor, op->node, i, &table, &outer, err));
-    for (local = 0; root == NULL; local++) {
+    for (uint32_t local = 0; root == NULL; local++) {
         if (op->node->coded->at[local].table == table) root = op->tables[local];
     }
     RS_TRY(rs_arrow_put_alone(self, root, cursor, err));
@@ -343,7 +336,6 @@ static rs_status put_exceptions(rs_arrow_walk *self, const rs_arrow_op *op, rs_c
 static rs_status field_of_key(rs_arrow_walk *self, rs_arrow_field *field, rs_cursor *cursor, rs_place *key,
                               bool *is_name, rs_arrow_field **out, rs_error *err) {
     bool taken = false;
-    const char *name;
     *out = NULL;
     *is_name = false;
     RS_TRY(rs_path_settle(cursor, key, err));
@@ -363,7 +355,7 @@ static rs_status field_of_key(rs_arrow_walk *self, rs_arrow_field *field, rs_cur
         return rs_error_set(err, RS_E_ARG_TEXT, RS_NOWHERE,
                             "a key is a str with a lone surrogate, and the names of Arrow fields are UTF-8");
     }
-    name = self->scratch.size_bytes == 0 ? "" : (const char *)self->scratch.data;
+    const char *name = self->scratch.size_bytes == 0 ? "" : (const char *)self->scratch.data;
     return rs_arrow_field_child(field, name, self->scratch.size_bytes, &self->program->n_fields, out, err);
 }
 
@@ -388,12 +380,12 @@ static rs_status put_map_value(rs_arrow_walk *self, rs_arrow_field *field, rs_ar
 /* Takes a map as the struct of its keys, as a dict of an any value is. */
 static rs_status put_map(rs_arrow_walk *self, const rs_arrow_op *op, rs_cursor *cursor, rs_error *err) {
     rs_arrow_field *field = op->field;
-    uint64_t i, wanted = 0;
+    uint64_t wanted = 0;
     rs_map map;
     RS_TRY(rs_map_begin(&map, cursor, op->node, err));
     if (!appends(self)) rs_arrow_see(field, RS_ARROW_SEEN_STRUCT);
     else if (field->layout != RS_ARROW_LAYOUT_STRUCT) return rs_arrow_misfit(field, err);
-    for (i = 0; i < map.n; i++) {
+    for (uint64_t i = 0; i < map.n; i++) {
         rs_arrow_field *child;
         rs_cursor at;
         rs_place key;
@@ -440,7 +432,6 @@ static rs_status put_array_node(rs_arrow_walk *self, const rs_arrow_op *op, rs_c
 /* Takes the payload of an object: a row, a list or numbers of tuples, or an any tuple. */
 static rs_status put_object(rs_arrow_walk *self, const rs_arrow_op *op, rs_cursor *cursor, const uint8_t *body,
                             rs_error *err) {
-    rs_slice rest;
     switch (op->node->kind) {
     case RS_FMT_NODE_TUPLE: return put_tuple(self, op, cursor, body, err);
     case RS_FMT_NODE_LIST:
@@ -449,7 +440,7 @@ static rs_status put_object(rs_arrow_walk *self, const rs_arrow_op *op, rs_curso
     default: break;
     }
     RS_TRY(rs_decode_spend_bytes(cursor, op->node->aux_size_bytes, err));
-    rest = cursor->in;
+    rs_slice rest = cursor->in;
     cursor->in = rs_slice_of(op->node->aux, op->node->aux_size_bytes);
     RS_TRY(rs_arrow_put_items(self, op, cursor, err));
     cursor->in = rest;
@@ -513,20 +504,18 @@ rs_status rs_arrow_put_alone(rs_arrow_walk *self, const rs_arrow_op *op, rs_curs
 /* Takes rows of an optional: runs with a value as rows of the child, the others as nulls. */
 static rs_status put_optional_rows(rs_arrow_walk *self, const rs_arrow_op *op, const rs_cursor *cursor,
                                    const rs_column_rows *rows, rs_error *err) {
-    uint64_t begin, end;
-    for (begin = 0; begin < rows->n; begin = end) {
+    uint64_t end;
+    for (uint64_t begin = 0; begin < rows->n; begin = end) {
         const bool there = rs_load_bits_unchecked(rs_column_row_at(rows, begin), rows->least, rows->bit_off, 1) != 0;
-        rs_column_rows run;
         for (end = begin + 1; end < rows->n; end++) {
             if ((rs_load_bits_unchecked(rs_column_row_at(rows, end), rows->least, rows->bit_off, 1) != 0) != there)
                 break;
         }
         if (!there) {
-            uint64_t i;
-            for (i = begin; i < end; i++) RS_TRY(rs_arrow_append_null(op->field, err));
+            for (uint64_t i = begin; i < end; i++) RS_TRY(rs_arrow_append_null(op->field, err));
             continue;
         }
-        run = rs_column_rows_from(rows, begin, end);
+        rs_column_rows run = rs_column_rows_from(rows, begin, end);
         run.bit_off++;
         RS_TRY(rs_arrow_put_rows(self, op->children, cursor, &run, err));
     }
@@ -549,14 +538,13 @@ static rs_status put_placed_rows(rs_arrow_walk *self, const rs_arrow_op *op, con
     rs_placed_rows placed;
     placed.done = 0;
     while (placed.done < rows->n) {
-        rs_arrow_op child;
         RS_TRY(rs_placed_rows_next(&placed, cursor, op->node, rows, err));
         if (placed.rows.n == 0) {
             RS_TRY(put_row_at(self, op, cursor, rows, placed.done, err));
             placed.done++;
             continue;
         }
-        child = *op->children;
+        rs_arrow_op child = *op->children;
         child.node = placed.child;
         RS_TRY(rs_arrow_put_rows(self, &child, cursor, &placed.rows, err));
         placed.done += placed.rows.n;
@@ -587,11 +575,10 @@ rs_status rs_arrow_put_rows(rs_arrow_walk *self, const rs_arrow_op *op, const rs
                             const rs_column_rows *rows, rs_error *err) {
     const rs_node *node = op->node;
     bool taken = false;
-    uint64_t i;
     if (appends(self)) RS_TRY(put_plain_rows(op, cursor, rows, &taken, err));
     if (taken) return RS_OK;
     if (appends(self) && node->kind == RS_FMT_NODE_OPTIONAL) return put_optional_rows(self, op, cursor, rows, err);
     if (appends(self) && rs_node_is_placed(node)) return put_placed_rows(self, op, cursor, rows, err);
-    for (i = 0; i < rows->n; i++) RS_TRY(put_row_at(self, op, cursor, rows, i, err));
+    for (uint64_t i = 0; i < rows->n; i++) RS_TRY(put_row_at(self, op, cursor, rows, i, err));
     return RS_OK;
 }

@@ -1,8 +1,7 @@
 /* rs_arrow_walk.h: walks through the values of records with compiled ops. Before the types are known it notes the
  * values whose type the tree does not tell; afterwards it appends all values to the batch. The checks are those of
  * decoding: rules 20 to 23 and 31 of FORMAT.md. */
-#ifndef RS_ARROW_WALK_H
-#define RS_ARROW_WALK_H
+#pragma once
 
 #include "arrow/rs_arrow_walk_any.h"
 
@@ -19,9 +18,6 @@ RS_NODISCARD rs_status rs_arrow_put_alone(rs_arrow_walk *self, const rs_arrow_op
 RS_NODISCARD rs_status rs_arrow_put_rows(rs_arrow_walk *self, const rs_arrow_op *op, const rs_cursor *cursor,
                                          const rs_column_rows *rows, rs_error *err);
 
-/* Takes the children of a struct or tuple that are not fixed, whose bodies follow one another at the cursor: those
- * before number `end`. */
+/* Takes the children before number `end` of a struct or tuple that are not fixed; their bodies follow at the cursor. */
 RS_NODISCARD rs_status rs_arrow_put_appended(rs_arrow_walk *self, const rs_arrow_op *op, rs_cursor *cursor,
                                              const rs_slice *group, uint32_t end, rs_error *err);
-
-#endif

@@ -23,7 +23,6 @@ static rs_status put_moment(rs_arrow_walk *self, rs_arrow_field *field, rs_curso
                             bool is_time, rs_error *err) {
     const int64_t epoch = (RS_FMT_EPOCH_ORDINAL - 1) * 86400 * 1000000;
     rs_arrow_moment moment;
-    uint32_t seen;
     RS_TRY(rs_arrow_take_moment(cursor, payload, &moment, err));
     if (!appends(self) && is_time) rs_arrow_see(field, RS_ARROW_SEEN_TIME);
     if (!appends(self) && !is_time) rs_arrow_see_moment(field, &moment);
@@ -32,7 +31,7 @@ static rs_status put_moment(rs_arrow_walk *self, rs_arrow_field *field, rs_curso
         return rs_arrow_append_number(field, RS_ARROW_SEEN_TIME, RS_COLUMN_INT, (uint64_t)moment.us, err);
     }
     if (moment.zone == RS_ARROW_ZONE_OTHER && !field->utc) return rs_arrow_misfit(field, err);
-    seen = moment.zone == RS_ARROW_ZONE_NONE ? RS_ARROW_SEEN_NAIVE : RS_ARROW_SEEN_AWARE;
+    uint32_t seen = moment.zone == RS_ARROW_ZONE_NONE ? RS_ARROW_SEEN_NAIVE : RS_ARROW_SEEN_AWARE;
     return rs_arrow_append_number(field, seen, RS_COLUMN_INT,
                                   (uint64_t)moment.us - (uint64_t)moment.offset_us - (uint64_t)epoch, err);
 }
@@ -95,13 +94,12 @@ rs_status rs_arrow_put_ext(rs_arrow_walk *self, rs_arrow_field *field, unsigned 
 /* Appends the elements of an array from dimension `at` on; `data` is where they begin. `strides` are in bytes. */
 static rs_status put_dimension(rs_arrow_field *field, const rs_array_type *type, uint32_t at, uint32_t ndim,
                                const uint64_t *dims, const uint64_t *strides, const uint8_t *data, rs_error *err) {
-    uint64_t i;
     if (at == ndim) return rs_arrow_append_items(field, type, data, 1, err);
     if (field->layout != RS_ARROW_LAYOUT_LIST) return rs_arrow_misfit(field, err);
     if (at + 1 == ndim && strides[at] == type->item_bytes) {
         RS_TRY(rs_arrow_append_items(field->element, type, data, dims[at], err));
     } else {
-        for (i = 0; i < dims[at]; i++) {
+        for (uint64_t i = 0; i < dims[at]; i++) {
             RS_TRY(put_dimension(field->element, type, at + 1, ndim, dims, strides, data + i * strides[at], err));
         }
     }
@@ -113,8 +111,7 @@ static rs_status widen(rs_arrow_walk *self, const rs_array_type *type, uint32_t 
                        const uint8_t **data, rs_error *err) {
     const unsigned size = (unsigned)type->item_bytes;
     uint64_t n = 1;
-    uint32_t i;
-    for (i = 0; i < ndim; i++) n *= dims[i];
+    for (uint32_t i = 0; i < ndim; i++) n *= dims[i];
     if (n == 0) return RS_OK;
     self->scratch.size_bytes = 0;
     RS_TRY(rs_buffer_reserve(&self->scratch, (size_t)(n * size), err));
@@ -127,10 +124,9 @@ rs_status rs_arrow_put_array(rs_arrow_walk *self, rs_arrow_field *field, const r
                              const uint64_t *dims, const uint8_t *data, rs_error *err) {
     const bool fortran = (type->flags & RS_FMT_ARRAY_FORTRAN) != 0;
     uint64_t strides[RS_FMT_ARRAY_NDIM], stride = type->item_bytes, lists = 1;
-    uint32_t i;
     if (!appends(self)) return rs_arrow_see_array(field, type, ndim, &self->program->n_fields, err);
     if (type->width != 0) RS_TRY(widen(self, type, ndim, dims, &data, err));
-    for (i = 0; i < ndim; i++) {
+    for (uint32_t i = 0; i < ndim; i++) {
         const uint32_t at = fortran ? i : ndim - 1 - i;
         strides[at] = stride;
         stride *= dims[at]; /* an array without elements may wrap here; its strides are not used */
@@ -143,12 +139,12 @@ rs_status rs_arrow_put_array(rs_arrow_walk *self, rs_arrow_field *field, const r
 }
 
 static rs_status put_any_array(rs_arrow_walk *self, rs_arrow_field *field, rs_cursor *cursor, rs_error *err) {
-    uint64_t dims[RS_FMT_ARRAY_NDIM], size;
+    uint64_t dims[RS_FMT_ARRAY_NDIM];
     const uint8_t *data;
     rs_array_type type;
     uint32_t ndim = 0;
     RS_TRY(rs_array_type_take(&cursor->in, &type, err));
-    size = type.item_bytes;
+    uint64_t size = type.item_bytes;
     if ((type.flags & RS_FMT_ARRAY_SCALAR) == 0) {
         RS_TRY(rs_array_shape_take(&cursor->in, type.item_bytes, &ndim, dims, &size, err));
     }
@@ -168,10 +164,10 @@ static rs_status put_child(rs_arrow_walk *self, const rs_arrow_field *field, rs_
 }
 
 static rs_status put_any_dict(rs_arrow_walk *self, rs_arrow_field *field, rs_cursor *cursor, rs_error *err) {
-    uint64_t n, i, wanted = 0;
+    uint64_t n, wanted = 0;
     RS_TRY(rs_path_any_enter(cursor, 2, &n, err));
     if (field->layout != RS_ARROW_LAYOUT_STRUCT) return rs_arrow_misfit(field, err);
-    for (i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < n; i++) {
         rs_arrow_field *child = NULL;
         bool is_name;
         RS_TRY(rs_arrow_field_of_key(field, cursor, &self->program->n_fields, &is_name, &child, err));
@@ -184,15 +180,15 @@ static rs_status put_any_dict(rs_arrow_walk *self, rs_arrow_field *field, rs_cur
 
 static rs_status put_any_sequence(rs_arrow_walk *self, rs_arrow_field *field, rs_cursor *cursor, bool is_tuple,
                                   rs_error *err) {
-    uint64_t n, i;
+    uint64_t n;
     RS_TRY(rs_path_any_enter(cursor, 1, &n, err));
     if (field->layout == RS_ARROW_LAYOUT_LIST) {
-        for (i = 0; i < n; i++) RS_TRY(rs_arrow_put_any(self, field->element, cursor, err));
+        for (uint64_t i = 0; i < n; i++) RS_TRY(rs_arrow_put_any(self, field->element, cursor, err));
         rs_decode_leave(cursor);
         return rs_arrow_end_value(field, field->element->n, err);
     }
     if (field->layout != RS_ARROW_LAYOUT_STRUCT || !is_tuple) return rs_arrow_misfit(field, err);
-    for (i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < n; i++) {
         rs_arrow_field *child;
         RS_TRY(rs_arrow_field_item(field, (uint32_t)i, &self->program->n_fields, &child, err));
         RS_TRY(put_child(self, field, child, cursor, err));
@@ -206,14 +202,14 @@ static rs_status put_any_sequence(rs_arrow_walk *self, rs_arrow_field *field, rs
 static rs_status put_values(rs_arrow_walk *self, rs_arrow_field *field, rs_arrow_field **items, rs_slice names,
                             uint64_t n, rs_cursor *cursor, rs_error *err) {
     const uint8_t *p;
-    uint64_t count, i;
+    uint64_t count;
     RS_TRY(rs_decode_take(cursor, 1, &p, err));
     if (*p != RS_FMT_TAG_TUPLE) return bad_value("an object whose values are no tuple", err);
     RS_TRY(rs_path_any_enter(cursor, 1, &count, err));
     if (count != n) return bad_value("an object with more or fewer values than fields", err);
     if (!appends(self)) rs_arrow_see(field, RS_ARROW_SEEN_STRUCT);
     else if (field->layout != RS_ARROW_LAYOUT_STRUCT) return rs_arrow_misfit(field, err);
-    for (i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < n; i++) {
         rs_arrow_field *child;
         if (items != NULL) child = items[i];
         else RS_TRY(rs_arrow_next_name(&names, field, &self->program->n_fields, &child, err));
@@ -234,10 +230,9 @@ static rs_status put_any_ext(rs_arrow_walk *self, rs_arrow_field *field, rs_curs
     const rs_place payload = {NULL, NULL, 0};
     rs_slice head, names;
     uint64_t n;
-    uint8_t code;
     bool taken;
     RS_TRY(rs_any_ext_head(&cursor->in, &head, err));
-    code = *head.ptr++;
+    uint8_t code = *head.ptr++;
     switch (code) {
     case RS_FMT_EXT_ORDEREDDICT:
     case RS_FMT_EXT_COUNTER:
@@ -284,10 +279,9 @@ static rs_status put_any_bigint(rs_arrow_field *field, rs_cursor *cursor, rs_err
 rs_status rs_arrow_put_any(rs_arrow_walk *self, rs_arrow_field *field, rs_cursor *cursor, rs_error *err) {
     const rs_place place = {NULL, NULL, 0};
     const uint8_t *p;
-    uint8_t tag;
     if (!appends(self)) return rs_arrow_see_any(field, cursor, &self->program->n_fields, err);
     RS_TRY(rs_decode_take(cursor, 1, &p, err));
-    tag = *p;
+    uint8_t tag = *p;
     if (rs_tag_is_int64(tag)) {
         const unsigned size = rs_any_int_size(tag) - 1;
         RS_TRY(rs_decode_take(cursor, size, &p, err));

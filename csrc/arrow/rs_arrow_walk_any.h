@@ -1,7 +1,6 @@
 /* rs_arrow_walk_any.h: the part of the walk through records (rs_arrow_walk.h) that needs no op: any values, ext values,
  * arrays, text. The checks are those of decoding: rules 20 to 23 of FORMAT.md. */
-#ifndef RS_ARROW_WALK_ANY_H
-#define RS_ARROW_WALK_ANY_H
+#pragma once
 
 #include "arrow/rs_arrow_builder.h"
 #include "arrow/rs_arrow_program.h"
@@ -31,8 +30,7 @@ RS_NODISCARD static inline rs_status rs_arrow_put_text(rs_arrow_field *field, rs
 
 /* Counts a value of a struct, and appends nulls for the fields that it does not have. */
 RS_NODISCARD static inline rs_status rs_arrow_end_struct(rs_arrow_field *field, bool whole, rs_error *err) {
-    uint32_t i;
-    for (i = 0; !whole && i < field->n_children; i++) {
+    for (uint32_t i = 0; !whole && i < field->n_children; i++) {
         if (field->children[i]->n == field->n) RS_TRY(rs_arrow_append_null(field->children[i], err));
     }
     return rs_arrow_grown(field, 1, err);
@@ -53,5 +51,3 @@ RS_NODISCARD rs_status rs_arrow_put_array(rs_arrow_walk *self, rs_arrow_field *f
 
 /* Takes the any tuple at the cursor whose items are those of the op. */
 RS_NODISCARD rs_status rs_arrow_put_items(rs_arrow_walk *self, const rs_arrow_op *op, rs_cursor *cursor, rs_error *err);
-
-#endif

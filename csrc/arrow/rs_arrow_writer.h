@@ -1,6 +1,5 @@
 /* rs_arrow_writer.h: what the ways to write a value of an Arrow array share: room, errors, counts. */
-#ifndef RS_ARROW_WRITER_H
-#define RS_ARROW_WRITER_H
+#pragma once
 
 #include "plan/rs_scan.h"
 #include "write/rs_any_put.h"
@@ -38,5 +37,3 @@ static inline void rs_arrow_count(rs_arrow_writer *self, uint64_t n, uint32_t le
     self->values_left -= n;
     if (level >= self->counts.depth) self->counts.depth = level + 1;
 }
-
-#endif

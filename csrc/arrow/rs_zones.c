@@ -49,14 +49,13 @@ static rs_status insert(rs_buffer *spans, rs_zone_span span, rs_error *err) {
 rs_status rs_zone_find(rs_zone *self, int64_t utc_s, rs_zone_finder finder, void *context, rs_zone_span *out,
                        rs_error *err) {
     rs_buffer found = {0};
-    rs_status status;
-    size_t i;
     if (RS_LIKELY(utc_s >= self->last.begin_s && utc_s < self->last.end_s) || is_known(self, utc_s)) {
         *out = self->last;
         return RS_OK;
     }
-    status = finder(context, self->name, utc_s, &found, err);
-    for (i = 0; status == RS_OK && i < n_spans(&found); i++) status = insert(&self->spans, span_at(&found, i), err);
+    rs_status status = finder(context, self->name, utc_s, &found, err);
+    for (size_t i = 0; status == RS_OK && i < n_spans(&found); i++)
+        status = insert(&self->spans, span_at(&found, i), err);
     rs_buffer_clear(&found);
     RS_TRY(status);
     if (!is_known(self, utc_s)) {

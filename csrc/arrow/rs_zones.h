@@ -1,8 +1,7 @@
 /* rs_zones.h: the offsets of time zones from UTC, as far as they were asked for. The core knows no zone by itself: the
  * caller of the core has a finder, which reads the zones of the system. A zone's offset changes about twice a year, and
  * timestamps of a table lie close together, so the finder is called seldom. */
-#ifndef RS_ZONES_H
-#define RS_ZONES_H
+#pragma once
 
 #include "base/rs_buffer.h"
 
@@ -33,5 +32,3 @@ void rs_zone_clear(rs_zone *self);
  * RS_E_ARG_RANGE when the finder does not give such a span; RS_E_MEM. */
 RS_NODISCARD rs_status rs_zone_find(rs_zone *self, int64_t utc_s, rs_zone_finder finder, void *context,
                                     rs_zone_span *out, rs_error *err);
-
-#endif

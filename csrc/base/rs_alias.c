@@ -21,9 +21,9 @@ static inline uint64_t other(const rs_alias *self, uint64_t slot) {
 static inline uint64_t threshold(double share) { return (uint64_t)(share * 18446744073709551616.0); }
 
 static rs_status sum_of(const double *weights, uint64_t n, double *sum, uint64_t *heaviest, rs_error *err) {
-    uint64_t i, most = 0;
+    uint64_t most = 0;
     double total = 0;
-    for (i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < n; i++) {
         if (!(weights[i] >= 0 && weights[i] <= DBL_MAX)) {
             rs_status status = rs_error_set(err, RS_E_ARG_RANGE, RS_NOWHERE,
                                             "weight %llu is negative, infinite or not a number", (unsigned long long)i);
@@ -44,8 +44,8 @@ static rs_status sum_of(const double *weights, uint64_t n, double *sum, uint64_t
  * front, the others from the back. Each turn fills the slot of a small number with a part of a large one. */
 static void pair(rs_alias *self, double *shares, uint64_t *stack, const double *weights, uint64_t heaviest) {
     const uint64_t n = self->n;
-    uint64_t small = 0, large = n, i;
-    for (i = 0; i < n; i++) {
+    uint64_t small = 0, large = n;
+    for (uint64_t i = 0; i < n; i++) {
         if (shares[i] < 1) stack[small++] = i;
         else stack[--large] = i;
     }
@@ -60,7 +60,7 @@ static void pair(rs_alias *self, double *shares, uint64_t *stack, const double *
         }
     }
     /* What rounding has left over is one slot each. A number of weight 0 gives its slot away. */
-    for (i = 0; i < n - large + small; i++) {
+    for (uint64_t i = 0; i < n - large + small; i++) {
         const uint64_t left = i < small ? stack[i] : stack[large + (i - small)];
         self->thresholds[left] = weights[left] > 0 ? UINT64_MAX : 0;
         put_other(self, left, weights[left] > 0 ? left : heaviest);
@@ -81,22 +81,22 @@ static rs_status make_room(rs_alias *self, uint64_t n, rs_error *err) {
 }
 
 rs_status rs_alias_init(rs_alias *self, const double *weights, uint64_t n, rs_error *err) {
-    double sum = 0, *shares;
-    uint64_t heaviest = 0, i, *stack;
+    double sum = 0;
+    uint64_t heaviest = 0;
     memset(self, 0, sizeof *self);
     if (n > RS_PERMUTE_MAX) return rs_error_set(err, RS_E_ARG_RANGE, RS_NOWHERE, "more than 2^48 weights");
     RS_TRY(sum_of(weights, n, &sum, &heaviest, err));
     RS_TRY(make_room(self, n, err));
-    shares = (double *)malloc((size_t)n * sizeof *shares);
-    stack = (uint64_t *)malloc((size_t)n * sizeof *stack);
+    double *shares = (double *)malloc((size_t)n * sizeof *shares);
+    uint64_t *stack = (uint64_t *)malloc((size_t)n * sizeof *stack);
     if (shares == NULL || stack == NULL) {
         free(stack);
         free(shares);
         rs_alias_clear(self);
         return no_memory(n, err);
     }
-    for (i = 0; i < n; i++) shares[i] = weights[i] / sum;
-    for (i = 0; i < n; i++) shares[i] = shares[i] * (double)n;
+    for (uint64_t i = 0; i < n; i++) shares[i] = weights[i] / sum;
+    for (uint64_t i = 0; i < n; i++) shares[i] = shares[i] * (double)n;
     pair(self, shares, stack, weights, heaviest);
     free(stack);
     free(shares);
@@ -105,7 +105,6 @@ rs_status rs_alias_init(rs_alias *self, const double *weights, uint64_t n, rs_er
 
 rs_status rs_alias_of_bytes(rs_alias *self, uint64_t n, const void *thresholds, size_t thresholds_bytes,
                             const void *others, size_t others_bytes, rs_error *err) {
-    uint64_t i;
     memset(self, 0, sizeof *self);
     if (n == 0 || n > RS_PERMUTE_MAX || thresholds_bytes != n * 8 || others_bytes != n * rs_alias_width(n)) {
         return rs_error_set(err, RS_E_ARG_RANGE, RS_NOWHERE, "not the bytes of a table of weights");
@@ -113,7 +112,7 @@ rs_status rs_alias_of_bytes(rs_alias *self, uint64_t n, const void *thresholds, 
     RS_TRY(make_room(self, n, err));
     memcpy(self->thresholds, thresholds, thresholds_bytes);
     memcpy(self->others, others, others_bytes);
-    for (i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < n; i++) {
         if (other(self, i) < n) continue;
         rs_alias_clear(self);
         return rs_error_set(err, RS_E_ARG_RANGE, RS_NOWHERE, "a table of weights leads out of itself");
@@ -135,8 +134,7 @@ uint64_t rs_alias_at(const rs_alias *self, uint64_t word) {
     return word * self->n < self->thresholds[slot] ? slot : other(self, slot);
 }
 
-/* The slots of a large table are cache misses: the words of WINDOW draws are computed first, and their slots
- * prefetched. */
+/* Slots of a large table are cache misses: the words of WINDOW draws come first, and their slots are prefetched. */
 enum { WINDOW = 32 };
 
 static inline uint64_t number_of(uint64_t draw, uint64_t period) { return draw < period ? draw : draw % period; }
@@ -144,21 +142,19 @@ static inline uint64_t number_of(uint64_t draw, uint64_t period) { return draw <
 void rs_alias_run(const rs_alias *self, uint64_t key, uint64_t first, uint64_t step, uint64_t period, size_t count,
                   int64_t *out) {
     uint64_t words[WINDOW];
-    size_t done, k;
-    for (done = 0; done < count; done += WINDOW) {
+    for (size_t done = 0; done < count; done += WINDOW) {
         const size_t turn = count - done < WINDOW ? count - done : WINDOW;
-        for (k = 0; k < turn; k++) {
+        for (size_t k = 0; k < turn; k++) {
             words[k] = rs_alias_word(key, 2 * number_of(first + step * (done + k), period));
             RS_PREFETCH(&self->thresholds[rs_mul_high(words[k], self->n)]);
         }
-        for (k = 0; k < turn; k++) out[done + k] = (int64_t)rs_alias_at(self, words[k]);
+        for (size_t k = 0; k < turn; k++) out[done + k] = (int64_t)rs_alias_at(self, words[k]);
     }
 }
 
 void rs_alias_below(uint64_t key, uint64_t first, uint64_t step, uint64_t period, size_t count, const int64_t *bounds,
                     int64_t *out) {
-    size_t k;
-    for (k = 0; k < count; k++) {
+    for (size_t k = 0; k < count; k++) {
         const uint64_t word = rs_alias_word(key, 2 * number_of(first + step * k, period) + 1);
         out[k] = bounds[k] > 0 ? (int64_t)rs_mul_high(word, (uint64_t)bounds[k]) : 0;
     }
@@ -169,15 +165,14 @@ void rs_alias_below(uint64_t key, uint64_t first, uint64_t step, uint64_t period
  * divisions, one a statement, so that no compiler fuses two of them. u = m 2^e with m from 2/3 to 4/3, and
  * log(m) = 2 (s + s^3/3 + s^5/5 + ...) with s = (m - 1) / (m + 1), at most 1/5. */
 static double minus_log(double u) {
-    double m = u, e = 0, s, square, term, sum = 0;
-    int i;
+    double m = u, e = 0, sum = 0;
     while (m < 2.0 / 3) m *= 2, e += 1;
-    s = m - 1;
+    double s = m - 1;
     m = m + 1;
     s = s / m;
-    square = s * s;
-    for (i = 23; i >= 1; i -= 2) { /* from the smallest term on: sum = 1/i + square * sum */
-        term = square * sum;
+    double square = s * s;
+    for (int i = 23; i >= 1; i -= 2) { /* from the smallest term on: sum = 1/i + square * sum */
+        double term = square * sum;
         sum = 1.0 / i;
         sum = sum + term;
     }
@@ -188,8 +183,7 @@ static double minus_log(double u) {
 }
 
 void rs_alias_keys(const double *weights, uint64_t n, uint64_t key, double *out) {
-    uint64_t i;
-    for (i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < n; i++) {
         const double u = ((double)(rs_alias_word(key, i) >> 11) + 0.5) * (1.0 / 9007199254740992.0);
         const double value = weights[i] > 0 ? minus_log(u) / weights[i] : HUGE_VAL;
         /* Only a weight of 0 has an infinite key: a tiny weight comes after all others, but it comes. */

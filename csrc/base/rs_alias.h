@@ -12,8 +12,7 @@
  * 1977) has the tables; Vose (A Linear Algorithm for Generating Random Numbers with a Given Distribution, IEEE TSE 17,
  * 1991) makes them in linear time. The keys are those of Efraimidis and Spirakis (Weighted Random Sampling with a
  * Reservoir, IPL 97, 2006). Random word i is output i of SplitMix64, see rs_permute.h. */
-#ifndef RS_ALIAS_H
-#define RS_ALIAS_H
+#pragma once
 
 #include "base/rs_permute.h"
 #include "base/rs_status.h"
@@ -64,5 +63,3 @@ void rs_alias_below(uint64_t key, uint64_t first, uint64_t step, uint64_t period
 /* Writes the keys of `n` numbers to `out`, which may be `weights`: the smallest key is the first draw. A weight of 0
  * gives an infinite key. Weights are as for rs_alias_init. Number i uses word i of `key`. */
 void rs_alias_keys(const double *weights, uint64_t n, uint64_t key, double *out);
-
-#endif

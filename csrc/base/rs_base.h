@@ -1,7 +1,5 @@
-/* rs_base.h: attributes, assertions and checked arithmetic for every file of the core. It knows neither statuses nor
- * the format. */
-#ifndef RS_BASE_H
-#define RS_BASE_H
+/* rs_base.h: attributes, assertions and checked arithmetic for the core. It knows neither statuses nor the format. */
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -90,5 +88,3 @@ static inline unsigned rs_count_bits(uint64_t n) {
 
 /* Rounds n up to a multiple of `alignment`, a power of two. The caller knows that the result fits. */
 static inline uint64_t rs_align_up(uint64_t n, uint64_t alignment) { return (n + alignment - 1) & ~(alignment - 1); }
-
-#endif

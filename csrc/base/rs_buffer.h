@@ -1,7 +1,6 @@
 /* rs_buffer.h: a growable run of bytes. Zero the struct before the first use and call rs_buffer_clear at the end. One
  * thread at a time may use a buffer. */
-#ifndef RS_BUFFER_H
-#define RS_BUFFER_H
+#pragma once
 
 #include "base/rs_bytes.h"
 #include "base/rs_status.h"
@@ -15,8 +14,7 @@ typedef struct rs_buffer {
     struct rs_buffer_left *left; /* the memory that growing while pinned has left */
 } rs_buffer;
 
-/* Returns where byte `at` stands, or will stand once there is room for it. NULL for byte 0 of a buffer without memory:
- * C defines no NULL + 0. */
+/* Where byte `at` stands, or will once there is room. NULL for byte 0 of a buffer without memory: C has no NULL + 0. */
 static inline uint8_t *rs_buffer_at(const rs_buffer *self, size_t at) { return at == 0 ? self->data : self->data + at; }
 
 /* Frees the bytes. The buffer is then empty and can be used again. */
@@ -62,5 +60,3 @@ RS_NODISCARD static inline rs_status rs_buffer_append_zeros(rs_buffer *self, siz
     self->size_bytes += n;
     return RS_OK;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* rs_bytes.h: slices of bytes, little-endian loads and stores, the bounds test, varints and bit fields. Everything is
  * inline and knows nothing of the format. A slice borrows its bytes and must not outlive them. */
-#ifndef RS_BYTES_H
-#define RS_BYTES_H
+#pragma once
 
 #include "base/rs_base.h"
 
@@ -67,10 +66,9 @@ static inline bool rs_take(rs_slice *s, uint64_t n, const uint8_t **out) {
 /* Takes a varint: unsigned LEB128 (DWARF 5, section 7.6) of at most 10 bytes, which need not be the shortest form.
  * Returns false when the varint is cut off or its value does not fit 64 bits. */
 static inline bool rs_take_varint(rs_slice *s, uint64_t *out) {
-    uint64_t value;
     unsigned shift = 7;
     if (RS_UNLIKELY(s->ptr == s->end)) return false;
-    value = *s->ptr++;
+    uint64_t value = *s->ptr++;
     if (RS_LIKELY(value < 0x80)) {
         *out = value;
         return true;
@@ -177,8 +175,7 @@ static inline uint64_t rs_load_bits_unchecked(const uint8_t *group, uint64_t siz
     return n_bits == 64 ? value : value & ((UINT64_C(1) << n_bits) - 1);
 }
 
-/* Stores the low n_bits of `value` at bit bit_off of a bit group. The group is large enough, and the bits there are
- * zero before. */
+/* Stores the low n_bits of `value` at bit bit_off of a large enough bit group, whose bits there are zero before. */
 static inline void rs_store_bits(uint8_t *group, uint64_t bit_off, unsigned n_bits, uint64_t value) {
     while (n_bits > 0) {
         unsigned shift = (unsigned)(bit_off & 7);
@@ -189,5 +186,3 @@ static inline void rs_store_bits(uint8_t *group, uint64_t bit_off, unsigned n_bi
         n_bits -= take;
     }
 }
-
-#endif

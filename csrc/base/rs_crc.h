@@ -1,11 +1,8 @@
 /* rs_crc.h: the checksum of segments, CRC-32C (Castagnoli polynomial, reflected; RFC 3720 section B.4). */
-#ifndef RS_CRC_H
-#define RS_CRC_H
+#pragma once
 
 #include "base/rs_base.h"
 
 /* Returns the checksum of `size` bytes that follow the bytes of checksum `crc`; `crc` is 0 for the first bytes.
  * `bytes` may be NULL when size is 0. Safe to call from any thread. */
 uint32_t rs_crc32c(uint32_t crc, const void *bytes, size_t size);
-
-#endif

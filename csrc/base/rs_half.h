@@ -1,6 +1,5 @@
 /* rs_half.h: half floats (IEEE 754 binary16) as doubles and back. A double has every value of a half float. */
-#ifndef RS_HALF_H
-#define RS_HALF_H
+#pragma once
 
 #include "base/rs_bytes.h"
 
@@ -22,14 +21,12 @@ static inline double rs_half_to_double(uint16_t half) {
  * of its payload, and stays a NaN. Any thread. */
 static inline uint16_t rs_half_round(double value) {
     uint8_t bytes[8];
-    uint64_t bits, fraction, below;
-    int64_t exponent;
-    unsigned sign, shift = 42, half;
+    unsigned shift = 42, half;
     rs_store_f64(bytes, value);
-    bits = rs_load_u64(bytes);
-    sign = (unsigned)(bits >> 63) << 15;
-    fraction = bits & ((UINT64_C(1) << 52) - 1);
-    exponent = (int64_t)(bits >> 52 & 2047) - 1023;
+    uint64_t bits = rs_load_u64(bytes);
+    unsigned sign = (unsigned)(bits >> 63) << 15;
+    uint64_t fraction = bits & ((UINT64_C(1) << 52) - 1);
+    int64_t exponent = (int64_t)(bits >> 52 & 2047) - 1023;
     if (exponent == 1024) {
         const unsigned payload = (unsigned)(fraction >> 42);
         return (uint16_t)(sign | 31u << 10 | (payload == 0 && fraction != 0 ? 512u : payload));
@@ -43,7 +40,7 @@ static inline uint16_t rs_half_round(double value) {
     } else {
         half = (unsigned)(exponent + 15) << 10 | (unsigned)(fraction >> shift);
     }
-    below = fraction & ((UINT64_C(1) << shift) - 1);
+    uint64_t below = fraction & ((UINT64_C(1) << shift) - 1);
     if (below > UINT64_C(1) << (shift - 1) || (below == UINT64_C(1) << (shift - 1) && (half & 1) != 0)) half++;
     return (uint16_t)(sign | half); /* a carry into the exponent gives the next power of two, or infinity */
 }
@@ -51,18 +48,13 @@ static inline uint16_t rs_half_round(double value) {
 /* Returns the half float of `value`, which rs_half_to_double gave. Any thread. */
 static inline uint16_t rs_half_of_double_unchecked(double value) {
     uint8_t bytes[8];
-    uint64_t bits, fraction;
-    int64_t exponent;
-    unsigned sign;
     rs_store_f64(bytes, value);
-    bits = rs_load_u64(bytes);
-    sign = (unsigned)(bits >> 63) << 15;
-    fraction = bits & ((UINT64_C(1) << 52) - 1);
-    exponent = (int64_t)(bits >> 52 & 2047) - 1023;
+    uint64_t bits = rs_load_u64(bytes);
+    unsigned sign = (unsigned)(bits >> 63) << 15;
+    uint64_t fraction = bits & ((UINT64_C(1) << 52) - 1);
+    int64_t exponent = (int64_t)(bits >> 52 & 2047) - 1023;
     if (exponent == 1024) return (uint16_t)(sign | 31u << 10 | (unsigned)(fraction >> 42));
     if (exponent >= -14) return (uint16_t)(sign | (unsigned)(exponent + 15) << 10 | (unsigned)(fraction >> 42));
     if (exponent < -24) return (uint16_t)sign;
     return (uint16_t)(sign | (unsigned)((fraction | UINT64_C(1) << 52) >> (42 - 14 - exponent)));
 }
-
-#endif

@@ -16,16 +16,14 @@ static inline uint64_t one_round(uint64_t accumulator, uint64_t lane) {
 }
 
 static inline void take_stripe(uint64_t accumulators[4], const uint8_t *p) {
-    unsigned i;
-    for (i = 0; i < 4; i++) accumulators[i] = one_round(accumulators[i], rs_load_u64(p + 8 * i));
+    for (unsigned i = 0; i < 4; i++) accumulators[i] = one_round(accumulators[i], rs_load_u64(p + 8 * i));
 }
 
 /* Step 3 of the specification, accumulator convergence. */
 static uint64_t converge(const uint64_t accumulators[4]) {
     uint64_t all = rotate(accumulators[0], 1) + rotate(accumulators[1], 7) + rotate(accumulators[2], 12) +
                    rotate(accumulators[3], 18);
-    unsigned i;
-    for (i = 0; i < 4; i++) all = (all ^ one_round(0, accumulators[i])) * PRIME_1 + PRIME_4;
+    for (unsigned i = 0; i < 4; i++) all = (all ^ one_round(0, accumulators[i])) * PRIME_1 + PRIME_4;
     return all;
 }
 

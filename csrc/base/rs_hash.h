@@ -1,8 +1,7 @@
 /* rs_hash.h: XXH64 (xxHash fast digest algorithm, Yann Collet, specification version 0.1.1), the hash of mapping
  * keys. Hashes are stored in segments, so every machine computes the same ones. XXH64 alone does not protect from
  * keys that were chosen to collide; the random seed of each mapping does. */
-#ifndef RS_HASH_H
-#define RS_HASH_H
+#pragma once
 
 #include "base/rs_bytes.h"
 
@@ -19,5 +18,3 @@ uint64_t rs_hash64_headed(const uint8_t *head, unsigned head_n, const void *byte
 
 /* Returns floor(hash * n / 2^64): the home of a hash among n slots. */
 static inline uint64_t rs_hash_scale(uint64_t hash, uint64_t n) { return rs_mul_high(hash, n); }
-
-#endif

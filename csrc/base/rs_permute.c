@@ -1,5 +1,4 @@
-/* rs_permute.c: the permutation "feistel-1", a generalised Feistel cipher with cycle walking. The comment at the top of
- * rs_permute.h specifies it. */
+/* rs_permute.c: the permutation "feistel-1", as the top of rs_permute.h specifies it. */
 #include "base/rs_permute.h"
 
 #define GOLDEN UINT64_C(0x9E3779B97F4A7C15)
@@ -38,11 +37,10 @@ static inline bool is_short(const rs_permutation *self) { return self->n < SHORT
  * saves a tenth of the time. */
 static inline uint64_t step_forward(const rs_permutation *self, uint64_t x, uint64_t passes) {
     const uint64_t a = self->a, b = self->b;
-    uint64_t l, r, p;
+    uint64_t l, r;
     split(x, a, &l, &r);
-    for (p = 0; p < passes; p++) {
-        int j;
-        for (j = 0; j < ROUNDS; j += 2) {
+    for (uint64_t p = 0; p < passes; p++) {
+        for (int j = 0; j < ROUNDS; j += 2) {
             l = add_mod(l, amount(self->keys[j], r + (p << 32), a), a);
             r = add_mod(r, amount(self->keys[j + 1], l + (p << 32), b), b);
         }
@@ -60,11 +58,10 @@ static uint64_t even_side(uint64_t n) {
 }
 
 void rs_permutation_init(rs_permutation *self, uint64_t n, uint64_t seed) {
-    unsigned j;
     self->n = n > RS_PERMUTE_MAX ? RS_PERMUTE_MAX : n;
     self->a = self->n > 1 ? even_side(self->n) : 1;
     self->b = self->n > 1 ? (self->n - 1) / self->a + 1 : 1;
-    for (j = 0; j < ROUNDS; j++) self->keys[j] = mix(seed + (j + 1) * GOLDEN);
+    for (unsigned j = 0; j < ROUNDS; j++) self->keys[j] = mix(seed + (j + 1) * GOLDEN);
 }
 
 /* The walk from cell i to the first cell below n. It ends where i is below n, or is on the way from a cell below n:
@@ -100,13 +97,11 @@ static inline void advance(halves *at, uint64_t a) {
 /* One step of the walk for LANES positions at once, in place. */
 static inline void lanes_forward(const rs_permutation *self, uint64_t *l, uint64_t *r, uint64_t passes) {
     const uint64_t a = self->a, b = self->b;
-    uint64_t p;
-    for (p = 0; p < passes; p++) {
-        int j, k;
-        for (j = 0; j < ROUNDS; j += 2) {
+    for (uint64_t p = 0; p < passes; p++) {
+        for (int j = 0; j < ROUNDS; j += 2) {
             const uint64_t even = self->keys[j], odd = self->keys[j + 1];
-            for (k = 0; k < LANES; k++) l[k] = add_mod(l[k], amount(even, r[k] + (p << 32), a), a);
-            for (k = 0; k < LANES; k++) r[k] = add_mod(r[k], amount(odd, l[k] + (p << 32), b), b);
+            for (int k = 0; k < LANES; k++) l[k] = add_mod(l[k], amount(even, r[k] + (p << 32), a), a);
+            for (int k = 0; k < LANES; k++) r[k] = add_mod(r[k], amount(odd, l[k] + (p << 32), b), b);
         }
     }
 }
@@ -116,15 +111,14 @@ static void run_within(const rs_permutation *self, uint64_t first, uint64_t step
     const uint64_t n = self->n, a = self->a;
     halves at;
     size_t i = 0;
-    int k;
     split(first, a, &at.l, &at.r);
     split(step, a, &at.step_l, &at.step_r);
     for (; count - i >= LANES; i += LANES) {
         uint64_t l[LANES], r[LANES];
-        for (k = 0; k < LANES; k++, advance(&at, a)) l[k] = at.l, r[k] = at.r;
+        for (int k = 0; k < LANES; k++, advance(&at, a)) l[k] = at.l, r[k] = at.r;
         if (is_short(self)) lanes_forward(self, l, r, SHORT_PASSES);
         else lanes_forward(self, l, r, 1);
-        for (k = 0; k < LANES; k++) {
+        for (int k = 0; k < LANES; k++) {
             uint64_t x = l[k] + a * r[k];
             if (RS_UNLIKELY(x >= n)) x = walk(self, x);
             out[i + (size_t)k] = (int64_t)x;

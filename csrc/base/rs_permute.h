@@ -40,8 +40,7 @@
  *
  * The permutation is for shuffling, not for secrets: the seed has 64 bits, so it can be searched for. Lists of n and
  * n + 1 elements have similar orders under one seed, because a and b are mostly the same for both. */
-#ifndef RS_PERMUTE_H
-#define RS_PERMUTE_H
+#pragma once
 
 #include "base/rs_base.h"
 
@@ -55,19 +54,16 @@ typedef struct rs_permutation {
     uint64_t keys[8]; /* one for each round */
 } rs_permutation;
 
-/* Fills `self`, which may not be NULL. An n above RS_PERMUTE_MAX counts as RS_PERMUTE_MAX. Any seed may be used. Cannot
- * fail. */
+/* Fills `self`. An n above RS_PERMUTE_MAX counts as RS_PERMUTE_MAX. Any seed may be used. Cannot fail. */
 void rs_permutation_init(rs_permutation *self, uint64_t n, uint64_t seed);
 
 /* Returns the element at position i of the shuffled list. An i of n or more counts as i mod n. The result is below n,
- * so it may be used unchecked as an index into an array of n elements; when n is 0 it is 0. `self` comes from
- * rs_permutation_init. Safe to call from any thread. */
+ * so it may be used unchecked as an index into an array of n elements; when n is 0 it is 0. Any thread. */
 uint64_t rs_permutation_at(const rs_permutation *self, uint64_t i);
 
 /* Writes rs_permutation_at of the positions first, first + step, ... to `out`, which has room for `count` numbers and
  * may be NULL for a count of 0. Positions are counted modulo n after exact addition: a run that goes past the end goes
- * on at the beginning. It takes less than half the time of single calls. `self` comes from rs_permutation_init. Safe to
- * call from any thread. */
+ * on at the beginning. It takes less than half the time of single calls. Any thread. */
 void rs_permutation_run(const rs_permutation *self, uint64_t first, uint64_t step, size_t count, int64_t *out);
 
 /* The finalizer `mix` of the comment above: a permutation of the 64-bit numbers that keeps 0. */
@@ -75,5 +71,3 @@ uint64_t rs_mix64(uint64_t z);
 
 /* The seed of a numbered order under `seed`: seed + mix(number), modulo 2^64. Number 0 keeps the seed. */
 static inline uint64_t rs_permutation_seed(uint64_t seed, uint64_t number) { return seed + rs_mix64(number); }
-
-#endif

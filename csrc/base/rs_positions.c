@@ -9,8 +9,7 @@ static inline uint64_t swapped64(uint64_t v) {
     return (uint64_t)swapped32((uint32_t)v) << 32 | swapped32((uint32_t)(v >> 32));
 }
 
-/* A function that copies the integers of one type. Neighbours get a loop of their own, with a stride that the compiler
- * knows. */
+/* Copies the integers of one type. Neighbours get a loop of their own, with a stride that the compiler knows. */
 #define COPY(name, unsigned_type, type, swap) \
     static void name(const rs_integers *from, int64_t *out) { \
         const uint8_t *p = from->first; \
@@ -54,9 +53,8 @@ static inline int64_t settled(int64_t number, int64_t length, bool is_unsigned) 
 
 /* Settles a run of numbers, and returns whether one of them is out of range. */
 static bool settle_run(int64_t *io, uint64_t n, int64_t length, bool is_unsigned) {
-    uint64_t i;
     unsigned wrong = 0;
-    for (i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < n; i++) {
         io[i] = settled(io[i], length, is_unsigned);
         wrong |= (uint64_t)io[i] >= (uint64_t)length;
     }
@@ -65,8 +63,8 @@ static bool settle_run(int64_t *io, uint64_t n, int64_t length, bool is_unsigned
 
 uint64_t rs_positions_settle(int64_t *io, uint64_t n, int64_t length, bool is_unsigned) {
     enum { RUN = 1024 }; /* numbers that are checked without a branch */
-    uint64_t i, k;
-    for (i = 0; i < n; i += RUN) {
+    uint64_t k;
+    for (uint64_t i = 0; i < n; i += RUN) {
         const uint64_t count = n - i < RUN ? n - i : RUN;
         if (!settle_run(io + i, count, length, is_unsigned)) continue;
         for (k = i; k < i + count && (uint64_t)io[k] < (uint64_t)length; k++) {
@@ -77,27 +75,25 @@ uint64_t rs_positions_settle(int64_t *io, uint64_t n, int64_t length, bool is_un
 }
 
 void rs_positions_settle_or_drop(int64_t *io, uint64_t n, int64_t length, bool is_unsigned) {
-    uint64_t i;
-    for (i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < n; i++) {
         const int64_t position = settled(io[i], length, is_unsigned);
         io[i] = (uint64_t)position < (uint64_t)length ? position : -1;
     }
 }
 
 void rs_positions_steps(int64_t *out, uint64_t n, int64_t start, int64_t step) {
-    uint64_t i;
-    for (i = 0; i < n; i++) out[i] = (int64_t)((uint64_t)start + (uint64_t)step * i);
+    for (uint64_t i = 0; i < n; i++) out[i] = (int64_t)((uint64_t)start + (uint64_t)step * i);
 }
 
 uint64_t rs_positions_count(const uint8_t *mask, uint64_t n) {
-    uint64_t i, count = 0;
-    for (i = 0; i < n; i++) count += mask[i] != 0;
+    uint64_t count = 0;
+    for (uint64_t i = 0; i < n; i++) count += mask[i] != 0;
     return count;
 }
 
 uint64_t rs_positions_of_mask(const uint8_t *mask, uint64_t n, int64_t *out) {
-    uint64_t i, count = 0;
-    for (i = 0; i < n; i++) { /* no branch, which a random mask would mislead */
+    uint64_t count = 0;
+    for (uint64_t i = 0; i < n; i++) { /* no branch, which a random mask would mislead */
         out[count] = (int64_t)i;
         count += mask[i] != 0;
     }
@@ -105,8 +101,7 @@ uint64_t rs_positions_of_mask(const uint8_t *mask, uint64_t n, int64_t *out) {
 }
 
 void rs_positions_narrow(const int64_t *from, uint64_t n, uint8_t *out) {
-    uint64_t i;
-    for (i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < n; i++) {
         const uint32_t v = (uint32_t)from[i];
         memcpy(out + 4 * i, &v, 4);
     }

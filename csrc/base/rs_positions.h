@@ -2,8 +2,7 @@
  *
  * Another thread may write to the caller's array at any time. So the numbers are copied first, and what is checked and
  * used is the copy. */
-#ifndef RS_POSITIONS_H
-#define RS_POSITIONS_H
+#pragma once
 
 #include "base/rs_base.h"
 
@@ -17,8 +16,7 @@ typedef struct rs_integers {
     bool is_swapped; /* big-endian */
 } rs_integers;
 
-/* Copies n integers to out[0 .. n). Unsigned numbers from 2^63 on keep their bits, and so become negative. Any
- * thread. */
+/* Copies n integers to `out`. Unsigned numbers from 2^63 on keep their bits, and so become negative. Any thread. */
 void rs_positions_copy(const rs_integers *from, int64_t *out);
 
 /* Makes n numbers positions in a sequence of `length` elements (at most INT64_MAX): a negative number counts from the
@@ -45,5 +43,3 @@ uint64_t rs_positions_of_mask(const uint8_t *mask, uint64_t n, int64_t *out);
 
 /* Copies n positions, each below 2^32, as numbers of 32 bits. */
 void rs_positions_narrow(const int64_t *from, uint64_t n, uint8_t *out);
-
-#endif

@@ -49,13 +49,12 @@ rs_status rs_error_set(rs_error *err, rs_status code, uint64_t offset, const cha
 
 rs_status rs_error_set_errno(rs_error *err, rs_status code, int sys_errno, const char *format, ...) {
     va_list args;
-    int n;
     if (err == NULL) return code;
     rs_error_clear(err);
     err->code = code;
     err->sys_errno = sys_errno;
     va_start(args, format);
-    n = vsnprintf(err->message, sizeof err->message, format, args);
+    int n = vsnprintf(err->message, sizeof err->message, format, args);
     va_end(args);
     if (n >= 0 && (size_t)n < sizeof err->message) {
         /* strerror is not thread-safe everywhere. The Python binding turns the number into text. */

@@ -1,7 +1,6 @@
 /* rs_status.h: the status codes of the core, and the struct that describes an error. The number of a code never changes
  * and is never reused. FORMAT.md names the codes RS_E_FMT_*. */
-#ifndef RS_STATUS_H
-#define RS_STATUS_H
+#pragma once
 
 #include "base/rs_base.h"
 
@@ -49,8 +48,7 @@ enum {
 
 enum { RS_ERROR_MESSAGE_SIZE = 256 };
 
-/* Describes an error. It owns nothing. Each function that takes an rs_error fills it when it returns a code other than
- * RS_OK. */
+/* Describes an error, and owns nothing. Who takes an rs_error fills it when it returns another code than RS_OK. */
 typedef struct rs_error {
     rs_status code;
     int sys_errno;      /* errno of the failed system call; 0 when no call failed */
@@ -72,8 +70,7 @@ void rs_error_clear(rs_error *err);
 /* Fills `err` (NULL is allowed) and returns `code`, so that a caller can `return rs_error_set(...)`. `offset` is a byte
  * position in the segment or RS_NOWHERE. The message is cut to RS_ERROR_MESSAGE_SIZE - 1 bytes. Allocates nothing. */
 RS_COLD rs_status rs_error_set(rs_error *err, rs_status code, uint64_t offset, const char *format, ...) RS_PRINTF(4, 5);
-/* As rs_error_set without an offset. It stores the errno of a failed system call and appends its number to the
- * message. */
+/* As rs_error_set without an offset. It stores the errno of a system call and appends its number to the message. */
 RS_COLD rs_status rs_error_set_errno(rs_error *err, rs_status code, int sys_errno, const char *format, ...)
     RS_PRINTF(4, 5);
 
@@ -85,5 +82,3 @@ RS_COLD rs_status rs_error_set_errno(rs_error *err, rs_status code, int sys_errn
         rs_status rs_try_ = (expr); \
         if (RS_UNLIKELY(rs_try_ != RS_OK)) return rs_try_; \
     } while (0)
-
-#endif

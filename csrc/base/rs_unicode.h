@@ -1,6 +1,5 @@
 /* rs_unicode.h: UTF-8 (RFC 3629) checked and turned into units of equal width, as the format stores text. */
-#ifndef RS_UNICODE_H
-#define RS_UNICODE_H
+#pragma once
 
 #include "base/rs_bytes.h"
 
@@ -8,9 +7,8 @@
 static inline bool rs_unicode_is_ascii(const uint8_t *p, size_t n) {
     const uint64_t high = UINT64_C(0x8080808080808080);
     uint64_t seen = 0;
-    size_t i;
     if (n < 8) return n == 0 || (rs_load_few_unchecked(p, n) & high) == 0;
-    for (i = 0; i + 8 <= n; i += 8) seen |= rs_load_u64(p + i);
+    for (size_t i = 0; i + 8 <= n; i += 8) seen |= rs_load_u64(p + i);
     return ((seen | rs_load_u64(p + n - 8)) & high) == 0;
 }
 
@@ -22,5 +20,3 @@ unsigned rs_unicode_measure(const uint8_t *p, size_t n, uint64_t *n_points);
 /* Writes the code points of n bytes as units of unit_bytes (1, 2 or 4) to `out`. The caller has measured the bytes,
  * and `out` has room for all units. Any thread. */
 void rs_unicode_widen_unchecked(const uint8_t *p, size_t n, unsigned unit_bytes, uint8_t *out);
-
-#endif

@@ -1,6 +1,5 @@
 /* rs_watch.h: lets a caller end a long loop of the core that runs without the interpreter's lock. */
-#ifndef RS_WATCH_H
-#define RS_WATCH_H
+#pragma once
 
 #include "base/rs_status.h"
 
@@ -23,5 +22,3 @@ RS_NODISCARD static inline rs_status rs_watch_count(rs_watch *self, uint64_t wor
     self->work += work;
     return RS_LIKELY(self->work < RS_WATCH_EVERY) ? RS_OK : rs_watch_ask(self, err);
 }
-
-#endif

@@ -42,7 +42,6 @@ static void set_number(rs_cell *self, const rs_node *node) {
 
 void rs_cell_set(rs_cell *self, const rs_node *node, uint64_t bit_off, uint64_t body_off, uint64_t least) {
     const rs_node *number = node;
-    uint64_t last;
     memset(self, 0, sizeof *self);
     self->least = least;
     if (node->kind == RS_FMT_NODE_CONST) {
@@ -61,7 +60,7 @@ void rs_cell_set(rs_cell *self, const rs_node *node, uint64_t bit_off, uint64_t 
     self->node = number;
     self->bit = number->size_bytes != 0 ? body_off * 8 : bit_off;
     self->apart = number->size_bytes != 0 ? number->size_bytes * 8 : number->bits;
-    last = self->bit + (self->count > 0 ? self->count - 1 : 0) * self->apart;
+    uint64_t last = self->bit + (self->count > 0 ? self->count - 1 : 0) * self->apart;
     self->is_narrow = number->size_bytes != 0 ? number->size_bytes <= 4 : number->bits <= 25;
     self->reach = (last >> 3) + (self->is_narrow ? 4 : 8);
     /* More than 8 bytes would have to be loaded for a number that begins within a byte. Of a list, any may. */

@@ -4,8 +4,7 @@
  * Records in a random order come from blocks of many trees, one after another. A cell puts the parts of node and path
  * that matter side by side, so that the numbers of such records are read without a call, a walk or a choice of a loop
  * for each. */
-#ifndef RS_CELL_H
-#define RS_CELL_H
+#pragma once
 
 #include "base/rs_bytes.h"
 #include "format/rs_packed_ints.h"
@@ -40,8 +39,7 @@ typedef struct rs_cell {
 } rs_cell;
 
 /* Sets the cell of a node, whose bits begin at `bit_off` bits and whose body at `body_off` bytes from the start of each
- * record, and which is fixed. `least` is that of the records. Cannot fail: a node of another kind gives
- * RS_CELL_NONE. */
+ * record, and which is fixed. `least` is that of the records. Another kind of node gives RS_CELL_NONE. */
 void rs_cell_set(rs_cell *self, const rs_node *node, uint64_t bit_off, uint64_t body_off, uint64_t least);
 
 /* Returns the stored number that begins at `bit`, under the conditions of rs_cell_load_unchecked. */
@@ -55,8 +53,7 @@ static inline uint64_t rs_cell_stored_unchecked(const rs_cell *self, const uint8
  * `reach` bytes from its start may be loaded. */
 static inline uint8_t *rs_cell_load_unchecked(const rs_cell *self, const uint8_t *record, uint32_t n, uint8_t *to) {
     uint64_t bit = self->bit;
-    uint32_t k;
-    for (k = 0; k < n; k++, bit += self->apart) {
+    for (uint32_t k = 0; k < n; k++, bit += self->apart) {
         const uint64_t stored = rs_cell_stored_unchecked(self, record, bit);
         switch (self->kind) {
         case RS_CELL_BITS: rs_store_u64(to, self->base + stored); break;
@@ -68,5 +65,3 @@ static inline uint8_t *rs_cell_load_unchecked(const rs_cell *self, const uint8_t
     }
     return to;
 }
-
-#endif

@@ -65,9 +65,8 @@ static void put_float(rs_column *self, const uint8_t *from) {
 /* Appends the any value at the cursor. *taken becomes false, and nothing is taken, when it is no number. */
 static rs_status take_any(rs_column *self, rs_cursor *cursor, bool *taken, rs_error *err) {
     const uint8_t *p;
-    uint8_t tag;
     RS_TRY(rs_decode_take(cursor, 1, &p, err));
-    tag = *p;
+    uint8_t tag = *p;
     *taken = true;
     if (rs_tag_is_small(tag)) {
         put_int(self, rs_tag_small_value(tag));
@@ -130,27 +129,27 @@ static rs_status take_element(rs_column *self, rs_cursor *cursor, rs_place *plac
  * that the width is not tested in every row. */
 static void load_stored(const rs_node *node, uint64_t base, const rs_column_rows *rows, uint8_t *to) {
     const uint64_t n = rows->n, at = rows->body_off;
-    uint64_t k;
     switch (node->size_bytes) {
     case 1:
-        for (k = 0; k < n; k++) rs_store_u64(to + 8 * k, base + ROW(rows, k)[at]);
+        for (uint64_t k = 0; k < n; k++) rs_store_u64(to + 8 * k, base + ROW(rows, k)[at]);
         break;
     case 2:
-        for (k = 0; k < n; k++) rs_store_u64(to + 8 * k, base + rs_load_u16(ROW(rows, k) + at));
+        for (uint64_t k = 0; k < n; k++) rs_store_u64(to + 8 * k, base + rs_load_u16(ROW(rows, k) + at));
         break;
     case 4:
-        for (k = 0; k < n; k++) rs_store_u64(to + 8 * k, base + rs_load_u32(ROW(rows, k) + at));
+        for (uint64_t k = 0; k < n; k++) rs_store_u64(to + 8 * k, base + rs_load_u32(ROW(rows, k) + at));
         break;
     case 8:
-        for (k = 0; k < n; k++) rs_store_u64(to + 8 * k, base + rs_load_u64(ROW(rows, k) + at));
+        for (uint64_t k = 0; k < n; k++) rs_store_u64(to + 8 * k, base + rs_load_u64(ROW(rows, k) + at));
         break;
     default: {
         const uint64_t byte = rows->bit_off >> 3, shift = rows->bit_off & 7;
         if (node->bits > 0 && shift + node->bits <= 64 && rows->least - byte >= 8) {
             const uint64_t mask = UINT64_MAX >> (64 - node->bits);
-            for (k = 0; k < n; k++) rs_store_u64(to + 8 * k, base + (rs_load_u64(ROW(rows, k) + byte) >> shift & mask));
+            for (uint64_t k = 0; k < n; k++)
+                rs_store_u64(to + 8 * k, base + (rs_load_u64(ROW(rows, k) + byte) >> shift & mask));
         } else {
-            for (k = 0; k < n; k++) {
+            for (uint64_t k = 0; k < n; k++) {
                 const uint8_t *row = ROW(rows, k);
                 rs_store_u64(to + 8 * k, base + rs_load_bits_unchecked(row, rows->least, rows->bit_off, node->bits));
             }
@@ -161,41 +160,40 @@ static void load_stored(const rs_node *node, uint64_t base, const rs_column_rows
 
 /* Writes the floats of a decimal node at `to`. */
 static void load_decimals(const rs_node *node, const rs_column_rows *rows, uint8_t *to) {
-    uint64_t k;
     load_stored(node, node->correction == 0 ? node->base : 0, rows, to);
     if (node->correction == 0) {
         const double divisor = node->divisor;
-        for (k = 0; k < rows->n; k++) rs_store_f64(to + 8 * k, (double)(int64_t)rs_load_u64(to + 8 * k) / divisor);
+        for (uint64_t k = 0; k < rows->n; k++)
+            rs_store_f64(to + 8 * k, (double)(int64_t)rs_load_u64(to + 8 * k) / divisor);
     } else {
-        for (k = 0; k < rows->n; k++) rs_store_f64(to + 8 * k, rs_packed_ints_decimal(node, rs_load_u64(to + 8 * k)));
+        for (uint64_t k = 0; k < rows->n; k++)
+            rs_store_f64(to + 8 * k, rs_packed_ints_decimal(node, rs_load_u64(to + 8 * k)));
     }
 }
 
 bool rs_column_load_rows(const rs_node *node, const rs_column_rows *rows, uint8_t *to) {
     const uint64_t byte = rows->bit_off >> 3, shift = rows->bit_off & 7;
-    uint64_t k;
     switch (node->kind) {
     case RS_FMT_NODE_BOOL:
-        for (k = 0; k < rows->n; k++) rs_store_u64(to + 8 * k, ROW(rows, k)[byte] >> shift & 1);
+        for (uint64_t k = 0; k < rows->n; k++) rs_store_u64(to + 8 * k, ROW(rows, k)[byte] >> shift & 1);
         return false;
     case RS_FMT_NODE_INT: load_stored(node, node->base, rows, to); return false;
     case RS_FMT_NODE_DECIMAL: load_decimals(node, rows, to); return true;
     default:
-        for (k = 0; k < rows->n; k++) memcpy(to + 8 * k, ROW(rows, k) + rows->body_off, 8);
+        for (uint64_t k = 0; k < rows->n; k++) memcpy(to + 8 * k, ROW(rows, k) + rows->body_off, 8);
         return true;
     }
 }
 
 static void take_ints(rs_column *self, const rs_node *node, const rs_column_rows *rows) {
-    uint8_t *to;
-    uint64_t k;
     if (self->seen == RS_COLUMN_BOOL) widen(self, RS_COLUMN_INT);
-    to = self->values.data + self->values.size_bytes;
+    uint8_t *to = self->values.data + self->values.size_bytes;
     load_stored(node, node->base, rows, to);
     self->seen |= RS_COLUMN_INT;
     self->values.size_bytes += (size_t)rows->n * 8;
     if ((self->seen & RS_COLUMN_FLOAT) == 0) return;
-    for (k = 0; k < rows->n; k++) rs_store_f64(to + 8 * k, rs_column_float(self, (int64_t)rs_load_u64(to + 8 * k)));
+    for (uint64_t k = 0; k < rows->n; k++)
+        rs_store_f64(to + 8 * k, rs_column_float(self, (int64_t)rs_load_u64(to + 8 * k)));
 }
 
 static void take_decimals(rs_column *self, const rs_node *node, const rs_column_rows *rows) {
@@ -205,23 +203,20 @@ static void take_decimals(rs_column *self, const rs_node *node, const rs_column_
 }
 
 static void take_floats(rs_column *self, const rs_column_rows *rows) {
-    uint8_t *to;
-    uint64_t k;
     if ((self->seen & RS_COLUMN_FLOAT) == 0) widen(self, RS_COLUMN_FLOAT);
-    to = self->values.data + self->values.size_bytes;
-    for (k = 0; k < rows->n; k++) memcpy(to + 8 * k, ROW(rows, k) + rows->body_off, 8);
+    uint8_t *to = self->values.data + self->values.size_bytes;
+    for (uint64_t k = 0; k < rows->n; k++) memcpy(to + 8 * k, ROW(rows, k) + rows->body_off, 8);
     self->values.size_bytes += (size_t)rows->n * 8;
 }
 
 static void take_bools(rs_column *self, const rs_column_rows *rows) {
     const uint64_t byte = rows->bit_off >> 3, shift = rows->bit_off & 7;
     uint8_t *to = self->values.data + self->values.size_bytes;
-    uint64_t k;
     if ((self->seen & ~(unsigned)RS_COLUMN_BOOL) != 0) {
-        for (k = 0; k < rows->n; k++) put_bool(self, (ROW(rows, k)[byte] >> shift & 1) != 0);
+        for (uint64_t k = 0; k < rows->n; k++) put_bool(self, (ROW(rows, k)[byte] >> shift & 1) != 0);
         return;
     }
-    for (k = 0; k < rows->n; k++) to[k] = ROW(rows, k)[byte] >> shift & 1;
+    for (uint64_t k = 0; k < rows->n; k++) to[k] = ROW(rows, k)[byte] >> shift & 1;
     self->seen |= RS_COLUMN_BOOL;
     self->values.size_bytes += (size_t)rows->n;
 }
@@ -229,9 +224,8 @@ static void take_bools(rs_column *self, const rs_column_rows *rows) {
 /* Appends the number of a const n times. */
 static rs_status take_const(rs_column *self, const rs_cursor *cursor, const rs_node *node, uint64_t n, bool *taken,
                             rs_error *err) {
-    uint64_t k;
     *taken = true;
-    for (k = 0; *taken && k < n; k++) {
+    for (uint64_t k = 0; *taken && k < n; k++) {
         rs_cursor aux = *cursor;
         aux.in = rs_slice_of(node->aux, node->aux_size_bytes);
         RS_TRY(take_any(self, &aux, taken, err));
@@ -272,44 +266,40 @@ void rs_column_join_unchecked(rs_column *self, unsigned type, uint64_t bits) {
 static void take_list_ints(rs_column *self, const rs_node *child, uint64_t n, const rs_slice *group,
                            const uint8_t *bodies) {
     const uint64_t size = rs_slice_left(group);
-    uint64_t i;
-    uint8_t *to;
     if (self->seen == RS_COLUMN_BOOL) widen(self, RS_COLUMN_INT);
     self->seen |= RS_COLUMN_INT;
-    to = self->values.data + self->values.size_bytes;
+    uint8_t *to = self->values.data + self->values.size_bytes;
     self->values.size_bytes += (size_t)n * 8;
     if (child->size_bytes == 0 && child->bits > 0 && size < 8) {
         const uint64_t mask = UINT64_MAX >> (64 - child->bits);
         uint64_t all = rs_load_few_unchecked(group->ptr, size);
-        for (i = 0; i < n; i++, all >>= child->bits) rs_store_u64(to + 8 * i, child->base + (all & mask));
+        for (uint64_t i = 0; i < n; i++, all >>= child->bits) rs_store_u64(to + 8 * i, child->base + (all & mask));
     } else {
-        for (i = 0; i < n; i++) {
+        for (uint64_t i = 0; i < n; i++) {
             uint64_t bits = rs_load_bits_unchecked(group->ptr, size, i * child->bits, child->bits);
             int64_t value = rs_decode_int_unchecked(child, bodies + i * child->size_bytes, bits);
             rs_store_u64(to + 8 * i, (uint64_t)value);
         }
     }
     if ((self->seen & RS_COLUMN_FLOAT) == 0) return;
-    for (i = 0; i < n; i++) rs_store_f64(to + 8 * i, rs_column_float(self, (int64_t)rs_load_u64(to + 8 * i)));
+    for (uint64_t i = 0; i < n; i++) rs_store_f64(to + 8 * i, rs_column_float(self, (int64_t)rs_load_u64(to + 8 * i)));
 }
 
 static void take_list_decimals(rs_column *self, const rs_node *child, uint64_t n, const rs_slice *group,
                                const uint8_t *bodies) {
     const uint64_t size = rs_slice_left(group);
     const unsigned item = (unsigned)child->size_bytes;
-    uint64_t i;
-    uint8_t *to;
     if ((self->seen & RS_COLUMN_FLOAT) == 0) widen(self, RS_COLUMN_FLOAT);
-    to = self->values.data + self->values.size_bytes;
+    uint8_t *to = self->values.data + self->values.size_bytes;
     self->values.size_bytes += (size_t)n * 8;
     if (item == 2 && child->correction == 0) { /* the usual case for coordinates in images */
-        for (i = 0; i < n; i++) {
+        for (uint64_t i = 0; i < n; i++) {
             const uint64_t m = child->base + rs_load_u16(bodies + 2 * i);
             rs_store_f64(to + 8 * i, (double)(int64_t)m / child->divisor);
         }
         return;
     }
-    for (i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < n; i++) {
         const uint64_t bits = rs_load_bits_unchecked(group->ptr, size, i * child->bits, child->bits);
         rs_store_f64(to + 8 * i, rs_decode_decimal_unchecked(child, bodies + i * item, bits));
     }
@@ -318,7 +308,6 @@ static void take_list_decimals(rs_column *self, const rs_node *child, uint64_t n
 /* Appends the elements of a list whose child is fixed. The room is reserved. */
 static rs_status take_fixed(rs_column *self, rs_cursor *cursor, const rs_node *child, uint64_t n, const rs_slice *group,
                             const uint8_t *bodies, bool *taken, rs_error *err) {
-    uint64_t i;
     *taken = true;
     if (n == 0) return RS_OK;
     if (child->kind == RS_FMT_NODE_FLOAT) {
@@ -335,7 +324,7 @@ static rs_status take_fixed(rs_column *self, rs_cursor *cursor, const rs_node *c
         take_list_decimals(self, child, n, group, bodies);
         return RS_OK;
     }
-    for (i = 0; *taken && i < n; i++) {
+    for (uint64_t i = 0; *taken && i < n; i++) {
         rs_place place;
         place.node = child;
         place.body = bodies + i * child->size_bytes;
@@ -348,16 +337,14 @@ static rs_status take_fixed(rs_column *self, rs_cursor *cursor, const rs_node *c
 /* Appends rows of float lists. The usual lists, of boxes and points, are short, so they are copied without memcpy of a
  * variable size. */
 static void take_float_lists(rs_column *self, const rs_column_rows *rows, uint64_t count) {
-    uint8_t *to;
-    uint64_t k, j;
     if ((self->seen & RS_COLUMN_FLOAT) == 0) widen(self, RS_COLUMN_FLOAT);
-    to = self->values.data + self->values.size_bytes;
-    for (k = 0; k < rows->n; k++) {
+    uint8_t *to = self->values.data + self->values.size_bytes;
+    for (uint64_t k = 0; k < rows->n; k++) {
         const uint8_t *from = ROW(rows, k) + rows->body_off;
         if (count == 4) {
             memcpy(to, from, 32);
         } else if (count < 16) {
-            for (j = 0; j < count; j++) memcpy(to + 8 * j, from + 8 * j, 8);
+            for (uint64_t j = 0; j < count; j++) memcpy(to + 8 * j, from + 8 * j, 8);
         } else {
             memcpy(to, from, (size_t)count * 8);
         }
@@ -371,19 +358,19 @@ rs_status rs_column_take_lists(rs_column *self, const rs_cursor *cursor, const r
     const rs_node *child = node->children;
     const uint64_t count = node->count;
     rs_cursor own = *cursor;
-    uint64_t k, all, group_bytes;
+    uint64_t all;
     *taken = node->kind == RS_FMT_NODE_LIST &&
              (child->kind == RS_FMT_NODE_FLOAT || child->kind == RS_FMT_NODE_INT || child->kind == RS_FMT_NODE_DECIMAL);
     if (!*taken) return RS_OK;
     RS_TRY(rs_decode_enter(&own, count, err));
-    group_bytes = (count * child->bits + 7) / 8;
+    uint64_t group_bytes = (count * child->bits + 7) / 8;
     if (rs_mul_overflows(count, rows->n, &all)) all = UINT64_MAX;
     RS_TRY(rs_column_reserve(self, all, err));
     if (child->kind == RS_FMT_NODE_FLOAT && all > 0) {
         take_float_lists(self, rows, count);
         return RS_OK;
     }
-    for (k = 0; *taken && k < rows->n; k++) {
+    for (uint64_t k = 0; *taken && k < rows->n; k++) {
         const uint8_t *body = ROW(rows, k) + rows->body_off;
         const rs_slice group = rs_slice_of(body, (size_t)group_bytes);
         RS_TRY(take_fixed(self, &own, child, count, &group, group.end, taken, err));
@@ -396,22 +383,21 @@ static rs_status take_packed(rs_column *self, rs_cursor *cursor, const rs_node *
     const bool floats = node->number_kind == RS_FMT_NUMBERS_FLOATS;
     const int64_t *some;
     rs_packed_ints numbers;
-    unsigned count, i;
-    uint8_t *to;
+    unsigned count;
     RS_TRY(rs_decode_numbers(cursor, node, n, &numbers, err));
     if (*n == 0) return RS_OK;
     RS_TRY(rs_column_reserve(self, *n, err));
     if (floats && (self->seen & RS_COLUMN_FLOAT) == 0) widen(self, RS_COLUMN_FLOAT);
     if (!floats && self->seen == RS_COLUMN_BOOL) widen(self, RS_COLUMN_INT);
     if (!floats) self->seen |= RS_COLUMN_INT;
-    to = self->values.data + self->values.size_bytes;
+    uint8_t *to = self->values.data + self->values.size_bytes;
     while ((count = rs_packed_ints_next(&numbers, &some)) != 0) {
         if (floats) {
-            for (i = 0; i < count; i++) rs_store_f64(to + 8 * i, rs_packed_ints_float(node, some[i]));
+            for (unsigned i = 0; i < count; i++) rs_store_f64(to + 8 * i, rs_packed_ints_float(node, some[i]));
         } else if ((self->seen & RS_COLUMN_FLOAT) != 0) {
-            for (i = 0; i < count; i++) rs_store_f64(to + 8 * i, rs_column_float(self, some[i]));
+            for (unsigned i = 0; i < count; i++) rs_store_f64(to + 8 * i, rs_column_float(self, some[i]));
         } else {
-            for (i = 0; i < count; i++) rs_store_u64(to + 8 * i, (uint64_t)some[i]);
+            for (unsigned i = 0; i < count; i++) rs_store_u64(to + 8 * i, (uint64_t)some[i]);
         }
         to += (size_t)count * 8;
     }
@@ -424,7 +410,6 @@ static rs_status take_list(rs_column *self, rs_cursor *cursor, const rs_place *l
     const rs_node *node = list->node, *child = node->children;
     const uint8_t *bodies = NULL;
     rs_slice group;
-    uint64_t i;
     if (list->body != NULL) {
         *n = node->count;
         RS_TRY(rs_decode_enter(cursor, *n, err));
@@ -437,7 +422,7 @@ static rs_status take_list(rs_column *self, rs_cursor *cursor, const rs_place *l
     RS_TRY(rs_column_reserve(self, *n, err));
     if (child->fixed) return take_fixed(self, cursor, child, *n, &group, bodies, taken, err);
     *taken = true;
-    for (i = 0; *taken && i < *n; i++) {
+    for (uint64_t i = 0; *taken && i < *n; i++) {
         rs_place place;
         place.node = child, place.body = NULL;
         place.bits = rs_decode_bits_unchecked(&group, i * child->bits, child->bits);
@@ -451,15 +436,13 @@ static rs_status take_row(rs_column *self, rs_cursor *cursor, const rs_place *ro
                           rs_error *err) {
     const rs_node *node = row->node;
     const uint8_t *head = row->body;
-    rs_slice group;
-    uint32_t i;
     *n = node->n_children;
     RS_TRY(rs_decode_enter(cursor, *n, err));
     RS_TRY(rs_column_reserve(self, *n, err));
     if (head == NULL) RS_TRY(rs_decode_take(cursor, node->head_bytes, &head, err));
-    group = rs_slice_of(head, node->group_bytes);
+    rs_slice group = rs_slice_of(head, node->group_bytes);
     *taken = true;
-    for (i = 0; *taken && i < node->n_children; i++) {
+    for (uint32_t i = 0; *taken && i < node->n_children; i++) {
         const rs_node *child = &node->children[i];
         rs_place place;
         place.node = child;
@@ -471,14 +454,13 @@ static rs_status take_row(rs_column *self, rs_cursor *cursor, const rs_place *ro
 }
 
 static rs_status take_any_sequence(rs_column *self, rs_cursor *cursor, uint64_t *n, bool *taken, rs_error *err) {
-    uint64_t i;
     *taken =
         cursor->in.ptr != cursor->in.end && (*cursor->in.ptr == RS_FMT_TAG_LIST || *cursor->in.ptr == RS_FMT_TAG_TUPLE);
     if (!*taken) return RS_OK;
     cursor->in.ptr++;
     RS_TRY(rs_path_any_enter(cursor, 1, n, err));
     RS_TRY(rs_column_reserve(self, *n, err));
-    for (i = 0; *taken && i < *n; i++) RS_TRY(take_any(self, cursor, taken, err));
+    for (uint64_t i = 0; *taken && i < *n; i++) RS_TRY(take_any(self, cursor, taken, err));
     return RS_OK;
 }
 

@@ -1,6 +1,5 @@
 /* rs_column.h: collects the numbers of a field, record after record, in one array. */
-#ifndef RS_COLUMN_H
-#define RS_COLUMN_H
+#pragma once
 
 #include "base/rs_buffer.h"
 #include "read/rs_path.h"
@@ -44,8 +43,7 @@ RS_NODISCARD rs_status rs_column_take(rs_column *self, rs_cursor *cursor, const 
 /* Makes room for n more numbers of 8 bytes each. RS_E_MEM. */
 RS_NODISCARD rs_status rs_column_reserve(rs_column *self, uint64_t n, rs_error *err);
 
-/* Appends a number of one of the three types. `bits` is 0 or 1, the i64, or the bits of the f64. The caller has
- * reserved room. */
+/* Appends a number of one of the three types. `bits` is 0 or 1, the i64, or the bits of the f64. Room is reserved. */
 void rs_column_join_unchecked(rs_column *self, unsigned type, uint64_t bits);
 
 /* As rs_column_join_unchecked, and inline while all numbers are ints or all are floats. */
@@ -97,14 +95,11 @@ static inline rs_column_rows rs_column_rows_from(const rs_column_rows *self, uin
  * The caller has checked that bits and body lie within `least`, and that there is room. */
 bool rs_column_load_rows(const rs_node *node, const rs_column_rows *rows, uint8_t *to);
 
-/* Appends one number of each row, for a fixed node. *taken becomes false, and nothing is appended, when the node is not
- * of a kind that this function reads. The caller has checked that bits and body lie within `least`. Errors: RS_E_MEM,
- * RS_E_FMT_TRUNCATED. */
+/* Appends one number of each row, for a fixed node. *taken becomes false, and nothing is appended, for a kind that is
+ * not read here. The caller has checked that bits and body lie within `least`. Errors: RS_E_MEM, RS_E_FMT_TRUNCATED. */
 RS_NODISCARD rs_status rs_column_take_rows(rs_column *self, const rs_cursor *cursor, const rs_node *node,
                                            const rs_column_rows *rows, bool *taken, rs_error *err);
 
 /* As rs_column_take_rows, for a node that is a fixed list of node->count numbers. Also RS_E_FMT_LIMIT. */
 RS_NODISCARD rs_status rs_column_take_lists(rs_column *self, const rs_cursor *cursor, const rs_node *node,
                                             const rs_column_rows *rows, bool *taken, rs_error *err);
-
-#endif

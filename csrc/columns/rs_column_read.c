@@ -37,11 +37,9 @@ static uint64_t last_offset(const rs_column_read *self) {
 /* Appends the offsets of n lists of `count` numbers. */
 static rs_status put_even_offsets(rs_column_read *self, uint64_t n, uint64_t count, rs_error *err) {
     const uint64_t before = last_offset(self);
-    uint8_t *to;
-    uint64_t i;
     RS_TRY(rs_buffer_reserve(&self->offsets, (size_t)n * 8, err));
-    to = self->offsets.data + self->offsets.size_bytes;
-    for (i = 0; i < n; i++) rs_store_u64(to + 8 * i, before + (i + 1) * count);
+    uint8_t *to = self->offsets.data + self->offsets.size_bytes;
+    for (uint64_t i = 0; i < n; i++) rs_store_u64(to + 8 * i, before + (i + 1) * count);
     self->offsets.size_bytes += (size_t)n * 8;
     return RS_OK;
 }
@@ -57,9 +55,8 @@ static rs_status put_null(rs_column_read *self, rs_error *err) {
 
 /* Sets the kind of the column by the first value that is not None, and appends the nulls before it. */
 static rs_status begin_kind(rs_column_read *self, int kind, rs_error *err) {
-    uint64_t i;
     self->kind = kind;
-    for (i = 0; i < self->n; i++) RS_TRY(put_null(self, err));
+    for (uint64_t i = 0; i < self->n; i++) RS_TRY(put_null(self, err));
     return RS_OK;
 }
 
@@ -134,8 +131,7 @@ static rs_status take_missing(rs_column_read *self, bool *fits, rs_error *err) {
 
 /* ---- Many records of one compiled path ---- */
 
-/* Appends a cached entry. *fits becomes false, and nothing is appended, when it is of another kind or not cached
- * (RS_ENTRY_OTHER). */
+/* Appends a cached entry. *fits becomes false, and nothing is appended, for another kind and for RS_ENTRY_OTHER. */
 static rs_status take_entry(rs_column_read *self, const rs_entry *entry, bool *fits, rs_error *err) {
     const bool is_null = entry->kind == RS_ENTRY_NONE && self->nulls;
     *fits = true;
@@ -186,11 +182,10 @@ static rs_status take_optional_rows(rs_column_read *self, const rs_cursor *curso
     uint64_t end, taken;
     bool fits = true;
     for (*n = 0; *n < rows->n; *n = end) {
-        rs_column_rows run;
         for (end = *n; end < rows->n; end++) {
             if (rs_load_bits_unchecked(rs_column_row_at(rows, end), rows->least, rows->bit_off, 1) == 0) break;
         }
-        run = rs_column_rows_from(rows, *n, end);
+        rs_column_rows run = rs_column_rows_from(rows, *n, end);
         run.bit_off++;
         if (run.n > 0) {
             RS_TRY(take_rows(self, cursor, node->children, &run, &taken, err));
@@ -256,8 +251,7 @@ static rs_status take_rows(rs_column_read *self, const rs_cursor *cursor, const 
     return end_values(self, rows->n, err);
 }
 
-/* take_rows for rows of a compiled path, when its shared beginning is the whole path. It reads nothing until the kind
- * of the column is known. */
+/* take_rows for a compiled path whose shared beginning is the whole path, once the kind of the column is known. */
 static rs_status take_fixed(rs_column_read *self, const rs_source *source, const rs_block *block,
                             const rs_compiled_path *compiled, rs_column_rows *rows, uint64_t *n, rs_error *err) {
     const rs_cursor cursor = rs_store_cursor_over(source->store, block, 0, rs_slice_of(rows->base, 0));
@@ -371,7 +365,6 @@ static rs_status take_cells(rs_column_read *self, const rs_source *source, uint6
     const rs_cell *first = &self->window.paths[begin]->of_field[0]->cell;
     const unsigned type = self->numbers.seen;
     rs_buffer *values = &self->numbers.values;
-    uint8_t *to;
     *n = 0;
     if ((first->type != type && first->kind != RS_CELL_CODED) || first->kind == RS_CELL_NONE ||
         self->kind != (first->count > 0 ? RS_COLUMN_SEQUENCE : RS_COLUMN_SCALAR)) {
@@ -384,7 +377,7 @@ static rs_status take_cells(rs_column_read *self, const rs_source *source, uint6
     }
     /* At most 2^8 records of 2^32 numbers. */
     RS_TRY(rs_column_reserve(&self->numbers, (self->window.n - begin) * (first->count > 0 ? first->count : 1), err));
-    to = values->data + values->size_bytes;
+    uint8_t *to = values->data + values->size_bytes;
     to = load_cells(self, begin, type, first->count, source->store->segment.end, to, n);
     values->size_bytes = (size_t)(to - values->data);
     if (first->count > 0) RS_TRY(put_even_offsets(self, *n, first->count, err));
@@ -419,10 +412,9 @@ static rs_status run_stretch(rs_column_read *self, const rs_source *source, int6
     const rs_block *block = NULL;
     const rs_tree_paths *paths = NULL;
     rs_window_stop at;
-    rs_status status;
     *taken = 0;
     at.index = stop->index = rs_window_index_at(NULL, start, step, stop->done);
-    status = rs_source_find_block(source, &at, &block, &paths, err);
+    rs_status status = rs_source_find_block(source, &at, &block, &paths, err);
     stop->block = at.block;
     *known = block != NULL;
     if (block == NULL) return status;
@@ -436,8 +428,7 @@ rs_status rs_column_read_run(rs_column_read *self, const rs_source *source, cons
     while (stop->done < n && stop->why == RS_COLUMN_READ_DONE) {
         const uint64_t first = stop->done;
         rs_window_stop at;
-        rs_status status;
-        uint64_t i, k;
+        uint64_t k;
         if (positions == NULL) {
             uint64_t taken;
             bool known;
@@ -445,11 +436,11 @@ rs_status rs_column_read_run(rs_column_read *self, const rs_source *source, cons
             if (!known) stop->why = RS_COLUMN_READ_BLOCK;
             if (!known || taken > 0) continue;
         }
-        status = rs_window_locate(window, source, positions, start, step, first, n, &at, err);
+        rs_status status = rs_window_locate(window, source, positions, start, step, first, n, &at, err);
         stop->index = at.index, stop->block = at.block;
         if (status != RS_OK) return status;
         if (window->n == 0) stop->why = RS_COLUMN_READ_BLOCK;
-        for (i = 0; i < window->n && stop->why == RS_COLUMN_READ_DONE; i = k) {
+        for (uint64_t i = 0; i < window->n && stop->why == RS_COLUMN_READ_DONE; i = k) {
             for (k = i + 1; k < window->n && window->paths[k] == window->paths[i]; k++) {
             }
             if (k - i < ALIKE) {

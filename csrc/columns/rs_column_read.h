@@ -4,8 +4,7 @@
  * Only one thread at a time may fill the caches of an rs_store, but column reads run at the same time as other threads.
  * So a column read uses only blocks that are loaded and have a compiled path. At any other block it stops. The caller
  * then loads the block under its lock, compiles the path for its tree, and continues. */
-#ifndef RS_COLUMN_READ_H
-#define RS_COLUMN_READ_H
+#pragma once
 
 #include "read/rs_utf8.h"
 #include "columns/rs_column.h"
@@ -67,5 +66,3 @@ RS_NODISCARD rs_status rs_column_read_run(rs_column_read *self, const rs_source 
  * it is of another kind than those before. */
 RS_NODISCARD rs_status rs_column_read_take(rs_column_read *self, const rs_cursor *cursor, const rs_place *place,
                                            bool *fits, rs_error *err);
-
-#endif

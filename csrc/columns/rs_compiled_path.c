@@ -5,32 +5,29 @@
 
 /* Adds a tree unless it is there already. */
 static rs_status add_tree(rs_compiled_path *self, const rs_tree *tree, rs_error *err) {
-    size_t i, n = (size_t)self->keys->n_keys * tree->n_nodes;
-    rs_compiled_tree *grown;
-    for (i = 0; i < self->n_trees; i++) {
+    size_t n = (size_t)self->keys->n_keys * tree->n_nodes;
+    for (size_t i = 0; i < self->n_trees; i++) {
         if (self->trees[i].tree == tree) return RS_OK;
     }
-    grown = (rs_compiled_tree *)realloc(self->trees, (self->n_trees + 1) * sizeof *grown);
+    rs_compiled_tree *grown = (rs_compiled_tree *)realloc(self->trees, (self->n_trees + 1) * sizeof *grown);
     if (grown == NULL) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for a path");
     self->trees = grown;
     grown += self->n_trees;
     grown->tree = tree;
     grown->steps = (int32_t *)malloc((n + 1) * sizeof *grown->steps);
     if (grown->steps == NULL) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for a path");
-    for (i = 0; i < n; i++) grown->steps[i] = RS_STEP_ASK;
+    for (size_t i = 0; i < n; i++) grown->steps[i] = RS_STEP_ASK;
     self->n_trees++;
     return RS_OK;
 }
 
 /* Adds the trees of all tables that the trees so far lead to, directly or through other tables. */
 static rs_status add_tables(rs_compiled_path *self, rs_error *err) {
-    size_t i;
-    uint32_t k, t;
-    for (i = 0; i < self->n_trees; i++) {
+    for (size_t i = 0; i < self->n_trees; i++) {
         const rs_tree *tree = self->trees[i].tree;
-        for (k = 0; k < tree->n_nodes; k++) {
+        for (uint32_t k = 0; k < tree->n_nodes; k++) {
             const rs_dict_coded *coded = tree->nodes[k].coded;
-            for (t = 0; coded != NULL && t < coded->n_tables; t++) {
+            for (uint32_t t = 0; coded != NULL && t < coded->n_tables; t++) {
                 RS_TRY(add_tree(self, coded->at[t].table->tree, err));
             }
         }
@@ -39,10 +36,9 @@ static rs_status add_tables(rs_compiled_path *self, rs_error *err) {
 }
 
 rs_status rs_compiled_path_open(rs_compiled_path *self, const rs_key_path *path, const rs_tree *tree, rs_error *err) {
-    rs_status status;
     memset(self, 0, sizeof *self);
     self->keys = path;
-    status = add_tree(self, tree, err);
+    rs_status status = add_tree(self, tree, err);
     if (status == RS_OK && path->n_keys > 0) status = add_tables(self, err);
     if (status != RS_OK) {
         rs_compiled_path_clear(self);
@@ -53,8 +49,7 @@ rs_status rs_compiled_path_open(rs_compiled_path *self, const rs_key_path *path,
 }
 
 void rs_compiled_path_clear(rs_compiled_path *self) {
-    size_t i;
-    for (i = 0; i < self->n_trees; i++) free(self->trees[i].steps);
+    for (size_t i = 0; i < self->n_trees; i++) free(self->trees[i].steps);
     free(self->trees);
     memset(self, 0, sizeof *self);
 }
@@ -86,8 +81,7 @@ static bool within(int64_t i, uint64_t n, uint32_t *out) {
  * self->row, and the shared beginning ends there. */
 static void enter_child(rs_compiled_path *self, uint32_t i) {
     const rs_node *row = self->node, *child = &row->children[i];
-    uint32_t k;
-    for (k = 0; k < i && !child->fixed && self->row == NULL; k++) {
+    for (uint32_t k = 0; k < i && !child->fixed && self->row == NULL; k++) {
         if (!row->children[k].fixed) self->row = row;
     }
     self->n_before = i;
@@ -154,9 +148,8 @@ static bool advance(rs_compiled_path *self) {
 
 /* Returns whether values of a fixed node may come from the places of a block. */
 static bool is_placed(const rs_node *node) {
-    uint32_t i;
     if (rs_node_is_placed(node)) return true;
-    for (i = 0; node->kind != RS_FMT_NODE_NUMBERS && i < node->n_children; i++) {
+    for (uint32_t i = 0; node->kind != RS_FMT_NODE_NUMBERS && i < node->n_children; i++) {
         if (is_placed(&node->children[i])) return true;
     }
     return false;
@@ -188,10 +181,9 @@ static uint32_t unit_at(const uint8_t *units, unsigned unit_bytes, uint64_t i) {
 }
 
 static bool is_key(const rs_path_key *key, const uint8_t *units, uint64_t n, unsigned unit_bytes) {
-    uint64_t i;
     if (n != key->n) return false;
     if (unit_bytes == key->unit_bytes) return n == 0 || memcmp(units, key->units, (size_t)(n * unit_bytes)) == 0;
-    for (i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < n; i++) {
         if (unit_at(units, unit_bytes, i) != unit_at(key->units, key->unit_bytes, i)) return false;
     }
     return true;
@@ -201,17 +193,16 @@ static bool is_key(const rs_path_key *key, const uint8_t *units, uint64_t n, uns
  * that is an ext value: only Python can compare it. */
 static rs_status find_in_dict_coded(rs_cursor *cursor, rs_place *place, const rs_path_key *key, int *found,
                                     rs_error *err) {
-    uint64_t count, i, n;
+    uint64_t count, n;
     const uint8_t *units;
     if (key->units == NULL) {
         *found = RS_WALK_UNSURE;
         return RS_OK;
     }
     RS_TRY(rs_path_any_enter(cursor, 2, &count, err));
-    for (i = 0; i < count; i++) {
-        uint8_t tag;
+    for (uint64_t i = 0; i < count; i++) {
         if (cursor->in.ptr == cursor->in.end) return RS_FAIL(rs_decode_truncated(err), RS_E_FMT_TRUNCATED);
-        tag = *cursor->in.ptr;
+        uint8_t tag = *cursor->in.ptr;
         if (tag >= RS_FMT_TAG_STR1 && tag <= RS_FMT_TAG_STR4) {
             unsigned unit = 1u << (tag - RS_FMT_TAG_STR1);
             cursor->in.ptr++;
@@ -241,9 +232,8 @@ static rs_status find_element(rs_cursor *cursor, rs_place *place, int64_t index,
 }
 
 static rs_status find_in_any(rs_cursor *cursor, rs_place *place, const rs_path_key *key, int *found, rs_error *err) {
-    uint8_t tag;
     if (cursor->in.ptr == cursor->in.end) return RS_FAIL(rs_decode_truncated(err), RS_E_FMT_TRUNCATED);
-    tag = *cursor->in.ptr;
+    uint8_t tag = *cursor->in.ptr;
     if (tag == RS_FMT_TAG_EXT) {
         *found = RS_WALK_UNSURE;
     } else if (tag == RS_FMT_TAG_DICT) {
@@ -335,12 +325,11 @@ rs_status rs_compiled_path_walk_on(const rs_compiled_path *self, rs_passed *pass
                                    int *found, rs_error *err) {
     const uint8_t *start = cursor->in.ptr;
     uint32_t i = self->name;
-    rs_slice group;
     *found = RS_WALK_FOUND;
     if (RS_UNLIKELY(rs_slice_left(&cursor->in) < self->least)) {
         return RS_FAIL(rs_decode_truncated(err), RS_E_FMT_TRUNCATED);
     }
-    group = rs_slice_of(start + self->group_off, (size_t)self->group_bytes);
+    rs_slice group = rs_slice_of(start + self->group_off, (size_t)self->group_bytes);
     place->node = self->node;
     place->bits = rs_decode_bits_unchecked(&group, self->bit_off, self->node->bits);
     place->body = self->node->fixed ? start + self->body_off : NULL;

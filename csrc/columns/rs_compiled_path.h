@@ -2,8 +2,7 @@
  * caller looks up each key in each struct once. A walk through a record then follows child numbers, and compares keys
  * only within any values. The first steps, which are the same in all records, become one offset, so a field at the same
  * offset in every record needs no walk. */
-#ifndef RS_COMPILED_PATH_H
-#define RS_COMPILED_PATH_H
+#pragma once
 
 #include "read/rs_path.h"
 #include "columns/rs_cell.h"
@@ -112,5 +111,3 @@ typedef struct rs_passed {
  * children that it passes are added. */
 RS_NODISCARD rs_status rs_compiled_path_walk_on(const rs_compiled_path *self, rs_passed *passed, rs_cursor *cursor,
                                                 rs_place *place, int *found, rs_error *err);
-
-#endif

@@ -124,11 +124,11 @@ uint64_t rs_dtype_put_uints(unsigned dtype, const uint64_t *from, uint64_t n, ui
     uint64_t i;
     if (dtype != RS_DTYPE_UINT64 && rs_dtype_range(dtype, &low, &high)) {
         int64_t some[64];
-        uint64_t at, count, put;
-        for (at = 0; at < n; at += count) {
+        uint64_t count;
+        for (uint64_t at = 0; at < n; at += count) {
             count = n - at < 64 ? n - at : 64;
             for (i = 0; i < count && from[at + i] <= INT64_MAX; i++) some[i] = (int64_t)from[at + i];
-            put = rs_dtype_put_ints(dtype, some, i, to + at * step, step);
+            uint64_t put = rs_dtype_put_ints(dtype, some, i, to + at * step, step);
             if (put < count) return at + put;
         }
         return n;
@@ -147,7 +147,7 @@ static bool bigint_to_double(const uint8_t *p, uint64_t n, double *out) {
     uint8_t magnitude[DOUBLE_BYTES];
     const bool negative = n > 0 && p[n - 1] >= 0x80;
     unsigned carry = negative, at, end = 0;
-    uint64_t top = 0, scale;
+    uint64_t top = 0;
     double power;
     if (n > DOUBLE_BYTES) return false;
     for (at = 0; at < n; at++) {
@@ -157,7 +157,7 @@ static bool bigint_to_double(const uint8_t *p, uint64_t n, double *out) {
         carry >>= 8;
     }
     for (at = end; at > 0 && at + 8 > end; at--) top = top << 8 | magnitude[at - 1];
-    scale = 8 * (uint64_t)at;
+    uint64_t scale = 8 * (uint64_t)at;
     for (; at > 0; at--) top |= magnitude[at - 1] != 0; /* decides a tie, and is below the bits that stay */
     if (scale > 1023) return false;
     scale = (1023 + scale) << 52;
@@ -181,8 +181,7 @@ bool rs_dtype_put_bigint(unsigned dtype, const uint8_t *p, uint64_t n, uint8_t *
 
 /* Stores floats that are integers as a dtype of integers. */
 static uint64_t put_whole(unsigned dtype, const double *from, uint64_t n, uint8_t *to, size_t step) {
-    uint64_t i;
-    for (i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < n; i++) {
         const double value = from[i];
         if (value >= -9223372036854775808.0 && value < 9223372036854775808.0) {
             const int64_t whole = (int64_t)value;
@@ -206,13 +205,12 @@ uint64_t rs_dtype_put_floats(unsigned dtype, const double *from, uint64_t n, uin
 }
 
 uint64_t rs_dtype_put_complex(unsigned dtype, const double *from, uint64_t n, uint8_t *to, size_t step) {
-    uint64_t i;
     if (dtype == RS_DTYPE_COMPLEX128) {
-        for (i = 0; i < n; i++) memcpy(to + i * step, from + 2 * i, 16);
+        for (uint64_t i = 0; i < n; i++) memcpy(to + i * step, from + 2 * i, 16);
         return n;
     }
     if (dtype != RS_DTYPE_COMPLEX64) return 0;
-    for (i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < n; i++) {
         const float pair[2] = {(float)from[2 * i], (float)from[2 * i + 1]};
         memcpy(to + i * step, pair, 8);
     }

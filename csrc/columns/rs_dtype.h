@@ -2,8 +2,7 @@
  * dtype cannot hold is never changed in silence: a dtype of integers takes the integers of its range, also those that
  * are floats, and bool takes 0 and 1. Dtypes of floats take every real number, rounded to the nearest; beyond their
  * range it is infinite. Complex numbers fit complex dtypes only. */
-#ifndef RS_DTYPE_H
-#define RS_DTYPE_H
+#pragma once
 
 #include "base/rs_bytes.h"
 
@@ -77,5 +76,3 @@ static inline bool rs_dtype_put_float(unsigned dtype, double value, uint8_t *to)
 
 /* Writes n items that are all copies of one of `size` bytes, 1, 2, 4, 8 or 16. */
 void rs_dtype_repeat(const uint8_t *item, unsigned size, uint64_t n, uint8_t *to);
-
-#endif

@@ -4,8 +4,7 @@
 #include <stdlib.h>
 
 void rs_entries_clear(rs_entries *self) {
-    size_t i;
-    for (i = 0; i < self->n_known; i++) free(self->known[i].entries);
+    for (size_t i = 0; i < self->n_known; i++) free(self->known[i].entries);
     free(self->known);
     free(self->bound);
     rs_buffer_clear(&self->text);
@@ -17,18 +16,15 @@ static rs_status no_memory(rs_error *err) {
     return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for the entries of a table");
 }
 
-/* Finds or makes the cache of a table. A linear search is enough: tables are few, and the function is called only when
- * a column comes to another node. */
+/* Finds or makes the cache of a table, by linear search: tables are few, and calls come only with another node. */
 static rs_status find_table(rs_entries *self, const rs_table *table, rs_entry **out, rs_error *err) {
-    rs_entries_of *grown;
-    size_t i;
-    for (i = 0; i < self->n_known; i++) {
+    for (size_t i = 0; i < self->n_known; i++) {
         if (self->known[i].table == table) {
             *out = self->known[i].entries;
             return RS_OK;
         }
     }
-    grown = (rs_entries_of *)realloc(self->known, (self->n_known + 1) * sizeof *grown);
+    rs_entries_of *grown = (rs_entries_of *)realloc(self->known, (self->n_known + 1) * sizeof *grown);
     if (grown == NULL) return no_memory(err);
     self->known = grown;
     /* calloc gives zeroed pages that take no memory until an entry on them is read. */
@@ -58,7 +54,6 @@ static rs_status read_text(rs_entries *self, rs_cursor *cursor, const rs_place *
 static rs_status read_entry(rs_entries *self, rs_cursor cursor, const rs_node *node, uint64_t i, rs_entry *entry,
                             rs_error *err) {
     rs_place place;
-    rs_cursor again;
     int kind;
     uint64_t n;
     place.node = node, place.body = NULL, place.bits = i;
@@ -67,7 +62,7 @@ static rs_status read_entry(rs_entries *self, rs_cursor cursor, const rs_node *n
         entry->kind = RS_ENTRY_NONE;
         return RS_OK;
     }
-    again = cursor;
+    rs_cursor again = cursor;
     self->number.values.size_bytes = 0;
     self->number.seen = 0;
     RS_TRY(rs_column_take(&self->number, &cursor, &place, &kind, &n, err));
@@ -84,28 +79,26 @@ static rs_status read_entry(rs_entries *self, rs_cursor cursor, const rs_node *n
 
 rs_status rs_entries_bind(rs_entries *self, const rs_node *node, rs_entry *of_node[RS_FMT_DICT_CODED_TABLES],
                           rs_error *err) {
-    uint32_t t;
-    for (t = 0; t < node->coded->n_tables; t++) RS_TRY(find_table(self, node->coded->at[t].table, &of_node[t], err));
+    for (uint32_t t = 0; t < node->coded->n_tables; t++)
+        RS_TRY(find_table(self, node->coded->at[t].table, &of_node[t], err));
     return RS_OK;
 }
 
 rs_status rs_entries_read(rs_entries *self, const rs_cursor *cursor, const rs_node *node, uint64_t i,
                           const rs_entry **out, rs_error *err) {
     const rs_dict_coded *coded = node->coded;
-    rs_entries_bound *bound;
-    uint32_t t;
     if (i >= coded->count) return RS_FAIL(rs_decode_bad_value(err, "a dict-coded number has no entry"), RS_E_FMT_VALUE);
     if (self->bound == NULL) {
         self->bound = (rs_entries_bound *)calloc(RS_ENTRIES_NODES, sizeof *self->bound);
         if (self->bound == NULL) return no_memory(err);
     }
-    bound = &self->bound[rs_entries_slot(node)];
+    rs_entries_bound *bound = &self->bound[rs_entries_slot(node)];
     if (bound->node != node) {
         bound->node = NULL;
         RS_TRY(rs_entries_bind(self, node, bound->of_table, err));
         bound->node = node;
     }
-    t = rs_dict_coded_table(coded, i);
+    uint32_t t = rs_dict_coded_table(coded, i);
     *out = bound->of_table[t] + (i - coded->at[t].first);
     if ((*out)->kind != RS_ENTRY_NEW) return RS_OK;
     return read_entry(self, *cursor, node, i, bound->of_table[t] + (i - coded->at[t].first), err);

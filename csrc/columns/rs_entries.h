@@ -1,7 +1,6 @@
 /* rs_entries.h: caches the entries of value tables for a column read. Many records refer to one entry, so each entry is
  * read once: as a number, as UTF-8, or as another value. */
-#ifndef RS_ENTRIES_H
-#define RS_ENTRIES_H
+#pragma once
 
 #include "read/rs_utf8.h"
 #include "columns/rs_column.h"
@@ -62,22 +61,18 @@ RS_NODISCARD rs_status rs_entries_bind(rs_entries *self, const rs_node *node,
 RS_NODISCARD rs_status rs_entries_read(rs_entries *self, const rs_cursor *cursor, const rs_node *node, uint64_t i,
                                        const rs_entry **out, rs_error *err);
 
-/* Returns the place of a node in `bound`. Records in random order come from blocks of many trees, each with a node of
- * its own. */
+/* The place of a node in `bound`. Records in random order come from blocks of many trees, each with its own node. */
 static inline size_t rs_entries_slot(const rs_node *node) {
     return (size_t)((uint64_t)(uintptr_t)node * UINT64_C(0x9E3779B97F4A7C15) >> 32) & (RS_ENTRIES_NODES - 1);
 }
 
 /* Returns entry i of a linked dict-coded node, or NULL when it is not cached or does not exist. */
 static inline const rs_entry *rs_entries_cached(const rs_entries *self, const rs_node *node, uint64_t i) {
-    const rs_entries_bound *bound;
-    const rs_entry *out;
-    uint32_t t;
     if (RS_UNLIKELY(self->bound == NULL)) return NULL;
-    bound = &self->bound[rs_entries_slot(node)];
+    const rs_entries_bound *bound = &self->bound[rs_entries_slot(node)];
     if (RS_UNLIKELY(bound->node != node || i >= node->coded->count)) return NULL;
-    t = rs_dict_coded_table(node->coded, i);
-    out = bound->of_table[t] + (i - node->coded->at[t].first);
+    uint32_t t = rs_dict_coded_table(node->coded, i);
+    const rs_entry *out = bound->of_table[t] + (i - node->coded->at[t].first);
     return RS_LIKELY(out->kind != RS_ENTRY_NEW) ? out : NULL;
 }
 
@@ -89,5 +84,3 @@ RS_NODISCARD static inline rs_status rs_entries_at(rs_entries *self, const rs_cu
     if (RS_LIKELY(*out != NULL)) return RS_OK;
     return rs_entries_read(self, cursor, node, i, out, err);
 }
-
-#endif

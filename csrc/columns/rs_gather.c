@@ -10,13 +10,12 @@
 enum { ROWS_LEAST = 4 }; /* fewer neighbours of one tree are read one by one, which is faster */
 
 rs_status rs_gather_open(rs_gather *self, const rs_gather_spec *specs, uint32_t n_fields, rs_error *err) {
-    uint32_t f;
     memset(self, 0, sizeof *self);
     self->fields = (rs_gather_field *)calloc((size_t)n_fields + 1, sizeof *self->fields);
     if (self->fields == NULL) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for a gather");
     self->n_fields = n_fields;
     self->direct = true;
-    for (f = 0; f < n_fields; f++) {
+    for (uint32_t f = 0; f < n_fields; f++) {
         self->fields[f].spec = &specs[f];
         self->direct = self->direct && rs_gather_is_sized(specs[f].form);
     }
@@ -24,16 +23,14 @@ rs_status rs_gather_open(rs_gather *self, const rs_gather_spec *specs, uint32_t 
 }
 
 void rs_gather_close(rs_gather *self) {
-    uint32_t f;
-    for (f = 0; f < self->n_fields; f++) rs_gather_field_clear(&self->fields[f]);
+    for (uint32_t f = 0; f < self->n_fields; f++) rs_gather_field_clear(&self->fields[f]);
     free(self->fields);
     memset(self, 0, sizeof *self);
 }
 
 uint64_t rs_gather_kept_bytes(const rs_gather *self) {
     uint64_t kept = 0;
-    uint32_t f;
-    for (f = 0; f < self->n_fields; f++) {
+    for (uint32_t f = 0; f < self->n_fields; f++) {
         const rs_gather_field *field = &self->fields[f];
         kept += field->values.capacity_bytes + field->valids.capacity_bytes + field->runs.capacity_bytes;
         kept += field->ends.capacity_bytes + field->counts.capacity_bytes + field->starts.capacity_bytes;
@@ -43,12 +40,11 @@ uint64_t rs_gather_kept_bytes(const rs_gather *self) {
 }
 
 rs_status rs_gather_begin(rs_gather *self, uint64_t n, rs_error *err) {
-    uint32_t f;
     self->n = n;
     self->done = 0;
     self->window.n = 0;
     memset(&self->stop, 0, sizeof self->stop);
-    for (f = 0; f < self->n_fields; f++) RS_TRY(rs_gather_field_begin(&self->fields[f], n, self->direct, err));
+    for (uint32_t f = 0; f < self->n_fields; f++) RS_TRY(rs_gather_field_begin(&self->fields[f], n, self->direct, err));
     return RS_OK;
 }
 
@@ -70,12 +66,10 @@ static rs_status take_one(rs_gather *self, const rs_source *source, rs_gather_fi
 
 rs_status rs_gather_take(rs_gather *self, const rs_cursor *cursor, const rs_place *place, rs_error *err) {
     rs_gather_field *field = &self->fields[self->stop.field];
-    rs_cursor own;
-    rs_place at;
     self->stop.why = RS_GATHER_DONE;
     if (place == NULL) return rs_gather_take_missing(field, RS_GATHER_LACKING, &self->stop, err);
-    own = *cursor;
-    at = *place;
+    rs_cursor own = *cursor;
+    rs_place at = *place;
     return rs_gather_take_value(field, &own, &at, &self->stop, err);
 }
 
@@ -89,9 +83,8 @@ rs_status rs_gather_take_string(rs_gather *self, rs_error *err) {
 /* Takes a single number of one record, which needs no walk. Returns false, and takes nothing, where that fails. */
 static bool take_single(rs_gather_field *field, const rs_compiled_path *compiled, const rs_slice *record) {
     const uint8_t *start = record->ptr;
-    rs_slice group;
     if (!field->single || rs_slice_left(record) < compiled->least) return false;
-    group = rs_slice_of(start + compiled->group_off, (size_t)compiled->group_bytes);
+    rs_slice group = rs_slice_of(start + compiled->group_off, (size_t)compiled->group_bytes);
     return rs_gather_take_single(field, compiled->node, start + compiled->body_off,
                                  rs_decode_bits_unchecked(&group, compiled->bit_off, compiled->node->bits));
 }
@@ -133,8 +126,7 @@ static rs_status take_fixed(rs_gather *self, const rs_source *source, uint32_t f
 static rs_status take_walked(rs_gather *self, const rs_source *source, uint64_t i, rs_error *err) {
     const rs_tree_paths *paths = self->window.paths[i];
     rs_passed passed = {NULL, 0, NULL};
-    uint32_t k;
-    for (k = paths->n_fixed; k < paths->n; k++) {
+    for (uint32_t k = paths->n_fixed; k < paths->n; k++) {
         const uint32_t f = paths->order[k];
         if (self->fields[f].done > self->done + i) continue;
         self->stop.field = f;
@@ -147,14 +139,12 @@ static rs_status take_walked(rs_gather *self, const rs_source *source, uint64_t 
 /* Takes the records from `begin` up to `end` of the window, which have one tree. */
 static rs_status take_alike(rs_gather *self, const rs_source *source, uint64_t begin, uint64_t end, rs_error *err) {
     const rs_tree_paths *paths = self->window.paths[begin];
-    uint64_t i;
-    uint32_t k;
-    for (k = 0; k < paths->n_fixed; k++) {
+    for (uint32_t k = 0; k < paths->n_fixed; k++) {
         self->stop.field = paths->order[k];
         RS_TRY(take_fixed(self, source, paths->order[k], begin, end, err));
         if (self->stop.why != RS_GATHER_DONE) return RS_OK;
     }
-    for (i = begin; i < end && paths->n_fixed < paths->n; i++) {
+    for (uint64_t i = begin; i < end && paths->n_fixed < paths->n; i++) {
         RS_TRY(take_walked(self, source, i, err));
         if (self->stop.why != RS_GATHER_DONE) return RS_OK;
     }
@@ -165,8 +155,8 @@ static rs_status take_alike(rs_gather *self, const rs_source *source, uint64_t b
 static rs_status take_window(rs_gather *self, const rs_source *source, rs_error *err) {
     const rs_window *window = &self->window;
     rs_status status = RS_OK;
-    uint64_t i, k;
-    for (i = 0; i < window->n && status == RS_OK && self->stop.why == RS_GATHER_DONE; i = k) {
+    uint64_t k;
+    for (uint64_t i = 0; i < window->n && status == RS_OK && self->stop.why == RS_GATHER_DONE; i = k) {
         for (k = i + 1; k < window->n && window->paths[k] == window->paths[i]; k++) {
         }
         status = take_alike(self, source, i, k, err);

@@ -9,8 +9,7 @@
  *
  * Measuring stops at a block without compiled paths, as rs_window.h tells; at a record in which only the interpreter
  * can find a field; and at a value that has no place in the result. */
-#ifndef RS_GATHER_H
-#define RS_GATHER_H
+#pragma once
 
 #include "columns/rs_gather_field.h"
 
@@ -62,5 +61,3 @@ void rs_gather_place(rs_gather *self, uint8_t *buffer);
 
 /* Writes all parts that measuring has not written. Sets self->stop for a number that its dtype cannot hold. */
 RS_NODISCARD rs_status rs_gather_fill(rs_gather *self, uint8_t *buffer, rs_error *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* rs_gather_field.h: one field of a gather: its form, and how the values of records are taken, one by one or many rows
  * at once. rs_gather.h says what a gather is. */
-#ifndef RS_GATHER_FIELD_H
-#define RS_GATHER_FIELD_H
+#pragma once
 
 #include "columns/rs_entries.h"
 #include "columns/rs_names.h"
@@ -131,8 +130,7 @@ static inline bool rs_gather_put_number(const rs_gather_field *self, unsigned ty
     return rs_dtype_put_float(self->spec->dtype, number, to);
 }
 
-/* As rs_gather_put_number, for the value of an int, bool, decimal or float node. *taken becomes false for other
- * nodes. */
+/* As rs_gather_put_number, for the value of an int, bool, decimal or float node. *taken becomes false for others. */
 static inline bool rs_gather_put_node(const rs_gather_field *self, const rs_node *node, const uint8_t *body,
                                       uint64_t bits, uint8_t *to, bool *taken) {
     const unsigned dtype = self->spec->dtype;
@@ -159,5 +157,3 @@ static inline bool rs_gather_take_single(rs_gather_field *self, const rs_node *n
 
 /* Notes the run of the value. Its rows are counted. RS_E_MEM. */
 RS_NODISCARD rs_status rs_gather_note_run(rs_gather_field *self, const rs_run *run, rs_error *err);
-
-#endif

@@ -24,7 +24,6 @@ static rs_status add_part(rs_gather_field *self, unsigned dtype, const uint64_t 
                           uint64_t *size_bytes, rs_error *err) {
     rs_gather_part *part = &self->parts[self->n_parts++];
     uint64_t size = rs_dtype_bytes(dtype), off = *size_bytes;
-    uint32_t d;
     part->dtype = dtype;
     part->ndim = ndim;
     memcpy(part->shape, dims, ndim * sizeof *dims);
@@ -32,7 +31,7 @@ static rs_status add_part(rs_gather_field *self, unsigned dtype, const uint64_t 
         memcpy(part->shape + ndim, self->spec->row, self->spec->n_row * sizeof *dims);
         part->ndim += self->spec->n_row;
     }
-    for (d = 0; d < part->ndim; d++) {
+    for (uint32_t d = 0; d < part->ndim; d++) {
         if (rs_mul_overflows(size, part->shape[d], &size)) return too_large(err);
     }
     if (off > INT64_MAX - PART_ALIGNMENT) return too_large(err);
@@ -104,14 +103,13 @@ static uint64_t rows_of_list(const rs_gather_field *self, uint64_t k) { return r
 /* Returns whether record i is longer than the field's length, and then its length in *number. */
 static bool is_long(const rs_gather_field *self, uint64_t i, uint64_t *number) {
     const rs_gather_spec *spec = self->spec;
-    uint64_t k;
     if (spec->form != RS_GATHER_PADDED_NESTED) {
         *number = runs_of(self)[i].n / spec->row_numbers;
         return *number > spec->length;
     }
     *number = lists_until(self, i + 1) - lists_until(self, i);
     if (spec->length != 0 && *number > spec->length) return true;
-    for (k = lists_until(self, i); spec->inner_length != 0 && k < lists_until(self, i + 1); k++) {
+    for (uint64_t k = lists_until(self, i); spec->inner_length != 0 && k < lists_until(self, i + 1); k++) {
         *number = rows_of_list(self, k);
         if (*number > spec->inner_length) return true;
     }
@@ -137,10 +135,9 @@ static void find_long(rs_gather *self, uint32_t f) {
 }
 
 rs_status rs_gather_layout(rs_gather *self, uint64_t *size_bytes, rs_error *err) {
-    uint32_t f;
     *size_bytes = 0;
     self->stop.why = RS_GATHER_DONE;
-    for (f = 0; f < self->n_fields; f++) {
+    for (uint32_t f = 0; f < self->n_fields; f++) {
         rs_gather_field *field = &self->fields[f];
         find_long(self, f);
         if (self->stop.why != RS_GATHER_DONE) return RS_OK;
@@ -155,8 +152,7 @@ rs_status rs_gather_layout(rs_gather *self, uint64_t *size_bytes, rs_error *err)
 }
 
 void rs_gather_place(rs_gather *self, uint8_t *buffer) {
-    uint32_t f;
-    for (f = 0; self->direct && f < self->n_fields; f++) {
+    for (uint32_t f = 0; self->direct && f < self->n_fields; f++) {
         rs_gather_field *field = &self->fields[f];
         field->to = buffer + field->parts[0].off;
         if (field->spec->missing == RS_GATHER_MASK) field->valid = buffer + field->parts[field->n_parts - 1].off;
@@ -168,8 +164,7 @@ void rs_gather_place(rs_gather *self, uint8_t *buffer) {
 /* Prefetches the bytes of a run. The processor finds the later ones of long runs by itself. */
 static void prefetch_run(const rs_run *run) {
     const uint64_t size = run->kind == RS_RUN_READY ? 0 : run->at < PREFETCHED_MOST ? run->at : PREFETCHED_MOST;
-    uint64_t at;
-    for (at = 0; at < size; at += 64) RS_PREFETCH(run->data + at);
+    for (uint64_t at = 0; at < size; at += 64) RS_PREFETCH(run->data + at);
 }
 
 /* Writes the first `rows` rows of the run of record i at `to`. */
@@ -178,13 +173,11 @@ static rs_status write_run(rs_gather *self, uint32_t f, uint64_t i, uint64_t row
     const rs_run *run = &runs_of(field)[i];
     const uint64_t n = rows * field->spec->row_numbers;
     uint64_t written;
-    rs_status status;
     if (i == 0) {
-        uint64_t k;
-        for (k = 0; k < AHEAD && k < self->n; k++) prefetch_run(&run[k]);
+        for (uint64_t k = 0; k < AHEAD && k < self->n; k++) prefetch_run(&run[k]);
     }
     if (i + AHEAD < self->n) prefetch_run(&run[AHEAD]);
-    status = rs_run_write(run, n, field->spec->dtype, field->values.data, &field->scratch, to, &written, err);
+    rs_status status = rs_run_write(run, n, field->spec->dtype, field->values.data, &field->scratch, to, &written, err);
     if (status == RS_OK && written == n) return RS_OK;
     self->stop.field = f;
     self->stop.record = i;
@@ -219,8 +212,7 @@ static rs_status fill_padded(rs_gather *self, uint32_t f, uint8_t *buffer, rs_er
     const uint64_t width = field->parts[0].shape[1], row_bytes = spec->row_numbers * size;
     int64_t *lengths = i64_at(buffer, &field->parts[1]);
     uint8_t *to = buffer + field->parts[0].off;
-    uint64_t i;
-    for (i = 0; i < self->n; i++, to += width * row_bytes) {
+    for (uint64_t i = 0; i < self->n; i++, to += width * row_bytes) {
         const uint64_t rows = at_most(runs_of(field)[i].n / spec->row_numbers, width);
         lengths[i] = (int64_t)rows;
         RS_TRY(write_run(self, f, i, rows, to, err));
@@ -233,16 +225,16 @@ static rs_status fill_padded(rs_gather *self, uint32_t f, uint8_t *buffer, rs_er
 static void fill_nested(const rs_gather *self, const rs_gather_field *field, uint8_t *buffer) {
     int64_t *inner = i64_at(buffer, &field->parts[1]), *outer = i64_at(buffer, &field->parts[2]);
     const uint64_t lists = field->counts.size_bytes / 8;
-    uint64_t i, at = 0;
+    uint64_t at = 0;
     if (field->values.size_bytes != 0) {
         memcpy(buffer + field->parts[0].off, field->values.data, field->values.size_bytes);
     }
-    for (i = 0; i < lists; i++) {
+    for (uint64_t i = 0; i < lists; i++) {
         inner[i] = (int64_t)at;
         at += rows_of_list(field, i);
     }
     inner[lists] = (int64_t)at;
-    for (i = 0; i <= self->n; i++) outer[i] = (int64_t)lists_until(field, i);
+    for (uint64_t i = 0; i <= self->n; i++) outer[i] = (int64_t)lists_until(field, i);
 }
 
 static void fill_padded_nested(const rs_gather *self, const rs_gather_field *field, uint8_t *buffer) {
@@ -253,18 +245,18 @@ static void fill_padded_nested(const rs_gather *self, const rs_gather_field *fie
     int64_t *lengths = i64_at(buffer, &field->parts[1]), *inner = i64_at(buffer, &field->parts[2]);
     const uint8_t *from = field->values.data;
     uint8_t *to = buffer + field->parts[0].off;
-    uint64_t i, k, list = 0;
-    for (i = 0; i < self->n; i++) {
+    uint64_t list = 0;
+    for (uint64_t i = 0; i < self->n; i++) {
         const uint64_t end = lists_until(field, i + 1), kept = at_most(end - list, width);
         lengths[i] = (int64_t)kept;
-        for (k = 0; k < width; k++, inner++, to += inner_width * row_bytes) {
+        for (uint64_t k = 0; k < width; k++, inner++, to += inner_width * row_bytes) {
             const uint64_t rows = k < kept ? rows_of_list(field, list + k) : 0, written = at_most(rows, inner_width);
             *inner = (int64_t)written;
             if (written > 0) memcpy(to, from, (size_t)(written * row_bytes));
             rs_dtype_repeat(spec->fill, size, (inner_width - written) * spec->row_numbers, to + written * row_bytes);
             if (rows > 0) from += rows * row_bytes;
         }
-        for (k = kept; k < end - list; k++) from += rows_of_list(field, list + k) * row_bytes;
+        for (uint64_t k = kept; k < end - list; k++) from += rows_of_list(field, list + k) * row_bytes;
         list = end;
     }
 }
@@ -281,8 +273,7 @@ static void fill_text(const rs_gather *self, const rs_gather_field *field, uint8
 static rs_status fill_packed(rs_gather *self, uint32_t f, uint8_t *buffer, rs_error *err) {
     const rs_gather_field *field = &self->fields[f];
     const unsigned size = rs_dtype_bytes(field->spec->dtype);
-    uint64_t i;
-    for (i = 0; i < self->n; i++) {
+    for (uint64_t i = 0; i < self->n; i++) {
         const uint64_t begin = rs_load_u64(field->starts.data + 8 * i);
         RS_TRY(write_run(self, f, i, rs_gather_packed_tokens(field, i), buffer + field->parts[0].off + begin * size,
                          err));
@@ -316,9 +307,8 @@ static rs_status fill_field(rs_gather *self, uint32_t f, uint8_t *buffer, rs_err
 }
 
 rs_status rs_gather_fill(rs_gather *self, uint8_t *buffer, rs_error *err) {
-    uint32_t f;
     self->stop.why = RS_GATHER_DONE;
-    for (f = 0; !self->direct && f < self->n_fields && self->stop.why == RS_GATHER_DONE; f++) {
+    for (uint32_t f = 0; !self->direct && f < self->n_fields && self->stop.why == RS_GATHER_DONE; f++) {
         RS_TRY(fill_field(self, f, buffer, err));
     }
     return RS_OK;

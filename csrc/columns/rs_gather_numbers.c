@@ -10,9 +10,8 @@ static rs_status put_any(const rs_gather_field *self, rs_cursor *cursor, uint8_t
                          rs_error *err) {
     const uint8_t *p;
     uint64_t n;
-    uint8_t tag;
     RS_TRY(rs_decode_take(cursor, 1, &p, err));
-    tag = *p;
+    uint8_t tag = *p;
     *taken = true;
     if (rs_tag_is_small(tag)) {
         *fits = rs_gather_put_number(self, RS_COLUMN_INT, (uint64_t)rs_tag_small_value(tag), to);
@@ -84,8 +83,7 @@ static rs_status put_rare(rs_gather_field *self, rs_cursor *cursor, const rs_pla
     return put_complex(self, cursor, &payload, to, taken, fits, err);
 }
 
-/* Puts the number at a settled place as an item of the dtype. *taken becomes false for another value. The cursor then
- * stands after the number. */
+/* Puts the number at a settled place as an item of the dtype, and passes it. *taken becomes false for another value. */
 static rs_status put_at(rs_gather_field *self, rs_cursor *cursor, const rs_place *place, uint8_t *to, bool *taken,
                         bool *fits, rs_error *err) {
     const rs_node *node = place->node;
@@ -169,13 +167,11 @@ static rs_status put_run(maker *self, const rs_run *run, const rs_run_shape *sha
 
 /* Notes the lengths of all dimensions of an array that stands at `level`. */
 static rs_status note_shape(maker *self, uint32_t level, const rs_run_shape *shape, rs_error *err) {
-    uint32_t d;
-    uint64_t k;
-    for (d = 0; level + d < self->ndim && d < shape->ndim; d++) {
+    for (uint32_t d = 0; level + d < self->ndim && d < shape->ndim; d++) {
         /* Each of the arrays in the first dimension is a list of its own. */
         const uint64_t times = self->free_dims == 2 && level == 0 && d == 1 ? shape->dims[0] : 1;
         if (times > RS_FMT_READER_VALUES) self->stop->why = RS_GATHER_LENGTH; /* so many arrays without a number */
-        for (k = 0; k < times && self->stop->why == RS_GATHER_DONE; k++) {
+        for (uint64_t k = 0; k < times && self->stop->why == RS_GATHER_DONE; k++) {
             RS_TRY(note_length(self, level + d, shape->dims[d], err));
         }
         if (self->stop->why != RS_GATHER_DONE) return RS_OK;
@@ -209,7 +205,7 @@ static rs_status put_list(maker *self, rs_cursor *cursor, const rs_place *list, 
     const rs_node *node = list->node, *child = node->children;
     const uint8_t *bodies = NULL;
     rs_slice group;
-    uint64_t n = node->count, i;
+    uint64_t n = node->count;
     if (list->body != NULL) {
         RS_TRY(rs_decode_enter(cursor, n, err));
         bodies = list->body + (n * child->bits + 7) / 8;
@@ -219,7 +215,7 @@ static rs_status put_list(maker *self, rs_cursor *cursor, const rs_place *list, 
         if (child->fixed) RS_TRY(rs_decode_fixed_elements(cursor, child, n, &bodies, err));
     }
     RS_TRY(note_length(self, level, n, err));
-    for (i = 0; self->stop->why == RS_GATHER_DONE && i < n; i++) {
+    for (uint64_t i = 0; self->stop->why == RS_GATHER_DONE && i < n; i++) {
         rs_place place;
         place.node = child;
         place.body = bodies == NULL ? NULL : bodies + i * child->size_bytes;
@@ -233,13 +229,11 @@ static rs_status put_list(maker *self, rs_cursor *cursor, const rs_place *list, 
 static rs_status put_tuple(maker *self, rs_cursor *cursor, const rs_place *row, uint32_t level, rs_error *err) {
     const rs_node *node = row->node;
     const uint8_t *head = row->body;
-    rs_slice group;
-    uint32_t i;
     RS_TRY(rs_decode_enter(cursor, node->n_children, err));
     if (head == NULL) RS_TRY(rs_decode_take(cursor, node->head_bytes, &head, err));
-    group = rs_slice_of(head, node->group_bytes);
+    rs_slice group = rs_slice_of(head, node->group_bytes);
     RS_TRY(note_length(self, level, node->n_children, err));
-    for (i = 0; self->stop->why == RS_GATHER_DONE && i < node->n_children; i++) {
+    for (uint32_t i = 0; self->stop->why == RS_GATHER_DONE && i < node->n_children; i++) {
         const rs_node *child = &node->children[i];
         rs_place place;
         place.node = child;
@@ -254,7 +248,7 @@ static rs_status put_tuple(maker *self, rs_cursor *cursor, const rs_place *row, 
 /* Takes the any list or tuple at the cursor. */
 static rs_status put_any_sequence(maker *self, rs_cursor *cursor, uint32_t level, rs_error *err) {
     const rs_place any = {NULL, NULL, 0};
-    uint64_t n, i;
+    uint64_t n;
     if (cursor->in.ptr == cursor->in.end ||
         (*cursor->in.ptr != RS_FMT_TAG_LIST && *cursor->in.ptr != RS_FMT_TAG_TUPLE)) {
         self->stop->why = RS_GATHER_KIND;
@@ -263,7 +257,7 @@ static rs_status put_any_sequence(maker *self, rs_cursor *cursor, uint32_t level
     cursor->in.ptr++;
     RS_TRY(rs_path_any_enter(cursor, 1, &n, err));
     RS_TRY(note_length(self, level, n, err));
-    for (i = 0; self->stop->why == RS_GATHER_DONE && i < n; i++) {
+    for (uint64_t i = 0; self->stop->why == RS_GATHER_DONE && i < n; i++) {
         RS_TRY(put_level(self, cursor, &any, level + 1, err));
     }
     rs_decode_leave(cursor);
@@ -319,10 +313,9 @@ static rs_status put_level(maker *self, rs_cursor *cursor, const rs_place *place
 
 /* Returns whether an array has the shape of a value. An empty one has it, whatever is in it. */
 static bool has_shape(const rs_gather_spec *spec, uint32_t free_dims, const rs_run_shape *shape) {
-    uint32_t d;
     if (free_dims == 1 && shape->ndim > 0 && shape->dims[0] == 0) return true;
     if (shape->ndim != free_dims + spec->n_row) return false;
-    for (d = free_dims; d < shape->ndim; d++) {
+    for (uint32_t d = free_dims; d < shape->ndim; d++) {
         if (shape->dims[d] != spec->row[d - free_dims]) return false;
     }
     return true;
@@ -416,7 +409,7 @@ static rs_status take_packed(rs_gather_field *self, rs_cursor *cursor, const rs_
     int64_t numbers[PACKED_FEW];
     double floats[PACKED_FEW];
     rs_packed_ints packed;
-    uint64_t n, i, put;
+    uint64_t n, put;
     RS_TRY(rs_decode_numbers(cursor, node, &n, &packed, err));
     if (n != spec->row_numbers) {
         stop->why = RS_GATHER_LENGTH;
@@ -424,7 +417,7 @@ static rs_status take_packed(rs_gather_field *self, rs_cursor *cursor, const rs_
     }
     rs_packed_ints_read(&packed, numbers);
     if (node->number_kind == RS_FMT_NUMBERS_FLOATS) {
-        for (i = 0; i < n; i++) floats[i] = rs_packed_ints_float(node, numbers[i]);
+        for (uint64_t i = 0; i < n; i++) floats[i] = rs_packed_ints_float(node, numbers[i]);
         put = rs_dtype_put_floats(spec->dtype, floats, n, to, size);
     } else {
         put = rs_dtype_put_ints(spec->dtype, numbers, n, to, size);

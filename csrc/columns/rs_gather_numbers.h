@@ -1,6 +1,5 @@
 /* rs_gather_numbers.h: takes the numbers of one value. */
-#ifndef RS_GATHER_NUMBERS_H
-#define RS_GATHER_NUMBERS_H
+#pragma once
 
 #include "columns/rs_gather_field.h"
 
@@ -8,5 +7,3 @@
  * it sets stop->why. Errors: rules 20 to 23 and 31 of FORMAT.md, RS_E_MEM. */
 RS_NODISCARD rs_status rs_gather_take_numbers(rs_gather_field *self, rs_cursor *cursor, const rs_place *place,
                                               rs_gather_stop *stop, rs_error *err);
-
-#endif

@@ -21,8 +21,8 @@ static void set_start(rs_gather_field *self, uint64_t i, uint64_t start) {
 
 static void pack_split(rs_gather_field *self, uint64_t n) {
     const uint64_t length = self->spec->length;
-    uint64_t i, at = 0;
-    for (i = 0; i < n; i++) {
+    uint64_t at = 0;
+    for (uint64_t i = 0; i < n; i++) {
         const uint64_t tokens = runs_of(self)[i].n;
         set_start(self, i, at);
         if (tokens == 0) continue;
@@ -44,9 +44,9 @@ typedef struct fit {
 
 /* Finds the first row with room for n tokens, takes the room, and returns the row. There is one. */
 static uint64_t first_fit(fit *self, uint64_t n, uint64_t *room_before) {
-    uint64_t at = 1, row;
+    uint64_t at = 1;
     while (at < self->leaves) at = self->room[2 * at] >= n ? 2 * at : 2 * at + 1;
-    row = at - self->leaves;
+    uint64_t row = at - self->leaves;
     *room_before = self->room[at];
     self->room[at] -= n;
     for (at /= 2; at > 0; at /= 2) {
@@ -59,19 +59,19 @@ static uint64_t first_fit(fit *self, uint64_t n, uint64_t *room_before) {
 static rs_status pack_whole(rs_gather_field *self, uint64_t n, rs_error *err) {
     const uint64_t length = self->spec->length;
     fit rows = {NULL, 1};
-    uint64_t i, full = 0;
+    uint64_t full = 0;
     while (rows.leaves < n) rows.leaves *= 2;
     rows.room = (uint64_t *)malloc((size_t)rows.leaves * 2 * sizeof *rows.room);
     if (rows.room == NULL) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory to pack a batch");
-    for (i = 0; i < 2 * rows.leaves; i++) rows.room[i] = length;
-    for (i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < 2 * rows.leaves; i++) rows.room[i] = length;
+    for (uint64_t i = 0; i < n; i++) {
         const uint64_t tokens = rs_gather_packed_tokens(self, i);
-        uint64_t room, row;
+        uint64_t room;
         if (tokens == 0) {
             set_start(self, i, 0);
             continue;
         }
-        row = first_fit(&rows, tokens, &room);
+        uint64_t row = first_fit(&rows, tokens, &room);
         set_start(self, i, row * length + length - room);
         full += room == tokens;
         if (row + 1 > self->rows) self->rows = row + 1;
@@ -109,16 +109,15 @@ void rs_gather_fill_packed(const rs_gather_field *self, uint64_t n, uint8_t *buf
     uint8_t *values = buffer + self->parts[0].off;
     int64_t *positions = (int64_t *)(void *)(buffer + self->parts[1].off);
     int64_t *documents = (int64_t *)(void *)(buffer + self->parts[2].off);
-    uint64_t i, k;
-    for (i = 0; i < all; i++) documents[i] = -1;
-    for (i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < all; i++) documents[i] = -1;
+    for (uint64_t i = 0; i < n; i++) {
         const uint64_t start = rs_load_u64(self->starts.data + 8 * i), tokens = rs_gather_packed_tokens(self, i);
-        for (k = 0; k < tokens; k++) {
+        for (uint64_t k = 0; k < tokens; k++) {
             positions[start + k] = (int64_t)k;
             documents[start + k] = (int64_t)i;
         }
     }
-    for (i = 0; i < all; i++) {
+    for (uint64_t i = 0; i < all; i++) {
         if (documents[i] >= 0) continue;
         positions[i] = 0;
         memcpy(values + i * size, self->spec->fill, size);

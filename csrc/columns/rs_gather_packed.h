@@ -1,6 +1,5 @@
 /* rs_gather_packed.h: packs documents, lists of tokens, into rows of one length. */
-#ifndef RS_GATHER_PACKED_H
-#define RS_GATHER_PACKED_H
+#pragma once
 
 #include "columns/rs_gather_field.h"
 
@@ -10,5 +9,3 @@ RS_NODISCARD rs_status rs_gather_pack(rs_gather_field *self, uint64_t n, rs_erro
 uint64_t rs_gather_packed_tokens(const rs_gather_field *self, uint64_t i);
 /* Writes positions, documents and boundaries, and the fill where there are no tokens. */
 void rs_gather_fill_packed(const rs_gather_field *self, uint64_t n, uint8_t *buffer);
-
-#endif

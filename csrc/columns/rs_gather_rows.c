@@ -1,5 +1,4 @@
-/* rs_gather_rows.c: takes the values of many rows at once, of a node whose bits and body have the same offsets in all
- * of them. */
+/* rs_gather_rows.c: takes the values of many rows at once, of a node at the same offsets in all of them. */
 #include "columns/rs_gather_rows.h"
 
 #include "columns/rs_gather_value.h"
@@ -26,15 +25,13 @@ static uint64_t put_column(unsigned dtype, const rs_node *node, const rs_column_
         int64_t ints[BLOCK];
         double floats[BLOCK];
     } some;
-    uint64_t first, count, put;
-    for (first = 0; first < rows->n; first += count) {
-        rs_column_rows part;
-        bool floats;
+    uint64_t count;
+    for (uint64_t first = 0; first < rows->n; first += count) {
         count = rows->n - first < BLOCK ? rows->n - first : BLOCK;
-        part = rs_column_rows_from(rows, first, first + count);
-        floats = rs_column_load_rows(node, &part, some.bytes);
-        put = floats ? rs_dtype_put_floats(dtype, some.floats, count, to + first * step, step)
-                     : rs_dtype_put_ints(dtype, some.ints, count, to + first * step, step);
+        rs_column_rows part = rs_column_rows_from(rows, first, first + count);
+        bool floats = rs_column_load_rows(node, &part, some.bytes);
+        uint64_t put = floats ? rs_dtype_put_floats(dtype, some.floats, count, to + first * step, step)
+                              : rs_dtype_put_ints(dtype, some.ints, count, to + first * step, step);
         if (put < count) return first + put;
     }
     return rows->n;
@@ -75,8 +72,8 @@ static void take_columns(rs_gather_field *self, const rs_node *node, const rs_co
     const unsigned dtype = self->spec->dtype, size = rs_dtype_bytes(dtype);
     const uint64_t n = self->spec->row_numbers;
     uint8_t *to = self->to + self->done * n * size;
-    uint64_t least = rows->n, i;
-    for (i = 0; i < n; i++) {
+    uint64_t least = rows->n;
+    for (uint64_t i = 0; i < n; i++) {
         const bool list = node->kind == RS_FMT_NODE_LIST;
         const rs_column_rows one = list ? element_rows(node, rows, i) : child_rows(node, rows, i);
         const uint64_t put =
@@ -103,8 +100,8 @@ static rs_status take_runs(rs_gather_field *self, const rs_node *node, const rs_
                            rs_error *err) {
     const rs_gather_spec *spec = self->spec;
     const uint64_t bytes = spec->row_numbers * rs_dtype_bytes(spec->dtype);
-    uint64_t k, written;
-    for (k = 0; k < rows->n; k++) {
+    uint64_t written;
+    for (uint64_t k = 0; k < rows->n; k++) {
         const rs_run run = run_at(node, rs_column_row_at(rows, k) + rows->body_off);
         if (spec->form != RS_GATHER_VALUES) {
             RS_TRY(rs_gather_note_run(self, &run, err));
@@ -123,8 +120,7 @@ static rs_status take_runs(rs_gather_field *self, const rs_node *node, const rs_
 }
 
 static bool is_tuple_of_numbers(const rs_node *node) {
-    uint32_t i;
-    for (i = 0; i < node->n_children; i++) {
+    for (uint32_t i = 0; i < node->n_children; i++) {
         if (!rs_node_is_number(&node->children[i])) return false;
     }
     return true;
@@ -153,8 +149,7 @@ static rs_status take_sequences(rs_gather_field *self, const rs_cursor *cursor, 
 static rs_status take_dict_coded(rs_gather_field *self, const rs_cursor *cursor, const rs_node *node,
                                  const rs_column_rows *rows, rs_gather_stop *stop, rs_error *err) {
     bool taken = true;
-    uint64_t k;
-    for (k = 0; taken && k < rows->n; k++) {
+    for (uint64_t k = 0; taken && k < rows->n; k++) {
         const rs_entry *entry;
         const uint64_t i = rs_load_bits_unchecked(rs_column_row_at(rows, k), rows->least, rows->bit_off, node->bits);
         RS_TRY(rs_entries_at(&self->entries, cursor, node, i, &entry, err));
@@ -167,13 +162,12 @@ static rs_status take_dict_coded(rs_gather_field *self, const rs_cursor *cursor,
 static rs_status take_optional(rs_gather_field *self, const rs_cursor *cursor, const rs_node *node,
                                const rs_column_rows *rows, rs_gather_stop *stop, rs_error *err) {
     const uint64_t first = self->done;
-    uint64_t begin, end;
-    for (begin = 0; begin < rows->n; begin = end) {
-        rs_column_rows run;
+    uint64_t end;
+    for (uint64_t begin = 0; begin < rows->n; begin = end) {
         for (end = begin; end < rows->n; end++) {
             if (rs_load_bits_unchecked(rs_column_row_at(rows, end), rows->least, rows->bit_off, 1) == 0) break;
         }
-        run = rs_column_rows_from(rows, begin, end);
+        rs_column_rows run = rs_column_rows_from(rows, begin, end);
         run.bit_off++;
         if (run.n > 0) {
             RS_TRY(rs_gather_take_rows(self, cursor, node->children, &run, stop, err));

@@ -1,6 +1,5 @@
 /* rs_gather_rows.h: takes the values of many rows at once. */
-#ifndef RS_GATHER_ROWS_H
-#define RS_GATHER_ROWS_H
+#pragma once
 
 #include "columns/rs_gather_field.h"
 
@@ -8,5 +7,3 @@
  * rs_gather_take_value; self->done says how many were taken. */
 RS_NODISCARD rs_status rs_gather_take_rows(rs_gather_field *self, const rs_cursor *cursor, const rs_node *node,
                                            const rs_column_rows *rows, rs_gather_stop *stop, rs_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* rs_gather_text.h: takes texts, and the numbers of categories. */
-#ifndef RS_GATHER_TEXT_H
-#define RS_GATHER_TEXT_H
+#pragma once
 
 #include "columns/rs_gather_field.h"
 
@@ -13,5 +12,3 @@ RS_NODISCARD rs_status rs_gather_skip_text(rs_gather_field *self, rs_error *err)
 /* rs_gather_take_entry of a text or the name of a category. */
 RS_NODISCARD rs_status rs_gather_take_text_entry(rs_gather_field *self, const rs_entry *entry, bool *taken,
                                                  rs_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* rs_gather_value.h: takes the value of one record, whatever the form of the field. */
-#ifndef RS_GATHER_VALUE_H
-#define RS_GATHER_VALUE_H
+#pragma once
 
 #include "columns/rs_gather_field.h"
 
@@ -16,5 +15,3 @@ RS_NODISCARD rs_status rs_gather_take_missing(rs_gather_field *self, int why, rs
  * place in the result: rs_gather_take_value then reads or reports it. */
 RS_NODISCARD rs_status rs_gather_take_entry(rs_gather_field *self, const rs_entry *entry, bool *taken,
                                             rs_gather_stop *stop, rs_error *err);
-
-#endif

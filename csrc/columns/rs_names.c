@@ -39,11 +39,10 @@ static uint64_t find(const rs_names *self, const uint8_t *key, uint64_t n, uint6
 /* Doubles the room. */
 static rs_status grow(rs_names *self, rs_error *err) {
     const uint64_t room = self->room == 0 ? FIRST_ROOM : self->room * 2;
-    uint64_t i, begin = 0, *ends;
-    uint32_t *slots;
+    uint64_t begin = 0;
     if (room > UINT64_C(1) << 31) return rs_error_set(err, RS_E_ARG_LIMIT, RS_NOWHERE, "more than 2^31 names");
-    slots = (uint32_t *)calloc((size_t)room * SLOTS_EACH, sizeof *slots);
-    ends = (uint64_t *)realloc(self->ends, (size_t)room * sizeof *ends);
+    uint32_t *slots = (uint32_t *)calloc((size_t)room * SLOTS_EACH, sizeof *slots);
+    uint64_t *ends = (uint64_t *)realloc(self->ends, (size_t)room * sizeof *ends);
     if (ends != NULL) self->ends = ends;
     if (ends == NULL || slots == NULL) {
         free(slots);
@@ -52,7 +51,7 @@ static rs_status grow(rs_names *self, rs_error *err) {
     free(self->slots);
     self->slots = slots;
     self->room = room;
-    for (i = 0; i < self->n; i++) {
+    for (uint64_t i = 0; i < self->n; i++) {
         const uint64_t end = ends[i] & ~INT_KEY;
         slots[find(self, self->keys.data + begin, end - begin, ends[i] & INT_KEY)] = (uint32_t)(i + 1);
         begin = end;
@@ -61,9 +60,8 @@ static rs_status grow(rs_names *self, rs_error *err) {
 }
 
 static rs_status add(rs_names *self, const uint8_t *key, uint64_t n, uint64_t mark, bool *is_new, rs_error *err) {
-    uint64_t slot;
     if (self->n == self->room) RS_TRY(grow(self, err));
-    slot = find(self, key, n, mark);
+    uint64_t slot = find(self, key, n, mark);
     *is_new = self->slots[slot] == 0;
     if (!*is_new) return RS_OK;
     RS_TRY(rs_buffer_append(&self->keys, key, (size_t)n, err));

@@ -1,7 +1,5 @@
-/* rs_names.h: numbers the names of categories: from a str or an int to its place in a list of names, by a hash table in
- * memory of the reader. */
-#ifndef RS_NAMES_H
-#define RS_NAMES_H
+/* rs_names.h: from the name of a category, a str or an int, to its place in a list, by a hash table of the reader. */
+#pragma once
 
 #include "base/rs_buffer.h"
 
@@ -27,5 +25,3 @@ RS_NODISCARD rs_status rs_names_add_int(rs_names *self, int64_t value, bool *is_
 /* Returns the number of a name, or RS_NAMES_NONE. */
 int64_t rs_names_of_text(const rs_names *self, const uint8_t *text, uint64_t n);
 int64_t rs_names_of_int(const rs_names *self, int64_t value);
-
-#endif

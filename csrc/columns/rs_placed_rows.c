@@ -5,8 +5,8 @@
 static rs_status number_rows(rs_placed_rows *self, const rs_placed *placed, const rs_node *node, uint64_t n,
                              rs_error *err) {
     const rs_node *child = node->children;
-    uint64_t k, all = 0;
-    for (k = 0; k < n; k++) {
+    uint64_t all = 0;
+    for (uint64_t k = 0; k < n; k++) {
         RS_TRY(rs_placed_number(placed, self->locals[k], &self->numbers[k], err));
         all |= self->numbers[k];
     }
@@ -31,8 +31,7 @@ static rs_status run_rows(rs_placed_rows *self, const rs_placed *placed, const r
     const rs_node *child = node->children;
     const size_t size = (size_t)(child->alone_bytes + child->size_bytes);
     const uint8_t *value;
-    uint64_t k;
-    for (k = 0; k < n; k++) {
+    for (uint64_t k = 0; k < n; k++) {
         RS_TRY(rs_placed_run(placed, node, self->locals[k], &value, err));
         self->values[k] = rs_slice_of(value, size);
     }
@@ -60,8 +59,7 @@ rs_status rs_placed_rows_next(rs_placed_rows *self, const rs_cursor *cursor, con
                               const rs_column_rows *rows, rs_error *err) {
     const rs_placed *placed = &cursor->placed[node->placed];
     const uint64_t left = rows->n - self->done, n = left < RS_PLACED_ROWS ? left : RS_PLACED_ROWS;
-    uint64_t k;
-    for (k = 0; k < n; k++) self->locals[k] = rs_column_local_at(rows, self->done + k);
+    for (uint64_t k = 0; k < n; k++) self->locals[k] = rs_column_local_at(rows, self->done + k);
     memset(&self->rows, 0, sizeof self->rows);
     self->rows.n = n;
     self->rows.locals = self->locals;

@@ -1,13 +1,11 @@
 /* rs_placed_rows.h: reads a placed node of many rows at once, as rows of its child. */
-#ifndef RS_PLACED_ROWS_H
-#define RS_PLACED_ROWS_H
+#pragma once
 
 #include "columns/rs_column.h"
 
 enum { RS_PLACED_ROWS = 256 }; /* the most rows at once */
 
-/* Rows of the child of a placed node. They borrow from this struct, which must not be copied, from the places and from
- * the records. */
+/* Rows of the child of a placed node. They borrow from places, records and this struct, which must not be copied. */
 typedef struct rs_placed_rows {
     const rs_node *child;
     rs_column_rows rows;
@@ -23,5 +21,3 @@ typedef struct rs_placed_rows {
  * which the caller reads by itself. `cursor` is that of any of the records. Errors: rule 41 of FORMAT.md. */
 RS_NODISCARD rs_status rs_placed_rows_next(rs_placed_rows *self, const rs_cursor *cursor, const rs_node *node,
                                            const rs_column_rows *rows, rs_error *err);
-
-#endif

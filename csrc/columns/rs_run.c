@@ -70,9 +70,8 @@ static rs_status take_data(rs_cursor *cursor, const rs_array_type *type, const u
 static rs_status take_any_array(rs_cursor *cursor, rs_run *out, rs_run_shape *shape, bool *taken, rs_error *err) {
     const rs_cursor before = *cursor;
     rs_array_type type;
-    uint64_t size;
     RS_TRY(rs_array_type_take(&cursor->in, &type, err));
-    size = type.item_bytes;
+    uint64_t size = type.item_bytes;
     shape->ndim = 0;
     *taken = is_number_code(type.code);
     if (!*taken) {
@@ -90,11 +89,10 @@ static rs_status take_node_array(rs_cursor *cursor, const rs_place *place, rs_ru
     const rs_node *node = place->node;
     rs_slice aux = rs_slice_of(node->aux, node->aux_size_bytes);
     rs_array_type type;
-    uint64_t size;
     RS_TRY(rs_array_type_take(&aux, &type, err));
     *taken = is_number_code(type.code);
     if (!*taken) return RS_OK;
-    size = type.item_bytes;
+    uint64_t size = type.item_bytes;
     shape->ndim = 0;
     if ((node->flags & RS_FMT_FLAG_FIXED) != 0) {
         RS_TRY(rs_array_shape_take(&aux, type.item_bytes, &shape->ndim, shape->dims, &size, err));

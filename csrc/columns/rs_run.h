@@ -5,8 +5,7 @@
  * The bytes may change in between, because shared memory and files can. So a run keeps what was checked: where its
  * bytes begin and end, and how many numbers they are. Nothing that says how much to read or write is loaded again,
  * unless it is checked again. */
-#ifndef RS_RUN_H
-#define RS_RUN_H
+#pragma once
 
 #include "base/rs_buffer.h"
 #include "read/rs_path.h"
@@ -58,9 +57,6 @@ RS_NODISCARD rs_status rs_run_take_array(rs_cursor *cursor, const rs_place *plac
 RS_NODISCARD rs_status rs_run_write(const rs_run *self, uint64_t n, unsigned dtype, const uint8_t *ready,
                                     rs_buffer *scratch, uint8_t *to, uint64_t *written, rs_error *err);
 
-/* Writes all items of an array in Fortran order, of two dimensions or more, in C order. The other parameters are those
- * of rs_run_write. */
+/* Writes all items of an array in Fortran order, of two dimensions or more, in C order. Else as rs_run_write. */
 RS_NODISCARD rs_status rs_run_write_fortran(const rs_run *self, const rs_run_shape *shape, unsigned dtype,
                                             rs_buffer *scratch, uint8_t *to, uint64_t *written, rs_error *err);
-
-#endif

@@ -79,13 +79,11 @@ static bool copy_ints(const uint8_t *from, unsigned size, bool is_signed, uint64
     const uint64_t most = UINT64_MAX >> (64 - 8 * size); /* the greatest stored number that is not signed */
     const int64_t first = (int64_t)base;
     int64_t low, high, least = first, greatest;
-    uint64_t all, room;
-    bool fits;
     if (is_signed) {
         if (base != 0 || size == 8) return false;
         least = -(int64_t)(most / 2) - 1, greatest = (int64_t)(most / 2);
     } else {
-        room = (uint64_t)INT64_MAX - base; /* exact where base is not negative; else there is more room */
+        uint64_t room = (uint64_t)INT64_MAX - base; /* exact where base is not negative; else there is more room */
         greatest = first < 0 || most <= room ? (int64_t)(base + (first < 0 && most > (uint64_t)INT64_MAX ? 0 : most))
                                              : INT64_MAX;
         if (size == 8) greatest = INT64_MAX;
@@ -97,9 +95,9 @@ static bool copy_ints(const uint8_t *from, unsigned size, bool is_signed, uint64
         return true;
     }
     if (!rs_dtype_range(dtype, &low, &high) || dtype == RS_DTYPE_BOOL || least < low) return false;
-    fits = greatest <= high && size < 8;
+    bool fits = greatest <= high && size < 8;
     if (!fits && is_signed) return false;
-    all = copiers[row][log2_of(rs_dtype_bytes(dtype))](from, n, base, to);
+    uint64_t all = copiers[row][log2_of(rs_dtype_bytes(dtype))](from, n, base, to);
     return fits || (first <= high && all <= (uint64_t)high - base);
 }
 
@@ -110,17 +108,16 @@ static class_of load_list(const rs_run *run, uint64_t first, uint64_t count, blo
     const rs_node *node = run->node;
     const uint64_t group_bytes = (run->n * node->bits + 7) / 8;
     const uint8_t *bodies = run->data + group_bytes + first * node->size_bytes;
-    uint64_t i;
     switch (node->kind) {
     case RS_FMT_NODE_FLOAT: memcpy(out->floats, bodies, (size_t)count * 8); return FLOATS;
     case RS_FMT_NODE_BOOL:
-        for (i = 0; i < count; i++) out->ints[i] = run->data[(first + i) / 8] >> (first + i) % 8 & 1;
+        for (uint64_t i = 0; i < count; i++) out->ints[i] = run->data[(first + i) / 8] >> (first + i) % 8 & 1;
         return INTS;
     default: break;
     }
     switch (node->size_bytes) {
     case 0:
-        for (i = 0; i < count; i++) {
+        for (uint64_t i = 0; i < count; i++) {
             out->uints[i] = rs_load_bits_unchecked(run->data, group_bytes, (first + i) * node->bits, node->bits);
         }
         break;
@@ -130,13 +127,14 @@ static class_of load_list(const rs_run *run, uint64_t first, uint64_t count, blo
     default: memcpy(out->uints, bodies, (size_t)count * 8);
     }
     if (node->kind == RS_FMT_NODE_INT) {
-        for (i = 0; i < count; i++) out->uints[i] += node->base;
+        for (uint64_t i = 0; i < count; i++) out->uints[i] += node->base;
         return INTS;
     }
     if (node->correction == 0) {
-        for (i = 0; i < count; i++) out->floats[i] = (double)(int64_t)(node->base + out->uints[i]) / node->divisor;
+        for (uint64_t i = 0; i < count; i++)
+            out->floats[i] = (double)(int64_t)(node->base + out->uints[i]) / node->divisor;
     } else {
-        for (i = 0; i < count; i++) out->floats[i] = rs_packed_ints_decimal(node, out->uints[i]);
+        for (uint64_t i = 0; i < count; i++) out->floats[i] = rs_packed_ints_decimal(node, out->uints[i]);
     }
     return FLOATS;
 }
@@ -145,8 +143,7 @@ static class_of load_list(const rs_run *run, uint64_t first, uint64_t count, blo
 
 static uint64_t swapped(const uint8_t *p, unsigned size) {
     uint64_t out = 0;
-    unsigned i;
-    for (i = 0; i < size; i++) out = out << 8 | p[i];
+    for (unsigned i = 0; i < size; i++) out = out << 8 | p[i];
     return out;
 }
 
@@ -210,8 +207,8 @@ static bool is_same_item(uint8_t code, unsigned dtype) {
 static uint64_t write_blocks(const rs_run *self, uint64_t item_bytes, uint64_t n, unsigned dtype, uint8_t *to) {
     const unsigned size = rs_dtype_bytes(dtype);
     block some;
-    uint64_t first, count, put;
-    for (first = 0; first < n; first += count) {
+    uint64_t count;
+    for (uint64_t first = 0; first < n; first += count) {
         class_of class;
         count = n - first < BLOCK ? n - first : BLOCK;
         if (self->kind == RS_RUN_LIST) {
@@ -219,7 +216,7 @@ static uint64_t write_blocks(const rs_run *self, uint64_t item_bytes, uint64_t n
         } else {
             class = load_items(self->code, self->big_endian, self->data + first * item_bytes, count, &some);
         }
-        put = put_block(class, dtype, &some, count, to + first * size, size);
+        uint64_t put = put_block(class, dtype, &some, count, to + first * size, size);
         if (put < count) return first + put;
     }
     return n;
@@ -259,17 +256,16 @@ static uint64_t write_narrow(const rs_run *self, uint64_t n, unsigned dtype, uin
     const unsigned wanted = rs_dtype_bytes(dtype);
     uint8_t items[BLOCK * 8];
     rs_run some = *self;
-    uint64_t first, put;
     if (is_same_item(self->code, dtype)) {
         rs_narrow_read(self->data, self->width, size, self->n, 0, n, to);
         return n;
     }
     some.width = 0, some.data = items;
-    for (first = 0; first < n; first += some.n) {
+    for (uint64_t first = 0; first < n; first += some.n) {
         some.n = n - first < BLOCK ? n - first : BLOCK;
         some.at = some.n * size;
         rs_narrow_read(self->data, self->width, size, self->n, first, some.n, items);
-        put = write_items(&some, some.n, dtype, to + first * wanted);
+        uint64_t put = write_items(&some, some.n, dtype, to + first * wanted);
         if (put < some.n) return first + put;
     }
     return n;
@@ -279,12 +275,12 @@ static uint64_t write_narrow(const rs_run *self, uint64_t n, unsigned dtype, uin
 static uint64_t write_unpacked(const rs_node *node, const int64_t *numbers, uint64_t n, unsigned dtype, uint8_t *to) {
     const unsigned size = rs_dtype_bytes(dtype);
     double floats[BLOCK];
-    uint64_t first, count, put, i;
+    uint64_t count;
     if (node->number_kind != RS_FMT_NUMBERS_FLOATS) return rs_dtype_put_ints(dtype, numbers, n, to, size);
-    for (first = 0; first < n; first += count) {
+    for (uint64_t first = 0; first < n; first += count) {
         count = n - first < BLOCK ? n - first : BLOCK;
-        for (i = 0; i < count; i++) floats[i] = rs_packed_ints_float(node, numbers[first + i]);
-        put = rs_dtype_put_floats(dtype, floats, count, to + first * size, size);
+        for (uint64_t i = 0; i < count; i++) floats[i] = rs_packed_ints_float(node, numbers[first + i]);
+        uint64_t put = rs_dtype_put_floats(dtype, floats, count, to + first * size, size);
         if (put < count) return first + put;
     }
     return n;
@@ -310,9 +306,9 @@ static rs_status write_numbers(const rs_run *self, uint64_t n, unsigned dtype, r
         return RS_OK;
     }
     while (done < n) {
-        uint64_t count = rs_packed_ints_next(&numbers, &some), put;
+        uint64_t count = rs_packed_ints_next(&numbers, &some);
         if (count > n - done) count = n - done;
-        put = write_unpacked(self->node, some, count, dtype, to + done * size);
+        uint64_t put = write_unpacked(self->node, some, count, dtype, to + done * size);
         done += put;
         if (put < count) break;
     }
@@ -337,9 +333,8 @@ rs_status rs_run_write(const rs_run *self, uint64_t n, unsigned dtype, const uin
 rs_status rs_run_write_fortran(const rs_run *self, const rs_run_shape *shape, unsigned dtype, rs_buffer *scratch,
                                uint8_t *to, uint64_t *written, rs_error *err) {
     const size_t size = rs_dtype_bytes(dtype);
-    uint64_t index[RS_FMT_ARRAY_NDIM] = {0}, at = 0, i;
+    uint64_t index[RS_FMT_ARRAY_NDIM] = {0}, at = 0;
     uint64_t steps[RS_FMT_ARRAY_NDIM]; /* of each dimension, in items of the Fortran order */
-    uint32_t d;
     scratch->size_bytes = 0;
     *written = 0;
     if (self->n == 0) return RS_OK;
@@ -348,10 +343,10 @@ rs_status rs_run_write_fortran(const rs_run *self, const rs_run_shape *shape, un
                                 : write_items(self, self->n, dtype, scratch->data);
     if (*written < self->n) return RS_OK; /* the number in Fortran order, which tells as much */
     steps[0] = 1;
-    for (d = 1; d < shape->ndim; d++) steps[d] = steps[d - 1] * shape->dims[d - 1];
-    for (i = 0; i < self->n; i++) {
+    for (uint32_t d = 1; d < shape->ndim; d++) steps[d] = steps[d - 1] * shape->dims[d - 1];
+    for (uint64_t i = 0; i < self->n; i++) {
         memcpy(to + i * size, scratch->data + at * size, size);
-        for (d = shape->ndim; d-- > 0;) {
+        for (uint32_t d = shape->ndim; d-- > 0;) {
             at += steps[d];
             if (++index[d] < shape->dims[d]) break;
             at -= steps[d] * shape->dims[d];

@@ -10,8 +10,8 @@ static bool is_before(const rs_compiled_path *a, const rs_compiled_path *b) {
 }
 
 void rs_tree_paths_set(rs_tree_paths *self, const rs_compiled_path *const *of_field, uint32_t *order, uint32_t n) {
-    uint32_t i, k;
-    for (i = 0; i < n; i++) {
+    uint32_t k;
+    for (uint32_t i = 0; i < n; i++) {
         for (k = i; k > 0 && is_before(of_field[i], of_field[order[k - 1]]); k--) order[k] = order[k - 1];
         order[k] = i;
     }
@@ -21,7 +21,7 @@ void rs_tree_paths_set(rs_tree_paths *self, const rs_compiled_path *const *of_fi
     self->from = n == 0 ? 0 : UINT64_MAX;
     self->reach = 0;
     self->n_fixed = 0;
-    for (i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < n; i++) {
         const bool fixed = rs_compiled_path_is_fixed(of_field[i]);
         const rs_cell *cell = &of_field[i]->cell;
         const uint64_t from = fixed && cell->kind != RS_CELL_NONE ? cell->bit / 8 : 0;
@@ -42,12 +42,11 @@ rs_status rs_source_find_block(const rs_source *self, rs_window_stop *stop, cons
                                const rs_tree_paths **paths, rs_error *err) {
     const rs_store *store = self->store;
     const uint64_t index = stop->index;
-    uint64_t number, steps;
     *out = NULL;
     stop->block = RS_NOWHERE;
     if (RS_UNLIKELY(index >= store->header.n_records)) return no_record(store, index, err);
-    number = rs_load_u32(store->groups + index / RS_FMT_GROUP_RECORDS * 4);
-    for (steps = 0; steps < RS_FMT_GROUP_RECORDS && number < store->n_blocks; steps++, number++) {
+    uint64_t number = rs_load_u32(store->groups + index / RS_FMT_GROUP_RECORDS * 4);
+    for (uint64_t steps = 0; steps < RS_FMT_GROUP_RECORDS && number < store->n_blocks; steps++, number++) {
         const rs_block *block = &store->blocks[number];
         *paths = self->of_block[number];
         if (*paths == NULL) {
@@ -65,17 +64,14 @@ rs_status rs_source_find_block(const rs_source *self, rs_window_stop *stop, cons
                         "record %llu is not found from the block on where its group leads", (unsigned long long)index);
 }
 
-/* Returns the block of a record, or NULL where rs_source_find_block has more to do. Nearly all records take this
- * way. */
+/* The block of a record, or NULL where rs_source_find_block has more to do. Nearly all records take this way. */
 static inline const rs_block *quick_block(const rs_source *self, uint64_t index, const rs_tree_paths **paths) {
     const rs_store *store = self->store;
-    const rs_block *block;
-    uint64_t number;
     if (RS_UNLIKELY(index >= store->header.n_records)) return NULL;
-    number = rs_load_u32(store->groups + index / RS_FMT_GROUP_RECORDS * 4);
+    uint64_t number = rs_load_u32(store->groups + index / RS_FMT_GROUP_RECORDS * 4);
     if (RS_UNLIKELY(number >= store->n_blocks)) return NULL;
     *paths = self->of_block[number];
-    block = &store->blocks[number];
+    const rs_block *block = &store->blocks[number];
     if (RS_UNLIKELY(*paths == NULL || index - block->first_record >= block->n_records)) return NULL;
     return block;
 }
@@ -88,10 +84,9 @@ static inline void prefetch_record(const rs_slice *record, const rs_tree_paths *
     const uint64_t end = paths->reach < left + 8 ? paths->reach : left;
     const uint64_t from = paths->from < end ? paths->from : 0;
     const uint8_t *p = record->ptr + from + 64;
-    uint64_t lines;
     RS_PREFETCH(record->ptr + from);
     RS_PREFETCH(record->ptr + end - (end > 0));
-    for (lines = 0; lines < 3 && p < record->ptr + end; lines++, p += 64) RS_PREFETCH(p);
+    for (uint64_t lines = 0; lines < 3 && p < record->ptr + end; lines++, p += 64) RS_PREFETCH(p);
 }
 
 /* Finds the block of each record, and prefetches its offsets. A record of a block without offsets is located at once.
@@ -107,13 +102,12 @@ static uint64_t find_blocks(rs_window *self, const rs_source *source, const int6
         const uint64_t index = rs_window_index_at(positions, start, step, begin + n);
         const rs_tree_paths *paths;
         const rs_block *block = quick_block(source, index, &paths);
-        uint64_t local;
         if (RS_UNLIKELY(block == NULL)) {
             stop->index = index;
             *status = rs_source_find_block(source, stop, &block, &paths, err);
             if (*status != RS_OK || block == NULL) return n;
         }
-        local = index - block->first_record;
+        uint64_t local = index - block->first_record;
         self->blocks[n] = block, self->paths[n] = paths;
         self->locals[n] = (uint32_t)local;
         if (block->index_width == 0) {
@@ -135,12 +129,11 @@ rs_status rs_window_locate(rs_window *self, const rs_source *source, const int64
     const bool far = positions != NULL || step > 8 || step < -8;
     bool with_offsets;
     rs_status status;
-    uint64_t i;
     const uint64_t n =
         find_blocks(self, source, positions, start, step, begin, most, far, &with_offsets, stop, &status, err);
     self->n = n;
     if (n == 0) return status; /* else the records before are located all the same */
-    for (i = 0; with_offsets && i < n; i++) {
+    for (uint64_t i = 0; with_offsets && i < n; i++) {
         if (self->blocks[i]->index_width == 0) continue;
         status = rs_offsets_locate(segment, self->blocks[i], self->locals[i], &self->records[i], err);
         if (status != RS_OK) {

@@ -5,8 +5,7 @@
  * Only one thread at a time may fill the caches of an rs_store, but windows are located at the same time as other
  * threads read. So a window uses only blocks that are loaded and have compiled paths. At any other block it stops. The
  * caller then loads the block under its lock, compiles the paths for its tree, and continues. */
-#ifndef RS_WINDOW_H
-#define RS_WINDOW_H
+#pragma once
 
 #include "read/rs_store.h"
 #include "columns/rs_compiled_path.h"
@@ -55,8 +54,7 @@ static inline uint64_t rs_window_index_at(const int64_t *positions, int64_t star
     return (uint64_t)start + (uint64_t)step * (positions != NULL ? (uint64_t)positions[k] : k);
 }
 
-/* Returns the number of record i of the window. It is not read from positions again, which another thread may
- * change. */
+/* The number of record i of the window. It is not read from positions again, which another thread may change. */
 static inline uint64_t rs_window_index(const rs_window *self, uint64_t i) {
     return self->blocks[i]->first_record + self->locals[i];
 }
@@ -80,5 +78,3 @@ RS_NODISCARD rs_status rs_source_find_block(const rs_source *self, rs_window_sto
 RS_NODISCARD rs_status rs_window_locate(rs_window *self, const rs_source *source, const int64_t *positions,
                                         int64_t start, int64_t step, uint64_t begin, uint64_t end, rs_window_stop *stop,
                                         rs_error *err);
-
-#endif

@@ -113,13 +113,12 @@ rs_status rs_array_shape_take(rs_slice *in, uint64_t item_bytes, uint32_t *ndim,
                               uint64_t *data_bytes, rs_error *err) {
     const uint8_t *p;
     uint64_t total = item_bytes, nonzero = item_bytes > 0 ? item_bytes : 1;
-    uint32_t i;
     if (!rs_take(in, 1, &p)) return truncated(err, "a shape");
     if (*p > RS_FMT_ARRAY_NDIM) {
         return rs_error_set(err, RS_E_FMT_VALUE, RS_NOWHERE, "an array cannot have %u dimensions", *p);
     }
     *ndim = *p;
-    for (i = 0; i < *ndim; i++) {
+    for (uint32_t i = 0; i < *ndim; i++) {
         if (!rs_take_varint(in, &dims[i])) return truncated(err, "a shape");
         /* numpy refuses shapes whose non-zero part overflows even when a zero makes the product zero. */
         if ((dims[i] != 0 && rs_mul_overflows(nonzero, dims[i], &nonzero)) || nonzero > INT64_MAX) {
@@ -180,10 +179,10 @@ static rs_status enter(rs_slice *in, uint64_t n, rs_budget *budget, rs_error *er
 
 static rs_status skip_units(rs_slice *in, uint64_t n, unsigned unit, rs_error *err) {
     const uint8_t *p;
-    uint64_t size, i;
+    uint64_t size;
     if (rs_mul_overflows(n, unit, &size) || !rs_take(in, size, &p)) return truncated(err, "a string");
     if (unit == 4) {
-        for (i = 0; i < n; i++) {
+        for (uint64_t i = 0; i < n; i++) {
             if (rs_load_u32(p + 4 * i) > 0x10FFFF) {
                 return rs_error_set(err, RS_E_FMT_VALUE, RS_NOWHERE, "a code point above 0x10FFFF");
             }
@@ -213,10 +212,10 @@ static rs_status skip_extra(rs_slice *in, unsigned depth, rs_error *err) {
 
 static rs_status skip_container(rs_slice *in, uint64_t per_element, uint64_t arrays_size, rs_budget *budget,
                                 rs_error *err) {
-    uint64_t n, i;
+    uint64_t n;
     if (!rs_take_varint(in, &n)) return truncated(err, "a count");
     RS_TRY(enter(in, n, budget, err));
-    for (i = 0; i < n * per_element; i++) {
+    for (uint64_t i = 0; i < n * per_element; i++) {
         if (per_element == 2 && i % 2 == 0) {
             if (!rs_any_may_be_key(*in)) {
                 return rs_error_set(err, RS_E_FMT_VALUE, RS_NOWHERE, "a dict has a key that cannot be hashed");
@@ -252,9 +251,8 @@ static const uint64_t RS_EXT_NO_KEY =
     UINT64_C(1) << RS_FMT_EXT_DEQUE | UINT64_C(1) << RS_FMT_EXT_TENSOR | UINT64_C(1) << RS_FMT_EXT_STRINGDTYPE;
 
 bool rs_any_may_be_key(rs_slice value) {
-    uint8_t tag;
     if (value.ptr == value.end) return true; /* the reader of the value reports that it is truncated */
-    tag = *value.ptr;
+    uint8_t tag = *value.ptr;
     if (rs_slice_left(&value) < 2) return tag != RS_FMT_TAG_LIST && tag != RS_FMT_TAG_DICT;
     if (tag == RS_FMT_TAG_NDARRAY) return (value.ptr[1] & RS_FMT_ARRAY_SCALAR) != 0;
     if (tag == RS_FMT_TAG_EXT) return value.ptr[1] > RS_FMT_EXT_LAST || (RS_EXT_NO_KEY >> value.ptr[1] & 1) == 0;
@@ -264,11 +262,10 @@ bool rs_any_may_be_key(rs_slice value) {
 rs_status rs_any_skip(rs_slice *in, uint64_t arrays_size, rs_budget *budget, rs_error *err) {
     const uint8_t *p;
     uint64_t n;
-    uint8_t tag;
     rs_array_type type;
     rs_slice shape;
     if (!rs_take(in, 1, &p)) return truncated(err, "a value");
-    tag = *p;
+    uint8_t tag = *p;
     if (rs_tag_is_small(tag)) return RS_OK;
     switch (tag) {
     case RS_FMT_TAG_NONE:

@@ -1,7 +1,5 @@
-/* rs_any.h: any values, which begin with a tag: tags, array types, and a walk that checks a value and passes it.
- * Readers and writers use it. */
-#ifndef RS_ANY_H
-#define RS_ANY_H
+/* rs_any.h: any values: tags, array types, and a walk that checks and passes a value. Readers and writers use it. */
+#pragma once
 
 #include "base/rs_bytes.h"
 #include "base/rs_status.h"
@@ -19,8 +17,7 @@ typedef struct rs_array_type {
     rs_slice descriptor; /* flags and dtype as stored, borrowed */
 } rs_array_type;
 
-/* The functions below check rules 20 to 23 of FORMAT.md for the bytes that they take off `in`. Any thread may call
- * them. */
+/* The functions below check rules 20 to 23 of FORMAT.md for the bytes that they take off `in`. Any thread. */
 
 /* Takes array flags and dtype. */
 RS_NODISCARD rs_status rs_array_type_take(rs_slice *in, rs_array_type *out, rs_error *err);
@@ -115,5 +112,3 @@ static inline int64_t rs_any_take_int_unchecked(rs_slice *in) {
     in->ptr += rs_any_int_size(*p);
     return rs_tag_is_small(*p) ? rs_tag_small_value(*p) : rs_load_int_unchecked(p + 1, rs_tag_int_size(*p));
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* rs_format.h: the constants of FORMAT.md, in its order. It has no code. */
-#ifndef RS_FORMAT_H
-#define RS_FORMAT_H
+#pragma once
 
 #include "base/rs_base.h"
 
@@ -359,5 +358,3 @@ RS_STATIC_ASSERT(RS_FMT_B_PLACES_SIZE + 8 == RS_FMT_BLOCK_SIZE, "block entry");
 RS_STATIC_ASSERT(RS_FMT_K_RESERVED + 12 == RS_FMT_KEYS_HEAD_SIZE, "head of KEY_INDEX");
 RS_STATIC_ASSERT(RS_FMT_S_RESERVED + 32 == RS_FMT_SAVED_HEAD_SIZE, "head of SAVED_INDEX");
 RS_STATIC_ASSERT(RS_FMT_N_COUNT + 4 == RS_FMT_NODE_SIZE, "node entry");
-
-#endif

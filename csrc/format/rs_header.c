@@ -148,8 +148,7 @@ static uint32_t kinds_allowed(const rs_header *header, unsigned store) {
            (there ? 1u << RS_FMT_SECTION_TABLES : 0);
 }
 
-/* Returns whether version 1 defines this kind and store for segments of this content. Others belong to later
- * versions. */
+/* Whether version 1 defines this kind and store for segments of this content. Others belong to later versions. */
 static bool is_known(const rs_header *header, unsigned kind, unsigned store) {
     if (header->content == RS_FMT_CONTENT_MAPPING) return kind <= RS_FMT_SECTION_LAST && store <= 1;
     return (kind <= RS_FMT_SECTION_STORE_LAST || kind == RS_FMT_SECTION_TABLES) && store == 0;
@@ -216,14 +215,13 @@ rs_status rs_directory_read(rs_slice segment, const rs_header *header, unsigned 
                             rs_error *err) {
     uint8_t entries[RS_FMT_DIRECTORY_ENTRIES * RS_FMT_ENTRY_SIZE];
     directory_reader reader;
-    uint64_t off = header->directory_off, size;
-    uint32_t i;
+    uint64_t off = header->directory_off;
     RS_ASSERT(store == 0 || (store == 1 && header->content == RS_FMT_CONTENT_MAPPING));
     if (header->directory_count > RS_FMT_DIRECTORY_ENTRIES) {
         return rs_error_set(err, RS_E_FMT_SECTION, RS_FMT_H_DIRECTORY_COUNT, "%u directory entries",
                             header->directory_count);
     }
-    size = (uint64_t)header->directory_count * RS_FMT_ENTRY_SIZE;
+    uint64_t size = (uint64_t)header->directory_count * RS_FMT_ENTRY_SIZE;
     if (off % RS_FMT_ALIGNMENT != 0 || off < RS_FMT_HEADER_SIZE || off > header->segment_size ||
         size > header->segment_size - off) {
         return rs_error_set(err, RS_E_FMT_SECTION, RS_FMT_H_DIRECTORY_OFFSET, "the directory lies outside the segment");
@@ -235,7 +233,7 @@ rs_status rs_directory_read(rs_slice segment, const rs_header *header, unsigned 
     memset(&reader, 0, sizeof reader);
     reader.header = header;
     reader.end_of_last = (header->features_required & RS_FMT_FEATURE_FRONT) != 0 ? RS_FMT_FRONT : RS_FMT_HEADER_SIZE;
-    for (i = 0; i < header->directory_count; i++) {
+    for (uint32_t i = 0; i < header->directory_count; i++) {
         RS_TRY(read_entry(&reader, entries + (size_t)i * RS_FMT_ENTRY_SIZE, off + (uint64_t)i * RS_FMT_ENTRY_SIZE,
                           err));
     }
@@ -274,9 +272,8 @@ void rs_header_write(const rs_header *h, uint8_t out[RS_FMT_HEADER_SIZE]) {
 }
 
 static rs_status write_entry(const rs_section *s, unsigned kind, unsigned store, rs_buffer *out, rs_error *err) {
-    uint8_t *e;
     RS_TRY(rs_buffer_append_zeros(out, RS_FMT_ENTRY_SIZE, err));
-    e = out->data + out->size_bytes - RS_FMT_ENTRY_SIZE;
+    uint8_t *e = out->data + out->size_bytes - RS_FMT_ENTRY_SIZE;
     rs_store_u16(e + RS_FMT_E_KIND, (uint16_t)kind);
     rs_store_u16(e + RS_FMT_E_STORE, (uint16_t)store);
     rs_store_u64(e + RS_FMT_E_OFFSET, s->off);
@@ -288,8 +285,8 @@ static rs_status write_entry(const rs_section *s, unsigned kind, unsigned store,
 
 /* Puts n entries into the order of their sections. Those of equal offsets keep theirs. */
 static void sort_entries(uint8_t *entries, uint32_t n) {
-    uint32_t i, k;
-    for (i = 1; i < n; i++) {
+    uint32_t k;
+    for (uint32_t i = 1; i < n; i++) {
         uint8_t moved[RS_FMT_ENTRY_SIZE];
         uint64_t off = rs_load_u64(entries + (size_t)i * RS_FMT_ENTRY_SIZE + RS_FMT_E_OFFSET);
         memcpy(moved, entries + (size_t)i * RS_FMT_ENTRY_SIZE, sizeof moved);
@@ -311,12 +308,11 @@ static rs_status write_tables(const rs_directory *directory, unsigned store, rs_
 rs_status rs_directory_write(const rs_directory *directory, const rs_directory *keys, rs_header *header, rs_buffer *out,
                              rs_error *err) {
     size_t begin = out->size_bytes;
-    unsigned kind, i;
-    for (kind = 1; kind <= RS_FMT_SECTION_STORE_LAST; kind++) {
+    for (unsigned kind = 1; kind <= RS_FMT_SECTION_STORE_LAST; kind++) {
         RS_TRY(write_entry(&directory->sections[kind], kind, 0, out, err));
     }
     RS_TRY(write_tables(directory, 0, out, err));
-    for (kind = RS_FMT_SECTION_HEAP + 1; keys != NULL && kind <= RS_FMT_SECTION_STORE_LAST; kind++) {
+    for (unsigned kind = RS_FMT_SECTION_HEAP + 1; keys != NULL && kind <= RS_FMT_SECTION_STORE_LAST; kind++) {
         RS_TRY(write_entry(&keys->sections[kind], kind, 1, out, err));
     }
     if (keys != NULL) {
@@ -326,7 +322,7 @@ rs_status rs_directory_write(const rs_directory *directory, const rs_directory *
             RS_TRY(write_entry(&keys->sections[RS_FMT_SECTION_ORDER], RS_FMT_SECTION_ORDER, 1, out, err));
         }
     }
-    for (i = 0; i < directory->n_saved_indexes; i++) {
+    for (unsigned i = 0; i < directory->n_saved_indexes; i++) {
         RS_TRY(write_entry(&directory->saved_indexes[i], RS_FMT_SECTION_SAVED_INDEX, 0, out, err));
     }
     if (directory->label.off != 0) RS_TRY(write_entry(&directory->label, RS_FMT_SECTION_LABEL, 0, out, err));

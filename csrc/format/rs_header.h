@@ -1,6 +1,5 @@
 /* rs_header.h: reads header and directory of a segment, with every rule checked, and writes them. */
-#ifndef RS_HEADER_H
-#define RS_HEADER_H
+#pragma once
 
 #include "base/rs_buffer.h"
 #include "base/rs_bytes.h"
@@ -60,8 +59,7 @@ RS_NODISCARD rs_status rs_header_read(rs_slice segment, const rs_limits *limits,
 RS_NODISCARD rs_status rs_directory_read(rs_slice segment, const rs_header *header, unsigned store, rs_directory *out,
                                          rs_error *err);
 
-/* Returns the least size of a segment whose records hold so many values, and take so many bytes as any values, by rule
- * 43. */
+/* Returns the least size, by rule 43, of a segment whose records have so many values, and bytes as any values. */
 uint64_t rs_header_least_size(uint64_t values, uint64_t raw_size);
 
 /* Writes a header and its checksum into its 4096 bytes. Those from RS_FMT_FRONT to the checksum stay as the caller has
@@ -73,5 +71,3 @@ void rs_header_write(const rs_header *header, uint8_t out[RS_FMT_HEADER_SIZE]);
  * Sets directory_count and directory_crc of `header`. RS_E_MEM. */
 RS_NODISCARD rs_status rs_directory_write(const rs_directory *directory, const rs_directory *keys, rs_header *header,
                                           rs_buffer *out, rs_error *err);
-
-#endif

@@ -26,7 +26,7 @@ static rs_status bad_keys(rs_error *err, uint64_t offset, const char *what) {
 
 rs_status rs_keys_open(rs_slice bytes, uint64_t offset, rs_keys *out, rs_error *err) {
     uint8_t h[RS_FMT_KEYS_HEAD_SIZE];
-    uint64_t size = rs_slice_left(&bytes), slots_size;
+    uint64_t size = rs_slice_left(&bytes);
     if (size < sizeof h) return rs_error_set(err, RS_E_FMT_TRUNCATED, offset, "the key index is shorter than its head");
     memcpy(h, bytes.ptr, sizeof h); /* the mapped bytes may change, so one copy is checked and used */
     out->offset = offset;
@@ -59,7 +59,7 @@ rs_status rs_keys_open(rs_slice bytes, uint64_t offset, rs_keys *out, rs_error *
     if (out->slot_width != width_for(out->n_entries) || out->index_bits != bits_of(out->n_entries)) {
         return bad_keys(err, offset + RS_FMT_K_SLOT_WIDTH, "slot width or index bits do not fit the number of entries");
     }
-    slots_size = rs_align_up(out->n_slots * out->slot_width, 8);
+    uint64_t slots_size = rs_align_up(out->n_slots * out->slot_width, 8);
     if (size - sizeof h < slots_size || (size - sizeof h - slots_size) / 8 != out->n_opaque || size % 8 != 0) {
         return bad_keys(err, offset, "the size of the section is not that of head, slots and opaque numbers");
     }
@@ -87,9 +87,8 @@ rs_status rs_keys_opaque_entry(const rs_keys *keys, uint64_t i, uint64_t *entry,
 rs_status rs_key_probe_next_counted(const rs_keys *keys, rs_key_probe *self, uint64_t *entry, uint64_t *steps,
                                     rs_error *err) {
     const uint64_t first = self->slot;
-    uint64_t looked;
     RS_TRY(rs_key_probe_next(keys, self, entry, err));
-    looked = self->slot >= first ? self->slot - first : keys->n_slots - first + self->slot;
+    uint64_t looked = self->slot >= first ? self->slot - first : keys->n_slots - first + self->slot;
     if (looked > *steps) return bad_keys(err, keys->offset, "its keys stand too far from where they are looked for");
     *steps -= looked;
     return RS_OK;
@@ -101,9 +100,9 @@ rs_status rs_key_probe_next_counted(const rs_keys *keys, rs_key_probe *self, uin
 static bool is_tabled(const uint8_t *opaque, uint64_t i) { return opaque == NULL || opaque[i] == 0; }
 
 static uint64_t count_opaque(const uint8_t *opaque, uint64_t n) {
-    uint64_t i, count = 0;
+    uint64_t count = 0;
     if (opaque != NULL) {
-        for (i = 0; i < n; i++) count += opaque[i] != 0;
+        for (uint64_t i = 0; i < n; i++) count += opaque[i] != 0;
     }
     return count;
 }
@@ -135,8 +134,6 @@ static uint64_t free_slot(const rs_keys *k, uint64_t hash, uint64_t *steps) {
 rs_status rs_keys_build(const uint64_t *hashes, const uint8_t *opaque, uint64_t n, uint64_t seed, uint32_t factory,
                         rs_buffer *out, rs_error *err) {
     rs_keys k;
-    uint64_t i, slots_size;
-    uint8_t *head, *slots, *numbers;
     RS_ASSERT(out->size_bytes % 8 == 0);
     if (n > RS_FMT_RECORDS || factory > RS_FMT_FACTORY_LAST) {
         return rs_error_set(err, RS_E_ARG_RANGE, RS_NOWHERE, "a key index cannot have %llu keys and default factory %u",
@@ -151,13 +148,13 @@ rs_status rs_keys_build(const uint64_t *hashes, const uint8_t *opaque, uint64_t 
     k.index_bits = bits_of(n);
     k.factory = factory;
     k.check_mask = low_mask(8 * k.slot_width - k.index_bits);
-    slots_size = rs_align_up(k.n_slots * k.slot_width, 8);
+    uint64_t slots_size = rs_align_up(k.n_slots * k.slot_width, 8);
     RS_TRY(rs_buffer_append_zeros(out, (size_t)(RS_FMT_KEYS_HEAD_SIZE + slots_size + 8 * k.n_opaque), err));
-    numbers = out->data + out->size_bytes - 8 * k.n_opaque;
-    slots = numbers - slots_size;
-    head = slots - RS_FMT_KEYS_HEAD_SIZE;
+    uint8_t *numbers = out->data + out->size_bytes - 8 * k.n_opaque;
+    uint8_t *slots = numbers - slots_size;
+    uint8_t *head = slots - RS_FMT_KEYS_HEAD_SIZE;
     k.slots = slots;
-    for (i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < n; i++) {
         if (i + LOOK_AHEAD < n && k.n_slots != 0) rs_keys_prefetch(&k, hashes[i + LOOK_AHEAD]);
         if (is_tabled(opaque, i)) {
             uint64_t steps, slot = free_slot(&k, hashes[i], &steps);
@@ -184,12 +181,12 @@ static rs_status append_pair(rs_buffer *pairs, uint64_t first, uint64_t later, r
  * comes n times grows with n, not with its square. */
 static rs_status collect_twins(rs_keys *k, uint8_t *slots, const uint64_t *hashes, const uint8_t *opaque,
                                rs_buffer *pairs, rs_error *err) {
-    uint64_t i, n = k->n_entries;
-    for (i = 0; i < n; i++) {
-        uint64_t slot, value;
+    uint64_t n = k->n_entries;
+    for (uint64_t i = 0; i < n; i++) {
+        uint64_t value;
         if (i + LOOK_AHEAD < n) rs_keys_prefetch(k, hashes[i + LOOK_AHEAD]);
         if (!is_tabled(opaque, i)) continue;
-        slot = rs_hash_scale(hashes[i], k->n_slots);
+        uint64_t slot = rs_hash_scale(hashes[i], k->n_slots);
         while ((value = rs_keys_slot_unchecked(k, slot)) != 0 && hashes[value - 1] != hashes[i]) {
             slot = slot + 1 == k->n_slots ? 0 : slot + 1;
         }
@@ -206,8 +203,6 @@ static rs_status collect_twins(rs_keys *k, uint8_t *slots, const uint64_t *hashe
 rs_status rs_keys_find_twins(const uint64_t *hashes, const uint8_t *opaque, uint64_t n, rs_buffer *pairs,
                              rs_error *err) {
     rs_keys k;
-    uint8_t *slots;
-    rs_status status;
     if (n > RS_FMT_RECORDS) {
         return rs_error_set(err, RS_E_ARG_RANGE, RS_NOWHERE, "%llu keys are too many", (unsigned long long)n);
     }
@@ -216,10 +211,10 @@ rs_status rs_keys_find_twins(const uint64_t *hashes, const uint8_t *opaque, uint
     k.n_entries = n;
     k.n_slots = slots_for(n);
     k.slot_width = width_for(n);
-    slots = (uint8_t *)calloc((size_t)k.n_slots, k.slot_width);
+    uint8_t *slots = (uint8_t *)calloc((size_t)k.n_slots, k.slot_width);
     if (slots == NULL) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory to compare keys");
     k.slots = slots;
-    status = collect_twins(&k, slots, hashes, opaque, pairs, err);
+    rs_status status = collect_twins(&k, slots, hashes, opaque, pairs, err);
     free(slots);
     return status;
 }

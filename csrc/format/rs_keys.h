@@ -5,8 +5,7 @@
  * number of an entry plus 1 and, in its other bits, check bits of the hash. So the lookup of a missing key seldom has
  * to read another key. The home of a hash comes from its high bits, the check bits from its low ones, because
  * neighbouring slots often share the high bits. The table has no keys: the caller compares them. */
-#ifndef RS_KEYS_H
-#define RS_KEYS_H
+#pragma once
 
 #include "base/rs_buffer.h"
 #include "base/rs_bytes.h"
@@ -45,11 +44,10 @@ RS_NODISCARD rs_status rs_keys_open(rs_slice bytes, uint64_t offset, rs_keys *ou
 RS_NODISCARD rs_status rs_keys_build(const uint64_t *hashes, const uint8_t *opaque, uint64_t n, uint64_t seed,
                                      uint32_t factory, rs_buffer *out, rs_error *err);
 
-/* Finds records that probably have the same key. For each record whose hash an earlier record has, it appends two u64
- * to `pairs`: the first record with the hash, then this one. The second numbers ascend. The caller compares the keys,
- * because unequal keys may have equal hashes. Records that are `opaque`, as above, are left out. During the call it
- * takes about 7 bytes of memory for each record. RS_E_ARG_RANGE when n is above RS_FMT_RECORDS; RS_E_MEM. Needs no
- * lock. */
+/* Finds records that may share a key. For each record whose hash an earlier record has, it appends two u64 to `pairs`:
+ * the first record with the hash, then this one. The second numbers ascend. The caller compares the keys, because
+ * unequal keys may have equal hashes. Records that are `opaque`, as above, are left out. During the call it takes about
+ * 7 bytes of memory for each record. RS_E_ARG_RANGE when n is above RS_FMT_RECORDS; RS_E_MEM. Needs no lock. */
 RS_NODISCARD rs_status rs_keys_find_twins(const uint64_t *hashes, const uint8_t *opaque, uint64_t n, rs_buffer *pairs,
                                           rs_error *err);
 
@@ -84,11 +82,11 @@ RS_COLD void rs_keys_bad_slot(const rs_keys *keys, uint64_t slot, rs_error *err)
 RS_NODISCARD static inline rs_status rs_key_probe_next(const rs_keys *keys, rs_key_probe *self, uint64_t *entry,
                                                        rs_error *err) {
     while (self->left > 0) {
-        uint64_t slot = self->slot, value = rs_keys_slot_unchecked(keys, slot), index;
+        uint64_t slot = self->slot, value = rs_keys_slot_unchecked(keys, slot);
         self->left--;
         self->slot = slot + 1 == keys->n_slots ? 0 : slot + 1;
         if (value == 0) break;
-        index = (value & keys->index_mask) - 1;
+        uint64_t index = (value & keys->index_mask) - 1;
         if (RS_UNLIKELY(index >= keys->n_entries)) {
             rs_keys_bad_slot(keys, slot, err);
             return RS_E_FMT_KEYS;
@@ -125,5 +123,3 @@ RS_NODISCARD rs_status rs_keys_opaque_entry(const rs_keys *keys, uint64_t i, uin
 uint64_t rs_keys_hash_str(uint64_t seed, unsigned unit_bytes, const void *units, uint64_t n);
 uint64_t rs_keys_hash_int(uint64_t seed, int64_t value);
 uint64_t rs_keys_hash_bytes(uint64_t seed, const void *bytes, uint64_t n);
-
-#endif

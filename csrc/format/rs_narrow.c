@@ -50,9 +50,8 @@ static inline uint64_t read_eights(const uint8_t *from, uint64_t left, unsigned 
                                    uint64_t base, uint8_t *out) {
     const uint64_t mask = (UINT64_C(1) << width) - 1;
     uint64_t i;
-    unsigned k;
     for (i = 0; i + 8 <= n && left >= width + 8; i += 8, from += width, left -= width) {
-        for (k = 0; k < 8; k++) {
+        for (unsigned k = 0; k < 8; k++) {
             const uint64_t field = rs_load_u64(from + k * width / 8) >> (k * width % 8) & mask;
             put_item(out + (i + k) * item_bytes, item_bytes, base + field);
         }
@@ -73,7 +72,6 @@ void rs_narrow_read(const uint8_t *data, unsigned width, unsigned item_bytes, ui
                     uint64_t count, uint8_t *out) {
     const uint64_t base = rs_load_uint_unchecked(data, item_bytes), size = n / 8 * width + (n % 8 * width + 7) / 8;
     const uint8_t *group = data + item_bytes, *from = group + first / 8 * width;
-    uint64_t i;
     switch (width * 16 + item_bytes) {
     case 8 * 16 + 2: widen_1_to_2(from, count, base, out); return;
     case 8 * 16 + 4: widen_1_to_4(from, count, base, out); return;
@@ -83,7 +81,7 @@ void rs_narrow_read(const uint8_t *data, unsigned width, unsigned item_bytes, ui
     case 32 * 16 + 8: widen_4_to_8(from, count, base, out); return;
     default: break;
     }
-    i = read_most(from, size - first / 8 * width, width, item_bytes, count, base, out);
+    uint64_t i = read_most(from, size - first / 8 * width, width, item_bytes, count, base, out);
     for (; i < count; i++) {
         const uint64_t bit = i % 8 * width, start = first / 8 * width + i / 8 * width;
         put_item(out + i * item_bytes, item_bytes,
@@ -119,8 +117,7 @@ typedef void (*range_of)(const uint8_t *from, uint64_t n, uint64_t *low, uint64_
 /* Returns the least width of a writer that holds `range`, and whose data save at least a third; 0 when none does. */
 static unsigned width_for(uint64_t range, unsigned item_bytes, uint64_t n) {
     const uint64_t all = n * item_bytes;
-    size_t i;
-    for (i = 0; i < sizeof WIDTHS; i++) {
+    for (size_t i = 0; i < sizeof WIDTHS; i++) {
         const unsigned width = WIDTHS[i];
         const uint64_t size = rs_array_data_bytes((uint8_t)(width << RS_FMT_ARRAY_WIDTH_SHIFT), item_bytes, all);
         if (width >= 8 * item_bytes || size > all - all / 3) return 0;
@@ -133,11 +130,11 @@ unsigned rs_narrow_choose(uint8_t code, const uint8_t *items, uint64_t n, uint64
     static const range_of ranges[] = {NULL, range_i2, range_i4, range_i8, NULL, range_u2, range_u4, range_u8};
     const unsigned size = rs_narrow_item_bytes(code);
     const uint64_t mask = UINT64_MAX >> (64 - 8 * size);
-    uint64_t low, high, i, count;
+    uint64_t high, count;
     unsigned width = 0;
     if (code < RS_FMT_DTYPE_INT8 || code > RS_FMT_DTYPE_UINT64 || size == 1 || n < LEAST_BYTES / size) return 0;
-    low = high = rs_load_uint_unchecked(items, size);
-    for (i = 0; i < n; i += count) {
+    uint64_t low = high = rs_load_uint_unchecked(items, size);
+    for (uint64_t i = 0; i < n; i += count) {
         count = n - i < STEP ? n - i : STEP;
         ranges[code - RS_FMT_DTYPE_INT8](items + i * size, count, &low, &high);
         width = width_for((high - low) & mask, size, n);
@@ -169,7 +166,6 @@ SHORTEN(shorten_8_to_4, uint64_t, uint32_t)
 void rs_narrow_write(const uint8_t *items, unsigned item_bytes, uint64_t n, unsigned width, uint64_t base,
                      uint8_t *out) {
     const uint64_t mask = UINT64_MAX >> (64 - 8 * item_bytes);
-    uint64_t i;
     put_item(out, item_bytes, base);
     out += item_bytes;
     switch (width * 16 + item_bytes) {
@@ -182,7 +178,7 @@ void rs_narrow_write(const uint8_t *items, unsigned item_bytes, uint64_t n, unsi
     default: break;
     }
     memset(out, 0, (size_t)(n / 8 * width + (n % 8 * width + 7) / 8));
-    for (i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < n; i++) {
         rs_store_bits(out + i / 8 * width, i % 8 * width, width,
                       (rs_load_uint_unchecked(items + i * item_bytes, item_bytes) - base) & mask);
     }

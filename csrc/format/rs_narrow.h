@@ -1,7 +1,6 @@
 /* rs_narrow.h: narrow arrays, whose items are integers that are stored in fewer bits, as distances from a base
  * (FORMAT.md, any values). Any thread may call the functions. */
-#ifndef RS_NARROW_H
-#define RS_NARROW_H
+#pragma once
 
 #include "format/rs_any.h"
 
@@ -19,5 +18,3 @@ unsigned rs_narrow_choose(uint8_t code, const uint8_t *items, uint64_t n, uint64
 /* Writes base and bit group of n items, rs_array_data_bytes bytes. `width` and `base` are those of rs_narrow_choose. */
 void rs_narrow_write(const uint8_t *items, unsigned item_bytes, uint64_t n, unsigned width, uint64_t base,
                      uint8_t *out);
-
-#endif

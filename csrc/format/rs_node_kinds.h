@@ -1,7 +1,6 @@
 /* rs_node_kinds.h: the table of node kinds (RS_FMT_NODE_ROWS) for use at run time, and the names of node kinds, ext
  * codes and sections for messages. */
-#ifndef RS_NODE_KINDS_H
-#define RS_NODE_KINDS_H
+#pragma once
 
 #include "format/rs_format.h"
 
@@ -33,5 +32,3 @@ const rs_node_kind *rs_node_kind_of(unsigned kind);
 const char *rs_node_name(unsigned kind);
 const char *rs_ext_name(unsigned code);
 const char *rs_section_name(unsigned kind);
-
-#endif

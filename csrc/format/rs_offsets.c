@@ -131,12 +131,12 @@ static int64_t distance(const group_ends *g, uint32_t k, uint64_t slope) {
  * two widest are as far away (Remez, 1934). */
 static unsigned fit(const group_ends *g, uint32_t *slope) {
     uint64_t tried = ((g->ends[g->n - 1] - g->base) << 16) / g->n;
-    unsigned best = RS_FMT_INDEX_BITS + 1, round;
-    for (round = 0; round < FIT_ROUNDS && tried <= UINT32_MAX; round++) {
+    unsigned best = RS_FMT_INDEX_BITS + 1;
+    for (unsigned round = 0; round < FIT_ROUNDS && tried <= UINT32_MAX; round++) {
         int64_t above = INT64_MIN, below = INT64_MAX;
-        uint32_t k, highest = 0, lowest = 0;
+        uint32_t highest = 0, lowest = 0;
         unsigned bits;
-        for (k = 0; k < g->n; k++) {
+        for (uint32_t k = 0; k < g->n; k++) {
             const int64_t d = distance(g, k, tried);
             if (d > above) above = d, highest = k;
             if (d < below) below = d, lowest = k;
@@ -150,31 +150,28 @@ static unsigned fit(const group_ends *g, uint32_t *slope) {
 
 /* Chooses a slope for each group. Returns the bits of a distance; more than RS_FMT_INDEX_BITS when no line serves. */
 static unsigned fit_all(const uint64_t *ends, uint32_t n, uint32_t slopes[GROUPS]) {
-    unsigned widest = 1, bits;
-    uint32_t i;
+    unsigned widest = 1;
     if (ends[n - 1] > UINT32_MAX) return RS_FMT_INDEX_BITS + 1;
-    for (i = 0; i < n; i += RS_FMT_GROUP_RECORDS) {
+    for (uint32_t i = 0; i < n; i += RS_FMT_GROUP_RECORDS) {
         const group_ends g = group_at(ends, n, i);
-        bits = fit(&g, &slopes[i / RS_FMT_GROUP_RECORDS]);
+        unsigned bits = fit(&g, &slopes[i / RS_FMT_GROUP_RECORDS]);
         if (bits > widest) widest = bits;
     }
     return widest;
 }
 
 static void put_line(const group_ends *g, uint32_t slope, unsigned bits, uint8_t *group) {
-    uint32_t k;
     rs_store_u32(group, (uint32_t)g->base);
     rs_store_u32(group + 4, slope);
-    for (k = 0; k < g->n; k++) {
+    for (uint32_t k = 0; k < g->n; k++) {
         const uint64_t field = (uint64_t)distance(g, k, slope) + (UINT64_C(1) << (bits - 1));
         rs_store_bits(group + 8, (uint64_t)k * bits, bits, field);
     }
 }
 
 static void put_ends(const group_ends *g, uint32_t width, uint8_t *group) {
-    uint32_t k;
     rs_store_u64(group, g->base);
-    for (k = 0; k < RS_FMT_GROUP_RECORDS; k++) {
+    for (uint32_t k = 0; k < RS_FMT_GROUP_RECORDS; k++) {
         const uint64_t end = g->ends[k < g->n ? k : g->n - 1] - g->base;
         memcpy(group + 8 + (size_t)k * width, &end, width);
     }
@@ -185,8 +182,7 @@ static bool choose_width(const uint64_t *ends, uint32_t n, rs_block *block) {
     const uint64_t row = n > 0 ? ends[0] : 0;
     uint64_t widest = 0;
     bool equal = row <= UINT32_MAX;
-    uint32_t i;
-    for (i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < n; i++) {
         const uint64_t base = i < RS_FMT_GROUP_RECORDS ? 0 : ends[i / RS_FMT_GROUP_RECORDS * RS_FMT_GROUP_RECORDS - 1];
         if (ends[i] - base > widest) widest = ends[i] - base;
         equal = equal && ends[i] == row * (i + 1);
@@ -200,11 +196,10 @@ static bool choose_width(const uint64_t *ends, uint32_t n, rs_block *block) {
 rs_status rs_offsets_append(const uint64_t *ends, uint32_t n, bool lines, rs_block *block, rs_buffer *out,
                             rs_error *err) {
     const uint64_t n_groups = ((uint64_t)n + RS_FMT_GROUP_RECORDS - 1) / RS_FMT_GROUP_RECORDS;
-    uint32_t slopes[GROUPS], i;
-    uint64_t plain;
+    uint32_t slopes[GROUPS];
     RS_ASSERT(n <= RS_FMT_BLOCK_RECORDS);
     if (!choose_width(ends, n, block)) return RS_OK;
-    plain = n_groups * rs_offsets_group_size(block->index_bits);
+    uint64_t plain = n_groups * rs_offsets_group_size(block->index_bits);
     /* Records that are this large gain too little for the few instructions more that a read takes. */
     if (lines && plain > (ends[n - 1] + plain) / WORTH) {
         const unsigned bits = fit_all(ends, n, slopes);
@@ -214,12 +209,11 @@ rs_status rs_offsets_append(const uint64_t *ends, uint32_t n, bool lines, rs_blo
             block->index_bits = (uint16_t)bits;
         }
     }
-    for (i = 0; i < n; i += RS_FMT_GROUP_RECORDS) {
+    for (uint32_t i = 0; i < n; i += RS_FMT_GROUP_RECORDS) {
         const group_ends g = group_at(ends, n, i);
         const uint64_t size = rs_offsets_group_size(block->index_bits);
-        uint8_t *group;
         RS_TRY(rs_buffer_append_zeros(out, (size_t)size, err));
-        group = out->data + out->size_bytes - size;
+        uint8_t *group = out->data + out->size_bytes - size;
         if (block->index_width != RS_FMT_INDEX_LINES) put_ends(&g, block->index_width, group);
         else put_line(&g, slopes[i / RS_FMT_GROUP_RECORDS], block->index_bits, group);
     }

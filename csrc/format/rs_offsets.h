@@ -1,6 +1,5 @@
 /* rs_offsets.h: finds the bytes of a record by its number: block entries, and offset groups of 64 records. */
-#ifndef RS_OFFSETS_H
-#define RS_OFFSETS_H
+#pragma once
 
 #include "base/rs_buffer.h"
 #include "base/rs_bytes.h"
@@ -112,21 +111,17 @@ RS_NODISCARD RS_INLINE rs_status rs_offsets_locate(const uint8_t *segment, const
 
 /* Prefetches the offsets of record `local` of a checked block, or the record itself when the block has no offsets. */
 static inline void rs_offsets_prefetch(const uint8_t *segment, const rs_block *block, uint32_t local) {
-    const uint8_t *group;
     if (block->index_width == 0) {
         RS_PREFETCH(segment + block->heap_off + (uint64_t)local * block->row_size_bytes);
         return;
     }
-    group = rs_offsets_group(segment, block, local);
+    const uint8_t *group = rs_offsets_group(segment, block, local);
     RS_PREFETCH(group);
     RS_PREFETCH(group + 8 + (size_t)(local % RS_FMT_GROUP_RECORDS) * block->index_bits / 8);
 }
 
 /* Appends the offset groups of n records, n at most RS_FMT_BLOCK_RECORDS, and sets index_width, index_bits and
- * row_size_bytes of `block`. Record i ends at ends[i], from the start of the heap. When all records have the same size,
- * there are no groups. With `lines`, the ends become distances from a line where that saves a part of all bytes.
- * RS_E_MEM. */
+ * row_size_bytes of `block`. Record i ends at ends[i], from the start of the heap. Records of one size have no groups.
+ * With `lines`, the ends become distances from a line where that saves a part of all bytes. RS_E_MEM. */
 RS_NODISCARD rs_status rs_offsets_append(const uint64_t *ends, uint32_t n, bool lines, rs_block *block, rs_buffer *out,
                                          rs_error *err);
-
-#endif

@@ -62,31 +62,30 @@ bool rs_packed_ints_take(const rs_node *node, uint64_t n, rs_slice *in, rs_packe
 /* Unpacks `count` fields of `width` bits at p. `before` bytes before p and `left` bytes from p on may be read. */
 static inline void unpack(const uint8_t *p, size_t before, size_t left, unsigned width, unsigned count, uint64_t *out) {
     const uint64_t mask = (UINT64_C(1) << (width & 63)) - 1;
-    unsigned i;
     if (width == 0) {
         memset(out, 0, count * sizeof *out);
         return;
     }
     if (width > 56) {
-        for (i = 0; i < count; i++) {
+        for (unsigned i = 0; i < count; i++) {
             out[i] = rs_load_bits_unchecked(p, ((uint64_t)count * width + 7) / 8, (uint64_t)i * width, width);
         }
         return;
     }
     if (RS_LIKELY(left >= (size_t)width + 8)) {
-        for (i = 0; i < count; i++) {
+        for (unsigned i = 0; i < count; i++) {
             unsigned bit = i * width;
             out[i] = rs_load_u64(p + bit / 8) >> bit % 8 & mask;
         }
     } else if (RS_LIKELY(before + left >= 8)) {
         /* Near the end of the readable bytes, the last fields are taken from the upper bits of the last 8 bytes. */
         ptrdiff_t last = (ptrdiff_t)left - 8;
-        for (i = 0; i < count; i++) {
+        for (unsigned i = 0; i < count; i++) {
             ptrdiff_t bit = (ptrdiff_t)(i * width), at = bit / 8 < last ? bit / 8 : last;
             out[i] = rs_load_u64(p + at) >> (bit - 8 * at) & mask;
         }
     } else {
-        for (i = 0; i < count; i++) {
+        for (unsigned i = 0; i < count; i++) {
             out[i] = rs_load_bits_unchecked(p, ((uint64_t)count * width + 7) / 8, (uint64_t)i * width, width);
         }
     }
@@ -96,8 +95,7 @@ static unsigned next_head(rs_packed_ints *self, unsigned n, const int64_t **out)
     const rs_node *node = self->node;
     int64_t *to = self->last + HISTORY - n;
     uint64_t size = ((uint64_t)n * node->head_width + 7) / 8;
-    unsigned i;
-    for (i = 0; i < n; i++) {
+    for (unsigned i = 0; i < n; i++) {
         to[i] = (int64_t)(node->base +
                           rs_load_bits_unchecked(self->head, size, (uint64_t)i * node->head_width, node->head_width));
     }
@@ -109,20 +107,20 @@ static unsigned next_head(rs_packed_ints *self, unsigned n, const int64_t **out)
 unsigned rs_packed_ints_next(rs_packed_ints *self, const int64_t **out) {
     const rs_node *node = self->node;
     uint64_t left = self->n - self->done, fields[CHUNK];
-    unsigned count, width, i, stride = node->stride;
+    unsigned stride = node->stride;
     int64_t *to = self->last + HISTORY;
     if (left == 0) return 0;
     if (self->done == 0 && stride != 0) return next_head(self, left < stride ? (unsigned)left : stride, out);
-    count = left < CHUNK ? (unsigned)left : CHUNK;
+    unsigned count = left < CHUNK ? (unsigned)left : CHUNK;
     /* The widths may have changed since rs_packed_ints_take checked them, so they are checked again. */
-    width = width_of(self->widths, self->chunk++, width_base(node->max_width));
+    unsigned width = width_of(self->widths, self->chunk++, width_base(node->max_width));
     if (width > node->max_width || ((uint64_t)count * width + 7) / 8 > (uint64_t)(self->end - self->chunks)) width = 0;
     unpack(self->chunks, (size_t)(self->chunks - self->head), (size_t)(self->end - self->chunks), width, count, fields);
     self->chunks += (count * width + 7) / 8;
     if (stride == 0) {
-        for (i = 0; i < count; i++) to[i] = (int64_t)(node->base + fields[i]);
+        for (unsigned i = 0; i < count; i++) to[i] = (int64_t)(node->base + fields[i]);
     } else {
-        for (i = 0; i < count; i++) {
+        for (unsigned i = 0; i < count; i++) {
             uint64_t z = fields[i] >> 1 ^ (0 - (fields[i] & 1));
             to[i] = (int64_t)((uint64_t)to[(int)i - (int)stride] + z);
         }
@@ -140,13 +138,13 @@ void rs_packed_ints_read(rs_packed_ints *self, int64_t *out) {
     const uint8_t *chunks = self->chunks, *end = self->end;
     const uint64_t base = node->base, n = self->n;
     const unsigned stride = node->stride, width_least = width_base(node->max_width), max_width = node->max_width;
-    uint64_t done = n < stride ? n : stride, size = (done * node->head_width + 7) / 8, i, fields[CHUNK];
+    uint64_t done = n < stride ? n : stride, size = (done * node->head_width + 7) / 8, fields[CHUNK];
     uint32_t chunk = 0;
-    for (i = 0; i < done; i++) {
+    for (uint64_t i = 0; i < done; i++) {
         out[i] = (int64_t)(base + rs_load_bits_unchecked(self->head, size, i * node->head_width, node->head_width));
     }
     while (done < n) {
-        unsigned count = n - done < CHUNK ? (unsigned)(n - done) : CHUNK, k;
+        unsigned count = n - done < CHUNK ? (unsigned)(n - done) : CHUNK;
         unsigned width = width_of(self->widths, chunk++, width_least);
         int64_t *to = out + done;
         /* The widths may have changed since rs_packed_ints_take checked them, so they are checked again. */
@@ -154,10 +152,10 @@ void rs_packed_ints_read(rs_packed_ints *self, int64_t *out) {
         unpack(chunks, (size_t)(chunks - self->head), (size_t)(end - chunks), width, count, fields);
         chunks += (count * width + 7) / 8;
         if (stride == 0) {
-            for (k = 0; k < count; k++) to[k] = (int64_t)(base + fields[k]);
+            for (unsigned k = 0; k < count; k++) to[k] = (int64_t)(base + fields[k]);
         } else {
             const int64_t *from = to - stride;
-            for (k = 0; k < count; k++) {
+            for (unsigned k = 0; k < count; k++) {
                 to[k] = (int64_t)((uint64_t)from[k] + (fields[k] >> 1 ^ (0 - (fields[k] & 1))));
             }
         }
@@ -169,17 +167,16 @@ void rs_packed_ints_read(rs_packed_ints *self, int64_t *out) {
 /* ---- Writing ---- */
 
 bool rs_packed_ints_from_float(double value, unsigned scale, int64_t *m) {
-    double power = rs_schema_divisor(scale), product = value * power, back;
+    double power = rs_schema_divisor(scale), product = value * power;
     if (!(product >= -9007199254740992.0 && product <= 9007199254740992.0)) return false;
     *m = rs_packed_ints_round(product);
-    back = (double)*m / power;
+    double back = (double)*m / power;
     return memcmp(&back, &value, 8) == 0;
 }
 
 bool rs_packed_ints_find_scale(double value, unsigned *scale) {
-    unsigned s;
     int64_t m;
-    for (s = *scale; s <= 15; s++) {
+    for (unsigned s = *scale; s <= 15; s++) {
         if (rs_packed_ints_from_float(value, s, &m)) {
             *scale = s;
             return true;
@@ -195,29 +192,29 @@ static bool eight_from_floats(const uint8_t *in, double power, int64_t *out) {
     const double rounder = 6755399441055744.0, most = 2251799813685248.0;
     uint64_t differs = 0, bits[CHUNK], base;
     double values[CHUNK], sums[CHUNK];
-    unsigned i, far = 0;
-    for (i = 0; i < CHUNK; i++) values[i] = rs_load_f64(in + 9 * (size_t)i + 1);
-    for (i = 0; i < CHUNK; i++) sums[i] = values[i] * power;
-    for (i = 0; i < CHUNK; i++) far |= !(sums[i] > -most) | !(sums[i] < most);
-    for (i = 0; i < CHUNK; i++) sums[i] += rounder;
+    unsigned far = 0;
+    for (unsigned i = 0; i < CHUNK; i++) values[i] = rs_load_f64(in + 9 * (size_t)i + 1);
+    for (unsigned i = 0; i < CHUNK; i++) sums[i] = values[i] * power;
+    for (unsigned i = 0; i < CHUNK; i++) far |= !(sums[i] > -most) | !(sums[i] < most);
+    for (unsigned i = 0; i < CHUNK; i++) sums[i] += rounder;
     memcpy(bits, sums, sizeof bits);
     memcpy(&base, &rounder, 8);
-    for (i = 0; i < CHUNK; i++) out[i] = (int64_t)(bits[i] - base);
-    for (i = 0; i < CHUNK; i++) sums[i] = (sums[i] - rounder) / power;
+    for (unsigned i = 0; i < CHUNK; i++) out[i] = (int64_t)(bits[i] - base);
+    for (unsigned i = 0; i < CHUNK; i++) sums[i] = (sums[i] - rounder) / power;
     memcpy(bits, sums, sizeof bits);
-    for (i = 0; i < CHUNK; i++) differs |= bits[i] ^ rs_load_u64(in + 9 * (size_t)i + 1);
+    for (unsigned i = 0; i < CHUNK; i++) differs |= bits[i] ^ rs_load_u64(in + 9 * (size_t)i + 1);
     return (differs | far) == 0;
 }
 
 uint64_t rs_packed_ints_from_floats(const uint8_t *in, uint64_t n, unsigned scale, int64_t *out) {
     const double power = rs_schema_divisor(scale);
-    uint64_t i = 0, end;
+    uint64_t i = 0;
     while (i < n) {
         if (n - i >= CHUNK && eight_from_floats(in + 9 * i, power, out + i)) {
             i += CHUNK;
             continue;
         }
-        for (end = n - i < CHUNK ? n : i + CHUNK; i < end; i++) {
+        for (uint64_t end = n - i < CHUNK ? n : i + CHUNK; i < end; i++) {
             if (!rs_packed_ints_from_float(rs_load_f64(in + 9 * i + 1), scale, &out[i])) return i;
         }
     }
@@ -233,13 +230,12 @@ static uint64_t zigzag(int64_t later, int64_t earlier) {
 static inline uint64_t make_fields(const int64_t *numbers, unsigned count, unsigned stride, uint64_t base,
                                    uint64_t *fields) {
     uint64_t all = 0;
-    unsigned i;
     if (stride == 0) {
-        for (i = 0; i < count; i++) fields[i] = (uint64_t)numbers[i] - base;
+        for (unsigned i = 0; i < count; i++) fields[i] = (uint64_t)numbers[i] - base;
     } else {
-        for (i = 0; i < count; i++) fields[i] = zigzag(numbers[i], numbers[(int)i - (int)stride]);
+        for (unsigned i = 0; i < count; i++) fields[i] = zigzag(numbers[i], numbers[(int)i - (int)stride]);
     }
-    for (i = 0; i < count; i++) all |= fields[i];
+    for (unsigned i = 0; i < count; i++) all |= fields[i];
     return all;
 }
 
@@ -249,12 +245,11 @@ static uint64_t fields_of(const int64_t *numbers, uint64_t left, unsigned stride
     return make_fields(numbers, (unsigned)left, stride, base, fields);
 }
 
-/* Stores `count` fields of `width` bits one after another, by whole words. Up to 8 bytes after their last byte are
- * overwritten. */
+/* Stores `count` fields of `width` bits one after another, by whole words: up to 8 bytes after them are overwritten. */
 static void store_fields(uint8_t *to, const uint64_t *fields, unsigned count, unsigned width) {
     uint64_t word = 0;
-    unsigned used = 0, i;
-    for (i = 0; i < count; i++) {
+    unsigned used = 0;
+    for (unsigned i = 0; i < count; i++) {
         word |= fields[i] << used;
         used += width;
         if (used >= 64) {
@@ -274,12 +269,12 @@ static void note_stored(rs_packed_ints_sizes *sizes, int64_t number) {
 }
 
 void rs_packed_ints_measure(rs_packed_ints_sizes *sizes, const int64_t *numbers, uint64_t n, int64_t base) {
-    uint64_t head = n < sizes->stride ? n : sizes->stride, i, chunks = 0, fields[CHUNK];
+    uint64_t head = n < sizes->stride ? n : sizes->stride, chunks = 0, fields[CHUNK];
     if (n == 0) return;
     sizes->n_lists++;
     sizes->head_bits_of[head]++;
-    for (i = 0; i < head; i++) note_stored(sizes, numbers[i]);
-    for (i = head; i < n; i += CHUNK, chunks++) {
+    for (uint64_t i = 0; i < head; i++) note_stored(sizes, numbers[i]);
+    for (uint64_t i = head; i < n; i += CHUNK, chunks++) {
         uint64_t all = fields_of(numbers + i, n - i, sizes->stride, (uint64_t)base, fields);
         sizes->chunks[n - i < CHUNK ? n - i : CHUNK][rs_packed_ints_width(all)]++;
     }
@@ -287,17 +282,16 @@ void rs_packed_ints_measure(rs_packed_ints_sizes *sizes, const int64_t *numbers,
 }
 
 static unsigned max_width_of(const rs_packed_ints_sizes *sizes) {
-    unsigned width, count, most = 0;
-    for (count = 1; count <= CHUNK; count++) {
-        for (width = 0; width <= 64; width++) {
+    unsigned most = 0;
+    for (unsigned count = 1; count <= CHUNK; count++) {
+        for (unsigned width = 0; width <= 64; width++) {
             if (sizes->chunks[count][width] != 0 && width > most) most = width;
         }
     }
     return most;
 }
 
-/* Returns the stored width of a chunk that needs `width` bits. It may be larger, because 4 bits cannot name all
- * widths. */
+/* The stored width of a chunk that needs `width` bits. It may be larger, because 4 bits cannot name all widths. */
 static unsigned given_width(unsigned width, unsigned max_width) {
     unsigned least = width_base(max_width) + 1;
     return width == 0 ? 0 : width < least ? least : width;
@@ -307,12 +301,11 @@ uint64_t rs_packed_ints_size(const rs_packed_ints_sizes *sizes) {
     unsigned max_width = max_width_of(sizes);
     unsigned head = sizes->any ? rs_packed_ints_width((uint64_t)sizes->max - (uint64_t)sizes->min) : 0;
     uint64_t size = sizes->width_bytes;
-    unsigned count, width;
-    for (count = 1; count <= RS_FMT_STRIDE_MAX; count++) {
+    for (unsigned count = 1; count <= RS_FMT_STRIDE_MAX; count++) {
         size += sizes->head_bits_of[count] * (((uint64_t)count * head + 7) / 8);
     }
-    for (count = 1; count <= CHUNK; count++) {
-        for (width = 0; width <= 64; width++) {
+    for (unsigned count = 1; count <= CHUNK; count++) {
+        for (unsigned width = 0; width <= 64; width++) {
             size += sizes->chunks[count][width] * (((uint64_t)count * given_width(width, max_width) + 7) / 8);
         }
     }
@@ -341,13 +334,13 @@ static rs_status misfit(rs_error *err) {
  * Returns the end; NULL when a number does not fit. */
 static uint8_t *put_chunks(const rs_node *node, const int64_t *numbers, uint64_t first, uint64_t n, uint8_t *to) {
     const unsigned base = width_base(node->max_width), stride = node->stride;
-    uint64_t chunks = (n - first) / CHUNK + ((n - first) % CHUNK != 0), k, fields[CHUNK];
+    uint64_t chunks = (n - first) / CHUNK + ((n - first) % CHUNK != 0), fields[CHUNK];
     uint8_t *widths = to;
     memset(widths, 0, (size_t)(chunks / 2 + chunks % 2));
     to += chunks / 2 + chunks % 2;
-    for (k = 0; k < chunks; k++, first += CHUNK) {
-        unsigned count = n - first < CHUNK ? (unsigned)(n - first) : CHUNK, width;
-        width = rs_packed_ints_width(fields_of(numbers + first, n - first, stride, node->base, fields));
+    for (uint64_t k = 0; k < chunks; k++, first += CHUNK) {
+        unsigned count = n - first < CHUNK ? (unsigned)(n - first) : CHUNK;
+        unsigned width = rs_packed_ints_width(fields_of(numbers + first, n - first, stride, node->base, fields));
         if (width > node->max_width) return NULL;
         width = given_width(width, node->max_width);
         if (width == 0) continue;
@@ -360,13 +353,12 @@ static uint8_t *put_chunks(const rs_node *node, const int64_t *numbers, uint64_t
 
 rs_status rs_packed_ints_append(const rs_node *node, const int64_t *numbers, uint64_t n, rs_buffer *out,
                                 rs_error *err) {
-    uint64_t head = n < node->stride ? n : node->stride, chunks = (n - head) / CHUNK + 1, i;
+    uint64_t head = n < node->stride ? n : node->stride, chunks = (n - head) / CHUNK + 1;
     uint64_t head_bytes = (head * node->head_width + 7) / 8, fields[RS_FMT_STRIDE_MAX];
-    uint8_t *to;
     /* A chunk takes at most max_width bytes, and 1 for its width. */
     RS_TRY(rs_buffer_reserve(out, (size_t)(head_bytes + chunks * (node->max_width + 1u) + 8), err));
-    to = out->data + out->size_bytes;
-    for (i = 0; i < head; i++) {
+    uint8_t *to = out->data + out->size_bytes;
+    for (uint64_t i = 0; i < head; i++) {
         fields[i] = (uint64_t)numbers[i] - node->base;
         if (node->head_width < 64 && fields[i] >> node->head_width != 0) return misfit(err);
     }

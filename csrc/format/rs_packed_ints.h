@@ -1,8 +1,7 @@
 /* rs_packed_ints.h: unpacks and packs decimals and packed lists of numbers (FORMAT.md, Packed nodes), and measures the
  * size of packed lists. The decimals follow ALP (Afroozeh, Kuffo, Boncz, SIGMOD 2024); the chunks are like the
  * miniblocks of Parquet's DELTA_BINARY_PACKED (Lemire, Boytsov, 2015). */
-#ifndef RS_PACKED_INTS_H
-#define RS_PACKED_INTS_H
+#pragma once
 
 #include "base/rs_buffer.h"
 #include "format/rs_schema.h"
@@ -36,9 +35,8 @@ typedef struct rs_packed_ints {
     int64_t last[RS_FMT_STRIDE_MAX + RS_FMT_NUMBERS_CHUNK]; /* the 16 numbers before the chunk, then the chunk */
 } rs_packed_ints;
 
-/* Takes a list of n numbers off `in`. n is not 0, and the caller has counted the numbers against the budget. Returns
- * false and takes nothing when the bytes end too early (out->n is then n) or are malformed (out->n is then 0). Any
- * thread. */
+/* Takes a list of n numbers off `in`. n is not 0, and was counted against the budget. Returns false and takes nothing
+ * when the bytes end too early (out->n is then n) or are malformed (out->n is then 0). Any thread. */
 RS_NODISCARD bool rs_packed_ints_take(const rs_node *node, uint64_t n, rs_slice *in, rs_packed_ints *out);
 
 /* Begins to give the numbers of a list that was taken. */
@@ -47,12 +45,10 @@ static inline void rs_packed_ints_begin(rs_packed_ints *self) {
     self->chunk = 0;
 }
 
-/* Sets *out to the next 1 to 16 numbers and returns how many there are; 0 at the end. *out is valid until the next
- * call. */
+/* Sets *out to the next 1 to 16 numbers and returns how many; 0 at the end. *out is valid until the next call. */
 unsigned rs_packed_ints_next(rs_packed_ints *self, const int64_t **out);
 
-/* Writes all n numbers of a list to `out`, which is faster than chunk by chunk. rs_packed_ints_begin must be the last
- * call for the list. */
+/* Writes all n numbers to `out`, faster than chunk by chunk. The last call for the list was rs_packed_ints_begin. */
 void rs_packed_ints_read(rs_packed_ints *self, int64_t *out);
 
 /* Returns the float of a number of a node of floats. */
@@ -78,8 +74,7 @@ static inline int64_t rs_packed_ints_round(double product) {
     return (int64_t)(product < 0 ? product - half : product + half);
 }
 
-/* Sets *m to the integer within 2^53 for which (double)m / 10^scale has the same 64 bits as value. Returns false when
- * there is none. */
+/* Sets *m to the integer within 2^53 for which (double)m / 10^scale has the 64 bits of value, else returns false. */
 bool rs_packed_ints_from_float(double value, unsigned scale, int64_t *m);
 /* Sets out[i] to the integer of the i-th of n floats, which stand at `in` as any values (a tag and 8 bytes each).
  * Returns the number of the first float that rs_packed_ints_from_float finds no integer for; n when there is none. */
@@ -112,5 +107,3 @@ void rs_packed_ints_aux(const rs_packed_ints_sizes *sizes, unsigned kind, unsign
  * After a failure `out` holds what it held before. */
 RS_NODISCARD rs_status rs_packed_ints_append(const rs_node *node, const int64_t *numbers, uint64_t n, rs_buffer *out,
                                              rs_error *err);
-
-#endif

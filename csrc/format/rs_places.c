@@ -22,7 +22,6 @@ uint64_t rs_marks_size(unsigned form, uint32_t n_records, uint32_t n_marks) {
 /* Reads the head of a section of runs or exceptions at `at` in the segment. */
 static rs_status open_marks(rs_placed *self, const rs_node *node, rs_slice section, uint64_t at, rs_error *err) {
     const uint8_t *head;
-    uint64_t size;
     if (!rs_take(&section, RS_FMT_PLACED_HEAD_SIZE, &head)) return bad(at, node, "its head is cut off", err);
     self->n_marks = rs_load_u32(head + RS_FMT_P_COUNT);
     self->form = head[RS_FMT_P_FORM];
@@ -32,7 +31,7 @@ static rs_status open_marks(rs_placed *self, const rs_node *node, rs_slice secti
     if (self->n_marks >= RS_FMT_BLOCK_RECORDS || self->form > RS_FMT_MARKS_BITS) {
         return bad(at, node, "a field is out of range", err);
     }
-    size = rs_marks_size(self->form, self->n_records, self->n_marks);
+    uint64_t size = rs_marks_size(self->form, self->n_records, self->n_marks);
     if (!rs_take(&section, size, &self->marks)) return bad(at, node, "its marks are cut off", err);
     self->data = section.ptr;
     if (node->kind == RS_FMT_NODE_EXCEPTIONS) {
@@ -44,7 +43,7 @@ static rs_status open_marks(rs_placed *self, const rs_node *node, rs_slice secti
 }
 
 static rs_status open_rising(rs_placed *self, const rs_node *node, rs_slice section, uint64_t at, rs_error *err) {
-    uint64_t n = ((uint64_t)self->n_records + RS_FMT_RISING_RECORDS - 1) / RS_FMT_RISING_RECORDS + 1, size;
+    uint64_t n = ((uint64_t)self->n_records + RS_FMT_RISING_RECORDS - 1) / RS_FMT_RISING_RECORDS + 1;
     const uint8_t *head;
     if (!rs_take(&section, RS_FMT_RISING_HEAD_SIZE, &head)) return bad(at, node, "its head is cut off", err);
     self->base = rs_load_u64(head + RS_FMT_R_BASE);
@@ -60,7 +59,7 @@ static rs_status open_rising(rs_placed *self, const rs_node *node, rs_slice sect
     }
     if (self->form == RS_FMT_RISING_LINE) {
         self->data = section.ptr;
-        size = ((uint64_t)self->n_records * self->width + 7) / 8;
+        uint64_t size = ((uint64_t)self->n_records * self->width + 7) / 8;
         return size <= rs_slice_left(&section) ? RS_OK : bad(at, node, "its residuals are cut off", err);
     }
     if (!rs_take(&section, (n * self->width + 7) / 8, &self->corners) || !rs_take(&section, 2 * n, &self->starts)) {
@@ -74,14 +73,11 @@ static rs_status open_all(const uint8_t *segment, const rs_block *block, const r
                           rs_error *err) {
     uint64_t at = block->heap_off + block->rows_size_bytes, size = block->places_size_bytes;
     const uint8_t *places = segment + at;
-    uint32_t i;
-    for (i = 0; i < tree->n_nodes; i++) {
+    for (uint32_t i = 0; i < tree->n_nodes; i++) {
         const rs_node *node = &tree->nodes[i];
-        rs_placed *self;
-        uint32_t begin;
         if (!rs_node_is_placed(node)) continue;
-        self = &all[node->placed];
-        begin = rs_load_u32(places + 4 * (size_t)node->placed);
+        rs_placed *self = &all[node->placed];
+        uint32_t begin = rs_load_u32(places + 4 * (size_t)node->placed);
         if (begin > size) return bad(at, node, "its section begins outside", err);
         self->n_records = block->n_records;
         self->end = places + size;
@@ -96,16 +92,14 @@ static rs_status open_all(const uint8_t *segment, const rs_block *block, const r
 
 rs_status rs_places_open(const uint8_t *segment, const rs_block *block, const rs_tree *tree, rs_placed **out,
                          rs_error *err) {
-    rs_placed *all;
-    rs_status status;
     *out = NULL;
     if ((block->places_size_bytes == 0) != (tree->n_placed == 0) || block->places_size_bytes / 4 < tree->n_placed) {
         return rs_error_set(err, RS_E_FMT_BLOCK, block->heap_off, "a block has no places for the nodes of its tree");
     }
     if (tree->n_placed == 0) return RS_OK;
-    all = (rs_placed *)calloc(tree->n_placed, sizeof *all);
+    rs_placed *all = (rs_placed *)calloc(tree->n_placed, sizeof *all);
     if (all == NULL) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for a block");
-    status = open_all(segment, block, tree, all, err);
+    rs_status status = open_all(segment, block, tree, all, err);
     if (status == RS_OK) *out = all;
     else free(all);
     return status;
@@ -131,8 +125,8 @@ uint64_t rs_placed_size(const rs_placed *self, const rs_node *node) {
 /* ---- The deep check ---- */
 
 static bool bits_are_right(const rs_placed *self) {
-    uint32_t i, n = (self->n_records + RS_FMT_MARKS_BITS_RECORDS - 1) / RS_FMT_MARKS_BITS_RECORDS, before = 0;
-    for (i = 0; i < n; i++) {
+    uint32_t n = (self->n_records + RS_FMT_MARKS_BITS_RECORDS - 1) / RS_FMT_MARKS_BITS_RECORDS, before = 0;
+    for (uint32_t i = 0; i < n; i++) {
         const uint8_t *p = self->marks + (size_t)i * RS_FMT_MARKS_BITS_SIZE;
         uint64_t bits = rs_load_u64(p + 2);
         uint32_t left = self->n_records - i * RS_FMT_MARKS_BITS_RECORDS;
@@ -143,14 +137,14 @@ static bool bits_are_right(const rs_placed *self) {
 }
 
 static bool lows_are_right(const rs_placed *self) {
-    uint32_t i, k, n = (self->n_records + RS_FMT_MARKS_LOW_RECORDS - 1) / RS_FMT_MARKS_LOW_RECORDS, before = 0;
+    uint32_t n = (self->n_records + RS_FMT_MARKS_LOW_RECORDS - 1) / RS_FMT_MARKS_LOW_RECORDS, before = 0;
     const uint8_t *lows = self->marks + 2 * (size_t)n;
-    for (i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < n; i++) {
         uint32_t end = i + 1 < n ? rs_load_u16(self->marks + 2 * (size_t)i + 2) : self->n_marks;
         uint32_t left = self->n_records - i * RS_FMT_MARKS_LOW_RECORDS;
         /* What was read may have changed since it was checked. */
         if (rs_load_u16(self->marks + 2 * (size_t)i) != before || end < before || end > self->n_marks) return false;
-        for (k = before; k < end; k++) {
+        for (uint32_t k = before; k < end; k++) {
             if (lows[k] >= left || (k > before && lows[k] <= lows[k - 1])) return false;
         }
         before = end;
@@ -159,13 +153,13 @@ static bool lows_are_right(const rs_placed *self) {
 }
 
 rs_status rs_placed_check(const rs_placed *self, const rs_node *node, rs_error *err) {
-    uint32_t rank, j;
-    bool marked, right;
+    uint32_t rank;
+    bool marked;
     if (node->kind == RS_FMT_NODE_RISING) return RS_OK;
-    for (j = 0; self->form == RS_FMT_MARKS_LOW && j < self->n_records; j += RS_FMT_MARKS_LOW_RECORDS) {
+    for (uint32_t j = 0; self->form == RS_FMT_MARKS_LOW && j < self->n_records; j += RS_FMT_MARKS_LOW_RECORDS) {
         RS_TRY(rs_placed_rank(self, j, &rank, &marked, err));
     }
-    right = self->form == RS_FMT_MARKS_BITS ? bits_are_right(self) : lows_are_right(self);
+    bool right = self->form == RS_FMT_MARKS_BITS ? bits_are_right(self) : lows_are_right(self);
     if (right && node->kind == RS_FMT_NODE_RUNS) {
         RS_TRY(rs_placed_rank(self, 0, &rank, &marked, err));
         right = !marked;

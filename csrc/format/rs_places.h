@@ -1,6 +1,5 @@
 /* rs_places.h: the places of a block (FORMAT.md, Placed nodes): what its placed nodes need beside the records. */
-#ifndef RS_PLACES_H
-#define RS_PLACES_H
+#pragma once
 
 #include "format/rs_offsets.h"
 #include "format/rs_schema.h"
@@ -51,11 +50,11 @@ RS_NODISCARD static inline rs_status rs_placed_rank(const rs_placed *self, uint3
     } else {
         uint32_t n = (self->n_records + RS_FMT_MARKS_LOW_RECORDS - 1) / RS_FMT_MARKS_LOW_RECORDS;
         uint32_t part = j / RS_FMT_MARKS_LOW_RECORDS, low = j % RS_FMT_MARKS_LOW_RECORDS;
-        uint32_t from = rs_load_u16(self->marks + 2 * (size_t)part), at = from, left;
+        uint32_t from = rs_load_u16(self->marks + 2 * (size_t)part), at = from;
         uint32_t to = part + 1 < n ? rs_load_u16(self->marks + 2 * (size_t)part + 2) : self->n_marks;
         const uint8_t *lows = self->marks + 2 * (size_t)n;
         if (RS_UNLIKELY(from > to || to > self->n_marks)) return (void)rs_placed_bad(err), RS_E_FMT_VALUE;
-        for (left = to - from; left > 0;) {
+        for (uint32_t left = to - from; left > 0;) {
             uint32_t half = left / 2;
             bool below = lows[at + half] <= low;
             at = below ? at + half + 1 : at;
@@ -105,21 +104,18 @@ RS_NODISCARD static inline rs_status rs_placed_run(const rs_placed *self, const 
     return RS_OK;
 }
 
-/* Sets *odd to whether record j has a value of its own under an exceptions node, and *out to the bytes of that value.
- * Rule 41. */
+/* Sets *odd to whether record j has a value of its own under an exceptions node, and *out to its bytes. Rule 41. */
 RS_NODISCARD static inline rs_status rs_placed_exception(const rs_placed *self, uint32_t j, bool *odd, rs_slice *out,
                                                          rs_error *err) {
     const uint8_t *values = self->data + 4 * (size_t)self->n_marks;
-    uint32_t rank, begin, end;
+    uint32_t rank;
     RS_TRY(rs_placed_rank(self, j, &rank, odd, err));
     if (RS_LIKELY(!*odd)) return RS_OK;
-    begin = rank < 2 ? 0 : rs_load_u32(self->data + 4 * ((size_t)rank - 2));
-    end = rs_load_u32(self->data + 4 * ((size_t)rank - 1));
+    uint32_t begin = rank < 2 ? 0 : rs_load_u32(self->data + 4 * ((size_t)rank - 2));
+    uint32_t end = rs_load_u32(self->data + 4 * ((size_t)rank - 1));
     if (RS_UNLIKELY(begin > end || end > (uint64_t)(self->end - values))) {
         return (void)rs_placed_bad(err), RS_E_FMT_VALUE;
     }
     *out = rs_slice_of(values + begin, end - begin);
     return RS_OK;
 }
-
-#endif

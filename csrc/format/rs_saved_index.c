@@ -52,8 +52,7 @@ rs_status rs_saved_index_open(rs_slice segment, const rs_section *section, uint6
                               rs_error *err) {
     uint8_t h[RS_FMT_SAVED_HEAD_SIZE];
     rs_slice in = rs_slice_of(segment.ptr + section->off, (size_t)section->size_bytes), zeros;
-    uint64_t at = section->off, path_size, keys_size, in_order;
-    size_t i;
+    uint64_t at = section->off;
     memset(out, 0, sizeof *out);
     if (section->size_bytes < sizeof h) {
         return rs_error_set(err, RS_E_FMT_TRUNCATED, at, "saved index: the section is shorter than its head");
@@ -64,15 +63,15 @@ rs_status rs_saved_index_open(rs_slice segment, const rs_section *section, uint6
     if (out->kind != RS_FMT_SAVED_RECORDS && out->kind != RS_FMT_SAVED_GROUPS) {
         return rs_error_set(err, RS_E_FMT_VERSION, at, "this reader does not know the saved index kind %u", out->kind);
     }
-    for (i = RS_FMT_S_RESERVED; i < sizeof h; i++) {
+    for (size_t i = RS_FMT_S_RESERVED; i < sizeof h; i++) {
         if (h[i] != 0) {
             return rs_error_set(err, RS_E_FMT_RESERVED, at + i, "saved index: a reserved field is not zero");
         }
     }
-    in_order = rs_load_u32(h + RS_FMT_S_IN_ORDER);
+    uint64_t in_order = rs_load_u32(h + RS_FMT_S_IN_ORDER);
     out->n_records = rs_load_u64(h + RS_FMT_S_N_RECORDS);
-    path_size = rs_load_u64(h + RS_FMT_S_PATH_SIZE);
-    keys_size = rs_load_u64(h + RS_FMT_S_KEYS_SIZE);
+    uint64_t path_size = rs_load_u64(h + RS_FMT_S_PATH_SIZE);
+    uint64_t keys_size = rs_load_u64(h + RS_FMT_S_KEYS_SIZE);
     if (in_order > 1 || out->n_records != n_records || path_size == 0 || path_size > RS_FMT_INDEX_PATH) {
         return bad_index(err, at, "its head does not fit the segment");
     }
@@ -88,7 +87,6 @@ rs_status rs_saved_index_open(rs_slice segment, const rs_section *section, uint6
 
 rs_status rs_saved_index_write_head(const rs_saved_index_parts *parts, rs_buffer *out, rs_error *err) {
     uint64_t path_size = rs_slice_left(&parts->path);
-    uint8_t *h;
     RS_ASSERT(out->size_bytes == 0);
     if (path_size == 0 || path_size > RS_FMT_INDEX_PATH) {
         return rs_error_set(err, RS_E_ARG_RANGE, RS_NOWHERE,
@@ -96,7 +94,7 @@ rs_status rs_saved_index_write_head(const rs_saved_index_parts *parts, rs_buffer
                             (unsigned long long)path_size, RS_FMT_INDEX_PATH);
     }
     RS_TRY(rs_buffer_append_zeros(out, RS_FMT_SAVED_HEAD_SIZE, err));
-    h = out->data;
+    uint8_t *h = out->data;
     rs_store_u32(h + RS_FMT_S_KIND, parts->kind);
     rs_store_u32(h + RS_FMT_S_IN_ORDER, parts->in_order);
     rs_store_u64(h + RS_FMT_S_N_RECORDS, parts->n_records);

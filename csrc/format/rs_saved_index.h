@@ -1,7 +1,6 @@
 /* rs_saved_index.h: reads a section SAVED_INDEX, which finds the records of a list by the value of one field, and
  * writes its head. The caller hashes and compares keys, and reads the fields. */
-#ifndef RS_SAVED_INDEX_H
-#define RS_SAVED_INDEX_H
+#pragma once
 
 #include "format/rs_header.h"
 #include "format/rs_keys.h"
@@ -55,10 +54,9 @@ RS_NODISCARD static inline rs_status rs_saved_index_row(const rs_saved_index *se
  * exist (rule 37). For kind 1. Any thread. */
 RS_NODISCARD static inline rs_status rs_saved_index_records(const rs_saved_index *self, uint64_t entry, uint64_t *first,
                                                             uint64_t *last, rs_error *err) {
-    const uint8_t *at;
     *first = *last = entry;
     if (self->order == NULL) return RS_OK;
-    at = self->order + 2 * entry * self->width;
+    const uint8_t *at = self->order + 2 * entry * self->width;
     *first = rs_load_uint_unchecked(at, self->width);
     *last = rs_load_uint_unchecked(at + self->width, self->width);
     if (RS_LIKELY(*first < self->n_records && *last < self->n_records)) return RS_OK;
@@ -79,5 +77,3 @@ typedef struct rs_saved_index_parts {
 /* Appends the bytes of a saved index before its key index: head, path and zeros. `out` must be empty. RS_E_ARG_RANGE
  * for an empty path and one above RS_FMT_INDEX_PATH; RS_E_MEM. */
 RS_NODISCARD rs_status rs_saved_index_write_head(const rs_saved_index_parts *parts, rs_buffer *out, rs_error *err);
-
-#endif

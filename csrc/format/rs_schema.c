@@ -109,8 +109,7 @@ static rs_status compile_numbers(rs_node *n, uint64_t offset, rs_error *err) {
 
 /* Checks that each child of a concat gives a str, or is a `same` of an earlier child. */
 static rs_status check_parts(const rs_node *n, uint64_t offset, rs_error *err) {
-    uint32_t i;
-    for (i = 0; i < n->n_children; i++) {
+    for (uint32_t i = 0; i < n->n_children; i++) {
         const rs_node *c = &n->children[i];
         bool text = rs_node_kind_of(c->kind)->part == RS_CONCAT_PART_YES;
         if (c->kind == RS_FMT_NODE_CONST) {
@@ -163,9 +162,8 @@ static rs_status compile_array(rs_node *n, uint64_t offset, rs_error *err) {
     rs_array_type type;
     uint64_t dims[RS_FMT_ARRAY_NDIM];
     uint32_t ndim;
-    bool scalar;
     RS_TRY(rs_array_type_take(&aux, &type, err));
-    scalar = (type.flags & RS_FMT_ARRAY_SCALAR) != 0;
+    bool scalar = (type.flags & RS_FMT_ARRAY_SCALAR) != 0;
     n->item_bytes = type.item_bytes;
     n->data_bytes = type.item_bytes;
     if ((n->flags & RS_FMT_FLAG_FIXED) != 0) {
@@ -181,9 +179,8 @@ static rs_status compile_array(rs_node *n, uint64_t offset, rs_error *err) {
 
 static rs_status compile_keys(rs_node *n, uint64_t offset, rs_error *err) {
     rs_slice aux = rs_slice_of(n->aux, n->aux_size_bytes);
-    uint32_t i;
     n->key_set_hash = RS_KEY_SET_SEED;
-    for (i = 0; i < n->n_children; i++) {
+    for (uint32_t i = 0; i < n->n_children; i++) {
         const uint8_t *key = aux.ptr;
         if (!rs_any_may_be_key(aux)) return bad(err, offset, n->index, "a key cannot be hashed");
         RS_TRY(skip_aux_value(&aux, err));
@@ -197,15 +194,14 @@ static rs_status compile_keys(rs_node *n, uint64_t offset, rs_error *err) {
 static rs_status compile_row(rs_node *n, uint64_t offset, rs_error *err) {
     rs_node *children = (rs_node *)n->children;
     uint64_t bits = 0, body = 0;
-    uint32_t i;
     n->fixed = true;
-    for (i = 0; i < n->n_children; i++) {
+    for (uint32_t i = 0; i < n->n_children; i++) {
         children[i].bit_off = (uint32_t)bits;
         bits += children[i].bits;
     }
     body = (bits + 7) / 8;
     n->group_bytes = (uint32_t)body;
-    for (i = 0; i < n->n_children; i++) {
+    for (uint32_t i = 0; i < n->n_children; i++) {
         if (!children[i].fixed) {
             n->fixed = false;
             continue;
@@ -221,11 +217,10 @@ static rs_status compile_row(rs_node *n, uint64_t offset, rs_error *err) {
 
 static rs_status compile_union(rs_node *n, uint64_t offset, rs_error *err) {
     uint64_t size = n->children[0].alone_bytes + n->children[0].size_bytes;
-    uint32_t i;
     n->bits = 0;
     while ((1u << n->bits) < n->n_children) n->bits++;
     n->fixed = true;
-    for (i = 0; i < n->n_children; i++) {
+    for (uint32_t i = 0; i < n->n_children; i++) {
         const rs_node *c = &n->children[i];
         if (!c->fixed || c->alone_bytes + c->size_bytes != size) n->fixed = false;
     }
@@ -235,13 +230,13 @@ static rs_status compile_union(rs_node *n, uint64_t offset, rs_error *err) {
 
 static rs_status compile_list(rs_node *n, uint64_t offset, rs_error *err) {
     const rs_node *child = n->children;
-    uint64_t body, bits;
+    uint64_t body;
     n->fixed = (n->flags & RS_FMT_FLAG_FIXED) != 0 && child->fixed;
     if (!n->fixed) return RS_OK;
     if (rs_mul_overflows(n->count, child->size_bytes, &body) || body >= RS_FMT_FIXED_SIZE) {
         return bad(err, offset, n->index, "a fixed body that is too large");
     }
-    bits = (uint64_t)n->count * child->bits;
+    uint64_t bits = (uint64_t)n->count * child->bits;
     body += (bits + 7) / 8;
     if (body >= RS_FMT_FIXED_SIZE) return bad(err, offset, n->index, "a fixed body that is too large");
     n->size_bytes = body;
@@ -316,7 +311,6 @@ static rs_status read_node(const rs_tree *tree, uint32_t i, rs_slice aux, uint32
     const uint8_t *e = tree->bytes + RS_FMT_TREE_HEAD_SIZE + (size_t)i * RS_FMT_NODE_SIZE;
     rs_node *n = &tree->nodes[i];
     uint32_t first = rs_load_u32(e + RS_FMT_N_FIRST_CHILD), aux_off = rs_load_u32(e + RS_FMT_N_AUX_OFFSET);
-    const char *why;
     n->index = i;
     n->kind = e[RS_FMT_N_KIND];
     n->param = e[RS_FMT_N_PARAM];
@@ -336,7 +330,7 @@ static rs_status read_node(const rs_tree *tree, uint32_t i, rs_slice aux, uint32
         return bad(err, offset, i, "its aux is out of range");
     }
     n->aux = aux.ptr + aux_off;
-    why = check_fields(n);
+    const char *why = check_fields(n);
     if (why != NULL) return bad(err, offset, i, why);
     if (n->n_children == 0) return first == 0 ? RS_OK : bad(err, offset, i, "it has no children, but a first child");
     if (first != *next_child || n->n_children > tree->n_nodes - *next_child) {
@@ -350,14 +344,14 @@ static rs_status read_node(const rs_tree *tree, uint32_t i, rs_slice aux, uint32
 /* Checks the depth and levels of each node, and the number of structs. depth counts list, tuple, struct and map nodes,
  * levels counts all nodes with children. */
 static rs_status check_depth(rs_tree *tree, uint64_t offset, rs_error *err) {
-    uint32_t i, k, key_sets = 0;
+    uint32_t key_sets = 0;
     uint16_t depth[RS_FMT_TREE_NODES], levels[RS_FMT_TREE_NODES];
-    for (i = tree->n_nodes; i-- > 0;) {
+    for (uint32_t i = tree->n_nodes; i-- > 0;) {
         const rs_node *n = &tree->nodes[i];
         bool container = n->kind == RS_FMT_NODE_LIST || n->kind == RS_FMT_NODE_TUPLE || n->kind == RS_FMT_NODE_STRUCT ||
                          n->kind == RS_FMT_NODE_MAP;
         uint16_t deepest = 0, most = 0;
-        for (k = 0; k < n->n_children; k++) {
+        for (uint32_t k = 0; k < n->n_children; k++) {
             uint32_t child = n->children[k].index;
             if (depth[child] > deepest) deepest = depth[child];
             if (levels[child] > most) most = levels[child];
@@ -377,14 +371,13 @@ static rs_status check_depth(rs_tree *tree, uint64_t offset, rs_error *err) {
 
 /* Checks that optional keys are children of structs only, and `same` children of concats only. */
 static rs_status check_places(const rs_tree *tree, uint64_t offset, rs_error *err) {
-    uint32_t i, k;
     const rs_node *root = &tree->nodes[0];
     if (root->kind == RS_FMT_NODE_SAME || (root->kind == RS_FMT_NODE_OPTIONAL && root->param == 0)) {
         return bad(err, offset, 0, "the root is a same or an optional key");
     }
-    for (i = 0; i < tree->n_nodes; i++) {
+    for (uint32_t i = 0; i < tree->n_nodes; i++) {
         const rs_node *n = &tree->nodes[i];
-        for (k = 0; k < n->n_children; k++) {
+        for (uint32_t k = 0; k < n->n_children; k++) {
             const rs_node *c = &n->children[k];
             if (c->kind == RS_FMT_NODE_SAME && n->kind != RS_FMT_NODE_CONCAT) {
                 return bad(err, offset, c->index, "it is a same, but no child of a concat");
@@ -400,8 +393,7 @@ static rs_status check_places(const rs_tree *tree, uint64_t offset, rs_error *er
 /* Numbers the placed nodes, and checks that a record has at most one value of each. */
 static rs_status check_placed(rs_tree *tree, uint64_t offset, rs_error *err) {
     bool often[RS_FMT_TREE_NODES] = {false}; /* whether a record may have several values of the node */
-    uint32_t i, k;
-    for (i = 0; i < tree->n_nodes; i++) {
+    for (uint32_t i = 0; i < tree->n_nodes; i++) {
         rs_node *n = &tree->nodes[i];
         bool within = often[i];
         if (rs_node_is_placed(n)) {
@@ -417,20 +409,19 @@ static rs_status check_placed(rs_tree *tree, uint64_t offset, rs_error *err) {
         case RS_FMT_NODE_EXCEPTIONS: break;
         default: within = true;
         }
-        for (k = 0; k < n->n_children; k++) often[n->children[k].index] = within;
+        for (uint32_t k = 0; k < n->n_children; k++) often[n->children[k].index] = within;
     }
     return RS_OK;
 }
 
 /* Marks the children of `n` that are in tail position, given that `n` is. */
 static void mark_tail(const rs_node *n, bool *tail) {
-    uint32_t k;
     switch (rs_node_kind_of(n->kind)->tail) {
     case RS_TAIL_EACH:
-        for (k = 0; k < n->n_children; k++) tail[n->children[k].index] = true;
+        for (uint32_t k = 0; k < n->n_children; k++) tail[n->children[k].index] = true;
         break;
     case RS_TAIL_LAST:
-        for (k = n->n_children; k-- > 0;) {
+        for (uint32_t k = n->n_children; k-- > 0;) {
             if (n->children[k].fixed) continue;
             tail[n->children[k].index] = true;
             break;
@@ -445,9 +436,8 @@ static void mark_tail(const rs_node *n, bool *tail) {
  * which of them are fixed. */
 static rs_status check_rests(const rs_tree *tree, uint64_t offset, rs_error *err) {
     bool tail[RS_FMT_TREE_NODES] = {false};
-    uint32_t i;
     tail[0] = true;
-    for (i = 0; i < tree->n_nodes; i++) {
+    for (uint32_t i = 0; i < tree->n_nodes; i++) {
         const rs_node *n = &tree->nodes[i];
         bool rest = (n->flags & RS_FMT_FLAG_REST) != 0;
         if (rest && !tail[i]) return bad(err, offset, i, "it has the flag REST and is not in tail position");
@@ -458,8 +448,7 @@ static rs_status check_rests(const rs_tree *tree, uint64_t offset, rs_error *err
 
 /* Marks the nodes whose value is the payload of an ext, and counts the nodes that need tables. */
 static rs_status mark_payloads(rs_tree *tree, uint64_t offset, rs_error *err) {
-    uint32_t i, k;
-    for (i = 0; i < tree->n_nodes; i++) {
+    for (uint32_t i = 0; i < tree->n_nodes; i++) {
         const rs_node *n = &tree->nodes[i];
         bool passes = n->kind == RS_FMT_NODE_UNION || n->kind == RS_FMT_NODE_OPTIONAL || rs_node_is_placed(n);
         bool payload = n->kind == RS_FMT_NODE_EXT || (passes && n->payload);
@@ -468,7 +457,7 @@ static rs_status mark_payloads(rs_tree *tree, uint64_t offset, rs_error *err) {
         }
         if (rs_node_names_tables(n)) tree->n_links++;
         if (!payload) continue;
-        for (k = 0; k < n->n_children; k++) tree->nodes[n->children[k].index].payload = true;
+        for (uint32_t k = 0; k < n->n_children; k++) tree->nodes[n->children[k].index].payload = true;
     }
     return RS_OK;
 }
@@ -481,9 +470,9 @@ static rs_status add_elements(rs_tree *tree, rs_error *err) {
     tree->elements = (rs_node *)calloc(n, sizeof *tree->elements);
     if (tree->elements == NULL) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for a tree");
     for (i = 0, n = 0; i < tree->n_nodes; i++) {
-        rs_node *node = &tree->nodes[i], *element;
+        rs_node *node = &tree->nodes[i];
         if (node->kind != RS_FMT_NODE_NUMBERS) continue;
-        element = &tree->elements[n++];
+        rs_node *element = &tree->elements[n++];
         element->kind = node->number_kind == RS_FMT_NUMBERS_INTS ? RS_FMT_NODE_INT : RS_FMT_NODE_DECIMAL;
         element->param = 64;
         element->bits = 64;
@@ -497,32 +486,30 @@ static rs_status add_elements(rs_tree *tree, rs_error *err) {
 }
 
 static rs_status compile(rs_tree *tree, uint64_t offset, rs_error *err) {
-    uint32_t aux_size, i, next_child = 1;
-    uint64_t nodes_size;
-    rs_slice aux;
+    uint32_t next_child = 1;
     if (tree->size_bytes < RS_FMT_TREE_HEAD_SIZE || tree->size_bytes > RS_FMT_TREE_BYTES) {
         return bad(err, offset, 0, "the tree is too small or too large");
     }
     tree->n_nodes = rs_load_u32(tree->bytes);
-    aux_size = rs_load_u32(tree->bytes + 4);
+    uint32_t aux_size = rs_load_u32(tree->bytes + 4);
     if (tree->n_nodes == 0 || tree->n_nodes > RS_FMT_TREE_NODES) {
         return bad(err, offset, 0, "the tree has no nodes or too many");
     }
-    nodes_size = (uint64_t)tree->n_nodes * RS_FMT_NODE_SIZE;
+    uint64_t nodes_size = (uint64_t)tree->n_nodes * RS_FMT_NODE_SIZE;
     if (RS_FMT_TREE_HEAD_SIZE + nodes_size + aux_size != tree->size_bytes) {
         return bad(err, offset, 0, "nodes and aux do not fill the tree");
     }
-    aux = rs_slice_of(tree->bytes + RS_FMT_TREE_HEAD_SIZE + nodes_size, aux_size);
+    rs_slice aux = rs_slice_of(tree->bytes + RS_FMT_TREE_HEAD_SIZE + nodes_size, aux_size);
     tree->memory = calloc(1, tree->n_nodes * sizeof *tree->nodes + RS_CACHE_LINE - 1);
     if (tree->memory == NULL) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for a tree");
     tree->nodes = (rs_node *)(void *)((uint8_t *)tree->memory + (-(uintptr_t)tree->memory & (RS_CACHE_LINE - 1)));
-    for (i = 0; i < tree->n_nodes; i++) RS_TRY(read_node(tree, i, aux, &next_child, offset, err));
+    for (uint32_t i = 0; i < tree->n_nodes; i++) RS_TRY(read_node(tree, i, aux, &next_child, offset, err));
     if (next_child != tree->n_nodes) return bad(err, offset, next_child, "it has no parent");
     RS_TRY(check_depth(tree, offset, err));
     RS_TRY(check_places(tree, offset, err));
     RS_TRY(check_placed(tree, offset, err));
     RS_TRY(mark_payloads(tree, offset, err));
-    for (i = tree->n_nodes; i-- > 0;) {
+    for (uint32_t i = tree->n_nodes; i-- > 0;) {
         rs_status status = compile_node(&tree->nodes[i], offset, err);
         if (status == RS_E_FMT_VERSION) return status;
         /* An error within an aux means that the tree is malformed. */
@@ -533,23 +520,21 @@ static rs_status compile(rs_tree *tree, uint64_t offset, rs_error *err) {
 }
 
 rs_status rs_tree_compile(rs_slice bytes, uint64_t offset, rs_tree *out, rs_error *err) {
-    rs_status status;
     memset(out, 0, sizeof *out);
     if (rs_slice_left(&bytes) > RS_FMT_TREE_BYTES) return bad(err, offset, 0, "the tree is too large");
     out->size_bytes = (uint32_t)rs_slice_left(&bytes);
     out->bytes = (uint8_t *)malloc((size_t)out->size_bytes + 1);
     if (out->bytes == NULL) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for a tree");
     memcpy(out->bytes, bytes.ptr, out->size_bytes);
-    status = compile(out, offset, err);
+    rs_status status = compile(out, offset, err);
     if (status != RS_OK) rs_tree_clear(out);
     return status;
 }
 
 void rs_tree_take_rests(rs_tree *self) {
     bool tail[RS_FMT_TREE_NODES] = {false};
-    uint32_t i;
     tail[0] = true;
-    for (i = 0; i < self->n_nodes; i++) {
+    for (uint32_t i = 0; i < self->n_nodes; i++) {
         rs_node *n = &self->nodes[i];
         if (!tail[i]) continue;
         mark_tail(n, tail);
@@ -571,8 +556,7 @@ rs_status rs_node_array_bytes(const rs_node *node, rs_slice *in, uint64_t *data_
 
 uint64_t rs_tree_features(const rs_tree *self) {
     uint64_t features = 0;
-    uint32_t i;
-    for (i = 0; i < self->n_nodes; i++) {
+    for (uint32_t i = 0; i < self->n_nodes; i++) {
         const rs_node *n = &self->nodes[i];
         if ((n->flags & RS_FMT_FLAG_REST) != 0) features |= RS_FMT_FEATURE_TEXT;
         if (n->kind == RS_FMT_NODE_UNION && n->n_children == 1) features |= RS_FMT_FEATURE_ALONE;
@@ -582,8 +566,7 @@ uint64_t rs_tree_features(const rs_tree *self) {
 }
 
 void rs_tree_clear(rs_tree *self) {
-    uint32_t i;
-    for (i = 0; self->nodes != NULL && i < self->n_nodes; i++) free((void *)self->nodes[i].coded);
+    for (uint32_t i = 0; self->nodes != NULL && i < self->n_nodes; i++) free((void *)self->nodes[i].coded);
     free(self->elements);
     free(self->memory);
     free(self->bytes);

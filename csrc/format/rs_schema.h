@@ -1,7 +1,5 @@
-/* rs_schema.h: parses the bytes of a schema tree, checks every rule, and compiles it into an array of nodes for readers
- * and writers. */
-#ifndef RS_SCHEMA_H
-#define RS_SCHEMA_H
+/* rs_schema.h: parses and checks the bytes of a schema tree, and compiles them into nodes for readers and writers. */
+#pragma once
 
 #include "base/rs_bytes.h"
 #include "base/rs_status.h"
@@ -68,8 +66,7 @@ typedef struct rs_tree {
 /* Compiles the bytes of a tree and checks rules 17 to 19, but not its crc. Free *out with rs_tree_clear; after a
  * failure nothing is held. `offset` is where the bytes begin in the segment, for error positions only. Any thread. */
 RS_NODISCARD rs_status rs_tree_compile(rs_slice bytes, uint64_t offset, rs_tree *out, rs_error *err);
-/* Sets the flag REST of all nodes in tail position that may have it, in the nodes and the bytes of a compiled tree. For
- * writers. */
+/* Sets REST at all nodes in tail position that may have it, in nodes and bytes of a compiled tree. For writers. */
 void rs_tree_take_rests(rs_tree *self);
 /* Returns 10^scale as f64, which is exact for a scale of 0 to RS_FMT_SCALE_MAX; 1 for others. */
 double rs_schema_divisor(unsigned scale);
@@ -96,5 +93,3 @@ static inline bool rs_node_is_number(const rs_node *node) {
     return node->kind == RS_FMT_NODE_INT || node->kind == RS_FMT_NODE_FLOAT || node->kind == RS_FMT_NODE_DECIMAL ||
            node->kind == RS_FMT_NODE_BOOL;
 }
-
-#endif

@@ -31,11 +31,10 @@ rs_status rs_segment_adopt(rs_segment *self, int fd, rs_error *err) {
 }
 
 rs_status rs_segment_open_path(rs_segment *self, const char *path, bool follow_links, rs_error *err) {
-    rs_status code;
     int fd;
     *self = CLOSED;
     RS_TRY(rs_os_open_readonly(path, follow_links, &fd, err));
-    code = rs_segment_adopt(self, fd, err);
+    rs_status code = rs_segment_adopt(self, fd, err);
     if (code != RS_OK) rs_os_close(&fd);
     return code;
 }
@@ -44,21 +43,19 @@ rs_status rs_segment_open_path(rs_segment *self, const char *path, bool follow_l
  * closed. So the file is mapped through a second descriptor that has no lock, and closing `fd` ends the lease. Where
  * the system gives no second descriptor, the lease ends with the mapping. */
 static rs_status adopt_leased(rs_segment *self, int fd, rs_error *err) {
-    rs_status code;
     int other;
     if (rs_os_reopen_readonly(fd, &other, NULL) != RS_OK) return rs_segment_adopt(self, fd, err);
-    code = rs_segment_adopt(self, other, err);
+    rs_status code = rs_segment_adopt(self, other, err);
     rs_os_close(&other);
     if (code == RS_OK) self->fd = fd;
     return code;
 }
 
 rs_status rs_segment_open_leased(rs_segment *self, const char *path, rs_error *err) {
-    rs_status code;
     int fd;
     *self = CLOSED;
     RS_TRY(rs_os_open_leased(path, &fd, err));
-    code = adopt_leased(self, fd, err);
+    rs_status code = adopt_leased(self, fd, err);
     if (code != RS_OK) rs_os_close(&fd);
     return code;
 }
@@ -66,13 +63,12 @@ rs_status rs_segment_open_leased(rs_segment *self, const char *path, rs_error *e
 rs_status rs_segment_copy(rs_segment *out, const rs_segment *src, uint64_t size_bytes, rs_error *err) {
     rs_segment_writer writer;
     rs_error local;
-    rs_status code;
     *out = CLOSED;
     RS_ASSERT(size_bytes <= src->size_bytes);
     if (err == NULL) err = &local;
     RS_TRY(rs_segment_writer_open(&writer, RS_BACKING_ANONYMOUS, NULL, NULL, err));
     /* The kernel reads the source's pages in the write call: a file that has shrunk gives EFAULT, not SIGBUS. */
-    code = rs_segment_writer_append(&writer, src->data, (size_t)size_bytes, err);
+    rs_status code = rs_segment_writer_append(&writer, src->data, (size_t)size_bytes, err);
     if (code == RS_E_SYS && err->sys_errno == EFAULT) {
         code = rs_error_set(err, RS_E_FMT_TRUNCATED, RS_NOWHERE, "the file shrank while it was copied");
     }
@@ -127,9 +123,8 @@ static rs_status create(rs_segment_writer *self, rs_backing backing, const char 
 
 rs_status rs_segment_writer_open(rs_segment_writer *self, rs_backing backing, const char *dir, const char *name,
                                  rs_error *err) {
-    rs_status code;
     *self = INACTIVE;
-    code = create(self, backing, dir, name, err);
+    rs_status code = create(self, backing, dir, name, err);
     if (code != RS_OK) {
         free(self->path);
         *self = INACTIVE;
@@ -155,11 +150,10 @@ static rs_status check_process(const rs_segment_writer *self, rs_error *err) {
 /* Reserves the next step of space, at least one byte. The caller needs `needed` more bytes for now. */
 static rs_status reserve_step(rs_segment_writer *self, uint64_t needed, rs_error *err) {
     uint64_t step = self->step;
-    rs_status code;
     while (step < needed && step < STEP_MOST) step *= 2;
     /* A large step ends where a huge page ends, because only whole huge pages can be reserved. */
     if (step >= RS_OS_HUGE_PAGE) step = rs_align_up(self->reserved + step, RS_OS_HUGE_PAGE) - self->reserved;
-    code = rs_os_reserve(self->fd, self->reserved, self->reserved + step, self->memory_backed, err);
+    rs_status code = rs_os_reserve(self->fd, self->reserved, self->reserved + step, self->memory_backed, err);
     if (code == RS_E_SPACE && rs_align_up(needed, PAGE) < step) {
         /* A whole step was refused. The store may be nearly complete, so only the needed pages are tried. */
         step = rs_align_up(needed, PAGE);
@@ -184,9 +178,8 @@ rs_status rs_segment_writer_append(rs_segment_writer *self, const void *bytes, s
                             (unsigned long long)at, n);
     }
     while (at < end) {
-        uint64_t chunk;
         if (at == self->reserved) RS_TRY(reserve_step(self, end - at, err));
-        chunk = end < self->reserved ? end - at : self->reserved - at;
+        uint64_t chunk = end < self->reserved ? end - at : self->reserved - at;
         RS_TRY(rs_os_write_at(self->fd, p, (size_t)chunk, at, err));
         p += chunk;
         at += chunk;
@@ -251,7 +244,6 @@ static rs_status make_immutable(rs_segment_writer *self, rs_error *err) {
 }
 
 rs_status rs_segment_writer_finish(rs_segment_writer *self, rs_segment *out, rs_error *err) {
-    rs_status code;
     int fd;
     *out = CLOSED;
     if (self->backing == 0) return rs_error_set(err, RS_E_STATE_FINISHED, RS_NOWHERE, "the writer is not active");
@@ -259,7 +251,7 @@ rs_status rs_segment_writer_finish(rs_segment_writer *self, rs_segment *out, rs_
     RS_TRY(make_immutable(self, err));
     RS_TRY(rs_os_reopen_readonly(self->fd, &fd, err));
     /* The new lease is taken before the writer's descriptor is closed, so that the file is always leased. */
-    code = self->backing == RS_BACKING_DIRECTORY || is_named(self->backing) ? rs_os_lease(fd, err) : RS_OK;
+    rs_status code = self->backing == RS_BACKING_DIRECTORY || is_named(self->backing) ? rs_os_lease(fd, err) : RS_OK;
     if (code == RS_OK) code = is_named(self->backing) ? adopt_leased(out, fd, err) : rs_segment_adopt(out, fd, err);
     if (code != RS_OK) {
         rs_os_close(&fd);

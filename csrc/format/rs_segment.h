@@ -1,8 +1,7 @@
 /* rs_segment.h: a mapped segment with its descriptor, and the writer that makes one. It knows only bytes: no header, no
  * checksum, no names of segments. A segment is never mapped writable: a forked child that inherited a writable mapping
  * would block sealing, and writing to a mapping of a full file system ends in SIGBUS. */
-#ifndef RS_SEGMENT_H
-#define RS_SEGMENT_H
+#pragma once
 
 #include "os/rs_os.h"
 
@@ -40,8 +39,7 @@ RS_NODISCARD rs_status rs_segment_open_leased(rs_segment *self, const char *path
 /* Copies the first `size_bytes` of src, which stays open, into anonymous memory, sealed where possible. What lies
  * behind the segment in its file stays out: it may be a hole of terabytes. size_bytes is at most src->size_bytes.
  * RS_E_FMT_TRUNCATED, and no SIGBUS, when the file of src shrinks meanwhile; RS_E_SPACE as of the writer; RS_E_SYS
- * where the system has no anonymous memory files. `out` need not be initialised, and is a closed segment after a
- * failure. */
+ * without anonymous memory files. `out` need not be initialised, and is a closed segment after a failure. */
 RS_NODISCARD rs_status rs_segment_copy(rs_segment *out, const rs_segment *src, uint64_t size_bytes, rs_error *err);
 
 /* Unmaps and closes the segment; does nothing when it is closed. All pointers into its data are then invalid. */
@@ -84,16 +82,14 @@ RS_NODISCARD rs_status rs_segment_writer_append(rs_segment_writer *self, const v
 /* Appends n zeros. Errors of append. */
 RS_NODISCARD rs_status rs_segment_writer_append_zeros(rs_segment_writer *self, uint64_t n, rs_error *err);
 
-/* Appends zeros up to a multiple of `alignment`, which is a power of two of at most 32 MiB, else RS_E_ARG_RANGE. Errors
- * of append. */
+/* Appends zeros up to a multiple of `alignment`, a power of two up to 32 MiB, else RS_E_ARG_RANGE. Errors of append. */
 RS_NODISCARD rs_status rs_segment_writer_align(rs_segment_writer *self, uint64_t alignment, rs_error *err);
 
 /* Overwrites n bytes at `offset`. RS_E_ARG_RANGE unless they lie within the bytes written so far. */
 RS_NODISCARD rs_status rs_segment_writer_write_at(rs_segment_writer *self, uint64_t offset, const void *bytes, size_t n,
                                                   rs_error *err);
 
-/* Forgets the bytes written from `position` on: the next append overwrites them. RS_E_ARG_RANGE for a position behind
- * the bytes written so far. */
+/* Forgets the bytes from `position` on: the next append overwrites them. RS_E_ARG_RANGE for a position beyond them. */
 RS_NODISCARD rs_status rs_segment_writer_rewind(rs_segment_writer *self, uint64_t position, rs_error *err);
 
 /* Ends writing: cuts the file to position, protects it, gives up write access and maps the result as `out`. Anonymous
@@ -107,5 +103,3 @@ RS_NODISCARD rs_status rs_segment_writer_finish(rs_segment_writer *self, rs_segm
 /* Closes the file and removes its name, but not in a forked child. The writer is then inactive; an inactive writer is
  * left alone. It reports no error: a name that cannot be removed stays. */
 void rs_segment_writer_abort(rs_segment_writer *self);
-
-#endif

@@ -16,8 +16,6 @@ static rs_status bad_table(rs_error *err, const char *what) {
 rs_status rs_symbols_open(rs_slice bytes, rs_symbols *out, rs_error *err) {
     const uint8_t *head;
     rs_symbols self;
-    uint64_t entries_size, pool_size;
-    uint32_t i;
     if (!rs_take(&bytes, RS_SYMBOLS_HEAD, &head)) {
         return rs_error_set(err, RS_E_FMT_TRUNCATED, RS_NOWHERE, "a symbol table ends in its head");
     }
@@ -32,17 +30,17 @@ rs_status rs_symbols_open(rs_slice bytes, rs_symbols *out, rs_error *err) {
         return bad_table(err, "has more symbols than codes");
     }
     self.max_units = rs_symbols_max_units(self.unit_bytes);
-    entries_size = (uint64_t)RS_SYMBOLS_ENTRY * self.n_symbols;
+    uint64_t entries_size = (uint64_t)RS_SYMBOLS_ENTRY * self.n_symbols;
     if (!rs_take(&bytes, entries_size, &self.entries) || rs_slice_left(&bytes) < RS_SYMBOLS_COPY) {
         return rs_error_set(err, RS_E_FMT_TRUNCATED, RS_NOWHERE, "a symbol table ends in its entries");
     }
-    pool_size = rs_slice_left(&bytes) - RS_SYMBOLS_COPY;
+    uint64_t pool_size = rs_slice_left(&bytes) - RS_SYMBOLS_COPY;
     self.pool = bytes.ptr;
     if (pool_size % self.unit_bytes != 0 || pool_size / self.unit_bytes >> (24 - RS_SYMBOLS_LENGTH_BITS) != 0) {
         return bad_table(err, "has a pool that is too large or ends within a unit");
     }
     self.pool_units = (uint32_t)(pool_size / self.unit_bytes);
-    for (i = 0; i < self.n_symbols; i++) {
+    for (uint32_t i = 0; i < self.n_symbols; i++) {
         uint32_t entry = rs_symbols_entry_unchecked(&self, i);
         uint32_t length = entry & ((1u << RS_SYMBOLS_LENGTH_BITS) - 1), offset = entry >> RS_SYMBOLS_LENGTH_BITS;
         if (length == 0) continue;
@@ -57,14 +55,14 @@ rs_status rs_symbols_open(rs_slice bytes, rs_symbols *out, rs_error *err) {
 rs_status rs_symbols_length(const rs_symbols *self, rs_slice codes, uint64_t *n_units, rs_error *err) {
     uint64_t n = 0;
     while (codes.ptr != codes.end) {
-        uint32_t number = *codes.ptr++, entry, length;
+        uint32_t number = *codes.ptr++;
         if (number >= self->n_short) {
             if (codes.ptr == codes.end) return rs_symbols_bad_code(err), RS_E_FMT_VALUE;
             number += (number - self->n_short) * 255 + *codes.ptr++;
         }
         if (number >= self->n_symbols) return rs_symbols_bad_code(err), RS_E_FMT_VALUE;
-        entry = rs_symbols_entry_unchecked(self, number);
-        length = entry & ((1u << RS_SYMBOLS_LENGTH_BITS) - 1);
+        uint32_t entry = rs_symbols_entry_unchecked(self, number);
+        uint32_t length = entry & ((1u << RS_SYMBOLS_LENGTH_BITS) - 1);
         if (length == 0) {
             const uint8_t *unit;
             if (!rs_take(&codes, self->unit_bytes, &unit)) return rs_symbols_bad_code(err), RS_E_FMT_VALUE;

@@ -8,8 +8,7 @@
  * The table stays in the segment, whose bytes may change. So decoding loads every entry once, and checks it against
  * numbers that rs_symbols_open copied into private memory. Bytes that change after the check give other units or an
  * error, but no access out of bounds. */
-#ifndef RS_SYMBOLS_H
-#define RS_SYMBOLS_H
+#pragma once
 
 #include "base/rs_bytes.h"
 #include "base/rs_status.h"
@@ -41,8 +40,7 @@ static inline uint32_t rs_symbols_max_units(uint32_t unit_bytes) { return unit_b
  * RS_E_FMT_VALUE, RS_E_FMT_RESERVED. Any thread. */
 RS_NODISCARD rs_status rs_symbols_open(rs_slice bytes, rs_symbols *out, rs_error *err);
 
-/* Sets *n_units to the number of units of the decoded string. It makes all checks of decoding: RS_E_FMT_VALUE. Any
- * thread. */
+/* Sets *n_units to the units of the decoded string, with all checks of decoding: RS_E_FMT_VALUE. Any thread. */
 RS_NODISCARD rs_status rs_symbols_length(const rs_symbols *self, rs_slice codes, uint64_t *n_units, rs_error *err);
 
 /* These fill `err`; out of line because they are rare. */
@@ -79,14 +77,13 @@ static inline bool rs_symbols_decode_one(const rs_symbols *self, unsigned unit_b
     const uint32_t first = (uint32_t)(step->word & 0xFF), both = first << 8 | (uint32_t)(step->word >> 8 & 0xFF);
     const uint32_t there = !some || step->used < left, wide = first >= self->n_short;
     uint32_t number = first + ((0u - wide) & (both - 255 * self->n_short - first));
-    uint32_t length, offset;
     step->used += some ? (0u - there) & (1 + wide) : 1 + wide;
     step->word = RS_SYMBOLS_EITHER(wide != 0) ? step->word >> 16 : step->word >> 8;
     *entry = 1;
     if (RS_UNLIKELY(number >= self->n_symbols)) return !there;
     *entry = rs_symbols_entry_unchecked(self, number);
-    length = *entry & ((1u << RS_SYMBOLS_LENGTH_BITS) - 1);
-    offset = *entry >> RS_SYMBOLS_LENGTH_BITS;
+    uint32_t length = *entry & ((1u << RS_SYMBOLS_LENGTH_BITS) - 1);
+    uint32_t offset = *entry >> RS_SYMBOLS_LENGTH_BITS;
     if (RS_UNLIKELY(length - 1 >= rs_symbols_max_units(unit_bytes) || offset > self->pool_units)) return !there;
     memcpy(step->out, self->pool + (size_t)offset * unit_bytes, RS_SYMBOLS_COPY);
     step->out += (size_t)(some ? (0u - there) & length : length) * unit_bytes;
@@ -120,13 +117,12 @@ RS_NODISCARD static inline rs_status rs_symbols_decode_units(const rs_symbols *t
                 continue;
             }
         } else {
-            bool plain;
             if (left == 0) break;
             step.word = rs_load_few_unchecked(p, left);
-            plain = rs_symbols_decode_one(&self, unit_bytes, true, left, &step, &entry) &&
-                    rs_symbols_decode_one(&self, unit_bytes, true, left, &step, &entry) &&
-                    rs_symbols_decode_one(&self, unit_bytes, true, left, &step, &entry) &&
-                    rs_symbols_decode_one(&self, unit_bytes, true, left, &step, &entry);
+            bool plain = rs_symbols_decode_one(&self, unit_bytes, true, left, &step, &entry) &&
+                         rs_symbols_decode_one(&self, unit_bytes, true, left, &step, &entry) &&
+                         rs_symbols_decode_one(&self, unit_bytes, true, left, &step, &entry) &&
+                         rs_symbols_decode_one(&self, unit_bytes, true, left, &step, &entry);
             if (RS_UNLIKELY(step.used > left)) return rs_symbols_bad_code(err), RS_E_FMT_VALUE;
             if (RS_LIKELY(plain)) {
                 p += step.used;
@@ -154,5 +150,3 @@ RS_NODISCARD static inline rs_status rs_symbols_decode(const rs_symbols *self, r
     if (self->unit_bytes == 1) return rs_symbols_decode_units(self, 1, codes, out, capacity, out_bytes, err);
     return rs_symbols_decode_units(self, 2, codes, out, capacity, out_bytes, err);
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* rs_tables.h: the tables that trees of many blocks share (FORMAT.md, Tables): value tables, which have trees of their
  * own, and symbol tables. It finds the bytes of an entry by the number in a dict-coded node. */
-#ifndef RS_TABLES_H
-#define RS_TABLES_H
+#pragma once
 
 #include "format/rs_offsets.h"
 #include "format/rs_schema.h"
@@ -55,5 +54,3 @@ RS_NODISCARD RS_INLINE rs_status rs_dict_coded_find(const rs_node *node, uint64_
     *table = at->table;
     return rs_offsets_locate(at->table->segment, &at->table->block, (uint32_t)i - at->first, out, err);
 }
-
-#endif

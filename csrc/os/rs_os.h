@@ -4,8 +4,7 @@
  * For every function: on a status other than RS_OK it fills `err` (NULL is allowed), leaves its out parameters
  * unchanged and holds nothing. Any thread may call it at any time, as long as no two threads use one descriptor in
  * conflicting ways. It needs no lock, reads no environment variable and keeps no state. */
-#ifndef RS_OS_H
-#define RS_OS_H
+#pragma once
 
 #include "base/rs_status.h"
 
@@ -27,9 +26,8 @@ enum {
 
 /* --- Creating, opening, closing. The caller owns each descriptor that it gets. All are close-on-exec. --- */
 
-/* Creates an anonymous memory file (memfd) of size 0, readable and writable. *out_sealable says whether rs_os_seal
- * will work. RS_E_SYS where the system has no such files (macOS, a seccomp filter): the caller then uses a
- * directory. */
+/* Creates an anonymous memory file (memfd) of size 0, readable and writable. *out_sealable says whether rs_os_seal will
+ * work. RS_E_SYS where the system has none (macOS, a seccomp filter): callers use a directory. */
 RS_NODISCARD rs_status rs_os_create_anonymous(int *out_fd, bool *out_sealable, rs_error *err);
 
 /* Creates the file `name` (no slash, not "." or "..") with mode 0600 in `dir`, open for reading and writing. A missing
@@ -111,8 +109,7 @@ static inline bool rs_os_same_file(const rs_os_identity *a, const rs_os_identity
     return a->device == b->device && a->inode == b->inode;
 }
 
-/* Renames `from` to `to`, and replaces `to` where it exists. RS_E_SYS_NOT_FOUND when `from` or a directory is
- * missing. */
+/* Renames `from` to `to`, which it replaces. RS_E_SYS_NOT_FOUND when `from` or a directory is missing. */
 RS_NODISCARD rs_status rs_os_rename(const char *from, const char *to, rs_error *err);
 
 /* Removes the name `path`. With `expected` (may be NULL) it does so only while `path` leads to that file. A name that
@@ -264,8 +261,7 @@ void rs_os_trim(void);
 
 /* --- How much memory is left (rs_os_memory.c). --- */
 
-/* The folders from which the numbers are read, as borrowed strings. The system's are {"/proc", ""}; a test sets both to
- * folders of its own. */
+/* The folders that the numbers are read from, borrowed. The system's are {"/proc", ""}; a test sets both to its own. */
 typedef struct rs_os_memory_roots {
     const char *proc;        /* holds meminfo, self/cgroup, self/mountinfo, self/limits, self/statm */
     const char *file_system; /* put in front of every mount point that mountinfo names */
@@ -288,5 +284,3 @@ RS_NODISCARD rs_status rs_os_require_memory(const rs_os_memory_roots *roots, uin
 
 /* The same for `needed` more bytes that are mapped and whose pages may be there already. */
 RS_NODISCARD rs_status rs_os_require_address_space(const rs_os_memory_roots *roots, uint64_t needed, rs_error *err);
-
-#endif

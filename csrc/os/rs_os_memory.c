@@ -59,11 +59,10 @@ static FILE *open_in(const char *dir, const char *name) {
 
 static bool parse_u64(const char *text, uint64_t *out) {
     char *end;
-    unsigned long long value;
     while (*text == ' ' || *text == '\t') text++;
     if (*text < '0' || *text > '9') return false; /* "max" is no number, and strtoull would accept a sign */
     errno = 0;
-    value = strtoull(text, &end, 10);
+    unsigned long long value = strtoull(text, &end, 10);
     if (errno != 0 || end == text) return false;
     *out = (uint64_t)value;
     return true;
@@ -72,9 +71,8 @@ static bool parse_u64(const char *text, uint64_t *out) {
 static bool read_u64(const char *dir, const char *name, uint64_t *out) {
     char text[64];
     FILE *file = open_in(dir, name);
-    bool ok;
     if (file == NULL) return false;
-    ok = fgets(text, (int)sizeof text, file) != NULL && parse_u64(text, out);
+    bool ok = fgets(text, (int)sizeof text, file) != NULL && parse_u64(text, out);
     (void)fclose(file);
     return ok;
 }
@@ -186,8 +184,7 @@ static char *own_cgroup(const char *proc, const cgroup_files *files) {
     return out;
 }
 
-/* Undoes the escapes of mountinfo, which writes space, tab, newline and backslash as a backslash and three octal
- * digits. */
+/* Undoes the escapes of mountinfo: space, tab, newline and backslash are a backslash and three octal digits. */
 static void unescape(char *text) {
     char *to = text;
     const char *from = text;
@@ -217,11 +214,9 @@ static const char *beneath(const char *path, const char *root) {
 static bool parse_mount(char *line, const cgroup_files *files, char **root, char **point) {
     char *rest = NULL, *super_options = NULL;
     char *tail = strstr(line, " - ");
-    char *type;
-    int i;
     if (tail == NULL) return false;
     *tail = '\0';
-    type = strtok_r(tail + 3, " \n", &rest);
+    char *type = strtok_r(tail + 3, " \n", &rest);
     if (type == NULL || strcmp(type, files->is_v2 ? "cgroup2" : "cgroup") != 0) return false;
     if (!files->is_v2) {
         (void)strtok_r(NULL, " \n", &rest);
@@ -229,7 +224,7 @@ static bool parse_mount(char *line, const cgroup_files *files, char **root, char
         if (super_options == NULL || !has_word(super_options, "memory")) return false;
     }
     (void)strtok_r(line, " ", &rest);
-    for (i = 0; i < 2; i++) (void)strtok_r(NULL, " ", &rest);
+    for (int i = 0; i < 2; i++) (void)strtok_r(NULL, " ", &rest);
     *root = strtok_r(NULL, " ", &rest);
     *point = strtok_r(NULL, " ", &rest);
     if (*root == NULL || *point == NULL) return false;
@@ -245,8 +240,7 @@ static void mount_clear(cgroup_mount *self) {
 }
 
 /* Finds the mount that contains the cgroup `own`, else any mount of the hierarchy. Inside a container the path `own`
- * may be that of the host, and the top of the mount is then the container's cgroup. Returns false when there is no
- * mount. */
+ * may be that of the host, and the top of the mount is then the container's cgroup. Returns false without a mount. */
 static bool find_mount(const rs_os_memory_roots *roots, const cgroup_files *files, const char *own, cgroup_mount *out) {
     FILE *file = open_in(roots->proc, "self/mountinfo");
     char *line = NULL, *root, *point;
@@ -254,9 +248,8 @@ static bool find_mount(const rs_os_memory_roots *roots, const cgroup_files *file
     memset(out, 0, sizeof *out);
     if (file == NULL) return false;
     while (!out->contains_us && getline(&line, &capacity, file) >= 0) {
-        bool contains;
         if (!parse_mount(line, files, &root, &point)) continue;
-        contains = beneath(own, root) != NULL;
+        bool contains = beneath(own, root) != NULL;
         if (out->point != NULL && !contains) continue;
         mount_clear(out);
         out->contains_us = contains;
@@ -286,11 +279,11 @@ static void consider_hierarchy(headroom *self, const rs_os_memory_roots *roots, 
     if (dir != NULL && name != NULL) {
         size_t top = strlen(mount.point);
         for (;;) {
-            char *dir_slash, *name_slash;
+            char *dir_slash;
             consider_cgroup(self, files, dir, strcmp(name, "/") == 0 ? "" : name);
             if (strlen(dir) <= top || (dir_slash = strrchr(dir, '/')) == NULL) break;
             *dir_slash = '\0';
-            name_slash = strrchr(name, '/');
+            char *name_slash = strrchr(name, '/');
             if (name_slash != NULL) *name_slash = '\0';
         }
     }

@@ -17,8 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* How often another process may remove or replace a file between its opening and its locking, before the function
- * fails: more often is no accident. */
+/* How often another process may replace or remove a file between opening and locking: more often is no accident. */
 enum { ATTEMPTS = 100 };
 
 static RS_COLD rs_status failed(rs_error *err, const char *what, const char *path) {
@@ -81,12 +80,10 @@ static bool no_nameless(int code) {
 }
 
 static rs_status create_temporary(const char *temporary, int *out_fd, rs_error *err) {
-    int i;
-    for (i = 0; i < ATTEMPTS; i++) {
-        rs_status code;
+    for (int i = 0; i < ATTEMPTS; i++) {
         int fd = open(temporary, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
         if (fd < 0) return failed(err, "cannot create", temporary);
-        code = rs_os_lease(fd, err);
+        rs_status code = rs_os_lease(fd, err);
         if (code == RS_OK && leads_to(temporary, fd)) {
             *out_fd = fd;
             return RS_OK;
@@ -145,13 +142,12 @@ static void forget(const char *path) {
 }
 
 rs_status rs_os_publish(int fd, const char *temporary, const char *path, const char *between, rs_error *err) {
-    rs_status code;
     if (between == NULL) {
         RS_TRY(link_file(fd, temporary, path, err));
     } else {
         /* rename replaces `path` atomically. It would do nothing if both names were of one file, which they are not. */
         if (temporary == NULL) RS_TRY(link_file(fd, NULL, between, err));
-        code = rs_os_rename(temporary == NULL ? between : temporary, path, err);
+        rs_status code = rs_os_rename(temporary == NULL ? between : temporary, path, err);
         if (code != RS_OK) {
             if (temporary == NULL) forget(between);
             return code;
@@ -165,12 +161,10 @@ rs_status rs_os_publish(int fd, const char *temporary, const char *path, const c
 /* ---------------------------------------------------------------- opening and removing */
 
 rs_status rs_os_open_leased(const char *path, int *out_fd, rs_error *err) {
-    int i;
-    for (i = 0; i < ATTEMPTS; i++) {
-        rs_status code;
+    for (int i = 0; i < ATTEMPTS; i++) {
         int fd;
         RS_TRY(rs_os_open_readonly(path, false, &fd, err));
-        code = check_ours(fd, 0400, path, err);
+        rs_status code = check_ours(fd, 0400, path, err);
         if (code == RS_OK) code = lock_now(fd, LOCK_SH, err, path);
         if (code == RS_OK && leads_to(path, fd)) {
             *out_fd = fd;
@@ -202,14 +196,13 @@ static rs_status unlink_unused(const char *path, const rs_os_identity *expected,
                                bool *out_removed, rs_error *err) {
     rs_os_identity found;
     struct stat st;
-    rs_status code;
     int fd;
     *out_removed = false;
     if (lstat(path, &st) != 0) {
         return errno == ENOENT ? RS_OK : rs_error_set_errno(err, RS_E_SYS, errno, "cannot look at %s", path);
     }
     if (st.st_uid != geteuid() || !S_ISREG(st.st_mode)) return RS_OK;
-    code = rs_os_open_readonly(path, false, &fd, err);
+    rs_status code = rs_os_open_readonly(path, false, &fd, err);
     if (code == RS_E_SYS_NOT_FOUND || code == RS_E_SYS_NOT_OURS) return RS_OK;
     RS_TRY(code);
     code = rs_os_identify(fd, &found, err);
@@ -236,11 +229,10 @@ rs_status rs_os_unlink_judged(const char *path, const rs_os_judged *judged, bool
 }
 
 rs_status rs_os_is_leased(const char *path, bool *out, rs_error *err) {
-    rs_status code;
     int fd;
     *out = false;
     RS_TRY(rs_os_open_readonly(path, false, &fd, err));
-    code = lock_now(fd, LOCK_EX, err, path);
+    rs_status code = lock_now(fd, LOCK_EX, err, path);
     rs_os_close(&fd); /* ends the lock */
     *out = code == RS_E_STATE_BUSY;
     return *out ? RS_OK : code;
@@ -285,8 +277,7 @@ static bool lacks_rights(const struct stat *st) {
            (st->st_mode & 0600) != 0600;
 }
 
-/* Opens a lock file, and makes it if it is missing. Its maker may be killed before it has given it all rights: the next
- * process does. */
+/* Opens or makes a lock file. Its maker may be killed before it has given it all rights: the next process does. */
 static int open_lock_file(const char *path) {
     static const int flags = O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY;
     struct stat st;

@@ -44,8 +44,7 @@ rs_status rs_os_create_anonymous(int *out_fd, bool *out_sealable, rs_error *err)
      * read-only descriptors. */
     static const unsigned attempts[] = {MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL,
                                         MFD_CLOEXEC | MFD_ALLOW_SEALING, MFD_CLOEXEC};
-    size_t i;
-    for (i = 0; i < sizeof attempts / sizeof attempts[0]; i++) {
+    for (size_t i = 0; i < sizeof attempts / sizeof attempts[0]; i++) {
         int fd = memfd_create("recstore", attempts[i]);
         if (fd >= 0) {
             *out_fd = fd;
@@ -72,13 +71,12 @@ static rs_status create_failed(rs_error *err, const char *name) {
 /* Opens `dir` and checks it through the descriptor, so that nobody can swap it between check and use. */
 static rs_status open_private_directory(const char *dir, int *out_fd, rs_error *err) {
     struct stat st;
-    int fd;
     if (mkdir(dir, 0700) == 0) {
         (void)chmod(dir, 0700); /* a umask may have taken rights; if this fails, the next call tells */
     } else if (errno != EEXIST) {
         return create_failed(err, dir);
     }
-    fd = open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int fd = open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0) {
         if (errno == ELOOP || errno == ENOTDIR) {
             return rs_error_set_errno(err, RS_E_SYS_NOT_OURS, errno, "%s is a link or not a directory", dir);
@@ -101,13 +99,13 @@ static rs_status open_private_directory(const char *dir, int *out_fd, rs_error *
 }
 
 rs_status rs_os_create_in_directory(const char *dir, const char *name, int *out_fd, rs_error *err) {
-    int dir_fd = -1, fd;
+    int dir_fd = -1;
     rs_status code = RS_OK;
     if (name[0] == '\0' || strchr(name, '/') != NULL || strcmp(name, ".") == 0 || strcmp(name, "..") == 0) {
         return rs_error_set(err, RS_E_ARG_RANGE, RS_NOWHERE, "not a file name: '%s'", name);
     }
     RS_TRY(open_private_directory(dir, &dir_fd, err));
-    fd = openat(dir_fd, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    int fd = openat(dir_fd, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0) code = create_failed(err, name);
     rs_os_close(&dir_fd);
     if (code == RS_OK) *out_fd = fd;
@@ -222,12 +220,11 @@ static RS_COLD rs_status no_space(int fd, uint64_t needed, int code, rs_error *e
 
 /* Maps the first n bytes of `fd` read-only at a multiple of RS_OS_HUGE_PAGE. Returns MAP_FAILED when it cannot. */
 static void *map_aligned(int fd, size_t n) {
-    size_t wide = n + RS_OS_HUGE_PAGE, before;
-    uint8_t *space;
+    size_t wide = n + RS_OS_HUGE_PAGE;
     if (wide < n) return MAP_FAILED;
-    space = (uint8_t *)mmap(NULL, wide, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    uint8_t *space = (uint8_t *)mmap(NULL, wide, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (space == MAP_FAILED) return MAP_FAILED;
-    before = (size_t)(-(uintptr_t)space & (RS_OS_HUGE_PAGE - 1));
+    size_t before = (size_t)(-(uintptr_t)space & (RS_OS_HUGE_PAGE - 1));
     if (mmap(space + before, n, PROT_READ, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED) {
         (void)munmap(space, wide);
         return MAP_FAILED;
@@ -245,16 +242,14 @@ static void *map_aligned(int fd, size_t n) {
  * by themselves. A huge page costs less than as many small ones, unless memory has to be compacted for it
  * (bench/NOTES.md has the numbers). */
 static void reserve_huge(int fd, uint64_t from, uint64_t to) {
-    uint64_t at;
-    uint8_t *data;
     from = rs_align_up(from, RS_OS_HUGE_PAGE);
     to -= to % RS_OS_HUGE_PAGE;
     if (to <= from || to > PTRDIFF_MAX) return;
     if (fallocate(fd, 0, (off_t)(to - 1), 1) != 0) return;
-    for (at = from; at < to; at += RS_OS_HUGE_PAGE) {
+    for (uint64_t at = from; at < to; at += RS_OS_HUGE_PAGE) {
         if (fallocate(fd, 0, (off_t)at, 1) != 0) return;
     }
-    data = (uint8_t *)map_aligned(fd, (size_t)to);
+    uint8_t *data = (uint8_t *)map_aligned(fd, (size_t)to);
     if (data == MAP_FAILED) return;
     (void)madvise(data + from, (size_t)(to - from), MADV_COLLAPSE);
     (void)munmap(data, (size_t)to);
@@ -364,18 +359,16 @@ rs_status rs_os_sync(int fd, rs_error *err) {
 
 rs_status rs_os_sync_directory(const char *path, rs_error *err) {
     const char *slash = strrchr(path, '/');
-    char *dir;
     size_t n = slash == NULL ? 0 : (size_t)(slash - path);
-    int fd;
-    rs_status code;
     if (slash == path) n = 1;
-    dir = (char *)malloc(n + 2);
+    char *dir = (char *)malloc(n + 2);
     if (dir == NULL) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for a path");
     memcpy(dir, path, n);
     if (slash == NULL) dir[n++] = '.';
     dir[n] = '\0';
-    fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    code = fd < 0 ? rs_error_set_errno(err, RS_E_SYS, errno, "cannot open the directory %s", dir) : rs_os_sync(fd, err);
+    int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    rs_status code =
+        fd < 0 ? rs_error_set_errno(err, RS_E_SYS, errno, "cannot open the directory %s", dir) : rs_os_sync(fd, err);
     rs_os_close(&fd);
     free(dir);
     return code;
@@ -393,8 +386,7 @@ enum {
 rs_status rs_os_seal(int fd, rs_error *err) {
 #if defined(F_ADD_SEALS)
     static const struct timespec moment = {0, 20 * 1000 * 1000};
-    unsigned i;
-    for (i = 0; i < SEAL_TRIES; i++) {
+    for (unsigned i = 0; i < SEAL_TRIES; i++) {
         if (fcntl(fd, F_ADD_SEALS, (int)SEALS) == 0) return RS_OK;
         if (errno != EBUSY) return fail(err, "sealing a segment failed");
         (void)nanosleep(&moment, NULL);
@@ -483,11 +475,10 @@ static RS_COLD rs_status no_room_to_map(uint64_t size_bytes, rs_error *err) {
 }
 
 rs_status rs_os_map(int fd, uint64_t size_bytes, const uint8_t **out, rs_error *err) {
-    void *data;
     if (size_bytes == 0 || size_bytes > PTRDIFF_MAX) {
         return rs_error_set(err, RS_E_ARG_RANGE, RS_NOWHERE, "cannot map %llu bytes", (unsigned long long)size_bytes);
     }
-    data = MAP_FAILED;
+    void *data = MAP_FAILED;
 #if defined(__linux__)
     if (size_bytes >= RS_OS_HUGE_PAGE) data = map_aligned(fd, (size_t)size_bytes); /* huge pages need the alignment */
 #endif
@@ -532,9 +523,8 @@ static rs_status random_from_device(uint8_t *out, size_t n, rs_error *err) {
         ssize_t got = read(fd, out, n);
         if (got < 0 && errno == EINTR) continue;
         if (got <= 0) {
-            rs_status code;
             if (got == 0) errno = EIO;
-            code = fail(err, "reading /dev/urandom failed");
+            rs_status code = fail(err, "reading /dev/urandom failed");
             rs_os_close(&fd);
             return code;
         }

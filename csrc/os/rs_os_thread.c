@@ -38,10 +38,9 @@ rs_status rs_os_thread_start(rs_os_thread *self, void (*run)(void *argument), vo
     pthread_attr_t attributes;
     pthread_t id;
     sigset_t mask, before;
-    int failed;
     self->run = run;
     self->argument = argument;
-    failed = pthread_attr_init(&attributes);
+    int failed = pthread_attr_init(&attributes);
     if (failed != 0) return rs_error_set_errno(err, RS_E_SYS, failed, "cannot start a thread");
     (void)pthread_attr_setstacksize(&attributes, STACK_BYTES);
     fill_mask(&mask);
@@ -59,9 +58,8 @@ rs_status rs_os_thread_start(rs_os_thread *self, void (*run)(void *argument), vo
 
 void rs_os_thread_join(rs_os_thread *self) {
     pthread_t id;
-    int failed;
     memcpy(&id, &self->id, sizeof id);
-    failed = pthread_join(id, NULL);
+    int failed = pthread_join(id, NULL);
     RS_ASSERT(failed == 0);
     (void)failed;
 }
@@ -90,9 +88,8 @@ static int open_condition(pthread_cond_t *out) {
 
 rs_status rs_os_monitor_open(rs_os_monitor **out, rs_error *err) {
     rs_os_monitor *self = (rs_os_monitor *)malloc(sizeof *self);
-    int failed;
     if (self == NULL) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for a lock");
-    failed = pthread_mutex_init(&self->mutex, NULL);
+    int failed = pthread_mutex_init(&self->mutex, NULL);
     if (failed == 0) {
         failed = open_condition(&self->woken);
         if (failed != 0) (void)pthread_mutex_destroy(&self->mutex);

@@ -1,7 +1,6 @@
 /* rs_alternatives.h: what the stats file the values of a run under. A *position* is a location within the values, such
  * as the value of one key or the elements of a list. An *alternative* is one kind of value at a position. */
-#ifndef RS_ALTERNATIVES_H
-#define RS_ALTERNATIVES_H
+#pragma once
 
 #include "format/rs_format.h"
 #include "plan/rs_arena.h"
@@ -91,8 +90,7 @@ static inline bool rs_alternative_is_large(const rs_alternative *a) {
     return a->n > 0 && a->raw_bytes / a->n >= RS_LARGE_VALUE;
 }
 
-/* The dicts of a position as maps: an alternative of kind `map`, with the keys as its first child and the values as its
- * second. */
+/* The dicts of a position as maps: an alternative of kind `map`, whose children are the keys and the values. */
 typedef struct rs_dict_map {
     rs_alternative as_map;
     uint64_t any_dicts, any_dict_bytes;    /* of the dicts that are also under `any` */
@@ -135,5 +133,3 @@ typedef struct rs_stats_head {
 static inline rs_status rs_stats_no_memory(rs_error *err) {
     return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory to infer a schema");
 }
-
-#endif

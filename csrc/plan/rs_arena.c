@@ -24,9 +24,8 @@ RS_STATIC_ASSERT(sizeof(chunk) <= CHUNK_HEAD, "the head of a chunk");
  * for the thread that took it. */
 static chunk *new_chunk(size_t capacity) {
     const bool pages = capacity >= PAGES_LEAST;
-    chunk *c;
     if (capacity > SIZE_MAX - CHUNK_HEAD) return NULL;
-    c = (chunk *)(pages ? rs_os_pages(CHUNK_HEAD + capacity) : calloc(1, CHUNK_HEAD + capacity));
+    chunk *c = (chunk *)(pages ? rs_os_pages(CHUNK_HEAD + capacity) : calloc(1, CHUNK_HEAD + capacity));
     if (c == NULL) return NULL;
     c->capacity = capacity;
     c->pages = pages;

@@ -1,6 +1,5 @@
 /* rs_arena.h: memory for stats and plans, freed as a whole. */
-#ifndef RS_ARENA_H
-#define RS_ARENA_H
+#pragma once
 
 #include "base/rs_base.h"
 
@@ -19,5 +18,3 @@ void rs_arena_clear(rs_arena *self);
 void *rs_arena_grow(rs_arena *self, const void *old, size_t n, size_t capacity, size_t item);
 /* Gives all memory of `part` to the arena, which leaves `part` empty. */
 void rs_arena_join(rs_arena *self, rs_arena *part);
-
-#endif

@@ -1,6 +1,5 @@
 /* rs_choices.h: what a build weighs when it plans trees: how much time a form may cost, and which nodes it may use. */
-#ifndef RS_CHOICES_H
-#define RS_CHOICES_H
+#pragma once
 
 #include "format/rs_format.h"
 
@@ -44,5 +43,3 @@ static inline bool rs_choices_allow(const rs_choices *self, unsigned kind) {
 static inline bool rs_choices_allow_lines(const rs_choices *self) {
     return self->level != RS_LEVEL_NONE && (self->without & RS_FORM_ENDS) == 0;
 }
-
-#endif

@@ -47,13 +47,12 @@ void rs_dictionaries_clear(rs_dictionaries *self) {
 
 uint64_t rs_dictionaries_memory(const rs_dictionaries *self) {
     uint64_t bytes = self->tables.capacity_bytes + self->seen_capacity * sizeof *self->seen;
-    const rs_dictionary *d;
-    const rs_symbol_table *t;
-    for (d = self->first; d != NULL; d = d->next) {
+    for (const rs_dictionary *d = self->first; d != NULL; d = d->next) {
         bytes += sizeof *d + d->bytes.capacity_bytes + d->entries.n_slots * sizeof *d->entries.slots +
                  (uint64_t)d->entries.capacity * sizeof *d->entries.spans;
     }
-    for (t = self->symbols; t != NULL; t = t->next) bytes += sizeof *t + rs_symbols_encoder_memory(t->encoder);
+    for (const rs_symbol_table *t = self->symbols; t != NULL; t = t->next)
+        bytes += sizeof *t + rs_symbols_encoder_memory(t->encoder);
     return bytes;
 }
 
@@ -62,9 +61,8 @@ void rs_dictionaries_begin_run(rs_dictionaries *self) { self->run++; }
 /* Frees the entries of dictionaries of the position that are older than the two newest: later trees will not name them.
  * A dictionary of this run is kept, because one position id may occur in several children of a union. */
 static void retire_dictionaries(rs_dictionaries *self, uint64_t position_id) {
-    rs_dictionary *d;
     unsigned newer = 0;
-    for (d = self->first; d != NULL; d = d->next) {
+    for (rs_dictionary *d = self->first; d != NULL; d = d->next) {
         if (d->position_id != position_id || newer++ < 2 || d->used == self->run) continue;
         self->kept_bytes -= d->bytes.size_bytes;
         rs_buffer_clear(&d->bytes);
@@ -74,9 +72,8 @@ static void retire_dictionaries(rs_dictionaries *self, uint64_t position_id) {
 
 /* The same for encoders of symbol tables. */
 static void retire_symbols(rs_dictionaries *self, uint64_t position_id, unsigned unit_bytes) {
-    rs_symbol_table *t;
     unsigned newer = 0;
-    for (t = self->symbols; t != NULL; t = t->next) {
+    for (rs_symbol_table *t = self->symbols; t != NULL; t = t->next) {
         if (t->position_id != position_id || t->unit_bytes != unit_bytes) continue;
         if (newer++ < 2 || t->used == self->run) continue;
         rs_symbols_encoder_close(t->encoder);
@@ -98,9 +95,8 @@ static uint64_t *seen_slot(uint64_t *slots, uint32_t capacity, uint64_t hash) {
 static rs_status grow_seen(rs_dictionaries *self, rs_error *err) {
     const uint32_t capacity = self->seen_capacity == 0 ? 1024 : self->seen_capacity * 2;
     uint64_t *slots = (uint64_t *)calloc(capacity, sizeof *slots);
-    uint32_t i;
     if (slots == NULL) return no_memory(err);
-    for (i = 0; i < self->seen_capacity; i++) {
+    for (uint32_t i = 0; i < self->seen_capacity; i++) {
         if (self->seen[i] != 0) *seen_slot(slots, capacity, self->seen[i]) = self->seen[i];
     }
     free(self->seen);
@@ -112,12 +108,11 @@ static rs_status grow_seen(rs_dictionaries *self, rs_error *err) {
 rs_status rs_dictionaries_note_large(rs_dictionaries *self, uint64_t position_id, const rs_values *values,
                                      uint64_t *bytes, rs_error *err) {
     const uint64_t run = (uint64_t)(self->run + 1) << SEEN_HASH_BITS;
-    uint32_t i;
     *bytes = 0;
-    for (i = 0; i < values->n; i++) {
-        uint64_t hash = rs_value_set_hash_with(rs_value_set_hash(rs_values_at(values, i)), position_id), *slot;
+    for (uint32_t i = 0; i < values->n; i++) {
+        uint64_t hash = rs_value_set_hash_with(rs_value_set_hash(rs_values_at(values, i)), position_id);
         if (self->n_seen >= self->seen_capacity / 2 && self->n_seen < MAX_SEEN) RS_TRY(grow_seen(self, err));
-        slot = seen_slot(self->seen, self->seen_capacity, hash);
+        uint64_t *slot = seen_slot(self->seen, self->seen_capacity, hash);
         if (*slot == 0 && self->n_seen < MAX_SEEN) {
             *slot = run | (hash & ((UINT64_C(1) << SEEN_HASH_BITS) - 1));
             self->n_seen++;
@@ -131,8 +126,7 @@ rs_status rs_dictionaries_note_large(rs_dictionaries *self, uint64_t position_id
 
 /* Returns the newest dictionary of the position; NULL when there is none. */
 static rs_dictionary *newest(const rs_dictionaries *self, uint64_t position_id) {
-    rs_dictionary *d;
-    for (d = self->first; d != NULL; d = d->next) {
+    for (rs_dictionary *d = self->first; d != NULL; d = d->next) {
         if (d->position_id == position_id) return d;
     }
     return NULL;
@@ -169,8 +163,8 @@ static rs_status add_table(rs_dictionaries *self, const rs_block *block, unsigne
 
 /* Lists the spans of the values that are not in `d` (NULL: an empty dictionary) and returns their number. */
 static uint32_t list_new(const rs_dictionary *d, const rs_values *values, rs_span *spans) {
-    uint32_t i, n = 0;
-    for (i = 0; i < values->n; i++) {
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < values->n; i++) {
         if (d == NULL || rs_dictionary_find(d, rs_values_at(values, i)) == UINT32_MAX) spans[n++] = values->spans[i];
     }
     return n;
@@ -191,10 +185,10 @@ static rs_dictionary *add_dictionary(rs_dictionaries *self, uint64_t position_id
 static rs_status append_table(rs_dictionaries *self, rs_dictionary *d, const rs_values *added, unsigned hops,
                               rs_error *err) {
     rs_block block;
-    uint32_t i, number = 0;
+    uint32_t number = 0;
     RS_TRY(self->write_values(self->owner, added, d->position_id, hops, &block, err));
     RS_TRY(add_table(self, &block, RS_FMT_TABLE_VALUES, &number, err));
-    for (i = 0; i < added->n; i++) {
+    for (uint32_t i = 0; i < added->n; i++) {
         RS_TRY(add_entry(d, rs_values_at(added, i), err));
         self->kept_bytes += added->spans[i].size_bytes;
     }
@@ -205,11 +199,11 @@ static rs_status append_table(rs_dictionaries *self, rs_dictionary *d, const rs_
 
 /* Returns the number of elements of a list or tuple of ints; 0 for other values, and for more than LENGTHS. */
 static unsigned length_of(rs_slice value) {
-    uint64_t n, i;
+    uint64_t n;
     if (*value.ptr != RS_FMT_TAG_LIST && *value.ptr != RS_FMT_TAG_TUPLE) return 0;
     value.ptr++;
     if (!rs_take_varint(&value, &n) || n > LENGTHS) return 0;
-    for (i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < n; i++) {
         if (value.ptr == value.end || !rs_tag_is_int64(*value.ptr)) return 0;
         value.ptr += rs_any_int_size(*value.ptr);
     }
@@ -220,26 +214,25 @@ static unsigned length_of(rs_slice value) {
  * one size, so they need neither counts nor offsets. */
 static rs_status append_tables(rs_dictionaries *self, rs_dictionary *d, const rs_values *added, unsigned hops,
                                rs_error *err) {
-    uint32_t n_of[LENGTHS + 1] = {0}, length, i;
+    uint32_t n_of[LENGTHS + 1] = {0};
     rs_values part = *added;
-    rs_span *spans;
     rs_status status = RS_OK;
     bool divided = false;
     if (d->n_tables > 0 || added->n < LENGTH_ENTRIES) return append_table(self, d, added, hops, err);
-    for (i = 0; i < added->n; i++) n_of[length_of(rs_values_at(added, i))]++;
-    for (length = 1; length <= LENGTHS; length++) {
+    for (uint32_t i = 0; i < added->n; i++) n_of[length_of(rs_values_at(added, i))]++;
+    for (uint32_t length = 1; length <= LENGTHS; length++) {
         if (n_of[length] >= LENGTH_ENTRIES && n_of[length] < added->n) divided = true;
         else n_of[length] = 0;
     }
     if (!divided) return append_table(self, d, added, hops, err);
-    spans = (rs_span *)malloc(added->n * sizeof *spans);
+    rs_span *spans = (rs_span *)malloc(added->n * sizeof *spans);
     if (spans == NULL) return no_memory(err);
     part.spans = spans;
     n_of[0] = 1; /* the others come last */
-    for (length = LENGTHS + 1; length-- > 0 && status == RS_OK;) {
+    for (uint32_t length = LENGTHS + 1; length-- > 0 && status == RS_OK;) {
         if (n_of[length] == 0) continue;
         part.n = 0;
-        for (i = 0; i < added->n; i++) {
+        for (uint32_t i = 0; i < added->n; i++) {
             unsigned own = length_of(rs_values_at(added, i));
             if ((n_of[own] == 0 ? 0 : own) == length) spans[part.n++] = added->spans[i];
         }
@@ -285,9 +278,8 @@ static rs_status try_symbols(const rs_symbols_encoder *encoder, const rs_symbol_
                              rs_error *err) {
     rs_buffer scratch = {0};
     rs_status status = RS_OK;
-    size_t i;
     out->units = out->coded = 0;
-    for (i = 0; i < n && status == RS_OK; i += SAMPLE_STEP) {
+    for (size_t i = 0; i < n && status == RS_OK; i += SAMPLE_STEP) {
         scratch.size_bytes = 0;
         status = rs_symbols_encode(encoder, strings[i].units, strings[i].n_units, &scratch, err);
         out->units += strings[i].n_units;
@@ -303,8 +295,7 @@ static uint64_t coded_at(trial tried, uint64_t total) {
 }
 
 static rs_symbol_table *newest_symbols(const rs_dictionaries *self, uint64_t position_id, unsigned unit_bytes) {
-    rs_symbol_table *t;
-    for (t = self->symbols; t != NULL; t = t->next) {
+    for (rs_symbol_table *t = self->symbols; t != NULL; t = t->next) {
         if (t->position_id == position_id && t->unit_bytes == unit_bytes) return t;
     }
     return NULL;
@@ -382,12 +373,11 @@ static bool still_good(const rs_symbol_table *old, trial now, uint64_t total) {
 rs_status rs_dictionaries_symbols(rs_dictionaries *self, uint64_t position_id, const rs_symbol_string *strings,
                                   size_t n, unsigned unit_bytes, rs_symbol_table **out, rs_error *err) {
     rs_symbol_table *old = newest_symbols(self, position_id, unit_bytes), *made = NULL;
-    uint64_t total = 0, worth;
+    uint64_t total = 0;
     trial now = {0, 0};
-    size_t i;
     *out = NULL;
-    for (i = 0; i < n; i++) total += strings[i].n_units;
-    worth = total * unit_bytes;
+    for (size_t i = 0; i < n; i++) total += strings[i].n_units;
+    uint64_t worth = total * unit_bytes;
     if (old != NULL) RS_TRY(try_symbols(old->encoder, strings, n, &now, err));
     if (now.units > 0 && coded_at(now, total) < worth) {
         worth = coded_at(now, total);
@@ -419,18 +409,16 @@ static rs_status weigh_groups(const rs_symbols_encoder *encoder, rs_symbol_group
                               unsigned unit_bytes, weight *out, rs_error *err) {
     rs_buffer scratch = {0};
     rs_status status = RS_OK;
-    uint32_t i;
-    size_t k;
     memset(out, 0, sizeof *out);
-    for (i = 0; i < n && status == RS_OK; i++) {
-        uint64_t units = 0, plain;
+    for (uint32_t i = 0; i < n && status == RS_OK; i++) {
+        uint64_t units = 0;
         scratch.size_bytes = 0;
-        for (k = 0; k < groups[i].n && status == RS_OK; k++) {
+        for (size_t k = 0; k < groups[i].n && status == RS_OK; k++) {
             const rs_symbol_string *s = &groups[i].strings[k];
             units += s->n_units;
             status = rs_symbols_encode(encoder, s->units, s->n_units, &scratch, err);
         }
-        plain = units * unit_bytes;
+        uint64_t plain = units * unit_bytes;
         /* Plain strings are read faster, so a group that saves a quarter or less stays plain. */
         groups[i].joins = scratch.size_bytes < plain - plain / 4;
         if (!groups[i].joins) continue;
@@ -442,21 +430,18 @@ static rs_status weigh_groups(const rs_symbols_encoder *encoder, rs_symbol_group
     return status;
 }
 
-/* Makes a table for the groups and keeps it when it saves more than `least` bytes and its own. Else *out is
- * unchanged. */
+/* Makes a table for the groups and keeps it when it saves over `least` bytes and its own. Else *out is as before. */
 static rs_status make_shared(rs_dictionaries *self, uint64_t position_id, rs_symbol_group *groups, uint32_t n,
                              unsigned unit_bytes, uint64_t least, rs_buffer *bytes, rs_symbol_table **out,
                              rs_error *err) {
     rs_symbols_encoder *encoder;
     uint64_t coded, units = 0;
     weight found;
-    size_t n_strings = (size_t)(groups[n - 1].strings - groups[0].strings) + groups[n - 1].n, i;
-    bool small;
-    rs_status status;
-    for (i = 0; i < n_strings; i++) units += groups[0].strings[i].n_units;
+    size_t n_strings = (size_t)(groups[n - 1].strings - groups[0].strings) + groups[n - 1].n;
+    for (size_t i = 0; i < n_strings; i++) units += groups[0].strings[i].n_units;
     if (units < MIN_UNITS) return RS_OK;
-    small = wants_small(self, units);
-    status = rs_symbols_train(groups[0].strings, n_strings, unit_bytes, small, bytes, &coded, err);
+    bool small = wants_small(self, units);
+    rs_status status = rs_symbols_train(groups[0].strings, n_strings, unit_bytes, small, bytes, &coded, err);
     if (status == RS_E_ARG_LIMIT) return RS_OK;
     RS_TRY(status);
     RS_TRY(rs_symbols_encoder_open(rs_slice_of(bytes->data, bytes->size_bytes), small, &encoder, err));
@@ -476,7 +461,6 @@ rs_status rs_dictionaries_share(rs_dictionaries *self, uint64_t position_id, rs_
     rs_symbol_table *old = newest_symbols(self, position_id, unit_bytes), *made = NULL;
     rs_buffer bytes = {0};
     weight found = {0, 0, 0};
-    rs_status status;
     *out = NULL;
     if ((rs_notes_known(&self->notes, position_id, self->run) & RS_POSITION_NO_SHARED_TABLE) != 0) return RS_OK;
     if (old != NULL) {
@@ -486,7 +470,7 @@ rs_status rs_dictionaries_share(rs_dictionaries *self, uint64_t position_id, rs_
     /* An old table that still codes well is kept, as in rs_dictionaries_symbols. */
     if (*out == NULL || (double)found.coded / (double)found.units > 1.05 * (double)old->coded / (double)old->units) {
         if (*out != NULL) least = found.saved;
-        status = make_shared(self, position_id, groups, n, unit_bytes, least, &bytes, &made, err);
+        rs_status status = make_shared(self, position_id, groups, n, unit_bytes, least, &bytes, &made, err);
         rs_buffer_clear(&bytes);
         RS_TRY(status);
         if (made != NULL) *out = made;

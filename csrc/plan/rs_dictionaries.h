@@ -1,7 +1,6 @@
 /* rs_dictionaries.h: the tables that a store's writer has written, and their contents, kept from block to block. The
  * tree of a later block can then name the same tables again. */
-#ifndef RS_DICTIONARIES_H
-#define RS_DICTIONARIES_H
+#pragma once
 
 #include "format/rs_offsets.h"
 #include "symbols/rs_symbols_train.h"
@@ -114,5 +113,3 @@ typedef struct rs_symbol_group {
 RS_NODISCARD rs_status rs_dictionaries_share(rs_dictionaries *self, uint64_t position_id, rs_symbol_group *groups,
                                              uint32_t n, unsigned unit_bytes, uint64_t least, rs_symbol_table **out,
                                              rs_error *err);
-
-#endif

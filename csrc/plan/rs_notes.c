@@ -40,10 +40,10 @@ unsigned rs_notes_known(const rs_notes *self, uint64_t position_id, uint32_t run
 }
 
 static bool grow(rs_notes *self) {
-    uint32_t n = self->n == 0 ? 256 : self->n * 2, i;
+    uint32_t n = self->n == 0 ? 256 : self->n * 2;
     rs_position_note *notes = n > MAX_NOTES ? NULL : (rs_position_note *)calloc(n, sizeof *notes);
     if (notes == NULL) return false;
-    for (i = 0; i < self->n; i++) {
+    for (uint32_t i = 0; i < self->n; i++) {
         if (self->at[i].position_id != 0) *place_of(notes, n, self->at[i].position_id) = self->at[i];
     }
     free(self->at);
@@ -53,9 +53,8 @@ static bool grow(rs_notes *self) {
 }
 
 void rs_notes_add(rs_notes *self, uint64_t position_id, unsigned flags) {
-    rs_position_note *note;
     if (position_id == 0 || (self->used * 2 >= self->n && !grow(self))) return;
-    note = place_of(self->at, self->n, position_id);
+    rs_position_note *note = place_of(self->at, self->n, position_id);
     if (note->position_id == 0) self->used++;
     note->position_id = position_id;
     note->flags |= flags;

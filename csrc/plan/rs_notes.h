@@ -1,6 +1,5 @@
 /* rs_notes.h: attempts that failed for a position in one run of values, so that the next runs need not repeat them. */
-#ifndef RS_NOTES_H
-#define RS_NOTES_H
+#pragma once
 
 #include "base/rs_base.h"
 #include "base/rs_status.h"
@@ -39,5 +38,3 @@ unsigned rs_notes_known(const rs_notes *self, uint64_t position_id, uint32_t run
 void rs_notes_add(rs_notes *self, uint64_t position_id, unsigned flags);
 /* Takes flags away from those of a position, after an attempt that succeeded. */
 void rs_notes_drop(rs_notes *self, uint64_t position_id, unsigned flags);
-
-#endif

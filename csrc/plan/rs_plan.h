@@ -1,7 +1,6 @@
 /* rs_plan.h: the plan of a tree: a node for each position, chosen by its cost in bits. rs_infer makes the tree's bytes
  * from it. */
-#ifndef RS_PLAN_H
-#define RS_PLAN_H
+#pragma once
 
 #include "plan/rs_dictionaries.h"
 #include "plan/rs_string_template.h"
@@ -37,17 +36,15 @@ typedef struct rs_prepared {
 /* Prepares all alternatives of stats that were collected. It skips alternatives that will be constant or, because they
  * have few distinct values, dict-coded. rs_plan_choose prepares those that it needs after all. RS_E_MEM. */
 RS_NODISCARD rs_status rs_plan_prepare(rs_stats *stats, rs_error *err);
-/* Lists at `out` the alternatives for which rs_plan_prepare does more than a little work, and returns their number.
- * With `out` NULL it only counts. Threads may prepare them at once, each with a part of the stats
- * (rs_stats_begin_part). */
+/* Lists at `out` (NULL: only counts) the alternatives for which rs_plan_prepare has much to do, and returns their
+ * number. Threads may prepare them at once, each with a part of the stats (rs_stats_begin_part). */
 uint32_t rs_plan_list(const rs_stats *stats, rs_alternative **out);
 /* Prepares one alternative, unless it is prepared already: a->prepared is not NULL afterwards. RS_E_MEM. */
 RS_NODISCARD rs_status rs_plan_prepare_alternative(rs_stats *stats, rs_alternative *a, rs_error *err);
 
 /* Returns whether all values of an alternative are equal, and its node may be a constant of at most `most` bytes. */
 bool rs_plan_is_constant(const rs_stats *stats, const rs_alternative *a, size_t most);
-/* The entries that a dictionary of the alternative would have; none when its values are too many. Borrowed from the
- * stats. */
+/* The entries that a dictionary of the alternative would have, none if they are too many. Borrowed from the stats. */
 static inline rs_values rs_plan_distinct(const rs_stats *stats, const rs_alternative *a) {
     rs_values values = {stats->values.base, NULL, 0};
     if (a->distinct != NULL) {
@@ -91,5 +88,3 @@ rs_plan *rs_plan_inner(rs_stats *stats, unsigned kind, unsigned param, uint32_t 
 /* Returns the width w of an int node for numbers from 0 to `range`. It is rounded up to 16, 32 or 64 where few bits are
  * lost by it, because whole bytes need no shifting. */
 unsigned rs_plan_width(uint64_t range);
-
-#endif

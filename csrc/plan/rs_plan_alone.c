@@ -58,7 +58,6 @@ static bool without_body(const rs_plan *d) {
 }
 
 bool rs_plan_may_be_fixed(const rs_plan *d) {
-    uint32_t i;
     switch (d->kind) {
     case RS_FMT_NODE_ANY:
     case RS_FMT_NODE_STR:
@@ -74,7 +73,7 @@ bool rs_plan_may_be_fixed(const rs_plan *d) {
         break;
     default: break;
     }
-    for (i = 0; i < d->n_children; i++) {
+    for (uint32_t i = 0; i < d->n_children; i++) {
         if (!rs_plan_may_be_fixed(d->children[i])) return false;
     }
     return true;
@@ -96,10 +95,10 @@ static uint32_t last_text(const rs_plan *row) {
 /* Returns the bits that all values of child i of a row save together when it gets a body; 0 when that is not worth a
  * node. `text` is that of last_text. */
 static uint64_t saved_by(const rs_plan *row, uint32_t i, uint32_t text) {
-    const rs_plan *optional = row->children[i], *child;
+    const rs_plan *optional = row->children[i];
     uint64_t width, now, then;
     if (optional->kind != RS_FMT_NODE_OPTIONAL) return 0;
-    child = optional->children[0];
+    const rs_plan *child = optional->children[0];
     width = rs_plan_group_bits(child), now = optional->n * width, then = child->n * ((width + 7) / 8 * 8);
     then += NODE_BITS + child->n * BODY_BITS;
     if (text != 0 && i >= text) then += optional->n * 8; /* the text before it now needs a length */
@@ -107,9 +106,8 @@ static uint64_t saved_by(const rs_plan *row, uint32_t i, uint32_t text) {
 }
 
 static rs_status put_alone(alone *self, rs_plan *optional) {
-    rs_plan *d;
     if (self->spare_nodes == 0) return RS_OK;
-    d = rs_plan_inner(self->stats, RS_FMT_NODE_UNION, 0, 1);
+    rs_plan *d = rs_plan_inner(self->stats, RS_FMT_NODE_UNION, 0, 1);
     if (d == NULL) return rs_error_set(self->err, RS_E_MEM, RS_NOWHERE, "no memory to choose a schema");
     self->spare_nodes--;
     d->children[0] = optional->children[0];
@@ -120,22 +118,21 @@ static rs_status put_alone(alone *self, rs_plan *optional) {
 
 static rs_status walk(alone *self, rs_plan *d) {
     uint64_t saved = 0;
-    uint32_t i, text;
     bool row = d->kind == RS_FMT_NODE_STRUCT || d->kind == RS_FMT_NODE_TUPLE;
-    text = row ? last_text(d) : 0;
-    for (i = 0; row && i < d->n_children; i++) saved += saved_by(d, i, text);
+    uint32_t text = row ? last_text(d) : 0;
+    for (uint32_t i = 0; row && i < d->n_children; i++) saved += saved_by(d, i, text);
     /* Rows of one size are found and read faster than others. */
     if (saved > 0 && rs_plan_may_be_fixed(d) && saved <= d->n * UNFIXED_BITS) saved = 0;
-    for (i = 0; saved > 0 && i < d->n_children; i++) {
+    for (uint32_t i = 0; saved > 0 && i < d->n_children; i++) {
         if (saved_by(d, i, text) > 0) RS_TRY(put_alone(self, d->children[i]));
     }
-    for (i = 0; i < d->n_children; i++) RS_TRY(walk(self, d->children[i]));
+    for (uint32_t i = 0; i < d->n_children; i++) RS_TRY(walk(self, d->children[i]));
     return RS_OK;
 }
 
 static uint32_t count_nodes(const rs_plan *d) {
-    uint32_t n = 1, i;
-    for (i = 0; i < d->n_children; i++) n += count_nodes(d->children[i]);
+    uint32_t n = 1;
+    for (uint32_t i = 0; i < d->n_children; i++) n += count_nodes(d->children[i]);
     return n;
 }
 

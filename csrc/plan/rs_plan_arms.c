@@ -37,13 +37,11 @@ void rs_plan_log_form(rs_plan_chooser *self, unsigned kind, unsigned child, uint
 
 /* ---- Tables ---- */
 
-/* Returns the bits of the values that the dictionary (NULL: an empty one) does not hold yet, at `rate` bits for each
- * raw byte. *n becomes their number. */
+/* Returns the bits of the *n values that the dictionary (NULL: empty) does not hold yet, at `rate` bits a raw byte. */
 static uint64_t new_entries(const rs_dictionary *dictionary, const rs_values *values, double rate, uint32_t *n) {
     uint64_t bytes = 0;
-    uint32_t i;
     *n = 0;
-    for (i = 0; i < values->n; i++) {
+    for (uint32_t i = 0; i < values->n; i++) {
         if (dictionary != NULL && rs_dictionary_find(dictionary, rs_values_at(values, i)) != UINT32_MAX) continue;
         bytes += values->spans[i].size_bytes;
         ++*n;
@@ -51,11 +49,9 @@ static uint64_t new_entries(const rs_dictionary *dictionary, const rs_values *va
     return (uint64_t)((double)bytes * rate) + (uint64_t)*n * ENTRY_BITS + (*n > 0 ? RS_PLAN_TABLE_BITS : 0);
 }
 
-/* Returns whether a value has array data outside it. Such values cannot be in a table, because tables have no
- * arrays. */
+/* Whether a value has array data outside it. Such values cannot be in a table, because tables have no arrays. */
 static bool has_outside(const rs_values *values) {
-    uint32_t i;
-    for (i = 0; i < values->n; i++) {
+    for (uint32_t i = 0; i < values->n; i++) {
         rs_budget budget = {UINT64_MAX, UINT64_MAX, RS_FMT_DEPTH};
         rs_slice value = rs_values_at(values, i);
         if (rs_any_skip(&value, 0, &budget, NULL) != RS_OK) return true;
@@ -67,12 +63,10 @@ static bool has_outside(const rs_values *values) {
 rs_status rs_plan_try_dict_coded(chooser *self, const rs_values *values, uint64_t n, uint64_t position_id, double rate,
                                  arm *best) {
     uint32_t fresh_n, more;
-    uint64_t fresh, shared = UINT64_MAX;
-    const rs_dictionary *dictionary;
-    rs_plan *d;
+    uint64_t shared = UINT64_MAX;
     if (values->n == 0 || self->hops >= MAX_HOPS || !allowed(self, RS_FMT_NODE_DICT_CODED)) return RS_OK;
-    fresh = new_entries(NULL, values, rate, &fresh_n) + n * rs_packed_ints_width(values->n - 1);
-    dictionary = rs_dictionaries_find(self->dictionaries, position_id, 0);
+    uint64_t fresh = new_entries(NULL, values, rate, &fresh_n) + n * rs_packed_ints_width(values->n - 1);
+    const rs_dictionary *dictionary = rs_dictionaries_find(self->dictionaries, position_id, 0);
     if (dictionary != NULL) {
         uint64_t entries = new_entries(dictionary, values, rate, &more);
         dictionary = rs_dictionaries_find(self->dictionaries, position_id, more);
@@ -80,7 +74,7 @@ rs_status rs_plan_try_dict_coded(chooser *self, const rs_values *values, uint64_
     }
     rs_plan_log_form(self, RS_FMT_NODE_DICT_CODED, 0, fresh < shared ? fresh : shared, n);
     if ((fresh < shared ? fresh : shared) >= best->bits || has_outside(values)) return RS_OK;
-    d = rs_plan_leaf(self->stats, RS_FMT_NODE_DICT_CODED, 0, NULL, 0);
+    rs_plan *d = rs_plan_leaf(self->stats, RS_FMT_NODE_DICT_CODED, 0, NULL, 0);
     if (d == NULL) return no_memory(self);
     d->entries = *values;
     d->fresh = fresh < shared;
@@ -117,9 +111,8 @@ static unsigned order_of(const rs_plan *d) {
 }
 
 static void sort_arms(arm *arms, uint32_t n) {
-    uint32_t i, k;
-    for (i = 1; i < n; i++) {
-        for (k = i; k > 0 && order_of(arms[k - 1].plan) > order_of(arms[k].plan); k--) {
+    for (uint32_t i = 1; i < n; i++) {
+        for (uint32_t k = i; k > 0 && order_of(arms[k - 1].plan) > order_of(arms[k].plan); k--) {
             arm moved = arms[k];
             arms[k] = arms[k - 1];
             arms[k - 1] = moved;
@@ -132,7 +125,6 @@ static bool is_none(const rs_plan *d) {
 }
 
 rs_status rs_plan_join_arms(chooser *self, arm *arms, uint32_t n, uint64_t values, arm *out) {
-    uint32_t i;
     if (n == 1) {
         *out = arms[0];
         return RS_OK;
@@ -150,7 +142,7 @@ rs_status rs_plan_join_arms(chooser *self, arm *arms, uint32_t n, uint64_t value
     out->plan = rs_plan_inner(self->stats, RS_FMT_NODE_UNION, 0, n);
     if (out->plan == NULL) return no_memory(self);
     out->bits = values * rs_packed_ints_width(n - 1);
-    for (i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < n; i++) {
         out->plan->children[i] = arms[i].plan;
         out->bits += arms[i].bits + arms[i].plan->n * RS_PLAN_ALONE_BITS;
     }

@@ -1,6 +1,5 @@
 /* rs_plan_arms.h: the candidates among which the plan of a position is chosen, and the log of their bits. */
-#ifndef RS_PLAN_ARMS_H
-#define RS_PLAN_ARMS_H
+#pragma once
 
 #include "plan/rs_plan.h"
 #include "plan/rs_plan_log.h"
@@ -46,5 +45,3 @@ RS_NODISCARD rs_status rs_plan_join_arms(rs_plan_chooser *self, rs_plan_arm *arm
 /* Logs a form: the bits that all values of the alternative take with it, and how many fit it. `child` is the kind of
  * the child of a list, else 0. Does nothing off the log's field. */
 void rs_plan_log_form(rs_plan_chooser *self, unsigned kind, unsigned child, uint64_t bits, uint64_t fits);
-
-#endif

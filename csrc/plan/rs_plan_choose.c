@@ -41,9 +41,8 @@ static uint8_t child_of(const rs_plan *d) { return d->kind == RS_FMT_NODE_LIST ?
 /* Marks the form that was chosen for the alternative, whose entries begin at number `first`. */
 static void log_choice(chooser *self, uint32_t first, const arm *out, const arm *rest) {
     rs_weighed *best = NULL;
-    uint32_t i;
     if (self->log == NULL || self->n_keys == RS_PLAN_OFF_THE_LOG) return;
-    for (i = first; i < self->log->n; i++) {
+    for (uint32_t i = first; i < self->log->n; i++) {
         rs_weighed *entry = &self->log->at[i];
         if (entry->position != self->position || entry->kind != out->plan->kind) continue;
         if (entry->child != child_of(out->plan) || (entry->fits < entry->values) != (rest->plan != NULL)) continue;
@@ -59,7 +58,6 @@ static void log_choice(chooser *self, uint32_t first, const arm *out, const arm 
 /* Plans the child of a struct, whose key may be the next one of the log, or a child of another container. */
 static rs_status choose_child(chooser *self, const rs_slice *key, const rs_position *at, arm *out) {
     uint32_t n_keys = self->n_keys, depth = self->depth;
-    rs_status status;
     if (self->log == NULL) return choose_position(self, at, out);
     self->depth++;
     if (key != NULL && n_keys != RS_PLAN_OFF_THE_LOG) {
@@ -69,7 +67,7 @@ static rs_status choose_child(chooser *self, const rs_slice *key, const rs_posit
         self->n_keys = is_next ? n_keys + 1 : RS_PLAN_OFF_THE_LOG;
         self->depth = 0;
     }
-    status = choose_position(self, at, out);
+    rs_status status = choose_position(self, at, out);
     self->n_keys = n_keys;
     self->depth = depth;
     return status;
@@ -94,11 +92,11 @@ static rs_status choose_any(chooser *self, uint64_t raw_bytes, arm *out) {
 static rs_status plan_text(chooser *self, const rs_alternative *a, const rs_template *template,
                            const rs_template_part *part, uint64_t position_id, arm *out) {
     unsigned unit = 1u << a->elements;
-    rs_symbol_string *texts;
     bool symbols = part->kind == RS_PART_TEXT && part->units * unit >= SYMBOLS_BYTES;
     if (!symbols || !allowed(self, RS_FMT_NODE_SYMBOLS)) return leaf(self, RS_FMT_NODE_STR, unit, NULL, 0, out);
     RS_TRY(leaf(self, RS_FMT_NODE_SYMBOLS, 0, NULL, 0, out));
-    texts = (rs_symbol_string *)rs_arena_take(&self->stats->arena, (size_t)template->n_fits * sizeof *texts);
+    rs_symbol_string *texts =
+        (rs_symbol_string *)rs_arena_take(&self->stats->arena, (size_t)template->n_fits * sizeof *texts);
     if (texts == NULL) return no_memory(self);
     rs_template_texts(self->stats, a, template, part->leaf, texts);
     out->plan->texts = texts;
@@ -127,10 +125,10 @@ static rs_status plan_part(chooser *self, const rs_alternative *a, const rs_temp
     arm best = {NULL, UINT64_MAX};
     switch (allowed(self, kind_of_part(part)) ? (int)part->kind : RS_PART_TEXT) {
     case RS_PART_CONST: {
-        uint8_t head[11] = {RS_FMT_TAG_STR1}, *bytes;
+        uint8_t head[11] = {RS_FMT_TAG_STR1};
         size_t size = rs_slice_left(&part->first), used = 1 + rs_put_varint(head + 1, size);
         RS_TRY(leaf(self, RS_FMT_NODE_CONST, 0, NULL, 0, &best));
-        bytes = (uint8_t *)rs_arena_take(&self->stats->arena, used + size);
+        uint8_t *bytes = (uint8_t *)rs_arena_take(&self->stats->arena, used + size);
         if (bytes == NULL) return no_memory(self);
         memcpy(bytes, head, used);
         memcpy(bytes + used, part->first.ptr, size);
@@ -177,8 +175,7 @@ static rs_status plan_template(chooser *self, const rs_alternative *a, const rs_
 }
 
 static bool has_text(const rs_template *template) {
-    uint32_t i;
-    for (i = 0; i < template->n; i++) {
+    for (uint32_t i = 0; i < template->n; i++) {
         if (template->at[i].kind == RS_PART_TEXT) return true;
     }
     return false;
@@ -187,14 +184,12 @@ static bool has_text(const rs_template *template) {
 /* Chooses among str, symbols and concat. *rest is a plan for the strings that do not fit the template, if any. */
 static rs_status choose_str(chooser *self, rs_alternative *a, arm *out, arm *rest) {
     unsigned unit = 1u << a->elements;
-    uint64_t coded;
-    const rs_template *template;
     RS_TRY(leaf(self, RS_FMT_NODE_STR, unit, NULL, 0, out));
     out->bits = 8 * (a->total * unit + a->counts_bytes);
     rs_plan_log_form(self, RS_FMT_NODE_STR, 0, out->bits, a->n);
     if (unit > 2 || a->n_where < a->n) return RS_OK;
     /* An estimate from usual text. A symbol table is made, and compared, only when this node is chosen in the end. */
-    coded = allowed(self, RS_FMT_NODE_SYMBOLS) ? rs_text_bits(a->total, 0, a->n, unit) : UINT64_MAX;
+    uint64_t coded = allowed(self, RS_FMT_NODE_SYMBOLS) ? rs_text_bits(a->total, 0, a->n, unit) : UINT64_MAX;
     if (coded < UINT64_MAX) rs_plan_log_form(self, RS_FMT_NODE_SYMBOLS, 0, coded, a->n);
     if (coded < out->bits) {
         RS_TRY(leaf(self, RS_FMT_NODE_SYMBOLS, 0, NULL, 0, out));
@@ -205,12 +200,13 @@ static rs_status choose_str(chooser *self, rs_alternative *a, arm *out, arm *res
     if (self->frugal || !allowed(self, RS_FMT_NODE_CONCAT) || !allowed(self, RS_FMT_NODE_CONST)) return RS_OK;
     if ((a->known & RS_POSITION_NO_TEMPLATE) != 0) return RS_OK;
     RS_TRY(rs_plan_prepare_alternative(self->stats, a, self->err));
-    template = a->prepared->template;
+    const rs_template *template = a->prepared->template;
     if (template != NULL && (template->n_fits == a->n || may_divide(self))) {
-        uint64_t left = a->n - template->n_fits, bits;
+        uint64_t left = a->n - template->n_fits;
         bool guessed = out->plan->kind == RS_FMT_NODE_SYMBOLS && self->stats->choices->level != RS_LEVEL_SMALL;
         if (guessed && template->plain > out->bits) out->bits = template->plain; /* which knows the digits */
-        bits = template->bits + RS_PLAN_TABLE_BITS / 2 + (left == 0 ? 0 : a->n + left * (out->bits / a->n + 1));
+        uint64_t bits =
+            template->bits + RS_PLAN_TABLE_BITS / 2 + (left == 0 ? 0 : a->n + left * (out->bits / a->n + 1));
         rs_plan_log_form(self, RS_FMT_NODE_CONCAT, 0, bits, template->n_fits);
         /* What symbols make of a part of a text is a rough guess, so it must promise a tenth. */
         if (has_text(template)) bits += out->bits / 10 + TEXT_PARTS_BITS * (uint64_t)a->n;
@@ -235,20 +231,17 @@ static rs_status choose_str(chooser *self, rs_alternative *a, arm *out, arm *res
  * of strings are weighed by the same estimate as the whole, so this comes after that choice. */
 static rs_status measure_symbols(chooser *self, const rs_alternative *a, arm *out) {
     unsigned unit = 1u << a->elements;
-    rs_symbol_string *strings;
     rs_buffer table = {0};
-    rs_status status;
     uint64_t coded;
-    uint32_t i;
     if (out->plan->kind != RS_FMT_NODE_SYMBOLS || self->stats->choices->level != RS_LEVEL_SMALL) return RS_OK;
-    strings = (rs_symbol_string *)malloc(((size_t)a->n_where + 1) * sizeof *strings);
+    rs_symbol_string *strings = (rs_symbol_string *)malloc(((size_t)a->n_where + 1) * sizeof *strings);
     if (strings == NULL) return no_memory(self);
-    for (i = 0; i < a->n_where; i++) {
+    for (uint32_t i = 0; i < a->n_where; i++) {
         rs_slice units = rs_stats_units(self->stats, a->where[i], unit);
         strings[i].units = units.ptr;
         strings[i].n_units = rs_slice_left(&units) / unit;
     }
-    status = rs_symbols_train(strings, a->n_where, unit, true, &table, &coded, self->err);
+    rs_status status = rs_symbols_train(strings, a->n_where, unit, true, &table, &coded, self->err);
     if (status == RS_OK) out->bits = 8 * (coded + a->n + table.size_bytes);
     if (status == RS_E_ARG_LIMIT) out->bits = 8 * (a->total * unit + a->counts_bytes); /* it will stay a str */
     if (status == RS_OK) rs_plan_log_form(self, RS_FMT_NODE_SYMBOLS, 0, out->bits, a->n);
@@ -259,8 +252,7 @@ static rs_status measure_symbols(chooser *self, const rs_alternative *a, arm *ou
 
 /* Returns whether the tree may have all nodes of a plan. */
 static bool all_allowed(const chooser *self, const rs_plan *d) {
-    uint32_t i;
-    for (i = 0; i < d->n_children; i++) {
+    for (uint32_t i = 0; i < d->n_children; i++) {
         if (!all_allowed(self, d->children[i])) return false;
     }
     return allowed(self, d->kind);
@@ -351,20 +343,18 @@ static rs_status choose_list(chooser *self, rs_alternative *a, arm *out, arm *re
 
 static uint64_t values_at(const rs_position *at) {
     uint64_t n = 0;
-    uint32_t i;
-    for (i = 0; i < at->n; i++) n += at->alternatives[i].n;
+    for (uint32_t i = 0; i < at->n; i++) n += at->alternatives[i].n;
     return n;
 }
 
 static rs_status choose_row(chooser *self, const rs_alternative *a, arm *out) {
     bool is_struct = a->kind == RS_FMT_NODE_STRUCT;
-    uint32_t i;
     size_t used = 0;
     uint8_t *aux = NULL;
     out->plan = rs_plan_inner(self->stats, a->kind, a->param, a->n_children);
     if (out->plan == NULL) return no_memory(self);
     out->bits = 4 * a->n;
-    for (i = 0; is_struct && i < a->n_children; i++) used += rs_slice_left(&a->keys[i]);
+    for (uint32_t i = 0; is_struct && i < a->n_children; i++) used += rs_slice_left(&a->keys[i]);
     if (used > RS_FMT_TREE_BYTES) {
         return rs_error_set(self->err, RS_E_ARG_LIMIT, RS_NOWHERE, "the tree grows too large");
     }
@@ -373,7 +363,7 @@ static rs_status choose_row(chooser *self, const rs_alternative *a, arm *out) {
         if (aux == NULL) return no_memory(self);
         out->plan->aux = rs_slice_of(aux, used);
     }
-    for (i = 0; i < a->n_children; i++) {
+    for (uint32_t i = 0; i < a->n_children; i++) {
         size_t size = is_struct ? rs_slice_left(&a->keys[i]) : 0;
         uint64_t n = values_at(&a->children[i]);
         arm child = {NULL, 0};
@@ -397,12 +387,11 @@ static rs_status choose_row(chooser *self, const rs_alternative *a, arm *out) {
 
 static rs_status choose_map(chooser *self, rs_alternative *a, arm *out) {
     const bool often = self->often;
-    unsigned k;
     out->plan = rs_plan_inner(self->stats, RS_FMT_NODE_MAP, 0, 2);
     if (out->plan == NULL) return no_memory(self);
     out->bits = 8 * a->counts_bytes + 8 * a->n; /* two bit groups are filled up to whole bytes, each by 4 bits */
     self->often = true;
-    for (k = 0; k < 2; k++) {
+    for (unsigned k = 0; k < 2; k++) {
         arm child = {NULL, 0};
         RS_TRY(choose_child(self, NULL, &a->children[k], &child));
         out->plan->children[k] = child.plan;
@@ -458,7 +447,6 @@ static rs_status choose_plain(chooser *self, rs_alternative *a, arm *out, arm *r
 
 static rs_status weigh_alternative(chooser *self, rs_alternative *a, arm *out, arm *rest) {
     rs_values distinct = rs_plan_distinct(self->stats, a);
-    uint64_t whole;
     rest->plan = NULL;
     rest->bits = 0;
     out->plan = NULL;
@@ -479,7 +467,7 @@ static rs_status weigh_alternative(chooser *self, rs_alternative *a, arm *out, a
     }
     RS_TRY(choose_plain(self, a, out, rest));
     if (out->plan->n == 0) out->plan->n = a->n;
-    whole = out->bits + rest->bits;
+    uint64_t whole = out->bits + rest->bits;
     if (distinct.n > 0) {
         arm best = {NULL, whole};
         double rate = (double)whole / (double)(a->raw_bytes + 1);
@@ -504,12 +492,12 @@ static rs_status weigh_alternative(chooser *self, rs_alternative *a, arm *out, a
 
 static rs_status choose_alternative(chooser *self, rs_alternative *a, arm *out, arm *rest) {
     const rs_alternative *weighed = self->weighed;
-    uint32_t position = self->position, first;
+    uint32_t position = self->position;
     if (self->log == NULL) {
         RS_TRY(weigh_alternative(self, a, out, rest));
         return rs_plan_try_placed(self, a, out, rest);
     }
-    first = self->log->n;
+    uint32_t first = self->log->n;
     self->weighed = a;
     self->position = self->n_positions++;
     rs_plan_log_form(self, RS_FMT_NODE_ANY, 0, 8 * a->raw_bytes, a->n);
@@ -523,9 +511,8 @@ static rs_status choose_alternative(chooser *self, rs_alternative *a, arm *out, 
 
 /* Returns whether a position has None and one other alternative, for which a tree needs no union. */
 static bool is_optional(const chooser *self, const rs_position *at) {
-    uint32_t i;
     if (at->n != 2 || !allowed(self, RS_FMT_NODE_OPTIONAL)) return false;
-    for (i = 0; i < 2; i++) {
+    for (uint32_t i = 0; i < 2; i++) {
         const rs_alternative *a = &at->alternatives[i];
         if (a->kind == RS_FMT_NODE_CONST && *a->first.ptr == RS_FMT_TAG_NONE) return true;
     }
@@ -544,8 +531,7 @@ static rs_status add_arms(chooser *self, rs_alternative *a, arm *arms, uint32_t 
 /* Returns the bits of the nodes of a plan. */
 static uint64_t tree_bits(const rs_plan *d) {
     uint64_t bits = 8 * (RS_FMT_NODE_SIZE + (uint64_t)rs_slice_left(&d->aux));
-    uint32_t i;
-    for (i = 0; i < d->n_children; i++) bits += tree_bits(d->children[i]);
+    for (uint32_t i = 0; i < d->n_children; i++) bits += tree_bits(d->children[i]);
     return bits;
 }
 
@@ -553,10 +539,10 @@ static uint64_t tree_bits(const rs_plan *d) {
  * fewer bytes together with the tree. The log entries of the other plan begin at number `first`. */
 static rs_status try_map(chooser *self, const rs_position *at, uint64_t values, uint32_t first, arm *out) {
     arm *arms = (arm *)rs_arena_take(&self->stats->arena, ((size_t)at->n + 1) * 2 * sizeof *arms), best;
-    uint32_t i, n = 0, logged = self->log == NULL ? 0 : self->log->n;
+    uint32_t n = 0, logged = self->log == NULL ? 0 : self->log->n;
     rs_notes *notes = &self->dictionaries->notes;
     if (arms == NULL) return no_memory(self);
-    for (i = 0; i < at->n; i++) {
+    for (uint32_t i = 0; i < at->n; i++) {
         rs_alternative *a = &at->alternatives[i];
         if (a->kind == RS_FMT_NODE_STRUCT) continue;
         if (a->kind == RS_FMT_NODE_ANY) {
@@ -586,21 +572,20 @@ static rs_status try_map(chooser *self, const rs_position *at, uint64_t values, 
 }
 
 static rs_status choose_position(chooser *self, const rs_position *at, arm *out) {
-    arm *arms;
-    uint32_t i, n = 0, first = self->log == NULL ? 0 : self->log->n;
+    uint32_t n = 0, first = self->log == NULL ? 0 : self->log->n;
     uint64_t values = values_at(at), raw_bytes = 0;
     out->bits = 0;
     if (at->n == 0) return leaf(self, RS_FMT_NODE_ANY, 0, NULL, 0, out);
     if (at->n > 1 && !allowed(self, RS_FMT_NODE_UNION) && !is_optional(self, at)) {
         out->plan = NULL;
-        for (i = 0; i < at->n; i++) raw_bytes += at->alternatives[i].raw_bytes;
+        for (uint32_t i = 0; i < at->n; i++) raw_bytes += at->alternatives[i].raw_bytes;
         RS_TRY(choose_any(self, raw_bytes, out));
         out->plan->n = values;
         return RS_OK;
     }
-    arms = (arm *)rs_arena_take(&self->stats->arena, (size_t)at->n * 2 * sizeof *arms);
+    arm *arms = (arm *)rs_arena_take(&self->stats->arena, (size_t)at->n * 2 * sizeof *arms);
     if (arms == NULL) return no_memory(self);
-    for (i = 0; i < at->n; i++) RS_TRY(add_arms(self, &at->alternatives[i], arms, &n));
+    for (uint32_t i = 0; i < at->n; i++) RS_TRY(add_arms(self, &at->alternatives[i], arms, &n));
     if (n > RS_FMT_UNION_CHILDREN) return rs_error_set(self->err, RS_E_ARG_LIMIT, RS_NOWHERE, "too many alternatives");
     RS_TRY(rs_plan_join_arms(self, arms, n, values, out));
     RS_TRY(rs_plan_try_exceptions(self, arms, n, values, out));
@@ -610,12 +595,11 @@ static rs_status choose_position(chooser *self, const rs_position *at, arm *out)
 
 /* Adds the number of nodes of a plan to *nodes, and an upper bound of their bytes to *bytes. */
 static void weigh(const rs_plan *d, uint64_t *nodes, uint64_t *bytes) {
-    uint32_t i;
     ++*nodes;
     *bytes += RS_FMT_NODE_SIZE + rs_slice_left(&d->aux);
     /* The numbers of its tables are not known yet, so the most that there can be are counted. */
     if (d->kind == RS_FMT_NODE_DICT_CODED || d->kind == RS_FMT_NODE_SYMBOLS) *bytes += TABLE_NUMBERS;
-    for (i = 0; i < d->n_children; i++) weigh(d->children[i], nodes, bytes);
+    for (uint32_t i = 0; i < d->n_children; i++) weigh(d->children[i], nodes, bytes);
 }
 
 rs_status rs_plan_choose(rs_stats *stats, rs_dictionaries *dictionaries, unsigned hops, rs_plan **out, rs_error *err) {

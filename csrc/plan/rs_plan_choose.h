@@ -1,6 +1,5 @@
 /* rs_plan_choose.h: chooses the plan of a tree. */
-#ifndef RS_PLAN_CHOOSE_H
-#define RS_PLAN_CHOOSE_H
+#pragma once
 
 #include "plan/rs_plan.h"
 
@@ -9,5 +8,3 @@
  * failed are noted in `dictionaries`. RS_E_ARG_LIMIT when no tree within the limits describes the values; RS_E_MEM. */
 RS_NODISCARD rs_status rs_plan_choose(rs_stats *stats, rs_dictionaries *dictionaries, unsigned hops, rs_plan **out,
                                       rs_error *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* rs_plan_log.h: the forms that were weighed for one field, and the one that was chosen. The planner fills it where
  * rs_choices.log is set. */
-#ifndef RS_PLAN_LOG_H
-#define RS_PLAN_LOG_H
+#pragma once
 
 #include "base/rs_bytes.h"
 #include "format/rs_format.h"
@@ -34,5 +33,3 @@ typedef struct rs_plan_log {
 void rs_plan_log_add(rs_plan_log *self, const rs_weighed *entry);
 /* Frees the entries. */
 void rs_plan_log_clear(rs_plan_log *self);
-
-#endif

@@ -32,9 +32,8 @@ rs_plan *rs_plan_inner(rs_stats *stats, unsigned kind, unsigned param, uint32_t 
 
 rs_plan *rs_plan_leaf(rs_stats *stats, unsigned kind, unsigned param, const void *aux, size_t aux_size) {
     rs_plan *d = rs_plan_inner(stats, kind, param, 0);
-    uint8_t *copy;
     if (d == NULL || aux_size == 0) return d;
-    copy = (uint8_t *)rs_arena_take(&stats->arena, aux_size);
+    uint8_t *copy = (uint8_t *)rs_arena_take(&stats->arena, aux_size);
     if (copy == NULL) return NULL;
     memcpy(copy, aux, aux_size);
     d->aux = rs_slice_of(copy, aux_size);
@@ -52,19 +51,16 @@ unsigned rs_plan_width(uint64_t range) {
 /* ---- Ints ---- */
 
 /* Finds a narrow int node for most ints where a few lie far from the rest: frame of reference with exceptions, as in
- * PFOR (Zukowski, Heman, Nes, Boncz, "Super-Scalar RAM-CPU Cache Compression", ICDE 2006). The exceptions do not fit
- * the node; the caller stores them under another child of a union. The frame begins at the minimum or ends at the
- * maximum. */
+ * PFOR (Zukowski, Heman, Nes, Boncz, "Super-Scalar RAM-CPU Cache Compression", ICDE 2006). The caller stores the
+ * exceptions under another child of a union. The frame begins at the minimum or ends at the maximum. */
 rs_status rs_plan_ints(rs_stats *stats, const rs_alternative *a, rs_plan **out, uint64_t *bits, uint64_t *n_fits,
                        rs_error *err) {
     uint64_t above[65] = {0}, below[65] = {0}, seen, best = *bits;
     unsigned whole = rs_plan_width((uint64_t)a->max - (uint64_t)a->min), width = whole, w;
     bool from_max = false;
-    uint32_t i;
-    int64_t base;
     *out = NULL;
     if (a->n_where < a->n || a->n < 64 || whole < 12) return RS_OK;
-    for (i = 0; i < a->n_where; i++) {
+    for (uint32_t i = 0; i < a->n_where; i++) {
         rs_slice in = rs_stats_from(stats, a->where[i]);
         int64_t value = rs_any_take_int_unchecked(&in);
         above[rs_packed_ints_width((uint64_t)value - (uint64_t)a->min)]++;
@@ -73,20 +69,18 @@ rs_status rs_plan_ints(rs_stats *stats, const rs_alternative *a, rs_plan **out, 
     /* A value in a union stands alone, so it takes whole bytes, and one bit chooses the child. An int that does not fit
      * is an any value of at most 9 bytes. */
     for (w = 0, seen = 0; w < whole; w++) {
-        uint64_t cost;
         seen += above[w];
-        cost = a->n + seen * ((w + 7) / 8 * 8) + (a->n - seen) * 72;
+        uint64_t cost = a->n + seen * ((w + 7) / 8 * 8) + (a->n - seen) * 72;
         if (cost < best) best = cost, width = w, from_max = false, *n_fits = seen;
     }
     for (w = 0, seen = 0; w < whole; w++) {
-        uint64_t cost;
         seen += below[w];
-        cost = a->n + seen * ((w + 7) / 8 * 8) + (a->n - seen) * 72;
+        uint64_t cost = a->n + seen * ((w + 7) / 8 * 8) + (a->n - seen) * 72;
         if (cost < best) best = cost, width = w, from_max = true, *n_fits = seen;
     }
     if (width == whole) return RS_OK;
     width = rs_plan_width(width == 0 ? 0 : UINT64_MAX >> (64 - width));
-    base = from_max ? (int64_t)((uint64_t)a->max - (width == 0 ? 0 : UINT64_MAX >> (64 - width))) : a->min;
+    int64_t base = from_max ? (int64_t)((uint64_t)a->max - (width == 0 ? 0 : UINT64_MAX >> (64 - width))) : a->min;
     *out = rs_plan_leaf(stats, RS_FMT_NODE_INT, width, &base, 8);
     *bits = best;
     return *out == NULL ? no_memory(err) : RS_OK;
@@ -110,13 +104,11 @@ static bool correct(const rs_stats *stats, const rs_alternative *a, unsigned sca
                     int64_t *max) {
     double power = rs_schema_divisor(scale);
     uint64_t widest = 0;
-    uint32_t i;
-    for (i = 0; i < a->n_where; i++) {
+    for (uint32_t i = 0; i < a->n_where; i++) {
         double value = float_at(stats, a->where[i]), product = value * power;
-        int64_t m, d;
         if (!(product > -9e15 && product < 9e15)) return false;
-        m = rs_packed_ints_round(product);
-        d = ulps(value, (double)m / power);
+        int64_t m = rs_packed_ints_round(product);
+        int64_t d = ulps(value, (double)m / power);
         widest |= d < 0 ? ~(uint64_t)d : (uint64_t)d;
         if (widest >> (MAX_CORRECTION - 1) != 0) return false;
         if (i == 0 || m < *min) *min = m;
@@ -141,9 +133,9 @@ typedef struct scales {
 
 static void count_scales(const rs_stats *stats, const rs_alternative *a, scales *out) {
     unsigned scale = 0;
-    uint32_t i, misses = 0;
+    uint32_t misses = 0;
     memset(out, 0, sizeof *out);
-    for (i = 0; i < a->n_where; i++) {
+    for (uint32_t i = 0; i < a->n_where; i++) {
         double value = float_at(stats, a->where[i]);
         int64_t m;
         /* Stop early when nearly all floats so far have no scale. Most floats need the scale of the one before, so the
@@ -166,8 +158,7 @@ static void count_scales(const rs_stats *stats, const rs_alternative *a, scales 
 /* Finds the range of the integers of the floats that are exact at a scale. Returns the number of these floats. */
 static uint64_t range_at(const rs_stats *stats, const rs_alternative *a, unsigned scale, int64_t *min, int64_t *max) {
     uint64_t n = 0;
-    uint32_t i;
-    for (i = 0; i < a->n_where; i++) {
+    for (uint32_t i = 0; i < a->n_where; i++) {
         int64_t m;
         if (!rs_packed_ints_from_float(float_at(stats, a->where[i]), scale, &m)) continue;
         if (n == 0 || m < *min) *min = m;
@@ -179,28 +170,29 @@ static uint64_t range_at(const rs_stats *stats, const rs_alternative *a, unsigne
 
 rs_status rs_plan_floats(rs_stats *stats, const rs_alternative *a, rs_plan **out, uint64_t *bits, uint64_t *n_fits,
                          rs_error *err) {
-    unsigned scale, correction, width;
-    uint64_t n, cost, seen = 0;
+    unsigned correction;
+    uint64_t seen = 0;
     int64_t min = 0, max = 0;
     scales have;
     *out = NULL;
     if (a->n_where < a->n || a->n == 0) return RS_OK;
     count_scales(stats, a, &have);
-    for (scale = 0; scale < SCALES; scale++) {
+    for (unsigned scale = 0; scale < SCALES; scale++) {
         seen += have.n[scale];
         if (seen * 10 < a->n * 7 || have.n[scale] == 0) continue;
-        n = range_at(stats, a, scale, &min, &max);
-        width = rs_plan_width((uint64_t)max - (uint64_t)min);
-        cost = n == a->n ? n * width : a->n + n * ((width + 7) / 8 * 8) + (a->n - n) * 64;
+        uint64_t n = range_at(stats, a, scale, &min, &max);
+        unsigned width = rs_plan_width((uint64_t)max - (uint64_t)min);
+        uint64_t cost = n == a->n ? n * width : a->n + n * ((width + 7) / 8 * 8) + (a->n - n) * 64;
         if (n < a->n / 2 || cost >= *bits) continue;
         *out = decimal(stats, width, min, scale, 0);
         if (*out == NULL) return no_memory(err);
         *bits = cost;
         *n_fits = n;
     }
-    for (scale = 0; scale <= 9 && have.n[NO_SCALE] * 4 < a->n * 5; scale++) {
+    for (unsigned scale = 0; scale <= 9 && have.n[NO_SCALE] * 4 < a->n * 5; scale++) {
         if (!correct(stats, a, scale, &correction, &min, &max)) continue;
-        width = rs_plan_width(((uint64_t)max - (uint64_t)min) << correction | ((UINT64_C(1) << correction) - 1));
+        unsigned width =
+            rs_plan_width(((uint64_t)max - (uint64_t)min) << correction | ((UINT64_C(1) << correction) - 1));
         if (rs_packed_ints_width((uint64_t)max - (uint64_t)min) + correction > 56 || a->n * width >= *bits) continue;
         *out = decimal(stats, width, min, scale, correction);
         if (*out == NULL) return no_memory(err);
@@ -235,8 +227,7 @@ static rs_slice elements_of(const lists *self, uint32_t i, uint64_t *n) {
 }
 
 static void take_ints(rs_slice in, uint64_t n, int64_t *out) {
-    uint64_t k;
-    for (k = 0; k < n; k++) out[k] = rs_any_take_int_unchecked(&in);
+    for (uint64_t k = 0; k < n; k++) out[k] = rs_any_take_int_unchecked(&in);
 }
 
 /* Multiplies the kept numbers of a list so that they are at a higher scale. Returns false, with the numbers as they
@@ -244,30 +235,28 @@ static void take_ints(rs_slice in, uint64_t n, int64_t *out) {
 static bool raise(int64_t *numbers, uint64_t n, unsigned by) {
     const int64_t factor = (int64_t)rs_schema_divisor(by), most = (INT64_C(1) << 50) / factor;
     bool fits = true;
-    uint64_t k;
-    for (k = 0; k < n; k++) fits = fits & (numbers[k] >= -most) & (numbers[k] <= most);
-    for (k = 0; fits && k < n; k++) numbers[k] *= factor;
+    for (uint64_t k = 0; k < n; k++) fits = fits & (numbers[k] >= -most) & (numbers[k] <= most);
+    for (uint64_t k = 0; fits && k < n; k++) numbers[k] *= factor;
     return fits;
 }
 
 /* Returns the numbers of list i, at the scale that is tried; NULL when one of its floats is no decimal of that scale.
  * They are valid until the next call. */
 static const int64_t *numbers_of(lists *self, uint32_t i, uint64_t *n) {
-    rs_slice in;
     if (self->starts != NULL) {
         int64_t *numbers = self->numbers + self->starts[i];
         *n = self->starts[i + 1] - self->starts[i];
         if (self->scales == NULL || self->scales[i] == self->scale) return numbers;
         if (self->scales[i] > self->scale) return NULL;
         if (!raise(numbers, *n, self->scale - self->scales[i])) {
-            in = elements_of(self, i, n);
+            rs_slice in = elements_of(self, i, n);
             self->scales[i] = NO_SCALE;
             if (rs_packed_ints_from_floats(in.ptr, *n, self->scale, numbers) < *n) return NULL;
         }
         self->scales[i] = (uint8_t)self->scale;
         return numbers;
     }
-    in = elements_of(self, i, n);
+    rs_slice in = elements_of(self, i, n);
     if (self->a->elements == RS_ELEMENTS_INTS) {
         take_ints(in, *n, self->numbers);
     } else if (rs_packed_ints_from_floats(in.ptr, *n, self->scale, self->numbers) < *n) {
@@ -278,8 +267,7 @@ static const int64_t *numbers_of(lists *self, uint32_t i, uint64_t *n) {
 
 static void widen_range(lists *self, const int64_t *numbers, uint64_t n) {
     int64_t min = self->min, max = self->max;
-    uint64_t k;
-    for (k = 0; k < n; k++) {
+    for (uint64_t k = 0; k < n; k++) {
         min = numbers[k] < min ? numbers[k] : min;
         max = numbers[k] > max ? numbers[k] : max;
     }
@@ -289,7 +277,6 @@ static void widen_range(lists *self, const int64_t *numbers, uint64_t n) {
 
 static void note_range(lists *self) {
     uint64_t n;
-    uint32_t i;
     self->min = INT64_MAX;
     self->max = INT64_MIN;
     self->n_fits = self->elements = 0;
@@ -299,7 +286,7 @@ static void note_range(lists *self) {
         widen_range(self, self->numbers, self->elements);
         return;
     }
-    for (i = 0; i < self->a->n_where; i++) {
+    for (uint32_t i = 0; i < self->a->n_where; i++) {
         const int64_t *numbers = numbers_of(self, i, &n);
         if (numbers == NULL) continue;
         widen_range(self, numbers, n);
@@ -311,16 +298,14 @@ static void note_range(lists *self) {
 /* Measures every list whose number is a multiple of `step`, with each stride from `first` up to, but without, `end`. */
 static void measure(lists *self, unsigned first, unsigned end, uint32_t step) {
     uint64_t n;
-    uint32_t i;
-    unsigned s;
-    for (s = first; s < end; s++) {
+    for (unsigned s = first; s < end; s++) {
         memset(&self->trials[s], 0, sizeof self->trials[s]);
         self->trials[s].stride = s;
     }
-    for (i = 0; i < self->a->n_where; i += step) {
+    for (uint32_t i = 0; i < self->a->n_where; i += step) {
         const int64_t *numbers = numbers_of(self, i, &n);
         if (numbers == NULL) continue;
-        for (s = first; s < end; s++) rs_packed_ints_measure(&self->trials[s], numbers, n, self->min);
+        for (unsigned s = first; s < end; s++) rs_packed_ints_measure(&self->trials[s], numbers, n, self->min);
     }
 }
 
@@ -328,11 +313,11 @@ static void measure(lists *self, unsigned first, unsigned end, uint32_t step) {
  * some of the lists show that all of them would take far more than `limit` bits. */
 static unsigned choose_stride(lists *self, uint64_t limit) {
     uint32_t step = self->a->n_where / TRIED_LISTS + 1;
-    unsigned s, best = 0;
+    unsigned best = 0;
     if (self->a->total / TRIED_NUMBERS + 1 < step) step = (uint32_t)(self->a->total / TRIED_NUMBERS + 1);
     if (self->stats->choices->level == RS_LEVEL_SMALL) step = 1;
     measure(self, 0, STRIDES, step);
-    for (s = 1; s < STRIDES; s++) {
+    for (unsigned s = 1; s < STRIDES; s++) {
         if (rs_packed_ints_size(&self->trials[s]) < rs_packed_ints_size(&self->trials[best])) best = s;
     }
     if (step == 1) return best;
@@ -373,9 +358,9 @@ static unsigned read_lists(lists *self, unsigned *whole) {
     uint64_t n[SCALES + 1] = {0}, seen = 0, all = self->a->n_where, count;
     const bool floats = self->a->elements == RS_ELEMENTS_FLOATS;
     unsigned scale = 0, need;
-    uint32_t i, end = 0;
+    uint32_t end = 0;
     if (!floats && self->starts == NULL) return 0;
-    for (i = 0; i < all; i++) {
+    for (uint32_t i = 0; i < all; i++) {
         rs_slice in = elements_of(self, i, &count);
         int64_t *to = self->numbers;
         if (self->starts != NULL) to += end, self->starts[i] = end, end += (uint32_t)count, self->starts[i + 1] = end;
@@ -414,25 +399,23 @@ static rs_status begin_lists(lists *self, rs_stats *stats, const rs_alternative 
 static rs_status plan_list(lists *self, rs_plan **out, uint64_t *bits, uint64_t *n_fits, rs_error *err) {
     const rs_alternative *a = self->a;
     bool floats = a->elements == RS_ELEMENTS_FLOATS;
-    unsigned best, width;
-    uint64_t counts = a->count_min == a->count_max ? 0 : 8 * a->counts_bytes, rest, cost;
-    rs_plan *child;
+    uint64_t counts = a->count_min == a->count_max ? 0 : 8 * a->counts_bytes;
     note_range(self);
     /* Lists that do not fit stay lists of floats of 8 bytes. */
-    rest = self->n_fits == a->n ? 0 : a->n + (a->total - self->elements) * 64;
+    uint64_t rest = self->n_fits == a->n ? 0 : a->n + (a->total - self->elements) * 64;
     if (self->elements == 0) return RS_OK;
-    width = rs_plan_width((uint64_t)self->max - (uint64_t)self->min);
-    cost = counts + rest + self->elements * width + (width % 8 == 0 ? 0 : 4 * self->n_fits);
+    unsigned width = rs_plan_width((uint64_t)self->max - (uint64_t)self->min);
+    uint64_t cost = counts + rest + self->elements * width + (width % 8 == 0 ? 0 : 4 * self->n_fits);
     if (cost < *bits) {
         *out = rs_plan_inner(self->stats, RS_FMT_NODE_LIST, a->param, 1);
-        child = floats ? decimal(self->stats, width, self->min, self->scale, 0)
-                       : rs_plan_leaf(self->stats, RS_FMT_NODE_INT, width, &self->min, 8);
+        rs_plan *child = floats ? decimal(self->stats, width, self->min, self->scale, 0)
+                                : rs_plan_leaf(self->stats, RS_FMT_NODE_INT, width, &self->min, 8);
         if (*out == NULL || child == NULL) return no_memory(err);
         (*out)->children[0] = child;
         *bits = cost;
         *n_fits = self->n_fits;
     }
-    best = choose_stride(self, *bits);
+    unsigned best = choose_stride(self, *bits);
     if (best == STRIDES) return RS_OK;
     cost = counts + rest + 8 * rs_packed_ints_size(&self->trials[best]);
     /* Reading chunks takes a little longer, so they must save more than one part in 64. */
@@ -450,14 +433,12 @@ static rs_status plan_list(lists *self, rs_plan **out, uint64_t *bits, uint64_t 
 
 rs_status rs_plan_numbers(rs_stats *stats, const rs_alternative *a, rs_plan **out, uint64_t *bits, uint64_t *n_fits,
                           rs_error *err) {
-    lists *self;
-    rs_status status;
     unsigned whole = NO_SCALE;
     *out = NULL;
     if (a->n_where < a->n || a->total == 0) return RS_OK;
-    self = (lists *)malloc(sizeof *self);
+    lists *self = (lists *)malloc(sizeof *self);
     if (self == NULL) return no_memory(err);
-    status = begin_lists(self, stats, a, err);
+    rs_status status = begin_lists(self, stats, a, err);
     if (status == RS_OK) self->scale = read_lists(self, &whole);
     if (status == RS_OK && self->scale != NO_SCALE) status = plan_list(self, out, bits, n_fits, err);
     if (status == RS_OK && whole != NO_SCALE && whole != self->scale && self->scale != NO_SCALE) {

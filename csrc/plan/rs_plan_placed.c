@@ -22,17 +22,16 @@ static rs_status no_memory(rs_error *err) {
 /* Returns the bytes of the value that `in` begins with: an int, a float or a str. */
 static size_t size_of(rs_slice in, uint8_t kind) {
     const uint8_t *p = in.ptr++;
-    uint64_t n;
     if (kind == RS_FMT_NODE_INT) return rs_any_int_size(*p);
     if (kind == RS_FMT_NODE_FLOAT) return 9;
-    n = rs_scan_varint_unchecked(&in);
+    uint64_t n = rs_scan_varint_unchecked(&in);
     return (size_t)(in.ptr - p) + (size_t)(n << (*p - RS_FMT_TAG_STR1));
 }
 
 /* Sets locals[i] to the number of the record of value i. */
 static void find_locals(const rs_stats *stats, const rs_alternative *a, uint32_t *locals) {
-    uint32_t i, local = 0;
-    for (i = 0; i < a->n_where; i++) {
+    uint32_t local = 0;
+    for (uint32_t i = 0; i < a->n_where; i++) {
         while (local + 1 < stats->values.n && stats->values.spans[local + 1].off <= a->where[i]) local++;
         locals[i] = local;
     }
@@ -66,11 +65,11 @@ static uint32_t tried_first(uint32_t n, uint32_t f) {
 /* Returns whether the tried stretches would take fewer bits as rising numbers. */
 static bool looks_rising(const rs_stats *stats, const rs_alternative *a, unsigned scale) {
     uint64_t numbers[RS_FMT_RISING_RECORDS], bits = 0;
-    uint32_t n = a->n_where, f, k;
+    uint32_t n = a->n_where;
     if (n < TRIED_FRAMES * RS_FMT_RISING_RECORDS) return true;
-    for (f = 0; f < TRIED_FRAMES; f++) {
+    for (uint32_t f = 0; f < TRIED_FRAMES; f++) {
         rs_rising r;
-        for (k = 0; k < RS_FMT_RISING_RECORDS; k++) {
+        for (uint32_t k = 0; k < RS_FMT_RISING_RECORDS; k++) {
             if (!number_of(stats, a, scale, tried_first(n, f) + k, &numbers[k])) return false;
         }
         rs_rising_choose(numbers, RS_FMT_RISING_RECORDS, &r);
@@ -104,19 +103,19 @@ static bool begins_run(const rs_stats *stats, const rs_alternative *a, uint32_t 
 
 /* Returns whether the tried stretches have few runs enough. */
 static bool looks_like_runs(const rs_stats *stats, const rs_alternative *a) {
-    uint32_t n = a->n_where, f, k, begun = 0;
+    uint32_t n = a->n_where, begun = 0;
     if (n < TRIED_FRAMES * RS_FMT_RISING_RECORDS) return true;
-    for (f = 0; f < TRIED_FRAMES; f++) {
-        for (k = 1; k < RS_FMT_RISING_RECORDS; k++) begun += begins_run(stats, a, tried_first(n, f) + k);
+    for (uint32_t f = 0; f < TRIED_FRAMES; f++) {
+        for (uint32_t k = 1; k < RS_FMT_RISING_RECORDS; k++) begun += begins_run(stats, a, tried_first(n, f) + k);
     }
     return begun <= TRIED_FRAMES * RS_FMT_RISING_RECORDS / RUN_PARTS * (RUN_PARTS - 1);
 }
 
 /* Counts the runs, and sets ranks[i] to the number of the run of value i. Returns 0 when they are more than `most`. */
 static uint32_t count_runs(const rs_stats *stats, const rs_alternative *a, uint32_t most, uint64_t *ranks) {
-    uint32_t i, n = 1;
+    uint32_t n = 1;
     ranks[0] = 0;
-    for (i = 1; i < a->n_where; i++) {
+    for (uint32_t i = 1; i < a->n_where; i++) {
         if (begins_run(stats, a, i) && ++n > most) return 0;
         ranks[i] = n - 1;
     }
@@ -125,7 +124,7 @@ static uint32_t count_runs(const rs_stats *stats, const rs_alternative *a, uint3
 
 static rs_status weigh(const rs_stats *stats, const rs_alternative *a, const uint32_t *locals, uint64_t *numbers,
                        rs_placed_weights *out, rs_error *err) {
-    uint32_t n = a->n_where, most = n / RUN_PARTS * (RUN_PARTS - 1), i;
+    uint32_t n = a->n_where, most = n / RUN_PARTS * (RUN_PARTS - 1);
     uint32_t distinct = a->distinct == NULL ? 0 : a->distinct->n;
     const rs_plan *made = a->prepared == NULL ? NULL : a->prepared->made;
     bool number = a->kind == RS_FMT_NODE_INT;
@@ -142,24 +141,22 @@ static rs_status weigh(const rs_stats *stats, const rs_alternative *a, const uin
         if (out->n_runs == distinct) RS_TRY(weigh_rising(stats, locals, numbers, n, &out->ranks, err));
     }
     if (!number || !looks_rising(stats, a, out->scale)) return RS_OK;
-    for (i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < n; i++) {
         if (!number_of(stats, a, out->scale, i, &numbers[i])) return RS_OK;
     }
     return weigh_rising(stats, locals, numbers, n, &out->rising, err);
 }
 
 rs_status rs_plan_weigh_placed(rs_stats *stats, rs_alternative *a, rs_error *err) {
-    rs_placed_weights *out;
     uint32_t *locals = NULL;
-    uint64_t *numbers;
     rs_status status;
     if (a->placed != NULL) return RS_OK;
-    out = (rs_placed_weights *)rs_arena_take(&stats->arena, sizeof *out);
+    rs_placed_weights *out = (rs_placed_weights *)rs_arena_take(&stats->arena, sizeof *out);
     if (out == NULL) return no_memory(err);
     out->rising = out->ranks = UINT64_MAX;
     a->placed = out;
     if (a->n_where < a->n || a->n < PLACED_LEAST) return RS_OK;
-    numbers = (uint64_t *)malloc(a->n_where * sizeof *numbers);
+    uint64_t *numbers = (uint64_t *)malloc(a->n_where * sizeof *numbers);
     if (a->n < stats->values.n) locals = (uint32_t *)malloc(a->n_where * sizeof *locals);
     if (numbers == NULL || (locals == NULL && a->n < stats->values.n)) {
         status = no_memory(err);
@@ -177,13 +174,12 @@ static bool may_be_placed(const rs_alternative *a) {
 }
 
 static rs_status prepare_position(rs_stats *stats, rs_position *at, rs_error *err) {
-    uint32_t i, k;
-    for (i = 0; i < at->n; i++) {
+    for (uint32_t i = 0; i < at->n; i++) {
         rs_alternative *a = &at->alternatives[i];
         if (rs_plan_is_constant(stats, a, RS_PLAN_CONST_BYTES) || a->kind == RS_FMT_NODE_LIST) continue;
         if (a->kind == RS_FMT_NODE_MAP) continue;
         if (may_be_placed(a)) RS_TRY(rs_plan_weigh_placed(stats, a, err));
-        for (k = 0; k < a->n_children; k++) RS_TRY(prepare_position(stats, &a->children[k], err));
+        for (uint32_t k = 0; k < a->n_children; k++) RS_TRY(prepare_position(stats, &a->children[k], err));
     }
     return RS_OK;
 }
@@ -278,12 +274,12 @@ static rs_status put_rising(rs_plan_chooser *self, const rs_alternative *a, rs_p
 }
 
 rs_status rs_plan_try_placed(rs_plan_chooser *self, rs_alternative *a, rs_plan_arm *out, rs_plan_arm *rest) {
-    uint64_t usual = out->bits + rest->bits, gain = least_gain(self, a->n), best;
+    uint64_t usual = out->bits + rest->bits, gain = least_gain(self, a->n);
     rs_plan_arm whole = {NULL, usual}, child = {NULL, 0}, placed = {NULL, 0};
     if (out->plan->kind == RS_FMT_NODE_CONST || usual <= gain || !may_be_placed(a)) return RS_OK;
     if (!may_place(self, RS_FMT_NODE_RUNS, a->n) && !may_place(self, RS_FMT_NODE_RISING, a->n)) return RS_OK;
     RS_TRY(rs_plan_weigh_placed(self->stats, a, self->err));
-    best = usual - gain;
+    uint64_t best = usual - gain;
     if (a->placed->n_runs > 0 && may_place(self, RS_FMT_NODE_RUNS, a->n)) {
         RS_TRY(choose_run(self, a, a->placed->n_runs, &whole, &child));
         if (child.plan != NULL && child.bits + a->placed->marks_bits < best) {
@@ -306,9 +302,8 @@ rs_status rs_plan_try_placed(rs_plan_chooser *self, rs_alternative *a, rs_plan_a
 
 void rs_plan_unplace(rs_plan *row) {
     uint64_t bits = 0;
-    uint32_t i;
-    for (i = 0; i < row->n_children; i++) bits += rs_plan_group_bits(row->children[i]);
-    for (i = 0; i < row->n_children; i++) {
+    for (uint32_t i = 0; i < row->n_children; i++) bits += rs_plan_group_bits(row->children[i]);
+    for (uint32_t i = 0; i < row->n_children; i++) {
         rs_plan *instead = row->children[i]->instead;
         unsigned width = instead == NULL ? 0 : rs_plan_group_bits(instead);
         if (instead == NULL || (bits + width + 7) / 8 > (bits + 7) / 8) continue;
@@ -331,40 +326,36 @@ static unsigned padding(const rs_plan *d) {
 /* Returns whether a plan has nodes of arrays. Under an exceptions node their data would count as bytes of the record,
  * and so pass the limit that the header declares. */
 static bool has_arrays(const rs_plan *d) {
-    uint32_t i;
-    for (i = 0; i < d->n_children; i++) {
+    for (uint32_t i = 0; i < d->n_children; i++) {
         if (has_arrays(d->children[i])) return true;
     }
     return d->kind == RS_FMT_NODE_NDARRAY;
 }
 
-/* Replaces *out, which joins the arms, by an exceptions node when nearly all values belong to one arm and that saves
- * enough. The others keep their nodes. */
 rs_status rs_plan_try_exceptions(rs_plan_chooser *self, const rs_plan_arm *arms, uint32_t n, uint64_t values,
                                  rs_plan_arm *out) {
-    uint64_t joined = out->bits, bits, n_odd, gain;
-    uint32_t i, usual = 0;
-    rs_plan_arm *others, odd = {NULL, 0};
-    rs_plan *d;
+    uint64_t joined = out->bits;
+    uint32_t usual = 0;
+    rs_plan_arm odd = {NULL, 0};
     if (n < 2 || !may_place(self, RS_FMT_NODE_EXCEPTIONS, values)) return RS_OK;
-    for (i = 1; i < n; i++) usual = arms[i].plan->n > arms[usual].plan->n ? i : usual;
-    n_odd = values - arms[usual].plan->n;
+    for (uint32_t i = 1; i < n; i++) usual = arms[i].plan->n > arms[usual].plan->n ? i : usual;
+    uint64_t n_odd = values - arms[usual].plan->n;
     if (n_odd > values / ODD_PARTS) return RS_OK;
-    for (i = 0; i < n && out->plan->kind == RS_FMT_NODE_UNION; i++) {
+    for (uint32_t i = 0; i < n && out->plan->kind == RS_FMT_NODE_UNION; i++) {
         joined = joined - arms[i].plan->n * RS_PLAN_ALONE_BITS + arms[i].plan->n * padding(arms[i].plan);
     }
-    others = (rs_plan_arm *)rs_arena_take(&self->stats->arena, n * sizeof *others);
-    d = rs_plan_inner(self->stats, RS_FMT_NODE_EXCEPTIONS, 0, 2);
+    rs_plan_arm *others = (rs_plan_arm *)rs_arena_take(&self->stats->arena, n * sizeof *others);
+    rs_plan *d = rs_plan_inner(self->stats, RS_FMT_NODE_EXCEPTIONS, 0, 2);
     if (others == NULL || d == NULL) return no_memory(self->err);
-    for (i = 0; i + 1 < n; i++) {
+    for (uint32_t i = 0; i + 1 < n; i++) {
         others[i] = arms[i < usual ? i : i + 1];
         if (has_arrays(others[i].plan)) return RS_OK;
     }
     RS_TRY(rs_plan_join_arms(self, others, n - 1, n_odd, &odd));
-    bits = arms[usual].bits + odd.bits + n_odd * ODD_BITS + values / 16;
+    uint64_t bits = arms[usual].bits + odd.bits + n_odd * ODD_BITS + values / 16;
     /* The records of odd values have bits and, of a fixed node, a body for the usual value too. */
     if (rs_plan_may_be_fixed(arms[usual].plan)) bits += arms[usual].bits / (arms[usual].plan->n + 1) * n_odd;
-    gain = n_odd > values / SELDOM ? least_gain(self, values) + 2 * values : values / 2 + 1024;
+    uint64_t gain = n_odd > values / SELDOM ? least_gain(self, values) + 2 * values : values / 2 + 1024;
     if (bits + gain >= joined) return RS_OK;
     d->children[0] = arms[usual].plan;
     d->children[1] = odd.plan;

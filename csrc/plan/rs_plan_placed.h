@@ -1,7 +1,6 @@
 /* rs_plan_placed.h: weighs the placed nodes for the values of alternatives, by reading them in the order of their
  * records, and puts one in the place of another node where it saves enough. */
-#ifndef RS_PLAN_PLACED_H
-#define RS_PLAN_PLACED_H
+#pragma once
 
 #include "plan/rs_plan_arms.h"
 
@@ -24,12 +23,8 @@ RS_NODISCARD rs_status rs_plan_weigh_placed(rs_stats *stats, rs_alternative *a, 
 /* Replaces *out and *rest, the plan of an alternative, by a rising or runs node when that saves enough. RS_E_MEM. */
 RS_NODISCARD rs_status rs_plan_try_placed(rs_plan_chooser *self, rs_alternative *a, rs_plan_arm *out,
                                           rs_plan_arm *rest);
-/* Puts the nodes back that the placed nodes of a row replaced, where the row's bit group takes as many bytes with
- * them. */
+/* Puts back the nodes that a row's placed nodes replaced, where the row's bit group takes as many bytes with them. */
 void rs_plan_unplace(rs_plan *row);
-/* Replaces *out, which joins the arms, by an exceptions node when nearly all values belong to one arm and that saves
- * enough. RS_E_MEM. */
+/* Replaces *out, which joins the arms, by an exceptions node where most values are of one arm and it pays. RS_E_MEM. */
 RS_NODISCARD rs_status rs_plan_try_exceptions(rs_plan_chooser *self, const rs_plan_arm *arms, uint32_t n,
                                               uint64_t values, rs_plan_arm *out);
-
-#endif

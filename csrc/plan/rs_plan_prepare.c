@@ -25,14 +25,14 @@ bool rs_plan_has_few(const rs_alternative *a) {
 }
 
 static rs_status find_template(rs_stats *stats, const rs_alternative *a, rs_prepared *out, rs_error *err) {
-    rs_template template, *kept;
+    rs_template template;
     bool alike;
     if (!rs_choices_allow(stats->choices, RS_FMT_NODE_CONCAT)) return RS_OK;
     if (!rs_choices_allow(stats->choices, RS_FMT_NODE_CONST)) return RS_OK; /* between parts */
     if (a->elements > 1 || a->n_where < a->n || (a->known & RS_POSITION_NO_TEMPLATE) != 0) return RS_OK;
     RS_TRY(rs_template_find(stats, a, &template, &alike, err));
     if (!alike) return RS_OK;
-    kept = (rs_template *)rs_arena_take(&stats->arena, sizeof *kept);
+    rs_template *kept = (rs_template *)rs_arena_take(&stats->arena, sizeof *kept);
     if (kept == NULL) return no_memory(err);
     *kept = template;
     out->template = kept;
@@ -72,21 +72,19 @@ static uint32_t list_position(const rs_stats *stats, const rs_position *at, rs_a
 /* Lists an alternative and those below it at `out` from number n on, and returns their number. */
 static uint32_t list_alternative(const rs_stats *stats, rs_alternative *a, rs_alternative **out, uint32_t n) {
     bool numbers = a->elements == RS_ELEMENTS_INTS || a->elements == RS_ELEMENTS_FLOATS;
-    uint32_t k;
     if (rs_plan_is_constant(stats, a, RS_PLAN_CONST_BYTES) || rs_plan_has_few(a)) return n;
     if (a->kind == RS_FMT_NODE_STR || a->kind == RS_FMT_NODE_INT || a->kind == RS_FMT_NODE_FLOAT ||
         (a->kind == RS_FMT_NODE_LIST && numbers)) {
         if (out != NULL) out[n] = a;
         n++;
     }
-    for (k = 0; k < a->n_children; k++) n = list_position(stats, &a->children[k], out, n);
+    for (uint32_t k = 0; k < a->n_children; k++) n = list_position(stats, &a->children[k], out, n);
     return n;
 }
 
 /* Lists the alternatives of a position, and those of its map. */
 static uint32_t list_position(const rs_stats *stats, const rs_position *at, rs_alternative **out, uint32_t n) {
-    uint32_t i;
-    for (i = 0; i < at->n; i++) n = list_alternative(stats, &at->alternatives[i], out, n);
+    for (uint32_t i = 0; i < at->n; i++) n = list_alternative(stats, &at->alternatives[i], out, n);
     return at->map == NULL ? n : list_alternative(stats, &at->map->as_map, out, n);
 }
 
@@ -95,10 +93,10 @@ uint32_t rs_plan_list(const rs_stats *stats, rs_alternative **out) {
 }
 
 rs_status rs_plan_prepare(rs_stats *stats, rs_error *err) {
-    uint32_t n = rs_plan_list(stats, NULL), i;
+    uint32_t n = rs_plan_list(stats, NULL);
     rs_alternative **list = (rs_alternative **)rs_arena_take(&stats->arena, n * sizeof *list);
     if (list == NULL) return no_memory(err);
     (void)rs_plan_list(stats, list);
-    for (i = 0; i < n; i++) RS_TRY(rs_plan_prepare_alternative(stats, list[i], err));
+    for (uint32_t i = 0; i < n; i++) RS_TRY(rs_plan_prepare_alternative(stats, list[i], err));
     return RS_OK;
 }

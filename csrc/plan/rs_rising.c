@@ -13,12 +13,12 @@ unsigned rs_marks_form(uint32_t n_records, uint32_t n_marks) {
 
 void rs_rising_fill(const uint32_t *locals, const uint64_t *known, uint32_t n_known, uint64_t *numbers,
                     uint32_t n_records) {
-    uint32_t i, j = 0, k;
+    uint32_t j = 0;
     for (; j < locals[0]; j++) numbers[j] = known[0];
-    for (i = 0; i + 1 < n_known; i++) {
+    for (uint32_t i = 0; i + 1 < n_known; i++) {
         uint32_t gap = locals[i + 1] - locals[i];
         int64_t way = (int64_t)(known[i + 1] - known[i]) / (int64_t)gap;
-        for (k = 0; k < gap; k++) numbers[j++] = known[i] + (uint64_t)way * k;
+        for (uint32_t k = 0; k < gap; k++) numbers[j++] = known[i] + (uint64_t)way * k;
     }
     for (; j < n_records; j++) numbers[j] = known[n_known - 1];
 }
@@ -36,9 +36,9 @@ static int64_t corner_at(const uint64_t *numbers, uint32_t n, const rs_rising *r
 /* Sets residuals[] of the 64 records from number 64 f on, and returns the bits that one of them needs. */
 static unsigned residuals_of(const uint64_t *numbers, uint32_t n, const rs_rising *r, uint32_t f, int64_t a, int64_t b,
                              int64_t residuals[RS_FMT_RISING_RECORDS]) {
-    uint32_t k, j = f * RS_FMT_RISING_RECORDS;
+    uint32_t j = f * RS_FMT_RISING_RECORDS;
     uint64_t all = 0;
-    for (k = 0; k < RS_FMT_RISING_RECORDS && j < n; k++, j++) {
+    for (uint32_t k = 0; k < RS_FMT_RISING_RECORDS && j < n; k++, j++) {
         uint64_t way = (uint64_t)((int64_t)(((uint64_t)b - (uint64_t)a) * k) >> 6);
         int64_t z = (int64_t)(numbers[j] - line_at(r, j) - (uint64_t)a - way);
         residuals[k] = z;
@@ -50,9 +50,8 @@ static unsigned residuals_of(const uint64_t *numbers, uint32_t n, const rs_risin
 /* Weighs one line: sets form, width and base, and size_bytes to the size of the section. */
 static void weigh_line(const uint64_t *numbers, uint32_t n, rs_rising *r) {
     int64_t low = 0, high = 0;
-    uint32_t j;
     r->base = numbers[0];
-    for (j = 0; j < n; j++) {
+    for (uint32_t j = 0; j < n; j++) {
         int64_t z = (int64_t)(numbers[j] - line_at(r, j));
         low = z < low ? z : low;
         high = z > high ? z : high;
@@ -65,13 +64,13 @@ static void weigh_line(const uint64_t *numbers, uint32_t n, rs_rising *r) {
 
 /* Weighs corners around the line of step and shift. size_bytes becomes UINT64_MAX when the residuals are too many. */
 static void weigh_corners(const uint64_t *numbers, uint32_t n, rs_rising *r) {
-    int64_t residuals[RS_FMT_RISING_RECORDS], a, b, low, high;
-    uint32_t f, frames = (n + RS_FMT_RISING_RECORDS - 1) / RS_FMT_RISING_RECORDS;
+    int64_t residuals[RS_FMT_RISING_RECORDS], a, b, high;
+    uint32_t frames = (n + RS_FMT_RISING_RECORDS - 1) / RS_FMT_RISING_RECORDS;
     uint64_t widths = 0;
     r->form = RS_FMT_RISING_CORNERS;
     r->base = numbers[0];
-    low = high = a = corner_at(numbers, n, r, 0);
-    for (f = 0; f < frames; f++, a = b) {
+    int64_t low = high = a = corner_at(numbers, n, r, 0);
+    for (uint32_t f = 0; f < frames; f++, a = b) {
         b = corner_at(numbers, n, r, f + 1);
         low = b < low ? b : low;
         high = b > high ? b : high;
@@ -102,34 +101,33 @@ void rs_rising_choose(const uint64_t *numbers, uint32_t n, rs_rising *out) {
 }
 
 rs_status rs_rising_append(const uint64_t *numbers, uint32_t n, rs_buffer *out, rs_error *err) {
-    uint32_t j, f, frames = (n + RS_FMT_RISING_RECORDS - 1) / RS_FMT_RISING_RECORDS, widths = 0;
+    uint32_t frames = (n + RS_FMT_RISING_RECORDS - 1) / RS_FMT_RISING_RECORDS, widths = 0;
     int64_t residuals[RS_FMT_RISING_RECORDS];
-    uint8_t *head, *corners, *starts, *data;
     rs_rising r;
     rs_rising_choose(numbers, n, &r);
     RS_TRY(rs_buffer_append_zeros(out, (size_t)r.size_bytes, err));
-    head = out->data + out->size_bytes - r.size_bytes;
+    uint8_t *head = out->data + out->size_bytes - r.size_bytes;
     rs_store_u64(head + RS_FMT_R_BASE, r.base);
     rs_store_u64(head + RS_FMT_R_STEP, (uint64_t)r.step);
     head[RS_FMT_R_SHIFT] = r.shift;
     head[RS_FMT_R_FORM] = r.form;
     head[RS_FMT_R_WIDTH] = r.width;
-    corners = head + RS_FMT_RISING_HEAD_SIZE;
+    uint8_t *corners = head + RS_FMT_RISING_HEAD_SIZE;
     if (r.form == RS_FMT_RISING_LINE) {
-        for (j = 0; j < n; j++) {
+        for (uint32_t j = 0; j < n; j++) {
             rs_store_bits(corners, (uint64_t)j * r.width, r.width, numbers[j] - line_at(&r, j));
         }
         return RS_OK;
     }
-    starts = corners + ((uint64_t)(frames + 1) * r.width + 7) / 8;
-    data = starts + 2 * ((size_t)frames + 1);
-    for (f = 0; f <= frames; f++) {
+    uint8_t *starts = corners + ((uint64_t)(frames + 1) * r.width + 7) / 8;
+    uint8_t *data = starts + 2 * ((size_t)frames + 1);
+    for (uint32_t f = 0; f <= frames; f++) {
         int64_t a = corner_at(numbers, n, &r, f), b = corner_at(numbers, n, &r, f + 1);
         unsigned w = f < frames ? residuals_of(numbers, n, &r, f, a, b, residuals) : 0;
         uint64_t half = w == 0 ? 0 : UINT64_C(1) << (w - 1);
         rs_store_bits(corners, (uint64_t)f * r.width, r.width, (uint64_t)a);
         rs_store_u16(starts + 2 * (size_t)f, (uint16_t)widths);
-        for (j = 0; w != 0 && j < RS_FMT_RISING_RECORDS && f * RS_FMT_RISING_RECORDS + j < n; j++) {
+        for (uint32_t j = 0; w != 0 && j < RS_FMT_RISING_RECORDS && f * RS_FMT_RISING_RECORDS + j < n; j++) {
             rs_store_bits(data + 8 * (size_t)widths, (uint64_t)j * w, w, (uint64_t)residuals[j] + half);
         }
         widths += w;

@@ -1,6 +1,5 @@
 /* rs_rising.h: rising numbers, weighed for the planner and written for the encoder (FORMAT.md, Placed nodes). */
-#ifndef RS_RISING_H
-#define RS_RISING_H
+#pragma once
 
 #include "base/rs_buffer.h"
 #include "format/rs_places.h"
@@ -26,5 +25,3 @@ void rs_rising_fill(const uint32_t *locals, const uint64_t *known, uint32_t n_kn
 
 /* Appends the smallest section for the numbers of n records, n not 0. RS_E_MEM. */
 RS_NODISCARD rs_status rs_rising_append(const uint64_t *numbers, uint32_t n, rs_buffer *out, rs_error *err);
-
-#endif

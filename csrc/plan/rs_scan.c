@@ -60,7 +60,7 @@ static inline bool take_plain(rs_slice *in) {
 
 static rs_status scan_value(rs_scan *self, rs_slice *in, uint64_t arrays_size, rs_budget *budget, rs_error *err) {
     uint8_t tag = in->ptr == in->end ? RS_FMT_TAG_NONE : *in->ptr;
-    uint64_t n, i, hash = RS_KEY_SET_SEED;
+    uint64_t n, hash = RS_KEY_SET_SEED;
     size_t shape = 0;
     if (tag == RS_FMT_TAG_NDARRAY) return scan_array(self, in, arrays_size, err);
     if (tag == RS_FMT_TAG_EXT) {
@@ -85,7 +85,7 @@ static rs_status scan_value(rs_scan *self, rs_slice *in, uint64_t arrays_size, r
     budget->depth--;
     if (RS_FMT_DEPTH - budget->depth > self->max_depth) self->max_depth = RS_FMT_DEPTH - budget->depth;
     if (tag == RS_FMT_TAG_DICT) RS_TRY(add_key_set(self, &shape, err));
-    for (i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < n; i++) {
         if (tag == RS_FMT_TAG_DICT) {
             const uint8_t *key = in->ptr;
             size_t key_sets = self->n_key_sets;
@@ -121,7 +121,7 @@ void rs_scan_note_unchecked(rs_scan *self, uint64_t size_bytes, const rs_scan_co
 
 rs_status rs_scan_record(rs_scan *self, rs_slice record, uint64_t arrays_size, rs_error *err) {
     rs_budget budget = {UINT64_MAX - 1, 0, RS_FMT_DEPTH};
-    uint64_t size = rs_slice_left(&record), values, features = self->features;
+    uint64_t size = rs_slice_left(&record), features = self->features;
     uint32_t max_depth = self->max_depth;
     rs_status status = scan_value(self, &record, arrays_size, &budget, err);
     if (status == RS_OK && record.ptr != record.end) {
@@ -132,7 +132,7 @@ rs_status rs_scan_record(rs_scan *self, rs_slice record, uint64_t arrays_size, r
         self->max_depth = max_depth;
         return status;
     }
-    values = UINT64_MAX - 1 - budget.values + 1;
+    uint64_t values = UINT64_MAX - 1 - budget.values + 1;
     self->n_values += values;
     if (values > self->max_values) self->max_values = values;
     if (size > self->max_bytes) self->max_bytes = size;
@@ -142,9 +142,8 @@ rs_status rs_scan_record(rs_scan *self, rs_slice record, uint64_t arrays_size, r
 const uint8_t *rs_scan_end_unchecked(rs_slice in, size_t *dicts) {
     const uint8_t *end = rs_scan_plain_end_unchecked(in);
     uint64_t n;
-    uint8_t tag;
     if (end != NULL) return end;
-    tag = *in.ptr++;
+    uint8_t tag = *in.ptr++;
     switch (tag) {
     case RS_FMT_TAG_DICT:
     case RS_FMT_TAG_LIST:

@@ -1,8 +1,7 @@
 /* rs_scan.h: the first pass over the raw `any` records of a block. It checks them, hashes the keys of each dict, and
  * notes the most values, bytes and depth of a record. rs_stats and rs_encode then walk the same bytes in the same order
  * and look the hashes up, dict by dict. */
-#ifndef RS_SCAN_H
-#define RS_SCAN_H
+#pragma once
 
 #include "format/rs_any.h"
 
@@ -54,12 +53,11 @@ static inline uint64_t rs_scan_varint_unchecked(rs_slice *in) {
 /* Returns the end of a value that rs_scan_record accepted, if it is no array and holds no other value; else NULL. */
 static inline const uint8_t *rs_scan_plain_end_unchecked(rs_slice in) {
     uint8_t tag = *in.ptr++;
-    uint64_t n;
     if (rs_tag_is_int64(tag)) return in.ptr - 1 + rs_any_int_size(tag);
     if (tag < RS_FMT_TAG_INT8) return in.ptr;
     if (tag == RS_FMT_TAG_FLOAT) return in.ptr + 8;
     if (tag > RS_FMT_TAG_BYTES) return NULL;
-    n = rs_scan_varint_unchecked(&in);
+    uint64_t n = rs_scan_varint_unchecked(&in);
     return in.ptr + (tag == RS_FMT_TAG_STR2 ? 2 * n : tag == RS_FMT_TAG_STR4 ? 4 * n : n);
 }
 
@@ -71,5 +69,3 @@ static inline void rs_scan_skip_unchecked(rs_scan *self, rs_slice *in) {
     const uint8_t *end = rs_scan_plain_end_unchecked(*in);
     in->ptr = end != NULL ? end : rs_scan_end_unchecked(*in, &self->next);
 }
-
-#endif

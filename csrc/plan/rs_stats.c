@@ -17,16 +17,14 @@ struct rs_kept_set {
 };
 
 void rs_stats_clear(rs_stats *self) {
-    struct rs_kept_set *kept;
-    for (kept = self->sets; kept != NULL; kept = kept->next) rs_value_set_clear(&kept->set);
+    for (struct rs_kept_set *kept = self->sets; kept != NULL; kept = kept->next) rs_value_set_clear(&kept->set);
     rs_arena_clear(&self->arena);
     self->sets = NULL;
 }
 
 uint64_t rs_stats_memory(const rs_stats *self) {
     uint64_t bytes = self->arena.size_bytes;
-    const struct rs_kept_set *kept;
-    for (kept = self->sets; kept != NULL; kept = kept->next) {
+    for (const struct rs_kept_set *kept = self->sets; kept != NULL; kept = kept->next) {
         bytes += kept->set.n_slots * sizeof *kept->set.slots + (uint64_t)kept->set.capacity * sizeof(rs_span);
     }
     return bytes;
@@ -57,7 +55,6 @@ void rs_stats_end_part(rs_stats *part, rs_stats *whole) {
 
 static rs_status add_alternative(rs_stats *self, rs_position *at, uint8_t kind, uint32_t n_children,
                                  rs_alternative **out, rs_error *err) {
-    rs_alternative *a;
     bool shape = kind == RS_FMT_NODE_STRUCT;
     bool too_many = at->n >= MAX_ALTERNATIVES || n_children > RS_FMT_TREE_NODES ||
                     self->n_nodes + n_children + 4 > RS_FMT_TREE_NODES ||
@@ -74,7 +71,7 @@ static rs_status add_alternative(rs_stats *self, rs_position *at, uint8_t kind, 
         at->alternatives = grown;
         at->capacity = capacity;
     }
-    a = &at->alternatives[at->n];
+    rs_alternative *a = &at->alternatives[at->n];
     memset(a, 0, sizeof *a);
     a->kind = kind;
     a->n_children = n_children;
@@ -110,21 +107,19 @@ static bool same_alternative(rs_alternative *a, const rs_stats_head *h) {
     }
 }
 
-/* Returns what the n elements are that begin at in.ptr. It stops at the first element of another kind. *end becomes the
- * end of numbers. */
+/* Returns what the n elements at in.ptr are, up to the first of another kind. *end becomes the end of numbers. */
 static rs_elements elements_of(rs_slice in, uint64_t n, const uint8_t **end) {
-    uint64_t i;
     *end = in.ptr;
     if (n == 0) return RS_ELEMENTS_NONE;
     if (*in.ptr == RS_FMT_TAG_FLOAT) {
         if (n > rs_slice_left(&in) / 9) return RS_ELEMENTS_MIXED;
-        for (i = 0; i < n; i++) {
+        for (uint64_t i = 0; i < n; i++) {
             if (in.ptr[9 * i] != RS_FMT_TAG_FLOAT) return RS_ELEMENTS_MIXED;
         }
         *end = in.ptr + 9 * n;
         return RS_ELEMENTS_FLOATS;
     }
-    for (i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < n; i++) {
         uint8_t tag = *in.ptr;
         if (!rs_tag_is_int64(tag)) return RS_ELEMENTS_MIXED;
         in.ptr += rs_any_int_size(tag);
@@ -198,8 +193,7 @@ static void read_head(const rs_stats *self, rs_slice in, rs_stats_head *h) {
 
 /* Returns the alternative of the position for lists of mixed elements; NULL when there is none. */
 static rs_alternative *mixed_lists(rs_position *at, uint8_t param) {
-    uint32_t i;
-    for (i = 0; i < at->n; i++) {
+    for (uint32_t i = 0; i < at->n; i++) {
         rs_alternative *a = &at->alternatives[i];
         if (a->kind != RS_FMT_NODE_LIST || a->param != param || a->elements != RS_ELEMENTS_MIXED) continue;
         at->last = i;
@@ -224,13 +218,11 @@ static void name_alternative(const rs_stats *self, const rs_position *at, rs_alt
     }
 }
 
-/* Returns the alternative of the position that exists for such values and makes it the last one; NULL when there is
- * none. */
+/* Returns the position's alternative for such values, NULL when there is none, and makes it the last one. */
 static rs_alternative *known_alternative(rs_position *at, const rs_stats_head *h) {
-    uint32_t i;
     if (h->kind == RS_FMT_NODE_STRUCT) return rs_stats_find_struct(at, h->key_set_hash);
     if (at->n > 0 && same_alternative(&at->alternatives[at->last], h)) return &at->alternatives[at->last];
-    for (i = 0; i < at->n; i++) {
+    for (uint32_t i = 0; i < at->n; i++) {
         if (!same_alternative(&at->alternatives[i], h)) continue;
         at->last = i;
         return &at->alternatives[i];
@@ -267,8 +259,7 @@ static rs_status find_alternative(rs_stats *self, rs_position *at, const rs_stat
 
 /* ---- Distinct values ---- */
 
-/* Returns whether the distinct values of the alternative are too many for a table to be worth it. Large ones may come
- * again in later blocks. */
+/* Whether the distinct values are too many for a table to be worth it. Large ones may come again in later blocks. */
 static bool too_many(const rs_alternative *a) {
     const uint64_t distinct = a->distinct->n, n = a->n;
     if (distinct >= MAX_DISTINCT) return true;
@@ -328,25 +319,23 @@ static rs_status count_constant(rs_stats *self, rs_alternative *a, rs_slice valu
 }
 
 /* Counts a value of the alternative. `hash` is that of a container, NULL when no one wants it; for values that hold no
- * others the hash is made here when it is needed. *above becomes the hash when `above` is not NULL: a container above
- * wants it. */
+ * others it is made here when needed. *above becomes the hash when `above` is not NULL: a container above wants it. */
 static inline rs_status count_value(rs_stats *self, rs_alternative *a, rs_slice value, const uint64_t *hash,
                                     uint64_t *above, rs_error *err) {
-    uint64_t own;
     a->raw_bytes += rs_slice_left(&value);
     if (RS_UNLIKELY(a->constant || a->n == 0)) return count_constant(self, a, value, hash, above, err);
     a->n++;
     if (a->gave_up && above == NULL) return RS_OK;
-    own = hash != NULL ? *hash : rs_value_set_hash(value);
+    uint64_t own = hash != NULL ? *hash : rs_value_set_hash(value);
     if (above != NULL) *above = own;
     if (a->gave_up || rs_value_set_find(a->distinct, self->values.base, value, own) != UINT32_MAX) return RS_OK;
     return add_distinct(self, a, value, own, err);
 }
 
 static rs_status grow_where(rs_stats *self, rs_alternative *a, rs_error *err) {
-    uint32_t capacity = a->where_capacity == 0 ? 64 : a->where_capacity * 2, *grown;
+    uint32_t capacity = a->where_capacity == 0 ? 64 : a->where_capacity * 2;
     if (self->kept_bytes > KEPT_BYTES || capacity == 0) return RS_OK;
-    grown = (uint32_t *)rs_arena_grow(&self->arena, a->where, a->n_where, capacity, sizeof *grown);
+    uint32_t *grown = (uint32_t *)rs_arena_grow(&self->arena, a->where, a->n_where, capacity, sizeof *grown);
     if (grown == NULL) return rs_stats_no_memory(err);
     self->kept_bytes += (uint64_t)capacity * 4;
     a->where = grown;
@@ -378,13 +367,13 @@ static rs_status same_hash(rs_error *err) {
 static rs_status observe_struct(rs_stats *self, rs_alternative *a, const rs_stats_head *h, rs_slice *in, uint64_t *hash,
                                 rs_error *err) {
     const rs_key_set *shape = &a->key_sets[a->last_key_set];
-    uint32_t i, n = shape->n;
+    uint32_t n = shape->n;
     const uint32_t *children = shape->children;
     uint64_t part = 0;
     self->scan->next++;
     /* Two key sets may share a hash. The data are right, but this code cannot tell the two apart. */
     if (h->n_children != n) return same_hash(err);
-    for (i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < n; i++) {
         const rs_slice *key = &a->keys[children[i]];
         size_t size = (size_t)(key->end - key->ptr);
         if (size > rs_slice_left(in) || !rs_equal_few(in->ptr, key->ptr, size)) return same_hash(err);
@@ -397,7 +386,7 @@ static rs_status observe_struct(rs_stats *self, rs_alternative *a, const rs_stat
 
 static rs_status observe_elements(rs_stats *self, rs_alternative *a, const rs_stats_head *h, rs_slice *in,
                                   uint64_t *hash, rs_error *err) {
-    uint64_t i, part = 0;
+    uint64_t part = 0;
     bool list = a->kind == RS_FMT_NODE_LIST;
     if (list) {
         if (a->n == 0 || h->count < a->count_min) a->count_min = h->count;
@@ -414,7 +403,7 @@ static rs_status observe_elements(rs_stats *self, rs_alternative *a, const rs_st
             return RS_OK;
         }
     }
-    for (i = 0; i < h->count; i++) {
+    for (uint64_t i = 0; i < h->count; i++) {
         RS_TRY(observe(self, &a->children[list ? 0 : i], in, hash == NULL ? NULL : &part, err));
         if (hash != NULL) *hash = rs_value_set_hash_with(*hash, part);
     }
@@ -442,11 +431,11 @@ static rs_status observe_array(rs_alternative *a, rs_slice *in, rs_error *err) {
 /* Takes the entries of a dict off `in`, as those of a map. */
 static rs_status observe_map(rs_stats *self, rs_alternative *a, uint64_t count, rs_slice *in, uint64_t *hash,
                              rs_error *err) {
-    uint64_t i, part = 0, *above = hash == NULL ? NULL : &part;
+    uint64_t part = 0, *above = hash == NULL ? NULL : &part;
     self->scan->next++;
     a->total += count;
     a->counts_bytes += rs_varint_size(count);
-    for (i = 0; i < 2 * count; i++) {
+    for (uint64_t i = 0; i < 2 * count; i++) {
         RS_TRY(observe(self, &a->children[i % 2], in, above, err));
         if (hash != NULL) *hash = rs_value_set_hash_with(*hash, part);
     }
@@ -475,14 +464,13 @@ static rs_status file_in_map(rs_stats *self, rs_position *at, rs_slice value, rs
     const uint8_t *begin = value.ptr++;
     uint64_t n = rs_scan_varint_unchecked(&value), hash = n;
     rs_alternative *a = &at->map->as_map;
-    rs_status status;
     if (!fits_map(value, n)) {
         at->maps = RS_MAPS_NEVER;
         at->map = NULL;
         return RS_OK;
     }
     swap_counts(self, at->map);
-    status = observe_map(self, a, n, &value, a->gave_up ? NULL : &hash, err);
+    rs_status status = observe_map(self, a, n, &value, a->gave_up ? NULL : &hash, err);
     if (status == RS_OK) {
         status = count_value(self, a, rs_slice_of(begin, (size_t)(value.ptr - begin)), &hash, NULL, err);
     }
@@ -495,12 +483,11 @@ static rs_status file_again(rs_stats *self, rs_position *at, rs_scan *scan, uint
     rs_scan *current = self->scan;
     rs_slice value = rs_stats_from(self, where);
     size_t dicts = 0;
-    rs_status status;
     value.end = rs_scan_end_unchecked(value, &dicts);
     rs_scan_reset(scan);
     RS_TRY(rs_scan_record(scan, value, UINT64_MAX, err));
     self->scan = scan;
-    status = file_in_map(self, at, value, err);
+    rs_status status = file_in_map(self, at, value, err);
     self->scan = current;
     return status;
 }
@@ -510,7 +497,6 @@ static rs_status begin_map(rs_stats *self, rs_position *at, rs_error *err) {
     rs_dict_map *map = (rs_dict_map *)rs_arena_take(&self->arena, sizeof *map);
     rs_scan scan = {0};
     rs_status status = RS_OK;
-    uint32_t i;
     if (map == NULL) return rs_stats_no_memory(err);
     map->n_nodes = RS_FMT_TREE_NODES / 2, map->n_key_sets = RS_FMT_TREE_SHAPES / 2,
     map->n_known = RS_STATS_KEY_SETS / 2;
@@ -521,7 +507,7 @@ static rs_status begin_map(rs_stats *self, rs_position *at, rs_error *err) {
     name_alternative(self, at, &map->as_map);
     at->map = map;
     at->maps = RS_MAPS_BOTH;
-    for (i = 0; i < at->n_dicts && status == RS_OK && at->map != NULL; i++) {
+    for (uint32_t i = 0; i < at->n_dicts && status == RS_OK && at->map != NULL; i++) {
         status = file_again(self, at, &scan, at->dicts[i], err);
     }
     rs_scan_clear(&scan);
@@ -543,12 +529,12 @@ static void begin_dicts(const rs_stats *self, rs_position *at) {
 /* Keeps the offset of a dict, from which it can be filed again as a map. */
 static rs_status note_dict(rs_stats *self, rs_position *at, const uint8_t *begin, rs_error *err) {
     if (at->n_dicts == at->dicts_capacity) {
-        uint32_t capacity = at->dicts_capacity == 0 ? 16 : at->dicts_capacity * 2, *grown;
+        uint32_t capacity = at->dicts_capacity == 0 ? 16 : at->dicts_capacity * 2;
         if (capacity > MAX_DICTS || self->kept_bytes > KEPT_BYTES) {
             at->maps = RS_MAPS_NEVER;
             return RS_OK;
         }
-        grown = (uint32_t *)rs_arena_grow(&self->arena, at->dicts, at->n_dicts, capacity, sizeof *grown);
+        uint32_t *grown = (uint32_t *)rs_arena_grow(&self->arena, at->dicts, at->n_dicts, capacity, sizeof *grown);
         if (grown == NULL) return rs_stats_no_memory(err);
         self->kept_bytes += (uint64_t)capacity * 4;
         at->dicts = grown;
@@ -628,9 +614,8 @@ static void observe_int(rs_alternative *a, rs_slice *in) {
 }
 
 static void observe_units(rs_alternative *a, unsigned shift, rs_slice *in) {
-    uint64_t n;
     in->ptr++;
-    n = rs_scan_varint_unchecked(in);
+    uint64_t n = rs_scan_varint_unchecked(in);
     a->total += n;
     a->counts_bytes += rs_varint_size(n);
     in->ptr += n << shift;
@@ -671,9 +656,8 @@ static rs_status observe(rs_stats *self, rs_position *at, rs_slice *in, uint64_t
 rs_status rs_stats_collect(rs_stats *self, rs_error *err) { return rs_stats_collect_more(self, 0, err); }
 
 rs_status rs_stats_collect_more(rs_stats *self, uint32_t first, rs_error *err) {
-    uint32_t i;
     self->scan->next = 0;
-    for (i = first; i < self->values.n; i++) {
+    for (uint32_t i = first; i < self->values.n; i++) {
         rs_slice value = rs_values_at(&self->values, i);
         self->raw_bytes += rs_slice_left(&value);
         RS_TRY(observe(self, &self->root, &value, NULL, err));

@@ -1,6 +1,5 @@
 /* rs_stats.h: statistics of a run of values, from which a tree is planned. Every value is read; nothing is sampled. */
-#ifndef RS_STATS_H
-#define RS_STATS_H
+#pragma once
 
 #include "plan/rs_alternatives.h"
 
@@ -14,9 +13,8 @@ static inline rs_slice rs_stats_from(const rs_stats *self, uint32_t where) {
 /* Returns the units, of unit_bytes each, of the str at an offset of rs_alternative.where. They borrow the values. */
 static inline rs_slice rs_stats_units(const rs_stats *self, uint32_t where, unsigned unit_bytes) {
     rs_slice in = rs_stats_from(self, where);
-    uint64_t n;
     in.ptr++;
-    n = rs_scan_varint_unchecked(&in);
+    uint64_t n = rs_scan_varint_unchecked(&in);
     return rs_slice_of(in.ptr, (size_t)(n * unit_bytes));
 }
 
@@ -36,5 +34,3 @@ void rs_stats_clear(rs_stats *self);
 void rs_stats_begin_part(rs_stats *part, const rs_stats *whole);
 /* Gives the memory of a part to `whole`. No other thread takes memory of `whole` at that time. */
 void rs_stats_end_part(rs_stats *part, rs_stats *whole);
-
-#endif

@@ -25,18 +25,17 @@ static slot *slot_of(slot *slots, uint32_t n_slots, uint64_t hash) {
 
 static rs_status index_key_set(rs_stats *self, rs_position *at, uint64_t hash, uint32_t alternative, uint32_t number,
                                rs_error *err) {
-    slot *found;
     if (at->used_slots * 2 >= at->n_slots) {
-        uint32_t n = at->n_slots == 0 ? 4 : at->n_slots * 2, i;
+        uint32_t n = at->n_slots == 0 ? 4 : at->n_slots * 2;
         slot *slots = (slot *)rs_arena_take(&self->arena, n * sizeof *slots);
         if (slots == NULL) return rs_stats_no_memory(err);
-        for (i = 0; i < at->n_slots; i++) {
+        for (uint32_t i = 0; i < at->n_slots; i++) {
             if (at->slots[i].alternative != 0) *slot_of(slots, n, at->slots[i].hash) = at->slots[i];
         }
         at->slots = slots;
         at->n_slots = n;
     }
-    found = slot_of(at->slots, at->n_slots, hash);
+    slot *found = slot_of(at->slots, at->n_slots, hash);
     found->hash = hash;
     found->alternative = alternative + 1;
     found->number = number;
@@ -45,12 +44,10 @@ static rs_status index_key_set(rs_stats *self, rs_position *at, uint64_t hash, u
 }
 
 rs_alternative *rs_stats_find_struct(rs_position *at, uint64_t hash) {
-    rs_alternative *a;
-    const slot *found;
     if (at->n_slots == 0) return NULL;
-    a = &at->alternatives[at->last];
+    rs_alternative *a = &at->alternatives[at->last];
     if (a->n_key_sets > 0 && a->key_sets[a->last_key_set].hash == hash) return a;
-    found = slot_of(at->slots, at->n_slots, hash);
+    const slot *found = slot_of(at->slots, at->n_slots, hash);
     if (found->alternative == 0) return NULL;
     at->last = found->alternative - 1;
     a = &at->alternatives[at->last];
@@ -67,9 +64,8 @@ static bool same_key(const rs_slice *a, const rs_slice *b) {
 
 /* Lists the n keys of a dict. */
 static void read_keys(rs_slice in, uint32_t n, rs_slice *keys) {
-    uint32_t i;
     size_t dicts = 0;
-    for (i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < n; i++) {
         keys[i].ptr = in.ptr;
         in.ptr = rs_scan_end_unchecked(in, &dicts);
         keys[i].end = in.ptr;
@@ -77,24 +73,21 @@ static void read_keys(rs_slice in, uint32_t n, rs_slice *keys) {
     }
 }
 
-/* Returns whether all keys are plain. A struct that dicts of several key sets share must not hold two keys that are
- * equal in Python. */
+/* Whether all keys are plain. A struct that several key sets share must not hold two keys that are equal in Python. */
 static bool plain_keys(const rs_slice *keys, uint32_t n) {
-    uint32_t i;
-    for (i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < n; i++) {
         if (!rs_tag_is_plain_key(*keys[i].ptr)) return false;
     }
     return true;
 }
 
 /* Merges n keys of a dict with those of `a`, so that both keep their order. children[i] becomes the index of key i in
- * the merged order, *common the number of keys in both, *merged the number of keys in all. Returns false when the two
- * orders disagree. */
+ * the merged order, *common the number of keys in both, *merged that of all. Returns false when the orders disagree. */
 static bool merge_order(const rs_alternative *a, const rs_slice *keys, uint32_t n, uint32_t *children, uint32_t *common,
                         uint32_t *merged) {
-    uint32_t at = 0, i, k, fresh = 0;
+    uint32_t at = 0, k, fresh = 0;
     *common = 0;
-    for (i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < n; i++) {
         for (k = at; k < a->n_children && !same_key(&a->keys[k], &keys[i]); k++) continue;
         if (k < a->n_children) {
             children[i] = k + fresh;
@@ -141,9 +134,9 @@ static rs_status spread_children(rs_stats *self, rs_alternative *a, const rs_sli
     rs_position *positions = (rs_position *)rs_arena_take(&self->arena, merged * sizeof *positions);
     rs_slice *names = (rs_slice *)rs_arena_take(&self->arena, merged * sizeof *names);
     uint32_t *moved = (uint32_t *)rs_arena_take(&self->arena, (a->n_children + 1) * sizeof *moved);
-    uint32_t i, k, old = 0, next = 0;
+    uint32_t old = 0, next = 0;
     if (positions == NULL || names == NULL || moved == NULL) return rs_stats_no_memory(err);
-    for (k = 0; k < merged; k++) {
+    for (uint32_t k = 0; k < merged; k++) {
         while (next < n && children[next] < k) next++;
         if (next < n && children[next] == k && !(old < a->n_children && same_key(&a->keys[old], &keys[next]))) {
             names[k] = keys[next];
@@ -154,8 +147,8 @@ static rs_status spread_children(rs_stats *self, rs_alternative *a, const rs_sli
         positions[k] = a->children[old];
         moved[old++] = k;
     }
-    for (i = 0; i < a->n_key_sets; i++) {
-        for (k = 0; k < a->key_sets[i].n; k++) a->key_sets[i].children[k] = moved[a->key_sets[i].children[k]];
+    for (uint32_t i = 0; i < a->n_key_sets; i++) {
+        for (uint32_t k = 0; k < a->key_sets[i].n; k++) a->key_sets[i].children[k] = moved[a->key_sets[i].children[k]];
     }
     a->keys = names;
     a->children = positions;
@@ -165,19 +158,18 @@ static rs_status spread_children(rs_stats *self, rs_alternative *a, const rs_sli
 
 rs_status rs_stats_join_struct(rs_stats *self, rs_position *at, const rs_stats_head *h, rs_alternative **out,
                                rs_error *err) {
-    rs_slice *keys;
-    uint32_t i, n = h->n_children, *children = NULL;
+    uint32_t n = h->n_children, *children = NULL;
     *out = NULL;
     if (!rs_choices_allow(self->choices, RS_FMT_NODE_OPTIONAL)) return RS_OK;
     if (n == 0 || n > MAX_MERGED || at->closed || self->n_known >= RS_STATS_KEY_SETS ||
         self->n_compared >= MAX_COMPARED) {
         return RS_OK;
     }
-    keys = (rs_slice *)malloc(n * sizeof *keys);
+    rs_slice *keys = (rs_slice *)malloc(n * sizeof *keys);
     if (keys == NULL) return rs_stats_no_memory(err);
     read_keys(h->body, n, keys);
     if (!plain_keys(keys, n)) n = 0;
-    for (i = 0; n > 0 && i < at->n; i++) {
+    for (uint32_t i = 0; n > 0 && i < at->n; i++) {
         rs_alternative *a = &at->alternatives[i];
         uint32_t common, merged, least = n < a->n_children ? n : a->n_children;
         if (a->kind != RS_FMT_NODE_STRUCT || a->n_children == 0 || !a->plain_keys) continue;
@@ -209,12 +201,12 @@ rs_status rs_stats_join_struct(rs_stats *self, rs_position *at, const rs_stats_h
 
 rs_status rs_stats_begin_struct(rs_stats *self, rs_position *at, rs_alternative *a, const rs_stats_head *h,
                                 rs_error *err) {
-    uint32_t i, *children = (uint32_t *)rs_arena_take(&self->arena, (a->n_children + 1) * sizeof *children);
+    uint32_t *children = (uint32_t *)rs_arena_take(&self->arena, (a->n_children + 1) * sizeof *children);
     a->keys = (rs_slice *)rs_arena_take(&self->arena, (a->n_children + 1) * sizeof *a->keys);
     if (a->keys == NULL || children == NULL) return rs_stats_no_memory(err);
     read_keys(h->body, a->n_children, a->keys);
     a->plain_keys = plain_keys(a->keys, a->n_children);
-    for (i = 0; i < a->n_children; i++) {
+    for (uint32_t i = 0; i < a->n_children; i++) {
         children[i] = i;
         a->children[i].position_id = path_of_key(a, &a->keys[i]);
     }

@@ -1,6 +1,5 @@
 /* rs_stats_structs.h: which struct takes a dict. */
-#ifndef RS_STATS_STRUCTS_H
-#define RS_STATS_STRUCTS_H
+#pragma once
 
 #include "plan/rs_alternatives.h"
 
@@ -15,5 +14,3 @@ RS_NODISCARD rs_status rs_stats_join_struct(rs_stats *self, rs_position *at, con
 /* Sets keys, children and the first key set of a new alternative of the position. RS_E_MEM. */
 RS_NODISCARD rs_status rs_stats_begin_struct(rs_stats *self, rs_position *at, rs_alternative *a, const rs_stats_head *h,
                                              rs_error *err);
-
-#endif

@@ -24,8 +24,7 @@ static inline uint64_t other_bytes(uint64_t word) {
     return ((off + ONES * 0x76) | off) & TOPS;
 }
 
-/* Returns the first byte c of [p, end), or NULL. Most stretches are a few bytes long, for which a call of memchr takes
- * longer. */
+/* Returns the first byte c of [p, end), or NULL. Most stretches are a few bytes, for which memchr takes longer. */
 static const uint8_t *find_first(const uint8_t *p, const uint8_t *end, uint8_t c) {
     const uint64_t all = ONES * c;
     for (; end - p >= 8; p += 8) {
@@ -119,14 +118,13 @@ bool rs_cut_run(const rs_cut *self, rs_slice s, rs_slice *leaves, uint32_t *from
     }
     *from = leaf;
     for (; step != last; step++) {
-        const uint8_t *p, *end;
         if (step->op == RS_CUT_LEAF) {
             leaves[leaf++] = s;
             if (n_rest > 0) s = rs_cut_load(&rest[--n_rest]);
             continue;
         }
-        end = s.end;
-        p = divide(step->op, step->c, &s);
+        const uint8_t *end = s.end;
+        const uint8_t *p = divide(step->op, step->c, &s);
         if (p == NULL) return false;
         rest[n_rest].ptr = p;
         rest[n_rest++].end = end;
@@ -144,8 +142,8 @@ void rs_cut_set_start(rs_cut *self, rs_slice text, uint32_t start_step, uint32_t
 }
 
 rs_slice rs_cut_narrow(rs_slice wide, uint8_t *to) {
-    size_t n = rs_slice_left(&wide) / 2, i;
-    for (i = 0; i < n; i++) {
+    size_t n = rs_slice_left(&wide) / 2;
+    for (size_t i = 0; i < n; i++) {
         uint16_t unit = rs_load_u16(wide.ptr + 2 * i);
         to[i] = unit > 0xFF ? RS_CUT_WIDE : (uint8_t)unit;
     }

@@ -1,8 +1,7 @@
 /* rs_string_cut.h: how strings that are made alike are cut into stretches. A cut is a binary tree of steps in
  * preorder. A step takes a stretch and either divides it in two, of which the left one is cut further first, or leaves
  * it whole. What is left whole are the *leaves*. The character at which FIRST or LAST divides belongs to no leaf. */
-#ifndef RS_STRING_CUT_H
-#define RS_STRING_CUT_H
+#pragma once
 
 #include "base/rs_bytes.h"
 
@@ -62,8 +61,5 @@ bool rs_cut_divide(rs_cut_op op, uint8_t c, rs_slice s, rs_slice *left, rs_slice
 /* Sets start to `text`, which ends behind the character at which the step before start_step divides. */
 void rs_cut_set_start(rs_cut *self, rs_slice text, uint32_t start_step, uint32_t start_leaf);
 
-/* Returns the units of a string of 2-byte units as bytes at `to`, which has room for RS_CUT_UNITS. The string is no
- * longer than that. */
+/* Writes a string of up to RS_CUT_UNITS 2-byte units as bytes at `to`, which has room for as many, and returns it. */
 rs_slice rs_cut_narrow(rs_slice wide, uint8_t *to);
-
-#endif

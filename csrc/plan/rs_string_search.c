@@ -134,7 +134,7 @@ static void see_text(figures *f, rs_slice s, bool wide) {
 static void see_column(const search *self, const draft *d, const column *c, figures *f) {
     uint64_t slots[SLOTS];
     uint8_t counts[SLOTS];
-    uint32_t i, first = 0, n_slots = 32;
+    uint32_t first = 0, n_slots = 32;
     while (n_slots < 2 * self->sample->size) n_slots *= 2;
     memset(slots, 0, n_slots * sizeof *slots);
     memset(counts, 0, n_slots);
@@ -142,13 +142,13 @@ static void see_column(const search *self, const draft *d, const column *c, figu
     f->constant = f->decimal = f->lower = f->upper = true;
     f->shortest = SIZE_MAX;
     f->min = UINT64_MAX;
-    for (i = 0; i < self->sample->size; i++) {
-        uint64_t hash, at;
+    for (uint32_t i = 0; i < self->sample->size; i++) {
+        uint64_t at;
         if (!d->fits[i]) continue;
         if (f->n++ == 0) first = i;
         f->constant = f->constant && equal(c->at[i], c->at[first]);
         if (f->constant && f->n > 1) continue;
-        hash = hash_of(c->at[i]) | 1;
+        uint64_t hash = hash_of(c->at[i]) | 1;
         f->hash = (f->hash ^ hash) * UINT64_C(0x100000001B3) + i;
         see_text(f, c->at[i], self->sample->unit_bytes == 2);
         for (at = hash >> 32 & (n_slots - 1); slots[at] != 0 && slots[at] != hash;) at = (at + 1) & (n_slots - 1);
@@ -175,9 +175,9 @@ static uint64_t bits_of_words(const figures *f, uint64_t n) {
 
 /* Returns the bits of n numbers; UINT64_MAX when too few texts are numbers. */
 static uint64_t bits_of_numbers(const search *self, const figures *f, uint64_t n, uint8_t *strict) {
-    uint32_t i, size = 0, most = f->n_numbers;
+    uint32_t size = 0, most = f->n_numbers;
     *strict = RS_STRICT_PLAIN;
-    for (i = 1; i <= RS_STRICT_DIGITS; i++) {
+    for (uint32_t i = 1; i <= RS_STRICT_DIGITS; i++) {
         if (f->n_digits[i] > most) most = f->n_digits[i], size = i;
     }
     if (size != 0) *strict = (uint8_t)size;
@@ -190,8 +190,6 @@ static uint64_t bits_of_numbers(const search *self, const figures *f, uint64_t n
 static void add_leaf(search *self, const column *c, draft *d) {
     figures f;
     rs_leaf_guess *leaf = &d->leaves[d->n_leaves];
-    uint64_t n, words, bits, other;
-    uint32_t i;
     uint8_t strict;
     if (d->n_leaves == RS_CUT_LEAVES || d->n_steps == RS_CUT_STEPS) {
         d->failed = true;
@@ -203,14 +201,14 @@ static void add_leaf(search *self, const column *c, draft *d) {
     memset(leaf, 0, sizeof *leaf);
     d->hashes[d->n_leaves++] = f.constant ? 0 : f.hash;
     if (f.n == 0 || (f.constant && !f.wide)) return;
-    for (i = 0; i + 1 < d->n_leaves && !f.wide && !f.constant; i++) {
+    for (uint32_t i = 0; i + 1 < d->n_leaves && !f.wide && !f.constant; i++) {
         if (d->hashes[i] != f.hash) continue;
         leaf->kind = RS_LEAF_SAME;
         leaf->of = (uint8_t)i;
         return;
     }
-    n = self->sample->n * f.n / self->sample->size;
-    bits = rs_text_bits(f.units * n / f.n, f.digits * n / f.n, n, f.wide ? 2 : 1);
+    uint64_t n = self->sample->n * f.n / self->sample->size;
+    uint64_t bits = rs_text_bits(f.units * n / f.n, f.digits * n / f.n, n, f.wide ? 2 : 1);
     leaf->kind = RS_LEAF_TEXT;
     if (f.wide) {
         d->bits += bits;
@@ -221,14 +219,14 @@ static void add_leaf(search *self, const column *c, draft *d) {
         bits = n * 8 * ((f.longest + 1) / 2);
         leaf->kind = RS_LEAF_HEX;
     }
-    other = bits_of_numbers(self, &f, n, &strict);
+    uint64_t other = bits_of_numbers(self, &f, n, &strict);
     if (other < bits) bits = other, leaf->kind = RS_LEAF_DIGITS, leaf->strict = strict;
-    words = bits_of_words(&f, n);
+    uint64_t words = bits_of_words(&f, n);
     leaf->repeats =
         words / 2 < bits || f.distinct < f.n - f.n / 4 || (leaf->kind == RS_LEAF_TEXT && f.units / f.n > LONG_ENTRY);
     if (words < bits) bits = words, leaf->kind = RS_LEAF_WORDS, leaf->strict = 0;
     d->bits += bits;
-    for (i = 0; i < self->sample->size && leaf->strict != 0; i++) {
+    for (uint32_t i = 0; i < self->sample->size && leaf->strict != 0; i++) {
         if (!d->fits[i] || rs_leaf_fits(leaf->strict, c->at[i])) continue;
         d->fits[i] = false;
         d->n_fits--;
@@ -251,14 +249,13 @@ static uint64_t weigh(const search *self, const draft *d) {
  * are too many, the draft has failed, and the columns are not whole. */
 static void divide(const search *self, rs_cut_op op, unsigned ch, const column *c, column *left, column *right,
                    draft *d) {
-    uint32_t i;
     if (d->n_steps == RS_CUT_STEPS) {
         d->failed = true;
         return;
     }
     d->steps[d->n_steps].op = (uint8_t)op;
     d->steps[d->n_steps++].c = (uint8_t)ch;
-    for (i = 0; i < self->sample->size && !d->failed; i++) {
+    for (uint32_t i = 0; i < self->sample->size && !d->failed; i++) {
         if (!d->fits[i] || rs_cut_divide(op, (uint8_t)ch, c->at[i], &left->at[i], &right->at[i])) continue;
         d->fits[i] = false;
         d->n_fits--;
@@ -283,9 +280,9 @@ static uint32_t runs_of(rs_slice s, uint8_t classes[TOKENS]) {
 /* Cuts a column into its runs when nearly all texts have the same classes of runs. */
 static bool cut_runs(search *self, const column *c, draft *d) {
     uint8_t classes[TOKENS], mine[TOKENS];
-    uint32_t n = 0, i, k, misfits = 0, seen = 0;
-    column left, rest;
-    for (i = 0; i < self->sample->size; i++) {
+    uint32_t n = 0, misfits = 0, seen = 0;
+    column left;
+    for (uint32_t i = 0; i < self->sample->size; i++) {
         if (!d->fits[i]) continue;
         if (seen++ == 0) {
             n = runs_of(c->at[i], classes);
@@ -296,8 +293,8 @@ static bool cut_runs(search *self, const column *c, draft *d) {
             if (++misfits * 16 > self->sample->size) return false;
         }
     }
-    rest = *c;
-    for (k = 0; k + 1 < n; k++) {
+    column rest = *c;
+    for (uint32_t k = 0; k + 1 < n; k++) {
         divide(self, RS_CUT_HEAD, classes[k], &rest, &left, &rest, d);
         if (d->failed) return true;
         add_leaf(self, &left, d);
@@ -319,8 +316,8 @@ static uint8_t sign_of(rs_slice s, bool last) {
 
 /* Returns the sign that most texts have as their first, or their last; 0 when many have none. */
 static uint8_t common_sign(const search *self, const draft *d, const column *c, bool last) {
-    uint32_t counts[128] = {0}, i, best = 0;
-    for (i = 0; i < self->sample->size; i++) {
+    uint32_t counts[128] = {0}, best = 0;
+    for (uint32_t i = 0; i < self->sample->size; i++) {
         uint8_t found = d->fits[i] ? sign_of(c->at[i], last) : 0;
         if (found != 0 && ++counts[found] > counts[best]) best = found;
     }
@@ -345,17 +342,15 @@ static void try_division(search *self, rs_cut_op op, unsigned ch, const column *
 /* Cuts a field in the way that costs least. */
 static void cut_field(search *self, const column *c, unsigned depth, draft *d) {
     draft best = *d, trial = *d;
-    unsigned kind;
-    uint8_t first, last;
     add_leaf(self, c, &best);
-    kind = best.leaves[best.n_leaves - 1].kind;
+    unsigned kind = best.leaves[best.n_leaves - 1].kind;
     if (kind != RS_LEAF_CONST && kind != RS_LEAF_SAME && kind != RS_LEAF_DIGITS && !best.failed &&
         self->evaluations < EVALUATIONS) {
         bool alike = cut_runs(self, c, &trial);
         if (alike && weigh(self, &trial) < weigh(self, &best)) best = trial;
         if (!alike && depth > 0 && kind != RS_LEAF_HEX) {
-            first = common_sign(self, d, c, false);
-            last = common_sign(self, d, c, true);
+            uint8_t first = common_sign(self, d, c, false);
+            uint8_t last = common_sign(self, d, c, true);
             if (last != 0) try_division(self, RS_CUT_LAST, last, c, depth, d, &best);
             if (first != 0) try_division(self, RS_CUT_FIRST, first, c, depth, d, &best);
             try_division(self, RS_CUT_TAIL, RS_CUT_DIGITS, c, depth, d, &best);
@@ -369,12 +364,11 @@ static void cut_field(search *self, const column *c, unsigned depth, draft *d) {
 /* Cuts all strings at the n signs in turn, and the fields between them further. */
 static void cut_fields(search *self, const uint8_t *signs, uint32_t n, draft *d) {
     column left, rest;
-    uint32_t i;
     memset(d, 0, sizeof *d);
     memset(d->fits, 1, self->sample->size);
     d->n_fits = self->sample->size;
     memcpy(rest.at, self->sample->strings, self->sample->size * sizeof rest.at[0]);
-    for (i = 0; i < n && weigh(self, d) != UINT64_MAX; i++) {
+    for (uint32_t i = 0; i < n && weigh(self, d) != UINT64_MAX; i++) {
         divide(self, RS_CUT_FIRST, signs[i], &rest, &left, &rest, d);
         if (d->failed) return;
         cut_field(self, &left, DEPTH, d);
@@ -385,8 +379,7 @@ static void cut_fields(search *self, const uint8_t *signs, uint32_t n, draft *d)
 /* ---- The signs at which all strings are cut ---- */
 
 static void list_signs(search *self) {
-    uint32_t i;
-    for (i = 0; i < self->sample->size; i++) {
+    for (uint32_t i = 0; i < self->sample->size; i++) {
         rs_slice s = self->sample->strings[i];
         uint32_t n = 0;
         for (; s.ptr != s.end && n < SIGNS; s.ptr++) {
@@ -397,23 +390,22 @@ static void list_signs(search *self) {
 }
 
 static uint32_t count_sign(const search *self, uint32_t i, uint8_t c) {
-    uint32_t n = 0, k;
-    for (k = 0; k < self->n_signs[i]; k++) n += self->signs[i][k] == c;
+    uint32_t n = 0;
+    for (uint32_t k = 0; k < self->n_signs[i]; k++) n += self->signs[i][k] == c;
     return n;
 }
 
 /* Marks the signs of which about nine in ten strings have the same number, at least one. */
 static void find_steady(const search *self, bool steady[128]) {
-    uint32_t i, c, k;
     bool seen[128] = {false};
     memset(steady, 0, 128 * sizeof *steady);
-    for (i = 0; i < self->sample->size; i += 4) {
-        for (k = 0; k < self->n_signs[i]; k++) seen[self->signs[i][k]] = true;
+    for (uint32_t i = 0; i < self->sample->size; i += 4) {
+        for (uint32_t k = 0; k < self->n_signs[i]; k++) seen[self->signs[i][k]] = true;
     }
-    for (c = 0; c < 128; c++) {
+    for (uint32_t c = 0; c < 128; c++) {
         uint32_t votes[SIGNS + 1] = {0}, best = 0;
         if (!seen[c]) continue;
-        for (i = 0; i < self->sample->size; i++) {
+        for (uint32_t i = 0; i < self->sample->size; i++) {
             uint32_t n = count_sign(self, i, (uint8_t)c);
             if (++votes[n] > votes[best]) best = n;
         }
@@ -423,8 +415,8 @@ static void find_steady(const search *self, bool steady[128]) {
 
 /* Lists at `out` the signs of string i that are marked, and returns their number. */
 static uint32_t marked_signs(const search *self, uint32_t i, const bool marked[128], uint8_t out[SIGNS]) {
-    uint32_t n = 0, k;
-    for (k = 0; k < self->n_signs[i]; k++) {
+    uint32_t n = 0;
+    for (uint32_t k = 0; k < self->n_signs[i]; k++) {
         if (marked[self->signs[i][k]]) out[n++] = self->signs[i][k];
     }
     return n;
@@ -433,9 +425,9 @@ static uint32_t marked_signs(const search *self, uint32_t i, const bool marked[1
 /* Sets `out` to the order of the marked signs that most strings have, and returns its length. */
 static uint32_t elect_order(const search *self, const bool marked[128], uint8_t out[SIGNS]) {
     uint8_t mine[SIGNS], best[SIGNS];
-    uint32_t i, n, n_best = 0, votes = 0;
-    for (i = 0; i < self->sample->size; i++) { /* the majority vote of Boyer and Moore */
-        n = marked_signs(self, i, marked, mine);
+    uint32_t n_best = 0, votes = 0;
+    for (uint32_t i = 0; i < self->sample->size; i++) { /* the majority vote of Boyer and Moore */
+        uint32_t n = marked_signs(self, i, marked, mine);
         if (votes == 0) memcpy(best, mine, sizeof best), n_best = n;
         if (n == n_best && memcmp(mine, best, n) == 0) votes++;
         else votes--;
@@ -447,16 +439,16 @@ static uint32_t elect_order(const search *self, const bool marked[128], uint8_t 
 /* Sets `out` to the signs with which the signs of nine in ten strings begin, and returns their number. */
 static uint32_t common_begin(const search *self, uint8_t out[SIGNS]) {
     bool alive[RS_SAMPLE_STRINGS];
-    uint32_t n, i;
+    uint32_t n;
     memset(alive, 1, sizeof alive);
     for (n = 0; n < SIGNS; n++) {
         uint32_t votes[128] = {0}, best = 0;
-        for (i = 0; i < self->sample->size; i++) {
+        for (uint32_t i = 0; i < self->sample->size; i++) {
             uint8_t c = self->n_signs[i] > n ? self->signs[i][n] : 0;
             if (alive[i] && c != 0 && ++votes[c] > votes[best]) best = c;
         }
         if (votes[best] * 10 < self->sample->size * 9u) return n;
-        for (i = 0; i < self->sample->size; i++) {
+        for (uint32_t i = 0; i < self->sample->size; i++) {
             alive[i] = alive[i] && self->n_signs[i] > n && self->signs[i][n] == best;
         }
         out[n] = (uint8_t)best;
@@ -465,8 +457,7 @@ static uint32_t common_begin(const search *self, uint8_t out[SIGNS]) {
 }
 
 static bool has_text(const draft *d) {
-    uint32_t i;
-    for (i = 0; i < d->n_leaves; i++) {
+    for (uint32_t i = 0; i < d->n_leaves; i++) {
         if (d->leaves[i].kind == RS_LEAF_TEXT) return true;
     }
     return false;
@@ -483,14 +474,13 @@ static void try_all(search *self, draft *best) {
     static const char *const sets[] = {" \t,;|/\\:", " \t,;|", "|\t"};
     uint8_t signs[SIGNS], last[SIGNS];
     bool marked[128];
-    uint32_t n, n_last, k, c;
     best->failed = true;
     find_steady(self, marked);
-    n_last = elect_order(self, marked, last);
+    uint32_t n_last = elect_order(self, marked, last);
     try_fields(self, last, n_last, best);
-    for (k = 0; k < sizeof sets / sizeof sets[0] && (best->failed || has_text(best)); k++) {
-        for (c = 0; c < 128; c++) marked[c] = marked[c] && c != 0 && strchr(sets[k], (int)c) != NULL;
-        n = elect_order(self, marked, signs);
+    for (uint32_t k = 0; k < sizeof sets / sizeof sets[0] && (best->failed || has_text(best)); k++) {
+        for (uint32_t c = 0; c < 128; c++) marked[c] = marked[c] && c != 0 && strchr(sets[k], (int)c) != NULL;
+        uint32_t n = elect_order(self, marked, signs);
         if (n == n_last && memcmp(signs, last, n) == 0) continue;
         try_fields(self, signs, n, best);
         memcpy(last, signs, sizeof last);
@@ -498,7 +488,7 @@ static void try_all(search *self, draft *best) {
     }
     if (!best->failed && !has_text(best)) return;
     if (n_last > 0) try_fields(self, NULL, 0, best);
-    n = common_begin(self, signs);
+    uint32_t n = common_begin(self, signs);
     if (n > 0) try_fields(self, signs, n, best);
 }
 
@@ -506,13 +496,13 @@ static void try_all(search *self, draft *best) {
  * that fits. */
 static void set_start(const search *self, const draft *d, uint32_t first, rs_cut *out) {
     uint32_t step = 0, leaf = 0, from;
-    rs_slice leaves[RS_CUT_LEAVES], text;
+    rs_slice leaves[RS_CUT_LEAVES];
     while (d->steps[step].op == RS_CUT_FIRST && d->steps[step + 1].op == RS_CUT_LEAF &&
            d->leaves[leaf].kind == RS_LEAF_CONST) {
         step += 2;
         leaf++;
     }
-    text = self->sample->strings[first];
+    rs_slice text = self->sample->strings[first];
     if (leaf == 0 || !rs_cut_run(out, text, leaves, &from)) return;
     text.end = leaves[leaf - 1].end + 1;
     rs_cut_set_start(out, text, step, leaf);
@@ -521,7 +511,7 @@ static void set_start(const search *self, const draft *d, uint32_t first, rs_cut
 bool rs_cut_search(const rs_sample *sample, rs_cut_guess *out) {
     search self;
     draft best;
-    uint64_t units = 0, digits = 0, plain;
+    uint64_t units = 0, digits = 0;
     uint32_t i;
     if (sample->size < 16) return false;
     memset(&best, 0, sizeof best);
@@ -532,8 +522,8 @@ bool rs_cut_search(const rs_sample *sample, rs_cut_guess *out) {
         units += rs_slice_left(&sample->strings[i]);
         for (; p != sample->strings[i].end; p++) digits += rs_cut_class_of(*p) == RS_CUT_DIGITS;
     }
-    plain = rs_text_bits(units * sample->n / sample->size, digits * sample->n / sample->size, sample->n,
-                         sample->unit_bytes);
+    uint64_t plain = rs_text_bits(units * sample->n / sample->size, digits * sample->n / sample->size, sample->n,
+                                  sample->unit_bytes);
     self.misfit_bits = plain / sample->size + 16 * sample->n / sample->size;
     list_signs(&self);
     try_all(&self, &best);

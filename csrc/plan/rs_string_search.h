@@ -1,6 +1,5 @@
 /* rs_string_search.h: looks for the cut of strings that costs the fewest bits, by a sample of them. */
-#ifndef RS_STRING_SEARCH_H
-#define RS_STRING_SEARCH_H
+#pragma once
 
 #include "plan/rs_string_cut.h"
 
@@ -52,5 +51,3 @@ uint64_t rs_text_bits(uint64_t units, uint64_t digits, uint64_t n, unsigned unit
 /* Looks for the best cut under which most strings of the sample fit. Returns false when none costs clearly less than
  * the strings as they are. */
 bool rs_cut_search(const rs_sample *sample, rs_cut_guess *out);
-
-#endif

@@ -71,11 +71,11 @@ static bool string_at(const rs_stats *stats, const rs_alternative *a, uint32_t i
 
 /* Takes groups of 4 neighbours that are spread evenly: neighbours tell whether texts repeat in a sorted list. */
 static rs_status take_sample(filler *self, rs_sample *sample) {
-    uint32_t n = self->a->n_where, groups = RS_SAMPLE_STRINGS / 4, i;
+    uint32_t n = self->a->n_where, groups = RS_SAMPLE_STRINGS / 4;
     sample->n = n;
     sample->size = 0;
     sample->unit_bytes = self->unit_bytes;
-    for (i = 0; i < RS_SAMPLE_STRINGS && i < n; i++) {
+    for (uint32_t i = 0; i < RS_SAMPLE_STRINGS && i < n; i++) {
         uint32_t at = n <= RS_SAMPLE_STRINGS ? i : (uint32_t)((uint64_t)(i / 4) * (n - 4) / (groups - 1)) + i % 4;
         rs_slice s;
         if (!string_at(self->stats, self->a, at, self->narrow[0], &s)) continue;
@@ -95,17 +95,15 @@ static rs_status take_sample(filler *self, rs_sample *sample) {
 /* Cuts string i, which `s` becomes. Returns false when it does not fit. */
 static bool cut_string(const rs_stats *stats, const rs_alternative *a, uint32_t i, const rs_cut *cut,
                        const uint8_t *strict, uint8_t *narrow, rs_slice *s, rs_slice *leaves, uint32_t *from) {
-    uint32_t k;
     if (!string_at(stats, a, i, narrow, s) || !rs_cut_run(cut, *s, leaves, from)) return false;
-    for (k = *from; k < cut->n_leaves; k++) {
+    for (uint32_t k = *from; k < cut->n_leaves; k++) {
         if (strict[k] != 0 && !rs_leaf_fits(strict[k], leaves[k])) return false;
     }
     return true;
 }
 
 static void fill_digits(uint8_t digits_of[256]) {
-    unsigned c;
-    for (c = 0; c < 256; c++) {
+    for (unsigned c = 0; c < 256; c++) {
         bool digit = c >= '0' && c <= '9';
         digits_of[c] = (uint8_t)((digit ? DECIMAL : 0) | (digit || (c >= 'a' && c <= 'f') ? LOWER : 0) |
                                  (digit || (c >= 'A' && c <= 'F') ? UPPER : 0));
@@ -115,13 +113,12 @@ static void fill_digits(uint8_t digits_of[256]) {
 static void note_digits(filler *self, column *c, rs_slice s) {
     size_t size = rs_slice_left(&s);
     uint64_t value = 0;
-    const uint8_t *p;
     unsigned mask = size == 0 ? 0 : c->digits;
     if (size > DIGITS) mask &= ~(unsigned)DECIMAL;
-    for (p = s.ptr; p != s.end && mask != 0; p++) mask &= self->digits_of[*p];
+    for (const uint8_t *p = s.ptr; p != s.end && mask != 0; p++) mask &= self->digits_of[*p];
     c->digits = mask;
     if ((mask & DECIMAL) == 0) return;
-    for (p = s.ptr; p != s.end; p++) value = value * 10 + (uint64_t)(*p - '0');
+    for (const uint8_t *p = s.ptr; p != s.end; p++) value = value * 10 + (uint64_t)(*p - '0');
     if (value < c->min) c->min = value;
     if (value > c->max) c->max = value;
     c->zeros = c->zeros || (size > 1 && *s.ptr == '0');
@@ -131,15 +128,14 @@ static void note_digits(filler *self, column *c, rs_slice s) {
 static rs_status note_word(filler *self, column *c, rs_slice s) {
     uint8_t head[11] = {RS_FMT_TAG_STR1};
     size_t at = c->bytes.size_bytes;
-    rs_slice value;
     rs_span span;
-    uint64_t hash, settled = c->units > self->n_fits * LONG_ENTRY ? SETTLED_LONG : SETTLED;
+    uint64_t settled = c->units > self->n_fits * LONG_ENTRY ? SETTLED_LONG : SETTLED;
     if (c->distinct == NULL) c->distinct = rs_stats_new_set(self->stats);
     if (c->distinct == NULL) return no_memory(self->err);
     RS_TRY(rs_buffer_append(&c->bytes, head, 1 + rs_put_varint(head + 1, rs_slice_left(&s)), self->err));
     RS_TRY(rs_buffer_append(&c->bytes, s.ptr, rs_slice_left(&s), self->err));
-    value = rs_slice_of(c->bytes.data + at, c->bytes.size_bytes - at);
-    hash = rs_value_set_hash(value);
+    rs_slice value = rs_slice_of(c->bytes.data + at, c->bytes.size_bytes - at);
+    uint64_t hash = rs_value_set_hash(value);
     if (rs_value_set_find(c->distinct, c->bytes.data, value, hash) != UINT32_MAX) {
         c->bytes.size_bytes = at;
         return RS_OK;
@@ -186,8 +182,8 @@ static inline rs_status note(filler *self, column *c, const uint8_t *text, size_
 }
 
 static rs_status note_string(filler *self, const rs_slice *leaves, uint32_t from) {
-    uint32_t k, n = self->guess.cut.n_leaves;
-    for (k = from; k < n; k++) {
+    uint32_t n = self->guess.cut.n_leaves;
+    for (uint32_t k = from; k < n; k++) {
         column *c = &self->columns[k];
         rs_slice s = rs_cut_load(&leaves[k]);
         if (c->same == NO_LEAF) {
@@ -201,8 +197,7 @@ static rs_status note_string(filler *self, const rs_slice *leaves, uint32_t from
 }
 
 static void begin_columns(filler *self, const rs_slice *leaves) {
-    uint32_t k;
-    for (k = 0; k < self->guess.cut.n_leaves; k++) {
+    for (uint32_t k = 0; k < self->guess.cut.n_leaves; k++) {
         column *c = &self->columns[k];
         const rs_leaf_guess *guess = &self->guess.leaves[k];
         c->digits = DECIMAL | LOWER | UPPER;
@@ -220,10 +215,10 @@ static void begin_columns(filler *self, const rs_slice *leaves) {
 
 /* Cuts all strings and notes their parts. *alike becomes false when too few fit. */
 static rs_status fill(filler *self, bool *alike) {
-    uint32_t i, from, misfits = 0, n = self->a->n_where;
+    uint32_t from, misfits = 0, n = self->a->n_where;
     rs_slice leaves[RS_CUT_LEAVES], s;
     *alike = false;
-    for (i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < n; i++) {
         if (!cut_string(self->stats, self->a, i, &self->guess.cut, self->strict, self->narrow[self->n_fits % 2], &s,
                         leaves, &from)) {
             if (++misfits > 16 + n / 5) return RS_OK;
@@ -238,10 +233,10 @@ static rs_status fill(filler *self, bool *alike) {
 
 /* Notes the leaves that do not repeat another one after all. */
 static rs_status fill_broken(filler *self) {
-    uint32_t i, k, from;
+    uint32_t from;
     rs_slice leaves[RS_CUT_LEAVES], s;
     bool any = false;
-    for (k = 0; k < self->guess.cut.n_leaves; k++) {
+    for (uint32_t k = 0; k < self->guess.cut.n_leaves; k++) {
         column *c = &self->columns[k];
         if (c->same == NO_LEAF || !(c->broken || self->columns[c->same].wide)) continue;
         c->broken = any = true;
@@ -250,12 +245,12 @@ static rs_status fill_broken(filler *self) {
     }
     if (!any) return RS_OK;
     self->n_fits = 0;
-    for (i = 0; i < self->a->n_where; i++) {
+    for (uint32_t i = 0; i < self->a->n_where; i++) {
         if (!cut_string(self->stats, self->a, i, &self->guess.cut, self->strict, self->narrow[self->n_fits % 2], &s,
                         leaves, &from)) {
             continue;
         }
-        for (k = from; k < self->guess.cut.n_leaves; k++) {
+        for (uint32_t k = from; k < self->guess.cut.n_leaves; k++) {
             if (self->columns[k].broken)
                 RS_TRY(note(self, &self->columns[k], leaves[k].ptr, rs_slice_left(&leaves[k])));
         }
@@ -278,7 +273,7 @@ static rs_status keep_words(filler *self, column *c, rs_template_part *out) {
 /* Chooses the cheapest part for a column. *bits becomes the bits of all its texts. */
 static rs_status choose_column(filler *self, uint32_t k, rs_template_part *out, uint64_t *bits) {
     column *c = &self->columns[k];
-    uint64_t n = self->n_fits, cost;
+    uint64_t n = self->n_fits;
     memset(out, 0, sizeof *out);
     out->leaf = k;
     out->kind = RS_PART_CONST;
@@ -295,7 +290,7 @@ static rs_status choose_column(filler *self, uint32_t k, rs_template_part *out, 
     *bits = rs_text_bits(c->units, (c->digits & DECIMAL) != 0 ? c->units : 0, n, self->unit_bytes);
     if (c->wide) return RS_OK;
     if ((c->digits & DECIMAL) != 0 && (!c->zeros || c->shortest == c->longest)) {
-        cost = n * rs_packed_ints_width(c->max - c->min);
+        uint64_t cost = n * rs_packed_ints_width(c->max - c->min);
         if (cost < *bits) {
             out->kind = RS_PART_DIGITS;
             out->min = c->min;
@@ -305,7 +300,7 @@ static rs_status choose_column(filler *self, uint32_t k, rs_template_part *out, 
         }
     }
     if ((c->digits & (LOWER | UPPER)) != 0 && c->shortest == c->longest && c->longest >= SHORT_HEX) {
-        cost = n * 8 * ((c->longest + 1) / 2);
+        uint64_t cost = n * 8 * ((c->longest + 1) / 2);
         if (cost < *bits ||
             out->kind == RS_PART_TEXT) { /* symbols take more for a text of such digits than for others */
             out->kind = RS_PART_HEX;
@@ -315,7 +310,7 @@ static rs_status choose_column(filler *self, uint32_t k, rs_template_part *out, 
         }
     }
     if (!c->collects || c->distinct == NULL) return RS_OK;
-    cost = c->distinct->size_bytes * (c->distinct->size_bytes / c->distinct->n > LONG_ENTRY ? 5 : 8);
+    uint64_t cost = c->distinct->size_bytes * (c->distinct->size_bytes / c->distinct->n > LONG_ENTRY ? 5 : 8);
     cost += n * rs_packed_ints_width(c->distinct->n - 1) + TABLE_BITS;
     if (cost < *bits) {
         out->kind = RS_PART_DICT_CODED;
@@ -361,8 +356,8 @@ static void add_constant(joiner *self, const uint8_t *text, size_t size) {
 /* Walks over the steps of the cut: a character at which a step divides stands behind all leaves of its left side. */
 static void join_parts(joiner *self, const rs_cut *cut, const rs_template_part *leaves, rs_template_cut *link) {
     const uint8_t *between[RS_CUT_LEAVES]; /* NULL where no character stands; a pointer, since NUL is a character too */
-    uint32_t i, n = 0, leaf = 0;
-    for (i = 0; i < cut->n_steps; i++) {
+    uint32_t n = 0, leaf = 0;
+    for (uint32_t i = 0; i < cut->n_steps; i++) {
         const rs_cut_step *step = &cut->steps[i];
         if (step->op != RS_CUT_LEAF) {
             between[n++] = step->op == RS_CUT_FIRST || step->op == RS_CUT_LAST ? &step->c : NULL;
@@ -383,8 +378,8 @@ static void join_parts(joiner *self, const rs_cut *cut, const rs_template_part *
 
 /* Writes the constants of the leaves to the link, and the start that all strings of the sample had. */
 static void write_constants(rs_template_cut *link, const rs_template_part *leaves) {
-    uint32_t i, used = 0;
-    for (i = 0; i < link->cut.n_leaves; i++) {
+    uint32_t used = 0;
+    for (uint32_t i = 0; i < link->cut.n_leaves; i++) {
         size_t size = leaves[i].kind == RS_PART_CONST ? rs_slice_left(&leaves[i].first) : 0;
         if (size > 0) memcpy(link->texts + used, leaves[i].first.ptr, size);
         used += (uint32_t)size;
@@ -398,14 +393,13 @@ static rs_status make_template(filler *self, rs_template *out, bool *found) {
     joiner join = {out, NULL, 0, false};
     uint64_t bits;
     size_t size = 0;
-    uint32_t k;
     out->n = 0;
     out->bits = 0;
     out->n_fits = self->n_fits;
     out->plain = self->guess.plain;
     memcpy(out->strict, self->strict, sizeof out->strict);
     *found = false;
-    for (k = 0; k < cut->n_leaves; k++) {
+    for (uint32_t k = 0; k < cut->n_leaves; k++) {
         RS_TRY(choose_column(self, k, &leaves[k], &bits));
         out->bits += bits;
         if (leaves[k].kind == RS_PART_CONST) size += rs_slice_left(&leaves[k].first);
@@ -428,14 +422,12 @@ static rs_status make_template(filler *self, rs_template *out, bool *found) {
 static rs_status find(filler *self, rs_template *out, bool *found) {
     rs_sample sample;
     rs_slice leaves[RS_CUT_LEAVES];
-    bool alike;
     uint32_t from;
-    uint16_t start;
     RS_TRY(take_sample(self, &sample));
     if (!rs_cut_search(&sample, &self->guess)) return RS_OK;
-    start = self->guess.cut.start_size;
+    uint16_t start = self->guess.cut.start_size;
     self->guess.cut.start_size = 0;
-    alike = rs_cut_run(&self->guess.cut, sample.strings[self->guess.first], leaves, &from);
+    bool alike = rs_cut_run(&self->guess.cut, sample.strings[self->guess.first], leaves, &from);
     RS_ASSERT(alike);
     self->guess.cut.start_size = start;
     begin_columns(self, leaves);
@@ -446,20 +438,17 @@ static rs_status find(filler *self, rs_template *out, bool *found) {
 }
 
 rs_status rs_template_find(rs_stats *stats, const rs_alternative *a, rs_template *out, bool *found, rs_error *err) {
-    filler *self;
-    rs_status status;
-    uint32_t k;
     *found = false;
     if (a->n_where < a->n || a->n < LEAST_STRINGS) return RS_OK;
-    self = (filler *)calloc(1, sizeof *self);
+    filler *self = (filler *)calloc(1, sizeof *self);
     if (self == NULL) return no_memory(err);
     self->stats = stats;
     self->a = a;
     self->unit_bytes = 1u << a->elements;
     self->err = err;
     fill_digits(self->digits_of);
-    status = find(self, out, found);
-    for (k = 0; k < RS_CUT_LEAVES; k++) rs_buffer_clear(&self->columns[k].bytes);
+    rs_status status = find(self, out, found);
+    for (uint32_t k = 0; k < RS_CUT_LEAVES; k++) rs_buffer_clear(&self->columns[k].bytes);
     free(self);
     return status;
 }
@@ -469,8 +458,8 @@ void rs_template_texts(const rs_stats *stats, const rs_alternative *a, const rs_
     unsigned unit = 1u << a->elements;
     uint8_t narrow[RS_CUT_UNITS];
     rs_slice leaves[RS_CUT_LEAVES], s;
-    uint32_t i, from;
-    for (i = 0; i < a->n_where; i++) {
+    uint32_t from;
+    for (uint32_t i = 0; i < a->n_where; i++) {
         if (!cut_string(stats, a, i, &template->cut->cut, template->strict, narrow, &s, leaves, &from)) continue;
         out->n_units = rs_slice_left(&leaves[leaf]);
         out->units = leaves[leaf].ptr;

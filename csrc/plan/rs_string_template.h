@@ -1,7 +1,6 @@
 /* rs_string_template.h: finds the common parts of strings that follow one pattern (FORMAT.md, concat). For example,
  * "n01440764_10026.JPEG" is a word, a constant, a number and a constant. */
-#ifndef RS_STRING_TEMPLATE_H
-#define RS_STRING_TEMPLATE_H
+#pragma once
 
 #include "symbols/rs_symbols_train.h"
 #include "plan/rs_stats.h"
@@ -60,5 +59,3 @@ RS_NODISCARD rs_status rs_template_find(rs_stats *stats, const rs_alternative *a
 /* Lists at `out`, which has room for template->n_fits, the texts of a leaf of the strings that fit, in their order. */
 void rs_template_texts(const rs_stats *stats, const rs_alternative *a, const rs_template *template, uint32_t leaf,
                        rs_symbol_string *out);
-
-#endif

@@ -36,16 +36,15 @@ static void place(uint64_t *slots, uint64_t n_slots, uint64_t high, uint64_t slo
 
 static rs_status grow(rs_value_set *self, rs_error *err) {
     uint32_t capacity = self->capacity == 0 ? 64 : self->capacity * 2;
-    uint64_t n_slots = (uint64_t)capacity * 2, i;
+    uint64_t n_slots = (uint64_t)capacity * 2;
     rs_span *spans = (rs_span *)realloc(self->spans, capacity * sizeof *spans);
-    uint64_t *slots;
     if (spans != NULL) self->spans = spans;
-    slots = (uint64_t *)calloc((size_t)n_slots, sizeof *slots);
+    uint64_t *slots = (uint64_t *)calloc((size_t)n_slots, sizeof *slots);
     if (spans == NULL || slots == NULL) {
         free(slots);
         return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for distinct values");
     }
-    for (i = 0; i < self->n_slots; i++) {
+    for (uint64_t i = 0; i < self->n_slots; i++) {
         if (self->slots[i] != 0) place(slots, n_slots, self->slots[i] >> 32, self->slots[i]);
     }
     free(self->slots);

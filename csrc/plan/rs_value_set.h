@@ -1,7 +1,6 @@
 /* rs_value_set.h: a set of distinct any values, numbered in the order in which they were added. It is a hash table over
  * spans of bytes that the caller owns. */
-#ifndef RS_VALUE_SET_H
-#define RS_VALUE_SET_H
+#pragma once
 
 #include "base/rs_buffer.h"
 #include "base/rs_bytes.h"
@@ -23,8 +22,7 @@ static inline rs_slice rs_values_at(const rs_values *values, uint32_t i) {
     return rs_slice_of(values->base + values->spans[i].off, values->spans[i].size_bytes);
 }
 
-/* Owns slots and spans. Zero the struct before the first use; call rs_value_set_clear at the end. One thread at a time
- * may use it. */
+/* Owns slots and spans. Zero it before the first use; call rs_value_set_clear at the end. One thread at a time. */
 typedef struct rs_value_set {
     uint64_t *slots;  /* low half: the number of a value + 1; high half: that of its hash. 0 when empty */
     uint64_t n_slots; /* a power of two */
@@ -70,9 +68,9 @@ static inline uint64_t rs_value_set_hash_with(uint64_t hash, uint64_t part) {
 /* Returns the number of the value with the bytes of `value`; UINT32_MAX when it is not there. The spans of the set
  * count from `base`. */
 static inline uint32_t rs_value_set_find(const rs_value_set *self, const uint8_t *base, rs_slice value, uint64_t hash) {
-    uint64_t mask = self->n_slots - 1, at, slot, size = rs_slice_left(&value);
+    uint64_t mask = self->n_slots - 1, slot, size = rs_slice_left(&value);
     if (self->n_slots == 0) return UINT32_MAX;
-    for (at = hash >> 32 & mask; (slot = self->slots[at]) != 0; at = (at + 1) & mask) {
+    for (uint64_t at = hash >> 32 & mask; (slot = self->slots[at]) != 0; at = (at + 1) & mask) {
         const rs_span *span = &self->spans[(uint32_t)slot - 1];
         if (slot >> 32 == hash >> 32 && span->size_bytes == size && rs_equal_few(base + span->off, value.ptr, size)) {
             return (uint32_t)slot - 1;
@@ -83,5 +81,3 @@ static inline uint32_t rs_value_set_find(const rs_value_set *self, const uint8_t
 
 /* Adds a value that is not there. Its number is the set's n before the call. RS_E_MEM. */
 RS_NODISCARD rs_status rs_value_set_add(rs_value_set *self, rs_span span, uint64_t hash, rs_error *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* rs_decode.h: the cursor over the bytes of a record, and the checked steps by which all readers of values move it. The
  * steps make no Python values; the binding does. */
-#ifndef RS_DECODE_H
-#define RS_DECODE_H
+#pragma once
 
 #include "format/rs_any.h"
 #include "format/rs_packed_ints.h"
@@ -41,8 +40,7 @@ RS_NODISCARD static inline rs_status rs_decode_enter(rs_cursor *self, uint64_t n
 
 static inline void rs_decode_leave(rs_cursor *self) { self->budget.depth++; }
 
-/* Counts `size` bytes against the budget, for bytes that are read more than once: of consts, of entries, of texts.
- * RS_E_FMT_LIMIT. */
+/* Counts `size` bytes against the budget that are read more than once: of consts, entries, texts. RS_E_FMT_LIMIT. */
 RS_NODISCARD static inline rs_status rs_decode_spend_bytes(rs_cursor *self, uint64_t size, rs_error *err) {
     if (RS_UNLIKELY(size > self->budget.bytes)) return RS_FAIL(rs_decode_past_limit(err), RS_E_FMT_LIMIT);
     self->budget.bytes -= size;
@@ -116,16 +114,14 @@ RS_NODISCARD static inline rs_status rs_decode_str_units(rs_cursor *self, const 
     return rs_decode_units(self, *n, *unit_bytes, units, err);
 }
 
-/* As rs_decode_str_units, for a str that is a value and no part of a concat: its units are counted where that is
- * needed. */
+/* As rs_decode_str_units, for a str that is a value, not a part of a concat: its units are counted where needed. */
 RS_NODISCARD static inline rs_status rs_decode_str(rs_cursor *self, const rs_node *node, uint64_t *n,
                                                    unsigned *unit_bytes, const uint8_t **units, rs_error *err) {
     RS_TRY(rs_decode_str_units(self, node, n, unit_bytes, units, err));
     return rs_decode_spend_shared(self, *n, err);
 }
 
-/* Takes the count of a numbers node and its packed numbers; *out is not set when the count is 0. Enters the
- * container. */
+/* Takes the count and numbers of a numbers node; *out is not set when the count is 0. Enters the container. */
 RS_NODISCARD static inline rs_status rs_decode_numbers(rs_cursor *self, const rs_node *node, uint64_t *n,
                                                        rs_packed_ints *out, rs_error *err) {
     *n = node->count;
@@ -173,8 +169,7 @@ RS_NODISCARD static inline rs_status rs_decode_leave_entry(rs_cursor *self, cons
     return RS_OK;
 }
 
-/* Steps from a rising or runs node to its child, which becomes *node, with its body and bits. The child is fixed.
- * Errors: rule 41. */
+/* Steps from a rising or runs node to its fixed child, which becomes *node, with its body and bits. Errors: rule 41. */
 RS_NODISCARD static inline rs_status rs_decode_placed(const rs_cursor *self, const rs_node **node, const uint8_t **body,
                                                       uint64_t *bits, rs_error *err) {
     const rs_placed *placed = &self->placed[(*node)->placed];
@@ -183,9 +178,8 @@ RS_NODISCARD static inline rs_status rs_decode_placed(const rs_cursor *self, con
         RS_TRY(rs_placed_number(placed, self->local, bits, err));
         *body = placed->data; /* the body has no bytes */
     } else {
-        rs_slice group;
         RS_TRY(rs_placed_run(placed, *node, self->local, body, err));
-        group = rs_slice_of(*body, child->alone_bytes);
+        rs_slice group = rs_slice_of(*body, child->alone_bytes);
         *bits = rs_load_bits_unchecked(group.ptr, child->alone_bytes, 0, child->bits);
         *body += child->alone_bytes;
     }
@@ -273,9 +267,9 @@ static inline uint64_t rs_decode_bits_unchecked(const rs_slice *group, uint64_t 
 
 /* Returns the number of elements of a tuple or struct: its children without the absent keys. */
 static inline uint32_t rs_decode_row_count(const rs_node *node, const rs_slice *group) {
-    uint32_t n = node->n_children, i;
+    uint32_t n = node->n_children;
     if (RS_LIKELY(!node->partial)) return n;
-    for (i = 0; i < node->n_children; i++) {
+    for (uint32_t i = 0; i < node->n_children; i++) {
         const rs_node *child = &node->children[i];
         if (child->kind == RS_FMT_NODE_OPTIONAL && child->param == 0) {
             n -= (uint32_t)(rs_decode_bits_unchecked(group, child->bit_off, 1) == 0);
@@ -289,9 +283,8 @@ static inline uint32_t rs_decode_row_count(const rs_node *node, const rs_slice *
 RS_NODISCARD static inline rs_status rs_decode_take_alone(rs_cursor *self, const rs_node *node, const uint8_t **body,
                                                           uint64_t *bits, rs_error *err) {
     const uint8_t *p;
-    rs_slice group;
     RS_TRY(rs_decode_take(self, node->alone_bytes, &p, err));
-    group = rs_slice_of(p, node->alone_bytes);
+    rs_slice group = rs_slice_of(p, node->alone_bytes);
     *bits = rs_decode_bits_unchecked(&group, 0, node->bits);
     *body = NULL;
     return node->fixed ? rs_decode_take(self, node->size_bytes, body, err) : RS_OK;
@@ -301,14 +294,12 @@ RS_NODISCARD static inline rs_status rs_decode_take_alone(rs_cursor *self, const
  * value stands alone at *body when the union is fixed, else at the cursor. */
 RS_NODISCARD static inline rs_status rs_decode_choose(rs_cursor *self, const rs_node **node, const uint8_t **body,
                                                       uint64_t *bits, rs_error *err) {
-    const rs_node *child;
-    rs_slice group;
     if (RS_UNLIKELY(*bits >= (*node)->n_children)) {
         return RS_FAIL(rs_decode_bad_value(err, "a union number names no child"), RS_E_FMT_VALUE);
     }
-    child = *node = &(*node)->children[*bits];
+    const rs_node *child = *node = &(*node)->children[*bits];
     if (*body == NULL) return rs_decode_take_alone(self, child, body, bits, err);
-    group = rs_slice_of(*body, child->alone_bytes);
+    rs_slice group = rs_slice_of(*body, child->alone_bytes);
     *bits = rs_decode_bits_unchecked(&group, 0, child->bits);
     *body += child->alone_bytes;
     return RS_OK;
@@ -342,5 +333,3 @@ static inline uint32_t rs_decode_widest_unchecked(const uint8_t *units, uint64_t
 /* Takes the data of an array of data_bytes bytes. *out points to them in the record or in the block's arrays, and is
  * valid as long as the segment is mapped. */
 RS_NODISCARD rs_status rs_decode_array_data(rs_cursor *self, uint64_t data_bytes, const uint8_t **out, rs_error *err);
-
-#endif

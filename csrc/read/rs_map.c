@@ -6,7 +6,6 @@ static uint64_t bits_at(const rs_node *child, const rs_slice *group, uint64_t i)
 }
 
 rs_status rs_map_begin(rs_map *self, rs_cursor *cursor, const rs_node *node, rs_error *err) {
-    uint64_t i;
     self->key = &node->children[0];
     self->value = &node->children[1];
     RS_TRY(rs_decode_map_head(cursor, &self->n, err));
@@ -14,7 +13,7 @@ rs_status rs_map_begin(rs_map *self, rs_cursor *cursor, const rs_node *node, rs_
     self->key_at = cursor->in.ptr;
     if (self->key_bodies == NULL) {
         const rs_budget before = cursor->budget; /* the keys are read later, and counted then */
-        for (i = 0; i < self->n; i++) {
+        for (uint64_t i = 0; i < self->n; i++) {
             RS_TRY(rs_path_pass(cursor, self->key, bits_at(self->key, &self->key_group, i), err));
         }
         cursor->budget = before;
@@ -23,14 +22,13 @@ rs_status rs_map_begin(rs_map *self, rs_cursor *cursor, const rs_node *node, rs_
 }
 
 rs_status rs_map_key(rs_map *self, const rs_cursor *cursor, uint64_t i, rs_cursor *at, rs_place *out, rs_error *err) {
-    rs_cursor passed;
     *at = *cursor;
     out->node = self->key;
     out->bits = bits_at(self->key, &self->key_group, i);
     out->body = self->key_bodies == NULL ? NULL : self->key_bodies + i * self->key->size_bytes;
     if (self->key_bodies != NULL) return RS_OK;
     at->in.ptr = self->key_at;
-    passed = *at;
+    rs_cursor passed = *at;
     RS_TRY(rs_path_pass(&passed, self->key, out->bits, err));
     self->key_at = passed.in.ptr;
     return RS_OK;

@@ -1,6 +1,5 @@
 /* rs_map.h: the entries of a map node. Its keys stand before its values; both are read side by side. */
-#ifndef RS_MAP_H
-#define RS_MAP_H
+#pragma once
 
 #include "read/rs_path.h"
 
@@ -25,11 +24,8 @@ RS_NODISCARD rs_status rs_map_begin(rs_map *self, rs_cursor *cursor, const rs_no
 RS_NODISCARD rs_status rs_map_key(rs_map *self, const rs_cursor *cursor, uint64_t i, rs_cursor *at, rs_place *out,
                                   rs_error *err);
 
-/* Sets *out to the place of value i, which is not settled. When values are not fixed, all before it were read or
- * passed. */
+/* Sets *out to the place of value i, not settled. When values are not fixed, all before it were read or passed. */
 void rs_map_value(const rs_map *self, uint64_t i, rs_place *out);
 
 /* Passes value i, after all before it. */
 RS_NODISCARD rs_status rs_map_pass_value(const rs_map *self, rs_cursor *cursor, uint64_t i, rs_error *err);
-
-#endif

@@ -31,10 +31,9 @@ static rs_status open_index(rs_mapping *self, rs_error *err) {
 }
 
 rs_status rs_mapping_open(rs_mapping *self, const rs_store *values, rs_error *err) {
-    rs_status status;
     memset(self, 0, sizeof *self);
     RS_TRY(rs_store_open_keys(&self->keys, values, err));
-    status = open_index(self, err);
+    rs_status status = open_index(self, err);
     if (status != RS_OK) rs_mapping_close(self);
     return status;
 }

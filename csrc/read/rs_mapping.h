@@ -1,7 +1,6 @@
 /* rs_mapping.h: reads a mapping: two stores in one segment, values and keys, with a key index and, when a key came more
  * than once, an ORDER of the entries. rs_mapping_builder.h builds one. The caller hashes and compares keys. */
-#ifndef RS_MAPPING_H
-#define RS_MAPPING_H
+#pragma once
 
 #include "format/rs_keys.h"
 #include "read/rs_store.h"
@@ -29,12 +28,11 @@ RS_COLD void rs_mapping_bad_order(const rs_mapping *self, uint64_t entry, rs_err
  * store of the values. RS_E_FMT_KEYS when ORDER names a record that does not exist (rule 27). Any thread. */
 RS_NODISCARD static inline rs_status rs_mapping_records(const rs_mapping *self, uint64_t entry, uint64_t *key,
                                                         uint64_t *value, rs_error *err) {
-    const uint8_t *e;
     if (RS_LIKELY(self->order == NULL)) {
         *key = *value = entry;
         return RS_OK;
     }
-    e = self->order + 2 * self->order_width * entry;
+    const uint8_t *e = self->order + 2 * self->order_width * entry;
     *key = rs_load_uint_unchecked(e, self->order_width);
     *value = rs_load_uint_unchecked(e + self->order_width, self->order_width);
     if (RS_UNLIKELY(*key >= self->keys.header.n_records || *value >= self->keys.header.n_records)) {
@@ -43,5 +41,3 @@ RS_NODISCARD static inline rs_status rs_mapping_records(const rs_mapping *self, 
     }
     return RS_OK;
 }
-
-#endif

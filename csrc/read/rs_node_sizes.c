@@ -8,9 +8,8 @@ static rs_status add_value(rs_cursor *self, const rs_node *node, const uint8_t *
 
 /* Returns whether all values of a fixed node have the same nodes below. */
 static bool is_uniform(const rs_node *node) {
-    uint32_t i;
     if (node->kind == RS_FMT_NODE_UNION || node->kind == RS_FMT_NODE_OPTIONAL) return false;
-    for (i = 0; i < node->n_children; i++) {
+    for (uint32_t i = 0; i < node->n_children; i++) {
         if (!is_uniform(&node->children[i])) return false;
     }
     return true;
@@ -19,8 +18,7 @@ static bool is_uniform(const rs_node *node) {
 /* Returns the bits of the bit group of a tuple, struct or concat that belong to none of its children. */
 static uint64_t group_rest(const rs_node *node) {
     uint64_t rest = 8 * (uint64_t)node->group_bytes;
-    uint32_t i;
-    for (i = 0; i < node->n_children; i++) rest -= node->children[i].bits;
+    for (uint32_t i = 0; i < node->n_children; i++) rest -= node->children[i].bits;
     return rest;
 }
 
@@ -32,7 +30,6 @@ static uint64_t list_rest(const rs_node *child, uint64_t n) {
 /* Adds n values of a fixed node that is uniform. */
 static void add_many(const rs_node *node, uint64_t n, rs_node_size *sizes) {
     rs_node_size *own = &sizes[node->index];
-    uint32_t i;
     own->values += n;
     switch (node->kind) {
     case RS_FMT_NODE_EXT: add_many(node->children, n, sizes); break;
@@ -44,7 +41,7 @@ static void add_many(const rs_node *node, uint64_t n, rs_node_size *sizes) {
     case RS_FMT_NODE_STRUCT:
     case RS_FMT_NODE_CONCAT:
         own->bits += n * (node->bits + group_rest(node));
-        for (i = 0; i < node->n_children; i++) add_many(&node->children[i], n, sizes);
+        for (uint32_t i = 0; i < node->n_children; i++) add_many(&node->children[i], n, sizes);
         break;
     default: own->bits += n * (node->bits + 8 * node->size_bytes); break;
     }
@@ -54,13 +51,11 @@ static rs_status add_row(rs_cursor *self, const rs_node *node, const uint8_t *bo
                          rs_error *err) {
     const uint8_t *head = body;
     bool nests = node->kind != RS_FMT_NODE_CONCAT; /* a concat is one value */
-    rs_slice group;
-    uint32_t i;
     if (body == NULL) RS_TRY(rs_decode_take(self, node->head_bytes, &head, err));
-    group = rs_slice_of(head, node->group_bytes);
+    rs_slice group = rs_slice_of(head, node->group_bytes);
     sizes[node->index].bits += node->bits + group_rest(node);
     if (nests) RS_TRY(rs_decode_enter(self, rs_decode_row_count(node, &group), err));
-    for (i = 0; i < node->n_children; i++) {
+    for (uint32_t i = 0; i < node->n_children; i++) {
         const rs_node *child = &node->children[i];
         RS_TRY(add_value(self, child, child->fixed ? head + child->body_off : NULL,
                          rs_decode_bits_unchecked(&group, child->bit_off, child->bits), sizes, err));
@@ -71,12 +66,11 @@ static rs_status add_row(rs_cursor *self, const rs_node *node, const uint8_t *bo
 
 static rs_status add_elements(rs_cursor *self, const rs_node *child, uint64_t n, const rs_slice *group,
                               const uint8_t *bodies, rs_node_size *sizes, rs_error *err) {
-    uint64_t i;
     if (child->fixed && is_uniform(child)) {
         add_many(child, n, sizes);
         return RS_OK;
     }
-    for (i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < n; i++) {
         RS_TRY(add_value(self, child, child->fixed ? bodies + i * child->size_bytes : NULL,
                          rs_decode_bits_unchecked(group, i * child->bits, child->bits), sizes, err));
     }
@@ -108,10 +102,9 @@ static rs_status add_map(rs_cursor *self, const rs_node *node, rs_node_size *siz
     const uint8_t *begin = self->in.ptr, *bodies;
     rs_slice group;
     uint64_t n;
-    unsigned k;
     RS_TRY(rs_decode_map_head(self, &n, err));
     sizes[node->index].bits += node->bits + 8 * (uint64_t)(self->in.ptr - begin);
-    for (k = 0; k < 2; k++) {
+    for (unsigned k = 0; k < 2; k++) {
         const rs_node *child = &node->children[k];
         RS_TRY(rs_decode_elements(self, child, n, &group, &bodies, err));
         sizes[node->index].bits += list_rest(child, n);
@@ -199,14 +192,12 @@ static rs_status add_value(rs_cursor *self, const rs_node *node, const uint8_t *
 static rs_status add_run(const rs_store *store, const rs_block *block, const rs_tree *tree, bool shared,
                          rs_node_size *sizes, rs_error *err) {
     const rs_node *root = tree->nodes;
-    uint32_t i;
-    for (i = 0; i < block->n_records; i++) {
+    for (uint32_t i = 0; i < block->n_records; i++) {
         rs_slice bytes;
-        rs_cursor cursor;
         const uint8_t *body;
         uint64_t bits;
         RS_TRY(rs_offsets_locate(store->segment.ptr, block, i, &bytes, err));
-        cursor = rs_store_cursor_over(store, block, i, bytes);
+        rs_cursor cursor = rs_store_cursor_over(store, block, i, bytes);
         cursor.shared = shared;
         RS_TRY(rs_decode_take_alone(&cursor, root, &body, &bits, err));
         sizes[0].bits += 8 * (uint64_t)root->alone_bytes - root->bits;
@@ -218,8 +209,7 @@ static rs_status add_run(const rs_store *store, const rs_block *block, const rs_
 
 rs_status rs_node_sizes_add_block(const rs_store *store, const rs_block *block, rs_node_size *sizes, rs_error *err) {
     const rs_tree *tree = &store->trees[block->tree];
-    uint32_t i;
-    for (i = 0; i < tree->n_nodes; i++) {
+    for (uint32_t i = 0; i < tree->n_nodes; i++) {
         const rs_node *node = &tree->nodes[i];
         if (!rs_node_is_placed(node)) continue;
         sizes[i].bits += 8 * rs_placed_size(&block->placed[node->placed], node);

@@ -1,7 +1,5 @@
-/* rs_node_sizes.h: counts the bits that each node of a tree takes in the records of a block, or in the entries of a
- * table. */
-#ifndef RS_NODE_SIZES_H
-#define RS_NODE_SIZES_H
+/* rs_node_sizes.h: counts the bits of each node of a tree in the records of a block, or the entries of a table. */
+#pragma once
 
 #include "read/rs_store.h"
 
@@ -22,5 +20,3 @@ RS_NODISCARD rs_status rs_node_sizes_add_block(const rs_store *store, const rs_b
 /* The same for the entries of a value table. */
 RS_NODISCARD rs_status rs_node_sizes_add_table(const rs_store *store, const rs_table *table, rs_node_size *sizes,
                                                rs_error *err);
-
-#endif

@@ -8,13 +8,13 @@ static rs_status pass_appended(rs_cursor *self, const rs_node *node, uint64_t bi
 static rs_status pass_list(rs_cursor *self, const rs_node *node, rs_error *err) {
     const rs_node *child = node->children;
     rs_slice group;
-    uint64_t n, i;
+    uint64_t n;
     const uint8_t *bodies;
     RS_TRY(rs_decode_list_head(self, node, &n, &group, err));
     if (child->fixed) {
         RS_TRY(rs_decode_fixed_elements(self, child, n, &bodies, err));
     } else {
-        for (i = 0; i < n; i++) {
+        for (uint64_t i = 0; i < n; i++) {
             RS_TRY(pass_appended(self, child, rs_decode_bits_unchecked(&group, i * child->bits, child->bits), err));
         }
     }
@@ -26,13 +26,12 @@ static rs_status pass_list(rs_cursor *self, const rs_node *node, rs_error *err) 
 static rs_status pass_map(rs_cursor *self, const rs_node *node, rs_error *err) {
     const uint8_t *bodies;
     rs_slice group;
-    uint64_t n, i;
-    unsigned k;
+    uint64_t n;
     RS_TRY(rs_decode_map_head(self, &n, err));
-    for (k = 0; k < 2; k++) {
+    for (unsigned k = 0; k < 2; k++) {
         const rs_node *child = &node->children[k];
         RS_TRY(rs_decode_elements(self, child, n, &group, &bodies, err));
-        for (i = 0; i < n && bodies == NULL; i++) {
+        for (uint64_t i = 0; i < n && bodies == NULL; i++) {
             RS_TRY(pass_appended(self, child, rs_decode_bits_unchecked(&group, i * child->bits, child->bits), err));
         }
     }
@@ -40,8 +39,7 @@ static rs_status pass_map(rs_cursor *self, const rs_node *node, rs_error *err) {
     return RS_OK;
 }
 
-/* Most children that are not fixed are str. They are passed here directly: a function call for each took twice as
- * long. */
+/* Most children that are not fixed are str, and are passed here: a function call for each took twice as long. */
 rs_status rs_path_pass_children_from(rs_cursor *self, const rs_node *node, const rs_slice *group, uint32_t begin,
                                      uint32_t end, rs_error *err) {
     const rs_node *child = node->children + begin, *last = node->children + end;
@@ -61,9 +59,8 @@ rs_status rs_path_pass_children_from(rs_cursor *self, const rs_node *node, const
 
 static rs_status pass_row(rs_cursor *self, const rs_node *node, rs_error *err) {
     const uint8_t *head;
-    rs_slice group;
     RS_TRY(rs_decode_take(self, node->head_bytes, &head, err));
-    group = rs_slice_of(head, node->group_bytes);
+    rs_slice group = rs_slice_of(head, node->group_bytes);
     RS_TRY(rs_decode_enter(self, rs_decode_row_count(node, &group), err));
     RS_TRY(rs_path_pass_children(self, node, &group, node->n_children, err));
     rs_decode_leave(self);
@@ -72,9 +69,8 @@ static rs_status pass_row(rs_cursor *self, const rs_node *node, rs_error *err) {
 
 static rs_status pass_parts(rs_cursor *self, const rs_node *node, rs_error *err) {
     const uint8_t *head;
-    rs_slice group;
     RS_TRY(rs_decode_take(self, node->head_bytes, &head, err));
-    group = rs_slice_of(head, node->group_bytes);
+    rs_slice group = rs_slice_of(head, node->group_bytes);
     return rs_path_pass_children(self, node, &group, node->n_children, err);
 }
 
@@ -246,9 +242,8 @@ rs_status rs_path_open(rs_cursor *cursor, rs_place *place, rs_error *err) {
 rs_status rs_path_child(rs_cursor *cursor, rs_place *place, uint32_t i, rs_error *err) {
     const rs_node *node = place->node, *child = &node->children[i];
     const uint8_t *head = place->body;
-    rs_slice group;
     if (head == NULL) RS_TRY(rs_decode_take(cursor, node->head_bytes, &head, err));
-    group = rs_slice_of(head, node->group_bytes);
+    rs_slice group = rs_slice_of(head, node->group_bytes);
     RS_TRY(rs_decode_enter(cursor, rs_decode_row_count(node, &group), err));
     if (child->fixed) {
         place->body = head + child->body_off;
@@ -270,7 +265,7 @@ static bool within(int64_t i, uint64_t n, uint64_t *out) {
 static rs_status list_element(rs_cursor *cursor, rs_place *place, int64_t i, bool *found, rs_error *err) {
     const rs_node *node = place->node, *child = node->children;
     rs_slice group;
-    uint64_t n = node->count, at, k;
+    uint64_t n = node->count, at;
     const uint8_t *bodies = NULL;
     if (place->body != NULL) {
         RS_TRY(rs_decode_enter(cursor, n, err));
@@ -285,7 +280,7 @@ static rs_status list_element(rs_cursor *cursor, rs_place *place, int64_t i, boo
     if (child->fixed) {
         place->body = bodies + at * child->size_bytes;
     } else {
-        for (k = 0; k < at; k++) {
+        for (uint64_t k = 0; k < at; k++) {
             RS_TRY(pass_appended(cursor, child, rs_decode_bits_unchecked(&group, k * child->bits, child->bits), err));
         }
         place->body = NULL;
@@ -295,8 +290,7 @@ static rs_status list_element(rs_cursor *cursor, rs_place *place, int64_t i, boo
     return rs_path_settle(cursor, place, err);
 }
 
-/* Steps to an element of packed numbers: a place of the node's child, which stands for the numbers, with the number as
- * its bits. */
+/* Steps to an element of packed numbers: a place of the child that stands for them, with the number as its bits. */
 static rs_status number_element(rs_cursor *cursor, rs_place *place, int64_t i, bool *found, rs_error *err) {
     const rs_node *node = place->node;
     const int64_t *some;
@@ -321,8 +315,7 @@ rs_status rs_path_any_enter(rs_cursor *cursor, uint64_t per_element, uint64_t *n
 }
 
 rs_status rs_path_element(rs_cursor *cursor, rs_place *place, int64_t i, bool *found, rs_error *err) {
-    uint64_t n, at, k;
-    uint8_t tag;
+    uint64_t n, at;
     *found = false;
     if (place->node != NULL) {
         if (place->node->kind == RS_FMT_NODE_LIST) return list_element(cursor, place, i, found, err);
@@ -332,11 +325,11 @@ rs_status rs_path_element(rs_cursor *cursor, rs_place *place, int64_t i, bool *f
         return *found ? rs_path_child(cursor, place, (uint32_t)at, err) : RS_OK;
     }
     if (cursor->in.ptr == cursor->in.end) return RS_FAIL(rs_decode_truncated(err), RS_E_FMT_TRUNCATED);
-    tag = *cursor->in.ptr;
+    uint8_t tag = *cursor->in.ptr;
     if (tag != RS_FMT_TAG_LIST && tag != RS_FMT_TAG_TUPLE) return RS_OK;
     cursor->in.ptr++;
     RS_TRY(rs_path_any_enter(cursor, 1, &n, err));
     *found = within(i, n, &at);
-    for (k = 0; *found && k < at; k++) RS_TRY(rs_path_any_pass(cursor, err));
+    for (uint64_t k = 0; *found && k < at; k++) RS_TRY(rs_path_any_pass(cursor, err));
     return RS_OK;
 }

@@ -1,8 +1,7 @@
 /* rs_path.h: the steps of a walk from a record to one value within it. A walk goes down the record's tree. It passes
  * earlier values by their width or length, without making them. They are checked only as far as it takes to stay within
  * the record; a reader of those values checks the rest. So an undamaged field of a damaged record can be read. */
-#ifndef RS_PATH_H
-#define RS_PATH_H
+#pragma once
 
 #include "read/rs_decode.h"
 
@@ -77,5 +76,3 @@ RS_NODISCARD rs_status rs_path_any_enter(rs_cursor *cursor, uint64_t per_element
 RS_NODISCARD static inline rs_status rs_path_any_pass(rs_cursor *cursor, rs_error *err) {
     return rs_any_skip(&cursor->in, cursor->arrays_size, &cursor->budget, err);
 }
-
-#endif

@@ -51,11 +51,10 @@ rs_status rs_store_open_keys(rs_store *self, const rs_store *values, rs_error *e
 }
 
 void rs_store_close(rs_store *self) {
-    uint64_t i;
     if (self->trees != NULL) {
-        for (i = 0; i < self->n_trees; i++) rs_tree_clear(&self->trees[i]);
+        for (uint64_t i = 0; i < self->n_trees; i++) rs_tree_clear(&self->trees[i]);
     }
-    for (i = 0; self->blocks != NULL && i < self->n_blocks; i++) free((void *)self->blocks[i].placed);
+    for (uint64_t i = 0; self->blocks != NULL && i < self->n_blocks; i++) free((void *)self->blocks[i].placed);
     free(self->trees);
     free(self->tables);
     free(self->blocks);
@@ -64,8 +63,7 @@ void rs_store_close(rs_store *self) {
 
 static rs_status load_tree(rs_store *self, uint32_t number, uint64_t tables_end, unsigned hops, rs_error *err);
 
-/* Counts the heap and arrays of a block or table, which no other may share: else few bytes would become many (rule
- * 44). */
+/* Counts heap and arrays of a block or table, which no other shares: else few bytes would become many (rule 44). */
 static rs_status take_heap(rs_store *self, const rs_block *block, rs_error *err) {
     const uint64_t left = self->heap_left, heap = block->heap_size_bytes;
     if (heap > left || block->arrays_size_bytes > left - heap) {
@@ -109,11 +107,10 @@ static rs_status bad_link(const rs_node *node, uint64_t at, const char *why, rs_
     return rs_error_set(err, RS_E_FMT_TREE, at, "tree node %u: %s", node->index, why);
 }
 
-/* Links a dict-coded or symbols node with its tables, whose numbers must be below tables_end. *levels grows to the most
- * levels that the tables add. */
+/* Links a dict-coded or symbols node with its tables, numbered below tables_end. *levels grows to the most they add. */
 static rs_status link_node(rs_store *self, rs_tree *tree, rs_node *node, uint64_t tables_end, unsigned hops,
                            uint32_t *levels, uint64_t at, rs_error *err) {
-    uint32_t n = node->aux_size_bytes / 4, i;
+    uint32_t n = node->aux_size_bytes / 4;
     bool symbols = node->kind == RS_FMT_NODE_SYMBOLS;
     rs_dict_coded *coded = NULL;
     if (!symbols) {
@@ -122,14 +119,13 @@ static rs_status link_node(rs_store *self, rs_tree *tree, rs_node *node, uint64_
         node->coded = coded; /* freed with the tree */
         coded->n_tables = n;
     }
-    for (i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < n; i++) {
         uint32_t number = rs_load_u32(node->aux + 4 * (size_t)i);
-        const rs_table *table;
         if (number >= tables_end) {
             return bad_link(node, at, "it names a table that does not exist or has no lower number than its own", err);
         }
         RS_TRY(load_table(self, number, hops + 1, err));
-        table = &self->tables[number];
+        const rs_table *table = &self->tables[number];
         if (number >= tree->tables_end) tree->tables_end = number + 1;
         if (table->kind != (symbols ? RS_FMT_TABLE_SYMBOLS : RS_FMT_TABLE_VALUES)) {
             return bad_link(node, at, "it names a table of the wrong kind", err);
@@ -150,10 +146,10 @@ static rs_status link_node(rs_store *self, rs_tree *tree, rs_node *node, uint64_
 
 static rs_status link_tree(rs_store *self, rs_tree *tree, uint64_t tables_end, unsigned hops, uint64_t at,
                            rs_error *err) {
-    uint32_t i, levels = 0;
+    uint32_t levels = 0;
     if (tree->n_links == 0) return RS_OK;
     if (hops > 2 * RS_FMT_DEPTH) return rs_error_set(err, RS_E_FMT_TREE, at, "tables refer to tables too deeply");
-    for (i = 0; i < tree->n_nodes; i++) {
+    for (uint32_t i = 0; i < tree->n_nodes; i++) {
         rs_node *node = &tree->nodes[i];
         if (!rs_node_names_tables(node)) continue;
         RS_TRY(link_node(self, tree, node, tables_end, hops, &levels, at, err));
@@ -176,7 +172,6 @@ static rs_status load_tree(rs_store *self, uint32_t number, uint64_t tables_end,
     const uint8_t *e = self->segment.ptr + at;
     uint64_t off = rs_load_u64(e);
     uint32_t size = rs_load_u32(e + 8), crc = rs_load_u32(e + 12);
-    rs_status status;
     rs_tree tree;
     if (self->trees[number].nodes != NULL) {
         if (self->trees[number].tables_end <= tables_end) return RS_OK;
@@ -193,7 +188,7 @@ static rs_status load_tree(rs_store *self, uint32_t number, uint64_t tables_end,
         rs_tree_clear(&tree);
         return rs_error_set(err, RS_E_FMT_CHECKSUM, off, "the checksum of tree %u does not match", number);
     }
-    status = link_tree(self, &tree, tables_end, hops, off, err);
+    rs_status status = link_tree(self, &tree, tables_end, hops, off, err);
     /* A table names only tables of lower numbers. So the tree can have been loaded through its own tables only when
      * bytes changed meanwhile. Using it would make a circle of references. */
     if (status == RS_OK && self->trees[number].nodes != NULL) {
@@ -214,7 +209,6 @@ static rs_status load_tree(rs_store *self, uint32_t number, uint64_t tables_end,
 rs_status rs_store_load_block(rs_store *self, uint64_t number, rs_error *err) {
     rs_block block;
     rs_placed *placed;
-    rs_status status;
     if (self->blocks[number].n_records != 0) return RS_OK;
     if (self->frozen && number == self->damaged) {
         if (err != NULL) *err = self->damage;
@@ -224,7 +218,7 @@ rs_status rs_store_load_block(rs_store *self, uint64_t number, rs_error *err) {
     RS_TRY(rs_block_read(self->segment, &self->directory, number, &block, err));
     RS_TRY(rs_store_load_tree(self, block.tree, err));
     RS_TRY(rs_places_open(self->segment.ptr, &block, &self->trees[block.tree], &placed, err));
-    status = take_heap(self, &block, err);
+    rs_status status = take_heap(self, &block, err);
     if (status != RS_OK) {
         free(placed);
         return status;
@@ -235,10 +229,9 @@ rs_status rs_store_load_block(rs_store *self, uint64_t number, rs_error *err) {
 }
 
 rs_status rs_store_freeze(rs_store *self, rs_error *err) {
-    uint64_t i;
     if (self->frozen) return RS_OK;
     self->damaged = RS_NOWHERE;
-    for (i = 0; i < self->n_blocks; i++) {
+    for (uint64_t i = 0; i < self->n_blocks; i++) {
         rs_error why;
         rs_status status = rs_store_load_block(self, i, &why);
         if (status == RS_OK) continue;
@@ -248,7 +241,7 @@ rs_status rs_store_freeze(rs_store *self, rs_error *err) {
         }
         if (self->damaged == RS_NOWHERE) self->damaged = i, self->damage = why;
     }
-    for (i = 0; i < self->n_tables; i++) {
+    for (uint64_t i = 0; i < self->n_tables; i++) {
         if (rs_store_load_table(self, (uint32_t)i, err) == RS_E_MEM) return RS_E_MEM;
     }
     self->frozen = true;
@@ -256,11 +249,10 @@ rs_status rs_store_freeze(rs_store *self, rs_error *err) {
 }
 
 rs_status rs_store_find_slowly(rs_store *self, uint64_t index, uint64_t block, rs_record *out, rs_error *err) {
-    uint64_t first = block, steps;
-    for (steps = 0; steps < RS_FMT_GROUP_RECORDS && block < self->n_blocks; steps++, block++) {
-        const rs_block *b;
+    uint64_t first = block;
+    for (uint64_t steps = 0; steps < RS_FMT_GROUP_RECORDS && block < self->n_blocks; steps++, block++) {
         RS_TRY(rs_store_load_block(self, block, err));
-        b = &self->blocks[block];
+        const rs_block *b = &self->blocks[block];
         if (index < b->first_record) break;
         if (index - b->first_record < b->n_records) {
             out->block = b;
@@ -281,12 +273,10 @@ static uint32_t unit_at(const uint8_t *units, unsigned unit_bytes, uint64_t i) {
     return unit_bytes == 1 ? units[i] : unit_bytes == 2 ? rs_load_u16(units + 2 * i) : rs_load_u32(units + 4 * i);
 }
 
-/* Compares n units with n units, each within bounds. The widths may differ, because a str need not be stored in the
- * narrowest units. */
+/* Compares n units with n units, within bounds. Widths may differ: a str need not be stored in the narrowest units. */
 static rs_key_match same_units(const uint8_t *a, unsigned a_bytes, const uint8_t *b, unsigned b_bytes, uint64_t n) {
-    uint64_t i;
     if (a_bytes == b_bytes) return memcmp(a, b, (size_t)(n * a_bytes)) == 0 ? RS_KEY_EQUAL : RS_KEY_DIFFERS;
-    for (i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < n; i++) {
         if (unit_at(a, a_bytes, i) != unit_at(b, b_bytes, i)) return RS_KEY_DIFFERS;
     }
     return RS_KEY_EQUAL;
@@ -304,9 +294,8 @@ static void take_units(rs_cursor *c, rs_scalar *out, rs_scalar_kind kind, uint64
 static void take_any(rs_cursor *c, rs_scalar *out) {
     const uint8_t *p;
     uint64_t n;
-    uint8_t tag;
     if (!rs_take(&c->in, 1, &p)) return;
-    tag = *p;
+    uint8_t tag = *p;
     if (rs_tag_is_small(tag)) {
         out->kind = RS_SCALAR_INT;
         out->integer = rs_tag_small_value(tag);
@@ -403,10 +392,9 @@ static void take_body(rs_cursor *c, const rs_node *node, const uint8_t *body, ui
 void rs_store_scalar(rs_store *self, uint64_t index, rs_scalar *out) {
     rs_place place;
     rs_record record;
-    rs_cursor cursor;
     out->kind = RS_SCALAR_UNKNOWN;
     if (rs_store_find(self, index, &record, NULL) != RS_OK) return;
-    cursor = rs_store_cursor(self, &record);
+    rs_cursor cursor = rs_store_cursor(self, &record);
     if (rs_path_begin(&cursor, record.tree->nodes, &place, NULL) != RS_OK) return;
     if (place.node == NULL) take_any(&cursor, out);
     else take_body(&cursor, place.node, place.body, place.bits, out);

@@ -1,6 +1,5 @@
 /* rs_store.h: reads a store: finds a record by its number. rs_builder.h builds a store. */
-#ifndef RS_STORE_H
-#define RS_STORE_H
+#pragma once
 
 #include "format/rs_header.h"
 #include "format/rs_offsets.h"
@@ -42,8 +41,7 @@ RS_NODISCARD rs_status rs_store_open(rs_store *self, rs_slice bytes, const rs_li
 /* Opens the keys of the mapping whose values `values` reads. `self` has caches of its own, and `values` may be closed
  * first. RS_E_ARG_RANGE when the segment holds a list. On failure nothing is held. */
 RS_NODISCARD rs_status rs_store_open_keys(rs_store *self, const rs_store *values, rs_error *err);
-/* Opens a store whose header and directory the caller has, such as that of a segment that is not finished. On failure
- * nothing is held. */
+/* Opens a store whose header and directory the caller has, as of an unfinished segment. On failure nothing is held. */
 RS_NODISCARD rs_status rs_store_open_prepared(rs_store *self, rs_slice bytes, const rs_header *header,
                                               const rs_directory *directory, rs_error *err);
 /* Frees the caches and zeroes the struct. Does nothing for a zeroed struct. */
@@ -144,9 +142,8 @@ RS_NODISCARD rs_key_match rs_store_key_equals_str(rs_store *self, uint64_t index
 /* As rs_store_key_equals_str, for an int. RS_KEY_UNKNOWN also for floats and ints beyond 64 bits. */
 RS_NODISCARD rs_key_match rs_store_key_equals_int(rs_store *self, uint64_t index, int64_t value);
 
-/* The two steps of prefetching, for a loop over known indices: first the memory of the record's offsets, some turns
- * later that of the record itself. They skip blocks that are not loaded and offsets that are wrong. `index` is below
- * header.n_records. */
+/* Two steps of prefetching, for a loop over known indices: first the memory of the record's offsets, some turns later
+ * the record. They skip blocks that are not loaded and offsets that are wrong. `index` is below header.n_records. */
 RS_INLINE void rs_store_prefetch_offsets(const rs_store *self, uint64_t index) {
     uint32_t number = rs_load_u32(self->groups + index / RS_FMT_GROUP_RECORDS * 4);
     if (RS_LIKELY(number < self->n_blocks)) {
@@ -168,5 +165,3 @@ RS_INLINE void rs_store_prefetch(const rs_store *self, uint64_t index) {
         }
     }
 }
-
-#endif

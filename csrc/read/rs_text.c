@@ -11,13 +11,12 @@ void rs_text_clear(rs_text *self) {
 /* Makes room for `size` bytes after the units. */
 static rs_status reserve(rs_text *self, uint64_t size, rs_error *err) {
     uint64_t have = self->n_units * self->unit_bytes, need, capacity = self->capacity;
-    uint8_t *grown;
     if (rs_add_overflows(have, size, &need) || need > SIZE_MAX / 4) {
         return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "a text has too many bytes");
     }
     if (RS_LIKELY(need <= capacity)) return RS_OK;
     while (capacity < need) capacity *= 2;
-    grown = (uint8_t *)realloc(self->owned, (size_t)capacity);
+    uint8_t *grown = (uint8_t *)realloc(self->owned, (size_t)capacity);
     if (grown == NULL) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for a text");
     if (self->owned == NULL) memcpy(grown, self->within, (size_t)have);
     self->owned = grown;
@@ -26,8 +25,7 @@ static rs_status reserve(rs_text *self, uint64_t size, rs_error *err) {
     return RS_OK;
 }
 
-/* Widens n units at p in place, from `from` to `to` bytes each. It begins with the last one, so that none is
- * overwritten before it is read. */
+/* Widens n units at p in place, from `from` to `to` bytes, the last first: none is overwritten before it is read. */
 static void spread(uint8_t *p, uint64_t n, unsigned from, unsigned to) {
     while (n-- > 0) {
         uint32_t unit = from == 1 ? p[n] : rs_load_u16(p + 2 * n);
@@ -53,14 +51,12 @@ static void join(rs_text *self, uint64_t n, unsigned unit_bytes) {
 }
 
 static rs_status put_units(rs_text *self, const uint8_t *units, uint64_t n, unsigned unit_bytes, rs_error *err) {
-    uint8_t *to;
-    uint64_t i;
     RS_TRY(widen(self, unit_bytes, err));
     RS_TRY(reserve(self, n * self->unit_bytes, err));
-    to = self->units + self->n_units * self->unit_bytes;
+    uint8_t *to = self->units + self->n_units * self->unit_bytes;
     memcpy(to, units, (size_t)(n * unit_bytes));
     /* The copy is checked, because the record's bytes may change meanwhile. */
-    for (i = 0; unit_bytes == 4 && i < n; i++) {
+    for (uint64_t i = 0; unit_bytes == 4 && i < n; i++) {
         if (rs_load_u32(to + 4 * i) > 0x10FFFF) {
             return RS_FAIL(rs_decode_bad_value(err, "a code point above 0x10FFFF"), RS_E_FMT_VALUE);
         }
@@ -102,11 +98,9 @@ static rs_status put_digits(rs_text *self, uint64_t number, unsigned width, rs_e
 
 static rs_status put_hex(rs_text *self, const rs_node *node, const uint8_t *body, rs_error *err) {
     const char *digits = node->param == 0 ? "0123456789abcdef" : "0123456789ABCDEF";
-    uint8_t *to;
-    uint32_t i;
     RS_TRY(reserve(self, (uint64_t)node->count * self->unit_bytes, err));
-    to = self->units + self->n_units * self->unit_bytes;
-    for (i = 0; i < node->count; i++) to[i] = (uint8_t)digits[body[i / 2] >> (i % 2 == 0 ? 4 : 0) & 15];
+    uint8_t *to = self->units + self->n_units * self->unit_bytes;
+    for (uint32_t i = 0; i < node->count; i++) to[i] = (uint8_t)digits[body[i / 2] >> (i % 2 == 0 ? 4 : 0) & 15];
     join(self, node->count, 1);
     return RS_OK;
 }
@@ -119,10 +113,9 @@ static rs_status no_text(rs_error *err) {
 static rs_status put_any(rs_text *self, rs_cursor *cursor, rs_error *err) {
     const uint8_t *p;
     uint64_t n;
-    unsigned unit;
     RS_TRY(rs_decode_take(cursor, 1, &p, err));
     if (*p < RS_FMT_TAG_STR1 || *p > RS_FMT_TAG_STR4) return no_text(err);
-    unit = 1u << (*p - RS_FMT_TAG_STR1);
+    unsigned unit = 1u << (*p - RS_FMT_TAG_STR1);
     RS_TRY(rs_decode_varint(cursor, &n, err));
     RS_TRY(rs_decode_units(cursor, n, unit, &p, err));
     return put_units(self, p, n, unit, err);
@@ -132,13 +125,11 @@ static rs_status put_any(rs_text *self, rs_cursor *cursor, rs_error *err) {
  * that are concats again could else take for ever without giving any bytes. */
 static rs_status put_parts(rs_text *self, rs_cursor *cursor, const rs_node *node, const uint8_t *head, rs_error *err) {
     uint64_t begins[RS_FMT_CONCAT_CHILDREN + 1];
-    rs_slice group;
-    uint32_t i;
     self->n_parts += node->n_children; /* at most 64 at a time, so it stays far below 2^32 */
     if (self->n_parts > RS_FMT_TEXT_PARTS) return RS_FAIL(rs_decode_past_limit(err), RS_E_FMT_LIMIT);
     if (head == NULL) RS_TRY(rs_decode_take(cursor, node->head_bytes, &head, err));
-    group = rs_slice_of(head, node->group_bytes);
-    for (i = 0; i < node->n_children; i++) {
+    rs_slice group = rs_slice_of(head, node->group_bytes);
+    for (uint32_t i = 0; i < node->n_children; i++) {
         const rs_node *child = &node->children[i];
         begins[i] = self->n_units;
         if (child->kind == RS_FMT_NODE_SAME) {
@@ -161,13 +152,12 @@ static rs_status put_parts(rs_text *self, rs_cursor *cursor, const rs_node *node
 /* Appends entry i of a dict-coded node, which must be a str and fill its bytes. */
 static rs_status put_entry(rs_text *self, const rs_cursor *outer, const rs_node *node, uint64_t i, rs_error *err) {
     const rs_table *table;
-    const rs_node *root;
     const uint8_t *body;
     uint64_t bits;
     rs_cursor cursor = *outer;
     RS_TRY(rs_dict_coded_find(node, i, &table, &cursor.in, err));
     cursor.shared = true;
-    root = table->tree->nodes;
+    const rs_node *root = table->tree->nodes;
     RS_TRY(rs_decode_take_alone(&cursor, root, &body, &bits, err));
     RS_TRY(rs_text_put(self, &cursor, root, body, bits, err));
     return cursor.in.ptr == cursor.in.end ? RS_OK : RS_FAIL(rs_decode_trailing(err), RS_E_FMT_TRAILING);
@@ -213,8 +203,7 @@ rs_status rs_text_put(rs_text *self, rs_cursor *cursor, const rs_node *node, con
 
 /* ---- Short texts ---- */
 
-/* Two digits at a time, and to the final position: a copy would load bytes that were just stored one by one, and would
- * have to wait for the stores. */
+/* Two digits at a time, in their final position: a copy would wait for the stores of the bytes that it loads. */
 unsigned rs_text_digits(uint64_t number, unsigned width, uint8_t *to) {
     static const char pairs[] = "00010203040506070809101112131415161718192021222324252627282930313233343536373839"
                                 "40414243444546474849505152535455565758596061626364656667686970717273747576777879"
@@ -282,9 +271,8 @@ static int short_counted(rs_cursor *cursor, const rs_node *node, uint8_t *out, s
 
 static int short_hex(const rs_node *node, const uint8_t *body, uint8_t *out, size_t room) {
     const char *digits = node->param == 0 ? "0123456789abcdef" : "0123456789ABCDEF";
-    uint32_t k;
     if (node->count > room) return -1;
-    for (k = 0; k < node->count; k++) out[k] = (uint8_t)digits[body[k / 2] >> (k % 2 == 0 ? 4 : 0) & 15];
+    for (uint32_t k = 0; k < node->count; k++) out[k] = (uint8_t)digits[body[k / 2] >> (k % 2 == 0 ? 4 : 0) & 15];
     return (int)node->count;
 }
 
@@ -300,19 +288,17 @@ static int short_counted_entry(const rs_node *root, rs_slice entry, uint8_t *out
     const uint8_t *body;
     uint64_t bits;
     rs_cursor cursor = {0};
-    int n;
     cursor.in = entry;
     if (rs_decode_take_alone(&cursor, root, &body, &bits, NULL) != RS_OK) return -1;
-    n = short_text(&cursor, root, body, bits, out, room, depth);
+    int n = short_text(&cursor, root, body, bits, out, room, depth);
     return cursor.in.ptr == cursor.in.end ? n : -1;
 }
 
 RS_INLINE int short_entry(const rs_node *node, uint64_t i, uint8_t *out, size_t room, unsigned depth) {
     const rs_table *table;
-    const rs_node *root;
     rs_slice entry;
     if (i >= node->count || rs_dict_coded_find(node, i, &table, &entry, NULL) != RS_OK) return -1;
-    root = table->tree->nodes;
+    const rs_node *root = table->tree->nodes;
     if (root->kind == RS_FMT_NODE_ANY) return short_any(entry.ptr, rs_slice_left(&entry), out, room);
     if (root->kind == RS_FMT_NODE_STR && root->param == 1 && (root->flags & RS_FMT_FLAG_REST) != 0) {
         size_t size = rs_slice_left(&entry);
@@ -331,12 +317,10 @@ RS_INLINE int short_entry(const rs_node *node, uint64_t i, uint8_t *out, size_t 
 static int short_parts(rs_cursor *cursor, const rs_node *node, const uint8_t *head, uint8_t *out, size_t room,
                        unsigned depth) {
     uint16_t begins[RS_FMT_CONCAT_CHILDREN + 1];
-    rs_slice group;
     size_t at = 0;
-    uint32_t i;
     if (head == NULL && rs_decode_take(cursor, node->head_bytes, &head, NULL) != RS_OK) return -1;
-    group = rs_slice_of(head, node->group_bytes);
-    for (i = 0; i < node->n_children; i++) {
+    rs_slice group = rs_slice_of(head, node->group_bytes);
+    for (uint32_t i = 0; i < node->n_children; i++) {
         const rs_node *child = &node->children[i];
         uint64_t bits = child->bits == 0 ? 0 : rs_decode_bits_unchecked(&group, child->bit_off, child->bits);
         const uint8_t *body = child->fixed ? head + child->body_off : NULL;
@@ -387,11 +371,9 @@ static int short_text(rs_cursor *cursor, const rs_node *node, const uint8_t *bod
 
 int rs_text_short(rs_cursor *cursor, const rs_node *node, const uint8_t *body, uint64_t bits,
                   uint8_t out[RS_TEXT_INLINE]) {
-    const uint8_t *begin;
-    int n;
     if (node->kind == RS_FMT_NODE_CONCAT && node->fixed) return short_parts(NULL, node, body, out, RS_TEXT_INLINE, 0);
-    begin = cursor->in.ptr;
-    n = short_text(cursor, node, body, bits, out, RS_TEXT_INLINE, 0);
+    const uint8_t *begin = cursor->in.ptr;
+    int n = short_text(cursor, node, body, bits, out, RS_TEXT_INLINE, 0);
     if (n < 0) cursor->in.ptr = begin;
     return n;
 }

@@ -1,7 +1,6 @@
 /* rs_text.h: puts strings together whose units do not stand in the record: from symbol codes, from digits, or from the
  * parts of a concat. */
-#ifndef RS_TEXT_H
-#define RS_TEXT_H
+#pragma once
 
 #include "read/rs_decode.h"
 
@@ -44,12 +43,9 @@ RS_NODISCARD rs_status rs_text_put(rs_text *self, rs_cursor *cursor, const rs_no
 int rs_text_short(rs_cursor *cursor, const rs_node *node, const uint8_t *body, uint64_t bits,
                   uint8_t out[RS_TEXT_INLINE]);
 
-/* Writes a number of at most 20 digits, with zeros on the left up to `width` digits, and returns the number of digits.
- * `to` has room for 24. */
+/* Writes a number of up to 20 digits, zeros on the left up to `width`, and returns how many. `to` has room for 24. */
 unsigned rs_text_digits(uint64_t number, unsigned width, uint8_t *to);
 
 /* Makes the text that of one value, as rs_text_put does, and counts its units against the budget of bytes. */
 RS_NODISCARD rs_status rs_text_take(rs_text *self, rs_cursor *cursor, const rs_node *node, const uint8_t *body,
                                     uint64_t bits, rs_error *err);
-
-#endif

@@ -25,8 +25,7 @@ static inline uint8_t *put_code_point(uint8_t *to, uint32_t c) {
 
 /* Writes n units of 4 bytes as UTF-8 and returns the end. It stops at a unit that has no UTF-8, and sets *bad to it. */
 static inline uint8_t *put_units(uint8_t *to, const uint8_t *units, uint64_t n, uint32_t *bad) {
-    uint64_t i;
-    for (i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < n; i++) {
         const uint32_t c = rs_load_u32(units + 4 * i);
         if (RS_UNLIKELY((c >= 0xD800 && c < 0xE000) || c > 0x10FFFF)) {
             *bad = c;
@@ -37,8 +36,7 @@ static inline uint8_t *put_units(uint8_t *to, const uint8_t *units, uint64_t n, 
     return to;
 }
 
-/* Writes n units of 1 byte as UTF-8, eight at a time while they are ASCII. There must be room for 8 more bytes than it
- * writes. */
+/* Writes n units of 1 byte as UTF-8, eight at a time while they are ASCII. `to` has room for 8 more bytes. */
 static inline uint8_t *put_bytes(uint8_t *to, const uint8_t *units, uint64_t n) {
     const uint8_t *const end = units + n;
     while (units < end) {
@@ -54,12 +52,10 @@ static inline uint8_t *put_bytes(uint8_t *to, const uint8_t *units, uint64_t n) 
 }
 
 /* Writes n units of 2 bytes as UTF-8. It makes all three forms of each and chooses one without a branch, because
- * branches are mispredicted where letters and spaces alternate. There must be room for 3 bytes for each unit and 1
- * more. */
+ * branches are mispredicted where letters and spaces alternate. `to` has room for 3 bytes a unit and 1 more. */
 static inline uint8_t *put_pairs(uint8_t *to, const uint8_t *units, uint64_t n, uint32_t *bad) {
-    uint64_t i;
     bool surrogate = false;
-    for (i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < n; i++) {
         const uint32_t c = rs_load_u16(units + 2 * i);
         const uint32_t last = 0x80 | (c & 0x3F);
         const uint32_t two = 0xC0 | c >> 6 | last << 8;
@@ -79,11 +75,10 @@ static rs_status append_wide(rs_buffer *out, const uint8_t *units, uint64_t n, u
     const uint64_t most = unit_bytes == 1 ? 2 : unit_bytes == 2 ? 3 : 4; /* bytes of UTF-8 for each unit */
     uint64_t size;
     uint32_t bad = 0;
-    uint8_t *to;
     if (rs_mul_overflows(n, most, &size)) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "a text that is too long");
     if (size > SIZE_MAX - 8) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "a text that is too long");
     RS_TRY(rs_buffer_reserve(out, (size_t)size + 8, err));
-    to = out->data + out->size_bytes;
+    uint8_t *to = out->data + out->size_bytes;
     switch (unit_bytes) {
     case 1: to = put_bytes(to, units, n); break;
     case 2: to = put_pairs(to, units, n, &bad); break;
@@ -112,11 +107,10 @@ rs_status rs_utf8_append(rs_buffer *out, const uint8_t *units, uint64_t n, unsig
 static rs_status take_any(rs_buffer *out, rs_cursor *cursor, bool *taken, rs_error *err) {
     const uint8_t *p;
     uint64_t n;
-    unsigned unit;
     RS_TRY(rs_decode_take(cursor, 1, &p, err));
     *taken = *p >= RS_FMT_TAG_STR1 && *p <= RS_FMT_TAG_STR4;
     if (!*taken) return RS_OK;
-    unit = 1u << (*p - RS_FMT_TAG_STR1);
+    unsigned unit = 1u << (*p - RS_FMT_TAG_STR1);
     RS_TRY(rs_decode_varint(cursor, &n, err));
     RS_TRY(rs_decode_units(cursor, n, unit, &p, err));
     return rs_utf8_append(out, p, n, unit, taken, err);
@@ -125,9 +119,8 @@ static rs_status take_any(rs_buffer *out, rs_cursor *cursor, bool *taken, rs_err
 /* Appends a str that is first put together in an rs_text. */
 static rs_status take_text(rs_buffer *out, rs_cursor *cursor, const rs_place *place, bool *taken, rs_error *err) {
     rs_text text;
-    rs_status status;
     rs_text_begin(&text);
-    status = rs_text_take(&text, cursor, place->node, place->body, place->bits, err);
+    rs_status status = rs_text_take(&text, cursor, place->node, place->body, place->bits, err);
     if (status == RS_OK) status = rs_utf8_append(out, text.units, text.n_units, text.unit_bytes, taken, err);
     rs_text_clear(&text);
     return status;
@@ -140,18 +133,17 @@ static rs_status take_symbols(rs_buffer *out, rs_cursor *cursor, const rs_place 
     const rs_symbols *symbols = place->node->symbols;
     const rs_cursor before = *cursor;
     const uint8_t *codes;
-    uint64_t n, room, produced;
-    uint8_t *units, *end;
+    uint64_t n, produced;
     uint32_t bad = 0;
     RS_TRY(rs_decode_counted(cursor, place->node, &n, &codes, err));
     if (n > RS_TEXT_INLINE) { /* for long strings the upper bound of the units would waste memory */
         *cursor = before;
         return take_text(out, cursor, place, taken, err);
     }
-    room = n * RS_SYMBOLS_COPY + RS_SYMBOLS_SLACK;
+    uint64_t room = n * RS_SYMBOLS_COPY + RS_SYMBOLS_SLACK;
     RS_TRY(rs_buffer_reserve(out, (size_t)room * 2, err));
-    end = out->data + out->size_bytes;
-    units = symbols->unit_bytes == 1 ? end : end + room;
+    uint8_t *end = out->data + out->size_bytes;
+    uint8_t *units = symbols->unit_bytes == 1 ? end : end + room;
     RS_TRY(rs_symbols_decode(symbols, rs_slice_of(codes, (size_t)n), units, room, &produced, err));
     RS_TRY(rs_decode_spend_bytes(cursor, produced / symbols->unit_bytes, err));
     if (symbols->unit_bytes == 1) {
@@ -196,8 +188,7 @@ rs_status rs_utf8_take(rs_buffer *out, rs_cursor *cursor, const rs_place *place,
 }
 
 void rs_utf8_pad_unchecked(const uint8_t *data, const int64_t *offsets, uint64_t n, uint64_t width, uint8_t *out) {
-    uint64_t i;
-    for (i = 0; i < n; i++, out += width) {
+    for (uint64_t i = 0; i < n; i++, out += width) {
         const size_t size = (size_t)(offsets[i + 1] - offsets[i]);
         if (size != 0) memcpy(out, data + offsets[i], size);
         memset(out + size, 0, (size_t)width - size);
@@ -205,8 +196,8 @@ void rs_utf8_pad_unchecked(const uint8_t *data, const int64_t *offsets, uint64_t
 }
 
 void rs_utf8_widen_unchecked(const uint8_t *data, const int64_t *offsets, uint64_t n, uint64_t width, uint32_t *out) {
-    uint64_t i, k;
-    for (i = 0; i < n; i++, out += width) {
+    uint64_t k;
+    for (uint64_t i = 0; i < n; i++, out += width) {
         const uint8_t *p = data + offsets[i], *end = data + offsets[i + 1];
         for (k = 0; p < end; k++) {
             const uint8_t b = *p++;
@@ -221,8 +212,8 @@ void rs_utf8_widen_unchecked(const uint8_t *data, const int64_t *offsets, uint64
 }
 
 uint64_t rs_utf8_longest(const uint8_t *data, const int64_t *offsets, uint64_t n) {
-    uint64_t i, longest = 0;
-    for (i = 0; i < n; i++) {
+    uint64_t longest = 0;
+    for (uint64_t i = 0; i < n; i++) {
         const uint8_t *p = data + offsets[i], *end = data + offsets[i + 1];
         uint64_t points = 0;
         if ((uint64_t)(end - p) <= longest) continue; /* no more code points than bytes */

@@ -1,6 +1,5 @@
 /* rs_utf8.h: collects the strings of a field, record after record, as UTF-8 (RFC 3629). */
-#ifndef RS_UTF8_H
-#define RS_UTF8_H
+#pragma once
 
 #include "base/rs_buffer.h"
 #include "read/rs_path.h"
@@ -25,5 +24,3 @@ void rs_utf8_widen_unchecked(const uint8_t *data, const int64_t *offsets, uint64
 
 /* Returns the number of code points of the longest of n strings of UTF-8 from rs_utf8_append. */
 uint64_t rs_utf8_longest(const uint8_t *data, const int64_t *offsets, uint64_t n);
-
-#endif

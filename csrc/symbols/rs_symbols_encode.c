@@ -24,9 +24,8 @@ static rs_status fill_matcher(rs_symbols_encoder *self, const rs_symbols *symbol
     const uint8_t **units = (const uint8_t **)malloc((symbols->n_symbols + 1) * sizeof *units);
     uint8_t *n_units = (uint8_t *)malloc(symbols->n_symbols + 1);
     rs_status status = copies == NULL || units == NULL || n_units == NULL ? no_memory(err) : RS_OK;
-    uint32_t i;
     self->escape = UINT32_MAX;
-    for (i = 0; i < symbols->n_symbols && status == RS_OK; i++) {
+    for (uint32_t i = 0; i < symbols->n_symbols && status == RS_OK; i++) {
         uint32_t entry = rs_symbols_entry_unchecked(symbols, i), offset = entry >> RS_SYMBOLS_LENGTH_BITS;
         uint8_t *copy = copies + (size_t)RS_SYMBOLS_COPY * i;
         n_units[i] = entry & ((1u << RS_SYMBOLS_LENGTH_BITS) - 1);
@@ -52,14 +51,12 @@ static rs_status fill_matcher(rs_symbols_encoder *self, const rs_symbols *symbol
 
 rs_status rs_symbols_encoder_open(rs_slice table, bool small, rs_symbols_encoder **out, rs_error *err) {
     rs_symbols symbols;
-    rs_symbols_encoder *self;
-    rs_status status;
     RS_TRY(rs_symbols_open(table, &symbols, err));
-    self = (rs_symbols_encoder *)calloc(1, sizeof *self);
+    rs_symbols_encoder *self = (rs_symbols_encoder *)calloc(1, sizeof *self);
     if (self == NULL) return no_memory(err);
     self->n_short = symbols.n_short;
     self->shortest = small;
-    status = fill_matcher(self, &symbols, err);
+    rs_status status = fill_matcher(self, &symbols, err);
     if (status != RS_OK) {
         rs_symbols_encoder_close(self);
         return status;
@@ -101,9 +98,9 @@ static inline uint8_t *encode_run(const rs_symbols_encoder *self, const uint8_t 
     const uint8_t *from = *units;
     uint64_t rest = *left;
     while (rest >= least) {
-        unsigned limit = least == 16 ? 16 : (unsigned)rest, bytes;
+        unsigned limit = least == 16 ? 16 : (unsigned)rest;
         uint32_t match = rs_matcher_find(&self->matcher, from, limit, unit_bytes);
-        bytes = rs_match_bytes(match);
+        unsigned bytes = rs_match_bytes(match);
         if (RS_UNLIKELY(bytes == 0)) {
             p = put_escape(self, p, from, unit_bytes);
             bytes = unit_bytes;
@@ -144,14 +141,14 @@ typedef struct division {
  * Substitution, 1982). Among equals the longest symbol wins. */
 static void divide(const rs_symbols_encoder *self, division *part, uint32_t n, unsigned unit_bytes) {
     const uint32_t escape = (self->escape >= self->n_short ? 2 : 1) + unit_bytes;
-    uint32_t found[RS_MATCH_ALL], i, k;
+    uint32_t found[RS_MATCH_ALL];
     part->costs[n] = 0;
-    for (i = n; i-- > 0;) {
+    for (uint32_t i = n; i-- > 0;) {
         unsigned left = (n - i) * unit_bytes;
         uint32_t n_found = rs_matcher_find_all(&self->matcher, part->text + (size_t)i * unit_bytes,
                                                left < 16 ? left : 16, unit_bytes, found);
         uint32_t least = escape + part->costs[i + 1], best = 0;
-        for (k = 0; k < n_found; k++) {
+        for (uint32_t k = 0; k < n_found; k++) {
             uint32_t cost = (rs_match_number(found[k]) >= self->n_short ? 2 : 1) +
                             part->costs[i + rs_match_bytes(found[k]) / unit_bytes];
             if (cost < least) least = cost, best = found[k];
@@ -192,11 +189,11 @@ rs_status rs_symbols_encode(const rs_symbols_encoder *self, const uint8_t *units
                             rs_error *err) {
     unsigned unit_bytes = self->matcher.unit_bytes;
     uint64_t most;
-    uint8_t *begin, *end;
+    uint8_t *end;
     if (rs_mul_overflows(n_units, 2 + unit_bytes, &most)) return no_memory(err);
     if (most == 0) return RS_OK;
     RS_TRY(rs_buffer_reserve(out, (size_t)most, err));
-    begin = out->data + out->size_bytes;
+    uint8_t *begin = out->data + out->size_bytes;
     if (self->shortest) end = encode_shortest(self, units, n_units, begin, unit_bytes);
     else if (unit_bytes == 1) end = encode_units(self, units, n_units, begin, 1);
     else end = encode_units(self, units, n_units, begin, 2);

@@ -1,6 +1,5 @@
 /* rs_symbols_encode.h: codes strings with a symbol table. rs_symbols.h describes the scheme. */
-#ifndef RS_SYMBOLS_ENCODE_H
-#define RS_SYMBOLS_ENCODE_H
+#pragma once
 
 #include "base/rs_buffer.h"
 #include "format/rs_symbols.h"
@@ -29,5 +28,3 @@ RS_NODISCARD rs_status rs_symbols_encode(const rs_symbols_encoder *self, const u
 uint64_t rs_symbols_encoder_memory(const rs_symbols_encoder *self);
 /* Frees the encoder. NULL is allowed. */
 void rs_symbols_encoder_close(rs_symbols_encoder *self);
-
-#endif

@@ -49,15 +49,13 @@ static uint32_t match_of(uint32_t number, uint32_t bytes, uint32_t rest) {
     return number << RS_MATCH_NUMBER_SHIFT | flag | shift << RS_MATCH_LENGTH_BITS | bytes;
 }
 
-/* Gives pages to the high bytes of symbols that have fewer bytes than the key of the hash table. Returns the number of
- * pages. */
+/* Gives pages to the high bytes of symbols shorter than the key of the hash table. Returns the number of pages. */
 static uint32_t number_pages(rs_matcher *self, const grouping *groups) {
-    uint32_t n = 1, i;
-    for (i = 0; i < groups->n; i++) {
+    uint32_t n = 1;
+    for (uint32_t i = 0; i < groups->n; i++) {
         uint32_t bytes = groups->n_units[i] * self->unit_bytes;
-        uint16_t *page;
         if (bytes == 0 || bytes >= rs_matcher_head_bytes(self->unit_bytes)) continue;
-        page = &self->pages[groups->units[i][self->unit_bytes == 1 ? 0 : 1]];
+        uint16_t *page = &self->pages[groups->units[i][self->unit_bytes == 1 ? 0 : 1]];
         if (*page == 0) *page = (uint16_t)n++;
     }
     return n;
@@ -65,37 +63,35 @@ static uint32_t number_pages(rs_matcher *self, const grouping *groups) {
 
 /* Adds a symbol that has fewer bytes than the key of the hash table to the arrays `shorts` and `singles`. */
 static void take_short(rs_matcher *self, const uint8_t *units, uint32_t bytes, uint32_t number) {
-    uint32_t match = match_of(number, bytes, 0), i;
+    uint32_t match = match_of(number, bytes, 0);
     uint32_t *page = &self->shorts[(uint32_t)self->pages[units[self->unit_bytes == 1 ? 0 : 1]] << 8];
     if (bytes == 2) {
         page[units[self->unit_bytes == 1 ? 1 : 0]] = match;
         return;
     }
     self->singles[*units] = match;
-    for (i = 0; i < 256; i++) page[i] = page[i] == 0 ? match : page[i];
+    for (uint32_t i = 0; i < 256; i++) page[i] = page[i] == 0 ? match : page[i];
 }
 
 /* Divides the symbols into groups. The slots of the hash table hold the number of a group + 1 until put_entries. */
 static void take_symbols(rs_matcher *self, grouping *groups) {
     const unsigned head_bytes = rs_matcher_head_bytes(self->unit_bytes);
-    uint32_t i;
-    for (i = 0; i < groups->n; i++) {
-        uint32_t bytes = groups->n_units[i] * self->unit_bytes, head, group;
-        uint64_t *slot;
+    for (uint32_t i = 0; i < groups->n; i++) {
+        uint32_t bytes = groups->n_units[i] * self->unit_bytes;
         groups->group_of[i] = UINT32_MAX;
         if (bytes == 0) continue;
         if (bytes < head_bytes) {
             take_short(self, groups->units[i], bytes, i);
             continue;
         }
-        head = head_of(groups->units[i], head_bytes);
-        slot = find_slot(self, head);
+        uint32_t head = head_of(groups->units[i], head_bytes);
+        uint64_t *slot = find_slot(self, head);
         if (*slot == 0) {
             groups->heads[groups->n_groups] = head;
             groups->sizes[groups->n_groups] = 0;
             *slot = (uint64_t)head << 32 | ++groups->n_groups;
         }
-        group = (uint32_t)*slot - 1;
+        uint32_t group = (uint32_t)*slot - 1;
         if (groups->sizes[group] == RS_MATCH_MAX) continue;
         groups->sizes[group]++;
         groups->group_of[i] = group;
@@ -104,16 +100,16 @@ static void take_symbols(rs_matcher *self, grouping *groups) {
 
 /* Lists the symbols that have groups, the longest first, and those of one length in their order. */
 static void order_symbols(grouping *groups) {
-    uint32_t ends[RS_SYMBOLS_COPY + 1] = {0}, at = 0, i, length;
-    for (i = 0; i < groups->n; i++) {
+    uint32_t ends[RS_SYMBOLS_COPY + 1] = {0}, at = 0;
+    for (uint32_t i = 0; i < groups->n; i++) {
         if (groups->group_of[i] != UINT32_MAX) ends[groups->n_units[i]]++;
     }
-    for (length = RS_SYMBOLS_COPY + 1; length-- > 0;) {
+    for (uint32_t length = RS_SYMBOLS_COPY + 1; length-- > 0;) {
         at += ends[length];
         ends[length] = at - ends[length];
     }
     groups->n_ordered = at;
-    for (i = 0; i < groups->n; i++) {
+    for (uint32_t i = 0; i < groups->n; i++) {
         if (groups->group_of[i] != UINT32_MAX) groups->order[ends[groups->n_units[i]]++] = i;
     }
 }
@@ -122,8 +118,8 @@ static void order_symbols(grouping *groups) {
  * first two bytes, which always fits, comes last. */
 static void put_entries(rs_matcher *self, grouping *groups) {
     const unsigned head_bytes = rs_matcher_head_bytes(self->unit_bytes);
-    uint32_t at = 0, i;
-    for (i = 0; i < groups->n_groups; i++) {
+    uint32_t at = 0;
+    for (uint32_t i = 0; i < groups->n_groups; i++) {
         uint32_t size = groups->sizes[i];
         uint8_t first[4];
         rs_store_u32(first, groups->heads[i]);
@@ -132,7 +128,7 @@ static void put_entries(rs_matcher *self, grouping *groups) {
         at += size + 1;
         self->entries[at - 1].match = match_of(0, 0, 0) | rs_matcher_short(self, first, self->unit_bytes);
     }
-    for (i = 0; i < groups->n_ordered; i++) {
+    for (uint32_t i = 0; i < groups->n_ordered; i++) {
         uint32_t number = groups->order[i], size = groups->n_units[number] * self->unit_bytes;
         rs_match_entry *entry = &self->entries[groups->sizes[groups->group_of[number]]++];
         uint8_t bytes[RS_SYMBOLS_COPY] = {0};
@@ -147,13 +143,13 @@ rs_status rs_matcher_init(rs_matcher *self, const uint8_t *const *units, const u
                           unsigned unit_bytes, rs_error *err) {
     grouping groups = {units, n_units, n, NULL, NULL, 0, NULL, NULL, 0};
     unsigned bits = 8;
-    uint32_t n_pages, n_entries = 0;
+    uint32_t n_entries = 0;
     bool ok = false;
     memset(self, 0, sizeof *self);
     self->unit_bytes = unit_bytes;
     while ((uint64_t)1 << bits < 2 * (uint64_t)n) bits++;
     self->shift = 64 - bits;
-    n_pages = number_pages(self, &groups);
+    uint32_t n_pages = number_pages(self, &groups);
     self->heads = (uint64_t *)calloc((size_t)1 << bits, sizeof *self->heads);
     self->shorts = (uint32_t *)calloc((size_t)n_pages * 256, sizeof *self->shorts);
     self->singles = (uint32_t *)calloc(256, sizeof *self->singles);

@@ -8,8 +8,7 @@
  *
  * Of the symbols with the same first bytes only the RS_MATCH_MAX with the lowest numbers are found, which bounds the
  * time of a match. The others are never used; a coder need not use all symbols of a table. */
-#ifndef RS_SYMBOLS_MATCH_H
-#define RS_SYMBOLS_MATCH_H
+#pragma once
 
 #include "format/rs_symbols.h"
 
@@ -32,8 +31,7 @@ typedef struct rs_match_entry {
     uint32_t match;
 } rs_match_entry;
 
-/* Owns its arrays. Call rs_matcher_init, and rs_matcher_clear at the end. In between any number of threads may
- * match. */
+/* Owns its arrays. Call rs_matcher_init, and rs_matcher_clear at the end. Any number of threads may match. */
 typedef struct rs_matcher {
     uint64_t *heads; /* hash table: first bytes (high 32 bits), number of the first entry + 1; 0 when empty */
     rs_match_entry *entries;
@@ -84,13 +82,12 @@ static inline uint32_t rs_matcher_find(const rs_matcher *self, const uint8_t *p,
     const unsigned head_bytes = rs_matcher_head_bytes(unit_bytes);
     const uint32_t head = rs_load_u32(p) & (unit_bytes == 1 ? 0xFFFFFF : UINT32_MAX);
     uint64_t mask = UINT64_MAX >> self->shift, slot = rs_matcher_slot(self, head), found;
-    uint32_t match;
     while ((found = self->heads[slot]) != 0) {
         if (RS_LIKELY(found >> 32 == head)) {
             const uint64_t low = rs_load_u64(p + head_bytes);
             const rs_match_entry *entry = &self->entries[(uint32_t)found - 1];
             for (;; entry++) {
-                match = entry->match;
+                uint32_t match = entry->match;
                 if ((low ^ entry->low) << 1 << (match >> RS_MATCH_LENGTH_BITS & 63) != 0) continue;
                 if (RS_UNLIKELY((match & RS_MATCH_LONG) != 0) &&
                     !rs_match_is_whole(entry, p + head_bytes, head_bytes)) {
@@ -103,7 +100,7 @@ static inline uint32_t rs_matcher_find(const rs_matcher *self, const uint8_t *p,
         }
         slot = (slot + 1) & mask;
     }
-    match = rs_matcher_short(self, p, unit_bytes);
+    uint32_t match = rs_matcher_short(self, p, unit_bytes);
     if (unit_bytes == 1 && rs_match_bytes(match) > limit) match = self->singles[*p];
     return match;
 }
@@ -134,5 +131,3 @@ static inline uint32_t rs_matcher_find_all(const rs_matcher *self, const uint8_t
     }
     return n;
 }
-
-#endif

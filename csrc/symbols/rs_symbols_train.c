@@ -99,9 +99,9 @@ static uint64_t stride(uint64_t n) {
  * Returns false when the string has no such excerpt. */
 static bool take_excerpt(trainer *self, const rs_symbol_string *string, uint64_t round, uint64_t rounds) {
     const uint64_t excerpt_units = EXCERPT_BYTES / self->unit_bytes, n = string->n_units / excerpt_units;
-    uint64_t first = round * (n / rounds ? n / rounds : 1) * excerpt_units, units;
+    uint64_t first = round * (n / rounds ? n / rounds : 1) * excerpt_units;
     if (first >= string->n_units) return false;
-    units = string->n_units - first < excerpt_units ? string->n_units - first : excerpt_units;
+    uint64_t units = string->n_units - first < excerpt_units ? string->n_units - first : excerpt_units;
     memcpy(self->sample + self->n_sampled * self->unit_bytes, string->units + first * self->unit_bytes,
            (size_t)(units * self->unit_bytes));
     self->n_sampled += units;
@@ -109,8 +109,7 @@ static bool take_excerpt(trainer *self, const rs_symbol_string *string, uint64_t
     return true;
 }
 
-/* Returns how many of all_bytes bytes to sample. The time of training depends on it, and a short text gets a small
- * table anyway. */
+/* How many of all_bytes bytes to sample. The time of training depends on it, and a short text gets a small table. */
 static uint64_t sample_size(const trainer *self, uint64_t all_bytes) {
     uint64_t part = all_bytes / self->sample_part;
     return part < SAMPLE_BYTES_LEAST ? SAMPLE_BYTES_LEAST : part > SAMPLE_BYTES ? SAMPLE_BYTES : part;
@@ -118,23 +117,21 @@ static uint64_t sample_size(const trainer *self, uint64_t all_bytes) {
 
 static rs_status take_sample(trainer *self, const rs_symbol_string *strings, size_t n, rs_error *err) {
     const uint64_t excerpt_units = EXCERPT_BYTES / self->unit_bytes;
-    uint64_t sample_units, most, step, round, rounds, i;
-    size_t n_ends;
     bool more = n > 0;
-    for (i = 0; i < n; i++) self->n_all += strings[i].n_units;
-    sample_units = sample_size(self, self->n_all * self->unit_bytes) / self->unit_bytes;
-    most = self->n_all < sample_units + excerpt_units ? self->n_all : sample_units + excerpt_units;
+    for (uint64_t i = 0; i < n; i++) self->n_all += strings[i].n_units;
+    uint64_t sample_units = sample_size(self, self->n_all * self->unit_bytes) / self->unit_bytes;
+    uint64_t most = self->n_all < sample_units + excerpt_units ? self->n_all : sample_units + excerpt_units;
     self->sample = (uint8_t *)malloc((size_t)(most * self->unit_bytes) + RS_SYMBOLS_COPY);
     /* Bounds the number of excerpts: none is empty, and at most two of each string are not full. */
-    n_ends = n < most / 2 ? 2 * n + EXCERPTS + 1 : (size_t)most + 1;
+    size_t n_ends = n < most / 2 ? 2 * n + EXCERPTS + 1 : (size_t)most + 1;
     self->excerpt_ends = (uint64_t *)malloc(n_ends * sizeof(uint64_t));
     if (self->sample == NULL || self->excerpt_ends == NULL) return no_memory(err);
-    step = n > 0 ? stride(n) : 0;
-    rounds = sample_units / excerpt_units;
-    for (round = 0; round < rounds && more; round++) {
+    uint64_t step = n > 0 ? stride(n) : 0;
+    uint64_t rounds = sample_units / excerpt_units;
+    for (uint64_t round = 0; round < rounds && more; round++) {
         uint64_t at = 0;
         more = false;
-        for (i = 0; i < n && self->n_sampled < sample_units; i++) {
+        for (uint64_t i = 0; i < n && self->n_sampled < sample_units; i++) {
             if (take_excerpt(self, &strings[at], round, rounds)) more = true;
             at = at + step >= n ? at + step - n : at + step;
         }
@@ -192,8 +189,7 @@ static inline uint32_t find_in(const rs_matcher *matcher, const uint8_t *p, uint
  * copy of the function for each. */
 static inline rs_status find_symbols(trainer *self, unsigned unit_bytes, rs_error *err) {
     const uint8_t *units = self->sample;
-    uint64_t excerpt;
-    for (excerpt = 0; excerpt < self->n_excerpts; excerpt++) {
+    for (uint64_t excerpt = 0; excerpt < self->n_excerpts; excerpt++) {
         const uint8_t *end = self->sample + self->excerpt_ends[excerpt] * unit_bytes;
         uint32_t before = 0;
         unsigned n_before = 0;
@@ -227,11 +223,10 @@ static inline rs_status find_symbols(trainer *self, unsigned unit_bytes, rs_erro
 static rs_status count_uses(trainer *self, rs_error *err) {
     const unsigned unit_bytes = self->unit_bytes;
     const uint8_t *p = self->sample;
-    uint64_t excerpt;
     RS_TRY(rs_matcher_init(&self->matcher, self->units, self->n_units, self->n_symbols, unit_bytes, err));
     memset(self->counts, 0, self->n_symbols * sizeof *self->counts);
     self->counts[ESCAPE] = 0;
-    for (excerpt = 0; excerpt < self->n_excerpts; excerpt++) {
+    for (uint64_t excerpt = 0; excerpt < self->n_excerpts; excerpt++) {
         const uint8_t *end = self->sample + self->excerpt_ends[excerpt] * unit_bytes;
         while (p != end) {
             uint32_t match = find_in(&self->matcher, p, (uint64_t)(end - p));
@@ -243,8 +238,7 @@ static rs_status count_uses(trainer *self, rs_error *err) {
     return RS_OK;
 }
 
-/* Returns whether a symbol saves more than it takes. Without it two others take its place, whose codes are one byte or
- * two longer. */
+/* Whether a symbol saves more than it takes. Without it, two others take its place, with codes a byte or two longer. */
 static bool is_worth(const trainer *self, uint32_t number) {
     double scale = (double)self->n_all / (double)self->n_sampled;
     unsigned n = self->n_units[number];
@@ -253,11 +247,9 @@ static bool is_worth(const trainer *self, uint32_t number) {
     return saved >= taken && (n == 1 || self->counts[number] >= 2);
 }
 
-/* Drops symbols that are not worth their bytes, the newest first, so that all uses of a part are known when its turn
- * comes. */
+/* Drops symbols that are not worth their bytes, the newest first: all uses of a part are known when its turn comes. */
 static void drop_symbols(trainer *self) {
-    uint32_t i;
-    for (i = self->n_symbols; i-- > 0;) {
+    for (uint32_t i = self->n_symbols; i-- > 0;) {
         const parts *of = &self->parts[i];
         if (is_worth(self, i)) continue;
         self->n_units[i] = 0;
@@ -278,16 +270,16 @@ static int descending(const void *a, const void *b) {
  * number of short codes, *coded_bytes the bytes of the coded sample. */
 static rs_status order_symbols(trainer *self, uint32_t *n_short, uint64_t *coded_bytes, rs_error *err) {
     uint64_t *keys = (uint64_t *)malloc((self->n_symbols + 1) * sizeof *keys);
-    uint32_t i, n = 0;
+    uint32_t n = 0;
     if (keys == NULL) return no_memory(err);
-    for (i = 0; i < self->n_symbols; i++) {
+    for (uint32_t i = 0; i < self->n_symbols; i++) {
         if (self->n_units[i] != 0) keys[n++] = (uint64_t)self->counts[i] << 32 | (UINT32_MAX - i);
     }
     keys[n++] = (uint64_t)self->counts[ESCAPE] << 32 | (UINT32_MAX - ESCAPE);
     qsort(keys, n, sizeof *keys, descending);
     *n_short = (RS_SYMBOLS_MAX - n) / 255 < 256 ? (RS_SYMBOLS_MAX - n) / 255 : 256;
     *coded_bytes = (uint64_t)self->counts[ESCAPE] * self->unit_bytes;
-    for (i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < n; i++) {
         self->order[i] = UINT32_MAX - (uint32_t)keys[i];
         *coded_bytes += (keys[i] >> 32) * (i < *n_short ? 1 : 2);
     }
@@ -299,14 +291,13 @@ static rs_status order_symbols(trainer *self, uint32_t *n_short, uint64_t *coded
 /* Notes the place of each symbol that occurs within a symbol at `place` in the pool. */
 static void place_within(trainer *self, const uint8_t *units, unsigned n, uint32_t place) {
     uint8_t padded[2 * RS_SYMBOLS_COPY] = {0};
-    unsigned from;
     memcpy(padded, units, RS_SYMBOLS_COPY);
-    for (from = 0; from < n; from++) {
+    for (unsigned from = 0; from < n; from++) {
         unsigned left = (n - from) * self->unit_bytes;
         while (left > 0) {
-            uint32_t match = find_in(&self->matcher, padded + from * self->unit_bytes, left), number;
+            uint32_t match = find_in(&self->matcher, padded + from * self->unit_bytes, left);
             if (rs_match_bytes(match) == 0) break;
-            number = rs_match_number(match);
+            uint32_t number = rs_match_number(match);
             if (self->places[number] == UINT32_MAX) self->places[number] = place + from;
             left = rs_match_bytes(match) - self->unit_bytes;
         }
@@ -315,11 +306,10 @@ static void place_within(trainer *self, const uint8_t *units, unsigned n, uint32
 
 /* Appends the pool, the longest symbols first. Shorter symbols often occur within them, and then take no room. */
 static rs_status write_pool(trainer *self, rs_buffer *out, rs_error *err) {
-    uint32_t place = 0, i;
-    unsigned length;
-    for (i = 0; i < self->n_symbols; i++) self->places[i] = UINT32_MAX;
-    for (length = self->max_units; length > 0; length--) {
-        for (i = 0; i < self->n_kept; i++) {
+    uint32_t place = 0;
+    for (uint32_t i = 0; i < self->n_symbols; i++) self->places[i] = UINT32_MAX;
+    for (unsigned length = self->max_units; length > 0; length--) {
+        for (uint32_t i = 0; i < self->n_kept; i++) {
             uint32_t number = self->order[i];
             const uint8_t *units = self->symbols + (size_t)number * RS_SYMBOLS_COPY;
             if (number == ESCAPE || self->n_units[number] != length || self->places[number] != UINT32_MAX) continue;
@@ -336,12 +326,11 @@ static rs_status write_table(trainer *self, uint32_t n_short, rs_buffer *out, rs
     uint8_t head[RS_SYMBOLS_HEAD] = {0};
     rs_buffer pool = {0};
     rs_status status = write_pool(self, &pool, err);
-    uint32_t i;
     head[0] = (uint8_t)self->unit_bytes;
     rs_store_u16(head + 2, (uint16_t)n_short);
     rs_store_u32(head + 4, self->n_kept);
     if (status == RS_OK) status = rs_buffer_append(out, head, sizeof head, err);
-    for (i = 0; i < self->n_kept && status == RS_OK; i++) {
+    for (uint32_t i = 0; i < self->n_kept && status == RS_OK; i++) {
         uint32_t number = self->order[i], entry = 0;
         uint8_t bytes[4];
         if (number != ESCAPE) entry = self->places[number] << RS_SYMBOLS_LENGTH_BITS | self->n_units[number];
@@ -399,13 +388,12 @@ rs_status rs_symbols_train(const rs_symbol_string *strings, size_t n, unsigned u
                            rs_buffer *table_out, uint64_t *coded_bytes, rs_error *err) {
     size_t before = table_out->size_bytes;
     trainer self;
-    rs_status status;
     RS_ASSERT(unit_bytes == 1 || unit_bytes == 2);
     memset(&self, 0, sizeof self);
     self.unit_bytes = unit_bytes;
     self.max_units = rs_symbols_max_units(unit_bytes);
     self.sample_part = small ? SAMPLE_PART_SMALL : SAMPLE_PART;
-    status = train(&self, strings, n, table_out, coded_bytes, err);
+    rs_status status = train(&self, strings, n, table_out, coded_bytes, err);
     if (status != RS_OK) table_out->size_bytes = before;
     trainer_clear(&self);
     return status;

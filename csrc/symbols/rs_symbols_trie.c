@@ -28,10 +28,10 @@ static void map_put(rs_trie_map *map, uint64_t key, uint64_t entry) {
 /* Doubles the table when it is half full, so that one more entry has room. */
 static rs_status map_reserve(rs_trie_map *map, unsigned value_bits, rs_error *err) {
     rs_trie_map wider;
-    uint64_t n = (uint64_t)1 << (64 - map->shift), i;
+    uint64_t n = (uint64_t)1 << (64 - map->shift);
     if (map->used < n / 2) return RS_OK;
     RS_TRY(map_init(&wider, 64 - map->shift + 1, err));
-    for (i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < n; i++) {
         if (map->slots[i] != 0) map_put(&wider, map->slots[i] >> value_bits, map->slots[i]);
     }
     free(map->slots);
@@ -103,8 +103,7 @@ static rs_status descend(rs_trie *self, const uint8_t *units, unsigned i, uint32
 
 rs_status rs_trie_add(rs_trie *self, const uint8_t *units, unsigned n, uint32_t number, rs_error *err) {
     uint32_t at = 0;
-    unsigned i;
-    for (i = 0; i < n; i++) RS_TRY(descend(self, units, i, at, &at, err));
+    for (unsigned i = 0; i < n; i++) RS_TRY(descend(self, units, i, at, &at, err));
     self->best[at] = (number + 1) << RS_TRIE_BEST_BITS | n;
     return RS_OK;
 }

@@ -7,8 +7,7 @@
  * units of one byte, to their node. Every node holds the longest symbol that ended at it or above it when the node was
  * made, so the walk need not look back. A symbol that is added later above an existing node is not known to that node,
  * which can only make a match shorter than possible. */
-#ifndef RS_SYMBOLS_TRIE_H
-#define RS_SYMBOLS_TRIE_H
+#pragma once
 
 #include "format/rs_symbols.h"
 
@@ -49,8 +48,8 @@ static inline uint64_t rs_trie_slot(const rs_trie_map *map, uint64_t key) {
 
 /* Returns the child of a node along a unit, 0 when there is none. */
 static inline uint32_t rs_trie_child(const rs_trie *self, uint32_t node, uint32_t unit) {
-    uint64_t key = (uint64_t)node << 16 | unit, mask = UINT64_MAX >> self->edges.shift, slot;
-    for (slot = rs_trie_slot(&self->edges, key);; slot = (slot + 1) & mask) {
+    uint64_t key = (uint64_t)node << 16 | unit, mask = UINT64_MAX >> self->edges.shift;
+    for (uint64_t slot = rs_trie_slot(&self->edges, key);; slot = (slot + 1) & mask) {
         uint64_t found = self->edges.slots[slot];
         if (found >> 24 == key) return (uint32_t)found & 0xFFFFFF;
         if (found == 0) return 0;
@@ -59,16 +58,15 @@ static inline uint32_t rs_trie_child(const rs_trie *self, uint32_t node, uint32_
 
 /* Returns the node of the first 4 bytes, 0 when there is none. */
 static inline uint32_t rs_trie_jump(const rs_trie *self, uint32_t key) {
-    uint64_t mask = UINT64_MAX >> self->jumps.shift, slot;
-    for (slot = rs_trie_slot(&self->jumps, key);; slot = (slot + 1) & mask) {
+    uint64_t mask = UINT64_MAX >> self->jumps.shift;
+    for (uint64_t slot = rs_trie_slot(&self->jumps, key);; slot = (slot + 1) & mask) {
         uint64_t found = self->jumps.slots[slot];
         if (found >> 32 == key) return (uint32_t)found;
         if (found == 0) return 0;
     }
 }
 
-/* Returns the longest symbol that n units (n above 0) begin with, in the form of `best`. unit_bytes is that of the
- * trie. */
+/* Returns the longest symbol that n units, at least 1, begin with, as `best`. unit_bytes is that of the trie. */
 static inline uint32_t rs_trie_match(const rs_trie *self, const uint8_t *units, uint64_t n, unsigned unit_bytes) {
     uint32_t node = 0;
     uint64_t i = 4 / unit_bytes;
@@ -92,5 +90,3 @@ static inline uint32_t rs_trie_match(const rs_trie *self, const uint8_t *units, 
     }
     return self->best[node];
 }
-
-#endif

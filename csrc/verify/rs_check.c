@@ -28,9 +28,8 @@ static rs_status check_entry(rs_cursor *self, const rs_node *node, uint64_t i, r
 
 static rs_status check_text(rs_cursor *self, const rs_node *node, const uint8_t *body, uint64_t bits, rs_error *err) {
     rs_text text;
-    rs_status status;
     rs_text_begin(&text);
-    status = rs_text_take(&text, self, node, body, bits, err);
+    rs_status status = rs_text_take(&text, self, node, body, bits, err);
     rs_text_clear(&text);
     return status;
 }
@@ -61,7 +60,6 @@ static rs_status check_const(rs_cursor *self, const rs_node *node, rs_error *err
 /* Checks a fixed body. Its bytes are within bounds, so lengths cannot be wrong; union numbers, dict-coded numbers,
  * texts and budgets can be. */
 static rs_status check_fixed(rs_cursor *self, const rs_node *node, const uint8_t *body, uint64_t bits, rs_error *err) {
-    uint64_t i;
     switch (node->kind) {
     case RS_FMT_NODE_CONST: return check_const(self, node, err);
     case RS_FMT_NODE_LIST: {
@@ -71,7 +69,7 @@ static rs_status check_fixed(rs_cursor *self, const rs_node *node, const uint8_t
         RS_TRY(count(self, node->count, err));
         group.ptr = body;
         group.end = body + ((uint64_t)node->count * child->bits + 7) / 8;
-        for (i = 0; i < node->count; i++) {
+        for (uint64_t i = 0; i < node->count; i++) {
             RS_TRY(check_fixed(self, child, group.end + i * child->size_bytes,
                                rs_decode_bits_unchecked(&group, i * child->bits, child->bits), err));
         }
@@ -82,7 +80,7 @@ static rs_status check_fixed(rs_cursor *self, const rs_node *node, const uint8_t
     case RS_FMT_NODE_STRUCT: {
         rs_slice group = rs_slice_of(body, node->group_bytes);
         RS_TRY(rs_decode_enter(self, rs_decode_row_count(node, &group), err));
-        for (i = 0; i < node->n_children; i++) {
+        for (uint64_t i = 0; i < node->n_children; i++) {
             const rs_node *child = &node->children[i];
             RS_TRY(check_fixed(self, child, body + child->body_off,
                                rs_decode_bits_unchecked(&group, child->bit_off, child->bits), err));
@@ -91,13 +89,11 @@ static rs_status check_fixed(rs_cursor *self, const rs_node *node, const uint8_t
         return RS_OK;
     }
     case RS_FMT_NODE_UNION: {
-        const rs_node *child;
-        rs_slice group;
         if (bits >= node->n_children) {
             return RS_FAIL(rs_decode_bad_value(err, "a union number names no child"), RS_E_FMT_VALUE);
         }
-        child = &node->children[bits];
-        group = rs_slice_of(body, child->alone_bytes);
+        const rs_node *child = &node->children[bits];
+        rs_slice group = rs_slice_of(body, child->alone_bytes);
         return check_fixed(self, child, body + child->alone_bytes, rs_decode_bits_unchecked(&group, 0, child->bits),
                            err);
     }
@@ -117,12 +113,10 @@ static rs_status check_fixed(rs_cursor *self, const rs_node *node, const uint8_t
     }
 }
 
-/* Checks n elements of a list or of one side of a map. `bodies` are those of fixed elements; others are at
- * the cursor. */
+/* Checks n elements of a list or a side of a map. `bodies` are those of fixed elements; others are at the cursor. */
 static rs_status skip_elements(rs_cursor *self, const rs_node *child, uint64_t n, const rs_slice *group,
                                const uint8_t *bodies, rs_error *err) {
-    uint64_t i;
-    for (i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < n; i++) {
         uint64_t bits = rs_decode_bits_unchecked(group, i * child->bits, child->bits);
         if (child->fixed) {
             RS_TRY(check_fixed(self, child, bodies + i * child->size_bytes, bits, err));
@@ -151,10 +145,9 @@ static rs_status skip_map(rs_cursor *self, const rs_node *node, rs_error *err) {
     const uint8_t *bodies;
     rs_slice group;
     uint64_t n;
-    unsigned k;
     RS_TRY(rs_decode_map_head(self, &n, err));
     RS_TRY(count(self, n, err));
-    for (k = 0; k < 2; k++) {
+    for (unsigned k = 0; k < 2; k++) {
         RS_TRY(rs_decode_elements(self, &node->children[k], n, &group, &bodies, err));
         RS_TRY(skip_elements(self, &node->children[k], n, &group, bodies, err));
     }
@@ -164,12 +157,10 @@ static rs_status skip_map(rs_cursor *self, const rs_node *node, rs_error *err) {
 
 static rs_status skip_row(rs_cursor *self, const rs_node *node, rs_error *err) {
     const uint8_t *head;
-    rs_slice group;
-    uint32_t i;
     RS_TRY(rs_decode_take(self, node->head_bytes, &head, err));
-    group = rs_slice_of(head, node->group_bytes);
+    rs_slice group = rs_slice_of(head, node->group_bytes);
     RS_TRY(rs_decode_enter(self, rs_decode_row_count(node, &group), err));
-    for (i = 0; i < node->n_children; i++) {
+    for (uint32_t i = 0; i < node->n_children; i++) {
         const rs_node *child = &node->children[i];
         uint64_t bits = rs_decode_bits_unchecked(&group, child->bit_off, child->bits);
         if (child->fixed) {
@@ -183,11 +174,11 @@ static rs_status skip_row(rs_cursor *self, const rs_node *node, rs_error *err) {
 }
 
 static rs_status skip_str(rs_cursor *self, const rs_node *node, rs_error *err) {
-    uint64_t n, i;
+    uint64_t n;
     unsigned unit;
     const uint8_t *units;
     RS_TRY(rs_decode_str(self, node, &n, &unit, &units, err));
-    for (i = 0; unit == 4 && i < n; i++) {
+    for (uint64_t i = 0; unit == 4 && i < n; i++) {
         if (rs_load_u32(units + 4 * i) > 0x10FFFF) {
             return RS_FAIL(rs_decode_bad_value(err, "a code point above 0x10FFFF"), RS_E_FMT_VALUE);
         }

@@ -15,8 +15,8 @@ static rs_status check_crc(const check *self, uint64_t off, uint64_t size, uint3
                            rs_error *err) {
     const uint8_t *bytes = self->store->segment.ptr + off;
     uint32_t found = 0;
-    uint64_t done, n;
-    for (done = 0; done < size; done += n) {
+    uint64_t n;
+    for (uint64_t done = 0; done < size; done += n) {
         n = size - done < RS_WATCH_EVERY ? size - done : RS_WATCH_EVERY;
         found = rs_crc32c(found, bytes + done, (size_t)n);
         RS_TRY(rs_watch_count(self->watch, n, err));
@@ -58,8 +58,7 @@ static rs_status check_one(const check *self, rs_cursor *cursor, const rs_tree *
 static rs_status check_records(const check *self, const rs_block *block, rest *left, rs_error *err) {
     rs_store *store = self->store;
     uint64_t heap = block->heap_size_bytes;
-    uint32_t i;
-    for (i = 0; i < block->n_records; i++) {
+    for (uint32_t i = 0; i < block->n_records; i++) {
         uint64_t index = block->first_record + i;
         rs_record record;
         rs_cursor cursor;
@@ -88,8 +87,7 @@ static rs_status check_records(const check *self, const rs_block *block, rest *l
 
 static rs_status check_places(const rs_store *store, const rs_block *block, rs_error *err) {
     const rs_tree *tree = &store->trees[block->tree];
-    uint32_t i;
-    for (i = 0; i < tree->n_nodes; i++) {
+    for (uint32_t i = 0; i < tree->n_nodes; i++) {
         const rs_node *node = &tree->nodes[i];
         if (rs_node_is_placed(node)) RS_TRY(rs_placed_check(&block->placed[node->placed], node, err));
     }
@@ -99,15 +97,13 @@ static rs_status check_places(const rs_store *store, const rs_block *block, rs_e
 /* Checks every entry of a value table, as a record is checked. */
 static rs_status check_entries(const check *self, const rs_table *table, rest *left, rs_error *err) {
     const rs_store *store = self->store;
-    uint32_t i;
-    for (i = 0; i < table->block.n_records; i++) {
+    for (uint32_t i = 0; i < table->block.n_records; i++) {
         rs_record entry;
-        rs_cursor cursor;
         entry.block = &table->block;
         entry.tree = table->tree;
         entry.local = i;
         RS_TRY(rs_offsets_locate(store->segment.ptr, &table->block, i, &entry.bytes, err));
-        cursor = rs_store_cursor(store, &entry);
+        rs_cursor cursor = rs_store_cursor(store, &entry);
         cursor.shared = true;
         RS_TRY(check_one(self, &cursor, table->tree, left, err));
     }
@@ -120,9 +116,8 @@ static rs_status check_tables(const check *self, rs_error *err) {
     rs_store *store = self->store;
     rest left = {times(store->header.most_values, RS_FMT_TABLE_LEVELS),
                  times(store->header.most_bytes, RS_FMT_TABLE_LEVELS)};
-    uint64_t i;
     RS_TRY(check_section(self, &store->directory.sections[RS_FMT_SECTION_TABLES], RS_FMT_SECTION_TABLES, err));
-    for (i = 0; i < store->n_tables; i++) {
+    for (uint64_t i = 0; i < store->n_tables; i++) {
         const rs_table *table = &store->tables[i];
         RS_TRY(rs_store_load_table(store, (uint32_t)i, err));
         RS_TRY(check_crc(self, table->block.heap_off, table->block.heap_size_bytes, table->block.heap_crc, "table",
@@ -135,20 +130,19 @@ static rs_status check_tables(const check *self, rs_error *err) {
 static rs_status check_store(const check *self, rs_error *err) {
     rs_store *store = self->store;
     rest left = {store->header.most_values, store->header.most_bytes};
-    uint64_t i, next = 0;
-    unsigned kind;
-    for (kind = RS_FMT_SECTION_OFFSETS; kind <= RS_FMT_SECTION_TREE_TABLE; kind++) {
+    uint64_t next = 0;
+    for (unsigned kind = RS_FMT_SECTION_OFFSETS; kind <= RS_FMT_SECTION_TREE_TABLE; kind++) {
         RS_TRY(check_section(self, &store->directory.sections[kind], kind, err));
     }
     if (store->directory.label.off != 0) {
         RS_TRY(check_section(self, &store->directory.label, RS_FMT_SECTION_LABEL, err));
     }
-    for (i = 0; i < store->directory.n_saved_indexes; i++) {
+    for (uint64_t i = 0; i < store->directory.n_saved_indexes; i++) {
         RS_TRY(check_section(self, &store->directory.saved_indexes[i], RS_FMT_SECTION_SAVED_INDEX, err));
     }
     if (store->n_tables > 0) RS_TRY(check_tables(self, err));
-    for (i = 0; i < store->n_trees; i++) RS_TRY(rs_store_load_tree(store, (uint32_t)i, err));
-    for (i = 0; i < store->n_blocks; i++) {
+    for (uint64_t i = 0; i < store->n_trees; i++) RS_TRY(rs_store_load_tree(store, (uint32_t)i, err));
+    for (uint64_t i = 0; i < store->n_blocks; i++) {
         const rs_block *block = &store->blocks[i];
         RS_TRY(rs_store_load_block(store, i, err));
         if (block->first_record != next) {
@@ -174,14 +168,12 @@ static rs_status check_store(const check *self, rs_error *err) {
 /* Checks the keys of a mapping: their store, the checksums of KEY_INDEX and ORDER, and the key index. */
 static rs_status check_mapping(const check *values, rs_error *err) {
     rs_mapping mapping;
-    rs_status status;
     check keys = *values;
-    const rs_section *index, *order;
     RS_TRY(rs_mapping_open(&mapping, values->store, err));
     keys.store = &mapping.keys;
-    index = &mapping.keys.directory.sections[RS_FMT_SECTION_KEY_INDEX];
-    order = &mapping.keys.directory.sections[RS_FMT_SECTION_ORDER];
-    status = check_store(&keys, err);
+    const rs_section *index = &mapping.keys.directory.sections[RS_FMT_SECTION_KEY_INDEX];
+    const rs_section *order = &mapping.keys.directory.sections[RS_FMT_SECTION_ORDER];
+    rs_status status = check_store(&keys, err);
     if (status == RS_OK) status = check_section(values, index, RS_FMT_SECTION_KEY_INDEX, err);
     if (status == RS_OK && order->off != 0) status = check_section(values, order, RS_FMT_SECTION_ORDER, err);
     if (status == RS_OK) status = rs_verify_keys(&mapping, values->watch, err);
@@ -191,10 +183,9 @@ static rs_status check_mapping(const check *values, rs_error *err) {
 
 rs_status rs_verify_segment(rs_slice segment, const rs_limits *limits, rs_watch *watch, rs_error *err) {
     rs_store store;
-    rs_status status;
     const check all = {&store, watch};
     RS_TRY(rs_store_open(&store, segment, limits, err));
-    status = check_store(&all, err);
+    rs_status status = check_store(&all, err);
     if (status == RS_OK) status = rs_verify_saved_indexes(&store, watch, err);
     if (status == RS_OK && store.header.content == RS_FMT_CONTENT_MAPPING) status = check_mapping(&all, err);
     rs_store_close(&store);

@@ -1,7 +1,6 @@
 /* rs_verify.h: the deep check of a whole segment by all rules of FORMAT.md. Only Python can check the rest: that dict
  * keys can be hashed and are distinct, and the hashes of those keys of a mapping that are no scalars. */
-#ifndef RS_VERIFY_H
-#define RS_VERIFY_H
+#pragma once
 
 #include "base/rs_watch.h"
 #include "format/rs_saved_index.h"
@@ -26,8 +25,5 @@ RS_NODISCARD rs_status rs_verify_saved_indexes(const rs_store *store, rs_watch *
 /* Checks rules 27 and 28 for a mapping whose records have been checked. Keys that are None, bool, int of 64 bits,
  * float, str or bytes are hashed and looked up. Of all other keys it checks only that the index holds them once. The
  * caller makes their canonical forms and looks them up: each must be the first equal key that rs_key_probe_next gives.
- * `err->record` becomes the number of the key's record in self->keys. `watch` as above. One thread at a time may use
- * `self`. */
+ * `err->record` becomes the number of the key's record in self->keys. `watch` as above. One thread at a time. */
 RS_NODISCARD rs_status rs_verify_keys(rs_mapping *self, rs_watch *watch, rs_error *err);
-
-#endif

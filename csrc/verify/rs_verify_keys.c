@@ -35,14 +35,13 @@ static uint32_t unit_at(const rs_scalar *s, uint64_t i) {
 static rs_status hash_str(const rs_scalar *s, uint64_t seed, rs_buffer *scratch, uint64_t *hash, rs_error *err) {
     uint32_t widest = rs_decode_widest_unchecked(s->units, s->n, s->unit_bytes), unit;
     unsigned width = widest < 0x100 ? 1 : widest < 0x10000 ? 2 : 4;
-    uint64_t i;
     if (width == s->unit_bytes) {
         *hash = rs_keys_hash_str(seed, width, s->units, s->n);
         return RS_OK;
     }
     scratch->size_bytes = 0;
     RS_TRY(rs_buffer_reserve(scratch, (size_t)(s->n * width), err));
-    for (i = 0; i < s->n; i++) {
+    for (uint64_t i = 0; i < s->n; i++) {
         unit = unit_at(s, i);
         memcpy(scratch->data + i * width, &unit, width);
     }
@@ -67,7 +66,6 @@ static rs_status hash_scalar(const rs_scalar *s, uint64_t seed, rs_buffer *scrat
 
 /* Compares two keys that are normalized and of FORM_KNOWN. */
 static bool same_scalar(const rs_scalar *a, const rs_scalar *b) {
-    uint64_t i;
     if (a->kind != b->kind) return false;
     switch (a->kind) {
     case RS_SCALAR_INT: return a->integer == b->integer;
@@ -75,7 +73,7 @@ static bool same_scalar(const rs_scalar *a, const rs_scalar *b) {
     case RS_SCALAR_BYTES: return a->n == b->n && (a->n == 0 || memcmp(a->units, b->units, (size_t)a->n) == 0);
     case RS_SCALAR_STR:
         if (a->n != b->n) return false;
-        for (i = 0; i < a->n; i++) {
+        for (uint64_t i = 0; i < a->n; i++) {
             if (unit_at(a, i) != unit_at(b, i)) return false;
         }
         return true;
@@ -122,15 +120,14 @@ static rs_status check_entry(rs_mapping *self, uint64_t entry, bool is_opaque, r
 }
 
 rs_status rs_verify_slots(const rs_keys *keys, uint8_t *seen, rs_watch *watch, rs_error *err) {
-    const uint8_t *p;
-    uint64_t i, entry, last = 0;
-    for (i = 0; i < keys->n_opaque; i++) {
+    uint64_t entry, last = 0;
+    for (uint64_t i = 0; i < keys->n_opaque; i++) {
         RS_TRY(rs_keys_opaque_entry(keys, i, &entry, err));
         if (i > 0 && entry <= last) return bad_entry(err, entry, "is out of order among the opaque entries");
         last = entry;
         seen[entry] = RS_SEEN_OPAQUE;
     }
-    for (i = 0; i < keys->n_slots; i++) {
+    for (uint64_t i = 0; i < keys->n_slots; i++) {
         RS_TRY(rs_watch_count(watch, 1, err));
         uint64_t slot = rs_keys_slot_unchecked(keys, i);
         if (slot == 0) continue;
@@ -142,10 +139,10 @@ rs_status rs_verify_slots(const rs_keys *keys, uint8_t *seen, rs_watch *watch, r
         if (seen[entry] != 0) return bad_entry(err, entry, "has two slots, or one although it is opaque");
         seen[entry] = RS_SEEN_SLOT;
     }
-    for (i = 0; i < keys->n_entries; i++) {
+    for (uint64_t i = 0; i < keys->n_entries; i++) {
         if (seen[i] == 0) return bad_entry(err, i, "has no slot and is not opaque");
     }
-    for (p = keys->slots + keys->n_slots * keys->slot_width; p < keys->opaque; p++) {
+    for (const uint8_t *p = keys->slots + keys->n_slots * keys->slot_width; p < keys->opaque; p++) {
         if (*p != 0) {
             return rs_error_set(err, RS_E_FMT_KEYS, RS_NOWHERE, "key index: bytes after the slots are not zero");
         }
@@ -154,9 +151,9 @@ rs_status rs_verify_slots(const rs_keys *keys, uint8_t *seen, rs_watch *watch, r
 }
 
 static rs_status check_order(const rs_mapping *self, rs_watch *watch, rs_error *err) {
-    uint64_t i, key, value, last = 0;
+    uint64_t key, value, last = 0;
     if (self->order == NULL) return RS_OK;
-    for (i = 0; i < self->n_entries; i++) {
+    for (uint64_t i = 0; i < self->n_entries; i++) {
         RS_TRY(rs_watch_count(watch, 1, err));
         RS_TRY(rs_mapping_records(self, i, &key, &value, err));
         if (i > 0 && key <= last) {
@@ -171,12 +168,11 @@ static rs_status check_order(const rs_mapping *self, rs_watch *watch, rs_error *
 rs_status rs_verify_keys(rs_mapping *self, rs_watch *watch, rs_error *err) {
     uint8_t *seen = (uint8_t *)calloc((size_t)self->n_entries + 1, 1);
     rs_buffer scratch = {0};
-    rs_status status;
-    uint64_t i, steps = rs_keys_steps(&self->index);
+    uint64_t steps = rs_keys_steps(&self->index);
     if (seen == NULL) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory to check a key index");
-    status = rs_verify_slots(&self->index, seen, watch, err);
+    rs_status status = rs_verify_slots(&self->index, seen, watch, err);
     if (status == RS_OK) status = check_order(self, watch, err);
-    for (i = 0; status == RS_OK && i < self->n_entries; i++) {
+    for (uint64_t i = 0; status == RS_OK && i < self->n_entries; i++) {
         /* A lookup may look at some dozens of slots. */
         status = rs_watch_count(watch, 64, err);
         if (status == RS_OK) status = check_entry(self, i, seen[i] == RS_SEEN_OPAQUE, &scratch, &steps, err);

@@ -26,8 +26,8 @@ static bool mark(uint8_t *bits, uint64_t number) {
 }
 
 static rs_status check_order(const rs_saved_index *index, uint8_t *bits, rs_watch *watch, rs_error *err) {
-    uint64_t i, first, last, before = 0;
-    for (i = 0; index->order != NULL && i < index->index.n_entries; i++) {
+    uint64_t first, last, before = 0;
+    for (uint64_t i = 0; index->order != NULL && i < index->index.n_entries; i++) {
         RS_TRY(rs_watch_count(watch, 1, err));
         RS_TRY(rs_saved_index_records(index, i, &first, &last, err));
         if ((i > 0 && first <= before) || last < first)
@@ -39,12 +39,12 @@ static rs_status check_order(const rs_saved_index *index, uint8_t *bits, rs_watc
 }
 
 static rs_status check_groups(const rs_saved_index *index, uint8_t *bits, rs_watch *watch, rs_error *err) {
-    uint64_t g, i, begin, end, record, next = 0, before = 0, first = 0;
+    uint64_t g, begin, end, record, next = 0, before = 0, first = 0;
     for (g = 0; g < index->index.n_entries; g++) {
         RS_TRY(rs_saved_index_group(index, g, &begin, &end, err));
         if (begin != next) return bad_index(err, "the rows have a gap before group", g);
         RS_TRY(rs_watch_count(watch, 1, err));
-        for (i = begin; i < end; i++) {
+        for (uint64_t i = begin; i < end; i++) {
             RS_TRY(rs_watch_count(watch, 1, err));
             RS_TRY(rs_saved_index_row(index, i, &record, err));
             if (mark(bits, record)) return bad_index(err, "two rows have the record", record);
@@ -89,8 +89,8 @@ static bool same_path(const rs_saved_index *a, const rs_saved_index *b) {
 rs_status rs_verify_saved_indexes(const rs_store *store, rs_watch *watch, rs_error *err) {
     rs_saved_index opened[RS_FMT_SAVED_INDEXES];
     const rs_directory *directory = &store->directory;
-    uint32_t i, j, n = 0;
-    for (i = 0; i < directory->n_saved_indexes; i++) {
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < directory->n_saved_indexes; i++) {
         rs_saved_index *index = &opened[n];
         rs_status status =
             rs_saved_index_open(store->segment, &directory->saved_indexes[i], store->header.n_records, index, err);
@@ -98,7 +98,7 @@ rs_status rs_verify_saved_indexes(const rs_store *store, rs_watch *watch, rs_err
         if (status != RS_OK) return status;
         RS_TRY(check_path(index, err));
         RS_TRY(check_index(index, watch, err));
-        for (j = 0; j < n; j++) {
+        for (uint32_t j = 0; j < n; j++) {
             if (same_path(index, &opened[j])) return bad_index(err, "its path is also that of index", j);
         }
         n++;

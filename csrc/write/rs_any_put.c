@@ -4,12 +4,12 @@
 uint8_t *rs_put_wide(uint8_t *p, int64_t high, uint64_t low) {
     const uint64_t sign = (uint64_t)(high >> 63);
     uint64_t top = (uint64_t)high ^ sign, bottom = low ^ sign;
-    unsigned bits = 0, n;
+    unsigned bits = 0;
     uint8_t bytes[16];
     if (top == 0 && bottom <= INT64_MAX) return rs_put_int(p, (int64_t)low);
     if (top != 0) bits = 64, bottom = top;
     for (; bottom != 0; bottom >>= 1) bits++;
-    n = bits / 8 + 1;
+    unsigned n = bits / 8 + 1;
     rs_store_u64(bytes, low);
     rs_store_u64(bytes + 8, (uint64_t)high);
     p = rs_put_head(p, RS_FMT_TAG_BIGINT, n);
@@ -22,17 +22,18 @@ enum { LIMBS = 8, DIGITS = 80 };
 /* Writes the digits of a number of 32-bit limbs, the least significant first, to the end of `out`, which has DIGITS
  * bytes. Returns their number, at least 1. It destroys the limbs. */
 static unsigned to_digits(uint32_t limbs[LIMBS], unsigned n, uint8_t *out) {
-    unsigned count = 0, i, k;
+    unsigned count = 0;
     while (n > 0 && limbs[n - 1] == 0) n--;
     while (n > 0) {
         uint64_t rest = 0;
-        for (i = n; i-- > 0;) {
+        for (unsigned i = n; i-- > 0;) {
             rest = rest << 32 | limbs[i];
             limbs[i] = (uint32_t)(rest / 1000000000);
             rest %= 1000000000;
         }
         while (n > 0 && limbs[n - 1] == 0) n--;
-        for (k = 0; k < 9 && (n > 0 || rest != 0); k++, rest /= 10) out[DIGITS - ++count] = (uint8_t)('0' + rest % 10);
+        for (unsigned k = 0; k < 9 && (n > 0 || rest != 0); k++, rest /= 10)
+            out[DIGITS - ++count] = (uint8_t)('0' + rest % 10);
     }
     if (count == 0) out[DIGITS - ++count] = '0';
     return count;
@@ -85,14 +86,13 @@ uint8_t *rs_put_decimal(uint8_t *p, const uint64_t *words, unsigned n_words, int
     uint8_t digits[DIGITS], text[RS_PUT_DECIMAL_ROOM], *end = text;
     const bool negative = (words[n_words - 1] >> 63) != 0;
     uint64_t carry = negative ? 1 : 0;
-    unsigned i, n;
-    for (i = 0; i < n_words * 2; i++) {
+    for (unsigned i = 0; i < n_words * 2; i++) {
         uint32_t limb = (uint32_t)(words[i / 2] >> (32 * (i & 1)));
         carry += negative ? (uint32_t)~limb : limb;
         limbs[i] = (uint32_t)carry;
         carry >>= 32;
     }
-    n = to_digits(limbs, n_words * 2, digits);
+    unsigned n = to_digits(limbs, n_words * 2, digits);
     if (negative) *end++ = '-';
     end = put_decimal_text(end, digits + DIGITS - n, n, scale);
     p = rs_put_head(rs_put_ext(p, RS_FMT_EXT_DECIMAL), RS_FMT_TAG_STR1, (uint64_t)(end - text));

@@ -4,8 +4,7 @@
  *
  * The functions named rs_put_* write at `p`, where the caller has made sure of the room that each one names, and return
  * the first byte after the value. Any thread may call them. */
-#ifndef RS_ANY_PUT_H
-#define RS_ANY_PUT_H
+#pragma once
 
 #include "base/rs_bytes.h"
 #include "format/rs_format.h"
@@ -107,9 +106,6 @@ static inline uint8_t *rs_put_moment(uint8_t *p, uint8_t code, int64_t us, unsig
 
 /* The most bytes of a Decimal of 256 bits: sign, 78 digits, point or zeros, exponent. */
 enum { RS_PUT_DECIMAL_ROOM = 128 };
-/* A Decimal: the number of `n_words` (1 to 4) words of 64 bits, two's complement, the least significant first, divided
- * by 10^scale. Its text is what Python's `str` writes (General Decimal Arithmetic, to-scientific-string).
- * RS_PUT_DECIMAL_ROOM. */
+/* A Decimal: `n_words` (1 to 4) words of 64 bits, two's complement, the lowest first, divided by 10^scale. Its text is
+ * what Python's `str` writes (General Decimal Arithmetic, to-scientific-string). RS_PUT_DECIMAL_ROOM. */
 uint8_t *rs_put_decimal(uint8_t *p, const uint64_t *words, unsigned n_words, int32_t scale);
-
-#endif

@@ -21,11 +21,10 @@ void rs_block_encoding_clear(rs_block_encoding *self) {
 
 rs_status rs_block_encoding_write(rs_segment_writer *writer, const rs_slice *parts, size_t n, uint64_t *off,
                                   uint32_t *crc, rs_error *err) {
-    size_t i;
     RS_TRY(rs_segment_writer_align(writer, RS_FMT_ALIGNMENT, err));
     *off = writer->position;
     *crc = 0;
-    for (i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++) {
         size_t size = rs_slice_left(&parts[i]);
         if (size == 0) continue;
         *crc = rs_crc32c(*crc, parts[i].ptr, size);
@@ -39,8 +38,8 @@ static rs_status no_memory(rs_error *err) { return rs_error_set(err, RS_E_MEM, R
 rs_status rs_block_encoding_add_tree(rs_block_encoding *self, const uint8_t *bytes, size_t size, uint32_t *number,
                                      rs_error *err) {
     uint8_t entry[RS_FMT_TREE_ENTRY_SIZE];
-    uint32_t crc = rs_crc32c(0, bytes, size), i;
-    for (i = 0; i < self->n_trees; i++) {
+    uint32_t crc = rs_crc32c(0, bytes, size);
+    for (uint32_t i = 0; i < self->n_trees; i++) {
         const uint8_t *e = self->tree_table.data + (size_t)i * RS_FMT_TREE_ENTRY_SIZE;
         if (rs_load_u32(e + 8) == size && rs_load_u32(e + 12) == crc &&
             memcmp(self->trees.data + rs_load_u64(e), bytes, size) == 0) {
@@ -80,17 +79,15 @@ typedef struct table {
 } table;
 
 static rs_status encode_table(rs_block_encoding *self, table *t, uint64_t position_id, unsigned hops, rs_error *err) {
-    rs_status status;
     bool is_raw = false;
-    uint32_t i;
-    for (i = 0; i < t->values->n; i++) RS_TRY(rs_scan_record(&t->scan, rs_values_at(t->values, i), 0, err));
+    for (uint32_t i = 0; i < t->values->n; i++) RS_TRY(rs_scan_record(&t->scan, rs_values_at(t->values, i), 0, err));
     t->settled.before = table_bytes(self);
     t->survey.values = *t->values;
     t->survey.scan = &t->scan;
     t->survey.choices = &self->choices;
     t->survey.hints = &self->dictionaries.notes;
     t->survey.run = self->dictionaries.run;
-    status = rs_infer_survey(&t->survey, position_id, err);
+    rs_status status = rs_infer_survey(&t->survey, position_id, err);
     if (status == RS_OK) status = rs_block_encoding_settle(self, &t->survey, hops, &t->settled, err);
     if (status == RS_OK) {
         status = rs_block_encoding_encode(&t->settled, t->values, 0, t->values->n, &t->scan, NULL, &t->encoded, t->ends,
@@ -100,7 +97,7 @@ static rs_status encode_table(rs_block_encoding *self, table *t, uint64_t positi
                                     &t->tree, &is_raw, err));
     if (!is_raw) return RS_OK;
     t->encoded.size_bytes = 0; /* raw values need not be adjacent, so they are copied together into a heap */
-    for (i = 0; i < t->values->n; i++) {
+    for (uint32_t i = 0; i < t->values->n; i++) {
         rs_slice value = rs_values_at(t->values, i);
         RS_TRY(rs_buffer_append(&t->encoded, value.ptr, rs_slice_left(&value), err));
         t->ends[i] = t->encoded.size_bytes;
@@ -128,12 +125,11 @@ static rs_status write_values(void *owner, const rs_values *values, uint64_t pos
                               rs_error *err) {
     rs_block_encoding *self = (rs_block_encoding *)owner;
     table *t = (table *)calloc(1, sizeof *t);
-    rs_status status;
     memset(out, 0, sizeof *out);
     if (t == NULL) return no_memory(err);
     t->values = values;
     t->ends = (uint64_t *)malloc((values->n + (size_t)1) * sizeof *t->ends);
-    status = t->ends == NULL ? no_memory(err) : encode_table(self, t, position_id, hops, err);
+    rs_status status = t->ends == NULL ? no_memory(err) : encode_table(self, t, position_id, hops, err);
     if (status == RS_OK) status = write_table(self, t, out, err);
     rs_stats_clear(&t->survey);
     rs_scan_clear(&t->scan);
@@ -162,10 +158,9 @@ void rs_block_encoding_begin(rs_block_encoding *self) {
 rs_status rs_block_encoding_settle(rs_block_encoding *self, rs_stats *survey, unsigned hops, rs_settled *out,
                                    rs_error *err) {
     rs_buffer bytes = {0};
-    rs_status status;
     memset(out, 0, sizeof *out);
     out->before = table_bytes(self);
-    status = rs_infer_tree(survey, &self->dictionaries, hops, &bytes, &out->links, err);
+    rs_status status = rs_infer_tree(survey, &self->dictionaries, hops, &bytes, &out->links, err);
     if (status == RS_OK) status = rs_tree_compile(rs_slice_of(bytes.data, bytes.size_bytes), 0, &out->tree, err);
     if (status == RS_OK) {
         rs_tree_take_rests(&out->tree);
@@ -178,10 +173,9 @@ rs_status rs_block_encoding_settle(rs_block_encoding *self, rs_stats *survey, un
 rs_status rs_block_encoding_encode(const rs_settled *settled, const rs_values *values, uint32_t first, uint32_t n,
                                    rs_scan *scan, rs_places_part *places, rs_buffer *out, uint64_t *ends,
                                    rs_error *err) {
-    uint32_t i;
     scan->next = 0;
     if (places != NULL) RS_TRY(rs_places_part_begin(places, &settled->tree, err));
-    for (i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < n; i++) {
         if (places != NULL) places->local = first + i;
         RS_TRY(rs_encode_placed_record(&settled->tree, rs_values_at(values, first + i), scan, places, out, err));
         ends[i] = out->size_bytes;

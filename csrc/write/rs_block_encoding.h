@@ -5,8 +5,7 @@
  * run. *Settling* chooses the tree and extends the tables, run after run. *Encoding* under a settled tree changes
  * nothing but its output, so threads may divide the values of a run among them. The next run is settled only after all
  * values of this one are encoded, because settling changes the dictionaries that encoding reads. */
-#ifndef RS_BLOCK_ENCODING_H
-#define RS_BLOCK_ENCODING_H
+#pragma once
 
 #include "format/rs_segment.h"
 #include "write/rs_encode.h"
@@ -29,8 +28,7 @@ typedef struct rs_block_encoding {
     rs_buffer trees, tree_table;
     uint32_t n_trees;
     uint64_t features; /* bits of features_required that the trees need */
-    /* What rs_block_parcel.h has taken: the numbers of tables and trees, and bytes that were in the segment and in
-     * `offsets`. */
+    /* What rs_block_parcel.h has taken: numbers of tables and trees, and bytes of the segment and of `offsets`. */
     uint32_t taken_tables, taken_trees;
     uint64_t taken_bytes;
     rs_settled last; /* the tree of the last block, which a short block after it may use again */
@@ -73,5 +71,3 @@ RS_NODISCARD rs_status rs_block_encoding_stay_raw(rs_block_encoding *self, uint3
  * their crc. Errors of the writer. */
 RS_NODISCARD rs_status rs_block_encoding_write(rs_segment_writer *writer, const rs_slice *parts, size_t n,
                                                uint64_t *off, uint32_t *crc, rs_error *err);
-
-#endif

@@ -56,14 +56,13 @@ static rs_status append_rest(rs_buffer *out, const rs_buffer *from, size_t known
     return rs_buffer_append(out, from->data + known, from->size_bytes - known, err);
 }
 
-/* Appends block or table entries, with offsets from the start of the parcel in place of those in the segment and in
- * OFFSETS. */
+/* Appends block or table entries, with offsets from the parcel's start in place of those in segment and OFFSETS. */
 static rs_status take_entries(const rs_buffer *entries, size_t known, uint64_t offsets_at, rs_buffer *out,
                               rs_error *err) {
-    size_t begin = out->size_bytes, i;
+    size_t begin = out->size_bytes;
     const uint64_t heap = (uint64_t)HEAD_SIZE - RS_FMT_HEADER_SIZE; /* modulo 2^64 */
     RS_TRY(append_rest(out, entries, known, err));
-    for (i = begin; i < out->size_bytes; i += RS_FMT_BLOCK_SIZE) {
+    for (size_t i = begin; i < out->size_bytes; i += RS_FMT_BLOCK_SIZE) {
         uint8_t *e = out->data + i;
         uint64_t index = rs_load_u64(e + RS_FMT_B_INDEX_OFFSET) + offsets_at;
         rs_store_u64(e + RS_FMT_B_HEAP_OFFSET, rs_load_u64(e + RS_FMT_B_HEAP_OFFSET) + heap);
@@ -75,13 +74,13 @@ static rs_status take_entries(const rs_buffer *entries, size_t known, uint64_t o
 
 static rs_status take_store(rs_builder *store, uint64_t heap_size, size_t begin, rs_buffer *out, rs_error *err) {
     rs_block_encoding *encoding = &store->out.encoding;
-    size_t from = trees_taken(encoding), i;
+    size_t from = trees_taken(encoding);
     uint64_t offsets_at = out->size_bytes - begin;
     RS_TRY(append_rest(out, &store->out.offsets, 0, err));
     RS_TRY(take_entries(&store->out.blocks, 0, offsets_at, out, err));
     RS_TRY(take_entries(&encoding->dictionaries.tables, (size_t)encoding->taken_tables * RS_FMT_BLOCK_SIZE, offsets_at,
                         out, err));
-    i = out->size_bytes;
+    size_t i = out->size_bytes;
     RS_TRY(append_rest(out, &encoding->tree_table, (size_t)encoding->taken_trees * RS_FMT_TREE_ENTRY_SIZE, err));
     for (; i < out->size_bytes; i += RS_FMT_TREE_ENTRY_SIZE) {
         rs_store_u64(out->data + i, rs_load_u64(out->data + i) - from);
@@ -102,10 +101,10 @@ static rs_status take_store(rs_builder *store, uint64_t heap_size, size_t begin,
 
 static rs_status take_heap(const rs_segment_writer *writer, rs_buffer *out, rs_error *err) {
     const uint8_t *data;
-    rs_status status;
     if (writer->position == RS_FMT_HEADER_SIZE) return RS_OK;
     RS_TRY(rs_os_map(writer->fd, writer->position, &data, err));
-    status = rs_buffer_append(out, data + RS_FMT_HEADER_SIZE, (size_t)writer->position - RS_FMT_HEADER_SIZE, err);
+    rs_status status =
+        rs_buffer_append(out, data + RS_FMT_HEADER_SIZE, (size_t)writer->position - RS_FMT_HEADER_SIZE, err);
     rs_os_unmap(data, writer->position);
     return status;
 }
@@ -131,12 +130,11 @@ static rs_status take_all(rs_builder *const *stores, unsigned n, rs_buffer *out,
 
 rs_status rs_block_parcel_take(rs_builder *const *stores, unsigned n, rs_buffer *out, rs_error *err) {
     rs_pipeline *pipeline = stores[0]->pipeline;
-    rs_status status;
     RS_ASSERT(n >= 1 && n <= RS_BLOCK_PARCEL_STORES);
     if (pipeline == NULL) return take_all(stores, n, out, err);
     RS_TRY(rs_pipeline_status(pipeline, err));
     rs_pipeline_hold(pipeline);
-    status = take_all(stores, n, out, err);
+    rs_status status = take_all(stores, n, out, err);
     rs_pipeline_release(pipeline);
     return status;
 }
@@ -193,13 +191,11 @@ static bool open_part(rs_slice packed, const rs_section *heap, const rs_placing 
 
 /* Makes the tables that a tree names those of the builder's store. */
 static bool shift_tables(const rs_placing *placing, uint64_t n_tables, rs_tree *tree) {
-    uint32_t i;
-    size_t k;
-    for (i = 0; i < tree->n_nodes; i++) {
+    for (uint32_t i = 0; i < tree->n_nodes; i++) {
         const rs_node *node = &tree->nodes[i];
         uint8_t *aux = tree->bytes + (node->aux_size_bytes == 0 ? 0 : node->aux - tree->bytes);
         if (!rs_node_names_tables(node)) continue;
-        for (k = 0; k + 4 <= node->aux_size_bytes; k += 4) {
+        for (size_t k = 0; k + 4 <= node->aux_size_bytes; k += 4) {
             uint32_t number = rs_load_u32(aux + k);
             if (number >= n_tables) return false;
             rs_store_u32(aux + k, placing->first_table + number);
@@ -226,39 +222,36 @@ static rs_status check_tree(const rs_placing *placing, uint64_t number, part *p,
 }
 
 static rs_status check_part(rs_slice packed, const rs_placing *placing, part *p, rs_error *err) {
-    uint64_t i;
     rs_table table;
     rs_block block;
-    for (i = 0; i < p->numbers[N_TREES]; i++) RS_TRY(check_tree(placing, i, p, err));
-    for (i = 0; i < p->numbers[N_TABLES]; i++) {
+    for (uint64_t i = 0; i < p->numbers[N_TREES]; i++) RS_TRY(check_tree(placing, i, p, err));
+    for (uint64_t i = 0; i < p->numbers[N_TABLES]; i++) {
         RS_TRY(rs_table_read(packed, &p->directory, (uint32_t)i, &table, err));
     }
-    for (i = 0; i < p->numbers[N_BLOCKS]; i++) RS_TRY(rs_block_read(packed, &p->directory, i, &block, err));
+    for (uint64_t i = 0; i < p->numbers[N_BLOCKS]; i++) RS_TRY(rs_block_read(packed, &p->directory, i, &block, err));
     return RS_OK;
 }
 
 static rs_status open_parcel(rs_slice packed, const rs_placing *placings, unsigned n, part *parts, rs_section *heap,
                              rs_error *err) {
     uint64_t at = HEAD_SIZE;
-    unsigned i;
     if (rs_slice_left(&packed) < HEAD_SIZE || rs_load_u64(packed.ptr + 8) != n) return contradiction(err);
     memset(heap, 0, sizeof *heap);
     if (!take_section(packed, rs_load_u64(packed.ptr), 1, &at, heap) || heap->size_bytes % RS_FMT_ALIGNMENT != 0) {
         return contradiction(err);
     }
-    for (i = 0; i < n; i++) {
+    for (unsigned i = 0; i < n; i++) {
         memcpy(parts[i].numbers, packed.ptr + 16 + (size_t)i * sizeof parts[i].numbers, sizeof parts[i].numbers);
         if (!open_part(packed, heap, &placings[i], &at, &parts[i])) return contradiction(err);
     }
     if (at != rs_slice_left(&packed)) return contradiction(err);
-    for (i = 0; i < n; i++) RS_TRY(check_part(packed, &placings[i], &parts[i], err));
+    for (unsigned i = 0; i < n; i++) RS_TRY(check_part(packed, &placings[i], &parts[i], err));
     return RS_OK;
 }
 
 static rs_status place_trees(rs_builder *store, rs_placing *placing, const part *p, rs_error *err) {
-    uint64_t i;
     size_t at = 0;
-    for (i = 0; i < p->numbers[N_TREES]; i++) {
+    for (uint64_t i = 0; i < p->numbers[N_TREES]; i++) {
         size_t size = rs_load_u32(p->tree_table + i * RS_FMT_TREE_ENTRY_SIZE + 8);
         uint32_t number;
         uint8_t bytes[4];
@@ -302,11 +295,10 @@ static rs_status place_table(rs_slice packed, rs_builder *store, const rs_placin
 static rs_status place_part(rs_slice packed, rs_builder *store, rs_placing *placing, const part *p, uint64_t heap,
                             rs_error *err) {
     const rs_section *offsets = &p->directory.sections[RS_FMT_SECTION_OFFSETS];
-    uint64_t i;
     rs_block block;
     RS_TRY(place_trees(store, placing, p, err));
-    for (i = 0; i < p->numbers[N_TABLES]; i++) RS_TRY(place_table(packed, store, placing, p, i, heap, err));
-    for (i = 0; i < p->numbers[N_BLOCKS]; i++) {
+    for (uint64_t i = 0; i < p->numbers[N_TABLES]; i++) RS_TRY(place_table(packed, store, placing, p, i, heap, err));
+    for (uint64_t i = 0; i < p->numbers[N_BLOCKS]; i++) {
         RS_TRY(rs_block_read(packed, &p->directory, i, &block, err));
         move_entry(store, placing, p, heap, &block);
         block.first_record = store->n_records;
@@ -326,30 +318,26 @@ static rs_status place_all(rs_slice packed, rs_builder *const *stores, rs_placin
                            rs_error *err) {
     rs_segment_writer *writer = stores[0]->writer;
     rs_section heap;
-    uint64_t shift;
-    unsigned i;
     RS_TRY(open_parcel(packed, placings, n, parts, &heap, err));
     RS_TRY(rs_segment_writer_align(writer, RS_FMT_ALIGNMENT, err));
-    shift = writer->position - HEAD_SIZE; /* modulo 2^64; the sum with an offset in the parcel is right */
+    uint64_t shift = writer->position - HEAD_SIZE; /* modulo 2^64; the sum with an offset in the parcel is right */
     RS_TRY(rs_segment_writer_append(writer, packed.ptr + heap.off, (size_t)heap.size_bytes, err));
-    for (i = 0; i < n; i++) RS_TRY(place_part(packed, stores[i], &placings[i], &parts[i], shift, err));
+    for (unsigned i = 0; i < n; i++) RS_TRY(place_part(packed, stores[i], &placings[i], &parts[i], shift, err));
     return RS_OK;
 }
 
 rs_status rs_block_parcel_place(rs_slice packed, rs_builder *const *stores, rs_placing *placings, unsigned n,
                                 rs_error *err) {
     part parts[RS_BLOCK_PARCEL_STORES];
-    rs_status status;
-    unsigned i;
     RS_ASSERT(n >= 1 && n <= RS_BLOCK_PARCEL_STORES);
     memset(parts, 0, sizeof parts);
-    for (i = 0; i < n; i++) {
+    for (unsigned i = 0; i < n; i++) {
         RS_TRY(rs_builder_flush(stores[i], err));
         if (placings[i].begun) continue;
         placings[i].begun = true;
         placings[i].first_table = rs_dictionaries_n_tables(&stores[i]->out.encoding.dictionaries);
     }
-    status = place_all(packed, stores, placings, n, parts, err);
-    for (i = 0; i < n; i++) rs_buffer_clear(&parts[i].placed);
+    rs_status status = place_all(packed, stores, placings, n, parts, err);
+    for (unsigned i = 0; i < n; i++) rs_buffer_clear(&parts[i].placed);
     return status;
 }

@@ -3,8 +3,7 @@
  * places them. The worker's shard has its own tables and trees, so the bytes of the store depend on the shards, but
  * neither on the number of workers nor on the places where parcels begin. A block parcel is a run of bytes that is sent
  * to the builder's process. It is never stored and is no part of the format. */
-#ifndef RS_BLOCK_PARCEL_H
-#define RS_BLOCK_PARCEL_H
+#pragma once
 
 #include "write/rs_builder.h"
 
@@ -37,5 +36,3 @@ void rs_placing_clear(rs_placing *self);
  * the writer and of rs_builder_flush. Needs no lock. */
 RS_NODISCARD rs_status rs_block_parcel_place(rs_slice packed, rs_builder *const *stores, rs_placing *placings,
                                              unsigned n, rs_error *err);
-
-#endif

@@ -20,8 +20,7 @@ void rs_block_writer_begin(rs_block_writer *self, rs_segment_writer *writer, con
 }
 
 void rs_block_writer_clear(rs_block_writer *self) {
-    unsigned i;
-    for (i = 0; i < RS_SURVEY_LAG; i++) rs_notes_clear(&self->hints[i]);
+    for (unsigned i = 0; i < RS_SURVEY_LAG; i++) rs_notes_clear(&self->hints[i]);
     rs_block_encoding_clear(&self->encoding);
     rs_buffer_clear(&self->offsets);
     rs_buffer_clear(&self->groups);
@@ -99,8 +98,7 @@ uint64_t rs_raw_block_memory(const rs_raw_block *block) {
     uint64_t bytes = raw + block->arrays.size_bytes + rs_stats_memory(&block->survey) +
                      (block->ends_capacity + (block->encoded_ends == NULL ? 0 : block->n_records)) * sizeof(uint64_t) +
                      block->spans_capacity * sizeof(rs_span);
-    const rs_chunk *chunk;
-    for (chunk = block->chunks; chunk != NULL; chunk = chunk->next) {
+    for (const rs_chunk *chunk = block->chunks; chunk != NULL; chunk = chunk->next) {
         bytes += chunk->scan.capacity * sizeof(uint64_t) + chunk->encoded.capacity_bytes;
     }
     return bytes;
@@ -135,7 +133,6 @@ static void begin_survey(const rs_block_writer *self, rs_raw_block *block) {
 /* Makes the spans of the records before number `end`. Those before `begin` have theirs. */
 static rs_status list_spans(rs_raw_block *block, uint32_t begin, uint32_t end, rs_error *err) {
     uint64_t at = begin == 0 ? 0 : block->ends[begin - 1];
-    uint32_t i;
     if (block->spans_capacity < end) {
         size_t capacity = end > RS_FMT_BLOCK_RECORDS / 2 ? (size_t)end + RS_FMT_BLOCK_RECORDS / 2 : (size_t)end * 2;
         rs_span *spans = (rs_span *)realloc(block->spans, capacity * sizeof *spans);
@@ -143,7 +140,7 @@ static rs_status list_spans(rs_raw_block *block, uint32_t begin, uint32_t end, r
         block->spans = spans;
         block->spans_capacity = capacity;
     }
-    for (i = begin; i < end; i++) {
+    for (uint32_t i = begin; i < end; i++) {
         if (block->ends[i] > UINT32_MAX) {
             return rs_error_set(err, RS_E_ARG_LIMIT, RS_NOWHERE, "a block of 4 GiB stays raw");
         }
@@ -208,8 +205,7 @@ uint32_t rs_block_writer_take(rs_raw_block *block, uint32_t *first, rs_stats *pa
 
 rs_status rs_block_writer_prepare(const rs_raw_block *block, uint32_t first, uint32_t n, rs_stats *part,
                                   rs_error *err) {
-    uint32_t i;
-    for (i = 0; i < n; i++) RS_TRY(rs_plan_prepare_alternative(part, block->to_prepare[first + i], err));
+    for (uint32_t i = 0; i < n; i++) RS_TRY(rs_plan_prepare_alternative(part, block->to_prepare[first + i], err));
     return RS_OK;
 }
 
@@ -219,22 +215,20 @@ rs_status rs_block_writer_prepare(const rs_raw_block *block, uint32_t first, uin
  * fit and take fewer bytes. RS_E_MEM. */
 static rs_status fits_last(rs_block_writer *self, rs_raw_block *block, bool *fits) {
     uint64_t size = 0;
-    rs_chunk *chunk;
     rs_status status = RS_OK;
     block->tree = &self->encoding.last;
-    for (chunk = block->chunks; chunk != NULL && status == RS_OK; chunk = chunk->next) {
+    for (rs_chunk *chunk = block->chunks; chunk != NULL && status == RS_OK; chunk = chunk->next) {
         status = rs_block_writer_encode(block, chunk, NULL);
         size += chunk->encoded.size_bytes;
     }
     *fits = status == RS_OK && size < block->raw.size_bytes;
     if (*fits) return RS_OK;
     block->tree = NULL;
-    for (chunk = block->chunks; chunk != NULL; chunk = chunk->next) chunk->encoded.size_bytes = 0;
+    for (rs_chunk *chunk = block->chunks; chunk != NULL; chunk = chunk->next) chunk->encoded.size_bytes = 0;
     return status == RS_E_MEM ? no_memory(&block->error) : RS_OK;
 }
 
 static rs_status settle_tree(rs_block_writer *self, rs_raw_block *block) {
-    rs_status status;
     bool fits;
     block->encoded_ends = (uint64_t *)malloc((block->n_records + (size_t)1) * sizeof *block->encoded_ends);
     if (block->encoded_ends == NULL) return no_memory(&block->error);
@@ -248,7 +242,7 @@ static rs_status settle_tree(rs_block_writer *self, rs_raw_block *block) {
         if (block->to_survey != NULL) block->to_survey = block->to_survey->next;
     }
     RS_TRY(block->survey_status);
-    status = rs_block_encoding_settle(&self->encoding, &block->survey, 0, &block->settled, &block->error);
+    rs_status status = rs_block_encoding_settle(&self->encoding, &block->survey, 0, &block->settled, &block->error);
     if (status == RS_OK) block->tree = &block->settled;
     return status;
 }
@@ -272,10 +266,10 @@ rs_status rs_block_writer_encode(const rs_raw_block *block, rs_chunk *chunk, rs_
 
 rs_status rs_block_writer_add_entry(rs_block_writer *self, const rs_block *block, rs_error *err) {
     uint64_t first = block->first_record, end = first + block->n_records;
-    uint64_t n = (end + RS_FMT_GROUP_RECORDS - 1) / RS_FMT_GROUP_RECORDS, g;
+    uint64_t n = (end + RS_FMT_GROUP_RECORDS - 1) / RS_FMT_GROUP_RECORDS;
     uint8_t group[4], entry[RS_FMT_BLOCK_SIZE];
     rs_store_u32(group, (uint32_t)(self->blocks.size_bytes / RS_FMT_BLOCK_SIZE));
-    for (g = (first + RS_FMT_GROUP_RECORDS - 1) / RS_FMT_GROUP_RECORDS; g < n; g++) {
+    for (uint64_t g = (first + RS_FMT_GROUP_RECORDS - 1) / RS_FMT_GROUP_RECORDS; g < n; g++) {
         RS_TRY(rs_buffer_append(&self->groups, group, sizeof group, err));
     }
     rs_block_write(block, entry);
@@ -287,14 +281,12 @@ static rs_status end_places(rs_raw_block *block, rs_error *err) {
     rs_buffer *out = &block->last->encoded;
     size_t n = 0, before = out->size_bytes;
     const rs_chunk *chunk;
-    rs_places_part *parts;
-    rs_status status;
     if (block->tree->tree.n_placed == 0) return RS_OK;
     for (chunk = block->chunks; chunk != NULL; chunk = chunk->next) n++;
-    parts = (rs_places_part *)malloc(n * sizeof *parts);
+    rs_places_part *parts = (rs_places_part *)malloc(n * sizeof *parts);
     if (parts == NULL) return no_memory(err);
     for (chunk = block->chunks, n = 0; chunk != NULL; chunk = chunk->next) parts[n++] = chunk->places;
-    status = rs_places_write(parts, n, &block->tree->tree, block->n_records, out, err);
+    rs_status status = rs_places_write(parts, n, &block->tree->tree, block->n_records, out, err);
     block->places_size = out->size_bytes - before;
     free(parts);
     return status;
@@ -303,10 +295,9 @@ static rs_status end_places(rs_raw_block *block, rs_error *err) {
 /* Chooses between the encoded and the raw records, and counts the ends of encoded ones from the block's begin. */
 static rs_status accept(rs_block_writer *self, rs_raw_block *block, uint32_t *tree, bool *is_raw, rs_error *err) {
     uint64_t size = 0;
-    const rs_chunk *chunk;
-    uint32_t i;
-    for (chunk = block->chunks; chunk != NULL && block->tree != NULL && block->status == RS_OK; chunk = chunk->next) {
-        for (i = 0; i < chunk->n; i++) block->encoded_ends[chunk->first + i] += size;
+    for (const rs_chunk *chunk = block->chunks; chunk != NULL && block->tree != NULL && block->status == RS_OK;
+         chunk = chunk->next) {
+        for (uint32_t i = 0; i < chunk->n; i++) block->encoded_ends[chunk->first + i] += size;
         size += chunk->encoded.size_bytes;
     }
     if (block->tree != NULL && block->status == RS_OK) {
@@ -325,21 +316,20 @@ static rs_status accept(rs_block_writer *self, rs_raw_block *block, uint32_t *tr
 
 static rs_status write_heap(rs_block_writer *self, const rs_raw_block *block, bool is_raw, rs_block *out,
                             rs_error *err) {
-    rs_slice raw = rs_slice_of(block->raw.data, block->raw.size_bytes), *parts;
+    rs_slice raw = rs_slice_of(block->raw.data, block->raw.size_bytes);
     size_t n = 0;
     const rs_chunk *chunk;
-    rs_status status;
     out->heap_size_bytes = block->raw.size_bytes;
     if (is_raw) return rs_block_encoding_write(self->writer, &raw, 1, &out->heap_off, &out->heap_crc, err);
     for (chunk = block->chunks; chunk != NULL; chunk = chunk->next) n++;
-    parts = (rs_slice *)malloc((n + 1) * sizeof *parts);
+    rs_slice *parts = (rs_slice *)malloc((n + 1) * sizeof *parts);
     if (parts == NULL) return no_memory(err);
     out->heap_size_bytes = 0;
     for (chunk = block->chunks, n = 0; chunk != NULL; chunk = chunk->next) {
         parts[n++] = rs_slice_of(chunk->encoded.data, chunk->encoded.size_bytes);
         out->heap_size_bytes += chunk->encoded.size_bytes;
     }
-    status = rs_block_encoding_write(self->writer, parts, n, &out->heap_off, &out->heap_crc, err);
+    rs_status status = rs_block_encoding_write(self->writer, parts, n, &out->heap_off, &out->heap_crc, err);
     free(parts);
     return status;
 }
@@ -365,18 +355,16 @@ rs_status rs_block_writer_write(rs_block_writer *self, rs_raw_block *block, rs_e
 }
 
 rs_status rs_block_writer_run(rs_block_writer *self, rs_raw_block *block, rs_error *err) {
-    rs_chunk *chunk;
-    rs_status status;
     if (self->encoding.choices.level != RS_LEVEL_NONE && !rs_raw_block_is_short(block)) {
         while (!block->surveyed) {
             rs_block_writer_survey(self, block);
             if (block->to_survey != NULL) block->to_survey = block->to_survey->next;
         }
     }
-    status = rs_block_writer_settle(self, block);
+    rs_status status = rs_block_writer_settle(self, block);
     self->n_settled++;
     if (block->tree == &block->settled) {
-        for (chunk = block->chunks; chunk != NULL && status == RS_OK; chunk = chunk->next) {
+        for (rs_chunk *chunk = block->chunks; chunk != NULL && status == RS_OK; chunk = chunk->next) {
             status = block->status = rs_block_writer_encode(block, chunk, &block->error);
         }
     }

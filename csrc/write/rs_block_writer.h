@@ -2,8 +2,7 @@
  * written (rs_block_encoding.h has these steps). Its records are divided into *chunks*, which are surveyed one after
  * another, also while the block is still being filled, and encoded in any order. The bytes do not depend on the chunks,
  * and not on which thread does a step when. */
-#ifndef RS_BLOCK_WRITER_H
-#define RS_BLOCK_WRITER_H
+#pragma once
 
 #include "write/rs_block_encoding.h"
 
@@ -67,8 +66,7 @@ void rs_block_writer_begin(rs_block_writer *self, rs_segment_writer *writer, con
 /* Frees everything. */
 void rs_block_writer_clear(rs_block_writer *self);
 
-/* Frees what a block owns but the memory of raw, arrays and ends, and zeroes all else: the block can be filled again.
- * */
+/* Frees what a block owns but the memory of raw, arrays and ends, and zeroes the rest: it can be filled again. */
 void rs_raw_block_reset(rs_raw_block *block);
 /* Frees a block; does nothing for NULL. */
 void rs_raw_block_free(rs_raw_block *block);
@@ -76,8 +74,7 @@ void rs_raw_block_free(rs_raw_block *block);
  * those from n_key_sets on, which belong to the records that follow. RS_E_MEM leaves all as it was. */
 RS_NODISCARD rs_status rs_raw_block_add_chunk(rs_raw_block *block, uint32_t first, uint32_t n, rs_scan *scan,
                                               size_t n_key_sets, rs_error *err);
-/* Returns the bytes of memory that the block owns. The builder has those of an open block's records, which count as a
- * full block. */
+/* The bytes of memory that the block owns. The builder has those of an open block's records, which count as full. */
 uint64_t rs_raw_block_memory(const rs_raw_block *block);
 /* Returns whether a closed block is tried with the tree of the last block first: few records, which do not fill a
  * block, seldom save the bytes of a tree of their own. Such a block is surveyed only by rs_block_writer_settle. */
@@ -112,5 +109,3 @@ RS_NODISCARD rs_status rs_block_writer_write(rs_block_writer *self, rs_raw_block
 RS_NODISCARD rs_status rs_block_writer_add_entry(rs_block_writer *self, const rs_block *block, rs_error *err);
 /* Does all steps of a closed block on this thread. */
 RS_NODISCARD rs_status rs_block_writer_run(rs_block_writer *self, rs_raw_block *block, rs_error *err);
-
-#endif

@@ -1,5 +1,4 @@
-/* rs_builder.c: collects the raw records of a block, has the block written, and ends the segment with tables, directory
- * and header. */
+/* rs_builder.c: collects the raw records of a block, has it written, and ends the segment with its last sections. */
 #include "write/rs_builder.h"
 
 #include <stdlib.h>
@@ -54,8 +53,7 @@ void rs_builder_drop_record(rs_builder *self, size_t arrays_mark) {
 
 static rs_status no_memory(rs_error *err) { return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for a block"); }
 
-/* Makes room for `capacity` ends. While the pipeline reads the old ones, they stay as they are; the open block then
- * owns them. */
+/* Makes room for `capacity` ends. While the pipeline reads the old ones, they stay, and the open block owns them. */
 static rs_status grow_ends(rs_builder *self, size_t capacity, rs_error *err) {
     bool read = self->open != NULL && self->open->ends == self->ends;
     uint64_t *ends = (uint64_t *)realloc(read ? NULL : self->ends, capacity * sizeof *ends);
@@ -114,8 +112,7 @@ static RS_COLD void hand_chunk(rs_builder *self) {
     if (status == RS_OK) self->hand_at = last_end(self) + chunk_after(last_end(self));
 }
 
-/* Prepares the end of a record. Only now can the record before no longer be taken back, so that it may go into a
- * chunk. */
+/* Prepares the end of a record. From now on the record before cannot be taken back, so it may go into a chunk. */
 static rs_status begin_end(rs_builder *self, rs_error *err) {
     if (self->finished) return rs_error_set(err, RS_E_STATE_FINISHED, RS_NOWHERE, "the store is finished");
     if (RS_UNLIKELY(last_end(self) >= self->hand_at)) hand_chunk(self);
@@ -134,11 +131,9 @@ static void note_end(rs_builder *self) {
 
 rs_status rs_builder_end_record(rs_builder *self, rs_error *err) {
     uint64_t begin = last_end(self);
-    rs_slice record;
-    rs_status status;
     RS_TRY(begin_end(self, err));
-    record = rs_slice_of(self->raw.data + begin, self->raw.size_bytes - (size_t)begin);
-    status = rs_scan_record(&self->scan, record, self->arrays.size_bytes, err);
+    rs_slice record = rs_slice_of(self->raw.data + begin, self->raw.size_bytes - (size_t)begin);
+    rs_status status = rs_scan_record(&self->scan, record, self->arrays.size_bytes, err);
     if (status != RS_OK) {
         self->scan.n_key_sets = self->key_sets;
         self->raw.size_bytes = (size_t)begin;
@@ -221,12 +216,11 @@ static void survey_anew(rs_builder *self) {
 
 /* Closes the open block, inside the pipeline if there is one. *out becomes the block, unless the pipeline owns it. */
 static rs_status close_block(rs_builder *self, rs_raw_block *block, rs_error *err) {
-    rs_status status;
     /* Before the last chunk is there: while the survey is waited for, it may go on to the next chunk, and the records
      * of the last one are not in the old memory. */
     if (self->open != NULL && (block->base != self->raw.data || block->ends != self->ends)) survey_anew(self);
-    status = rs_raw_block_add_chunk(block, self->n_handed, self->n_open - self->n_handed, &self->scan,
-                                    self->scan.n_key_sets, err);
+    rs_status status = rs_raw_block_add_chunk(block, self->n_handed, self->n_open - self->n_handed, &self->scan,
+                                              self->scan.n_key_sets, err);
     if (status != RS_OK) return status;
     exchange(self, block);
     if (self->pipeline == NULL) return RS_OK;
@@ -244,13 +238,12 @@ static rs_status require_memory(const rs_builder *self, rs_error *err) {
 
 static rs_status hand_block(rs_builder *self, rs_error *err) {
     rs_raw_block *block = self->open;
-    rs_status status;
     RS_TRY(require_memory(self, err));
     if (block == NULL && self->pipeline != NULL) block = rs_pipeline_take_spare(self->pipeline);
     if (block == NULL) block = (rs_raw_block *)calloc(1, sizeof *block);
     if (block == NULL) return no_memory(err);
     if (self->pipeline != NULL) rs_pipeline_enter(self->pipeline);
-    status = close_block(self, block, err);
+    rs_status status = close_block(self, block, err);
     if (self->pipeline != NULL) rs_pipeline_leave(self->pipeline);
     if (self->pipeline != NULL && status == RS_OK) return RS_OK;
     if (status == RS_OK) status = rs_block_writer_run(&self->out, block, err);
@@ -304,8 +297,7 @@ rs_status rs_builder_write_section(rs_builder *self, const rs_buffer *bytes, uin
 
 /* Makes the index offsets of block or table entries absolute. They are relative to OFFSETS before. */
 static void place_index(rs_buffer *entries, uint64_t section_off) {
-    size_t i;
-    for (i = 0; i < entries->size_bytes; i += RS_FMT_BLOCK_SIZE) {
+    for (size_t i = 0; i < entries->size_bytes; i += RS_FMT_BLOCK_SIZE) {
         uint8_t *e = entries->data + i;
         uint64_t off = rs_load_u64(e + RS_FMT_B_INDEX_OFFSET);
         rs_store_u64(e + RS_FMT_B_INDEX_OFFSET, e[RS_FMT_B_INDEX_WIDTH] == 0 ? 0 : off + section_off);
@@ -346,12 +338,11 @@ typedef struct pending {
 static rs_status place_in_front(rs_builder *self, pending *parts, unsigned n, rs_error *err) {
     const uint64_t size = self->writer->position;
     uint64_t at = RS_FMT_FRONT;
-    unsigned k;
     if (size < FRONT_LEAST || size > FRONT_MOST || !self->may_use_front) return RS_OK;
     RS_TRY(rs_buffer_append_zeros(&self->front, RS_FMT_HEADER_SIZE, err));
     for (;;) {
         pending *largest = NULL;
-        for (k = 0; k < n; k++) {
+        for (unsigned k = 0; k < n; k++) {
             const uint64_t own = parts[k].bytes->size_bytes;
             if (own == 0 || own > RS_FMT_H_HEADER_CRC - at || parts[k].section->off != 0) continue;
             if (largest == NULL || own > largest->bytes->size_bytes) largest = &parts[k];
@@ -387,12 +378,11 @@ rs_status rs_builder_write_tables(rs_builder *self, rs_directory *directory, rs_
         {&encoding->tree_table, encoding->n_trees, &at[RS_FMT_SECTION_TREE_TABLE]},
         {&encoding->dictionaries.tables, n_tables, &at[RS_FMT_SECTION_TABLES]},
     };
-    unsigned i;
     RS_TRY(place_in_front(self, parts, n, err));
     RS_TRY(write_pending(self, &parts[0], err));
     place_index(&self->out.blocks, at[RS_FMT_SECTION_OFFSETS].off);
     place_index(&encoding->dictionaries.tables, at[RS_FMT_SECTION_OFFSETS].off);
-    for (i = 1; i < n; i++) RS_TRY(write_pending(self, &parts[i], err));
+    for (unsigned i = 1; i < n; i++) RS_TRY(write_pending(self, &parts[i], err));
     return RS_OK;
 }
 
@@ -400,8 +390,7 @@ static uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
 /* Returns the feature bit of ends that are distances from a line when an entry has them. */
 static uint64_t features_of(const rs_buffer *entries) {
-    size_t i;
-    for (i = 0; i < entries->size_bytes; i += RS_FMT_BLOCK_SIZE) {
+    for (size_t i = 0; i < entries->size_bytes; i += RS_FMT_BLOCK_SIZE) {
         if (entries->data[i + RS_FMT_B_INDEX_WIDTH] == RS_FMT_INDEX_LINES) return RS_FMT_FEATURE_ENDS;
     }
     return 0;

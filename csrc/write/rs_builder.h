@@ -1,7 +1,6 @@
 /* rs_builder.h: builds a store: collects records into blocks, encodes and writes each block, and ends the segment with
  * its tables, directory and header. rs_store.h reads the result. */
-#ifndef RS_BUILDER_H
-#define RS_BUILDER_H
+#pragma once
 
 #include "os/rs_os.h"
 #include "format/rs_header.h"
@@ -95,8 +94,7 @@ void rs_builder_close(rs_builder *self);
 /* Takes back the record that was ended last; its block is still open. It cannot be called twice in a row. The maxima of
  * the scan still count the record, so they stay upper bounds. */
 void rs_builder_pop_record(rs_builder *self);
-/* Returns where HEAP must end at the least, so that the segment has the size that rule 43 asks of this store. All
- * blocks are flushed. */
+/* Returns where HEAP must end at the least for the segment's size by rule 43. All blocks are flushed. */
 uint64_t rs_builder_least_heap(const rs_builder *self);
 /* Ends HEAP after all blocks of all stores are flushed, and fills its directory entry. n_blocks is the number of
  * blocks of all stores. Zeros fill it up to `least`, the sum of rs_builder_least_heap of all stores. */
@@ -118,5 +116,3 @@ RS_NODISCARD rs_status rs_builder_write_header(rs_builder *self, rs_header *head
 static inline uint64_t rs_builder_n_blocks(const rs_builder *self) {
     return self->out.blocks.size_bytes / RS_FMT_BLOCK_SIZE;
 }
-
-#endif

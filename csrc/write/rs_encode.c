@@ -97,11 +97,10 @@ static bool find_number(const rs_node *child, rs_slice in, uint64_t *number) {
  * union, so each number must fit. The elements of other lists are not looked at. */
 static bool accepts_elements(const encoder *self, const rs_node *node, rs_slice in, uint64_t n) {
     const rs_node *child = node->children;
-    uint64_t i;
     if (child->kind != RS_FMT_NODE_INT && child->kind != RS_FMT_NODE_FLOAT && child->kind != RS_FMT_NODE_DECIMAL) {
         return true;
     }
-    for (i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < n; i++) {
         uint8_t tag = *in.ptr;
         if (!accepts(self, child, in)) return false;
         in.ptr += tag == RS_FMT_TAG_FLOAT ? 9 : rs_any_int_size(tag);
@@ -113,8 +112,7 @@ static bool accepts_elements(const encoder *self, const rs_node *node, rs_slice 
  * of their bytes, and a map stores all keys before the values. */
 static bool accepts_keys(rs_slice in, uint64_t n) {
     size_t dicts = 0;
-    uint64_t i;
-    for (i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < n; i++) {
         if (!rs_tag_is_plain_key(*in.ptr)) return false;
         in.ptr = rs_scan_plain_end_unchecked(in);
         in.ptr = rs_scan_end_unchecked(in, &dicts);
@@ -183,8 +181,7 @@ static bool accepts(const encoder *self, const rs_node *node, rs_slice in) {
     }
 }
 
-/* Stores the bits of a child in the bit group at `at`, a word at a time. The word may reach beyond the group, and keeps
- * the bytes there. */
+/* Stores the bits of a child in the bit group at `at`, a word at a time, which keeps the bytes beyond the group. */
 static inline void put_bits(encoder *self, size_t at, uint64_t bit_off, unsigned n_bits, uint64_t value) {
     size_t byte = at + (size_t)(bit_off >> 3);
     unsigned shift = (unsigned)(bit_off & 7);
@@ -229,27 +226,24 @@ static inline rs_status skip_key(encoder *self, rs_slice *keys) {
 
 /* Writes the children of a tuple or struct. Its head (bit group and fixed bodies) is zeroed at `at`. */
 static rs_status put_row(encoder *self, const rs_node *node, rs_slice *in, size_t at) {
-    uint32_t i;
-    uint64_t n;
     rs_slice keys = rs_slice_of(node->aux, node->aux_size_bytes);
     bool is_struct = node->kind == RS_FMT_NODE_STRUCT;
     if (*in->ptr != (is_struct ? RS_FMT_TAG_DICT : node->param == 0 ? RS_FMT_TAG_LIST : RS_FMT_TAG_TUPLE)) {
         return misfit(self);
     }
     in->ptr++;
-    n = rs_scan_varint_unchecked(in);
+    uint64_t n = rs_scan_varint_unchecked(in);
     if (!node->partial && n != node->n_children) return misfit(self);
     if (is_struct && self->scan->key_sets[self->scan->next++] != node->key_set_hash && !node->partial) {
         return misfit(self);
     }
-    for (i = 0; i < node->n_children; i++) {
+    for (uint32_t i = 0; i < node->n_children; i++) {
         const rs_node *child = &node->children[i];
         uint64_t bits = 0;
         if (is_struct) {
             const uint8_t *key = keys.ptr;
-            size_t size;
             RS_TRY(skip_key(self, &keys));
-            size = (size_t)(keys.ptr - key);
+            size_t size = (size_t)(keys.ptr - key);
             if (n == 0 || !starts_with(*in, key, size)) {
                 if (child->kind != RS_FMT_NODE_OPTIONAL || child->param != 0) return misfit(self);
                 continue; /* the absent key has bits 0 and no body */
@@ -269,9 +263,9 @@ static rs_status put_row(encoder *self, const rs_node *node, rs_slice *in, size_
 
 /* Writes the elements of a list whose child is fixed. Room for bit group and bodies is zeroed at `at`. */
 static rs_status put_fixed_elements(encoder *self, const rs_node *child, uint64_t n, rs_slice *in, size_t at) {
-    uint64_t i, bits = 0;
+    uint64_t bits = 0;
     size_t body = at + (size_t)((n * child->bits + 7) / 8);
-    for (i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < n; i++) {
         RS_TRY(put_fixed(self, child, in, body + (size_t)(i * child->size_bytes), &bits));
         if (child->bits != 0) put_bits(self, at, i * child->bits, child->bits, bits);
     }
@@ -287,12 +281,11 @@ static rs_status list_head(encoder *self, const rs_node *node, rs_slice *in, uin
 
 static rs_status put_list(encoder *self, const rs_node *node, rs_slice *in) {
     const rs_node *child = node->children;
-    uint64_t n = 0, i, bits = 0, size, group;
-    size_t at;
+    uint64_t n = 0, bits = 0, size;
     RS_TRY(list_head(self, node, in, &n));
     if ((node->flags & RS_FMT_FLAG_FIXED) == 0) RS_TRY(rs_buffer_append_varint(self->out, n, self->err));
-    at = self->out->size_bytes;
-    group = (n * child->bits + 7) / 8;
+    size_t at = self->out->size_bytes;
+    uint64_t group = (n * child->bits + 7) / 8;
     if (rs_mul_overflows(n, child->fixed ? child->size_bytes : 0, &size)) return misfit(self);
     /* A row with many optional keys may be large though most keys are absent. The limit bounds the memory for lists of
      * such rows, and for a list that turns out not to fit this tree. */
@@ -301,7 +294,7 @@ static rs_status put_list(encoder *self, const rs_node *node, rs_slice *in) {
     }
     RS_TRY(rs_buffer_append_zeros(self->out, (size_t)(group + size), self->err));
     if (child->fixed) return put_fixed_elements(self, child, n, in, at);
-    for (i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < n; i++) {
         RS_TRY(put_appended(self, child, in, &bits));
         if (child->bits != 0) put_bits(self, at, i * child->bits, child->bits, bits);
     }
@@ -311,13 +304,13 @@ static rs_status put_list(encoder *self, const rs_node *node, rs_slice *in) {
 /* Appends the keys of n entries, or their values, and passes the others. */
 static rs_status put_entries(encoder *self, const rs_node *child, bool keys, uint64_t n, rs_slice *in) {
     size_t at = self->out->size_bytes, group = (size_t)((n * child->bits + 7) / 8), body = at + group, passed = 0;
-    uint64_t i, size, bits = 0;
+    uint64_t size, bits = 0;
     if (rs_mul_overflows(n, child->fixed ? child->size_bytes : 0, &size)) return misfit(self);
     if (size / 2048 > rs_slice_left(in)) {
         return rs_error_set(self->err, RS_E_ARG_LIMIT, RS_NOWHERE, "the rows of a map would take too many bytes");
     }
     RS_TRY(rs_buffer_append_zeros(self->out, (size_t)(group + size), self->err));
-    for (i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < n; i++) {
         if (!keys) in->ptr = rs_scan_plain_end_unchecked(*in);
         if (child->fixed) {
             RS_TRY(put_fixed(self, child, in, body + (size_t)(i * child->size_bytes), &bits));
@@ -332,21 +325,18 @@ static rs_status put_entries(encoder *self, const rs_node *child, bool keys, uin
 
 /* Appends a dict as a map: its keys, then its values. */
 static rs_status put_map(encoder *self, const rs_node *node, rs_slice *in) {
-    rs_slice entries;
-    uint64_t n;
     if (!accepts(self, node, *in)) return misfit(self);
     in->ptr++;
-    n = rs_scan_varint_unchecked(in);
+    uint64_t n = rs_scan_varint_unchecked(in);
     self->scan->next++;
-    entries = *in;
+    rs_slice entries = *in;
     RS_TRY(rs_buffer_append_varint(self->out, n, self->err));
     RS_TRY(put_entries(self, &node->children[0], true, n, &entries));
     return put_entries(self, &node->children[1], false, n, in);
 }
 
 static rs_status choose(encoder *self, const rs_node *node, rs_slice in, uint64_t *number) {
-    uint32_t i;
-    for (i = 0; i < node->n_children; i++) {
+    for (uint32_t i = 0; i < node->n_children; i++) {
         if (accepts(self, &node->children[i], in)) {
             *number = i;
             return RS_OK;
@@ -365,10 +355,9 @@ static rs_status put_parts(encoder *self, const rs_node *node, rs_slice *in, siz
 
 static rs_status put_symbols(encoder *self, const rs_node *node, rs_slice *in) {
     const rs_symbol_table *table = (const rs_symbol_table *)node->slot;
-    uint64_t n;
     if (!accepts(self, node, *in)) return misfit(self);
     in->ptr++;
-    n = rs_scan_varint_unchecked(in);
+    uint64_t n = rs_scan_varint_unchecked(in);
     RS_TRY(rs_encode_symbols(table, in->ptr, n, (node->flags & RS_FMT_FLAG_REST) != 0, self->out, self->err));
     in->ptr += n * table->unit_bytes;
     return RS_OK;
@@ -407,9 +396,8 @@ static rs_status put_rising(encoder *self, const rs_node *node, rs_slice *in) {
 /* Appends a value that stands alone to the values of a placed node. */
 static rs_status put_apart(encoder *self, const rs_node *node, const rs_node *child, rs_slice *in) {
     rs_buffer *out = self->out;
-    rs_status status;
     self->out = &self->places->nodes[node->placed].values;
-    status = put_alone(self, child, in);
+    rs_status status = put_alone(self, child, in);
     self->out = out;
     return status == RS_OK ? rs_places_end_value(self->places, node, self->err) : status;
 }
@@ -434,10 +422,9 @@ static rs_status put_exceptions(encoder *self, const rs_node *node, rs_slice *in
 }
 
 static rs_status put_fixed_union(encoder *self, const rs_node *node, rs_slice *in, size_t at, uint64_t *bits) {
-    const rs_node *child;
     uint64_t below = 0;
     RS_TRY(choose(self, node, *in, bits));
-    child = &node->children[*bits];
+    const rs_node *child = &node->children[*bits];
     RS_TRY(put_fixed(self, child, in, at + child->alone_bytes, &below));
     rs_store_bits(self->out->data + at, 0, child->bits, below);
     return RS_OK;
@@ -519,12 +506,11 @@ static rs_status put_fixed(encoder *self, const rs_node *node, rs_slice *in, siz
 
 /* Appends a str or bytes: the length in the form of the node, then the units unchanged. */
 static rs_status put_counted(encoder *self, const rs_node *node, rs_slice *in) {
-    uint64_t n;
     unsigned shift = 0;
     if (!accepts(self, node, *in)) return misfit(self);
     if (node->kind == RS_FMT_NODE_STR) shift = (unsigned)(*in->ptr - RS_FMT_TAG_STR1);
     in->ptr++;
-    n = rs_scan_varint_unchecked(in);
+    uint64_t n = rs_scan_varint_unchecked(in);
     if ((node->flags & RS_FMT_FLAG_REST) == 0) {
         RS_TRY(rs_buffer_append_varint(self->out,
                                        node->kind == RS_FMT_NODE_STR && node->param == 0 ? n << 2 | shift : n,
@@ -539,12 +525,11 @@ static rs_status put_array(encoder *self, const rs_node *node, rs_slice *in) {
     rs_array_type type;
     rs_slice shape;
     uint64_t size, outside;
-    const uint8_t *data;
     if (!array_fits(node, *in)) return misfit(self);
     in->ptr++;
     RS_TRY(rs_array_skip(in, UINT64_MAX, &type, &shape, &size, &outside, self->err));
     /* The data, or its position outside, is written as in the any value. */
-    data = (node->flags & RS_FMT_FLAG_FIXED) != 0 ? shape.end : shape.ptr;
+    const uint8_t *data = (node->flags & RS_FMT_FLAG_FIXED) != 0 ? shape.end : shape.ptr;
     return rs_buffer_append(self->out, data, (size_t)(in->ptr - data), self->err);
 }
 

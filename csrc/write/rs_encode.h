@@ -1,6 +1,5 @@
 /* rs_encode.h: encodes raw any values under a schema tree. */
-#ifndef RS_ENCODE_H
-#define RS_ENCODE_H
+#pragma once
 
 #include "base/rs_buffer.h"
 #include "format/rs_schema.h"
@@ -40,8 +39,7 @@ void rs_links_apply(const rs_links *self, rs_tree *tree);
 
 /* Appends the value `raw`, encoded under `tree`. `scan` has scanned the value, and scan->next is the number of its
  * first dict. RS_E_ARG_RANGE when the value does not fit the tree; RS_E_ARG_LIMIT when the rows of a list would take
- * thousands of times its raw bytes; RS_E_MEM. On failure `out` holds part of the value, which the caller drops. Needs
- * no lock. */
+ * thousands of times its raw bytes; RS_E_MEM. On failure `out` holds part of the value, which the caller drops. */
 RS_NODISCARD rs_status rs_encode_record(const rs_tree *tree, rs_slice raw, rs_scan *scan, rs_buffer *out,
                                         rs_error *err);
 
@@ -52,9 +50,8 @@ RS_NODISCARD rs_status rs_encode_placed_record(const rs_tree *tree, rs_slice raw
 
 /* ---- Used between the files of the encoder ---- */
 
-/* Encodes a str, given from its tag on, as the parts of a concat node; RS_E_ARG_RANGE when it does not fit. With `out`
- * not NULL it also writes them: bits and fixed bodies into the zeroed head at `at` in `out`, other bodies at the end of
- * `out`. */
+/* Encodes a str, given from its tag on, as the parts of a concat node, else RS_E_ARG_RANGE. With `out` not NULL it also
+ * writes them: bits and fixed bodies into the zeroed head at `at` in `out`, other bodies at the end of `out`. */
 RS_NODISCARD rs_status rs_encode_parts(const rs_node *node, rs_slice value, rs_buffer *out, size_t at, rs_error *err);
 
 /* Appends a text as symbols of a table: the bytes of its codes, unless `rest`, and the codes. RS_E_MEM. */
@@ -66,8 +63,5 @@ bool rs_encode_numbers_fit(const rs_node *node, rs_slice value);
 /* Takes such a list off `in` and appends it. RS_E_ARG_RANGE when it does not fit the node; RS_E_MEM. */
 RS_NODISCARD rs_status rs_encode_numbers(const rs_node *node, rs_slice *in, rs_buffer *out, rs_error *err);
 
-/* Sets *stored to the stored number of a float in a decimal node. Returns false when the node cannot store the
- * float. */
+/* Sets *stored to the stored number of a float in a decimal node. Returns false when the node cannot store it. */
 bool rs_encode_decimal(const rs_node *node, double value, uint64_t *stored);
-
-#endif

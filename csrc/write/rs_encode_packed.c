@@ -1,5 +1,4 @@
-/* rs_encode_packed.c: encodes decimals and packed lists of numbers; and the links from nodes to the data that encoding
- * needs. */
+/* rs_encode_packed.c: encodes decimals and packed lists of numbers; and the links from nodes to what encoding needs. */
 #include "write/rs_encode.h"
 
 #include <stdlib.h>
@@ -37,9 +36,8 @@ rs_status rs_links_add(rs_links *self, uint32_t node, void *link, rs_error *err)
     if (self->n == self->capacity) {
         uint32_t capacity = self->capacity == 0 ? 16 : self->capacity * 2;
         uint32_t *nodes = (uint32_t *)realloc(self->nodes, capacity * sizeof *nodes);
-        void **links;
         if (nodes != NULL) self->nodes = nodes;
-        links = (void **)realloc(self->links, capacity * sizeof *links);
+        void **links = (void **)realloc(self->links, capacity * sizeof *links);
         if (links != NULL) self->links = links;
         if (nodes == NULL || links == NULL) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for a tree");
         self->capacity = capacity;
@@ -70,22 +68,20 @@ rs_status rs_links_copy(rs_links *self, const void *bytes, size_t size, void **o
 }
 
 void rs_links_apply(const rs_links *self, rs_tree *tree) {
-    uint32_t i;
-    for (i = 0; i < self->n; i++) tree->nodes[self->nodes[i]].slot = self->links[i];
+    for (uint32_t i = 0; i < self->n; i++) tree->nodes[self->nodes[i]].slot = self->links[i];
 }
 
 /* ---- Numbers ---- */
 
 bool rs_encode_decimal(const rs_node *node, double value, uint64_t *stored) {
-    double product = value * node->divisor, back;
-    uint64_t above, bits, back_bits, k = 0;
+    double product = value * node->divisor;
+    uint64_t bits, back_bits, k = 0;
     unsigned width = node->param, c = node->correction;
-    int64_t m;
     if (!(product > -9.3e18 / 2 && product < 9.3e18 / 2)) return false;
-    m = rs_packed_ints_round(product);
-    above = (uint64_t)m - node->base;
+    int64_t m = rs_packed_ints_round(product);
+    uint64_t above = (uint64_t)m - node->base;
     if (width - c < 64 && above >> (width - c) != 0) return false;
-    back = (double)m / node->divisor;
+    double back = (double)m / node->divisor;
     memcpy(&bits, &value, 8);
     memcpy(&back_bits, &back, 8);
     if (c != 0) {
@@ -101,16 +97,15 @@ bool rs_encode_decimal(const rs_node *node, double value, uint64_t *stored) {
 /* Takes n numbers of a list, and sets out[i] to the integer that a numbers node packs for each. Returns false when the
  * node cannot store one of them. */
 static bool take_numbers(const rs_node *node, uint64_t n, rs_slice *in, int64_t *out) {
-    uint64_t i;
     if (node->number_kind == RS_FMT_NUMBERS_FLOATS) {
-        for (i = 0; i < n; i++) {
+        for (uint64_t i = 0; i < n; i++) {
             if (in->ptr[9 * i] != RS_FMT_TAG_FLOAT) return false;
         }
         if (rs_packed_ints_from_floats(in->ptr, n, node->scale, out) < n) return false;
         in->ptr += 9 * n;
         return true;
     }
-    for (i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < n; i++) {
         if (!rs_tag_is_int64(*in->ptr)) return false;
         out[i] = rs_any_take_int_unchecked(in);
     }
@@ -126,9 +121,9 @@ static bool take_head(const rs_node *node, rs_slice *in, uint64_t *n) {
 
 bool rs_encode_numbers_fit(const rs_node *node, rs_slice value) {
     int64_t some[64];
-    uint64_t n, left, count;
+    uint64_t n, count;
     if (!take_head(node, &value, &n)) return false;
-    for (left = n; left > 0; left -= count) {
+    for (uint64_t left = n; left > 0; left -= count) {
         count = left < 64 ? left : 64;
         if (!take_numbers(node, count, &value, some)) return false;
     }

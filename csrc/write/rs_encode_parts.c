@@ -20,10 +20,9 @@ typedef struct cut_text {
 
 /* Takes the units of a str, given from its tag on. Returns false when it is too long. */
 static bool take_text(rs_slice value, cut_text *out) {
-    uint64_t n;
     out->unit_bytes = *value.ptr == RS_FMT_TAG_STR1 ? 1 : 2;
     value.ptr++;
-    n = rs_scan_varint_unchecked(&value);
+    uint64_t n = rs_scan_varint_unchecked(&value);
     if (n > RS_CUT_UNITS) return false;
     out->units = value.ptr;
     if (out->unit_bytes == 2) out->narrow = rs_cut_narrow(rs_slice_of(value.ptr, (size_t)n * 2), out->bytes);
@@ -31,15 +30,13 @@ static bool take_text(rs_slice value, cut_text *out) {
     return true;
 }
 
-/* Sets *stored to the number that a digits node stores for a text. Returns false when the node cannot store the
- * text. */
+/* Sets *stored to the number that a digits node stores for a text. Returns false when the node cannot store it. */
 static bool fit_digits(const rs_node *node, rs_slice text, uint64_t *stored) {
     uint64_t value = 0;
     size_t size = rs_slice_left(&text);
-    const uint8_t *p;
     if (size == 0 || size > 18 || size < node->count) return false;
     if (size > node->count && size > 1 && *text.ptr == '0') return false;
-    for (p = text.ptr; p != text.end; p++) {
+    for (const uint8_t *p = text.ptr; p != text.end; p++) {
         unsigned digit = (unsigned)*p - '0';
         if (digit > 9) return false;
         value = value * 10 + digit;
@@ -55,9 +52,8 @@ static int hex_digit(const rs_node *node, uint8_t c) {
 }
 
 static bool fit_hex(const rs_node *node, rs_slice text, uint8_t *to) {
-    uint32_t i;
     if (rs_slice_left(&text) != node->count) return false;
-    for (i = 0; i < node->count; i++) {
+    for (uint32_t i = 0; i < node->count; i++) {
         int digit = hex_digit(node, text.ptr[i]);
         if (digit < 0) return false;
         if (to != NULL) to[i / 2] |= (uint8_t)(digit << (i % 2 == 0 ? 4 : 0));
@@ -83,15 +79,14 @@ static bool is_wide(const cut_text *text, rs_slice part) {
 
 rs_status rs_encode_symbols(const rs_symbol_table *table, const uint8_t *units, uint64_t n, bool rest, rs_buffer *out,
                             rs_error *err) {
-    size_t at = out->size_bytes, size;
+    size_t at = out->size_bytes;
     uint8_t length[10];
-    unsigned used;
     /* Most strings have fewer than 128 bytes of codes, so the length gets one byte before it is known. */
     if (!rest) RS_TRY(rs_buffer_append_zeros(out, 1, err));
     RS_TRY(rs_symbols_encode(table->encoder, units, n, out, err));
     if (rest) return RS_OK;
-    size = out->size_bytes - at - 1;
-    used = rs_put_varint(length, size);
+    size_t size = out->size_bytes - at - 1;
+    unsigned used = rs_put_varint(length, size);
     if (used > 1) {
         RS_TRY(rs_buffer_append_zeros(out, used - 1, err));
         memmove(out->data + at + used, out->data + at + 1, size);
@@ -149,20 +144,18 @@ rs_status rs_encode_parts(const rs_node *node, rs_slice value, rs_buffer *out, s
     const rs_template_cut *cut = (const rs_template_cut *)node->slot;
     rs_slice parts[RS_FMT_CONCAT_CHILDREN];
     cut_text text;
-    uint32_t k;
     if (cut == NULL || !take_text(value, &text) || text.unit_bytes != cut->unit_bytes) return misfit(err);
     if (!rs_cut_run(&cut->cut, text.narrow, text.leaves, &text.from)) return misfit(err);
-    for (k = text.from; k < cut->cut.n_leaves; k++) {
+    for (uint32_t k = text.from; k < cut->cut.n_leaves; k++) {
         rs_slice part = rs_cut_load(&text.leaves[k]);
         uint32_t number = cut->parts[k], begin = k == 0 ? 0 : cut->ends[k - 1];
-        const rs_node *child;
         uint64_t bits;
         if (number == RS_TEMPLATE_NO_PART) {
             rs_slice wanted = rs_slice_of(cut->texts + begin, cut->ends[k] - begin);
             if (!equal(part, wanted)) return misfit(err);
             continue;
         }
-        child = &node->children[number];
+        const rs_node *child = &node->children[number];
         parts[number].ptr = part.ptr;
         parts[number].end = part.end;
         if (child->kind == RS_FMT_NODE_SAME &&

@@ -12,7 +12,6 @@ static rs_status too_many(rs_error *err) {
 /* ---- Collecting ---- */
 
 rs_status rs_places_part_begin(rs_places_part *self, const rs_tree *tree, rs_error *err) {
-    uint32_t i;
     if (self->capacity < tree->n_placed) {
         rs_placed_values *grown = (rs_placed_values *)realloc(self->nodes, tree->n_placed * sizeof *grown);
         if (grown == NULL) return no_memory(err);
@@ -22,7 +21,7 @@ rs_status rs_places_part_begin(rs_places_part *self, const rs_tree *tree, rs_err
     }
     self->n_nodes = tree->n_placed;
     self->local = 0;
-    for (i = 0; i < self->n_nodes; i++) {
+    for (uint32_t i = 0; i < self->n_nodes; i++) {
         rs_placed_values *v = &self->nodes[i];
         v->locals.size_bytes = v->values.size_bytes = v->ends.size_bytes = 0;
         v->last = rs_slice_of(NULL, 0);
@@ -31,8 +30,7 @@ rs_status rs_places_part_begin(rs_places_part *self, const rs_tree *tree, rs_err
 }
 
 void rs_places_part_clear(rs_places_part *self) {
-    uint32_t i;
-    for (i = 0; i < self->capacity; i++) {
+    for (uint32_t i = 0; i < self->capacity; i++) {
         rs_buffer_clear(&self->nodes[i].locals);
         rs_buffer_clear(&self->nodes[i].values);
         rs_buffer_clear(&self->nodes[i].ends);
@@ -61,9 +59,9 @@ rs_status rs_places_end_value(rs_places_part *self, const rs_node *node, rs_erro
 /* Writes the marks of m records, whose numbers are u32 at `locals`, at `to`, which is zeroed. */
 static void put_marks(unsigned form, uint32_t n_records, const uint8_t *locals, uint32_t m, uint8_t *to) {
     uint32_t each = form == RS_FMT_MARKS_LOW ? RS_FMT_MARKS_LOW_RECORDS : RS_FMT_MARKS_BITS_RECORDS;
-    uint32_t n = (n_records + each - 1) / each, i = 0, f;
+    uint32_t n = (n_records + each - 1) / each, i = 0;
     uint8_t *lows = to + 2 * (size_t)n;
-    for (f = 0; f < n; f++) {
+    for (uint32_t f = 0; f < n; f++) {
         uint8_t *part = to + (size_t)f * (form == RS_FMT_MARKS_LOW ? 2 : RS_FMT_MARKS_BITS_SIZE);
         uint64_t bits = 0;
         rs_store_u16(part, (uint16_t)i);
@@ -80,10 +78,9 @@ static void put_marks(unsigned form, uint32_t n_records, const uint8_t *locals, 
 static rs_status append_marks(const uint8_t *locals, uint32_t m, uint32_t n_records, rs_buffer *out, rs_error *err) {
     unsigned form = rs_marks_form(n_records, m);
     uint64_t size = rs_marks_size(form, n_records, m);
-    uint8_t *head;
     if (m >= RS_FMT_BLOCK_RECORDS) return too_many(err);
     RS_TRY(rs_buffer_append_zeros(out, RS_FMT_PLACED_HEAD_SIZE + (size_t)size, err));
-    head = out->data + out->size_bytes - size - RS_FMT_PLACED_HEAD_SIZE;
+    uint8_t *head = out->data + out->size_bytes - size - RS_FMT_PLACED_HEAD_SIZE;
     rs_store_u32(head + RS_FMT_P_COUNT, m);
     head[RS_FMT_P_FORM] = (uint8_t)form;
     put_marks(form, n_records, locals, m, head + RS_FMT_PLACED_HEAD_SIZE);
@@ -95,19 +92,17 @@ static rs_status join(const rs_places_part *parts, size_t n_parts, const rs_node
                       rs_error *err) {
     const size_t size =
         node->kind == RS_FMT_NODE_RUNS ? (size_t)(node->children->alone_bytes + node->children->size_bytes) : 0;
-    size_t p, skip;
-    for (p = 0; p < n_parts; p++) {
+    for (size_t p = 0; p < n_parts; p++) {
         const rs_placed_values *v = &parts[p].nodes[node->placed];
         uint32_t before = (uint32_t)all->values.size_bytes, end;
-        size_t i;
         if (v->locals.size_bytes == 0) continue;
         if (all->values.size_bytes + v->values.size_bytes > UINT32_MAX) return too_many(err);
-        skip = node->kind == RS_FMT_NODE_RUNS && all->locals.size_bytes > 0 &&
-               memcmp(all->values.data + all->values.size_bytes - size, v->values.data, size) == 0;
+        size_t skip = node->kind == RS_FMT_NODE_RUNS && all->locals.size_bytes > 0 &&
+                      memcmp(all->values.data + all->values.size_bytes - size, v->values.data, size) == 0;
         RS_TRY(rs_buffer_append(&all->locals, v->locals.data + 4 * skip, v->locals.size_bytes - 4 * skip, err));
         RS_TRY(rs_buffer_append(&all->values, rs_buffer_at(&v->values, size * skip), v->values.size_bytes - size * skip,
                                 err));
-        for (i = 0; i < v->ends.size_bytes; i += 4) {
+        for (size_t i = 0; i < v->ends.size_bytes; i += 4) {
             end = before + rs_load_u32(v->ends.data + i);
             RS_TRY(rs_buffer_append(&all->ends, &end, sizeof end, err));
         }
@@ -119,15 +114,14 @@ static rs_status join(const rs_places_part *parts, size_t n_parts, const rs_node
 
 static rs_status write_rising(const rs_placed_values *all, uint32_t n_records, rs_buffer *out, rs_error *err) {
     uint32_t n_known = (uint32_t)(all->locals.size_bytes / 4);
-    uint64_t *numbers, none = 0;
-    rs_status status;
+    uint64_t none = 0;
     uint32_t local = 0;
-    numbers = (uint64_t *)malloc(n_records * sizeof *numbers);
+    uint64_t *numbers = (uint64_t *)malloc(n_records * sizeof *numbers);
     if (numbers == NULL) return no_memory(err);
     rs_rising_fill(n_known > 0 ? (const uint32_t *)(const void *)all->locals.data : &local,
                    n_known > 0 ? (const uint64_t *)(const void *)all->values.data : &none, n_known > 0 ? n_known : 1,
                    numbers, n_records);
-    status = rs_rising_append(numbers, n_records, out, err);
+    rs_status status = rs_rising_append(numbers, n_records, out, err);
     free(numbers);
     return status;
 }
@@ -156,11 +150,10 @@ rs_status rs_places_write(const rs_places_part *parts, size_t n_parts, const rs_
     const size_t at = out->size_bytes;
     rs_placed_values all;
     rs_status status = RS_OK;
-    uint32_t i;
     if (tree->n_placed == 0) return RS_OK;
     RS_TRY(rs_buffer_append_zeros(out, 4 * (size_t)tree->n_placed, err));
     memset(&all, 0, sizeof all);
-    for (i = 0; i < tree->n_nodes && status == RS_OK; i++) {
+    for (uint32_t i = 0; i < tree->n_nodes && status == RS_OK; i++) {
         const rs_node *node = &tree->nodes[i];
         if (!rs_node_is_placed(node)) continue;
         all.locals.size_bytes = all.values.size_bytes = all.ends.size_bytes = 0;

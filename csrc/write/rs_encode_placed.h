@@ -1,7 +1,6 @@
 /* rs_encode_placed.h: collects what the placed nodes of a tree need in the places of a block (FORMAT.md, Placed nodes),
  * and writes the places. A block may be encoded in ranges of records, each with a part of its own. */
-#ifndef RS_ENCODE_PLACED_H
-#define RS_ENCODE_PLACED_H
+#pragma once
 
 #include "base/rs_buffer.h"
 #include "format/rs_places.h"
@@ -37,5 +36,3 @@ RS_NODISCARD rs_status rs_places_end_value(rs_places_part *self, const rs_node *
  * RS_E_ARG_LIMIT when the places pass what the format allows. */
 RS_NODISCARD rs_status rs_places_write(const rs_places_part *parts, size_t n_parts, const rs_tree *tree,
                                        uint32_t n_records, rs_buffer *out, rs_error *err);
-
-#endif

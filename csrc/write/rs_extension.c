@@ -6,12 +6,11 @@
 /* Returns where the last of the sections ends that stay. */
 static uint64_t end_of(const rs_directory *directory) {
     uint64_t end = RS_FMT_HEADER_SIZE;
-    unsigned i;
-    for (i = 1; i <= RS_FMT_SECTION_LAST; i++) {
+    for (unsigned i = 1; i <= RS_FMT_SECTION_LAST; i++) {
         const rs_section *s = &directory->sections[i];
         if (s->off + s->size_bytes > end) end = s->off + s->size_bytes;
     }
-    for (i = 0; i < directory->n_saved_indexes; i++) {
+    for (unsigned i = 0; i < directory->n_saved_indexes; i++) {
         const rs_section *s = &directory->saved_indexes[i];
         if (s->off + s->size_bytes > end) end = s->off + s->size_bytes;
     }
@@ -58,10 +57,12 @@ static rs_status begin_section(rs_extension *self, uint64_t count, rs_section *s
 static rs_status check_parts(const rs_extension *self, const rs_saved_index_parts *parts, uint64_t *n_entries,
                              rs_error *err) {
     rs_keys keys;
-    uint64_t n, r = self->header.n_records, numbers;
+    uint64_t r = self->header.n_records;
     RS_TRY(rs_keys_open(parts->keys, 0, &keys, err));
-    n = keys.n_entries;
-    numbers = parts->kind == RS_FMT_SAVED_GROUPS ? n + 1 + (parts->in_order ? 0 : r) : parts->in_order ? 0 : 2 * n;
+    uint64_t n = keys.n_entries;
+    uint64_t numbers = parts->kind == RS_FMT_SAVED_GROUPS ? n + 1 + (parts->in_order ? 0 : r)
+                       : parts->in_order                  ? 0
+                                                          : 2 * n;
     if ((parts->kind != RS_FMT_SAVED_GROUPS && parts->kind != RS_FMT_SAVED_RECORDS) || parts->n_records != r || n > r ||
         keys.factory != RS_FMT_FACTORY_NONE || (parts->kind == RS_FMT_SAVED_RECORDS && (n == r) != parts->in_order) ||
         rs_slice_left(&parts->numbers) != numbers * rs_keys_order_width(r)) {
@@ -76,14 +77,13 @@ static rs_status check_parts(const rs_extension *self, const rs_saved_index_part
 rs_status rs_extension_add(rs_extension *self, const rs_saved_index_parts *parts, rs_error *err) {
     rs_buffer head = {0};
     rs_section section;
-    rs_status status;
     uint64_t n_entries = 0;
     if (self->directory.n_saved_indexes == RS_FMT_SAVED_INDEXES) {
         return rs_error_set(err, RS_E_ARG_LIMIT, RS_NOWHERE, "a store has at most %d saved indexes",
                             RS_FMT_SAVED_INDEXES);
     }
     RS_TRY(check_parts(self, parts, &n_entries, err));
-    status = rs_saved_index_write_head(parts, &head, err);
+    rs_status status = rs_saved_index_write_head(parts, &head, err);
     if (status == RS_OK) status = begin_section(self, n_entries, &section, err);
     if (status == RS_OK) status = append(self, head.data, head.size_bytes, &section, err);
     if (status == RS_OK) status = append_slice(self, parts->keys, &section, err);
@@ -107,12 +107,11 @@ static rs_status write_end(rs_extension *self, const rs_buffer *directory, rs_er
 rs_status rs_extension_finish(rs_extension *self, rs_error *err) {
     rs_buffer directory = {0};
     rs_section *label = &self->directory.label;
-    rs_status status;
     if (label->off != 0) {
         RS_TRY(begin_section(self, label->count, label, err));
         RS_TRY(append(self, self->label.data, self->label.size_bytes, label, err));
     }
-    status = rs_directory_write(&self->directory, NULL, &self->header, &directory, err);
+    rs_status status = rs_directory_write(&self->directory, NULL, &self->header, &directory, err);
     if (status == RS_OK) status = write_end(self, &directory, err);
     rs_buffer_clear(&directory);
     return status;

@@ -1,6 +1,5 @@
 /* rs_extension.h: adds saved indexes to a segment that a writer holds whole. */
-#ifndef RS_EXTENSION_H
-#define RS_EXTENSION_H
+#pragma once
 
 #include "format/rs_saved_index.h"
 #include "format/rs_segment.h"
@@ -29,5 +28,3 @@ RS_NODISCARD rs_status rs_extension_add(rs_extension *self, const rs_saved_index
 RS_NODISCARD rs_status rs_extension_finish(rs_extension *self, rs_error *err);
 /* Frees the label and zeroes the struct. */
 void rs_extension_clear(rs_extension *self);
-
-#endif

@@ -1,6 +1,5 @@
 /* rs_group_rows.h: sorts the records of a list by their groups, for group_by and for saved indexes. */
-#ifndef RS_GROUP_ROWS_H
-#define RS_GROUP_ROWS_H
+#pragma once
 
 #include "base/rs_buffer.h"
 #include "base/rs_bytes.h"
@@ -14,5 +13,3 @@
 RS_NODISCARD rs_status rs_group_rows(const uint64_t *group_of, uint64_t n, uint64_t n_groups, uint32_t width,
                                      bool may_be_in_order, rs_buffer *starts, rs_buffer *rows, bool *in_order,
                                      rs_error *err);
-
-#endif

@@ -28,13 +28,11 @@ static rs_status no_memory(infer *self) {
 
 static rs_status settle_dict_coded(infer *self, rs_plan *d) {
     rs_dictionary *dictionary;
-    uint8_t *aux;
-    uint32_t i;
     RS_TRY(rs_dictionaries_extend(self->dictionaries, d->position_id, d->fresh, &d->entries, self->hops + 1,
                                   &dictionary, self->err));
-    aux = (uint8_t *)rs_arena_take(&self->stats->arena, 4 * (size_t)dictionary->n_tables);
+    uint8_t *aux = (uint8_t *)rs_arena_take(&self->stats->arena, 4 * (size_t)dictionary->n_tables);
     if (aux == NULL) return no_memory(self);
-    for (i = 0; i < dictionary->n_tables; i++) rs_store_u32(aux + 4 * (size_t)i, dictionary->tables[i]);
+    for (uint32_t i = 0; i < dictionary->n_tables; i++) rs_store_u32(aux + 4 * (size_t)i, dictionary->tables[i]);
     d->aux = rs_slice_of(aux, 4 * (size_t)dictionary->n_tables);
     d->count = dictionary->entries.n;
     d->param = (uint8_t)rs_packed_ints_width(d->count - 1);
@@ -46,8 +44,7 @@ static unsigned unit_of(const rs_plan *d) { return d->of == NULL ? d->unit_bytes
 
 /* Lists the strings of a plan at `out` and returns the end of the list. */
 static rs_symbol_string *list_strings(const infer *self, const rs_plan *d, rs_symbol_string *out) {
-    uint32_t i;
-    for (i = 0; i < d->of->n_where; i++, out++) {
+    for (uint32_t i = 0; i < d->of->n_where; i++, out++) {
         rs_slice units = rs_stats_units(self->stats, d->of->where[i], unit_of(d));
         out->n_units = rs_slice_left(&units) / unit_of(d);
         out->units = units.ptr;
@@ -57,11 +54,10 @@ static rs_symbol_string *list_strings(const infer *self, const rs_plan *d, rs_sy
 
 /* Makes the plan a symbols node of the table, or a str node when `table` is NULL. */
 static rs_status settle_strings(infer *self, rs_plan *d, rs_symbol_table *table) {
-    uint8_t *aux;
     d->kind = table == NULL ? RS_FMT_NODE_STR : RS_FMT_NODE_SYMBOLS;
     d->param = table == NULL ? (uint8_t)unit_of(d) : 0;
     if (table == NULL) return RS_OK;
-    aux = (uint8_t *)rs_arena_take(&self->stats->arena, 4);
+    uint8_t *aux = (uint8_t *)rs_arena_take(&self->stats->arena, 4);
     if (aux == NULL) return no_memory(self);
     rs_store_u32(aux, table->number);
     d->aux = rs_slice_of(aux, 4);
@@ -70,20 +66,18 @@ static rs_status settle_strings(infer *self, rs_plan *d, rs_symbol_table *table)
 }
 
 static rs_status settle_symbols(infer *self, rs_plan *d) {
-    rs_symbol_string *strings;
     rs_symbol_table *table = NULL;
-    rs_status status;
     if (d->link != NULL) return RS_OK; /* settled already: it shares a table with others */
     if (d->texts != NULL) {
         RS_TRY(rs_dictionaries_symbols(self->dictionaries, d->position_id, d->texts, (size_t)d->n, unit_of(d), &table,
                                        self->err));
         return settle_strings(self, d, table);
     }
-    strings = (rs_symbol_string *)malloc((d->of->n_where + 1) * sizeof *strings);
+    rs_symbol_string *strings = (rs_symbol_string *)malloc((d->of->n_where + 1) * sizeof *strings);
     if (strings == NULL) return no_memory(self);
     (void)list_strings(self, d, strings);
-    status = rs_dictionaries_symbols(self->dictionaries, d->position_id, strings, d->of->n_where, unit_of(d), &table,
-                                     self->err);
+    rs_status status = rs_dictionaries_symbols(self->dictionaries, d->position_id, strings, d->of->n_where, unit_of(d),
+                                               &table, self->err);
     free(strings);
     RS_TRY(status);
     return settle_strings(self, d, table);
@@ -98,42 +92,38 @@ static bool has_little(const rs_plan *d, unsigned unit) {
     return unit_of(d) == unit && d->of->total <= LITTLE_TEXT && d->of->total / 4 >= d->of->n_where;
 }
 
-/* Lists the plans with little text at `out` from number n on, and returns their number. With `out` NULL it only
- * counts. */
+/* Lists the plans with little text at `out` from number n on, and returns their number. `out` NULL: only counts. */
 static uint32_t list_little(rs_plan *d, unsigned unit, rs_plan **out, uint32_t n) {
-    uint32_t i;
     if (has_little(d, unit)) {
         if (out != NULL) out[n] = d;
         n++;
     }
-    for (i = 0; i < d->n_children; i++) n = list_little(d->children[i], unit, out, n);
+    for (uint32_t i = 0; i < d->n_children; i++) n = list_little(d->children[i], unit, out, n);
     return n;
 }
 
 static rs_status settle_little(infer *self, rs_plan *root, unsigned unit) {
-    uint32_t n = list_little(root, unit, NULL, 0), i;
+    uint32_t n = list_little(root, unit, NULL, 0);
     size_t n_strings = 0;
-    rs_plan **plans;
-    rs_symbol_group *groups;
-    rs_symbol_string *strings, *end;
+    rs_symbol_string *strings;
     rs_symbol_table *table = NULL;
-    rs_status status;
     if (n < 2 || !rs_choices_allow(self->stats->choices, RS_FMT_NODE_SYMBOLS)) return RS_OK;
-    plans = (rs_plan **)rs_arena_take(&self->stats->arena, n * sizeof *plans);
-    groups = (rs_symbol_group *)rs_arena_take(&self->stats->arena, n * sizeof *groups);
+    rs_plan **plans = (rs_plan **)rs_arena_take(&self->stats->arena, n * sizeof *plans);
+    rs_symbol_group *groups = (rs_symbol_group *)rs_arena_take(&self->stats->arena, n * sizeof *groups);
     if (plans == NULL || groups == NULL) return no_memory(self);
     (void)list_little(root, unit, plans, 0);
-    for (i = 0; i < n; i++) n_strings += plans[i]->of->n_where;
-    end = strings = (rs_symbol_string *)malloc((n_strings + 1) * sizeof *strings);
+    for (uint32_t i = 0; i < n; i++) n_strings += plans[i]->of->n_where;
+    rs_symbol_string *end = strings = (rs_symbol_string *)malloc((n_strings + 1) * sizeof *strings);
     if (strings == NULL) return no_memory(self);
-    for (i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < n; i++) {
         groups[i].strings = end;
         groups[i].n = plans[i]->of->n_where;
         end = list_strings(self, plans[i], end);
     }
-    status = rs_dictionaries_share(self->dictionaries, self->stats->root.position_id ^ (LITTLE_TEXT_PATH + unit),
-                                   groups, n, unit, self->stats->raw_bytes / LITTLE_GAIN, &table, self->err);
-    for (i = 0; i < n && status == RS_OK && table != NULL; i++) {
+    rs_status status =
+        rs_dictionaries_share(self->dictionaries, self->stats->root.position_id ^ (LITTLE_TEXT_PATH + unit), groups, n,
+                              unit, self->stats->raw_bytes / LITTLE_GAIN, &table, self->err);
+    for (uint32_t i = 0; i < n && status == RS_OK && table != NULL; i++) {
         if (groups[i].joins) status = settle_strings(self, plans[i], table);
     }
     free(strings);
@@ -144,9 +134,9 @@ static rs_status settle_little(infer *self, rs_plan *root, unsigned unit) {
 static rs_status settle_struct(infer *self, rs_plan *d) {
     const rs_alternative *a = (const rs_alternative *)d->link;
     rs_key_set_hashes *set;
-    uint32_t i, k;
+    uint32_t k;
     RS_TRY(rs_links_new_key_sets(self->links, a->n_key_sets, &set, self->err));
-    for (i = 0; i < a->n_key_sets; i++) {
+    for (uint32_t i = 0; i < a->n_key_sets; i++) {
         uint64_t hash = a->key_sets[i].hash;
         for (k = i; k > 0 && set->hashes[k - 1] > hash; k--) set->hashes[k] = set->hashes[k - 1];
         set->hashes[k] = hash;
@@ -156,7 +146,6 @@ static rs_status settle_struct(infer *self, rs_plan *d) {
 }
 
 static rs_status settle(infer *self, rs_plan *d) {
-    uint32_t i;
     switch (d->kind) {
     case RS_FMT_NODE_DICT_CODED: return settle_dict_coded(self, d);
     case RS_FMT_NODE_SYMBOLS: return settle_symbols(self, d);
@@ -169,7 +158,7 @@ static rs_status settle(infer *self, rs_plan *d) {
         break;
     default: break;
     }
-    for (i = 0; i < d->n_children; i++) RS_TRY(settle(self, d->children[i]));
+    for (uint32_t i = 0; i < d->n_children; i++) RS_TRY(settle(self, d->children[i]));
     return RS_OK;
 }
 
@@ -190,10 +179,8 @@ static rs_status too_large(rs_error *err) {
 
 static rs_status emit_node(emitter *self, uint32_t number) {
     const rs_plan *d = self->queue[number];
-    uint8_t *node;
-    uint32_t i;
     RS_TRY(rs_buffer_append_zeros(&self->nodes, RS_FMT_NODE_SIZE, self->err));
-    node = self->nodes.data + (size_t)number * RS_FMT_NODE_SIZE;
+    uint8_t *node = self->nodes.data + (size_t)number * RS_FMT_NODE_SIZE;
     node[RS_FMT_N_KIND] = d->kind;
     node[RS_FMT_N_PARAM] = d->param;
     rs_store_u16(node + RS_FMT_N_FLAGS, d->flags);
@@ -201,7 +188,7 @@ static rs_status emit_node(emitter *self, uint32_t number) {
     rs_store_u32(node + RS_FMT_N_N_CHILDREN, d->n_children);
     if (d->n_children > 0) rs_store_u32(node + RS_FMT_N_FIRST_CHILD, self->n_queue);
     if (d->n_children > RS_FMT_TREE_NODES - self->n_queue) return too_large(self->err);
-    for (i = 0; i < d->n_children; i++) self->queue[self->n_queue++] = d->children[i];
+    for (uint32_t i = 0; i < d->n_children; i++) self->queue[self->n_queue++] = d->children[i];
     if (rs_slice_left(&d->aux) > 0) {
         if (self->aux.size_bytes + rs_slice_left(&d->aux) > RS_FMT_TREE_BYTES) return too_large(self->err);
         rs_store_u32(node + RS_FMT_N_AUX_OFFSET, (uint32_t)self->aux.size_bytes);
@@ -224,13 +211,12 @@ static rs_status append_tree(rs_buffer *out, const rs_buffer *nodes, const rs_bu
 static rs_status emit_tree(const rs_plan *root, rs_links *links, rs_buffer *out, rs_error *err) {
     emitter *self = (emitter *)calloc(1, sizeof *self);
     rs_status status = RS_OK;
-    uint32_t i;
     if (self == NULL) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory to infer a schema");
     self->err = err;
     self->links = links;
     self->queue[0] = root;
     self->n_queue = 1;
-    for (i = 0; status == RS_OK && i < self->n_queue; i++) status = emit_node(self, i);
+    for (uint32_t i = 0; status == RS_OK && i < self->n_queue; i++) status = emit_node(self, i);
     if (status == RS_OK) status = append_tree(out, &self->nodes, &self->aux, err);
     rs_buffer_clear(&self->nodes);
     rs_buffer_clear(&self->aux);

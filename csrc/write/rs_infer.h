@@ -1,7 +1,6 @@
 /* rs_infer.h: infers the schema tree of a run of values: a survey (stats, and the planning that needs nothing else),
  * then plan, tables, and the tree's bytes. Every value is read; nothing is sampled. */
-#ifndef RS_INFER_H
-#define RS_INFER_H
+#pragma once
 
 #include "plan/rs_dictionaries.h"
 #include "plan/rs_stats.h"
@@ -25,5 +24,3 @@ RS_NODISCARD rs_status rs_infer_tree(rs_stats *stats, rs_dictionaries *dictionar
 
 /* Appends a tree of one `any` node. */
 RS_NODISCARD rs_status rs_infer_any_tree(rs_buffer *out, rs_error *err);
-
-#endif

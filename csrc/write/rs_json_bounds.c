@@ -12,8 +12,7 @@ typedef struct json_masks {
 uint64_t rs_json_equal_portable(const uint8_t *bytes, uint8_t c) {
     const uint64_t sevens = UINT64_C(0x7F7F7F7F7F7F7F7F), ones = UINT64_C(0x0101010101010101);
     uint64_t mask = 0;
-    unsigned i;
-    for (i = 0; i < RS_JSON_BLOCK; i += 8) {
+    for (unsigned i = 0; i < RS_JSON_BLOCK; i += 8) {
         const uint64_t x = rs_load_u64(bytes + i) ^ ones * c;
         /* The top bit of each byte that is zero, and of no other; the product then gathers the eight bits. */
         const uint64_t zero = ~(((x & sevens) + sevens) | x | sevens);
@@ -30,8 +29,7 @@ static inline uint64_t lanes_equal(const json_lanes *lanes, uint8_t c) {
     const char s = (char)c;
     const json_lanes all = {s, s, s, s, s, s, s, s, s, s, s, s, s, s, s, s};
     uint64_t mask = 0;
-    unsigned i;
-    for (i = 0; i < 4; i++) {
+    for (unsigned i = 0; i < 4; i++) {
         mask |= (uint64_t)(uint32_t)__builtin_ia32_pmovmskb128((json_lanes)(lanes[i] == all)) << (16 * i);
     }
     return mask;
@@ -47,12 +45,11 @@ static inline json_masks masks_of(const uint8_t *bytes) {
     const json_lanes bit = {32, 32, 32, 32, 32, 32, 32, 32, 32, 32, 32, 32, 32, 32, 32, 32};
     json_lanes lanes[4];
     json_masks out;
-    unsigned i;
     memcpy(lanes, bytes, sizeof lanes);
     out.quotes = lanes_equal(lanes, '"');
     out.backslashes = lanes_equal(lanes, '\\');
     out.commas = lanes_equal(lanes, ',');
-    for (i = 0; i < 4; i++) lanes[i] |= bit; /* [ and { differ in this bit alone, as do ] and } */
+    for (unsigned i = 0; i < 4; i++) lanes[i] |= bit; /* [ and { differ in this bit alone, as do ] and } */
     out.brackets = lanes_equal(lanes, '{') | lanes_equal(lanes, '}');
     return out;
 }
@@ -100,8 +97,7 @@ static uint64_t escaped_bytes(rs_json_bounds *self, uint64_t backslashes, unsign
 
 /* The bytes of a block that stand in strings, opening quotes included. */
 static inline uint64_t string_bytes(rs_json_bounds *self, uint64_t quotes) {
-    unsigned shift;
-    for (shift = 1; shift < 64; shift *= 2) quotes ^= quotes << shift;
+    for (unsigned shift = 1; shift < 64; shift *= 2) quotes ^= quotes << shift;
     if (self->in_string) quotes = ~quotes;
     self->in_string = quotes >> 63;
     return quotes;
@@ -120,11 +116,10 @@ static inline void take_commas(rs_json_bounds *self, uint64_t commas, uint64_t b
 
 static rs_status open_bracket(rs_json_bounds *self, bool object, uint64_t at, rs_error *err) {
     const uint64_t bit = UINT64_C(1) << self->depth % 64;
-    uint64_t *word;
     if (self->depth == RS_JSON_DEPTH) {
         return rs_error_set(err, RS_E_ARG_LIMIT, at, "more than %d brackets are open", RS_JSON_DEPTH);
     }
-    word = &self->is_object[self->depth / 64];
+    uint64_t *word = &self->is_object[self->depth / 64];
     *word = object ? *word | bit : *word & ~bit;
     self->depth++;
     return RS_OK;
@@ -143,12 +138,11 @@ static rs_status close_bracket(rs_json_bounds *self, bool object, uint64_t at, r
 static rs_status scan_block(rs_json_bounds *self, const uint8_t *bytes, unsigned n, uint64_t base, rs_buffer *ends,
                             unsigned *used, rs_error *err) {
     json_masks masks = masks_of(bytes);
-    uint64_t outside;
     *used = n;
     if (RS_UNLIKELY(masks.backslashes != 0 || self->escaped)) {
         masks.quotes &= ~escaped_bytes(self, masks.backslashes, n);
     }
-    outside = ~string_bytes(self, masks.quotes);
+    uint64_t outside = ~string_bytes(self, masks.quotes);
     masks.brackets &= outside;
     masks.commas &= outside;
     if (ends != NULL) RS_TRY(rs_buffer_reserve(ends, 8 * (RS_JSON_BLOCK + 1), err));
@@ -218,11 +212,11 @@ rs_status rs_json_bounds_run(rs_json_bounds *self, const uint8_t *bytes, size_t 
 enum { FITS_UNSIGNED = 19, FITS_SIGNED = 18 };
 
 bool rs_json_has_long_int(const uint8_t *bytes, size_t n) {
-    size_t at = FITS_SIGNED, first, end;
+    size_t at = FITS_SIGNED, end;
     /* Such a run has a digit at one of any FITS_SIGNED + 1 neighbouring positions, so that most bytes are not read. */
     for (; at < n; at += FITS_SIGNED + 1) {
         if ((uint8_t)(bytes[at] - '0') > 9) continue;
-        first = end = at;
+        size_t first = end = at;
         while (first > 0 && (uint8_t)(bytes[first - 1] - '0') <= 9) first--;
         while (end < n && (uint8_t)(bytes[end] - '0') <= 9) end++;
         at = end;

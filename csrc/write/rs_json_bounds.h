@@ -3,16 +3,14 @@
  *
  * Only strings and brackets are looked at: they are enough to tell the commas between elements from all others. A
  * decoder of JSON reads the elements afterwards and checks all the rest. */
-#ifndef RS_JSON_BOUNDS_H
-#define RS_JSON_BOUNDS_H
+#pragma once
 
 #include "base/rs_buffer.h"
 
 /* The most brackets that may be open at once. Decoders of JSON stop at about as many. */
 enum { RS_JSON_DEPTH = 1024, RS_JSON_BLOCK = 64 };
 
-/* The state of the scan of one container, an array or object. Owns nothing. rs_json_bounds_begin starts it; one thread
- * at a time may use it. */
+/* The state of the scan of one array or object. Owns nothing. rs_json_bounds_begin starts it; one thread at a time. */
 typedef struct rs_json_bounds {
     uint64_t n_commas;                      /* those between the elements of the container */
     uint64_t is_object[RS_JSON_DEPTH / 64]; /* bit d: the bracket that was opened at depth d is a brace */
@@ -43,5 +41,3 @@ bool rs_json_has_long_int(const uint8_t *bytes, size_t n);
  * for the tests. */
 uint64_t rs_json_equal(const uint8_t *bytes, uint8_t c);
 uint64_t rs_json_equal_portable(const uint8_t *bytes, uint8_t c);
-
-#endif

@@ -103,9 +103,8 @@ void rs_written_keys_unmap(rs_written_keys *self) {
 /* Appends the bytes of ORDER. RS_E_ARG_RANGE unless the key records ascend and all records exist. */
 static rs_status make_order(const uint64_t *order, uint64_t n, uint64_t n_records, rs_buffer *out, rs_error *err) {
     uint32_t w = rs_keys_order_width(n_records);
-    uint64_t i;
     RS_TRY(rs_buffer_reserve(out, (size_t)(2 * w * n), err));
-    for (i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < n; i++) {
         uint64_t key = order[2 * i], value = order[2 * i + 1];
         if (key >= n_records || value >= n_records || (i > 0 && key <= order[2 * i - 2])) {
             return rs_error_set(err, RS_E_ARG_RANGE, RS_NOWHERE,

@@ -1,7 +1,6 @@
 /* rs_mapping_builder.h: builds a mapping: two stores in one segment, for keys and for values, and the key index.
  * rs_mapping.h reads the result. */
-#ifndef RS_MAPPING_BUILDER_H
-#define RS_MAPPING_BUILDER_H
+#pragma once
 
 #include "format/rs_keys.h"
 #include "write/rs_builder.h"
@@ -65,5 +64,3 @@ void rs_written_keys_unmap(rs_written_keys *self);
  * no lock. */
 RS_NODISCARD rs_status rs_mapping_builder_finish(rs_mapping_builder *self, const rs_buffer *table,
                                                  const uint64_t *order, uint64_t n, rs_error *err);
-
-#endif

@@ -113,9 +113,8 @@ static rs_status move_array(rs_parcel_reader *self, uint64_t end, uint64_t size,
 }
 
 rs_status rs_parcel_next(rs_parcel_reader *self, rs_buffer *raw, rs_buffer *arrays, rs_error *err) {
-    uint64_t end;
     RS_ASSERT(self->next < self->n_records);
-    end = rs_load_u64(self->ends + self->next * 8);
+    uint64_t end = rs_load_u64(self->ends + self->next * 8);
     if (end < self->at || end > rs_slice_left(&self->raw)) return contradiction(err);
     for (; self->next_array_slot < self->n_array_slots; self->next_array_slot++) {
         const uint8_t *slot = self->array_slots + self->next_array_slot * RS_PARCEL_ARRAY_SLOT_SIZE;

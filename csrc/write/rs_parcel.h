@@ -2,8 +2,7 @@
  * parcel holds any values as rs_builder.raw does, and the arrays outside them. The position of an array depends on the
  * block that its record will fall into, so the parcel also lists where in `raw` the positions of arrays stand. A packed
  * parcel is a run of bytes that is sent to the builder's process. It is never stored and is no part of the format. */
-#ifndef RS_PARCEL_H
-#define RS_PARCEL_H
+#pragma once
 
 #include "plan/rs_scan.h"
 #include "write/rs_builder.h"
@@ -28,8 +27,7 @@ void rs_parcel_clear(rs_parcel *self);
 /* Ends the record that was appended. It refuses the same records as rs_builder_end_record, with the same error, but
  * err->record is the number within the parcel. The caller drops a refused record with rs_parcel_drop_record. */
 RS_NODISCARD rs_status rs_parcel_end_record(rs_parcel *self, rs_error *err);
-/* Drops the bytes that were appended since the last record ended. The marks are the sizes of `arrays` and `array_slots`
- * at that time. */
+/* Drops what was appended since the last record ended, when the marks were the sizes of `arrays` and `array_slots`. */
 void rs_parcel_drop_record(rs_parcel *self, size_t arrays_mark, size_t slots_mark);
 /* Drops the last record that has ended. The marks are the sizes from before that record. */
 void rs_parcel_pop_record(rs_parcel *self, size_t arrays_mark, size_t slots_mark);
@@ -68,5 +66,3 @@ RS_NODISCARD rs_status rs_parcel_next(rs_parcel_reader *self, rs_buffer *raw, rs
 /* Appends all records to a builder, ends them, and flushes full blocks with rs_builder_flush_beside. After a failure
  * the builder may only be closed. Needs no lock. */
 RS_NODISCARD rs_status rs_parcel_append_all(rs_parcel_reader *self, rs_builder *builder, rs_error *err);
-
-#endif

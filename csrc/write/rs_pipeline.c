@@ -117,9 +117,8 @@ static step find(const rs_pipeline *self, flight **out) {
 /* Finds the next step and marks its block as taken. */
 static job take(rs_pipeline *self) {
     job j = {0};
-    flight *f;
     j.what = find(self, &j.f);
-    f = j.f;
+    flight *f = j.f;
     switch (j.what) {
     case SURVEY:
     case LIST:
@@ -181,8 +180,7 @@ static void end_encoding(rs_pipeline *self, flight *f, rs_status status, const r
     if (is_failure(status)) fail(self, status, err);
 }
 
-/* Keeps the memory of a block that was written. Very large buffers are freed, so that one giant record does not take
- * memory until the end. */
+/* Keeps the memory of a block that was written, but frees very large buffers, as one giant record makes them. */
 static void keep_spare(rs_pipeline *self, rs_raw_block *block) {
     if (self->n_spare >= MOST_SPARE || block->raw.capacity_bytes > 2 * RS_FMT_BLOCK_RAW_HARD ||
         block->arrays.capacity_bytes > 2 * RS_FMT_BLOCK_RAW_HARD) {
@@ -288,8 +286,7 @@ static void work(void *argument) {
     rs_os_monitor_leave(self->monitor);
 }
 
-/* Returns whether all work is one little block, which takes less time than starting a thread. The caller does it when
- * it waits. */
+/* Whether all work is one little block, which takes less time than starting a thread. The caller does it itself. */
 static bool is_little(const rs_pipeline *self) {
     const rs_raw_block *block = self->n_closed == 1 ? self->first->block : NULL;
     return block != NULL && self->open == NULL && self->n_running == 0 && block->raw.size_bytes < RS_PIPELINE_CHUNK;
@@ -347,13 +344,12 @@ static void free_flights(flight *f, bool blocks) {
 }
 
 void rs_pipeline_stop(rs_pipeline *self) {
-    unsigned i;
     if (rs_pipeline_is_left(self)) return;
     rs_os_monitor_enter(self->monitor);
     self->stopping = true;
     rs_os_monitor_wake(self->monitor);
     rs_os_monitor_leave(self->monitor);
-    for (i = 0; i < self->n_workers; i++) {
+    for (unsigned i = 0; i < self->n_workers; i++) {
         if (self->workers[i].joinable) rs_os_thread_join(&self->workers[i].thread);
         self->workers[i].joinable = false;
     }
@@ -468,18 +464,16 @@ bool rs_pipeline_wait(rs_pipeline *self, bool all, uint32_t milliseconds) {
 }
 
 rs_status rs_pipeline_status(rs_pipeline *self, rs_error *err) {
-    rs_status status;
     rs_os_monitor_enter(self->monitor);
-    status = self->failed;
+    rs_status status = self->failed;
     if (status != RS_OK && err != NULL) *err = self->failure;
     rs_os_monitor_leave(self->monitor);
     return status;
 }
 
 rs_raw_block *rs_pipeline_take_spare(rs_pipeline *self) {
-    rs_raw_block *block;
     rs_os_monitor_enter(self->monitor);
-    block = self->spare;
+    rs_raw_block *block = self->spare;
     if (block != NULL) {
         self->spare = block->next;
         self->n_spare--;
@@ -490,9 +484,8 @@ rs_raw_block *rs_pipeline_take_spare(rs_pipeline *self) {
 }
 
 unsigned rs_pipeline_n_running(rs_pipeline *self) {
-    unsigned n;
     rs_os_monitor_enter(self->monitor);
-    n = self->n_running;
+    unsigned n = self->n_running;
     rs_os_monitor_leave(self->monitor);
     return n;
 }

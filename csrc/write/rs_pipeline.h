@@ -1,8 +1,7 @@
 /* rs_pipeline.h: threads that survey, encode and write blocks while the caller fills the next. Builders with one writer
  * share one pipeline; their blocks are written in the order in which they were closed. The bytes are the same for any
  * number of threads, and without threads. */
-#ifndef RS_PIPELINE_H
-#define RS_PIPELINE_H
+#pragma once
 
 #include "os/rs_os.h"
 #include "write/rs_block_writer.h"
@@ -29,8 +28,7 @@ void rs_pipeline_close(rs_pipeline *self);
  * before: then the memory of blocks and block writers may be in use by no thread and yet be inconsistent. */
 bool rs_pipeline_is_left(const rs_pipeline *self);
 
-/* Excludes the pipeline's threads while the caller changes a block that was handed over, and calls the three functions
- * that follow. */
+/* Excludes the threads while the caller changes a block that was handed over, and calls the three functions below. */
 void rs_pipeline_enter(rs_pipeline *self);
 void rs_pipeline_leave(rs_pipeline *self);
 /* Inside: has the chunks of a block that stays open surveyed. Its base and ends are the memory that the builder fills
@@ -60,5 +58,3 @@ rs_raw_block *rs_pipeline_take_spare(rs_pipeline *self);
 
 /* Returns the number of threads that are running now, for tests. */
 unsigned rs_pipeline_n_running(rs_pipeline *self);
-
-#endif

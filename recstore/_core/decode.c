@@ -106,8 +106,7 @@ static APART PyObject *symbols_value(decode_state *self, const rs_node *node) {
 static PyObject *cached_key(PyObject **keys, const uint8_t *units, uint64_t n) {
     uint64_t first = n >= 8 ? rs_load_u64(units) : rs_load_few_unchecked(units, n);
     uint64_t last = n >= 8 ? rs_load_u64(units + n - 8) : 0;
-    /* Multiplicative hashing (Knuth, The Art of Computer Programming, volume 3, section 6.4) of both ends of the
-     * key. */
+    /* Multiplicative hashing (Knuth, The Art of Computer Programming, volume 3, 6.4) of both ends of the key. */
     uint64_t mixed = (first ^ (last << 7 | last >> 57) ^ n << 3) * UINT64_C(0x9E3779B97F4A7C15);
     PyObject **entry = &keys[mixed >> 55];
     PyObject *key = *entry;
@@ -158,14 +157,13 @@ int decode_put(PyObject *dict, PyObject *key, PyObject *value) {
 }
 
 static PyObject *any_dict(decode_state *self) {
-    PyObject *out;
-    uint64_t n, i;
+    uint64_t n;
     TRY(rs_decode_varint(&self->cursor, &n, &self->err));
     TRY(rs_decode_enter(&self->cursor, n, &self->err));
     COUNT(n);
-    out = PyDict_New();
+    PyObject *out = PyDict_New();
     if (RS_UNLIKELY(out == NULL)) return NULL;
-    for (i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < n; i++) {
         PyObject *key = decode_goes_on(self, i) ? any_key(self) : NULL;
         if (RS_UNLIKELY(key == NULL)) return dropped(out);
         if (RS_UNLIKELY(decode_put(out, key, decode_any(self)) < 0)) return dropped(out);
@@ -191,15 +189,14 @@ HOT void put_item(PyObject *out, bool is_list, uint64_t i, PyObject *item) {
 
 static PyObject *any_sequence(decode_state *self, bool is_list) {
     rs_slice *in = &self->cursor.in;
-    PyObject *out;
-    uint64_t n, i;
+    uint64_t n;
     TRY(rs_decode_varint(&self->cursor, &n, &self->err));
     if (RS_UNLIKELY(n > rs_slice_left(in))) return corrupt("a container has more elements than bytes");
     TRY(rs_decode_enter(&self->cursor, n, &self->err));
     COUNT(n);
-    out = new_sequence(n, is_list);
+    PyObject *out = new_sequence(n, is_list);
     if (RS_UNLIKELY(out == NULL)) return NULL;
-    for (i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < n; i++) {
         const uint8_t *p = in->ptr;
         size_t left = rs_slice_left(in);
         PyObject *item;
@@ -222,20 +219,18 @@ static PyObject *any_sequence(decode_state *self, bool is_list) {
 
 /* Calls the function that makes an ext value with its payload, and takes over the reference to the payload. */
 static PyObject *call_maker(PyObject *make, PyObject *payload) {
-    PyObject *value;
     if (payload == NULL) return NULL;
-    value = PyObject_CallOneArg(make, payload);
+    PyObject *value = PyObject_CallOneArg(make, payload);
     Py_DECREF(payload);
     return value;
 }
 
 static PyObject *any_ext(decode_state *self) {
     rs_slice head;
-    PyObject *make, *value;
     TRY(rs_any_ext_head(&self->cursor.in, &head, &self->err));
-    make = codec_maker(self, head.ptr[0], head.ptr + 1, head.end - head.ptr - 1, NULL);
+    PyObject *make = codec_maker(self, head.ptr[0], head.ptr + 1, head.end - head.ptr - 1, NULL);
     if (make == NULL) return NULL;
-    value = call_maker(make, decode_any(self));
+    PyObject *value = call_maker(make, decode_any(self));
     Py_DECREF(make);
     return value;
 }
@@ -257,10 +252,9 @@ PyObject *decode_any(decode_state *self) {
     const uint8_t *p;
     uint64_t n;
     unsigned size;
-    uint8_t tag;
     PyObject *out;
     TRY(rs_decode_take(&self->cursor, 1, &p, &self->err));
-    tag = *p;
+    uint8_t tag = *p;
     if (rs_tag_is_small(tag)) return PyLong_FromLong((long)rs_tag_small_value(tag));
     switch (tag) {
     case RS_FMT_TAG_STR1:
@@ -303,12 +297,11 @@ PyObject *decode_any(decode_state *self) {
  * belongs to its caller. So are NaNs, which differ by identity. */
 static PyObject *expand_const(decode_state *self, const rs_node *node) {
     rs_slice rest = self->cursor.in;
-    PyObject *value;
     if (node->aux[0] != RS_FMT_TAG_NDARRAY && node->aux[0] != RS_FMT_TAG_FLOAT) {
         TRY(rs_decode_spend_bytes(&self->cursor, node->aux_size_bytes, &self->err));
     }
     self->cursor.in = rs_slice_of(node->aux, node->aux_size_bytes);
-    value = decode_any(self);
+    PyObject *value = decode_any(self);
     self->cursor.in = rest;
     if (value != NULL && node->aux[0] == RS_FMT_TAG_EXT && codec_keep_const(self, node, value) < 0) {
         return dropped(value);
@@ -370,13 +363,12 @@ static PyObject *fixed_elements(decode_state *self, const rs_node *node, uint64_
     const rs_node *child = node->children;
     bool is_list = node->param == 0;
     PyObject *out = new_sequence(n, is_list);
-    uint64_t i;
     if (RS_UNLIKELY(out == NULL)) return NULL;
     if (child->kind == RS_FMT_NODE_FLOAT || child->kind == RS_FMT_NODE_INT || child->kind == RS_FMT_NODE_DECIMAL) {
         PyObject **items = is_list ? ((PyListObject *)out)->ob_item : ((PyTupleObject *)out)->ob_item;
         return RS_LIKELY(put_numbers(items, child, n, group, bodies)) ? out : dropped(out);
     }
-    for (i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < n; i++) {
         PyObject *item = fixed_value(self, child, bodies + i * child->size_bytes,
                                      rs_decode_bits_unchecked(group, i * child->bits, child->bits));
         if (RS_UNLIKELY(item == NULL)) return dropped(out);
@@ -401,12 +393,11 @@ HOT bool is_absent(const rs_node *child, const rs_slice *group) {
 /* Makes the dict for a value with n of the struct's keys. When few keys are absent, it copies the template and deletes
  * them, which costs less than letting a new dict grow. */
 static PyObject *partial_dict(const rs_node *node, const rs_slice *group, uint32_t n) {
-    PyObject *keys = PyTuple_GET_ITEM((PyObject *)node->slot, 0), *out;
-    uint32_t i;
+    PyObject *keys = PyTuple_GET_ITEM((PyObject *)node->slot, 0);
     if (FREE_THREADED || n <= 5 || (node->n_children - n) * 4 > node->n_children) return PyDict_New();
-    out = PyDict_Copy(PyTuple_GET_ITEM((PyObject *)node->slot, 1));
+    PyObject *out = PyDict_Copy(PyTuple_GET_ITEM((PyObject *)node->slot, 1));
     if (RS_UNLIKELY(out == NULL)) return NULL;
-    for (i = 0; i < node->n_children; i++) {
+    for (uint32_t i = 0; i < node->n_children; i++) {
         if (is_absent(&node->children[i], group) && PyDict_DelItem(out, PyTuple_GET_ITEM(keys, i)) < 0) {
             return dropped(out);
         }
@@ -420,15 +411,12 @@ HOT PyObject *filled_struct(decode_state *self, const rs_node *node, const uint8
     PyObject *keys = PyTuple_GET_ITEM((PyObject *)node->slot, 0);
     rs_slice group = rs_slice_of(head, node->group_bytes);
     const Py_ssize_t n = node->n_children;
-    Py_ssize_t i;
     if (RS_UNLIKELY(out == NULL)) return NULL;
-    for (i = 0; i < n; i++, child++) {
-        PyObject *item;
-        int set;
+    for (Py_ssize_t i = 0; i < n; i++, child++) {
         if (partial && is_absent(child, &group)) continue;
-        item = child_value(self, child, head, &group);
+        PyObject *item = child_value(self, child, head, &group);
         if (RS_UNLIKELY(item == NULL)) return dropped(out);
-        set = PyDict_SetItem(out, PyTuple_GET_ITEM(keys, i), item);
+        int set = PyDict_SetItem(out, PyTuple_GET_ITEM(keys, i), item);
         Py_DECREF(item);
         if (RS_UNLIKELY(set < 0)) return dropped(out);
     }
@@ -446,7 +434,6 @@ static PyObject *partial_value(decode_state *self, const rs_node *node, const ui
 
 /* Makes the value of a struct. Its head is taken already; the bodies that are not fixed are at the cursor. */
 static PyObject *struct_value(decode_state *self, const rs_node *node, const uint8_t *head) {
-    PyObject *out;
     if (RS_UNLIKELY(node->partial)) {
         rs_slice group = rs_slice_of(head, node->group_bytes);
         uint32_t n = rs_decode_row_count(node, &group);
@@ -457,8 +444,8 @@ static PyObject *struct_value(decode_state *self, const rs_node *node, const uin
     /* A new dict grows when it gets its sixth key, and a copy has the room at once. For fewer keys a new dict is
      * faster, because replacing a value costs more than adding a key. Without the interpreter's lock a copy locks the
      * template. */
-    out = !FREE_THREADED && node->n_children > 5 ? PyDict_Copy(PyTuple_GET_ITEM((PyObject *)node->slot, 1))
-                                                 : PyDict_New();
+    PyObject *out = !FREE_THREADED && node->n_children > 5 ? PyDict_Copy(PyTuple_GET_ITEM((PyObject *)node->slot, 1))
+                                                           : PyDict_New();
     return filled_struct(self, node, head, out, false);
 }
 
@@ -468,13 +455,11 @@ static PyObject *tuple_value(decode_state *self, const rs_node *node, const uint
     rs_slice group = rs_slice_of(head, node->group_bytes);
     const uint64_t n = node->n_children;
     bool is_list = node->param == 0;
-    PyObject *out;
-    uint64_t i;
     TRY(rs_decode_enter(&self->cursor, n, &self->err));
     COUNT(n);
-    out = new_sequence(n, is_list);
+    PyObject *out = new_sequence(n, is_list);
     if (RS_UNLIKELY(out == NULL)) return NULL;
-    for (i = 0; i < n; i++, child++) {
+    for (uint64_t i = 0; i < n; i++, child++) {
         PyObject *item = child_value(self, child, head, &group);
         if (RS_UNLIKELY(item == NULL)) return dropped(out);
         put_item(out, is_list, i, item);
@@ -485,15 +470,15 @@ static PyObject *tuple_value(decode_state *self, const rs_node *node, const uint
 
 /* Makes the value of an ext node from the value of its child. `body` is NULL when the node is not fixed. */
 static PyObject *node_ext(decode_state *self, const rs_node *node, const uint8_t *body, uint64_t bits) {
-    PyObject *make = (PyObject *)pointer_at(&node->slot), *value;
+    PyObject *make = (PyObject *)pointer_at(&node->slot);
     if (make != NULL) {
         Py_INCREF(make);
     } else {
         make = codec_maker(self, node->param, node->aux, node->aux_size_bytes, (void **)&((rs_node *)node)->slot);
         if (make == NULL) return NULL;
     }
-    value = call_maker(make, body != NULL ? fixed_value(self, node->children, body, bits)
-                                          : appended_value(self, node->children, bits));
+    PyObject *value = call_maker(make, body != NULL ? fixed_value(self, node->children, body, bits)
+                                                    : appended_value(self, node->children, bits));
     Py_DECREF(make);
     return value;
 }
@@ -589,9 +574,8 @@ static PyObject *entry_value(decode_state *self, const rs_node *node, uint64_t i
     uint64_t before = self->cursor.budget.bytes;
     const rs_table *table;
     rs_outer outer;
-    PyObject *value;
     TRY(rs_decode_enter_entry(&self->cursor, node, i, &table, &outer, &self->err));
-    value = decode_alone(self, table->tree->nodes);
+    PyObject *value = decode_alone(self, table->tree->nodes);
     if (RS_UNLIKELY(value == NULL)) return NULL;
     if (RS_UNLIKELY(rs_decode_leave_entry(&self->cursor, &outer, &self->err) != RS_OK)) {
         (void)codec_raise(&self->err);
@@ -623,14 +607,13 @@ static PyObject *dict_value(decode_state *self, const rs_node *node, uint64_t i)
 
 /* Makes the items of packed numbers that are already unpacked. Returns false, with MemoryError set, without memory. */
 static bool put_read(PyObject **items, const rs_node *node, const int64_t *numbers, uint64_t n) {
-    uint64_t i;
     if (node->number_kind == RS_FMT_NUMBERS_INTS) {
-        for (i = 0; i < n; i++) {
+        for (uint64_t i = 0; i < n; i++) {
             if (RS_UNLIKELY((items[i] = NEW_INT(numbers[i])) == NULL)) return false;
         }
     } else {
         double divisor = node->divisor;
-        for (i = 0; i < n; i++) {
+        for (uint64_t i = 0; i < n; i++) {
             if (RS_UNLIKELY((items[i] = PyFloat_FromDouble((double)numbers[i] / divisor)) == NULL)) return false;
         }
     }
@@ -642,14 +625,14 @@ static bool put_packed(PyObject **items, rs_packed_ints *numbers) {
     const rs_node *node = numbers->node;
     const int64_t *some;
     int64_t usual[256];
-    unsigned n, i;
+    unsigned n;
     if (RS_LIKELY(numbers->n <= sizeof usual / sizeof usual[0])) {
         rs_packed_ints_read(numbers, usual);
         return put_read(items, node, usual, numbers->n);
     }
     if (node->number_kind == RS_FMT_NUMBERS_INTS) {
         while ((n = rs_packed_ints_next(numbers, &some)) != 0) {
-            for (i = 0; i < n; i++) {
+            for (unsigned i = 0; i < n; i++) {
                 if (RS_UNLIKELY((items[i] = NEW_INT(some[i])) == NULL)) return false;
             }
             items += n;
@@ -657,7 +640,7 @@ static bool put_packed(PyObject **items, rs_packed_ints *numbers) {
     } else {
         double divisor = node->divisor;
         while ((n = rs_packed_ints_next(numbers, &some)) != 0) {
-            for (i = 0; i < n; i++) {
+            for (unsigned i = 0; i < n; i++) {
                 if (RS_UNLIKELY((items[i] = PyFloat_FromDouble((double)some[i] / divisor)) == NULL)) return false;
             }
             items += n;
@@ -669,11 +652,10 @@ static bool put_packed(PyObject **items, rs_packed_ints *numbers) {
 static APART PyObject *numbers_value(decode_state *self, const rs_node *node) {
     bool is_list = node->param == 0;
     rs_packed_ints numbers;
-    PyObject *out;
     uint64_t n;
     TRY(rs_decode_numbers(&self->cursor, node, &n, &numbers, &self->err));
     COUNT(n);
-    out = new_sequence(n, is_list);
+    PyObject *out = new_sequence(n, is_list);
     if (RS_UNLIKELY(out == NULL)) return NULL;
     if (n != 0) {
         PyObject **items = is_list ? ((PyListObject *)out)->ob_item : ((PyTupleObject *)out)->ob_item;
@@ -687,11 +669,10 @@ static APART PyObject *numbers_value(decode_state *self, const rs_node *node) {
 static PyObject *any_value(decode_state *self, const rs_node *node) {
     rs_slice *in = &self->cursor.in;
     const uint8_t *begin = in->ptr;
-    PyObject *value;
     if (node->payload && rs_slice_left(in) > 0 && *in->ptr == RS_FMT_TAG_EXT) {
         return corrupt("the payload of an ext value is itself an ext value");
     }
-    value = decode_any(self);
+    PyObject *value = decode_any(self);
     if (RS_UNLIKELY(self->cursor.shared && value != NULL) &&
         rs_decode_spend_bytes(&self->cursor, (uint64_t)(in->ptr - begin), &self->err) != RS_OK) {
         (void)codec_raise(&self->err);
@@ -705,19 +686,18 @@ static PyObject *list_value(decode_state *self, const rs_node *node) {
     bool is_list = node->param == 0;
     const uint8_t *bodies;
     rs_slice group;
-    PyObject *out;
-    uint64_t n = 0, i;
+    uint64_t n = 0;
     TRY(rs_decode_list_head(&self->cursor, node, &n, &group, &self->err));
     COUNT(n);
     if (child->fixed) {
         TRY(rs_decode_fixed_elements(&self->cursor, child, n, &bodies, &self->err));
-        out = fixed_elements(self, node, n, &group, bodies);
+        PyObject *out = fixed_elements(self, node, n, &group, bodies);
         rs_decode_leave(&self->cursor);
         return out;
     }
-    out = new_sequence(n, is_list);
+    PyObject *out = new_sequence(n, is_list);
     if (RS_UNLIKELY(out == NULL)) return NULL;
-    for (i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < n; i++) {
         PyObject *item = appended_value(self, child, rs_decode_bits_unchecked(&group, i * child->bits, child->bits));
         if (RS_UNLIKELY(item == NULL)) return dropped(out);
         put_item(out, is_list, i, item);
@@ -768,9 +748,8 @@ PyObject *decode_alone(decode_state *self, const rs_node *node) {
     const uint8_t *group, *body;
     uint64_t bits = 0;
     if (node->bits != 0) {
-        rs_slice bits_of;
         TRY(rs_decode_take(&self->cursor, node->alone_bytes, &group, &self->err));
-        bits_of = rs_slice_of(group, node->alone_bytes);
+        rs_slice bits_of = rs_slice_of(group, node->alone_bytes);
         bits = rs_decode_bits_unchecked(&bits_of, 0, node->bits);
     }
     if (!node->fixed) return appended_value(self, node, bits);

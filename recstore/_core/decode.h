@@ -4,8 +4,7 @@
  *
  * The caller of each function holds the interpreter lock, and no exception is set. A function that returns PyObject *
  * returns a new reference, or NULL with an exception set. */
-#ifndef RS_PY_DECODE_H
-#define RS_PY_DECODE_H
+#pragma once
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -21,8 +20,7 @@ enum { DECODE_PAUSE = 1 << 20 };
 /* The pairs of one dict between two such looks. Keys of one hash make each pair as slow as the dict is long. */
 enum { DECODE_PAIRS = 256 };
 
-/* The codes of ext values that are immutable in depth, so that one object may be the value in many records. Bit k
- * stands for code k. */
+/* The codes of ext values that are immutable in depth: one object may be the value in many records. Bit k is code k. */
 #define DECODE_IMMUTABLE \
     (UINT64_C(1) << RS_FMT_EXT_COMPLEX | UINT64_C(1) << RS_FMT_EXT_RANGE | UINT64_C(1) << RS_FMT_EXT_ELLIPSIS | \
      UINT64_C(1) << RS_FMT_EXT_DATE | UINT64_C(1) << RS_FMT_EXT_TIMEDELTA | UINT64_C(1) << RS_FMT_EXT_TIMEZONE | \
@@ -64,8 +62,7 @@ PyObject *decode_map(decode_state *self, const rs_node *node);
 /* Puts a pair into a dict, and takes over both references. `value` is NULL when it could not be made. Returns -1 with
  * an exception set: CorruptError for a key that has no hash. */
 int decode_put(PyObject *dict, PyObject *key, PyObject *value);
-/* Returns a dict into which n pairs were put; NULL, with CorruptError set and the dict released, when two had one
- * key. */
+/* Returns a dict into which n pairs were put; NULL, with CorruptError set and it released, when two had one key. */
 PyObject *decode_all_put(PyObject *dict, uint64_t n);
 /* Makes the any value at the cursor. */
 PyObject *decode_any(decode_state *self);
@@ -88,11 +85,7 @@ PyObject *codec_node_array(decode_state *self, const rs_node *node, const uint8_
 /* Returns the function that makes ext values of this code and EXTRA, of `size` bytes, from their payloads. When `slot`
  * is not NULL, the function is kept there where that is allowed. */
 PyObject *codec_maker(decode_state *self, uint8_t code, const uint8_t *extra, Py_ssize_t size, void **slot);
-/* Keeps the value of a const of an ext value in its slot, if the value is immutable. Returns -1 with an exception
- * set. */
+/* Keeps the value of a const of an ext value in its slot, if it is immutable. Returns -1 with an exception set. */
 int codec_keep_const(decode_state *self, const rs_node *node, PyObject *value);
-/* Keeps the value of entry `local` of a table while there is room. The value is immutable. Returns -1 with an exception
- * set. */
+/* Keeps the immutable value of entry `local` of a table while there is room. Returns -1 with an exception set. */
 int codec_keep_entry(decode_state *self, const rs_table *table, uint32_t local, PyObject *value);
-
-#endif

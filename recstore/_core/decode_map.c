@@ -30,12 +30,10 @@ static inline PyObject *side_value(decode_state *self, const map_side *side, uin
 
 /* Makes the tuple of all n keys, which are not fixed. */
 static PyObject *keys_of(decode_state *self, const map_side *side, uint64_t n) {
-    PyObject *out;
-    uint64_t i;
     if (n > PY_SSIZE_T_MAX) return PyErr_NoMemory();
-    out = PyTuple_New((Py_ssize_t)n);
+    PyObject *out = PyTuple_New((Py_ssize_t)n);
     if (out == NULL) return NULL;
-    for (i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < n; i++) {
         PyObject *key = side_value(self, side, i);
         if (RS_UNLIKELY(key == NULL)) return dropped(out);
         PyTuple_SET_ITEM(out, (Py_ssize_t)i, key);
@@ -52,9 +50,8 @@ PyObject *decode_all_put(PyObject *dict, uint64_t n) {
 /* Makes the dict of n keys and values. */
 static PyObject *filled(decode_state *self, const map_side *keys, const map_side *values, uint64_t n) {
     PyObject *out = PyDict_New();
-    uint64_t i;
     if (RS_UNLIKELY(out == NULL)) return NULL;
-    for (i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < n; i++) {
         PyObject *key = decode_goes_on(self, i) ? side_value(self, keys, i) : NULL;
         if (RS_UNLIKELY(key == NULL)) return dropped(out);
         if (RS_UNLIKELY(decode_put(out, key, side_value(self, values, i)) < 0)) return dropped(out);
@@ -68,13 +65,12 @@ static rs_status take_side(decode_state *self, map_side *side, uint64_t n) {
 
 PyObject *decode_map(decode_state *self, const rs_node *node) {
     map_side keys = {node->children, {NULL, NULL}, NULL, NULL}, values = {node->children + 1, {NULL, NULL}, NULL, NULL};
-    PyObject *out;
     uint64_t n = 0;
     if (RS_UNLIKELY(rs_decode_map_head(&self->cursor, &n, &self->err) != RS_OK)) return failed(self);
     if (RS_UNLIKELY((self->work += n) >= DECODE_PAUSE && !decode_paused(self))) return NULL;
     if (RS_UNLIKELY(take_side(self, &keys, n) != RS_OK)) return failed(self);
     if (keys.bodies == NULL && (keys.made = keys_of(self, &keys, n)) == NULL) return NULL;
-    out = RS_LIKELY(take_side(self, &values, n) == RS_OK) ? filled(self, &keys, &values, n) : failed(self);
+    PyObject *out = RS_LIKELY(take_side(self, &values, n) == RS_OK) ? filled(self, &keys, &values, n) : failed(self);
     Py_XDECREF(keys.made);
     rs_decode_leave(&self->cursor);
     return out;

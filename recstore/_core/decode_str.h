@@ -1,6 +1,5 @@
 /* decode_str.h: makes str objects of code units. Only decode.c includes it. */
-#ifndef RS_PY_DECODE_STR_H
-#define RS_PY_DECODE_STR_H
+#pragma once
 
 #include "decode.h"
 
@@ -19,20 +18,17 @@ HOT words load_words(const uint8_t *p) { return *(const words *)p; }
 HOT void store_words(uint8_t *p, words w) { *(words *)p = w; }
 HOT uint64_t bits_in(words w) { return w[0] | w[1]; }
 
-/* Returns the bitwise or of n bytes, n at least 16. The last step overlaps the one before, so no byte is loaded
- * alone. */
+/* Returns the bitwise or of n bytes, n at least 16. The last step overlaps the one before: no byte is loaded alone. */
 HOT uint64_t bits_of(const uint8_t *p, size_t n) {
     words all = load_words(p + n - 16);
-    size_t i;
-    for (i = 0; i + 16 < n; i += 16) all |= load_words(p + i);
+    for (size_t i = 0; i + 16 < n; i += 16) all |= load_words(p + i);
     return bits_in(all);
 }
 
 /* Copies n bytes, n at least 16, and returns the bitwise or of the copy. */
 HOT uint64_t copy_bits(uint8_t *to, const uint8_t *from, size_t n) {
     words last = load_words(from + n - 16), all = last;
-    size_t i;
-    for (i = 0; i + 16 < n; i += 16) {
+    for (size_t i = 0; i + 16 < n; i += 16) {
         words w = load_words(from + i);
         all |= w;
         store_words(to + i, w);
@@ -125,11 +121,9 @@ HOT uint32_t copy_widest(uint8_t *to, const uint8_t *from, uint64_t n, unsigned 
 
 static PyObject *wide_str(const uint8_t *units, uint64_t n, unsigned unit_bytes) {
     PyObject *s = PyUnicode_New((Py_ssize_t)n, unit_bytes == 2 ? 0xFFFF : 0x10FFFF);
-    uint32_t widest;
-    uint8_t *data;
     if (RS_UNLIKELY(s == NULL)) return NULL;
-    data = (uint8_t *)((PyCompactUnicodeObject *)s + 1);
-    widest = copy_widest(data, units, n, unit_bytes);
+    uint8_t *data = (uint8_t *)((PyCompactUnicodeObject *)s + 1);
+    uint32_t widest = copy_widest(data, units, n, unit_bytes);
     if (RS_UNLIKELY(widest > 0x10FFFF)) {
         Py_DECREF(s);
         (void)codec_corrupt("a code point above 0x10FFFF");
@@ -137,5 +131,3 @@ static PyObject *wide_str(const uint8_t *units, uint64_t n, unsigned unit_bytes)
     }
     return RS_LIKELY(widest >= (unit_bytes == 2 ? 0x100u : 0x10000u)) ? s : str_again(s, data, n, unit_bytes);
 }
-
-#endif

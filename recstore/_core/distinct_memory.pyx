@@ -303,10 +303,9 @@ cdef class DistinctMemory:
 
     cdef bint remember(self, PyObject *value) except -1:
         """Returns whether the object was not remembered before."""
-        cdef size_t at
         if 2 * self.n_seen >= self.room:
             self.make_room()
-        at = self.slot_of(value)
+        cdef size_t at = self.slot_of(value)
         if self.seen[at] != NULL:
             return False
         self.seen[at] = value

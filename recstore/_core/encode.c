@@ -46,10 +46,9 @@ HOT uint8_t *room(encode_state *self, uint8_t *at, size_t size) {
 /* ---- Numbers and texts ---- */
 
 static uint8_t *put_other(encode_state *self, uint8_t *at, PyObject *value, int depth) {
-    int status;
     self->raw->size_bytes = (size_t)(at - self->raw->data);
     Py_INCREF(value);
-    status = encode_other(self, value, depth);
+    int status = encode_other(self, value, depth);
     Py_DECREF(value);
     if (status < 0) return NULL;
     at = self->raw->data + self->raw->size_bytes;
@@ -59,7 +58,6 @@ static uint8_t *put_other(encode_state *self, uint8_t *at, PyObject *value, int 
 
 HOT uint8_t *put_int(encode_state *self, uint8_t *at, PyObject *value) {
     int overflow = 0;
-    long long number;
 #if PY_VERSION_HEX >= 0x030C0000
     if (RS_LIKELY(PyUnstable_Long_IsCompact((PyLongObject *)value))) {
         return rs_put_int(at, PyUnstable_Long_CompactValue((PyLongObject *)value));
@@ -70,7 +68,7 @@ HOT uint8_t *put_int(encode_state *self, uint8_t *at, PyObject *value) {
         return rs_put_int(at, n == 0 ? 0 : n * (int64_t)((PyLongObject *)value)->ob_digit[0]);
     }
 #endif
-    number = PyLong_AsLongLongAndOverflow(value, &overflow);
+    long long number = PyLong_AsLongLongAndOverflow(value, &overflow);
     return overflow == 0 ? rs_put_int(at, number) : put_other(self, at, value, 1);
 }
 
@@ -83,13 +81,11 @@ HOT uint8_t *put_units(encode_state *self, uint8_t *at, uint8_t tag, uint64_t n,
 }
 
 HOT uint8_t *put_str(encode_state *self, uint8_t *at, PyObject *value) {
-    unsigned kind;
-    uint64_t n;
 #if PY_VERSION_HEX < 0x030C0000
     if (RS_UNLIKELY(PyUnicode_READY(value) < 0)) return NULL;
 #endif
-    kind = (unsigned)PyUnicode_KIND(value);
-    n = (uint64_t)PyUnicode_GET_LENGTH(value);
+    unsigned kind = (unsigned)PyUnicode_KIND(value);
+    uint64_t n = (uint64_t)PyUnicode_GET_LENGTH(value);
     return put_units(self, at, (uint8_t)(RS_FMT_TAG_STR1 + kind / 2), n, PyUnicode_DATA(value), (size_t)n * kind);
 }
 
@@ -108,9 +104,8 @@ void encode_keys_clear(encode_keys *self) {
 
 /* Returns a new node; NULL when there are enough, or without memory. */
 static COLD encode_key *new_key(encode_keys *self, uint64_t hash, const uint8_t *bytes, size_t size) {
-    encode_key *node;
     if (self->n >= MAX_KEYS) return NULL;
-    node = (encode_key *)PyMem_Calloc(1, sizeof *node + MAX_KEY);
+    encode_key *node = (encode_key *)PyMem_Calloc(1, sizeof *node + MAX_KEY);
     if (node == NULL) return NULL;
     node->hash = hash;
     node->size = (uint32_t)size;
@@ -130,15 +125,14 @@ HOT encode_key *root_below(encode_state *self, encode_key *place) {
 
 /* Returns the node that follows `node` with the key of these bytes, made when it is new; NULL when it is not kept. */
 static encode_key *find_key(encode_state *self, encode_key *node, PyObject *key, const uint8_t *bytes, size_t size) {
-    encode_key *child;
-    for (child = node->child; child != NULL; child = child->sibling) {
+    for (encode_key *child = node->child; child != NULL; child = child->sibling) {
         if (child->size == size && rs_equal_few(child->bytes, bytes, size)) {
             node->last = child;
             return child;
         }
     }
     if (size > MAX_KEY || node->n_children >= MAX_CHILDREN) return NULL;
-    child = new_key(self->keys, rs_schema_hash_key(node->hash, bytes, size), bytes, size);
+    encode_key *child = new_key(self->keys, rs_schema_hash_key(node->hash, bytes, size), bytes, size);
     if (child == NULL) return NULL;
     if (PyUnicode_CheckExact(key)) {
         Py_INCREF(key);
@@ -153,8 +147,6 @@ static encode_key *find_key(encode_state *self, encode_key *node, PyObject *key,
 /* Writes a key. *node moves on to its node; *hash takes it up. */
 HOT uint8_t *put_key(encode_state *self, uint8_t *at, PyObject *key, int depth, encode_key **node, uint64_t *hash) {
     encode_key *last = *node == NULL ? NULL : (*node)->last;
-    const uint8_t *bytes;
-    size_t begin, size;
     if (RS_LIKELY(last != NULL && last->key == key)) {
         at = room(self, at, 0);
         if (RS_UNLIKELY(at == NULL)) return NULL;
@@ -164,13 +156,13 @@ HOT uint8_t *put_key(encode_state *self, uint8_t *at, PyObject *key, int depth, 
         *hash = last->hash;
         return at + last->size;
     }
-    begin = (size_t)(at - self->raw->data);
+    size_t begin = (size_t)(at - self->raw->data);
     self->within_key++;
     at = put(self, at, key, depth, NULL);
     self->within_key--;
     if (RS_UNLIKELY(at == NULL) || self->scan == NULL) return at;
-    bytes = self->raw->data + begin;
-    size = (size_t)(at - bytes);
+    const uint8_t *bytes = self->raw->data + begin;
+    size_t size = (size_t)(at - bytes);
     if (last != NULL && last->size == size && rs_equal_few(last->bytes, bytes, size)) *node = last;
     else if (*node != NULL) *node = find_key(self, *node, key, bytes, size);
     *hash = *node != NULL ? (*node)->hash : rs_schema_hash_key(*hash, bytes, size);
@@ -242,12 +234,11 @@ static uint8_t *put_dict(encode_state *self, uint8_t *at, PyObject *dict, int de
     size_t number = 0;
     rs_error err;
     PyObject *pairs = dict;
-    Py_ssize_t n;
 #ifdef Py_GIL_DISABLED
     pairs = PyDict_Copy(dict);
     if (pairs == NULL) return NULL;
 #endif
-    n = PyDict_GET_SIZE(pairs);
+    Py_ssize_t n = PyDict_GET_SIZE(pairs);
     at = put_begin(self, at, RS_FMT_TAG_DICT, (uint64_t)n, depth);
     if (self->scan != NULL) {
         number = self->scan->n_key_sets;
@@ -284,9 +275,9 @@ static uint8_t *put_list(encode_state *self, uint8_t *at, PyObject *list, int de
 }
 
 static uint8_t *put_tuple(encode_state *self, uint8_t *at, PyObject *tuple, int depth, encode_key *place) {
-    Py_ssize_t n = PyTuple_GET_SIZE(tuple), i;
+    Py_ssize_t n = PyTuple_GET_SIZE(tuple);
     at = put_begin(self, at, RS_FMT_TAG_TUPLE, (uint64_t)n, depth);
-    for (i = 0; i < n; i++) {
+    for (Py_ssize_t i = 0; i < n; i++) {
         at = put(self, at, PyTuple_GET_ITEM(tuple, i), depth - 1, place);
         if (RS_UNLIKELY(at == NULL)) return NULL;
     }

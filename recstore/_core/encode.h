@@ -3,8 +3,7 @@
  * exceptions) is in encode.pyx, as the encode_other function below.
  *
  * The caller of each function holds the interpreter lock, and no exception is set. */
-#ifndef RS_PY_ENCODE_H
-#define RS_PY_ENCODE_H
+#pragma once
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -62,5 +61,3 @@ int encode_put(encode_state *self, PyObject *value, int depth);
 /* Appends a value that is no plain one or too deep. It may call Python code and encode_put. */
 int encode_other(encode_state *self, PyObject *value, int depth);
 int codec_raise(rs_error *err);
-
-#endif

@@ -42,10 +42,9 @@ def fill_permutation(out, n, seed, first, step):
     cdef Py_buffer buffer
     cdef Py_ssize_t count, i
     cdef uint64_t length, start, by
-    cdef int64_t *data
     if not 0 < n <= RS_PERMUTE_MAX:
         raise ValueError(f"a permutation of {n} elements")
-    data = room(out, &buffer, &count)
+    cdef int64_t *data = room(out, &buffer, &count)
     try:
         require_run(first, step, count)
         length, start, by = n, first % n, step % n
@@ -81,7 +80,6 @@ cdef class IndexIterator:
 
     def __cinit__(self, begin):
         self.begin = begin
-        self.at = self.end = self.taken = self.count = 0
 
     def __iter__(self):
         return self
@@ -103,11 +101,10 @@ cdef class IndexIterator:
     cdef int refill(self) except -1:
         """Fills the next chunk. StopIteration after the last."""
         cdef Py_buffer buffer
-        cdef Py_ssize_t n
         if self.begin is not None:
             begin, self.begin = self.begin, None
             self.fill, self.count = begin()
-        n = min(self.count - self.taken, <Py_ssize_t>CHUNK_INDICES)
+        cdef Py_ssize_t n = min(self.count - self.taken, <Py_ssize_t>CHUNK_INDICES)
         if n <= 0:
             self.count = self.taken  # an iterator that has ended stays so
             raise StopIteration
@@ -135,7 +132,6 @@ cdef class AliasTable:
         cdef Py_buffer buffer
         cdef rs_error err
         cdef rs_status status
-        memset(&self.it, 0, sizeof(self.it))
         if weights is None:
             return
         PyObject_GetBuffer(weights, &buffer, PyBUF_CONTIG_RO)
@@ -222,11 +218,10 @@ def read_entries(Blob blob not None, unsigned width, out):
     ClosedError after the blob was closed."""
     cdef Py_buffer buffer
     cdef Py_ssize_t count, i
-    cdef int64_t *data
     cdef const uint8_t *entries
     if width not in (4, 8):
         raise ValueError(f"entries of {width} bytes")
-    data = room(out, &buffer, &count)
+    cdef int64_t *data = room(out, &buffer, &count)
     try:
         entries = blob.data  # with the interpreter lock: another thread may close the blob
         if blob.is_closed():

@@ -4,8 +4,7 @@
  * Without it a segment stays mapped until its last reference is gone, so that a close never takes the bytes from under
  * a reader. Its caches are filled before the first read (rs_store_freeze). Other state is behind the critical section
  * of its object. */
-#ifndef RS_PY_THREADS_H
-#define RS_PY_THREADS_H
+#pragma once
 
 #include <Python.h>
 
@@ -34,5 +33,3 @@ static inline void set_count(Py_ssize_t *p, Py_ssize_t n) { SHARED_STORE(p, n); 
 /* A pointer to an object that is complete when the pointer is seen. */
 static inline void *pointer_at(void *const *p) { return SHARED_LOAD(p); }
 static inline void put_pointer(void **p, void *value) { SHARED_STORE(p, value); }
-
-#endif

@@ -499,11 +499,10 @@ cdef int add_problems(const rs_arrow_field *field, tuple names, list problems) e
 def arrow_export(Records records not None, bint exact=False):
     """`(export, problems)` of a container: an ArrowExport whose types are known, and the result of its `infer`. With
     `exact`, records that are None stay nulls. None where only Python code can read the records."""
-    cdef ArrowExport self
     records._require()
     if records.selection.virtual:
         return None
-    self = ArrowExport(records, exact)
+    cdef ArrowExport self = ArrowExport(records, exact)
     if not self.choose(records.projection):
         return None
     problems = self.infer(exact)

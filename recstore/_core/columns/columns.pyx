@@ -143,7 +143,6 @@ cdef class CompiledPath:
 
 cdef int32_t within_ext(const rs_node *node, object key) except? -4:
     """The step that a key takes at an ext node: the number of a child, or one of the RS_STEP constants."""
-    cdef Py_ssize_t i
     if is_dict_like(node.param) or node.param == RS_FMT_EXT_DEQUE:
         return RS_STEP_OPEN
     try:
@@ -157,7 +156,7 @@ cdef int32_t within_ext(const rs_node *node, object key) except? -4:
         return <int32_t>names.index(key) if key in names else RS_STEP_NONE
     if not described[2] or not PyIndex_Check(key):
         return RS_STEP_NONE
-    i = clipped_index(key, NULL)
+    cdef Py_ssize_t i = clipped_index(key, NULL)
     return <int32_t>i if 0 <= i < len(names) else RS_STEP_ASK
 
 
@@ -192,11 +191,10 @@ cdef class Source:
     cdef int compile_block(self, uint64_t block) except -1:
         """Loads a block and compiles the path for its tree."""
         cdef rs_error err
-        cdef uint32_t tree
         cdef CompiledPath compiled
         cdef rs_store *store = self.segment.numbered(self.store)
         check(rs_store_load_block(store, block, &err), &err)
-        tree = store.blocks[block].tree
+        cdef uint32_t tree = store.blocks[block].tree
         key = id(self.segment), self.store, tree
         found = self.paths.by_tree.get(key)
         if found is None:
@@ -386,14 +384,13 @@ def read_column(Records records not None, indices=None, bint nulls=False):
     or all text, an int beyond 2^53 is among floats, or the projection is no plain field. Raises KeyError for a record
     that lacks the field, and the errors of reading a record.
     """
-    cdef ColumnReader self
     cdef FieldProjection projection
     cdef rs_error err
     cdef Positions chosen = None if indices is None else positions_of(indices, records.length)
     cdef Py_ssize_t n = records.length if chosen is None else chosen.n
     if records.selection is None or n == 0 or records.selection.virtual:
         return None
-    self = ColumnReader.__new__(ColumnReader)
+    cdef ColumnReader self = ColumnReader.__new__(ColumnReader)
     if records.projection is not None:
         if type(records.projection) is not FieldProjection or (<FieldProjection>records.projection).base is not None:
             return None
@@ -438,12 +435,11 @@ def column_view(Records records not None):
     """
     cdef Selection selection = records.selection
     cdef Py_ssize_t start, step
-    cdef Segment segment
     if selection is None or records.length == 0 or selection.virtual or not selection.is_flat(&start, &step):
         return None
     if type(records.projection) is not FieldProjection or (<FieldProjection>records.projection).base is not None:
         return None
-    segment = selection.segment
+    cdef Segment segment = selection.segment
     segment.enter()
     try:
         path = (<FieldProjection>records.projection).path
@@ -457,19 +453,15 @@ def column_view(Records records not None):
 cdef object shared_rows(Segment segment, int store, Path path, Py_ssize_t start, Py_ssize_t step, Py_ssize_t n):
     cdef rs_record where
     cdef rs_error err
-    cdef CompiledPath compiled
-    cdef const rs_block *block
-    cdef const rs_node *node
-    cdef const uint8_t *data
     cdef Py_ssize_t last = start + step * (n - 1)
     cdef Py_ssize_t first = min(start, last)
     check(rs_store_find(segment.numbered(store), first, &where, &err), &err)
-    block = where.block
+    cdef const rs_block *block = where.block
     if block.index_width or <uint64_t>(max(start, last)) - block.first_record >= block.n_records:
         return None
-    compiled = CompiledPath(CompiledPaths(path))
+    cdef CompiledPath compiled = CompiledPath(CompiledPaths(path))
     compiled.prepare(<Program>segment.program(where.tree))
-    node = compiled.it.node
+    cdef const rs_node *node = compiled.it.node
     if not rs_compiled_path_is_fixed(&compiled.it) or block.row_size_bytes < compiled.it.least:
         return None
     shape, strides = (n,), (step * <Py_ssize_t>block.row_size_bytes,)
@@ -479,7 +471,7 @@ cdef object shared_rows(Segment segment, int store, Path path, Py_ssize_t start,
     plain_int = node.kind == RS_FMT_NODE_INT and node.size_bytes == 8 and node.base == 0
     if node.kind != RS_FMT_NODE_FLOAT and not plain_int:
         return None
-    data = where.bytes.ptr + compiled.it.body_off
+    cdef const uint8_t *data = where.bytes.ptr + compiled.it.body_off
     size = abs(last - start) * <Py_ssize_t>block.row_size_bytes + <Py_ssize_t>(compiled.it.least - compiled.it.body_off)
     offset = (start - first) * <Py_ssize_t>block.row_size_bytes
     return lease(segment, data, size), "<f8" if node.kind == RS_FMT_NODE_FLOAT else "<i8", shape, strides, offset

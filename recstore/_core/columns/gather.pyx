@@ -391,10 +391,9 @@ cdef class Gather:
     cdef Span place(self, GatherState state, Span chosen, allocate):
         """The Span over a new buffer for all parts."""
         cdef rs_error err
-        cdef Span buffer
         cdef uint64_t size = 0
         self.settle(state, None, rs_gather_layout(&state.it, &size, &err), &err)
-        buffer = Span.of(allocate(size), 1, True)
+        cdef Span buffer = Span.of(allocate(size), 1, True)
         if <uint64_t>buffer.n < size or <size_t>buffer.view.buf % 16:
             raise ValueError(f"allocate({size}) returned {buffer.n} bytes, or bytes that are not aligned to 16")
         rs_gather_place(&state.it, <uint8_t *>buffer.view.buf)
@@ -483,9 +482,8 @@ cdef class Gather:
         cdef rs_error err
         cdef CompiledPath path
         cdef rs_store *store = source.segment.numbered(source.store)
-        cdef uint32_t tree
         check(rs_store_load_block(store, block, &err), &err)
-        tree = store.blocks[block].tree
+        cdef uint32_t tree = store.blocks[block].tree
         key = id(source.segment), source.store, tree
         trees = source.trees if self.of_shards else self.trees
         found = trees.get(key)

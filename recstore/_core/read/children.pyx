@@ -26,10 +26,9 @@ cdef class Children:
 
     cdef int add(self, object key, const rs_place *place, const uint8_t *base, const uint8_t *at) except -1:
         """Adds a child after the ones before; of a key that is there twice the first one counts."""
-        cdef Spot *spot
         if key in self.numbers:
             return 0
-        spot = &self.spots[len(self.numbers)]
+        cdef Spot *spot = &self.spots[len(self.numbers)]
         spot.node, spot.bits = place.node, place.bits
         spot.body = -1 if place.body == NULL else place.body - base
         spot.at = at - base
@@ -40,16 +39,13 @@ cdef class Children:
         """As `go` from the place of the value."""
         cdef PyObject *described = NULL
         cdef rs_error err
-        cdef const uint8_t *base
-        cdef Spot *spot
-        cdef uint64_t left
         number = self.numbers.get(key)
         if number is None:
             return False
-        spot = &self.spots[<Py_ssize_t>number]
+        cdef Spot *spot = &self.spots[<Py_ssize_t>number]
         open_place(program, cursor, place, &described, [])
-        base = cursor.in_.ptr
-        left = cursor.in_.end - base
+        cdef const uint8_t *base = cursor.in_.ptr
+        cdef uint64_t left = cursor.in_.end - base
         if <uint64_t>spot.at > left or spot.body >= 0 and <uint64_t>spot.body + spot.node.size_bytes > left:
             raise errors.CorruptError("the record has changed under its reader")
         cursor.in_.ptr = base + spot.at
@@ -92,17 +88,15 @@ cdef Children children_of(Program program, rs_cursor cursor, rs_place place):
 
 
 cdef Children children_of_struct(rs_cursor cursor, const rs_node *node):
-    cdef Children out
     cdef rs_error err
     cdef rs_place child
     cdef const uint8_t *base = cursor.in_.ptr
     cdef const uint8_t *head
-    cdef rs_slice group
     cdef uint32_t i
     keys = struct_keys(node)
-    out = new_children(node.n_children)
+    cdef Children out = new_children(node.n_children)
     check(rs_decode_take(&cursor, node.head_bytes, &head, &err), &err)
-    group = rs_slice_of(head, node.group_bytes)
+    cdef rs_slice group = rs_slice_of(head, node.group_bytes)
     for i in range(node.n_children):
         child.node = &node.children[i]
         child.bits = rs_decode_bits_unchecked(&group, child.node.bit_off, child.node.bits)
@@ -113,7 +107,6 @@ cdef Children children_of_struct(rs_cursor cursor, const rs_node *node):
 
 
 cdef Children children_of_dict(Program program, rs_cursor cursor):
-    cdef Children out
     cdef rs_error err
     cdef rs_place child
     cdef const uint8_t *base = cursor.in_.ptr
@@ -122,7 +115,7 @@ cdef Children children_of_dict(Program program, rs_cursor cursor):
     check(rs_path_any_enter(&cursor, 2, &n, &err), &err)
     if n <= FEW:
         return None
-    out = new_children(n)
+    cdef Children out = new_children(n)
     for _ in range(n):
         key = program.decode_place(&cursor, NULL, NULL, 0, None)
         out.add(key, &child, base, cursor.in_.ptr)
@@ -131,7 +124,6 @@ cdef Children children_of_dict(Program program, rs_cursor cursor):
 
 
 cdef Children children_of_map(Program program, rs_cursor cursor, const rs_node *node):
-    cdef Children out
     cdef rs_error err
     cdef rs_place child
     cdef rs_map entries
@@ -140,7 +132,7 @@ cdef Children children_of_map(Program program, rs_cursor cursor, const rs_node *
     check(rs_map_begin(&entries, &cursor, node, &err), &err)
     if entries.n <= FEW:
         return None
-    out = new_children(entries.n)
+    cdef Children out = new_children(entries.n)
     for i in range(entries.n):
         key = map_key(program, &entries, &cursor, i)
         rs_map_value(&entries, i, &child)

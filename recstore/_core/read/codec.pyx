@@ -98,11 +98,10 @@ cdef PyObject *make_array(decode_state *c, const rs_array_type *t, bint scalar, 
 cdef public PyObject *codec_any_array(decode_state *c) except NULL:
     cdef rs_array_type t
     cdef uint64_t dims[RS_FMT_ARRAY_NDIM]
-    cdef uint64_t size
     cdef uint32_t ndim = 0
     cdef const uint8_t *data
     check(rs_array_type_take(&c.cursor.in_, &t, &c.err), &c.err)
-    size = t.item_bytes
+    cdef uint64_t size = t.item_bytes
     if not (t.flags & RS_FMT_ARRAY_SCALAR):
         check(rs_array_shape_take(&c.cursor.in_, t.item_bytes, &ndim, dims, &size, &c.err), &c.err)
     size = rs_array_data_bytes(t.flags, t.item_bytes, size)
@@ -116,9 +115,8 @@ cdef public PyObject *codec_node_array(decode_state *c, const rs_node *node, con
     cdef uint64_t dims[RS_FMT_ARRAY_NDIM]
     cdef uint64_t size = node.item_bytes
     cdef uint32_t ndim = 0
-    cdef bint scalar
     check(rs_array_type_take(&aux, &t, &c.err), &c.err)
-    scalar = (t.flags & RS_FMT_ARRAY_SCALAR) != 0
+    cdef bint scalar = (t.flags & RS_FMT_ARRAY_SCALAR) != 0
     if node.flags & RS_FMT_FLAG_FIXED:
         check(rs_array_shape_take(&aux, node.item_bytes, &ndim, dims, &size, &c.err), &c.err)
     elif not scalar:
@@ -191,7 +189,6 @@ cdef class Entries:
     def __cinit__(self):
         self.tables = []
         self.shapes = {}
-        self.size = 0
         self.most = KEPT_BYTES
 
     def __dealloc__(self):
@@ -221,7 +218,6 @@ cdef class Entries:
 
     cdef int keep(self, rs_table *table, uint32_t local, PyObject *value) except -1:
         cdef KeptTable kept
-        cdef PyObject **values
         cdef Py_ssize_t size = 0, table_size = table.block.n_records * sizeof(PyObject *)
         if self.size + 64 > self.most:
             return 0
@@ -234,7 +230,7 @@ cdef class Entries:
                 self.tables.append(kept)
                 self.size += table_size
                 table.slot = <void *>kept.values
-        values = <PyObject **>table.slot
+        cdef PyObject **values = <PyObject **>table.slot
         if self.size + size <= self.most and values[local] == NULL:
             self.size += size
             Py_XINCREF(value)
@@ -257,13 +253,12 @@ cdef Program program_of(const rs_tree *tree, object reader, list programs, Entri
 
 cdef Program made_program(const rs_tree *tree, object reader, list programs, Entries entries):
     """program_of for one thread at a time, but while it runs Python code."""
-    cdef Program program
     cdef uint32_t i
     if tree.program != NULL:
         return <Program>tree.program
     if tree.n_links != 0:
         prepare_tables(tree, reader, programs, entries)
-    program = Program.__new__(Program)
+    cdef Program program = Program.__new__(Program)
     program.tree = tree
     program.begin(reader)
     program.entries = (<Program>programs[0]).entries if programs else Entries() if entries is None else entries

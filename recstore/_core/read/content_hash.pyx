@@ -36,13 +36,12 @@ cdef int feed_block(update, rs_store *store, const rs_block *block, uint64_t num
 def hash_store(Segment segment, int number, update):
     """Feeds all bytes of a store on which its records depend to `update`. Takes time proportional to the store.
     CorruptError for a malformed block."""
-    cdef rs_store *store
     cdef rs_section *section
     cdef rs_table *table
     cdef rs_error err
     cdef uint64_t i
     segment.store_records(number)
-    store = segment.numbered(number)
+    cdef rs_store *store = segment.numbered(number)
     segment.enter()
     try:
         feed_numbers(update, (store.header.n_records, store.n_trees, store.n_tables, store.n_blocks))
@@ -79,7 +78,6 @@ cdef class RunHash:
 
     def __cinit__(self, update):
         self.update = update
-        self.filled = self.runs = self.length = 0
 
     cdef inline int add(self, int64_t store, int64_t index) except -1:
         if self.length and store == self.store:
@@ -109,12 +107,11 @@ cdef class RunHash:
         return 0
 
     cdef int end_run(self) except -1:
-        cdef uint8_t *p
         if self.length == 0:
             return 0
         if self.filled == RUNS_AT_ONCE:
             self.flush()
-        p = self.out + RUN_BYTES * self.filled
+        cdef uint8_t *p = self.out + RUN_BYTES * self.filled
         rs_store_u64(p, <uint64_t>self.store)
         rs_store_u64(p + 8, <uint64_t>self.start)
         rs_store_u64(p + 16, <uint64_t>self.step)

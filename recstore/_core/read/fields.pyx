@@ -364,11 +364,10 @@ cdef class LazyProjection(Projection):
         self.base = base
 
     cdef object read(self, Segment segment, int store, Py_ssize_t index):
-        cdef Record out
         if self.base is not None:
             value = self.base.read(segment, store, index)
             return Record(None, value) if type(value) is dict else value
-        out = Record.__new__(Record)
+        cdef Record out = Record.__new__(Record)
         out.segment = segment
         out.store = store
         out.index = <uint64_t>index
@@ -448,10 +447,9 @@ cdef class FieldProjection(Projection):
         raise lacking(<uint64_t>index, self.path)
 
     def __eq__(self, other):
-        cdef FieldProjection there
         if type(other) is not FieldProjection:
             return False
-        there = <FieldProjection>other
+        cdef FieldProjection there = <FieldProjection>other
         if self.path != there.path or self.has_default != there.has_default or self.base != there.base:
             return False
         return self.default is there.default or same_bytes(self.default, there.default)
@@ -589,10 +587,9 @@ def fields_of(Projection projection, names):
 
 cdef bint is_plain_field(Projection projection):
     """Whether the projection reads a field of stored records, without a default: then its path alone describes it."""
-    cdef FieldProjection field
     if type(projection) is not FieldProjection:
         return False
-    field = <FieldProjection>projection
+    cdef FieldProjection field = <FieldProjection>projection
     return not field.has_default and field.base is None
 
 

@@ -236,7 +236,6 @@ cdef class KeyHashes:
         self.opaque_flags = bytearray()
         self.opaque = {}
         self.seed = int.from_bytes(os.urandom(8), "little") if seed is None else seed
-        self.n = 0
 
     def __dealloc__(self):
         rs_buffer_clear(&self.hashes)
@@ -492,17 +491,7 @@ cdef class Mapping:
     """Base of RecordDict: the keys, the values and the key index, with the compiled lookups."""
 
     def __cinit__(self, *args, **kwargs):
-        self._keys = None
-        self._values = None
-        self.key_index = None
-        self.factory = None
-        self.detached = None
-        self.opaque = None
-        self.native = False
-        self.proof = None
-        self.proved = None
         self.held = ()
-        self._spilled = None
 
     def _set(self, Records keys not None, Records values not None, KeyIndex key_index, factory=None, detached=None):
         """Makes this the mapping of keys[e] to values[e] for each entry e. `key_index` finds an entry by its key."""
@@ -592,12 +581,11 @@ cdef class Mapping:
     cdef Py_ssize_t find_hashed(self, key, uint64_t h) except -2:
         """`find_entry` for a key with this hash."""
         cdef uint64_t entry = 0
-        cdef rs_key_probe probe
         cdef rs_error err
         cdef int equal
         cdef bint simple = Py_TYPE(key) == &PyUnicode_Type or Py_TYPE(key) == &PyLong_Type
         self.require()  # hashing may have run Python code that closed the store
-        probe = rs_key_probe_begin(&self.key_index.keys, h)
+        cdef rs_key_probe probe = rs_key_probe_begin(&self.key_index.keys, h)
         while True:
             if rs_key_probe_next(&self.key_index.keys, &probe, &entry, &err) != RS_OK:
                 check_path(err.code, &err, self.path())
@@ -739,10 +727,9 @@ cdef class Mapping:
 
     cdef Py_ssize_t entry_ahead(self, key, bint hashed, uint64_t h) except -2:
         """As entry_of; with `hashed`, h is the hash of the key."""
-        cdef Py_ssize_t entry
         if not hashed:
             return self.entry_of(key)
-        entry = self.find_hashed(key, h)
+        cdef Py_ssize_t entry = self.find_hashed(key, h)
         if self.proof is not None and entry >= 0:
             self.prove(entry, key)
         return entry

@@ -5,7 +5,6 @@ def node_sizes(Segment segment, int number=0):
     """`(of blocks, of tables)` of a store. `of blocks` has for each tree of a block a list of `(values, bits)`, one for
     each node: `{tree: list}`. `of tables` has the same list for each table, None for a symbol table. Reads every
     record; other threads may run meanwhile. CorruptError for a malformed record."""
-    cdef rs_store *store
     cdef rs_node_size *sizes = NULL
     cdef rs_error err
     cdef rs_status status
@@ -13,7 +12,7 @@ def node_sizes(Segment segment, int number=0):
     cdef dict blocks = {}
     cdef list tables = []
     segment.store_records(number)
-    store = segment.numbered(number)
+    cdef rs_store *store = segment.numbered(number)
     segment.enter()
     try:
         load_all(store)

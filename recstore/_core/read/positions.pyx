@@ -120,10 +120,9 @@ def positions(indices, Py_ssize_t length, *, str name=None, str method=None, bin
 
 cdef Positions positions_of(indices, Py_ssize_t length, str name=None, str method=None, bint masks=True,
                             bint drop=False):
-    cdef Indices self
     if type(indices) is Positions and (<Positions>indices).length <= length and not (<Positions>indices).dropping:
         return <Positions>indices
-    self = Indices.__new__(Indices)
+    cdef Indices self = Indices.__new__(Indices)
     self.name, self.method, self.masks = name, method, masks
     self.out = Positions.__new__(Positions)
     self.out.length, self.out.dropping = length, drop
@@ -258,14 +257,13 @@ cdef class Indices:
 
     cdef int read_range(self, indices) except -1:
         cdef int64_t start, step
-        cdef Py_ssize_t n
         if not indices:
             return self.out.reserve(0)
         if not self.out.dropping:
             check_ends(indices, self.out.length)
         elif not -INT64_MAX <= min(indices[0], indices[-1]) <= max(indices[0], indices[-1]) <= INT64_MAX:
             return self.read_items(list(indices))
-        n = len(indices)
+        cdef Py_ssize_t n = len(indices)
         start, step = indices[0], indices.step if n > 1 else 0
         self.out.reserve(n)
         rs_positions_steps(self.out.at, <uint64_t>n, start, step)

@@ -91,14 +91,7 @@ cdef class Selection:
     """
 
     def __cinit__(self):
-        self.length = 0
-        self.n_stages = 0
-        self.nested = 0
         self.weight = 1
-        self.found = self.found_sets = None
-        self.store = 0
-        self.virtual = False
-        self.ends = NULL
         self.held = []
 
     def __dealloc__(self):
@@ -227,8 +220,6 @@ cdef class Selection:
     def sliced(self, Py_ssize_t start, Py_ssize_t step, Py_ssize_t length):
         """The `length` records at positions start, start + step, ..., all of them within this selection. Takes constant
         time, or time proportional to the parts of a joined selection."""
-        cdef Selection out
-        cdef Stage *first
         cdef Stage stage
         if length < 0:
             raise errors.CorruptError(f"a view of {length} records")
@@ -247,9 +238,9 @@ cdef class Selection:
             return self.sliced_parts(start, step, length)
         if self.n_stages == MAX_STAGES and self.stages[0].kind not in (STAGE_SLICE, STAGE_INDEX):
             return self.collapsed().sliced(start, step, length)
-        out = self.derived()
+        cdef Selection out = self.derived()
         out.length = length
-        first = &out.stages[0]
+        cdef Stage *first = &out.stages[0]
         if out.n_stages and (first.kind == STAGE_SLICE or first.kind == STAGE_INDEX):
             first.start = first.start + first.step * start if length else 0
             first.step = first.step * step if length else 1
@@ -291,17 +282,15 @@ cdef class Selection:
     def permuted(self, seed):
         """The same records in the order of the keyed permutation "feistel-1" (csrc/base/rs_permute.h). Takes constant
         time."""
-        cdef Selection out
         cdef Stage stage
-        cdef _Permutation permutation
         if self.length <= 1:
             return self
         if self.length > RS_PERMUTE_MAX:
             raise OverflowError(f"{self.length} records are more than can be shuffled, 2**48")
         if self.n_stages == MAX_STAGES:
             return self.collapsed().permuted(seed)
-        permutation = _Permutation(self.length, seed)
-        out = self.derived()
+        cdef _Permutation permutation = _Permutation(self.length, seed)
+        cdef Selection out = self.derived()
         stage.kind = STAGE_PERMUTE
         stage.n = self.length
         stage.start = 0
@@ -314,7 +303,6 @@ cdef class Selection:
 
     def repeated(self, Py_ssize_t times):
         """The same records, repeated `times` times. Takes constant time."""
-        cdef Selection out
         cdef Stage stage
         if times <= 0 or self.length == 0:
             return self.sliced(0, 1, 0)
@@ -324,7 +312,7 @@ cdef class Selection:
             raise OverflowError("a view of more than 2**63 - 1 records")
         if self.n_stages == MAX_STAGES and self.stages[0].kind != STAGE_REPEAT:
             return self.collapsed().repeated(times)
-        out = self.derived()
+        cdef Selection out = self.derived()
         out.length = self.length * times
         # No stage stands before this repetition, so its length is a whole number of rounds and it can be extended.
         if out.n_stages and out.stages[0].kind == STAGE_REPEAT:
@@ -342,14 +330,13 @@ cdef class Selection:
     def indexed(self, Blob blob, Py_ssize_t first, unsigned width, Py_ssize_t length):
         """The records at the positions in entries first to first + length - 1 of an index array. Takes constant time:
         an entry that is out of range raises CorruptError when it is read."""
-        cdef Selection out
         cdef Stage stage
         if width not in (4, 8) or first < 0 or length < 0 or (<object>first + length) * width > blob.size:
             size = blob.size
             raise errors.CorruptError(f"an index array of {size} bytes does not hold {length} entries from {first}")
         if self.n_stages == MAX_STAGES:
             return self.collapsed().indexed(blob, first, width, length)
-        out = self.derived()
+        cdef Selection out = self.derived()
         out.length = length
         stage.kind = STAGE_INDEX
         stage.n = self.length
@@ -402,10 +389,9 @@ cdef class Selection:
 
     def base(self):
         """This selection without its stages."""
-        cdef Selection out
         if self.n_stages == 0:
             return self
-        out = self.derived()
+        cdef Selection out = self.derived()
         out.n_stages = 0
         out.held = []
         out.length = self.base_length()
@@ -526,12 +512,11 @@ cdef class Selection:
         cdef Selection out = self.derived()
         cdef int i, first = 0
         cdef Py_ssize_t size = self.length
-        cdef Stage *stage
         for i in range(1, self.n_stages - 1):
             if self.stages[i - 1].n < size:
                 first, size = i, self.stages[i - 1].n
         blob = new_blob(self.entries(first, NULL, size))
-        stage = &out.stages[first]
+        cdef Stage *stage = &out.stages[first]
         stage.kind = STAGE_INDEX
         stage.n = self.base_length()
         stage.start = 0

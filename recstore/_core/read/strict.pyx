@@ -47,10 +47,9 @@ cdef class LiveSample:
     @staticmethod
     cdef LiveSample of(uint64_t n_records, uint64_t size_bytes):
         """The sample of a store; None for a store that is not large."""
-        cdef LiveSample self
         if n_records < 2 or n_records < LARGE_RECORDS and size_bytes < LARGE_BYTES:
             return None
-        self = LiveSample.__new__(LiveSample)
+        cdef LiveSample self = LiveSample.__new__(LiveSample)
         self.held = {}
         self.n_records = n_records
         self.one_of = max(1, n_records // SAMPLE)

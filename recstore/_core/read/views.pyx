@@ -24,9 +24,8 @@ cdef class Projection:
     cdef object read_position(self, Selection selection, Py_ssize_t position):
         """The value at a position of a selection."""
         cdef Leaf leaf
-        cdef Segment segment
         selection.locate(position, &leaf)
-        segment = <Segment>leaf.segment  # a reference, as in Records.at_shard
+        cdef Segment segment = <Segment>leaf.segment  # a reference, as in Records.at_shard
         return self.read(segment, leaf.store, leaf.index)
 
     def describe(self):
@@ -52,10 +51,9 @@ cdef class GroupProjection(Projection):
     cdef object read_position(self, Selection selection, Py_ssize_t position):
         cdef Py_ssize_t group = selection.base_position(position)
         cdef uint64_t begin, end, n_rows
-        cdef const uint8_t *entry
         if group >= self.n:
             raise errors.CorruptError(f"group {group} of {self.n}")
-        entry = self.starts.data
+        cdef const uint8_t *entry = self.starts.data
         if self.starts.is_closed():
             raise errors.ClosedError("the store is closed")
         entry += group * self.width
@@ -88,18 +86,7 @@ cdef class Records:
     """
 
     def __cinit__(self, *args, **kwargs):
-        self.selection = None
-        self.projection = None
-        self.detached = None
-        self._spilled = None
-        self.direct = None
-        self.sharded = None
-        self.of_shards = False
-        self.store = 0
-        self.start = 0
         self.step = 1
-        self.length = 0
-        self._strict = False
 
     def _set(self, Selection selection not None, Projection projection=None, detached=None, bint watched=True):
         """Makes this the records of `selection`, read through `projection` (None: whole). `detached` is the reason why
@@ -182,7 +169,6 @@ cdef class Records:
 
     cdef object at_slowly(self, Py_ssize_t i):
         cdef Leaf leaf
-        cdef Segment segment
         if self.detached is not None or self.selection is None:
             self._require()
         if self._strict:
@@ -190,13 +176,12 @@ cdef class Records:
         if self.projection is not None:
             return self.projection.read_position(self.selection, i)
         self.selection.locate(i, &leaf)
-        segment = <Segment>leaf.segment  # a reference, as in at_shard
+        cdef Segment segment = <Segment>leaf.segment  # a reference, as in at_shard
         return segment.get(leaf.store, <uint64_t>leaf.index)
 
     cdef object at_strictly(self, Py_ssize_t i):
         cdef Leaf leaf
         cdef Segment segment
-        cdef LiveSample sample
         if self.projection is not None:
             value = self.projection.read_position(self.selection, i)
         else:
@@ -207,7 +192,7 @@ cdef class Records:
             return value  # of the first two, reading makes the objects
         self.selection.locate(i, &leaf)
         value = hooks.module("strict").watched(value, None, i)
-        sample = (<Segment>leaf.segment).sample  # a reference: Python code in `note` may close the store
+        cdef LiveSample sample = (<Segment>leaf.segment).sample  # a reference: `note` may close the store
         if sample is not None and leaf.store == 0 and sample.note(<uint64_t>leaf.index, value):
             hooks.module("strict").warn_of_many(sample.n_records)
         return value
@@ -364,7 +349,6 @@ cdef class RecordIterator:
         cdef Py_ssize_t i = self.next
         # Reading may run Python code that exhausts this iterator: the container must survive that.
         cdef Records records = self.records
-        cdef Leaf leaf
         if records is None or i < 0 or i >= records.length:
             self.records = None
             if records is not None and records.of_shards:
@@ -376,7 +360,7 @@ cdef class RecordIterator:
         if not self.ahead:
             return records.at(i)
         self.look_ahead(i)
-        leaf = self.leaves[i & (FAR - 1)]
+        cdef Leaf leaf = self.leaves[i & (FAR - 1)]
         if leaf.segment == NULL:
             return records.at(i)
         return (<Segment>leaf.segment).get(leaf.store, <uint64_t>leaf.index)

@@ -85,16 +85,7 @@ cdef class Blob:
     """
 
     def __cinit__(self):
-        self.data = NULL
-        self.gone = False
-        self.size = 0
-        self.private = None
-        self.section_of = self.part = None
-        self.seg.data = NULL
         self.seg.fd = -1
-        self.id = None
-        self.path = None
-        self.owner_pid = None
 
     def __dealloc__(self):
         self.free()

@@ -20,9 +20,8 @@ cdef extern from "Python.h":
 
 cdef rs_bool is_interrupted(void *arg) noexcept nogil:
     """Runs the handlers of signals. Returns true with an exception set if one has raised it."""
-    cdef rs_bool raised
     PyEval_RestoreThread(<PyThreadState *>arg)
-    raised = run_signal_handlers() != 0
+    cdef rs_bool raised = run_signal_handlers() != 0
     PyEval_SaveThread()
     return raised
 

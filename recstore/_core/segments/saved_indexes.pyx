@@ -222,9 +222,8 @@ cdef int index_written(rs_segment_writer *writer, object reader, object indexes)
     """As save_indexes, for a segment that has just been built: its records are read back through a mapping."""
     cdef int fd = -1
     cdef rs_error err
-    cdef Segment source
     check(rs_os_reopen_readonly(writer.fd, &fd, &err), &err)
-    source = adopt_fd(fd, "anonymous")
+    cdef Segment source = adopt_fd(fd, "anonymous")
     try:
         source.reader = reader
         save_indexes(writer, source, indexes)

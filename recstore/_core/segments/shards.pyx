@@ -50,9 +50,8 @@ cdef class MappedShards:
 
     cdef Segment load(self, Py_ssize_t i, Py_ssize_t expected):
         """Opens shard i, which has so many records in each store."""
-        cdef Segment made
         self.require_open()
-        made = self.opener(i)
+        cdef Segment made = self.opener(i)
         if made.is_mapping != (1 in self.stores):
             kinds = ("a mapping", "a list") if made.is_mapping else ("a list", "a mapping")
             raise errors.CorruptError(f"a shard file of {kinds[0]} in a set of {kinds[1]}", filename=made.file())

@@ -30,23 +30,8 @@ cdef class Segment(Owner):
     """
 
     def __cinit__(self):
-        self.open_ = False
-        self.closing = False
-        self.ready = False
-        self.busy = 0
-        self.path = self.copied_from = None
-        self.owned_by = 0
-        self.encoded = None
-        self.kept_bytes = None
-        self.kept = False
-        self.name = None
         self.section_blobs = {}
-        self.verified = False
         self.content_hashes = {}
-        self.reader_ = None
-        self.views_ = False
-        self.strict = False
-        self.sample = None
         self.seg.fd = -1
 
     def __dealloc__(self):
@@ -291,9 +276,8 @@ cdef class Segment(Owner):
 
     cdef Blob section_blob(self, tuple part, const uint8_t *data, uint64_t size):
         """The Blob over bytes of this segment, which `release` closes. See Blob.part."""
-        cdef Blob blob
         known = self.section_blobs.get(part)
-        blob = None if known is None else known()
+        cdef Blob blob = None if known is None else known()
         if blob is None:
             blob = Blob.__new__(Blob)
             blob.section_of = self
@@ -314,36 +298,34 @@ cdef class Segment(Owner):
 
     cdef int key_equals_str(self, int store, uint64_t index, object key) except -2:
         """Compares a record with a str without decoding it: 1 equal, 0 different, -1 undecided."""
-        cdef rs_key_match match
         if not self.is_usual():
             self.require_open()
-        match = rs_store_key_equals_str(self.numbered(store), index, <unsigned>PyUnicode_KIND(key),
-                                        <const uint8_t *>PyUnicode_DATA(key), <uint64_t>PyUnicode_GET_LENGTH(key))
+        cdef rs_key_match match = rs_store_key_equals_str(self.numbered(store), index,
+                                                          <unsigned>PyUnicode_KIND(key),
+                                                          <const uint8_t *>PyUnicode_DATA(key),
+                                                          <uint64_t>PyUnicode_GET_LENGTH(key))
         return 1 if match == RS_KEY_EQUAL else 0 if match == RS_KEY_DIFFERS else -1
 
     cdef int key_equals_int(self, int store, uint64_t index, int64_t key) except -2:
         """Compares a record with an int of 64 bits, as key_equals_str does."""
-        cdef rs_key_match match
         if not self.is_usual():
             self.require_open()
-        match = rs_store_key_equals_int(self.numbered(store), index, key)
+        cdef rs_key_match match = rs_store_key_equals_int(self.numbered(store), index, key)
         return 1 if match == RS_KEY_EQUAL else 0 if match == RS_KEY_DIFFERS else -1
 
     cdef object get(self, int store, uint64_t index):
         """Decodes a record. `index` must be in range."""
-        cdef PyObject *value
         cdef rs_record record
         cdef rs_error err
-        cdef rs_status status
         if not self.is_usual():
             self.require_open()
-        status = rs_store_find(&self.store if store == 0 else &self.mapping.keys, index, &record, &err)
+        cdef rs_status status = rs_store_find(&self.store if store == 0 else &self.mapping.keys, index, &record, &err)
         if status != RS_OK or pointer_at(&record.tree.program) == NULL:
             return self.get_first(store, index, status, record.tree, &err)
         # Decoding arrays runs Python code, which may switch threads. `busy` keeps the mapping until this call ends.
         if not FREE_THREADED:
             self.busy += 1
-        value = record_at(&self.store, &record, <PyObject *>self if self.views_ else NULL)
+        cdef PyObject *value = record_at(&self.store, &record, <PyObject *>self if self.views_ else NULL)
         if not FREE_THREADED:
             self.busy -= self.busy > 0  # in a child that was forked during the call, `forget_calls` has set it to 0
         if value == NULL:
@@ -585,7 +567,6 @@ cdef class Builder:
                   unsigned threads=1):
         cdef rs_error err
         cdef rs_choices choices = choices_of(compression)
-        self.active = False
         self.compression = compression
         self.label = label
         self.backing = backing

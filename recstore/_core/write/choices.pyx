@@ -62,12 +62,11 @@ cdef class PlanLog:
 cdef rs_choices choices_of(object given) except *:
     """The choices for a word of LEVELS, or for a tuple of a word, the names of nodes that no tree may have and, maybe,
     a PlanLog, which must outlive the builder. Raises ValueError for other words and names."""
-    cdef rs_choices choices
     cdef PlanLog log
     word, without, *logs = given if isinstance(given, tuple) else (given, ())
     if word not in LEVELS:
         raise ValueError(f"compression is one of {', '.join(LEVELS)}, not {word!r}")
-    choices = rs_choices_of(<rs_level>(<int>LEVELS[word]))
+    cdef rs_choices choices = rs_choices_of(<rs_level>(<int>LEVELS[word]))
     if logs:
         log = logs[0]
         choices.log = &log.log

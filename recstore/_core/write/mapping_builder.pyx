@@ -30,7 +30,6 @@ cdef class MappingBuilder:
                   unsigned threads=1):
         cdef rs_error err
         cdef rs_choices choices = choices_of(compression)
-        self.active = False
         self.label = label
         self.backing = backing
         self.settings = trust.Writer() if writer is None else writer
@@ -70,16 +69,14 @@ cdef class MappingBuilder:
         builder is unchanged."""
         cdef size_t keys_mark, values_mark
         cdef rs_error err
-        cdef rs_status status
         cdef rs_scan_counts of_key, of_value
         cdef rs_scan_counts *key_counts = NULL
         cdef rs_scan_counts *value_counts = NULL
-        cdef uint64_t number
         if not self.active:
             raise errors.ClosedError("the builder is finished")
         keys_mark = self.builder.keys.arrays.size_bytes
         values_mark = self.builder.values.arrays.size_bytes
-        number = self.hashes.n
+        cdef uint64_t number = self.hashes.n
         self.hashes.append(key)
         what = "key"
         try:
@@ -94,7 +91,7 @@ cdef class MappingBuilder:
         except BaseException:
             self.drop(keys_mark, values_mark)
             raise
-        status = rs_mapping_builder_end_counted_pair(&self.builder, key_counts, value_counts, &err)
+        cdef rs_status status = rs_mapping_builder_end_counted_pair(&self.builder, key_counts, value_counts, &err)
         if status != RS_OK:
             self.drop(keys_mark, values_mark)
             if status == RS_E_MEM:

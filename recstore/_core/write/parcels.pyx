@@ -87,7 +87,6 @@ cdef class ListEncoder:
     cdef int append_to_parcel(self, record) except -1:
         cdef size_t arrays = self.parcel.arrays.size_bytes, slots = self.parcel.array_slots.size_bytes
         cdef rs_error err
-        cdef rs_status status
         try:
             encode_value(&self.parcel.raw, &self.parcel.arrays, record, self.writer, False, &self.parcel.array_slots)
         except BaseException as e:
@@ -95,7 +94,7 @@ cdef class ListEncoder:
             if isinstance(e, errors.EncodeError):
                 raise Refused(f": {e}") from None
             raise
-        status = rs_parcel_end_record(&self.parcel, &err)
+        cdef rs_status status = rs_parcel_end_record(&self.parcel, &err)
         if status != RS_OK:
             rs_parcel_drop_record(&self.parcel, arrays, slots)
             if status == RS_E_MEM:
@@ -195,7 +194,6 @@ cdef class PairEncoder:
         cdef size_t key_arrays = self.keys.arrays.size_bytes, key_slots = self.keys.array_slots.size_bytes
         cdef size_t arrays = self.values.arrays.size_bytes, slots = self.values.array_slots.size_bytes
         cdef rs_error err
-        cdef rs_status status
         self.hashes.append(key)
         what = "key"
         try:
@@ -207,7 +205,7 @@ cdef class PairEncoder:
             if isinstance(e, errors.EncodeError):
                 raise Refused(f" ({unsupported().shown(key)}): {what} {e}") from None
             raise
-        status = rs_parcel_end_record(&self.keys, &err)
+        cdef rs_status status = rs_parcel_end_record(&self.keys, &err)
         if status == RS_OK:
             status = rs_parcel_end_record(&self.values, &err)
             if status != RS_OK:
