@@ -1,6 +1,8 @@
 """The worker processes of a build: what parallel_build.py starts. A worker iterates over shards, encodes and compresses
 their records, and sends parcels. Also what both sides know: the kinds of messages and the pipes that are open."""
 
+from __future__ import annotations
+
 import os
 import pickle
 import signal
@@ -14,17 +16,26 @@ from recstore.building.pairs import pairs_of
 from recstore.building.source import Source, items_of, source_of
 from recstore.shm import file_backing
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from multiprocessing.connection import Connection
+    from types import ModuleType
+    from typing import TypeAlias
+
+    _Failure: TypeAlias = tuple[str | None, bytes | None, str | None]  # the arguments of _Team.fail after the first
+
 PARCEL, BLOCKS, END, ERROR = b"P", b"B", b"E", b"X"
 
 # The ends of pipes that this process has open. A forked worker closes its copies: while they are open, a pipe does not
 # show the end of the process on its other side. Builds hold the lock from the making of pipes to the start of their
 # worker and while pipes are closed: a worker forked in between would have unknown copies. They hold it while they take
 # an exit status too, as the start of a process takes those of all children that have ended.
-open_pipes = set()
+open_pipes: set[Connection] = set()
 forking = threading.RLock()  # a signal handler may build too
 
 
-def _after_fork():
+def _after_fork() -> None:
     global forking
     forking = threading.RLock()  # another thread may hold it, which the child lacks
 
@@ -32,7 +43,15 @@ def _after_fork():
 os.register_at_fork(after_in_child=_after_fork)
 
 
-def work(shards, parcels, pickled, arrays, seed, compression, threads):
+def work(
+    shards: Connection,
+    parcels: Connection,
+    pickled: bool,
+    arrays: str,
+    seed: int | None,
+    compression: tuple[str, tuple[str, ...]],
+    threads: int,
+) -> None:
     """The main function of a worker process."""
     for pipe in open_pipes - {shards, parcels}:
         pipe.close()
@@ -41,18 +60,19 @@ def work(shards, parcels, pickled, arrays, seed, compression, threads):
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     be_main()
-    incoming = SimpleQueue()
+    incoming: SimpleQueue[bytes | None] = SimpleQueue()
     threading.Thread(target=_receive, args=(shards, incoming), daemon=True).start()
     writer, told = trust.Writer(pickled, arrays), 0
+    encoder: native.ListEncoder | native.PairEncoder
 
-    def send(kind, content):
+    def send(kind: bytes, content: object) -> None:
         message = kind + pickle.dumps(content, 5)
         try:
             parcels.send_bytes(message)
         except OSError:
             os._exit(1)  # the building process has gone
 
-    def send_parcel():
+    def send_parcel() -> None:
         nonlocal told
         for kind, arguments in ((PARCEL, encoder.take()), (BLOCKS, encoder.take_blocks())):
             if arguments is not None:
@@ -60,34 +80,26 @@ def work(shards, parcels, pickled, arrays, seed, compression, threads):
                 told += len(seen)
                 send(kind, (arguments, seen, writer.foreign))
 
-    def make(kind):
-        return _own_builder(kind, compression=compression, writer=writer, threads=threads)
+    def make(kind: Callable[..., native.AnyBuilder]) -> native.AnyBuilder:
+        """A builder of this worker, whose segment nobody else sees and which leaves nothing when it is killed."""
+        builder = file_backing.new_builder(kind, compression=compression, writer=writer, threads=threads)
+        if builder.path is not None:
+            os.unlink(builder.path)
+        return builder
 
     while (shard := incoming.get()) is not None:
         encoder = native.ListEncoder(writer, make) if seed is None else native.PairEncoder(writer, seed, make)
-        failure, report = _read(shard, encoder, send_parcel, seed is not None)
-        shard = None
-        if failure is None:
-            send(END, report)
-        else:
-            send(ERROR, failure)
+        send(*_read(shard, encoder, send_parcel, seed is not None))
 
 
-def _own_builder(kind, **how):
-    """A builder of this worker, whose segment nobody else sees and which leaves nothing behind when it is killed."""
-    builder = file_backing.new_builder(kind, **how)
-    if builder.path is not None:
-        os.unlink(builder.path)
-    return builder
-
-
-def _read(pickled, encoder, send_parcel, pairs):
-    """Encodes a shard. Returns `(failure, report)`: the failure is None, or the arguments of _Team.fail after the
-    first; the report is that of a Source."""
-    failure = report = None
+def _read(
+    pickled: bytes, encoder: native.ListEncoder | native.PairEncoder, send_parcel: Callable[[], None], pairs: bool
+) -> tuple[bytes, object]:
+    """Encodes a shard. Returns the last message of it: END and the report of a Source, or ERROR and the failure."""
+    failure: _Failure | None = None
+    report = None
     try:
         shard = pickle.loads(pickled)
-        pickled = None
         source = shard if isinstance(shard, Source) else None if pairs else source_of(shard)
         if source is not None:
             encoder.sender = send_parcel
@@ -104,35 +116,32 @@ def _read(pickled, encoder, send_parcel, pairs):
         send_parcel()
     except Exception as e:
         failure = failure or _failure(e)
-    return failure, report
+    return (END, report) if failure is None else (ERROR, failure)
 
 
-def _failure(error):
+def _failure(error: BaseException) -> _Failure:
     text = "".join(traceback.format_exception(type(error), error, error.__traceback__))[-60000:]
     try:
-        error = pickle.dumps(error)
-        pickle.loads(error)  # many exceptions can be pickled but not unpickled
+        packed = pickle.dumps(error)
+        pickle.loads(packed)  # many exceptions can be pickled but not unpickled
     except Exception:
-        error = None
-    return None, error, text
+        return None, None, text
+    return None, packed, text
 
 
-def _receive(shards, incoming):
+def _receive(shards: Connection, incoming: SimpleQueue[bytes | None]) -> None:
     """Runs in a thread. Receives the next shard while another is read, and ends the process when the building process
     ends."""
     try:
-        while True:
-            data = shards.recv_bytes()
-            if not data:
-                incoming.put(None)
-                return
+        while data := shards.recv_bytes():
             incoming.put(data)
             del data
+        incoming.put(None)
     except (EOFError, OSError):
         os._exit(1)
 
 
-def be_main():
+def be_main() -> None:
     """Renames the classes and functions of the main module, which a spawned process imports as __mp_main__. So their
     names in the store are those that the building process would write."""
     main = sys.modules.get("__mp_main__")
@@ -140,7 +149,7 @@ def be_main():
         _rename(main)
 
 
-def _rename(owner):
+def _rename(owner: ModuleType | type) -> None:
     for value in list(vars(owner).values()):
         kind = type(value)  # isinstance would ask each value of the program for its `__class__`
         if issubclass(kind, (type, type(_rename))) and value.__module__ == "__mp_main__":

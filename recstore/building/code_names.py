@@ -5,7 +5,19 @@ The module reads compiled code, so it needs no source files. If the code does mo
 items, the whole value counts. The result may name too much of a value, but never too little.
 """
 
+from __future__ import annotations
+
 import dis
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import CodeType
+    from typing import Any, TypeAlias
+
+    _Name: TypeAlias = tuple[str, str]  # the kind, and the name itself
+    Chain: TypeAlias = tuple[str | tuple[Any], ...]
+    _Found: TypeAlias = dict[_Name, set[Chain]]
 
 _SKIPPED = frozenset(("CACHE", "EXTENDED_ARG", "PRECALL", "NOT_TAKEN"))
 _ATTRIBUTE = frozenset(("LOAD_ATTR", "LOAD_METHOD"))
@@ -16,26 +28,27 @@ _WRITES = frozenset(("STORE_ATTR", "DELETE_ATTR"))
 GLOBAL, FREE, FIRST = "global", "variable", "self"
 
 
-def read_by(code, first):
+def read_by(code: CodeType, first: str | None) -> _Found:
     """The names that a code object and the code within it read, as `{(kind, name): set of chains}`.
 
     `kind` is GLOBAL, FREE (a variable of an enclosing function) or FIRST (the parameter named `first`, which a bound
     method gets). A chain is a tuple of steps: the name of an attribute, or `(key,)` for an item, as in
     `config["split"]`. The empty chain says that the whole value is read.
     """
-    found = {}
+    found: _Found = {}
     _read(code, first, set(code.co_freevars), found)
     return found
 
 
-def constants(code):
+def constants(code: CodeType) -> list[Any]:
     """The constants that the instructions of a code object load. It may have others: a text that documents it, and from
     CPython 3.14 on the first one of those that were joined into a set."""
-    loaded = {step.arg for step in dis.get_instructions(code) if step.opcode in dis.hasconst}
+    steps = dis.get_instructions(code)
+    loaded = {step.arg for step in steps if step.arg is not None and step.opcode in dis.hasconst}
     return [code.co_consts[i] for i in sorted(loaded)]
 
 
-def _read(code, first, free, found):
+def _read(code: CodeType, first: str | None, free: set[str], found: _Found) -> None:
     steps = [one for step in dis.get_instructions(code) if step.opname not in _SKIPPED for one in _singles(step)]
     cells = {*code.co_cellvars, *code.co_freevars}
     for i, step in enumerate(steps):
@@ -45,8 +58,7 @@ def _read(code, first, free, found):
                 found.setdefault(key, set()).add(chain)
     if "super" in code.co_names:
         # super() reads both from the frame. Before Python 3.12 no instruction names them.
-        keys = (FREE, "__class__"), (FIRST, first)
-        for key in keys[: 1 + (first is not None)]:
+        for key in [(FREE, "__class__")] + ([(FIRST, first)] if first is not None else []):
             found.setdefault(key, set()).add(())
     for constant in code.co_consts:
         if isinstance(constant, type(code)):
@@ -55,7 +67,7 @@ def _read(code, first, free, found):
             _read(constant, inner, free, found)
 
 
-def _singles(step):
+def _singles(step: dis.Instruction) -> list[dis.Instruction]:
     """The single instructions of a superinstruction, in order. Python 3.13 joins two loads or stores of local variables
     into one instruction, such as LOAD_FAST_LOAD_FAST."""
     names = step.argval
@@ -67,7 +79,7 @@ def _singles(step):
     return [step._replace(opname=f"{verb}_FAST", argval=name) for verb, name in zip(verbs, names)]
 
 
-def _loaded(step, first, free, cells):
+def _loaded(step: dis.Instruction, first: str | None, free: set[str], cells: set[str]) -> Iterator[tuple[_Name, bool]]:
     """Yields `(key, chained)` for each name that an instruction reads. `chained` is false if the whole value counts."""
     kind = step.opname
     if kind in _GLOBAL:
@@ -83,10 +95,10 @@ def _loaded(step, first, free, cells):
         yield (FIRST, first), kind.startswith("LOAD_FAST")
 
 
-def _chain(steps, at):
+def _chain(steps: list[dis.Instruction], at: int) -> Chain | None:
     """The chain of attributes and items that the instructions from `at` on read; None if they write an attribute of
     the name itself."""
-    out = []
+    out: list[str | tuple[Any]] = []
     while at < len(steps):
         step = steps[at]
         if step.opname in _ATTRIBUTE:
@@ -102,7 +114,7 @@ def _chain(steps, at):
     return tuple(out)
 
 
-def _reads_item(key, read):
+def _reads_item(key: dis.Instruction, read: dis.Instruction) -> bool:
     held = key.argval
     constant = key.opname in ("LOAD_CONST", "LOAD_SMALL_INT") and (
         type(held) is str or type(held) is int and held.bit_length() < 128  # the repr of a large int is an error

@@ -1,11 +1,19 @@
 """The number of cores that this process may use: the one place that asks the system for it."""
 
+from __future__ import annotations
+
 import os
 
-_quota = {}  # of this process, by the file system's root: reading it takes longer than building a small store
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_quota: dict[
+    str, int | None
+] = {}  # of this process, by the file system's root: reading it takes longer than building a small store
 
 
-def available(root="/"):
+def available(root: str = "/") -> int:
     """The number of cores that this process may use, at least 1: those that its affinity mask allows, but no more than
     the quota of its control groups (cgroup v1 and v2) lets run at once, rounded up. The quota is read once in a
     process. `root` is where `proc` and the mount points are looked for. Safe to call from several threads.
@@ -23,9 +31,9 @@ def available(root="/"):
     return allowed if quota is None else max(1, min(allowed, quota))
 
 
-def _quota_of(root):
+def _quota_of(root: str) -> int | None:
     """The cores of the smallest quota, rounded up; None where there is none."""
-    found = []
+    found: list[int] = []
     for folder, top in _folders(root):
         while True:
             found += _limit(folder)
@@ -35,7 +43,7 @@ def _quota_of(root):
     return min(found, default=None)
 
 
-def _limit(folder):
+def _limit(folder: str) -> list[int]:
     """`[cores]` of one control group; an empty list where it sets no limit, or one that cannot be read."""
     quota = period = ""
     try:
@@ -50,7 +58,7 @@ def _limit(folder):
     return [-(-microseconds // of)] if microseconds > 0 and of > 0 else []
 
 
-def _read(folder, name):
+def _read(folder: str, name: str) -> str:
     try:
         with open(os.path.join(folder, name), "rb") as f:
             return f.read(256).decode("ascii", "replace")
@@ -58,7 +66,7 @@ def _read(folder, name):
         return ""
 
 
-def _folders(root):
+def _folders(root: str) -> Iterator[tuple[str, str]]:
     """`(folder, mount point)` of each control group of this process that may limit processor time."""
     try:
         with open(os.path.join(root, "proc/self/cgroup"), "rb") as f:
@@ -67,7 +75,7 @@ def _folders(root):
             mounts = [line.split(" ") for line in os.fsdecode(f.read()).splitlines()]
     except OSError:
         return
-    paths = {}  # a controller, or "" for cgroup v2 -> the path of this process's group
+    paths: dict[str, str] = {}  # a controller, or "" for cgroup v2 -> the path of this process's group
     for fields in groups:
         if len(fields) == 3:
             paths.update(dict.fromkeys(fields[1].split(","), fields[2]))

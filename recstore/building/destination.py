@@ -1,5 +1,7 @@
 """The destination of a build: it chooses the backing, makes the builder, and publishes the finished segment."""
 
+from __future__ import annotations
+
 import functools
 import os
 import sys
@@ -10,8 +12,18 @@ from recstore.building.build_options import BACKINGS, check_choice, name_taken
 from recstore.errors import OutOfSpaceError, SegmentExistsError
 from recstore.shm import file_backing, folders, named_segments, registry
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeVar
 
-def new_builder(make, options):
+    from recstore._core.native import Segment
+    from recstore.building.build_options import Options
+
+    _BuilderT = TypeVar("_BuilderT")
+
+
+def new_builder(make: Callable[..., _BuilderT], options: Options) -> _BuilderT:
     """A builder for these options; `make` is Builder or MappingBuilder. The backing comes from the options, else from
     RECSTORE_BACKING, else from what the system supports."""
     chosen = _backing(options)
@@ -30,7 +42,7 @@ def new_builder(make, options):
     return make("anonymous", **how) if options.backing == "anonymous" else file_backing.new_builder(make, **how)
 
 
-def _backing(options):
+def _backing(options: Options) -> str:
     chosen = os.environ.get("RECSTORE_BACKING", "auto") if options.backing == "auto" else options.backing
     check_choice("backing", chosen, BACKINGS)
     if chosen == "auto":
@@ -38,7 +50,7 @@ def _backing(options):
     return "dir" if chosen == "shm" and not os.path.isdir(folders.SHARED) else chosen
 
 
-def _collect_named():
+def _collect_named() -> None:
     """Removes the named segments of killed processes. Every build does this, because a program may share no store by
     name after one was killed."""
     for folder in {folders.SHARED, os.environ.get("RECSTORE_DIR") or folders.SHARED}:
@@ -50,7 +62,7 @@ def _collect_named():
             named_segments.collect(folder)
 
 
-def _warn_in_spawned_child():
+def _warn_in_spawned_child() -> None:
     """Warns if this process is a spawned child that imports its main module: every child would build that store
     again."""
     process = sys.modules.get("multiprocessing.process")
@@ -69,9 +81,9 @@ def _warn_in_spawned_child():
         )
 
 
-def explained(error, options):
+def explained(error: OutOfSpaceError, options: Options) -> OutOfSpaceError:
     """The OutOfSpaceError with a remedy at the end of its text."""
-    target, text = options.target, error.strerror
+    target, text = options.target, error.strerror or ""
     backing = _backing(options)
     if "ulimit -v" in text:
         remedy = "raise that limit, or take it out of the job's script"
@@ -93,7 +105,7 @@ def explained(error, options):
     return OutOfSpaceError(error.errno, f"{text}; {remedy}", error.filename)
 
 
-def finished(segment, options, kept):
+def finished(segment: Segment, options: Options, kept: int) -> Segment:
     """Ends every build: publishes the segment if it has a name, and registers it for handles. Returns the segment.
     `kept` is the number of private bytes before the build."""
     segment.kept_bytes = max(0, private_bytes() - kept)
@@ -112,7 +124,7 @@ def finished(segment, options, kept):
     return registry.announce(segment)
 
 
-def private_bytes():
+def private_bytes() -> int:
     """The bytes of resident memory of this process that are not shared; 0 if the system does not say."""
     try:
         with open("/proc/self/statm", "rb") as f:  # text mode leaves memory allocated

@@ -9,6 +9,10 @@ and `fingerprint` are there for these. A module of the program that is handed on
 line numbers of sources do not count, so an added comment changes no fingerprint.
 """
 
+from __future__ import annotations
+
+import builtins
+import functools
 import os
 import sys
 import types
@@ -17,13 +21,21 @@ from _blake2 import blake2b
 from recstore.building import code_names, hashed_values
 from recstore.text import an
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any
+
+    from recstore.building.code_names import Chain
+    from recstore.building.hashed_values import Where
+
 _MISSING = object()
 _MAIN = ("__main__", "__mp_main__")
 # Globals that Python itself puts into every module. They do not affect the data.
 _OF_MODULES = frozenset(("__builtins__", "__loader__", "__spec__", "__package__", "__cached__", "__annotations__"))
 
 
-def full(build, fingerprint=None, files=None):
+def full(build: Any, fingerprint: str | None = None, files: Any = None) -> str:
     """The fingerprint for a call of `shared`, a str. Raises TypeError if none can be derived, OSError for a missing
     file."""
     if fingerprint is not None:
@@ -38,18 +50,15 @@ def full(build, fingerprint=None, files=None):
     return out if files is None else f"{out}+{of_files(files)}"
 
 
-def of_files(files):
+def of_files(files: Any) -> str:
     """A hash of the size, mtime and inode of each file, as 16 hexadecimal digits."""
     if isinstance(files, (str, bytes, os.PathLike)):
         files = [files]
-    parts = []
-    for path in files:
-        status = os.stat(path)
-        parts.append(b"%d %d %d" % (status.st_size, status.st_mtime_ns, status.st_ino))
+    parts = [b"%d %d %d" % (file.st_size, file.st_mtime_ns, file.st_ino) for file in map(os.stat, files)]
     return blake2b(b"\n".join(parts), digest_size=8).hexdigest()
 
 
-def derive(build):
+def derive(build: Any) -> str:
     """The fingerprint of a function, as 16 hexadecimal digits. Raises TypeError if the function depends on a value that
     cannot be hashed; the message asks for `fingerprint=`."""
     program = _Program()
@@ -63,14 +72,13 @@ def derive(build):
 class _Program(hashed_values.ValueHash):
     """Feeds functions, classes, modules and the values that they name to the hash."""
 
-    def __init__(self, outer=None):
+    def __init__(self, outer: _Program | None = None) -> None:
         super().__init__(outer)
-        self.home = None if outer is None else outer.home
+        self.home: str | None = None if outer is None else outer.home
 
-    def root(self, build, where):
+    def root(self, build: Any, where: Where) -> None:
         """Feeds the function given to `shared`, or a callable object."""
-        functools = sys.modules.get("functools")
-        if functools is not None and type(build) is functools.partial:
+        if type(build) is functools.partial:
             self.put("partial")
             where = hashed_values.spelled(where)
             self.root(build.func, f"{where}.func")
@@ -84,9 +92,8 @@ class _Program(hashed_values.ValueHash):
         else:
             self.add(build, where)
 
-    def compound(self, value, kind, where):
+    def compound(self, value: Any, kind: type, where: Where) -> None:
         # isinstance() would read the attribute `__class__`, which is a property of a lazy proxy.
-        functools = sys.modules.get("functools")
         if not isinstance(kind.__module__, str):
             self.refuse(where, f"is {an(kind.__qualname__)}, a proxy that hides its module")
         if kind in (list, tuple, dict, set, frozenset):
@@ -99,18 +106,18 @@ class _Program(hashed_values.ValueHash):
             self.cls(value, where)
         elif kind is types.CodeType:
             self.code(value, where)
-        elif issubclass(type(value), types.ModuleType):
+        elif issubclass(kind, types.ModuleType):
             self.module(value, where)
         elif kind is types.BuiltinFunctionType or kind.__name__ == "cython_function_or_method":
             self.builtin(value, where)
-        elif functools is not None and kind is functools.partial:
+        elif kind is functools.partial:
             self.root(value, where)
         elif self.outside(kind.__module__) and self.named_outside(value, kind, where):
             return
         else:
             super().compound(value, kind, where)
 
-    def named_outside(self, value, kind, where):
+    def named_outside(self, value: Any, kind: type, where: Where) -> bool:
         """Feeds an object of a class outside the program by its name or by the function that it wraps. Returns False if
         the object has neither."""
         wrapped = hashed_values.attributes(value).get("__wrapped__")
@@ -127,7 +134,7 @@ class _Program(hashed_values.ValueHash):
 
     # ---- Names of modules ----
 
-    def outside(self, name):
+    def outside(self, name: str) -> bool:
         """Whether a module is not part of the program: whether it belongs to Python or to an installed package. The
         package of the function that builds is part of the program."""
         top = name.partition(".")[0]
@@ -138,16 +145,16 @@ class _Program(hashed_values.ValueHash):
         path = _path_of(sys.modules.get(name) or sys.modules.get(top))
         if path is None:
             return top in sys.stdlib_module_names
-        parts = path.split(os.sep)
-        return "site-packages" in parts or "dist-packages" in parts or path.startswith(_standard_library())
+        library = os.path.dirname(os.__file__) + os.sep
+        return path.startswith(library) or not {"site-packages", "dist-packages"}.isdisjoint(path.split(os.sep))
 
-    def by_name(self, kind, name, module):
+    def by_name(self, kind: str, name: str, module: str) -> None:
         self.text(kind, _main(name))
         version = vars(sys.modules.get(module.partition(".")[0], types)).get("__version__")
         if isinstance(version, str) and self.outside(module):
             self.text("version", version)
 
-    def module(self, module, where):
+    def module(self, module: types.ModuleType, where: Where) -> None:
         """Feeds a module of which code reads no attribute by name. TypeError for a module of the program, because its
         name does not tell which values the code reads."""
         name = module.__name__
@@ -160,7 +167,7 @@ class _Program(hashed_values.ValueHash):
             )
         self.by_name("module", name, name)
 
-    def exported(self, value):
+    def exported(self, value: Any) -> bool:
         """Whether a module outside the program has this object under the object's own name, as numpy has `load`."""
         if issubclass(type(value), (type, types.FunctionType)):
             return False
@@ -169,15 +176,14 @@ class _Program(hashed_values.ValueHash):
             return False
         owner = type(_read_plainly(value, "__self__")).__module__
         for one in (module, owner, owner.rpartition(".")[0], "numpy"):
-            if isinstance(one, str) and one != "builtins" and self.outside(one):
-                held = vars(sys.modules[one]).get(name) if one in sys.modules else None
-                if held is value:
+            if isinstance(one, str) and one != "builtins" and one in sys.modules and self.outside(one):
+                if vars(sys.modules[one]).get(name) is value:
                     return True
         return False
 
     # ---- Functions and classes ----
 
-    def later(self, read, value, *rest):
+    def later(self, read: Callable[..., None], value: object, *rest: Any) -> None:
         """Feeds the number of a function or class. `digest` calls `read` for it later and once, because functions and
         classes may name each other."""
         key = id(value), id(rest[-1])
@@ -186,17 +192,17 @@ class _Program(hashed_values.ValueHash):
             self.pending.append((read, value, *rest))
         self.put("number", b"%d" % self.known[key][0])
 
-    def digest(self):
+    def digest(self) -> bytes:
         for read, *arguments in self.pending:  # `read` may append to the list
             self.put("next")
             read(*arguments)
         return super().digest()
 
-    def function(self, function, where, bound=None):
+    def function(self, function: types.FunctionType, where: Where, bound: object = None) -> None:
         """Feeds a function. `bound` is its first argument if it is a method, else None."""
         self.later(self.read_function, function, where, bound)
 
-    def read_function(self, function, where, bound):
+    def read_function(self, function: types.FunctionType, where: Where, bound: object) -> None:
         home, code = _globals_name(function), function.__code__
         self.by_name("function", f"{home}.{function.__qualname__}", home)
         self.code(code, where)
@@ -218,7 +224,7 @@ class _Program(hashed_values.ValueHash):
         if bound is not None and first is None:  # a decorator's `def call(*args)` passes the object on
             self.add(bound, "the object of the method")
         read = code_names.read_by(code, first)
-        for (kind, name), chains in sorted(read.items(), key=_repr_of_key):
+        for (kind, name), chains in sorted(read.items(), key=lambda item: repr(item[0])):
             self.text(kind, name)
             value = bound if kind == code_names.FIRST else _value_of(function, kind, name)
             if value is _MISSING:
@@ -227,10 +233,10 @@ class _Program(hashed_values.ValueHash):
                 self.text("module name", _main(str(value)))
             elif name == "__file__" and isinstance(value, str):
                 self.text("file", os.path.abspath(value))
-            elif name not in _OF_MODULES and not _is_builtin(name, value):
+            elif name not in _OF_MODULES and value is not vars(builtins).get(name, _MISSING):
                 self.chains(value, chains, f"the {'global' if kind == code_names.GLOBAL else 'variable'} {name}")
 
-    def method(self, method, where):
+    def method(self, method: types.MethodType, where: Where) -> None:
         function, bound = method.__func__, method.__self__
         if not isinstance(function, types.FunctionType) or self.outside(_globals_name(function)):
             if self.exported(method):
@@ -243,7 +249,7 @@ class _Program(hashed_values.ValueHash):
         self.text("method of", _name(type(bound)))
         self.function(function, where, bound)
 
-    def builtin(self, value, where):
+    def builtin(self, value: Any, where: Where) -> None:
         if self.exported(value):
             self.by_name("exported", _name(value), value.__module__ or "")
             return
@@ -252,11 +258,11 @@ class _Program(hashed_values.ValueHash):
         if bound is not None and not isinstance(bound, types.ModuleType):
             self.add(bound, f"{hashed_values.spelled(where)}.__self__")
 
-    def cls(self, cls, where):
+    def cls(self, cls: type, where: Where) -> None:
         """Feeds a class: its name, and for a class of the program also its bases, its methods and its attributes."""
         self.later(self.read_cls, cls, where, None)
 
-    def read_cls(self, cls, where, _):
+    def read_cls(self, cls: type, where: Where, _: None) -> None:
         self.user = cls.__qualname__
         self.by_name("class", _name(cls), cls.__module__)
         if self.outside(cls.__module__) or cls.__module__ == "builtins":
@@ -277,11 +283,12 @@ class _Program(hashed_values.ValueHash):
                 self.function(function, where)
             if functions or members is not None and (name in members or name.startswith("_")):
                 continue
-            if not (name.startswith("__") and name.endswith("__")) and name != "_abc_impl" and not _is_slot(held):
+            is_slot = type(held).__name__.endswith("_descriptor") or type(held).__name__ == "_tuplegetter"
+            if not (is_slot or name == "_abc_impl" or name.startswith("__") and name.endswith("__")):
                 self.text("attribute", name)
                 self.add(held, f"the attribute {name}")
 
-    def code(self, code, where):
+    def code(self, code: types.CodeType, where: Where) -> None:
         self.put("code", code.co_code)
         self.text("flags", f"{code.co_flags} {code.co_argcount} {code.co_posonlyargcount} {code.co_kwonlyargcount}")
         for names in (code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars):
@@ -292,7 +299,7 @@ class _Program(hashed_values.ValueHash):
 
     # ---- Parts of values ----
 
-    def chains(self, value, chains, where):
+    def chains(self, value: Any, chains: Iterable[Chain], where: str) -> None:
         """Feeds the parts of a value that code reads; an empty chain stands for the whole value."""
         if () in chains and not issubclass(type(value), types.ModuleType):
             chains = [()]
@@ -300,7 +307,7 @@ class _Program(hashed_values.ValueHash):
             self.text("chain", repr(chain))
             self.follow(value, chain, where)
 
-    def follow(self, value, chain, where):
+    def follow(self, value: Any, chain: Chain, where: str) -> None:
         named = None  # the name of an object of a module outside the program
         for step in chain:
             if issubclass(type(value), types.ModuleType):
@@ -328,7 +335,7 @@ class _Program(hashed_values.ValueHash):
         else:
             self.add(value, where)
 
-    def part(self, value, step):
+    def part(self, value: Any, step: str | tuple[Any]) -> tuple[Any, Any]:
         """The result of one step: `(attribute or item, None)`, `(function, bound value)` for a method, or
         `(Whole, None)` if the step may depend on all of the value."""
         whole = hashed_values.Whole(value)
@@ -367,15 +374,16 @@ class _Program(hashed_values.ValueHash):
                 return whole, None
         return whole, None
 
-    def part_of_class(self, cls, step, whole):
+    def part_of_class(self, cls: type, step: str, whole: hashed_values.Whole) -> tuple[Any, Any]:
         members = vars(cls).get("_member_map_")
         if isinstance(members, dict) and step in members:
             return members[step], None
         held = _static(cls, step)
         functions = _functions_in(held)
+        metaclass: type = type(cls)
         decided = any(  # whether a metaclass of the program says how the attribute is read
             name in vars(meta)
-            for meta in type(cls).__mro__
+            for meta in metaclass.__mro__
             for name in (step, "__getattribute__")
             if not self.outside(meta.__module__) and meta.__module__ != "builtins"
         )
@@ -389,14 +397,9 @@ class _Program(hashed_values.ValueHash):
 # ---- Helpers ----
 
 
-def _repr_of_key(item):
-    return repr(item[0])
-
-
-def _package_of(build):
+def _package_of(build: Any) -> str:
     """The package of the function that builds. It counts as part of the program even if it is installed."""
-    functools = sys.modules.get("functools")
-    while functools is not None and not isinstance(build, types.FunctionType):
+    while not isinstance(build, types.FunctionType):
         within = getattr(build, "func" if isinstance(build, functools.partial) else "__wrapped__", None)
         if within is None:
             break
@@ -406,32 +409,26 @@ def _package_of(build):
     return module.partition(".")[0]
 
 
-def _globals_name(function):
+def _globals_name(function: types.FunctionType) -> str:
     # functools.wraps overwrites function.__module__, but not the globals.
     return str(function.__globals__.get("__name__") or "")
 
 
-def _path_of(module):
+def _path_of(module: types.ModuleType | None) -> str | None:
     """The path of a module's file, or a folder of a package without a file; None for a module built into Python."""
     if module is None:
         return None
     path = vars(module).get("__file__")
     if path is None:
-        folders = list(vars(module).get("__path__", ()))
-        path = folders[0] if folders else None
+        path = next(iter(vars(module).get("__path__", ())), None)
     return path if isinstance(path, str) else None
 
 
-def _standard_library():
-    return os.path.dirname(os.__file__) + os.sep
-
-
-def _value_of(function, kind, name):
+def _value_of(function: types.FunctionType, kind: str, name: str) -> Any:
     """The value that a function reads under a name; _MISSING if the name has none."""
     if kind == code_names.GLOBAL:
-        builtins = function.__globals__.get("__builtins__", {})
-        builtins = builtins if isinstance(builtins, dict) else vars(builtins)
-        return function.__globals__.get(name, builtins.get(name, _MISSING))
+        own = function.__globals__.get("__builtins__", {})
+        return function.__globals__.get(name, (own if isinstance(own, dict) else vars(own)).get(name, _MISSING))
     cells = dict(zip(function.__code__.co_freevars, function.__closure__ or ()))
     try:
         return cells[name].cell_contents
@@ -439,13 +436,7 @@ def _value_of(function, kind, name):
         return _MISSING
 
 
-def _is_builtin(name, value):
-    import builtins
-
-    return vars(builtins).get(name, _MISSING) is value
-
-
-def _read_plainly(value, name):
+def _read_plainly(value: Any, name: str) -> Any:
     """An attribute of an object that no code written in Python computes; None if there is none."""
     kind = type(value)
     if not kind.__flags__ & 1 << 9:  # Py_TPFLAGS_HEAPTYPE: a class written in C
@@ -457,15 +448,12 @@ def _read_plainly(value, name):
     return held
 
 
-def _static(cls, name):
+def _static(cls: type, name: str) -> Any:
     """The attribute in the `__dict__` of a class or its bases, without calling descriptors; None if there is none."""
-    for one in cls.__mro__:
-        if name in vars(one):
-            return vars(one)[name]
-    return None
+    return next((vars(one)[name] for one in cls.__mro__ if name in vars(one)), None)
 
 
-def _functions_in(held):
+def _functions_in(held: Any) -> list[types.FunctionType]:
     """The Python functions in an attribute of a class: the method itself, or the functions of a property."""
     if issubclass(type(held), (staticmethod, classmethod)):
         held = held.__func__
@@ -477,11 +465,7 @@ def _functions_in(held):
     return [part for part in parts if type(part) is types.FunctionType]
 
 
-def _is_slot(held):
-    return type(held).__name__.endswith("_descriptor") or type(held).__name__ == "_tuplegetter"
-
-
-def _tells(value):
+def _tells(value: Any) -> bool:
     """Whether the value of a name in a module outside the program counts, as for sys.argv, and not only its name."""
     kind = type(value)
     if kind in (list, tuple):
@@ -489,11 +473,11 @@ def _tells(value):
     return kind in (bool, int, float, str, bytes, types.FunctionType, types.ModuleType) or issubclass(kind, type)
 
 
-def _name(value):
+def _name(value: Any) -> str:
     module = getattr(value, "__module__", None) or ""
     return f"{_main(module)}.{getattr(value, '__qualname__', None) or value.__name__}"
 
 
-def _main(name):
+def _main(name: str) -> str:
     """The name with `__main__` in place of `__mp_main__`, the name of the main module in a spawned child."""
     return "__main__" + name[len("__mp_main__") :] if name.partition(".")[0] == "__mp_main__" else name

@@ -5,11 +5,21 @@ of the program. The module fingerprints adds functions, classes and modules, and
 `__getattr__` of an object that reads attributes as items, such as EasyDict.
 """
 
+from __future__ import annotations
+
 import marshal
 import sys
 from _blake2 import blake2b
 
 from recstore.text import an, size_text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+    from typing import Any, NoReturn, TypeAlias
+
+    _Listed: TypeAlias = "list[Any] | tuple[Any, ...]"
+    Where: TypeAlias = "str | tuple[Where, object]"  # the name of a value; a pair of the container's and the key in it
 
 ASK = (
     '; give fingerprint="..." (any str that changes when the records would; files= adds the files that build reads),'
@@ -40,11 +50,19 @@ _BY_REPR = {
 }
 _ARRAYS = frozenset(("numpy.ndarray", "numpy.memmap"))
 _TENSORS = frozenset(("torch.Tensor", "torch.nn.parameter.Parameter"))
-_BASES = (dict, list, tuple, set, frozenset, str, int, float, bytes, complex)
 
-
-def _name_of_kind(kind):
-    return kind.__name__
+# Builtin type -> function that gives the content of an instance of a subclass, without the methods of the subclass.
+_CONTENTS: dict[type, Callable[[Any], object]] = {
+    list: lambda value: tuple(list.__iter__(value)),
+    tuple: lambda value: tuple(tuple.__iter__(value)),
+    set: lambda value: frozenset(set.__iter__(value)),
+    frozenset: lambda value: frozenset(frozenset.__iter__(value)),
+    str: str.__str__,
+    int: int.__int__,
+    float: float.__float__,
+    bytes: lambda value: bytes.__getitem__(value, slice(None)),
+    complex: lambda value: complex(value.real, value.imag),
+}
 
 
 class Whole:
@@ -52,7 +70,7 @@ class Whole:
 
     __slots__ = ("value",)
 
-    def __init__(self, value):
+    def __init__(self, value: object) -> None:
         self.value = value
 
 
@@ -60,49 +78,51 @@ class Budget:
     """The bytes and values that one fingerprint may still read. Every process that calls `shared` computes one, so the
     cost has a limit."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.bytes, self.values = MOST_BYTES, MOST_VALUES
 
 
 class ValueHash:
     """Feeds values to a hash. `user` is the function being read, for messages."""
 
-    def __init__(self, outer=None):
+    def __init__(self, outer: ValueHash | None = None) -> None:
         self.hash = blake2b(digest_size=8)
-        self.open = []  # ids of the values that contain the current one
-        self.known = {}  # ids of a function or class and of its bound object -> (number, object, other arguments)
-        self.pending = []  # functions and classes that have a number and have not been read yet
+        self.open: list[int] = []  # ids of the values that contain the current one
+        self.known: dict[
+            tuple[int, int], tuple[int, object, tuple[Any, ...]]
+        ] = {}  # ids of a function or class and of its bound object -> (number, object, other arguments)
+        self.pending: list[tuple[Any, ...]] = []  # functions and classes that have a number and have not been read yet
         self.user, self.budget = "", Budget()
         if outer is not None:
             self.open, self.known, self.user, self.budget = outer.open, dict(outer.known), outer.user, outer.budget
 
     # ---- Bytes ----
 
-    def put(self, kind, data=b""):
+    def put(self, kind: str, data: bytes = b"") -> None:
         self.hash.update(b"%s%d:" % (kind.encode(), len(data)))
         if data:
             self.hash.update(data)
 
-    def text(self, kind, text):
+    def text(self, kind: str, text: str) -> None:
         self.put(kind, text.encode("utf-8", "surrogatepass"))
 
-    def spend(self, size, where):
+    def spend(self, size: int, where: Where) -> None:
         self.budget.bytes -= size
         if self.budget.bytes < 0:
             self.refuse(where, f"takes the fingerprint past {size_text(MOST_BYTES)} of values")
 
-    def refuse(self, where, why):
+    def refuse(self, where: Where, why: str) -> NoReturn:
         """Raises TypeError with the name of the value, the function that uses it, the reason and the remedy."""
         user = f", which {self.user} uses," if self.user else ""
         raise TypeError(f"no fingerprint can be derived: {spelled(where)}{user} {why}{ASK}")
 
-    def digest(self):
+    def digest(self) -> bytes:
         """The bytes of the hash, after everything has been fed to it."""
         return self.hash.digest()
 
     # ---- Values ----
 
-    def add(self, value, where):
+    def add(self, value: Any, where: Where) -> None:
         """Feeds one value to the hash. Raises TypeError for a value that cannot be hashed; the message names it.
 
         `where` is the name of the value: a str, or a pair of the container's `where` and the key in the container.
@@ -133,7 +153,7 @@ class ValueHash:
             finally:
                 self.open.pop()
 
-    def many(self, kind, values, where):
+    def many(self, kind: str, values: _Listed, where: Where) -> None:
         self.put(kind, b"%d" % len(values))
         if len(values) > 1 and _FLAT.issuperset(map(type, values)):
             # Version 2 of marshal's format does not record identities, so equal values give equal bytes.
@@ -145,7 +165,7 @@ class ValueHash:
         for i, value in enumerate(values):
             self.add(value, (where, i))
 
-    def compound(self, value, kind, where):
+    def compound(self, value: Any, kind: type, where: Where) -> None:
         if kind in (list, tuple):
             self.many(kind.__name__, value, where)
         elif kind is dict:
@@ -157,7 +177,7 @@ class ValueHash:
         else:
             self.instance(value, kind, where)
 
-    def items(self, kind, mapping, where):
+    def items(self, kind: str, mapping: dict[Any, Any], where: Where) -> None:
         keys, values = list(dict.keys(mapping)), list(dict.values(mapping))
         self.many(f"{kind} keys", keys, (where, "keys"))
         self.put("values")
@@ -167,12 +187,12 @@ class ValueHash:
         for key, value in zip(keys, values):
             self.add(value, (where, key))
 
-    def members(self, kind, members, where):
+    def members(self, kind: str, members: Collection[Any], where: Where) -> None:
         """Feeds a set. Its members or their hashes are sorted, because the order of a set differs between processes."""
         kinds = set(map(type, members))
         if _SORTABLE.issuperset(kinds):
             self.put(kind, b"%d" % len(members))
-            for one in sorted(kinds, key=_name_of_kind):
+            for one in sorted(kinds, key=lambda kind: kind.__name__):
                 self.many(one.__name__, sorted(member for member in members if type(member) is one), where)
             return
         digests = []
@@ -184,9 +204,10 @@ class ValueHash:
 
     # ---- Objects ----
 
-    def instance(self, value, kind, where):
+    def instance(self, value: Any, kind: type, where: Where) -> None:
         name = f"{kind.__module__}.{kind.__qualname__}"
-        enum, pathlib = sys.modules.get("enum"), sys.modules.get("pathlib")  # perhaps still being imported elsewhere
+        enum: Any = sys.modules.get("enum")  # perhaps still being imported elsewhere, as is pathlib
+        pathlib: Any = sys.modules.get("pathlib")
         # isinstance() would read the attribute `__class__`, which is a property of a lazy proxy.
         if hasattr(pathlib, "PurePath") and issubclass(kind, pathlib.PurePath):
             self.text(kind.__name__, pathlib.PurePath.__str__(value))
@@ -226,7 +247,7 @@ class ValueHash:
         else:
             self.made_in_python(value, kind, where)
 
-    def array(self, value, where):
+    def array(self, value: Any, where: Where) -> None:
         """Feeds a numpy array or scalar: type, shape and bytes."""
         if value.dtype.hasobject:
             self.refuse(where, "is an array of objects; a list of them can be hashed")
@@ -236,7 +257,7 @@ class ValueHash:
         self.text("array", f"{value.dtype!r} {value.shape}")
         self.put("bytes", value.tobytes())
 
-    def tensor(self, value, where):
+    def tensor(self, value: Any, where: Where) -> None:
         torch = sys.modules["torch"]
         if value.device.type != "cpu" or value.layout is not torch.strided or value.is_quantized:
             self.refuse(where, f"is a tensor on {value.device} that is no plain CPU tensor; value.cpu() can be hashed")
@@ -245,7 +266,7 @@ class ValueHash:
         data = value.detach().resolve_conj().resolve_neg().contiguous().reshape(-1)
         self.put("bytes", data.view(torch.uint8).numpy().tobytes() if data.numel() else b"")
 
-    def made_in_python(self, value, kind, where):
+    def made_in_python(self, value: Any, kind: type, where: Where) -> None:
         """Feeds an instance of a class written in Python: its class, the content of the builtin type that it extends,
         and its attributes."""
         if kind is object:
@@ -255,18 +276,17 @@ class ValueHash:
             name = f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins.")
             self.refuse(where, f"is {an(name)}, whose value cannot be hashed")
         self.add(kind, where)
-        for base in _BASES:
+        if issubclass(kind, dict):
+            self.items("dict", value, where)
+        for base, content in _CONTENTS.items():
             if issubclass(kind, base):
-                if base is dict:
-                    self.items("dict", value, where)
-                else:
-                    self.add(tuple(list.__iter__(value)) if base is list else plain(base, value), where)
+                self.add(content(value), where)
         for name, held in sorted(attributes(value).items()):
             self.text("attribute", name)
             self.add(held, f"{spelled(where)}.{name}")
 
 
-def spelled(where):
+def spelled(where: Where) -> str:
     """The name of a value, for messages. Only messages need names, so they are composed here and not while hashing."""
     keys = []
     while isinstance(where, tuple):
@@ -276,23 +296,10 @@ def spelled(where):
     return where + "".join(reversed(keys))
 
 
-def plain(base, value):
-    """The content of an instance of a subclass of `base`, read without the methods of the subclass."""
-    if base is tuple:
-        return tuple(tuple.__iter__(value))
-    if base in (set, frozenset):
-        return frozenset(base.__iter__(value))
-    if base is complex:
-        return complex(value.real, value.imag)
-    return {str: str.__str__, int: int.__int__, float: float.__float__, bytes: bytes.__getitem__}[base](
-        value, *((slice(None),) if base is bytes else ())
-    )
-
-
 _DICT_KINDS = ("getset_descriptor", "member_descriptor")
 
 
-def attributes(value):
+def attributes(value: object) -> dict[str, Any]:
     """The attributes of an instance, by name, from its `__dict__` and its slots."""
     out = {}
     for cls in type(value).__mro__:
@@ -304,7 +311,7 @@ def attributes(value):
                     continue  # never assigned
     for cls in type(value).__mro__:
         own = vars(cls).get("__dict__")  # of a lazy proxy it may be a property
-        if type(own).__name__ in _DICT_KINDS:
+        if own is not None and type(own).__name__ in _DICT_KINDS:
             out.update(own.__get__(value))
             break
     return out
@@ -313,9 +320,9 @@ def attributes(value):
 _FROM_C = frozenset(("method_descriptor", "wrapper_descriptor", "classmethod_descriptor", "getset_descriptor"))
 
 
-def written_in_python(cls):
+def written_in_python(cls: type) -> bool:
     """Whether instances of the class hold no other data than attributes and the content of builtin types."""
-    if cls is object or cls in _BASES or cls.__module__ == "typing":
+    if cls is object or cls is dict or cls in _CONTENTS or cls.__module__ == "typing":
         return True
     if not cls.__flags__ & 1 << 9:  # Py_TPFLAGS_HEAPTYPE
         return False

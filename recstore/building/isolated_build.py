@@ -11,6 +11,8 @@ otherwise build again in the child. multiprocessing.Process is not used: a DataL
 multiprocessing forbids it such children.
 """
 
+from __future__ import annotations
+
 import os
 import pickle
 import select
@@ -19,6 +21,15 @@ import sys
 
 from recstore._core import forks
 from recstore.errors import BuildError, _ChildDied
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from _thread import LockType
+    from collections.abc import Callable
+    from subprocess import Popen
+    from typing import Any, TypeVar
+
+    _T = TypeVar("_T")
 
 _DONE = b"\0done"
 _MAIN = ("__main__", "__mp_main__")
@@ -37,7 +48,7 @@ _child({result}, {life})
 importing_main = False  # whether this process is a child that is importing the main module
 
 
-def build(first, work, attach, what):
+def build(first: Callable[[], object], work: Callable[[], object], attach: Callable[[], _T], what: str) -> _T:
     """Calls `first` and then `work` in a fresh interpreter, then `attach` in this process, and returns its result.
 
     Both functions are pickled. `first` is called before the main module is imported for `work`; `what` names the store
@@ -74,7 +85,7 @@ def build(first, work, attach, what):
             _reap(child)
 
 
-def _talk(job, result, life, child):
+def _talk(job: _Job, result: int, life: int, child: Popen[bytes]) -> bytes:
     """Sends the job to the child and returns the bytes that the child writes before it ends.
 
     The end of a pipe tells nothing of the child: processes that the child started may hold the other end for longer.
@@ -100,21 +111,22 @@ class _Waiter:
 
     LOOKS_MS = 200  # between two looks at the child where it has no descriptor
 
-    def __init__(self, child):
-        self.child, self.pidfd = child, None
+    def __init__(self, child: Popen[bytes]) -> None:
+        self.child = child
+        self.pidfd: int | None = None
         try:
             self.pidfd = os.pidfd_open(child.pid)
         except (AttributeError, OSError):
             pass  # no Linux, one before 5.3, or a sandbox that refuses the call: `wait` looks at the child now and then
 
-    def __enter__(self):
+    def __enter__(self) -> _Waiter:
         return self
 
-    def __exit__(self, *error):
+    def __exit__(self, *error: object) -> None:
         if self.pidfd is not None:
             os.close(self.pidfd)
 
-    def wait(self, fd, event):
+    def wait(self, fd: int, event: int) -> bool:
         """Whether `fd` became ready. False: the child has ended, and there is nothing more for `fd`."""
         poller = select.poll()
         poller.register(fd, event)
@@ -129,7 +141,7 @@ class _Waiter:
                 return False
 
 
-def _start(job, result, life, mask):
+def _start(job: _Job, result: int, life: int, mask: set[int]) -> Popen[bytes]:
     import subprocess
     from multiprocessing import spawn
 
@@ -137,7 +149,7 @@ def _start(job, result, life, mask):
         if stream is not None:
             stream.flush()
     code = _BOOTSTRAP.format(mask=mask - {signal.SIGINT} or "()", path=job.path, result=result, life=life)
-    flags = subprocess._args_from_interpreter_flags()  # as multiprocessing takes them
+    flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # as multiprocessing takes them
     return subprocess.Popen(
         [os.fsdecode(spawn.get_executable()), *flags, "-c", code],
         stdin=subprocess.DEVNULL,
@@ -145,7 +157,7 @@ def _start(job, result, life, mask):
     )
 
 
-def _reap(child):
+def _reap(child: Popen[bytes]) -> None:
     """Waits for a child whose pipe is closed, and kills it if it does not end within a second."""
     import subprocess
 
@@ -166,14 +178,14 @@ class _Job:
     locks and connections among the function's arguments pass their descriptors through it.
     """
 
-    def __init__(self, first, work):
+    def __init__(self, first: Callable[[], object], work: Callable[[], object]) -> None:
         from multiprocessing import context, spawn
 
         if getattr(sys, "frozen", False):
             raise TypeError("isolate=True starts a Python interpreter, which a frozen program lacks; use isolate=False")
-        self.fds = []
+        self.fds: list[int] = []
         outer = context.get_spawning_popen()
-        context.set_spawning_popen(self)
+        context.set_spawning_popen(self)  # type: ignore[arg-type]
         try:
             data, uses_main = _pickled(work)
         finally:
@@ -189,21 +201,21 @@ class _Job:
         packed = pickle.dumps((first, setup, data), 5)
         self.packed = len(packed).to_bytes(8, "little") + packed
 
-    def duplicate_for_child(self, fd):
+    def duplicate_for_child(self, fd: int) -> int:
         self.fds.append(fd)
         return fd
 
     class DupFd:
         """A passed descriptor, which has the same number in the child."""
 
-        def __init__(self, fd):
+        def __init__(self, fd: int) -> None:
             self.fd = fd
 
-        def detach(self):
+        def detach(self) -> int:
             return self.fd
 
 
-def _pickled(work):
+def _pickled(work: object) -> tuple[bytes, bool]:
     """`(bytes, whether they name the main module)`. Raises TypeError if `work` cannot be pickled."""
     import io
     from multiprocessing.reduction import ForkingPickler
@@ -211,7 +223,7 @@ def _pickled(work):
     found = []
 
     class Pickler(ForkingPickler):
-        def reducer_override(self, value):
+        def reducer_override(self, value: object) -> Any:
             if getattr(value, "__module__", None) in _MAIN:
                 found.append(value)
             return NotImplemented
@@ -224,7 +236,7 @@ def _pickled(work):
     return out.getvalue(), bool(found)
 
 
-def _cannot(why):
+def _cannot(why: str) -> str:
     return (
         f"isolate=True builds in a fresh interpreter, and build cannot be sent there: {why}; move the function to the "
         "top of a module, with its arguments in functools.partial, or use isolate=False"
@@ -234,7 +246,7 @@ def _cannot(why):
 # ---- In the child ----
 
 
-def _child(result, life):
+def _child(result: int, life: int) -> None:
     """The main function of the child. It ends the process and never returns."""
     import _thread
 
@@ -262,7 +274,7 @@ def _child(result, life):
         os._exit(status)
 
 
-def _read(fd, size):
+def _read(fd: int, size: int) -> bytes:
     out = bytearray()
     while len(out) < size:
         part = os.read(fd, min(size - len(out), 1 << 20))
@@ -272,23 +284,24 @@ def _read(fd, size):
     return bytes(out)
 
 
-def _prepare(setup):
+def _prepare(setup: dict[str, Any]) -> None:
     """Gives this process the parent's arguments, working folder, start method and main module."""
     global importing_main
     from multiprocessing import process, spawn
 
     from recstore.building import build_workers
 
-    importing_main = process.current_process()._inheriting = True  # multiprocessing then refuses to start children
+    importing_main = True
+    process.current_process()._inheriting = True  # type: ignore[attr-defined]  # it then may start no children
     try:
         spawn.prepare(setup)
     finally:
         importing_main = False
-        del process.current_process()._inheriting
+        del process.current_process()._inheriting  # type: ignore[attr-defined]
     build_workers.be_main()
 
 
-def _end_with_parent(life, ending):
+def _end_with_parent(life: int, ending: LockType) -> None:
     os.read(life, 1)
     ending.acquire()
     os._exit(0)

@@ -1,14 +1,21 @@
 """The (key, value) pairs of a mapping: from every argument that dict() takes, and from a mapping segment."""
 
-import sys
+from __future__ import annotations
+
+from collections import defaultdict
 
 from recstore._core import native
 from recstore.building.source import items_of
 from recstore.text import an
 from recstore.values import factories
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
 
-def selections(segment):
+
+def selections(segment: native.Segment) -> tuple[native.Selection, native.Selection]:
     """The Selections of keys and values of a mapping segment, entry by entry."""
     keys, values = native.Selection.whole(segment, 1), native.Selection.whole(segment, 0)
     order = segment.order()
@@ -16,17 +23,17 @@ def selections(segment):
         return keys, values
     blob, width = order
     n = blob.size // width // 2
-    sides = enumerate((keys, values))
-    return tuple(side.indexed(blob, 0, width, 2 * n).sliced(start if n else 0, 2, n) for start, side in sides)
+    keys = keys.indexed(blob, 0, width, 2 * n).sliced(0, 2, n)
+    return keys, values.indexed(blob, 0, width, 2 * n).sliced(1 if n else 0, 2, n)
 
 
-def pairs_of(source):
+def pairs_of(source: Any) -> Iterator[tuple[Any, Any]]:
     """The (key, value) pairs that dict(source) would take."""
     # As in dict(): a subclass of dict may define its own order or keys, and then these count.
     if isinstance(source, dict) and type(source).__iter__ is dict.__iter__:
         yield from dict.items(source)
     elif isinstance(source, native.Mapping):
-        yield from source.items()
+        yield from source.items()  # type: ignore[attr-defined]  # a RecordDict
     elif hasattr(source, "keys"):
         for key in source.keys():
             yield key, source[key]
@@ -44,16 +51,15 @@ def pairs_of(source):
             yield pair.pop()  # no reference to the pair is left here while the source makes the next one
 
 
-def factory_of(source):
+def factory_of(source: object) -> int:
     """The number of the factory of a defaultdict or RecordDict; 0 for any other source."""
-    if isinstance(source, getattr(sys.modules.get("collections"), "defaultdict", ())):
-        made_by = source.default_factory
-    else:
-        made_by = getattr(source, "factory", None) if isinstance(source, native.Mapping) else None
+    made_by: object = None
+    if isinstance(source, (native.Mapping, defaultdict)):
+        made_by = source.default_factory if isinstance(source, defaultdict) else source.factory
     return factories.number_of(made_by, "; RecordDict(dict(d)) leaves it out")
 
 
-def pairs_in(segment):
+def pairs_in(segment: native.Segment) -> Iterator[tuple[Any, Any]]:
     """The (key, value) pairs of a mapping segment, in order."""
     keys, values = (native.Records.__new__(native.Records)._set(side) for side in selections(segment))
     return zip(keys, values)

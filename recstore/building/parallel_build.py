@@ -12,6 +12,8 @@ after another. An exception in a worker is raised when the turn of its shard com
 worker ends when its pipe of shards is closed, also by the death of the building process.
 """
 
+from __future__ import annotations
+
 import itertools
 import pickle
 from _collections_abc import Mapping
@@ -27,6 +29,18 @@ from recstore.building.source import Source, items_of
 from recstore.errors import BuildError, EncodeError, Error
 from recstore.text import an
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterable, Iterator
+    from multiprocessing.connection import Connection
+    from multiprocessing.context import DefaultContext
+    from multiprocessing.process import BaseProcess
+    from typing import Any, NoReturn
+
+    from recstore._core.trust import ClassName
+    from recstore.building.build_options import Options
+    from recstore.containers.records import RecordList
+
 RUN_AHEAD = 32 << 20
 _STEP = 1024  # records of a shard in this process that are appended before the workers are heard again
 _PATIENCE_S = 5  # to wait for a process to end before it is killed
@@ -39,11 +53,11 @@ _UNGUARDED = (
 class WorkerTraceback(Exception):
     """The traceback in the worker, as the cause of an exception that a worker raised. Its argument is the text."""
 
-    def __str__(self):
+    def __str__(self) -> str:
         return f"\n{self.args[0]}"
 
 
-def fill(builder, shards, options):
+def fill(builder: native.AnyBuilder, shards: Any, options: Options) -> list[object]:
     """Appends the records or pairs of all shards to a builder. Returns the reports of those that are Sources. Raises
     the exceptions of iterating over them, EncodeError, BuildError if a worker dies, and TypeError if `shards` is not an
     iterable of shards. All workers have ended when this returns or raises."""
@@ -58,11 +72,12 @@ def fill(builder, shards, options):
         )
     team = _Team(builder, options)
     with closing(team.run(shards)) as finished:
+        steps: Iterator[None] = finished
         if options.progress:
             from recstore.building import progress
 
-            finished = progress.track(finished, len(shards) if hasattr(shards, "__len__") else None)
-        deque(finished, 0)
+            steps = progress.track(finished, len(shards) if hasattr(shards, "__len__") else None)
+        deque(steps, 0)
     return team.reports
 
 
@@ -72,15 +87,15 @@ _MAPPED = 4096  # records in a shard of `mapped`
 class _Mapped:
     """A shard whose records are the results of a function."""
 
-    def __init__(self, fn, records):
+    def __init__(self, fn: Callable[[Any], object], records: RecordList[Any]) -> None:
         self.fn, self.records = fn, records
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[object]:
         # The function may change its record. With map() a StopIteration that it raises would end the records.
         return (self.fn(record) for record in self.records._unwatched())
 
 
-def mapped(fn, records, workers):
+def mapped(fn: Callable[[Any], object], records: RecordList[Any], workers: int) -> Iterator[_Mapped]:
     """Divides map(fn, records) into shards. TypeError for a function that cannot be sent to a worker."""
     try:
         reduction.ForkingPickler.dumps(fn)
@@ -96,15 +111,17 @@ def mapped(fn, records, workers):
 class _Worker:
     """A worker process, and this side of its pipes."""
 
-    def __init__(self, context, *arguments):
-        self.shard = None
+    def __init__(self, context: DefaultContext, *arguments: Any) -> None:
+        self.shard: int | None = None
         self.heard = False  # whether it has sent a message
         with build_workers.forking:
             theirs, self.shards = context.Pipe(duplex=False)
             self.parcels, other = context.Pipe(duplex=False)
             try:
                 open_pipes.update((theirs, self.shards, self.parcels, other))
-                self.process = context.Process(target=build_workers.work, args=(theirs, other, *arguments), daemon=True)
+                self.process: BaseProcess = context.Process(
+                    target=build_workers.work, args=(theirs, other, *arguments), daemon=True
+                )
                 self.process.start()
             except BaseException as error:
                 _close(self.shards, self.parcels)
@@ -114,7 +131,7 @@ class _Worker:
             finally:
                 _close(theirs, other)
 
-    def exit_code(self):
+    def exit_code(self) -> int | None:
         """Waits up to _PATIENCE_S for the end of the process. None if it goes on."""
         ended = connection.wait([self.process.sentinel], _PATIENCE_S)
         with build_workers.forking:
@@ -122,7 +139,7 @@ class _Worker:
                 self.process.join()
             return self.process.exitcode
 
-    def died(self):
+    def died(self) -> BuildError:
         """The BuildError for a process that has closed its pipe."""
         code = self.exit_code()
         if code is None:
@@ -135,7 +152,7 @@ class _Worker:
                 how += _UNGUARDED
         return BuildError(f"the worker process {self.process.pid} that was reading shard {self.shard} {how}")
 
-    def end(self):
+    def end(self) -> None:
         """Waits for the process, which has been told to end, and kills it if it does not. multiprocessing keeps one
         that goes on, and one without a status, as the program ignores SIGCHLD."""
         if (code := self.exit_code()) is None:
@@ -147,7 +164,7 @@ class _Worker:
             _close(self.shards, self.parcels)
 
 
-def _close(*pipes):
+def _close(*pipes: Connection) -> None:
     for pipe in pipes:
         open_pipes.discard(pipe)
         pipe.close()
@@ -156,20 +173,21 @@ def _close(*pipes):
 class _Team:
     """The workers of one build, and their messages that are not appended yet."""
 
-    def __init__(self, builder, options):
+    def __init__(self, builder: native.AnyBuilder, options: Options) -> None:
         self.builder = builder
         self.options = options
-        self.hashes = getattr(builder, "hashes", None)  # the KeyHashes of a MappingBuilder
-        self.workers = []
-        self.shards = iter(())
-        self.queues = {}  # number of a shard -> its messages, or the iterator over a shard of this process
+        self.hashes = builder.hashes if isinstance(builder, native.MappingBuilder) else None
+        self.workers: list[_Worker] = []
+        self.shards: Iterator[tuple[int, Any]] = iter(())
+        # Number of a shard -> its messages, or the iterator over a shard of this process.
+        self.queues: dict[int, deque[bytes | Iterator[Any]]] = {}
         self.waiting = 0  # bytes in all queues
-        self.reports = []
-        self.opaque = {}  # of the shard whose turn it is: number of an opaque key in the shard -> the key
-        self.placing = None  # of the shard whose turn it is: where its blocks are placed
+        self.reports: list[object] = []
+        self.opaque: dict[int, Any] = {}  # of the shard in turn: number of an opaque key -> the key
+        self.placing: native.Placing | None = None  # of the shard in turn: where its blocks are placed
         self.here = 0  # the shards of this process in `queues`
 
-    def run(self, shards):
+    def run(self, shards: Iterable[Any]) -> Generator[None]:
         """Yields whenever a shard is finished."""
         try:
             self.shards = enumerate(items_of(shards))
@@ -199,7 +217,7 @@ class _Team:
             for worker in self.workers:
                 worker.end()
 
-    def start(self, n):
+    def start(self, n: int) -> None:
         context, options = get_context(), self.options
         seed = None if self.hashes is None else self.hashes.seed
         threads = cores.available() if options.threads is None else options.threads
@@ -210,11 +228,11 @@ class _Team:
             with forks.undisturbed():  # a worker that has started is among those that an interrupt ends
                 self.workers.append(_Worker(context, *how))
 
-    def is_here(self, shard):
+    def is_here(self, shard: object) -> bool:
         """Whether the records of a shard are in the memory of this process, which then stores them itself."""
         return type(shard) in (list, tuple) or self.hashes is not None and type(shard) is dict
 
-    def share_out(self):
+    def share_out(self) -> None:
         """Gives shards to all idle workers. Those of this process on the way are queued, a few at a time, because each
         holds its records."""
         while self.here < self.options.workers:
@@ -235,7 +253,7 @@ class _Team:
                 idle = self.workers[-1]
             self.send(idle, number, shard)
 
-    def send(self, worker, number, shard):
+    def send(self, worker: _Worker, number: int, shard: Any) -> None:
         """Gives a shard to an idle worker."""
         self.check(number, shard)
         try:
@@ -257,11 +275,11 @@ class _Team:
         except OSError:
             raise worker.died() from None
 
-    def check(self, number, shard):
+    def check(self, number: int, shard: Any) -> None:
         """TypeError for a value that is probably a record instead of a shard: iterating over a dict would store its
         keys."""
         kind, what = type(shard), "of records"
-        refused = str, bytes, bytearray
+        refused: tuple[type, ...] = str, bytes, bytearray
         if self.hashes is None:
             refused += Mapping, native.Mapping
         else:
@@ -274,17 +292,16 @@ class _Team:
                 f"an iterable of shards, each an iterable {what}"
             )
 
-    def read(self, turn):
+    def read(self, turn: int) -> None:
         """Receives a message from each worker that has sent one. Waits if there is nothing to append."""
-        busy = {
-            worker.parcels: worker
-            for worker in self.workers
-            if worker.shard is not None and (worker.shard == turn or self.waiting < RUN_AHEAD)
-        }
-        for pipe in connection.wait(busy, 0 if self.queues[turn] else None):
-            worker = busy[pipe]
+        busy = [worker for worker in self.workers if worker.shard == turn or self.waiting < RUN_AHEAD]
+        pipes = [worker.parcels for worker in busy if worker.shard is not None]
+        ready = connection.wait(pipes, 0 if self.queues[turn] else None)
+        for worker in busy:
+            if worker.shard is None or worker.parcels not in ready:
+                continue
             try:
-                message = pipe.recv_bytes()
+                message = worker.parcels.recv_bytes()
             except (EOFError, OSError):
                 raise worker.died() from None
             worker.heard = True
@@ -296,7 +313,7 @@ class _Team:
                 worker.shard = None
                 self.share_out()
 
-    def take(self, turn):
+    def take(self, turn: int) -> bool:
         """Appends the content of the next message of the shard whose turn it is. True for the shard's last message."""
         message = self.queues[turn].popleft()
         if not isinstance(message, bytes):
@@ -322,7 +339,7 @@ class _Team:
             self.reports.append(report)
         return kind == END
 
-    def take_here(self, turn, records):
+    def take_here(self, turn: int, records: Iterator[Any]) -> bool:
         """Appends some records of a shard of this process. True at its end."""
         before = self.records()
         self.builder.extend(itertools.islice(records, _STEP))
@@ -332,10 +349,10 @@ class _Team:
         self.here -= 1
         return True
 
-    def records(self):
-        return self.builder.records if self.hashes is None else self.hashes.n
+    def records(self) -> int:
+        return self.builder.records if isinstance(self.builder, native.Builder) else self.builder.hashes.n
 
-    def learn(self, seen, foreign):
+    def learn(self, seen: list[ClassName], foreign: bool) -> None:
         """Notes the classes that a worker has stored, so that this process can read their values. EncodeError for a
         class that this process cannot import."""
         writer = self.builder.settings
@@ -346,17 +363,16 @@ class _Team:
             except Error as e:
                 what = f"values of a class that only a worker knows: {e}; define it at the top of a module"
                 raise EncodeError(what) from None
-            writer.note(name, cls)
+            writer.note(name, cls)  # type: ignore[arg-type]  # a Reader that trusts its bytes finds a class or raises
 
-    def fail(self, shard, refused, error, text):
+    def fail(self, shard: int, refused: str | None, error: bytes | None, text: str | None) -> NoReturn:
         """Raises the exception of a worker."""
         if refused is not None:
             what = "record" if self.hashes is None else "entry"
             raise EncodeError(f"{what} {self.records()}{refused}")
-        try:
-            error = pickle.loads(error) if error is not None else None
-        except Exception:
-            error = None
-        if not isinstance(error, BaseException):
+        cause: object = None
+        with suppress(Exception):
+            cause = pickle.loads(error) if error is not None else None
+        if not isinstance(cause, BaseException):
             raise BuildError(f"reading shard {shard} failed in a worker:\n{text}")
-        raise error from WorkerTraceback(f"in a worker, reading shard {shard}:\n{text}")
+        raise cause from WorkerTraceback(f"in a worker, reading shard {shard}:\n{text}")

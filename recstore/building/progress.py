@@ -1,22 +1,36 @@
 """Progress bars on standard error, for ``progress=True``. rich draws them."""
 
+from __future__ import annotations
+
+from _collections_abc import Sized
+
 from recstore.building.source import items_of
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import Any, TypeVar
 
-def track(records, total=None):
+    import rich.progress
+    from rich.text import Text
+
+    _T = TypeVar("_T")
+
+
+def track(records: Iterable[_T], total: int | None = None) -> Iterator[_T]:
     """An iterator over `records` that shows a progress bar. Without `total`, the length of `records` counts if it has
     one. Raises ImportError without rich."""
-    if total is None and hasattr(records, "__len__"):
+    if total is None and isinstance(records, Sized):
         total = len(records)
     return _tracked(items_of(records), Bar(True, total))
 
 
-def _tracked(records, bar):
+def _tracked(records: Iterable[_T], bar: Bar) -> Iterator[_T]:
     with bar:
         yield from _counted(records, bar)
 
 
-def _counted(records, bar):
+def _counted(records: Iterable[_T], bar: Bar) -> Iterator[_T]:
     for record in records:
         yield record
         bar.advance(1)
@@ -25,10 +39,10 @@ def _counted(records, bar):
 class Counting:
     """A builder that counts on a progress bar the records that are appended to it."""
 
-    def __init__(self, builder, bar):
+    def __init__(self, builder: Any, bar: Bar) -> None:
         self.builder, self.bar = builder, bar
 
-    def extend(self, records):
+    def extend(self, records: Iterable[Any]) -> None:
         self.builder.extend(_counted(records, self.bar))
 
 
@@ -39,56 +53,51 @@ class Bar:
     without rich. For one thread.
     """
 
-    def __init__(self, shown, total=None, unit="records"):
+    def __init__(self, shown: bool, total: int | None = None, unit: str = "records") -> None:
         self.drawn = _drawn(unit) if shown else None
         self.total = total
-        self.task = None
+        self.task: rich.progress.TaskID  # once it is shown
         self.done = 0
 
-    def __enter__(self):
+    def __enter__(self) -> Bar:
         if self.drawn is not None:
             self.task = self.drawn.add_task("building", total=self.total)
             self.drawn.start()
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         if self.drawn is not None:
             self.drawn.stop()
 
-    def advance(self, n):
+    def advance(self, n: int) -> None:
         """Counts n further steps."""
         self.to(self.done + n)
 
-    def to(self, done):
+    def to(self, done: int) -> None:
         """Sets the number of steps that are done."""
         self.done = done
         if self.drawn is not None:
             self.drawn.update(self.task, completed=done)
 
 
-def _drawn(unit):
+def _drawn(unit: str) -> rich.progress.Progress:
     try:
         from rich import progress
         from rich.console import Console
+        from rich.text import Text
     except ImportError:
         raise ImportError("progress=True needs rich: pip install rich") from None
 
     class Rate(progress.ProgressColumn):
-        def render(self, task):
+        def render(self, task: rich.progress.Task) -> Text:
             speed = task.finished_speed or task.speed
-            return progress.Text("" if speed is None else f"{speed:,.0f}/s", style="progress.data.speed")
+            return Text("" if speed is None else f"{speed:,.0f}/s", style="progress.data.speed")
 
-    if unit == "bytes":
-        amount, rate = progress.DownloadColumn(), progress.TransferSpeedColumn()
-    else:
-        amount, rate = progress.MofNCompleteColumn(), Rate()
-    text, bar = progress.TextColumn("{task.description}"), progress.BarColumn()
-    return progress.Progress(
-        text,
-        bar,
-        progress.TaskProgressColumn(),
-        amount,
-        rate,
-        progress.TimeRemainingColumn(),
-        console=Console(stderr=True),
+    amount = (
+        (progress.DownloadColumn, progress.TransferSpeedColumn)
+        if unit == "bytes"
+        else (progress.MofNCompleteColumn, Rate)
     )
+    kinds = progress.BarColumn, progress.TaskProgressColumn, *amount, progress.TimeRemainingColumn
+    text = progress.TextColumn("{task.description}")
+    return progress.Progress(text, *(kind() for kind in kinds), console=Console(stderr=True))

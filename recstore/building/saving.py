@@ -1,5 +1,7 @@
 """Saving a store to a file: a temporary file in the same folder is written first and then renamed."""
 
+from __future__ import annotations
+
 import errno
 import os
 
@@ -9,30 +11,46 @@ from recstore.building.build_options import Options
 from recstore.shm import attributes
 from recstore.values.factories import FACTORIES
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any
 
-def save_mapping(mapping, path):
+    from recstore._types import Path
+    from recstore.containers.dicts import RecordDict
+    from recstore.containers.records import RecordList
+
+
+def save_mapping(mapping: RecordDict[Any, Any], path: Path) -> None:
     """Writes a mapping to a file. A whole segment is copied; any other mapping is encoded again."""
-    if mapping.is_whole:
-        write_segment(mapping.key_index.segment, path)
+    segment = mapping.key_index.segment
+    if segment is not None and mapping.is_whole:
+        write_segment(segment, path)
         return
-
     pairs = zip(mapping, _durable(mapping._values))
     _write_compact(native.MappingBuilder, mapping._values, pairs, path, FACTORIES.index(mapping.factory))
 
 
-def save_records(records, path, indexes):
+def save_records(records: RecordList[Any], path: Path, indexes: native.Indexes) -> None:
     """Encodes the records again into a file that holds nothing else but these saved indexes, as of
     saved_indexes.wanted."""
     _write_compact(native.Builder, records, _durable(records), path, indexes, noted=records.attributes)
 
 
-def _write_compact(make, records, source, path, ending, noted=None):
+def _write_compact(
+    make: Callable[..., Any],
+    records: RecordList[Any],
+    source: Iterable[Any],
+    path: Path,
+    ending: object,
+    noted: dict[str, Any] | None = None,
+) -> None:
     """Streams `source`, which is `records` or pairs with them, into a new file, with the attributes `noted`. `ending`
     is the argument of the builder's `finish`. A value of an unsupported type was a pickle in the store it comes from,
     so it is pickled again."""
     writer = trust.Writer(pickled=True, arrays=Options.beside(records.segments).arrays)
 
-    def write(temporary):
+    def write(temporary: str) -> None:
         builder = make("file", name=temporary, writer=writer, threads=cores.available())
         try:
             builder.extend(source)
@@ -46,16 +64,16 @@ def _write_compact(make, records, source, path, ending, noted=None):
     publish(path, write)
 
 
-def _durable(records):
+def _durable(records: RecordList[Any]) -> Iterable[Any]:
     """The records with lists in place of groups, because groups are views and a file cannot hold a view."""
     return map(_without_views, records) if isinstance(records.projection, native.GroupProjection) else records
 
 
-def _without_views(value):
+def _without_views(value: Any) -> Any:
     return [_without_views(item) for item in value] if isinstance(value, native.Records) else value
 
 
-def write_segment(segment, path, indexes=()):
+def write_segment(segment: native.Segment, path: Path, indexes: native.Indexes = ()) -> None:
     """Writes a segment's own bytes to a file, with these saved indexes beside those that it has."""
     publish(path, lambda temporary: segment.write_to(temporary, indexes))
 
@@ -66,20 +84,20 @@ class FileTarget:
     name = reader = None
     replaces = False
 
-    def __init__(self, path):
+    def __init__(self, path: str) -> None:
         self.path = path
         self.folder = os.path.dirname(path) or "."
 
-    def new_builder(self, make, compression, writer):
+    def new_builder(self, make: Callable[..., Any], compression: native.Choices, writer: trust.Writer) -> Any:
         if os.path.lexists(self.path):  # the first of the two passes over pairs with many repeated keys
             os.unlink(self.path)
         return make("file", name=self.path, compression=compression, writer=writer)
 
-    def publish(self, segment, replace=False):
+    def publish(self, segment: native.Segment, replace: bool = False) -> None:
         pass
 
 
-def publish(path, write):
+def publish(path: Path, write: Callable[[str], object]) -> None:
     """Calls `write` for a temporary path in the folder of `path`, then renames the file to `path`. After an error or a
     signal the temporary file is removed."""
     _require_file(path)
@@ -101,14 +119,14 @@ def publish(path, write):
         raise
 
 
-def _require_file(path):
+def _require_file(path: Path) -> None:
     if not os.fspath(path):
         raise FileNotFoundError(errno.ENOENT, "the path to save to is empty", path)
     if os.path.isdir(path):
         raise IsADirectoryError(errno.EISDIR, "the path to save to is a folder; name a file in it", os.fsdecode(path))
 
 
-def _require_folder(folder):
+def _require_folder(folder: str) -> None:
     if os.path.isdir(folder):
         return
     parent = folder
@@ -121,13 +139,13 @@ def _require_folder(folder):
     raise FileNotFoundError(errno.ENOENT, "the folder to save into does not exist; os.makedirs makes it", folder)
 
 
-def temporary_beside(path):
+def temporary_beside(path: Path) -> str:
     """A new path in the folder of `path`."""
     # The name is random: process ids repeat in containers, and a killed save leaves its file behind.
     return os.path.join(os.path.dirname(os.fsdecode(path)), f"{TEMPORARY}{os.urandom(8).hex()}.tmp")
 
 
-def is_temporary(name):
+def is_temporary(name: str) -> bool:
     """Whether `temporary_beside` makes such names of files."""
     return name.startswith(TEMPORARY) and name.endswith(".tmp") and len(name) == len(TEMPORARY) + 16 + len(".tmp")
 
@@ -136,7 +154,7 @@ TEMPORARY = ".recstore-"
 _STALE = 24 * 3600.0  # seconds without a write after which the process that wrote a temporary file counts as dead
 
 
-def _remove_stale(temporary):
+def _remove_stale(temporary: str) -> None:
     """Removes the files that killed saves of this user left in the folder of `temporary`, a file just written. If such
     a save is still running, it fails and the file at its path stays unchanged."""
     # The present time is that of the file system, which may be on another machine.

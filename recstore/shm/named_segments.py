@@ -230,7 +230,7 @@ class Target:
         """A random file name for a temporary file beside the segment."""
         return f"{self.file_name}.{_spell(os.urandom(8))[:3]}"
 
-    def new_builder(self, make: Callable[..., _BuilderT], compression: str, writer: Writer) -> _BuilderT:
+    def new_builder(self, make: Callable[..., _BuilderT], compression: native.Choices, writer: Writer) -> _BuilderT:
         return make(_BACKING, self.folder, self.temporary(), compression, writer, self.label())
 
     def publish(self, segment: native.Segment, replace: bool = False) -> native.Segment:
