@@ -2,13 +2,13 @@
 with an underscore, is for the other modules of recstore and lists what they use."""
 
 import os
-from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, ValuesView
+from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, Sequence, ValuesView
 from collections.abc import Mapping as AbstractMapping
 from typing import Any, Generic, SupportsIndex, TypeAlias, TypeVar, final, overload
 
 from typing_extensions import Self
 
-from recstore._core.trust import Reader
+from recstore._core.trust import Reader, Writer
 from recstore._types import Index, Selector
 from recstore.containers.records import RecordView
 
@@ -45,16 +45,28 @@ class Record(AbstractMapping[Any, Any]):
     def _origin(self) -> tuple[int, tuple[Any, ...]] | None: ...
 
 class Mapping(Generic[_K, _V_co]):
-    _keys: Records[Any]
+    _keys: RecordView[Any]
     _kind: int
     _spilled: Blob | None
-    _values: Records[Any]
-    blobs: list[Blob]
-    detached: str | None
+    _values: RecordView[Any]
     factory: type | None
     key_index: KeyIndex
-    segments: list[Segment]
-    sets: list[Shards]
+    @property
+    def blobs(self) -> list[Blob]: ...
+    @property
+    def detached(self) -> str | None: ...
+    @property
+    def segments(self) -> list[Segment]: ...
+    @property
+    def sets(self) -> list[Shards]: ...
+    def _set(
+        self,
+        keys: Records[Any],
+        values: Records[Any],
+        key_index: KeyIndex | None,
+        factory: type | None = None,
+        detached: str | None = None,
+    ) -> Self: ...
     def __len__(self) -> int: ...
     def __contains__(self, key: object, /) -> bool: ...
     def __getitem__(self, key: _K, /) -> _V_co: ...
@@ -76,6 +88,13 @@ class Records(Generic[_T_co]):
     segments: list[Segment]
     selection: Selection
     sets: list[Shards]
+    def _set(
+        self,
+        selection: Selection,
+        projection: Projection | None = None,
+        detached: str | None = None,
+        watched: bool = True,
+    ) -> Self: ...
     def __len__(self) -> int: ...
     # Selectors come before SupportsIndex, because arrays of numpy and torch define __index__ too.
     @overload
@@ -92,7 +111,10 @@ class Records(Generic[_T_co]):
 _Limits: TypeAlias = tuple[int, int] | None
 _Path: TypeAlias = str | bytes | os.PathLike[str]
 
+BUSY: str
 EXT_LAST: int
+GONE: str
+HELD: str
 INDEX_GROUPS: int
 INDEX_RECORDS: int
 OURS: tuple[int, int]
@@ -119,6 +141,27 @@ class Blob:
     def publish(self, backing: str, directory: str | None = None, name: str | None = None) -> None: ...
     def unlink(self) -> None: ...
 
+class Builder:
+    path: str
+    records: int
+    settings: object
+    def __init__(
+        self,
+        backing: str,
+        directory: str | None = None,
+        name: str | None = None,
+        compression: object = "auto",
+        writer: Writer | None = None,
+        label: object = None,
+        threads: int = 1,
+    ) -> None: ...
+    def abort(self) -> None: ...
+    def annotate(self, pairs: int, content: bytes) -> None: ...
+    def append(self, record: object) -> None: ...
+    def extend(self, records: Iterable[Any]) -> None: ...
+    def finish(self, indexes: Iterable[tuple[int, object]] = ()) -> Segment: ...
+    def take_descriptor(self) -> int: ...
+
 class Forget:
     def __init__(self, known: dict[Any, Any], key: object) -> None: ...
     def __call__(self, gone: object) -> None: ...
@@ -132,6 +175,13 @@ class GroupProjection(Projection):
     def __init__(self, records: Records[Any], starts: Blob | None, rows: Blob | None, width: int, n: int) -> None: ...
     def ordered(self) -> Selection: ...
 
+class KeyHashes:
+    n: int
+    opaque: dict[Any, list[int]]
+    def __init__(self, seed: int | None = None) -> None: ...
+    def append(self, key: object) -> None: ...
+    def since(self, first: int) -> bytes: ...
+
 class KeyIndex:
     blob: Blob | None
     saved: SavedIndex | None
@@ -140,6 +190,45 @@ class KeyIndex:
     def of_blob(blob: Blob) -> KeyIndex: ...
     @staticmethod
     def of_segment(segment: Segment) -> KeyIndex: ...
+
+class Lock:
+    path: str
+    state: str
+    def __init__(self, path: str) -> None: ...
+    def attempt(self) -> str: ...
+    def close(self) -> None: ...
+    def forget(self) -> None: ...
+    def leads(self) -> bool: ...
+    def read(self) -> bytes: ...
+    def write(self, content: bytes) -> bool: ...
+
+class MappedShards:
+    beside: dict[int, Any]
+    closed: bool
+    opener: Any
+    def __init__(self, n: int, opener: Callable[[int], Segment], stores: tuple[int, ...] = (0,)) -> None: ...
+    def close(self) -> None: ...
+    def has(self, i: int) -> bool: ...
+
+class MappingBuilder:
+    hashes: KeyHashes
+    path: str
+    settings: object
+    def __init__(
+        self,
+        backing: str,
+        directory: str | None = None,
+        name: str | None = None,
+        compression: object = "auto",
+        writer: Writer | None = None,
+        label: object = None,
+        threads: int = 1,
+    ) -> None: ...
+    def abort(self) -> None: ...
+    def append(self, key: object, value: object) -> None: ...
+    def extend(self, pairs: Iterable[tuple[Any, Any]]) -> None: ...
+    def finish(self, factory: int = 0) -> tuple[Segment, int, int]: ...
+    def take_descriptor(self) -> int: ...
 
 class Projection:
     def describe(self) -> tuple[Any, ...] | None: ...
@@ -180,6 +269,7 @@ class Segment:
     def store_records(self, store: int) -> int: ...
     def touch(self) -> None: ...
     def unlink(self) -> None: ...
+    def verify(self, limits: _Limits = None) -> None: ...
 
 class Selection:
     length: int
@@ -207,9 +297,14 @@ class Selection:
 
 class Shards:
     closed: bool
+    mapped: MappedShards
     opener: Any
     store: int
+    def __init__(self, counts: Sequence[int], mapped: MappedShards, store: int = 0) -> None: ...
+    def __len__(self) -> int: ...
     def close(self) -> None: ...
+    def range(self, i: int) -> tuple[int, int]: ...
+    def segment(self, i: int) -> Segment: ...
 
 class SweepAfterCollection:
     def __init__(self, pins: dict[int, Any], clock: Callable[[], float], sweep: Callable[[], None]) -> None: ...

@@ -1,5 +1,7 @@
 """A pool of processes of this machine that write the files of a reader as shard files."""
 
+from __future__ import annotations
+
 import multiprocessing
 import signal
 from concurrent.futures import ProcessPoolExecutor
@@ -10,10 +12,17 @@ from recstore.building.feeds import Feed
 from recstore.errors import BuildError
 from recstore.sources.inputs import FileObject
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from recstore.remote.writer import Entry, ShardWriter
+
 _TASKS = 4  # for each process: so the last ones to end differ by little, and shard files stay few
 
 
-def write(writer, feed, workers):
+def write(writer: ShardWriter, feed: Feed, workers: int) -> list[Entry]:
     """The entries of all records of a Feed, in their order, each written by one of at most `workers` processes. The
     attributes that the feed finds are those of the entries.
 
@@ -56,7 +65,7 @@ def write(writer, feed, workers):
     return [entry for entry, _ in done]
 
 
-def _runs(feed, workers):
+def _runs(feed: Feed, workers: int) -> list[Sequence[Feed]]:
     """The parts of a feed in runs, of which each is a task; an empty list if this process has to read it."""
     if workers < 2 or any(isinstance(one, FileObject) for one in getattr(feed, "files", ())):
         return []
@@ -68,26 +77,26 @@ def _runs(feed, workers):
 class _Run(Feed):
     """Adjacent parts of a feed."""
 
-    def __init__(self, parts):
+    def __init__(self, parts: Sequence[Feed]) -> None:
         self.parts, self.pairs = parts, parts[0].pairs
 
-    def fill(self, builder, options):
+    def fill(self, builder: Any, options: None) -> None:
         for part in self.parts:
             part.fill(builder, None)
 
 
-def _written(writer, parts):
+def _written(writer: ShardWriter, parts: Sequence[Feed]) -> tuple[Entry, list[Any]]:
     """In a process: the entry of some parts, and their reports."""
     return writer.write(_Run(parts)), [part.report() for part in parts]
 
 
-def _take_signals():
+def _take_signals() -> None:
     # The terminal sends Ctrl-C to all its processes; the one that started these ends them.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _end)
 
 
-def _end(*_):
+def _end(*_: object) -> None:
     """Ends this process by an exception, so that no temporary file stays."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     raise SystemExit(1)
