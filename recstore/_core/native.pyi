@@ -49,16 +49,12 @@ class Mapping(Generic[_K, _V_co]):
     _kind: int
     _spilled: Blob | None
     _values: RecordView[Any]
+    blobs: list[Blob]
+    detached: str | None
     factory: type | None
     key_index: KeyIndex
-    @property
-    def blobs(self) -> list[Blob]: ...
-    @property
-    def detached(self) -> str | None: ...
-    @property
-    def segments(self) -> list[Segment]: ...
-    @property
-    def sets(self) -> list[Shards]: ...
+    segments: list[Segment]
+    sets: list[Shards]
     def _set(
         self,
         keys: Records[Any],

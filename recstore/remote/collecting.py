@@ -31,6 +31,12 @@ class Collected:
     """What :func:`gc` has removed, or would remove: `manifests`, a list of their numbers; `files`, a list of the names
     of other objects; `nbytes` of all; `kept`, the numbers of the manifests that stay; `dry_run`."""
 
+    manifests: list[int]
+    files: list[str]
+    nbytes: int
+    kept: list[int]
+    dry_run: bool
+
     def __init__(self, manifests: list[int], files: list[str], nbytes: int, kept: list[int], dry_run: bool) -> None:
         self.manifests, self.files, self.nbytes = manifests, files, nbytes
         self.kept, self.dry_run = kept, dry_run

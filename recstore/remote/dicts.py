@@ -59,7 +59,7 @@ class ShardDict(RecordDict):  # type: ignore[type-arg]
         return self
 
     @property
-    def detached(self) -> None:
+    def detached(self) -> None:  # type: ignore[override]
         """None: a set of shards that cannot be reached has no such mapping."""
         return None
 
@@ -111,17 +111,17 @@ class ShardDict(RecordDict):  # type: ignore[type-arg]
     # ---- What it is ----
 
     @property
-    def segments(self) -> list[native.Segment]:
+    def segments(self) -> list[native.Segment]:  # type: ignore[override]
         """No segment is the mapping's own: `sets` has those of its files."""
         return []
 
     @property
-    def sets(self) -> list[native.Shards]:
+    def sets(self) -> list[native.Shards]:  # type: ignore[override]
         """The two sets of shards that the mapping reads: keys and values."""
         return list({id(one): one for one in (*self._keys.sets, *self._values.sets)}.values())
 
     @property
-    def blobs(self) -> list[native.Blob]:
+    def blobs(self) -> list[native.Blob]:  # type: ignore[override]
         """None: its files have the key indexes."""
         return []
 

@@ -39,6 +39,10 @@ class Entry:
     """
 
     __slots__ = ("attributes", "id", "kind", "shards")
+    kind: _Kind
+    shards: tuple[Shard, ...]
+    attributes: dict[str, Any]
+    id: str
 
     def __init__(
         self, kind: _Kind, shards: Iterable[Shard], attributes: Mapping[str, Any] | None = None, id: str | None = None
