@@ -11,12 +11,7 @@ engine and fetched once a machine.
 from recstore.later import later
 
 # The public names by module. Each module is imported when one of its names is first asked for.
-_LATER = {
-    "Collected": "collecting",
-    "Entry": "writer",
-    "ShardWriter": "writer",
-    "gc": "collecting",
-}
+_LATER = {"Collected": "collecting", "Entry": "writer", "ShardWriter": "writer", "gc": "collecting"}
 
 __all__ = list(_LATER)
 __getattr__, __dir__ = later(globals(), _LATER, ("dask", "ray", "spark"))

@@ -14,6 +14,9 @@ file or none. To make room, names are removed: a process that has mapped the fil
 fetches it again. What killed processes leave, locks and parts that nobody has locked, the next opening removes.
 """
 
+from __future__ import annotations
+
+import contextlib
 import errno
 import logging
 import os
@@ -26,29 +29,38 @@ from recstore.errors import CorruptError, OutOfSpaceError, SegmentNotFoundError
 from recstore.remote import folders, names
 from recstore.remote.names import RECORDS
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from recstore.remote.objects import AnyPath, Data
+
 LOCK, PART = ".lock", ".part"
-FIRST_DELAY, LAST_DELAY = 0.002, 0.2
+_FIRST_DELAY, _LAST_DELAY = 0.002, 0.2
+_TRIES = 20  # of opening a file that other processes remove again and again, to make room
 _PATIENCE = 60.0  # seconds for which nothing may happen while room is wanted
 _FIRST_WORD, _NEXT_WORDS = 10.0, 60.0  # seconds of waiting after which that is logged
 
 
-class Words:
-    """Logs now and then that this process waits for what another one does."""
+class Wait:
+    """Waits, with growing pauses, for what another process does, and logs that now and then."""
 
-    def __init__(self, what, does="is fetching"):
+    def __init__(self, what: str, does: str = "is fetching") -> None:
         self.what, self.does = what, does
-        self.begin, self.next = time.monotonic(), _FIRST_WORD
+        self.begin, self.next, self.delay = time.monotonic(), _FIRST_WORD, _FIRST_DELAY
 
-    def waited(self):
+    def pause(self) -> None:
         seconds = time.monotonic() - self.begin
         if seconds >= self.next:
             self.next += _NEXT_WORDS
             logging.getLogger("recstore").warning(
                 "waiting for %s, which another process of this machine %s: %.0f s by now", self.what, self.does, seconds
             )
+        time.sleep(self.delay)
+        self.delay = min(2 * self.delay, _LAST_DELAY)
 
 
-def seal(name, descriptor):
+def seal(name: str, descriptor: int) -> int:
     """The modification time, in nanoseconds, of a file whose content was found to have the hash that its name promises.
     A write gives the file another time, a copy is another inode: such a file is hashed before it is read. It is a whole
     number of seconds, which every file system keeps, between 1980 and 2013."""
@@ -62,19 +74,19 @@ class Cache:
 
     Raises as folders.made."""
 
-    def __init__(self, path, limit=None):
+    def __init__(self, path: AnyPath, limit: int | None = None) -> None:
         self.folder, self.limit = folders.made(path), limit
         self.path_given = os.path.dirname(self.folder)
         self.sets = os.path.join(self.folder, "sets")
 
-    def path(self, name):
+    def path(self, name: str) -> str:
         return os.path.join(self.folder, name)
 
-    def lock(self, name):
+    def lock(self, name: str) -> native.Lock:
         """The Lock on a file, tried once."""
         return native.Lock(self.path(name) + LOCK)
 
-    def is_being_fetched(self, name):
+    def is_being_fetched(self, name: str) -> bool:
         try:
             return native.is_leased(self.path(name) + LOCK)
         except OSError:
@@ -82,7 +94,7 @@ class Cache:
 
     # ---- What is there ----
 
-    def has(self, name, nbytes=None):
+    def has(self, name: str, nbytes: int | None = None) -> bool:
         """Whether a whole file of this name, and of this size, is there. One that this user cannot have made so is
         removed."""
         path = self.path(name)
@@ -96,11 +108,11 @@ class Cache:
         self.discard(name)
         return False
 
-    def names(self):
+    def names(self) -> set[str]:
         """The names of all files that are there, whole or not, as a set."""
         return set(os.listdir(self.folder))
 
-    def open(self, name, nbytes, limits, full=False):
+    def open(self, name: str, nbytes: int, limits: tuple[int, int] | None, full: bool = False) -> native.Segment | None:
         """The Segment of a shard file; None where it is not there, or damaged: then it is removed. With `full` every
         byte of it is checked. Raises CorruptError and VersionError for a file that is what its name promises."""
         if not self.has(name, nbytes):
@@ -124,7 +136,31 @@ class Cache:
         self.use(path)
         return segment
 
-    def _is_intact(self, name):
+    def opened(
+        self,
+        name: str,
+        nbytes: int,
+        fetch: Callable[[str, int], object],
+        limits: tuple[int, int] | None = None,
+        full: bool = False,
+    ) -> native.Segment:
+        """As `open`, for a file that `fetch(name, nbytes)` brings here where it is not. OutOfSpaceError where others
+        remove it each time."""
+        for _ in range(_TRIES):
+            segment = self.open(name, nbytes, limits, full)
+            if segment is not None:
+                return segment
+            fetch(name, nbytes)
+        raise self.removed_again(name)
+
+    def removed_again(self, name: str) -> OutOfSpaceError:
+        return OutOfSpaceError(
+            errno.ENOSPC,
+            f"other processes removed {name} from the cache {self.path_given!r} again and again, before it was opened: "
+            "raise limit=",
+        )
+
+    def _is_intact(self, name: str) -> bool:
         """Whether the content of a shard file has the hash that its name promises. If so, the file is sealed."""
         try:
             with open(self.path(name), "rb") as file:
@@ -135,7 +171,7 @@ class Cache:
         except FileNotFoundError:
             return False
 
-    def read(self, name, most=None):
+    def read(self, name: str, most: int | None = None) -> bytes | None:
         """The bytes of a filter or manifest; None where it is not there. One of more than `most` bytes is removed."""
         if not self.has(name):
             return None
@@ -150,14 +186,12 @@ class Cache:
         return None
 
     @staticmethod
-    def use(path):
+    def use(path: str) -> None:
         """Notes that a file is used now."""
-        try:
+        with contextlib.suppress(OSError):  # removed since, or on a disk that is read-only by now
             os.utime(path, ns=(time.time_ns(), os.stat(path).st_mtime_ns))
-        except OSError:
-            return  # removed since, or a disk that is read-only by now: the file then counts as used earlier
 
-    def discard(self, name):
+    def discard(self, name: str) -> None:
         try:
             os.unlink(self.path(name))
         except IsADirectoryError:
@@ -169,35 +203,35 @@ class Cache:
 
     # ---- Fetching ----
 
-    def new_part(self, name, nbytes, most=None):
+    def new_part(self, name: str, nbytes: int | None, most: int | None = None) -> Part:
         """A new Part, for which room was made. The caller holds the lock of the name. A file of a size that is not
         known, None, has at most `most` bytes."""
         if self.limit is None:
             return Part(self, name, nbytes, most)
         nbytes_known = nbytes or most or 0
-        delay, end, waits, before = FIRST_DELAY, time.monotonic() + _PATIENCE, nbytes_known <= self.limit, []
+        delay, end, waits, before = _FIRST_DELAY, time.monotonic() + _PATIENCE, nbytes_known <= self.limit, None
         while waits and time.monotonic() < end:
-            with _Held(self.path("room" + LOCK)):
+            with _held(self.path("room" + LOCK)):
                 lacking, waits, parts = self._make_room(nbytes_known)
                 if lacking <= 0:
                     return Part(self, name, nbytes, most)
             if parts != before:  # something comes
                 before, end = parts, time.monotonic() + _PATIENCE
             time.sleep(delay)  # other processes are fetching; what they have fetched can be removed
-            delay = min(2 * delay, LAST_DELAY)
+            delay = min(2 * delay, _LAST_DELAY)
         raise OutOfSpaceError(
             errno.ENOSPC,
             f"{name} has {nbytes_known:,} bytes, and there is no room for it within limit={self.limit:,} of the cache "
             f"{self.path_given!r}: raise the limit",
         )
 
-    def _make_room(self, needed):
+    def _make_room(self, needed: int) -> tuple[int, bool, list[tuple[str, int, int]]]:
         """Removes the files that were used longest ago, until `needed` bytes more are within the limit. Returns how
         many bytes are lacking still, whether that may change by itself, and the state of the files that are being
         written."""
         files, total, parts = self._used()
         waits = bool(parts)
-        lacking = total + needed - self.limit
+        lacking = total + needed - (self.limit or 0)
         for _, size, path in files:
             if lacking <= 0:
                 break
@@ -206,7 +240,7 @@ class Cache:
             waits |= not removed
         return lacking, waits, parts
 
-    def _used(self):
+    def _used(self) -> tuple[list[tuple[float, int, str]], int, list[tuple[str, int, int]]]:
         """`([(time, bytes, path), ...] by last use, bytes of all files, the state of those that are being
         written)`."""
         now, files, total, parts = time.time(), [], 0, []
@@ -230,27 +264,20 @@ class Cache:
                     files.append((used, status.st_size, entry.path))
         return sorted(files), total, sorted(parts)
 
-    def _evict(self, path):
+    def _evict(self, path: str) -> bool:
         """Removes the name of a file, unless a process holds its lock. Returns whether it did."""
-        if os.path.dirname(path) == self.sets:
-            return self._unlink(path)
-        lock = native.Lock(path + LOCK)
+        lock = None if os.path.dirname(path) == self.sets else native.Lock(path + LOCK)
         try:
-            if lock.state != native.HELD:
+            if lock is not None and lock.state != native.HELD:
                 return False
-            return self._unlink(path)
+            with contextlib.suppress(FileNotFoundError):  # another process has removed it
+                os.unlink(path)
+            return True
         finally:
-            lock.close()
+            if lock is not None:
+                lock.close()
 
-    @staticmethod
-    def _unlink(path):
-        try:
-            os.unlink(path)
-        except FileNotFoundError:
-            pass  # another process has removed it: it is gone in any case
-        return True
-
-    def sweep(self):
+    def sweep(self) -> set[str]:
         """Removes the parts and locks that processes left which were killed. Returns the names of the files that were
         there, as a set."""
         there = self.names()
@@ -261,7 +288,7 @@ class Cache:
         return there
 
     @staticmethod
-    def _unlink_unused(path):
+    def _unlink_unused(path: str) -> bool:
         """Removes a file that no process has locked. Returns whether it is gone."""
         try:
             return native.unlink_unused(path)
@@ -278,10 +305,11 @@ class Part:
 
     Raises OutOfSpaceError."""
 
-    def __init__(self, cache, name, nbytes, most=None):
+    def __init__(self, cache: Cache, name: str, nbytes: int | None, most: int | None = None) -> None:
         import fcntl
 
-        self.cache, self.wanted, self.nbytes, self.failure = cache, name, nbytes, None
+        self.cache, self.wanted, self.nbytes = cache, name, nbytes
+        self.failure: CorruptError | OutOfSpaceError | None = None
         self.most = most if nbytes is None else nbytes
         while True:
             self.name = f"{cache.path(name)}.{os.urandom(6).hex()}{PART}"
@@ -302,7 +330,7 @@ class Part:
             self.close()
             raise
 
-    def _reserve(self, nbytes):
+    def _reserve(self, nbytes: int) -> None:
         try:
             os.posix_fallocate(self.fd, 0, nbytes)
         except AttributeError:
@@ -312,15 +340,15 @@ class Part:
                 raise self._full(error) from None
             os.ftruncate(self.fd, nbytes)  # a file system that reserves nothing
 
-    def _full(self, error):
+    def _full(self, error: OSError) -> OutOfSpaceError:
         return OutOfSpaceError(
             errno.ENOSPC,
             f"no room for the {self.nbytes or self.written:,} bytes of {self.wanted} in the cache "
-            f"{self.cache.path_given!r} ({os.strerror(error.errno)}): free some, choose another disk for cache=, or "
+            f"{self.cache.path_given!r} ({error.strerror}): free some, choose another disk for cache=, or "
             "set limit=, so that old shard files are removed",
         )
 
-    def write(self, data):
+    def write(self, data: Data) -> int:
         left = memoryview(data).cast("B")
         size = len(left)
         at = self.written
@@ -339,11 +367,11 @@ class Part:
         except OSError as error:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
                 raise
-            self.failure = self._full(error)  # storages have errors of their own for this one
-            raise self.failure from None
+            self.failure = full = self._full(error)  # storages have errors of their own for this one
+            raise full from None
         return size
 
-    def fault(self):
+    def fault(self) -> str | None:
         """What is wrong with the bytes as a text; None for those that the name promises."""
         if self.nbytes is not None and self.written != self.nbytes:
             return f"it has {self.written:,} bytes in place of {self.nbytes:,}"
@@ -351,10 +379,10 @@ class Part:
             return f"the hash of its content is {self.hash.hexdigest()}"
         return None
 
-    def content(self):
+    def content(self) -> bytes:
         return os.pread(self.fd, self.written, 0)
 
-    def publish(self):
+    def publish(self) -> None:
         """Gives the file its name. The caller holds the lock of that name."""
         os.ftruncate(self.fd, self.written)
         os.fchmod(self.fd, 0o400)
@@ -362,42 +390,34 @@ class Part:
         os.rename(self.name, self.cache.path(self.wanted))
         self.published = True
 
-    def close(self):
+    def close(self) -> None:
         if self.fd < 0:
             return
         if not self.published:
-            try:
+            with contextlib.suppress(FileNotFoundError):  # somebody has emptied the folder
                 os.unlink(self.name)
-            except FileNotFoundError:
-                pass  # somebody has emptied the folder
         os.close(self.fd)
         self.fd = -1
 
-    def __enter__(self):
+    def __enter__(self) -> Part:
         return self
 
-    def __exit__(self, *error):
+    def __exit__(self, *error: object) -> None:
         self.close()
 
 
-class _Held:
+@contextlib.contextmanager
+def _held(path: str) -> Iterator[None]:
     """Holds a lock that processes have for a moment only, unless they are stopped."""
-
-    def __init__(self, path):
-        self.path = path
-
-    def __enter__(self):
-        delay, words = FIRST_DELAY, Words(self.path, "has locked")
-        while True:
-            self.lock = native.Lock(self.path)
-            while self.lock.state == native.BUSY:
-                words.waited()
-                time.sleep(delay)
-                delay = min(2 * delay, LAST_DELAY)
-                self.lock.attempt()
-            if self.lock.state == native.HELD:
-                return self
-            self.lock.close()
-
-    def __exit__(self, *error):
-        self.lock.close()
+    wait = Wait(path, "has locked")
+    while True:
+        lock = native.Lock(path)
+        try:
+            while lock.state == native.BUSY:
+                wait.pause()
+                lock.attempt()
+            if lock.state == native.HELD:
+                yield
+                return
+        finally:
+            lock.close()

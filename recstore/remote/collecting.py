@@ -4,6 +4,8 @@ Ages are differences of two times that the storage itself has noted, that of an 
 written now: a wrong clock of this machine changes nothing.
 """
 
+from __future__ import annotations
+
 import errno
 import os
 import re
@@ -14,6 +16,12 @@ from recstore.remote.names import KEYS, RECORDS
 from recstore.remote.storage import whole_set
 from recstore.text import counted, size_text
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from recstore.remote.objects import AnyPath, Options, Storage
+
 __all__ = ["Collected", "gc"]
 
 _OURS = re.compile(rf"([0-9a-f]{{40}})({re.escape(RECORDS)}|{re.escape(KEYS)})|gc-[0-9a-f]{{16}}\.marker")
@@ -23,17 +31,23 @@ class Collected:
     """What :func:`gc` has removed, or would remove: `manifests`, a list of their numbers; `files`, a list of the names
     of other objects; `nbytes` of all; `kept`, the numbers of the manifests that stay; `dry_run`."""
 
-    def __init__(self, manifests, files, nbytes, kept, dry_run):
+    manifests: list[int]
+    files: list[str]
+    nbytes: int
+    kept: list[int]
+    dry_run: bool
+
+    def __init__(self, manifests: list[int], files: list[str], nbytes: int, kept: list[int], dry_run: bool) -> None:
         self.manifests, self.files, self.nbytes = manifests, files, nbytes
         self.kept, self.dry_run = kept, dry_run
 
-    def __repr__(self):
-        what = counted(len(self.manifests), "manifest", "manifests"), counted(len(self.files), "file", "files")
+    def __repr__(self) -> str:
+        what = counted(len(self.manifests), "manifest"), counted(len(self.files), "file")
         done = "would remove" if self.dry_run else "removed"
         return f"{done} {what[0]} and {what[1]}, {size_text(self.nbytes)}; {len(self.kept):,} manifests stay"
 
 
-def gc(url, *, days=7, dry_run=False, options=None):
+def gc(url: AnyPath, *, days: float = 7, dry_run: bool = False, options: Options = None) -> Collected:
     """Removes from a set of shards what readers and writers need no more: manifests that were not the newest at any
     moment of the last `days`, and older shard files, filters and temporary files that no other manifest names. Killed
     writers leave such files.
@@ -85,7 +99,7 @@ def gc(url, *, days=7, dry_run=False, options=None):
     return Collected(old, files, nbytes, sorted(kept), dry_run)
 
 
-def _listed(storage):
+def _listed(storage: Storage) -> tuple[dict[str, tuple[int, float]], float]:
     """`({name: (bytes, modified)}, now)`: all objects, and the present time of the storage's clock."""
     marker = f"gc-{os.urandom(8).hex()}.marker"
     if not any(True for _ in storage.list()) and not any(True for _ in storage.leftovers()):
@@ -101,14 +115,14 @@ def _listed(storage):
     return objects, objects.pop(marker)[1]
 
 
-def _kept(modified, until):
+def _kept(modified: Mapping[int, float], until: float) -> list[int]:
     """The numbers of the manifests that stay: the newest, and those that were the newest after `until`, which is until
     the next one was written."""
     numbers = sorted(modified)
     return [number for number, after in zip(numbers, [*numbers[1:], None]) if after is None or modified[after] > until]
 
 
-def _named(storage, numbers):
+def _named(storage: Storage, numbers: Iterable[int]) -> set[str]:
     """The hashes that these manifests name."""
     named = set()
     for number in numbers:

@@ -6,18 +6,31 @@
 A partition becomes shard files, and a shard file a partition. Dask is imported when a function is called.
 """
 
+from __future__ import annotations
+
 import functools
 import sys
 
 from recstore.remote import shard_tables
 from recstore.text import an
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from typing import Any
+
+    from recstore.remote.objects import AnyPath, Options
+    from recstore.remote.shard_tables import Part
+    from recstore.remote.writer import Entry, ShardWriter
+
 __all__ = ["from_shards", "to_shards"]
 
 _REMEDY = "write all records with the same fields, or read them with bag=True"
 
 
-def to_shards(collection, url, *, append=False, compute=None, **options):
+def to_shards(
+    collection: Any, url: AnyPath, *, append: bool = False, compute: Mapping[str, Any] | None = None, **options: Any
+) -> int:
     """Writes a Dask bag or dataframe as a set of shards: each element of a bag is a record, and each row of a dataframe
     a dict, as :func:`recstore.sources.table` makes it. Runs now. Returns the number of the manifest.
 
@@ -47,7 +60,14 @@ def to_shards(collection, url, *, append=False, compute=None, **options):
     return writer.commit(dask.compute(*written, **compute or {}), append=append)
 
 
-def from_shards(url, *, bag=False, columns=None, cache=None, options=None):
+def from_shards(
+    url: AnyPath,
+    *,
+    bag: bool = False,
+    columns: Iterable[str] | None = None,
+    cache: AnyPath | None = None,
+    options: Options = None,
+) -> Any:
     """A ``dask.dataframe.DataFrame`` of a set of shards, whose columns have the types of Arrow, or with `bag` a
     ``dask.bag.Bag`` of its records; a partition for each shard file. Nothing is read but the fields of the first file,
     until the collection is computed.
@@ -72,17 +92,17 @@ def from_shards(url, *, bag=False, columns=None, cache=None, options=None):
         if not parts:
             return dask.bag.from_sequence([], npartitions=1)
         return dask.bag.from_delayed([dask.delayed(_records)(part) for part in parts])
-    import dask.dataframe
+    import dask.dataframe as frames
 
     schema = shard_tables.first_schema(parts)
     read = functools.partial(_frame, schema=schema)
     empty = _pandas(schema.empty_table())
     if not parts:
-        return dask.dataframe.from_pandas(empty, npartitions=1)
-    return dask.dataframe.from_map(read, parts, meta=empty, label="recstore")
+        return frames.from_pandas(empty, npartitions=1)
+    return frames.from_map(read, parts, meta=empty, label="recstore")
 
 
-def _dask():
+def _dask() -> Any:
     try:
         import dask
         import dask.bag
@@ -91,12 +111,12 @@ def _dask():
     return dask
 
 
-def _written(writer, part):
+def _written(writer: ShardWriter, part: Any) -> Entry:
     """In a task: the entry of a partition, which is an iterable of records or a table of pandas."""
     return writer.write(part)
 
 
-def _records(part):
+def _records(part: Part) -> list[Any]:
     """In a task: the records of a shard file, or its pairs."""
     with part.opened() as (keys, records):
         columns = part.place.columns
@@ -104,14 +124,14 @@ def _records(part):
         return found if keys is None else list(zip(keys, found))
 
 
-def _frame(part, schema):
+def _frame(part: Part, schema: Any) -> Any:
     """In a task: a shard file as a pandas DataFrame."""
     pyarrow = shard_tables.pyarrow_for("a dataframe")
     tables = [shard_tables.fitted(pyarrow, table, schema, part.where, _REMEDY, extra=False) for table in part.tables()]
     return _pandas(pyarrow.concat_tables(tables or [schema.empty_table()]))
 
 
-def _pandas(table):
+def _pandas(table: Any) -> Any:
     """A DataFrame with the columns of a table as they are. As arrays of numpy, lists would be objects, which Dask makes
     text, and ints would be floats in partitions that have a null."""
     import pandas

@@ -4,13 +4,24 @@ Each shard file is a mapping with a key index of its own, which finds the key in
 native.Shards over the same files, so that entry e has the e-th key and the e-th value.
 """
 
+from __future__ import annotations
+
+from bisect import bisect_right
+from itertools import accumulate
+from operator import le
+
 from recstore._core import native
 from recstore.containers.dicts import RecordDict
-from recstore.containers.records import RecordView
 from recstore.errors import CorruptError, SegmentNotFoundError
 from recstore.remote import key_filters, openers
-from recstore.remote.key_ranges import KeyRanges
 from recstore.shm import registry
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from typing import Any
+
+    from recstore.remote.openers import Opener
 
 # `Mapping._set` takes a key index, or the reason why there is none. The compiled lookups, which would need the index,
 # are replaced below.
@@ -19,7 +30,7 @@ _NO_INDEX = "the keys of a set of shards are found file by file"
 _FILTERS = 64  # that a lookup fetches at once
 
 
-class ShardDict(RecordDict):
+class ShardDict(RecordDict):  # type: ignore[type-arg]
     """A RecordDict over the shard files of a set, which ``recstore.open`` returns.
 
     Keys are unique over the set if its writer has seen to it. A key that several files have leads to the value of the
@@ -30,118 +41,171 @@ class ShardDict(RecordDict):
     """
 
     __slots__ = ("_finder",)
+    if TYPE_CHECKING:
+        _finder: Finder
+
+        def _require(self) -> None: ...
+
     _kind = registry.MAPPING
 
     @staticmethod
-    def _blank():
-        return native.Mapping.__new__(ShardDict)
+    def _blank() -> ShardDict:
+        blank: ShardDict = native.Mapping.__new__(ShardDict)
+        return blank
 
-    def _over(self, keys, values, finder):
+    def _over(self, keys: Any, values: Any, finder: Finder) -> ShardDict:
         self._set(keys, values, None, None, _NO_INDEX)
         self._finder = finder
         return self
 
     @property
-    def detached(self):
+    def detached(self) -> None:  # type: ignore[override]
         """None: a set of shards that cannot be reached has no such mapping."""
         return None
 
     # ---- Finding ----
 
-    def _entry(self, key):
+    def _entry(self, key: object) -> int | None:
         self._require()
         return self._finder.entry(key)
 
-    def __contains__(self, key):
+    def __contains__(self, key: object) -> bool:
         return self._entry(key) is not None
 
-    def __getitem__(self, key):
+    def __getitem__(self, key: Any) -> Any:
         entry = self._entry(key)
         if entry is None:
             raise KeyError(key)
         return self._values[entry]
 
-    def get(self, key, default=None, /):
+    def get(self, key: Any, default: Any = None, /) -> Any:
         """The value of `key`, or `default`."""
         entry = self._entry(key)
         return default if entry is None else self._values[entry]
 
-    def _many(self, keys, default, has_default):
+    def _many(self, keys: Any, default: Any, has_default: bool) -> list[Any]:
         self._require()
         if hasattr(keys, "__array__") and getattr(getattr(keys, "dtype", None), "kind", "") in ("i", "u", "U"):
             keys = keys.tolist()  # as for a RecordDict: numbers and text of numpy are looked up as those of Python
         keys = list(keys)
         entries = list(map(self._finder.entry, keys))
         if None not in entries:
-            return self._values.get_many(entries)
+            return self._values.get_many(entries)  # type: ignore[arg-type]  # none is None
         if not has_default:
             raise KeyError(keys[entries.index(None)])
         found = iter(self._values.get_many([entry for entry in entries if entry is not None]))
         return [default if entry is None else next(found) for entry in entries]
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Any]:
         self._require()
         return iter(self._keys)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self._keys)
 
     # ---- Views ----
 
-    def _with_values(self, values):
+    def _with_values(self, values: Any) -> ShardDict:
         return ShardDict._blank()._over(self._keys, values, self._finder)
 
     # ---- What it is ----
 
     @property
-    def segments(self):
+    def segments(self) -> list[native.Segment]:  # type: ignore[override]
         """No segment is the mapping's own: `sets` has those of its files."""
         return []
 
     @property
-    def sets(self):
+    def sets(self) -> list[native.Shards]:  # type: ignore[override]
         """The two sets of shards that the mapping reads: keys and values."""
         return list({id(one): one for one in (*self._keys.sets, *self._values.sets)}.values())
 
     @property
-    def blobs(self):
+    def blobs(self) -> list[native.Blob]:  # type: ignore[override]
         """None: its files have the key indexes."""
         return []
 
     @property
-    def is_whole(self):
-        """False: it is no single segment."""
+    def is_whole(self) -> bool:
+        """False: it is not a single segment."""
         return False
 
     @property
-    def nbytes(self):
+    def nbytes(self) -> int:
         """Bytes of all shard files."""
         self._require()
         return self._finder.opener.nbytes
 
     @property
-    def index_nbytes(self):
+    def index_nbytes(self) -> int:
         """Bytes of the key indexes of the shard files that are open."""
         self._require()
         return self._finder.index_nbytes()
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Any, ...]:
         self._require()
         projection = self._values.projection
         how = () if projection is None else (self._values._kind, projection.describe())
         return attach, (self._finder.opener.token, len(self), *how)
 
 
+class KeyRanges:
+    """Which shard files may have a key, by the bounds of their keys. Of files that were written in the order of the
+    keys one is left; others may all be left, and filters tell on. Takes at most 50 bytes for each. Safe from several
+    threads at once."""
+
+    def __init__(self, given: tuple[list[Any], list[Any]] | None, n: int) -> None:
+        lows, highs = given or ([None] * n, [None] * n)
+        kinds, nothing = list(map(type, lows)), type(None)
+        self.n = n
+        self.tables: dict[type, tuple[Sequence[int], list[Any], list[Any], list[Any]]] = {}
+        self.unbounded = [i for i, kind in enumerate(kinds) if kind is nothing]
+        for kind in set(kinds) - {nothing}:
+            order: Sequence[int]
+            if len(set(kinds)) == 1 and all(map(le, lows, lows[1:])):
+                order, begins, ends = range(n), lows, highs  # as they are when keys were written in their order
+            else:
+                order = sorted((i for i in range(n) if kinds[i] is kind), key=lows.__getitem__)
+                begins, ends = ([bounds[i] for i in order] for bounds in (lows, highs))
+            # The greatest bound so far: where it is below the key, no earlier file has the key.
+            greatest = ends if all(map(le, ends, ends[1:])) else list(accumulate(ends, max))
+            self.tables[kind] = order, begins, ends, greatest
+
+    def candidates(self, key: object) -> list[int]:
+        """The numbers of the files that may have a key, from the last one on."""
+        kind = type(key)
+        if kind in (bool, float):
+            kind = int
+        if kind is str or kind is int:
+            found = self._within(kind, key)
+        elif key_filters.equals_its_kind_alone(key):
+            found = []
+        else:
+            return list(range(self.n - 1, -1, -1))
+        return sorted([*self.unbounded, *found], reverse=True) if self.unbounded or len(found) > 1 else found
+
+    def _within(self, kind: type, key: Any) -> list[int]:
+        if kind not in self.tables:
+            return []
+        order, lows, highs, greatest = self.tables[kind]
+        found, at = [], bisect_right(lows, key) - 1
+        while at >= 0 and greatest[at] >= key:
+            if highs[at] >= key:
+                found.append(order[at])
+            at -= 1
+        return found
+
+
 class Finder:
     """Finds the entries of keys in the files of a set. Safe from several threads at once."""
 
-    def __init__(self, opener, shards):
+    def __init__(self, opener: Opener, shards: native.Shards) -> None:
         self.opener, self.shards = opener, shards  # the native.Shards of the keys
         found = opener.manifest
-        self.ranges = KeyRanges(found.lows, found.highs, len(found))
+        self.ranges = KeyRanges(found.bounds, len(found))
         self.mappings = shards.mapped.beside  # by the number of a file that is mapped: its RecordDict
 
-    def entry(self, key):
+    def entry(self, key: object) -> int | None:
         """The entry of a key: the number of its first record in the set; None if no file has it."""
         candidates = self.ranges.candidates(key)
         if not candidates:
@@ -152,12 +216,12 @@ class Finder:
             if h is not None and number % _FILTERS == 0:
                 self.opener.fetch_filters(candidates[number : number + _FILTERS])
             if h is None or self.opener.may_have(i, h):
-                entry = self.mapping(i)._entry(key)
+                entry: int | None = self.mapping(i)._entry(key)
                 if entry is not None:
                     return self.shards.range(i)[0] + entry
         return None
 
-    def mapping(self, i):
+    def mapping(self, i: int) -> Any:
         """The RecordDict of a shard file."""
         segment = self.shards.segment(i)
         found = self.mappings.get(i)
@@ -166,7 +230,7 @@ class Finder:
                 raise CorruptError(
                     "a shard file of a mapping has a list, or repeats keys: write it again", filename=segment.path
                 )
-            found = RecordDict._of_segment(segment)
+            found = registry.container_of(segment)
             if len(found) != self.opener.manifest.counts[i]:
                 raise CorruptError(
                     f"a shard file of {len(found)} entries, where its set names {self.opener.manifest.counts[i]}",
@@ -175,26 +239,28 @@ class Finder:
             self.mappings[i] = found
         return found
 
-    def index_nbytes(self):
+    def index_nbytes(self) -> int:
         return sum(one.index_nbytes for one in list(self.mappings.values()))
 
 
-def mapping_of(opener):
+def mapping_of(opener: Opener) -> ShardDict:
     """The ShardDict of a set."""
     sets = [openers.shards(opener, store) for store in (1, 0)]
-    keys, values = (RecordView._blank()._set(native.Selection.of_shards(one)) for one in sets)
+    view = registry.container_class(registry.VIEW)
+    keys, values = (view._blank()._set(native.Selection.of_shards(one)) for one in sets)
     return ShardDict._blank()._over(keys, values, Finder(opener, sets[0]))
 
 
-def attach(token, length, kind=None, described=None):
+def attach(token: bytes, length: int, kind: int = registry.VIEW, described: object = None) -> Any:
     """Unpickling calls this. A set that cannot be reached gives a detached mapping, whose first read raises."""
     try:
         whole = mapping_of(openers.opener_of(token))
     except SegmentNotFoundError as error:
         nothing = native.Selection.of_nothing(length)
         reason = error.strerror or str(error)
-        sides = (RecordView._blank()._set(nothing, None, reason) for _ in range(2))
-        return RecordDict._blank()._set(*sides, None, None, reason)
+        view, mapping = map(registry.container_class, (registry.VIEW, registry.MAPPING))
+        sides = (view._blank()._set(nothing, None, reason) for _ in range(2))
+        return mapping._blank()._set(*sides, None, None, reason)
     if described is None:
         return whole
     values = registry.container_class(kind)._blank()

@@ -1,19 +1,22 @@
 """The process that fetches: `python -m recstore.remote.fetch`. It alone has network clients, and it is always freshly
 executed, so that none of them crosses a fork.
 
-It reads requests from its standard input and writes answers to its standard output, each a pickle after four bytes of
-its size. Both ends are of one program and one user. The first request is `(url, options, cache folder, limit)`; each
-further one is `(number, what, argument)`:
+It reads requests from its standard input and writes answers to its standard output, each a pickle after eight bytes of
+its size. Both ends are of one program and one user. A request is `(number, what, (storage, cache folder, limit),
+arguments)`, with the storage pickled once more; the folder and the limit are for a cache alone:
 
-    number, "newest", None       the number of the newest manifest
-    number, "read", name         the bytes of a small object
     number, "fetch", pairs       None, when the cache has all of these (name, bytes), or (name, None, most bytes)
     None, "hint", pairs          no answer: what is likely to be wanted next
+    number, method, arguments    the result of a method of the storage. What read_into reads comes before, in pieces
 
-The answer is `(number, None, result)` or `(number, error, None)`. The process ends when its standard input ends, when
-its parent is another one than at first, and when nothing was asked for a while; what it was writing is removed then.
+The answer is `(number, None, result)` or `(number, error, None)`, and a piece is `(number, "piece", bytes)`. The
+process ends when its standard input ends, when its parent is another one than at first, and when nothing was asked for
+a while; what it was writing is removed then.
 """
 
+from __future__ import annotations
+
+import contextlib
 import errno
 import os
 import pickle
@@ -21,16 +24,27 @@ import select
 import sys
 import threading
 import time
-from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 from recstore._core import native
 from recstore.errors import CorruptError, Error, RemoteError, SegmentNotFoundError
-from recstore.remote import cache, key_filters, manifest, names
-from recstore.remote.storage import storage_of
+from recstore.remote import cache, key_filters, names
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from concurrent.futures import Future
+    from typing import Any, TypeAlias
+
+    from recstore.remote.objects import Storage
+
+    Told: TypeAlias = tuple[bytes, str | None, int | None]  # the storage, the folder of the cache, its limit
 
 THREADS = 8
 TRIES = 3  # of an object whose bytes are not those that its name promises
 IDLE = 20.0  # seconds
+PIECE = "piece"
 
 
 # ---- One object ----
@@ -40,14 +54,14 @@ class Fetching:
     """Fetches objects of a storage into a cache. Safe from several threads and processes at once: of those that want
     one object, one fetches it."""
 
-    def __init__(self, storage, into):
+    def __init__(self, storage: Storage, into: cache.Cache) -> None:
         self.storage, self.cache = storage, into
-        self.parts = set()  # those that are being written
+        self.parts: set[cache.Part] = set()  # those that are being written
 
-    def fetch(self, name, nbytes, most=None):
+    def fetch(self, name: str, nbytes: int | None, most: int | None = None) -> None:
         """Returns when the cache has the object. Raises CorruptError, SegmentNotFoundError, RemoteError and
         OutOfSpaceError."""
-        delay, words = cache.FIRST_DELAY, cache.Words(self.storage.of(name))
+        wait = cache.Wait(self.storage.of(name))
         while not self.cache.has(name, nbytes):
             lock = self.cache.lock(name)
             try:
@@ -58,11 +72,9 @@ class Fetching:
                     return
             finally:
                 lock.close()
-            words.waited()
-            time.sleep(delay)
-            delay = min(2 * delay, cache.LAST_DELAY)
+            wait.pause()
 
-    def _fetch_locked(self, name, nbytes, most):
+    def _fetch_locked(self, name: str, nbytes: int | None, most: int | None) -> None:
         for _ in range(TRIES):
             fault = self._try(name, nbytes, most)
             if fault is None:
@@ -73,7 +85,7 @@ class Fetching:
             filename=self.storage.of(name),
         )
 
-    def _try(self, name, nbytes, most):
+    def _try(self, name: str, nbytes: int | None, most: int | None) -> str | None:
         """Fetches an object; what is wrong with its bytes as a text, None if nothing is."""
         with self.cache.new_part(name, nbytes, most) as part:
             self.parts.add(part)
@@ -102,14 +114,6 @@ class Fetching:
             finally:
                 self.parts.discard(part)
 
-    def give_up(self):
-        """Removes what is being written, at the end of the process."""
-        for part in list(self.parts):
-            try:
-                os.unlink(part.name)
-            except OSError:
-                continue  # it has just been published
-
 
 # ---- Many objects ----
 
@@ -117,115 +121,118 @@ class Fetching:
 class _Batch:
     """The objects of one request. The first error is the answer."""
 
-    def __init__(self, number, n):
+    def __init__(self, number: int | None, n: int) -> None:
         self.number, self.left, self.failed = number, n, False
 
 
 class _Job:
     """One thing to do, for all batches that wait for it."""
 
-    def __init__(self, batch, act, arguments, hinted=False):
+    future: Future[None]
+
+    def __init__(self, batch: _Batch, act: Callable[..., object], *arguments: Any, hinted: bool = False) -> None:
         self.batches, self.act, self.arguments, self.hinted = [batch], act, arguments, hinted
+        self.key = arguments[:2]
 
 
 class Server:
-    """Answers requests with threads. `answer(number, error, result)` sends; it is called from several threads, one at a
-    time. What was only hinted at never has all threads."""
+    """Answers requests with threads. `answer(number, error, result)` sends; it is called from several threads. For what
+    is wanted there are always threads beside those for hints."""
 
-    def __init__(self, url, options, folder, limit, answer):
-        self.storage = storage_of(url, options)
-        self.fetching = Fetching(self.storage, cache.Cache(folder, limit))
+    def __init__(self, answer: Callable[[int, Any, Any], object]) -> None:
         self._answer = answer
-        self._changed = threading.Condition()
-        self._wanted, self._hinted = deque(), deque()  # jobs that wait
-        self._objects = {}  # by name: the job that fetches it, which waits or runs
-        self._busy = self._hints = 0  # jobs that wait or run; hints that run
-        self._threads = []
+        self._storages: dict[bytes, Storage] = {}  # which keep their network clients
+        self._fetching: dict[Told, Fetching] = {}
+        self._lock = threading.Lock()
+        self._wanted, self._hinted = ThreadPoolExecutor(THREADS), ThreadPoolExecutor(THREADS - 1)
+        self._objects: dict[tuple[Any, ...], _Job] = {}  # by storage and name: the job that fetches it, waits or runs
+        self.busy = 0  # jobs that wait or run
 
-    @property
-    def busy(self):
-        return self._busy
-
-    def take(self, number, what, argument):
+    def take(self, number: int | None, what: str, told: Told, arguments: Sequence[Any]) -> None:
         """Begins to work on a request."""
-        with self._changed:
-            if what in ("fetch", "hint"):
-                pairs = list(argument)
-                if not pairs and number is not None:
-                    self._send(number, None, None)
-                batch = _Batch(number, len(pairs))
-                for pair in pairs:
-                    self._take_object(batch, pair, what == "hint")
-            elif what == "newest":
-                self._put(_Job(_Batch(number, 1), manifest.newest, (self.storage,)))
-            else:
-                self._put(_Job(_Batch(number, 1), self.storage.read, (argument,)))
+        with self._lock:
+            if what not in ("fetch", "hint"):
+                self._put(_Job(_Batch(number, 1), self._call, number, what, told[0], arguments))
+                return
+            [pairs] = arguments
+            if not pairs and number is not None:
+                self._answer(number, None, None)
+            batch = _Batch(number, len(pairs))
+            for pair in pairs:
+                self._take_object(batch, (told, *pair), what == "hint")
 
-    def _take_object(self, batch, pair, hinted):
-        job = self._objects.get(pair[0])
+    def _storage(self, key: bytes) -> Storage:
+        return self._storages.get(key) or self._storages.setdefault(key, pickle.loads(key))
+
+    def _call(self, number: int, method: str, key: bytes, arguments: Sequence[Any]) -> object:
+        if method == "read_into":
+            file = SimpleNamespace(write=lambda data: self._answer(number, PIECE, bytes(data)))
+            arguments = [*arguments, file]
+        found = getattr(self._storage(key), method)(*arguments)
+        return list(found) if method == "list" else found
+
+    def _fetch(self, told: Told, *pair: Any) -> None:
+        found = self._fetching.get(told)
+        if found is None:
+            key, folder, limit = told
+            made = Fetching(self._storage(key), cache.Cache(folder or "", limit))
+            found = self._fetching.setdefault(told, made)
+        found.fetch(*pair)
+
+    def end(self) -> None:
+        """Ends the process. Removes what is being written."""
+        for fetching in list(self._fetching.values()):
+            for part in list(fetching.parts):
+                with contextlib.suppress(OSError):  # it has just been published
+                    os.unlink(part.name)
+        if sys.stderr is not None:
+            sys.stderr.flush()
+        os._exit(0)
+
+    def _take_object(self, batch: _Batch, arguments: tuple[Any, ...], hinted: bool) -> None:
+        job = self._objects.get(arguments[:2])
         if job is None:
-            job = self._objects[pair[0]] = _Job(batch, self.fetching.fetch, pair, hinted)
+            job = _Job(batch, self._fetch, *arguments, hinted=hinted)
+            self._objects[job.key] = job
             self._put(job)
         elif not hinted:
             job.batches.append(batch)
-            if job in self._hinted:  # it waits: it is next now
-                self._hinted.remove(job)
+            if job.hinted and job.future.cancel():  # it waits: it is next now
                 job.hinted = False
-                self._busy -= 1
+                self.busy -= 1
                 self._put(job)
 
-    def _put(self, job):
-        (self._hinted if job.hinted else self._wanted).append(job)
-        self._busy += 1
-        if len(self._threads) < min(THREADS, self._busy):
-            thread = threading.Thread(target=self._work, daemon=True)
-            self._threads.append(thread)
-            thread.start()
-        self._changed.notify()
+    def _put(self, job: _Job) -> None:
+        self.busy += 1
+        job.future = (self._hinted if job.hinted else self._wanted).submit(self._work, job)
 
-    def _next(self):
-        """The job to do now; None if there is none. The lock is held."""
-        if self._wanted:
-            return self._wanted.popleft()
-        if self._hinted and self._hints < THREADS - 1:
-            self._hints += 1
-            return self._hinted.popleft()
-        return None
+    def _work(self, job: _Job) -> None:
+        with self._lock:
+            if all(batch.failed for batch in job.batches):
+                self._done(job, None, None)
+                return
+        error: BaseException | None = None
+        result = None
+        try:
+            result = job.act(*job.arguments)
+        except BaseException as raised:  # it is the answer, or that of nobody for a hint
+            error = portable(raised)
+        with self._lock:
+            self._done(job, error, result)
 
-    def _work(self):
-        while True:
-            with self._changed:
-                while (job := self._next()) is None:
-                    self._changed.wait()
-                if all(batch.failed for batch in job.batches):
-                    self._done(job, None, None)
-                    continue
-            error = result = None
-            try:
-                result = job.act(*job.arguments)
-            except BaseException as raised:  # it is the answer, or that of nobody for a hint
-                error = raised
-            with self._changed:
-                self._done(job, error, result)
-
-    def _done(self, job, error, result):
-        self._busy -= 1
-        self._hints -= job.hinted
-        if self._objects.get(job.arguments[0]) is job:
-            del self._objects[job.arguments[0]]
+    def _done(self, job: _Job, error: BaseException | None, result: object) -> None:
+        self.busy -= 1
+        if self._objects.get(job.key) is job:
+            del self._objects[job.key]
         for batch in job.batches:
             batch.left -= 1
-            ends = batch.left == 0 and not batch.failed
-            if error is not None and not batch.failed:
-                batch.failed = ends = True
+            ends = not batch.failed and (error is not None or batch.left == 0)
+            batch.failed = batch.failed or error is not None
             if ends and batch.number is not None:
-                self._send(batch.number, error, None if error is not None else result)
-
-    def _send(self, number, error, result):
-        self._answer(number, None if error is None else portable(error), result)
+                self._answer(batch.number, error, result)
 
 
-def portable(error):
+def portable(error: BaseException) -> BaseException:
     """The error if it can be sent to another process as it is, else a RemoteError with its text."""
     error.__traceback__ = error.__cause__ = error.__context__ = None
     if isinstance(error, (Error, OSError, ImportError, ValueError, TypeError, MemoryError)):
@@ -242,77 +249,58 @@ def portable(error):
 # ---- The process ----
 
 
-def pack(message):
+def pack(message: object) -> bytes:
     packed = pickle.dumps(message, 5)
-    return len(packed).to_bytes(4, "little") + packed
+    return len(packed).to_bytes(8, "little") + packed
 
 
 class Messages:
     """Takes messages out of the bytes of a pipe as they come."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.data = bytearray()
 
-    def add(self, data):
+    def add(self, data: bytes) -> list[Any]:
         """The messages that are complete with these further bytes."""
         self.data += data
         out = []
-        while len(self.data) >= 4:
-            end = 4 + int.from_bytes(self.data[:4], "little")
-            if len(self.data) < end:
-                break
-            out.append(pickle.loads(self.data[4:end]))
+        while len(self.data) >= 8 and len(self.data) >= (end := 8 + int.from_bytes(self.data[:8], "little")):
+            packed = self.data[8:end]
             del self.data[:end]
+            out.append(pickle.loads(packed))
         return out
 
 
-def main():
+def main() -> None:
     """Serves the parent until it ends. Never returns."""
-    import signal
-
-    signal.signal(signal.SIGINT, lambda *_: None)  # Ctrl-C reaches all processes of a terminal: the parent decides
     if sys.stderr is None:  # closed in the parent
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     asks, answers, parent = os.dup(0), os.dup(1), os.getppid()
     # What a library prints must not come among the answers.
     os.dup2(2, 1)
-    server, messages, last = None, Messages(), time.monotonic()
+    messages, last, sending = Messages(), time.monotonic(), threading.Lock()
 
-    def send(*answer):
+    def send(*answer: object) -> None:
         data = memoryview(pack(answer))
         try:
-            while data:
-                data = data[os.write(answers, data) :]
+            with sending:
+                while data:
+                    data = data[os.write(answers, data) :]
         except OSError:
-            end(server)
+            server.end()
 
+    server = Server(send)
     while True:
         ready, _, _ = select.select([asks], [], [], 1.0)
-        if server is not None and server.busy:
+        if server.busy:
             last = time.monotonic()
-        if os.getppid() != parent or (not ready and time.monotonic() - last > IDLE):
-            end(server)
         data = os.read(asks, 1 << 20) if ready else b""
-        if ready and not data:
-            end(server)
+        is_idle = not ready and time.monotonic() - last > IDLE
+        if os.getppid() != parent or is_idle or ready and not data:
+            server.end()
         for message in messages.add(data):
             last = time.monotonic()
-            if server is None:
-                try:
-                    server = Server(*message, send)
-                except Exception as error:  # the parent raises it
-                    send(None, portable(error), None)
-                    end(None)
-            else:
-                server.take(*message)
-
-
-def end(server):
-    if server is not None:
-        server.fetching.give_up()
-    if sys.stderr is not None:
-        sys.stderr.flush()
-    os._exit(0)
+            server.take(*message)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """What a process does that wants shard files: it asks a process of its own to fetch them (fetch.py), or waits while
-another process of the machine fetches.
+another process of the machine fetches. A process that was forked from one with network clients asks such a process for
+every operation of a storage in the network.
 
 A process that opens a set takes the lock of the set in the cache. Whoever has it asks for all that is missing, at once;
 the others wait for the lock, poll with growing pauses, and then find everything there. If the one that fetches is
@@ -7,18 +8,40 @@ killed, the kernel frees the lock, and one of the others goes on. If it fails, i
 and those that waited for it raise the same.
 """
 
+from __future__ import annotations
+
 import errno
+import functools
 import os
 import pickle
 import select
 import sys
 import threading
-import time
 import weakref
+from hashlib import blake2b
 
 from recstore._core import forks, native
 from recstore.errors import RemoteError
 from recstore.remote import cache, fetch
+from recstore.remote.objects import append
+from recstore.text import counted
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import IO, Any, NoReturn, TypeAlias, TypeVar
+
+    from recstore.remote.objects import File, Storage
+
+    _Method = TypeVar("_Method", bound=Callable[..., Any])
+    _Options: TypeAlias = Mapping[str, Any] | None
+    _Pairs: TypeAlias = Sequence[tuple[str, int]] | Sequence[tuple[str, None, int]]
+
+    class _Process(subprocess.Popen[bytes]):
+        stdin: IO[bytes]
+        stdout: IO[bytes]
+
 
 _DEATHS = 3  # of fetching processes, after which a request fails
 _ENDS = 20  # of fetching processes that had nothing to do, after which a request fails
@@ -34,37 +57,58 @@ main()
 """
 _NAME = "recstore.remote.fetch"
 
-_living = weakref.WeakSet()
+_living: weakref.WeakSet[Helper] = weakref.WeakSet()
 # The processes of clients. The collector may take a client's process before the client, and it would warn that it runs.
-_running = set()
+_running: set[_Process] = set()
+_asked = False  # whether this process, or one that it was forked from, has asked for network clients
+_of_forked: Helper | None = None  # of a process that was forked from one that had
 
 
 class _Died(Exception):
-    """The fetching process has ended without an answer."""
+    """The fetching process has ended, with this status, without an answer."""
 
 
-class Client:
+def of_forked() -> Helper | None:
+    """None for a process that may have network clients: the one that calls this first, or a freshly executed one. For a
+    process that was forked from such a one, the Helper whose process has them. Safe from several threads at once."""
+    global _asked
+    _asked = _asked or _of_forked is None
+    return _of_forked
+
+
+def aside(method: _Method) -> _Method:
+    """A method of a Storage that needs network clients: in a forked process it is that of a process beside it."""
+
+    @functools.wraps(method)
+    def call(self: Storage, *arguments: Any) -> Any:
+        helper = of_forked()
+        return method(self, *arguments) if helper is None else helper.call(self, method.__name__, *arguments)
+
+    return call  # type: ignore[return-value]
+
+
+class Helper:
     """Asks a fetching process, which it starts when there is something to ask, and again when that one has ended.
     `close` ends the process; so does the end of this process, in any way.
 
-    Safe from several threads at once. In a forked child the client is as new: it never uses its parent's process."""
+    Safe from several threads at once. In a forked child it is as new: it never uses its parent's process."""
 
-    _process = None
+    _process: _Process | None = None
 
-    def __init__(self, url, options, into):
-        self._told = url, options, into.path_given, into.limit
-        self.url = url
+    def __init__(self) -> None:
         self._new()
         _living.add(self)
 
-    def _new(self):
+    def _new(self) -> None:
         self._changed = threading.Condition()
-        self._process = self._messages = None
-        self._replies = {}  # by the number of a request that waits: its reply, or None
+        self._calling = threading.Lock()
+        self._process = None
+        self._messages = fetch.Messages()
+        self._replies: dict[int, tuple[BaseException | None, Any] | None] = {}  # by number; None for one that waits
         self._reading = False
         self._number = 0
 
-    def _forget(self):
+    def _forget(self) -> None:
         """In a forked child: closes the ends of the parent's pipes, or the process would live as long as the child."""
         process = self._process
         if process is not None:
@@ -75,57 +119,55 @@ class Client:
         self._new()
 
     @property
-    def running(self):
+    def running(self) -> bool:
         return self._process is not None
 
     # ---- Asking ----
 
-    def ask(self, what, argument=None):
-        """The result of a request; see fetch.py. Raises its error; RemoteError where fetching processes are killed
-        again and again."""
-        deaths = ends = 0
+    def call(self, storage: Storage, method: str, *arguments: Any) -> Any:
+        """The result of a method of a storage, its exception, or a RemoteError where the process is killed, as nobody
+        knows what that one has done. One call at a time: nobody reads answers while a large request is sent."""
+        *given, file = arguments if method == "read_into" else (*arguments, None)
+        given = [bytes(one) if isinstance(one, (memoryview, bytearray)) else one for one in given]
+        with self._calling:
+            return self._again(1, storage.url, method, (pickle.dumps(storage), None, None), given, file)
+
+    def _again(self, deaths: int, url: str, *request: Any) -> Any:
+        died = ends = 0
         while True:
             try:
-                return self._ask(what, argument)
-            except _Died as died:
-                code = died.args[0]
+                return self._ask(*request)
+            except _Died as error:
+                code = error.args[0]
                 if code == 0:  # it had been idle, and ended just now
                     ends += 1
                 else:
-                    deaths += 1
-                if deaths == _DEATHS or ends == _ENDS:
-                    raise self._ended(deaths + ends, code) from None
+                    died += 1
+                if died == deaths or ends == _ENDS:
+                    what = f"has ended {counted(died + ends, 'time')}, at last with status {code}"
+                    why = "-9 says that it was killed, for lack of memory perhaps: try again"
+                    raise RemoteError(f"the process that fetches from {url} {what}; {why}", url=url) from None
 
-    def _ended(self, times, code):
-        what = f"has ended {times} times, at last with status {code}"
-        why = "-9 says that it was killed, for lack of memory perhaps"
-        return RemoteError(f"the process that fetches from {self.url} {what}; {why}", url=self.url)
-
-    def hint(self, pairs):
-        """Asks for objects that are likely to be wanted next, and returns at once."""
-        with self._changed:
-            try:
-                self._send(self._started(), (None, "hint", pairs))
-            except _Died:
-                return  # a hint is no promise
-
-    def _ask(self, what, argument):
+    def _ask(self, what: str, told: fetch.Told, arguments: Sequence[object], file: File | None = None) -> Any:
         with self._changed:
             process = self._started()
             self._number += 1
             number = self._number
             self._replies[number] = None
             try:
-                self._send(process, (number, what, argument))
-                self._wait(process, number)
-                error, result = self._replies[number]
+                self._send(process, (number, what, told, arguments))
+                error, result = self._wait(process, number, file)
+            except BaseException:
+                if file is not None and process is self._process:
+                    self._drop()  # it would go on to send pieces
+                raise
             finally:
                 del self._replies[number]
         if error is not None:
             raise error
         return result
 
-    def _started(self):
+    def _started(self) -> _Process:
         """The fetching process, which is started if there is none. The lock is held."""
         if self._process is not None and self._process.poll() is not None and not self._replies:
             self._drop()
@@ -133,21 +175,21 @@ class Client:
             import subprocess
             from multiprocessing import spawn
 
-            flags = subprocess._args_from_interpreter_flags()
+            flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
             code = _BOOTSTRAP.format(path=sys.path)
             self._messages = fetch.Messages()
             with forks.undisturbed():
-                self._process = subprocess.Popen(
+                process: _Process = subprocess.Popen(  # type: ignore[assignment]  # with both pipes
                     [os.fsdecode(spawn.get_executable()), *flags, "-c", code, _NAME],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     bufsize=0,
                 )
-                _running.add(self._process)
-                self._send(self._process, self._told)
+                self._process = process
+                _running.add(process)
         return self._process
 
-    def _send(self, process, message):
+    def _send(self, process: _Process, message: object) -> None:
         data = memoryview(fetch.pack(message))
         try:
             while data:
@@ -159,9 +201,10 @@ class Client:
                 self._drop()
             raise
 
-    def _wait(self, process, number):
-        """Waits until a request has its reply. One thread reads the pipe at a time, for all. The lock is held."""
-        while self._replies[number] is None:
+    def _wait(self, process: _Process, number: int, file: File | None) -> tuple[BaseException | None, Any]:
+        """The reply of a request. One thread reads the pipe at a time, for all; that of a request with a file is the
+        only one. The lock is held."""
+        while (reply := self._replies[number]) is None:
             if process is not self._process:
                 self._raise_died(process)
             if self._reading:
@@ -183,19 +226,23 @@ class Client:
             if not data:
                 self._raise_died(process)
             for got, error, result in messages.add(data):
-                if got is None:
-                    raise error  # it could not even begin
-                if got in self._replies:  # else the thread that asked was interrupted
+                if error == fetch.PIECE:
+                    if got == number and file is not None:
+                        append(file, result)
+                elif got in self._replies:  # else the thread that asked was interrupted
                     self._replies[got] = error, result
+        return reply
 
-    def _raise_died(self, process):
+    def _raise_died(self, process: _Process) -> NoReturn:
         """Raises _Died with the status of a process that no longer answers. The lock is held."""
         if process is self._process:
             self._drop()
         raise _Died(process.returncode if process.returncode is not None else -1)
 
-    def _drop(self):
+    def _drop(self) -> None:
         process, self._process = self._process, None
+        if process is None:
+            return
         _running.discard(process)
         process.stdin.close()
         if not self._reading:
@@ -206,18 +253,38 @@ class Client:
             process.kill()
             process.wait()
 
-    def close(self):
+    def close(self) -> None:
         """Ends the fetching process. A later request starts another one."""
         with self._changed:
-            if self._process is not None:
-                self._drop()
-
-    def __del__(self):
-        if self._process is not None:
             self._drop()
 
+    def __del__(self) -> None:
+        self._drop()
 
-def _read(pipe):
+
+class Client(Helper):
+    """The Helper of a set, which is in a storage and comes into a cache."""
+
+    def __init__(self, storage: Storage, into: cache.Cache) -> None:
+        super().__init__()
+        self.storage, self.cache = storage, into
+        self._told = pickle.dumps(storage), into.path_given, into.limit
+
+    def ask(self, what: str, *arguments: object) -> Any:
+        """The result of a request about the set; see fetch.py. Raises its error; RemoteError where fetching processes
+        are killed again and again."""
+        return self._again(_DEATHS, self.storage.url, what, self._told, arguments)
+
+    def hint(self, pairs: _Pairs) -> None:
+        """Asks for objects that are likely to be wanted next, and returns at once."""
+        with self._changed:
+            try:
+                self._send(self._started(), (None, "hint", self._told, (pairs,)))
+            except _Died:
+                return  # a hint is not a promise
+
+
+def _read(pipe: IO[bytes]) -> bytes | None:
     """The bytes that are there; b"" at the end of the pipe, None if there are none for a while."""
     try:
         poll = select.poll()  # select() takes no descriptor beyond 1,023
@@ -231,9 +298,12 @@ def _read(pipe):
         return b""
 
 
-def _after_fork():
+def _after_fork() -> None:
+    global _of_forked
     for client in list(_living):
         client._forget()
+    if _asked and _of_forked is None:
+        _of_forked = Helper()
 
 
 os.register_at_fork(after_in_child=_after_fork)
@@ -242,19 +312,19 @@ os.register_at_fork(after_in_child=_after_fork)
 # ---- Waiting for others ----
 
 
-def ensure(missing_of, client, into, set_id):
+def ensure(missing_of: Callable[[set[str]], Sequence[tuple[str, int]]], client: Client, set_id: str) -> None:
     """Returns when the cache had all that `missing_of` asks for. It gets the names that are there, and returns the
     `(name, bytes)` that are not. One process of the machine fetches them.
 
     Raises as Client.ask; the same error where the process that this one waited for has failed, with the same options.
     """
-    options = client._told[1]
+    options, into = client.storage.options, client.cache
     path = os.path.join(into.sets, set_id + cache.LOCK)
-    words = cache.Words(client.url)
+    wait = cache.Wait(client.storage.url)
     while True:
         lock = native.Lock(path)
         try:
-            if _waited(lock, options, words):
+            if _waited(lock, options, wait):
                 missing = missing_of(into.names())
                 if missing:
                     _fetch_locked(missing, client, lock, options)
@@ -265,15 +335,13 @@ def ensure(missing_of, client, into, set_id):
             return
 
 
-def _waited(lock, options, words):
+def _waited(lock: native.Lock, options: _Options, wait: cache.Wait) -> bool:
     """Waits for the lock of a set. True when this process holds it, False when it was freed by the removal of its file.
     Raises the error of the process that held it."""
-    delay, first = cache.FIRST_DELAY, None
+    first = None
     while lock.state == native.BUSY and lock.leads():
         first = lock.read() if first is None else first
-        words.waited()
-        time.sleep(delay)
-        delay = min(2 * delay, cache.LAST_DELAY)
+        wait.pause()
         lock.attempt()
     if first is not None:
         said = lock.read()
@@ -285,7 +353,7 @@ def _waited(lock, options, words):
     return lock.state == native.HELD
 
 
-def _fetch_locked(missing, client, lock, options):
+def _fetch_locked(missing: Sequence[tuple[str, int]], client: Client, lock: native.Lock, options: _Options) -> None:
     lock.write(b"")
     try:
         client.ask("fetch", missing)
@@ -294,14 +362,14 @@ def _fetch_locked(missing, client, lock, options):
         raise
 
 
-def _failure(error, options):
+def _failure(error: Exception, options: _Options) -> bytes:
     """What the lock file of a set says after a failure: 16 random bytes, a hash of the options, the error. With random
     bytes of each election the hash of a secret is not the same twice."""
     told = os.urandom(16)
     return told + _digest(options, told) + pickle.dumps(fetch.portable(error))
 
 
-def _error_in(said, options):
+def _error_in(said: bytes, options: _Options) -> Exception | None:
     told, digest, packed = said[:16], said[16:32], said[32:]
     if len(digest) < 16 or digest != _digest(options, told):
         return None  # of other options, such as other credentials: this process tries with its own
@@ -312,8 +380,6 @@ def _error_in(said, options):
     return error if isinstance(error, Exception) else None
 
 
-def _digest(options, told):
-    from hashlib import blake2b
-
+def _digest(options: _Options, told: bytes) -> bytes:
     text = repr(sorted((options or {}).items(), key=repr))
     return blake2b(text.encode("utf-8", "replace"), digest_size=16, key=told).digest()

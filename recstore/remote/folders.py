@@ -6,11 +6,17 @@ folder's file system in /proc/self/mountinfo. Systems without /proc, such as mac
 Python lacks: there the folder is taken as it is.
 """
 
+from __future__ import annotations
+
 import errno
 import os
 import stat
 
 from recstore.shm.folders import make
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from recstore.remote.objects import AnyPath
 
 _SHARED = (
     "9p afs beegfs ceph cifs coda davfs fhgfs fuse glusterfs gpfs gfs2 lustre mmfs ncpfs nfs nfs4 ocfs2 orangefs "
@@ -18,7 +24,7 @@ _SHARED = (
 ).split()  # and all that begin with "fuse."
 
 
-def made(path):
+def made(path: AnyPath) -> str:
     """The folder `recstore` in the folder `path`, checked, and made where it is missing.
 
     Raises ValueError for a folder on a file system of several machines; PermissionError for one that another user could
@@ -47,11 +53,11 @@ def made(path):
     return inner
 
 
-def check_ours(folder):
+def check_ours(folder: str) -> None:
     """PermissionError, or NotADirectoryError, unless it is a folder that only this user can read and change."""
     status = os.lstat(folder)
     if not stat.S_ISDIR(status.st_mode):
-        raise NotADirectoryError(errno.ENOTDIR, "the folder of the cache is no folder, or a link to one", folder)
+        raise NotADirectoryError(errno.ENOTDIR, "the folder of the cache is not a folder, or is a link to one", folder)
     if status.st_uid != os.geteuid() or status.st_mode & 0o077:
         raise PermissionError(
             errno.EPERM,
@@ -61,7 +67,7 @@ def check_ours(folder):
         )
 
 
-def file_system(folder):
+def file_system(folder: str) -> str:
     """The kind of the file system of a folder, as Linux names it; "" where that cannot be found out."""
     try:
         opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -76,7 +82,7 @@ def file_system(folder):
         return ""
 
 
-def kind_of_mount(info, mounts):
+def kind_of_mount(info: bytes, mounts: bytes) -> str:
     """The kind in the text of a mountinfo, of the mount that the text of an fdinfo names; "" if there is none.
 
     >>> kind_of_mount(b"pos: 0\\nmnt_id: 27\\n", b"27 1 8:1 / /data rw shared:1 - nfs4 host:/x rw\\n")

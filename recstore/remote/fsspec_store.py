@@ -6,13 +6,25 @@ this mode takes no commits. A writer that is killed within such a file leaves a 
 refuse: gc cannot know it from a good one, so remove it by hand.
 """
 
+from __future__ import annotations
+
+import contextlib
 import os
 import shutil
 
 from recstore.building.saving import TEMPORARY, is_temporary
 from recstore.errors import Error, RemoteError, SegmentNotFoundError
-from recstore.remote import aside
-from recstore.remote.objects import Storage, absent, unwritten, without_secrets
+from recstore.remote.fetching import aside
+from recstore.remote.objects import Storage, absent, append, without_secrets
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from typing import Any, TypeVar
+
+    from recstore.remote.objects import Data, File, Listed, Options, Source
+
+    _T = TypeVar("_T")
 
 _PIECE = 1 << 20
 _MOVES_TO_FREE_NAMES = ("hdfs", "viewfs")
@@ -22,17 +34,12 @@ class FsspecStorage(Storage):
     """The objects below a URL of fsspec. `options` are those of ``fsspec.filesystem``. As those of obstore, clients of
     fsspec are not used across a fork."""
 
-    def __init__(self, url, options=None):
-        super().__init__(url, options)
-        self._found = None
+    _found: tuple[Any, str] | None = None  # the file system and the folder in it
 
-    def __getstate__(self):
-        return self.url, self.options
+    def __reduce__(self) -> tuple[type, tuple[str, Options]]:
+        return FsspecStorage, (self.url, self.options)
 
-    def __setstate__(self, state):
-        self.__init__(*state)
-
-    def _do(self, what, name, act):
+    def _do(self, what: str, name: str | None, act: Callable[[Any, str], _T]) -> _T:
         """`act(file_system, path)`, whose errors become ours."""
         where = self.url if name is None else self.of(name)
         if self._found is None:
@@ -50,37 +57,27 @@ class FsspecStorage(Storage):
             text = without_secrets(f"{type(error).__name__} {error}", self.options)
             raise RemoteError(f"cannot {what} {where}: look at the reason ({text:.400})", url=where) from None
 
-    def read_into(self, name, file):
-        helper = aside.of_forked()
-        if helper is not None:
-            return helper.read_into(self, name, file)
-
-        def copy(system, path):
+    @aside
+    def read_into(self, name: str, file: File) -> int:
+        def copy(system: Any, path: str) -> int:
             done = 0
             with system.open(path, "rb") as source:
                 while piece := source.read(_PIECE):
-                    try:
-                        file.write(piece)
-                    except OSError as error:
-                        raise unwritten(error, file) from None
+                    append(file, piece)
                     done += len(piece)
             return done
 
         return self._do("read", name, copy)
 
-    def write(self, name, source):
-        helper = aside.of_forked()
-        if helper is not None:
-            return helper.call(self, "write", name, source)
-        return self._do("write", name, lambda system, path: self._put(system, path, source, replaces=True))
+    @aside
+    def write(self, name: str, source: Source) -> None:
+        self._do("write", name, lambda system, path: self._put(system, path, source, replaces=True))
 
-    def create(self, name, data):
-        helper = aside.of_forked()
-        if helper is not None:
-            return helper.call(self, "create", name, data)
+    @aside
+    def create(self, name: str, data: Data) -> bool:
         return self._do("write", name, lambda system, path: _create(self, system, path, data))
 
-    def _put(self, system, path, source, replaces):
+    def _put(self, system: Any, path: str, source: Source, replaces: bool) -> bool:
         """Writes a temporary file and moves it to `path`. False if that name is taken and nothing may be replaced."""
         temporary = f"{path.rpartition('/')[0]}/{TEMPORARY}{os.urandom(8).hex()}.tmp"
         system.makedirs(path.rpartition("/")[0], exist_ok=True)
@@ -102,20 +99,14 @@ class FsspecStorage(Storage):
             raise
         return True
 
-    def list(self, prefix=""):
-        for name, size, modified in self._listed():
-            if name.startswith(prefix) and not name.startswith("."):
-                yield name, size, modified
+    def list(self, prefix: str = "") -> Iterator[Listed]:
+        return (one for one in self._listed() if one[0].startswith(prefix) and not one[0].startswith("."))
 
-    def leftovers(self):
-        for one in self._listed():
-            if is_temporary(one[0]):
-                yield one
+    def leftovers(self) -> Iterator[Listed]:
+        return (one for one in self._listed() if is_temporary(one[0]))
 
-    def _listed(self):
-        helper = aside.of_forked()
-        if helper is not None:
-            return helper.call(self, "_listed")
+    @aside
+    def _listed(self) -> Sequence[Listed]:
         try:
             found = self._do("list", None, lambda system, path: system.ls(path, detail=True, refresh=True))
         except SegmentNotFoundError:
@@ -123,30 +114,27 @@ class FsspecStorage(Storage):
         files = [one for one in found if one.get("type") == "file"]
         return [(one["name"].rstrip("/").rpartition("/")[2], one["size"] or 0, _modified(one)) for one in files]
 
-    def delete(self, names):
-        helper = aside.of_forked()
-        if helper is not None:
-            return helper.call(self, "delete", list(names))
+    @aside
+    def delete(self, names: Sequence[str]) -> None:
         for name in names:
-            try:
-                if is_temporary(name):
-                    self._do("remove", None, lambda system, path, name=name: system.rm_file(f"{path}/{name}"))
-                else:
-                    self._do("remove", name, lambda system, path: system.rm_file(path))
-            except SegmentNotFoundError:
-                continue
+            with contextlib.suppress(SegmentNotFoundError):
+                self._remove(name)
 
-    def size(self, name):
-        helper = aside.of_forked()
-        if helper is not None:
-            return helper.call(self, "size", name)
+    def _remove(self, name: str) -> None:
+        if is_temporary(name):
+            self._do("remove", None, lambda system, path: system.rm_file(f"{path}/{name}"))
+        else:
+            self._do("remove", name, lambda system, path: system.rm_file(path))
+
+    @aside
+    def size(self, name: str) -> int | None:
         try:
-            return self._do("look at", name, lambda system, path: system.info(path)["size"])
+            return self._do("look at", name, lambda system, path: int(system.info(path)["size"]))
         except SegmentNotFoundError:
             return None
 
 
-def _create(storage, system, path, data):
+def _create(storage: FsspecStorage, system: Any, path: str, data: Data) -> bool:
     protocol = system.protocol if isinstance(system.protocol, str) else system.protocol[0]
     if protocol in _MOVES_TO_FREE_NAMES:
         return storage._put(system, path, data, replaces=False)
@@ -166,21 +154,21 @@ def _create(storage, system, path, data):
     return True
 
 
-def _modified(one):
+def _modified(one: dict[str, Any]) -> float:
     """The time of a file in seconds since 1970, which each file system calls by another name."""
     for key in ("mtime", "modified", "LastModified", "last_modified", "created"):
         found = one.get(key)
         if found is not None:
-            return found.timestamp() if hasattr(found, "timestamp") else float(found)
+            return float(found.timestamp() if hasattr(found, "timestamp") else found)
     raise RemoteError(f"{one['name']}: the file system does not tell when a file was written, as gc has to know")
 
 
-def _file_system(url, options):
+def _file_system(url: str, options: Options) -> tuple[Any, str]:
     try:
         from fsspec.core import url_to_fs
     except ImportError:
         raise ImportError(f"{url} needs fsspec: pip install fsspec") from None
     try:
-        return url_to_fs(url, **(options or {}))
+        return url_to_fs(url, **(options or {}))  # type: ignore[no-any-return]
     except (ValueError, ImportError) as error:
         raise ValueError(f"{url}: fsspec cannot open it: {error}; check the scheme, or install what it names") from None

@@ -17,13 +17,22 @@ are not in the shard one in some 2,000 passes. A Bloom filter of 10 bits a key w
 each of them costs the fetching of a whole shard.
 """
 
+from __future__ import annotations
+
 import re
 import sys
 from array import array
+from hashlib import blake2b
 
 from recstore._core import native
 from recstore.building import pairs
 from recstore.errors import CorruptError, VersionError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from recstore.remote.manifest import Key
 
 MAGIC = b"RECSKEY\2"
 SEED = 0
@@ -42,7 +51,7 @@ _PLAIN = (str, int, float, bytes, tuple, bool, type(None))  # types of which no 
 # ---- Making ----
 
 
-def make(segment):
+def make(segment: native.Segment) -> bytes:
     """The filter of the keys of a mapping's segment, of which `bound` makes the bytes of the object.
 
     Raises CorruptError for a segment that cannot be read. Takes some 16 bytes of memory for each key.
@@ -68,7 +77,7 @@ def make(segment):
     return _packed(hashes, opaque)
 
 
-def _packed(hashes, opaque):
+def _packed(hashes: array[int], opaque: int) -> bytes:
     """The filter of these hashes, which an array has in any order."""
     n = len(hashes)
     n_buckets = max(1, n // _KEYS_A_BUCKET)
@@ -89,27 +98,27 @@ def _packed(hashes, opaque):
     return b"".join([numbers, starts.tobytes(), prints.tobytes()])
 
 
-def bound(made, shard):
+def bound(made: bytes, shard: str) -> bytes:
     """The bytes of the object with a filter that `make` made, for the shard with this hash, of 40 hex digits."""
-    from hashlib import blake2b
-
     body = bytes.fromhex(shard) + made
     return MAGIC + blake2b(body, digest_size=16).digest() + body
 
 
-def most_bytes(records):
+def most_bytes(records: int) -> int:
     """The most bytes that the filter of a shard of so many records can have."""
     return _HEAD + 4 * (max(1, records // _KEYS_A_BUCKET) + 1) + 2 * records
 
 
-def bounds(segment):
+def bounds(segment: native.Segment) -> tuple[Key, Key]:
     """`(low, high)`: bounds of the keys of a mapping's segment, both str or both int. `(None, None)` where keys are of
     other types or of both, beyond 64 bits, where there are none, and where a bound would have a surrogate.
 
     They are the least and the greatest key, unless these are longer than 64 characters: then they are cut, the low one
     to a str before it, the high one to a str after it. Bools and floats that equal ints have no bounds here.
     """
-    low = high = kind = None
+    low: Any = None
+    high: Any = None
+    kind = None
     for key in _keys_of(segment):
         if kind is None:
             low, high, kind = key, key, type(key)
@@ -134,34 +143,21 @@ def bounds(segment):
     return low, high
 
 
-def _keys_of(segment):
+def _keys_of(segment: native.Segment) -> native.Records[Any]:
     """The keys of a mapping's segment, decoded one by one."""
-    return native.Records.__new__(native.Records)._set(pairs.selections(segment)[0])
+    keys: native.Records[Any] = native.Records.__new__(native.Records)
+    return keys._set(pairs.selections(segment)[0])
 
 
 # ---- Asking ----
 
 
-def within(key, low, high):
-    """Whether `key` may lie between bounds that `bounds` gave. True where that cannot be told."""
-    if low is None or high is None:
-        return True
-    kind = type(key)
-    if kind is str:
-        return type(low) is str and low <= key <= high
-    if kind is int:
-        return type(low) is int and low <= key <= high
-    if kind is float or kind is bool:
-        return type(low) is int and low <= key <= high
-    return not equals_its_kind_alone(key)
-
-
-def equals_its_kind_alone(key):
+def equals_its_kind_alone(key: object) -> bool:
     """Whether no key that is a str or an int equals this one, which is neither. An object of a class may equal any."""
     return type(key) in _PLAIN
 
 
-def hash_of(key):
+def hash_of(key: object) -> int | None:
     """The hash by which filters know a key; None for a key that may equal one with any hash. Raises the TypeError of
     hash(key)."""
     collected = native.KeyHashes(SEED)
@@ -178,13 +174,11 @@ class KeyFilter:
 
     __slots__ = ("_buckets", "_data", "_first", "_n", "_prints", "nbytes", "opaque")
 
-    def __init__(self, data, where, shard):
-        from hashlib import blake2b
-
+    def __init__(self, data: bytes, where: str, shard: str) -> None:
         view = memoryview(data).cast("B")
         if len(view) < _HEAD or bytes(view[: len(MAGIC) - 1]) != MAGIC[:-1]:
             raise CorruptError(
-                "the object is no filter of keys: fetch it again, or write the shard again", filename=where
+                "the object is not a filter of keys: fetch it again, or write the shard again", filename=where
             )
         if view[len(MAGIC) - 1] != MAGIC[-1]:
             raise VersionError(
@@ -207,7 +201,7 @@ class KeyFilter:
             )
         self._data, self.nbytes = bytes(data), len(view)  # `find` is many times as fast as a loop over a memoryview
 
-    def may_have(self, h):
+    def may_have(self, h: int | None) -> bool:
         """Whether the shard may have a key with this hash, which `hash_of` gave."""
         if h is None or self.opaque:
             return True

@@ -12,9 +12,10 @@ for each property:
 
 `low` and `high` are the bounds of a shard file's keys, in sets of mappings. `fingerprint` is a hash of the kind, the
 hashes, the numbers of records, the bounds and the attributes. Earlier manifests have one without the bounds: theirs are
-not used. A commit names no file twice: who repeats one, because its answer was
-lost, finds its files there.
+not used. A commit names no file twice: who repeats one, because its answer was lost, finds its files there.
 """
+
+from __future__ import annotations
 
 import errno
 import json
@@ -23,12 +24,23 @@ import random
 import re
 import time
 from array import array
-from collections import namedtuple
+from hashlib import blake2b
 from itertools import accumulate
+from typing import NamedTuple
 
 from recstore.errors import ConflictError, CorruptError, RemoteError, SegmentNotFoundError, VersionError
 from recstore.remote.objects import MOST_READ
 from recstore.text import counted
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any, TypeAlias
+
+    from recstore.remote.objects import Storage
+
+    Key: TypeAlias = str | int | None
+    _Columns: TypeAlias = dict[str, list[Any]]
 
 FORMAT = 1
 KINDS = ("list", "mapping")
@@ -39,24 +51,20 @@ _MOST_RECORDS = 2**48  # as of one store
 _MOST_CONTAINERS = 2**20  # of the JSON: before it is known to be a manifest, each takes some 90 bytes of memory
 _LAST = 10**18 - 1  # the highest number of a manifest
 _TURNS = 10  # of looking for a manifest that is there and is not listed
-_FIELDS = {
-    "number": int,
-    "kind": str,
-    "created": str,
-    "fingerprint": str,
-    "records": int,
-    "bytes": int,
-    "attributes": dict,
-    "shards": dict,
-}
+_FIELDS = dict(number=int, kind=str, created=str, fingerprint=str, records=int, bytes=int, attributes=dict, shards=dict)
 
 
-Shard = namedtuple("Shard", "hash nbytes records low high", defaults=(None, None))
-Shard.__doc__ = """A shard file as a manifest names it: its hash, bytes and records, and the bounds of its keys: str or
-int, or None where there are none."""
+class Shard(NamedTuple):
+    """A shard file as a manifest names it. The bounds of its keys are None where there are none."""
+
+    hash: str
+    nbytes: int
+    records: int
+    low: Key = None
+    high: Key = None
 
 
-def name_of(number):
+def name_of(number: int) -> str:
     """The name of a manifest.
 
     >>> name_of(12)
@@ -65,7 +73,7 @@ def name_of(number):
     return f"manifest-{number}.json"
 
 
-def number_in(name):
+def number_in(name: str) -> int:
     """The number of the manifest of this name; 0 for another name.
 
     >>> number_in("manifest-12.json"), number_in("manifest-012.json"), number_in("x.recs")
@@ -77,56 +85,57 @@ def number_in(name):
 
 class Manifest:
     """The shard files of a set, in order. `kind` is "list" or "mapping". `hashes` is a list; `sizes` and `counts` are
-    arrays of the files' bytes and records; `lows` and `highs` are lists of the bounds of their keys, or None.
+    arrays of the files' bytes and records; `bounds` are two lists, of the lowest and of the highest keys, or None.
 
     `number` is 0 until a commit gives it one. Nothing changes a manifest that has one. Safe from several threads.
     """
 
-    def __init__(self, kind="list", shards=(), attributes=None):
+    def __init__(
+        self, kind: str = "list", shards: Iterable[Shard] = (), attributes: dict[str, Any] | None = None
+    ) -> None:
         shards = list(shards)
         self.number, self.kind, self.created = 0, kind, ""
         self.hashes = [shard.hash for shard in shards]
         self.sizes = array("q", [shard.nbytes for shard in shards])
         self.counts = array("q", [shard.records for shard in shards])
         bounded = kind == "mapping" and any(shard.low is not None for shard in shards)
-        self.lows = [shard.low for shard in shards] if bounded else None
-        self.highs = [shard.high for shard in shards] if bounded else None
+        self.bounds = ([shard.low for shard in shards], [shard.high for shard in shards]) if bounded else None
         self.attributes = attributes or {}
         self._settle()
 
-    def _settle(self):
+    def _settle(self) -> None:
         self.length, self.nbytes = sum(self.counts), sum(self.sizes)
         self.fingerprint = _fingerprint(self)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.hashes)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         what = f"{self.kind} of {counted(self.length, 'record')} in {counted(len(self), 'shard file')}"
         return f"<Manifest {self.number}: {what}>"
 
-    def ends(self):
+    def ends(self) -> array[int]:
         """For each shard file the records up to its end, as an array."""
         return array("q", accumulate(self.counts))
 
-    def shards(self):
+    def shards(self) -> list[Shard]:
         """The shard files as a list of Shard."""
         n = len(self.hashes)
-        lows, highs = self.lows or [None] * n, self.highs or [None] * n
+        lows, highs = self.bounds or ([None] * n, [None] * n)
         return [Shard(*one) for one in zip(self.hashes, self.sizes, self.counts, lows, highs)]
 
-    def dump(self):
+    def dump(self) -> bytes:
         """The bytes of the manifest."""
         columns = {"hash": self.hashes, "bytes": self.sizes.tolist(), "records": self.counts.tolist()}
-        if self.lows is not None:
-            columns |= {"low": self.lows, "high": self.highs}
+        if self.bounds is not None:
+            columns["low"], columns["high"] = self.bounds
         head = {"recstore": "manifest", "format": FORMAT, "number": self.number, "kind": self.kind}
         head |= {"created": self.created, "fingerprint": self.fingerprint, "records": self.length}
         head |= {"bytes": self.nbytes, "attributes": self.attributes, "shards": columns}
         return json.dumps(head, separators=(",", ":"), allow_nan=False).encode("ascii")
 
     @classmethod
-    def parse(cls, data, where):
+    def parse(cls, data: bytes, where: str) -> Manifest:
         """The manifest that these bytes of the object `where` are. Nothing in them is trusted.
 
         Raises VersionError for a manifest of another format, CorruptError for bytes that are none.
@@ -138,25 +147,25 @@ class _Parsing:
     """Fills a new Manifest from bytes that nobody vouches for. The checks of columns are a few calls of C each, since a
     set may have 100,000 shard files."""
 
-    def __init__(self, manifest, where):
+    def __init__(self, manifest: Manifest, where: str) -> None:
         self.manifest, self.where = manifest, where
 
-    def require(self, true, text):
+    def require(self, true: bool, text: str) -> None:
         if not true:
             raise self.damaged(text)
 
-    def damaged(self, text):
+    def damaged(self, text: str) -> CorruptError:
         return CorruptError(f"the manifest is damaged: {text}; open an older one, or remove it", filename=self.where)
 
-    def constant(self, text):
+    def constant(self, text: str) -> None:
         raise self.damaged("it has a number that JSON does not have")
 
-    def real(self, text):
+    def real(self, text: str) -> float:
         number = float(text)
         self.require(math.isfinite(number), "it has a number beyond those of floats")
         return number
 
-    def parse(self, data):
+    def parse(self, data: bytes) -> Manifest:
         self.require(data.count(b"[") + data.count(b"{") <= _MOST_CONTAINERS, "it has too many lists and dicts")
         try:
             head = json.loads(data, parse_constant=self.constant, parse_float=self.real)
@@ -165,8 +174,7 @@ class _Parsing:
         except ValueError as error:
             if isinstance(error, CorruptError):
                 raise
-            raise self.damaged(f"it is no JSON ({error})") from None
-        del data
+            raise self.damaged(f"it is not JSON ({error})") from None
         self.require(type(head) is dict and head.get("recstore") == "manifest", "it does not say that it is one")
         if type(head.get("format")) is not int or head["format"] != FORMAT:
             other = f"{head.get('format')!r:.40}"
@@ -175,13 +183,13 @@ class _Parsing:
                 filename=self.where,
             )
         for name, kind in _FIELDS.items():
-            self.require(type(head.get(name)) is kind, f"{name!r} is missing or no {kind.__name__}")
+            self.require(type(head.get(name)) is kind, f"{name!r} is missing or not a {kind.__name__}")
         found = self.manifest
         found.number, found.kind, found.created = head["number"], head["kind"], head["created"]
         found.attributes = head["attributes"]
-        self.require(1 <= found.number <= _LAST, "its number is none")
-        self.require(found.kind in KINDS, f"its kind {found.kind!r:.40} is none")
-        self.require(len(found.created) <= 40, "its time is none")
+        self.require(1 <= found.number <= _LAST, "its number is not valid")
+        self.require(found.kind in KINDS, f"its kind {found.kind!r:.40} is not valid")
+        self.require(len(found.created) <= 40, "its time is not valid")
         self.columns(head["shards"])
         try:
             found._settle()
@@ -189,13 +197,13 @@ class _Parsing:
             raise self.damaged("its attributes are nested too deeply") from None
         self.require(found.length == head["records"] <= _MOST_RECORDS, "the records of its shard files do not add up")
         self.require(found.nbytes == head["bytes"] <= _MOST, "the bytes of its shard files do not add up")
-        if found.fingerprint != head["fingerprint"] and found.lows is not None:
-            found.lows = found.highs = None  # nothing vouches for them
+        if found.fingerprint != head["fingerprint"] and found.bounds is not None:
+            found.bounds = None  # nothing vouches for them
             found._settle()
         self.require(found.fingerprint == head["fingerprint"], "its fingerprint is that of another content")
         return found
 
-    def columns(self, columns):
+    def columns(self, columns: _Columns) -> None:
         found = self.manifest
         for name in ("hash", "bytes", "records"):
             self.require(type(columns.get(name)) is list, f"the column {name!r} is missing")
@@ -203,19 +211,18 @@ class _Parsing:
         n = len(hashes)
         found.sizes, found.counts = self.numbers(columns, "bytes", n), self.numbers(columns, "records", n)
         self.counts_fit()
-        self.require(set(map(type, hashes)) <= {str} and set(map(len, hashes)) <= {40}, "a hash is none")
+        self.require(set(map(type, hashes)) <= {str} and set(map(len, hashes)) <= {40}, "a hash is not valid")
         text = "".join(hashes)
-        self.require(text.isascii() and not text.encode().translate(None, _HEX), "a hash is none")
-        del text
-        found.lows = found.highs = None
+        self.require(text.isascii() and not text.encode().translate(None, _HEX), "a hash is not valid")
+        found.bounds = None
         if columns.get("low") is not None or columns.get("high") is not None:
             self.require(found.kind == "mapping", "a list has bounds of keys")
-            found.lows, found.highs = self.bounds(columns, n)
+            found.bounds = self.bounds(columns, n)
 
-    def numbers(self, columns, name, n):
+    def numbers(self, columns: _Columns, name: str, n: int) -> array[int]:
         given = columns.pop(name)  # a large list, which nothing needs after this
         self.require(len(given) == n, f"the column {name!r} has another length")
-        self.require(set(map(type, given)) <= {int}, f"the column {name!r} has a value that is no int")
+        self.require(set(map(type, given)) <= {int}, f"the column {name!r} has a value that is not an int")
         try:
             numbers = array("q", given)
         except OverflowError:
@@ -223,27 +230,26 @@ class _Parsing:
         self.require(not n or min(numbers) > 0, f"the column {name!r} has a number below 1")
         return numbers
 
-    def counts_fit(self):
+    def counts_fit(self) -> None:
         """A store has 4 bytes for each group of 64 records, whatever they are."""
         pairs = zip(self.manifest.counts, self.manifest.sizes)
         fit = all(count <= 16 * size for count, size in pairs)
         self.require(fit, "a shard file has more records than its bytes can hold")
 
-    def bounds(self, columns, n):
-        lows, highs = columns.get("low"), columns.get("high")
+    def bounds(self, columns: _Columns, n: int) -> tuple[list[Key], list[Key]]:
+        lows: Any = columns.get("low")
+        highs: Any = columns.get("high")
         self.require(type(lows) is list and type(highs) is list, "a column of bounds is missing")
         self.require(len(lows) == len(highs) == n, "a column of bounds has another length")
         kinds = list(map(type, lows))
-        self.require(set(kinds) <= {str, int, type(None)}, "a bound is no key")
+        self.require(set(kinds) <= {str, int, type(None)}, "a bound is not a key")
         self.require(kinds == list(map(type, highs)), "the bounds of a shard file are of different types")
         ordered = all(low <= high for low, high in zip(lows, highs) if low is not None)
         self.require(ordered, "the bounds of a shard file are in the wrong order")
         return lows, highs
 
 
-def _fingerprint(manifest):
-    from hashlib import blake2b
-
+def _fingerprint(manifest: Manifest) -> str:
     told = blake2b(digest_size=20)
     attributes = json.dumps(manifest.attributes, sort_keys=True, separators=(",", ":"))
     told.update(f"recstore set\n{manifest.kind}\n{attributes}\n".encode("ascii"))
@@ -253,20 +259,30 @@ def _fingerprint(manifest):
         counts = counts[:]
         counts.byteswap()
     told.update(counts.tobytes())
-    if manifest.lows is not None:
-        told.update(json.dumps([manifest.lows, manifest.highs], separators=(",", ":")).encode("ascii"))
+    if manifest.bounds is not None:
+        told.update(json.dumps(manifest.bounds, separators=(",", ":")).encode("ascii"))
     return told.hexdigest()
 
 
 # ---- In a storage ----
 
 
-def newest(storage):
+def newest(storage: Storage) -> int:
     """The number of the newest manifest; 0 if there is none. Raises RemoteError."""
     return max((number_in(name) for name, _, _ in storage.list("manifest-")), default=0)
 
 
-def load(storage, number):
+def existing(storage: Storage) -> int:
+    """As newest; SegmentNotFoundError if there is none."""
+    number = newest(storage)
+    if not number:
+        raise SegmentNotFoundError(
+            errno.ENOENT, "there is no set of shards: it has no manifest. Write one, or look at the path", storage.url
+        )
+    return number
+
+
+def load(storage: Storage, number: int) -> Manifest:
     """The manifest of this number. Raises SegmentNotFoundError, CorruptError, VersionError and RemoteError."""
     where = storage.of(name_of(number))
     try:
@@ -281,7 +297,7 @@ def load(storage, number):
     return found
 
 
-def commit(storage, change, base=None):
+def commit(storage: Storage, change: Callable[[Manifest | None], Manifest], base: int | None = None) -> Manifest:
     """Makes the next manifest, and returns it.
 
     `change(manifest)` gets the newest one, or None if there is none, and returns a new one, or the same if there is
@@ -324,13 +340,13 @@ def commit(storage, change, base=None):
         taken, turn = new.number, _paused(turn)
 
 
-def _paused(turn):
+def _paused(turn: int) -> int:
     turn += 1
     time.sleep(random.random() * min(1.0, 0.01 * 2 ** min(turn, 7)))
     return turn
 
 
-def _unlisted(storage, number, turn):
+def _unlisted(storage: Storage, number: int, turn: int) -> Manifest | None:
     """The manifest of a name that is taken, where a listing shows none of this number: a mounted folder may list late.
     None if it is not there, to look once more. RemoteError for a name that another thing has."""
     try:
@@ -346,7 +362,7 @@ def _unlisted(storage, number, turn):
     )
 
 
-def _conflict(storage, base, number):
+def _conflict(storage: Storage, base: int, number: int) -> ConflictError:
     return ConflictError(
         f"{storage.url}: manifest {number} is there, so {base} is not the newest: open it, and decide again",
         url=storage.url,

@@ -2,11 +2,13 @@
 
 No client of obstore is used across a fork: its connections and the threads that serve them belong to the process that
 made them, and in a child the first call would wait for ever (so it went s3fs #914 and litData #686). The process that
-first asks for one is noted. A process forked from it asks a freshly executed one, aside.py, which has its own threads.
+first asks for one is noted. A process forked from it asks a freshly executed one, fetch.py, which has its own threads.
 
 An object is put in one request where that can be, since parts of an upload that was killed would stay in the bucket and
 no listing shows them. A GET goes on where it broke off.
 """
+
+from __future__ import annotations
 
 import ctypes
 import os
@@ -15,17 +17,28 @@ import time
 import weakref
 
 from recstore.errors import Error, RemoteError, SegmentNotFoundError
-from recstore.remote import aside
-from recstore.remote.objects import Storage, absent, unwritten, without_secrets
+from recstore.remote.fetching import aside
+from recstore.remote.objects import Storage, absent, append, without_secrets
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any, Literal, TypeVar
+
+    from recstore.remote.objects import Data, File, Listed, Options, Source
+
+    _T = TypeVar("_T")
+    _Purpose = Literal["get", "put"]
+    _Mode = Literal["create", "overwrite"]
 
 _PART = 1 << 30  # a larger object is put in parts; S3 takes 5 GB in one request
 _PIECE = 1 << 16  # what has come of a larger piece is lost when the connection breaks
 _TRIES = 6  # of one GET, without a byte in between
 
-_storages = weakref.WeakSet()
+_storages: weakref.WeakSet[ObjectStorage] = weakref.WeakSet()
 
 
-def _after_fork():
+def _after_fork() -> None:
     """Keeps the clients of the parent for ever: to release one takes locks that its threads may have held."""
     for storage in list(_storages):
         for client in storage._clients.values():
@@ -38,20 +51,17 @@ os.register_at_fork(after_in_child=_after_fork)
 class ObjectStorage(Storage):
     """The objects below a URL of obstore's schemes. `options` are those of ``obstore.store.from_url``."""
 
-    def __init__(self, url, options=None):
+    def __init__(self, url: str, options: Options = None) -> None:
         super().__init__(url, options)
-        self._clients = {}
+        self._clients: dict[_Purpose, Any] = {}
         _storages.add(self)
 
-    def __getstate__(self):
-        return self.url, self.options
-
-    def __setstate__(self, state):
-        self.__init__(*state)
+    def __reduce__(self) -> tuple[type, tuple[str, Options]]:
+        return ObjectStorage, (self.url, self.options)
 
     # ---- Clients ----
 
-    def _client(self, purpose):
+    def _client(self, purpose: _Purpose) -> Any:
         """The client of this process, for `purpose` "get" or "put"."""
         client = self._clients.get(purpose)
         if client is None:
@@ -59,13 +69,14 @@ class ObjectStorage(Storage):
             client = self._clients[purpose] = _new_client(obstore, self.url, self.options, purpose)
         return client
 
-    def _do(self, what, name, act, purpose="get"):
+    def _do(self, what: str, name: str | None, act: Callable[[Any, Any], _T], purpose: _Purpose = "get") -> _T:
         """`act(obstore, client)`, whose errors become ours. Credentials that have expired are asked for once more: from
         the environment or from the provider in the options."""
         where = self.url if name is None else self.of(name)
         obstore = _obstore(self.url)
         failures = obstore.exceptions.BaseError, OSError, ValueError
-        for again in (True, False):
+        again = False
+        while True:
             try:
                 return act(obstore, self._client(purpose))
             except Error:
@@ -75,15 +86,14 @@ class ObjectStorage(Storage):
             except TimeoutError:
                 raise  # of a signal handler: obstore has errors of its own
             except failures as error:
-                if again and re.search(
-                    "ExpiredToken|status code: 403", str(error)
-                ):  # the answer to a HEAD gives no reason
-                    self._clients.clear()
-                    continue
-                raise _explained(error, what, where, self.options) from None
+                # The answer to a HEAD gives no reason.
+                if again or not re.search("ExpiredToken|status code: 403", str(error)):
+                    raise _explained(error, what, where, self.options) from None
+                again = True
+                self._clients.clear()
 
     @staticmethod
-    def _again(act):
+    def _again(act: Callable[[], _T]) -> _T:
         """`act()`, which is called again where the connection broke: obstore sends a request that changes something
         only once, for it may have been done. Ours may be done twice."""
         tries = 0
@@ -98,10 +108,8 @@ class ObjectStorage(Storage):
 
     # ---- Operations ----
 
-    def read_into(self, name, file):
-        helper = aside.of_forked()
-        if helper is not None:
-            return helper.read_into(self, name, file)
+    @aside
+    def read_into(self, name: str, file: File) -> int:
         fetch, silent = _Fetch(file), 0
         while True:
             before = fetch.done
@@ -112,21 +120,23 @@ class ObjectStorage(Storage):
                 error = RemoteError(f"cannot read {self.of(name)}: its bytes end early; try again", url=self.of(name))
             except RemoteError as failure:
                 error = failure
-                if fetch.size is None or getattr(failure, "lasting", False):
+                if fetch.size is None or fetch.writing:
                     raise
             silent = silent + 1 if fetch.done == before else 0
             if silent == _TRIES:
                 raise error
             _pause(silent)
 
-    def write(self, name, source):
+    @aside
+    def write(self, name: str, source: Source) -> None:
         for turn in range(_TRIES):
             if self._put(name, source, "overwrite"):
                 return
             _pause(turn)
         raise self._never_put(name)
 
-    def create(self, name, data):
+    @aside
+    def create(self, name: str, data: Data) -> bool:
         for turn in range(_TRIES):
             if self._again(lambda: self._put(name, data, "create")):
                 return True
@@ -137,18 +147,15 @@ class ObjectStorage(Storage):
                 _pause(turn)
         raise self._never_put(name)
 
-    def _never_put(self, name):
+    def _never_put(self, name: str) -> RemoteError:
         return RemoteError(
             f"cannot write {self.of(name)}: the store says each time that another request is writing it; try again",
             url=self.of(name),
         )
 
-    def _put(self, name, source, mode):
+    def _put(self, name: str, source: Source, mode: _Mode) -> bool:
         """Whether the object was written. It is not where the name is taken, and where another request for the name is
         under way: S3 then answers 409 to either mode, and obstore reads that as a name that is taken."""
-        helper = aside.of_forked()
-        if helper is not None:
-            return helper.call(self, "_put", name, source, mode)
         if isinstance(source, (bytes, bytearray, memoryview)):
             return self._put_buffer(name, source, mode)
         import mmap
@@ -159,8 +166,8 @@ class ObjectStorage(Storage):
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
                 return self._put_buffer(name, content, mode)
 
-    def _put_buffer(self, name, buffer, mode):
-        def put(obstore, client):
+    def _put_buffer(self, name: str, buffer: Any, mode: _Mode) -> bool:
+        def put(obstore: Any, client: Any) -> bool:
             parts = len(buffer) > _PART and mode == "overwrite"
             try:
                 obstore.put(client, name, buffer, mode=mode, use_multipart=parts, chunk_size=64 << 20)
@@ -170,18 +177,12 @@ class ObjectStorage(Storage):
 
         return self._do("write", name, put, "put")
 
-    def list(self, prefix=""):
-        helper = aside.of_forked()
-        if helper is not None:
-            yield from helper.call(self, "_listed", prefix)
-            return
-        yield from self._listed(prefix)
-
-    def _listed(self, prefix):
+    @aside
+    def list(self, prefix: str = "") -> Sequence[Listed]:
         # The stores take a prefix for a folder. Names begin with "manifest-" after those of shard files, so that a
         # listing from there on does not see the 100,000 that a set may have. It is read to its end: what is not ours
         # may stand between the manifests, and not every store lists in order.
-        def listed(obstore, client):
+        def listed(obstore: Any, client: Any) -> Sequence[Listed]:
             found = []
             for objects in obstore.list(client, offset=prefix or None, chunk_size=1000):
                 for one in objects:
@@ -194,17 +195,14 @@ class ObjectStorage(Storage):
         except SegmentNotFoundError:
             return []
 
-    def delete(self, names):
-        helper = aside.of_forked()
-        if helper is not None:
-            return helper.call(self, "delete", list(names))
-        names = list(names)
+    @aside
+    def delete(self, names: Sequence[str]) -> None:
         for name in names:
             self.of(name)
         for at in range(0, len(names), 1000):
             self._delete_some(names[at : at + 1000])
 
-    def _delete_some(self, names):
+    def _delete_some(self, names: Sequence[str]) -> None:
         try:
             self._again(
                 lambda: self._do("remove objects of", None, lambda obstore, client: obstore.delete(client, names))
@@ -214,28 +212,28 @@ class ObjectStorage(Storage):
                 for name in names:
                     self._delete_some([name])
 
-    def size(self, name):
-        helper = aside.of_forked()
-        if helper is not None:
-            return helper.call(self, "size", name)
+    @aside
+    def size(self, name: str) -> int | None:
         try:
-            return self._do("look at", name, lambda obstore, client: obstore.head(client, name)["size"])
+            return self._do("look at", name, lambda obstore, client: int(obstore.head(client, name)["size"]))
         except SegmentNotFoundError:
             return None
 
 
-def _pause(turn):
+def _pause(turn: int) -> None:
     time.sleep(min(2.0, 0.05 * 2**turn))
 
 
 class _Fetch:
-    """A GET that goes on where it broke off: `done` of `size` bytes are in the file."""
+    """A GET that goes on where it broke off: `done` of `size` bytes are in the file. `writing` while one is written."""
 
-    def __init__(self, file):
-        self.file, self.done, self.size, self.tag = file, 0, None, None
+    size = tag = None
 
-    def run(self, obstore, client, name):
-        options = {}
+    def __init__(self, file: File) -> None:
+        self.file, self.done, self.writing = file, 0, False
+
+    def run(self, obstore: Any, client: Any, name: str) -> None:
+        options: dict[str, Any] = {}
         if self.done:
             options["range"] = {"offset": self.done}
             if self.tag is not None:
@@ -245,14 +243,13 @@ class _Fetch:
         found = obstore.get(client, name, options=options)
         self.size, self.tag = found.meta["size"], found.meta["e_tag"]
         for piece in found.stream(min_chunk_size=_PIECE):
-            try:
-                self.file.write(memoryview(piece))
-            except OSError as error:
-                raise unwritten(error, self.file) from None
+            self.writing = True
+            append(self.file, memoryview(piece))
+            self.writing = False
             self.done += len(piece)
 
 
-def _obstore(url):
+def _obstore(url: str) -> Any:
     try:
         import obstore.exceptions
         import obstore.store
@@ -261,7 +258,7 @@ def _obstore(url):
     return obstore
 
 
-def _new_client(obstore, url, options, purpose):
+def _new_client(obstore: Any, url: str, options: Options, purpose: _Purpose) -> Any:
     try:
         return obstore.store.from_url(url, **_settings(url, options, purpose))
     except BaseException as error:
@@ -270,7 +267,7 @@ def _new_client(obstore, url, options, purpose):
         raise ValueError(f"the names in options= are not those of obstore for {url}: {error}") from None
 
 
-def _is_plain(url, options):
+def _is_plain(url: str, options: Mapping[str, Any]) -> bool:
     """Whether the store is asked over http without TLS: its URL or its endpoint says so, and then the user has said it.
     Client options that we give replace those of the environment."""
     given = [value for name, value in options.items() if "endpoint" in str(name).lower()]
@@ -279,12 +276,12 @@ def _is_plain(url, options):
     return allowed or any(str(one).lower().startswith("http://") for one in (url, *given))
 
 
-def _settings(url, options, purpose):
+def _settings(url: str, options: Options, purpose: _Purpose) -> dict[str, Any]:
     """The keyword arguments of a client. A PUT of 256 MiB takes long on a slow line; a GET goes on where it was."""
     from datetime import timedelta
 
     settings = dict(options or {})
-    client = {"timeout": "60 seconds" if purpose == "get" else "300 seconds"}
+    client: dict[str, Any] = {"timeout": "60 seconds" if purpose == "get" else "300 seconds"}
     if _is_plain(url, settings):
         client["allow_http"] = True
     client |= {name: settings.pop(name) for name in _OF_CLIENT & settings.keys()}
@@ -313,10 +310,7 @@ _REMEDIES = (
         "AccessDenied|PermissionDenied|code: 403",
         "the credentials give no right to do so, or have expired: ask for it, or renew them",
     ),
-    (
-        "CredentialsProvider|credential",
-        "there are no credentials: set them in the environment or in options=",
-    ),
+    ("CredentialsProvider|credential", "there are no credentials: set them in the environment or in options="),
     ("Configuration key|names in options=", "correct the names in options=: they are those of obstore"),
     ("builder error", "an http address where https is expected, or none: give endpoint= in options or AWS_ENDPOINT"),
     ("NoSuchBucket|ContainerNotFound", "there is no such bucket: check the URL"),
@@ -330,12 +324,12 @@ _REMEDIES = (
 )
 
 
-def _explained(error, what, where, options):
+def _explained(error: Exception, what: str, where: str, options: Options) -> RemoteError:
     """The RemoteError for a failure of obstore."""
     text = re.split(r"\s*\n\s*\nDebug source", str(error))[0]
     given = f"{type(error).__name__} {text}"
     matching = (remedy for pattern, remedy in _REMEDIES if re.search(pattern, given, re.IGNORECASE))
     remedy = next(matching, "look at the reason")
     failure = RemoteError(f"cannot {what} {where}: {remedy} ({without_secrets(text, options):.400})", url=where)
-    failure.transient = remedy == _CONNECTION
+    vars(failure)["transient"] = remedy == _CONNECTION
     return failure

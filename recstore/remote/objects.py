@@ -3,12 +3,32 @@ that is not there, OutOfSpaceError for a full disk, RemoteError for all else. An
 and never changed.
 """
 
+from __future__ import annotations
+
 import errno
 import io
 import os
 import re
 
 from recstore.errors import CorruptError, OutOfSpaceError, RemoteError, SegmentNotFoundError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from os import PathLike
+    from typing import Any, Protocol, TypeAlias
+
+    from typing_extensions import Buffer
+
+    AnyPath: TypeAlias = str | bytes | PathLike[str]
+    Options: TypeAlias = Mapping[str, Any] | None
+    Data: TypeAlias = bytes | bytearray | memoryview
+    Source: TypeAlias = Data | str | PathLike[str]  # content, or the path of a file
+    Listed: TypeAlias = tuple[str, int, float]  # name, bytes, time
+
+    class File(Protocol):
+        def write(self, data: Any, /) -> object: ...
+
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 MOST_READ = 1 << 28  # bytes of a manifest: 1,000,000 shard files need 100 MB
@@ -28,62 +48,62 @@ class Storage:
     """
 
     local = False
-    options = None
 
-    def __init__(self, url, options=None):
-        self.url = url
-        self.options = options
+    def __init__(self, url: str, options: Options = None) -> None:
+        self.url, self.options = url, options
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"<Storage {self.url}>"
 
-    def of(self, name):
+    def of(self, name: str) -> str:
         """The URL of an object. ValueError for a name that no object of a set of shards has."""
         if not _NAME.fullmatch(name):
-            raise ValueError(f"{name!r} is no name of an object: letters, digits, dots, dashes and underscores")
+            raise ValueError(f"{name!r} is not the name of an object: letters, digits, dots, dashes and underscores")
         return f"{self.url.rstrip('/')}/{name}"
 
-    def path(self, name):
+    def path(self, name: str) -> str:
         """The path of the file that is the object. Only where `local` is true."""
-        raise RemoteError(f"{self.of(name)} is no file of this machine: read it, and open the copy", url=self.of(name))
+        raise RemoteError(
+            f"{self.of(name)} is not a file of this machine: read it, and open the copy", url=self.of(name)
+        )
 
-    def read(self, name, limit=MOST_READ):
+    def read(self, name: str, limit: int = MOST_READ) -> bytes:
         """The bytes of a small object. SegmentNotFoundError if it is not there; CorruptError if it has more than
         `limit` bytes, of which no more are held than that."""
         file = _Limited(self.of(name), limit)
         self.read_into(name, file)
         return file.getvalue()
 
-    def read_into(self, name, file):
+    def read_into(self, name: str, file: File) -> int:
         """Writes the bytes of an object to an open binary file, in pieces. Returns their number. After an error the
         file may hold a part. SegmentNotFoundError if the object is not there, OutOfSpaceError if the file's disk is
         full."""
         raise NotImplementedError
 
-    def write(self, name, source):
+    def write(self, name: str, source: Source) -> None:
         """Writes an object: bytes, or what the local file at the path `source` holds. An object of this name with the
         same content may be there, and counts as new from then on."""
         raise NotImplementedError
 
-    def create(self, name, data):
+    def create(self, name: str, data: Data) -> bool:
         """Writes an object of these bytes if the name is free; otherwise False. Of several callers one gets True."""
         raise NotImplementedError
 
-    def list(self, prefix=""):
+    def list(self, prefix: str = "") -> Iterable[Listed]:
         """Yields `(name, bytes, modified)` of the objects whose name begins so, in any order. `modified` is in seconds
         since 1970 by the clock of the place."""
         raise NotImplementedError
 
-    def leftovers(self):
+    def leftovers(self) -> Iterable[Listed]:
         """Yields `(name, bytes, modified)` of temporary files of writers, which `list` leaves out and `delete`
         takes."""
-        return iter(())
+        return ()
 
-    def delete(self, names):
-        """Removes objects. One that is not there is no error."""
+    def delete(self, names: Sequence[str]) -> None:
+        """Removes objects. One that is not there is not an error."""
         raise NotImplementedError
 
-    def size(self, name):
+    def size(self, name: str) -> int | None:
         """The number of bytes of an object; None if it is not there."""
         raise NotImplementedError
 
@@ -91,11 +111,11 @@ class Storage:
 class _Limited(io.BytesIO):
     """A file in memory for an object that nobody vouches for."""
 
-    def __init__(self, where, limit):
+    def __init__(self, where: str, limit: int) -> None:
         super().__init__()
         self.where, self.limit = where, limit
 
-    def write(self, data):
+    def write(self, data: Buffer, /) -> int:
         if self.tell() + memoryview(data).nbytes > self.limit:
             raise CorruptError(
                 f"the object has more than {self.limit:,} bytes, as no manifest has: it was replaced by another file; "
@@ -105,18 +125,20 @@ class _Limited(io.BytesIO):
         return super().write(data)
 
 
-def unwritten(error, file):
-    """The error for a copy of an object that could not be written to a local file."""
-    path = getattr(file, "name", None)
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        remedy = "make room, or choose another folder"
-        return OutOfSpaceError(errno.ENOSPC, f"no room for the copy of an object; {remedy}", path)
-    failure = RemoteError(f"cannot write the copy of an object to {path}: {error.strerror}; look at the disk", url=path)
-    failure.lasting = True  # to fetch the object once more is of no use
-    return failure
+def append(file: File, data: Buffer) -> None:
+    """Writes a piece of an object to a local file, whose errors become those of Storage."""
+    try:
+        file.write(data)
+    except OSError as error:
+        path = getattr(file, "name", None)
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            remedy = "make room, or choose another folder"
+            raise OutOfSpaceError(errno.ENOSPC, f"no room for the copy of an object; {remedy}", path) from None
+        text = f"cannot write the copy of an object to {path}: {error.strerror}; look at the disk"
+        raise RemoteError(text, url=path) from None
 
 
-def without_secrets(text, options):
+def without_secrets(text: str, options: Options) -> str:
     """The text of a failure on one line, as messages, logs and the cache may hold it. Left out are the values of
     options and of the environment that may be secret; the queries of URLs, which sign them; and of the page with which
     a server answers all but its code and its message: S3 sends back the token that it refuses.
@@ -140,14 +162,14 @@ def without_secrets(text, options):
     return text
 
 
-def _secrets(options):
-    for name, value in options.items() if isinstance(options, dict) else ():
+def _secrets(options: Options) -> Iterator[str]:
+    for name, value in (options or {}).items():
         if isinstance(value, dict):
             yield from _secrets(value)
         elif isinstance(value, (str, bytes)) and not _PLAIN.search(str(name)):
             yield value if isinstance(value, str) else value.decode("utf-8", "replace")
 
 
-def absent(where):
+def absent(where: str) -> SegmentNotFoundError:
     """The error for an object that is not there."""
     return SegmentNotFoundError(errno.ENOENT, "there is no such object, or no such bucket", where)

@@ -1,96 +1,96 @@
 """Openers: what native.Shards asks for the shard files of a set. One has the set's manifest, and maps its files where
 they lie or from the cache of this machine."""
 
+from __future__ import annotations
+
 import errno
 import os
 import re
-import time
 import weakref
+from hashlib import blake2b
 
 from recstore._core import native
 from recstore.errors import CorruptError, OutOfSpaceError, SegmentNotFoundError
 from recstore.remote import cache as caches
 from recstore.remote import fetching, key_filters, manifest, names, tokens
+from recstore.remote.objects import MOST_READ, Storage
 from recstore.remote.storage import storage_of
 
-_TRIES = 20  # of opening a shard file that other processes remove again and again, to make room
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping
+    from typing import Any
 
+    from recstore.remote.objects import Listed, Options
+
+_TRIES = 20  # of reading a filter that other processes remove again and again
 _MOST_MAPPED = 2**62  # bytes
-
 FILTER_BYTES = 128 << 20  # of filters that a process keeps in memory for a set: of some 60 million keys
 
 _ENVIRONMENTS = "AWS_", "AZURE_", "GOOGLE_", "GCS_"
 _TELLS_PLACE = re.compile("endpoint|region|account|host|project|profile")
 _IS_SECRET = re.compile("key|secret|token|password|credential|sas|signature")
 
-_openers = weakref.WeakValueDictionary()  # by token: the set is opened in this process
+_openers: weakref.WeakValueDictionary[bytes, Opener] = weakref.WeakValueDictionary()  # by token, of this process
 
 
-def new(reading, storage, number, fingerprint=""):
+def new(reading: tokens.Reading, storage: Storage, number: int | None, fingerprint: str = "") -> Opener:
     """A new Opener. The manifest comes from the cache, if its number is given, and the fingerprint of that in the cache
     begins so; else from the storage, where a set may have been removed and written anew."""
     if reading.cache is None:
-        number = number or _newest(manifest.newest(storage), storage.url)
+        number = number or manifest.existing(storage)
         return Opener(reading, manifest.load(storage, number), storage)
     into = caches.Cache(reading.cache, reading.limit)
     reading.place = reading.place or place_of(reading.options)
-    client = fetching.Client(storage.url, reading.options, into)
+    client = fetching.Client(storage, into)
     try:
         found = _cached_manifest(into, storage, number, reading.place) if number else None
         if found is None or not found.fingerprint.startswith(fingerprint):
-            number = number or _newest(client.ask("newest"), storage.url)
-            found = _fetched_manifest(into, client, storage, number, reading.place)
+            asked = _Asked(client)
+            found = manifest.load(asked, number or manifest.existing(asked))
+            data = found.dump()
+            with into.new_part(_manifest_name(storage.url, found.number, reading.place), len(data)) as part:
+                part.write(data)
+                part.publish()
     except BaseException:
         client.close()
         raise
-    return Opener(reading, found, storage, into, client)
-
-
-def _newest(number, url):
-    if not number:
-        raise SegmentNotFoundError(
-            errno.ENOENT, "there is no set of shards: it has no manifest. Write one, or look at the path", url
-        )
-    return number
+    return CachedOpener(reading, found, storage, client)
 
 
 # ---- Manifests in the cache ----
 
 
-def place_of(options):
+def place_of(options: Options) -> str:
     """8 bytes as hex digits that tell the endpoint, region and account where a URL leads: sets of two stores have one
     URL where their buckets have one name. They are a hash of options and of the environment, without what is secret."""
-    from hashlib import blake2b
-
     found = [(name, value) for name, value in os.environ.items() if name.upper().startswith(_ENVIRONMENTS)]
     told = [repr(_telling(dict(found))), repr(_telling(options or {}))]
     return blake2b("\n".join(told).encode("utf-8", "backslashreplace"), digest_size=8).hexdigest()
 
 
-def _telling(options):
+def _telling(options: Mapping[str, Any]) -> list[tuple[str, str]]:
     """The options that say where a store is, sorted; also those within others, as fsspec has them."""
     out = []
     for name, value in options.items():
         name = str(name).lower()
         if isinstance(value, dict):
-            out += [(f"{name}.{inner}", *rest) for inner, *rest in _telling(value)]
+            out += [(f"{name}.{inner}", told) for inner, told in _telling(value)]
         elif isinstance(value, (str, int)) and _TELLS_PLACE.search(name) and not _IS_SECRET.search(name):
             out.append((name, str(value)))
     return sorted(out)
 
 
-def set_id(url, number, place):
+def set_id(url: str, number: int, place: str) -> str:
     """The id of a manifest in a cache."""
-    from hashlib import blake2b
-
     return blake2b(f"{url}@{number} {place}".encode("utf-8", "surrogateescape"), digest_size=20).hexdigest()
 
 
-def _manifest_name(url, number, place):
+def _manifest_name(url: str, number: int, place: str) -> str:
     return os.path.join("sets", f"{set_id(url, number, place)}.json")
 
 
-def _cached_manifest(into, storage, number, place):
+def _cached_manifest(into: caches.Cache, storage: Storage, number: int, place: str) -> manifest.Manifest | None:
     """The manifest as an earlier opening left it; None if there is none, or a damaged one."""
     name = _manifest_name(storage.url, number, place)
     data = into.read(name)
@@ -104,71 +104,59 @@ def _cached_manifest(into, storage, number, place):
     return found if found.number == number else None
 
 
-def _fetched_manifest(into, client, storage, number, place):
-    found = manifest.load(_Asked(client, storage), number)
-    data = found.dump()
-    with into.new_part(_manifest_name(storage.url, number, place), len(data)) as part:
-        part.write(data)
-        part.publish()
-    return found
-
-
-class _Asked:
+class _Asked(Storage):
     """The part of a Storage that loads a manifest, through the fetching process."""
 
-    def __init__(self, client, storage):
-        self.of = storage.of
-        self.read = lambda name: client.ask("read", name)
+    def __init__(self, client: fetching.Client) -> None:
+        super().__init__(client.storage.url)
+        self.client = client
+
+    def read(self, name: str, limit: int = MOST_READ) -> bytes:
+        return self.client.ask("read", name)  # type: ignore[no-any-return]
+
+    def list(self, prefix: str = "") -> Iterable[Listed]:
+        return self.client.ask("list", prefix)  # type: ignore[no-any-return]
 
 
 # ---- The opener ----
 
 
 class Opener:
-    """Opens the shard files of a set for native.Shards, by their numbers.
+    """Opens the shard files of a set for native.Shards, by their numbers: it maps them where they lie.
 
     Attributes: ``manifest``; ``token``, the bytes by which another process opens the same set; ``nbytes`` and
-    ``attributes`` of the set; ``fingerprint``, that of the manifest; ``lazy``, whether shard files come when they are
-    first read.
+    ``attributes`` of the set; ``fingerprint`` and ``where``, `(URL, number)`, of the manifest; ``lazy``, whether shard
+    files come when they are first read; ``most_mapped``, the bytes of files that are to stay mapped at most.
 
-    Safe from several threads at once. A forked child has its own fetching process.
+    Safe from several threads at once.
     """
 
-    def __init__(self, reading, found, storage, into=None, client=None):
+    lazy = False
+    most_mapped: int | None = None
+
+    def __init__(self, reading: tokens.Reading, found: manifest.Manifest, storage: Storage) -> None:
         self.reading, self.manifest, self.storage = reading, found, storage
-        self.cache, self.client = into, client
-        self.lazy = reading.lazy and into is not None
         self.nbytes, self.attributes, self.fingerprint = found.nbytes, found.attributes, found.fingerprint
-        # A file that the cache has removed takes its room on the disk until it is unmapped too.
-        self.most_mapped = min(into.limit or 0, _MOST_MAPPED) if self.lazy else None
+        self.where = storage.url, found.number
         self._private = tokens.Private(reading.options, reading.reader.classes)
-        self.mapped = None  # a weak reference to the SetShards: there is one while it is open
-        self._shards = weakref.WeakValueDictionary()  # by store
-        self._filters, self._filter_bytes = {}, 0
+        self.mapped: Callable[[], SetShards | None] = lambda: None  # there is one while it is open
+        self.shards: weakref.WeakValueDictionary[int, native.Shards] = weakref.WeakValueDictionary()  # by store
 
     @property
-    def token(self):
+    def token(self) -> bytes:
         token = tokens.pack(self.reading, self.manifest.number, self.manifest.fingerprint, self._private)
         _openers[token] = self
         return token
 
-    @property
-    def where(self):
-        """`(URL, number)` of the manifest."""
-        return self.storage.url, self.manifest.number
-
-    def name(self, i):
+    def name(self, i: int) -> str:
         return self.manifest.hashes[i] + names.RECORDS
 
-    def pair(self, i):
-        return self.name(i), self.manifest.sizes[i]
-
-    def __call__(self, i):
+    def __call__(self, i: int) -> native.Segment:
         """The Segment of shard file i. Raises SegmentNotFoundError if it was removed; CorruptError; RemoteError;
         OutOfSpaceError."""
-        segment = self._mapped(i) if self.cache is None else self._cached(i)
-        if self.reading.verify == "full" and self.manifest.lows is not None:
-            found, given = key_filters.bounds(segment), (self.manifest.lows[i], self.manifest.highs[i])
+        segment, bounds = self._open(i, self.reading.verify == "full"), self.manifest.bounds
+        if self.reading.verify == "full" and bounds is not None:
+            found, given = key_filters.bounds(segment), (bounds[0][i], bounds[1][i])
             if found != given:
                 segment.close()
                 raise CorruptError(
@@ -179,7 +167,7 @@ class Opener:
         segment.reader = self.reading.reader
         return segment
 
-    def _mapped(self, i):
+    def _open(self, i: int, full: bool) -> native.Segment:
         path = self.storage.path(self.name(i))
         try:
             segment = native.open_path(path, self.reading.limits)
@@ -196,60 +184,75 @@ class Opener:
             raise CorruptError(
                 f"the shard file has {found:,} bytes in place of {self.manifest.sizes[i]:,}", filename=path
             )
-        if self.reading.verify == "full" and not self._has_its_hash(path, i):
-            segment.close()
-            raise CorruptError(
-                "the shard file has another content than its name promises: it was replaced; write it again",
-                filename=path,
-            )
-        if self.reading.verify == "full":
+        if full:
+            with open(path, "rb") as file:
+                is_intact = names.hash_of(file) == self.manifest.hashes[i]
+            if not is_intact:
+                segment.close()
+                raise CorruptError(
+                    "the shard file has another content than its name promises: it was replaced; write it again",
+                    filename=path,
+                )
             segment.verify(self.reading.limits)
         return segment
 
-    def _has_its_hash(self, path, i):
-        with open(path, "rb") as file:
-            return names.hash_of(file) == self.manifest.hashes[i]
+    def fetch_all(self) -> None:
+        """Fetches what the cache lacks, unless shard files come when they are first read."""
 
-    def _cached(self, i):
-        name, nbytes = self.pair(i)
-        for _ in range(_TRIES):
-            segment = self.cache.open(name, nbytes, self.reading.limits, self.reading.verify == "full")
-            if segment is not None:
-                return segment
-            self._fetch(name, nbytes)
-        raise self._removed_again(name)
+    def close(self) -> None:
+        """Ends the fetching process, if there is one. It starts again when it is needed."""
 
-    def _removed_again(self, name):
-        return OutOfSpaceError(
-            errno.ENOSPC,
-            f"other processes removed {name} from the cache {self.cache.path_given!r} again and again, before it was "
-            "opened: raise limit=",
-        )
+    def pause(self) -> None:
+        """Ends the fetching process of a set that has all its files."""
+        if not self.lazy:
+            self.close()
 
-    def _fetch(self, name, nbytes, *most):
-        if not self.client.running:
-            self._wait_for_others(name)
+    def wanted(self, numbers: Iterable[int]) -> None:
+        """Notes which shard files are read next, so that they are fetched before. Returns at once."""
+
+    def fetch_filters(self, numbers: Iterable[int]) -> None:
+        """Fetches the filters, in one request, of the shard files that would have to be fetched."""
+
+    def may_have(self, i: int, h: int | None) -> bool:
+        """Whether shard file i may have a key with this hash, for a file that would have to be fetched to know."""
+        return True
+
+
+class CachedOpener(Opener):
+    """Maps shard files from the cache of this machine, where they are fetched. A forked child has its own fetching
+    process."""
+
+    def __init__(
+        self, reading: tokens.Reading, found: manifest.Manifest, storage: Storage, client: fetching.Client
+    ) -> None:
+        super().__init__(reading, found, storage)
+        self.client, self.cache, self.lazy = client, client.cache, reading.lazy
+        # A file that the cache has removed takes its room on the disk until it is unmapped too.
+        self.most_mapped = min(self.cache.limit or 0, _MOST_MAPPED) if self.lazy else None
+        self._filters: dict[int, key_filters.KeyFilter] = {}
+        self._filter_bytes = 0
+
+    def _pair(self, i: int) -> tuple[str, int]:
+        return self.name(i), self.manifest.sizes[i]
+
+    def _open(self, i: int, full: bool) -> native.Segment:
+        return self.cache.opened(*self._pair(i), self._fetch, self.reading.limits, full)
+
+    def _fetch(self, name: str, nbytes: int | None, *most: int) -> None:
+        if not self.client.running:  # it need not be started to wait for another one
+            wait = caches.Wait(self.storage.of(name))
+            while self.cache.is_being_fetched(name):
+                wait.pause()
             if self.cache.has(name, nbytes):
                 return
         self.client.ask("fetch", [(name, nbytes, *most)])
 
-    def _wait_for_others(self, name):
-        """Returns when no process is fetching an object. So this one need not start a process to wait."""
-        delay, words = caches.FIRST_DELAY, caches.Words(self.storage.of(name))
-        while self.cache.is_being_fetched(name):
-            words.waited()
-            time.sleep(delay)
-            delay = min(2 * delay, caches.LAST_DELAY)
-
-    def missing(self, there):
+    def _missing(self, there: Collection[str]) -> list[tuple[str, int]]:
         """The `(name, bytes)` of the shard files that are not among these names. `Cache.open` looks closely."""
         found = zip(self.manifest.hashes, self.manifest.sizes)
         return [(name, nbytes) for one, nbytes in found if (name := one + names.RECORDS) not in there]
 
-    def fetch_all(self):
-        """Fetches what the cache lacks, unless shard files come when they are first read."""
-        if self.cache is None:
-            return
+    def fetch_all(self) -> None:
         there = self.cache.sweep()
         if self.lazy:
             return
@@ -259,47 +262,35 @@ class Opener:
                 f"{self.storage.url} has {self.nbytes:,} bytes, more than limit={self.cache.limit:,} of the cache: "
                 "raise it, or say lazy=True, and shard files come and go",
             )
-        if not self.missing(there):
+        if not self._missing(there):
             return
         try:
-            fetching.ensure(self.missing, self.client, self.cache, self._set_id())
+            id_ = set_id(self.storage.url, self.manifest.number, self.reading.place)
+            fetching.ensure(self._missing, self.client, id_)
         except BaseException:
             self.client.close()
             self.cache.sweep()  # what was being fetched beside the object that failed
             raise
 
-    def _set_id(self):
-        return set_id(self.storage.url, self.manifest.number, self.reading.place)
+    def close(self) -> None:
+        self.client.close()
 
-    def pause(self):
-        """Ends the fetching process of a set that has all its files."""
-        if not self.lazy:
-            self.close()
-
-    def close(self):
-        """Ends the fetching process, if there is one. It starts again when it is needed."""
-        if self.client is not None:
-            self.client.close()
-
-    def wanted(self, numbers):
-        """Notes which shard files are read next, so that they are fetched before. Returns at once."""
-        if not self.lazy:
-            return
-        pairs = [pair for pair in map(self.pair, numbers) if not self.cache.has(*pair)]
-        if pairs:
-            self.client.hint(pairs)
+    def wanted(self, numbers: Iterable[int]) -> None:
+        if self.lazy:
+            pairs = [pair for pair in map(self._pair, numbers) if not self.cache.has(*pair)]
+            if pairs:
+                self.client.hint(pairs)
 
     # ---- Filters of keys ----
 
-    def _is_here(self, i):
-        mapped = self.mapped and self.mapped()
-        return mapped is not None and mapped.has(i) or self.cache.has(*self.pair(i))
+    def _is_here(self, i: int) -> bool:
+        mapped = self.mapped()
+        return mapped is not None and mapped.has(i) or self.cache.has(*self._pair(i))
 
-    def _filter_pair(self, i):
+    def _filter_pair(self, i: int) -> tuple[str, None, int]:
         return self.manifest.hashes[i] + names.KEYS, None, key_filters.most_bytes(self.manifest.counts[i])
 
-    def fetch_filters(self, numbers):
-        """Fetches the filters, in one request, of the shard files that would have to be fetched."""
+    def fetch_filters(self, numbers: Iterable[int]) -> None:
         if not self.lazy:
             return
         unknown = [i for i in numbers if i not in self._filters and not self._is_here(i)]
@@ -310,8 +301,7 @@ class Opener:
             except (CorruptError, SegmentNotFoundError):
                 return  # `may_have` raises it, if the lookup gets as far as that file
 
-    def may_have(self, i, h):
-        """Whether shard file i may have a key with this hash, for a file that would have to be fetched to know."""
+    def may_have(self, i: int, h: int | None) -> bool:
         if not self.lazy or self._is_here(i):
             return True
         found = self._filters.get(i)
@@ -323,7 +313,7 @@ class Opener:
             self._keep(i, found)
         return found.may_have(h)
 
-    def _keep(self, i, found):
+    def _keep(self, i: int, found: key_filters.KeyFilter) -> None:
         """Keeps a filter in memory, and forgets the oldest ones where there are too many."""
         self._filters[i] = found
         self._filter_bytes += found.nbytes
@@ -338,7 +328,7 @@ class Opener:
             total -= one.nbytes
         self._filter_bytes = total
 
-    def _filter(self, i):
+    def _filter(self, i: int) -> key_filters.KeyFilter:
         name, _, most = pair = self._filter_pair(i)
         for _ in range(_TRIES):
             data = self.cache.read(name, most)
@@ -348,7 +338,7 @@ class Opener:
                 except CorruptError:
                     self.cache.discard(name)
             self._fetch(*pair)
-        raise self._removed_again(name)
+        raise self.cache.removed_again(name)
 
 
 # ---- What a token names ----
@@ -357,27 +347,27 @@ class Opener:
 class SetShards(native.MappedShards):
     """The native.MappedShards of a set. Its end is that of the fetching process of a lazy set."""
 
-    def close(self):
+    def close(self) -> None:
         """Closes the set and its open segments. While arrays over one of them are alive: BusyError, and nothing is
         closed."""
         super().close()
         self.opener.close()
 
 
-def shards(opener, store=0):
+def shards(opener: Opener, store: int = 0) -> native.Shards:
     """The native.Shards of a set. Its keys, its values and the copies that handles make are closed together."""
-    mapped = opener.mapped and opener.mapped()
+    mapped = opener.mapped()
     if mapped is None or mapped.closed:
         stores = (0, 1) if opener.manifest.kind == "mapping" else (0,)
         mapped = SetShards(len(opener.manifest.counts), opener, stores)
         opener.mapped = weakref.ref(mapped)
-    found = opener._shards.get(store)
+    found = opener.shards.get(store)
     if found is None or found.mapped is not mapped:
-        found = opener._shards[store] = native.Shards(opener.manifest.counts, mapped, store)
+        found = opener.shards[store] = native.Shards(opener.manifest.counts, mapped, store)
     return found
 
 
-def opener_of(token):
+def opener_of(token: bytes) -> Opener:
     """The Opener of the set that a token names: of this process, if it has one. Raises SegmentNotFoundError for a set
     that this machine cannot reach, CorruptError."""
     known = _openers.get(token)

@@ -1,21 +1,39 @@
 """Opening a set of shards: one list or mapping over its shard files."""
 
+from __future__ import annotations
+
 import os
 
 from recstore._core import native
-from recstore.containers.records import RecordList
 from recstore.remote import dicts, openers, tokens
 from recstore.remote.storage import split_number, storage_of
+from recstore.shm import registry
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from recstore._core.trust import Reader
+    from recstore.remote.objects import AnyPath, Options
 
 _ALWAYS_CACHED = False  # tests set it: a folder then counts as a place whose files cannot be mapped
 
 
-def open_set(path, cache, limit, lazy, options, verify, limits, reader):
+def open_set(
+    path: AnyPath,
+    cache: AnyPath | None,
+    limit: int | str | None,
+    lazy: bool,
+    options: Options,
+    verify: str,
+    limits: tuple[int, int] | None,
+    reader: Reader,
+) -> Any:
     """The RecordList or RecordDict that recstore.open returns for a set. `reader` is a trust.Reader."""
     url, number = split_number(os.fsdecode(path))
     storage = storage_of(url, options)
     cached = not storage.local or _ALWAYS_CACHED
-    reading = tokens.Reading(storage.url, lazy=bool(lazy), verify=verify, limits=limits, reader=reader, options=options)
+    reading = tokens.Reading(storage.url, reader, lazy=bool(lazy), verify=verify, limits=limits, options=options)
     if limit is not None:
         from recstore.dataset import object_sizes
 
@@ -33,7 +51,7 @@ def open_set(path, cache, limit, lazy, options, verify, limits, reader):
     return container_of(opener)
 
 
-def _check_all(shards):
+def _check_all(shards: native.Shards) -> None:
     """Opens each shard file once, which checks all its bytes. Nothing stays open if one is damaged or missing."""
     try:
         for i in range(len(shards)):
@@ -43,7 +61,7 @@ def _check_all(shards):
         raise
 
 
-def _cache_folder(cache, url):
+def _cache_folder(cache: AnyPath | None, url: str) -> str:
     chosen = cache if cache is not None else os.environ.get("RECSTORE_CACHE")
     if not chosen:
         raise ValueError(
@@ -53,13 +71,14 @@ def _cache_folder(cache, url):
     return os.path.abspath(os.fsdecode(chosen))
 
 
-def container_of(opener):
+def container_of(opener: openers.Opener) -> Any:
     """The RecordList or RecordDict of a set."""
     if opener.manifest.kind == "mapping":
         return dicts.mapping_of(opener)
-    return RecordList._blank()._set(native.Selection.of_shards(openers.shards(opener)))
+    records = registry.container_class(registry.LIST)
+    return records._blank()._set(native.Selection.of_shards(openers.shards(opener)))
 
 
-def shards_of(token, store):
+def shards_of(token: bytes, store: int) -> native.Shards:
     """The native.Shards that a handle names. Raises as openers.opener_of."""
     return openers.shards(openers.opener_of(token), store)

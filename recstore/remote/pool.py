@@ -1,5 +1,7 @@
 """A pool of processes of this machine that write the files of a reader as shard files."""
 
+from __future__ import annotations
+
 import multiprocessing
 import signal
 from concurrent.futures import ProcessPoolExecutor
@@ -10,10 +12,17 @@ from recstore.building.pairs import pairs_of
 from recstore.building.source import Source, items_of
 from recstore.errors import BuildError
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from recstore.remote.writer import Entry, ShardWriter
+
 _TASKS = 4  # for each process: so the last ones to end differ by little, and shard files stay few
 
 
-def write(writer, source, workers):
+def write(writer: ShardWriter, source: Source, workers: int) -> list[Entry]:
     """The entries of all records of a Source, in their order, each written by one of at most `workers` processes. The
     attributes that the source finds are those of the entries.
 
@@ -57,7 +66,7 @@ def write(writer, source, workers):
     return [entry for entry, _ in done]
 
 
-def _runs(source, workers):
+def _runs(source: Source, workers: int) -> list[Sequence[Any]]:
     """The parts of a source in runs, of which each is a task; an empty list if this process has to read it."""
     parts = (source.split() or []) if workers > 1 else []
     n = min(len(parts), workers * _TASKS)
@@ -67,10 +76,10 @@ def _runs(source, workers):
 class _Run(Source):
     """Adjacent parts of a source: sources, or iterables."""
 
-    def __init__(self, parts, pairs):
+    def __init__(self, parts: Sequence[Any], pairs: bool) -> None:
         self.parts, self.pairs = parts, pairs
 
-    def append_to(self, builder):
+    def append_to(self, builder: Any) -> None:
         for part in self.parts:
             if isinstance(part, Source):
                 part._fill(builder, False)
@@ -78,19 +87,19 @@ class _Run(Source):
                 builder.extend(pairs_of(part) if self.pairs else items_of(part))
 
 
-def _written(writer, parts, pairs):
+def _written(writer: ShardWriter, parts: Sequence[Any], pairs: bool) -> tuple[Entry, list[Any]]:
     """In a process: the entry of some parts, and their reports."""
     entry = writer.write(_Run(parts, pairs))
     return entry, [part._report() for part in parts if isinstance(part, Source)]
 
 
-def _take_signals():
+def _take_signals() -> None:
     # The terminal sends Ctrl-C to all its processes; the one that started these ends them.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _end)
 
 
-def _end(*_):
+def _end(*_: object) -> None:
     """Ends this process by an exception, so that no temporary file stays."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     raise SystemExit(1)

@@ -5,18 +5,28 @@ must be free: of two processes that link one name the kernel, or the server of a
 No lock is taken, because locks of shared file systems cannot be relied on.
 """
 
+from __future__ import annotations
+
+import contextlib
 import errno
 import os
 import shutil
 import stat
 
-from recstore.building import saving
-from recstore.building.saving import is_temporary
-from recstore.errors import OutOfSpaceError, RemoteError, SegmentNotFoundError
-from recstore.remote.objects import Storage, absent, unwritten
+from recstore.building.saving import is_temporary, temporary_beside
+from recstore.errors import Error, OutOfSpaceError, RemoteError, SegmentNotFoundError
+from recstore.remote.objects import Storage, absent, append
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from typing import BinaryIO, TypeVar
+
+    from recstore.remote.objects import Data, File, Listed, Source
+
+    _T = TypeVar("_T")
 
 _PIECE = 1 << 20
-_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class PosixStorage(Storage):
@@ -24,54 +34,51 @@ class PosixStorage(Storage):
 
     local = True
 
-    def __init__(self, folder):
+    def __init__(self, folder: str) -> None:
         super().__init__(os.path.abspath(folder))
 
-    def path(self, name):
+    def path(self, name: str) -> str:
         self.of(name)
         return os.path.join(self.url, name)
 
-    def read_into(self, name, file):
+    def read_into(self, name: str, file: File) -> int:
         copied = 0
-        with _Errors(self.path(name), "read"), open(self.path(name), "rb", opener=_without_waiting) as source:
+        with _errors(self.path(name), "read"), open(self.path(name), "rb", opener=_without_waiting) as source:
             if not stat.S_ISREG(os.fstat(source.fileno()).st_mode):
                 where = self.path(name)
-                raise RemoteError(f"cannot read {where}: it is a pipe or a device, and no file", url=where)
+                raise RemoteError(f"cannot read {where}: it is a pipe or a device, not a file", url=where)
             while piece := source.read(_PIECE):
-                try:
-                    file.write(piece)
-                except OSError as error:
-                    raise unwritten(error, file) from None
+                append(file, piece)
                 copied += len(piece)
         return copied
 
-    def new_file(self, make):
+    def new_file(self, make: Callable[[], _T]) -> _T:
         """Makes the folder, and returns what `make` does, which makes a file in it. Its OSErrors become those of a
         Storage."""
-        with _Errors(self.url, "write"):
+        with _errors(self.url, "write"):
             os.makedirs(self.url, exist_ok=True)
             return make()
 
-    def write(self, name, source):
-        with _Errors(self.path(name), "write"):
+    def write(self, name: str, source: Source) -> None:
+        with _errors(self.path(name), "write"):
             self._publish(source, lambda temporary: os.replace(temporary, self.path(name)))
 
-    def adopt(self, name, path):
+    def adopt(self, name: str, path: str) -> None:
         """Makes a file of this folder an object, by renaming it."""
-        with _Errors(self.path(name), "write"):
+        with _errors(self.path(name), "write"):
             with open(path, "rb") as file:
                 self._seal(file)
             os.replace(path, self.path(name))
             self._flush()
 
-    def create(self, name, data):
-        with _Errors(self.path(name), "write"):
+    def create(self, name: str, data: Data) -> bool:
+        with _errors(self.path(name), "write"):
             return self._publish(data, lambda temporary: self._link(temporary, self.path(name)))
 
-    def _publish(self, source, finish):
+    def _publish(self, source: Source, finish: Callable[[str], _T]) -> _T:
         """Writes a temporary file and calls `finish` with its path; removes it after an error."""
         os.makedirs(self.url, exist_ok=True)
-        temporary = saving.temporary_beside(os.path.join(self.url, "x"))
+        temporary = temporary_beside(os.path.join(self.url, "x"))
         try:
             with open(temporary, "xb") as file:
                 if isinstance(source, (bytes, bytearray, memoryview)):
@@ -89,14 +96,14 @@ class PosixStorage(Storage):
                 os.unlink(temporary)
 
     @staticmethod
-    def _seal(file):
+    def _seal(file: BinaryIO) -> None:
         """Nobody writes to an object again; the umask says who reads it. gc goes by the time of the last write."""
         os.fchmod(file.fileno(), os.stat(file.fileno()).st_mode & 0o555)
         os.utime(file.fileno())
         os.fsync(file.fileno())
 
     @staticmethod
-    def _link(temporary, path):
+    def _link(temporary: str, path: str) -> bool:
         try:
             os.link(temporary, path)
         except FileExistsError:
@@ -112,7 +119,7 @@ class PosixStorage(Storage):
             ) from error
         return True
 
-    def _flush(self):
+    def _flush(self) -> None:
         """Makes new names last on the disk. Some file systems have no such call for folders."""
         folder = os.open(self.url, os.O_RDONLY | os.O_CLOEXEC)
         try:
@@ -123,15 +130,15 @@ class PosixStorage(Storage):
         finally:
             os.close(folder)
 
-    def list(self, prefix=""):
+    def list(self, prefix: str = "") -> Iterator[Listed]:
         return self._files(lambda name: name.startswith(prefix) and not name.startswith("."))
 
-    def leftovers(self):
+    def leftovers(self) -> Iterator[Listed]:
         return self._files(is_temporary)
 
-    def _files(self, wanted):
+    def _files(self, wanted: Callable[[str], bool]) -> Iterator[Listed]:
         try:
-            with _Errors(self.url, "list"), os.scandir(self.url) as entries:
+            with _errors(self.url, "list"), os.scandir(self.url) as entries:
                 found = [entry for entry in entries if wanted(entry.name)]
         except SegmentNotFoundError:
             return
@@ -144,48 +151,42 @@ class PosixStorage(Storage):
             if is_file:
                 yield entry.name, status.st_size, status.st_mtime
 
-    def delete(self, names):
+    def delete(self, names: Sequence[str]) -> None:
         for name in names:
             path = os.path.join(self.url, name) if is_temporary(name) else self.path(name)
             try:
-                with _Errors(path, "remove"):
+                with _errors(path, "remove"):
                     os.unlink(path)
             except SegmentNotFoundError:
                 continue
 
-    def size(self, name):
+    def size(self, name: str) -> int | None:
         try:
-            with _Errors(self.path(name), "look at"):
+            with _errors(self.path(name), "look at"):
                 return os.stat(self.path(name)).st_size
         except SegmentNotFoundError:
             return None
 
 
-def _without_waiting(path, flags):
+def _without_waiting(path: str, flags: int) -> int:
     """As open(2), which would wait for a writer where the path is a pipe."""
     return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)
 
 
-class _Errors:
+@contextlib.contextmanager
+def _errors(path: str, what: str) -> Iterator[None]:
     """Turns an OSError about a file into the errors of Storage."""
-
-    def __init__(self, path, what):
-        self.path, self.what = path, what
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, kind, error, traceback):
-        if not isinstance(error, OSError) or isinstance(error, (RemoteError, OutOfSpaceError, SegmentNotFoundError)):
-            return
-        if isinstance(error, FileNotFoundError):
-            raise absent(self.path) from None
-        if error.errno in _FULL:
+    try:
+        yield
+    except Error:
+        raise
+    except FileNotFoundError:
+        raise absent(path) from None
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
             remedy = "make room, or choose another folder"
-            raise OutOfSpaceError(errno.ENOSPC, f"no room to {self.what} it: {remedy}", self.path) from None
+            raise OutOfSpaceError(errno.ENOSPC, f"no room to {what} it: {remedy}", path) from None
         remedy = "look at the folder and its mount"
         if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
             remedy = "ask for the right to do so, or choose another folder"
-        raise RemoteError(
-            f"cannot {self.what} {self.path}: {error.strerror or error}; {remedy}", url=self.path
-        ) from error
+        raise RemoteError(f"cannot {what} {path}: {error.strerror or error}; {remedy}", url=path) from error

@@ -7,10 +7,20 @@ Each write task makes shard files of its blocks, which stay Arrow all the way, a
 the entries of the tasks that succeeded, once. Ray is imported when a function is called.
 """
 
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from types import ModuleType
+    from typing import Any
+
+    from recstore.remote.objects import AnyPath, Options
+
 __all__ = ["Datasink", "Datasource", "read"]
 
 
-def Datasink(url, *, append=False, task_bytes="64MiB", **options):
+def Datasink(url: AnyPath, *, append: bool = False, task_bytes: int | str | None = "64MiB", **options: Any) -> Any:
     """A ``ray.data.Datasink`` for ``ds.write_datasink(...)``: the rows become records of a set of shards. The set
     changes once, when all rows are written. So a task that is tried again counts once, and a write that fails changes
     nothing; what no manifest names is removed by ``recstore gc URL``. Afterwards the sink's `number` is that of the
@@ -32,13 +42,22 @@ def Datasink(url, *, append=False, task_bytes="64MiB", **options):
     return _tasks().ShardSink(url, append, task_bytes, options)
 
 
-def Datasource(url, *, columns=None, cache=None, options=None):
+def Datasource(
+    url: AnyPath, *, columns: Iterable[str] | None = None, cache: AnyPath | None = None, options: Options = None
+) -> Any:
     """A ``ray.data.Datasource`` for ``ray.data.read_datasource(...)``. Its arguments and errors are those of
     :func:`recstore.remote.ray.read`."""
     return _tasks().ShardSource(url, columns, cache, options)
 
 
-def read(url, *, columns=None, cache=None, options=None, **ray_options):
+def read(
+    url: AnyPath,
+    *,
+    columns: Iterable[str] | None = None,
+    cache: AnyPath | None = None,
+    options: Options = None,
+    **ray_options: Any,
+) -> Any:
     """A ``ray.data.Dataset`` of the records of a set of shards, a read task for each shard file. The blocks are Arrow
     tables. Values that are no records are the column ``item``; a mapping has the columns ``key`` and ``value``.
 
@@ -58,7 +77,7 @@ def read(url, *, columns=None, cache=None, options=None, **ray_options):
     return ray.data.read_datasource(Datasource(url, columns=columns, cache=cache, options=options), **ray_options)
 
 
-def _tasks():
+def _tasks() -> ModuleType:
     try:
         import ray.data  # noqa: F401
     except ImportError:

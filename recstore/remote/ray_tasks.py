@@ -1,6 +1,8 @@
 """The classes that Ray runs: a sink and a source. This module imports Ray; recstore/remote/ray.py imports this one when
 it is called."""
 
+from __future__ import annotations
+
 import functools
 import itertools
 
@@ -14,39 +16,48 @@ from recstore.dataset import object_sizes
 from recstore.remote import shard_tables
 from recstore.remote.writer import ShardWriter
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import Any
+
+    from recstore.remote.objects import AnyPath, Options
+    from recstore.remote.shard_tables import Part
+    from recstore.remote.writer import Entry
+
 _PICKLED = "ray.data.arrow_pickled_object"  # the extension type of a column of Python objects
 _SHAPED = ("ray.data.arrow_tensor", "ray.data.arrow_tensor_v2", "arrow.fixed_shape_tensor")
 
 
-class ShardSink(ray.data.Datasink):
+class ShardSink(ray.data.Datasink):  # type: ignore[misc]
     """Writes blocks as shard files, and commits what the tasks that won have written."""
 
-    def __init__(self, url, append, task_bytes, options):
+    def __init__(self, url: AnyPath, append: bool, task_bytes: int | str | None, options: dict[str, Any]) -> None:
         self._writer = ShardWriter(url, **{"threads": 1, **options})  # Ray runs a task on each core
         self._append = append
         self._task_bytes = None if task_bytes is None else object_sizes.parse(task_bytes)
-        self.number = None
+        self.number: int | None = None
 
     @property
-    def min_bytes_per_write(self):
+    def min_bytes_per_write(self) -> int | None:
         return self._task_bytes
 
-    def get_name(self):
+    def get_name(self) -> str:
         return "Recstore"
 
-    def write(self, blocks, ctx):
+    def write(self, blocks: Iterable[Any], ctx: Any) -> tuple[int, list[Entry]]:
         """In a task: the number of the task, and the entries of its blocks. A task that is tried again has the same
         number, and Ray keeps the result of one attempt."""
         return ctx.task_idx, [self._writer.write(rows) for rows in runs(blocks)]
 
-    def on_write_complete(self, write_result):
+    def on_write_complete(self, write_result: Any) -> None:
         """On the driver, once."""
         written = sorted((one for one in write_result.write_returns if one is not None), key=lambda one: one[0])
         entries = [entry for _, entries in written for entry in entries]
         self.number = self._writer.commit(entries, append=self._append)
 
 
-def runs(blocks):
+def runs(blocks: Iterable[Any]) -> Iterator[Iterator[Any]]:
     """Yields what a ShardWriter writes: tables, or rows in Python for blocks with pickled objects, as there is no other
     way to read these."""
     tables = (BlockAccessor.for_block(block).to_arrow() for block in blocks)
@@ -57,15 +68,15 @@ def runs(blocks):
             yield (_plain(table) for table in alike if table.num_rows)
 
 
-def _has_objects(table):
+def _has_objects(table: Any) -> bool:
     return any(_extension(kind) == _PICKLED for kind in table.schema.types)
 
 
-def _extension(kind):
+def _extension(kind: Any) -> str | None:
     return kind.extension_name if isinstance(kind, pyarrow.BaseExtensionType) else None
 
 
-def _plain(table):
+def _plain(table: Any) -> Any:
     """The table with its tensors of one shape as nested lists. Through Arrow alone they would be flat."""
     for i, field in enumerate(table.schema):
         if _extension(field.type) in _SHAPED:
@@ -74,7 +85,7 @@ def _plain(table):
     return table
 
 
-def _nested(tensors):
+def _nested(tensors: Any) -> Any:
     """An extension array of tensors as an array of nested lists of fixed size, which share its values."""
     *outer, inner = tensors.type.shape or (1,)
     size = inner
@@ -90,20 +101,22 @@ def _nested(tensors):
     return values.take(taken)
 
 
-class ShardSource(ray.data.Datasource):
+class ShardSource(ray.data.Datasource):  # type: ignore[misc]
     """Reads shard files, a task for each."""
 
-    def __init__(self, url, columns, cache, options):
+    def __init__(self, url: AnyPath, columns: Iterable[str] | None, cache: AnyPath | None, options: Options) -> None:
         super().__init__()
         self._parts = shard_tables.parts(url, options=options, cache=cache, columns=columns)
 
-    def get_name(self):
+    def get_name(self) -> str:
         return "Recstore"
 
-    def estimate_inmemory_data_size(self):
+    def estimate_inmemory_data_size(self) -> int:
         return sum(part.nbytes for part in self._parts)
 
-    def get_read_tasks(self, parallelism, per_task_row_limit=None, data_context=None):
+    def get_read_tasks(
+        self, parallelism: int, per_task_row_limit: int | None = None, data_context: Any = None
+    ) -> list[ReadTask]:
         return [
             ReadTask(
                 functools.partial(_tables, part),
@@ -116,5 +129,5 @@ class ShardSource(ray.data.Datasource):
         ]
 
 
-def _tables(part):
+def _tables(part: Part) -> Iterator[Any]:
     return part.tables()

@@ -5,6 +5,9 @@ for temporary files without a name, so that a writer that is killed leaves nothi
 and uploads one file while the next one is built.
 """
 
+from __future__ import annotations
+
+import contextlib
 import functools
 import mmap
 import os
@@ -18,11 +21,23 @@ from recstore.building import saving
 from recstore.building.destination import explained, new_builder
 from recstore.building.pairs import pairs_in, pairs_of
 from recstore.building.source import append_all, items_of
-from recstore.containers import dicts
 from recstore.errors import EncodeError, OutOfSpaceError
 from recstore.remote import key_filters, names
 from recstore.remote.manifest import Shard
+from recstore.remote.posix import PosixStorage
+from recstore.shm import registry
 from recstore.sources.table_rows import ArrowRows, exports
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from concurrent.futures import Future
+    from typing import Any
+
+    from recstore.building.build_options import Options
+    from recstore.building.source import Source
+    from recstore.remote.manifest import Key
+    from recstore.remote.objects import Storage
 
 _MOST_AT_ONCE = 1 << 14  # records between two looks at the size of a file
 _STEP = 1 << 20  # bytes; see csrc/format/rs_segment.h
@@ -37,31 +52,42 @@ class ShardFiles:
     where that is not None.
     """
 
-    def __init__(self, storage, options, mapping, most_bytes, most_records, folder):
+    def __init__(
+        self,
+        storage: Storage,
+        options: Options,
+        mapping: bool,
+        most_bytes: int,
+        most_records: int | None,
+        folder: str | None,
+    ) -> None:
         self.storage, self.options, self.mapping = storage, options, mapping
         self.most_bytes, self.most_records, self.folder = most_bytes, most_records, folder
-        self.open, self.before, self.at_once = None, 0, 1
+        self.open: _File | None = None
+        self.before, self.at_once = 0, 1
         self.putting = ThreadPoolExecutor(1)
-        self.pending, self.shards = None, []
+        self.pending: tuple[_File, Future[Shard]] | None = None
+        self.shards: list[Shard] = []
 
     # ---- Records ----
 
-    def append(self, records):
+    def append(self, records: Iterable[Any]) -> None:
         """All records, or pairs, of an iterable; all rows of an iterable of tables."""
         records = iter(pairs_of(records) if self.mapping else items_of(records))
         first = list(islice(records, 1))
-        whole, exported = chain(first, records), not self.mapping and first and exports(first[0])
-        first = None
+        exported = not self.mapping and first and exports(first[0])
+        whole = chain(first, records)
+        del first  # which would keep the first record alive
         if exported:
             ArrowRows(whole)._fill(self, False)
         else:
             self.extend(whole)
 
-    def read(self, source):
+    def read(self, source: Source) -> dict[str, Any] | None:
         """All records of a Source, which takes this object for a builder. Returns the attributes that it found."""
         return append_all(source, self).attributes
 
-    def extend(self, records):
+    def extend(self, records: Iterable[Any]) -> None:
         """As of a builder: all records or pairs."""
         records = iter(records)
         while True:
@@ -70,37 +96,46 @@ class ShardFiles:
             with self.explained():
                 file.builder.extend(islice(records, n))
             appended = file.records - before
-            self.look()
+            self.look(file)
             if appended < n:
                 return
 
-    def append_rows(self, reader, most):
+    def append_rows(self, reader: Any, most: int) -> int:
         """Some of the rows that an ArrowReader has left. No Python object is made for a row. Returns their number."""
         file = self.file()
         with self.explained():
-            appended = reader.append_to(file.builder, min(most, self.room()))
-        self.look()
+            appended: int = reader.append_to(file.builder, min(most, self.room()))
+        self.look(file)
         return appended
 
-    def explained(self):
+    @contextlib.contextmanager
+    def explained(self) -> Iterator[None]:
         """Names a record that cannot be stored by its number in the stream, where a builder knows that in its file; and
         says what to do where the disk is full."""
-        return _Explained(self.before, self.options)
+        try:
+            yield
+        except EncodeError as error:
+            found = _RECORD.match(str(error))
+            if not self.before or found is None:
+                raise
+            number = int(found[2]) + self.before
+            raise EncodeError(f"{found[1]} {number}{str(error)[found.end() :]}") from None
+        except OutOfSpaceError as error:
+            raise explained(error, self.options) from None
 
-    def file(self):
+    def file(self) -> _File:
         if self.open is None:
             self.open = _File(self.storage, self.options, self.mapping, self.folder)
         return self.open
 
-    def room(self):
+    def room(self) -> int:
         """The number of records to append before the next look."""
         if self.most_records is None:
             return self.at_once
         return max(1, min(self.at_once, self.most_records - self.file().records))
 
-    def look(self):
+    def look(self, file: _File) -> None:
         """Ends the file if it is full. Looks less often where records are small."""
-        file = self.open
         grown = file.look()
         if grown > self.most_bytes >> 4:
             self.at_once = max(1, self.at_once >> 1)
@@ -111,8 +146,8 @@ class ShardFiles:
 
     # ---- Files ----
 
-    def end(self):
-        file, self.open = self.open, None
+    def end(self) -> None:
+        file, self.open = self.file(), None
         self.before += file.records
         try:
             if not file.records:
@@ -125,20 +160,20 @@ class ShardFiles:
             raise
         self.pending = file, self.putting.submit(file.put)
 
-    def wait(self):
+    def wait(self) -> None:
         """Waits for the upload of the file before."""
         if self.pending is not None:
             (_, upload), self.pending = self.pending, None
             self.shards.append(upload.result())
 
-    def close(self):
+    def close(self) -> list[Shard]:
         if self.open is not None:
             self.end()
         self.wait()
         self.putting.shutdown()
         return self.shards
 
-    def abort(self):
+    def abort(self) -> None:
         if self.open is not None:
             self.open.abort()
         if self.pending is not None:
@@ -148,25 +183,10 @@ class ShardFiles:
             self.pending[0].abort()
 
 
-class _Explained:
-    def __init__(self, before, options):
-        self.before, self.options = before, options
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, kind, error, traceback):
-        if isinstance(error, EncodeError) and self.before and (found := _RECORD.match(str(error))):
-            number = int(found[2]) + self.before
-            raise EncodeError(f"{found[1]} {number}{str(error)[found.end() :]}") from None
-        if isinstance(error, OutOfSpaceError):
-            raise explained(error, self.options) from None
-
-
 class _Nameless(saving.FileTarget):
     """The destination of a build that leaves nothing behind where it is killed."""
 
-    def new_builder(self, make, compression, writer):
+    def new_builder(self, make: Any, compression: Any, writer: Any) -> Any:
         folder, name = os.path.split(self.path)
         return make("named", folder, name, compression=compression, writer=writer)
 
@@ -174,17 +194,23 @@ class _Nameless(saving.FileTarget):
 class _File:
     """A shard file that is being built. `written` is the number of bytes that it has at least."""
 
-    def __init__(self, storage, options, mapping, folder):
-        self.storage, self.options, self.mapping = storage, options, mapping
-        self.path, self.descriptor, self.size, self.written, self.count = None, -1, 0, 0, None
-        self.folder = folder
+    def __init__(self, storage: Storage, options: Options, mapping: bool, folder: str | None) -> None:
+        self.storage, self.options, self.mapping, self.folder = storage, options, mapping, folder
+        self.path: str | None = None
+        self.builder: Any = None
+        self.count: int | None = None
+        self.descriptor, self.size, self.written = -1, 0, 0
+        self.low: Key = None
+        self.high: Key = None
+        self.keys: bytes | None = None
         if storage.local:
             folder = storage.url
         path = saving.temporary_beside(os.path.join(folder or tempfile.gettempdir(), "x"))
-        options.target = (saving.FileTarget if storage.local else _Nameless)(path)
+        target = saving.FileTarget if storage.local else _Nameless
+        options.target = target(path)  # type: ignore[no-untyped-call, unused-ignore]
         make = functools.partial(new_builder, native.MappingBuilder if mapping else native.Builder, options)
         try:
-            if storage.local:
+            if isinstance(storage, PosixStorage):
                 self.builder = storage.new_file(make)
                 self.path = path
                 self.descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -198,12 +224,12 @@ class _File:
             raise
 
     @property
-    def records(self):
+    def records(self) -> int:
         if self.count is not None:
             return self.count
-        return self.builder.hashes.n if self.mapping else self.builder.records
+        return int(self.builder.hashes.n if self.mapping else self.builder.records)
 
-    def look(self):
+    def look(self) -> int:
         """Looks at the size. Returns the growth. Space is reserved ahead in steps, of 1 MiB or a quarter of the file at
         most: the bytes before the last step are there."""
         size = os.fstat(self.descriptor).st_size
@@ -212,24 +238,26 @@ class _File:
             self.written, self.size = max(self.size, size - (size >> 2) - _STEP), size
         return grown
 
-    def finish(self):
+    def finish(self) -> None:
         """Ends the file, and takes what the manifest says about it."""
         try:
-            segment = self._mapping() if self.mapping else self.builder.finish(self.options.indexes)
+            segment: native.Segment = self._mapping() if self.mapping else self.builder.finish(self.options.indexes)
         except OutOfSpaceError as error:
             raise explained(error, self.options) from None
-        self.low = self.high = self.keys = None
         try:
-            self.count = len(dicts.RecordDict._of_segment(segment)) if self.mapping else segment.records
+            self.count = segment.records
             if self.mapping:
+                self.count = len(registry.container_of(segment))
                 self.low, self.high = key_filters.bounds(segment)
                 self.keys = key_filters.make(segment)
         finally:
             segment.close()
 
-    def _mapping(self):
+    def _mapping(self) -> native.Segment:
         """The segment of a mapping without a key that comes twice, of which readers of sets know nothing: with one, the
         pairs that count are written once more."""
+        segment: native.Segment
+        whole: native.Segment
         segment, dead, _ = self.builder.finish()
         if not dead:
             return segment
@@ -246,7 +274,7 @@ class _File:
         vars(self).update(vars(again))
         return whole
 
-    def put(self):
+    def put(self) -> Shard:
         """Puts the file into the storage, under its hash, and what helps to find keys before it. Returns its Shard."""
         try:
             size = os.fstat(self.descriptor).st_size
@@ -256,20 +284,19 @@ class _File:
                 name = told.hexdigest()
                 if self.keys is not None:
                     self.storage.write(name + names.KEYS, key_filters.bound(self.keys, name))
-                if self.storage.local:
+                if isinstance(self.storage, PosixStorage) and self.path is not None:
                     self.storage.adopt(name + names.RECORDS, self.path)
                     self.path = None
                 else:
                     self.storage.write(name + names.RECORDS, content)
         finally:
             self.abort()
-        return Shard(name, size, self.count, self.low, self.high)
+        return Shard(name, size, self.records, self.low, self.high)
 
-    def abort(self):
+    def abort(self) -> None:
         """Removes what is left of the file here."""
-        builder = getattr(self, "builder", None)
-        if builder is not None:
-            builder.abort()
+        if self.builder is not None:
+            self.builder.abort()
         descriptor, self.descriptor = self.descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)

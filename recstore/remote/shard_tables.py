@@ -6,26 +6,33 @@ it is fetched to a temporary file, whose name is removed at once. A task does no
 not read the manifest again.
 """
 
+from __future__ import annotations
+
 import contextlib
-import errno
 import os
 import tempfile
 
 from recstore._core import native, trust
-from recstore.errors import CorruptError, OutOfSpaceError
+from recstore.errors import CorruptError
 from recstore.remote import manifest as manifests
-from recstore.remote import names, openers
+from recstore.remote import names
 from recstore.remote.storage import split_number, storage_of
 from recstore.shm import registry
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import Any
+
+    from recstore.remote.objects import AnyPath, Options, Storage
 
 KEY, VALUE = "key", "value"  # the columns of a mapping
 ITEM = "item"  # the column of values that are no records, named as Ray does
 _ROWS = 1 << 16
 _TRIES = 2  # of fetching a file whose hash is wrong
-_REMOVALS = 20  # of a file in the cache by other processes, before it is opened
 
 
-def pyarrow_for(what):
+def pyarrow_for(what: str) -> Any:
     """pyarrow. Where it is missing, ImportError says that `what` needs it."""
     try:
         import pyarrow
@@ -34,7 +41,13 @@ def pyarrow_for(what):
     return pyarrow
 
 
-def parts(url, *, options=None, cache=None, columns=None):
+def parts(
+    url: AnyPath | Storage,
+    *,
+    options: Options = None,
+    cache: AnyPath | None = None,
+    columns: Iterable[str] | None = None,
+) -> list[Part]:
     """A Part for each shard file of a set, in order. `url` may end in ``@`` and the number of a manifest, in place of
     the newest. `columns` names the fields to read of each record; None is all.
 
@@ -44,7 +57,7 @@ def parts(url, *, options=None, cache=None, columns=None):
     if isinstance(url, (str, bytes, os.PathLike)):
         url, number = split_number(os.fsdecode(url))
     storage = storage_of(url, options)
-    number = number or openers._newest(manifests.newest(storage), storage.url)
+    number = number or manifests.existing(storage)
     manifest = manifests.load(storage, number)
     columns = _names(columns)
     if manifest.kind == "mapping" and columns is not None:
@@ -52,12 +65,12 @@ def parts(url, *, options=None, cache=None, columns=None):
             f"columns= chooses fields of records, and {storage.url} is a mapping, with the columns {KEY!r} and "
             f"{VALUE!r}: leave it out"
         )
-    cache = cache if cache is not None else os.environ.get("RECSTORE_CACHE")
-    place = Place(storage, None if storage.local or not cache else os.fsdecode(cache), manifest.kind, columns)
+    cache = cache if cache is not None else os.environ.get("RECSTORE_CACHE", "")
+    place = Place(storage, "" if storage.local else os.fsdecode(cache), manifest.kind, columns)
     return [Part(place, shard) for shard in manifest.shards()]
 
 
-def _names(columns):
+def _names(columns: Iterable[str] | None) -> tuple[str, ...] | None:
     if columns is None:
         return None
     if isinstance(columns, str) or not all(isinstance(name, str) for name in columns):
@@ -66,40 +79,45 @@ def _names(columns):
 
 
 class Place:
-    """What the parts of a set have in common: where it lies, the cache folder or None, its kind, and the names of the
+    """What the parts of a set have in common: where it lies, the cache folder or "", its kind, and the names of the
     fields that are read, or None."""
 
-    def __init__(self, storage, cache, kind, columns):
+    def __init__(self, storage: Storage, cache: str, kind: str, columns: tuple[str, ...] | None) -> None:
         self.storage, self.cache, self.kind, self.columns = storage, cache, kind, columns
 
 
 class Part:
     """One shard file of a set, of `records` records in `nbytes` bytes. Does no I/O before it is read."""
 
-    def __init__(self, place, shard):
+    def __init__(self, place: Place, shard: manifests.Shard) -> None:
         self.place, self.hash, self.nbytes, self.records = place, shard.hash, shard.nbytes, shard.records
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"<Part {self.where}>"
 
     @property
-    def where(self):
+    def where(self) -> str:
         """The URL or path of the shard file."""
         return self.place.storage.of(self._name)
 
     @property
-    def is_mapping(self):
+    def is_mapping(self) -> bool:
         return self.place.kind == "mapping"
 
     @contextlib.contextmanager
-    def opened(self):
+    def opened(self) -> Iterator[tuple[Any, Any]]:
         """The keys and the records of the shard file, which are open until the block ends. The keys of a list are
         None."""
         place = self.place
         if place.storage.local:
             segment = native.open_path(place.storage.path(self._name), None)
+        elif place.cache:
+            from recstore.remote import cache, fetch
+
+            into = cache.Cache(place.cache)
+            segment = into.opened(self._name, self.nbytes, fetch.Fetching(place.storage, into).fetch)
         else:
-            segment = self._fetched() if place.cache is None else self._cached()
+            segment = self._fetched()
         found = segment.nbytes, segment.is_mapping, segment.store_records(0)
         if found != (self.nbytes, self.is_mapping, self.records):
             segment.close()
@@ -117,27 +135,10 @@ class Part:
                 yield None, container
 
     @property
-    def _name(self):
+    def _name(self) -> str:
         return f"{self.hash}{names.RECORDS}"
 
-    def _cached(self):
-        """The Segment of the file in the cache of this machine, which has it from then on."""
-        from recstore.remote import cache, fetch
-
-        into = cache.Cache(self.place.cache)
-        fetching = fetch.Fetching(self.place.storage, into)
-        for _ in range(_REMOVALS):
-            segment = into.open(self._name, self.nbytes, None)
-            if segment is not None:
-                return segment
-            fetching.fetch(self._name, self.nbytes)
-        raise OutOfSpaceError(
-            errno.ENOSPC,
-            f"other processes removed {self._name} from the cache {self.place.cache!r} again and again, before it was "
-            "opened: raise limit=",
-        )
-
-    def _fetched(self):
+    def _fetched(self) -> native.Segment:
         """The Segment of a copy without a name: a task that is killed leaves nothing."""
         with tempfile.TemporaryFile() as file:
             for _ in range(_TRIES):
@@ -153,7 +154,7 @@ class Part:
             filename=self.where,
         )
 
-    def tables(self):
+    def tables(self) -> Iterator[Any]:
         """Yields pyarrow Tables of up to 65,536 rows, each of memory of its own. Records are rows; other values are the
         column ``item``; a mapping has the columns ``key`` and ``value``.
 
@@ -176,7 +177,7 @@ class Part:
             for batch in reader:
                 yield pyarrow.Table.from_batches([batch])
 
-    def _require(self, schema):
+    def _require(self, schema: Any) -> None:
         missing = [name for name in self.place.columns or () if name not in schema.names]
         if missing and self.records:
             raise ValueError(
@@ -184,20 +185,20 @@ class Part:
                 "columns of the dataset"
             )
 
-    def schema(self):
+    def schema(self) -> Any:
         """The pyarrow Schema of the tables of this file."""
         for table in self.tables():
             return table.schema
         return pyarrow_for("a source of tables").schema([])
 
 
-def _column(pyarrow, records):
+def _column(pyarrow: Any, records: Any) -> Any:
     """Records as one column, of structs where they are rows."""
     made = records.to_arrow()
     return made.to_struct_array() if isinstance(made, pyarrow.Table) else made
 
 
-def _items(pyarrow, container):
+def _items(pyarrow: Any, container: Any) -> Any:
     """A reader of values that are no records."""
     items = pyarrow.chunked_array(container)
     schema = pyarrow.schema([(ITEM, items.type)])
@@ -205,7 +206,7 @@ def _items(pyarrow, container):
     return pyarrow.RecordBatchReader.from_batches(schema, batches)
 
 
-def first_schema(found):
+def first_schema(found: Iterable[Part]) -> Any:
     """The schema of the first of these parts that has records; of none, a schema without columns."""
     for part in found:
         if part.records:
@@ -213,7 +214,7 @@ def first_schema(found):
     return pyarrow_for("a source of tables").schema([])
 
 
-def fitted(pyarrow, table, schema, where, remedy, extra):
+def fitted(pyarrow: Any, table: Any, schema: Any, where: str, remedy: str, extra: bool) -> Any:
     """The columns of a table that `schema` names, with its types; nulls for those that the table has not. With `extra`
     other columns of the table are left out, otherwise they are a TypeError, as is a value that does not fit."""
     more = [name for name in table.column_names if name not in schema.names]

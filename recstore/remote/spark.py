@@ -7,10 +7,16 @@
 Rows travel as Arrow batches in both directions. Spark is imported when `register` is called.
 """
 
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 __all__ = ["register"]
 
 
-def register(spark):
+def register(spark: Any) -> None:
     """Makes the format "recstore" known to a SparkSession. Every executor needs recstore and pyarrow installed.
 
     Writing: ``df.write.format("recstore").mode("overwrite").save(url)``, or ``mode("append")``; Spark writes data

@@ -1,6 +1,8 @@
 """The data source that Spark runs. This module imports Spark; recstore/remote/spark.py imports this one when it is
 called, and Spark's Python workers do."""
 
+from __future__ import annotations
+
 import inspect
 import itertools
 
@@ -10,13 +12,21 @@ from pyspark.sql.pandas import types
 
 from recstore.remote import shard_tables
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from typing import Any
+
+    from recstore.remote.shard_tables import Part
+    from recstore.remote.writer import Entry, ShardWriter
+
 _STORAGE = "storage."
 _READING = ("path", "cache")
 _WRITING = ("path", "shard_bytes", "compression")
 _REMEDY = "give all fields with spark.read.schema(...)"
 
 
-def chosen(options, known, what):
+def chosen(options: Mapping[str, str], known: Sequence[str], what: str) -> tuple[dict[str, Any], dict[str, str] | None]:
     """The options of a job as two dicts: those of `known`, and the arguments of the object store. Spark gives names in
     lower case, and values as text.
 
@@ -37,27 +47,27 @@ def chosen(options, known, what):
     return own, storage or None
 
 
-class ShardSource(datasource.DataSource):
+class ShardSource(datasource.DataSource):  # type: ignore[misc]
     """A set of shards. Spark makes an instance for each job, on the driver."""
 
     _is_inferred = False
 
     @classmethod
-    def name(cls):
+    def name(cls) -> str:
         return "recstore"
 
-    def _parts(self):
+    def _parts(self) -> list[Part]:
         own, storage = chosen(self.options, _READING, "reading")
         return shard_tables.parts(own["path"], options=storage, cache=own.get("cache"))
 
-    def schema(self):
+    def schema(self) -> Any:
         self._is_inferred = True
         return types.from_arrow_schema(shard_tables.first_schema(self._parts()))
 
-    def reader(self, schema):
+    def reader(self, schema: Any) -> ShardReader:
         return ShardReader(self._parts(), schema, self._is_inferred)
 
-    def writer(self, schema, overwrite):
+    def writer(self, schema: Any, overwrite: bool) -> ShardSink:
         from recstore.remote.writer import ShardWriter
 
         own, storage = chosen(self.options, _WRITING, "writing")
@@ -65,19 +75,19 @@ class ShardSource(datasource.DataSource):
         return ShardSink(ShardWriter(own.pop("path"), options=storage, threads=1, **own), append=not overwrite)
 
 
-class ShardReader(datasource.DataSourceReader):
+class ShardReader(datasource.DataSourceReader):  # type: ignore[misc]
     """Reads a shard file in a task."""
 
-    def __init__(self, parts, schema, is_inferred):
+    def __init__(self, parts: list[Part], schema: Any, is_inferred: bool) -> None:
         self._found, self._schema, self._is_inferred = parts, schema, is_inferred
 
-    def __getstate__(self):
+    def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_found": None}  # each task gets its partition, and not all of them again
 
-    def partitions(self):
+    def partitions(self) -> list[Any]:
         return [datasource.InputPartition(part) for part in self._found]
 
-    def read(self, partition):
+    def read(self, partition: Any) -> Iterator[Any]:
         part = partition.value
         if part is None:  # of a set without shard files
             return
@@ -87,33 +97,33 @@ class ShardReader(datasource.DataSourceReader):
             yield from table.to_batches()
 
 
-def arrow_schema(schema):
+def arrow_schema(schema: Any) -> Any:
     """The Arrow schema that Spark expects of the batches of a source. Its times are in UTC."""
     has_zone = "timezone" in inspect.signature(types.to_arrow_schema).parameters  # 4.0 has UTC without being asked
     return types.to_arrow_schema(schema, timezone="UTC") if has_zone else types.to_arrow_schema(schema)
 
 
-class Written(datasource.WriterCommitMessage):
+class Written(datasource.WriterCommitMessage):  # type: ignore[misc]
     """What a task tells the driver."""
 
-    def __init__(self, entry):
+    def __init__(self, entry: Entry | None) -> None:
         self.entry = entry
 
 
-class ShardSink(datasource.DataSourceArrowWriter):
+class ShardSink(datasource.DataSourceArrowWriter):  # type: ignore[misc]
     """Writes the batches of a task as shard files. On the driver it commits what the attempts that won have written."""
 
-    def __init__(self, writer, append):
+    def __init__(self, writer: ShardWriter, append: bool) -> None:
         self._writer, self._append = writer, append
 
-    def write(self, iterator):
+    def write(self, iterator: Iterator[Any]) -> Written:
         first = next(iterator, None)
         if first is None:
             return Written(None)
         batches = itertools.chain([first], iterator)
         return Written(self._writer.write(pyarrow.RecordBatchReader.from_batches(first.schema, batches)))
 
-    def commit(self, messages):
+    def commit(self, messages: Iterable[Written]) -> None:
         """With a message for each partition, in their order."""
         entries = [one.entry for one in messages if one.entry is not None]
         self._writer.commit(entries, append=self._append)

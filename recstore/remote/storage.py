@@ -4,18 +4,24 @@
 fsspec_store.py for the rest. All give the operations of objects.Storage.
 """
 
+from __future__ import annotations
+
 import os
 import re
 
 from recstore.remote.objects import Storage
 from recstore.text import an
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from recstore.remote.objects import AnyPath, Options
+
 OBJECT_STORES = ("s3", "s3a", "gs", "az", "azure", "adl", "abfs", "abfss", "http", "https")
 _NUMBERED = re.compile(r"(.*[^/])@([1-9][0-9]{0,17})/*", re.DOTALL)
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 
 
-def storage_of(url, options=None):
+def storage_of(url: AnyPath | Storage, options: Options = None) -> Storage:
     """The Storage of a URL or of a folder. Does no I/O.
 
     Args:
@@ -54,7 +60,7 @@ def storage_of(url, options=None):
     return fsspec_store.FsspecStorage(text, options)
 
 
-def split_number(text):
+def split_number(text: str) -> tuple[str, int | None]:
     """`(URL, number)` of a URL that may end in @ and the number of a manifest; the number is None if it does not, and
     for a folder of just that name.
 
@@ -67,18 +73,18 @@ def split_number(text):
     return found[1], int(found[2])
 
 
-def whole_set(url, options):
+def whole_set(url: AnyPath | Storage, options: Options) -> Storage:
     """The Storage of a set that is to be changed, as of storage_of. ValueError for a URL that names one manifest."""
     if isinstance(url, (str, bytes, os.PathLike)):
         text = os.fsdecode(url)
         if not text:
-            raise ValueError("an empty text is no URL of a set of shards: '.' is the current folder")
+            raise ValueError("an empty text is not the URL of a set of shards: '.' is the current folder")
         if split_number(text)[1] is not None:
             raise ValueError(f"{text!r} names one manifest of a set: leave out @ and the number, for the set itself")
     return storage_of(url, options)
 
 
-def is_url(text):
+def is_url(text: str) -> bool:
     """Whether a text begins as a URL does, with a scheme and ``://``.
 
     >>> is_url("s3://bucket/x"), is_url("data/x"), is_url("C:x")
@@ -87,7 +93,7 @@ def is_url(text):
     return _SCHEME.match(text) is not None
 
 
-def _folder(text, scheme):
+def _folder(text: str, scheme: re.Match[str] | None) -> str:
     """The path of a folder, of itself or of a file:// URL."""
     if scheme is None:
         return text
@@ -99,7 +105,7 @@ def _folder(text, scheme):
     return unquote(slash + path)
 
 
-def _checked(text, scheme):
+def _checked(text: str, scheme: re.Match[str]) -> str:
     """The URL without slashes at its end. ValueError for one that holds what may be secret."""
     rest = text[scheme.end() :]
     host, _, path = rest.partition("/")
@@ -114,5 +120,5 @@ def _checked(text, scheme):
             f"the URL at {shown} has parameters in it, which logs would show: set them otherwise, or in options="
         )
     if not host or any(part in (".", "..") for part in path.split("/")):
-        raise ValueError(f"{text!r} is no URL of a set of shards: write scheme://bucket/path")
+        raise ValueError(f"{text!r} is not the URL of a set of shards: write scheme://bucket/path")
     return text.rstrip("/")

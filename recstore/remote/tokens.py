@@ -14,6 +14,8 @@ while that process lives. Without it, or on a system without such memory, the en
 begins with the random bytes of the token: the number of a descriptor comes again, and may lead to that of another set.
 """
 
+from __future__ import annotations
+
 import os
 import pickle
 
@@ -22,6 +24,13 @@ from recstore.shm import wire
 from recstore.shm.file_backing import refuses_memory
 from recstore.shm.process_identity import start_time
 from recstore.shm.wire import varint
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from recstore._core.trust import Reader
+    from recstore.remote.objects import Options
 
 _CACHED, _LAZY, _PICKLES, _VIEWS, _VERIFIED, _LIMITS, _PRIVATE = (1 << i for i in range(7))
 _MAGIC = b"recstore options"
@@ -33,11 +42,19 @@ class Reading:
     """How a set is opened: everything of a token but which manifest."""
 
     def __init__(
-        self, url, cache=None, limit=None, lazy=False, verify="header", limits=None, reader=None, options=None
-    ):
-        self.url, self.cache, self.limit, self.lazy = url, cache, limit, lazy
-        self.verify, self.limits, self.reader, self.options = verify, limits, reader, options
-        self.place = None  # see openers.place_of
+        self,
+        url: str,
+        reader: Reader,
+        cache: str | None = None,
+        limit: int | None = None,
+        lazy: bool = False,
+        verify: str = "header",
+        limits: tuple[int, int] | None = None,
+        options: Options = None,
+    ) -> None:
+        self.url, self.reader, self.cache, self.limit, self.lazy = url, reader, cache, limit, lazy
+        self.verify, self.limits, self.options = verify, limits, options
+        self.place = ""  # see openers.place_of
 
 
 class Private:
@@ -45,13 +62,14 @@ class Private:
     cannot be pickled can be opened. After a fork each process has its own descriptor of it. Safe from several threads.
     """
 
-    fd = mark = None
+    fd: int | None = None
+    mark = b""
 
-    def __init__(self, options, classes):
+    def __init__(self, options: Options, classes: object) -> None:
         self._content = options, classes
 
-    def _made(self):
-        made = self.__dict__.get("_memory")
+    def _made(self) -> tuple[int, bytes]:
+        made: tuple[int, bytes] | None = self.__dict__.get("_memory")
         if made is None:
             options, classes = map(pickle.dumps, self._content)
             mark = os.urandom(_MARK)
@@ -65,15 +83,15 @@ class Private:
             self.fd, self.mark = made
         return made
 
-    def close(self):
+    def close(self) -> None:
         fd, self.fd = self.fd, None
         if fd is not None:
             os.close(fd)
 
-    def __del__(self):
+    def __del__(self) -> None:
         self.close()
 
-    def place(self):
+    def place(self) -> bytes:
         """What a token has of it: b"" where there is nothing to tell, or no such memory. Raises the error of a pickle
         for a class that cannot be named."""
         if not any(self._content) or not hasattr(os, "memfd_create"):
@@ -88,7 +106,7 @@ class Private:
         return varint(pid) + varint(start_time(pid) or 0) + varint(fd) + mark
 
     @staticmethod
-    def at(pid, started, fd, mark):
+    def at(pid: int, started: int, fd: int, mark: bytes) -> tuple[Any, Any]:
         """`(options, classes)` of a process; None for what it does not give: it has ended, it may not be asked, a class
         cannot be imported here. Never raises."""
         if start_time(pid) != started:
@@ -111,14 +129,14 @@ class Private:
         return _unpickled(data[_HEAD:end]), _unpickled(data[end:])
 
 
-def _unpickled(data):
+def _unpickled(data: bytes) -> Any:
     try:
         return pickle.loads(data)
     except Exception:  # whatever importing a module raises
         return None
 
 
-def pack(reading, number, fingerprint, private):
+def pack(reading: Reading, number: int, fingerprint: str, private: Private) -> bytes:
     """The token of a set that is read so."""
     place = private.place()
     reader = reading.reader
@@ -141,7 +159,7 @@ def pack(reading, number, fingerprint, private):
     return b"".join([*out, place])
 
 
-def unpack(token):
+def unpack(token: bytes) -> tuple[Reading, int, str]:
     """`(Reading, number, beginning of the fingerprint)`. Raises CorruptError."""
     from recstore._core import trust
 
@@ -150,7 +168,8 @@ def unpack(token):
         raise CorruptError("a recstore handle names a set of shards in a way that this recstore does not know")
     flags, number, fingerprint = bytes_.byte(), bytes_.size(), bytes_.take(8)
     url = bytes_.take(bytes_.size()).decode("utf-8", "surrogateescape")
-    reading = Reading(url, lazy=bool(flags & _LAZY), verify="full" if flags & _VERIFIED else "header")
+    reader = trust.Reader(False, bool(flags & _PICKLES), "view" if flags & _VIEWS else "copy")
+    reading = Reading(url, reader, lazy=bool(flags & _LAZY), verify="full" if flags & _VERIFIED else "header")
     if flags & _CACHED:
         reading.cache = os.fsdecode(bytes_.take(bytes_.size()))
         limit = bytes_.varint()
@@ -158,14 +177,13 @@ def unpack(token):
         reading.place = bytes_.take(8).hex()
     if flags & _LIMITS:
         reading.limits = bytes_.varint(), bytes_.varint()
-    classes = None
     if flags & _PRIVATE:
-        reading.options, classes = Private.at(*(bytes_.size() for _ in range(3)), bytes_.take(_MARK))
+        pid, started, fd = bytes_.size(), bytes_.size(), bytes_.size()
+        reading.options, classes = Private.at(pid, started, fd, bytes_.take(_MARK))
+        reader.classes = classes or {}
     bytes_.end()
-    arrays = "view" if flags & _VIEWS else "copy"
-    reading.reader = trust.Reader(False, bool(flags & _PICKLES), arrays, classes=classes)
     return reading, number, fingerprint.hex()
 
 
-def _text(encoded):
+def _text(encoded: bytes) -> bytes:
     return varint(len(encoded)) + encoded

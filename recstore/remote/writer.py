@@ -1,5 +1,7 @@
 """ShardWriter: writes records as shard files from any number of processes, and commits what they have written once."""
 
+from __future__ import annotations
+
 import errno
 import os
 
@@ -11,6 +13,17 @@ from recstore.remote import manifest, names, shard_files
 from recstore.remote.manifest import Manifest, Shard
 from recstore.remote.storage import whole_set
 from recstore.text import counted
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from typing import Any, Literal
+
+    from recstore._types import Arrays, Compression, OnUnsupported
+    from recstore.building.source import Source
+    from recstore.remote.objects import AnyPath, Options
+
+    _Kind = Literal["list", "mapping"]
 
 __all__ = ["Entry", "ShardWriter"]
 
@@ -27,36 +40,42 @@ class Entry:
     """
 
     __slots__ = ("attributes", "id", "kind", "shards")
+    kind: _Kind
+    shards: tuple[Shard, ...]
+    attributes: dict[str, Any]
+    id: str
 
-    def __init__(self, kind, shards, attributes=None, id=None):
+    def __init__(
+        self, kind: _Kind, shards: Iterable[Shard], attributes: Mapping[str, Any] | None = None, id: str | None = None
+    ) -> None:
         self.kind, self.shards, self.attributes = kind, tuple(shards), dict(attributes or {})
         self.id = id or os.urandom(8).hex()
 
     @property
-    def records(self):
+    def records(self) -> int:
         """The number of records."""
         return sum(shard.records for shard in self.shards)
 
     @property
-    def nbytes(self):
+    def nbytes(self) -> int:
         """The bytes of the shard files."""
         return sum(shard.nbytes for shard in self.shards)
 
     @property
-    def hashes(self):
+    def hashes(self) -> list[str]:
         """The hashes of the shard files, as a list."""
         return [shard.hash for shard in self.shards]
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         return self.id == other.id if isinstance(other, Entry) else NotImplemented
 
-    def __hash__(self):
+    def __hash__(self) -> int:
         return hash(self.id)
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Any, ...]:
         return Entry, (self.kind, self.shards, self.attributes, self.id)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"<Entry: {counted(self.records, 'record')} in {counted(len(self.shards), 'shard file')}>"
 
 
@@ -95,43 +114,47 @@ class ShardWriter:
 
     def __init__(
         self,
-        url,
+        url: AnyPath,
         *,
-        mapping=False,
-        shard_bytes="128MiB",
-        shard_records=None,
-        options=None,
-        index_by=None,
-        group_by=None,
-        compression="auto",
-        on_unsupported="error",
-        arrays="copy",
-        threads=None,
-        dir=None,
-    ):
+        mapping: bool = False,
+        shard_bytes: int | str = "128MiB",
+        shard_records: int | None = None,
+        options: Options = None,
+        index_by: Any = None,
+        group_by: Any = None,
+        compression: Compression = "auto",
+        on_unsupported: OnUnsupported = "error",
+        arrays: Arrays = "copy",
+        threads: int | None = None,
+        dir: AnyPath | None = None,
+    ) -> None:
         self.storage = whole_set(url, options)
-        self._kind = "mapping" if mapping else "list"
+        self._kind: _Kind = "mapping" if mapping else "list"
         self._bytes = object_sizes.parse(shard_bytes)
         if self._bytes < FEWEST:
             raise ValueError(f"shard_bytes is at least 1 MiB, not {shard_bytes!r}: shard_records= makes small files")
         self._records = shard_records
         if shard_records is not None and (type(shard_records) is not int or shard_records < 1):
             raise ValueError(f"shard_records is a number of records, 1 or more, or None, not {shard_records!r}")
-        self._building = {"on_unsupported": on_unsupported, "compression": compression, "arrays": arrays}
+        self._building: dict[str, Any] = {
+            "on_unsupported": on_unsupported,
+            "compression": compression,
+            "arrays": arrays,
+        }
         self._building |= {"index_by": index_by, "group_by": group_by, "threads": threads}
         if build_options.Options(**self._building).indexes and mapping:
             raise TypeError("index_by and group_by are for lists of records; a mapping is found by its keys")
         self._dir = None if dir is None else os.path.abspath(os.fsdecode(dir))
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"<ShardWriter of a {self._kind}: {self.url}>"
 
     @property
-    def url(self):
+    def url(self) -> str:
         """The URL or folder of the set, without slashes at its end."""
         return self.storage.url
 
-    def write(self, records):
+    def write(self, records: Any) -> Entry:
         """Writes records as shard files, and returns the Entry to commit.
 
         Args:
@@ -160,14 +183,14 @@ class ShardWriter:
             raise
         return Entry(self._kind, shards, attributes)
 
-    def _check(self, records, source):
+    def _check(self, records: Any, source: Source | None) -> None:
         if source is None:
             (check_pairs if self._kind == "mapping" else check_records)(records)
         elif source.pairs != (self._kind == "mapping"):
             what = "records" if self._kind == "mapping" else "the pairs of a mapping"
             raise TypeError(f"the writer is of a {self._kind}, and the source gives {what}: choose mapping= to fit it")
 
-    def commit(self, entries, *, append=False, base=None):
+    def commit(self, entries: Entry | Iterable[Entry], *, append: bool = False, base: int | None = None) -> int:
         """Makes the next manifest of the set, and returns its number: from then on readers that open the set get the
         records of these entries, in their order.
 
@@ -190,7 +213,7 @@ class ShardWriter:
         attributes = _agreed(entries)
         self._require(shards)
 
-        def change(old):
+        def change(old: Manifest | None) -> Manifest:
             if old is not None and old.kind != self._kind and len(old):
                 raise ValueError(f"{self.url} is a set of a {old.kind}, and this writer is of a {self._kind}")
             if old is None or not append:
@@ -205,22 +228,22 @@ class ShardWriter:
 
         return manifest.commit(self.storage, change, base).number
 
-    def remove(self, shards):
+    def remove(self, shards: str | Entry | Shard | Iterable[str | Entry | Shard]) -> int:
         """Makes a manifest without these shard files, and returns its number. Readers of older manifests keep them;
         :func:`recstore.remote.gc` removes them later.
 
         Args:
             shards: an iterable of hashes of shard files, of Entry, or of an entry's `shards`. Those that the set does
-                not have are no error.
+                not have are not an error.
 
-        Raises TypeError and ValueError for another thing and for a text that is no hash; SegmentNotFoundError if there
-        is no set; RemoteError.
+        Raises TypeError and ValueError for another thing and for a text that is not a hash; SegmentNotFoundError if
+        there is no set; RemoteError.
         """
-        gone = set()
+        gone: set[str] = set()
         for one in [shards] if isinstance(shards, (str, Entry, Shard)) else shards:
             gone.update(_hashes_in(one))
 
-        def change(old):
+        def change(old: Manifest | None) -> Manifest:
             if old is None:
                 raise SegmentNotFoundError(errno.ENOENT, "there is no set of shards: it has no manifest", self.url)
             if gone.isdisjoint(old.hashes):
@@ -229,7 +252,7 @@ class ShardWriter:
 
         return manifest.commit(self.storage, change).number
 
-    def _checked(self, entries):
+    def _checked(self, entries: Entry | Iterable[Entry]) -> Iterator[Entry]:
         if isinstance(entries, Entry):
             entries = [entries]
         for entry in entries:
@@ -239,9 +262,9 @@ class ShardWriter:
                 raise ValueError(f"an entry is of a {entry.kind}, and this writer is of a {self._kind}")
             yield entry
 
-    def _require(self, shards):
+    def _require(self, shards: Iterable[Shard]) -> None:
         """Raises SegmentNotFoundError for a shard file that is not in the storage whole."""
-        sizes = {shard.hash + names.RECORDS: shard.nbytes for shard in shards}
+        sizes: dict[str, int | None] = {shard.hash + names.RECORDS: shard.nbytes for shard in shards}
         if self._kind == "mapping":
             sizes |= {shard.hash + names.KEYS: None for shard in shards}
         if self.storage.local or len(sizes) <= _LOOKS:
@@ -258,18 +281,18 @@ class ShardWriter:
                 )
 
 
-def _hashes_in(one):
+def _hashes_in(one: str | Entry | Shard) -> Sequence[str]:
     """The hashes that an item of the argument of `remove` names."""
     if isinstance(one, (Entry, Shard)):
         return one.hashes if isinstance(one, Entry) else [one.hash]
     if not isinstance(one, str):
         raise TypeError(f"remove takes hashes of shard files and entries, not a {type(one).__name__}")
     if not names.is_hash(one):
-        raise ValueError(f"{one!r:.60} is no hash of a shard file: 40 hex digits, such as an entry's hashes")
+        raise ValueError(f"{one!r:.60} is not the hash of a shard file: 40 hex digits, such as an entry's hashes")
     return [one]
 
 
-def _agreed(entries):
+def _agreed(entries: Iterable[Entry]) -> dict[str, Any]:
     """The attributes in which all entries with records agree."""
     given = [entry.attributes for entry in entries if entry.shards]
     first = given[0] if given else {}

@@ -51,8 +51,7 @@ def open_shards(token: bytes, store: int) -> native.Shards:
     """The native.Shards of the set that a handle names. Raises SegmentNotFoundError where the set cannot be reached."""
     from recstore.remote import opening
 
-    shards: native.Shards = opening.shards_of(token, store)  # type: ignore[no-untyped-call]
-    return shards
+    return opening.shards_of(token, store)
 
 
 # ---- Segments and blobs that are mapped here ----

@@ -1,4 +1,4 @@
-"""recstore.remote.aside: what a forked process does, which may use no network client of its parent."""
+"""recstore.remote.fetching.aside: what a forked process does, which may use no network client of its parent."""
 
 import errno
 import gc
@@ -15,7 +15,7 @@ import pytest
 from full_disk import FullDisk
 
 import recstore
-from recstore.remote import aside, object_store
+from recstore.remote import fetch, fetching, object_store
 
 pytest.importorskip("obstore")
 pytest.importorskip("moto")
@@ -64,13 +64,13 @@ def test_a_forked_process_asks_one_of_its_own(server, bucket, tmp_path):
         except recstore.errors.SegmentNotFoundError as error:
             missing = error.filename
         names = sorted(name for name, _, _ in bucket.list())
-        return created, sizes, missing, names, bucket.read("b"), aside.of_forked() is aside.of_forked()
+        return created, sizes, missing, names, bucket.read("b"), fetching.of_forked() is fetching.of_forked()
 
     created, sizes, missing, names, read, same = in_child(work)
     assert created == (True, False) and sizes == (len(BIG), None) and missing == bucket.of("none")
     assert names == ["b", "big", "m"] and read == b"of a file" and same
     assert (tmp_path / "copy").read_bytes() == BIG
-    assert bucket.read("m") == b"1" and aside.of_forked() is None
+    assert bucket.read("m") == b"1" and fetching.of_forked() is None
 
 
 def test_a_forked_process_releases_no_client_of_its_parent():
@@ -115,14 +115,14 @@ def test_the_process_of_a_forked_one_is_killed(server, bucket):
     bucket.write("big", BIG)
 
     def work():
-        first = aside.of_forked()
+        first = fetching.of_forked()
         bucket.size("big")
         pid = first._process.pid
         first._process.kill()
         try:
             bucket.size("big")
         except recstore.errors.RemoteError as error:
-            return str(error), bucket.size("big"), aside.of_forked()._process.pid != pid
+            return str(error), bucket.size("big"), fetching.of_forked()._process.pid != pid
 
     said, size, another = in_child(work)
     assert "has ended" in said and size == len(BIG) and another
@@ -130,7 +130,7 @@ def test_the_process_of_a_forked_one_is_killed(server, bucket):
 
 def test_it_ends_with_the_one_that_it_works_for(server, bucket):
     bucket.write("big", BIG)
-    pid = in_child(lambda: (bucket.size("big"), aside.of_forked()._process.pid)[1])
+    pid = in_child(lambda: (bucket.size("big"), fetching.of_forked()._process.pid)[1])
     assert ends(pid)
 
 
@@ -181,7 +181,7 @@ def test_an_answer_that_cannot_be_decoded(server, bucket):
     def work():
         bucket.size("big")
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(aside.pickle, "loads", refused)
+            patch.setattr(fetch.pickle, "loads", refused)
             with pytest.raises(ValueError, match="no pickle"):
                 bucket.size("none")
         return bucket.size("big")
@@ -194,13 +194,13 @@ def test_a_child_of_a_forked_process_has_its_own(server, bucket):
 
     def work():
         bucket.size("big")
-        helper = aside.of_forked()
+        helper = fetching.of_forked()
         pid, pipes = helper._process.pid, [helper._process.stdin.fileno(), helper._process.stdout.fileno()]
         places = [os.readlink(f"/proc/self/fd/{fd}") for fd in pipes]
 
         def inner():
             held = {os.readlink(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd") if is_open(fd)}
-            return held.isdisjoint(places), bucket.size("big"), aside.of_forked()._process.pid
+            return held.isdisjoint(places), bucket.size("big"), fetching.of_forked()._process.pid
 
         apart, size, other = in_child(inner)
         return apart, size, other != pid, bucket.size("big"), helper._process.pid == pid
@@ -220,9 +220,9 @@ def test_it_ends_with_a_killed_process_whose_children_live_on(server, bucket):
     middle = os.fork()
     if middle == 0:
         bucket.size("big")
-        pid = aside.of_forked()._process.pid
+        pid = fetching.of_forked()._process.pid
         # No function of ours runs in a process of another program.
-        fds = [aside.of_forked()._process.stdin.fileno(), aside.of_forked()._process.stdout.fileno()]
+        fds = [fetching.of_forked()._process.stdin.fileno(), fetching.of_forked()._process.stdout.fileno()]
         subprocess.Popen([sys.executable, "-c", f"import os; os.read({stay}, 1)"], pass_fds=[*fds, stay])
         os.write(writing, str(pid).encode())
         signal.pause()

@@ -225,7 +225,7 @@ def commit_as(kind, folder):
     """Writes a second manifest, which says that the shard files of the first are of this kind."""
     found = manifest.load(storage_of(folder), 1)
     found.kind, found.number = kind, 2
-    found.lows = found.highs = None
+    found.bounds = None
     found._settle()
     storage_of(folder).write(manifest.name_of(2), found.dump())
 
@@ -299,7 +299,7 @@ def test_what_is_removed_is_named(tmp_path):
     for wrong in ([None], b"x", [3]):
         with pytest.raises(TypeError, match="remove takes hashes of shard files and entries"):
             w.remove(wrong)
-    with pytest.raises(ValueError, match="is no hash of a shard file"):
+    with pytest.raises(ValueError, match="is not the hash of a shard file"):
         w.remove(f"{entries[2].hashes[0]}.recs")
 
 

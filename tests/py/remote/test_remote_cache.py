@@ -302,7 +302,7 @@ def test_manifests_that_two_processes_remove_at_once(tmp_path, monkeypatch):
 def test_waiting_for_the_lock_of_the_room_is_logged(tmp_path, monkeypatch, caplog):
     held = native.Lock(str(tmp_path / "room.lock"))
     monkeypatch.setattr(cache, "time", Clock(lambda n: held.close() if n == 2 else None))
-    with cache._Held(str(tmp_path / "room.lock")):
+    with cache._held(str(tmp_path / "room.lock")):
         assert "room.lock" in caplog.text
 
 
@@ -393,7 +393,7 @@ def test_folders_that_are_refused(made, tmp_path, monkeypatch):
     refused(tmp_path / "b", NotADirectoryError, "a link")
     (tmp_path / "c").mkdir()
     (tmp_path / "c" / "recstore").write_text("")
-    refused(tmp_path / "c", NotADirectoryError, "no folder")
+    refused(tmp_path / "c", NotADirectoryError, "not a folder")
     (tmp_path / "d").write_text("")
     refused(tmp_path / "d", FileExistsError, "d")
     if os.geteuid() == 0:

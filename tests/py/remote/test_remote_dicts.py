@@ -1,4 +1,4 @@
-"""Mappings over shard files: recstore.remote.dicts and key_ranges."""
+"""Mappings over shard files: recstore.remote.dicts."""
 
 import contextlib
 import os

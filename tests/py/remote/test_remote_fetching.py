@@ -16,6 +16,7 @@ from s3_sets import ALL, has_sent, names, nothing_half_made, until
 import recstore
 from recstore._core import native
 from recstore.remote import cache, fetch, fetching
+from recstore.remote.storage import storage_of
 
 # ---- Processes that fetch ----
 
@@ -67,11 +68,11 @@ def test_it_ends_when_nobody_reads(tmp_path):
     """Its standard input ends: so when its parent ends, in whatever way."""
     command = [sys.executable, "-m", "recstore.remote.fetch"]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    process.stdin.write(fetch.pack((str(tmp_path), None, str(tmp_path / "c"), None)))
-    process.stdin.write(fetch.pack((1, "newest", None)))
+    told = pickle.dumps(storage_of(tmp_path)), str(tmp_path / "c"), None
+    process.stdin.write(fetch.pack((1, "list", told, ["manifest-"])))
     process.stdin.flush()
-    size = int.from_bytes(process.stdout.read(4), "little")
-    assert pickle.loads(process.stdout.read(size)) == (1, None, 0)
+    size = int.from_bytes(process.stdout.read(8), "little")
+    assert pickle.loads(process.stdout.read(size)) == (1, None, [])
     process.stdin.close()
     assert process.wait(60) == 0
     process.stdout.close()
@@ -115,8 +116,8 @@ def test_messages_come_in_pieces():
 
 def test_bytes_of_an_ended_process_are_not_for_the_next_one(made, tmp_path, monkeypatch):
     """A thread that reads the pipe of a process may come back when another process has taken its place."""
-    client = fetching.Client(made.at, made.options, cache.Cache(tmp_path))
-    assert client.ask("newest") == 1
+    client = fetching.Client(storage_of(made.at, made.options), cache.Cache(tmp_path))
+    assert len(client.ask("list", "manifest-")) == 1
     read = fetching._read
 
     def late(pipe):
@@ -128,15 +129,15 @@ def test_bytes_of_an_ended_process_are_not_for_the_next_one(made, tmp_path, monk
         return fetch.pack((2, None, "of the ended process"))[:-3]
 
     monkeypatch.setattr(fetching, "_read", late)
-    assert client.ask("newest") == 1
-    assert client.ask("newest") == 1
+    assert len(client.ask("list", "manifest-")) == 1
+    assert len(client.ask("list", "manifest-")) == 1
     client.close()
 
 
 def test_a_request_that_was_interrupted_half_sent(made, tmp_path):
     """The rest of it would be taken from the next one: the process has to end."""
-    client = fetching.Client(made.at, made.options, cache.Cache(tmp_path))
-    assert client.ask("newest") == 1
+    client = fetching.Client(storage_of(made.at, made.options), cache.Cache(tmp_path))
+    assert len(client.ask("list", "manifest-")) == 1
     process = client._process
 
     class Pipe:
@@ -149,8 +150,8 @@ def test_a_request_that_was_interrupted_half_sent(made, tmp_path):
 
     process.stdin = Pipe(process.stdin)
     with pytest.raises(KeyboardInterrupt):
-        client.ask("newest")
-    assert client.ask("newest") == 1 and process.returncode == 0
+        client.ask("list", "manifest-")
+    assert len(client.ask("list", "manifest-")) == 1 and process.returncode == 0
     client.close()
 
 
@@ -170,7 +171,7 @@ def test_a_dead_holders_leavings_are_removed(made, tmp_path):
 
 def test_the_error_of_the_one_who_fetches_is_that_of_those_who_wait(made, tmp_path):
     into = cache.Cache(tmp_path)
-    client = fetching.Client(made.at, made.options, into)
+    client = fetching.Client(storage_of(made.at, made.options), into)
     path = os.path.join(into.sets, "x" + cache.LOCK)
     error = recstore.errors.RemoteError("it failed", "s3://x")
     held = native.Lock(path)
@@ -185,11 +186,11 @@ def test_the_error_of_the_one_who_fetches_is_that_of_those_who_wait(made, tmp_pa
             held.write(fetching._failure(error, made.options))
             held.close()
 
-    words = cache.Words(made.at)
+    wait = cache.Wait(made.at)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(time, "sleep", fail_meanwhile)
         with pytest.raises(recstore.errors.RemoteError, match="it failed"):
-            fetching._waited(waiting, made.options, words)
+            fetching._waited(waiting, made.options, wait)
     waiting.close()
     assert slept == sorted(slept) and slept[0] < slept[-1]  # with growing pauses
     said = fetching._failure(error, {"secret": "other"})
@@ -202,11 +203,11 @@ def test_the_error_of_the_one_who_fetches_is_that_of_those_who_wait(made, tmp_pa
 
 
 def test_waiting_is_logged(caplog):
-    words = cache.Words("s3://x")
-    words.waited()
-    words.begin -= 11
-    words.waited()
-    words.waited()
+    wait = cache.Wait("s3://x")
+    wait.pause()
+    wait.begin -= 11
+    wait.pause()
+    wait.pause()
     assert [record.getMessage() for record in caplog.records] == [
         "waiting for s3://x, which another process of this machine is fetching: 11 s by now"
     ]
@@ -229,12 +230,15 @@ class Slow:
             assert self.go.wait(60)
 
 
+TOLD = b"storage", "folder", None
+
+
 @pytest.fixture
-def serving(tmp_path):
+def serving():
     """A Server over a Slow storage, and the numbers of the requests that were answered."""
     answered, slow = [], Slow()
-    server = fetch.Server(str(tmp_path), None, str(tmp_path / "c"), None, lambda *answer: answered.append(answer))
-    server.fetching = slow
+    server = fetch.Server(lambda *answer: answered.append(answer))
+    server._fetching[TOLD] = slow
     yield server, slow, answered
     slow.go.set()
     until(lambda: not server.busy)
@@ -242,9 +246,9 @@ def serving(tmp_path):
 
 def test_hints_leave_a_thread_for_what_is_read(serving):
     server, slow, answered = serving
-    server.take(None, "hint", [(f"hinted {i}", 1) for i in range(20)])
+    server.take(None, "hint", TOLD, [[(f"hinted {i}", 1) for i in range(20)]])
     until(lambda: len(slow.began) >= fetch.THREADS - 1)
-    server.take(1, "fetch", [("wanted", 1)])
+    server.take(1, "fetch", TOLD, [[("wanted", 1)]])
     until(lambda: answered == [(1, None, None)])
     assert len(slow.began) == fetch.THREADS and not slow.go.is_set()
     slow.go.set()
@@ -256,8 +260,8 @@ def test_an_object_is_fetched_once_for_all_who_ask(serving):
     """Each hint names the window that is read now again; what is read may be underway by a hint."""
     server, slow, answered = serving
     for _ in range(5):
-        server.take(None, "hint", [(f"hinted {i}", 1) for i in range(10)])
-    server.take(1, "fetch", [("hinted 0", 1), ("hinted 9", 1)])  # one is running, one waits: that is next
+        server.take(None, "hint", TOLD, [[(f"hinted {i}", 1) for i in range(10)]])
+    server.take(1, "fetch", TOLD, [[("hinted 0", 1), ("hinted 9", 1)]])  # one is running, one waits: that is next
     until(lambda: "hinted 9" in slow.began)
     assert answered == [] and len(slow.began) == fetch.THREADS
     slow.go.set()

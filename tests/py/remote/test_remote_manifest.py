@@ -85,7 +85,7 @@ def test_bounds_that_nothing_vouches_for_are_not_used():
         parse(value)
     earlier = numbered(Manifest("mapping", [shard._replace(low=None, high=None) for shard in shards(3, "mapping")]))
     value["fingerprint"] = earlier.fingerprint  # as before the bounds were part of it
-    assert parse(value).lows is None and parse(value).fingerprint == earlier.fingerprint
+    assert parse(value).bounds is None and parse(value).fingerprint == earlier.fingerprint
 
 
 def test_the_fingerprint_is_of_the_content_alone():
@@ -257,7 +257,7 @@ def check(found):
     assert len(found.sizes) == len(found.counts) == n == len(found.shards())
     assert all(type(one) is str and len(one) == 40 and int(one, 16) >= 0 for one in found.hashes)
     assert found.length == sum(found.counts) and found.nbytes == sum(found.sizes) and type(found.ends()) is array
-    assert found.lows is None or len(found.lows) == len(found.highs) == n
+    assert found.bounds is None or list(map(len, found.bounds)) == [n, n]
     assert parse(found.dump()).dump() == found.dump()
 
 

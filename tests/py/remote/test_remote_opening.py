@@ -40,7 +40,7 @@ def test_a_folder_is_mapped_where_it_lies(tmp_path):
     for path in (tmp_path / "set", f"{tmp_path}/set@1", os.fsencode(tmp_path / "set"), f"file://{tmp_path}/set"):
         x = recstore.open(path)
         assert x.to_list() == ALL and x.attributes == {"classes": ["a"]}
-        assert x.selection.shards.opener.cache is None
+        assert type(x.selection.shards.opener) is openers.Opener
     assert recstore.open(tmp_path / "set", cache=tmp_path / "none", limit=1, lazy=True)[7] == ALL[7]
     assert not (tmp_path / "none").exists()
 

@@ -143,7 +143,7 @@ def test_names_that_no_object_has(place, name):
         lambda name: place.write(name, b""),
         lambda name: place.delete([name]),
     ):
-        with pytest.raises(ValueError, match="is no name of an object"):
+        with pytest.raises(ValueError, match="is not the name of an object"):
             use(name)
 
 
@@ -158,9 +158,9 @@ def test_names_that_no_object_has(place, name):
         ("sftp://me:secret@host/x", "has credentials in it"),
         ("https://host/x?sig=secret", "has parameters in it"),
         ("s3://bucket/x#secret", "has parameters in it"),
-        ("s3://", "is no URL of a set"),
-        ("s3:///x", "is no URL of a set"),
-        ("s3://bucket/../x", "is no URL of a set"),
+        ("s3://", "is not the URL of a set"),
+        ("s3:///x", "is not the URL of a set"),
+        ("s3://bucket/../x", "is not the URL of a set"),
         ("file://host/x", "names another machine"),
     ],
 )
