@@ -1,5 +1,7 @@
 """The rows of one CSV file in batches, as pyarrow parses them, with the line in each error."""
 
+from contextlib import ExitStack
+
 import pyarrow
 from pyarrow import csv
 
@@ -24,31 +26,24 @@ class Rows:
         self.ragged = []  # the number of cells of each row where it is wrong
         self.skipped = self.first = 0
         self.first_skipped = ""  # the message for the first wrong cell, of rows that are left out
-        self.open()
-        try:
+        self.stack = ExitStack()
+        with self.stack:
+            self.open()
             self.names = self.body.names
             self.wanted = choice.needed(self.names, file.name)
             self.block = max(block, _BLOCK, _BLOCK_OF_COLUMN * len(self.names))
-        except BaseException:
-            self.close()
-            raise
+            self.stack = self.stack.pop_all()
 
     def open(self):
-        self.opened = self.file.open()
-        try:
-            self.body = csv_text.Body(self.file, self.opened, self.form, self.rules.header)
-        except BaseException:
-            self.opened.close()
-            raise
-
-    def close(self):
-        self.opened.close()
+        self.stack.close()
+        opened = self.stack.enter_context(self.file.open())
+        self.body = csv_text.Body(self.file, opened, self.form, self.rules.header)
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
-        self.close()
+        self.stack.close()
 
     def guess(self, guesses, left, bar):
         """Shows the rows to the Guesses of their columns: at most `left` of them, or all if it is None. Returns the
@@ -108,7 +103,6 @@ class Rows:
                 longer = "straddling" in str(error)
                 if longer and self.block < _LONGEST_BLOCK and getattr(self.file, "again", True):
                     self.block *= 16
-                    self.close()
                     self.open()
                     continue
                 raise self.wrong(error, longer) from None

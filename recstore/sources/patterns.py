@@ -54,7 +54,7 @@ class Patterns:
 
 
 class _Glob:
-    """One glob pattern. `name` is the test of the name of a file; `ends` is the number of steps, one for each folder."""
+    """One glob pattern. `name` is the test of a file's name; `ends` is the number of steps, one a folder."""
 
     def __init__(self, pattern: str) -> None:
         parts = [part for part in pattern.split("/") if part not in ("", ".")]
