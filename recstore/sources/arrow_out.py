@@ -5,14 +5,27 @@ only Python reads, such as enums, are decoded, and the core makes the columns of
 `to_arrow` and the like import this module. It imports pyarrow, polars or pandas only where it needs them.
 """
 
+from __future__ import annotations
+
 import datetime
 import enum
+import importlib
 import itertools
 from collections.abc import Mapping
 
 from recstore._core import native
 from recstore.building import cores
 from recstore.values import ext_codes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any, TypeVar
+
+    from recstore._core.native import ArrowExport, Records
+
+    _T = TypeVar("_T")
+    _Problem = tuple[tuple[str | None, ...], int, int, int]  # as native.arrow_export says it of a field
 
 _NAN = float("nan")
 _MICROSECOND = datetime.timedelta(microseconds=1)
@@ -22,20 +35,12 @@ _MOST_THREADS = 8
 _RECORDS_A_THREAD = 1 << 17  # two batches: fewer records are read sooner than threads start
 
 
-def _pyarrow():
+def _library(name: str) -> Any:
+    """A library, which `to_arrow` and the like need."""
     try:
-        import pyarrow
+        return importlib.import_module(name)
     except ImportError:
-        raise ImportError("to_arrow needs pyarrow: pip install pyarrow") from None
-    return pyarrow
-
-
-def _pandas():
-    try:
-        import pandas
-    except ImportError:
-        raise ImportError("to_pandas needs pandas: pip install pandas") from None
-    return pandas
+        raise ImportError(f"to_{name.removeprefix('py')} needs {name}: pip install {name}") from None
 
 
 # ---- Streams ----
@@ -44,14 +49,14 @@ def _pandas():
 class _Stream:
     """What pyarrow reads a stream from."""
 
-    def __init__(self, capsule):
+    def __init__(self, capsule: object) -> None:
         self._capsule = capsule
 
-    def __arrow_c_stream__(self, requested_schema=None):
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         return self._capsule
 
 
-def _read(read, export):
+def _read(read: Callable[[_Stream], _T], export: ArrowExport) -> _T:
     """`read(stream)` of an export. Libraries make an error of their own of one in the middle of a stream, even of a
     KeyboardInterrupt; here the first one comes out."""
     try:
@@ -62,7 +67,7 @@ def _read(read, export):
         raise
 
 
-def stream(records, requested_schema=None, views=False):
+def stream(records: Any, requested_schema: object = None, views: bool = False) -> object:
     """The capsule of a stream of the records: of structs if they are dicts, tuples or objects, else of their values.
     With `views`, text is of the types with views."""
     export = _export(records, exact=False)
@@ -70,11 +75,12 @@ def stream(records, requested_schema=None, views=False):
     return native.arrow_stream(export)
 
 
-def _export(records, exact):
+def _export(records: Records[Any], exact: bool) -> ArrowExport:
     """An ArrowExport whose types are known. This is the one place where a column gets its type, or an error."""
-    export, problems = native.arrow_export(records, exact=exact) or (None, ())
-    if export is not None and not problems:
-        return export
+    found = native.arrow_export(records, exact=exact)
+    problems = found[1] if found else []
+    if found and not problems:
+        return found[0]
     for problem in problems:
         _, _, seen, others = problem
         if not seen & _SEEN_OTHER or others & ~_PLAIN_CODES:
@@ -85,7 +91,7 @@ def _export(records, exact):
     return export
 
 
-def _plain(value):
+def _plain(value: Any) -> tuple[int | None, Any, Any] | None:
     """A value that only Python reads as one that the core reads, in the form that native.arrow_export_of takes; None
     for other values."""
     kind = type(value)
@@ -119,7 +125,7 @@ _MIXED, _OTHER, _BIGINT, _KEY, _DIGITS, _DEPTH = range(1, 7)  # RS_ARROW_PROBLEM
 _REMEDY = "Change it with x.map(...), leave it out with x.fields(...), or read the records with to_list()"
 
 
-def _refusal(records, problem):
+def _refusal(records: Records[Any], problem: _Problem) -> TypeError:
     """The error for a field that has no Arrow type."""
     names, why, seen, others = problem
     found = dict.fromkeys(kind for bit, kind in enumerate(_KINDS) if seen >> bit & 1 and kind)
@@ -129,8 +135,9 @@ def _refusal(records, problem):
             found[native.ext_name(code) if code else _WITHOUT_CODE] = None
     path = "".join("[]" if name is None else f".{name}" for name in names).lstrip(".")
     where = f"the field {path!r}" if path else "the list"
-    if getattr(records.projection, "path", None) is not None and not path:
-        where = f"the field {str(records.projection.path)!r}"
+    field = getattr(records.projection, "path", None)
+    if field is not None and not path:
+        where = f"the field {str(field)!r}"
     if why == _KEY:
         text = f"a table has columns by str, and {where} holds a dict with a key that is not a str"
     elif why == _BIGINT:
@@ -151,22 +158,21 @@ def _refusal(records, problem):
 # ---- Arrow ----
 
 
-def arrow_array(view):
+def arrow_array(view: Records[Any]) -> Any:
     """The items of a view as a pyarrow.Array."""
-    return _array(_pyarrow(), _export(view, exact=True))
+    return _array(_library("pyarrow"), _export(view, exact=True))
 
 
-def _array(pyarrow, export):
+def _array(pyarrow: Any, export: ArrowExport) -> Any:
     export.settle(False)
     return _whole(pyarrow, _read(pyarrow.chunked_array, export))
 
 
-def _whole(pyarrow, chunked):
+def _whole(pyarrow: Any, chunked: Any) -> Any:
     """The chunks as one array, of a type with 64-bit offsets where 32 bits do not suffice."""
     if chunked.num_chunks == 1:
         return chunked.chunk(0)
-    types = pyarrow.types
-    kind = chunked.type
+    types, kind = pyarrow.types, chunked.type
     if chunked.nbytes > _SMALL:
         if types.is_string(kind) or types.is_binary(kind):
             chunked = chunked.cast(pyarrow.large_string() if types.is_string(kind) else pyarrow.large_binary())
@@ -176,9 +182,9 @@ def _whole(pyarrow, chunked):
     return pyarrow.concat_arrays(out.chunks) if isinstance(out, pyarrow.ChunkedArray) else out
 
 
-def to_arrow(records, names=None):
+def to_arrow(records: Any, names: Iterable[str] | None = None) -> Any:
     """A Table of records that are dicts, tuples or objects, else an Array of them."""
-    pyarrow = _pyarrow()
+    pyarrow = _library("pyarrow")
     if names is not None and len(records) == 0:
         return pyarrow.table({name: pyarrow.nulls(0) for name in names})
     export = _export(records, exact=True)
@@ -188,7 +194,7 @@ def to_arrow(records, names=None):
     return _named(_read(pyarrow.table, export), names)
 
 
-def _named(table, names):
+def _named(table: Any, names: Iterable[str] | None) -> Any:
     if names is None:
         return table
     names = list(names)
@@ -202,19 +208,16 @@ def _named(table, names):
 # ---- polars ----
 
 
-def to_polars(records):
+def to_polars(records: Any) -> Any:
     """A DataFrame of records that are dicts, tuples or objects, else a Series."""
-    try:
-        import polars
-    except ImportError:
-        raise ImportError("to_polars needs polars: pip install polars") from None
-    # polars reads any sequence item by item; a stream by itself is none.
+    polars = _library("polars")
+    # polars reads any sequence item by item; a stream by itself is not one.
     parts = _in_threads(records, polars.Series)
     made = parts[0] if len(parts) == 1 else polars.concat(parts, rechunk=False)
     return made.struct.unnest() if isinstance(made.dtype, polars.Struct) else made
 
 
-def _in_threads(records, read):
+def _in_threads(records: Records[Any], read: Callable[[_Stream], _T]) -> list[_T]:
     """`[read(stream), ...]` of as many parts of the records as threads are worth while."""
     n = max(1, min(cores.available(), _MOST_THREADS, len(records) // _RECORDS_A_THREAD))
     first = _export(records, exact=False)
@@ -236,27 +239,23 @@ def _in_threads(records, read):
 # ---- pandas ----
 
 
-def series(view):
+def series(view: Any) -> Any:
     """The items of a field view as a pandas.Series."""
-    return _series(_pandas(), _column(view), view.name)
+    return _series(_library("pandas"), _column(view), view.name)
 
 
-def _series(pandas, values, name=None):
+def _series(pandas: Any, values: Any, name: Any = None) -> Any:
     """The column that pandas makes of values, or one of objects where it cannot: of text with a lone surrogate, of
     numpy's timedelta64 of other units than pandas has."""
     try:
         return pandas.Series(values, name=name)
     except (TypeError, ValueError, ArithmeticError):
-        return pandas.Series(_objects(values), dtype=object, name=name)
+        from recstore.containers import columns
+
+        return pandas.Series(columns.objects(values), dtype=object, name=name)
 
 
-def _objects(values):
-    from recstore.containers import columns
-
-    return columns.objects(values)
-
-
-def _frame(pandas, found):
+def _frame(pandas: Any, found: Mapping[Any, Any]) -> Any:
     """The frame of columns by name."""
     frame = pandas.DataFrame(dict(enumerate(found.values())))
     try:
@@ -266,7 +265,7 @@ def _frame(pandas, found):
     return frame
 
 
-def _column(view):
+def _column(view: Records[Any]) -> Any:
     """An array of numbers or a list, of which pandas makes the same column as of the list of values."""
     gathered = native.read_column(view)
     if gathered is not None and gathered[0] in ("scalars", "texts"):
@@ -280,21 +279,22 @@ def _column(view):
     return list(view._unwatched())
 
 
-def to_pandas(records):
+def to_pandas(records: Any) -> Any:
     """A DataFrame of the records."""
-    pandas = _pandas()
-    names = _names(records)
+    pandas = _library("pandas")
+    names = native.field_names(records) if len(records) else None
     if names is None:
         return _frame_of_rows(pandas, list(records))
     found = {}
-    for name in names:
+    for name in _checked(names):
         column = _series(pandas, _column(records.field((name,), default=_NAN)))
-        if not column.isna().all() or _has(records, name):
+        # The trees name the keys of all records of a store, of which a view may have only some.
+        if not column.isna().all() or any(v is not _MISSING for v in records.field((name,), default=_MISSING)):
             found[name] = column
     return _frame(pandas, found)
 
 
-def _frame_of_rows(pandas, rows):
+def _frame_of_rows(pandas: Any, rows: list[Any]) -> Any:
     """The frame that pandas makes of a list, or columns of objects where it cannot. pandas goes by the first record, so
     records of several forms are one column."""
     forms = {_form(pandas, row) for row in rows}
@@ -305,16 +305,16 @@ def _frame_of_rows(pandas, rows):
     except (TypeError, ValueError, ArithmeticError):
         pass
     if forms == {Mapping}:
-        names = _checked(dict.fromkeys(name for row in rows for name in row))
+        names = _checked([*dict.fromkeys(name for row in rows for name in row)])
         return _frame(pandas, {name: _series(pandas, [row.get(name, _NAN) for row in rows]) for name in names})
     if all(isinstance(row, (list, tuple)) for row in rows):
         columns = list(map(list, itertools.zip_longest(*rows)))
-        names = getattr(rows[0], "_fields", range(len(columns)))
-        return _frame(pandas, {name: _series(pandas, column) for name, column in zip(names, columns)})
+        fields = getattr(rows[0], "_fields", None) or range(len(columns))
+        return _frame(pandas, {name: _series(pandas, column) for name, column in zip(fields, columns)})
     return _frame(pandas, {0: _series(pandas, rows)})
 
 
-def _form(pandas, row):
+def _form(pandas: Any, row: object) -> type | None:
     """What a record is to pandas: a mapping, an object of a class with fields, a sequence, or a value."""
     kind = type(row)
     if isinstance(row, Mapping):
@@ -324,26 +324,8 @@ def _form(pandas, row):
     return list if pandas.api.types.is_list_like(row) else None
 
 
-# ---- Names ----
-
-
-def _names(records):
-    """The keys of the records if the core knows all of them to be dicts, else None. Raises TypeError for a key that is
-    no str."""
-    if len(records) == 0:
-        return None
-    names = native.field_names(records)
-    return None if names is None else _checked(names)
-
-
-def _checked(names):
+def _checked(names: list[Any]) -> list[str]:
     for name in names:
         if type(name) is not str:
             raise TypeError(f"a table has columns by str, and records have the key {name!r:.60}: use to_list()")
     return names
-
-
-def _has(records, name):
-    """Whether at least one record has the key. The schema trees name the keys of all records of a store, of which a
-    view may have only some."""
-    return any(value is not _MISSING for value in records.field((name,), default=_MISSING))

@@ -1,10 +1,26 @@
 """The rows of one CSV file in batches, as pyarrow parses them, with the line in each error."""
 
+from __future__ import annotations
+
+from contextlib import ExitStack
+
 import pyarrow
 from pyarrow import csv
 
 from recstore.errors import InputError
 from recstore.sources import csv_text, csv_types, encodings, table_files
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import Any
+
+    from typing_extensions import Self
+
+    from recstore.sources.csv_files import Rules
+    from recstore.sources.inputs import Input
+    from recstore.sources.reading import FileBar
+    from recstore.sources.table_files import Choice
 
 _BLOCK = 1 << 20  # bytes that pyarrow parses at once, at least
 _BLOCK_OF_COLUMN = 256  # bytes: a block takes a fixed time for each column, however few rows it has
@@ -17,40 +33,33 @@ class Rows:
     `names` are the names of all columns, `wanted` those to read.
     """
 
-    def __init__(self, file, rules, choice, block=0):
+    def __init__(self, file: Input, rules: Rules, choice: Choice, block: int = 0) -> None:
         self.file, self.rules, self.dtypes = file, rules, choice.dtypes
         self.form = rules.form_of(file.name)
         self.nulls = csv_types.null_array(rules.null_values)
-        self.ragged = []  # the number of cells of each row where it is wrong
+        self.ragged: list[int] = []  # the number of cells of each row where it is wrong
         self.skipped = self.first = 0
         self.first_skipped = ""  # the message for the first wrong cell, of rows that are left out
-        self.open()
-        try:
+        self.stack = ExitStack()
+        with self.stack:
+            self.open()
             self.names = self.body.names
             self.wanted = choice.needed(self.names, file.name)
             self.block = max(block, _BLOCK, _BLOCK_OF_COLUMN * len(self.names))
-        except BaseException:
-            self.close()
-            raise
+            self.stack = self.stack.pop_all()
 
-    def open(self):
-        self.opened = self.file.open()
-        try:
-            self.body = csv_text.Body(self.file, self.opened, self.form, self.rules.header)
-        except BaseException:
-            self.opened.close()
-            raise
+    def open(self) -> None:
+        self.stack.close()
+        opened = self.stack.enter_context(self.file.open())
+        self.body = csv_text.Body(self.file, opened, self.form, self.rules.header)
 
-    def close(self):
-        self.opened.close()
-
-    def __enter__(self):
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_):
-        self.close()
+    def __exit__(self, *_: object) -> None:
+        self.stack.close()
 
-    def guess(self, guesses, left, bar):
+    def guess(self, guesses: Mapping[str, csv_types.Guess], left: int | None, bar: FileBar) -> int | None:
         """Shows the rows to the Guesses of their columns: at most `left` of them, or all if it is None. Returns the
         number that is left then."""
         kinds = {name: pyarrow.string() for name in self.wanted if name in guesses}
@@ -58,19 +67,15 @@ class Rows:
             return None
         if self.rules.errors == "skip":  # a row that will be left out does not count
             kinds = {**{name: kind for name, kind in self.dtypes.items() if name in self.wanted}, **kinds}
-        for batch in self.batches(bar):
-            batch = self.checked(batch, kinds)
-            if left is not None:
-                batch = batch.slice(0, left)
-                left -= batch.num_rows
-            for name in kinds:
-                if name in guesses:
-                    guesses[name].see(batch.column(name))
-            if left == 0:
-                break
+        for batch in self.typed(kinds, left, bar):
+            left = None if left is None else left - batch.num_rows
+            for name in guesses.keys() & kinds:
+                guesses[name].see(batch.column(name))
         return left
 
-    def typed(self, types, left, bar):
+    def typed(
+        self, types: Mapping[str, pyarrow.DataType], left: int | None, bar: FileBar
+    ) -> Iterator[pyarrow.RecordBatch]:
         """Yields the batches with columns of the types: at most `left` rows, or all if it is None."""
         for batch in self.batches(bar):
             if left is not None:
@@ -80,7 +85,7 @@ class Rows:
             if left == 0:
                 break
 
-    def left_out(self):
+    def left_out(self) -> tuple[int, str]:
         """The number of rows that `typed` left out, and the message for the first one."""
         if self.rules.errors == "raise":  # pyarrow is ahead of the rows: it may have met a bad one below the limit
             return 0, ""
@@ -89,7 +94,7 @@ class Rows:
 
     # ---- Parsing ----
 
-    def batches(self, bar):
+    def batches(self, bar: FileBar) -> Iterator[pyarrow.RecordBatch]:
         """Yields the rows as batches of binary columns, with the names `wanted`."""
         done = 0
         while True:
@@ -105,15 +110,15 @@ class Rows:
                         yield batch
                 return
             except pyarrow.ArrowInvalid as error:
-                longer = "straddling" in str(error)
+                # pyarrow parses no row that spans a whole block. A block may lack a byte of a line end.
+                longer = not self.is_ragged and self.body.quotes.longest_row >= self.block - 1
                 if longer and self.block < _LONGEST_BLOCK and getattr(self.file, "again", True):
                     self.block *= 16
-                    self.close()
                     self.open()
                     continue
                 raise self.wrong(error, longer) from None
 
-    def parsed(self):
+    def parsed(self) -> Iterator[pyarrow.RecordBatch]:
         """Yields the batches of one run of pyarrow's parser."""
         places = {name: number for number, name in enumerate(self.names)}
         numbers = [str(places[name]) for name in self.wanted]
@@ -143,23 +148,29 @@ class Rows:
                     if held is not None:
                         yield held
                     held = pyarrow.RecordBatch.from_arrays(batch.columns, names=self.wanted)
-        last = held.num_rows - 1 if held is not None else -1
-        if last < 0 or held.column(0)[last].as_py() != csv_text.END.encode():
+        last = -1 if held is None else held.num_rows - 1
+        if held is None or held.column(0)[last].as_py() != csv_text.END.encode():
             raise InputError(f"{self.file.name}: the last row does not end where its quotes end; {csv_text.UNQUOTED}")
         yield held.slice(0, last)
 
-    def on_ragged(self, row):
+    @property
+    def is_ragged(self) -> bool:
+        """Whether a wrong number of cells is an error, and was met."""
+        return self.rules.errors == "raise" and bool(self.ragged)
+
+    def on_ragged(self, row: Any) -> str:
         """pyarrow's handler of a row with a wrong number of cells."""
         self.ragged.append(row.actual_columns)
         return self.rules.errors if self.rules.errors == "skip" else "error"
 
     # ---- Cells ----
 
-    def checked(self, batch, kinds):
+    def checked(self, batch: pyarrow.RecordBatch, kinds: Mapping[str, pyarrow.DataType]) -> pyarrow.RecordBatch:
         """The columns `kinds` of a batch, converted. Rows with a wrong cell are left out or an error."""
         if not kinds:
             return batch
-        columns, wrong = [], {}
+        columns = []
+        wrong: dict[int, tuple[str, pyarrow.DataType]] = {}
         for name, kind in kinds.items():
             cells = batch.column(name)
             try:
@@ -181,11 +192,11 @@ class Rows:
 
     # ---- Messages ----
 
-    def place(self, line):
+    def place(self, line: int | None) -> str:
         return self.file.name if line is None else f"{self.file.name}, line {line:,}"
 
-    def wrong_cell(self, batch, row, name, kind):
-        """The message for a cell that is no value of its type."""
+    def wrong_cell(self, batch: pyarrow.RecordBatch, row: int, name: str, kind: pyarrow.DataType) -> str:
+        """The message for a cell that is not a value of its type."""
         line = csv_text.line_of(self.file, self.form, self.rules.header, len(self.names), self.first + row)
         cell = batch.column(name)[row].as_py()
         try:
@@ -196,9 +207,9 @@ class Rows:
         hint = 'give another type in dtypes, or errors="skip" to leave such rows out'
         return f"{self.place(line)}: column {name!r}: {text!r:.80} is no {kind}; {hint}"
 
-    def wrong(self, error, longer):
+    def wrong(self, error: Exception, longer: bool) -> InputError:
         """The InputError for pyarrow's."""
-        if self.ragged:
+        if self.is_ragged:
             hint = 'quote the cell, or give errors="skip" to leave such rows out'
             if len(self.names) == 1:
                 hint = f"the columns here are divided by {self.form.delimiter!r}: give another delimiter=, or {hint}"
@@ -209,7 +220,7 @@ class Rows:
             return InputError(f"{self.place(quotes.opened if quotes.quoted else None)}: {what}; {csv_text.UNQUOTED}")
         return InputError(f"{self.file.name}: {table_files.first_line(error)}")
 
-    def ragged_text(self):
+    def ragged_text(self) -> str:
         """The first row with a wrong number of cells."""
         form, width = self.form, len(self.names)
         line, cells = csv_text.ragged_row(self.file, form, self.rules.header, width) or (None, self.ragged[0])

@@ -3,14 +3,23 @@
 pyarrow parses the rows. Python's csv module finds lines once an error is known.
 """
 
+from __future__ import annotations
+
 import codecs
 import csv
 import io
 import re
+from itertools import islice
 
 from recstore._core import native
 from recstore.errors import InputError
 from recstore.sources import encodings, inputs
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    Header = bool | list[str]  # whether the first row has the names, or the names of a file without that row
 
 _HEAD = 1 << 20  # bytes of the first block
 _LONGEST = 256 << 20  # bytes that a row may take
@@ -19,12 +28,12 @@ _LONGEST = 256 << 20  # bytes that a row may take
 END = "\uf8f0\uf8e5\uf8ec\uf8f3\uf8e4\uf8ed\uf8e5"
 UNQUOTED = "close it, or give quote=None if quotes are plain characters"
 
-
+# Both match nothing, too.
 _LINE = re.compile(rb"[^\r\n]*(?:\r\n?|\n)?")
 _LINE_ENDS = re.compile(rb"[\r\n]*")
 
 
-def _cell(delimiter, quote, escape):
+def _cell(delimiter: str, quote: str | None, escape: str | None) -> re.Pattern[bytes]:
     """The pattern of a cell and what ends it."""
     special = re.escape(escape or "")
     plain = f"[^{re.escape(delimiter)}{special}\\r\\n]*"
@@ -43,7 +52,9 @@ def _cell(delimiter, quote, escape):
 class Form:
     """How the text of CSV files is written. `quote` and `escape` are characters or None."""
 
-    def __init__(self, delimiter, quote, escape, encoding, skip_rows, empty):
+    def __init__(
+        self, delimiter: str, quote: str | None, escape: str | None, encoding: str, skip_rows: int, empty: str
+    ) -> None:
         for name, one in (("delimiter", delimiter), ("quote", quote), ("escape", escape)):
             if one is None and name != "delimiter":
                 continue
@@ -54,26 +65,25 @@ class Form:
         self.skip_rows, self.empty = skip_rows, empty
         self.cell = _cell(delimiter, quote, escape)
 
-    def keeps_empty(self, width):
+    def keeps_empty(self, width: int) -> bool:
         """Whether an empty line is a row, of `width` cells."""
         return width == 1 and self.empty == "keep"
 
-    def skipped(self, head):
+    def skipped(self, head: bytes) -> int:
         """The bytes of the lines that are left out at the beginning of a text."""
         at = 0
         for _ in range(self.skip_rows):
-            if at == len(head):
-                break
-            at = _LINE.match(head, at).end()
+            at = _LINE.match(head, at).end()  # type: ignore[union-attr]
         return at
 
-    def first_row(self, head, at):
+    def first_row(self, head: bytes, at: int) -> tuple[int, list[str] | None, int]:
         """`(line, cells, end)` of the first row that is not empty, from a place in a text on. The end is that of the
         text if the row may go on there. The cells are None without a row."""
-        start = _LINE_ENDS.match(head, at).end()
+        start = _LINE_ENDS.match(head, at).end()  # type: ignore[union-attr]
         blank = head[at:start]
         line = self.skip_rows + blank.count(b"\n") + blank.count(b"\r") - blank.count(b"\r\n") + 1
-        cells, end = [], start
+        cells: list[str] = []
+        end = start
         while start < len(head):
             found = self.cell.match(head, end)
             if found is None:  # a quote or escape character is left open
@@ -84,24 +94,16 @@ class Form:
                 break
         return line, cells or None, end
 
-    def plain(self, found):
+    def plain(self, found: re.Match[bytes]) -> bytes:
         """The text of a cell, a match of `cell`, without quotes and escape characters."""
-        quoted, text = found["quoted"], found["plain"]
-        if quoted is not None:
-            quote = self.quote.encode()
-            text = quoted if self.escape else quoted.replace(quote * 2, quote)
+        quoted: bytes | None = found["quoted"]
+        text: bytes = found["plain"] if quoted is None else quoted
+        quote = "" if quoted is None or self.quote is None else self.quote
         if not self.escape:
-            return text
-        marks = self.escape if quoted is None else self.escape + self.quote
-        return re.sub(b"[%s](.)" % re.escape(marks).encode(), rb"\1", text, flags=re.DOTALL)
+            return text.replace(quote.encode() * 2, quote.encode()) if quote else text
+        return re.sub(b"[%s](.)" % re.escape(self.escape + quote).encode(), rb"\1", text, flags=re.DOTALL)
 
-    def reader(self, lines):
-        """A csv.reader of lines of text."""
-        quoting = csv.QUOTE_NONE if self.quote is None else csv.QUOTE_MINIMAL
-        quote = self.quote or '"'
-        return csv.reader(lines, delimiter=self.delimiter, quotechar=quote, escapechar=self.escape, quoting=quoting)
-
-    def lines(self, text):
+    def lines(self, text: io.TextIOBase) -> Iterator[str]:
         """The lines of a text file without its byte order mark, and without the first `skip_rows` ones."""
         first = text.readline()
         for _ in range(self.skip_rows):
@@ -121,32 +123,33 @@ class Body:
     """
 
     closed = False
+    ended = False
+    rest = b""
+    last = b"\n"
 
-    def __init__(self, file, opened, form, header):
+    def __init__(self, file: inputs.Input, opened: io.BufferedIOBase, form: Form, header: Header) -> None:
         self.file, self.form = file, form
         with inputs.damage_of(file):
             self.text = encodings.utf8(opened, file.name, form.codec)
-        self.last = b"\n"
-        self.ended = False
-        self.quotes = None
-        self.rest = self._more(_HEAD).removeprefix(codecs.BOM_UTF8)
         self.names = self._names(header)
         self.tail = (form.delimiter.join([END] * len(self.names)) + "\n").encode()
 
-    def readable(self):
+    def readable(self) -> bool:
         return True
 
-    def read(self, size=-1):
+    def read(self, size: int = -1) -> bytes:
         """Up to `size` bytes. They end between the two bytes of a line end only if `size` is 1: pyarrow drops a newline
         at the beginning of a block after a carriage return, even within quotes."""
         parts, left = [], _LONGEST if size < 0 else size
         while left > 0:
-            part = self.rest or self._more(left)
+            part = self.rest
             if not part:
-                if self.tail is None:
+                part = self._more(left)
+                self._follow(part)
+            if not part:
+                if not self.tail:
                     break
-                part = self.tail if self.last in b"\r\n" else b"\n" + self.tail
-                self.tail = None
+                part, self.tail = (b"" if self.last in b"\r\n" else b"\n") + self.tail, b""
             part, self.rest = part[:left], part[left:]
             if len(part) == left > 1 and part.endswith(b"\r"):
                 part, self.rest = part[:-1], part[-1:] + self.rest
@@ -155,28 +158,22 @@ class Body:
             left -= len(part)
         return b"".join(parts)
 
-    def close(self):
+    def close(self) -> None:
         self.closed = True
 
-    def _more(self, size):
+    def _more(self, size: int) -> bytes:
         """The next bytes of the file as UTF-8, about `size` of them; none at the end."""
-        while not self.ended:
-            with inputs.damage_of(self.file):
-                data = self.text.read(size)
-            self.ended = not data
-            if self.ended:
-                self._follow(b"")
-            if data:
-                self.last = data[-1:]
-                self._follow(data)
-                return data
-        return b""
+        if self.ended:
+            return b""
+        with inputs.damage_of(self.file):
+            data = self.text.read(size)
+        self.ended = not data
+        self.last = data[-1:] or self.last
+        return data
 
-    def _follow(self, data):
+    def _follow(self, data: bytes) -> None:
         """Goes over the quotes of some text, which is empty at the end of the file."""
         quotes = self.quotes
-        if quotes is None:  # above the rows
-            return
         if data and not quotes.follow(data):
             what = f"text follows the closing quote of a cell that opens in line {quotes.opened:,}"
             raise InputError(f"{self.file.name}, line {quotes.line:,}: {what}; {UNQUOTED}")
@@ -186,9 +183,9 @@ class Body:
             what = "a quote that opens here never closes"
             raise InputError(f"{self.file.name}, line {quotes.opened:,}: {what}; {UNQUOTED}")
 
-    def _names(self, header):
+    def _names(self, header: Header) -> list[str]:
         """Reads the lines above the rows, and what follows them in the same block. Returns the names of the columns."""
-        form, head = self.form, self.rest
+        form, head = self.form, self._more(_HEAD).removeprefix(codecs.BOM_UTF8)
         while True:
             skipped = form.skipped(head)
             number, first, used = (0, None, skipped) if isinstance(header, list) else form.first_row(head, skipped)
@@ -198,7 +195,6 @@ class Body:
                 break
             if used > _LONGEST:
                 raise InputError(f"{self.file.name}, line {number}: the row is longer than {_LONGEST:,} bytes")
-            self.quotes = None
             head += self._more(max(_HEAD, len(head)))
         if self.ended:
             self._follow(b"")
@@ -206,32 +202,36 @@ class Body:
         if not rows:
             self.last = b"\n"
         self.rest = codecs.BOM_UTF8 + rows  # pyarrow leaves a mark out, also one that is part of the first cell
-        if header is True:
-            if first is None:
-                hint = "give header=False, or a list of names, for a file that has none"
-                raise InputError(f"{self.file.name}: the file has no row of names; {hint}")
-            return self._checked(first, number)
-        if header is False:
+        if isinstance(header, list):
+            return header
+        if not header:
             return [str(i) for i in range(len(first or ("",)))]
-        return header
-
-    def _checked(self, names, number):
-        for name in names:
-            if not name.isascii() and any("\ud800" <= c <= "\udfff" for c in name):
-                raise InputError(encodings.no_text(f"{self.file.name}, line {number}", "utf-8"))
-        return names
+        if first is None:
+            hint = "give header=False, or a list of names, for a file that has none"
+            raise InputError(f"{self.file.name}: the file has no row of names; {hint}")
+        if any("\ud800" <= c <= "\udfff" for name in first for c in name):
+            raise InputError(encodings.no_text(f"{self.file.name}, line {number}", "utf-8"))
+        return first
 
 
 # ---- Lines, once an error is known ----
 
 
-def _rows(file, form, header, width):
-    """Yields the number of the first line, and the cells, of each row below the names. It ends with None for the cells
-    of a row that the csv module gives up on."""
+def _rows(file: inputs.Input, form: Form, header: Header, width: int) -> Iterator[tuple[int, list[str]]]:
+    """Yields the number of the first line, and the cells, of each row below the names, up to one that the csv module
+    gives up on."""
     limit = csv.field_size_limit(_LONGEST)
     try:
-        with file.open() as opened, io.TextIOWrapper(*encodings.begun(opened, form.codec), "replace", "") as text:
-            rows = form.reader(form.lines(text))
+        with file.open() as opened:
+            # typeshed wants a name, which TextIOWrapper only shows
+            text = io.TextIOWrapper(*encodings.begun(opened, form.codec), "replace", "")  # type: ignore[type-var]
+            rows = csv.reader(
+                form.lines(text),
+                delimiter=form.delimiter,
+                quotechar=form.quote or '"',
+                escapechar=form.escape,
+                quoting=csv.QUOTE_NONE if form.quote is None else csv.QUOTE_MINIMAL,
+            )
             before, skip = 0, header is True
             for row in rows:
                 if not skip and (row or form.keeps_empty(width)):
@@ -239,24 +239,17 @@ def _rows(file, form, header, width):
                 skip = skip and not row
                 before = rows.line_num
     except csv.Error:
-        yield form.skip_rows + before + 1, None
+        pass
     finally:
         csv.field_size_limit(limit)
 
 
-def ragged_row(file, form, header, width):
+def ragged_row(file: inputs.Input, form: Form, header: Header, width: int) -> tuple[int, int] | None:
     """`(line, cells)` of the first row that has not `width` cells; None if the csv module finds none."""
-    for line, row in _rows(file, form, header, width):
-        if row is None or len(row) != width:
-            return None if row is None else (line, len(row))
-    return None
+    return next(((line, len(row)) for line, row in _rows(file, form, header, width) if len(row) != width), None)
 
 
-def line_of(file, form, header, width, number):
+def line_of(file: inputs.Input, form: Form, header: Header, width: int, number: int) -> int | None:
     """The first line of a row by its number, counted from 0 among those of `width` cells; None if it is not found."""
-    for line, row in _rows(file, form, header, width):
-        if row is not None and len(row) == width:
-            if number == 0:
-                return line
-            number -= 1
-    return None
+    lines = (line for line, row in _rows(file, form, header, width) if len(row) == width)
+    return next(islice(lines, number, None), None)

@@ -3,8 +3,14 @@
 Cells arrive as binary arrays. A test is made of each cell for itself, so the type does not depend on the batches.
 """
 
+from __future__ import annotations
+
 import pyarrow
 from pyarrow import compute
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
 
 _BOOLS = pyarrow.array(["true", "True", "TRUE", "false", "False", "FALSE"])
 _FIRST = pyarrow.array(["0", "+", "-", " "])
@@ -22,14 +28,14 @@ class Guess:
     number among them would lose digits; else string. A number with leading zeros or a plus sign is text.
     """
 
-    def __init__(self, null_values):
+    def __init__(self, null_values: Iterable[str]) -> None:
         self.nulls = null_array(null_values)
         self.empty = True
         # Whether all cells are such values. Whole numbers are floats too.
         self.bools = self.ints = self.uints = self.floats = True
         self.exact = True  # whether float64 holds all whole numbers
 
-    def see(self, cells):
+    def see(self, cells: pyarrow.Array) -> None:
         """Takes the next cells, a string array."""
         if not (self.bools or self.floats):
             return
@@ -44,11 +50,11 @@ class Guess:
         elif self.floats:
             self._see_numbers(texts)
 
-    def _see_numbers(self, texts):
+    def _see_numbers(self, texts: pyarrow.Array) -> None:
         whole = not _any_like(texts, _NO_INT)
-        for kind in ("ints", "uints"):
+        for kind, type_ in (("ints", pyarrow.int64()), ("uints", pyarrow.uint64())):
             if whole and getattr(self, kind):
-                values = _parsed(texts, pyarrow.int64() if kind == "ints" else pyarrow.uint64())
+                values = _parsed(texts, type_)
                 if values is not None:
                     least, most = compute.min_max(values).as_py().values()
                     self.exact = self.exact and -_EXACT < least and most < _EXACT
@@ -64,7 +70,7 @@ class Guess:
             self.exact = not _any_like(texts.filter(large), _WHOLE, quick=False)
 
     @property
-    def type(self):
+    def type(self) -> pyarrow.DataType:
         if self.empty:
             return pyarrow.string()
         if self.bools:
@@ -76,23 +82,22 @@ class Guess:
         return pyarrow.float64() if self.floats and self.exact else pyarrow.string()
 
 
-def _any_like(texts, pattern, quick=True):
+def _any_like(texts: pyarrow.Array, pattern: str, quick: bool = True) -> bool:
     """Whether a text matches a pattern. A quick one matches only texts that begin with 0, +, - or a blank."""
     if quick:
-        first = compute.utf8_slice_codeunits(texts, 0, 1)
-        texts = texts.filter(compute.is_in(first, _FIRST))
+        texts = texts.filter(compute.is_in(compute.utf8_slice_codeunits(texts, 0, 1), _FIRST))
     return len(texts) > 0 and bool(compute.any(compute.match_substring_regex(texts, pattern)).as_py())
 
 
-def _parsed(texts, kind):
-    """The texts as numbers, or None if one is no such number."""
+def _parsed(texts: pyarrow.Array, kind: pyarrow.DataType) -> pyarrow.Array | None:
+    """The texts as numbers, or None if one is not such a number."""
     try:
-        return numbers(texts, kind)
+        return _numbers(texts, kind)
     except pyarrow.ArrowInvalid:
         return None
 
 
-def numbers(texts, kind):
+def _numbers(texts: pyarrow.Array, kind: pyarrow.DataType) -> pyarrow.Array:
     """The texts as values of another type, with or without blanks around them. Raises ArrowException."""
     try:
         return compute.cast(texts, kind)
@@ -100,20 +105,20 @@ def numbers(texts, kind):
         return compute.cast(compute.utf8_trim(texts, " "), kind)
 
 
-def null_array(null_values):
-    """The texts that are no value in a column that is not text, quoted or not."""
+def null_array(null_values: Iterable[str]) -> pyarrow.Array:
+    """The texts that are null in a column that is not text, quoted or not."""
     return pyarrow.array([*null_values, ""], pyarrow.string())
 
 
-def without_nulls(texts, nulls):
+def without_nulls(texts: pyarrow.Array, nulls: pyarrow.Array) -> pyarrow.Array:
     """The texts, null instead of those in `nulls`."""
     found = compute.is_in(texts, nulls)
     return compute.if_else(found, None, texts) if compute.any(found).as_py() else texts
 
 
-def converted(cells, kind, nulls):
-    """A binary array as an array of a type. Raises ArrowException for a cell that is no value of the type, or no UTF-8
-    text."""
+def converted(cells: pyarrow.Array, kind: pyarrow.DataType, nulls: pyarrow.Array) -> pyarrow.Array:
+    """A binary array as an array of a type. Raises ArrowException for a cell that is not a value of the type, or not
+    UTF-8 text."""
     if pyarrow.types.is_binary(kind):
         return cells
     texts = compute.cast(cells, pyarrow.string())
@@ -123,11 +128,11 @@ def converted(cells, kind, nulls):
     if pyarrow.types.is_large_string(kind):
         return compute.cast(texts, kind)
     if pyarrow.types.is_dictionary(kind):
-        return compute.cast(numbers(texts, kind.value_type).dictionary_encode(), kind)
-    return numbers(texts, kind)
+        return compute.cast(_numbers(texts, kind.value_type).dictionary_encode(), kind)
+    return _numbers(texts, kind)
 
 
-def failing(cells, kind, nulls):
+def failing(cells: pyarrow.Array, kind: pyarrow.DataType, nulls: pyarrow.Array) -> list[int]:
     """The numbers of all cells that cannot be converted, in order."""
     try:
         texts = compute.cast(cells, pyarrow.string())
@@ -135,14 +140,14 @@ def failing(cells, kind, nulls):
             # The same text fails everywhere, and a conversion alone costs less than all the steps around it.
             texts = without_nulls(texts, nulls)
             unique = texts.unique()
-            wrong = unique.take(pyarrow.array(_bisected(unique, lambda part: numbers(part, kind)), pyarrow.int64()))
-            return compute.indices_nonzero(compute.is_in(texts, wrong)).to_pylist()
-    except pyarrow.ArrowInvalid:  # bytes that are no text
+            wrong = unique.take(pyarrow.array(_bisected(unique, lambda part: _numbers(part, kind)), pyarrow.int64()))
+            return compute.indices_nonzero(compute.is_in(texts, wrong)).to_pylist()  # type: ignore[no-any-return]
+    except pyarrow.ArrowInvalid:  # bytes that are not text
         pass
     return _bisected(cells, lambda part: converted(part, kind, nulls))
 
 
-def _bisected(values, convert):
+def _bisected(values: pyarrow.Array, convert: Callable[[pyarrow.Array], object]) -> list[int]:
     """The numbers of all values that cannot be converted, in order."""
     found, left = [], [(0, len(values))]
     while left:

@@ -1,5 +1,7 @@
 """The encodings of text files. A byte order mark says more than an argument, as in the Encoding Standard."""
 
+from __future__ import annotations
+
 import codecs
 import io
 
@@ -16,33 +18,35 @@ _MARKS = (
 _LONGEST = 4
 
 
-def marked(start):
+def marked(start: bytes) -> str | None:
     """The encoding that the first bytes of a file say, or None."""
     return next((encoding for mark, encoding in _MARKS if start.startswith(mark)), None)
 
 
-def of_path(path):
+def of_path(path: str) -> str | None:
     """The encoding that the mark of a regular file says, or None."""
     with open(path, "rb") as file:
         return marked(file.read(_LONGEST))
 
 
-def begun(opened, encoding):
+def begun(opened: io.BufferedIOBase, encoding: str) -> tuple[io.BufferedIOBase, str]:
     """`(file, encoding)`: a file object with all bytes of `opened` from here on, and their encoding: that of the mark,
     else the given one."""
     start = opened.read(_LONGEST)
     return _Begun(start, opened), marked(start) or encoding
 
 
-def utf8(opened, name, encoding="utf-8"):
+def utf8(opened: io.BufferedIOBase, name: str, encoding: str = "utf-8") -> io.BufferedIOBase:
     """A file object with the text of `opened` as UTF-8. A mark of UTF-8 is left in. Its `read` raises InputError, with
-    `name` and line, for bytes that are no text in another encoding; bytes of UTF-8 are not checked. It may return more
+    `name` and line, for bytes that are not text in another encoding; bytes of UTF-8 are not checked. It may return more
     bytes than it was asked for."""
-    file, found = begun(opened, encoding)
-    return file if found == "utf-8" else _Utf8(file, name, found)
+    start = opened.read(_LONGEST)
+    mark = marked(start)
+    file = _Begun(start, opened)
+    return file if (mark or encoding) == "utf-8" else _Utf8(file, name, mark or encoding, mark is not None)
 
 
-def no_text(place, encoding, is_marked=False):
+def no_text(place: str, encoding: str, is_marked: bool = False) -> str:
     """The message for bytes that are no text in an encoding, which the mark of the file says or an argument."""
     if is_marked:
         return f"{place}: bytes that are no {encoding} text, which the byte order mark says it is; fetch the file again"
@@ -53,34 +57,32 @@ def no_text(place, encoding, is_marked=False):
 class _Begun(io.BufferedIOBase):
     """The first bytes of a file object, which were read, and the others."""
 
-    def __init__(self, start, opened):
+    def __init__(self, start: bytes, opened: io.BufferedIOBase) -> None:
         self.start, self.opened = start, opened
 
-    def readable(self):
+    def readable(self) -> bool:
         return True
 
-    def read(self, size=-1):
+    def read(self, size: int | None = -1) -> bytes:
         if not self.start:
             return self.opened.read(size)
-        size = -1 if size is None else size
-        data, self.start = (self.start, b"") if size < 0 else (self.start[:size], self.start[size:])
-        return data if len(data) == size else data + self.opened.read(size - len(data) if size >= 0 else -1)
+        if size is None or size < 0:
+            data, self.start = self.start, b""
+            return data + self.opened.read()
+        data, self.start = self.start[:size], self.start[size:]
+        return data if len(data) == size else data + self.opened.read(size - len(data))
 
     read1 = read
 
 
 class _Utf8(io.BufferedIOBase):
-    def __init__(self, file, name, encoding):
-        self.file, self.name, self.encoding = file, name, encoding
-        self.is_marked = marked(file.start) == encoding
+    def __init__(self, file: io.BufferedIOBase, name: str, encoding: str, is_marked: bool) -> None:
+        self.file, self.name, self.encoding, self.is_marked = file, name, encoding, is_marked
         self.decoder = codecs.getincrementaldecoder(encoding)()
         self.line_ends = 0
         self.ended = False
 
-    def readable(self):
-        return True
-
-    def read(self, size=-1):
+    def read(self, size: int | None = -1) -> bytes:
         while not self.ended:
             read = self.file.read(size)
             self.ended = not read

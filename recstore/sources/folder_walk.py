@@ -5,10 +5,24 @@ in the order of their paths as text, so that `a-b` comes before `a/b`. A path is
 above it. So a heap of the known folders gives them in order, and holds no path of a file.
 """
 
+from __future__ import annotations
+
 import errno
 import heapq
 import os
+from functools import partial
 from hashlib import blake2b
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import TypeAlias
+
+    from recstore.sources.patterns import Patterns
+    from recstore.sources.scan import Walking
+
+    Names: TypeAlias = tuple[str, ...]  # that lead from the root to a folder
+    _Key: TypeAlias = tuple[Names, str, Names]
 
 _AHEAD = 4  # folders listed ahead for each thread
 
@@ -20,130 +34,109 @@ class Listing:
 
     __slots__ = ("names", "files", "folders", "stamp", "errors", "read")
 
-    def __init__(self, names):
-        self.names, self.files, self.folders, self.stamp, self.errors, self.read = names, [], [], b"", [], False
+    def __init__(self, names: Names) -> None:
+        self.names, self.stamp, self.read = names, b"", False
+        self.files: list[tuple[str, os.stat_result | None]] = []
+        self.folders: list[str] = []
+        self.errors: list[OSError] = []
 
     @property
-    def is_leaf(self):
+    def is_leaf(self) -> bool:
         """Whether the folder was read and holds no folder."""
         return not self.folders and not self.errors
 
 
 class Walk:
-    """The folders below `root`. `how` has the options hidden, follow_symlinks, stat and threads (scan.Walking)."""
+    """The folders below `root`. `how` has the options hidden, follow_symlinks, stat and threads."""
 
-    def __init__(self, root, patterns, how):
-        self.root, self.patterns, self.threads = root, patterns, how.threads
-        self.hidden, self.follow_symlinks, self.stat = how.hidden, how.follow_symlinks, how.stat
+    def __init__(self, root: str, patterns: Patterns, how: Walking) -> None:
+        self.root, self.patterns, self.how = root, patterns, how
 
-    def listings(self, start=()):
+    def listings(self, start: Names = ()) -> Iterator[Listing]:
         """Yields the Listing of the folder `start`, names that lead there from the root, and of all folders below it.
         One thread uses the generator; it ends its threads when it is exhausted or closed."""
-        if not self.threads:
-            yield from self._in_order(start, lambda names: _Done(self.list(names)))
+        if not self.how.threads:
+            yield from self._in_order(start, lambda names: partial(self.list, names))
             return
         from concurrent.futures import ThreadPoolExecutor
 
-        pool = ThreadPoolExecutor(self.threads, "recstore-scan")
+        pool = ThreadPoolExecutor(self.how.threads, "recstore-scan")
         try:
-            yield from self._in_order(start, lambda names: pool.submit(self.list, names))
+            yield from self._in_order(start, lambda names: pool.submit(self.list, names).result)
         finally:
             pool.shutdown(cancel_futures=True)
 
-    def _in_order(self, start, submit):
-        most = max(1, self.threads * _AHEAD)
-        waiting, listed = [_key(start)], []  # heaps; `listed` has (key, future)
+    def _in_order(self, start: Names, submit: Callable[[Names], Callable[[], Listing]]) -> Iterator[Listing]:
+        most = max(1, self.how.threads * _AHEAD)
+        waiting = [_key(start)]  # a heap, as is `listed`
+        listed: list[tuple[_Key, Callable[[], Listing]]] = []
         while waiting or listed:
             while waiting and (len(listed) < most or waiting[0] < listed[0][0]):
                 key = heapq.heappop(waiting)
                 heapq.heappush(listed, (key, submit(key[2])))
-            listing = heapq.heappop(listed)[1].result()
+            listing = heapq.heappop(listed)[1]()
             for name in listing.folders:
                 heapq.heappush(waiting, _key((*listing.names, name)))
             yield listing
 
-    def path(self, names):
-        return os.path.join(self.root, *names)
-
-    def list(self, names):
+    def list(self, names: Names) -> Listing:
         """The Listing of one folder. Threads call this."""
         out = Listing(names)
-        path = self.path(names)
+        path = os.path.join(self.root, *names)
         wanted = self.patterns.within(names)
         try:
             status = os.stat(path)
             out.stamp = b"%d %d %d" % (status.st_dev, status.st_ino, status.st_mtime_ns)
             with os.scandir(path) as entries:
                 for entry in entries:
-                    self._sort_in(entry, out, wanted)
+                    try:
+                        self._add(entry, out, wanted)
+                    except OSError as error:
+                        out.errors.append(error)
             out.read = True
         except OSError as error:
             out.errors.append(error)
-        out.files.sort(key=_first)
+        out.files.sort(key=lambda file: file[0])
         return out
 
-    def _sort_in(self, entry, out, wanted):
-        try:
-            self._add(entry, out, wanted)
-        except OSError as error:
-            out.errors.append(error)
-
-    def _add(self, entry, out, wanted):
+    def _add(self, entry: os.DirEntry[str], out: Listing, wanted: Callable[[str], object] | None) -> None:
         name = entry.name
-        if name[0] == "." and not self.hidden:
+        if name[0] == "." and not self.how.hidden:
             return
         if entry.is_dir():
             if not self.patterns.leads((*out.names, name)):
                 return
-            if not entry.is_symlink() or (self.follow_symlinks and not self._is_loop(entry, out.names)):
+            if not entry.is_symlink() or (self.how.follow_symlinks and not self._is_loop(entry, out.names)):
                 out.folders.append(name)
         elif wanted is not None and wanted(name):
             if entry.is_file():
-                out.files.append((name, entry.stat() if self.stat else None))
+                out.files.append((name, entry.stat() if self.how.stat else None))
             elif entry.is_symlink():
                 reason = "the link leads to no file; errors='skip' leaves it out"
                 raise FileNotFoundError(errno.ENOENT, reason, entry.path)
 
-    def _is_loop(self, entry, names):
+    def _is_loop(self, entry: os.DirEntry[str], names: Names) -> bool:
         """Whether a link leads to a folder that holds it. The comparison is by device and inode."""
-        there = entry.stat()
-        for depth in range(len(names) + 1):
-            status = os.stat(self.path(names[:depth]))
-            if (status.st_dev, status.st_ino) == (there.st_dev, there.st_ino):
-                return True
-        return False
+        above = (os.stat(os.path.join(self.root, *names[:depth])) for depth in range(len(names) + 1))
+        return any(os.path.samestat(entry.stat(), status) for status in above)
 
 
 class Digest:
     """A hash of the folders of a walk: names, devices, inodes and times, and with `stat` those of the files."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.hash = blake2b(digest_size=16)
 
-    def add(self, listing):
+    def add(self, listing: Listing) -> None:
         lines = [os.fsencode("/".join(listing.names)), listing.stamp]
         for name, status in listing.files:
             if status is not None:
                 lines.append(b"%s\0%d %d" % (os.fsencode(name), status.st_size, status.st_mtime_ns))
         self.hash.update(b"\0".join(lines) + b"\n")
 
-    def text(self):
+    def text(self) -> str:
         return self.hash.hexdigest()
 
 
-class _Done:
-    """A finished future."""
-
-    def __init__(self, value):
-        self.value = value
-
-    def result(self):
-        return self.value
-
-
-def _key(names):
+def _key(names: Names) -> _Key:
     return names[:1], "/".join(names), names
-
-
-def _first(pair):
-    return pair[0]

@@ -1,18 +1,26 @@
 """The files that a reader is given: paths, glob patterns, lists of these, file objects and URLs. `resolve` makes an
 Input of each; an Input opens its file, unpacks it, and says whether the file has changed."""
 
+from __future__ import annotations
+
 import errno
 import io
 import os
+import re
 import stat
 from contextlib import contextmanager
 
 from recstore.errors import InputError
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
 PACKED = (".gz", ".bz2", ".xz", ".zst", ".zip")
 
 
-def resolve(given):
+def resolve(given: object) -> list[Input]:
     """The list of Inputs for the argument of a reader.
 
     `given` is a path, a glob pattern (``**`` included), a URL that fsspec knows, a binary file object, or a list of
@@ -56,12 +64,12 @@ def resolve(given):
     return [_local(one) for one in found]
 
 
-def _local(path):
+def _local(path: str) -> Input:
     """The Input of a path: a pipe or device, such as /dev/stdin, gives its bytes once."""
     return LocalFile(path) if stat.S_ISREG(os.stat(path).st_mode) else Pipe(path)
 
 
-def suffix_of(name):
+def suffix_of(name: str) -> str:
     """The suffix that says the format of a file, in lower case: ".csv" for "A.CSV.gz"."""
     stem, suffix = os.path.splitext(name)
     if suffix.lower() in PACKED:
@@ -70,45 +78,51 @@ def suffix_of(name):
 
 
 class Input:
-    """One file. `name` stands in messages; `size` is the number of its bytes as they are stored, None if unknown."""
+    """One file. `name` stands in messages."""
 
-    path = None  # of a file on a local file system
-    size = None
+    path: str | None = None  # of a file on a local file system
 
-    def __init__(self, name):
+    def __init__(self, name: str) -> None:
         self.name = name
-        self.raw = None  # the file that was opened last, before it is unpacked
+        self.raw: io.BufferedIOBase | None = None  # the file that was opened last, before it is unpacked
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "raw": None}
 
     @property
-    def packed(self):
+    def size(self) -> int | None:
+        """The number of bytes as they are stored, None if unknown."""
+        return None
+
+    @property
+    def packed(self) -> str | None:
         """The suffix of the packing by which `open` unpacks the file, or None."""
         suffix = os.path.splitext(self.name)[1].lower()
         return suffix if suffix in PACKED else None
 
     @property
-    def position(self):
+    def position(self) -> int:
         """The number of stored bytes that were read of the file opened last, for progress; 0 if nobody knows."""
         try:
-            return self.raw.tell()
+            return self.raw.tell()  # type: ignore[union-attr]  # an AttributeError
         except (AttributeError, OSError, ValueError):
             return 0
 
-    def open(self):
-        """The file, unpacked, as a binary file object and context manager. Raises OSError; InputError for a zip archive
-        that is damaged or has several files; ImportError where a library is missing."""
-        self.raw = self.open_raw()
-        try:
+    @contextmanager
+    def open(self) -> Iterator[io.BufferedIOBase]:
+        """The file, unpacked. Raises OSError; InputError for a zip archive that is damaged or has several files;
+        ImportError where a library is missing."""
+        with self.open_raw() as self.raw:
             with damage_of(self):
-                return unpacked(self.raw, self.packed, self.name)
-        except BaseException:
-            self.raw.close()
-            raise
+                file = _unpacked(self.raw, self.packed, self.name)
+            with file:
+                yield file
 
-    def open_raw(self):
-        """The file as it is stored, as a binary file object."""
+    def open_raw(self) -> io.BufferedIOBase:
+        """The file as it is stored."""
         raise NotImplementedError
 
-    def stamp(self):
+    def stamp(self) -> str | None:
         """A text that changes when the file does, for fingerprints. None if there is none. Raises OSError."""
         return None
 
@@ -116,23 +130,22 @@ class Input:
 class LocalFile(Input):
     """A file with a path."""
 
-    def __init__(self, path):
+    path: str
+
+    def __init__(self, path: str) -> None:
         super().__init__(path)
         self.path = path
 
     @property
-    def size(self):
+    def size(self) -> int:
         return os.stat(self.path).st_size
 
-    def open_raw(self):
+    def open_raw(self) -> io.BufferedIOBase:
         return open(self.path, "rb")
 
-    def stamp(self):
+    def stamp(self) -> str:
         status = os.stat(self.path)
         return f"{status.st_size} {status.st_mtime_ns} {status.st_ino}"
-
-    def __reduce__(self):
-        return LocalFile, (self.path,)
 
 
 class FileObject(Input):
@@ -140,12 +153,20 @@ class FileObject(Input):
 
     packed = None
 
-    def __init__(self, file):
+    def __init__(self, file: Any) -> None:
         name = getattr(file, "name", None)
         super().__init__(name if isinstance(name, str) else f"<{type(file).__name__}>")
-        if hasattr(file, "buffer"):
-            _check_unread(file, self.name)
-            file = file.buffer  # of text, the bytes below it
+        if hasattr(file, "buffer"):  # text is read as the bytes below it
+            text, file = file, file.buffer
+            try:
+                ahead = file.seekable() and text.tell() != file.tell()
+            except OSError:  # amid an iteration over the lines
+                ahead = True
+            if ahead:
+                raise ValueError(
+                    f"{self.name}: lines of this text file were read before; "
+                    "open it in binary mode, as open(path, 'rb')"
+                )
         if isinstance(file.read(0), str):
             raise TypeError(
                 f"{self.name}: the file object gives text; open it in binary mode, as open(path, 'rb')"
@@ -153,28 +174,14 @@ class FileObject(Input):
             )
         self.file = FullReads(file)
 
-    def open_raw(self):
+    def open_raw(self) -> io.BufferedIOBase:
         return FullReads(self.file)
-
-
-def _check_unread(text, name):
-    """ValueError for a text file whose bytes were read ahead of the text: they would be left out."""
-    if not text.buffer.seekable():
-        return
-    try:
-        unread = text.tell() == text.buffer.tell()
-    except OSError:  # amid an iteration over the lines
-        unread = False
-    if not unread:
-        raise ValueError(
-            f"{name}: lines of this text file were read before; open it in binary mode, as open(path, 'rb')"
-        )
 
 
 class Pipe(FileObject):
     """A pipe or device with a path. It is opened when it is first read."""
 
-    def __init__(self, path):
+    def __init__(self, path: str) -> None:
         super().__init__(_Unopened(path))
 
 
@@ -182,16 +189,16 @@ class _Unopened(io.RawIOBase):
     """The bytes of a pipe, which can only be opened once another process writes to it. It is closed at its end, so that
     the bytes of a later writer are not lost in it."""
 
-    file = None
+    file: io.FileIO | None = None
     ended = False
 
-    def __init__(self, path):
+    def __init__(self, path: str) -> None:
         self.name = path
 
-    def readable(self):
+    def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer):
+    def readinto(self, buffer: Any) -> int | None:
         if not len(buffer) or self.ended:
             return 0
         if self.file is None:
@@ -207,147 +214,101 @@ class FullReads(io.BufferedIOBase):
     """The bytes of a file object that only needs `read`, which may return less than it was asked for. Closing leaves
     that file object open."""
 
-    def __init__(self, file):
+    def __init__(self, file: Any) -> None:
         self.file = file
 
-    def read(self, size=-1):
+    def read(self, size: int | None = -1) -> bytes:
         size = -1 if size is None else size
-        data = self._part(size)
+        data = self.read1(size)
         if size < 0 or not data or len(data) >= size:
             return data
         parts, left = [data], size - len(data)
-        while left > 0 and (data := self._part(left)):
+        while left > 0 and (data := self.read1(left)):
             parts.append(data)
             left -= len(data)
         return b"".join(parts)
 
-    def read1(self, size=-1):
-        return self._part(size)
-
-    def _part(self, size):
-        data = self.file.read(size)
+    def read1(self, size: int = -1) -> bytes:
+        data: bytes | None = self.file.read(size)
         if data is None:
             raise BlockingIOError(errno.EAGAIN, "the file object has no bytes yet; make it a blocking one")
         return data
 
-    def readable(self):
+    def readable(self) -> bool:
         return True
 
-    def seekable(self):
-        return hasattr(self.file, "seekable") and self.file.seekable()
+    def seekable(self) -> bool:
+        return hasattr(self.file, "seekable") and bool(self.file.seekable())
 
-    def seek(self, offset, whence=os.SEEK_SET):
-        return self.file.seek(offset, whence)
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        return int(self.file.seek(offset, whence))
 
-    def tell(self):
-        return self.file.tell()
+    def tell(self) -> int:
+        return int(self.file.tell())
 
 
 class Url(Input):
-    """A file that fsspec reads."""
+    """A file that fsspec reads: `inner` is its path in the file system `system`."""
 
-    def __init__(self, system, path, url):
+    def __init__(self, system: Any, inner: str, url: str) -> None:
         super().__init__(url)
-        self.system = system
-        self.inner = path
+        self.system, self.inner = system, inner
 
     @property
-    def size(self):
-        return self.system.size(self.inner)
+    def size(self) -> int | None:
+        return self.system.size(self.inner)  # type: ignore[no-any-return]
 
-    def open_raw(self):
-        return self.system.open(self.inner, "rb")
+    def open_raw(self) -> io.BufferedIOBase:
+        return self.system.open(self.inner, "rb")  # type: ignore[no-any-return]
 
-    def stamp(self):
+    def stamp(self) -> str:
         try:
             return str(self.system.ukey(self.inner))
         except NotImplementedError:
             return str(self.size)
 
-    def __reduce__(self):
-        return _url_again, (self.name,)
 
-
-def _url_again(url):
-    return _urls(url)[0]
-
-
-def _urls(url):
+def _urls(url: str) -> list[Input]:
     try:
         from fsspec.core import url_to_fs
     except ImportError:
         raise ImportError(f"{url}: reading a URL needs fsspec: pip install fsspec") from None
-    system, path = url_to_fs(url)
     from glob import has_magic
 
-    if has_magic(path) and not system.exists(path):
-        found = sorted(system.glob(path))
-        if not found:
-            raise FileNotFoundError(errno.ENOENT, "no file matches the pattern", url)
-        return [Url(system, one, system.unstrip_protocol(one)) for one in found]
-    if not system.exists(path):
-        raise FileNotFoundError(errno.ENOENT, "no such file", url)
-    return [Url(system, path, url)]
+    system, path = url_to_fs(url)
+    if system.exists(path):
+        return [Url(system, path, url)]
+    found = sorted(system.glob(path)) if has_magic(path) else []
+    if not found:
+        reason = "no file matches the pattern" if has_magic(path) else "no such file"
+        raise FileNotFoundError(errno.ENOENT, reason, url)
+    return [Url(system, one, system.unstrip_protocol(one)) for one in found]
 
 
 # ---- Unpacking ----
 
 
-def unpacked(raw, suffix, name):
-    """A binary file object that gives the unpacked bytes of `raw`; closing it closes `raw`. `suffix` is one of PACKED,
-    or None for a file that is not packed."""
+def _unpacked(raw: io.BufferedIOBase, suffix: str | None, name: str) -> io.BufferedIOBase:
+    """The unpacked bytes of `raw`. `suffix` is one of PACKED, or None for a file that is not packed."""
     if suffix is None:
         return raw
-    if suffix == ".gz":
-        import gzip
-
-        return _Unpacked(gzip.GzipFile(fileobj=raw), raw)
-    if suffix == ".bz2":
-        import bz2
-
-        return _Unpacked(bz2.BZ2File(raw), raw)
-    if suffix == ".xz":
-        import lzma
-
-        return _Unpacked(lzma.LZMAFile(raw), raw)
     if suffix == ".zst":
-        return _Unpacked(_zstd(raw, name), raw)
-    return _Unpacked(_only_member(raw, name), raw)
-
-
-class _Unpacked:
-    """An unpacking file object that closes the packed file with itself."""
-
-    def __init__(self, file, raw):
-        self.file = file
-        self.raw = raw
-        self.read, self.readinto, self.tell = file.read, file.readinto, file.tell
-
-    def __getattr__(self, name):
-        return getattr(self.file, name)
-
-    def __iter__(self):
-        return iter(self.file)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.close()
-
-    def close(self):
-        self.file.close()
-        self.raw.close()
+        return _zstd(raw, name)
+    if suffix == ".zip":
+        return _only_member(raw, name)
+    module = __import__({".gz": "gzip", ".bz2": "bz2", ".xz": "lzma"}[suffix])
+    return module.open(raw)  # type: ignore[no-any-return]
 
 
 _ZSTD_WINDOW = 1 << 31  # the largest, of zstd --long=31; a file takes the memory of its own window
 
 
-def _zstd(raw, name):
+def _zstd(raw: io.BufferedIOBase, name: str) -> io.BufferedIOBase:
     try:
         from compression import zstd  # Python 3.14
 
-        return zstd.ZstdFile(raw, options={zstd.DecompressionParameter.window_log_max: _ZSTD_WINDOW.bit_length() - 1})
+        options = {zstd.DecompressionParameter.window_log_max: _ZSTD_WINDOW.bit_length() - 1}
+        return zstd.ZstdFile(raw, options=options)  # type: ignore[no-any-return]
     except ImportError:
         pass
     try:
@@ -360,15 +321,15 @@ def _zstd(raw, name):
 class _ZstdFrames(io.RawIOBase):
     """The unpacked bytes of zstd frames. zstandard's own reader takes a cut file for a complete one."""
 
-    def __init__(self, raw, new_frame):
+    def __init__(self, raw: io.BufferedIOBase, new_frame: Callable[[], Any]) -> None:
         self.raw, self.new_frame = raw, new_frame
         self.frame, self.packed, self.ready = new_frame(), b"", b""
         self.within = False  # whether the frame has begun
 
-    def readable(self):
+    def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer):
+    def readinto(self, buffer: Any) -> int:
         while not self.ready:
             self.packed = self.packed or self.raw.read(1 << 17)
             if not self.packed:
@@ -383,26 +344,23 @@ class _ZstdFrames(io.RawIOBase):
         return n
 
 
-def _only_member(raw, name):
+# What macOS and Windows put into an archive beside the user's files.
+_ADDED = re.compile(r"__MACOSX/|(.*/)?(\._[^/]*|\.DS_Store|Thumbs\.db|desktop\.ini)\Z", re.DOTALL)
+
+
+def _only_member(raw: io.BufferedIOBase, name: str) -> io.BufferedIOBase:
     import zipfile
 
     archive = zipfile.ZipFile(raw)
     files = [one for one in archive.namelist() if not one.endswith("/")]
-    members = [one for one in files if not _of_file_manager(one)] or files
+    members = [one for one in files if not _ADDED.match(one)] or files
     if len(members) != 1:
         raise InputError(f"{name}: the archive has {len(members)} files; an archive of one file can be read")
-    return archive.open(members[0])
-
-
-def _of_file_manager(member):
-    """Whether macOS or Windows put a file into an archive beside the user's."""
-    folder, _, file = member.rpartition("/")
-    added = file.startswith("._") or file in (".DS_Store", "Thumbs.db", "desktop.ini")
-    return added or folder.partition("/")[0] == "__MACOSX"
+    return archive.open(members[0])  # type: ignore[return-value]  # typeshed says IO[bytes]
 
 
 @contextmanager
-def damage_of(file):
+def damage_of(file: Input) -> Iterator[None]:
     """Turns an exception which says that a packed Input is damaged, or packed in another way than its name says, into
     an InputError."""
     try:
@@ -413,7 +371,7 @@ def damage_of(file):
         raise InputError(f"{file.name}: cannot be unpacked: {error}; fetch or pack the file again") from None
 
 
-def _is_damage(error):
+def _is_damage(error: Exception) -> bool:
     import lzma
     import zlib
     from zipfile import BadZipFile
@@ -424,7 +382,7 @@ def _is_damage(error):
     # zipfile raises these for a packing that it does not know and for an encrypted file.
     if type(error) in (NotImplementedError, RuntimeError):
         return True
-    kinds = [EOFError, lzma.LZMAError, zlib.error, BadZipFile]
+    kinds: list[type[Exception]] = [EOFError, lzma.LZMAError, zlib.error, BadZipFile]
     for module in ("compression.zstd", "zstandard"):
         try:
             kinds.append(__import__(module, fromlist=["ZstdError"]).ZstdError)

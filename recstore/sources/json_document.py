@@ -2,12 +2,23 @@
 pieces, so memory is bounded by the largest element. The core finds the elements' bounds (csrc/write/rs_json_bounds.h);
 this module walks over the keys that lead to the array."""
 
+from __future__ import annotations
+
 import re
 from codecs import BOM_UTF8
 
 from recstore._core import native
 from recstore.errors import InputError
 from recstore.sources import json_values
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import io
+    from collections.abc import Callable, Iterator
+    from typing import Any, TypeVar
+
+    _T = TypeVar("_T")
+    Keys = tuple[str, ...]
 
 BLOCK = 1 << 18  # bytes that are read at once; two of them fit the second cache of most processors
 _MOST_NOTED = 100  # containers that an error can list
@@ -24,14 +35,14 @@ class Document:
     `noted` lists the containers that were skipped: `(keys, whether it is an object, number of elements)`.
     """
 
-    def __init__(self, file, name, start=0):
+    def __init__(self, file: io.BufferedIOBase | Part, name: str, start: int = 0) -> None:
         self.file, self.name = file, name
         self.text = b""
         self.at, self.base = 0, start
         self.bounds = native.JsonBounds()
-        self.noted = []
+        self.noted: list[tuple[Keys, bool, int]] = []
 
-    def begin(self):
+    def begin(self) -> None:
         """Reads the first bytes, and skips a byte order mark. Raises InputError for an empty file."""
         self.more()
         size = len(self.text)
@@ -40,7 +51,7 @@ class Document:
         if self.peek() is None:
             raise InputError(f"{self.name}: the file is empty; a JSON document has an array or an object")
 
-    def more(self):
+    def more(self) -> bool:
         """Reads a further piece behind the bytes from self.at on. False at the end of the file."""
         read = self.file.read(max(BLOCK, len(self.text) - self.at))
         if not read:
@@ -48,42 +59,40 @@ class Document:
         self.text, self.base, self.at = self.text[self.at :] + read, self.base + self.at, 0
         return True
 
-    def wrong(self, what, at=None):
+    def wrong(self, what: object, at: int | None = None) -> InputError:
         """The InputError for a fault at a place in self.text."""
         position = self.base + (self.at if at is None else at)
         return InputError(f"{self.name}: not JSON: {what} (byte {position:,})")
 
-    def cut(self):
+    def cut(self) -> InputError:
         return self.wrong("the file ends too early; it may be cut off", len(self.text))
 
     # ---- Values ----
 
-    def peek(self):
+    def peek(self) -> int | None:
         """The next byte that is not blank; None at the end of the file."""
         while True:
-            self.at = _BLANKS.match(self.text, self.at).end()
+            self.at = _BLANKS.match(self.text, self.at).end()  # type: ignore[union-attr]  # it always matches
             if self.at < len(self.text):
                 return self.text[self.at]
             if not self.more():
                 return None
 
-    def need(self):
+    def need(self) -> int:
         byte = self.peek()
         if byte is None:
             raise self.cut()
         return byte
 
-    def scalar(self):
+    def scalar(self) -> Any:
         """The value of the string, number or word that begins here."""
         pattern = _STRING if self.need() == _QUOTE else _WORD
         while True:
             found = pattern.match(self.text, self.at)
-            if found and (pattern is _STRING or found.end() < len(self.text)):
+            if found and (pattern is _STRING or found.end() < len(self.text)) or not self.more():
                 break
-            if not self.more():
-                if not found:
-                    raise self.cut()
-                break
+        if not found:
+            raise self.cut()
         try:
             value = json_values.exact(found.group())
         except json_values.NOT_JSON as error:
@@ -91,43 +100,40 @@ class Document:
         self.at = found.end()
         return value
 
-    def members(self):
+    def members(self) -> Iterator[str]:
         """Yields the keys of the object that begins here. Before the next key, the caller has to go over the value."""
         self.at += 1
-        byte = self.need()
-        while byte != ord("}"):
-            if byte != _QUOTE:
+        comma = False  # before the next key
+        while comma or self.need() != ord("}"):
+            if self.need() != _QUOTE:
                 raise self.wrong("a key in double quotes is missing")
             key = self.scalar()
             if self.need() != ord(":"):
                 raise self.wrong("a colon is missing")
             self.at += 1
             yield key
-            byte = self.need()
-            if byte == ord(","):
+            comma = self.need() == ord(",")
+            if comma:
                 self.at += 1
-                if self.need() == ord("}"):
-                    raise self.wrong("a key in double quotes is missing")
-                byte = self.need()
-            elif byte != ord("}"):
+            elif self.need() != ord("}"):
                 raise self.wrong("a comma is missing")
         self.at += 1
 
-    def scan(self, step, *places):
+    def scan(self, step: Callable[..., _T], *places: int) -> _T:
         """Calls a method of self.bounds; InputError for a text that it refuses."""
         try:
             return step(self.text, *places, len(self.text))
         except native.JsonError as error:
             raise self.wrong(error, error.position) from None
 
-    def open(self):
+    def open(self) -> bool:
         """Enters the container that begins here. Returns whether it is an object."""
         is_object = self.need() == _OBJECT
         self.at += 1
         self.bounds.begin(is_object)
         return is_object
 
-    def skip(self, keys):
+    def skip(self, keys: Keys) -> None:
         """Goes over the value that begins here, and notes it if it is a container."""
         if self.need() not in b"[{":
             self.scalar()
@@ -138,7 +144,7 @@ class Document:
         if len(self.noted) < _MOST_NOTED:
             self.noted.append((keys, is_object, self.bounds.count))
 
-    def pieces(self, step):
+    def pieces(self, step: Callable[[bytes, int, int], None]) -> Iterator[None]:
         """Scans the container that was opened, by calls of skip or mark. Yields after each piece."""
         while True:
             self.scan(step, self.at)
@@ -151,24 +157,24 @@ class Document:
 
     # ---- The container that is looked for ----
 
-    def find(self, keys, again):
+    def find(self, keys: Keys, again: Callable[[Keys], None]) -> Iterator[None]:
         """Yields when the value under these keys begins; then the caller has to go over it. `again(keys)` is called
         when a key on the way is repeated in its object: the value found before does not count. The end of the document
         is checked."""
-        yield from self._search((), tuple(keys), again)
+        yield from self._search((), keys, again)
         self.end()
 
-    def end(self):
+    def end(self) -> None:
         """Raises InputError if something follows."""
         if self.peek() is not None:
             raise self.wrong("something follows the document; read_jsonl reads one value a line")
 
-    def survey(self, keys):
+    def survey(self, keys: Keys) -> None:
         """Goes over the value that begins here, under these keys, and notes the containers within it."""
         for _ in self._search(keys, None, None):
             pass
 
-    def _search(self, keys, left, again):
+    def _search(self, keys: Keys, left: Keys | None, again: Callable[[Keys], None] | None) -> Iterator[None]:
         """`left` are the keys still to follow, None off the way."""
         byte = self.need()
         if left == ():
@@ -176,20 +182,22 @@ class Document:
         elif byte == _OBJECT and (left is not None or len(keys) < 2 and len(self.noted) < _MOST_NOTED):
             seen = False
             for key in self.members():
-                on = left is not None and key == left[0]
-                if on and seen:
-                    again((*keys, key))
-                seen = seen or on
-                yield from self._search((*keys, key), left[1:] if on else None, again)
+                rest = left[1:] if left and key == left[0] else None
+                if rest is not None:
+                    if seen and again:
+                        again((*keys, key))
+                    seen = True
+                yield from self._search((*keys, key), rest, again)
         else:
             self.skip(keys)
 
-    def ranges(self, size):
+    def ranges(self, size: float) -> list[tuple[int, int, int]]:
         """Goes over the container that begins here. Returns ranges that cover the elements: each is `(start, end,
         number of its first element)`, begins and ends with an element, and all but the last have at least `size`
         bytes."""
         self.open()
-        start, first, found = self.base + self.at, 0, []
+        start, first = self.base + self.at, 0
+        found: list[tuple[int, int, int]] = []
         for _ in self.pieces(self.bounds.mark):
             end = self.base + self.bounds.first
             if self.bounds.closed:
@@ -199,7 +207,7 @@ class Document:
                 start, first = end, self.bounds.commas
         return found
 
-    def elements(self, partial=False):
+    def elements(self, partial: bool = False) -> Iterator[tuple[list[bytes], int, int, int]]:
         """Yields runs of elements of the container that was opened: `(texts, position of the first in the file, place
         of the first in self.text, place behind the last)`. With `partial`, the file is a Part that may end behind an
         element."""
@@ -212,7 +220,7 @@ class Document:
             if self.bounds.closed:
                 return
             if not self.more():
-                if partial and self.at == len(self.text) and self.file.left == 0:
+                if partial and self.at == len(self.text) and isinstance(self.file, Part) and self.file.left == 0:
                     return
                 raise self.cut()
 
@@ -220,10 +228,10 @@ class Document:
 class Part:
     """The bytes of a file object from its position on, as a file object that ends after `size` bytes."""
 
-    def __init__(self, file, size):
+    def __init__(self, file: io.BufferedIOBase, size: int) -> None:
         self.file, self.left = file, size
 
-    def read(self, n):
+    def read(self, n: int) -> bytes:
         read = self.file.read(min(n, self.left))
         self.left -= len(read)
         return read

@@ -5,22 +5,33 @@ the floats and lone surrogates. orjson makes floats of integers beyond 64 bits; 
 decoder.
 """
 
+from __future__ import annotations
+
 import json
 from itertools import chain
+from operator import length_hint
 
 from recstore._core import native
 from recstore.sources import reading
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import Any
 
-def exact(text):
+    Decoder = Callable[[bytes], Any]
+    Where = Callable[[Any], object] | None
+
+
+def exact(text: bytes) -> Any:
     """The value of a JSON text in bytes, by the standard library. Raises one of NOT_JSON."""
     return json.loads(str(text, "utf-8", "surrogatepass"))
 
 
-def _installed():
+def _installed() -> tuple[Decoder, Decoder, tuple[type[Exception], ...]]:
     """`(decoder, decoder of integers of any size, errors of both)`, the fastest ones that are installed."""
-    errors = (ValueError, RecursionError)
-    whole = exact
+    errors: tuple[type[Exception], ...] = (ValueError, RecursionError)
+    whole: Decoder = exact
     try:
         import msgspec
 
@@ -43,12 +54,14 @@ class Piece:
 
     __slots__ = ("texts", "decode", "refused")
 
-    def __init__(self, texts, refused, within, start, end):
+    def __init__(
+        self, texts: list[bytes], refused: Callable[[int, Exception], None], within: bytes, start: int, end: int
+    ) -> None:
         self.texts, self.refused = texts, refused
         long = DECODE is not DECODE_LONG and native.has_long_int(within, start, end)
         self.decode = DECODE_LONG if long else DECODE
 
-    def values(self):
+    def values(self) -> Iterator[Any]:
         """Yields the values."""
         for number, text in enumerate(self.texts):
             try:
@@ -61,7 +74,7 @@ class Piece:
                     continue
             yield value
 
-    def append(self, builder, pairs):
+    def append(self, builder: Any, pairs: bool) -> None:
         """Appends the values to a builder; with `pairs`, the members of the objects. It runs no Python code for a
         value."""
         left = iter(self.texts)
@@ -71,7 +84,7 @@ class Piece:
                 builder.extend(chain.from_iterable(map(dict.items, rows)) if pairs else rows)
                 return
             except NOT_JSON:
-                number = len(self.texts) - left.__length_hint__() - 1
+                number = len(self.texts) - length_hint(left) - 1
             try:
                 value = exact(self.texts[number])
             except NOT_JSON as error:
@@ -80,9 +93,15 @@ class Piece:
             builder.extend(value.items() if pairs else [value])
 
 
-def fill(builder, pieces, columns=None, where=None, n_rows=None, pairs=False):
-    """Appends the values of all pieces to a builder; with `pairs`, the members of objects. `columns` are
-    reading.Columns, or None."""
+def fill(
+    builder: Any,
+    pieces: Iterable[Piece],
+    columns: reading.Columns | None = None,
+    where: Where = None,
+    n_rows: int | None = None,
+    pairs: bool = False,
+) -> None:
+    """Appends the values of all pieces to a builder; with `pairs`, the members of objects."""
     if columns is not None or where is not None or n_rows is not None:
         builder.extend(rows(pieces, columns, where, n_rows, pairs))
         return
@@ -90,17 +109,19 @@ def fill(builder, pieces, columns=None, where=None, n_rows=None, pairs=False):
         piece.append(builder, pairs)
 
 
-def rows(pieces, columns=None, where=None, n_rows=None, pairs=False):
+def rows(
+    pieces: Iterable[Piece], columns: reading.Columns | None, where: Where, n_rows: int | None, pairs: bool = False
+) -> Iterator[Any]:
     """Yields the values of all pieces that are asked for; with `pairs`, the members of objects."""
     values = (value for piece in pieces for value in piece.values())
     if not pairs:
         yield from reading.chosen(values, columns, where, n_rows)
         return
-    for key, value in reading.chosen(seen(values, columns), None, where, n_rows):
+    for key, value in reading.chosen(_seen(values, columns), None, where, n_rows):
         yield key, value if columns is None else columns.of(value)
 
 
-def seen(values, columns):
+def _seen(values: Iterable[dict[str, Any]], columns: reading.Columns | None) -> Iterator[tuple[str, Any]]:
     """The members of objects, of which `columns` take note."""
     for value in values:
         for pair in value.items():
@@ -109,7 +130,7 @@ def seen(values, columns):
             yield pair
 
 
-def reason(text, error):
+def reason(text: bytes, error: Exception) -> str:
     """The reason why a text is no JSON, and its beginning, for a message."""
     if isinstance(error, RecursionError):
         said = "it is nested too deeply"

@@ -1,10 +1,21 @@
 """What the headers of the pages of a Parquet file tell, and the metadata do not: how many bytes a reader of a column
 holds at once, and how many bytes a run of its values takes at most. pyarrow unpacks pages whole."""
 
+from __future__ import annotations
+
 import os
 from contextlib import contextmanager
 
 from recstore.sources import inputs, table_files
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import io
+    from collections.abc import Iterator
+    from typing import Any
+
+    _File = io.RawIOBase | io.BufferedIOBase
+    _Fields = dict[int, Any]  # of a struct, by their numbers
 
 _SMALL = 1 << 18  # bytes of a column chunk that counts as one page
 _USUAL_PAGE = 1 << 20  # bytes of a page of a file whose headers are not read
@@ -23,17 +34,17 @@ class Pages:
     """The pages of a column chunk: the bytes of the largest, those of the dictionary, and those of a value in the page
     where values take most; `per_value` is None if the pages do not tell it."""
 
-    def __init__(self, largest, dictionary, per_value):
+    def __init__(self, largest: int, dictionary: int, per_value: float | None) -> None:
         self.largest, self.dictionary, self.per_value = largest, dictionary, per_value
 
     @property
-    def held(self):
+    def held(self) -> int:
         """The bytes that a reader of the chunk holds: a page, and the dictionary with its own copy of the entries."""
         return max(self.largest, self.dictionary) + self.dictionary
 
 
 @contextmanager
-def opened(file, source):
+def opened(file: inputs.Input, source: Any) -> Iterator[_File | None]:
     """The file object that has the headers of an Input's pages, or None if each read is a request to another
     machine. `source` is what table_files.random_access gives."""
     if table_files.path_of(file):
@@ -43,7 +54,7 @@ def opened(file, source):
         yield None if isinstance(file, inputs.Url) and file.packed is None else source
 
 
-def of_chunk(found, chunk):
+def of_chunk(found: _File | None, chunk: Any) -> Pages:
     """The Pages of a column chunk, by its metadata and the file object `found`, which may be None."""
     size, coded = chunk.total_uncompressed_size, chunk.has_dictionary_page
     if found is not None and size > _SMALL:
@@ -60,7 +71,7 @@ def of_chunk(found, chunk):
     return Pages(max(page for _, page in data), dictionary, per_value)
 
 
-def _headers(found, chunk):
+def _headers(found: _File, chunk: Any) -> Iterator[tuple[int, int, int]]:
     """Yields the type, number of values and unpacked bytes of each page of a chunk. It ends at a damaged header:
     pyarrow will say it."""
     at = chunk.data_page_offset
@@ -80,12 +91,12 @@ def _headers(found, chunk):
         at += length + packed
 
 
-def _number(fields, number):
+def _number(fields: _Fields, number: int) -> int:
     found = fields.get(number)
     return found if type(found) is int else -1
 
 
-def _header(found, at):
+def _header(found: _File, at: int) -> tuple[_Fields, int]:
     """The fields of the page header at a position, and its length; none of one that is damaged."""
     size = _HEADER
     while size <= _LONGEST_HEADER:
@@ -105,10 +116,11 @@ def _header(found, at):
 # ---- Thrift's compact protocol, the format of the headers ----
 
 
-def _struct(data, at, depth=0):
+def _struct(data: bytes, at: int, depth: int = 0) -> tuple[_Fields, int]:
     """The fields of a struct by their numbers, and the position after it. Raises IndexError where the data end, and
     ValueError for a field that no header of a page has."""
-    fields, number = {}, 0
+    fields: _Fields = {}
+    number = 0
     while data[at]:
         kind, delta = data[at] & 15, data[at] >> 4
         at += 1
@@ -120,7 +132,7 @@ def _struct(data, at, depth=0):
     return fields, at + 1
 
 
-def _value(data, at, kind, depth):
+def _value(data: bytes, at: int, kind: int, depth: int) -> tuple[Any, int]:
     if kind in (1, 2):  # a bool
         return kind == 1, at
     if kind in (4, 5, 6):
@@ -133,12 +145,12 @@ def _value(data, at, kind, depth):
     raise ValueError(kind)
 
 
-def _integer(data, at):
+def _integer(data: bytes, at: int) -> tuple[int, int]:
     value, at = _varint(data, at)
     return (value >> 1) ^ -(value & 1), at
 
 
-def _varint(data, at):
+def _varint(data: bytes, at: int) -> tuple[int, int]:
     value = 0
     for shift in range(0, 64, 7):
         byte = data[at]

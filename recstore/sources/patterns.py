@@ -1,8 +1,14 @@
 """Glob patterns over the paths below a folder. A path is given as the names of its folders and the name of the file, so
 that a folder is judged once for all its files."""
 
+from __future__ import annotations
+
 import fnmatch
 import re
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
 
 _ANY_FOLDERS = "**"
 
@@ -11,30 +17,30 @@ class Patterns:
     """The patterns that select files. Each is a glob pattern relative to the folder, with ``/`` and ``**``, or an
     extension such as ``.jpg``, which matches in every folder and in any case.
 
-    Raises ValueError for a pattern that selects nothing, TypeError for a value that is no str.
+    Raises ValueError for a pattern that selects nothing, TypeError for a value that is not a str.
     """
 
-    def __init__(self, given):
+    def __init__(self, given: str | Iterable[str]) -> None:
         self.given = (given,) if isinstance(given, str) else tuple(given)
         if not self.given:
             raise ValueError("pattern is an empty list; leave it out for all files")
-        extensions, self.globs = [], []
+        self.extensions: tuple[str, ...] = ()
+        self.globs: list[_Glob] = []
         for pattern in self.given:
             if not isinstance(pattern, str):
                 raise TypeError(f"a pattern is a str such as '**/*.jpg' or '.jpg', not {type(pattern).__name__}")
             if re.fullmatch(r"\.[^/*?\[\]]+", pattern):
-                extensions.append(pattern.lower())
+                self.extensions += (pattern.lower(),)
             else:
                 self.globs.append(_Glob(pattern))
-        self.extensions = tuple(extensions)
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[type[Patterns], tuple[tuple[str, ...]]]:
         return Patterns, (self.given,)
 
-    def within(self, folders):
+    def within(self, folders: Sequence[str]) -> Callable[[str], object] | None:
         """A function that says of the name of a file in this folder whether the file is selected; None if no file is.
         `folders` are the names that lead to the folder."""
-        tests = [glob.name for glob in self.globs if glob.holds(folders)]
+        tests = [glob.name for glob in self.globs if glob.ends in glob.reached(folders)]
         extensions = self.extensions
         if not tests:
             return (lambda name: name.lower().endswith(extensions)) if extensions else None
@@ -42,53 +48,41 @@ class Patterns:
             return tests[0]
         return lambda name: name.lower().endswith(extensions) or any(test(name) for test in tests)
 
-    def leads(self, folders):
+    def leads(self, folders: Sequence[str]) -> bool:
         """Whether a selected file may be in this folder or below it."""
-        return bool(self.extensions) or any(glob.leads(folders) for glob in self.globs)
+        return bool(self.extensions) or any(glob.reached(folders) for glob in self.globs)
 
 
 class _Glob:
-    """One glob pattern. `name` is the test of the name of a file."""
+    """One glob pattern. `name` is the test of a file's name; `ends` is the number of steps, one a folder."""
 
-    def __init__(self, pattern):
+    def __init__(self, pattern: str) -> None:
         parts = [part for part in pattern.split("/") if part not in ("", ".")]
         if not parts or pattern.startswith("/") or ".." in parts:
             raise ValueError(f"the pattern {pattern!r} is not relative to the folder; write one such as '**/*.jpg'")
         if parts[-1] == _ANY_FOLDERS:
             parts.append("*")
-        *folders, last = parts
-        self.name = _test(last)
+        tests = [re.compile(fnmatch.translate(part)).match for part in parts]
+        self.name = tests.pop()
         # The test of each folder; None stands for any number of folders.
-        self.steps = [None if part == _ANY_FOLDERS else _test(part) for part in folders]
+        self.steps = [None if part == _ANY_FOLDERS else test for part, test in zip(parts, tests)]
+        self.ends = len(self.steps)
 
-    def reached(self, folders):
-        """The steps before which the pattern may be behind these folders, as a set of numbers. All ways through the
-        pattern are followed at once, so that many `**` take no longer than few."""
+    def reached(self, folders: Iterable[str]) -> set[int]:
+        """The steps before which the pattern may be behind these folders. All ways through the pattern are followed at
+        once, so that many `**` take no longer than few."""
         at = self.with_skipped([0])
         for name in folders:
-            passed = [i if self.steps[i] is None else i + 1 for i in at if self.passes(i, name)]
-            at = self.with_skipped(passed)
+            left = ((i, self.steps[i]) for i in at if i < self.ends)
+            at = self.with_skipped(i + (step is not None) for i, step in left if step is None or step(name))
         return at
 
-    def passes(self, i, name):
-        return i < len(self.steps) and (self.steps[i] is None or self.steps[i](name) is not None)
-
-    def with_skipped(self, at):
+    def with_skipped(self, at: Iterable[int]) -> set[int]:
+        """These steps, and each behind them that `**` for no folder leads to."""
         out = set()
         for i in at:
             out.add(i)
-            while i < len(self.steps) and self.steps[i] is None:
+            while i < self.ends and self.steps[i] is None:
                 i += 1
                 out.add(i)
         return out
-
-    def holds(self, folders):
-        return len(self.steps) in self.reached(folders)
-
-    def leads(self, folders):
-        return bool(self.reached(folders))
-
-
-def _test(part):
-    """The test of a name by one part of a glob pattern."""
-    return re.compile(fnmatch.translate(part)).match

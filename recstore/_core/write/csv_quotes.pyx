@@ -23,6 +23,8 @@ cdef class CsvQuotes:
     cdef int escape
     cdef CsvPlace place
     cdef bint returned  # whether the last byte was a carriage return
+    cdef int64_t row    # where the current row begins, from the end of the text on
+    cdef int64_t longest
     cdef readonly uint64_t line
     cdef readonly uint64_t opened
 
@@ -42,6 +44,11 @@ cdef class CsvQuotes:
     def escaped(self):
         """Whether the text ends behind an escape character."""
         return self.place in (CSV_PLAIN_ESCAPE, CSV_QUOTED_ESCAPE)
+
+    @property
+    def longest_row(self):
+        """The bytes of the longest row so far, without its end."""
+        return max(self.longest, -self.row)
 
     def follow(self, bytes text not None):
         """Goes over further text. False where text follows a closing quote."""
@@ -68,6 +75,9 @@ cdef class CsvQuotes:
                     place = CSV_PLAIN
                 elif byte == self.delimiter or ends:
                     place = CSV_BEGIN
+                    if ends:
+                        self.longest = max(self.longest, i - self.row)
+                        self.row = i + 1
                 elif place == CSV_CLOSED:
                     if byte != self.quote:
                         break
@@ -81,4 +91,5 @@ cdef class CsvQuotes:
                     place = CSV_PLAIN
                 i += 1
         self.place = place
+        self.row -= size
         return i == size

@@ -148,7 +148,7 @@ def test_lists_are_joined_many_times():
 
 
 def test_many_folders_of_a_pattern():
-    glob = patterns._Glob("**/**/**/**/a/**/b/**/*.jpg")
-    assert not glob.holds(("a",) * 200) and glob.leads(("a",) * 200)
-    assert glob.holds(("x",) * 100 + ("a", "y", "b"))
-    assert not patterns._Glob("*a*a*a*a*a*a*b").name("a" * 200)
+    found = patterns.Patterns("**/**/**/**/a/**/b/**/*.jpg")
+    assert found.within(("a",) * 200) is None and found.leads(("a",) * 200)
+    assert found.within(("x",) * 100 + ("a", "y", "b"))("0.jpg")
+    assert not patterns.Patterns("*a*a*a*a*a*a*b").within(())("a" * 200)

@@ -355,6 +355,14 @@ def test_shared_follows_the_arguments(tmp_path):
 # ---- Bad files ----
 
 
+def test_a_row_that_is_too_long_is_the_error_whatever_rows_were_left_out(monkeypatch):
+    monkeypatch.setattr(csv_rows, "_BLOCK", 1)
+    monkeypatch.setattr(csv_rows, "_LONGEST_BLOCK", 1)
+    text = b"a,b\n1\n" + b"x" * 20_000 + b",1\n"
+    with pytest.raises(recstore.errors.InputError, match="a row of more than 512 bytes"):
+        recstore.read_csv(io.BytesIO(text), errors="skip")
+
+
 @pytest.mark.parametrize("block", [32, 1 << 20])
 @pytest.mark.parametrize(
     ("text", "message"),
