@@ -106,14 +106,10 @@ def python(tmp_path_factory):
     def run(code, *arguments, wait=True, status=0, **environment):
         tests = pathlib.Path(__file__).resolve().parent.parent
         process = subprocess.Popen(
-            [sys.executable, "-c", code, *arguments],
-            cwd=folder,
+            [sys.executable, "-c", code, *arguments], cwd=folder,
             env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tests), str(tests / "support")]), **environment},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE if wait else None,
-            text=True,
-        )
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE if wait else None, text=True
+        )  # fmt: skip
         started.append(process)
         if not wait:
             return process

@@ -156,13 +156,9 @@ FORKING = """if True:
     print(status)
     """
 WORK = {
-    "names": "recstore.names.list()",
-    "info": "x.info()",
-    "field": "x.field('a').to_list()",
-    "an array": "y[0]",
-    "group_by": "x.group_by('a')",
-    "pickle": "os.environ['RECSTORE_PICKLE'] = 'allow'; pickle.dumps(x[:3])",
-}
+    "names": "recstore.names.list()", "info": "x.info()", "field": "x.field('a').to_list()", "an array": "y[0]",
+    "group_by": "x.group_by('a')", "pickle": "os.environ['RECSTORE_PICKLE'] = 'allow'; pickle.dumps(x[:3])"
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("work", WORK)
@@ -179,16 +175,10 @@ def test_a_fork_while_another_thread_is_in_a_late_import(python, tmp_path, work)
         assert python(FORKING.format(work=WORK[work]), delay, path) == "0\n"
 
 
-@pytest.mark.parametrize(
-    "module",
-    [
-        "recstore._core",
-        "recstore._core.forks",
-        "recstore._core.native",
-        "recstore.containers.dicts",
-        "recstore.containers.records",
-    ],
-)
+@pytest.mark.parametrize("module", [
+    "recstore._core", "recstore._core.forks", "recstore._core.native", "recstore.containers.dicts",
+    "recstore.containers.records"
+])  # fmt: skip
 def test_a_fork_while_the_main_thread_imports_recstore(python, module):
     """At the moment at which Python looks for the module. The child imports recstore too."""
     code = """if True:

@@ -93,21 +93,11 @@ def test_unaltered_handle_attaches(forgotten):
     assert x[0] == record(0)
 
 
-@pytest.mark.parametrize(
-    "changes, reason",
-    [
-        ({"boot": b"x" * 16}, "another host"),
-        ({"namespace": 1}, "another container"),
-        ({"started": 1}, "has ended"),
-        ({"pid": 2**22 + 1}, "has ended"),
-        ({"fd": 10**6}, "no longer"),
-        ({"fd": 2**62}, "no longer"),
-        ({"inode": 1}, "no longer"),
-        ({"device": 987654321}, "no longer"),
-        ({"id": b"y" * 16}, "no longer"),
-    ],
-    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
-)
+@pytest.mark.parametrize("changes, reason", [
+    ({"boot": b"x" * 16}, "another host"), ({"namespace": 1}, "another container"), ({"started": 1}, "has ended"),
+    ({"pid": 2**22 + 1}, "has ended"), ({"fd": 10**6}, "no longer"), ({"fd": 2**62}, "no longer"),
+    ({"inode": 1}, "no longer"), ({"device": 987654321}, "no longer"), ({"id": b"y" * 16}, "no longer")
+], ids=lambda value: next(iter(value)) if isinstance(value, dict) else "")  # fmt: skip
 def test_handle_of_another_place_is_detached(anonymous_only, forgotten, changes, reason):
     x = build(20)
     before = segment_fds()
@@ -147,13 +137,9 @@ def test_broken_handles_are_refused():
         with pytest.raises(recstore.errors.CorruptError):
             handles.attach(good[:cut])
     for bad in (
-        b"\1" + good[1:],
-        b"\3" + good[1:],
-        forge(x, kind=0),
-        forge(x, kind=0x7F),
-        forge(x, length=21),
-        forge(x, tail=b"\0"),
-    ):
+        b"\1" + good[1:], b"\3" + good[1:], forge(x, kind=0), forge(x, kind=0x7F), forge(x, length=21),
+        forge(x, tail=b"\0")
+    ):  # fmt: skip
         with pytest.raises(recstore.errors.CorruptError):
             handles.attach(bad)
 

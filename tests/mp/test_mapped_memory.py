@@ -85,13 +85,9 @@ def files(folder):
     np.save(path, np.arange(60_000.0).reshape(300, 200))
     whole = np.load(path, mmap_mode="r")
     return path, arrays.Holder(
-        whole=whole,
-        plain=np.asarray(whole),
-        turned=np.asarray(whole)[::-1, ::2].T,
-        part=whole[7:9],
-        again=np.load(path, mmap_mode="c"),
-        writable=np.load(path, mmap_mode="r+"),
-    )
+        whole=whole, plain=np.asarray(whole), turned=np.asarray(whole)[::-1, ::2].T, part=whole[7:9],
+        again=np.load(path, mmap_mode="c"), writable=np.load(path, mmap_mode="r+")
+    )  # fmt: skip
 
 
 def with_tensors(folder):

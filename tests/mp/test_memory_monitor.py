@@ -308,16 +308,10 @@ def test_a_report_without_samples_or_figures():
     process = {"pid": 7, "start": 1, "label": "<main>", "role": "main", "rss": 5_000_000, "exact": False, **none}
     sums = {**none, "rss": 5_000_000, "unmapped": None}
     run.start = {"missing": ["smaps is missing."]}
-    run.samples = [
-        {
-            "kind": "sample",
-            "t": 1.0,
-            "processes": [process],
-            "sum": sums,
-            "named": {"private": 0, "stores": {}},
-            "cgroup": None,
-        }
-    ]
+    run.samples = [{
+        "kind": "sample", "t": 1.0, "processes": [process], "sum": sums, "named": {"private": 0, "stores": {}},
+        "cgroup": None
+    }]  # fmt: skip
     report = MemoryReport(run)
     assert report.total == 5_000_000 and "smaps is missing." in str(report) and "n/a" in str(report)
     assert "&lt;main&gt;" in report._repr_html_()
@@ -328,12 +322,9 @@ def test_a_report_without_samples_or_figures():
 def run_program(code, redirected="", **environ):
     """A program in bash, with some of its standard streams closed or elsewhere."""
     return subprocess.run(
-        ["bash", "-c", f'exec "$@" {redirected}', "bash", sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        env={**os.environ, **environ},
-    )
+        ["bash", "-c", f'exec "$@" {redirected}', "bash", sys.executable, "-c", code], capture_output=True, text=True,
+        timeout=PATIENCE, env={**os.environ, **environ}
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&-", "<&- >&- 2>&-"])

@@ -42,16 +42,9 @@ def lines_of(path):
     return path.read_text().count("\n") if path.exists() else 0
 
 
-@pytest.mark.parametrize(
-    "command, status",
-    [
-        (["true"], 0),
-        (["sh", "-c", "exit 7"], 7),
-        (["sh", "-c", "kill -9 $$"], 137),
-        (["sh", "-c", "kill -TERM $$"], 143),
-    ],
-    ids=["true", "exit 7", "SIGKILL", "SIGTERM"],
-)
+@pytest.mark.parametrize("command, status", [
+    (["true"], 0), (["sh", "-c", "exit 7"], 7), (["sh", "-c", "kill -9 $$"], 137), (["sh", "-c", "kill -TERM $$"], 143)
+], ids=["true", "exit 7", "SIGKILL", "SIGTERM"])  # fmt: skip
 def test_the_exit_status_is_the_commands(command, status, tmp_path):
     done = monitor("--log", tmp_path / "l", "--", *command)
     assert done.returncode == status
@@ -97,11 +90,8 @@ def test_wrong_usage(tmp_path):
         assert "Traceback" not in done.stderr and "_seconds" not in done.stderr
     (tmp_path / "precious").write_text("weights")
     done = monitor("--log", tmp_path / "precious", "--", "true")
-    assert (
-        done.returncode == 1
-        and "no log of the monitor" in done.stderr
-        and (tmp_path / "precious").read_text() == "weights"
-    )
+    assert done.returncode == 1 and "no log of the monitor" in done.stderr
+    assert (tmp_path / "precious").read_text() == "weights"
 
 
 def test_standard_streams_are_the_commands():
@@ -285,10 +275,8 @@ def test_a_fault_of_the_monitor_leaves_the_command_alone(tmp_path):
     done = subprocess.run([sys.executable, str(tmp_path / "faulty.py"), "monitor", "--interval", "0.05", "--", "sh", "-c", "sleep 0.4; exit 9"],
                           capture_output=True, text=True, timeout=PATIENCE)  # fmt: skip
     assert done.returncode == 9
-    assert (
-        done.stderr.count("a sample failed: KeyError: 'a fault'; the command goes on") == 1
-        and "Traceback" not in done.stderr
-    )
+    assert done.stderr.count("a sample failed: KeyError: 'a fault'; the command goes on") == 1
+    assert "Traceback" not in done.stderr
 
 
 def test_a_running_process_is_watched_until_it_ends(tmp_path):
@@ -304,11 +292,8 @@ def test_a_running_process_is_watched_until_it_ends(tmp_path):
     _, said = one.communicate(timeout=PATIENCE)
     assert one.returncode == 0 and f"process {job.pid} has ended" in said
     run = log.read(path)
-    assert (
-        run.start["pid"] == job.pid
-        and run.start["command"] is None
-        and run.samples[0]["processes"][0]["label"] == "main"
-    )
+    assert run.start["pid"] == job.pid and run.start["command"] is None
+    assert run.samples[0]["processes"][0]["label"] == "main"
 
 
 def test_watching_can_be_ended_and_the_job_goes_on(tmp_path):

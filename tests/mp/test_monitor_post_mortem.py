@@ -31,16 +31,8 @@ def died(tmp_path):
     def run(code, status, before=()):
         path = tmp_path / "run.jsonl"
         monitor = [
-            sys.executable,
-            "-m",
-            "recstore.cli.main",
-            "monitor",
-            "--quiet",
-            "--interval",
-            "0.1",
-            "--log",
-            str(path),
-        ]
+            sys.executable, "-m", "recstore.cli.main", "monitor", "--quiet", "--interval", "0.1", "--log", str(path)
+        ]  # fmt: skip
         done = subprocess.run(
             [*before, *monitor, "--", sys.executable, "-c", code],
             capture_output=True,
@@ -67,20 +59,9 @@ def test_a_list_whose_copies_pass_the_limit(tmp_path, group):
     """What is said names the kill, the limit, the workers that copied, and the line to write."""
     path, program = tmp_path / "run.jsonl", pathlib.Path(__file__).with_name("memory_programs.py")
     monitor = [sys.executable, "-m", "recstore.cli.main", "monitor", "--log", str(path), "--", sys.executable]
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            JOIN,
-            str(group / "cgroup.procs"),
-            *monitor,
-            str(program),
-            "list_in_workers_until_killed",
-        ],
-        capture_output=True,
-        text=True,
-        stdin=subprocess.DEVNULL,
-    )
+    done = subprocess.run([
+        sys.executable, "-c", JOIN, str(group / "cgroup.procs"), *monitor, str(program), "list_in_workers_until_killed"
+    ], capture_output=True, text=True, stdin=subprocess.DEVNULL)  # fmt: skip
     assert done.returncode in (1, 137), done.stderr
     report = post_mortem.examine(post_mortem.read(path))
     for said in (" ".join(done.stderr.split()), " ".join(post_mortem.text(report).split())):

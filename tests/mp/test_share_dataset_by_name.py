@@ -165,16 +165,13 @@ def test_a_store_of_another_kind_is_refused(name):
             share_dataset(lambda: None, shared=name, fingerprint="1")
 
 
-@pytest.mark.parametrize(
-    "options, error, text",
-    [
-        ({"shared": "a", "dry_run": True}, TypeError, "'dry_run' with shared="),
-        ({"shared": "a", "backing": "shm"}, TypeError, "'backing' with shared="),
-        ({"keep": True}, TypeError, "'keep' without shared="),
-        ({"colour": 1}, TypeError, "unexpected keyword argument 'colour'$"),
-        ({"shared": "a", "keep": True}, ValueError, "files="),
-    ],
-)
+@pytest.mark.parametrize("options, error, text", [
+    ({"shared": "a", "dry_run": True}, TypeError, "'dry_run' with shared="),
+    ({"shared": "a", "backing": "shm"}, TypeError, "'backing' with shared="),
+    ({"keep": True}, TypeError, "'keep' without shared="),
+    ({"colour": 1}, TypeError, "unexpected keyword argument 'colour'$"),
+    ({"shared": "a", "keep": True}, ValueError, "files=")
+])  # fmt: skip
 def test_options_that_do_not_belong_are_refused(options, error, text, log):
     with pytest.raises(error, match=text):
         share_dataset(datasets.factory(datasets.Dataset, log), **options)

@@ -106,16 +106,9 @@ def test_two_names_and_two_fingerprints(name):
     assert left(other) == []
 
 
-@pytest.mark.parametrize(
-    "result, wanted",
-    [
-        ({"a": 1, "b": [2]}, {"a": 1, "b": [2]}),
-        ((i for i in range(5)), [0, 1, 2, 3, 4]),
-        ([], []),
-        (range(3), [0, 1, 2]),
-    ],
-    ids=["mapping", "generator", "empty", "range"],
-)
+@pytest.mark.parametrize("result, wanted", [
+    ({"a": 1, "b": [2]}, {"a": 1, "b": [2]}), ((i for i in range(5)), [0, 1, 2, 3, 4]), ([], []), (range(3), [0, 1, 2])
+], ids=["mapping", "generator", "empty", "range"])  # fmt: skip
 def test_what_build_may_return(name, result, wanted):
     with recstore.shared(name, lambda: result, fingerprint="1") as x, recstore.shared(name) as y:
         for store in (x, y):
@@ -125,11 +118,8 @@ def test_what_build_may_return(name, result, wanted):
 def test_build_returns_stores(name):
     with recstore.RecordList(records(1)) as x, recstore.RecordDict({"a": 1, "b": 2}) as d:
         for result, wanted in [
-            (x, records(1)),
-            (x[::-2], records(1)[::-2]),
-            (x.field("i"), list(range(sharers.N))),
-            (d.keys(), ["a", "b"]),
-        ]:
+            (x, records(1)), (x[::-2], records(1)[::-2]), (x.field("i"), list(range(sharers.N))), (d.keys(), ["a", "b"])
+        ]:  # fmt: skip
             with recstore.shared(name, lambda: result, fingerprint="1") as y:
                 assert y.to_list() == wanted and y.segment.backing == "named"
         with recstore.shared(name, lambda: d, fingerprint="1") as y:
@@ -163,12 +153,8 @@ def test_build_that_raises(name, log):
     assert first[1].recv() == ("LookupError", "no data today")
     for _, connection in waiting:
         kind, text = connection.recv()
-        assert (
-            kind == "BuildError"
-            and "LookupError: no data today" in text
-            and f"process {first[0].pid}" in text
-            and "sharers.py" in text
-        )
+        assert kind == "BuildError" and "LookupError: no data today" in text and f"process {first[0].pid}" in text
+        assert "sharers.py" in text
     end(first, *waiting)
     assert notes(log) == ["called"] and left(name) == []
     with recstore.shared(name, lambda: [1], fingerprint="1") as x:  # later callers try anew

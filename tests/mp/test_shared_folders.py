@@ -26,23 +26,12 @@ def alone(tmp_path_factory, monkeypatch):
     monkeypatch.setenv("RECSTORE_DIR", str(tmp_path_factory.mktemp("shared")))
 
 
-@pytest.mark.parametrize(
-    "bad, why",
-    [
-        ("", "is empty"),
-        ("a/b", "has a slash"),
-        ("../../etc/passwd", "has a slash"),
-        ("a\0b", "has a NUL"),
-        ("x" * 300, "has 300 characters, and 64 are the most"),
-        ("x" * 65, "has 65 characters"),
-        (".", "begins with a dot"),
-        ("..", "begins with a dot"),
-        (".hidden", "begins with a dot"),
-        ("a\nb", "cannot be printed"),
-        ("\ud800", "cannot be printed"),
-    ],
-    ids=range(11),
-)
+@pytest.mark.parametrize("bad, why", [
+    ("", "is empty"), ("a/b", "has a slash"), ("../../etc/passwd", "has a slash"), ("a\0b", "has a NUL"),
+    ("x" * 300, "has 300 characters, and 64 are the most"), ("x" * 65, "has 65 characters"), (".", "begins with a dot"),
+    ("..", "begins with a dot"), (".hidden", "begins with a dot"), ("a\nb", "cannot be printed"),
+    ("\ud800", "cannot be printed")
+], ids=range(11))  # fmt: skip
 def test_bad_names(bad, why, alone):
     before = os.listdir(named_segments.folder())
     for call in (lambda: recstore.shared(bad, lambda: [1]), lambda: recstore.shared(bad), lambda: recstore.names.remove(bad),
@@ -203,12 +192,9 @@ def damaged(kind, path, other):
     with open(other, "rb") as f:
         whole = f.read()
     content = {
-        "empty": b"",
-        "zeros": bytes(len(whole)),
-        "cut": whole[:-100],
-        "short": whole[:1000],
-        "no head": bytes(4096) + whole[4096:],
-    }[kind]
+        "empty": b"", "zeros": bytes(len(whole)), "cut": whole[:-100], "short": whole[:1000],
+        "no head": bytes(4096) + whole[4096:]
+    }[kind]  # fmt: skip
     with open(path, "wb") as f:
         f.write(content)
     os.chmod(path, 0o400)
@@ -367,12 +353,9 @@ def test_small_dev_shm(tmp_path):
     environment = {k: v for k, v in os.environ.items() if not k.startswith("RECSTORE_")}
     command = f'{mount} && exec "$0" "$1"'
     done = subprocess.run(
-        ["unshare", "-m", "sh", "-c", command, sys.executable, str(script)],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        env=environment,
-    )
+        ["unshare", "-m", "sh", "-c", command, sys.executable, str(script)], capture_output=True, text=True,
+        cwd=tmp_path, env=environment
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
     named, nameless, built, small = done.stdout.splitlines()
     assert "bytes are needed and the file system leaves" in named and "--shm-size" in named and "dir=" in named
@@ -398,12 +381,9 @@ def test_read_only_dev_shm(tmp_path):
     environment = {k: v for k, v in os.environ.items() if not k.startswith("RECSTORE_")} | {"TMPDIR": str(tmp_path)}
     command = f'{mount} && exec "$0" "$1"'
     done = subprocess.run(
-        ["unshare", "-m", "sh", "-c", command, sys.executable, str(script)],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        env=environment,
-    )
+        ["unshare", "-m", "sh", "-c", command, sys.executable, str(script)], capture_output=True, text=True,
+        cwd=tmp_path, env=environment
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [f"{tmp_path}/recstore-{os.geteuid()} [1, 2] 1", "1"]
 
@@ -442,10 +422,6 @@ def test_import_stays_light():
     code = "import sys; before = set(sys.modules); import recstore; print(*set(sys.modules) - before)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert not {
-        "recstore.sharing",
-        "recstore.building.fingerprints",
-        "recstore.shm.segment_list",
-        "hashlib",
-        "logging",
-        "socket",
-    } & set(loaded)
+        "recstore.sharing", "recstore.building.fingerprints", "recstore.shm.segment_list", "hashlib", "logging",
+        "socket"
+    } & set(loaded)  # fmt: skip

@@ -34,13 +34,9 @@ def batches_of(f, size=32):
 
 def loaders(f, context, **options):
     yield DataLoader(
-        f,
-        sampler=BatchSampler(SequentialSampler(f), 32, False),
-        batch_size=None,
-        num_workers=2,
-        multiprocessing_context=context,
-        **options,
-    )
+        f, sampler=BatchSampler(SequentialSampler(f), 32, False), batch_size=None, num_workers=2,
+        multiprocessing_context=context, **options
+    )  # fmt: skip
     yield DataLoader(f, batch_size=32, collate_fn=f.collate, num_workers=2, multiprocessing_context=context, **options)
 
 
@@ -68,12 +64,9 @@ def test_large_batches_in_shared_memory(strategy):
     try:
         f = torch_workers.large_fields(x)
         loader = DataLoader(
-            f,
-            sampler=BatchSampler(SequentialSampler(f), 100, False),
-            batch_size=None,
-            num_workers=1,
-            worker_init_fn=torch_workers.Strategy(strategy),
-        )
+            f, sampler=BatchSampler(SequentialSampler(f), 100, False), batch_size=None, num_workers=1,
+            worker_init_fn=torch_workers.Strategy(strategy)
+        )  # fmt: skip
         for batch, expected in zip(loader, batches_of(f, 100), strict=True):
             assert batch["tokens"].is_shared()
             assert_same(batch, expected)

@@ -37,12 +37,9 @@ def test_workers_read_what_this_process_asked_for(made, tmp_path, method):
     with recstore.open(made.at, cache=tmp_path, lazy=True, options=made.options) as x:
         batches = samplers.BatchSampler(samplers.ShardSampler(x, window=2, seed=1), 32)
         loader = torch.utils.data.DataLoader(
-            samplers.RecordDataset(x),
-            batch_sampler=batches,
-            num_workers=2,
-            multiprocessing_context=method,
-            collate_fn=list,
-        )
+            samplers.RecordDataset(x), batch_sampler=batches, num_workers=2, multiprocessing_context=method,
+            collate_fn=list
+        )  # fmt: skip
         got = []
         for number, batch in enumerate(loader):
             got += batch

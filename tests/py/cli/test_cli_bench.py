@@ -31,20 +31,10 @@ def taken(path, **how):
 # ---- Files ----
 
 
-@pytest.mark.parametrize(
-    ("name", "form"),
-    [
-        ("a.json", "json"),
-        ("a.JSON.xz", "json"),
-        ("a.ndjson", "jsonl"),
-        ("a.csv.gz", "csv"),
-        ("a.tsv", "tsv"),
-        ("a.pq", "parquet"),
-        ("a.txt", "text"),
-        ("a", "text"),
-        ("a.gz", "text"),
-    ],
-)
+@pytest.mark.parametrize(("name", "form"), [
+    ("a.json", "json"), ("a.JSON.xz", "json"), ("a.ndjson", "jsonl"), ("a.csv.gz", "csv"), ("a.tsv", "tsv"),
+    ("a.pq", "parquet"), ("a.txt", "text"), ("a", "text"), ("a.gz", "text")
+])  # fmt: skip
 def test_the_name_says_the_format(name, form):
     assert bench_files.format_of(name) == form
 
@@ -61,18 +51,13 @@ def test_json(tmp_path):
     assert what.startswith("the entries") and found == [{"key": "a", "value": 1}, {"key": "b", "value": {}}]
 
 
-@pytest.mark.parametrize(
-    ("text", "where", "said"),
-    [
-        ("5", None, "neither a list nor an object"),
-        ("nope", None, "not JSON"),
-        ('{"a": 1}\n{"a": 2}', None, "--format jsonl"),
-        ('{"a": [1]}', "b", "there is no 'b'; arrays in it: 'a' (1)"),
-        ('{"a": {"c": [1]}}', "a.b", "there is no 'a.b'; arrays in it: 'a.c' (1)"),
-        ('{"a": {"c": [1]}}', "a", "'a' is an object, not an array; arrays in it: 'a.c' (1)"),
-        ("[1]", "a", "there is no 'a'"),
-    ],
-)
+@pytest.mark.parametrize(("text", "where", "said"), [
+    ("5", None, "neither a list nor an object"), ("nope", None, "not JSON"),
+    ('{"a": 1}\n{"a": 2}', None, "--format jsonl"), ('{"a": [1]}', "b", "there is no 'b'; arrays in it: 'a' (1)"),
+    ('{"a": {"c": [1]}}', "a.b", "there is no 'a.b'; arrays in it: 'a.c' (1)"),
+    ('{"a": {"c": [1]}}', "a", "'a' is an object, not an array; arrays in it: 'a.c' (1)"),
+    ("[1]", "a", "there is no 'a'")
+])  # fmt: skip
 def test_json_without_records(tmp_path, text, where, said):
     with pytest.raises(SourceError, match="x.json") as caught:
         taken(wrote(tmp_path / "x.json", text), where=where)
@@ -217,13 +202,9 @@ def test_ratios_are_those_of_a_round():
     taken = {"floor": [1, 10, 1], "msgspec decode": [2, 20, 2], "recstore": [4, 30, 4], "torch+pickle": [8, 90, 8]}
     rows = {row["rival"]: row for row in bench_timing.read_rows(taken)}
     assert rows["recstore"] == {
-        "rival": "recstore",
-        "min_ns": 4,
-        "median_ns": 4,
-        "over_floor": 4,
-        "of_msgspec_decode": 2,
-        "times_torch_pickle": 2,
-    }
+        "rival": "recstore", "min_ns": 4, "median_ns": 4, "over_floor": 4, "of_msgspec_decode": 2,
+        "times_torch_pickle": 2
+    }  # fmt: skip
     del taken["floor"]
     assert bench_timing.read_rows(taken)[0]["over_floor"] is None and bench_timing.ratio([1], [0]) is None
 
@@ -258,11 +239,8 @@ def test_the_command(tmp_path):
     done = run(path, "--limit", "400", "--workers", "1", "--json")
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
-    assert (
-        found["records"] == 400
-        and found["source"].startswith("the list under 'rows', not other (1)")
-        and found["cut"] == ""
-    )
+    assert found["records"] == 400 and found["source"].startswith("the list under 'rows', not other (1)")
+    assert found["cut"] == ""
     assert {"recstore", "numpy+pickle"} <= {row["rival"] for row in found["sizes"]}
     assert {"list", "recstore", "floor"} <= {row["rival"] for row in found["reads"]}
     assert {row["container"] for row in found["workers"]} == {"list", "numpy+pickle", "recstore"}
@@ -276,12 +254,8 @@ def test_the_report(tmp_path):
     done = run(wrote(tmp_path / "names.txt", "\n".join(f"images/{i:06}.jpg" for i in range(300))), "--workers", "0")
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(f"300 records of {tmp_path}/names.txt: lines as text\n")
-    assert (
-        "\nrecstore " in done.stdout
-        and "\nfloor " in done.stdout
-        and "bytes by field of the RecordList:\nfield " in done.stdout
-        and "USS" not in done.stdout
-    )
+    assert "\nrecstore " in done.stdout and "\nfloor " in done.stdout
+    assert "bytes by field of the RecordList:\nfield " in done.stdout and "USS" not in done.stdout
 
 
 @pytest.fixture
@@ -292,16 +266,10 @@ def signals():
     signal.signal(signal.SIGTERM, before)
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "said"),
-    [
-        ("gone.json", None, "gone.json"),
-        ("empty.txt", "", "no records in"),
-        ("none.json", '{"a": []}', "no records in"),
-        ("bad.jsonl", "{", "bad.jsonl, line 1: not JSON"),
-        ("deep.json", "[" * 100_000, "more than 1024 brackets are open"),
-    ],
-)
+@pytest.mark.parametrize(("name", "text", "said"), [
+    ("gone.json", None, "gone.json"), ("empty.txt", "", "no records in"), ("none.json", '{"a": []}', "no records in"),
+    ("bad.jsonl", "{", "bad.jsonl, line 1: not JSON"), ("deep.json", "[" * 100_000, "more than 1024 brackets are open")
+])  # fmt: skip
 def test_files_without_records(tmp_path, signals, capsys, name, text, said):
     path = str(tmp_path / name) if text is None else wrote(tmp_path / name, text)
     assert main.main(["bench", path]) == 1

@@ -119,9 +119,8 @@ def test_options_of_csv(made):
 def test_a_store_is_built_by_name_and_found_by_the_reader(run):
     write("x.csv", "a\n1\n")
     status, out, err = run("build", "x.csv", "--shared", "test-build", "--keep", "1h", "-o", "x.recs")
-    assert (status, err) == (0, "") and out.startswith(
-        "x.recs and test-build (shared, kept for 1h after its last use): 1 "
-    )
+    assert (status, err) == (0, "")
+    assert out.startswith("x.recs and test-build (shared, kept for 1h after its last use): 1 ")
     (one,) = recstore.names.list("test-build")
     assert one.state == "kept"
     with recstore.read_csv("x.csv", shared="test-build") as x, recstore.open("x.recs") as y:
@@ -163,28 +162,23 @@ def test_an_existing_file_stays_unless_forced(run, folder):
     assert run("build", "x.csv", "-o", "x.recs", "--force")[0] == 0
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["x.csv"], "say where the store goes: -o FILE, --shared NAME, or --shards URL"),
-        (["x.csv", "-o", "y", "--keep", "1h"], "--keep belongs to --shared"),
-        (["x.unknown", "-o", "y"], "the name of x.unknown does not tell the format; give --format json|jsonl|csv"),
-        (["x.csv", "x.json", "-o", "y"], "x.csv is csv and x.json json; give --format"),
-        (["x.jsonl", "-o", "y", "--delimiter", ";"], "--delimiter is for csv, tsv, and the files are read as jsonl"),
-        (["x.jsonl", "-o", "y", "--no-header"], "--no-header is for csv, tsv"),
-        (["x.csv", "-o", "y", "--records", "a"], "--records is for json"),
-        (["x.csv", "-o", "y", "--delimiter", "ab"], "delimiter is 'ab'; give one ASCII character"),
-        (["x.csv", "-o", "y", "--dtypes", "id=colour"], "'colour' is no type"),
-        (["x.csv", "-o", "y", "--columns", "zz"], "x.csv: no column 'zz'; there are: 'id', 'name'"),
-        (["x.csv", "--shared", "a/b"], "a/b"),
-        (["x.csv", "--shared", "a", "--keep", "long"], "--keep takes a duration"),
-        (["-", "-o", "y"], "standard input has no name; give --format"),
-        (["-", "x.csv", "-o", "y", "--format", "csv"], "is given alone"),
-        (["-", "--shared", "y", "--format", "csv"], "standard input"),
-        (["x.csv", "-o", "none/y"], "folder to save into does not exist"),
-        (["x.recs", "-o", "y"], "is a store already"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "said"), [
+    (["x.csv"], "say where the store goes: -o FILE, --shared NAME, or --shards URL"),
+    (["x.csv", "-o", "y", "--keep", "1h"], "--keep belongs to --shared"),
+    (["x.unknown", "-o", "y"], "the name of x.unknown does not tell the format; give --format json|jsonl|csv"),
+    (["x.csv", "x.json", "-o", "y"], "x.csv is csv and x.json json; give --format"),
+    (["x.jsonl", "-o", "y", "--delimiter", ";"], "--delimiter is for csv, tsv, and the files are read as jsonl"),
+    (["x.jsonl", "-o", "y", "--no-header"], "--no-header is for csv, tsv"),
+    (["x.csv", "-o", "y", "--records", "a"], "--records is for json"),
+    (["x.csv", "-o", "y", "--delimiter", "ab"], "delimiter is 'ab'; give one ASCII character"),
+    (["x.csv", "-o", "y", "--dtypes", "id=colour"], "'colour' is no type"),
+    (["x.csv", "-o", "y", "--columns", "zz"], "x.csv: no column 'zz'; there are: 'id', 'name'"),
+    (["x.csv", "--shared", "a/b"], "a/b"), (["x.csv", "--shared", "a", "--keep", "long"], "--keep takes a duration"),
+    (["-", "-o", "y"], "standard input has no name; give --format"),
+    (["-", "x.csv", "-o", "y", "--format", "csv"], "is given alone"),
+    (["-", "--shared", "y", "--format", "csv"], "standard input"),
+    (["x.csv", "-o", "none/y"], "folder to save into does not exist"), (["x.recs", "-o", "y"], "is a store already")
+])  # fmt: skip
 def test_what_cannot_be_built_is_said_in_a_line(run, arguments, said):
     tables()
     write("x.unknown", "")
@@ -432,16 +426,7 @@ def test_head_of_a_store_has_no_options_of_files(run, store):
 
 def test_formats_by_name():
     for name, form in (
-        ("a.json", "json"),
-        ("a.JSON.xz", "json"),
-        ("a.ndjson", "jsonl"),
-        ("a.csv.gz", "csv"),
-        ("a.tab", "tsv"),
-        ("a.pq", "parquet"),
-        ("a.arrows", "arrow"),
-        ("a.lst", "text"),
-        ("a.recs", "recs"),
-        ("a", None),
-        ("a.gz", None),
-    ):
+        ("a.json", "json"), ("a.JSON.xz", "json"), ("a.ndjson", "jsonl"), ("a.csv.gz", "csv"), ("a.tab", "tsv"),
+        ("a.pq", "parquet"), ("a.arrows", "arrow"), ("a.lst", "text"), ("a.recs", "recs"), ("a", None), ("a.gz", None)
+    ):  # fmt: skip
         assert files.format_of(name) == form

@@ -62,9 +62,8 @@ def test_ls(numbers, run, said):
     heading, line = out.splitlines()
     assert status == 0
     assert heading.split() == ["name", "fingerprint", "records", "bytes", "age", "builder", "attached", "state"]
-    assert (
-        line.split()[:3] == ["numbers", "v1", "1,234"] and f"process {os.getpid()}" in line and line.endswith("in use")
-    )
+    assert line.split()[:3] == ["numbers", "v1", "1,234"] and f"process {os.getpid()}" in line
+    assert line.endswith("in use")
     (one,) = said("ls")
     assert {key: one[key] for key in ("name", "fingerprint", "records", "nbytes", "state", "keep")} == {
         "name": "numbers", "fingerprint": "v1", "records": 1234, "nbytes": numbers.nbytes, "state": "in use", "keep": None}  # fmt: skip
@@ -224,12 +223,8 @@ def test_terminals_are_safe(run):
 
 def test_cut_short(run, said):
     record = {
-        "text": "y" * 10_000,
-        "many": list(range(100_000)),
-        "deep": nested(60),
-        "big": 10**5000,
-        "bytes": b"z" * 10_000,
-    }
+        "text": "y" * 10_000, "many": list(range(100_000)), "deep": nested(60), "big": 10**5000, "bytes": b"z" * 10_000
+    }  # fmt: skip
     recstore.RecordList([record]).save("x")
     out = run("head", "x")[1]
     assert len(out) < 1000
@@ -243,29 +238,14 @@ def test_values_as_json(said):
     import decimal
 
     values = [
-        float("nan"),
-        float("inf"),
-        {1, 2},
-        {(1, 2): None},
-        datetime.date(2026, 1, 2),
-        decimal.Decimal("1.5"),
-        "\ud800",
-        True,
-        1j,
-    ]
+        float("nan"), float("inf"), {1, 2}, {(1, 2): None}, datetime.date(2026, 1, 2), decimal.Decimal("1.5"), "\ud800",
+        True, 1j
+    ]  # fmt: skip
     recstore.RecordList(values).save("x")
     shown = [one["value"] for one in said("head", "x", "-n", 20)]
     assert shown == [
-        "nan",
-        "inf",
-        "{1, 2}",
-        {"(1, 2)": None},
-        "datetime.date(2026, 1, 2)",
-        "Decimal('1.5')",
-        "\ud800",
-        True,
-        "1j",
-    ]
+        "nan", "inf", "{1, 2}", {"(1, 2)": None}, "datetime.date(2026, 1, 2)", "Decimal('1.5')", "\ud800", True, "1j"
+    ]  # fmt: skip
 
 
 def test_brief():
@@ -342,16 +322,5 @@ def test_the_page_has_every_command():
         action.choices for action in main._parser()._actions if hasattr(action, "choices") and action.choices
     )
     assert described == [
-        "demo",
-        "bench",
-        "build",
-        "cat",
-        "ls",
-        "info",
-        "head",
-        "verify",
-        "rm",
-        "gc",
-        "monitor",
-        "doctor",
-    ] and sorted(described) == sorted(commands)
+        "demo", "bench", "build", "cat", "ls", "info", "head", "verify", "rm", "gc", "monitor", "doctor"
+    ] and sorted(described) == sorted(commands)  # fmt: skip

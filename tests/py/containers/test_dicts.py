@@ -251,12 +251,9 @@ def test_factory(factory, tmp_path):
         d.get_many(["missing"])
     d.save(tmp_path / "d.rec")
     for other in (
-        recstore.open(tmp_path / "d.rec"),
-        RecordDict(d),
-        d.select(["a"]),
-        d | {"b": 1},
-        RecordDict(d, compression="none"),
-    ):
+        recstore.open(tmp_path / "d.rec"), RecordDict(d), d.select(["a"]), d | {"b": 1},
+        RecordDict(d, compression="none")
+    ):  # fmt: skip
         assert other["missing"] == factory()
     with pytest.raises(TypeError, match="unhashable"):
         d[[]]
@@ -372,12 +369,8 @@ def test_eq(letters):
     assert letters == RecordDict(LETTERS) == letters and letters == letters.select(reversed(letters))
     assert letters == collections.OrderedDict(reversed(LETTERS.items())) and letters == collections.UserDict(LETTERS)
     for other in (
-        {},
-        {**LETTERS, "a": 1},
-        {**LETTERS, "k": 10},
-        {key + "!": i for key, i in LETTERS.items()},
-        RecordDict({}),
-    ):
+        {}, {**LETTERS, "a": 1}, {**LETTERS, "k": 10}, {key + "!": i for key, i in LETTERS.items()}, RecordDict({})
+    ):  # fmt: skip
         assert letters != other and other != letters and not letters == other
     for other in (list(LETTERS), None, 5, list(LETTERS.items()), RecordList(list(LETTERS))):
         assert letters != other and not letters == other
@@ -433,10 +426,8 @@ def test_repr(letters):
     assert repr(letters.keys()).startswith("<RecordKeys: 10 of <RecordDict")
     part = letters.select("ab")
     assert repr(part.keys()) == "RecordKeys(['a', 'b'])" and repr(part.values()) == "RecordValues([0, 1])"
-    assert (
-        repr(part.items()) == "RecordItems([('a', 0), ('b', 1)])"
-        and repr(part.items()[:]) == "RecordPairs([('a', 0), ('b', 1)])"
-    )
+    assert repr(part.items()) == "RecordItems([('a', 0), ('b', 1)])"
+    assert repr(part.items()[:]) == "RecordPairs([('a', 0), ('b', 1)])"
     assert repr(letters.items()[:]) == "<RecordPairs: 10>"
 
 

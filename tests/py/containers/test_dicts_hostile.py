@@ -61,12 +61,9 @@ READS = [lambda d, k: d[k], lambda d, k: k in d, lambda d, k: d.get(k), lambda d
 @pytest.mark.parametrize("read", READS)
 def test_probes_that_raise(d, read):
     for key in (
-        Key("key 1", raising),
-        Key("key 1", None, raising),
-        Key(7, lambda: 7, raising),
-        (Key("a", None, raising), 1),
-        Key("key 1", lambda: "no int"),
-    ):
+        Key("key 1", raising), Key("key 1", None, raising), Key(7, lambda: 7, raising), (Key("a", None, raising), 1),
+        Key("key 1", lambda: "no int")
+    ):  # fmt: skip
         with pytest.raises((Boom, TypeError)):
             read(d, key)
     with pytest.raises(Boom):
@@ -312,38 +309,18 @@ class Point:
 
 def operations(d, key, value):
     (
-        d[key],
-        d.get(key),
-        key in d,
-        d.get("none"),
-        d.get_many([key, "none"], default=None),
-        len(d),
-        list(d),
-        dict(d.items()),
-    )
+        d[key], d.get(key), key in d, d.get("none"), d.get_many([key, "none"], default=None), len(d), list(d),
+        dict(d.items())
+    )  # fmt: skip
     (
-        list(reversed(d)),
-        d == {key: value},
-        d.keys() & {key},
-        d.keys() | {1},
-        d.items() == set(),
-        d.values()[0],
-        d.items()[:1][0],
-        repr(d),
-        d.to_dict(),
-    )
+        list(reversed(d)), d == {key: value}, d.keys() & {key}, d.keys() | {1}, d.items() == set(), d.values()[0],
+        d.items()[:1][0], repr(d), d.to_dict()
+    )  # fmt: skip
     part = d.select([key])
     (
-        part[key],
-        part | {1: 2},
-        {1: 2} | part,
-        part.info(),
-        d.info(),
-        d.keys() <= {1},
-        d.keys().isdisjoint([1]),
-        RecordList(d.keys())[0],
-        RecordDict(d)[key],
-    )
+        part[key], part | {1: 2}, {1: 2} | part, part.info(), d.info(), d.keys() <= {1}, d.keys().isdisjoint([1]),
+        RecordList(d.keys())[0], RecordDict(d)[key]
+    )  # fmt: skip
     for probe in ([], Key(5, raising), Key("key 1", None, raising), "none", Key(1)):
         for read in READS:
             try:
@@ -370,16 +347,10 @@ def test_no_references_leak():
             for _ in range(6):  # the counts must be equal, so a few calls show a leak
                 operations(d, key, value)
             gc.collect()
-            counts.append(
-                (
-                    sys.getrefcount(key),
-                    sys.getrefcount(value),
-                    sys.getrefcount(d),
-                    sys.getrefcount(Boom),
-                    sys.getrefcount(None) // 500,
-                    len(gc.get_objects()),
-                )
-            )
+            counts.append((
+                sys.getrefcount(key), sys.getrefcount(value), sys.getrefcount(d), sys.getrefcount(Boom),
+                sys.getrefcount(None) // 500, len(gc.get_objects())
+            ))  # fmt: skip
     assert counts[-1][:4] == counts[2][:4]
     assert abs(counts[-1][-1] - counts[2][-1]) < 50, counts
 

@@ -27,11 +27,8 @@ def letters():
 
 
 def test_view_types(letters):
-    assert (
-        isinstance(letters.keys(), (KeysView, Set, Sequence))
-        and isinstance(letters.items(), ItemsView)
-        and isinstance(letters.values(), ValuesView)
-    )
+    assert isinstance(letters.keys(), (KeysView, Set, Sequence)) and isinstance(letters.items(), ItemsView)
+    assert isinstance(letters.values(), ValuesView)
     for view in (letters.keys(), letters.values(), letters.items()):
         assert isinstance(view, Sequence) and len(view) == 10 and view.mapping is letters
         assert copy.copy(view) is copy.deepcopy(view) is view
@@ -39,17 +36,9 @@ def test_view_types(letters):
 
 
 OTHERS = [
-    set(),
-    {"a"},
-    {"a", "z"},
-    set(LETTERS),
-    {*LETTERS, 5},
-    {1, 2},
-    frozenset("abc"),
-    dict.fromkeys("abz").keys(),
-    LETTERS.keys(),
-    LETTERS.items(),
-]
+    set(), {"a"}, {"a", "z"}, set(LETTERS), {*LETTERS, 5}, {1, 2}, frozenset("abc"), dict.fromkeys("abz").keys(),
+    LETTERS.keys(), LETTERS.items()
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("operation", [operator.and_, operator.or_, operator.sub, operator.xor, operator.eq, operator.ne, operator.lt, operator.le,
@@ -58,13 +47,8 @@ OTHERS = [
 def test_set_operations(letters, operation, kind):
     ours, theirs = getattr(letters, kind)(), getattr(LETTERS, kind)()
     for other in [
-        *OTHERS,
-        {("a", 0)},
-        {("a", 0), ("a", 1)},
-        set(LETTERS.items()),
-        ours,
-        getattr(RecordDict({"a": 0}), kind)(),
-    ]:
+        *OTHERS, {("a", 0)}, {("a", 0), ("a", 1)}, set(LETTERS.items()), ours, getattr(RecordDict({"a": 0}), kind)()
+    ]:  # fmt: skip
         plain = set(other)
         assert operation(ours, other) == operation(theirs, plain)
         assert operation(other, ours) == operation(plain, theirs)
@@ -102,13 +86,8 @@ def test_positions(letters):
         for i in (0, 3, 9, -1, -10, True, np.int64(2)):
             assert view[i] == plain[i]
         for part in (
-            slice(2, 5),
-            slice(None, None, -1),
-            slice(5, 2),
-            slice(-3, None),
-            slice(None, None, 4),
-            slice(100, 200),
-        ):
+            slice(2, 5), slice(None, None, -1), slice(5, 2), slice(-3, None), slice(None, None, 4), slice(100, 200)
+        ):  # fmt: skip
             assert list(view[part]) == plain[part] and len(view[part]) == len(plain[part])
         assert list(view) == plain and list(reversed(view)) == plain[::-1]
         for i in (10, -11):
@@ -120,11 +99,8 @@ def test_positions(letters):
         assert view.index(plain[4]) == 4 and view.count(plain[4]) == 1 and view.count("nothing") == 0
         with pytest.raises(ValueError):
             view.index("nothing")
-    assert (
-        letters.items()[2:4] == items[2:4]
-        and letters.items()[2:4] != items[2:5]
-        and letters.items()[1:][::2][1] == items[3]
-    )
+    assert letters.items()[2:4] == items[2:4] and letters.items()[2:4] != items[2:5]
+    assert letters.items()[1:][::2][1] == items[3]
     with pytest.raises(TypeError):
         hash(letters.items()[:])
 

@@ -15,20 +15,11 @@ def x(request):
         yield x
 
 
-@pytest.mark.parametrize(
-    "view",
-    [
-        lambda x: x,
-        lambda x: x[:2],
-        lambda x: x.shuffled(3),
-        lambda x: x.lazy(),
-        lambda x: x.fields("label", "id"),
-        lambda x: x + x,
-        lambda x: x.group_by(lambda record: len(record))[3],
-        lambda x: x.group_by(lambda record: len(record)),
-        lambda x: x.index_by(lambda record: len(record)),
-    ],
-)
+@pytest.mark.parametrize("view", [
+    lambda x: x, lambda x: x[:2], lambda x: x.shuffled(3), lambda x: x.lazy(), lambda x: x.fields("label", "id"),
+    lambda x: x + x, lambda x: x.group_by(lambda record: len(record))[3],
+    lambda x: x.group_by(lambda record: len(record)), lambda x: x.index_by(lambda record: len(record))
+])  # fmt: skip
 def test_a_name_that_no_record_has_is_an_error_with_the_nearest(x, view):
     with pytest.raises(KeyError, match="'lable'.*'id'.*'label' is meant"):
         view(x).fields("id", "lable")

@@ -199,9 +199,8 @@ def test_a_record_is_a_mapping(x):
     assert isinstance(r, Mapping) and type(r) is recstore.Record and not isinstance(r, dict)
     assert r["bbox"] == plain["bbox"] and r["meta"] == plain["meta"] and type(r["meta"]) is dict
     assert len(r) == len(plain) and list(r) == list(plain) and "bbox" in r and "q" not in r and bool(r)
-    assert (
-        r.keys() == plain.keys() and list(r.values()) == list(plain.values()) and list(r.items()) == list(plain.items())
-    )
+    assert r.keys() == plain.keys() and list(r.values()) == list(plain.values())
+    assert list(r.items()) == list(plain.items())
     assert r.get("id") == 33 and r.get("q") is None and r.get("q", 7) == 7
     assert dict(r) == plain == {**r} and type(dict(r)) is dict
     assert r == plain and plain == r and r == x.lazy()[33] and r != x.lazy()[34] and r != 3
@@ -258,9 +257,8 @@ def test_pickle_and_copy(x):
 
 def test_a_held_record():
     r = recstore.Record("shapes.Box", {"x": 1, "y": [2]}, _origin=(27, ()))
-    assert (
-        r["x"] == 1 and list(r) == ["x", "y"] and len(r) == 2 and r.class_name == "shapes.Box" and r._origin == (27, ())
-    )
+    assert r["x"] == 1 and list(r) == ["x", "y"] and len(r) == 2 and r.class_name == "shapes.Box"
+    assert r._origin == (27, ())
     again = pickle.loads(pickle.dumps(r))
     assert again == r and again._origin == (27, ()) and again.class_name == "shapes.Box"
     assert r != recstore.Record("shapes.Circle", {"x": 1, "y": [2]}) and r != {"x": 1, "y": [2]}

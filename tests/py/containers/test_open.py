@@ -242,27 +242,17 @@ def test_every_bit_of_the_header(path):
         assert type(caught.value) is expected
 
 
-@pytest.mark.parametrize(
-    ("offset", "value", "error", "code"),
-    [
-        (0, b"PK\3\4", CorruptError, "MAGIC"),
-        (10, struct.pack("<H", 2), VersionError, "VERSION"),
-        (10, struct.pack("<H", 0), VersionError, "VERSION"),
-        (16, struct.pack("<Q", 1 << 40), VersionError, "VERSION"),
-        (23, b"\x80", VersionError, "VERSION"),
-        (64, struct.pack("<I", 2), VersionError, "VERSION"),
-        (12, struct.pack("<I", 8192), CorruptError, "VALUE"),
-        (104, struct.pack("<I", 201), CorruptError, "VALUE"),
-        (32, struct.pack("<Q", 1 << 40), CorruptError, "TRUNCATED"),
-        (88, struct.pack("<Q", (1 << 28) + 1), CorruptError, "LIMIT"),
-        (96, struct.pack("<Q", (1 << 32) + 1), CorruptError, "LIMIT"),
-        (68, struct.pack("<I", 65), CorruptError, "SECTION"),
-        (72, struct.pack("<Q", 1 << 50), CorruptError, "SECTION"),
-        (80, struct.pack("<Q", 0), CorruptError, "BLOCK"),
-        (80, struct.pack("<Q", (1 << 48) + 1), CorruptError, "BLOCK"),
-        (108, b"\0\0\0\0", CorruptError, "CHECKSUM"),
-    ],
-)
+@pytest.mark.parametrize(("offset", "value", "error", "code"), [
+    (0, b"PK\3\4", CorruptError, "MAGIC"), (10, struct.pack("<H", 2), VersionError, "VERSION"),
+    (10, struct.pack("<H", 0), VersionError, "VERSION"), (16, struct.pack("<Q", 1 << 40), VersionError, "VERSION"),
+    (23, b"\x80", VersionError, "VERSION"), (64, struct.pack("<I", 2), VersionError, "VERSION"),
+    (12, struct.pack("<I", 8192), CorruptError, "VALUE"), (104, struct.pack("<I", 201), CorruptError, "VALUE"),
+    (32, struct.pack("<Q", 1 << 40), CorruptError, "TRUNCATED"),
+    (88, struct.pack("<Q", (1 << 28) + 1), CorruptError, "LIMIT"),
+    (96, struct.pack("<Q", (1 << 32) + 1), CorruptError, "LIMIT"), (68, struct.pack("<I", 65), CorruptError, "SECTION"),
+    (72, struct.pack("<Q", 1 << 50), CorruptError, "SECTION"), (80, struct.pack("<Q", 0), CorruptError, "BLOCK"),
+    (80, struct.pack("<Q", (1 << 48) + 1), CorruptError, "BLOCK"), (108, b"\0\0\0\0", CorruptError, "CHECKSUM")
+])  # fmt: skip
 def test_a_header_with_a_right_checksum(path, offset, value, error, code):
     data = bytearray(path.read_bytes())
     data[offset : offset + len(value)] = value

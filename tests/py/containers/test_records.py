@@ -352,11 +352,8 @@ def test_examples_in_docstrings(name):
     failed, tried = doctest.testmod(module, verbose=False)
     assert failed == 0
     assert tried or name not in (
-        "recstore",
-        "recstore.containers.records",
-        "recstore._core.native",
-        "recstore.values.classes",
-    )
+        "recstore", "recstore.containers.records", "recstore._core.native", "recstore.values.classes"
+    )  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -379,12 +376,8 @@ def test_get_many_of_every_length(numbers, n):
 
 def test_get_many_that_fails_late(numbers):
     for bad, error in (
-        (3000, IndexError),
-        (-3001, IndexError),
-        (2**70, IndexError),
-        ("x", TypeError),
-        (1.5, TypeError),
-    ):
+        (3000, IndexError), (-3001, IndexError), (2**70, IndexError), ("x", TypeError), (1.5, TypeError)
+    ):  # fmt: skip
         for before in (0, 5, 256, 300):
             with pytest.raises(error):
                 numbers.get_many([*range(before), bad])

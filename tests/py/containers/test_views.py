@@ -88,25 +88,14 @@ def test_masks(letters):
             letters[wrong]
 
 
-@pytest.mark.parametrize(
-    ("key", "text"),
-    [
-        ([1, True], "not of both"),
-        ([1.0], "must be integers or slices, not a list of float"),
-        (["a"], "not a list of str"),
-        ([[1]], "not a list of list"),
-        ([None, 1], "not a list of NoneType"),
-        ((1, 2), "must be integers or slices, not tuple"),
-        ({1}, "not set"),
-        (bytearray(b"1"), "not bytearray"),
-        (np.array([1.5]), "integers or bools, not float64"),
-        (np.array(["a"]), "integers or bools, not <U1"),
-        (np.array([[1, 2]]), "one dimension, not 2"),
-        (np.array([None]), "integers or bools, not object"),
-        (np.datetime64("2020-01-01"), "not datetime64"),
-        (array.array("d", [1.0]), "not array"),
-    ],
-)
+@pytest.mark.parametrize(("key", "text"), [
+    ([1, True], "not of both"), ([1.0], "must be integers or slices, not a list of float"),
+    (["a"], "not a list of str"), ([[1]], "not a list of list"), ([None, 1], "not a list of NoneType"),
+    ((1, 2), "must be integers or slices, not tuple"), ({1}, "not set"), (bytearray(b"1"), "not bytearray"),
+    (np.array([1.5]), "integers or bools, not float64"), (np.array(["a"]), "integers or bools, not <U1"),
+    (np.array([[1, 2]]), "one dimension, not 2"), (np.array([None]), "integers or bools, not object"),
+    (np.datetime64("2020-01-01"), "not datetime64"), (array.array("d", [1.0]), "not array")
+])  # fmt: skip
 def test_other_keys(letters, key, text):
     with pytest.raises(TypeError, match=text):
         letters[key]
@@ -395,13 +384,9 @@ def test_several_stores():
     both.close()
     assert x.closed and y.closed and both.closed and "closed" in repr(both)
     for read in (
-        lambda: both[0],
-        lambda: both + both,
-        lambda: both * 2,
-        lambda: both.shuffled(1),
-        lambda: both[[0]],
-        lambda: both.nbytes,
-    ):
+        lambda: both[0], lambda: both + both, lambda: both * 2, lambda: both.shuffled(1), lambda: both[[0]],
+        lambda: both.nbytes
+    ):  # fmt: skip
         with pytest.raises(recstore.errors.ClosedError):
             read()
 
@@ -417,13 +402,9 @@ def test_one_of_several_stores_closed():
 
 def test_an_empty_view_keeps_its_store(letters):
     for empty in (
-        letters[:0],
-        letters * 0,
-        letters[[]],
-        letters[:0] + letters[:0],
-        (letters + letters)[5:5],
-        letters.filter(lambda c: False),
-    ):
+        letters[:0], letters * 0, letters[[]], letters[:0] + letters[:0], (letters + letters)[5:5],
+        letters.filter(lambda c: False)
+    ):  # fmt: skip
         assert empty.segments == letters.segments and len(empty) == 0 and list(empty) == []
         assert repr(empty) == "<RecordList: 0 records>"
 

@@ -32,13 +32,9 @@ def test_sizes(n):
 
 def test_records_that_differ_from_block_to_block(tmp_path):
     kinds = [
-        lambda i: i,
-        lambda i: {"id": i, "a": "x" * (i % 4)},
-        lambda i: [0.5 * i, None],
-        lambda i: ("é" * (i % 5), i % 2 == 0),
-        lambda i: {"b": np.float32(i), "id": str(i)},
-        lambda i: b"\0" * (i % 10),
-    ]
+        lambda i: i, lambda i: {"id": i, "a": "x" * (i % 4)}, lambda i: [0.5 * i, None],
+        lambda i: ("é" * (i % 5), i % 2 == 0), lambda i: {"b": np.float32(i), "id": str(i)}, lambda i: b"\0" * (i % 10)
+    ]  # fmt: skip
     records = [kinds[i // BLOCK](i) for i in range(BLOCK * len(kinds) - 7)]
     with RecordList(records) as x:
         assert x == records
@@ -99,18 +95,11 @@ def test_groups_that_span_many_blocks(tmp_path):
     assert reader.read((tmp_path / "x").read_bytes()) == records[:2]
 
 
-@pytest.mark.parametrize(
-    "records",
-    [
-        [],
-        [None] * 1000,
-        [{"id": i, "file": f"train/{i:08}.jpg", "label": i % 10, "w": 0.25 * i} for i in range(5000)],
-        [i if i % 3 else str(i) for i in range(3000)],
-        [{"a": i} if i % 2 else {"b": [i] * (i % 4)} for i in range(3000)],
-        [[(i, j / 2) for j in range(i % 6)] for i in range(2000)],
-    ],
-    ids=["none", "const", "struct", "union", "shapes", "lists"],
-)
+@pytest.mark.parametrize("records", [
+    [], [None] * 1000, [{"id": i, "file": f"train/{i:08}.jpg", "label": i % 10, "w": 0.25 * i} for i in range(5000)],
+    [i if i % 3 else str(i) for i in range(3000)], [{"a": i} if i % 2 else {"b": [i] * (i % 4)} for i in range(3000)],
+    [[(i, j / 2) for j in range(i % 6)] for i in range(2000)]
+], ids=["none", "const", "struct", "union", "shapes", "lists"])  # fmt: skip
 def test_compression_changes_no_value(records):
     with RecordList(records) as auto, RecordList(records, compression="none") as none:
         assert auto == none == records and repr(auto.to_list()) == repr(none.to_list())

@@ -157,12 +157,9 @@ for n in (200_000, 20_000):
 """
     folder = tmp_path / "private"
     done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        env={**os.environ, "RECSTORE_DIR": str(folder), "RECSTORE_BACKING": "dir"},
-    )
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True,
+        env={**os.environ, "RECSTORE_DIR": str(folder), "RECSTORE_BACKING": "dir"}
+    )  # fmt: skip
     assert done.stderr == "" and done.returncode == 0
     lines = done.stdout.split("\n")[:-1]
     assert len(lines) == 4 and len(set(lines)) == 1 and lines[0].endswith(" True")
@@ -181,12 +178,9 @@ with RecordList(range(200_000)) as x:
     print(len(x), x[-1])
 """
     done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd="/",
-        capture_output=True,
-        text=True,
-        env={**os.environ, "RECSTORE_BACKING": "anonymous"},
-    )
+        [sys.executable, "-c", code], cwd="/", capture_output=True, text=True,
+        env={**os.environ, "RECSTORE_BACKING": "anonymous"}
+    )  # fmt: skip
     assert (done.stdout, done.stderr) == ("200000 199999\n", "")
 
 

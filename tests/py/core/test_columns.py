@@ -187,16 +187,9 @@ def test_arrow_tables(rows, ragged):
 def test_arrow_of_other_records(compression):
     pyarrow = pytest.importorskip("pyarrow")
     for values in (
-        [1, None, 3],
-        ["a", None],
-        [[1], None, [2.5]],
-        [None, None],
-        [[True], [False]],
-        [[]],
-        [{"a": {"b": 1}}, {"c": None}],
-        [],
-        [None, True],
-    ):
+        [1, None, 3], ["a", None], [[1], None, [2.5]], [None, None], [[True], [False]], [[]],
+        [{"a": {"b": 1}}, {"c": None}], [], [None, True]
+    ):  # fmt: skip
         with recstore.RecordList(values, compression=compression) as x:
             got = x.to_arrow()
             assert got.to_pylist() == (
@@ -213,13 +206,8 @@ def test_arrow_of_other_records(compression):
 def test_pandas(rows, ragged):
     pandas = pytest.importorskip("pandas")
     for x in (
-        rows,
-        ragged,
-        ragged[:10],
-        ragged.fields("id", "late"),
-        recstore.RecordList([1, 2]),
-        recstore.RecordList([]),
-    ):
+        rows, ragged, ragged[:10], ragged.fields("id", "late"), recstore.RecordList([1, 2]), recstore.RecordList([])
+    ):  # fmt: skip
         expected = pandas.DataFrame(x.to_list())
         got = x.to_pandas()
         pandas.testing.assert_frame_equal(got[expected.columns], expected)
@@ -282,12 +270,8 @@ def test_several_blocks_need_a_copy():
     with recstore.RecordList({"x": i / 7} for i in range(70_000)) as x:
         assert x.info().blocks == 2 and x.info().zero_copy == ()
         for part, fits in (
-            (x, False),
-            (x[65_000:66_000], False),
-            (x[:65_536], True),
-            (x[66_000:], True),
-            (x[:66_000:65_535], True),
-        ):
+            (x, False), (x[65_000:66_000], False), (x[:65_536], True), (x[66_000:], True), (x[:66_000:65_535], True)
+        ):  # fmt: skip
             shared = native.column_view(part.field("x"))
             assert (shared is not None) == fits
             got = part.field("x").to_numpy(copy=None)

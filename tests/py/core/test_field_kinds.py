@@ -18,24 +18,13 @@ def kinds(values, path="v", **options):
         x.close()
 
 
-@pytest.mark.parametrize(
-    ("value", "kind"),
-    [
-        (lambda i: i, "int"),
-        (lambda i: i % 3, "int"),
-        (lambda i: i % 2 == 0, "bool"),
-        (lambda i: i / 4, "float"),
-        (lambda i: i**0.5, "float"),
-        (lambda i: 7, "int"),
-        (lambda i: f"name {i % 5}", "str"),
-        (lambda i: f"img_{i:06d}.jpg", "str"),
-        (lambda i: bytes([i % 256] * (i % 7)), "bytes"),
-        (lambda i: complex(i, 1), "complex"),
-        (lambda i: np.float32(i), "float"),
-        (lambda i: np.uint8(i % 256), "int"),
-        (lambda i: {"a": i}, "other"),
-    ],
-)
+@pytest.mark.parametrize(("value", "kind"), [
+    (lambda i: i, "int"), (lambda i: i % 3, "int"), (lambda i: i % 2 == 0, "bool"), (lambda i: i / 4, "float"),
+    (lambda i: i**0.5, "float"), (lambda i: 7, "int"), (lambda i: f"name {i % 5}", "str"),
+    (lambda i: f"img_{i:06d}.jpg", "str"), (lambda i: bytes([i % 256] * (i % 7)), "bytes"),
+    (lambda i: complex(i, 1), "complex"), (lambda i: np.float32(i), "float"), (lambda i: np.uint8(i % 256), "int"),
+    (lambda i: {"a": i}, "other")
+])  # fmt: skip
 def test_scalars(value, kind):
     found = kinds(map(value, range(N)))
     assert (found["kinds"], found["sure"]) == ({kind}, True)

@@ -16,18 +16,11 @@ N = 500
 
 def record(i):
     return {
-        "id": i,
-        "box": [i / 4, 1.5, i * 2.0, 8.25],
-        "tokens": [i + k for k in range(i % 6)],
-        "polygons": [[1.0 * i, 2.0], [3.0] * (i % 4)],
-        "name": f"name {i % 3}",
-        "label": "cat dog bird".split()[i % 3],
-        "maybe": None if i % 5 == 0 else i,
-        "grid": np.full((2, 3), i, np.int16),
-        "count": np.uint8(i % 200),
-        "raw": bytes([i % 256]) * (i % 3),
-        **({"late": i} if i >= 100 else {}),
-    }
+        "id": i, "box": [i / 4, 1.5, i * 2.0, 8.25], "tokens": [i + k for k in range(i % 6)],
+        "polygons": [[1.0 * i, 2.0], [3.0] * (i % 4)], "name": f"name {i % 3}", "label": "cat dog bird".split()[i % 3],
+        "maybe": None if i % 5 == 0 else i, "grid": np.full((2, 3), i, np.int16), "count": np.uint8(i % 200),
+        "raw": bytes([i % 256]) * (i % 3), **({"late": i} if i >= 100 else {})
+    }  # fmt: skip
 
 
 @pytest.fixture(scope="module", params=["auto", "none"])
@@ -138,29 +131,21 @@ def test_views_and_mappings(x):
 # ---- Refusals ----
 
 
-@pytest.mark.parametrize(
-    ("options", "kind", "words"),
-    [
-        (("name", "values"), ValueError, "'name' of record 7 is 'name 1', and the batch takes numbers there"),
-        (("box", "text"), ValueError, "'box' of record 7 is the list"),
-        (("polygons", "ragged"), ValueError, r"'polygons' of record 7 is the list \[\[7.0, 2.0\], \[3"),
-        (("tokens", "nested"), ValueError, "'tokens' of record 7"),
-        (("box", "values"), ValueError, "'box' of record 7"),
-        (
-            ("grid", "values", "int64", (3, 2)),
-            ValueError,
-            r"has the shape \(2, 3\), and the batch takes \(3, 2\) there",
-        ),
-        (("box", "values", "float32", (3,)), ValueError, r"has the shape \(4,\), and the batch"),
-        (("grid", "ragged"), ValueError, r"'grid' of record 7 has the shape \(2, 3\)"),
-        (("maybe", "values"), ValueError, "'maybe' of record 10 is None: give missing="),
-        (("late", "values"), KeyError, "record 7 has no field .*late.*: give missing="),
-        (("none", "ragged"), KeyError, "record 7 has no field .*none"),
-        (("box", "values", "int64", (4,)), ValueError, "'box' of record 7 holds 1.75, which int64 cannot hold"),
-        (("id", "values", "int8"), ValueError, "'id' of record 300 holds 300, which int8 cannot hold"),
-        (("tokens", "ragged", "uint8"), ValueError, "'tokens' of record 300 holds 300"),
-    ],
-)
+@pytest.mark.parametrize(("options", "kind", "words"), [
+    (("name", "values"), ValueError, "'name' of record 7 is 'name 1', and the batch takes numbers there"),
+    (("box", "text"), ValueError, "'box' of record 7 is the list"),
+    (("polygons", "ragged"), ValueError, r"'polygons' of record 7 is the list \[\[7.0, 2.0\], \[3"),
+    (("tokens", "nested"), ValueError, "'tokens' of record 7"), (("box", "values"), ValueError, "'box' of record 7"),
+    (("grid", "values", "int64", (3, 2)), ValueError, r"has the shape \(2, 3\), and the batch takes \(3, 2\) there"),
+    (("box", "values", "float32", (3,)), ValueError, r"has the shape \(4,\), and the batch"),
+    (("grid", "ragged"), ValueError, r"'grid' of record 7 has the shape \(2, 3\)"),
+    (("maybe", "values"), ValueError, "'maybe' of record 10 is None: give missing="),
+    (("late", "values"), KeyError, "record 7 has no field .*late.*: give missing="),
+    (("none", "ragged"), KeyError, "record 7 has no field .*none"),
+    (("box", "values", "int64", (4,)), ValueError, "'box' of record 7 holds 1.75, which int64 cannot hold"),
+    (("id", "values", "int8"), ValueError, "'id' of record 300 holds 300, which int8 cannot hold"),
+    (("tokens", "ragged", "uint8"), ValueError, "'tokens' of record 300 holds 300")
+])  # fmt: skip
 def test_values_without_a_place(x, options, kind, words):
     path, form, *rest = options
     dtype, row = rest[0] if rest else "int64", rest[1] if len(rest) > 1 else ()
@@ -352,18 +337,13 @@ def test_large_batches_leave_no_memory_behind():
 # ---- Damaged bytes ----
 
 ALL = [
-    spec("id", "values", "float32", missing="mask"),
-    spec("box", "values", "float32", row=(4,), missing="fill"),
-    spec("tokens", "ragged", missing="fill"),
-    spec("polygons", "nested", "float32", missing="fill"),
-    spec("polygons", "padded_nested", "float32", missing="fill"),
-    spec("tokens", "padded", missing="fill"),
-    spec("tokens", "packed", length=7, missing="fill"),
-    spec("name", "text", missing="fill"),
-    spec("label", "strings", missing="fill"),
-    spec("label", "codes", names=["cat", "dog", "bird"], missing="fill"),
-    spec("grid", "values", "int32", row=(2, 3), missing="fill"),
-]
+    spec("id", "values", "float32", missing="mask"), spec("box", "values", "float32", row=(4,), missing="fill"),
+    spec("tokens", "ragged", missing="fill"), spec("polygons", "nested", "float32", missing="fill"),
+    spec("polygons", "padded_nested", "float32", missing="fill"), spec("tokens", "padded", missing="fill"),
+    spec("tokens", "packed", length=7, missing="fill"), spec("name", "text", missing="fill"),
+    spec("label", "strings", missing="fill"), spec("label", "codes", names=["cat", "dog", "bird"], missing="fill"),
+    spec("grid", "values", "int32", row=(2, 3), missing="fill")
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("compression", ["auto", "none"])

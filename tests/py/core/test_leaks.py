@@ -39,12 +39,9 @@ def work(path):
     with recstore.open(path, verify="full", copy=True) as y:
         y[-1]
     for bad in (
-        lambda: x[999],
-        lambda: x[1.5],
-        lambda: RecordList([{"a": [1, {2}]}]),
-        lambda: x.append,
-        lambda: x.get_many([999]),
-    ):
+        lambda: x[999], lambda: x[1.5], lambda: RecordList([{"a": [1, {2}]}]), lambda: x.append,
+        lambda: x.get_many([999])
+    ):  # fmt: skip
         try:
             bad()
         except (IndexError, TypeError, AttributeError):

@@ -246,13 +246,9 @@ def test_keys_of_a_mapping(tmp_path):
     root = w.concat([w.const("k/"), w.dict_coded([0], 2, 3)])
     keys = [w.Joined([None, picked(i, word)], f"k/{word}") for i, word in enumerate(words)]
     data = mw.mapping(
-        keys,
-        [0.25, 1.5, -0.75],
-        roots=(w.decimal(9, -100, 2), root),
-        tables=((), [table_of(w.str_(1), words, 1)]),
-        trees=((), [w.str_(1)]),
-        features_required=122,
-    )
+        keys, [0.25, 1.5, -0.75], roots=(w.decimal(9, -100, 2), root), tables=((), [table_of(w.str_(1), words, 1)]),
+        trees=((), [w.str_(1)]), features_required=122
+    )  # fmt: skip
     with opened(tmp_path / "x.rec", data) as x:
         assert dict(x) == {"k/one": 0.25, "k/two": 1.5, "k/three": -0.75}
         assert x["k/two"] == 1.5 and "k/four" not in x and list(x) == ["k/one", "k/two", "k/three"]

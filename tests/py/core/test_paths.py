@@ -138,16 +138,10 @@ def test_fields_of_objects(compression):
         assert x.field((0,), default=None)[0] is None and x.field("camera.focus", default=None)[0] is None
         r = x.lazy()[9]
         assert type(r) is recstore.Record and r.class_name == f"{__name__}.Shot"
-        assert (
-            list(r) == ["name", "camera", "tags", "more"]
-            and r["tags"] == {"a": 9}
-            and type(r["tags"]) is collections.OrderedDict
-        )
-        assert (
-            dict(r) == dataclasses.asdict(records[9]) | {"camera": records[9].camera}
-            and r == records[9]
-            and r != records[8]
-        )
+        assert list(r) == ["name", "camera", "tags", "more"] and r["tags"] == {"a": 9}
+        assert type(r["tags"]) is collections.OrderedDict
+        assert dict(r) == dataclasses.asdict(records[9]) | {"camera": records[9].camera} and r == records[9]
+        assert r != records[8]
         assert repr(r) == f"<Record of {__name__}.Shot: name, camera, tags, more>"
         again = pickle.loads(pickle.dumps(r))
         assert again == r and again.class_name == r.class_name
@@ -184,11 +178,8 @@ def test_records_are_stored_as_what_they_stand_for():
 def test_hostile_class_descriptions(tmp_path):
     """EXTRA of an object that is no (module, name, fields)."""
     for extra in (
-        b"\x00",
-        b"\x0e\x01\x90",
-        b"\x0e\x03\x90\x90\x0e\x00",
-        b"\x0e\x03\x09\x01m\x09\x01q\x0e\x02\x09\x01a\x09\x01a",
-    ):
+        b"\x00", b"\x0e\x01\x90", b"\x0e\x03\x90\x90\x0e\x00", b"\x0e\x03\x09\x01m\x09\x01q\x0e\x02\x09\x01a\x09\x01a"
+    ):  # fmt: skip
         record = b"\x11\x19" + extra + b"\x0e\x01\x90"
         with opened(tmp_path, w.segment([w.Block([record])], [w.any_()], features_required=1)) as x:
             for use in (lambda: x.lazy()[0], lambda: x.field("a")[0], lambda: x.fields("a")[0], lambda: x[0]):

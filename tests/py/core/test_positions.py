@@ -261,16 +261,9 @@ def test_views_over_every_stage():
     order = np.random.default_rng(1).permutation(n)
     with RecordList({"id": i} for i in range(n)) as x:
         views = (
-            x,
-            x[::-1],
-            x[order],
-            x.shuffled(2),
-            x * 3,
-            (x * 2)[100:],
-            x[order][::-3],
-            x.shuffled(1)[order[:3000]],
-            x[4000:] + x[:4000],
-        )
+            x, x[::-1], x[order], x.shuffled(2), x * 3, (x * 2)[100:], x[order][::-3], x.shuffled(1)[order[:3000]],
+            x[4000:] + x[:4000]
+        )  # fmt: skip
         for view in views:
             ids = view.field("id").to_numpy().tolist()
             assert ids == [record["id"] for record in view]

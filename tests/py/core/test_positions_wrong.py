@@ -23,14 +23,9 @@ WRONG = [[1.0], [1, 2.0], ["1"], "12", [None], [[1]], [1j], [True, 1.5], np.arra
 def test_indices_of_another_type(letters, rows, bad):
     field = rows.field("id")
     calls = [
-        letters.__getitem__,
-        letters.select,
-        letters.get_many,
-        field.to_numpy,
-        field.get_many,
-        field.to_pandas,
-        rows.select,
-    ]
+        letters.__getitem__, letters.select, letters.get_many, field.to_numpy, field.get_many, field.to_pandas,
+        rows.select
+    ]  # fmt: skip
     for call in calls:
         with pytest.raises(TypeError, match="integers|one dimension"):
             call(bad)
@@ -90,11 +85,8 @@ def test_index_methods_that_raise():
         raise KeyError("late")
 
     for items, error in (
-        ([1, Raises()], ZeroDivisionError),
-        ([Lies()], TypeError),
-        (late(), KeyError),
-        ([np.array([1, 2])], TypeError),
-    ):
+        ([1, Raises()], ZeroDivisionError), ([Lies()], TypeError), (late(), KeyError), ([np.array([1, 2])], TypeError)
+    ):  # fmt: skip
         with pytest.raises(error):
             numbers(items, method="f")
 

@@ -26,16 +26,11 @@ THREADS = 16
 
 def record(i):
     return {
-        "id": i,
-        "path": f"images/{i % 7}/{i:06}.jpg",
-        "box": [i / 7, float(i)],
-        "tags": ["x", "yy", "zzz"][: i % 4],
-        "none": None if i % 5 else i,
-        "day": datetime.date(2020, 1, 1 + i % 28),
-        "any": {f"k{i % 40}": [i, (i, b"b")]} if i % 3 else i,
-        "array": np.arange(i % 5),
-        "price": decimal.Decimal(i) / 8,
-    }
+        "id": i, "path": f"images/{i % 7}/{i:06}.jpg", "box": [i / 7, float(i)], "tags": ["x", "yy", "zzz"][: i % 4],
+        "none": None if i % 5 else i, "day": datetime.date(2020, 1, 1 + i % 28),
+        "any": {f"k{i % 40}": [i, (i, b"b")]} if i % 3 else i, "array": np.arange(i % 5),
+        "price": decimal.Decimal(i) / 8
+    }  # fmt: skip
 
 
 RECORDS = [record(i) for i in range(N)]
@@ -248,10 +243,7 @@ def test_the_first_read_of_many_threads(tmp_path):
 def test_a_free_threaded_interpreter_stays_one():
     code = "import sys, recstore; recstore.RecordList([1])[0]; print(sys._is_gil_enabled())"
     environment = {name: value for name, value in os.environ.items() if name != "PYTHON_GIL"}
-    done = subprocess.run(
-        [sys.executable, launching.SAFE_PATH, "-W", "error", "-c", code],
-        capture_output=True,
-        text=True,
-        env=environment,
-    )
+    done = subprocess.run([
+        sys.executable, launching.SAFE_PATH, "-W", "error", "-c", code
+    ], capture_output=True, text=True, env=environment)  # fmt: skip
     assert (done.stdout, done.stderr) == ("False\n", "")

@@ -107,14 +107,9 @@ class TestSizes:
         assert pins._pins == before and not recwarn.list and not x.view.blobs[0].published
 
     def test_sizes_of_text(self):
-        assert [object_sizes.parse(text) for text in ("1MiB", " 500 kB ", "2gb", "7", "1.5KiB", "12 b")] == [
-            2**20,
-            500_000,
-            2 * 10**9,
-            7,
-            1536,
-            12,
-        ]
+        assert [object_sizes.parse(text) for text in (
+            "1MiB", " 500 kB ", "2gb", "7", "1.5KiB", "12 b"
+        )] == [2**20, 500_000, 2 * 10**9, 7, 1536, 12]  # fmt: skip
 
 
 class TestAudit:

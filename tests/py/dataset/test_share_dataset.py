@@ -289,13 +289,9 @@ class TestReport:
         text = str(share(x))
         assert text.startswith("1 replaced, 1 skipped; ")
         for said in (
-            "samples",
-            "= same",
-            "2,000",
-            "replaced by a RecordView",
-            "skipped: $: cannot store object",
-            "left alone: 1 list",
-        ):
+            "samples", "= same", "2,000", "replaced by a RecordView", "skipped: $: cannot store object",
+            "left alone: 1 list"
+        ):  # fmt: skip
             assert said in text
         assert all(line == line.rstrip() for line in text.splitlines())
 

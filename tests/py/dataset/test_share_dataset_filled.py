@@ -14,20 +14,13 @@ from recstore import RecordDict, RecordView, audit, share_dataset
 
 N = 140_000  # lists of so many entries take more than the default threshold
 TO_FILL = {
-    "None": lambda: [None] * N,
-    "zeros": lambda: [0] * N,
-    "falses": lambda: [False] * N,
-    "floats": lambda: [0.0] * N,
-    "texts": lambda: [""] * N,
-    "pairs": lambda: [(0, 0.5)] * N,
-    "lists": lambda: [[] for _ in range(N)],
-    "dicts": lambda: [{} for _ in range(N)],
-    "dict of None": lambda: dict.fromkeys(range(N)),
-    "counters": lambda: dict.fromkeys(map(str, range(N)), 0),
-    "groups": lambda: {i: [] for i in range(N)},
+    "None": lambda: [None] * N, "zeros": lambda: [0] * N, "falses": lambda: [False] * N, "floats": lambda: [0.0] * N,
+    "texts": lambda: [""] * N, "pairs": lambda: [(0, 0.5)] * N, "lists": lambda: [[] for _ in range(N)],
+    "dicts": lambda: [{} for _ in range(N)], "dict of None": lambda: dict.fromkeys(range(N)),
+    "counters": lambda: dict.fromkeys(map(str, range(N)), 0), "groups": lambda: {i: [] for i in range(N)},
     "ordered": lambda: collections.OrderedDict.fromkeys(range(N), -1),
-    "defaultdict": lambda: collections.defaultdict(int, dict.fromkeys(range(N), 0)),
-}
+    "defaultdict": lambda: collections.defaultdict(int, dict.fromkeys(range(N), 0))
+}  # fmt: skip
 
 
 class YOLODataset:

@@ -12,15 +12,9 @@ from recstore.monitor import entries, log
 START = entries.checked({"kind": "start", "version": 1, "t": 1.0, "command": ["a"], "pid": 7})
 SAMPLE = entries.checked({"kind": "sample", "t": 2.0, "processes": [{"pid": 7}], "sum": {}})
 EVENT = {
-    "kind": "event",
-    "t": 3.0,
-    "what": "note",
-    "pid": None,
-    "label": None,
-    "text": "ü \u2028 \ud800",
-    "exit": None,
-    "signal": None,
-}
+    "kind": "event", "t": 3.0, "what": "note", "pid": None, "label": None, "text": "ü \u2028 \ud800", "exit": None,
+    "signal": None
+}  # fmt: skip
 END = {"kind": "end", "t": 4.0, "exit": 0, "signal": None}
 
 

@@ -26,13 +26,8 @@ def job(*others, count=20, **starting):
             process(f"worker {i}", 11 + i, uss=20 + copied, shared=150 - copied, pss=20 + copied + 40) for i in range(2)
         ]
         named = {
-            "private": 60 + 2 * copied,
-            "stores": {"coco": 87},
-            "batches": 4,
-            "files": 20,
-            "interpreter": 12,
-            "other": 3,
-        }
+            "private": 60 + 2 * copied, "stores": {"coco": 87}, "batches": 4, "files": 20, "interpreter": 12, "other": 3
+        }  # fmt: skip
         samples.append(
             sample(t, [process("main", 10, uss=20, shared=150), *workers], named=named, current=300 + copied)
         )

@@ -22,22 +22,12 @@ def sample(count=3, t=1.0, size=10 * MB, **more):
     whole = sum(one["pss"] for one in crew)
     sums = {**dict.fromkeys(("uss", "pss", "rss", "shared", "shared_file", "swap", "anonymous"), whole), "unmapped": 0}
     named = {
-        "private": whole - 5 * MB,
-        "stores": {"train": 3 * MB, "val\x1b[31m": 2 * MB},
-        "batches": 0,
-        "files": 0,
-        "interpreter": 0,
-        "other": 0,
-    }
+        "private": whole - 5 * MB, "stores": {"train": 3 * MB, "val\x1b[31m": 2 * MB}, "batches": 0, "files": 0,
+        "interpreter": 0, "other": 0
+    }  # fmt: skip
     return {
-        "kind": "sample",
-        "t": t,
-        "processes": crew,
-        "sum": sums,
-        "named": named,
-        "cgroup": {"used": 950 * MB},
-        **more,
-    }
+        "kind": "sample", "t": t, "processes": crew, "sum": sums, "named": named, "cgroup": {"used": 950 * MB}, **more
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("width", [30, 40, 59, 60, 80, 100, 200])

@@ -43,9 +43,8 @@ def test_what_is_dumped_is_parsed(kind, n):
     assert vars(found) == vars(made) and found.shards() == shards(n, kind)
     assert found.dump() == made.dump()
     assert (found.number, found.kind, len(found)) == (7, kind, n)
-    assert found.length == sum(one.records for one in shards(n)) and found.nbytes == sum(
-        one.nbytes for one in shards(n)
-    )
+    assert found.length == sum(one.records for one in shards(n))
+    assert found.nbytes == sum(one.nbytes for one in shards(n))
     assert found.sizes.typecode == found.counts.typecode == found.ends().typecode == "q"
     assert list(found.ends()) == [sum(one.records for one in shards(n)[: i + 1]) for i in range(n)]
 
@@ -113,46 +112,18 @@ def test_a_hundred_thousand_shard_files_take_less_than_30_mb():
 # ---- Bytes that nobody vouches for ----
 
 
-@pytest.mark.parametrize(
-    ("path", "value"),
-    [
-        (("recstore",), "store"),
-        (("number",), 0),
-        (("number",), True),
-        (("number",), 10**18),
-        (("number",), "1"),
-        (("kind",), "set"),
-        (("kind",), ["list"]),
-        (("created",), "x" * 41),
-        (("created",), 5),
-        (("fingerprint",), "0" * 40),
-        (("records",), 1),
-        (("records",), 33.0),
-        (("bytes",), 1),
-        (("attributes",), []),
-        (("shards",), []),
-        (("shards", "hash"), "0" * 40),
-        (("shards", "hash"), ["0" * 40] * 4),
-        (("shards", "hash", 0), "0" * 39),
-        (("shards", "hash", 0), "0" * 41),
-        (("shards", "hash", 0), "A" * 40),
-        (("shards", "hash", 0), "../" + "0" * 37),
-        (("shards", "hash", 0), "\u0660" * 40),
-        (("shards", "hash", 0), 5),
-        (("shards", "bytes"), [1000, 1001]),
-        (("shards", "bytes", 0), 0),
-        (("shards", "bytes", 0), -1),
-        (("shards", "bytes", 0), 1000.0),
-        (("shards", "bytes", 0), True),
-        (("shards", "bytes", 0), 2**63),
-        (("shards", "bytes", 0), None),
-        (("shards", "records", 0), 0),
-        (("shards", "records", 0), 2**63 - 1),
-        (("shards", "records", 0), 11),
-        (("shards", "records"), {}),
-        (("shards", "low"), ["a", "b", "c"]),
-    ],
-)
+@pytest.mark.parametrize(("path", "value"), [
+    (("recstore",), "store"), (("number",), 0), (("number",), True), (("number",), 10**18), (("number",), "1"),
+    (("kind",), "set"), (("kind",), ["list"]), (("created",), "x" * 41), (("created",), 5),
+    (("fingerprint",), "0" * 40), (("records",), 1), (("records",), 33.0), (("bytes",), 1), (("attributes",), []),
+    (("shards",), []), (("shards", "hash"), "0" * 40), (("shards", "hash"), ["0" * 40] * 4),
+    (("shards", "hash", 0), "0" * 39), (("shards", "hash", 0), "0" * 41), (("shards", "hash", 0), "A" * 40),
+    (("shards", "hash", 0), "../" + "0" * 37), (("shards", "hash", 0), "\u0660" * 40), (("shards", "hash", 0), 5),
+    (("shards", "bytes"), [1000, 1001]), (("shards", "bytes", 0), 0), (("shards", "bytes", 0), -1),
+    (("shards", "bytes", 0), 1000.0), (("shards", "bytes", 0), True), (("shards", "bytes", 0), 2**63),
+    (("shards", "bytes", 0), None), (("shards", "records", 0), 0), (("shards", "records", 0), 2**63 - 1),
+    (("shards", "records", 0), 11), (("shards", "records"), {}), (("shards", "low"), ["a", "b", "c"])
+])  # fmt: skip
 def test_every_field_is_checked(path, value):
     wrong = document()
     inner = wrong
@@ -169,21 +140,11 @@ def test_every_field_is_checked(path, value):
             parse(wrong)
 
 
-@pytest.mark.parametrize(
-    ("low", "high"),
-    [
-        (["a", "b"], ["a", "b", "c"]),
-        (["a", "b", "c"], None),
-        (None, ["a", "b", "c"]),
-        (["b", "b", "c"], ["a", "b", "c"]),
-        ([1, "b", "c"], ["a", "b", "c"]),
-        ([None, "b", "c"], ["a", "b", "c"]),
-        ([True, "b", "c"], [True, "b", "c"]),
-        ([0.5, "b", "c"], [0.5, "b", "c"]),
-        ([["a"], "b", "c"], [["a"], "b", "c"]),
-        ("abc", "abc"),
-    ],
-)
+@pytest.mark.parametrize(("low", "high"), [
+    (["a", "b"], ["a", "b", "c"]), (["a", "b", "c"], None), (None, ["a", "b", "c"]), (["b", "b", "c"], ["a", "b", "c"]),
+    ([1, "b", "c"], ["a", "b", "c"]), ([None, "b", "c"], ["a", "b", "c"]), ([True, "b", "c"], [True, "b", "c"]),
+    ([0.5, "b", "c"], [0.5, "b", "c"]), ([["a"], "b", "c"], [["a"], "b", "c"]), ("abc", "abc")
+])  # fmt: skip
 def test_bounds_are_checked(low, high):
     wrong = document("mapping")
     wrong["shards"] |= {"low": low, "high": high}
@@ -267,13 +228,8 @@ def check(found):
 def test_names():
     assert manifest.number_in(manifest.name_of(7)) == 7
     for name in (
-        "manifest-0.json",
-        "manifest-01.json",
-        "manifest--1.json",
-        "manifest-1.json.tmp",
-        "manifest-x.json",
-        "x",
-    ):
+        "manifest-0.json", "manifest-01.json", "manifest--1.json", "manifest-1.json.tmp", "manifest-x.json", "x"
+    ):  # fmt: skip
         assert manifest.number_in(name) == 0
 
 

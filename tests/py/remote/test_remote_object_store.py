@@ -18,14 +18,11 @@ s3 = pytest.importorskip("s3")
 
 BIG = os.urandom(2_000_000)
 USES = {
-    "read": lambda place: place.read("big"),
-    "read_into": lambda place: place.read_into("big", io.BytesIO()),
-    "write": lambda place: place.write("big", BIG),
-    "create": lambda place: place.create("new", b"x"),
-    "list": lambda place: list(place.list()),
-    "size": lambda place: place.size("big"),
-    "delete": lambda place: place.delete(["big"]),
-}
+    "read": lambda place: place.read("big"), "read_into": lambda place: place.read_into("big", io.BytesIO()),
+    "write": lambda place: place.write("big", BIG), "create": lambda place: place.create("new", b"x"),
+    "list": lambda place: list(place.list()), "size": lambda place: place.size("big"),
+    "delete": lambda place: place.delete(["big"])
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("use", USES)
@@ -41,15 +38,10 @@ def test_what_passes_is_tried_again(server, bucket, use, fault):
 
 
 @pytest.mark.parametrize("use", USES)
-@pytest.mark.parametrize(
-    ("fault", "said"),
-    [
-        ("refuse", "the store asks to slow down"),
-        ("reset", "there is no connection"),
-        ("expire", "the credentials .*have expired"),
-        ("deny", "the credentials give no right"),
-    ],
-)
+@pytest.mark.parametrize(("fault", "said"), [
+    ("refuse", "the store asks to slow down"), ("reset", "there is no connection"),
+    ("expire", "the credentials .*have expired"), ("deny", "the credentials give no right")
+])  # fmt: skip
 def test_what_stays_is_an_error_that_names_the_object(server, bucket, use, fault, said):
     bucket.write("big", BIG)
     getattr(server, fault)(10_000)

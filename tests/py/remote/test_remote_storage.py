@@ -137,12 +137,8 @@ def test_a_place_can_be_pickled(place):
 @pytest.mark.parametrize("name", ["", ".", "..", "../x", "a/b", ".hidden", "a b", "x" * 201, "\u00fc", "a\n"])
 def test_names_that_no_object_has(place, name):
     for use in (
-        place.read,
-        place.size,
-        place.of,
-        lambda name: place.write(name, b""),
-        lambda name: place.delete([name]),
-    ):
+        place.read, place.size, place.of, lambda name: place.write(name, b""), lambda name: place.delete([name])
+    ):  # fmt: skip
         with pytest.raises(ValueError, match="is no name of an object"):
             use(name)
 
@@ -150,20 +146,13 @@ def test_names_that_no_object_has(place, name):
 # ---- URLs ----
 
 
-@pytest.mark.parametrize(
-    ("url", "said"),
-    [
-        ("s3://key:secret@bucket/x", "has credentials in it"),
-        ("s3://key@bucket/x", "has credentials in it"),
-        ("sftp://me:secret@host/x", "has credentials in it"),
-        ("https://host/x?sig=secret", "has parameters in it"),
-        ("s3://bucket/x#secret", "has parameters in it"),
-        ("s3://", "is no URL of a set"),
-        ("s3:///x", "is no URL of a set"),
-        ("s3://bucket/../x", "is no URL of a set"),
-        ("file://host/x", "names another machine"),
-    ],
-)
+@pytest.mark.parametrize(("url", "said"), [
+    ("s3://key:secret@bucket/x", "has credentials in it"), ("s3://key@bucket/x", "has credentials in it"),
+    ("sftp://me:secret@host/x", "has credentials in it"), ("https://host/x?sig=secret", "has parameters in it"),
+    ("s3://bucket/x#secret", "has parameters in it"), ("s3://", "is no URL of a set"),
+    ("s3:///x", "is no URL of a set"), ("s3://bucket/../x", "is no URL of a set"),
+    ("file://host/x", "names another machine")
+])  # fmt: skip
 def test_urls_that_are_refused(url, said):
     with pytest.raises(ValueError, match=said) as caught:
         storage_of(url)
@@ -247,11 +236,8 @@ def test_a_folder_without_rights(tmp_path):
     (tmp_path / "file").write_text("")
     place = storage_of(tmp_path / "file" / "set")
     for use in (
-        lambda: place.write("a", b""),
-        lambda: place.read("a"),
-        lambda: list(place.list()),
-        lambda: place.size("a"),
-    ):
+        lambda: place.write("a", b""), lambda: place.read("a"), lambda: list(place.list()), lambda: place.size("a")
+    ):  # fmt: skip
         with pytest.raises(recstore.errors.RemoteError, match="look at the folder") as caught:
             use()
         assert caught.value.url.startswith(place.url) and isinstance(caught.value, OSError)

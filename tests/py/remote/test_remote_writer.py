@@ -153,40 +153,28 @@ def test_a_writer_is_small_and_does_nothing_when_it_is_made(server):
 def test_an_entry_is_small_and_can_be_sent(tmp_path):
     entry = ShardWriter(tmp_path).write(rows(10))
     again = pickle.loads(pickle.dumps(entry))
-    assert (
-        again == entry and hash(again) == hash(entry) and again.shards == entry.shards and again.hashes == entry.hashes
-    )
+    assert again == entry and hash(again) == hash(entry) and again.shards == entry.shards
+    assert again.hashes == entry.hashes
     assert entry != Entry("list", entry.shards) and entry != 5 and len(pickle.dumps(entry)) < 500
     assert repr(entry) == "<Entry: 10 records in 1 shard file>"
 
 
-@pytest.mark.parametrize(
-    ("how", "error", "said"),
-    [
-        ({"shard_bytes": "1kB"}, ValueError, "at least 1 MiB"),
-        ({"shard_bytes": 1.5}, TypeError, "a size is an int or a text"),
-        ({"shard_records": 0}, ValueError, "1 or more, or None"),
-        ({"shard_records": "5"}, ValueError, "1 or more, or None"),
-        ({"compression": "zip"}, ValueError, "compression is"),
-        ({"threads": -1}, ValueError, "threads"),
-        ({"mapping": True, "index_by": "a"}, TypeError, "for lists of records"),
-    ],
-)
+@pytest.mark.parametrize(("how", "error", "said"), [
+    ({"shard_bytes": "1kB"}, ValueError, "at least 1 MiB"),
+    ({"shard_bytes": 1.5}, TypeError, "a size is an int or a text"),
+    ({"shard_records": 0}, ValueError, "1 or more, or None"),
+    ({"shard_records": "5"}, ValueError, "1 or more, or None"), ({"compression": "zip"}, ValueError, "compression is"),
+    ({"threads": -1}, ValueError, "threads"), ({"mapping": True, "index_by": "a"}, TypeError, "for lists of records")
+])  # fmt: skip
 def test_arguments_that_do_not_fit(tmp_path, how, error, said):
     with pytest.raises(error, match=said):
         ShardWriter(tmp_path, **how)
 
 
-@pytest.mark.parametrize(
-    ("mapping", "records", "error"),
-    [
-        (False, {"a": 1}, TypeError),
-        (False, "text", TypeError),
-        (True, [1, 2], TypeError),
-        (False, [1, object()], recstore.errors.EncodeError),
-        (False, (1 // (3 - i) for i in range(9)), ZeroDivisionError),
-    ],
-)
+@pytest.mark.parametrize(("mapping", "records", "error"), [
+    (False, {"a": 1}, TypeError), (False, "text", TypeError), (True, [1, 2], TypeError),
+    (False, [1, object()], recstore.errors.EncodeError), (False, (1 // (3 - i) for i in range(9)), ZeroDivisionError)
+])  # fmt: skip
 def test_records_that_cannot_be_written(tmp_path, mapping, records, error):
     with pytest.raises(error):
         ShardWriter(tmp_path / "set", mapping=mapping, shard_records=2).write(records)

@@ -64,13 +64,8 @@ def test_plain_values_of_no_kind():
         with pytest.raises(TypeError, match="cannot be pickled"):
             wire.write_plain(value)
     for text in (
-        b"\x07",
-        b"\x06\x05\x00",
-        b"\x04\x05ab",
-        b"\x04\x01\xff",
-        b"\x06\x01" * 20 + b"\x00",
-        b"\x06" + varint(2**62),
-    ):
+        b"\x07", b"\x06\x05\x00", b"\x04\x05ab", b"\x04\x01\xff", b"\x06\x01" * 20 + b"\x00", b"\x06" + varint(2**62)
+    ):  # fmt: skip
         with pytest.raises(recstore.errors.CorruptError):
             wire.read_plain(Reader(text))
 

@@ -67,16 +67,11 @@ def test_many_segments_print_as_a_table(place):
         assert lines[1].startswith("a ") and " 5 " in lines[1] and lines[1].endswith("in use") and len(lines) == 3
         assert repr(table) == str(table) and isinstance(table, list)
         info = table[0]
-        assert (info.name, info.fingerprint, info.records, info.nbytes, info.path) == (
-            "a",
-            "",
-            5,
-            a.nbytes,
-            a.segment.path,
-        )
         assert (
-            "records 5" in repr(info) and recstore.names.list("b")[0].records == 100 and recstore.names.list("c") == []
-        )
+            info.name, info.fingerprint, info.records, info.nbytes, info.path
+        ) == ("a", "", 5, a.nbytes, a.segment.path)  # fmt: skip
+        assert "records 5" in repr(info) and recstore.names.list("b")[0].records == 100
+        assert recstore.names.list("c") == []
     assert recstore.names.list() == [] and os.listdir(place) == []
 
 
@@ -90,13 +85,9 @@ def test_table_without_proc(place, monkeypatch):
 def test_foreign_files_stay(place):
     target = Target("x")
     strangers = [
-        "notes",
-        "recs1-",
-        "recs1-short",
-        named_segments.PREFIX + "x" * 30,
-        target.file_name + ".lck.old",
-        target.file_name + "-",
-    ]
+        "notes", "recs1-", "recs1-short", named_segments.PREFIX + "x" * 30, target.file_name + ".lck.old",
+        target.file_name + "-"
+    ]  # fmt: skip
     for name in strangers:
         (place / name).write_text("mine")
     assert recstore.names.collect() == 0 and recstore.names.list() == []

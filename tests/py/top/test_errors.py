@@ -14,21 +14,12 @@ import recstore
 from recstore import errors
 
 BUILT_IN = {
-    "EncodeError": TypeError,
-    "CorruptError": ValueError,
-    "VersionError": ValueError,
-    "UntrustedError": ValueError,
-    "ClosedError": ValueError,
-    "BusyError": BufferError,
-    "SegmentNotFoundError": FileNotFoundError,
-    "SegmentExistsError": FileExistsError,
-    "OutOfSpaceError": OSError,
-    "BuildError": RuntimeError,
-    "WaitTimeoutError": TimeoutError,
-    "InputError": ValueError,
-    "RemoteError": OSError,
-    "ConflictError": recstore.errors.RemoteError,
-}
+    "EncodeError": TypeError, "CorruptError": ValueError, "VersionError": ValueError, "UntrustedError": ValueError,
+    "ClosedError": ValueError, "BusyError": BufferError, "SegmentNotFoundError": FileNotFoundError,
+    "SegmentExistsError": FileExistsError, "OutOfSpaceError": OSError, "BuildError": RuntimeError,
+    "WaitTimeoutError": TimeoutError, "InputError": ValueError, "RemoteError": OSError,
+    "ConflictError": recstore.errors.RemoteError
+}  # fmt: skip
 STATUS_H = pathlib.Path(__file__).parents[3] / "csrc" / "base" / "rs_status.h"
 
 
@@ -71,18 +62,14 @@ DAMAGED = sorted(pathlib.Path(__file__).parents[2].glob("golden/v1-damaged-*.rec
 def everything_in(path):
     """Each way to read a store: what it raises."""
     ways = [
-        lambda: recstore.open(path, verify="full"),
-        lambda: recstore.open(path, copy=True).to_list(),
-        lambda: recstore.open(path).to_list(),
-        lambda: [dict(record) for record in recstore.open(path).lazy()],
+        lambda: recstore.open(path, verify="full"), lambda: recstore.open(path, copy=True).to_list(),
+        lambda: recstore.open(path).to_list(), lambda: [dict(record) for record in recstore.open(path).lazy()],
         lambda: recstore.open(path).fields("name", "id").to_list(),
         lambda: recstore.open(path).field("id", default=None).to_list(),
-        lambda: recstore.open(path).field("id", default=None).to_numpy(),
-        lambda: recstore.open(path).get_many([0, 1]),
-        lambda: recstore.open(path).info(),
-        lambda: recstore.open(path).to_dict(),
-        lambda: [recstore.open(path).get(key) for key in ("a", 3, 2.5, (1, 2))],
-    ]
+        lambda: recstore.open(path).field("id", default=None).to_numpy(), lambda: recstore.open(path).get_many([0, 1]),
+        lambda: recstore.open(path).info(), lambda: recstore.open(path).to_dict(),
+        lambda: [recstore.open(path).get(key) for key in ("a", 3, 2.5, (1, 2))]
+    ]  # fmt: skip
     for way in ways:
         try:
             way()

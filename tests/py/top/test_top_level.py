@@ -10,15 +10,10 @@ from recstore import RecordDict, RecordList
 from recstore.sources import foreign_names
 
 FOUND = {
-    "recstore.remote": "ShardWriter",
-    "recstore.monitor": "__doc__",
-    "recstore.integrations": "__doc__",
-    "recstore.remote.ray": "__doc__",
-    "recstore.remote.dask": "__doc__",
-    "recstore.monitor.log": "Log",
-    "recstore.monitor.post_mortem": "read",
-    "recstore.integrations.pycocotools": "__doc__",
-}
+    "recstore.remote": "ShardWriter", "recstore.monitor": "__doc__", "recstore.integrations": "__doc__",
+    "recstore.remote.ray": "__doc__", "recstore.remote.dask": "__doc__", "recstore.monitor.log": "Log",
+    "recstore.monitor.post_mortem": "read", "recstore.integrations.pycocotools": "__doc__"
+}  # fmt: skip
 
 
 def run(*arguments):

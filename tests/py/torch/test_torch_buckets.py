@@ -110,12 +110,8 @@ def test_kinds_of_lengths():
     wanted = batches_of(LengthBatchSampler(lengths, 18))
     with recstore.RecordList({"n": length} for length in lengths) as x:
         for one in (
-            x.field("n"),
-            np.array(lengths),
-            np.array(lengths, np.uint8),
-            torch.tensor(lengths),
-            tuple(lengths),
-        ):
+            x.field("n"), np.array(lengths), np.array(lengths, np.uint8), torch.tensor(lengths), tuple(lengths)
+        ):  # fmt: skip
             assert batches_of(LengthBatchSampler(one, 18)) == wanted
     large = [length * 10**6 for length in lengths]  # beyond 16 bits
     assert batches_of(LengthBatchSampler(large, 18 * 10**6)) == wanted

@@ -68,19 +68,10 @@ def test_an_index_of_any_integer_type_is_one_sample(x, index):
     assert RecordDataset(x)[index] == RECORDS[int(index)]
 
 
-@pytest.mark.parametrize(
-    "indices",
-    [
-        [5, 0, 5, -1],
-        range(2, 9, 3),
-        torch.tensor([5, 0]),
-        torch.tensor([5]),
-        array.array("q", [5, 0]),
-        [],
-        [torch.tensor(3)],
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("indices", [
+    [5, 0, 5, -1], range(2, 9, 3), torch.tensor([5, 0]), torch.tensor([5]), array.array("q", [5, 0]), [],
+    [torch.tensor(3)]
+], ids=str)  # fmt: skip
 def test_a_batch_of_indices_is_a_list_of_samples(x, indices):
     expected = [RECORDS[i] for i in indices]
     dataset = RecordDataset(x)
@@ -99,17 +90,9 @@ def test_a_slice_is_a_list_of_samples(x):
     assert RecordDataset(x, pair)[:2] == [(0, "n0"), (1, "n1")]
 
 
-@pytest.mark.parametrize(
-    "index, error",
-    [
-        (20, IndexError),
-        (-21, IndexError),
-        ([0, 20], IndexError),
-        (1.0, TypeError),
-        ("id", TypeError),
-        ([1.0], TypeError),
-    ],
-)
+@pytest.mark.parametrize("index, error", [
+    (20, IndexError), (-21, IndexError), ([0, 20], IndexError), (1.0, TypeError), ("id", TypeError), ([1.0], TypeError)
+])  # fmt: skip
 def test_wrong_indices(x, index, error):
     for dataset in (RecordDataset(x), RecordDataset(x, pair)):
         with pytest.raises(error):
@@ -367,16 +350,10 @@ WRAPPERS = [Delegating, ByLambda, ByHelper, ByAttribute, ByCache]
 
 
 @pytest.mark.parametrize("wrapper", WRAPPERS)
-@pytest.mark.parametrize(
-    "around",
-    [
-        lambda d: d,
-        lambda d: data.Subset(d, range(20)),
-        lambda d: data.random_split(d, [20])[0],
-        lambda d: data.ConcatDataset([d]),
-    ],
-    ids=["bare", "Subset", "random_split", "ConcatDataset"],
-)
+@pytest.mark.parametrize("around", [
+    lambda d: d, lambda d: data.Subset(d, range(20)), lambda d: data.random_split(d, [20])[0],
+    lambda d: data.ConcatDataset([d])
+], ids=["bare", "Subset", "random_split", "ConcatDataset"])  # fmt: skip
 def test_the_transform_of_a_delegating_wrapper_always_runs(x, wrapper, around):
     found = loaded(around(wrapper(RecordDataset(x))))
     assert sorted(found) == [("wrapped", i) for i in range(20)]

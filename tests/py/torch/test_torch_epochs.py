@@ -160,15 +160,9 @@ def test_states_that_do_not_fit():
     sampler = ShuffleSampler(10, seed=1)
     good = sampler.state_dict()
     assert good == {
-        "kind": "recstore.torch.ShuffleSampler",
-        "version": 1,
-        "length": 10,
-        "seed": 1,
-        "shuffle": True,
-        "order": "feistel-1",
-        "epoch": 0,
-        "consumed": 0,
-    }
+        "kind": "recstore.torch.ShuffleSampler", "version": 1, "length": 10, "seed": 1, "shuffle": True,
+        "order": "feistel-1", "epoch": 0, "consumed": 0
+    }  # fmt: skip
     for change, message in [
         ({"length": 11}, "the state has length 11, this ShuffleSampler has 10"),
         ({"seed": 2}, "the state has seed 2, this ShuffleSampler has 1"),

@@ -49,18 +49,10 @@ def test_views_and_values_of_a_dict(x):
 # ---- Indices ----
 
 
-@pytest.mark.parametrize(
-    "indices",
-    [
-        [3, 1, -1],
-        (3, 1, -1),
-        np.array([3, 1, -1]),
-        np.array([3, 1, 89], np.uint8),
-        torch.tensor([3, 1, -1]),
-        torch.tensor([3, 1, -1], dtype=torch.int32),
-        [np.int64(3), 1, torch.tensor(-1)],
-    ],
-)
+@pytest.mark.parametrize("indices", [
+    [3, 1, -1], (3, 1, -1), np.array([3, 1, -1]), np.array([3, 1, 89], np.uint8), torch.tensor([3, 1, -1]),
+    torch.tensor([3, 1, -1], dtype=torch.int32), [np.int64(3), 1, torch.tensor(-1)]
+])  # fmt: skip
 def test_indices(x, indices):
     f = Fields(x, "id")
     assert f[indices]["id"].tolist() == [3, 1, 89]
@@ -76,24 +68,11 @@ def test_ranges_and_slices(x):
     assert f[np.arange(N) % 45 == 2]["id"].tolist() == [2, 47]
 
 
-@pytest.mark.parametrize(
-    ("indices", "error"),
-    [
-        ([90], IndexError),
-        ([-91], IndexError),
-        (np.array([2**62]), IndexError),
-        (90, IndexError),
-        ([1.0], TypeError),
-        (np.array([1.0]), TypeError),
-        (torch.tensor([1.5]), TypeError),
-        (1.0, TypeError),
-        ("id", TypeError),
-        (["id"], TypeError),
-        (None, TypeError),
-        (np.zeros((2, 2), int), TypeError),
-        (np.array([True, False]), IndexError),
-    ],
-)
+@pytest.mark.parametrize(("indices", "error"), [
+    ([90], IndexError), ([-91], IndexError), (np.array([2**62]), IndexError), (90, IndexError), ([1.0], TypeError),
+    (np.array([1.0]), TypeError), (torch.tensor([1.5]), TypeError), (1.0, TypeError), ("id", TypeError),
+    (["id"], TypeError), (None, TypeError), (np.zeros((2, 2), int), TypeError), (np.array([True, False]), IndexError)
+])  # fmt: skip
 def test_bad_indices(x, indices, error):
     with pytest.raises(error):
         Fields(x, "id")[indices]
@@ -153,13 +132,10 @@ def test_threads_share_it(x):
 def test_repr(x):
     f = Fields(x, "id", "box", "name", tokens=Field("padded", dtype=torch.int32), polygons="ragged")
     assert repr(f).splitlines() == [
-        "<Fields of 90 records>",
-        "  id        tensor  int64    (B)",
-        "  box       tensor  float32  (B, 4)",
-        "  name      text             (B)",
-        "  tokens    padded  int32    (B, *)",
-        "  polygons  ragged  float32  (B, *, *)",
-    ]
+        "<Fields of 90 records>", "  id        tensor  int64    (B)", "  box       tensor  float32  (B, 4)",
+        "  name      text             (B)", "  tokens    padded  int32    (B, *)",
+        "  polygons  ragged  float32  (B, *, *)"
+    ]  # fmt: skip
 
 
 def test_a_closed_store():

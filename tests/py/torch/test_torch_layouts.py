@@ -35,12 +35,8 @@ SOURCES = {
 }
 OPTIONS = {
     "padded": [{}, {"pad": -1}, {"multiple_of": 8}, {"length": 12}, {"length": 2, "truncate": True, "pad": 3}],
-    "packed": [
-        {"length": 8},
-        {"length": 16, "split": False},
-        {"length": 4, "split": False, "truncate": True, "pad": 9},
-    ],
-}
+    "packed": [{"length": 8}, {"length": 16, "split": False}, {"length": 4, "split": False, "truncate": True, "pad": 9}]
+}  # fmt: skip
 CASES = [
     (form, source, options)
     for form, sources in SOURCES.items()
@@ -147,11 +143,7 @@ def test_lists_of_lists():
         assert batch["p_offsets"].tolist() == [0, 2, 2, 3]
         rows = batch["q"].rows()
         assert [[one.tolist() for one in some] for some in rows] == [[[1, 2], [3, 4, 5, 6]], [], [[7, 8]]]
-        assert batch["r"].tolist() == [
-            [[1, 2, -1, -1], [3, 4, 5, 6]],
-            [[-1] * 4, [-1] * 4],
-            [[7, 8, -1, -1], [-1] * 4],
-        ]
+        assert batch["r"].tolist() == [[[1, 2, -1, -1], [3, 4, 5, 6]], [[-1] * 4, [-1] * 4], [[7, 8, -1, -1], [-1] * 4]]
         assert batch["r_lengths"].tolist() == [2, 0, 1]
         assert batch["r_inner_lengths"].tolist() == [[2, 4], [0, 0], [2, 0]]
 

@@ -118,16 +118,10 @@ def test_an_error_is_no_batch_that_was_received():
     assert flat(resumed(made.state_dict(), batch_size=3)) == list(range(6, 23))
 
 
-@pytest.mark.parametrize(
-    "change, message",
-    [
-        ({"records": 24}, "of a dataset of 24 records, this one has 23"),
-        ({"version": 2}, "version 2"),
-        ({"version": None}, "version None"),
-        ({"sampler": {}}, "state"),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("change, message", [
+    ({"records": 24}, "of a dataset of 24 records, this one has 23"), ({"version": 2}, "version 2"),
+    ({"version": None}, "version None"), ({"sampler": {}}, "state")
+], ids=str)  # fmt: skip
 def test_wrong_states_change_nothing(change, message):
     made = Loader(Batches(), batch_size=5, shuffle=True)
     first = flat(made)

@@ -19,14 +19,9 @@ N = 40
 
 def record(i):
     return {
-        "id": i,
-        "score": i / 3,
-        "tokens": np.arange(i % 4, dtype="uint16"),
-        "name": f"{i}.jpg",
-        "polygons": [[1.5] * (k + 1) for k in range(i % 3)],
-        "maybe": None if i % 2 else i,
-        "other": {i},
-    }
+        "id": i, "score": i / 3, "tokens": np.arange(i % 4, dtype="uint16"), "name": f"{i}.jpg",
+        "polygons": [[1.5] * (k + 1) for k in range(i % 3)], "maybe": None if i % 2 else i, "other": {i}
+    }  # fmt: skip
 
 
 @pytest.fixture(scope="module", params=["auto", "none"])
@@ -36,15 +31,10 @@ def x(request):
 
 
 FORMS = {
-    "tokens": "padded",
-    "rows": Field("ragged", field="tokens"),
-    "polygons": "ragged",
-    "filled": Field("padded", field="polygons"),
-    "packed": Field("packed", field="tokens", length=5),
-    "maybe": Field(missing="mask"),
-    "kind": Field("category", field="name"),
-    "other": Field("object", missing="mask"),
-}
+    "tokens": "padded", "rows": Field("ragged", field="tokens"), "polygons": "ragged",
+    "filled": Field("padded", field="polygons"), "packed": Field("packed", field="tokens", length=5),
+    "maybe": Field(missing="mask"), "kind": Field("category", field="name"), "other": Field("object", missing="mask")
+}  # fmt: skip
 
 
 def plain(value):
@@ -255,21 +245,14 @@ def test_arrays_of_several_unsigned_dtypes():
 
 
 @pytest.mark.parametrize("compression", ["auto", "none"])
-@pytest.mark.parametrize(
-    ("records", "form", "wanted"),
-    [
-        ([np.arange(1 + i % 3) for i in range(20)], "padded", [[0, 0], [0, 1]]),
-        ([[i] * (i % 3) for i in range(20)], "padded", [[0], [1]]),
-        ([torch.arange(3)] * 20, "tensor", [[0, 1, 2]] * 2),
-        (list(range(20)), "tensor", [0, 1]),
-        ([i / 2 for i in range(20)], "tensor", [0, 0.5]),
-        (["a", "b"] * 10, "text", ["a", "b"]),
-        (["a", "b"] * 10, "category", [0, 1]),
-        ([b"a", b""] * 10, "bytes", [[97], []]),
-        ([(i, i + 1) for i in range(20)], "tensor", [[0, 1], [1, 2]]),
-        ([None if i else 5 for i in range(20)], Field(missing="mask"), [5, 0]),
-    ],
-)
+@pytest.mark.parametrize(("records", "form", "wanted"), [
+    ([np.arange(1 + i % 3) for i in range(20)], "padded", [[0, 0], [0, 1]]),
+    ([[i] * (i % 3) for i in range(20)], "padded", [[0], [1]]), ([torch.arange(3)] * 20, "tensor", [[0, 1, 2]] * 2),
+    (list(range(20)), "tensor", [0, 1]), ([i / 2 for i in range(20)], "tensor", [0, 0.5]),
+    (["a", "b"] * 10, "text", ["a", "b"]), (["a", "b"] * 10, "category", [0, 1]),
+    ([b"a", b""] * 10, "bytes", [[97], []]), ([(i, i + 1) for i in range(20)], "tensor", [[0, 1], [1, 2]]),
+    ([None if i else 5 for i in range(20)], Field(missing="mask"), [5, 0])
+])  # fmt: skip
 def test_a_name_is_for_the_whole_record_where_it_has_no_fields(records, form, wanted, compression):
     with RecordList(records, compression=compression) as x:
         assert plain(Fields(x, value=form)[[0, 1]])["value"] == wanted

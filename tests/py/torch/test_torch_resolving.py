@@ -27,15 +27,10 @@ def test_default_forms():
     assert type(batch) is Batch
     told = {name: (value.dtype, tuple(value.shape)) for name, value in batch.items() if isinstance(value, torch.Tensor)}
     assert told == {
-        "id": (torch.int64, (2,)),
-        "score": (torch.float32, (2,)),
-        "flag": (torch.bool, (2,)),
-        "box": (torch.float32, (2, 4)),
-        "grid": (torch.int64, (2, 2, 3)),
-        "array": (torch.int16, (2, 2, 3)),
-        "big_endian": (torch.int32, (2, 2)),
-        "camera.id": (torch.int64, (2,)),
-    }
+        "id": (torch.int64, (2,)), "score": (torch.float32, (2,)), "flag": (torch.bool, (2,)),
+        "box": (torch.float32, (2, 4)), "grid": (torch.int64, (2, 2, 3)), "array": (torch.int16, (2, 2, 3)),
+        "big_endian": (torch.int32, (2, 2)), "camera.id": (torch.int64, (2,))
+    }  # fmt: skip
     assert batch["name"] == ["2 é世.", "1 é世"]
     assert [row.tolist() for row in batch["raw"].rows()] == [[0, 1], [0]]
     assert batch["big_endian"].tolist() == [[2, 2], [1, 2]]
@@ -91,31 +86,26 @@ def test_records_that_are_numbers_or_lists():
 # ---- Bad input ----
 
 
-@pytest.mark.parametrize(
-    ("names", "forms", "error", "message"),
-    [
-        ([], {}, TypeError, r"name the fields of a batch: Fields\(x, 'id', 'big', 'score'\)"),
-        (["id", "id"], {}, ValueError, "'id' is named twice"),
-        (["id"], {"id": "tensor"}, ValueError, "'id' is named twice"),
-        ([], {"tokens": "padded", "tokens_lengths": Field(field="id")}, ValueError, "the entry 'tokens_lengths'"),
-        ([["id", "score"]], {}, TypeError, r"arguments of their own: write Fields\(x, 'id', 'score'\), not a list"),
-        (["idd"], {}, KeyError, "no field 'idd'.*'id' is meant"),
-        ([3], {}, TypeError, r"name=Field\(field=3\)"),
-        ([], {"id": 3}, TypeError, "id= is a form"),
-        ([], {"id": "paded"}, ValueError, "'padded' is meant"),
-        ([], {"name": "tensor"}, TypeError, "'name' has text.*name='text', 'bytes' or 'category'"),
-        (["camera"], {}, TypeError, r"'camera' has .*'camera.id', or camera='object'"),
-        (["polygons"], {}, ValueError, "'polygons' has lists of several lengths.*polygons='jagged'"),
-        (["tokens"], {}, ValueError, "'tokens' has lists of several lengths.*tokens='jagged', 'ragged' or 'padded'"),
-        (["curve"], {}, ValueError, "'curve' has lists of several lengths"),
-        ([], {"id": "padded"}, TypeError, "'id' has numbers and no lists"),
-        ([], {"polygons": Field("padded", length=8)}, TypeError, r"lists of lists.*length=\(16, None\)"),
-        ([], {"tokens": Field("padded", length=(8, 8))}, TypeError, "'tokens' has lists: give length=16"),
-        ([], {"polygons": Field("packed", length=8)}, TypeError, "'packed' takes lists of tokens"),
-        ([], {"score": "category"}, TypeError, "names are str, int or bool, not float"),
-        ([], {"box": "category"}, TypeError, "'box' is no category"),
-    ],
-)
+@pytest.mark.parametrize(("names", "forms", "error", "message"), [
+    ([], {}, TypeError, r"name the fields of a batch: Fields\(x, 'id', 'big', 'score'\)"),
+    (["id", "id"], {}, ValueError, "'id' is named twice"),
+    (["id"], {"id": "tensor"}, ValueError, "'id' is named twice"),
+    ([], {"tokens": "padded", "tokens_lengths": Field(field="id")}, ValueError, "the entry 'tokens_lengths'"),
+    ([["id", "score"]], {}, TypeError, r"arguments of their own: write Fields\(x, 'id', 'score'\), not a list"),
+    (["idd"], {}, KeyError, "no field 'idd'.*'id' is meant"), ([3], {}, TypeError, r"name=Field\(field=3\)"),
+    ([], {"id": 3}, TypeError, "id= is a form"), ([], {"id": "paded"}, ValueError, "'padded' is meant"),
+    ([], {"name": "tensor"}, TypeError, "'name' has text.*name='text', 'bytes' or 'category'"),
+    (["camera"], {}, TypeError, r"'camera' has .*'camera.id', or camera='object'"),
+    (["polygons"], {}, ValueError, "'polygons' has lists of several lengths.*polygons='jagged'"),
+    (["tokens"], {}, ValueError, "'tokens' has lists of several lengths.*tokens='jagged', 'ragged' or 'padded'"),
+    (["curve"], {}, ValueError, "'curve' has lists of several lengths"),
+    ([], {"id": "padded"}, TypeError, "'id' has numbers and no lists"),
+    ([], {"polygons": Field("padded", length=8)}, TypeError, r"lists of lists.*length=\(16, None\)"),
+    ([], {"tokens": Field("padded", length=(8, 8))}, TypeError, "'tokens' has lists: give length=16"),
+    ([], {"polygons": Field("packed", length=8)}, TypeError, "'packed' takes lists of tokens"),
+    ([], {"score": "category"}, TypeError, "names are str, int or bool, not float"),
+    ([], {"box": "category"}, TypeError, "'box' is no category")
+])  # fmt: skip
 def test_bad_fields(x, names, forms, error, message):
     with pytest.raises(error, match=message):
         Fields(x, *names, **forms)

@@ -204,11 +204,8 @@ def test_bad_arguments():
         with pytest.raises(TypeError, match="seed is an integer"):
             ShuffleSampler(3, seed=seed)
     for rank, world_size, message in [
-        (2, 2, "rank 2 of 2"),
-        (-1, 2, "rank -1 of 2"),
-        (0, 0, "at least 1"),
-        (0, -3, "at le"),
-    ]:
+        (2, 2, "rank 2 of 2"), (-1, 2, "rank -1 of 2"), (0, 0, "at least 1"), (0, -3, "at le")
+    ]:  # fmt: skip
         with pytest.raises(ValueError, match=message):
             ShuffleSampler(3, rank=rank, world_size=world_size)
     for rank, world_size in [(True, 2), (0.0, 2), (0, 2.0), (0, "2"), (0, np.bool_(True))]:
@@ -253,13 +250,9 @@ def test_bad_arguments():
 def test_all_are_distributed_samplers_by_class():
     """Lightning replaces samplers that are not."""
     for sampler in (
-        ShuffleSampler(4),
-        WeightedSampler([1, 1]),
-        LengthBatchSampler([1, 2], 4),
-        GroupSampler([1, 1], 2),
-        ShardSampler(4, boundaries=[2, 4]),
-        BatchSampler(ShuffleSampler(4), 2),
-    ):
+        ShuffleSampler(4), WeightedSampler([1, 1]), LengthBatchSampler([1, 2], 4), GroupSampler([1, 1], 2),
+        ShardSampler(4, boundaries=[2, 4]), BatchSampler(ShuffleSampler(4), 2)
+    ):  # fmt: skip
         assert isinstance(sampler, DistributedSampler)
         assert repr(sampler).startswith(type(sampler).__name__.removeprefix("_Distributed") + "(")
     for sampler in (LengthBatchSampler([1, 2], 4), GroupSampler([1, 1], 2)):
@@ -283,13 +276,8 @@ def test_native_batches_check_their_arguments():
     assert out.tolist() == [1, 0, 2, 1]
     native.fill_permutation(out[:0], 3, 1, 0, 1)
     for arguments in [
-        (0, 1, 0, 1),
-        (2**48 + 1, 1, 0, 1),
-        (3, 1, -1, 1),
-        (3, 1, 0, -1),
-        (3, 1, 2**63, 1),
-        (3, 1, 0, 2**62),
-    ]:
+        (0, 1, 0, 1), (2**48 + 1, 1, 0, 1), (3, 1, -1, 1), (3, 1, 0, -1), (3, 1, 2**63, 1), (3, 1, 0, 2**62)
+    ]:  # fmt: skip
         with pytest.raises(ValueError):
             native.fill_permutation(out, *arguments)
     for seed in (-1, 2**64):

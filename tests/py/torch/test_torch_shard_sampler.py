@@ -191,13 +191,8 @@ def test_no_records(boundaries):
 
 def test_one_shard_fewer_shards_than_nodes_and_large_windows():
     for ends, window, nodes, world_size in (
-        ([10], 4, 1, 1),
-        ([10], 4, 4, 4),
-        ([3, 10], 1, 8, 8),
-        ([2], 1, 8, 8),
-        (ENDS, 10**9, 1, 1),
-        (ENDS, 2**48, 3, 6),
-    ):
+        ([10], 4, 1, 1), ([10], 4, 4, 4), ([3, 10], 1, 8, 8), ([2], 1, 8, 8), (ENDS, 10**9, 1, 1), (ENDS, 2**48, 3, 6)
+    ):  # fmt: skip
         made = ranks(world_size, ends[-1], boundaries=ends, window=window, nodes=nodes)
         taken = in_turn([list(sampler) for sampler in made])
         assert set(taken) == set(range(ends[-1])) and len(taken) - ends[-1] < world_size
@@ -220,19 +215,9 @@ def test_state():
     list(itertools.islice(sampler, 7))
     state = sampler.state_dict()
     assert {**state, "boundaries": None} == {
-        "kind": "recstore.torch.ShardSampler",
-        "version": 1,
-        "length": N,
-        "seed": 3,
-        "shuffle": True,
-        "order": "windows-1",
-        "window": 2,
-        "epoch": 0,
-        "consumed": 14,
-        "shards": 9,
-        "boundaries": None,
-        "legs": [[0, 2]],
-    }
+        "kind": "recstore.torch.ShardSampler", "version": 1, "length": N, "seed": 3, "shuffle": True,
+        "order": "windows-1", "window": 2, "epoch": 0, "consumed": 14, "shards": 9, "boundaries": None, "legs": [[0, 2]]
+    }  # fmt: skip
     assert sampler.state_dict(samples=2)["consumed"] == 4
     later = ShardSampler(N, boundaries=ENDS, window=2, seed=3, rank=0, world_size=3, nodes=1)
     assert later.state_dict(samples=2)["legs"] == [[0, 1]]

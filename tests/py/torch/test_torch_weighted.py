@@ -58,18 +58,10 @@ def test_as_often_as_the_weights_say():
     assert not np.isin(drawn, np.flatnonzero(np.array(weights) == 0)).any()
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        list,
-        np.array,
-        lambda w: np.array(w, np.float32),
-        torch.tensor,
-        tuple,
-        lambda w: recstore.RecordList({"w": v} for v in w).field("w"),
-    ],
-    ids=["list", "array", "float32", "tensor", "tuple", "field"],
-)
+@pytest.mark.parametrize("make", [
+    list, np.array, lambda w: np.array(w, np.float32), torch.tensor, tuple,
+    lambda w: recstore.RecordList({"w": v} for v in w).field("w")
+], ids=["list", "array", "float32", "tensor", "tuple", "field"])  # fmt: skip
 def test_kinds_of_weights(make):
     weights = [0.5, 2.0, 0.0, 1.25]
     assert list(WeightedSampler(make(weights), 30, seed=2)) == alias.draws(weights, key_of(2, 0), 30)

@@ -15,32 +15,22 @@ from recstore.errors import EncodeError
 INNER = np.dtype([("u", "U3"), ("t", "M8[3us]")])
 POINT = np.dtype([("x", "f4"), ("y", ">i2")])
 DTYPES = [
-    np.dtype([("a", "i4"), ("b", "f8")]),
-    np.dtype([("a", "i1"), ("b", "f8")], align=True),
+    np.dtype([("a", "i4"), ("b", "f8")]), np.dtype([("a", "i1"), ("b", "f8")], align=True),
     np.dtype([("a", "i1"), ("b", "f8", (2, 3)), ("c", POINT, (2,))]),
     np.dtype([("in", INNER), ("z", "c16"), ("s", "S5"), ("v", "V3"), ("q", "?")]),
     np.dtype({"names": ["b", "a"], "formats": ["i4", "i2"], "offsets": [8, 0], "itemsize": 20}),
     np.dtype({"names": ["whole", "part"], "formats": ["i4", "i2"], "offsets": [0, 2]}),
-    np.dtype([("ü name", "i4"), ("with space", "U2")]),
-    np.dtype([]),
-    np.dtype([("a", "S0"), ("b", "i4")]),
-    np.dtype([("l", "g"), ("m", "G")]),
-    np.dtype([("x" * 300, "u1")]),
-    np.dtype(np.longdouble),
-    np.dtype(np.clongdouble),
-    np.dtype(np.longdouble).newbyteorder(">"),
-    *map(np.dtype, "? i1 >u2 >i8 f2 >f8 c8 >c16 S3 U2 >U2 V4 M8[ns] >m8[7D] M8 S0 U0".split()),
-]
+    np.dtype([("ü name", "i4"), ("with space", "U2")]), np.dtype([]), np.dtype([("a", "S0"), ("b", "i4")]),
+    np.dtype([("l", "g"), ("m", "G")]), np.dtype([("x" * 300, "u1")]), np.dtype(np.longdouble),
+    np.dtype(np.clongdouble), np.dtype(np.longdouble).newbyteorder(">"),
+    *map(np.dtype, "? i1 >u2 >i8 f2 >f8 c8 >c16 S3 U2 >U2 V4 M8[ns] >m8[7D] M8 S0 U0".split())
+]  # fmt: skip
 LAYOUTS = {
-    "c": lambda a: a,
-    "fortran": lambda a: np.asfortranarray(a),
-    "sliced": lambda a: a[::2, 1:],
-    "backwards": lambda a: a[::-1, ::-1],
-    "transposed": lambda a: a.T,
-    "zero-size": lambda a: a[:0],
+    "c": lambda a: a, "fortran": lambda a: np.asfortranarray(a), "sliced": lambda a: a[::2, 1:],
+    "backwards": lambda a: a[::-1, ::-1], "transposed": lambda a: a.T, "zero-size": lambda a: a[:0],
     "0-d": lambda a: a[0, 0].reshape(()) if a.size else np.empty((), a.dtype),
-    "broadcast": lambda a: np.broadcast_to(a[0], (3, *a[0].shape)),
-}
+    "broadcast": lambda a: np.broadcast_to(a[0], (3, *a[0].shape))
+}  # fmt: skip
 
 
 def make(dtype, shape=(4, 5)):

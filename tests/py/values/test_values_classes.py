@@ -61,35 +61,12 @@ def fresh_registry(monkeypatch):
 
 
 VALUES = [
-    *Color,
-    *Level,
-    *Word,
-    *Perm,
-    Perm(0),
-    Perm.R | Perm.X,
-    IntPerm.R | IntPerm.W,
-    IntPerm(0),
-    Pair(1, [2]),
-    Pair(Pair(1, 2), Pair(None, Color.RED)),
-    Renamed(1, 2),
-    Typed(1),
-    Typed(1, [2.5]),
-    Subpair("a", "b"),
-    Plain(1),
-    Plain(2, [Plain(3)]),
-    Child(1, [2], {"z": Slotted(1, Slotted(2))}),
-    Frozen(1, Frozen("a", (1, 2))),
-    Slotted(1),
-    Unset(1),
-    KwOnly(a=1),
-    Half(1),
-    WithProperty(1),
-    Outer.Inner(5),
-    Attrs(1),
-    Attrs(1, [Attrs(2, [])]),
-    AttrsDict(3),
-    AttrsHash("a"),
-]
+    *Color, *Level, *Word, *Perm, Perm(0), Perm.R | Perm.X, IntPerm.R | IntPerm.W, IntPerm(0), Pair(1, [2]),
+    Pair(Pair(1, 2), Pair(None, Color.RED)), Renamed(1, 2), Typed(1), Typed(1, [2.5]), Subpair("a", "b"), Plain(1),
+    Plain(2, [Plain(3)]), Child(1, [2], {"z": Slotted(1, Slotted(2))}), Frozen(1, Frozen("a", (1, 2))), Slotted(1),
+    Unset(1), KwOnly(a=1), Half(1), WithProperty(1), Outer.Inner(5), Attrs(1), Attrs(1, [Attrs(2, [])]), AttrsDict(3),
+    AttrsHash("a")
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("value", VALUES, ids=repr)
@@ -286,16 +263,12 @@ def test_functions_go_before_what_is_stored_by_itself():
         assert x[0] == Frozen(1, "decoded")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"cls": 5}, "register takes a class, not int"),
-        ({"cls": dict}, "dict is stored as it is and cannot be registered"),
-        ({"cls": Point, "encode": repr}, "register takes encode and decode together or neither"),
-        ({"cls": Point, "decode": repr}, "register takes encode and decode together or neither"),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize(("arguments", "message"), [
+    ({"cls": 5}, "register takes a class, not int"),
+    ({"cls": dict}, "dict is stored as it is and cannot be registered"),
+    ({"cls": Point, "encode": repr}, "register takes encode and decode together or neither"),
+    ({"cls": Point, "decode": repr}, "register takes encode and decode together or neither")
+], ids=str)  # fmt: skip
 def test_register_refuses(arguments, message):
     with pytest.raises(TypeError, match=f"^{message}$"):
         register(**arguments)

@@ -13,19 +13,9 @@ import recstore
 from recstore import register
 
 NATIVE = [
-    collections.deque,
-    collections.OrderedDict,
-    datetime.datetime,
-    decimal.Decimal,
-    fractions.Fraction,
-    pathlib.PurePosixPath,
-    type(...),
-    set,
-    recstore.Record,
-    np.ndarray,
-    np.float32,
-    np.str_,
-]
+    collections.deque, collections.OrderedDict, datetime.datetime, decimal.Decimal, fractions.Fraction,
+    pathlib.PurePosixPath, type(...), set, recstore.Record, np.ndarray, np.float32, np.str_
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("functions", [{}, {"encode": repr, "decode": str}], ids=["alone", "functions"])

@@ -71,15 +71,11 @@ def test_tensors_that_are_refused():
         (torch.zeros(2, device="meta"), r"torch\.Tensor; it has no data: it is on the device meta"),
         (zeros.to_sparse(), r"torch\.Tensor; store x\.to_dense\(\)"),
         (zeros.requires_grad_().to_sparse(), r"torch\.Tensor; store x\.detach\(\)\.to_dense\(\)"),
-        (
-            torch.quantize_per_tensor(torch.zeros(2), 0.1, 0, torch.qint8),
-            r"torch\.Tensor; store x\.dequantize\(\)",
-        ),
+        (torch.quantize_per_tensor(torch.zeros(2), 0.1, 0, torch.qint8), r"torch\.Tensor; store x\.dequantize\(\)"),
         (torch.nn.Parameter(torch.zeros(2)), r"torch\.nn\.parameter\.Parameter; store x\.detach\(\)"),
         (torch.zeros(2).as_subclass(Mine), r".*Mine; store the tensors that it is made of, or recstore\.register"),
-        (torch.Size([1]), r"torch\.Size; store tuple\(x\)"),
-        (torch.float32, r"torch\.dtype; "),
-    ]
+        (torch.Size([1]), r"torch\.Size; store tuple\(x\)"), (torch.float32, r"torch\.dtype; ")
+    ]  # fmt: skip
     for value, message in cases:
         with pytest.raises(EncodeError, match=rf"^record 0: \$\.x: cannot store {message}"):
             RecordList([{"x": value}])

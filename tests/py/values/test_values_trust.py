@@ -67,16 +67,11 @@ def test_registered_classes(path):
         assert x[0] == Plain(1, [2]) and type(x[1]) is Record, "stores opened before see it"
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ([5], r"classes holds classes, not 5"),
-        (["kinds.Plain"], r"classes holds classes, not 'kinds\.Plain'"),
-        ({"kinds.Plain": 5}, r"classes maps full names to classes, not 'kinds\.Plain' to 5"),
-        ({Plain: Plain}, r"classes maps full names to classes, not <class"),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize(("given", "message"), [
+    ([5], r"classes holds classes, not 5"), (["kinds.Plain"], r"classes holds classes, not 'kinds\.Plain'"),
+    ({"kinds.Plain": 5}, r"classes maps full names to classes, not 'kinds\.Plain' to 5"),
+    ({Plain: Plain}, r"classes maps full names to classes, not <class")
+], ids=str)  # fmt: skip
 def test_classes_that_are_none(path, given, message):
     with pytest.raises(TypeError, match=f"^{message}"):
         recstore.open(path, classes=given)
@@ -117,12 +112,9 @@ def test_nothing_is_imported(tmp_path):
     assert done.stderr == ""
     evil = "Record(evil_module.Evil: {'a': 1})"
     assert done.stdout.splitlines() == [
-        f"[{evil}, [{evil}], {{'k': {evil}}}] True ",
-        f"[[{evil}], {{'k': {evil}}}]",
-        f"Record {evil}",
-        "Record True",
-        "False False",
-    ]
+        f"[{evil}, [{evil}], {{'k': {evil}}}] True ", f"[[{evil}], {{'k': {evil}}}]", f"Record {evil}", "Record True",
+        "False False"
+    ]  # fmt: skip
 
 
 def test_records_are_stored_again_as_what_they_were(path, tmp_path):
