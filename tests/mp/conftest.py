@@ -14,6 +14,7 @@ import sys
 import pytest
 import shm
 from mp import sharers, workers
+from waiting import until
 
 from recstore.shm import handles, pins
 
@@ -136,7 +137,7 @@ def name():
     yield name
     gc.collect()
     # A collector of another process that looks just when the last user leaves is the one that removes it, a moment later.
-    sharers.until(lambda: sharers.left(name) == [])
+    until(lambda: sharers.left(name) == [])
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 import gc
 import os
-import pathlib
 import pickle
 import signal
 import stat
@@ -14,8 +13,6 @@ from mp.workers import build, record, run_worker, summary
 
 import recstore
 from recstore.shm import file_backing, handles
-
-TESTS = pathlib.Path(__file__).resolve().parent.parent
 
 
 @pytest.fixture
@@ -62,8 +59,7 @@ def test_file_is_gone_with_a_cycle(folder):
 
 
 def test_failed_build_leaves_no_file(folder):
-    with pytest.raises(recstore.errors.EncodeError):
-        recstore.RecordList([1, object()])
+    pytest.raises(recstore.errors.EncodeError, lambda: recstore.RecordList([1, object()]))
     assert names(folder) == []
 
 
@@ -171,20 +167,17 @@ def test_folder_that_others_can_enter_is_refused(folder, mode):
     folder.mkdir()
     folder.chmod(mode)
     (folder / "999999999-5-x.rec").write_text("mine")
-    with pytest.raises(PermissionError, match="0700"):
-        build(3)
+    pytest.raises(PermissionError, lambda: build(3)).match("0700")
     assert names(folder) == ["999999999-5-x.rec"]
 
 
 def test_folder_that_is_a_link_or_a_file_is_refused(folder, tmp_path):
     (tmp_path / "real").mkdir(mode=0o700)
     folder.symlink_to(tmp_path / "real")
-    with pytest.raises(PermissionError):
-        build(3)
+    pytest.raises(PermissionError, lambda: build(3))
     folder.unlink()
     folder.write_text("")
-    with pytest.raises(PermissionError):
-        build(3)
+    pytest.raises(PermissionError, lambda: build(3))
 
 
 def test_relative_folder_is_found_after_a_chdir(folder, monkeypatch, tmp_path):

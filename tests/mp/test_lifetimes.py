@@ -15,10 +15,11 @@ import time
 import interpreters
 import pages
 import pytest
+import waiting
 from mp import living, workers
 from mp.living import RECORDS
-from mp.sharers import until
 from pages import row
+from waiting import until
 
 import recstore
 from recstore.shm import named_segments
@@ -340,7 +341,7 @@ def test_full(life, tmp_path):
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), str(TESTS / "support")])}
     command = ["unshare", "-m", "sh", "-c", f'{mount} && exec "$0" "$@"']
     command += [sys.executable, "-c", HEAD + FULL, *life.arguments]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path)
+    done = waiting.run(command, env=environment, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     outcome, there, *reads = done.stdout.splitlines()
     assert reads == ["True", "True"]
@@ -415,8 +416,7 @@ def test_half_written(life, cut):
     os.chmod(path, 0o400)
     if life.kind == "file":
         for call in (recstore.open, lambda path: recstore.open(path, verify="full")):
-            with pytest.raises(recstore.errors.CorruptError):
-                call(path)
+            pytest.raises(recstore.errors.CorruptError, lambda: call(path))
         life.next_call()
         assert life.files() == ["x.recs"]
         life.is_as_said("stays")

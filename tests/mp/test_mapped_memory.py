@@ -9,6 +9,7 @@ import pytest
 from mp import mapped_arrays as arrays
 from mp.sharers import end, left, notes
 from mp.workers import run_worker
+from waiting import LIMIT_S
 
 import recstore
 from recstore import share_dataset
@@ -205,7 +206,7 @@ class Ranks:
         return self.answer(-1)
 
     def answer(self, number):
-        assert self.crew[number][1].poll(120)
+        assert self.crew[number][1].poll(LIMIT_S)
         return self.crew[number][1].recv()
 
     def ask(self, number, *told):

@@ -2,12 +2,11 @@
 
 import os
 import pathlib
-import subprocess
-import sys
 import uuid
 
 import interpreters
 import pytest
+import waiting
 from mp.memory_group import group  # noqa: F401
 
 CODE = """
@@ -37,12 +36,12 @@ def test_store_larger_than_the_group_is_refused(group, backing, tmp_path):
     tests = pathlib.Path(__file__).resolve().parent.parent
     path = os.pathsep.join([str(tests), str(tests / "support")])
     try:
-        done = subprocess.run(
-            [sys.executable, "-c", CODE, str(group / "cgroup.procs")],
+        done = waiting.python(
+            "-c",
+            CODE,
+            str(group / "cgroup.procs"),
             env={**os.environ, "PYTHONPATH": path, "RECSTORE_BACKING": backing, "RECSTORE_DIR": str(folder)},
             cwd=tmp_path,
-            capture_output=True,
-            text=True,
         )
         assert (done.returncode, done.stdout) == (0, "refused 32\n"), done.stderr
         assert not folder.exists() or os.listdir(folder) == []
@@ -88,11 +87,12 @@ except recstore.errors.OutOfSpaceError as e:
 def test_a_store_larger_than_the_address_space_is_refused(way, tmp_path):
     tests = pathlib.Path(__file__).resolve().parent.parent
     path = os.pathsep.join([str(tests), str(tests / "support")])
-    done = subprocess.run(
-        [sys.executable, "-c", ADDRESS_SPACE, str(tmp_path / "saved.recs"), way],
+    done = waiting.python(
+        "-c",
+        ADDRESS_SPACE,
+        str(tmp_path / "saved.recs"),
+        way,
         env={**os.environ, "PYTHONPATH": path, "RECSTORE_DIR": str(tmp_path)},
         cwd=tmp_path,
-        capture_output=True,
-        text=True,
     )
     assert (done.returncode, done.stdout) == (0, "refused 8\n"), done.stderr

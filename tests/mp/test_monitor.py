@@ -8,34 +8,25 @@ import struct
 import subprocess
 import sys
 import termios
-import time
 
 import launching
 import pytest
+from waiting import LIMIT_S, until
 
 from recstore.monitor import log
 from recstore.monitor.attribution import share_named
 
 pytestmark = pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs /proc")
 MONITOR = [sys.executable, launching.SAFE_PATH, "-m", "recstore.cli.main", "monitor"]
-PATIENCE = 60
 
 
 def monitor(*arguments, **how):
-    how = {"capture_output": True, "text": True, "timeout": PATIENCE, **how}
+    how = {"capture_output": True, "text": True, "timeout": LIMIT_S, **how}
     return subprocess.run([*MONITOR, *map(str, arguments)], **how)
 
 
 def python(code):
     return [sys.executable, "-c", code]
-
-
-def until(found, why):
-    """Wait until found() is true."""
-    deadline = time.monotonic() + PATIENCE
-    while not found():
-        assert time.monotonic() < deadline, why
-        time.sleep(0.02)
 
 
 def lines_of(path):
@@ -111,7 +102,7 @@ def test_a_signal_to_the_monitor_is_passed_on(tmp_path):
     )
     assert one.stdout.readline() == "1\n"
     one.terminate()
-    assert one.wait(PATIENCE) == 5
+    assert one.wait(LIMIT_S) == 5
     one.stdout.close()
     assert log.read(tmp_path / "l").end["exit"] == 5
 
@@ -191,7 +182,7 @@ def test_workers_are_named_and_their_deaths_told(method, tmp_path):
     finally:
         go.touch()
         (tmp_path / "go2").touch()
-    assert one.wait(PATIENCE) == 0
+    assert one.wait(LIMIT_S) == 0
     run = log.read(path)
     assert run.bad_lines == 0 and run.start["command"][-2] == method and run.end["exit"] == 0
     ends = {event["label"]: event for event in run.events if event["what"] == "ended"}
@@ -235,7 +226,7 @@ def test_a_daemon_stays_in_the_job(tmp_path):
         )
     finally:
         go.touch()
-    assert one.wait(PATIENCE) == 4
+    assert one.wait(LIMIT_S) == 4
 
 
 def test_processes_that_outlive_the_command_are_said(tmp_path):
@@ -273,7 +264,7 @@ def test_a_fault_of_the_monitor_leaves_the_command_alone(tmp_path):
         "from recstore.cli.main import main\nsys.exit(main())\n"
     )
     done = subprocess.run([sys.executable, str(tmp_path / "faulty.py"), "monitor", "--interval", "0.05", "--", "sh", "-c", "sleep 0.4; exit 9"],
-                          capture_output=True, text=True, timeout=PATIENCE)  # fmt: skip
+                          capture_output=True, text=True, timeout=LIMIT_S)  # fmt: skip
     assert done.returncode == 9
     assert done.stderr.count("a sample failed: KeyError: 'a fault'; the command goes on") == 1
     assert "Traceback" not in done.stderr
@@ -289,7 +280,7 @@ def test_a_running_process_is_watched_until_it_ends(tmp_path):
         until(lambda: lines_of(path) > 3, "no samples")
     finally:
         job.communicate(b"\n")
-    _, said = one.communicate(timeout=PATIENCE)
+    _, said = one.communicate(timeout=LIMIT_S)
     assert one.returncode == 0 and f"process {job.pid} has ended" in said
     run = log.read(path)
     assert run.start["pid"] == job.pid and run.start["command"] is None
@@ -305,7 +296,7 @@ def test_watching_can_be_ended_and_the_job_goes_on(tmp_path):
         )
         until(lambda: lines_of(path) > 3, "no samples")
         one.send_signal(signal.SIGINT)
-        assert one.wait(PATIENCE) == 0
+        assert one.wait(LIMIT_S) == 0
         assert job.poll() is None
         run = log.read(path)
         assert run.end is not None and "the job goes on" in run.events[-1]["text"]
@@ -343,7 +334,7 @@ def test_the_sum_is_named_and_a_store_counts_once(tmp_path):
         until(lambda: lines_of(path) > seen + 20, "no samples")
     finally:
         go.touch()
-    assert one.wait(PATIENCE) == 0
+    assert one.wait(LIMIT_S) == 0
     sample = next(s for s in reversed(log.read(path).samples) if len(s["processes"]) == 4)
     assert share_named(sample["named"]) >= 0.95
     (name,) = sample["named"]["stores"]

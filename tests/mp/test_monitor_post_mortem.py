@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+import waiting
 from mp.memory_group import group  # noqa: F401
 
 from recstore.monitor import post_mortem
@@ -33,12 +34,7 @@ def died(tmp_path):
         monitor = [
             sys.executable, "-m", "recstore.cli.main", "monitor", "--quiet", "--interval", "0.1", "--log", str(path)
         ]  # fmt: skip
-        done = subprocess.run(
-            [*before, *monitor, "--", sys.executable, "-c", code],
-            capture_output=True,
-            text=True,
-            stdin=subprocess.DEVNULL,
-        )
+        done = waiting.run([*before, *monitor, "--", sys.executable, "-c", code], stdin=subprocess.DEVNULL)
         assert done.returncode == status, done.stderr
         return post_mortem.examine(post_mortem.read(path))
 

@@ -9,7 +9,8 @@ import threading
 
 import pytest
 from mp import sharers
-from mp.sharers import left, notes, records, start, until
+from mp.sharers import left, notes, records, start
+from waiting import until
 
 import recstore
 from recstore import errors, sharing

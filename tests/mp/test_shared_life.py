@@ -97,8 +97,7 @@ def test_forked_child_that_shares_is_a_user_of_its_own(name, log):
 def test_unlinked_while_in_use(name):
     x = recstore.shared(name, lambda: [1], fingerprint="1")
     assert recstore.names.remove(name) == 1
-    with pytest.raises(recstore.errors.SegmentNotFoundError):
-        recstore.names.remove(name)
+    pytest.raises(recstore.errors.SegmentNotFoundError, lambda: recstore.names.remove(name))
     y = recstore.shared(name, lambda: [2], fingerprint="1")
     assert (x[0], y[0]) == (1, 2)
     x.close()  # must not remove the new one
@@ -109,8 +108,7 @@ def test_unlinked_while_in_use(name):
 def test_own_name(name):
     x = recstore.RecordList(records(1), name=name)
     for build in (lambda: recstore.RecordList([1], name=name), lambda: recstore.RecordDict({1: 1}, name=name)):
-        with pytest.raises(recstore.errors.SegmentExistsError, match=r"shared\(.*remove\(.*shared\("):
-            build()
+        pytest.raises(recstore.errors.SegmentExistsError, build).match(r"shared\(.*remove\(.*shared\(")
     with recstore.shared(name) as y:
         assert y.to_list() == records(1)
         x.close()
@@ -119,8 +117,7 @@ def test_own_name(name):
         assert d == e == {"a": 1}
     with pytest.raises(ValueError, match="anonymous memory has no name"):
         recstore.RecordList([1], name=name, backing="anonymous")
-    with pytest.raises(recstore.errors.EncodeError):
-        recstore.RecordList([object()], name=name)
+    pytest.raises(recstore.errors.EncodeError, lambda: recstore.RecordList([object()], name=name))
 
 
 def test_own_name_race(name, monkeypatch):

@@ -3,18 +3,15 @@ workers of a DataLoader find them in the cache of the node."""
 
 import pytest
 import shard_sets
-from s3_sets import ALL, has_sent, made, names, running, server, settled, until  # noqa: F401 - fixtures
+from s3_sets import ALL, has_sent, made, names, running, server, settled  # noqa: F401 - fixtures
+from waiting import until
 
 import recstore
 
 torch = pytest.importorskip("torch", reason="needs PyTorch (pip install recstore[torch])")
 samplers = pytest.importorskip("recstore.torch")
 
-
-@pytest.fixture(autouse=True)
-def no_ranks(monkeypatch):
-    for name in ("RANK", "WORLD_SIZE"):
-        monkeypatch.delenv(name, raising=False)
+from sampler_ranks import no_ranks  # noqa: E402, F401
 
 
 def test_the_next_window_comes_before_anything_is_read(server, tmp_path):

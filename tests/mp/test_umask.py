@@ -84,8 +84,7 @@ def test_a_lock_whose_maker_was_killed_before_it_had_its_mode(tmp_path):
         lock.close()
     os.close(os.open(path, os.O_CREAT, 0o600))
     os.chmod(path, 0o644)  # no umask makes this of 0600
-    with pytest.raises(PermissionError):
-        native.Lock(path)
+    pytest.raises(PermissionError, lambda: native.Lock(path))
 
 
 def test_the_folder_of_files(tmp_path, no_rights, monkeypatch):

@@ -11,22 +11,14 @@ import time
 
 import launching
 import pytest
+from cli_folders import folder  # noqa: F401
+from waiting import LIMIT_S
 
 import recstore
 from recstore.cli import cat, files, main
 
 pyarrow = pytest.importorskip("pyarrow")
 ROWS = [{"id": i, "name": f'{i}, "x"' if i else "", "half": i / 2, "note": None} for i in range(10)]
-
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch):
-    """No test sees another's named stores, nor files in its current folder."""
-    (tmp_path / "stores").mkdir(mode=0o700)
-    (tmp_path / "work").mkdir()
-    monkeypatch.setenv("RECSTORE_DIR", str(tmp_path / "stores"))
-    monkeypatch.chdir(tmp_path / "work")
-    return tmp_path / "work"
 
 
 @pytest.fixture
@@ -220,7 +212,7 @@ def test_ctrl_c_leaves_nothing(folder):
         time.sleep(0.01)
     assert len(os.listdir()) == 1
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=LIMIT_S)
     assert (process.returncode, out, err) == (130, b"", b"recstore build: interrupted\n")
     assert os.listdir() == []
 
@@ -240,7 +232,7 @@ def test_ctrl_c_of_shards_leaves_no_temporary_file(folder):
     while not (os.path.isdir("set") and os.listdir("set")) and time.monotonic() < deadline:
         time.sleep(0.001)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=LIMIT_S)
     assert (process.returncode, out, err) == (130, b"", b"recstore build: interrupted\n")
     assert not [name for name in os.listdir("set") if name.endswith(".tmp")]
 
@@ -270,7 +262,7 @@ def test_empty_lines(run, folder):
 
 def test_standard_input():
     process = command("build", "-", "--format", "csv", "-o", "x.recs", stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
-    process.communicate(b"a,b\n1,x\n2.5,y\n", timeout=60)
+    process.communicate(b"a,b\n1,x\n2.5,y\n", timeout=LIMIT_S)
     assert process.returncode == 0
     with recstore.open("x.recs") as x:
         assert x.to_list() == [{"a": 1.0, "b": "x"}, {"a": 2.5, "b": "y"}]
@@ -380,8 +372,7 @@ def test_wrong_arguments_of_cat(run, store):
     assert "--force belongs to --parquet" in run("cat", store, "--force")[2]
     assert run("cat", "nothing")[0] == 1
     for arguments in (["--rows", "a"], ["-n", "x"], ["-n", "1", "--rows", "1:"], ["--csv", "--jsonl"]):
-        with pytest.raises(SystemExit) as caught:
-            run("cat", store, *arguments)
+        caught = pytest.raises(SystemExit, lambda: run("cat", store, *arguments))
         assert caught.value.code == 2
 
 
@@ -393,7 +384,7 @@ def test_a_closed_pipe_is_quiet(folder):
         process.stdout.close()
         assert process.stderr.read() == b""
         process.stderr.close()
-        assert process.wait(60) == 141
+        assert process.wait(LIMIT_S) == 141
 
 
 # ---- head ----

@@ -10,19 +10,10 @@ import subprocess
 import sys
 
 import pytest
+from cli_folders import folder  # noqa: F401
 
 import recstore
 from recstore.cli import main, text
-
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch):
-    """No test sees another's named stores, nor files in its current folder."""
-    (tmp_path / "stores").mkdir(mode=0o700)
-    (tmp_path / "work").mkdir()
-    monkeypatch.setenv("RECSTORE_DIR", str(tmp_path / "stores"))
-    monkeypatch.chdir(tmp_path / "work")
-    return tmp_path / "stores"
 
 
 @pytest.fixture
@@ -174,8 +165,7 @@ def test_damage(numbers, command, run):
 def test_head_counts(run):
     recstore.RecordList(range(3)).save("x")
     assert run("head", "x", "-n", "9")[1] == "0: 0\n1: 1\n2: 2\n"
-    with pytest.raises(SystemExit):
-        main.main(["head", "x", "-n", "0"])
+    pytest.raises(SystemExit, lambda: main.main(["head", "x", "-n", "0"]))
 
 
 # ---- What a store may hold ----
@@ -271,20 +261,20 @@ def test_rm(numbers, run, said):
         assert (status, out) == (2, "") and err.count("\n") == 1
 
 
-def killed(folder, keep):
+def killed(keep):
     """A store whose builder was killed."""
     code = f"import os, recstore; x = recstore.shared('left', lambda: [b'x' * 9000] * 9, fingerprint='f', keep={keep}); os.kill(os.getpid(), 9)"
     subprocess.run([sys.executable, "-c", code], cwd="/", check=False)
-    return len(os.listdir(folder))
+    return len(os.listdir(os.environ["RECSTORE_DIR"]))
 
 
-def test_gc(folder, run, said):
+def test_gc(run, said):
     assert run("gc") == (0, "nothing to remove\n", "")
-    assert killed(folder, False) == 1
+    assert killed(False) == 1
     assert said("ls")[0]["state"] == "orphan"
     status, out, _ = run("gc")
-    assert status == 0 and out.startswith("removed 1 file, ") and os.listdir(folder) == []
-    assert killed(folder, True) == 1
+    assert status == 0 and out.startswith("removed 1 file, ") and os.listdir(os.environ["RECSTORE_DIR"]) == []
+    assert killed(True) == 1
     assert said("gc") == {"removed": 0, "bytes": 0} and said("ls")[0]["state"] == "kept"
     assert said("rm", "left")["removed"] == 1
 

@@ -104,10 +104,8 @@ def test_a_failing_command_ends_its_trial(scripted):
             pids.append(int(label.split()[-1]))
             raise BrokenPipeError
 
-    with pytest.raises(BrokenPipeError):
-        running.Trials(Bars()).run("row", {})
-    with pytest.raises(ProcessLookupError):
-        os.kill(pids[0], 0)
+    pytest.raises(BrokenPipeError, lambda: running.Trials(Bars()).run("row", {}))
+    pytest.raises(ProcessLookupError, lambda: os.kill(pids[0], 0))
 
 
 FILES = {

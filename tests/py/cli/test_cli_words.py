@@ -76,8 +76,16 @@ monitor --pid -5
 monitor --interval x -- ls
 bench a.csv --records a
 bench a.csv --limit x
+bench a.csv --limit 0
+bench a.csv --workers -1
+bench a.csv --format xml
+bench
 demo --records x
-demo --workers 0"""
+demo --records -5
+demo --coco a --paths b
+demo --workers 0
+info
+no"""
 FAILED = """info nosuch
 info two
 info /no/such

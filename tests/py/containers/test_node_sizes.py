@@ -161,7 +161,5 @@ def test_a_closed_store():
     x = RecordList([{"a": 1}])
     segment = x.segment
     x.close()
-    with pytest.raises(recstore.errors.ClosedError):
-        x.info(fields=True)
-    with pytest.raises(recstore.errors.ClosedError):
-        native.node_sizes(segment)
+    pytest.raises(recstore.errors.ClosedError, lambda: x.info(fields=True))
+    pytest.raises(recstore.errors.ClosedError, lambda: native.node_sizes(segment))

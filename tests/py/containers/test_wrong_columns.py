@@ -40,16 +40,12 @@ def test_a_key_in_one_of_many_parts_is_enough(tmp_path, monkeypatch):
         path.write_bytes(JSONL.replace(b"rare", b"r" + path.name[:1].encode()) * 5)
     with recstore.read_jsonl(paths, columns=["r1"], workers=2) as x:
         assert [record for record in x if record and type(record) is dict] == [{"r1": 5}] * 5
-    with pytest.raises(
-        recstore.errors.InputError, match="0.jsonl and 2 further files: no column 'r9'.*'r0', 'r1', 'r2'"
-    ):
+    with pytest.raises(recstore.errors.InputError, match="2 further files: no column 'r9'.*'r0', 'r1', 'r2'"):
         recstore.read_jsonl(paths, columns=["r9"], workers=2)
 
 
 def test_the_first_records_do_not_tell_of_the_others():
-    with pytest.raises(
-        recstore.errors.InputError, match="first 1 records: no column 'rare'; there are: 'id', 'source'"
-    ):
+    with pytest.raises(recstore.errors.InputError, match="first 1 records: no column 'rare'"):
         recstore.read_jsonl(io.BytesIO(JSONL), columns=["rare"], limit=1)
 
 
@@ -97,22 +93,16 @@ def test_tables_in_files(tmp_path):
         (recstore.read_parquet, "a.parquet"),
         (recstore.read_arrow, "a.feather"),
     ):
-        with pytest.raises(recstore.errors.InputError, match=NEAREST):
-            read(tmp_path / name, columns=["id", "sorce"])
+        pytest.raises(recstore.errors.InputError, lambda: read(tmp_path / name, columns=["id", "sorce"])).match(NEAREST)
     with pytest.raises(recstore.errors.InputError, match="no column 'sorce'; it has 'id', 'source'"):
         recstore.RecordList.from_arrow(table, columns=["id", "sorce"])
 
 
-def test_a_frame_of_pandas():
-    pandas = pytest.importorskip("pandas")
-    with pytest.raises(recstore.errors.InputError, match=NEAREST):
-        recstore.from_pandas(pandas.DataFrame({"id": [1], "source": ["a"]}), columns=["id", "sorce"])
-
-
-def test_a_frame_of_polars():
-    polars = pytest.importorskip("polars")
-    with pytest.raises(recstore.errors.InputError, match="no column 'sorce'; it has 'id', 'source'"):
-        recstore.from_polars(polars.DataFrame({"id": [1], "source": ["a"]}), columns=["id", "sorce"])
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_a_frame(library):
+    frame = pytest.importorskip(library).DataFrame({"id": [1], "source": ["a"]})
+    with pytest.raises(recstore.errors.InputError, match="no column 'sorce'; .*'id', 'source'"):
+        getattr(recstore, f"from_{library}")(frame, columns=["id", "sorce"])
 
 
 @pytest.mark.parametrize("kind", ["map", "iterable"])

@@ -138,8 +138,7 @@ def test_backing_from_the_environment(tmp_path, monkeypatch):
     with RecordList([1], backing="anonymous") as x:
         assert x.info().backing == "anonymous"
     monkeypatch.setenv("RECSTORE_BACKING", "floppy")
-    with pytest.raises(ValueError, match="floppy"):
-        RecordList([1])
+    pytest.raises(ValueError, lambda: RecordList([1])).match("floppy")
 
 
 # ---- the builder itself ----------------------------------------------------------------------------------------------
@@ -164,8 +163,7 @@ def test_a_finished_builder():
         getattr(builder, end)()
         builder.abort()
         for use in (lambda: builder.append(1), lambda: builder.finish(), lambda: builder.extend([1])):
-            with pytest.raises(recstore.errors.ClosedError, match="finished"):
-                use()
+            pytest.raises(recstore.errors.ClosedError, use).match("finished")
 
 
 def test_a_forked_child_cannot_go_on_with_the_build_of_its_parent():
@@ -211,6 +209,5 @@ def test_a_descriptor_of_a_file_that_has_no_name(tmp_path, make, backing):
         os.close(descriptor)
     assert os.listdir(tmp_path) == ["a"]
     for other in (builder, make("anonymous")):
-        with pytest.raises(ValueError, match="gives no descriptor"):
-            other.take_descriptor()
+        pytest.raises(ValueError, lambda: other.take_descriptor()).match("gives no descriptor")
         other.abort()

@@ -150,5 +150,4 @@ def test_the_deep_check(tmp_path, kind):
         f.write(b"\xff")
     with interrupted():
         recstore.open(tmp_path / "x", verify="full")
-    with pytest.raises(CorruptError):
-        recstore.open(tmp_path / "x", verify="full")
+    pytest.raises(CorruptError, lambda: recstore.open(tmp_path / "x", verify="full"))

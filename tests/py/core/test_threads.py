@@ -6,7 +6,6 @@ import decimal
 import os
 import pickle
 import random
-import subprocess
 import sys
 import sysconfig
 import threading
@@ -14,6 +13,8 @@ import threading
 import launching
 import numpy as np
 import pytest
+import waiting
+from waiting import together
 
 import recstore
 from recstore import RecordDict, RecordList
@@ -183,8 +184,7 @@ def test_a_view_is_closed_while_it_is_pickled(monkeypatch):
             return drawn(n)
 
         monkeypatch.setattr(os, "urandom", urandom)
-        with pytest.raises(ClosedError):
-            pickle.dumps(view)
+        pytest.raises(ClosedError, lambda: pickle.dumps(view))
 
 
 def test_containers_that_another_thread_changes():
@@ -232,10 +232,7 @@ def test_the_first_read_of_many_threads(tmp_path):
                 got[k] = repr(x[k * 100])
 
             threads = [threading.Thread(target=first, args=(k,)) for k in range(THREADS)]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
+            together(threads)
         assert got == [SHOWN[k * 100] for k in range(THREADS)]
 
 
@@ -243,7 +240,5 @@ def test_the_first_read_of_many_threads(tmp_path):
 def test_a_free_threaded_interpreter_stays_one():
     code = "import sys, recstore; recstore.RecordList([1])[0]; print(sys._is_gil_enabled())"
     environment = {name: value for name, value in os.environ.items() if name != "PYTHON_GIL"}
-    done = subprocess.run([
-        sys.executable, launching.SAFE_PATH, "-W", "error", "-c", code
-    ], capture_output=True, text=True, env=environment)  # fmt: skip
+    done = waiting.python(launching.SAFE_PATH, "-W", "error", "-c", code, env=environment)
     assert (done.stdout, done.stderr) == ("False\n", "")

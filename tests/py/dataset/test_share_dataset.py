@@ -350,13 +350,11 @@ class TestUndo:
         x = Plain(a=records(), b=records())
         report = share(x)
         report.store.close()
-        with pytest.raises(recstore.errors.ClosedError):
-            report.undo()
+        pytest.raises(recstore.errors.ClosedError, lambda: report.undo())
         assert type(x.a) is type(x.b) is RecordView
 
 
 def test_names_of_the_package():
     assert recstore.share_dataset is share_dataset
     assert {"share_dataset", "audit"} <= set(dir(recstore)) & set(recstore.__all__)
-    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
-        recstore.nothing
+    pytest.raises(AttributeError, lambda: recstore.nothing).match("has no attribute 'nothing'")

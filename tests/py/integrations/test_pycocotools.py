@@ -239,8 +239,7 @@ def test_records(dataset, replaced):
         same(list(new.catToImgs[category]), coco.catToImgs[category])
     same(list(new.imgToAnns), list(coco.imgToAnns))
     assert new.loadAnns(ids[:1])[0] is not new.loadAnns(ids[:1])[0], "a record is the caller's own"
-    with pytest.raises(KeyError):
-        new.loadAnns([-1])
+    pytest.raises(KeyError, lambda: new.loadAnns([-1]))
 
 
 @WAYS
@@ -367,6 +366,5 @@ def test_keys_that_are_not_there():
     assert stored(coco).imgToAnns[-1] == [] == coco.imgToAnns[-1], "a defaultdict's factory is kept"
     same(stored(coco).getImgIds(catIds=[13]), coco.getImgIds(catIds=[13]))
     groups = views(coco).imgToAnns
-    with pytest.raises(KeyError):
-        groups[-1]
+    pytest.raises(KeyError, lambda: groups[-1])
     assert groups.get(-1, []) == []

@@ -75,8 +75,7 @@ def test_a_terminal_that_is_too_small_gets_no_table(monkeypatch):
     os.set_blocking(reader, False)
     monkeypatch.setattr(os, "get_terminal_size", lambda fd: os.terminal_size((80, 8)))
     terminal.Panel(writer).write(sample())
-    with pytest.raises(BlockingIOError):
-        os.read(reader, 10)
+    pytest.raises(BlockingIOError, lambda: os.read(reader, 10))
     os.close(reader)
     os.close(writer)
 

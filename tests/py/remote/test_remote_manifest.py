@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from interpreters import FREE_THREADED
+from waiting import together
 
 import recstore
 from recstore.remote import manifest, posix
@@ -49,12 +50,15 @@ def test_what_is_dumped_is_parsed(kind, n):
     assert list(found.ends()) == [sum(one.records for one in shards(n)[: i + 1]) for i in range(n)]
 
 
+def refuses(data, match=""):
+    pytest.raises(recstore.errors.CorruptError, lambda: parse(data)).match(match)
+
+
 def test_no_shard_file_has_more_records_than_its_bytes_hold():
     made = Manifest("list", [Shard("0" * 40, 1000, 16_000), Shard("1" * 40, 1000, 16_001)])
-    with pytest.raises(recstore.errors.CorruptError, match="more records than its bytes can hold"):
-        parse(numbered(made).dump())
-    with pytest.raises(recstore.errors.CorruptError, match="do not add up"):  # more than one store may have
-        parse(numbered(Manifest("list", [Shard(f"{i:040x}", 2**45, 2**48 // 2) for i in range(3)])).dump())
+    refuses(numbered(made).dump(), "more records than its bytes can hold")
+    more_than_a_store_may_have = [Shard(f"{i:040x}", 2**45, 2**48 // 2) for i in range(3)]
+    refuses(numbered(Manifest("list", more_than_a_store_may_have)).dump(), "do not add up")
 
 
 @pytest.mark.parametrize("depth", [*range(900, 1000, 3), 5000])
@@ -62,13 +66,11 @@ def test_attributes_that_are_nested_deeply(depth):
     """json reads some that it does not write."""
     raw = numbered(Manifest("list", shards(3))).dump()
     raw = raw.replace(b'"attributes":{}', b'"attributes":{"a":' + b"[" * depth + b"]" * depth + b"}")
-    with pytest.raises(recstore.errors.CorruptError, match="nested too deeply|another content"):
-        parse(raw)
+    refuses(raw, "nested too deeply|another content")
 
 
 def test_many_small_lists_are_refused_before_they_are_made():
-    with pytest.raises(recstore.errors.CorruptError, match="too many lists and dicts"):
-        parse(b"[" + b"[]," * 2**20 + b"[]]")
+    refuses(b"[" + b"[]," * 2**20 + b"[]]", "too many lists and dicts")
 
 
 def test_bounds_may_be_missing_for_some_shard_files():
@@ -80,8 +82,7 @@ def test_bounds_that_nothing_vouches_for_are_not_used():
     made = numbered(Manifest("mapping", shards(3, "mapping")))
     value = json.loads(made.dump())
     value["shards"]["low"][1] = value["shards"]["high"][1]
-    with pytest.raises(recstore.errors.CorruptError):
-        parse(value)
+    refuses(value)
     earlier = numbered(Manifest("mapping", [shard._replace(low=None, high=None) for shard in shards(3, "mapping")]))
     value["fingerprint"] = earlier.fingerprint  # as before the bounds were part of it
     assert parse(value).lows is None and parse(value).fingerprint == earlier.fingerprint
@@ -130,14 +131,10 @@ def test_every_field_is_checked(path, value):
     for key in path[:-1]:
         inner = inner[key]
     inner[path[-1]] = value
-    with pytest.raises(
-        recstore.errors.CorruptError, match="the manifest is damaged: .*; open an older one, or remove it: 'there'"
-    ):
-        parse(wrong)
+    refuses(wrong, "the manifest is damaged: .*; open an older one, or remove it: 'there'")
     if len(path) == 1:
         del wrong[path[0]]
-        with pytest.raises(recstore.errors.CorruptError):
-            parse(wrong)
+        refuses(wrong)
 
 
 @pytest.mark.parametrize(("low", "high"), [
@@ -148,16 +145,14 @@ def test_every_field_is_checked(path, value):
 def test_bounds_are_checked(low, high):
     wrong = document("mapping")
     wrong["shards"] |= {"low": low, "high": high}
-    with pytest.raises(recstore.errors.CorruptError, match="bound"):
-        parse(wrong)
+    refuses(wrong, "bound")
 
 
 @pytest.mark.parametrize(
     "data", [b"", b"[]", b"{", b"null", b"\xff\xfe", b'{"recstore": NaN}', b"[" * 10**6, b"9" * 10**5]
 )
 def test_what_is_no_manifest(data):
-    with pytest.raises(recstore.errors.CorruptError):
-        parse(data)
+    refuses(data)
 
 
 @pytest.mark.parametrize("version", [0, 2, "1", None, 1.0, 10**50])
@@ -259,16 +254,14 @@ def test_no_manifest_is_written_that_no_reader_takes(tmp_path, monkeypatch):
 
 def test_a_failing_change_changes_nothing(tmp_path):
     storage = storage_of(tmp_path)
-    with pytest.raises(ZeroDivisionError):
-        manifest.commit(storage, lambda old: 1 / 0)
+    pytest.raises(ZeroDivisionError, lambda: manifest.commit(storage, lambda old: 1 / 0))
     assert os.listdir(tmp_path) == []
 
 
 def test_a_manifest_under_another_number_is_damaged(tmp_path):
     storage = storage_of(tmp_path)
     storage.write("manifest-5.json", numbered(Manifest(), 4).dump())
-    with pytest.raises(recstore.errors.CorruptError, match="says that it is number 4"):
-        manifest.load(storage, 5)
+    pytest.raises(recstore.errors.CorruptError, lambda: manifest.load(storage, 5)).match("says that it is number 4")
 
 
 def test_another_writer_between_load_and_put(tmp_path):
@@ -283,8 +276,7 @@ def test_another_writer_between_load_and_put(tmp_path):
 
     assert manifest.commit(storage, change).shards() == shards(2) and seen == [None, 1]
     seen.clear()
-    with pytest.raises(recstore.errors.ConflictError):
-        manifest.commit(storage, change, base=2)
+    pytest.raises(recstore.errors.ConflictError, lambda: manifest.commit(storage, change, base=2))
     assert manifest.newest(storage) == 3
 
 
@@ -339,10 +331,7 @@ def committed(storage, n):
 def test_threads_race(tmp_path):
     storage, barrier = storage_of(tmp_path), threading.Barrier(6)
     threads = [threading.Thread(target=appends, args=(storage, i, 5, barrier.wait)) for i in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    together(threads)
     committed(storage, 30)
 
 
@@ -350,9 +339,6 @@ def test_processes_race(tmp_path):
     storage, context = storage_of(tmp_path), multiprocessing.get_context("fork")
     barrier = context.Barrier(4)
     processes = [context.Process(target=appends, args=(storage, i, 5, barrier.wait)) for i in range(4)]
-    for process in processes:
-        process.start()
-    for process in processes:
-        process.join()
+    together(processes)
     assert [process.exitcode for process in processes] == [0] * 4
     committed(storage, 20)

@@ -61,9 +61,7 @@ def test_a_process_of_the_pool_is_killed(tmp_path, monkeypatch):
     pq.write_table(pa.table({"id": range(1000)}), tmp_path / "x.parquet", row_group_size=100)
     w = ShardWriter(tmp_path / "set")
     monkeypatch.setattr(pool, "_written", kill_self)
-    with pytest.raises(
-        recstore.errors.BuildError, match="was killed, for lack of memory perhaps: nothing is committed"
-    ):
+    with pytest.raises(recstore.errors.BuildError, match="was killed"):
         recstore.read_parquet(str(tmp_path / "x.parquet"), _taken_by=lambda feed: pool.write(w, feed, 2))
     assert manifest.newest(w.storage) == 0 and multiprocessing.active_children() == []
 

@@ -9,6 +9,7 @@ import warnings
 
 import numpy as np
 import pytest
+import waiting
 
 import recstore
 from recstore import RecordDict, RecordList
@@ -125,8 +126,7 @@ def test_closed_and_detached():
     part = store[:1]
     store.close()
     for container in (store, part):
-        with pytest.raises(recstore.errors.ClosedError):
-            container.fingerprint
+        pytest.raises(recstore.errors.ClosedError, lambda: container.fingerprint)
 
 
 def test_damage_in_the_tables(x, tmp_path):
@@ -181,7 +181,7 @@ def test_a_pickle_of_a_file_names_no_process(saved):
 def test_a_pickle_of_a_file_is_read_after_its_process(x, tmp_path, monkeypatch):
     x.save(tmp_path / "x.recs")
     code = f"import pickle, recstore; print(pickle.dumps(recstore.open({str(tmp_path / 'x.recs')!r})[5:9]).hex())"
-    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)
+    done = waiting.python("-W", "error", "-c", code, check=True)
     assert pickle.loads(bytes.fromhex(done.stdout)).to_list() == RECORDS[5:9]
 
 
@@ -196,8 +196,7 @@ def test_a_pickle_of_a_view_with_an_index_array_still_needs_its_process(saved, m
 
 def test_a_pickle_of_a_file_may_be_an_error(saved, monkeypatch):
     monkeypatch.setenv("RECSTORE_PICKLE", "error")
-    with pytest.raises(recstore.Error, match="writes a handle"):
-        pickle.dumps(saved)
+    pytest.raises(recstore.Error, lambda: pickle.dumps(saved)).match("writes a handle")
 
 
 # ---- joblib ----
@@ -225,7 +224,7 @@ def test_joblib_memory_hits_in_the_next_process(tmp_path):
     script = tmp_path / "cached.py"
     script.write_text(CACHED)
     command = [sys.executable, "-W", "error", str(script), str(tmp_path / "cache"), str(tmp_path / "x.recs")]
-    first, second = (subprocess.run(command, capture_output=True, text=True) for _ in range(2))
+    first, second = (waiting.run(command) for _ in range(2))
     assert first.returncode == second.returncode == 0, first.stderr + second.stderr
     assert first.stdout.count("computed") == 6 and second.stdout == ""
 

@@ -1,9 +1,7 @@
 """The package as it is found without another import, from a shell, and with the wrong arguments."""
 
-import subprocess
-import sys
-
 import pytest
+import waiting
 
 import recstore
 from recstore import RecordDict, RecordList
@@ -17,7 +15,7 @@ FOUND = {
 
 
 def run(*arguments):
-    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, timeout=100)
+    return waiting.python(*arguments)
 
 
 @pytest.mark.parametrize("module", FOUND)
@@ -49,8 +47,7 @@ def test_the_command_as_a_module(arguments):
 @pytest.mark.parametrize("make", [RecordList, RecordDict])
 @pytest.mark.parametrize("option", foreign_names._CONSTRUCTOR)
 def test_arguments_that_the_constructors_lack(make, option):
-    with pytest.raises(TypeError) as caught:
-        make([], **{option: "train"})
+    caught = pytest.raises(TypeError, lambda: make([], **{option: "train"}))
     said = f"{make.__name__}() got an unexpected keyword argument {option!r}"
     assert str(caught.value) == said + foreign_names.of_argument(make.__name__, option)
 

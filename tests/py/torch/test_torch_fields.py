@@ -8,23 +8,16 @@ import time
 
 import numpy as np
 import pytest
+from waiting import together
 
 torch = pytest.importorskip("torch", reason="needs PyTorch (pip install recstore[torch])")
 
 from gather_model import assert_same  # noqa: E402
-from torch_records import ORDER, N, everything, record  # noqa: E402
+from torch_records import ORDER, N, everything, record, x  # noqa: E402, F401
 
 import recstore  # noqa: E402
 from recstore import RecordDict, RecordList  # noqa: E402
 from recstore.torch import Batch, Field, Fields, RecordDataset  # noqa: E402
-
-
-@pytest.fixture(scope="module", params=["auto", "none"])
-def x(request):
-    """A store with schemas, and one of self-describing values."""
-    with RecordList(map(record, range(N)), compression=request.param) as x:
-        yield x
-
 
 # ---- Containers ----
 
@@ -38,12 +31,9 @@ def test_views_and_values_of_a_dict(x):
     assert Fields(x.field("camera"), "id", "pose")[[5]]["pose"].tolist() == [[2.5, 1.0]]
     with RecordDict({f"k{i}": record(i) for i in range(5)}) as d:
         assert Fields(d.values(), "id")[[4, 0]]["id"].tolist() == [4, 0]
-        with pytest.raises(TypeError, match=r"Fields\(d.values\(\), ...\)"):
-            Fields(d, "id")
-    with pytest.raises(TypeError, match=r"Fields\(RecordList\(records\), ...\)"):
-        Fields([{"id": 1}], "id")
-    with pytest.raises(TypeError, match="group"):
-        Fields(x.group_by("label").values(), "id")
+        pytest.raises(TypeError, lambda: Fields(d, "id")).match(r"Fields\(d.values\(\), ...\)")
+    pytest.raises(TypeError, lambda: Fields([{"id": 1}], "id")).match(r"Fields\(RecordList\(records\), ...\)")
+    pytest.raises(TypeError, lambda: Fields(x.group_by("label").values(), "id")).match("group")
 
 
 # ---- Indices ----
@@ -74,8 +64,7 @@ def test_ranges_and_slices(x):
     (["id"], TypeError), (None, TypeError), (np.zeros((2, 2), int), TypeError), (np.array([True, False]), IndexError)
 ])  # fmt: skip
 def test_bad_indices(x, indices, error):
-    with pytest.raises(error):
-        Fields(x, "id")[indices]
+    pytest.raises(error, lambda: Fields(x, "id")[indices])
 
 
 # ---- Transform, pickle, threads, repr ----
@@ -94,8 +83,7 @@ def test_transform(x):
     assert f.collate([f[3], f[4]])["id"].tolist() == [6, 8]
     assert f[3]["id"].item() == 3  # a batch is transformed, a sample not
     assert Fields(x, "id", transform=lambda batch: batch["id"].sum().item())[[3, 4]] == 7
-    with pytest.raises(TypeError, match="transform is a function"):
-        Fields(x, "id", transform="double")
+    pytest.raises(TypeError, lambda: Fields(x, "id", transform="double")).match("transform is a function")
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -122,10 +110,7 @@ def test_threads_share_it(x):
                 wrong.append(error)
 
     threads = [threading.Thread(target=read, args=(start,)) for start in expected]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    together(threads)
     assert wrong == []
 
 
@@ -143,14 +128,11 @@ def test_a_closed_store():
     f = Fields(x, "a")
     batch = f[[1]]
     x.close()
-    with pytest.raises(recstore.errors.ClosedError):
-        f[[0]]
-    with pytest.raises(recstore.errors.ClosedError):
-        f[0]
+    pytest.raises(recstore.errors.ClosedError, lambda: f[[0]])
+    pytest.raises(recstore.errors.ClosedError, lambda: f[0])
     assert "closed" in repr(f)
     assert batch["a"].tolist() == [2]
-    with pytest.raises(recstore.errors.ClosedError):
-        Fields(x, "a")
+    pytest.raises(recstore.errors.ClosedError, lambda: Fields(x, "a"))
 
 
 def test_a_caller_without_a_frame(x):

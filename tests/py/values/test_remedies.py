@@ -390,8 +390,7 @@ class WithState:
 def test_a_pickle_that_cannot_be_loaded_is_refused_when_it_is_stored(make):
     for _ in range(2):
         assert "nor pickle it" in refused(make(), "pickle")
-    with pytest.raises(EncodeError):
-        RecordDict({"a": [make()]}, on_unsupported="pickle")
+    pytest.raises(EncodeError, lambda: RecordDict({"a": [make()]}, on_unsupported="pickle"))
 
 
 def test_pickling_is_not_advised_for_classes_of_c_code_that_refuse_it():

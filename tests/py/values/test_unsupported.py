@@ -86,13 +86,11 @@ def nothing_left():
 def test_message(value, kind):
     """The record, the path and the type; tests/py/values/test_remedies.py tries the remedies."""
     with nothing_left():
-        with pytest.raises(EncodeError) as caught:
-            RecordList([0, {"meta": [1, {"x y": value}]}])
+        caught = pytest.raises(EncodeError, lambda: RecordList([0, {"meta": [1, {"x y": value}]}]))
         text = str(caught.value)
         del caught
     assert text.startswith(f"record 1: $.meta[1]['x y']: cannot store {kind + '; ' if kind else ''}")
-    with pytest.raises(TypeError, match=r"^record 0: \$: cannot store "):
-        RecordList([value])
+    pytest.raises(TypeError, lambda: RecordList([value])).match(r"^record 0: \$: cannot store ")
 
 
 class Bad:
@@ -147,10 +145,7 @@ def test_cycles():
     for value, path in (
         (lists, r"\$\[0\]\[0\]"), (dicts, r"\$\.me\[0\]"), (data, r"\$\[0\]\.x\[0\]"), (itself, r"\$\[0\]")
     ):  # fmt: skip
-        with (
-            nothing_left(),
-            pytest.raises(EncodeError, match=rf"^record 0: {path}: the value contains itself; records must be trees$"),
-        ):
+        with nothing_left(), pytest.raises(EncodeError, match=rf"^record 0: {path}: the value contains itself"):
             RecordList([value])
 
 
@@ -238,8 +233,7 @@ def test_a_tuple_class_whose_field_names_repeat_is_refused():
     class Twice(tuple):
         _fields = ("a", "a")
 
-    with pytest.raises(EncodeError, match="cannot store"):
-        RecordList([Twice((1, 2))])
+    pytest.raises(EncodeError, lambda: RecordList([Twice((1, 2))])).match("cannot store")
 
 
 def test_a_structured_numpy_value_is_no_key():
@@ -251,7 +245,6 @@ def test_a_structured_numpy_value_is_no_key():
         lambda v: RecordList([{v}]),
         lambda v: RecordList([{(1, v): 1}]),
     ):
-        with pytest.raises(EncodeError, match="as a dict key or in a set"):
-            make(a[0])
+        pytest.raises(EncodeError, lambda: make(a[0])).match("as a dict key or in a set")
     with RecordList([{1: a[0]}]) as x:
         assert x[0][1] == a[0]
