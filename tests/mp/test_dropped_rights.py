@@ -11,14 +11,7 @@ import recstore
 from recstore import _version
 from recstore._core import native
 
-
-@pytest.fixture(autouse=True)
-def own_folders(monkeypatch):
-    """The programs here have another user's rights, so they make folders of their own."""
-    for name in ("RECSTORE_BACKING", "RECSTORE_DIR"):
-        monkeypatch.delenv(name, raising=False)
-
-
+pytestmark = pytest.mark.usefixtures("own_folders")
 BLOCKED = """
 import sys
 sys.meta_path[:] = [one for one in sys.meta_path if getattr(one, "__name__", "") in ("BuiltinImporter", "FrozenImporter")]

@@ -1,6 +1,5 @@
 """Handles: their size, what a forged or stale one leads to, pins, RECSTORE_PICKLE."""
 
-import copy
 import gc
 import os
 import pickle
@@ -300,32 +299,6 @@ def test_pinned_blobs_are_counted():
     assert pins.pinned_blobs() == 0
 
 
-def test_copies_are_the_same_store():
-    x = build(20)
-    assert copy.copy(x) is x and copy.deepcopy(x) is x
-    assert copy.deepcopy({"a": [x]})["a"][0] is x
-    view = x[2:4]
-    assert copy.deepcopy(view) is view
-    assert not pins._pins
-
-
-def test_plain_pickle_warns_once(monkeypatch):
-    monkeypatch.delenv("RECSTORE_PICKLE")
-    x = build(20)
-    with pytest.warns(RuntimeWarning, match="handle") as caught:
-        pickle.dumps(x)
-        pickle.dumps(x[:3])
-    assert len(caught) == 1
-    assert caught[0].filename == __file__
-
-
-def test_plain_pickle_may_be_an_error(monkeypatch):
-    monkeypatch.setenv("RECSTORE_PICKLE", "error")
-    x = build(20)
-    pytest.raises(recstore.Error, lambda: pickle.dumps(x)).match("save")
-    assert not pins._pins
-
-
 @pytest.mark.parametrize("mode", ["error", "warn"])
 def test_multiprocessing_is_no_plain_pickle(monkeypatch, mode):
     import multiprocessing
@@ -353,14 +326,6 @@ def test_a_pickler_without_a_frame_above(monkeypatch):
         thread.start()
         thread.join()
     assert caught == [recstore.Error]
-
-
-def test_subclasses_do_not_travel_as_something_else():
-    class Mine(RecordList):
-        pass
-
-    with Mine([1]) as x, pytest.raises(TypeError, match="Mine"):
-        pickle.dumps(x)
 
 
 def test_a_collection_within_the_sweep_of_pins():

@@ -14,7 +14,7 @@ import time
 
 import pytest
 import waiting
-from waiting import LIMIT_S, together, until
+from waiting import together, until
 
 import recstore
 from recstore.monitor import log
@@ -304,10 +304,8 @@ def test_a_report_without_samples_or_figures():
 
 def run_program(code, redirected="", **environ):
     """A program in bash, with some of its standard streams closed or elsewhere."""
-    return subprocess.run(
-        ["bash", "-c", f'exec "$@" {redirected}', "bash", sys.executable, "-c", code], capture_output=True, text=True,
-        timeout=LIMIT_S, env={**os.environ, **environ}
-    )  # fmt: skip
+    command = ["bash", "-c", f'exec "$@" {redirected}', "bash", sys.executable, "-c", code]
+    return waiting.run(command, env={**os.environ, **environ})
 
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&-", "<&- >&- 2>&-"])

@@ -11,6 +11,7 @@ import termios
 
 import launching
 import pytest
+import waiting
 from waiting import LIMIT_S, until
 
 from recstore.monitor import log
@@ -21,8 +22,13 @@ MONITOR = [sys.executable, launching.SAFE_PATH, "-m", "recstore.cli.main", "moni
 
 
 def monitor(*arguments, **how):
-    how = {"capture_output": True, "text": True, "timeout": LIMIT_S, **how}
-    return subprocess.run([*MONITOR, *map(str, arguments)], **how)
+    return waiting.run([*MONITOR, *map(str, arguments)], **how)
+
+
+def watching(path, *arguments, **how):
+    """The monitor, ten times a second, whose log goes to `path`."""
+    command = [*MONITOR, "--interval", "0.1", "--log", str(path), *map(str, arguments)]
+    return subprocess.Popen(command, **{"stderr": subprocess.DEVNULL, **how})
 
 
 def python(code):
@@ -94,12 +100,7 @@ def test_standard_streams_are_the_commands():
 
 def test_a_signal_to_the_monitor_is_passed_on(tmp_path):
     code = "import signal, sys, time\nsignal.signal(signal.SIGTERM, lambda *_: sys.exit(5))\nprint(1, flush=True)\ntime.sleep(60)"
-    one = subprocess.Popen(
-        [*MONITOR, "--log", str(tmp_path / "l"), "--", *python(code)],
-        stdout=subprocess.PIPE,
-        text=True,
-        stderr=subprocess.DEVNULL,
-    )
+    one = watching(tmp_path / "l", "--", *python(code), stdout=subprocess.PIPE, text=True)
     assert one.stdout.readline() == "1\n"
     one.terminate()
     assert one.wait(LIMIT_S) == 5
@@ -164,7 +165,7 @@ if __name__ == "__main__":
 def test_workers_are_named_and_their_deaths_told(method, tmp_path):
     program, go, path = tmp_path / "program.py", tmp_path / "go", tmp_path / "l"
     program.write_text(WORKERS)
-    one = subprocess.Popen([*MONITOR, "--interval", "0.1", "--log", str(path), "--", sys.executable, str(program), method, str(go)], stderr=subprocess.DEVNULL)  # fmt: skip
+    one = watching(path, "--", sys.executable, program, method, go)
     names = {"main", "worker 0", "worker 1", "worker 2", *([] if method == "fork" else ["resource tracker"])}
     names |= {"fork server"} if method == "forkserver" else set()
     try:
@@ -212,10 +213,7 @@ time.sleep(float(sys.argv[2]))
 
 def test_a_daemon_stays_in_the_job(tmp_path):
     go, path = tmp_path / "go", tmp_path / "l"
-    one = subprocess.Popen(
-        [*MONITOR, "--interval", "0.1", "--log", str(path), "--", *python(DAEMON), str(go), "0"],
-        stderr=subprocess.DEVNULL,
-    )
+    one = watching(path, "--", *python(DAEMON), go, 0)
     try:
         until((tmp_path / "go.pid").exists, "no daemon")
         until(lambda: (tmp_path / "go.pid").read_text(), "no pid")
@@ -263,8 +261,8 @@ def test_a_fault_of_the_monitor_leaves_the_command_alone(tmp_path):
         "def fail(self): raise KeyError('a fault')\nsampler.Sampler.sample = fail\n"
         "from recstore.cli.main import main\nsys.exit(main())\n"
     )
-    done = subprocess.run([sys.executable, str(tmp_path / "faulty.py"), "monitor", "--interval", "0.05", "--", "sh", "-c", "sleep 0.4; exit 9"],
-                          capture_output=True, text=True, timeout=LIMIT_S)  # fmt: skip
+    command = "monitor", "--interval", "0.05", "--", "sh", "-c", "sleep 0.4; exit 9"
+    done = waiting.python(str(tmp_path / "faulty.py"), *command)
     assert done.returncode == 9
     assert done.stderr.count("a sample failed: KeyError: 'a fault'; the command goes on") == 1
     assert "Traceback" not in done.stderr
@@ -273,9 +271,7 @@ def test_a_fault_of_the_monitor_leaves_the_command_alone(tmp_path):
 def test_a_running_process_is_watched_until_it_ends(tmp_path):
     path = tmp_path / "l"
     job = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    one = subprocess.Popen(
-        [*MONITOR, "--interval", "0.1", "--log", str(path), "--pid", str(job.pid)], stderr=subprocess.PIPE, text=True
-    )
+    one = watching(path, "--pid", job.pid, stderr=subprocess.PIPE, text=True)
     try:
         until(lambda: lines_of(path) > 3, "no samples")
     finally:
@@ -291,9 +287,7 @@ def test_watching_can_be_ended_and_the_job_goes_on(tmp_path):
     path = tmp_path / "l"
     job = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     try:
-        one = subprocess.Popen(
-            [*MONITOR, "--interval", "0.1", "--log", str(path), "--pid", str(job.pid)], stderr=subprocess.DEVNULL
-        )
+        one = watching(path, "--pid", job.pid)
         until(lambda: lines_of(path) > 3, "no samples")
         one.send_signal(signal.SIGINT)
         assert one.wait(LIMIT_S) == 0
@@ -324,10 +318,7 @@ def test_the_sum_is_named_and_a_store_counts_once(tmp_path):
     go, path = tmp_path / "go", tmp_path / "l"
     program = tmp_path / "program.py"
     program.write_text(STORE)
-    one = subprocess.Popen(
-        [*MONITOR, "--interval", "0.1", "--log", str(path), "--", sys.executable, str(program), str(go)],
-        stderr=subprocess.DEVNULL,
-    )
+    one = watching(path, "--", sys.executable, program, go)
     try:
         until(lambda: len(list(tmp_path.glob("go.*"))) == 3, "the workers have not read")
         seen = lines_of(path)

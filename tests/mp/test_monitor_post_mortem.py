@@ -54,10 +54,9 @@ def test_the_oom_killer(died, group):
 def test_a_list_whose_copies_pass_the_limit(tmp_path, group):
     """What is said names the kill, the limit, the workers that copied, and the line to write."""
     path, program = tmp_path / "run.jsonl", pathlib.Path(__file__).with_name("memory_programs.py")
-    monitor = [sys.executable, "-m", "recstore.cli.main", "monitor", "--log", str(path), "--", sys.executable]
-    done = subprocess.run([
-        sys.executable, "-c", JOIN, str(group / "cgroup.procs"), *monitor, str(program), "list_in_workers_until_killed"
-    ], capture_output=True, text=True, stdin=subprocess.DEVNULL)  # fmt: skip
+    command = [sys.executable, str(program), "list_in_workers_until_killed"]
+    monitor = [sys.executable, "-m", "recstore.cli.main", "monitor", "--log", str(path), "--", *command]
+    done = waiting.python("-c", JOIN, str(group / "cgroup.procs"), *monitor, stdin=subprocess.DEVNULL)
     assert done.returncode in (1, 137), done.stderr
     report = post_mortem.examine(post_mortem.read(path))
     for said in (" ".join(done.stderr.split()), " ".join(post_mortem.text(report).split())):

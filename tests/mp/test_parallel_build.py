@@ -14,6 +14,7 @@ from mp import shard_kinds as kinds
 from mp.shard_kinds import cut
 from mp.workers import run_worker
 from segment_bytes import content
+from waiting import until
 
 import recstore
 from recstore import RecordDict, RecordList
@@ -327,20 +328,12 @@ def watched(i):
 RecordList(map(watched, range(3)), workers=3)
 """
     builder = python(code, str(tmp_path), wait=False)
-    deadline = time.monotonic() + 100
-    while len(list(tmp_path.iterdir())) < 3 and time.monotonic() < deadline:
-        time.sleep(0.01)
+    until(lambda: len(list(tmp_path.iterdir())) == 3)
     children = [int(n) for n in pathlib.Path(f"/proc/{builder.pid}/task/{builder.pid}/children").read_text().split()]
     assert len(children) == 3
     builder.send_signal(signal.SIGKILL)
     builder.wait()
-
-    def alive():
-        return [pid for pid in children if process_identity.start_time(pid) is not None]
-
-    while alive() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert alive() == []
+    until(lambda: not any(map(process_identity.start_time, children)))
 
 
 # A file, which a process started by `-c` has no name for.

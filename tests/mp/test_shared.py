@@ -333,16 +333,6 @@ def test_isolated_build(name, log):
     assert left(name) == []
 
 
-def test_isolated_build_that_raises(name, log):
-    with pytest.raises(recstore.errors.BuildError, match="(?s)failed in the child process.*LookupError: no data today"):
-        recstore.shared(name, functools.partial(sharers.fails, log), fingerprint="1", isolate=True)
-
-
-def test_isolated_build_that_is_killed(name):
-    with pytest.raises(recstore.errors.BuildError, match="killed by signal 9"):
-        recstore.shared(name, sharers.killed, fingerprint="1", isolate=True)
-
-
 def test_child_ends_with_its_parent(name, log):
     first = start(sharers.call, name, log, {"gate": f"{log}.gate", "isolate": True})
     until(lambda: notes(log))

@@ -4,13 +4,11 @@ import dataclasses
 import functools
 import os
 import pickle
-import subprocess
-import sys
 import threading
 
 import pytest
-import waiting
 from mp import sharers, workers
+from mp.mounts import mounted
 from mp.sharers import collected, end, left, left_after_collecting, notes, records, start
 from waiting import until
 
@@ -335,17 +333,8 @@ def test_small_dev_shm(tmp_path):
     """A private mount namespace with 16 MB of it: errors, no SIGBUS, and anonymous memory is not bound by it."""
     script = tmp_path / "script.py"
     script.write_text(SMALL)
-    mount = "mount -t tmpfs -o size=16m none /dev/shm"
-    if subprocess.run(["unshare", "-m", "sh", "-c", mount], capture_output=True).returncode != 0:
-        pytest.skip("no private mount namespace here")
     environment = {k: v for k, v in os.environ.items() if not k.startswith("RECSTORE_")}
-    command = f'{mount} && exec "$0" "$1"'
-    done = subprocess.run(
-        ["unshare", "-m", "sh", "-c", command, sys.executable, str(script)], capture_output=True, text=True,
-        cwd=tmp_path, env=environment
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    named, nameless, built, small = done.stdout.splitlines()
+    named, nameless, built, small = mounted("size=16m", "/dev/shm", str(script), cwd=tmp_path, env=environment)
     assert "bytes are needed and the file system leaves" in named and "--shm-size" in named and "dir=" in named
     assert 'backing="anonymous"' in nameless and "--shm-size" in nameless
     assert built == "300 []" and small == "1000"
@@ -363,17 +352,9 @@ def test_read_only_dev_shm(tmp_path):
     """A real one, in a private mount namespace."""
     script = tmp_path / "script.py"
     script.write_text(READ_ONLY)
-    mount = "mount -t tmpfs -o ro none /dev/shm"
-    if subprocess.run(["unshare", "-m", "sh", "-c", mount], capture_output=True).returncode != 0:
-        pytest.skip("no private mount namespace here")
     environment = {k: v for k, v in os.environ.items() if not k.startswith("RECSTORE_")} | {"TMPDIR": str(tmp_path)}
-    command = f'{mount} && exec "$0" "$1"'
-    done = subprocess.run(
-        ["unshare", "-m", "sh", "-c", command, sys.executable, str(script)], capture_output=True, text=True,
-        cwd=tmp_path, env=environment
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == [f"{tmp_path}/recstore-{os.geteuid()} [1, 2] 1", "1"]
+    said = mounted("ro", "/dev/shm", str(script), cwd=tmp_path, env=environment)
+    assert said == [f"{tmp_path}/recstore-{os.geteuid()} [1, 2] 1", "1"]
 
 
 def test_backing_shm(monkeypatch):
@@ -390,26 +371,3 @@ def test_backing_shm(monkeypatch):
 def test_backing_shm_travels(context):
     x = recstore.RecordList((workers.record(i) for i in range(9)), backing="shm")
     assert workers.run_worker(context, workers.send_summary, x) == workers.summary(x)
-
-
-def test_warns_when_a_spawned_child_builds_while_it_imports(tmp_path):
-    script = tmp_path / "script.py"
-    script.write_text("""
-import multiprocessing, recstore
-x = recstore.RecordList([1])
-if __name__ == "__main__":
-    p = multiprocessing.get_context("spawn").Process(target=print)
-    p.start()
-    p.join()
-""")
-    done = waiting.python(str(script), cwd=tmp_path)
-    assert done.stderr.count("while a spawned child imports its main module") == 1, done.stderr
-
-
-def test_import_stays_light():
-    code = "import sys; before = set(sys.modules); import recstore; print(*set(sys.modules) - before)"
-    loaded = waiting.python("-c", code, check=True).stdout.split()
-    assert not {
-        "recstore.sharing", "recstore.building.fingerprints", "recstore.shm.segment_list", "hashlib", "logging",
-        "socket"
-    } & set(loaded)  # fmt: skip

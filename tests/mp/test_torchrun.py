@@ -1,8 +1,6 @@
 """Ranks that torchrun starts, with workers: one of them builds, and at no moment do they take more than one build and
 one store together."""
 
-import os
-import pathlib
 import re
 import time
 
@@ -18,17 +16,14 @@ pytestmark = pytest.mark.slow
 pytest.importorskip("torch.distributed.run", reason="needs PyTorch (pip install recstore[torch])")
 
 RANKS = 4
-TESTS = pathlib.Path(__file__).resolve().parent.parent
-PAGE = TESTS.parent / "docs" / "how-to" / "ddp.md"
+PAGE = launching.TESTS.parent / "docs" / "how-to" / "ddp.md"
 DEADLINE = 150
 
 
 def torchrun(ranks, program, *arguments, folder, **variables):
     """The launcher, running; it and all it started are gone afterwards."""
     command = [*launching.TORCHRUN, f"--nproc-per-node={ranks}", program, *arguments]
-    return launching.launched(
-        folder, *command, PYTHONPATH=os.pathsep.join([str(TESTS), str(TESTS / "support")]), **variables
-    )
+    return launching.launched(folder, *command, PYTHONPATH=launching.PYTHONPATH, **variables)
 
 
 class Watch:
@@ -61,7 +56,9 @@ def test_one_build_and_one_store(name, tmp_path):
     if process_memory.usage() is None:
         pytest.skip("the system does not tell PSS")
     peaks = {}
-    with torchrun(RANKS, TESTS / "mp" / "torchrun_program.py", name, str(tmp_path), folder=tmp_path) as process:
+    with torchrun(
+        RANKS, launching.TESTS / "mp" / "torchrun_program.py", name, str(tmp_path), folder=tmp_path
+    ) as process:
         watch = Watch(process, tmp_path)
         for phase in ("tiny", "large"):
             (tmp_path / f"go {phase}").touch()

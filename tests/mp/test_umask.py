@@ -10,14 +10,7 @@ import recstore
 from recstore._core import native
 from recstore.shm import file_backing, folders
 
-
-@pytest.fixture(autouse=True)
-def own_folders(monkeypatch):
-    """The programs here have another user's rights, so they make folders of their own."""
-    for name in ("RECSTORE_BACKING", "RECSTORE_DIR"):
-        monkeypatch.delenv(name, raising=False)
-
-
+pytestmark = pytest.mark.usefixtures("own_folders")
 # Root may do everything with a file of any mode.
 AS_ANOTHER = """
 import os, sys

@@ -10,11 +10,11 @@ import time
 LIMIT_S = 100  # less than pytest's own limit, so that a test says what it waited for
 
 
-def until(true, why="it did not come true", seconds=LIMIT_S):
+def until(true, why="it did not come true", seconds=LIMIT_S, pause=0.01):
     end = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < end, why
-        time.sleep(0.01)
+        time.sleep(pause)
 
 
 def together(crew):

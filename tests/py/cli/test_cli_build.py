@@ -7,12 +7,11 @@ import pathlib
 import signal
 import subprocess
 import sys
-import time
 
 import launching
 import pytest
 from cli_folders import folder  # noqa: F401
-from waiting import LIMIT_S
+from waiting import LIMIT_S, until
 
 import recstore
 from recstore.cli import cat, files, main
@@ -207,9 +206,7 @@ def test_ctrl_c_leaves_nothing(folder):
     )
     process.stdin.write(lines(ROWS).encode() * 10_000)
     process.stdin.flush()
-    deadline = time.monotonic() + 60
-    while not any(name.endswith(".tmp") for name in os.listdir()) and time.monotonic() < deadline:
-        time.sleep(0.01)
+    until(lambda: any(name.endswith(".tmp") for name in os.listdir()))
     assert len(os.listdir()) == 1
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=LIMIT_S)
@@ -228,9 +225,7 @@ def test_ctrl_c_of_shards_leaves_no_temporary_file(folder):
         stderr=subprocess.PIPE,
         start_new_session=True,
     )
-    deadline = time.monotonic() + 60
-    while not (os.path.isdir("set") and os.listdir("set")) and time.monotonic() < deadline:
-        time.sleep(0.001)
+    until(lambda: os.path.isdir("set") and os.listdir("set"), pause=0.001)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does
     out, err = process.communicate(timeout=LIMIT_S)
     assert (process.returncode, out, err) == (130, b"", b"recstore build: interrupted\n")

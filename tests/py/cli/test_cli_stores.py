@@ -7,9 +7,9 @@ import os
 import pathlib
 import re
 import subprocess
-import sys
 
 import pytest
+import waiting
 from cli_folders import folder  # noqa: F401
 
 import recstore
@@ -264,7 +264,7 @@ def test_rm(numbers, run, said):
 def killed(keep):
     """A store whose builder was killed."""
     code = f"import os, recstore; x = recstore.shared('left', lambda: [b'x' * 9000] * 9, fingerprint='f', keep={keep}); os.kill(os.getpid(), 9)"
-    subprocess.run([sys.executable, "-c", code], cwd="/", check=False)
+    waiting.python("-c", code, cwd="/")
     return len(os.listdir(os.environ["RECSTORE_DIR"]))
 
 
@@ -287,17 +287,17 @@ def test_a_reader_that_stops_reading(numbers):
     """`recstore head ... | head -1` ends without a traceback."""
     read, write = os.pipe()
     os.close(read)
-    command = [sys.executable, "-m", "recstore.cli.main", "head", "numbers", "-n", "1000"]
-    done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True, cwd="/")
+    command = "-m", "recstore.cli.main", "head", "numbers", "-n", "1000"
+    done = waiting.python(*command, capture_output=False, stdout=write, stderr=subprocess.PIPE, cwd="/")
     os.close(write)
     assert (done.returncode, done.stderr) == (141, "")
 
 
 def test_a_terminal_of_few_letters():
     recstore.RecordList(["é→"]).save("x")
-    command = [sys.executable, "-m", "recstore.cli.main", "head", os.path.abspath("x")]
-    done = subprocess.run(command, capture_output=True, cwd="/", env={**os.environ, "PYTHONIOENCODING": "ascii"})
-    assert (done.returncode, done.stdout, done.stderr) == (0, b"0: '\\xe9\\u2192'\n", b"")
+    command = "-m", "recstore.cli.main", "head", os.path.abspath("x")
+    done = waiting.python(*command, cwd="/", env={**os.environ, "PYTHONIOENCODING": "ascii"})
+    assert (done.returncode, done.stdout, done.stderr) == (0, "0: '\\xe9\\u2192'\n", "")
 
 
 # ---- The page ----

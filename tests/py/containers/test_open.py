@@ -6,8 +6,6 @@ import io
 import os
 import pathlib
 import struct
-import subprocess
-import sys
 
 import descriptors
 import launching
@@ -416,7 +414,7 @@ signal_after.cancel()
 over.set()
 raise SystemExit(status != 0)
 """
-    assert subprocess.run([sys.executable, launching.SAFE_PATH, "-W", "ignore", "-c", code]).returncode == 0
+    assert waiting.python(launching.SAFE_PATH, "-W", "ignore", "-c", code).returncode == 0
 
 
 @pytest.mark.parametrize("path", ["", ".", "./", "new/", "../here/"])

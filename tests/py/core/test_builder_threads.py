@@ -25,7 +25,7 @@ needs_proc = pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="co
 def threads(most=None):
     """The number of threads that Python has not made. A thread that was joined may stay in /proc for a moment: that
     there are no more than `most` is waited for."""
-    end = time.monotonic() + 100
+    end = time.monotonic() + waiting.LIMIT_S
     while True:
         n = len(set(map(int, os.listdir("/proc/self/task"))) - {thread.native_id for thread in threading.enumerate()})
         if most is None or n <= most or time.monotonic() > end:

@@ -5,7 +5,6 @@ import os
 import pathlib
 import signal
 import stat
-import subprocess
 import sys
 import time
 
@@ -234,7 +233,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 def test_the_part_of_a_killed_process_gives_its_room_back(tmp_path):
     """At once, to the one who needs it: the process that was killed removes nothing."""
-    assert subprocess.run([sys.executable, "-c", WRITES, str(tmp_path)]).returncode == -signal.SIGKILL
+    assert waiting.python("-c", WRITES, str(tmp_path)).returncode == -signal.SIGKILL
     into = cache.Cache(tmp_path, limit=20_000)
     assert len(names(tmp_path, ".part")) == 1 and used(tmp_path) == 15_000
     lacking, waits, _ = into._make_room(10_000)

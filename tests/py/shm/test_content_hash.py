@@ -3,7 +3,6 @@ makes of stores."""
 
 import datetime
 import pickle
-import subprocess
 import sys
 import warnings
 
@@ -170,9 +169,7 @@ def test_a_pickle_of_a_file_names_no_process(saved):
         here = [pickle.dumps(view).hex() for view in views_of(saved)]
     assert not pins._pins
     folder = __file__.rpartition("/")[0]
-    done = subprocess.run([
-        sys.executable, "-W", "error", "-c", f"import sys; sys.path.insert(0, {folder!r})\n{code}"
-    ], capture_output=True, text=True, check=True)  # fmt: skip
+    done = waiting.python("-W", "error", "-c", f"import sys; sys.path.insert(0, {folder!r})\n{code}", check=True)
     assert done.stdout.split() == here
     for view, pickled in zip(views_of(saved), here):
         assert pickle.loads(bytes.fromhex(pickled)) == view

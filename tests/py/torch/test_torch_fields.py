@@ -4,11 +4,10 @@ import _thread
 import collections
 import pickle
 import threading
-import time
 
 import numpy as np
 import pytest
-from waiting import together
+from waiting import together, until
 
 torch = pytest.importorskip("torch", reason="needs PyTorch (pip install recstore[torch])")
 
@@ -141,8 +140,6 @@ def test_a_caller_without_a_frame(x):
     _thread.start_new_thread(out.extend, (map(f.__getitem__, [[0], [1]]),))
     _thread.start_new_thread(out.extend, (map(f.collate, [f.__getitems__([2])]),))
     _thread.start_new_thread(out.extend, (map(getattr, [f, RecordDataset(x)], ["__getitems__"] * 2),))
-    deadline = time.monotonic() + 60
-    while len(out) < 5 and time.monotonic() < deadline:
-        time.sleep(0.01)
+    until(lambda: len(out) == 5)
     assert sorted(int(one["id"]) for one in out if isinstance(one, dict)) == [0, 1, 2]
     assert sum(map(callable, out)) == 2
