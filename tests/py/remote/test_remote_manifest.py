@@ -50,7 +50,7 @@ def test_what_is_dumped_is_parsed(kind, n):
     assert list(found.ends()) == [sum(one.records for one in shards(n)[: i + 1]) for i in range(n)]
 
 
-def refuses(data, match=""):
+def refuses(data, match="."):
     pytest.raises(recstore.errors.CorruptError, lambda: parse(data)).match(match)
 
 
