@@ -1,6 +1,8 @@
-"""Where the commands of a test run."""
+"""Where the commands of a test run, and what they say."""
 
 import pytest
+
+from recstore.cli import main
 
 
 @pytest.fixture(autouse=True)
@@ -11,3 +13,15 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.setenv("RECSTORE_DIR", str(tmp_path / "stores"))
     monkeypatch.chdir(tmp_path / "work")
     return tmp_path / "work"
+
+
+@pytest.fixture
+def run(capfdbinary):
+    """Runs a command; `(status, out, err)`."""
+
+    def call(*arguments):
+        status = main.main([str(one) for one in arguments])
+        out, err = capfdbinary.readouterr()
+        return status, out.decode(), err.decode()
+
+    return call

@@ -10,26 +10,14 @@ import sys
 
 import launching
 import pytest
-from cli_folders import folder  # noqa: F401
+from cli_folders import folder, run  # noqa: F401
 from waiting import LIMIT_S, until
 
 import recstore
-from recstore.cli import cat, files, main
+from recstore.cli import cat, files
 
 pyarrow = pytest.importorskip("pyarrow")
 ROWS = [{"id": i, "name": f'{i}, "x"' if i else "", "half": i / 2, "note": None} for i in range(10)]
-
-
-@pytest.fixture
-def run(capfdbinary):
-    """Runs a command; `(status, out, err)`."""
-
-    def call(*arguments):
-        status = main.main([str(one) for one in arguments])
-        out, err = capfdbinary.readouterr()
-        return status, out.decode(), err.decode()
-
-    return call
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import subprocess
 
 import pytest
 import waiting
-from cli_folders import folder  # noqa: F401
+from cli_folders import folder, run  # noqa: F401
 
 import recstore
 from recstore.cli import main, text
@@ -20,17 +20,6 @@ from recstore.cli import main, text
 def numbers():
     with recstore.shared("numbers", lambda: [{"id": i, "half": i / 2} for i in range(1234)], fingerprint="v1") as store:
         yield store
-
-
-@pytest.fixture
-def run(capsys):
-    """Runs a command; `(status, out, err)`."""
-
-    def call(*arguments):
-        status = main.main([str(one) for one in arguments])
-        return status, *capsys.readouterr()
-
-    return call
 
 
 @pytest.fixture
@@ -189,9 +178,9 @@ class Pickled:
         return print, ("loaded",)
 
 
-def test_nothing_is_loaded(run, said, capsys):
+def test_nothing_is_loaded(run, said, capfdbinary):
     recstore.RecordList([Sample("a", (1, 2)), Pickled(), 3], on_unsupported="pickle").save("x")
-    capsys.readouterr()  # storing loads the first pickle of a class, to see that it can be
+    capfdbinary.readouterr()  # storing loads the first pickle of a class, to see that it can be
     status, out, err = run("head", "x")
     lines = out.splitlines()
     assert (status, err, len(lines)) == (0, "", 3)
