@@ -15,6 +15,7 @@ import traceback
 from _collections_abc import Mapping
 from functools import partial
 
+from recstore import names  # noqa: F401 - a program that then gives up its rights lists and removes them
 from recstore._core import native, trust
 from recstore.building import build_options, fingerprints, streaming
 from recstore.building.source import Source, rows_of_table, source_of

@@ -7,13 +7,14 @@ import itertools
 import logging
 import multiprocessing
 import os
-import pathlib
 import subprocess
 import sys
 
+import launching
 import pytest
 import shm
 from mp import sharers, workers
+from waiting import until
 
 from recstore.shm import handles, pins
 
@@ -43,6 +44,13 @@ def forking():
     multiprocessing.set_start_method("fork", force=True)
     yield
     multiprocessing.set_start_method(before, force=True)
+
+
+@pytest.fixture
+def own_folders(monkeypatch):
+    """Programs of a test have another user's rights, so they make folders of their own."""
+    for name in ("RECSTORE_BACKING", "RECSTORE_DIR"):
+        monkeypatch.delenv(name, raising=False)
 
 
 @pytest.fixture(params=METHODS)
@@ -104,16 +112,11 @@ def python(tmp_path_factory):
     started = []
 
     def run(code, *arguments, wait=True, status=0, **environment):
-        tests = pathlib.Path(__file__).resolve().parent.parent
         process = subprocess.Popen(
-            [sys.executable, "-c", code, *arguments],
-            cwd=folder,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tests), str(tests / "support")]), **environment},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE if wait else None,
-            text=True,
-        )
+            [sys.executable, "-c", code, *arguments], cwd=folder,
+            env={**os.environ, "PYTHONPATH": launching.PYTHONPATH, **environment},
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE if wait else None, text=True
+        )  # fmt: skip
         started.append(process)
         if not wait:
             return process
@@ -140,7 +143,7 @@ def name():
     yield name
     gc.collect()
     # A collector of another process that looks just when the last user leaves is the one that removes it, a moment later.
-    sharers.until(lambda: sharers.left(name) == [])
+    until(lambda: sharers.left(name) == [])
 
 
 @pytest.fixture

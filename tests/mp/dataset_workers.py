@@ -36,16 +36,10 @@ def is_mapped(array):
 def describe(dataset):
     """What a worker got."""
     kinds = type(dataset.samples) is RecordView, type(dataset.by_name) is RecordDict
-    return (
-        kinds,
-        [dataset[i] for i in (0, 7, N - 1)],
-        (
-            is_mapped(dataset.array),
-            dataset.array[:3].tolist(),
-            dataset.array.flags.writeable,
-            np.shares_memory(dataset.array, dataset.part),
-        ),
-    )
+    return (kinds, [dataset[i] for i in (0, 7, N - 1)], (
+        is_mapped(dataset.array), dataset.array[:3].tolist(), dataset.array.flags.writeable,
+        np.shares_memory(dataset.array, dataset.part)
+    ))  # fmt: skip
 
 
 def send_description(connection, dataset):

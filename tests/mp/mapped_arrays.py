@@ -111,24 +111,10 @@ def tensor_from_file(folder):
     return torch.from_file(path, shared=True, size=N, dtype=torch.float64), None
 
 
-SHARED = {
-    one.__name__: one
-    for one in (
-        raw_array,
-        locked_array,
-        view_of_array,
-        named_memory,
-        memoryview_of_array,
-        file_map,
-        file_mmap,
-        deleted_file,
-        torch_shared,
-        numpy_of_torch,
-        tensor_over_array,
-        tensor_over_file,
-        tensor_from_file,
-    )
-}
+SHARED = {one.__name__: one for one in (
+    raw_array, locked_array, view_of_array, named_memory, memoryview_of_array, file_map, file_mmap, deleted_file,
+    torch_shared, numpy_of_torch, tensor_over_array, tensor_over_file, tensor_from_file
+)}  # fmt: skip
 
 
 def release(keep):

@@ -251,13 +251,9 @@ def shared_anonymous_memory():
 
 
 def ranks(name):
-    crew = [
-        subprocess.Popen(
-            [sys.executable, __file__, name],
-            env={**os.environ, "RANK": str(i), "LOCAL_RANK": str(i), "WORLD_SIZE": "2"},
-        )
-        for i in range(2)
-    ]
+    crew = [subprocess.Popen([sys.executable, __file__, name], env={
+        **os.environ, "RANK": str(i), "LOCAL_RANK": str(i), "WORLD_SIZE": "2"
+    }) for i in range(2)]  # fmt: skip
     assert [one.wait() for one in crew] == [0, 0]
 
 

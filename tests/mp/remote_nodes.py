@@ -2,7 +2,6 @@
 
 import os
 import random
-import time
 
 from mp.sharers import note
 
@@ -67,10 +66,3 @@ def parts_and_locks(folder):
     inner = os.path.join(folder, "recstore")
     found = [name for where in (inner, os.path.join(inner, "sets")) for name in os.listdir(where)]
     return [name for name in found if name.endswith((cache.PART, cache.LOCK))]
-
-
-def until(true, seconds=120):
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end, "it did not come true"
-        time.sleep(0.01)

@@ -100,20 +100,13 @@ def description(dataset):
 
 def expected(scale=1):
     return (
-        True,
-        True,
+        True, True,
         (
-            N,
-            (3 * scale, 3 * scale, 3.0 * scale),
-            ((N - 1) * scale, (N - 1) * scale, (N - 1.0) * scale),
-            scale,
-            "pair",
-            [1, 2, 3],
-        ),
-        ([], groups()[3], Sample(5, "sample 5")),
-        (True, 101.0 * scale, False),
-        (True, 154.0, float((np.arange(50_000.0) * scale).sum())),
-    )
+            N, (3 * scale, 3 * scale, 3.0 * scale), ((N - 1) * scale, (N - 1) * scale, (N - 1.0) * scale), scale,
+            "pair", [1, 2, 3]
+        ), ([], groups()[3], Sample(5, "sample 5")), (True, 101.0 * scale, False),
+        (True, 154.0, float((np.arange(50_000.0) * scale).sum()))
+    )  # fmt: skip
 
 
 def rank(connection, kind, name, log, options, *arguments):

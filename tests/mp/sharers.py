@@ -8,6 +8,8 @@ import sys
 import threading
 import time
 
+from waiting import LIMIT_S, until
+
 import recstore
 from recstore import sharing
 from recstore.shm import named_segments
@@ -59,7 +61,7 @@ def rounds(name, log, n, barrier, results):
     wrong = 0
     for i in range(n):
         barrier.wait()
-        x = recstore.shared(name, Build(log, i), fingerprint=f"round {i}", timeout=120)
+        x = recstore.shared(name, Build(log, i), fingerprint=f"round {i}", timeout=LIMIT_S)
         wrong += x.to_list() != records(i)
         barrier.wait()
         x.close()
@@ -73,7 +75,7 @@ def storm(names, log, faults, seed):
         name, isolate = chance.choice(names), chance.random() < 0.1
         try:
             x = recstore.shared(
-                name, Build(log, 1, chance.choice((0, 1e-5))), fingerprint="1", isolate=isolate, timeout=60
+                name, Build(log, 1, chance.choice((0, 1e-5))), fingerprint="1", isolate=isolate, timeout=LIMIT_S
             )
             if x.to_list() != records(1):
                 note(faults, "partial")
@@ -208,7 +210,7 @@ def as_another_user(connection, name, path):
 
     os.setgid(12345)
     os.setuid(12345)
-    with recstore.shared(name, lambda: [2], fingerprint="1", timeout=100) as x:
+    with recstore.shared(name, lambda: [2], fingerprint="1", timeout=LIMIT_S) as x:
         try:
             named_segments.open_leased(path)
             said = "opened"
@@ -263,10 +265,3 @@ def end(*pairs):
                 pass
         connection.close()
         process.join()
-
-
-def until(condition, seconds=100.0):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come to pass"
-        time.sleep(0.005)

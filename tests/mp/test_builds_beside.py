@@ -6,6 +6,7 @@ import signal
 import threading
 
 from mp import shard_kinds as kinds
+from waiting import LIMIT_S, together
 
 import recstore
 from recstore import RecordList
@@ -25,10 +26,7 @@ def test_builds_of_two_threads_at_once(forking):
                 out.append(type(e).__name__)
 
     running = [threading.Thread(target=build, args=(k,)) for k in range(2)]
-    for thread in running:
-        thread.start()
-    for thread in running:
-        thread.join()
+    together(running)
     assert sorted(out) == ["BuildError"] * 5 + ["ValueError"] * 5
 
 
@@ -61,11 +59,11 @@ def test_a_worker_has_no_pipe_of_a_build_beside_it(forking, monkeypatch):
             if threading.current_thread() is threading.main_thread() and not made.is_set():
                 pipes.extend(os.readlink(f"/proc/self/fd/{end.fileno()}") for end in ends)
                 made.set()
-                assert went_on.wait(100)
+                assert went_on.wait(LIMIT_S)
             return ends
 
     def build():
-        made.wait(100)
+        made.wait(LIMIT_S)
         with RecordList([kinds.Descriptors()], workers=1) as x:
             pipes.append([link for link in x if link in pipes])
         went_on.set()

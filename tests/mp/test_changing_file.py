@@ -6,6 +6,7 @@ import sys
 
 import pytest
 from mp import changing_file
+from waiting import LIMIT_S
 
 import recstore
 from recstore import RecordList
@@ -49,7 +50,7 @@ def test_str_of_a_file_that_changes(text, width, which, values, tmp_path):
     process = context.Process(target=changing_file.flip, args=(str(path), position, values, ready, stop))
     process.start()
     try:
-        assert ready.wait(60)
+        assert ready.wait(LIMIT_S)
         with recstore.open(path) as x:
             wrong = []
             for _ in range(READS):
@@ -61,6 +62,6 @@ def test_str_of_a_file_that_changes(text, width, which, values, tmp_path):
                     wrong.append((sys.getsizeof(read), read.isascii()))
     finally:
         stop.set()
-        process.join(60)
+        process.join(LIMIT_S)
     assert process.exitcode == 0
     assert wrong == []

@@ -3,23 +3,15 @@ home or its folder, or cleared its path. It builds, reads and shares plain recor
 
 import os
 import shutil
-import subprocess
-import sys
 
 import pytest
+import waiting
 
 import recstore
 from recstore import _version
 from recstore._core import native
 
-
-@pytest.fixture(autouse=True)
-def own_folders(monkeypatch):
-    """The programs here have another user's rights, so they make folders of their own."""
-    for name in ("RECSTORE_BACKING", "RECSTORE_DIR"):
-        monkeypatch.delenv(name, raising=False)
-
-
+pytestmark = pytest.mark.usefixtures("own_folders")
 BLOCKED = """
 import sys
 sys.meta_path[:] = [one for one in sys.meta_path if getattr(one, "__name__", "") in ("BuiltinImporter", "FrozenImporter")]
@@ -84,7 +76,7 @@ shutil.rmtree({str(home)!r})
 with RecordList([{{"a": 1}}]) as x, RecordDict({{"a": 1}}) as d, shared({name!r}, lambda: [7]) as y:
     print(x[0], d["a"], y[0], recstore.__file__.startswith({str(home)!r}))
 """
-    done = subprocess.run([sys.executable, "-c", code], cwd="/", capture_output=True, text=True, timeout=60)
+    done = waiting.python("-c", code, cwd="/")
     assert (done.stdout, done.stderr) == ("{'a': 1} 1 7 True\n", "")
 
 

@@ -57,12 +57,9 @@ def test_every_program_is_run():
 @pytest.mark.parametrize(("name", "options"), RUNS, ids=[f"{name}-{options.split()[-1]}" for name, options in RUNS])
 def test_it_runs_and_learns(name, options, tmp_path):
     ran = subprocess.run(
-        [sys.executable, *WARNINGS, EXAMPLES / f"{name}.py", *options.split()],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
+        [sys.executable, *WARNINGS, EXAMPLES / f"{name}.py", *options.split()], cwd=tmp_path, capture_output=True,
+        text=True, timeout=600
+    )  # fmt: skip
     assert (ran.returncode, ran.stderr) == (0, "")
     losses = [float(loss) for loss in re.findall(r"loss ([\d.]+)", ran.stdout)]
     assert len(losses) == int(re.search(r"--epochs (\d+)", options)[1])
@@ -118,12 +115,9 @@ def test_detection_with_workers(program):
     """The page says that the same Fields serve a DataLoader."""
     fields = program("detection").make_loader(32).dataset
     batches = data.DataLoader(
-        fields,
-        sampler=data.BatchSampler(range(32), 8, False),
-        batch_size=None,
-        num_workers=2,
-        multiprocessing_context="fork",
-    )
+        fields, sampler=data.BatchSampler(range(32), 8, False), batch_size=None, num_workers=2,
+        multiprocessing_context="fork"
+    )  # fmt: skip
     draw = program("detection").draw
     assert [len(batch["width"]) for batch in batches] == [8, 8, 8, 8]
     for number, batch in enumerate(batches):

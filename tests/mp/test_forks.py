@@ -1,11 +1,10 @@
 """Starts of children of its own: no signal is lost in them. Forks of any kind: no half a module in the child."""
 
 import os
-import subprocess
-import sys
 import textwrap
 
 import pytest
+import waiting
 
 # A library whose hook has a lock, as that of logging, and a signal that comes while it is held. What a handler raises
 # there, CPython prints and forgets.
@@ -156,13 +155,9 @@ FORKING = """if True:
     print(status)
     """
 WORK = {
-    "names": "recstore.names.list()",
-    "info": "x.info()",
-    "field": "x.field('a').to_list()",
-    "an array": "y[0]",
-    "group_by": "x.group_by('a')",
-    "pickle": "os.environ['RECSTORE_PICKLE'] = 'allow'; pickle.dumps(x[:3])",
-}
+    "names": "recstore.names.list()", "info": "x.info()", "field": "x.field('a').to_list()", "an array": "y[0]",
+    "group_by": "x.group_by('a')", "pickle": "os.environ['RECSTORE_PICKLE'] = 'allow'; pickle.dumps(x[:3])"
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("work", WORK)
@@ -179,16 +174,10 @@ def test_a_fork_while_another_thread_is_in_a_late_import(python, tmp_path, work)
         assert python(FORKING.format(work=WORK[work]), delay, path) == "0\n"
 
 
-@pytest.mark.parametrize(
-    "module",
-    [
-        "recstore._core",
-        "recstore._core.forks",
-        "recstore._core.native",
-        "recstore.containers.dicts",
-        "recstore.containers.records",
-    ],
-)
+@pytest.mark.parametrize("module", [
+    "recstore._core", "recstore._core.forks", "recstore._core.native", "recstore.containers.dicts",
+    "recstore.containers.records"
+])  # fmt: skip
 def test_a_fork_while_the_main_thread_imports_recstore(python, module):
     """At the moment at which Python looks for the module. The child imports recstore too."""
     code = """if True:
@@ -243,9 +232,7 @@ def test_a_fork_waits_for_imports_of_recstore_alone(tmp_path):
     (tmp_path / "slow.py").write_text(
         "import os, time\nwhile not os.path.exists('go'):\n    time.sleep(0.01)\nopen('done', 'w').close()\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", "import program"], cwd=tmp_path, capture_output=True, text=True, timeout=60
-    )
+    done = waiting.python("-c", "import program", cwd=tmp_path)
     assert (done.stdout, done.stderr) == ("1 False\n" * 3, "")
 
 
@@ -309,11 +296,6 @@ if os.fork() == 0:
     sys.exit(3)
 print(os.wait()[1] >> 8, {where}.held[0], flush=True)
 """
-    done = subprocess.run(
-        [sys.executable, "-c", code, name],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "RECSTORE_DIR": str(tmp_path)},
-    )
+    done = waiting.python("-c", code, name, env={**os.environ, "RECSTORE_DIR": str(tmp_path)})
     assert (done.stdout, done.stderr) == (f"3 {3 if backing == 'index array' else 1}\n", "")
     assert os.listdir(tmp_path) == []

@@ -3,9 +3,9 @@
 import os
 import pathlib
 import subprocess
-import sys
 
 import pytest
+import waiting
 
 EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "docs/examples"
 
@@ -19,9 +19,7 @@ pytestmark = [
 
 
 def run(*arguments):
-    return subprocess.run(
-        [sys.executable, *map(str, arguments)], capture_output=True, text=True, stdin=subprocess.DEVNULL
-    )
+    return waiting.python(*map(str, arguments), stdin=subprocess.DEVNULL)
 
 
 @pytest.mark.parametrize("kind", ["list", "recordlist"])

@@ -88,8 +88,7 @@ def test_iterable_that_raises_leaves_nothing():
         raise KeyError("mine")
 
     before = workers.segment_fds()
-    with pytest.raises(KeyError, match="mine"):
-        recstore.RecordList(broken())
+    pytest.raises(KeyError, lambda: recstore.RecordList(broken())).match("mine")
     assert workers.segment_fds() == before
 
 

@@ -7,24 +7,23 @@ import pathlib
 import re
 import shutil
 import signal
-import subprocess
-import sys
 import tempfile
 import time
 
 import interpreters
+import launching
 import pages
 import pytest
 from mp import living, workers
 from mp.living import RECORDS
-from mp.sharers import until
+from mp.mounts import mounted
 from pages import row
+from waiting import until
 
 import recstore
 from recstore.shm import named_segments
 
-TESTS = pathlib.Path(__file__).resolve().parent.parent
-PAGE = TESTS.parent / "docs" / "lifetimes.md"
+PAGE = launching.TESTS.parent / "docs" / "lifetimes.md"
 # And the columns of the page.
 KINDS = {"anonymous": 1, "named": 2, "kept": 3, "kept for 2h": 3, "directory": 4, "file": 5}
 HEAD = "import os, sys, signal, recstore\nfrom mp.living import *\nplace = here()\n"
@@ -334,15 +333,9 @@ with recstore.RecordList(RECORDS, name="afterwards") as y:
 
 @row("a full disk or `/dev/shm` in a build")
 def test_full(life, tmp_path):
-    mount = f"mount -t tmpfs -o size=1m,mode=700 none {life.folder}"
-    if subprocess.run(["unshare", "-m", "sh", "-c", mount], capture_output=True).returncode != 0:
-        pytest.skip("no private mount namespace here")
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), str(TESTS / "support")])}
-    command = ["unshare", "-m", "sh", "-c", f'{mount} && exec "$0" "$@"']
-    command += [sys.executable, "-c", HEAD + FULL, *life.arguments]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    outcome, there, *reads = done.stdout.splitlines()
+    environment = {**os.environ, "PYTHONPATH": launching.PYTHONPATH}
+    command = "-c", HEAD + FULL, *life.arguments
+    outcome, there, *reads = mounted("size=1m,mode=700", life.folder, *command, cwd=tmp_path, env=environment)
     assert reads == ["True", "True"]
     if life.kind == "anonymous":
         assert (outcome, there) == ("built 100", "")
@@ -415,8 +408,7 @@ def test_half_written(life, cut):
     os.chmod(path, 0o400)
     if life.kind == "file":
         for call in (recstore.open, lambda path: recstore.open(path, verify="full")):
-            with pytest.raises(recstore.errors.CorruptError):
-                call(path)
+            pytest.raises(recstore.errors.CorruptError, lambda: call(path))
         life.next_call()
         assert life.files() == ["x.recs"]
         life.is_as_said("stays")

@@ -1,11 +1,11 @@
 """Stores in several threads at once, and in children that import the main module."""
 
-import subprocess
-import sys
 import threading
 
 import pytest
+import waiting
 from mp.living import RECORDS
+from waiting import LIMIT_S, together
 
 import recstore
 
@@ -22,10 +22,7 @@ def at_once(work, n=8):
             errors.append(error)
 
     threads = [threading.Thread(target=run, args=(number,)) for number in range(n)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    together(threads)
     if errors:
         raise errors[0]
 
@@ -41,7 +38,7 @@ def test_threads_share_attach_and_close(name):
     def work(number):
         for i in range(40):
             if (number + i) % 3:
-                x = recstore.shared(name, build, fingerprint="1", timeout=60)
+                x = recstore.shared(name, build, fingerprint="1", timeout=LIMIT_S)
             else:
                 try:
                     x = recstore.shared(name)
@@ -69,8 +66,7 @@ def test_threads_close_one_store(name):
 
             at_once(work)
             assert x.closed
-        with pytest.raises(recstore.errors.SegmentNotFoundError):
-            recstore.shared(name)
+        pytest.raises(recstore.errors.SegmentNotFoundError, lambda: recstore.shared(name))
 
 
 BUILDS = {
@@ -95,7 +91,7 @@ if __name__ == "__main__":
     p.start()
     p.join()
 """)
-    done = subprocess.run([sys.executable, str(script), name], capture_output=True, text=True, cwd=tmp_path)
+    done = waiting.python(str(script), name, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     # It names the line of the script that builds.
     warning = f"{script}:3: RuntimeWarning: a store is built while a spawned child imports its main module"

@@ -9,6 +9,7 @@ import pytest
 from mp import mapped_arrays as arrays
 from mp.sharers import end, left, notes
 from mp.workers import run_worker
+from waiting import LIMIT_S
 
 import recstore
 from recstore import share_dataset
@@ -85,13 +86,9 @@ def files(folder):
     np.save(path, np.arange(60_000.0).reshape(300, 200))
     whole = np.load(path, mmap_mode="r")
     return path, arrays.Holder(
-        whole=whole,
-        plain=np.asarray(whole),
-        turned=np.asarray(whole)[::-1, ::2].T,
-        part=whole[7:9],
-        again=np.load(path, mmap_mode="c"),
-        writable=np.load(path, mmap_mode="r+"),
-    )
+        whole=whole, plain=np.asarray(whole), turned=np.asarray(whole)[::-1, ::2].T, part=whole[7:9],
+        again=np.load(path, mmap_mode="c"), writable=np.load(path, mmap_mode="r+")
+    )  # fmt: skip
 
 
 def with_tensors(folder):
@@ -209,7 +206,7 @@ class Ranks:
         return self.answer(-1)
 
     def answer(self, number):
-        assert self.crew[number][1].poll(120)
+        assert self.crew[number][1].poll(LIMIT_S)
         return self.crew[number][1].recv()
 
     def ask(self, number, *told):

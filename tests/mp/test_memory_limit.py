@@ -2,8 +2,6 @@
 
 import os
 import pathlib
-import subprocess
-import sys
 import uuid
 
 import interpreters
@@ -29,22 +27,14 @@ except recstore.errors.OutOfSpaceError as e:
 
 @interpreters.measures_memory
 @pytest.mark.parametrize("backing", ["anonymous", "dir"])
-def test_store_larger_than_the_group_is_refused(group, backing, tmp_path):
+def test_store_larger_than_the_group_is_refused(group, backing, python):
     shm = pathlib.Path("/dev/shm")
     if backing == "dir" and not os.access(shm, os.W_OK):
         pytest.skip("no /dev/shm to put a memory-backed directory in")
     folder = shm / f"recstore-test-{os.getpid()}-{uuid.uuid4().hex}"
-    tests = pathlib.Path(__file__).resolve().parent.parent
-    path = os.pathsep.join([str(tests), str(tests / "support")])
     try:
-        done = subprocess.run(
-            [sys.executable, "-c", CODE, str(group / "cgroup.procs")],
-            env={**os.environ, "PYTHONPATH": path, "RECSTORE_BACKING": backing, "RECSTORE_DIR": str(folder)},
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-        )
-        assert (done.returncode, done.stdout) == (0, "refused 32\n"), done.stderr
+        out = python(CODE, str(group / "cgroup.procs"), RECSTORE_BACKING=backing, RECSTORE_DIR=str(folder))
+        assert out == "refused 32\n"
         assert not folder.exists() or os.listdir(folder) == []
     finally:
         if folder.exists():
@@ -85,14 +75,6 @@ except recstore.errors.OutOfSpaceError as e:
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs /proc")
 @pytest.mark.parametrize("way", ["list", "dict", "dir", "open", "shared"])
-def test_a_store_larger_than_the_address_space_is_refused(way, tmp_path):
-    tests = pathlib.Path(__file__).resolve().parent.parent
-    path = os.pathsep.join([str(tests), str(tests / "support")])
-    done = subprocess.run(
-        [sys.executable, "-c", ADDRESS_SPACE, str(tmp_path / "saved.recs"), way],
-        env={**os.environ, "PYTHONPATH": path, "RECSTORE_DIR": str(tmp_path)},
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-    )
-    assert (done.returncode, done.stdout) == (0, "refused 8\n"), done.stderr
+def test_a_store_larger_than_the_address_space_is_refused(way, python, tmp_path):
+    out = python(ADDRESS_SPACE, str(tmp_path / "saved.recs"), way, RECSTORE_DIR=str(tmp_path))
+    assert out == "refused 8\n"

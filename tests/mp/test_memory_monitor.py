@@ -13,20 +13,14 @@ import threading
 import time
 
 import pytest
+import waiting
+from waiting import together, until
 
 import recstore
 from recstore.monitor import log
 from recstore.monitor.memory_monitor import COLUMNS, MemoryReport
 
 pytestmark = pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs /proc")
-PATIENCE = 60
-
-
-def until(found, why):
-    deadline = time.monotonic() + PATIENCE
-    while not found():
-        assert time.monotonic() < deadline, why
-        time.sleep(0.02)
 
 
 def crew_of(sample):
@@ -68,18 +62,15 @@ def test_a_program_and_its_workers(tmp_path):
     text = str(report)
     assert text.split("\n")[0].split() == list(COLUMNS) and f"{os.getpid()}" in text and "processes: private" in text
     assert "<table" in report._repr_html_() and "main" in report._repr_html_()
-    with pytest.raises(ProcessLookupError):
-        os.kill(helper, 0)
+    pytest.raises(ProcessLookupError, lambda: os.kill(helper, 0))
     assert path.exists()
 
 
 def test_the_temporary_log_goes_with_the_monitor():
     monitor = recstore.MemoryMonitor(interval=0.1)
     assert monitor.log is None and "not watching" in repr(monitor)
-    with pytest.raises(recstore.Error, match="has not been started"):
-        monitor.report()
-    with pytest.raises(recstore.Error, match="has not been started"):
-        monitor.note("x")
+    pytest.raises(recstore.Error, monitor.report).match("has not been started")
+    pytest.raises(recstore.Error, monitor.note, "x").match("has not been started")
     with monitor:
         path = monitor.log
         with pytest.raises(recstore.Error, match="watching already"):
@@ -110,10 +101,9 @@ def test_a_program_that_is_killed_has_a_log_of_its_end(tmp_path):
 def test_a_program_that_forgets_to_stop(tmp_path):
     path = tmp_path / "l"
     code = f"import recstore; m = recstore.MemoryMonitor(log={str(path)!r}).start(); print(m._process.pid)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE)
+    done = waiting.python("-c", code)
     assert (done.returncode, done.stderr) == (0, "")
-    with pytest.raises(ProcessLookupError):
-        os.kill(int(done.stdout), 0)
+    pytest.raises(ProcessLookupError, lambda: os.kill(int(done.stdout), 0))
     assert log.read(path).end is not None
 
 
@@ -152,9 +142,7 @@ def test_no_descriptor_is_left(temporary, tmp_path, named):
 def test_an_interrupt_leaves_nothing(what, named, temporary, tmp_path):
     program = pathlib.Path(__file__).with_name("interrupted_monitor.py")
     log = [str(tmp_path / "l")] if named else []
-    done = subprocess.run(
-        [sys.executable, str(program), what, str(temporary), *log], capture_output=True, text=True, timeout=PATIENCE * 2
-    )
+    done = waiting.python(str(program), what, str(temporary), *log)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) >= 8 and os.listdir(temporary) == []
 
@@ -174,8 +162,7 @@ def test_a_monitor_that_failed_to_start_can_be_used(temporary, monkeypatch, capf
                     raise AssertionError("not reached")
         assert os.listdir(temporary) == [] and open_files() == before and monitor.log is None
         monitor.stop()
-        with pytest.raises(recstore.Error, match="has not been started"):
-            monitor.run()
+        pytest.raises(recstore.Error, lambda: monitor.run()).match("has not been started")
     with monitor:
         pass
     assert monitor.report().rows
@@ -229,7 +216,7 @@ ENDS = {
 @pytest.mark.parametrize("end", ENDS)
 def test_a_program_that_ends_leaves_nothing(end, temporary):
     code = f"import os, recstore, signal, sys; m = recstore.MemoryMonitor(interval=0.05).start(); print(m._process.pid, flush=True); {ENDS[end]}"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE)
+    done = waiting.python("-c", code)
     until(lambda: os.listdir(temporary) == [], "the log is left")
     assert done.stderr == ""
     until(lambda: not os.path.exists(f"/proc/{int(done.stdout)}"), "the watching process is left")
@@ -251,27 +238,23 @@ def test_a_program_that_blocks_signals_and_ignores_them(temporary):
         "with recstore.MemoryMonitor(interval=0.05) as m: pass\n"
         "print(m.report().rows[0]['label'])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE)
+    done = waiting.python("-c", code)
     assert (done.returncode, done.stdout, done.stderr) == (0, "main\n", "")
     assert os.listdir(temporary) == []
 
 
 def test_wrong_arguments(tmp_path):
     for wrong in [{"interval": 0}, {"interval": float("nan")}, {"warn": "lots"}, {"warn": "0%"}]:
-        with pytest.raises(ValueError):
-            recstore.MemoryMonitor(**wrong)
-    with pytest.raises(IsADirectoryError):
-        recstore.MemoryMonitor(log=tmp_path).start()
+        pytest.raises(ValueError, lambda: recstore.MemoryMonitor(**wrong))
+    pytest.raises(IsADirectoryError, lambda: recstore.MemoryMonitor(log=tmp_path).start())
     (tmp_path / "x").write_text("precious")
-    with pytest.raises(ValueError, match="no log of the monitor"):
-        recstore.MemoryMonitor(log=tmp_path / "x").start()
+    pytest.raises(ValueError, lambda: recstore.MemoryMonitor(log=tmp_path / "x").start()).match("no log of the monitor")
 
 
 def test_a_python_that_cannot_start_is_said(tmp_path, monkeypatch, capfd):
     monkeypatch.setattr(sys, "path", ["/nowhere"])
     monitor = recstore.MemoryMonitor(log=tmp_path / "l")
-    with pytest.raises(recstore.Error, match="ended at once, with exit code 1"):
-        monitor.start()
+    pytest.raises(recstore.Error, lambda: monitor.start()).match("ended at once, with exit code 1")
     assert "watching" in repr(monitor) and "not watching" in repr(monitor)
 
 
@@ -308,16 +291,10 @@ def test_a_report_without_samples_or_figures():
     process = {"pid": 7, "start": 1, "label": "<main>", "role": "main", "rss": 5_000_000, "exact": False, **none}
     sums = {**none, "rss": 5_000_000, "unmapped": None}
     run.start = {"missing": ["smaps is missing."]}
-    run.samples = [
-        {
-            "kind": "sample",
-            "t": 1.0,
-            "processes": [process],
-            "sum": sums,
-            "named": {"private": 0, "stores": {}},
-            "cgroup": None,
-        }
-    ]
+    run.samples = [{
+        "kind": "sample", "t": 1.0, "processes": [process], "sum": sums, "named": {"private": 0, "stores": {}},
+        "cgroup": None
+    }]  # fmt: skip
     report = MemoryReport(run)
     assert report.total == 5_000_000 and "smaps is missing." in str(report) and "n/a" in str(report)
     assert "&lt;main&gt;" in report._repr_html_()
@@ -327,13 +304,8 @@ def test_a_report_without_samples_or_figures():
 
 def run_program(code, redirected="", **environ):
     """A program in bash, with some of its standard streams closed or elsewhere."""
-    return subprocess.run(
-        ["bash", "-c", f'exec "$@" {redirected}', "bash", sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        env={**os.environ, **environ},
-    )
+    command = ["bash", "-c", f'exec "$@" {redirected}', "bash", sys.executable, "-c", code]
+    return waiting.run(command, env={**os.environ, **environ})
 
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&-", "<&- >&- 2>&-"])
@@ -374,7 +346,7 @@ def test_a_process_of_multiprocessing_leaves_no_log(ends, temporary, tmp_path):
     )
     for how in ("fork", "spawn"):
         command = [sys.executable, str(program), how, ends]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
+        done = waiting.run(command)
         assert (done.stdout, done.stderr) == ("0\n" if ends == "returns" else "main\n", "")
         assert os.listdir(temporary) == []
 
@@ -394,10 +366,7 @@ def test_threads_share_a_monitor(temporary):
             monitor.stop()
 
     threads = [threading.Thread(target=use) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    together(threads)
     assert len(told) < 12 and "not watching" in repr(monitor)
     assert open_files() == before and monitor.report().rows
 
@@ -410,8 +379,7 @@ def test_a_log_that_cannot_be_read_again(what, tmp_path):
         os.mkfifo(path)
     monitor = recstore.MemoryMonitor(log=path)
     before = open_files()
-    with pytest.raises(ValueError):
-        monitor.start()
+    pytest.raises(ValueError, lambda: monitor.start())
     assert open_files() == before and os.path.exists(path)
 
 

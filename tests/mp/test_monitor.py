@@ -8,50 +8,40 @@ import struct
 import subprocess
 import sys
 import termios
-import time
 
 import launching
 import pytest
+import waiting
+from waiting import LIMIT_S, until
 
 from recstore.monitor import log
 from recstore.monitor.attribution import share_named
 
 pytestmark = pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs /proc")
 MONITOR = [sys.executable, launching.SAFE_PATH, "-m", "recstore.cli.main", "monitor"]
-PATIENCE = 60
 
 
 def monitor(*arguments, **how):
-    how = {"capture_output": True, "text": True, "timeout": PATIENCE, **how}
-    return subprocess.run([*MONITOR, *map(str, arguments)], **how)
+    return waiting.run([*MONITOR, *map(str, arguments)], **how)
+
+
+def watching(path, *arguments, **how):
+    """The monitor, ten times a second, whose log goes to `path`."""
+    command = [*MONITOR, "--interval", "0.1", "--log", str(path), *map(str, arguments)]
+    return subprocess.Popen(command, **{"stderr": subprocess.DEVNULL, **how})
 
 
 def python(code):
     return [sys.executable, "-c", code]
 
 
-def until(found, why):
-    """Wait until found() is true."""
-    deadline = time.monotonic() + PATIENCE
-    while not found():
-        assert time.monotonic() < deadline, why
-        time.sleep(0.02)
-
-
 def lines_of(path):
     return path.read_text().count("\n") if path.exists() else 0
 
 
-@pytest.mark.parametrize(
-    "command, status",
-    [
-        (["true"], 0),
-        (["sh", "-c", "exit 7"], 7),
-        (["sh", "-c", "kill -9 $$"], 137),
-        (["sh", "-c", "kill -TERM $$"], 143),
-    ],
-    ids=["true", "exit 7", "SIGKILL", "SIGTERM"],
-)
+@pytest.mark.parametrize("command, status", [
+    (["true"], 0), (["sh", "-c", "exit 7"], 7), (["sh", "-c", "kill -9 $$"], 137), (["sh", "-c", "kill -TERM $$"], 143)
+], ids=["true", "exit 7", "SIGKILL", "SIGTERM"])  # fmt: skip
 def test_the_exit_status_is_the_commands(command, status, tmp_path):
     done = monitor("--log", tmp_path / "l", "--", *command)
     assert done.returncode == status
@@ -97,11 +87,8 @@ def test_wrong_usage(tmp_path):
         assert "Traceback" not in done.stderr and "_seconds" not in done.stderr
     (tmp_path / "precious").write_text("weights")
     done = monitor("--log", tmp_path / "precious", "--", "true")
-    assert (
-        done.returncode == 1
-        and "no log of the monitor" in done.stderr
-        and (tmp_path / "precious").read_text() == "weights"
-    )
+    assert done.returncode == 1 and "no log of the monitor" in done.stderr
+    assert (tmp_path / "precious").read_text() == "weights"
 
 
 def test_standard_streams_are_the_commands():
@@ -113,15 +100,10 @@ def test_standard_streams_are_the_commands():
 
 def test_a_signal_to_the_monitor_is_passed_on(tmp_path):
     code = "import signal, sys, time\nsignal.signal(signal.SIGTERM, lambda *_: sys.exit(5))\nprint(1, flush=True)\ntime.sleep(60)"
-    one = subprocess.Popen(
-        [*MONITOR, "--log", str(tmp_path / "l"), "--", *python(code)],
-        stdout=subprocess.PIPE,
-        text=True,
-        stderr=subprocess.DEVNULL,
-    )
+    one = watching(tmp_path / "l", "--", *python(code), stdout=subprocess.PIPE, text=True)
     assert one.stdout.readline() == "1\n"
     one.terminate()
-    assert one.wait(PATIENCE) == 5
+    assert one.wait(LIMIT_S) == 5
     one.stdout.close()
     assert log.read(tmp_path / "l").end["exit"] == 5
 
@@ -183,7 +165,7 @@ if __name__ == "__main__":
 def test_workers_are_named_and_their_deaths_told(method, tmp_path):
     program, go, path = tmp_path / "program.py", tmp_path / "go", tmp_path / "l"
     program.write_text(WORKERS)
-    one = subprocess.Popen([*MONITOR, "--interval", "0.1", "--log", str(path), "--", sys.executable, str(program), method, str(go)], stderr=subprocess.DEVNULL)  # fmt: skip
+    one = watching(path, "--", sys.executable, program, method, go)
     names = {"main", "worker 0", "worker 1", "worker 2", *([] if method == "fork" else ["resource tracker"])}
     names |= {"fork server"} if method == "forkserver" else set()
     try:
@@ -201,7 +183,7 @@ def test_workers_are_named_and_their_deaths_told(method, tmp_path):
     finally:
         go.touch()
         (tmp_path / "go2").touch()
-    assert one.wait(PATIENCE) == 0
+    assert one.wait(LIMIT_S) == 0
     run = log.read(path)
     assert run.bad_lines == 0 and run.start["command"][-2] == method and run.end["exit"] == 0
     ends = {event["label"]: event for event in run.events if event["what"] == "ended"}
@@ -231,10 +213,7 @@ time.sleep(float(sys.argv[2]))
 
 def test_a_daemon_stays_in_the_job(tmp_path):
     go, path = tmp_path / "go", tmp_path / "l"
-    one = subprocess.Popen(
-        [*MONITOR, "--interval", "0.1", "--log", str(path), "--", *python(DAEMON), str(go), "0"],
-        stderr=subprocess.DEVNULL,
-    )
+    one = watching(path, "--", *python(DAEMON), go, 0)
     try:
         until((tmp_path / "go.pid").exists, "no daemon")
         until(lambda: (tmp_path / "go.pid").read_text(), "no pid")
@@ -245,7 +224,7 @@ def test_a_daemon_stays_in_the_job(tmp_path):
         )
     finally:
         go.touch()
-    assert one.wait(PATIENCE) == 4
+    assert one.wait(LIMIT_S) == 4
 
 
 def test_processes_that_outlive_the_command_are_said(tmp_path):
@@ -282,45 +261,36 @@ def test_a_fault_of_the_monitor_leaves_the_command_alone(tmp_path):
         "def fail(self): raise KeyError('a fault')\nsampler.Sampler.sample = fail\n"
         "from recstore.cli.main import main\nsys.exit(main())\n"
     )
-    done = subprocess.run([sys.executable, str(tmp_path / "faulty.py"), "monitor", "--interval", "0.05", "--", "sh", "-c", "sleep 0.4; exit 9"],
-                          capture_output=True, text=True, timeout=PATIENCE)  # fmt: skip
+    command = "monitor", "--interval", "0.05", "--", "sh", "-c", "sleep 0.4; exit 9"
+    done = waiting.python(str(tmp_path / "faulty.py"), *command)
     assert done.returncode == 9
-    assert (
-        done.stderr.count("a sample failed: KeyError: 'a fault'; the command goes on") == 1
-        and "Traceback" not in done.stderr
-    )
+    assert done.stderr.count("a sample failed: KeyError: 'a fault'; the command goes on") == 1
+    assert "Traceback" not in done.stderr
 
 
 def test_a_running_process_is_watched_until_it_ends(tmp_path):
     path = tmp_path / "l"
     job = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    one = subprocess.Popen(
-        [*MONITOR, "--interval", "0.1", "--log", str(path), "--pid", str(job.pid)], stderr=subprocess.PIPE, text=True
-    )
+    one = watching(path, "--pid", job.pid, stderr=subprocess.PIPE, text=True)
     try:
         until(lambda: lines_of(path) > 3, "no samples")
     finally:
         job.communicate(b"\n")
-    _, said = one.communicate(timeout=PATIENCE)
+    _, said = one.communicate(timeout=LIMIT_S)
     assert one.returncode == 0 and f"process {job.pid} has ended" in said
     run = log.read(path)
-    assert (
-        run.start["pid"] == job.pid
-        and run.start["command"] is None
-        and run.samples[0]["processes"][0]["label"] == "main"
-    )
+    assert run.start["pid"] == job.pid and run.start["command"] is None
+    assert run.samples[0]["processes"][0]["label"] == "main"
 
 
 def test_watching_can_be_ended_and_the_job_goes_on(tmp_path):
     path = tmp_path / "l"
     job = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     try:
-        one = subprocess.Popen(
-            [*MONITOR, "--interval", "0.1", "--log", str(path), "--pid", str(job.pid)], stderr=subprocess.DEVNULL
-        )
+        one = watching(path, "--pid", job.pid)
         until(lambda: lines_of(path) > 3, "no samples")
         one.send_signal(signal.SIGINT)
-        assert one.wait(PATIENCE) == 0
+        assert one.wait(LIMIT_S) == 0
         assert job.poll() is None
         run = log.read(path)
         assert run.end is not None and "the job goes on" in run.events[-1]["text"]
@@ -348,17 +318,14 @@ def test_the_sum_is_named_and_a_store_counts_once(tmp_path):
     go, path = tmp_path / "go", tmp_path / "l"
     program = tmp_path / "program.py"
     program.write_text(STORE)
-    one = subprocess.Popen(
-        [*MONITOR, "--interval", "0.1", "--log", str(path), "--", sys.executable, str(program), str(go)],
-        stderr=subprocess.DEVNULL,
-    )
+    one = watching(path, "--", sys.executable, program, go)
     try:
         until(lambda: len(list(tmp_path.glob("go.*"))) == 3, "the workers have not read")
         seen = lines_of(path)
         until(lambda: lines_of(path) > seen + 20, "no samples")
     finally:
         go.touch()
-    assert one.wait(PATIENCE) == 0
+    assert one.wait(LIMIT_S) == 0
     sample = next(s for s in reversed(log.read(path).samples) if len(s["processes"]) == 4)
     assert share_named(sample["named"]) >= 0.95
     (name,) = sample["named"]["stores"]

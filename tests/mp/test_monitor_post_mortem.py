@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+import waiting
 from mp.memory_group import group  # noqa: F401
 
 from recstore.monitor import post_mortem
@@ -31,22 +32,9 @@ def died(tmp_path):
     def run(code, status, before=()):
         path = tmp_path / "run.jsonl"
         monitor = [
-            sys.executable,
-            "-m",
-            "recstore.cli.main",
-            "monitor",
-            "--quiet",
-            "--interval",
-            "0.1",
-            "--log",
-            str(path),
-        ]
-        done = subprocess.run(
-            [*before, *monitor, "--", sys.executable, "-c", code],
-            capture_output=True,
-            text=True,
-            stdin=subprocess.DEVNULL,
-        )
+            sys.executable, "-m", "recstore.cli.main", "monitor", "--quiet", "--interval", "0.1", "--log", str(path)
+        ]  # fmt: skip
+        done = waiting.run([*before, *monitor, "--", sys.executable, "-c", code], stdin=subprocess.DEVNULL)
         assert done.returncode == status, done.stderr
         return post_mortem.examine(post_mortem.read(path))
 
@@ -66,21 +54,9 @@ def test_the_oom_killer(died, group):
 def test_a_list_whose_copies_pass_the_limit(tmp_path, group):
     """What is said names the kill, the limit, the workers that copied, and the line to write."""
     path, program = tmp_path / "run.jsonl", pathlib.Path(__file__).with_name("memory_programs.py")
-    monitor = [sys.executable, "-m", "recstore.cli.main", "monitor", "--log", str(path), "--", sys.executable]
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            JOIN,
-            str(group / "cgroup.procs"),
-            *monitor,
-            str(program),
-            "list_in_workers_until_killed",
-        ],
-        capture_output=True,
-        text=True,
-        stdin=subprocess.DEVNULL,
-    )
+    command = [sys.executable, str(program), "list_in_workers_until_killed"]
+    monitor = [sys.executable, "-m", "recstore.cli.main", "monitor", "--log", str(path), "--", *command]
+    done = waiting.python("-c", JOIN, str(group / "cgroup.procs"), *monitor, stdin=subprocess.DEVNULL)
     assert done.returncode in (1, 137), done.stderr
     report = post_mortem.examine(post_mortem.read(path))
     for said in (" ".join(done.stderr.split()), " ".join(post_mortem.text(report).split())):

@@ -14,6 +14,7 @@ from mp import shard_kinds as kinds
 from mp.shard_kinds import cut
 from mp.workers import run_worker
 from segment_bytes import content
+from waiting import until
 
 import recstore
 from recstore import RecordDict, RecordList
@@ -114,8 +115,7 @@ def test_map(method, monkeypatch):
         for view in (x, x[::-3], x.shuffled(5), x.field("name"), x[:0]):
             with view.map(repr) as wanted, view.map(repr, workers=2) as y:
                 assert content(y) == content(wanted) and len(y) == len(view)
-        with pytest.raises(TypeError, match=r"^map sends its function to 2 worker processes, and .*<lambda> cannot be "
-                           r"pickled: .*; define the function with def at the top of a module"):  # fmt: skip
+        with pytest.raises(TypeError, match="^map sends its function to 2 .*<lambda> cannot be pickled"):
             x.map(lambda record: 1, workers=2)
 
 
@@ -124,11 +124,9 @@ def test_map(method, monkeypatch):
 
 def test_workers_is_a_number_of_processes():
     for make in (RecordList, RecordDict):
-        with pytest.raises(ValueError, match="workers .* not -1"):
-            make([], workers=-1)
+        pytest.raises(ValueError, lambda: make([], workers=-1)).match("workers .* not -1")
         for wrong in (1.0, "2", None, [2]):
-            with pytest.raises(TypeError, match=f"workers .* not a {type(wrong).__name__}"):
-                make([], workers=wrong)
+            pytest.raises(TypeError, lambda: make([], workers=wrong)).match(f"workers .* not a {type(wrong).__name__}")
     with RecordList([["x"]], workers=kinds.np.int64(1)) as x:
         assert x == ["x"]
 
@@ -140,18 +138,13 @@ def test_no_workers_is_no_shards():
 
 def test_what_is_not_meant_as_shards_is_refused(forking):
     for wrong in ("ab", b"ab", {"a": 1}):
-        with pytest.raises(TypeError, match="iterable of shards|iterable of records"):
-            RecordList(wrong, workers=1)
+        pytest.raises(TypeError, lambda: RecordList(wrong, workers=1)).match("iterable of shards|iterable of records")
     for wrong in (["ab"], [[1], {"path": "a"}], [[1], 5], [b"ab"]):
-        with pytest.raises(TypeError, match="^shard [01] is an? (str|dict|int|bytes)"):
-            RecordList(wrong, workers=2)
+        pytest.raises(TypeError, lambda: RecordList(wrong, workers=2)).match("^shard [01] is an? (str|dict|int|bytes)")
     for wrong in ({"a": 1}, {"a": [(1, 2)]}):
-        with pytest.raises(TypeError, match="iterable of shards"):
-            RecordDict(wrong, workers=1)
-    with pytest.raises(TypeError, match="^shard 0 is a str"):
-        RecordDict(["ab"], workers=2)
-    with pytest.raises(TypeError, match="is not iterable"):
-        RecordList(5, workers=1)
+        pytest.raises(TypeError, lambda: RecordDict(wrong, workers=1)).match("iterable of shards")
+    pytest.raises(TypeError, lambda: RecordDict(["ab"], workers=2)).match("^shard 0 is a str")
+    pytest.raises(TypeError, lambda: RecordList(5, workers=1)).match("is not iterable")
     with pytest.raises(TypeError, match="^shard 1, a generator, cannot be sent to a worker: .*generator"):
         RecordList([[1], (i for i in range(3))], workers=2)
 
@@ -201,8 +194,7 @@ def test_progress(forking, capfd):
     "error", [ValueError("bad line"), KeyError("k"), OSError(2, "gone"), KeyboardInterrupt("k"), SystemExit(5)]
 )
 def test_what_a_shard_raises_is_raised_with_its_traceback(forking, error):
-    with pytest.raises(type(error)) as caught:
-        RecordList([[1], kinds.Failing(0, 9, error), [2]], workers=2)
+    caught = pytest.raises(type(error), lambda: RecordList([[1], kinds.Failing(0, 9, error), [2]], workers=2))
     assert caught.value.args == error.args
     assert isinstance(caught.value.__cause__, parallel_build.WorkerTraceback)
     assert "reading shard 1" in str(caught.value.__cause__) and "raise self.how" in str(caught.value.__cause__)
@@ -212,8 +204,7 @@ def test_the_first_error_in_the_order_of_shards_counts(forking, tmp_path):
     failing = [kinds.Failing(0, 3, ValueError("first")), kinds.Failing(0, 3, KeyError("second"))]
     parts = [kinds.Waiting(str(tmp_path / "go"), [0]), *failing]
     threading.Timer(0.2, (tmp_path / "go").touch).start()
-    with pytest.raises(ValueError, match="first"):
-        RecordList(parts, workers=3)
+    pytest.raises(ValueError, lambda: RecordList(parts, workers=3)).match("first")
 
 
 def test_an_exception_that_cannot_travel(forking):
@@ -226,10 +217,8 @@ def test_a_record_that_cannot_be_stored_has_its_number_in_the_store(forking):
         RecordList([*cut(kinds.Rows, 1500, 3), kinds.Failing(0, 10, "value"), [1]], workers=2)
     with pytest.raises(recstore.errors.EncodeError, match=r"^entry 109 \('last'\): value \$\.a\[1\]"):
         RecordDict([{("k", i): 1 for i in range(100)}, kinds.FailingPairs(0, 10, "value")], workers=2)
-    with pytest.raises(TypeError, match="unhashable"):
-        RecordDict([[([], 1)]], workers=1)
-    with pytest.raises(ValueError, match="item 1 has length 3"):
-        RecordDict([[(1, 1), (1, 2, 3)]], workers=1)
+    pytest.raises(TypeError, lambda: RecordDict([[([], 1)]], workers=1)).match("unhashable")
+    pytest.raises(ValueError, lambda: RecordDict([[(1, 1), (1, 2, 3)]], workers=1)).match("item 1 has length 3")
 
 
 def test_the_error_is_that_of_one_process(forking):
@@ -237,10 +226,8 @@ def test_the_error_is_that_of_one_process(forking):
     for _ in range(300):
         deep = (deep,)
     for records in ([1, deep], [[2], {"k": {len}}], [{deep: 2}], [{"a": 1, None: [{1, print}]}]):
-        with pytest.raises(recstore.errors.EncodeError) as one:
-            RecordList(records)
-        with pytest.raises(recstore.errors.EncodeError) as two:
-            RecordList([records], workers=1)
+        one = pytest.raises(recstore.errors.EncodeError, lambda: RecordList(records))
+        two = pytest.raises(recstore.errors.EncodeError, lambda: RecordList([records], workers=1))
         assert str(two.value) == str(one.value)
 
 
@@ -260,8 +247,7 @@ def test_a_shard_stream_that_raises(forking):
         yield kinds.Failing(0, 2, "sleep")
         raise ValueError("no more")
 
-    with pytest.raises(ValueError, match="no more"):
-        RecordList(stream(), workers=2)
+    pytest.raises(ValueError, lambda: RecordList(stream(), workers=2)).match("no more")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGALRM])
@@ -342,20 +328,12 @@ def watched(i):
 RecordList(map(watched, range(3)), workers=3)
 """
     builder = python(code, str(tmp_path), wait=False)
-    deadline = time.monotonic() + 100
-    while len(list(tmp_path.iterdir())) < 3 and time.monotonic() < deadline:
-        time.sleep(0.01)
+    until(lambda: len(list(tmp_path.iterdir())) == 3)
     children = [int(n) for n in pathlib.Path(f"/proc/{builder.pid}/task/{builder.pid}/children").read_text().split()]
     assert len(children) == 3
     builder.send_signal(signal.SIGKILL)
     builder.wait()
-
-    def alive():
-        return [pid for pid in children if process_identity.start_time(pid) is not None]
-
-    while alive() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert alive() == []
+    until(lambda: not any(map(process_identity.start_time, children)))
 
 
 # A file, which a process started by `-c` has no name for.

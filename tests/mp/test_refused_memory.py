@@ -44,16 +44,10 @@ WORK = {
     "join": "print((RecordList([1]) + [2, 3]).to_list())",
 }
 SAID = {
-    "list": "{'a': 1} directory 1",
-    "dict": "1",
-    "workers": "9000 True",
-    "index array": "[5, 3, 80]",
-    "open a copy": "[1, 2] anonymous",
-    "a copy travels": "[1, 2]",
-    "saved index": "{'id': 3}",
-    "named": "1",
-    "join": "[1, 2, 3]",
-}
+    "list": "{'a': 1} directory 1", "dict": "1", "workers": "9000 True", "index array": "[5, 3, 80]",
+    "open a copy": "[1, 2] anonymous", "a copy travels": "[1, 2]", "saved index": "{'id': 3}", "named": "1",
+    "join": "[1, 2, 3]"
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,10 @@ import time
 import pytest
 import shard_sets
 from mp import remote_nodes, sharers
-from mp.remote_nodes import parts_and_locks, until
+from mp.remote_nodes import parts_and_locks
 from mp.sharers import notes
 from s3_sets import ALL, has_sent, made, running, server  # noqa: F401 - fixtures
+from waiting import LIMIT_S, until
 
 import recstore
 
@@ -31,7 +32,7 @@ def run(act, n, *arguments, seeded=False):
     ]
     for process in processes:
         process.start()
-    told = [results.get(timeout=300) for _ in processes]
+    told = [results.get(timeout=LIMIT_S) for _ in processes]
     for process in processes:
         process.join()
     return told
@@ -109,8 +110,8 @@ def test_a_killed_process_blocks_nobody(made, tmp_path, victim):
     second = opening(made, tmp_path)
     (fetching,) = children(first.pid)
     os.kill(first.pid if victim == "the process that opens" else fetching, signal.SIGKILL)
-    assert second.communicate(timeout=120)[0] == "360\n" and second.returncode == 0
-    told = first.communicate(timeout=120)[0]
+    assert second.communicate(timeout=LIMIT_S)[0] == "360\n" and second.returncode == 0
+    told = first.communicate(timeout=LIMIT_S)[0]
     assert told == ("" if victim == "the process that opens" else "360\n")
     until(lambda: not os.path.exists(f"/proc/{fetching}"))  # it ends with its parent
     x = recstore.open(f"{made.at}@1", cache=tmp_path, options=made.options)
@@ -126,7 +127,7 @@ def test_a_killed_waiter_blocks_nobody(made, tmp_path):
     for process in waiting[:2]:
         process.kill()
         process.communicate()
-    assert first.communicate(timeout=120)[0] == waiting[2].communicate(timeout=120)[0] == "360\n"
+    assert first.communicate(timeout=LIMIT_S)[0] == waiting[2].communicate(timeout=LIMIT_S)[0] == "360\n"
     x = recstore.open(f"{made.at}@1", cache=tmp_path, options=made.options)
     assert x.to_list() == ALL and parts_and_locks(tmp_path) == []
     x.close()
@@ -164,7 +165,7 @@ def test_workers_map_what_is_here(server, tmp_path, method, kind):
         workers = [context.Process(target=remote_nodes.worker, args=(given, numbers, results)) for _ in range(2)]
         for one in workers:
             one.start()
-        told = [results.get(timeout=120) for _ in workers]
+        told = [results.get(timeout=LIMIT_S) for _ in workers]
         for one in workers:
             one.join()
         assert told == [expected] * 2

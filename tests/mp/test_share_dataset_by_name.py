@@ -6,8 +6,9 @@ import interpreters
 import numpy as np
 import pytest
 from mp import shared_datasets as datasets
-from mp.sharers import FORK, end, left, notes, open_gate, until
+from mp.sharers import FORK, end, left, notes, open_gate
 from mp.workers import run_worker
+from waiting import LIMIT_S, until
 
 import recstore
 from recstore import share_dataset
@@ -31,7 +32,7 @@ def ranks(context, n, kind, name, log, options=None, *arguments):
 def answers(crew):
     out = []
     for _, pipe in crew:
-        assert pipe.poll(120)
+        assert pipe.poll(LIMIT_S)
         out.append(pipe.recv())
     return out
 
@@ -165,19 +166,15 @@ def test_a_store_of_another_kind_is_refused(name):
             share_dataset(lambda: None, shared=name, fingerprint="1")
 
 
-@pytest.mark.parametrize(
-    "options, error, text",
-    [
-        ({"shared": "a", "dry_run": True}, TypeError, "'dry_run' with shared="),
-        ({"shared": "a", "backing": "shm"}, TypeError, "'backing' with shared="),
-        ({"keep": True}, TypeError, "'keep' without shared="),
-        ({"colour": 1}, TypeError, "unexpected keyword argument 'colour'$"),
-        ({"shared": "a", "keep": True}, ValueError, "files="),
-    ],
-)
+@pytest.mark.parametrize("options, error, text", [
+    ({"shared": "a", "dry_run": True}, TypeError, "'dry_run' with shared="),
+    ({"shared": "a", "backing": "shm"}, TypeError, "'backing' with shared="),
+    ({"keep": True}, TypeError, "'keep' without shared="),
+    ({"colour": 1}, TypeError, "unexpected keyword argument 'colour'$"),
+    ({"shared": "a", "keep": True}, ValueError, "files=")
+])  # fmt: skip
 def test_options_that_do_not_belong_are_refused(options, error, text, log):
-    with pytest.raises(error, match=text):
-        share_dataset(datasets.factory(datasets.Dataset, log), **options)
+    pytest.raises(error, lambda: share_dataset(datasets.factory(datasets.Dataset, log), **options)).match(text)
     assert notes(log) == []
 
 
@@ -193,7 +190,7 @@ def test_the_ranks_hold_one_copy(name, log):
 def _held(name, log):
     crew = [_holder(name, log) for _ in range(4)]
     for _, pipe in crew:
-        assert pipe.poll(120) and pipe.recv() == 200_000
+        assert pipe.poll(LIMIT_S) and pipe.recv() == 200_000
     total = sum(process_memory.usage(process.pid).uss for process, _ in crew)
     end(*crew)
     return total

@@ -10,7 +10,8 @@ import time
 
 import pytest
 from mp import sharers
-from mp.sharers import FORK, Build, end, left, notes, records, start, until
+from mp.sharers import FORK, Build, end, left, notes, records, start
+from waiting import LIMIT_S, together, until
 
 import recstore
 from recstore import sharing
@@ -42,7 +43,7 @@ def test_many_processes_build_once(name, log):
     processes = [FORK.Process(target=sharers.rounds, args=(name, log, times, barrier, results)) for _ in range(n)]
     for process in processes:
         process.start()
-    assert [results.get(timeout=120) for _ in processes] == [0] * n
+    assert [results.get(timeout=LIMIT_S) for _ in processes] == [0] * n
     for process in processes:
         process.join()
     assert sorted(line.split()[0] for line in notes(log)) == [str(i) for i in range(times)]
@@ -79,10 +80,7 @@ def test_threads_build_once(name, log):
         stores.append(recstore.shared(name, Build(log, 1), fingerprint="1"))
 
     threads = [threading.Thread(target=one) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    together(threads)
     assert len(notes(log)) == 1 and all(x.to_list() == records(1) for x in stores) and len(stores) == 8
     for x in stores:
         x.close()
@@ -95,8 +93,7 @@ def test_two_names_and_two_fingerprints(name):
     c = recstore.shared(other, lambda: [3], fingerprint="a")
     assert (a[0], b[0], c[0]) == (1, 2, 3)
     assert recstore.shared(name, fingerprint="b")[0] == 2 and recstore.shared(other)[0] == 3
-    with pytest.raises(ValueError, match="2 stores are named .* one of 'a', 'b'"):
-        recstore.shared(name)
+    pytest.raises(ValueError, lambda: recstore.shared(name)).match("2 stores are named .* one of 'a', 'b'")
     with pytest.raises(recstore.errors.SegmentNotFoundError, match="there is 'a', 'b'"):
         recstore.shared(name, fingerprint="c")
     assert recstore.names.remove(name, "a") == 1 and recstore.shared(name)[0] == 2 and a[0] == 1
@@ -106,16 +103,9 @@ def test_two_names_and_two_fingerprints(name):
     assert left(other) == []
 
 
-@pytest.mark.parametrize(
-    "result, wanted",
-    [
-        ({"a": 1, "b": [2]}, {"a": 1, "b": [2]}),
-        ((i for i in range(5)), [0, 1, 2, 3, 4]),
-        ([], []),
-        (range(3), [0, 1, 2]),
-    ],
-    ids=["mapping", "generator", "empty", "range"],
-)
+@pytest.mark.parametrize("result, wanted", [
+    ({"a": 1, "b": [2]}, {"a": 1, "b": [2]}), ((i for i in range(5)), [0, 1, 2, 3, 4]), ([], []), (range(3), [0, 1, 2])
+], ids=["mapping", "generator", "empty", "range"])  # fmt: skip
 def test_what_build_may_return(name, result, wanted):
     with recstore.shared(name, lambda: result, fingerprint="1") as x, recstore.shared(name) as y:
         for store in (x, y):
@@ -125,11 +115,8 @@ def test_what_build_may_return(name, result, wanted):
 def test_build_returns_stores(name):
     with recstore.RecordList(records(1)) as x, recstore.RecordDict({"a": 1, "b": 2}) as d:
         for result, wanted in [
-            (x, records(1)),
-            (x[::-2], records(1)[::-2]),
-            (x.field("i"), list(range(sharers.N))),
-            (d.keys(), ["a", "b"]),
-        ]:
+            (x, records(1)), (x[::-2], records(1)[::-2]), (x.field("i"), list(range(sharers.N))), (d.keys(), ["a", "b"])
+        ]:  # fmt: skip
             with recstore.shared(name, lambda: result, fingerprint="1") as y:
                 assert y.to_list() == wanted and y.segment.backing == "named"
         with recstore.shared(name, lambda: d, fingerprint="1") as y:
@@ -139,8 +126,7 @@ def test_build_returns_stores(name):
 
 @pytest.mark.parametrize("result", [None, 5, "text", b"bytes"], ids=repr)
 def test_what_build_may_not_return(name, result):
-    with pytest.raises(TypeError, match="^build returned "):
-        recstore.shared(name, lambda: result, fingerprint="1")
+    pytest.raises(TypeError, lambda: recstore.shared(name, lambda: result, fingerprint="1")).match("^build returned ")
 
 
 def test_mapping_with_keys_that_came_again(name):
@@ -163,12 +149,8 @@ def test_build_that_raises(name, log):
     assert first[1].recv() == ("LookupError", "no data today")
     for _, connection in waiting:
         kind, text = connection.recv()
-        assert (
-            kind == "BuildError"
-            and "LookupError: no data today" in text
-            and f"process {first[0].pid}" in text
-            and "sharers.py" in text
-        )
+        assert kind == "BuildError" and "LookupError: no data today" in text and f"process {first[0].pid}" in text
+        assert "sharers.py" in text
     end(first, *waiting)
     assert notes(log) == ["called"] and left(name) == []
     with recstore.shared(name, lambda: [1], fingerprint="1") as x:  # later callers try anew
@@ -351,16 +333,6 @@ def test_isolated_build(name, log):
     assert left(name) == []
 
 
-def test_isolated_build_that_raises(name, log):
-    with pytest.raises(recstore.errors.BuildError, match="(?s)failed in the child process.*LookupError: no data today"):
-        recstore.shared(name, functools.partial(sharers.fails, log), fingerprint="1", isolate=True)
-
-
-def test_isolated_build_that_is_killed(name):
-    with pytest.raises(recstore.errors.BuildError, match="killed by signal 9"):
-        recstore.shared(name, sharers.killed, fingerprint="1", isolate=True)
-
-
 def test_child_ends_with_its_parent(name, log):
     first = start(sharers.call, name, log, {"gate": f"{log}.gate", "isolate": True})
     until(lambda: notes(log))
@@ -375,9 +347,7 @@ def test_child_ends_with_its_parent(name, log):
 @pytest.mark.parametrize("option", [{"keep": "2h"}, {"isolate": True}, {"index_by": "id"}, {"group_by": "id"}])
 def test_what_is_for_a_build_needs_one(name, option):
     with recstore.RecordList([{"id": 1}], name=name):
-        with pytest.raises(TypeError, match=f"{[*option][0]}= is for a build"):
-            recstore.shared(name, **option)
-        with pytest.raises(ValueError, match="timeout is a number of seconds"):
-            recstore.shared(name, timeout=-1)
+        pytest.raises(TypeError, lambda: recstore.shared(name, **option)).match(f"{[*option][0]}= is for a build")
+        pytest.raises(ValueError, lambda: recstore.shared(name, timeout=-1)).match("timeout is a number of seconds")
         with recstore.shared(name, timeout=1) as x:
             assert x[0] == {"id": 1}

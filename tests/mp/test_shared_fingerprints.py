@@ -43,12 +43,9 @@ def train(tmp_path):
 
     def start(*arguments):
         process = subprocess.Popen(
-            [sys.executable, "train.py", *arguments],
-            cwd=tmp_path,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+            [sys.executable, "train.py", *arguments], cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            text=True
+        )  # fmt: skip
         started.append(process)
         return process
 

@@ -4,13 +4,13 @@ import dataclasses
 import functools
 import os
 import pickle
-import subprocess
-import sys
 import threading
 
 import pytest
 from mp import sharers, workers
-from mp.sharers import collected, end, left, left_after_collecting, notes, records, start, until
+from mp.mounts import mounted
+from mp.sharers import collected, end, left, left_after_collecting, notes, records, start
+from waiting import until
 
 import recstore
 from recstore import sharing
@@ -26,36 +26,23 @@ def alone(tmp_path_factory, monkeypatch):
     monkeypatch.setenv("RECSTORE_DIR", str(tmp_path_factory.mktemp("shared")))
 
 
-@pytest.mark.parametrize(
-    "bad, why",
-    [
-        ("", "is empty"),
-        ("a/b", "has a slash"),
-        ("../../etc/passwd", "has a slash"),
-        ("a\0b", "has a NUL"),
-        ("x" * 300, "has 300 characters, and 64 are the most"),
-        ("x" * 65, "has 65 characters"),
-        (".", "begins with a dot"),
-        ("..", "begins with a dot"),
-        (".hidden", "begins with a dot"),
-        ("a\nb", "cannot be printed"),
-        ("\ud800", "cannot be printed"),
-    ],
-    ids=range(11),
-)
+@pytest.mark.parametrize("bad, why", [
+    ("", "is empty"), ("a/b", "has a slash"), ("../../etc/passwd", "has a slash"), ("a\0b", "has a NUL"),
+    ("x" * 300, "has 300 characters, and 64 are the most"), ("x" * 65, "has 65 characters"), (".", "begins with a dot"),
+    ("..", "begins with a dot"), (".hidden", "begins with a dot"), ("a\nb", "cannot be printed"),
+    ("\ud800", "cannot be printed")
+], ids=range(11))  # fmt: skip
 def test_bad_names(bad, why, alone):
     before = os.listdir(named_segments.folder())
     for call in (lambda: recstore.shared(bad, lambda: [1]), lambda: recstore.shared(bad), lambda: recstore.names.remove(bad),
                  lambda: recstore.RecordList([1], name=bad), lambda: recstore.names.list(bad)):  # fmt: skip
-        with pytest.raises(ValueError, match=why):
-            call()
+        pytest.raises(ValueError, call).match(why)
     assert os.listdir(named_segments.folder()) == before
 
 
 @pytest.mark.parametrize("bad", [5, b"x", ["x"]], ids=repr)
 def test_names_that_are_no_str(bad):
-    with pytest.raises(TypeError, match="the name of a segment is a str"):
-        recstore.shared(bad, lambda: [1])
+    pytest.raises(TypeError, lambda: recstore.shared(bad, lambda: [1])).match("the name of a segment is a str")
 
 
 def test_good_names():
@@ -72,8 +59,7 @@ def test_folder_of_ones_own(name, tmp_path):
     with recstore.shared(name, lambda: [1], fingerprint="1", dir=place) as x:
         assert os.path.dirname(x.segment.path) == str(place) and os.stat(place).st_mode & 0o777 == 0o700
         assert recstore.shared(name, dir=place)[0] == 1
-        with pytest.raises(recstore.errors.SegmentNotFoundError):
-            recstore.shared(name)
+        pytest.raises(recstore.errors.SegmentNotFoundError, lambda: recstore.shared(name))
         assert len(recstore.names.list(dir=place)) == 1
     assert os.listdir(place) == [] and recstore.names.collect(dir=place) == 0
 
@@ -98,8 +84,7 @@ def test_without_dev_shm(name, no_shm, monkeypatch, how, tmp_path):
         assert os.path.dirname(x.segment.path) == str(no_shm) and recstore.shared(name)[0] == 1
     assert os.listdir(no_shm) == []
     no_shm.chmod(0o755)
-    with pytest.raises(PermissionError, match="mode 0700"):
-        recstore.shared(name, lambda: [1], fingerprint="1")
+    pytest.raises(PermissionError, lambda: recstore.shared(name, lambda: [1], fingerprint="1")).match("mode 0700")
     no_shm.chmod(0o700)
 
 
@@ -109,8 +94,7 @@ def test_without_nameless_files(name, log, monkeypatch):
         assert x == y and len(left(name)) == 1 and os.stat(x.segment.path).st_nlink == 1
     with recstore.RecordList([1], name=name), pytest.raises(recstore.errors.SegmentExistsError):
         recstore.RecordList([1], name=name)
-    with pytest.raises(KeyError):
-        recstore.shared(name, lambda: {}["x"], fingerprint="1")
+    pytest.raises(KeyError, lambda: recstore.shared(name, lambda: {}["x"], fingerprint="1"))
     first = start(sharers.call, name, log, {"gate": f"{log}.gate"})
     until(lambda: notes(log))
     assert len(left(name)) == 2
@@ -166,8 +150,7 @@ def test_planted(name, kind, tmp_path):
             lambda: recstore.shared(name),
             lambda: recstore.shared(name, fingerprint="1"),
         ):
-            with pytest.raises(PermissionError):
-                call()
+            pytest.raises(PermissionError, call)
         assert collected(name) == 0 and os.path.lexists(target.path)
         assert len(recstore.names.list(name)) == 0
     finally:
@@ -191,8 +174,7 @@ def test_planted_lock(name, kind, tmp_path):
     lock.path = target.lock_path
     plant(lock, kind, tmp_path)
     try:
-        with pytest.raises(PermissionError):
-            recstore.shared(name, lambda: [1], fingerprint="1")
+        pytest.raises(PermissionError, lambda: recstore.shared(name, lambda: [1], fingerprint="1"))
         assert collected(name) == 0
     finally:
         (os.rmdir if kind == "folder" else os.unlink)(lock.path)
@@ -203,12 +185,9 @@ def damaged(kind, path, other):
     with open(other, "rb") as f:
         whole = f.read()
     content = {
-        "empty": b"",
-        "zeros": bytes(len(whole)),
-        "cut": whole[:-100],
-        "short": whole[:1000],
-        "no head": bytes(4096) + whole[4096:],
-    }[kind]
+        "empty": b"", "zeros": bytes(len(whole)), "cut": whole[:-100], "short": whole[:1000],
+        "no head": bytes(4096) + whole[4096:]
+    }[kind]  # fmt: skip
     with open(path, "wb") as f:
         f.write(content)
     os.chmod(path, 0o400)
@@ -220,8 +199,7 @@ def test_half_written(name, kind, alone):
     with recstore.shared(name, lambda: records(1), fingerprint="2") as whole:
         damaged(kind, target.path, whole.segment.path)
         assert "damaged" in [info.state for info in recstore.names.list(name)]
-        with pytest.raises(recstore.errors.CorruptError):
-            named_segments.open_target(target)
+        pytest.raises(recstore.errors.CorruptError, lambda: named_segments.open_target(target))
         with sharing._Call(target, lambda: [7], False, 1.0).run() as x, recstore.shared(name, fingerprint="1") as y:
             assert x[0] == y[0] == 7  # a new generation in its place
         damaged(kind, target.path, whole.segment.path)
@@ -322,18 +300,12 @@ def test_derived_fingerprints_tell_builds_apart(name):
 
 def test_no_fingerprint_for_what_cannot_be_compared(name):
     lock = threading.Lock()
-    with pytest.raises(
-        TypeError, match=r"the variable lock, which <lambda>\(\) uses, is a _thread.lock.*give fingerprint="
-    ):
+    with pytest.raises(TypeError, match=r"the variable lock, which <lambda>\(\) uses, is a _thread.lock"):
         recstore.shared(name, lambda: [lock])
-    with pytest.raises(TypeError, match="build is a function"):
-        recstore.shared(name, [1, 2])
-    with pytest.raises(TypeError, match="fingerprint is a str"):
-        recstore.shared(name, lambda: [1], fingerprint=5)
-    with pytest.raises(FileNotFoundError):
-        recstore.shared(name, lambda: [1], files=["/no/such/file"])
-    with pytest.raises(ValueError, match="timeout"):
-        recstore.shared(name, lambda: [1], timeout=-1)
+    pytest.raises(TypeError, lambda: recstore.shared(name, [1, 2])).match("build is a function")
+    pytest.raises(TypeError, lambda: recstore.shared(name, lambda: [1], fingerprint=5)).match("fingerprint is a str")
+    pytest.raises(FileNotFoundError, lambda: recstore.shared(name, lambda: [1], files=["/no/such/file"]))
+    pytest.raises(ValueError, lambda: recstore.shared(name, lambda: [1], timeout=-1)).match("timeout")
 
 
 # ---- Space ----------------------------------------------------------------------------------------------------------
@@ -361,20 +333,8 @@ def test_small_dev_shm(tmp_path):
     """A private mount namespace with 16 MB of it: errors, no SIGBUS, and anonymous memory is not bound by it."""
     script = tmp_path / "script.py"
     script.write_text(SMALL)
-    mount = "mount -t tmpfs -o size=16m none /dev/shm"
-    if subprocess.run(["unshare", "-m", "sh", "-c", mount], capture_output=True).returncode != 0:
-        pytest.skip("no private mount namespace here")
     environment = {k: v for k, v in os.environ.items() if not k.startswith("RECSTORE_")}
-    command = f'{mount} && exec "$0" "$1"'
-    done = subprocess.run(
-        ["unshare", "-m", "sh", "-c", command, sys.executable, str(script)],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        env=environment,
-    )
-    assert done.returncode == 0, done.stderr
-    named, nameless, built, small = done.stdout.splitlines()
+    named, nameless, built, small = mounted("size=16m", "/dev/shm", str(script), cwd=tmp_path, env=environment)
     assert "bytes are needed and the file system leaves" in named and "--shm-size" in named and "dir=" in named
     assert 'backing="anonymous"' in nameless and "--shm-size" in nameless
     assert built == "300 []" and small == "1000"
@@ -392,20 +352,9 @@ def test_read_only_dev_shm(tmp_path):
     """A real one, in a private mount namespace."""
     script = tmp_path / "script.py"
     script.write_text(READ_ONLY)
-    mount = "mount -t tmpfs -o ro none /dev/shm"
-    if subprocess.run(["unshare", "-m", "sh", "-c", mount], capture_output=True).returncode != 0:
-        pytest.skip("no private mount namespace here")
     environment = {k: v for k, v in os.environ.items() if not k.startswith("RECSTORE_")} | {"TMPDIR": str(tmp_path)}
-    command = f'{mount} && exec "$0" "$1"'
-    done = subprocess.run(
-        ["unshare", "-m", "sh", "-c", command, sys.executable, str(script)],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        env=environment,
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == [f"{tmp_path}/recstore-{os.geteuid()} [1, 2] 1", "1"]
+    said = mounted("ro", "/dev/shm", str(script), cwd=tmp_path, env=environment)
+    assert said == [f"{tmp_path}/recstore-{os.geteuid()} [1, 2] 1", "1"]
 
 
 def test_backing_shm(monkeypatch):
@@ -421,30 +370,3 @@ def test_backing_shm(monkeypatch):
 def test_backing_shm_travels(context):
     x = recstore.RecordList((workers.record(i) for i in range(9)), backing="shm")
     assert workers.run_worker(context, workers.send_summary, x) == workers.summary(x)
-
-
-def test_warns_when_a_spawned_child_builds_while_it_imports(tmp_path):
-    script = tmp_path / "script.py"
-    script.write_text("""
-import multiprocessing, recstore
-x = recstore.RecordList([1])
-if __name__ == "__main__":
-    p = multiprocessing.get_context("spawn").Process(target=print)
-    p.start()
-    p.join()
-""")
-    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, cwd=tmp_path)
-    assert done.stderr.count("while a spawned child imports its main module") == 1, done.stderr
-
-
-def test_import_stays_light():
-    code = "import sys; before = set(sys.modules); import recstore; print(*set(sys.modules) - before)"
-    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    assert not {
-        "recstore.sharing",
-        "recstore.building.fingerprints",
-        "recstore.shm.segment_list",
-        "hashlib",
-        "logging",
-        "socket",
-    } & set(loaded)

@@ -2,20 +2,20 @@
 
 import functools
 import os
-import pathlib
 import pickle
 import signal
 import threading
 
+import launching
 import pytest
 from mp import sharers
-from mp.sharers import left, notes, records, start, until
+from mp.sharers import left, notes, records, start
+from waiting import until
 
 import recstore
 from recstore import errors, sharing
 from recstore.shm import lock_state, named_segments
 
-TESTS = pathlib.Path(__file__).resolve().parents[1]
 GUARD = 'if __name__ == "__main__":'
 SCRIPT = """
 import dataclasses
@@ -167,9 +167,14 @@ def test_function_of_no_file(name, python):
     assert "it is defined in a notebook, a shell or `python -c`" in python(code, name)
 
 
-def test_build_that_exits(name):
-    with pytest.raises(recstore.errors.BuildError, match="(?s)failed in the child process .*SystemExit: 3"):
-        recstore.shared(name, functools.partial(exit, 3), fingerprint="1", isolate=True)
+@pytest.mark.parametrize("build, said", [
+    (functools.partial(exit, 3), "(?s)failed in the child process .*SystemExit: 3"),
+    (functools.partial(sharers.fails, os.devnull), "(?s)failed in the child process.*LookupError: no data today"),
+    (sharers.killed, "killed by signal 9")
+], ids=["exits", "raises", "killed"])  # fmt: skip
+def test_build_that_ends_badly(name, build, said):
+    with pytest.raises(recstore.errors.BuildError, match=said):
+        recstore.shared(name, build, fingerprint="1", isolate=True)
 
 
 @pytest.mark.parametrize("pidfd", [True, False])
@@ -184,7 +189,7 @@ def test_a_killed_child_whose_own_child_lives_on(name, how, pidfd, monkeypatch, 
         (tmp_path / "sitecustomize.py").write_text(
             f"from mp import sharers\nsharers.killed_with_a_child({str(note)!r}, b'')\n"
         )
-        monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), str(TESTS), str(TESTS / "support")]))
+        monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{launching.PYTHONPATH}")
     try:
         with pytest.raises(recstore.errors.BuildError, match="was killed by signal 9"):
             recstore.shared(name, build, fingerprint="1", isolate=True)

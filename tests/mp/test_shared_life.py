@@ -8,7 +8,6 @@ from mp import sharers
 from mp.sharers import Build, collected, end, left, left_after_collecting, notes, records, start
 
 import recstore
-from recstore.shm import named_segments
 
 # ---- Life -----------------------------------------------------------------------------------------------------------
 
@@ -20,28 +19,6 @@ def test_last_user_removes_it(name, log):
     assert len(left(name)) == 1
     end(second)
     assert left(name) == [] and len(notes(log)) == 1
-
-
-@pytest.mark.parametrize("ending", ["", "1/0", "import sys; sys.exit(3)", "x.close()", "del x", "y = x[2:]; del x"])
-def test_gone_when_the_process_ends(name, python, ending):
-    status = {"1/0": 1, "import sys; sys.exit(3)": 3}.get(ending, 0)
-    python(f"import sys, recstore; x = recstore.shared(sys.argv[1], lambda: range(9)); {ending}", name, status=status)
-    assert left(name) == []
-
-
-@pytest.mark.parametrize("ending", ["os._exit(0)", "os.kill(os.getpid(), 9)", "os.execlp('true', 'true')"])
-def test_gone_with_the_next_call_after_a_sudden_end(name, python, ending):
-    status = -9 if "kill" in ending else 0
-    python(
-        f"import os, sys, recstore; x = recstore.shared(sys.argv[1], lambda: range(9)); {ending}", name, status=status
-    )
-    # None is left where another process of this user has built something meanwhile, as other tests do.
-    assert [info.state for info in recstore.names.list(name)] in (["orphan"], [])
-    recstore.RecordList([1]).close()  # any build will do
-    if named_segments.folder() == "/dev/shm":
-        assert left(name) == []
-    recstore.names.collect()
-    assert left(name) == []
 
 
 def test_forked_child_reads_and_removes_nothing(name):
@@ -63,26 +40,6 @@ def test_forked_child_reads_and_removes_nothing(name):
     x.close()
 
 
-def test_forked_child_outlives_its_parents_close(name):
-    x = recstore.shared(name, lambda: records(1), fingerprint="1")
-    ours, theirs = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        status = 1
-        try:
-            os.close(theirs)
-            os.read(ours, 1)
-            status = 0 if x[5] == records(1)[5] else 2
-        finally:
-            os._exit(status)
-    os.close(ours)
-    x.close()
-    assert collected(name) == 0 and len(left(name)) == 1  # the child's
-    os.close(theirs)
-    assert os.waitpid(pid, 0)[1] == 0
-    assert left_after_collecting(name) == []
-
-
 def test_forked_child_that_shares_is_a_user_of_its_own(name, log):
     x = recstore.shared(name, Build(log, 1), fingerprint="1")
     child = start(sharers.call, name, log, {})
@@ -97,8 +54,7 @@ def test_forked_child_that_shares_is_a_user_of_its_own(name, log):
 def test_unlinked_while_in_use(name):
     x = recstore.shared(name, lambda: [1], fingerprint="1")
     assert recstore.names.remove(name) == 1
-    with pytest.raises(recstore.errors.SegmentNotFoundError):
-        recstore.names.remove(name)
+    pytest.raises(recstore.errors.SegmentNotFoundError, lambda: recstore.names.remove(name))
     y = recstore.shared(name, lambda: [2], fingerprint="1")
     assert (x[0], y[0]) == (1, 2)
     x.close()  # must not remove the new one
@@ -109,8 +65,7 @@ def test_unlinked_while_in_use(name):
 def test_own_name(name):
     x = recstore.RecordList(records(1), name=name)
     for build in (lambda: recstore.RecordList([1], name=name), lambda: recstore.RecordDict({1: 1}, name=name)):
-        with pytest.raises(recstore.errors.SegmentExistsError, match=r"shared\(.*remove\(.*shared\("):
-            build()
+        pytest.raises(recstore.errors.SegmentExistsError, build).match(r"shared\(.*remove\(.*shared\(")
     with recstore.shared(name) as y:
         assert y.to_list() == records(1)
         x.close()
@@ -119,8 +74,7 @@ def test_own_name(name):
         assert d == e == {"a": 1}
     with pytest.raises(ValueError, match="anonymous memory has no name"):
         recstore.RecordList([1], name=name, backing="anonymous")
-    with pytest.raises(recstore.errors.EncodeError):
-        recstore.RecordList([object()], name=name)
+    pytest.raises(recstore.errors.EncodeError, lambda: recstore.RecordList([object()], name=name))
 
 
 def test_own_name_race(name, monkeypatch):

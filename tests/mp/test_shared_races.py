@@ -12,6 +12,7 @@ import time
 import pytest
 from mp import sharers
 from mp.sharers import FORK, Build, collected, end, left, left_after_collecting, notes, start
+from waiting import LIMIT_S
 
 import recstore
 from recstore import sharing
@@ -93,8 +94,7 @@ def test_interrupted_attach_removes_nothing_kept(name, monkeypatch):
 
     with monkeypatch.context() as patched:
         patched.setattr(named_segments.Label, "of", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            named_segments.open_leased(path)
+        pytest.raises(KeyboardInterrupt, lambda: named_segments.open_leased(path))
     gc.collect()
     assert len(left(name)) == 1 and recstore.names.remove(name) == 1
 
@@ -109,8 +109,7 @@ def test_a_file_that_stays_locked(name, monkeypatch, timeout):
         fcntl.flock(file, fcntl.LOCK_EX)
         with pytest.raises(recstore.errors.WaitTimeoutError, match=f"has locked {path}"):
             recstore.shared(name, lambda: [1], fingerprint="1", timeout=timeout)
-        with pytest.raises(recstore.errors.WaitTimeoutError):
-            named_segments.open_leased(path, timeout)
+        pytest.raises(recstore.errors.WaitTimeoutError, lambda: named_segments.open_leased(path, timeout))
         threading.Timer(0.2, fcntl.flock, (file, fcntl.LOCK_UN)).start()
         with recstore.shared(name, lambda: [2], fingerprint="1") as x:
             assert x.to_list() == [1]
@@ -133,8 +132,7 @@ def test_a_failure_of_long_ago_is_not_of_who_one_waited_for(name, monkeypatch):
 
         monkeypatch.setattr(sharing.time, "sleep", gone)
         if fails:
-            with pytest.raises(recstore.errors.BuildError, match="failed in process 99"):
-                call.wait(waiting)
+            pytest.raises(recstore.errors.BuildError, lambda: call.wait(waiting)).match("failed in process 99")
         else:
             assert call.wait(waiting) is False
         waiting.close()
@@ -175,7 +173,7 @@ def test_a_killed_builder_whose_child_lives_on(name, fork, tmp_path, alone):
     builder.join()
     try:
         assert builder.exitcode == -signal.SIGKILL
-        with recstore.shared(name, lambda: [1], fingerprint="1", timeout=100) as x:
+        with recstore.shared(name, lambda: [1], fingerprint="1", timeout=LIMIT_S) as x:
             assert x.to_list() == [1]
         os.kill(int(note.read_text()), 0)  # it still lives
     finally:
@@ -215,8 +213,7 @@ def test_interrupt_after_an_isolated_build(name, monkeypatch, log, both):
         return real(self)
 
     monkeypatch.setattr(sharing._Call, "attach", attach)
-    with pytest.raises(KeyboardInterrupt):
-        recstore.shared(name, Build(log, 1), fingerprint="1", isolate=True)
+    pytest.raises(KeyboardInterrupt, lambda: recstore.shared(name, Build(log, 1), fingerprint="1", isolate=True))
     assert len(calls) == 3 and left(name) == []
 
 

@@ -9,6 +9,7 @@ import time
 import pytest
 from mp import sharers
 from mp.sharers import Build, notes, records
+from waiting import LIMIT_S
 
 import recstore
 from recstore.shm import named_segments
@@ -70,6 +71,6 @@ def test_killed_at_any_moment(tmp_path, monkeypatch, backing):
     assert left(names) == [] and notes(faults) == []
     assert len(notes(log)) > 0
     for name in names:
-        with recstore.shared(name, Build(log, 1), fingerprint="1", timeout=100) as x:
+        with recstore.shared(name, Build(log, 1), fingerprint="1", timeout=LIMIT_S) as x:
             assert x.to_list() == records(1)
     assert left(names) == []

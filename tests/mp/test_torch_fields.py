@@ -34,13 +34,9 @@ def batches_of(f, size=32):
 
 def loaders(f, context, **options):
     yield DataLoader(
-        f,
-        sampler=BatchSampler(SequentialSampler(f), 32, False),
-        batch_size=None,
-        num_workers=2,
-        multiprocessing_context=context,
-        **options,
-    )
+        f, sampler=BatchSampler(SequentialSampler(f), 32, False), batch_size=None, num_workers=2,
+        multiprocessing_context=context, **options
+    )  # fmt: skip
     yield DataLoader(f, batch_size=32, collate_fn=f.collate, num_workers=2, multiprocessing_context=context, **options)
 
 
@@ -68,12 +64,9 @@ def test_large_batches_in_shared_memory(strategy):
     try:
         f = torch_workers.large_fields(x)
         loader = DataLoader(
-            f,
-            sampler=BatchSampler(SequentialSampler(f), 100, False),
-            batch_size=None,
-            num_workers=1,
-            worker_init_fn=torch_workers.Strategy(strategy),
-        )
+            f, sampler=BatchSampler(SequentialSampler(f), 100, False), batch_size=None, num_workers=1,
+            worker_init_fn=torch_workers.Strategy(strategy)
+        )  # fmt: skip
         for batch, expected in zip(loader, batches_of(f, 100), strict=True):
             assert batch["tokens"].is_shared()
             assert_same(batch, expected)
@@ -101,8 +94,7 @@ def test_a_transform_in_a_worker(context):
 
 def test_an_error_in_a_worker_names_the_record(f):
     loader = DataLoader(f, sampler=[[1, 2], [1, N]], batch_size=None, num_workers=1)
-    with pytest.raises(IndexError, match=f"{N} records"):
-        list(loader)
+    pytest.raises(IndexError, lambda: list(loader)).match(f"{N} records")
 
 
 def test_a_store_that_is_gone(python):
@@ -110,8 +102,7 @@ def test_a_store_that_is_gone(python):
     code = "import pickle\nfrom mp import torch_workers as w\nprint(pickle.dumps(w.fields(w.build(3))).hex())"
     f = pickle.loads(bytes.fromhex(python(code, RECSTORE_PICKLE="allow").split()[-1]))
     assert repr(f).startswith("<Fields of a store that is not here>\n  id ")
-    with pytest.raises(recstore.errors.SegmentNotFoundError):
-        f[[0, 1]]
+    pytest.raises(recstore.errors.SegmentNotFoundError, lambda: f[[0, 1]])
 
 
 def test_a_worker_that_is_killed_leaves_nothing():

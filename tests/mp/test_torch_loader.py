@@ -78,16 +78,14 @@ def test_two_epochs_at_once_over_views():
 def test_an_error_of_the_transform_names_the_record_in_the_loop(context):
     batches = iter(loader(RecordDataset(build(N), torch_samples.fail_at_nine), context))
     next(batches)
-    with pytest.raises(ZeroDivisionError, match="in the transform of record 9 of a RecordDataset"):
-        next(batches)
+    pytest.raises(ZeroDivisionError, lambda: next(batches)).match("in the transform of record 9 of a RecordDataset")
     assert samples(batches)[0] == -(16 - 9)
 
 
 def test_a_worker_that_is_killed_in_the_middle_of_a_batch(context):
     """The loop gets an error and does not wait for ever; the store stays whole."""
     dataset = RecordDataset(build(N), torch_samples.killed_at_forty)
-    with pytest.raises(RuntimeError, match="DataLoader worker .* (exited|killed)"):
-        samples(loader(dataset, context))
+    pytest.raises(RuntimeError, lambda: samples(loader(dataset, context))).match("DataLoader worker .* (exited|killed)")
     assert dataset.records.get_many([0, 40, N - 1]) == [record(0), record(40), record(N - 1)]
 
 

@@ -10,13 +10,9 @@ import recstore
 torch = pytest.importorskip("torch", reason="needs PyTorch (pip install recstore[torch])")
 samplers = pytest.importorskip("recstore.torch")
 
+from sampler_ranks import no_ranks  # noqa: E402, F401
+
 N, BATCH = 61, 4
-
-
-@pytest.fixture(autouse=True)
-def no_ranks(monkeypatch):
-    for name in ("RANK", "WORLD_SIZE"):
-        monkeypatch.delenv(name, raising=False)
 
 
 @pytest.fixture(scope="module")

@@ -3,18 +3,15 @@ workers of a DataLoader find them in the cache of the node."""
 
 import pytest
 import shard_sets
-from s3_sets import ALL, has_sent, made, names, running, server, settled, until  # noqa: F401 - fixtures
+from s3_sets import ALL, has_sent, made, names, running, server, settled  # noqa: F401 - fixtures
+from waiting import until
 
 import recstore
 
 torch = pytest.importorskip("torch", reason="needs PyTorch (pip install recstore[torch])")
 samplers = pytest.importorskip("recstore.torch")
 
-
-@pytest.fixture(autouse=True)
-def no_ranks(monkeypatch):
-    for name in ("RANK", "WORLD_SIZE"):
-        monkeypatch.delenv(name, raising=False)
+from sampler_ranks import no_ranks  # noqa: E402, F401
 
 
 def test_the_next_window_comes_before_anything_is_read(server, tmp_path):
@@ -37,12 +34,9 @@ def test_workers_read_what_this_process_asked_for(made, tmp_path, method):
     with recstore.open(made.at, cache=tmp_path, lazy=True, options=made.options) as x:
         batches = samplers.BatchSampler(samplers.ShardSampler(x, window=2, seed=1), 32)
         loader = torch.utils.data.DataLoader(
-            samplers.RecordDataset(x),
-            batch_sampler=batches,
-            num_workers=2,
-            multiprocessing_context=method,
-            collate_fn=list,
-        )
+            samplers.RecordDataset(x), batch_sampler=batches, num_workers=2, multiprocessing_context=method,
+            collate_fn=list
+        )  # fmt: skip
         got = []
         for number, batch in enumerate(loader):
             got += batch

@@ -1,14 +1,13 @@
 """Ranks that torchrun starts, with workers: one of them builds, and at no moment do they take more than one build and
 one store together."""
 
-import os
-import pathlib
 import re
 import time
 
 import interpreters
 import launching
 import pytest
+from waiting import LIMIT_S
 
 from recstore.shm import process_memory
 
@@ -17,17 +16,14 @@ pytestmark = pytest.mark.slow
 pytest.importorskip("torch.distributed.run", reason="needs PyTorch (pip install recstore[torch])")
 
 RANKS = 4
-TESTS = pathlib.Path(__file__).resolve().parent.parent
-PAGE = TESTS.parent / "docs" / "how-to" / "ddp.md"
+PAGE = launching.TESTS.parent / "docs" / "how-to" / "ddp.md"
 DEADLINE = 150
 
 
 def torchrun(ranks, program, *arguments, folder, **variables):
     """The launcher, running; it and all it started are gone afterwards."""
     command = [*launching.TORCHRUN, f"--nproc-per-node={ranks}", program, *arguments]
-    return launching.launched(
-        folder, *command, PYTHONPATH=os.pathsep.join([str(TESTS), str(TESTS / "support")]), **variables
-    )
+    return launching.launched(folder, *command, PYTHONPATH=launching.PYTHONPATH, **variables)
 
 
 class Watch:
@@ -60,7 +56,9 @@ def test_one_build_and_one_store(name, tmp_path):
     if process_memory.usage() is None:
         pytest.skip("the system does not tell PSS")
     peaks = {}
-    with torchrun(RANKS, TESTS / "mp" / "torchrun_program.py", name, str(tmp_path), folder=tmp_path) as process:
+    with torchrun(
+        RANKS, launching.TESTS / "mp" / "torchrun_program.py", name, str(tmp_path), folder=tmp_path
+    ) as process:
         watch = Watch(process, tmp_path)
         for phase in ("tiny", "large"):
             (tmp_path / f"go {phase}").touch()
@@ -73,7 +71,7 @@ def test_one_build_and_one_store(name, tmp_path):
             assert len({(nbytes, checksum) for _, nbytes, checksum in read}) == 1
             assert len(watch.lines(f"built {phase} ")) == 1
             (tmp_path / f"read {phase}").touch()
-        assert process.wait(60) == 0, (tmp_path / "output").read_text()
+        assert process.wait(LIMIT_S) == 0, (tmp_path / "output").read_text()
     built, store = int(watch.lines("built large ")[0][1]), int(read[0][1])
     assert built > 2 * store > 60e6
     # A second build at the same time would be above it: what the ranks do besides differs by little. The baseline reads

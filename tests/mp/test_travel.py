@@ -8,6 +8,7 @@ import pickle
 import pytest
 from mp import workers
 from mp.workers import build, record, run_worker, summary
+from waiting import LIMIT_S
 
 import recstore
 from recstore.shm import handles, pins
@@ -72,7 +73,7 @@ def test_queue_with_a_temporary_of_the_producer(context):
     queue, done = context.Queue(), context.Event()
     process = context.Process(target=workers.put_temporary, args=(queue, N, done))
     process.start()
-    x = queue.get(timeout=60)
+    x = queue.get(timeout=LIMIT_S)
     done.set()
     process.join()
     queue.close()

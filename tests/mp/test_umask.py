@@ -10,14 +10,7 @@ import recstore
 from recstore._core import native
 from recstore.shm import file_backing, folders
 
-
-@pytest.fixture(autouse=True)
-def own_folders(monkeypatch):
-    """The programs here have another user's rights, so they make folders of their own."""
-    for name in ("RECSTORE_BACKING", "RECSTORE_DIR"):
-        monkeypatch.delenv(name, raising=False)
-
-
+pytestmark = pytest.mark.usefixtures("own_folders")
 # Root may do everything with a file of any mode.
 AS_ANOTHER = """
 import os, sys
@@ -84,8 +77,7 @@ def test_a_lock_whose_maker_was_killed_before_it_had_its_mode(tmp_path):
         lock.close()
     os.close(os.open(path, os.O_CREAT, 0o600))
     os.chmod(path, 0o644)  # no umask makes this of 0600
-    with pytest.raises(PermissionError):
-        native.Lock(path)
+    pytest.raises(PermissionError, lambda: native.Lock(path))
 
 
 def test_the_folder_of_files(tmp_path, no_rights, monkeypatch):

@@ -12,12 +12,9 @@ from recstore.torch import Field, Fields
 
 def record(i):
     out = {
-        "id": i,
-        "box": [i, i + 0.5, 1, 2],
-        "name": f"{i}.jpg",
-        "tokens": list(range(i % 13)),
-        "polygons": [[float(i)] * (2 * k + 2) for k in range(i % 3)],
-    }
+        "id": i, "box": [i, i + 0.5, 1, 2], "name": f"{i}.jpg", "tokens": list(range(i % 13)),
+        "polygons": [[float(i)] * (2 * k + 2) for k in range(i % 3)]
+    }  # fmt: skip
     if i % 2:
         out["score"] = i / 3
     return out
@@ -29,17 +26,9 @@ def build(n):
 
 def fields(x, **more):
     return Fields(
-        x,
-        "id",
-        "box",
-        "name",
-        tokens="jagged",
-        padded=Field("padded", "tokens", pad=-1),
-        packed=Field("packed", "tokens", length=32),
-        polygons="ragged",
-        score=Field(missing="mask"),
-        **more,
-    )
+        x, "id", "box", "name", tokens="jagged", padded=Field("padded", "tokens", pad=-1),
+        packed=Field("packed", "tokens", length=32), polygons="ragged", score=Field(missing="mask"), **more
+    )  # fmt: skip
 
 
 def large_fields(x, **more):

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import pathlib
 import signal
 import subprocess
 import sys
@@ -12,6 +13,9 @@ from recstore.shm import process_memory
 # Leaves the current folder out of sys.path: in that of the checkout lies recstore without its module. Python 3.10 has only
 # the flag that leaves out PYTHON* variables too.
 SAFE_PATH = "-P" if sys.version_info >= (3, 11) else "-I"
+# What a program of a test needs to import `mp` and what is in tests/support.
+TESTS = pathlib.Path(__file__).resolve().parents[1]
+PYTHONPATH = os.pathsep.join([str(TESTS), str(TESTS / "support")])
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone")
 # The variables by which launchers tell their processes who they are.
 OF_LAUNCHERS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")

@@ -8,6 +8,7 @@ import time
 import pytest
 import s3
 import shard_sets
+from waiting import until
 
 from recstore.remote import cache
 from recstore.remote.storage import storage_of
@@ -62,13 +63,6 @@ def fetched(server, ending=".recs"):
     """How many objects were sent, and their bytes."""
     sent = {path: n for path, n in server.sent.items() if path.endswith(ending) and n}
     return len(sent), sum(sent.values())
-
-
-def until(true, seconds=60):
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end, "it did not come true"
-        time.sleep(0.01)
 
 
 def settled(server):

@@ -1,9 +1,12 @@
 """Datasets that are read by batches and a wrapper of datasets, for the tests of the Loader, and the names of its threads."""
 
+import gc
 import threading
 
 import numpy
+import pytest
 import torch
+from waiting import LIMIT_S
 
 
 class Batches:
@@ -56,6 +59,19 @@ def flat(batches):
 
 def threads():
     return [thread for thread in threading.enumerate() if thread.name == "recstore-read-ahead"]
+
+
+def all_ended():
+    for thread in threads():
+        thread.join(LIMIT_S)
+    return threads() == []
+
+
+@pytest.fixture(autouse=True)
+def no_thread_left():
+    yield
+    gc.collect()
+    assert all_ended()
 
 
 class Delegating:

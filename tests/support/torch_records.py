@@ -1,6 +1,9 @@
 """The records of the tests of batches."""
 
 import numpy as np
+import pytest
+
+from recstore import RecordList
 
 N = 90
 ORDER = [3, 88, 0, 41, 41, 7, -1, 60]
@@ -31,6 +34,13 @@ def record(i):
         out["texts"] = None if i % 5 == 0 else f"t{i}"
         out["lists"] = None if i % 5 == 0 else [i] * (i % 4)
     return out
+
+
+@pytest.fixture(scope="module", params=["auto", "none"])
+def x(request):
+    """A store with schemas, and one of self-describing values."""
+    with RecordList(map(record, range(N)), compression=request.param) as x:
+        yield x
 
 
 def everything(x, **more):

@@ -1,11 +1,11 @@
 """The command as a user meets it: info, verify, and errors in one line."""
 
 import pathlib
-import subprocess
 import sys
 import sysconfig
 
 import pytest
+import waiting
 
 import recstore
 from recstore import RecordList
@@ -49,17 +49,8 @@ def test_damage_that_only_verify_finds(path, capsys):
     assert "heap" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("arguments", [[], ["no"], ["info"], ["demo", "--workers", "0"], ["demo", "--records", "-5"],
-                                       ["demo", "--coco", "a", "--paths", "b"]])  # fmt: skip
-def test_wrong_usage(arguments, capsys):
-    with pytest.raises(SystemExit) as caught:
-        main.main(arguments)
-    assert caught.value.code == 2 and "usage: recstore" in capsys.readouterr().err
-
-
 def test_the_version(capsys):
-    with pytest.raises(SystemExit) as raised:
-        main.main(["--version"])
+    raised = pytest.raises(SystemExit, lambda: main.main(["--version"]))
     assert raised.value.code == 0
     assert capsys.readouterr().out == f"recstore {recstore.__version__}\n"
 
@@ -69,7 +60,7 @@ def test_the_installed_command(path):
     if not command.exists():
         pytest.skip("the command is not where this interpreter's scripts are")
     for start in ([str(command)], [sys.executable, "-m", "recstore.cli.main"]):
-        done = subprocess.run([*start, "verify", path], capture_output=True, text=True)
+        done = waiting.run([*start, "verify", path])
         assert (done.returncode, done.stdout, done.stderr) == (0, f"{path}: good, 1,234 records\n", "")
 
 
@@ -87,8 +78,7 @@ def test_sources(tmp_path):
 @pytest.mark.parametrize("text", ["[]", "{}", '{"annotations": 5}', "not json"])
 def test_a_file_that_is_no_coco_file(tmp_path, text):
     (tmp_path / "coco").write_text(text)
-    with pytest.raises(records.SourceError, match="coco"):
-        list(records.read("coco", str(tmp_path / "coco")))
+    pytest.raises(records.SourceError, lambda: list(records.read("coco", str(tmp_path / "coco")))).match("coco")
 
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
@@ -98,9 +88,7 @@ def test_a_file_that_is_no_coco_file(tmp_path, text):
 def test_without_standard_streams(path, command, closed):
     """The exit status is that of any other day, and an error does not go to standard output."""
     line = f"{sys.executable} -m recstore {command.format(path=path)}"
-    usual, done = (
-        subprocess.run(["bash", "-c", text], capture_output=True, text=True) for text in (line, f"{line} {closed}")
-    )
+    usual, done = (waiting.run(["bash", "-c", text]) for text in (line, f"{line} {closed}"))
     assert done.returncode == usual.returncode and "Traceback" not in done.stderr
     assert done.stdout == ("" if ">&-" in closed.replace("2>&-", "") else usual.stdout)
 

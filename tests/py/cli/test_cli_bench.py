@@ -7,10 +7,10 @@ import json
 import lzma
 import os
 import signal
-import subprocess
 import sys
 
 import pytest
+import waiting
 
 import recstore
 from recstore._core import native
@@ -31,20 +31,10 @@ def taken(path, **how):
 # ---- Files ----
 
 
-@pytest.mark.parametrize(
-    ("name", "form"),
-    [
-        ("a.json", "json"),
-        ("a.JSON.xz", "json"),
-        ("a.ndjson", "jsonl"),
-        ("a.csv.gz", "csv"),
-        ("a.tsv", "tsv"),
-        ("a.pq", "parquet"),
-        ("a.txt", "text"),
-        ("a", "text"),
-        ("a.gz", "text"),
-    ],
-)
+@pytest.mark.parametrize(("name", "form"), [
+    ("a.json", "json"), ("a.JSON.xz", "json"), ("a.ndjson", "jsonl"), ("a.csv.gz", "csv"), ("a.tsv", "tsv"),
+    ("a.pq", "parquet"), ("a.txt", "text"), ("a", "text"), ("a.gz", "text")
+])  # fmt: skip
 def test_the_name_says_the_format(name, form):
     assert bench_files.format_of(name) == form
 
@@ -61,18 +51,13 @@ def test_json(tmp_path):
     assert what.startswith("the entries") and found == [{"key": "a", "value": 1}, {"key": "b", "value": {}}]
 
 
-@pytest.mark.parametrize(
-    ("text", "where", "said"),
-    [
-        ("5", None, "neither a list nor an object"),
-        ("nope", None, "not JSON"),
-        ('{"a": 1}\n{"a": 2}', None, "--format jsonl"),
-        ('{"a": [1]}', "b", "there is no 'b'; arrays in it: 'a' (1)"),
-        ('{"a": {"c": [1]}}', "a.b", "there is no 'a.b'; arrays in it: 'a.c' (1)"),
-        ('{"a": {"c": [1]}}', "a", "'a' is an object, not an array; arrays in it: 'a.c' (1)"),
-        ("[1]", "a", "there is no 'a'"),
-    ],
-)
+@pytest.mark.parametrize(("text", "where", "said"), [
+    ("5", None, "neither a list nor an object"), ("nope", None, "not JSON"),
+    ('{"a": 1}\n{"a": 2}', None, "--format jsonl"), ('{"a": [1]}', "b", "there is no 'b'; arrays in it: 'a' (1)"),
+    ('{"a": {"c": [1]}}', "a.b", "there is no 'a.b'; arrays in it: 'a.c' (1)"),
+    ('{"a": {"c": [1]}}', "a", "'a' is an object, not an array; arrays in it: 'a.c' (1)"),
+    ("[1]", "a", "there is no 'a'")
+])  # fmt: skip
 def test_json_without_records(tmp_path, text, where, said):
     with pytest.raises(SourceError, match="x.json") as caught:
         taken(wrote(tmp_path / "x.json", text), where=where)
@@ -83,10 +68,8 @@ def test_lines(tmp_path):
     assert taken(wrote(tmp_path / "a.jsonl", '{"a": 1}\n\n[2]\n'))[1] == [{"a": 1}, [2]]
     assert taken(wrote(tmp_path / "a.txt", "x\n\ny z\r\n"))[1] == ["x", "", "y z"]
     assert taken(wrote(tmp_path / "b.txt", '{"a": 1}\n'), form="jsonl")[1] == [{"a": 1}]
-    with pytest.raises(SourceError, match="line 2: not JSON"):
-        taken(wrote(tmp_path / "c.jsonl", "1\nx\n"))
-    with pytest.raises(SourceError, match="--records is for JSON"):
-        taken(wrote(tmp_path / "d.txt", "x"), where="a")
+    pytest.raises(SourceError, lambda: taken(wrote(tmp_path / "c.jsonl", "1\nx\n"))).match("line 2: not JSON")
+    pytest.raises(SourceError, lambda: taken(wrote(tmp_path / "d.txt", "x"), where="a")).match("--records is for JSON")
 
 
 def test_tables(tmp_path):
@@ -100,8 +83,7 @@ def test_tables(tmp_path):
         ("a,a\n1,2\n", "2 columns are called 'a'"),
         ("", "no row of names"),
     ):
-        with pytest.raises(SourceError, match=said):
-            taken(wrote(tmp_path / "x.csv", text))
+        pytest.raises(SourceError, lambda: taken(wrote(tmp_path / "x.csv", text))).match(said)
 
 
 def test_parquet_and_arrow(tmp_path):
@@ -115,8 +97,7 @@ def test_parquet_and_arrow(tmp_path):
     parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "a.parquet")
     feather.write_feather(pyarrow.Table.from_pylist(rows), tmp_path / "a.feather")
     assert taken(str(tmp_path / "a.parquet")) == taken(str(tmp_path / "a.feather")) == ("rows as dicts", rows)
-    with pytest.raises(SourceError, match="x.parquet"):
-        taken(wrote(tmp_path / "x.parquet", "no such thing"))
+    pytest.raises(SourceError, lambda: taken(wrote(tmp_path / "x.parquet", "no such thing"))).match("x.parquet")
 
 
 def test_stores(tmp_path):
@@ -125,14 +106,12 @@ def test_stores(tmp_path):
     recstore.RecordDict({"k": 1}).save(tmp_path / "b")
     assert taken(str(tmp_path / "a.recs")) == ("a store", [1, {"a": 2}])
     assert taken(str(tmp_path / "b")) == ("a store", [{"key": "k", "value": 1}])
-    with pytest.raises(SourceError, match="x.recs"):
-        taken(wrote(tmp_path / "x.recs", "no such thing"))
+    pytest.raises(SourceError, lambda: taken(wrote(tmp_path / "x.recs", "no such thing"))).match("x.recs")
 
 
 def test_parquet_needs_pyarrow(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(SourceError, match="needs pyarrow"):
-        taken(wrote(tmp_path / "x.parquet", ""))
+    pytest.raises(SourceError, lambda: taken(wrote(tmp_path / "x.parquet", ""))).match("needs pyarrow")
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, lzma.compress])
@@ -141,8 +120,7 @@ def test_packed_files(tmp_path, pack):
     text = b"\n".join(b"%d" % i for i in range(1000))
     assert taken(wrote(tmp_path / f"a.jsonl.{suffix}", pack(text)))[1] == list(range(1000))
     for name, packed in ((f"b.jsonl.{suffix}", pack(text)[:-30]), (f"c.json.{suffix}", pack(b"[1]")[:-6])):
-        with pytest.raises(SourceError, match="cannot be unpacked"):
-            taken(wrote(tmp_path / name, packed))
+        pytest.raises(SourceError, lambda: taken(wrote(tmp_path / name, packed))).match("cannot be unpacked")
 
 
 def test_a_pool_holds_what_marshal_does_not(tmp_path):
@@ -177,8 +155,7 @@ def test_rivals_give_the_records_back(rival, held):
 
 def test_a_rival_that_cannot_hold_the_records_says_why():
     pytest.importorskip("msgspec")
-    with pytest.raises(bench_rivals.Absent, match="complex"):
-        bench_timing.build(bench_rivals.Msgspec, [1j])
+    pytest.raises(bench_rivals.Absent, lambda: bench_timing.build(bench_rivals.Msgspec, [1j])).match("complex")
     with pytest.raises(bench_rivals.Absent, match="another record at 0"):
         bench_timing.build(bench_rivals.Msgspec, [(1, 2)])
 
@@ -199,8 +176,7 @@ def test_wrong_answers_are_not_timed(monkeypatch):
     built, sizes, absent = bench_timing.build_all([0, 1], [_Wrong], lambda stage: None)
     assert (built, sizes, absent) == ({}, [], {"wrong": "wrong gives another record at 0"})
     monkeypatch.setattr(bench_rivals.Recstore, "build", _Wrong.build)
-    with pytest.raises(bench_timing.WrongAnswer):
-        bench_timing.build(bench_rivals.Recstore, [0, 1])
+    pytest.raises(bench_timing.WrongAnswer, lambda: bench_timing.build(bench_rivals.Recstore, [0, 1]))
 
 
 # ---- Timing ----
@@ -217,13 +193,9 @@ def test_ratios_are_those_of_a_round():
     taken = {"floor": [1, 10, 1], "msgspec decode": [2, 20, 2], "recstore": [4, 30, 4], "torch+pickle": [8, 90, 8]}
     rows = {row["rival"]: row for row in bench_timing.read_rows(taken)}
     assert rows["recstore"] == {
-        "rival": "recstore",
-        "min_ns": 4,
-        "median_ns": 4,
-        "over_floor": 4,
-        "of_msgspec_decode": 2,
-        "times_torch_pickle": 2,
-    }
+        "rival": "recstore", "min_ns": 4, "median_ns": 4, "over_floor": 4, "of_msgspec_decode": 2,
+        "times_torch_pickle": 2
+    }  # fmt: skip
     del taken["floor"]
     assert bench_timing.read_rows(taken)[0]["over_floor"] is None and bench_timing.ratio([1], [0]) is None
 
@@ -244,9 +216,7 @@ def test_every_way_of_reading_is_timed():
 
 
 def run(*arguments):
-    return subprocess.run(
-        [sys.executable, "-m", "recstore.cli.main", "bench", *arguments], capture_output=True, text=True, cwd="/"
-    )
+    return waiting.python("-m", "recstore.cli.main", "bench", *arguments, cwd="/")
 
 
 @pytest.mark.slow
@@ -258,11 +228,8 @@ def test_the_command(tmp_path):
     done = run(path, "--n-rows", "400", "--workers", "1", "--json")
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
-    assert (
-        found["records"] == 400
-        and found["source"].startswith("the list under 'rows', not other (1)")
-        and found["cut"] == ""
-    )
+    assert found["records"] == 400 and found["source"].startswith("the list under 'rows', not other (1)")
+    assert found["cut"] == ""
     assert {"recstore", "numpy+pickle"} <= {row["rival"] for row in found["sizes"]}
     assert {"list", "recstore", "floor"} <= {row["rival"] for row in found["reads"]}
     assert {row["container"] for row in found["workers"]} == {"list", "numpy+pickle", "recstore"}
@@ -276,12 +243,8 @@ def test_the_report(tmp_path):
     done = run(wrote(tmp_path / "names.txt", "\n".join(f"images/{i:06}.jpg" for i in range(300))), "--workers", "0")
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(f"300 records of {tmp_path}/names.txt: lines as text\n")
-    assert (
-        "\nrecstore " in done.stdout
-        and "\nfloor " in done.stdout
-        and "bytes by field of the RecordList:\nfield " in done.stdout
-        and "USS" not in done.stdout
-    )
+    assert "\nrecstore " in done.stdout and "\nfloor " in done.stdout
+    assert "bytes by field of the RecordList:\nfield " in done.stdout and "USS" not in done.stdout
 
 
 @pytest.fixture
@@ -292,16 +255,10 @@ def signals():
     signal.signal(signal.SIGTERM, before)
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "said"),
-    [
-        ("gone.json", None, "gone.json"),
-        ("empty.txt", "", "no records in"),
-        ("none.json", '{"a": []}', "no records in"),
-        ("bad.jsonl", "{", "bad.jsonl, line 1: not JSON"),
-        ("deep.json", "[" * 100_000, "more than 1024 brackets are open"),
-    ],
-)
+@pytest.mark.parametrize(("name", "text", "said"), [
+    ("gone.json", None, "gone.json"), ("empty.txt", "", "no records in"), ("none.json", '{"a": []}', "no records in"),
+    ("bad.jsonl", "{", "bad.jsonl, line 1: not JSON"), ("deep.json", "[" * 100_000, "more than 1024 brackets are open")
+])  # fmt: skip
 def test_files_without_records(tmp_path, signals, capsys, name, text, said):
     path = str(tmp_path / name) if text is None else wrote(tmp_path / name, text)
     assert main.main(["bench", path]) == 1
@@ -333,5 +290,4 @@ def test_nothing_is_left(tmp_path, signals, monkeypatch):
 def test_the_floor_of_the_benchmarks_refuses_cycles():
     loop = []
     loop.append(loop)
-    with pytest.raises(RecursionError):
-        native.rebuild(loop)
+    pytest.raises(RecursionError, lambda: native.rebuild(loop))

@@ -7,38 +7,17 @@ import pathlib
 import signal
 import subprocess
 import sys
-import time
 
 import launching
 import pytest
+from cli_folders import folder, run  # noqa: F401
+from waiting import LIMIT_S, until
 
 import recstore
-from recstore.cli import cat, files, main
+from recstore.cli import cat, files
 
 pyarrow = pytest.importorskip("pyarrow")
 ROWS = [{"id": i, "name": f'{i}, "x"' if i else "", "half": i / 2, "note": None} for i in range(10)]
-
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch):
-    """No test sees another's named stores, nor files in its current folder."""
-    (tmp_path / "stores").mkdir(mode=0o700)
-    (tmp_path / "work").mkdir()
-    monkeypatch.setenv("RECSTORE_DIR", str(tmp_path / "stores"))
-    monkeypatch.chdir(tmp_path / "work")
-    return tmp_path / "work"
-
-
-@pytest.fixture
-def run(capfdbinary):
-    """Runs a command; `(status, out, err)`."""
-
-    def call(*arguments):
-        status = main.main([str(one) for one in arguments])
-        out, err = capfdbinary.readouterr()
-        return status, out.decode(), err.decode()
-
-    return call
 
 
 @pytest.fixture
@@ -119,9 +98,8 @@ def test_options_of_csv(made):
 def test_a_store_is_built_by_name_and_found_by_the_reader(run):
     write("x.csv", "a\n1\n")
     status, out, err = run("build", "x.csv", "--shared", "test-build", "--keep", "1h", "-o", "x.recs")
-    assert (status, err) == (0, "") and out.startswith(
-        "x.recs and test-build (shared, kept for 1h after its last use): 1 "
-    )
+    assert (status, err) == (0, "")
+    assert out.startswith("x.recs and test-build (shared, kept for 1h after its last use): 1 ")
     (one,) = recstore.names.list("test-build")
     assert one.state == "kept"
     with recstore.shared("test-build", recstore.sources.csv("x.csv")) as x, recstore.open("x.recs") as y:
@@ -163,28 +141,23 @@ def test_an_existing_file_stays_unless_forced(run, folder):
     assert run("build", "x.csv", "-o", "x.recs", "--force")[0] == 0
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["x.csv"], "say where the store goes: -o FILE, --shared NAME, or --shards URL"),
-        (["x.csv", "-o", "y", "--keep", "1h"], "--keep belongs to --shared"),
-        (["x.unknown", "-o", "y"], "the name of x.unknown does not tell the format; give --format json|jsonl|csv"),
-        (["x.csv", "x.json", "-o", "y"], "x.csv is csv and x.json json; give --format"),
-        (["x.jsonl", "-o", "y", "--delimiter", ";"], "--delimiter is for csv, tsv, and the files are read as jsonl"),
-        (["x.jsonl", "-o", "y", "--no-header"], "--no-header is for csv, tsv"),
-        (["x.csv", "-o", "y", "--records", "a"], "--records is for json"),
-        (["x.csv", "-o", "y", "--delimiter", "ab"], "delimiter is 'ab'; give one ASCII character"),
-        (["x.csv", "-o", "y", "--dtypes", "id=colour"], "'colour' is no type"),
-        (["x.csv", "-o", "y", "--columns", "zz"], "x.csv: no column 'zz'; there are: 'id', 'name'"),
-        (["x.csv", "--shared", "a/b"], "a/b"),
-        (["x.csv", "--shared", "a", "--keep", "long"], "--keep takes a duration"),
-        (["-", "-o", "y"], "standard input has no name; give --format"),
-        (["-", "x.csv", "-o", "y", "--format", "csv"], "is given alone"),
-        (["-", "--shared", "y", "--format", "csv"], "standard input"),
-        (["x.csv", "-o", "none/y"], "folder to save into does not exist"),
-        (["x.recs", "-o", "y"], "is a store already"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "said"), [
+    (["x.csv"], "say where the store goes: -o FILE, --shared NAME, or --shards URL"),
+    (["x.csv", "-o", "y", "--keep", "1h"], "--keep belongs to --shared"),
+    (["x.unknown", "-o", "y"], "the name of x.unknown does not tell the format; give --format json|jsonl|csv"),
+    (["x.csv", "x.json", "-o", "y"], "x.csv is csv and x.json json; give --format"),
+    (["x.jsonl", "-o", "y", "--delimiter", ";"], "--delimiter is for csv, tsv, and the files are read as jsonl"),
+    (["x.jsonl", "-o", "y", "--no-header"], "--no-header is for csv, tsv"),
+    (["x.csv", "-o", "y", "--records", "a"], "--records is for json"),
+    (["x.csv", "-o", "y", "--delimiter", "ab"], "delimiter is 'ab'; give one ASCII character"),
+    (["x.csv", "-o", "y", "--dtypes", "id=colour"], "'colour' is no type"),
+    (["x.csv", "-o", "y", "--columns", "zz"], "x.csv: no column 'zz'; there are: 'id', 'name'"),
+    (["x.csv", "--shared", "a/b"], "a/b"), (["x.csv", "--shared", "a", "--keep", "long"], "--keep takes a duration"),
+    (["-", "-o", "y"], "standard input has no name; give --format"),
+    (["-", "x.csv", "-o", "y", "--format", "csv"], "is given alone"),
+    (["-", "--shared", "y", "--format", "csv"], "standard input"),
+    (["x.csv", "-o", "none/y"], "folder to save into does not exist"), (["x.recs", "-o", "y"], "is a store already")
+])  # fmt: skip
 def test_what_cannot_be_built_is_said_in_a_line(run, arguments, said):
     tables()
     write("x.unknown", "")
@@ -221,12 +194,10 @@ def test_ctrl_c_leaves_nothing(folder):
     )
     process.stdin.write(lines(ROWS).encode() * 10_000)
     process.stdin.flush()
-    deadline = time.monotonic() + 60
-    while not any(name.endswith(".tmp") for name in os.listdir()) and time.monotonic() < deadline:
-        time.sleep(0.01)
+    until(lambda: any(name.endswith(".tmp") for name in os.listdir()))
     assert len(os.listdir()) == 1
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=LIMIT_S)
     assert (process.returncode, out, err) == (130, b"", b"recstore build: interrupted\n")
     assert os.listdir() == []
 
@@ -242,11 +213,9 @@ def test_ctrl_c_of_shards_leaves_no_temporary_file(folder):
         stderr=subprocess.PIPE,
         start_new_session=True,
     )
-    deadline = time.monotonic() + 60
-    while not (os.path.isdir("set") and os.listdir("set")) and time.monotonic() < deadline:
-        time.sleep(0.001)
+    until(lambda: os.path.isdir("set") and os.listdir("set"), pause=0.001)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=LIMIT_S)
     assert (process.returncode, out, err) == (130, b"", b"recstore build: interrupted\n")
     assert not [name for name in os.listdir("set") if name.endswith(".tmp")]
 
@@ -276,7 +245,7 @@ def test_empty_lines(run, folder):
 
 def test_standard_input():
     process = command("build", "-", "--format", "csv", "-o", "x.recs", stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
-    process.communicate(b"a,b\n1,x\n2.5,y\n", timeout=60)
+    process.communicate(b"a,b\n1,x\n2.5,y\n", timeout=LIMIT_S)
     assert process.returncode == 0
     with recstore.open("x.recs") as x:
         assert x.to_list() == [{"a": 1.0, "b": "x"}, {"a": 2.5, "b": "y"}]
@@ -386,8 +355,7 @@ def test_wrong_arguments_of_cat(run, store):
     assert "--force belongs to --parquet" in run("cat", store, "--force")[2]
     assert run("cat", "nothing")[0] == 1
     for arguments in (["--rows", "a"], ["-n", "x"], ["-n", "1", "--rows", "1:"], ["--csv", "--jsonl"]):
-        with pytest.raises(SystemExit) as caught:
-            run("cat", store, *arguments)
+        caught = pytest.raises(SystemExit, lambda: run("cat", store, *arguments))
         assert caught.value.code == 2
 
 
@@ -399,7 +367,7 @@ def test_a_closed_pipe_is_quiet(folder):
         process.stdout.close()
         assert process.stderr.read() == b""
         process.stderr.close()
-        assert process.wait(60) == 141
+        assert process.wait(LIMIT_S) == 141
 
 
 # ---- head ----
@@ -432,16 +400,7 @@ def test_head_of_a_store_has_no_options_of_files(run, store):
 
 def test_formats_by_name():
     for name, form in (
-        ("a.json", "json"),
-        ("a.JSON.xz", "json"),
-        ("a.ndjson", "jsonl"),
-        ("a.csv.gz", "csv"),
-        ("a.tab", "tsv"),
-        ("a.pq", "parquet"),
-        ("a.arrows", "arrow"),
-        ("a.lst", "text"),
-        ("a.recs", "recs"),
-        ("a", None),
-        ("a.gz", None),
-    ):
+        ("a.json", "json"), ("a.JSON.xz", "json"), ("a.ndjson", "jsonl"), ("a.csv.gz", "csv"), ("a.tab", "tsv"),
+        ("a.pq", "parquet"), ("a.arrows", "arrow"), ("a.lst", "text"), ("a.recs", "recs"), ("a", None), ("a.gz", None)
+    ):  # fmt: skip
         assert files.format_of(name) == form

@@ -7,39 +7,19 @@ import os
 import pathlib
 import re
 import subprocess
-import sys
 
 import pytest
+import waiting
+from cli_folders import folder, run  # noqa: F401
 
 import recstore
 from recstore.cli import main, text
-
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch):
-    """No test sees another's named stores, nor files in its current folder."""
-    (tmp_path / "stores").mkdir(mode=0o700)
-    (tmp_path / "work").mkdir()
-    monkeypatch.setenv("RECSTORE_DIR", str(tmp_path / "stores"))
-    monkeypatch.chdir(tmp_path / "work")
-    return tmp_path / "stores"
 
 
 @pytest.fixture
 def numbers():
     with recstore.shared("numbers", lambda: [{"id": i, "half": i / 2} for i in range(1234)], fingerprint="v1") as store:
         yield store
-
-
-@pytest.fixture
-def run(capsys):
-    """Runs a command; `(status, out, err)`."""
-
-    def call(*arguments):
-        status = main.main([str(one) for one in arguments])
-        return status, *capsys.readouterr()
-
-    return call
 
 
 @pytest.fixture
@@ -62,9 +42,8 @@ def test_ls(numbers, run, said):
     heading, line = out.splitlines()
     assert status == 0
     assert heading.split() == ["name", "fingerprint", "records", "bytes", "age", "builder", "attached", "state"]
-    assert (
-        line.split()[:3] == ["numbers", "v1", "1,234"] and f"process {os.getpid()}" in line and line.endswith("in use")
-    )
+    assert line.split()[:3] == ["numbers", "v1", "1,234"] and f"process {os.getpid()}" in line
+    assert line.endswith("in use")
     (one,) = said("ls")
     assert {key: one[key] for key in ("name", "fingerprint", "records", "nbytes", "state", "keep")} == {
         "name": "numbers", "fingerprint": "v1", "records": 1234, "nbytes": numbers.nbytes, "state": "in use", "keep": None}  # fmt: skip
@@ -175,8 +154,7 @@ def test_damage(numbers, command, run):
 def test_head_counts(run):
     recstore.RecordList(range(3)).save("x")
     assert run("head", "x", "-n", "9")[1] == "0: 0\n1: 1\n2: 2\n"
-    with pytest.raises(SystemExit):
-        main.main(["head", "x", "-n", "0"])
+    pytest.raises(SystemExit, lambda: main.main(["head", "x", "-n", "0"]))
 
 
 # ---- What a store may hold ----
@@ -200,9 +178,9 @@ class Pickled:
         return print, ("loaded",)
 
 
-def test_nothing_is_loaded(run, said, capsys):
+def test_nothing_is_loaded(run, said, capfdbinary):
     recstore.RecordList([Sample("a", (1, 2)), Pickled(), 3], on_unsupported="pickle").save("x")
-    capsys.readouterr()  # storing loads the first pickle of a class, to see that it can be
+    capfdbinary.readouterr()  # storing loads the first pickle of a class, to see that it can be
     status, out, err = run("head", "x")
     lines = out.splitlines()
     assert (status, err, len(lines)) == (0, "", 3)
@@ -224,12 +202,8 @@ def test_terminals_are_safe(run):
 
 def test_cut_short(run, said):
     record = {
-        "text": "y" * 10_000,
-        "many": list(range(100_000)),
-        "deep": nested(60),
-        "big": 10**5000,
-        "bytes": b"z" * 10_000,
-    }
+        "text": "y" * 10_000, "many": list(range(100_000)), "deep": nested(60), "big": 10**5000, "bytes": b"z" * 10_000
+    }  # fmt: skip
     recstore.RecordList([record]).save("x")
     out = run("head", "x")[1]
     assert len(out) < 1000
@@ -243,29 +217,14 @@ def test_values_as_json(said):
     import decimal
 
     values = [
-        float("nan"),
-        float("inf"),
-        {1, 2},
-        {(1, 2): None},
-        datetime.date(2026, 1, 2),
-        decimal.Decimal("1.5"),
-        "\ud800",
-        True,
-        1j,
-    ]
+        float("nan"), float("inf"), {1, 2}, {(1, 2): None}, datetime.date(2026, 1, 2), decimal.Decimal("1.5"), "\ud800",
+        True, 1j
+    ]  # fmt: skip
     recstore.RecordList(values).save("x")
     shown = [one["value"] for one in said("head", "x", "-n", 20)]
     assert shown == [
-        "nan",
-        "inf",
-        "{1, 2}",
-        {"(1, 2)": None},
-        "datetime.date(2026, 1, 2)",
-        "Decimal('1.5')",
-        "\ud800",
-        True,
-        "1j",
-    ]
+        "nan", "inf", "{1, 2}", {"(1, 2)": None}, "datetime.date(2026, 1, 2)", "Decimal('1.5')", "\ud800", True, "1j"
+    ]  # fmt: skip
 
 
 def test_brief():
@@ -291,20 +250,20 @@ def test_rm(numbers, run, said):
         assert (status, out) == (2, "") and err.count("\n") == 1
 
 
-def killed(folder, keep):
+def killed(keep):
     """A store whose builder was killed."""
     code = f"import os, recstore; x = recstore.shared('left', lambda: [b'x' * 9000] * 9, fingerprint='f', keep={keep}); os.kill(os.getpid(), 9)"
-    subprocess.run([sys.executable, "-c", code], cwd="/", check=False)
-    return len(os.listdir(folder))
+    waiting.python("-c", code, cwd="/")
+    return len(os.listdir(os.environ["RECSTORE_DIR"]))
 
 
-def test_gc(folder, run, said):
+def test_gc(run, said):
     assert run("gc") == (0, "nothing to remove\n", "")
-    assert killed(folder, False) == 1
+    assert killed(False) == 1
     assert said("ls")[0]["state"] == "orphan"
     status, out, _ = run("gc")
-    assert status == 0 and out.startswith("removed 1 file, ") and os.listdir(folder) == []
-    assert killed(folder, True) == 1
+    assert status == 0 and out.startswith("removed 1 file, ") and os.listdir(os.environ["RECSTORE_DIR"]) == []
+    assert killed(True) == 1
     assert said("gc") == {"removed": 0, "bytes": 0} and said("ls")[0]["state"] == "kept"
     assert said("rm", "left")["removed"] == 1
 
@@ -317,17 +276,17 @@ def test_a_reader_that_stops_reading(numbers):
     """`recstore head ... | head -1` ends without a traceback."""
     read, write = os.pipe()
     os.close(read)
-    command = [sys.executable, "-m", "recstore.cli.main", "head", "numbers", "-n", "1000"]
-    done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True, cwd="/")
+    command = "-m", "recstore.cli.main", "head", "numbers", "-n", "1000"
+    done = waiting.python(*command, capture_output=False, stdout=write, stderr=subprocess.PIPE, cwd="/")
     os.close(write)
     assert (done.returncode, done.stderr) == (141, "")
 
 
 def test_a_terminal_of_few_letters():
     recstore.RecordList(["é→"]).save("x")
-    command = [sys.executable, "-m", "recstore.cli.main", "head", os.path.abspath("x")]
-    done = subprocess.run(command, capture_output=True, cwd="/", env={**os.environ, "PYTHONIOENCODING": "ascii"})
-    assert (done.returncode, done.stdout, done.stderr) == (0, b"0: '\\xe9\\u2192'\n", b"")
+    command = "-m", "recstore.cli.main", "head", os.path.abspath("x")
+    done = waiting.python(*command, cwd="/", env={**os.environ, "PYTHONIOENCODING": "ascii"})
+    assert (done.returncode, done.stdout, done.stderr) == (0, "0: '\\xe9\\u2192'\n", "")
 
 
 # ---- The page ----
@@ -342,16 +301,5 @@ def test_the_page_has_every_command():
         action.choices for action in main._parser()._actions if hasattr(action, "choices") and action.choices
     )
     assert described == [
-        "demo",
-        "bench",
-        "build",
-        "cat",
-        "ls",
-        "info",
-        "head",
-        "verify",
-        "rm",
-        "gc",
-        "monitor",
-        "doctor",
-    ] and sorted(described) == sorted(commands)
+        "demo", "bench", "build", "cat", "ls", "info", "head", "verify", "rm", "gc", "monitor", "doctor"
+    ] and sorted(described) == sorted(commands)  # fmt: skip

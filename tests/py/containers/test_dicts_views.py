@@ -9,29 +9,18 @@ from collections.abc import ItemsView, KeysView, Sequence, Set, ValuesView
 
 import numpy as np
 import pytest
+from letters import LETTERS, letters  # noqa: F401
 
 import recstore
 from recstore import RecordDict, RecordList
 from recstore.errors import ClosedError, EncodeError
 
-LETTERS = {letter: i for i, letter in enumerate("abcdefghij")}
-
-
-@pytest.fixture
-def letters():
-    with RecordDict(LETTERS) as d:
-        yield d
-
-
 # ---- views of keys, values, items ----
 
 
 def test_view_types(letters):
-    assert (
-        isinstance(letters.keys(), (KeysView, Set, Sequence))
-        and isinstance(letters.items(), ItemsView)
-        and isinstance(letters.values(), ValuesView)
-    )
+    assert isinstance(letters.keys(), (KeysView, Set, Sequence)) and isinstance(letters.items(), ItemsView)
+    assert isinstance(letters.values(), ValuesView)
     for view in (letters.keys(), letters.values(), letters.items()):
         assert isinstance(view, Sequence) and len(view) == 10 and view.mapping is letters
         assert copy.copy(view) is copy.deepcopy(view) is view
@@ -39,17 +28,9 @@ def test_view_types(letters):
 
 
 OTHERS = [
-    set(),
-    {"a"},
-    {"a", "z"},
-    set(LETTERS),
-    {*LETTERS, 5},
-    {1, 2},
-    frozenset("abc"),
-    dict.fromkeys("abz").keys(),
-    LETTERS.keys(),
-    LETTERS.items(),
-]
+    set(), {"a"}, {"a", "z"}, set(LETTERS), {*LETTERS, 5}, {1, 2}, frozenset("abc"), dict.fromkeys("abz").keys(),
+    LETTERS.keys(), LETTERS.items()
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("operation", [operator.and_, operator.or_, operator.sub, operator.xor, operator.eq, operator.ne, operator.lt, operator.le,
@@ -58,13 +39,8 @@ OTHERS = [
 def test_set_operations(letters, operation, kind):
     ours, theirs = getattr(letters, kind)(), getattr(LETTERS, kind)()
     for other in [
-        *OTHERS,
-        {("a", 0)},
-        {("a", 0), ("a", 1)},
-        set(LETTERS.items()),
-        ours,
-        getattr(RecordDict({"a": 0}), kind)(),
-    ]:
+        *OTHERS, {("a", 0)}, {("a", 0), ("a", 1)}, set(LETTERS.items()), ours, getattr(RecordDict({"a": 0}), kind)()
+    ]:  # fmt: skip
         plain = set(other)
         assert operation(ours, other) == operation(theirs, plain)
         assert operation(other, ours) == operation(plain, theirs)
@@ -75,8 +51,7 @@ def test_set_operations(letters, operation, kind):
 def test_set_operations_with_iterables(letters, operation):
     for other in (["a", "z"], ("a",), "abz", {"a": 1}, range(3)):
         assert operation(letters.keys(), other) == operation(LETTERS.keys(), other)
-    with pytest.raises(TypeError):
-        operation(letters.keys(), 5)
+    pytest.raises(TypeError, lambda: operation(letters.keys(), 5))
     with pytest.raises(TypeError, match="unhashable"):
         operation(RecordDict({"a": []}).items(), set()) if operation is not operator.and_ else set(
             RecordDict({"a": []}).items()
@@ -88,8 +63,7 @@ def test_contains(letters):
     assert ("a", 0) in letters.items() and ("a", 1) not in letters.items() and ("x", 0) not in letters.items()
     for item in (("a",), ["a", 0], "a0", 5, None, ("a", 0, 1)):
         assert item not in letters.items()
-    with pytest.raises(TypeError, match="unhashable"):
-        ([], 1) in letters.items()
+    pytest.raises(TypeError, lambda: ([], 1) in letters.items()).match("unhashable")
 
 
 def test_positions(letters):
@@ -102,31 +76,19 @@ def test_positions(letters):
         for i in (0, 3, 9, -1, -10, True, np.int64(2)):
             assert view[i] == plain[i]
         for part in (
-            slice(2, 5),
-            slice(None, None, -1),
-            slice(5, 2),
-            slice(-3, None),
-            slice(None, None, 4),
-            slice(100, 200),
-        ):
+            slice(2, 5), slice(None, None, -1), slice(5, 2), slice(-3, None), slice(None, None, 4), slice(100, 200)
+        ):  # fmt: skip
             assert list(view[part]) == plain[part] and len(view[part]) == len(plain[part])
         assert list(view) == plain and list(reversed(view)) == plain[::-1]
         for i in (10, -11):
-            with pytest.raises(IndexError):
-                view[i]
+            pytest.raises(IndexError, lambda: view[i])
         for i in ("a", 1.0, None):
-            with pytest.raises(TypeError):
-                view[i]
+            pytest.raises(TypeError, lambda: view[i])
         assert view.index(plain[4]) == 4 and view.count(plain[4]) == 1 and view.count("nothing") == 0
-        with pytest.raises(ValueError):
-            view.index("nothing")
-    assert (
-        letters.items()[2:4] == items[2:4]
-        and letters.items()[2:4] != items[2:5]
-        and letters.items()[1:][::2][1] == items[3]
-    )
-    with pytest.raises(TypeError):
-        hash(letters.items()[:])
+        pytest.raises(ValueError, lambda: view.index("nothing"))
+    assert letters.items()[2:4] == items[2:4] and letters.items()[2:4] != items[2:5]
+    assert letters.items()[1:][::2][1] == items[3]
+    pytest.raises(TypeError, lambda: hash(letters.items()[:]))
 
 
 def test_lists_over_keys_and_values_copy_nothing(letters):
@@ -170,12 +132,9 @@ def test_closed(read):
         d.close()
         for store in (d, part, again):
             assert store.closed and "closed>" in repr(store) and store.copy() is store and copy.copy(store) is store
-            with pytest.raises(ClosedError):
-                READS[read](store)
-        with pytest.raises(ClosedError):
-            keys[0]
-        with pytest.raises(ClosedError):
-            items[0]
+            pytest.raises(ClosedError, lambda: READS[read](store))
+        pytest.raises(ClosedError, lambda: keys[0])
+        pytest.raises(ClosedError, lambda: items[0])
         assert not pathlib.Path("never").exists()
         READS["getitem"](other)
 
@@ -192,8 +151,7 @@ def test_detached():
     assert not d.closed and not gone.closed
     blank = RecordDict._blank()
     assert len(blank) == 0
-    with pytest.raises(recstore.errors.SegmentNotFoundError):
-        blank["a"]
+    pytest.raises(recstore.errors.SegmentNotFoundError, lambda: blank["a"])
 
 
 def test_iterators_end_with_the_store(letters):
@@ -201,8 +159,7 @@ def test_iterators_end_with_the_store(letters):
     assert next(it) == "a" and next(pairs) == ("a", 0)
     letters.close()
     for iterator in (it, pairs):
-        with pytest.raises(ClosedError):
-            next(iterator)
+        pytest.raises(ClosedError, lambda: next(iterator))
 
 
 def test_groups_with_a_default(monkeypatch):
@@ -212,8 +169,7 @@ def test_groups_with_a_default(monkeypatch):
             groups = x.group_by(key, default_factory=list)
             assert groups[6] == [] and 6 not in groups and len(groups[5]) == 2
             assert pickle.loads(pickle.dumps(groups))[7] == []
-        with pytest.raises(KeyError):
-            x.group_by("image")[6]
+        pytest.raises(KeyError, lambda: x.group_by("image")[6])
         with pytest.raises(EncodeError, match="only a builtin type such as list"):
             x.group_by("image", default_factory=lambda: [])  # noqa: PIE807  the function is the point
 

@@ -94,10 +94,6 @@ def test_delete_item(x, fails):
 def test_append(x, fails):
     message = f"'RecordList' object has no attribute 'append': {ITEM}write x = x + [record]"
     fails(AttributeError, message, lambda: x.append(1))
-    for name in ("append", "extend", "insert", "pop", "remove", "clear", "reverse"):
-        assert not hasattr(x, name)
-        with pytest.raises(AttributeError, match="it is read-only; write x|it is read-only; write last, x"):
-            getattr(x, name)
 
 
 @row("x.sort()")
@@ -239,8 +235,7 @@ def test_pickle(x, fails, monkeypatch):
     pickle.dump(x, io.BytesIO())  # once
     assert file.tell() <= 300 and pickle.loads(file.getvalue()) == x
     monkeypatch.setenv("RECSTORE_PICKLE", "error")
-    with pytest.raises(recstore.Error) as error:
-        pickle.dump(x, file)
+    error = pytest.raises(recstore.Error, lambda: pickle.dump(x, file))
     assert str(error.value) == text
     if PAGES:
         assert text.split(", ")[0] in page_rows()["pickle.dump(x, file)"]
@@ -306,10 +301,6 @@ def test_delete_key(d, fails):
 def test_update(d, fails):
     message = f"'RecordDict' object has no attribute 'update': {ITEM}make another one: d = d | more"
     fails(AttributeError, message, lambda: d.update({"c": 3}))
-    for name in ("update", "setdefault", "pop", "popitem", "clear"):
-        assert not hasattr(d, name)
-        with pytest.raises(AttributeError, match="it is read-only; "):
-            getattr(d, name)
 
 
 @row("d | more")

@@ -59,10 +59,7 @@ def test_torch_save(torch, silent, tmp_path):
     assert loaded["model"].tolist() == [0, 0] and len(dataset.samples) == 3 and len(dataset.labels) == 1
     for store, read in ((dataset.samples, lambda: dataset.samples[0]), (dataset.labels, lambda: dataset.labels["a"])):
         assert "detached: process" in repr(store)
-        with pytest.raises(
-            recstore.errors.SegmentNotFoundError, match=r"^\[Errno 2\] process \d+ holds the store no longer$"
-        ):
-            read()
+        pytest.raises(recstore.errors.SegmentNotFoundError, read).match(r"process \d+ holds the store no longer$")
 
 
 @row("torch.load(path)")
@@ -70,8 +67,7 @@ def test_torch_load_of_weights_only(torch, silent, n):
     file = io.BytesIO()
     torch.save({"samples": n}, file)
     file.seek(0)
-    with pytest.raises(pickle.UnpicklingError, match="Weights only load failed"):
-        torch.load(file, weights_only=True)
+    pytest.raises(pickle.UnpicklingError, lambda: torch.load(file, weights_only=True)).match("Weights only load failed")
     file.seek(0)
     assert torch.load(file, weights_only=False)["samples"] == n
 
@@ -96,8 +92,7 @@ def test_a_field_of_all_records():
     records = [{"k": i / 4, "o": i or None} for i in range(9)]
     with RecordList(records) as rows:
         assert [r["k"] for r in rows] == rows.field("k").to_numpy().tolist() == [r["k"] for r in records]
-        with pytest.raises(ValueError, match="None"):
-            rows.field("o").to_numpy()
+        pytest.raises(ValueError, lambda: rows.field("o").to_numpy()).match("None")
         pytest.importorskip("pyarrow")
         assert rows.field("o").to_arrow().to_pylist() == [r["o"] for r in records]
 
@@ -108,8 +103,7 @@ def test_a_field_without_a_copy():
         assert rows.info().zero_copy == ("k",)
         shared = rows.field("k").to_numpy(copy=None)
         assert not shared.flags.writeable and rows.field("k").to_numpy().flags.writeable and shared[7] == math.sin(7)
-        with pytest.raises(recstore.errors.BusyError):
-            rows.close()
+        pytest.raises(recstore.errors.BusyError, lambda: rows.close())
         del shared
 
 
@@ -131,8 +125,7 @@ def test_numpy(n, x, fails):
         assert np.array_equal(np.array(rows), np.array([[1.5, 2], [3, 4]]))
     if int(np.__version__.partition(".")[0]) >= 2:
         message = "an array of a RecordList is always a copy: leave copy=False out, or say copy=None"
-        with pytest.raises(ValueError) as caught:
-            np.array(n, copy=False)
+        caught = pytest.raises(ValueError, lambda: np.array(n, copy=False))
         assert str(caught.value) == message
 
 

@@ -3,7 +3,6 @@
 import collections
 import copy
 import pickle
-import threading
 from collections.abc import Mapping
 
 import numpy as np
@@ -60,17 +59,13 @@ def test_keys_that_are_no_str(compression):
 
 @pytest.mark.parametrize("name", [None, 2.5, True, ["a"], (), {"a"}])
 def test_names_that_are_none(x, name):
-    with pytest.raises(TypeError, match="a field is a str, an int, or a tuple of keys"):
-        x.field(name)
-    with pytest.raises(TypeError):
-        x.fields("id", name)
-    with pytest.raises(TypeError, match="unhashable"):
-        x.field(([],))
+    pytest.raises(TypeError, lambda: x.field(name)).match("a field is a str, an int, or a tuple of keys")
+    pytest.raises(TypeError, lambda: x.fields("id", name))
+    pytest.raises(TypeError, lambda: x.field(([],))).match("unhashable")
 
 
 def test_lacking(x):
-    with pytest.raises(KeyError) as caught:
-        x.field("meta.camera.focus")[7]
+    caught = pytest.raises(KeyError, lambda: x.field("meta.camera.focus")[7])
     assert caught.value.args == ("record 7 has no field 'meta.camera.focus'",)
     assert x.field("meta.camera.focus", default=5)[7] == 5
     default = []
@@ -108,8 +103,7 @@ def test_field_views_are_views(x):
     assert x[100:].field("id")[0] == 100 == x[100:].lazy()[0]["id"]
     assert type(view)([1, 2]) == [1, 2]
     assert copy.copy(view) is view
-    with pytest.raises(IndexError):
-        view[500]
+    pytest.raises(IndexError, lambda: view[500])
 
 
 def test_parts_of_parts(x):
@@ -124,10 +118,8 @@ def test_parts_of_parts(x):
     assert x.field("meta").fields("tags")[1] == {"tags": ["a"]}
     assert x.field("q", default={"a": 1}).field("a")[0] == 1
     assert x.field("q", default={"a": 1}).lazy()[0]["a"] == 1
-    with pytest.raises(KeyError):
-        x.field("q").fields("id")[0]
-    with pytest.raises(KeyError):
-        x.field("q").lazy()[0]
+    pytest.raises(KeyError, lambda: x.field("q").fields("id")[0])
+    pytest.raises(KeyError, lambda: x.field("q").lazy()[0])
 
 
 def hows(x):
@@ -179,16 +171,14 @@ FORGED = [(), 3, "x", b"lazy", ("lazy",), ("lazy", 1, None), ("lazy", (b"", b"")
 
 @pytest.mark.parametrize("description", FORGED, ids=repr)
 def test_forged_descriptions(description):
-    with pytest.raises((recstore.errors.CorruptError, recstore.errors.VersionError)):
-        projection_from(description)
+    pytest.raises((recstore.errors.CorruptError, recstore.errors.VersionError), lambda: projection_from(description))
 
 
 def test_forged_depth():
     description = None
     for _ in range(100):
         description = ("lazy", None, description)
-    with pytest.raises(recstore.errors.CorruptError):
-        projection_from(description)
+    pytest.raises(recstore.errors.CorruptError, lambda: projection_from(description))
 
 
 # ---- Record ----------------------------------------------------------------------------------------------------------
@@ -199,18 +189,15 @@ def test_a_record_is_a_mapping(x):
     assert isinstance(r, Mapping) and type(r) is recstore.Record and not isinstance(r, dict)
     assert r["bbox"] == plain["bbox"] and r["meta"] == plain["meta"] and type(r["meta"]) is dict
     assert len(r) == len(plain) and list(r) == list(plain) and "bbox" in r and "q" not in r and bool(r)
-    assert (
-        r.keys() == plain.keys() and list(r.values()) == list(plain.values()) and list(r.items()) == list(plain.items())
-    )
+    assert r.keys() == plain.keys() and list(r.values()) == list(plain.values())
+    assert list(r.items()) == list(plain.items())
     assert r.get("id") == 33 and r.get("q") is None and r.get("q", 7) == 7
     assert dict(r) == plain == {**r} and type(dict(r)) is dict
     assert r == plain and plain == r and r == x.lazy()[33] and r != x.lazy()[34] and r != 3
     assert r.class_name is None
-    with pytest.raises(KeyError) as caught:
-        r["q"]
+    caught = pytest.raises(KeyError, lambda: r["q"])
     assert caught.value.args == ("q",)
-    with pytest.raises(TypeError, match="unhashable"):
-        r[[]]
+    pytest.raises(TypeError, lambda: r[[]]).match("unhashable")
     with pytest.raises(TypeError):
         r["id"] = 4
     match r:
@@ -258,16 +245,21 @@ def test_pickle_and_copy(x):
 
 def test_a_held_record():
     r = recstore.Record("shapes.Box", {"x": 1, "y": [2]}, _origin=(27, ()))
-    assert (
-        r["x"] == 1 and list(r) == ["x", "y"] and len(r) == 2 and r.class_name == "shapes.Box" and r._origin == (27, ())
-    )
+    assert r["x"] == 1 and list(r) == ["x", "y"] and len(r) == 2 and r.class_name == "shapes.Box"
+    assert r._origin == (27, ())
     again = pickle.loads(pickle.dumps(r))
     assert again == r and again._origin == (27, ()) and again.class_name == "shapes.Box"
     assert r != recstore.Record("shapes.Circle", {"x": 1, "y": [2]}) and r != {"x": 1, "y": [2]}
-    assert recstore.Record(None, {"x": 1}) == {"x": 1}
+    assert recstore.Record(None, {"x": 1}) == {"x": 1} and repr(recstore.Record(None, {})) == "Record({})"
+    assert isinstance(r, Mapping) and "x" in r and r.get("z", 5) == 5 and dict(r) == {"x": 1, "y": [2]}
+    assert r == recstore.Record("shapes.Box", {"y": [2], "x": 1}) and list(r.items()) == [("x", 1), ("y", [2])]
+    with pytest.raises(TypeError):
+        r["x"] = 2
+    pytest.raises(KeyError, lambda: r["z"])
+    with recstore.RecordList([recstore.Record(None, {"a": 1})]) as stored:
+        assert type(stored[0]) is dict and stored[0] == {"a": 1}
     assert hash(recstore.Record("a.B", {"x": 1})) == hash(recstore.Record("a.B", {"x": 1}))
-    with pytest.raises(TypeError, match="unhashable"):
-        hash(r)
+    pytest.raises(TypeError, lambda: hash(r)).match("unhashable")
     deep = copy.deepcopy(r)
     deep["y"].append(3)
     assert r["y"] == [2] and recstore.Record._of("a.B", {"x": 1})["x"] == 1
@@ -279,8 +271,7 @@ def test_closed():
     x.close()
     for use in (lambda: r["a"], lambda: list(r), lambda: len(r), lambda: "a" in r, lambda: dict(r), lambda: r == {}, lambda: lazy[0],
                 lambda: view[0], view.to_numpy, lambda: r.get("a"), lambda: r.class_name):  # fmt: skip
-        with pytest.raises(recstore.errors.ClosedError):
-            use()
+        pytest.raises(recstore.errors.ClosedError, use)
     assert repr(r) == "<Record: closed>"
 
 
@@ -305,8 +296,7 @@ def test_keys_that_raise(x):
             raise ZeroDivisionError
 
     for use in (lambda: x.lazy()[0][Key()], lambda: Key() in x.lazy()[0], lambda: x.field((Key(),))):
-        with pytest.raises(ZeroDivisionError):
-            use()
+        pytest.raises(ZeroDivisionError, use)
 
 
 def test_many_keys():
@@ -315,20 +305,6 @@ def test_many_keys():
         r = x.lazy()[150]
         assert all(r[key] == value for key, value in record.items()) and "key300" not in r
         assert x.field("".join(["key", "299"]))[0] == 299
-
-
-def test_threads(x):
-    wrong = []
-
-    def read():
-        lazy, field = x.lazy(), x.field("meta.camera.id")
-        for i in range(500):
-            if lazy[i]["bbox"] != RECORDS[i]["bbox"] or field[i] != i % 7:
-                wrong.append(i)
-
-    threads = [threading.Thread(target=read) for _ in range(4)]
-    [t.start() for t in threads], [t.join() for t in threads]
-    assert wrong == []
 
 
 # ---- columns ---------------------------------------------------------------------------------------------------------
@@ -351,10 +327,8 @@ def test_columns(x):
     assert x.field("name").to_numpy().tolist() == [r["name"] for r in RECORDS]
     assert x.field("meta").to_numpy().dtype == object and x.field("meta").to_numpy()[3] == RECORDS[3]["meta"]
     assert x.field("id").to_numpy([]).shape == (0,)
-    with pytest.raises(IndexError, match="500 is out of range: 500 records"):
-        x.field("id").to_numpy([500])
-    with pytest.raises(TypeError):
-        x.field("id").to_numpy([2.5])
+    pytest.raises(IndexError, lambda: x.field("id").to_numpy([500])).match("500 is out of range: 500 records")
+    pytest.raises(TypeError, lambda: x.field("id").to_numpy([2.5]))
 
 
 def test_ragged_says_how_lists_come():
@@ -364,8 +338,7 @@ def test_ragged_says_how_lists_come():
         assert [c.tolist() for c in x.field("a").to_numpy([0, 1], ragged=True)] == [[1, 2, 3, 4], [0, 2, 4]]
         with pytest.raises(ValueError, match="'a' of record 2 has 1 elements, others 2"):
             x.field("a").to_numpy(ragged=False)
-        with pytest.raises(ValueError, match="ragged=True is for lists"):
-            x.field(("a", 0)).to_numpy(ragged=True)
+        pytest.raises(ValueError, lambda: x.field(("a", 0)).to_numpy(ragged=True)).match("ragged=True is for lists")
 
 
 @pytest.mark.parametrize("compression", ["auto", "none"])
@@ -389,15 +362,13 @@ def test_ragged_says_how_lists_come():
 )
 def test_columns_that_are_none(values, message, compression):
     with recstore.RecordList([{"v": v} for v in values], compression=compression) as x:
-        with pytest.raises(ValueError) as caught:
-            x.field("v").to_numpy()
+        caught = pytest.raises(ValueError, lambda: x.field("v").to_numpy())
         assert message in str(caught.value) and "to_list()" in str(caught.value)
 
 
 def test_columns_of_records_that_lack_it():
     with recstore.RecordList([{"v": 1}, {}]) as x:
-        with pytest.raises(KeyError, match="record 1 has no field 'v'"):
-            x.field("v").to_numpy()
+        pytest.raises(KeyError, lambda: x.field("v").to_numpy()).match("record 1 has no field 'v'")
         assert x.field("v", default=-1).to_numpy().tolist() == [1, -1]
 
 
@@ -435,8 +406,7 @@ def test_to_torch(x):
     assert x.field("bbox").to_torch([1, 2]).shape == (2, 4)
     values, offsets = x.field("ids").to_torch()
     assert len(offsets) == 501 and int(offsets[-1]) == len(values)
-    with pytest.raises(TypeError, match="'name' is no field of numbers"):
-        x.field("name").to_torch()
+    pytest.raises(TypeError, lambda: x.field("name").to_torch()).match("'name' is no field of numbers")
 
 
 def test_to_arrow(x):
@@ -447,12 +417,6 @@ def test_to_arrow(x):
     assert x.field("id").to_arrow().type == pyarrow.int64()
 
 
-def test_to_arrow_says_what_it_needs(x, monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
-    with pytest.raises(ImportError, match="pip install pyarrow"):
-        x.field("id").to_arrow()
-
-
 def test_record_of_a_mapping_alone_is_a_dict():
     """Collate functions and device transfer write type(record)(mapping)."""
     with recstore.RecordList([{"a": 1}]) as x:
@@ -461,8 +425,7 @@ def test_record_of_a_mapping_alone_is_a_dict():
         assert type(kind(mapping)) is dict and kind(mapping) == {"a": 2}
     assert type(kind(None, {"a": 2})) is kind
     for wrong in ((), ("a.B",), ([("a", 2)],), (None, {}, 1)):
-        with pytest.raises(TypeError):
-            kind(*wrong)
+        pytest.raises(TypeError, lambda: kind(*wrong))
 
 
 def test_an_int_is_the_place_of_an_element_or_a_key():
@@ -478,9 +441,7 @@ def test_an_int_is_the_place_of_an_element_or_a_key():
             assert x.sorted_by(0).field(1).to_list() == ["a", "b", "c"]
             assert x.index_by(0)[2] == records[2] and x.group_by(1)["a"].to_list() == [records[1]]
             assert sorted(map(len, x.split([2, 1], seed=0, stratify=1))) == [1, 2]
-            with pytest.raises(KeyError, match="record 0 has no field '3'"):
-                x.field(3)[0]
+            pytest.raises(KeyError, lambda: x.field(3)[0]).match("record 0 has no field '3'")
     with recstore.RecordList(rows) as x, x.index_by(0) as d:
         assert d.field(-1)[1] == 0.5
-        with pytest.raises(TypeError, match="a field is a str, an int"):
-            x.field(np.array([1, 2]))
+        pytest.raises(TypeError, lambda: x.field(np.array([1, 2]))).match("a field is a str, an int")

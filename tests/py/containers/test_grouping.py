@@ -35,10 +35,7 @@ class Holding:
 @pytest.mark.parametrize("hold", [lambda s: s, lambda s: [s], Holding], ids=["itself", "list", "object"])
 def test_a_store_is_never_pickled_into_a_store(hold, grouped):
     for store, remedy in ((grouped[0], ".to_list()"), (grouped, ".to_dict()")):
-        with pytest.raises(
-            EncodeError, match=f"pickles as a handle, which holds no records; store x{re.escape(remedy)}"
-        ):
+        with pytest.raises(EncodeError, match=f"as a handle.*; store x{re.escape(remedy)}"):
             RecordList([hold(store)], on_unsupported="pickle")
         if hold is not Holding:
-            with pytest.raises(EncodeError, match=re.escape(remedy)):
-                RecordList([hold(store)])
+            pytest.raises(EncodeError, lambda: RecordList([hold(store)])).match(re.escape(remedy))

@@ -68,12 +68,9 @@ def test_the_fields_add_up(level):
 
 def test_known_sizes():
     n = 4096
-    with RecordList(
-        [
-            {"a": i * 7919 % 1024, "b": random.Random(i).random() < 0.5, "c": random.Random(i).random(), "d": [i] * 3}
-            for i in range(n)
-        ]
-    ) as x:
+    with RecordList([{
+        "a": i * 7919 % 1024, "b": random.Random(i).random() < 0.5, "c": random.Random(i).random(), "d": [i] * 3
+    } for i in range(n)]) as x:  # fmt: skip
         found = by_name(x)
     assert found["a"] == FieldSize("a", 1, n * 10 // 8, 0, n, ("int",))
     assert found["b"] == FieldSize("b", 1, n // 8, 0, n, ("bool",))
@@ -164,7 +161,5 @@ def test_a_closed_store():
     x = RecordList([{"a": 1}])
     segment = x.segment
     x.close()
-    with pytest.raises(recstore.errors.ClosedError):
-        x.info(fields=True)
-    with pytest.raises(recstore.errors.ClosedError):
-        native.node_sizes(segment)
+    pytest.raises(recstore.errors.ClosedError, lambda: x.info(fields=True))
+    pytest.raises(recstore.errors.ClosedError, lambda: native.node_sizes(segment))

@@ -3,7 +3,6 @@
 import array
 import itertools
 import pickle
-import random
 
 import numpy as np
 import pytest
@@ -53,80 +52,21 @@ def test_fancy(letters, indices):
     assert letters[np.array([])].to_list() == []
 
 
-def test_fancy_by_a_tensor(letters):
-    torch = pytest.importorskip("torch")
-    assert letters[torch.tensor([3, -1])].to_list() == ["d", "j"]
-    assert letters[torch.tensor([3])].to_list() == ["d"]  # one element makes no integer of it
-    assert letters[torch.tensor(3)] == "d"
-    assert letters[torch.arange(10) % 2 == 0].to_list() == LETTERS[::2]
-    assert letters[torch.randperm(10)[:0]].to_list() == []
-    with pytest.raises(IndexError):
-        letters[torch.tensor([True])]
-
-
-@pytest.mark.parametrize(
-    "bad", [[10], [-11], [2**31], [2**63], [-(2**100)], np.array([10]), np.array([2**64 - 1], dtype=np.uint64)]
-)
-def test_fancy_out_of_range(letters, bad):
-    with pytest.raises(IndexError, match="out of range|index-sized"):
-        letters[bad]
-
-
 def test_a_class_named_bool_is_none(letters):
     named = type("bool", (), {"__index__": lambda self: 3})
     assert letters[[named(), named()]].to_list() == [LETTERS[3]] * 2
 
 
-def test_masks(letters):
-    mask = [c in "aeiou" for c in LETTERS]
-    for form in (mask, np.array(mask), [np.bool_(m) for m in mask]):
-        assert letters[form].to_list() == ["a", "e", "i"]
-    assert letters[[True] * 10] == letters and letters[[False] * 10].to_list() == []
-    assert letters[:0][np.array([], dtype=bool)].to_list() == []
-    for wrong in ([True], mask + [True], np.array(mask[1:])):
-        with pytest.raises(IndexError, match=r"a mask of \d+ bools? for a RecordList of 10 records"):
-            letters[wrong]
-
-
-@pytest.mark.parametrize(
-    ("key", "text"),
-    [
-        ([1, True], "not of both"),
-        ([1.0], "must be integers or slices, not a list of float"),
-        (["a"], "not a list of str"),
-        ([[1]], "not a list of list"),
-        ([None, 1], "not a list of NoneType"),
-        ((1, 2), "must be integers or slices, not tuple"),
-        ({1}, "not set"),
-        (bytearray(b"1"), "not bytearray"),
-        (np.array([1.5]), "integers or bools, not float64"),
-        (np.array(["a"]), "integers or bools, not <U1"),
-        (np.array([[1, 2]]), "one dimension, not 2"),
-        (np.array([None]), "integers or bools, not object"),
-        (np.datetime64("2020-01-01"), "not datetime64"),
-        (array.array("d", [1.0]), "not array"),
-    ],
-)
+@pytest.mark.parametrize(("key", "text"), [
+    ([1, True], "not of both"), ([1.0], "must be integers or slices, not a list of float"),
+    (["a"], "not a list of str"), ([[1]], "not a list of list"), ([None, 1], "not a list of NoneType"),
+    ((1, 2), "must be integers or slices, not tuple"), ({1}, "not set"), (bytearray(b"1"), "not bytearray"),
+    (np.array([1.5]), "integers or bools, not float64"), (np.array(["a"]), "integers or bools, not <U1"),
+    (np.array([[1, 2]]), "one dimension, not 2"), (np.array([None]), "integers or bools, not object"),
+    (np.datetime64("2020-01-01"), "not datetime64"), (array.array("d", [1.0]), "not array")
+])  # fmt: skip
 def test_other_keys(letters, key, text):
-    with pytest.raises(TypeError, match=text):
-        letters[key]
-
-
-def test_indices_that_raise_or_close():
-    class Broken:
-        def __index__(self):
-            raise KeyError("mine")
-
-    class Closes:
-        def __index__(self):
-            x.close()
-            return 0
-
-    x = RecordList([1, 2])
-    with pytest.raises(KeyError, match="mine"):
-        x[[0, Broken()]]
-    with pytest.raises(recstore.errors.ClosedError):
-        x[[Closes()]]
+    pytest.raises(TypeError, lambda: letters[key]).match(text)
 
 
 def test_an_index_array_is_the_views_own(letters):
@@ -151,8 +91,7 @@ def test_shuffled(letters):
     # Pinned: the order is a promise, as a format is.
     assert "".join(letters.shuffled(0)) == PINNED
     for seed in (None, 1.0, "1"):
-        with pytest.raises(TypeError):
-            letters.shuffled(seed)
+        pytest.raises(TypeError, lambda: letters.shuffled(seed))
 
 
 PINNED = "cdgfjiebha"
@@ -162,8 +101,7 @@ def test_filter(letters):
     assert letters.filter(lambda c: c in "aeiou").to_list() == ["a", "e", "i"]
     assert letters.filter(lambda c: False) == []
     assert RecordList([0, 1, "", "x", None]).filter(None) == [1, "x"]
-    with pytest.raises(ZeroDivisionError):
-        letters.filter(lambda c: 1 / 0)
+    pytest.raises(ZeroDivisionError, lambda: letters.filter(lambda c: 1 / 0))
 
 
 def test_sorted_by():
@@ -175,17 +113,12 @@ def test_sorted_by():
         assert x.sorted_by(lambda r: r["meta"]["k"], reverse=reverse) == x.sorted_by(("meta", "k"), reverse)
     assert x.sorted_by("a.b") == rows[::-1]  # a key with a dot in it is found as it is
     assert x[2:7].sorted_by("id")[::2] == sorted(rows[2:7], key=lambda r: r["id"])[::2]
-    with pytest.raises(KeyError, match="record 0 has no field 'colour'"):
-        x.sorted_by("colour")
-    with pytest.raises(KeyError, match="record 0 has no field 'meta.k.z'"):
-        x.sorted_by("meta.k.z")
-    with pytest.raises(TypeError, match="callable or the name of a field"):
-        x.sorted_by(2.5)
-    with pytest.raises(TypeError, match="not supported between"):
-        RecordList([1, "a"]).sorted_by(lambda v: v)
+    pytest.raises(KeyError, lambda: x.sorted_by("colour")).match("record 0 has no field 'colour'")
+    pytest.raises(KeyError, lambda: x.sorted_by("meta.k.z")).match("record 0 has no field 'meta.k.z'")
+    pytest.raises(TypeError, lambda: x.sorted_by(2.5)).match("callable or the name of a field")
+    pytest.raises(TypeError, lambda: RecordList([1, "a"]).sorted_by(lambda v: v)).match("not supported between")
     assert RecordList(["a"]).sorted_by(len) == ["a"]
-    with pytest.raises(KeyError, match="record 0"):
-        RecordList(["a"]).sorted_by("upper")
+    pytest.raises(KeyError, lambda: RecordList(["a"]).sorted_by("upper")).match("record 0")
 
 
 def test_split(letters):
@@ -207,8 +140,7 @@ def test_split(letters):
     assert [len(p) for p in letters[:0].split([0.5, 0.5])] == [0, 0]
     assert [len(p) for p in letters.split(np.array([0.25, 0.75]))] == [3, 7]
     for wrong in ([0.5], [0.9, 0.2], [5, 6], [-1, 11], [], [1.5, -0.5], [float("nan"), 1.0]):
-        with pytest.raises(ValueError, match="sum|parts is empty"):
-            letters.split(wrong)
+        pytest.raises(ValueError, lambda: letters.split(wrong)).match("sum|parts is empty")
 
 
 def test_split_by_largest_remainder():
@@ -244,8 +176,7 @@ def test_split_stratified():
         assert again[0] == train and x.split([0.8, 0.2], seed=2, stratify=by)[0] != train
     train, test = x.split([0.8, 0.2], stratify="y")
     assert [r["id"] for r in train] == sorted(r["id"] for r in train)
-    with pytest.raises(TypeError, match="unhashable"):
-        x.split([0.5, 0.5], stratify=lambda r: [])
+    pytest.raises(TypeError, lambda: x.split([0.5, 0.5], stratify=lambda r: [])).match("unhashable")
     # Of classes with one record each, every part still gets its share.
     assert [len(p) for p in x.split([0.9, 0.1], stratify="id")] == [90, 10]
 
@@ -253,8 +184,7 @@ def test_split_stratified():
 def test_map():
     x = RecordList(range(5)).map(lambda i: {"i": i}, compression="none")
     assert type(x) is RecordList and x == [{"i": i} for i in range(5)]
-    with pytest.raises(ZeroDivisionError):
-        x.map(lambda r: 1 // r["i"])
+    pytest.raises(ZeroDivisionError, lambda: x.map(lambda r: 1 // r["i"]))
 
 
 # ---- + and * and order -----------------------------------------------------------------------------------------------
@@ -273,8 +203,7 @@ def test_what_is_added_is_stored_as_the_rest_is(monkeypatch):
     with RecordList([big]) as x:
         y = x + [big]
         assert y[0].flags.writeable and y[1].flags.writeable
-        with pytest.raises(EncodeError):
-            x + [print]
+        pytest.raises(EncodeError, lambda: x + [print])
 
 
 def test_addition(letters):
@@ -295,12 +224,10 @@ def test_addition(letters):
     target += letters
     assert target == [0, *LETTERS]
     for other in ((1,), 1, None, "ab", {1}):
-        with pytest.raises(TypeError):
-            letters + other
+        pytest.raises(TypeError, lambda: letters + other)
     with pytest.raises(TypeError, match=r'can only concatenate list or RecordList \(not "tuple"\) to RecordList'):
         letters + (1,)
-    with pytest.raises(recstore.errors.EncodeError):
-        letters + [object()]
+    pytest.raises(recstore.errors.EncodeError, lambda: letters + [object()])
     assert (np.array([1, 2]) + more).tolist() == [2, 4] == (more + np.array([1, 2])).tolist()
 
 
@@ -310,11 +237,9 @@ def test_multiplication(letters):
     assert (letters * np.int64(2))[10:] == LETTERS
     assert (letters * 10**17)[10**18 - 1] == "j" and (letters * 10**17 * 9)[9 * 10**18 - 10] == "a"
     for times in (1.5, "2", None, [1]):
-        with pytest.raises(TypeError, match="can't multiply sequence by non-int"):
-            letters * times
+        pytest.raises(TypeError, lambda: letters * times).match("can't multiply sequence by non-int")
     for times in (2**62, 2**70):
-        with pytest.raises(OverflowError):
-            letters * times
+        pytest.raises(OverflowError, lambda: letters * times)
 
 
 def test_order_is_that_of_lists():
@@ -324,8 +249,7 @@ def test_order_is_that_of_lists():
         for left, right in ((x, y), (x, b), (a, y), (x[:], y)):
             assert ((left < right), (left <= right), (left > right), (left >= right)) == (a < b, a <= b, a > b, a >= b)
             assert ((left == right), (left != right)) == (a == b, a != b)
-    with pytest.raises(TypeError, match="not supported between"):
-        RecordList([1]) < RecordList(["a"])
+    pytest.raises(TypeError, lambda: RecordList([1]) < RecordList(["a"])).match("not supported between")
     with pytest.raises(TypeError, match="'<' not supported between instances of 'RecordList' and 'tuple'"):
         RecordList([1]) < (1,)
 
@@ -344,8 +268,7 @@ def test_views_of_fields_stay_views_of_fields():
     assert x.fields("id")[2:4] == [{"id": 2}, {"id": 3}]
     assert (x.lazy() + more.lazy())[-1]["id"] == 9
     for wrong in (lambda: ids + x, lambda: ids + [1], lambda: x + ids, lambda: x.lazy() + x):
-        with pytest.raises(TypeError, match="to_list"):
-            wrong()
+        pytest.raises(TypeError, wrong).match("to_list")
     assert ids + [] == ids and ids == list(range(6)) and not ids < [0, 1]
 
 
@@ -357,27 +280,9 @@ def test_array():
         assert np.asarray(x[::-1]).tolist() == theirs[::-1].tolist()
     x = RecordList([1, 2])
     assert np.asarray(x, dtype="f4").dtype == np.float32 and np.array(x, copy=True).tolist() == [1, 2]
-    with pytest.raises(ValueError, match="copy"):
-        np.array(x, copy=False)
-    with pytest.raises(ValueError, match="inhomogeneous"):
-        np.array(RecordList([[1], [1, 2]]))
+    pytest.raises(ValueError, lambda: np.array(x, copy=False)).match("copy")
+    pytest.raises(ValueError, lambda: np.array(RecordList([[1], [1, 2]]))).match("inhomogeneous")
     assert np.mean(x) == 1.5
-
-
-def test_what_is_refused_says_what_to_write(letters):
-    with pytest.raises(TypeError, match="'RecordList' object does not support item assignment.*x.map"):
-        letters[0] = "z"
-    with pytest.raises(TypeError, match="'RecordView' object doesn't support item deletion.*x.filter"):
-        del letters[:][0]
-    for name, text in {
-        "sort": r"x = x\.sorted_by\(key\)",
-        "append": r"x = x \+ \[record\]",
-        "reverse": r"x = x\[::-1\]",
-    }.items():
-        with pytest.raises(AttributeError, match=text):
-            getattr(letters, name)
-    with pytest.raises(TypeError, match="read-only"):
-        random.shuffle(letters)
 
 
 # ---- several stores, none ----------------------------------------------------------------------------------------------
@@ -395,15 +300,10 @@ def test_several_stores():
     both.close()
     assert x.closed and y.closed and both.closed and "closed" in repr(both)
     for read in (
-        lambda: both[0],
-        lambda: both + both,
-        lambda: both * 2,
-        lambda: both.shuffled(1),
-        lambda: both[[0]],
-        lambda: both.nbytes,
-    ):
-        with pytest.raises(recstore.errors.ClosedError):
-            read()
+        lambda: both[0], lambda: both + both, lambda: both * 2, lambda: both.shuffled(1), lambda: both[[0]],
+        lambda: both.nbytes
+    ):  # fmt: skip
+        pytest.raises(recstore.errors.ClosedError, read)
 
 
 def test_one_of_several_stores_closed():
@@ -411,19 +311,14 @@ def test_one_of_several_stores_closed():
     both = x + y
     y.close()
     assert both.closed and both[0] == 1
-    with pytest.raises(recstore.errors.ClosedError):
-        both[2]
+    pytest.raises(recstore.errors.ClosedError, lambda: both[2])
 
 
 def test_an_empty_view_keeps_its_store(letters):
     for empty in (
-        letters[:0],
-        letters * 0,
-        letters[[]],
-        letters[:0] + letters[:0],
-        (letters + letters)[5:5],
-        letters.filter(lambda c: False),
-    ):
+        letters[:0], letters * 0, letters[[]], letters[:0] + letters[:0], (letters + letters)[5:5],
+        letters.filter(lambda c: False)
+    ):  # fmt: skip
         assert empty.segments == letters.segments and len(empty) == 0 and list(empty) == []
         assert repr(empty) == "<RecordList: 0 records>"
 
@@ -475,8 +370,7 @@ def test_groups_are_read_lazily_and_by_field(monkeypatch):
 def test_a_seed_that_was_forgotten():
     with RecordList(range(5)) as x:
         for call in (x.shuffled, lambda: x.shuffled(None)):
-            with pytest.raises(TypeError, match=r"needs a seed.*: write shuffled\(seed=0\)"):
-                call()
+            pytest.raises(TypeError, call).match(r"needs a seed.*: write shuffled\(seed=0\)")
 
 
 @pytest.mark.parametrize("parts, meant", [

@@ -40,9 +40,7 @@ def test_a_key_in_one_of_many_parts_is_enough(tmp_path, monkeypatch):
         path.write_bytes(JSONL.replace(b"rare", b"r" + path.name[:1].encode()) * 5)
     with recstore.read_jsonl(paths, columns=["r1"], workers=2) as x:
         assert [record for record in x if record and type(record) is dict] == [{"r1": 5}] * 5
-    with pytest.raises(
-        recstore.errors.InputError, match="0.jsonl and 2 further files: no column 'r9'.*'r0', 'r1', 'r2'"
-    ):
+    with pytest.raises(recstore.errors.InputError, match="2 further files: no column 'r9'.*'r0', 'r1', 'r2'"):
         recstore.read_jsonl(paths, columns=["r9"], workers=2)
 
 
@@ -97,8 +95,7 @@ def test_tables_in_files(tmp_path):
         (recstore.read_parquet, "a.parquet"),
         (recstore.read_arrow, "a.feather"),
     ):
-        with pytest.raises(recstore.errors.InputError, match=NEAREST):
-            read(tmp_path / name, columns=["id", "sorce"])
+        pytest.raises(recstore.errors.InputError, lambda: read(tmp_path / name, columns=["id", "sorce"])).match(NEAREST)
     with pytest.raises(recstore.errors.InputError, match="no column 'sorce'; it has 'id', 'source'"):
         recstore.RecordList(recstore.sources.table(table, columns=["id", "sorce"]))
 

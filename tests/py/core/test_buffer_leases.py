@@ -5,13 +5,12 @@ import gc
 import multiprocessing
 import os
 import pickle
-import subprocess
-import sys
 import threading
 
 import kinds
 import numpy as np
 import pytest
+import waiting
 from alike import alike
 
 import recstore
@@ -52,32 +51,25 @@ def test_views_are_counted():
     x = RecordList([np.arange(1000.0), np.arange(3)], arrays="view")
     one, two, small, inner = x[0], x[0], x[1], x[0][10:20]
     assert x.segment.exported == 3
-    with pytest.raises(
-        BusyError,
-        match=r"^the store cannot be closed: 3 arrays over its bytes are alive; drop them, or copy what is needed longer$",
-    ):
-        x.close()
+    pytest.raises(BusyError, lambda: x.close()).match("3 arrays")
     assert not x.closed and x[0][5] == 5, "a refused close changes nothing"
     del one, inner
-    with pytest.raises(BusyError, match="^the store cannot be closed: 1 array over its bytes is alive; "), x:
+    with pytest.raises(BusyError, match="1 array"), x:
         pass
     memory = memoryview(two)
     del two
-    with pytest.raises(BusyError, match="1 array"):
-        x.close()
+    pytest.raises(BusyError, lambda: x.close()).match("1 array")
     del memory
     x.close()
     assert small.tolist() == [0, 1, 2]
-    with pytest.raises(ClosedError):
-        x[0]
+    pytest.raises(ClosedError, lambda: x[0])
 
 
 def test_a_view_over_two_stores_closes_both_or_none():
     x, y = RecordList(range(3)), RecordList([np.arange(1000.0)], arrays="view")
     both = x + y
     array = both[3]
-    with pytest.raises(BusyError, match="^the store cannot be closed: 1 array"):
-        both.close()
+    pytest.raises(BusyError, lambda: both.close()).match("1 array")
     assert not x.closed and not y.closed and both[0] == 0
     del array
     both.close()
@@ -192,7 +184,7 @@ def test_exit_with_views_alive(tmp_path):
         kept = x[0]
         """
     env = {"RECSTORE_DIR": str(tmp_path / "d"), "PATH": "", "LD_PRELOAD": os.environ.get("LD_PRELOAD", "")}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env)
+    done = waiting.python("-c", code, env=env)
     assert (done.returncode, done.stderr) == (0, "")
     assert list((tmp_path / "d").glob("*.rec")) == []
 
@@ -200,6 +192,5 @@ def test_exit_with_views_alive(tmp_path):
 def test_leases_cannot_be_made():
     from recstore._core import native
 
-    with pytest.raises(TypeError):
-        native.Lease()
+    pytest.raises(TypeError, lambda: native.Lease())
     assert ctypes.sizeof(ctypes.c_void_p) == 8

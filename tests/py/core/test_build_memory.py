@@ -2,11 +2,10 @@
 records are and however many threads compress."""
 
 import os
-import subprocess
-import sys
 
 import interpreters
 import pytest
+import waiting
 
 pytestmark = [pytest.mark.slow, interpreters.measures_memory]
 
@@ -55,8 +54,7 @@ print(process_memory.peak_rss() - before, store.nbytes)
 @pytest.mark.parametrize("threads", [2, 8])
 @pytest.mark.parametrize("kind, count", [("dialogue", 11_000), ("artwork", 14_000)])
 def test_a_build_of_large_records_takes_at_most_64_mb_beyond_the_store(kind, count, threads):
-    command = [sys.executable, "-c", MADE, kind, str(count), str(threads)]
-    done = subprocess.run(command, cwd="/", capture_output=True, text=True)
+    done = waiting.python("-c", MADE, kind, str(count), str(threads), cwd="/")
     if done.returncode == 77:
         pytest.skip("the system keeps the peak of the RSS")
     assert done.returncode == 0, done.stderr

@@ -32,13 +32,9 @@ def test_sizes(n):
 
 def test_records_that_differ_from_block_to_block(tmp_path):
     kinds = [
-        lambda i: i,
-        lambda i: {"id": i, "a": "x" * (i % 4)},
-        lambda i: [0.5 * i, None],
-        lambda i: ("é" * (i % 5), i % 2 == 0),
-        lambda i: {"b": np.float32(i), "id": str(i)},
-        lambda i: b"\0" * (i % 10),
-    ]
+        lambda i: i, lambda i: {"id": i, "a": "x" * (i % 4)}, lambda i: [0.5 * i, None],
+        lambda i: ("é" * (i % 5), i % 2 == 0), lambda i: {"b": np.float32(i), "id": str(i)}, lambda i: b"\0" * (i % 10)
+    ]  # fmt: skip
     records = [kinds[i // BLOCK](i) for i in range(BLOCK * len(kinds) - 7)]
     with RecordList(records) as x:
         assert x == records
@@ -99,18 +95,11 @@ def test_groups_that_span_many_blocks(tmp_path):
     assert reader.read((tmp_path / "x").read_bytes()) == records[:2]
 
 
-@pytest.mark.parametrize(
-    "records",
-    [
-        [],
-        [None] * 1000,
-        [{"id": i, "file": f"train/{i:08}.jpg", "label": i % 10, "w": 0.25 * i} for i in range(5000)],
-        [i if i % 3 else str(i) for i in range(3000)],
-        [{"a": i} if i % 2 else {"b": [i] * (i % 4)} for i in range(3000)],
-        [[(i, j / 2) for j in range(i % 6)] for i in range(2000)],
-    ],
-    ids=["none", "const", "struct", "union", "shapes", "lists"],
-)
+@pytest.mark.parametrize("records", [
+    [], [None] * 1000, [{"id": i, "file": f"train/{i:08}.jpg", "label": i % 10, "w": 0.25 * i} for i in range(5000)],
+    [i if i % 3 else str(i) for i in range(3000)], [{"a": i} if i % 2 else {"b": [i] * (i % 4)} for i in range(3000)],
+    [[(i, j / 2) for j in range(i % 6)] for i in range(2000)]
+], ids=["none", "const", "struct", "union", "shapes", "lists"])  # fmt: skip
 def test_compression_changes_no_value(records):
     with RecordList(records) as auto, RecordList(records, compression="none") as none:
         assert auto == none == records and repr(auto.to_list()) == repr(none.to_list())
@@ -149,8 +138,7 @@ def test_backing_from_the_environment(tmp_path, monkeypatch):
     with RecordList([1], backing="anonymous") as x:
         assert x.info().backing == "anonymous"
     monkeypatch.setenv("RECSTORE_BACKING", "floppy")
-    with pytest.raises(ValueError, match="floppy"):
-        RecordList([1])
+    pytest.raises(ValueError, lambda: RecordList([1])).match("floppy")
 
 
 # ---- the builder itself ----------------------------------------------------------------------------------------------
@@ -175,8 +163,7 @@ def test_a_finished_builder():
         getattr(builder, end)()
         builder.abort()
         for use in (lambda: builder.append(1), lambda: builder.finish(), lambda: builder.extend([1])):
-            with pytest.raises(recstore.errors.ClosedError, match="finished"):
-                use()
+            pytest.raises(recstore.errors.ClosedError, use).match("finished")
 
 
 def test_a_forked_child_cannot_go_on_with_the_build_of_its_parent():
@@ -222,6 +209,5 @@ def test_a_descriptor_of_a_file_that_has_no_name(tmp_path, make, backing):
         os.close(descriptor)
     assert os.listdir(tmp_path) == ["a"]
     for other in (builder, make("anonymous")):
-        with pytest.raises(ValueError, match="gives no descriptor"):
-            other.take_descriptor()
+        pytest.raises(ValueError, lambda: other.take_descriptor()).match("gives no descriptor")
         other.abort()

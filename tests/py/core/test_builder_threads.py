@@ -3,8 +3,6 @@ left behind however a build ends."""
 
 import os
 import signal
-import subprocess
-import sys
 import threading
 import time
 
@@ -12,6 +10,7 @@ import descriptors
 import interpreters
 import numpy as np
 import pytest
+import waiting
 from segment_bytes import content
 
 import recstore
@@ -26,7 +25,7 @@ needs_proc = pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="co
 def threads(most=None):
     """The number of threads that Python has not made. A thread that was joined may stay in /proc for a moment: that
     there are no more than `most` is waited for."""
-    end = time.monotonic() + 100
+    end = time.monotonic() + waiting.LIMIT_S
     while True:
         n = len(set(map(int, os.listdir("/proc/self/task"))) - {thread.native_id for thread in threading.enumerate()})
         if most is None or n <= most or time.monotonic() > end:
@@ -38,15 +37,7 @@ def mixed(n):
     base = np.arange(300.0)
     for i in range(n):
         kind = i // BLOCK % 4
-        yield (
-            i
-            if kind == 0
-            else {"id": i, "a": "x" * (i % 5)}
-            if kind == 1
-            else [0.5 * i, None]
-            if kind == 2
-            else (str(i) if i % 100 else base + i)
-        )
+        yield (i, {"id": i, "a": "x" * (i % 5)}, [0.5 * i, None], str(i) if i % 100 else base + i)[kind]
 
 
 @pytest.mark.parametrize("n", [0, 1, BLOCK - 1, BLOCK, BLOCK + 1, 5 * BLOCK + 77])
@@ -113,8 +104,7 @@ def test_a_stream_that_raises_while_the_thread_is_at_work(error):
 
     before, open_files = threads(), descriptors.count()
     for make in (lambda: RecordList(records()), lambda: RecordDict((r["i"], r) for r in records())):
-        with pytest.raises(error, match="now"):
-            make()
+        pytest.raises(error, make).match("now")
         assert threads(before) <= before and descriptors.count() == open_files
 
 
@@ -156,13 +146,8 @@ for n in (200_000, 20_000):
             print(type(e).__name__, e.errno, made < n - 1 or n < 65536)
 """
     folder = tmp_path / "private"
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        env={**os.environ, "RECSTORE_DIR": str(folder), "RECSTORE_BACKING": "dir"},
-    )
+    environment = {**os.environ, "RECSTORE_DIR": str(folder), "RECSTORE_BACKING": "dir"}
+    done = waiting.python("-c", code, cwd=tmp_path, env=environment)
     assert done.stderr == "" and done.returncode == 0
     lines = done.stdout.split("\n")[:-1]
     assert len(lines) == 4 and len(set(lines)) == 1 and lines[0].endswith(" True")
@@ -180,13 +165,7 @@ resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))
 with RecordList(range(200_000)) as x:
     print(len(x), x[-1])
 """
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd="/",
-        capture_output=True,
-        text=True,
-        env={**os.environ, "RECSTORE_BACKING": "anonymous"},
-    )
+    done = waiting.python("-c", code, cwd="/", env={**os.environ, "RECSTORE_BACKING": "anonymous"})
     assert (done.stdout, done.stderr) == ("200000 199999\n", "")
 
 
@@ -209,8 +188,7 @@ def test_a_signal_interrupts_the_stream_and_not_the_thread():
 
     before = signal.signal(signal.SIGALRM, handler)
     try:
-        with pytest.raises(Broke, match="signal"):
-            RecordList(records())
+        pytest.raises(Broke, lambda: RecordList(records())).match("signal")
     finally:
         signal.signal(signal.SIGALRM, before)
     assert seen == [True]
@@ -280,7 +258,7 @@ print(peak() - before)
 """
     if not os.path.exists("/proc/self/status"):
         pytest.skip("no /proc")
-    done = subprocess.run([sys.executable, "-c", code], cwd="/", capture_output=True, text=True, check=True)
+    done = waiting.python("-c", code, cwd="/", check=True)
     assert int(done.stdout) < 64 << 10, "kB above what was there before"
 
 

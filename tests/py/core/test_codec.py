@@ -158,9 +158,7 @@ def test_depth(kind, depth):
 
 @pytest.mark.parametrize("kind", [list, tuple, dict])
 def test_one_level_too_deep(kind):
-    with pytest.raises(
-        recstore.errors.EncodeError, match=r"^record 1: \$.*: nested deeper than 200 containers; flatten the record$"
-    ) as raised:
+    with pytest.raises(recstore.errors.EncodeError, match=r"^record 1: \$.*: nested deeper than 200") as raised:
         RecordList([0, nested(201, 0, kind)])
     step = ".k" if kind is dict else "[0]"
     path, levels = str(raised.value).split(":")[1].strip().split(" ", 1)
@@ -172,8 +170,7 @@ def test_the_path_of_a_value_far_below_is_shortened():
     value = object()
     for i in range(150):
         value = {"field_of_a_long_name": value} if i % 2 else [value]
-    with pytest.raises(recstore.errors.EncodeError) as raised:
-        RecordList([value])
+    raised = pytest.raises(recstore.errors.EncodeError, lambda: RecordList([value]))
     path = str(raised.value).split(":")[1]
     assert len(path) < 80 and path.startswith(" $.field_of_a_long_name[0]") and path.endswith("[0]")
 

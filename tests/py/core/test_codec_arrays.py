@@ -1,10 +1,8 @@
 """numpy arrays and scalars: every dtype of the format, orders, shapes, both sides of the limit for inline data."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
+import waiting
 
 import recstore
 from recstore import RecordList
@@ -139,8 +137,7 @@ def test_an_array_within_200_containers():
     for _ in range(200):
         (out,) = out
     assert out.tolist() == [0, 1, 2]
-    with pytest.raises(recstore.errors.EncodeError, match="nested deeper than 200"):
-        RecordList([nested(201)])
+    pytest.raises(recstore.errors.EncodeError, lambda: RecordList([nested(201)])).match("nested deeper than 200")
 
 
 def test_array_keys():
@@ -152,12 +149,12 @@ def test_array_keys():
 def test_without_numpy_nothing_imports_it(tmp_path):
     code = "import sys, recstore; x = recstore.RecordList([{'a': [1, 2.5, 'b']}]); x[0]; x.save('x.rec'); print('numpy' in sys.modules)"
     code += "; recstore.open('x.rec').to_list(); print('numpy' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=True)
+    done = waiting.python("-c", code, cwd=tmp_path, check=True)
     assert done.stdout.split() == ["False", "False"]
 
 
 def test_a_reader_without_numpy_imports_it_for_the_first_array(tmp_path):
     RecordList([1, np.arange(3)]).save(tmp_path / "x.rec")
     code = "import sys, recstore; x = recstore.open('x.rec'); x[0]; print('numpy' in sys.modules); print(x[1].tolist())"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=True)
+    done = waiting.python("-c", code, cwd=tmp_path, check=True)
     assert done.stdout == "False\n[0, 1, 2]\n"

@@ -158,8 +158,7 @@ def test_a_refused_record_leaves_no_key_set_behind():
     for i, record in enumerate(good):
         builder.append(record)
         if i % 3 == 0:
-            with pytest.raises(recstore.errors.EncodeError):
-                builder.append({"x": {"y": 1}, "z": [{"w": object()}]})
+            pytest.raises(recstore.errors.EncodeError, lambda: builder.append({"x": {"y": 1}, "z": [{"w": object()}]}))
     one = builder.finish()
     (other, _) = segments(good)
     assert content(one) == content(other)
@@ -177,8 +176,7 @@ def test_a_key_that_removes_the_values_while_it_is_stored():
     key.act = lambda: inner.clear() or 1
     inner[key] = [4, 5, 6]
     inner["z"] = [7]
-    with pytest.raises(RuntimeError, match="a dict changed while it was being stored"):
-        RecordList([inner])
+    pytest.raises(RuntimeError, lambda: RecordList([inner])).match("a dict changed while it was being stored")
 
 
 def test_a_list_that_is_removed_from_its_record_while_it_is_stored():

@@ -25,19 +25,8 @@ def float_of(bits):
 NANS = [float_of(0x7FF8000000000000 + k) for k in (0, 1, 0xDEAD)] + [float_of(0xFFF0000000000001)]
 DENORMALS = [5e-324, -5e-324, 2.2250738585072e-308, float_of(0x000FFFFFFFFFFFFF)]
 ODD = [
-    0.1 + 0.2,
-    1e308,
-    -1e308,
-    -0.0,
-    math.inf,
-    -math.inf,
-    1e22,
-    1e23,
-    0.1 + 0.7,
-    9007199254740993.0,
-    *NANS,
-    *DENORMALS,
-]
+    0.1 + 0.2, 1e308, -1e308, -0.0, math.inf, -math.inf, 1e22, 1e23, 0.1 + 0.7, 9007199254740993.0, *NANS, *DENORMALS
+]  # fmt: skip
 BIG = [1 << 63, -(1 << 63) - 1, 1 << 64, 1 << 200, -(1 << 1000)]
 
 
@@ -138,18 +127,9 @@ def beyond_64_bits():
 def kinds_of_numbers_in_lists():
     rows = [[i, i + 1, i + 2] for i in range(1500)]
     odd = [
-        [1, True, 2],
-        [1, 2.0, 3],
-        [],
-        [1.5, 2.5],
-        [None],
-        [False],
-        (1, 2, 3),
-        [1 << 70, 1],
-        [0.1 + 0.2],
-        [math.nan, -0.0],
-        (),
-    ]
+        [1, True, 2], [1, 2.0, 3], [], [1.5, 2.5], [None], [False], (1, 2, 3), [1 << 70, 1], [0.1 + 0.2],
+        [math.nan, -0.0], ()
+    ]  # fmt: skip
     return now_and_then(rows, odd, 5)
 
 
@@ -245,11 +225,8 @@ def dates():
 def near_duplicates():
     r = rng("near")
     base = {
-        "title": "a title that comes again and again",
-        "tags": ["x", "y"],
-        "score": 0.5,
-        "at": {"lat": 1.25, "lon": -3},
-    }
+        "title": "a title that comes again and again", "tags": ["x", "y"], "score": 0.5, "at": {"lat": 1.25, "lon": -3}
+    }  # fmt: skip
     out = []
     for i in range(3000):
         record = dict(base)
@@ -401,18 +378,14 @@ def test_one_large_record(record, tmp_path):
 # ---- Mappings --------------------------------------------------------------------------------------------------------
 
 KEYS = {
-    "paths": lambda i: f"train/n{i % 40:08d}/img_{i:06d}.jpeg",
-    "words": lambda i: f"word {i * i % 65537} and {i}",
-    "ints": lambda i: i * 3 - 5000,
-    "wide ints": lambda i: i * 982451653 * 2654435761 - (1 << 60),
-    "decimals": lambda i: i / 100,
-    "floats": lambda i: math.sin(i),
-    "tuples": lambda i: (f"part {i % 9}", i),
+    "paths": lambda i: f"train/n{i % 40:08d}/img_{i:06d}.jpeg", "words": lambda i: f"word {i * i % 65537} and {i}",
+    "ints": lambda i: i * 3 - 5000, "wide ints": lambda i: i * 982451653 * 2654435761 - (1 << 60),
+    "decimals": lambda i: i / 100, "floats": lambda i: math.sin(i), "tuples": lambda i: (f"part {i % 9}", i),
     "bytes": lambda i: struct.pack(">Q", i),
     "uuids": lambda i: str(uuid.UUID(int=i * 0x9E3779B97F4A7C15F39CC0605CEDC835 % (1 << 128))),
     "UCS-2": lambda i: f"имя {i}",
-    "mixed": lambda i: (i, str(i), i + 0.5, (i,), b"%d" % i, None if i == 5 else f"é{i}", frozenset([i]))[i % 7],
-}
+    "mixed": lambda i: (i, str(i), i + 0.5, (i,), b"%d" % i, None if i == 5 else f"é{i}", frozenset([i]))[i % 7]
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", KEYS)
@@ -423,16 +396,8 @@ def test_keys_are_found(name, tmp_path):
     assert all(alike(store[k], v) for k, v in pairs.items())
     assert all(k in store for k in pairs) and alike(list(store), list(pairs))
     absent = [key(i) for i in range(6000, 7000)] + [
-        "",
-        "train/",
-        "train/n00000000/img_000000.jpeG",
-        -1,
-        1e300,
-        math.nan,
-        (),
-        b"",
-        "\ud800",
-    ]
+        "", "train/", "train/n00000000/img_000000.jpeG", -1, 1e300, math.nan, (), b"", "\ud800"
+    ]  # fmt: skip
     assert not any(k in store for k in absent if k not in pairs)
     store.save(tmp_path / "store.rec")
     with recstore.open(tmp_path / "store.rec", verify="full") as opened:

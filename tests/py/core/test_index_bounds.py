@@ -24,13 +24,10 @@ def indexed(request):
     """A sequence, the list that it equals, and one of its values."""
     with RecordList(VALUES) as x, RecordList([{"a": v} for v in VALUES]) as y, RecordDict(enumerate(VALUES)) as d:
         yield {
-            "list": (x, VALUES, 1),
-            "view": (x[1:], VALUES[1:], 1),
-            "field": (y.field("a"), VALUES, 1),
-            "keys": (d.keys(), list(range(5)), 3),
-            "values": (d.values(), VALUES, 1),
-            "items": (d.items(), list(enumerate(VALUES)), (3, 1)),
-        }[request.param]
+            "list": (x, VALUES, 1), "view": (x[1:], VALUES[1:], 1), "field": (y.field("a"), VALUES, 1),
+            "keys": (d.keys(), list(range(5)), 3), "values": (d.values(), VALUES, 1),
+            "items": (d.items(), list(enumerate(VALUES)), (3, 1))
+        }[request.param]  # fmt: skip
 
 
 @pytest.mark.parametrize("bounds", WRONG, ids=str)

@@ -119,12 +119,9 @@ def test_the_records_of_a_saved_group(tmp_path):
 
 
 MAPPED = {
-    "dict": dict,
-    "to_dict": RecordDict.to_dict,
-    "items": lambda d: list(d.items()),
-    "values": lambda d: list(d.values()),
-    "get_many": lambda d: d.get_many([*range(300_000), "last"]),
-}
+    "dict": dict, "to_dict": RecordDict.to_dict, "items": lambda d: list(d.items()),
+    "values": lambda d: list(d.values()), "get_many": lambda d: d.get_many([*range(300_000), "last"])
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -153,5 +150,4 @@ def test_the_deep_check(tmp_path, kind):
         f.write(b"\xff")
     with interrupted():
         recstore.open(tmp_path / "x", verify="full")
-    with pytest.raises(CorruptError):
-        recstore.open(tmp_path / "x", verify="full")
+    pytest.raises(CorruptError, lambda: recstore.open(tmp_path / "x", verify="full"))

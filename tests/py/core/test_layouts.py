@@ -97,8 +97,7 @@ def test_a_change_within_the_header_is_found_on_opening(tmp_path):
         changed = bytearray(data)
         changed[at + 1] ^= 4
         (tmp_path / "y.recs").write_bytes(changed)
-        with pytest.raises(recstore.errors.CorruptError, match="checksum"):
-            recstore.open(tmp_path / "y.recs")
+        pytest.raises(recstore.errors.CorruptError, lambda: recstore.open(tmp_path / "y.recs")).match("checksum")
 
 
 def labels(n, many):

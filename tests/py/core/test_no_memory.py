@@ -5,11 +5,10 @@ import os
 import pathlib
 import platform
 import shutil
-import subprocess
-import sys
 import sysconfig
 
 import pytest
+import waiting
 
 DRIVER = pathlib.Path(__file__).resolve().parents[2] / "no_memory" / "run.py"
 
@@ -21,8 +20,7 @@ pytestmark = [
 
 
 def driver(*args):
-    command = [sys.executable, DRIVER, "--seconds", "100", *args]
-    return subprocess.run(command, capture_output=True, text=True, timeout=400)
+    return waiting.python(DRIVER, "--seconds", "100", *args, timeout=2 * waiting.LIMIT_S)
 
 
 @pytest.mark.parametrize("kind", ["native"] if sysconfig.get_config_var("Py_GIL_DISABLED") else ["native", "objects"])

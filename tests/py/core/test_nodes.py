@@ -157,8 +157,7 @@ def test_fields(x):
 
 
 def test_an_absent_key_is_a_missing_field(x):
-    with pytest.raises(KeyError, match="record 3 has no field 'score'"):
-        x.field("score")[3]
+    pytest.raises(KeyError, lambda: x.field("score")[3]).match("record 3 has no field 'score'")
     assert x.fields("score", "id")[3] == {"id": 3}
     assert x.fields("licence.box.tag", "licence.kind", "id")[1] == {"licence": {"kind": "green"}, "id": 1}
     assert x.fields("licence", "colour", "licence.kind")[2] == {"licence": PLAIN[2]["licence"], "colour": "blue"}
@@ -170,8 +169,7 @@ def test_lazy(x):
         assert tuple(r) == tuple(want) and len(r) == len(want) and r == want
         assert ("score" in r) is ("score" in want) and r.get("score", "no") == want.get("score", "no")
         assert [r[name] for name in want] == list(want.values())
-    with pytest.raises(KeyError):
-        x.lazy()[3]["score"]
+    pytest.raises(KeyError, lambda: x.lazy()[3]["score"])
     inner = x.field("licence").lazy()
     assert [tuple(r["box"]) for r in inner[:2]] == [("x", "tag"), ("x",)]
     assert [dict(r) for r in inner] == [r["licence"] for r in PLAIN]
@@ -246,13 +244,9 @@ def test_keys_of_a_mapping(tmp_path):
     root = w.concat([w.const("k/"), w.dict_coded([0], 2, 3)])
     keys = [w.Joined([None, picked(i, word)], f"k/{word}") for i, word in enumerate(words)]
     data = mw.mapping(
-        keys,
-        [0.25, 1.5, -0.75],
-        roots=(w.decimal(9, -100, 2), root),
-        tables=((), [table_of(w.str_(1), words, 1)]),
-        trees=((), [w.str_(1)]),
-        features_required=122,
-    )
+        keys, [0.25, 1.5, -0.75], roots=(w.decimal(9, -100, 2), root), tables=((), [table_of(w.str_(1), words, 1)]),
+        trees=((), [w.str_(1)]), features_required=122
+    )  # fmt: skip
     with opened(tmp_path / "x.rec", data) as x:
         assert dict(x) == {"k/one": 0.25, "k/two": 1.5, "k/three": -0.75}
         assert x["k/two"] == 1.5 and "k/four" not in x and list(x) == ["k/one", "k/two", "k/three"]
@@ -303,10 +297,8 @@ def refused(path, data, error=recstore.errors.CorruptError):
     """Neither the record nor a deep check gives a value."""
     with opened(path, data) as x:
         for _ in range(2):
-            with pytest.raises(error):
-                x[0]
-    with pytest.raises(error):
-        opened(path, data, verify="full")
+            pytest.raises(error, lambda: x[0])
+    pytest.raises(error, lambda: opened(path, data, verify="full"))
 
 
 def one(root, raw, trees=(), tables=None, **header):
@@ -348,8 +340,7 @@ def test_shared_bytes_are_counted(tmp_path, tree, entry, size):
     for limit in (3 * size, 3 * size + 1):
         with opened(tmp_path / "x.rec", data(limit), verify="full") as x:
             assert x[0] == x[0] and len(x[0]) == 3
-    with pytest.raises(recstore.errors.CorruptError):
-        opened(tmp_path / "x.rec", data(3 * size - 1), verify="full")
+    pytest.raises(recstore.errors.CorruptError, lambda: opened(tmp_path / "x.rec", data(3 * size - 1), verify="full"))
     if tree.kind != 1:  # a kept one costs what it is long, never more than reading it did
         refused(tmp_path / "x.rec", data(3 * size - 1))
 
@@ -368,8 +359,7 @@ def test_entries_of_tables_are_made_by_a_deep_check(tmp_path):
     data = one(w.const(1), "", [w.any_()], [w.Table([b"\x00", bad], 1)])
     with opened(tmp_path / "x.rec", data) as x:
         assert x[0] == 1
-    with pytest.raises(recstore.errors.CorruptError):
-        opened(tmp_path / "x.rec", data, verify="full")
+    pytest.raises(recstore.errors.CorruptError, lambda: opened(tmp_path / "x.rec", data, verify="full"))
 
 
 @interpreters.keeps_values

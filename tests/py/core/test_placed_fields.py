@@ -79,15 +79,10 @@ def table():
     rows, number = [], 0
     for i in range(200_000):
         number += 1 + (i % 17 == 0)
-        rows.append(
-            {
-                "id": number,
-                "file": FILES[i // 230],
-                "score": i * 7919 % 1000 / 1000 if i % 9000 else None,
-                "box": [i % 640, i % 480, 10, 20],
-                **({"crowd": i // 1000} if i % 5 else {}),
-            }
-        )
+        rows.append({
+            "id": number, "file": FILES[i // 230], "score": i * 7919 % 1000 / 1000 if i % 9000 else None,
+            "box": [i % 640, i % 480, 10, 20], **({"crowd": i // 1000} if i % 5 else {})
+        })  # fmt: skip
     return rows
 
 

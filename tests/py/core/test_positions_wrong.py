@@ -23,29 +23,19 @@ WRONG = [[1.0], [1, 2.0], ["1"], "12", [None], [[1]], [1j], [True, 1.5], np.arra
 def test_indices_of_another_type(letters, rows, bad):
     field = rows.field("id")
     calls = [
-        letters.__getitem__,
-        letters.select,
-        letters.get_many,
-        field.to_numpy,
-        field.get_many,
-        field.to_pandas,
-        rows.select,
-    ]
+        letters.__getitem__, letters.select, letters.get_many, field.to_numpy, field.get_many, field.to_pandas,
+        rows.select
+    ]  # fmt: skip
     for call in calls:
-        with pytest.raises(TypeError, match="integers|one dimension"):
-            call(bad)
+        pytest.raises(TypeError, lambda: call(bad)).match("integers|one dimension")
 
 
 @pytest.mark.parametrize("bad", [5, None, 1.5, object(), slice(3)], ids=lambda bad: type(bad).__name__)
 def test_one_thing_in_place_of_many(letters, bad):
     for call in (letters.select, letters.get_many):
-        with pytest.raises(
-            TypeError, match="takes an array, a list or another iterable of integers: .* is not iterable"
-        ):
-            call(bad)
+        pytest.raises(TypeError, lambda: call(bad)).match("is not iterable")
     for one in (np.array(3), np.int64(3)):
-        with pytest.raises(TypeError, match="takes index arrays of one dimension, not 0"):
-            letters.select(one)
+        pytest.raises(TypeError, lambda: letters.select(one)).match("takes index arrays of one dimension, not 0")
 
 
 @pytest.mark.parametrize(
@@ -59,20 +49,17 @@ def test_an_index_out_of_range_is_named(letters, rows, number):
     for form in forms:
         for call in (letters.select, rows.field("id").to_numpy, letters.get_many):
             items = form if not hasattr(form, "gi_frame") else (i for i in [3, number])
-            with pytest.raises(IndexError, match=f"^index {number} is out of range: 10 records$"):
-                call(items)
+            pytest.raises(IndexError, lambda: call(items)).match(f"^index {number} is out of range: 10 records$")
         if not hasattr(form, "gi_frame"):
             assert letters.get_many(form, default="none")[-1 - (len(form) > 9)] == "none"
-    with pytest.raises(IndexError, match=r"^index of \d+ bits is out of range"):
-        letters[[10**5000]]
+    pytest.raises(IndexError, lambda: letters[[10**5000]]).match(r"^index of \d+ bits is out of range")
 
 
 def test_an_empty_list_of_records():
     with RecordList([]) as x:
         assert x[[]].to_list() == x.select(np.array([], bool)).to_list() == x.get_many([]) == []
         for bad in ([0], [-1], range(1), np.array([0])):
-            with pytest.raises(IndexError):
-                x[bad]
+            pytest.raises(IndexError, lambda: x[bad])
         assert x.get_many([0, -1], default=None) == [None, None]
 
 
@@ -90,13 +77,9 @@ def test_index_methods_that_raise():
         raise KeyError("late")
 
     for items, error in (
-        ([1, Raises()], ZeroDivisionError),
-        ([Lies()], TypeError),
-        (late(), KeyError),
-        ([np.array([1, 2])], TypeError),
-    ):
-        with pytest.raises(error):
-            numbers(items, method="f")
+        ([1, Raises()], ZeroDivisionError), ([Lies()], TypeError), (late(), KeyError), ([np.array([1, 2])], TypeError)
+    ):  # fmt: skip
+        pytest.raises(error, lambda: numbers(items, method="f"))
 
 
 @pytest.mark.parametrize("change", ["clear", "extend", "replace"])
@@ -126,8 +109,7 @@ def test_an_index_method_that_closes_the_store():
     for call in (lambda x: x[[Closes()]], lambda x: x.select([Closes()]), lambda x: x.get_many([Closes()]), lambda x: x.field("id").to_numpy([Closes()]),
                  lambda x: x.shuffled(1)[[Closes()]]):  # fmt: skip
         x = RecordList([{"id": 1}, {"id": 2}])
-        with pytest.raises(recstore.errors.ClosedError):
-            call(x)
+        pytest.raises(recstore.errors.ClosedError, lambda: call(x))
 
 
 def test_without_numpy(monkeypatch):

@@ -8,6 +8,7 @@ import threading
 
 import pytest
 from interpreters import unmaps_at_close
+from waiting import LIMIT_S, together
 
 import recstore
 from recstore import RecordDict, RecordList
@@ -179,10 +180,8 @@ def test_an_opener_that_fails_is_asked_again(tmp_path):
     paths = shards.opener.paths
     moved = paths[1].rename(tmp_path / "away")
     assert x[2]["id"] == 2
-    with pytest.raises(recstore.errors.SegmentNotFoundError):
-        x[4]
-    with pytest.raises(recstore.errors.SegmentNotFoundError):
-        x.field("id").to_numpy()
+    pytest.raises(recstore.errors.SegmentNotFoundError, lambda: x[4])
+    pytest.raises(recstore.errors.SegmentNotFoundError, lambda: x.field("id").to_numpy())
     moved.rename(paths[1])
     assert x[4]["id"] == 4
 
@@ -190,12 +189,9 @@ def test_an_opener_that_fails_is_asked_again(tmp_path):
 def test_a_shard_of_another_length(tmp_path):
     opener = Opener(write(tmp_path, [3, 3]))
     x = RecordList._blank()._set(native.Selection.of_shards(shards_over([3, 4], opener)))
-    with pytest.raises(CorruptError, match=r"a shard of 3 records, where its set names 4.*1\.recs"):
-        x[5]
-    with pytest.raises(CorruptError, match="has -1 records"):
-        shards_over([3, -1], opener)
-    with pytest.raises(CorruptError):
-        shards_over([2**62, 2**62], opener)
+    pytest.raises(CorruptError, lambda: x[5]).match(r"a shard of 3 records, where its set names 4.*1\.recs")
+    pytest.raises(CorruptError, lambda: shards_over([3, -1], opener)).match("has -1 records")
+    pytest.raises(CorruptError, lambda: shards_over([2**62, 2**62], opener))
 
 
 def test_close(tmp_path):
@@ -207,8 +203,7 @@ def test_close(tmp_path):
     x.close()
     assert x.closed and shards.closed and view.closed
     for read in (lambda: x[0], lambda: x[5], lambda: view[1], lambda: x[1:2], lambda: x.field("id").to_numpy()):
-        with pytest.raises(ClosedError):
-            read()
+        pytest.raises(ClosedError, read)
 
 
 def test_arrays_over_a_shard_keep_it_open(tmp_path):
@@ -224,8 +219,7 @@ def test_arrays_over_a_shard_keep_it_open(tmp_path):
     with_views.token, with_views.attributes, with_views.nbytes = b"", {}, 0
     x = RecordList._blank()._set(native.Selection.of_shards(shards_over([2, 2], with_views)))
     array = x[3]
-    with pytest.raises(BusyError):
-        x.close()
+    pytest.raises(BusyError, lambda: x.close())
     assert array[0] == 1.5 and x[0][0] == 0
     del array
     x.close()
@@ -246,14 +240,11 @@ def test_threads_open_a_shard_once_for_all(tmp_path):
     results, gate = [], threading.Barrier(8)
 
     def read():
-        gate.wait(60)
+        gate.wait(LIMIT_S)
         results.append(x.to_list() == expected)
 
     threads = [threading.Thread(target=read) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    together(threads)
     assert results == [True] * 8 and shards.n_mapped == 8 == len(shards.segments())
 
 
@@ -273,8 +264,7 @@ def test_many_shards_take_little(tmp_path):
     for i in (0, 1, 2, 3, 150_000, 299_999):
         assert x[i]["id"] == i % 3
     assert shards.n_mapped == 4
-    with pytest.raises(IndexError):
-        x[300_000]
+    pytest.raises(IndexError, lambda: x[300_000])
 
 
 def mapped(folder):
@@ -350,8 +340,5 @@ def test_threads_read_beside_unmapping(tmp_path, switching):
         results.append(all(got))
 
     threads = [threading.Thread(target=read, args=(step,)) for step in (1, 3, 17, 23, 41, 101)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    together(threads)
     assert results == [True] * 6

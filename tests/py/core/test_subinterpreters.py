@@ -1,7 +1,6 @@
 """recstore works in one interpreter of a process; in another one the import is an ImportError that says so."""
 
-import subprocess
-import sys
+import waiting
 
 CODE = """
 import recstore
@@ -28,4 +27,4 @@ assert recstore.RecordList([4])[0] == 4
 
 
 def test_an_import_in_a_second_interpreter():
-    subprocess.run([sys.executable, "-c", CODE], check=True, timeout=120)
+    assert waiting.python("-c", CODE).returncode == 0

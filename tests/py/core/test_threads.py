@@ -6,7 +6,6 @@ import decimal
 import os
 import pickle
 import random
-import subprocess
 import sys
 import sysconfig
 import threading
@@ -14,6 +13,8 @@ import threading
 import launching
 import numpy as np
 import pytest
+import waiting
+from waiting import together
 
 import recstore
 from recstore import RecordDict, RecordList
@@ -26,16 +27,11 @@ THREADS = 16
 
 def record(i):
     return {
-        "id": i,
-        "path": f"images/{i % 7}/{i:06}.jpg",
-        "box": [i / 7, float(i)],
-        "tags": ["x", "yy", "zzz"][: i % 4],
-        "none": None if i % 5 else i,
-        "day": datetime.date(2020, 1, 1 + i % 28),
-        "any": {f"k{i % 40}": [i, (i, b"b")]} if i % 3 else i,
-        "array": np.arange(i % 5),
-        "price": decimal.Decimal(i) / 8,
-    }
+        "id": i, "path": f"images/{i % 7}/{i:06}.jpg", "box": [i / 7, float(i)], "tags": ["x", "yy", "zzz"][: i % 4],
+        "none": None if i % 5 else i, "day": datetime.date(2020, 1, 1 + i % 28),
+        "any": {f"k{i % 40}": [i, (i, b"b")]} if i % 3 else i, "array": np.arange(i % 5),
+        "price": decimal.Decimal(i) / 8
+    }  # fmt: skip
 
 
 RECORDS = [record(i) for i in range(N)]
@@ -188,8 +184,7 @@ def test_a_view_is_closed_while_it_is_pickled(monkeypatch):
             return drawn(n)
 
         monkeypatch.setattr(os, "urandom", urandom)
-        with pytest.raises(ClosedError):
-            pickle.dumps(view)
+        pytest.raises(ClosedError, lambda: pickle.dumps(view))
 
 
 def test_containers_that_another_thread_changes():
@@ -237,10 +232,7 @@ def test_the_first_read_of_many_threads(tmp_path):
                 got[k] = repr(x[k * 100])
 
             threads = [threading.Thread(target=first, args=(k,)) for k in range(THREADS)]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
+            together(threads)
         assert got == [SHOWN[k * 100] for k in range(THREADS)]
 
 
@@ -248,10 +240,5 @@ def test_the_first_read_of_many_threads(tmp_path):
 def test_a_free_threaded_interpreter_stays_one():
     code = "import sys, recstore; recstore.RecordList([1])[0]; print(sys._is_gil_enabled())"
     environment = {name: value for name, value in os.environ.items() if name != "PYTHON_GIL"}
-    done = subprocess.run(
-        [sys.executable, launching.SAFE_PATH, "-W", "error", "-c", code],
-        capture_output=True,
-        text=True,
-        env=environment,
-    )
+    done = waiting.python(launching.SAFE_PATH, "-W", "error", "-c", code, env=environment)
     assert (done.stdout, done.stderr) == ("False\n", "")

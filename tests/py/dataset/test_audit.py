@@ -2,12 +2,12 @@
 
 import multiprocessing
 import pickle
-import subprocess
 import sys
 import threading
 
 import numpy as np
 import pytest
+import waiting
 from holders import Plain, records
 
 import recstore
@@ -107,14 +107,9 @@ class TestSizes:
         assert pins._pins == before and not recwarn.list and not x.view.blobs[0].published
 
     def test_sizes_of_text(self):
-        assert [object_sizes.parse(text) for text in ("1MiB", " 500 kB ", "2gb", "7", "1.5KiB", "12 b")] == [
-            2**20,
-            500_000,
-            2 * 10**9,
-            7,
-            1536,
-            12,
-        ]
+        assert [object_sizes.parse(text) for text in (
+            "1MiB", " 500 kB ", "2gb", "7", "1.5KiB", "12 b"
+        )] == [2**20, 500_000, 2 * 10**9, 7, 1536, 12]  # fmt: skip
 
 
 class TestAudit:
@@ -201,8 +196,7 @@ class TestAudit:
         "options", [{"workers": -1}, {"workers": "2"}, {"ranks": 0}, {"ranks": 1.5}, {"threshold": "x"}]
     )
     def test_bad_options(self, options):
-        with pytest.raises(ValueError):
-            audit(Plain(), **options)
+        pytest.raises(ValueError, lambda: audit(Plain(), **options))
 
     def test_of_a_list(self):
         report = audit(records(20_000))
@@ -214,8 +208,7 @@ class TestAudit:
     )
     def test_of_what_holds_nothing(self, given):
         for call in (audit, recstore.share_dataset):
-            with pytest.raises(TypeError, match="a dataset"):
-                call(given)
+            pytest.raises(TypeError, lambda: call(given)).match("a dataset")
 
     def test_looks_like_a_loader(self):
         class Loader:
@@ -248,5 +241,5 @@ class TestAudit:
             "d = D(); d.samples = [{'id': i} for i in range(20000)]\n"
             "print(recstore.audit(d, threshold=1000).advice[0]); print(len(recstore.share_dataset(d, 1000).replaced), 'numpy' in sys.modules)"
         )
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        done = waiting.python("-c", code, check=True)
         assert done.stdout.split() == ["recstore.share_dataset(dataset)", "1", "False"]

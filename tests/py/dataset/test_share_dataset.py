@@ -289,13 +289,9 @@ class TestReport:
         text = str(share(x))
         assert text.startswith("1 replaced, 1 skipped; ")
         for said in (
-            "samples",
-            "= same",
-            "2,000",
-            "replaced by a RecordView",
-            "skipped: $: cannot store object",
-            "left alone: 1 list",
-        ):
+            "samples", "= same", "2,000", "replaced by a RecordView", "skipped: $: cannot store object",
+            "left alone: 1 list"
+        ):  # fmt: skip
             assert said in text
         assert all(line == line.rstrip() for line in text.splitlines())
 
@@ -354,13 +350,11 @@ class TestUndo:
         x = Plain(a=records(), b=records())
         report = share(x)
         report.store.close()
-        with pytest.raises(recstore.errors.ClosedError):
-            report.undo()
+        pytest.raises(recstore.errors.ClosedError, lambda: report.undo())
         assert type(x.a) is type(x.b) is RecordView
 
 
 def test_names_of_the_package():
     assert recstore.share_dataset is share_dataset
     assert {"share_dataset", "audit"} <= set(dir(recstore)) & set(recstore.__all__)
-    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
-        recstore.nothing
+    pytest.raises(AttributeError, lambda: recstore.nothing).match("has no attribute 'nothing'")

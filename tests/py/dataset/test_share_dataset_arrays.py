@@ -98,12 +98,8 @@ class TestMemory:
             images=[np.arange(20_000) + i for i in range(4)], small={"a": np.arange(500)}, pair=(np.arange(1000), 1)
         )
         share(x)
-        assert (
-            type(x.images) is list
-            and all(is_shared(image) for image in x.images)
-            and is_shared(x.small["a"])
-            and is_shared(x.pair[0])
-        )
+        assert type(x.images) is list and all(is_shared(image) for image in x.images) and is_shared(x.small["a"])
+        assert is_shared(x.pair[0])
         assert x.images[3][5] == 8
 
     def test_many_small_ones_are_records(self):
@@ -228,22 +224,16 @@ class TestTensors:
         torch = self.torch
         parameter = torch.nn.Parameter(torch.zeros(3000))
         x = Plain(
-            parameter=parameter,
-            grad=torch.zeros(3000, requires_grad=True),
-            sparse=torch.eye(3000).to_sparse(),
-            conj=torch.zeros(3000, dtype=torch.complex64).conj(),
-            shared=torch.zeros(3000).share_memory_(),
-            empty=torch.zeros(0),
-        )
+            parameter=parameter, grad=torch.zeros(3000, requires_grad=True), sparse=torch.eye(3000).to_sparse(),
+            conj=torch.zeros(3000, dtype=torch.complex64).conj(), shared=torch.zeros(3000).share_memory_(),
+            empty=torch.zeros(0)
+        )  # fmt: skip
         before = dict(vars(x))
         report = share(x)
         assert all(vars(x)[name] is before[name] for name in before)
         reasons = {row.path: row.reason for row in report.rows}
-        assert (
-            ".detach()" in reasons["parameter"]
-            and ".detach()" in reasons["grad"]
-            and ".to_dense()" in reasons["sparse"]
-        )
+        assert ".detach()" in reasons["parameter"] and ".detach()" in reasons["grad"]
+        assert ".to_dense()" in reasons["sparse"]
         assert ".clone()" in reasons["conj"] and "in shared memory" in reasons["shared"] and "empty" not in reasons
 
     def test_datasets_of_torch(self):

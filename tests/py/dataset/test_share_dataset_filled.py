@@ -14,20 +14,13 @@ from recstore import RecordDict, RecordView, audit, share_dataset
 
 N = 140_000  # lists of so many entries take more than the default threshold
 TO_FILL = {
-    "None": lambda: [None] * N,
-    "zeros": lambda: [0] * N,
-    "falses": lambda: [False] * N,
-    "floats": lambda: [0.0] * N,
-    "texts": lambda: [""] * N,
-    "pairs": lambda: [(0, 0.5)] * N,
-    "lists": lambda: [[] for _ in range(N)],
-    "dicts": lambda: [{} for _ in range(N)],
-    "dict of None": lambda: dict.fromkeys(range(N)),
-    "counters": lambda: dict.fromkeys(map(str, range(N)), 0),
-    "groups": lambda: {i: [] for i in range(N)},
+    "None": lambda: [None] * N, "zeros": lambda: [0] * N, "falses": lambda: [False] * N, "floats": lambda: [0.0] * N,
+    "texts": lambda: [""] * N, "pairs": lambda: [(0, 0.5)] * N, "lists": lambda: [[] for _ in range(N)],
+    "dicts": lambda: [{} for _ in range(N)], "dict of None": lambda: dict.fromkeys(range(N)),
+    "counters": lambda: dict.fromkeys(map(str, range(N)), 0), "groups": lambda: {i: [] for i in range(N)},
     "ordered": lambda: collections.OrderedDict.fromkeys(range(N), -1),
-    "defaultdict": lambda: collections.defaultdict(int, dict.fromkeys(range(N), 0)),
-}
+    "defaultdict": lambda: collections.defaultdict(int, dict.fromkeys(range(N), 0))
+}  # fmt: skip
 
 
 class YOLODataset:
@@ -157,9 +150,7 @@ class TestSets:
         report = share(dataset)
         reason = row_of(report, "_fallback_candidates").reason
         assert type(dataset._fallback_candidates) is set and "skip=['_fallback_candidates']" in reason
-        with pytest.raises(
-            recstore.errors.EncodeError, match=r"_fallback_candidates: .*skip=\['_fallback_candidates'\]"
-        ):
+        with pytest.raises(recstore.errors.EncodeError, match=r"skip=\['_fallback_candidates'\]"):
             share(MapDataset(20_000), strict=True)
         dataset = MapDataset(20_000)
         assert [row.path for row in share(dataset, strict=True, skip=["_fallback_candidates"]).rows] == ["samples"]
@@ -186,30 +177,21 @@ class TestErrors:
     def test_names_the_attribute(self):
         x = Plain(labels=records(), inner=Plain(by_id={i: [i] for i in range(500)}))
         share(x)
-        said = "share_dataset put it in place of the list 'labels'; share_dataset(dataset, skip=['labels']) leaves it a list"
-        with pytest.raises(TypeError) as caught:
-            x.labels[3] = None
-        assert str(caught.value) == f"'RecordView' object does not support item assignment: {said}"
-        with pytest.raises(TypeError) as caught:
-            del x.labels[3]
-        assert str(caught.value) == f"'RecordView' object doesn't support item deletion: {said}"
-        for name in ("append", "sort", "extend", "pop", "clear"):
-            with pytest.raises(AttributeError) as caught:
-                getattr(x.labels, name)
-            assert str(caught.value) == f"'RecordView' object has no attribute {name!r}: {said}"
-        said = (
-            "share_dataset put it in place of the dict 'inner.by_id'; "
-            "share_dataset(dataset, skip=['inner.by_id']) leaves it a dict"
-        )
-        with pytest.raises(TypeError) as caught:
-            x.inner.by_id[3] = None
-        assert str(caught.value) == f"'RecordDict' object does not support item assignment: {said}"
-        with pytest.raises(TypeError) as caught:
-            del x.inner.by_id[3]
-        assert str(caught.value) == f"'RecordDict' object does not support item deletion: {said}"
-        with pytest.raises(AttributeError) as caught:
-            x.inner.by_id.update({})
-        assert str(caught.value) == f"'RecordDict' object has no attribute 'update': {said}"
+        labels, by_id, item = x.labels, x.inner.by_id, "object does not support item assignment"
+        for store, was, use, error, what in [
+            (labels, "list 'labels'", lambda: labels.__setitem__(3, None), TypeError, item),
+            (labels, "list 'labels'", lambda: labels.__delitem__(3), TypeError, "object doesn't support item deletion"),
+            *((labels, "list 'labels'", lambda name=name: getattr(labels, name), AttributeError,
+               f"object has no attribute {name!r}") for name in ("append", "sort", "extend", "pop", "clear")),
+            (by_id, "dict 'inner.by_id'", lambda: by_id.__setitem__(3, None), TypeError, item),
+            (by_id, "dict 'inner.by_id'", lambda: by_id.__delitem__(3), TypeError, "object does not support item deletion"),
+            (by_id, "dict 'inner.by_id'", lambda: by_id.update, AttributeError, "object has no attribute 'update'")
+        ]:  # fmt: skip
+            kind, _, path = was.partition(" ")
+            said = (
+                f"share_dataset put it in place of the {was}; share_dataset(dataset, skip=[{path}]) leaves it a {kind}"
+            )
+            assert str(pytest.raises(error, use).value) == f"'{type(store).__name__}' {what}: {said}"
 
     @pytest.mark.parametrize("path", ["labels", "inner.parts['train']", "inner.pair[0]", "inner.by_id"])
     def test_the_advice_helps(self, path):

@@ -129,14 +129,9 @@ def test_private_memory_is_replaced_whatever_it_belongs_to(kind):
 def test_what_is_no_array_is_left_alone():
     raw, memory = multiprocessing.RawArray("d", N), mmap.mmap(-1, 8 * N)
     x = Plain(
-        raw=raw,
-        locked=multiprocessing.Array("d", N),
-        value=multiprocessing.Value("i"),
-        memory=memory,
-        view=memoryview(memory),
-        parts=[memoryview(raw)[:5], memory],
-        lock=multiprocessing.Lock(),
-    )
+        raw=raw, locked=multiprocessing.Array("d", N), value=multiprocessing.Value("i"), memory=memory,
+        view=memoryview(memory), parts=[memoryview(raw)[:5], memory], lock=multiprocessing.Lock()
+    )  # fmt: skip
     before = dict(vars(x))
     report = share(x, 100)
     assert report.replaced == [] and all(vars(x)[name] is before[name] for name in before)

@@ -6,18 +6,11 @@ from parsed_html import HOSTILE, Parsed
 from recstore.display import html
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        html.heading,
-        html.note,
-        html.pre,
-        lambda text: html.details(text, html.note(text)),
-        lambda text: html.table([(text, text), (text, text)], "<>"),
-        lambda text: html.bars(text, [(text, 5, 2, text)], 10, 3),
-    ],
-    ids=["heading", "note", "pre", "details", "table", "bars"],
-)
+@pytest.mark.parametrize("make", [
+    html.heading, html.note, html.pre, lambda text: html.details(text, html.note(text)),
+    lambda text: html.table([(text, text), (text, text)], "<>"),
+    lambda text: html.bars(text, [(text, 5, 2, text)], 10, 3)
+], ids=["heading", "note", "pre", "details", "table", "bars"])  # fmt: skip
 def test_text_is_escaped(make):
     for text in (HOSTILE, "\x00\x1b[31m", "\ud800", "è日本"):
         out = html.block(make(text))

@@ -32,17 +32,11 @@ def shown(one):
 
 
 VIEWS = {
-    "list": lambda x: x,
-    "slice": lambda x: x[3:40],
-    "shuffled": lambda x: x.shuffled(1),
-    "fields": lambda x: x.fields("id", "name"),
-    "lazy": lambda x: x.lazy(),
-    "dict": lambda x: x.index_by("id"),
-    "values": lambda x: x.index_by("id").values(),
-    "items": lambda x: x.index_by("id").items(),
-    "pairs": lambda x: x.index_by("id").items()[2:9],
-    "joined": lambda x: x + x,
-}
+    "list": lambda x: x, "slice": lambda x: x[3:40], "shuffled": lambda x: x.shuffled(1),
+    "fields": lambda x: x.fields("id", "name"), "lazy": lambda x: x.lazy(), "dict": lambda x: x.index_by("id"),
+    "values": lambda x: x.index_by("id").values(), "items": lambda x: x.index_by("id").items(),
+    "pairs": lambda x: x.index_by("id").items()[2:9], "joined": lambda x: x + x
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("make", VIEWS.values(), ids=VIEWS)

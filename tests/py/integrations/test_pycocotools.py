@@ -57,12 +57,9 @@ def synthetic():
         }
         if i % 9 == 0:
             counts = [500, 40, image["height"] * 80 - 540]
-            one = {
-                "segmentation": {"counts": counts, "size": [image["height"], 80]},
-                "area": 40,
-                "iscrowd": 1,
-                "bbox": [8, 20, 1, 40],
-            }
+            one = {"segmentation": {"counts": counts, "size": [image[
+                "height"
+            ], 80]}, "area": 40, "iscrowd": 1, "bbox": [8, 20, 1, 40]}  # fmt: skip
         one |= {
             "image_id": image["id"],
             "category_id": draw.choice(categories[:-1])["id"],
@@ -70,12 +67,8 @@ def synthetic():
         }
         annotations.append(one)
     return {
-        "info": {"year": 2017},
-        "licenses": [],
-        "images": images,
-        "annotations": annotations,
-        "categories": categories,
-    }
+        "info": {"year": 2017}, "licenses": [], "images": images, "annotations": annotations, "categories": categories
+    }  # fmt: skip
 
 
 def real(name):
@@ -222,11 +215,8 @@ def test_ids(dataset, replaced):
     names = [category["name"] for category in coco.dataset["categories"]]
     supers = coco.dataset["categories"][0]["supercategory"]
     for arguments in (
-        {"catNms": names[:2]},
-        {"catNms": names[1]},
-        {"supNms": [supers]},
-        {"catIds": categories[:2], "supNms": supers},
-    ):
+        {"catNms": names[:2]}, {"catNms": names[1]}, {"supNms": [supers]}, {"catIds": categories[:2], "supNms": supers}
+    ):  # fmt: skip
         same(new.getCatIds(**arguments), coco.getCatIds(**arguments))
     # What is asked for may be a view too.
     chosen = new.dataset["images"].field("id")[:20]
@@ -249,8 +239,7 @@ def test_records(dataset, replaced):
         same(list(new.catToImgs[category]), coco.catToImgs[category])
     same(list(new.imgToAnns), list(coco.imgToAnns))
     assert new.loadAnns(ids[:1])[0] is not new.loadAnns(ids[:1])[0], "a record is the caller's own"
-    with pytest.raises(KeyError):
-        new.loadAnns([-1])
+    pytest.raises(KeyError, lambda: new.loadAnns([-1]))
 
 
 @WAYS
@@ -303,16 +292,10 @@ def test_evaluation_of_published_results(replaced):
     known = {image["id"] for image in dataset["images"]}
     found = [one for one in found if one["image_id"] in known]
     # Hardly any image has both results and annotations here: every other result is taken for the truth.
-    truth = [
-        {
-            **one,
-            "id": i + 1,
-            "iscrowd": 0,
-            "area": float(masks.area(one["segmentation"])),
-            "bbox": masks.toBbox(one["segmentation"]).tolist(),
-        }
-        for i, one in enumerate(found[::2])
-    ]
+    truth = [{
+        **one, "id": i + 1, "iscrowd": 0, "area": float(masks.area(one["segmentation"])),
+        "bbox": masks.toBbox(one["segmentation"]).tolist()
+    } for i, one in enumerate(found[::2])]  # fmt: skip
     coco = plain({**dataset, "annotations": truth})
     new = replaced(coco)
     with quiet():
@@ -330,15 +313,10 @@ def test_evaluation_of_keypoints(replaced):
     coco = plain(dataset)
     new = replaced(coco)
     draw = random.Random(3)
-    found = [
-        {
-            "image_id": ann["image_id"],
-            "category_id": 1,
-            "score": draw.random(),
-            "keypoints": [k + draw.randrange(3) for k in ann["keypoints"]],
-        }
-        for ann in dataset["annotations"]
-    ]
+    found = [{
+        "image_id": ann["image_id"], "category_id": 1, "score": draw.random(),
+        "keypoints": [k + draw.randrange(3) for k in ann["keypoints"]]
+    } for ann in dataset["annotations"]]  # fmt: skip
     with quiet():
         # numpy scalars of numpy's min and max are among what loadRes makes: they are stored as they are.
         mine, theirs = replaced(new.loadRes(copy.deepcopy(found))), coco.loadRes(copy.deepcopy(found))
@@ -388,6 +366,5 @@ def test_keys_that_are_not_there():
     assert stored(coco).imgToAnns[-1] == [] == coco.imgToAnns[-1], "a defaultdict's factory is kept"
     same(stored(coco).getImgIds(catIds=[13]), coco.getImgIds(catIds=[13]))
     groups = views(coco).imgToAnns
-    with pytest.raises(KeyError):
-        groups[-1]
+    pytest.raises(KeyError, lambda: groups[-1])
     assert groups.get(-1, []) == []

@@ -104,11 +104,8 @@ def test_what_a_worker_did_since_its_start(found, how):
     for entry in entries:
         if entry["kind"] == "sample" and current is not None:
             entry["cgroup"] = {
-                "current": current * made_runs.MB,
-                "used": current * made_runs.MB,
-                "oom": 0,
-                "oom_kill": 0,
-            }
+                "current": current * made_runs.MB, "used": current * made_runs.MB, "oom": 0, "oom_kill": 0
+            }  # fmt: skip
     assert ("copy-on-read" in kinds(*entries)) is found
 
 
@@ -135,19 +132,10 @@ def test_copies_per_rank():
     assert verdict.line == 'samples = recstore.shared("train", load_samples)'
 
 
-@pytest.mark.parametrize(
-    ("sizes", "found"),
-    [
-        ([127, 130], False),
-        ([129, 130], True),
-        ([500, 390], False),
-        ([500, 410], True),
-        ([900], False),
-        ([500, 490, 200], True),
-        ([500, 200, 490, 0], True),
-        ([500, 300, 200], False),
-    ],
-)
+@pytest.mark.parametrize(("sizes", "found"), [
+    ([127, 130], False), ([129, 130], True), ([500, 390], False), ([500, 410], True), ([900], False),
+    ([500, 490, 200], True), ([500, 200, 490, 0], True), ([500, 300, 200], False)
+])  # fmt: skip
 def test_copies_per_rank_are_large_and_alike(sizes, found):
     assert ("copies per rank" in kinds(*ranks(sizes))) is found
 

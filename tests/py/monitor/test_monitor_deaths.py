@@ -39,18 +39,10 @@ def test_what_grew_comes_after_the_kill():
 # ---- address space ----
 
 
-@pytest.mark.parametrize(
-    ("how", "found"),
-    [
-        ({}, True),
-        ({"size": 499}, False),
-        ({"size": 501}, True),
-        ({"exit": 0}, False),
-        ({"exit": None, "signal": "SIGABRT"}, True),
-        ({"exit": None, "signal": "SIGTERM"}, False),
-        ({"limit": None}, False),
-    ],
-)
+@pytest.mark.parametrize(("how", "found"), [
+    ({}, True), ({"size": 499}, False), ({"size": 501}, True), ({"exit": 0}, False),
+    ({"exit": None, "signal": "SIGABRT"}, True), ({"exit": None, "signal": "SIGTERM"}, False), ({"limit": None}, False)
+])  # fmt: skip
 def test_address_space(how, found):
     assert kinds(*mapped(**{"size": 900, **how})) == (["address space"] if found else [])
     if found:

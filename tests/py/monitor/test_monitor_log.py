@@ -6,21 +6,16 @@ import os
 import threading
 
 import pytest
+from waiting import together
 
 from recstore.monitor import entries, log
 
 START = entries.checked({"kind": "start", "version": 1, "t": 1.0, "command": ["a"], "pid": 7})
 SAMPLE = entries.checked({"kind": "sample", "t": 2.0, "processes": [{"pid": 7}], "sum": {}})
 EVENT = {
-    "kind": "event",
-    "t": 3.0,
-    "what": "note",
-    "pid": None,
-    "label": None,
-    "text": "ü \u2028 \ud800",
-    "exit": None,
-    "signal": None,
-}
+    "kind": "event", "t": 3.0, "what": "note", "pid": None, "label": None, "text": "ü \u2028 \ud800", "exit": None,
+    "signal": None
+}  # fmt: skip
 END = {"kind": "end", "t": 4.0, "exit": 0, "signal": None}
 
 
@@ -78,22 +73,16 @@ def test_the_last_run_of_a_log_is_read(tmp_path):
 def test_a_file_that_is_no_log_is_neither_read_nor_written(tmp_path):
     path = tmp_path / "weights.pt"
     path.write_bytes(b"PK\x03\x04 something else")
-    with pytest.raises(ValueError, match="no log of the monitor: name another file"):
-        log.Log(path)
-    with pytest.raises(ValueError, match="holds no line of a log"):
-        log.read(path)
+    pytest.raises(ValueError, lambda: log.Log(path)).match("no log of the monitor: name another file")
+    pytest.raises(ValueError, lambda: log.read(path)).match("holds no line of a log")
     assert path.read_bytes() == b"PK\x03\x04 something else"
-    with pytest.raises(FileNotFoundError):
-        log.read(tmp_path / "missing")
+    pytest.raises(FileNotFoundError, lambda: log.read(tmp_path / "missing"))
 
 
 def test_threads_that_share_a_log_mix_no_lines(tmp_path):
     with log.Log(tmp_path / "l") as file:
         crew = [threading.Thread(target=lambda: [file.write(EVENT) for _ in range(200)]) for _ in range(4)]
-        for one in crew:
-            one.start()
-        for one in crew:
-            one.join()
+        together(crew)
     run = log.read(tmp_path / "l")
     assert (len(run.events), run.bad_lines) == (800, 0)
 
@@ -132,8 +121,7 @@ def test_a_real_full_device():
     file = log.Log("/dev/full", said.append)
     assert not file.write(START) and file.lost == 1 and "No space left" in said[0]
     file.close()
-    with pytest.raises(ValueError, match="closed"):
-        file.write(START)
+    pytest.raises(ValueError, lambda: file.write(START)).match("closed")
 
 
 def test_a_disk_that_takes_half_a_line(tmp_path, monkeypatch):

@@ -26,13 +26,8 @@ def job(*others, count=20, **starting):
             process(f"worker {i}", 11 + i, uss=20 + copied, shared=150 - copied, pss=20 + copied + 40) for i in range(2)
         ]
         named = {
-            "private": 60 + 2 * copied,
-            "stores": {"coco": 87},
-            "batches": 4,
-            "files": 20,
-            "interpreter": 12,
-            "other": 3,
-        }
+            "private": 60 + 2 * copied, "stores": {"coco": 87}, "batches": 4, "files": 20, "interpreter": 12, "other": 3
+        }  # fmt: skip
         samples.append(
             sample(t, [process("main", 10, uss=20, shared=150), *workers], named=named, current=300 + copied)
         )
@@ -103,11 +98,9 @@ def test_a_page_that_cannot_be_written_leaves_nothing(tmp_path, monkeypatch):
     path = tmp_path / "out.html"
     path.write_text("before")
     monkeypatch.setattr(page.os, "replace", lambda *_: (_ for _ in ()).throw(OSError("no")))
-    with pytest.raises(OSError, match="no"):
-        page.write(job(), path)
+    pytest.raises(OSError, lambda: page.write(job(), path)).match("no")
     assert os.listdir(tmp_path) == ["out.html"] and path.read_text() == "before"
-    with pytest.raises(FileNotFoundError) as caught:
-        page.write(job(), tmp_path / "missing" / "out.html")
+    caught = pytest.raises(FileNotFoundError, lambda: page.write(job(), tmp_path / "missing" / "out.html"))
     assert caught.value.filename == str(tmp_path / "missing" / "out.html")
 
 
@@ -121,6 +114,5 @@ def test_the_whole_script(monkeypatch, short_script):
 def test_without_plotly_nothing_is_written(tmp_path, monkeypatch, short_script):
     monkeypatch.setattr(plots, "script", short_script)
     monkeypatch.setitem(sys.modules, "plotly", None)
-    with pytest.raises(ImportError, match="recstore\\[monitor\\]"):
-        page.write(job(), tmp_path / "out.html")
+    pytest.raises(ImportError, lambda: page.write(job(), tmp_path / "out.html")).match("recstore\\[monitor\\]")
     assert os.listdir(tmp_path) == []

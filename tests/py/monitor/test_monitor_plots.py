@@ -158,12 +158,9 @@ def test_figure():
 
 def test_without_plotly(monkeypatch):
     monkeypatch.setitem(sys.modules, "plotly", None)
-    with pytest.raises(ImportError, match=r'pip install "recstore\[monitor\]"'):
-        plots.figure(small())
-    with pytest.raises(ImportError, match="plotly"):
-        plots.script()
+    pytest.raises(ImportError, lambda: plots.figure(small())).match(r'pip install "recstore\[monitor\]"')
+    pytest.raises(ImportError, plots.script).match("plotly")
 
 
 def test_an_unknown_figure():
-    with pytest.raises(ValueError, match="what='vss'"):
-        plots.figure(small(), "vss")
+    pytest.raises(ValueError, lambda: plots.figure(small(), "vss")).match("what='vss'")

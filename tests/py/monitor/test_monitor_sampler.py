@@ -59,15 +59,8 @@ def test_workers_fork_servers_and_trackers_are_named(made):
         17: "nvidia-smi",
     }  # fmt: skip
     assert {one["pid"]: one["worker"] for one in entry["processes"]} == {
-        10: None,
-        11: None,
-        12: 0,
-        13: 1,
-        14: None,
-        15: 2,
-        16: 0,
-        17: None,
-    }
+        10: None, 11: None, 12: 0, 13: 1, 14: None, 15: 2, 16: 0, 17: None
+    }  # fmt: skip
 
 
 def test_ranks_and_their_workers_are_named(made):
@@ -228,12 +221,9 @@ def test_without_smaps_rollup_the_sums_come_from_smaps(made):
     assert "smaps_rollup is missing" in one.start(None, 1.0)["missing"][0]
     entry, _ = one.sample()
     (process,) = entry["processes"]
-    assert (process["rss"], process["pss"], process["uss"], process["anonymous"]) == (
-        1000 * KB,
-        700 * KB,
-        600 * KB,
-        600 * KB,
-    )
+    assert (
+        process["rss"], process["pss"], process["uss"], process["anonymous"]
+    ) == (1000 * KB, 700 * KB, 600 * KB, 600 * KB)  # fmt: skip
 
 
 def test_a_fork_says_what_it_faulted_in_and_a_limit_what_is_mapped(made):
@@ -302,11 +292,8 @@ def test_the_limit_of_the_cgroup(made):
     folder = made.root / "sys/fs/cgroup/job.scope"
     folder.mkdir(parents=True)
     for name, text in {
-        "max": "900\n",
-        "current": "500\n",
-        "stat": "inactive_file 100\n",
-        "events": "oom 3\noom_kill 2\n",
-    }.items():
+        "max": "900\n", "current": "500\n", "stat": "inactive_file 100\n", "events": "oom 3\noom_kill 2\n"
+    }.items():  # fmt: skip
         (folder / f"memory.{name}").write_text(text)
     one = sampler(made)
     start = one.start(["python"], 1.0)
@@ -364,11 +351,8 @@ def test_a_process_of_this_machine():
         one = Sampler(child.pid)
         entry, _ = one.sample()
         (process,) = entry["processes"]
-        assert (
-            process["label"] == "main"
-            and process["exact"]
-            and 20_000_000 < process["uss"] <= process["pss"] <= process["rss"]
-        )
+        assert process["label"] == "main" and process["exact"]
+        assert 20_000_000 < process["uss"] <= process["pss"] <= process["rss"]
         total = entry["sum"]["pss"] + entry["sum"]["unmapped"]
         flat = sum(sum(size.values()) if isinstance(size, dict) else size for size in entry["named"].values())
         assert flat == total and attribution.share_named(entry["named"]) > 0.95

@@ -22,22 +22,12 @@ def sample(count=3, t=1.0, size=10 * MB, **more):
     whole = sum(one["pss"] for one in crew)
     sums = {**dict.fromkeys(("uss", "pss", "rss", "shared", "shared_file", "swap", "anonymous"), whole), "unmapped": 0}
     named = {
-        "private": whole - 5 * MB,
-        "stores": {"train": 3 * MB, "val\x1b[31m": 2 * MB},
-        "batches": 0,
-        "files": 0,
-        "interpreter": 0,
-        "other": 0,
-    }
+        "private": whole - 5 * MB, "stores": {"train": 3 * MB, "val\x1b[31m": 2 * MB}, "batches": 0, "files": 0,
+        "interpreter": 0, "other": 0
+    }  # fmt: skip
     return {
-        "kind": "sample",
-        "t": t,
-        "processes": crew,
-        "sum": sums,
-        "named": named,
-        "cgroup": {"used": 950 * MB},
-        **more,
-    }
+        "kind": "sample", "t": t, "processes": crew, "sum": sums, "named": named, "cgroup": {"used": 950 * MB}, **more
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("width", [30, 40, 59, 60, 80, 100, 200])
@@ -85,8 +75,7 @@ def test_a_terminal_that_is_too_small_gets_no_table(monkeypatch):
     os.set_blocking(reader, False)
     monkeypatch.setattr(os, "get_terminal_size", lambda fd: os.terminal_size((80, 8)))
     terminal.Panel(writer).write(sample())
-    with pytest.raises(BlockingIOError):
-        os.read(reader, 10)
+    pytest.raises(BlockingIOError, lambda: os.read(reader, 10))
     os.close(reader)
     os.close(writer)
 

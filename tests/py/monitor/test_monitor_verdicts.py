@@ -74,30 +74,9 @@ def test_a_cache_that_fills_is_no_leak():
 def test_a_heap_that_settles_is_no_leak():
     """What a worker of a DataLoader took in its first three seconds, times two."""
     first = [
-        152,
-        157,
-        165,
-        153,
-        161,
-        165,
-        169,
-        177,
-        185,
-        189,
-        195,
-        185,
-        189,
-        197,
-        201,
-        205,
-        213,
-        213,
-        213,
-        217,
-        217,
-        217,
-        221,
-    ]
+        152, 157, 165, 153, 161, 165, 169, 177, 185, 189, 195, 185, 189, 197, 201, 205, 213, 213, 213, 217, 217, 217,
+        221
+    ]  # fmt: skip
     assert kinds(*growing([2 * value for value in [*first, 221, 225, 225, 225, 229, 229, 229, 229, 229]])) == []
 
 
@@ -253,12 +232,9 @@ def test_growth_that_a_rule_explains_is_said_once():
 
 def test_files_that_the_kernel_can_drop_are_no_growth():
     for named, found in ((True, []), (False, ["unclear"])):
-        entries = [
-            sample(
-                i, [process("main", 10, uss=20, shared=20 * i, anonymous=20)], named={"files": 10 * i if named else 0}
-            )
-            for i in range(80)
-        ]
+        entries = [sample(i, [process(
+            "main", 10, uss=20, shared=20 * i, anonymous=20
+        )], named={"files": 10 * i if named else 0}) for i in range(80)]  # fmt: skip
         assert kinds(*entries) == found
 
 

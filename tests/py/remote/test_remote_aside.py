@@ -4,7 +4,6 @@ import errno
 import gc
 import os
 import pathlib
-import pickle
 import signal
 import subprocess
 import sys
@@ -13,6 +12,7 @@ import time
 
 import pytest
 from full_disk import FullDisk
+from waiting import in_child
 
 import recstore
 from recstore.remote import fetch, fetching, object_store
@@ -22,29 +22,6 @@ pytest.importorskip("moto")
 s3 = pytest.importorskip("s3")
 
 BIG = os.urandom(2_000_000)
-
-
-def in_child(work):
-    """The result of `work()` in a forked process, or its exception. A child that hangs fails the test by its alarm."""
-    reading, writing = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        signal.alarm(60)
-        try:
-            found = work()
-        except BaseException as error:
-            found = error
-        with os.fdopen(writing, "wb") as file:
-            file.write(pickle.dumps(found))
-        os._exit(0)
-    os.close(writing)
-    with os.fdopen(reading, "rb") as file:
-        data = file.read()
-    os.waitpid(pid, 0)
-    found = pickle.loads(data)
-    if isinstance(found, BaseException):
-        raise found
-    return found
 
 
 def test_a_forked_process_asks_one_of_its_own(server, bucket, tmp_path):

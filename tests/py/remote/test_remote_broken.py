@@ -3,13 +3,12 @@
 import os
 import pickle
 import signal
-import subprocess
-import sys
 import textwrap
 
 import pytest
 import shard_sets
-from s3_sets import ALL, PARTS, names
+import waiting
+from s3_sets import ALL, PARTS
 
 import recstore
 from recstore.remote import collecting, manifest
@@ -73,7 +72,7 @@ def test_modules_of_the_current_folder_are_not_run(made, tmp_path):
     for name in ("signal", "pickle", "threading", "os", "recstore"):
         (folder / f"{name}.py").write_text(f"open({str(tmp_path / 'run')!r}, 'a').write('{name} ')")
     arguments = [made.at, repr(made.options), str(tmp_path / "cache")]
-    done = subprocess.run([sys.executable, program, *arguments], cwd=folder, capture_output=True, text=True)
+    done = waiting.python(program, *arguments, cwd=folder)
     assert done.returncode == 0, done.stderr
     assert not (tmp_path / "run").exists()
 
@@ -111,8 +110,7 @@ def test_another_request_for_the_name_is_under_way(server):
     assert {key.rpartition(".")[2] for key in server.objects() if server.prefix in key} == {"json", "keys", "recs"}
     server.refuse(10_000, status=409, body=CONFLICT, method="PUT")
     for act in (lambda: w.write({2: 3}), lambda: w.commit(entry, append=True, base=1) and w.commit([])):
-        with pytest.raises(recstore.errors.RemoteError, match="says each time that another request is writing it"):
-            act()
+        pytest.raises(recstore.errors.RemoteError, act).match("says each time that another request is writing it")
     server.heal()
 
 
@@ -120,8 +118,7 @@ def test_a_commit_misses_the_filter_of_a_shard_file(server):
     w = ShardWriter(server.at, options=server.options, mapping=True)
     entry = w.write({"a": 1})
     w.storage.delete([f"{entry.hashes[0]}.keys"])
-    with pytest.raises(recstore.errors.SegmentNotFoundError, match=r"is not there.*\.keys"):
-        w.commit(entry)
+    pytest.raises(recstore.errors.SegmentNotFoundError, lambda: w.commit(entry)).match(r"is not there.*\.keys")
 
 
 def test_a_lost_filter_is_asked_of_its_shard_file(server, tmp_path):
@@ -139,25 +136,12 @@ def test_a_lost_filter_is_asked_of_its_shard_file(server, tmp_path):
 )
 def test_a_store_that_fails_is_not_a_network_that_fails(server, bucket, status, body, said):
     server.refuse(10_000, status=status, body=body)
-    with pytest.raises(recstore.errors.RemoteError, match=said):
-        bucket.create("a", b"x")
+    pytest.raises(recstore.errors.RemoteError, lambda: bucket.create("a", b"x")).match(said)
     assert len(server.log) < 10
     server.heal()
 
 
 # ---- Copies in the cache ----
-
-
-def test_a_damaged_copy_is_fetched_again(made, tmp_path):
-    recstore.open(made.at, cache=tmp_path, options=made.options).close()
-    for name in names(tmp_path, ".recs"):
-        path = tmp_path / "recstore" / name
-        path.chmod(0o600)
-        content = bytearray(path.read_bytes())
-        content[4300] ^= 1
-        path.write_bytes(content)
-    with recstore.open(made.at, cache=tmp_path, verify="full", options=made.options) as x:
-        assert x.to_list() == ALL
 
 
 # ---- Places ----
@@ -167,12 +151,9 @@ def test_a_manifest_is_no_place_of_a_set(tmp_path):
     w = ShardWriter(tmp_path / "train")
     w.commit(w.write([1]))
     for act in (ShardWriter, collecting.gc):
-        with pytest.raises(ValueError, match="leave out @ and the number"):
-            act(tmp_path / "train@1")
-        with pytest.raises(ValueError, match="leave out @ and the number"):
-            act("s3://bucket/train@1/")
-        with pytest.raises(ValueError, match="an empty text is no URL"):
-            act("")
+        pytest.raises(ValueError, lambda: act(tmp_path / "train@1")).match("leave out @ and the number")
+        pytest.raises(ValueError, lambda: act("s3://bucket/train@1/")).match("leave out @ and the number")
+        pytest.raises(ValueError, lambda: act("")).match("an empty text is no URL")
     (tmp_path / "a@2").mkdir()  # a folder that its owner has named so
     w = ShardWriter(tmp_path / "a@2")
     w.commit(w.write([5]))
@@ -198,8 +179,7 @@ def test_a_pipe_is_no_manifest(tmp_path):
     w = ShardWriter(tmp_path)
     w.commit(w.write([1]))
     os.mkfifo(tmp_path / "manifest-2.json")
-    with pytest.raises(recstore.errors.RemoteError, match="it is a pipe"):
-        recstore.open(f"{tmp_path}@2")
+    pytest.raises(recstore.errors.RemoteError, lambda: recstore.open(f"{tmp_path}@2")).match("it is a pipe")
 
 
 # ---- Manifests and shard files that do not fit ----
@@ -235,11 +215,9 @@ def test_a_shard_file_of_the_other_kind(tmp_path, kind):
     shard_sets.write(tmp_path, [{"a": 1}] if kind == "mapping" else [[1]])
     commit_as("list" if kind == "mapping" else "mapping", tmp_path)
     x = recstore.open(tmp_path)
-    with pytest.raises(recstore.errors.CorruptError, match=f"a shard file of a {kind} in a set of a .*recs"):
-        list(x)
+    pytest.raises(recstore.errors.CorruptError, lambda: list(x)).match(f"a shard file of a {kind} in a set of a .*recs")
     (part,) = parts(tmp_path)
-    with pytest.raises(recstore.errors.CorruptError, match=r"or is of another kind.*recs"):
-        list(part.tables())
+    pytest.raises(recstore.errors.CorruptError, lambda: list(part.tables())).match(r"or is of another kind.*recs")
 
 
 def test_a_shard_file_of_another_length_for_an_engine(tmp_path):
@@ -247,8 +225,7 @@ def test_a_shard_file_of_another_length_for_an_engine(tmp_path):
     (first, second, *_) = parts(tmp_path)
     first.hash = second.hash
     first.records += 1
-    with pytest.raises(recstore.errors.CorruptError, match="and its set names"):
-        list(first.tables())
+    pytest.raises(recstore.errors.CorruptError, lambda: list(first.tables())).match("and its set names")
 
 
 # ---- Keys ----
@@ -268,16 +245,10 @@ def test_keys_from_a_generator(tmp_path):
     w.commit(w.write({"a": 1}))
     d = recstore.open(tmp_path)
     assert d.get_many(key for key in ["a", "a"]) == [1, 1]
-    with pytest.raises(KeyError, match="zz"):
-        d.get_many(key for key in ["a", "zz"])
+    pytest.raises(KeyError, lambda: d.get_many(key for key in ["a", "zz"])).match("zz")
 
 
 # ---- The rest ----
-
-
-def test_any_limit(made, tmp_path):
-    x = recstore.open(made.at, cache=tmp_path, lazy=True, limit=2**70, options=made.options)
-    assert x.to_list() == ALL
 
 
 def test_attributes_of_what_is_appended_to_nothing(tmp_path):
@@ -346,11 +317,6 @@ def test_no_credentials_are_not_wrong_ones():
 
     text = "Generic S3 error: Error performing GET http://169.254.169.254/latest: status code: 403 Forbidden"
     assert "there are no credentials" in str(_explained(OSError(text), "read", "s3://bucket/x", None))
-
-
-def test_a_misspelt_folder(tmp_path):
-    with pytest.raises(recstore.errors.SegmentNotFoundError, match="no such folder of shards"):
-        recstore.open(tmp_path / "trian", cache=tmp_path)
 
 
 def test_a_set_is_of_one_kind(tmp_path):

@@ -5,12 +5,12 @@ import os
 import pathlib
 import signal
 import stat
-import subprocess
 import sys
 import time
 
 import pytest
 import shard_sets
+import waiting
 from interpreters import unmaps_at_close
 from s3_sets import ALL, PARTS, fetched, has_sent, names, nothing_half_made, settled
 
@@ -53,14 +53,12 @@ def test_an_object_of_another_size(made, tmp_path, change):
 def test_an_object_that_is_gone(made, tmp_path):
     x = recstore.open(made.at, cache=tmp_path, lazy=True, options=made.options)
     made.delete(f"{made.at.removeprefix('s3://bucket/')}/{made.made.hashes[2]}.recs")
-    with pytest.raises(recstore.errors.SegmentNotFoundError, match=f"newest manifest.*{made.made.hashes[2]}"):
-        x[130]
+    pytest.raises(recstore.errors.SegmentNotFoundError, lambda: x[130]).match(f"newest manifest.*{made.made.hashes[2]}")
     assert x[5] == ALL[5]
     hashes = shard_sets.write(tmp_path / "set", PARTS).hashes
     y = recstore.open(tmp_path / "set")
     (tmp_path / "set" / f"{hashes[2]}.recs").unlink()
-    with pytest.raises(recstore.errors.SegmentNotFoundError, match=f"newest manifest.*{hashes[2]}"):
-        y[130]
+    pytest.raises(recstore.errors.SegmentNotFoundError, lambda: y[130]).match(f"newest manifest.*{hashes[2]}")
 
 
 def test_no_right_to_read(made, tmp_path):
@@ -235,7 +233,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 def test_the_part_of_a_killed_process_gives_its_room_back(tmp_path):
     """At once, to the one who needs it: the process that was killed removes nothing."""
-    assert subprocess.run([sys.executable, "-c", WRITES, str(tmp_path)]).returncode == -signal.SIGKILL
+    assert waiting.python("-c", WRITES, str(tmp_path)).returncode == -signal.SIGKILL
     into = cache.Cache(tmp_path, limit=20_000)
     assert len(names(tmp_path, ".part")) == 1 and used(tmp_path) == 15_000
     lacking, waits, _ = into._make_room(10_000)
@@ -357,7 +355,7 @@ except recstore.errors.OutOfSpaceError as error:
 def test_a_full_disk(made, tmp_path):
     """The limit of a file's size stands for it: the kernel refuses the reservation in the same way."""
     command = [sys.executable, "-B", "-c", FULL, made.at, str(tmp_path), repr(made.options)]
-    said = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    said = waiting.run(command)
     assert said.stdout.startswith("full:") and str(tmp_path) in said.stdout and "limit=" in said.stdout, said.stderr
     assert nothing_half_made(tmp_path) and names(tmp_path, ".recs") == [] and fetched(made) == (0, 0)
 
@@ -380,8 +378,7 @@ def test_a_disk_that_fills_while_an_object_comes(tmp_path, monkeypatch):
 
 def test_folders_that_are_refused(made, tmp_path, monkeypatch):
     def refused(path, error, match):
-        with pytest.raises(error, match=match):
-            recstore.open(made.at, cache=path, options=made.options)
+        pytest.raises(error, lambda: recstore.open(made.at, cache=path, options=made.options)).match(match)
 
     (tmp_path / "open").mkdir()
     (tmp_path / "open").chmod(0o777)

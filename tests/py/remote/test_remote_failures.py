@@ -12,6 +12,7 @@ import threading
 import time
 
 import pytest
+from waiting import together
 
 import recstore
 from recstore.remote import collecting, manifest, shard_files
@@ -59,10 +60,7 @@ def test_writers_at_once(server, tmp_path, monkeypatch, kind, how):
         context = multiprocessing.get_context("fork")
         barrier, make = context.Barrier(3), context.Process
     workers = [make(target=writes, args=(url, options, i, 3, barrier)) for i in range(3)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
+    together(workers)
     assert how == "threads" or [worker.exitcode for worker in workers] == [0] * 3
     every_record_once(storage_of(url, options), 3, 3)
 
@@ -118,8 +116,7 @@ def test_a_store_that_fails_in_the_middle(server, fault):
                 getattr(server, fault)(10_000)
             yield i
 
-    with pytest.raises(recstore.errors.RemoteError) as caught:
-        w.write(records())
+    caught = pytest.raises(recstore.errors.RemoteError, lambda: w.write(records()))
     assert caught.value.url.startswith(server.at + "/") and caught.value.url.endswith(".recs")
     server.heal()
     assert manifest.newest(w.storage) == 1
@@ -162,8 +159,7 @@ def test_without_rights(server):
     server.heal()
     entry = w.write([1])
     server.deny(10_000, method="PUT")
-    with pytest.raises(recstore.errors.RemoteError, match=r"cannot write .*manifest-1\.json"):
-        w.commit(entry)
+    pytest.raises(recstore.errors.RemoteError, lambda: w.commit(entry)).match(r"cannot write .*manifest-1\.json")
     server.heal()
     assert manifest.newest(w.storage) == 0
 
@@ -175,8 +171,7 @@ def test_a_full_local_disk(server, tmp_path):
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (3 << 20, before[1]))
     try:
-        with pytest.raises(OSError) as caught:
-            w.write(os.urandom(1000) for _ in range(20_000))
+        caught = pytest.raises(OSError, lambda: w.write(os.urandom(1000) for _ in range(20_000)))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
         signal.signal(signal.SIGXFSZ, handler)

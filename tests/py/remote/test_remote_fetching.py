@@ -1,7 +1,6 @@
 """Processes that fetch, and waiting for them: recstore.remote.fetch and fetching. tests/mp/test_remote_nodes.py has
 several processes of a machine."""
 
-import contextlib
 import errno
 import os
 import pickle
@@ -11,7 +10,8 @@ import threading
 import time
 
 import pytest
-from s3_sets import ALL, has_sent, names, nothing_half_made, until
+from s3_sets import ALL, has_sent, names, nothing_half_made
+from waiting import LIMIT_S, in_child, until
 
 import recstore
 from recstore._core import native
@@ -48,8 +48,7 @@ def test_a_process_that_is_killed_each_time(made, tmp_path, monkeypatch):
     x = recstore.open(made.at, cache=tmp_path, lazy=True, options=made.options)
     x.selection.shards.opener.client.close()
     monkeypatch.setattr(fetching, "_BOOTSTRAP", "import os; os.kill(os.getpid(), 9)  # {path}")
-    with pytest.raises(recstore.errors.RemoteError, match="3 times, at last with status -9.*memory"):
-        x[0]
+    pytest.raises(recstore.errors.RemoteError, lambda: x[0]).match("3 times, at last with status -9.*memory")
     monkeypatch.undo()
     assert x[0] == ALL[0]
 
@@ -60,7 +59,7 @@ def test_an_idle_process_ends_and_comes_back(made, tmp_path, monkeypatch):
     x = recstore.open(made.at, cache=tmp_path, lazy=True, options=made.options)
     assert x[0] == ALL[0]
     first = process_of(x)
-    assert first.wait(60) == 0
+    assert first.wait(LIMIT_S) == 0
     assert x[70] == ALL[70] and process_of(x) is not first
 
 
@@ -74,7 +73,7 @@ def test_it_ends_when_nobody_reads(tmp_path):
     size = int.from_bytes(process.stdout.read(8), "little")
     assert pickle.loads(process.stdout.read(size)) == (1, None, [])
     process.stdin.close()
-    assert process.wait(60) == 0
+    assert process.wait(LIMIT_S) == 0
     process.stdout.close()
 
 
@@ -227,7 +226,7 @@ class Slow:
     def fetch(self, name, nbytes=None, most=None):
         self.began.append(name)
         if name.startswith("hinted"):
-            assert self.go.wait(60)
+            assert self.go.wait(LIMIT_S)
 
 
 TOLD = b"storage", "folder", None
@@ -282,26 +281,11 @@ def test_a_closed_lazy_set_has_no_process(made, tmp_path):
 # ---- Forks ----
 
 
-def in_a_fork(act):
-    """What `act` returns in a forked child."""
-    ours, theirs = os.pipe()
-    pid = os.fork()
-    if not pid:
-        with contextlib.suppress(BaseException):
-            os.write(theirs, pickle.dumps(act()))
-        os._exit(0)
-    os.close(theirs)
-    with os.fdopen(ours, "rb") as file:
-        data = file.read()
-    os.waitpid(pid, 0)
-    return pickle.loads(data)
-
-
 def test_a_forked_child_fetches_by_itself(made, tmp_path):
     x = recstore.open(made.at, cache=tmp_path, lazy=True, options=made.options)
     assert x[0] == ALL[0]
     parents = process_of(x).pid
-    record, childs = in_a_fork(lambda: (x[70], process_of(x).pid))
+    record, childs = in_child(lambda: (x[70], process_of(x).pid))
     assert record == ALL[70] and childs != parents
     assert x[130] == ALL[130] and process_of(x).pid == parents
     has_sent(made, 3)

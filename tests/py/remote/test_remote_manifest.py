@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from interpreters import FREE_THREADED
+from waiting import together
 
 import recstore
 from recstore.remote import manifest, posix
@@ -43,19 +44,21 @@ def test_what_is_dumped_is_parsed(kind, n):
     assert vars(found) == vars(made) and found.shards() == shards(n, kind)
     assert found.dump() == made.dump()
     assert (found.number, found.kind, len(found)) == (7, kind, n)
-    assert found.length == sum(one.records for one in shards(n)) and found.nbytes == sum(
-        one.nbytes for one in shards(n)
-    )
+    assert found.length == sum(one.records for one in shards(n))
+    assert found.nbytes == sum(one.nbytes for one in shards(n))
     assert found.sizes.typecode == found.counts.typecode == found.ends().typecode == "q"
     assert list(found.ends()) == [sum(one.records for one in shards(n)[: i + 1]) for i in range(n)]
 
 
+def refuses(data, match="."):
+    pytest.raises(recstore.errors.CorruptError, lambda: parse(data)).match(match)
+
+
 def test_no_shard_file_has_more_records_than_its_bytes_hold():
     made = Manifest("list", [Shard("0" * 40, 1000, 16_000), Shard("1" * 40, 1000, 16_001)])
-    with pytest.raises(recstore.errors.CorruptError, match="more records than its bytes can hold"):
-        parse(numbered(made).dump())
-    with pytest.raises(recstore.errors.CorruptError, match="do not add up"):  # more than one store may have
-        parse(numbered(Manifest("list", [Shard(f"{i:040x}", 2**45, 2**48 // 2) for i in range(3)])).dump())
+    refuses(numbered(made).dump(), "more records than its bytes can hold")
+    more_than_a_store_may_have = [Shard(f"{i:040x}", 2**45, 2**48 // 2) for i in range(3)]
+    refuses(numbered(Manifest("list", more_than_a_store_may_have)).dump(), "do not add up")
 
 
 @pytest.mark.parametrize("depth", [*range(900, 1000, 3), 5000])
@@ -63,13 +66,11 @@ def test_attributes_that_are_nested_deeply(depth):
     """json reads some that it does not write."""
     raw = numbered(Manifest("list", shards(3))).dump()
     raw = raw.replace(b'"attributes":{}', b'"attributes":{"a":' + b"[" * depth + b"]" * depth + b"}")
-    with pytest.raises(recstore.errors.CorruptError, match="nested too deeply|another content"):
-        parse(raw)
+    refuses(raw, "nested too deeply|another content")
 
 
 def test_many_small_lists_are_refused_before_they_are_made():
-    with pytest.raises(recstore.errors.CorruptError, match="too many lists and dicts"):
-        parse(b"[" + b"[]," * 2**20 + b"[]]")
+    refuses(b"[" + b"[]," * 2**20 + b"[]]", "too many lists and dicts")
 
 
 def test_bounds_may_be_missing_for_some_shard_files():
@@ -81,8 +82,7 @@ def test_bounds_that_nothing_vouches_for_are_not_used():
     made = numbered(Manifest("mapping", shards(3, "mapping")))
     value = json.loads(made.dump())
     value["shards"]["low"][1] = value["shards"]["high"][1]
-    with pytest.raises(recstore.errors.CorruptError):
-        parse(value)
+    refuses(value)
     earlier = numbered(Manifest("mapping", [shard._replace(low=None, high=None) for shard in shards(3, "mapping")]))
     value["fingerprint"] = earlier.fingerprint  # as before the bounds were part of it
     assert parse(value).bounds is None and parse(value).fingerprint == earlier.fingerprint
@@ -113,90 +113,46 @@ def test_a_hundred_thousand_shard_files_take_less_than_30_mb():
 # ---- Bytes that nobody vouches for ----
 
 
-@pytest.mark.parametrize(
-    ("path", "value"),
-    [
-        (("recstore",), "store"),
-        (("number",), 0),
-        (("number",), True),
-        (("number",), 10**18),
-        (("number",), "1"),
-        (("kind",), "set"),
-        (("kind",), ["list"]),
-        (("created",), "x" * 41),
-        (("created",), 5),
-        (("fingerprint",), "0" * 40),
-        (("records",), 1),
-        (("records",), 33.0),
-        (("bytes",), 1),
-        (("attributes",), []),
-        (("shards",), []),
-        (("shards", "hash"), "0" * 40),
-        (("shards", "hash"), ["0" * 40] * 4),
-        (("shards", "hash", 0), "0" * 39),
-        (("shards", "hash", 0), "0" * 41),
-        (("shards", "hash", 0), "A" * 40),
-        (("shards", "hash", 0), "../" + "0" * 37),
-        (("shards", "hash", 0), "\u0660" * 40),
-        (("shards", "hash", 0), 5),
-        (("shards", "bytes"), [1000, 1001]),
-        (("shards", "bytes", 0), 0),
-        (("shards", "bytes", 0), -1),
-        (("shards", "bytes", 0), 1000.0),
-        (("shards", "bytes", 0), True),
-        (("shards", "bytes", 0), 2**63),
-        (("shards", "bytes", 0), None),
-        (("shards", "records", 0), 0),
-        (("shards", "records", 0), 2**63 - 1),
-        (("shards", "records", 0), 11),
-        (("shards", "records"), {}),
-        (("shards", "low"), ["a", "b", "c"]),
-    ],
-)
+@pytest.mark.parametrize(("path", "value"), [
+    (("recstore",), "store"), (("number",), 0), (("number",), True), (("number",), 10**18), (("number",), "1"),
+    (("kind",), "set"), (("kind",), ["list"]), (("created",), "x" * 41), (("created",), 5),
+    (("fingerprint",), "0" * 40), (("records",), 1), (("records",), 33.0), (("bytes",), 1), (("attributes",), []),
+    (("shards",), []), (("shards", "hash"), "0" * 40), (("shards", "hash"), ["0" * 40] * 4),
+    (("shards", "hash", 0), "0" * 39), (("shards", "hash", 0), "0" * 41), (("shards", "hash", 0), "A" * 40),
+    (("shards", "hash", 0), "../" + "0" * 37), (("shards", "hash", 0), "\u0660" * 40), (("shards", "hash", 0), 5),
+    (("shards", "bytes"), [1000, 1001]), (("shards", "bytes", 0), 0), (("shards", "bytes", 0), -1),
+    (("shards", "bytes", 0), 1000.0), (("shards", "bytes", 0), True), (("shards", "bytes", 0), 2**63),
+    (("shards", "bytes", 0), None), (("shards", "records", 0), 0), (("shards", "records", 0), 2**63 - 1),
+    (("shards", "records", 0), 11), (("shards", "records"), {}), (("shards", "low"), ["a", "b", "c"])
+])  # fmt: skip
 def test_every_field_is_checked(path, value):
     wrong = document()
     inner = wrong
     for key in path[:-1]:
         inner = inner[key]
     inner[path[-1]] = value
-    with pytest.raises(
-        recstore.errors.CorruptError, match="the manifest is damaged: .*; open an older one, or remove it: 'there'"
-    ):
-        parse(wrong)
+    refuses(wrong, "the manifest is damaged: .*; open an older one, or remove it: 'there'")
     if len(path) == 1:
         del wrong[path[0]]
-        with pytest.raises(recstore.errors.CorruptError):
-            parse(wrong)
+        refuses(wrong)
 
 
-@pytest.mark.parametrize(
-    ("low", "high"),
-    [
-        (["a", "b"], ["a", "b", "c"]),
-        (["a", "b", "c"], None),
-        (None, ["a", "b", "c"]),
-        (["b", "b", "c"], ["a", "b", "c"]),
-        ([1, "b", "c"], ["a", "b", "c"]),
-        ([None, "b", "c"], ["a", "b", "c"]),
-        ([True, "b", "c"], [True, "b", "c"]),
-        ([0.5, "b", "c"], [0.5, "b", "c"]),
-        ([["a"], "b", "c"], [["a"], "b", "c"]),
-        ("abc", "abc"),
-    ],
-)
+@pytest.mark.parametrize(("low", "high"), [
+    (["a", "b"], ["a", "b", "c"]), (["a", "b", "c"], None), (None, ["a", "b", "c"]), (["b", "b", "c"], ["a", "b", "c"]),
+    ([1, "b", "c"], ["a", "b", "c"]), ([None, "b", "c"], ["a", "b", "c"]), ([True, "b", "c"], [True, "b", "c"]),
+    ([0.5, "b", "c"], [0.5, "b", "c"]), ([["a"], "b", "c"], [["a"], "b", "c"]), ("abc", "abc")
+])  # fmt: skip
 def test_bounds_are_checked(low, high):
     wrong = document("mapping")
     wrong["shards"] |= {"low": low, "high": high}
-    with pytest.raises(recstore.errors.CorruptError, match="bound"):
-        parse(wrong)
+    refuses(wrong, "bound")
 
 
 @pytest.mark.parametrize(
     "data", [b"", b"[]", b"{", b"null", b"\xff\xfe", b'{"recstore": NaN}', b"[" * 10**6, b"9" * 10**5]
 )
 def test_what_is_no_manifest(data):
-    with pytest.raises(recstore.errors.CorruptError):
-        parse(data)
+    refuses(data)
 
 
 @pytest.mark.parametrize("version", [0, 2, "1", None, 1.0, 10**50])
@@ -267,13 +223,8 @@ def check(found):
 def test_names():
     assert manifest.number_in(manifest.name_of(7)) == 7
     for name in (
-        "manifest-0.json",
-        "manifest-01.json",
-        "manifest--1.json",
-        "manifest-1.json.tmp",
-        "manifest-x.json",
-        "x",
-    ):
+        "manifest-0.json", "manifest-01.json", "manifest--1.json", "manifest-1.json.tmp", "manifest-x.json", "x"
+    ):  # fmt: skip
         assert manifest.number_in(name) == 0
 
 
@@ -303,16 +254,14 @@ def test_no_manifest_is_written_that_no_reader_takes(tmp_path, monkeypatch):
 
 def test_a_failing_change_changes_nothing(tmp_path):
     storage = storage_of(tmp_path)
-    with pytest.raises(ZeroDivisionError):
-        manifest.commit(storage, lambda old: 1 / 0)
+    pytest.raises(ZeroDivisionError, lambda: manifest.commit(storage, lambda old: 1 / 0))
     assert os.listdir(tmp_path) == []
 
 
 def test_a_manifest_under_another_number_is_damaged(tmp_path):
     storage = storage_of(tmp_path)
     storage.write("manifest-5.json", numbered(Manifest(), 4).dump())
-    with pytest.raises(recstore.errors.CorruptError, match="says that it is number 4"):
-        manifest.load(storage, 5)
+    pytest.raises(recstore.errors.CorruptError, lambda: manifest.load(storage, 5)).match("says that it is number 4")
 
 
 def test_another_writer_between_load_and_put(tmp_path):
@@ -327,8 +276,7 @@ def test_another_writer_between_load_and_put(tmp_path):
 
     assert manifest.commit(storage, change).shards() == shards(2) and seen == [None, 1]
     seen.clear()
-    with pytest.raises(recstore.errors.ConflictError):
-        manifest.commit(storage, change, base=2)
+    pytest.raises(recstore.errors.ConflictError, lambda: manifest.commit(storage, change, base=2))
     assert manifest.newest(storage) == 3
 
 
@@ -383,10 +331,7 @@ def committed(storage, n):
 def test_threads_race(tmp_path):
     storage, barrier = storage_of(tmp_path), threading.Barrier(6)
     threads = [threading.Thread(target=appends, args=(storage, i, 5, barrier.wait)) for i in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    together(threads)
     committed(storage, 30)
 
 
@@ -394,9 +339,6 @@ def test_processes_race(tmp_path):
     storage, context = storage_of(tmp_path), multiprocessing.get_context("fork")
     barrier = context.Barrier(4)
     processes = [context.Process(target=appends, args=(storage, i, 5, barrier.wait)) for i in range(4)]
-    for process in processes:
-        process.start()
-    for process in processes:
-        process.join()
+    together(processes)
     assert [process.exitcode for process in processes] == [0] * 4
     committed(storage, 20)

@@ -1,20 +1,18 @@
 """recstore.remote.storage and the places behind it: folders, an S3 server, fsspec. Failures of the server stand in
 test_remote_object_store.py."""
 
-import concurrent.futures
 import errno
 import io
-import multiprocessing
 import os
 import pathlib
 import pickle
 import stat
-import subprocess
-import sys
 import threading
 
 import pytest
+import waiting
 from full_disk import FullDisk
+from waiting import in_child, together
 
 import recstore
 from recstore.building import saving
@@ -55,27 +53,12 @@ def test_an_object_is_read_up_to_a_limit(place, forked):
     assert (in_child(work) if forked and "memory" not in place.url else work()) == (place.of("a"), 300_000)
 
 
-def in_child(work):
-    with concurrent.futures.ProcessPoolExecutor(1, multiprocessing.get_context("fork"), _set, (work,)) as pool:
-        return pool.submit(_run).result(60)
-
-
-def _set(work):
-    global _work
-    _work = work
-
-
-def _run():
-    return _work()
-
-
 def test_an_empty_place(place):
     assert list(place.list()) == [] and list(place.leftovers()) == [] and place.size("a") is None
     place.delete(["a"])
     place.delete([])
     for read in (place.read, lambda name: place.read_into(name, io.BytesIO())):
-        with pytest.raises(recstore.errors.SegmentNotFoundError) as caught:
-            read("a")
+        caught = pytest.raises(recstore.errors.SegmentNotFoundError, lambda: read("a"))
         assert caught.value.filename == place.of("a")
 
 
@@ -111,10 +94,7 @@ def test_of_several_that_create_one_object_one_succeeds(place):
         threading.Thread(target=create, args=(i,)) for i in range(6 if not place.url.startswith("memory") else 1)
     ]
     barrier = threading.Barrier(len(threads))
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    together(threads)
     assert sorted(done) == [False] * (len(threads) - 1) + [True]
     content = place.read("m")
     assert place.create("m", b"another") is False and place.read("m") == content
@@ -178,14 +158,10 @@ def test_urls():
     found = storage_of("s3://bucket/x")
     assert storage_of(found) is found
     assert [storage.is_url(text) for text in ("s3://b", "a/b", "C:\\x", "://x")] == [True, False, False, False]
-    with pytest.raises(TypeError, match="not an int"):
-        storage_of(5)
-    with pytest.raises(TypeError, match="options is a dict"):
-        storage_of("s3://b/x", "region")
-    with pytest.raises(ValueError, match="options are for object stores"):
-        storage_of("/x", {"region": "a"})
-    with pytest.raises(ValueError, match="fsspec cannot open it"):
-        storage_of("nonesuch://b/x").read("a")
+    pytest.raises(TypeError, lambda: storage_of(5)).match("not an int")
+    pytest.raises(TypeError, lambda: storage_of("s3://b/x", "region")).match("options is a dict")
+    pytest.raises(ValueError, lambda: storage_of("/x", {"region": "a"})).match("options are for object stores")
+    pytest.raises(ValueError, lambda: storage_of("nonesuch://b/x").read("a")).match("fsspec cannot open it")
 
 
 def test_no_network_library_is_imported_before_it_is_used():
@@ -193,7 +169,7 @@ def test_no_network_library_is_imported_before_it_is_used():
         "import sys, recstore.remote; w = recstore.remote.ShardWriter('s3://bucket/x'); recstore.remote.gc\n"
         "print([name for name in ('obstore', 'fsspec', 'boto3', 'ray', 'pyspark') if name in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    done = waiting.python("-c", program, check=True)
     assert done.stdout == "[]\n"
 
 
@@ -247,11 +223,8 @@ def test_a_folder_without_rights(tmp_path):
     (tmp_path / "file").write_text("")
     place = storage_of(tmp_path / "file" / "set")
     for use in (
-        lambda: place.write("a", b""),
-        lambda: place.read("a"),
-        lambda: list(place.list()),
-        lambda: place.size("a"),
-    ):
+        lambda: place.write("a", b""), lambda: place.read("a"), lambda: list(place.list()), lambda: place.size("a")
+    ):  # fmt: skip
         with pytest.raises(recstore.errors.RemoteError, match="look at the folder") as caught:
             use()
         assert caught.value.url.startswith(place.url) and isinstance(caught.value, OSError)
@@ -321,8 +294,6 @@ def test_errors_of_fsspec_name_the_object(monkeypatch):
         raise RuntimeError("quota of the day")
 
     monkeypatch.setattr(type(fsspec.filesystem("memory")), "open", failing)
-    with pytest.raises(
-        recstore.errors.RemoteError, match="cannot read memory://failing/set/a: .*quota of the day"
-    ) as caught:
+    with pytest.raises(recstore.errors.RemoteError, match="quota of the day") as caught:
         place.read("a")
     assert caught.value.url == place.of("a")

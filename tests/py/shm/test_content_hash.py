@@ -3,12 +3,12 @@ makes of stores."""
 
 import datetime
 import pickle
-import subprocess
 import sys
 import warnings
 
 import numpy as np
 import pytest
+import waiting
 
 import recstore
 from recstore import RecordDict, RecordList
@@ -44,25 +44,12 @@ def test_equal_content_has_one_fingerprint(x, saved, tmp_path):
         other.close()
 
 
-@pytest.mark.parametrize(
-    "one, other",
-    [
-        ([1, 2], [2, 1]),
-        ([1, 2], [1, 2, 2]),
-        ([1], [1.0]),
-        ([1], [True]),
-        (["1"], [1]),
-        (["a", "bc"], ["ab", "c"]),
-        ([[1], [2, 3]], [[1, 2], [3]]),
-        ([{"a": 1}], [{"b": 1}]),
-        ([{"a": None}], [{}]),
-        ([()], [[]]),
-        ([np.zeros(2000, "u1")], [np.ones(2000, "u1")]),
-        ([np.zeros(2000, "u1")], [np.zeros(2000, "i1")]),
-        ([datetime.date(2020, 1, 1)], [datetime.datetime(2020, 1, 1)]),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("one, other", [
+    ([1, 2], [2, 1]), ([1, 2], [1, 2, 2]), ([1], [1.0]), ([1], [True]), (["1"], [1]), (["a", "bc"], ["ab", "c"]),
+    ([[1], [2, 3]], [[1, 2], [3]]), ([{"a": 1}], [{"b": 1}]), ([{"a": None}], [{}]), ([()], [[]]),
+    ([np.zeros(2000, "u1")], [np.ones(2000, "u1")]), ([np.zeros(2000, "u1")], [np.zeros(2000, "i1")]),
+    ([datetime.date(2020, 1, 1)], [datetime.datetime(2020, 1, 1)])
+], ids=str)  # fmt: skip
 def test_different_content(one, other):
     with RecordList(one * 100) as a, RecordList(other * 100) as b:
         assert a.fingerprint != b.fingerprint
@@ -82,44 +69,22 @@ def test_views_of_one_sequence_have_one_fingerprint(x, saved):
     with RecordList(RECORDS) as y:
         for views in [
             [
-                x,
-                x[:],
-                x[list(range(1000))],
-                x[:400] + x[400:],
-                y[:400] + x[400:],
-                x[::-1][::-1],
-                x.filter(lambda r: True),
+                x, x[:], x[list(range(1000))], x[:400] + x[400:], y[:400] + x[400:], x[::-1][::-1],
+                x.filter(lambda r: True)
             ],
             [
-                x[10:20],
-                x[list(range(10, 20))],
-                x[5:][5:15],
-                x[10:13] + y[13:20],
-                saved[10:20],
-                saved[np.arange(10, 20)],
-            ],
-            [x[::2], x.filter(lambda r: r["id"] % 2 == 0), y[:500:2] + y[500::2]],
+                x[10:20], x[list(range(10, 20))], x[5:][5:15], x[10:13] + y[13:20], saved[10:20],
+                saved[np.arange(10, 20)]
+            ], [x[::2], x.filter(lambda r: r["id"] % 2 == 0), y[:500:2] + y[500::2]],
             [x.shuffled(3), saved.shuffled(3), x[[r["id"] for r in x.shuffled(3)]]],
-            [x[3:4], x[[3]], x[3::2000], y[3:4]],
-            [x[:0], y[5:5], RecordList(), x.filter(lambda r: False)],
+            [x[3:4], x[[3]], x[3::2000], y[3:4]], [x[:0], y[5:5], RecordList(), x.filter(lambda r: False)],
             [x.field("name"), saved.field("name"), x[:3].field("name") + x[3:].field("name")],
-            [x.fields("id", "box"), saved.fields("id", "box")],
-            [x.lazy()[2:], saved[2:].lazy()],
-            [x * 2, x + y],
-        ]:
+            [x.fields("id", "box"), saved.fields("id", "box")], [x.lazy()[2:], saved[2:].lazy()], [x * 2, x + y]
+        ]:  # fmt: skip
             assert len({view.fingerprint for view in views}) == 1, views
         different = [
-            x,
-            x[1:],
-            x[::-1],
-            x.shuffled(3),
-            x.shuffled(4),
-            x[::2],
-            x[1::2],
-            x.field("id"),
-            x.field("name"),
-            x.lazy(),
-        ]
+            x, x[1:], x[::-1], x.shuffled(3), x.shuffled(4), x[::2], x[1::2], x.field("id"), x.field("name"), x.lazy()
+        ]  # fmt: skip
         different += [x.fields("id", "box"), x.fields("box", "id"), x + x, x * 3, x[:0], x.field("no", default=0)]
         different += [x.field("no", default=1), x[[0, 1, 3]], x[[0, 1, 4]]]
         assert len({view.fingerprint for view in different}) == len(different)
@@ -160,8 +125,7 @@ def test_closed_and_detached():
     part = store[:1]
     store.close()
     for container in (store, part):
-        with pytest.raises(recstore.errors.ClosedError):
-            container.fingerprint
+        pytest.raises(recstore.errors.ClosedError, lambda: container.fingerprint)
 
 
 def test_damage_in_the_tables(x, tmp_path):
@@ -205,12 +169,7 @@ def test_a_pickle_of_a_file_names_no_process(saved):
         here = [pickle.dumps(view).hex() for view in views_of(saved)]
     assert not pins._pins
     folder = __file__.rpartition("/")[0]
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", f"import sys; sys.path.insert(0, {folder!r})\n{code}"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = waiting.python("-W", "error", "-c", f"import sys; sys.path.insert(0, {folder!r})\n{code}", check=True)
     assert done.stdout.split() == here
     for view, pickled in zip(views_of(saved), here):
         assert pickle.loads(bytes.fromhex(pickled)) == view
@@ -219,7 +178,7 @@ def test_a_pickle_of_a_file_names_no_process(saved):
 def test_a_pickle_of_a_file_is_read_after_its_process(x, tmp_path, monkeypatch):
     x.save(tmp_path / "x.recs")
     code = f"import pickle, recstore; print(pickle.dumps(recstore.open({str(tmp_path / 'x.recs')!r})[5:9]).hex())"
-    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)
+    done = waiting.python("-W", "error", "-c", code, check=True)
     assert pickle.loads(bytes.fromhex(done.stdout)).to_list() == RECORDS[5:9]
 
 
@@ -234,8 +193,7 @@ def test_a_pickle_of_a_view_with_an_index_array_still_needs_its_process(saved, m
 
 def test_a_pickle_of_a_file_may_be_an_error(saved, monkeypatch):
     monkeypatch.setenv("RECSTORE_PICKLE", "error")
-    with pytest.raises(recstore.Error, match="writes a handle"):
-        pickle.dumps(saved)
+    pytest.raises(recstore.Error, lambda: pickle.dumps(saved)).match("writes a handle")
 
 
 # ---- joblib ----
@@ -263,7 +221,7 @@ def test_joblib_memory_hits_in_the_next_process(tmp_path):
     script = tmp_path / "cached.py"
     script.write_text(CACHED)
     command = [sys.executable, "-W", "error", str(script), str(tmp_path / "cache"), str(tmp_path / "x.recs")]
-    first, second = (subprocess.run(command, capture_output=True, text=True) for _ in range(2))
+    first, second = (waiting.run(command) for _ in range(2))
     assert first.returncode == second.returncode == 0, first.stderr + second.stderr
     assert first.stdout.count("computed") == 6 and second.stdout == ""
 

@@ -10,6 +10,7 @@ import interpreters
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from waiting import together
 
 import recstore
 from recstore import RecordList
@@ -40,8 +41,7 @@ def test_signed(n):
 
 @pytest.mark.parametrize("text", [b"", b"\x80", b"\xff" * 10, b"\xff" * 9 + b"\x02", b"\x80" * 11])
 def test_varints_of_others(text):
-    with pytest.raises(recstore.errors.CorruptError):
-        Reader(text).varint()
+    pytest.raises(recstore.errors.CorruptError, lambda: Reader(text).varint())
 
 
 PLAIN = st.recursive(
@@ -61,18 +61,11 @@ def test_plain_values(value):
 
 def test_plain_values_of_no_kind():
     for value in (1.5, [1], {}, object()):
-        with pytest.raises(TypeError, match="cannot be pickled"):
-            wire.write_plain(value)
+        pytest.raises(TypeError, lambda: wire.write_plain(value)).match("cannot be pickled")
     for text in (
-        b"\x07",
-        b"\x06\x05\x00",
-        b"\x04\x05ab",
-        b"\x04\x01\xff",
-        b"\x06\x01" * 20 + b"\x00",
-        b"\x06" + varint(2**62),
-    ):
-        with pytest.raises(recstore.errors.CorruptError):
-            wire.read_plain(Reader(text))
+        b"\x07", b"\x06\x05\x00", b"\x04\x05ab", b"\x04\x01\xff", b"\x06\x01" * 20 + b"\x00", b"\x06" + varint(2**62)
+    ):  # fmt: skip
+        pytest.raises(recstore.errors.CorruptError, lambda: wire.read_plain(Reader(text)))
 
 
 def test_locations():
@@ -96,8 +89,7 @@ def test_locations():
     assert again.view.take(again.view.left) == b"view"
     assert packed.count(b"/some/where") == 2 and len(again.devices) == 3
     for cut in range(len(packed) - 7):
-        with pytest.raises(recstore.errors.CorruptError):
-            Handle.unpack(packed[:cut])
+        pytest.raises(recstore.errors.CorruptError, lambda: Handle.unpack(packed[:cut]))
     tail = Handle.unpack(handle.pack(b"", handle.segments[0])).tail
     assert (tail.fd, tail.id) == (5, b"a" * 16)
 
@@ -239,8 +231,7 @@ def test_an_index_array_read_with_a_step():
 def test_selections_of_others(text):
     x = RecordList(range(10))
     blob = x[[1, 2, 3]].selection.blobs()[0]
-    with pytest.raises(recstore.errors.CorruptError):
-        view_bytes.read_selection(Reader(text), [x.segment, blob])
+    pytest.raises(recstore.errors.CorruptError, lambda: view_bytes.read_selection(Reader(text), [x.segment, blob]))
 
 
 def test_an_index_array_of_others():
@@ -249,10 +240,8 @@ def test_an_index_array_of_others():
     blob = native.new_blob(bytes([3, 0, 0, 0, 10, 0, 0, 0]))
     view = recstore.RecordView._blank()._set(x.selection.indexed(blob, 0, 4, 2))
     assert view[0] == 3
-    with pytest.raises(recstore.errors.CorruptError, match="leads to record 10 of 10"):
-        view[1]
-    with pytest.raises(recstore.errors.CorruptError):
-        x.selection.indexed(blob, 2**62, 4, 2**62)
+    pytest.raises(recstore.errors.CorruptError, lambda: view[1]).match("leads to record 10 of 10")
+    pytest.raises(recstore.errors.CorruptError, lambda: x.selection.indexed(blob, 2**62, 4, 2**62))
 
 
 @given(st.integers(0, 2**32))
@@ -329,8 +318,7 @@ def test_a_blob_is_private_until_published():
     again.close()
     assert again.closed and not blob.closed
     for read in (again.content, again.fileno, lambda: again.publish("anonymous")):
-        with pytest.raises(recstore.errors.ClosedError):
-            read()
+        pytest.raises(recstore.errors.ClosedError, read)
     del blob
     assert descriptors.names() == before
 
@@ -363,14 +351,11 @@ def test_blobs_of_others(tmp_path):
     for name, text in cases.items():
         path = tmp_path / name
         path.write_bytes(text)
-        with pytest.raises(recstore.errors.CorruptError):
-            native.open_blob(str(path))
+        pytest.raises(recstore.errors.CorruptError, lambda: native.open_blob(str(path)))
     path.write_bytes(good + b"1234")
     blob = native.open_blob(str(path))  # the content's checksum is wrong: constant time does not tell
-    with pytest.raises(recstore.errors.CorruptError, match="checksum"):
-        blob.content()
-    with pytest.raises(recstore.errors.CorruptError):
-        native.adopt_fd(os.open(path, os.O_RDONLY), "file")
+    pytest.raises(recstore.errors.CorruptError, blob.content).match("checksum")
+    pytest.raises(recstore.errors.CorruptError, lambda: native.adopt_fd(os.open(path, os.O_RDONLY), "file"))
     x = RecordList([1])
     with pytest.raises(recstore.errors.CorruptError, match="index array"):
         native.adopt_blob(os.dup(x.segment.fileno()))
@@ -380,8 +365,7 @@ def test_a_blob_that_cannot_be_published_stays(monkeypatch, tmp_path):
     view = RecordList([1, 2])[[1, 0]]
     (blob,) = view.selection.blobs()
     (tmp_path / "taken.rec").write_bytes(b"")
-    with pytest.raises(OSError):
-        blob.publish("directory", tmp_path / "none" / "there", "x.rec")
+    pytest.raises(OSError, lambda: blob.publish("directory", tmp_path / "none" / "there", "x.rec"))
     assert not blob.published and view == [2, 1]
 
 
@@ -398,10 +382,7 @@ def test_threads_publish_one_blob_once():
             texts.append(pickle.dumps(view))
 
         threads = [threading.Thread(target=pickled) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        together(threads)
         assert len(set(texts)) == 1 and pickle.loads(texts[0]) == view and view[-1] == 9
         pins.clear()
     del view, pickled

@@ -6,10 +6,10 @@ import os
 import pathlib
 import pickle
 import re
-import subprocess
 import sys
 
 import pytest
+import waiting
 
 BENCH = pathlib.Path(__file__).resolve().parents[3] / "bench"
 
@@ -18,35 +18,25 @@ if not BENCH.exists():
 
 REAL = [
     {
-        "segmentation": [[10.25, 20.5, 110.75, 20.5, 60.0, 220.31], [5.0, 5.0, 9.5, 5.0, 9.5, 9.0]],
-        "area": 1.5,
-        "iscrowd": 0,
-        "image_id": 1,
-        "bbox": [5.0, 5.0, 105.75, 215.31],
-        "category_id": 3,
-        "id": 7,
+        "segmentation": [[10.25, 20.5, 110.75, 20.5, 60.0, 220.31], [5.0, 5.0, 9.5, 5.0, 9.5, 9.0]], "area": 1.5,
+        "iscrowd": 0, "image_id": 1, "bbox": [5.0, 5.0, 105.75, 215.31], "category_id": 3, "id": 7
     },
     {
-        "segmentation": {"counts": [100, 5, 20, 6, 30], "size": [7, 23]},
-        "area": 11,
-        "iscrowd": 1,
-        "image_id": 2,
-        "bbox": [1, 2, 30, 40],
-        "category_id": 1,
-        "id": 900100000002,
-    },
-]
+        "segmentation": {"counts": [100, 5, 20, 6, 30], "size": [7, 23]}, "area": 11, "iscrowd": 1, "image_id": 2,
+        "bbox": [1, 2, 30, 40], "category_id": 1, "id": 900100000002
+    }
+]  # fmt: skip
 
 
 @pytest.fixture
-def coco(monkeypatch):
+def bench(monkeypatch):
+    """Imports a module of bench/."""
     monkeypatch.syspath_prepend(str(BENCH))
-    import coco
-
-    return coco
+    return importlib.import_module
 
 
-def test_made_annotations_are_like_real_ones(coco):
+def test_made_annotations_are_like_real_ones(bench):
+    coco = bench("coco")
     made = list(coco.annotations(REAL, 2000))
     assert made == list(coco.annotations(REAL, 2000))
     assert [list(one) for one in made[:1]] == [list(REAL[0])] and len({json.dumps(one) for one in made}) == 2000
@@ -58,16 +48,15 @@ def test_made_annotations_are_like_real_ones(coco):
         assert all(type(value) is float and round(value, 2) == value and 0 <= value <= coco.SIDE for value in flat)
         left, top, width, height = one["bbox"]
         xs, ys = flat[0::2], flat[1::2]
-        assert (left, top) == (min(xs), min(ys)) and (width, height) == (
-            round(max(xs) - left, 2),
-            round(max(ys) - top, 2),
-        )
+        assert (left, top) == (min(xs), min(ys))
+        assert (width, height) == (round(max(xs) - left, 2), round(max(ys) - top, 2))
         assert type(one["area"]) is float
     ids = [one["id"] for one in polygons]
     assert ids == sorted(set(ids)) and one["image_id"] != REAL[0]["image_id"]
 
 
-def test_made_crowds_keep_their_size(coco):
+def test_made_crowds_keep_their_size(bench):
+    coco = bench("coco")
     crowds = [one for one in coco.annotations(REAL, 500) if one["iscrowd"]]
     assert len({json.dumps(one) for one in crowds}) > 100
     for one in crowds:
@@ -76,14 +65,13 @@ def test_made_crowds_keep_their_size(coco):
         assert all(type(value) is int for value in [*counts, *one["bbox"], one["area"]])
 
 
-def test_a_triangle_has_its_area(coco):
+def test_a_triangle_has_its_area(bench):
+    coco = bench("coco")
     assert coco._shoelace([600.0, 610.0, 600.0], [400.0, 400.0, 420.0]) == 100.0
 
 
-def test_sizes_of_tables_are_those_of_the_package(monkeypatch):
-    monkeypatch.syspath_prepend(str(BENCH))
-    import output
-
+def test_sizes_of_tables_are_those_of_the_package(bench):
+    output = bench("output")
     assert [output.cell(key, 1536) for key in ("store", "uss_over_stub_max", "records")] == [
         "1.54 kB",
         "1.54 kB",
@@ -97,7 +85,7 @@ def test_the_runner(tmp_path):
     path = tmp_path / "found.json"
     command = [sys.executable, str(BENCH / "run.py"), "handle", "import", "name", "--quick", "--json", str(path)]
     env = {**os.environ, "RECSTORE_DATA": str(tmp_path / "none"), "RECSTORE_DIR": str(tmp_path)}
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=env)
+    done = waiting.run(command, cwd=tmp_path, env=env)
     assert done.returncode == 0, done.stderr
     found = json.loads(path.read_text())
     assert set(found["suites"]) == {"handle", "import", "attach", "wait"} and found["machine"]["versions"]["recstore"]
@@ -111,27 +99,17 @@ def test_the_runner(tmp_path):
 def test_data_that_is_not_here_is_skipped(tmp_path):
     path = tmp_path / "found.json"
     command = [
-        sys.executable,
-        str(BENCH / "run.py"),
-        "decode",
-        "size",
-        "build",
-        "scale",
-        "--data",
-        "tang",
-        "--quick",
-        "--json",
-        str(path),
-    ]
+        sys.executable, str(BENCH / "run.py"), "decode", "size", "build", "scale", "--data", "tang", "--quick",
+        "--json", str(path)
+    ]  # fmt: skip
     code = "import runpy, sys; sys.argv = sys.argv[1:]; sys.path.insert(0, sys.argv[0].rsplit('/', 1)[0])\n"
     code += "import scale; scale.KINDS = ('coco',)\nrunpy.run_path(sys.argv[0], run_name='__main__')"
     env = {**os.environ, "RECSTORE_DATA": str(tmp_path / "none")}
-    done = subprocess.run([command[0], "-c", code, *command[1:]], capture_output=True, text=True, cwd=tmp_path, env=env)
+    done = waiting.run([command[0], "-c", code, *command[1:]], cwd=tmp_path, env=env)
     assert done.returncode == 0, done.stderr
     found = json.loads(path.read_text())
-    assert found["suites"] == {} and {"decode of tang", "size of tang", "build of tang", "scale"} <= set(
-        found["skipped"]
-    )
+    assert found["suites"] == {}
+    assert {"decode of tang", "size of tang", "build of tang", "scale"} <= set(found["skipped"])
 
 
 def test_plots(tmp_path):
@@ -175,28 +153,14 @@ def test_plots(tmp_path):
     }
     (tmp_path / "r.json").write_text(json.dumps(result))
     command = [sys.executable, str(BENCH / "plots.py"), str(tmp_path / "r.json"), "--out", str(tmp_path / "plots")]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    done = waiting.run(command, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     names = {
-        "size",
-        "size-more",
-        "decode-random",
-        "decode-hot",
-        "decode-batch",
-        "workers",
-        "scale",
-        "build-list",
-        "build-stream",
-    }
+        "size", "size-more", "decode-random", "decode-hot", "decode-batch", "workers", "scale", "build-list",
+        "build-stream"
+    }  # fmt: skip
     assert {path.stem for path in (tmp_path / "plots").iterdir()} == names
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in (tmp_path / "plots").iterdir())
-
-
-@pytest.fixture
-def bench(monkeypatch):
-    """Imports a module of bench/."""
-    monkeypatch.syspath_prepend(str(BENCH))
-    return importlib.import_module
 
 
 class FewRecords:
@@ -245,13 +209,9 @@ def results(suites):
 def test_tables_fill_their_places(bench):
     tables = bench("tables")
     row = {
-        "data": "coco",
-        "records": 1000,
-        "bytes": 5.25,
-        "build_min_ns": 1234.5,
-        "build_cpu_min_ns": 1300.0,
-        "random_median_ns": 88.8,
-    }
+        "data": "coco", "records": 1000, "bytes": 5.25, "build_min_ns": 1234.5, "build_cpu_min_ns": 1300.0,
+        "random_median_ns": 88.8
+    }  # fmt: skip
     rows = [
         {**row, "rival": rival} for rival in ("recstore", "recstore none", "recstore fast", "recstore small", "msgspec")
     ]
@@ -276,12 +236,9 @@ def test_tables_fill_their_places(bench):
 def test_the_table_of_builds(bench):
     tables = bench("tables")
     row = {
-        "data": "tang",
-        "wall_median_ns": 100.0,
-        "wall_of_leanest": 0.5,
-        "cpu_of_leanest": 0.75,
-        "wall_of_numpy_pickle": 0.25,
-    }
+        "data": "tang", "wall_median_ns": 100.0, "wall_of_leanest": 0.5, "cpu_of_leanest": 0.75,
+        "wall_of_numpy_pickle": 0.25
+    }  # fmt: skip
     rows = [
         {**row, "from": source, "cores": cores, "way": way}
         for source, cores in (("list", 2), ("stream", 2), ("list", 1))
@@ -313,11 +270,9 @@ def test_the_tables_of_the_pages_are_those_of_their_results(bench):
 
 
 @pytest.fixture
-def plots(monkeypatch):
+def plots(bench):
     pytest.importorskip("matplotlib")
-    monkeypatch.syspath_prepend(str(BENCH))
-    import plots
-
+    plots = bench("plots")
     yield plots
     plots.pyplot.close("all")
 

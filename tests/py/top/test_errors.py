@@ -14,21 +14,12 @@ import recstore
 from recstore import errors
 
 BUILT_IN = {
-    "EncodeError": TypeError,
-    "CorruptError": ValueError,
-    "VersionError": ValueError,
-    "UntrustedError": ValueError,
-    "ClosedError": ValueError,
-    "BusyError": BufferError,
-    "SegmentNotFoundError": FileNotFoundError,
-    "SegmentExistsError": FileExistsError,
-    "OutOfSpaceError": OSError,
-    "BuildError": RuntimeError,
-    "WaitTimeoutError": TimeoutError,
-    "InputError": ValueError,
-    "RemoteError": OSError,
-    "ConflictError": recstore.errors.RemoteError,
-}
+    "EncodeError": TypeError, "CorruptError": ValueError, "VersionError": ValueError, "UntrustedError": ValueError,
+    "ClosedError": ValueError, "BusyError": BufferError, "SegmentNotFoundError": FileNotFoundError,
+    "SegmentExistsError": FileExistsError, "OutOfSpaceError": OSError, "BuildError": RuntimeError,
+    "WaitTimeoutError": TimeoutError, "InputError": ValueError, "RemoteError": OSError,
+    "ConflictError": recstore.errors.RemoteError
+}  # fmt: skip
 STATUS_H = pathlib.Path(__file__).parents[3] / "csrc" / "base" / "rs_status.h"
 
 
@@ -57,8 +48,7 @@ def test_every_status_has_a_class():
 
 
 def test_system_errors_have_a_number(tmp_path):
-    with pytest.raises(FileNotFoundError) as caught:
-        recstore.open(tmp_path / "nothing")
+    caught = pytest.raises(FileNotFoundError, lambda: recstore.open(tmp_path / "nothing"))
     assert type(caught.value) is recstore.errors.SegmentNotFoundError
     assert (caught.value.errno, "nothing" in str(caught.value)) == (errno.ENOENT, True)
 
@@ -71,18 +61,14 @@ DAMAGED = sorted(pathlib.Path(__file__).parents[2].glob("golden/v1-damaged-*.rec
 def everything_in(path):
     """Each way to read a store: what it raises."""
     ways = [
-        lambda: recstore.open(path, verify="full"),
-        lambda: recstore.open(path, copy=True).to_list(),
-        lambda: recstore.open(path).to_list(),
-        lambda: [dict(record) for record in recstore.open(path).lazy()],
+        lambda: recstore.open(path, verify="full"), lambda: recstore.open(path, copy=True).to_list(),
+        lambda: recstore.open(path).to_list(), lambda: [dict(record) for record in recstore.open(path).lazy()],
         lambda: recstore.open(path).fields("name", "id").to_list(),
         lambda: recstore.open(path).field("id", default=None).to_list(),
-        lambda: recstore.open(path).field("id", default=None).to_numpy(),
-        lambda: recstore.open(path).get_many([0, 1]),
-        lambda: recstore.open(path).info(),
-        lambda: recstore.open(path).to_dict(),
-        lambda: [recstore.open(path).get(key) for key in ("a", 3, 2.5, (1, 2))],
-    ]
+        lambda: recstore.open(path).field("id", default=None).to_numpy(), lambda: recstore.open(path).get_many([0, 1]),
+        lambda: recstore.open(path).info(), lambda: recstore.open(path).to_dict(),
+        lambda: [recstore.open(path).get(key) for key in ("a", 3, 2.5, (1, 2))]
+    ]  # fmt: skip
     for way in ways:
         try:
             way()
@@ -104,21 +90,18 @@ def test_what_is_raised_for_a_damaged_file_names_it(path):
 @pytest.mark.parametrize("how", [copy.copy, copy.deepcopy, lambda error: pickle.loads(pickle.dumps(error))])
 def test_the_file_travels_with_the_error(how, tmp_path):
     (tmp_path / "x.rec").write_bytes(b"hello" * 2000)
-    with pytest.raises(recstore.errors.CorruptError) as caught:
-        recstore.open(tmp_path / "x.rec")
+    caught = pytest.raises(recstore.errors.CorruptError, lambda: recstore.open(tmp_path / "x.rec"))
     there = how(caught.value)
     assert type(there) is recstore.errors.CorruptError and there.filename == str(tmp_path / "x.rec")
     assert str(there) == str(caught.value) and there.args == caught.value.args
-    with pytest.raises(FileNotFoundError) as caught:
-        recstore.open(tmp_path / "y.rec")
+    caught = pytest.raises(FileNotFoundError, lambda: recstore.open(tmp_path / "y.rec"))
     assert (how(caught.value).filename, str(how(caught.value))) == (str(tmp_path / "y.rec"), str(caught.value))
 
 
 def test_errors_about_memory_name_no_file():
     with recstore.RecordList([object()], on_unsupported="pickle") as x:
         x.segments[0].reader = recstore._core.trust.Reader(trusted=False)
-        with pytest.raises(recstore.errors.UntrustedError) as caught:
-            x[0]
+        caught = pytest.raises(recstore.errors.UntrustedError, lambda: x[0])
     assert caught.value.filename is None and str(caught.value) == caught.value.args[0]
 
 
@@ -141,15 +124,13 @@ def test_saving_where_no_file_can_be(save, tmp_path, monkeypatch):
     assert type(caught.value) is FileNotFoundError and caught.value.filename == str(tmp_path / "missing")
     assert caught.value.errno == errno.ENOENT
     (tmp_path / "file").write_text("")
-    with pytest.raises(NotADirectoryError) as caught:
-        save(tmp_path / "file" / "x.rec")
+    caught = pytest.raises(NotADirectoryError, lambda: save(tmp_path / "file" / "x.rec"))
     assert caught.value.filename == str(tmp_path / "file")
     with pytest.raises(NotADirectoryError, match="a parent of the folder to save into is a file") as caught:
         save(tmp_path / "file" / "a" / "b" / "x.rec")
     assert caught.value.filename == str(tmp_path / "file") and "makedirs" not in str(caught.value)
     (tmp_path / "folder").mkdir()
-    with pytest.raises(OSError) as caught:
-        save(tmp_path / "folder")
+    caught = pytest.raises(OSError, lambda: save(tmp_path / "folder"))
     assert caught.value.filename == str(tmp_path / "folder") and os.listdir(tmp_path / "folder") == []
     monkeypatch.chdir(tmp_path)
     save("x.rec")
@@ -177,14 +158,12 @@ def test_an_error_of_the_program_while_saving_names_no_file(tmp_path, monkeypatc
     written."""
     with recstore.RecordList([1, _Unreadable(), _Unreadable()], on_unsupported="pickle") as x:
         monkeypatch.setitem(globals(), "_is_off", True)
-        with pytest.raises(TimeoutError) as caught:
-            x[1:].save(tmp_path / "x.rec")
+        caught = pytest.raises(TimeoutError, lambda: x[1:].save(tmp_path / "x.rec"))
     assert caught.value.filename is None and caught.value.strerror == "the camera does not answer"
     monkeypatch.setitem(globals(), "_is_off", False)
     with recstore.RecordDict({1: 1, 2: _Unreadable()}, on_unsupported="pickle") as x:
         monkeypatch.setitem(globals(), "_is_off", True)
-        with pytest.raises(TimeoutError) as caught:
-            x.select([2]).save(tmp_path / "x.rec")
+        caught = pytest.raises(TimeoutError, lambda: x.select([2]).save(tmp_path / "x.rec"))
     assert caught.value.filename is None and os.listdir(tmp_path) == []
 
 
@@ -201,8 +180,7 @@ def test_an_error_of_writing_names_the_path_that_was_given(make, tmp_path):
     limits, handler = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, limits[1]))
     try:
-        with pytest.raises(OSError) as caught:
-            x.save(tmp_path / "x.rec")
+        caught = pytest.raises(OSError, lambda: x.save(tmp_path / "x.rec"))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         signal.signal(signal.SIGXFSZ, handler)
@@ -211,8 +189,7 @@ def test_an_error_of_writing_names_the_path_that_was_given(make, tmp_path):
 
 
 def test_system_errors_say_it_in_words_and_name_the_file_once(tmp_path):
-    with pytest.raises(FileNotFoundError) as caught:
-        recstore.open(tmp_path / "nothing")
+    caught = pytest.raises(FileNotFoundError, lambda: recstore.open(tmp_path / "nothing"))
     assert caught.value.filename == str(tmp_path / "nothing")
     assert (
         str(caught.value)
@@ -232,6 +209,5 @@ def test_a_damaged_segment_with_a_name_says_its_path():
         os.chmod(path, 0o600)
         os.truncate(path, 100)
         os.chmod(path, 0o400)
-        with pytest.raises(recstore.errors.CorruptError) as caught:
-            recstore.shared("test-errors-named")
+        caught = pytest.raises(recstore.errors.CorruptError, lambda: recstore.shared("test-errors-named"))
         assert caught.value.filename == path and path in str(caught.value)

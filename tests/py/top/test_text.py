@@ -9,24 +9,11 @@ import recstore
 from recstore.text import size_text, table
 
 
-@pytest.mark.parametrize(
-    ("size", "said"),
-    [
-        (0, "0 B"),
-        (999, "999 B"),
-        (999.7, "1 kB"),
-        (1000, "1 kB"),
-        (12_345, "12.3 kB"),
-        (999_499, "999 kB"),
-        (999_500, "1 MB"),
-        (94_617_120, "94.6 MB"),
-        (999_960_000, "1 GB"),
-        (11_287_000_000, "11.3 GB"),
-        (5e12, "5 TB"),
-        (1.2345e15, "1,234 TB"),
-        (None, "n/a"),
-    ],
-)
+@pytest.mark.parametrize(("size", "said"), [
+    (0, "0 B"), (999, "999 B"), (999.7, "1 kB"), (1000, "1 kB"), (12_345, "12.3 kB"), (999_499, "999 kB"),
+    (999_500, "1 MB"), (94_617_120, "94.6 MB"), (999_960_000, "1 GB"), (11_287_000_000, "11.3 GB"), (5e12, "5 TB"),
+    (1.2345e15, "1,234 TB"), (None, "n/a")
+])  # fmt: skip
 def test_size(size, said):
     assert size_text(size) == said
 

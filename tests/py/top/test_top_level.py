@@ -1,28 +1,21 @@
 """The package as it is found without another import, from a shell, and with the wrong arguments."""
 
-import subprocess
-import sys
-
 import pytest
+import waiting
 
 import recstore
 from recstore import RecordDict, RecordList
 from recstore.sources import foreign_names
 
 FOUND = {
-    "recstore.remote": "ShardWriter",
-    "recstore.monitor": "__doc__",
-    "recstore.integrations": "__doc__",
-    "recstore.remote.ray": "__doc__",
-    "recstore.remote.dask": "__doc__",
-    "recstore.monitor.log": "Log",
-    "recstore.monitor.post_mortem": "read",
-    "recstore.integrations.pycocotools": "__doc__",
-}
+    "recstore.remote": "ShardWriter", "recstore.monitor": "__doc__", "recstore.integrations": "__doc__",
+    "recstore.remote.ray": "__doc__", "recstore.remote.dask": "__doc__", "recstore.monitor.log": "Log",
+    "recstore.monitor.post_mortem": "read", "recstore.integrations.pycocotools": "__doc__"
+}  # fmt: skip
 
 
 def run(*arguments):
-    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, timeout=100)
+    return waiting.python(*arguments)
 
 
 @pytest.mark.parametrize("module", FOUND)
@@ -54,8 +47,7 @@ def test_the_command_as_a_module(arguments):
 @pytest.mark.parametrize("make", [RecordList, RecordDict])
 @pytest.mark.parametrize("option", foreign_names._CONSTRUCTOR)
 def test_arguments_that_the_constructors_lack(make, option):
-    with pytest.raises(TypeError) as caught:
-        make([], **{option: "train"})
+    caught = pytest.raises(TypeError, lambda: make([], **{option: "train"}))
     said = f"{make.__name__}() got an unexpected keyword argument {option!r}"
     assert str(caught.value) == said + foreign_names.of_argument(make.__name__, option)
 

@@ -52,12 +52,7 @@ def storages(batch):
 
 def test_tensors_within_other_entries_move_too():
     one = torch.ones(2, requires_grad=True)
-    given = {
-        "ragged": Ragged(one, torch.tensor([0, 2])),
-        "list": ["text", {"a": (one, 1)}],
-        "name": [],
-        "number": 3,
-    }
+    given = {"ragged": Ragged(one, torch.tensor([0, 2])), "list": ["text", {"a": (one, 1)}], "name": [], "number": 3}
     moved = Batch(given).to("meta")
     assert moved["ragged"].values.is_meta and moved["ragged"].offsets.is_meta
     assert type(moved["ragged"]) is Ragged
@@ -132,22 +127,12 @@ def test_small_parts_of_large_memories_travel_alone():
 def test_tensors_of_all_layouts_travel():
     base = torch.arange(24, dtype=torch.float32).reshape(2, 3, 4)
     batch = Batch(
-        whole=base,
-        turned=base.permute(2, 0, 1),
-        part=base[:, 1],
-        one=base[0, 0, 0],
-        empty=base[:0],
-        spread=torch.ones(1).expand(5),
-        odd=torch.arange(3, dtype=torch.uint8),
-        none=torch.empty(0, dtype=torch.int64),
-        conj=torch.tensor([1 + 2j]).conj(),
-        sparse=torch.eye(3).to_sparse(),
-        wide=torch.ones(2, dtype=torch.bfloat16),
+        whole=base, turned=base.permute(2, 0, 1), part=base[:, 1], one=base[0, 0, 0], empty=base[:0],
+        spread=torch.ones(1).expand(5), odd=torch.arange(3, dtype=torch.uint8), none=torch.empty(0, dtype=torch.int64),
+        conj=torch.tensor([1 + 2j]).conj(), sparse=torch.eye(3).to_sparse(), wide=torch.ones(2, dtype=torch.bfloat16),
         jagged=torch.nested.nested_tensor_from_jagged(torch.arange(3), torch.tensor([0, 1, 3])),
-        ragged=Ragged(torch.arange(3), torch.tensor([0, 1, 3])),
-        strings=["a", None],
-        nothing=None,
-    )
+        ragged=Ragged(torch.arange(3), torch.tensor([0, 1, 3])), strings=["a", None], nothing=None
+    )  # fmt: skip
     other = pickle.loads(pickle.dumps(batch))
     sparse, conj = other.pop("sparse"), other.pop("conj")
     assert sparse.to_dense().tolist() == torch.eye(3).tolist()
@@ -211,22 +196,13 @@ def test_a_worker_makes_jagged_tensors_when_it_looks(in_a_worker, monkeypatch):
         sent = pickle.dumps(f[[0, 1]])
         assert made == []
         for look in (
-            lambda batch: batch["t"],
-            lambda batch: dict(batch)["t"],
-            lambda batch: {**batch}["t"],
-            lambda batch: dict(**batch)["t"],
-            lambda batch: batch.get("t"),
-            lambda batch: batch.pop("t"),
-            lambda batch: batch.setdefault("t"),
-            lambda batch: batch.popitem()[1],
-            lambda batch: next(iter(batch.values())),
-            lambda batch: next(iter(batch.items()))[1],
-            lambda batch: batch.copy()["t"],
-            lambda batch: copy.deepcopy(batch)["t"],
-            lambda batch: (batch | {})["t"],
-            lambda batch: ({} | batch)["t"],
-            lambda batch: batch.to("cpu")["t"],
-        ):
+            lambda batch: batch["t"], lambda batch: dict(batch)["t"], lambda batch: {**batch}["t"],
+            lambda batch: dict(**batch)["t"], lambda batch: batch.get("t"), lambda batch: batch.pop("t"),
+            lambda batch: batch.setdefault("t"), lambda batch: batch.popitem()[1],
+            lambda batch: next(iter(batch.values())), lambda batch: next(iter(batch.items()))[1],
+            lambda batch: batch.copy()["t"], lambda batch: copy.deepcopy(batch)["t"], lambda batch: (batch | {})["t"],
+            lambda batch: ({} | batch)["t"], lambda batch: batch.to("cpu")["t"]
+        ):  # fmt: skip
             found = look(f[[0, 1]])
             assert isinstance(found, torch.Tensor) and found.layout is torch.jagged
     arrived = pickle.loads(sent)
@@ -328,13 +304,9 @@ def test_any_records_make_the_batch_of_the_model(records, draw):
     indices = draw.draw(st.lists(st.integers(0, len(records) - 1), max_size=12))
     with RecordList(records, compression=compression) as x:
         f = Fields(
-            x,
-            "s",
-            n=Field(dtype="float64"),
-            t=Field("padded", dtype="int32", multiple_of=4, pad=-1),
-            r=Field("ragged", "t", dtype="uint8"),
-            k=Field("packed", "t", dtype="int64", length=7),
-            o=Field(dtype="int8", missing="mask"),
-        )
+            x, "s", n=Field(dtype="float64"), t=Field("padded", dtype="int32", multiple_of=4, pad=-1),
+            r=Field("ragged", "t", dtype="uint8"), k=Field("packed", "t", dtype="int64", length=7),
+            o=Field(dtype="int8", missing="mask")
+        )  # fmt: skip
         assert_same(f[indices], gather_model.modelled(f)[indices])
         assert_same(f.collate([f[i] for i in indices]), f[indices])

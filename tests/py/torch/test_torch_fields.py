@@ -4,27 +4,19 @@ import _thread
 import collections
 import pickle
 import threading
-import time
 
 import numpy as np
 import pytest
+from waiting import together, until
 
 torch = pytest.importorskip("torch", reason="needs PyTorch (pip install recstore[torch])")
 
 from gather_model import assert_same  # noqa: E402
-from torch_records import ORDER, N, everything, record  # noqa: E402
+from torch_records import ORDER, N, everything, record, x  # noqa: E402, F401
 
 import recstore  # noqa: E402
 from recstore import RecordDict, RecordList  # noqa: E402
 from recstore.torch import Batch, Field, Fields, RecordDataset  # noqa: E402
-
-
-@pytest.fixture(scope="module", params=["auto", "none"])
-def x(request):
-    """A store with schemas, and one of self-describing values."""
-    with RecordList(map(record, range(N)), compression=request.param) as x:
-        yield x
-
 
 # ---- Containers ----
 
@@ -38,29 +30,18 @@ def test_views_and_values_of_a_dict(x):
     assert Fields(x.field("camera"), "id", "pose")[[5]]["pose"].tolist() == [[2.5, 1.0]]
     with RecordDict({f"k{i}": record(i) for i in range(5)}) as d:
         assert Fields(d.values(), "id")[[4, 0]]["id"].tolist() == [4, 0]
-        with pytest.raises(TypeError, match=r"Fields\(d.values\(\), ...\)"):
-            Fields(d, "id")
-    with pytest.raises(TypeError, match=r"Fields\(RecordList\(records\), ...\)"):
-        Fields([{"id": 1}], "id")
-    with pytest.raises(TypeError, match="group"):
-        Fields(x.group_by("label").values(), "id")
+        pytest.raises(TypeError, lambda: Fields(d, "id")).match(r"Fields\(d.values\(\), ...\)")
+    pytest.raises(TypeError, lambda: Fields([{"id": 1}], "id")).match(r"Fields\(RecordList\(records\), ...\)")
+    pytest.raises(TypeError, lambda: Fields(x.group_by("label").values(), "id")).match("group")
 
 
 # ---- Indices ----
 
 
-@pytest.mark.parametrize(
-    "indices",
-    [
-        [3, 1, -1],
-        (3, 1, -1),
-        np.array([3, 1, -1]),
-        np.array([3, 1, 89], np.uint8),
-        torch.tensor([3, 1, -1]),
-        torch.tensor([3, 1, -1], dtype=torch.int32),
-        [np.int64(3), 1, torch.tensor(-1)],
-    ],
-)
+@pytest.mark.parametrize("indices", [
+    [3, 1, -1], (3, 1, -1), np.array([3, 1, -1]), np.array([3, 1, 89], np.uint8), torch.tensor([3, 1, -1]),
+    torch.tensor([3, 1, -1], dtype=torch.int32), [np.int64(3), 1, torch.tensor(-1)]
+])  # fmt: skip
 def test_indices(x, indices):
     f = Fields(x, "id")
     assert f[indices]["id"].tolist() == [3, 1, 89]
@@ -76,27 +57,13 @@ def test_ranges_and_slices(x):
     assert f[np.arange(N) % 45 == 2]["id"].tolist() == [2, 47]
 
 
-@pytest.mark.parametrize(
-    ("indices", "error"),
-    [
-        ([90], IndexError),
-        ([-91], IndexError),
-        (np.array([2**62]), IndexError),
-        (90, IndexError),
-        ([1.0], TypeError),
-        (np.array([1.0]), TypeError),
-        (torch.tensor([1.5]), TypeError),
-        (1.0, TypeError),
-        ("id", TypeError),
-        (["id"], TypeError),
-        (None, TypeError),
-        (np.zeros((2, 2), int), TypeError),
-        (np.array([True, False]), IndexError),
-    ],
-)
+@pytest.mark.parametrize(("indices", "error"), [
+    ([90], IndexError), ([-91], IndexError), (np.array([2**62]), IndexError), (90, IndexError), ([1.0], TypeError),
+    (np.array([1.0]), TypeError), (torch.tensor([1.5]), TypeError), (1.0, TypeError), ("id", TypeError),
+    (["id"], TypeError), (None, TypeError), (np.zeros((2, 2), int), TypeError), (np.array([True, False]), IndexError)
+])  # fmt: skip
 def test_bad_indices(x, indices, error):
-    with pytest.raises(error):
-        Fields(x, "id")[indices]
+    pytest.raises(error, lambda: Fields(x, "id")[indices])
 
 
 # ---- Transform, pickle, threads, repr ----
@@ -115,8 +82,7 @@ def test_transform(x):
     assert f.collate([f[3], f[4]])["id"].tolist() == [6, 8]
     assert f[3]["id"].item() == 3  # a batch is transformed, a sample not
     assert Fields(x, "id", transform=lambda batch: batch["id"].sum().item())[[3, 4]] == 7
-    with pytest.raises(TypeError, match="transform is a function"):
-        Fields(x, "id", transform="double")
+    pytest.raises(TypeError, lambda: Fields(x, "id", transform="double")).match("transform is a function")
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -143,23 +109,17 @@ def test_threads_share_it(x):
                 wrong.append(error)
 
     threads = [threading.Thread(target=read, args=(start,)) for start in expected]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    together(threads)
     assert wrong == []
 
 
 def test_repr(x):
     f = Fields(x, "id", "box", "name", tokens=Field("padded", dtype=torch.int32), polygons="ragged")
     assert repr(f).splitlines() == [
-        "<Fields of 90 records>",
-        "  id        tensor  int64    (B)",
-        "  box       tensor  float32  (B, 4)",
-        "  name      text             (B)",
-        "  tokens    padded  int32    (B, *)",
-        "  polygons  ragged  float32  (B, *, *)",
-    ]
+        "<Fields of 90 records>", "  id        tensor  int64    (B)", "  box       tensor  float32  (B, 4)",
+        "  name      text             (B)", "  tokens    padded  int32    (B, *)",
+        "  polygons  ragged  float32  (B, *, *)"
+    ]  # fmt: skip
 
 
 def test_a_closed_store():
@@ -167,14 +127,11 @@ def test_a_closed_store():
     f = Fields(x, "a")
     batch = f[[1]]
     x.close()
-    with pytest.raises(recstore.errors.ClosedError):
-        f[[0]]
-    with pytest.raises(recstore.errors.ClosedError):
-        f[0]
+    pytest.raises(recstore.errors.ClosedError, lambda: f[[0]])
+    pytest.raises(recstore.errors.ClosedError, lambda: f[0])
     assert "closed" in repr(f)
     assert batch["a"].tolist() == [2]
-    with pytest.raises(recstore.errors.ClosedError):
-        Fields(x, "a")
+    pytest.raises(recstore.errors.ClosedError, lambda: Fields(x, "a"))
 
 
 def test_a_caller_without_a_frame(x):
@@ -183,8 +140,6 @@ def test_a_caller_without_a_frame(x):
     _thread.start_new_thread(out.extend, (map(f.__getitem__, [[0], [1]]),))
     _thread.start_new_thread(out.extend, (map(f.collate, [f.__getitems__([2])]),))
     _thread.start_new_thread(out.extend, (map(getattr, [f, RecordDataset(x)], ["__getitems__"] * 2),))
-    deadline = time.monotonic() + 60
-    while len(out) < 5 and time.monotonic() < deadline:
-        time.sleep(0.01)
+    until(lambda: len(out) == 5)
     assert sorted(int(one["id"]) for one in out if isinstance(one, dict)) == [0, 1, 2]
     assert sum(map(callable, out)) == 2

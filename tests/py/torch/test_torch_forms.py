@@ -41,8 +41,7 @@ from recstore.torch import Field, Ragged  # noqa: E402
     ],
 )
 def test_bad_options(options, error, message):
-    with pytest.raises(error, match=message):
-        Field(**options)
+    pytest.raises(error, lambda: Field(**options)).match(message)
 
 
 @pytest.mark.parametrize("dtype", ["int32", torch.int32, np.int32, np.dtype("int32"), np.dtype(">i4"), "torch.int32"])

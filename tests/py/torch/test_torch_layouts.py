@@ -5,17 +5,10 @@ import pytest
 torch = pytest.importorskip("torch", reason="needs PyTorch (pip install recstore[torch])")
 
 from gather_model import assert_same, modelled  # noqa: E402
-from torch_records import ORDER, N, record  # noqa: E402
+from torch_records import ORDER, N, x  # noqa: E402, F401
 
 from recstore import RecordList  # noqa: E402
 from recstore.torch import Field, Fields  # noqa: E402
-
-
-@pytest.fixture(scope="module", params=["auto", "none"])
-def x(request):
-    """A store with schemas, and one of self-describing values."""
-    with RecordList(map(record, range(N)), compression=request.param) as x:
-        yield x
 
 
 def fields_of(x, field, **names):
@@ -35,12 +28,8 @@ SOURCES = {
 }
 OPTIONS = {
     "padded": [{}, {"pad": -1}, {"multiple_of": 8}, {"length": 12}, {"length": 2, "truncate": True, "pad": 3}],
-    "packed": [
-        {"length": 8},
-        {"length": 16, "split": False},
-        {"length": 4, "split": False, "truncate": True, "pad": 9},
-    ],
-}
+    "packed": [{"length": 8}, {"length": 16, "split": False}, {"length": 4, "split": False, "truncate": True, "pad": 9}]
+}  # fmt: skip
 CASES = [
     (form, source, options)
     for form, sources in SOURCES.items()
@@ -73,8 +62,7 @@ def test_dtypes_of_tensors(x, dtype, source):
         try:
             batch = expected[indices]
         except ValueError:
-            with pytest.raises(ValueError, match="of record"):
-                f[indices]
+            pytest.raises(ValueError, lambda: f[indices]).match("of record")
         else:
             assert_same(f[indices], batch)
 
@@ -97,10 +85,8 @@ def test_forms_without_dtypes(x, form, missing):
     indices = [1, 2, 4, 7] if not missing else ORDER
     assert_same(f[indices], modelled(f)[indices])
     if not missing and form != "object":
-        with pytest.raises(KeyError, match="record 3 has no field 'texts'"):
-            f[[1, 3]]
-        with pytest.raises(ValueError, match="record 5"):
-            f[[1, 5]]
+        pytest.raises(KeyError, lambda: f[[1, 3]]).match("record 3 has no field 'texts'")
+        pytest.raises(ValueError, lambda: f[[1, 5]]).match("record 5")
 
 
 @pytest.mark.parametrize("source", ["name", "raw", "label", "camera.id"])
@@ -118,10 +104,8 @@ def test_missing_values_of_numbers(x):
     batch = Fields(x, some=Field(missing="mask", default=-7))[[1, 3, 5]]
     assert batch["some"].tolist() == [1, -7, -7]
     assert batch["some_mask"].tolist() == [True, False, False]
-    with pytest.raises(KeyError, match="record 3 has no field 'some'.*missing='mask'"):
-        Fields(x, "some")[[1, 3]]
-    with pytest.raises(ValueError, match="record 5.*None"):
-        Fields(x, "some")[[1, 5]]
+    pytest.raises(KeyError, lambda: Fields(x, "some")[[1, 3]]).match("record 3 has no field 'some'.*missing='mask'")
+    pytest.raises(ValueError, lambda: Fields(x, "some")[[1, 5]]).match("record 5.*None")
 
 
 def test_several_fields_share_one_memory(x):
@@ -147,11 +131,7 @@ def test_lists_of_lists():
         assert batch["p_offsets"].tolist() == [0, 2, 2, 3]
         rows = batch["q"].rows()
         assert [[one.tolist() for one in some] for some in rows] == [[[1, 2], [3, 4, 5, 6]], [], [[7, 8]]]
-        assert batch["r"].tolist() == [
-            [[1, 2, -1, -1], [3, 4, 5, 6]],
-            [[-1] * 4, [-1] * 4],
-            [[7, 8, -1, -1], [-1] * 4],
-        ]
+        assert batch["r"].tolist() == [[[1, 2, -1, -1], [3, 4, 5, 6]], [[-1] * 4, [-1] * 4], [[7, 8, -1, -1], [-1] * 4]]
         assert batch["r_lengths"].tolist() == [2, 0, 1]
         assert batch["r_inner_lengths"].tolist() == [[2, 4], [0, 0], [2, 0]]
 
@@ -173,8 +153,7 @@ def test_none_is_an_error_as_an_object_too():
         assert f[[0]]["a"] == [{"b": 1}]
         with pytest.raises(ValueError, match="'a' of record 1 is None: give missing='mask', or default=None"):
             f[[0, 1]]
-        with pytest.raises(KeyError):
-            f[[2]]
+        pytest.raises(KeyError, lambda: f[[2]])
         assert Fields(x, a=Field("object", default=None))[[0, 1, 2]]["a"] == [{"b": 1}, None, None]
 
 
@@ -182,11 +161,7 @@ def test_errors_say_what_the_user_wrote():
     with RecordList({"a": i, "rows": [[i, 1]] * (1 + i % 3), "t": [1] * i} for i in range(300)) as x:
         for options in ({"t": Field("padded", pad=0.5)}, {"a": Field(default=0.5)}):
             (name,) = options
-            with pytest.raises(ValueError, match=rf"'{name}': int64 cannot hold 0.5"):
-                Fields(x, **options)
+            pytest.raises(ValueError, lambda: Fields(x, **options)).match(rf"'{name}': int64 cannot hold 0.5")
     with RecordList([{"rows": [[1, 2]]}] * 400 + [{"rows": [[1, 2, 3]]}]) as x:
         f = Fields(x, rows=Field("jagged", row=(2,)))
-        with pytest.raises(
-            ValueError, match=r"'rows' of record 400 has the shape \(1, 3\), and the batch takes \(any, 2\)"
-        ):
-            f[[400]]
+        pytest.raises(ValueError, lambda: f[[400]]).match(r"'rows' of record 400 .*\(1, 3\), .*\(any, 2\)")

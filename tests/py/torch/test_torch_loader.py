@@ -1,8 +1,5 @@
 """recstore.torch.Loader: the batches, their order and where they are cut, its states, and what ends with it."""
 
-import contextlib
-import gc
-import os
 import pickle
 import threading
 import traceback
@@ -17,26 +14,16 @@ torch = pytest.importorskip("torch", reason="needs PyTorch (pip install recstore
 numpy = pytest.importorskip("numpy", reason="needs numpy")
 
 from torch.utils import data  # noqa: E402
-from torch_batches import Batches, Delegating, Failing, Noting, flat, ids, threads  # noqa: E402
+from torch_batches import Batches, Delegating, Failing, Noting, flat, ids, no_thread_left, threads  # noqa: E402, F401
 
 from recstore.torch import BatchSampler, Loader, RecordDataset, ShuffleSampler, loader  # noqa: E402
 
 RECORDS = [{"id": i, "name": f"n{i}"} for i in range(23)]
-DEADLINE = 60
 
 
 @pytest.fixture(scope="module")
 def x():
     return RecordList(RECORDS)
-
-
-@pytest.fixture(autouse=True)
-def no_thread_left():
-    yield
-    gc.collect()
-    for thread in threads():
-        thread.join(DEADLINE)
-    assert threads() == []
 
 
 def shown(caught):
@@ -97,8 +84,7 @@ class Plain(data.Dataset):
 
 
 def test_a_dataset_that_takes_one_index_needs_collate():
-    with pytest.raises(TypeError) as raised:
-        next(iter(Loader([1, 2, 3], batch_size=2)))
+    raised = pytest.raises(TypeError, lambda: next(iter(Loader([1, 2, 3], batch_size=2))))
     assert "without collate=" in "".join(traceback.format_exception(raised.value))
     assert next(iter(Loader([1, 2, 3], batch_size=2, collate=list))) == [1, 2]
 
@@ -203,23 +189,14 @@ def test_two_iterators_at_once():
     ]
 
 
-def test_it_pickles_as_its_dataset_does(x):
-    with allowed_pickles():
-        made = Loader(x, batch_size=5, shuffle=True)
-        next(iter(made))
-        copy = pickle.loads(pickle.dumps(made))
+def test_it_pickles_as_its_dataset_does(x, monkeypatch):
+    monkeypatch.setenv("RECSTORE_PICKLE", "allow")
+    made = Loader(x, batch_size=5, shuffle=True)
+    next(iter(made))
+    copy = pickle.loads(pickle.dumps(made))
     made.set_epoch(0)
     copy.set_epoch(0)
     assert flat(copy) == flat(made)
-
-
-@contextlib.contextmanager
-def allowed_pickles():
-    os.environ["RECSTORE_PICKLE"] = "allow"
-    try:
-        yield
-    finally:
-        del os.environ["RECSTORE_PICKLE"]
 
 
 def test_names():
@@ -243,8 +220,7 @@ def test_an_error_is_raised_in_its_turn_and_names_the_batch(prefetch):
 
 
 def test_the_note_of_a_large_batch_is_short():
-    with pytest.raises(KeyError) as caught:
-        list(Loader(Failing(), batch_size=20))
+    caught = pytest.raises(KeyError, lambda: list(Loader(Failing(), batch_size=20)))
     assert "of the indices 0, 1, 2, 3, 4, 5, 6, 7, ... (20)" in shown(caught)
 
 
@@ -256,8 +232,7 @@ def test_an_error_of_a_transform_names_the_record_too(x):
 
 
 def test_indices_out_of_range(x):
-    with pytest.raises(IndexError) as caught:
-        list(Loader(x, sampler=[0, 23], batch_size=2))
+    caught = pytest.raises(IndexError, lambda: list(Loader(x, sampler=[0, 23], batch_size=2)))
     assert "in batch 0 of a Loader, of the indices 0, 23" in shown(caught)
 
 
@@ -272,8 +247,7 @@ def test_an_error_of_the_sampler_comes_after_the_batches_before_it():
 
     batches = iter(Loader(Batches(), batch_size=2, sampler=Once(), prefetch=9))
     assert ids(next(batches) for _ in range(3)) == [[0, 1], [2, 3], [4, 5]]
-    with pytest.raises(OSError, match="no more"):
-        next(batches)
+    pytest.raises(OSError, lambda: next(batches)).match("no more")
 
 
 @pytest.mark.parametrize(
@@ -286,10 +260,10 @@ def test_an_error_of_the_sampler_comes_after_the_batches_before_it():
         ({"threads": 0}, ValueError, "threads is at least 1, not 0"),
         ({"threads": None}, TypeError, "threads is an integer, not None"),
         ({"shuffle": True, "sampler": range(3)}, ValueError, "sampler takes the place of shuffle"),
-        ({"batch_sampler": [[1]], "batch_size": 2}, ValueError, "batch_sampler takes the place of batch_size"),
-        ({"batch_sampler": [[1]], "shuffle": True}, ValueError, "batch_sampler takes the place"),
-        ({"batch_sampler": [[1]], "sampler": [1]}, ValueError, "batch_sampler takes the place"),
-        ({"batch_sampler": [[1]], "drop_last": True}, ValueError, "batch_sampler takes the place"),
+        *(
+            ({"batch_sampler": [[1]], name: value}, ValueError, "batch_sampler takes the place of")
+            for name, value in {"batch_size": 2, "shuffle": True, "sampler": [1], "drop_last": True}.items()
+        ),
         ({"pin_memory": "yes"}, ValueError, "pin_memory is True, False or 'auto', not 'yes'"),
         ({"collate": 3}, TypeError, "collate is a function of a list of samples, not int"),
         ({"sampler": 3}, TypeError, "a sampler is an iterable of ints, not int"),
@@ -297,13 +271,11 @@ def test_an_error_of_the_sampler_comes_after_the_batches_before_it():
     ids=str,
 )
 def test_wrong_arguments(options, error, message):
-    with pytest.raises(error, match=message):
-        Loader(Batches(), **options)
+    pytest.raises(error, lambda: Loader(Batches(), **options)).match(message)
 
 
 def test_a_dataset_that_cannot_be_read_by_indices():
-    with pytest.raises(TypeError, match="a generator has no __getitem__"):
-        Loader(i for i in range(3))
+    pytest.raises(TypeError, lambda: Loader(i for i in range(3))).match("a generator has no __getitem__")
 
 
 # ---- Threads ----
@@ -326,8 +298,7 @@ def test_with_close_and_break_end_the_threads():
             next(batches)
         assert len(threads()) == 2
     assert threads() == []
-    with pytest.raises(recstore.errors.ClosedError):
-        next(kept[0])
+    pytest.raises(recstore.errors.ClosedError, lambda: next(kept[0]))
     assert flat(found) == list(range(23))  # the loader itself goes on
     one = iter(found)
     next(one)
@@ -399,5 +370,4 @@ def test_without_cuda_pinning_warns_if_it_was_asked_for(monkeypatch):
 def test_cuda_is_not_asked_about_before_the_first_iteration(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", None)
     made = Loader(Batches())
-    with pytest.raises(TypeError):
-        iter(made)
+    pytest.raises(TypeError, lambda: iter(made))

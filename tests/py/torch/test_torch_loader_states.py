@@ -1,6 +1,5 @@
 """Loader.state_dict and load_state_dict: a run goes on after the batch that the loop received last."""
 
-import gc
 import pickle
 
 import pytest
@@ -9,20 +8,9 @@ torch = pytest.importorskip("torch", reason="needs PyTorch (pip install recstore
 pytest.importorskip("numpy", reason="needs numpy")
 
 from torch.utils import data  # noqa: E402
-from torch_batches import Batches, Failing, Noting, flat, threads  # noqa: E402
+from torch_batches import Batches, Failing, Noting, flat, no_thread_left  # noqa: E402, F401
 
 from recstore.torch import Loader, ShuffleSampler  # noqa: E402
-
-DEADLINE = 60
-
-
-@pytest.fixture(autouse=True)
-def no_thread_left():
-    yield
-    gc.collect()
-    for thread in threads():
-        thread.join(DEADLINE)
-    assert threads() == []
 
 
 def resumed(state, **options):
@@ -113,40 +101,30 @@ def test_a_named_epoch_begins_at_its_first_batch():
 def test_an_error_is_no_batch_that_was_received():
     batches = iter(made := Loader(Failing(), batch_size=3))
     next(batches), next(batches)
-    with pytest.raises(KeyError):
-        next(batches)
+    pytest.raises(KeyError, lambda: next(batches))
     assert flat(resumed(made.state_dict(), batch_size=3)) == list(range(6, 23))
 
 
-@pytest.mark.parametrize(
-    "change, message",
-    [
-        ({"records": 24}, "of a dataset of 24 records, this one has 23"),
-        ({"version": 2}, "version 2"),
-        ({"version": None}, "version None"),
-        ({"sampler": {}}, "state"),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("change, message", [
+    ({"records": 24}, "of a dataset of 24 records, this one has 23"), ({"version": 2}, "version 2"),
+    ({"version": None}, "version None"), ({"sampler": {}}, "state")
+], ids=str)  # fmt: skip
 def test_wrong_states_change_nothing(change, message):
     made = Loader(Batches(), batch_size=5, shuffle=True)
     first = flat(made)
     made.set_epoch(0)
     before = made.state_dict()
-    with pytest.raises(ValueError, match=message):
-        made.load_state_dict({**before, **change})
+    pytest.raises(ValueError, lambda: made.load_state_dict({**before, **change})).match(message)
     assert made.state_dict() == before
     assert flat(made) == first
 
 
 def test_states_of_other_loaders():
-    with pytest.raises(TypeError, match="a state is a dict"):
-        Loader(Batches()).load_state_dict([])
+    pytest.raises(TypeError, lambda: Loader(Batches()).load_state_dict([])).match("a state is a dict")
     counted = Loader(Batches(), batch_sampler=Noting())
     with pytest.raises(ValueError, match="has no state_dict"):
         Loader(Batches()).load_state_dict(counted.state_dict())
-    with pytest.raises(ValueError, match="how many batches"):
-        counted.load_state_dict(Loader(Batches()).state_dict())
+    pytest.raises(ValueError, lambda: counted.load_state_dict(Loader(Batches()).state_dict())).match("how many batches")
     with pytest.raises(ValueError, match="seed"):
         Loader(Batches(), shuffle=True, seed=1).load_state_dict(Loader(Batches(), shuffle=True).state_dict())
     random = Loader(Batches(), batch_sampler=data.BatchSampler(data.RandomSampler(range(23)), 5, False))

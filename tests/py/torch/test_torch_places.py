@@ -80,13 +80,10 @@ class Indices(torch.utils.data.Dataset):
 
 
 SAMPLERS = {
-    "shuffle": lambda: ShuffleSampler(N),
-    "batches": lambda: BatchSampler(ShuffleSampler(N), 4),
-    "weighted": lambda: WeightedSampler([1.0] * N),
-    "lengths": lambda: LengthBatchSampler([3] * N, 12),
-    "groups": lambda: GroupSampler([i % 2 for i in range(N)], 4),
-    "shards": lambda: ShardSampler(N, boundaries=[20, N]),
-}
+    "shuffle": lambda: ShuffleSampler(N), "batches": lambda: BatchSampler(ShuffleSampler(N), 4),
+    "weighted": lambda: WeightedSampler([1.0] * N), "lengths": lambda: LengthBatchSampler([3] * N, 12),
+    "groups": lambda: GroupSampler([i % 2 for i in range(N)], 4), "shards": lambda: ShardSampler(N, boundaries=[20, N])
+}  # fmt: skip
 
 
 def warned(call, *arguments):

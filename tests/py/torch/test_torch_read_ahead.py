@@ -4,38 +4,21 @@ each other by events; the deadlines only end a test that hangs."""
 import gc
 import os
 import signal
-import subprocess
 import sys
 import threading
 import weakref
 
 import pytest
+import waiting
+from waiting import LIMIT_S, together
 
 from recstore.errors import ClosedError
 
 pytest.importorskip("torch", reason="needs PyTorch (pip install recstore[torch])")
 
+from torch_batches import all_ended, no_thread_left, threads  # noqa: F401
+
 from recstore.torch.read_ahead import ReadAhead
-
-DEADLINE = 60
-
-
-def threads():
-    return [thread for thread in threading.enumerate() if thread.name == "recstore-read-ahead"]
-
-
-def all_ended():
-    for thread in threads():
-        thread.join(DEADLINE)
-    return threads() == []
-
-
-@pytest.fixture(autouse=True)
-def no_thread_left():
-    assert threads() == []
-    yield
-    gc.collect()
-    assert all_ended()
 
 
 class Drawing:
@@ -82,7 +65,7 @@ def test_order_is_kept_where_a_later_read_ends_first():
 
     def read(i):
         if i == 0:
-            assert second_done.wait(DEADLINE)
+            assert second_done.wait(LIMIT_S)
         elif i == 1:
             second_done.set()
         return i
@@ -131,10 +114,7 @@ def test_several_threads_may_take_the_results():
         found.extend(it)
 
     takers = [threading.Thread(target=take) for _ in range(4)]
-    for taker in takers:
-        taker.start()
-    for taker in takers:
-        taker.join(DEADLINE)
+    together(takers)
     assert sorted(found) == [i * i for i in range(400)]
 
 
@@ -155,7 +135,7 @@ def test_each_thread_begins_once():
 
     def read(i):
         if i < 2:
-            both.wait(DEADLINE)
+            both.wait(LIMIT_S)
         return begun.count(threading.get_ident())
 
     it = ReadAhead(read, range(10), ahead=4, threads=2, begin=lambda: begun.append(threading.get_ident()))
@@ -187,15 +167,13 @@ def test_any_kind_of_exception_reaches_the_caller(kind):
     def read(i):
         raise kind("of a thread")
 
-    with pytest.raises(kind, match="of a thread"):
-        next(ReadAhead(read, range(3)))
+    pytest.raises(kind, lambda: next(ReadAhead(read, range(3)))).match("of a thread")
 
 
 @pytest.mark.parametrize("ahead", [0, 2])
 def test_a_stop_iteration_of_the_function_does_not_end_the_loop_in_silence(ahead):
     it = ReadAhead(lambda i: next(iter(())), range(3), ahead)
-    with pytest.raises(RuntimeError, match="reading a record raised StopIteration"):
-        list(it)
+    pytest.raises(RuntimeError, lambda: list(it)).match("reading a record raised StopIteration")
 
 
 @pytest.mark.parametrize("ahead", [0, 2, 9])
@@ -206,8 +184,7 @@ def test_an_error_of_the_orders_comes_after_the_results_before_it(ahead):
 
     it = ReadAhead(square, orders(), ahead)
     assert [next(it) for _ in range(3)] == [0, 1, 4]
-    with pytest.raises(OSError, match="no more"):
-        next(it)
+    pytest.raises(OSError, lambda: next(it)).match("no more")
     assert list(it) == []
 
 
@@ -219,8 +196,7 @@ def test_an_error_of_begin_is_that_of_a_result():
             raise failures.pop()
 
     it = ReadAhead(square, range(3), begin=begin)
-    with pytest.raises(OSError, match="no device"):
-        next(it)
+    pytest.raises(OSError, lambda: next(it)).match("no device")
     assert list(it) == [1, 4]
 
 
@@ -235,8 +211,7 @@ def test_a_thread_that_cannot_start_loses_no_order(monkeypatch):
 
     monkeypatch.setattr(threading.Thread, "start", fail_once)
     it = ReadAhead(square, range(4))
-    with pytest.raises(RuntimeError, match="can't start new thread"):
-        next(it)
+    pytest.raises(RuntimeError, lambda: next(it)).match("can't start new thread")
     assert list(it) == [0, 1, 4, 9]
 
 
@@ -247,7 +222,7 @@ def test_an_interrupted_wait_loses_no_result():
     def read(i):
         if i == 1:
             os.kill(os.getpid(), signal.SIGINT)
-            assert interrupted.wait(DEADLINE)
+            assert interrupted.wait(LIMIT_S)
         return i
 
     it = ReadAhead(read, range(4), ahead=1)
@@ -267,13 +242,11 @@ def test_close_ends_the_threads_and_later_calls_say_so():
     next(it)
     it.close()
     assert threads() == []
-    with pytest.raises(ClosedError, match="closed"):
-        next(it)
+    pytest.raises(ClosedError, lambda: next(it)).match("closed")
     it.close()
     unused = ReadAhead(square, range(3))
     unused.close()
-    with pytest.raises(ClosedError):
-        next(unused)
+    pytest.raises(ClosedError, lambda: next(unused))
 
 
 def test_close_drops_orders_that_wait():
@@ -283,18 +256,18 @@ def test_close_drops_orders_that_wait():
     def slow(i):
         read.append(i)
         began.set()
-        assert go.wait(DEADLINE)
+        assert go.wait(LIMIT_S)
 
     it = ReadAhead(slow, range(100), ahead=5)
     taker = threading.Thread(target=lambda: pytest.raises(ClosedError, next, it))
     taker.start()
-    assert began.wait(DEADLINE)
+    assert began.wait(LIMIT_S)
     closer = threading.Thread(target=it.close)
     closer.start()
-    taker.join(DEADLINE)
+    taker.join(LIMIT_S)
     assert not taker.is_alive()  # close() wakes a next() that waits
     go.set()
-    closer.join(DEADLINE)
+    closer.join(LIMIT_S)
     assert read == [0]
 
 
@@ -321,7 +294,7 @@ def test_it_may_be_collected_within_one_of_its_threads():
     holder, ready = [], threading.Event()
 
     def read(i):
-        assert ready.wait(DEADLINE)
+        assert ready.wait(LIMIT_S)
         holder.clear()
         gc.collect()
         return i
@@ -347,8 +320,7 @@ def test_close_within_a_read_does_not_wait_for_itself():
         return i
 
     it = ReadAhead(read, range(3), ahead=1)
-    with pytest.raises(ClosedError):
-        next(it)
+    pytest.raises(ClosedError, lambda: next(it))
     assert all_ended()
 
 
@@ -357,9 +329,7 @@ def test_close_within_a_read_does_not_wait_for_itself():
 
 def python(code, folder, status=0):
     code = f"import os, sys, threading\nfrom recstore.torch.read_ahead import ReadAhead\nfrom recstore.torch import read_ahead\n{code}"
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, timeout=DEADLINE * 2
-    )
+    done = waiting.python("-c", code, cwd=folder)
     assert done.returncode == status, done.stderr
     return done.stdout.split(), done.stderr
 

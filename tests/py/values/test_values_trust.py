@@ -2,12 +2,12 @@
 
 import multiprocessing
 import pickle
-import subprocess
 import sys
 
 import kinds
 import numpy as np
 import pytest
+import waiting
 from kinds import Attrs, Box, Color, Pair, Perm, Plain, Point, Unlucky
 
 import recstore
@@ -67,26 +67,19 @@ def test_registered_classes(path):
         assert x[0] == Plain(1, [2]) and type(x[1]) is Record, "stores opened before see it"
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ([5], r"classes holds classes, not 5"),
-        (["kinds.Plain"], r"classes holds classes, not 'kinds\.Plain'"),
-        ({"kinds.Plain": 5}, r"classes maps full names to classes, not 'kinds\.Plain' to 5"),
-        ({Plain: Plain}, r"classes maps full names to classes, not <class"),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize(("given", "message"), [
+    ([5], r"classes holds classes, not 5"), (["kinds.Plain"], r"classes holds classes, not 'kinds\.Plain'"),
+    ({"kinds.Plain": 5}, r"classes maps full names to classes, not 'kinds\.Plain' to 5"),
+    ({Plain: Plain}, r"classes maps full names to classes, not <class")
+], ids=str)  # fmt: skip
 def test_classes_that_are_none(path, given, message):
-    with pytest.raises(TypeError, match=f"^{message}"):
-        recstore.open(path, classes=given)
+    pytest.raises(TypeError, lambda: recstore.open(path, classes=given)).match(f"^{message}")
 
 
 def test_a_class_of_another_kind(path):
     with recstore.open(path, classes={"kinds.Plain": Color, "kinds.Color": Plain, "kinds.Pair": Plain}) as x:
         for i in range(3):
-            with pytest.raises(Error, match=f"^record {i}: "):
-                x[i]
+            pytest.raises(Error, lambda: x[i]).match(f"^record {i}: ")
 
 
 def test_nothing_is_imported(tmp_path):
@@ -113,16 +106,13 @@ def test_nothing_is_imported(tmp_path):
         print(type(z[0]).__name__, z.segment is not y.segment)
         print("evil_module" in sys.modules, os.path.exists("trace"))
         """
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, cwd=tmp_path)
+    done = waiting.python("-W", "ignore", "-c", code, cwd=tmp_path)
     assert done.stderr == ""
     evil = "Record(evil_module.Evil: {'a': 1})"
     assert done.stdout.splitlines() == [
-        f"[{evil}, [{evil}], {{'k': {evil}}}] True ",
-        f"[[{evil}], {{'k': {evil}}}]",
-        f"Record {evil}",
-        "Record True",
-        "False False",
-    ]
+        f"[{evil}, [{evil}], {{'k': {evil}}}] True ", f"[[{evil}], {{'k': {evil}}}]", f"Record {evil}", "Record True",
+        "False False"
+    ]  # fmt: skip
 
 
 def test_records_are_stored_again_as_what_they_were(path, tmp_path):
@@ -164,9 +154,7 @@ def test_on_unsupported():
 
 
 def test_what_cannot_be_pickled():
-    with pytest.raises(
-        recstore.errors.EncodeError, match=r"^record 0: \$\.a\[0\]: cannot store function, nor pickle it: \w+: "
-    ):
+    with pytest.raises(EncodeError, match=r"^record 0: \$\.a\[0\]: cannot store function, nor pickle it"):
         RecordList([{"a": [lambda: 1]}], on_unsupported="pickle")
     loop = []
     loop.append(loop)
@@ -185,11 +173,7 @@ def test_pickles_in_a_file(rows, compression, tmp_path):
         assert "unpickled" in str(first)
     kinds.made.clear()
     with recstore.open(tmp_path / "x.rec", verify="full") as x:
-        with pytest.raises(
-            UntrustedError,
-            match=r"^record 0: a pickled value, and loading a pickle can run any code; open with allow_pickle=True if you trust who wrote",
-        ):
-            x[0]
+        pytest.raises(UntrustedError, lambda: x[0]).match("^record 0: a pickled value")
         assert not kinds.made
         assert pickle.loads(pickle.dumps(x)).segment is x.segment
     with recstore.open(tmp_path / "x.rec", allow_pickle=True, verify="full") as x:
@@ -288,7 +272,6 @@ def test_handles_stay_small(path):
 def test_a_class_with_more_than_attributes_needs_functions(base):
     cls = type("Mine", (base,), {})
     register(cls)
-    with pytest.raises(EncodeError, match="encode= and decode="):
-        RecordList([cls()])
+    pytest.raises(EncodeError, lambda: RecordList([cls()])).match("encode= and decode=")
     register(cls, encode=repr, decode=lambda text: text)
     assert RecordList([cls()])[0] == repr(cls())

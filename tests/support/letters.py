@@ -1,0 +1,13 @@
+"""A small mapping, for the tests of RecordDict."""
+
+import pytest
+
+from recstore import RecordDict
+
+LETTERS = {letter: i for i, letter in enumerate("abcdefghij")}
+
+
+@pytest.fixture
+def letters():
+    with RecordDict(LETTERS) as d:
+        yield d
