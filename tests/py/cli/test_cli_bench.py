@@ -267,13 +267,6 @@ def test_files_without_records(tmp_path, signals, capsys, name, text, said):
     assert out == "" and last.startswith("recstore bench: ") and said in last
 
 
-@pytest.mark.parametrize("arguments", [[], ["x", "--workers", "-1"], ["x", "--n-rows", "0"], ["x", "--format", "xml"]])
-def test_wrong_usage(arguments, capsys):
-    with pytest.raises(SystemExit) as caught:
-        main.main(["bench", *arguments])
-    assert caught.value.code == 2 and "usage: recstore bench" in capsys.readouterr().err
-
-
 def test_too_little_memory(tmp_path, signals, monkeypatch, capsys):
     monkeypatch.setattr("recstore.shm.process_memory.available", lambda: 1000)
     assert main.main(["bench", wrote(tmp_path / "a.txt", "a\n" * 2000)]) == 1

@@ -76,6 +76,10 @@ monitor --pid -5
 monitor --interval x -- ls
 bench a.csv --records a
 bench a.csv --n-rows x
+bench a.csv --n-rows 0
+bench a.csv --workers -1
+bench a.csv --format xml
+bench
 demo --records x
 demo --records -5
 demo --coco a --paths b
