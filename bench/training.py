@@ -300,6 +300,20 @@ def memory():
     return process_memory.total(process_memory.family(os.getpid()), process_memory.segments())
 
 
+def steps(batches, step, size, seconds):
+    """The samples, the seconds of waiting for data and all seconds, until the epoch or the time ends."""
+    waited, samples, begin = 0.0, 0, time.perf_counter()
+    while time.perf_counter() - begin < seconds:
+        before = time.perf_counter()
+        batch = next(batches, None)
+        waited += time.perf_counter() - before
+        if batch is None:
+            break
+        step(batch)
+        samples += size
+    return samples, waited, time.perf_counter() - begin
+
+
 def run(job, form, workers, start, seconds, count):
     """Train for an epoch or `seconds`; the figures of the table."""
     import torch
@@ -331,16 +345,7 @@ def run(job, form, workers, start, seconds, count):
     step = {"detection": detection_step, "text": text_step}[job]() if torch.cuda.is_available() else timed_step(job)
     for _ in range(3):
         step(batch)
-    waited, samples, begin = 0.0, 0, time.perf_counter()
-    while time.perf_counter() - begin < seconds:
-        before = time.perf_counter()
-        batch = next(batches, None)
-        waited += time.perf_counter() - before
-        if batch is None:
-            break
-        step(batch)
-        samples += BATCH[job]
-    took = time.perf_counter() - begin
+    samples, waited, took = steps(batches, step, BATCH[job], seconds)
     in_steps = memory()
     del batches
     cpu = _cpu() - cpu
