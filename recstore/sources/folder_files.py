@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from recstore._types import Path
     from recstore.sources import Source
 
-    ClassFrom: TypeAlias = str | re.Pattern[str] | Callable[[str], str | None] | None
+    _ClassFrom: TypeAlias = str | re.Pattern[str] | Callable[[str], str | None] | None
 
 __all__ = ["folder"]
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
         root: Path,
         pattern: str | Iterable[str] = "**/*",
         *,
-        class_from: ClassFrom = None,
+        class_from: _ClassFrom = None,
         classes: Iterable[str] | None = None,
         paths: Literal["joined", "relative", "absolute"] = "joined",
         stat: bool = False,
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
         root: Path,
         pattern: str | Iterable[str] = "**/*",
         *,
-        class_from: ClassFrom = None,
+        class_from: _ClassFrom = None,
         classes: Iterable[str] | None = None,
         paths: Literal["joined", "relative", "absolute"] = "joined",
         stat: bool = False,
@@ -77,7 +77,7 @@ def folder(
     root: Path,
     pattern: str | Iterable[str] = "**/*",
     *,
-    class_from: ClassFrom = None,
+    class_from: _ClassFrom = None,
     classes: Iterable[str] | None = None,
     paths: Literal["joined", "relative", "absolute"] = "joined",
     stat: bool = False,
@@ -207,7 +207,7 @@ class _Classing:
         raise NotImplementedError
 
     @staticmethod
-    def of(given: ClassFrom, root: str) -> _Classing | None:
+    def of(given: _ClassFrom, root: str) -> _Classing | None:
         if given is None:
             return None
         if given == "first":
