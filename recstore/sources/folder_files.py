@@ -332,9 +332,7 @@ class FolderSource(reading.FileSource):
     def attributes(self) -> dict[str, Any] | None:  # type: ignore[override]
         return None if self.classing is None else {"classes": self.class_names()}
 
-    @property
-    def stamps(self) -> list[str | None]:  # type: ignore[override]
-        """The digest of all folders, for the fingerprint."""
+    def _stamped(self) -> list[str | None]:
         self.plan()
         return [self.digest]
 
