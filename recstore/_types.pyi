@@ -6,7 +6,7 @@ length, dimensions and ``__array__``, so that numpy's scalars, which are indices
 
 import os
 from array import array
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import IO, Any, Literal, Protocol, SupportsIndex, TypeAlias, TypedDict, TypeVar
 
 Index = TypeVar("Index", bound=SupportsIndex)
@@ -19,23 +19,42 @@ Backing: TypeAlias = Literal["auto", "anonymous", "shm", "dir"]
 Missing: TypeAlias = Literal["none", "absent"]
 Nanoseconds: TypeAlias = Literal["exact", "floor", "numpy"]
 
-class OneProcess(TypedDict, total=False):
-    """The options of a build, for which the name of a type depends on whether it has worker processes."""
-
+class _Encoding(TypedDict, total=False):
     on_unsupported: OnUnsupported
     compression: Compression
     arrays: Arrays
-    backing: Backing
-    name: str | None
     threads: SupportsIndex | None
     index_by: FieldNames | None
     group_by: FieldNames | None
     progress: bool
 
+class OneProcess(_Encoding, total=False):
+    """The options of a build, for which the name of a type depends on whether it has worker processes."""
+
+    backing: Backing
+    name: str | None
+
 class BuildOptions(OneProcess, total=False):
     """The options of a build, which recstore.RecordList documents."""
 
     workers: SupportsIndex
+
+class Attaching(TypedDict, total=False):
+    """The arguments of recstore.shared beside the name."""
+
+    fingerprint: str | None
+    files: Paths | None
+    dir: Path | None
+    timeout: float | None
+    classes: Iterable[type] | Mapping[str, type]
+    allow_pickle: bool
+
+class Building(Attaching, _Encoding, total=False):
+    """Those for a build."""
+
+    workers: SupportsIndex
+    keep: bool | float | str
+    isolate: bool
 
 class SharedOptions(BuildOptions, total=False):
     """Those of the adapters, which build a store of their own or one for all processes of a machine."""

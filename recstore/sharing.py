@@ -6,6 +6,8 @@ whether the build failed, and gets the lock when the builder has died. Names, le
 `shm.named_segments`.
 """
 
+from __future__ import annotations
+
 import _thread
 import errno
 import os
@@ -31,27 +33,66 @@ from recstore.shm import named_segments, registry, segment_list
 from recstore.shm.lock_state import LockState
 from recstore.text import an
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from collections.abc import Mapping as TMapping
+    from typing import Any, TypeAlias, overload
+
+    from typing_extensions import TypeVar, Unpack
+
+    from recstore._types import Arrays, Attaching, Building, Path, Paths
+    from recstore.containers.dicts import RecordDict
+    from recstore.containers.records import RecordList
+    from recstore.shm.named_segments import Label, Target
+
+    _T = TypeVar("_T")
+    _K = TypeVar("_K")
+    _V = TypeVar("_V")
+    _Store = TypeVar("_Store", bound=RecordList[Any] | RecordDict[Any, Any], default=Any)  # as of `open`
+    _Reader: TypeAlias = Callable[[], trust.Reader]
+    _Keep: TypeAlias = bool | float | str
+
 __all__ = ["shared"]
 
 _FIRST_DELAY, _LAST_DELAY = 0.005, 0.2
 _FIRST_WORD, _NEXT_WORDS = 10.0, 60.0  # seconds of waiting after which that is logged
-_building = {}  # path of a segment being built -> (thread, process) that builds it
+_building: dict[str, tuple[int, int]] = {}  # path of a segment being built -> (thread, process) that builds it
+
+
+if TYPE_CHECKING:
+
+    @overload
+    def shared(name: str, source_or_build: Source[_T], **options: Unpack[Building]) -> RecordList[_T]: ...
+    # A mapping is an iterable, too: of the two, the first that fits is meant.
+    @overload
+    def shared(  # type: ignore[overload-overlap]
+        name: str, source_or_build: Callable[[], TMapping[_K, _V]], **options: Unpack[Building]
+    ) -> RecordDict[_K, _V]: ...
+    @overload
+    def shared(
+        name: str, source_or_build: Callable[[], Source[_T] | Iterable[_T]], **options: Unpack[Building]
+    ) -> RecordList[_T]: ...
+    @overload
+    def shared(
+        name: str, source_or_build: None = None, *, arrays: Arrays = "copy", **options: Unpack[Attaching]
+    ) -> _Store: ...  # type: ignore[type-var]
 
 
 def shared(
-    name,
-    source_or_build=None,
+    name: str,
+    source_or_build: Source[Any] | Callable[[], Any] | None = None,
     *,
-    fingerprint=None,
-    files=None,
-    keep=False,
-    isolate=False,
-    dir=None,
-    timeout=None,
-    classes=(),
-    allow_pickle=False,
-    **options,
-):
+    fingerprint: str | None = None,
+    files: Paths | None = None,
+    keep: _Keep = False,
+    isolate: bool = False,
+    dir: Path | None = None,
+    timeout: float | None = None,
+    classes: Iterable[type] | TMapping[str, type] = (),
+    allow_pickle: bool = False,
+    **options: Any,
+) -> Any:
     """The store of a source, or of what a function makes. One process of this user on this host builds it; every other
     process that calls this with the same name and fingerprint waits and attaches. With the name alone it only attaches,
     to a store that some process of this user holds or which was kept.
@@ -91,10 +132,7 @@ def shared(
     >>> samples.close(), again.close()
     (None, None)
     """
-    for option in ("name", "backing"):
-        if option in options:
-            raise TypeError(f"shared() takes no {option}=: it names the store, and other processes find it in `dir`")
-    build_options.of("shared", options, shared.__code__.co_varnames[:9])
+    _check_options(options)
     reader = _reader(classes, allow_pickle, options.get("arrays", "copy"))
     if source_or_build is None:
         given = {option: value for option, value in options.items() if option != "arrays"}
@@ -103,13 +141,20 @@ def shared(
     return shared_with(reader, name, source_or_build, fingerprint, files, keep, dir, timeout, isolate, options)
 
 
-def _reader(classes, allow_pickle, arrays):
+def _reader(classes: Iterable[type] | TMapping[str, type], allow_pickle: bool, arrays: Arrays) -> _Reader:
     """A function that gives the trust.Reader of a store for this process."""
-    how = {"allow_pickle": bool(allow_pickle), "arrays": arrays, "classes": trust.given(classes)}
-    return partial(trust.Reader, trusted=False, **how)
+    how = partial(trust.Reader, trusted=False, allow_pickle=bool(allow_pickle), arrays=arrays)
+    return partial(how, classes=trust.given(classes))
 
 
-def _check_attaching(timeout, **given):
+def _check_options(options: dict[str, Any]) -> None:
+    for option in ("name", "backing"):
+        if option in options:
+            raise TypeError(f"shared() takes no {option}=: it names the store, and other processes find it in `dir`")
+    build_options.of("shared", options, shared.__code__.co_varnames[:10])
+
+
+def _check_attaching(timeout: float | None, **given: object) -> None:
     for option, value in given.items():
         if value:
             raise TypeError(
@@ -118,7 +163,9 @@ def _check_attaching(timeout, **given):
     _check_timeout(timeout)
 
 
-def _check_call(build, fingerprint, files, keep, timeout):
+def _check_call(
+    build: object, fingerprint: str | None, files: Paths | None, keep: _Keep, timeout: float | None
+) -> None:
     if not callable(build):
         what = "a source, or a function that returns the records"
         raise TypeError(f"shared() takes {what}, not {an(type(build).__name__)}")
@@ -129,30 +176,43 @@ def _check_call(build, fingerprint, files, keep, timeout):
     _check_timeout(timeout)
 
 
-def _check_timeout(timeout):
+def _check_timeout(timeout: float | None) -> None:
     if timeout is not None and not timeout >= 0:
         raise ValueError(f"timeout is a number of seconds, not {timeout!r}")
 
 
 def shared_with(
-    reader, name, build, fingerprint, files=None, keep=False, dir=None, timeout=None, isolate=False, options=None
-):
+    reader: _Reader,
+    name: str,
+    build: Any,
+    fingerprint: str | None,
+    files: Paths | None = None,
+    keep: _Keep = False,
+    dir: Path | None = None,
+    timeout: float | None = None,
+    isolate: bool = False,
+    options: TMapping[str, Any] | None = None,
+) -> Any:
     """As `shared`. `reader` is a function that gives the trust.Reader for the store, `options` are those of a build."""
     named_segments.check_name(name)
     if isinstance(build, Source):
         begun = build._begun()
         fingerprint, build = begun._identity() if fingerprint is None else fingerprint, partial(_itself, begun)
     _check_call(build, fingerprint, files, keep, timeout)
-    target = named_segments.Target(name, fingerprints.full(build, fingerprint, files), _seconds(keep), dir)
+    target = named_segments.Target(
+        name, fingerprints.full(build, fingerprint, files), named_segments.seconds(keep), dir
+    )
     named_segments.collect(target.folder)
-    return _Call(target, build, isolate, timeout, options or {}, reader).run()
+    return _Call(target, build, isolate, timeout, options, reader).run()
 
 
-def _itself(source):
+def _itself(source: Source[Any]) -> Source[Any]:
     return source
 
 
-def _attached(name, fingerprint, files, dir, timeout, reader):
+def _attached(
+    name: str, fingerprint: str | None, files: Paths | None, dir: Path | None, timeout: float | None, reader: _Reader
+) -> Any:
     """The store of this name. Without a fingerprint there must be only one store of the name."""
     named_segments.check_name(name)
     timeout = named_segments.PATIENCE if timeout is None else timeout
@@ -175,14 +235,16 @@ def _attached(name, fingerprint, files, dir, timeout, reader):
 class _Call:
     """One call of `shared`: it attaches, or waits, or builds."""
 
-    def __init__(self, target, build, isolate, timeout, options, reader=None):
-        self.target, self.build, self.isolate, self.options = target, build, isolate, options
-        self.reader = reader or _untrusting
+    def __init__(
+        self, target: Target, build: Any, isolate: bool, timeout: float | None, options: Any = None, reader: Any = None
+    ) -> None:
+        self.target, self.build, self.isolate, self.options = target, build, isolate, options or {}
+        self.reader: _Reader = reader or partial(trust.Reader, trusted=False)
         self.timeout = timeout
         self.begin = time.monotonic()
         self.next_word = _FIRST_WORD
 
-    def run(self):
+    def run(self) -> Any:
         self.refuse_within_import()
         _refuse_nested(self.target)
         while True:
@@ -192,13 +254,12 @@ class _Call:
             lock = native.Lock(self.target.lock_path)
             try:
                 if self.wait(lock):
-                    # Another process may have built after attach() found nothing, and before this lock.
-                    store = self.attach()
+                    store = self.attach()  # another process may have built before this lock
                     return self.build_locked(lock) if store is None else store
             finally:
                 lock.close()
 
-    def refuse_within_import(self):
+    def refuse_within_import(self) -> None:
         """RuntimeError for a script that builds at its top level, in the child that imports it to build."""
         isolated = sys.modules.get("recstore.building.isolated_build")
         if isolated is None or not isolated.importing_main:
@@ -210,7 +271,7 @@ class _Call:
                 " of its own"
             )
 
-    def attach(self):
+    def attach(self) -> Any:
         """The store; None where there is none, or where it is damaged, so that a build replaces it."""
         try:
             segment, label = named_segments.open_target(self.target, self.left())
@@ -226,11 +287,11 @@ class _Call:
 
     # ---- Waiting ----
 
-    def left(self):
+    def left(self) -> float | None:
         """The seconds of the timeout that are left; None without a timeout."""
         return None if self.timeout is None else max(0.0, self.begin + self.timeout - time.monotonic())
 
-    def wait(self, lock):
+    def wait(self, lock: native.Lock) -> bool:
         """Waits for the lock. True when this process holds it; False when the segment may have been published. Raises
         BuildError when the build failed, and WaitTimeoutError."""
         delay, first = _FIRST_DELAY, None
@@ -247,7 +308,7 @@ class _Call:
                 raise BuildError(f"building {self.target.name!r} failed in {state.builder}:\n{state.text}")
         return lock.state == native.HELD
 
-    def sleep(self, delay, lock):
+    def sleep(self, delay: float, lock: native.Lock) -> None:
         waited = time.monotonic() - self.begin
         if self.timeout is not None:
             if waited >= self.timeout:
@@ -266,25 +327,25 @@ class _Call:
 
     # ---- Building ----
 
-    def build_locked(self, lock):
+    def build_locked(self, lock: native.Lock) -> Any:
         before = _state(lock)
         attempt = before.attempt + 1
         if before.attempt and not before.failed:
             _warn("%s, which was building %r, has died; building it here", before.builder, self.target.name)
-        lock.write(_packed_state(attempt))
-        _building[self.target.path] = _thread_number(), os.getpid()
+        lock.write(LockState.pack(attempt))
+        _building[self.target.path] = _thread.get_ident(), os.getpid()
         try:
             if not self.isolate:
                 return self.make()
             return self.make_isolated()
         except Exception as error:
             if not isinstance(error, _ChildDied):  # a killed child does not mean that the next build fails
-                lock.write(_packed_state(attempt, _traceback(error)))
+                lock.write(LockState.pack(attempt, _traceback(error)))
             raise
         finally:
             _building.pop(self.target.path, None)
 
-    def make(self):
+    def make(self) -> Any:
         try:
             return _build(self.build(), self.target, self.reader(), self.options)
         except SegmentExistsError:
@@ -294,14 +355,14 @@ class _Call:
                 raise
             return store
 
-    def make_isolated(self):
+    def make_isolated(self) -> Any:
         from recstore.building import isolated_build
 
         target = self.target
-        place = target.name, target.fingerprint, target.keep, target.folder, target.replaces
+        place = target.name, target.fingerprint, target.keep, target.folder
         store = isolated_build.build(
             partial(_enter, target.path),
-            partial(_make, *place, self.build, self.options),
+            partial(_make, place, target.replaces, self.build, self.options),
             self.attach,
             repr(target.name),
         )
@@ -310,22 +371,22 @@ class _Call:
         return store
 
 
-def _enter(path):
+def _enter(path: str) -> None:
     """Notes in the child of an isolated build what it builds, so that a nested call is refused."""
-    _building[path] = _thread_number(), os.getpid()
+    _building[path] = _thread.get_ident(), os.getpid()
 
 
-def _make(name, fingerprint, keep, folder, replaces, build, options):
+def _make(place: Any, replaces: bool, build: Callable[[], Any], options: TMapping[str, Any]) -> Any:
     """The store, built in the child of an isolated build."""
-    target = named_segments.Target(name, fingerprint, keep, folder)
+    target = named_segments.Target(*place)
     target.replaces = replaces
     return _Call(target, build, False, None, options).make()
 
 
-def _refuse_nested(target):
+def _refuse_nested(target: Target) -> None:
     """BuildError for a call by the `build` of this key, in this thread or in a process that this thread forked."""
     entry = _building.get(target.path)
-    if entry is None or entry[0] != _thread_number():
+    if entry is None or entry[0] != _thread.get_ident():
         return
     pid = entry[1]
     if pid != os.getpid():
@@ -339,24 +400,17 @@ def _refuse_nested(target):
     )
 
 
-# ---- Helpers ----
-
-
-def _state(lock):
+def _state(lock: native.Lock) -> LockState:
     return LockState.of(lock.read())
 
 
-def _packed_state(attempt, failure=None):
-    return LockState.pack(attempt, failure)
-
-
-def _container(segment, reader):
+def _container(segment: native.Segment, reader: trust.Reader) -> Any:
     """The RecordList or RecordDict over a segment just attached."""
     segment.reader = reader
     return registry.container_of(registry.announce(segment))
 
 
-def _build(result, target, reader, given):
+def _build(result: Any, target: Target, reader: trust.Reader, given: TMapping[str, Any]) -> Any:
     """The store of what a build returned, under the target's name. The builder reads it as the processes read it that
     attach by name, so that all of them see the same."""
     if result is None:
@@ -380,11 +434,7 @@ def _build(result, target, reader, given):
     return registry.container_of(build(result if found is None else found, options))
 
 
-def _untrusting():
-    return trust.Reader(trusted=False)
-
-
-def _only(name, dir, timeout):
+def _only(name: str, dir: Path | None, timeout: float) -> tuple[native.Segment, Label]:
     """`(segment, label)` of the one segment of this name."""
     for _ in range(100):
         paths = named_segments.found(name, dir)
@@ -408,7 +458,7 @@ def _only(name, dir, timeout):
     raise named_segments.gone(name, dir)
 
 
-def _no_such(target, dir):
+def _no_such(target: Target, dir: Path | None) -> SegmentNotFoundError:
     known = [
         label.fingerprint
         for label in map(named_segments.Label.at, named_segments.found(target.name, dir))
@@ -424,37 +474,11 @@ def _no_such(target, dir):
     return error
 
 
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
-
-
-def _seconds(keep):
-    """The seconds that `keep` stands for: None for False, FOR_EVER for True."""
-    if keep is False or keep is None:
-        return None
-    if keep is True:
-        return named_segments.FOR_EVER
-    seconds = keep if isinstance(keep, (int, float)) else None
-    if isinstance(keep, str) and keep[-1:] in _UNITS:
-        try:
-            seconds = float(keep[:-1]) * _UNITS[keep[-1]]
-        except ValueError:
-            seconds = None
-    if seconds is None or not 0 < seconds < 1e10:
-        raise ValueError(
-            f'keep is True, False, a number of seconds or a duration such as "2h" (s, m, h, d, w), not {keep!r:.80}'
-        )
-    return float(seconds)
-
-
-def _thread_number():
-    return _thread.get_ident()
-
-
-def _traceback(error):
+def _traceback(error: BaseException) -> str:
     return "".join(traceback.format_exception(type(error), error, error.__traceback__))[-30000:]
 
 
-def _warn(text, *values):
+def _warn(text: str, *values: object) -> None:
     try:
         import logging
     except ImportError:  # the program has given up its rights, or its path
@@ -464,7 +488,7 @@ def _warn(text, *values):
         logging.getLogger("recstore").warning(text, *values)
 
 
-def _log_attached(segment, label):
+def _log_attached(segment: native.Segment, label: Label) -> None:
     # A program that has not imported logging has no handler, and would not show a message of level INFO.
     if (logging := sys.modules.get("logging")) is not None:
         age = max(0.0, time.time() - segment.created_ns / 1e9)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     _T_co = TypeVar("_T_co", covariant=True, default=Any)
 
-    class Builder(Protocol):
+    class _Builder(Protocol):
         """What a Source appends its records to."""
 
         def extend(self, records: Iterable[Any], /) -> None: ...
@@ -71,7 +71,7 @@ class Source(Generic[_T_co]):
         def __class_getitem__(cls, item):
             return cls
 
-    def append_to(self, builder: Builder) -> None:
+    def append_to(self, builder: _Builder) -> None:
         """Appends all records, in order, by ``builder.extend(records)``, as often as you like. An exception ends the
         build, and nothing of the store remains."""
         raise NotImplementedError(f"{type(self).__name__} has no append_to(builder), which appends its records")

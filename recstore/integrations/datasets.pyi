@@ -5,7 +5,7 @@ from typing import Any, overload
 
 from typing_extensions import Self, Unpack
 
-from recstore._types import Index, ReadOptions, Selector
+from recstore._types import Index, Selector, SharedOptions
 from recstore.containers.records import RecordList
 
 __all__ = ["SharedDataset"]
@@ -15,7 +15,7 @@ _Batch = dict[str, Any]
 class SharedDataset:
     store: RecordList[dict[str, Any]]
     features: Any
-    def __init__(self, source: Any, **options: Unpack[ReadOptions]) -> None: ...
+    def __init__(self, source: Any, **options: Unpack[SharedOptions]) -> None: ...
     def __len__(self) -> int: ...
     @overload
     def __getitem__(self, key: str) -> Any: ...

@@ -7,13 +7,13 @@ from typing import Any, Literal, overload
 
 from typing_extensions import Self, Unpack
 
-from recstore._types import Files, ReadOptions
+from recstore._types import Files, SharedOptions
 from recstore.containers.dicts import RecordDict
 from recstore.containers.records import RecordList
 
 __all__ = ["CutSet", "Items", "RecordingSet", "SupervisionSet", "load_manifest"]
 
-class _JsonlOptions(ReadOptions, total=False):
+class _JsonlOptions(SharedOptions, total=False):
     errors: Literal["raise", "skip"]
     columns: Iterable[str] | None
     where: Callable[[Any], object] | None

@@ -42,6 +42,7 @@ class PartsSource(reading.FileSource):
         return None
 
     def _begun(self):
+        self.stamps = [one.stamp() for one in self.inputs]
         return self
 
     def _read(self, builder, progress):

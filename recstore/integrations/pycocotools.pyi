@@ -5,7 +5,7 @@ from typing import Any
 
 from typing_extensions import Unpack
 
-from recstore._types import Files, ReadOptions
+from recstore._types import Files, SharedOptions
 
 __all__ = ["COCO"]
 
@@ -18,7 +18,7 @@ class COCO:
     cats: Any
     imgToAnns: Any
     catToImgs: Any
-    def __init__(self, annotation_file: Files | None = None, **options: Unpack[ReadOptions]) -> None: ...
+    def __init__(self, annotation_file: Files | None = None, **options: Unpack[SharedOptions]) -> None: ...
     def createIndex(self) -> None: ...
     def info(self) -> None: ...
     def getAnnIds(

@@ -5,7 +5,7 @@ from typing import Any
 
 from typing_extensions import Unpack
 
-from recstore._types import Files, Path, ReadOptions
+from recstore._types import Files, Path, SharedOptions
 from recstore.containers.fields import FieldView
 from recstore.containers.records import RecordList, RecordView
 from recstore.integrations.pycocotools import COCO
@@ -38,7 +38,7 @@ class DatasetFolder(_VisionDataset):
         target_transform: _Function | None = None,
         is_valid_file: Callable[[str], bool] | None = None,
         allow_empty: bool = False,
-        **options: Unpack[ReadOptions],
+        **options: Unpack[SharedOptions],
     ) -> None: ...
 
 class ImageFolder(DatasetFolder):
@@ -51,7 +51,7 @@ class ImageFolder(DatasetFolder):
         loader: Callable[[str], Any] = ...,
         is_valid_file: Callable[[str], bool] | None = None,
         allow_empty: bool = False,
-        **options: Unpack[ReadOptions],
+        **options: Unpack[SharedOptions],
     ) -> None: ...
 
 class CocoDetection(_VisionDataset):
@@ -64,7 +64,7 @@ class CocoDetection(_VisionDataset):
         transform: _Function | None = None,
         target_transform: _Function | None = None,
         transforms: Callable[[Any, Any], Any] | None = None,
-        **options: Unpack[ReadOptions],
+        **options: Unpack[SharedOptions],
     ) -> None: ...
 
 class CocoCaptions(CocoDetection): ...

@@ -95,8 +95,8 @@ class SegmentTable(list[SegmentInfo]):
         """The table as HTML, for notebooks."""
         from recstore.display import html
 
-        rows = html.table([_COLUMNS, *(info.row() for info in self)], "<<>>><><")  # type: ignore[no-untyped-call]
-        shown: str = html.block(rows)  # type: ignore[no-untyped-call]
+        rows = html.table([_COLUMNS, *(info.row() for info in self)], "<<>>><><")
+        shown: str = html.block(rows)
         return shown
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from recstore.building.source import Source
 from recstore.later import later
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from recstore.building.source import Source as Source
     from recstore.sources.arrow_files import arrow as arrow
     from recstore.sources.arrow_in import table as table
     from recstore.sources.csv_files import csv as csv
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from recstore.sources.parquet_files import parquet as parquet
 
 _LATER = {
-    "Source": "reading",
     "arrow": "arrow_files",
     "csv": "csv_files",
     "folder": "folder_files",

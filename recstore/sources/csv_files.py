@@ -205,7 +205,6 @@ class CsvSource(table_files.TableFileSource):
         self.content |= rules.content()
 
     def _restart(self) -> None:
-        super()._restart()
         self.known = self.given is not None
         self.types = dict(self.choice.dtypes if self.given is None else self.given)
         self.bad: list[

@@ -153,7 +153,6 @@ class JsonSource(reading.FileSource):
         super().__init__(files)
 
     def _restart(self) -> None:
-        super()._restart()
         self.columns = reading.Columns.given(self.names)
 
     def _read(self, builder: Any, progress: bool) -> None:

@@ -102,7 +102,6 @@ class JsonlSource(reading.FileSource):
         super().__init__(files)
 
     def _restart(self) -> None:
-        super()._restart()
         self.columns = reading.Columns.given(self.names)
         self.bad: dict[str, list[int]] = {}  # name of a file -> [number of bad lines, number of the first]
 

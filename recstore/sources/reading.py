@@ -45,6 +45,7 @@ class FileSource(Source):
 
     content: dict[str, Any] = {}
     begun = False  # whether this is the source of one build
+    stamps: Sequence[str | None] = ()  # of the inputs, when the build began
 
     def __init__(self, inputs: Sequence[Input]) -> None:
         self.inputs = inputs
@@ -52,8 +53,7 @@ class FileSource(Source):
         self._restart()
 
     def _restart(self) -> None:
-        """Forgets what an earlier build noted, and notes the stamps of the files."""
-        self.stamps = [one.stamp() for one in self.inputs]
+        """Forgets what an earlier build noted."""
 
     @property
     def files(self) -> list[str]:  # type: ignore[override]
@@ -65,13 +65,17 @@ class FileSource(Source):
     def fingerprint(self) -> str:  # type: ignore[override]
         """A text that says which data it is: it is derived from the paths, sizes and times of the files and from the
         arguments. TypeError if no path says it."""
-        stamps = self._begun().stamps
+        stamps = self._begun()._stamped()
         if not stamps or None in stamps:
             raise TypeError("no path says what is shared; give fingerprint=, a text that says which data it is")
         names = [os.path.abspath(one.path) if one.path else one.name for one in self.inputs]
         kind = type(self).__name__
         found: str = fingerprints.derive(functools.partial(dict, kind=kind, files=names, stamps=stamps, **self.content))
         return found
+
+    def _stamped(self) -> Sequence[str | None]:
+        """The stamps of a source that has begun."""
+        return self.stamps
 
     def _identity(self) -> str:
         return self.fingerprint
@@ -81,11 +85,12 @@ class FileSource(Source):
             return self
         again = copy.copy(self)
         again.begun = True
+        again.stamps = [one.stamp() for one in self.inputs]
         again._restart()
         return again
 
     def append_to(self, builder: Any) -> None:
-        self._fill(builder, False)
+        self._begun()._fill(builder, False)
 
     def _fill(self, builder: Any, progress: bool) -> None:
         self._rewind()
@@ -107,9 +112,15 @@ class FileSource(Source):
 
     def split(self) -> Any:
         # Another process cannot be given a file object of the caller.
-        return None if any(isinstance(one, inputs.FileObject) for one in self.inputs) else self._parts()
+        if any(isinstance(one, inputs.FileObject) for one in self.inputs):
+            return None
+        begun = self._begun()
+        parts, known = begun._parts(), dict(zip(map(id, begun.inputs), begun.stamps))
+        for part in parts:
+            part.stamps = [known.get(id(one)) for one in part.inputs]
+        return parts
 
-    def _parts(self) -> list[Any] | None:
+    def _parts(self) -> Sequence[FileSource]:
         """The parts for worker processes."""
         return [self]
 

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import IO, Any, TypeAlias
 
-    import pyarrow as arrow  # type: ignore[import-untyped]
+    import pyarrow as _arrow  # type: ignore[import-untyped]
     from typing_extensions import TypeIs
 
     from recstore._types import ArrowExpression, Missing, Nanoseconds, Where
     from recstore.sources.inputs import Input
 
-    Array: TypeAlias = arrow.Array
+    _Array: TypeAlias = _arrow.Array
 
 # Names of Python's types. They win over Arrow's aliases, of which "float" means 32 bits.
 _PYTHON = {"int": "int64", "float": "float64", "str": "string", "bool": "bool", "bytes": "binary"}
@@ -44,7 +44,7 @@ def pyarrow(format: str) -> Any:
 # ---- Arguments ----
 
 
-def arrow_type(given: Any) -> arrow.DataType:
+def arrow_type(given: Any) -> _arrow.DataType:
     """The pyarrow type for an element of `dtypes`: a pyarrow type, a Python type, a name as "int64" or "float32", or a
     dtype of numpy. Raises TypeError for anything else."""
     import pyarrow
@@ -115,7 +115,7 @@ class Choice:
         _check_columns(names, found, name)
         return found
 
-    def of(self, batches: Iterable[arrow.RecordBatch]) -> Iterator[arrow.RecordBatch]:
+    def of(self, batches: Iterable[_arrow.RecordBatch]) -> Iterator[_arrow.RecordBatch]:
         """Yields the batches with the chosen rows and columns. It stops as soon as n_rows is reached."""
         left = self.n_rows
         if left == 0:
@@ -133,7 +133,7 @@ class Choice:
             if left == 0:
                 return
 
-    def kept(self, batch: arrow.RecordBatch) -> arrow.RecordBatch:
+    def kept(self, batch: _arrow.RecordBatch) -> _arrow.RecordBatch:
         """The rows of a batch for which `where` is true."""
         import pyarrow
 
@@ -169,7 +169,9 @@ def _check_columns(names: Sequence[str], wanted: Iterable[str], name: str) -> No
 # ---- Types ----
 
 
-def with_types(batch: arrow.RecordBatch, dtypes: dict[str, arrow.DataType], name: str, first: int) -> arrow.RecordBatch:
+def with_types(
+    batch: _arrow.RecordBatch, dtypes: dict[str, _arrow.DataType], name: str, first: int
+) -> _arrow.RecordBatch:
     """The batch with the columns of `dtypes` cast to these types. Raises InputError, which names the file, the column
     and the record; `first` is the number of the batch's first row."""
     import pyarrow
@@ -189,11 +191,11 @@ def with_types(batch: arrow.RecordBatch, dtypes: dict[str, arrow.DataType], name
     return pyarrow.RecordBatch.from_arrays(columns, names=names)
 
 
-def _cast(column: Array, to: arrow.DataType) -> Array:
+def _cast(column: _Array, to: _arrow.DataType) -> _Array:
     return column.cast(to)
 
 
-def first_failing(column: Array, convert: Callable[[Array], object]) -> int:
+def first_failing(column: _Array, convert: Callable[[_Array], object]) -> int:
     """The number of the first element on which `convert`, a function of an array, raises an ArrowException."""
     import pyarrow
 
@@ -237,7 +239,7 @@ class TableFileSource(reading.FileSource):
             except InputError as error:
                 raise InputError(f"{bar.file.name}: {error}") from None
 
-    def batches(self, bar: reading.FileBar) -> Iterator[arrow.RecordBatch]:
+    def batches(self, bar: reading.FileBar) -> Iterator[_arrow.RecordBatch]:
         """Yields the batches of all files, with the types that are asked for."""
         for file in bar.files():
             first = 0
@@ -245,7 +247,7 @@ class TableFileSource(reading.FileSource):
                 yield with_types(batch, self.choice.dtypes, file.name, first)
                 first += batch.num_rows
 
-    def tables(self, file: Input, bar: reading.FileBar) -> Iterator[arrow.RecordBatch]:
+    def tables(self, file: Input, bar: reading.FileBar) -> Iterator[_arrow.RecordBatch]:
         raise NotImplementedError
 
 

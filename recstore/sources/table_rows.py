@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from recstore._types import Missing, Nanoseconds
     from recstore.sources.table_files import Choice
 
-    class How(TypedDict):
+    class _How(TypedDict):
         columns: list[str] | None
         missing: Missing
         nanoseconds: Nanoseconds
@@ -51,7 +51,7 @@ def named(source: object) -> str:
     return f"{'an' if name[0] in 'AEIOUaeiou' else 'a'} {name}"
 
 
-def checked(columns: Iterable[str] | None, missing: Missing, nanoseconds: Nanoseconds) -> How:
+def checked(columns: Iterable[str] | None, missing: Missing, nanoseconds: Nanoseconds) -> _How:
     """The keyword arguments of TableRows. Raises TypeError and ValueError."""
     for name, value in (("missing", missing), ("nanoseconds", nanoseconds)):
         build_options.check_choice(name, value, _HOW[name])

@@ -302,7 +302,7 @@ def test_no_fingerprint_for_what_cannot_be_compared(name):
     lock = threading.Lock()
     with pytest.raises(TypeError, match=r"the variable lock, which <lambda>\(\) uses, is a _thread.lock"):
         recstore.shared(name, lambda: [lock])
-    pytest.raises(TypeError, lambda: recstore.shared(name, [1, 2])).match("build is a function")
+    pytest.raises(TypeError, lambda: recstore.shared(name, [1, 2])).match("takes a source, or a function")
     pytest.raises(TypeError, lambda: recstore.shared(name, lambda: [1], fingerprint=5)).match("fingerprint is a str")
     pytest.raises(FileNotFoundError, lambda: recstore.shared(name, lambda: [1], files=["/no/such/file"]))
     pytest.raises(ValueError, lambda: recstore.shared(name, lambda: [1], timeout=-1)).match("timeout")

@@ -1,4 +1,4 @@
-"""`read_jsonl` (recstore/sources/jsonl.py): one JSON value a line."""
+"""`read_jsonl` (recstore/sources/jsonl_files.py): one JSON value a line."""
 
 import io
 import json

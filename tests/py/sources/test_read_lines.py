@@ -1,4 +1,4 @@
-"""`read_lines` (recstore/sources/lines.py) in blocks and ranges, against open() in text mode. What all readers share is tested in
+"""`read_lines` (recstore/sources/line_files.py) in blocks and ranges, against open() in text mode. What all readers share is tested in
 test_inputs.py."""
 
 import io
