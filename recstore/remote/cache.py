@@ -33,7 +33,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from recstore.remote.objects import AnyPath, Data
+    from recstore.remote.objects import AnyPath, Data, Limits
 
 LOCK, PART = ".lock", ".part"
 _FIRST_DELAY, _LAST_DELAY = 0.002, 0.2
@@ -87,10 +87,9 @@ class Cache:
         return native.Lock(self.path(name) + LOCK)
 
     def is_being_fetched(self, name: str) -> bool:
-        try:
+        with contextlib.suppress(OSError):
             return native.is_leased(self.path(name) + LOCK)
-        except OSError:
-            return False
+        return False
 
     # ---- What is there ----
 
@@ -112,7 +111,7 @@ class Cache:
         """The names of all files that are there, whole or not, as a set."""
         return set(os.listdir(self.folder))
 
-    def open(self, name: str, nbytes: int, limits: tuple[int, int] | None, full: bool = False) -> native.Segment | None:
+    def open(self, name: str, nbytes: int, limits: Limits, full: bool = False) -> native.Segment | None:
         """The Segment of a shard file; None where it is not there, or damaged: then it is removed. With `full` every
         byte of it is checked. Raises CorruptError and VersionError for a file that is what its name promises."""
         if not self.has(name, nbytes):
@@ -137,12 +136,7 @@ class Cache:
         return segment
 
     def opened(
-        self,
-        name: str,
-        nbytes: int,
-        fetch: Callable[[str, int], object],
-        limits: tuple[int, int] | None = None,
-        full: bool = False,
+        self, name: str, nbytes: int, fetch: Callable[[str, int], object], limits: Limits = None, full: bool = False
     ) -> native.Segment:
         """As `open`, for a file that `fetch(name, nbytes)` brings here where it is not. OutOfSpaceError where others
         remove it each time."""

@@ -6,6 +6,7 @@ written now: a wrong clock of this machine changes nothing.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import re
@@ -18,7 +19,7 @@ from recstore.text import counted, size_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from recstore.remote.objects import AnyPath, Options, Storage
 
@@ -79,7 +80,9 @@ def gc(url: AnyPath, *, days: float = 7, dry_run: bool = False, options: Options
         raise SegmentNotFoundError(errno.ENOENT, "there is nothing of a set of shards here", storage.url)
     until = now - days * 86400
     manifests = {number: objects[name] for name in objects if (number := manifest.number_in(name))}
-    kept = _kept({number: modified for number, (_, modified) in manifests.items()}, until)
+    # Those stay that were the newest after `until`: each was until the next one was written.
+    numbers = sorted(manifests)
+    kept = [number for number, after in zip(numbers, numbers[1:]) if manifests[after][1] > until] + numbers[-1:]
     named = _named(storage, kept)
     old = sorted(set(manifests) - set(kept))
     files = []
@@ -96,7 +99,7 @@ def gc(url: AnyPath, *, days: float = 7, dry_run: bool = False, options: Options
         # Manifests first: so nobody opens one whose files are on their way out.
         storage.delete([manifest.name_of(number) for number in old])
         storage.delete(files)
-    return Collected(old, files, nbytes, sorted(kept), dry_run)
+    return Collected(old, files, nbytes, kept, dry_run)
 
 
 def _listed(storage: Storage) -> tuple[dict[str, tuple[int, float]], float]:
@@ -115,19 +118,10 @@ def _listed(storage: Storage) -> tuple[dict[str, tuple[int, float]], float]:
     return objects, objects.pop(marker)[1]
 
 
-def _kept(modified: Mapping[int, float], until: float) -> list[int]:
-    """The numbers of the manifests that stay: the newest, and those that were the newest after `until`, which is until
-    the next one was written."""
-    numbers = sorted(modified)
-    return [number for number, after in zip(numbers, [*numbers[1:], None]) if after is None or modified[after] > until]
-
-
 def _named(storage: Storage, numbers: Iterable[int]) -> set[str]:
     """The hashes that these manifests name."""
     named = set()
     for number in numbers:
-        try:
+        with contextlib.suppress(SegmentNotFoundError):  # another call has removed it
             named.update(manifest.load(storage, number).hashes)
-        except SegmentNotFoundError:
-            continue  # another call has removed it
     return named

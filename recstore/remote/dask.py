@@ -16,10 +16,10 @@ from recstore.text import an
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
     from typing import Any
 
-    from recstore.remote.objects import AnyPath, Options
+    from recstore.remote.objects import AnyPath, Columns, Folder, Options
     from recstore.remote.shard_tables import Part
     from recstore.remote.writer import Entry, ShardWriter
 
@@ -61,12 +61,7 @@ def to_shards(
 
 
 def from_shards(
-    url: AnyPath,
-    *,
-    bag: bool = False,
-    columns: Iterable[str] | None = None,
-    cache: AnyPath | None = None,
-    options: Options = None,
+    url: AnyPath, *, bag: bool = False, columns: Columns = None, cache: Folder = None, options: Options = None
 ) -> Any:
     """A ``dask.dataframe.DataFrame`` of a set of shards, whose columns have the types of Arrow, or with `bag` a
     ``dask.bag.Bag`` of its records; a partition for each shard file. Nothing is read but the fields of the first file,

@@ -8,6 +8,7 @@ Python lacks: there the folder is taken as it is.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import stat
@@ -39,10 +40,8 @@ def made(path: AnyPath) -> str:
         )
     inner = os.path.join(outer, "recstore")
     for folder in (inner, os.path.join(inner, "sets")):
-        try:
+        with contextlib.suppress(FileExistsError):  # checked below, whoever made it
             make(folder)
-        except FileExistsError:
-            pass  # checked below, whoever made it
         check_ours(folder)
     kind = file_system(inner)
     if kind in _SHARED or kind.startswith("fuse."):

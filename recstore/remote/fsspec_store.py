@@ -128,10 +128,9 @@ class FsspecStorage(Storage):
 
     @aside
     def size(self, name: str) -> int | None:
-        try:
+        with contextlib.suppress(SegmentNotFoundError):
             return self._do("look at", name, lambda system, path: int(system.info(path)["size"]))
-        except SegmentNotFoundError:
-            return None
+        return None
 
 
 def _create(storage: FsspecStorage, system: Any, path: str, data: Data) -> bool:

@@ -210,7 +210,9 @@ class _Parsing:
         found.hashes = hashes = columns["hash"]
         n = len(hashes)
         found.sizes, found.counts = self.numbers(columns, "bytes", n), self.numbers(columns, "records", n)
-        self.counts_fit()
+        # A store has 4 bytes for each group of 64 records, whatever they are.
+        fit = all(count <= 16 * size for count, size in zip(found.counts, found.sizes))
+        self.require(fit, "a shard file has more records than its bytes can hold")
         self.require(set(map(type, hashes)) <= {str} and set(map(len, hashes)) <= {40}, "a hash is not valid")
         text = "".join(hashes)
         self.require(text.isascii() and not text.encode().translate(None, _HEX), "a hash is not valid")
@@ -229,12 +231,6 @@ class _Parsing:
             raise self.damaged(f"the column {name!r} has a number that is too large") from None
         self.require(not n or min(numbers) > 0, f"the column {name!r} has a number below 1")
         return numbers
-
-    def counts_fit(self) -> None:
-        """A store has 4 bytes for each group of 64 records, whatever they are."""
-        pairs = zip(self.manifest.counts, self.manifest.sizes)
-        fit = all(count <= 16 * size for count, size in pairs)
-        self.require(fit, "a shard file has more records than its bytes can hold")
 
     def bounds(self, columns: _Columns, n: int) -> tuple[list[Key], list[Key]]:
         lows: Any = columns.get("low")

@@ -10,6 +10,7 @@ no listing shows them. A GET goes on where it broke off.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import re
@@ -65,8 +66,13 @@ class ObjectStorage(Storage):
         """The client of this process, for `purpose` "get" or "put"."""
         client = self._clients.get(purpose)
         if client is None:
-            obstore = _obstore(self.url)
-            client = self._clients[purpose] = _new_client(obstore, self.url, self.options, purpose)
+            settings = _settings(self.url, self.options, purpose)
+            try:
+                client = self._clients[purpose] = _obstore(self.url).store.from_url(self.url, **settings)
+            except BaseException as error:
+                if type(error).__name__ != "PanicException":  # which is not an Exception
+                    raise
+                raise ValueError(f"the names in options= are not those of obstore for {self.url}: {error}") from None
         return client
 
     def _do(self, what: str, name: str | None, act: Callable[[Any, Any], _T], purpose: _Purpose = "get") -> _T:
@@ -214,10 +220,9 @@ class ObjectStorage(Storage):
 
     @aside
     def size(self, name: str) -> int | None:
-        try:
+        with contextlib.suppress(SegmentNotFoundError):
             return self._do("look at", name, lambda obstore, client: int(obstore.head(client, name)["size"]))
-        except SegmentNotFoundError:
-            return None
+        return None
 
 
 def _pause(turn: int) -> None:
@@ -256,15 +261,6 @@ def _obstore(url: str) -> Any:
     except ImportError:
         raise ImportError(f"{url} needs obstore: pip install recstore[remote]") from None
     return obstore
-
-
-def _new_client(obstore: Any, url: str, options: Options, purpose: _Purpose) -> Any:
-    try:
-        return obstore.store.from_url(url, **_settings(url, options, purpose))
-    except BaseException as error:
-        if type(error).__name__ != "PanicException":  # which is no Exception
-            raise
-        raise ValueError(f"the names in options= are not those of obstore for {url}: {error}") from None
 
 
 def _is_plain(url: str, options: Mapping[str, Any]) -> bool:

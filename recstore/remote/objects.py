@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
     AnyPath: TypeAlias = str | bytes | PathLike[str]
     Options: TypeAlias = Mapping[str, Any] | None
+    Columns: TypeAlias = Iterable[str] | None
+    Folder: TypeAlias = AnyPath | None
+    Limits: TypeAlias = tuple[int, int] | None
     Data: TypeAlias = bytes | bytearray | memoryview
     Source: TypeAlias = Data | str | PathLike[str]  # content, or the path of a file
     Listed: TypeAlias = tuple[str, int, float]  # name, bytes, time

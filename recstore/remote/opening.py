@@ -14,19 +14,19 @@ if TYPE_CHECKING:
     from typing import Any
 
     from recstore._core.trust import Reader
-    from recstore.remote.objects import AnyPath, Options
+    from recstore.remote.objects import AnyPath, Folder, Limits, Options
 
 _ALWAYS_CACHED = False  # tests set it: a folder then counts as a place whose files cannot be mapped
 
 
 def open_set(
     path: AnyPath,
-    cache: AnyPath | None,
+    cache: Folder,
     limit: int | str | None,
     lazy: bool,
     options: Options,
     verify: str,
-    limits: tuple[int, int] | None,
+    limits: Limits,
     reader: Reader,
 ) -> Any:
     """The RecordList or RecordDict that recstore.open returns for a set. `reader` is a trust.Reader."""
@@ -45,23 +45,17 @@ def open_set(
     try:
         opener.fetch_all()
         if verify == "full" and not opener.lazy:
-            _check_all(shards)
+            for i in range(len(shards)):
+                shards.segment(i)  # which checks all its bytes
+    except BaseException:
+        shards.close()
+        raise
     finally:
         opener.pause()
     return container_of(opener)
 
 
-def _check_all(shards: native.Shards) -> None:
-    """Opens each shard file once, which checks all its bytes. Nothing stays open if one is damaged or missing."""
-    try:
-        for i in range(len(shards)):
-            shards.segment(i)
-    except BaseException:
-        shards.close()
-        raise
-
-
-def _cache_folder(cache: AnyPath | None, url: str) -> str:
+def _cache_folder(cache: Folder, url: str) -> str:
     chosen = cache if cache is not None else os.environ.get("RECSTORE_CACHE")
     if not chosen:
         raise ValueError(

@@ -143,29 +143,21 @@ class PosixStorage(Storage):
         except SegmentNotFoundError:
             return
         for entry in found:
-            try:
+            with contextlib.suppress(FileNotFoundError):  # another process has removed it
                 status = entry.stat(follow_symlinks=False)
-                is_file = entry.is_file(follow_symlinks=False)
-            except FileNotFoundError:
-                continue  # another process has removed it
-            if is_file:
-                yield entry.name, status.st_size, status.st_mtime
+                if stat.S_ISREG(status.st_mode):
+                    yield entry.name, status.st_size, status.st_mtime
 
     def delete(self, names: Sequence[str]) -> None:
         for name in names:
             path = os.path.join(self.url, name) if is_temporary(name) else self.path(name)
-            try:
-                with _errors(path, "remove"):
-                    os.unlink(path)
-            except SegmentNotFoundError:
-                continue
+            with contextlib.suppress(SegmentNotFoundError), _errors(path, "remove"):
+                os.unlink(path)
 
     def size(self, name: str) -> int | None:
-        try:
-            with _errors(self.path(name), "look at"):
-                return os.stat(self.path(name)).st_size
-        except SegmentNotFoundError:
-            return None
+        with contextlib.suppress(SegmentNotFoundError), _errors(self.path(name), "look at"):
+            return os.stat(self.path(name)).st_size
+        return None
 
 
 def _without_waiting(path: str, flags: int) -> int:

@@ -11,11 +11,10 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from types import ModuleType
     from typing import Any
 
-    from recstore.remote.objects import AnyPath, Options
+    from recstore.remote.objects import AnyPath, Columns, Folder, Options
 
 __all__ = ["Datasink", "Datasource", "read"]
 
@@ -42,21 +41,14 @@ def Datasink(url: AnyPath, *, append: bool = False, task_bytes: int | str | None
     return _tasks().ShardSink(url, append, task_bytes, options)
 
 
-def Datasource(
-    url: AnyPath, *, columns: Iterable[str] | None = None, cache: AnyPath | None = None, options: Options = None
-) -> Any:
+def Datasource(url: AnyPath, *, columns: Columns = None, cache: Folder = None, options: Options = None) -> Any:
     """A ``ray.data.Datasource`` for ``ray.data.read_datasource(...)``. Its arguments and errors are those of
     :func:`recstore.remote.ray.read`."""
     return _tasks().ShardSource(url, columns, cache, options)
 
 
 def read(
-    url: AnyPath,
-    *,
-    columns: Iterable[str] | None = None,
-    cache: AnyPath | None = None,
-    options: Options = None,
-    **ray_options: Any,
+    url: AnyPath, *, columns: Columns = None, cache: Folder = None, options: Options = None, **ray_options: Any
 ) -> Any:
     """A ``ray.data.Dataset`` of the records of a set of shards, a read task for each shard file. The blocks are Arrow
     tables. Values that are no records are the column ``item``; a mapping has the columns ``key`` and ``value``.

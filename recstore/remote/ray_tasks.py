@@ -3,7 +3,6 @@ it is called."""
 
 from __future__ import annotations
 
-import functools
 import itertools
 
 import pyarrow
@@ -21,8 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Any
 
-    from recstore.remote.objects import AnyPath, Options
-    from recstore.remote.shard_tables import Part
+    from recstore.remote.objects import AnyPath, Columns, Folder, Options
     from recstore.remote.writer import Entry
 
 _PICKLED = "ray.data.arrow_pickled_object"  # the extension type of a column of Python objects
@@ -104,7 +102,7 @@ def _nested(tensors: Any) -> Any:
 class ShardSource(ray.data.Datasource):  # type: ignore[misc]
     """Reads shard files, a task for each."""
 
-    def __init__(self, url: AnyPath, columns: Iterable[str] | None, cache: AnyPath | None, options: Options) -> None:
+    def __init__(self, url: AnyPath, columns: Columns, cache: Folder, options: Options) -> None:
         super().__init__()
         self._parts = shard_tables.parts(url, options=options, cache=cache, columns=columns)
 
@@ -119,7 +117,7 @@ class ShardSource(ray.data.Datasource):  # type: ignore[misc]
     ) -> list[ReadTask]:
         return [
             ReadTask(
-                functools.partial(_tables, part),
+                part.tables,
                 BlockMetadata(
                     num_rows=part.records, size_bytes=part.nbytes, exec_stats=None, input_files=(part.where,)
                 ),
@@ -127,7 +125,3 @@ class ShardSource(ray.data.Datasource):  # type: ignore[misc]
             )
             for part in self._parts
         ]
-
-
-def _tables(part: Part) -> Iterator[Any]:
-    return part.tables()

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
+from typing import NamedTuple
 
 from recstore._core import native, trust
 from recstore.errors import CorruptError
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Any
 
-    from recstore.remote.objects import AnyPath, Options, Storage
+    from recstore.remote.objects import AnyPath, Columns, Folder, Options, Storage
 
 KEY, VALUE = "key", "value"  # the columns of a mapping
 ITEM = "item"  # the column of values that are no records, named as Ray does
@@ -42,11 +43,7 @@ def pyarrow_for(what: str) -> Any:
 
 
 def parts(
-    url: AnyPath | Storage,
-    *,
-    options: Options = None,
-    cache: AnyPath | None = None,
-    columns: Iterable[str] | None = None,
+    url: AnyPath | Storage, *, options: Options = None, cache: Folder = None, columns: Columns = None
 ) -> list[Part]:
     """A Part for each shard file of a set, in order. `url` may end in ``@`` and the number of a manifest, in place of
     the newest. `columns` names the fields to read of each record; None is all.
@@ -70,7 +67,7 @@ def parts(
     return [Part(place, shard) for shard in manifest.shards()]
 
 
-def _names(columns: Iterable[str] | None) -> tuple[str, ...] | None:
+def _names(columns: Columns) -> tuple[str, ...] | None:
     if columns is None:
         return None
     if isinstance(columns, str) or not all(isinstance(name, str) for name in columns):
@@ -78,12 +75,13 @@ def _names(columns: Iterable[str] | None) -> tuple[str, ...] | None:
     return tuple(columns)
 
 
-class Place:
-    """What the parts of a set have in common: where it lies, the cache folder or "", its kind, and the names of the
-    fields that are read, or None."""
+class Place(NamedTuple):
+    """What the parts of a set have in common."""
 
-    def __init__(self, storage: Storage, cache: str, kind: str, columns: tuple[str, ...] | None) -> None:
-        self.storage, self.cache, self.kind, self.columns = storage, cache, kind, columns
+    storage: Storage
+    cache: str  # the folder, or ""
+    kind: str
+    columns: tuple[str, ...] | None  # that are read
 
 
 class Part:
@@ -185,12 +183,6 @@ class Part:
                 "columns of the dataset"
             )
 
-    def schema(self) -> Any:
-        """The pyarrow Schema of the tables of this file."""
-        for table in self.tables():
-            return table.schema
-        return pyarrow_for("a source of tables").schema([])
-
 
 def _column(pyarrow: Any, records: Any) -> Any:
     """Records as one column, of structs where they are rows."""
@@ -209,8 +201,8 @@ def _items(pyarrow: Any, container: Any) -> Any:
 def first_schema(found: Iterable[Part]) -> Any:
     """The schema of the first of these parts that has records; of none, a schema without columns."""
     for part in found:
-        if part.records:
-            return part.schema()
+        for table in part.tables() if part.records else ():
+            return table.schema
     return pyarrow_for("a source of tables").schema([])
 
 

@@ -16,9 +16,11 @@ begins with the random bytes of the token: the number of a descriptor comes agai
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import pickle
 
+from recstore._core import trust
 from recstore.errors import CorruptError
 from recstore.shm import wire
 from recstore.shm.file_backing import refuses_memory
@@ -29,8 +31,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from recstore._core.trust import Reader
-    from recstore.remote.objects import Options
+    from recstore.remote.objects import Limits, Options
 
 _CACHED, _LAZY, _PICKLES, _VIEWS, _VERIFIED, _LIMITS, _PRIVATE = (1 << i for i in range(7))
 _MAGIC = b"recstore options"
@@ -38,23 +39,19 @@ _MARK = 8  # random bytes
 _HEAD = len(_MAGIC) + _MARK + 8  # and the size of the options
 
 
+@dataclasses.dataclass
 class Reading:
     """How a set is opened: everything of a token but which manifest."""
 
-    def __init__(
-        self,
-        url: str,
-        reader: Reader,
-        cache: str | None = None,
-        limit: int | None = None,
-        lazy: bool = False,
-        verify: str = "header",
-        limits: tuple[int, int] | None = None,
-        options: Options = None,
-    ) -> None:
-        self.url, self.reader, self.cache, self.limit, self.lazy = url, reader, cache, limit, lazy
-        self.verify, self.limits, self.options = verify, limits, options
-        self.place = ""  # see openers.place_of
+    url: str
+    reader: trust.Reader
+    cache: str | None = None
+    limit: int | None = None
+    lazy: bool = False
+    verify: str = "header"
+    limits: Limits = None
+    options: Options = None
+    place: str = ""  # see openers.place_of
 
 
 class Private:
@@ -161,8 +158,6 @@ def pack(reading: Reading, number: int, fingerprint: str, private: Private) -> b
 
 def unpack(token: bytes) -> tuple[Reading, int, str]:
     """`(Reading, number, beginning of the fingerprint)`. Raises CorruptError."""
-    from recstore._core import trust
-
     bytes_ = wire.Reader(token)
     if bytes_.byte() != 1:
         raise CorruptError("a recstore handle names a set of shards in a way that this recstore does not know")

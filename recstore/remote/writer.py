@@ -16,12 +16,12 @@ from recstore.text import counted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
     from typing import Any, Literal
 
     from recstore._types import Arrays, Compression, OnUnsupported
     from recstore.building.source import Source
-    from recstore.remote.objects import AnyPath, Options
+    from recstore.remote.objects import AnyPath, Folder, Options
 
     _Kind = Literal["list", "mapping"]
 
@@ -126,7 +126,7 @@ class ShardWriter:
         on_unsupported: OnUnsupported = "error",
         arrays: Arrays = "copy",
         threads: int | None = None,
-        dir: AnyPath | None = None,
+        dir: Folder = None,
     ) -> None:
         self.storage = whole_set(url, options)
         self._kind: _Kind = "mapping" if mapping else "list"
@@ -241,7 +241,16 @@ class ShardWriter:
         """
         gone: set[str] = set()
         for one in [shards] if isinstance(shards, (str, Entry, Shard)) else shards:
-            gone.update(_hashes_in(one))
+            if isinstance(one, (Entry, Shard)):
+                gone.update(one.hashes if isinstance(one, Entry) else [one.hash])
+            elif not isinstance(one, str):
+                raise TypeError(f"remove takes hashes of shard files and entries, not a {type(one).__name__}")
+            elif not names.is_hash(one):
+                raise ValueError(
+                    f"{one!r:.60} is not the hash of a shard file: 40 hex digits, such as an entry's hashes"
+                )
+            else:
+                gone.add(one)
 
         def change(old: Manifest | None) -> Manifest:
             if old is None:
@@ -279,17 +288,6 @@ class ShardWriter:
                     "was written to another place; write it again",
                     self.storage.of(name),
                 )
-
-
-def _hashes_in(one: str | Entry | Shard) -> Sequence[str]:
-    """The hashes that an item of the argument of `remove` names."""
-    if isinstance(one, (Entry, Shard)):
-        return one.hashes if isinstance(one, Entry) else [one.hash]
-    if not isinstance(one, str):
-        raise TypeError(f"remove takes hashes of shard files and entries, not a {type(one).__name__}")
-    if not names.is_hash(one):
-        raise ValueError(f"{one!r:.60} is not the hash of a shard file: 40 hex digits, such as an entry's hashes")
-    return [one]
 
 
 def _agreed(entries: Iterable[Entry]) -> dict[str, Any]:
