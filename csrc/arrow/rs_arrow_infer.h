@@ -4,8 +4,7 @@
 #include "arrow/rs_arrow_ext.h"
 #include "arrow/rs_arrow_field.h"
 
-/* Notes the any value at the cursor, and takes it. Errors: rules 20 to 23 of FORMAT.md; RS_E_ARG_LIMIT for too many
- * fields; RS_E_MEM. */
+/* Notes and takes the any value at the cursor. Rules 20 to 23 of FORMAT.md; RS_E_ARG_LIMIT (fields); RS_E_MEM. */
 RS_NODISCARD rs_status rs_arrow_see_any(rs_arrow_field *field, rs_cursor *cursor, uint32_t *n_fields, rs_error *err);
 
 /* Notes the values of a node that holds no others: numbers, text, bytes. Returns false for another node. */

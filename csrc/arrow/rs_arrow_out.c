@@ -255,8 +255,7 @@ static rs_status take_each(rs_arrow_out *self, const rs_arrow_source *source, co
     return RS_OK;
 }
 
-/* Takes the records of a window. All are at least as long as their fixed part needs. On an error *taken is the number
- * of the record that has it. */
+/* Takes the records of a window, long enough for their fixed part. On an error *taken is the record at fault. */
 static rs_status take_window(rs_arrow_out *self, const rs_arrow_source *source, const rs_block *block,
                              const rs_arrow_block *how, const rs_column_rows *window, uint64_t *taken, int *why,
                              rs_error *err) {
@@ -291,8 +290,7 @@ static uint64_t index_at(const int64_t *positions, int64_t start, int64_t step, 
     return (uint64_t)start + (uint64_t)step * (positions != NULL ? (uint64_t)positions[k] : k);
 }
 
-/* Sets *number to the block of record stop->index, which may be a later one than GROUPS names. stop->why is set when
- * the block is not known. */
+/* Sets *number to the block of record stop->index, maybe later than GROUPS names, or stop->why if unknown. */
 static rs_status find_block(const rs_arrow_source *source, rs_arrow_stop *stop, uint64_t *number, rs_error *err) {
     const rs_store *store = source->store;
     const uint64_t index = stop->index;

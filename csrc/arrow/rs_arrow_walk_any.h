@@ -36,8 +36,7 @@ RS_NODISCARD static inline rs_status rs_arrow_end_struct(rs_arrow_field *field, 
     return rs_arrow_grown(field, 1, err);
 }
 
-/* Takes the any value at the cursor. RS_E_ARG_TEXT for text with a lone surrogate, RS_E_ARG_LIMIT for too many fields,
- * RS_E_MEM. */
+/* Takes the any value at the cursor. RS_E_ARG_TEXT for a lone surrogate, RS_E_ARG_LIMIT (fields), RS_E_MEM. */
 RS_NODISCARD rs_status rs_arrow_put_any(rs_arrow_walk *self, rs_arrow_field *field, rs_cursor *cursor, rs_error *err);
 
 /* Takes an ext value of a scalar type, of code `code`; `place` is that of its payload. *taken becomes false, and

@@ -17,8 +17,7 @@
 #include "base/rs_permute.h"
 #include "base/rs_status.h"
 
-/* An alias table over the numbers 0 to n - 1. Owns both arrays. After rs_alias_init nothing writes to it: any number of
- * threads may draw. */
+/* An alias table over the numbers 0 to n - 1. Owns both arrays. Only rs_alias_init writes: any threads may draw. */
 typedef struct rs_alias {
     uint64_t n;
     uint64_t *thresholds; /* of a slot: below this fraction, in 2^-64, it gives its own number */

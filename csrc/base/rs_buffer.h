@@ -29,8 +29,7 @@ void rs_buffer_fit(rs_buffer *self);
 static inline void rs_buffer_pin(rs_buffer *self) { self->pinned = true; }
 void rs_buffer_unpin(rs_buffer *self);
 
-/* Makes room for `extra` more bytes. After RS_OK, pointers into the old bytes are invalid. RS_E_MEM leaves the buffer
- * unchanged. */
+/* Makes room for `extra` more bytes; pointers into the old ones are invalid. RS_E_MEM leaves the buffer as it was. */
 RS_NODISCARD RS_COLD rs_status rs_buffer_grow(rs_buffer *self, size_t extra, rs_error *err);
 
 /* As rs_buffer_grow, but does nothing while the capacity is enough. */

@@ -33,8 +33,7 @@ static inline void split(uint64_t x, uint64_t a, uint64_t *l, uint64_t *r) {
 
 static inline bool is_short(const rs_permutation *self) { return self->n < SHORT_BELOW; }
 
-/* One step of the walk. Callers give `passes` as a constant, so that the compiler removes its loop. For long lists this
- * saves a tenth of the time. */
+/* One step of the walk. Callers give a constant `passes`: its loop goes, a tenth of the time for long lists. */
 static inline uint64_t step_forward(const rs_permutation *self, uint64_t x, uint64_t passes) {
     const uint64_t a = self->a, b = self->b;
     uint64_t l, r;

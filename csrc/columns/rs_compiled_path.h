@@ -28,8 +28,7 @@ typedef struct rs_path_key {
     int64_t index; /* counted from the end when negative */
 } rs_path_key;
 
-/* A name of a path: the key number `whole` or, where a record does not have it, the `n_parts` keys from number `parts`
- * on, one after another. */
+/* A name of a path: key number `whole` or, where a record lacks it, the `n_parts` keys from `parts` on in turn. */
 typedef struct rs_path_name {
     uint32_t whole;
     uint32_t parts;
@@ -71,8 +70,7 @@ typedef struct rs_compiled_path {
     bool placed; /* values of the node may come from the places of a block: rows of several blocks are not alike */
 } rs_compiled_path;
 
-/* Compiles a path for a linked tree, with RS_STEP_ASK for all steps. Free it with rs_compiled_path_clear. After
- * RS_E_MEM nothing is held. */
+/* Compiles a path for a linked tree, all steps RS_STEP_ASK. Free it with rs_compiled_path_clear. RS_E_MEM. */
 RS_NODISCARD rs_status rs_compiled_path_open(rs_compiled_path *self, const rs_key_path *path, const rs_tree *tree,
                                              rs_error *err);
 /* Frees the tables and zeroes the struct. */

@@ -31,8 +31,7 @@ enum { RS_DTYPE_MOST_BYTES = 16 };
 unsigned rs_dtype_bytes(unsigned dtype);
 /* Returns the name, a static string; NULL for a number that is no dtype. */
 const char *rs_dtype_name(unsigned dtype);
-/* Sets *low and *high to the range of a dtype of integers, bool included, within that of i64. Returns false for dtypes
- * of floats. */
+/* Sets *low and *high to the range of a dtype of integers or bool, within that of i64. Returns false for others. */
 bool rs_dtype_range(unsigned dtype, int64_t *low, int64_t *high);
 
 /* Each of these writes n numbers as items of a dtype. Item i stands at to + i * step; `step` is at least the size of an

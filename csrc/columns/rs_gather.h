@@ -13,8 +13,7 @@
 
 #include "columns/rs_gather_field.h"
 
-/* The state of a gather, for many batches one after another: its memory is kept. Owns everything but specs and stores.
- * One thread at a time may use it. */
+/* A gather, for many batches in turn: its memory is kept. Owns all but specs and stores. One thread at a time. */
 typedef struct rs_gather {
     rs_gather_field *fields;
     uint32_t n_fields;
@@ -47,8 +46,7 @@ RS_NODISCARD rs_status rs_gather_measure(rs_gather *self, const rs_source *sourc
  * self->stop as rs_gather_measure does. */
 RS_NODISCARD rs_status rs_gather_take(rs_gather *self, const rs_cursor *cursor, const rs_place *place, rs_error *err);
 
-/* Takes a str that the caller keeps, of a field of form RS_GATHER_STRINGS at which measuring stopped: its text is
- * empty. RS_E_MEM. */
+/* Takes an empty text for a str that the caller keeps, of a RS_GATHER_STRINGS at which measuring stopped. RS_E_MEM. */
 RS_NODISCARD rs_status rs_gather_take_string(rs_gather *self, rs_error *err);
 
 /* Computes the parts of all fields and the size of the buffer: after measuring, or after rs_gather_begin when

@@ -121,8 +121,7 @@ static inline uint32_t rs_gather_free_dims(unsigned form) {
 /* Returns the bytes of a value of known size. */
 uint64_t rs_gather_value_bytes(const rs_gather_spec *spec);
 
-/* Writes a number as an item of the field's dtype at `to`: `type` is a type of rs_column.h, with its bits. Returns
- * false when the dtype cannot hold it. */
+/* Writes a number, a type of rs_column.h and its bits, as an item of the dtype at `to`. Returns whether it fits. */
 static inline bool rs_gather_put_number(const rs_gather_field *self, unsigned type, uint64_t bits, uint8_t *to) {
     double number;
     if (type != RS_COLUMN_FLOAT) return rs_dtype_put_int(self->spec->dtype, (int64_t)bits, to);

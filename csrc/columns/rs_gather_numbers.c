@@ -321,8 +321,7 @@ static bool has_shape(const rs_gather_spec *spec, uint32_t free_dims, const rs_r
     return true;
 }
 
-/* Takes the value as one run, whose numbers are written later, or now where the place is known. *taken becomes false
- * for a value that is not one run. */
+/* Takes the value as one run, written later, or now where the place is known. *taken becomes false for others. */
 static rs_status take_run(rs_gather_field *self, rs_cursor *cursor, const rs_place *place, bool *taken,
                           rs_gather_stop *stop, rs_error *err) {
     const rs_gather_spec *spec = self->spec;

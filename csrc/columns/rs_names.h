@@ -5,8 +5,7 @@
 
 enum { RS_NAMES_NONE = -1 };
 
-/* The names. Owns its memory. Zero the struct; call rs_names_clear at the end. Once the last name is added, any number
- * of threads may look names up. */
+/* Owns its memory. Zero it; call rs_names_clear at the end. After the last name is added, any threads may look up. */
 typedef struct rs_names {
     rs_buffer keys;   /* the bytes of all keys */
     uint64_t *ends;   /* where the key of each name ends; those of ints have a bit of their own, see rs_names.c */

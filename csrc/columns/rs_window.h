@@ -22,8 +22,7 @@ typedef struct rs_tree_paths {
     uint64_t reach;   /* no byte from this one on is loaded for them; UINT64_MAX: anywhere */
 } rs_tree_paths;
 
-/* Sets the paths of a tree, which are prepared. They outlive `self`, and so does `order`, which has room for n numbers
- * and is filled. */
+/* Sets the prepared paths of a tree. They outlive `self`, as does `order`, which has room for n numbers. */
 void rs_tree_paths_set(rs_tree_paths *self, const rs_compiled_path *const *of_field, uint32_t *order, uint32_t n);
 
 /* A store, with the paths of the tree of each of its blocks. of_block[b] is NULL when block b has none; the other

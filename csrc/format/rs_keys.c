@@ -119,8 +119,7 @@ static void write_head(const rs_keys *k, uint8_t *h) {
     rs_store_u32(h + RS_FMT_K_FACTORY, k->factory);
 }
 
-/* Returns the first empty slot from the home of the hash on. The load leaves some slots empty. *steps becomes the
- * number of slots looked at. */
+/* Returns the first empty slot from the hash's home on; the load leaves some. *steps becomes the slots seen. */
 static uint64_t free_slot(const rs_keys *k, uint64_t hash, uint64_t *steps) {
     uint64_t slot = rs_hash_scale(hash, k->n_slots);
     *steps = 1;

@@ -12,8 +12,7 @@ static inline unsigned rs_narrow_item_bytes(uint8_t code) { return 1u << ((code 
 void rs_narrow_read(const uint8_t *data, unsigned width, unsigned item_bytes, uint64_t n, uint64_t first,
                     uint64_t count, uint8_t *out);
 
-/* Returns the width that a writer chooses for n items of an integer dtype, and sets *base; 0 if the items are few or
- * hardly take less, and stay as they are. */
+/* Returns a writer's width for n items of an integer dtype, and sets *base; 0 where they are to stay as they are. */
 unsigned rs_narrow_choose(uint8_t code, const uint8_t *items, uint64_t n, uint64_t *base);
 /* Writes base and bit group of n items, rs_array_data_bytes bytes. `width` and `base` are those of rs_narrow_choose. */
 void rs_narrow_write(const uint8_t *items, unsigned item_bytes, uint64_t n, unsigned width, uint64_t base,

@@ -1,5 +1,4 @@
-/* rs_node_kinds.h: the table of node kinds (RS_FMT_NODE_ROWS) for use at run time, and the names of node kinds, ext
- * codes and sections for messages. */
+/* rs_node_kinds.h: RS_FMT_NODE_ROWS at run time, and the names of node kinds, ext codes and sections for messages. */
 #pragma once
 
 #include "format/rs_format.h"

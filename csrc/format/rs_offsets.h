@@ -73,8 +73,7 @@ static inline void rs_offsets_line_ends(const uint8_t *group, uint32_t k, uint32
 RS_COLD rs_status rs_offsets_outside(const uint8_t *segment, const uint8_t *group, uint64_t begin, uint64_t end,
                                      rs_error *err);
 
-/* Sets *out to the bytes of record number `local` of a checked block, and checks rule 15. *out borrows from the
- * segment. Any thread. */
+/* Sets *out to the bytes of record `local` of a checked block, by rule 15. It borrows the segment. Any thread. */
 RS_NODISCARD RS_INLINE rs_status rs_offsets_locate(const uint8_t *segment, const rs_block *block, uint32_t local,
                                                    rs_slice *out, rs_error *err) {
     const uint8_t *heap = segment + block->heap_off;

@@ -79,8 +79,7 @@ bool rs_packed_ints_from_float(double value, unsigned scale, int64_t *m);
 /* Sets out[i] to the integer of the i-th of n floats, which stand at `in` as any values (a tag and 8 bytes each).
  * Returns the number of the first float that rs_packed_ints_from_float finds no integer for; n when there is none. */
 uint64_t rs_packed_ints_from_floats(const uint8_t *in, uint64_t n, unsigned scale, int64_t *out);
-/* Raises *scale to the least scale, up to 15, at which rs_packed_ints_from_float finds an integer. Returns false when
- * there is none. */
+/* Raises *scale to the least, up to 15, at which rs_packed_ints_from_float finds an integer; else returns false. */
 bool rs_packed_ints_find_scale(double value, unsigned *scale);
 
 /* Measurements of lists that one node with a stride would pack. Zero the struct, set the stride, call

@@ -93,8 +93,7 @@ RS_NODISCARD static inline rs_status rs_placed_number(const rs_placed *self, uin
     }
 }
 
-/* Sets *out to the value of record j under a runs node, which stands there alone and has as many bytes as every value
- * of its child. Rule 41. */
+/* Sets *out to the value of record j under a runs node: alone, with the bytes of every value of its child. Rule 41. */
 RS_NODISCARD static inline rs_status rs_placed_run(const rs_placed *self, const rs_node *node, uint32_t j,
                                                    const uint8_t **out, rs_error *err) {
     uint32_t rank;

@@ -40,8 +40,7 @@ RS_NODISCARD static inline rs_status rs_saved_index_group(const rs_saved_index *
     return RS_E_FMT_KEYS;
 }
 
-/* Sets *record to the record at `row`, which is below n_records. RS_E_FMT_KEYS when it does not exist (rule 37). For
- * kind 2. Any thread. */
+/* Sets *record to the record at `row`, below n_records. RS_E_FMT_KEYS without one (rule 37). Kind 2. Any thread. */
 RS_NODISCARD static inline rs_status rs_saved_index_row(const rs_saved_index *self, uint64_t row, uint64_t *record,
                                                         rs_error *err) {
     *record = self->rows == NULL ? row : rs_load_uint_unchecked(self->rows + row * self->width, self->width);

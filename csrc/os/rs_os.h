@@ -112,8 +112,7 @@ static inline bool rs_os_same_file(const rs_os_identity *a, const rs_os_identity
 /* Renames `from` to `to`, which it replaces. RS_E_SYS_NOT_FOUND when `from` or a directory is missing. */
 RS_NODISCARD rs_status rs_os_rename(const char *from, const char *to, rs_error *err);
 
-/* Removes the name `path`. With `expected` (may be NULL) it does so only while `path` leads to that file. A name that
- * does not exist gives RS_OK. */
+/* Removes the name `path`, with `expected` (may be NULL) only while it leads to that file. RS_OK without a name. */
 RS_NODISCARD rs_status rs_os_unlink(const char *path, const rs_os_identity *expected, rs_error *err);
 
 /* --- Named files (rs_os_names.c). Processes find them by name and hold them by locks.
@@ -161,8 +160,7 @@ typedef struct rs_os_judged {
 RS_NODISCARD rs_status rs_os_unlink_judged(const char *path, const rs_os_judged *judged, bool *out_removed,
                                            rs_error *err);
 
-/* Sets *out to whether any process has a lease or a lock on the file at this moment. RS_E_SYS_NOT_FOUND when there is
- * no such file. */
+/* Sets *out to whether a process has a lease or lock on the file now. RS_E_SYS_NOT_FOUND when there is no such file. */
 RS_NODISCARD rs_status rs_os_is_leased(const char *path, bool *out, rs_error *err);
 
 /* Sets the file's times to now, which record when a kept file was last used. A failure is ignored. */

@@ -143,8 +143,7 @@ rs_status rs_os_open_readonly(const char *path, bool follow_links, int *out_fd, 
 }
 
 #if !defined(__linux__)
-/* On other systems /dev/fd only duplicates a descriptor, with its write access. So the file is opened by the path that
- * the system knows for it. */
+/* Elsewhere /dev/fd duplicates a descriptor with its write access, so the file is opened by its known path. */
 static int reopen_by_path(int fd) {
 #if defined(F_GETPATH)
     char path[PATH_MAX];

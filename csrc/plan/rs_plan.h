@@ -1,5 +1,4 @@
-/* rs_plan.h: the plan of a tree: a node for each position, chosen by its cost in bits. rs_infer makes the tree's bytes
- * from it. */
+/* rs_plan.h: the plan of a tree: a node for each position, chosen by its cost in bits. rs_infer makes its bytes. */
 #pragma once
 
 #include "plan/rs_dictionaries.h"

@@ -1,5 +1,4 @@
-/* rs_plan_log.h: the forms that were weighed for one field, and the one that was chosen. The planner fills it where
- * rs_choices.log is set. */
+/* rs_plan_log.h: the forms weighed for one field, and the chosen one. Filled where rs_choices.log is set. */
 #pragma once
 
 #include "base/rs_bytes.h"

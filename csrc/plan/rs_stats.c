@@ -621,8 +621,7 @@ static void observe_units(rs_alternative *a, unsigned shift, rs_slice *in) {
     in->ptr += n << shift;
 }
 
-/* Takes one value off `in` and files it under its alternative of the position. *above becomes its hash when `above` is
- * not NULL. */
+/* Takes one value off `in` and files it under its alternative. *above (may be NULL) becomes its hash. */
 static rs_status observe(rs_stats *self, rs_position *at, rs_slice *in, uint64_t *above, rs_error *err) {
     const uint8_t *begin = in->ptr;
     uint8_t tag = *begin, kind = kind_of_plain(tag);

@@ -1,5 +1,4 @@
-/* rs_stats_structs.c: joins dicts to structs. A struct may hold dicts of several key sets whose keys stand in one
- * common order. */
+/* rs_stats_structs.c: joins dicts to structs, which may hold dicts of several key sets in one common order. */
 #include "plan/rs_stats_structs.h"
 
 #include <stdlib.h>

@@ -73,8 +73,7 @@ static const uint8_t *begin_of_class(const uint8_t *p, const uint8_t *end, rs_cu
     return end;
 }
 
-/* Divides *s by a step: it becomes the left side. Returns where the right side begins; NULL when there is nothing to
- * divide at. */
+/* Divides *s by a step into the left side, *s, and the right one, which is returned; NULL where nothing divides it. */
 static inline const uint8_t *divide(unsigned op, uint8_t c, rs_slice *s) {
     const uint8_t *p;
     switch (op) {

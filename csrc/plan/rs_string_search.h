@@ -48,6 +48,5 @@ typedef struct rs_cut_guess {
  * are digits, of which symbols save less than of usual text. */
 uint64_t rs_text_bits(uint64_t units, uint64_t digits, uint64_t n, unsigned unit_bytes);
 
-/* Looks for the best cut under which most strings of the sample fit. Returns false when none costs clearly less than
- * the strings as they are. */
+/* Looks for the best cut that most strings of the sample fit. Returns false when none clearly pays. */
 bool rs_cut_search(const rs_sample *sample, rs_cut_guess *out);

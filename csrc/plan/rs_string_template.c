@@ -1,5 +1,4 @@
-/* rs_string_template.c: cuts all strings by the cut that a sample suggests, and chooses a kind of part for each leaf of
- * the cut. */
+/* rs_string_template.c: cuts all strings as a sample suggests, and chooses a kind of part for each leaf of the cut. */
 #include "plan/rs_string_template.h"
 
 #include <stdlib.h>

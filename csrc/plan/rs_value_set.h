@@ -65,8 +65,7 @@ static inline uint64_t rs_value_set_hash_with(uint64_t hash, uint64_t part) {
     return rs_value_set_fold(hash ^ RS_MIX_1, part ^ RS_MIX_3);
 }
 
-/* Returns the number of the value with the bytes of `value`; UINT32_MAX when it is not there. The spans of the set
- * count from `base`. */
+/* Returns the number of the value with the bytes of `value`, else UINT32_MAX. Spans of the set count from `base`. */
 static inline uint32_t rs_value_set_find(const rs_value_set *self, const uint8_t *base, rs_slice value, uint64_t hash) {
     uint64_t mask = self->n_slots - 1, slot, size = rs_slice_left(&value);
     if (self->n_slots == 0) return UINT32_MAX;

@@ -102,8 +102,7 @@ static rs_status pass_array(rs_cursor *self, const rs_node *node, rs_error *err)
     return rs_array_data_skip(&self->in, size, self->arrays_size, &outside, err);
 }
 
-/* Passes the body of a node that is not fixed. The recursion is as deep as the tree has levels; any values have their
- * own limit. */
+/* Passes the body of a node that is not fixed. The recursion is as deep as the tree; any values have a limit. */
 static rs_status pass_appended(rs_cursor *self, const rs_node *node, uint64_t bits, rs_error *err) {
     uint64_t n;
     unsigned unit;

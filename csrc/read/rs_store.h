@@ -58,13 +58,11 @@ RS_NODISCARD rs_status rs_store_freeze(rs_store *self, rs_error *err);
 RS_NODISCARD RS_COLD rs_status rs_store_load_block(rs_store *self, uint64_t number, rs_error *err);
 RS_NODISCARD RS_COLD rs_status rs_store_load_tree(rs_store *self, uint32_t number, rs_error *err);
 RS_NODISCARD RS_COLD rs_status rs_store_load_table(rs_store *self, uint32_t number, rs_error *err);
-/* rs_store_find for blocks that are not loaded yet or begin within a group, and for errors. `block` is the number that
- * GROUPS gives. */
+/* rs_store_find for blocks not loaded or that begin within a group, and for errors. `block` is what GROUPS gives. */
 RS_NODISCARD rs_status rs_store_find_slowly(rs_store *self, uint64_t index, uint64_t block, rs_record *out,
                                             rs_error *err);
 
-/* Finds record `index`, which is below header.n_records. *out is valid until the store is closed. Errors: rules 13 to
- * 19, 29 and 30; RS_E_MEM. */
+/* Finds record `index`, below header.n_records. *out is valid until close. Rules 13 to 19, 29, 30; RS_E_MEM. */
 RS_NODISCARD RS_INLINE rs_status rs_store_find(rs_store *self, uint64_t index, rs_record *out, rs_error *err) {
     uint32_t number = rs_load_u32(self->groups + index / RS_FMT_GROUP_RECORDS * 4);
     if (RS_LIKELY(number < self->n_blocks)) {

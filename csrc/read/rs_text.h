@@ -1,5 +1,4 @@
-/* rs_text.h: puts strings together whose units do not stand in the record: from symbol codes, from digits, or from the
- * parts of a concat. */
+/* rs_text.h: makes strings whose units do not stand in the record: of symbol codes, digits, parts of a concat. */
 #pragma once
 
 #include "read/rs_decode.h"

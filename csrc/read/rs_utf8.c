@@ -1,5 +1,4 @@
-/* rs_utf8.c: converts code units to UTF-8, and UTF-8 to the two forms of numpy's arrays of text: padded bytes (S) and
- * padded code points (U). */
+/* rs_utf8.c: code units to UTF-8, and UTF-8 to numpy's arrays of text: padded bytes (S) and code points (U). */
 #include "read/rs_utf8.h"
 
 #include "read/rs_text.h"

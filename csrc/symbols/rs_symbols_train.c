@@ -203,8 +203,7 @@ static inline rs_status find_symbols(trainer *self, unsigned unit_bytes, rs_erro
                 RS_TRY(add_symbol(self, units, 1, NO_PART, NO_PART, err));
             } else if (n_before < self->max_units && n_before != 0 && count_pair(self, before, number)) {
                 uint32_t right = number;
-                /* When the pair is too long for one symbol, the new symbol ends within the second of the pair, and the
-                 * next match begins there. */
+                /* A pair too long for one symbol: the symbol ends within the second, where the next match begins. */
                 if (n > self->max_units - n_before) n = self->max_units - n_before, right = NO_PART;
                 number = self->n_symbols;
                 RS_TRY(add_symbol(self, units - n_before * unit_bytes, n_before + n, before, right, err));

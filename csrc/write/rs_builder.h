@@ -57,8 +57,7 @@ RS_NODISCARD rs_status rs_builder_end_record(rs_builder *self, rs_error *err);
 /* As rs_builder_end_record, but does not read the record: the caller has written it by rs_any_put.h, added its key sets
  * to `scan`, and counted (rs_scan_note_unchecked). */
 RS_NODISCARD rs_status rs_builder_end_record_unchecked(rs_builder *self, const rs_scan_counts *counts, rs_error *err);
-/* Drops the bytes that were appended to `raw` and `arrays` since the last record ended. arrays_mark is the size of
- * `arrays` at that time. */
+/* Drops what was appended to `raw` and `arrays` since the last record, when `arrays` had arrays_mark bytes. */
 void rs_builder_drop_record(rs_builder *self, size_t arrays_mark);
 
 /* Returns whether the open block is full. The caller then flushes it before the next record. */

@@ -40,8 +40,7 @@ static bool array_fits(const rs_node *node, rs_slice in) {
     return rs_array_type_take(&rest, &type, NULL) == RS_OK && rs_slice_left(&type.descriptor) == node->aux_size_bytes;
 }
 
-/* Takes tag, code and EXTRA when they are those of the node. No any value is a prefix of another, so comparing the
- * bytes of EXTRA is enough. */
+/* Takes tag, code and EXTRA when they are those of the node. No any value is a prefix of another: bytes do. */
 static bool take_ext_head(const rs_node *node, rs_slice *in) {
     if (rs_slice_left(in) < 2 || in->ptr[0] != RS_FMT_TAG_EXT || in->ptr[1] != node->param) return false;
     in->ptr += 2;
@@ -78,8 +77,7 @@ static rs_slice whole_of(rs_slice in) {
     return in;
 }
 
-/* Sets *number to the number that the child of a rising node stores for the value `in`, which is whole. Returns false
- * when the value does not fit. */
+/* Sets *number to what the child of a rising node stores for the whole value `in`. Returns whether it fits. */
 static bool find_number(const rs_node *child, rs_slice in, uint64_t *number) {
     int64_t value;
     if (child->kind == RS_FMT_NODE_DICT_CODED) return find_entry(child, in, number);

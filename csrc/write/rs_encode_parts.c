@@ -111,8 +111,7 @@ static rs_status put_text(const rs_node *child, const cut_text *text, rs_slice p
     return rs_buffer_append(out, units, n * text->unit_bytes, err);
 }
 
-/* Checks that one part fits its node, and sets *bits. With `out` not NULL it also writes the body; the concat's head is
- * zeroed at `at`. */
+/* Checks that a part fits its node, and sets *bits. With `out` it writes the body too; the head is zeroed at `at`. */
 static rs_status put_part(const rs_node *child, const cut_text *text, rs_slice part, rs_buffer *out, size_t at,
                           uint64_t *bits, rs_error *err) {
     uint64_t stored = 0;

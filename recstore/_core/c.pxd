@@ -11,7 +11,6 @@ cdef extern from "recstore.h" nogil:
         uint64_t offset
         uint64_t record
         uint64_t needed
-        uint64_t available
         char message[256]
 
     uint64_t RS_NOWHERE
@@ -82,7 +81,6 @@ cdef extern from "recstore.h" nogil:
     ctypedef struct rs_buffer:
         uint8_t *data
         size_t size_bytes
-        size_t capacity_bytes
     void rs_buffer_clear(rs_buffer *self)
     rs_status rs_buffer_reserve(rs_buffer *self, size_t extra, rs_error *err)
     rs_status rs_buffer_append(rs_buffer *self, const void *bytes, size_t n, rs_error *err)
@@ -160,10 +158,8 @@ cdef extern from "recstore.h" nogil:
         uint32_t body_off
         uint32_t group_bytes
         uint32_t head_bytes
-        uint32_t alone_bytes
         uint64_t size_bytes
         uint64_t item_bytes
-        uint64_t data_bytes
         const rs_node *children
         const uint8_t *aux
         bint partial
@@ -189,7 +185,6 @@ cdef extern from "recstore.h" nogil:
         uint16_t index_bits
         uint64_t arrays_off
         uint64_t arrays_size_bytes
-        uint64_t places_size_bytes
     rs_status rs_offsets_locate(const uint8_t *segment, const rs_block *block, uint32_t local, rs_slice *out,
                                 rs_error *err)
 
@@ -306,8 +301,6 @@ cdef extern from "recstore.h" nogil:
         uint64_t device
         uint64_t inode
         uint64_t size_bytes
-        uint32_t mode
-        uint32_t uid
 
     ctypedef enum rs_backing:
         RS_BACKING_ANONYMOUS
@@ -613,7 +606,6 @@ cdef extern from "recstore.h" nogil:
         rs_scan scan
         uint64_t n_records
         uint64_t n_closed
-        uint64_t features_required
         rs_slice label
         uint64_t label_pairs
     rs_status rs_builder_open(rs_builder *self, rs_segment_writer *writer, const rs_choices *choices, rs_error *err)
@@ -693,15 +685,10 @@ cdef extern from "recstore.h" nogil:
 
     uint64_t rs_hash64(const void *bytes, uint64_t n, uint64_t seed)
 
-    enum:
-        RS_FMT_FACTORY_NONE, RS_FMT_FACTORY_LAST
-
     ctypedef struct rs_keys:
         uint64_t seed
         uint64_t n_entries
-        uint64_t n_slots
         uint64_t n_opaque
-        uint64_t longest_probe
         uint32_t factory
     rs_status rs_keys_open(rs_slice bytes, uint64_t offset, rs_keys *out, rs_error *err)
     rs_status rs_keys_build(const uint64_t *hashes, const uint8_t *opaque, uint64_t n, uint64_t seed, uint32_t factory,

@@ -1,8 +1,7 @@
 /* rs_arrow_make.h: Arrow schemas and arrays made by hand, good and broken, for the tests of the readers and writers of
  * tables. Buffers are copies of exactly their size, so that the address sanitizer sees a read beyond one. Everything
  * lives until arrow_drop. Include from one file only. */
-#ifndef RS_ARROW_MAKE_H
-#define RS_ARROW_MAKE_H
+#pragma once
 
 #include "arrow/rs_arrow.h"
 #include "rs_make.h"
@@ -89,5 +88,3 @@ static inline arrow_made *arrow_texts(const char *format, const char *name, cons
     arrow_made *m = arrow_make(format, name, n, 3);
     return arrow_set(arrow_set(m, 1, offsets, (size_t)(n + 1) * sizeof *offsets), 2, data, strlen(data));
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* rs_arrow_rows.h: the rows of arrays made by hand against the any values that they become, and arrays that are refused.
  * Include from one file only. */
-#ifndef RS_ARROW_ROWS_H
-#define RS_ARROW_ROWS_H
+#pragma once
 
 #include "arrow/rs_arrow_in.h"
 #include "rs_arrow_make.h"
@@ -51,5 +50,3 @@ static inline void check_refused(const arrow_made *m, rs_status code, const char
     check_refused_as(m, &PLAIN, code, text);
     arrow_drop();
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* rs_batches.h: an export of a store as Arrow batches, run as the Python binding runs it. Static state: include from one file
  * only. */
-#ifndef RS_BATCHES_H
-#define RS_BATCHES_H
+#pragma once
 
 #include "rs_built.h"
 #include "arrow/rs_arrow_out.h"
@@ -80,5 +79,3 @@ static inline bool is_text(const struct ArrowArray *array, uint64_t k, const cha
     uint32_t begin = offset_at(array, k), end = offset_at(array, k + 1);
     return end - begin == strlen(text) && memcmp((const char *)array->buffers[2] + begin, text, end - begin) == 0;
 }
-
-#endif

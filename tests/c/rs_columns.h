@@ -1,6 +1,5 @@
 /* rs_columns.h: records with a field for every node kind that a writer chooses, for tests that build whole stores. */
-#ifndef RS_COLUMNS_H
-#define RS_COLUMNS_H
+#pragma once
 
 #include "rs_make.h"
 
@@ -19,12 +18,12 @@ static inline void columns_optional(uint64_t i, rs_buffer *raw) {
 static inline void columns_record(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
     static const char *const names[] = {"a red one", "green", "the blue", "yellowish"};
     char text[96];
-    uint64_t k, part = i / COLUMNS_PART;
+    uint64_t part = i / COLUMNS_PART;
     (void)arrays;
     make_head(raw, 0x0F, 8);
     make_str(raw, "id"), make_int(raw, (int64_t)(i * 3));
     make_str(raw, "score"), make_float(raw, (double)(i * 37 % 1000) / 100);
-    k = i * 7 % 23; /* the strings follow no one pattern, so no template fits */
+    uint64_t k = i * 7 % 23; /* the strings follow no one pattern, so no template fits */
     (void)snprintf(text, sizeof text, "%.*s, %s of %llu", (int)(k % 9) + 3, "ab cd, ef-gh ij", names[k % 4],
                    (unsigned long long)part);
     make_str(raw, "word"), make_str(raw, text);
@@ -42,5 +41,3 @@ static inline void columns_record(uint64_t i, rs_buffer *raw, rs_buffer *arrays)
     else if (i % 3 == 0) make_tag(raw, 0);
     else make_int(raw, (int64_t)(i % 100));
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* rs_counted.h: a block of raw records, and the stats of its records. */
-#ifndef RS_COUNTED_H
-#define RS_COUNTED_H
+#pragma once
 
 #include "plan/rs_plan_choose.h"
 #include "rs_make.h"
@@ -15,9 +14,8 @@ static uint64_t counted_kept_bytes; /* of sets and offsets, before the first rec
 /* Collects the stats of the records in `block`. Pair it with forget(). */
 static inline rs_status look(void) {
     uint64_t begin = 0;
-    uint32_t i;
     memset(&stats, 0, sizeof stats);
-    for (i = 0; i < block.n; i++) {
+    for (uint32_t i = 0; i < block.n; i++) {
         counted_spans[i].off = (uint32_t)begin;
         counted_spans[i].size_bytes = (uint32_t)(block.ends[i] - begin);
         begin = block.ends[i];
@@ -54,5 +52,3 @@ static inline void add_ints(unsigned tag, uint64_t n, int64_t first, int64_t ste
     for (; n > 0; n--, first += step) make_int(&block.raw, first);
     make_record_end(&block);
 }
-
-#endif

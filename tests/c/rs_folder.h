@@ -1,7 +1,6 @@
 /* rs_folder.h: makes a folder below /tmp for tests that make files. The file that includes it defines
  * _GNU_SOURCE first, for nftw and mkdtemp. Single-threaded, and static state: include from one file only. */
-#ifndef RS_FOLDER_H
-#define RS_FOLDER_H
+#pragma once
 
 #include "rs_test.h"
 
@@ -32,5 +31,3 @@ static inline int folder_remove_entry(const char *path, const struct stat *st, i
 
 /* Removes the folder and all files in it. */
 static inline void folder_end(void) { CHECK(nftw(base, folder_remove_entry, 8, FTW_DEPTH | FTW_PHYS) == 0); }
-
-#endif

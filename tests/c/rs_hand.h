@@ -1,7 +1,6 @@
 /* rs_hand.h: segments made by hand for the tests: trees, tables and the records of one block given as bytes, put together with right
  * checksums, so that any field can be broken and sealed again. Like rs_make.h, include from one file only. */
-#ifndef RS_HAND_H
-#define RS_HAND_H
+#pragma once
 
 #include "rs_make.h"
 #include "read/rs_store.h"
@@ -41,9 +40,8 @@ static inline void hand_record(hand *h, const void *bytes, size_t n) { hand_put(
 /* Adds a tree and returns its number. */
 static inline uint32_t hand_tree(hand *h, const make_node *nodes, uint32_t n, const void *aux, uint32_t aux_size) {
     uint8_t entry[16];
-    size_t at;
     if (rs_buffer_append_zeros(&h->trees, (8 - h->trees.size_bytes % 8) % 8, NULL) != RS_OK) abort();
-    at = h->trees.size_bytes;
+    size_t at = h->trees.size_bytes;
     make_tree(&h->trees, nodes, n, aux, aux_size);
     rs_store_u64(entry, at), rs_store_u32(entry + 8, (uint32_t)(h->trees.size_bytes - at));
     rs_store_u32(entry + 12, 0); /* hand_seal sets the checksum */
@@ -108,8 +106,7 @@ static inline void hand_entry(rs_buffer *out, rs_buffer *offsets, const hand_val
 
 /* Now that OFFSETS has its place. */
 static inline void hand_place(rs_buffer *entries, uint64_t offsets) {
-    size_t at;
-    for (at = RS_FMT_B_INDEX_OFFSET; at < entries->size_bytes; at += RS_FMT_BLOCK_SIZE) {
+    for (size_t at = RS_FMT_B_INDEX_OFFSET; at < entries->size_bytes; at += RS_FMT_BLOCK_SIZE) {
         uint64_t off = rs_load_u64(entries->data + at);
         rs_store_u64(entries->data + at, off == UINT64_MAX ? 0 : off + offsets);
     }
@@ -134,15 +131,13 @@ static inline void hand_seal(hand *h) {
     const rs_section *sections = h->directory.sections;
     rs_buffer entries = {0};
     uint8_t *header = h->data;
-    uint32_t i;
-    unsigned kind;
     if (h->block.n > 0) hand_crc_of_heap(h, h->data + sections[RS_FMT_SECTION_BLOCKS].off);
-    for (i = 0; i < h->n_tables; i++) hand_crc_of_heap(h, hand_table_entry(h, i));
-    for (i = 0; i < h->n_trees; i++) {
+    for (uint32_t i = 0; i < h->n_tables; i++) hand_crc_of_heap(h, hand_table_entry(h, i));
+    for (uint32_t i = 0; i < h->n_trees; i++) {
         uint8_t *e = h->data + sections[RS_FMT_SECTION_TREE_TABLE].off + 16 * (size_t)i;
         rs_store_u32(e + 12, rs_crc32c(0, hand_tree_at(h, i), rs_load_u32(e + 8)));
     }
-    for (kind = RS_FMT_SECTION_OFFSETS; kind <= RS_FMT_SECTION_LAST; kind++) {
+    for (unsigned kind = RS_FMT_SECTION_OFFSETS; kind <= RS_FMT_SECTION_LAST; kind++) {
         h->directory.sections[kind].crc = rs_crc32c(0, h->data + sections[kind].off, sections[kind].size_bytes);
     }
     if (rs_directory_write(&h->directory, NULL, &h->header, &entries, NULL) != RS_OK) abort();
@@ -155,12 +150,11 @@ static inline void hand_seal(hand *h) {
 static inline void hand_finish(hand *h, uint32_t tree) {
     rs_buffer out = {0}, offsets = {0}, blocks = {0}, tables = {0}, groups = {0};
     rs_directory *d = &h->directory;
-    uint32_t i;
     memset(d, 0, sizeof *d), memset(&h->header, 0, sizeof h->header);
     if (rs_buffer_append_zeros(&out, RS_FMT_HEADER_SIZE, NULL) != RS_OK) abort();
     h->block.tree = tree;
     if (h->block.n > 0) hand_entry(&out, &offsets, &h->block, 0, &blocks);
-    for (i = 0; i < h->n_tables; i++) {
+    for (uint32_t i = 0; i < h->n_tables; i++) {
         hand_entry(&out, &offsets, &h->tables[i], h->tables[i].symbols ? RS_FMT_TABLE_SYMBOLS : RS_FMT_TABLE_VALUES,
                    &tables);
     }
@@ -191,8 +185,7 @@ static inline void hand_finish(hand *h, uint32_t tree) {
 }
 
 static inline void hand_clear(hand *h) {
-    uint32_t i;
-    for (i = 0; i < h->n_tables; i++) rs_buffer_clear(&h->tables[i].heap);
+    for (uint32_t i = 0; i < h->n_tables; i++) rs_buffer_clear(&h->tables[i].heap);
     free(h->tables), free(h->data);
     rs_buffer_clear(&h->trees), rs_buffer_clear(&h->tree_table), rs_buffer_clear(&h->block.heap);
     memset(h, 0, sizeof *h);
@@ -215,5 +208,3 @@ static inline rs_status hand_check(const hand *h, uint64_t index, rs_error *err)
     rs_store_close(&store);
     return status;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* rs_make.h: makes what the tests of the codec feed to it: `any` values, trees, segments, pseudo-random records. Written against
  * FORMAT.md with its numbers spelled out where that is readable. Like rs_test.h, include from one file only. */
-#ifndef RS_MAKE_H
-#define RS_MAKE_H
+#pragma once
 
 #include "base/rs_buffer.h"
 #include "base/rs_crc.h"
@@ -115,10 +114,9 @@ typedef struct make_node {
 
 static inline void make_tree(rs_buffer *out, const make_node *nodes, uint32_t n, const void *aux, uint32_t aux_size) {
     uint8_t bytes[24];
-    uint32_t i;
     rs_store_u32(bytes, n), rs_store_u32(bytes + 4, aux_size);
     make_bytes(out, bytes, 8);
-    for (i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < n; i++) {
         bytes[0] = nodes[i].kind, bytes[1] = nodes[i].param;
         rs_store_u16(bytes + 2, nodes[i].flags);
         rs_store_u32(bytes + 4, nodes[i].n_children), rs_store_u32(bytes + 8, nodes[i].first_child);
@@ -209,5 +207,3 @@ static inline void make_random_value(rs_buffer *out, unsigned depth) {
         for (i = 0; i < n; i++) make_random_value(out, depth - 1);
     }
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* rs_raw.h: an encoded record back to the `any` value it came from, byte for byte (all values are in their shortest form). The
  * tests' own reading of a tree, plain and slow, but for texts and packed numbers, which have tests of their own; it
  * trusts a record that rs_check_record accepted, of a tree that its store linked. */
-#ifndef RS_RAW_H
-#define RS_RAW_H
+#pragma once
 
 #include "read/rs_decode.h"
 #include "rs_make.h"
@@ -28,8 +27,7 @@ static inline uint64_t raw_varint(rs_cursor *c) {
 /* Field of `width` bits, read bit by bit. */
 static inline uint64_t raw_bits(const uint8_t *group, uint64_t at, unsigned width) {
     uint64_t value = 0;
-    unsigned k;
-    for (k = 0; k < width; k++, at++) value |= (uint64_t)(group[at / 8] >> at % 8 & 1) << k;
+    for (unsigned k = 0; k < width; k++, at++) value |= (uint64_t)(group[at / 8] >> at % 8 & 1) << k;
     return value;
 }
 
@@ -53,10 +51,9 @@ static inline void raw_array(rs_cursor *c, const rs_node *node, rs_buffer *out) 
     rs_slice aux = rs_slice_of(node->aux, node->aux_size_bytes);
     rs_cursor whole = *c;
     rs_buffer head = {0};
-    uint64_t size;
     make_tag(&head, 0x10), make_bytes(&head, aux.ptr, node->aux_size_bytes);
     make_bytes(out, head.data, head.size_bytes);
-    size = head.size_bytes;
+    uint64_t size = head.size_bytes;
     make_bytes(&head, c->in.ptr,
                rs_slice_left(&c->in)); /* what follows makes it a value, whose size tells what is ours */
     whole.in = rs_slice_of(head.data, head.size_bytes);
@@ -79,12 +76,12 @@ static inline void raw_numbers(rs_cursor *c, const rs_node *node, rs_buffer *out
     uint64_t n = (node->flags & RS_FMT_FLAG_FIXED) != 0 ? node->count : raw_varint(c);
     const int64_t *some;
     rs_packed_ints numbers;
-    unsigned k, i;
+    unsigned k;
     make_head(out, node->param == 0 ? 0x0D : 0x0E, n);
     if (n == 0) return;
     if (!rs_packed_ints_take(node, n, &c->in, &numbers)) abort();
     while ((k = rs_packed_ints_next(&numbers, &some)) != 0) {
-        for (i = 0; i < k; i++) {
+        for (unsigned i = 0; i < k; i++) {
             if (node->number_kind == RS_FMT_NUMBERS_INTS) make_int(out, some[i]);
             else make_float(out, rs_packed_ints_float(node, some[i]));
         }
@@ -108,15 +105,15 @@ static inline void raw_entry(rs_cursor *c, const rs_node *node, uint64_t number,
 /* All keys stand before the first value. They are passed first, and a second cursor takes them beside the values. */
 static inline void raw_map(rs_cursor *c, const rs_node *node, rs_buffer *out) {
     const rs_node *key = &node->children[0], *value = &node->children[1];
-    uint64_t n = raw_varint(c), i;
-    const uint8_t *keys = raw_take(c, (n * key->bits + 7) / 8), *values;
+    uint64_t n = raw_varint(c);
+    const uint8_t *keys = raw_take(c, (n * key->bits + 7) / 8);
     rs_cursor at = *c;
     rs_buffer passed = {0};
-    for (i = 0; i < n; i++) raw_body(c, key, raw_bits(keys, i * key->bits, key->bits), &passed);
+    for (uint64_t i = 0; i < n; i++) raw_body(c, key, raw_bits(keys, i * key->bits, key->bits), &passed);
     rs_buffer_clear(&passed);
-    values = raw_take(c, (n * value->bits + 7) / 8);
+    const uint8_t *values = raw_take(c, (n * value->bits + 7) / 8);
     make_head(out, 0x0F, n);
-    for (i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < n; i++) {
         raw_body(&at, key, raw_bits(keys, i * key->bits, key->bits), out);
         raw_body(c, value, raw_bits(values, i * value->bits, value->bits), out);
     }
@@ -124,7 +121,7 @@ static inline void raw_map(rs_cursor *c, const rs_node *node, rs_buffer *out) {
 
 /* The body of `node`, whose bits are `bits`. A fixed body is at the cursor like any other. */
 static inline void raw_body(rs_cursor *c, const rs_node *node, uint64_t bits, rs_buffer *out) {
-    uint64_t n, i;
+    uint64_t n;
     switch (node->kind) {
     case RS_FMT_NODE_ANY: n = raw_any_size(c->in), make_bytes(out, raw_take(c, n), (size_t)n); break;
     case RS_FMT_NODE_CONST: make_bytes(out, node->aux, node->aux_size_bytes); break;
@@ -153,11 +150,10 @@ static inline void raw_body(rs_cursor *c, const rs_node *node, uint64_t bits, rs
         break;
     case RS_FMT_NODE_LIST: {
         const rs_node *child = node->children;
-        const uint8_t *group;
         n = (node->flags & RS_FMT_FLAG_FIXED) != 0 ? node->count : raw_varint(c);
         make_head(out, node->param == 0 ? 0x0D : 0x0E, n);
-        group = raw_take(c, (n * child->bits + 7) / 8);
-        for (i = 0; i < n; i++) raw_body(c, child, raw_bits(group, i * child->bits, child->bits), out);
+        const uint8_t *group = raw_take(c, (n * child->bits + 7) / 8);
+        for (uint64_t i = 0; i < n; i++) raw_body(c, child, raw_bits(group, i * child->bits, child->bits), out);
         break;
     }
     case RS_FMT_NODE_MAP: raw_map(c, node, out); break;
@@ -202,11 +198,10 @@ static inline void raw_row(rs_cursor *c, const rs_node *node, rs_buffer *out) {
     rs_slice keys = rs_slice_of(node->aux, node->aux_size_bytes);
     uint64_t total = 0, at = 0;
     uint32_t absent = 0;
-    const uint8_t *group;
     rs_cursor fixed = *c;
     uint32_t i;
     for (i = 0; i < node->n_children; i++) total += node->children[i].bits;
-    group = raw_take(c, (total + 7) / 8);
+    const uint8_t *group = raw_take(c, (total + 7) / 8);
     fixed.in.ptr = c->in.ptr;
     for (i = 0; i < node->n_children; i++) {
         if (node->children[i].fixed) (void)raw_take(c, node->children[i].size_bytes);
@@ -236,5 +231,3 @@ static inline void raw_alone(rs_cursor *c, const rs_node *node, rs_buffer *out) 
     const uint8_t *group = raw_take(c, (node->bits + 7u) / 8);
     raw_body(c, node, raw_bits(group, 0, node->bits), out);
 }
-
-#endif

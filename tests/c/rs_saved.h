@@ -1,6 +1,5 @@
 /* rs_saved.h: lists with saved indexes for the tests: record i is {"k": key(i)}, an int. */
-#ifndef RS_SAVED_H
-#define RS_SAVED_H
+#pragma once
 
 #include "rs_built.h"
 #include "verify/rs_verify.h"
@@ -28,8 +27,8 @@ static inline void saved_clear(saved_bytes *b) {
 
 /* Groups n records by comparing each with all before: group_of[i] and the number of groups. */
 static inline uint64_t saved_groups(saved_key key, uint64_t n, uint64_t *group_of) {
-    uint64_t i, j, n_groups = 0;
-    for (i = 0; i < n; i++) {
+    uint64_t j, n_groups = 0;
+    for (uint64_t i = 0; i < n; i++) {
         for (j = 0; j < i && key(j) != key(i); j++) {
         }
         group_of[i] = j < i ? group_of[j] : n_groups++;
@@ -39,20 +38,21 @@ static inline uint64_t saved_groups(saved_key key, uint64_t n, uint64_t *group_o
 
 /* Makes the parts of an index of this kind over n records. */
 static inline void saved_make(saved_bytes *out, uint32_t kind, saved_key key, uint64_t n) {
-    uint64_t *group_of = (uint64_t *)calloc(n + 1, 8), *hashes = (uint64_t *)calloc(n + 1, 8), i;
-    uint64_t *pairs = (uint64_t *)calloc(2 * n + 2, 8), n_groups;
+    uint64_t *group_of = (uint64_t *)calloc(n + 1, 8), *hashes = (uint64_t *)calloc(n + 1, 8);
+    uint64_t *pairs = (uint64_t *)calloc(2 * n + 2, 8);
     rs_error err;
     bool in_order = true;
     if (group_of == NULL || hashes == NULL || pairs == NULL) abort();
-    n_groups = saved_groups(key, n, group_of);
-    for (i = n; i-- > 0;) hashes[group_of[i]] = rs_keys_hash_int(SAVED_SEED, key(i)), pairs[2 * group_of[i]] = i;
-    for (i = 0; i < n; i++) pairs[2 * group_of[i] + 1] = i;
+    uint64_t n_groups = saved_groups(key, n, group_of);
+    for (uint64_t i = n; i-- > 0;)
+        hashes[group_of[i]] = rs_keys_hash_int(SAVED_SEED, key(i)), pairs[2 * group_of[i]] = i;
+    for (uint64_t i = 0; i < n; i++) pairs[2 * group_of[i] + 1] = i;
     CHECK_OK(rs_keys_build(hashes, NULL, n_groups, SAVED_SEED, 0, &out->keys, &err), &err);
     if (kind == RS_FMT_SAVED_GROUPS) {
         CHECK_OK(rs_group_rows(group_of, n, n_groups, 4, true, &out->numbers, &out->numbers, &in_order, &err), &err);
     } else if (n_groups < n) {
         in_order = false;
-        for (i = 0; i < 2 * n_groups; i++) make_bytes(&out->numbers, &pairs[i], 4);
+        for (uint64_t i = 0; i < 2 * n_groups; i++) make_bytes(&out->numbers, &pairs[i], 4);
     }
     out->parts.kind = kind;
     out->parts.in_order = in_order;
@@ -67,13 +67,12 @@ static inline void saved_make(saved_bytes *out, uint32_t kind, saved_key key, ui
 static inline bool saved_list(saved_key key, uint64_t n, const char *label, rs_segment_writer *writer, built *segment) {
     rs_builder builder;
     rs_error err;
-    uint64_t i;
     bool ok = CHECK_OK(rs_segment_writer_open(writer, RS_BACKING_ANONYMOUS, NULL, NULL, &err), &err) &&
               CHECK_OK(rs_builder_open(&builder, writer, NULL, &err), &err);
     segment->data = NULL;
     if (!ok) return false;
     if (label != NULL) builder.label = rs_slice_of(label, strlen(label)), builder.label_pairs = 1;
-    for (i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < n; i++) {
         make_head(&builder.raw, 0x0F, 1), make_str(&builder.raw, "k"), make_int(&builder.raw, key(i));
         ok &= CHECK_OK(rs_builder_end_record(&builder, &err), &err);
     }
@@ -128,13 +127,11 @@ static inline built saved_build(uint32_t kind, saved_key key, uint64_t n) {
 /* Makes the checksums of the saved indexes, the directory and the header match again. */
 static inline void saved_seal(built *b, const rs_header *header, const rs_directory *directory) {
     uint8_t *entries = b->data + header->directory_off;
-    uint32_t i, first = header->directory_count - directory->n_saved_indexes - (directory->label.off != 0);
-    for (i = 0; i < directory->n_saved_indexes; i++) {
+    uint32_t first = header->directory_count - directory->n_saved_indexes - (directory->label.off != 0);
+    for (uint32_t i = 0; i < directory->n_saved_indexes; i++) {
         const rs_section *s = &directory->saved_indexes[i];
         rs_store_u32(entries + 40 * (first + i) + 32, rs_crc32c(0, b->data + s->off, s->size_bytes));
     }
     rs_store_u32(b->data + 108, rs_crc32c(0, entries, 40 * (size_t)header->directory_count));
     rs_store_u32(b->data + 4092, rs_crc32c(0, b->data, 4092));
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* rs_say.h: writes trees and plans as text, which tests compare with the expected text. */
-#ifndef RS_SAY_H
-#define RS_SAY_H
+#pragma once
 
 #include "rs_test.h"
 
@@ -25,5 +24,3 @@ static inline void say_kind(unsigned kind) {
     static const char *const later[] = {"rising", "runs", "exceptions", "", "map"};
     say("%s", kind >= 26 ? later[kind - 26] : names[kind]);
 }
-
-#endif

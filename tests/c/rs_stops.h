@@ -1,6 +1,5 @@
 /* rs_stops.h: ends the deep check of a segment at every place where it counts work against its watch. */
-#ifndef RS_STOPS_H
-#define RS_STOPS_H
+#pragma once
 
 #include "rs_built.h"
 #include "verify/rs_verify.h"
@@ -22,13 +21,12 @@ static inline uint64_t stops_everywhere(const built *b) {
     rs_error err;
     stops_asked asked = {0, false};
     rs_watch watch = {stops_answer, &asked, 0};
-    uint64_t all, n, step;
     rs_error_clear(&err);
     CHECK_OK(rs_verify_segment(built_slice(b), NULL, &watch, &err), &err);
-    all = watch.work;
+    uint64_t all = watch.work;
     CHECK(asked.times == 0 && all > 0 && all < RS_WATCH_EVERY);
-    step = all / 1000 + 1;
-    for (n = 1; n <= all; n += step) {
+    uint64_t step = all / 1000 + 1;
+    for (uint64_t n = 1; n <= all; n += step) {
         asked.times = 0, asked.answer = true, watch.work = RS_WATCH_EVERY - n;
         CHECK_CODE(rs_verify_segment(built_slice(b), NULL, &watch, &err), RS_E_STATE_STOPPED, &err);
         CHECK(asked.times == 1);
@@ -39,5 +37,3 @@ static inline uint64_t stops_everywhere(const built *b) {
     CHECK_OK(rs_verify_segment(built_slice(b), NULL, &watch, &err), &err);
     return all;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* rs_test.h: checks for the tests of the core, one executable per test_<module>.c. Checks count, print where they
  * failed and go on; they do not depend on NDEBUG. Single-threaded, and static state: include from one file only. */
-#ifndef RS_TEST_H
-#define RS_TEST_H
+#pragma once
 
 #include "base/rs_status.h"
 
@@ -69,5 +68,3 @@ static inline int rs_test_finish(const char *executable) {
     (void)printf("%s: %lu passed, %lu failed\n", executable, rs_test_state.passed, rs_test_state.failed);
     return rs_test_state.failed == 0 && rs_test_state.passed > 0 ? 0 : 1;
 }
-
-#endif

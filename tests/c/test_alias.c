@@ -19,13 +19,13 @@ static uint64_t other_of(const rs_alias *table, uint64_t slot) { return ((const 
 /* The share of each number, as the slots of the table have it, against its weight. */
 static void check_shares(const double *weights, uint64_t n) {
     double *shares = (double *)calloc((size_t)n, sizeof *shares), sum = 0;
-    uint64_t i, wrong = 0;
+    uint64_t wrong = 0;
     rs_alias table;
     rs_error err;
     if (shares == NULL) abort();
-    for (i = 0; i < n; i++) sum += weights[i];
+    for (uint64_t i = 0; i < n; i++) sum += weights[i];
     if (CHECK_OK(rs_alias_init(&table, weights, n, &err), &err)) {
-        for (i = 0; i < n; i++) {
+        for (uint64_t i = 0; i < n; i++) {
             const double own = (double)table.thresholds[i] / 18446744073709551616.0;
             wrong += other_of(&table, i) >= n;
             shares[i] += own / (double)n;
@@ -33,7 +33,7 @@ static void check_shares(const double *weights, uint64_t n) {
             wrong += weights[i] == 0 && table.thresholds[i] != 0;
             wrong += weights[other_of(&table, i)] == 0;
         }
-        for (i = 0; i < n; i++) wrong += fabs(shares[i] - weights[i] / sum) > 1e-12;
+        for (uint64_t i = 0; i < n; i++) wrong += fabs(shares[i] - weights[i] / sum) > 1e-12;
         if (!CHECK_U64(wrong, 0)) (void)fprintf(stderr, "    n %llu\n", (unsigned long long)n);
         rs_alias_clear(&table);
     }
@@ -42,19 +42,20 @@ static void check_shares(const double *weights, uint64_t n) {
 
 static void test_tables_hold_the_weights(void) {
     static double weights[MOST];
-    uint64_t n, i, state = 3;
-    for (n = 1; n < 300; n++) {
-        for (i = 0; i < n; i++) weights[i] = (double)(sample(&state) >> 40);
+    uint64_t state = 3;
+    for (uint64_t n = 1; n < 300; n++) {
+        for (uint64_t i = 0; i < n; i++) weights[i] = (double)(sample(&state) >> 40);
         check_shares(weights, n);
-        for (i = 0; i < n; i++) weights[i] = i % 3 == 0 ? 0 : 1e-300 * (double)i; /* some are 0, all are tiny */
+        for (uint64_t i = 0; i < n; i++)
+            weights[i] = i % 3 == 0 ? 0 : 1e-300 * (double)i; /* some are 0, all are tiny */
         weights[n - 1] = 1e-300;
         check_shares(weights, n);
-        for (i = 0; i < n; i++) weights[i] = 0.1; /* equal: what rounding leaves over is one slot each */
+        for (uint64_t i = 0; i < n; i++) weights[i] = 0.1; /* equal: what rounding leaves over is one slot each */
         check_shares(weights, n);
         weights[n / 2] = 1e300; /* one has all */
         check_shares(weights, n);
     }
-    for (i = 0; i < MOST; i++) weights[i] = 1.0 / (double)(i + 1);
+    for (uint64_t i = 0; i < MOST; i++) weights[i] = 1.0 / (double)(i + 1);
     check_shares(weights, MOST);
 }
 
@@ -63,8 +64,7 @@ static void test_bad_weights(void) {
     double weights[4] = {1, 2, 3, 4};
     rs_alias table;
     rs_error err;
-    size_t k;
-    for (k = 0; k < sizeof bad / sizeof bad[0]; k++) {
+    for (size_t k = 0; k < sizeof bad / sizeof bad[0]; k++) {
         weights[2] = bad[k];
         CHECK_CODE(rs_alias_init(&table, weights, 4, &err), RS_E_ARG_RANGE, &err);
         CHECK_U64(err.record, 2);
@@ -120,19 +120,18 @@ static void test_runs_are_single_draws(void) {
     static const uint64_t periods[] = {1, 10, 64, UINT64_MAX};
     rs_alias table;
     rs_error err;
-    size_t f, s, p, count;
     REQUIRE_OK(rs_alias_init(&table, weights, 5, &err), &err);
-    for (f = 0; f < 4; f++) {
-        for (s = 0; s < 4; s++) {
-            for (p = 0; p < 4; p++) {
-                for (count = 0; count < 70; count++) {
+    for (size_t f = 0; f < 4; f++) {
+        for (size_t s = 0; s < 4; s++) {
+            for (size_t p = 0; p < 4; p++) {
+                for (size_t count = 0; count < 70; count++) {
                     int64_t out[71], below[71];
-                    uint64_t wrong = 0, i;
+                    uint64_t wrong = 0;
                     out[count] = below[count] = -5;
                     rs_alias_run(&table, 9, firsts[f], steps[s], periods[p], count, out);
-                    for (i = 0; i < count; i++) below[i] = (int64_t)(i * 1000);
+                    for (uint64_t i = 0; i < count; i++) below[i] = (int64_t)(i * 1000);
                     rs_alias_below(9, firsts[f], steps[s], periods[p], count, below, below);
-                    for (i = 0; i < count; i++) {
+                    for (uint64_t i = 0; i < count; i++) {
                         const uint64_t draw = (firsts[f] + steps[s] * i) % periods[p];
                         wrong += (uint64_t)out[i] != rs_alias_at(&table, rs_alias_word(9, 2 * draw));
                         wrong += (uint64_t)below[i] != rs_mul_high(rs_alias_word(9, 2 * draw + 1), i * 1000);
@@ -156,15 +155,14 @@ static void test_pinned(void) {
     rs_alias table;
     rs_error err;
     int64_t out[20];
-    uint64_t i, k;
     REQUIRE_OK(rs_alias_init(&table, weights, 5, &err), &err);
     rs_alias_run(&table, 42, 0, 1, UINT64_MAX, 20, out);
-    for (i = 0; i < 20; i++) CHECK_U64(out[i], drawn[i]);
+    for (uint64_t i = 0; i < 20; i++) CHECK_U64(out[i], drawn[i]);
     rs_alias_clear(&table);
-    for (k = 0; k < 5; k++) { /* the smallest key of four, for five keys */
+    for (uint64_t k = 0; k < 5; k++) { /* the smallest key of four, for five keys */
         unsigned least = 0;
         rs_alias_keys(other_weights, 4, 42 + k, keys);
-        for (i = 1; i < 4; i++) least = keys[i] < keys[least] ? (unsigned)i : least;
+        for (uint64_t i = 1; i < 4; i++) least = keys[i] < keys[least] ? (unsigned)i : least;
         CHECK_U64(least, order[k]);
     }
 }
@@ -177,12 +175,11 @@ static void test_frequencies(void) {
     uint32_t counts[N] = {0};
     rs_alias table;
     rs_error err;
-    uint64_t i;
-    for (i = 0; i < N; i++) sum += weights[i] = (double)(i * i);
+    for (uint64_t i = 0; i < N; i++) sum += weights[i] = (double)(i * i);
     REQUIRE_OK(rs_alias_init(&table, weights, N, &err), &err);
     rs_alias_run(&table, 5, 0, 1, UINT64_MAX, DRAWS, out);
-    for (i = 0; i < DRAWS; i++) counts[out[i]]++;
-    for (i = 0; i < N; i++) {
+    for (uint64_t i = 0; i < DRAWS; i++) counts[out[i]]++;
+    for (uint64_t i = 0; i < N; i++) {
         const double p = weights[i] / sum, off = counts[i] - (double)DRAWS * p;
         CHECK(off * off <= 25 * DRAWS * p * (1 - p) + 1e-9);
     }
@@ -192,10 +189,10 @@ static void test_frequencies(void) {
 static void test_keys_are_logarithms(void) {
     enum { N = 3000 };
     static double weights[N], keys[N];
-    uint64_t i, wrong = 0, first = 0;
-    for (i = 0; i < N; i++) weights[i] = i == 7 ? 0 : i == 8 ? 5e-324 : 1 + (double)(i % 9);
+    uint64_t wrong = 0, first = 0;
+    for (uint64_t i = 0; i < N; i++) weights[i] = i == 7 ? 0 : i == 8 ? 5e-324 : 1 + (double)(i % 9);
     rs_alias_keys(weights, N, 12, keys);
-    for (i = 0; i < N; i++) {
+    for (uint64_t i = 0; i < N; i++) {
         const double u = ((double)(rs_alias_word(12, i) >> 11) + 0.5) / 9007199254740992.0;
         const double wanted = -log(u) / weights[i];
         if (i == 7 || i == 8) continue;
@@ -204,7 +201,7 @@ static void test_keys_are_logarithms(void) {
     CHECK_U64(wrong, 0);
     CHECK(isinf(keys[7]) && keys[8] < keys[7] && keys[8] > 1e300);
     /* Of two numbers the heavier comes first as often as its weight says: 3 times in 4. */
-    for (i = 0; i < 10000; i++) {
+    for (uint64_t i = 0; i < 10000; i++) {
         const double two[2] = {3, 1};
         double key[2];
         rs_alias_keys(two, 2, i * 1000003, key);

@@ -15,9 +15,8 @@ static arrow_made *table(void) {
 
 static void test_rows_of_a_table_are_dicts(void) {
     rs_buffer wanted = {0};
-    int i;
     static const char *const names[] = {"a", "", "bcd"};
-    for (i = 0; i < 3; i++) {
+    for (int i = 0; i < 3; i++) {
         make_head(&wanted, 0x0F, 2);
         make_str(&wanted, "id"), make_int(&wanted, THREE[i]);
         make_str(&wanted, "name"), make_str(&wanted, names[i]);
@@ -70,12 +69,11 @@ static void test_the_first_nanoseconds(void) {
     static const int64_t first[] = {INT64_MIN, INT64_MIN + 1};
     static const char *const formats[] = {"tsn:", "tDn"};
     rs_arrow_options floor = PLAIN;
-    unsigned f, i;
     floor.nanoseconds = RS_ARROW_NANOSECONDS_FLOOR;
-    for (f = 0; f < 2; f++) {
+    for (unsigned f = 0; f < 2; f++) {
         arrow_made *m = arrow_set(arrow_make(formats[f], "", 2, 2), 1, first, sizeof first);
         rs_buffer wanted = {0};
-        for (i = 0; i < 2; i++) {
+        for (unsigned i = 0; i < 2; i++) {
             make_ext(&wanted, f == 0 ? RS_FMT_EXT_DATETIME : RS_FMT_EXT_TIMEDELTA, NULL);
             if (f == 0) make_head(&wanted, 0x0E, 3);
             make_int(&wanted, (f == 0 ? INT64_C(62135596800000000) : 0) - INT64_C(9223372036854776));
@@ -89,10 +87,9 @@ static void test_the_first_nanoseconds(void) {
 static void test_durations_of_each_unit(void) {
     static const int64_t values[] = {3, -3}, factors[] = {1000000, 1000, 1};
     static const char *const formats[] = {"tDs", "tDm", "tDu"};
-    unsigned f, i;
-    for (f = 0; f < 3; f++) {
+    for (unsigned f = 0; f < 3; f++) {
         rs_buffer wanted = {0};
-        for (i = 0; i < 2; i++) {
+        for (unsigned i = 0; i < 2; i++) {
             make_ext(&wanted, RS_FMT_EXT_TIMEDELTA, NULL);
             make_int(&wanted, values[i] * factors[f]);
         }
@@ -104,8 +101,7 @@ static void test_durations_of_each_unit(void) {
 static void test_each_bit_is_a_bool(void) {
     static const uint8_t bits[] = {0xA6, 0x02};
     rs_buffer wanted = {0};
-    unsigned i;
-    for (i = 0; i < 10; i++) {
+    for (unsigned i = 0; i < 10; i++) {
         make_tag(&wanted, (bits[i / 8] >> i % 8 & 1) != 0 ? RS_FMT_TAG_TRUE : RS_FMT_TAG_FALSE);
     }
     check_rows(arrow_set(arrow_make("b", "", 10, 2), 1, bits, sizeof bits), &wanted);
@@ -115,8 +111,7 @@ static void test_each_bit_is_a_bool(void) {
 /* The run ends may be a part of an array, too. */
 static void test_run_ends_and_their_bounds(void) {
     static const int32_t ends[] = {-1, 2, 3, 9}, values[] = {5, 6, 7};
-    unsigned off;
-    for (off = 0; off < 2; off++) {
+    for (unsigned off = 0; off < 2; off++) {
         arrow_made *m = arrow_make("+r", "", 4, 0);
         rs_buffer wanted = {0};
         arrow_add(m, arrow_ints("run_ends", ends + 1 - off, 3 + off));
@@ -156,8 +151,7 @@ static void test_nothing_is_read_of_an_empty_array(void) {
 
 static void test_a_name_of_no_bytes(void) {
     rs_buffer wanted = {0};
-    int i;
-    for (i = 0; i < 3; i++) make_head(&wanted, 0x0F, 1), make_str(&wanted, ""), make_int(&wanted, THREE[i]);
+    for (int i = 0; i < 3; i++) make_head(&wanted, 0x0F, 1), make_str(&wanted, ""), make_int(&wanted, THREE[i]);
     check_rows(arrow_add(arrow_make("+s", "", 3, 1), arrow_ints("", THREE, 3)), &wanted);
     arrow_drop();
 }
@@ -168,10 +162,9 @@ static void test_wanted_columns(void) {
     rs_buffer wanted = {0};
     static const char *const texts[] = {"a", "", "bcd"};
     arrow_made *m = table();
-    int i;
     options.columns = names;
     options.n_columns = 1;
-    for (i = 0; i < 3; i++) make_head(&wanted, 0x0F, 1), make_str(&wanted, "name"), make_str(&wanted, texts[i]);
+    for (int i = 0; i < 3; i++) make_head(&wanted, 0x0F, 1), make_str(&wanted, "name"), make_str(&wanted, texts[i]);
     check_rows_as(m, &options, &wanted);
     options.columns = other;
     check_refused_as(m, &options, RS_E_ARG_RANGE, "the table has no column 'nam'; it has 'id', 'name'");
@@ -216,8 +209,7 @@ static void test_broken_types(void) {
         {"tsu:\xC3\xA9", "$.a: no time zone has the name ", RS_E_IN_TYPE},
         {"tsu:+24:00", "$.a: no time zone has the name +24:00", RS_E_IN_TYPE},
     };
-    size_t i;
-    for (i = 0; i < sizeof rows / sizeof *rows; i++) {
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         arrow_made *m = arrow_make("+s", "", 0, 1);
         arrow_add(m, arrow_make(rows[i].format, "a", 0, 2));
         check_refused(m, rows[i].code, rows[i].text);
@@ -275,8 +267,7 @@ static arrow_made *nested(int levels) {
 
 static void test_depth(void) {
     rs_buffer wanted = {0};
-    int i;
-    for (i = 0; i < RS_ARROW_DEPTH - 1; i++) make_head(&wanted, 0x0D, 1);
+    for (int i = 0; i < RS_ARROW_DEPTH - 1; i++) make_head(&wanted, 0x0D, 1);
     make_int(&wanted, 7);
     check_rows(nested(RS_ARROW_DEPTH - 1), &wanted);
     arrow_drop();
@@ -286,8 +277,7 @@ static void test_depth(void) {
 
 static void test_a_long_path_is_cut(void) {
     arrow_made *m = arrow_make("x", "inner", 0, 1);
-    int i;
-    for (i = 0; i < 20; i++) m = arrow_add(arrow_make("+s", "a name of some twenty bytes", 0, 1), m);
+    for (int i = 0; i < 20; i++) m = arrow_add(arrow_make("+s", "a name of some twenty bytes", 0, 1), m);
     check_refused(m, RS_E_IN_TYPE, "$");
 }
 
@@ -329,8 +319,7 @@ static void test_broken_numbers(void) {
         {3, 0, 0, 2, -1, "$.id: an array has another number of children than its type"},
         {2, 0, 0, 2, 0, "$.id: a child array is shorter than its parent needs"},
     };
-    size_t i;
-    for (i = 0; i < sizeof rows / sizeof *rows; i++) {
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         arrow_made *m = table();
         struct ArrowArray *id = m->array_children[0];
         id->length = rows[i].length, id->offset = rows[i].offset, id->null_count = rows[i].null_count;
@@ -384,8 +373,7 @@ static void test_broken_offsets(void) {
                   "$[]: a child array is shorter than its parent needs");
     {
         static const int32_t offsets[] = {0, -1, 2, 1}, sizes[] = {1, 1, 2, -1};
-        unsigned i;
-        for (i = 1; i < 4; i++) {
+        for (unsigned i = 1; i < 4; i++) {
             arrow_made *m = arrow_make("+vl", "", 1, 3);
             arrow_set(arrow_set(m, 1, offsets + i, 4), 2, sizes + i, 4);
             check_refused(arrow_add(m, arrow_ints("item", THREE, 3)), RS_E_IN_BROKEN,
@@ -404,8 +392,7 @@ static void test_text_that_is_not_utf8(void) {
                                         "\xF4\x90\x80\x80",
                                         "\xFF",
                                         "aaaaaaaaaaaa\xE2\x82"};
-    size_t i;
-    for (i = 0; i < sizeof texts / sizeof *texts; i++) {
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         const int32_t offsets[] = {0, (int32_t)strlen(texts[i])};
         check_refused(arrow_texts("u", "", offsets, 1, texts[i]), RS_E_IN_BROKEN, "$: text that is not UTF-8");
     }
@@ -426,8 +413,7 @@ static void test_broken_views(void) {
         {21, 0, 0, "$: a view passes the end of its buffer"},
     };
     const int64_t size = 20;
-    size_t i;
-    for (i = 0; i < sizeof rows / sizeof *rows; i++) {
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         arrow_made *m = arrow_make("vu", "", 1, 4);
         const int32_t view[] = {rows[i].length, 0, rows[i].block, rows[i].offset};
         arrow_set(arrow_set(m, 1, view, sizeof view), 2, "01234567890123456789", 20);
@@ -454,13 +440,12 @@ static arrow_made *runs(const int32_t *ends, int64_t n, int64_t length) {
 static void test_broken_runs(void) {
     static const int32_t early[] = {1, 2, 3}, same[] = {1, 1, 5}, falling[] = {3, 2, 5}, zero[] = {0, 2, 5};
     const uint8_t bits = 0x03;
-    arrow_made *m;
     check_refused(runs(early, 3, 4), RS_E_IN_BROKEN, "$: the runs end before the array does");
     check_refused(runs(early, 0, 1), RS_E_IN_BROKEN, "$: the runs end before the array does");
     check_refused(runs(same, 3, 4), RS_E_IN_BROKEN, "$: the run ends do not increase");
     check_refused(runs(falling, 3, 4), RS_E_IN_BROKEN, "$: the run ends do not increase");
     check_refused(runs(zero, 3, 4), RS_E_IN_BROKEN, "$: the run ends do not increase");
-    m = runs(early, 3, 3);
+    arrow_made *m = runs(early, 3, 3);
     m->array_children[1]->length = 2;
     check_refused(m, RS_E_IN_BROKEN, "$: there are fewer values than runs");
     m = runs(early, 3, 3);
@@ -489,7 +474,6 @@ static arrow_made *a_map(const char *text) {
 
 static void test_maps(void) {
     rs_buffer wanted = {0};
-    arrow_made *m;
     make_head(&wanted, 0x0D, 2);
     make_head(&wanted, 0x0E, 2), make_int(&wanted, 7), make_str(&wanted, "a");
     make_head(&wanted, 0x0E, 2), make_int(&wanted, -200), make_str(&wanted, "");
@@ -499,7 +483,7 @@ static void test_maps(void) {
     check_refused(a_map("ab\x80"
                         "d"),
                   RS_E_IN_BROKEN, "${}: text that is not UTF-8");
-    m = a_map("abcd");
+    arrow_made *m = a_map("abcd");
     m->schema_children[0]->n_children = 1;
     check_refused(m, RS_E_IN_BROKEN, "$: a map has entries that are no struct of key and value");
 }
@@ -513,12 +497,11 @@ static arrow_made *a_union(const char *format, const int8_t *ids, const int32_t 
 static void test_broken_unions(void) {
     static const int8_t unknown[] = {3}, negative[] = {-1}, good[] = {5};
     static const int32_t past[] = {3}, below[] = {-1};
-    arrow_made *m;
     check_refused(a_union("+us:5,0", unknown, NULL, 1), RS_E_IN_BROKEN, "$: a union has a type id");
     check_refused(a_union("+us:5,0", negative, NULL, 1), RS_E_IN_BROKEN, "$: a union has a type id");
     check_refused(a_union("+ud:5,0", good, past, 1), RS_E_IN_BROKEN, "$: an offset of a union passes the end");
     check_refused(a_union("+ud:5,0", good, below, 1), RS_E_IN_BROKEN, "$: an offset of a union passes the end");
-    m = a_union("+us:5,0", good, NULL, 1);
+    arrow_made *m = a_union("+us:5,0", good, NULL, 1);
     m->array_children[1]->length = 0;
     check_refused(m, RS_E_IN_BROKEN, "$: a child array is shorter than its parent needs");
     m = a_union("+ud:5,0", good, past, 1);
@@ -632,14 +615,13 @@ static rs_status drain(stream_state *state, uint64_t *rows, rs_error *err) {
     struct ArrowArrayStream stream = stream_of(state);
     struct ArrowArray array = {0};
     rs_arrow_in in = {0};
-    int calls;
     rs_status status = rs_arrow_in_open_stream(&in, &stream, &PLAIN, err);
     *rows = 0;
     while (status == RS_OK && !in.ended) {
         status = rs_arrow_in_next(&in, &stream, &array, err);
         *rows += in.n_rows;
     }
-    calls = state->calls;
+    int calls = state->calls;
     if (in.ended) CHECK_OK(rs_arrow_in_next(&in, &stream, &array, err), err);
     CHECK_U64(state->calls, calls);
     CHECK(array.release == NULL);
@@ -693,8 +675,7 @@ static void test_streams_without_functions(void) {
     stream_state state = {.arrays = 1, .fail_at = -1};
     rs_arrow_in in = {0};
     rs_error err;
-    unsigned i;
-    for (i = 0; i < 3; i++) {
+    for (unsigned i = 0; i < 3; i++) {
         struct ArrowArrayStream stream = stream_of(&state);
         if (i == 0) stream.get_schema = NULL;
         if (i == 1) stream.get_next = NULL;
@@ -724,8 +705,7 @@ static void test_a_builder_gets_whole_blocks(void) {
     rs_arrow_in in = {0};
     rs_error err;
     unsigned calls = 0;
-    int64_t i;
-    for (i = 0; i < ROWS; i++) values[i] = i * 1000003;
+    for (int64_t i = 0; i < ROWS; i++) values[i] = i * 1000003;
     m->buffers[1] = values;
     REQUIRE_OK(rs_segment_writer_open(&writer, RS_BACKING_ANONYMOUS, NULL, NULL, &err), &err);
     REQUIRE_OK(rs_builder_open(&builder, &writer, NULL, &err), &err);

@@ -22,15 +22,15 @@ static void add_asked(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
 /* A view has its size, and up to 12 bytes, padded with zeros; of longer text the first 4, the buffer, and the offset. */
 static bool same_views(const struct ArrowArray *array) {
     const uint8_t *views = (const uint8_t *)array->buffers[1], *bytes = (const uint8_t *)array->buffers[2];
-    uint64_t i, k, at = 0;
-    for (i = 0; i < 256; i++, views += 16) {
+    uint64_t at = 0;
+    for (uint64_t i = 0; i < 256; i++, views += 16) {
         const uint64_t n = i % 20;
         if (rs_load_u32(views) != n) return false;
-        for (k = 0; k < (n > 12 ? 4 : 12); k++) {
+        for (uint64_t k = 0; k < (n > 12 ? 4 : 12); k++) {
             if (views[4 + k] != (k < n ? (uint8_t)('a' + i % 26) : 0)) return false;
         }
         if (n > 12 && (rs_load_u32(views + 8) != 0 || rs_load_u32(views + 12) != at)) return false;
-        for (k = 0; k < n; k++, at++) {
+        for (uint64_t k = 0; k < n; k++, at++) {
             if (bytes[at] != (uint8_t)('a' + i % 26)) return false;
         }
     }
@@ -85,9 +85,8 @@ static void test_requests(void) {
                  {5, "u", "u"}, {5, "U", "U"}, {5, "Z", "Z"},  {5, "vz", "vz"}, {5, "b", "b"},   {5, "+l", "n"},
                  {5, "e", "e"}, {5, "S", "S"}, {5, "+s", "n"}, {6, "g", "l"},   {6, "l", "l"}};
     built b = build(add_asked, 256, true);
-    size_t i;
     REQUIRE(b.data != NULL);
-    for (i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         if (!CHECK_STR(answered(&b, cases[i].field, cases[i].wanted, NULL), cases[i].answer)) {
             (void)fprintf(stderr, "    field %u asked for %s\n", cases[i].field, cases[i].wanted);
         }

@@ -13,8 +13,6 @@ static rs_status put_one(unsigned kind, unsigned width, uint64_t left) {
     rs_arrow_column column = {0};
     rs_arrow_writer writer = {0};
     rs_buffer raw = {0};
-    rs_status status;
-    uint8_t *end;
     if (rs_buffer_reserve(&raw, 256, NULL) != RS_OK) abort();
     node.kind = (uint8_t)kind, node.width = (uint8_t)width, node.zone = RS_ARROW_NO_ZONE;
     node.parent = RS_ARROW_NO_NODE;
@@ -22,9 +20,9 @@ static rs_status put_one(unsigned kind, unsigned width, uint64_t left) {
     column.first = zeros, column.length = 1;
     writer.schema = &schema, writer.columns = &column, writer.raw = &raw, writer.err = &err;
     writer.end = raw.data + raw.capacity_bytes, writer.values_left = left;
-    end = rs_arrow_put_time(&writer, 0, 0, raw.data);
+    uint8_t *end = rs_arrow_put_time(&writer, 0, 0, raw.data);
     CHECK((end == NULL) == (writer.status != RS_OK));
-    status = writer.status;
+    rs_status status = writer.status;
     rs_buffer_clear(&raw);
     return status;
 }
@@ -32,10 +30,8 @@ static rs_status put_one(unsigned kind, unsigned width, uint64_t left) {
 /* An interval is a tuple of three, and a record of more values than a reader accepts is refused. */
 static void test_room_for_values(void) {
     static const unsigned widths[] = {4, 8, 16};
-    uint64_t left;
-    unsigned i;
-    for (i = 0; i < 3; i++) {
-        for (left = 0; left < 6; left++) {
+    for (unsigned i = 0; i < 3; i++) {
+        for (uint64_t left = 0; left < 6; left++) {
             CHECK_CODE(put_one(RS_ARROW_INTERVAL, widths[i], left), left < 3 ? RS_E_IN_TYPE : RS_OK, &err);
             if (left < 3) CHECK(strcmp(err.message, "$: " RS_ARROW_TOO_MANY) == 0);
         }

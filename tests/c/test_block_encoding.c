@@ -17,10 +17,9 @@ static built build_blocks(built_record record, uint64_t n, is_last last) {
     rs_segment segment;
     rs_status status = RS_OK;
     built out = {NULL, 0};
-    uint64_t i;
     if (!CHECK_OK(rs_segment_writer_open(&writer, RS_BACKING_ANONYMOUS, NULL, NULL, &err), &err)) return out;
     status = rs_builder_open(&builder, &writer, NULL, &err);
-    for (i = 0; status == RS_OK && i < n; i++) {
+    for (uint64_t i = 0; status == RS_OK && i < n; i++) {
         record(i, &builder.raw, &builder.arrays);
         status = rs_builder_end_record(&builder, &err);
         if (status == RS_OK && last(i)) status = rs_builder_flush(&builder, &err);
@@ -39,15 +38,13 @@ static built build_blocks(built_record record, uint64_t n, is_last last) {
 /* Verifies, and reads every record back. */
 static void check_all(const built *b, built_record record, uint64_t n, rs_store *store) {
     rs_buffer wanted = {0}, arrays = {0}, got = {0};
-    uint64_t i;
     CHECK_OK(rs_verify_segment(built_slice(b), NULL, NULL, &err), &err);
     memset(store, 0, sizeof *store);
     REQUIRE_OK(rs_store_open(store, built_slice(b), NULL, &err), &err);
-    for (i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < n; i++) {
         rs_record found;
-        rs_cursor cursor;
         if (!CHECK_OK(rs_store_find(store, i, &found, &err), &err)) break;
-        cursor = rs_store_cursor(store, &found);
+        rs_cursor cursor = rs_store_cursor(store, &found);
         wanted.size_bytes = got.size_bytes = 0;
         raw_alone(&cursor, found.tree->nodes, &got);
         record(i, &wanted, &arrays);
@@ -71,12 +68,13 @@ static uint32_t tree_of(rs_store *store, uint64_t record) {
 static void test_many_blocks(void) {
     built b = build_blocks(columns_record, 10 * COLUMNS_PART, every_part);
     rs_store store;
-    uint64_t i, last = 0;
+    uint64_t last = 0;
     REQUIRE(b.data != NULL);
     check_all(&b, columns_record, 10 * COLUMNS_PART, &store);
     CHECK_U64(store.n_blocks, 10);
     CHECK(store.n_tables >= 10 && store.n_tables < 10 * 4);
-    for (i = 0; i < store.n_tables; i++) { /* before the block that names them: in the order in which they were made */
+    for (uint64_t i = 0; i < store.n_tables;
+         i++) { /* before the block that names them: in the order in which they were made */
         CHECK_OK(rs_store_load_table(&store, (uint32_t)i, &err), &err);
         CHECK(store.tables[i].block.heap_off >= last);
         last = store.tables[i].block.heap_off;
@@ -109,13 +107,12 @@ static bool never(uint64_t i) { return (void)i, false; }
  * 13 bits of the usual ints, and 3 are too few for the others. */
 static void test_placed(void) {
     built b = build_blocks(placed_record, 3000, never);
-    uint32_t n[256] = {0}, i;
-    const rs_tree *tree;
+    uint32_t n[256] = {0};
     rs_store store;
     REQUIRE(b.data != NULL);
     check_all(&b, placed_record, 3000, &store);
-    tree = &store.trees[tree_of(&store, 0)];
-    for (i = 0; i < tree->n_nodes; i++) n[tree->nodes[i].kind]++;
+    const rs_tree *tree = &store.trees[tree_of(&store, 0)];
+    for (uint32_t i = 0; i < tree->n_nodes; i++) n[tree->nodes[i].kind]++;
     CHECK(n[RS_FMT_NODE_RISING] == 1 && n[RS_FMT_NODE_RUNS] == 2 && n[RS_FMT_NODE_EXCEPTIONS] == 1);
     CHECK_U64(store.blocks[0].heap_size_bytes, 3000 * 2 + store.blocks[0].places_size_bytes);
     rs_store_close(&store);
@@ -158,18 +155,17 @@ static bool stays_raw(uint64_t raw, bool pads) {
 
 /* A parcel may be taken at any time, which pads the segment. The choice must not depend on that. */
 static void test_padding(void) {
-    uint64_t raw;
     CHECK(stays_raw(0, false) && !stays_raw(300, false));
-    for (raw = 0; raw < 300; raw++) CHECK(stays_raw(raw, false) == stays_raw(raw, true));
+    for (uint64_t raw = 0; raw < 300; raw++) CHECK(stays_raw(raw, false) == stays_raw(raw, true));
 }
 
 static void test_short_last_block(void) {
-    built b = build_blocks(columns_record, COLUMNS_PART, every_part), c;
+    built b = build_blocks(columns_record, COLUMNS_PART, every_part);
     rs_store store, longer;
     REQUIRE(b.data != NULL);
     check_all(&b, columns_record, COLUMNS_PART, &store);
     /* 40 records of the next part have new words: a tree of their own, and no other tables than for these. */
-    c = build_blocks(columns_record, COLUMNS_PART + 40, at_400_and_440);
+    built c = build_blocks(columns_record, COLUMNS_PART + 40, at_400_and_440);
     REQUIRE(c.data != NULL);
     check_all(&c, columns_record, COLUMNS_PART + 40, &longer);
     CHECK(longer.n_tables <= store.n_tables + 1);
@@ -200,10 +196,9 @@ static void add_orders(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
     static const char *const orders[] = {"abc", "cba", "bac", "acb", "cab"};
     const char *order = orders[i % 5];
     char key[2] = {0}, word[40];
-    unsigned k;
     (void)arrays;
     make_head(raw, 0x0F, 3);
-    for (k = 0; k < 3; k++) {
+    for (unsigned k = 0; k < 3; k++) {
         key[0] = order[k];
         (void)snprintf(word, sizeof word, "%s %c word %u of block %u", order, order[k], (unsigned)(i / 5 % 12),
                        (unsigned)(i / COLUMNS_PART));
@@ -215,11 +210,10 @@ static void test_dictionaries_of_one_path(void) {
     built b = build_blocks(add_orders, 4 * COLUMNS_PART, every_part);
     built_layout layout;
     rs_store store;
-    unsigned i;
     REQUIRE(b.data != NULL);
     check_all(&b, add_orders, 4 * COLUMNS_PART, &store);
     built_read(&b, &layout);
-    for (i = 0; i < 4; i++) CHECK(layout.blocks[i].heap_size_bytes < COLUMNS_PART * 6); /* of 70 */
+    for (unsigned i = 0; i < 4; i++) CHECK(layout.blocks[i].heap_size_bytes < COLUMNS_PART * 6); /* of 70 */
     rs_store_close(&store);
     built_clear(&b);
 }
@@ -230,10 +224,9 @@ static uint64_t seed;
 
 /* One of few, mostly, so that tables pay. */
 static void add_random(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
-    uint64_t kept;
     (void)arrays;
     make_state = (seed * 1000003 + i / 97 * 31) * 2654435761u + 1;
-    kept = make_random(30) + i % 29 * (1 + make_random(3));
+    uint64_t kept = make_random(30) + i % 29 * (1 + make_random(3));
     make_state = (seed + kept * 7919) * 0x9E3779B97F4A7C15u + 1;
     make_head(raw, 0x0D, 2);
     make_random_value(raw, 1 + (unsigned)(seed % 3));

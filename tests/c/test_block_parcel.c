@@ -45,8 +45,7 @@ static void side_close(side *s) {
 static void send(side *from, side *to, rs_placing *placing, uint64_t n, bool whole) {
     rs_builder *source = &from->builder, *target = &to->builder;
     rs_buffer out = {0};
-    uint64_t i;
-    for (i = 0; i <= n; i++) {
+    for (uint64_t i = 0; i <= n; i++) {
         bool last = i == n;
         if (!last) {
             put(i, &source->raw, &source->arrays);
@@ -110,11 +109,10 @@ static void test_failed_write(void) {
     side from;
     rs_builder *source = &from.builder;
     rs_buffer out = {0};
-    uint64_t i;
     int read_only = open("/dev/null", O_RDONLY);
     side_open(&from, 1);
     REQUIRE(read_only >= 0 && dup2(read_only, from.writer.fd) >= 0);
-    for (i = 0; i < 20000; i++) {
+    for (uint64_t i = 0; i < 20000; i++) {
         put_int(i, &source->raw, &source->arrays);
         REQUIRE_OK(rs_builder_end_record(source, &err), &err);
     }
@@ -159,19 +157,18 @@ static void test_broken(void) {
     side from, to;
     rs_builder *source = &from.builder;
     rs_buffer out = {0};
-    uint64_t i;
-    size_t refused = 0, at;
+    size_t refused = 0;
     side_open(&from, 0);
     side_open(&to, 0);
-    for (i = 0; i < 2000; i++) {
+    for (uint64_t i = 0; i < 2000; i++) {
         put(i, &source->raw, &source->arrays);
         REQUIRE_OK(rs_builder_end_record(source, &err), &err);
     }
     REQUIRE_OK(rs_builder_flush(source, &err), &err);
     REQUIRE_OK(rs_block_parcel_take(&source, 1, &out, &err), &err);
-    for (at = 0; at < out.size_bytes; at += 97) CHECK(place_exact(&to, out.data, at) != RS_OK);
+    for (size_t at = 0; at < out.size_bytes; at += 97) CHECK(place_exact(&to, out.data, at) != RS_OK);
     CHECK_U64(to.builder.n_records, 0);
-    for (at = 0; at < out.size_bytes; at += at < 256 ? 1 : 61) {
+    for (size_t at = 0; at < out.size_bytes; at += at < 256 ? 1 : 61) {
         uint8_t was = out.data[at];
         out.data[at] = (uint8_t)(was ^ (at % 2 == 0 ? 0xFF : 0x01));
         refused += place_exact(&to, out.data, out.size_bytes) != RS_OK;

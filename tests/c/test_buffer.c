@@ -22,9 +22,8 @@ static bool holds_pattern(const rs_buffer *b, size_t n) {
 static void test_append(void) {
     rs_buffer b = {0};
     uint8_t chunk[300];
-    size_t n, i;
-    for (n = 0; n < 300; n++) { /* 0 + 1 + 2 + ... bytes: through several growths */
-        for (i = 0; i < n; i++) chunk[i] = pattern(b.size_bytes + i);
+    for (size_t n = 0; n < 300; n++) { /* 0 + 1 + 2 + ... bytes: through several growths */
+        for (size_t i = 0; i < n; i++) chunk[i] = pattern(b.size_bytes + i);
         REQUIRE_OK(rs_buffer_append(&b, chunk, n, &err), &err);
         CHECK(b.size_bytes == n * (n + 1) / 2 && b.size_bytes <= b.capacity_bytes);
     }
@@ -45,11 +44,11 @@ static void test_nothing(void) {
 static void test_reserve(void) {
     rs_buffer b = {0};
     uint8_t *data;
-    size_t capacity, i;
+    size_t capacity;
     REQUIRE_OK(rs_buffer_reserve(&b, 1000, &err), &err);
     CHECK(b.size_bytes == 0 && b.capacity_bytes >= 1000);
     data = b.data, capacity = b.capacity_bytes;
-    for (i = 0; i < capacity; i++) append_pattern(&b);
+    for (size_t i = 0; i < capacity; i++) append_pattern(&b);
     CHECK(b.data == data && b.capacity_bytes == capacity); /* what was reserved is not moved */
     append_pattern(&b);
     CHECK(b.capacity_bytes > capacity && holds_pattern(&b, capacity + 1));
@@ -70,14 +69,14 @@ static void test_zeros_and_varints(void) {
                    {300, 2, {0xAC, 2}},
                    {UINT64_MAX, 10, {255, 255, 255, 255, 255, 255, 255, 255, 255, 1}}};
     rs_buffer b = {0};
-    size_t i, at;
+    size_t i;
     for (i = 0; i < sizeof varints / sizeof varints[0]; i++) {
         append_pattern(&b);
-        at = b.size_bytes;
+        size_t at = b.size_bytes;
         REQUIRE_OK(rs_buffer_append_varint(&b, varints[i].value, &err), &err);
         CHECK(b.size_bytes == at + varints[i].n && memcmp(b.data + at, varints[i].bytes, varints[i].n) == 0);
     }
-    at = b.size_bytes;
+    size_t at = b.size_bytes;
     REQUIRE_OK(rs_buffer_append_zeros(&b, 5000, &err), &err);
     CHECK_U64(b.size_bytes, at + 5000);
     for (i = at; i < b.size_bytes && b.data[i] == 0; i++) {
@@ -90,9 +89,8 @@ static void test_zeros_and_varints(void) {
 static void test_too_much(void) {
     static const size_t sizes[] = {SIZE_MAX, SIZE_MAX - 4, (size_t)PTRDIFF_MAX + 1, (size_t)PTRDIFF_MAX};
     rs_buffer b = {0};
-    size_t i;
-    for (i = 0; i < 5; i++) append_pattern(&b);
-    for (i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+    for (size_t i = 0; i < 5; i++) append_pattern(&b);
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         rs_buffer before = b;
         rs_error_clear(&err);
         CHECK_CODE(rs_buffer_append_zeros(&b, sizes[i], &err), RS_E_MEM, &err);
@@ -106,8 +104,7 @@ static void test_too_much(void) {
 
 static void test_clear(void) {
     rs_buffer b = {0};
-    int round;
-    for (round = 0; round < 3; round++) {
+    for (int round = 0; round < 3; round++) {
         REQUIRE_OK(rs_buffer_append_zeros(&b, 100, &err), &err);
         rs_buffer_clear(&b);
         CHECK(b.data == NULL && b.size_bytes == 0 && b.capacity_bytes == 0);

@@ -91,7 +91,7 @@ static void add_giant(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
 
 /* Values of every kind, drawn by a generator that depends on the number alone; kinds change from block to block. */
 static void add_random(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
-    uint64_t x = rs_mix64(i + UINT64_C(0x9E3779B97F4A7C15)), kind = x % 7, k;
+    uint64_t x = rs_mix64(i + UINT64_C(0x9E3779B97F4A7C15)), kind = x % 7;
     char text[40];
     (void)arrays;
     if (i / 9000 % 3 == 1) kind = 6;
@@ -104,7 +104,7 @@ static void add_random(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
     case 3: make_float(raw, (double)(x >> 40) / 100); break;
     case 4:
         make_head(raw, 0x0D, x >> 8 & 7);
-        for (k = 0; k < (x >> 8 & 7); k++) make_int(raw, (int64_t)(x >> (9 + k) & 1023));
+        for (uint64_t k = 0; k < (x >> 8 & 7); k++) make_int(raw, (int64_t)(x >> (9 + k) & 1023));
         break;
     case 5:
         make_head(raw, 0x0F, 1);
@@ -126,9 +126,9 @@ typedef struct made {
 
 /* Everything but the id and the time of the header. */
 static bool same_bytes(rs_segment *a, rs_segment *b) {
-    uint64_t i, differ = 0;
+    uint64_t differ = 0;
     if (!CHECK_U64(a->size_bytes, b->size_bytes)) return false;
-    for (i = RS_FMT_HEADER_SIZE; i < a->size_bytes; i++) differ += a->data[i] != b->data[i];
+    for (uint64_t i = RS_FMT_HEADER_SIZE; i < a->size_bytes; i++) differ += a->data[i] != b->data[i];
     return CHECK_U64(differ, 0);
 }
 
@@ -169,9 +169,8 @@ static const unsigned numbers_of_threads[] = {1, 2, 3, 8};
 
 static void same_list(built_record record, uint64_t n) {
     made plain, other;
-    size_t i;
     build_list(&plain, record, n, 0);
-    for (i = 0; i < 4; i++) {
+    for (size_t i = 0; i < 4; i++) {
         build_list(&other, record, n, numbers_of_threads[i]);
         (void)same_bytes(&plain.segment, &other.segment);
         stop(&other);
@@ -191,8 +190,7 @@ static void test_the_same_bytes(void) {
 /* A build starts threads only when there is more to do than starting them takes; then also for one block. */
 static void test_threads_of_small_builds(void) {
     const uint64_t n[] = {1, 100, 2000, 20000};
-    size_t i;
-    for (i = 0; i < 4; i++) {
+    for (size_t i = 0; i < 4; i++) {
         made m;
         atomic_store(&n_started, 0);
         build_list(&m, add_mixed, n[i], 2);
@@ -223,10 +221,10 @@ static void test_threads_that_cannot_be_started(void) {
 static void test_waits_come_back(void) {
     enum { BLOCKS = 200 };
     made m;
-    uint64_t i, waits = 0;
+    uint64_t waits = 0;
     atomic_store(&refuse_threads, true);
     start(&m, 3);
-    for (i = 0; i < BLOCKS; i++) {
+    for (uint64_t i = 0; i < BLOCKS; i++) {
         add_mixed(i, &m.builder.raw, &m.builder.arrays);
         REQUIRE_OK(rs_builder_end_record(&m.builder, &err), &err);
         REQUIRE_OK(rs_builder_hand_over(&m.builder, &err), &err);
@@ -241,13 +239,12 @@ static void test_waits_come_back(void) {
 }
 
 static rs_status add_pairs(made *m, uint64_t n, unsigned threads) {
-    uint64_t i;
     memset(m, 0, sizeof *m);
     RS_TRY(rs_segment_writer_open(&m->writer, RS_BACKING_ANONYMOUS, NULL, NULL, &err));
     RS_TRY(rs_mapping_builder_open(&m->pairs, &m->writer, NULL, &err));
     if (threads > 0) RS_TRY(rs_pipeline_open(&m->pipeline, threads, &err));
     m->pairs.keys.pipeline = m->pairs.values.pipeline = m->pipeline;
-    for (i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < n; i++) {
         make_int(&m->pairs.keys.raw, (int64_t)(i * 0x9E3779B97F4A7C15));
         add_mixed(i, &m->pairs.values.raw, &m->pairs.values.arrays);
         RS_TRY(rs_mapping_builder_end_pair(&m->pairs, &err));
@@ -260,11 +257,10 @@ static rs_status add_pairs(made *m, uint64_t n, unsigned threads) {
 /* Keys and values fill up at one record: their blocks go one after another, in that order. */
 static void test_the_same_bytes_of_pairs(void) {
     made plain, other;
-    size_t i;
     REQUIRE_OK(add_pairs(&plain, 3 * BLOCK + 5, 0), &err);
     REQUIRE_OK(rs_mapping_builder_write_tables(&plain.pairs, &err), &err);
     REQUIRE_OK(rs_segment_writer_finish(&plain.writer, &plain.segment, &err), &err);
-    for (i = 0; i < 4; i++) {
+    for (size_t i = 0; i < 4; i++) {
         REQUIRE_OK(add_pairs(&other, 3 * BLOCK + 5, numbers_of_threads[i]), &err);
         REQUIRE_OK(rs_mapping_builder_write_tables(&other.pairs, &err), &err);
         REQUIRE_OK(rs_segment_writer_finish(&other.writer, &other.segment, &err), &err);
@@ -277,10 +273,9 @@ static void test_the_same_bytes_of_pairs(void) {
 /* A record that is taken back right after its beginning has become a chunk: the key sets of dicts must still match. */
 static void test_records_taken_back(void) {
     made a, b;
-    uint64_t i;
     start(&a, 2);
     start(&b, 0);
-    for (i = 0; i < BLOCK; i++) {
+    for (uint64_t i = 0; i < BLOCK; i++) {
         built_record record = i % 3 == 0 ? add_mixed : add_random;
         record(i, &a.builder.raw, &a.builder.arrays), record(i, &b.builder.raw, &b.builder.arrays);
         REQUIRE_OK(rs_builder_end_record(&a.builder, &err), &err);
@@ -304,8 +299,7 @@ static void test_records_taken_back(void) {
 /* The builder is closed while its threads are at work. */
 static void test_closed_in_between(void) {
     made m;
-    uint64_t n;
-    for (n = BLOCK / 8; n <= 4 * BLOCK; n += BLOCK / 2 + 1000) {
+    for (uint64_t n = BLOCK / 8; n <= 4 * BLOCK; n += BLOCK / 2 + 1000) {
         start(&m, 3);
         CHECK_OK(add(&m, add_random, 0, n), &err);
         stop(&m);
@@ -327,9 +321,8 @@ static void test_an_idle_builder_has_no_thread(void) {
 static void test_a_failure_stays(void) {
     made m;
     rs_error again;
-    int fd;
     start(&m, 2);
-    fd = m.writer.fd;
+    int fd = m.writer.fd;
     m.writer.fd = -1;
     CHECK_OK(add(&m, add_mixed, 0, 100), &err);
     if (rs_builder_hand_over(&m.builder, &err) != RS_OK) CHECK(err.code == RS_E_SYS); /* a quick thread */
@@ -358,10 +351,9 @@ static void test_a_failure_stays(void) {
 static void test_a_forked_child(void) {
     made m;
     int status = -1;
-    pid_t pid;
     start(&m, 2);
     CHECK_OK(add(&m, add_mixed, 0, 2 * BLOCK + 20000), &err);
-    pid = fork();
+    pid_t pid = fork();
     if (pid == 0) {
         bool ok = add(&m, add_mixed, 2 * BLOCK + 20000, 2 * BLOCK + 20010) == RS_OK;
         ok = rs_builder_flush_beside(&m.builder, &err) == RS_E_STATE_FINISHED && ok;
@@ -381,14 +373,13 @@ static void test_a_forked_child(void) {
  * without, does not; nothing is left behind, which the sanitizers check. */
 static void test_memory_refused_in_threads(void) {
     made m;
-    long long n = 0, step;
+    long long n = 0;
     unsigned failed = 0;
-    for (step = 1; n < 40000; n += step, step += step / 4 + 1) {
-        rs_status status;
+    for (long long step = 1; n < 40000; n += step, step += step / 4 + 1) {
         start(&m, 2);
         atomic_store(&left, n);
         atomic_store(&refuse_elsewhere, true);
-        status = add(&m, add_random, 0, BLOCK + 3000);
+        rs_status status = add(&m, add_random, 0, BLOCK + 3000);
         if (status == RS_OK) status = rs_builder_finish(&m.builder, &err);
         atomic_store(&refuse_elsewhere, false);
         if (status != RS_OK) CHECK_CODE(status, RS_E_MEM, &err), failed++;

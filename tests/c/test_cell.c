@@ -8,8 +8,7 @@ enum { N_BYTES = 64 };
 static uint8_t bytes[N_BYTES];
 
 static void randomise(void) {
-    size_t i;
-    for (i = 0; i < N_BYTES; i++) bytes[i] = (uint8_t)make_random(256);
+    for (size_t i = 0; i < N_BYTES; i++) bytes[i] = (uint8_t)make_random(256);
 }
 
 static rs_node node_of(unsigned kind, unsigned bits, unsigned size_bytes) {
@@ -24,10 +23,10 @@ static rs_node node_of(unsigned kind, unsigned bits, unsigned size_bytes) {
 static uint64_t expected(const rs_node *node, uint64_t bit_off, const uint8_t *body) {
     const uint64_t stored = rs_load_bits_unchecked(bytes, N_BYTES, bit_off, node->bits);
     uint64_t out;
-    double value;
     if (node->kind == RS_FMT_NODE_INT) return (uint64_t)rs_decode_int_unchecked(node, body, stored);
     if (node->kind == RS_FMT_NODE_BOOL) return stored;
-    value = node->kind == RS_FMT_NODE_FLOAT ? rs_load_f64(body) : rs_decode_decimal_unchecked(node, body, stored);
+    double value =
+        node->kind == RS_FMT_NODE_FLOAT ? rs_load_f64(body) : rs_decode_decimal_unchecked(node, body, stored);
     memcpy(&out, &value, 8);
     return out;
 }
@@ -48,16 +47,15 @@ static void check_one(const rs_node *node, uint64_t bit_off, uint64_t body_off) 
 
 static void test_every_width(void) {
     static const unsigned sizes[] = {1, 2, 4, 8};
-    unsigned bits, off, i;
-    for (off = 0; off < 64; off++) {
+    for (unsigned off = 0; off < 64; off++) {
         randomise();
-        for (bits = 0; bits <= 57; bits++) {
+        for (unsigned bits = 0; bits <= 57; bits++) {
             rs_node whole = node_of(RS_FMT_NODE_INT, bits, 0), decimal = node_of(RS_FMT_NODE_DECIMAL, bits, 0);
             check_one(&whole, off, 9), check_one(&decimal, off, 9);
             decimal.correction = 3;
             check_one(&decimal, off, 9);
         }
-        for (i = 0; i < 4; i++) {
+        for (unsigned i = 0; i < 4; i++) {
             const rs_node whole = node_of(RS_FMT_NODE_INT, 0, sizes[i]);
             const rs_node decimal = node_of(RS_FMT_NODE_DECIMAL, 0, sizes[i]);
             check_one(&whole, 3, off / 2), check_one(&decimal, 3, off / 2);
@@ -71,7 +69,7 @@ static void test_every_width(void) {
 
 static void check_list(const rs_node *child, uint32_t count, uint64_t body_off) {
     const uint64_t bodies = body_off + ((uint64_t)count * child->bits + 7) / 8;
-    uint64_t out[8], k;
+    uint64_t out[8];
     rs_node list = node_of(RS_FMT_NODE_LIST, 0, 0);
     rs_cell cell;
     list.count = count, list.children = child;
@@ -79,19 +77,18 @@ static void check_list(const rs_node *child, uint32_t count, uint64_t body_off) 
     REQUIRE(cell.kind != RS_CELL_NONE && cell.count == count);
     REQUIRE(cell.reach <= N_BYTES);
     CHECK(rs_cell_load_unchecked(&cell, bytes, count, (uint8_t *)out) == (uint8_t *)(out + count));
-    for (k = 0; k < count; k++) {
+    for (uint64_t k = 0; k < count; k++) {
         CHECK_U64(out[k], expected(child, body_off * 8 + k * child->bits, bytes + bodies + k * child->size_bytes));
     }
 }
 
 static void test_lists(void) {
-    unsigned bits, i;
     randomise();
-    for (bits = 1; bits <= 40; bits++) {
+    for (unsigned bits = 1; bits <= 40; bits++) {
         const rs_node whole = node_of(RS_FMT_NODE_INT, bits, 0), decimal = node_of(RS_FMT_NODE_DECIMAL, bits, 0);
-        for (i = 0; i < 9; i++) check_list(&whole, 1 + i % 8, i), check_list(&decimal, 1 + i % 8, i);
+        for (unsigned i = 0; i < 9; i++) check_list(&whole, 1 + i % 8, i), check_list(&decimal, 1 + i % 8, i);
     }
-    for (i = 0; i < 9; i++) {
+    for (unsigned i = 0; i < 9; i++) {
         const rs_node narrow = node_of(RS_FMT_NODE_INT, 0, 2), real = node_of(RS_FMT_NODE_FLOAT, 0, 8);
         check_list(&narrow, 1 + i % 8, i), check_list(&real, 1 + i % 5, i);
     }
@@ -115,14 +112,13 @@ static void test_consts(void) {
     rs_buffer raw = {0};
     double half = 0.5;
     uint64_t half_bits;
-    size_t n;
     randomise();
     memcpy(&half_bits, &half, 8);
     make_int(&raw, 3), check_const(raw.data, raw.size_bytes, RS_CELL_OF_INT, 3);
     raw.size_bytes = 0, make_int(&raw, -70000), check_const(raw.data, raw.size_bytes, RS_CELL_OF_INT, (uint64_t)-70000);
-    for (n = 0; n < raw.size_bytes; n++) check_const(raw.data, n, 0, 0); /* cut off */
+    for (size_t n = 0; n < raw.size_bytes; n++) check_const(raw.data, n, 0, 0); /* cut off */
     raw.size_bytes = 0, make_float(&raw, half), check_const(raw.data, raw.size_bytes, RS_CELL_OF_FLOAT, half_bits);
-    for (n = 0; n < raw.size_bytes; n++) check_const(raw.data, n, 0, 0);
+    for (size_t n = 0; n < raw.size_bytes; n++) check_const(raw.data, n, 0, 0);
     raw.size_bytes = 0, make_str(&raw, "text"), check_const(raw.data, raw.size_bytes, 0, 0);
     raw.size_bytes = 0, make_tag(&raw, 0), check_const(raw.data, raw.size_bytes, 0, 0);
     rs_buffer_clear(&raw);

@@ -10,11 +10,10 @@ static rs_budget budget; /* of the next check; what is left afterwards */
 static rs_status check_tree(const rs_tree *tree, const void *bytes, size_t n) {
     uint8_t *exact = make_exact(bytes, n), *arrays = make_exact("", 0);
     rs_cursor cursor;
-    rs_status status;
     cursor.in = rs_slice_of(exact, n);
     cursor.arrays = arrays, cursor.arrays_size = 2048; /* is only pointed into */
     cursor.budget = budget, cursor.shared = false;
-    status = rs_check_record(&cursor, tree, NULL, &err);
+    rs_status status = rs_check_record(&cursor, tree, NULL, &err);
     if (status == RS_OK) CHECK_U64(cursor.budget.depth, budget.depth);
     budget.values = cursor.budget.values, budget.bytes = cursor.budget.bytes;
     free(exact), free(arrays);
@@ -357,8 +356,7 @@ static const struct {
 };
 
 static void test_literals(void) {
-    size_t i, cut, k;
-    for (i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         rs_buffer bytes = {0};
         rs_tree tree;
         uint8_t record[16];
@@ -370,12 +368,12 @@ static void test_literals(void) {
         if (!CHECK_CODE(check_tree(&tree, cases[i].bytes, cases[i].n), cases[i].code, &err)) {
             (void)fprintf(stderr, "    case: %s\n", cases[i].what);
         }
-        for (cut = 0; cases[i].code == RS_OK && cut < cases[i].n; cut++) {
+        for (size_t cut = 0; cases[i].code == RS_OK && cut < cases[i].n; cut++) {
             set_budget(100, 100, 10);
             CHECK_CODE(check_tree(&tree, cases[i].bytes, cut), RS_E_FMT_TRUNCATED, &err);
         }
         memcpy(record, cases[i].bytes, sizeof record);
-        for (k = 0; k < 256 * cases[i].n; k++) { /* whatever a byte is changed to: a status, never a crash */
+        for (size_t k = 0; k < 256 * cases[i].n; k++) { /* whatever a byte is changed to: a status, never a crash */
             record[k / 256] = (uint8_t)k;
             set_budget(100, 100, 10);
             (void)check_tree(&tree, record, cases[i].n);
@@ -391,9 +389,8 @@ static rs_status check_limits(const make_node *nodes, uint32_t n_nodes, const vo
                               const void *bytes, size_t n) {
     rs_buffer tree_bytes = {0};
     rs_tree tree;
-    rs_status status;
     make_tree(&tree_bytes, nodes, n_nodes, aux, aux_size);
-    status = make_compiled(&tree_bytes, &tree, &err);
+    rs_status status = make_compiled(&tree_bytes, &tree, &err);
     if (CHECK_OK(status, &err)) {
         status = check_tree(&tree, bytes, n);
         rs_tree_clear(&tree);
@@ -457,13 +454,12 @@ static void test_rest(void) {
                                     {BYTES, 0, 2, 0, 0, 0, 0, 0}};
     static const uint8_t record[] = {1, 0, 0, 0, 0, 0, 0, 0, 0, 1, 'a', 7, 7},
                          absent[] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 'a', 7};
-    size_t n;
-    for (n = 0; n <= 8; n++) {
+    for (size_t n = 0; n <= 8; n++) {
         set_budget(10, 0, 1);
         CHECK_CODE(check_limits(str, 1, NULL, 0, "abcdefgh", n), n % 2 == 0 ? RS_OK : RS_E_FMT_VALUE, &err);
         CHECK_OK(check_limits(bytes, 1, NULL, 0, "abcdefgh", n), &err);
     }
-    for (n = 0; n <= sizeof record; n++) {
+    for (size_t n = 0; n <= sizeof record; n++) {
         set_budget(10, 0, 1);
         CHECK_CODE(check_limits(row, 5, NULL, 0, record, n), n >= 11 ? RS_OK : RS_E_FMT_TRUNCATED, &err);
     }
@@ -533,8 +529,7 @@ static void test_sizes_that_wrap(void) {
     static const make_node bodies[] = {{LIST, 0, 0, 1, 1, 0, 0, 0}, LEAF(FLOAT, 0)};
     static const uint8_t base[8] = {0};
     uint8_t count[10];
-    unsigned shift;
-    for (shift = 4; shift < 64; shift++) {
+    for (unsigned shift = 4; shift < 64; shift++) {
         size_t n = rs_put_varint(count, UINT64_C(1) << shift);
         set_budget(UINT64_MAX, 0, 1);
         CHECK_CODE(check_limits(bits, 2, base, 8, count, n), RS_E_FMT_TRUNCATED, &err);
@@ -546,11 +541,10 @@ static void test_sizes_that_wrap(void) {
 /* The class of the widest unit is what a string object is made for. */
 static void test_widest(void) {
     uint8_t units[64];
-    uint32_t n, at, widest;
-    for (n = 1; n < 16; n++) {
-        for (at = 0; at < n; at++) {
+    for (uint32_t n = 1; n < 16; n++) {
+        for (uint32_t at = 0; at < n; at++) {
             memset(units, 0, sizeof units), units[at] = 0xE9;
-            widest = rs_decode_widest_unchecked(units, n, 1);
+            uint32_t widest = rs_decode_widest_unchecked(units, n, 1);
             CHECK(widest >= 0xE9 && widest <= 0xFF);
             memset(units, 0, sizeof units), rs_store_u16(units + 2 * at, 0x20AC);
             widest = rs_decode_widest_unchecked(units, n, 2);

@@ -31,10 +31,9 @@ static void open_made(made *m) {
 /* Appends an entry and frees its bytes. */
 static void put(made *m, rs_buffer *value) {
     const uint32_t n = m->table.block.n_records++;
-    uint32_t i;
     memcpy(m->bytes + m->end, value->data, value->size_bytes);
     m->end += value->size_bytes;
-    for (i = n; i < 64; i++) rs_store_u16(m->bytes + HEAP + 8 + 2 * i, (uint16_t)m->end);
+    for (uint32_t i = n; i < 64; i++) rs_store_u16(m->bytes + HEAP + 8 + 2 * i, (uint16_t)m->end);
     m->table.block.heap_size_bytes = m->table.block.rows_size_bytes = m->end;
     rs_buffer_clear(value);
 }
@@ -47,10 +46,9 @@ typedef struct pair {
 
 static rs_dict_coded *new_dict(uint32_t n, const rs_table *one, const rs_table *two) {
     rs_dict_coded *dict = (rs_dict_coded *)calloc(1, sizeof *dict + n * sizeof dict->at[0]);
-    uint32_t i;
     if (dict == NULL) abort();
     dict->n_tables = n;
-    for (i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < n; i++) {
         dict->at[i].table = i == 0 ? one : two;
         dict->at[i].first = dict->count;
         dict->at[i].end = dict->count += dict->at[i].table->block.n_records;
@@ -95,11 +93,9 @@ static void test_every_kind(void) {
     const rs_entry *e[9], *again = NULL;
     rs_entries entries;
     double tenth = 0.1;
-    size_t text_bytes;
-    uint32_t i;
     memset(&entries, 0, sizeof entries);
     open_pair(&p);
-    for (i = 9; i-- > 0;) CHECK_OK(rs_entries_at(&entries, &cursor, &p.node, i, &e[i], &err), &err);
+    for (uint32_t i = 9; i-- > 0;) CHECK_OK(rs_entries_at(&entries, &cursor, &p.node, i, &e[i], &err), &err);
     CHECK(e[0]->kind == RS_ENTRY_NONE);
     CHECK(e[1]->kind == RS_ENTRY_BOOL && e[1]->bits == 1);
     CHECK(e[2]->kind == RS_ENTRY_INT && (int64_t)e[2]->bits == -70000000);
@@ -108,8 +104,8 @@ static void test_every_kind(void) {
     CHECK(is_text(&entries, e[6], "\xC3\xA9\xC3\xA9\xC3\xA9"));
     CHECK(e[7]->kind == RS_ENTRY_OTHER && e[8]->kind == RS_ENTRY_OTHER);
     CHECK(entries.text.capacity_bytes - e[4]->bits >= RS_ENTRY_COPY && entries.n_known == 2);
-    text_bytes = entries.text.size_bytes;
-    for (i = 0; i < 9; i++) {
+    size_t text_bytes = entries.text.size_bytes;
+    for (uint32_t i = 0; i < 9; i++) {
         CHECK_OK(rs_entries_at(&entries, &cursor, &p.node, i, &again, &err), &err);
         CHECK(again == e[i]);
     }
@@ -127,11 +123,10 @@ static void test_nodes_in_turn(void) {
     const rs_cursor cursor = cursor_of(1000);
     const rs_entry *first = NULL, *second = NULL;
     rs_entries entries;
-    rs_dict_coded *other_dict;
     rs_node other;
     memset(&entries, 0, sizeof entries);
     open_pair(&p);
-    other_dict = new_dict(1, &p.two.table, NULL);
+    rs_dict_coded *other_dict = new_dict(1, &p.two.table, NULL);
     other = p.node, other.coded = other_dict;
     CHECK_OK(rs_entries_at(&entries, &cursor, &p.node, 5, &first, &err), &err);
     CHECK_OK(rs_entries_at(&entries, &cursor, &other, 1, &second, &err), &err);

@@ -71,12 +71,10 @@ static void make_entries(hand *h, uint64_t n, const char *first, const char *thi
                                      {UNION, 0, 0, 2, 2, 0, 0, 0},
                                      {DICT_CODED, 2, 0, 0, 0, 0, 4, 3},
                                      {INT, 8, 0, 0, 0, 0, 8, 0}};
-    hand_values *entries;
-    uint64_t i;
     (void)hand_tree(h, root, 4, "\0\0\0\0\0\0\0\0\x09\1a", 11);
-    entries = hand_table(h, hand_leaf(h, ANY, 0, 0));
+    hand_values *entries = hand_table(h, hand_leaf(h, ANY, 0, 0));
     hand_put(entries, first, size), hand_put(entries, "\0", 1), hand_put(entries, third, size);
-    for (i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < n; i++) {
         const uint8_t bytes[] = {i % 4 == 3, (uint8_t)(i % 4 == 3 ? 5 : i % 3)};
         hand_record(h, bytes, 2);
     }
@@ -86,12 +84,11 @@ static void make_entries(hand *h, uint64_t n, const char *first, const char *thi
 /* An entry is taken once, a None among them is a missing value, and the record after it has its own. */
 static void test_entries_of_unions(void) {
     hand h = {0};
-    uint64_t i;
     make_entries(&h, 90, "\4\xE8\3", "\4\xB8\xB", 3);
     set_spec(RS_GATHER_VALUES, RS_DTYPE_INT64, RS_GATHER_MASK);
     spec.fill[0] = 7;
     if (done_here(&h, 90)) {
-        for (i = 0; i < 90; i++) {
+        for (uint64_t i = 0; i < 90; i++) {
             const int64_t wanted = i % 4 == 3 ? 5 : i % 3 == 0 ? 1000 : i % 3 == 1 ? 7 : 3000;
             if (!CHECK(i64_at(0, i) == wanted && part(1)[i] == (wanted != 7))) break;
         }
@@ -108,13 +105,12 @@ static void test_entries_of_floats(void) {
     const double values[] = {0.3, 0, -1e300};
     char first[9], third[9];
     hand h = {0};
-    uint64_t i;
     first[0] = third[0] = RS_FMT_TAG_FLOAT;
     rs_store_f64((uint8_t *)first + 1, values[0]), rs_store_f64((uint8_t *)third + 1, values[2]);
     make_entries(&h, 90, first, third, 9);
     set_spec(RS_GATHER_VALUES, RS_DTYPE_FLOAT64, RS_GATHER_MASK);
     if (done_here(&h, 90)) {
-        for (i = 0; i < 90; i++) {
+        for (uint64_t i = 0; i < 90; i++) {
             const bool there = i % 4 == 3 || i % 3 != 1;
             if (!CHECK(rs_load_f64(part(0) + 8 * i) == (i % 4 == 3 ? 5 : values[i % 3]) && part(1)[i] == there)) break;
         }
@@ -135,8 +131,7 @@ static void check_fixed_list(uint32_t n) {
     uint8_t record[64] = {0};
     const uint32_t group = (n + 7) / 8;
     hand h = {0};
-    uint32_t i;
-    for (i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < n; i++) {
         record[i / 8] |= (uint8_t)((i % 3 == 0) << (i % 8));
         record[group + i] = (uint8_t)(i % 3 == 0 ? i % 2 : 10 + i);
     }
@@ -146,7 +141,7 @@ static void check_fixed_list(uint32_t n) {
     CHECK_OK(hand_check(&h, 0, &err), &err);
     set_spec(RS_GATHER_RAGGED, RS_DTYPE_INT64, RS_GATHER_RAISE);
     if (done_here(&h, 2) && CHECK(i64_at(1, 2) == 2 * (int64_t)n)) {
-        for (i = 0; i < 2 * n; i++) {
+        for (uint32_t i = 0; i < 2 * n; i++) {
             const uint32_t k = i % n;
             if (!CHECK(i64_at(0, i) == (k % 3 == 0 ? k % 2 : 10 + k))) break;
         }
@@ -156,8 +151,7 @@ static void check_fixed_list(uint32_t n) {
 }
 
 static void test_fixed_lists(void) {
-    uint32_t n;
-    for (n = 1; n <= 33; n++) check_fixed_list(n);
+    for (uint32_t n = 1; n <= 33; n++) check_fixed_list(n);
 }
 
 /* {"a": (an int8, a bool, an int8)}, as one bit and two bytes. */
@@ -185,9 +179,8 @@ static void test_two_fields(void) {
     static const char *const keys[] = {"a", "b"};
     rs_gather_spec both[2];
     hand h = {0};
-    uint8_t i;
     (void)hand_tree(&h, nodes, 3, "\0\0\0\0\0\0\0\0\x09\1a\x09\1b", 14);
-    for (i = 0; i < 20; i++) {
+    for (uint8_t i = 0; i < 20; i++) {
         const uint8_t record[] = {i, (uint8_t)(100 + i)};
         hand_record(&h, record, 2);
     }
@@ -197,7 +190,7 @@ static void test_two_fields(void) {
     REQUIRE_OK(sources_open(&s, hand_slice(&h), keys, 2, &err), &err);
     REQUIRE_OK(rs_gather_open(&g, both, 2, &err), &err);
     CHECK(CHECK_OK(read_all(20), &err) && g.stop.why == RS_GATHER_DONE);
-    for (i = 0; i < 20; i++) {
+    for (uint8_t i = 0; i < 20; i++) {
         const uint64_t second = rs_load_u64(buffer + g.fields[1].parts[0].off + 8 * i);
         if (!CHECK(i64_at(0, i) == i && second == 100u + i)) break;
     }
@@ -210,10 +203,10 @@ static void test_two_fields(void) {
 /* An int16 array of this shape in C order; its numbers count up from `first`. */
 static void put_array(rs_buffer *raw, uint32_t ndim, const uint64_t *dims, unsigned first) {
     const uint8_t head[] = {0x10, 0, 3};
-    uint64_t n = 1, i;
+    uint64_t n = 1;
     make_bytes(raw, head, 3), make_varint(raw, ndim);
-    for (i = 0; i < ndim; i++) make_varint(raw, dims[i]), n *= dims[i];
-    for (i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < ndim; i++) make_varint(raw, dims[i]), n *= dims[i];
+    for (uint64_t i = 0; i < n; i++) {
         uint8_t item[2];
         rs_store_u16(item, (uint16_t)(first + i));
         make_bytes(raw, item, 2);
@@ -288,11 +281,9 @@ static void add_misshapen(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
 }
 
 static void test_misshapen_arrays(void) {
-    unsigned k;
-    for (k = 0; k < 8; k++) {
-        built b;
+    for (unsigned k = 0; k < 8; k++) {
         which = k / 2, in_list = k % 2 == 1;
-        b = build(add_misshapen, 5, false);
+        built b = build(add_misshapen, 5, false);
         REQUIRE(b.data != NULL);
         set_spec(in_list ? RS_GATHER_RAGGED : RS_GATHER_VALUES, RS_DTYPE_INT64, RS_GATHER_RAISE);
         spec.n_row = 2, spec.row[0] = 2, spec.row[1] = 3, spec.row_numbers = 6;
@@ -321,8 +312,7 @@ static void add_flat_behind_empty(uint64_t i, rs_buffer *raw, rs_buffer *arrays)
 
 static void test_flat_arrays(void) {
     static const built_record records[] = {add_flat, add_flat_behind_empty};
-    unsigned k;
-    for (k = 0; k < 2; k++) {
+    for (unsigned k = 0; k < 2; k++) {
         built b = build(records[k], 5, false);
         REQUIRE(b.data != NULL);
         set_spec(RS_GATHER_NESTED, RS_DTYPE_INT64, RS_GATHER_RAISE);
@@ -345,11 +335,9 @@ static void add_deep(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
 
 static void test_most_dimensions(void) {
     static const uint64_t row[RS_GATHER_ROW_DIMS] = {1, 2, 1, 1, 2, 1, 1, 2};
-    unsigned k;
-    for (k = 0; k < 4; k++) {
-        built b;
+    for (unsigned k = 0; k < 4; k++) {
         extra = k / 2, in_list = k % 2 == 1;
-        b = build(add_deep, 3, false);
+        built b = build(add_deep, 3, false);
         REQUIRE(b.data != NULL);
         set_spec(in_list ? RS_GATHER_RAGGED : RS_GATHER_VALUES, RS_DTYPE_INT64, RS_GATHER_RAISE);
         spec.n_row = RS_GATHER_ROW_DIMS, spec.row_numbers = 8;
@@ -370,28 +358,24 @@ static bool is_bfloat16;
 /* An array of two int16 as a tensor, or two numbers of a type that numpy lacks, as the bits that they have. */
 static void add_tensor(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
     static const uint64_t two[] = {2};
-    size_t at;
     (void)arrays;
     put_key(raw);
     make_tag(raw, RS_FMT_TAG_EXT), make_tag(raw, RS_FMT_EXT_TENSOR);
     if (is_bfloat16) make_str(raw, "bfloat16");
     else make_tag(raw, RS_FMT_TAG_NONE);
-    at = raw->size_bytes;
+    size_t at = raw->size_bytes;
     put_array(raw, 1, two, (unsigned)((is_bfloat16 ? 0x3F80 : 0) + 2 * i));
     if (is_bfloat16) raw->data[at + 2] = 7;
 }
 
 static void test_tensors(void) {
-    unsigned k;
-    for (k = 0; k < 4; k++) {
-        built b;
-        uint64_t i;
+    for (unsigned k = 0; k < 4; k++) {
         is_bfloat16 = k / 2 == 1;
-        b = build(add_tensor, 60, k % 2 == 1);
+        built b = build(add_tensor, 60, k % 2 == 1);
         REQUIRE(b.data != NULL);
         set_spec(RS_GATHER_RAGGED, RS_DTYPE_FLOAT64, RS_GATHER_RAISE);
         if (gather(built_slice(&b), 60) && CHECK(g.stop.why == RS_GATHER_DONE) && CHECK(i64_at(1, 60) == 120)) {
-            for (i = 0; i < 120; i++) {
+            for (uint64_t i = 0; i < 120; i++) {
                 const double wanted = is_bfloat16 ? 1 + (double)i / 128 : (double)i;
                 if (!CHECK(rs_load_f64(part(0) + 8 * i) == wanted)) break;
             }
@@ -420,9 +404,8 @@ static void check_shape(unsigned number, uint32_t ndim, uint64_t a, uint64_t b, 
 /* Arrays (2, 3), (3, 3) and (4, 3) as lists of rows of three, and as lists of lists. */
 static void test_shapes(void) {
     built b = build(add_pairs, 3, false);
-    unsigned form;
     REQUIRE(b.data != NULL);
-    for (form = RS_GATHER_RAGGED; form <= RS_GATHER_PADDED_NESTED; form++) {
+    for (unsigned form = RS_GATHER_RAGGED; form <= RS_GATHER_PADDED_NESTED; form++) {
         set_spec(form, RS_DTYPE_INT64, RS_GATHER_MASK);
         if (rs_gather_free_dims(form) == 1) spec.n_row = 1, spec.row[0] = spec.row_numbers = 3;
         if (gather(built_slice(&b), 3) && CHECK(g.stop.why == RS_GATHER_DONE)) {

@@ -12,7 +12,6 @@ static make_block block;
 /* ---- Trees as text: `struct(int5+-3, union(const, str0), list*4(bool))` ---- */
 
 static void say_node(const rs_node *n) {
-    uint32_t i;
     say_kind(n->kind == RS_FMT_NODE_TUPLE && n->param != 1 ? RS_FMT_NODE_LIST
                                                            : n->kind); /* a tuple node makes lists too */
     if (n->kind == RS_FMT_NODE_INT) say("%u+%lld", n->param, (long long)n->base);
@@ -23,7 +22,7 @@ static void say_node(const rs_node *n) {
     if (n->kind == RS_FMT_NODE_LIST && n->flags != 0) say("%u", n->count);
     if (n->n_children == 0) return;
     say("(");
-    for (i = 0; i < n->n_children; i++) {
+    for (uint32_t i = 0; i < n->n_children; i++) {
         if (i > 0) say(", ");
         say_node(&n->children[i]);
     }
@@ -57,10 +56,8 @@ static rs_links links;
 static rs_status infer(uint32_t n, rs_buffer *bytes) {
     rs_span *spans = (rs_span *)calloc(n + 1, sizeof *spans);
     rs_stats survey;
-    rs_status status;
     uint64_t begin = 0;
-    uint32_t i;
-    for (i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < n; i++) {
         spans[i].off = (uint32_t)begin;
         spans[i].size_bytes = (uint32_t)(block.ends[i] - begin);
         begin = block.ends[i];
@@ -71,7 +68,7 @@ static rs_status infer(uint32_t n, rs_buffer *bytes) {
     survey.values.n = n;
     survey.scan = &block.scan;
     survey.choices = dictionaries.choices = &choices;
-    status = rs_infer_survey(&survey, 0, &err);
+    rs_status status = rs_infer_survey(&survey, 0, &err);
     if (status == RS_OK) status = rs_infer_tree(&survey, &dictionaries, 0, bytes, &links, &err);
     rs_stats_clear(&survey);
     free(spans);
@@ -181,9 +178,8 @@ static void test_unions(void) {
 /* ---- Containers ---- */
 
 static void add_sequence(unsigned tag, uint64_t n, int64_t first) {
-    uint64_t i;
     make_head(&block.raw, tag, n);
-    for (i = 0; i < n; i++) make_int(&block.raw, first + (int64_t)i);
+    for (uint64_t i = 0; i < n; i++) make_int(&block.raw, first + (int64_t)i);
     make_record_end(&block);
 }
 
@@ -237,8 +233,7 @@ static void test_tree_bytes(void) {
                                      0, 3, 0, 0, 0,  0, 0, 0, 0,  3, 1, 0, 0,   0, 0, 0, 0, 0, 0, 0, 0, 3, 0,
                                      0, 0, 8, 0, 0,  0, 0, 0, 0,  0, 9, 1, 'a', 5, 0, 0, 0, 0, 0, 0, 0};
     rs_buffer bytes = {0};
-    int64_t i;
-    for (i = 5; i < 7; i++) {
+    for (int64_t i = 5; i < 7; i++) {
         make_head(&block.raw, 0x0F, 1), make_str(&block.raw, "a"), make_int(&block.raw, i);
         make_record_end(&block);
     }
@@ -284,8 +279,7 @@ static void test_ext(void) {
 
 /* Dicts within payloads: infer and encode ask for key sets in the order in which scan met them. */
 static void test_ext_of_dicts(void) {
-    int64_t i;
-    for (i = 0; i < 2; i++) {
+    for (int64_t i = 0; i < 2; i++) {
         make_head(&block.raw, 0x0F, 2);
         make_str(&block.raw, "x"), make_ext(&block.raw, 8, NULL);
         make_head(&block.raw, 0x0F, 1), make_str(&block.raw, "inner"), make_int(&block.raw, i);
@@ -299,10 +293,9 @@ static void test_ext_of_dicts(void) {
 /* More classes than a position may have: the rest goes under `any`. */
 static void test_many_classes(void) {
     char name[8];
-    unsigned i, k;
-    for (i = 0; i < 300; i++) {
+    for (unsigned i = 0; i < 300; i++) {
         (void)snprintf(name, sizeof name, "C%u", i);
-        for (k = 0; k < 2; k++) add_ext(25, name, k);
+        for (unsigned k = 0; k < 2; k++) add_ext(25, name, k);
     }
     (void)inferred();
     CHECK(strncmp(said, "union(ext25(int1+0), ", 21) == 0);
@@ -315,8 +308,8 @@ static void test_many_classes(void) {
 static void add_text_of(unsigned seed) {
     static const char *const words[] = {"republic ", "kingdom ", "of the ", "united ", "island "};
     char text[64] = "";
-    unsigned i, used = 0;
-    for (i = 0; i < 4; i++) {
+    unsigned used = 0;
+    for (unsigned i = 0; i < 4; i++) {
         used += (unsigned)snprintf(text + used, sizeof text - used, "%s%c%c", words[(seed * 7 + i * seed) % 5],
                                    (int)('a' + seed * (i + 3) % 23), (int)('a' + seed * (i + 11) % 19));
     }
@@ -326,8 +319,8 @@ static void add_text_of(unsigned seed) {
 /* 19 letters, of which none tells the next; by a generator of its own, so that they are the same in each run. */
 static void add_letters(unsigned *state) {
     char letters[20] = "";
-    unsigned k;
-    for (k = 0; k < 19; k++) *state = *state * 1664525 + 1013904223, letters[k] = (char)(' ' + (*state >> 16) % 90);
+    for (unsigned k = 0; k < 19; k++)
+        *state = *state * 1664525 + 1013904223, letters[k] = (char)(' ' + (*state >> 16) % 90);
     make_str(&block.raw, letters);
 }
 
@@ -340,27 +333,28 @@ static void add_name(unsigned number) {
 /* Positions with little text have one symbol table; what it would hardly make smaller stays plain. */
 static void test_little_text(void) {
     static const char *const keys[] = {"a", "b", "c", "d"};
-    unsigned i, k, random = 1;
-    for (i = 0; i < 120; i++) {
+    unsigned random = 1;
+    for (unsigned i = 0; i < 120; i++) {
         make_head(&block.raw, 0x0F, 5);
-        for (k = 0; k < 4; k++) make_str(&block.raw, keys[k]), add_text_of(i * 4 + k + 1);
+        for (unsigned k = 0; k < 4; k++) make_str(&block.raw, keys[k]), add_text_of(i * 4 + k + 1);
         make_str(&block.raw, "e"), add_letters(&random);
         make_record_end(&block);
     }
     tables_written = 0;
     CHECK_STR(inferred(), "struct(symbols, symbols, symbols, symbols, str1)");
     CHECK_U64(tables_written, 1);
-    for (i = 0; i < 120; i++) { /* nothing that a table could say more shortly: none is written */
+    for (unsigned i = 0; i < 120; i++) { /* nothing that a table could say more shortly: none is written */
         make_head(&block.raw, 0x0F, 4);
-        for (k = 0; k < 4; k++) make_str(&block.raw, keys[k]), add_letters(&random);
+        for (unsigned k = 0; k < 4; k++) make_str(&block.raw, keys[k]), add_letters(&random);
         make_record_end(&block);
     }
     tables_written = 0;
     CHECK_STR(inferred(), "struct(str1, str1, str1, str1)");
     CHECK_U64(tables_written, 0);
-    for (i = 0; i < 100; i++) { /* where a template fits all but a few, those few are no reason for one */
+    for (unsigned i = 0; i < 100; i++) { /* where a template fits all but a few, those few are no reason for one */
         make_head(&block.raw, 0x0F, 4);
-        for (k = 0; k < 4; k++) make_str(&block.raw, keys[k]), i * 7 % 25 == k ? add_text_of(i) : add_name(i * 37);
+        for (unsigned k = 0; k < 4; k++)
+            make_str(&block.raw, keys[k]), i * 7 % 25 == k ? add_text_of(i) : add_name(i * 37);
         make_record_end(&block);
     }
     tables_written = 0;
@@ -373,9 +367,8 @@ static void test_little_text(void) {
  * the rest goes under `any`. */
 static void check_many_shapes(bool plain) {
     char key[8];
-    unsigned i, k;
-    for (i = 0; i < 300; i++) {
-        for (k = 0; k < 2; k++) {
+    for (unsigned i = 0; i < 300; i++) {
+        for (unsigned k = 0; k < 2; k++) {
             (void)snprintf(key, sizeof key, "k%u", i);
             make_head(&block.raw, 0x0F, 1), make_str(&block.raw, key), make_int(&block.raw, k);
             make_record_end(&block);
@@ -400,10 +393,9 @@ static void test_many_shapes(void) {
 /* Dicts of more keys than a tree has nodes. */
 static void test_many_keys(void) {
     char key[8];
-    unsigned i, k;
-    for (k = 0; k < 2; k++) {
+    for (unsigned k = 0; k < 2; k++) {
         make_head(&block.raw, 0x0F, 5000);
-        for (i = 0; i < 5000; i++) {
+        for (unsigned i = 0; i < 5000; i++) {
             (void)snprintf(key, sizeof key, "k%u", i);
             make_str(&block.raw, key), make_int(&block.raw, (int64_t)(i * (k + 1)));
         }
@@ -417,12 +409,11 @@ static bool has_key(uint32_t i, uint32_t k, uint32_t step) { return ((i * 12 + k
 
 /* Adds 3000 records of up to 12 keys, and of the key "all". */
 static void add_sparse(uint32_t step, bool text) {
-    uint32_t i, k;
-    for (i = 0; i < 3000; i++) {
+    for (uint32_t i = 0; i < 3000; i++) {
         uint32_t count = 1;
-        for (k = 0; k < 12; k++) count += has_key(i, k, step);
+        for (uint32_t k = 0; k < 12; k++) count += has_key(i, k, step);
         make_head(&block.raw, 0x0F, count);
-        for (k = 0; k < 12; k++) {
+        for (uint32_t k = 0; k < 12; k++) {
             char key[8];
             if (!has_key(i, k, step)) continue;
             (void)snprintf(key, sizeof key, "k%02u", k);
@@ -467,8 +458,7 @@ static bool encode_one(const rs_tree *tree, rs_slice raw) {
 static void check_random_block(uint32_t n, unsigned depth) {
     rs_buffer bytes = {0};
     rs_tree tree;
-    uint32_t i;
-    for (i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < n; i++) {
         make_random_value(&block.raw, depth);
         make_record_end(&block);
     }
@@ -476,7 +466,7 @@ static void check_random_block(uint32_t n, unsigned depth) {
     REQUIRE_OK(make_compiled(&bytes, &tree, &err), &err);
     rs_links_apply(&links, &tree);
     block.scan.next = 0;
-    for (i = 0; i < n && encode_one(&tree, make_record(&block, i)); i++) {
+    for (uint32_t i = 0; i < n && encode_one(&tree, make_record(&block, i)); i++) {
     }
     CHECK_U64(block.scan.next, block.scan.n_key_sets);
     rs_tree_clear(&tree);
@@ -490,13 +480,12 @@ static void check_random_block(uint32_t n, unsigned depth) {
 static void test_bytes_beside_parts(void) {
     enum { UNITS = 15, N = 400 };
     rs_buffer bytes = {0}, encoded[2] = {{0}, {0}};
-    uint8_t memory[2 + 2 * UNITS], units[2 * UNITS], *exact;
+    uint8_t memory[2 + 2 * UNITS], units[2 * UNITS];
     rs_tree tree;
-    uint32_t i, k;
-    for (i = 0; i < N; i++) {
+    for (uint32_t i = 0; i < N; i++) {
         char text[UNITS];
         (void)snprintf(text, sizeof text, "/img_%u.jpg", 10000 + i * 7919 % 89989);
-        for (k = 0; k < UNITS; k++) rs_store_u16(units + 2 * k, k == 0 ? 0x0101 : (uint16_t)text[k - 1]);
+        for (uint32_t k = 0; k < UNITS; k++) rs_store_u16(units + 2 * k, k == 0 ? 0x0101 : (uint16_t)text[k - 1]);
         if (i % 4 == 0) make_units(&block.raw, 0x0C, 10 + i % 9, 1, (uint8_t)i);
         else make_tag(&block.raw, 0x0A), make_varint(&block.raw, UNITS), make_bytes(&block.raw, units, sizeof units);
         make_record_end(&block);
@@ -507,11 +496,11 @@ static void test_bytes_beside_parts(void) {
     said_size = 0, say_node(tree.nodes);
     CHECK(strstr(said, "concat") != NULL && strstr(said, "bytes") > strstr(said, "concat"));
     block.scan.next = 0;
-    for (i = 0; i < 2; i++) {
+    for (uint32_t i = 0; i < 2; i++) {
         memory[0] = 0x0C, memory[1] = UNITS;
         memcpy(memory + 2, units, sizeof units);
         if (i == 1) memset(memory + 2 + UNITS, 0, UNITS);
-        exact = make_exact(memory, sizeof memory);
+        uint8_t *exact = make_exact(memory, sizeof memory);
         CHECK_OK(rs_encode_record(&tree, rs_slice_of(exact, 2 + UNITS), &block.scan, &encoded[i], &err), &err);
         free(exact);
     }
@@ -528,20 +517,19 @@ static void test_too_long_for_parts(void) {
     rs_buffer bytes = {0}, out = {0};
     rs_tree tree;
     make_block fit = {0}, longer = {0};
-    unsigned i;
-    for (i = 0; i < 600; i++) add_name(i * 37), make_record_end(&block);
+    for (unsigned i = 0; i < 600; i++) add_name(i * 37), make_record_end(&block);
     REQUIRE_OK(infer(block.n, &bytes), &err);
     REQUIRE_OK(make_compiled(&bytes, &tree, &err), &err);
     rs_links_apply(&links, &tree);
     CHECK(tree.nodes[0].kind == RS_FMT_NODE_CONCAT);
     make_str(&fit.raw, "frame_10000.video.jpeg");
-    for (i = 1; i <= 18; i++) {
+    for (unsigned i = 1; i <= 18; i++) {
         const rs_slice first = rs_slice_of(fit.raw.data, fit.raw.size_bytes);
-        rs_status before, after;
         longer.raw.size_bytes = 0;
         make_units(&longer.raw, 0x09, RS_CUT_UNITS + i, 1, 'x');
-        before = rs_encode_record(&tree, first, &block.scan, &out, &err);
-        after = rs_encode_record(&tree, rs_slice_of(longer.raw.data, longer.raw.size_bytes), &block.scan, &out, &err);
+        rs_status before = rs_encode_record(&tree, first, &block.scan, &out, &err);
+        rs_status after =
+            rs_encode_record(&tree, rs_slice_of(longer.raw.data, longer.raw.size_bytes), &block.scan, &out, &err);
         CHECK_OK(before, &err);
         CHECK_CODE(after, RS_E_ARG_RANGE, &err);
     }
@@ -553,8 +541,7 @@ static void test_too_long_for_parts(void) {
 }
 
 static void test_random(void) {
-    unsigned round;
-    for (round = 0; round < 300; round++) check_random_block(1 + (uint32_t)make_random(60), round % 5);
+    for (unsigned round = 0; round < 300; round++) check_random_block(1 + (uint32_t)make_random(60), round % 5);
     check_random_block(MAKE_RECORDS, 4);
 }
 

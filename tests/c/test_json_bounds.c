@@ -16,11 +16,11 @@ typedef struct slow_scan {
 /* The definition, byte by byte, for texts that begin behind the opening bracket. */
 static void scan_slowly(const char *text, size_t n, bool object, slow_scan *out) {
     static char open[RS_JSON_DEPTH + 1];
-    size_t i, depth = 1;
+    size_t depth = 1;
     bool in_string = false, escaped = false;
     memset(out, 0, sizeof *out);
     open[0] = object ? '{' : '[';
-    for (i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++) {
         const char c = text[i];
         if (escaped) {
             escaped = false;
@@ -55,11 +55,10 @@ static void check_cut(const char *text, size_t n, bool object, size_t cut, size_
     rs_error err;
     rs_status status = RS_OK;
     const size_t cuts[3] = {cut, second, n};
-    size_t at = 0, i, used = 0;
-    unsigned piece;
+    size_t at = 0, used = 0;
     scan_slowly(text, n, object, &slow);
     rs_json_bounds_begin(&bounds, object);
-    for (piece = 0; piece < 3 && status == RS_OK && bounds.depth != 0; piece++) {
+    for (unsigned piece = 0; piece < 3 && status == RS_OK && bounds.depth != 0; piece++) {
         /* An exact allocation, so that the sanitizer sees a read beyond the piece. */
         const size_t size = cuts[piece] - at;
         uint8_t *bytes = (uint8_t *)malloc(size + (size == 0));
@@ -68,7 +67,7 @@ static void check_cut(const char *text, size_t n, bool object, size_t cut, size_
         piece_ends.size_bytes = 0;
         status = rs_json_bounds_run(&bounds, bytes, size, &piece_ends, &used, &err);
         free(bytes);
-        for (i = 0; i < piece_ends.size_bytes; i += 8) {
+        for (size_t i = 0; i < piece_ends.size_bytes; i += 8) {
             const uint64_t end = at + rs_load_u64(piece_ends.data + i);
             CHECK_OK(rs_buffer_append(&ends, &end, 8, &err), &err);
         }
@@ -84,7 +83,7 @@ static void check_cut(const char *text, size_t n, bool object, size_t cut, size_
         CHECK_U64(bounds.n_commas, slow.n_ends - slow.closed);
     }
     CHECK_U64(ends.size_bytes / 8, slow.n_ends);
-    for (i = 0; i < slow.n_ends && i < ends.size_bytes / 8; i++) {
+    for (size_t i = 0; i < slow.n_ends && i < ends.size_bytes / 8; i++) {
         CHECK_U64(rs_load_u64(ends.data + 8 * i), slow.ends[i]);
     }
     rs_buffer_clear(&ends);
@@ -106,10 +105,9 @@ static const char *const TEXTS[] = {
 };
 
 static void test_cut_anywhere(void) {
-    size_t i, cut;
-    for (i = 0; i < sizeof TEXTS / sizeof *TEXTS; i++) {
+    for (size_t i = 0; i < sizeof TEXTS / sizeof *TEXTS; i++) {
         const size_t n = strlen(TEXTS[i]);
-        for (cut = 0; cut <= n; cut++) {
+        for (size_t cut = 0; cut <= n; cut++) {
             check_cut(TEXTS[i], n, false, cut, cut + (n - cut) / 2);
             check_cut(TEXTS[i], n, true, cut / 2, cut);
         }
@@ -121,10 +119,9 @@ static void test_made_texts(void) {
     static const char closing[] = "[1, {\"a\": 2}], \"b\", ";
     uint64_t state = 2017;
     char text[400];
-    unsigned round;
-    for (round = 0; round < 20000; round++) {
-        size_t n = round % 300, i;
-        for (i = 0; i < n; i++) {
+    for (unsigned round = 0; round < 20000; round++) {
+        size_t n = round % 300;
+        for (size_t i = 0; i < n; i++) {
             state = state * UINT64_C(6364136223846793005) + 1442695040888963407u;
             /* Every second text keeps its brackets in order, or most of them would end early. */
             text[i] =
@@ -140,13 +137,13 @@ static void test_filled(void) {
         const char *text;
         bool filled;
     } rows[] = {{"]", false}, {" \n\t\r ]", false}, {"1]", true}, {" \"\"]", true}, {"  ", false}, {"[]]", true}};
-    size_t i, n, at, used;
+    size_t used;
     rs_error err;
-    for (i = 0; i < sizeof rows / sizeof *rows; i++) {
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         rs_json_bounds bounds;
-        n = strlen(rows[i].text);
+        size_t n = strlen(rows[i].text);
         rs_json_bounds_begin(&bounds, false);
-        for (at = 0; at < n && bounds.depth != 0; at += used) {
+        for (size_t at = 0; at < n && bounds.depth != 0; at += used) {
             REQUIRE_OK(rs_json_bounds_run(&bounds, (const uint8_t *)rows[i].text + at, 1, NULL, &used, &err), &err);
         }
         CHECK_U64(bounds.filled, rows[i].filled);
@@ -187,11 +184,10 @@ static void test_long_ints(void) {
         {"1234567890123456789 1234567890123456789", false},
     };
     char text[100];
-    size_t i, at;
-    for (i = 0; i < sizeof rows / sizeof *rows; i++) {
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         CHECK_U64(rs_json_has_long_int((const uint8_t *)rows[i].text, strlen(rows[i].text)), rows[i].found);
     }
-    for (at = 0; at + 20 <= sizeof text; at++) {
+    for (size_t at = 0; at + 20 <= sizeof text; at++) {
         memset(text, ' ', sizeof text);
         memset(text + at, '7', 20);
         CHECK(rs_json_has_long_int((const uint8_t *)text, sizeof text));
@@ -202,12 +198,11 @@ static void test_long_ints(void) {
 
 static void test_masks(void) {
     uint8_t block[RS_JSON_BLOCK];
-    unsigned c, i;
-    for (i = 0; i < RS_JSON_BLOCK; i++) block[i] = (uint8_t)(i * 37 % 251);
-    for (c = 0; c < 256; c++) {
+    for (unsigned i = 0; i < RS_JSON_BLOCK; i++) block[i] = (uint8_t)(i * 37 % 251);
+    for (unsigned c = 0; c < 256; c++) {
         uint64_t wanted = 0;
         block[c % RS_JSON_BLOCK] = (uint8_t)c;
-        for (i = 0; i < RS_JSON_BLOCK; i++) wanted |= (uint64_t)(block[i] == c) << i;
+        for (unsigned i = 0; i < RS_JSON_BLOCK; i++) wanted |= (uint64_t)(block[i] == c) << i;
         CHECK_U64(rs_json_equal(block, (uint8_t)c), wanted);
         CHECK_U64(rs_json_equal_portable(block, (uint8_t)c), wanted);
     }

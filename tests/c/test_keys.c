@@ -24,13 +24,12 @@ typedef struct table {
 static table make_table(uint64_t n, uint64_t (*hash)(uint64_t), uint64_t opaque_every) {
     table t;
     rs_buffer out = {0};
-    uint64_t i;
     memset(&t, 0, sizeof t);
     t.n = n;
     t.hashes = (uint64_t *)calloc((size_t)n + 1, 8);
     t.opaque = (uint8_t *)calloc((size_t)n + 1, 1);
     if (t.hashes == NULL || t.opaque == NULL) abort();
-    for (i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < n; i++) {
         t.hashes[i] = hash(i);
         t.opaque[i] = opaque_every != 0 && i % opaque_every == 0;
     }
@@ -65,8 +64,8 @@ static uint64_t at_the_end(uint64_t i) { return UINT64_MAX - i; }
 
 static void check_all_found(uint64_t n, uint64_t (*hash)(uint64_t), uint64_t opaque_every) {
     table t = make_table(n, hash, opaque_every);
-    uint64_t i, others, wrong = 0, n_opaque = 0, entry;
-    for (i = 0; i < n; i++) {
+    uint64_t others, wrong = 0, n_opaque = 0, entry;
+    for (uint64_t i = 0; i < n; i++) {
         bool is_opaque = opaque_every != 0 && t.opaque[i] != 0;
         if (leads_to(&t.keys, t.hashes[i], i, &others) == is_opaque) wrong++;
         if (is_opaque && CHECK_OK(rs_keys_opaque_entry(&t.keys, n_opaque++, &entry, &err), &err)) CHECK_U64(entry, i);
@@ -82,9 +81,8 @@ static void check_all_found(uint64_t n, uint64_t (*hash)(uint64_t), uint64_t opa
 static void test_every_key_is_found(void) {
     static const uint64_t counts[] = {0, 1, 2, 3, 4, 5, 7, 8, 63, 64, 100, 255, 256, 1000};
     uint64_t (*hashes[])(uint64_t) = {mix, one_place, all_same, at_the_end};
-    size_t i, h;
-    for (i = 0; i < sizeof counts / sizeof counts[0]; i++) {
-        for (h = 0; h < 4; h++) {
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+        for (size_t h = 0; h < 4; h++) {
             check_all_found(counts[i], hashes[h], 0);
             check_all_found(counts[i], hashes[h], 1);
             check_all_found(counts[i], hashes[h], 3);
@@ -97,10 +95,10 @@ static void test_every_key_is_found(void) {
 static void test_cost(void) {
     enum { N = 100000 };
     table t = make_table(N, mix, 0);
-    uint64_t i, others, strangers = 0;
+    uint64_t others, strangers = 0;
     CHECK(t.size <= 64 + N * 64 / 10 + 8);
     CHECK(t.keys.longest_probe < 100);
-    for (i = 0; i < N; i++) {
+    for (uint64_t i = 0; i < N; i++) {
         if (leads_to(&t.keys, mix(i + N), RS_NOWHERE - 1, &others)) CHECK(false);
         strangers += others;
     }
@@ -120,14 +118,12 @@ static void test_layout(void) {
     static const uint64_t hashes[] = {UINT64_C(0xF000000000000001), UINT64_C(0xF000000000000002), 0};
     static const uint32_t slots[] = {2 << 2 | 2, 3, 0, 0, 1 << 2 | 1};
     rs_buffer out = {0};
-    const uint8_t *p;
-    unsigned i;
     REQUIRE_OK(rs_keys_build(hashes, NULL, 3, 0, 0, &out, &err), &err);
-    p = out.data;
+    const uint8_t *p = out.data;
     CHECK_U64(out.size_bytes, 64 + 24);
     CHECK(rs_load_u64(p) == 0 && rs_load_u64(p + 8) == 3 && rs_load_u64(p + 16) == 5 && rs_load_u64(p + 24) == 0);
     CHECK(rs_load_u64(p + 32) == 2 && rs_load_u32(p + 40) == 4 && rs_load_u32(p + 44) == 2 && rs_load_u32(p + 48) == 0);
-    for (i = 0; i < 5; i++) CHECK_U64(rs_load_u32(p + 64 + 4 * i), slots[i]);
+    for (unsigned i = 0; i < 5; i++) CHECK_U64(rs_load_u32(p + 64 + 4 * i), slots[i]);
     CHECK_U64(rs_load_u32(p + 64 + 20), 0);
     rs_buffer_clear(&out);
 }
@@ -146,9 +142,9 @@ static void test_arguments(void) {
 
 static void check_twins(const uint64_t *hashes, const uint8_t *opaque, uint64_t n) {
     rs_buffer pairs = {0};
-    uint64_t i, k, at = 0;
+    uint64_t k, at = 0;
     REQUIRE_OK(rs_keys_find_twins(hashes, opaque, n, &pairs, &err), &err);
-    for (i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < n; i++) {
         if (opaque != NULL && opaque[i]) continue;
         for (k = 0; k < i && (hashes[k] != hashes[i] || (opaque != NULL && opaque[k])); k++) {
         }
@@ -167,10 +163,9 @@ static void test_twins(void) {
     static uint64_t hashes[N], many[300000];
     static uint8_t opaque[N];
     rs_buffer pairs = {0};
-    uint64_t i, round;
     check_twins(hashes, NULL, 0);
-    for (round = 0; round < 6; round++) {
-        for (i = 0; i < N; i++) {
+    for (uint64_t round = 0; round < 6; round++) {
+        for (uint64_t i = 0; i < N; i++) {
             hashes[i] = mix(make_random(round == 0 ? 1 : round == 1 ? 1000000000 : 200 * round));
             opaque[i] = make_random(5) == 0;
         }
@@ -178,7 +173,7 @@ static void test_twins(void) {
         check_twins(hashes, opaque, N);
     }
     /* One key over and over costs a step each, not one for each before it. */
-    for (i = 0; i < 300000; i++) many[i] = i % 2 == 0 ? 5 : 6;
+    for (uint64_t i = 0; i < 300000; i++) many[i] = i % 2 == 0 ? 5 : 6;
     REQUIRE_OK(rs_keys_find_twins(many, NULL, 300000, &pairs, &err), &err);
     CHECK_U64(pairs.size_bytes, 16 * (300000 - 2));
     rs_buffer_clear(&pairs);
@@ -216,9 +211,8 @@ static void test_broken_heads(void) {
     };
     table t = make_table(100, mix, 10);
     rs_keys keys;
-    size_t i;
     CHECK_U64(t.keys.n_slots, 144);
-    for (i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         uint8_t was[8];
         memcpy(was, t.bytes + cases[i].at, cases[i].width),
             memcpy(t.bytes + cases[i].at, &cases[i].value, cases[i].width);
@@ -228,7 +222,7 @@ static void test_broken_heads(void) {
         }
         memcpy(t.bytes + cases[i].at, was, cases[i].width);
     }
-    for (i = 0; i <= t.size + 16; i++) {
+    for (size_t i = 0; i <= t.size + 16; i++) {
         uint8_t *exact = (uint8_t *)calloc(1, t.size + 17);
         rs_status code = i < 64 ? RS_E_FMT_TRUNCATED : i == t.size ? RS_OK : RS_E_FMT_KEYS;
         if (exact == NULL) abort();
@@ -242,16 +236,17 @@ static void test_broken_heads(void) {
 /* Slots that name no entry, and a table without an empty slot: lookups end. */
 static void test_broken_slots(void) {
     table t = make_table(100, mix, 10);
-    rs_key_probe probe;
-    uint64_t entry = 0, i, steps;
+    uint64_t entry = 0, steps;
     memset(t.bytes + 64, 0xFF, 4 * 144);
-    probe = rs_key_probe_begin(&t.keys, 5);
+    rs_key_probe probe = rs_key_probe_begin(&t.keys, 5);
     CHECK_CODE(rs_key_probe_next(&t.keys, &probe, &entry, &err), RS_E_FMT_KEYS, &err);
     CHECK_U64(err.offset, 64 + 4 * rs_hash_scale(5, 144));
-    for (i = 0; i < 144; i++) rs_store_u32(t.bytes + 64 + 4 * i, UINT32_C(5) << 7); /* check bits and no entry */
+    for (uint64_t i = 0; i < 144; i++)
+        rs_store_u32(t.bytes + 64 + 4 * i, UINT32_C(5) << 7); /* check bits and no entry */
     probe = rs_key_probe_begin(&t.keys, 5);
     CHECK_CODE(rs_key_probe_next(&t.keys, &probe, &entry, &err), RS_E_FMT_KEYS, &err);
-    for (i = 0; i < 144; i++) rs_store_u32(t.bytes + 64 + 4 * i, (UINT32_C(5) << 7) + 100); /* entry 99 over and over */
+    for (uint64_t i = 0; i < 144; i++)
+        rs_store_u32(t.bytes + 64 + 4 * i, (UINT32_C(5) << 7) + 100); /* entry 99 over and over */
     probe = rs_key_probe_begin(&t.keys, 5);
     for (steps = 0; steps < 1000; steps++) {
         if (!CHECK_OK(rs_key_probe_next(&t.keys, &probe, &entry, &err), &err) || entry == RS_NOWHERE) break;
@@ -269,17 +264,16 @@ static void test_broken_slots(void) {
 /* Slots of 8 bytes, as an index has them whose entries are too many for a test: 5 of its slots, all of one hash. */
 static void test_wide_slots(void) {
     const uint64_t hash = UINT64_C(0x8000000076543210), first = UINT64_C(1) << 32, home = rs_hash_scale(hash, 5);
-    uint64_t i, entry = 0;
+    uint64_t entry = 0;
     uint8_t *slots = (uint8_t *)malloc(5 * 8);
-    rs_key_probe probe;
     rs_keys keys = {0};
     if (slots == NULL) abort();
-    for (i = 0; i < 5; i++) rs_store_u64(slots + 8 * i, (hash & 0x7FFFFFFF) << 33 | (first + i + 1));
+    for (uint64_t i = 0; i < 5; i++) rs_store_u64(slots + 8 * i, (hash & 0x7FFFFFFF) << 33 | (first + i + 1));
     keys.slots = slots, keys.slot_width = 8, keys.n_slots = keys.longest_probe = 5;
     keys.n_entries = first + 5, keys.index_bits = 33;
     keys.index_mask = (UINT64_C(1) << 33) - 1, keys.check_mask = 0x7FFFFFFF;
-    probe = rs_key_probe_begin(&keys, hash);
-    for (i = 0; i < 5; i++) {
+    rs_key_probe probe = rs_key_probe_begin(&keys, hash);
+    for (uint64_t i = 0; i < 5; i++) {
         CHECK_OK(rs_key_probe_next(&keys, &probe, &entry, &err), &err);
         CHECK_U64(entry, first + (home + i) % 5);
     }
@@ -298,8 +292,7 @@ static void test_wide_slots(void) {
 /* Rule 45: keys of one hash stand side by side, the last ones far from where they are looked for. All lookups together
  * may look at 64 slots for each slot of the table, and at 64 more. */
 static void test_steps_of_a_check(void) {
-    uint64_t n;
-    for (n = 0; n < 300; n++) {
+    for (uint64_t n = 0; n < 300; n++) {
         table t = make_table(n, all_same, 0);
         const uint64_t most = (t.keys.n_slots + 1) * RS_FMT_PROBE_MEAN;
         uint64_t steps = rs_keys_steps(&t.keys), i, looked = 0;
@@ -321,17 +314,17 @@ static void test_steps_of_a_check(void) {
 }
 
 static void test_random_bytes(void) {
-    uint64_t round, opened = 0;
+    uint64_t opened = 0;
     table t = make_table(40, mix, 5);
     uint8_t *was = make_exact(t.bytes, t.size);
-    for (round = 0; round < 40000; round++) {
-        uint64_t n = 1 + make_random(4), i, entry = 0;
+    for (uint64_t round = 0; round < 40000; round++) {
+        uint64_t n = 1 + make_random(4), entry = 0;
         rs_keys keys;
-        for (i = 0; i < n; i++)
+        for (uint64_t i = 0; i < n; i++)
             t.bytes[make_random(2) ? make_random(64) : make_random(t.size)] = (uint8_t)make_random(256);
         if (rs_keys_open(rs_slice_of(t.bytes, t.size), 0, &keys, &err) == RS_OK) {
             opened++;
-            for (i = 0; i < 40; i++) {
+            for (uint64_t i = 0; i < 40; i++) {
                 rs_key_probe probe = rs_key_probe_begin(&keys, mix(i));
                 uint64_t steps = 0;
                 while (rs_key_probe_next(&keys, &probe, &entry, &err) == RS_OK && entry != RS_NOWHERE) {
@@ -340,7 +333,7 @@ static void test_random_bytes(void) {
                 }
                 CHECK(steps <= keys.longest_probe);
             }
-            for (i = 0; i < keys.n_opaque; i++)
+            for (uint64_t i = 0; i < keys.n_opaque; i++)
                 CHECK(rs_keys_opaque_entry(&keys, i, &entry, &err) != RS_OK || entry < keys.n_entries);
         }
         memcpy(t.bytes, was, t.size);
@@ -358,15 +351,13 @@ static void test_hashes(void) {
                                    2147483647, 2147483648, -2147483649, INT64_MAX, INT64_MIN, 5000000000};
     static const uint8_t units[] = {'a', 0, 'b', 1, 0, 0, 0xFF, 0xFF, 0, 0, 0xFF, 0x10, 0, 1, 2, 3};
     rs_buffer form = {0};
-    size_t i, n;
-    unsigned unit;
-    for (i = 0; i < sizeof ints / sizeof ints[0]; i++) {
+    for (size_t i = 0; i < sizeof ints / sizeof ints[0]; i++) {
         form.size_bytes = 0;
         make_int(&form, ints[i]);
         CHECK_U64(rs_keys_hash_int(9, ints[i]), rs_hash64(form.data, form.size_bytes, 9));
     }
-    for (unit = 1; unit <= 4; unit *= 2) {
-        for (n = 0; n * unit <= sizeof units; n++) {
+    for (unsigned unit = 1; unit <= 4; unit *= 2) {
+        for (size_t n = 0; n * unit <= sizeof units; n++) {
             form.size_bytes = 0;
             make_tag(&form, unit == 1   ? 0x09
                             : unit == 2 ? 0x0A
@@ -377,7 +368,7 @@ static void test_hashes(void) {
     }
     form.size_bytes = 0;
     make_tag(&form, 0x0C), make_varint(&form, 300);
-    for (i = 0; i < 300; i++) make_tag(&form, (unsigned)i & 0xFF);
+    for (size_t i = 0; i < 300; i++) make_tag(&form, (unsigned)i & 0xFF);
     CHECK_U64(rs_keys_hash_bytes(9, form.data + 3, 300), rs_hash64(form.data, form.size_bytes, 9));
     rs_buffer_clear(&form);
 }

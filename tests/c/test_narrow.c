@@ -14,34 +14,31 @@ static uint8_t items[8 * MOST], back[8 * MOST + 8];
 /* The data in memory of exactly its size, so that a read beyond it is found. */
 static uint8_t *store_data(const uint64_t *fields, unsigned width, unsigned item_bytes, uint64_t n, uint64_t base,
                            uint64_t *size) {
-    uint8_t *data;
-    uint64_t i;
     *size = item_bytes + (n * width + 7) / 8;
     CHECK_U64(rs_array_data_bytes((uint8_t)(width << RS_FMT_ARRAY_WIDTH_SHIFT), item_bytes, n * item_bytes), *size);
-    data = (uint8_t *)calloc(1, (size_t)*size);
+    uint8_t *data = (uint8_t *)calloc(1, (size_t)*size);
     if (data == NULL) abort();
     memcpy(data, &base, item_bytes);
-    for (i = 0; i < n; i++) rs_store_bits(data + item_bytes, i * width, width, fields[i]);
+    for (uint64_t i = 0; i < n; i++) rs_store_bits(data + item_bytes, i * width, width, fields[i]);
     return data;
 }
 
 static void check_width(unsigned width, unsigned item_bytes, uint64_t n, uint64_t base) {
     const uint64_t mask = UINT64_MAX >> (64 - 8 * item_bytes);
-    uint64_t fields[MOST], size, i, first;
-    uint8_t *data;
-    for (i = 0; i < n; i++) fields[i] = rs_mix64(i * 64 + width) >> (64 - width);
-    data = store_data(fields, width, item_bytes, n, base, &size);
-    for (first = 0; first <= n; first += 8 * (1 + n / 16)) {
+    uint64_t fields[MOST], size;
+    for (uint64_t i = 0; i < n; i++) fields[i] = rs_mix64(i * 64 + width) >> (64 - width);
+    uint8_t *data = store_data(fields, width, item_bytes, n, base, &size);
+    for (uint64_t first = 0; first <= n; first += 8 * (1 + n / 16)) {
         memset(back, 0xA5, sizeof back);
         rs_narrow_read(data, width, item_bytes, n, first, n - first, back);
-        for (i = first; i < n; i++) {
+        for (uint64_t i = first; i < n; i++) {
             uint64_t item = 0;
             memcpy(&item, back + (i - first) * item_bytes, item_bytes);
             CHECK_U64(item, (base + fields[i]) & mask);
         }
         CHECK(back[(n - first) * item_bytes] == 0xA5);
     }
-    for (i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < n; i++) {
         const uint64_t item = base + fields[i];
         memcpy(items + i * item_bytes, &item, item_bytes);
     }
@@ -53,12 +50,10 @@ static void check_width(unsigned width, unsigned item_bytes, uint64_t n, uint64_
 static void test_widths(void) {
     static const uint64_t counts[] = {0, 1, 7, 8, 9, 16, 63, 256, 257, MOST};
     static const uint64_t bases[] = {0, 5, UINT64_MAX - 99, UINT64_C(1) << 63};
-    unsigned width, size, b;
-    size_t k;
-    for (size = 1; size <= 8; size *= 2) {
-        for (width = 1; width < 8 * size; width++) {
-            for (k = 0; k < sizeof counts / sizeof counts[0]; k++) {
-                for (b = 0; b < 4; b++) check_width(width, size, counts[k], bases[b]);
+    for (unsigned size = 1; size <= 8; size *= 2) {
+        for (unsigned width = 1; width < 8 * size; width++) {
+            for (size_t k = 0; k < sizeof counts / sizeof counts[0]; k++) {
+                for (unsigned b = 0; b < 4; b++) check_width(width, size, counts[k], bases[b]);
             }
         }
     }
@@ -66,8 +61,7 @@ static void test_widths(void) {
 
 static unsigned choose(uint8_t code, uint64_t n, int64_t low, uint64_t range, uint64_t *base) {
     const unsigned size = rs_narrow_item_bytes(code);
-    uint64_t i;
-    for (i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < n; i++) {
         const uint64_t item = (uint64_t)low + (i == n / 2 ? range : i % 2 * (range / 2));
         memcpy(items + i * size, &item, size);
     }
@@ -93,10 +87,9 @@ static void test_choice(void) {
 
 /* Which array flags a dtype may have, and data that end too early. */
 static void test_types(void) {
-    unsigned width, code, flags;
-    for (code = 1; code <= 14; code++) {
-        for (width = 0; width < 64; width++) {
-            for (flags = 0; flags < 4; flags++) {
+    for (unsigned code = 1; code <= 14; code++) {
+        for (unsigned width = 0; width < 64; width++) {
+            for (unsigned flags = 0; flags < 4; flags++) {
                 const uint8_t bytes[] = {(uint8_t)(width << 2 | flags), (uint8_t)code},
                               big[] = {bytes[0], (uint8_t)(code | 0x80)};
                 rs_slice in = rs_slice_of(bytes, 2), in_big = rs_slice_of(big, 2);
@@ -116,8 +109,7 @@ static void test_cuts(void) {
     rs_array_type type;
     rs_slice shape;
     uint64_t size, outside;
-    size_t n;
-    for (n = 0; n <= sizeof bytes; n++) {
+    for (size_t n = 0; n <= sizeof bytes; n++) {
         rs_slice in = rs_slice_of(bytes, n);
         CHECK_CODE(rs_array_skip(&in, 0, &type, &shape, &size, &outside, &err),
                    n == sizeof bytes ? RS_OK : RS_E_FMT_TRUNCATED, &err);
@@ -128,17 +120,15 @@ static void test_cuts(void) {
 /* A run of a narrow array is written as items of every dtype, and stops at the first that the dtype cannot hold. */
 static void test_runs(void) {
     static const unsigned dtypes[] = {RS_DTYPE_INT32, RS_DTYPE_INT64, RS_DTYPE_UINT64, RS_DTYPE_FLOAT64};
-    uint64_t fields[MOST], size, written, i;
+    uint64_t fields[MOST], size, written;
     rs_buffer scratch = {0};
-    uint8_t *data;
-    size_t k;
-    for (i = 0; i < MOST; i++) fields[i] = i * 37 % 65536;
-    data = store_data(fields, 16, 4, MOST, 7, &size);
-    for (k = 0; k < sizeof dtypes / sizeof dtypes[0]; k++) {
+    for (uint64_t i = 0; i < MOST; i++) fields[i] = i * 37 % 65536;
+    uint8_t *data = store_data(fields, 16, 4, MOST, 7, &size);
+    for (size_t k = 0; k < sizeof dtypes / sizeof dtypes[0]; k++) {
         const rs_run run = {data, NULL, MOST, size, RS_RUN_ITEMS, 4, 16, false};
         CHECK_OK(rs_run_write(&run, MOST, dtypes[k], NULL, &scratch, back, &written, &err), &err);
         CHECK_U64(written, MOST);
-        for (i = 0; i < MOST; i++) {
+        for (uint64_t i = 0; i < MOST; i++) {
             const uint64_t wanted = 7 + fields[i];
             if (dtypes[k] == RS_DTYPE_FLOAT64) CHECK(rs_load_f64(back + 8 * i) == (double)wanted);
             else

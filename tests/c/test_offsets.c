@@ -10,23 +10,21 @@ static rs_error err;
 static void check_groups(const uint64_t *ends, uint32_t n, uint32_t width) {
     rs_buffer out = {0};
     rs_block block;
-    uint8_t *segment;
-    uint32_t i;
     memset(&block, 0, sizeof block);
     REQUIRE_OK(rs_offsets_append(ends, n, false, &block, &out, &err), &err);
     CHECK_U64(block.index_width, width);
     CHECK_U64(block.index_bits, 8 * width);
     CHECK_U64(out.size_bytes, width == 0 ? 0 : (uint64_t)(n + 63) / 64 * (8 + 64 * width));
-    segment = make_exact(out.data, out.size_bytes);
+    uint8_t *segment = make_exact(out.data, out.size_bytes);
     block.n_records = n, block.heap_size_bytes = block.rows_size_bytes = ends[n - 1];
-    for (i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < n; i++) {
         uint64_t begin = i == 0 ? 0 : ends[i - 1];
         rs_slice slice = {NULL, NULL};
         if (!CHECK_OK(rs_offsets_locate(segment, &block, i, &slice, &err), &err)) break;
         CHECK_U64((uintptr_t)slice.ptr - (uintptr_t)segment, begin);
         CHECK_U64((uintptr_t)slice.end - (uintptr_t)segment, ends[i]);
     }
-    for (i = n; width != 0 && i % 64 != 0; i++) { /* those past the last record repeat its end */
+    for (uint32_t i = n; width != 0 && i % 64 != 0; i++) { /* those past the last record repeat its end */
         const uint8_t *group = segment + (size_t)(i / 64) * (8 + 64 * width);
         CHECK_U64(rs_load_u64(group) + rs_load_uint_unchecked(group + 8 + (i % 64) * width, width), ends[n - 1]);
     }
@@ -37,17 +35,15 @@ static void check_groups(const uint64_t *ends, uint32_t n, uint32_t width) {
 /* Records of size a, but the one numbered `odd` of size b. */
 static void check_sizes(uint32_t n, uint64_t a, uint32_t odd, uint64_t b, uint32_t width) {
     uint64_t *ends = (uint64_t *)calloc(n, sizeof *ends), end = 0;
-    uint32_t i;
     if (ends == NULL) abort();
-    for (i = 0; i < n; i++) ends[i] = end += i == odd ? b : a;
+    for (uint32_t i = 0; i < n; i++) ends[i] = end += i == odd ? b : a;
     check_groups(ends, n, width);
     free(ends);
 }
 
 static void test_widths(void) {
     static const uint32_t counts[] = {1, 2, 63, 64, 65, 127, 128, 129, 1000, 65536};
-    size_t i;
-    for (i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
         uint32_t n = counts[i];
         check_sizes(n, 7, n, 0, 0);
         check_sizes(n, 0, n, 0, 0);
@@ -71,17 +67,15 @@ static void test_widths(void) {
 static void read_lines(const uint64_t *ends, uint32_t n, uint32_t *out_bits) {
     rs_buffer out = {0};
     rs_block block;
-    uint8_t *segment;
-    uint32_t i, bits;
     memset(&block, 0, sizeof block);
     REQUIRE_OK(rs_offsets_append(ends, n, true, &block, &out, &err), &err);
-    bits = block.index_width == RS_FMT_INDEX_LINES ? block.index_bits : 0;
+    uint32_t bits = block.index_width == RS_FMT_INDEX_LINES ? block.index_bits : 0;
     CHECK(bits <= RS_FMT_INDEX_BITS);
     CHECK_U64(out.size_bytes,
               block.index_width == 0 ? 0 : (uint64_t)(n + 63) / 64 * (8 + 8 * (uint64_t)block.index_bits));
-    segment = make_exact(out.data, out.size_bytes);
+    uint8_t *segment = make_exact(out.data, out.size_bytes);
     block.n_records = n, block.heap_size_bytes = block.rows_size_bytes = ends[n - 1];
-    for (i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < n; i++) {
         rs_slice slice = {NULL, NULL};
         rs_offsets_prefetch(segment, &block, i);
         if (!CHECK_OK(rs_offsets_locate(segment, &block, i, &slice, &err), &err)) break;
@@ -102,9 +96,8 @@ static uint32_t check_lines(const uint64_t *ends, uint32_t n) {
 /* Ends of n records whose sizes are drawn below `most`. */
 static uint64_t *drawn_ends(uint32_t n, uint64_t most, uint64_t seed) {
     uint64_t *ends = (uint64_t *)calloc(n, sizeof *ends), end = 0;
-    uint32_t i;
     if (ends == NULL) abort();
-    for (i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < n; i++) {
         seed = seed * UINT64_C(6364136223846793005) + 1442695040888963407u;
         ends[i] = end += (seed >> 33) % most;
     }
@@ -114,9 +107,8 @@ static uint64_t *drawn_ends(uint32_t n, uint64_t most, uint64_t seed) {
 static void test_lines(void) {
     static const uint32_t counts[] = {2, 3, 63, 64, 65, 127, 128, 129, 1000, 65536};
     static const uint64_t most[] = {2, 3, 8, 30, 100, 1000, 100000};
-    size_t i, k;
-    for (i = 0; i < sizeof counts / sizeof counts[0]; i++) {
-        for (k = 0; k < sizeof most / sizeof most[0]; k++) {
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+        for (size_t k = 0; k < sizeof most / sizeof most[0]; k++) {
             uint64_t *ends = drawn_ends(counts[i], most[k], i + 1);
             uint32_t bits = check_lines(ends, counts[i]);
             if (counts[i] > 100 && most[k] < 10) CHECK(bits > 0 && bits < 8);
@@ -147,19 +139,19 @@ static void test_lines_at_their_limits(void) {
 /* Ends of each width, also of those that a writer seldom needs. */
 static void test_lines_of_each_width(void) {
     const uint64_t base = 1000, slope = 70000;
-    uint32_t bits, i;
-    for (bits = 1; bits <= RS_FMT_INDEX_BITS; bits++) {
+    for (uint32_t bits = 1; bits <= RS_FMT_INDEX_BITS; bits++) {
         const uint64_t half = UINT64_C(1) << (bits - 1);
-        uint8_t bytes[8 + 8 * RS_FMT_INDEX_BITS] = {0}, *segment;
+        uint8_t bytes[8 + 8 * RS_FMT_INDEX_BITS] = {0};
         uint64_t begin = base;
         rs_block block;
         rs_store_u32(bytes, (uint32_t)base), rs_store_u32(bytes + 4, (uint32_t)slope);
-        for (i = 0; i < 64; i++) rs_store_bits(bytes + 8, (uint64_t)i * bits, bits, half + (half - 1) * i / 63);
-        segment = make_exact(bytes, 8 + 8 * (size_t)bits);
+        for (uint32_t i = 0; i < 64; i++)
+            rs_store_bits(bytes + 8, (uint64_t)i * bits, bits, half + (half - 1) * i / 63);
+        uint8_t *segment = make_exact(bytes, 8 + 8 * (size_t)bits);
         memset(&block, 0, sizeof block);
         block.n_records = 64, block.heap_size_bytes = block.rows_size_bytes = UINT32_MAX;
         block.index_width = RS_FMT_INDEX_LINES, block.index_bits = (uint16_t)bits;
-        for (i = 0; i < 64; i++) {
+        for (uint32_t i = 0; i < 64; i++) {
             const uint64_t end = base + ((i + 1) * slope >> 16) + (half - 1) * i / 63;
             rs_slice out = {NULL, NULL};
             if (!CHECK_OK(rs_offsets_locate(segment, &block, i, &out, &err), &err)) break;
@@ -174,21 +166,19 @@ static void test_lines_of_each_width(void) {
 /* Rule 15: bytes that say anything give a record within the heap or an error. */
 static void test_bad_lines(void) {
     uint64_t seed = 1;
-    unsigned bits, round;
-    for (bits = 1; bits <= RS_FMT_INDEX_BITS; bits++) {
-        for (round = 0; round < 200; round++) {
-            uint8_t bytes[8 + 8 * RS_FMT_INDEX_BITS], *segment;
+    for (unsigned bits = 1; bits <= RS_FMT_INDEX_BITS; bits++) {
+        for (unsigned round = 0; round < 200; round++) {
+            uint8_t bytes[8 + 8 * RS_FMT_INDEX_BITS];
             rs_block block;
-            size_t i;
-            for (i = 0; i < sizeof bytes; i++) {
+            for (size_t i = 0; i < sizeof bytes; i++) {
                 seed = seed * UINT64_C(6364136223846793005) + 1442695040888963407u;
                 bytes[i] = (uint8_t)(seed >> (round % 3 == 0 && i < 8 ? 63 : 40));
             }
-            segment = make_exact(bytes, 8 + 8 * (size_t)bits);
+            uint8_t *segment = make_exact(bytes, 8 + 8 * (size_t)bits);
             memset(&block, 0, sizeof block);
             block.n_records = 64, block.heap_size_bytes = block.rows_size_bytes = seed >> (round % 60);
             block.index_width = RS_FMT_INDEX_LINES, block.index_bits = (uint16_t)bits;
-            for (i = 0; i < 64; i++) {
+            for (size_t i = 0; i < 64; i++) {
                 rs_slice out;
                 rs_status status = rs_offsets_locate(segment, &block, (uint32_t)i, &out, &err);
                 if (status == RS_OK) {
@@ -219,8 +209,7 @@ static void test_bad_offsets(void) {
         {UINT64_MAX, {1, 1, 1}, {RS_E_FMT_OFFSET, RS_E_FMT_OFFSET, RS_E_FMT_OFFSET}},
         {UINT64_MAX - 5, {10, 10, 10}, {RS_E_FMT_OFFSET, RS_E_FMT_OFFSET, RS_E_FMT_OFFSET}},
     };
-    size_t i, k;
-    for (i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         uint8_t segment[64 + 8 + 128] = {0};
         rs_block block;
         rs_slice out;
@@ -229,7 +218,7 @@ static void test_bad_offsets(void) {
         block.index_width = 2, block.index_bits = 16;
         rs_store_u64(segment + 64, cases[i].base);
         memcpy(segment + 72, cases[i].ends, 6);
-        for (k = 0; k < 3; k++) {
+        for (size_t k = 0; k < 3; k++) {
             CHECK_CODE(rs_offsets_locate(segment, &block, (uint32_t)k, &out, &err), cases[i].code[k], &err);
             if (cases[i].code[k] != RS_OK) CHECK_U64(err.offset, 64);
         }
@@ -256,9 +245,8 @@ static void test_wide_ends(void) {
 /* HEAP 4096 to 8192, OFFSETS 8192 to 8328 (one group of width 2), BLOCKS at 0 of the slice, two trees. */
 static rs_status read_block(const rs_block *block, uint32_t at, uint64_t value, unsigned width) {
     rs_directory directory;
-    uint8_t entry[RS_FMT_BLOCK_SIZE], *exact;
+    uint8_t entry[RS_FMT_BLOCK_SIZE];
     rs_block out;
-    rs_status status;
     memset(&directory, 0, sizeof directory);
     directory.sections[RS_FMT_SECTION_HEAP].off = 4096, directory.sections[RS_FMT_SECTION_HEAP].size_bytes = 4096;
     directory.sections[RS_FMT_SECTION_OFFSETS].off = 8192;
@@ -267,8 +255,8 @@ static rs_status read_block(const rs_block *block, uint32_t at, uint64_t value, 
     directory.sections[RS_FMT_SECTION_TREE_TABLE].count = 2;
     rs_block_write(block, entry);
     memcpy(entry + at, &value, width);
-    exact = make_exact(entry, sizeof entry);
-    status = rs_block_read(rs_slice_of(exact, sizeof entry), &directory, 0, &out, &err);
+    uint8_t *exact = make_exact(entry, sizeof entry);
+    rs_status status = rs_block_read(rs_slice_of(exact, sizeof entry), &directory, 0, &out, &err);
     if (status == RS_OK && width == 0) CHECK(memcmp(&out, block, sizeof out) == 0);
     free(exact);
     return status;
@@ -313,9 +301,8 @@ static void test_block_of_rows(void) {
         {72, 101, 1, RS_E_FMT_BLOCK},
     };
     rs_block block = {5, 10, 0, 4096, 100, 0, 10, 0, 0, 4224, 64, 0x12345678, 0x9ABCDEF0, 0, 100, NULL};
-    size_t i;
     CHECK_OK(read_block(&block, 0, 0, 0), &err);
-    for (i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         if (!CHECK_CODE(read_block(&block, cases[i].at, cases[i].value, cases[i].width), cases[i].code, &err)) {
             (void)fprintf(stderr, "    case %zu\n", i);
         }

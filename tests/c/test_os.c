@@ -17,15 +17,13 @@ static rs_error err;
 
 static void write_text(const char *name, const char *text) {
     char path[1024];
-    char *slash;
-    FILE *file;
     (void)snprintf(path, sizeof path, "%s", at(name));
-    for (slash = strchr(path + strlen(base) + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
+    for (char *slash = strchr(path + strlen(base) + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
         *slash = '\0';
         (void)mkdir(path, 0700);
         *slash = '/';
     }
-    file = fopen(path, "w");
+    FILE *file = fopen(path, "w");
     REQUIRE(file != NULL);
     CHECK(fputs(text, file) >= 0);
     CHECK(fclose(file) == 0);
@@ -106,10 +104,9 @@ static void test_sealing_waits_for_held_pages(void) {
 static void test_sealing_gives_up(void) {
     bool sealable = false;
     int fd = -1;
-    void *data;
     REQUIRE_OK(rs_os_create_anonymous(&fd, &sealable, &err), &err);
     REQUIRE_OK(rs_os_write_at(fd, "abc", 3, 0, &err), &err);
-    data = mmap(NULL, 3, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    void *data = mmap(NULL, 3, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     REQUIRE(data != MAP_FAILED);
     CHECK_CODE(rs_os_seal(fd, &err), RS_E_SYS, &err);
     CHECK_U64(err.sys_errno, EBUSY);
@@ -227,15 +224,15 @@ static void test_large_reservations(void) {
     static const uint64_t steps[] = {0, 1000, UNIT + 1, 4 * UNIT, SIZE + UNIT};
     bool sealable;
     const uint8_t *data = NULL;
-    uint64_t i, at, wrong = 0;
+    uint64_t wrong = 0;
     uint8_t *bytes = (uint8_t *)malloc(SIZE);
     int fd;
     if (bytes == NULL || rs_os_create_anonymous(&fd, &sealable, NULL) != RS_OK) {
         free(bytes);
         return;
     }
-    for (at = 0; at < SIZE; at++) bytes[at] = (uint8_t)(at * 2654435761u >> 13);
-    for (i = 0; i + 1 < sizeof steps / sizeof steps[0]; i++) {
+    for (uint64_t at = 0; at < SIZE; at++) bytes[at] = (uint8_t)(at * 2654435761u >> 13);
+    for (uint64_t i = 0; i + 1 < sizeof steps / sizeof steps[0]; i++) {
         uint64_t end = steps[i + 1] < SIZE ? steps[i + 1] : SIZE;
         REQUIRE_OK(rs_os_reserve(fd, steps[i], steps[i + 1], true, &err), &err);
         REQUIRE_OK(rs_os_write_at(fd, bytes + steps[i], (size_t)(end - steps[i]), steps[i], &err), &err);
@@ -247,7 +244,7 @@ static void test_large_reservations(void) {
 #if defined(__linux__)
     CHECK((uintptr_t)data % RS_OS_HUGE_PAGE == 0);
 #endif
-    for (at = SIZE; at % 4096 != 0; at++) wrong += data[at] != 0; /* behind the end, within the last page */
+    for (uint64_t at = SIZE; at % 4096 != 0; at++) wrong += data[at] != 0; /* behind the end, within the last page */
     CHECK(wrong == 0);
     rs_os_unmap(data, SIZE);
     rs_os_close(&fd);
@@ -489,13 +486,13 @@ static void test_headroom_of_the_address_space(void) {
 
 static void test_map_beyond_the_address_space(void) {
     const uint8_t *data = NULL;
-    struct rlimit before, now;
+    struct rlimit before;
     bool sealable;
     int fd = -1;
     REQUIRE_OK(rs_os_create_anonymous(&fd, &sealable, &err), &err);
     REQUIRE_OK(rs_os_truncate(fd, UINT64_C(1) << 40, &err), &err);
     CHECK(getrlimit(RLIMIT_AS, &before) == 0);
-    now = before;
+    struct rlimit now = before;
     now.rlim_cur = (rlim_t)1 << 39;
     if (before.rlim_cur >= now.rlim_cur && setrlimit(RLIMIT_AS, &now) == 0) {
         CHECK_CODE(rs_os_map(fd, UINT64_C(1) << 40, &data, &err), RS_E_SPACE, &err);
@@ -547,14 +544,13 @@ static void test_thread(void) {
 static void test_forgetting(void) {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
     uint8_t *data = (uint8_t *)rs_os_pages(4 * page);
-    size_t from, to, i;
     REQUIRE(data != NULL);
-    for (from = 0; from <= 2; from++) {
-        for (to = 3 * page - 1; to <= 3 * page + 1; to++) {
+    for (size_t from = 0; from <= 2; from++) {
+        for (size_t to = 3 * page - 1; to <= 3 * page + 1; to++) {
             bool ok = true;
             memset(data, 1, 4 * page);
             rs_os_forget(data + from, to - from);
-            for (i = 0; ok && i < 4 * page; i++) {
+            for (size_t i = 0; ok && i < 4 * page; i++) {
                 const size_t begin = i / page * page, end = begin + page;
                 ok = data[i] == 1 || (begin >= from && end <= to);
 #if defined(__linux__)

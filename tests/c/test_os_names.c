@@ -164,11 +164,11 @@ static void test_generations(void) {
 /* Children publish under one name at the same moment: one succeeds, the others hear EEXIST, nothing of theirs stays. */
 static void test_publishing_at_once(void) {
     enum { CHILDREN = 8, ROUNDS = 20 };
-    int round, i, gate[2], status, winners;
-    for (round = 0; round < ROUNDS; round++) {
+    int gate[2], status;
+    for (int round = 0; round < ROUNDS; round++) {
         REQUIRE(pipe(gate) == 0);
         (void)fflush(NULL);
-        for (i = 0; i < CHILDREN; i++) {
+        for (int i = 0; i < CHILDREN; i++) {
             if (fork() == 0) {
                 rs_segment made;
                 char *temporary, byte;
@@ -181,8 +181,8 @@ static void test_publishing_at_once(void) {
             }
         }
         (void)close(gate[0]), (void)close(gate[1]);
-        winners = 0;
-        for (i = 0; i < CHILDREN; i++) {
+        int winners = 0;
+        for (int i = 0; i < CHILDREN; i++) {
             REQUIRE(wait(&status) > 0 && WIFEXITED(status) && WEXITSTATUS(status) <= 1);
             winners += WEXITSTATUS(status) == 0;
         }
@@ -195,7 +195,6 @@ static void test_publishing_at_once(void) {
 static void test_planted(void) {
     rs_segment segment;
     rs_os_lock lock;
-    int fd;
     (void)alarm(10);
     CHECK(mkfifo(at("name"), 0400) == 0);
     CHECK_CODE(rs_segment_open_leased(&segment, at("name"), &err), RS_E_SYS_NOT_OURS, &err);
@@ -204,7 +203,7 @@ static void test_planted(void) {
     CHECK_CODE(rs_segment_open_leased(&segment, at("name"), &err), RS_E_SYS_NOT_OURS, &err);
     CHECK_CODE(rs_os_open_lock(at("name"), &lock, &err), RS_E_SYS_NOT_OURS, &err);
     CHECK(!removed(at("name")) && rmdir(at("name")) == 0);
-    fd = open(at("target"), O_RDWR | O_CREAT, 0400);
+    int fd = open(at("target"), O_RDWR | O_CREAT, 0400);
     CHECK(write(fd, "theirs", 6) == 6);
     CHECK(symlink(at("target"), at("name")) == 0);
     CHECK_CODE(rs_segment_open_leased(&segment, at("name"), &err), RS_E_SYS_NOT_OURS, &err);
@@ -266,16 +265,14 @@ static void test_lock_of_a_killed_parent(void) {
     rs_os_lock mine, other;
     bool named;
     int gate[2], status;
-    pid_t builder;
     REQUIRE(pipe(gate) == 0);
-    builder = fork();
+    pid_t builder = fork();
     if (builder == 0) {
         rs_os_lock locks[3];
-        size_t i;
         int there[2];
         char byte = 0;
         if (pipe(there) != 0) _exit(5);
-        for (i = 0; i < 3; i++) {
+        for (size_t i = 0; i < 3; i++) {
             if (rs_os_open_lock(at("lock"), &locks[i], &err) != RS_OK) _exit(1);
         }
         rs_os_close_lock(&locks[1]);
@@ -306,12 +303,10 @@ static void test_lock_of_a_killed_parent(void) {
 /* A killed user leaves a file that can be locked; a killed builder none, or one under its temporary name that can. */
 static void test_after_a_kill(void) {
     static const rs_backing backings[] = {RS_BACKING_NAMED, RS_BACKING_TEMPORARY};
-    size_t i;
     int status;
-    for (i = 0; i < 2; i++) {
-        pid_t child;
+    for (size_t i = 0; i < 2; i++) {
         (void)fflush(NULL);
-        child = fork();
+        pid_t child = fork();
         if (child == 0) {
             rs_segment made;
             rs_segment_writer writer;
@@ -346,10 +341,9 @@ static int fill(rs_backing backing) {
 
 static void test_full_file_system(void) {
     int status;
-    pid_t child;
     CHECK(mkdir(at("small"), 0700) == 0);
     (void)fflush(NULL);
-    child = fork();
+    pid_t child = fork();
     if (child == 0) {
         if (unshare(CLONE_NEWNS) != 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
             mount("none", at("small"), "tmpfs", 0, "size=1m") != 0) {

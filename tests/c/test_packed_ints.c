@@ -58,19 +58,17 @@ static void round_trip(const int64_t *const *lists, const uint64_t *lengths, siz
     static rs_packed_ints_sizes sizes;
     uint8_t aux[RS_FMT_NUMBERS_AUX_SIZE];
     int64_t base = INT64_MAX;
-    uint64_t size = 0, k;
-    rs_node node;
-    size_t i;
+    uint64_t size = 0;
     memset(&sizes, 0, sizeof sizes);
     sizes.stride = stride;
-    for (i = 0; i < n_lists; i++) {
-        for (k = 0; k < lengths[i]; k++) base = lists[i][k] < base ? lists[i][k] : base;
+    for (size_t i = 0; i < n_lists; i++) {
+        for (uint64_t k = 0; k < lengths[i]; k++) base = lists[i][k] < base ? lists[i][k] : base;
     }
-    for (i = 0; i < n_lists; i++) rs_packed_ints_measure(&sizes, lists[i], lengths[i], base);
+    for (size_t i = 0; i < n_lists; i++) rs_packed_ints_measure(&sizes, lists[i], lengths[i], base);
     rs_packed_ints_aux(&sizes, RS_FMT_NUMBERS_INTS, 0, base, aux);
     CHECK(aux[RS_FMT_NUMBERS_STRIDE] == stride && rs_load_u16(aux + 14) == 0 && aux[13] == 0);
-    node = node_of(aux);
-    for (i = 0; i < n_lists; i++) {
+    rs_node node = node_of(aux);
+    for (size_t i = 0; i < n_lists; i++) {
         rs_buffer bytes = {0};
         if (lengths[i] == 0) continue;
         if (CHECK_OK(rs_packed_ints_append(&node, lists[i], lengths[i], &bytes, &err), &err) &&
@@ -92,17 +90,15 @@ static uint64_t random_bits(unsigned bits) {
 static void test_round_trips(void) {
     static int64_t numbers[4][MOST];
     const int64_t *lists[4] = {numbers[0], numbers[1], numbers[2], numbers[3]};
-    uint64_t lengths[4], i;
-    unsigned stride, width;
-    size_t k;
-    for (stride = 0; stride <= 16; stride++) {
-        for (width = 0; width <= 64; width++) {
+    uint64_t lengths[4];
+    for (unsigned stride = 0; stride <= 16; stride++) {
+        for (unsigned width = 0; width <= 64; width++) {
             uint64_t base = random_bits(64);
-            for (k = 0; k < 4; k++) {
+            for (size_t k = 0; k < 4; k++) {
                 lengths[k] = make_random(3) == 0 ? make_random(300) : make_random(30);
-                for (i = 0; i < lengths[k]; i++) numbers[k][i] = (int64_t)(base + random_bits(width));
+                for (uint64_t i = 0; i < lengths[k]; i++) numbers[k][i] = (int64_t)(base + random_bits(width));
                 /* Chunks of other widths within one list. */
-                for (i = 0; i < lengths[k] && make_random(2) == 0; i++)
+                for (uint64_t i = 0; i < lengths[k] && make_random(2) == 0; i++)
                     numbers[k][i] = (int64_t)(base + random_bits(width / 2));
             }
             round_trip(lists, lengths, 4, stride);
@@ -114,9 +110,8 @@ static void test_lengths(void) {
     static int64_t numbers[MOST];
     const int64_t *lists[1] = {numbers};
     uint64_t n;
-    unsigned stride, i;
-    for (i = 0; i < MOST; i++) numbers[i] = (int64_t)(i * i) - 40;
-    for (stride = 0; stride <= 16; stride++) {
+    for (unsigned i = 0; i < MOST; i++) numbers[i] = (int64_t)(i * i) - 40;
+    for (unsigned stride = 0; stride <= 16; stride++) {
         for (n = 0; n <= 50; n++) round_trip(lists, &n, 1, stride);
         n = MOST;
         round_trip(lists, &n, 1, stride);
@@ -128,15 +123,13 @@ static void test_extremes(void) {
                                       1,         INT64_MIN + 1, INT64_MAX, INT64_MIN};
     const int64_t *lists[2] = {numbers, numbers + 3};
     uint64_t lengths[2] = {11, 8};
-    unsigned stride;
-    for (stride = 0; stride <= 16; stride++) round_trip(lists, lengths, 2, stride);
+    for (unsigned stride = 0; stride <= 16; stride++) round_trip(lists, lengths, 2, stride);
 }
 
 /* Fields of full width wrap around: base + field is taken modulo 2^64. */
 static void test_wrapping(void) {
     static const int64_t numbers[] = {INT64_MIN, 5, INT64_MAX, -3, 0, 0, 1, 2, 3};
-    unsigned stride;
-    for (stride = 0; stride <= 16; stride++) {
+    for (unsigned stride = 0; stride <= 16; stride++) {
         rs_node node = node_with(INT64_MAX, stride, 64, 64);
         rs_buffer bytes = {0};
         CHECK_OK(rs_packed_ints_append(&node, numbers, 9, &bytes, &err), &err);
@@ -188,8 +181,7 @@ static const struct {
 };
 
 static void test_literals(void) {
-    size_t i, cut;
-    for (i = 0; i < sizeof literals / sizeof literals[0]; i++) {
+    for (size_t i = 0; i < sizeof literals / sizeof literals[0]; i++) {
         rs_node node = node_with(literals[i].base, literals[i].stride, literals[i].head_width, literals[i].max_width);
         rs_buffer bytes = {0}, packed = {0};
         make_bytes(&bytes, literals[i].bytes, literals[i].size);
@@ -197,7 +189,7 @@ static void test_literals(void) {
             (void)fprintf(stderr, "    case: %s\n", literals[i].what);
         CHECK_OK(rs_packed_ints_append(&node, literals[i].numbers, literals[i].n, &packed, &err), &err);
         CHECK(packed.size_bytes == bytes.size_bytes && memcmp(packed.data, bytes.data, bytes.size_bytes) == 0);
-        for (cut = 0; cut < literals[i].size; cut++) {
+        for (size_t cut = 0; cut < literals[i].size; cut++) {
             uint8_t *exact = make_exact(literals[i].bytes, cut);
             rs_slice in = rs_slice_of(exact, cut);
             rs_packed_ints list;
@@ -212,12 +204,11 @@ static void test_literals(void) {
 /* A chunk wider than max_width is malformed, in every place of the widths; up to 15 each width is its own. */
 static void test_widths_too_wide(void) {
     uint8_t bytes[200] = {0};
-    unsigned max_width, x, chunk;
-    for (max_width = 0; max_width <= 64; max_width++) {
+    for (unsigned max_width = 0; max_width <= 64; max_width++) {
         rs_node node = node_with(0, 0, 0, max_width);
         unsigned base = max_width > 15 ? max_width - 15 : 0;
-        for (x = 0; x < 16; x++) {
-            for (chunk = 0; chunk < 3; chunk++) {
+        for (unsigned x = 0; x < 16; x++) {
+            for (unsigned chunk = 0; chunk < 3; chunk++) {
                 rs_slice in = rs_slice_of(bytes, sizeof bytes);
                 rs_packed_ints list;
                 bool fits = x == 0 || x + base <= max_width;
@@ -233,10 +224,9 @@ static void test_widths_too_wide(void) {
 /* Counts that no bytes can hold, in sums that must not wrap. */
 static void test_huge_counts(void) {
     uint8_t *bytes = make_exact("\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF", 8);
-    unsigned shift, stride, width;
-    for (shift = 8; shift < 64; shift++) {
-        for (stride = 0; stride <= 16; stride += 8) {
-            for (width = 0; width <= 64; width += 16) {
+    for (unsigned shift = 8; shift < 64; shift++) {
+        for (unsigned stride = 0; stride <= 16; stride += 8) {
+            for (unsigned width = 0; width <= 64; width += 16) {
                 rs_node node = node_with(0, stride, width, width);
                 rs_slice in = rs_slice_of(bytes, 8);
                 rs_packed_ints list;
@@ -252,19 +242,17 @@ static void test_huge_counts(void) {
 /* The bytes may change after they were checked. With any bytes, nothing beyond the list is read. */
 static void test_bytes_that_change(void) {
     static int64_t numbers[100];
-    unsigned stride, i;
+    unsigned i;
     for (i = 0; i < 100; i++) numbers[i] = (int64_t)(i * i * i);
-    for (stride = 0; stride <= 16; stride += 4) {
+    for (unsigned stride = 0; stride <= 16; stride += 4) {
         rs_node node = node_with(0, stride, 20, 64);
         rs_buffer bytes = {0};
-        rs_slice in;
         rs_packed_ints list;
         const int64_t *some;
-        uint8_t *exact;
         uint64_t given = 0;
         CHECK_OK(rs_packed_ints_append(&node, numbers, 100, &bytes, &err), &err);
-        exact = make_exact(bytes.data, bytes.size_bytes);
-        in = rs_slice_of(exact, bytes.size_bytes);
+        uint8_t *exact = make_exact(bytes.data, bytes.size_bytes);
+        rs_slice in = rs_slice_of(exact, bytes.size_bytes);
         CHECK(rs_packed_ints_take(&node, 100, &in, &list));
         memset(exact, 0xFF, bytes.size_bytes);
         while ((i = rs_packed_ints_next(&list, &some)) != 0) given += i;
@@ -317,14 +305,12 @@ static void test_scales(void) {
         {0.5, 1, 5},
         {1.0 / 3.0, 16, 0},
     };
-    size_t i;
     int64_t m;
-    unsigned s, scale;
+    unsigned scale;
     double power = 1.0; /* exact up to 10^22 */
-    for (i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        bool found;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         scale = 0;
-        found = rs_packed_ints_find_scale(cases[i].value, &scale);
+        bool found = rs_packed_ints_find_scale(cases[i].value, &scale);
         CHECK(found == (cases[i].scale <= 15));
         if (found) {
             CHECK_U64(scale, cases[i].scale);
@@ -335,7 +321,7 @@ static void test_scales(void) {
     CHECK(!rs_packed_ints_find_scale(NAN, &scale) && !rs_packed_ints_from_float(NAN, 0, &m));
     scale = 3; /* goes on from where it is told to */
     CHECK(rs_packed_ints_find_scale(0.5, &scale) && scale == 3);
-    for (s = 0; s <= 22; s++, power *= 10.0)
+    for (unsigned s = 0; s <= 22; s++, power *= 10.0)
         CHECK(rs_schema_divisor(s) == power && !rs_packed_ints_from_float(HUGE_VAL, s, &m));
     CHECK(rs_schema_divisor(23) == 1.0);
 }
@@ -343,14 +329,12 @@ static void test_scales(void) {
 /* Every decimal of up to 15 digits, read into a float, is found again at its scale, and gives its bits back. */
 static void test_decimals_of_15_digits(void) {
     char text[40];
-    int i;
-    for (i = 0; i < 20000; i++) {
+    for (int i = 0; i < 20000; i++) {
         unsigned scale = (unsigned)make_random(16), digits = 1 + (unsigned)make_random(15);
         int64_t wanted = (int64_t)random_bits(49) % (int64_t)rs_schema_divisor(digits), m = 0;
-        double value;
         if (make_random(2) == 0) wanted = -wanted;
         (void)snprintf(text, sizeof text, "%llde-%u", (long long)wanted, scale);
-        value = strtod(text, NULL);
+        double value = strtod(text, NULL);
         if (wanted == 0) continue; /* "-0e-3" */
         if (!CHECK(rs_packed_ints_from_float(value, scale, &m)) || !CHECK(m == wanted))
             (void)fprintf(stderr, "    %s\n", text);
@@ -363,9 +347,9 @@ static void test_many_floats(void) {
                                  1e-300, 4503599627370495.5, -1e20, 2251799813685249.0, -2251799813685250.0};
     uint8_t any[40 * 9];
     int64_t found[40], m;
-    uint64_t n, i, first;
-    unsigned round, scale;
-    for (round = 0; round < 20000; round++) {
+    uint64_t n, i;
+    unsigned scale;
+    for (unsigned round = 0; round < 20000; round++) {
         n = make_random(41), scale = (unsigned)make_random(6);
         for (i = 0; i < n; i++) {
             double value = (double)((int64_t)make_random(2000000) - 1000000) / rs_schema_divisor(scale);
@@ -373,7 +357,7 @@ static void test_many_floats(void) {
             any[9 * i] = 0x08;
             rs_store_f64(any + 9 * i + 1, value);
         }
-        first = rs_packed_ints_from_floats(any, n, scale, found);
+        uint64_t first = rs_packed_ints_from_floats(any, n, scale, found);
         for (i = 0; i < n && rs_packed_ints_from_float(rs_load_f64(any + 9 * i + 1), scale, &m) && i < first; i++) {
             if (!CHECK(found[i] == m)) return;
         }
@@ -392,7 +376,6 @@ static rs_node decimal_of(int64_t base, unsigned scale, unsigned correction) {
 
 static void test_decimal_values(void) {
     rs_node node = decimal_of(5, 1, 0);
-    unsigned c;
     CHECK(rs_packed_ints_decimal(&node, 0) == 0.5 && rs_packed_ints_decimal(&node, 7) == 1.2);
     node = decimal_of(INT64_MAX, 0, 0);
     CHECK(rs_packed_ints_decimal(&node, 1) == -9223372036854775808.0 &&
@@ -405,7 +388,7 @@ static void test_decimal_values(void) {
     node = decimal_of(3, 1, 2);
     CHECK(rs_packed_ints_decimal(&node, 2) == 0.3 && bits_of(rs_packed_ints_decimal(&node, 3)) == bits_of(0.1 + 0.2));
     CHECK(rs_packed_ints_decimal(&node, 6) == 0.4 && bits_of(rs_packed_ints_decimal(&node, 0)) == bits_of(0.3) - 2);
-    for (c = 1; c <= 32; c++) {
+    for (unsigned c = 1; c <= 32; c++) {
         node = decimal_of(0, 0, c);
         CHECK_U64(bits_of(rs_packed_ints_decimal(&node, 0)), 0 - (UINT64_C(1) << (c - 1)));
         CHECK_U64(bits_of(rs_packed_ints_decimal(&node, (UINT64_C(1) << c) - 1)), (UINT64_C(1) << (c - 1)) - 1);
@@ -414,9 +397,8 @@ static void test_decimal_values(void) {
 }
 
 static void test_width(void) {
-    unsigned bit;
     CHECK_U64(rs_packed_ints_width(0), 0);
-    for (bit = 0; bit < 64; bit++) {
+    for (unsigned bit = 0; bit < 64; bit++) {
         CHECK_U64(rs_packed_ints_width(UINT64_C(1) << bit), bit + 1);
         CHECK_U64(rs_packed_ints_width((UINT64_C(1) << bit) - 1), bit);
     }

@@ -23,9 +23,9 @@ static void put_array(rs_buffer *raw, rs_buffer *arrays, uint64_t i, uint64_t *r
 
 /* Record i: a list of i % 3 arrays and a number between. */
 static void put_record(uint64_t i, rs_buffer *raw, rs_buffer *arrays, rs_buffer *array_slots) {
-    uint64_t k, slot[2];
+    uint64_t slot[2];
     make_head(raw, 0x0D, i % 3 * 2);
-    for (k = 0; k < i % 3; k++) {
+    for (uint64_t k = 0; k < i % 3; k++) {
         put_array(raw, arrays, i + k, &slot[0]);
         slot[1] = ARRAY + (i + k) % 64;
         if (array_slots != NULL && rs_buffer_append(array_slots, slot, sizeof slot, NULL) != RS_OK) abort();
@@ -43,9 +43,8 @@ static void fill(rs_parcel *parcel, uint64_t from, uint64_t to) {
 }
 
 static uint8_t *pack(rs_parcel *parcel, size_t *n) {
-    uint8_t *out;
     *n = rs_parcel_packed_size(parcel);
-    out = (uint8_t *)malloc(*n);
+    uint8_t *out = (uint8_t *)malloc(*n);
     if (out == NULL) abort();
     rs_parcel_pack(parcel, out);
     CHECK(rs_parcel_size(parcel) == 0);
@@ -59,19 +58,18 @@ static void test_through_parcels(void) {
     rs_pipeline *pipeline;
     rs_builder builder;
     rs_segment segment;
-    uint64_t n = 40000, i, step = 1, differ = 0;
+    uint64_t n = 40000, step = 1, differ = 0;
     built direct = build(add_direct, n, true);
     REQUIRE(direct.data != NULL);
     REQUIRE_OK(rs_segment_writer_open(&writer, RS_BACKING_ANONYMOUS, NULL, NULL, &err), &err);
     REQUIRE_OK(rs_builder_open(&builder, &writer, NULL, &err), &err);
     REQUIRE_OK(rs_pipeline_open(&pipeline, 2, &err), &err);
     builder.pipeline = pipeline;
-    for (i = 0; i < n; i += step, step = step * 3 % 1000 + 1) {
+    for (uint64_t i = 0; i < n; i += step, step = step * 3 % 1000 + 1) {
         rs_parcel_reader reader;
         size_t size;
-        uint8_t *packed;
         fill(&parcel, i, i + step < n ? i + step : n);
-        packed = pack(&parcel, &size);
+        uint8_t *packed = pack(&parcel, &size);
         REQUIRE_OK(rs_parcel_open(rs_slice_of(packed, size), &reader, &err), &err);
         REQUIRE_OK(rs_parcel_append_all(&reader, &builder, &err), &err);
         free(packed);
@@ -81,7 +79,7 @@ static void test_through_parcels(void) {
     rs_pipeline_close(pipeline);
     REQUIRE_OK(rs_segment_writer_finish(&writer, &segment, &err), &err);
     if (CHECK_U64(segment.size_bytes, direct.size)) {
-        for (i = RS_FMT_HEADER_SIZE; i < direct.size; i++) differ += segment.data[i] != direct.data[i];
+        for (uint64_t i = RS_FMT_HEADER_SIZE; i < direct.size; i++) differ += segment.data[i] != direct.data[i];
         CHECK_U64(differ, 0);
     }
     rs_segment_close(&segment);
@@ -95,7 +93,6 @@ static void test_refused_and_dropped(void) {
     rs_parcel_reader reader;
     rs_buffer raw = {0}, arrays = {0}, wanted = {0}, wanted_arrays = {0};
     size_t arrays_mark, slots_mark, n;
-    uint8_t *packed;
     fill(&parcel, 0, 3);
     arrays_mark = parcel.arrays.size_bytes, slots_mark = parcel.array_slots.size_bytes;
     make_bytes(&parcel.raw, cut, sizeof cut);
@@ -105,7 +102,7 @@ static void test_refused_and_dropped(void) {
     fill(&parcel, 5, 6);
     rs_parcel_pop_record(&parcel, arrays_mark, slots_mark);
     fill(&parcel, 3, 4);
-    packed = pack(&parcel, &n);
+    uint8_t *packed = pack(&parcel, &n);
     REQUIRE_OK(rs_parcel_open(rs_slice_of(packed, n), &reader, &err), &err);
     CHECK_U64(reader.n_records, 4);
     while (reader.next < 4) {
@@ -136,19 +133,17 @@ static rs_status read_all(const uint8_t *packed, size_t n) {
 static void test_pieces_that_do_not_hold_together(void) {
     static const uint64_t odd[] = {0, 1, 5, 0x7F, UINT64_MAX, UINT64_MAX / 8, UINT64_MAX / 16 + 1, (uint64_t)1 << 63};
     rs_parcel parcel = {0};
-    size_t n, i, k, refused = 0, numbers;
-    uint8_t *packed;
+    size_t n, refused = 0;
     fill(&parcel, 0, 6);
-    numbers = 32 + 6 * 8 + parcel.array_slots.size_bytes;
-    packed = pack(&parcel, &n);
+    size_t numbers = 32 + 6 * 8 + parcel.array_slots.size_bytes;
+    uint8_t *packed = pack(&parcel, &n);
     CHECK_OK(read_all(packed, n), &err);
-    for (i = 0; i < n; i++) CHECK_CODE(read_all(packed, i), RS_E_FMT_TRUNCATED, &err);
-    for (i = 0; i < numbers; i += 8) {
+    for (size_t i = 0; i < n; i++) CHECK_CODE(read_all(packed, i), RS_E_FMT_TRUNCATED, &err);
+    for (size_t i = 0; i < numbers; i += 8) {
         uint64_t was = rs_load_u64(packed + i);
-        for (k = 0; k < sizeof odd / sizeof odd[0]; k++) {
-            rs_status status;
+        for (size_t k = 0; k < sizeof odd / sizeof odd[0]; k++) {
             rs_store_u64(packed + i, odd[k]);
-            status = read_all(packed, n);
+            rs_status status = read_all(packed, n);
             CHECK(status == RS_OK || status == RS_E_FMT_TRUNCATED || status == RS_E_FMT_VALUE);
             refused += status != RS_OK;
         }

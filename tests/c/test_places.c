@@ -13,8 +13,7 @@ static rs_tree tree_of_three(void) {
                                        {3, 0, 0, 0}, {3, 5, 0, 0},      {3, 7, 0, 0},    {1, 0, 0, 0}};
     uint8_t bytes[8 + 8 * 24 + 8] = {8, 0, 0, 0, 8};
     rs_tree tree;
-    unsigned i;
-    for (i = 0; i < 8; i++) {
+    for (unsigned i = 0; i < 8; i++) {
         uint8_t *node = bytes + 8 + 24 * i;
         node[0] = kinds[i][0], node[1] = kinds[i][1], node[4] = kinds[i][2], node[8] = kinds[i][3];
         if (kinds[i][0] == 3) node[16] = 8;
@@ -48,16 +47,15 @@ static void put(rs_places_part *part, const rs_tree *tree, uint32_t j, bool firs
 
 static void write_places(const rs_tree *tree, unsigned n_parts) {
     rs_places_part parts[3];
-    uint32_t j, k, end;
     memset(parts, 0, sizeof parts);
-    for (k = 0, j = 0; k < n_parts; k++) {
+    for (uint32_t k = 0, j = 0; k < n_parts; k++) {
         CHECK_OK(rs_places_part_begin(&parts[k], tree, &err), &err);
-        end = k + 1 == n_parts ? made.n : made.n / n_parts * (k + 1);
+        uint32_t end = k + 1 == n_parts ? made.n : made.n / n_parts * (k + 1);
         for (; j < end; j++) put(&parts[k], tree, j, j == 0 || j == made.n / n_parts * k);
     }
     made.places.size_bytes = 0;
     CHECK_OK(rs_places_write(parts, n_parts, tree, made.n, &made.places, &err), &err);
-    for (k = 0; k < n_parts; k++) rs_places_part_clear(&parts[k]);
+    for (uint32_t k = 0; k < n_parts; k++) rs_places_part_clear(&parts[k]);
 }
 
 static rs_block block_of(void) {
@@ -71,11 +69,10 @@ static rs_block block_of(void) {
 /* Writes the places of one part, which it clears, and opens them from *bytes, of which none lies behind them. Both are to
  * be freed. */
 static bool open_part(rs_places_part *part, const rs_tree *tree, uint8_t **bytes, rs_placed **placed) {
-    rs_block block;
     made.places.size_bytes = 0;
     if (!CHECK_OK(rs_places_write(part, 1, tree, made.n, &made.places, &err), &err)) return false;
     rs_places_part_clear(part);
-    block = block_of();
+    rs_block block = block_of();
     *bytes = make_exact(made.places.data, made.places.size_bytes);
     return CHECK_OK(rs_places_open(*bytes, &block, tree, placed, &err), &err);
 }
@@ -87,9 +84,8 @@ static void check_all(const rs_tree *tree) {
     const uint8_t *run = NULL;
     rs_slice odd = {NULL, NULL};
     bool is_odd = false, same = true;
-    uint32_t j, i;
     REQUIRE_OK(rs_places_open(made.places.data, &block, tree, &placed, &err), &err);
-    for (j = 0; j < made.n; j++) {
+    for (uint32_t j = 0; j < made.n; j++) {
         CHECK_OK(rs_placed_number(&placed[0], j, &number, &err), &err);
         same = same && number == made.numbers[j];
         CHECK_OK(rs_placed_run(&placed[1], &tree->nodes[2], j, &run, &err), &err);
@@ -98,11 +94,11 @@ static void check_all(const rs_tree *tree) {
         same = same && is_odd == (made.odd[j] != 0) && (!is_odd || rs_slice_left(&odd) == made.odd[j]);
     }
     CHECK(same);
-    for (i = 0; i < 3; i++) {
+    for (uint32_t i = 0; i < 3; i++) {
         CHECK_OK(rs_placed_check(&placed[i], &tree->nodes[1 + i], &err), &err);
         size += rs_placed_size(&placed[i], &tree->nodes[1 + i]);
     }
-    for (j = 0; j < made.n; j++) size += made.odd[j];
+    for (uint32_t j = 0; j < made.n; j++) size += made.odd[j];
     CHECK_U64(size - 4, made.places.size_bytes);
     free(placed);
 }
@@ -110,9 +106,8 @@ static void check_all(const rs_tree *tree) {
 /* Fills `made` for n records; `kind` says how the numbers run, `rare` how long runs are. */
 static void fill(uint32_t n, unsigned kind, uint32_t rare) {
     uint64_t number = make_random(UINT64_MAX);
-    uint32_t j;
     made.n = n;
-    for (j = 0; j < n; j++) {
+    for (uint32_t j = 0; j < n; j++) {
         switch (kind) {
         case 0: number += 3; break;
         case 1: number -= 1000 - make_random(5); break;
@@ -130,13 +125,11 @@ static void fill(uint32_t n, unsigned kind, uint32_t rare) {
 static void test_round_trip(void) {
     static const uint32_t counts[] = {1, 2, 63, 64, 65, 128, 255, 256, 257, 1000, 65535, 65536};
     rs_tree tree = tree_of_three();
-    size_t i;
-    unsigned kind, parts;
-    for (i = 0; i < sizeof counts / sizeof counts[0]; i++) {
-        for (kind = 0; kind < 6; kind++) {
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+        for (unsigned kind = 0; kind < 6; kind++) {
             if (counts[i] > 1000 && kind > 3) continue;
             fill(counts[i], kind, kind % 3 == 0 ? 1000 : kind % 3 == 1 ? 20 : 3);
-            for (parts = 1; parts <= 3; parts++) {
+            for (unsigned parts = 1; parts <= 3; parts++) {
                 write_places(&tree, parts);
                 check_all(&tree);
             }
@@ -168,8 +161,7 @@ static void read_all(const rs_placed *placed, const rs_tree *tree) {
     const uint8_t *run = NULL;
     rs_slice odd = {NULL, NULL};
     bool is_odd = false;
-    uint32_t j;
-    for (j = 0; j < made.n; j++) {
+    for (uint32_t j = 0; j < made.n; j++) {
         if (rs_placed_number(&placed[0], j, &number, NULL) == RS_OK) sum += number;
         if (rs_placed_run(&placed[1], &tree->nodes[2], j, &run, NULL) == RS_OK) sum += *run;
         if (rs_placed_exception(&placed[2], j, &is_odd, &odd, NULL) == RS_OK && is_odd && odd.ptr != odd.end) {
@@ -182,25 +174,23 @@ static void read_all(const rs_placed *placed, const rs_tree *tree) {
 static void test_damaged(void) {
     rs_tree tree = tree_of_three();
     rs_placed *placed;
-    uint32_t round, k;
-    for (round = 0; round < 400; round++) {
-        rs_block block;
+    for (uint32_t round = 0; round < 400; round++) {
         uint8_t *copy; /* of exactly the bytes, so that a sanitizer finds what is read beyond them */
         fill(200 + (uint32_t)make_random(400), round % 6, round % 2 == 0 ? 3 : 50);
         write_places(&tree, 1);
-        block = block_of();
+        rs_block block = block_of();
         if (round % 4 == 0) block.heap_size_bytes = block.places_size_bytes = make_random(made.places.size_bytes);
         copy = (uint8_t *)malloc(block.heap_size_bytes + 1);
         REQUIRE(copy != NULL);
         memcpy(copy, made.places.data, block.heap_size_bytes);
-        for (k = 0; k < round % 7 && block.heap_size_bytes > 0; k++) {
+        for (uint32_t k = 0; k < round % 7 && block.heap_size_bytes > 0; k++) {
             copy[make_random(k % 2 == 0 && block.heap_size_bytes > 100 ? 100 : block.heap_size_bytes)] =
                 (uint8_t)make_random(256);
         }
         if (rs_places_open(copy, &block, &tree, &placed, &err) == RS_OK) {
             read_all(placed, &tree);
             memcpy(copy, made.places.data, block.heap_size_bytes); /* and bytes that change after the heads were read */
-            for (k = 12; k < block.heap_size_bytes; k++) copy[k] = (uint8_t)make_random(256);
+            for (uint32_t k = 12; k < block.heap_size_bytes; k++) copy[k] = (uint8_t)make_random(256);
             read_all(placed, &tree);
             CHECK(rs_placed_check(&placed[1], &tree.nodes[2], &err) <= RS_E_FMT_KEYS);
             free(placed);
@@ -215,8 +205,7 @@ static rs_tree tree_of_rising(void) {
     static const uint8_t kinds[][3] = {{9, 1, 1}, {RISING, 1, 2}, {3, 0, 0}};
     uint8_t bytes[8 + 3 * 24 + 8] = {3, 0, 0, 0, 8};
     rs_tree tree;
-    unsigned i;
-    for (i = 0; i < 3; i++) {
+    for (unsigned i = 0; i < 3; i++) {
         uint8_t *node = bytes + 8 + 24 * i;
         node[0] = kinds[i][0], node[4] = kinds[i][1], node[8] = kinds[i][2];
         if (kinds[i][0] == 3) node[16] = 8;
@@ -228,21 +217,21 @@ static rs_tree tree_of_rising(void) {
 /* The last residual ends with the places, and no byte behind it is read. */
 static void test_rising_at_the_end(void) {
     rs_tree tree = tree_of_rising();
-    unsigned i, forms = 0;
-    for (i = 0; i < 40; i++) {
+    unsigned forms = 0;
+    for (unsigned i = 0; i < 40; i++) {
         rs_places_part part = {0};
         rs_placed *placed;
         uint64_t number = 0;
         uint8_t *exact;
-        uint32_t j, wrong = 0;
+        uint32_t wrong = 0;
         fill(128, 1 + i % 2, 20);
         REQUIRE_OK(rs_places_part_begin(&part, &tree, &err), &err);
-        for (j = 0; j < made.n; j++) {
+        for (uint32_t j = 0; j < made.n; j++) {
             part.local = j;
             CHECK_OK(rs_places_put_number(&part, &tree.nodes[1], made.numbers[j], &err), &err);
         }
         REQUIRE(open_part(&part, &tree, &exact, &placed));
-        for (j = 0; j < made.n; j++) {
+        for (uint32_t j = 0; j < made.n; j++) {
             wrong += rs_placed_number(&placed[0], j, &number, &err) != RS_OK || number != made.numbers[j];
         }
         CHECK_U64(wrong, 0);
@@ -264,22 +253,20 @@ static void test_starts_of_residuals(void) {
                  {0, 66, RS_E_FMT_VALUE}, {2, 67, RS_E_FMT_VALUE}, {2, 1, RS_E_FMT_VALUE}, {67, 67, RS_E_FMT_VALUE}};
     enum { STARTS = 4 + RS_FMT_RISING_HEAD_SIZE };
     rs_tree tree = tree_of_rising();
-    size_t i;
-    for (i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        uint8_t bytes[STARTS + 4 + 8 * 66] = {4}, *exact;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        uint8_t bytes[STARTS + 4 + 8 * 66] = {4};
         rs_placed *placed;
         uint64_t number = 0;
         rs_block block;
-        uint32_t j;
         bytes[4 + RS_FMT_R_FORM] = RS_FMT_RISING_CORNERS;
         rs_store_u16(bytes + STARTS, cases[i].begin), rs_store_u16(bytes + STARTS + 2, cases[i].end);
         memset(bytes + STARTS + 4, 0xFF, sizeof bytes - STARTS - 4);
         memset(&block, 0, sizeof block);
         block.n_records = 64;
         block.heap_size_bytes = block.places_size_bytes = sizeof bytes;
-        exact = make_exact(bytes, sizeof bytes);
+        uint8_t *exact = make_exact(bytes, sizeof bytes);
         REQUIRE_OK(rs_places_open(exact, &block, &tree, &placed, &err), &err);
-        for (j = 0; j < 64; j++) {
+        for (uint32_t j = 0; j < 64; j++) {
             if (!CHECK_CODE(rs_placed_number(&placed[0], j, &number, &err), cases[i].code, &err)) break;
             if (cases[i].code == RS_OK) CHECK_U64(number, cases[i].end == cases[i].begin ? 0 : INT64_MAX);
         }
@@ -302,12 +289,10 @@ static void test_heads(void) {
     };
     rs_tree tree = tree_of_three();
     rs_placed *placed;
-    size_t i;
-    for (i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        rs_block block;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         fill(300, 2, 20);
         write_places(&tree, 1);
-        block = block_of();
+        rs_block block = block_of();
         made.places.data[rs_load_u32(made.places.data + 4 * cases[i].section) + cases[i].at] = cases[i].value;
         if (!CHECK_CODE(rs_places_open(made.places.data, &block, &tree, &placed, &err), cases[i].code, &err)) {
             (void)fprintf(stderr, "    case %zu\n", i);
@@ -340,21 +325,18 @@ static rs_status check_marks(const rs_tree *tree, unsigned i) {
  * that names a record behind the last. */
 static void test_marks_deep(void) {
     rs_tree tree = tree_of_three();
-    unsigned i, form, forms = 0;
-    for (i = 0; i < 20; i++) {
+    unsigned forms = 0;
+    for (unsigned i = 0; i < 20; i++) {
         const unsigned section = 1 + i / 2 % 2;
-        rs_block block;
         rs_placed *placed;
-        uint8_t *marks;
-        size_t size, k;
         fill(300, 2, i % 2 == 0 ? 3 : 50);
         made.odd[299] = 1, made.runs[299] = made.runs[298] ^ 1; /* the last record is marked */
         write_places(&tree, 1);
-        block = block_of();
+        rs_block block = block_of();
         REQUIRE_OK(rs_places_open(made.places.data, &block, &tree, &placed, &err), &err);
-        form = placed[section].form;
-        marks = made.places.data + (placed[section].marks - made.places.data);
-        size = (size_t)rs_marks_size(form, made.n, placed[section].n_marks);
+        unsigned form = placed[section].form;
+        uint8_t *marks = made.places.data + (placed[section].marks - made.places.data);
+        size_t size = (size_t)rs_marks_size(form, made.n, placed[section].n_marks);
         free(placed);
         forms |= 1u << form;
         CHECK_OK(check_marks(&tree, section), &err);
@@ -364,7 +346,7 @@ static void test_marks_deep(void) {
             CHECK_CODE(check_marks(&tree, section), RS_E_FMT_BLOCK, &err);
             continue;
         }
-        for (k = 0; k < 8 * size; k++) {
+        for (size_t k = 0; k < 8 * size; k++) {
             marks[k / 8] ^= (uint8_t)(1u << k % 8);
             if (!CHECK(check_marks(&tree, section) != RS_OK)) (void)fprintf(stderr, "    bit %u\n", (unsigned)k);
             marks[k / 8] ^= (uint8_t)(1u << k % 8);
@@ -379,22 +361,18 @@ static void test_marks_deep(void) {
 static void test_counts_of_marks(void) {
     static const uint32_t counts[] = {1, 256, 257, 300, 513};
     rs_tree tree = tree_of_three();
-    unsigned i, section;
-    for (i = 0; i < 2 * sizeof counts / sizeof counts[0]; i++) {
-        rs_block block;
+    for (unsigned i = 0; i < 2 * sizeof counts / sizeof counts[0]; i++) {
         rs_placed *placed;
-        uint8_t *marks;
-        uint32_t part, n_marks;
-        section = 1 + i % 2;
+        unsigned section = 1 + i % 2;
         fill(counts[i / 2], 2, 100);
         write_places(&tree, 1);
-        block = block_of();
+        rs_block block = block_of();
         REQUIRE_OK(rs_places_open(made.places.data, &block, &tree, &placed, &err), &err);
         CHECK(placed[section].form == RS_FMT_MARKS_LOW);
-        marks = made.places.data + (placed[section].marks - made.places.data);
-        n_marks = placed[section].n_marks;
+        uint8_t *marks = made.places.data + (placed[section].marks - made.places.data);
+        uint32_t n_marks = placed[section].n_marks;
         free(placed);
-        for (part = 0; part * RS_FMT_MARKS_LOW_RECORDS < made.n; part++) {
+        for (uint32_t part = 0; part * RS_FMT_MARKS_LOW_RECORDS < made.n; part++) {
             const uint16_t before = rs_load_u16(marks + 2 * (size_t)part);
             rs_store_u16(marks + 2 * (size_t)part, (uint16_t)(n_marks + 1));
             CHECK_CODE(check_marks(&tree, section), RS_E_FMT_VALUE, &err);
@@ -416,8 +394,7 @@ static void test_runs_of_no_value(void) {
     rs_placed *placed;
     uint8_t *exact;
     rs_tree tree;
-    unsigned i;
-    for (i = 0; i < 5; i++) {
+    for (unsigned i = 0; i < 5; i++) {
         uint8_t *node = bytes + 8 + 24 * i;
         node[0] = kinds[i][0], node[4] = kinds[i][1], node[8] = kinds[i][2];
     }
@@ -425,7 +402,7 @@ static void test_runs_of_no_value(void) {
     REQUIRE_OK(rs_places_part_begin(&part, &tree, &err), &err);
     made.n = 100;
     REQUIRE(open_part(&part, &tree, &exact, &placed));
-    for (i = 0; i < 2; i++) {
+    for (unsigned i = 0; i < 2; i++) {
         CHECK_OK(rs_placed_check(&placed[i], &tree.nodes[1 + i], &err), &err);
         CHECK_OK(rs_placed_run(&placed[i], &tree.nodes[1 + i], made.n - 1, &run, &err), &err);
         CHECK_U64(rs_placed_size(&placed[i], &tree.nodes[1 + i]),
@@ -448,9 +425,7 @@ static void test_runs_with_bodies(void) {
     rs_placed *placed;
     uint8_t *exact;
     rs_tree tree;
-    uint32_t j;
-    unsigned i;
-    for (i = 0; i < 7; i++) {
+    for (unsigned i = 0; i < 7; i++) {
         uint8_t *node = bytes + 8 + 24 * i;
         node[0] = kinds[i][0], node[1] = kinds[i][1], node[4] = kinds[i][2], node[8] = kinds[i][3];
         if (kinds[i][0] == 3) node[16] = 8;
@@ -458,19 +433,19 @@ static void test_runs_with_bodies(void) {
     REQUIRE_OK(rs_tree_compile(rs_slice_of(bytes, sizeof bytes), 0, &tree, &err), &err);
     REQUIRE_OK(rs_places_part_begin(&part, &tree, &err), &err);
     made.n = 300;
-    for (j = 0; j < made.n; j += 30) {
+    for (uint32_t j = 0; j < made.n; j += 30) {
         part.local = j;
         memset(value, (int)j / 30 + 1, sizeof value);
-        for (i = 0; i < 2; i++) {
+        for (unsigned i = 0; i < 2; i++) {
             CHECK_OK(rs_buffer_append(&part.nodes[i].values, value, 8 + i, &err), &err);
             CHECK_OK(rs_places_end_value(&part, &tree.nodes[1 + i], &err), &err);
         }
     }
     REQUIRE(open_part(&part, &tree, &exact, &placed));
-    for (i = 0; i < 2; i++) {
+    for (unsigned i = 0; i < 2; i++) {
         const uint8_t *run = NULL;
         CHECK_OK(rs_placed_check(&placed[i], &tree.nodes[1 + i], &err), &err);
-        for (j = 0; j < made.n; j++) {
+        for (uint32_t j = 0; j < made.n; j++) {
             memset(value, (int)j / 30 + 1, sizeof value);
             CHECK_OK(rs_placed_run(&placed[i], &tree.nodes[1 + i], j, &run, &err), &err);
             if (!CHECK(memcmp(run, value, 8 + i) == 0)) break;

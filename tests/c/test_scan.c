@@ -42,15 +42,14 @@ static void test_shapes(void) {
 
 /* A dict's number is where it begins: outer before inner, through lists and ext values. */
 static void test_order_of_shapes(void) {
-    uint64_t inner, outer;
     make_dict("x", "y"), CHECK_OK(scan_made(0), &err);
-    inner = scan.key_sets[0];
+    uint64_t inner = scan.key_sets[0];
     make_head(&raw, 0x0F, 1), make_str(&raw, "k"), make_head(&raw, 0x0D, 3);
     make_dict("x", "y"), make_ext(&raw, 9, NULL), make_dict("x", "y"), make_ext(&raw, 25, "C");
     make_head(&raw, 0x0E, 1), make_dict("x", "y");
     CHECK_OK(scan_made(0), &err);
     REQUIRE(scan.n_key_sets == 5);
-    outer = scan.key_sets[1];
+    uint64_t outer = scan.key_sets[1];
     CHECK(outer != inner && scan.key_sets[2] == inner && scan.key_sets[3] == inner && scan.key_sets[4] == inner);
     done();
 }
@@ -113,8 +112,7 @@ static void test_refused(void) {
         {RS_E_FMT_VALUE, 7, {0x10, 0, 2, 1, 0x80, 8, 0}},          /* array data outside, and no arrays */
         {RS_E_FMT_TRUNCATED, 12, {0x0D, 2, 0x11, 7, 0, 0, 0x10, 2, 20, 1, 0, 0}}, /* features met before the end */
     };
-    size_t i;
-    for (i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         make_bytes(&raw, cases[i].bytes, cases[i].n);
         if (!CHECK_CODE(scan_made(0), cases[i].code, &err)) (void)fprintf(stderr, "    case %zu\n", i);
         CHECK(scan.max_values == 0 && scan.max_bytes == 0 && scan.max_depth == 0 && scan.features == 0);
@@ -123,10 +121,9 @@ static void test_refused(void) {
 }
 
 static void test_depth(void) {
-    unsigned n, i, ext;
-    for (ext = 0; ext < 2; ext++) {
-        for (n = 199; n <= 201; n++) {
-            for (i = 0; i < n; i++) {
+    for (unsigned ext = 0; ext < 2; ext++) {
+        for (unsigned n = 199; n <= 201; n++) {
+            for (unsigned i = 0; i < n; i++) {
                 if (ext != 0) make_ext(&raw, 3, NULL);
                 make_head(&raw, 0x0D, i + 1 < n);
             }
@@ -139,13 +136,10 @@ static void test_depth(void) {
 
 /* Skipping any value counts as many key sets as scanning it found. */
 static void test_skip_stays_in_step(void) {
-    unsigned round;
-    for (round = 0; round < 3000; round++) {
-        rs_slice in;
-        uint8_t *exact;
+    for (unsigned round = 0; round < 3000; round++) {
         make_random_value(&raw, round % 6);
-        exact = make_exact(raw.data, raw.size_bytes);
-        in = rs_slice_of(exact, raw.size_bytes);
+        uint8_t *exact = make_exact(raw.data, raw.size_bytes);
+        rs_slice in = rs_slice_of(exact, raw.size_bytes);
         rs_scan_reset(&scan);
         CHECK_OK(rs_scan_record(&scan, in, UINT64_MAX, &err), &err);
         CHECK_U64(scan.next, 0);

@@ -89,12 +89,11 @@ static void test_life_anonymous(void) {
     rs_segment_writer writer;
     rs_segment segment;
     char path[64];
-    int fd;
     REQUIRE_OK(open_writer(&writer, RS_BACKING_ANONYMOUS, ""), &err);
     CHECK_OK(rs_segment_writer_append(&writer, "abc", 3, &err), &err);
     REQUIRE_OK(rs_segment_writer_finish(&writer, &segment, &err), &err);
     (void)snprintf(path, sizeof path, "/proc/self/fd/%d", segment.fd);
-    fd = open(path, O_RDWR | O_CLOEXEC);
+    int fd = open(path, O_RDWR | O_CLOEXEC);
     CHECK(fd < 0 || (pwrite(fd, "x", 1, 0) == -1 && errno == EPERM));
     CHECK(fd < 0 || (ftruncate(fd, 0) == -1 && errno == EPERM));
     rs_os_close(&fd);
@@ -108,9 +107,8 @@ static void test_life_anonymous(void) {
 /* life() ends by overwriting `segment` with a closed one, which would lose the mapping: run it in a child. */
 static void in_child(void (*body)(rs_backing), rs_backing backing) {
     int status = -1;
-    pid_t child;
     (void)fflush(NULL);
-    child = fork();
+    pid_t child = fork();
     if (child == 0) {
         body(backing);
         _exit(rs_test_state.failed == 0 ? 0 : 1);
@@ -121,10 +119,9 @@ static void in_child(void (*body)(rs_backing), rs_backing backing) {
 
 static void test_life_of_every_backing(void) {
     rs_segment segment;
-    mode_t before;
     in_child(life, RS_BACKING_ANONYMOUS);
     in_child(life, RS_BACKING_DIRECTORY);
-    before = umask(027); /* a saved file takes the user's */
+    mode_t before = umask(027); /* a saved file takes the user's */
     in_child(life, RS_BACKING_FILE);
     (void)umask(before);
     REQUIRE_OK(rs_segment_open_path(&segment, at("life"), false, &err), &err);
@@ -138,8 +135,7 @@ static void test_life_of_every_backing(void) {
 
 static void test_abort_leaves_nothing(void) {
     static const rs_backing backings[] = {RS_BACKING_ANONYMOUS, RS_BACKING_DIRECTORY, RS_BACKING_FILE};
-    size_t i;
-    for (i = 0; i < 3; i++) {
+    for (size_t i = 0; i < 3; i++) {
         int descriptors = open_descriptors();
         rs_segment_writer writer;
         REQUIRE_OK(open_writer(&writer, backings[i], "aborted"), &err);
@@ -155,10 +151,9 @@ static void test_abort_leaves_nothing(void) {
 
 static void test_abort_spares_what_is_not_its_own(void) {
     rs_segment_writer writer;
-    int status = 0, fd;
-    pid_t child;
+    int status = 0;
     REQUIRE_OK(open_writer(&writer, RS_BACKING_FILE, "kept"), &err);
-    child = fork();
+    pid_t child = fork();
     if (child == 0) {
         rs_segment_writer_abort(&writer);
         _exit(0);
@@ -166,7 +161,7 @@ static void test_abort_spares_what_is_not_its_own(void) {
     CHECK(child > 0 && waitpid(child, &status, 0) == child);
     CHECK(access(at("kept"), F_OK) == 0); /* a forked child does not unlink */
     CHECK(unlink(at("kept")) == 0);
-    fd = open(at("kept"), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
+    int fd = open(at("kept"), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
     CHECK(fd >= 0);
     (void)close(fd);
     rs_segment_writer_abort(&writer);
@@ -208,11 +203,10 @@ static void test_growth(void) {
     uint8_t *block = (uint8_t *)malloc(BIG);
     rs_segment_writer writer;
     rs_segment segment;
-    size_t i;
     unsigned wrong = 0;
     REQUIRE(block != NULL);
     REQUIRE_OK(open_writer(&writer, RS_BACKING_ANONYMOUS, ""), &err);
-    for (i = 0; i < BLOCKS; i++) {
+    for (size_t i = 0; i < BLOCKS; i++) {
         memset(block, (int)i + 1, BLOCK);
         if (!CHECK_OK(rs_segment_writer_append(&writer, block, BLOCK, &err), &err)) break;
         CHECK(writer.reserved >= writer.position && writer.reserved - writer.position <= 32u << 20);
@@ -223,7 +217,7 @@ static void test_growth(void) {
     free(block);
     REQUIRE_OK(rs_segment_writer_finish(&writer, &segment, &err), &err);
     CHECK_U64(segment.size_bytes, (uint64_t)BLOCK * BLOCKS + BIG);
-    for (i = 0; i < segment.size_bytes; i += 511) {
+    for (size_t i = 0; i < segment.size_bytes; i += 511) {
         uint8_t wanted = i < (size_t)BLOCK * BLOCKS ? (uint8_t)(i / BLOCK + 1) : 0xAB;
         wrong += segment.data[i] != wanted;
     }
@@ -235,12 +229,12 @@ static void test_failed_append_can_be_repeated(void) {
     /* A limit on the size of files stands in for a full disk: 1.5 MiB, so that a step of 1 MiB fits, two do not, and
      * what is really needed does. */
     static uint8_t bytes[1 << 20];
-    struct rlimit old, low;
+    struct rlimit old;
     rs_segment_writer writer;
     rs_segment segment;
     REQUIRE(getrlimit(RLIMIT_FSIZE, &old) == 0);
     (void)signal(SIGXFSZ, SIG_IGN);
-    low = old;
+    struct rlimit low = old;
     low.rlim_cur = 3u << 19;
     memset(bytes, 7, sizeof bytes);
     REQUIRE_OK(open_writer(&writer, RS_BACKING_FILE, "limited"), &err);

@@ -6,16 +6,15 @@ static const rs_alternative *only(void) { return stats.root.n == 1 ? &stats.root
 
 /* Alternatives of kind struct at the root. */
 static uint32_t n_structs(void) {
-    uint32_t i, n = 0;
-    for (i = 0; i < stats.root.n; i++) n += stats.root.alternatives[i].kind == RS_FMT_NODE_STRUCT;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < stats.root.n; i++) n += stats.root.alternatives[i].kind == RS_FMT_NODE_STRUCT;
     return n;
 }
 
 static void check_keys(const rs_alternative *a, const char *wanted) {
     char keys[64] = {0};
-    uint32_t i;
     REQUIRE(a != NULL && a->kind == RS_FMT_NODE_STRUCT && a->n_children < sizeof keys);
-    for (i = 0; i < a->n_children; i++) keys[i] = (char)a->keys[i].ptr[2];
+    for (uint32_t i = 0; i < a->n_children; i++) keys[i] = (char)a->keys[i].ptr[2];
     CHECK_STR(keys, wanted);
 }
 
@@ -42,8 +41,7 @@ static void test_shapes_of_another_order(void) {
 /* A struct takes so many keys and no more; dicts with others go to the next one. */
 static void test_keys_of_one_struct(void) {
     char key[16];
-    unsigned i;
-    for (i = 0; i < 600; i++) {
+    for (unsigned i = 0; i < 600; i++) {
         (void)snprintf(key, sizeof key, "k%03u", i);
         make_head(&block.raw, 0x0F, 2), make_str(&block.raw, "a"), make_int(&block.raw, 1);
         make_str(&block.raw, key), make_int(&block.raw, 1), make_record_end(&block);
@@ -57,22 +55,21 @@ static void test_keys_of_one_struct(void) {
 
 /* 1 and True are one key to Python: a struct may have one of them. Neither do NaN and tuples join. */
 static void test_keys_that_are_equal(void) {
-    unsigned i;
-    for (i = 0; i < 2; i++) {
+    for (unsigned i = 0; i < 2; i++) {
         make_head(&block.raw, 0x0F, 2), make_str(&block.raw, "a"), make_int(&block.raw, 0);
         (i == 0 ? make_int(&block.raw, 1) : make_tag(&block.raw, 2)), make_int(&block.raw, 0), make_record_end(&block);
     }
     REQUIRE_OK(look(), &err);
     CHECK_U64(n_structs(), 2);
     forget();
-    for (i = 0; i < 2; i++) { /* ints alone are told apart by their bytes */
+    for (unsigned i = 0; i < 2; i++) { /* ints alone are told apart by their bytes */
         make_head(&block.raw, 0x0F, 2), make_str(&block.raw, "a"), make_int(&block.raw, 0);
         make_int(&block.raw, (int64_t)(1 + 1000 * i)), make_int(&block.raw, 0), make_record_end(&block);
     }
     REQUIRE_OK(look(), &err);
     CHECK_U64(n_structs(), 1);
     forget();
-    for (i = 0; i < 2; i++) { /* (1,) and (True,) */
+    for (unsigned i = 0; i < 2; i++) { /* (1,) and (True,) */
         make_head(&block.raw, 0x0F, 2), make_str(&block.raw, "a"), make_int(&block.raw, 0);
         make_head(&block.raw, 0x0E, 1), (i == 0 ? make_int(&block.raw, 1) : make_tag(&block.raw, 2));
         make_int(&block.raw, 0), make_record_end(&block);
@@ -85,9 +82,8 @@ static void test_keys_that_are_equal(void) {
 /* More structs than a position takes: the others are `any`, and then none joins, or the encoder would look for it there. */
 static void test_too_many_shapes(void) {
     char key[16];
-    unsigned i, k;
-    for (k = 0; k < 2; k++) {
-        for (i = 0; i < 300; i++) {
+    for (unsigned k = 0; k < 2; k++) {
+        for (unsigned i = 0; i < 300; i++) {
             (void)snprintf(key, sizeof key, "k%u", i);
             make_head(&block.raw, 0x0F, 1), make_str(&block.raw, key), make_int(&block.raw, 1), make_record_end(&block);
         }
@@ -105,19 +101,18 @@ static void test_too_many_shapes(void) {
 }
 
 static void add_elements(unsigned a, unsigned b) {
-    unsigned tags[2] = {a, b}, i;
+    unsigned tags[2] = {a, b};
     make_head(&block.raw, 0x0D, 2);
-    for (i = 0; i < 2; i++) tags[i] == 8 ? make_float(&block.raw, 0.5) : make_tag(&block.raw, tags[i]);
+    for (unsigned i = 0; i < 2; i++) tags[i] == 8 ? make_float(&block.raw, 0.5) : make_tag(&block.raw, tags[i]);
     make_record_end(&block);
 }
 
 static void test_classes_of_lists(void) {
-    const rs_alternative *a;
     add_ints(0x0D, 0, 0, 0); /* of what it is shows later */
     add_elements(0x91, 0x92), add_elements(8, 8), add_elements(8, 0x91), add_elements(2, 1), add_elements(0, 0x91);
     add_ints(0x0D, 0, 0, 0);
     REQUIRE_OK(look(), &err);
-    a = stats.root.alternatives;
+    const rs_alternative *a = stats.root.alternatives;
     REQUIRE(stats.root.n == 3);
     CHECK(a[0].elements == RS_ELEMENTS_INTS && a[0].n == 2 && a[0].count_min == 0 && a[0].count_max == 2);
     CHECK(a[1].elements == RS_ELEMENTS_FLOATS && a[1].n == 1 && a[1].total == 2);
@@ -130,9 +125,8 @@ static void test_classes_of_lists(void) {
 /* At the limit a list of numbers goes to the lists of any elements, which would take it when encoding. */
 static void test_lists_at_the_limit(void) {
     char name[16];
-    unsigned i;
     add_elements(0, 0x91);
-    for (i = 0; i < 249; i++) {
+    for (unsigned i = 0; i < 249; i++) {
         (void)snprintf(name, sizeof name, "C%u", i);
         make_ext(&block.raw, 25, name), make_head(&block.raw, 0x0E, 0), make_record_end(&block);
     }
@@ -143,20 +137,19 @@ static void test_lists_at_the_limit(void) {
 }
 
 static void test_distinct_values(void) {
-    uint32_t i;
-    for (i = 0; i < 2000; i++) add_int(i % 100);
+    for (uint32_t i = 0; i < 2000; i++) add_int(i % 100);
     REQUIRE_OK(look(), &err);
     CHECK(only() != NULL && only()->distinct != NULL && only()->distinct->n == 100 && only()->n_where == 2000);
     forget();
-    for (i = 0; i < 2000; i++) add_int(i); /* nearly all differ: not worth counting on */
+    for (uint32_t i = 0; i < 2000; i++) add_int(i); /* nearly all differ: not worth counting on */
     REQUIRE_OK(look(), &err);
     CHECK(only() != NULL && only()->distinct == NULL && only()->gave_up && stats.kept_bytes < 64 * 1024);
     forget();
-    for (i = 0; i < 1000; i++) add_int(i); /* up to so many distinct values are always kept */
+    for (uint32_t i = 0; i < 1000; i++) add_int(i); /* up to so many distinct values are always kept */
     REQUIRE_OK(look(), &err);
     CHECK(only() != NULL && only()->distinct != NULL && only()->distinct->n == 1000);
     forget();
-    for (i = 0; i < 10; i++) add_int(7); /* constant: none kept */
+    for (uint32_t i = 0; i < 10; i++) add_int(7); /* constant: none kept */
     REQUIRE_OK(look(), &err);
     CHECK(only() != NULL && only()->constant && only()->distinct == NULL);
     forget();
@@ -165,9 +158,8 @@ static void test_distinct_values(void) {
 /* The hash of a container comes from its elements, whatever the alternative knew of them when it came: an empty list is
  * one value before and after lists of numbers or of others. */
 static void test_distinct_containers(void) {
-    uint32_t i, others;
-    for (others = 0; others < 2; others++) {
-        for (i = 0; i < 300; i++) {
+    for (uint32_t others = 0; others < 2; others++) {
+        for (uint32_t i = 0; i < 300; i++) {
             if (i % 3 != 0) others ? add_elements(0, 0x90 + i % 2) : add_ints(0x0D, 1 + i % 2, i % 5, 1);
             else add_ints(0x0D, 0, 0, 0);
         }
@@ -176,7 +168,7 @@ static void test_distinct_containers(void) {
         CHECK_U64(only()->distinct->n, others ? 3 : 11);
         forget();
     }
-    for (i = 0; i < 300; i++) { /* tuples of a dict, a list and an int */
+    for (uint32_t i = 0; i < 300; i++) { /* tuples of a dict, a list and an int */
         make_head(&block.raw, 0x0E, 3), make_head(&block.raw, 0x0F, 1 + i % 2), make_str(&block.raw, "a");
         make_int(&block.raw, i % 3);
         if (i % 2 == 1) make_str(&block.raw, "b"), make_tag(&block.raw, 0);
@@ -193,8 +185,8 @@ static void test_distinct_containers(void) {
 }
 
 static void test_payloads_are_no_entries(void) {
-    uint32_t i;
-    for (i = 0; i < 50; i++) make_ext(&block.raw, 13, NULL), make_int(&block.raw, i % 2), make_record_end(&block);
+    for (uint32_t i = 0; i < 50; i++)
+        make_ext(&block.raw, 13, NULL), make_int(&block.raw, i % 2), make_record_end(&block);
     REQUIRE_OK(look(), &err);
     REQUIRE(only() != NULL && only()->kind == RS_FMT_NODE_EXT);
     CHECK(only()->distinct != NULL && only()->children->payload && only()->children->alternatives[0].distinct == NULL);

@@ -10,10 +10,10 @@ static char said[256];
 /* The leaves of a string, with '|' between them; "no" when it cannot be cut. Leaves that the start covers are "*". */
 static const char *cut(const rs_cut *c, const char *text) {
     rs_slice leaves[RS_CUT_LEAVES];
-    uint32_t from, i;
+    uint32_t from;
     size_t used = 0;
     if (!rs_cut_run(c, rs_slice_of(text, strlen(text)), leaves, &from)) return "no";
-    for (i = 0; i < c->n_leaves; i++) {
+    for (uint32_t i = 0; i < c->n_leaves; i++) {
         int size = i < from ? 1 : (int)rs_slice_left(&leaves[i]);
         used += (size_t)snprintf(said + used, sizeof said - used, "%s%.*s", i == 0 ? "" : "|", size,
                                  i < from ? "*" : (const char *)leaves[i].ptr);
@@ -46,9 +46,8 @@ static void test_steps(void) {
 static void test_runs_of_digits(void) {
     rs_cut digits = {.n_steps = 3, .n_leaves = 2, .steps = {{RS_CUT_HEAD, RS_CUT_DIGITS}, LEAF, LEAF}};
     char text[32], wanted[40];
-    unsigned n, c;
-    for (n = 1; n < 20; n++) {
-        for (c = 1; c < 256; c++) {
+    for (unsigned n = 1; n < 20; n++) {
+        for (unsigned c = 1; c < 256; c++) {
             if (c >= '0' && c <= '9') continue;
             memset(text, (int)('0' + n % 10), n);
             memset(text + n, (int)c, 10);
@@ -66,10 +65,9 @@ static void test_classes(void) {
         const char *chars;
     } cases[] = {{RS_CUT_DIGITS, "09"}, {RS_CUT_LETTERS, "AZaz\x80\xFF"}, {RS_CUT_SIGNS, "/:@[`{\x7F\x01"}};
     char text[3] = {0};
-    size_t i, k;
-    for (i = 0; i < 9; i++) {
+    for (size_t i = 0; i < 9; i++) {
         rs_cut head = {.n_steps = 3, .n_leaves = 2, .steps = {{RS_CUT_HEAD, (uint8_t)(i / 3)}, LEAF, LEAF}};
-        for (k = 0; cases[i % 3].chars[k] != '\0'; k++) {
+        for (size_t k = 0; cases[i % 3].chars[k] != '\0'; k++) {
             text[0] = cases[i % 3].chars[k];
             CHECK((strcmp(cut(&head, text), "no") != 0) == (cases[i % 3].class == (rs_cut_class)(i / 3)));
         }

@@ -25,11 +25,10 @@ static void took(void) {
 /* The kinds of the leaves, or "none". */
 static const char *found(void) {
     static const char *const names[] = {"const", "same", "digits", "hex", "words", "text"};
-    uint32_t i;
     size_t used = 0;
     said[0] = '\0';
     if (!rs_cut_search(&sample, &guess)) return "none";
-    for (i = 0; i < guess.cut.n_leaves; i++) {
+    for (uint32_t i = 0; i < guess.cut.n_leaves; i++) {
         used +=
             (size_t)snprintf(said + used, sizeof said - used, "%s%s", i == 0 ? "" : " ", names[guess.leaves[i].kind]);
     }
@@ -47,10 +46,11 @@ static void test_joined_words(void) {
 }
 
 static void test_fields(void) {
-    uint32_t i, k, random = 1;
+    uint32_t i, random = 1;
     for (i = 0, begin(50000, 1); i < RS_SAMPLE_STRINGS; i++, took()) {
         char *to = next() + snprintf(next(), 128, "wav/LJ%03u-%04u.wav|", i % 50, i * 31 % 400);
-        for (k = 0; k < 40; k++) random = random * 1664525 + 1013904223, to[k] = "etaoin shrdlu, ."[random >> 28 & 15];
+        for (uint32_t k = 0; k < 40; k++)
+            random = random * 1664525 + 1013904223, to[k] = "etaoin shrdlu, ."[random >> 28 & 15];
         to[40] = '\0';
     }
     CHECK(strncmp(found(), "const const digits digits const ", 32) == 0 && strstr(said, "text") != NULL);
@@ -80,10 +80,11 @@ static void test_strict(void) {
 }
 
 static void test_nothing(void) {
-    uint32_t i, k, random = 1;
+    uint32_t i, random = 1;
     for (i = 0, begin(50000, 1); i < RS_SAMPLE_STRINGS; i++, took()) { /* sentences */
         char *to = next();
-        for (k = 0; k < 40; k++) random = random * 1664525 + 1013904223, to[k] = "etaoin shrdlu, ."[random >> 28 & 15];
+        for (uint32_t k = 0; k < 40; k++)
+            random = random * 1664525 + 1013904223, to[k] = "etaoin shrdlu, ."[random >> 28 & 15];
         to[40] = '\0';
     }
     CHECK_STR(found(), "none");

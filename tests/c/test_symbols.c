@@ -36,10 +36,10 @@ static void add_sentences(size_t n, unsigned unit_bytes) {
     while (n-- > 0) {
         size_t size = 0, words = 1 + draw(20);
         while (words-- > 0) {
-            uint32_t word = draw(300), k, parts = 1 + word % 4;
-            for (k = 0; k < parts; k++, word = word * 7 + 3) {
-                uint32_t at = word % 28, i;
-                for (i = 0; i < 2; i++) {
+            uint32_t word = draw(300), parts = 1 + word % 4;
+            for (uint32_t k = 0; k < parts; k++, word = word * 7 + 3) {
+                uint32_t at = word % 28;
+                for (uint32_t i = 0; i < 2; i++) {
                     text[size * unit_bytes] = (uint8_t)syllables[at + i];
                     if (unit_bytes == 2) text[size * 2 + 1] = (uint8_t)(word % 300 < 100 ? 0x30 : 0x04);
                     size++;
@@ -63,13 +63,12 @@ static rs_slice trained(unsigned unit_bytes, rs_buffer *table) {
 static size_t check_round_trip(const rs_symbols_encoder *encoder, const rs_symbols *symbols, const void *units,
                                uint64_t n_units) {
     uint64_t size = n_units * symbols->unit_bytes, got = 0, length = 0;
-    uint8_t *out = (uint8_t *)malloc((size_t)size + RS_SYMBOLS_SLACK), *exact;
+    uint8_t *out = (uint8_t *)malloc((size_t)size + RS_SYMBOLS_SLACK);
     rs_buffer codes = {0};
-    size_t coded;
     if (out == NULL) abort();
     CHECK_OK(rs_symbols_encode(encoder, (const uint8_t *)units, n_units, &codes, &err), &err);
-    coded = codes.size_bytes;
-    exact = make_exact(codes.data, coded);
+    size_t coded = codes.size_bytes;
+    uint8_t *exact = make_exact(codes.data, coded);
     CHECK_OK(rs_symbols_length(symbols, rs_slice_of(exact, coded), &length, &err), &err);
     CHECK_U64(length, n_units);
     CHECK_OK(rs_symbols_decode(symbols, rs_slice_of(exact, coded), out, size + RS_SYMBOLS_SLACK, &got, &err), &err);
@@ -84,20 +83,21 @@ static size_t check_round_trip(const rs_symbols_encoder *encoder, const rs_symbo
 /* Everything that strings can be, trained on or not: every unit alone, random units, long strings, none. */
 static void check_any_string(const rs_symbols_encoder *encoder, const rs_symbols *symbols) {
     uint8_t units[3000];
-    uint32_t unit_bytes = symbols->unit_bytes, i, n;
+    uint32_t unit_bytes = symbols->unit_bytes;
     check_round_trip(encoder, symbols, NULL, 0);
-    for (i = 0; i < (unit_bytes == 1 ? 256u : 65536u); i += i < 1024 ? 1 : 61) {
+    for (uint32_t i = 0; i < (unit_bytes == 1 ? 256u : 65536u); i += i < 1024 ? 1 : 61) {
         rs_store_u16(units, (uint16_t)i);
         check_round_trip(encoder, symbols, units, 1);
     }
     memset(units, 0xFF, sizeof units); /* 0xFFFF */
-    for (n = 1; n < 40; n++) check_round_trip(encoder, symbols, units, n);
+    for (uint32_t n = 1; n < 40; n++) check_round_trip(encoder, symbols, units, n);
     memset(units, 0, sizeof units);
-    for (n = 1; n < 40; n++) check_round_trip(encoder, symbols, units, n);
-    for (i = 0; i < sizeof units; i++) units[i] = (uint8_t)(i % 2 == 0 ? i : 0xD8 + (i / 2) % 8); /* surrogates */
+    for (uint32_t n = 1; n < 40; n++) check_round_trip(encoder, symbols, units, n);
+    for (uint32_t i = 0; i < sizeof units; i++)
+        units[i] = (uint8_t)(i % 2 == 0 ? i : 0xD8 + (i / 2) % 8); /* surrogates */
     check_round_trip(encoder, symbols, units, sizeof units / unit_bytes);
-    for (n = 0; n < 200; n++) {
-        for (i = 0; i < sizeof units; i++) units[i] = (uint8_t)draw(256);
+    for (uint32_t n = 0; n < 200; n++) {
+        for (uint32_t i = 0; i < sizeof units; i++) units[i] = (uint8_t)draw(256);
         check_round_trip(encoder, symbols, units, draw(64));
     }
     check_round_trip(encoder, symbols, units, sizeof units / unit_bytes);
@@ -107,20 +107,19 @@ static void check_strings(unsigned unit_bytes, uint64_t at_most) {
     rs_buffer table = {0}, again = {0};
     rs_symbols_encoder *encoder = NULL;
     rs_symbols symbols;
-    uint64_t total, estimate = 0;
-    uint8_t *exact;
-    size_t i;
+    uint64_t estimate = 0;
     REQUIRE_OK(rs_symbols_train(strings, n_strings, unit_bytes, small_codes, &table, &estimate, &err), &err);
     REQUIRE_OK(rs_buffer_append(&again, &(uint8_t){'x'}, 1, &err), &err);
     REQUIRE_OK(rs_symbols_train(strings, n_strings, unit_bytes, small_codes, &again, NULL, &err), &err);
     CHECK_U64(again.size_bytes, table.size_bytes + 1);
     CHECK(again.size_bytes == table.size_bytes + 1 && memcmp(again.data + 1, table.data, table.size_bytes) == 0);
-    exact = make_exact(table.data, table.size_bytes);
+    uint8_t *exact = make_exact(table.data, table.size_bytes);
     REQUIRE_OK(rs_symbols_open(rs_slice_of(exact, table.size_bytes), &symbols, &err), &err);
     REQUIRE_OK(rs_symbols_encoder_open(rs_slice_of(exact, table.size_bytes), small_codes, &encoder, &err), &err);
     CHECK_U64(symbols.unit_bytes, unit_bytes);
-    total = 0;
-    for (i = 0; i < n_strings; i++) total += check_round_trip(encoder, &symbols, strings[i].units, strings[i].n_units);
+    uint64_t total = 0;
+    for (size_t i = 0; i < n_strings; i++)
+        total += check_round_trip(encoder, &symbols, strings[i].units, strings[i].n_units);
     CHECK(total + table.size_bytes <= at_most);
     CHECK(estimate >= total / 2 && estimate <= 2 * total + 16);
     check_any_string(encoder, &symbols);
@@ -132,14 +131,12 @@ static void check_strings(unsigned unit_bytes, uint64_t at_most) {
 
 static uint64_t all_units(void) {
     uint64_t units = 0;
-    size_t i;
-    for (i = 0; i < n_strings; i++) units += strings[i].n_units;
+    for (size_t i = 0; i < n_strings; i++) units += strings[i].n_units;
     return units;
 }
 
 static void test_sentences(void) {
-    unsigned unit_bytes;
-    for (unit_bytes = 1; unit_bytes <= 2; unit_bytes++) {
+    for (unsigned unit_bytes = 1; unit_bytes <= 2; unit_bytes++) {
         add_sentences(2000, unit_bytes);
         check_strings(unit_bytes, all_units() * unit_bytes / 2);
         drop_strings();
@@ -149,10 +146,9 @@ static void test_sentences(void) {
 /* One string that is longer than the sample's excerpts, and empty ones beside it. */
 static void test_long_string(void) {
     static uint8_t text[100000];
-    unsigned unit_bytes;
-    size_t i;
-    for (unit_bytes = 1; unit_bytes <= 2; unit_bytes++) {
-        for (i = 0; i < sizeof text; i++) text[i] = (uint8_t)(unit_bytes == 1 ? i % 37 * 5 : i % 2 * 4 + i / 2 % 31);
+    for (unsigned unit_bytes = 1; unit_bytes <= 2; unit_bytes++) {
+        for (size_t i = 0; i < sizeof text; i++)
+            text[i] = (uint8_t)(unit_bytes == 1 ? i % 37 * 5 : i % 2 * 4 + i / 2 % 31);
         add_string(NULL, 0, unit_bytes);
         add_string(text, sizeof text / unit_bytes, unit_bytes);
         add_string(NULL, 0, unit_bytes);
@@ -165,9 +161,9 @@ static void test_long_string(void) {
 static void test_huge_string(void) {
     const size_t size = 4 << 20;
     uint8_t *text = (uint8_t *)malloc(size);
-    size_t i;
     if (text == NULL) abort();
-    for (i = 0; i < size; i++) text[i] = (uint8_t)("0123456789abcdefghijklmnopqrstuvwxyz"[i % 9 + i / (size / 4) * 9]);
+    for (size_t i = 0; i < size; i++)
+        text[i] = (uint8_t)("0123456789abcdefghijklmnopqrstuvwxyz"[i % 9 + i / (size / 4) * 9]);
     add_string(text, size, 1);
     check_strings(1, size / 8);
     drop_strings();
@@ -182,13 +178,13 @@ static void test_nuls(void) {
     static const char *const words[] = {"ab\0", "b\0\0a", "\0ab", "ba\0b", "\0\0\0c", "cb"};
     static const uint8_t sizes[] = {3, 4, 3, 4, 4, 2};
     uint8_t text[2 * 256];
-    unsigned unit_bytes, i, k, j, size;
-    for (unit_bytes = 1; unit_bytes <= 2; unit_bytes++) {
+    unsigned size;
+    for (unsigned unit_bytes = 1; unit_bytes <= 2; unit_bytes++) {
         draw_state = 5;
-        for (i = 0; i < 2000; i++) {
-            for (k = size = 0; k < 30; k++) {
+        for (unsigned i = 0; i < 2000; i++) {
+            for (unsigned k = size = 0; k < 30; k++) {
                 const uint32_t word = draw(6);
-                for (j = 0; j < sizes[word]; j++, size++) {
+                for (unsigned j = 0; j < sizes[word]; j++, size++) {
                     text[size * unit_bytes] = (uint8_t)words[word][j];
                     if (unit_bytes == 2) text[2 * size + 1] = 0;
                 }
@@ -206,11 +202,10 @@ static void test_nul_behind_a_symbol(void) {
     static const char *const words[] = {"0123456789ab", "ab\0", "qrstuvw"};
     static const uint8_t sizes[] = {12, 3, 7};
     uint8_t text[2 * 12];
-    unsigned unit_bytes, i, k;
-    for (unit_bytes = 1; unit_bytes <= 2; unit_bytes++) {
-        for (i = 0; i < 1800; i++) {
+    for (unsigned unit_bytes = 1; unit_bytes <= 2; unit_bytes++) {
+        for (unsigned i = 0; i < 1800; i++) {
             memset(text, 0, sizeof text);
-            for (k = 0; k < sizes[i % 3]; k++) text[k * unit_bytes] = (uint8_t)words[i % 3][k];
+            for (unsigned k = 0; k < sizes[i % 3]; k++) text[k * unit_bytes] = (uint8_t)words[i % 3][k];
             add_string(text, sizes[i % 3], unit_bytes);
         }
         check_strings(unit_bytes, all_units() * unit_bytes / 2);
@@ -234,17 +229,15 @@ static void test_one_unit(void) {
 static void test_nothing_gained(void) {
     uint8_t text[2000];
     rs_buffer table = {0};
-    unsigned unit_bytes;
-    size_t i;
     REQUIRE_OK(rs_buffer_append(&table, &(uint8_t){7}, 1, &err), &err);
-    for (unit_bytes = 1; unit_bytes <= 2; unit_bytes++) {
+    for (unsigned unit_bytes = 1; unit_bytes <= 2; unit_bytes++) {
         CHECK_CODE(rs_symbols_train(NULL, 0, unit_bytes, small_codes, &table, NULL, &err), RS_E_ARG_LIMIT, &err);
         add_string(NULL, 0, unit_bytes);
         CHECK_CODE(rs_symbols_train(strings, 1, unit_bytes, small_codes, &table, NULL, &err), RS_E_ARG_LIMIT, &err);
         add_string("abcd", 4 / unit_bytes, unit_bytes);
         CHECK_CODE(rs_symbols_train(strings, 2, unit_bytes, small_codes, &table, NULL, &err), RS_E_ARG_LIMIT, &err);
         draw_state = 5;
-        for (i = 0; i < sizeof text; i++) text[i] = (uint8_t)draw(256);
+        for (size_t i = 0; i < sizeof text; i++) text[i] = (uint8_t)draw(256);
         add_string(text, sizeof text / unit_bytes, unit_bytes);
         CHECK_CODE(rs_symbols_train(strings, 3, unit_bytes, small_codes, &table, NULL, &err), RS_E_ARG_LIMIT, &err);
         drop_strings();
@@ -305,15 +298,14 @@ static void test_layout(void) {
 
 /* Every length of symbol, and every byte of it that may differ: only what is equal is coded as the symbol. */
 static void test_every_byte_counts(void) {
-    uint32_t unit_bytes, n, at;
-    for (unit_bytes = 1; unit_bytes <= 2; unit_bytes++) {
-        for (n = 1; n <= rs_symbols_max_units(unit_bytes); n++) {
+    for (uint32_t unit_bytes = 1; unit_bytes <= 2; unit_bytes++) {
+        for (uint32_t n = 1; n <= rs_symbols_max_units(unit_bytes); n++) {
             uint8_t table[8 + 2 * 3 + 16 + 16] = {(uint8_t)unit_bytes, 0, 1, 0, 2, 0, 0, 0, (uint8_t)n}, text[32];
             uint32_t size = n * unit_bytes;
             size_t table_size = 8 + 2 * 3 + size + 16;
             rs_symbols_encoder *encoder = NULL;
             rs_symbols symbols;
-            for (at = 0; at < size; at++) table[14 + at] = (uint8_t)(at + 1);
+            for (uint32_t at = 0; at < size; at++) table[14 + at] = (uint8_t)(at + 1);
             REQUIRE_OK(rs_symbols_open(rs_slice_of(table, table_size), &symbols, &err), &err);
             REQUIRE_OK(rs_symbols_encoder_open(rs_slice_of(table, table_size), small_codes, &encoder, &err), &err);
             memset(text, 0xEE, sizeof text);
@@ -323,7 +315,7 @@ static void test_every_byte_counts(void) {
             CHECK_U64(check_round_trip(encoder, &symbols, text, 32 / unit_bytes),
                       1 + (32 / unit_bytes - n) * (2 + unit_bytes));
             CHECK_U64(check_round_trip(encoder, &symbols, text, n - 1), (n - 1) * (2 + unit_bytes));
-            for (at = 0; at < size; at++) {
+            for (uint32_t at = 0; at < size; at++) {
                 text[at] ^= 0x80;
                 CHECK_U64(check_round_trip(encoder, &symbols, text, n), n * (2 + unit_bytes));
                 CHECK_U64(check_round_trip(encoder, &symbols, text, 32 / unit_bytes),
@@ -338,15 +330,13 @@ static void test_every_byte_counts(void) {
 /* More symbols with the same first bytes than are looked at: some are not used, and the text is whole. The bound
  * holds where a pair becomes a symbol when it has occurred a few times, and not where each does at once. */
 static void test_many_alike(void) {
-    unsigned unit_bytes;
-    for (unit_bytes = 1; unit_bytes <= 2; unit_bytes++) {
+    for (unsigned unit_bytes = 1; unit_bytes <= 2; unit_bytes++) {
         uint8_t text[2 * 8] = {0};
-        uint32_t i, k;
         draw_state = 3;
-        for (i = 0; i < 3000; i++) {
+        for (uint32_t i = 0; i < 3000; i++) {
             uint32_t value = draw(500);
-            for (k = 0; k < 4; k++) text[k * unit_bytes] = 'a';
-            for (k = 4; k < 8; k++, value /= 5) text[k * unit_bytes] = (uint8_t)('0' + value % 5);
+            for (uint32_t k = 0; k < 4; k++) text[k * unit_bytes] = 'a';
+            for (uint32_t k = 4; k < 8; k++, value /= 5) text[k * unit_bytes] = (uint8_t)('0' + value % 5);
             add_string(text, 8, unit_bytes);
         }
         check_strings(unit_bytes, 3000 * 5 / 2);
@@ -358,13 +348,13 @@ static void test_many_alike(void) {
 static void test_room(void) {
     uint8_t codes[40] = {0}, *out = (uint8_t *)malloc(80 + RS_SYMBOLS_SLACK);
     rs_symbols symbols;
-    uint64_t got, capacity;
+    uint64_t got;
     if (out == NULL) abort();
     REQUIRE_OK(rs_symbols_open(rs_slice_of(small, sizeof small), &symbols, &err), &err);
     CHECK_OK(rs_symbols_decode(&symbols, rs_slice_of(codes, 40), out, 80 + RS_SYMBOLS_SLACK, &got, &err), &err);
     CHECK_U64(got, 80);
     free(out);
-    for (capacity = 0; capacity < RS_SYMBOLS_SLACK + 70; capacity++) {
+    for (uint64_t capacity = 0; capacity < RS_SYMBOLS_SLACK + 70; capacity++) {
         out = (uint8_t *)malloc((size_t)capacity + 1);
         if (out == NULL) abort();
         out[capacity] = 0xA5;
@@ -378,13 +368,12 @@ static void test_room(void) {
 
 /* `small` with one byte changed, or cut to `size`. */
 static rs_status open_changed(size_t size, size_t at, unsigned value) {
-    uint8_t bytes[sizeof small], *exact;
+    uint8_t bytes[sizeof small];
     rs_symbols symbols;
-    rs_status status;
     memcpy(bytes, small, sizeof small);
     if (at < sizeof small) bytes[at] = (uint8_t)value;
-    exact = make_exact(bytes, size);
-    status = rs_symbols_open(rs_slice_of(exact, size), &symbols, &err);
+    uint8_t *exact = make_exact(bytes, size);
+    rs_status status = rs_symbols_open(rs_slice_of(exact, size), &symbols, &err);
     if (status == RS_OK) {
         rs_symbols_encoder *encoder = NULL;
         rs_status opened = rs_symbols_encoder_open(rs_slice_of(exact, size), small_codes, &encoder, &err);
@@ -425,11 +414,10 @@ static void test_bad_tables(void) {
         {12, 0xFF, RS_OK}, /* where an escape begins means nothing */
         {11, 0x02, RS_OK}, /* no escape: reads, codes nothing */
     };
-    size_t i, size;
-    for (i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         CHECK_CODE(open_changed(sizeof small, cases[i].at, cases[i].value), cases[i].code, &err);
     }
-    for (size = 0; size < sizeof small; size++) {
+    for (size_t size = 0; size < sizeof small; size++) {
         rs_status code = size < 8 + 9 + 16 ? RS_E_FMT_TRUNCATED : RS_E_FMT_VALUE;
         CHECK_CODE(open_changed(size, sizeof small, 0), code, &err);
     }
@@ -451,10 +439,9 @@ static void test_escape_is_needed(void) {
 static void decode_anything(const rs_symbols *symbols, const uint8_t *codes, size_t n) {
     uint8_t *exact = make_exact(codes, n), *out = (uint8_t *)malloc(16 * n + RS_SYMBOLS_SLACK);
     uint64_t got = 0, length = 0;
-    rs_status decoded, measured;
     if (out == NULL) abort();
-    decoded = rs_symbols_decode(symbols, rs_slice_of(exact, n), out, 16 * n + RS_SYMBOLS_SLACK, &got, &err);
-    measured = rs_symbols_length(symbols, rs_slice_of(exact, n), &length, &err);
+    rs_status decoded = rs_symbols_decode(symbols, rs_slice_of(exact, n), out, 16 * n + RS_SYMBOLS_SLACK, &got, &err);
+    rs_status measured = rs_symbols_length(symbols, rs_slice_of(exact, n), &length, &err);
     CHECK(decoded == RS_OK || decoded == RS_E_FMT_VALUE);
     CHECK(measured == decoded);
     if (decoded == RS_OK && measured == RS_OK) CHECK_U64(length * symbols->unit_bytes, got);
@@ -464,20 +451,18 @@ static void decode_anything(const rs_symbols *symbols, const uint8_t *codes, siz
 
 /* Bits that flip after the table was opened, as a file that is mapped may change; and codes at random. */
 static void test_bytes_that_change(void) {
-    unsigned unit_bytes;
-    for (unit_bytes = 1; unit_bytes <= 2; unit_bytes++) {
+    for (unsigned unit_bytes = 1; unit_bytes <= 2; unit_bytes++) {
         rs_buffer table = {0};
         rs_symbols symbols;
-        uint8_t *exact, codes[100];
-        size_t size, round, i;
+        uint8_t codes[100];
         add_sentences(500, unit_bytes);
         (void)trained(unit_bytes, &table);
-        size = table.size_bytes;
-        exact = make_exact(table.data, size);
+        size_t size = table.size_bytes;
+        uint8_t *exact = make_exact(table.data, size);
         REQUIRE_OK(rs_symbols_open(rs_slice_of(exact, size), &symbols, &err), &err);
-        for (round = 0; round < 3000; round++) {
-            for (i = 0; i < 20; i++) exact[draw((uint32_t)size)] ^= (uint8_t)(1u << draw(8));
-            for (i = 0; i < sizeof codes; i++) codes[i] = (uint8_t)draw(draw(4) == 0 ? 256 : symbols.n_short);
+        for (size_t round = 0; round < 3000; round++) {
+            for (size_t i = 0; i < 20; i++) exact[draw((uint32_t)size)] ^= (uint8_t)(1u << draw(8));
+            for (size_t i = 0; i < sizeof codes; i++) codes[i] = (uint8_t)draw(draw(4) == 0 ? 256 : symbols.n_short);
             decode_anything(&symbols, codes, draw(sizeof codes));
         }
         memset(exact, 0xFF, size);
@@ -493,24 +478,23 @@ static void test_bytes_that_change(void) {
 /* Every bit of a trained table flipped before it is opened: refused, or as good a table as any. */
 static void test_flipped_bits(void) {
     rs_buffer table = {0};
-    uint8_t codes[64], *exact;
-    size_t size, bit, i;
+    uint8_t codes[64];
     add_sentences(200, 1);
     (void)trained(1, &table);
-    size = table.size_bytes;
-    for (bit = 0; bit < 8 * size; bit++) {
+    size_t size = table.size_bytes;
+    for (size_t bit = 0; bit < 8 * size; bit++) {
         rs_symbols symbols;
-        exact = make_exact(table.data, size);
+        uint8_t *exact = make_exact(table.data, size);
         exact[bit / 8] ^= (uint8_t)(1u << bit % 8);
         if (rs_symbols_open(rs_slice_of(exact, size), &symbols, &err) == RS_OK) {
-            for (i = 0; i < sizeof codes; i++) codes[i] = (uint8_t)draw(256);
+            for (size_t i = 0; i < sizeof codes; i++) codes[i] = (uint8_t)draw(256);
             decode_anything(&symbols, codes, sizeof codes);
         }
         free(exact);
     }
-    for (i = 0; i < size; i++) { /* a table that is cut short: what is left of the pool is no longer enough */
+    for (size_t i = 0; i < size; i++) { /* a table that is cut short: what is left of the pool is no longer enough */
         rs_symbols symbols;
-        exact = make_exact(table.data, i);
+        uint8_t *exact = make_exact(table.data, i);
         CHECK(rs_symbols_open(rs_slice_of(exact, i), &symbols, &err) != RS_OK);
         free(exact);
     }
@@ -522,13 +506,13 @@ static void test_flipped_bits(void) {
 
 /* Returns the fewest bytes of codes of n units: every symbol of the table is tried at every unit. */
 static uint64_t fewest_bytes(const rs_symbols *symbols, const uint8_t *units, uint64_t n) {
-    uint64_t *costs = (uint64_t *)malloc((size_t)(n + 1) * sizeof *costs), i, fewest;
-    uint32_t unit_bytes = symbols->unit_bytes, k;
+    uint64_t *costs = (uint64_t *)malloc((size_t)(n + 1) * sizeof *costs);
+    uint32_t unit_bytes = symbols->unit_bytes;
     if (costs == NULL) abort();
     costs[n] = 0;
-    for (i = n; i-- > 0;) {
+    for (uint64_t i = n; i-- > 0;) {
         costs[i] = UINT64_MAX;
-        for (k = 0; k < symbols->n_symbols; k++) {
+        for (uint32_t k = 0; k < symbols->n_symbols; k++) {
             uint32_t entry = rs_symbols_entry_unchecked(symbols, k), length = entry & 15;
             uint64_t cost = (k < symbols->n_short ? 1 : 2) + (length == 0 ? unit_bytes : 0);
             if (length > n - i || memcmp(symbols->pool + (size_t)(entry >> 4) * unit_bytes, units + i * unit_bytes,
@@ -539,7 +523,7 @@ static uint64_t fewest_bytes(const rs_symbols *symbols, const uint8_t *units, ui
             if (cost < costs[i]) costs[i] = cost;
         }
     }
-    fewest = costs[0];
+    uint64_t fewest = costs[0];
     free(costs);
     return fewest;
 }
@@ -547,20 +531,17 @@ static uint64_t fewest_bytes(const rs_symbols *symbols, const uint8_t *units, ui
 /* Of a small encoder no division into symbols has shorter codes. */
 static void test_shortest_codes(void) {
     rs_buffer table = {0};
-    unsigned unit_bytes;
-    size_t i;
-    for (unit_bytes = 1; unit_bytes <= 2; unit_bytes++) {
+    for (unsigned unit_bytes = 1; unit_bytes <= 2; unit_bytes++) {
         rs_symbols_encoder *shortest = NULL, *quick = NULL;
         rs_symbols symbols;
-        rs_slice bytes;
         uint64_t saved = 0;
         add_sentences(600, unit_bytes);
         table.size_bytes = 0;
-        bytes = trained(unit_bytes, &table);
+        rs_slice bytes = trained(unit_bytes, &table);
         REQUIRE_OK(rs_symbols_open(bytes, &symbols, &err), &err);
         REQUIRE_OK(rs_symbols_encoder_open(bytes, true, &shortest, &err), &err);
         REQUIRE_OK(rs_symbols_encoder_open(bytes, false, &quick, &err), &err);
-        for (i = 0; i < n_strings; i++) {
+        for (size_t i = 0; i < n_strings; i++) {
             const rs_symbol_string *s = &strings[i];
             uint64_t fewest = fewest_bytes(&symbols, s->units, s->n_units);
             CHECK_U64(check_round_trip(shortest, &symbols, s->units, s->n_units), fewest);
@@ -592,19 +573,18 @@ static void test_escape_behind_short_codes(void) {
 static void test_shortest_codes_of_long_strings(void) {
     static uint8_t text[8000];
     rs_buffer table = {0};
-    size_t size = 0, i;
+    size_t size = 0;
     rs_symbols_encoder *shortest = NULL;
     rs_symbols symbols;
-    rs_slice bytes;
     add_sentences(600, 1);
-    bytes = trained(1, &table);
+    rs_slice bytes = trained(1, &table);
     REQUIRE_OK(rs_symbols_open(bytes, &symbols, &err), &err);
     REQUIRE_OK(rs_symbols_encoder_open(bytes, true, &shortest, &err), &err);
-    for (i = 0; i < n_strings && strings[i].n_units <= sizeof text - size; i++) {
+    for (size_t i = 0; i < n_strings && strings[i].n_units <= sizeof text - size; i++) {
         memcpy(text + size, strings[i].units, (size_t)strings[i].n_units);
         size += (size_t)strings[i].n_units;
     }
-    for (i = 480; i < 560; i++) {
+    for (size_t i = 480; i < 560; i++) {
         CHECK_U64(check_round_trip(shortest, &symbols, text, i), fewest_bytes(&symbols, text, i));
     }
     CHECK_U64(check_round_trip(shortest, &symbols, text, size), fewest_bytes(&symbols, text, size));
@@ -614,8 +594,7 @@ static void test_shortest_codes_of_long_strings(void) {
 }
 
 int main(void) {
-    int i;
-    for (i = 0; i < 2; i++) {
+    for (int i = 0; i < 2; i++) {
         small_codes = i == 0;
         RUN(test_sentences);
         RUN(test_long_string);

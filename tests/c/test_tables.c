@@ -22,10 +22,9 @@ static uint32_t symbols_tree(hand *h, uint32_t table) {
 static void make_words(hand *h) {
     static const uint32_t zero = 0;
     uint32_t str = hand_leaf(h, STR, 1, 0), root = dict_tree(h, &zero, 1, 3, 4);
-    hand_values *t;
     uint8_t i;
     memset(&err, 0, sizeof err);
-    t = hand_table(h, str);
+    hand_values *t = hand_table(h, str);
     hand_put(t, "\1a", 2), hand_put(t, "\2bc", 3), hand_put(t, "\0", 1), hand_put(t, "\1d", 2);
     hand_symbols(h, no_symbols, sizeof no_symbols);
     (void)symbols_tree(h, 1);
@@ -36,14 +35,13 @@ static void make_words(hand *h) {
 static void test_entries(void) {
     hand h = {0};
     rs_store store;
-    uint64_t i;
     make_words(&h);
-    for (i = 0; i < 4; i++) CHECK_OK(hand_check(&h, i, &err), &err);
+    for (uint64_t i = 0; i < 4; i++) CHECK_OK(hand_check(&h, i, &err), &err);
     CHECK_CODE(hand_check(&h, 4, &err), RS_E_FMT_VALUE, &err); /* rule 31 */
     CHECK_CODE(hand_check(&h, 5, &err), RS_E_FMT_VALUE, &err);
     REQUIRE_OK(rs_store_open(&store, hand_slice(&h), NULL, &err), &err);
     CHECK_U64(store.n_tables, 2);
-    for (i = 0; i < 4; i++) {
+    for (uint64_t i = 0; i < 4; i++) {
         static const char *const texts[] = {"a", "bc", "", "d"};
         rs_scalar key;
         rs_store_scalar(&store, i, &key);
@@ -106,9 +104,8 @@ static void test_fields(void) {
         {"symbols, places", 1, 79, 1, 1, RS_E_FMT_BLOCK},
     };
     hand h = {0};
-    size_t i;
     make_words(&h);
-    for (i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         uint8_t *at = hand_table_entry(&h, cases[i].table) + cases[i].at, was[8];
         rs_store store;
         memcpy(was, at, cases[i].width), memcpy(at, &cases[i].value, cases[i].width);
@@ -129,22 +126,21 @@ static void test_fields(void) {
 
 static rs_status check_dict(const uint32_t *tables, uint32_t n_tables, uint8_t width, uint32_t count) {
     hand h = {0};
-    rs_status status;
-    uint32_t str = hand_leaf(&h, STR, 1, 0), root;
+    uint32_t str = hand_leaf(&h, STR, 1, 0);
     hand_values *t = hand_table(&h, str);
     hand_put(t, "\1a", 2), hand_put(t, "\1b", 2);
     hand_symbols(&h, no_symbols, sizeof no_symbols);
     hand_table_of(&h, str, "\1c", 2);
-    root = dict_tree(&h, tables, n_tables, width, count);
+    uint32_t root = dict_tree(&h, tables, n_tables, width, count);
     hand_record(&h, "\0\0\0\0", ((size_t)width + 7) / 8);
     hand_finish(&h, root);
-    status = hand_check(&h, 0, &err);
+    rs_status status = hand_check(&h, 0, &err);
     hand_clear(&h);
     return status;
 }
 
 static void test_names(void) {
-    uint32_t many[64] = {0}, i;
+    uint32_t many[64] = {0};
     CHECK_OK(check_dict((const uint32_t[]){0}, 1, 1, 2), &err);
     CHECK_OK(check_dict((const uint32_t[]){0, 2}, 2, 2, 3), &err);
     CHECK_OK(check_dict((const uint32_t[]){2, 0, 2}, 3, 32, 4), &err);
@@ -157,12 +153,11 @@ static void test_names(void) {
     CHECK_CODE(check_dict((const uint32_t[]){0, 1}, 2, 1, 2), RS_E_FMT_TREE, &err);
     CHECK_CODE(check_dict((const uint32_t[]){3}, 1, 1, 2), RS_E_FMT_TREE, &err); /* none */
     CHECK_CODE(check_dict((const uint32_t[]){UINT32_MAX}, 1, 1, 2), RS_E_FMT_TREE, &err);
-    for (i = 0; i < 4; i++) {
+    for (uint32_t i = 0; i < 4; i++) {
         hand h = {0};
-        uint32_t root;
         hand_table_of(&h, hand_leaf(&h, STR, 1, 0), "\1a", 2);
         hand_symbols(&h, no_symbols, sizeof no_symbols);
-        root = symbols_tree(&h, i);
+        uint32_t root = symbols_tree(&h, i);
         hand_record(&h, "", 0);
         hand_finish(&h, root);
         CHECK_CODE(hand_check(&h, 0, &err), i == 1 ? RS_OK : RS_E_FMT_TREE, &err);
@@ -175,8 +170,7 @@ static void test_cycles(void) {
     static const uint32_t zero = 0, one = 1;
     hand own = {0}, higher = {0}, shared = {0};
     rs_store store;
-    uint32_t root;
-    root = dict_tree(&own, &zero, 1, 0, 1); /* table 0 under the tree that names it */
+    uint32_t root = dict_tree(&own, &zero, 1, 0, 1); /* table 0 under the tree that names it */
     hand_table_of(&own, root, "", 0);
     hand_record(&own, "", 0), hand_finish(&own, root);
     CHECK_CODE(hand_check(&own, 0, &err), RS_E_FMT_TREE, &err);
@@ -232,20 +226,18 @@ static void test_tree_loaded_before(void) {
 /* It is the highest number of a tree's tables that counts, in whatever order the tree names them. */
 static void test_highest_table_of_a_tree(void) {
     static const uint32_t orders[][2] = {{3, 1}, {1, 3}, {3, 0}, {0, 3}};
-    size_t i;
-    uint32_t k;
-    for (i = 0; i < 4; i++) {
+    for (size_t i = 0; i < 4; i++) {
         hand h = {0};
         rs_store store;
         uint32_t leaf = hand_leaf(&h, BOOL, 0, 0), names = dict_tree(&h, orders[i], 2, 1, 2);
-        for (k = 0; k < 6; k++) {
+        for (uint32_t k = 0; k < 6; k++) {
             bool is_named = k == orders[i][0] || k == orders[i][1];
             hand_table_of(&h, is_named ? leaf : names, is_named ? "\1" : "\0", 1);
         }
         hand_record(&h, "\0", 1), hand_finish(&h, names);
         REQUIRE_OK(rs_store_open(&store, hand_slice(&h), NULL, &err), &err);
         CHECK_OK(rs_store_load_tree(&store, names, &err), &err);
-        for (k = 0; k < 6; k++) {
+        for (uint32_t k = 0; k < 6; k++) {
             CHECK_CODE(rs_store_load_table(&store, k, &err),
                        k > 3 || k == orders[i][0] || k == orders[i][1] ? RS_OK : RS_E_FMT_TREE, &err);
         }
@@ -280,17 +272,15 @@ static void make_chain(hand *h, uint32_t n) {
 }
 
 static void test_chains(void) {
-    uint32_t n;
-    for (n = 398; n <= 403; n++) {
+    for (uint32_t n = 398; n <= 403; n++) {
         hand h = {0};
         rs_store store;
         rs_status wanted = n <= 400 ? RS_OK : RS_E_FMT_TREE;
-        uint32_t i;
         make_chain(&h, n);
         CHECK_CODE(hand_check(&h, 0, &err), wanted, &err);
         CHECK_CODE(rs_verify_segment(hand_slice(&h), NULL, NULL, &err), wanted, &err);
         REQUIRE_OK(rs_store_open(&store, hand_slice(&h), NULL, &err), &err);
-        for (i = 0; i < n; i++) { /* from the bottom, without recursion: the same limit */
+        for (uint32_t i = 0; i < n; i++) { /* from the bottom, without recursion: the same limit */
             CHECK_CODE(rs_store_load_table(&store, i, &err), i <= 400 ? RS_OK : RS_E_FMT_TREE, &err);
         }
         CHECK_CODE(rs_store_load_tree(&store, n, &err), wanted, &err);
@@ -310,12 +300,10 @@ static void test_entries_that_do_not_fit(void) {
         rs_status code;
     } cases[] = {
         {"\1a", 2, RS_OK}, {"\1ab", 3, RS_E_FMT_TRAILING}, {"\2a", 2, RS_E_FMT_TRUNCATED}, {"", 0, RS_E_FMT_TRUNCATED}};
-    size_t i;
-    for (i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         hand h = {0};
-        uint32_t root;
         hand_table_of(&h, hand_leaf(&h, STR, 1, 0), cases[i].bytes, cases[i].n);
-        root = dict_tree(&h, &zero, 1, 0, 1);
+        uint32_t root = dict_tree(&h, &zero, 1, 0, 1);
         hand_record(&h, "", 0), hand_finish(&h, root);
         CHECK_CODE(hand_check(&h, 0, &err), cases[i].code, &err);
         CHECK_CODE(rs_verify_segment(hand_slice(&h), NULL, NULL, &err), cases[i].code, &err);
@@ -328,9 +316,8 @@ static void test_arrays(void) {
     static const uint32_t zero = 0;
     static const make_node node = {NDARRAY, 0, 1, 0, 0, 0, 5, 0};
     hand h = {0};
-    uint32_t root;
     hand_table_of(&h, hand_tree(&h, &node, 1, "\0\2\1\x80\x08", 5), "\0", 1); /* 1024 of i1 */
-    root = dict_tree(&h, &zero, 1, 0, 1);
+    uint32_t root = dict_tree(&h, &zero, 1, 0, 1);
     hand_record(&h, "", 0), hand_finish(&h, root);
     CHECK_CODE(hand_check(&h, 0, &err), RS_E_FMT_VALUE, &err);
     hand_clear(&h);
@@ -376,10 +363,9 @@ static void test_shared_bytes_count(void) {
 
 static void test_deep_check(void) {
     hand h = {0};
-    uint8_t *heap;
     make_words(&h);
     CHECK_CODE(rs_verify_segment(hand_slice(&h), NULL, NULL, &err), RS_E_FMT_VALUE, &err); /* records 4 and 5 */
-    heap = h.data + rs_load_u64(hand_table_entry(&h, 0) + 16);
+    uint8_t *heap = h.data + rs_load_u64(hand_table_entry(&h, 0) + 16);
     heap[7] ^= 1; /* 'd' is still a letter */
     CHECK_OK(hand_check(&h, 3, &err), &err);
     CHECK_CODE(rs_verify_segment(hand_slice(&h), NULL, NULL, &err), RS_E_FMT_CHECKSUM, &err);
@@ -404,21 +390,18 @@ static void test_entry_of_no_record(void) {
 /* Whatever a byte of a table's entry, its offsets or its heap is changed to: a status, never a crash. */
 static void test_any_byte_changed(void) {
     hand h = {0};
-    const rs_section *offsets;
-    size_t ranges[3][2], k, i;
-    unsigned value;
+    size_t ranges[3][2];
     make_words(&h);
-    offsets = &h.directory.sections[RS_FMT_SECTION_OFFSETS];
+    const rs_section *offsets = &h.directory.sections[RS_FMT_SECTION_OFFSETS];
     ranges[0][0] = (size_t)h.directory.sections[RS_FMT_SECTION_TABLES].off, ranges[0][1] = 160;
     ranges[1][0] = (size_t)offsets->off, ranges[1][1] = 24;
     ranges[2][0] = (size_t)h.directory.sections[RS_FMT_SECTION_HEAP].off, ranges[2][1] = 200;
-    for (k = 0; k < 3; k++) {
-        for (i = ranges[k][0]; i < ranges[k][0] + ranges[k][1]; i++) {
+    for (size_t k = 0; k < 3; k++) {
+        for (size_t i = ranges[k][0]; i < ranges[k][0] + ranges[k][1]; i++) {
             uint8_t was = h.data[i];
-            for (value = 0; value < 256; value += value < 8 || value > 250 ? 1 : 9) {
-                uint64_t record;
+            for (unsigned value = 0; value < 256; value += value < 8 || value > 250 ? 1 : 9) {
                 h.data[i] = (uint8_t)value;
-                for (record = 0; record < 6; record++) CHECK(hand_check(&h, record, &err) != RS_E_MEM);
+                for (uint64_t record = 0; record < 6; record++) CHECK(hand_check(&h, record, &err) != RS_E_MEM);
             }
             h.data[i] = was;
         }

@@ -32,14 +32,13 @@ static void check_short(rs_cursor cursor, const rs_place *place, rs_status statu
 static rs_status take(const rs_tree *tree, const void *bytes, size_t n, uint64_t max_bytes, rs_text *text,
                       uint64_t *left) {
     uint8_t *exact = make_exact(bytes, n);
-    rs_cursor cursor, begin;
+    rs_cursor cursor;
     rs_place place;
-    rs_status status;
     memset(&cursor, 0, sizeof cursor);
     cursor.in = rs_slice_of(exact, n);
     cursor.budget.values = 100, cursor.budget.bytes = max_bytes, cursor.budget.depth = 10, cursor.shared = false;
-    status = rs_path_begin(&cursor, tree->nodes, &place, &err);
-    begin = cursor;
+    rs_status status = rs_path_begin(&cursor, tree->nodes, &place, &err);
+    rs_cursor begin = cursor;
     if (status == RS_OK) {
         status = rs_text_take(text, &cursor, place.node, place.body, place.bits, &err);
         check_short(begin, &place, status, text, cursor.in.ptr);
@@ -52,9 +51,8 @@ static rs_status take(const rs_tree *tree, const void *bytes, size_t n, uint64_t
 
 /* Whether the text has these units, told as 4 bytes each. */
 static bool is_text(const rs_text *text, const uint32_t *units, size_t n) {
-    size_t i;
     if (!CHECK_U64(text->n_units, n)) return false;
-    for (i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++) {
         const uint8_t *p = text->units + i * text->unit_bytes;
         uint32_t unit = text->unit_bytes == 1 ? *p : text->unit_bytes == 2 ? rs_load_u16(p) : rs_load_u32(p);
         if (!CHECK_U64(unit, units[i])) return false;
@@ -194,17 +192,15 @@ static const struct {
 };
 
 static void test_literals(void) {
-    size_t i, cut, k;
-    for (i = 0; i < sizeof literals / sizeof literals[0]; i++) {
+    for (size_t i = 0; i < sizeof literals / sizeof literals[0]; i++) {
         hand h = {0};
         rs_store store;
-        const rs_tree *tree;
         rs_text text;
         uint64_t left;
         uint8_t bytes[32];
         (void)hand_tree(&h, literals[i].nodes, literals[i].n_nodes, literals[i].aux, literals[i].aux_size);
         hand_finish(&h, 0);
-        tree = open_tree(&store, &h);
+        const rs_tree *tree = open_tree(&store, &h);
         rs_text_begin(&text);
         if (!CHECK_CODE(take(tree, literals[i].bytes, literals[i].size, 100, &text, &left), literals[i].code, &err) ||
             (literals[i].code == RS_OK && !is_text(&text, literals[i].units, literals[i].n))) {
@@ -217,9 +213,10 @@ static void test_literals(void) {
                   take(tree, literals[i].bytes, literals[i].size, literals[i].n - 1, &text, &left) == RS_E_FMT_LIMIT);
         }
         memcpy(bytes, literals[i].bytes, literals[i].size);
-        for (cut = 0; cut < literals[i].size; cut++)
+        for (size_t cut = 0; cut < literals[i].size; cut++)
             CHECK(take(tree, bytes, cut, 100, &text, &left) != RS_E_FMT_TRAILING);
-        for (k = 0; k < 256 * literals[i].size; k++) { /* whatever a byte is changed to: a status, never a crash */
+        for (size_t k = 0; k < 256 * literals[i].size;
+             k++) { /* whatever a byte is changed to: a status, never a crash */
             bytes[k / 256] = (uint8_t)k;
             CHECK(take(tree, bytes, literals[i].size, 1000, &text, &left) != RS_E_MEM);
             memcpy(bytes, literals[i].bytes, literals[i].size);
@@ -236,13 +233,12 @@ static void test_growing(void) {
     static const size_t lengths[] = {0, 1, 511, 512, 1023, 1024, 1025, 5000};
     hand h = {0};
     rs_store store;
-    const rs_tree *tree;
-    size_t a, b, c, i;
+    size_t i;
     (void)hand_tree(&h, nodes, 4, NULL, 0), hand_finish(&h, 0);
-    tree = open_tree(&store, &h);
-    for (a = 0; a < 8; a++) {
-        for (b = 0; b < 8; b++) {
-            for (c = 0; c < 8; c += 3) {
+    const rs_tree *tree = open_tree(&store, &h);
+    for (size_t a = 0; a < 8; a++) {
+        for (size_t b = 0; b < 8; b++) {
+            for (size_t c = 0; c < 8; c += 3) {
                 size_t n = lengths[a] + lengths[b] + lengths[c];
                 uint32_t *units = (uint32_t *)calloc(n + 1, 4);
                 rs_buffer bytes = {0};
@@ -275,12 +271,12 @@ static void test_growing(void) {
 /* "the ", the escape, "a"; of units of 2 bytes the same. */
 static size_t symbol_bytes(uint8_t *out, uint8_t unit, uint8_t n_short) {
     static const char pool[] = "the a";
-    size_t at = 8, i;
+    size_t at = 8;
     memset(out, 0, 64);
     out[0] = unit, out[2] = n_short, out[4] = 3;
     out[at] = 4, at += 6; /* 4 units from 0; the escape */
     out[at] = 4 << 4 | 1, at += 3;
-    for (i = 0; i < 5; i++, at += unit) out[at] = (uint8_t)pool[i];
+    for (size_t i = 0; i < 5; i++, at += unit) out[at] = (uint8_t)pool[i];
     return at + 16;
 }
 
@@ -322,18 +318,15 @@ static void test_symbols(void) {
 /* Many codes: the room is measured first, for every unit that the text may have by then. */
 static void test_many_symbols(void) {
     static const uint32_t zero = 0;
-    unsigned unit, first;
-    for (unit = 1; unit <= 2; unit++) {
-        for (first = 1; first <= 4; first *= 2) {
+    for (unsigned unit = 1; unit <= 2; unit++) {
+        for (unsigned first = 1; first <= 4; first *= 2) {
             make_node nodes[] = {CONCAT_OF(2), LEAF(STR, 0), {SYMBOLS, 0, 2, 0, 0, 0, 4, 0}};
-            size_t n;
             hand h = {0};
             rs_store store;
-            const rs_tree *tree;
             nodes[1].param = (uint8_t)first;
             (void)hand_tree(&h, nodes, 3, &zero, 4), make_symbols(&h, (uint8_t)unit, 255), hand_finish(&h, 0);
-            tree = open_tree(&store, &h);
-            for (n = 1; n < 3000; n = n * 3 + 1) {
+            const rs_tree *tree = open_tree(&store, &h);
+            for (size_t n = 1; n < 3000; n = n * 3 + 1) {
                 rs_buffer bytes = {0};
                 rs_text text;
                 uint64_t left;
@@ -358,22 +351,20 @@ static void check_long_symbols(uint8_t unit, uint8_t first) {
     uint8_t table[8 + 3 + 16 + 16] = {unit, 0, 255, 0, 1, 0, 0, 0, (uint8_t)length};
     hand h = {0};
     rs_store store;
-    const rs_tree *tree;
-    uint32_t n, i;
-    for (i = 0; i < length; i++) table[11 + i * unit] = (uint8_t)('a' + i);
+    for (uint32_t i = 0; i < length; i++) table[11 + i * unit] = (uint8_t)('a' + i);
     nodes[1].param = first;
     (void)hand_tree(&h, nodes, 3, &zero, 4), hand_symbols(&h, table, 8 + 3 + length * unit + 16), hand_finish(&h, 0);
-    tree = open_tree(&store, &h);
-    for (n = 1; n <= 1500; n = n * 2 + 1) {
+    const rs_tree *tree = open_tree(&store, &h);
+    for (uint32_t n = 1; n <= 1500; n = n * 2 + 1) {
         rs_buffer bytes = {0};
         rs_text text;
-        uint64_t left, at;
+        uint64_t left;
         make_varint(&bytes, 1), make_bytes(&bytes, "z\0\0\0", first);
         if (rs_buffer_append_zeros(&bytes, n, NULL) != RS_OK) abort();
         rs_text_begin(&text);
         if (CHECK_OK(take(tree, bytes.data, bytes.size_bytes, 1 + length * n, &text, &left), &err)) {
             bool same = CHECK_U64(text.n_units, 1 + length * n);
-            for (at = 1; same && at < text.n_units; at++) {
+            for (uint64_t at = 1; same && at < text.n_units; at++) {
                 same = text.units[at * text.unit_bytes] == 'a' + (at - 1) % length;
             }
             CHECK(same && text.capacity <= 2 * (RS_TEXT_INLINE + 16 * n * text.unit_bytes / unit));
@@ -384,9 +375,8 @@ static void check_long_symbols(uint8_t unit, uint8_t first) {
 }
 
 static void test_long_symbols(void) {
-    uint8_t unit, first;
-    for (unit = 1; unit <= 2; unit++) {
-        for (first = 1; first <= 4; first *= 2) check_long_symbols(unit, first);
+    for (uint8_t unit = 1; unit <= 2; unit++) {
+        for (uint8_t first = 1; first <= 4; first *= 2) check_long_symbols(unit, first);
     }
 }
 
@@ -399,14 +389,13 @@ static rs_status take_entry(const make_node *nodes, uint32_t n_nodes, const void
     hand h = {0};
     rs_store store;
     rs_text text;
-    rs_status status;
     uint64_t left;
     uint32_t twice[32];
     (void)hand_tree(&h, root, 3, &zero, 4);
     hand_table_of(&h, hand_tree(&h, nodes, n_nodes, aux, aux_size), entry, size);
     hand_finish(&h, 0);
     rs_text_begin(&text);
-    status = take(open_tree(&store, &h), "", 0, 100, &text, &left);
+    rs_status status = take(open_tree(&store, &h), "", 0, 100, &text, &left);
     memcpy(twice, units, 4 * n), memcpy(twice + n, units, 4 * n);
     if (status == RS_OK) CHECK(is_text(&text, twice, 2 * n) && left == 100 - 2 * n);
     rs_text_clear(&text), rs_store_close(&store), hand_clear(&h);
@@ -458,21 +447,19 @@ static int take_short(uint8_t unit, const void *codes, size_t size, rs_status co
     static const uint32_t tables[] = {0, 1};
     hand h = {0};
     rs_store store;
-    const rs_tree *tree;
     rs_cursor cursor;
     rs_text text;
     uint64_t left;
-    int n;
     (void)hand_tree(&h, root, 3, &tables[1], 4);
     make_symbols(&h, unit, 255);
     hand_table_of(&h, hand_tree(&h, coded, 1, &tables[0], 4), codes, size);
     hand_finish(&h, 0);
-    tree = open_tree(&store, &h);
+    const rs_tree *tree = open_tree(&store, &h);
     rs_text_begin(&text);
     CHECK_CODE(take(tree, "", 0, 10000, &text, &left), code, &err);
     memset(&cursor, 0, sizeof cursor);
     cursor.in = rs_slice_of((const uint8_t *)"", 0);
-    n = rs_text_short(&cursor, tree->nodes, (const uint8_t *)"", 0, out);
+    int n = rs_text_short(&cursor, tree->nodes, (const uint8_t *)"", 0, out);
     if (n >= 0) CHECK(code == RS_OK && text.n_units == (uint64_t)n && memcmp(text.units, out, (size_t)n) == 0);
     rs_text_clear(&text), rs_store_close(&store), hand_clear(&h);
     return n;
@@ -499,7 +486,6 @@ static rs_status take_tower(uint32_t depth, const char *bytes, size_t size, uint
     hand h = {0};
     rs_store store;
     rs_text text;
-    rs_status status;
     uint64_t left;
     uint32_t i, k;
     for (k = 1; k <= 64; k++) nodes[k].kind = DICT_CODED, nodes[k].aux_size = 4, nodes[k].count = 1;
@@ -509,7 +495,7 @@ static rs_status take_tower(uint32_t depth, const char *bytes, size_t size, uint
     for (i = 0; i + 1 < depth; i++) hand_table_of(&h, hand_tree(&h, nodes, 65, &i, 4), "", 0);
     hand_finish(&h, 0);
     rs_text_begin(&text);
-    status = take(open_tree(&store, &h), "", 0, max_bytes, &text, &left);
+    rs_status status = take(open_tree(&store, &h), "", 0, max_bytes, &text, &left);
     *n_units = text.n_units;
     CHECK(text.capacity <= 4 * (max_bytes + size + RS_TEXT_INLINE));
     rs_text_clear(&text), rs_store_close(&store), hand_clear(&h);
@@ -561,7 +547,6 @@ static void test_scalars(void) {
     static const uint8_t zeros[16] = {0}, scaled[10] = {0, 0, 0, 0, 0, 0, 0, 0, 1, 0};
     rs_scalar key;
     rs_buffer bytes = {0};
-    size_t n;
     scalar_of(&hex, 1, NULL, 0, "\xAB\xC0", 2, &key), CHECK(is_word(&key, "abc"));
     scalar_of(&digits, 1, zeros, 8, "\7", 1, &key), CHECK(is_word(&key, "007"));
     scalar_of(pair, 3, NULL, 0, "\2ab", 3, &key), CHECK(is_word(&key, "abab"));
@@ -574,7 +559,7 @@ static void test_scalars(void) {
     scalar_of(pair, 3, NULL, 0, "\2a", 2, &key), CHECK(key.kind == RS_SCALAR_UNKNOWN); /* malformed: reading says how */
     scalar_of(pair, 3, NULL, 0, "\1ab", 3, &key), CHECK(key.kind == RS_SCALAR_UNKNOWN);
     scalar_of(&symbols, 1, zeros, 4, "\3", 1, &key), CHECK(key.kind == RS_SCALAR_UNKNOWN);
-    for (n = 126; n <= 130; n++) { /* longer texts than a scalar has room for */
+    for (size_t n = 126; n <= 130; n++) { /* longer texts than a scalar has room for */
         bytes.size_bytes = 0;
         make_varint(&bytes, n);
         if (rs_buffer_append_zeros(&bytes, n, NULL) != RS_OK) abort();

@@ -44,10 +44,9 @@ static rs_status take(const char *bytes, size_t n, rs_buffer *out, bool *taken) 
     uint8_t *exact = make_exact(bytes, n);
     rs_cursor cursor;
     rs_place place = {NULL, NULL, 0};
-    rs_status status;
     memset(&cursor, 0, sizeof cursor);
     cursor.in = rs_slice_of(exact, n);
-    status = rs_utf8_take(out, &cursor, &place, taken, &err);
+    rs_status status = rs_utf8_take(out, &cursor, &place, taken, &err);
     free(exact);
     return status;
 }

@@ -52,10 +52,9 @@ static void make_small(void) {
     rs_segment_writer writer;
     rs_builder builder;
     rs_segment segment;
-    uint64_t i;
     REQUIRE_OK(rs_segment_writer_open(&writer, RS_BACKING_ANONYMOUS, NULL, NULL, &err), &err);
     REQUIRE_OK(rs_builder_open(&builder, &writer, NULL, &err), &err);
-    for (i = 0; i < ALL; i++) {
+    for (uint64_t i = 0; i < ALL; i++) {
         add(&builder, i);
         REQUIRE_OK(rs_builder_end_record(&builder, &err), &err);
         if (i == 69 || i == 299 || i == 304 || i == 404) REQUIRE_OK(rs_builder_flush(&builder, &err), &err);
@@ -80,16 +79,15 @@ static bool within(uint64_t at, uint64_t off, uint64_t size) { return at >= off 
 
 /* Whether a checksum covers the byte; the others are padding. */
 static bool covered(uint64_t at) {
-    uint64_t i;
     if (at < 4096 || at >= layout.header.directory_off) return true;
-    for (i = 2; i <= RS_FMT_SECTION_TABLES; i++) {
+    for (uint64_t i = 2; i <= RS_FMT_SECTION_TABLES; i++) {
         if (within(at, layout.directory.sections[i].off, layout.directory.sections[i].size_bytes)) return true;
     }
-    for (i = 0; i < layout.n_blocks; i++) {
+    for (uint64_t i = 0; i < layout.n_blocks; i++) {
         const rs_block *b = &layout.blocks[i];
         if (within(at, b->heap_off, b->heap_size_bytes) || within(at, b->arrays_off, b->arrays_size_bytes)) return true;
     }
-    for (i = 0; i < layout.n_tables; i++) {
+    for (uint64_t i = 0; i < layout.n_tables; i++) {
         if (within(at, layout.tables[i].heap_off, layout.tables[i].heap_size_bytes)) return true;
     }
     return false;
@@ -98,12 +96,11 @@ static bool covered(uint64_t at) {
 static bool is_format_code(rs_status status) { return status >= RS_E_FMT_MAGIC && status <= RS_E_FMT_RESERVED; }
 
 static void test_every_flip(void) {
-    size_t i, padding = 0;
-    for (i = 0; i < small.size; i++) {
+    size_t padding = 0;
+    for (size_t i = 0; i < small.size; i++) {
         uint8_t bit = (uint8_t)(1u << make_random(8));
-        rs_status status;
         small.data[i] ^= bit;
-        status = rs_verify_segment(built_slice(&small), NULL, NULL, &err);
+        rs_status status = rs_verify_segment(built_slice(&small), NULL, NULL, &err);
         if (!covered(i)) padding++;
         if (!CHECK(covered(i) ? is_format_code(status) : status == RS_OK)) {
             (void)fprintf(stderr, "    byte %zu: %s\n", i, rs_status_name(status));
@@ -115,8 +112,7 @@ static void test_every_flip(void) {
 }
 
 static void test_every_cut(void) {
-    size_t n;
-    for (n = 0; n < small.size; n++) {
+    for (size_t n = 0; n < small.size; n++) {
         uint8_t *exact = make_exact(small.data, n);
         CHECK_CODE(rs_verify_segment(rs_slice_of(exact, n), NULL, NULL, &err), RS_E_FMT_TRUNCATED, &err);
         free(exact);
@@ -126,12 +122,10 @@ static void test_every_cut(void) {
 /* Bytes changed and all checksums made to match: nothing but the rules stands between the bytes and the reader. */
 static void test_sealed_changes(void) {
     built copy = {make_exact(small.data, small.size), small.size};
-    uint64_t round, refused = 0;
-    for (round = 0; round < 60000; round++) {
+    uint64_t refused = 0;
+    for (uint64_t round = 0; round < 60000; round++) {
         uint64_t n = 1 + make_random(3), at;
-        rs_status status;
-        uint64_t i;
-        for (i = 0; i < n; i++) {
+        for (uint64_t i = 0; i < n; i++) {
             /* The header's second half and the arrays hold nothing to go wrong. */
             do at = make_random(small.size);
             while (within(at, 120, 3972) || within(at, layout.blocks[2].arrays_off, 2048));
@@ -142,7 +136,7 @@ static void test_sealed_changes(void) {
             }
         }
         built_seal(&copy, &layout);
-        status = rs_verify_segment(built_slice(&copy), NULL, NULL, &err);
+        rs_status status = rs_verify_segment(built_slice(&copy), NULL, NULL, &err);
         CHECK(status == RS_OK || is_format_code(status));
         refused += status != RS_OK;
         memcpy(copy.data, small.data, small.size);
@@ -155,10 +149,9 @@ static void test_sealed_changes(void) {
 
 static rs_status verify_with(unsigned section, uint64_t at, uint64_t value, unsigned width) {
     built copy = {make_exact(small.data, small.size), small.size};
-    rs_status status;
     memcpy((section == 0 ? copy.data : built_section(&copy, &layout, section)) + at, &value, width);
     built_seal(&copy, &layout);
-    status = rs_verify_segment(built_slice(&copy), NULL, NULL, &err);
+    rs_status status = rs_verify_segment(built_slice(&copy), NULL, NULL, &err);
     built_clear(&copy);
     return status;
 }
@@ -209,18 +202,17 @@ static void test_limits(void) {
 
 /* A long list, whose elements are counted one by one. */
 static void long_record(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
-    uint64_t k;
     (void)arrays;
     make_head(raw, 0x0D, 5000);
-    for (k = 0; k < 5000; k++) make_tag(raw, (uint8_t)((i + k) % 3));
+    for (uint64_t k = 0; k < 5000; k++) make_tag(raw, (uint8_t)((i + k) % 3));
 }
 
 static void test_every_stop(void) {
     built lists = build(long_record, 3, true);
-    uint64_t of_small = stops_everywhere(&small), of_lists;
+    uint64_t of_small = stops_everywhere(&small);
     CHECK(of_small > ALL + layout.blocks[2].arrays_size_bytes);
     REQUIRE(lists.data != NULL);
-    of_lists = stops_everywhere(&lists);
+    uint64_t of_lists = stops_everywhere(&lists);
     CHECK(of_lists >= 15000);
     built_clear(&lists);
 }

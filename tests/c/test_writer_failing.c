@@ -43,9 +43,8 @@ static void *given(void *p) {
 void *__wrap_malloc(size_t size) { return may_have() ? given(__real_malloc(size)) : NULL; }
 void *__wrap_calloc(size_t n, size_t size) { return may_have() ? given(__real_calloc(n, size)) : NULL; }
 void *__wrap_realloc(void *old, size_t size) {
-    void *p;
     if (!may_have()) return NULL;
-    p = __real_realloc(old, size);
+    void *p = __real_realloc(old, size);
     live += counting && p != NULL && old == NULL;
     return p;
 }
@@ -55,10 +54,9 @@ void __wrap_free(void *p) {
 }
 rs_status __wrap_rs_segment_writer_append(rs_segment_writer *self, const void *data, size_t size, rs_error *e) {
     bool was = counting;
-    rs_status status;
     if (counting && appends++ >= refuse_at) return rs_error_set(e, RS_E_SPACE, RS_NOWHERE, "no room, says the test");
     counting = false; /* the system's files are read through the C library, which has its own memory */
-    status = __real_rs_segment_writer_append(self, data, size, e);
+    rs_status status = __real_rs_segment_writer_append(self, data, size, e);
     counting = was;
     return status;
 }
@@ -69,12 +67,11 @@ static bool only_maps;
 
 /* Dicts whose keys are data: so many that they become maps, of which some hold others. */
 static rs_status add_maps(rs_builder *builder) {
-    uint64_t i, k;
     char key[16];
-    for (i = 0; i < 300; i++) {
+    for (uint64_t i = 0; i < 300; i++) {
         counting = false;
         make_head(&builder->raw, 0x0F, 2);
-        for (k = 0; k < 2; k++) {
+        for (uint64_t k = 0; k < 2; k++) {
             (void)snprintf(key, sizeof key, "id%u", (unsigned)(2 * i + k));
             make_str(&builder->raw, key);
             make_head(&builder->raw, 0x0F, 1), make_str(&builder->raw, "n"), make_int(&builder->raw, (int64_t)(i * k));
@@ -86,9 +83,8 @@ static rs_status add_maps(rs_builder *builder) {
 }
 
 static rs_status add_all(rs_builder *builder) {
-    uint64_t i;
     if (only_maps) return add_maps(builder);
-    for (i = 0; i < RECORDS; i++) {
+    for (uint64_t i = 0; i < RECORDS; i++) {
         counting = false; /* appending records, as the binding does, is not tested here */
         columns_record(i, &builder->raw, &builder->arrays);
         counting = true;
@@ -216,9 +212,8 @@ static void check_failing(const built *b) {
     CHECK_OK(rs_verify_segment(built_slice(b), NULL, NULL, &err), &err);
     counting = false;
     for (n = steps, fail_at = 0; fail_at < n; fail_at++) {
-        rs_status status;
         steps = 0, live = 0, counting = true;
-        status = rs_verify_segment(built_slice(b), NULL, NULL, &err);
+        rs_status status = rs_verify_segment(built_slice(b), NULL, NULL, &err);
         counting = false;
         CHECK_CODE(status, RS_E_MEM, &err);
         CHECK_U64((uint64_t)live, 0);
@@ -253,9 +248,8 @@ static rs_status match_once(void) {
     static const uint8_t *const symbols[] = {(const uint8_t *)"symbol", (const uint8_t *)"s", (const uint8_t *)"table"};
     static const uint8_t sizes[] = {6, 1, 5};
     rs_matcher matcher;
-    rs_status status;
     steps = 0, live = 0, counting = true;
-    status = rs_matcher_init(&matcher, symbols, sizes, 3, 1, &err);
+    rs_status status = rs_matcher_init(&matcher, symbols, sizes, 3, 1, &err);
     if (status == RS_OK) rs_matcher_clear(&matcher);
     counting = false;
     CHECK_U64((uint64_t)live, 0);
@@ -278,11 +272,10 @@ static rs_status append_once(const arrow_made *m) {
     rs_segment_writer writer;
     rs_builder builder;
     rs_arrow_in in = {0};
-    rs_status status;
     CHECK_OK(rs_segment_writer_open(&writer, RS_BACKING_ANONYMOUS, NULL, NULL, &err), &err);
     CHECK_OK(rs_builder_open(&builder, &writer, NULL, &err), &err);
     steps = 0, counting = true;
-    status = rs_arrow_in_open(&in, &m->schema, &plain, &err);
+    rs_status status = rs_arrow_in_open(&in, &m->schema, &plain, &err);
     if (status == RS_OK) status = rs_arrow_in_bind(&in, &m->array, &err);
     if (status == RS_OK) status = rs_arrow_in_append(&in, &builder, UINT64_MAX, &err);
     counting = false;

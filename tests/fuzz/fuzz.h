@@ -3,8 +3,7 @@
  *
  * A target is one file fuzz_<name>.c. libFuzzer drives it, built by `nox -s fuzz`; replay.c drives the same file in
  * every test run. Both give the same result for the same input: a target has no state between two inputs. */
-#ifndef RS_FUZZ_H
-#define RS_FUZZ_H
+#pragma once
 
 #include <stdlib.h>
 
@@ -48,8 +47,7 @@ static inline unsigned fuzz_take(rs_slice *in) { return in->ptr != in->end ? *in
 
 static inline uint64_t fuzz_take_number(rs_slice *in, unsigned n_bytes) {
     uint64_t value = 0;
-    unsigned i;
-    for (i = 0; i < n_bytes; i++) value |= (uint64_t)fuzz_take(in) << (8 * i);
+    for (unsigned i = 0; i < n_bytes; i++) value |= (uint64_t)fuzz_take(in) << (8 * i);
     return value;
 }
 
@@ -84,9 +82,9 @@ static inline uint64_t fuzz_records(const rs_store *store) {
 
 /* Whether all records and entries may be read within one execution: no more values than FUZZ_ALL_VALUES. */
 static inline bool fuzz_is_small(const rs_store *store) {
-    uint64_t n = store->header.n_records, i;
+    uint64_t n = store->header.n_records;
     const rs_section *tables = &store->directory.sections[RS_FMT_SECTION_TABLES];
-    for (i = 0; i < store->n_tables; i++) {
+    for (uint64_t i = 0; i < store->n_tables; i++) {
         n += rs_load_u32(store->segment.ptr + tables->off + RS_FMT_BLOCK_SIZE * i + RS_FMT_B_N_RECORDS);
     }
     return n <= FUZZ_ALL_VALUES / (1 + store->header.max_values);
@@ -99,5 +97,3 @@ static inline uint8_t *fuzz_copy(const uint8_t *data, size_t size) {
     if (size != 0) memcpy(copy, data, size);
     return copy;
 }
-
-#endif

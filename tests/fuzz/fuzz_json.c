@@ -10,10 +10,9 @@ static rs_status scan(const uint8_t *data, size_t size, size_t piece, bool objec
     rs_json_bounds_begin(&bounds, object);
     while (at < size && bounds.depth > 0) {
         const size_t n = size - at < piece ? size - at : piece, before = ends->size_bytes;
-        size_t k;
         RS_TRY(rs_json_bounds_run(&bounds, data + at, n, ends, &consumed, NULL));
         FUZZ_MUST(consumed <= n && (consumed == n || bounds.depth == 0));
-        for (k = before; k < ends->size_bytes; k += 8) {
+        for (size_t k = before; k < ends->size_bytes; k += 8) {
             FUZZ_MUST(rs_load_u64(ends->data + k) < n);
             rs_store_u64(ends->data + k, rs_load_u64(ends->data + k) + at);
         }
@@ -24,12 +23,10 @@ static rs_status scan(const uint8_t *data, size_t size, size_t piece, bool objec
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     rs_buffer whole = {0}, pieces = {0};
-    rs_status status;
-    bool object;
     if (size == 0 || size > FUZZ_INPUT) return 0;
-    object = (data[0] & 1) != 0;
+    bool object = (data[0] & 1) != 0;
     (void)rs_json_has_long_int(data, size);
-    status = scan(data + 1, size - 1, size, object, &whole);
+    rs_status status = scan(data + 1, size - 1, size, object, &whole);
     FUZZ_MUST(scan(data + 1, size - 1, 1 + data[0] % PIECE, object, &pieces) == status);
     if (status == RS_OK) {
         FUZZ_MUST(whole.size_bytes == pieces.size_bytes);

@@ -25,8 +25,7 @@ static unsigned value(stream *s) { return s->in.ptr != s->in.end ? *s->in.ptr++ 
 
 static uint64_t number_of(stream *s, unsigned n_bytes) {
     uint64_t number = 0;
-    unsigned i;
-    for (i = 0; i < n_bytes; i++) number |= (uint64_t)value(s) << (8 * i);
+    for (unsigned i = 0; i < n_bytes; i++) number |= (uint64_t)value(s) << (8 * i);
     return number;
 }
 
@@ -53,9 +52,8 @@ static void put_text(stream *s) {
 /* Text of wide units: one unit needs the width, as in a str that an interpreter keeps. */
 static void put_wide(stream *s, unsigned unit_bytes) {
     const unsigned n = 1 + value(s) % 20;
-    unsigned i;
     make_tag(&s->raw, unit_bytes == 2 ? RS_FMT_TAG_STR2 : RS_FMT_TAG_STR4), make_varint(&s->raw, n);
-    for (i = 0; i < n; i++) {
+    for (unsigned i = 0; i < n; i++) {
         uint32_t unit = (uint32_t)number_of(s, unit_bytes);
         if (unit_bytes == 4) unit %= 0x110000;
         if (i == 0 && unit_bytes == 2 && unit < 0x100) unit += 0x4E00;
@@ -66,10 +64,9 @@ static void put_wide(stream *s, unsigned unit_bytes) {
 
 static void put_array(stream *s) {
     const unsigned n = value(s) % 30;
-    unsigned i;
     const uint8_t head[] = {RS_FMT_TAG_NDARRAY, 0, 3, 1};
     put(s, head, sizeof head), make_varint(&s->raw, n);
-    for (i = 0; i < 2 * n; i++) make_tag(&s->raw, value(s));
+    for (unsigned i = 0; i < 2 * n; i++) make_tag(&s->raw, value(s));
 }
 
 static void put_float(stream *s, unsigned choice) {
@@ -84,9 +81,8 @@ static void put_float(stream *s, unsigned choice) {
 static void put_numbers(stream *s, unsigned choice) {
     const unsigned n = value(s) % 40;
     int64_t number = (int16_t)number_of(s, 2);
-    unsigned i;
     make_head(&s->raw, (choice & 1) != 0 ? RS_FMT_TAG_TUPLE : RS_FMT_TAG_LIST, n);
-    for (i = 0; i < n; i++) {
+    for (unsigned i = 0; i < n; i++) {
         number += (int8_t)value(s);
         if ((choice & 2) != 0) make_float(&s->raw, (double)number / 10);
         else make_int(&s->raw, number);
@@ -96,9 +92,8 @@ static void put_numbers(stream *s, unsigned choice) {
 /* A dict with keys that are distinct: of few sets, as records have, or of the input's choice. */
 static void put_dict(stream *s, unsigned depth) {
     const unsigned choice = choose(s), n = choice % (ELEMENTS + 1);
-    unsigned i;
     make_head(&s->raw, RS_FMT_TAG_DICT, n);
-    for (i = 0; i < n; i++) {
+    for (unsigned i = 0; i < n; i++) {
         char key[16];
         if (choice / 16 % 4 == 3) {
             make_int(&s->raw, (int64_t)(i * 1000 + value(s)));
@@ -124,7 +119,7 @@ static void put_ext(stream *s) {
 
 static void put_value(stream *s, unsigned depth) {
     const unsigned choice = choose(s);
-    unsigned i, n;
+    unsigned n;
     switch (choice % (depth < NEST ? 16u : 12u)) {
     case 0: make_tag(&s->raw, choice / 16 % 3); break;
     case 1: make_int(&s->raw, (int8_t)value(s)); break;
@@ -137,7 +132,7 @@ static void put_value(stream *s, unsigned depth) {
     case 8:
         n = value(s) % 40;
         make_head(&s->raw, RS_FMT_TAG_BYTES, n);
-        for (i = 0; i < n; i++) make_tag(&s->raw, value(s));
+        for (unsigned i = 0; i < n; i++) make_tag(&s->raw, value(s));
         break;
     case 9: put_array(s); break;
     case 10: put_ext(s); break;
@@ -145,7 +140,7 @@ static void put_value(stream *s, unsigned depth) {
     case 12:
         n = choose(s) % ELEMENTS;
         make_head(&s->raw, (choice & 16) != 0 ? RS_FMT_TAG_TUPLE : RS_FMT_TAG_LIST, n);
-        for (i = 0; i < n; i++) put_value(s, depth + 1);
+        for (unsigned i = 0; i < n; i++) put_value(s, depth + 1);
         break;
     default: put_dict(s, depth); break;
     }
@@ -178,9 +173,8 @@ static void append(rs_builder *builder, rs_slice record) {
 
 static void build_list(const stream *s, rs_segment_writer *writer, const rs_choices *choices) {
     rs_builder builder;
-    uint64_t i;
     FUZZ_MUST(rs_builder_open(&builder, writer, choices, NULL) == RS_OK);
-    for (i = 0; i < s->n; i++) {
+    for (uint64_t i = 0; i < s->n; i++) {
         append(&builder, record_of(s, i));
         FUZZ_MUST(rs_builder_end_record(&builder, NULL) == RS_OK);
         /* Blocks of a group of records, so that a few records make several. */
@@ -194,9 +188,9 @@ static void build_list(const stream *s, rs_segment_writer *writer, const rs_choi
 static void build_mapping(const stream *s, rs_segment_writer *writer, const rs_choices *choices) {
     rs_mapping_builder builder;
     rs_buffer table = {0};
-    uint64_t hashes[RECORDS], i;
+    uint64_t hashes[RECORDS];
     FUZZ_MUST(rs_mapping_builder_open(&builder, writer, choices, NULL) == RS_OK);
-    for (i = 0; i < s->n; i++) {
+    for (uint64_t i = 0; i < s->n; i++) {
         make_int(&builder.keys.raw, (int64_t)(i * 3));
         append(&builder.values, record_of(s, i));
         FUZZ_MUST(rs_mapping_builder_end_pair(&builder, NULL) == RS_OK);
@@ -212,9 +206,8 @@ static void build_mapping(const stream *s, rs_segment_writer *writer, const rs_c
 static void check_record(rs_store *store, const stream *s, uint64_t i, rs_buffer *raw) {
     const rs_slice wanted = record_of(s, i);
     rs_record record;
-    rs_cursor cursor;
     FUZZ_MUST(rs_store_find(store, i, &record, NULL) == RS_OK);
-    cursor = rs_store_cursor(store, &record);
+    rs_cursor cursor = rs_store_cursor(store, &record);
     raw->size_bytes = 0;
     raw_alone(&cursor, record.tree->nodes, raw);
     FUZZ_MUST(raw->size_bytes == rs_slice_left(&wanted) && memcmp(raw->data, wanted.ptr, raw->size_bytes) == 0);
@@ -222,9 +215,9 @@ static void check_record(rs_store *store, const stream *s, uint64_t i, rs_buffer
 
 static void check_mapping(rs_store *store, const stream *s) {
     rs_mapping mapping;
-    uint64_t i, entry;
+    uint64_t entry;
     FUZZ_MUST(rs_mapping_open(&mapping, store, NULL) == RS_OK && mapping.n_entries == s->n);
-    for (i = 0; i < s->n; i++) {
+    for (uint64_t i = 0; i < s->n; i++) {
         rs_key_probe probe = rs_key_probe_begin(&mapping.index, rs_keys_hash_int(s->n, (int64_t)(i * 3)));
         do FUZZ_MUST(rs_key_probe_next(&mapping.index, &probe, &entry, NULL) == RS_OK && entry != RS_NOWHERE);
         while (entry != i);
@@ -236,10 +229,9 @@ static void check_mapping(rs_store *store, const stream *s) {
 static void check(rs_slice bytes, const stream *s, bool mapping, uint64_t seed) {
     rs_store store;
     rs_buffer raw = {0};
-    uint64_t i;
     FUZZ_MUST(rs_verify_segment(bytes, NULL, NULL, NULL) == RS_OK);
     FUZZ_MUST(rs_store_open(&store, bytes, NULL, NULL) == RS_OK && store.header.n_records == s->n);
-    for (i = 0; i < s->n; i++) check_record(&store, s, i, &raw);
+    for (uint64_t i = 0; i < s->n; i++) check_record(&store, s, i, &raw);
     if (mapping) check_mapping(&store, s);
     rs_buffer_clear(&raw);
     fuzz_read_columns(&store, seed);
@@ -253,11 +245,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static stream s;
     rs_segment_writer writer;
     rs_segment segment;
-    rs_choices choices;
-    unsigned choice;
     if (size > FUZZ_INPUT) return 0;
-    choice = fuzz_take(&in);
-    choices = rs_choices_of((rs_level)(choice & 3));
+    unsigned choice = fuzz_take(&in);
+    rs_choices choices = rs_choices_of((rs_level)(choice & 3));
     put_records(&s, in);
     FUZZ_MUST(rs_segment_writer_open(&writer, RS_BACKING_ANONYMOUS, NULL, NULL, NULL) == RS_OK);
     if ((choice & 4) != 0) build_mapping(&s, &writer, &choices);

@@ -1,7 +1,6 @@
 /* mutator.h: changes a segment where its layout gives a change a meaning, and mends its checksums, so that the damage
  * gets past them. */
-#ifndef RS_FUZZ_MUTATOR_H
-#define RS_FUZZ_MUTATOR_H
+#pragma once
 
 #include "fuzz.h"
 
@@ -11,5 +10,3 @@ size_t fuzz_mutate_segment(uint8_t *data, size_t size, size_t max_size, unsigned
 
 /* Sets every checksum of the segment to what its bytes give, as far as the layout can be followed. */
 void fuzz_mend(uint8_t *data, size_t size);
-
-#endif

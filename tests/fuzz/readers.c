@@ -7,54 +7,50 @@
  * malformed, can make it, and it is a valid any value. Only the keys of a map may be none: Python checks them. */
 static void read_record(rs_store *store, uint64_t index, rs_buffer *raw) {
     rs_record record;
-    rs_cursor cursor;
-    rs_slice in;
     rs_budget budget = {UINT64_MAX, UINT64_MAX, 1000};
     rs_error err;
     if (rs_store_find(store, index, &record, NULL) != RS_OK) return;
-    cursor = rs_store_cursor(store, &record);
+    rs_cursor cursor = rs_store_cursor(store, &record);
     if (rs_check_record(&cursor, record.tree, NULL, NULL) != RS_OK) return;
     cursor = rs_store_cursor(store, &record);
     raw->size_bytes = 0;
     raw_alone(&cursor, record.tree->nodes, raw);
-    in = rs_slice_of(raw->data, raw->size_bytes);
+    rs_slice in = rs_slice_of(raw->data, raw->size_bytes);
     if (rs_any_skip(&in, UINT64_MAX, &budget, &err) == RS_OK) FUZZ_MUST(in.ptr == in.end);
     else FUZZ_MUST(strcmp(err.message, "a dict has a key that cannot be hashed") == 0);
 }
 
 void fuzz_read_records(rs_store *store) {
     rs_buffer raw = {0};
-    uint64_t k;
-    for (k = 0; k < fuzz_records(store); k++) read_record(store, fuzz_record(store, k), &raw);
+    for (uint64_t k = 0; k < fuzz_records(store); k++) read_record(store, fuzz_record(store, k), &raw);
     rs_buffer_clear(&raw);
 }
 
 static bool load_all(rs_store *store) {
-    uint64_t i;
-    for (i = 0; i < store->n_tables; i++) {
+    for (uint64_t i = 0; i < store->n_tables; i++) {
         if (rs_store_load_table(store, (uint32_t)i, NULL) != RS_OK) return false;
     }
-    for (i = 0; i < store->n_trees; i++) {
+    for (uint64_t i = 0; i < store->n_trees; i++) {
         if (rs_store_load_tree(store, (uint32_t)i, NULL) != RS_OK) return false;
     }
-    for (i = 0; i < store->n_blocks; i++) {
+    for (uint64_t i = 0; i < store->n_blocks; i++) {
         if (rs_store_load_block(store, i, NULL) != RS_OK) return false;
     }
     return true;
 }
 
 void fuzz_read_sizes(rs_store *store) {
-    uint64_t i, most = 1;
-    rs_node_size *sizes;
+    uint64_t most = 1;
     if (!fuzz_is_small(store) || store->n_trees == 0 || !load_all(store)) return;
-    for (i = 0; i < store->n_trees; i++) most = store->trees[i].n_nodes > most ? store->trees[i].n_nodes : most;
-    sizes = (rs_node_size *)calloc((size_t)most, sizeof *sizes);
+    for (uint64_t i = 0; i < store->n_trees; i++)
+        most = store->trees[i].n_nodes > most ? store->trees[i].n_nodes : most;
+    rs_node_size *sizes = (rs_node_size *)calloc((size_t)most, sizeof *sizes);
     FUZZ_MUST(sizes != NULL);
-    for (i = 0; i < store->n_blocks; i++) {
+    for (uint64_t i = 0; i < store->n_blocks; i++) {
         if (store->blocks[i].n_records > FUZZ_VALUES) continue; /* the sum of all blocks is no rule of this read */
         if (rs_node_sizes_add_block(store, &store->blocks[i], sizes, NULL) != RS_OK) break;
     }
-    for (i = 0; i < store->n_tables; i++) {
+    for (uint64_t i = 0; i < store->n_tables; i++) {
         if (store->tables[i].kind != RS_FMT_TABLE_VALUES) continue;
         if (rs_node_sizes_add_table(store, &store->tables[i], sizes, NULL) != RS_OK) break;
     }
@@ -77,12 +73,11 @@ static void compare_key(rs_store *keys, uint64_t record, rs_scalar *scalar) {
 
 /* Every candidate of a lookup, and its key. */
 static void look_up(rs_mapping *mapping, uint64_t hash, rs_scalar *scalar) {
-    rs_key_probe probe;
-    uint64_t entry, key, value, steps;
+    uint64_t entry, key, value;
     if (mapping->index.n_slots == 0) return;
     rs_keys_prefetch(&mapping->index, hash);
-    probe = rs_key_probe_begin(&mapping->index, hash);
-    for (steps = 0; steps < 1000; steps++) {
+    rs_key_probe probe = rs_key_probe_begin(&mapping->index, hash);
+    for (uint64_t steps = 0; steps < 1000; steps++) {
         if (rs_key_probe_next(&mapping->index, &probe, &entry, NULL) != RS_OK || entry == RS_NOWHERE) return;
         FUZZ_MUST(entry < mapping->n_entries);
         if (rs_mapping_records(mapping, entry, &key, &value, NULL) == RS_OK) compare_key(&mapping->keys, key, scalar);
@@ -92,10 +87,10 @@ static void look_up(rs_mapping *mapping, uint64_t hash, rs_scalar *scalar) {
 void fuzz_read_keys(rs_store *values, uint64_t seed) {
     rs_mapping mapping;
     rs_scalar scalar;
-    uint64_t i, n, entry, key, value;
+    uint64_t entry, key, value;
     if (rs_mapping_open(&mapping, values, NULL) != RS_OK) return;
-    n = mapping.n_entries < FUZZ_RECORDS ? mapping.n_entries : FUZZ_RECORDS;
-    for (i = 0; i < n; i++) {
+    uint64_t n = mapping.n_entries < FUZZ_RECORDS ? mapping.n_entries : FUZZ_RECORDS;
+    for (uint64_t i = 0; i < n; i++) {
         if (rs_mapping_records(&mapping, i, &key, &value, NULL) != RS_OK) continue;
         FUZZ_MUST(key < values->header.n_records && value < values->header.n_records);
         rs_store_prefetch_offsets(&mapping.keys, key);
@@ -108,7 +103,7 @@ void fuzz_read_keys(rs_store *values, uint64_t seed) {
         }
         look_up(&mapping, fuzz_random(&seed), &scalar);
     }
-    for (i = 0; i < mapping.index.n_opaque && i < FUZZ_RECORDS; i++) {
+    for (uint64_t i = 0; i < mapping.index.n_opaque && i < FUZZ_RECORDS; i++) {
         if (rs_keys_opaque_entry(&mapping.index, i, &entry, NULL) == RS_OK) FUZZ_MUST(entry < mapping.n_entries);
     }
     if (fuzz_is_small(&mapping.keys)) fuzz_any(rs_verify_keys(&mapping, NULL, NULL));
@@ -117,8 +112,8 @@ void fuzz_read_keys(rs_store *values, uint64_t seed) {
 }
 
 static void read_saved(const rs_saved_index *index, const rs_store *store) {
-    uint64_t entry, begin, end, record, last;
-    for (entry = 0; entry < index->index.n_entries && entry < FUZZ_RECORDS; entry++) {
+    uint64_t begin, end, record, last;
+    for (uint64_t entry = 0; entry < index->index.n_entries && entry < FUZZ_RECORDS; entry++) {
         if (index->kind == RS_FMT_SAVED_GROUPS) {
             if (rs_saved_index_group(index, entry, &begin, &end, NULL) != RS_OK) continue;
             for (; begin < end && end - begin < FUZZ_VALUES; begin++) {
@@ -132,10 +127,8 @@ static void read_saved(const rs_saved_index *index, const rs_store *store) {
 }
 
 void fuzz_read_saved(rs_store *store) {
-    uint32_t i;
-    for (i = 0; i < store->directory.n_saved_indexes; i++) {
+    for (uint32_t i = 0; i < store->directory.n_saved_indexes; i++) {
         rs_saved_index index;
-        rs_key_probe probe;
         uint64_t entry;
         if (rs_saved_index_open(store->segment, &store->directory.saved_indexes[i], store->header.n_records, &index,
                                 NULL) != RS_OK) {
@@ -143,7 +136,7 @@ void fuzz_read_saved(rs_store *store) {
         }
         read_saved(&index, store);
         if (index.index.n_slots == 0) continue;
-        probe = rs_key_probe_begin(&index.index, rs_keys_hash_int(index.index.seed, i));
+        rs_key_probe probe = rs_key_probe_begin(&index.index, rs_keys_hash_int(index.index.seed, i));
         fuzz_any(rs_key_probe_next(&index.index, &probe, &entry, NULL));
     }
     fuzz_any(rs_verify_saved_indexes(store, NULL, NULL));

@@ -1,8 +1,7 @@
 /* readers.h: the ways in which a store is read, each over some records and to the end. The targets share them: one way
  * is fuzzed alone with damaged segments, and all of them with segments made of every kind of node. None of them gives
  * anything: the sanitizers watch, and what must hold is FUZZ_MUST. */
-#ifndef RS_FUZZ_READERS_H
-#define RS_FUZZ_READERS_H
+#pragma once
 
 #include "fuzz.h"
 
@@ -56,5 +55,3 @@ void fuzz_fields_open(fuzz_fields *self, rs_store *store, uint64_t seed);
 void fuzz_fields_close(fuzz_fields *self);
 /* Loads a block and compiles the paths for its tree. */
 RS_NODISCARD rs_status fuzz_fields_know(fuzz_fields *self, uint64_t block);
-
-#endif

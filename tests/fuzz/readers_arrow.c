@@ -13,10 +13,9 @@ typedef struct export_state {
 
 static rs_status look_up(export_state *s, uint64_t index) {
     rs_record record;
-    rs_cursor cursor;
     rs_place place;
     RS_TRY(rs_store_find(s->fields->store, index, &record, NULL));
-    cursor = rs_store_cursor(s->fields->store, &record);
+    rs_cursor cursor = rs_store_cursor(s->fields->store, &record);
     RS_TRY(rs_path_begin(&cursor, record.tree->nodes, &place, NULL));
     RS_TRY(rs_path_settle(&cursor, &place, NULL));
     if (rs_path_is_lacking(&place)) return rs_arrow_out_take_missing(&s->out, NULL);
@@ -47,11 +46,10 @@ static void import(const struct ArrowSchema *schema, const struct ArrowArray *ba
     const rs_arrow_options options = {false, RS_ARROW_NANOSECONDS_FLOOR, NULL, 0, NULL, NULL};
     rs_arrow_in in;
     rs_parcel parcel;
-    rs_status status;
     memset(&in, 0, sizeof in);
     memset(&parcel, 0, sizeof parcel);
     if (rs_arrow_in_open(&in, schema, &options, NULL) == RS_OK) {
-        status = rs_arrow_in_bind(&in, batch, NULL);
+        rs_status status = rs_arrow_in_bind(&in, batch, NULL);
         FUZZ_MUST(status != RS_E_IN_BROKEN);
         if (status == RS_OK) status = rs_arrow_in_append_parcel(&in, &parcel, UINT64_MAX, FUZZ_BYTES, NULL);
         FUZZ_MUST(status != RS_E_IN_BROKEN);
@@ -63,9 +61,8 @@ static void import(const struct ArrowSchema *schema, const struct ArrowArray *ba
 /* Asks for other types: what the consumer wants is any schema, too. */
 static void change_formats(struct ArrowSchema *schema, uint64_t *seed) {
     static const char *const formats[] = {"c", "L", "i", "g", "f", "U", "vu", "Z", "vz", "+L", "+l", "n", "b", "u", ""};
-    int64_t i;
     if (fuzz_below(seed, 2) == 0) schema->format = formats[fuzz_below(seed, sizeof formats / sizeof formats[0])];
-    for (i = 0; i < schema->n_children; i++) change_formats(schema->children[i], seed);
+    for (int64_t i = 0; i < schema->n_children; i++) change_formats(schema->children[i], seed);
 }
 
 static void request(rs_arrow_field *root, uint64_t seed) {
@@ -101,11 +98,9 @@ void fuzz_read_arrow(rs_store *store, uint64_t seed) {
     int64_t positions[ARROW_RECORDS];
     const uint64_t n = fuzz_records(store) < ARROW_RECORDS ? fuzz_records(store) : ARROW_RECORDS;
     fuzz_fields fields;
-    uint64_t k;
-    uint32_t f;
-    for (k = 0; k < n; k++) positions[k] = (int64_t)fuzz_record(store, k);
+    for (uint64_t k = 0; k < n; k++) positions[k] = (int64_t)fuzz_record(store, k);
     fuzz_fields_open(&fields, store, seed);
-    for (f = 0; f < fields.n; f += 2) {
+    for (uint32_t f = 0; f < fields.n; f += 2) {
         export_state *s = (export_state *)calloc(1, sizeof *s);
         FUZZ_MUST(s != NULL);
         s->fields = &fields, s->field = f;

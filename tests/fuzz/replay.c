@@ -67,12 +67,11 @@ static void run_changes(options *o, const uint8_t *data, size_t size) {
     const size_t room = size + GROWN;
     uint8_t *changed = (uint8_t *)malloc(room);
     size_t changed_size = size;
-    unsigned long long i;
     FUZZ_MUST(changed != NULL);
     if (size != 0) memcpy(changed, data, size);
     state = o->seed + fuzz_seed(data, size);
     run(o, data, size);
-    for (i = 0; i < o->mutations; i++) {
+    for (unsigned long long i = 0; i < o->mutations; i++) {
         if (fuzz_below(&state, 2) == 0) {
             changed_size = size;
             if (size != 0) memcpy(changed, data, size);
@@ -97,14 +96,14 @@ static int run_file(options *o, const char *path, size_t size) {
 static int run_path(options *o, const char *path) {
     struct stat info;
     struct dirent **names;
-    int n, i, ok = 1;
+    int ok = 1;
     if (stat(path, &info) != 0) {
         (void)fprintf(stderr, "%s does not exist\n", path);
         return 0;
     }
     if (!S_ISDIR(info.st_mode)) return run_file(o, path, (size_t)info.st_size);
-    n = scandir(path, &names, NULL, alphasort);
-    for (i = 0; i < n; i++) {
+    int n = scandir(path, &names, NULL, alphasort);
+    for (int i = 0; i < n; i++) {
         char below[PATH_SIZE];
         const size_t length = strlen(names[i]->d_name), ending = strlen(o->ending);
         if (names[i]->d_name[0] != '.' && length >= ending &&
@@ -120,8 +119,8 @@ static int run_path(options *o, const char *path) {
 
 int main(int argc, char **argv) {
     options o = {0, 1, 0, NULL, ""};
-    int i, ok = 1;
-    for (i = 1; i < argc; i++) {
+    int ok = 1;
+    for (int i = 1; i < argc; i++) {
         if (sscanf(argv[i], "-mutations=%llu", &o.mutations) == 1 || sscanf(argv[i], "-seed=%llu", &o.seed) == 1)
             continue;
         if (strncmp(argv[i], "-keep=", 6) == 0) o.keep = argv[i] + 6;

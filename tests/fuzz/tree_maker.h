@@ -1,7 +1,6 @@
 /* tree_maker.h: makes trees of all kinds of nodes from a source of choices. They obey the rules of FORMAT.md, so that
  * what is read under them gets past the compiling of trees. */
-#ifndef RS_FUZZ_TREE_MAKER_H
-#define RS_FUZZ_TREE_MAKER_H
+#pragma once
 
 #include "fuzz.h"
 
@@ -19,5 +18,3 @@ void fuzz_make_tree(rs_slice *in, const tree_tables *tables, rs_buffer *out);
 /* Writes a made tree without tables over a tree of `size` bytes, when there is room: what is left becomes part of its
  * aux. */
 void fuzz_replace_tree(uint8_t *tree, uint64_t size, uint64_t *random);
-
-#endif

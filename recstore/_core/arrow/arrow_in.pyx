@@ -174,8 +174,7 @@ cdef class ArrowReader:
     cdef int append_to_builder(self, Builder builder, uint64_t end) except -1:
         cdef rs_error err
         cdef rs_status status
-        if not builder.active:
-            raise errors.ClosedError("the builder is finished")
+        builder.require_active()
         while self.rows.next < end:
             err.record = RS_NOWHERE
             with nogil:

@@ -1,4 +1,4 @@
-# Segment, and what the builder of mappings shares with Builder.
+# Segment.
 
 
 cdef class Segment(Owner):
@@ -49,7 +49,3 @@ cdef class Segment(Owner):
     cdef bint release(self)
     cdef inline Owner owner(self)
     cdef int give_up_name(self)
-
-
-cdef int set_label(rs_builder *builder, object label) except -1
-cdef object sealed(rs_segment_writer *writer, str backing, path, reader)

@@ -49,50 +49,44 @@ cdef class JsonBounds:
 
     def skip(self, buffer, size_t start, size_t end):
         """Scans buffer[start:end] up to the end of the container, and counts the elements. Raises JsonError."""
-        cdef Py_buffer view
-        PyObject_GetBuffer(buffer, &view, PyBUF_SIMPLE)
-        try:
-            self.run(&view, start, end, NULL)
-        finally:
-            PyBuffer_Release(&view)
+        self.run(buffer, start, end, NULL)
 
     def mark(self, buffer, size_t start, size_t end):
         """As `skip`, and notes where the next element begins; 0 if none has ended. Raises JsonError."""
-        cdef Py_buffer view
-        PyObject_GetBuffer(buffer, &view, PyBUF_SIMPLE)
-        try:
-            self.ends.size_bytes = 0
-            self.run(&view, start, end, &self.ends)
-            self.first = 0
-            if self.ends.size_bytes != 0:
-                self.first = start + rs_load_u64(self.ends.data + self.ends.size_bytes - 8) + 1
-        finally:
-            PyBuffer_Release(&view)
+        self.run(buffer, start, end, &self.ends)
+        self.first = 0
+        if self.ends.size_bytes != 0:
+            self.first = start + rs_load_u64(self.ends.data + self.ends.size_bytes - 8) + 1
 
     def split(self, buffer, size_t first, size_t start, size_t end):
         """Scans buffer[start:end] up to the end of the container. Returns the texts of the elements that end there, as
         a list of bytes; the text of a member of an object is put into braces. `first` is where the text of the first
         one begins, at or before `start`. Raises JsonError."""
         cdef Py_buffer view
-        PyObject_GetBuffer(buffer, &view, PyBUF_SIMPLE)
+        if first > start:
+            raise ValueError("the first element begins behind the place to scan")
+        PyObject_GetBuffer(buffer, &view, PyBUF_SIMPLE)  # held meanwhile: the buffer keeps its size
         try:
-            if first > start:
-                raise ValueError("the first element begins behind the place to scan")
-            self.ends.size_bytes = 0
-            self.run(&view, start, end, &self.ends)
+            self.run(buffer, start, end, &self.ends)
             return self.texts(<const char *>view.buf, first, start)
         finally:
             PyBuffer_Release(&view)
 
-    cdef int run(self, Py_buffer *view, size_t start, size_t end, rs_buffer *ends) except -1:
-        cdef const uint8_t *bytes_ = <const uint8_t *>view.buf
+    cdef int run(self, buffer, size_t start, size_t end, rs_buffer *ends) except -1:
+        cdef Py_buffer view
         cdef size_t consumed = 0
         cdef rs_error err
         cdef rs_status status
-        if start > end or end > <size_t>view.len or self.state.depth == 0:
-            raise ValueError("nothing can be scanned there")
-        with nogil:
-            status = rs_json_bounds_run(&self.state, bytes_ + start, end - start, ends, &consumed, &err)
+        self.ends.size_bytes = 0
+        PyObject_GetBuffer(buffer, &view, PyBUF_SIMPLE)
+        try:
+            if start > end or end > <size_t>view.len or self.state.depth == 0:
+                raise ValueError("nothing can be scanned there")
+            with nogil:
+                status = rs_json_bounds_run(&self.state, <const uint8_t *>view.buf + start, end - start, ends,
+                                            &consumed, &err)
+        finally:
+            PyBuffer_Release(&view)
         if status == RS_E_MEM:
             raise_status(&err)
         if status != RS_OK:

@@ -9,60 +9,29 @@ cdef str entry_name(uint64_t number, key):
 
 
 @cython.final
-cdef class MappingBuilder:
-    """Streams pairs into a new segment. Unless `finish` returns, no file or memory stays behind. `threads` as in
-    Builder. For one thread."""
+cdef class MappingBuilder(SegmentBuilder):
+    """Streams pairs into a new segment."""
 
-    cdef rs_segment_writer writer
     cdef rs_mapping_builder builder
-    cdef rs_pipeline *pipeline
     cdef encode_keys key_keys, value_keys
     cdef readonly KeyHashes hashes
     cdef bytearray outside  # for each value the size of its large arrays in 8 bytes; ends at the last that has some
-    cdef str backing
-    cdef readonly str path
-    cdef str saved  # as of Builder
-    cdef readonly object settings
-    cdef object label
-    cdef bint active
 
-    def __cinit__(self, str backing, directory=None, name=None, compression="auto", writer=None, label=None,
-                  unsigned threads=1):
+    def __cinit__(self, *args, **options):
         cdef rs_error err
-        cdef rs_choices choices = choices_of(compression)
-        self.label = label
-        self.backing = backing
-        self.settings = trust.Writer() if writer is None else writer
-        self.path = open_writer(&self.writer, backing, directory, name)
-        self.saved = self.path if backing == "file" else None
-        self.active = True
         self.hashes = KeyHashes()
         self.outside = bytearray()
-        check(rs_mapping_builder_open(&self.builder, &self.writer, &choices, &err), &err)
-        set_label(&self.builder.keys, label)
-        if threads:
-            check(rs_pipeline_open(&self.pipeline, min(threads, RS_PIPELINE_THREADS), &err), &err)
-            self.builder.keys.pipeline = self.builder.values.pipeline = self.pipeline
+        check(rs_mapping_builder_open(&self.builder, &self.writer, &self.choices, &err), &err)
+        set_label(&self.builder.keys, self.label)
+        self.builder.keys.pipeline = self.builder.values.pipeline = self.pipeline
 
     def __dealloc__(self):
         self.abort()
         encode_keys_clear(&self.key_keys)
         encode_keys_clear(&self.value_keys)
 
-    def take_descriptor(self):
-        """A new descriptor of the file, as of take_descriptor in blobs.pyx."""
-        descriptor = take_descriptor(&self.writer, self.backing)
-        self.path = None
-        return descriptor
-
-    cpdef abort(self):
-        """Drops the new segment. Does nothing after `finish` or `abort`."""
-        if self.active:
-            self.active = False
-            with nogil:
-                rs_mapping_builder_close(&self.builder)
-                rs_pipeline_close(self.pipeline)
-            rs_segment_writer_abort(&self.writer)
+    cdef void close_stores(self) noexcept nogil:
+        rs_mapping_builder_close(&self.builder)
 
     def append(self, key, value):
         """Adds one pair. EncodeError names a pair that cannot be stored; TypeError comes from hash(key). Then the
@@ -72,8 +41,7 @@ cdef class MappingBuilder:
         cdef rs_scan_counts of_key, of_value
         cdef rs_scan_counts *key_counts = NULL
         cdef rs_scan_counts *value_counts = NULL
-        if not self.active:
-            raise errors.ClosedError("the builder is finished")
+        self.require_active()
         keys_mark = self.builder.keys.arrays.size_bytes
         values_mark = self.builder.values.arrays.size_bytes
         cdef uint64_t number = self.hashes.n
@@ -113,8 +81,7 @@ cdef class MappingBuilder:
         """Adds the pairs of a parcel of PairEncoder (parcels.pyx), whose hashes were made with this builder's seed.
         `opaque` as in KeyHashes.extend."""
         cdef uint64_t first = self.hashes.n
-        if not self.active:
-            raise errors.ClosedError("the builder is finished")
+        self.require_active()
         self.hashes.extend(hashes, opaque)
         self.append_pairs(packed_keys, packed_values, first)
 
@@ -177,8 +144,7 @@ cdef class MappingBuilder:
         a key was repeated. The builder cannot be used afterwards, also when this raises."""
         cdef rs_error err
         cdef rs_status status
-        if not self.active:
-            raise errors.ClosedError("the builder is finished")
+        self.require_active()
         try:
             flush_block(&self.builder.values, False, self.saved)
             flush_block(&self.builder.keys, True, self.saved)
@@ -187,15 +153,10 @@ cdef class MappingBuilder:
             check_path(status, &err, self.saved)
             dead_keys, dead_values, firsts, lasts = self.find_order()
             self.write_table(factory, dead_keys, firsts, lasts)
-            segment = sealed(&self.writer, self.backing, self.path, self.settings.reader())
+            return self.sealed(), dead_keys, dead_values
         except BaseException:
             self.abort()
             raise
-        self.active = False
-        rs_mapping_builder_close(&self.builder)
-        rs_pipeline_close(self.pipeline)
-        rs_os_trim()
-        return segment, dead_keys, dead_values
 
     cdef tuple find_order(self):
         """The result of merge_twins for all pairs. If no key is repeated: nothing dead, and None for both arrays."""
@@ -239,20 +200,3 @@ cdef class MappingBuilder:
             status = rs_mapping_builder_finish(&self.builder, &table, numbers, n, &err)
         free(numbers)
         return check_path(status, &err, self.saved)
-
-
-cdef int flush_block(rs_builder *builder, bint all, path) except -1:
-    """Closes the open block, and waits until the next may be filled or, with `all`, until all blocks are written.
-    Signals such as Ctrl-C are handled meanwhile."""
-    cdef rs_error err
-    cdef rs_status status
-    cdef bint done
-    with nogil:
-        status = rs_builder_hand_over(builder, &err)
-    check_path(status, &err, path)
-    while True:
-        with nogil:
-            done = rs_builder_wait(builder, all, 50)
-        PyErr_CheckSignals()
-        if done:
-            return 0

@@ -307,25 +307,24 @@ cdef class Placing:
         cdef rs_builder *stores[2]
         if self.pairs is None:
             stores[0] = &self.records.builder
-            self.place_blocks(blocks, stores, 1, self.records.active, self.records.saved)
+            self.place_blocks(blocks, stores, 1, self.records)
             return
         stores[0], stores[1] = &self.pairs.builder.values, &self.pairs.builder.keys
         self.pairs.place_hashes(outside, hashes, opaque)
         if blocks is not None:
-            self.place_blocks(blocks, stores, 2, self.pairs.active, self.pairs.saved)
+            self.place_blocks(blocks, stores, 2, self.pairs)
 
-    cdef int place_blocks(self, bytes blocks, rs_builder **stores, unsigned n, bint active, path) except -1:
+    cdef int place_blocks(self, bytes blocks, rs_builder **stores, unsigned n, SegmentBuilder builder) except -1:
         cdef rs_slice content = rs_slice_of(<const char *>blocks, len(blocks))
         cdef rs_error err
         cdef rs_status status
         cdef unsigned i
-        if not active:
-            raise errors.ClosedError("the builder is finished")
+        builder.require_active()
         for i in range(n):
-            flush_block(stores[i], True, path)
+            flush_block(stores[i], True, builder.saved)
         with nogil:
             status = rs_block_parcel_place(content, stores, self.stores, n, &err)
-        return check_path(status, &err, path)
+        return check_path(status, &err, builder.saved)
 
     def end(self):
         """Ends the shard. CorruptError unless each of its pairs has a hash, a key and a value."""
