@@ -7,8 +7,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from types import ModuleType
-    from typing import Any
+    from typing import Any, TypeVar
 
+    _Init = TypeVar("_Init", bound=Callable[..., None])
 __all__ = ["foreign_names", "later", "named_arguments"]
 
 
@@ -36,7 +37,7 @@ def foreign_names() -> ModuleType:
     return __import__("recstore.sources.foreign_names", fromlist=["of_function"])
 
 
-def named_arguments(init: Callable[..., None]) -> Callable[..., None]:
+def named_arguments(init: _Init) -> _Init:
     """A constructor whose TypeError for an unknown keyword argument says what to write instead."""
     code = init.__code__
     known = set(code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount])
@@ -51,4 +52,4 @@ def named_arguments(init: Callable[..., None]) -> Callable[..., None]:
 
     __init__.__wrapped__ = init  # type: ignore[attr-defined]  # for inspect.signature
     __init__.__doc__, __init__.__qualname__, __init__.__module__ = init.__doc__, init.__qualname__, init.__module__
-    return __init__
+    return __init__  # type: ignore[return-value]  # it takes what `init` takes
