@@ -8,10 +8,6 @@ from typing_extensions import Self
 
 __all__ = ["Container"]
 
-class RecordsOf:
-    _records: Any
-    def __arrow_c_stream__(self, requested_schema: Any = None, /) -> object: ...
-
 class InNotebooks:
     def _repr_html_(self) -> str: ...
 

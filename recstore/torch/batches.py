@@ -157,7 +157,8 @@ class Memory:
         shared, so that no byte of it is copied when it is sent."""
         size = max(-(-nbytes // _ALIGN) * _ALIGN, _ALIGN)
         if size >= SHARED_BYTES and in_worker():
-            self.base = torch.empty(0, dtype=torch.uint8).set_(torch.UntypedStorage._new_shared(size))  # type: ignore[no-untyped-call]
+            shared = torch.UntypedStorage._new_shared(size)  # type: ignore[no-untyped-call]
+            self.base = _as_bytes(shared)
             array = self.base.numpy()
         else:
             array = numpy.empty(size, numpy.uint8)
@@ -380,7 +381,8 @@ def packed(batch: Batch) -> tuple[Callable[..., Batch], tuple[Any, ...]]:
     """
     memories, codes = taken_apart(batch, whole=False)
     sent: list[Any] = list(memories)
-    own = [number for number, memory in enumerate(memories) if memory.is_cpu and not memory.is_shared()]  # type: ignore[no-untyped-call]
+    kept = [memory.is_cpu and not memory.untyped_storage().is_shared() for memory in memories]
+    own = [number for number, keep in enumerate(kept) if keep]
     joined = None
     if sum(memories[number].numel() for number in own) < SHARED_BYTES:
         for number in own:

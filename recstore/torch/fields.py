@@ -10,8 +10,7 @@ from typing import TypeVar, overload
 import numpy
 
 from recstore._core import native
-from recstore.containers.base import RecordsOf
-from recstore.containers.dicts import RecordDict
+from recstore.containers.dicts import RecordDict, RecordKeys, RecordValues
 from recstore.containers.records import RecordList
 from recstore.text import an, counted
 from recstore.torch import layouts, resolving
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from recstore._types import Selector
-    from recstore.containers.dicts import RecordKeys, RecordValues
 
     Records: TypeAlias = RecordList[Any] | RecordKeys[Any] | RecordValues[Any]
 
@@ -365,8 +363,8 @@ def _made(
 
 def _records_of(x: Any) -> RecordList[Any]:
     """The list of records that a caller gave. TypeError for another object."""
-    if isinstance(x, RecordsOf):
-        x = x._records
+    if isinstance(x, (RecordKeys, RecordValues)):
+        x = RecordList(x)  # over the same bytes
     if isinstance(x, RecordList):
         return x
     if isinstance(x, RecordDict):

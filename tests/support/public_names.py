@@ -70,7 +70,7 @@ def defined_name(node):
 
 def exported(body):
     """The statements of an annotated module that define a name of its `__all__`; none for a module without one. Methods
-    that only print are left out, as in stubs."""
+    that only print or pickle are left out, as in stubs."""
     listed = next((ast.literal_eval(node.value) for node in body if is_all(node)), ())
     chosen = [node for node in body if defined_name(node) in listed]
     for node in body:  # a name that another annotated module defines
@@ -80,7 +80,8 @@ def exported(body):
             chosen += [one for one in ast.parse(path.read_text()).body if defined_name(one) in listed]
     for node in chosen:
         if isinstance(node, ast.ClassDef):
-            node.body = [one for one in node.body if defined_name(one) not in ("__repr__", "__str__")]
+            hidden = ("__getstate__", "__repr__", "__setstate__", "__str__")
+            node.body = [one for one in node.body if defined_name(one) not in hidden]
     return chosen
 
 
