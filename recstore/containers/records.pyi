@@ -99,6 +99,7 @@ class RecordList(base.Container, native.Records[_T_co], views.ListOperations[_T_
         index_by: FieldNames | None = None,
         group_by: FieldNames | None = None,
     ) -> None: ...
+    def _only(self, names: Sequence[Any]) -> RecordView[Any]: ...
 
 class RecordView(RecordList[_T_co]):
     def __new__(cls, records: Iterable[_U] = ()) -> list[_U]: ...  # type: ignore[misc]

@@ -5,15 +5,31 @@ each page. So a worker sends small batches as bytes within the message and makes
 (bench/NOTES.md has the measure).
 """
 
-import collections
+from __future__ import annotations
+
 import copy
 import functools
 import sys
+from typing import Any, NamedTuple
 
 import numpy
 
 from recstore.torch.forms import TORCH_DTYPES, Ragged
 from recstore.torch.optional import Tensor, in_worker, torch
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import FrameType
+    from typing import TypeAlias
+
+    import numpy as np
+    from numpy.typing import NDArray
+    from typing_extensions import Self
+
+    Code: TypeAlias = tuple[Any, ...] | None
+    Codes: TypeAlias = list[tuple[str, Any]]
+    Move: TypeAlias = Callable[[Tensor], Any]
 
 __all__ = ["Batch"]
 
@@ -26,7 +42,7 @@ _NUMBERS = {dtype: number for number, dtype in enumerate(_DTYPES)}
 _ALIGN = 64  # a cache line, as the parts of a gather are aligned
 
 
-class Batch(dict):
+class Batch(dict[str, Any]):
     """The entries of a batch by name: tensors, `Ragged`, lists of str, decoded values.
 
     It is a dict in every way. The tensors that :class:`Fields` makes are views of one memory: a worker sends them in
@@ -44,40 +60,40 @@ class Batch(dict):
 
     __slots__ = ()
 
-    def __new__(cls, *arguments, **entries):
+    def __new__(cls: type[Self], *arguments: Any, **entries: Any) -> Self:
         if not _is_pytree and "jax" in sys.modules:
             _make_pytree(sys.modules["jax"])
         return super().__new__(cls)
 
-    def to(self, device, non_blocking=False):
+    def to(self, device: Any, non_blocking: bool = False) -> Batch:
         """A Batch whose tensors are on `device`, also those within lists, tuples and dicts; one copy moves all entries
         that share a memory."""
         return self._moved(lambda tensor: tensor.to(device, non_blocking=non_blocking))
 
-    def pin_memory(self):
+    def pin_memory(self) -> Batch:
         """A Batch whose tensors are in pinned memory, as DataLoader's ``pin_memory=True`` asks for it."""
         return self._moved(lambda tensor: tensor.pin_memory())
 
-    def _moved(self, move):
+    def _moved(self, move: Move) -> Batch:
         """A Batch with the memories that `move` returned, each a tensor of bytes."""
         memories, codes = taken_apart(self)
         codes = [(name, ("as it is", each(code[1], move)) if code[0] == "as it is" else code) for name, code in codes]
         return put_together([move(memory) for memory in memories], codes)
 
-    def copy(self):
+    def copy(self) -> Batch:
         """A Batch with the same entries."""
         return Batch(self)
 
     __copy__ = copy
 
-    def __deepcopy__(self, memo):
+    def __deepcopy__(self, memo: dict[int, Any]) -> Batch:
         # The copies of tensors that share a memory share one again, by way of `memo`.
         out = memo[id(self)] = Batch()
         for name, value in self.items():
             out[name] = copy.deepcopy(value, memo)
         return out
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Any, ...]:
         return packed(self)
 
 
@@ -86,15 +102,15 @@ class Batch(dict):
 _is_pytree = False
 
 
-def _make_pytree(jax):
+def _make_pytree(jax: Any) -> None:
     """Tells JAX that a Batch is a pytree with the leaves of a dict. Another thread may be importing JAX: then the next
     Batch does."""
     global _is_pytree
-    tree_util = getattr(jax, "tree_util", None)
+    tree_util: Any = getattr(jax, "tree_util", None)
     if not hasattr(tree_util, "register_pytree_with_keys"):
         return
 
-    def children(batch):
+    def children(batch: Batch) -> tuple[list[tuple[Any, Any]], tuple[str, ...]]:
         names = tuple(sorted(batch))
         return [(tree_util.DictKey(name), batch[name]) for name in names], names
 
@@ -105,7 +121,7 @@ def _make_pytree(jax):
     _is_pytree = True
 
 
-def each(value, move):
+def each(value: Any, move: Move) -> Any:
     """A value with its tensors moved. Lists, tuples and dicts that hold tensors become new ones."""
     if isinstance(value, Tensor):
         return move(value)
@@ -119,7 +135,7 @@ def each(value, move):
     return value
 
 
-def _may_hold(value):
+def _may_hold(value: Any) -> bool:
     return isinstance(value, (list, tuple, dict)) or isinstance(value, Tensor)
 
 
@@ -131,30 +147,32 @@ class Memory:
 
     __slots__ = ("base", "by_name")
 
-    def __init__(self, base=None):
-        self.base = base
-        self.by_name = {}
+    base: Tensor
 
-    def allocate(self, nbytes):
+    def __init__(self) -> None:
+        self.by_name: dict[str, Tensor] = {}
+
+    def allocate(self, nbytes: int) -> NDArray[np.uint8]:
         """Makes `nbytes` of memory and returns a buffer over it. In a worker of a DataLoader, memory that is large is
         shared, so that no byte of it is copied when it is sent."""
         size = max(-(-nbytes // _ALIGN) * _ALIGN, _ALIGN)
         if size >= SHARED_BYTES and in_worker():
-            self.base = torch.empty(0, dtype=torch.uint8).set_(torch.UntypedStorage._new_shared(size))
+            shared = torch.UntypedStorage._new_shared(size)  # type: ignore[no-untyped-call]
+            self.base = _as_bytes(shared)
             array = self.base.numpy()
         else:
             array = numpy.empty(size, numpy.uint8)
             self.base = torch.from_numpy(array)
         return array[:nbytes]
 
-    def tensor(self, offset, name, shape):
+    def tensor(self, offset: int, name: str, shape: tuple[int, ...]) -> Tensor:
         """A contiguous tensor of the dtype of that name, which begins `offset` bytes into the memory."""
         typed = self.by_name.get(name)
         if typed is None:
             typed = self.by_name[name] = self.base.view(TORCH_DTYPES[name])
         return typed.as_strided(shape, _strides(shape), offset // typed.element_size())
 
-    def bools(self, values):
+    def bools(self, values: list[bool]) -> Tensor:
         """A tensor of the list `values`."""
         return torch.tensor(values, dtype=torch.bool)
 
@@ -164,21 +182,21 @@ class ArrayMemory:
 
     __slots__ = ("base",)
 
-    def allocate(self, nbytes):
+    def allocate(self, nbytes: int) -> NDArray[np.uint8]:
         """Makes `nbytes` of memory and returns a buffer over it."""
         self.base = numpy.empty(nbytes, numpy.uint8)
         return self.base
 
-    def tensor(self, offset, name, shape):
+    def tensor(self, offset: int, name: str, shape: tuple[int, ...]) -> NDArray[Any]:
         """A contiguous array of the dtype of that name, which begins `offset` bytes into the memory."""
         return numpy.ndarray(shape, name, self.base, offset)
 
-    def bools(self, values):
+    def bools(self, values: list[bool]) -> NDArray[np.bool_]:
         """An array of the list `values`."""
         return numpy.array(values, numpy.bool_)
 
 
-def _strides(shape):
+def _strides(shape: tuple[int, ...]) -> tuple[int, ...]:
     """The strides of a contiguous tensor, in elements."""
     if len(shape) == 1:
         return (1,)
@@ -189,7 +207,7 @@ def _strides(shape):
     return tuple(reversed(out))
 
 
-def jagged(values, offsets):
+def jagged(values: Any, offsets: Any) -> Tensor:
     """The tensor of torch's jagged layout over values and offsets."""
     return torch.nested.nested_tensor_from_jagged(values, offsets)
 
@@ -202,7 +220,7 @@ def jagged(values, offsets):
 #     ("as it is", value)                         any other value
 
 
-def taken_apart(batch, whole=True):
+def taken_apart(batch: Batch, whole: bool = True) -> tuple[list[Tensor], Codes]:
     """The memories of a batch and the codes of its entries. With `whole`, a tensor that is a small part of a memory
     gets a memory of its own; without it such a memory is taken if it is shared."""
     memories = _Memories()
@@ -217,23 +235,21 @@ class _Memories:
 
     __slots__ = ("left_out", "numbers", "storages", "used")
 
-    def __init__(self):
-        self.left_out = set()
-        self._clear()
+    def __init__(self) -> None:
+        self.left_out: set[int] = set()
 
-    def _clear(self):
-        self.storages, self.used, self.numbers = [], [], {}
-
-    def codes(self, batch):
+    def codes(self, batch: Batch) -> Codes:
         """The codes of all entries."""
-        self._clear()
-        out = []
+        self.storages: list[torch.UntypedStorage] = []
+        self.used: list[int] = []
+        self.numbers: dict[int, int] = {}
+        out: Codes = []
         for name, value in dict.items(batch):
             code = self.code(value)
             out.append((name, ("as it is", value) if code is None else code))
         return out
 
-    def leave_out_the_large(self, whole):
+    def leave_out_the_large(self, whole: bool) -> bool:
         """Marks memories of which the batch has a small part, such as a row of a large table that a transform added.
         Returns whether there is one."""
         for storage, used in zip(self.storages, self.used):
@@ -241,7 +257,7 @@ class _Memories:
                 self.left_out.add(storage._cdata)
         return bool(self.left_out)
 
-    def code(self, value):
+    def code(self, value: Any) -> Code:
         """The code of a value; None for one that is not made of plain tensors."""
         if type(value) is Tensor:
             return self._code_of_tensor(value)
@@ -255,7 +271,7 @@ class _Memories:
             return None
         return None if None in parts else parts
 
-    def _code_of_tensor(self, tensor):
+    def _code_of_tensor(self, tensor: Tensor) -> Code:
         plain = tensor.layout is torch.strided and tensor.dtype in _NUMBERS and not tensor.requires_grad
         if not plain or tensor.is_conj() or tensor.is_neg():
             return None
@@ -272,27 +288,26 @@ class _Memories:
         return number, _NUMBERS[tensor.dtype], tensor.storage_offset(), tuple(tensor.shape), tensor.stride()
 
 
-def _is_jagged(value):
+def _is_jagged(value: Any) -> bool:
     """Whether a value is a jagged tensor that values and offsets describe: not transposed, no gaps, no gradient."""
-    if not isinstance(value, Tensor) or value.layout is not torch.jagged or value.requires_grad:
-        return False
-    return getattr(value, "_ragged_idx", 0) == 1 and value.lengths() is None
+    is_one = isinstance(value, Tensor) and value.layout is torch.jagged and not value.requires_grad
+    return is_one and getattr(value, "_ragged_idx", 0) == 1 and value.lengths() is None
 
 
-def _as_bytes(storage):
+def _as_bytes(storage: torch.UntypedStorage) -> Tensor:
     return torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
 
 
-def put_together(memories, codes):
+def put_together(memories: list[Tensor], codes: Codes) -> Batch:
     """The batch that `taken_apart` took apart, over these memories."""
-    views = {}
+    views: dict[tuple[int, int], Tensor] = {}
     out = Batch()
     for name, code in codes:
         out[name] = _value(code, memories, views)
     return out
 
 
-def _value(code, memories, views):
+def _value(code: tuple[Any, ...], memories: list[Tensor], views: dict[tuple[int, int], Tensor]) -> Any:
     kind = code[0]
     if kind == "as it is":
         return code[1]
@@ -307,7 +322,7 @@ def _value(code, memories, views):
     return typed.as_strided(shape, strides, typed.storage_offset() + offset)
 
 
-def _typed(memory, number):
+def _typed(memory: Tensor, number: int) -> Tensor:
     """A tensor of the dtype of that number over the memory, whose size need be no multiple of an element's."""
     size = memory.numel() // _SIZES[number] * _SIZES[number]
     return (memory if size == memory.numel() else memory[:size]).view(_DTYPES[number])
@@ -316,10 +331,11 @@ def _typed(memory, number):
 # ---- In a worker ----
 
 
-class Unmade(collections.namedtuple("Unmade", ("values", "offsets"))):
+class Unmade(NamedTuple):
     """A jagged tensor that is not made yet."""
 
-    __slots__ = ()
+    values: Tensor
+    offsets: Tensor
 
 
 class UnsentBatch(Batch):
@@ -329,18 +345,18 @@ class UnsentBatch(Batch):
 
     __slots__ = ()
 
-    def make(self):
+    def make(self) -> None:
         """Makes the jagged tensors that are not made yet."""
         for name, value in list(dict.items(self)):
             if type(value) is Unmade:
                 dict.__setitem__(self, name, jagged(*value))
 
 
-def _making(method):
+def _making(method: str) -> Callable[..., Any]:
     plain = getattr(dict, method)
 
     @functools.wraps(plain)
-    def made(self, *arguments, **more):
+    def made(self: UnsentBatch, *arguments: Any, **more: Any) -> Any:
         self.make()
         return plain(self, *arguments, **more)
 
@@ -357,15 +373,16 @@ for _method in ("__eq__", "__getitem__", "__ior__", "__iter__", "__ne__", "__or_
 # ---- The wire ----
 
 
-def packed(batch):
+def packed(batch: Batch) -> tuple[Callable[..., Batch], tuple[Any, ...]]:
     """A batch as the function that makes it and its arguments, for pickle.
 
     Memory that is shared travels as a tensor. Other memory travels as bytes in the pickle, or, if it is large, as one
     tensor: by value in a plain pickle, in shared memory between processes of torch.
     """
     memories, codes = taken_apart(batch, whole=False)
-    sent = list(memories)
-    own = [number for number, memory in enumerate(memories) if memory.is_cpu and not memory.is_shared()]
+    sent: list[Any] = list(memories)
+    kept = [memory.is_cpu and not memory.untyped_storage().is_shared() for memory in memories]
+    own = [number for number, keep in enumerate(kept) if keep]
     joined = None
     if sum(memories[number].numel() for number in own) < SHARED_BYTES:
         for number in own:
@@ -377,7 +394,7 @@ def packed(batch):
     return arrived, (sent, joined, codes)
 
 
-def _joined(memories):
+def _joined(memories: list[Tensor]) -> tuple[Tensor, list[tuple[int, int]]]:
     """One memory with the bytes of several, and where those of each begin and end."""
     places, size = [], 0
     for memory in memories:
@@ -398,19 +415,19 @@ class Sent:
 
     __slots__ = ("batch", "make")
 
-    def __init__(self, batch, make=None):
+    def __init__(self, batch: Batch, make: Callable[[Batch], Any] | None = None) -> None:
         self.batch, self.make = batch, make
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Any, ...]:
         function, arguments = packed(self.batch)
         return (function, arguments) if self.make is None else (_made, (self.make, *arguments))
 
 
-def _made(make, *arguments):
+def _made(make: Callable[[Batch], Any], *arguments: Any) -> Any:
     return make(arrived(*arguments))
 
 
-def fetcher_of(frame):
+def fetcher_of(frame: FrameType | None) -> Any:
     """The fetcher of a DataLoader if `frame` is its method that calls the dataset and the collate function, and sends
     the result to the parent; None for any other caller, also one in C, which has no frame."""
     if frame is None or frame.f_globals.get("__name__") != "torch.utils.data._utils.fetch":
@@ -418,7 +435,7 @@ def fetcher_of(frame):
     return frame.f_locals.get("self")
 
 
-def arrived(sent, joined, codes):
+def arrived(sent: list[Any], joined: Any, codes: Codes) -> Batch:
     """The batch that `packed` described."""
     memories = []
     for memory in sent:

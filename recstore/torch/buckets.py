@@ -5,6 +5,8 @@ are the runs of its batch size, and the batches of all buckets have an order. Bo
 that batch p of an epoch is found from p alone, and an epoch begins at once.
 """
 
+from __future__ import annotations
+
 import zlib
 
 from torch.utils.data import BatchSampler as _TorchBatchSampler
@@ -14,19 +16,37 @@ from recstore._core import native
 from recstore.later import named_arguments
 from recstore.torch import epochs, places, rows
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any, SupportsIndex
+
+    import numpy as np
+    from numpy.typing import NDArray
+    from typing_extensions import Self
+
 __all__ = ["GroupSampler", "LengthBatchSampler"]
 
 _LEAST_BATCHES = 2  # of a bucket, so that records meet others; fewer buckets than lengths ask for where records are few
 _STEPS = 16  # a bucket has lengths from 15/16 of its longest on
 
 
-class _BucketSampler(epochs.EpochSampler, _TorchBatchSampler):
+class _BucketSampler(epochs.EpochSampler[list[int]], _TorchBatchSampler):
     """Batches from buckets. A BatchSampler by class too: accelerate asks for it."""
 
     _unit = "batches"
-    batch_size = None  # batches differ in size, and accelerate would drop those of another size than this
+    batch_size = None  # type: ignore[assignment]  # they differ in size; accelerate drops those of another than this
 
-    def _fill_buckets(self, groups, sizes, seed, rank, world_size, drop_last, shuffle):
+    def _fill_buckets(
+        self,
+        groups: rows.Groups,
+        sizes: NDArray[np.int64],
+        seed: SupportsIndex,
+        rank: SupportsIndex | None,
+        world_size: SupportsIndex | None,
+        drop_last: bool,
+        shuffle: bool,
+    ) -> None:
         """`sizes` has the batch size of each bucket; `groups` has the rows of the buckets."""
         import numpy
 
@@ -37,11 +57,11 @@ class _BucketSampler(epochs.EpochSampler, _TorchBatchSampler):
         self._length = int(self._ends[-1]) if len(self._ends) else 0
 
     @property
-    def sampler(self):
+    def sampler(self) -> Self:  # type: ignore[override]
         """This sampler: loaders look for ``set_epoch`` there."""
         return self
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Any]:  # arrays, where DataLoader's type asks for lists
         """The batches of this rank, int64 arrays. The iteration belongs to the epoch that is set when it gives its
         first one. One thread at a time may use it."""
         live = self._begin()
@@ -50,7 +70,7 @@ class _BucketSampler(epochs.EpochSampler, _TorchBatchSampler):
             live.taken = taken + 1
             yield batch.tolist() if live.as_lists else batch
 
-    def _batch(self, epoch, position):
+    def _batch(self, epoch: int, position: int) -> NDArray[np.int64]:
         """The batch at a position of an epoch."""
         import numpy
 
@@ -67,12 +87,12 @@ class _BucketSampler(epochs.EpochSampler, _TorchBatchSampler):
         self._groups.read(batch)
         return batch
 
-    def _identity(self):
-        plan = zlib.crc32(self._sizes, zlib.crc32(self._groups.starts))
-        own = {"records": int(self._groups.starts[-1]), "plan": plan, "drop_last": self._drop_last}
+    def _identity(self) -> dict[str, Any]:
+        plan = zlib.crc32(self._sizes.data, zlib.crc32(self._groups.starts.data))
+        own = {"records": int(self._groups.starts[-1]), "plan": plan, "drop_last": self.drop_last}
         return {**super()._identity(), **own}
 
-    def state_dict(self, batches=None):
+    def state_dict(self, batches: SupportsIndex | None = None) -> dict[str, Any]:
         """The state of the latest iteration as a dict of ints and strs; it counts the batches consumed by all ranks.
 
         Args:
@@ -119,38 +139,39 @@ class LengthBatchSampler(_BucketSampler):
     @named_arguments
     def __init__(
         self,
-        lengths,
-        max_tokens,
-        max_batch=None,
-        multiple_of=1,
-        buckets=None,
+        lengths: Any,
+        max_tokens: SupportsIndex,
+        max_batch: SupportsIndex | None = None,
+        multiple_of: SupportsIndex = 1,
+        buckets: SupportsIndex | None = None,
         *,
-        seed=0,
-        rank=None,
-        world_size=None,
-        drop_last=False,
-        shuffle=True,
-    ):
+        seed: SupportsIndex = 0,
+        rank: SupportsIndex | None = None,
+        world_size: SupportsIndex | None = None,
+        drop_last: bool = False,
+        shuffle: bool = True,
+    ) -> None:
         import numpy
 
-        self.max_tokens = _positive(max_tokens, "max_tokens")
-        self.max_batch = None if max_batch is None else _positive(max_batch, "max_batch")
-        self.multiple_of = _positive(multiple_of, "multiple_of")
+        self.max_tokens = places.at_least(1, max_tokens, "max_tokens")
+        self.max_batch = None if max_batch is None else places.at_least(1, max_batch, "max_batch")
+        self.multiple_of = places.at_least(1, multiple_of, "multiple_of")
         column = _lengths(lengths, self.max_tokens, self.multiple_of)
         order = _longest_first(column)
         starts, sizes, self._longest = self._divided(
-            column, order, None if buckets is None else _positive(buckets, "buckets")
+            column, order, None if buckets is None else places.at_least(1, buckets, "buckets")
         )
         groups = rows.Groups(None, numpy.array(starts, numpy.int64), order, 0)
-        sizes = numpy.array(sizes, numpy.int64)
-        self._fill_buckets(groups, sizes, seed, rank, world_size, drop_last, shuffle)
+        self._fill_buckets(groups, numpy.array(sizes, numpy.int64), seed, rank, world_size, drop_last, shuffle)
 
     @property
-    def buckets(self):
+    def buckets(self) -> list[tuple[int, int, int]]:
         """A list of ``(longest record, records, batch size)`` of each bucket."""
         return list(zip(self._longest, self._groups.sizes.tolist(), self._sizes.tolist()))
 
-    def _divided(self, column, order, buckets):
+    def _divided(
+        self, column: NDArray[Any], order: rows.Rows, buckets: int | None
+    ) -> tuple[list[int], list[int], list[int]]:
         """`(starts, batch sizes, longest lengths)` of the buckets over records in the order of falling lengths.
 
         All buckets but the last have whole batches, so an epoch has one batch at most that is not full."""
@@ -170,12 +191,12 @@ class LengthBatchSampler(_BucketSampler):
             sizes.append(size)
         return starts, sizes, longest
 
-    def _identity(self):
+    def _identity(self) -> dict[str, Any]:
         return {**super()._identity(), "max_tokens": self.max_tokens, "multiple_of": self.multiple_of}
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         bound = f"max_tokens={self.max_tokens}, max_batch={self.max_batch}"
-        return f"LengthBatchSampler({len(self._groups.rows)} records, {bound}, seed={self._seed}, epoch={self._epoch})"
+        return f"LengthBatchSampler({len(self._groups.rows)} records, {bound}, seed={self.seed}, epoch={self._epoch})"
 
 
 class GroupSampler(_BucketSampler):
@@ -204,7 +225,17 @@ class GroupSampler(_BucketSampler):
     _kind = "GroupSampler"
 
     @named_arguments
-    def __init__(self, groups, batch_size, drop_last=False, *, seed=0, rank=None, world_size=None, shuffle=True):
+    def __init__(
+        self,
+        groups: Any,
+        batch_size: SupportsIndex,
+        drop_last: bool = False,
+        *,
+        seed: SupportsIndex = 0,
+        rank: SupportsIndex | None = None,
+        world_size: SupportsIndex | None = None,
+        shuffle: bool = True,
+    ) -> None:
         import numpy
 
         if isinstance(groups, Sampler):
@@ -213,29 +244,22 @@ class GroupSampler(_BucketSampler):
                 f"{type(groups).__name__}. Lightning replaces samplers given as batch_sampler: give sampler=, "
                 "batch_size=None to the DataLoader"
             )
-        self._size = _positive(batch_size, "batch_size")
+        self._size = places.at_least(1, batch_size, "batch_size")
         groups = rows.groups_of(groups)
         sizes = numpy.full(len(groups.starts) - 1, min(self._size, epochs.MOST), numpy.int64)
         self._fill_buckets(groups, sizes, seed, rank, world_size, drop_last, shuffle)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         what = f"{len(self._sizes)} groups, batch_size={self._size}"
-        return f"GroupSampler({what}, seed={self._seed}, epoch={self._epoch})"
+        return f"GroupSampler({what}, seed={self.seed}, epoch={self._epoch})"
 
 
-def _positive(value, name):
-    value = places.integer(value, name)
-    if value < 1:
-        raise ValueError(f"{name} is at least 1, not {value}")
-    return value
-
-
-def _padded(length, multiple_of):
+def _padded(length: int, multiple_of: int) -> int:
     """The length that a row is padded to. A record of length 0 counts as one of 1: a batch has to end somewhere."""
     return -(-max(length, 1) // multiple_of) * multiple_of
 
 
-def _lengths(lengths, max_tokens, multiple_of):
+def _lengths(lengths: Any, max_tokens: int, multiple_of: int) -> NDArray[Any]:
     """The lengths as an array of ints that are in range."""
     column = rows.numbers_of(lengths, "length")
     if len(column) and column.dtype.kind not in "iu":
@@ -250,7 +274,7 @@ def _lengths(lengths, max_tokens, multiple_of):
     return column
 
 
-def _longest_first(column):
+def _longest_first(column: NDArray[Any]) -> rows.Rows:
     """The records in the order of falling lengths, and of equal lengths in their own order."""
     import numpy
 
@@ -262,7 +286,7 @@ def _longest_first(column):
     return rows.small(numpy.argsort(most - column.astype(reach), kind="stable"))
 
 
-def _first_below(column, order, first, least):
+def _first_below(column: NDArray[Any], order: rows.Rows, first: int, least: int) -> int:
     """The first row from `first` on whose record is not longer than `least`; found by halving."""
     low, high = first, len(order)
     while low < high:

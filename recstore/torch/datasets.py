@@ -1,7 +1,9 @@
 """RecordDataset: the records of a container as a Dataset of PyTorch, read a batch at a time."""
 
+from __future__ import annotations
+
 import operator
-from typing import TypeVar
+from typing import TypeVar, overload
 
 from torch.utils.data import Dataset
 
@@ -9,12 +11,22 @@ from recstore.containers import field_names
 from recstore.containers.dicts import RecordDict, RecordItems, RecordKeys, RecordValues
 from recstore.containers.records import RecordList
 from recstore.text import an
-from recstore.torch.batch_method import BatchMethod, refuse_batches
+from recstore.torch.batch_method import batch_method, refuse_batches
 from recstore.torch.notes import add_note
 
 __all__ = ["RecordDataset"]
 
 T = TypeVar("T")
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from typing import Any, SupportsIndex, TypeAlias
+
+    from recstore._types import Selector
+
+    U = TypeVar("U")
+    Records: TypeAlias = RecordList[U] | RecordKeys[U] | RecordValues[U]
 
 
 class RecordDataset(Dataset[T]):
@@ -34,9 +46,9 @@ class RecordDataset(Dataset[T]):
     ``transform``.
 
     A DataLoader reads whole batches also through Subset, random_split and StackDataset. ConcatDataset reads one record
-    at a time; join the stores instead, as in ``RecordDataset(a + b)``. The lookup of ``__getitems__`` fails through a
-    wrapper that forwards attributes with ``__getattr__``, so the wrapper's own ``__getitem__`` runs for each sample. A
-    wrapper that wants batches defines ``__getitems__``.
+    at a time; join the stores instead, as in ``RecordDataset(a + b)``. Code finds ``__getitems__`` if it names the
+    method. The ``__getattr__`` of a wrapper is handed the name and does not find it, so the wrapper's own
+    ``__getitem__`` runs for each sample. A wrapper that wants batches defines ``__getitems__``.
 
     Without a transform, reading a batch takes less time than a worker needs to send it: take ``num_workers=0``, or a
     :class:`recstore.torch.Loader`. Workers pay for transforms that take longer than the record.
@@ -56,9 +68,28 @@ class RecordDataset(Dataset[T]):
     [('0.jpg', '1.jpg'), tensor([0, 1])]
     """
 
-    transform = None
+    records: RecordList[Any]
+    transform: Callable[[Any], T] | None = None
 
-    def __init__(self, x, transform=None, fields=None):
+    @overload
+    def __init__(self, x: Records[T], transform: None = None, fields: None = None) -> None: ...
+    @overload
+    def __init__(
+        self: RecordDataset[dict[str, Any]],
+        x: Records[Mapping[str, Any]],
+        transform: None = None,
+        *,
+        fields: str | Iterable[Any],
+    ) -> None: ...
+    @overload
+    def __init__(self, x: Records[U], transform: Callable[[U], T], fields: None = None) -> None: ...
+    @overload
+    def __init__(
+        self, x: Records[Mapping[str, Any]], transform: Callable[[dict[str, Any]], T], fields: str | Iterable[Any]
+    ) -> None: ...
+    def __init__(
+        self, x: Any, transform: Callable[[Any], T] | None = None, fields: str | Iterable[Any] | None = None
+    ) -> None:
         self.records = _records(x, fields)
         if transform is not None:
             if not callable(transform):
@@ -67,17 +98,24 @@ class RecordDataset(Dataset[T]):
         if self.transform is not None:
             self.records = self.records._unwatched()  # the transform may change its record
 
-    def __setstate__(self, state):
+    def __setstate__(self, state: Any) -> None:
         for part in state if isinstance(state, tuple) else (state,):
             for name, value in (part or {}).items():
                 setattr(self, name, value)
         if self.transform is not None:
             self.records = self.records._unwatched()
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.records)
 
-    def __getitem__(self, index):
+    @overload
+    def __getitem__(self, index: int) -> T: ...
+    # Before other integers: a tensor has an __index__, whatever its dimensions.
+    @overload
+    def __getitem__(self, index: Selector[Any]) -> list[T]: ...
+    @overload
+    def __getitem__(self, index: SupportsIndex) -> T: ...
+    def __getitem__(self, index: Any) -> Any:
         if type(index) is not int:
             # A tensor of one index has an __index__, but is a batch of one.
             if getattr(index, "ndim", 0) or not hasattr(index, "__index__"):
@@ -87,8 +125,8 @@ class RecordDataset(Dataset[T]):
         transform = self.transform
         return record if transform is None else self._transformed(transform, record, index)
 
-    @BatchMethod
-    def __getitems__(self, indices):
+    @batch_method
+    def __getitems__(self, indices: Iterable[SupportsIndex]) -> list[T]:
         """A list of the samples at these indices, in their order."""
         if not hasattr(indices, "__len__"):
             indices = list(indices)
@@ -101,7 +139,7 @@ class RecordDataset(Dataset[T]):
             return records
         return [self._transformed(transform, record, index) for record, index in zip(records, indices)]
 
-    def _transformed(self, transform, record, index):
+    def _transformed(self, transform: Callable[[Any], T], record: Any, index: SupportsIndex) -> T:
         try:
             return transform(record)
         except Exception as error:
@@ -110,7 +148,7 @@ class RecordDataset(Dataset[T]):
             add_note(error, f"in the transform of record {number} of {an(type(self).__name__)}")
             raise
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         given = "" if self.transform is None else f", transform={self.transform!r}"
         return f"{type(self).__name__}({self.records!r}{given})"
 
@@ -119,7 +157,7 @@ class RecordDataset(Dataset[T]):
 _GETITEM = RecordDataset.__getitem__
 
 
-def _records(x, fields):
+def _records(x: Any, fields: str | Iterable[Any] | None) -> RecordList[Any]:
     if isinstance(x, (RecordKeys, RecordValues)):
         x = RecordList(x)  # over the same bytes
     if isinstance(x, (RecordDict, RecordItems)):
@@ -139,7 +177,7 @@ def _records(x, fields):
     return out
 
 
-def _indices(given, n):
+def _indices(given: Any, n: int) -> Any:
     """A batch of indices: the positions of a slice; lists, ranges, arrays and tensors as they are."""
     if isinstance(given, slice):
         return range(*given.indices(n))

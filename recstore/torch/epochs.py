@@ -6,13 +6,26 @@ on, where the epoch is resumed at item `first`. So after as many steps on each r
 of the epoch, without gaps, and one number says how far a run has come on any number of ranks.
 """
 
+from __future__ import annotations
+
 import warnings
+from typing import TypeVar
 
 from torch.utils.data.distributed import DistributedSampler
 
 from recstore._core import native
 from recstore.torch import places
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any, SupportsIndex
+
+    from recstore.torch.shard_order import Legs
+
+__all__ = ["EpochSampler", "IndexSampler"]
+
+T = TypeVar("T")
 VERSION = 1  # of the states that state_dict makes
 MOST = 1 << 48
 MOST_EPOCHS = 1 << 63
@@ -24,116 +37,109 @@ class Iteration:
 
     __slots__ = ("epoch", "first", "rank", "world_size", "length", "count", "iterator", "_taken", "as_lists", "legs")
 
-    def __init__(self, epoch, first, rank, world_size, length, drop_last, as_lists=False):
+    def __init__(
+        self, epoch: int, first: int, rank: int, world_size: int, length: int, drop_last: bool, as_lists: bool = False
+    ) -> None:
         self.epoch, self.first, self.rank, self.world_size, self.length = epoch, first, rank, world_size, length
         self.count = share(length - first, world_size, drop_last)
         self._taken = 0
-        self.iterator = None
+        self.iterator: native.IndexIterator | None = None
         self.as_lists = as_lists
-        self.legs = None  # of a ShardSampler
+        self.legs: Legs = ()  # of a ShardSampler
 
     @property
-    def taken(self):
+    def taken(self) -> int:
         """The items that this rank has taken."""
         return self._taken if self.iterator is None else self.iterator.taken
 
     @taken.setter
-    def taken(self, taken):
+    def taken(self, taken: int) -> None:
         self._taken = taken
 
-    def __getstate__(self):
+    def __getstate__(self) -> tuple[None, dict[str, Any]]:
         """A copy of it has come as far; the iterator stays here."""
         return None, {name: None if name == "iterator" else getattr(self, name.lstrip("_")) for name in self.__slots__}
 
-    def consumed(self, taken):
+    def consumed(self, taken: int) -> int:
         """The items that all ranks have taken of the epoch when this one has taken so many."""
         return min(self.first + taken * self.world_size, self.length) if taken < self.count else self.length
 
-    def position(self, taken):
+    def position(self, taken: int) -> int:
         """The position in the epoch of the item that follows the first `taken` ones; past the end it counts on."""
         return self.first + self.rank + taken * self.world_size
 
 
-def share(items, world_size, drop_last):
+def share(items: int, world_size: int, drop_last: bool) -> int:
     """How many of `items` a rank takes. Each takes as many: the last ones are dropped, or the first ones repeated."""
     return items // world_size if drop_last else -(-items // world_size)
 
 
-class EpochSampler(DistributedSampler):
+class EpochSampler(DistributedSampler[T]):
     """A sampler of which each item is computed when it is taken, see the top of this file.
 
     A DistributedSampler by class, so that Lightning leaves it as it is; it has none of its list. A subclass has `_kind`
     and `__iter__` over the items of a Iteration that `_begin` makes."""
 
+    seed: int
+    shuffle: bool  # whether epochs have orders of their own
+    drop_last: bool  # whether items that would not fill a turn of all ranks are left out
+    _kind: str
     _unit = "samples"  # what an item is called
 
-    def _set(self, length, seed, rank, world_size, drop_last, shuffle=True):
+    def _set(
+        self,
+        length: int,
+        seed: SupportsIndex,
+        rank: SupportsIndex | None,
+        world_size: SupportsIndex | None,
+        drop_last: bool,
+        shuffle: bool = True,
+    ) -> None:
         """Fills the fields; `length` is the items of an epoch, before they are shared out."""
         for name, value in (("drop_last", drop_last), ("shuffle", shuffle)):
             if not isinstance(value, bool):
                 raise TypeError(f"{name} is True or False, not {value!r:.60}")
         self._place = places.checked(rank, world_size)
-        self._seed = places.integer(seed, "seed")
+        self.seed = places.integer(seed, "seed")
         self._length = length
-        self._drop_last, self._shuffle = drop_last, shuffle
+        self.drop_last, self.shuffle = drop_last, shuffle
         self._epoch = self._first = 0
         self._named = True  # whether set_epoch has named the epoch since a state was loaded
         self._pending = False  # whether a loaded state waits for its iteration
-        self._live = None
-        return self
+        self._live: Iteration | None = None
 
     # ---- As DistributedSampler has them ----
 
+    # Attributes that may be set there, and here are found by what they depend on.
     @property
-    def rank(self):
+    def rank(self) -> int:  # type: ignore[override]
         """The rank whose share this sampler gives."""
         return (self._place or places.found())[0]
 
     @property
-    def world_size(self):
+    def world_size(self) -> int:
         """The number of ranks. Those not given to the constructor are looked up at each use."""
         return (self._place or places.found())[1]
 
-    @property
-    def num_replicas(self):
-        """The same as ``world_size``, by the name that DistributedSampler has for it."""
-        return self.world_size
+    num_replicas = world_size
 
     @property
-    def epoch(self):
+    def epoch(self) -> int:  # type: ignore[override]
         """The epoch whose order the next iteration has."""
         return self._epoch
 
     @property
-    def seed(self):
-        """The seed that the constructor got."""
-        return self._seed
-
-    @property
-    def shuffle(self):
-        """Whether epochs have orders of their own."""
-        return self._shuffle
-
-    @property
-    def drop_last(self):
-        """Whether items that would not fill a turn of all ranks are left out."""
-        return self._drop_last
-
-    @property
-    def num_samples(self):
-        """The same as ``len(sampler)``."""
-        return len(self)
-
-    @property
-    def total_size(self):
+    def total_size(self) -> int:  # type: ignore[override]
         """The items of all ranks together."""
         return len(self) * self.world_size
 
-    def __len__(self):
+    def __len__(self) -> int:
         """The items of a whole epoch on this rank. A resumed iteration gives the rest of them."""
-        return share(self._length, self.world_size, self._drop_last)
+        return share(self._length, self.world_size, self.drop_last)
 
-    def set_epoch(self, epoch):
+    num_samples = property(__len__)
+
+    def set_epoch(self, epoch: int) -> None:
         """Names the epoch whose order the next iteration has. An iteration under way keeps its order.
 
         Raises TypeError and ValueError for an epoch that is no integer from 0 on, and ValueError for one before the
@@ -152,22 +158,22 @@ class EpochSampler(DistributedSampler):
 
     # ---- Iterations ----
 
-    def _begin(self):
+    def _begin(self) -> Iteration:
         """The Iteration of an iteration that takes its first item now."""
         rank, world_size, sharer = places.at_iteration(self, self._place)
         if getattr(sharer, "batch_sampler", self) is None:  # accelerate finds set_epoch of batch samplers alone
             self.set_epoch(sharer.iteration)
         if not self._first and not self._pending:
             self._check_resumed()
-        if not self._named and share(self._length - self._first, world_size, self._drop_last) == 0:
+        if not self._named and share(self._length - self._first, world_size, self.drop_last) == 0:
             self._epoch, self._first = self._epoch + 1, 0  # the loaded state was the end of its epoch
-        self._live = Iteration(
-            self._epoch, self._first, rank, world_size, self._length, self._drop_last, as_lists=sharer is not None
+        live = self._live = Iteration(
+            self._epoch, self._first, rank, world_size, self._length, self.drop_last, as_lists=sharer is not None
         )
         self._first, self._named, self._pending = 0, True, False
-        return self._live
+        return live
 
-    def _check_resumed(self):
+    def _check_resumed(self) -> None:
         """Warns where Lightning goes on in the middle of an epoch and nobody has loaded the state of this sampler."""
         if places.lightning_goes_on():
             warnings.warn(
@@ -178,23 +184,23 @@ class EpochSampler(DistributedSampler):
                 stacklevel=3,
             )
 
-    def _key(self, epoch):
+    def _key(self, epoch: int) -> int | None:
         """The 64-bit seed of an epoch, or None for one in the order of the records."""
-        return native.permutation_seed(self._seed, epoch) if self._shuffle else None
+        return native.permutation_seed(self.seed, epoch) if self.shuffle else None
 
     # ---- The state ----
 
-    def _identity(self):
+    def _identity(self) -> dict[str, Any]:
         """The facts that two samplers must have in common for one to go on where the other stopped."""
-        return {"length": self._length, "seed": self._seed & 0xFFFFFFFFFFFFFFFF, "shuffle": self._shuffle}
+        return {"length": self._length, "seed": self.seed & 0xFFFFFFFFFFFFFFFF, "shuffle": self.shuffle}
 
-    def _latest(self):
+    def _latest(self) -> Iteration:
         """The Iteration of the latest iteration; before the first one, the Iteration that it would have."""
         if self._live is not None:
             return self._live
-        return Iteration(self._epoch, self._first, *(self._place or places.found()), self._length, self._drop_last)
+        return Iteration(self._epoch, self._first, *(self._place or places.found()), self._length, self.drop_last)
 
-    def _state(self, taken=None):
+    def _state(self, taken: SupportsIndex | None = None) -> dict[str, Any]:
         if self._live is None and taken is None:
             consumed = self._first
         else:
@@ -207,7 +213,7 @@ class EpochSampler(DistributedSampler):
         state = {"kind": _MARK + self._kind, "version": VERSION, **self._identity()}
         return {**state, "epoch": self._epoch, "consumed": consumed}
 
-    def load_state_dict(self, state):
+    def load_state_dict(self, state: dict[str, Any]) -> None:
         """Goes on where the run stopped whose sampler made this state; takes constant time.
 
         Args:
@@ -224,7 +230,7 @@ class EpochSampler(DistributedSampler):
         self._epoch, self._first, self._live = epoch, consumed, None
         self._named, self._pending = False, True
 
-    def _checked_state(self, state):
+    def _checked_state(self, state: dict[str, Any]) -> tuple[int, int]:
         if state.get("kind") != _MARK + self._kind:
             theirs = str(state.get("kind"))
             raise ValueError(
@@ -236,14 +242,14 @@ class EpochSampler(DistributedSampler):
             if name not in state or state[name] != mine or type(state[name]) is not type(mine):
                 theirs = state.get(name, "none")
                 raise ValueError(f"the state has {name} {theirs!r:.60}, this {self._kind} has {mine!r:.60}")
-        numbers = [state.get("epoch"), state.get("consumed")]
-        most = MOST_EPOCHS - 2, self._length  # the end of the last epoch leads to one more
-        if any(type(number) is not int or not 0 <= number <= limit for number, limit in zip(numbers, most)):
-            raise ValueError(f"the state has epoch {numbers[0]!r:.60} and {numbers[1]!r:.60} items of {self._length}")
-        return numbers
+        epoch, consumed = state.get("epoch"), state.get("consumed")
+        most = MOST_EPOCHS - 2  # the end of the last epoch leads to one more
+        if not (type(epoch) is int and 0 <= epoch <= most and type(consumed) is int and 0 <= consumed <= self._length):
+            raise ValueError(f"the state has epoch {epoch!r:.60} and {consumed!r:.60} items of {self._length}")
+        return epoch, consumed
 
 
-def own_state(state):
+def own_state(state: dict[str, Any]) -> dict[str, Any]:
     """The state of a sampler, found in `state` if that is the state of a StatefulDataLoader."""
     if not isinstance(state, dict):
         raise TypeError(f"a state is a dict, as state_dict() makes it, not {type(state).__name__}")
@@ -264,15 +270,18 @@ def own_state(state):
     raise ValueError("the dict holds no state of a sampler of recstore.torch: give what state_dict() returned")
 
 
-class IndexSampler(EpochSampler):
-    """An EpochSampler whose items are indices. A subclass has `_fill(out, live, taken)`, which writes the indices of
-    the Iteration `live` that follow the first `taken` ones."""
+class IndexSampler(EpochSampler[int]):
+    """An EpochSampler whose items are indices."""
 
-    def __iter__(self):
+    def _fill(self, out: Any, live: Iteration, taken: int) -> None:
+        """Writes the indices of the Iteration `live` that follow the first `taken` ones."""
+        raise NotImplementedError
+
+    def __iter__(self) -> Iterator[int]:
         """The indices of this rank, as ints. The iteration belongs to the epoch that is set when it gives its first
         one. One thread at a time may use it."""
 
-        def begin():
+        def begin() -> tuple[Callable[[Any, int], None], int]:
             live = self._begin()
             live.iterator = iterator
             return (lambda out, taken: self._fill(out, live, taken)), live.count
@@ -280,7 +289,7 @@ class IndexSampler(EpochSampler):
         iterator = native.IndexIterator(begin)
         return iterator
 
-    def state_dict(self, samples=None):
+    def state_dict(self, samples: SupportsIndex | None = None) -> dict[str, Any]:
         """The state of the latest iteration as a dict of ints and strs; it counts the samples consumed by all ranks.
 
         Args:

@@ -1,23 +1,42 @@
 """Fields: some fields of the records of a store as batches of tensors, read without Python objects."""
 
+from __future__ import annotations
+
+import functools
 import operator
 import sys
+from typing import TypeVar, overload
 
 import numpy
 
 from recstore._core import native
-from recstore.containers import base, dicts, records
+from recstore.containers.dicts import RecordDict, RecordKeys, RecordValues
+from recstore.containers.records import RecordList
 from recstore.text import an, counted
 from recstore.torch import layouts, resolving
-from recstore.torch.batch_method import BatchMethod, refuse_batches
+from recstore.torch.batch_method import batch_method, refuse_batches
 from recstore.torch.batches import ArrayMemory, Batch, Memory, Sent, Unmade, UnsentBatch, each, fetcher_of, jagged
 from recstore.torch.forms import Field, Ragged
-from recstore.torch.optional import Dataset, Tensor, data, in_worker, torch
+from recstore.torch.optional import Dataset, data, in_worker, torch
 
-__all__ = ["Batch", "Field", "Fields", "Ragged"]
+__all__ = ["Fields"]
 
 
-class Fields(Dataset):
+T = TypeVar("T")
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from typing import Any, Literal, SupportsIndex, TypeAlias
+
+    from typing_extensions import Self
+
+    from recstore._types import Selector
+
+    Records: TypeAlias = RecordList[Any] | RecordKeys[Any] | RecordValues[Any]
+
+
+class Fields(Dataset[T]):
     """Some fields of the records of a store as batches of tensors: a map-style dataset for torch's DataLoader, and the
     source of :class:`recstore.torch.Loader`.
 
@@ -80,7 +99,51 @@ class Fields(Dataset):
     >>> x.close()
     """
 
-    def __init__(self, x, /, *names, transform=None, output="dict", **forms):
+    records: RecordList[Any]
+    transform: Callable[[Any], T] | None
+    output: str
+    categories: dict[str, tuple[str | int, ...] | None]
+
+    # The parameter is the type of `f[indices]`: a Batch, or the result of the transform.
+    @overload
+    def __init__(
+        self: Fields[Batch],
+        x: Records,
+        /,
+        *names: str,
+        transform: None = None,
+        output: Literal["dict", "numpy"] = "dict",
+        **forms: str | Field,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        x: Records,
+        /,
+        *names: str,
+        transform: Callable[[Batch], T],
+        output: Literal["dict", "numpy"] = "dict",
+        **forms: str | Field,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Fields[Any],
+        x: Records,
+        /,
+        *names: str,
+        transform: Callable[[Any], Any] | None = None,
+        output: Literal["tensordict"],
+        **forms: str | Field,
+    ) -> None: ...
+    def __init__(
+        self,
+        x: Any,
+        /,
+        *names: str,
+        transform: Callable[[Any], Any] | None = None,
+        output: Literal["dict", "numpy", "tensordict"] = "dict",
+        **forms: str | Field,
+    ) -> None:
         _check_output(output)
         if transform is not None and not callable(transform):
             raise TypeError(f"transform is a function of a batch, not {transform!r:.60}")
@@ -90,26 +153,39 @@ class Fields(Dataset):
         self._set(x, tuple(resolving.layouts_of(x, names, forms, dtypes)), transform, output)
         self._open()
 
-    def _set(self, x, found, transform, output):
+    def _set(
+        self,
+        x: RecordList[Any],
+        found: tuple[layouts.Layout, ...],
+        transform: Callable[[Any], Any] | None,
+        output: str,
+    ) -> Self:
         self.records, self._layouts, self.transform, self.output = x, found, transform, output
         self.categories = {one.name: one.field.names for one in found if one.field.form == "category"}
         self._has_jagged = any(isinstance(one, layouts.JaggedLists) for one in found)
         self._per_record = found[0].name if all(one.one_per_record for one in found) else None
-        self._is_plain = transform is None and all(one.is_native for one in found)  # tensors and text only
-        self._gather = None
+        self._native = [one for one in found if not isinstance(one, layouts.Objects)]
+        self._is_plain = transform is None and len(self._native) == len(found)  # tensors and text only
+        self._gather: native.Gather | None = None
         return self
 
-    def _open(self):
+    def _open(self) -> native.Gather:
         """The native read; several threads that come first may each make one, and one of them stays."""
-        self._gather = native.Gather(self.records, [one.spec() for one in self._layouts if one.is_native])
-        return self._gather
+        gather = self._gather = native.Gather(self.records, [one.spec() for one in self._native])
+        return gather
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.records)
 
     # ---- Batches ----
 
-    def __getitem__(self, indices):
+    @overload
+    def __getitem__(self, indices: int) -> dict[str, Any]: ...
+    @overload
+    def __getitem__(self, indices: slice | Selector[Any]) -> T: ...
+    @overload
+    def __getitem__(self, indices: SupportsIndex) -> dict[str, Any]: ...
+    def __getitem__(self, indices: Any) -> Any:
         if type(indices) is int:
             return self._sample(indices)
         if isinstance(indices, slice):
@@ -121,7 +197,7 @@ class Fields(Dataset):
             return self._converted_later(indices)
         return self.batch(indices)
 
-    def _converted_later(self, indices):
+    def _converted_later(self, indices: Any) -> Any:
         """A batch for torch's `default_convert`, which a DataLoader with ``batch_size=None`` applies to every batch."""
         if self.output != "dict":
             raise TypeError(
@@ -132,7 +208,7 @@ class Fields(Dataset):
             return Sent(self._batch(self._positions(indices)))
         return self.batch(indices)
 
-    def batch(self, indices):
+    def batch(self, indices: Iterable[SupportsIndex]) -> T:
         """The batch of the records at `indices`, as ``f[indices]`` gives it: with `transform` applied.
 
         Raises IndexError for an index out of range, TypeError for indices that are no integers; KeyError and ValueError
@@ -140,10 +216,10 @@ class Fields(Dataset):
         """
         return self._finished(self._batch(self._positions(indices)))
 
-    def _positions(self, indices):
+    def _positions(self, indices: Any) -> Any:
         return native.positions(indices, len(self.records), method="Fields")
 
-    def _batch(self, positions):
+    def _batch(self, positions: Any) -> Batch:
         parts = self._parts(positions)
         lazy = self._has_jagged and in_worker()
         out = UnsentBatch() if lazy else Batch()
@@ -152,7 +228,7 @@ class Fields(Dataset):
             layout.fill(out, some, put)
         return out
 
-    def _parts(self, positions):
+    def _parts(self, positions: Any) -> list[Any]:
         """The parts of each layout: tensors over one memory, and lists."""
         memory = ArrayMemory() if self.output == "numpy" else Memory()
         gather = self._gather or self._open()
@@ -160,80 +236,77 @@ class Fields(Dataset):
         try:
             read = iter(gather.read(positions, memory.allocate))
         except ValueError as error:
-            if type(error) is not ValueError:
-                raise  # of the store: closed, or damaged
-            raise ValueError(f"{error}{self._remedy(str(error))}") from None
-        out = []
+            number = getattr(error, "field", None)
+            if number is None:
+                raise
+            one = self._native[number]
+            decided = " ".join(filter(None, (one.field.form, one.dtype, one.shape())))
+            raise ValueError(
+                f"{error}. {one.name!r} is {decided} in this Fields: give it another form, dtype= or row="
+            ) from None
+        out: list[list[Any]] = []
         for layout in self._layouts:
-            if layout.is_native:
-                out.append([part if type(part) is list else tensor(*part) for part in next(read)])
-            else:
+            if isinstance(layout, layouts.Objects):
                 values, *mask = layout.read(self.records, positions)
                 out.append([values, *map(memory.bools, mask)])
+            else:
+                out.append([part if type(part) is list else tensor(*part) for part in next(read)])
         return out
 
-    def _remedy(self, message):
-        """The end of the message about a value that does not fit: the form that was decided, and what to write."""
-        if "give missing" in message or "truncate=True" in message:
-            return ""
-        for layout in self._layouts:
-            if layout.path is None or message.startswith(repr(str(layout.path))):
-                decided = " ".join(filter(None, (layout.field.form, layout.dtype, layout.shape())))
-                return f". {layout.name!r} is {decided} in this Fields: give it another form, dtype= or row="
-        return ""
-
-    def _finished(self, batch):
+    def _finished(self, batch: Any) -> T:
         if self.output == "tensordict":
-            batch = _TensorDicts(self._per_record)(batch)
-        return batch if self.transform is None else self.transform(batch)
+            batch = _tensor_dict(self._per_record, batch)
+        finished: T = batch if self.transform is None else self.transform(batch)
+        return finished
 
     # ---- Samples ----
 
-    def _sample(self, index):
+    def _sample(self, index: int) -> dict[str, Any]:
         """The entries of one record, without a batch dimension."""
-        out = {}
+        out: dict[str, Any] = {}
         parts = self._parts(self._positions([index]))
         for layout, some in zip(self._layouts, parts):
             layout.fill_sample(out, some)
         return out
 
-    @BatchMethod
-    def __getitems__(self, indices):
+    @batch_method
+    def __getitems__(self, indices: Iterable[SupportsIndex]) -> Sequence[dict[str, Any]]:
         """The samples that a DataLoader with a batch size asks for. They are read when they are looked at.
         ``f.collate`` makes one batch of them by one read."""
         refuse_batches(indices)
-        return Samples(self, self._positions(indices))
+        return Samples(self, self._positions(indices))  # type: ignore[return-value]  # a sequence
 
-    def collate(self, samples):
+    def collate(self, samples: Iterable[dict[str, Any]]) -> T:
         """The batch of samples, for ``DataLoader(f, batch_size=256, collate_fn=f.collate)``. `transform` is applied.
 
         Samples that a DataLoader fetched from this Fields are read here, all at once. Others, dicts as ``f[5]`` gives
         them, perhaps changed, are joined by value, as behind a ConcatDataset or a dataset of one's own; entries that
         `f` does not have are joined by torch's ``default_collate``. A batch is returned as it is.
         """
-        if type(samples) is not Samples and not isinstance(samples, (list, tuple)):
-            return samples
-        if type(samples) is Samples and samples.fields is self:
+        if isinstance(samples, Samples) and samples.fields is self:
             batch = self._batch(samples.positions)
+        elif not isinstance(samples, (Samples, list, tuple)):
+            return samples  # type: ignore[return-value]  # a batch
         elif not len(samples):
             batch = self._batch(self._positions([]))
         else:
             batch = self._joined(samples)
         if self.output == "tensordict" and self.transform is None and in_worker():
             if fetcher_of(sys._getframe().f_back) is not None:
-                return Sent(batch, _TensorDicts(self._per_record))
+                return Sent(batch, functools.partial(_tensor_dict, self._per_record))  # type: ignore[return-value]
         return self._finished(batch)
 
-    def _joined(self, samples):
+    def _joined(self, samples: Any) -> Batch:
         """The batch of samples that are dicts. torch joins them, so arrays become tensors on the way."""
         if self.output == "numpy":
             if torch is None:
                 raise ImportError("joining samples needs PyTorch, which is not installed: give f.batch the indices")
             samples = [{name: _with_tensors(value) for name, value in sample.items()} for sample in samples]
-            return Batch({name: each(value, Tensor.numpy) for name, value in self._joined_tensors(samples).items()})
+            joined = self._joined_tensors(samples)
+            return Batch({name: each(value, lambda tensor: tensor.numpy()) for name, value in joined.items()})
         return self._joined_tensors(list(samples))
 
-    def _joined_tensors(self, samples):
+    def _joined_tensors(self, samples: Any) -> Batch:
         out = Batch()
         known = set()
         for layout in self._layouts:
@@ -247,10 +320,10 @@ class Fields(Dataset):
 
     # ---- What it is ----
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Any, ...]:
         return _made, (self.records, self._layouts, self.transform, self.output)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         rows = [(one.name, one.field.form, one.dtype or "", one.shape()) for one in self._layouts]
         widths = [max(len(row[i]) for row in rows) for i in range(3)]
         lines = ["  ".join([cell.ljust(width) for cell, width in zip(row, widths)] + [row[3]]) for row in rows]
@@ -263,49 +336,51 @@ class Samples:
 
     __slots__ = ("fields", "positions")
 
-    def __init__(self, fields, positions):
+    def __init__(self, fields: Fields[Any], positions: Any) -> None:
         self.fields, self.positions = fields, positions
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.positions)
 
-    def __getitem__(self, i):
+    def __getitem__(self, i: Any) -> Any:
         positions = memoryview(self.positions)
         if isinstance(i, slice):
             return Samples(self.fields, self.fields._positions(positions[i]))
         return self.fields._sample(positions[i])
 
 
-def _size_of(x):
+def _size_of(x: RecordList[Any]) -> str:
     if x.detached is not None:
         return "a store that is not here"
     return "a closed store" if x.closed else f"{counted(len(x), 'record')}"
 
 
-def _made(x, found, transform, output):
+def _made(
+    x: RecordList[Any], found: tuple[layouts.Layout, ...], transform: Callable[[Any], Any] | None, output: str
+) -> Fields[Any]:
     return Fields.__new__(Fields)._set(x, found, transform, output)
 
 
-def _records_of(x):
+def _records_of(x: Any) -> RecordList[Any]:
     """The list of records that a caller gave. TypeError for another object."""
-    if isinstance(x, base.RecordsOf):
-        x = x._records
-    if isinstance(x, records.RecordList):
+    if isinstance(x, (RecordKeys, RecordValues)):
+        x = RecordList(x)  # over the same bytes
+    if isinstance(x, RecordList):
         return x
-    if isinstance(x, dicts.RecordDict):
+    if isinstance(x, RecordDict):
         raise TypeError("a RecordDict has no positions: write Fields(d.values(), ...)")
     raise TypeError(f"Fields reads the records of a RecordList, not {an(type(x).__name__)}: write "
                     "Fields(RecordList(records), ...)")  # fmt: skip
 
 
-def _with_tensors(value):
+def _with_tensors(value: Any) -> Any:
     """An entry of a sample, with tensors in place of its arrays and their scalars."""
     if isinstance(value, list):
         return [_with_tensors(one) for one in value]
     return torch.as_tensor(value) if isinstance(value, (numpy.ndarray, numpy.generic)) else value
 
 
-def _check_output(output):
+def _check_output(output: str) -> None:
     if output not in ("dict", "tensordict", "numpy"):
         raise ValueError(f"output is 'dict', 'tensordict' or 'numpy', not {output!r:.60}")
     if torch is None and output != "numpy":
@@ -315,31 +390,26 @@ def _check_output(output):
         _tensordict()
 
 
-def _tensordict():
+def _tensordict() -> Any:
     try:
-        import tensordict
+        import tensordict  # type: ignore[import-not-found, unused-ignore]
     except ImportError:
         raise ImportError("output='tensordict' needs that package: pip install tensordict") from None
     return tensordict
 
 
-class _TensorDicts:
-    """A function that makes a TensorDict of a batch. `first` is the name of an entry with a row for each record, where
-    all entries are such, so that the TensorDict has the batch size (B); else None, and it has none."""
+def _tensor_dict(first: str | None, batch: Batch) -> Any:
+    """The TensorDict of a batch. `first` is the name of an entry with a row for each record, where all entries are
+    such, so that the TensorDict has the batch size (B); else None, and it has none."""
+    size = [] if first is None else [len(batch[first])]
+    return _tensordict().TensorDict({name: _entry(value) for name, value in batch.items()}, batch_size=size)
 
-    def __init__(self, first):
-        self.first = first
 
-    def __call__(self, batch):
-        tensordict = _tensordict()
-        size = [] if self.first is None else [len(batch[self.first])]
-        return tensordict.TensorDict({name: self._entry(value) for name, value in batch.items()}, batch_size=size)
-
-    def _entry(self, value):
-        tensordict = _tensordict()
-        if isinstance(value, Ragged):
-            parts = {part: self._entry(one) for part, one in value._asdict().items()}
-            return tensordict.TensorDict(parts, batch_size=[])
-        if isinstance(value, list):
-            return tensordict.NonTensorStack(*value) if value else tensordict.NonTensorData([], batch_size=[0])
-        return value
+def _entry(value: Any) -> Any:
+    tensordict = _tensordict()
+    if isinstance(value, Ragged):
+        parts = {part: _entry(one) for part, one in value._asdict().items()}
+        return tensordict.TensorDict(parts, batch_size=[])
+    if isinstance(value, list):
+        return tensordict.NonTensorStack(*value) if value else tensordict.NonTensorData([], batch_size=[0])
+    return value

@@ -1,12 +1,21 @@
 """The form of a field in a batch: the class Field with its options, and Ragged, rows of several lengths."""
 
-import collections
+from __future__ import annotations
+
 import operator
+from typing import NamedTuple
 
 import numpy
 
 from recstore.text import an, meant
 from recstore.torch.optional import torch
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import Any, Literal, TypeAlias
+
+    Form: TypeAlias = Literal["tensor", "jagged", "ragged", "padded", "packed", "text", "bytes", "category", "object"]
 
 __all__ = ["Field", "Ragged"]
 
@@ -37,7 +46,7 @@ UNSET = type("UNSET", (), {"__repr__": lambda self: "..."})()  # stands for no d
 INTEGERS = {name for name in _DTYPES if "int" in name}
 
 
-class Ragged(collections.namedtuple("Ragged", ("values", "offsets"))):
+class Ragged(NamedTuple):
     """Rows of several lengths: row ``i`` is ``values[offsets[i]:offsets[i + 1]]``.
 
     ``values`` is a tensor of all rows, one after another; ``offsets`` is an int64 tensor with one element more than
@@ -50,9 +59,10 @@ class Ragged(collections.namedtuple("Ragged", ("values", "offsets"))):
     [[3], [], [1, 2]]
     """
 
-    __slots__ = ()
+    values: Any  # a tensor, or a Ragged
+    offsets: Any
 
-    def rows(self):
+    def rows(self) -> list[Any]:
         """The rows as a list of tensors, views of ``values``; of lists of lists, as a list of lists."""
         inner = self.values.rows() if isinstance(self.values, Ragged) else self.values
         ends = self.offsets.tolist()
@@ -102,20 +112,20 @@ class Field:
 
     def __init__(
         self,
-        form="tensor",
-        field=None,
+        form: Form = "tensor",
+        field: Any = None,
         *,
-        dtype=None,
-        pad=0,
-        length=None,
-        multiple_of=1,
-        truncate=False,
-        missing="raise",
-        default=UNSET,
-        names=None,
-        split=True,
-        row=None,
-    ):
+        dtype: Any = None,
+        pad: complex = 0,
+        length: int | tuple[int | None, int | None] | None = None,
+        multiple_of: int = 1,
+        truncate: bool = False,
+        missing: Literal["raise", "mask"] = "raise",
+        default: Any = UNSET,
+        names: Iterable[str | int] | None = None,
+        split: bool = True,
+        row: int | Sequence[int] | None = None,
+    ) -> None:
         if form not in FORMS:
             raise ValueError(f"{form!r:.60} is no form of a field{meant(form, FORMS)}: {', '.join(FORMS)}")
         if missing not in ("raise", "mask"):
@@ -130,12 +140,12 @@ class Field:
         self.row = None if row is None else _shape(row)
         self._check()
 
-    def _given(self):
+    def _given(self) -> dict[str, Any]:
         """The options that differ from their defaults."""
         values = {option: getattr(self, option) for option in _DEFAULTS}
         return {option: value for option, value in values.items() if value is not _DEFAULTS[option]}
 
-    def _check(self):
+    def _check(self) -> None:
         """Raises for options that the form does not take, and for options that contradict one another."""
         for option in self._given():
             if option not in FORMS[self.form] and option != "field":
@@ -154,7 +164,7 @@ class Field:
         if self.has_default:
             self._check_default()
 
-    def _check_default(self):
+    def _check_default(self) -> None:
         if self.form in OF_LENGTHS:
             if not hasattr(self.default, "__len__") or len(self.default):
                 raise ValueError(f"the default of the form {self.form!r} is an empty row, [], not {self.default!r:.60}")
@@ -168,19 +178,17 @@ class Field:
                 raise ValueError(f"the default {self.default!r:.60} is not in names")
 
     @property
-    def has_default(self):
+    def has_default(self) -> bool:
         """Whether `default` was given."""
         return self.default is not UNSET
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"Field({', '.join([repr(self.form), *(f'{k}={v!r}' for k, v in self._given().items())])})"
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         return type(other) is Field and (self.form, self._given()) == (other.form, other._given())
 
-    __hash__ = None
-
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Any, ...]:
         return _field, (self.form, self._given())
 
 
@@ -188,11 +196,11 @@ _DEFAULTS = dict(field=None, dtype=None, pad=0, length=None, multiple_of=1, trun
                  default=UNSET, names=None, split=True, row=None)  # fmt: skip
 
 
-def _field(form, options):
+def _field(form: Form, options: dict[str, Any]) -> Field:
     return Field(form, **options)
 
 
-def dtype_name(dtype):
+def dtype_name(dtype: Any) -> str:
     """The name of a dtype that torch, numpy or a str gives. TypeError for others."""
     name = _NAMES.get(dtype) if torch is not None and isinstance(dtype, torch.dtype) else dtype
     if name is None:
@@ -209,7 +217,7 @@ def dtype_name(dtype):
     return name
 
 
-def _number(value, option):
+def _number(value: Any, option: str) -> Any:
     if not isinstance(value, (bool, int, float, complex)):
         try:
             value = value.item()  # a scalar of numpy or torch
@@ -218,7 +226,7 @@ def _number(value, option):
     return value
 
 
-def _positive(value, option):
+def _positive(value: Any, option: str) -> int:
     try:
         out = operator.index(value)
     except TypeError:
@@ -228,28 +236,28 @@ def _positive(value, option):
     return out
 
 
-def _length(length):
+def _length(length: Any) -> int | tuple[int | None, int | None]:
     """An int, or a pair of which one may be None."""
     if not isinstance(length, (tuple, list)):
         return _positive(length, "length")
     if len(length) != 2 or tuple(length) == (None, None):
         raise ValueError(f"length is an int or a pair such as (16, None), not {length!r:.60}")
-    return tuple(None if size is None else _positive(size, "length") for size in length)
+    most, longest = (None if size is None else _positive(size, "length") for size in length)
+    return most, longest
 
 
-def _shape(row):
+def _shape(row: Any) -> tuple[int, ...]:
     sizes = (row,) if isinstance(row, int) else tuple(row)
     if not all(type(size) is int and size >= 0 for size in sizes):
         raise ValueError(f"row is the shape of a row, such as (4,), not {row!r:.60}")
     return sizes
 
 
-def category_names(names):
+def category_names(names: Iterable[str | int]) -> tuple[str | int, ...]:
     """The values of a category as a tuple, checked."""
     if isinstance(names, (str, bytes)):
         raise TypeError(f"names is a list of values, not {names!r:.60}")
-    names = tuple(names)
-    seen = set()
+    seen = {}
     for name in names:
         if type(name) not in (str, int, bool):
             raise TypeError(f"names are str, int or bool, and {name!r:.60} is {an(type(name).__name__)}")
@@ -257,5 +265,5 @@ def category_names(names):
             raise ValueError(f"names are ints of 64 bits, and {name} has more")
         if name in seen:
             raise ValueError(f"{name!r:.60} is in names twice")
-        seen.add(name)
-    return names
+        seen[name] = True
+    return tuple(seen)

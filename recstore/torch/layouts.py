@@ -4,72 +4,105 @@ entries of the parts that were read, and joins samples to a batch.
 A sample is a batch of one record without padding, offsets and packed rows, which only a batch has.
 """
 
+from __future__ import annotations
+
 from recstore._core import native
 from recstore.torch.batches import jagged
 from recstore.torch.forms import Ragged
 from recstore.torch.optional import data, torch
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from recstore.torch.forms import Field
+    from recstore.torch.optional import Tensor
 
 
 class Layout:
     """One field of a Fields: its name in the batch, the path in the records, and what was resolved about it."""
 
     __slots__ = ("dtype", "field", "levels", "name", "path", "row")
-    suffixes = ()  # of the entries beside that of the name itself
-    one_per_record = True  # whether every entry has a row for each record
-    is_native = True  # whether a native gather reads it
+    beside: tuple[tuple[str, ...], ...] = ((), ())  # suffixes of further entries: of lists, of lists of lists
+    most_levels = 2  # with which every entry has a row for each record
 
-    def __init__(self, name, path, field, dtype=None, row=(), levels=1):
+    def __init__(
+        self, name: str, path: Any, field: Field, dtype: str | None = None, row: tuple[int, ...] = (), levels: int = 1
+    ) -> None:
         self.name, self.path, self.field = name, path, field
         self.dtype, self.row, self.levels = dtype, row, levels  # levels: lists of rows, or lists of lists of rows
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.name, self.path, self.field, self.dtype, self.row, self.levels)
 
     @property
-    def masked(self):
+    def suffixes(self) -> tuple[str, ...]:
+        """Those of the entries beside that of the name itself."""
+        return self.beside[self.levels - 1]
+
+    @property
+    def one_per_record(self) -> bool:
+        """Whether every entry has a row for each record."""
+        return self.levels <= self.most_levels
+
+    @property
+    def masked(self) -> bool:
         """Whether the batch has a mask of the field."""
         return self.field.missing == "mask"
 
-    def entries(self):
+    def entries(self) -> list[str]:
         """The names of its entries in a batch."""
         suffixes = (*self.suffixes, *(["_mask"] if self.masked else []))
         return [self.name, *(self.name + suffix for suffix in suffixes)]
 
-    def missing(self):
+    def missing(self) -> str:
         """The way in which the native read treats a record without a value."""
         return "mask" if self.masked else "fill" if self.field.has_default else "raise"
 
-    def spec(self):
+    def spec(self) -> native.GatherSpec:
         """The GatherSpec of the native read."""
         raise NotImplementedError
 
-    def _spec(self, form, **options):
-        more = {} if self.dtype is None else {"dtype": self.dtype}
+    def _spec(self, form: str, **options: Any) -> native.GatherSpec:
+        if self.dtype is not None:
+            options["dtype"] = self.dtype
         try:
-            return native.GatherSpec(self.path, form, row=self.row, missing=self.missing(), **more, **options)
+            return native.GatherSpec(self.path, form, row=self.row, missing=self.missing(), **options)
         except ValueError as error:
             raise ValueError(f"{self.name!r}: {error}") from None
 
-    def fill(self, out, parts, make_jagged):
+    def fill(self, out: dict[str, Any], parts: Sequence[Any], make_jagged: Callable[[Any, Any], Any]) -> None:
         """Puts the entries into a batch. `parts` are the tensors, and lists, that were read."""
         self.put(out, parts, make_jagged)
         if self.masked:
             out[self.name + "_mask"] = parts[-1]
 
-    def fill_sample(self, out, parts):
+    def fill_sample(self, out: dict[str, Any], parts: Sequence[Any]) -> None:
         """Puts the entries into a sample. `parts` were read from one record."""
         out[self.name] = self.of_one(parts)
         if self.masked:
             out[self.name + "_mask"] = parts[-1][0]
 
-    def collate(self, out, samples):
+    def collate(self, out: dict[str, Any], samples: Sequence[dict[str, Any]]) -> None:
         """Puts the entries into a batch of samples."""
         values = [sample[self.name] for sample in samples]
         self.put(out, self.joined(values), jagged)
         if self.masked:
             out[self.name + "_mask"] = data.default_collate([sample[self.name + "_mask"] for sample in samples])
 
-    def shape(self):
+    # A form has these three: entries of the parts that were read, the sample of parts, parts of samples.
+
+    def put(self, out: dict[str, Any], parts: Sequence[Any], make_jagged: Callable[[Any, Any], Any]) -> None:
+        out[self.name] = parts[0]
+
+    def of_one(self, parts: Sequence[Any]) -> Any:
+        return parts[0][0]
+
+    def joined(self, values: list[Any]) -> tuple[Any, ...]:
+        return (values,)
+
+    def shape(self) -> str:
         """The shape of the tensor in a batch, as text."""
         return "(B)"
 
@@ -79,19 +112,13 @@ class Rows(Layout):
 
     __slots__ = ()
 
-    def spec(self):
+    def spec(self) -> native.GatherSpec:
         return self._spec("values", fill=self.field.default if self.field.has_default else 0)
 
-    def put(self, out, parts, make_jagged):
-        out[self.name] = parts[0]
-
-    def of_one(self, parts):
-        return parts[0][0]
-
-    def joined(self, values):
+    def joined(self, values: list[Any]) -> tuple[Any, ...]:
         return (data.default_collate(values),)
 
-    def shape(self):
+    def shape(self) -> str:
         return _shape("B", *self.row)
 
 
@@ -100,19 +127,19 @@ class Lists(Layout):
 
     __slots__ = ()
 
-    def spec(self):
+    def spec(self) -> native.GatherSpec:
         return self._spec("ragged" if self.levels == 1 else "nested")
 
-    def of_one(self, parts):
+    def of_one(self, parts: Sequence[Any]) -> Any:
         return parts[0] if self.levels == 1 else Ragged(parts[0], parts[1]).rows()
 
-    def joined(self, values):
+    def joined(self, values: list[Any]) -> tuple[Any, ...]:
         if self.levels == 1:
             return _concatenated(values, self)
         inner = [row for rows in values for row in rows]
         return *_concatenated(inner, self), _offsets(values)
 
-    def shape(self):
+    def shape(self) -> str:
         return _shape("B", *["*"] * self.levels, *self.row)
 
 
@@ -121,20 +148,15 @@ class JaggedLists(Lists):
 
     __slots__ = ()
 
-    @property
-    def suffixes(self):
-        return () if self.levels == 1 else ("_offsets",)
+    beside = (), ("_offsets",)
+    most_levels = 1
 
-    @property
-    def one_per_record(self):
-        return self.levels == 1
-
-    def put(self, out, parts, make_jagged):
+    def put(self, out: dict[str, Any], parts: Sequence[Any], make_jagged: Callable[[Any, Any], Any]) -> None:
         out[self.name] = make_jagged(parts[0], parts[1])
         if self.levels == 2:
             out[self.name + "_offsets"] = parts[2]
 
-    def shape(self):
+    def shape(self) -> str:
         return _shape("B", "*", *self.row) if self.levels == 1 else _shape("lists of the batch", "*", *self.row)
 
 
@@ -142,9 +164,9 @@ class RaggedLists(Lists):
     """ "ragged"."""
 
     __slots__ = ()
-    one_per_record = False
+    most_levels = 0
 
-    def put(self, out, parts, make_jagged):
+    def put(self, out: dict[str, Any], parts: Sequence[Any], make_jagged: Callable[[Any, Any], Any]) -> None:
         values = parts[0] if self.levels == 1 else Ragged(parts[0], parts[1])
         out[self.name] = Ragged(values, parts[self.levels])
 
@@ -154,7 +176,7 @@ class Bytes(RaggedLists):
 
     __slots__ = ()
 
-    def spec(self):
+    def spec(self) -> native.GatherSpec:
         return self._spec("text")
 
 
@@ -162,16 +184,14 @@ class Padded(Layout):
     """ "padded": as many rows from every record as the longest has, and the lengths."""
 
     __slots__ = ()
+    beside = ("_lengths",), ("_lengths", "_inner_lengths")
 
-    @property
-    def suffixes(self):
-        return ("_lengths",) if self.levels == 1 else ("_lengths", "_inner_lengths")
-
-    def lengths(self):
+    def lengths(self) -> tuple[int | None, ...]:
         """The length of each level; None for that of the longest of a batch."""
-        return self.field.length or (None, None) if self.levels == 2 else (self.field.length,)
+        length: Any = self.field.length  # of lists of lists a pair: the resolving checks it
+        return length or (None, None) if self.levels == 2 else (length,)
 
-    def spec(self):
+    def spec(self) -> native.GatherSpec:
         field, (length, *inner) = self.field, self.lengths()
         form = "padded" if self.levels == 1 else "padded_nested"
         more = {"inner_length": inner[0] or 0} if inner else {}
@@ -179,16 +199,16 @@ class Padded(Layout):
             form, fill=field.pad, length=length or 0, truncate=field.truncate, multiple=field.multiple_of, **more
         )
 
-    def put(self, out, parts, make_jagged):
+    def put(self, out: dict[str, Any], parts: Sequence[Any], make_jagged: Callable[[Any, Any], Any]) -> None:
         for name, part in zip((self.name, *(self.name + suffix for suffix in self.suffixes)), parts):
             out[name] = part
 
-    def of_one(self, parts):
+    def of_one(self, parts: Sequence[Any]) -> Any:
         if self.levels == 1:
             return parts[0][0, : int(parts[1][0])]
         return [parts[0][0, i, :n] for i, n in enumerate(parts[2][0, : int(parts[1][0])].tolist())]
 
-    def joined(self, values):
+    def joined(self, values: list[Any]) -> tuple[Any, ...]:
         length, *inner = self.lengths()
         lists = [_cut(value, length, self) for value in values]
         width = self._width(lists, length)
@@ -208,11 +228,11 @@ class Padded(Layout):
                 inner_counts[i, j] = len(row)
         return out, counts, inner_counts
 
-    def _width(self, rows, length):
+    def _width(self, rows: Sequence[Any], length: int | None) -> int:
         multiple = self.field.multiple_of
         return length or -(-max(map(len, rows), default=0) // multiple) * multiple
 
-    def shape(self):
+    def shape(self) -> str:
         return _shape("B", *("*" if length is None else length for length in self.lengths()), *self.row)
 
 
@@ -220,22 +240,23 @@ class Packed(Layout):
     """ "packed": documents one after another in rows of one length."""
 
     __slots__ = ()
-    suffixes = ("_positions", "_documents", "_boundaries")
-    one_per_record = False
+    beside = (("_positions", "_documents", "_boundaries"),)
+    most_levels = 0
 
-    def spec(self):
+    def spec(self) -> native.GatherSpec:
         field = self.field
         return self._spec("packed", fill=field.pad, length=field.length, truncate=field.truncate, split=field.split)
 
     put = Padded.put
 
-    def of_one(self, parts):
+    def of_one(self, parts: Sequence[Any]) -> Any:
         return parts[0][parts[2] >= 0]
 
-    def joined(self, values):
-        tokens = values if self.field.split else [_cut(value, self.field.length, self) for value in values]
-        rows = _packed_rows([len(one) for one in tokens], self.field.length, self.field.split)
-        shape = len(rows), self.field.length
+    def joined(self, values: list[Any]) -> tuple[Any, ...]:
+        length: Any = self.field.length  # an int: Field checks it
+        tokens = values if self.field.split else [_cut(value, length, self) for value in values]
+        rows = _packed_rows([len(one) for one in tokens], length, self.field.split)
+        shape = len(rows), length
         out = _empty_like(tokens, self, shape).fill_(self.field.pad)
         positions = torch.zeros(shape, dtype=torch.int64)
         documents = torch.full(shape, -1, dtype=torch.int64)
@@ -247,14 +268,14 @@ class Packed(Layout):
                 out[number, piece] = tokens[document][begin:end]
                 positions[number, piece] = torch.arange(begin, end)
                 documents[number, piece] = document
-                boundaries.append(number * self.field.length + at)
+                boundaries.append(number * length + at)
                 at = piece.stop
-            if at < self.field.length:
-                boundaries.append(number * self.field.length + at)
-        boundaries.append(len(rows) * self.field.length)
+            if at < length:
+                boundaries.append(number * length + at)
+        boundaries.append(len(rows) * length)
         return out, positions, documents, torch.tensor(boundaries, dtype=torch.int64)
 
-    def shape(self):
+    def shape(self) -> str:
         return _shape("rows", self.field.length)
 
 
@@ -263,41 +284,26 @@ class Text(Layout):
 
     __slots__ = ()
 
-    def spec(self):
+    def spec(self) -> native.GatherSpec:
         return self._spec("strings", fill=self.field.default if self.field.has_default else "")
 
-    def put(self, out, parts, make_jagged):
-        out[self.name] = parts[0]
 
-    def of_one(self, parts):
-        return parts[0][0]
-
-    def joined(self, values):
-        return (values,)
-
-
-class Category(Layout):
+class Category(Rows):
     """ "category": the numbers of the values among the names."""
 
     __slots__ = ()
 
-    def spec(self):
-        field = self.field
-        fill = field.names.index(field.default) if field.has_default else -1
-        return self._spec("codes", fill=fill, names=list(field.names))
-
-    put = Rows.put
-    of_one = Rows.of_one
-    joined = Rows.joined
+    def spec(self) -> native.GatherSpec:
+        names = list(self.field.names or ())
+        return self._spec("codes", fill=names.index(self.field.default) if self.field.has_default else -1, names=names)
 
 
 class Objects(Layout):
     """ "object": decoded values, which Python reads."""
 
     __slots__ = ()
-    is_native = False
 
-    def read(self, records, positions):
+    def read(self, records: Any, positions: Any) -> tuple[Any, ...]:
         """The parts: the values, and perhaps a list of bools, the mask."""
         values = self._values(records, positions)
         if self.missing() == "raise":
@@ -308,44 +314,40 @@ class Objects(Layout):
             values = [self.field.default if value is None else value for value in values]
         return values, there
 
-    def _values(self, records, positions):
+    def _values(self, records: Any, positions: Any) -> Any:
         if self.path is None:
             return records.get_many(positions)
         default = () if self.missing() == "raise" else (None,)
         return records.field(self.path, *default).get_many(positions)
 
-    def _refuse_none(self, values, positions):
+    def _refuse_none(self, values: list[Any], positions: Any) -> None:
         of = "" if self.path is None else f"{str(native.Path(self.path))!r} of "
         for position, value in zip(memoryview(positions), values):
             if value is None:
                 raise ValueError(f"{of}record {position} is None: give missing='mask', or default=None")
 
-    put = Rows.put
-    of_one = Rows.of_one
-    joined = Text.joined
-
 
 # ---- Samples to a batch ----
 
 
-def _offsets(rows):
+def _offsets(rows: Sequence[Any]) -> Tensor:
     lengths = torch.tensor([0, *map(len, rows)], dtype=torch.int64)
     return lengths.cumsum(0)
 
 
-def _concatenated(rows, layout):
+def _concatenated(rows: list[Any], layout: Layout) -> tuple[Tensor, Tensor]:
     """All rows one after another, and their offsets."""
     values = torch.cat(rows) if rows else _empty_like(rows, layout, (0,))
     return values, _offsets(rows)
 
 
-def _empty_like(rows, layout, shape):
+def _empty_like(rows: list[Any], layout: Layout, shape: tuple[int, ...]) -> Tensor:
     """A new tensor of the dtype and the inner shape of the rows."""
     like = rows[0] if rows else torch.empty((0, *layout.row), dtype=getattr(torch, layout.dtype or "uint8"))
     return torch.empty((*shape, *like.shape[1:]), dtype=like.dtype)
 
 
-def _cut(rows, length, layout):
+def _cut(rows: Any, length: int | None, layout: Layout) -> Any:
     if length is None or len(rows) <= length:
         return rows
     if not layout.field.truncate:
@@ -354,10 +356,11 @@ def _cut(rows, length, layout):
     return rows[:length]
 
 
-def _packed_rows(lengths, length, split):
+def _packed_rows(lengths: list[int], length: int, split: bool) -> list[list[tuple[int, int, int]]]:
     """The rows of packed documents, each a list of pieces `(document, begin, end)`. With `split`, documents follow one
     another and are cut where a row ends; else each stands whole in the first row with room for it (first fit)."""
-    rows, room = [], []
+    rows: list[list[tuple[int, int, int]]] = []
+    room: list[int] = []
     for document, n in enumerate(lengths):
         begin = 0
         while begin < n:
@@ -375,7 +378,7 @@ def _packed_rows(lengths, length, split):
     return rows
 
 
-def _shape(*sizes):
+def _shape(*sizes: object) -> str:
     return f"({', '.join(map(str, sizes))})"
 
 

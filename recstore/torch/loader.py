@@ -1,10 +1,11 @@
 """Loader: batches that threads of this process read ahead, with no worker processes."""
 
+from __future__ import annotations
+
 import functools
-import operator
-import types
 import warnings
 import weakref
+from typing import Generic, TypeVar, overload
 
 import torch
 from torch.utils.data import RandomSampler, Subset, SubsetRandomSampler, WeightedRandomSampler
@@ -13,6 +14,7 @@ from torch.utils.data._utils.pin_memory import pin_memory as pinned
 from recstore.containers.records import RecordList
 from recstore.later import named_arguments
 from recstore.text import an
+from recstore.torch import places
 from recstore.torch.datasets import RecordDataset
 from recstore.torch.notes import add_note
 from recstore.torch.read_ahead import ReadAhead
@@ -28,7 +30,23 @@ _VERSION = 1
 _RANDOM = (RandomSampler, SubsetRandomSampler, WeightedRandomSampler)
 
 
-class Loader:
+B = TypeVar("B")
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import Any, Literal, Protocol, SupportsIndex
+
+    from typing_extensions import Self
+
+    T = TypeVar("T")
+    B_co = TypeVar("B_co", covariant=True)
+
+    class ReadByBatches(Protocol[B_co]):
+        def __getitem__(self, index: Any, /) -> B_co: ...
+
+
+class Loader(Generic[B]):
     """Batches of a dataset that threads of this process read ahead. It is made for :class:`recstore.torch.Fields`,
     whose batches C makes while other Python code runs.
 
@@ -76,26 +94,91 @@ class Loader:
     [['0.jpg', '1.jpg'], ['2.jpg', '3.jpg'], ['4.jpg']]
     """
 
-    @classmethod
-    def __class_getitem__(cls, item):
-        return types.GenericAlias(cls, item)
+    batch_size: int | None
+    drop_last: bool
+    sampler: Any
+    batch_sampler: Any
 
+    @overload
+    def __init__(
+        self: Loader[list[T]],
+        dataset: RecordList[T] | RecordDataset[T],
+        batch_size: SupportsIndex = 1,
+        shuffle: bool = False,
+        sampler: Iterable[Any] | None = None,
+        batch_sampler: Iterable[Any] | None = None,
+        drop_last: bool = False,
+        *,
+        prefetch: SupportsIndex = 2,
+        threads: SupportsIndex = 1,
+        pin_memory: bool | Literal["auto"] = "auto",
+        seed: SupportsIndex = 0,
+        collate: None = None,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        dataset: RecordList[T] | RecordDataset[T],
+        batch_size: SupportsIndex = 1,
+        shuffle: bool = False,
+        sampler: Iterable[Any] | None = None,
+        batch_sampler: Iterable[Any] | None = None,
+        drop_last: bool = False,
+        *,
+        prefetch: SupportsIndex = 2,
+        threads: SupportsIndex = 1,
+        pin_memory: bool | Literal["auto"] = "auto",
+        seed: SupportsIndex = 0,
+        collate: Callable[[list[T]], B],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        dataset: ReadByBatches[B],
+        batch_size: SupportsIndex = 1,
+        shuffle: bool = False,
+        sampler: Iterable[Any] | None = None,
+        batch_sampler: Iterable[Any] | None = None,
+        drop_last: bool = False,
+        *,
+        prefetch: SupportsIndex = 2,
+        threads: SupportsIndex = 1,
+        pin_memory: bool | Literal["auto"] = "auto",
+        seed: SupportsIndex = 0,
+        collate: None = None,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        dataset: ReadByBatches[T],
+        batch_size: SupportsIndex = 1,
+        shuffle: bool = False,
+        sampler: Iterable[Any] | None = None,
+        batch_sampler: Iterable[Any] | None = None,
+        drop_last: bool = False,
+        *,
+        prefetch: SupportsIndex = 2,
+        threads: SupportsIndex = 1,
+        pin_memory: bool | Literal["auto"] = "auto",
+        seed: SupportsIndex = 0,
+        collate: Callable[[list[T]], B],
+    ) -> None: ...
     @named_arguments
     def __init__(
         self,
-        dataset,
-        batch_size=1,
-        shuffle=False,
-        sampler=None,
-        batch_sampler=None,
-        drop_last=False,
+        dataset: Any,
+        batch_size: SupportsIndex = 1,
+        shuffle: bool = False,
+        sampler: Iterable[Any] | None = None,
+        batch_sampler: Iterable[Any] | None = None,
+        drop_last: bool = False,
         *,
-        prefetch=2,
-        threads=1,
-        pin_memory="auto",
-        seed=0,
-        collate=None,
-    ):
+        prefetch: SupportsIndex = 2,
+        threads: SupportsIndex = 1,
+        pin_memory: bool | Literal["auto"] = "auto",
+        seed: SupportsIndex = 0,
+        collate: Callable[[list[Any]], Any] | None = None,
+    ) -> None:
         if isinstance(dataset, RecordList):
             dataset = RecordDataset(dataset)
         if not hasattr(dataset, "__getitem__"):
@@ -106,7 +189,7 @@ class Loader:
             raise ValueError(f"pin_memory is True, False or 'auto', not {pin_memory!r}")
         self.dataset, self.collate = dataset, collate
         self.pin_memory = pin_memory if pin_memory == "auto" else bool(pin_memory)
-        self.prefetch, self.threads = _count("prefetch", prefetch, 0), _count("threads", threads, 1)
+        self.prefetch, self.threads = places.at_least(0, prefetch, "prefetch"), places.at_least(1, threads, "threads")
         self._advancing = False
         if batch_sampler is not None:
             if batch_size != 1 or shuffle or sampler is not None or drop_last:
@@ -119,27 +202,27 @@ class Loader:
             if sampler is None:
                 sampler = ShuffleSampler(dataset, seed=seed, shuffle=bool(shuffle))
                 self._advancing = True
-            self.batch_size, self.drop_last, self.sampler = _count("batch_size", batch_size, 1), drop_last, sampler
-            self.batch_sampler = BatchSampler(sampler, self.batch_size, drop_last)
+            self.batch_sampler = BatchSampler(sampler, batch_size, drop_last)
+            self.batch_size, self.drop_last, self.sampler = self.batch_sampler.batch_size, drop_last, sampler
         self._stateful = hasattr(self.batch_sampler, "state_dict") and hasattr(self.batch_sampler, "load_state_dict")
-        self._begun = None  # the epoch of the latest iteration, where epochs advance
-        self._received = None  # where the batch sampler stood when the loop received its latest batch
+        self._begun: int | None = None  # the epoch of the latest iteration, where epochs advance
+        self._received: Any = None  # where the batch sampler stood when the loop received its latest batch
         self._skip = 0  # batches of the next iteration that an earlier run has received
-        self._epochs = weakref.WeakSet()
+        self._epochs: weakref.WeakSet[_Epoch[B]] = weakref.WeakSet()
 
     # ---- Batches ----
 
-    def __len__(self):
+    def __len__(self) -> int:
         """The number of batches in an epoch on this rank."""
         return len(self.batch_sampler)
 
-    def __iter__(self):
+    def __iter__(self) -> _Epoch[B]:
         """An iterator over the batches of an epoch. It reads nothing before its first ``next``. It has ``close()``."""
         epoch = _Epoch(self, self._pins())
         self._epochs.add(epoch)
         return epoch
 
-    def _pins(self):
+    def _pins(self) -> bool:
         """Whether to pin batches. Not asked before the first iteration: asking may begin to use CUDA, after which a
         process must not fork."""
         if self.pin_memory is False:
@@ -151,7 +234,7 @@ class Loader:
             )
         return available
 
-    def _orders(self):
+    def _orders(self) -> Iterator[tuple[int, Any, Any]]:
         """For each batch `(number, indices, the state of the batch sampler after it)`."""
         if self._advancing:
             if self._begun is not None and self._begun == self.sampler.epoch:
@@ -163,20 +246,43 @@ class Loader:
             if number >= skip:
                 yield number, indices, batches.state_dict() if self._stateful else number + 1
 
-    def close(self):
+    def _read(self, pins: bool, order: tuple[int, Any, Any]) -> tuple[Any, Any]:
+        """The batch of an order, and the state after it. Threads call it."""
+        number, indices, position = order
+        try:
+            batch = self._batch(indices)
+            return pinned(batch) if pins else batch, position  # type: ignore[no-untyped-call]
+        except Exception as error:
+            add_note(error, f"in batch {number} of a Loader, of the indices {_shown(indices)}")
+            if self.collate is None and isinstance(error, TypeError):
+                add_note(
+                    error, "without collate=, dataset[indices] must be the batch, as it is for recstore.torch.Fields"
+                )
+            raise
+
+    def _batch(self, indices: Any) -> Any:
+        if hasattr(indices, "tolist") and (self.collate is not None or isinstance(self.dataset, Subset)):
+            indices = indices.tolist()  # the datasets of PyTorch take lists and no arrays
+        if self.collate is None:
+            return self.dataset[indices]
+        if hasattr(self.dataset, "__getitems__"):
+            return self.collate(self.dataset.__getitems__(indices))
+        return self.collate([self.dataset[index] for index in indices])
+
+    def close(self) -> None:
         """Ends all iterations and their threads. The loader itself may be iterated again."""
         for epoch in list(self._epochs):
             epoch.close()
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind, error, traceback):
+    def __exit__(self, kind: object, error: object, traceback: object) -> None:
         self.close()
 
     # ---- Epochs and states ----
 
-    def set_epoch(self, epoch):
+    def set_epoch(self, epoch: int) -> None:
         """Names the epoch of the next iteration for the sampler, if the sampler has epochs."""
         for named in (self.batch_sampler, self.sampler):
             if hasattr(named, "set_epoch"):
@@ -187,7 +293,7 @@ class Loader:
                     self._received = None  # the loop has had nothing of this epoch
                 return
 
-    def state_dict(self):
+    def state_dict(self) -> dict[str, Any]:
         """Where the loop stands in the epoch after the latest batch that it received, a small dict for a checkpoint.
 
         The state is that of the sampler, in samples consumed by all ranks, so a run may go on with another number of
@@ -199,7 +305,7 @@ class Loader:
             return {**state, "batches": self._received or 0}
         return {**state, "sampler": self.batch_sampler.state_dict() if self._received is None else self._received}
 
-    def load_state_dict(self, state):
+    def load_state_dict(self, state: dict[str, Any]) -> None:
         """Goes on where the run stopped that made this state: the next iteration gives the rest of its epoch.
 
         Raises ValueError for the state of a dataset of another length, of another kind of sampler or another seed, and
@@ -221,7 +327,7 @@ class Loader:
             self._received = self._skip = self._batches_to_skip(state)
         self._begun = None
 
-    def _batches_to_skip(self, state):
+    def _batches_to_skip(self, state: dict[str, Any]) -> int:
         batches = state.get("batches")
         if type(batches) is not int or batches < 0:
             raise ValueError(f"the state does not say how many batches the loop has received: {batches!r:.60}")
@@ -230,93 +336,55 @@ class Loader:
             raise ValueError(f"{name} has another order each time, so no run can go on with it: take ShuffleSampler")
         return batches
 
-    def __getstate__(self):
+    def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_epochs"}
 
-    def __setstate__(self, state):
+    def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, _epochs=weakref.WeakSet())
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"Loader({self.dataset!r}, batch_sampler={self.batch_sampler!r})"
 
 
-class _Epoch:
+class _Epoch(Generic[B]):
     """One iteration of a Loader."""
 
-    def __init__(self, loader, pins):
+    def __init__(self, loader: Loader[B], pins: bool) -> None:
         self._loader = loader
         begin = functools.partial(torch.cuda.set_device, torch.cuda.current_device()) if pins else _nothing
-        reader = _Reader(loader.dataset, loader.collate, pins)
-        self._batches = ReadAhead(reader, loader._orders(), loader.prefetch * loader.threads, loader.threads, begin)
+        read = functools.partial(loader._read, pins)
+        self._batches = ReadAhead(read, loader._orders(), loader.prefetch * loader.threads, loader.threads, begin)
 
-    def __iter__(self):
+    def __iter__(self) -> Self:
         return self
 
-    def __next__(self):
+    def __next__(self) -> B:
+        batch: B
         try:
-            batch, position = next(self._batches)
+            batch, self._loader._received = next(self._batches)
         except StopIteration:
             if not self._loader._stateful:
                 self._loader._received = 0
             raise
-        self._loader._received = position
         return batch
 
-    def close(self):
+    def close(self) -> None:
         """Ends the iteration and its threads."""
         self._batches.close()
 
 
-class _Reader:
-    """The function by which threads read batches."""
-
-    def __init__(self, dataset, collate, pins):
-        self.dataset, self.collate, self.pins = dataset, collate, pins
-        # The datasets of PyTorch take lists of indices and no arrays.
-        self.as_lists = collate is not None or isinstance(dataset, Subset)
-
-    def __call__(self, order):
-        number, indices, position = order
-        try:
-            batch = self.batch(indices.tolist() if self.as_lists and hasattr(indices, "tolist") else indices)
-            return pinned(batch) if self.pins else batch, position
-        except Exception as error:
-            add_note(error, f"in batch {number} of a Loader, of the indices {_shown(indices)}")
-            if self.collate is None and isinstance(error, TypeError):
-                add_note(
-                    error, "without collate=, dataset[indices] must be the batch, as it is for recstore.torch.Fields"
-                )
-            raise
-
-    def batch(self, indices):
-        if self.collate is None:
-            return self.dataset[indices]
-        if hasattr(self.dataset, "__getitems__"):
-            return self.collate(self.dataset.__getitems__(indices))
-        return self.collate([self.dataset[index] for index in indices])
-
-
-def _shown(indices):
+def _shown(indices: Any) -> str:
     indices = list(indices)
     shown = ", ".join(str(index if hasattr(index, "__len__") else int(index)) for index in indices[:_SHOWN])
     return f"{shown}, ... ({len(indices)})" if len(indices) > _SHOWN else shown
 
 
-def _nothing():
+def _nothing() -> None:
     pass
 
 
-def _length(dataset):
+def _length(dataset: Any) -> int | None:
     try:
         return len(dataset)
     except TypeError:
         return None
-
-
-def _count(name, value, least):
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise TypeError(f"{name} is an integer, not {value!r:.60}")
-    value = operator.index(value)
-    if value < least:
-        raise ValueError(f"{name} is at least {least}, not {value}")
-    return value

@@ -1,7 +1,9 @@
 """Notes that say where an exception was raised."""
 
+from __future__ import annotations
 
-def add_note(error, text):
+
+def add_note(error: BaseException, text: str) -> None:
     """Adds a line to an exception, which its traceback shows, also in the process that a DataLoader's worker sends it
     to. Python 3.10 shows no notes: there the line follows the message."""
     if hasattr(error, "add_note"):

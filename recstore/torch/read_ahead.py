@@ -7,6 +7,8 @@ Threads are daemons, for an unfinished ReadAhead must not hold up the end of the
 under a running thread either, which may be within torch: `_close_all` sees to that.
 """
 
+from __future__ import annotations
+
 import atexit
 import contextlib
 import os
@@ -17,6 +19,13 @@ import weakref
 
 from recstore.errors import ClosedError
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any, NoReturn
+
+    from typing_extensions import Self
+
 # Seconds for which the end of the program waits for a thread that is within a call.
 _PATIENCE = 10.0
 
@@ -24,34 +33,36 @@ _PATIENCE = 10.0
 class _Shared:
     """The part of a ReadAhead that its threads see. They do not keep the ReadAhead itself alive."""
 
-    def __init__(self, read, begin):
+    def __init__(self, read: Callable[[Any], Any], begin: Callable[[], None]) -> None:
         self.read = read
         self.begin = begin
-        self.orders = queue.SimpleQueue()  # (number, order), or None: a thread ends
-        self.results = {}  # number -> (result, None) or (None, exception)
-        self.came = queue.SimpleQueue()  # an item for each result
-        self.threads = []
+        self.orders: queue.SimpleQueue[tuple[int, Any] | None] = (
+            queue.SimpleQueue()
+        )  # (number, order), or None: a thread ends
+        self.results: dict[int, tuple[Any, BaseException | None]] = {}  # number -> (result, None) or (None, exception)
+        self.came: queue.SimpleQueue[None] = queue.SimpleQueue()  # an item for each result
+        self.threads: list[threading.Thread] = []
         self.stopped = False
         self.process = os.getpid()
 
-    def stop(self):
+    def stop(self) -> None:
         """Tells the threads to end. Takes no lock."""
         self.stopped = True
         for _ in self.threads:
             self.orders.put(None)
 
-    def join(self, timeout=None):
+    def join(self, timeout: float | None = None) -> None:
         """Waits for the threads. A thread that closes its own ReadAhead does not wait for itself."""
         for thread in self.threads:
             if thread is not threading.current_thread():
                 thread.join(timeout)
 
 
-_live = weakref.WeakSet()
+_live: weakref.WeakSet[_Shared] = weakref.WeakSet()
 
 
 @atexit.register
-def _close_all():
+def _close_all() -> None:
     shares = [shared for shared in list(_live) if shared.process == os.getpid()]
     for shared in shares:
         shared.stop()
@@ -59,7 +70,7 @@ def _close_all():
         shared.join(_PATIENCE)
 
 
-def _serve(shared):
+def _serve(shared: _Shared) -> None:
     """The function of a thread. Between two orders it keeps neither a result nor an exception alive."""
     begun = False
     while True:
@@ -99,7 +110,14 @@ class ReadAhead:
     threads, at its exit, ``next`` gives what is ready and then raises ClosedError.
     """
 
-    def __init__(self, read, orders, ahead=2, threads=1, begin=lambda: None):
+    def __init__(
+        self,
+        read: Callable[[Any], Any],
+        orders: Iterable[Any],
+        ahead: int = 2,
+        threads: int = 1,
+        begin: Callable[[], None] = lambda: None,
+    ) -> None:
         self._shared = _Shared(read, begin)
         self._orders = enumerate(orders)
         self._ahead = ahead
@@ -108,13 +126,13 @@ class ReadAhead:
         self._next = 0  # the number of the result that next() returns
         self._handed_out = 0  # the number of orders that were given to threads
         self._drawn_all = False
-        self._failure = None  # of drawing an order
+        self._failure: BaseException | None = None  # of drawing an order
         self._closed = False
 
-    def __iter__(self):
+    def __iter__(self) -> Self:
         return self
 
-    def __next__(self):
+    def __next__(self) -> Any:
         if self._shared.process != os.getpid():
             raise RuntimeError("this iterator belongs to the process that was forked: call iter() again in this one")
         with self._lock:
@@ -124,7 +142,7 @@ class ReadAhead:
             late = sys.is_finalizing() and not self._shared.threads
             return self._read_ahead() if self._ahead and not late else self._read_now()
 
-    def _read_now(self):
+    def _read_now(self) -> Any:
         _, order = next(self._orders)
         try:
             return self._shared.read(order)
@@ -133,7 +151,7 @@ class ReadAhead:
                 "reading a record raised StopIteration, which would end the loop: raise another exception"
             ) from error
 
-    def _read_ahead(self):
+    def _read_ahead(self) -> Any:
         self._hand_out()
         shared, number = self._shared, self._next
         if number == self._handed_out:
@@ -162,7 +180,7 @@ class ReadAhead:
         finally:
             del error  # its traceback holds this frame
 
-    def _hand_out(self):
+    def _hand_out(self) -> None:
         """Draws orders until `ahead` are under way beyond the one that is returned now."""
         while not self._drawn_all and self._handed_out <= self._next + self._ahead:
             self._start_one()  # if this fails, no order is lost
@@ -178,7 +196,7 @@ class ReadAhead:
             self._shared.orders.put(task)
             self._handed_out += 1
 
-    def _start_one(self):
+    def _start_one(self) -> None:
         """Starts a further thread if there is one to start."""
         shared = self._shared
         if len(shared.threads) == self._threads:
@@ -188,12 +206,12 @@ class ReadAhead:
         thread.start()
         shared.threads.append(thread)
 
-    def _end(self):
+    def _end(self) -> NoReturn:
         self._shared.join()
         failure, self._failure = self._failure, None
         raise StopIteration if failure is None else failure
 
-    def close(self):
+    def close(self) -> None:
         """Ends the threads, after the calls that they are in. What was read ahead is dropped. ``next`` raises
         ClosedError from now on."""
         self._closed = True
@@ -203,7 +221,9 @@ class ReadAhead:
             self._shared.join()
             self._shared.results.clear()
 
-    def __del__(self, getpid=os.getpid):  # at the end of the program, modules have lost their names
+    def __del__(
+        self, getpid: Callable[[], int] = os.getpid
+    ) -> None:  # at the end of the program, modules have lost their names
         # No waiting: a garbage collection may call this, and the thread may want a lock of the thread that collects.
         shared = getattr(self, "_shared", None)
         if shared is not None and shared.process == getpid():

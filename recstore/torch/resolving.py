@@ -4,6 +4,8 @@ The schema trees of the store say which values a field has. Where they leave it 
 or a view of some of the records), some hundred records spread over the container decide.
 """
 
+from __future__ import annotations
+
 import functools
 from collections.abc import Mapping
 
@@ -15,6 +17,18 @@ from recstore.torch import layouts
 from recstore.torch.forms import FIELD_DTYPES, INTEGERS, TORCH_DTYPES, Field, dtype_name
 from recstore.torch.optional import Tensor, torch
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any, TypeAlias
+
+    from recstore.containers.records import RecordList
+
+    Found: TypeAlias = dict[
+        str, Any
+    ]  # {"kinds", "element", "lengths", "dtypes", "shapes", "sure"}: native.describe_field
+    Dtypes: TypeAlias = type["TensorDtypes"] | type["ArrayDtypes"]
+
 SAMPLED = 256  # records
 
 _ABSENT = object()
@@ -22,11 +36,13 @@ _NUMBERS = {"bool", "int", "float", "complex"}
 _NOTHING = {"none", "missing"}
 
 
-def layouts_of(records, names, forms, dtypes):
+def layouts_of(
+    records: RecordList[Any], names: tuple[Any, ...], forms: dict[str, Any], dtypes: Dtypes
+) -> list[layouts.Layout]:
     """The layouts of the fields `names`, in their default forms, and of `forms`, a dict from names to forms. `dtypes`
     is TensorDtypes or ArrayDtypes. TypeError and ValueError for what cannot become a batch; the messages say what to
     write."""
-    asked = []
+    asked: list[tuple[str, Field | None]] = []
     for name in names:
         if isinstance(name, list):
             raise TypeError(f"names are arguments of their own: write Fields(x, {_listed(name)}), not a list of them")
@@ -36,7 +52,7 @@ def layouts_of(records, names, forms, dtypes):
     for name, form in forms.items():
         if not isinstance(form, (str, Field)):
             raise TypeError(f"{name}= is a form, such as {name}='padded', or a Field, not {form!r:.60}")
-        asked.append((name, form if isinstance(form, Field) else Field(form)))
+        asked.append((name, form if isinstance(form, Field) else Field(form)))  # type: ignore[arg-type]  # it checks it
     if not asked:
         raise TypeError(f"name the fields of a batch: Fields(x, {_some_names(records)})")
     records = records._unwatched()  # the types of values are looked at
@@ -46,16 +62,16 @@ def layouts_of(records, names, forms, dtypes):
     return out
 
 
-def _some_names(records):
+def _some_names(records: RecordList[Any]) -> str:
     return ", ".join(repr(name) for name in (_field_names(records) or ["image_id", "bbox"])[:3])
 
 
-def _listed(names):
+def _listed(names: list[Any]) -> str:
     """The first of `names` as the arguments of a call."""
     return ", ".join(f"{name!r:.60}" for name in names[:3]) + ", ..." * (len(names) > 3)
 
 
-def _field_names(records):
+def _field_names(records: RecordList[Any]) -> list[str]:
     """The names of fields for a message; an empty list where records are no dicts."""
     names = native.field_names(records)
     if names is None and len(records):
@@ -64,7 +80,7 @@ def _field_names(records):
     return [name for name in names or () if isinstance(name, str)]
 
 
-def _check_names(found):
+def _check_names(found: list[layouts.Layout]) -> None:
     owners = {}
     for layout in found:
         for entry in layout.entries():
@@ -76,7 +92,7 @@ def _check_names(found):
                 raise ValueError(f"the entry {entry!r} of {layout.name!r} has the name of one of {owners[entry]!r}")
 
 
-def _have_fields(records):
+def _have_fields(records: RecordList[Any]) -> bool:
     """Whether a name can be that of a field: numbers, lists, arrays and text have none."""
     if native.field_names(records) or not len(records) or _kind(records[0]) == "other":
         return True
@@ -84,7 +100,9 @@ def _have_fields(records):
     return not kinds or not kinds <= _NUMBERS | {"list", "array", "str", "bytes"}
 
 
-def _layout(records, name, field, have_fields, dtypes):
+def _layout(
+    records: RecordList[Any], name: str, field: Field | None, have_fields: bool, dtypes: Dtypes
+) -> layouts.Layout:
     path = field.field if field is not None else None
     if path is None and have_fields:
         path = name
@@ -98,7 +116,7 @@ def _layout(records, name, field, have_fields, dtypes):
 class _Resolving:
     """The decision about one field."""
 
-    def __init__(self, records, name, path, field, dtypes):
+    def __init__(self, records: RecordList[Any], name: str, path: Any, field: Field | None, dtypes: Dtypes) -> None:
         self.records, self.name, self.path, self.dtypes = records, name, path, dtypes
         self.field = field or Field()
         if self.field.form == "jagged":
@@ -108,7 +126,7 @@ class _Resolving:
         if not _is_clear(self.found):
             self.found = self._with_samples(self.found)
 
-    def _with_samples(self, told):
+    def _with_samples(self, told: Found) -> Found:
         """A description that combines that of the trees with that of sampled records."""
         seen = describe(_samples(self.records, self.path))
         if not seen["kinds"]:
@@ -117,7 +135,7 @@ class _Resolving:
 
     # ---- Forms ----
 
-    def layout(self):
+    def layout(self) -> layouts.Layout:
         kinds = self.found["kinds"] - _NOTHING
         if len(self.records) and not kinds and self.found["kinds"]:
             self._refuse_missing()
@@ -139,19 +157,19 @@ class _Resolving:
         row, levels = self._fixed(sizes) if self.field.form == "tensor" else self._ragged(sizes)
         return layouts.BY_FORM[self.field.form](self.name, self.path, self.field, dtype, row, levels)
 
-    def _write(self, **options):
+    def _write(self, **options: object) -> str:
         """The keyword for this field with further options, as a user writes it."""
         more = "".join(f", {option}={value!r}" for option, value in options.items())
         return f"{self.name}=Field({self.field.form!r}{more})" if self.name.isidentifier() else more[2:]
 
-    def _refuse_missing(self):
+    def _refuse_missing(self) -> None:
         if self.field.missing == "mask" or self.field.has_default:
             return
         if "none" in self.found["kinds"]:
             raise ValueError(f"{self.name!r} is None in all records: give default=, or missing='mask'")
         raise KeyError(f"the records have no field {self.name!r}{meant(self.path, _field_names(self.records))}")
 
-    def _refuse_other(self, found):
+    def _refuse_other(self, found: Found) -> None:
         """TypeError for values that are no numbers. Where samples decided, one such value is enough."""
         kinds = found["kinds"] - _NOTHING
         other = kinds - _NUMBERS - {"list", "array"}
@@ -171,7 +189,7 @@ class _Resolving:
 
     # ---- Shapes ----
 
-    def _sizes(self, found):
+    def _sizes(self, found: Found) -> list[int | None]:
         """The size of each dimension of a value; None for one that differs."""
         shapes = [list(shape) for shape in found["shapes"] or ()]
         if "array" in found["kinds"] and not shapes:
@@ -188,7 +206,7 @@ class _Resolving:
                              f"{self.name}='object'")  # fmt: skip
         return [sizes[0] if len(set(sizes)) == 1 else None for sizes in zip(*shapes)]
 
-    def _fixed(self, sizes):
+    def _fixed(self, sizes: list[int | None] | None) -> tuple[tuple[int, ...], int]:
         """`(row, levels)` of numbers in rows of one shape."""
         if self.field.row is not None:
             return self.field.row, 0
@@ -202,9 +220,9 @@ class _Resolving:
         if 0 in sizes:
             raise ValueError(f"{self.name!r} has lists or arrays without an element, of the shape {tuple(sizes)}, and "
                              f"no rows: write {self.name}='ragged', 'padded' or 'object'")  # fmt: skip
-        return tuple(sizes), 0
+        return tuple(size for size in sizes if size is not None), 0
 
-    def _ragged(self, sizes):
+    def _ragged(self, sizes: list[int | None] | None) -> tuple[tuple[int, ...], int]:
         """`(row, levels)` of lists of rows."""
         if sizes is None:
             return self.field.row or (), 1
@@ -221,7 +239,10 @@ class _Resolving:
             levels = max((i + 2 for i, size in enumerate(inner) if size is None), default=1)
         else:
             levels = len(sizes) - len(self.field.row)
-        row = tuple(sizes[levels:]) if self.field.row is None else self.field.row
+        # Below the levels of lists all sizes are known.
+        row = (
+            self.field.row if self.field.row is not None else tuple(size for size in sizes[levels:] if size is not None)
+        )
         if levels < 1 or any(size not in (None, wanted) for size, wanted in zip(sizes[levels:], row)):
             raise ValueError(f"row={row} is not the shape of the inner lists of {self.name!r}, which have the sizes "
                              f"{sizes[1:]} (None: several)")  # fmt: skip
@@ -237,10 +258,11 @@ class _Resolving:
                             f"{self.field.form!r} takes two: write {self.name}='object'")  # fmt: skip
         return row, levels
 
-    def _told(self, sizes):
+    def _told(self, sizes: list[int | None]) -> list[int | None]:
         """The sizes of the inner dimensions as the trees tell them: None where these say that lists differ, although
         the samples may be alike."""
-        found, out = self.found, []
+        out: list[int | None] = []
+        found: Found | None = self.found
         while found is not None and len(out) < len(sizes):
             out.append(None if found.get("differ") else 0)
             found = found["element"]
@@ -248,7 +270,7 @@ class _Resolving:
 
     # ---- Categories ----
 
-    def _with_names(self):
+    def _with_names(self) -> Field:
         """The field with its names: those given, else all values that records have."""
         if self.field.names is not None:
             return self.field
@@ -276,12 +298,12 @@ class TensorDtypes:
     what = "tensor"
 
     @staticmethod
-    def names():
+    def names() -> Iterable[str]:
         """The names of all dtypes."""
         return TORCH_DTYPES
 
     @staticmethod
-    def check_jagged(name):
+    def check_jagged(name: str) -> None:
         """ImportError where torch has no jagged tensors."""
         if not hasattr(torch.nested, "nested_tensor_from_jagged"):
             raise ImportError(
@@ -289,12 +311,12 @@ class TensorDtypes:
             )
 
     @staticmethod
-    def floats():
+    def floats() -> str:
         """The dtype of floats."""
         return dtype_name(torch.get_default_dtype())
 
     @staticmethod
-    def widest(dtypes):
+    def widest(dtypes: set[str]) -> str:
         """The dtype that holds the numbers of arrays of these dtypes. torch has little more than storage for uint16 and
         uint32: no embedding, no index, no promotion. So these become int64, which holds all their numbers."""
         dtypes = {"int64" if name in ("uint16", "uint32") else name for name in dtypes}
@@ -310,22 +332,22 @@ class ArrayDtypes:
     what = "array of numpy"
 
     @staticmethod
-    def names():
+    def names() -> Iterable[str]:
         """The names of all dtypes."""
         return [name for name in FIELD_DTYPES if name != "bfloat16"]
 
     @staticmethod
-    def check_jagged(name):
+    def check_jagged(name: str) -> None:
         """ValueError: no array is jagged."""
         raise ValueError(f"jagged tensors are torch's, and output='numpy' makes arrays: write {name}='ragged'")
 
     @staticmethod
-    def floats():
+    def floats() -> str:
         """The dtype of floats."""
         return "float64"
 
     @staticmethod
-    def widest(dtypes):
+    def widest(dtypes: set[str]) -> str:
         """The dtype that holds the numbers of arrays of these dtypes."""
         if not dtypes <= set(FIELD_DTYPES) or "bfloat16" in dtypes:
             return " and ".join(sorted(dtypes))
@@ -338,7 +360,7 @@ class ArrayDtypes:
 # {"kinds", "element", "lengths", "dtypes", "shapes", "sure"}, as native.describe_field has them.
 
 
-def _is_clear(told):
+def _is_clear(told: Found) -> bool:
     """Whether the trees leave nothing open: numbers or text alone, or lists of them."""
     kinds = told["kinds"]
     if not told["sure"] or not kinds:
@@ -348,7 +370,7 @@ def _is_clear(told):
     return kinds == {"list"} and told["lengths"] is not None and _is_clear(told["element"])
 
 
-def _samples(records, path):
+def _samples(records: RecordList[Any], path: Any) -> list[Any]:
     """The values of a field of some hundred records spread over the container."""
     n = len(records)
     positions = range(n) if n <= SAMPLED else [i * (n - 1) // (SAMPLED - 1) for i in range(SAMPLED)]
@@ -357,9 +379,9 @@ def _samples(records, path):
     return records.field(path, _ABSENT).get_many(positions)
 
 
-def describe(values):
+def describe(values: Iterable[Any]) -> Found:
     """A description of values, in the form of `native.describe_field`."""
-    out = {"kinds": set(), "element": None, "lengths": None, "dtypes": set(), "shapes": set(), "sure": True}
+    out: Found = {"kinds": set(), "element": None, "lengths": None, "dtypes": set(), "shapes": set(), "sure": True}
     lengths, elements = set(), []
     for value in values:
         kind = _kind(value)
@@ -383,7 +405,7 @@ _KINDS = {bool: "bool", int: "int", float: "float", complex: "complex", str: "st
 _SCALARS = {"b": "bool", "i": "int", "u": "int", "f": "float", "c": "complex"}  # kinds of numpy dtypes
 
 
-def _kind(value):
+def _kind(value: Any) -> str:
     kind = _KINDS.get(type(value))
     if kind is not None:
         return kind
@@ -394,7 +416,7 @@ def _kind(value):
     return "array" if isinstance(value, numpy.ndarray) or isinstance(value, Tensor) else "other"
 
 
-def _combined(told, seen):
+def _combined(told: Found, seen: Found) -> Found:
     """The description of samples, with additions from that of the trees. A field of which samples show ints may have
     floats, and lists of one length may differ elsewhere (`differ`)."""
     out = {**seen, "sampled": True}
@@ -410,7 +432,7 @@ def _combined(told, seen):
     return out
 
 
-def _dtype(found, by_default):
+def _dtype(found: Found, by_default: Dtypes) -> str | None:
     """The name of the dtype that holds the numbers; None where there are none."""
     dtypes = set(map(str, found["dtypes"]))
     if found["element"] is not None:

@@ -3,13 +3,25 @@
 Both come from a field (``x.field("n_tokens")``), or from a sequence, an array or a tensor with a value for each record.
 """
 
+from __future__ import annotations
+
 from recstore import errors
 from recstore._core import native
 from recstore.containers import grouping
 from recstore.containers.fields import FieldView
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any, TypeAlias
 
-def numbers_of(values, what):
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Rows: TypeAlias = NDArray[np.uint32] | NDArray[np.int64]
+
+
+def numbers_of(values: Any, what: str) -> NDArray[Any]:
     """A numpy array of one number for each record. TypeError for values that are no numbers; the message calls one of
     them `what`."""
     import numpy
@@ -37,22 +49,22 @@ class Groups:
     number of records, int64. ``read`` turns rows into records. The rows of a field are 4 bytes a record, in the
     file where the index was saved with the store."""
 
-    def __init__(self, keys, starts, rows, width):
+    def __init__(self, keys: Any, starts: NDArray[np.int64], rows: Any, width: int) -> None:
         self.keys, self.starts, self.rows, self.width = keys, starts, rows, width
 
     @property
-    def sizes(self):
+    def sizes(self) -> NDArray[np.int64]:
         """The number of records of each group."""
         return self.starts[1:] - self.starts[:-1]
 
-    def read(self, out):
+    def read(self, out: NDArray[np.int64]) -> None:
         """Replaces row numbers, an int64 array, by the records in those rows."""
         if isinstance(self.rows, native.Blob):
             native.read_entries(self.rows, self.width, out)
         elif self.rows is not None:
             out[:] = self.rows[out]
 
-    def __getstate__(self):
+    def __getstate__(self) -> dict[str, Any]:
         import numpy
 
         rows = self.rows
@@ -61,29 +73,30 @@ class Groups:
         return {"keys": None, "starts": self.starts, "rows": rows, "width": self.width}
 
 
-def groups_of(values):
+def groups_of(values: Any) -> Groups:
     """The Groups of the records by a field, or by a sequence with a value for each record. TypeError for values that
     cannot be hashed; KeyError for a record that lacks the field; CorruptError for a damaged saved index."""
     import numpy
 
+    starts: Any
     if isinstance(values, FieldView):
         keys, starts, rows, width = grouping.rows_of(values)
         starts = numpy.frombuffer(starts.content(), f"<u{width}").astype(numpy.int64)
         if starts[0] != 0 or starts[-1] != len(values) or (numpy.diff(starts) < 1).any():
             raise errors.CorruptError(f"the groups of the saved index by {values.name!r} do not fit its records")
         return Groups(keys, starts, rows, width)
-    keys, codes = _codes_of(values)
-    starts = numpy.zeros(len(keys) + 1, numpy.int64)
-    numpy.cumsum(numpy.bincount(codes, minlength=len(keys)), out=starts[1:])
-    return Groups(keys, starts, small(numpy.argsort(codes, kind="stable")), 0)
+    distinct, codes = _codes_of(values)
+    starts = numpy.zeros(len(distinct) + 1, numpy.int64)
+    numpy.cumsum(numpy.bincount(codes, minlength=len(distinct)), out=starts[1:])
+    return Groups(distinct, starts, small(numpy.argsort(codes, kind="stable")), 0)
 
 
-def _named(values):
+def _named(values: Any) -> str:
     """The type of `values` for a message; for a str, also the call that takes it for the name of a field."""
     return f"str: write x.field({values!r:.60})" if isinstance(values, str) else type(values).__name__
 
 
-def _codes_of(values):
+def _codes_of(values: Any) -> tuple[Sequence[Any], NDArray[np.int64]]:
     """The distinct values of a sequence, and the number of each record's value among them."""
     import numpy
 
@@ -96,13 +109,13 @@ def _codes_of(values):
         if column.dtype.kind != "O":
             keys, codes = numpy.unique(column, return_inverse=True)
             return keys.tolist(), codes
-    numbers = {}
+    numbers: dict[Any, int] = {}
     codes = numpy.fromiter((numbers.setdefault(value, len(numbers)) for value in values), numpy.int64, len(values))
     return list(numbers), codes
 
 
-def small(rows):
+def small(rows: NDArray[Any]) -> Rows:
     """Row numbers in 4 bytes each where they fit."""
     import numpy
 
-    return rows.astype(numpy.uint32 if len(rows) <= 1 << 32 else numpy.int64)
+    return rows.astype(numpy.uint32) if len(rows) <= 1 << 32 else rows

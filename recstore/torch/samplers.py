@@ -1,7 +1,10 @@
 """Samplers that hold no list: a shuffled order computed as it goes, and batches of indices made in C."""
 
+from __future__ import annotations
+
 import itertools
 import operator
+from typing import Any
 
 from torch.utils.data import BatchSampler as _TorchBatchSampler
 from torch.utils.data import RandomSampler, SubsetRandomSampler, WeightedRandomSampler
@@ -11,6 +14,14 @@ from recstore._core import native
 from recstore.later import named_arguments
 from recstore.torch import epochs, places
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sized
+    from typing import SupportsIndex
+
+    import numpy as np
+    from numpy.typing import NDArray
+    from typing_extensions import Self
 __all__ = ["BatchSampler", "ShuffleSampler"]
 
 _BLOCK = 4096  # indices that batches are cut from: 32 KiB
@@ -54,27 +65,35 @@ class ShuffleSampler(epochs.IndexSampler):
     _kind = "ShuffleSampler"
 
     @named_arguments
-    def __init__(self, n, seed=0, rank=None, world_size=None, drop_last=False, shuffle=True):
+    def __init__(
+        self,
+        n: SupportsIndex | Sized,
+        seed: SupportsIndex = 0,
+        rank: SupportsIndex | None = None,
+        world_size: SupportsIndex | None = None,
+        drop_last: bool = False,
+        shuffle: bool = True,
+    ) -> None:
         self._set(length_of(n), seed, rank, world_size, drop_last, shuffle)
 
-    def _fill(self, out, live, taken):
+    def _fill(self, out: Any, live: epochs.Iteration, taken: int) -> None:
         if live.length:
             native.fill_permutation(out, live.length, self._key(live.epoch), live.position(taken), live.world_size)
 
-    def _identity(self):
-        return {**super()._identity(), "order": "feistel-1" if self._shuffle else "records"}
+    def _identity(self) -> dict[str, Any]:
+        return {**super()._identity(), "order": "feistel-1" if self.shuffle else "records"}
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         place = "" if self._place is None else f", rank={self._place[0]}, world_size={self._place[1]}"
-        return f"ShuffleSampler({self._length}, seed={self._seed}{place}, epoch={self._epoch})"
+        return f"ShuffleSampler({self._length}, seed={self.seed}{place}, epoch={self._epoch})"
 
 
-def length_of(n):
-    """The number of records that `n` stands for."""
+def length_of(x: Any) -> int:
+    """The number of records that `x` stands for."""
     try:
-        n = len(n)
+        n = len(x)
     except TypeError:
-        n = places.integer(n, "n, unless it has a len(),")
+        n = places.integer(x, "n, unless it has a len(),")
     if n < 0:
         raise ValueError(f"n is the number of records, 0 or more, not {n}")
     if n > epochs.MOST:
@@ -108,16 +127,15 @@ class BatchSampler(_TorchBatchSampler):
     (3, 2)
     """
 
-    def __new__(cls, sampler=None, *args, **kwargs):
-        if cls is BatchSampler and isinstance(sampler, DistributedSampler):
-            cls = _DistributedBatchSampler
-        return super().__new__(cls)
+    sampler: Any
+
+    def __new__(cls, sampler: object = None, *args: Any, **kwargs: Any) -> Self:
+        shared = cls is BatchSampler and isinstance(sampler, DistributedSampler)
+        return super().__new__(_DistributedBatchSampler if shared else cls)  # type: ignore[return-value]
 
     @named_arguments
-    def __init__(self, sampler, batch_size, drop_last=False):
-        self.batch_size = places.integer(batch_size, "batch_size")
-        if self.batch_size < 1:
-            raise ValueError(f"batch_size is at least 1, not {batch_size}")
+    def __init__(self, sampler: Iterable[int], batch_size: SupportsIndex, drop_last: bool = False) -> None:
+        self.batch_size = places.at_least(1, batch_size, "batch_size")
         if not isinstance(drop_last, bool):
             raise TypeError(f"drop_last is True or False, not {drop_last!r:.60}")
         if not hasattr(sampler, "__iter__"):
@@ -129,20 +147,20 @@ class BatchSampler(_TorchBatchSampler):
         self.sampler, self.drop_last = sampler, drop_last
         self._skip = self._yielded = 0  # of a sampler without a state: samples to skip next, samples given
 
-    def __len__(self):
+    def __len__(self) -> int:
         """The batches of a whole epoch on this rank."""
         return epochs.share(len(self.sampler), self.batch_size, self.drop_last)
 
-    def set_epoch(self, epoch):
+    def set_epoch(self, epoch: int) -> None:
         """Calls ``set_epoch`` of the sampler, if it has one."""
         if hasattr(self.sampler, "set_epoch"):
             self.sampler.set_epoch(epoch)
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[NDArray[np.int64]]:  # type: ignore[override]  # what this class is for
         """The batches of this rank. The iteration belongs to the epoch that is set when it gives its first one."""
         return self._made() if isinstance(self.sampler, epochs.IndexSampler) else self._collected()
 
-    def _made(self):
+    def _made(self) -> Iterator[Any]:
         import numpy
 
         sampler, size = self.sampler, self.batch_size
@@ -158,15 +176,15 @@ class BatchSampler(_TorchBatchSampler):
                 yield batch.tolist() if live.as_lists else batch
         live.taken = live.count
 
-    def _whole(self, samples):
+    def _whole(self, samples: int) -> int:
         return samples // self.batch_size * self.batch_size if self.drop_last else samples
 
-    def _counted(self, taken, count):
+    def _counted(self, taken: int, count: int) -> int:
         """The samples that are done with when the batches have had `taken`: with the last full batch of an epoch, those
         that are dropped as well."""
         return count if taken >= self._whole(count) else taken
 
-    def _collected(self):
+    def _collected(self) -> Iterator[Any]:
         import numpy
 
         indices = iter(self.sampler)
@@ -182,7 +200,7 @@ class BatchSampler(_TorchBatchSampler):
 
     # ---- The state ----
 
-    def state_dict(self, batches=None):
+    def state_dict(self, batches: SupportsIndex | None = None) -> dict[str, Any]:
         """The state of the sampler in the latest iteration; it counts the samples consumed by all ranks.
 
         Args:
@@ -213,11 +231,11 @@ class BatchSampler(_TorchBatchSampler):
         own = {"kind": "recstore.torch.BatchSampler", "version": epochs.VERSION, "length": self._length()}
         return {**own, "yielded": yielded}
 
-    def _length(self):
+    def _length(self) -> int | None:
         """The samples of the sampler in an epoch; None for one that does not say."""
         return len(self.sampler) if hasattr(self.sampler, "__len__") else None
 
-    def _samples(self, batches):
+    def _samples(self, batches: int) -> int:
         """The samples of this rank in so many batches of the latest iteration. ValueError if it has fewer."""
         live = self.sampler._latest()
         samples = min(batches * self.batch_size, self._whole(live.count))
@@ -225,7 +243,7 @@ class BatchSampler(_TorchBatchSampler):
             raise ValueError(f"batches={batches} is out of range: the iteration has {len(self)} at most")
         return self._counted(samples, live.count)
 
-    def load_state_dict(self, state):
+    def load_state_dict(self, state: dict[str, Any]) -> None:
         """Goes on where the run stopped that made this state, as the sampler's ``load_state_dict`` says.
 
         Raises ValueError for a state that is not of such a sampler, and for a sampler whose order is another one each
@@ -255,11 +273,11 @@ class BatchSampler(_TorchBatchSampler):
         self._skip = self._yielded = yielded
         return None
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"BatchSampler({self.sampler!r}, batch_size={self.batch_size}, drop_last={self.drop_last})"
 
 
-class _DistributedBatchSampler(BatchSampler, DistributedSampler):
+class _DistributedBatchSampler(BatchSampler, DistributedSampler[Any]):
     """A BatchSampler over a sampler that is shared out to the ranks. A DistributedSampler by class, so that Lightning
     does not share the batches out again."""
 
@@ -268,6 +286,6 @@ class _DistributedBatchSampler(BatchSampler, DistributedSampler):
     epoch = property(lambda self: self.sampler.epoch)
 
 
-def _has_no_order(sampler):
+def _has_no_order(sampler: object) -> bool:
     kinds = (RandomSampler, SubsetRandomSampler, WeightedRandomSampler)
     return isinstance(sampler, kinds) and getattr(sampler, "generator", None) is None

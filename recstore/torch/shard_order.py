@@ -15,9 +15,23 @@ that has K shards, where those at its ends may be cut, has m = K / window window
 the shards from j * K div m to (j + 1) * K div m.
 """
 
+from __future__ import annotations
+
 from bisect import bisect_right
+from itertools import accumulate
 
 from recstore._core import native
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import TypeAlias
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Legs: TypeAlias = tuple[tuple[int, int], ...]
+    Piece: TypeAlias = tuple[int, int]  # the first seat, the number of seats
 
 
 class ShardOrder:
@@ -32,7 +46,7 @@ class ShardOrder:
     Attributes: ``begin`` and ``lanes`` of the last leg; ``length``, the records.
     """
 
-    def __init__(self, ends, window, key, legs):
+    def __init__(self, ends: NDArray[np.int64], window: int, key: int | None, legs: Legs) -> None:
         import numpy
 
         self.length, (self.begin, self.lanes) = int(ends[-1]) if len(ends) else 0, legs[-1]
@@ -48,7 +62,7 @@ class ShardOrder:
         self._cut_windows(window, legs[0][1])
         self._cut_lanes(legs)
 
-    def _cut_windows(self, window, lanes):
+    def _cut_windows(self, window: int, lanes: int) -> None:
         """Cuts each lane of the first leg into windows of about as many shards, `window` at most."""
         import numpy
 
@@ -63,9 +77,9 @@ class ShardOrder:
         # The shards of a window, from one position in the order of the shards to another.
         self._low, self._high = first + number * shards // windows, first + (number + 1) * shards // windows
         starts = numpy.where(number == 0, begins, self._ends[self._low - 1])
-        self._starts = memoryview(numpy.append(starts, self.length))  # of windows, as seats; gives ints
+        self._starts = numpy.append(starts, self.length).data  # of windows, as seats; gives ints
 
-    def _cut_lanes(self, legs):
+    def _cut_lanes(self, legs: Legs) -> None:
         """Finds the seats that are left for the last leg, as pieces: runs of seats one after another."""
         pieces, left = [(0, self.length)], self.length
         for (begin, lanes), (end, _) in zip(legs, legs[1:]):
@@ -73,13 +87,11 @@ class ShardOrder:
             kept = [(bounds[i] + taken[i + 1] - taken[i], bounds[i + 1]) for i in range(lanes)]
             pieces, left = _parts_of(pieces, kept), left - (end - begin)
         self._bounds = lane_bounds(left, self.lanes)
-        self._pieces, self._behind = [first for first, _ in pieces], []
-        for _, count in pieces:
-            self._behind.append(count + (self._behind[-1] if self._behind else 0))
+        self._pieces, self._behind = [first for first, _ in pieces], list(accumulate(count for _, count in pieces))
 
     # ---- Items ----
 
-    def fill(self, out, first, step, enter):
+    def fill(self, out: NDArray[np.int64], first: int, step: int, enter: Callable[[int, int | None], None]) -> None:
         """Writes the records of the items first, first + step, ... to an int64 array of numpy. They are items of one
         lane before the end of the epoch: `step` is a multiple of the lanes. `enter(window, following)` is called with
         each window that is read, and the window that this lane comes to next, or None."""
@@ -92,16 +104,15 @@ class ShardOrder:
             seat, behind = at + shift, min(end, last) + shift
             window = bisect_right(self._starts, seat) - 1
             start, stop = self._starts[window], self._starts[window + 1]
-            if stop < behind:
-                following = window + 1
-            else:
+            following: int | None = window + 1
+            if stop >= behind:
                 following = bisect_right(self._starts, self._pieces[piece + 1]) - 1 if end < last else None
             enter(window, following)
             count = min(len(out) - done, -(-(min(stop, behind) - seat) // by))
             self._fill_window(out[done : done + count], window, seat - start, by)
             done, at = done + count, at + count * by
 
-    def _fill_window(self, out, window, first, step):
+    def _fill_window(self, out: NDArray[np.int64], window: int, first: int, step: int) -> None:
         """Writes the records at positions first, first + step, ... of a window."""
         start, low, high = self._starts[window], self._low[window], self._high[window]
         seed = None if self._seed is None else native.permutation_seed(self._seed, window + 1)
@@ -112,13 +123,13 @@ class ShardOrder:
         else:
             out += self._shifts[low]
 
-    def shards_of(self, window):
+    def shards_of(self, window: int) -> list[int]:
         """The numbers of the shards of a window."""
-        return self._shards[self._low[window] : self._high[window]].tolist()
+        return list(map(int, self._shards[self._low[window] : self._high[window]]))
 
     # ---- Ranks ----
 
-    def dealt(self, turn, world_size, rank):
+    def dealt(self, turn: int, world_size: int, rank: int) -> int:
         """The item that a rank takes of the items turn, turn + 1, ..., turn + world_size - 1. They are dealt by lanes,
         so that neighbouring ranks take items of one lane; where the lanes divide the ranks, a rank stays in its
         lane."""
@@ -135,21 +146,22 @@ class ShardOrder:
         return turn + (lane - begin) % lanes + nth * lanes
 
 
-def lane_bounds(n, lanes):
+def lane_bounds(n: int, lanes: int) -> list[int]:
     """Where the lanes of n seats begin, and n. Lane c has as many seats as items p < n have p % lanes == c."""
     each, more = divmod(n, lanes)
     return [lane * each + min(lane, more) for lane in range(lanes + 1)]
 
 
-def legs_from(legs, item, lanes):
+def legs_from(legs: Legs, item: int, lanes: int) -> Legs:
     """The legs of an epoch that goes on at an item with so many lanes, after it had those legs."""
     legs = tuple(leg for leg in legs if leg[0] < item)
     return legs if legs and legs[-1][1] == lanes else (*legs, (item, lanes))
 
 
-def _parts_of(pieces, ranges):
+def _parts_of(pieces: list[Piece], ranges: Iterable[tuple[int, int]]) -> list[Piece]:
     """The pieces of some ranges, given in rising order, of the seats of pieces that are counted through."""
-    out, number, before = [], 0, 0
+    out: list[Piece] = []
+    number = before = 0
     for low, high in ranges:
         while low < high:
             first, count = pieces[number]

@@ -1,5 +1,7 @@
 """ShardSampler: a shuffled order that reads a set of shards a few at a time, each node its own first."""
 
+from __future__ import annotations
+
 import math
 import zlib
 
@@ -8,6 +10,16 @@ from recstore.torch import epochs, places
 from recstore.torch.samplers import length_of
 from recstore.torch.shard_order import ShardOrder, legs_from
 from recstore.torch.weighted import out_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sized
+    from typing import Any, SupportsIndex
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from recstore.torch.shard_order import Legs
 
 __all__ = ["ShardSampler"]
 
@@ -64,59 +76,58 @@ class ShardSampler(epochs.IndexSampler):
     @named_arguments
     def __init__(
         self,
-        x,
+        x: SupportsIndex | Sized,
         *,
-        boundaries=None,
-        window=4,
-        seed=0,
-        rank=None,
-        world_size=None,
-        nodes=None,
-        drop_last=False,
-        shuffle=True,
-    ):
+        boundaries: Any = None,
+        window: SupportsIndex = 4,
+        seed: SupportsIndex = 0,
+        rank: SupportsIndex | None = None,
+        world_size: SupportsIndex | None = None,
+        nodes: SupportsIndex | None = None,
+        drop_last: bool = False,
+        shuffle: bool = True,
+    ) -> None:
         n = length_of(x)
-        self._records = None  # of a set that is told which shards come next
-        if boundaries is None:
-            self._records, self._ends = _set_of(x)
-        else:
-            self._ends = _ends_of(boundaries, n)
+        # The records are those of a set that is told which shards come next.
+        self._records: Any
+        self._records, self._ends = _set_of(x) if boundaries is None else (None, _ends_of(boundaries, n))
         self._window = _in_range(window, "window", epochs.MOST)
         self._nodes = None if nodes is None else _in_range(nodes, "nodes", _MOST_NODES)
-        self._legs = ()  # of the epoch of a state that was loaded
-        self._order = self._told = None
+        self._legs: Legs = ()  # of the epoch of a state that was loaded
+        self._order: tuple[tuple[int, Legs], ShardOrder] | None = None
+        self._told: tuple[epochs.Iteration, set[int]] | None = None
         self._set(n, seed, rank, world_size, drop_last, shuffle)
-        self._print = zlib.crc32(self._ends, _print_of(self._records))
+        self._print = zlib.crc32(self._ends.data, _print_of(self._records))
 
     @property
-    def window(self):
+    def window(self) -> int:
         """How many shards are mixed at a time."""
         return self._window
 
     @property
-    def nodes(self):
+    def nodes(self) -> int:
         """The number of nodes. Where it was not given to the constructor it is looked up at each use."""
         return self._nodes_of(self.world_size)
 
-    def _nodes_of(self, world_size):
+    def _nodes_of(self, world_size: int) -> int:
         return self._nodes or min(places.nodes(world_size), _MOST_NODES)
 
     # ---- Indices ----
 
-    def _begin(self):
+    def _begin(self) -> epochs.Iteration:
         live = super()._begin()
         live.legs = legs_from(self._legs, live.first, self._nodes_of(live.world_size))
         self._legs, self._told = (), None
         return live
 
-    def _fill(self, out, live, taken):
+    def _fill(self, out: Any, live: epochs.Iteration, taken: int) -> None:
         out = out_of(out)
         if len(out) == 0:
             return
         order, told = self._order_of(live), self._told_in(live)
         ranks, lanes = live.world_size, order.lanes
 
-        def enter(window, following):
+        def enter(window: int, following: int | None) -> None:
             if told is not None and window not in told:
                 told.add(window)
                 self._tell(order, window, following)
@@ -135,14 +146,14 @@ class ShardSampler(epochs.IndexSampler):
                 part = mine[count : count + 1]
                 order.fill(part, _repeated(item + count * step, ranks, order), lanes, enter)
 
-    def _order_of(self, live):
+    def _order_of(self, live: epochs.Iteration) -> ShardOrder:
         """The order of the epoch of an iteration; the latest one is kept."""
         which = live.epoch, live.legs
         if self._order is None or self._order[0] != which:
             self._order = which, ShardOrder(self._ends, self._window, self._key(live.epoch), live.legs)
         return self._order[1]
 
-    def _told_in(self, live):
+    def _told_in(self, live: epochs.Iteration) -> set[int] | None:
         """The windows of an iteration that the set was told of; None if there is no set."""
         if self._records is None:
             return None
@@ -150,7 +161,7 @@ class ShardSampler(epochs.IndexSampler):
             self._told = live, set()
         return self._told[1]
 
-    def _tell(self, order, window, following):
+    def _tell(self, order: ShardOrder, window: int, following: int | None) -> None:
         """Tells the set which shards are read now and next. Those of now were told before, but for the first window,
         and are still near unless they were evicted."""
         shards = order.shards_of(window)
@@ -158,22 +169,22 @@ class ShardSampler(epochs.IndexSampler):
             shards += order.shards_of(following)
         self._records.selection.shards.wanted(shards)
 
-    def __getstate__(self):
+    def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_order": None, "_told": None}  # made again where they are needed
 
     # ---- The state ----
 
-    def _identity(self):
-        order = "windows-1" if self._shuffle else "records"
+    def _identity(self) -> dict[str, Any]:
+        order = "windows-1" if self.shuffle else "records"
         return {**super()._identity(), "order": order, "window": self._window}
 
-    def _latest(self):
+    def _latest(self) -> epochs.Iteration:
         latest = super()._latest()
-        if latest.legs is None:
+        if not latest.legs:
             latest.legs = legs_from(self._legs, latest.first, self._nodes_of(latest.world_size))
         return latest
 
-    def _state(self, taken=None):
+    def _state(self, taken: SupportsIndex | None = None) -> dict[str, Any]:
         state = super()._state(taken)
         if self._live is None and taken is None:
             legs = self._legs if self._first else ()
@@ -182,7 +193,7 @@ class ShardSampler(epochs.IndexSampler):
         set_of = {"shards": len(self._ends), "boundaries": self._print}
         return {**state, **set_of, "legs": [list(leg) for leg in legs]}
 
-    def load_state_dict(self, state):
+    def load_state_dict(self, state: dict[str, Any]) -> None:
         """Goes on where the run stopped whose sampler made this state; takes constant time.
 
         Args:
@@ -197,7 +208,7 @@ class ShardSampler(epochs.IndexSampler):
         super().load_state_dict(state)
         self._legs = tuple(map(tuple, epochs.own_state(state)["legs"]))
 
-    def _checked_state(self, state):
+    def _checked_state(self, state: dict[str, Any]) -> tuple[int, int]:
         if state.get("kind") == "recstore.torch.ShardSampler" and state.get("version") == epochs.VERSION:
             theirs = [state.get(name) for name in ("length", "shards", "boundaries")]
             if theirs != [self._length, len(self._ends), self._print]:
@@ -211,32 +222,32 @@ class ShardSampler(epochs.IndexSampler):
             raise ValueError(f"the state does not say on how many nodes its epoch was read: legs {legs!r:.60}")
         return epoch, consumed
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         place = "" if self._place is None else f", rank={self._place[0]}, world_size={self._place[1]}"
         what = f"{self._length} records in {len(self._ends)} shards, window={self._window}"
-        return f"ShardSampler({what}, seed={self._seed}{place}, epoch={self._epoch})"
+        return f"ShardSampler({what}, seed={self.seed}{place}, epoch={self._epoch})"
 
 
-def _repeated(item, ranks, order):
+def _repeated(item: int, ranks: int, order: ShardOrder) -> int:
     """The item that a rank repeats in place of one behind the end: of the turn before, if this leg had it."""
     before = item - ranks
     return before if before >= order.begin else order.begin + (item - order.begin) % (order.length - order.begin)
 
 
-def _in_range(value, name, most):
+def _in_range(value: SupportsIndex, name: str, most: int) -> int:
     value = places.integer(value, name)
     if not 1 <= value <= most:
         raise ValueError(f"{name} is from 1 to {most}, not {value}")
     return value
 
 
-def _set_of(x):
+def _set_of(x: Any) -> tuple[Any, NDArray[np.int64]]:
     """`(records, ends)` of a set of shards, or of a slice of one: the container that is told which shards come next,
     or None, and for each shard the position behind its last record."""
     import numpy
 
     records = getattr(x, "records", x)  # of a RecordDataset or Fields
-    selection = getattr(records, "selection", None)
+    selection: Any = getattr(records, "selection", None)
     shards = getattr(selection, "shards", None)
     if shards is None:
         raise TypeError(
@@ -255,13 +266,13 @@ def _set_of(x):
     return records if hasattr(shards, "wanted") else None, numpy.clip(ends - start, 0, len(x))
 
 
-def _print_of(records):
+def _print_of(records: Any) -> int:
     """A number for the content of a set of shards, 0 for None: the shards of many sets have the same sizes."""
     opener = None if records is None else records.selection.shards.opener
     return zlib.crc32(getattr(opener, "fingerprint", "").encode())
 
 
-def _ends_of(boundaries, n):
+def _ends_of(boundaries: Any, n: int) -> NDArray[np.int64]:
     """Boundaries as the caller gave them, as int64. ValueError for ones that do not fit n records."""
     import numpy
 
@@ -281,7 +292,7 @@ def _ends_of(boundaries, n):
     return ends.astype(numpy.int64)
 
 
-def _are_legs(legs, consumed):
+def _are_legs(legs: object, consumed: int) -> bool:
     """Whether a state has legs as `state_dict` gives them for so many items consumed."""
     if not isinstance(legs, (list, tuple)) or not all(isinstance(leg, (list, tuple)) and len(leg) == 2 for leg in legs):
         return False

@@ -1,10 +1,21 @@
 """Sampling by weight: of a record, or of a class of records."""
 
+from __future__ import annotations
+
 import zlib
 
 from recstore._core import native
 from recstore.later import named_arguments
 from recstore.torch import epochs, places, rows
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any, SupportsIndex
+
+    import numpy as np
+    from numpy.typing import NDArray
+
 
 __all__ = ["WeightedSampler"]
 
@@ -47,66 +58,67 @@ class WeightedSampler(epochs.IndexSampler):
     @named_arguments
     def __init__(
         self,
-        weights,
-        num_samples=None,
+        weights: Any,
+        num_samples: SupportsIndex | None = None,
         *,
-        classes=None,
-        replacement=True,
-        seed=0,
-        rank=None,
-        world_size=None,
-        drop_last=False,
-    ):
+        classes: Any = None,
+        replacement: bool = True,
+        seed: SupportsIndex = 0,
+        rank: SupportsIndex | None = None,
+        world_size: SupportsIndex | None = None,
+        drop_last: bool = False,
+    ) -> None:
         if not isinstance(replacement, bool):
             raise TypeError(f"replacement is True or False, not {replacement!r:.60}")
         self._replacement = replacement
-        self._groups = self._order = None
+        self._groups: rows.Groups | None = None
+        self._order: tuple[int, rows.Rows] | None = None  # an epoch, and its draws without replacement
         if classes is None:
             column = checked(rows.numbers_of(weights, "weight"), lambda i: f"record {i}")
             self._records = len(column)
         else:
-            self._groups = rows.groups_of(classes)
-            self._records = int(self._groups.starts[-1])
-            column = checked(_shares(weights, self._groups.keys), lambda i: f"class {self._groups.keys[i]!r:.60}")
-            if not replacement:
-                column, self._groups = _per_record(column, self._groups), None
-        self._fingerprint = zlib.crc32(column)
+            groups = rows.groups_of(classes)
+            self._records = int(groups.starts[-1])
+            column = checked(_shares(weights, groups.keys), lambda i: f"class {groups.keys[i]!r:.60}")
+            if replacement:
+                self._groups = groups
+            else:
+                column = _per_record(column, groups)
+        self._fingerprint = zlib.crc32(column.data)
         possible = int((column > 0).sum()) if len(column) else 0
         length = _samples(num_samples, self._records, possible, replacement)
         self._set(length, seed, rank, world_size, drop_last)
         if length and not possible:
             raise ValueError("no weight is above 0, so nothing can be drawn")
-        self._weights = None if replacement else column
         self._table = native.AliasTable(column) if replacement and length else None
+        if not replacement:
+            self._weights = column
 
     @property
-    def replacement(self):
+    def replacement(self) -> bool:
         """Whether an index may come more than once."""
         return self._replacement
 
-    def _fill(self, out, live, taken):
+    def _fill(self, out: Any, live: epochs.Iteration, taken: int) -> None:
         if live.length == 0:
             return
-        key = self._words(live.epoch)
-        if self._weights is not None:
-            native.fill_permutation(out, live.length, None, live.position(taken), live.world_size)
-            out_of(out)[:] = self._order_of(live.epoch, key)[out_of(out)]
+        # The key of the random words of the epoch.
+        key = native.mixed(native.permutation_seed(self.seed, live.epoch) ^ _DRAWS)
+        array = out_of(out)
+        if self._table is None:
+            native.fill_permutation(array, live.length, None, live.position(taken), live.world_size)
+            array[:] = self._order_of(live.epoch, key)[array]
             return
         run = key, live.position(taken), live.world_size, live.length
-        self._table.draw(out, *run)
+        self._table.draw(array, *run)
         if self._groups is not None:
-            array = out_of(out)
             first = self._groups.starts[array]
             array[:] = self._groups.starts[array + 1] - first
-            native.draw_below(out, *run)
+            native.draw_below(array, *run)
             array += first
             self._groups.read(array)
 
-    def _words(self, epoch):
-        """The key of the random words of an epoch."""
-        return native.mixed(self._key(epoch) ^ _DRAWS)
-
-    def _order_of(self, epoch, key):
+    def _order_of(self, epoch: int, key: int) -> rows.Rows:
         """The indices of an epoch without replacement, in the order of their draws."""
         import numpy
 
@@ -119,37 +131,37 @@ class WeightedSampler(epochs.IndexSampler):
             self._order = epoch, rows.small(chosen)
         return self._order[1]
 
-    def __getstate__(self):
+    def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_order": None}  # made again where it is needed
 
-    def _identity(self):
+    def _identity(self) -> dict[str, Any]:
         own = {"records": self._records, "replacement": self._replacement, "weights": self._fingerprint}
         return {**super()._identity(), **own}
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         how = "" if self._replacement else ", replacement=False"
-        return f"WeightedSampler({self._length} of {self._records}{how}, seed={self._seed}, epoch={self._epoch})"
+        return f"WeightedSampler({self._length} of {self._records}{how}, seed={self.seed}, epoch={self._epoch})"
 
 
-def out_of(buffer):
+def out_of(buffer: Any) -> NDArray[np.int64]:
     """An int64 array over a buffer that `_fill` gets: an array of numpy, or one of the array module."""
     import numpy
 
-    return numpy.frombuffer(buffer, numpy.int64) if not isinstance(buffer, numpy.ndarray) else buffer
+    return numpy.asarray(buffer, numpy.int64)
 
 
-def checked(weights, name):
+def checked(weights: Any, name: Callable[[int], str]) -> NDArray[np.float64]:
     """The weights as doubles. ValueError for one that is negative or not finite; `name(i)` says whose it is."""
     import numpy
 
-    weights = numpy.ascontiguousarray(weights, numpy.float64)
-    bad = numpy.flatnonzero(~((weights >= 0) & (weights < numpy.inf)))
+    column = numpy.ascontiguousarray(weights, numpy.float64)
+    bad = numpy.flatnonzero(~((column >= 0) & (column < numpy.inf)))
     if len(bad):
-        raise ValueError(f"the weight of {name(int(bad[0]))} is {weights[bad[0]]}: weights are finite and from 0 on")
-    return weights
+        raise ValueError(f"the weight of {name(int(bad[0]))} is {column[bad[0]]}: weights are finite and from 0 on")
+    return column
 
 
-def _shares(weights, keys):
+def _shares(weights: Any, keys: Sequence[Any]) -> list[float]:
     """The share of each class as `weights` has it."""
     if isinstance(weights, str) and weights == "balanced":
         return [1.0] * len(keys)
@@ -169,7 +181,7 @@ def _shares(weights, keys):
     return shares
 
 
-def _number(weight, key):
+def _number(weight: Any, key: Any) -> float:
     if isinstance(weight, (str, bytes)):
         raise TypeError(f"the weight of class {key!r:.60} is {weight!r:.60}: a weight is a number")
     try:
@@ -178,7 +190,7 @@ def _number(weight, key):
         raise TypeError(f"the weight of class {key!r:.60} is {weight!r:.60}: a weight is a number") from None
 
 
-def _per_record(shares, groups):
+def _per_record(shares: NDArray[np.float64], groups: rows.Groups) -> NDArray[np.float64]:
     """The weight of each record, for shares of classes."""
     import numpy
 
@@ -190,7 +202,7 @@ def _per_record(shares, groups):
     return out
 
 
-def _samples(num_samples, records, possible, replacement):
+def _samples(num_samples: SupportsIndex | None, records: int, possible: int, replacement: bool) -> int:
     """The samples of an epoch."""
     if num_samples is None:
         return records if replacement else possible

@@ -73,7 +73,7 @@ def register(
     {'x': 1, 'y': 2}
     """
     if cls is None:
-        return lambda chosen: register(chosen, encode=encode, decode=decode)  # type: ignore[arg-type]  # a pair, or none
+        return lambda chosen: register(chosen, encode=encode, decode=decode)  # type: ignore[arg-type]
     if not isinstance(cls, type):
         raise TypeError(f"register takes a class, not {type(cls).__name__}")
     ext_types = hooks.module("ext_types")

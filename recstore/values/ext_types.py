@@ -6,10 +6,12 @@ exists only if its module is loaded. Decoding checks every payload, because the 
 
 from __future__ import annotations
 
+import functools
+import math
 import sys
 from weakref import WeakKeyDictionary, WeakSet
 
-from recstore._core.native import Record
+from recstore._core import native
 from recstore.errors import CorruptError, EncodeError, Error, UntrustedError
 from recstore.text import an
 from recstore.values import ext_codes as codes
@@ -47,8 +49,8 @@ def _naive_microseconds(value: datetime | time) -> int:
 
 
 def _describe_datetime(value: Any) -> Described:
-    days = value.toordinal() - 1
-    return codes.DATETIME, None, (days * _DAY + _naive_microseconds(value), value.fold, value.tzinfo)
+    us = (value.toordinal() - 1) * _DAY + _naive_microseconds(value)
+    return codes.DATETIME, None, (us, value.fold, value.tzinfo)
 
 
 def _describe_timedelta(value: Any) -> Described:
@@ -62,10 +64,8 @@ def _describe_timezone(value: Any) -> Described:
 
 def _describe_defaultdict(value: Any) -> Described | None:
     factory = value.default_factory
-    if factory is None:
-        return codes.DEFAULTDICT, None, dict(value)
     name = factories.NAMES.get(factory) if type(factory) is type else None
-    return None if name is None else (codes.DEFAULTDICT, name, dict(value))
+    return None if name is None and factory is not None else (codes.DEFAULTDICT, name, dict(value))
 
 
 def _describe_zoneinfo(value: Any) -> Described | None:
@@ -120,8 +120,7 @@ def _tensors() -> ModuleType:
 
 def _string_array(value: Any) -> Described | None:
     """The ext value of an array of numpy's variable-width strings; None for another one, or one with options."""
-    numpy = sys.modules["numpy"]
-    kind = getattr(getattr(numpy, "dtypes", None), "StringDType", None)
+    kind = getattr(getattr(sys.modules["numpy"], "dtypes", None), "StringDType", None)
     if kind is None or not isinstance(value.dtype, kind) or value.dtype != kind():
         return None
     return codes.STRINGDTYPE, None, (value.shape, value.ravel().tolist())
@@ -136,14 +135,12 @@ def is_known(kind: type) -> bool:
 def _find_handler(value: Any) -> Handler | None:
     """The function that describes values of this type; None if they cannot be stored."""
     kind = type(value)
-    if kind in _BUILTIN:
-        return _BUILTIN[kind]
     # This comes before registrations: a registration does not change how a known type is stored.
     if is_known(kind):
         return _BY_NAME[kind.__module__.partition(".")[0], kind.__name__]
     from recstore.values import class_types
 
-    return class_types.handler(value)
+    return _BUILTIN.get(kind) or class_types.handler(value)
 
 
 _loaded: WeakSet[type] = WeakSet()  # the types of which a pickled value was loaded
@@ -159,7 +156,7 @@ def describe(value: Any, writer: Writer | None = None) -> Described | None:
     """`(code, EXTRA, payload)` of a value; None if it cannot be stored. `writer`, a trust.Writer or None, notes the
     class of the value."""
     kind = type(value)
-    if kind is Record:
+    if kind is native.Record:
         return _describe_record(value, writer)
     try:
         handler = _handlers[kind]
@@ -200,37 +197,28 @@ def pickled(value: Any, refuses: Callable[[Any], str | None] | None = None) -> t
     return codes.PICKLED, None, out.getvalue()
 
 
-_Pickler = None
-
-
+@functools.cache
 def _pickler() -> Any:
     """A Pickler that refuses stores: a store pickles as a handle, and its data would end with its process."""
-    global _Pickler
-    if _Pickler is None:
-        import pickle
+    import pickle
 
-        from recstore._core import native
+    class Pickler(pickle.Pickler):
+        refuses: Callable[[Any], str | None] | None
 
-        class Pickler(pickle.Pickler):
-            refuses: Callable[[Any], str | None] | None
+        def reducer_override(self, value: Any) -> Any:
+            if issubclass(type(value), (native.Records, native.Mapping)):
+                what = f"{an(type(value).__name__)} pickles as a handle, which holds no records"
+                raise TypeError(f"{what}; {store_remedy(value)}")
+            reason = None if self.refuses is None else self.refuses(value)
+            if reason is not None:
+                raise EncodeError(reason)
+            return NotImplemented
 
-            def reducer_override(self, value: Any) -> Any:
-                if issubclass(type(value), (native.Records, native.Mapping)):
-                    what = f"{an(type(value).__name__)} pickles as a handle, which holds no records"
-                    raise TypeError(f"{what}; {store_remedy(value)}")
-                reason = None if self.refuses is None else self.refuses(value)
-                if reason is not None:
-                    raise EncodeError(reason)
-                return NotImplemented
-
-        _Pickler = Pickler
-    return _Pickler
+    return Pickler
 
 
 def store_remedy(store: object) -> str:
     """The advice for a store as a value."""
-    from recstore._core import native
-
     return f"store {'x.to_list()' if issubclass(type(store), native.Records) else 'x.to_dict()'}"
 
 
@@ -259,28 +247,25 @@ def _make_set(kind: type, carrier: type) -> Make:
     def make(payload: Any) -> Any:
         out = kind(_typed(payload, carrier, "a set"))
         # Records that stand for objects may be equal where the objects were not.
-        alike = len(out) != len(payload) and not any(type(e) is Record for e in out)
+        alike = len(out) != len(payload) and not any(type(e) is native.Record for e in out)
         _expect(not alike, "a set with an element that is there twice")
         return out
 
     return make
 
 
-def _make_dict(name: str) -> Prepare:
-    def prepare(extra: Any) -> Make:
-        import collections
+def _make_dict(name: str) -> Make:
+    import collections
 
-        kind = getattr(collections, name)
-        update = dict.update if name == "Counter" else kind.update  # Counter.update would add up counts
+    kind = getattr(collections, name)
+    update = dict.update if name == "Counter" else kind.update  # Counter.update would add up counts
 
-        def make(payload: Any) -> Any:
-            out = kind()
-            update(out, _typed(payload, dict, name))
-            return out
+    def make(payload: Any) -> Any:
+        out = kind()
+        update(out, _typed(payload, dict, name))
+        return out
 
-        return make
-
-    return prepare
+    return make
 
 
 def _make_defaultdict(extra: Any) -> Make:
@@ -411,8 +396,6 @@ def _make_path(extra: Any) -> Make:
 
 
 def _make_string_array(extra: Any) -> Make:
-    import math
-
     import numpy as np
 
     if not hasattr(getattr(np, "dtypes", None), "StringDType"):
@@ -448,8 +431,8 @@ _MAKERS = {
     codes.RANGE: _make_simple(range, (int, int, int), "a range"),
     codes.SLICE: _make_simple(slice, (object, object, object), "a slice"),
     codes.ELLIPSIS: lambda extra: _make_ellipsis,
-    codes.ORDEREDDICT: _make_dict("OrderedDict"),
-    codes.COUNTER: _make_dict("Counter"),
+    codes.ORDEREDDICT: lambda extra: _make_dict("OrderedDict"),
+    codes.COUNTER: lambda extra: _make_dict("Counter"),
     codes.DEFAULTDICT: _make_defaultdict,
     codes.CHAINMAP: _make_chainmap,
     codes.DEQUE: _make_deque,
@@ -512,7 +495,5 @@ def maker(code: int, extra: Any, reader: Reader) -> tuple[Make, bool]:
         return (_unpickle if reader.allow_pickle else _refuse_pickle), True
     if code == codes.TENSOR and reader.checking:
         return _tensors().check, True
-    prepare = _MAKERS.get(code)
-    if prepare is None:
-        raise CorruptError(f"ext code {code} has no meaning")
-    return _guarded(prepare(extra)), True
+    _expect(code in _MAKERS, f"ext code {code} has no meaning")
+    return _guarded(_MAKERS[code](extra)), True

@@ -41,7 +41,6 @@ LEFT_OUT = {
     "recstore.torch.batches.Batch.pin_memory": "needs a GPU",
     "recstore.errors.*": "classes without state; refusals raises those that a call of one process can meet",
     "recstore.*Error": "see recstore.errors",
-    "recstore.torch.forms.Field.__hash__": "None: a Field has no hash",
     "recstore.torch.*.__reduce__": "pickled by tensors",
     "recstore.values.classes.register": "run as recstore.register",
     "recstore.names.*": "run as recstore.names.list, remove and collect",

@@ -43,7 +43,16 @@ def tensors(folder):
 def samplers(folder):
     weighted, by_length = WeightedSampler([1.0, 2.0, 3.0] * 30), LengthBatchSampler([3, 5, 9] * 30, 64)
     by_shards = ShardSampler(100, boundaries=range(10, 101, 10), nodes=3)
-    weighted.replacement, weighted.world_size, by_length.buckets, by_shards.window, by_shards.nodes
+    (
+        weighted.replacement,
+        weighted.world_size,
+        weighted.rank,
+        weighted.epoch,
+        weighted.total_size,
+        by_length.buckets,
+        by_shards.window,
+        by_shards.nodes,
+    )
     for sampler in (
         ShuffleSampler(100, seed=1),
         weighted,

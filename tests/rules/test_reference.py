@@ -20,6 +20,7 @@ if not REFERENCE.is_dir():
 # The last are for the other modules alone: `__all__` of such a module pins what they use of it.
 NOT_DOCUMENTED = {"recstore.__version__"}
 NOT_DOCUMENTED |= {f"recstore.later.{name}" for name in ("foreign_names", "later", "named_arguments")}
+NOT_DOCUMENTED |= {f"recstore.torch.epochs.{name}" for name in ("EpochSampler", "IndexSampler")}
 NOT_DOCUMENTED |= {
     f"recstore.shm.segment_list.{name}" for name in ("SegmentInfo", "SegmentTable", "duration", "segments", "unlink")
 }

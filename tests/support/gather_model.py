@@ -342,7 +342,7 @@ def modelled(f):
     native = layouts.native
     layouts.native = type("native", (), {"GatherSpec": GatherSpec})
     try:
-        out._gather = Gather(out.records, [one.spec() for one in out._layouts if one.is_native])
+        out._gather = Gather(out.records, [one.spec() for one in out._native])
     finally:
         layouts.native = native
     return out

@@ -36,10 +36,20 @@ def arguments(function):
     return ", ".join(parts)
 
 
+def attributes_of(constructor):
+    """The public attributes that a constructor sets."""
+    for node in ast.walk(constructor):
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and ast.unparse(node.value) == "self":
+            if is_public(node.attr):
+                yield node.attr
+
+
 def names_in(body, prefix):
     for node in body:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and is_public(node.name):
             yield f"{prefix}{node.name}({arguments(node)})"
+            if node.name == "__init__":
+                yield from (prefix + name for name in attributes_of(node))
         elif isinstance(node, ast.ClassDef) and is_public(node.name):
             yield f"{prefix}{node.name}({', '.join(map(ast.unparse, node.bases))}):"
             yield from names_in(node.body, f"{prefix}{node.name}.")
@@ -60,16 +70,18 @@ def defined_name(node):
 
 def exported(body):
     """The statements of an annotated module that define a name of its `__all__`; none for a module without one. Methods
-    that only print are left out, as in stubs."""
+    that only print or pickle are left out, as in stubs."""
     listed = next((ast.literal_eval(node.value) for node in body if is_all(node)), ())
     chosen = [node for node in body if defined_name(node) in listed]
     for node in body:  # a name that another annotated module defines
-        if isinstance(node, ast.ImportFrom) and any(one.name in listed for one in node.names):
+        ours = isinstance(node, ast.ImportFrom) and node.module.startswith("recstore.")
+        if ours and any(one.name in listed for one in node.names):
             path = ROOT / (node.module.replace(".", "/") + ".py")
             chosen += [one for one in ast.parse(path.read_text()).body if defined_name(one) in listed]
     for node in chosen:
         if isinstance(node, ast.ClassDef):
-            node.body = [one for one in node.body if defined_name(one) not in ("__repr__", "__str__")]
+            hidden = ("__getstate__", "__repr__", "__setstate__", "__str__")
+            node.body = [one for one in node.body if defined_name(one) not in hidden]
     return chosen
 
 

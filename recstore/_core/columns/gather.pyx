@@ -542,7 +542,8 @@ cdef class Gather:
         return value if path is None else path.keys_in(value)[2]
 
     cdef object wrong(self, GatherState state):
-        """The exception for the value at which the core stopped."""
+        """The exception for the value at which the core stopped. One for a value that does not fit its form has an
+        attribute `field`, the number of the spec."""
         cdef rs_gather_stop *stop = &state.it.stop
         cdef GatherSpec spec = self.fields[stop.field]
         name = self.name_of(state)
@@ -558,18 +559,21 @@ cdef class Gather:
             return ValueError(f"{name} {longest}: truncate=True cuts it")
         value = self.value(state)
         if stop.why == RS_GATHER_UNNAMED:
-            return ValueError(f"{name} is {value!r:.60}, which is none of the {spec.known.n} names")
-        if stop.why == RS_GATHER_RANGE:
+            error = ValueError(f"{name} is {value!r:.60}, which is none of the {spec.known.n} names")
+        elif stop.why == RS_GATHER_RANGE:
             number = number_in(value, stop.number)
             dtype = DTYPE_NAMES[spec.it.dtype]
-            return ValueError(f"{name} holds {shown(number)}, which {dtype} cannot hold")
-        if stop.why == RS_GATHER_LENGTH:
+            error = ValueError(f"{name} holds {shown(number)}, which {dtype} cannot hold")
+        elif stop.why == RS_GATHER_LENGTH:
             row = [spec.it.row[i] for i in range(spec.it.n_row)]
             shape = ", ".join(["any"] * FREE_DIMS[spec.form] + [str(size) for size in row])
-            return ValueError(f"{name} has the shape {shape_in(value)}, and the batch takes ({shape}) there: "
-                              f"{value!r:.60}")
-        takes = "numbers" if spec.form == "values" and spec.it.n_row == 0 else TAKES[spec.form]
-        return ValueError(f"{name} is {described(value)}, and the batch takes {takes} there")
+            error = ValueError(f"{name} has the shape {shape_in(value)}, and the batch takes ({shape}) there: "
+                               f"{value!r:.60}")
+        else:
+            takes = "numbers" if spec.form == "values" and spec.it.n_row == 0 else TAKES[spec.form]
+            error = ValueError(f"{name} is {described(value)}, and the batch takes {takes} there")
+        error.field = stop.field
+        return error
 
     # ---- Results ----
 

@@ -80,7 +80,7 @@ cdef int put_extended(encode_state *out, object value, int depth) except -1:
     type without a description."""
     extended = hooks.module("ext_types")
     writer = None if out.writer == NULL else <object>out.writer
-    if type(value) is extended.Record:
+    if type(value) is Record:
         stored = value._stored()
         if stored is not value:
             return encode_put(out, stored, depth)
