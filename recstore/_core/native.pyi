@@ -7,7 +7,7 @@ from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, S
 from collections.abc import Mapping as AbstractMapping
 from typing import Any, Generic, Literal, SupportsIndex, TypeAlias, TypeVar, final, overload
 
-from typing_extensions import Buffer, Self
+from typing_extensions import Self
 
 from recstore._core.trust import Reader, Writer
 from recstore._types import Index, Selector
@@ -111,6 +111,7 @@ class Records(Generic[_T_co]):
 
 # ---- Internal: for the other modules of recstore, by name ----
 
+Buffer: TypeAlias = Any  # has the buffer protocol, which numpy's stubs declare from Python 3.12 on
 _Limits: TypeAlias = tuple[int, int] | None
 _Path: TypeAlias = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 _Make: TypeAlias = Callable[[Any], AnyBuilder]
