@@ -10,6 +10,7 @@ from __future__ import annotations
 import marshal
 import sys
 from _blake2 import blake2b
+from types import SimpleNamespace
 
 from recstore.text import an, size_text
 
@@ -74,14 +75,6 @@ class Whole:
         self.value = value
 
 
-class Budget:
-    """The bytes and values that one fingerprint may still read. Every process that calls `shared` computes one, so the
-    cost has a limit."""
-
-    def __init__(self) -> None:
-        self.bytes, self.values = MOST_BYTES, MOST_VALUES
-
-
 class ValueHash:
     """Feeds values to a hash. `user` is the function being read, for messages."""
 
@@ -92,7 +85,9 @@ class ValueHash:
             tuple[int, int], tuple[int, object, tuple[Any, ...]]
         ] = {}  # ids of a function or class and of its bound object -> (number, object, other arguments)
         self.pending: list[tuple[Any, ...]] = []  # functions and classes that have a number and have not been read yet
-        self.user, self.budget = "", Budget()
+        self.user = ""
+        # What one fingerprint may still read: every process that calls `shared` computes one, so the cost has a limit.
+        self.budget = SimpleNamespace(bytes=MOST_BYTES, values=MOST_VALUES)
         if outer is not None:
             self.open, self.known, self.user, self.budget = outer.open, dict(outer.known), outer.user, outer.budget
 

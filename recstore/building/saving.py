@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def save_mapping(mapping: RecordDict[Any, Any], path: Path) -> None:
     """Writes a mapping to a file. A whole segment is copied; any other mapping is encoded again."""
     segment = mapping.key_index.segment
-    if segment is not None and mapping.is_whole:
+    if segment is not None and mapping._is_whole:
         write_segment(segment, path)
         return
     pairs = zip(mapping, _durable(mapping._values))

@@ -109,7 +109,7 @@ class ShardDict(RecordDict):
         return []
 
     @property
-    def is_whole(self):
+    def _is_whole(self):
         """False: it is no single segment."""
         return False
 

@@ -349,7 +349,7 @@ def test_select(letters):
     assert type(part) is RecordDict and list(part.items()) == [("c", 2), ("a", 0), ("j", 9)]
     assert "b" not in part and part["c"] == 2 and part.get("b") is None and len(part) == 3
     assert part.select(iter(["j"])) == {"j": 9} and letters.select([]) == {} == {}
-    assert not letters.is_whole or letters.is_whole and not part.is_whole
+    assert not letters._is_whole or letters._is_whole and not part._is_whole
     with pytest.raises(KeyError, match="^'x'$"):
         letters.select(["a", "x"])
     with pytest.raises(TypeError, match="unhashable"):
@@ -469,7 +469,7 @@ def test_missing_methods(letters):
         letters.attribute = 1
     with pytest.raises(TypeError, match=r"does not support item assignment: .* d = d \| \{key: value\}"):
         letters["a"] = 1
-    with pytest.raises(TypeError, match=r"does not support item deletion: .*d.select"):
+    with pytest.raises(TypeError, match=r"doesn't support item deletion: .*d.select"):
         del letters["a"]
 
 

@@ -206,7 +206,7 @@ class TestErrors:
         assert str(caught.value) == f"'RecordDict' object does not support item assignment: {said}"
         with pytest.raises(TypeError) as caught:
             del x.inner.by_id[3]
-        assert str(caught.value) == f"'RecordDict' object does not support item deletion: {said}"
+        assert str(caught.value) == f"'RecordDict' object doesn't support item deletion: {said}"
         with pytest.raises(AttributeError) as caught:
             x.inner.by_id.update({})
         assert str(caught.value) == f"'RecordDict' object has no attribute 'update': {said}"
