@@ -39,7 +39,7 @@ ASAN = {
 PYTHONS = ["3.10", "3.11", "3.12", "3.13", "3.13t", "3.14", "3.14t"]
 WHEEL_BYTES = 2_000_000
 # The files whose functions all have their types, which `nox -s types` checks.
-TYPED = ("errors.py", "text.py", "handles.py", "later.py", "_core", "shm")
+TYPED = ("errors.py", "text.py", "handles.py", "later.py", "_core", "shm", "building", "containers")
 
 
 def group(name: str) -> list[str]:

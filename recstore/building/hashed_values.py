@@ -67,7 +67,7 @@ _CONTENTS: dict[type, Callable[[Any], object]] = {
 
 
 class Whole:
-    """Marks a value of which all counts, not a part of it."""
+    """Marks a value that counts as a whole."""
 
     __slots__ = ("value",)
 

@@ -58,7 +58,7 @@ class WorkerTraceback(Exception):
 
 
 def fill(builder: native.AnyBuilder, shards: Any, options: Options) -> list[object]:
-    """Appends the records or pairs of all shards to a builder. Returns the reports of those that are Feeds. Raises the
+    """Appends the records or pairs of all shards to a builder. Returns the reports of Feeds. Raises the
     exceptions of iterating over them, EncodeError, BuildError if a worker dies, and TypeError if `shards` is not an
     iterable of shards. All workers have ended when this returns or raises."""
     if isinstance(shards, (str, bytes, bytearray, Mapping, native.Mapping)):
@@ -225,7 +225,7 @@ class _Team:
         compression = options.compression, options.without
         how = options.on_unsupported == "pickle", options.arrays, seed, compression, threads
         for _ in range(n):
-            with forks.undisturbed():  # a worker that has started is among those that an interrupt ends
+            with forks.undisturbed():  # an interrupt ends each worker that has started
                 self.workers.append(_Worker(context, *how))
 
     def is_here(self, shard: object) -> bool:

@@ -63,7 +63,7 @@ class RecordDict(base.Container, native.Mapping):  # type: ignore[type-arg]  # s
 
     Raises:
         EncodeError: a key or value cannot be stored.
-        TypeError: a key cannot be hashed, an item is no pair, or the argument is a table or a function.
+        TypeError: a key cannot be hashed, an item is not a pair, or the argument is a table or a function.
         OutOfSpaceError: the store would pass a memory limit or fill the disk.
         Exception: any that the iterable raises. After an error no part of the store remains.
 

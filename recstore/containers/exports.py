@@ -58,7 +58,7 @@ class TableExports:
         return arrow_out.to_arrow(self, names)
 
     def to_polars(self) -> Any:
-        """A polars.DataFrame of the records, or a polars.Series of values that are no records, made of the stream of
+        """A polars.DataFrame of the records, or a polars.Series of other values, made of the stream of
         ``__arrow_c_stream__``. ``polars.DataFrame(x)`` gives an equal one, but reads `x` record by record, as any
         sequence.
 
@@ -72,7 +72,7 @@ class TableExports:
 
     def to_pandas(self) -> Any:
         """The same pandas.DataFrame as ``DataFrame(x.to_list())``; columns of numbers are made without Python objects.
-        Values of which pandas makes no column, and records of several forms, are a column of objects.
+        Values that pandas makes no column of, and records of several forms, are a column of objects.
 
         Raises TypeError for keys that are not str, ImportError without pandas. Safe from several threads at once.
         """

@@ -9,7 +9,6 @@ from recstore.shm import registry
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
     from typing import Any
 
     from numpy.typing import NDArray
@@ -81,6 +80,10 @@ class FieldView(RecordView):
         from recstore.containers import columns
 
         view, positions, numbers = self._chosen(indices)
+
+        def where(i: int) -> str:
+            return f"{self.name!r} of record {i if numbers is None else numbers[i]}"
+
         if not copy:
             shared = None if ragged or positions is not None else native.column_view(view)
             if shared is not None:
@@ -89,10 +92,10 @@ class FieldView(RecordView):
                 raise ValueError(f"the bytes of {self.name!r} do not have the form of an array: leave copy=False out")
         gathered = native.read_column(view, positions)
         if gathered is not None:
-            return columns.from_gathered(gathered, ragged, self._where(numbers))
+            return columns.from_gathered(gathered, ragged, where)
         view = view._unwatched()
         values = list(view) if positions is None else view.get_many(positions)
-        return columns.from_values(values, ragged, self._where(numbers))
+        return columns.from_values(values, ragged, where)
 
     def _chosen(self, indices: Indices | None) -> tuple[RecordView, Any, Any]:
         """`(view, positions, numbers)`: the items to read are those of `view`, at `positions` unless that is None;
@@ -107,10 +110,6 @@ class FieldView(RecordView):
             return self._take(indices), None, range(start, start + step * count, step)
         positions = native.positions(indices, n, method="to_numpy")
         return self, positions, memoryview(positions)
-
-    def _where(self, numbers: Sequence[int] | None) -> Callable[[int], str]:
-        """A function from an index in the result to the name of that item in error messages."""
-        return lambda i: f"{self.name!r} of record {i if numbers is None else numbers[i]}"
 
     def to_torch(self, indices: Indices | None = None, *, ragged: bool | None = None) -> Any:
         """The field as a torch tensor with memory of its own, or ``(values, offsets)`` for ragged lists.

@@ -128,7 +128,7 @@ class _Sizes:
         self, names: _Names, inner: _Names, depth: int, run: _Run, number: int, scale: float, is_part: bool = False
     ) -> tuple[float, float]:
         """The `(bits, bits in tables)` of a node and those below it, which belong to the field `names`. Keys of structs
-        come after `inner`. Of a node in a table, a part counts: `scale`. The parts of a concat are no forms of the
+        come after `inner`. Of a node in a table, a part counts: `scale`. The parts of a concat are not forms of the
         field."""
         node = self.nodes(run)[number]
         kind, param, _, children, _, _, aux, *_ = node

@@ -221,7 +221,7 @@ class RecordList(base.Container, native.Records, views.ListOperations):  # type:
             columns: the names of the columns to read, in this order. None for all.
             missing: "none": a null field of a row or struct is None. "absent": it is left out.
             nanoseconds: timestamps and durations in nanoseconds do not fit Python's types. "exact" makes datetimes and
-                timedeltas, and raises EncodeError for one that is no whole microsecond; "floor" rounds it down; "numpy"
+                timedeltas, and raises EncodeError for a fraction of a microsecond; "floor" rounds it down; "numpy"
                 stores numpy.datetime64 and timedelta64 instead, in UTC and without the zone.
             options: those of :class:`RecordList`; `save`, the path of a file in which the store is built, instead of
                 memory; and ``shared="name"`` with `fingerprint`, `keep`, `dir` and `timeout` as of
@@ -349,7 +349,7 @@ class RecordList(base.Container, native.Records, views.ListOperations):  # type:
         the ``imgToAnns`` of pycocotools does for an image without annotations; the store does not grow.
 
         Raises KeyError for a record without the field, TypeError for a value that cannot be hashed, EncodeError for a
-        factory that is no builtin type. Safe from several threads at once.
+        factory that is not a builtin type. Safe from several threads at once.
 
         >>> x = RecordList([{"id": 1, "image": 5}, {"id": 2, "image": 5}])
         >>> img_to_anns = x.group_by("image", default_factory=list)
@@ -366,7 +366,7 @@ class RecordList(base.Container, native.Records, views.ListOperations):  # type:
     @property
     def nbytes(self) -> int:
         """Bytes of all sections of the segment. A view counts each of the segments that it reads once. Of a set of
-        shards all files count, those that are not open too."""
+        shards all files count, closed ones too."""
         self._require()
         return _nbytes(self)
 
@@ -436,7 +436,7 @@ class RecordList(base.Container, native.Records, views.ListOperations):  # type:
             path: the path of the file.
             index_by, group_by: fields, each a name as :meth:`field` takes it or a list of names, by which to save an
                 index in the file. ``x.index_by`` and ``x.group_by`` of the opened file find it and build nothing. A
-                store that has saved indexes keeps them; the file of a view has only those that are asked for. Making an
+                store that has saved indexes keeps them; the file of a view has only the ones asked for. Making an
                 index takes at most 48 bytes of memory for each record.
 
         Raises OSError: FileNotFoundError for a missing folder, OutOfSpaceError for a full disk; KeyError for a record

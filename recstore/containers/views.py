@@ -1,5 +1,5 @@
 """The operations of a RecordList that select records or treat it as a list. The module recstore._core.native implements
-the selections of which views consist."""
+the selections that views consist of."""
 
 from __future__ import annotations
 
@@ -99,8 +99,8 @@ class ListOperations(exports.TableExports):
         """A view of the records in the order of the keyed permutation "feistel-1", made in constant time without an
         index array. The same seed gives the same order on every machine.
 
-        Raises TypeError for a seed that is no integer, OverflowError beyond 2**48 records. Safe from several threads at
-        once.
+        Raises TypeError for a seed that is not an integer, OverflowError beyond 2**48 records. Safe from several
+        threads at once.
 
         >>> from recstore import RecordList
         >>> x = RecordList(range(5))
@@ -202,7 +202,7 @@ class ListOperations(exports.TableExports):
         """A list of the records at `indices`, in their order; `default` stands in for those out of range. `indices` are
         integers in an array, a tensor, a range, a list or any other iterable; a mask is for ``x[mask]``.
 
-        Raises IndexError without a default, TypeError for an index that is no integer. Safe from several threads at
+        Raises IndexError without a default, TypeError for an index that is not an integer. Safe from several threads at
         once.
 
         >>> from recstore import RecordList
