@@ -25,9 +25,8 @@ if TYPE_CHECKING:
 
 def save_mapping(mapping: RecordDict[Any, Any], path: Path) -> None:
     """Writes a mapping to a file. A whole segment is copied; any other mapping is encoded again."""
-    segment = mapping.key_index.segment
-    if segment is not None and mapping._is_whole:
-        write_segment(segment, path)
+    if mapping._is_whole:
+        write_segment(mapping.segments[0], path)
         return
     pairs = zip(mapping, _durable(mapping._values))
     _write_compact(native.MappingBuilder, mapping._values, pairs, path, FACTORIES.index(mapping.factory))
