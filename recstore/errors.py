@@ -48,6 +48,7 @@ class _FileError(Error):
     memory."""
 
     filename: str | None = None
+    _status = 0  # of the core; 0 for an error of another origin
 
     def __init__(self, *args: object, filename: str | None = None) -> None:
         super().__init__(*args)
@@ -91,6 +92,8 @@ class SegmentExistsError(Error, FileExistsError):
 class OutOfSpaceError(Error, OSError):
     """A store would not fit; says how much was needed, how much there is, and which limit it is. errno is ENOSPC."""
 
+    _cause = 0  # the errno of the core: ENOMEM where the limit is one of memory
+
 
 class BuildError(Error, RuntimeError):
     """Building failed in the process that was building."""
@@ -132,12 +135,14 @@ def of_file(error: _ErrorT, path: str | None) -> _ErrorT:
     return error
 
 
+NO_STORE = 200  # RS_E_FMT_MAGIC: the file does not begin as a store does
+
 # Status codes of the core (csrc/base/rs_status.h) and what they become.
 STATUS_CLASSES: dict[int, type[Exception]] = {
     100: ValueError,  # RS_E_ARG_RANGE
     101: EncodeError,  # RS_E_ARG_LIMIT
     103: ValueError,  # RS_E_ARG_TEXT
-    200: CorruptError,  # RS_E_FMT_MAGIC
+    NO_STORE: CorruptError,
     201: VersionError,  # RS_E_FMT_VERSION
     202: CorruptError,  # RS_E_FMT_TRUNCATED
     203: CorruptError,  # RS_E_FMT_CHECKSUM

@@ -320,7 +320,7 @@ static RS_COLD rs_status refuse(uint64_t needed, const char *name, uint64_t avai
     (void)rs_error_set(err, RS_E_SPACE, RS_NOWHERE, "%llu more bytes are needed and %s leaves %llu, with 5%% kept free",
                        (unsigned long long)needed, name, (unsigned long long)available);
     if (err != NULL) {
-        err->sys_errno = ENOSPC;
+        err->sys_errno = ENOMEM;
         err->needed = needed;
         err->available = available;
     }

@@ -467,7 +467,7 @@ static RS_COLD rs_status no_room_to_map(uint64_t size_bytes, rs_error *err) {
                        "%llu bytes cannot be mapped: the process may have too many mappings (vm.max_map_count)",
                        (unsigned long long)size_bytes);
     if (err != NULL) {
-        err->sys_errno = ENOSPC;
+        err->sys_errno = ENOMEM;
         err->needed = size_bytes;
     }
     return RS_E_SPACE;

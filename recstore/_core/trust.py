@@ -44,7 +44,8 @@ class Writer:
         self.seen: dict[ClassName, type] | None = None
         self.plain = plain  # a function that gives values another form than that of a store, as encode.pyx calls it
         self.foreign = False  # whether a Record of a class was stored: reading it must not import that class
-        self.refuses = None  # a function that gives the reason why a value of another than a basic type must stay
+        # Gives the reason why a value of another than a basic type must stay.
+        self.refuses: Callable[[Any], str | None] | None = None
 
     def note(self, name: ClassName, cls: type) -> None:
         """Remembers the class of a value. EncodeError if another class of the same name was stored: readers could not

@@ -143,7 +143,7 @@ def _receive(shards: Connection, incoming: SimpleQueue[bytes | None]) -> None:
 
 def be_main() -> None:
     """Renames the classes and functions of the main module, which a spawned process imports as __mp_main__. So their
-    names in the store are those that the building process would write."""
+    names in the store are as the building process would write them."""
     main = sys.modules.get("__mp_main__")
     if main is not None and main is sys.modules.get("__main__"):
         _rename(main)

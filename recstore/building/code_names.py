@@ -42,7 +42,7 @@ def read_by(code: CodeType, first: str | None) -> _Found:
 
 def constants(code: CodeType) -> list[Any]:
     """The constants that the instructions of a code object load. It may have others: a text that documents it, and from
-    CPython 3.14 on the first one of those that were joined into a set."""
+    CPython 3.14 on the first constant of a set."""
     steps = dis.get_instructions(code)
     loaded = {step.arg for step in steps if step.arg is not None and step.opcode in dis.hasconst}
     return [code.co_consts[i] for i in sorted(loaded)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 import os
 import sys
@@ -85,10 +86,8 @@ def explained(error: OutOfSpaceError, options: Options) -> OutOfSpaceError:
     """The OutOfSpaceError with a remedy at the end of its text."""
     target, text = options.target, error.strerror or ""
     backing = _backing(options)
-    if "ulimit -v" in text:
-        remedy = "raise that limit, or take it out of the job's script"
-    elif "file system" not in text and "quota" not in text:
-        remedy = "free memory, or raise the limit of the container or job"
+    if error._cause in (errno.ENOMEM, errno.EFBIG):
+        remedy = "free memory, or raise that limit: of the container, of the job, or in the job's script"
     elif target is not None and target.name is None:
         remedy = f"{target.folder} is on that file system; choose another folder, or make room"
     elif target is not None:

@@ -155,7 +155,7 @@ class _Program(hashed_values.ValueHash):
             self.text("version", version)
 
     def module(self, module: types.ModuleType, where: Where) -> None:
-        """Feeds a module of which code reads no attribute by name. TypeError for a module of the program, because its
+        """Feeds a module whose attributes no code reads by name. TypeError for a module of the program, because its
         name does not tell which values the code reads."""
         name = module.__name__
         if not self.outside(name):

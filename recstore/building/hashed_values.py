@@ -10,6 +10,7 @@ from __future__ import annotations
 import marshal
 import sys
 from _blake2 import blake2b
+from types import SimpleNamespace
 
 from recstore.text import an, size_text
 
@@ -66,20 +67,12 @@ _CONTENTS: dict[type, Callable[[Any], object]] = {
 
 
 class Whole:
-    """Marks a value of which all counts, not a part of it."""
+    """Marks a value that counts as a whole."""
 
     __slots__ = ("value",)
 
     def __init__(self, value: object) -> None:
         self.value = value
-
-
-class Budget:
-    """The bytes and values that one fingerprint may still read. Every process that calls `shared` computes one, so the
-    cost has a limit."""
-
-    def __init__(self) -> None:
-        self.bytes, self.values = MOST_BYTES, MOST_VALUES
 
 
 class ValueHash:
@@ -92,7 +85,9 @@ class ValueHash:
             tuple[int, int], tuple[int, object, tuple[Any, ...]]
         ] = {}  # ids of a function or class and of its bound object -> (number, object, other arguments)
         self.pending: list[tuple[Any, ...]] = []  # functions and classes that have a number and have not been read yet
-        self.user, self.budget = "", Budget()
+        self.user = ""
+        # What one fingerprint may still read: every process that calls `shared` computes one, so the cost has a limit.
+        self.budget = SimpleNamespace(bytes=MOST_BYTES, values=MOST_VALUES)
         if outer is not None:
             self.open, self.known, self.user, self.budget = outer.open, dict(outer.known), outer.user, outer.budget
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 _DONE = b"\0done"
 _MAIN = ("__main__", "__mp_main__")
+_LOOKS_MS = 200  # between two looks whether the child has ended
 # Ctrl-C signals all processes of a terminal. The parent decides whether the build goes on, so the child does nothing.
 # It has a handler instead of SIG_IGN, because programs that the build starts would inherit SIG_IGN.
 _BOOTSTRAP = """
@@ -92,53 +93,29 @@ def _talk(job: _Job, result: int, life: int, child: Popen[bytes]) -> bytes:
     """
     data, said = memoryview(job.packed), b""
     os.set_blocking(life, False)
-    with _Waiter(child) as waiter:
-        try:
-            while data and waiter.wait(life, select.POLLOUT):
-                data = data[os.write(life, data) :]
-        except BrokenPipeError:
-            pass  # the child has ended; its message or its status says why
-        while not said.endswith(_DONE) and waiter.wait(result, select.POLLIN):
-            part = os.read(result, 1 << 16)
-            if not part:
-                break
-            said += part
+    try:
+        while data and _is_ready(life, select.POLLOUT, child):
+            data = data[os.write(life, data) :]
+    except BrokenPipeError:
+        pass  # the child has ended; its message or its status says why
+    while not said.endswith(_DONE) and _is_ready(result, select.POLLIN, child):
+        part = os.read(result, 1 << 16)
+        if not part:
+            break
+        said += part
     return said
 
 
-class _Waiter:
-    """Waits for a pipe or for the end of a child, by a descriptor of the child where the system has one."""
-
-    LOOKS_MS = 200  # between two looks at the child where it has no descriptor
-
-    def __init__(self, child: Popen[bytes]) -> None:
-        self.child = child
-        self.pidfd: int | None = None
-        try:
-            self.pidfd = os.pidfd_open(child.pid)
-        except (AttributeError, OSError):
-            pass  # no Linux, one before 5.3, or a sandbox that refuses the call: `wait` looks at the child now and then
-
-    def __enter__(self) -> _Waiter:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        if self.pidfd is not None:
-            os.close(self.pidfd)
-
-    def wait(self, fd: int, event: int) -> bool:
-        """Whether `fd` became ready. False: the child has ended, and there is nothing more for `fd`."""
-        poller = select.poll()
-        poller.register(fd, event)
-        if self.pidfd is not None:
-            poller.register(self.pidfd, select.POLLIN)
-        while True:
-            ended = self.child.poll() is not None
-            ready = poller.poll(0 if ended else None if self.pidfd is not None else self.LOOKS_MS)
-            if any(found == fd for found, _ in ready):
-                return True
-            if ended:
-                return False
+def _is_ready(fd: int, event: int, child: Popen[bytes]) -> bool:
+    """Waits for a pipe. False: the child has ended, and there is nothing more for `fd`."""
+    poller = select.poll()
+    poller.register(fd, event)
+    while True:
+        ended = child.poll() is not None
+        if poller.poll(0 if ended else _LOOKS_MS):
+            return True
+        if ended:
+            return False
 
 
 def _start(job: _Job, result: int, life: int, mask: set[int]) -> Popen[bytes]:

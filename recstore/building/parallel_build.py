@@ -225,7 +225,7 @@ class _Team:
         compression = options.compression, options.without
         how = options.on_unsupported == "pickle", options.arrays, seed, compression, threads
         for _ in range(n):
-            with forks.undisturbed():  # a worker that has started is among those that an interrupt ends
+            with forks.undisturbed():  # an interrupt ends each worker that has started
                 self.workers.append(_Worker(context, *how))
 
     def is_here(self, shard: object) -> bool:

@@ -14,18 +14,19 @@ from recstore.values.factories import FACTORIES
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from typing import Any
+    from typing import Any, TypeVar
 
     from recstore._types import Path
     from recstore.containers.dicts import RecordDict
     from recstore.containers.records import RecordList
 
+    _BuilderT = TypeVar("_BuilderT")
+
 
 def save_mapping(mapping: RecordDict[Any, Any], path: Path) -> None:
     """Writes a mapping to a file. A whole segment is copied; any other mapping is encoded again."""
-    segment = mapping.key_index.segment
-    if segment is not None and mapping.is_whole:
-        write_segment(segment, path)
+    if mapping._is_whole:
+        write_segment(mapping.segments[0], path)
         return
     pairs = zip(mapping, _durable(mapping._values))
     _write_compact(native.MappingBuilder, mapping._values, pairs, path, FACTORIES.index(mapping.factory))
@@ -74,7 +75,7 @@ def _without_views(value: Any) -> Any:
 
 
 def write_segment(segment: native.Segment, path: Path, indexes: native.Indexes = ()) -> None:
-    """Writes a segment's own bytes to a file, with these saved indexes beside those that it has."""
+    """Writes a segment's own bytes to a file, with these saved indexes beside its own."""
     publish(path, lambda temporary: segment.write_to(temporary, indexes))
 
 
@@ -88,7 +89,9 @@ class FileTarget:
         self.path = path
         self.folder = os.path.dirname(path) or "."
 
-    def new_builder(self, make: Callable[..., Any], compression: native.Choices, writer: trust.Writer) -> Any:
+    def new_builder(
+        self, make: Callable[..., _BuilderT], compression: native.Choices, writer: trust.Writer
+    ) -> _BuilderT:
         if os.path.lexists(self.path):  # the first of the two passes over pairs with many repeated keys
             os.unlink(self.path)
         return make("file", name=self.path, compression=compression, writer=writer)

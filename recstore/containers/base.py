@@ -1,13 +1,27 @@
-"""The base of RecordList and RecordDict: closing, copying and pickling a store, and the errors for the methods of list
-and dict that change them."""
+"""The base of RecordList and RecordDict: closing, copying and pickling a store, the errors for the methods of list and
+dict that change them, and what both need to look for values."""
+
+from __future__ import annotations
 
 import errno
+import operator
 from abc import ABCMeta
+from itertools import chain
 
 from recstore._core import native
 from recstore.errors import BusyError, CorruptError, SegmentNotFoundError
 from recstore.later import foreign_names
 from recstore.shm import handles, pins
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from types import GenericAlias, TracebackType
+    from typing import Any, NoReturn, SupportsIndex
+
+    from typing_extensions import Self
+
+    from recstore.containers.records import RecordList
 
 __all__ = ["Container"]
 
@@ -17,12 +31,18 @@ class RecordsOf:
     that container and copies nothing."""
 
     __slots__ = ()
+    if TYPE_CHECKING:
 
-    def __getattr__(self, name):
-        more = foreign_names().of_values(name, "x[:]")
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{more}", name=name, obj=self)
+        @property
+        def _records(self) -> RecordList[Any]: ...
 
-    def __arrow_c_stream__(self, requested_schema=None):
+    if not TYPE_CHECKING:  # for a checker, no class has every name
+
+        def __getattr__(self, name: str) -> NoReturn:
+            more = foreign_names().of_values(name, "x[:]")
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{more}", name=name, obj=self)
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """The stream of the container, as :meth:`RecordList.__arrow_c_stream__` gives it."""
         return self._records.__arrow_c_stream__(requested_schema)
 
@@ -32,7 +52,7 @@ class InNotebooks:
 
     __slots__ = ()
 
-    def _repr_html_(self):
+    def _repr_html_(self) -> str:
         """A table of the first records as HTML, for notebooks. It has no script."""
         from recstore.display import notebooks
 
@@ -46,36 +66,55 @@ class _ContainerType(ABCMeta):
     __instancecheck__ = type.__instancecheck__
     __subclasscheck__ = type.__subclasscheck__
 
-    def __getattr__(cls, name):
-        hint = "" if name.startswith("_") else foreign_names().of_constructor(name)
-        raise AttributeError(f"type object {cls.__name__!r} has no attribute {name!r}{hint}", name=name, obj=cls)
+    if not TYPE_CHECKING:  # for a checker, no class has every name
+
+        def __getattr__(cls, name: str) -> NoReturn:
+            hint = "" if name.startswith("_") else foreign_names().of_constructor(name)
+            raise AttributeError(f"type object {cls.__name__!r} has no attribute {name!r}{hint}", name=name, obj=cls)
 
 
 class Container(InNotebooks, metaclass=_ContainerType):
-    """A mixin for RecordList and RecordDict. The compiled base class that follows it has `segments`, `blobs`,
-    `detached` and `_require`, and a `__reduce__` that raises."""
+    """A mixin for RecordList and RecordDict."""
 
     __slots__ = ()
-    _instead = {}  # name of a method of list or dict -> the code to write instead of it
-    _of_tables = {}  # name of a method of a DataFrame -> the code to write instead of it
+    if TYPE_CHECKING:  # what the compiled base class that follows this one has
+        segments: list[native.Segment]
+        sets: list[native.Shards]
+        blobs: list[native.Blob]
+        detached: str | None
+        _spilled: native.Blob | None
+        _require: Callable[[], None]
+
+    _instead: dict[str, str] = {}  # name of a method of list or dict -> the code to write instead of it
+    _of_tables: dict[str, str] = {}  # name of a method of a DataFrame -> the code to write instead of it
     _plain = "list"  # the builtin type that the container replaces
 
     @classmethod
-    def __class_getitem__(cls, item):
+    def __class_getitem__(cls, item: Any) -> GenericAlias:
         import types
 
         return types.GenericAlias(cls, item)
 
-    def __getattr__(self, name):
-        hint = self._instead.get(name)
-        more = f": {self._read_only(hint)}" if hint else ""
-        if name in self._of_tables:
-            more = f"; write {self._of_tables[name]}"
-        elif not more and self._plain == "dict":
-            more = foreign_names().of_values(name, "d.values()[:]")
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{more}", name=name, obj=self)
+    if not TYPE_CHECKING:  # for a checker, no class has every name
 
-    def _read_only(self, hint):
+        def __getattr__(self, name: str) -> NoReturn:
+            hint = self._instead.get(name)
+            more = f": {self._read_only(hint)}" if hint else ""
+            if name in self._of_tables:
+                more = f"; write {self._of_tables[name]}"
+            elif not more and self._plain == "dict":
+                more = foreign_names().of_values(name, "d.values()[:]")
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{more}", name=name, obj=self)
+
+        def __setitem__(self, key: object, value: object) -> NoReturn:
+            kind, more = type(self).__name__, self._read_only(self._instead["__setitem__"])
+            raise TypeError(f"{kind!r} object does not support item assignment: {more}")
+
+        def __delitem__(self, key: object) -> NoReturn:
+            kind, more = type(self).__name__, self._read_only(self._instead["__delitem__"])
+            raise TypeError(f"{kind!r} object doesn't support item deletion: {more}")
+
+    def _read_only(self, hint: str) -> str:
         """The end of an error's message: why a change is refused, and the code to write instead. A container that
         share_dataset put in place of a list or dict names the attribute."""
         path = getattr(self, "_shared_as", None)
@@ -87,11 +126,11 @@ class Container(InNotebooks, metaclass=_ContainerType):
         )
 
     @property
-    def closed(self):
+    def closed(self) -> bool:
         """Whether the store, or one of the stores of a view, was closed."""
-        return any(resource.closed for resource in (*self.segments, *self.sets))
+        return any(segment.closed for segment in self.segments) or any(shards.closed for shards in self.sets)
 
-    def close(self):
+    def close(self) -> None:
         """Unmaps the shared memory of the store in this process. Later reads of this store, of its views and of other
         objects over the same bytes raise ClosedError. A second call does nothing.
 
@@ -103,14 +142,15 @@ class Container(InNotebooks, metaclass=_ContainerType):
         native.close_all([*segments, *(segment for shards in self.sets for segment in shards.segments())])
         for shards in self.sets:
             shards.close()
-        blobs = [blob for blob in (*self.blobs, self._spilled) if blob is not None and not blob.closed]
-        for blob in blobs:
-            blob.close()
-        for resource in (*segments, *blobs):
-            pins.unpin(resource)
+        for blob in (*self.blobs, self._spilled):
+            if blob is not None and not blob.closed:
+                blob.close()
+                pins.unpin(blob)
+        for segment in segments:
+            pins.unpin(segment)
 
     @property
-    def fingerprint(self):
+    def fingerprint(self) -> str:
         """A hash of the content, 64 hexadecimal digits: for caches, and for ``shared(..., fingerprint=)``. Different
         content never has the same one.
 
@@ -132,10 +172,12 @@ class Container(InNotebooks, metaclass=_ContainerType):
         self._require()
         return content_hash.of(self).hex()
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind, error, traceback):
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
         try:
             self.close()
         except BusyError:
@@ -143,13 +185,13 @@ class Container(InNotebooks, metaclass=_ContainerType):
             if error is None:
                 raise
 
-    def __copy__(self):
+    def __copy__(self) -> Self:
         return self
 
-    def __deepcopy__(self, memo):
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Any, ...]:
         if "_kind" not in type(self).__dict__:
             ours = next(base.__name__ for base in type(self).__mro__ if "_kind" in base.__dict__)
             raise TypeError(
@@ -163,7 +205,52 @@ class Container(InNotebooks, metaclass=_ContainerType):
         # The path is for the error messages of workers. Other handles leave it out, since it would make them longer.
         return reduced if path is None or handles._spawning_popen() is None else (*reduced, path)
 
-    def __setstate__(self, path):
+    def __setstate__(self, path: object) -> None:
         if not isinstance(path, str):
             raise CorruptError("a recstore handle is followed by something else than the name of an attribute")
-        self._shared_as = path
+        self._shared_as = path  # type: ignore[misc]  # a slot of RecordView and of RecordDict
+
+
+def bounds(start: SupportsIndex, stop: SupportsIndex, n: int) -> tuple[int, int]:
+    """The first index and the one behind the last that `start` and `stop` of ``index`` mean among `n`. As in
+    ``list.index``, and unlike those of a slice, they cannot be None."""
+    first, last, _ = slice(operator.index(start), operator.index(stop)).indices(n)
+    return first, last
+
+
+def index_in(values: Any, value: object, start: SupportsIndex, stop: SupportsIndex) -> int:
+    """The position of the first item equal to `value` within [start, stop); ValueError if there is none."""
+    first, last = bounds(start, stop, len(values))
+    found = first + operator.indexOf(chain(values[first:last], (value,)), value)
+    if found < last:
+        return found
+    raise ValueError(f"{value!r:.80} is not in the {type(values).__name__}")
+
+
+def owned(records: Any, method: str) -> Any:
+    """The records for a method that gives all of them as objects of the caller."""
+    if records._strict:
+        from recstore.values import strict
+
+        strict.check_all(records, method)
+    return records._unwatched()
+
+
+def unhashable(error: TypeError, keys: Iterable[object], key: object, argument: str) -> TypeError:
+    """The TypeError for the first of `keys` that cannot be hashed, such as a list; `error` as it is if all can be."""
+    for one in keys:
+        try:
+            hash(one)
+        except TypeError as why:
+            return _no_key(why, type(one).__name__, key, argument)
+    return error
+
+
+def _no_key(why: TypeError, kind: str, key: object, argument: str) -> TypeError:
+    if callable(key):
+        return TypeError(f"{argument}: {why}; let the function return a value that can be hashed, such as a tuple")
+    value = f"record[{key!r:.60}]"
+    ways = {"list": f"tuple({value})", "set": f"frozenset({value})", "dict": f"tuple(sorted({value}.items()))"}
+    made = f"lambda record: {ways.get(kind, '...')}"
+    made = f"{argument}{made}" if argument.endswith("=") else f"{argument}({made})"
+    return TypeError(f"the field {key!r:.60}: {why}; a function makes a key of it: {made}")

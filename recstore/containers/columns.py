@@ -1,10 +1,24 @@
 """The numpy array of a field: from the result of a column read of the core, or from decoded values. Both ways give the
 same array. ``to_numpy`` imports this module; ``import recstore`` does not."""
 
+from __future__ import annotations
+
 import numpy as np
 
 from recstore._core import native
 from recstore.text import an
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any, TypeAlias
+
+    from numpy.typing import DTypeLike, NDArray
+
+    from recstore._core.native import Buffer, Gathered
+
+    _Column: TypeAlias = NDArray[Any] | tuple[NDArray[Any], NDArray[np.int64]]  # with the offsets of lists
+    _Where: TypeAlias = Callable[[int], str]  # the number of an item -> its name in messages
 
 _INT64 = range(-(2**63), 2**63)
 _UINT64 = range(2**64)
@@ -12,7 +26,7 @@ _EXACT = 2**53  # up to it every int is a float
 _REMEDY = "read it with to_list(), or give ragged=True"
 
 
-def from_gathered(gathered, ragged, where):
+def from_gathered(gathered: Gathered, ragged: bool | None, where: _Where) -> _Column:
     """The column for a result of `native.read_column` without nulls."""
     shape, n, numbers, seen, offsets, text, _ = gathered
     if shape == "texts":
@@ -23,13 +37,13 @@ def from_gathered(gathered, ragged, where):
     return _lists(array, np.frombuffer(offsets, np.int64), ragged, where)
 
 
-def shared(gathered):
+def shared(gathered: tuple[memoryview, str, tuple[int, ...], tuple[int, ...], int]) -> NDArray[Any]:
     """A read-only array over the bytes that `native.column_view` returned."""
     buffer, dtype, shape, strides, offset = gathered
     return np.ndarray(shape, dtype, buffer, offset, strides)
 
 
-def array(records, dtype):
+def array(records: Any, dtype: DTypeLike | None) -> NDArray[Any]:
     """The same array as numpy.array(list(records), dtype). If records are numbers, texts or lists of equally many
     numbers, it is made in one pass."""
     gathered = native.read_column(records)
@@ -39,7 +53,7 @@ def array(records, dtype):
     return np.array(list(records), dtype=dtype) if out is None else out
 
 
-def _as_floats(array, dtype):
+def _as_floats(array: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any] | None:
     """The numbers as `dtype`, converted by way of a double as numpy converts a list; None for other types. For these
     numpy refuses some values of a list that it accepts in an array."""
     if array.dtype.kind not in "bif" or dtype.kind != "f" or dtype.itemsize > 8:
@@ -48,7 +62,7 @@ def _as_floats(array, dtype):
         return array.astype(np.float64, copy=False).astype(dtype)
 
 
-def _as_numpy_does(gathered):
+def _as_numpy_does(gathered: Gathered) -> NDArray[Any] | None:
     shape, n, numbers, seen, offsets, text, _ = gathered
     if shape == "scalars":
         return numbers_of(numbers, seen)
@@ -64,12 +78,13 @@ def _as_numpy_does(gathered):
     return numbers_of(numbers, seen).reshape(n, count)
 
 
-def numbers_of(numbers, seen):
+def numbers_of(numbers: Buffer, seen: int) -> NDArray[Any]:
     """The array over the numbers of a column read; `seen` are the flags of the types among them."""
-    return np.frombuffer(numbers, np.bool_ if seen == 1 else np.float64 if seen & 4 else np.int64)
+    kind: type[np.generic] = np.bool_ if seen == 1 else np.float64 if seen & 4 else np.int64
+    return np.frombuffer(numbers, kind)
 
 
-def strings(text, offsets):
+def strings(text: Buffer, offsets: NDArray[np.int64]) -> NDArray[Any]:
     """Texts as an array of numpy's StringDType, or of objects if numpy has none.
 
     numpy makes strings from fixed-width bytes in half the time that it needs for str objects, and those would have to
@@ -102,7 +117,7 @@ def strings(text, offsets):
     return out
 
 
-def texts(text, offsets):
+def texts(text: Buffer, offsets: NDArray[np.int64]) -> list[str]:
     """Texts as a list of str."""
     whole = memoryview(text)
     ends = offsets.tolist()
@@ -113,26 +128,26 @@ _PIECE_TEXTS = 512
 _PIECE_BYTES = 1 << 20
 
 
-def _string_dtype():
-    dtypes = getattr(np, "dtypes", None)
-    return dtypes.StringDType() if hasattr(dtypes, "StringDType") else None
+def _string_dtype() -> Any:
+    kind = getattr(getattr(np, "dtypes", None), "StringDType", None)
+    return None if kind is None else kind()
 
 
-def _takes_utf8():
+def _takes_utf8() -> bool:
     """Whether numpy decodes bytes as UTF-8 when it makes strings of them; its documentation promises only ASCII."""
     try:
-        return np.array(["\u00e9\u4e16".encode()]).astype(_string_dtype())[0] == "\u00e9\u4e16"
+        return bool(np.array(["\u00e9\u4e16".encode()]).astype(_string_dtype())[0] == "\u00e9\u4e16")
     except (UnicodeError, ValueError, TypeError):
         return False
 
 
-def _no_lists(array, ragged):
+def _no_lists(array: NDArray[Any], ragged: bool | None) -> NDArray[Any]:
     if ragged:
         raise ValueError("ragged=True is for lists, and these are none")
     return array
 
 
-def _lists(array, offsets, ragged, where):
+def _lists(array: NDArray[Any], offsets: NDArray[np.int64], ragged: bool | None, where: _Where) -> _Column:
     """Rows, or values and offsets. Without `ragged`, rows if all lists have one length."""
     n = len(offsets) - 1
     first = int(offsets[1]) if n else 0
@@ -148,12 +163,12 @@ def _lists(array, offsets, ragged, where):
     return array.reshape(n, first)
 
 
-def _offsets(values):
+def _offsets(values: Sequence[Any]) -> NDArray[np.int64]:
     """The start of each sequence in the concatenation of all, and its end."""
     return np.cumsum([0, *map(len, values)], dtype=np.int64)
 
 
-def from_values(values, ragged, where):
+def from_values(values: list[Any], ragged: bool | None, where: _Where) -> _Column:
     """The column of decoded values."""
     kinds = {_kind(value) for value in values}
     if not values:
@@ -170,11 +185,11 @@ def from_values(values, ragged, where):
     if kinds == {"number"}:
         return _no_lists(_from_numbers(values), ragged)
     if kinds == {"scalar"} and len({type(value) for value in values}) == 1:
-        return _no_lists(_from_scalars(values), ragged)
+        return _no_lists(np.array(values), ragged)  # times may differ in unit; numpy then takes the finer one
     return _no_lists(_from_text(values) if kinds == {"text"} else objects(values), ragged)
 
 
-def _kind(value):
+def _kind(value: object) -> str:
     t = type(value)
     if t is int or t is float or t is bool:
         return "number"
@@ -187,11 +202,11 @@ def _kind(value):
     return "scalar" if isinstance(value, np.generic) and value.dtype.kind in "biufcmM" else "other"
 
 
-def _brief(value):
+def _brief(value: object) -> str:
     return "None" if value is None else an(type(value).__name__)
 
 
-def _from_numbers(values):
+def _from_numbers(values: list[Any]) -> NDArray[Any]:
     """An array in which every int keeps its value: of floats too it holds ints up to 2^53, else objects."""
     types = set(map(type, values))
     if float in types:
@@ -204,22 +219,15 @@ def _from_numbers(values):
     return np.array(values, np.uint64) if all(value in _UINT64 for value in values) else objects(values)
 
 
-def _from_scalars(values):
-    """An array of numpy scalars of one type. Times may differ in unit; numpy then takes the finer unit."""
-    return np.array(values)
-
-
-def _from_text(values):
+def _from_text(values: list[Any]) -> NDArray[Any]:
     dtype = _string_dtype()
-    if dtype is not None:
-        try:
-            return np.array(values, dtype)
-        except UnicodeEncodeError:  # lone surrogates
-            pass
-    return objects(values)
+    try:
+        return objects(values) if dtype is None else np.array(values, dtype)
+    except UnicodeEncodeError:  # lone surrogates
+        return objects(values)
 
 
-def objects(values):
+def objects(values: Sequence[Any]) -> NDArray[Any]:
     """An array of objects."""
     out = np.empty(len(values), object)
     for i, value in enumerate(values):  # one by one, because numpy would make dimensions of sequences
@@ -227,7 +235,7 @@ def objects(values):
     return out
 
 
-def _from_lists(values, ragged, where):
+def _from_lists(values: list[Any], ragged: bool | None, where: _Where) -> _Column:
     """The column of lists: numbers as rows or as values and offsets, nested lists of one shape stacked, other lists as
     objects."""
     flat = [item for value in values for item in value]
@@ -244,34 +252,32 @@ def _from_lists(values, ragged, where):
     return _no_lists(objects(values), ragged)
 
 
-def _from_nested(values, ragged, where):
-    shapes = [_shape(value) for value in values]
-    for i, shape in enumerate(shapes):
-        if shape is None or shape != shapes[0]:
-            found = "several lengths" if shape is None else f"shape {shape}, others {shapes[0]}"
+def _from_nested(values: list[Any], ragged: bool | None, where: _Where) -> NDArray[Any]:
+    common = _shape(values[0])
+    for i, shape in enumerate(map(_shape, values)):
+        if shape is None or shape != common:
+            found = "several lengths" if shape is None else f"shape {shape}, others {common}"
             remedy = "use to_list(), or the fields within, field((name, 0))"
             raise ValueError(f"{where(i)} holds nested lists of {found}, which no array holds: {remedy}")
     if ragged:
         raise ValueError("ragged=True is for lists of numbers, and these are nested")
     flat = values
-    for _ in shapes[0]:
+    for _ in common or ():
         flat = [item for value in flat for item in value]
     if {_kind(item) for item in flat} <= {"number"}:
-        return _from_numbers(flat).reshape(len(values), *shapes[0])
+        return _from_numbers(flat).reshape(len(values), *common or ())
     raise ValueError(f"{where(0)} holds nested lists with other values than numbers: use to_list()")
 
 
-def _shape(value):
+def _shape(value: Any) -> tuple[int, ...] | None:
     """The shape of nested lists; None if their lengths differ."""
     if type(value) not in (list, tuple):
         return ()
-    inner = {_shape(item) for item in value}
-    if len(inner) > 1 or None in inner:
-        return None
-    return (len(value), *(inner.pop() if inner else ()))
+    shape, *others = {_shape(item) for item in value} or {()}
+    return None if others or shape is None else (len(value), *shape)
 
 
-def _from_arrays(values, ragged, where):
+def _from_arrays(values: list[NDArray[Any]], ragged: bool | None, where: _Where) -> _Column:
     """The column of arrays: stacked if they have one shape, ragged if they have one dimension and several lengths."""
     dtypes = {value.dtype for value in values}
     if len(dtypes) > 1 and not all(dtype.kind in "biufc" for dtype in dtypes):
@@ -288,5 +294,5 @@ def _from_arrays(values, ragged, where):
     return np.stack(values)
 
 
-def _other(values, attribute):
+def _other(values: list[NDArray[Any]], attribute: str) -> int:
     return next(i for i, value in enumerate(values) if getattr(value, attribute) != getattr(values[0], attribute))

@@ -1,6 +1,8 @@
 """RecordDict, a read-only mapping in shared memory, and its views of keys, values and items. The compiled base class
 `native.Mapping` finds keys and decodes values."""
 
+from __future__ import annotations
+
 import errno
 import sys
 from _collections_abc import ItemsView as _SetOfPairs
@@ -12,12 +14,24 @@ from recstore._core.native import new_blob
 from recstore.building import build_options, saving, streaming
 from recstore.building.pairs import selections
 from recstore.building.source import check_pairs
-from recstore.containers import base, views
+from recstore.containers import base
 from recstore.containers.records import RecordView
 from recstore.errors import CorruptError, SegmentNotFoundError
 from recstore.shm import registry
 from recstore.text import an, counted
 from recstore.values.factories import FACTORIES
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterable, Iterator
+    from typing import Any, SupportsIndex
+
+    from numpy.typing import DTypeLike, NDArray
+    from typing_extensions import Self
+
+    from recstore._types import FieldName
+    from recstore.containers.info import MappingInfo
 
 __all__ = ["RecordDict", "RecordItems", "RecordKeys", "RecordValues"]
 
@@ -29,10 +43,12 @@ _INSTEAD = {
     "popitem": "select the others: d = d.select(d.keys()[:-1])",
     "clear": "close it: d.close()",
     "fromkeys": "build one: RecordDict((key, value) for key in keys)",
+    "__setitem__": "make another one: d = d | {key: value}",
+    "__delitem__": "select the others: d = d.select(k for k in d if k != key)",
 }
 
 
-class RecordDict(base.Container, native.Mapping):
+class RecordDict(base.Container, native.Mapping):  # type: ignore[type-arg]  # see the stub
     """A read-only mapping in shared memory, in insertion order, built once from a mapping or from pairs.
 
     Args:
@@ -48,7 +64,7 @@ class RecordDict(base.Container, native.Mapping):
 
     Raises:
         EncodeError: a key or value cannot be stored.
-        TypeError: a key cannot be hashed, an item is no pair, or the argument is a table or a function.
+        TypeError: a key cannot be hashed, an item is not a pair, or the argument is a table or a function.
         OutOfSpaceError: the store would pass a memory limit or fill the disk.
         Exception: any that the iterable raises. After an error no part of the store remains.
 
@@ -73,8 +89,8 @@ class RecordDict(base.Container, native.Mapping):
     _instead = _INSTEAD
     _plain = "dict"
 
-    def __init__(self, mapping_or_pairs=(), /, **options):
-        options = build_options.of("RecordDict", options)
+    def __init__(self, mapping_or_pairs: Any = (), /, **given: Any) -> None:
+        options = build_options.of("RecordDict", given)
         if type(mapping_or_pairs) is RecordDict and options == build_options.Options():
             source = mapping_or_pairs
             source._require()
@@ -85,29 +101,39 @@ class RecordDict(base.Container, native.Mapping):
         self._set(*_whole(segment))
 
     @staticmethod
-    def _blank():
+    def _blank() -> RecordDict:
         return native.Mapping.__new__(RecordDict)
 
+    @staticmethod
+    def _of_sides(keys: RecordView, values: RecordView, factory: type | None = None) -> RecordDict:
+        """The mapping whose entry i has the i-th item of `keys` and of `values`, over their bytes. Only a key index is
+        made, as a blob. A repeated key keeps its first position and takes its last value."""
+        index, order = native.hash_keys(keys)
+        if order is not None:
+            keys = keys._derive(keys.selection.taken(order[0]))
+            values = values._derive(values.selection.taken(order[1]))
+        return RecordDict._blank()._set(keys, values, native.KeyIndex.of_blob(new_blob(index)), factory)
+
     @classmethod
-    def _of_segment(cls, segment):
+    def _of_segment(cls, segment: native.Segment) -> RecordDict:
         """The mapping of all entries of a mapping segment."""
         return cls._blank()._set(*_whole(segment))
 
     # ---- Reading ----
 
-    def keys(self):
+    def keys(self) -> RecordKeys:
         """A live, set-like view of the keys, which also indexes and slices by position."""
         return RecordKeys(self)
 
-    def values(self):
+    def values(self) -> RecordValues:
         """A view of the values, which also indexes and slices by position."""
         return RecordValues(self)
 
-    def items(self):
+    def items(self) -> RecordItems:
         """A live, set-like view of the (key, value) pairs, which also indexes and slices by position."""
         return RecordItems(self)
 
-    def get_many(self, keys, default=_MISSING):
+    def get_many(self, keys: Iterable[Any], default: object = _MISSING) -> list[Any]:
         """A list of the values of `keys`, in the order of `keys`; `default` stands in for a missing key.
 
         Raises KeyError for a missing key without a default.
@@ -117,29 +143,29 @@ class RecordDict(base.Container, native.Mapping):
         """
         return self._many(keys, None if default is _MISSING else default, default is not _MISSING)
 
-    def select(self, keys):
+    def select(self, keys: Iterable[Any]) -> RecordDict:
         """A RecordDict of only these keys, in the given order, over the same bytes. Raises KeyError for a missing key.
 
         >>> with RecordDict({"a": 1, "b": 2, "c": 3}) as d: d.select(["c", "a"])
         RecordDict({'c': 3, 'a': 1})
         """
-        entries = {}
+        entries: dict[int, None] = {}
         for key in keys:
             entry = self._entry(key)
             if entry is None:
                 raise KeyError(key)
             entries[entry] = None
-        return over(
+        return self._of_sides(
             self._keys._derive(self._keys.selection.taken(entries)),
             self._values._derive(self._values.selection.taken(entries)),
             self.factory,
         )
 
-    def lazy(self):
+    def lazy(self) -> RecordDict:
         """The same mapping with values that decode a field when it is read; see :meth:`RecordList.lazy`."""
         return self._with_values(self._values.lazy())
 
-    def field(self, name, default=_MISSING):
+    def field(self, name: FieldName, default: object = _MISSING) -> RecordDict:
         """The same mapping with one field of each value; see :meth:`RecordList.field`.
 
         If the values are groups of records, a value of the result holds the field of each record of its group.
@@ -152,49 +178,47 @@ class RecordDict(base.Container, native.Mapping):
         """
         return self._with_values(self._values.field(name, *(() if default is _MISSING else (default,))))
 
-    def fields(self, *names):
+    def fields(self, *names: FieldName) -> RecordDict:
         """The same mapping with values that hold only these fields; see :meth:`RecordList.fields`."""
         return self._with_values(self._values.fields(*names))
 
-    def _with_values(self, values):
+    def _with_values(self, values: RecordView) -> RecordDict:
         return RecordDict._blank()._set(self._keys, values, self.key_index, self.factory, self.detached)
 
-    def to_dict(self):
+    def to_dict(self) -> dict[Any, Any]:
         """All entries as a plain dict."""
         self._require()
         try:
-            return dict(zip(self._keys, views.owned(self._values, "to_dict()")))
+            return dict(zip(self._keys, base.owned(self._values, "to_dict()")))
         except TypeError:
             for entry, key in enumerate(self._keys):
                 if type(key) in (list, dict, set, bytearray):
                     raise CorruptError(f"entry {entry} has {an(type(key).__name__)} as its key") from None
             raise  # the __hash__ of a key of a user's class raised it
 
-    def copy(self):
+    def copy(self) -> Self:
         """The mapping itself, since nobody can change it."""
         return self
 
-    def __reversed__(self):
+    def __reversed__(self) -> Iterator[Any]:
         self._require()
         return reversed(self._keys)
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         if not isinstance(other, (RecordDict, dict)):
             return NotImplemented
         self._require()
-        if self is other:
-            return True
-        if len(self) != len(other):
-            return False
+        if self is other or len(self) != len(other):
+            return self is other
         for key, value in self.items():
             there = other.get(key, _MISSING)
             if there is _MISSING or not (there is value or there == value):
                 return False
         return True
 
-    __hash__ = None
+    __hash__ = None  # type: ignore[assignment]
 
-    def __or__(self, other):
+    def __or__(self, other: RecordDict | dict[Any, Any]) -> RecordDict:
         """A new store of the entries of both; for a key in both, the value of `other` counts. It has the options
         `arrays` and `on_unsupported` of this mapping."""
         if not isinstance(other, (RecordDict, dict)):
@@ -204,30 +228,23 @@ class RecordDict(base.Container, native.Mapping):
             streaming.build_mapping(pairs, build_options.Options.beside(self.segments), self.factory)
         )
 
-    def __ror__(self, other):
+    def __ror__(self, other: object) -> dict[Any, Any]:
         """A plain dict of the entries of both; for a key in both, the value of this mapping counts."""
         if not isinstance(other, dict):
             return NotImplemented
         return other | dict(self.items())
 
-    def __setitem__(self, key, value):
-        hint = "make another one: d = d | {key: value}"
-        raise TypeError(f"{type(self).__name__!r} object does not support item assignment: {self._read_only(hint)}")
-
-    def __delitem__(self, key):
-        hint = "select the others: d = d.select(k for k in d if k != key)"
-        raise TypeError(f"{type(self).__name__!r} object does not support item deletion: {self._read_only(hint)}")
-
     # ---- What it is ----
 
-    def _require(self):
+    def _require(self) -> None:
         if self.detached is not None:
             raise SegmentNotFoundError(errno.ENOENT, self.detached)
-        for resource in (*self.segments, *self.sets):
-            resource.require_open()
+        stores: list[native.Segment | native.Shards] = [*self.segments, *self.sets]
+        for store in stores:
+            store.require_open()
 
     @property
-    def segments(self):
+    def segments(self) -> list[native.Segment]:  # type: ignore[override]
         """The segments that the mapping reads, each once; none for a detached mapping."""
         if self.detached is not None or self.key_index is None:
             return []
@@ -235,14 +252,14 @@ class RecordDict(base.Container, native.Mapping):
         return list({id(segment): segment for segment in owners if segment is not None}.values())
 
     @property
-    def sets(self):
+    def sets(self) -> list[native.Shards]:  # type: ignore[override]
         """The sets of shards that the mapping reads, each once."""
         if self.detached is not None or self.key_index is None:
             return []
         return list({id(one): one for one in (*self._keys.sets, *self._values.sets)}.values())
 
     @property
-    def blobs(self):
+    def blobs(self) -> list[native.Blob]:  # type: ignore[override]
         """The blobs that the mapping reads, each once: index arrays, and a key index of its own."""
         if self.detached is not None or self.key_index is None:
             return []
@@ -250,27 +267,25 @@ class RecordDict(base.Container, native.Mapping):
         return list({id(blob): blob for blob in owners if blob is not None}.values())
 
     @property
-    def is_whole(self):
+    def _is_whole(self) -> bool:
         """Whether the mapping consists of all entries of one mapping segment, read as whole values."""
-        segment = self.key_index.segment
-        if self.key_index.saved is not None:
-            return False
-        return segment is not None and self._values.projection is None and self._values.segments == [segment]
+        index, values = self.key_index, self._values
+        return index.saved is None and values.projection is None and values.segments == [index.segment]
 
     @property
-    def nbytes(self):
+    def nbytes(self) -> int:
         """Bytes of all sections of the segments, and of a key index outside them. A part of a mapping counts the bytes
         of the whole mapping."""
         self._require()
         return sum(segment.nbytes for segment in self.segments) + self.index_nbytes * (self.key_index.segment is None)
 
     @property
-    def index_nbytes(self):
+    def index_nbytes(self) -> int:
         """Bytes of the key index."""
         self._require()
         return self.key_index.nbytes
 
-    def info(self, *, fields=False):
+    def info(self, *, fields: bool = False) -> MappingInfo:
         """Figures of the store's parts: a :class:`recstore.containers.info.MappingInfo`, which prints as readable
         text. With ``fields=True`` it has the bytes of each field, as :meth:`RecordList.info` has them."""
         from recstore.containers import info
@@ -278,17 +293,13 @@ class RecordDict(base.Container, native.Mapping):
         self._require()
         return info.describe_mapping(self, fields)
 
-    def __repr__(self):
-        name, n = type(self).__name__, len(self)
-        if self.detached is not None:
-            return f"<{name}: {counted(n, 'entry', 'entries')}, detached: {self.detached}>"
-        if self.closed:
-            return f"<{name}: {counted(n, 'entry', 'entries')}, closed>"
-        if n > 8:
-            return f"<{name}: {counted(n, 'entry', 'entries')}>"
-        return f"{name}({self.to_dict()!r})"
+    def __repr__(self) -> str:
+        more = f", detached: {self.detached}" if self.detached is not None else ", closed" if self.closed else ""
+        if more or len(self) > 8:
+            return f"<{type(self).__name__}: {counted(len(self), 'entry', 'entries')}{more}>"
+        return f"{type(self).__name__}({self.to_dict()!r})"
 
-    def save(self, path):
+    def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the mapping to a new file in the folder of `path` and renames it to `path`. The file of a part of a
         mapping holds only that part; groups are saved as lists.
 
@@ -303,24 +314,14 @@ Mapping.register(RecordDict)
 registry.register_container(registry.MAPPING, lambda: RecordDict)
 
 
-def _whole(segment):
+def _whole(segment: native.Segment) -> tuple[RecordView, RecordView, native.KeyIndex, type | None]:
     """The arguments of `Mapping._set` for the RecordDict of a mapping segment."""
     keys, values = (RecordView._blank()._set(selection) for selection in selections(segment))
     index = native.KeyIndex.of_segment(segment)
     return keys, values, index, FACTORIES[index.factory]
 
 
-def over(keys, values, factory=None):
-    """A RecordDict whose entry i has the i-th item of `keys` and of `values`, over their bytes. Only a key index is
-    made, as a blob. A repeated key keeps its first position and takes its last value."""
-    index, order = native.hash_keys(keys)
-    if order is not None:
-        keys = keys._derive(keys.selection.taken(order[0]))
-        values = values._derive(values.selection.taken(order[1]))
-    return RecordDict._blank()._set(keys, values, native.KeyIndex.of_blob(new_blob(index)), factory)
-
-
-class _Positions(base.InNotebooks, Sequence):
+class _Positions(base.InNotebooks, Sequence):  # type: ignore[type-arg]
     """The part of a sequence that RecordKeys, RecordValues and RecordItems share: access by position.
 
     A collate function may call such a class with a plain iterable (``type(x)([...])``). The call then returns a plain
@@ -328,118 +329,117 @@ class _Positions(base.InNotebooks, Sequence):
     """
 
     __slots__ = ()
+    if TYPE_CHECKING:
+        _mapping: RecordDict
 
-    def __new__(cls, mapping=()):
-        return object.__new__(cls) if isinstance(mapping, RecordDict) else list(mapping)
+        @property
+        def _records(self) -> RecordView | RecordPairs: ...
+
+    def __new__(cls, mapping: Any = ()) -> Self:
+        return object.__new__(cls) if isinstance(mapping, RecordDict) else list(mapping)  # type: ignore[return-value]
 
     @property
-    def mapping(self):
+    def mapping(self) -> RecordDict:
         """The mapping under this view."""
         return self._mapping
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self._mapping)
 
-    def __getitem__(self, key):
+    def __getitem__(self, key: Any) -> Any:
         return self._records[key]
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Any]:
         return iter(self._records)
 
-    def __reversed__(self):
+    def __reversed__(self) -> Iterator[Any]:
         return reversed(self._records)
 
-    def index(self, value, start=0, stop=sys.maxsize, /):
+    def index(self, value: object, start: SupportsIndex = 0, stop: SupportsIndex = sys.maxsize, /) -> int:
         """The position of the first item equal to `value` within [start, stop); ValueError if there is none."""
-        return views.index_in(self, value, start, stop)
+        return base.index_in(self, value, start, stop)
 
-    def __copy__(self):
+    @classmethod
+    def _from_iterable(cls, it: Iterable[Any]) -> set[Any]:
+        return set(it)
+
+    def __copy__(self) -> Self:
         return self
 
-    def __deepcopy__(self, memo):
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self._mapping,)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         name, n = type(self).__name__, len(self)
         return f"{name}({list(self)!r})" if n <= 8 else f"<{name}: {n:,} of {self._mapping!r}>"
 
 
-class RecordKeys(_Positions, base.RecordsOf, _SetOfKeys):
+class RecordKeys(_Positions, base.RecordsOf, _SetOfKeys):  # type: ignore[type-arg]
     """The keys of a RecordDict: set-like as the keys of a dict, and a sequence. ``RecordList(d.keys())`` copies
     nothing. Safe from several threads at once."""
 
     __slots__ = ()
 
     @property
-    def _records(self):
+    def _records(self) -> RecordView:
         self._mapping._require()
         return self._mapping._keys
 
-    def __contains__(self, key):
+    def __contains__(self, key: object) -> bool:
         return key in self._mapping
 
-    def index(self, key, start=0, stop=sys.maxsize):
+    def index(self, key: object, start: SupportsIndex = 0, stop: SupportsIndex = sys.maxsize) -> int:
         """The position of a key within [start, stop); ValueError if the key is not in that range."""
         entry = self._mapping._entry(key)
-        if entry is None or entry not in range(*views.bounds(start, stop, len(self))):
+        if entry is None or entry not in range(*base.bounds(start, stop, len(self))):
             raise ValueError(f"{key!r:.80} is not in the {type(self).__name__}")
         return entry
 
-    def count(self, key):
+    def count(self, key: object) -> int:
         """1 if the mapping has the key, else 0."""
         return int(key in self)
 
-    @classmethod
-    def _from_iterable(cls, it):
-        return set(it)
 
-
-class RecordValues(_Positions, base.RecordsOf, ValuesView):
+class RecordValues(_Positions, base.RecordsOf, ValuesView):  # type: ignore[type-arg]
     """The values of a RecordDict, which are also a sequence. Safe from several threads at once."""
 
     __slots__ = ()
 
     @property
-    def _records(self):
+    def _records(self) -> RecordView:
         self._mapping._require()
         return self._mapping._values
 
-    def __array__(self, dtype=None, copy=None):
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
         return self._records.__array__(dtype, copy)
 
-    def __contains__(self, value):
+    def __contains__(self, value: object) -> bool:
         return any(v is value or v == value for v in self._records)
 
 
-class RecordItems(_Positions, _SetOfPairs):
+class RecordItems(_Positions, _SetOfPairs):  # type: ignore[type-arg]
     """The (key, value) pairs of a RecordDict: set-like as the items of a dict, and a sequence. A slice is a
     :class:`RecordPairs`. Safe from several threads at once."""
 
     __slots__ = ()
 
     @property
-    def _records(self):
+    def _records(self) -> RecordPairs:
         self._mapping._require()
         return RecordPairs(self._mapping._keys, self._mapping._values)
 
-    def __contains__(self, item):
-        if not isinstance(item, tuple) or len(item) != 2:
-            return False
-        entry = self._mapping._entry(item[0])
+    def __contains__(self, item: Any) -> bool:
+        entry = self._mapping._entry(item[0]) if isinstance(item, tuple) and len(item) == 2 else None
         if entry is None:
             return False
         value = self._mapping._values[entry]
         return value is item[1] or value == item[1]
 
-    @classmethod
-    def _from_iterable(cls, it):
-        return set(it)
 
-
-class RecordPairs(base.InNotebooks, Sequence):
+class RecordPairs(base.InNotebooks, Sequence):  # type: ignore[type-arg]
     """The items of two containers in pairs, by position, over the same bytes. A call with only an iterable returns a
     plain list. Safe from several threads at once.
 
@@ -450,16 +450,16 @@ class RecordPairs(base.InNotebooks, Sequence):
     __slots__ = ("_keys", "_values")
     index = _Positions.index
 
-    def __new__(cls, keys=(), values=None):
-        return list(keys) if values is None else object.__new__(cls)
+    def __new__(cls, keys: Iterable[Any] = (), values: Any = None) -> Self:
+        return list(keys) if values is None else object.__new__(cls)  # type: ignore[return-value]
 
-    def __init__(self, keys, values):
+    def __init__(self, keys: RecordView, values: RecordView) -> None:
         self._keys, self._values = keys, values
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self._keys)
 
-    def __getitem__(self, key):
+    def __getitem__(self, key: Any) -> Any:
         # Every array of numpy or torch has __index__, whatever its shape.
         if hasattr(type(key), "__index__") and not getattr(key, "ndim", 0):
             return self._keys[key], self._values[key]
@@ -468,18 +468,18 @@ class RecordPairs(base.InNotebooks, Sequence):
             key = native.positions(key, len(self), name=type(self).__name__)
         return RecordPairs(self._keys[key], self._values[key])
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[tuple[Any, Any]]:
         return zip(self._keys, self._values)
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         if not isinstance(other, (RecordPairs, list)):
             return NotImplemented
         return len(self) == len(other) and all(a == b for a, b in zip(self, other))
 
-    __hash__ = None
+    __hash__ = None  # type: ignore[assignment]
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Any, ...]:
         return RecordPairs, (self._keys, self._values)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"RecordPairs({list(self)!r})" if len(self) <= 8 else f"<RecordPairs: {len(self):,}>"

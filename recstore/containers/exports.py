@@ -1,14 +1,23 @@
 """The ways out to libraries of tables. The methods import `recstore.sources` when they are called."""
 
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any
+
 __all__ = ["TableExports"]
 
 
 class TableExports:
-    """A mixin for RecordList and its views, which have `_require`."""
+    """A mixin for RecordList and its views."""
 
     __slots__ = ()
+    if TYPE_CHECKING:
+        _require: Callable[[], None]
 
-    def __arrow_c_stream__(self, requested_schema=None):
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """A PyCapsule with an Arrow C stream of the records, for libraries that read one, such as ``pyarrow.table(x)``
         and DuckDB's ``select ... from x``.
 
@@ -28,7 +37,7 @@ class TableExports:
         self._require()
         return arrow_out.stream(self, requested_schema)
 
-    def to_arrow(self, *, names=None):
+    def to_arrow(self, *, names: Iterable[str] | None = None) -> Any:
         """A pyarrow.Table if records are dicts, tuples of one length, or objects with fields, else a pyarrow.Array.
         The columns are the keys, the numbers of a tuple's items (``"0"``, ``"1"``), or the fields; `names` renames
         them. A record without the key, or with None, gives null. Columns are made without Python objects, but for
@@ -48,8 +57,8 @@ class TableExports:
         self._require()
         return arrow_out.to_arrow(self, names)
 
-    def to_polars(self):
-        """A polars.DataFrame of the records, or a polars.Series of values that are no records, made of the stream of
+    def to_polars(self) -> Any:
+        """A polars.DataFrame of the records, or a polars.Series of other values, made of the stream of
         ``__arrow_c_stream__``. ``polars.DataFrame(x)`` gives an equal one, but reads `x` record by record, as any
         sequence.
 
@@ -61,9 +70,9 @@ class TableExports:
         self._require()
         return arrow_out.to_polars(self)
 
-    def to_pandas(self):
+    def to_pandas(self) -> Any:
         """The same pandas.DataFrame as ``DataFrame(x.to_list())``; columns of numbers are made without Python objects.
-        Values of which pandas makes no column, and records of several forms, are a column of objects.
+        Values that pandas makes no column of, and records of several forms, are a column of objects.
 
         Raises TypeError for keys that are not str, ImportError without pandas. Safe from several threads at once.
         """

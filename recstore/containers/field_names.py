@@ -1,17 +1,27 @@
 """Names of fields that no record has: an error, which lists the fields."""
 
+from __future__ import annotations
+
 from _collections_abc import Mapping
+from contextlib import suppress
 
 from recstore._core import native
 from recstore.errors import Error
 from recstore.text import meant
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from recstore.containers.records import RecordList
 
 _NAMED = 20
 _FIRST = 64  # records that are asked for their keys
 _MISSING = object()
 
 
-def require(records, names, sets=False):
+def require(records: RecordList[Any], names: Sequence[Any], sets: bool = False) -> None:
     """KeyError for the first of `names`, each as `RecordList.field` takes it, that no record of the stores behind
     `records` has. Sets of shards are asked only with `sets`, and then the shards that are here: the others may have a
     field that these lack."""
@@ -26,7 +36,7 @@ def require(records, names, sets=False):
                 raise KeyError(f"no record has the field {name!r}; there are: {listed(there)}{meant(name, there)}")
 
 
-def nearest(records, name):
+def nearest(records: Any, name: str) -> str:
     """The end of the message for `records[name]`: the nearest field, if no record has one of this name."""
     if records.detached is not None or records.closed:
         return ""
@@ -34,28 +44,28 @@ def nearest(records, name):
     return "" if name in there else meant(name, there)
 
 
-def listed(names):
+def listed(names: Sequence[object]) -> str:
     """Some names, for a message."""
     return ", ".join(map(repr, names[:_NAMED])) + (", ..." if len(names) > _NAMED else "") or "none"
 
 
-def _has(records, name):
+def _has(records: RecordList[Any], name: Any) -> bool:
     values = records.field(name, default=_MISSING)
     if len(values) == 0 or _is_there(values, 0):
         return True
-    try:
+    with suppress(TypeError, KeyError):  # of a view of fields, which no schema describes
         found = native.describe_field(records, name)
-    except (TypeError, KeyError):  # a view of fields, which no schema describes
-        found = {"sure": False}
-    if found["sure"]:
-        return found["kinds"] != {"missing"}
+        if found["sure"]:
+            return bool(found["kinds"] != {"missing"})
     if records.selection.sets():
         return True
-    values = _behind(records).field(name, default=_MISSING)
+    # All records of the stores, as a view may lack a field that others have, in its way to read them.
+    wholes = [native.Selection.whole(segment, number) for segment, number in records.selection.leaves()]
+    values = records._derive(native.Selection.joined(wholes)).field(name, default=_MISSING)
     return any(_is_there(values, number) for number in range(len(values)))
 
 
-def _is_there(values, number):
+def _is_there(values: RecordList[Any], number: int) -> bool:
     try:
         return values[number] is not _MISSING
     except KeyError:  # of the field that the view reads, in which this one would be
@@ -64,13 +74,7 @@ def _is_there(values, number):
         return True
 
 
-def _behind(records):
-    """All records of the stores of a view, which may lack a field that others have, in its way to read them."""
-    wholes = [native.Selection.whole(segment, number) for segment, number in records.selection.leaves()]
-    return records._derive(native.Selection.joined(wholes))
-
-
-def _names(records):
+def _names(records: RecordList[Any]) -> list[Any]:
     """The names of the fields of the records, as far as they are known."""
     names = native.field_names(records)
     if names is None:

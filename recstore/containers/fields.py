@@ -1,8 +1,19 @@
 """FieldView: one field of all records as a list, an array, a tensor or an Arrow array. The first `x.field()` imports
 this module."""
 
+from __future__ import annotations
+
+from recstore._core import native
 from recstore.containers.records import RecordView
 from recstore.shm import registry
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from numpy.typing import NDArray
+
+    from recstore._types import Indices
 
 __all__ = ["FieldView"]
 
@@ -26,11 +37,11 @@ class FieldView(RecordView):
     _kind = registry.FIELD_VIEW
 
     @property
-    def name(self):
+    def name(self) -> str:
         """The field's name as a dotted str."""
-        return str(self.projection.path)
+        return str(self.projection.path)  # type: ignore[union-attr]  # a FieldProjection
 
-    def to_numpy(self, indices=None, *, ragged=None, copy=True):
+    def to_numpy(self, indices: Indices | None = None, *, ragged: bool | None = None, copy: bool | None = True) -> Any:
         """The field as one numpy array, read in one pass over the records. Other threads run meanwhile.
 
         Args:
@@ -66,10 +77,13 @@ class FieldView(RecordView):
         (array([1, 2, 3]), array([0, 2, 2, 3]))
         >>> x.close()
         """
-        from recstore._core import native
         from recstore.containers import columns
 
         view, positions, numbers = self._chosen(indices)
+
+        def where(i: int) -> str:
+            return f"{self.name!r} of record {i if numbers is None else numbers[i]}"
+
         if not copy:
             shared = None if ragged or positions is not None else native.column_view(view)
             if shared is not None:
@@ -78,16 +92,14 @@ class FieldView(RecordView):
                 raise ValueError(f"the bytes of {self.name!r} do not have the form of an array: leave copy=False out")
         gathered = native.read_column(view, positions)
         if gathered is not None:
-            return columns.from_gathered(gathered, ragged, self._where(numbers))
+            return columns.from_gathered(gathered, ragged, where)
         view = view._unwatched()
         values = list(view) if positions is None else view.get_many(positions)
-        return columns.from_values(values, ragged, self._where(numbers))
+        return columns.from_values(values, ragged, where)
 
-    def _chosen(self, indices):
+    def _chosen(self, indices: Indices | None) -> tuple[RecordView, Any, Any]:
         """`(view, positions, numbers)`: the items to read are those of `view`, at `positions` unless that is None;
         `numbers` are their positions in this view, None for those of all."""
-        from recstore._core import native
-
         self._require()
         n = len(self)
         if indices is None:
@@ -99,11 +111,7 @@ class FieldView(RecordView):
         positions = native.positions(indices, n, method="to_numpy")
         return self, positions, memoryview(positions)
 
-    def _where(self, numbers):
-        """A function from an index in the result to the name of that item in error messages."""
-        return lambda i: f"{self.name!r} of record {i if numbers is None else numbers[i]}"
-
-    def to_torch(self, indices=None, *, ragged=None):
+    def to_torch(self, indices: Indices | None = None, *, ragged: bool | None = None) -> Any:
         """The field as a torch tensor with memory of its own, or ``(values, offsets)`` for ragged lists.
 
         Raises the errors of ``to_numpy``, TypeError for a field without numbers, ImportError without torch. Safe from
@@ -118,7 +126,7 @@ class FieldView(RecordView):
             return tuple(torch.from_numpy(_for_torch(column, self.name)) for column in columns)
         return torch.from_numpy(_for_torch(columns, self.name))
 
-    def to_arrow(self, indices=None):
+    def to_arrow(self, indices: Indices | None = None) -> Any:  # type: ignore[override]
         """The field as a pyarrow.Array: None becomes null, lists become list arrays.
 
         Raises KeyError and IndexError as ``to_numpy`` does, TypeError and ValueError as ``x.to_arrow`` does, and
@@ -128,7 +136,7 @@ class FieldView(RecordView):
 
         return arrow_out.arrow_array(self._part(indices, "to_arrow"))
 
-    def to_pandas(self, indices=None):
+    def to_pandas(self, indices: Indices | None = None) -> Any:
         """The field as the pandas.Series that pandas makes of the values, or one of objects where it makes none. Raises
         KeyError and IndexError as ``to_numpy`` does, and ImportError without pandas. Safe from several threads at once.
         """
@@ -136,12 +144,12 @@ class FieldView(RecordView):
 
         return arrow_out.series(self._part(indices, "to_pandas"))
 
-    def _part(self, indices, method):
+    def _part(self, indices: Indices | None, method: str) -> RecordView:
         self._require()
         return self if indices is None else self._take(indices, method)
 
 
-def _for_torch(array, name):
+def _for_torch(array: NDArray[Any], name: str) -> NDArray[Any]:
     from numpy import clongdouble, longdouble
 
     if array.dtype.kind not in "biufc" or array.dtype.type in (longdouble, clongdouble):

@@ -1,5 +1,7 @@
 """Figures of the parts of a store, as `x.info()` returns them. The first call imports this module."""
 
+from __future__ import annotations
+
 import dataclasses
 import struct
 import weakref
@@ -11,6 +13,13 @@ from recstore.containers.records import RecordList
 from recstore.shm import process_memory
 from recstore.text import counted
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import Any
+
+    from recstore.containers.dicts import RecordDict
+
 __all__ = ["MappingInfo", "Node", "SavedIndex", "StoreInfo", "Table", "ViewInfo"]
 
 
@@ -21,9 +30,9 @@ class Node:
     name: str
     kind: str
     detail: str
-    children: tuple
+    children: tuple[Node, ...]
 
-    def lines(self, indent=0):
+    def lines(self, indent: int = 0) -> Iterator[str]:
         detail = f" {self.detail}" if self.detail else ""
         yield f"{'  ' * indent}{self.name}: {self.kind}{detail}"
         for child in self.children:
@@ -46,9 +55,9 @@ class Table:
     kind: str
     entries: int
     nbytes: int
-    root: object
+    root: Node | None
 
-    def lines(self):
+    def lines(self) -> Iterator[str]:
         yield f"table {self.number}: {self.entries:,} {self.kind}, {self.nbytes:,} bytes"
         if self.root is not None:
             yield from self.root.lines(1)
@@ -70,7 +79,7 @@ class SavedIndex:
     keys: int
     nbytes: int
 
-    def __str__(self):
+    def __str__(self) -> str:
         per = self.nbytes / self.keys if self.keys else 0.0
         return f"{self.kind}({self.field!r}): {counted(self.keys, 'key')}, {self.nbytes:,} bytes ({per:.1f} a key)"
 
@@ -97,18 +106,18 @@ class StoreInfo:
     records: int
     nbytes: int
     backing: str
-    name: object
-    sections: dict
+    name: str | None
+    sections: dict[str, int]
     blocks: int
-    trees: tuple
-    kept_bytes: object
-    huge_bytes: object
-    tables: tuple = ()
-    zero_copy: tuple = ()
-    indexes: tuple = ()
-    fields: tuple = ()
+    trees: tuple[tuple[int, int, Node], ...]
+    kept_bytes: int | None
+    huge_bytes: int | None
+    tables: tuple[Table, ...] = ()
+    zero_copy: tuple[str, ...] = ()
+    indexes: tuple[SavedIndex, ...] = ()
+    fields: tuple[node_sizes.FieldSize, ...] = ()
 
-    def measured(self):
+    def measured(self) -> StoreInfo:
         """The same figures with `fields`. Without them if the store was closed, or the info came from another process.
         Reads every record; safe from several threads at once."""
         segment, store = self.__dict__.get("_source", (lambda: None, 0))
@@ -117,10 +126,10 @@ class StoreInfo:
             return self
         return dataclasses.replace(self, fields=node_sizes.field_sizes(segment, store))
 
-    def __getstate__(self):
+    def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_source"}
 
-    def __str__(self):
+    def __str__(self) -> str:
         per = self.nbytes / self.records if self.records else 0.0
         lines = [
             f"{counted(self.records, 'record')}, {self.nbytes:,} bytes ({per:.1f} a record), {self.backing}"
@@ -151,7 +160,7 @@ class StoreInfo:
 
     __repr__ = __str__
 
-    def _repr_html_(self):
+    def _repr_html_(self) -> str:
         from recstore.display import notebooks
 
         return notebooks.store_info(self)
@@ -166,11 +175,11 @@ class ViewInfo:
 
     records: int
     nbytes: int
-    stores: tuple
+    stores: tuple[StoreInfo, ...]
     shards: int = 0
-    sets: tuple = ()
+    sets: tuple[tuple[str, int], ...] = ()
 
-    def __str__(self):
+    def __str__(self) -> str:
         stores, shown = counted(len(self.stores), "store", "stores"), self.stores
         if self.shards:
             stores = f"{counted(self.shards, 'shard', 'shards')}, {len(self.stores):,} of them open here"
@@ -184,13 +193,15 @@ class ViewInfo:
 
     __repr__ = __str__
 
-    def _repr_html_(self):
+    def _repr_html_(self) -> str:
         from recstore.display import notebooks
 
         return notebooks.view_info(self)
 
 
-def describe_view(segments, records, fields, sets, nbytes):
+def describe_view(
+    segments: list[native.Segment], records: int, fields: bool, sets: list[native.Shards], nbytes: int
+) -> ViewInfo:
     """The ViewInfo of a view with `records` records over open segments and sets of shards. `nbytes` are those of all
     stores, closed ones included."""
     stores = tuple(describe(segment, segment.records, fields=fields) for segment in segments)
@@ -215,21 +226,21 @@ class MappingInfo:
     records: int
     nbytes: int
     index_bytes: int
-    factory: object
-    segments: tuple
-    keys: tuple
+    factory: type | None
+    segments: tuple[StoreInfo, ...]
+    keys: tuple[StoreInfo, ...]
 
     @property
-    def sections(self):
+    def sections(self) -> dict[str, int]:
         """The bytes of each section over all segments, by its name."""
-        out = {}
+        out: dict[str, int] = {}
         for part in self.segments:
             for name, size in part.sections.items():
                 out[name] = out.get(name, 0) + size
         return out
 
-    def __str__(self):
-        def bytes_(size):
+    def __str__(self) -> str:
+        def bytes_(size: int) -> str:
             return f"{size:,} bytes ({size / max(1, self.records):.1f} an entry)"
 
         entries = counted(self.records, "entry", "entries")
@@ -244,13 +255,13 @@ class MappingInfo:
 
     __repr__ = __str__
 
-    def _repr_html_(self):
+    def _repr_html_(self) -> str:
         from recstore.display import notebooks
 
         return notebooks.mapping_info(self)
 
 
-def describe_mapping(mapping, fields):
+def describe_mapping(mapping: RecordDict[Any, Any], fields: bool) -> MappingInfo:
     """The MappingInfo of an open RecordDict."""
     keys, values = (
         tuple(describe(segment, segment.records, store, fields) for segment, store in side.selection.leaves())
@@ -266,10 +277,10 @@ def describe_mapping(mapping, fields):
     )
 
 
-def describe(segment, records, store=0, fields=False):
+def describe(segment: native.Segment, records: int, store: int = 0, fields: bool = False) -> StoreInfo:
     """The StoreInfo of an open segment; `records` is the number of records of the container. Store 1 holds the keys of
     a mapping. With `fields` it has the bytes of each field, for which every record is read."""
-    totals = {}
+    totals: dict[int, list[int]] = {}
     blocks = segment.blocks(store)
     for _, n, tree, heap, arrays in blocks:
         seen = totals.setdefault(tree, [0, 0])
@@ -302,22 +313,19 @@ def describe(segment, records, store=0, fields=False):
     return out
 
 
-def _saved_index(saved):
+def _saved_index(saved: native.SavedIndex) -> SavedIndex:
     kind = "index_by" if saved.kind == native.INDEX_RECORDS else "group_by"
     return SavedIndex(kind, saved.path().field(), saved.entries, saved.nbytes)
 
 
-def _zero_copy(segment, store, trees):
+def _zero_copy(segment: native.Segment, store: int, trees: list[tuple[int, int, Node]]) -> tuple[str, ...]:
     """The names of the fields of a store with one block whose bytes have the form of an array."""
-    whole = RecordList.__new__(RecordList)._set(native.Selection.whole(segment, store))
-    found = []
-    for path in _paths(trees[0][2]):
-        if native.column_view(whole.field(path)) is not None:
-            found.append(".".join(path))
-    return tuple(found)
+    whole = RecordList._blank()._set(native.Selection.whole(segment, store))
+    paths = _paths(trees[0][2])
+    return tuple(".".join(path) for path in paths if native.column_view(whole.field(path)) is not None)
 
 
-def _paths(node, before=()):
+def _paths(node: Node, before: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
     """Yields the key paths through structs to numbers and lists."""
     for child in node.children if node.kind == "struct" else ():
         if child.kind == "struct":
@@ -326,10 +334,10 @@ def _paths(node, before=()):
             yield (*before, child.name)
 
 
-def _node(nodes, number, name):
+def _node(nodes: list[native.Node], number: int, name: str) -> Node:
     kind, param, fixed, children, size, bits, aux, flags, count = nodes[number]
     label = kind_name = native.node_name(kind)
-    detail = []
+    detail: list[str] = []
     if label in _DETAILS:
         detail.extend(_DETAILS[label](param, aux, count))
     elif label in ("list", "tuple") and param == 1:
@@ -355,7 +363,7 @@ _REST = 2  # the flag of strings that take the rest of a record
 _CHILDREN = {"ext": "as", "concat": "+", "optional": "?", "rising": "/", "runs": "=", "exceptions": "!"}
 
 
-def _decimal(param, aux, count):
+def _decimal(param: int, aux: bytes, count: int) -> Iterator[str]:
     base, scale, correction = struct.unpack("<qBB", aux)
     yield f"10^-{scale}"
     yield f"{param} bits from {base}"
@@ -363,27 +371,27 @@ def _decimal(param, aux, count):
         yield f"{correction} of them corrections"
 
 
-def _numbers(param, aux, count):
+def _numbers(param: int, aux: bytes, count: int) -> Iterator[str]:
     base, kind, scale, stride, head_width, max_width = struct.unpack("<qBBBBB", aux[:13])
     yield ("tuple" if param else "list") + (" of floats" if kind else " of ints") + (f", 10^-{scale}" if kind else "")
     yield f"differences of stride {stride}" if stride else f"from {base}"
     yield f"at most {max(head_width if stride else 0, max_width)} bits"
 
 
-def _dict(param, aux, count):
+def _dict(param: int, aux: bytes, count: int) -> Iterator[str]:
     numbers = ", ".join(str(number) for (number,) in struct.iter_unpack("<I", aux))
     yield f"{counted(count, 'entry', 'entries')}, {param} bits"
     yield f"of table{'s' if len(aux) > 4 else ''} {numbers}"
 
 
-def _digits(param, aux, count):
+def _digits(param: int, aux: bytes, count: int) -> Iterator[str]:
     if count > 1:
         yield f"padded to {count}"
     yield f"{param} bits from {struct.unpack('<Q', aux)[0]}"
 
 
 # Kind of node -> function of param, aux and count that returns texts for Node.detail.
-_DETAILS = {
+_DETAILS: dict[str, Callable[[int, bytes, int], Iterable[str]]] = {
     "int": lambda param, aux, count: [f"{param} bits from {struct.unpack('<q', aux)[0]}"],
     "str": lambda param, aux, count: [{0: "of mixed widths", 1: "Latin-1", 2: "UCS-2", 4: "UCS-4"}[param]],
     "const": lambda param, aux, count: _const_text(aux),
@@ -399,16 +407,17 @@ _DETAILS = {
 }
 
 
-def _const_text(aux):
+def _const_text(aux: bytes) -> list[str]:
     """A short const str, such as the fixed parts of a concat."""
     return [repr(aux[2:].decode("latin-1"))] if aux[0] == TAG_STR1 and aux[1] <= 40 else []
 
 
-def _class_name(aux):
+def _class_name(aux: bytes) -> list[str]:
     """The module and qualified name of a class, if an EXTRA starts with them in Latin-1."""
     if not aux or aux[0] != TAG_TUPLE:
         return []
-    parts, at = [], 2
+    parts: list[str] = []
+    at = 2
     while len(parts) < 2 and at + 1 < len(aux) and aux[at] == TAG_STR1 and aux[at + 1] < 0x80:
         parts.append(aux[at + 2 : at + 2 + aux[at + 1]].decode("latin-1"))
         at += 2 + aux[at + 1]

@@ -1,9 +1,20 @@
 """The bytes of a store by field, as ``x.info(fields=True)`` has them."""
 
+from __future__ import annotations
+
 import dataclasses
 import struct
 
 from recstore._core import native
+from recstore.text import table
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import TypeAlias
+
+    _Run: TypeAlias = tuple[str, int]  # ("blocks", tree) or ("table", number)
+    _Names: TypeAlias = tuple[str, ...]
 
 __all__ = ["FieldSize"]
 
@@ -28,10 +39,10 @@ class FieldSize:
     nbytes: int
     table_nbytes: int
     values: int
-    forms: tuple
+    forms: tuple[str, ...]
 
 
-def field_sizes(segment, store=0):
+def field_sizes(segment: native.Segment, store: int = 0) -> tuple[FieldSize, ...]:
     """The FieldSizes of a store, each before the fields in it. Reads every record, and lets other threads run."""
     return _Sizes(segment, store).fields()
 
@@ -39,131 +50,126 @@ def field_sizes(segment, store=0):
 BESIDES = "offsets, trees, header and the like"  # what takes the bytes that belong to no field
 
 
-def shown_name(one):
+def shown_name(one: FieldSize) -> str:
     """The name of a field in a table of FieldSizes, indented below the field around it."""
     return "  " * one.depth + (one.field.rpartition(".")[2] or "record")
 
 
-def report(fields, records, nbytes):
+def report(fields: Sequence[FieldSize], records: int, nbytes: int) -> str:
     """The lines of a table of FieldSizes."""
-    from recstore.text import table
-
     rows = [("field", "bytes", "a record", "of all", "in tables", "stored as")]
     for one in fields:
-        per, share = one.nbytes / max(1, records), one.nbytes / max(1, nbytes)
         rows.append(
-            (
-                shown_name(one),
-                f"{one.nbytes:,}",
-                f"{per:.2f}",
-                f"{share:.1%}",
-                f"{one.table_nbytes:,}",
-                " ".join(one.forms),
-            )
+            (shown_name(one), *_shares(one.nbytes, records, nbytes), f"{one.table_nbytes:,}", " ".join(one.forms))
         )
     rest = nbytes - (fields[0].nbytes if fields else 0)
-    rows.append(("besides", f"{rest:,}", f"{rest / max(1, records):.2f}", f"{rest / max(1, nbytes):.1%}", "", BESIDES))
+    rows.append(("besides", *_shares(rest, records, nbytes), "", BESIDES))
     return table(rows, "<>>>><")
+
+
+def _shares(size: int, records: int, nbytes: int) -> tuple[str, str, str]:
+    return f"{size:,}", f"{size / max(1, records):.2f}", f"{size / max(1, nbytes):.1%}"
 
 
 class _Sizes:
     """Walks the trees of blocks and, from the nodes that name tables, those of the tables' entries."""
 
-    def __init__(self, segment, store):
-        self.trees = segment.trees(store)
-        self.tables = segment.tables(store)
-        self.of_blocks, self.of_tables = native.node_sizes(segment, store)
-        # For each table, its share for each node that names it: {(run, number of the node): share}. A run is
-        # ("blocks", tree) or ("table", number).
-        self.shares = [{} for _ in self.tables]
-        for tree, sizes in self.of_blocks.items():
-            self._use(("blocks", tree), tree, sizes)
-        for number, sizes in enumerate(self.of_tables):
-            if sizes is not None:
-                self._use(("table", number), self.tables[number][2], sizes)
+    def __init__(self, segment: native.Segment, store: int) -> None:
+        self.trees, self.tables = segment.trees(store), segment.tables(store)
+        blocks, tables = native.node_sizes(segment, store)
+        self.sizes: dict[_Run, native.Sizes] = {("blocks", tree): sizes for tree, sizes in blocks.items()}
+        for number, in_table in enumerate(tables):
+            if in_table is not None:
+                self.sizes["table", number] = in_table
+        # For each table, its share for each node that names it: {(run, number of the node): share}.
+        self.shares: list[dict[tuple[_Run, int], float]] = [{} for _ in self.tables]
+        for run, sizes in self.sizes.items():
+            for at, (node, (values, bits)) in enumerate(zip(self.nodes(run), sizes)):
+                for named in _tables_of(node):
+                    if weight := bits if self.tables[named][2] is None else values:
+                        self.shares[named][run, at] = weight
         for shares in self.shares:
             whole = sum(shares.values())
             shares.update({user: weight / whole for user, weight in shares.items()})
-        self.found = {}  # {names: [depth, bits, bits in tables, values, forms]}, as the walk comes to them
+        # Field -> (depth, bits, bits in tables, values), and its forms; as the walk comes to them.
+        self.found: dict[_Names, tuple[int, float, float, float]] = {}
+        self.forms: dict[_Names, dict[str, None]] = {}
 
-    def _use(self, run, tree, sizes):
-        for number, (node, (values, bits)) in enumerate(zip(self.trees[tree], sizes)):
-            for table in _tables_of(node):
-                weight = bits if table < len(self.tables) and self.tables[table][2] is None else values
-                if table < len(self.tables) and weight:
-                    self.shares[table][run, number] = weight
+    def nodes(self, run: _Run) -> list[native.Node]:
+        """The nodes of a run. A symbol table has none."""
+        kind, number = run
+        tree = number if kind == "blocks" else self.tables[number][2]
+        return [] if tree is None else self.trees[tree]
 
-    def fields(self):
-        for tree, sizes in self.of_blocks.items():
-            self._field((), 0, ("blocks", tree), tree, sizes, 0, 1.0)
+    def fields(self) -> tuple[FieldSize, ...]:
+        for run in self.sizes:
+            if run[0] == "blocks":
+                self._field((), 0, run, 0, 1.0)
         return tuple(
             FieldSize(
                 ".".join(names), depth, round((bits + tables) / 8), round(tables / 8), round(values), tuple(forms)
             )
-            for names, (depth, bits, tables, values, forms) in self.found.items()
+            for (names, (depth, bits, tables, values)), forms in zip(self.found.items(), self.forms.values())
         )
 
-    def _field(self, names, depth, run, tree, sizes, number, scale):
+    def _field(self, names: _Names, depth: int, run: _Run, number: int, scale: float) -> tuple[float, float]:
         """Adds the field whose outermost node this is. Returns its `(bits, bits in tables)`."""
-        field = self.found.setdefault(names, [depth, 0, 0, 0, {}])
-        bits, tables = self._walk(names, names, depth, run, tree, sizes, number, scale)
-        kind, param, _, children, *_ = self.trees[tree][number]
+        self.found.setdefault(names, (depth, 0.0, 0.0, 0.0))  # before those in it
+        self.forms.setdefault(names, {})
+        bits, tables = self._walk(names, names, depth, run, number, scale)
+        kind, param, _, children, *_ = self.nodes(run)[number]
         absent = native.node_name(kind) == "optional" and param == 0  # the key may be absent
-        field[1] += bits
-        field[2] += tables
-        field[3] += scale * sizes[children[0] if absent else number][0]
+        values = scale * self.sizes[run][children[0] if absent else number][0]
+        depth, *before = self.found[names]
+        self.found[names] = depth, before[0] + bits, before[1] + tables, before[2] + values
         return bits, tables
 
-    def _walk(self, names, inner, depth, run, tree, sizes, number, scale, is_part=False):
+    def _walk(
+        self, names: _Names, inner: _Names, depth: int, run: _Run, number: int, scale: float, is_part: bool = False
+    ) -> tuple[float, float]:
         """The `(bits, bits in tables)` of a node and those below it, which belong to the field `names`. Keys of structs
-        come after `inner`. Of a node in a table, a part counts: `scale`. The parts of a concat are no forms of the
+        come after `inner`. Of a node in a table, a part counts: `scale`. The parts of a concat are not forms of the
         field."""
-        kind, param, _, children, _, _, aux, *_ = self.trees[tree][number]
+        node = self.nodes(run)[number]
+        kind, param, _, children, _, _, aux, *_ = node
         name = native.node_name(kind)
-        values, own = sizes[number]
+        values, own = self.sizes[run][number]
         bits, tables = (scale * own, 0.0) if run[0] == "blocks" else (0.0, scale * own)
         if values and not is_part:
-            self.found[names][4][name if name != "ext" else native.ext_name(param)] = True
-        for table in _tables_of(self.trees[tree][number]):
-            share = self.shares[table].get((run, number), 0.0)
-            tables += self._table(table, names, inner, depth, scale * share, is_part)
+            self.forms[names][name if name != "ext" else native.ext_name(param)] = None
+        for named in _tables_of(node):
+            part = scale * self.shares[named].get((run, number), 0.0)
+            if part and self.tables[named][2] is None:
+                tables += part * 8 * self.tables[named][1]
+            elif part:
+                tables += sum(self._walk(names, inner, depth, ("table", named), 0, part, is_part))
         if name == "list":
             inner = (*inner[:-1], inner[-1] + "[]") if inner else ("[]",)
-        keys = key_names(aux, len(children)) if name == "struct" else ()
+        keys = key_names(aux, len(children)) if name == "struct" else []
         for at, child in enumerate(children):
             if keys:
-                more = self._field((*inner, keys[at]), depth + 1, run, tree, sizes, child, scale)
+                more = self._field((*inner, keys[at]), depth + 1, run, child, scale)
             else:
-                more = self._walk(names, inner, depth, run, tree, sizes, child, scale, name == "concat")
+                more = self._walk(names, inner, depth, run, child, scale, name == "concat")
             bits, tables = bits + more[0], tables + more[1]
         return bits, tables
 
-    def _table(self, table, names, inner, depth, scale, is_part):
-        """The bits of a part of a table, which belong to the field `names` and to those in its entries."""
-        tree = self.tables[table][2]
-        if not scale:
-            return 0.0
-        if tree is None:
-            return scale * 8 * self.tables[table][1]
-        return sum(self._walk(names, inner, depth, ("table", table), tree, self.of_tables[table], 0, scale, is_part))
 
-
-def _tables_of(node):
+def _tables_of(node: native.Node) -> set[int]:
     """The numbers of the tables that a node names."""
     kind, *_, aux, _, _ = node
-    name = native.node_name(kind)
-    if name in ("dict-coded", "symbols"):
-        return {number for (number,) in struct.iter_unpack("<I", aux)}
-    return set()
+    named = native.node_name(kind) in ("dict-coded", "symbols")
+    return {number for (number,) in struct.iter_unpack("<I", aux)} if named else set()
 
 
-def key_names(aux, n):
+def key_names(aux: bytes, n: int) -> list[str]:
     """Names for the keys of a struct: str keys themselves, "key 3" for the keys from the first other one on."""
-    names, at = [], 0
+    names: list[str] = []
+    at = 0
     while at < len(aux) and len(names) < n:
         if aux[at] != native.TAG_STR1 or aux[at + 1] >= 0x80:
             break
-        size = aux[at + 1]
-        names.append(aux[at + 2 : at + 2 + size].decode("latin-1"))
-        at += 2 + size
+        end = at + 2 + aux[at + 1]
+        names.append(aux[at + 2 : end].decode("latin-1"))
+        at = end
     return names + [f"key {i}" for i in range(len(names), n)]

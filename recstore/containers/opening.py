@@ -1,30 +1,47 @@
 """Opening of what was saved: a file, or a set of shards."""
 
+from __future__ import annotations
+
 import errno
 import os
 
 from recstore._core import native, trust
 from recstore.building import build_options
-from recstore.errors import CorruptError, SegmentNotFoundError
+from recstore.errors import NO_STORE, CorruptError, SegmentNotFoundError
 from recstore.shm import file_backing, registry
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from typing import Any, Literal
+
+    from typing_extensions import TypeVar
+
+    from recstore._types import Arrays
+    from recstore.containers.dicts import RecordDict
+    from recstore.containers.records import RecordList
+
+    # What a file holds is known when it is opened: with an annotation the store is what it says, without one a checker
+    # lets both `[0]` and `.keys()` pass.
+    _Store = TypeVar("_Store", bound=RecordList[Any] | RecordDict[Any, Any], default=Any)
 
 __all__ = ["open"]
 
 
 def open(
-    path,
+    path: str | os.PathLike[str],
     *,
-    verify="header",
-    copy=False,
-    classes=(),
-    allow_pickle=False,
-    limits=None,
-    arrays="copy",
-    cache=None,
-    limit=None,
-    lazy=False,
-    options=None,
-):
+    verify: Literal["header", "full"] = "header",
+    copy: bool = False,
+    classes: Iterable[type] | Mapping[str, type] = (),
+    allow_pickle: bool = False,
+    limits: Iterable[int] | None = None,
+    arrays: Arrays = "copy",
+    cache: str | os.PathLike[str] | None = None,
+    limit: int | str | None = None,
+    lazy: bool = False,
+    options: dict[str, Any] | None = None,
+) -> _Store:  # type: ignore[type-var]
     """Opens a saved store, a RecordList or RecordDict, read-only and in constant time. The file is not trusted: nothing
     in it is imported or executed. A set of shards of :class:`recstore.remote.ShardWriter` is one list or mapping.
 
@@ -62,26 +79,27 @@ def open(
     """
     build_options.check_choice("verify", verify, ("header", "full"))
     build_options.check_choice("arrays", arrays, build_options.ARRAYS)
-    reader, limits = _untrusting(classes, bool(allow_pickle), arrays), _checked(limits)
+    reader, most = trust.Reader(False, bool(allow_pickle), arrays, classes=trust.given(classes)), _checked(limits)
     if is_set(path):
-        return _open_set(path, copy, cache, limit, lazy, options, verify, limits, reader)
+        return _open_set(path, copy, cache, limit, lazy, options, verify, most, reader)  # type: ignore[no-any-return]
     if cache is not None or limit is not None or lazy or options is not None:
         if not os.path.lexists(os.fsdecode(path)):
             raise SegmentNotFoundError(errno.ENOENT, "there is no such file, and no such folder of shards", path)
         what = f"cache, limit, lazy and options are for a URL or folder of shards, and {path!r} is none: leave them out"
         raise ValueError(what)
-    return _open_file(path, verify, copy, limits, reader)
+    return _open_file(path, verify, copy, most, reader)  # type: ignore[no-any-return]
 
 
-def _checked(limits):
-    if limits is not None:
-        limits = tuple(limits)
-        if len(limits) != 2 or not all(isinstance(n, int) and 0 <= n < 2**64 for n in limits):
-            raise ValueError(f"limits is (values, bytes), each below 2**64, not {limits!r}")
-    return limits
+def _checked(limits: Iterable[int] | None) -> tuple[int, int] | None:
+    if limits is None:
+        return None
+    most = tuple(limits)
+    if len(most) != 2 or not all(isinstance(n, int) and 0 <= n < 2**64 for n in most):
+        raise ValueError(f"limits is (values, bytes), each below 2**64, not {most!r}")
+    return most
 
 
-def _open_set(path, copy, *how):
+def _open_set(path: Any, copy: bool, *how: Any) -> Any:
     from recstore.remote import opening
 
     if copy:
@@ -89,11 +107,11 @@ def _open_set(path, copy, *how):
     return opening.open_set(path, *how)
 
 
-def _open_file(path, verify, copy, limits, reader):
+def _open_file(path: Any, verify: str, copy: bool, limits: tuple[int, int] | None, reader: trust.Reader) -> Any:
     try:
         segment = native.open_path(path, limits)
     except CorruptError as error:
-        if "RS_E_FMT_MAGIC" in error.args[0]:
+        if error._status == NO_STORE:
             error.args = (f"{error.args[0]}; recstore.read_jsonl, read_csv and others read files that are no store",)
         raise
     if copy:
@@ -106,7 +124,7 @@ def _open_file(path, verify, copy, limits, reader):
     return registry.container_of(segment)
 
 
-def _copied(segment, limits):
+def _copied(segment: native.Segment, limits: tuple[int, int] | None) -> native.Segment:
     try:
         return native.copy_segment(segment, limits)
     except OSError as error:
@@ -118,7 +136,7 @@ def _copied(segment, limits):
         return native.copy_segment(segment, limits, os.path.join(folder, "copy"))
 
 
-def is_set(path):
+def is_set(path: Any) -> bool:
     """Whether a path names a set of shards and not a file. It costs a file little, and loads nothing."""
     try:
         text = os.fsdecode(path)
@@ -127,7 +145,3 @@ def is_set(path):
     if "://" in text or os.path.isdir(text):
         return True
     return "@" in text and os.path.isdir(text.rpartition("@")[0]) and not os.path.exists(text)
-
-
-def _untrusting(allowed, allow_pickle, arrays):
-    return trust.Reader(trusted=False, allow_pickle=allow_pickle, arrays=arrays, classes=trust.given(allowed))

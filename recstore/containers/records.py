@@ -1,5 +1,7 @@
 """RecordList and RecordView, the read-only lists of records in shared memory."""
 
+from __future__ import annotations
+
 from _collections_abc import Sequence
 
 from recstore._core import native
@@ -8,6 +10,22 @@ from recstore.building.source import check_records, source_of
 from recstore.containers import base, field_names, views
 from recstore.shm import attributes, registry
 from recstore.text import an, counted
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Iterable
+    from typing import Any
+
+    from typing_extensions import Self
+
+    from recstore._types import (
+        FieldName,
+        FieldNames,
+    )
+    from recstore.containers.dicts import RecordDict
+    from recstore.containers.fields import FieldView
+    from recstore.containers.info import StoreInfo, ViewInfo
 
 __all__ = ["RecordList", "RecordView"]
 
@@ -24,48 +42,45 @@ _INSTEAD = {
     "sort": "write x = x.sorted_by(key)",
     "reverse": "write x = x[::-1]",
     "shuffle": "write x = x.shuffled(seed)",
+    "__setitem__": "build a changed one: x = x.map(fn), or x = x[:i] + [record] + x[i + 1:]",
+    "__delitem__": "take a view without the record: x = x[:i] + x[i + 1:], or x = x.filter(fn)",
 }
 
-_MAPPED = "x.map(lambda record: {**record, 'seen': True})"
 _OF_TABLES = {
-    "columns": "x[0].keys(), or x.info() for the fields of all records",
+    **dict.fromkeys(("columns", "column_names"), "x[0].keys(), or x.info() for the fields of all records"),
     "apply": "x.map(function)",
     "batch": "x[i : i + n], or recstore.torch.Loader(x, batch_size=n)",
-    "column_names": "x[0].keys(), or x.info() for the fields of all records",
+    **dict.fromkeys(("classes", "class_to_idx"), 'RecordList(recstore.sources.folder(path, class_from="parent"))'),
     "drop_duplicates": "x.index_by(field).values()[:]",
     "groupby": 'x.group_by("label")',
     "head": "x[:5]",
-    "iter_rows": "for record in x",
+    **dict.fromkeys(("iter_rows", "iterrows", "itertuples"), "for record in x"),
     "iloc": "x[i]",
-    "iterrows": "for record in x",
-    "itertuples": "for record in x",
     "loc": "x.index_by(field)[key]",
-    "num_rows": "len(x)",
+    **dict.fromkeys(("num_rows", "shape"), "len(x)"),
     "query": 'x.filter(lambda record: record["label"] == 1)',
-    "remove_columns": 'x.fields("id", "label")',
+    **dict.fromkeys(("remove_columns", "select_columns"), 'x.fields("id", "label")'),
     "sample": "x.shuffled(seed)[:n]",
     "save_to_disk": "x.save(path)",
-    "select_columns": 'x.fields("id", "label")',
-    "shape": "len(x)",
     "skip": "x[n:]",
     "sort_values": "x.sorted_by(field)",
     "tail": "x[-5:]",
     "take": "x[:n], or x.select(indices)",
     "to_csv": "x.to_pandas().to_csv(path), or recstore cat FILE --csv in a shell",
-    "to_dict": "x.to_list()",
-    "to_dicts": "x.to_list()",
+    **dict.fromkeys(("to_dict", "to_dicts", "tolist"), "x.to_list()"),
     "to_numpy": "x.field(name).to_numpy()",
     "to_torch": "x.field(name).to_torch()",
-    "tolist": "x.to_list()",
     "value_counts": "collections.Counter(x.field(name))",
     "to_json": "x.to_pandas().to_json(path), or recstore cat FILE --jsonl in a shell",
     "train_test_split": "train, test = x.split([0.9, 0.1], seed=0)",
-    "to_parquet": "x.to_polars().write_parquet(path), or recstore cat FILE --parquet OUT in a shell",
-    "write_parquet": "x.to_polars().write_parquet(path), or recstore cat FILE --parquet OUT in a shell",
+    **dict.fromkeys(
+        ("to_parquet", "write_parquet"),
+        "x.to_polars().write_parquet(path), or recstore cat FILE --parquet OUT in a shell",
+    ),
 }
 
 
-class RecordList(base.Container, native.Records, views.ListOperations):
+class RecordList(base.Container, native.Records, views.ListOperations):  # type: ignore[type-arg]  # see the stub
     """A read-only sequence of records in shared memory, built once from any iterable.
 
     Args:
@@ -136,32 +151,32 @@ class RecordList(base.Container, native.Records, views.ListOperations):
     _instead = _INSTEAD
     _of_tables = _OF_TABLES
 
-    def __init__(self, records=(), **options):
-        options = build_options.of(type(self).__name__, options, ("records",))
+    def __init__(self, records: Any = (), **given: Any) -> None:
+        options = build_options.of(type(self).__name__, given, ("records",))
         records = source_of(records) or records
         check_records(records, options.workers)
-        shared = _shared(records) if options == build_options.Options() else None
-        if shared is not None:
-            self._set(shared.selection, shared.projection)
+        if isinstance(records, base.RecordsOf) and options == build_options.Options():
+            # The keys or the values of a RecordDict. Of a view the constructor builds a new store.
+            self._set(records._records.selection, records._records.projection)
         else:
             self._set(native.Selection.whole(streaming.build_records(records, options)))
 
     @classmethod
-    def _blank(cls):
+    def _blank(cls) -> Self:
         """A list without a store; `_set` gives it one. The constructor would build a new store."""
         return native.Records.__new__(cls)
 
     @classmethod
-    def _of_segment(cls, segment):
+    def _of_segment(cls, segment: native.Segment) -> Self:
         """The list of all records of a segment."""
         return cls._blank()._set(native.Selection.whole(segment))
 
-    def _derive(self, selection):
+    def _derive(self, selection: native.Selection) -> RecordView:
         """A view of `selection` with the projection of this list."""
         cls = type(self) if isinstance(self, RecordView) else RecordView
         return cls._blank()._set(selection, self.projection, self.detached)
 
-    def map(self, fn, **options):
+    def map(self, fn: Callable[[Any], object], **options: Any) -> RecordList:
         """A new store of ``fn(record)`` for each record; `options` are the options of RecordList. With ``workers=N``,
         N processes call `fn`.
 
@@ -172,7 +187,8 @@ class RecordList(base.Container, native.Records, views.ListOperations):
         [{'square': 1}, {'square': 4}]
         """
         if not callable(fn):
-            raise TypeError(f"map takes a function of a record, not {an(type(fn).__name__)}: write {_MAPPED}")
+            write = "write x.map(lambda record: {**record, 'seen': True})"
+            raise TypeError(f"map takes a function of a record, not {an(type(fn).__name__)}: {write}")
         if options.get("workers"):
             from recstore.building import parallel_build
 
@@ -182,7 +198,7 @@ class RecordList(base.Container, native.Records, views.ListOperations):
 
     # ---- Parts of records ----
 
-    def lazy(self):
+    def lazy(self) -> RecordView:
         """A view whose items are :class:`recstore.Record`: mappings that decode a field when it is read.
 
         A record that is neither a mapping nor an object with fields is decoded whole.
@@ -192,7 +208,7 @@ class RecordList(base.Container, native.Records, views.ListOperations):
         """
         return self._reading(native.lazy_of(self.projection))
 
-    def field(self, name, default=_MISSING):
+    def field(self, name: FieldName, default: object = _MISSING) -> FieldView:
         """A list-like view of one field, which decodes no other field: a :class:`recstore.containers.fields.FieldView`,
         with ``to_numpy()``.
 
@@ -213,9 +229,10 @@ class RecordList(base.Container, native.Records, views.ListOperations):
         >>> with RecordList([("a.jpg", 0), ("b.jpg", 1)]) as x: x.field(1).to_list()
         [0, 1]
         """
-        return self._reading(native.field_of(self.projection, name, *(() if default is _MISSING else (default,))))
+        given = () if default is _MISSING else (default,)
+        return self._reading(native.field_of(self.projection, name, *given))  # type: ignore[return-value]
 
-    def fields(self, *names):
+    def fields(self, *names: FieldName) -> RecordView:
         """A view whose records are dicts with only these fields, in this order. Names have the forms that
         :meth:`field` takes. A field reached by dots or a tuple stands in nested dicts. A field that a record lacks is
         left out.
@@ -229,19 +246,20 @@ class RecordList(base.Container, native.Records, views.ListOperations):
         field_names.require(self, names)
         return fields
 
-    def _only(self, names):
+    def _only(self, names: Iterable[FieldName]) -> RecordView:
         """As `fields`, for names that some records of these may all lack."""
         return self._reading(native.fields_of(self.projection, names))
 
-    def _reading(self, projection):
+    def _reading(self, projection: native.Projection) -> RecordView:
         """A view of the same records with another projection."""
         self._require_open()
         kind = registry.FIELD_VIEW if type(projection) is native.FieldProjection else registry.VIEW
-        return registry.container_class(kind)._blank()._set(self.selection, projection, self.detached)
+        blank: RecordView = registry.container_class(kind)._blank()
+        return blank._set(self.selection, projection, self.detached)
 
     # ---- By key ----
 
-    def index_by(self, key):
+    def index_by(self, key: FieldName | Callable[[Any], Any]) -> RecordDict:
         """A :class:`RecordDict` from the value of a field, or from ``key(record)``, to the record, over the same bytes.
         If several records have one value, the last one counts, as in a dict comprehension. An index by this field that
         was saved with the store (see :meth:`save`) is used as it is, in constant time.
@@ -256,7 +274,9 @@ class RecordList(base.Container, native.Records, views.ListOperations):
 
         return grouping.index_by(self, key)
 
-    def group_by(self, key, *, default_factory=None):
+    def group_by(
+        self, key: FieldName | Callable[[Any], Any], *, default_factory: type[Any] | None = None
+    ) -> RecordDict:
         """A :class:`RecordDict` from each value of a field, or of ``key(record)``, to a view of the records that have
         it, in their order.
 
@@ -266,7 +286,7 @@ class RecordList(base.Container, native.Records, views.ListOperations):
         the ``imgToAnns`` of pycocotools does for an image without annotations; the store does not grow.
 
         Raises KeyError for a record without the field, TypeError for a value that cannot be hashed, EncodeError for a
-        factory that is no builtin type. Safe from several threads at once.
+        factory that is not a builtin type. Safe from several threads at once.
 
         >>> x = RecordList([{"id": 1, "image": 5}, {"id": 2, "image": 5}])
         >>> img_to_anns = x.group_by("image", default_factory=list)
@@ -281,14 +301,14 @@ class RecordList(base.Container, native.Records, views.ListOperations):
     # ---- What it is ----
 
     @property
-    def nbytes(self):
+    def nbytes(self) -> int:
         """Bytes of all sections of the segment. A view counts each of the segments that it reads once. Of a set of
-        shards all files count, those that are not open too."""
+        shards all files count, closed ones too."""
         self._require()
         return _nbytes(self)
 
     @property
-    def attributes(self):
+    def attributes(self) -> dict[str, Any]:
         """What holds for all records, as their reader noted it: a new dict, such as ``{"classes": [...]}`` of
         :func:`recstore.sources.folder`. It stays with the store: in views, in workers, in saved and in shared stores.
 
@@ -299,26 +319,21 @@ class RecordList(base.Container, native.Records, views.ListOperations):
         return attributes.of(self.segments, [shards.opener.attributes for shards in self.sets])
 
     @property
-    def classes(self):
+    def classes(self) -> list[str]:
         """The names of the classes by number, of a list that was read from :func:`recstore.sources.folder`: a new list.
         Raises AttributeError for another."""
-        return self._class_names()
-
-    @property
-    def class_to_idx(self):
-        """A new dict from the names of the classes to their numbers, as ImageFolder of torchvision has it.
-        AttributeError for a list without classes."""
-        return {name: number for number, name in enumerate(self._class_names())}
-
-    def _class_names(self):
         names = self.attributes.get("classes")
         if type(names) is not list:
-            raise AttributeError(
-                'the list has no names of classes: recstore.sources.folder(path, class_from="parent") gives them'
-            )
+            raise AttributeError  # Python then calls __getattr__, which says what to write
         return names
 
-    def info(self, *, fields=False):
+    @property
+    def class_to_idx(self) -> dict[str, int]:
+        """A new dict from the names of the classes to their numbers, as ImageFolder of torchvision has it.
+        AttributeError for a list without classes."""
+        return {name: number for number, name in enumerate(self.classes)}
+
+    def info(self, *, fields: bool = False) -> StoreInfo | ViewInfo:
         """Figures of the store's parts: a :class:`recstore.containers.info.StoreInfo`, which prints as readable
         text. A view over several stores, or over none, gives a :class:`recstore.containers.info.ViewInfo` with a
         StoreInfo for each store. Of a set of shards only those have one that are open in this process.
@@ -339,7 +354,7 @@ class RecordList(base.Container, native.Records, views.ListOperations):
             return info.describe(segments[0], len(self), fields=fields)
         return info.describe_view(segments, len(self), fields, sets, _nbytes(self))
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         # Loaders compare this text to know their data again (Grain, when it resumes). So where the bytes lie, and
         # whether a view reads them, is not part of it.
         name, n = "RecordList" if type(self) is RecordView else type(self).__name__, len(self)
@@ -348,7 +363,9 @@ class RecordList(base.Container, native.Records, views.ListOperations):
             return f"<{name}: {records}, detached: {self.detached or 'never built'}>"
         return f"<{name}: {records}, closed>" if self.closed else f"<{name}: {records}>"
 
-    def save(self, path, *, index_by=None, group_by=None):
+    def save(
+        self, path: str | os.PathLike[str], *, index_by: FieldNames | None = None, group_by: FieldNames | None = None
+    ) -> None:
         """Writes the store to a new file in the folder of `path` and renames it to `path`. The file of a view holds
         only the records of the view; groups are saved as lists.
 
@@ -356,7 +373,7 @@ class RecordList(base.Container, native.Records, views.ListOperations):
             path: the path of the file.
             index_by, group_by: fields, each a name as :meth:`field` takes it or a list of names, by which to save an
                 index in the file. ``x.index_by`` and ``x.group_by`` of the opened file find it and build nothing. A
-                store that has saved indexes keeps them; the file of a view has only those that are asked for. Making an
+                store that has saved indexes keeps them; the file of a view has only the ones asked for. Making an
                 index takes at most 48 bytes of memory for each record.
 
         Raises OSError: FileNotFoundError for a missing folder, OutOfSpaceError for a full disk; KeyError for a record
@@ -397,14 +414,14 @@ class RecordView(RecordList):
     __slots__ = ("_shared_as",)  # set if share_dataset put the view in place of a list: the path of that attribute
     _kind = registry.VIEW
 
-    def __new__(cls, records=()):
+    def __new__(cls, records: Iterable[Any] = ()) -> list[Any]:  # type: ignore[misc]
         return list(records)
 
 
 Sequence.register(RecordList)
 
 
-def _field_view():
+def _field_view() -> type[FieldView]:
     from recstore.containers.fields import FieldView
 
     return FieldView
@@ -415,12 +432,6 @@ registry.register_container(registry.VIEW, lambda: RecordView)
 registry.register_container(registry.FIELD_VIEW, _field_view)
 
 
-def _nbytes(records):
-    segments = sum(segment.nbytes for segment in records.segments)
-    return segments + sum(shards.opener.nbytes for shards in records.sets)
-
-
-def _shared(source):
-    """The container under the keys or the values of a RecordDict; None for any other source. A view is no such source:
-    RecordList(view) builds a new store of its records."""
-    return source._records if isinstance(source, base.RecordsOf) else None
+def _nbytes(records: RecordList) -> int:
+    files: int = sum(shards.opener.nbytes for shards in records.sets)
+    return files + sum(segment.nbytes for segment in records.segments)

@@ -1,34 +1,30 @@
 """The operations of a RecordList that select records or treat it as a list. The module recstore._core.native implements
-the selections of which views consist."""
+the selections that views consist of."""
+
+from __future__ import annotations
 
 import operator
 import sys
 
 from recstore._core import native
-from recstore.containers import exports, field_names
+from recstore.containers import base, exports, field_names
 from recstore.text import an
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from array import array
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import Any, SupportsIndex
+
+    from numpy.typing import DTypeLike, NDArray
+    from typing_extensions import Self
+
+    from recstore._types import FieldName, Indices
+    from recstore.containers.records import RecordView
 
 __all__ = ["ListOperations"]
 
 _MISSING = object()
-
-
-def bounds(start, stop, n):
-    """The first index and the one behind the last that `start` and `stop` of ``index`` mean among `n`. As in
-    ``list.index``, and unlike those of a slice, they cannot be None."""
-    first, last, _ = slice(operator.index(start), operator.index(stop)).indices(n)
-    return first, last
-
-
-def index_in(values, value, start, stop):
-    """The position of the first item equal to `value` within [start, stop); ValueError if there is none."""
-    first, last = bounds(start, stop, len(values))
-    try:
-        return first + operator.indexOf(values[first:last], value)
-    except ValueError as e:
-        if "sequence.index(x): x not in sequence" not in e.args:
-            raise  # comparing or decoding a record raised it
-    raise ValueError(f"{value!r:.80} is not in the {type(values).__name__}")
 
 
 class ListOperations(exports.TableExports):
@@ -36,23 +32,39 @@ class ListOperations(exports.TableExports):
     `RecordList._derive` makes a view."""
 
     __slots__ = ()
+    if TYPE_CHECKING:
+        selection: native.Selection
+        projection: native.Projection | None
+        detached: str | None
+        segments: list[native.Segment]
+        sets: list[native.Shards]
+        _derive: Callable[[native.Selection], RecordView]
+        _many: Callable[[object, object, bool], list[Any]]
+        field: Callable[..., RecordView]
 
-    def _require_open(self):
+        def _unwatched(self) -> Self: ...
+        def __len__(self) -> int: ...
+        def __iter__(self) -> Iterator[Any]: ...
+        def __getitem__(self, key: Any, /) -> Any: ...
+
+    def _require_open(self) -> None:
         """Raises ClosedError if a store was closed. Unlike `_require`, it accepts a detached view."""
         if self.selection is None:
             self._require()  # raises: the constructor never ran
-        for resource in (*self.segments, *self.sets):
-            resource.require_open()
+        for segment in self.segments:
+            segment.require_open()
+        for shards in self.sets:
+            shards.require_open()
 
     # ---- Selecting ----
 
-    def _slice(self, key):
+    def _slice(self, key: slice) -> RecordView:
         start, stop, step = key.indices(len(self))
         self._require_open()  # only now: an __index__ may have closed the store
         n = len(range(start, stop, step))
         return self._derive(self.selection.sliced(start if n else 0, step if n > 1 else 1, n))
 
-    def _take(self, indices, method=None):
+    def _take(self, indices: Any, method: str | None = None) -> RecordView:
         """The view of the records at `indices`, which stand between brackets, or are the argument of a method."""
         name = type(self).__name__ if method is None else None
         steps = native.steps_of(indices, len(self)) if type(indices) is range else None
@@ -67,7 +79,7 @@ class ListOperations(exports.TableExports):
         selection = self.selection
         return self._derive(selection.taken(indices) if steps is None else selection.sliced(*steps))
 
-    def select(self, indices):
+    def select(self, indices: Indices) -> RecordView:
         """The view ``x[indices]``, for programs that know ``select`` of Hugging Face datasets.
 
         Args:
@@ -83,12 +95,12 @@ class ListOperations(exports.TableExports):
         """
         return self._take(indices, "select")
 
-    def shuffled(self, seed=None):
+    def shuffled(self, seed: SupportsIndex | None = None) -> RecordView:
         """A view of the records in the order of the keyed permutation "feistel-1", made in constant time without an
         index array. The same seed gives the same order on every machine.
 
-        Raises TypeError for a seed that is no integer, OverflowError beyond 2**48 records. Safe from several threads at
-        once.
+        Raises TypeError for a seed that is not an integer, OverflowError beyond 2**48 records. Safe from several
+        threads at once.
 
         >>> from recstore import RecordList
         >>> x = RecordList(range(5))
@@ -103,7 +115,7 @@ class ListOperations(exports.TableExports):
         self._require_open()
         return self._derive(self.selection.permuted(seed))
 
-    def filter(self, fn):
+    def filter(self, fn: Callable[[Any], object] | None) -> RecordView:
         """A view of the records for which ``fn(record)`` is true; ``None`` keeps the records that are true themselves.
         The calling thread calls `fn`; other threads may read the store meanwhile.
 
@@ -111,15 +123,15 @@ class ListOperations(exports.TableExports):
         >>> RecordList(range(10)).filter(lambda i: i % 4 == 0).to_list()
         [0, 4, 8]
         """
-        import array
+        from array import array
 
         test = bool if fn is None else fn
         if not callable(test):
             write = "write x.filter(lambda record: record['label'] == 1)"
             raise TypeError(f"filter takes a function of a record, not {an(type(fn).__name__)}: {write}")
-        return self._take(array.array("q", (i for i, record in enumerate(self) if test(record))))
+        return self._take(array("q", (i for i, record in enumerate(self) if test(record))))
 
-    def sorted_by(self, key_or_field, reverse=False):
+    def sorted_by(self, key_or_field: FieldName | Callable[[Any], Any], reverse: bool = False) -> RecordView:
         """A view in the order of a key. The key is a callable of one record, or the name of a field as
         :meth:`RecordList.field` takes it: "meta.camera.id" for a nested field, 0 for the first element of tuples. The
         sort is stable, as in ``sorted``.
@@ -132,12 +144,17 @@ class ListOperations(exports.TableExports):
         >>> x.sorted_by("id")[0], x.sorted_by(lambda r: r["n"], reverse=True)[0]["n"]
         ({'id': 1, 'n': 'c'}, 'c')
         """
-        import array
+        from array import array
 
         keys = self._keys(key_or_field)
-        return self._take(array.array("q", sorted(range(len(keys)), key=keys.__getitem__, reverse=reverse)))
+        return self._take(array("q", sorted(range(len(keys)), key=keys.__getitem__, reverse=reverse)))
 
-    def split(self, parts, seed=None, stratify=None):
+    def split(
+        self,
+        parts: Iterable[float],
+        seed: SupportsIndex | None = None,
+        stratify: FieldName | Callable[[Any], Any] | None = None,
+    ) -> list[RecordView]:
         """A list of views; each record is in exactly one of them.
 
         Args:
@@ -156,18 +173,18 @@ class ListOperations(exports.TableExports):
         sizes = _sizes(parts, len(self))
         whole = self[:] if seed is None else self.shuffled(seed)
         if stratify is not None:
+            labels = whole._keys(stratify)
             try:
-                parts = _stratified(whole._keys(stratify), sizes)
+                return [whole._take(positions) for positions in _stratified(labels, sizes)]
             except TypeError as e:
-                raise unhashable(e, stratify, "stratify=") from None
-            return [whole._take(positions) for positions in parts]
+                raise base.unhashable(e, labels, stratify, "stratify=") from None
         out, start = [], 0
         for size in sizes:
             out.append(whole._slice(slice(start, start + size)))
             start += size
         return out
 
-    def _keys(self, key_or_field):
+    def _keys(self, key_or_field: Any) -> list[Any]:
         """A list of the key of each record."""
         if callable(key_or_field):
             return [key_or_field(record) for record in self._unwatched()]  # the keys live as long as the sort
@@ -181,11 +198,11 @@ class ListOperations(exports.TableExports):
 
     # ---- As a list ----
 
-    def get_many(self, indices, default=_MISSING):
+    def get_many(self, indices: Indices, default: object = _MISSING) -> list[Any]:
         """A list of the records at `indices`, in their order; `default` stands in for those out of range. `indices` are
         integers in an array, a tensor, a range, a list or any other iterable; a mask is for ``x[mask]``.
 
-        Raises IndexError without a default, TypeError for an index that is no integer. Safe from several threads at
+        Raises IndexError without a default, TypeError for an index that is not an integer. Safe from several threads at
         once.
 
         >>> from recstore import RecordList
@@ -194,11 +211,11 @@ class ListOperations(exports.TableExports):
         """
         return self._many(indices, None if default is _MISSING else default, default is not _MISSING)
 
-    def to_list(self):
+    def to_list(self) -> list[Any]:
         """All records as a plain list. Safe from several threads at once."""
-        return list(owned(self, "to_list()"))
+        return list(base.owned(self, "to_list()"))
 
-    def __array__(self, dtype=None, copy=None):
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
         if copy is False:
             raise ValueError("an array of a RecordList is always a copy: leave copy=False out, or say copy=None")
         from recstore.containers import columns
@@ -206,19 +223,19 @@ class ListOperations(exports.TableExports):
         self._require()
         return columns.array(self, dtype)
 
-    def index(self, value, start=0, stop=sys.maxsize):
+    def index(self, value: object, start: SupportsIndex = 0, stop: SupportsIndex = sys.maxsize) -> int:
         """The position of the first record equal to `value` within [start, stop); ValueError if there is none."""
-        return index_in(self, value, start, stop)
+        return base.index_in(self, value, start, stop)
 
-    def count(self, value):
+    def count(self, value: object) -> int:
         """The number of records equal to `value`."""
         return operator.countOf(iter(self), value)
 
-    def __contains__(self, value):
+    def __contains__(self, value: object) -> bool:
         return value in iter(self)
 
-    def __eq__(self, other):
-        if not _is_list(other):
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, (ListOperations, list)):
             return NotImplemented
         if len(self) != len(other):
             return False
@@ -231,31 +248,31 @@ class ListOperations(exports.TableExports):
             return True
         return all(a is b or a == b for a, b in zip(self, other))
 
-    __hash__ = None
+    __hash__ = None  # type: ignore[assignment]
 
-    def _compare(self, other, order):
+    def _compare(self, other: Any, order: Callable[[Any, Any], bool]) -> bool:
         """Compares as lists do: by the first records that differ, else by length."""
-        if not _is_list(other):
-            return NotImplemented
+        if not isinstance(other, (ListOperations, list)):
+            return NotImplemented  # type: ignore[no-any-return]
         for a, b in zip(self, other):
             if not (a is b or a == b):
                 return order(a, b)
         return order(len(self), len(other))
 
-    def __lt__(self, other):
+    def __lt__(self, other: object) -> bool:
         return self._compare(other, operator.lt)
 
-    def __le__(self, other):
+    def __le__(self, other: object) -> bool:
         return self._compare(other, operator.le)
 
-    def __gt__(self, other):
+    def __gt__(self, other: object) -> bool:
         return self._compare(other, operator.gt)
 
-    def __ge__(self, other):
+    def __ge__(self, other: object) -> bool:
         return self._compare(other, operator.ge)
 
-    def __add__(self, other):
-        if not _is_list(other):
+    def __add__(self, other: Any) -> RecordView:
+        if not isinstance(other, (ListOperations, list)):
             if hasattr(type(other), "__radd__"):
                 return NotImplemented
             kind = type(other).__name__
@@ -275,7 +292,7 @@ class ListOperations(exports.TableExports):
             out._set(out.selection, out.projection, other.detached)
         return out
 
-    def _encoded(self, records):
+    def _encoded(self, records: list[Any]) -> RecordView:
         """A list of records as a new store, which `+` joins to this one."""
         from recstore.building import build_options, streaming
         from recstore.shm import registry
@@ -285,14 +302,15 @@ class ListOperations(exports.TableExports):
         if self.projection is not None:
             raise TypeError("a list of records cannot be added to a view of fields: use x.to_list() + [...]")
         options = build_options.Options.beside(self.segments)
-        return registry.container_of(streaming.build_records(records, options))
+        made: RecordView = registry.container_of(streaming.build_records(records, options))
+        return made
 
-    def __radd__(self, other):
+    def __radd__(self, other: object) -> list[Any]:
         if not isinstance(other, list):
             return NotImplemented
         return other + list(self)
 
-    def __mul__(self, times):
+    def __mul__(self, times: SupportsIndex) -> RecordView:
         try:
             times = operator.index(times)
         except TypeError:
@@ -304,67 +322,32 @@ class ListOperations(exports.TableExports):
 
     __rmul__ = __mul__
 
-    def __setitem__(self, key, value):
-        hint = "build a changed one: x = x.map(fn), or x = x[:i] + [record] + x[i + 1:]"
-        raise TypeError(f"{type(self).__name__!r} object does not support item assignment: {self._read_only(hint)}")
-
-    def __delitem__(self, key):
-        hint = "take a view without the record: x = x[:i] + x[i + 1:], or x = x.filter(fn)"
-        raise TypeError(f"{type(self).__name__!r} object doesn't support item deletion: {self._read_only(hint)}")
-
-
-def owned(records, method):
-    """The records for a method that gives all of them as objects of the caller."""
-    if records._strict:
-        from recstore.values import strict
-
-        strict.check_all(records, method)
-    return records._unwatched()
-
-
-def unhashable(error, key, argument):
-    """The TypeError for keys that cannot be hashed, such as lists; other errors as they are."""
-    if "unhashable" not in str(error):
-        return error
-    if callable(key):
-        return TypeError(f"{argument}: {error}; let the function return a value that can be hashed, such as a tuple")
-    value = f"record[{key!r:.60}]"
-    ways = {"list": f"tuple({value})", "set": f"frozenset({value})", "dict": f"tuple(sorted({value}.items()))"}
-    kind = str(error).rpartition("unhashable type: ")[2].strip("')")
-    made = f"lambda record: {ways.get(kind, '...')}"
-    made = f"{argument}{made}" if argument.endswith("=") else f"{argument}({made})"
-    return TypeError(f"the field {key!r:.60}: {error}; a function makes a key of it: {made}")
-
-
-def _is_list(other):
-    return isinstance(other, (ListOperations, list))
-
 
 # ---- Splitting ----
 
 
-def _sizes(parts, n):
+def _sizes(parts: Iterable[float], n: int) -> list[int]:
     """The number of records of each part, of n records in all."""
     if not hasattr(parts, "__iter__"):
         raise TypeError(f"parts is a list of fractions or counts: write split({_both_parts(parts, n)})")
-    parts = list(parts)
-    if not parts:
+    given = list(parts)
+    if not given:
         raise ValueError("parts is empty: give fractions or counts, such as split([0.9, 0.1])")
-    counts = [_count(part) for part in parts]
-    if None not in counts:
+    counts = [count for count in map(_count, given) if count is not None]
+    if len(counts) == len(given):
         if min(counts) < 0 or sum(counts) != n:
             raise ValueError(f"counts sum to {sum(counts)}, not to the {n} records; for fractions write [1.0]")
         return counts
     try:
-        fractions = [float(part) for part in parts]
+        fractions = [float(part) for part in given]
     except (TypeError, ValueError):
-        raise TypeError(f"parts are fractions or counts, such as split([0.9, 0.1]), not {parts!r:.80}") from None
+        raise TypeError(f"parts are fractions or counts, such as split([0.9, 0.1]), not {given!r:.80}") from None
     if not all(0 <= part <= 1 for part in fractions) or abs(sum(fractions) - 1) > 1e-6:
-        raise ValueError(f"fractions lie between 0 and 1 and sum to 1, not {parts}")
+        raise ValueError(f"fractions lie between 0 and 1 and sum to 1, not {given}")
     return _rounded([_share(part, n) for part in fractions], n)
 
 
-def _both_parts(part, n):
+def _both_parts(part: Any, n: int) -> list[Any]:
     """The list of parts for a caller who gave one fraction or count; an example for any other argument."""
     count = _count(part)
     if count is not None:
@@ -372,7 +355,7 @@ def _both_parts(part, n):
     return [part, round(1 - part, 9)] if type(part) is float and 0 < part < 1 else [0.9, 0.1]
 
 
-def _count(part):
+def _count(part: Any) -> int | None:
     """The int of a part that is an integer of Python, numpy or torch; None for any other part."""
     if isinstance(part, bool) or str(getattr(part, "dtype", "")) == "bool":
         return None
@@ -382,7 +365,7 @@ def _count(part):
         return None
 
 
-def _share(fraction, n):
+def _share(fraction: float, n: int) -> tuple[int, float]:
     """The whole number in ``fraction * n`` and the remainder, computed exactly: the product of floats may round up to
     the next whole number."""
     up, down = fraction.as_integer_ratio()
@@ -390,7 +373,7 @@ def _share(fraction, n):
     return whole, rest / down
 
 
-def _rounded(shares, n):
+def _rounded(shares: list[tuple[int, float]], n: int) -> list[int]:
     """Whole numbers that sum to n, by largest remainder; of equal remainders the first counts."""
     sizes = [whole for whole, _ in shares]
     order = sorted(range(len(shares)), key=lambda i: -shares[i][1])
@@ -402,25 +385,25 @@ def _rounded(shares, n):
     return sizes
 
 
-def _stratified(labels, sizes):
+def _stratified(labels: Iterable[Any], sizes: list[int]) -> list[array[int]]:
     """The positions of each part, ascending. Of every label a part gets its exact share rounded down or up; over all
     labels it gets exactly its size."""
-    import array
+    from array import array
 
-    members = {}
+    members: dict[Any, array[int]] = {}
     for i, label in enumerate(labels):
-        members.setdefault(label, array.array("q")).append(i)
+        members.setdefault(label, array("q")).append(i)
     counts = _shared_out([len(m) for m in members.values()], sizes)
-    out = [array.array("q") for _ in sizes]
+    out = [array("q") for _ in sizes]
     for positions, row in zip(members.values(), counts):
         start = 0
         for part, count in zip(out, row):
             part.extend(positions[start : start + count])
             start += count
-    return [array.array("q", sorted(part)) for part in out]
+    return [array("q", sorted(part)) for part in out]
 
 
-def _shared_out(groups, sizes):
+def _shared_out(groups: list[int], sizes: list[int]) -> list[list[int]]:
     """For each group a row with the number of its records for each part. The rounding error of a part is carried on to
     the next group."""
     n = sum(sizes)
@@ -439,7 +422,7 @@ def _shared_out(groups, sizes):
     return rows
 
 
-def _settle(rows, sizes):
+def _settle(rows: list[list[int]], sizes: list[int]) -> None:
     """Moves single records between parts until every part has its size. A record comes from the group where the part
     has the most records in comparison with the receiving part."""
     totals = [sum(column) for column in zip(*rows)] if rows else list(sizes)

@@ -205,7 +205,7 @@ class Values:
                 from recstore.containers import dicts
 
                 factory = None if factory is None else factories.FACTORIES[factory]
-                made = dicts.over(self.view(number, 0), self.view(number, 1), factory)
+                made = dicts.RecordDict._of_sides(self.view(number, 0), self.view(number, 1), factory)
                 made._shared_as = path
             else:
                 made = self.array(*placed)

@@ -299,7 +299,7 @@ class Packed:
 
                 keys, values = map(self._view, self.columns[id(candidate)])
                 factory = getattr(candidate.value, "default_factory", None)
-                made = self.made[id(candidate.value)] = dicts.over(keys, values, factory)
+                made = self.made[id(candidate.value)] = dicts.RecordDict._of_sides(keys, values, factory)
                 made._shared_as = candidate.path
         if self.clusters:
             self._make_arrays()

@@ -126,7 +126,7 @@ class ShardDict(RecordDict):  # type: ignore[type-arg]
         return []
 
     @property
-    def is_whole(self) -> bool:
+    def _is_whole(self) -> bool:
         """False: it is not a single segment."""
         return False
 

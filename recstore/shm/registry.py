@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 
 # ---- Kinds of containers ----
 
-LIST, VIEW, FIELD_VIEW, MAPPING = 1, 2, 3, 4  # the second byte of a handle
+LIST: int = 1  # these numbers are the second byte of a handle
+VIEW: int = 2
+FIELD_VIEW: int = 3
+MAPPING: int = 4
 _containers: dict[int, Callable[[], Any]] = {}  # kind -> function that returns the class
 
 

@@ -177,12 +177,9 @@ def test_build_that_ends_badly(name, build, said):
         recstore.shared(name, build, fingerprint="1", isolate=True)
 
 
-@pytest.mark.parametrize("pidfd", [True, False])
 @pytest.mark.parametrize("how", ["while it builds", "before it reads its job"])
-def test_a_killed_child_whose_own_child_lives_on(name, how, pidfd, monkeypatch, tmp_path):
+def test_a_killed_child_whose_own_child_lives_on(name, how, monkeypatch, tmp_path):
     """The fault: the process that it left behind holds the ends of its pipes, and the caller waited for them to close."""
-    if not pidfd:
-        monkeypatch.delattr(os, "pidfd_open", raising=False)
     note = tmp_path / "left behind"
     build = functools.partial(sharers.killed_with_a_child, str(note), bytes(1 << 20))  # more than a pipe holds
     if how == "before it reads its job":

@@ -33,14 +33,18 @@ cdef int raise_status(rs_error *err, path=None) except -1:
             number = errno.ENOSPC
         elif number == 0:
             number = errno.ENOENT if issubclass(cls, FileNotFoundError) else errno.EPERM
-        raise cls(number, text) if path is None else cls(number, text, path)
+        failure = cls(number, text) if path is None else cls(number, text, path)
+        failure._cause = err.sys_errno
+        raise failure
     where = []
     if err.record != RS_NOWHERE:
         where.append(f"record {err.record}")
     if err.offset != RS_NOWHERE:
         where.append(f"byte {err.offset}")
     where.append(rs_status_name(err.code).decode())
-    raise errors.of_file(cls(f"{text} ({', '.join(where)})"), None if path is None else os.fsdecode(path))
+    error = cls(f"{text} ({', '.join(where)})")
+    error._status = err.code
+    raise errors.of_file(error, None if path is None else os.fsdecode(path))
 
 
 cdef public int codec_raise(rs_error *err) except -1:

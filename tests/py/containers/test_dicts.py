@@ -315,7 +315,7 @@ def test_select(letters):
     assert type(part) is RecordDict and list(part.items()) == [("c", 2), ("a", 0), ("j", 9)]
     assert "b" not in part and part["c"] == 2 and part.get("b") is None and len(part) == 3
     assert part.select(iter(["j"])) == {"j": 9} and letters.select([]) == {} == {}
-    assert not letters.is_whole or letters.is_whole and not part.is_whole
+    assert not letters._is_whole or letters._is_whole and not part._is_whole
     pytest.raises(KeyError, lambda: letters.select(["a", "x"])).match("^'x'$")
     pytest.raises(TypeError, lambda: letters.select([[]])).match("unhashable")
     assert part.info().records == 3 and part.nbytes >= letters.nbytes

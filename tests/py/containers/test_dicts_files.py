@@ -64,7 +64,7 @@ def test_saved(pairs, tmp_path):
         assert os.path.getsize(path) == d.nbytes
         for options in ({}, {"verify": "full"}, {"copy": True}, {"verify": "full", "copy": True}):
             with recstore.open(path, **options) as again:
-                assert type(again) is RecordDict and again.is_whole
+                assert type(again) is RecordDict and again._is_whole
                 assert repr(list(again.items())) == repr(list(d.items()))
                 assert all(again[key] == d[key] for key in d if key == key)
                 assert again.info().records == len(d)
@@ -117,7 +117,7 @@ def test_by_function():
         by = x.index_by(lambda record: record["id"])
         assert type(by) is RecordDict and list(by.items()) == list({record["id"]: record for record in source}.items())
         assert by["i3"]["n"] == 17 and "i9" not in by and by.get_many(["i1", "i0"])[0]["n"] == 15
-        assert by.values().index(source[17]) == 3 and not by.is_whole and by.info().records == 7
+        assert by.values().index(source[17]) == 3 and not by._is_whole and by.info().records == 7
         groups = x.group_by(lambda record: record["n"] % 3)
         assert {key: view.to_list() for key, view in groups.items()} == {
             k: [r for r in source if r["n"] % 3 == k] for k in range(3)

@@ -389,6 +389,9 @@ def test_classes_stay_with_views_handles_and_files(tmp_path, monkeypatch):
             assert one.attributes == {"classes": classes} and one.classes == classes
     with RecordList(x.map(dict)) as other:
         assert other.attributes == {} and not hasattr(other, "classes") and not hasattr(other, "class_to_idx")
+        for name in ("classes", "class_to_idx"):
+            with pytest.raises(AttributeError, match=f"no attribute '{name}'; write scan_files"):
+                getattr(other, name)
         assert (x + other).attributes == {}
     x.close()
     with pytest.raises(recstore.errors.ClosedError):
