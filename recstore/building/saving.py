@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def save_mapping(mapping: RecordDict[Any, Any], path: Path) -> None:
     """Writes a mapping to a file. A whole segment is copied; any other mapping is encoded again."""
     if mapping._is_whole:
-        write_segment(mapping.segments[0], path)
+        write_segment(mapping._values.segments[0], path)
         return
     pairs = zip(mapping, _durable(mapping._values))
     _write_compact(native.MappingBuilder, mapping._values, pairs, path, FACTORIES.index(mapping.factory))
