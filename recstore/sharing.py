@@ -6,6 +6,8 @@ whether the build failed, and gets the lock when the builder has died. Names, le
 `shm.named_segments`.
 """
 
+from __future__ import annotations
+
 import _thread
 import errno
 import os
@@ -29,29 +31,45 @@ from recstore.shm import named_segments, registry, segment_list
 from recstore.shm.lock_state import LockState
 from recstore.text import an
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any, TypeAlias
+
+    from recstore._core.native import Lock, Segment
+    from recstore._types import Arrays, FieldNames, Path, Paths
+    from recstore.containers.dicts import RecordDict
+    from recstore.containers.records import RecordList
+    from recstore.shm.named_segments import Label, Target
+
+    Store: TypeAlias = RecordList[Any] | RecordDict[Any, Any]
+    Build: TypeAlias = Callable[[], Any]
+    NewReader: TypeAlias = Callable[[], trust.Reader]
+    Indexes: TypeAlias = dict[str, Any]
+
 __all__ = ["shared"]
 
 _FIRST_DELAY, _LAST_DELAY = 0.005, 0.2
 _FIRST_WORD, _NEXT_WORDS = 10.0, 60.0  # seconds of waiting after which that is logged
-_building = {}  # path of a segment being built -> (thread, process) that builds it
+_building: dict[str, tuple[int, int]] = {}  # path of a segment being built -> (thread, process) that builds it
 
 
 def shared(
-    name,
-    build=None,
+    name: str,
+    build: Build | None = None,
     *,
-    fingerprint=None,
-    files=None,
-    keep=False,
-    isolate=False,
-    dir=None,
-    timeout=None,
-    index_by=None,
-    group_by=None,
-    classes=(),
-    allow_pickle=False,
-    arrays="copy",
-):
+    fingerprint: str | None = None,
+    files: Paths | None = None,
+    keep: bool | float | str = False,
+    isolate: bool = False,
+    dir: Path | None = None,
+    timeout: float | None = None,
+    index_by: FieldNames | None = None,
+    group_by: FieldNames | None = None,
+    classes: Iterable[type] | Mapping[str, type] = (),
+    allow_pickle: bool = False,
+    arrays: Arrays = "copy",
+) -> Store:
     """The store that `build` makes. One process of this user on this host builds it; every other process that calls
     this with the same name and fingerprint waits and attaches. Without `build` it only attaches, to a store that some
     process of this user holds or which was kept.
@@ -96,14 +114,13 @@ def shared(
     return shared_with(reader, name, build, fingerprint, files, keep, dir, timeout, isolate, indexes)
 
 
-def _reader(classes, allow_pickle, arrays):
+def _reader(classes: Iterable[type] | Mapping[str, type], allow_pickle: bool, arrays: Arrays) -> NewReader:
     """A function that gives the trust.Reader of a store for this process."""
     build_options.check_choice("arrays", arrays, build_options.ARRAYS)
-    how = {"allow_pickle": bool(allow_pickle), "arrays": arrays, "classes": trust.given(classes)}
-    return partial(trust.Reader, trusted=False, **how)
+    return partial(trust.Reader, False, bool(allow_pickle), arrays, trust.given(classes))
 
 
-def _check_attaching(timeout, **given):
+def _check_attaching(timeout: float | None, **given: object) -> None:
     for option, value in given.items():
         if value:
             raise TypeError(
@@ -112,7 +129,15 @@ def _check_attaching(timeout, **given):
     _check_timeout(timeout)
 
 
-def _check_call(build, fingerprint, files, keep, timeout, index_by=None, group_by=None):
+def _check_call(
+    build: object,
+    fingerprint: str | None,
+    files: Paths | None,
+    keep: object,
+    timeout: float | None,
+    index_by: FieldNames | None = None,
+    group_by: FieldNames | None = None,
+) -> None:
     saved_indexes.wanted(index_by, group_by)
     if not callable(build):
         raise TypeError(f"build is a function that returns the records, not {type(build).__name__}")
@@ -123,14 +148,23 @@ def _check_call(build, fingerprint, files, keep, timeout, index_by=None, group_b
     _check_timeout(timeout)
 
 
-def _check_timeout(timeout):
+def _check_timeout(timeout: float | None) -> None:
     if timeout is not None and not timeout >= 0:
         raise ValueError(f"timeout is a number of seconds, not {timeout!r}")
 
 
 def shared_with(
-    reader, name, build, fingerprint, files=None, keep=False, dir=None, timeout=None, isolate=False, indexes=None
-):
+    reader: NewReader,
+    name: str,
+    build: Build,
+    fingerprint: str | None,
+    files: Paths | None = None,
+    keep: bool | float | str = False,
+    dir: Path | None = None,
+    timeout: float | None = None,
+    isolate: bool = False,
+    indexes: Indexes | None = None,
+) -> Store:
     """As `shared`. `reader` is a function that gives the trust.Reader for the store."""
     named_segments.check_name(name)
     _check_call(build, fingerprint, files, keep, timeout, **(indexes or {}))
@@ -139,7 +173,9 @@ def shared_with(
     return _Call(target, build, isolate, timeout, indexes, reader).run()
 
 
-def _attached(name, fingerprint, files, dir, timeout, reader):
+def _attached(
+    name: str, fingerprint: str | None, files: Paths | None, dir: Path | None, timeout: float | None, reader: NewReader
+) -> Store:
     """The store of this name. Without a fingerprint there must be only one store of the name."""
     named_segments.check_name(name)
     timeout = named_segments.PATIENCE if timeout is None else timeout
@@ -162,14 +198,22 @@ def _attached(name, fingerprint, files, dir, timeout, reader):
 class _Call:
     """One call of `shared`: it attaches, or waits, or builds."""
 
-    def __init__(self, target, build, isolate, timeout, indexes=None, reader=None):
+    def __init__(
+        self,
+        target: Target,
+        build: Build,
+        isolate: bool,
+        timeout: float | None,
+        indexes: Indexes | None = None,
+        reader: NewReader | None = None,
+    ) -> None:
         self.target, self.build, self.isolate, self.indexes = target, build, isolate, indexes or {}
-        self.reader = reader or _untrusting
+        self.reader = reader or partial(trust.Reader, trusted=False)
         self.timeout = timeout
         self.begin = time.monotonic()
         self.next_word = _FIRST_WORD
 
-    def run(self):
+    def run(self) -> Store:
         self.refuse_within_import()
         _refuse_nested(self.target)
         while True:
@@ -185,7 +229,7 @@ class _Call:
             finally:
                 lock.close()
 
-    def refuse_within_import(self):
+    def refuse_within_import(self) -> None:
         """RuntimeError for a script that builds at its top level, in the child that imports it to build."""
         isolated = sys.modules.get("recstore.building.isolated_build")
         if isolated is None or not isolated.importing_main:
@@ -197,7 +241,7 @@ class _Call:
                 " of its own"
             )
 
-    def attach(self):
+    def attach(self) -> Store | None:
         """The store; None where there is none, or where it is damaged, so that a build replaces it."""
         try:
             segment, label = named_segments.open_target(self.target, self.left())
@@ -213,11 +257,11 @@ class _Call:
 
     # ---- Waiting ----
 
-    def left(self):
+    def left(self) -> float | None:
         """The seconds of the timeout that are left; None without a timeout."""
         return None if self.timeout is None else max(0.0, self.begin + self.timeout - time.monotonic())
 
-    def wait(self, lock):
+    def wait(self, lock: Lock) -> bool:
         """Waits for the lock. True when this process holds it; False when the segment may have been published. Raises
         BuildError when the build failed, and WaitTimeoutError."""
         delay, first = _FIRST_DELAY, None
@@ -234,7 +278,7 @@ class _Call:
                 raise BuildError(f"building {self.target.name!r} failed in {state.builder}:\n{state.text}")
         return lock.state == native.HELD
 
-    def sleep(self, delay, lock):
+    def sleep(self, delay: float, lock: Lock) -> None:
         waited = time.monotonic() - self.begin
         if self.timeout is not None:
             if waited >= self.timeout:
@@ -253,25 +297,26 @@ class _Call:
 
     # ---- Building ----
 
-    def build_locked(self, lock):
+    def build_locked(self, lock: Lock) -> Store:
         before = _state(lock)
         attempt = before.attempt + 1
         if before.attempt and not before.failed:
             _warn("%s, which was building %r, has died; building it here", before.builder, self.target.name)
-        lock.write(_packed_state(attempt))
-        _building[self.target.path] = _thread_number(), os.getpid()
+        lock.write(LockState.pack(attempt))
+        _building[self.target.path] = _thread.get_ident(), os.getpid()
         try:
             if not self.isolate:
                 return self.make()
             return self.make_isolated()
         except Exception as error:
             if not isinstance(error, _ChildDied):  # a killed child does not mean that the next build fails
-                lock.write(_packed_state(attempt, _traceback(error)))
+                failure = "".join(traceback.format_exception(type(error), error, error.__traceback__))[-30000:]
+                lock.write(LockState.pack(attempt, failure))
             raise
         finally:
             _building.pop(self.target.path, None)
 
-    def make(self):
+    def make(self) -> Store:
         try:
             return _build(self.build(), self.target, self.reader(), self.indexes)
         except SegmentExistsError:
@@ -281,12 +326,12 @@ class _Call:
                 raise
             return store
 
-    def make_isolated(self):
+    def make_isolated(self) -> Store:
         from recstore.building import isolated_build
 
         target = self.target
         place = target.name, target.fingerprint, target.keep, target.folder, target.replaces
-        store = isolated_build.build(
+        store: Store | None = isolated_build.build(
             partial(_enter, target.path),
             partial(_make, *place, self.build, self.indexes),
             self.attach,
@@ -297,22 +342,24 @@ class _Call:
         return store
 
 
-def _enter(path):
+def _enter(path: str) -> None:
     """Notes in the child of an isolated build what it builds, so that a nested call is refused."""
-    _building[path] = _thread_number(), os.getpid()
+    _building[path] = _thread.get_ident(), os.getpid()
 
 
-def _make(name, fingerprint, keep, folder, replaces, build, indexes):
+def _make(
+    name: str, fingerprint: str, keep: float | str | None, folder: str, replaces: bool, build: Build, indexes: Indexes
+) -> Store:
     """The store, built in the child of an isolated build."""
     target = named_segments.Target(name, fingerprint, keep, folder)
     target.replaces = replaces
     return _Call(target, build, False, None, indexes).make()
 
 
-def _refuse_nested(target):
+def _refuse_nested(target: Target) -> None:
     """BuildError for a call by the `build` of this key, in this thread or in a process that this thread forked."""
     entry = _building.get(target.path)
-    if entry is None or entry[0] != _thread_number():
+    if entry is None or entry[0] != _thread.get_ident():
         return
     pid = entry[1]
     if pid != os.getpid():
@@ -329,21 +376,18 @@ def _refuse_nested(target):
 # ---- Helpers ----
 
 
-def _state(lock):
+def _state(lock: Lock) -> LockState:
     return LockState.of(lock.read())
 
 
-def _packed_state(attempt, failure=None):
-    return LockState.pack(attempt, failure)
-
-
-def _container(segment, reader):
+def _container(segment: Segment, reader: trust.Reader) -> Store:
     """The RecordList or RecordDict over a segment just attached."""
     segment.reader = reader
-    return registry.container_of(registry.announce(segment))
+    store: Store = registry.container_of(registry.announce(segment))
+    return store
 
 
-def _build(result, target, reader, indexes=None):
+def _build(result: Any, target: Target, reader: trust.Reader, indexes: Indexes | None = None) -> Store:
     """The store of what a build returned, under the target's name. The builder reads it as the processes read it that
     attach by name, so that all of them see the same."""
     if result is None:
@@ -353,8 +397,9 @@ def _build(result, target, reader, indexes=None):
         options = feed.options or build_options.Options()
         options.target, target.reader = target, reader
         options.indexes = options.indexes or saved_indexes.wanted(**(indexes or {}))
-        built = (streaming.build_mapping if feed.pairs else streaming.build_records)(feed, options)
-        return registry.container_of(built)
+        build = streaming.build_mapping if feed.pairs else streaming.build_records
+        store: Store = registry.container_of(build(feed, options))
+        return store
     iterable = hasattr(type(result), "__iter__") or hasattr(type(result), "__getitem__")
     if isinstance(result, (str, bytes, bytearray)) or not iterable:
         kind = type(result).__name__
@@ -368,15 +413,12 @@ def _build(result, target, reader, indexes=None):
     )
     options.target = target
     target.reader = reader
-    is_mapping = isinstance(result, (native.Mapping, Mapping))
-    return registry.container_of((streaming.build_mapping if is_mapping else streaming.build_records)(result, options))
+    build = streaming.build_mapping if isinstance(result, (native.Mapping, Mapping)) else streaming.build_records
+    store = registry.container_of(build(result, options))
+    return store
 
 
-def _untrusting():
-    return trust.Reader(trusted=False)
-
-
-def _only(name, dir, timeout):
+def _only(name: str, dir: Path | None, timeout: float | None) -> tuple[Segment, Label]:
     """`(segment, label)` of the one segment of this name."""
     for _ in range(100):
         paths = named_segments.found(name, dir)
@@ -400,26 +442,23 @@ def _only(name, dir, timeout):
     raise named_segments.gone(name, dir)
 
 
-def _no_such(target, dir):
+def _no_such(target: Target, dir: Path | None) -> SegmentNotFoundError:
     known = [
         label.fingerprint
         for label in map(named_segments.Label.at, named_segments.found(target.name, dir))
         if label is not None
     ]
-    error = named_segments.gone(target.name, dir)
-    if known:
-        return SegmentNotFoundError(
-            errno.ENOENT,
-            f"no segment {target.name!r} with the fingerprint {target.fingerprint!r}; there is "
-            + ", ".join(map(repr, sorted(known))),
-        )
-    return error
+    if not known:
+        return named_segments.gone(target.name, dir)
+    there = ", ".join(map(repr, sorted(known)))
+    text = f"no segment {target.name!r} with the fingerprint {target.fingerprint!r}; there is {there}"
+    return SegmentNotFoundError(errno.ENOENT, text)
 
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 
-def _seconds(keep):
+def _seconds(keep: object) -> float | str | None:
     """The seconds that `keep` stands for: None for False, FOR_EVER for True."""
     if keep is False or keep is None:
         return None
@@ -438,15 +477,7 @@ def _seconds(keep):
     return float(seconds)
 
 
-def _thread_number():
-    return _thread.get_ident()
-
-
-def _traceback(error):
-    return "".join(traceback.format_exception(type(error), error, error.__traceback__))[-30000:]
-
-
-def _warn(text, *values):
+def _warn(text: str, *values: object) -> None:
     try:
         import logging
     except ImportError:  # the program has given up its rights, or its path
@@ -456,7 +487,7 @@ def _warn(text, *values):
         logging.getLogger("recstore").warning(text, *values)
 
 
-def _log_attached(segment, label):
+def _log_attached(segment: Segment, label: Label) -> None:
     # A program that has not imported logging has no handler, and would not show a message of level INFO.
     if (logging := sys.modules.get("logging")) is not None:
         age = max(0.0, time.time() - segment.created_ns / 1e9)

@@ -1,5 +1,7 @@
 """`recstore build`: a store of files, saved or shared by name."""
 
+from __future__ import annotations
+
 import sys
 import time
 from importlib.util import find_spec
@@ -9,8 +11,15 @@ from recstore.cli.files import Refused, Usage
 from recstore.cli.text import to_json
 from recstore.text import counted, safe_text, size_text
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+    from typing import Any
 
-def add(commands):
+    from recstore.cli.files import Commands
+
+
+def add(commands: Commands) -> None:
     """The arguments of the command."""
     build = commands.add_parser(
         "build",
@@ -39,7 +48,7 @@ def add(commands):
     build.set_defaults(run=run)
 
 
-def _add_shards(build):
+def _add_shards(build: argparse.ArgumentParser) -> None:
     about = "write a set of shards here, a folder or a URL such as s3://bucket/train, in several processes"
     build.add_argument("--shards", metavar="URL", help=about)
     about = "with --shards: the size of a shard file, such as 128MiB, which it is unless told"
@@ -47,7 +56,7 @@ def _add_shards(build):
     build.add_argument("--append", action="store_true", help="with --shards: add to the set that is there")
 
 
-def run(options):
+def run(options: argparse.Namespace) -> int:
     """Builds the store; the exit status."""
     if options.shards is not None:
         return _shards(options)
@@ -75,7 +84,7 @@ def run(options):
     return 0
 
 
-def _shards(options):
+def _shards(options: argparse.Namespace) -> int:
     """`--shards`: writes a set of shards; the exit status."""
     from recstore.building import cores
     from recstore.dataset import object_sizes
@@ -101,7 +110,7 @@ def _shards(options):
             how[option] = getattr(options, option)
     begin = time.monotonic()
 
-    def write(feed):
+    def write(feed: Any) -> tuple[str, int, list[Any]]:
         own = writer.ShardWriter(options.shards, mapping=feed.pairs, **how)
         number = manifest.newest(own.storage)
         if number and not (options.append or options.force):
@@ -119,12 +128,12 @@ def _shards(options):
     return 0
 
 
-def _shards_line(said):
+def _shards_line(said: dict[str, Any]) -> str:
     what = f"{counted(said['records'], 'record')} in {counted(said['files'], 'shard file')}"
     return f"{said['shards']}@{said['manifest']}: {what}, {size_text(said['nbytes'])}, {said['seconds']:.1f} s"
 
 
-def _given(options):
+def _given(options: argparse.Namespace) -> Any:
     """The argument of the reader."""
     if "-" not in options.inputs:
         return options.inputs
@@ -137,7 +146,7 @@ def _given(options):
     return sys.stdin.buffer
 
 
-def _how(options):
+def _how(options: argparse.Namespace) -> dict[str, Any]:
     """The arguments of the reader that say how to build."""
     how = {"progress": sys.stderr.isatty() and find_spec("rich") is not None}
     for option in ("workers", "threads", "compression", "index_by", "group_by"):
@@ -152,7 +161,7 @@ def _how(options):
     return how
 
 
-def _line(said, options):
+def _line(said: dict[str, Any], options: argparse.Namespace) -> str:
     places = []
     if options.output is not None:
         places.append(options.output)

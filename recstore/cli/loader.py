@@ -1,5 +1,7 @@
 """The demo's row with a real torch DataLoader: one epoch, shuffled, persistent workers."""
 
+from __future__ import annotations
+
 import os
 import time
 import warnings
@@ -9,28 +11,37 @@ import torch.utils.data
 from recstore.cli.workers import touch
 from recstore.shm import process_memory
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
-class Samples(torch.utils.data.Dataset):
+    from recstore.shm.process_memory import Identity
+
+
+class Samples(torch.utils.data.Dataset):  # type: ignore[misc]
     """A Dataset as users write it, with records and a transform that reads them."""
 
-    def __init__(self, records):
+    def __init__(self, records: Any) -> None:
         self.records = records
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.records)
 
-    def __getitem__(self, index):
+    def __getitem__(self, index: int) -> int:
         record = self.records[index]
         touch(record)
         return 1
 
 
-def collate(batch):
+def collate(batch: list[int]) -> int:
     """Sends back only the number of records: tensors would cost the same for any container."""
     return len(batch)
 
 
-def loader_pass(records, workers, segments, progress):
+def loader_pass(
+    records: Any, workers: int, segments: dict[Identity, int], progress: Callable[[int], None]
+) -> dict[str, Any]:
     """One epoch; the same keys as workers.full_pass."""
     # On fewer cores than workers torch advises fewer workers; the demo compares containers at a given number.
     warnings.filterwarnings("ignore", message="This DataLoader will create")

@@ -1,5 +1,7 @@
 """Runs each trial of `recstore demo` and `recstore bench` in its own process, and shows the progress."""
 
+from __future__ import annotations
+
 import importlib.util
 import json
 import os
@@ -11,7 +13,14 @@ import tempfile
 import time
 
 from recstore.cli import trial
-from recstore.text import safe_text
+from recstore.cli.text import error_line
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import IO, Any, TypeVar
+
+    _T = TypeVar("_T")
 
 _PATIENCE = 5.0  # seconds that an interrupted trial has to end its workers
 
@@ -27,27 +36,28 @@ class Trials:
     lost. The handler ends the trial; then `run` reads the end of its output and raises.
     """
 
-    def __init__(self, shown):
+    def __init__(self, shown: _PlainBars) -> None:
         self._shown = shown
-        self._process = None
-        self._interrupted = None  # time.monotonic() at the first signal
+        self._process: subprocess.Popen[bytes] | None = None
+        self._interrupted: float | None = None  # time.monotonic() at the first signal
 
-    def interrupt(self, *_):
+    def interrupt(self, *_: object) -> None:
         """Handles SIGINT and SIGTERM."""
         if self._interrupted is None:
             self._interrupted = time.monotonic()
             if self._process is not None:
                 self._process.terminate()
 
-    def check(self):
+    def check(self) -> None:
         """Raise KeyboardInterrupt if a signal has come."""
         if self._interrupted is not None:
             raise KeyboardInterrupt
 
-    def run(self, label, task):
+    def run(self, label: str, task: dict[str, Any]) -> dict[str, Any]:
         """Run one task, draw its progress, return its result. Raises TrialError."""
         self.check()
-        result = failure = None
+        result: dict[str, Any] | None = None
+        failure = None
         self._shown.begin(label)
         process = self._process = _start(task)
         try:
@@ -77,21 +87,22 @@ class Trials:
             raise TrialError(_death(label, process.returncode))
         return result
 
-    def say(self, text):
+    def say(self, text: str) -> None:
         """Print a line of the result now, above the bar."""
         self._shown.say(text)
 
-    def _messages(self, process):
+    def _messages(self, process: subprocess.Popen[bytes]) -> Iterator[dict[str, Any]]:
         """The trial's messages up to the end of its output; an interrupted trial that does not end is killed."""
         rest = b""
+        out: IO[bytes] = process.stdout  # type: ignore[assignment]  # a pipe
         while True:
-            ready, _, _ = select.select([process.stdout], [], [], 1.0)
+            ready, _, _ = select.select([out], [], [], 1.0)
             if not ready:
                 if self._interrupted is not None and time.monotonic() > self._interrupted + _PATIENCE:
                     process.kill()
                     return
                 continue
-            data = os.read(process.stdout.fileno(), 1 << 16)
+            data = os.read(out.fileno(), 1 << 16)
             if not data:
                 return
             *lines, rest = (rest + data).split(b"\n")
@@ -99,7 +110,7 @@ class Trials:
                 yield from map(json.loads, lines)
 
 
-def _start(task):
+def _start(task: dict[str, Any]) -> subprocess.Popen[bytes]:
     """The process of a trial. It inherits SIGINT as blocked: a terminal sends Ctrl-C to the whole group, and a Python
     that is just starting would answer with a traceback."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
@@ -109,9 +120,9 @@ def _start(task):
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _end(process):
+def _end(process: subprocess.Popen[bytes]) -> None:
     """Wait for a trial that is about to end; leave no process behind."""
-    process.stdout.close()
+    process.stdout.close()  # type: ignore[union-attr]  # a pipe
     try:
         process.wait(_PATIENCE)
     except subprocess.TimeoutExpired:
@@ -119,7 +130,7 @@ def _end(process):
         process.wait()
 
 
-def _death(label, status):
+def _death(label: str, status: int) -> str:
     """The message for a trial that ended without a result."""
     if status == -signal.SIGKILL:
         return f"{label}: the process was killed, as the kernel does when memory runs out; use fewer records"
@@ -129,32 +140,32 @@ def _death(label, status):
 class _PlainBars:
     """Progress without a terminal or without rich: a line for each stage on standard error."""
 
-    def __enter__(self):
+    def __enter__(self) -> _PlainBars:
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         pass
 
-    def begin(self, label):
+    def begin(self, label: str) -> None:
         pass
 
-    def stage(self, label, of):
+    def stage(self, label: str, of: int | None) -> None:
         print(f"{label} ...", file=sys.stderr, flush=True)
 
-    def advance(self, count):
+    def advance(self, count: int) -> None:
         pass
 
-    def end(self):
+    def end(self) -> None:
         pass
 
-    def say(self, text):
+    def say(self, text: str) -> None:
         print(text, flush=True)
 
 
 class _RichBars(_PlainBars):
     """One bar for the stage that runs, gone when it ends."""
 
-    def __enter__(self):
+    def __enter__(self) -> _RichBars:
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -163,33 +174,32 @@ class _RichBars(_PlainBars):
         console = Console(stderr=True)
         self._progress = Progress(*columns, console=console, transient=True, redirect_stdout=False)
         self._progress.start()
-        self._task = None
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         self._progress.stop()
 
-    def begin(self, label):
+    def begin(self, label: str) -> None:
         self._task = self._progress.add_task(label, total=None)
 
-    def stage(self, label, of):
+    def stage(self, label: str, of: int | None) -> None:
         self._progress.remove_task(self._task)
         self._task = self._progress.add_task(label, total=of)
 
-    def advance(self, count):
+    def advance(self, count: int) -> None:
         self._progress.advance(self._task, count)
 
-    def end(self):
+    def end(self) -> None:
         self._progress.remove_task(self._task)
 
-    def say(self, text):
+    def say(self, text: str) -> None:
         # A bar is drawn over the line that the cursor is in, so it is taken away while the text is printed.
         self._progress.stop()
         print(text, flush=True)
         self._progress.start()
 
 
-def measured(command, measure):
+def measured(command: str, measure: Callable[[Trials, str], _T]) -> tuple[_T, int] | tuple[None, int]:
     """Run `measure(trials, pool)` with Trials and the path of a file for their records. Returns its result and 0, or
     None and the exit status after one line on standard error said what failed: 1, or 130 for Ctrl-C."""
     bars = _RichBars() if sys.stderr.isatty() and importlib.util.find_spec("rich") else _PlainBars()
@@ -203,8 +213,7 @@ def measured(command, measure):
         trials.check()
         return result, 0
     except TrialError as error:
-        line = safe_text(str(error)).replace("\n", " ")
-        print(f"recstore {command}: {line}", file=sys.stderr)
+        print(f"recstore {command}: {error_line(error)}", file=sys.stderr)
         return None, 1
     except KeyboardInterrupt:
         print(f"recstore {command}: interrupted, all workers ended", file=sys.stderr)

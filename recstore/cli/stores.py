@@ -4,6 +4,8 @@ An argument without a slash is the name of a store if one has it, else a file; `
 trusted: no class is made and no pickle is loaded. Printed text is cut short and has no control characters.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import errno
 import os
@@ -16,10 +18,15 @@ from recstore.cli.text import brief, error_line, plain, to_json
 from recstore.containers.opening import is_set
 from recstore.text import counted, safe_text, size_text
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+    from typing import Any, Literal
+
 _COLUMNS = ("name", "fingerprint", "records", "nbytes", "age", "builder", "attached", "state", "keep", "path")
 
 
-def list_segments(options):
+def list_segments(options: argparse.Namespace) -> int:
     """`ls`"""
     found = recstore.names.list(dir=options.dir)
     if options.json:
@@ -29,7 +36,7 @@ def list_segments(options):
     return 0
 
 
-def info(options):
+def info(options: argparse.Namespace) -> int:
     """`info`"""
     with opened(options) as store:
         said = store.info(fields=options.fields)
@@ -40,7 +47,7 @@ def info(options):
     return 0
 
 
-def head(options):
+def head(options: argparse.Namespace) -> int:
     """`head`: the first records, each in a line; of a store or of a file that a reader knows."""
     form = options.format or (files.format_of(options.what) if os.path.exists(options.what) else None)
     if form in (None, "recs") or not options.format and _is_name(options):
@@ -51,7 +58,7 @@ def head(options):
     return _head(options, files.read(given, options, form, compression="none"), options.n)
 
 
-def _is_name(options):
+def _is_name(options: argparse.Namespace) -> bool:
     """Whether the argument is the name of a store."""
     if os.sep in options.what:
         return False
@@ -61,7 +68,7 @@ def _is_name(options):
         return False
 
 
-def _head(options, store, most):
+def _head(options: argparse.Namespace, store: Any, most: int | None) -> int:
     """Prints the first records. `most` is None for a store, else the number of records to show of those read."""
     with store:
         is_mapping = isinstance(store, recstore.RecordDict)
@@ -85,7 +92,7 @@ def _head(options, store, most):
     return 0
 
 
-def _entry(keys, values, at):
+def _entry(keys: Any, values: Any, at: int) -> tuple[Any, Any, str]:
     """`(key, value, error)`: an unreadable record must not hide the others."""
     try:
         return keys[at], values[at], ""
@@ -93,7 +100,7 @@ def _entry(keys, values, at):
         return at, None, error_line(error)
 
 
-def verify(options):
+def verify(options: argparse.Namespace) -> int:
     """`verify`: all bytes."""
     with opened(options, verify="full") as store:
         if options.json:
@@ -103,7 +110,7 @@ def verify(options):
     return 0
 
 
-def remove(options):
+def remove(options: argparse.Namespace) -> int:
     """`rm`"""
     try:
         removed = recstore.names.remove(options.name, options.fingerprint, dir=options.dir)
@@ -116,7 +123,7 @@ def remove(options):
     return 0
 
 
-def collect(options):
+def collect(options: argparse.Namespace) -> int:
     """`gc`"""
     if options.url is not None:
         return _collect_set(options)
@@ -137,7 +144,7 @@ def collect(options):
     return 0
 
 
-def _collect_set(options):
+def _collect_set(options: argparse.Namespace) -> int:
     """`gc URL`"""
     from recstore.remote import collecting
 
@@ -160,7 +167,7 @@ def _collect_set(options):
 # ---- Helpers ----
 
 
-def opened(options, verify="header"):
+def opened(options: argparse.Namespace, verify: Literal["header", "full"] = "header") -> Any:
     """The store that an argument names. SegmentNotFoundError, Refused, and the errors of attaching and opening."""
     what = options.what
     if os.sep in what and options.fingerprint is None:
@@ -185,7 +192,7 @@ def opened(options, verify="header"):
     return _open(what, verify)
 
 
-def _open(what, verify):
+def _open(what: str, verify: Literal["header", "full"]) -> Any:
     """As recstore.open. Refused for a URL that needs what is not given."""
     try:
         return recstore.open(what, verify=verify)
@@ -195,13 +202,13 @@ def _open(what, verify):
         raise Refused(str(error)) from None
 
 
-def _verified(store):
+def _verified(store: Any) -> Any:
     """Opens a named store again and checks all its bytes. `store` keeps the segment alive meanwhile."""
     with store:
         return recstore.open(store.segments[0].path, verify="full")
 
 
-def _words(value):
+def _words(value: object) -> Any:
     """A copy in which every key and leaf is a value of JSON."""
     if isinstance(value, dict):
         return {str(key): _words(one) for key, one in value.items()}

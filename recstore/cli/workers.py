@@ -5,6 +5,8 @@ containers. All workers stay alive until the memory has been measured, because p
 after the others have ended.
 """
 
+from __future__ import annotations
+
 import math
 import multiprocessing
 import multiprocessing.connection
@@ -15,6 +17,17 @@ import time
 from recstore._core import forks
 from recstore.shm import process_memory
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from multiprocessing.connection import Connection
+    from multiprocessing.process import BaseProcess
+    from typing import Any, TypeAlias
+
+    from recstore.shm.process_memory import Identity
+
+    _Worker: TypeAlias = tuple[BaseProcess, Connection, float]
+
 METHODS = ("fork", "spawn", "forkserver")
 _REPORTS = 20
 
@@ -23,7 +36,7 @@ class WorkerFailed(RuntimeError):
     """A worker ended before its pass did; the message carries its traceback or its exit code."""
 
 
-def shuffled(count, seed):
+def shuffled(count: int, seed: int) -> Iterator[int]:
     """Every index below count once, in pseudo-random order. There is no array of indices, which would add to the USS.
 
     A linear congruential generator over the next power of two has full period when the increment is odd and the
@@ -38,7 +51,7 @@ def shuffled(count, seed):
             yield at
 
 
-def touch(record):
+def touch(record: object) -> None:
     """Reference each value of a record, as a transform does, which writes its reference count."""
     if isinstance(record, dict):
         for _ in record.values():
@@ -48,7 +61,7 @@ def touch(record):
             pass
 
 
-def _work(records, seed, pipe, parent):
+def _work(records: Any, seed: int, pipe: Connection, parent: int | None) -> None:
     # The terminal sends Ctrl-C to the whole group; the parent alone answers it and ends its workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -74,15 +87,21 @@ def _work(records, seed, pipe, parent):
             os._exit(1)
 
 
-def full_pass(records, method, workers, segments=(), progress=None):
+def full_pass(
+    records: Any,
+    method: str,
+    workers: int,
+    segments: dict[Identity, int] | tuple[()] = (),
+    progress: Callable[[int], None] | None = None,
+) -> dict[str, Any]:
     """Run the job; a dict of first_s (slowest start to first record), pass_s, uss (a list), total and processes.
 
     `segments` are keys of process_memory.segments. Their unmapped pages belong to the total. `progress` is called with
     the number of records newly read.
     """
-    context = multiprocessing.get_context(method)
+    context: Any = multiprocessing.get_context(method)
     parent = None if method == "forkserver" else os.getpid()
-    crew = []
+    crew: list[_Worker] = []
     try:
         for number in range(workers):
             ours, theirs = context.Pipe()
@@ -94,7 +113,7 @@ def full_pass(records, method, workers, segments=(), progress=None):
                 crew.append((process, ours, started))
         times = _listen(crew, progress)
         pids = process_memory.family(os.getpid())
-        readings = [process_memory.usage(process.pid) for process, _, _ in crew]
+        readings = [process_memory.usage(process.pid or 0) for process, _, _ in crew]
         result = {
             "first_s": max(first for first, _ in times),
             "pass_s": max(whole for _, whole in times),
@@ -111,12 +130,13 @@ def full_pass(records, method, workers, segments=(), progress=None):
         _dismiss(crew)
 
 
-def _listen(crew, progress):
+def _listen(crew: list[_Worker], progress: Callable[[int], None] | None) -> list[tuple[float, float]]:
     times = {}
     waiting = {ours: (process, started) for process, ours, started in crew}
     first = {}
     while waiting:
-        for pipe in multiprocessing.connection.wait(list(waiting)):
+        ready: list[Any] = multiprocessing.connection.wait(waiting)
+        for pipe in ready:
             process, started = waiting[pipe]
             try:
                 kind, value = pipe.recv()
@@ -135,7 +155,7 @@ def _listen(crew, progress):
     return list(times.values())
 
 
-def _dismiss(crew):
+def _dismiss(crew: list[_Worker]) -> None:
     for process, _, _ in crew:
         if process.is_alive():
             process.terminate()

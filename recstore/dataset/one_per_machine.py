@@ -64,10 +64,11 @@ class Request:
     def store(self, feed: Feed, fingerprint: str) -> RecordList[Any]:
         """The store of a feed. The segment of this name is trusted: its owner and mode say that this user wrote it."""
         given = {**self.sharing_options, "fingerprint": fingerprint}
-        return sharing.shared_with(_trusting, self.name, lambda: feed, **given)
+        store = sharing.shared_with(_trusting, self.name, lambda: feed, **given)
+        return store  # type: ignore[return-value]  # what is no mapping is a list
 
     def fingerprint(self, factory: Callable[[], Any]) -> str:
-        given = self.sharing_options.get("fingerprint")
+        given: str | None = self.sharing_options.get("fingerprint")
         if given is not None:
             return given
         if self.sharing_options.get("keep") is True and self.sharing_options.get("files") is None:

@@ -95,9 +95,7 @@ class SegmentTable(list[SegmentInfo]):
         """The table as HTML, for notebooks."""
         from recstore.display import html
 
-        rows = html.table([_COLUMNS, *(info.row() for info in self)], "<<>>><><")  # type: ignore[no-untyped-call]
-        shown: str = html.block(rows)  # type: ignore[no-untyped-call]
-        return shown
+        return html.block(html.table([_COLUMNS, *(info.row() for info in self)], "<<>>><><"))
 
 
 def segments(name: str | None, dir: Path | None) -> SegmentTable:

@@ -14,7 +14,7 @@ import pytest
 
 import recstore
 from recstore._core import native
-from recstore.cli import bench_files, bench_rivals, bench_timing, main, records
+from recstore.cli import bench_rivals, bench_timing, files, main, records
 from recstore.cli.records import SourceError
 
 
@@ -23,8 +23,8 @@ def wrote(path, text):
     return str(path)
 
 
-def taken(path, **how):
-    what, found = bench_files.read(path, **how)
+def taken(path, form=None, where=None):
+    what, found = records.read_any(path, form or files.format_of(path) or "text", where)
     return what, list(found)
 
 
@@ -41,12 +41,12 @@ def taken(path, **how):
         ("a.tsv", "tsv"),
         ("a.pq", "parquet"),
         ("a.txt", "text"),
-        ("a", "text"),
-        ("a.gz", "text"),
+        ("a", None),
+        ("a.gz", None),
     ],
 )
 def test_the_name_says_the_format(name, form):
-    assert bench_files.format_of(name) == form
+    assert files.format_of(name) == form
 
 
 def test_json(tmp_path):
@@ -66,7 +66,7 @@ def test_json(tmp_path):
     [
         ("5", None, "neither a list nor an object"),
         ("nope", None, "not JSON"),
-        ('{"a": 1}\n{"a": 2}', None, "--format jsonl"),
+        ('{"a": 1}\n{"a": 2}', None, "read_jsonl reads one value a line"),
         ('{"a": [1]}', "b", "there is no 'b'; arrays in it: 'a' (1)"),
         ('{"a": {"c": [1]}}', "a.b", "there is no 'a.b'; arrays in it: 'a.c' (1)"),
         ('{"a": {"c": [1]}}', "a", "'a' is an object, not an array; arrays in it: 'a.c' (1)"),
@@ -85,8 +85,6 @@ def test_lines(tmp_path):
     assert taken(wrote(tmp_path / "b.txt", '{"a": 1}\n'), form="jsonl")[1] == [{"a": 1}]
     with pytest.raises(SourceError, match="line 2: not JSON"):
         taken(wrote(tmp_path / "c.jsonl", "1\nx\n"))
-    with pytest.raises(SourceError, match="--records is for JSON"):
-        taken(wrote(tmp_path / "d.txt", "x"), where="a")
 
 
 def test_tables(tmp_path):
@@ -163,7 +161,7 @@ MIXED = [
 ]
 
 
-@pytest.mark.parametrize("rival", bench_rivals.every(), ids=lambda rival: rival.name)
+@pytest.mark.parametrize("rival", bench_rivals.EVERY, ids=lambda rival: rival.name)
 @pytest.mark.parametrize("held", [MIXED, ["a", "b/c", ""], [[1, 2], []]], ids=["mixed", "text", "lists"])
 def test_rivals_give_the_records_back(rival, held):
     try:
@@ -196,8 +194,9 @@ class _Wrong(bench_rivals.Rival):
 
 
 def test_wrong_answers_are_not_timed(monkeypatch):
-    built, sizes, absent = bench_timing.build_all([0, 1], [_Wrong], lambda stage: None)
-    assert (built, sizes, absent) == ({}, [], {"wrong": "wrong gives another record at 0"})
+    rows, sizes, absent = bench_timing.measure([0, 1], [_Wrong], 2, 1, lambda stage: None)
+    assert (sizes, absent) == ([], {"wrong": "wrong gives another record at 0"})
+    assert "wrong" not in {row["rival"] for row in rows}
     monkeypatch.setattr(bench_rivals.Recstore, "build", _Wrong.build)
     with pytest.raises(bench_timing.WrongAnswer):
         bench_timing.build(bench_rivals.Recstore, [0, 1])
@@ -299,6 +298,7 @@ def signals():
         ("empty.txt", "", "no records in"),
         ("none.json", '{"a": []}', "no records in"),
         ("bad.jsonl", "{", "bad.jsonl, line 1: not JSON"),
+        ("lines.json", '{"a": 1}\n{"a": 2}', "--format jsonl reads one value a line"),
         ("deep.json", "[" * 100_000, "more than 1024 brackets are open"),
     ],
 )
@@ -315,6 +315,11 @@ def test_wrong_usage(arguments, capsys):
     with pytest.raises(SystemExit) as caught:
         main.main(["bench", *arguments])
     assert caught.value.code == 2 and "usage: recstore bench" in capsys.readouterr().err
+
+
+def test_records_is_for_json(tmp_path, capsys):
+    assert main.main(["bench", wrote(tmp_path / "a.txt", "x"), "--records", "a"]) == 2
+    assert "--records is for json" in capsys.readouterr().err
 
 
 def test_too_little_memory(tmp_path, signals, monkeypatch, capsys):
