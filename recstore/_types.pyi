@@ -33,13 +33,17 @@ class _StoreOptions(TypedDict, total=False):
 class BuildOptions(_StoreOptions, total=False):
     threads: SupportsIndex | None
 
-class _Keeping(TypedDict, total=False):
-    save: Path | None
+class Sharing(TypedDict, total=False):
+    """The keyword arguments of `shared` that all readers take."""
+
     shared: str | None
     keep: bool | str | float
     fingerprint: str | None
     dir: Path | None
     timeout: float | None
+
+class _Keeping(Sharing, total=False):
+    save: Path | None
 
 class ReadOptions(BuildOptions, _Keeping, total=False):
     """The keyword arguments that all readers of files and tables take."""

@@ -1,8 +1,11 @@
 """`SharedDataset`: a dataset of Hugging Face's `datasets` as a store that one process of a machine makes, with the
 features' decoding and `with_transform` of a Dataset, and the way back to one."""
 
+from __future__ import annotations
+
 import copy
 import operator
+from typing import Any, TypeAlias, overload
 
 import datasets
 import numpy as np
@@ -12,6 +15,18 @@ from recstore.building import fingerprints
 from recstore.building.feeds import Feed
 from recstore.sources import hf_in, reading
 from recstore.text import an
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from typing_extensions import Self, Unpack
+
+    from recstore._types import Index, ReadOptions, Selector
+    from recstore.containers.records import RecordList
+
+    _Row: TypeAlias = dict[str, Any]
+    _Transform: TypeAlias = Callable[[_Row], _Row] | None
 
 __all__ = ["SharedDataset"]
 
@@ -43,51 +58,57 @@ class SharedDataset:
     (3, {'size': 1}, {'size': [1, 1]}, {'text': 'b', 'label': 1})
     """
 
-    def __init__(self, source, **options):
+    def __init__(self, source: Any, **options: Unpack[ReadOptions]) -> None:
         feed = _Rows(source)
         if options.get("shared") is not None and options.get("fingerprint") is None:
             options["fingerprint"] = feed.fingerprint()
-        self.store = reading.store("SharedDataset", feed, options)
+        self.store: RecordList[_Row] = reading.store("SharedDataset", feed, options)
         stored = self.store.attributes.get("features")
-        self.features = None if stored is None else datasets.Features.from_dict(stored)
+        self.features: Any = None if stored is None else datasets.Features.from_dict(stored)
         self._decodes = self.features is not None and any(map(require_decoding, self.features.values()))
-        self._transform = None
+        self._transform: _Transform = None
 
     # ---- Reading ----
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.store)
 
-    def __getitem__(self, key):
+    @overload
+    def __getitem__(self, key: str) -> Any: ...
+    @overload
+    def __getitem__(self, key: int) -> _Row: ...
+    @overload
+    def __getitem__(self, key: Selector[Index]) -> _Row: ...
+    def __getitem__(self, key: Any) -> Any:
         if isinstance(key, str):
             return self._column(key)
         if hasattr(key, "__index__") and not getattr(key, "ndim", 0):
             return self._rows([self._own(self.store)[operator.index(key)]])[0]
         return self._batch(self._own(self.store[key]))
 
-    def __getitems__(self, indices):
+    def __getitems__(self, indices: Iterable[int]) -> list[_Row]:
         """A list of the rows at `indices`, which go through the transform as one batch."""
         return self._rows(self._own(self.store).get_many(indices))
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[_Row]:
         for row in self._own(self.store):
             yield self._rows([row])[0]
 
-    def _own(self, rows):
+    def _own(self, rows: Any) -> Any:
         """The rows for reading; a transform may change what it is given."""
         return rows if self._transform is None else rows._unwatched()
 
-    def _decoded(self, row):
+    def _decoded(self, row: _Row) -> _Row:
         return self.features.decode_example(row) if self._decodes else row
 
-    def _batch(self, rows):
+    def _batch(self, rows: Iterable[_Row]) -> _Row:
         """Rows as a dict of columns, after the transform."""
         decoded = [self._decoded(row) for row in rows]
         names = self.column_names or list(dict.fromkeys(name for row in decoded for name in row))
         batch = {name: [row.get(name) for row in decoded] for name in names}
         return batch if self._transform is None else self._transform(batch)
 
-    def _rows(self, rows):
+    def _rows(self, rows: Iterable[_Row]) -> list[_Row]:
         """The rows after the transform."""
         if self._transform is None:
             return [self._decoded(row) for row in rows]
@@ -95,48 +116,48 @@ class SharedDataset:
         count = len(next(iter(batch.values()), ()))
         return [{name: column[i] for name, column in batch.items()} for i in range(count)]
 
-    def _column(self, name):
+    def _column(self, name: str) -> Any:
         if self.features is not None and name not in self.features:
             raise KeyError(f"the dataset has no column {name!r}; it has {', '.join(map(repr, self.features))}"[:500])
         column = self.store.field((name,))
-        if not self._decodes or not require_decoding(self.features[name]):
+        if self.features is None or not require_decoding(self.features[name]):
             return column
         return [self.features.decode_example({name: value})[name] for value in column]
 
     # ---- As a Dataset ----
 
     @property
-    def column_names(self):
+    def column_names(self) -> list[str] | None:
         """The names of the columns; None if the source did not know them."""
         return None if self.features is None else list(self.features)
 
     @property
-    def num_rows(self):
+    def num_rows(self) -> int:
         """The number of rows."""
         return len(self.store)
 
-    def with_transform(self, transform):
+    def with_transform(self, transform: _Transform) -> Self:
         """The dataset with a function that is called with each batch that is read, a dict of columns, and returns
         another, as of a Dataset; of a single row it is a batch of one. None removes the transform."""
         out = copy.copy(self)
         out._transform = transform
         return out
 
-    def set_transform(self, transform):
+    def set_transform(self, transform: _Transform) -> None:
         """Sets the transform of this object; see :meth:`with_transform`."""
         self._transform = transform
 
-    def select(self, indices):
+    def select(self, indices: Any) -> Self:
         """The dataset of the rows at `indices`, over the same store."""
         out = copy.copy(self)
         out.store = self.store[indices if hasattr(indices, "__len__") else list(indices)]
         return out
 
-    def shuffle(self, seed=None):
+    def shuffle(self, seed: int | None = None) -> Self:
         """The dataset in the order in which a Dataset is after ``shuffle(seed=seed)``, over the same store."""
         return self.select(np.random.default_rng(seed).permutation(len(self)))
 
-    def to_hf(self):
+    def to_hf(self) -> Any:
         """The rows as a Dataset with the same features, without a Python object for a row. A transform does not take
         part. Raises ImportError without pyarrow."""
         import pyarrow
@@ -150,14 +171,14 @@ class SharedDataset:
         info = datasets.DatasetInfo(features=self.features)
         return datasets.Dataset(datasets.table.InMemoryTable(table), info=info)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"SharedDataset(features={self.column_names}, num_rows={len(self)})"
 
 
 class _Rows(Feed):
     """The rows of a dataset, or of the one that a function returns."""
 
-    def __init__(self, source):
+    def __init__(self, source: Any) -> None:
         self.source = source
         self.is_dataset = type(source).__module__.partition(".")[0] == "datasets"
         if not (self.is_dataset or callable(source)):
@@ -166,10 +187,10 @@ class _Rows(Feed):
                 f" {type(source).__name__}"
             )
 
-    def shards(self):
+    def shards(self) -> None:
         return None
 
-    def fill(self, builder, options):
+    def fill(self, builder: Any, options: Any) -> None:
         dataset = self.source if self.is_dataset else self.source()
         feed = hf_in.feed_of(dataset.with_format(None), **_HOW) if _is_dataset(dataset) else None
         if feed is None:
@@ -178,7 +199,7 @@ class _Rows(Feed):
         feed.check()
         self.attributes = None if dataset.features is None else {"features": dataset.features.to_dict()}
 
-    def fingerprint(self):
+    def fingerprint(self) -> str:
         if not self.is_dataset:
             return fingerprints.derive(self.source)
         own = getattr(self.source, "_fingerprint", None)
@@ -190,5 +211,5 @@ class _Rows(Feed):
         return f"datasets {own}"
 
 
-def _is_dataset(value):
+def _is_dataset(value: object) -> bool:
     return isinstance(value, (datasets.Dataset, datasets.IterableDataset, datasets.DatasetDict))

@@ -1,11 +1,20 @@
 """Several lists of records in one store, as a COCO document has them: the records of one list after another, and a last
 record with their counts and with everything that is no such list."""
 
+from __future__ import annotations
+
 from contextlib import nullcontext
 
 from recstore.containers import records
 from recstore.errors import EncodeError
 from recstore.sources import reading
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import Any
+
+    from recstore.containers.records import RecordList, RecordView
 
 _COUNTS = "recstore parts"
 
@@ -13,42 +22,42 @@ _COUNTS = "recstore parts"
 class PartsFeed(reading.FileFeed):
     """A feed of several lists. `files` are the Inputs that it reads, or an empty list."""
 
-    def parts(self, bar):
+    def parts(self, bar: reading.FileBar) -> Iterator[tuple[str, Iterable[Any]]]:
         """Yields `(name, iterable of records)` of each list. `bar` is a reading.FileBar."""
         raise NotImplementedError
 
-    def rest(self):
+    def rest(self) -> dict[str, Any]:
         """The dict of everything else, asked for after the lists were read."""
         return {}
 
-    def shards(self):
+    def shards(self) -> None:
         return None
 
-    def fill(self, builder, options):
+    def fill(self, builder: Any, options: Any) -> None:
         counts = []
         with reading.FileBar(self.files, options) as bar, self.named(bar) if self.files else nullcontext():
             for name, records in self.parts(bar):
                 counted = _Counted(records)
                 builder.extend(counted)
                 counts.append((name, counted.count))
-                records = counted = None  # frees a list that is stored before the next one is made
+                del records, counted  # frees a list that is stored before the next one is made
         builder.extend([{_COUNTS: counts, "rest": self.rest()}])
 
 
 class _Counted:
     """An iterable that counts its items while it is iterated over."""
 
-    def __init__(self, records):
+    def __init__(self, records: Iterable[Any]) -> None:
         self.records = records
         self.count = 0
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Any]:
         for record in self.records:
             self.count += 1
             yield record
 
 
-def of(store):
+def of(store: RecordList[Any]) -> tuple[dict[str, RecordView[Any]], dict[str, Any]]:
     """`(lists, rest)` of the store of a PartsFeed: a dict from each list's name to a view of its records, and the dict
     of everything else. Raises ValueError for another store, which somebody else shares under the same name and
     fingerprint."""
@@ -62,7 +71,7 @@ def of(store):
     return lists, last["rest"]
 
 
-def require_storable(value, what, instead):
+def require_storable(value: object, what: str, instead: str) -> None:
     """Raises EncodeError for a value of the rest that cannot be stored. `what` names the value, `instead` is the
     advice."""
     try:
