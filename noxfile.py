@@ -39,7 +39,10 @@ ASAN = {
 PYTHONS = ["3.10", "3.11", "3.12", "3.13", "3.13t", "3.14", "3.14t"]
 WHEEL_BYTES = 2_000_000
 # The files whose functions all have their types, which `nox -s types` checks.
-TYPED = ("errors.py", "text.py", "handles.py", "later.py", "_core", "shm")
+TYPED = (
+    *(f"{name}.py" for name in ("__main__", "errors", "handles", "jsonable", "later", "names", "sharing", "text")),
+    *("_core", "shm", "display", "dataset", "integrations", "monitor", "cli"),
+)
 
 
 def group(name: str) -> list[str]:

@@ -5,7 +5,6 @@ from typing import Any, overload
 
 from typing_extensions import TypeVar
 
-from recstore._core.trust import Reader
 from recstore._types import Arrays, FieldNames, Path, Paths
 from recstore.containers.dicts import RecordDict
 from recstore.containers.records import RecordList
@@ -64,15 +63,3 @@ def shared(
     allow_pickle: bool = False,
     arrays: Arrays = "copy",
 ) -> _Store: ...  # type: ignore[type-var]
-def shared_with(
-    reader: Callable[[], Reader],
-    name: str,
-    build: Callable[[], Any],
-    fingerprint: str | None,
-    files: Paths | None = None,
-    keep: bool | float | str = False,
-    dir: Path | None = None,
-    timeout: float | None = None,
-    isolate: bool = False,
-    indexes: dict[str, Any] | None = None,
-) -> RecordList[Any] | RecordDict[Any, Any]: ...

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from typing import Any, TypeAlias
 
-    Row: TypeAlias = dict[str, Any]
+    _Row: TypeAlias = dict[str, Any]
 
 SEED, HOT, BATCH = 2017, 1000, 256
 KINDS = ("random", "hot", "batch")
@@ -111,7 +111,7 @@ def build(rival: type[rivals.Rival], records: list[Any], checks: int = 2000) -> 
     return container, seconds
 
 
-def size_row(name: str, container: Any, seconds: float, count: int) -> Row:
+def size_row(name: str, container: Any, seconds: float, count: int) -> _Row:
     """Bytes a record and the time to build."""
     nbytes = container.nbytes
     row = {"rival": name, "nbytes": nbytes, "bytes_per_record": nbytes / count}
@@ -181,7 +181,7 @@ def _batches(values: Sequence[Any]) -> list[list[Any]]:
     return [list(values[at : at + BATCH]) for at in range(0, len(values), BATCH)]
 
 
-def read_rows(taken: dict[str, list[float]]) -> list[Row]:
+def read_rows(taken: dict[str, list[float]]) -> list[_Row]:
     """A row for each way to read: least and median ns a record, and its ratios, each the median of the rounds'."""
     floor, decode, pickles = map(taken.get, (FLOOR, DECODE, rivals.TorchPickle.name))
     return [
@@ -201,7 +201,7 @@ def ratio(above: Sequence[float] | None, below: Sequence[float] | None) -> float
 
 def measure(
     records: list[Any], wanted: Iterable[type[rivals.Rival]], reads: int, repeats: int, log: Callable[[str], object]
-) -> tuple[list[Row], list[Row], dict[str, str]]:
+) -> tuple[list[_Row], list[_Row], dict[str, str]]:
     """Decode and size over one list of records: (rows of reads, rows of sizes, {rival: why not})."""
     built, rows, sizes, absent = {}, [], [], {}
     for rival in wanted:

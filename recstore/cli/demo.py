@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from recstore.cli.running import Trials
 
-    Row: TypeAlias = dict[str, Any]
+    _Row: TypeAlias = dict[str, Any]
 
 # The number of records and the time limit in seconds, unless the user gives a number or a file. A pair of rows is left
 # out if it may end after the limit.
@@ -59,7 +59,7 @@ def run(kind: str | None, path: str | None, records: int | None, workers: int) -
 
 def _measure(
     trials: Trials, pool: str, kind: str | None, path: str | None, records: int | None, workers: int
-) -> list[Row]:
+) -> list[_Row]:
     """The rows, printed as they come."""
     begin = time.monotonic()
     if path is None:
@@ -78,7 +78,7 @@ def _measure(
     limit = begin + BUDGET if kind is None and records is None else float("inf")
     methods = [one for one in METHODS if one != "fork" or hasattr(os, "fork")]
     methods += [trial.LOADER] * bool(importlib.util.find_spec("torch"))
-    rows: list[Row] = []
+    rows: list[_Row] = []
     left_out: list[str] = []
     slowest = 0.0
     for method in methods:
@@ -95,7 +95,7 @@ def _measure(
     return rows
 
 
-def row(trials: Trials, container: str, method: str, common: Row) -> Row:
+def row(trials: Trials, container: str, method: str, common: _Row) -> _Row:
     """A row of the table, measured."""
     # Under fork nothing is pickled. What a DataLoader pickles depends on its Dataset.
     task = {"what": "row", "container": container, "method": method, "weigh": method in ("spawn", "forkserver")}
@@ -103,7 +103,7 @@ def row(trials: Trials, container: str, method: str, common: Row) -> Row:
     return {**found, "pickle": 0} if method == "fork" else found
 
 
-def fitting(wanted: int, found: Row, workers: int, forms: int = 0) -> int:
+def fitting(wanted: int, found: _Row, workers: int, forms: int = 0) -> int:
     """The number of records, at most `wanted`, with which a list and its copies in workers fit into the free memory, or
     in one process a list and so many packed forms."""
     free = process_memory.available()
@@ -116,12 +116,12 @@ def fitting(wanted: int, found: Row, workers: int, forms: int = 0) -> int:
     return min(room, wanted)
 
 
-def table_of(rows: list[Row]) -> str:
+def table_of(rows: list[_Row]) -> str:
     """The rows as one table."""
     return table([_HEADINGS, *map(_cells, rows)], _SIDES)
 
 
-def _cells(row: Row) -> tuple[str, ...]:
+def _cells(row: _Row) -> tuple[str, ...]:
     uss = [one for one in row["uss"] if one is not None]
     return (
         row["container"],
@@ -136,7 +136,7 @@ def _cells(row: Row) -> tuple[str, ...]:
     )
 
 
-def notes(rows: list[Row]) -> str:
+def notes(rows: list[_Row]) -> str:
     """What the columns are."""
     text = (
         "data: for the list, what its process grew by. ns/record: random order, one process.\n"
@@ -148,7 +148,7 @@ def notes(rows: list[Row]) -> str:
     return text
 
 
-def _sentence(rows: list[Row], workers: int) -> str:
+def _sentence(rows: list[_Row], workers: int) -> str:
     first = rows[0]["method"]
     totals = {row["container"]: row["total"] for row in rows if row["method"] == first}
     if None in totals.values():

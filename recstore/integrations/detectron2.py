@@ -93,7 +93,7 @@ def serializer(
             return own
         store = sharing.shared(shared, lambda: own, fingerprint=own.fingerprint, **options)
         own.close()
-        return store
+        return store  # type: ignore[return-value]  # of records, not of pairs
 
     return serialize
 

@@ -106,7 +106,15 @@ class _OverStore(_Manifest):  # type: ignore[misc]
         options.setdefault("index_by", "id")
         return cls(Items(jsonl.read_jsonl(path, **options)))
 
-    from_jsonl = from_file = from_jsonl_lazy
+    @classmethod
+    def from_jsonl(cls, path: Files, **options: Unpack[_JsonlOptions]) -> Self:
+        """See from_jsonl_lazy."""
+        return cls.from_jsonl_lazy(path, **options)
+
+    @classmethod
+    def from_file(cls, path: Files, **options: Unpack[_JsonlOptions]) -> Self:
+        """See from_jsonl_lazy."""
+        return cls.from_jsonl_lazy(path, **options)
 
     @property
     def ids(self) -> Iterable[str]:

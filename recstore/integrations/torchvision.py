@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from recstore._types import Files, Path, ReadOptions
+    from recstore.containers.records import RecordView
 
     _Function: TypeAlias = Callable[[Any], Any] | None
     _Valid: TypeAlias = Callable[[str], bool] | None
@@ -68,9 +69,9 @@ class DatasetFolder(datasets.DatasetFolder):  # type: ignore[misc]
         lists, rest = parts.of(reading.store(type(self).__name__, feed, options))
         self.loader = loader
         self.extensions = extensions
-        self.classes = rest["classes"]
-        self.class_to_idx = rest["class_to_idx"]
-        self.samples = lists["samples"]
+        self.classes: list[str] = rest["classes"]
+        self.class_to_idx: dict[str, int] = rest["class_to_idx"]
+        self.samples: RecordView[tuple[str, int]] = lists["samples"]
         self.targets = self.samples.field(1)
 
 

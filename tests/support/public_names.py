@@ -64,7 +64,7 @@ def exported(body):
     listed = next((ast.literal_eval(node.value) for node in body if is_all(node)), ())
     chosen = [node for node in body if defined_name(node) in listed]
     for node in body:  # a name that another annotated module defines
-        if isinstance(node, ast.ImportFrom) and any(one.name in listed for one in node.names):
+        if isinstance(node, ast.ImportFrom) and any((one.asname or one.name) in listed for one in node.names):
             path = ROOT / (node.module.replace(".", "/") + ".py")
             chosen += [one for one in ast.parse(path.read_text()).body if defined_name(one) in listed]
     for node in chosen:
