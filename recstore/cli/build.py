@@ -41,8 +41,6 @@ def add(commands: Commands) -> None:
         about = f"save an index with the store, by which a value of the field FIELD finds {about} with it"
         build.add_argument(f"--{option}-by", action="append", metavar="FIELD", help=about)
     build.add_argument("--workers", type=files.count, metavar="N", help="read in N processes")
-    about = "compress with at most N threads; as many as there are cores unless told"
-    build.add_argument("--threads", type=files.count, metavar="N", help=about)
     build.add_argument("--compression", choices=("none", "fast", "auto", "small"), help="auto unless told")
     build.add_argument("--json", action="store_true", help="print JSON")
     build.set_defaults(run=run)
@@ -102,9 +100,8 @@ def _shards(options: argparse.Namespace) -> int:
     if shard_bytes < writer.FEWEST:
         raise Usage(f"--shard-bytes is at least 1MiB, not {options.shard_bytes}")
     workers = cores.available() if options.workers is None else options.workers
-    how = {"shard_bytes": shard_bytes, "threads": options.threads}
-    if options.threads is None and workers > 1:
-        how["threads"] = -(-cores.available() // workers)
+    threads = -(-cores.available() // workers) if workers > 1 else None
+    how: dict[str, Any] = {"shard_bytes": shard_bytes, "threads": threads}
     for option in ("compression", "index_by", "group_by"):
         if getattr(options, option) is not None:
             how[option] = getattr(options, option)
@@ -149,7 +146,7 @@ def _given(options: argparse.Namespace) -> Any:
 def _how(options: argparse.Namespace) -> dict[str, Any]:
     """The arguments of the reader that say how to build."""
     how = {"progress": sys.stderr.isatty() and find_spec("rich") is not None}
-    for option in ("workers", "threads", "compression", "index_by", "group_by"):
+    for option in ("workers", "compression", "index_by", "group_by"):
         if getattr(options, option) is not None:
             how[option] = getattr(options, option)
     if options.shared is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import datetime
 import decimal
 import enum
@@ -21,7 +22,6 @@ from recstore.text import an
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Iterable, Iterator, Sequence
     from typing import Any
 
@@ -95,8 +95,6 @@ def _slice(text: str) -> slice:
         start, stop, *step = (int(one) if one else None for one in text.split(":"))
         return slice(start, stop, *step)
     except (ValueError, TypeError):
-        import argparse
-
         raise argparse.ArgumentTypeError(f"{text!r} is not a slice such as 100:200") from None
 
 
@@ -224,19 +222,11 @@ def _line(cells: Sequence[Any], names: Sequence[Any], where: str) -> bytes:
     try:
         return (",".join(map(_cell, cells)) + "\n").encode()
     except UnicodeEncodeError:
-        name = next(name for name, cell in zip(names, cells) if not _has_utf8(_cell(cell)))
+        name = next(name for name, cell in zip(names, cells) if any("\ud800" <= c <= "\udfff" for c in _cell(cell)))
         raise Refused(f"{where.format(name)} has a lone surrogate, which UTF-8 does not have; {_ESCAPED}") from None
 
 
 _ESCAPED = "write --jsonl, which escapes it, or choose fields with --columns"
-
-
-def _has_utf8(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _cell(value: object) -> str:
@@ -253,14 +243,6 @@ def _cell(value: object) -> str:
 # ---- Parquet ----
 
 
-def _reader(pyarrow: Any, records: Any, options: argparse.Namespace) -> Any:
-    try:
-        return pyarrow.RecordBatchReader.from_stream(records)
-    except pyarrow.ArrowInvalid:  # a stream of values
-        what = f"{options.what} holds values that are not rows"
-        raise Refused(f"{what}, and a Parquet file has columns; write --jsonl") from None
-
-
 def _parquet(records: Any, options: argparse.Namespace) -> None:
     """Writes a Parquet file from the stream of batches that the core makes."""
     files.refuse_writing(options.parquet, options.force)
@@ -274,7 +256,11 @@ def _parquet(records: Any, options: argparse.Namespace) -> None:
         try:
             if not hasattr(pyarrow.RecordBatchReader, "from_stream"):
                 raise Refused("--parquet needs pyarrow 15 or newer: pip install --upgrade pyarrow")
-            reader = _reader(pyarrow, records, options)
+            try:
+                reader = pyarrow.RecordBatchReader.from_stream(records)
+            except pyarrow.ArrowInvalid:  # a stream of values
+                what = f"{options.what} holds values that are not rows"
+                raise Refused(f"{what}, and a Parquet file has columns; write --jsonl") from None
             with parquet.ParquetWriter(temporary, reader.schema) as writer:
                 held, size = [], 0
                 for batch in reader:

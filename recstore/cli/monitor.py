@@ -22,7 +22,7 @@ from recstore.monitor.watch import Watch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from typing import Any
 
     from recstore.cli.files import Commands
@@ -64,7 +64,10 @@ def run(options: argparse.Namespace) -> int:
     if options.html is not None:
         _check_html(options.html)
     show = Show(options.quiet)
-    log = _open_log(options.log, show.say)
+    try:
+        log = None if options.log is None else Log(options.log, show.say)
+    except ValueError as error:
+        raise Refused(str(error)) from None
     try:
         if options.pid is None:
             return _run_command(arguments, options, log, show)
@@ -73,16 +76,10 @@ def run(options: argparse.Namespace) -> int:
         show.close()
         if log is not None:
             log.close()
-            _remove_empty(log.path)
-
-
-def _remove_empty(path: str) -> None:
-    """Remove the log of a command that could not be started. The command may have removed it too."""
-    try:
-        if os.path.isfile(path) and not os.path.getsize(path):
-            os.unlink(path)
-    except FileNotFoundError:
-        return
+            # That of a command that could not be started is empty. The command may have removed it too.
+            with contextlib.suppress(FileNotFoundError):
+                if os.path.isfile(log.path) and not os.path.getsize(log.path):
+                    os.unlink(log.path)
 
 
 def _check_html(path: str) -> None:
@@ -149,13 +146,6 @@ class Show:
         """Give the rows of the terminal back."""
         if self.panel is not None:
             self.panel.close()
-
-
-def _open_log(path: str | None, say: Callable[[str], None]) -> Log | None:
-    try:
-        return None if path is None else Log(path, say)
-    except ValueError as error:
-        raise Refused(str(error)) from None
 
 
 def _watch_of(root: int, options: argparse.Namespace, log: Log | None, show: Show, **how: Any) -> tuple[Watch, Recent]:

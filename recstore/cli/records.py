@@ -20,7 +20,6 @@ import sysconfig
 
 import recstore
 from recstore.cli import files
-from recstore.errors import InputError
 from recstore.sources import documents, inputs
 
 TYPE_CHECKING = False
@@ -55,16 +54,14 @@ def guarded(path: str, read: Callable[[], Iterable[Any]]) -> Iterator[Any]:
     """The records of `read()`. Any failure becomes a SourceError, which names the file and says what to do."""
     try:
         yield from read()
-    except (InputError, files.Refused) as error:
+    except (recstore.Error, files.Refused) as error:
         raise SourceError(str(error)) from None
     except OSError as error:
         reason = error.strerror or error
         raise SourceError(
             f"{path}: cannot be read: {reason}; give the path of a file that this user may read"
         ) from None
-    except RecursionError:
-        raise SourceError(f"{path}: nested too deeply (recursion); give a file of records") from None
-    except ValueError as error:
+    except (RecursionError, ValueError) as error:
         raise SourceError(f"{path}: {error}; give a file of records") from None
 
 
@@ -133,17 +130,13 @@ def _longest(path: str) -> tuple[str, tuple[str, ...] | None, bool]:
     return f"the list under {key!r}{f', not {others}' if others else ''}; --records says another one", (key,), False
 
 
-def write_pool(records: Iterable[Any], path: str, source: str = "the source") -> tuple[int, int]:
-    """Write a pool file of the records of `source`; how many records it holds and how many bytes they take."""
+def write_pool(records: Iterable[Any], path: str) -> tuple[int, int]:
+    """Write a pool file; how many records it holds and how many bytes they take."""
     count = size = 0
     with open(path, "wb") as file:
         for record in records:
-            try:
-                blob, mark = _packed(record)
-            except RecursionError:
-                raise SourceError(f"{source}: record {count:,} is nested too deeply (recursion)") from None
-            file.write(_LENGTH.pack(len(blob) | mark))
-            file.write(blob)
+            blob, mark = _packed(record)
+            file.write(_LENGTH.pack(len(blob) | mark) + blob)
             count += 1
             size += len(blob)
     return count, size

@@ -1,8 +1,7 @@
-"""Runs each trial of `recstore demo` and `recstore bench` in its own process, and shows the progress."""
+"""Runs each trial of `recstore demo` and `recstore bench` in its own process, and shows its stages."""
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import select
@@ -36,8 +35,7 @@ class Trials:
     lost. The handler ends the trial; then `run` reads the end of its output and raises.
     """
 
-    def __init__(self, shown: _PlainBars) -> None:
-        self._shown = shown
+    def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         self._interrupted: float | None = None  # time.monotonic() at the first signal
 
@@ -54,20 +52,17 @@ class Trials:
             raise KeyboardInterrupt
 
     def run(self, label: str, task: dict[str, Any]) -> dict[str, Any]:
-        """Run one task, draw its progress, return its result. Raises TrialError."""
+        """Run one task, show its stages, return its result. Raises TrialError."""
         self.check()
         result: dict[str, Any] | None = None
         failure = None
-        self._shown.begin(label)
         process = self._process = _start(task)
         try:
             if self._interrupted is not None:  # the signal came before there was a process to end
                 process.terminate()
             for message in self._messages(process):
                 if "stage" in message:
-                    self._shown.stage(f"{label}: {message['stage']}", message["of"])
-                elif "done" in message:
-                    self._shown.advance(message["done"])
+                    self._show(f"{label}: {message['stage']} ...")
                 elif "error" in message:
                     # Its process is about to end by itself. A signal now would hit an interpreter that shuts down.
                     failure = message["error"]
@@ -79,7 +74,7 @@ class Trials:
         finally:
             self._process = None
             _end(process)
-            self._shown.end()
+            self._show("")
         self.check()
         if failure is not None:
             raise TrialError(failure)
@@ -88,8 +83,15 @@ class Trials:
         return result
 
     def say(self, text: str) -> None:
-        """Print a line of the result now, above the bar."""
-        self._shown.say(text)
+        """Print a line of the result now."""
+        print(text, flush=True)
+
+    def _show(self, stage: str) -> None:
+        """A stage on standard error: on a terminal, in a line that the next one overwrites."""
+        if sys.stderr.isatty():
+            print(f"\r\x1b[K{stage}", end="", file=sys.stderr, flush=True)
+        elif stage:
+            print(stage, file=sys.stderr, flush=True)
 
     def _messages(self, process: subprocess.Popen[bytes]) -> Iterator[dict[str, Any]]:
         """The trial's messages up to the end of its output; an interrupted trial that does not end is killed."""
@@ -137,78 +139,15 @@ def _death(label: str, status: int) -> str:
     return f"{label}: the process that measures ended with exit code {status} and no result; its own messages are above"
 
 
-class _PlainBars:
-    """Progress without a terminal or without rich: a line for each stage on standard error."""
-
-    def __enter__(self) -> _PlainBars:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-    def begin(self, label: str) -> None:
-        pass
-
-    def stage(self, label: str, of: int | None) -> None:
-        print(f"{label} ...", file=sys.stderr, flush=True)
-
-    def advance(self, count: int) -> None:
-        pass
-
-    def end(self) -> None:
-        pass
-
-    def say(self, text: str) -> None:
-        print(text, flush=True)
-
-
-class _RichBars(_PlainBars):
-    """One bar for the stage that runs, gone when it ends."""
-
-    def __enter__(self) -> _RichBars:
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-        # Standard output stays as it is: the bar is on standard error, and the output may go to a file.
-        console = Console(stderr=True)
-        self._progress = Progress(*columns, console=console, transient=True, redirect_stdout=False)
-        self._progress.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._progress.stop()
-
-    def begin(self, label: str) -> None:
-        self._task = self._progress.add_task(label, total=None)
-
-    def stage(self, label: str, of: int | None) -> None:
-        self._progress.remove_task(self._task)
-        self._task = self._progress.add_task(label, total=of)
-
-    def advance(self, count: int) -> None:
-        self._progress.advance(self._task, count)
-
-    def end(self) -> None:
-        self._progress.remove_task(self._task)
-
-    def say(self, text: str) -> None:
-        # A bar is drawn over the line that the cursor is in, so it is taken away while the text is printed.
-        self._progress.stop()
-        print(text, flush=True)
-        self._progress.start()
-
-
 def measured(command: str, measure: Callable[[Trials, str], _T]) -> tuple[_T, int] | tuple[None, int]:
     """Run `measure(trials, pool)` with Trials and the path of a file for their records. Returns its result and 0, or
     None and the exit status after one line on standard error said what failed: 1, or 130 for Ctrl-C."""
-    bars = _RichBars() if sys.stderr.isatty() and importlib.util.find_spec("rich") else _PlainBars()
-    trials = Trials(bars)
+    trials = Trials()
     # A shell has a background job ignore SIGINT, which stays so.
     wanted = [one for one in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(one) is not signal.SIG_IGN]
     answers = {number: signal.signal(number, trials.interrupt) for number in wanted}
     try:
-        with tempfile.TemporaryDirectory(prefix=f"recstore-{command}-") as folder, bars:
+        with tempfile.TemporaryDirectory(prefix=f"recstore-{command}-") as folder:
             result = measure(trials, os.path.join(folder, "pool"))
         trials.check()
         return result, 0

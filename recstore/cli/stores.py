@@ -188,7 +188,10 @@ def opened(options: argparse.Namespace, verify: Literal["header", "full"] = "hea
         if not os.path.exists(what) and not is_set(what):
             raise Refused(str(error)) from None
     else:
-        return store if verify == "header" else _verified(store)
+        if verify == "header":
+            return store
+        with store:  # which keeps the segment alive until it is open again
+            return recstore.open(store.segments[0].path, verify=verify)
     return _open(what, verify)
 
 
@@ -200,12 +203,6 @@ def _open(what: str, verify: Literal["header", "full"]) -> Any:
         if isinstance(error, recstore.Error):
             raise
         raise Refused(str(error)) from None
-
-
-def _verified(store: Any) -> Any:
-    """Opens a named store again and checks all its bytes. `store` keeps the segment alive meanwhile."""
-    with store:
-        return recstore.open(store.segments[0].path, verify="full")
 
 
 def _words(value: object) -> Any:

@@ -6,12 +6,12 @@ import math
 import os
 import re
 from collections.abc import Mapping
+from itertools import islice
 
 from recstore.text import safe_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from typing import Any
 
 # Advice of the library, and what a user of the command does instead.
@@ -87,11 +87,6 @@ def _safe(text: object) -> str:
     return "".join(c if c.isprintable() else "?" for c in str(text)[:_MOST_CHARACTERS])
 
 
-def _first(value: Iterable[Any]) -> list[Any]:
-    """The first few elements, without a copy of all."""
-    return [one for one, _ in zip(value, range(_MOST_ITEMS))]
-
-
 def _more(value: Any) -> list[str]:
     rest = len(value) - _MOST_ITEMS
     return [f"... ({rest:,} more)"] if rest > 0 else []
@@ -100,14 +95,16 @@ def _more(value: Any) -> list[str]:
 def _elements(value: Any, depth: int) -> str:
     if not depth:
         return "..." if value else ""
-    return ", ".join([brief(one, depth - 1) for one in _first(value)] + _more(value))
+    return ", ".join([brief(one, depth - 1) for one in islice(value, _MOST_ITEMS)] + _more(value))
 
 
 def _items(value: Any, depth: int, how: str) -> str:
     if not depth:
         return "..." if len(value) else ""
     naming = brief if how.startswith("{}:") else _safe
-    return ", ".join([how.format(naming(key), brief(value[key], depth - 1)) for key in _first(value)] + _more(value))
+    return ", ".join(
+        [how.format(naming(key), brief(value[key], depth - 1)) for key in islice(value, _MOST_ITEMS)] + _more(value)
+    )
 
 
 def plain(value: Any, depth: int = _MOST_DEPTH) -> Any:
@@ -121,10 +118,10 @@ def plain(value: Any, depth: int = _MOST_DEPTH) -> Any:
     if type(value) is str and len(value) <= _MOST_CHARACTERS:
         return value
     if depth and isinstance(value, (list, tuple)):
-        return [plain(one, depth - 1) for one in _first(value)] + _more(value)
+        return [plain(one, depth - 1) for one in islice(value, _MOST_ITEMS)] + _more(value)
     if depth and isinstance(value, Mapping):
         out = {}
-        for key in _first(value):
+        for key in islice(value, _MOST_ITEMS):
             name = key if type(key) is str and len(key) <= _MOST_CHARACTERS else brief(key)
             out[name] = plain(value[key], depth - 1)
         if _more(value):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import gc
+import itertools
 import json
 import multiprocessing
 import os
@@ -27,7 +28,7 @@ from recstore.shm import process_memory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
     from typing import Any
 
 _READS = 100_000
@@ -78,14 +79,14 @@ def _outcome(task: dict[str, Any]) -> tuple[dict[str, Any], int]:
 
 def prepare(kind: str | None, path: str | None, pool: str) -> dict[str, Any]:
     """Read the source into the pool file."""
-    count, size = sources.write_pool(sources.read(kind, path), pool, path or "the files of this machine")
+    count, size = sources.write_pool(sources.read(kind, path), pool)
     return {"count": count, "size": size}
 
 
 def prepare_file(path: str, form: str, where: str | None, limit: int | None, pool: str) -> dict[str, Any]:
     """Read the user's file into the pool file."""
     source, records = sources.read_any(path, form, where, limit)
-    count, size = sources.write_pool(records, pool, path)
+    count, size = sources.write_pool(records, pool)
     return {"count": count, "size": size, "source": source}
 
 
@@ -94,12 +95,12 @@ def bench(pool: str, reads: int, repeats: int) -> dict[str, Any]:
     import recstore
     from recstore.cli import bench_rivals, bench_timing
 
-    say(stage="reading the records", of=None)
+    say(stage="reading the records")
     records = list(sources.read_pool(pool))
     rows, sizes, absent = bench_timing.measure(
-        records, bench_rivals.EVERY, reads, repeats, lambda stage: say(stage=stage, of=None)
+        records, bench_rivals.EVERY, reads, repeats, lambda stage: say(stage=stage)
     )
-    say(stage="bytes by field", of=None)
+    say(stage="bytes by field")
     with recstore.RecordList(records) as store:
         fields, size = store.info(fields=True).fields, store.nbytes  # type: ignore[union-attr]  # a store's own
     found = {"reads": rows, "sizes": sizes, "skipped": absent}
@@ -112,10 +113,9 @@ def row(
     """Build the container from the pool, read it at random, hand it to workers, measure."""
     started_with = process_memory.segments()
     before = process_memory.usage()
-    say(stage="building", of=count)
+    say(stage="building")
     begin = time.perf_counter()
-    fresh = _counted(sources.read_pool(pool, count if resample else None), count)
-    records = _build(container, fresh)
+    records = _build(container, itertools.islice(sources.read_pool(pool, count if resample else None), count))
     result: dict[str, Any] = {"build_s": time.perf_counter() - begin, "records": len(records)}
     gc.collect()
     after = process_memory.usage()
@@ -126,13 +126,13 @@ def row(
     result["pickle"] = _pickled_size(records) if weigh else None
     result["read_ns"] = read_ns(records)
     segments = {key: size for key, size in process_memory.segments().items() if key not in started_with}
-    say(stage="reading", of=count if method == LOADER else count * workers_n)
+    say(stage="reading")
     if method == LOADER:
         from recstore.cli.loader import loader_pass
 
-        result.update(loader_pass(records, workers_n, segments, _advance))
+        result.update(loader_pass(records, workers_n, segments))
     else:
-        result.update(workers.full_pass(records, method, workers_n, segments, _advance))
+        result.update(workers.full_pass(records, method, workers_n, segments))
     return result
 
 
@@ -147,18 +147,6 @@ def _build(container: str, fresh: Iterable[Any]) -> Any:
     from recstore.cli import bench_rivals
 
     return next(one for one in bench_rivals.EVERY if one.name == container).build(list(fresh))
-
-
-def _advance(count: int) -> None:
-    say(done=count)
-
-
-def _counted(fresh: Iterable[Any], count: int) -> Iterator[Any]:
-    step = max(1, count // 50)
-    for number, record in enumerate(fresh, 1):
-        yield record
-        if number % step == 0:
-            say(done=step)
 
 
 class _Counter:

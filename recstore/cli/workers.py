@@ -19,17 +19,15 @@ from recstore.shm import process_memory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterable, Iterator
     from multiprocessing.connection import Connection
-    from multiprocessing.process import BaseProcess
     from typing import Any, TypeAlias
 
     from recstore.shm.process_memory import Identity
 
-    _Worker: TypeAlias = tuple[BaseProcess, Connection, float]
+    _Worker: TypeAlias = tuple[Any, Connection, float]  # the process, its pipe and its start
 
 METHODS = ("fork", "spawn", "forkserver")
-_REPORTS = 20
 
 
 class WorkerFailed(RuntimeError):
@@ -67,14 +65,11 @@ def _work(records: Any, seed: int, pipe: Connection, parent: int | None) -> None
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     try:
         count = len(records)
-        step = max(1, count // _REPORTS)
         started = time.monotonic()
         for done, index in enumerate(shuffled(count, seed)):
             touch(records[index])
             if done == 0:
                 pipe.send(("first", time.monotonic()))
-            elif done % step == 0:
-                pipe.send(("step", step))
         pipe.send(("done", time.monotonic() - started))
     except Exception:
         import traceback
@@ -88,17 +83,9 @@ def _work(records: Any, seed: int, pipe: Connection, parent: int | None) -> None
 
 
 def full_pass(
-    records: Any,
-    method: str,
-    workers: int,
-    segments: dict[Identity, int] | tuple[()] = (),
-    progress: Callable[[int], None] | None = None,
+    records: Any, method: str, workers: int, segments: dict[Identity, int] | tuple[()] = ()
 ) -> dict[str, Any]:
-    """Run the job; a dict of first_s (slowest start to first record), pass_s, uss (a list), total and processes.
-
-    `segments` are keys of process_memory.segments. Their unmapped pages belong to the total. `progress` is called with
-    the number of records newly read.
-    """
+    """Run the job; a dict of first_s (slowest start to first record), pass_s, and what memory_of gives."""
     context: Any = multiprocessing.get_context(method)
     parent = None if method == "forkserver" else os.getpid()
     crew: list[_Worker] = []
@@ -111,16 +98,9 @@ def full_pass(
                 process.start()
                 theirs.close()
                 crew.append((process, ours, started))
-        times = _listen(crew, progress)
-        pids = process_memory.family(os.getpid())
-        readings = [process_memory.usage(process.pid or 0) for process, _, _ in crew]
-        result = {
-            "first_s": max(first for first, _ in times),
-            "pass_s": max(whole for _, whole in times),
-            "uss": [None if one is None else one.uss for one in readings],
-            "total": process_memory.total(pids, segments),
-            "processes": len(pids),
-        }
+        times = _listen(crew)
+        result = {"first_s": max(first for first, _ in times), "pass_s": max(whole for _, whole in times)}
+        result |= memory_of([process.pid for process, _, _ in crew], segments)
         for _, ours, _ in crew:
             ours.send("end")
         for process, _, _ in crew:
@@ -130,7 +110,16 @@ def full_pass(
         _dismiss(crew)
 
 
-def _listen(crew: list[_Worker], progress: Callable[[int], None] | None) -> list[tuple[float, float]]:
+def memory_of(crew: Iterable[int], segments: dict[Identity, int] | tuple[()] = ()) -> dict[str, Any]:
+    """The memory while workers are alive: uss (a list), total and processes. `segments` are keys of
+    process_memory.segments, whose unmapped pages belong to the total."""
+    pids = process_memory.family(os.getpid())
+    readings = [process_memory.usage(pid) for pid in crew]
+    uss = [None if one is None else one.uss for one in readings]
+    return {"uss": uss, "total": process_memory.total(pids, segments), "processes": len(pids)}
+
+
+def _listen(crew: list[_Worker]) -> list[tuple[float, float]]:
     times = {}
     waiting = {ours: (process, started) for process, ours, started in crew}
     first = {}
@@ -145,8 +134,6 @@ def _listen(crew: list[_Worker], progress: Callable[[int], None] | None) -> list
                 raise WorkerFailed(f"a worker ended with exit code {process.exitcode}") from None
             if kind == "first":
                 first[pipe] = value - started
-            elif kind == "step" and progress:
-                progress(value)
             elif kind == "error":
                 raise WorkerFailed(value)
             elif kind == "done":
