@@ -66,7 +66,8 @@ def _report(found: dict[str, Any]) -> str:
     parts = [f"{what}\n({found['cut']})" if found["cut"] else what, _reads_table(found), "\n".join(notes)]
     parts.append(f"bytes by field of the RecordList:\n{sizes}")
     if found["workers"]:
-        parts += [demo.table_of(found["workers"]), demo.notes(found["workers"])]
+        workers = counted(len(found["workers"][0]["uss"]), "worker")
+        parts += [f"{workers}:\n{demo.table_of(found['workers'])}", demo.notes(found["workers"])]
     return "\n\n".join(parts)
 
 

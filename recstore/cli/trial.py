@@ -152,8 +152,8 @@ def _build(container: str, fresh: Iterable[Any]) -> Any:
 class _Counter:
     size = 0
 
-    def write(self, data: bytes) -> None:
-        self.size += len(data)
+    def write(self, data: bytes | pickle.PickleBuffer) -> None:
+        self.size += memoryview(data).nbytes
 
 
 def _pickled_size(records: object) -> int:
