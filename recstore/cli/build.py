@@ -8,8 +8,8 @@ from importlib.util import find_spec
 
 from recstore.cli import files
 from recstore.cli.files import Refused, Usage
-from recstore.cli.text import to_json
-from recstore.text import counted, safe_text, size_text
+from recstore.cli.text import show
+from recstore.text import counted, size_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -78,8 +78,7 @@ def run(options: argparse.Namespace) -> int:
             store.save(options.output)
         said = {"output": options.output, "shared": options.shared, "records": len(store), "nbytes": store.nbytes}
     said["seconds"] = round(time.monotonic() - begin, 3)
-    print(to_json(said) if options.json else safe_text(_line(said, options)))
-    return 0
+    return show(options.json, said, _line(said, options))
 
 
 def _shards(options: argparse.Namespace) -> int:
@@ -121,8 +120,7 @@ def _shards(options: argparse.Namespace) -> int:
     said = {"shards": url, "manifest": number, "records": sum(one.records for one in entries)}
     said |= {"nbytes": sum(one.nbytes for one in entries), "files": sum(len(one.shards) for one in entries)}
     said["seconds"] = round(time.monotonic() - begin, 3)
-    print(to_json(said) if options.json else safe_text(_shards_line(said)))
-    return 0
+    return show(options.json, said, _shards_line(said))
 
 
 def _shards_line(said: dict[str, Any]) -> str:

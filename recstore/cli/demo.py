@@ -28,17 +28,7 @@ if TYPE_CHECKING:
 # out if it may end after the limit.
 DEFAULT_RECORDS = 100_000
 BUDGET = 28.0
-_HEADINGS = (
-    "container",
-    "workers by",
-    "build",
-    "data",
-    "ns/record",
-    "total PSS",
-    "USS/worker",
-    "first record",
-    "pickle",
-)
+_HEADINGS = "container,workers by,build,data,ns/record,total PSS,USS/worker,first record,pickle".split(",")
 _WIDTHS = (9, 10, 7, 7, 9, 9, 10, 12, 7)
 _SIDES = "<<>>>>>>>"
 

@@ -15,7 +15,7 @@ import textwrap
 from recstore.cli import doctor_checks, doctor_process
 from recstore.cli.doctor_findings import VERDICTS
 from recstore.cli.files import Refused
-from recstore.cli.text import to_json
+from recstore.cli.text import show
 from recstore.text import counted, safe_text
 
 TYPE_CHECKING = False
@@ -37,13 +37,10 @@ def run(system: System, folder: str | None = None, as_json: bool = False) -> int
     """Examine and print; 1 when there is a problem."""
     found = examine(system, folder)
     worst = max((one.verdict for one in found.values()), key=VERDICTS.index)
-    if as_json:
-        checks = [{"check": name, **dataclasses.asdict(one)} for name, one in found.items()]
-        print(to_json({"verdict": worst, "checks": checks}))
-    else:
-        width = max(80, min(shutil.get_terminal_size((120, 24)).columns, 140))
-        print("\n".join(line for name, one in found.items() for line in _lines(name, one, width)))
-        print(f"\n{_summary(found)}")
+    checks = [{"check": name, **dataclasses.asdict(one)} for name, one in found.items()]
+    width = max(80, min(shutil.get_terminal_size((120, 24)).columns, 140))
+    lines = [line for name, one in found.items() for line in _lines(name, one, width)]
+    show(as_json, {"verdict": worst, "checks": checks}, "\n".join([*lines, "", _summary(found)]))
     return 1 if worst == "problem" else 0
 
 
@@ -57,8 +54,7 @@ def post_mortem(system: System, path: str, as_json: bool = False) -> int:
     except ValueError as error:
         raise Refused(str(error)) from None
     report = post_mortem.examine(run, _events_now(system, run))
-    print(to_json(report) if as_json else post_mortem.text(report))
-    return 0
+    return show(as_json, report, post_mortem.text(report))
 
 
 def _events_now(system: System, run: Run) -> dict[str, int]:

@@ -73,13 +73,22 @@ class Trials:
             raise
         finally:
             self._process = None
-            _end(process)
+            process.stdout.close()  # type: ignore[union-attr]  # a pipe
+            try:
+                process.wait(_PATIENCE)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
             self._show("")
         self.check()
         if failure is not None:
             raise TrialError(failure)
         if result is None:
-            raise TrialError(_death(label, process.returncode))
+            status = process.returncode
+            why = f"that measures ended with exit code {status} and no result; its own messages are above"
+            if status == -signal.SIGKILL:
+                why = "was killed, as the kernel does when memory runs out; use fewer records"
+            raise TrialError(f"{label}: the process {why}")
         return result
 
     def say(self, text: str) -> None:
@@ -120,23 +129,6 @@ def _start(task: dict[str, Any]) -> subprocess.Popen[bytes]:
         return subprocess.Popen(trial.launch(task), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, bufsize=0)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """Wait for a trial that is about to end; leave no process behind."""
-    process.stdout.close()  # type: ignore[union-attr]  # a pipe
-    try:
-        process.wait(_PATIENCE)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-
-
-def _death(label: str, status: int) -> str:
-    """The message for a trial that ended without a result."""
-    if status == -signal.SIGKILL:
-        return f"{label}: the process was killed, as the kernel does when memory runs out; use fewer records"
-    return f"{label}: the process that measures ended with exit code {status} and no result; its own messages are above"
 
 
 def measured(command: str, measure: Callable[[Trials, str], _T]) -> tuple[_T, int] | tuple[None, int]:

@@ -14,7 +14,7 @@ import sys
 import recstore
 from recstore.cli import files
 from recstore.cli.files import Refused, Usage
-from recstore.cli.text import brief, error_line, plain, to_json
+from recstore.cli.text import brief, error_line, plain, show
 from recstore.containers.opening import is_set
 from recstore.text import counted, safe_text, size_text
 
@@ -29,22 +29,15 @@ _COLUMNS = ("name", "fingerprint", "records", "nbytes", "age", "builder", "attac
 def list_segments(options: argparse.Namespace) -> int:
     """`ls`"""
     found = recstore.names.list(dir=options.dir)
-    if options.json:
-        print(to_json([{column: getattr(info, column) for column in _COLUMNS} for info in found]))
-    else:
-        print(safe_text(str(found)) if found else "no named stores of this user")
-    return 0
+    said = [{column: getattr(info, column) for column in _COLUMNS} for info in found]
+    return show(options.json, said, str(found) if found else "no named stores of this user")
 
 
 def info(options: argparse.Namespace) -> int:
     """`info`"""
     with opened(options) as store:
         said = store.info(fields=options.fields)
-        if options.json:
-            print(to_json(_words(dataclasses.asdict(said))))
-        else:
-            print(safe_text(str(said)))
-    return 0
+        return show(options.json, _words(dataclasses.asdict(said)), str(said))
 
 
 def head(options: argparse.Namespace) -> int:
@@ -76,15 +69,8 @@ def _head(options: argparse.Namespace, store: Any, most: int | None) -> int:
         shown = [_entry(keys, values, at) for at in range(min(options.n, len(store)))]
         rest = len(store) - len(shown)
     if options.json:
-        print(
-            to_json(
-                [
-                    {"key": plain(key), **({"error": error} if error else {"value": plain(value)})}
-                    for key, value, error in shown
-                ]
-            )
-        )
-        return 0
+        said = [{"key": plain(key), **({"error": e} if e else {"value": plain(value)})} for key, value, e in shown]
+        return show(True, said, "")
     for key, value, error in shown:
         print(safe_text(f"{brief(key)}: {f'<not shown: {error}>' if error else brief(value)}").replace("\n", " "))
     if rest:
@@ -103,11 +89,8 @@ def _entry(keys: Any, values: Any, at: int) -> tuple[Any, Any, str]:
 def verify(options: argparse.Namespace) -> int:
     """`verify`: all bytes."""
     with opened(options, verify="full") as store:
-        if options.json:
-            print(to_json({"what": options.what, "good": True, "records": len(store), "nbytes": store.nbytes}))
-        else:
-            print(f"{options.what}: good, {counted(len(store), 'record')}")
-    return 0
+        said = {"what": options.what, "good": True, "records": len(store), "nbytes": store.nbytes}
+        return show(options.json, said, f"{options.what}: good, {counted(len(store), 'record')}")
 
 
 def remove(options: argparse.Namespace) -> int:
@@ -116,11 +99,8 @@ def remove(options: argparse.Namespace) -> int:
         removed = recstore.names.remove(options.name, options.fingerprint, dir=options.dir)
     except ValueError as error:
         raise Usage(str(error)) from None
-    if options.json:
-        print(to_json({"name": options.name, "removed": removed}))
-    else:
-        print(f"{options.name}: removed, {counted(removed, 'store')}; processes that read it may go on")
-    return 0
+    text = f"{options.name}: removed, {counted(removed, 'store')}; processes that read it may go on"
+    return show(options.json, {"name": options.name, "removed": removed}, text)
 
 
 def collect(options: argparse.Namespace) -> int:
@@ -134,14 +114,9 @@ def collect(options: argparse.Namespace) -> int:
 
     size = sum(size for _, size in left_behind(options.dir))
     removed = recstore.names.collect(dir=options.dir) + file_backing.collect(file_backing.default())
-    size -= sum(size for _, size in left_behind(options.dir))
-    if options.json:
-        print(to_json({"removed": removed, "bytes": max(0, size)}))
-    elif removed:
-        print(f"removed {removed:,} {'file' if removed == 1 else 'files'}, {size_text(max(0, size))}")
-    else:
-        print("nothing to remove")
-    return 0
+    size = max(0, size - sum(size for _, size in left_behind(options.dir)))
+    text = f"removed {counted(removed, 'file')}, {size_text(size)}" if removed else "nothing to remove"
+    return show(options.json, {"removed": removed, "bytes": size}, text)
 
 
 def _collect_set(options: argparse.Namespace) -> int:
@@ -156,12 +131,8 @@ def _collect_set(options: argparse.Namespace) -> int:
         if isinstance(error, recstore.Error):
             raise
         raise Refused(str(error)) from None
-    if options.json:
-        said = {"manifests": done.manifests, "files": done.files, "bytes": done.nbytes, "kept": done.kept}
-        print(to_json(said | {"dry_run": done.dry_run}))
-    else:
-        print(safe_text(str(done)))
-    return 0
+    said = {"manifests": done.manifests, "files": done.files, "bytes": done.nbytes, "kept": done.kept}
+    return show(options.json, said | {"dry_run": done.dry_run}, str(done))
 
 
 # ---- Helpers ----

@@ -47,6 +47,12 @@ def to_json(value: object) -> str:
     return json.dumps(value, indent=2, allow_nan=False)
 
 
+def show(as_json: bool, said: object, text: str) -> int:
+    """Print what a command has found, as JSON or as text without control characters; the exit status."""
+    print(to_json(said) if as_json else safe_text(text))
+    return 0
+
+
 def brief(value: Any, depth: int = _MOST_DEPTH) -> str:
     """A value as one line, cut at every level. Neither its size nor its depth nor control characters can trouble a
     terminal."""

@@ -19,6 +19,7 @@ import random
 import signal
 import sys
 import time
+import types
 import warnings
 from array import array
 
@@ -149,21 +150,15 @@ def _build(container: str, fresh: Iterable[Any]) -> Any:
     return next(one for one in bench_rivals.EVERY if one.name == container).build(list(fresh))
 
 
-class _Counter:
-    size = 0
-
-    def write(self, data: bytes | pickle.PickleBuffer) -> None:
-        self.size += memoryview(data).nbytes
-
-
 def _pickled_size(records: object) -> int:
     """Bytes sent to a worker that does not inherit; counted as they come, because a list's would double the process."""
-    counter = _Counter()
+    sizes = array("q")
+    counter: Any = types.SimpleNamespace(write=lambda data: sizes.append(memoryview(data).nbytes))
     with warnings.catch_warnings():
         # Outside a spawning context recstore warns that a pickle is a handle, which is the point here.
         warnings.simplefilter("ignore")
         pickle.dump(records, counter, pickle.HIGHEST_PROTOCOL)
-    return counter.size
+    return sum(sizes)
 
 
 def read_ns(records: Any) -> float:
