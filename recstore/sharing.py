@@ -129,25 +129,6 @@ def _check_attaching(timeout: float | None, **given: object) -> None:
     _check_timeout(timeout)
 
 
-def _check_call(
-    build: object,
-    fingerprint: str | None,
-    files: Paths | None,
-    keep: object,
-    timeout: float | None,
-    index_by: FieldNames | None = None,
-    group_by: FieldNames | None = None,
-) -> None:
-    saved_indexes.wanted(index_by, group_by)
-    if not callable(build):
-        raise TypeError(f"build is a function that returns the records, not {type(build).__name__}")
-    if keep is True and fingerprint is None and files is None:
-        raise ValueError(
-            "keep=True needs fingerprint= or files=: a store that stays must be known by what it was built from"
-        )
-    _check_timeout(timeout)
-
-
 def _check_timeout(timeout: float | None) -> None:
     if timeout is not None and not timeout >= 0:
         raise ValueError(f"timeout is a number of seconds, not {timeout!r}")
@@ -167,7 +148,14 @@ def shared_with(
 ) -> Store:
     """As `shared`. `reader` is a function that gives the trust.Reader for the store."""
     named_segments.check_name(name)
-    _check_call(build, fingerprint, files, keep, timeout, **(indexes or {}))
+    saved_indexes.wanted(**(indexes or {}))
+    if not callable(build):
+        raise TypeError(f"build is a function that returns the records, not {type(build).__name__}")
+    if keep is True and fingerprint is None and files is None:
+        raise ValueError(
+            "keep=True needs fingerprint= or files=: a store that stays must be known by what it was built from"
+        )
+    _check_timeout(timeout)
     target = named_segments.Target(name, fingerprints.full(build, fingerprint, files), _seconds(keep), dir)
     named_segments.collect(target.folder)
     return _Call(target, build, isolate, timeout, indexes, reader).run()
