@@ -1,8 +1,8 @@
 """The suite `ranks`: a training job's ranks, each with its workers, over one list of paths that all of them name.
 
 The list is a text file of 7.65 million paths in nested folders (`recstore.read_lines`), or a real folder of files
-(`recstore.scan_files`). Each rank is a fresh interpreter, as torchrun starts it. It makes the list by a name that all
-ranks share, and forks its workers. All workers of all ranks share out the records of an epoch and read them in random
+(`recstore.sources.folder`). Each rank is a fresh interpreter, as torchrun starts it. It makes the list by a name that
+all ranks share, and forks its workers. All workers of all ranks share out the records of an epoch and read them in random
 order, as with a DistributedSampler: each touches every page of the store. The memory is taken while all of them are
 alive: the PSS of all ranks and workers, and the pages of the segment that nobody has mapped. The stub is the same job
 over a container that holds nothing (rivals.Stub).
@@ -83,8 +83,8 @@ def loaded(source, container, path, count):
 
     if container == "recstore":
         if source == "listing":
-            return recstore.read_lines(path, shared=_NAME)
-        return recstore.scan_files(path, "**/*.JPEG", class_from="parent", shared=_NAME)
+            return recstore.shared(_NAME, recstore.sources.lines(path))
+        return recstore.shared(_NAME, recstore.sources.folder(path, "**/*.JPEG", class_from="parent"))
     if container == "list":
         with open(path) as file:
             return [line.rstrip("\n") for line in file]

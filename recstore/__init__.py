@@ -57,9 +57,6 @@ __all__ = [
     "RecordView",
     "__version__",
     "audit",
-    "from_hf",
-    "from_pandas",
-    "from_polars",
     "json_default",
     "open",
     "read_arrow",
@@ -69,7 +66,6 @@ __all__ = [
     "read_lines",
     "read_parquet",
     "register",
-    "scan_files",
     "share_dataset",
     "shared",
 ]
@@ -78,17 +74,13 @@ __all__ = [
 _LATER = {
     "MemoryMonitor": "recstore.monitor.memory_monitor",
     "audit": "recstore.dataset.audit",
-    "from_hf": "recstore.sources.hf_in",
-    "from_pandas": "recstore.sources.pandas_in",
-    "from_polars": "recstore.sources.arrow_in",
     "json_default": "recstore.jsonable",
     "read_arrow": "recstore.sources.arrow_files",
     "read_csv": "recstore.sources.csv_files",
-    "read_json": "recstore.sources.documents",
-    "read_jsonl": "recstore.sources.jsonl",
-    "read_lines": "recstore.sources.lines",
+    "read_json": "recstore.sources.json_files",
+    "read_jsonl": "recstore.sources.jsonl_files",
+    "read_lines": "recstore.sources.line_files",
     "read_parquet": "recstore.sources.parquet_files",
-    "scan_files": "recstore.sources.scan",
     "share_dataset": "recstore.dataset.share",
     "shared": "recstore.sharing",
 }
@@ -96,7 +88,7 @@ _LATER = {
 
 # Packages that are imported when they are first asked for. In no list of names: `from recstore import *` must not hide
 # PyTorch.
-_PACKAGES = ("integrations", "monitor", "names", "remote", "torch")
+_PACKAGES = ("integrations", "monitor", "names", "remote", "sources", "torch")
 
 
 def __getattr__(name: str) -> object:

@@ -2,6 +2,7 @@
 
 from recstore import errors as errors
 from recstore import names as names
+from recstore import sources as sources
 from recstore._core.native import Record as Record
 from recstore._version import __version__ as __version__
 from recstore.containers.dicts import RecordDict as RecordDict
@@ -15,15 +16,11 @@ from recstore.jsonable import json_default as json_default
 from recstore.monitor.memory_monitor import MemoryMonitor as MemoryMonitor
 from recstore.sharing import shared as shared
 from recstore.sources.arrow_files import read_arrow as read_arrow
-from recstore.sources.arrow_in import from_polars as from_polars
 from recstore.sources.csv_files import read_csv as read_csv
-from recstore.sources.documents import read_json as read_json
-from recstore.sources.hf_in import from_hf as from_hf
-from recstore.sources.jsonl import read_jsonl as read_jsonl
-from recstore.sources.lines import read_lines as read_lines
-from recstore.sources.pandas_in import from_pandas as from_pandas
+from recstore.sources.json_files import read_json as read_json
+from recstore.sources.jsonl_files import read_jsonl as read_jsonl
+from recstore.sources.line_files import read_lines as read_lines
 from recstore.sources.parquet_files import read_parquet as read_parquet
-from recstore.sources.scan import scan_files as scan_files
 from recstore.values.classes import register as register
 
 __all__ = [
@@ -35,9 +32,6 @@ __all__ = [
     "RecordView",
     "__version__",
     "audit",
-    "from_hf",
-    "from_pandas",
-    "from_polars",
     "json_default",
     "open",
     "read_arrow",
@@ -47,7 +41,6 @@ __all__ = [
     "read_lines",
     "read_parquet",
     "register",
-    "scan_files",
     "share_dataset",
     "shared",
 ]

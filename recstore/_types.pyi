@@ -6,7 +6,7 @@ length, dimensions and ``__array__``, so that numpy's scalars, which are indices
 
 import os
 from array import array
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import IO, Any, Literal, Protocol, SupportsIndex, TypeAlias, TypedDict, TypeVar
 
 Index = TypeVar("Index", bound=SupportsIndex)
@@ -19,22 +19,45 @@ Backing: TypeAlias = Literal["auto", "anonymous", "shm", "dir"]
 Missing: TypeAlias = Literal["none", "absent"]
 Nanoseconds: TypeAlias = Literal["exact", "floor", "numpy"]
 
-class _StoreOptions(TypedDict, total=False):
+class _Encoding(TypedDict, total=False):
     on_unsupported: OnUnsupported
     compression: Compression
     arrays: Arrays
-    backing: Backing
-    name: str | None
-    workers: SupportsIndex
-    progress: bool
+    threads: SupportsIndex | None
     index_by: FieldNames | None
     group_by: FieldNames | None
+    progress: bool
 
-class BuildOptions(_StoreOptions, total=False):
-    threads: SupportsIndex | None
+class OneProcess(_Encoding, total=False):
+    """The options of a build, for which the name of a type depends on whether it has worker processes."""
+
+    backing: Backing
+    name: str | None
+
+class BuildOptions(OneProcess, total=False):
+    """The options of a build, which recstore.RecordList documents."""
+
+    workers: SupportsIndex
+
+class Attaching(TypedDict, total=False):
+    """The arguments of recstore.shared beside the name."""
+
+    fingerprint: str | None
+    files: Paths | None
+    dir: Path | None
+    timeout: float | None
+    classes: Iterable[type] | Mapping[str, type]
+    allow_pickle: bool
+
+class Building(Attaching, _Encoding, total=False):
+    """Those for a build."""
+
+    workers: SupportsIndex
+    keep: bool | float | str
+    isolate: bool
 
 class Sharing(TypedDict, total=False):
-    """The keyword arguments of `shared` that all readers take."""
+    """The arguments of the adapters about sharing."""
 
     shared: str | None
     keep: bool | str | float
@@ -42,14 +65,8 @@ class Sharing(TypedDict, total=False):
     dir: Path | None
     timeout: float | None
 
-class _Keeping(Sharing, total=False):
-    save: Path | None
-
-class ReadOptions(BuildOptions, _Keeping, total=False):
-    """The keyword arguments that all readers of files and tables take."""
-
-class ScanOptions(_StoreOptions, _Keeping, total=False):
-    """Those of scan_files, whose `threads` list folders."""
+class SharedOptions(BuildOptions, Sharing, total=False):
+    """Those of the adapters, which build a store of their own or one for all processes of a machine."""
 
 class ArrowStream(Protocol):
     """A table or column that exports Arrow."""

@@ -7,7 +7,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from types import ModuleType
-    from typing import Any
+    from typing import Any, TypeVar
+
+    _F = TypeVar("_F", bound=Callable[..., Any])
 
 __all__ = ["foreign_names", "later", "named_arguments"]
 
@@ -36,19 +38,21 @@ def foreign_names() -> ModuleType:
     return __import__("recstore.sources.foreign_names", fromlist=["of_function"])
 
 
-def named_arguments(init: Callable[..., None]) -> Callable[..., None]:
-    """A constructor whose TypeError for an unknown keyword argument says what to write instead."""
-    code = init.__code__
-    known = set(code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount])
+def named_arguments(function: _F) -> _F:
+    """A function or constructor whose TypeError for an unknown keyword argument says what to write instead."""
+    code = function.__code__
+    known = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 
-    def __init__(self: object, *args: Any, **kwargs: Any) -> None:
-        if kwargs.keys() - known:
-            name = next(name for name in kwargs if name not in known)
-            kind = type(self).__name__
-            hint = foreign_names().of_argument(init.__qualname__.partition(".")[0], name)
-            raise TypeError(f"{kind}() got an unexpected keyword argument {name!r}{hint}")
-        init(self, *args, **kwargs)
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        for name in kwargs:
+            if name not in known:
+                caller, _, method = function.__qualname__.partition(".")
+                shown = type(args[0]).__name__ if method else caller
+                hint = foreign_names().of_argument(caller, name, known)
+                raise TypeError(f"{shown}() got an unexpected keyword argument {name!r}{hint}")
+        return function(*args, **kwargs)
 
-    __init__.__wrapped__ = init  # type: ignore[attr-defined]  # for inspect.signature
-    __init__.__doc__, __init__.__qualname__, __init__.__module__ = init.__doc__, init.__qualname__, init.__module__
-    return __init__
+    for name in ("__module__", "__name__", "__qualname__", "__doc__"):
+        setattr(checked, name, getattr(function, name))
+    checked.__wrapped__ = function  # type: ignore[attr-defined]  # for inspect.signature
+    return checked  # type: ignore[return-value]

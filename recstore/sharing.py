@@ -18,7 +18,8 @@ from _collections_abc import Mapping
 from functools import partial
 
 from recstore._core import native, trust
-from recstore.building import build_options, feeds, fingerprints, saved_indexes, streaming
+from recstore.building import build_options, fingerprints, streaming
+from recstore.building.source import Source, rows_of_table, source_of
 from recstore.errors import (
     BuildError,
     CorruptError,
@@ -34,18 +35,22 @@ from recstore.text import an
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from typing import Any, TypeAlias
+    from collections.abc import Mapping as TMapping
+    from typing import Any, TypeAlias, overload
 
-    from recstore._core.native import Lock, Segment
-    from recstore._types import Arrays, FieldNames, Path, Paths
+    from typing_extensions import TypeVar, Unpack
+
+    from recstore._types import Arrays, Attaching, Building, Path, Paths
     from recstore.containers.dicts import RecordDict
     from recstore.containers.records import RecordList
     from recstore.shm.named_segments import Label, Target
 
-    Store: TypeAlias = RecordList[Any] | RecordDict[Any, Any]
-    Build: TypeAlias = Callable[[], Any]
-    NewReader: TypeAlias = Callable[[], trust.Reader]
-    Indexes: TypeAlias = dict[str, Any]
+    _T = TypeVar("_T")
+    _K = TypeVar("_K")
+    _V = TypeVar("_V")
+    _Store = TypeVar("_Store", bound=RecordList[Any] | RecordDict[Any, Any], default=Any)  # as of `open`
+    _Reader: TypeAlias = Callable[[], trust.Reader]
+    _Keep: TypeAlias = bool | float | str
 
 __all__ = ["shared"]
 
@@ -54,48 +59,68 @@ _FIRST_WORD, _NEXT_WORDS = 10.0, 60.0  # seconds of waiting after which that is 
 _building: dict[str, tuple[int, int]] = {}  # path of a segment being built -> (thread, process) that builds it
 
 
+if TYPE_CHECKING:
+
+    @overload
+    def shared(name: str, source_or_build: Source[_T], **options: Unpack[Building]) -> RecordList[_T]: ...
+    # A mapping is an iterable, too: of the two, the first that fits is meant.
+    @overload
+    def shared(  # type: ignore[overload-overlap]
+        name: str, source_or_build: Callable[[], TMapping[_K, _V]], **options: Unpack[Building]
+    ) -> RecordDict[_K, _V]: ...
+    @overload
+    def shared(
+        name: str, source_or_build: Callable[[], Source[_T] | Iterable[_T]], **options: Unpack[Building]
+    ) -> RecordList[_T]: ...
+    @overload
+    def shared(
+        name: str, source_or_build: None = None, *, arrays: Arrays = "copy", **options: Unpack[Attaching]
+    ) -> _Store: ...  # type: ignore[type-var]
+
+
 def shared(
     name: str,
-    build: Build | None = None,
+    source_or_build: Source[Any] | Callable[[], Any] | None = None,
     *,
     fingerprint: str | None = None,
     files: Paths | None = None,
-    keep: bool | float | str = False,
+    keep: _Keep = False,
     isolate: bool = False,
     dir: Path | None = None,
     timeout: float | None = None,
-    index_by: FieldNames | None = None,
-    group_by: FieldNames | None = None,
-    classes: Iterable[type] | Mapping[str, type] = (),
+    classes: Iterable[type] | TMapping[str, type] = (),
     allow_pickle: bool = False,
-    arrays: Arrays = "copy",
-) -> Store:
-    """The store that `build` makes. One process of this user on this host builds it; every other process that calls
-    this with the same name and fingerprint waits and attaches. Without `build` it only attaches, to a store that some
-    process of this user holds or which was kept.
+    **options: Any,
+) -> Any:
+    """The store of a source, or of what a function makes. One process of this user on this host builds it; every other
+    process that calls this with the same name and fingerprint waits and attaches. With the name alone it only attaches,
+    to a store that some process of this user holds or which was kept.
 
     Args:
         name: up to 64 characters.
-        build: a function without arguments that returns an iterable of records, a mapping, or a store. None attaches;
-            `keep`, `isolate` and the indexes are for a build alone.
-        fingerprint: a str. Stores of one name with different fingerprints are different stores. None derives one from
-            the code of `build` and the values that it reads, as docs/fingerprints.md says; a value that cannot be
-            hashed is a TypeError that names it. Without a build None stands for the only store of the name.
+        source_or_build: a :class:`recstore.sources.Source`, such as ``recstore.sources.csv("train.csv")``; or a
+            function without arguments that returns a source, an iterable of records, a mapping, or a store.
+        fingerprint: a str. Stores of one name with different fingerprints are different stores. None derives one: of a
+            source from its files and arguments; of a function from its code and the values that it reads, as
+            docs/fingerprints.md says. A value that cannot be hashed is a TypeError that names it. With the name alone
+            None stands for the only store of the name.
         files: paths whose sizes, times and inodes become part of the fingerprint.
         keep: False: the store is gone when its last user closes it or exits, and after a SIGKILL with the next call of
             recstore. True: it stays until ``recstore.names.remove`` or a restart, which requires `fingerprint` or
             `files`. "2h": it stays so long after its last use; units are s, m, h, d and w.
-        isolate: build in a fresh interpreter that exits, so that this process never holds the Python objects. `build`
-            must be picklable. A script that defines it calls `shared` under ``if __name__ == "__main__":``.
+        isolate: build in a fresh interpreter that exits, so that this process never holds the Python objects. The
+            source or function must be picklable. A script that defines it calls `shared` under
+            ``if __name__ == "__main__":``.
         dir: the folder to share through, instead of RECSTORE_DIR or /dev/shm.
         timeout: seconds to wait for another process, at most; a minute unless told where there is no build.
-        index_by, group_by: the indexes to save with the store, as for RecordList. They are no part of the fingerprint.
-        classes, allow_pickle, arrays: how this process reads the store, as in :func:`open`.
+        classes, allow_pickle: how this process reads the store, as in :func:`open`.
+        options: those of :class:`recstore.RecordList`, but not `name` and `backing`. They are not part of the
+            fingerprint. `arrays` says how this process reads, too.
 
-    Raises the exception of `build`; BuildError where it raised in the process that this one waited for or in that of
-    `isolate`, and for a call within `build` for the same key; WaitTimeoutError; PermissionError where another user owns
-    the segment's path; OutOfSpaceError. Without a build: SegmentNotFoundError, ValueError where several stores have the
-    name, CorruptError or VersionError. No file is left then, nor after a KeyboardInterrupt.
+    Raises the exception of the source or function; BuildError where it raised in the process that this one waited for
+    or in that of `isolate`, and for a call within the function for the same key; WaitTimeoutError; PermissionError
+    where another user owns the segment's path; OutOfSpaceError. Without a build: SegmentNotFoundError, ValueError where
+    several stores have the name, CorruptError or VersionError. No file is left then, nor after a KeyboardInterrupt.
 
     Safe from several threads at once: threads that call it for one key build once.
 
@@ -106,18 +131,22 @@ def shared(
     >>> samples.close(), again.close()
     (None, None)
     """
-    indexes = {"index_by": index_by, "group_by": group_by}
-    reader = _reader(classes, allow_pickle, arrays)
-    if build is None:
-        _check_attaching(timeout, keep=keep, isolate=isolate, **indexes)
+    for option in ("name", "backing"):
+        if option in options:
+            raise TypeError(f"shared() takes no {option}=: it names the store, and other processes find it in `dir`")
+    build_options.of("shared", options, shared.__code__.co_varnames[:9])
+    reader = _reader(classes, allow_pickle, options.get("arrays", "copy"))
+    if source_or_build is None:
+        given = {option: value for option, value in options.items() if option != "arrays"}
+        _check_attaching(timeout, keep=keep, isolate=isolate, **given)
         return _attached(name, fingerprint, files, dir, timeout, reader)
-    return shared_with(reader, name, build, fingerprint, files, keep, dir, timeout, isolate, indexes)
+    return shared_with(reader, name, source_or_build, fingerprint, files, keep, dir, timeout, isolate, options)
 
 
-def _reader(classes: Iterable[type] | Mapping[str, type], allow_pickle: bool, arrays: Arrays) -> NewReader:
+def _reader(classes: Iterable[type] | TMapping[str, type], allow_pickle: bool, arrays: Arrays) -> _Reader:
     """A function that gives the trust.Reader of a store for this process."""
-    build_options.check_choice("arrays", arrays, build_options.ARRAYS)
-    return partial(trust.Reader, False, bool(allow_pickle), arrays, trust.given(classes))
+    known = trust.given(classes)
+    return partial(trust.Reader, trusted=False, allow_pickle=bool(allow_pickle), arrays=arrays, classes=known)
 
 
 def _check_attaching(timeout: float | None, **given: object) -> None:
@@ -129,41 +158,56 @@ def _check_attaching(timeout: float | None, **given: object) -> None:
     _check_timeout(timeout)
 
 
+def _check_call(
+    build: object, fingerprint: str | None, files: Paths | None, keep: _Keep, timeout: float | None
+) -> None:
+    if not callable(build):
+        what = "a source, or a function that returns the records"
+        raise TypeError(f"shared() takes {what}, not {an(type(build).__name__)}")
+    if keep is True and fingerprint is None and files is None:
+        raise ValueError(
+            "keep=True needs fingerprint= or files=: a store that stays must be known by what it was built from"
+        )
+    _check_timeout(timeout)
+
+
 def _check_timeout(timeout: float | None) -> None:
     if timeout is not None and not timeout >= 0:
         raise ValueError(f"timeout is a number of seconds, not {timeout!r}")
 
 
 def shared_with(
-    reader: NewReader,
+    reader: _Reader,
     name: str,
-    build: Build,
+    build: Any,
     fingerprint: str | None,
     files: Paths | None = None,
-    keep: bool | float | str = False,
+    keep: _Keep = False,
     dir: Path | None = None,
     timeout: float | None = None,
     isolate: bool = False,
-    indexes: Indexes | None = None,
-) -> Store:
-    """As `shared`. `reader` is a function that gives the trust.Reader for the store."""
+    options: TMapping[str, Any] | None = None,
+) -> Any:
+    """As `shared`. `reader` is a function that gives the trust.Reader for the store, `options` are those of a build."""
     named_segments.check_name(name)
-    saved_indexes.wanted(**(indexes or {}))
-    if not callable(build):
-        raise TypeError(f"build is a function that returns the records, not {type(build).__name__}")
-    if keep is True and fingerprint is None and files is None:
-        raise ValueError(
-            "keep=True needs fingerprint= or files=: a store that stays must be known by what it was built from"
-        )
-    _check_timeout(timeout)
-    target = named_segments.Target(name, fingerprints.full(build, fingerprint, files), _seconds(keep), dir)
+    if isinstance(build, Source):
+        begun = build._begun()
+        fingerprint, build = begun._identity() if fingerprint is None else fingerprint, partial(_itself, begun)
+    _check_call(build, fingerprint, files, keep, timeout)
+    target = named_segments.Target(
+        name, fingerprints.full(build, fingerprint, files), named_segments.seconds(keep), dir
+    )
     named_segments.collect(target.folder)
-    return _Call(target, build, isolate, timeout, indexes, reader).run()
+    return _Call(target, build, isolate, timeout, options, reader).run()
+
+
+def _itself(source: Source[Any]) -> Source[Any]:
+    return source
 
 
 def _attached(
-    name: str, fingerprint: str | None, files: Paths | None, dir: Path | None, timeout: float | None, reader: NewReader
-) -> Store:
+    name: str, fingerprint: str | None, files: Paths | None, dir: Path | None, timeout: float | None, reader: _Reader
+) -> Any:
     """The store of this name. Without a fingerprint there must be only one store of the name."""
     named_segments.check_name(name)
     timeout = named_segments.PATIENCE if timeout is None else timeout
@@ -187,21 +231,15 @@ class _Call:
     """One call of `shared`: it attaches, or waits, or builds."""
 
     def __init__(
-        self,
-        target: Target,
-        build: Build,
-        isolate: bool,
-        timeout: float | None,
-        indexes: Indexes | None = None,
-        reader: NewReader | None = None,
+        self, target: Target, build: Any, isolate: bool, timeout: float | None, options: Any = None, reader: Any = None
     ) -> None:
-        self.target, self.build, self.isolate, self.indexes = target, build, isolate, indexes or {}
-        self.reader = reader or partial(trust.Reader, trusted=False)
+        self.target, self.build, self.isolate, self.options = target, build, isolate, options or {}
+        self.reader: _Reader = reader or partial(trust.Reader, trusted=False)
         self.timeout = timeout
         self.begin = time.monotonic()
         self.next_word = _FIRST_WORD
 
-    def run(self) -> Store:
+    def run(self) -> Any:
         self.refuse_within_import()
         _refuse_nested(self.target)
         while True:
@@ -229,7 +267,7 @@ class _Call:
                 " of its own"
             )
 
-    def attach(self) -> Store | None:
+    def attach(self) -> Any:
         """The store; None where there is none, or where it is damaged, so that a build replaces it."""
         try:
             segment, label = named_segments.open_target(self.target, self.left())
@@ -249,7 +287,7 @@ class _Call:
         """The seconds of the timeout that are left; None without a timeout."""
         return None if self.timeout is None else max(0.0, self.begin + self.timeout - time.monotonic())
 
-    def wait(self, lock: Lock) -> bool:
+    def wait(self, lock: native.Lock) -> bool:
         """Waits for the lock. True when this process holds it; False when the segment may have been published. Raises
         BuildError when the build failed, and WaitTimeoutError."""
         delay, first = _FIRST_DELAY, None
@@ -266,7 +304,7 @@ class _Call:
                 raise BuildError(f"building {self.target.name!r} failed in {state.builder}:\n{state.text}")
         return lock.state == native.HELD
 
-    def sleep(self, delay: float, lock: Lock) -> None:
+    def sleep(self, delay: float, lock: native.Lock) -> None:
         waited = time.monotonic() - self.begin
         if self.timeout is not None:
             if waited >= self.timeout:
@@ -285,7 +323,7 @@ class _Call:
 
     # ---- Building ----
 
-    def build_locked(self, lock: Lock) -> Store:
+    def build_locked(self, lock: native.Lock) -> Any:
         before = _state(lock)
         attempt = before.attempt + 1
         if before.attempt and not before.failed:
@@ -298,15 +336,14 @@ class _Call:
             return self.make_isolated()
         except Exception as error:
             if not isinstance(error, _ChildDied):  # a killed child does not mean that the next build fails
-                failure = "".join(traceback.format_exception(type(error), error, error.__traceback__))[-30000:]
-                lock.write(LockState.pack(attempt, failure))
+                lock.write(LockState.pack(attempt, _traceback(error)))
             raise
         finally:
             _building.pop(self.target.path, None)
 
-    def make(self) -> Store:
+    def make(self) -> Any:
         try:
-            return _build(self.build(), self.target, self.reader(), self.indexes)
+            return _build(self.build(), self.target, self.reader(), self.options)
         except SegmentExistsError:
             # The child of a builder that was killed (isolate=True) may have published after our last look.
             store = self.attach()
@@ -314,14 +351,14 @@ class _Call:
                 raise
             return store
 
-    def make_isolated(self) -> Store:
+    def make_isolated(self) -> Any:
         from recstore.building import isolated_build
 
         target = self.target
-        place = target.name, target.fingerprint, target.keep, target.folder, target.replaces
-        store: Store | None = isolated_build.build(
+        place = target.name, target.fingerprint, target.keep, target.folder
+        store = isolated_build.build(
             partial(_enter, target.path),
-            partial(_make, *place, self.build, self.indexes),
+            partial(_make, place, target.replaces, self.build, self.options),
             self.attach,
             repr(target.name),
         )
@@ -335,13 +372,11 @@ def _enter(path: str) -> None:
     _building[path] = _thread.get_ident(), os.getpid()
 
 
-def _make(
-    name: str, fingerprint: str, keep: float | str | None, folder: str, replaces: bool, build: Build, indexes: Indexes
-) -> Store:
+def _make(place: Any, replaces: bool, build: Callable[[], Any], options: TMapping[str, Any]) -> Any:
     """The store, built in the child of an isolated build."""
-    target = named_segments.Target(name, fingerprint, keep, folder)
+    target = named_segments.Target(*place)
     target.replaces = replaces
-    return _Call(target, build, False, None, indexes).make()
+    return _Call(target, build, False, None, options).make()
 
 
 def _refuse_nested(target: Target) -> None:
@@ -364,49 +399,41 @@ def _refuse_nested(target: Target) -> None:
 # ---- Helpers ----
 
 
-def _state(lock: Lock) -> LockState:
+def _state(lock: native.Lock) -> LockState:
     return LockState.of(lock.read())
 
 
-def _container(segment: Segment, reader: trust.Reader) -> Store:
+def _container(segment: native.Segment, reader: trust.Reader) -> Any:
     """The RecordList or RecordDict over a segment just attached."""
     segment.reader = reader
-    store: Store = registry.container_of(registry.announce(segment))
-    return store
+    return registry.container_of(registry.announce(segment))
 
 
-def _build(result: Any, target: Target, reader: trust.Reader, indexes: Indexes | None = None) -> Store:
+def _build(result: Any, target: Target, reader: trust.Reader, given: TMapping[str, Any]) -> Any:
     """The store of what a build returned, under the target's name. The builder reads it as the processes read it that
     attach by name, so that all of them see the same."""
     if result is None:
         raise TypeError("build returned None; it returns an iterable of records, a mapping or a store")
-    feed = feeds.feed_of(result)
-    if feed is not None:
-        options = feed.options or build_options.Options()
-        options.target, target.reader = target, reader
-        options.indexes = options.indexes or saved_indexes.wanted(**(indexes or {}))
-        build = streaming.build_mapping if feed.pairs else streaming.build_records
-        store: Store = registry.container_of(build(feed, options))
-        return store
-    iterable = hasattr(type(result), "__iter__") or hasattr(type(result), "__getitem__")
-    if isinstance(result, (str, bytes, bytearray)) or not iterable:
-        kind = type(result).__name__
-        raise TypeError(f"build returned {an(kind)}; it returns an iterable of records, a mapping or a store")
-    rows = feeds.rows_of_table(result)
-    if rows is not None:
-        raise TypeError(f"build returned {an(type(result).__name__)}, a table: let it return {rows}")
-    # A value that came out of a store and cannot be stored here was pickled there.
-    options = build_options.Options(
-        "pickle" if isinstance(result, (native.Records, native.Mapping)) else "error", **(indexes or {})
-    )
-    options.target = target
-    target.reader = reader
-    build = streaming.build_mapping if isinstance(result, (native.Mapping, Mapping)) else streaming.build_records
-    store = registry.container_of(build(result, options))
-    return store
+    found = source_of(result)
+    if found is None:
+        iterable = hasattr(type(result), "__iter__") or hasattr(type(result), "__getitem__")
+        if isinstance(result, (str, bytes, bytearray)) or not iterable:
+            kind = type(result).__name__
+            raise TypeError(f"build returned {an(kind)}; it returns an iterable of records, a mapping or a store")
+        rows = rows_of_table(result)
+        if rows is not None:
+            raise TypeError(f"build returned {an(type(result).__name__)}, a table: let it return {rows}")
+        if isinstance(result, (native.Records, native.Mapping)):
+            # A value that came out of a store and cannot be stored here was pickled there.
+            given = {"on_unsupported": "pickle", **given}
+    options = build_options.Options(**given)
+    options.target, target.reader = target, reader
+    is_mapping = isinstance(result, (native.Mapping, Mapping)) if found is None else found.pairs
+    build = streaming.build_mapping if is_mapping else streaming.build_records
+    return registry.container_of(build(result if found is None else found, options))
 
 
-def _only(name: str, dir: Path | None, timeout: float | None) -> tuple[Segment, Label]:
+def _only(name: str, dir: Path | None, timeout: float) -> tuple[native.Segment, Label]:
     """`(segment, label)` of the one segment of this name."""
     for _ in range(100):
         paths = named_segments.found(name, dir)
@@ -436,33 +463,18 @@ def _no_such(target: Target, dir: Path | None) -> SegmentNotFoundError:
         for label in map(named_segments.Label.at, named_segments.found(target.name, dir))
         if label is not None
     ]
-    if not known:
-        return named_segments.gone(target.name, dir)
-    there = ", ".join(map(repr, sorted(known)))
-    text = f"no segment {target.name!r} with the fingerprint {target.fingerprint!r}; there is {there}"
-    return SegmentNotFoundError(errno.ENOENT, text)
-
-
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
-
-
-def _seconds(keep: object) -> float | str | None:
-    """The seconds that `keep` stands for: None for False, FOR_EVER for True."""
-    if keep is False or keep is None:
-        return None
-    if keep is True:
-        return named_segments.FOR_EVER
-    seconds = keep if isinstance(keep, (int, float)) else None
-    if isinstance(keep, str) and keep[-1:] in _UNITS:
-        try:
-            seconds = float(keep[:-1]) * _UNITS[keep[-1]]
-        except ValueError:
-            seconds = None
-    if seconds is None or not 0 < seconds < 1e10:
-        raise ValueError(
-            f'keep is True, False, a number of seconds or a duration such as "2h" (s, m, h, d, w), not {keep!r:.80}'
+    error = named_segments.gone(target.name, dir)
+    if known:
+        return SegmentNotFoundError(
+            errno.ENOENT,
+            f"no segment {target.name!r} with the fingerprint {target.fingerprint!r}; there is "
+            + ", ".join(map(repr, sorted(known))),
         )
-    return float(seconds)
+    return error
+
+
+def _traceback(error: BaseException) -> str:
+    return "".join(traceback.format_exception(type(error), error, error.__traceback__))[-30000:]
 
 
 def _warn(text: str, *values: object) -> None:
@@ -475,7 +487,7 @@ def _warn(text: str, *values: object) -> None:
         logging.getLogger("recstore").warning(text, *values)
 
 
-def _log_attached(segment: Segment, label: Label) -> None:
+def _log_attached(segment: native.Segment, label: Label) -> None:
     # A program that has not imported logging has no handler, and would not show a message of level INFO.
     if (logging := sys.modules.get("logging")) is not None:
         age = max(0.0, time.time() - segment.created_ns / 1e9)

@@ -1,20 +1,54 @@
-"""The keyword arguments that RecordList and RecordDict share, and their checks."""
+"""The options of a build, which everything that builds a store takes, and their checks."""
+
+from __future__ import annotations
 
 import errno
 import os
 
 from recstore.building import saved_indexes
 from recstore.errors import SegmentExistsError
+from recstore.later import foreign_names
 from recstore.shm import file_backing, named_segments
 from recstore.text import an
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import Any, ClassVar, SupportsIndex
+
+    from recstore._core import native
+    from recstore._types import Arrays, Backing, Compression, FieldNames, OnUnsupported
+    from recstore.shm.named_segments import Target
 
 ARRAYS = ("copy", "view")
 COMPRESSION = ("none", "fast", "auto", "small")
 BACKINGS = ("auto", "anonymous", "shm", "dir")
+NAMES = (
+    "on_unsupported",
+    "compression",
+    "arrays",
+    "backing",
+    "name",
+    "workers",
+    "threads",
+    "index_by",
+    "group_by",
+    "progress",
+)
+
+
+def of(caller: str, given: Mapping[str, Any], own: Iterable[str] = ()) -> Options:
+    """The Options of these keyword arguments. TypeError for another name, which says what the `caller`, a function with
+    the arguments `own` beside, takes instead."""
+    for name in given:
+        if name not in NAMES:
+            hint = foreign_names().of_argument(caller, name, (*own, *NAMES))
+            raise TypeError(f"{caller}() got an unexpected keyword argument {name!r}{hint}")
+    return Options(**given)
 
 
 class Options:
-    """Checked keyword arguments of RecordList and RecordDict. The constructor raises ValueError and TypeError."""
+    """The checked options of a build. The constructor raises ValueError and TypeError."""
 
     __slots__ = (
         "on_unsupported",
@@ -31,17 +65,17 @@ class Options:
 
     def __init__(
         self,
-        on_unsupported="error",
-        compression="auto",
-        arrays="copy",
-        backing="auto",
-        progress=False,
-        name=None,
-        workers=0,
-        index_by=None,
-        group_by=None,
-        threads=None,
-    ):
+        on_unsupported: OnUnsupported = "error",
+        compression: Compression = "auto",
+        arrays: Arrays = "copy",
+        backing: Backing = "auto",
+        progress: bool = False,
+        name: str | None = None,
+        workers: SupportsIndex = 0,
+        index_by: FieldNames | None = None,
+        group_by: FieldNames | None = None,
+        threads: SupportsIndex | None = None,
+    ) -> None:
         for option, value, legal in (
             ("on_unsupported", on_unsupported, ("error", "pickle")),
             ("compression", compression, COMPRESSION),
@@ -51,22 +85,23 @@ class Options:
             check_choice(option, value, legal)
         self.on_unsupported = on_unsupported
         self.compression = compression
-        self.without = ()  # the names of nodes that no tree may have; the benchmarks leave out one at a time
+        # The names of nodes that no tree may have; the benchmarks leave out one at a time.
+        self.without: Sequence[str] = ()
         self.arrays = arrays
         self.backing = backing
         self.progress = progress
         self.workers = _count(workers, "workers", "processes")
         self.threads = None if threads is None else _count(threads, "threads", "threads")
         self.indexes = saved_indexes.wanted(index_by, group_by)
-        self.target = None if name is None else _target(name, backing)
+        self.target: Any = None if name is None else _target(name, backing)  # a Target of a name or of a file
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         return all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
 
-    __hash__ = None
+    __hash__: ClassVar[None]  # type: ignore[assignment]
 
     @staticmethod
-    def beside(segments):
+    def beside(segments: Iterable[native.Segment]) -> Options:
         """The options for a store of further records that is joined to these segments: the same `on_unsupported` and
         `arrays`."""
         readers = [segment.reader for segment in segments if segment.reader is not None]
@@ -76,7 +111,7 @@ class Options:
         )
 
 
-def _count(value, name, what):
+def _count(value: SupportsIndex, name: str, what: str) -> int:
     try:
         number = type(value).__index__(value)
     except AttributeError:
@@ -86,14 +121,14 @@ def _count(value, name, what):
     return number
 
 
-def check_choice(name, value, legal):
+def check_choice(name: str, value: object, legal: Sequence[str]) -> None:
     """Raises ValueError if the value of the option `name` is not among `legal`."""
     if value not in legal:
         choices = ", ".join(f'"{word}"' for word in legal[:-1]) + f' or "{legal[-1]}"'
         raise ValueError(f"{name} is {choices}, not {value!r}")
 
 
-def _target(name, backing):
+def _target(name: str, backing: Backing) -> Target:
     """The Target of a store that is built with `name=`. Raises SegmentExistsError if the name is taken."""
     if backing == "anonymous":
         raise ValueError(f'anonymous memory has no name: choose backing="shm" or "dir", or leave {name!r} out')
@@ -104,7 +139,7 @@ def _target(name, backing):
     return target
 
 
-def name_taken(target):
+def name_taken(target: Target) -> SegmentExistsError:
     """The SegmentExistsError for a name that a store has already."""
     label = named_segments.Label.at(target.path)
     by = "by a file that is no readable segment of this user" if label is None else f"by a store of {label.builder}"

@@ -10,8 +10,8 @@ import traceback
 from _queue import SimpleQueue
 
 from recstore._core import native, trust
-from recstore.building.feeds import Feed, feed_of, items_of
 from recstore.building.pairs import pairs_of
+from recstore.building.source import Source, items_of, source_of
 from recstore.shm import file_backing
 
 PARCEL, BLOCKS, END, ERROR = b"P", b"B", b"E", b"X"
@@ -83,16 +83,16 @@ def _own_builder(kind, **how):
 
 def _read(pickled, encoder, send_parcel, pairs):
     """Encodes a shard. Returns `(failure, report)`: the failure is None, or the arguments of _Team.fail after the
-    first; the report is that of a Feed."""
+    first; the report is that of a Source."""
     failure = report = None
     try:
         shard = pickle.loads(pickled)
         pickled = None
-        feed = shard if isinstance(shard, Feed) else None if pairs else feed_of(shard)
-        if feed is not None:
+        source = shard if isinstance(shard, Source) else None if pairs else source_of(shard)
+        if source is not None:
             encoder.sender = send_parcel
-            feed.fill(encoder, None)
-            report = feed.report()
+            source._fill(encoder, False)
+            report = source._report()
         else:
             encoder.extend(pairs_of(shard) if pairs else items_of(shard), send_parcel)
     except native.Refused as e:

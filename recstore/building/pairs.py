@@ -3,7 +3,7 @@
 import sys
 
 from recstore._core import native
-from recstore.building.feeds import items_of
+from recstore.building.source import items_of
 from recstore.text import an
 from recstore.values import factories
 

@@ -22,8 +22,8 @@ from multiprocessing import connection, current_process, get_context, get_start_
 from recstore._core import forks, native, trust
 from recstore.building import build_workers, cores
 from recstore.building.build_workers import BLOCKS, END, ERROR, PARCEL, open_pipes
-from recstore.building.feeds import Feed, items_of
 from recstore.building.pairs import pairs_of
+from recstore.building.source import Source, items_of
 from recstore.errors import BuildError, EncodeError, Error
 from recstore.text import an
 
@@ -44,8 +44,8 @@ class WorkerTraceback(Exception):
 
 
 def fill(builder, shards, options):
-    """Appends the records or pairs of all shards to a builder. Returns the reports of those that are Feeds. Raises the
-    exceptions of iterating over them, EncodeError, BuildError if a worker dies, and TypeError if `shards` is not an
+    """Appends the records or pairs of all shards to a builder. Returns the reports of those that are Sources. Raises
+    the exceptions of iterating over them, EncodeError, BuildError if a worker dies, and TypeError if `shards` is not an
     iterable of shards. All workers have ended when this returns or raises."""
     if isinstance(shards, (str, bytes, bytearray, Mapping, native.Mapping)):
         raise TypeError(
@@ -241,7 +241,7 @@ class _Team:
         try:
             data = reduction.ForkingPickler.dumps(shard)
         except (pickle.PicklingError, TypeError, AttributeError) as e:
-            if isinstance(shard, Feed):
+            if isinstance(shard, Source):
                 raise TypeError(
                     f"the worker processes cannot be given an argument of the reader, such as a function: {e}; define "
                     "functions with def at the top of a module, or leave workers= out"
@@ -266,7 +266,7 @@ class _Team:
             refused += Mapping, native.Mapping
         else:
             what = "of pairs or a mapping"
-        if isinstance(shard, Feed):
+        if isinstance(shard, Source):
             return
         if isinstance(shard, refused) or not hasattr(kind, "__iter__") and not hasattr(kind, "__getitem__"):
             raise TypeError(

@@ -1,6 +1,6 @@
 """Progress bars on standard error, for ``progress=True``. rich draws them."""
 
-from recstore.building.feeds import items_of
+from recstore.building.source import items_of
 
 
 def track(records, total=None):
@@ -13,9 +13,23 @@ def track(records, total=None):
 
 def _tracked(records, bar):
     with bar:
-        for record in records:
-            yield record
-            bar.advance(1)
+        yield from _counted(records, bar)
+
+
+def _counted(records, bar):
+    for record in records:
+        yield record
+        bar.advance(1)
+
+
+class Counting:
+    """A builder that counts on a progress bar the records that are appended to it."""
+
+    def __init__(self, builder, bar):
+        self.builder, self.bar = builder, bar
+
+    def extend(self, records):
+        self.builder.extend(_counted(records, self.bar))
 
 
 class Bar:

@@ -1,16 +1,26 @@
 """Builds a new segment from a stream of records or pairs."""
 
+from __future__ import annotations
+
+import os
+
 from recstore._core import native
+from recstore.building import build_options, saving
 from recstore.building.build_options import Options
 from recstore.building.destination import explained, finished, new_builder, private_bytes
-from recstore.building.feeds import Feed, items_of
 from recstore.building.pairs import factory_of, pairs_in, pairs_of
+from recstore.building.source import Source, items_of
 from recstore.errors import OutOfSpaceError
 from recstore.shm import attributes
 from recstore.values.factories import FACTORIES
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
 
-def build_records(records, options):
+
+def build_records(records: Any, options: Options) -> native.Segment:
     """The new segment that holds `records`."""
     kept, builder = private_bytes(), new_builder(native.Builder, options)
     try:
@@ -24,36 +34,39 @@ def build_records(records, options):
     return finished(segment, options, kept)
 
 
-def fill(builder, source, options):
-    """Streams records or pairs into a builder. With workers, `source` is an iterable of shards. A Feed fills the
+def fill(builder: Any, source: Any, options: Options) -> None:
+    """Streams records or pairs into a builder. With workers, `source` is an iterable of shards. A Source fills the
     builder by itself, and gives the shards with workers."""
-    feed = isinstance(source, Feed)
-    shards = None
-    if options.workers:
-        shards = source.shards() if feed else source
-    if shards is not None:
+    if not isinstance(source, Source):
+        if options.workers:
+            from recstore.building import parallel_build
+
+            parallel_build.fill(builder, source, options)
+        else:
+            builder.extend(_tracked(source) if options.progress else items_of(source))
+        return
+    source = source._begun()
+    shards = source.split() if options.workers else None
+    if shards is None:
+        source._fill(builder, options.progress)
+        reports = [source._report()]
+    else:
         from recstore.building import parallel_build
 
         reports = parallel_build.fill(builder, shards, options)
-    elif feed:
-        source.fill(builder, options)
-        reports = [source.report()]
-    else:
-        builder.extend(_tracked(source) if options.progress else items_of(source))
-    if feed:
-        source.check()
-        source.told(reports)
-        if source.attributes:
-            builder.annotate(*attributes.pack(source.attributes))
+    source._check()
+    source._told(reports)
+    if source.attributes and not source.pairs:
+        builder.annotate(*attributes.pack(source.attributes))
 
 
-def _tracked(source):
+def _tracked(source: Any) -> Any:
     from recstore.building import progress
 
     return progress.track(source)
 
 
-def build_mapping(mapping_or_pairs, options, factory=None):
+def build_mapping(mapping_or_pairs: Any, options: Options, factory: Callable[[], Any] | None = None) -> native.Segment:
     """The new mapping segment that holds the pairs. It has the default factory `factory`, or that of the mapping.
 
     A repeated key leaves its earlier value in the segment as dead bytes. If they are more than a tenth of the segment,
@@ -62,15 +75,15 @@ def build_mapping(mapping_or_pairs, options, factory=None):
     """
     if options.indexes:
         raise TypeError("index_by and group_by are for lists of records; a mapping is found by its keys")
-    factory = FACTORIES.index(factory) if factory is not None else factory_of(mapping_or_pairs)
+    number = FACTORIES.index(factory) if factory is not None else factory_of(mapping_or_pairs)
     kept = private_bytes()
-    feeds = options.workers or isinstance(mapping_or_pairs, Feed)
-    pairs = mapping_or_pairs if feeds else pairs_of(mapping_or_pairs)
-    segment = _stream_pairs(pairs, factory, options)
+    whole = options.workers or isinstance(mapping_or_pairs, Source)
+    pairs = mapping_or_pairs if whole else pairs_of(mapping_or_pairs)
+    segment = _stream_pairs(pairs, number, options)
     return finished(segment, options, kept)
 
 
-def _stream_pairs(pairs, factory, options):
+def _stream_pairs(pairs: Any, factory: int, options: Options) -> native.Segment:
     builder = new_builder(native.MappingBuilder, options)
     try:
         fill(builder, pairs, options)
@@ -91,3 +104,20 @@ def _stream_pairs(pairs, factory, options):
         return _stream_pairs(pairs_in(segment), factory, quiet)
     finally:
         segment.close()
+
+
+def save(source: Source, path: str | os.PathLike[str], given: Mapping[str, Any]) -> None:
+    """Builds the store of a Source in a file."""
+    options = build_options.of("save", given)
+    for option in ("name", "backing"):
+        if given.get(option) is not None:
+            raise TypeError(f"save() takes no {option}=: the path says where the store is")
+    for one in source.files:
+        if os.path.exists(path) and os.path.exists(one) and os.path.samefile(one, path):
+            raise ValueError(f"save() would write {os.fsdecode(one)}, which is read; give another path")
+
+    def write(temporary: str) -> None:
+        options.target = saving.FileTarget(temporary)
+        (build_mapping if source.pairs else build_records)(source, options).close()
+
+    saving.publish(path, write)

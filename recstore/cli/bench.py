@@ -32,13 +32,13 @@ def run(options: argparse.Namespace) -> int:
 
 def _measure(trials: Trials, pool: str, form: str, options: argparse.Namespace) -> dict[str, Any]:
     task = {"what": "prepare file", "path": options.file, "form": form, "where": options.records, "pool": pool}
-    read = trials.run("reading records", {**task, "limit": options.limit})
+    read = trials.run("reading records", {**task, "n_rows": options.n_rows})
     if not read["count"]:
         raise TrialError(f"no records in {options.file}")
     cut, room = "", demo.fitting(read["count"], read, options.workers, 17)
     if room < read["count"]:
         cut = f"the first {room:,} of {read['count']:,}: the free memory does not hold the rivals of more"
-        read = trials.run("reading records", {**task, "limit": room})
+        read = trials.run("reading records", {**task, "n_rows": room})
     found = trials.run("bench", {"what": "bench", "pool": pool, "reads": 20_000, "repeats": 5})
     common = {"workers_n": options.workers, "pool": pool, "count": read["count"], "resample": False}
     methods = ("fork", "spawn") if hasattr(os, "fork") else ("spawn",)

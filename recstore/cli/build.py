@@ -6,6 +6,7 @@ import sys
 import time
 from importlib.util import find_spec
 
+import recstore
 from recstore.cli import files
 from recstore.cli.files import Refused, Usage
 from recstore.cli.text import show
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from recstore.cli.files import Commands
+    from recstore.sources import Source
 
 
 def add(commands: Commands) -> None:
@@ -31,7 +33,7 @@ def add(commands: Commands) -> None:
     build.add_argument("inputs", nargs="+", metavar="IN", help=about)
     build.add_argument("-o", "--output", metavar="OUT", help="the file to write, such as train.recs")
     build.add_argument("--force", action="store_true", help="replace an existing OUT")
-    build.add_argument("--shared", metavar="NAME", help="share the store by this name, as shared= of the readers does")
+    build.add_argument("--shared", metavar="NAME", help="share the store by this name, as recstore.shared does")
     about = "with --shared: how long the store stays after its last use, such as 2h; until recstore rm unless told"
     build.add_argument("--keep", metavar="TIME", help=about)
     build.add_argument("--dir", metavar="DIR", help="with --shared: the folder, instead of RECSTORE_DIR or /dev/shm")
@@ -73,12 +75,26 @@ def run(options: argparse.Namespace) -> int:
     if options.output is not None:
         files.refuse_writing(options.output, options.force)
     begin = time.monotonic()
-    with files.read(_given(options), options, **_how(options)) as store:
-        if options.output is not None and options.shared is not None:
-            store.save(options.output)
+    with _built(files.source(_given(options), options), options) as store:
         said = {"output": options.output, "shared": options.shared, "records": len(store), "nbytes": store.nbytes}
     said["seconds"] = round(time.monotonic() - begin, 3)
     return show(options.json, said, _line(said, options))
+
+
+def _built(source: Source[Any], options: argparse.Namespace) -> Any:
+    """The store, which is where the options say."""
+    how: dict[str, Any] = {"progress": sys.stderr.isatty() and find_spec("rich") is not None}
+    for option in ("workers", "compression", "index_by", "group_by"):
+        if getattr(options, option) is not None:
+            how[option] = getattr(options, option)
+    with files.explained():
+        if options.shared is None:
+            source.save(options.output, **how)
+            return recstore.open(options.output)
+        store = recstore.shared(options.shared, source, keep=options.keep or True, dir=options.dir, **how)
+        if options.output is not None:
+            store.save(options.output)
+        return store
 
 
 def _shards(options: argparse.Namespace) -> int:
@@ -105,19 +121,17 @@ def _shards(options: argparse.Namespace) -> int:
         if getattr(options, option) is not None:
             how[option] = getattr(options, option)
     begin = time.monotonic()
-
-    def write(feed: Any) -> tuple[str, int, list[Any]]:
-        own = writer.ShardWriter(options.shards, mapping=feed.pairs, **how)
+    source = files.source(_given(options), options)
+    with files.explained():
+        own = writer.ShardWriter(options.shards, mapping=source.pairs, **how)
         number = manifest.newest(own.storage)
         if number and not (options.append or options.force):
             raise Refused(
                 f"{own.url} is a set of shards: --append adds to it, --force puts manifest {number + 1} first"
             )
-        entries = pool.write(own, feed, workers)
-        return own.url, own.commit(entries, append=options.append), entries
-
-    url, number, entries = files.read(_given(options), options, _taken_by=write)
-    said = {"shards": url, "manifest": number, "records": sum(one.records for one in entries)}
+        entries = pool.write(own, source, workers)
+        number = own.commit(entries, append=options.append)
+    said = {"shards": own.url, "manifest": number, "records": sum(one.records for one in entries)}
     said |= {"nbytes": sum(one.nbytes for one in entries), "files": sum(len(one.shards) for one in entries)}
     said["seconds"] = round(time.monotonic() - begin, 3)
     return show(options.json, said, _shards_line(said))
@@ -139,21 +153,6 @@ def _given(options: argparse.Namespace) -> Any:
     if options.format is None:
         raise Usage("standard input has no name; give --format")
     return sys.stdin.buffer
-
-
-def _how(options: argparse.Namespace) -> dict[str, Any]:
-    """The arguments of the reader that say how to build."""
-    how = {"progress": sys.stderr.isatty() and find_spec("rich") is not None}
-    for option in ("workers", "compression", "index_by", "group_by"):
-        if getattr(options, option) is not None:
-            how[option] = getattr(options, option)
-    if options.shared is None:
-        how["save"] = options.output
-    else:
-        how |= {"shared": options.shared, "keep": options.keep or True}
-        if options.dir is not None:
-            how["dir"] = options.dir
-    return how
 
 
 def _line(said: dict[str, Any], options: argparse.Namespace) -> str:

@@ -5,14 +5,18 @@ from __future__ import annotations
 import argparse
 import os
 import re
+from contextlib import contextmanager
 
 import recstore
+from recstore import sources
 from recstore.sources import inputs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Iterator
     from typing import Any, TypeAlias
+
+    from recstore.sources import Source
 
     Commands: TypeAlias = argparse._SubParsersAction[argparse.ArgumentParser]
 
@@ -90,15 +94,15 @@ def is_store(path: str) -> bool:
         return False
 
 
-def add_reading(parser: argparse.ArgumentParser, limit: bool = True) -> None:
+def add_reading(parser: argparse.ArgumentParser, n_rows: bool = True) -> None:
     """The options of a command that say how its files are read."""
     parser.add_argument("--format", choices=FORMATS, help="the format of the files, if their names do not tell")
     about = "JSON: the keys to the array, with dots between, such as annotations"
     parser.add_argument("--records", metavar="PATH", help=about)
     parser.add_argument("--entries", action="store_true", help="JSON: the members of an object, as a mapping")
     parser.add_argument("--columns", type=names, metavar="A,B", help="only these keys or columns, in this order")
-    if limit:
-        parser.add_argument("--limit", type=count, metavar="N", help="the first N records")
+    if n_rows:
+        parser.add_argument("--n-rows", type=count, metavar="N", help="the first N records")
     parser.add_argument("--errors", choices=("raise", "skip"), help="JSON lines, CSV: skip leaves bad lines out")
     parser.add_argument(
         "--delimiter", type=_character, metavar="C", help="CSV: the character between cells; \\t is a tab"
@@ -118,7 +122,7 @@ def add_reading(parser: argparse.ArgumentParser, limit: bool = True) -> None:
 
 def refuse_reading(options: argparse.Namespace) -> None:
     """Raises Refused if an option of `add_reading` is given for a store."""
-    for option in (*_OPTIONS, "limit"):
+    for option in (*_OPTIONS, "n_rows"):
         if getattr(options, option, None) not in (None, False):
             raise Usage(f"{options.what} is a store, and --{option} is for files that are read")
 
@@ -172,9 +176,9 @@ def _dtypes(text: str) -> str | dict[str, str]:
     return {name: kind for name, _, kind in pairs}
 
 
-def read(paths: Any, options: argparse.Namespace, form: str | None = None, **how: Any) -> Any:
-    """The store of files: a path, or a list of paths and patterns. `options` are those of `add_reading`, `how` further
-    arguments of the reader. Raises Refused for an option that the format does not have, and the reader's errors."""
+def source(paths: Any, options: argparse.Namespace, form: str | None = None) -> Source[Any]:
+    """The Source of files: a path, or a list of paths and patterns. `options` are those of `add_reading`. Raises
+    Refused for an option that the format does not have, and the reader's errors."""
     form = form or options.format or _common(paths)
     chosen = {}
     for option, formats in _OPTIONS.items():
@@ -187,10 +191,29 @@ def read(paths: Any, options: argparse.Namespace, form: str | None = None, **how
         chosen[option] = value
     if "quote" in chosen:
         chosen["quote"] = chosen["quote"] or None
-    if options.limit is not None:
-        chosen["limit"] = options.limit
+    if options.n_rows is not None:
+        chosen["n_rows"] = options.n_rows
+    if form == "recs":
+        raise Refused("the file is a store already; recstore cat writes its records, recstore info describes it")
+    if form == "tsv":
+        chosen.setdefault("delimiter", "\t")
+    with explained():
+        found: Source[Any] = getattr(sources, {"text": "lines", "tsv": "csv"}.get(form, form))(paths, **chosen)
+        return found
+
+
+def read(paths: Any, options: argparse.Namespace, form: str | None = None, **how: Any) -> Any:
+    """The store of files; `how` are options of the build, the others as of `source`."""
+    found = source(paths, options, form)
+    with explained():
+        return (recstore.RecordDict if found.pairs else recstore.RecordList)(found, **how)
+
+
+@contextmanager
+def explained() -> Iterator[None]:
+    """Names the options of the command in errors that name arguments of Python."""
     try:
-        return _reader(form)(paths, **chosen, **how)
+        yield
     except recstore.errors.InputError as error:
         raise recstore.errors.InputError(_flags(str(error))) from None
     except (TypeError, ValueError, LookupError, ImportError) as error:
@@ -230,12 +253,3 @@ def _common(paths: Any) -> str:
         raise Usage(f"the name of {found[None]} does not tell the format; give --format {'|'.join(FORMATS)}")
     (form,) = found
     return str(form)
-
-
-def _reader(form: str) -> Callable[..., Any]:
-    if form == "tsv":
-        return lambda paths, delimiter="\t", **how: recstore.read_csv(paths, delimiter=delimiter, **how)
-    if form == "recs":
-        raise Refused("the file is a store already; recstore cat writes its records, recstore info describes it")
-    reader: Callable[..., Any] = getattr(recstore, {"text": "read_lines", "csv": "read_csv"}.get(form, f"read_{form}"))
-    return reader

@@ -101,7 +101,7 @@ def _add_bench(commands: Commands) -> None:
     bench.add_argument("--format", choices=files.FORMATS, help="the format of the file, if its name does not tell")
     about = "keys to the list in a JSON file, with dots between; its longest list unless told"
     bench.add_argument("--records", metavar="PATH", help=about)
-    bench.add_argument("--limit", type=files.positive, metavar="N", help="the first N records")
+    bench.add_argument("--n-rows", type=files.positive, metavar="N", help="the first N records")
     bench.add_argument("--workers", type=files.count, default=4, metavar="N", help="4 unless told; 0 leaves them out")
     bench.add_argument("--json", action="store_true", help="print JSON")
     bench.set_defaults(run=_bench)
@@ -122,7 +122,7 @@ def _add_stores(commands: Commands) -> None:
             one.add_argument("--fields", action="store_true", help=about)
         if name == "head":
             one.add_argument("-n", type=files.positive, default=5, metavar="N", help="how many, 5 unless told")
-            files.add_reading(one, limit=False)
+            files.add_reading(one, n_rows=False)
         _add_common(one)
         one.set_defaults(run=run)
     ls = commands.add_parser("ls", help="the named stores of this user")

@@ -20,7 +20,7 @@ import sysconfig
 
 import recstore
 from recstore.cli import files
-from recstore.sources import documents, inputs
+from recstore.sources import inputs, json_files
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def read(kind: str | None, path: str | None) -> Iterator[Any]:
     """Records of a source: one of KINDS with its file, or neither for this Python installation."""
     if kind is None or path is None:
         return itertools.islice(installed_files(), _MOST_FILES)
-    options = argparse.Namespace(**KINDS[kind], limit=None)
+    options = argparse.Namespace(**KINDS[kind], n_rows=None)
     return guarded(path, lambda: of_file(path, options))
 
 
@@ -96,15 +96,15 @@ def of_file(path: str, options: argparse.Namespace) -> Iterator[Any]:
     with recstore.open(path) if options.format == "recs" else files.read(path, options, compression="none") as store:
         pairs = store.items() if isinstance(store, recstore.RecordDict) else None
         records = store if pairs is None else ({"key": key, "value": value} for key, value in pairs)
-        yield from itertools.islice(records, options.limit)
+        yield from itertools.islice(records, options.n_rows)
 
 
-def read_any(path: str, form: str, where: str | None = None, limit: int | None = None) -> tuple[str, Iterator[Any]]:
+def read_any(path: str, form: str, where: str | None = None, n_rows: int | None = None) -> tuple[str, Iterator[Any]]:
     """`(description, records)` of a file of the benchmark. `where` is the path to the list in a JSON file, with dots.
 
     Raises SourceError, here or while the records are read.
     """
-    options = argparse.Namespace(format=form, limit=limit, records=where)
+    options = argparse.Namespace(format=form, n_rows=n_rows, records=where)
     if where is not None:
         what = f"the list under {where!r}"
     elif form == "json":
@@ -117,7 +117,7 @@ def read_any(path: str, form: str, where: str | None = None, limit: int | None =
 def _longest(path: str) -> tuple[str, tuple[str, ...] | None, bool]:
     """What is read of a JSON file, the key of its longest list, and whether it is the entries of an object instead."""
     (file,) = inputs.resolve(path)
-    first, found = documents.survey(file)
+    first, found = json_files.survey(file)
     if first == ord("["):
         return "the list", None, False
     if first != ord("{"):

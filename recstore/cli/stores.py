@@ -46,7 +46,7 @@ def head(options: argparse.Namespace) -> int:
     if form in (None, "recs") or not options.format and _is_name(options):
         files.refuse_reading(options)
         return _head(options, opened(options), None)
-    options.limit = options.n + 1
+    options.n_rows = options.n + 1
     given = sys.stdin.buffer if options.what == "-" else options.what
     return _head(options, files.read(given, options, form, compression="none"), options.n)
 

@@ -84,9 +84,9 @@ def prepare(kind: str | None, path: str | None, pool: str) -> dict[str, Any]:
     return {"count": count, "size": size}
 
 
-def prepare_file(path: str, form: str, where: str | None, limit: int | None, pool: str) -> dict[str, Any]:
+def prepare_file(path: str, form: str, where: str | None, n_rows: int | None, pool: str) -> dict[str, Any]:
     """Read the user's file into the pool file."""
-    source, records = sources.read_any(path, form, where, limit)
+    source, records = sources.read_any(path, form, where, n_rows)
     count, size = sources.write_pool(records, pool)
     return {"count": count, "size": size, "source": source}
 

@@ -9,12 +9,12 @@ from _collections_abc import Mapping, Sequence, ValuesView
 
 from recstore._core import native
 from recstore._core.native import new_blob
-from recstore.building import build_options, feeds, saving, streaming
+from recstore.building import build_options, saving, streaming
 from recstore.building.pairs import selections
+from recstore.building.source import check_pairs
 from recstore.containers import base, views
 from recstore.containers.records import RecordView
 from recstore.errors import CorruptError, SegmentNotFoundError
-from recstore.later import named_arguments
 from recstore.shm import registry
 from recstore.text import an, counted
 from recstore.values.factories import FACTORIES
@@ -36,12 +36,13 @@ class RecordDict(base.Container, native.Mapping):
     """A read-only mapping in shared memory, in insertion order, built once from a mapping or from pairs.
 
     Args:
-        mapping_or_pairs: a mapping, or an iterable of (key, value) pairs. The constructor reads a generator item by
+        mapping_or_pairs: a mapping; an iterable of (key, value) pairs; or a :class:`recstore.sources.Source` of pairs,
+            such as ``recstore.sources.json(path, entries=True)``. The constructor reads a generator item by
             item and never holds all of it. A repeated key keeps its first position and takes its last value. The store
             of a defaultdict with a builtin factory keeps the factory: ``d[missing]`` is ``factory()``, which is not
             stored. A RecordDict without other options gives a second object over the same store: closing one closes
             both.
-        on_unsupported, compression, arrays, backing, name, progress, threads: the same as for :class:`RecordList`.
+        options: those of :class:`RecordList` without `index_by` and `group_by`.
         workers: with N, N processes read and encode, as for RecordList. The argument is then an iterable of shards,
             each a mapping or an iterable of pairs. A key may be repeated in another shard.
 
@@ -72,30 +73,14 @@ class RecordDict(base.Container, native.Mapping):
     _instead = _INSTEAD
     _plain = "dict"
 
-    @named_arguments
-    def __init__(
-        self,
-        mapping_or_pairs=(),
-        /,
-        *,
-        on_unsupported="error",
-        compression="auto",
-        arrays="copy",
-        backing="auto",
-        name=None,
-        workers=0,
-        progress=False,
-        threads=None,
-    ):
-        options = build_options.Options(
-            on_unsupported, compression, arrays, backing, progress, name, workers, threads=threads
-        )
+    def __init__(self, mapping_or_pairs=(), /, **options):
+        options = build_options.of("RecordDict", options)
         if type(mapping_or_pairs) is RecordDict and options == build_options.Options():
             source = mapping_or_pairs
             source._require()
             self._set(source._keys, source._values, source.key_index, source.factory, source.detached)
             return
-        feeds.check_pairs(mapping_or_pairs)
+        check_pairs(mapping_or_pairs)
         segment = streaming.build_mapping(mapping_or_pairs, options)
         self._set(*_whole(segment))
 

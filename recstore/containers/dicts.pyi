@@ -5,11 +5,12 @@ from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, Se
 from typing import Any, ClassVar, Generic, Literal, Protocol, SupportsIndex, TypeVar, overload
 
 from numpy.typing import DTypeLike, NDArray
-from typing_extensions import Self
+from typing_extensions import Self, Unpack
 
 from recstore._core import native
 from recstore._core.native import Record
-from recstore._types import Arrays, Backing, Compression, FieldName, Index, OnUnsupported, Selector
+from recstore._types import BuildOptions, FieldName, Index, OneProcess, Selector
+from recstore.building.source import Source
 from recstore.containers import base
 from recstore.containers.info import MappingInfo
 from recstore.containers.records import RecordView
@@ -31,18 +32,16 @@ class _HasKeys(Protocol[_K, _V_co]):
 class RecordDict(base.Container, native.Mapping[_K, _V_co], Mapping[_K, _V_co]):
     @overload
     def __init__(
+        self: RecordDict[Any, Any], mapping_or_pairs: Source[Any], /, **options: Unpack[BuildOptions]
+    ) -> None: ...
+    @overload
+    def __init__(
         self,
         mapping_or_pairs: _HasKeys[_K, _V_co],
         /,
         *,
-        on_unsupported: OnUnsupported = "error",
-        compression: Compression = "auto",
-        arrays: Arrays = "copy",
-        backing: Backing = "auto",
-        name: str | None = None,
         workers: Literal[0] = 0,
-        progress: bool = False,
-        threads: SupportsIndex | None = None,
+        **options: Unpack[OneProcess],
     ) -> None: ...
     @overload
     def __init__(
@@ -50,14 +49,8 @@ class RecordDict(base.Container, native.Mapping[_K, _V_co], Mapping[_K, _V_co]):
         mapping_or_pairs: Iterable[tuple[_K, _V_co]] = (),
         /,
         *,
-        on_unsupported: OnUnsupported = "error",
-        compression: Compression = "auto",
-        arrays: Arrays = "copy",
-        backing: Backing = "auto",
-        name: str | None = None,
         workers: Literal[0] = 0,
-        progress: bool = False,
-        threads: SupportsIndex | None = None,
+        **options: Unpack[OneProcess],
     ) -> None: ...
     # Shards, whose pairs these are.
     @overload
@@ -66,14 +59,8 @@ class RecordDict(base.Container, native.Mapping[_K, _V_co], Mapping[_K, _V_co]):
         shards: Iterable[_HasKeys[_K, _V_co] | Iterable[tuple[_K, _V_co]]],
         /,
         *,
-        on_unsupported: OnUnsupported = "error",
-        compression: Compression = "auto",
-        arrays: Arrays = "copy",
-        backing: Backing = "auto",
-        name: str | None = None,
         workers: SupportsIndex,
-        progress: bool = False,
-        threads: SupportsIndex | None = None,
+        **options: Unpack[OneProcess],
     ) -> None: ...
     def keys(self) -> RecordKeys[_K]: ...
     def values(self) -> RecordValues[_V_co]: ...

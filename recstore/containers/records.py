@@ -3,9 +3,9 @@
 from _collections_abc import Sequence
 
 from recstore._core import native
-from recstore.building import build_options, feeds, saved_indexes, saving, streaming
+from recstore.building import build_options, saved_indexes, saving, streaming
+from recstore.building.source import check_records, source_of
 from recstore.containers import base, field_names, views
-from recstore.later import named_arguments
 from recstore.shm import attributes, registry
 from recstore.text import an, counted
 
@@ -69,8 +69,8 @@ class RecordList(base.Container, native.Records, views.ListOperations):
     """A read-only sequence of records in shared memory, built once from any iterable.
 
     Args:
-        records: an iterable of records, or a table of another library, whose rows are dicts (see `from_arrow`). The
-            constructor reads a generator item by item and never holds all of it.
+        records: an iterable of records; a table of another library, whose rows are dicts; or a
+            :class:`recstore.sources.Source`. The constructor reads a generator item by item and never holds all of it.
             Records are made of Python's basic types, of the types of collections, datetime, decimal, fractions, uuid,
             pathlib and enum, and of namedtuples, dataclasses, attrs classes, classes given to ``register``, numpy
             arrays and scalars, and torch CPU tensors.
@@ -136,27 +136,10 @@ class RecordList(base.Container, native.Records, views.ListOperations):
     _instead = _INSTEAD
     _of_tables = _OF_TABLES
 
-    @named_arguments
-    def __init__(
-        self,
-        records=(),
-        *,
-        on_unsupported="error",
-        compression="auto",
-        arrays="copy",
-        backing="auto",
-        name=None,
-        workers=0,
-        progress=False,
-        index_by=None,
-        group_by=None,
-        threads=None,
-    ):
-        options = build_options.Options(
-            on_unsupported, compression, arrays, backing, progress, name, workers, index_by, group_by, threads
-        )
-        records = feeds.feed_of(records) or records
-        feeds.check_records(records, options.workers)
+    def __init__(self, records=(), **options):
+        options = build_options.of(type(self).__name__, options, ("records",))
+        records = source_of(records) or records
+        check_records(records, options.workers)
         shared = _shared(records) if options == build_options.Options() else None
         if shared is not None:
             self._set(shared.selection, shared.projection)
@@ -177,36 +160,6 @@ class RecordList(base.Container, native.Records, views.ListOperations):
         """A view of `selection` with the projection of this list."""
         cls = type(self) if isinstance(self, RecordView) else RecordView
         return cls._blank()._set(selection, self.projection, self.detached)
-
-    @classmethod
-    def from_arrow(cls, source, *, columns=None, missing="none", nanoseconds="exact", **options):
-        """A list of the rows of a table of another library, each a dict; of a column, of its values. No Python object
-        is made for a row, and the GIL is free meanwhile. ``RecordList(table)`` does the same without the arguments.
-
-        Args:
-            source: an object with ``__arrow_c_stream__`` or ``__arrow_c_array__``: a table, column or stream of
-                pyarrow, polars, DuckDB and other libraries; a DataFrame or Series of pandas; a dataset of Hugging Face;
-                or an iterable of such objects, which is read one by one.
-            columns: the names of the columns to read, in this order. None for all.
-            missing: "none": a null field of a row or struct is None. "absent": it is left out.
-            nanoseconds: timestamps and durations in nanoseconds do not fit Python's types. "exact" makes datetimes and
-                timedeltas, and raises EncodeError for one that is no whole microsecond; "floor" rounds it down; "numpy"
-                stores numpy.datetime64 and timedelta64 instead, in UTC and without the zone.
-            options: those of :class:`RecordList`; `save`, the path of a file in which the store is built, instead of
-                memory; and ``shared="name"`` with `fingerprint`, `keep`, `dir` and `timeout` as of
-                :func:`recstore.shared`. `workers` changes nothing: this process appends the rows.
-
-        The values and their types are those of pyarrow's ``to_pylist()``; ``docs/tables.md`` lists the differences.
-
-        Raises InputError for data that break the rules of the interface, for two columns of one name and for a name in
-        `columns` that the table lacks; EncodeError for a value that Python's type cannot hold; TypeError for another
-        object; the exceptions of the producer. After an error no part of the store remains. Safe from several threads
-        at once; `source` is read by the calling thread.
-        """
-        from recstore.sources import arrow_in
-
-        how = {"columns": columns, "missing": missing, "nanoseconds": nanoseconds}
-        return arrow_in.from_arrow(source, **how, **options)
 
     def map(self, fn, **options):
         """A new store of ``fn(record)`` for each record; `options` are the options of RecordList. With ``workers=N``,
@@ -337,7 +290,7 @@ class RecordList(base.Container, native.Records, views.ListOperations):
     @property
     def attributes(self):
         """What holds for all records, as their reader noted it: a new dict, such as ``{"classes": [...]}`` of
-        :func:`recstore.scan_files`. It stays with the store: in views, in workers, in saved and in shared stores.
+        :func:`recstore.sources.folder`. It stays with the store: in views, in workers, in saved and in shared stores.
 
         A view over several stores has the attributes in which they agree. Raises ClosedError. Safe from several threads
         at once.
@@ -347,8 +300,8 @@ class RecordList(base.Container, native.Records, views.ListOperations):
 
     @property
     def classes(self):
-        """The names of the classes by number, of a list that :func:`recstore.scan_files` made: a new list. Raises
-        AttributeError for another."""
+        """The names of the classes by number, of a list that was read from :func:`recstore.sources.folder`: a new list.
+        Raises AttributeError for another."""
         return self._class_names()
 
     @property
@@ -361,7 +314,7 @@ class RecordList(base.Container, native.Records, views.ListOperations):
         names = self.attributes.get("classes")
         if type(names) is not list:
             raise AttributeError(
-                'the list has no names of classes: scan_files(folder, class_from="parent") makes one that has them'
+                'the list has no names of classes: recstore.sources.folder(path, class_from="parent") gives them'
             )
         return names
 

@@ -9,21 +9,16 @@ from typing_extensions import Self, TypeVar, Unpack
 from recstore._core import native
 from recstore._core.native import Record
 from recstore._types import (
-    Arrays,
     ArrowArray,
     ArrowStream,
-    Backing,
     BuildOptions,
-    Compression,
     FieldName,
     FieldNames,
     Index,
-    Missing,
-    Nanoseconds,
-    OnUnsupported,
-    ReadOptions,
+    OneProcess,
     Selector,
 )
+from recstore.building.source import Source
 from recstore.containers import base, views
 from recstore.containers.dicts import RecordDict
 from recstore.containers.fields import FieldView
@@ -41,49 +36,27 @@ class RecordList(base.Container, native.Records[_T_co], views.ListOperations[_T_
         self,
         records: native.Records[_T_co],
         *,
-        on_unsupported: OnUnsupported = "error",
-        compression: Compression = "auto",
-        arrays: Arrays = "copy",
-        backing: Backing = "auto",
-        name: str | None = None,
         workers: Literal[0] = 0,
-        progress: bool = False,
-        index_by: FieldNames | None = None,
-        group_by: FieldNames | None = None,
-        threads: SupportsIndex | None = None,
+        **options: Unpack[OneProcess],
     ) -> None: ...
+    @overload
+    def __init__(self, records: Source[_T_co], **options: Unpack[BuildOptions]) -> None: ...
     # A table, whose rows are dicts, or a column. It comes before iterables: a DataFrame is one, of its columns.
     @overload
     def __init__(
         self: RecordList[Any],
         records: ArrowStream | ArrowArray,
         *,
-        on_unsupported: OnUnsupported = "error",
-        compression: Compression = "auto",
-        arrays: Arrays = "copy",
-        backing: Backing = "auto",
-        name: str | None = None,
         workers: SupportsIndex = 0,
-        progress: bool = False,
-        index_by: FieldNames | None = None,
-        group_by: FieldNames | None = None,
-        threads: SupportsIndex | None = None,
+        **options: Unpack[OneProcess],
     ) -> None: ...
     @overload
     def __init__(
         self,
         records: Iterable[_T_co] = (),
         *,
-        on_unsupported: OnUnsupported = "error",
-        compression: Compression = "auto",
-        arrays: Arrays = "copy",
-        backing: Backing = "auto",
-        name: str | None = None,
         workers: Literal[0] = 0,
-        progress: bool = False,
-        index_by: FieldNames | None = None,
-        group_by: FieldNames | None = None,
-        threads: SupportsIndex | None = None,
+        **options: Unpack[OneProcess],
     ) -> None: ...
     # Shards, whose records these are.
     @overload
@@ -91,27 +64,9 @@ class RecordList(base.Container, native.Records[_T_co], views.ListOperations[_T_
         self,
         records: Iterable[Iterable[_T_co]],
         *,
-        on_unsupported: OnUnsupported = "error",
-        compression: Compression = "auto",
-        arrays: Arrays = "copy",
-        backing: Backing = "auto",
-        name: str | None = None,
         workers: SupportsIndex,
-        progress: bool = False,
-        index_by: FieldNames | None = None,
-        group_by: FieldNames | None = None,
-        threads: SupportsIndex | None = None,
+        **options: Unpack[OneProcess],
     ) -> None: ...
-    @classmethod
-    def from_arrow(
-        cls,
-        source: ArrowStream | ArrowArray | Iterable[ArrowStream] | Iterable[ArrowArray],
-        *,
-        columns: list[str] | None = None,
-        missing: Missing = "none",
-        nanoseconds: Nanoseconds = "exact",
-        **options: Unpack[ReadOptions],
-    ) -> RecordList[Any]: ...
     def map(self, fn: Callable[[_T_co], _U], **options: Unpack[BuildOptions]) -> RecordList[_U]: ...
     def lazy(self) -> RecordView[Record]: ...
     def field(self, name: FieldName, default: object = ...) -> FieldView[Any]: ...

@@ -16,7 +16,7 @@ import pickle
 from recstore import sharing
 from recstore._core import trust
 from recstore.building import build_options, fingerprints
-from recstore.building.feeds import Feed
+from recstore.building.source import Source
 from recstore.dataset import object_graph, object_sizes, packing, patterns, share_plan, swap, travel
 from recstore.dataset.share_plan import DICT, LIST
 from recstore.errors import Error
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Any, TypeAlias
 
+    from recstore._types import OnUnsupported
     from recstore.containers.records import RecordList
 
     # The kind, path, columns, factory and place of a value; see layout_of.
@@ -45,7 +46,7 @@ class Request:
         skip: str | Iterable[str] | None,
         name: str,
         strict: bool = False,
-        on_unsupported: str = "error",
+        on_unsupported: OnUnsupported = "error",
         **options: Any,
     ) -> None:
         self.threshold, self.only, self.skip, self.strict = object_sizes.parse(threshold), only, skip, strict
@@ -61,11 +62,11 @@ class Request:
             share_plan.refuse(plan)
         return packing.Packed(plan, self.strict)
 
-    def store(self, feed: Feed, fingerprint: str) -> RecordList[Any]:
-        """The store of a feed. The segment of this name is trusted: its owner and mode say that this user wrote it."""
-        given = {**self.sharing_options, "fingerprint": fingerprint}
-        store = sharing.shared_with(_trusting, self.name, lambda: feed, **given)
-        return store  # type: ignore[return-value]  # what is no mapping is a list
+    def store(self, source: Source, fingerprint: str) -> RecordList[Any]:
+        """The segment of this name is trusted: its owner and mode say that this user wrote it."""
+        given = {**self.sharing_options, "fingerprint": fingerprint, "options": {"on_unsupported": self.on_unsupported}}
+        store: RecordList[Any] = sharing.shared_with(_trusting, self.name, source, **given)
+        return store
 
     def fingerprint(self, factory: Callable[[], Any]) -> str:
         given: str | None = self.sharing_options.get("fingerprint")
@@ -90,24 +91,24 @@ def share(obj: Any, request: Request) -> Any:
 
 
 def _share_made(factory: Callable[[], Any], request: Request) -> Any:
-    feed = _Making(factory, request)
+    source = _Making(factory, request)
     fingerprint = request.fingerprint(factory)
-    store = request.store(feed, fingerprint)
+    store = request.store(source, fingerprint)
     note = store[-1] if len(store) else None
     if type(note) is not dict or _MARK not in note:
         raise Error(f"{store!r} holds no dataset; choose another name or fingerprint")
     if note["reason"] is not None:
         _logger().warning("each process makes the dataset %r: %s", request.name, note["reason"])
-        obj = factory() if feed.packed is None else feed.obj
-        feed = None  # type: ignore[assignment]
+        obj = factory() if source.packed is None else source.obj
+        source = None  # type: ignore[assignment]
         store.close()
         return _share_loaded(obj, request, f"{fingerprint}+")
-    if feed.packed is None:
+    if source.packed is None:
         return _Unpickler(note["rest"], note["layout"], store).load()
-    feed.packed.plan.met.settle()
-    feed.packed.place(store)
-    swap.Swap(feed.packed.plan, feed.packed.made).do()
-    return feed.obj
+    source.packed.plan.met.settle()
+    source.packed.place(store)
+    swap.Swap(source.packed.plan, source.packed.made).do()
+    return source.obj
 
 
 def _logger() -> Any:
@@ -116,16 +117,15 @@ def _logger() -> Any:
     return logging.getLogger("recstore")
 
 
-class _Making(Feed):
+class _Making(Source):
     """Runs the factory, and appends the data of its dataset and the record of the rest. `packed` is then set."""
 
     def __init__(self, factory: Callable[[], Any], request: Request) -> None:
         self.factory, self.request = factory, request
-        self.options = build_options.Options(request.on_unsupported)  # type: ignore[assignment]
         self.obj: Any = None
         self.packed: packing.Packed | None = None
 
-    def fill(self, builder: Any, options: Any) -> None:
+    def append_to(self, builder: Any) -> None:
         self.obj = self.factory()
         if self.obj is None:
             raise TypeError("the factory returned None; it returns the dataset")
@@ -306,7 +306,7 @@ def _plain(layout: list[_Entry]) -> str:
     return repr(out)
 
 
-class _Copying(Feed):
+class _Copying(Source):
     """The records of a store that was just packed, in blocks as packing makes them."""
 
     def __init__(self, store: RecordList[Any], layout: list[_Entry], request: Request) -> None:
@@ -314,9 +314,8 @@ class _Copying(Feed):
         runs = [column for _, _, columns, _, _ in layout for column in columns or () if column[2] is None]
         self.ends = sorted({0, *(stop for _, stop, _, _ in runs), len(store)})
         self.arrays = max((stop for _, stop, _, _ in runs), default=0)  # the first of the records that become arrays
-        self.options = build_options.Options(request.on_unsupported)  # type: ignore[assignment]
 
-    def fill(self, builder: Any, options: Any) -> None:
+    def append_to(self, builder: Any) -> None:
         for start, stop in zip(self.ends, self.ends[1:]):
             builder.settings.narrows = stop <= self.arrays
             builder.extend(self.store[start:stop])

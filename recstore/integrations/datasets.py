@@ -12,8 +12,9 @@ import numpy as np
 from datasets.features.features import require_decoding
 
 from recstore.building import fingerprints
-from recstore.building.feeds import Feed
-from recstore.sources import hf_in, reading
+from recstore.building.source import Source
+from recstore.integrations import parts
+from recstore.sources import hf_in
 from recstore.text import an
 
 TYPE_CHECKING = False
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self, Unpack
 
-    from recstore._types import Index, ReadOptions, Selector
+    from recstore._types import Index, Selector, SharedOptions
     from recstore.containers.records import RecordList
 
     _Row: TypeAlias = dict[str, Any]
@@ -58,11 +59,8 @@ class SharedDataset:
     (3, {'size': 1}, {'size': [1, 1]}, {'text': 'b', 'label': 1})
     """
 
-    def __init__(self, source: Any, **options: Unpack[ReadOptions]) -> None:
-        feed = _Rows(source)
-        if options.get("shared") is not None and options.get("fingerprint") is None:
-            options["fingerprint"] = feed.fingerprint()
-        self.store: RecordList[_Row] = reading.store("SharedDataset", feed, options)
+    def __init__(self, source: Any, **options: Unpack[SharedOptions]) -> None:
+        self.store: RecordList[_Row] = parts.store("SharedDataset", _Rows(source), options)
         stored = self.store.attributes.get("features")
         self.features: Any = None if stored is None else datasets.Features.from_dict(stored)
         self._decodes = self.features is not None and any(map(require_decoding, self.features.values()))
@@ -175,7 +173,7 @@ class SharedDataset:
         return f"SharedDataset(features={self.column_names}, num_rows={len(self)})"
 
 
-class _Rows(Feed):
+class _Rows(Source[dict[str, Any]]):
     """The rows of a dataset, or of the one that a function returns."""
 
     def __init__(self, source: Any) -> None:
@@ -187,19 +185,18 @@ class _Rows(Feed):
                 f" {type(source).__name__}"
             )
 
-    def shards(self) -> None:
-        return None
+    def append_to(self, builder: Any) -> None:
+        self._fill(builder, False)
 
-    def fill(self, builder: Any, options: Any) -> None:
+    def _fill(self, builder: Any, progress: bool) -> None:
         dataset = self.source if self.is_dataset else self.source()
-        feed = hf_in.feed_of(dataset.with_format(None), **_HOW) if _is_dataset(dataset) else None
-        if feed is None:
+        rows = hf_in.source_of(dataset.with_format(None), **_HOW) if _is_dataset(dataset) else None
+        if rows is None:
             raise TypeError(f"the function returned {an(type(dataset).__name__)}, not a Dataset or IterableDataset")
-        feed.fill(builder, options)
-        feed.check()
+        rows._fill(builder, progress)
         self.attributes = None if dataset.features is None else {"features": dataset.features.to_dict()}
 
-    def fingerprint(self) -> str:
+    def _identity(self) -> str:
         if not self.is_dataset:
             return fingerprints.derive(self.source)
         own = getattr(self.source, "_fingerprint", None)

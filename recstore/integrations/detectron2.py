@@ -13,7 +13,6 @@ from recstore import sharing
 from recstore.building import fingerprints
 from recstore.containers import records
 from recstore.integrations import parts
-from recstore.sources import reading
 from recstore.values.classes import register
 
 TYPE_CHECKING = False
@@ -93,7 +92,7 @@ def serializer(
             return own
         store = sharing.shared(shared, lambda: own, fingerprint=own.fingerprint, **options)
         own.close()
-        return store  # type: ignore[return-value]  # of records, not of pairs
+        return store
 
     return serialize
 
@@ -103,7 +102,7 @@ def _loaded(
 ) -> RecordView[dict[str, Any]]:
     if options.get("shared") is not None and options.get("fingerprint") is None:
         options["fingerprint"] = _fingerprint(caller, names, load)
-    lists, rest = parts.of(reading.store(caller, _Dicts(names, load), options))
+    lists, rest = parts.of(parts.store(caller, _Dicts(names, load), options))
     for name, known in rest["metadata"].items():
         metadata = data.MetadataCatalog.get(name)
         for key, value in known.items():
@@ -112,7 +111,7 @@ def _loaded(
     return lists[_LIST]
 
 
-class _Dicts(parts.PartsFeed):
+class _Dicts(parts.PartsSource):
     """The dicts that `load` returns, and the metadata of their datasets."""
 
     def __init__(self, names: Sequence[str], load: functools.partial[Any]) -> None:

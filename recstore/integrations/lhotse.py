@@ -13,7 +13,8 @@ from lhotse.lazy import LazyIteratorChain
 from lhotse.serialization import deserialize_item, resolve_manifest_set_class
 from lhotse.utils import split_sequence
 
-from recstore.sources import jsonl
+from recstore.integrations import parts
+from recstore.sources import jsonl_files
 from recstore.text import an
 
 TYPE_CHECKING = False
@@ -24,15 +25,15 @@ if TYPE_CHECKING:
     from lhotse.serialization import Serializable as _Manifest
     from typing_extensions import Self, Unpack
 
-    from recstore._types import Files, ReadOptions
+    from recstore._types import Files, SharedOptions
     from recstore.containers.dicts import RecordDict
     from recstore.containers.records import RecordList
 
-    class _JsonlOptions(ReadOptions, total=False):
+    class _JsonlOptions(SharedOptions, total=False):
         errors: Literal["raise", "skip"]
         columns: Iterable[str] | None
         where: Callable[[Any], object] | None
-        limit: int | None
+        n_rows: int | None
 else:
     _Manifest = object  # the class of lhotse beside it has the methods
 
@@ -88,6 +89,9 @@ class Items:
         return f"Items({self.store!r})"
 
 
+_ARGUMENTS = ("errors", "columns", "where", "n_rows")  # of sources.jsonl
+
+
 class _OverStore(_Manifest):  # type: ignore[misc]
     """The methods of manifests that a store answers by itself. Manifests that come of it by `filter` and `map` are
     lhotse's own lazy ones."""
@@ -98,13 +102,14 @@ class _OverStore(_Manifest):  # type: ignore[misc]
 
         Args:
             path: a path, a pattern or a list of these, as :func:`recstore.read_jsonl` takes it.
-            options: those of :func:`recstore.read_jsonl`: ``shared="name"`` for one copy on a machine, with `keep`,
-                `fingerprint`, `dir` and `timeout`; and others.
+            options: the arguments of :func:`recstore.sources.jsonl` and the options of :class:`recstore.RecordList`;
+                and ``shared="name"`` for one copy on a machine, with `keep`, `fingerprint`, `dir` and `timeout`.
 
         Raises OSError for a file that cannot be read, and InputError for a bad line.
         """
-        options.setdefault("index_by", "id")
-        return cls(Items(jsonl.read_jsonl(path, **options)))
+        given: dict[str, Any] = {"index_by": "id", **options}
+        chosen = {name: given.pop(name) for name in _ARGUMENTS if name in given}
+        return cls(Items(parts.store("from_jsonl", jsonl_files.jsonl(path, **chosen), given)))
 
     @classmethod
     def from_jsonl(cls, path: Files, **options: Unpack[_JsonlOptions]) -> Self:
@@ -176,7 +181,7 @@ class SupervisionSet(_OverStore, lhotse.SupervisionSet):  # type: ignore[misc]
 
 def load_manifest(path: Files, **options: Unpack[_JsonlOptions]) -> CutSet | RecordingSet | SupervisionSet:
     """The CutSet, RecordingSet or SupervisionSet over a store of JSONL files, by the kind of the first item. `path` and
-    `options` are as of :func:`recstore.read_jsonl`; a file object, which is read only once, cannot be given.
+    `options` are as of ``CutSet.from_file``; a file object, which is read only once, cannot be given.
 
     Raises OSError, InputError, TypeError for a file object, and ValueError for files without an item or with items of
     another kind.
@@ -185,7 +190,7 @@ def load_manifest(path: Files, **options: Unpack[_JsonlOptions]) -> CutSet | Rec
         raise TypeError(
             "load_manifest reads the first item beforehand: give a path, or call CutSet.from_file or another"
         )
-    with jsonl.read_jsonl(path, errors=options.get("errors", "raise"), limit=1) as first:
+    with jsonl_files.read_jsonl(path, errors=options.get("errors", "raise"), n_rows=1) as first:
         if not len(first):
             raise ValueError(f"{path}: a manifest without items does not say its kind: use CutSet.from_file or another")
         kind = resolve_manifest_set_class(deserialize_item(first._unwatched()[0]))

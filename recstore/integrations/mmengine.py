@@ -12,7 +12,6 @@ from mmengine.dataset import BaseDataset as _BaseDataset
 from recstore.building import fingerprints
 from recstore.containers import records
 from recstore.integrations import parts
-from recstore.sources import reading
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -66,11 +65,11 @@ class SharedData(_Mixed):  # type: ignore[misc]
         """Loads the annotations, or attaches to the store of the process that did."""
         if self._fully_initialized:
             return
-        feed, options = _DataList(self, super().full_init), dict(self._recstore)
+        source, options = _DataList(self, super().full_init), dict(self._recstore)
         if options.get("shared") is not None and options.get("fingerprint") is None:
             options["fingerprint"] = _fingerprint(self)
-        lists, rest = parts.of(reading.store(type(self).__name__, feed, options))
-        if not feed.loaded:
+        lists, rest = parts.of(parts.store(type(self).__name__, source, options))
+        if not source.loaded:
             self.__dict__.update(rest["attributes"])
             for name, value in rest["metainfo"].items():
                 self._metainfo.setdefault(name, value)
@@ -113,7 +112,7 @@ class BaseDataset(SharedData, _BaseDataset):  # type: ignore[misc]
     """
 
 
-class _DataList(parts.PartsFeed):
+class _DataList(parts.PartsSource):
     """The annotations that `load`, a dataset's own full_init, makes."""
 
     loaded = False

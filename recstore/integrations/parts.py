@@ -5,22 +5,42 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 
-from recstore.containers import records
+from recstore import sharing
+from recstore.building import build_options
+from recstore.containers import dicts, records
 from recstore.errors import EncodeError
 from recstore.sources import reading
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
     from typing import Any
 
+    from typing_extensions import Self
+
     from recstore.containers.records import RecordList, RecordView
+    from recstore.sources import Source
 
 _COUNTS = "recstore parts"
+_SHARING = ("keep", "fingerprint", "dir", "timeout")
 
 
-class PartsFeed(reading.FileFeed):
-    """A feed of several lists. `files` are the Inputs that it reads, or an empty list."""
+def store(caller: str, source: Source[Any], given: Mapping[str, Any]) -> Any:
+    """The store of a source. `given` are options of a build, and ``shared="name"`` with `keep`, `fingerprint`, `dir`
+    and `timeout` as of :func:`recstore.shared`: one process of the machine then builds, and the others attach."""
+    given = dict(given)
+    name = given.pop("shared", None)
+    chosen = {option: given.pop(option) for option in _SHARING if option in given}
+    build_options.of(caller, given, ("shared", *_SHARING))
+    if name is not None:
+        return sharing.shared(name, source, **chosen, **given)
+    if chosen:
+        raise TypeError(f"{caller}(): {', '.join(chosen)} belong to shared=, the name to share the store by")
+    return (dicts.RecordDict if source.pairs else records.RecordList)(source, **given)
+
+
+class PartsSource(reading.FileSource):
+    """A source of several lists, for one build. `inputs` are the Inputs that it reads, or an empty list."""
 
     def parts(self, bar: reading.FileBar) -> Iterator[tuple[str, Iterable[Any]]]:
         """Yields `(name, iterable of records)` of each list. `bar` is a reading.FileBar."""
@@ -30,12 +50,16 @@ class PartsFeed(reading.FileFeed):
         """The dict of everything else, asked for after the lists were read."""
         return {}
 
-    def shards(self) -> None:
+    def split(self) -> None:
         return None
 
-    def fill(self, builder: Any, options: Any) -> None:
+    def _begun(self) -> Self:
+        self.stamps = [one.stamp() for one in self.inputs]
+        return self
+
+    def _read(self, builder: Any, progress: bool) -> None:
         counts = []
-        with reading.FileBar(self.files, options) as bar, self.named(bar) if self.files else nullcontext():
+        with reading.FileBar(self.inputs, progress) as bar, self._named(bar) if self.inputs else nullcontext():
             for name, records in self.parts(bar):
                 counted = _Counted(records)
                 builder.extend(counted)
@@ -58,8 +82,8 @@ class _Counted:
 
 
 def of(store: RecordList[Any]) -> tuple[dict[str, RecordView[Any]], dict[str, Any]]:
-    """`(lists, rest)` of the store of a PartsFeed: a dict from each list's name to a view of its records, and the dict
-    of everything else. Raises ValueError for another store, which somebody else shares under the same name and
+    """`(lists, rest)` of the store of a PartsSource: a dict from each list's name to a view of its records, and the
+    dict of everything else. Raises ValueError for another store, which somebody else shares under the same name and
     fingerprint."""
     last = store[-1] if len(store) else None
     if not isinstance(last, dict) or _COUNTS not in last:

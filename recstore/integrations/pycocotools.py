@@ -9,8 +9,8 @@ from pycocotools.coco import COCO as _COCO
 from recstore.containers import records
 from recstore.errors import InputError
 from recstore.integrations import parts
-from recstore.sources import inputs, json_document, reading
-from recstore.sources.documents import JsonFeed
+from recstore.sources import inputs, json_document
+from recstore.sources.json_files import JsonSource
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Unpack
 
-    from recstore._types import Files, ReadOptions
+    from recstore._types import Files, SharedOptions
 
 __all__ = ["COCO"]
 
@@ -61,7 +61,7 @@ class COCO(_COCO):  # type: ignore[misc]
     imgToAnns: Any
     catToImgs: Any
 
-    def __init__(self, annotation_file: Files | None = None, **options: Unpack[ReadOptions]) -> None:
+    def __init__(self, annotation_file: Files | None = None, **options: Unpack[SharedOptions]) -> None:
         super().__init__()
         if annotation_file is None:
             if options:
@@ -71,14 +71,15 @@ class COCO(_COCO):  # type: ignore[misc]
             if name in options:
                 raise TypeError(f"COCO() got an unexpected keyword argument {name!r}")
         files = inputs.resolve(annotation_file)
-        feeds = {name: JsonFeed(files, (name,), False, None, None, None) for name in _APART}
-        lists, rest = parts.of(reading.store("COCO", _Document(files), _shared_as(options, ".rest"), records=None))
+        lists, rest = parts.of(parts.store("COCO", _Document(files), _shared_as(options, ".rest")))
         for name in rest["apart"]:
             indexes: dict[str, Any] = {"index_by": "id"}
             if name == "annotations":
                 indexes["group_by"] = ["image_id", *["category_id"] * ("categories" in rest["order"])]
             chosen = {**_shared_as(options, _APART[name]), **indexes}
-            lists[name] = reading.store("COCO", feeds[name], chosen, records=name)
+            source = JsonSource(files, (name,))
+            source.content = {"records": name}
+            lists[name] = parts.store("COCO", source, chosen)
         values = rest["values"]
         self.dataset = {name: values[name] if name in values else lists[name] for name in rest["order"]}
         self.createIndex()
@@ -121,13 +122,13 @@ def _shared_as(options: Any, ending: str) -> dict[str, Any]:
     return {**options, "shared": name + ending} if isinstance(name, str) else options
 
 
-class _Document(parts.PartsFeed):
+class _Document(parts.PartsSource):
     """The other arrays of a COCO document, read in pieces, and in the rest everything else: the order of the keys, the
     names of arrays in stores of their own, and the values that are no arrays."""
 
     def parts(self, bar: Any) -> Iterator[tuple[str, Iterable[Any]]]:
-        if len(self.files) != 1:
-            raise InputError(f"COCO reads one file, and {len(self.files)} were given; make one object for each")
+        if len(self.inputs) != 1:
+            raise InputError(f"COCO reads one file, and {len(self.inputs)} were given; make one object for each")
         file = next(bar.files())
         self.order: dict[str, None] = {}
         self.apart: dict[str, None] = {}
@@ -157,8 +158,8 @@ class _Document(parts.PartsFeed):
 
     def elements(self, document: Any, name: str, bar: Any) -> Iterator[Any]:
         """Yields the elements of the array that begins here, or the members of the object as dicts."""
-        feed = JsonFeed(self.files, (name,), document.open(), None, None, None)
-        for piece in feed.pieces_in(self.files[0], document, bar, 0):
+        source = JsonSource(list(self.inputs), (name,), document.open())
+        for piece in source.pieces_in(self.inputs[0], document, bar, 0):
             yield from piece.values()
 
     def rest(self) -> dict[str, Any]:

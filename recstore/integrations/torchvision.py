@@ -12,7 +12,6 @@ from torchvision.datasets.folder import IMG_EXTENSIONS, default_loader
 from recstore.building import fingerprints
 from recstore.containers import records
 from recstore.integrations import parts
-from recstore.sources import reading
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Unpack
 
-    from recstore._types import Files, Path, ReadOptions
+    from recstore._types import Files, Path, SharedOptions
     from recstore.containers.records import RecordView
 
     _Function: TypeAlias = Callable[[Any], Any] | None
@@ -59,14 +58,12 @@ class DatasetFolder(datasets.DatasetFolder):  # type: ignore[misc]
         target_transform: _Function = None,
         is_valid_file: _Valid = None,
         allow_empty: bool = False,
-        **options: Unpack[ReadOptions],
+        **options: Unpack[SharedOptions],
     ) -> None:
         # torchvision's own constructor would hold all samples and all targets as lists.
         _Vision.__init__(self, root, transform=transform, target_transform=target_transform)
-        feed = _Folder(self, extensions, is_valid_file, allow_empty)
-        if options.get("shared") is not None and options.get("fingerprint") is None:
-            options["fingerprint"] = feed.fingerprint()
-        lists, rest = parts.of(reading.store(type(self).__name__, feed, options))
+        source = _Folder(self, extensions, is_valid_file, allow_empty)
+        lists, rest = parts.of(parts.store(type(self).__name__, source, options))
         self.loader = loader
         self.extensions = extensions
         self.classes: list[str] = rest["classes"]
@@ -96,7 +93,7 @@ class ImageFolder(DatasetFolder, datasets.ImageFolder):  # type: ignore[misc]
         loader: Callable[[str], Any] = default_loader,
         is_valid_file: _Valid = None,
         allow_empty: bool = False,
-        **options: Unpack[ReadOptions],
+        **options: Unpack[SharedOptions],
     ) -> None:
         extensions = IMG_EXTENSIONS if is_valid_file is None else None
         super().__init__(
@@ -123,7 +120,7 @@ class CocoDetection(datasets.CocoDetection):  # type: ignore[misc]
         transform: _Function = None,
         target_transform: _Function = None,
         transforms: Callable[[Any, Any], Any] | None = None,
-        **options: Unpack[ReadOptions],
+        **options: Unpack[SharedOptions],
     ) -> None:
         from recstore.integrations.pycocotools import COCO
 
@@ -147,7 +144,7 @@ def _sorted(ids: records.RecordList[int]) -> records.RecordList[int]:
     return ids
 
 
-class _Folder(parts.PartsFeed):
+class _Folder(parts.PartsSource):
     """The samples of a folder with its classes."""
 
     def __init__(
@@ -181,7 +178,7 @@ class _Folder(parts.PartsFeed):
         if not self.class_to_idx or empty and not self.allow_empty:
             make(self.root, class_to_idx=empty, **self.chosen)  # raises, and names the empty classes
 
-    def fingerprint(self) -> str:
+    def _identity(self) -> str:
         root = os.path.abspath(self.root)
         folders = [root, *sorted(entry.path for entry in os.scandir(root) if entry.is_dir())]
         stamps = [_stamp(folder) for folder in folders]

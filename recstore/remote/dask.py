@@ -19,7 +19,7 @@ _REMEDY = "write all records with the same fields, or read them with bag=True"
 
 def to_shards(collection, url, *, append=False, compute=None, **options):
     """Writes a Dask bag or dataframe as a set of shards: each element of a bag is a record, and each row of a dataframe
-    a dict, as :func:`recstore.from_pandas` makes it. Runs now. Returns the number of the manifest.
+    a dict, as :func:`recstore.sources.table` makes it. Runs now. Returns the number of the manifest.
 
     The set changes once, when all partitions are written. So a partition that is computed again counts once, and an
     error changes nothing. What no manifest names is removed by ``recstore gc URL``.

@@ -6,23 +6,24 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 
 from recstore._core import forks
-from recstore.building.feeds import Feed
+from recstore.building.pairs import pairs_of
+from recstore.building.source import Source, items_of
 from recstore.errors import BuildError
-from recstore.sources.inputs import FileObject
 
 _TASKS = 4  # for each process: so the last ones to end differ by little, and shard files stay few
 
 
-def write(writer, feed, workers):
-    """The entries of all records of a Feed, in their order, each written by one of at most `workers` processes. The
-    attributes that the feed finds are those of the entries.
+def write(writer, source, workers):
+    """The entries of all records of a Source, in their order, each written by one of at most `workers` processes. The
+    attributes that the source finds are those of the entries.
 
-    Raises BuildError if a process is killed; what the writer's ``write`` and the feed raise. After an error no process
-    is left.
+    Raises BuildError if a process is killed; what the writer's ``write`` and the source raise. After an error no
+    process is left.
     """
-    runs = _runs(feed, workers)
+    source = source._begun()
+    runs = _runs(source, workers)
     if len(runs) < 2:
-        return [writer.write(feed)]
+        return [writer.write(source)]
     # Freshly executed: a forked one would have no network clients of its own.
     before = set(multiprocessing.active_children())
     pool = ProcessPoolExecutor(
@@ -33,7 +34,7 @@ def write(writer, feed, workers):
         before_mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             with forks.undisturbed():
-                futures = [pool.submit(_written, writer, run) for run in runs]
+                futures = [pool.submit(_written, writer, run, source.pairs) for run in runs]
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before_mask)
         done = [future.result() for future in futures]
@@ -49,36 +50,38 @@ def write(writer, feed, workers):
         raise
     finally:
         pool.shutdown()
-    feed.check()
-    feed.told([report for _, reports in done for report in reports])
+    source._check()
+    source._told([report for _, reports in done for report in reports])
     for entry, _ in done:
-        entry.attributes.update(feed.attributes or {})
+        entry.attributes.update(source.attributes or {})
     return [entry for entry, _ in done]
 
 
-def _runs(feed, workers):
-    """The parts of a feed in runs, of which each is a task; an empty list if this process has to read it."""
-    if workers < 2 or any(isinstance(one, FileObject) for one in getattr(feed, "files", ())):
-        return []
-    parts = feed.shards() or []
+def _runs(source, workers):
+    """The parts of a source in runs, of which each is a task; an empty list if this process has to read it."""
+    parts = (source.split() or []) if workers > 1 else []
     n = min(len(parts), workers * _TASKS)
     return [parts[len(parts) * i // n : len(parts) * (i + 1) // n] for i in range(n)]
 
 
-class _Run(Feed):
-    """Adjacent parts of a feed."""
+class _Run(Source):
+    """Adjacent parts of a source: sources, or iterables."""
 
-    def __init__(self, parts):
-        self.parts, self.pairs = parts, parts[0].pairs
+    def __init__(self, parts, pairs):
+        self.parts, self.pairs = parts, pairs
 
-    def fill(self, builder, options):
+    def append_to(self, builder):
         for part in self.parts:
-            part.fill(builder, None)
+            if isinstance(part, Source):
+                part._fill(builder, False)
+            else:
+                builder.extend(pairs_of(part) if self.pairs else items_of(part))
 
 
-def _written(writer, parts):
+def _written(writer, parts, pairs):
     """In a process: the entry of some parts, and their reports."""
-    return writer.write(_Run(parts)), [part.report() for part in parts]
+    entry = writer.write(_Run(parts, pairs))
+    return entry, [part._report() for part in parts if isinstance(part, Source)]
 
 
 def _take_signals():

@@ -16,13 +16,13 @@ from itertools import chain, islice
 from recstore._core import native
 from recstore.building import saving
 from recstore.building.destination import explained, new_builder
-from recstore.building.feeds import items_of
 from recstore.building.pairs import pairs_in, pairs_of
+from recstore.building.source import append_all, items_of
 from recstore.containers import dicts
 from recstore.errors import EncodeError, OutOfSpaceError
 from recstore.remote import key_filters, names
 from recstore.remote.manifest import Shard
-from recstore.sources.table_feed import ArrowFeed, exports
+from recstore.sources.table_rows import ArrowRows, exports
 
 _MOST_AT_ONCE = 1 << 14  # records between two looks at the size of a file
 _STEP = 1 << 20  # bytes; see csrc/format/rs_segment.h
@@ -30,7 +30,7 @@ _RECORD = re.compile(r"(record|entry) (\d+)")
 
 
 class ShardFiles:
-    """The shard files that become of records given by `append` and `feed`. `close` ends the last one and returns all as
+    """The shard files that become of records given by `append` and `read`. `close` ends the last one and returns all as
     a list of Shard. `abort` removes what is not in the storage. For one thread.
 
     `most_bytes` and `most_records` say when a file ends: at about so many bytes, at the latest after so many records,
@@ -53,16 +53,13 @@ class ShardFiles:
         whole, exported = chain(first, records), not self.mapping and first and exports(first[0])
         first = None
         if exported:
-            ArrowFeed(whole).fill(self, None)
+            ArrowRows(whole)._fill(self, False)
         else:
             self.extend(whole)
 
-    def feed(self, feed):
-        """All records of a Feed, which takes this object for a builder. Returns the attributes that it found."""
-        feed.fill(self, None)
-        feed.check()
-        feed.told([feed.report()])
-        return feed.attributes
+    def read(self, source):
+        """All records of a Source, which takes this object for a builder. Returns the attributes that it found."""
+        return append_all(source, self).attributes
 
     def extend(self, records):
         """As of a builder: all records or pairs."""

@@ -3,7 +3,8 @@
 import errno
 import os
 
-from recstore.building import build_options, feeds
+from recstore.building import build_options
+from recstore.building.source import check_pairs, check_records, source_of
 from recstore.dataset import object_sizes
 from recstore.errors import SegmentNotFoundError
 from recstore.remote import manifest, names, shard_files
@@ -135,22 +136,22 @@ class ShardWriter:
 
         Args:
             records: an iterable of records, which is never held as a whole; with ``mapping=True`` a mapping or an
-                iterable of pairs; or a table of another library, a record batch, a stream of these, or an iterable of
-                tables. No Python object is made for a row of a table.
+                iterable of pairs; a :class:`recstore.sources.Source`; or a table of another library, a record batch, a
+                stream of these, or an iterable of tables. No Python object is made for a row of a table.
 
         Raises OutOfSpaceError for a full disk; RemoteError, with the object as `url`, for a storage that fails or
         refuses; EncodeError and the other errors of :class:`recstore.RecordList`. After an error what is in the storage
         belongs to no set, and `gc` removes it.
         """
         mapping = self._kind == "mapping"
-        feed = feeds.feed_of(records)
-        self._check(records, feed)
+        source = source_of(records)
+        self._check(records, source)
         options = build_options.Options(**self._building)
         files = shard_files.ShardFiles(self.storage, options, mapping, self._bytes, self._records, self._dir)
         attributes = None
         try:
-            if feed is not None:
-                attributes = files.feed(feed)
+            if source is not None:
+                attributes = files.read(source)
             else:
                 files.append(records)
             shards = files.close()
@@ -159,10 +160,10 @@ class ShardWriter:
             raise
         return Entry(self._kind, shards, attributes)
 
-    def _check(self, records, feed):
-        if feed is None:
-            (feeds.check_pairs if self._kind == "mapping" else feeds.check_records)(records)
-        elif feed.pairs != (self._kind == "mapping"):
+    def _check(self, records, source):
+        if source is None:
+            (check_pairs if self._kind == "mapping" else check_records)(records)
+        elif source.pairs != (self._kind == "mapping"):
             what = "records" if self._kind == "mapping" else "the pairs of a mapping"
             raise TypeError(f"the writer is of a {self._kind}, and the source gives {what}: choose mapping= to fit it")
 

@@ -200,6 +200,28 @@ def maker() -> dict[str, str]:
     }
 
 
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
+
+
+def seconds(keep: bool | float | str | None) -> float | str | None:
+    """The seconds that `keep` stands for: None for False, FOR_EVER for True."""
+    if keep is False or keep is None:
+        return None
+    if keep is True:
+        return FOR_EVER
+    number: float | None = keep if isinstance(keep, (int, float)) else None
+    if isinstance(keep, str) and keep[-1:] in _UNITS:
+        try:
+            number = float(keep[:-1]) * _UNITS[keep[-1]]
+        except ValueError:
+            number = None
+    if number is None or not 0 < number < 1e10:
+        raise ValueError(
+            f'keep is True, False, a number of seconds or a duration such as "2h" (s, m, h, d, w), not {keep!r:.80}'
+        )
+    return float(number)
+
+
 class Target:
     """The path and the label of a named segment that is to be built or attached. `keep` is None, a number of seconds,
     or FOR_EVER."""

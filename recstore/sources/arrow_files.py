@@ -1,20 +1,44 @@
-"""`read_arrow`: the rows of Arrow IPC files and streams, Feather among them."""
+"""`sources.arrow` and `read_arrow`: the rows of Arrow IPC files and streams, Feather among them."""
+
+from __future__ import annotations
 
 from contextlib import contextmanager
 
 from recstore.errors import InputError
+from recstore.later import named_arguments
 from recstore.sources import inputs, reading, table_files
 
-__all__ = ["read_arrow"]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from typing import IO, Any
+
+    import pyarrow  # type: ignore[import-untyped]
+    from typing_extensions import Unpack
+
+    from recstore._types import BuildOptions, Files, Missing, Nanoseconds, Where
+    from recstore.containers.records import RecordList
+    from recstore.sources import Source
+    from recstore.sources.inputs import Input
+
+__all__ = ["arrow", "read_arrow"]
 
 _FILE, _FEATHER_1, _PARQUET = b"ARROW1", b"FEA1", b"PAR1"
 _RUN = 16  # record batches in a shard
 
 
-def read_arrow(
-    path, *, columns=None, dtypes=None, missing="none", nanoseconds="exact", where=None, limit=None, **options
-):
-    """A RecordList of the rows of Arrow IPC files or streams, each a dict by the names of the columns. Feather files
+@named_arguments
+def arrow(
+    path: Files,
+    *,
+    columns: Iterable[str] | None = None,
+    dtypes: Mapping[str, Any] | None = None,
+    missing: Missing = "none",
+    nanoseconds: Nanoseconds = "exact",
+    where: Where = None,
+    n_rows: int | None = None,
+) -> Source[dict[str, Any]]:
+    """The rows of Arrow IPC files or streams, each a dict by the names of the columns. Feather files
     are IPC files. The first bytes of a file say which of the two it is.
 
     Args:
@@ -30,56 +54,75 @@ def read_arrow(
             a value with a part of a microsecond is an error.
         where: a function of a record with all columns, or a pyarrow Expression; only rows for which it is true are
             stored.
-        limit: the most rows to store; nothing after them is read.
-        options: those of :class:`recstore.RecordList`, `workers` counting 16 record batches of an IPC file, or a whole
-            stream, as a shard; `save`, the path of a file in which the store is built, instead of memory; and
-            ``shared="name"`` with `keep`, `fingerprint`, `dir` and `timeout` as of :func:`recstore.shared`: one
-            process of the machine reads the files, and the others attach.
+        n_rows: the most rows to store; nothing after them is read.
 
-    Raises OSError for a file that cannot be read; InputError, which names the file, for one that is cut or not Arrow, a
-    column that is not there, two columns of one name, a value that cannot be cast, and a file that changes meanwhile;
-    ImportError without pyarrow. The end of a stream may be missing without a sign of it. Safe from several threads at
-    once.
+    Raises OSError for a file that cannot be read, ImportError without pyarrow. A build raises InputError, which names
+    the file, for one that is cut or not Arrow, a column that is not there, two columns of one name, a value that cannot
+    be cast, and a file that changes meanwhile. The end of a stream may be missing without a sign of it. With
+    ``workers=N`` 16 record batches of an IPC file, or a whole stream, are a part. Safe from several threads at once.
 
-    >>> import io, pyarrow, pyarrow.feather
+    >>> import io, pyarrow, pyarrow.feather, recstore
     >>> file = io.BytesIO()
     >>> pyarrow.feather.write_feather(pyarrow.table({"path": ["a.jpg", "b.jpg"], "label": [1, None]}), file)
     >>> _ = file.seek(0)
-    >>> with read_arrow(file) as x: x.to_list()
+    >>> with recstore.RecordList(arrow(file)) as x: x.to_list()
     [{'path': 'a.jpg', 'label': 1}, {'path': 'b.jpg', 'label': None}]
     """
-    table_files.pyarrow("read_arrow")
-    choice = table_files.Choice(columns, where, limit, missing, nanoseconds, dtypes)
-    feed = ArrowFileFeed(inputs.resolve(path), choice)
-    return reading.store("read_arrow", feed, options, **choice.content())
+    table_files.pyarrow("Arrow")
+    choice = table_files.Choice(columns, where, n_rows, missing, nanoseconds, dtypes)
+    return ArrowFileSource(inputs.resolve(path), choice)
 
 
-class ArrowFileFeed(table_files.TableFileFeed):
+def read_arrow(
+    path: Files,
+    *,
+    columns: Iterable[str] | None = None,
+    dtypes: Mapping[str, Any] | None = None,
+    missing: Missing = "none",
+    nanoseconds: Nanoseconds = "exact",
+    where: Where = None,
+    n_rows: int | None = None,
+    **options: Unpack[BuildOptions],
+) -> RecordList[dict[str, Any]]:
+    """``RecordList(recstore.sources.arrow(path, ...), **options)``: see :func:`recstore.sources.arrow` for the
+    arguments and :class:`recstore.RecordList` for the options."""
+    source = arrow(
+        path,
+        columns=columns,
+        dtypes=dtypes,
+        missing=missing,
+        nanoseconds=nanoseconds,
+        where=where,
+        n_rows=n_rows,
+    )
+    return reading.built(read_arrow, source, options)
+
+
+class ArrowFileSource(table_files.TableFileSource):
     """The rows of IPC files and streams, or of the record batches `numbers` of one file."""
 
-    def __init__(self, files, choice, numbers=None):
+    def __init__(self, files: list[Input], choice: table_files.Choice, numbers: range | None = None) -> None:
         super().__init__(files, choice)
         self.numbers = numbers
 
-    def shards(self):
-        if self.choice.limit is not None:
+    def _parts(self) -> list[ArrowFileSource]:
+        if self.choice.n_rows is not None:
             return [self]
-        shards = []
-        for file in self.files:
+        found = []
+        for file in self.inputs:
             if file.path is None or file.packed is not None:
-                shards.append(ArrowFileFeed([file], self.choice))
+                found.append(ArrowFileSource([file], self.choice))
                 continue
             with _opened(file, None) as reader:
                 n = getattr(reader, "num_record_batches", None)
             parts = [None] if n is None else [range(i, min(n, i + _RUN)) for i in range(0, n, _RUN)]
-            shards += [ArrowFileFeed([file], self.choice, part) for part in parts]
-        return shards
+            found += [ArrowFileSource([file], self.choice, part) for part in parts]
+        return found
 
-    def tables(self, file, bar):
+    def tables(self, file: Input, bar: reading.FileBar) -> Iterator[pyarrow.RecordBatch]:
         with _opened(file, self.choice) as reader, table_files.errors_of(file):
             whole = getattr(reader, "num_record_batches", None)
-            numbers = range(whole) if whole is not None and self.numbers is None else self.numbers
-            batches = reader if whole is None else map(reader.get_batch, numbers)
+            batches = reader if whole is None else map(reader.get_batch, self.numbers or range(whole))
             for number, batch in enumerate(batches, 1):
                 # Offsets of a damaged file may lead anywhere. An array that is handed on has no bounds any more.
                 batch.validate(full=True)
@@ -88,7 +131,7 @@ class ArrowFileFeed(table_files.TableFileFeed):
 
 
 @contextmanager
-def _opened(file, choice):
+def _opened(file: Input, choice: table_files.Choice | None) -> Iterator[Any]:
     """The reader of a file's batches with the columns that `choice` needs, or all for None: pyarrow's
     RecordBatchFileReader or RecordBatchStreamReader."""
     with file.open() as opened, _source(file, opened) as (kind, source, start):
@@ -102,7 +145,7 @@ def _opened(file, choice):
         yield reader
 
 
-def _reader(kind, source, columns=()):
+def _reader(kind: bytes, source: Any, columns: Iterable[int] = ()) -> Any:
     import pyarrow
     from pyarrow import ipc
 
@@ -112,11 +155,10 @@ def _reader(kind, source, columns=()):
 
 
 @contextmanager
-def _source(file, opened):
+def _source(file: Input, opened: IO[bytes]) -> Iterator[tuple[bytes, Any, int | None]]:
     """The kind of an opened file by its first bytes, the file object to read, and the position of its first byte, or
     None if it cannot be read again from there. An IPC file that is packed, or a pipe, is copied to a temporary file."""
-    again = file.packed is None and opened.seekable()
-    start = opened.tell() if again else None
+    start = opened.tell() if file.packed is None and opened.seekable() else None
     with inputs.damage_of(file):
         head = opened.read(len(_FILE))
     if head.startswith(_FEATHER_1):
@@ -124,7 +166,7 @@ def _source(file, opened):
         raise InputError(f"{file.name}: a file of Feather version 1; {hint}")
     if head.startswith(_PARQUET):
         raise InputError(f"{file.name}: a Parquet file; read_parquet reads it")
-    if again:
+    if start is not None:
         opened.seek(start)
         yield head, opened, start
         return
@@ -143,17 +185,17 @@ class _Rest:
 
     closed = False
 
-    def __init__(self, head, opened):
+    def __init__(self, head: bytes, opened: IO[bytes]) -> None:
         self.head, self.opened = head, opened
 
-    def readable(self):
+    def readable(self) -> bool:
         return True
 
-    def read(self, size=-1):
+    def read(self, size: int = -1) -> bytes:
         if size < 0:
             return self.head + self.opened.read()
         part, self.head = self.head[:size], self.head[size:]
         return part + self.opened.read(size - len(part)) if len(part) < size else part
 
-    def close(self):
+    def close(self) -> None:
         self.closed = True

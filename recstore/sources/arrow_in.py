@@ -1,37 +1,65 @@
-"""Tables of other libraries as records: pyarrow, polars, DuckDB and all others that export Arrow arrays or streams.
-`RecordList(table)`, `RecordList.from_arrow` and `recstore.from_polars` end here; pandas and Hugging Face datasets have
-modules of their own beside this one."""
+"""`sources.table`: tables of other libraries as records: pyarrow, polars, DuckDB and all others that export Arrow
+arrays or streams. `RecordList(table)` ends here too; pandas and Hugging Face datasets have modules of their own beside
+this one."""
 
-from recstore.sources import reading
-from recstore.sources.table_feed import ARRAY, STREAM, ArrowFeed, checked, exports, foreign, is_pandas, named
+from __future__ import annotations
+
+from recstore.later import named_arguments
+from recstore.sources.table_rows import ARRAY, STREAM, ArrowRows, checked, exports, is_pandas, named
 from recstore.text import an
 
-__all__ = ["from_polars"]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+    from recstore._types import ArrowArray, ArrowStream, Missing, Nanoseconds
+    from recstore.sources import Source
+    from recstore.sources.table_rows import TableRows
+
+__all__ = ["table"]
 
 
-def from_arrow(source, *, columns=None, missing="none", nanoseconds="exact", **options):
-    """:meth:`recstore.RecordList.from_arrow`."""
-    how = checked(columns, missing, nanoseconds)
-    feed = feed_of(source, **how) or ArrowFeed(_batches(source), **how)
-    return reading.store("RecordList.from_arrow", feed, options, **how)
+@named_arguments
+def table(
+    table: ArrowStream | ArrowArray | Iterable[ArrowStream] | Iterable[ArrowArray],
+    *,
+    columns: Iterable[str] | None = None,
+    missing: Missing = "none",
+    nanoseconds: Nanoseconds = "exact",
+) -> Source[Any]:
+    """The rows of a table of another library, each a dict; of a column, its values. No Python object is made for a row,
+    and the GIL is free meanwhile. ``RecordList(table)`` reads a table without these arguments.
 
+    Args:
+        table: an object with ``__arrow_c_stream__`` or ``__arrow_c_array__``: a table, column or stream of pyarrow,
+            polars, DuckDB and other libraries; a DataFrame or Series of pandas; a Dataset or IterableDataset of Hugging
+            Face; or an iterable of tables, which is read one by one.
+        columns: the names of the columns to read, in this order. None for all.
+        missing: "none": a null field of a row or struct is None. "absent": it is left out.
+        nanoseconds: timestamps and durations in nanoseconds do not fit Python's types. "exact" makes datetimes and
+            timedeltas, and raises EncodeError for one that is not a whole microsecond; "floor" rounds it down; "numpy"
+            stores numpy.datetime64 and timedelta64 instead, in UTC and without the zone.
 
-def from_polars(frame, *, columns=None, missing="none", nanoseconds="exact", **options):
-    """A RecordList of the rows of a polars DataFrame, each a dict; of a Series, of its values. A LazyFrame is collected
-    first. Keyword arguments and errors are those of :meth:`recstore.RecordList.from_arrow`.
+    The values and their types are those of pyarrow's ``to_pylist()``; ``docs/tables.md`` lists the differences, and
+    what holds for pandas and Hugging Face. `workers` of a build changes nothing: the building process appends the rows.
+    :func:`recstore.shared` needs a `fingerprint`.
 
-    Raises TypeError for an object that is not of polars. Safe from several threads at once.
+    Raises TypeError for another object. A build raises InputError for data that break the rules of the interface, for
+    two columns of one name and for a name in `columns` that the table lacks; EncodeError for a value that Python's type
+    cannot hold; the exceptions of the producer. Safe from several threads at once; the building thread reads the table.
+
+    >>> import pyarrow, recstore
+    >>> rows = pyarrow.table({"path": ["a.jpg", "b.jpg"], "label": [1, None]})
+    >>> with recstore.RecordList(table(rows, missing="absent")) as x: x.to_list()
+    [{'path': 'a.jpg', 'label': 1}, {'path': 'b.jpg'}]
     """
-    kind = type(frame)
-    if kind.__module__.partition(".")[0] != "polars" or not (hasattr(kind, STREAM) or hasattr(kind, "collect")):
-        raise TypeError(f"from_polars reads a DataFrame, Series or LazyFrame of polars, not {foreign(frame)}")
-    frame = frame if hasattr(kind, STREAM) else frame.collect()
     how = checked(columns, missing, nanoseconds)
-    return reading.store("from_polars", ArrowFeed(frame, **how), options, **how)
+    return source_of(table, **how) or ArrowRows(_batches(table), **how)
 
 
-def feed_of(source, **how):
-    """The Feed of a table or column, with the keyword arguments of ArrowFeed; None for an object that is neither.
+def source_of(source: Any, **how: Any) -> TableRows | None:
+    """The source of a table or column, with the keyword arguments of ArrowRows; None for an object that is neither.
 
     Raises TypeError for an object that holds several tables, or that has to be collected first.
     """
@@ -40,23 +68,23 @@ def feed_of(source, **how):
     if library == "datasets":
         from recstore.sources import hf_in
 
-        return hf_in.feed_of(source, **how)
+        return hf_in.source_of(source, **how)
     if is_pandas(source):
         from recstore.sources import pandas_in
 
-        return pandas_in.PandasFeed(source, **how)
+        return pandas_in.PandasRows(source, **how)
     if exports(source):
-        return ArrowFeed(source, **how)
+        return ArrowRows(source, **how)
     if library == "polars" and hasattr(kind, "collect"):
         raise TypeError(f"records is {an(kind.__name__)}, which has no rows yet: write RecordList(frame.collect())")
     return None
 
 
-def _batches(source):
+def _batches(source: Any) -> Any:
     """`source`, which must be an iterable of tables. Raises TypeError for another object."""
     if isinstance(source, (str, bytes, dict)) or not hasattr(type(source), "__iter__"):
         raise TypeError(
-            f"from_arrow reads an object with {STREAM} or {ARRAY}, such as a table, or an iterable of such objects; "
+            f"table() reads an object with {STREAM} or {ARRAY}, such as a table, or an iterable of such objects; "
             f"{named(source)} is neither"
         )
     return source

@@ -1,4 +1,6 @@
-"""`read_csv`: the rows of CSV files and of other text with delimiters."""
+"""`sources.csv` and `read_csv`: the rows of CSV files and of other text with delimiters."""
+
+from __future__ import annotations
 
 import io
 import logging
@@ -6,35 +8,49 @@ import os
 import tempfile
 
 from recstore.building import build_options
+from recstore.later import named_arguments
 from recstore.sources import csv_text, inputs, reading, table_files
 from recstore.text import counted
 
-__all__ = ["read_csv"]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import IO, Any, Literal
+
+    import pyarrow  # type: ignore[import-untyped]
+    from typing_extensions import Unpack
+
+    from recstore._types import BuildOptions, Files, Missing, Where
+    from recstore.containers.records import RecordList
+    from recstore.sources import Source, csv_rows, csv_types
+    from recstore.sources.inputs import Input
+
+__all__ = ["csv", "read_csv"]
 
 _MOST_NAMED = 10
 _TABS = (".tsv", ".tab")
 
 
-def read_csv(
-    path,
+@named_arguments
+def csv(
+    path: Files,
     *,
-    delimiter=None,
-    header=True,
-    columns=None,
-    dtypes=None,
-    null_values=("",),
-    quote='"',
-    escape=None,
-    encoding="utf-8",
-    skip_rows=0,
-    errors="raise",
-    empty="keep",
-    missing="none",
-    where=None,
-    limit=None,
-    **options,
-):
-    """A RecordList of the rows of CSV files, each a dict by the names of the columns. pyarrow parses the text.
+    delimiter: str | None = None,
+    header: bool | Iterable[str] = True,
+    columns: Iterable[str] | None = None,
+    dtypes: Any = None,
+    null_values: str | Iterable[str] = ("",),
+    quote: str | None = '"',
+    escape: str | None = None,
+    encoding: str = "utf-8",
+    skip_rows: int = 0,
+    errors: Literal["raise", "skip"] = "raise",
+    empty: Literal["keep", "skip"] = "keep",
+    missing: Missing = "none",
+    where: Where = None,
+    n_rows: int | None = None,
+) -> Source[dict[str, Any]]:
+    """The rows of CSV files, each a dict by the names of the columns. pyarrow parses the text.
 
     Without `dtypes` the files are read twice: first for the types, which depend on all cells, whatever their order. A
     column is bool if all its cells are ``true`` or ``false``, int if they are whole numbers, float if they are numbers,
@@ -42,7 +58,7 @@ def read_csv(
     that a float cannot hold. Dates stay text.
 
     Args:
-        path: a path, a pattern, a URL, a binary file object, or a list of these, as for :func:`recstore.read_lines`. A
+        path: a path, a pattern, a URL, a binary file object, or a list of these, as for :func:`lines`. A
             record has the columns of its own file; the type of a column comes from all files.
         delimiter: one character; by default a tab for ``.tsv`` and ``.tab`` files, else a comma.
         header: True if the first row has the names; False for the names "0", "1" and so on; or a list of the names of
@@ -60,30 +76,72 @@ def read_csv(
         empty: "keep" makes an empty line a row in a file of one column, "skip" leaves it out.
         missing: "none" to store None for a missing value, "absent" to leave its key out of the record.
         where: a function of a record with all columns, or a pyarrow Expression; only rows for which it is true count.
-        limit: the most rows to store; the types are then those of these rows.
-        options: as for :func:`recstore.read_lines`: those of :class:`recstore.RecordList`, and ``shared="name"``.
+        n_rows: the most rows to store; the types are then those of these rows.
 
-    Raises OSError for a file that cannot be read; InputError, with file and line, for a wrong number of cells, a quote
-    that never closes, text behind a closing quote, bytes that are no text, a missing header or column, and a file that
-    changes meanwhile; ImportError without pyarrow. Safe from several threads at once.
+    Raises OSError for a file that cannot be read, ImportError without pyarrow. A build raises InputError, with file and
+    line, for a wrong number of cells, a quote that never closes, text behind a closing quote, bytes that are not text,
+    a missing header or column, and a file that changes meanwhile. With ``workers=N`` large files are parts. Safe from
+    several threads at once.
 
-    >>> import io
-    >>> with read_csv(io.BytesIO(b"path,label\\na.jpg,1\\nb.jpg,\\n")) as x: x.to_list()
+    >>> import io, recstore
+    >>> with recstore.RecordList(csv(io.BytesIO(b"path,label\\na.jpg,1\\nb.jpg,\\n"))) as x: x.to_list()
     [{'path': 'a.jpg', 'label': 1}, {'path': 'b.jpg', 'label': None}]
     """
     rules = Rules(header, null_values, errors, (delimiter, quote, escape, encoding, skip_rows, empty))
-    choice = rules.chosen(columns, dtypes, missing, where, limit)
-    feed = CsvFeed([_again(file) for file in inputs.resolve(path)], choice, rules)
-    return reading.store("read_csv", feed, options, **choice.content(), **rules.content())
+    choice = rules.chosen(columns, dtypes, missing, where, n_rows)
+    return CsvSource([_again(file) for file in inputs.resolve(path)], choice, rules)
+
+
+def read_csv(
+    path: Files,
+    *,
+    delimiter: str | None = None,
+    header: bool | Iterable[str] = True,
+    columns: Iterable[str] | None = None,
+    dtypes: Any = None,
+    null_values: str | Iterable[str] = ("",),
+    quote: str | None = '"',
+    escape: str | None = None,
+    encoding: str = "utf-8",
+    skip_rows: int = 0,
+    errors: Literal["raise", "skip"] = "raise",
+    empty: Literal["keep", "skip"] = "keep",
+    missing: Missing = "none",
+    where: Where = None,
+    n_rows: int | None = None,
+    **options: Unpack[BuildOptions],
+) -> RecordList[dict[str, Any]]:
+    """``RecordList(recstore.sources.csv(path, ...), **options)``: see :func:`recstore.sources.csv` for the arguments
+    and :class:`recstore.RecordList` for the options."""
+    source = csv(
+        path,
+        delimiter=delimiter,
+        header=header,
+        columns=columns,
+        dtypes=dtypes,
+        null_values=null_values,
+        quote=quote,
+        escape=escape,
+        encoding=encoding,
+        skip_rows=skip_rows,
+        errors=errors,
+        empty=empty,
+        missing=missing,
+        where=where,
+        n_rows=n_rows,
+    )
+    return reading.built(read_csv, source, options)
 
 
 class Rules:
     """The arguments of read_csv on which the meaning of the text depends."""
 
-    for_all = None  # the type of all columns
+    for_all: pyarrow.DataType | None = None  # the type of all columns
 
-    def __init__(self, header, null_values, errors, form):
-        table_files.pyarrow("read_csv")
+    def __init__(
+        self, header: bool | Iterable[str], null_values: str | Iterable[str], errors: str, form: tuple[Any, ...]
+    ) -> None:
+        table_files.pyarrow("CSV")
         build_options.check_choice("errors", errors, ("raise", "skip"))
         build_options.check_choice("empty", form[-1], ("keep", "skip"))
         if not isinstance(header, bool):
@@ -98,17 +156,19 @@ class Rules:
         self.header, self.null_values, self.errors, self.form = header, list(null_values), errors, form
         self.form_of("")  # raises ValueError for an argument that is no character
 
-    def chosen(self, columns, dtypes, missing, where, limit):
+    def chosen(
+        self, columns: Iterable[str] | None, dtypes: Any, missing: Missing, where: Where, n_rows: int | None
+    ) -> table_files.Choice:
         """The table_files.Choice of the arguments."""
         if dtypes is not None and not isinstance(dtypes, dict):
             dtypes, self.for_all = None, table_files.arrow_type(dtypes)
-        choice = table_files.Choice(columns, where, limit, missing, dtypes=dtypes)
+        choice = table_files.Choice(columns, where, n_rows, missing, dtypes=dtypes)
         for kind in (self.for_all, *choice.dtypes.values()):
             if kind is not None:
                 self.check(kind)
         return choice
 
-    def check(self, kind):
+    def check(self, kind: pyarrow.DataType) -> None:
         import pyarrow
 
         from recstore.sources import csv_types
@@ -118,11 +178,11 @@ class Rules:
         except pyarrow.ArrowException:
             raise TypeError(f"dtypes: text does not become {kind}; give a type of single values") from None
 
-    def content(self):
+    def content(self) -> dict[str, Any]:
         content = {"header": self.header, "null_values": self.null_values, "errors": self.errors}
         return {**content, "for_all": str(self.for_all), "form": self.form}
 
-    def form_of(self, name):
+    def form_of(self, name: str) -> csv_text.Form:
         """The csv_text.Form of a file."""
         delimiter, *others = self.form
         if delimiter is None:
@@ -130,45 +190,56 @@ class Rules:
         return csv_text.Form(delimiter, *others)
 
 
-class CsvFeed(table_files.TableFileFeed):
-    """The rows of CSV files. `types` maps names to types once they are known."""
+class CsvSource(table_files.TableFileSource):
+    """The rows of CSV files. `given` are the types of all columns, if an earlier pass has found them."""
 
-    def __init__(self, files, choice, rules, types=None):
+    def __init__(
+        self,
+        files: list[Input],
+        choice: table_files.Choice,
+        rules: Rules,
+        given: dict[str, pyarrow.DataType] | None = None,
+    ) -> None:
+        self.rules, self.given = rules, given
         super().__init__(files, choice)
-        self.rules = rules
-        self.types = dict(choice.dtypes) if types is None else types
-        self.known = types is not None
-        self.bad = []  # of each file with rows that were left out: its name, their number, the message for the first
-        self.block = 0  # bytes that pyarrow has to parse at once, if that is known
-        self.left = None  # the rows that are left to read, if `limit` is known
+        self.content |= rules.content()
 
-    def fill(self, builder, options):
-        if self.choice.limit == 0:
+    def _restart(self) -> None:
+        self.known = self.given is not None
+        self.types = dict(self.choice.dtypes if self.given is None else self.given)
+        self.bad: list[
+            tuple[str, int, str]
+        ] = []  # of each file with rows left out: name, number, message for the first
+        self.block = 0  # bytes that pyarrow has to parse at once, if that is known
+        self.left: int | None = None  # the rows that are left to read, if `n_rows` is known
+
+    def _read(self, builder: Any, progress: bool) -> None:
+        if self.choice.n_rows == 0:
             return
-        pipes = [file for file in self.files if isinstance(file, Replayed)]
+        pipes = [file for file in self.inputs if isinstance(file, Replayed)]
         try:
-            self.find_types(options)
+            self.find_types(progress)
             for pipe in pipes:
                 pipe.keep = False
-            self.left = self.limit
-            super().fill(builder, options)
+            self.left = self.n_rows
+            super()._read(builder, progress)
         finally:
             for pipe in pipes:
                 pipe.forget()
 
     @property
-    def limit(self):
+    def n_rows(self) -> int | None:
         """The number of rows to read, if it is known: no row of the files is left out."""
-        return self.choice.limit if self.choice.where is None and self.rules.errors == "raise" else None
+        return self.choice.n_rows if self.choice.where is None and self.rules.errors == "raise" else None
 
-    def shards(self):
-        if self.choice.limit is not None:
+    def _parts(self) -> list[CsvSource]:
+        if self.choice.n_rows is not None:
             return [self]
-        self.find_types(None)
-        groups = reading.grouped(self.files, table_files.SHARD)
-        return [CsvFeed(files, self.choice, self.rules, self.types) for files in groups]
+        self.find_types(False)
+        groups = reading.grouped(self.inputs, table_files.SHARD)
+        return [CsvSource(files, self.choice, self.rules, self.types) for files in groups]
 
-    def tables(self, file, bar):
+    def tables(self, file: Input, bar: reading.FileBar) -> Iterator[pyarrow.RecordBatch]:
         from recstore.sources import csv_rows
 
         with csv_rows.Rows(file, self.rules, self.choice, self.block) as rows:
@@ -178,20 +249,20 @@ class CsvFeed(table_files.TableFileFeed):
                     if self.left is not None:
                         self.left -= batch.num_rows
                     yield batch
-            except GeneratorExit:  # the limit is reached
+            except GeneratorExit:  # n_rows is reached
                 self.note(rows)
                 raise
             self.note(rows)
 
-    def note(self, rows):
+    def note(self, rows: csv_rows.Rows) -> None:
         count, first = rows.left_out()
         if count:
             self.bad.append((rows.file.name, count, first))
 
-    def report(self):
+    def _report(self) -> list[tuple[str, int, str]]:
         return self.bad
 
-    def told(self, reports):
+    def _told(self, reports: list[Any]) -> None:
         bad = [one for report in reports for one in report or ()]
         if bad:
             logger, n = logging.getLogger("recstore"), sum(count for _, count, _ in bad)
@@ -199,15 +270,15 @@ class CsvFeed(table_files.TableFileFeed):
             more = f" and {len(bad) - _MOST_NAMED:,} further files" if len(bad) > _MOST_NAMED else ""
             logger.warning(f"read_csv left {counted(n, 'row')} out: {counts}{more}; the first: {bad[0][2]}")
 
-    def find_types(self, options):
-        """Reads the rows for the types of the columns without a dtype: all, or those up to the limit."""
+    def find_types(self, progress: bool) -> None:
+        """Reads the rows for the types of the columns without a dtype: all, or those up to n_rows."""
         if self.known or self.rules.for_all is not None:
             return
         from recstore.sources import csv_rows, csv_types
 
-        guesses = {}
-        left = self.limit
-        with reading.FileBar(self.files, options) as bar:
+        guesses: dict[str, csv_types.Guess] = {}
+        left = self.n_rows
+        with reading.FileBar(self.inputs, progress) as bar:
             for file in bar.files():
                 if left == 0:
                     break
@@ -224,7 +295,7 @@ class CsvFeed(table_files.TableFileFeed):
 # ---- Reading a file twice ----
 
 
-def _again(file):
+def _again(file: Input) -> Input:
     """An Input that can be opened several times."""
     if not isinstance(file, inputs.FileObject):
         return file
@@ -235,13 +306,14 @@ class Replayed(inputs.FileObject):
     """A file object of the caller that is read more than once, from where it stands. A pipe is copied to a temporary
     file as far as it is read while `keep` is true."""
 
-    def __init__(self, file, name):
+    def __init__(self, file: Any, name: str) -> None:
         super().__init__(file)
         self.name = name
         self.keep = True
-        self.start = self.copy = None
+        self.start: int | None = None
+        self.copy: IO[bytes] | None = None
 
-    def open_raw(self):
+    def open_raw(self) -> Any:
         if self.start is not None:
             self.file.seek(self.start, os.SEEK_SET)
         elif self.file.seekable():
@@ -253,11 +325,11 @@ class Replayed(inputs.FileObject):
         return super().open_raw()
 
     @property
-    def again(self):
+    def again(self) -> bool:
         """Whether the file can be opened once more."""
         return self.start is not None or self.keep
 
-    def forget(self):
+    def forget(self) -> None:
         """Removes the copy."""
         if self.copy is not None:
             self.copy.close()
@@ -267,17 +339,17 @@ class Replayed(inputs.FileObject):
 class _Replay(io.BufferedIOBase):
     """The bytes of a pipe: those in the copy, then further ones."""
 
-    def __init__(self, replayed):
+    def __init__(self, replayed: Replayed) -> None:
         self.replayed = replayed
         self.position = 0
 
-    def readable(self):
+    def readable(self) -> bool:
         return True
 
-    def read(self, size=-1):
-        copy = self.replayed.copy
+    def read(self, size: int | None = -1) -> bytes:
+        copy: Any = self.replayed.copy
         copy.seek(self.position)
-        data = copy.read(size)
+        data: bytes = copy.read(size)
         if not data:
             data = self.replayed.file.read(size)
             if self.replayed.keep:

@@ -1,58 +1,49 @@
 """Datasets of Hugging Face's `datasets` as records: the rows of their Arrow tables, after `select` and `shuffle`."""
 
+from __future__ import annotations
+
 import json
 import sys
 
 from recstore.errors import InputError
 from recstore.sources import reading
-from recstore.sources.table_feed import TableFeed, checked, named, plain_rows
+from recstore.sources.table_rows import TableRows, plain_rows
 from recstore.text import an
 
-__all__ = ["from_hf"]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import Any
+
+    from recstore._types import Missing, Nanoseconds
 
 _BATCH_BYTES = 16 << 20  # of a batch of rows that is taken at once
 _BATCH_ROWS = 1 << 16
 _PLAIN_FORMATS = (None, "python", "arrow", "pandas", "polars")
 
 
-def from_hf(dataset, *, columns=None, missing="none", nanoseconds="exact", **options):
-    """A RecordList of the rows of a Hugging Face Dataset or IterableDataset.
-
-    The rows are those of its Arrow table, in the order of ``select``, ``shuffle`` and ``filter``. A ClassLabel is an
-    int, Json is decoded, and values of media features (Image, Audio, Video and the like) stay as they are stored: a
-    dict of `bytes` and `path`. So a worker decodes it from the record with ``feature.decode_example(record[name])``. A
-    dataset whose format is "torch", "numpy" or the like, or a function (``set_transform``), is iterated over, and its
-    records are what the format gives. The columns of a format are the only ones that are read.
-
-    The keyword arguments are those of :meth:`recstore.RecordList.from_arrow`; `columns` and `missing` need an Arrow
-    table.
-
-    Raises TypeError for an object that is no dataset, and for a DatasetDict, of which one split has to be chosen;
-    EncodeError for a value that cannot be stored. Safe from several threads at once.
-    """
-    how = checked(columns, missing, nanoseconds)
-    feed = feed_of(dataset, **how) if type(dataset).__module__.partition(".")[0] == "datasets" else None
-    if feed is None:
-        raise TypeError(f"from_hf reads a Dataset or IterableDataset of the package datasets, not {named(dataset)}")
-    return reading.store("from_hf", feed, options, **how)
-
-
-def feed_of(source, **how):
-    """The Feed of a dataset; None for any other object. Raises TypeError for a dict of datasets."""
+def source_of(source: Any, **how: Any) -> TableRows | None:
+    """The source of a dataset; None for any other object. Raises TypeError for a dict of datasets."""
     datasets = sys.modules["datasets"]
     if isinstance(source, (datasets.DatasetDict, datasets.IterableDatasetDict)):
         splits = ", ".join(map(repr, source))
         first = next(iter(source), "train")
         raise TypeError(f"records is {an(type(source).__name__)} of {splits}: choose a split: RecordList(d[{first!r}])")
     if isinstance(source, datasets.Dataset):
-        return DatasetFeed(source, **how)
-    return IterableFeed(source, **how) if isinstance(source, datasets.IterableDataset) else None
+        return DatasetRows(source, **how)
+    return IterableRows(source, **how) if isinstance(source, datasets.IterableDataset) else None
 
 
-class DatasetFeed(TableFeed):
+class DatasetRows(TableRows):
     """The rows of a Dataset."""
 
-    def __init__(self, dataset, columns=None, missing="none", nanoseconds="exact"):
+    def __init__(
+        self,
+        dataset: Any,
+        columns: list[str] | None = None,
+        missing: Missing = "none",
+        nanoseconds: Nanoseconds = "exact",
+    ) -> None:
         super().__init__(None, missing, nanoseconds)
         self.rows = len(dataset)
         self.plain = dataset.format["type"] in _PLAIN_FORMATS
@@ -65,7 +56,7 @@ class DatasetFeed(TableFeed):
         self.dataset = dataset.with_format("arrow", columns=list(chosen)) if self.plain else dataset
         self.json = _json_columns(dataset.features, chosen) if self.plain else {}
 
-    def parts(self):
+    def parts(self) -> Iterator[Any]:
         if not self.plain:
             yield from _lists(self.dataset)
             return
@@ -75,10 +66,16 @@ class DatasetFeed(TableFeed):
             yield _decoded(batch, self)
 
 
-class IterableFeed(TableFeed):
+class IterableRows(TableRows):
     """The rows of an IterableDataset."""
 
-    def __init__(self, dataset, columns=None, missing="none", nanoseconds="exact"):
+    def __init__(
+        self,
+        dataset: Any,
+        columns: list[str] | None = None,
+        missing: Missing = "none",
+        nanoseconds: Nanoseconds = "exact",
+    ) -> None:
         super().__init__(columns, missing, nanoseconds)
         self.dataset = dataset
         kind = getattr(dataset, "_formatting", None)
@@ -87,7 +84,7 @@ class IterableFeed(TableFeed):
             raise InputError("columns= needs Arrow tables; call dataset.select_columns(columns) first")
         self.json = _json_columns(dataset.features, columns) if self.plain and dataset.features is not None else {}
 
-    def parts(self):
+    def parts(self) -> Iterator[Any]:
         if not self.plain:
             yield from _lists(self.dataset)
             return
@@ -98,7 +95,7 @@ class IterableFeed(TableFeed):
         for batch in self.dataset.with_format("arrow").iter(batch_size=1000):
             yield _decoded(batch, self)
 
-    def chosen(self, row):
+    def chosen(self, row: dict[str, Any]) -> dict[str, Any]:
         """The wanted part of a row of Python objects."""
         for name in self.columns or ():
             if name not in row:
@@ -107,13 +104,13 @@ class IterableFeed(TableFeed):
         return _without_missing(row) if self.missing == "absent" else row
 
 
-def _without_missing(value):
+def _without_missing(value: Any) -> Any:
     if type(value) is dict:
         return {key: _without_missing(one) for key, one in value.items() if one is not None}
     return [_without_missing(one) for one in value] if type(value) is list else value
 
 
-def _lists(rows, size=64):
+def _lists(rows: Iterable[Any], size: int = 64) -> Iterator[list[Any]]:
     """The rows in lists, so that a progress bar goes on."""
     held = []
     for row in rows:
@@ -124,13 +121,13 @@ def _lists(rows, size=64):
     yield held
 
 
-def _json_columns(features, names):
+def _json_columns(features: Any, names: Iterable[str] | None) -> dict[str, Any]:
     """{name: feature} of the columns that hold JSON texts which a dataset gives decoded."""
     chosen = features if names is None else names
     return {name: features[name] for name in chosen if _has_json(features[name])}
 
 
-def _inner(feature):
+def _inner(feature: Any) -> tuple[Any, Any]:
     """The features of the parts of a feature: `(of each key, of each element)`, one of them None."""
     if isinstance(feature, dict):
         return feature, None
@@ -148,32 +145,32 @@ def _inner(feature):
     )
 
 
-def _is_json(feature):
+def _is_json(feature: Any) -> bool:
     return type(feature).__name__ == "Json" and feature.decode
 
 
-def _has_json(feature):
+def _has_json(feature: Any) -> bool:
     fields, element = _inner(feature)
     if fields is not None:
         return any(_has_json(one) for one in fields.values())
     return _has_json(element) if element is not None else _is_json(feature)
 
 
-def _decoded(table, feed):
+def _decoded(table: Any, how: DatasetRows | IterableRows) -> Any:
     """A batch: the table, or its rows where texts of JSON are decoded."""
-    if not feed.json:
+    if not how.json:
         return table
-    if feed.columns is not None:
-        table = table.select(feed.columns)
-    rows = plain_rows(table, feed)
+    if how.columns is not None:
+        table = table.select(how.columns)
+    rows = plain_rows(table, how)
     for row in rows:
-        for name, feature in feed.json.items():
+        for name, feature in how.json.items():
             if name in row:
                 row[name] = _decode_json(feature, row[name])
     return rows
 
 
-def _decode_json(feature, value):
+def _decode_json(feature: Any, value: Any) -> Any:
     if value is None:
         return None
     if _is_json(feature):

@@ -80,23 +80,23 @@ class Piece:
             builder.extend(value.items() if pairs else [value])
 
 
-def fill(builder, pieces, columns=None, where=None, limit=None, pairs=False):
+def fill(builder, pieces, columns=None, where=None, n_rows=None, pairs=False):
     """Appends the values of all pieces to a builder; with `pairs`, the members of objects. `columns` are
     reading.Columns, or None."""
-    if columns is not None or where is not None or limit is not None:
-        builder.extend(rows(pieces, columns, where, limit, pairs))
+    if columns is not None or where is not None or n_rows is not None:
+        builder.extend(rows(pieces, columns, where, n_rows, pairs))
         return
     for piece in pieces:
         piece.append(builder, pairs)
 
 
-def rows(pieces, columns=None, where=None, limit=None, pairs=False):
+def rows(pieces, columns=None, where=None, n_rows=None, pairs=False):
     """Yields the values of all pieces that are asked for; with `pairs`, the members of objects."""
     values = (value for piece in pieces for value in piece.values())
     if not pairs:
-        yield from reading.chosen(values, columns, where, limit)
+        yield from reading.chosen(values, columns, where, n_rows)
         return
-    for key, value in reading.chosen(seen(values, columns), None, where, limit):
+    for key, value in reading.chosen(seen(values, columns), None, where, n_rows):
         yield key, value if columns is None else columns.of(value)
 
 

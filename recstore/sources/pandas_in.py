@@ -1,42 +1,29 @@
 """pandas DataFrames and Series as records, through the Arrow arrays that pyarrow makes of their columns."""
 
+from __future__ import annotations
+
 import datetime
 import re
 
 from recstore.errors import InputError
 from recstore.sources import reading
-from recstore.sources.table_feed import TableFeed, checked, foreign, is_pandas, plain_rows
+from recstore.sources.table_rows import TableRows, plain_rows
 
-__all__ = ["from_pandas"]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import ModuleType
+    from typing import Any
+
+    from recstore._types import Missing, Nanoseconds
 
 _ROWS = 1 << 16  # rows that are converted at once
 _LOSING = re.compile("(^|[:<] ?)(binary|date)")  # Arrow also turns values of other types into these
 
 
-def from_pandas(frame, *, columns=None, missing="none", nanoseconds="exact", **options):
-    """A RecordList of the rows of a pandas DataFrame, each a dict; of a Series, of its values.
-
-    The values are those that ``pyarrow.Table.from_pandas(frame).to_pylist()`` gives. So missing values (NaN, NaT,
-    pandas.NA) become None, and timestamps become datetimes. Labels of columns become str. Levels of the index that have
-    a name become columns, after the others; levels without a name are left out. A column of Python objects of which
-    Arrow cannot make one type without a loss keeps its objects as they are, missing values excepted; a
-    frame with such a column takes longer.
-
-    `columns` names the columns to read, levels of the index included. The other keyword arguments are those of
-    :meth:`recstore.RecordList.from_arrow`.
-
-    Raises TypeError for an object that is not of pandas; InputError for two columns of one name; EncodeError for a
-    value that cannot be stored; ImportError without pyarrow. Safe from several threads at once.
-    """
-    if not is_pandas(frame):
-        raise TypeError(f"from_pandas reads a DataFrame or Series of pandas, not {foreign(frame)}")
-    how = checked(columns, missing, nanoseconds)
-    return reading.store("from_pandas", PandasFeed(frame, **how), options, **how)
-
-
-def _pyarrow():
+def _pyarrow() -> Any:
     try:
-        import pyarrow
+        import pyarrow  # type: ignore[import-untyped]
     except ImportError:
         raise ImportError(
             'reading a pandas table needs pyarrow: pip install pyarrow; or give its rows, df.to_dict("records")'
@@ -44,34 +31,40 @@ def _pyarrow():
     return pyarrow
 
 
-class PandasFeed(TableFeed):
+class PandasRows(TableRows):
     """The rows of a DataFrame, or the values of a Series, some thousands at a time."""
 
-    def __init__(self, frame, columns=None, missing="none", nanoseconds="exact"):
+    def __init__(
+        self,
+        frame: Any,
+        columns: list[str] | None = None,
+        missing: Missing = "none",
+        nanoseconds: Nanoseconds = "exact",
+    ) -> None:
         super().__init__(None, missing, nanoseconds)
         self.frame, self.wanted, self.rows = frame, columns, len(frame)
         if frame.ndim == 1 and columns is not None:
             raise InputError("columns= is for tables; this is a single column")
 
-    def parts(self):
+    def parts(self) -> Iterator[Any]:
         pyarrow = _pyarrow()
         if self.frame.ndim == 1:
             kind = _type_of(pyarrow, _dense(self.frame))
-            for begin in range(0, self.rows, _ROWS):
+            for begin in range(0, len(self.frame), _ROWS):
                 part = _dense(self.frame.iloc[begin : begin + _ROWS])
                 yield _array(pyarrow, part, kind) if kind is not None else _objects(part)
             return
         names, take = self.chosen()
         kinds = [_type_of(pyarrow, take(self.frame, name)) for name in names]
-        for begin in range(0, self.rows, _ROWS):
+        for begin in range(0, len(self.frame), _ROWS):
             part = self.frame.iloc[begin : begin + _ROWS]
             yield self.part(pyarrow, names, kinds, [take(part, name) for name in names], len(part))
 
-    def chosen(self):
+    def chosen(self) -> tuple[list[str], Callable[[Any, str], Any]]:
         """`(names, take)`: the names of the columns that are read, and the function that gives one, a Series, of a
         frame."""
         labels, levels = list(self.frame.columns), list(self.frame.index.names)
-        places = {}
+        places: dict[str, int] = {}
         for place, label in enumerate([*labels, *(level for level in levels if level is not None)]):
             if str(label) in places:
                 raise InputError(
@@ -82,7 +75,7 @@ class PandasFeed(TableFeed):
             if name not in places:
                 raise reading.no_column("the table", name, [*places])
 
-        def take(frame, name):
+        def take(frame: Any, name: str) -> Any:
             place = places[name]
             if place < len(labels):
                 return _dense(frame.iloc[:, place])
@@ -91,7 +84,7 @@ class PandasFeed(TableFeed):
 
         return list(places) if self.wanted is None else self.wanted, take
 
-    def part(self, pyarrow, names, kinds, columns, n):
+    def part(self, pyarrow: ModuleType, names: list[str], kinds: list[Any], columns: list[Any], n: int) -> Any:
         """Some rows: a table, or a list of records where a column keeps its objects."""
         arrays = [
             None if kind is None else _array(pyarrow, column, kind) for column, kind in zip(columns, kinds, strict=True)
@@ -113,23 +106,23 @@ class PandasFeed(TableFeed):
 _NOTHING = object()
 
 
-def _dense(column):
+def _dense(column: Any) -> Any:
     """The column without pandas' sparse form, of which Arrow has none."""
     return column.sparse.to_dense() if str(column.dtype).startswith("Sparse") else column
 
 
-def _objects(column):
+def _objects(column: Any) -> list[Any]:
     """The objects of a column, None for missing values, as in columns that Arrow has a type for."""
     values, missing = column.tolist(), column.isna()
     return [None if gone else value for value, gone in zip(values, missing)] if missing.any() else values
 
 
-def _errors(pyarrow):
+def _errors(pyarrow: ModuleType) -> tuple[type[Exception], ...]:
     """The exceptions for a column of which Arrow cannot make an array."""
     return pyarrow.ArrowException, OverflowError, ValueError, TypeError
 
 
-def _type_of(pyarrow, column):
+def _type_of(pyarrow: ModuleType, column: Any) -> Any:
     """The Arrow type of a column; None if it has none. Only a column of objects is converted for it."""
     try:
         if column.dtype != object:
@@ -141,7 +134,7 @@ def _type_of(pyarrow, column):
     return None if loses else kind
 
 
-def _is_changed(types, kind, value):
+def _is_changed(types: ModuleType, kind: Any, value: Any) -> bool:
     """Whether Arrow makes another value of it: bytes of a str, or a date of a datetime, which stand beside such."""
     if types.is_binary(kind):
         return isinstance(value, str)
@@ -154,5 +147,5 @@ def _is_changed(types, kind, value):
     return False
 
 
-def _array(pyarrow, column, kind):
+def _array(pyarrow: ModuleType, column: Any, kind: Any) -> Any:
     return pyarrow.Array.from_pandas(column, type=kind)

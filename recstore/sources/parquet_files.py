@@ -1,12 +1,28 @@
-"""`read_parquet`: the rows of Parquet files."""
+"""`sources.parquet` and `read_parquet`: the rows of Parquet files."""
+
+from __future__ import annotations
 
 import errno
 import os
 from contextlib import ExitStack, contextmanager
 
+from recstore.later import named_arguments
 from recstore.sources import inputs, parquet_pages, reading, table_files
 
-__all__ = ["read_parquet"]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from typing import IO, Any
+
+    import pyarrow  # type: ignore[import-untyped]
+    from typing_extensions import Unpack
+
+    from recstore._types import BuildOptions, Files, Missing, Nanoseconds, Where
+    from recstore.containers.records import RecordList
+    from recstore.sources import Source
+    from recstore.sources.inputs import Input
+
+__all__ = ["parquet", "read_parquet"]
 
 _BATCH_BYTES = 4 << 20  # decoded, without dictionaries
 _FIRST_ROWS = 64  # of the first batch, which shows how many bytes a row takes
@@ -27,10 +43,18 @@ _MANY = 64  # files, above which a shard is a file, and their row groups are not
 _SUFFIXES = (".parquet", ".pq", ".parq")
 
 
-def read_parquet(
-    path, *, columns=None, dtypes=None, missing="none", nanoseconds="exact", where=None, limit=None, **options
-):
-    """A RecordList of the rows of Parquet files, each a dict by the names of the columns.
+@named_arguments
+def parquet(
+    path: Files,
+    *,
+    columns: Iterable[str] | None = None,
+    dtypes: Mapping[str, Any] | None = None,
+    missing: Missing = "none",
+    nanoseconds: Nanoseconds = "exact",
+    where: Where = None,
+    n_rows: int | None = None,
+) -> Source[dict[str, Any]]:
+    """The rows of Parquet files, each a dict by the names of the columns.
 
     Args:
         path: a path, a folder, a glob pattern, a URL that fsspec knows, a binary file object, or a list of these. Of a
@@ -46,29 +70,50 @@ def read_parquet(
             a value with a part of a microsecond is an error.
         where: a function of a record with all columns; or a pyarrow Expression, by which row groups without such rows
             are not read. Only rows for which it is true are stored.
-        limit: the most rows to store; nothing after them is read.
-        options: those of :class:`recstore.RecordList`, `workers` counting a row group as a shard; `save`, the path of a
-            file in which the store is built, instead of memory; and ``shared="name"`` with `keep`, `fingerprint`, `dir`
-            and `timeout` as of :func:`recstore.shared`: one process of the machine reads the files, and the others
-            attach.
+        n_rows: the most rows to store; nothing after them is read.
 
-    Raises OSError for a file that cannot be read; InputError, which names the file, for one that is cut or is not
-    Parquet, a column that is not there, two columns of one name, a value that cannot be cast, and a file that changes
-    while it is read; ImportError without pyarrow. Safe from several threads at once.
+    Raises OSError for a file that cannot be read, ImportError without pyarrow. A build raises InputError, which names
+    the file, for one that is cut or is not Parquet, a column that is not there, two columns of one name, a value that
+    cannot be cast, and a file that changes while it is read. With ``workers=N`` each row group is a part. Safe from
+    several threads at once.
 
-    >>> import io, pyarrow, pyarrow.parquet
+    >>> import io, pyarrow, pyarrow.parquet, recstore
     >>> file = io.BytesIO()
     >>> pyarrow.parquet.write_table(pyarrow.table({"path": ["a.jpg", "b.jpg"], "label": [1, None]}), file)
-    >>> with read_parquet(file) as x: x.to_list()
+    >>> with recstore.RecordList(parquet(file)) as x: x.to_list()
     [{'path': 'a.jpg', 'label': 1}, {'path': 'b.jpg', 'label': None}]
     """
-    table_files.pyarrow("read_parquet")
-    choice = table_files.Choice(columns, where, limit, missing, nanoseconds, dtypes)
-    feed = ParquetFeed(inputs.resolve(_without_folders(path)), choice)
-    return reading.store("read_parquet", feed, options, **choice.content())
+    table_files.pyarrow("Parquet")
+    choice = table_files.Choice(columns, where, n_rows, missing, nanoseconds, dtypes)
+    return ParquetSource(inputs.resolve(_without_folders(path)), choice)
 
 
-def _without_folders(given):
+def read_parquet(
+    path: Files,
+    *,
+    columns: Iterable[str] | None = None,
+    dtypes: Mapping[str, Any] | None = None,
+    missing: Missing = "none",
+    nanoseconds: Nanoseconds = "exact",
+    where: Where = None,
+    n_rows: int | None = None,
+    **options: Unpack[BuildOptions],
+) -> RecordList[dict[str, Any]]:
+    """``RecordList(recstore.sources.parquet(path, ...), **options)``: see :func:`recstore.sources.parquet` for the
+    arguments and :class:`recstore.RecordList` for the options."""
+    source = parquet(
+        path,
+        columns=columns,
+        dtypes=dtypes,
+        missing=missing,
+        nanoseconds=nanoseconds,
+        where=where,
+        n_rows=n_rows,
+    )
+    return reading.built(read_parquet, source, options)
+
+
+def _without_folders(given: Any) -> Any:
     """The argument, with the Parquet files of a folder instead of the folder."""
     if isinstance(given, (list, tuple)):
         return [_without_folders(one) for one in given]
@@ -84,37 +129,37 @@ def _without_folders(given):
     return [os.path.join(folder, name) for name in found]
 
 
-class ParquetFeed(table_files.TableFileFeed):
+class ParquetSource(table_files.TableFileSource):
     """The rows of Parquet files, or of the row groups `groups` of one file."""
 
-    def __init__(self, files, choice, groups=None):
+    def __init__(self, files: list[Input], choice: table_files.Choice, groups: list[int] | None = None) -> None:
         super().__init__(files, choice)
         self.groups = groups
 
-    def shards(self):
-        if self.choice.limit is not None:
+    def _parts(self) -> list[ParquetSource]:
+        if self.choice.n_rows is not None:
             return [self]
-        if len(self.files) > _MANY:
-            return [ParquetFeed(files, self.choice) for files in reading.grouped(self.files, table_files.SHARD)]
-        shards = []
-        for file in self.files:
+        if len(self.inputs) > _MANY:
+            return [ParquetSource(files, self.choice) for files in reading.grouped(self.inputs, table_files.SHARD)]
+        parts = []
+        for file in self.inputs:
             with _opened(file) as parquet:
                 n = parquet.num_row_groups
-            shards += [ParquetFeed([file], self.choice, [group]) for group in range(n)]
-        return shards
+            parts += [ParquetSource([file], self.choice, [group]) for group in range(n)]
+        return parts
 
-    def tables(self, file, bar):
+    def tables(self, file: Input, bar: reading.FileBar) -> Iterator[pyarrow.RecordBatch]:
         with _opened(file, self.choice) as (parquet, needed, pages), table_files.errors_of(file):
-            limit = self.choice.limit if self.choice.where is None else None
+            n_rows = self.choice.n_rows if self.choice.where is None else None
             groups = range(parquet.num_row_groups) if self.groups is None else self.groups
             total, rows = parquet.metadata.num_rows, 0
             for group in self.wanted(file, groups):
-                for batch in _row_group(parquet, group, needed, pages, limit):
+                for batch in _row_group(parquet, group, needed, pages, n_rows):
                     rows += batch.num_rows
                     bar.moved(rows / max(1, total))
                     yield batch
 
-    def wanted(self, file, groups):
+    def wanted(self, file: Input, groups: Iterable[int]) -> Iterable[int]:
         """The row groups that may have rows for which `where` is true, by the statistics that the file has of them."""
         if not self.choice.is_expression or self.choice.dtypes or not table_files.path_of(file):
             return groups
@@ -127,7 +172,9 @@ class ParquetFeed(table_files.TableFileFeed):
             return groups
 
 
-def _row_group(parquet, group, needed, pages, limit):
+def _row_group(
+    parquet: Any, group: int, needed: Iterable[str], pages: Any, n_rows: int | None
+) -> Iterator[pyarrow.RecordBatch]:
     """Yields the batches of a row group with the columns `needed`. Where these would take too much memory side by side,
     they are read in parts, one after another, and all but the last are kept in temporary files."""
     parts = _parts(parquet, group, needed, pages) if parquet.metadata.row_group(group).num_rows else []
@@ -140,7 +187,7 @@ def _row_group(parquet, group, needed, pages, limit):
         found = []
         for part in parts[:-1]:
             batches = _batches(parquet, group, part, _BATCH_BYTES)
-            found.append(stack.enter_context(_spooled(batches, budget, limit)))
+            found.append(stack.enter_context(_spooled(batches, budget, n_rows)))
         yield from _side_by_side([*found, _batches(parquet, group, parts[-1], budget)])
 
 
@@ -148,14 +195,14 @@ class _Part:
     """Columns of a row group that are read together: their `names`, the numbers of their leaf columns, the rows of the
     first batch and the most of any."""
 
-    def __init__(self, names, leaves, chunks, pages, rows):
+    def __init__(self, names: list[str], leaves: list[int], chunks: list[Any], pages: list[Any], rows: int) -> None:
         self.names, self.leaves = names, leaves
         least = sum(max(_VALUE * c.num_values, c.total_uncompressed_size) for c in chunks) // max(1, rows)
         self.most = max(1, _most_rows(chunks, pages, rows))
         self.first = max(1, min(_FIRST_ROWS, self.most, _BATCH_BYTES // max(1, least)))
 
 
-def _most_rows(chunks, pages, rows):
+def _most_rows(chunks: list[Any], pages: list[Any], rows: int) -> int:
     """The most rows of a batch, by what the values of these column chunks take at most."""
     most, width = _MOST_ROWS, 0
     for chunk, of in zip(chunks, pages, strict=True):
@@ -171,12 +218,17 @@ def _most_rows(chunks, pages, rows):
     return min(most, int(2 * _BATCH_BYTES // max(1, width)))
 
 
-def _parts(parquet, group, needed, pages, tried=None):
+def _parts(
+    parquet: Any, group: int, needed: Iterable[str], pages: Any, tried: Callable[[Any], bool] | None = None
+) -> list[_Part]:
     """The columns `needed` of a row group as Parts; with `tried`, only columns that have a chunk for which it is
     true. `pages` is that of parquet_pages.opened."""
     meta, parts, taken = parquet.metadata.row_group(group), [], 0
     buffer = _buffer(parquet.metadata)
-    names, numbers, chunks, found = [], [], [], []
+    names: list[str] = []
+    numbers: list[int] = []
+    chunks: list[Any] = []
+    found: list[Any] = []
     for new_names, leaves in _fields(parquet):
         wanted = [name for name in new_names if name in needed]
         if not wanted:
@@ -194,7 +246,7 @@ def _parts(parquet, group, needed, pages, tried=None):
     return [*parts, _Part(names, numbers, chunks, found, meta.num_rows)] if names else []
 
 
-def _fields(parquet):
+def _fields(parquet: Any) -> list[tuple[list[str], range]]:
     """[(names, the numbers of their leaf columns)] of each column of a file; of all together where Arrow's schema of it
     has other leaves than that of Parquet."""
     import pyarrow
@@ -208,7 +260,7 @@ def _fields(parquet):
     return fields if at == n else [(parquet.schema_arrow.names, range(n))]
 
 
-def _coded(parquet, choice, needed, pages):
+def _coded(parquet: Any, choice: table_files.Choice, needed: Iterable[str], pages: Any) -> list[int]:
     """The numbers of the leaf columns that are read as the dictionaries and indices which the file has of them, as a
     long text that is in each row takes its bytes once so. Casts and expressions need the values."""
     meta = parquet.metadata
@@ -233,12 +285,12 @@ def _coded(parquet, choice, needed, pages):
     return coded
 
 
-def _may_be_coded(column):
-    few = column.total_uncompressed_size <= _MOST_CODED
-    return few and column.has_dictionary_page and column.physical_type == "BYTE_ARRAY"
+def _may_be_coded(column: Any) -> bool:
+    few = column.total_uncompressed_size <= _MOST_CODED and column.has_dictionary_page
+    return bool(few and column.physical_type == "BYTE_ARRAY")
 
 
-def _leaves(array):
+def _leaves(array: Any) -> list[Any]:
     """The arrays without children below an array, in the order of the leaf columns of a Parquet schema."""
     from pyarrow import types
 
@@ -253,7 +305,7 @@ def _leaves(array):
     return [array]
 
 
-def _batches(parquet, group, part, budget):
+def _batches(parquet: Any, group: int, part: _Part, budget: int) -> Iterator[pyarrow.RecordBatch]:
     """Yields the batches of the columns of a Part. How many rows they have follows from the bytes of those before:
     the metadata tell the bytes of encoded values, and a few of these may stand for gigabytes."""
     import pyarrow
@@ -283,16 +335,16 @@ def _batches(parquet, group, part, budget):
             rows = most = 1
 
 
-def _bytes_of(array):
+def _bytes_of(array: Any) -> int:
     """The bytes of an array without those of dictionaries, which all batches share."""
     return sum(buffer.size for buffer in array.buffers() if buffer is not None)
 
 
-def _side_by_side(parts):
+def _side_by_side(parts: list[Iterator[pyarrow.RecordBatch]]) -> Iterator[pyarrow.RecordBatch]:
     """Yields the batches with the columns of all `parts`, which are iterators of batches with the same rows."""
     import pyarrow
 
-    held = [None] * len(parts)
+    held: list[Any] = [None] * len(parts)
     while True:
         for i, part in enumerate(parts):
             if held[i] is None or not held[i].num_rows:
@@ -307,16 +359,18 @@ def _side_by_side(parts):
 
 
 @contextmanager
-def _spooled(batches, budget, limit):
+def _spooled(
+    batches: Iterable[pyarrow.RecordBatch], budget: int, n_rows: int | None
+) -> Iterator[Iterator[pyarrow.RecordBatch]]:
     """An iterator of the batches in slices of some `budget` bytes, which were written to a temporary file before. With
-    `limit` it may end after so many rows."""
+    `n_rows` it may end after so many rows."""
     import tempfile
 
     from pyarrow import ipc
 
     with tempfile.TemporaryFile() as file:
         try:
-            _spool(batches, file, budget, limit)
+            _spool(batches, file, budget, n_rows)
         except OSError as error:
             if error.errno != errno.ENOSPC:
                 raise
@@ -326,25 +380,26 @@ def _spooled(batches, budget, limit):
         yield ipc.open_stream(file)
 
 
-def _spool(batches, file, budget, limit):
+def _spool(batches: Iterable[pyarrow.RecordBatch], file: IO[bytes], budget: int, n_rows: int | None) -> None:
     import pyarrow
     from pyarrow import ipc
 
     packing = ipc.IpcWriteOptions(compression="lz4" if pyarrow.Codec.is_available("lz4") else None)
-    writer, done = None, 0
+    writer: Any = None
+    done = 0
     for batch in batches:
         writer = writer or ipc.new_stream(file, batch.schema, options=packing)
         rows = max(1, batch.num_rows * budget // max(1, sum(map(_bytes_of, batch.columns))))
         for start in range(0, batch.num_rows, rows):
             writer.write_batch(batch.slice(start, rows))
         done += batch.num_rows
-        if limit is not None and done >= limit:
+        if n_rows is not None and done >= n_rows:
             break
     writer.close()
 
 
 @contextmanager
-def _opened(file, choice=None):
+def _opened(file: Input, choice: table_files.Choice | None = None) -> Iterator[Any]:
     """The pyarrow.parquet.ParquetFile of an Input. With `choice` it is ready to be read, and given with the names of
     the columns that are needed and parquet_pages.opened's file object."""
     from pyarrow import parquet
@@ -367,7 +422,7 @@ def _opened(file, choice=None):
                 yield opened, needed, pages
 
 
-def _how(file, meta):
+def _how(file: Input, meta: Any) -> dict[str, Any]:
     """The options of a ParquetFile, with which it reads little ahead."""
     groups = [meta.row_group(i) for i in range(meta.num_row_groups)]
     largest = max((sum(g.column(i).total_compressed_size for i in range(g.num_columns)) for g in groups), default=0)
@@ -376,6 +431,7 @@ def _how(file, meta):
     return {"pre_buffer": False, "buffer_size": _buffer(meta)}
 
 
-def _buffer(meta):
+def _buffer(meta: Any) -> int:
     """The bytes that are read at once of a column."""
-    return max(1 << 14, min(_STREAM, _BUFFERS // max(1, meta.num_columns)))
+    columns: int = meta.num_columns
+    return max(1 << 14, min(_STREAM, _BUFFERS // max(1, columns)))

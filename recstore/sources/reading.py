@@ -1,142 +1,136 @@
-"""The steps that all readers share: options, one build per machine, the choice of records, errors of files."""
+"""The steps that all readers share: the build, the choice of records, files that change, errors of files."""
 
+from __future__ import annotations
+
+import copy
 import functools
 import os
 import sys
 from contextlib import contextmanager
 
-from recstore import sharing
 from recstore._core import native
-from recstore.building import build_options, fingerprints, progress, saving, streaming
-from recstore.building.feeds import Feed
-from recstore.containers import dicts, opening, records
+from recstore.building import build_options, fingerprints, progress, streaming
+from recstore.building.source import Source
 from recstore.containers.field_names import listed
 from recstore.errors import EncodeError, InputError
-from recstore.sources import encodings, foreign_names, inputs
+from recstore.shm import registry
+from recstore.sources import encodings, inputs
 from recstore.text import an, meant
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from typing import Any, TypeVar
+
+    from recstore.sources.inputs import Input
+
+    _T = TypeVar("_T")
+
 _MOST_KEYS = 10_000  # of records that an error can name
-_SHARING = ("keep", "fingerprint", "dir", "timeout")
-_BUILDING = (
-    "on_unsupported",
-    "compression",
-    "arrays",
-    "backing",
-    "name",
-    "workers",
-    "progress",
-    "index_by",
-    "group_by",
-    "threads",
-)
 
 
-def store(reader, feed, given, **content):
-    """The RecordList of the records of a Feed, or the RecordDict of its pairs. Records of files come from a FileFeed.
-
-    `reader` is the name of the reader's function. `given` has the keyword arguments that all readers take: those of
-    RecordList, `save`, and `shared` with `keep`, `fingerprint`, `dir` and `timeout`. With ``shared="name"`` one process
-    of the machine reads, and the others attach. With ``save="path"`` the store is built in that file instead of memory,
-    and opened. `content` has the arguments of the reader on which the records depend; the fingerprint is derived from
-    them and from the files.
-
-    `_taken_by` is for other rooms: a function that is called with the feed in place of a build, and whose result is
-    returned.
-
-    Raises TypeError for an unknown keyword argument, and InputError if a file changes while it is read.
-    """
-    taken_by = given.pop("_taken_by", None)
-    known = () if taken_by is not None else (*_BUILDING, *_SHARING, "shared", "save")
-    for name in given:
-        if name not in known:
-            hint = foreign_names.of_argument(reader, name)
-            raise TypeError(f"{reader}() got an unexpected keyword argument {name!r}{hint}")
-    if taken_by is not None:
-        return taken_by(feed)
-    name = given.get("shared")
-    chosen = {option: given[option] for option in _SHARING if option in given}
-    building = {option: given[option] for option in _BUILDING if option in given}
-    if name is None:
-        if chosen:
-            raise TypeError(f"{reader}(): {', '.join(chosen)} belong to shared=, the name to share the store by")
-        if given.get("save") is not None:
-            return _saved(reader, feed, given["save"], building)
-        feed.options = _options(feed, building)
-        return _built(feed)
-    for option in ("name", "backing", "save"):
-        if given.get(option) is not None:
-            raise TypeError(f"{reader}(): {option}= and shared= exclude each other; shared= names the store")
-    feed.options = _options(feed, building)
-    how = {
-        option: building[option]
-        for option in ("on_unsupported", "compression", "arrays", "index_by", "group_by")
-        if option in building
-    }
-    if chosen.get("fingerprint") is None:
-        chosen["fingerprint"] = fingerprint(reader, feed, {**content, **how})
-    return sharing.shared(name, lambda: feed, **chosen)
+def built(reader: Callable[..., _T], source: Source, given: Mapping[str, Any]) -> _T:
+    """What the function `reader` returns, whose other keyword arguments are `given`: the RecordList of a source, or the
+    RecordDict of one that gives pairs."""
+    code = reader.__code__
+    options = build_options.of(reader.__name__, given, code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
+    build = streaming.build_mapping if source.pairs else streaming.build_records
+    return registry.container_of(build(source, options))  # type: ignore[no-any-return]
 
 
-def _options(feed, given):
-    """The build_options.Options of a build. A file object of the caller cannot be sent to workers: this process reads
-    it."""
-    options = build_options.Options(**given)
-    if any(isinstance(one, inputs.FileObject) for one in getattr(feed, "files", ())):
-        options.workers = 0
-    return options
+class FileSource(Source):
+    """A source of files. `inputs` are their Inputs. A subclass has `_read`, in place of `_fill`; it extends `_restart`
+    by what a build notes; and `content` are the arguments on which its records depend, as values of which a fingerprint
+    can be made."""
 
+    content: dict[str, Any] = {}
+    begun = False  # whether this is the source of one build
+    stamps: Sequence[str | None] = ()  # of the inputs, when the build began
 
-def _built(feed):
-    """The store of a feed, built as feed.options say."""
-    if feed.pairs:
-        return dicts.RecordDict._of_segment(streaming.build_mapping(feed, feed.options))
-    return records.RecordList._of_segment(streaming.build_records(feed, feed.options))
+    def __init__(self, inputs: Sequence[Input]) -> None:
+        self.inputs = inputs
+        self.positions: list[int | None] = []  # where file objects stood when they were read first
+        self._restart()
 
+    def _restart(self) -> None:
+        """Forgets what an earlier build noted."""
 
-def _saved(reader, feed, path, building):
-    """The store of a feed, built in a file."""
-    for option in ("name", "backing"):
-        if building.get(option) is not None:
-            raise TypeError(f"{reader}(): {option}= and save= exclude each other; save= says where the store is")
-    for one in getattr(feed, "files", ()):
-        if one.path is not None and os.path.exists(path) and os.path.samefile(one.path, path):
-            raise ValueError(f"{reader}(): save= names {one.name}, which is read; give another path")
-    feed.options = _options(feed, building)
+    @property
+    def files(self) -> list[str]:  # type: ignore[override]
+        """The paths of the files that have one."""
+        paths: list[str | None] = [one.path for one in self.inputs]
+        return [path for path in paths if path is not None]
 
-    def write(temporary):
-        feed.options.target = saving.FileTarget(temporary)
-        _built(feed).close()
+    @property
+    def fingerprint(self) -> str:  # type: ignore[override]
+        """A text that says which data it is: it is derived from the paths, sizes and times of the files and from the
+        arguments. TypeError if no path says it."""
+        stamps = self._begun()._stamped()
+        if not stamps or None in stamps:
+            raise TypeError("no path says what is shared; give fingerprint=, a text that says which data it is")
+        names = [os.path.abspath(one.path) if one.path else one.name for one in self.inputs]
+        kind = type(self).__name__
+        found: str = fingerprints.derive(functools.partial(dict, kind=kind, files=names, stamps=stamps, **self.content))
+        return found
 
-    saving.publish(path, write)
-    return opening.open(path, arrays=feed.options.arrays, allow_pickle=feed.options.on_unsupported == "pickle")
+    def _stamped(self) -> Sequence[str | None]:
+        """The stamps of a source that has begun."""
+        return self.stamps
 
+    def _identity(self) -> str:
+        return self.fingerprint
 
-def fingerprint(reader, feed, content):
-    """The fingerprint of the records that a reader gives, the same in every process of the machine. Raises TypeError if
-    a source has no path or URL."""
-    files = getattr(feed, "files", ())
-    if not files or None in feed.stamps:
-        raise TypeError(
-            f"{reader}(): no path says what is shared; give fingerprint=, a text that says which data it is"
-        )
-    names = [os.path.abspath(one.path) if one.path else one.name for one in files]
-    return fingerprints.derive(functools.partial(dict, reader=reader, files=names, stamps=feed.stamps, **content))
+    def _begun(self) -> FileSource:
+        if self.begun:
+            return self
+        again = copy.copy(self)
+        again.begun = True
+        again.stamps = [one.stamp() for one in self.inputs]
+        again._restart()
+        return again
 
+    def append_to(self, builder: Any) -> None:
+        self._begun()._fill(builder, False)
 
-class FileFeed(Feed):
-    """A feed of files. `files` are their Inputs. It notes their stamps when it is made."""
+    def _fill(self, builder: Any, progress: bool) -> None:
+        self._rewind()
+        self._read(builder, progress)
 
-    def __init__(self, files):
-        self.files = files
-        self.stamps = [one.stamp() for one in files]
+    def _read(self, builder: Any, progress: bool) -> None:
+        raise NotImplementedError
 
-    def check(self):
-        for one, stamp in zip(self.files, self.stamps, strict=True):
+    def _rewind(self) -> None:
+        """Sets file objects to where they stood when they were read first. InputError for one that cannot be."""
+        objects = [one.file for one in self.inputs if isinstance(one, inputs.FileObject)]
+        if not self.positions:
+            self.positions += [one.tell() if one.seekable() else None for one in objects]
+            return
+        for one, start in zip(objects, self.positions):
+            if start is None:
+                raise InputError("the source was read before, and its file object gives its bytes once: make another")
+            one.seek(start)
+
+    def split(self) -> Any:
+        # Another process cannot be given a file object of the caller.
+        if any(isinstance(one, inputs.FileObject) for one in self.inputs):
+            return None
+        begun = self._begun()
+        parts, known = begun._parts(), dict(zip(map(id, begun.inputs), begun.stamps))
+        for part in parts:
+            part.stamps = [known.get(id(one)) for one in part.inputs]
+        return parts
+
+    def _parts(self) -> Sequence[FileSource]:
+        """The parts for worker processes."""
+        return [self]
+
+    def _check(self) -> None:
+        for one, stamp in zip(self.inputs, self.stamps, strict=True):
             if one.stamp() != stamp:
                 raise InputError(f"{one.name}: the file changed while it was read; read it again when it is complete")
 
     @contextmanager
-    def named(self, bar):
+    def _named(self, bar: FileBar) -> Iterator[None]:
         """Names the file of a FileBar in the error of a record that cannot be stored. A file that changed meanwhile is
         the reason for bad content."""
         try:
@@ -146,21 +140,21 @@ class FileFeed(Feed):
         except native.Refused as error:
             raise native.Refused(f" of {bar.file.name}{error}") from None
         except InputError:
-            self.check()
+            self._check()
             raise
 
 
 class FileBar(progress.Bar):
-    """The progress bar of a FileFeed, in stored bytes of its files. `options` are those of `fill`."""
+    """The progress bar of a FileSource, in stored bytes of its files. It is shown if `shown` is true."""
 
-    def __init__(self, files, options):
-        shown = options is not None and options.progress
+    def __init__(self, files: Sequence[Input], shown: bool = False) -> None:
         sizes = [one.size for one in files] if shown else []
         super().__init__(shown, None if None in sizes else sum(sizes), "bytes")
         self.left = list(files)
-        self.file, self.before, self.steps = None, 0, 0
+        self.file: Any = None  # the Input whose position counts
+        self.before = self.steps = 0
 
-    def files(self):
+    def files(self) -> Iterator[Input]:
         """Yields the files one after another; each is then the file whose position counts."""
         for file in self.left:
             self.file = file
@@ -169,14 +163,14 @@ class FileBar(progress.Bar):
                 self.before += file.size or 0
                 self.to(self.before)
 
-    def step(self):
+    def step(self) -> None:
         """Called for each record. It asks for the file's position now and then."""
         if self.drawn is not None:
             self.steps += 1
             if self.steps % 1024 == 1:
                 self.moved()
 
-    def moved(self, share=None):
+    def moved(self, share: float | None = None) -> None:
         """Called after each block of the file that was read. `share` is the part of the file that was read, from 0 to
         1; without it the file's position counts."""
         if self.drawn is not None:
@@ -184,9 +178,10 @@ class FileBar(progress.Bar):
             self.to(self.before + read)
 
 
-def grouped(files, size):
+def grouped(files: Iterable[Input], size: int) -> list[list[Input]]:
     """The files in lists, in order: a file of at least `size` bytes alone, smaller ones together."""
-    found, left = [], 0
+    found: list[list[Input]] = []
+    left = 0
     for file in files:
         bytes_ = file.size
         if bytes_ is None or bytes_ >= left:
@@ -197,7 +192,7 @@ def grouped(files, size):
     return found
 
 
-def divisible(file):
+def divisible(file: Input) -> bool:
     """Whether parts of the file can be read by themselves, and the whole twice: it is a regular file, not packed, and
     a byte of a line end or bracket is nothing else in it."""
     if file.path is None or file.packed is not None or not os.path.isfile(file.path):
@@ -205,7 +200,7 @@ def divisible(file):
     return encodings.of_path(file.path) in (None, "utf-8")
 
 
-def keys_of(columns):
+def keys_of(columns: Iterable[Any] | None) -> list[Any] | None:
     """The argument `columns` of a reader as a list, or None. Raises TypeError for a str or set, ValueError for a key
     that is there twice."""
     if columns is None:
@@ -227,19 +222,19 @@ class Columns:
     lack a key, but a key that all of them lack is a wrong name."""
 
     @staticmethod
-    def given(columns):
+    def given(columns: Iterable[Any] | None) -> Columns | None:
         """The Columns for the argument of a reader, or None for all."""
         names = keys_of(columns)
         return None if names is None else Columns(names)
 
-    def __init__(self, names):
+    def __init__(self, names: list[Any]) -> None:
         self.names = names
         self.place = {name: number for number, name in enumerate(names)}
         self.unseen = set(self.place)
-        self.there = {}  # the keys of the records, in order, while one of `names` is unseen
+        self.there: dict[Any, None] = {}  # the keys of the records, in order, while one of `names` is unseen
         self.count = 0  # of the records
 
-    def see(self, record):
+    def see(self, record: Any) -> None:
         """Takes note of a record of the file, whether it is stored or not."""
         self.count += 1
         if self.unseen and type(record) is dict:
@@ -247,58 +242,65 @@ class Columns:
             if len(self.there) < _MOST_KEYS:
                 self.there.update(dict.fromkeys(record))
 
-    def of(self, record):
+    def of(self, record: Any) -> Any:
         """The record with these keys alone."""
         if type(record) is not dict:
             return record
         if len(record) < len(self.names):
-            return {key: record[key] for key in sorted(filter(self.place.__contains__, record), key=self.place.get)}
+            return {
+                key: record[key] for key in sorted(filter(self.place.__contains__, record), key=self.place.__getitem__)
+            }
         return {key: record[key] for key in self.names if key in record}
 
-    def report(self):
+    def report(self) -> tuple[int, set[Any], list[Any]] | None:
         """What was seen, for `require`."""
         return (self.count, self.unseen, [*self.there] if self.unseen else []) if self.count else None
 
-    def require(self, reports, files, limit):
+    def require(self, reports: list[Any], files: Sequence[Input], n_rows: int | None) -> None:
         """Raises InputError for a name that no record of the files had, by the reports of all their parts."""
         reports = [report for report in reports if report is not None]
         wrong = set.intersection(*(unseen for _, unseen, _ in reports)) if reports else ()
         for name in self.names:
             if name in wrong:
                 place = files[0].name + (f" and {len(files) - 1:,} further files" if len(files) > 1 else "")
-                if limit is not None:
+                if n_rows is not None:
                     place += f", first {sum(count for count, _, _ in reports):,} records"
                 raise no_column(place, name, [*dict.fromkeys(key for _, _, keys in reports for key in keys)])
 
 
-def no_column(place, name, names):
+def no_column(place: str, name: object, names: Iterable[Any]) -> InputError:
     """The InputError for a name in `columns` that is not among the names of a file or table."""
     return InputError(f"{place}: no column {name!r}; there are: {listed(names)}{meant(name, names)}")
 
 
-def limit_of(limit):
-    """The argument `limit` of a reader as an int, or None. Raises TypeError and ValueError."""
-    if limit is None:
+def n_rows_of(n_rows: Any) -> int | None:
+    """The argument `n_rows` of a reader as an int, or None. Raises TypeError and ValueError."""
+    if n_rows is None:
         return None
-    if not hasattr(type(limit), "__index__"):
-        raise TypeError(f"limit is {an(type(limit).__name__)}; give an int")
-    limit = limit.__index__()
-    if limit < 0:
-        raise ValueError(f"limit is {limit}; give the most records to store, 0 or more")
-    return min(limit, sys.maxsize)
+    if not hasattr(type(n_rows), "__index__"):
+        raise TypeError(f"n_rows is {an(type(n_rows).__name__)}; give an int")
+    most: int = n_rows.__index__()
+    if most < 0:
+        raise ValueError(f"n_rows is {most}; give the most records to store, 0 or more")
+    return min(most, sys.maxsize)
 
 
-def where_of(where):
+def where_of(where: Callable[[Any], object] | None) -> Callable[[Any], object] | None:
     """The argument `where` of a reader: a function or None. Raises TypeError."""
     if where is not None and not callable(where):
         raise TypeError(f"where is {an(type(where).__name__)}; give a function of a record")
     return where
 
 
-def chosen(rows, columns=None, where=None, limit=None):
+def chosen(
+    rows: Iterable[Any],
+    columns: Columns | None = None,
+    where: Callable[[Any], object] | None = None,
+    n_rows: int | None = None,
+) -> Iterator[Any]:
     """The records that a reader is asked for, of an iterable of decoded ones: those for which `where(record)` is true,
-    of dicts only the keys of `columns`, which are Columns or None, at most `limit` of them."""
-    if limit is not None and limit <= 0:
+    of dicts only the keys of `columns`, which are Columns or None, at most `n_rows` of them."""
+    if n_rows is not None and n_rows <= 0:
         return
     for record in rows:
         if columns is not None:
@@ -306,7 +308,7 @@ def chosen(rows, columns=None, where=None, limit=None):
         if where is not None and not where(record):
             continue
         yield record if columns is None else columns.of(record)
-        if limit is not None:
-            limit -= 1
-            if limit == 0:
+        if n_rows is not None:
+            n_rows -= 1
+            if n_rows == 0:
                 return

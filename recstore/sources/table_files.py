@@ -1,14 +1,30 @@
 """The steps that the readers of tables share: pyarrow, the types that are asked for, the choice of rows and columns,
 and appending a batch to a builder."""
 
+from __future__ import annotations
+
+import functools
 import os
 import shutil
 from collections import Counter
 from contextlib import contextmanager
 
 from recstore.errors import InputError
-from recstore.sources import inputs, reading, table_feed
+from recstore.sources import inputs, reading, table_rows
 from recstore.text import an
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from typing import IO, Any, TypeAlias
+
+    import pyarrow as _arrow  # type: ignore[import-untyped]
+    from typing_extensions import TypeIs
+
+    from recstore._types import ArrowExpression, Missing, Nanoseconds, Where
+    from recstore.sources.inputs import Input
+
+    _Array: TypeAlias = _arrow.Array
 
 # Names of Python's types. They win over Arrow's aliases, of which "float" means 32 bits.
 _PYTHON = {"int": "int64", "float": "float64", "str": "string", "bool": "bool", "bytes": "binary"}
@@ -16,19 +32,19 @@ SHARD = 16 << 20  # bytes of the files that are a shard together
 _SLICE = 4096  # rows whose records are made at once for `where`
 
 
-def pyarrow(reader):
-    """The module pyarrow. Raises ImportError, which names the reader's function."""
+def pyarrow(format: str) -> Any:
+    """The module pyarrow. Raises ImportError, which names the format that needs it."""
     try:
         import pyarrow
     except ImportError:
-        raise ImportError(f"{reader} needs pyarrow: pip install pyarrow") from None
+        raise ImportError(f"reading {format} needs pyarrow: pip install pyarrow") from None
     return pyarrow
 
 
 # ---- Arguments ----
 
 
-def arrow_type(given):
+def arrow_type(given: Any) -> _arrow.DataType:
     """The pyarrow type for an element of `dtypes`: a pyarrow type, a Python type, a name as "int64" or "float32", or a
     dtype of numpy. Raises TypeError for anything else."""
     import pyarrow
@@ -49,35 +65,43 @@ class Choice:
     """The rows and columns that a reader of tables is asked for.
 
     `columns` are names or None for all, `where` is a callable on a record or a pyarrow Expression, `dtypes` maps names
-    to pyarrow types. `missing` and `nanoseconds` are those of table_feed.TableFeed.
+    to pyarrow types. `missing` and `nanoseconds` are those of table_rows.TableRows.
     """
 
-    def __init__(self, columns=None, where=None, limit=None, missing="none", nanoseconds="exact", dtypes=None):
-        how = table_feed.checked(columns, missing, nanoseconds)
+    def __init__(
+        self,
+        columns: Iterable[str] | None = None,
+        where: Where = None,
+        n_rows: int | None = None,
+        missing: Missing = "none",
+        nanoseconds: Nanoseconds = "exact",
+        dtypes: Mapping[str, Any] | None = None,
+    ) -> None:
+        how = table_rows.checked(columns, missing, nanoseconds)
         if how["columns"] == []:
             raise ValueError("columns has no names; give a list of at least one, or None for all columns")
         if where is not None and not callable(where) and not _is_expression(where):
             raise TypeError(f"where is {an(type(where).__name__)}; give a function of a record or a pyarrow Expression")
-        self.columns, self.missing, self.nanoseconds = how.values()
+        self.columns, self.missing, self.nanoseconds = how["columns"], how["missing"], how["nanoseconds"]
         self.where = where
-        self.limit = reading.limit_of(limit)
+        self.n_rows = reading.n_rows_of(n_rows)
         self.dtypes = {name: arrow_type(one) for name, one in (dtypes or {}).items()}
 
-    def content(self):
+    def content(self) -> dict[str, Any]:
         """The arguments by name, as values of which a fingerprint can be made."""
         where = f"Expression {self.where}" if _is_expression(self.where) else self.where
         dtypes = {name: str(one) for name, one in self.dtypes.items()}
-        content = {"columns": self.columns, "where": where, "limit": self.limit}
+        content = {"columns": self.columns, "where": where, "n_rows": self.n_rows}
         return {**content, "missing": self.missing, "nanoseconds": self.nanoseconds, "dtypes": dtypes}
 
     @property
-    def is_expression(self):
+    def is_expression(self) -> bool:
         return _is_expression(self.where)
 
-    def needed(self, names, name):
+    def needed(self, names: list[str], name: str) -> list[str]:
         """The columns to read of a file that has the columns `names`, in their order. Raises InputError if a column is
         not there or there twice; `name` is that of the file."""
-        needed = names
+        needed: Iterable[str] = names
         _check_columns(names, self.dtypes, name)
         if self.columns is not None:
             _check_columns(names, self.columns, name)
@@ -86,14 +110,14 @@ class Choice:
             elif self.is_expression and "FieldPath" not in (text := str(self.where)):
                 # An expression does not tell its columns. A name that occurs in its text may be one.
                 needed = {one for one in names if one in self.columns or one in text}
-        needed = set(needed)
-        found = [one for one in names if one in needed]
+        wanted = set(needed)
+        found = [one for one in names if one in wanted]
         _check_columns(names, found, name)
         return found
 
-    def of(self, batches):
-        """Yields the batches with the chosen rows and columns. It stops as soon as the limit is reached."""
-        left = self.limit
+    def of(self, batches: Iterable[_arrow.RecordBatch]) -> Iterator[_arrow.RecordBatch]:
+        """Yields the batches with the chosen rows and columns. It stops as soon as n_rows is reached."""
+        left = self.n_rows
         if left == 0:
             return
         for batch in batches:
@@ -109,7 +133,7 @@ class Choice:
             if left == 0:
                 return
 
-    def kept(self, batch):
+    def kept(self, batch: _arrow.RecordBatch) -> _arrow.RecordBatch:
         """The rows of a batch for which `where` is true."""
         import pyarrow
 
@@ -119,17 +143,18 @@ class Choice:
             except pyarrow.ArrowException as error:
                 raise InputError(f"where: {first_line(error)}") from None
             return found[0] if found else batch.slice(0, 0)
-        mask = []
+        where: Any = self.where
+        mask: list[bool] = []
         for start in range(0, batch.num_rows, _SLICE):
-            mask += [bool(self.where(one)) for one in table_feed.plain_rows(batch.slice(start, _SLICE), self)]
+            mask += [bool(where(one)) for one in table_rows.plain_rows(batch.slice(start, _SLICE), self)]
         return batch.filter(pyarrow.array(mask, pyarrow.bool_()))
 
 
-def _is_expression(value):
+def _is_expression(value: object) -> TypeIs[ArrowExpression]:
     return type(value).__name__ == "Expression" and hasattr(value, "is_valid")
 
 
-def _check_columns(names, wanted, name):
+def _check_columns(names: Sequence[str], wanted: Iterable[str], name: str) -> None:
     count = Counter(names)
     for column in wanted:
         if not count[column]:
@@ -144,7 +169,9 @@ def _check_columns(names, wanted, name):
 # ---- Types ----
 
 
-def with_types(batch, dtypes, name, first):
+def with_types(
+    batch: _arrow.RecordBatch, dtypes: dict[str, _arrow.DataType], name: str, first: int
+) -> _arrow.RecordBatch:
     """The batch with the columns of `dtypes` cast to these types. Raises InputError, which names the file, the column
     and the record; `first` is the number of the batch's first row."""
     import pyarrow
@@ -159,12 +186,16 @@ def with_types(batch, dtypes, name, first):
         try:
             columns[at] = columns[at].cast(wanted)
         except pyarrow.ArrowException as error:
-            row = first + first_failing(columns[at], lambda part, to=wanted: part.cast(to))
+            row = first + first_failing(columns[at], functools.partial(_cast, to=wanted))
             raise InputError(f"{name}, record {row}: column {column!r}: {first_line(error)}") from None
     return pyarrow.RecordBatch.from_arrays(columns, names=names)
 
 
-def first_failing(column, convert):
+def _cast(column: _Array, to: _arrow.DataType) -> _Array:
+    return column.cast(to)
+
+
+def first_failing(column: _Array, convert: Callable[[_Array], object]) -> int:
     """The number of the first element on which `convert`, a function of an array, raises an ArrowException."""
     import pyarrow
 
@@ -179,7 +210,7 @@ def first_failing(column, convert):
     return start
 
 
-def first_line(error):
+def first_line(error: BaseException) -> str:
     """The first line of an error's message, without a full stop at its end."""
     lines = str(error).splitlines()
     return lines[0].rstrip(". ") if lines else type(error).__name__
@@ -188,28 +219,27 @@ def first_line(error):
 # ---- Files ----
 
 
-class TableFileFeed(reading.FileFeed):
-    """A feed of files with tables. A subclass has `tables(file, bar)`, which yields the batches of one file with the
+class TableFileSource(reading.FileSource):
+    """A source of files with tables. A subclass has `tables(file, bar)`, which yields the batches of one file with the
     columns that `choice` needs."""
 
-    def __init__(self, files, choice):
+    def __init__(self, files: list[Input], choice: Choice) -> None:
+        self.choice, self.content = choice, choice.content()
         super().__init__(files)
-        self.choice = choice
 
-    def fill(self, builder, options):
-        with reading.FileBar(self.files, options) as bar:
-            with self.named(bar):
-                self.append(builder, bar)
+    def _read(self, builder: Any, progress: bool) -> None:
+        with reading.FileBar(self.inputs, progress) as bar, self._named(bar):
+            self.append(builder, bar)
 
-    def append(self, builder, bar):
+    def append(self, builder: Any, bar: reading.FileBar) -> None:
         for batch in self.choice.of(self.batches(bar)):
-            rows = table_feed.ArrowFeed(batch, None, self.choice.missing, self.choice.nanoseconds)
+            rows = table_rows.ArrowRows(batch, None, self.choice.missing, self.choice.nanoseconds)
             try:
-                rows.fill(builder, None)
+                rows._fill(builder, False)
             except InputError as error:
                 raise InputError(f"{bar.file.name}: {error}") from None
 
-    def batches(self, bar):
+    def batches(self, bar: reading.FileBar) -> Iterator[_arrow.RecordBatch]:
         """Yields the batches of all files, with the types that are asked for."""
         for file in bar.files():
             first = 0
@@ -217,12 +247,12 @@ class TableFileFeed(reading.FileFeed):
                 yield with_types(batch, self.choice.dtypes, file.name, first)
                 first += batch.num_rows
 
-    def tables(self, file, bar):
+    def tables(self, file: Input, bar: reading.FileBar) -> Iterator[_arrow.RecordBatch]:
         raise NotImplementedError
 
 
 @contextmanager
-def errors_of(file, what="damaged"):
+def errors_of(file: Input, what: str = "damaged") -> Iterator[None]:
     """Turns pyarrow's errors of reading a file into InputErrors, which say `what` the file is."""
     import pyarrow
 
@@ -235,7 +265,7 @@ def errors_of(file, what="damaged"):
             raise InputError(f"{file.name}: {what}: {first_line(error)}") from None
 
 
-def path_of(file):
+def path_of(file: Input) -> str | None:
     """The path of an Input that pyarrow can open by it, or None: of a file that is not packed, with a name in UTF-8."""
     if file.path is None or file.packed is not None:
         return None
@@ -247,7 +277,7 @@ def path_of(file):
 
 
 @contextmanager
-def random_access(file):
+def random_access(file: Input) -> Iterator[Any]:
     """A path or a file object with the unpacked bytes of an Input, which can be read at any place."""
     if path_of(file):
         yield file.path
@@ -261,7 +291,7 @@ def random_access(file):
                 source.close()
 
 
-def seekable(file, opened):
+def seekable(file: Input, opened: Any) -> Any:
     """A file object with the bytes of `opened`, which `file` has opened, that can be read at any place. A packed file,
     or a pipe, is copied to a temporary file, which has no name."""
     if file.packed is None and opened.seekable():
@@ -270,7 +300,7 @@ def seekable(file, opened):
         return copied(opened)
 
 
-def copied(opened):
+def copied(opened: Any) -> IO[bytes]:
     """A temporary file with the rest of a file object."""
     import tempfile
 

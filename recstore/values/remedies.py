@@ -13,7 +13,7 @@ from recstore.values.static_types import and_attributes, found, full_name, is_a,
 _PICKLE = 'on_unsupported="pickle"'
 _BOTH_WAYS = "recstore.register its class with encode= and decode="
 _FILE = "store its path and open it when the record is read"
-_TABLE = "or read its rows: RecordList.from_arrow([x])"
+_TABLE = "or read its rows: RecordList(recstore.sources.table([x]))"
 # {(top module, class): remedy} for values of the class and of classes derived from it.
 _KNOWN = {
     ("PIL", "Image"): f"store numpy.asarray(x), without its palette and its metadata, or {_FILE}",
@@ -65,7 +65,7 @@ _KNOWN = {
     (
         "polars",
         "LazyFrame",
-    ): "store x.collect().to_dicts(), without its dtypes, or read its rows: RecordList.from_arrow([x.collect()])",
+    ): "store x.collect().to_dicts(), without its dtypes, or read its rows: RecordList(x.collect())",
     ("polars", "Series"): "store x.to_list(), without its name and dtype",
     ("pyarrow", "_Tabular"): f"store x.to_pylist(), without its schema and repeated columns, {_TABLE}",
     ("pyarrow", "Array"): "store x.to_pylist(), without its type",

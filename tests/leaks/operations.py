@@ -236,9 +236,9 @@ def tables(folder):
     x = RecordList({"id": i, "text": "t" * (i % 4)} for i in range(150))
     table = x.to_arrow(names=["id", "text"])
     x.to_pandas(), x.__arrow_c_stream__(), x.field("text").to_arrow(), x.field("id").to_pandas()
-    recstore.from_pandas(x.to_pandas()), RecordList.from_arrow(table)[3]
+    recstore.RecordList(recstore.sources.table(x.to_pandas())), RecordList(recstore.sources.table(table))[3]
     if importlib.util.find_spec("polars"):  # no wheel for every interpreter
-        recstore.from_polars(x.to_polars())
+        recstore.RecordList(recstore.sources.table(x.to_polars()))
     with pyarrow.OSFile(str(folder / "t.arrow"), "wb") as file, pyarrow.ipc.new_file(file, table.schema) as writer:
         writer.write_table(table)
     parquet.write_table(table, folder / "t.parquet")
@@ -255,10 +255,13 @@ def texts(folder):
         recstore.read_csv(folder / "t.csv")[1],
         recstore.read_lines(folder / "t.csv")[1],
     )
-    recstore.read_json(folder / "t.json")[7], recstore.scan_files(folder, "*.csv", stat=True)[0]
+    (
+        recstore.read_json(folder / "t.json")[7],
+        recstore.RecordList(recstore.sources.folder(folder, "*.csv", stat=True))[0],
+    )
     (folder / "scanned/cats").mkdir(parents=True, exist_ok=True)
     (folder / "scanned/cats/1.png").touch()
-    found = recstore.scan_files(folder / "scanned", class_from="parent")
+    found = recstore.RecordList(recstore.sources.folder(folder / "scanned", class_from="parent"))
     found.classes, found.class_to_idx, found[0]
     json.dumps(made()[:2], default=json_default), json.dumps(mapping(), default=recstore.jsonable.json_default)
 

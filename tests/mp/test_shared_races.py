@@ -15,7 +15,7 @@ from mp.sharers import FORK, Build, collected, end, left, left_after_collecting,
 
 import recstore
 from recstore import sharing
-from recstore._core import native
+from recstore._core import native, trust
 from recstore.shm import named_segments
 
 
@@ -189,7 +189,7 @@ def test_published_behind_the_builders_back(name):
     early = []
 
     def build():
-        early.append(sharing._build([7], named_segments.Target(name, "1"), sharing._untrusting()))
+        early.append(sharing._build([7], named_segments.Target(name, "1"), trust.Reader(trusted=False), {}))
         return [8]
 
     with recstore.shared(name, build, fingerprint="1") as x:

@@ -9,7 +9,7 @@ from alike import alike
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recstore import RecordList
+from recstore import RecordList, sources
 
 pa = pytest.importorskip("pyarrow", minversion="19")
 
@@ -117,5 +117,5 @@ def _dropped(value):
 def test_chunks_without_missing_fields(first, second):
     source = [pa.table({"column": first}), pa.table({"column": second, "other": second})]
     rows = [_dropped(row) for table in source for row in table.to_pylist()]
-    with RecordList.from_arrow(source, missing="absent") as x:
+    with RecordList(sources.table(source, missing="absent")) as x:
         assert alike(x.to_list(), rows)

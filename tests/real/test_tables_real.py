@@ -26,17 +26,17 @@ def polars():
 def test_polars_frames_and_series(polars):
     frame = polars.DataFrame(ROWS)
     for source in (frame, polars.concat([frame[:1], frame[1:]], rechunk=False)):
-        with RecordList(source) as x, recstore.from_polars(source) as y, RecordList.from_arrow(source) as z:
-            assert x.to_list() == y.to_list() == z.to_list() == ROWS
-    with RecordList(frame["b"]) as x, recstore.from_polars(frame["c"]) as y:
+        with RecordList(source) as x, RecordList(recstore.sources.table(source)) as y:
+            assert x.to_list() == y.to_list() == ROWS
+    with RecordList(frame["b"]) as x, recstore.RecordList(recstore.sources.table(frame["c"])) as y:
         assert x.to_list() == ["x", "é", None] and y.to_list() == [[0.5], [], None]
-    with recstore.from_polars(frame.lazy().filter(polars.col("a") > 1), columns=["b", "a"]) as x:
+    with RecordList(recstore.sources.table(frame.filter(polars.col("a") > 1), columns=["b", "a"])) as x:
         assert x.to_list() == [{"b": None, "a": 3}]
     with pytest.raises(TypeError, match=r"LazyFrame, which has no rows yet: write RecordList\(frame.collect\(\)\)"):
         RecordList(frame.lazy())
     for wrong in (ROWS, polars.col("a"), None):
-        with pytest.raises(TypeError, match="from_polars reads a DataFrame, Series or LazyFrame of polars, not a"):
-            recstore.from_polars(wrong)
+        with pytest.raises(TypeError, match="table\\(\\) reads an object|item 0 is a dict"):
+            recstore.RecordList(recstore.sources.table(wrong))
 
 
 def test_polars_types(polars):
@@ -92,7 +92,7 @@ def test_a_query_of_duckdb():
     query = "select range as i, 'row ' || range as name, [range, null] as pair, interval 2 month as step from range({})"
     with RecordList(duckdb.sql(query.format(3))) as x:
         assert x[2] == {"i": 2, "name": "row 2", "pair": [2, None], "step": (2, 0, 0)}
-    with RecordList.from_arrow(duckdb.sql(query.format(100_000)), columns=["name"]) as x:
+    with RecordList(recstore.sources.table(duckdb.sql(query.format(100_000)), columns=["name"])) as x:
         assert len(x) == 100_000 and x[-1] == {"name": "row 99999"}
 
 
@@ -122,7 +122,7 @@ def test_a_dataset_with_its_indices(datasets):
         datasets.concatenate_datasets([whole.select([5]), whole.shuffle(seed=4)]),
     ]
     for one in ways:
-        with RecordList(one) as x, recstore.from_hf(one, columns=["s"]) as y:
+        with RecordList(one) as x, recstore.RecordList(recstore.sources.table(one, columns=["s"])) as y:
             assert x.to_list() == list(one)
             assert y.to_list() == [{"s": row["s"]} for row in one]
 
@@ -154,10 +154,15 @@ def test_json_is_decoded(datasets):
     features = Features({"id": Value("int64"), "any": Json(), "list": List(Json()), "in": {"deep": Json()}})
     rows = {"id": range(4), "any": values, "list": [values, [], None, [1]], "in": [{"deep": v} for v in values]}
     ds = datasets.Dataset.from_dict(rows, features=features)
-    with RecordList(ds) as x, recstore.from_hf(ds.select([2, 0]), columns=["any"], missing="absent") as y:
+    with (
+        RecordList(ds) as x,
+        recstore.RecordList(recstore.sources.table(ds.select([2, 0]), columns=["any"], missing="absent")) as y,
+    ):
         assert x.to_list() == list(ds)
         assert y.to_list() == [{}, {"any": {"a": [1, None]}}]
-    with recstore.from_hf(datasets.Dataset.from_dict(rows, features=features).to_iterable_dataset()) as x:
+    with recstore.RecordList(
+        recstore.sources.table(datasets.Dataset.from_dict(rows, features=features).to_iterable_dataset())
+    ) as x:
         assert x.to_list() == list(ds)
     assert json.loads(ds.with_format("arrow")[0]["any"][0].as_py()) == {"a": [1, None]}
 
@@ -174,9 +179,9 @@ def test_formats(datasets):
     with RecordList(ds.with_transform(lambda batch: {"double": [2 * i for i in batch["i"]]})) as x:
         assert x.to_list() == [{"double": 2}, {"double": 4}]
     with pytest.raises(InputError, match="columns= needs an Arrow table; call dataset.select_columns"):
-        recstore.from_hf(ds.with_format("numpy"), columns=["i"])
+        recstore.RecordList(recstore.sources.table(ds.with_format("numpy"), columns=["i"]))
     with pytest.raises(InputError, match="no column 'y'"):
-        recstore.from_hf(ds, columns=["y"])
+        recstore.RecordList(recstore.sources.table(ds, columns=["y"]))
 
 
 def test_an_iterable_dataset(datasets):
@@ -187,22 +192,26 @@ def test_an_iterable_dataset(datasets):
     ds = datasets.IterableDataset.from_generator(rows)
     with RecordList(ds) as x:
         assert x.to_list() == list(rows())
-    with recstore.from_hf(datasets.Dataset.from_list(list(rows())).to_iterable_dataset()) as x:
+    with recstore.RecordList(
+        recstore.sources.table(datasets.Dataset.from_list(list(rows())).to_iterable_dataset())
+    ) as x:
         assert x.to_list() == list(rows())
     with pytest.raises(InputError, match="no column 'y'"):
-        recstore.from_hf(ds, columns=["y"])
-    with recstore.from_hf(ds.filter(lambda row: row["i"] < 4), columns=["s"], missing="absent") as x:
+        recstore.RecordList(recstore.sources.table(ds, columns=["y"]))
+    with recstore.RecordList(
+        recstore.sources.table(ds.filter(lambda row: row["i"] < 4), columns=["s"], missing="absent")
+    ) as x:
         assert x.to_list() == [{"s": "0"}, {}, {"s": "2"}, {}]
 
 
 def test_a_dict_of_datasets_says_how_to_choose(datasets):
     ds = datasets.Dataset.from_dict({"i": [1]})
     splits = datasets.DatasetDict({"train": ds, "test": ds})
-    for call in (RecordList, RecordList.from_arrow, recstore.from_hf):
+    for call in (RecordList, recstore.sources.table):
         with pytest.raises(
             TypeError, match=r"DatasetDict of 'train', 'test': choose a split: RecordList\(d\['train'\]\)"
         ):
             call(splits)
     for wrong in (ROWS, None, datasets.Features({})):
-        with pytest.raises(TypeError, match="from_hf reads a Dataset or IterableDataset"):
-            recstore.from_hf(wrong)
+        with pytest.raises(TypeError, match="table\\(\\) reads an object|item 0 is a dict"):
+            recstore.RecordList(recstore.sources.table(wrong))

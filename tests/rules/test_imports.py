@@ -54,8 +54,7 @@ LATE = {
     ("containers.info", "display.notebooks"): "_repr_html_() delegates",
     ("shm.segment_list", "display.html"): "_repr_html_() delegates",
     ("shm.registry", "remote.opening"): "a handle that names a set of shards opens it",
-    ("building.feeds", "sources.arrow_in"): "feed_of() makes feeds of tables",
-    ("containers.records", "sources.arrow_in"): "from_arrow() delegates",
+    ("building.source", "sources.arrow_in"): "source_of() makes sources of tables",
     ("containers.opening", "remote.opening"): "open() of a set of shards delegates",
     ("containers.fields", "sources.arrow_out"): "to_arrow() and to_pandas() of a field delegate",
     (

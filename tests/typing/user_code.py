@@ -360,20 +360,29 @@ reader: Callable[[int], Sample] = samples.__getitem__
 
 # ---- Files ----
 
-assert_type(recstore.scan_files("train", "**/*.jpg", class_from="parent"), RecordList[dict[str, Any]])
-assert_type(recstore.scan_files("train", [".jpg"], as_tuples=True, shared="train"), RecordList[tuple[Any, ...]])
-assert_type(recstore.scan_files("train").class_to_idx, dict[str, int])
-recstore.scan_files("train", colour=1)  # type: ignore[call-overload]
+assert_type(
+    recstore.RecordList(recstore.sources.folder("train", "**/*.jpg", class_from="parent")), RecordList[dict[str, Any]]
+)
+assert_type(
+    recstore.shared("train", recstore.sources.folder("train", [".jpg"], as_tuples=True)), RecordList[tuple[Any, ...]]
+)
+assert_type(recstore.RecordList(recstore.sources.folder("train")).class_to_idx, dict[str, int])
+recstore.RecordList(recstore.sources.folder("train", colour=1))  # type: ignore[call-overload]
 assert_type(recstore.read_lines(["a.txt", "b.txt.gz"], where=str.strip), RecordList[str])
 assert_type(recstore.read_jsonl("train-*.jsonl", errors="skip", columns=["id"], workers=4), RecordList[Any])
 recstore.read_jsonl("train.jsonl", errors="ignore")  # type: ignore[arg-type]
-assert_type(recstore.read_json("coco.json", records="annotations", shared="coco", keep="2h"), RecordList[Any])
+assert_type(
+    recstore.shared("coco", recstore.sources.json("coco.json", records="annotations"), keep="2h"), RecordList[Any]
+)
 assert_type(recstore.read_json("coco.json", records=("words",), entries=True), RecordDict[str, Any])
 assert_type(recstore.read_csv("*.csv", dtypes={"id": int}, errors="skip"), RecordList[dict[str, Any]])
 assert_type(
     recstore.read_parquet(pathlib.Path("x"), columns=["a"], where=lambda r: r["a"] > 1), RecordList[dict[str, Any]]
 )
-assert_type(recstore.read_arrow(["a.arrow"], limit=5, shared="x", keep="2h", workers=2), RecordList[dict[str, Any]])
+assert_type(
+    recstore.shared("x", recstore.sources.arrow(["a.arrow"], n_rows=5), keep="2h", workers=2),
+    RecordList[dict[str, Any]],
+)
 recstore.read_csv("x.csv", errors="ignore")  # type: ignore[arg-type]
 
 # ---- A dataset for all ranks ----

@@ -45,7 +45,7 @@ cdef object blocks_taken(rs_builder **stores, unsigned n):
 
 cdef class ListEncoder:
     """Collects the records of one shard. `writer` is the trust.Writer of this process. `make` gives a Builder of this
-    process once the records fill a block; without it they stay parcels. A Feed that fills the encoder calls `extend`
+    process once the records fill a block; without it they stay parcels. A Source that fills the encoder calls `extend`
     with the records alone; `sender` is then the function that sends what `take` and `take_blocks` give."""
 
     cdef rs_parcel parcel

@@ -1,4 +1,4 @@
-"""Sequences that are read by their length (recstore/building/sources.py): no IndexError of theirs ends them early."""
+"""Sequences that are read by their length (recstore/building/source.py): no IndexError of theirs ends them early."""
 
 from collections import UserList
 from collections.abc import Sequence

@@ -254,7 +254,7 @@ def test_the_command(tmp_path):
         tmp_path / "a.json",
         json.dumps({"rows": [{"id": i, "name": f"n{i}", "x": i / 8} for i in range(500)], "other": [1]}),
     )
-    done = run(path, "--limit", "400", "--workers", "1", "--json")
+    done = run(path, "--n-rows", "400", "--workers", "1", "--json")
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert (
@@ -310,7 +310,7 @@ def test_files_without_records(tmp_path, signals, capsys, name, text, said):
     assert out == "" and last.startswith("recstore bench: ") and said in last
 
 
-@pytest.mark.parametrize("arguments", [[], ["x", "--workers", "-1"], ["x", "--limit", "0"], ["x", "--format", "xml"]])
+@pytest.mark.parametrize("arguments", [[], ["x", "--workers", "-1"], ["x", "--n-rows", "0"], ["x", "--format", "xml"]])
 def test_wrong_usage(arguments, capsys):
     with pytest.raises(SystemExit) as caught:
         main.main(["bench", *arguments])

@@ -85,7 +85,7 @@ def tables():
 def test_each_format_by_its_name(made):
     for name in tables():
         assert made(name) == ROWS
-        assert made(name, "--limit", 3) == ROWS[:3]
+        assert made(name, "--n-rows", 3) == ROWS[:3]
         assert made(name, "--columns", "half,id") == [{"half": row["half"], "id": row["id"]} for row in ROWS]
     assert made(write("x.txt", "a\nb\n")) == ["a", "b"]
     assert made(write("y", "a\nb\n"), "--format", "text") == ["a", "b"]
@@ -124,7 +124,7 @@ def test_a_store_is_built_by_name_and_found_by_the_reader(run):
     )
     (one,) = recstore.names.list("test-build")
     assert one.state == "kept"
-    with recstore.read_csv("x.csv", shared="test-build") as x, recstore.open("x.recs") as y:
+    with recstore.shared("test-build", recstore.sources.csv("x.csv")) as x, recstore.open("x.recs") as y:
         assert x.to_list() == y.to_list() == [{"a": 1}]
         assert [found.path for found in recstore.names.list("test-build")] == [one.path]
     assert run("rm", "test-build")[0] == 0

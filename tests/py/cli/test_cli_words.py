@@ -74,7 +74,7 @@ monitor --pid x
 monitor --pid -5
 monitor --interval x -- ls
 bench a.csv --records a
-bench a.csv --limit x
+bench a.csv --n-rows x
 demo --records x
 demo --workers 0"""
 FAILED = """info nosuch

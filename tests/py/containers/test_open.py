@@ -481,5 +481,5 @@ def test_saving_to_a_folder_says_so(tmp_path, monkeypatch, path):
             store.save(path)
         assert "rename" not in str(raised.value)
     with pytest.raises(error):
-        recstore.read_lines(io.BytesIO(b"a\n"), save=path)
+        recstore.sources.lines(io.BytesIO(b"a\n")).save(path)
     assert not any((tmp_path / "here").iterdir())

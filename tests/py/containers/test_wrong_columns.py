@@ -50,7 +50,7 @@ def test_the_first_records_do_not_tell_of_the_others():
     with pytest.raises(
         recstore.errors.InputError, match="first 1 records: no column 'rare'; there are: 'id', 'source'"
     ):
-        recstore.read_jsonl(io.BytesIO(JSONL), columns=["rare"], limit=1)
+        recstore.read_jsonl(io.BytesIO(JSONL), columns=["rare"], n_rows=1)
 
 
 @pytest.mark.parametrize("text", [b"", b"\n\n"])
@@ -100,19 +100,23 @@ def test_tables_in_files(tmp_path):
         with pytest.raises(recstore.errors.InputError, match=NEAREST):
             read(tmp_path / name, columns=["id", "sorce"])
     with pytest.raises(recstore.errors.InputError, match="no column 'sorce'; it has 'id', 'source'"):
-        recstore.RecordList.from_arrow(table, columns=["id", "sorce"])
+        recstore.RecordList(recstore.sources.table(table, columns=["id", "sorce"]))
 
 
 def test_a_frame_of_pandas():
     pandas = pytest.importorskip("pandas")
     with pytest.raises(recstore.errors.InputError, match=NEAREST):
-        recstore.from_pandas(pandas.DataFrame({"id": [1], "source": ["a"]}), columns=["id", "sorce"])
+        recstore.RecordList(
+            recstore.sources.table(pandas.DataFrame({"id": [1], "source": ["a"]}), columns=["id", "sorce"])
+        )
 
 
 def test_a_frame_of_polars():
     polars = pytest.importorskip("polars")
     with pytest.raises(recstore.errors.InputError, match="no column 'sorce'; it has 'id', 'source'"):
-        recstore.from_polars(polars.DataFrame({"id": [1], "source": ["a"]}), columns=["id", "sorce"])
+        recstore.RecordList(
+            recstore.sources.table(polars.DataFrame({"id": [1], "source": ["a"]}), columns=["id", "sorce"])
+        )
 
 
 @pytest.mark.parametrize("kind", ["map", "iterable"])
@@ -120,4 +124,6 @@ def test_a_dataset_of_hugging_face(kind):
     datasets = pytest.importorskip("datasets")
     dataset = datasets.Dataset.from_dict({"id": [1], "source": ["a"]})
     with pytest.raises(recstore.errors.InputError, match="no column 'sorce'.*'id', 'source'"):
-        recstore.from_hf(dataset if kind == "map" else dataset.to_iterable_dataset(), columns=["id", "sorce"])
+        recstore.RecordList(
+            recstore.sources.table(dataset if kind == "map" else dataset.to_iterable_dataset(), columns=["id", "sorce"])
+        )

@@ -33,7 +33,7 @@ def test_a_pool_writes_in_order(tmp_path):
     for i in range(3):
         with open(tmp_path / f"{i}.csv", "w", newline="") as file:
             csv.writer(file).writerows([["id"], *([1000 * i + j] for j in range(1000))])
-    entries = recstore.read_csv(str(tmp_path / "*.csv"), _taken_by=lambda feed: pool.write(w, feed, 2))
+    entries = pool.write(w, recstore.sources.csv(str(tmp_path / "*.csv")), 2)
     assert w.commit(entries) == 1 and read(w) == [{"id": i} for i in range(3000)]
     assert multiprocessing.active_children() == []
 
@@ -41,7 +41,7 @@ def test_a_pool_writes_in_order(tmp_path):
 @pytest.mark.parametrize("workers", [0, 1])
 def test_without_processes(tmp_path, workers):
     w = ShardWriter(tmp_path / "set")
-    entries = recstore.read_jsonl(jsonl(tmp_path), _taken_by=lambda feed: pool.write(w, feed, workers))
+    entries = pool.write(w, recstore.sources.jsonl(jsonl(tmp_path)), workers)
     assert len(entries) == 1 and w.commit(entries) == 1 and len(read(w)) == 2000
 
 
@@ -52,7 +52,7 @@ def test_an_error_in_a_process_of_the_pool(tmp_path):
     w = ShardWriter(tmp_path / "file" / "set")
     (tmp_path / "file").write_text("")
     with pytest.raises(OSError):
-        recstore.read_parquet(str(tmp_path / "*.parquet"), _taken_by=lambda feed: pool.write(w, feed, 2))
+        pool.write(w, recstore.sources.parquet(str(tmp_path / "*.parquet")), 2)
     assert multiprocessing.active_children() == []
 
 
@@ -64,7 +64,7 @@ def test_a_process_of_the_pool_is_killed(tmp_path, monkeypatch):
     with pytest.raises(
         recstore.errors.BuildError, match="was killed, for lack of memory perhaps: nothing is committed"
     ):
-        recstore.read_parquet(str(tmp_path / "x.parquet"), _taken_by=lambda feed: pool.write(w, feed, 2))
+        pool.write(w, recstore.sources.parquet(str(tmp_path / "x.parquet")), 2)
     assert manifest.newest(w.storage) == 0 and multiprocessing.active_children() == []
 
 
@@ -73,6 +73,6 @@ def kill_self(*_):
 
 
 @pytest.mark.parametrize("option", ["nonesuch", "compression", "save"])
-def test_an_option_that_a_feed_does_not_take_is_refused(tmp_path, option):
-    with pytest.raises(TypeError, match=rf"read_jsonl\(\) got an unexpected keyword argument '{option}'"):
-        recstore.read_jsonl(jsonl(tmp_path), _taken_by=lambda feed: feed, **{option: "none"})
+def test_an_option_that_a_source_does_not_take_is_refused(tmp_path, option):
+    with pytest.raises(TypeError, match=rf"jsonl\(\) got an unexpected keyword argument '{option}'"):
+        recstore.sources.jsonl(jsonl(tmp_path), **{option: "none"})

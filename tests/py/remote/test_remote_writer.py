@@ -136,7 +136,7 @@ def test_attributes_of_a_reader_are_those_of_the_set(tmp_path):
         (tmp_path / "images" / name).parent.mkdir(parents=True)
         (tmp_path / "images" / name).write_bytes(b"")
     w = ShardWriter(tmp_path / "set")
-    entry = recstore.scan_files(tmp_path / "images", class_from="parent", _taken_by=w.write)
+    entry = w.write(recstore.sources.folder(tmp_path / "images", class_from="parent"))
     assert entry.attributes["classes"] == ["a", "b"]
     w.commit([entry, w.write([])])
     assert manifest.load(w.storage, 1).attributes == entry.attributes

@@ -23,7 +23,7 @@ TABLE = pa.table({"id": [1, None, 3], "name": ["a", "é", None], "box": [[1.5, 2
 
 def assert_reads(source, rows, **options):
     """The store of a table has these rows, and the bytes of the store that is built from them."""
-    with RecordList.from_arrow(source, **options) as x, RecordList(rows) as y:
+    with RecordList(recstore.sources.table(source, **options)) as x, RecordList(rows) as y:
         assert alike(x.to_list(), rows)
         assert content(x) == content(y)
 
@@ -74,25 +74,25 @@ def test_rows_that_are_null_are_none():
 
 
 def test_columns_come_in_the_order_that_is_given():
-    with RecordList.from_arrow(TABLE, columns=["box", "id"]) as x:
+    with RecordList(recstore.sources.table(TABLE, columns=["box", "id"])) as x:
         assert [list(row.items()) for row in x[:1]] == [[("box", [1.5, 2.0]), ("id", 1)]]
-    with RecordList.from_arrow(TABLE, columns=[]) as x:
+    with RecordList(recstore.sources.table(TABLE, columns=[])) as x:
         assert x.to_list() == [{}, {}, {}]
     with pytest.raises(InputError, match="no column 'nam'; it has 'id', 'name', 'box'"):
-        RecordList.from_arrow(TABLE, columns=["nam"])
+        RecordList(recstore.sources.table(TABLE, columns=["nam"]))
     with pytest.raises(ValueError, match="columns has 'id' twice"):
-        RecordList.from_arrow(TABLE, columns=["id", "id"])
+        RecordList(recstore.sources.table(TABLE, columns=["id", "id"]))
     twice = pa.table([[1], [2], [3]], names=["a", "b", "a"])
     with pytest.raises(InputError, match="several columns 'a'; rename all of them but one"):
-        RecordList.from_arrow(twice, columns=["a"])
-    with RecordList.from_arrow(twice, columns=["b"]) as x:
+        RecordList(recstore.sources.table(twice, columns=["a"]))
+    with RecordList(recstore.sources.table(twice, columns=["b"])) as x:
         assert x.to_list() == [{"b": 2}]
     with pytest.raises(InputError, match="columns= is for tables"):
-        RecordList.from_arrow(TABLE["id"], columns=["id"])
+        RecordList(recstore.sources.table(TABLE["id"], columns=["id"]))
     with pytest.raises(TypeError, match=r"write columns=\['id'\]"):
-        RecordList.from_arrow(TABLE, columns="id")
+        RecordList(recstore.sources.table(TABLE, columns="id"))
     with pytest.raises(TypeError, match="names of columns, not 3"):
-        RecordList.from_arrow(TABLE, columns=[3])
+        RecordList(recstore.sources.table(TABLE, columns=[3]))
 
 
 def without_nones(value):
@@ -147,7 +147,7 @@ def test_other_nanoseconds_are_an_error_or_a_choice(kind):
     scalar = np.timedelta64 if pa.types.is_duration(kind) else np.datetime64
     assert_reads(table["t"], [scalar(n, "ns") for n in (0, 1999, -1)], nanoseconds="numpy")
     with pytest.raises(ValueError, match='nanoseconds is "exact", "floor" or "numpy"'):
-        RecordList.from_arrow(table, nanoseconds="round")
+        RecordList(recstore.sources.table(table, nanoseconds="round"))
 
 
 def test_intervals_are_tuples():
@@ -204,22 +204,22 @@ def test_times_in_nanoseconds_are_rounded_down():
 
 @pytest.mark.parametrize("wrong", [3, "text", b"bytes", {"a": 1}, None, object()], ids=lambda v: type(v).__name__)
 def test_an_object_without_arrow(wrong):
-    with pytest.raises(TypeError, match="from_arrow reads an object with __arrow_c_stream__ or __arrow_c_array__"):
-        RecordList.from_arrow(wrong)
+    with pytest.raises(TypeError, match=r"table\(\) reads an object with __arrow_c_stream__ or __arrow_c_array__"):
+        RecordList(recstore.sources.table(wrong))
 
 
 def test_an_iterable_of_batches_is_read_one_by_one():
     batches = iter(TABLE.to_batches(max_chunksize=1))
-    with RecordList.from_arrow(batches, columns=["id"]) as x:
+    with RecordList(recstore.sources.table(batches, columns=["id"])) as x:
         assert x.to_list() == [{"id": 1}, {"id": None}, {"id": 3}]
-    with RecordList.from_arrow([]) as x:
+    with RecordList(recstore.sources.table([])) as x:
         assert len(x) == 0
     with pytest.raises(InputError, match="item 1 is a dict, which does not export Arrow"):
-        RecordList.from_arrow([TABLE, {"a": 1}])
+        RecordList(recstore.sources.table([TABLE, {"a": 1}]))
 
 
 def test_batches_may_differ():
-    with RecordList.from_arrow([pa.table({"a": [1]}), pa.table({"b": ["x"]}), pa.array([1.5])]) as x:
+    with RecordList(recstore.sources.table([pa.table({"a": [1]}), pa.table({"b": ["x"]}), pa.array([1.5])])) as x:
         assert x.to_list() == [{"a": 1}, {"b": "x"}, 1.5]
 
 
@@ -228,6 +228,12 @@ def test_a_stream_is_read_once():
     RecordList(reader).close()
     with RecordList(reader) as x:  # pyarrow's reader is at its end
         assert len(x) == 0
+    for once in (TABLE.to_reader(), iter(TABLE.to_batches())):
+        source = recstore.sources.table(once)
+        with RecordList(source) as x:
+            assert x.to_list() == TABLE.to_pylist()
+        with pytest.raises(InputError, match="was read before, and .* gives its rows once: make another"):
+            RecordList(source)
 
 
 def test_an_error_of_the_stream():
@@ -238,24 +244,24 @@ def test_an_error_of_the_stream():
     with pytest.raises(InputError, match="the Arrow stream of RecordBatchReader failed: .*while reading part 2"):
         RecordList(pa.RecordBatchReader.from_batches(TABLE.schema, batches()))
     with pytest.raises(ZeroDivisionError):
-        RecordList.from_arrow(batches())
+        RecordList(recstore.sources.table(batches()))
 
 
 def test_options_reach_the_store():
-    with RecordList.from_arrow(TABLE, compression="none", name="test-arrow-in") as x:
+    with RecordList(recstore.sources.table(TABLE), compression="none", name="test-arrow-in") as x:
         assert x.info().name == "test-arrow-in"
         assert recstore.shared("test-arrow-in").to_list() == TABLE.to_pylist()
     with pytest.raises(TypeError, match="unexpected keyword argument 'colour'"):
-        RecordList.from_arrow(TABLE, colour=1)
+        RecordList(recstore.sources.table(TABLE, colour=1))
     with pytest.raises(ValueError, match='missing is "none" or "absent"'):
-        RecordList.from_arrow(TABLE, missing="drop")
+        RecordList(recstore.sources.table(TABLE, missing="drop"))
 
 
 def test_a_table_is_shared_by_a_fingerprint():
     with pytest.raises(TypeError, match="give fingerprint="):
-        RecordList.from_arrow(TABLE, shared="test-arrow-in")
-    with RecordList.from_arrow(TABLE, shared="test-arrow-in", fingerprint="1") as x:
-        with RecordList.from_arrow(TABLE, shared="test-arrow-in", fingerprint="1") as y:
+        recstore.shared("test-arrow-in", recstore.sources.table(TABLE))
+    with recstore.shared("test-arrow-in", recstore.sources.table(TABLE), fingerprint="1") as x:
+        with recstore.shared("test-arrow-in", recstore.sources.table(TABLE), fingerprint="1") as y:
             assert x.to_list() == y.to_list() == TABLE.to_pylist()
     with recstore.shared("test-arrow-in", lambda: TABLE, fingerprint="2") as x:
         assert x.to_list() == TABLE.to_pylist()

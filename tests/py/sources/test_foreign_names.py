@@ -11,21 +11,54 @@ import sys
 import pytest
 
 import recstore
-from recstore.sources import foreign_names, reading
+from recstore import sources
+from recstore.building import build_options
+from recstore.sources import foreign_names
 
-READERS = ["read_arrow", "read_csv", "read_json", "read_jsonl", "read_lines", "read_parquet", "scan_files"]
+KINDS = [name for name in sources.__all__ if name != "Source"]
 
 
-def test_each_hint_is_for_a_name_that_the_reader_has_not():
-    for reader, hints in foreign_names._BY_READER.items():
-        if reader not in ("from_pandas", *READERS):
-            continue  # constructors: see test_hints.py
-        own = {*inspect.signature(getattr(recstore, reader)).parameters, *reading._BUILDING, *reading._SHARING}
-        assert not own & set(hints), reader
-        for hint in hints.values():
-            argument = hint.partition("write ")[2].partition("=")[0]
-            assert "." in argument or not argument or argument in {*own, "save", "shared"}, (reader, hint)
-    assert {"from_pandas", *READERS} <= set(foreign_names._BY_READER)
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_hint_is_for_a_name_that_the_reader_has_not(kind):
+    own = {*inspect.signature(getattr(sources, kind)).parameters, *build_options.NAMES}
+    hints = foreign_names._BY_READER.get(kind, {})
+    assert not own & {*hints, *foreign_names._FILES}
+    for hint in hints.values():
+        argument = hint.partition("write ")[2].partition("=")[0]
+        assert "." in argument or not argument or argument in own, hint
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_reader_takes_the_arguments_of_its_source(kind):
+    own = inspect.signature(getattr(sources, kind)).parameters
+    assert len(own) <= 15 and all(one.annotation for one in own.values())
+    if hasattr(recstore, f"read_{kind}"):
+        parameters = dict(inspect.signature(getattr(recstore, f"read_{kind}")).parameters)
+        assert parameters.pop("options").annotation == "Unpack[BuildOptions]" and parameters == own
+
+
+def test_options_unknown_or_of_another_reader():
+    """The nearest name is suggested, or the source that has the argument."""
+    file = io.BytesIO(b"1\n")
+    for call, said in (
+        (lambda: sources.csv(file, colums=["a"]), "'colums'; 'columns' is meant, perhaps"),
+        (lambda: sources.csv(file, max_rows=1), "'max_rows'; 'n_rows' is meant, perhaps"),
+        (lambda: sources.jsonl(file, delimiter=";"), "'delimiter'; it is an argument of sources.csv"),
+        (
+            lambda: recstore.read_jsonl(file, delimiter=";"),
+            r"read_jsonl\(\).*'delimiter'; it is an argument of sources.csv",
+        ),
+        (lambda: sources.jsonl(file, workers=2), r"an option of the build: RecordList\(source, workers=...\)"),
+        (lambda: recstore.read_jsonl(file, wokers=2), r"read_jsonl\(\).*'wokers'; 'workers' is meant, perhaps"),
+        (lambda: sources.jsonl(file).save("x", wokers=2), r"save\(\).*'wokers'; 'workers' is meant, perhaps"),
+        (lambda: recstore.shared("x", list, kep=True), r"shared\(\).*'kep'; 'keep' is meant, perhaps"),
+        (lambda: recstore.RecordList([]).map(str, wokers=2), "'wokers'; 'workers' is meant, perhaps"),
+        (lambda: recstore.RecordList([], class_from="first"), "'class_from'; it is an argument of sources.folder"),
+        (lambda: recstore.RecordDict({}, arays="view"), r"RecordDict\(\).*'arays'; 'arrays' is meant, perhaps"),
+        (lambda: sources.lines(file, colour=1), "'colour'$"),
+    ):
+        with pytest.raises(TypeError, match=said):
+            call()
 
 
 def test_each_hint_for_a_function_is_for_one_that_recstore_has_not():
@@ -43,10 +76,10 @@ def test_each_hint_for_a_function_is_for_one_that_recstore_has_not():
     [
         ({"sep": ";"}, "'sep'; write delimiter="),
         ({"usecols": ["id"]}, "'usecols'; write columns="),
-        ({"nrows": 1}, "'nrows'; write limit="),
-        ({"n_rows": 1}, "'n_rows'; write limit="),
+        ({"nrows": 1}, "'nrows'; 'n_rows' is meant"),
+        ({"limit": 1}, "'limit'; write n_rows="),
         ({"names": ["id"]}, "'names'; write header="),
-        ({"dtype": str}, "'dtype'; write dtypes="),
+        ({"dtype": str}, "'dtype'; 'dtypes' is meant"),
     ],
 )
 def test_arguments_of_pandas(given, said):
@@ -122,15 +155,11 @@ def test_frames_of_another_library():
     pandas = pytest.importorskip("pandas")
     polars = pytest.importorskip("polars")
     pytest.importorskip("pyarrow")
-    with pytest.raises(TypeError, match=r"DataFrame of polars; write recstore.RecordList\(table\)"):
-        recstore.from_pandas(polars.DataFrame({"id": [1]}))
-    with pytest.raises(TypeError, match=r"DataFrame of pandas; write recstore.RecordList\(table\)"):
-        recstore.from_polars(pandas.DataFrame({"id": [1]}))
     with pytest.raises(TypeError, match=r"recstore.RecordList\(table\) reads a table"):
         recstore.read_csv(pandas.DataFrame({"id": [1]}))
     with pytest.raises(recstore.errors.EncodeError, match="to_datetime64"):
         recstore.RecordList([pandas.Timestamp(0)])
-    with pytest.raises(recstore.errors.EncodeError, match="RecordList.from_arrow"):
+    with pytest.raises(recstore.errors.EncodeError, match=r"RecordList\(recstore.sources.table\("):
         recstore.RecordList(frame for frame in [polars.DataFrame({"id": [1]})])
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import recstore
 from recstore import RecordList
-from recstore.sources import inputs, json_values, patterns, scan
+from recstore.sources import folder_files, inputs, json_values, patterns
 
 MANY = 20_000
 
@@ -46,14 +46,14 @@ def test_columns_of_arrow():
     pyarrow = pytest.importorskip("pyarrow")
     names, expected = names_and_cells(MANY * 5)
     table = pyarrow.Table.from_arrays([pyarrow.array([1])] * len(names), names)
-    with RecordList.from_arrow(table, columns=names[::-1]) as x:
+    with RecordList(recstore.sources.table(table, columns=names[::-1])) as x:
         assert x[0] == expected and [*x[0]] == names[::-1]
     table = pyarrow.Table.from_arrays([pyarrow.array([1])] * (len(names) + 1), ["a"] * len(names) + ["b"])
-    with RecordList.from_arrow(table, columns=["b"]) as x:
+    with RecordList(recstore.sources.table(table, columns=["b"])) as x:
         assert x[0] == {"b": 1}
     for wrong in (["b", "a"], ["c"]):
         with pytest.raises(recstore.errors.InputError, match="several columns 'a'|no column 'c'"):
-            RecordList.from_arrow(table, columns=wrong)
+            RecordList(recstore.sources.table(table, columns=wrong))
 
 
 def test_keys_of_json():
@@ -86,10 +86,12 @@ def test_shards_of_folders_share_the_names_of_the_classes(tmp_path):
     for number in range(500):
         (tmp_path / f"class{number:03}").mkdir()
         (tmp_path / f"class{number:03}" / "a.jpg").touch()
-    feed = scan.ScanFeed(str(tmp_path), patterns.Patterns(".jpg"), scan.Walking(), scan._First(), None)
-    shards = feed.shards()
-    assert len(pickle.dumps(shards[0])) * len(shards) < 100 * len(pickle.dumps(feed.class_names()))
-    with recstore.scan_files(tmp_path, ".jpg", class_from="first", workers=2) as x:
+    source = folder_files.FolderSource(
+        str(tmp_path), patterns.Patterns(".jpg"), folder_files.Walking(), folder_files._First(), None
+    )
+    shards = source.split()
+    assert len(pickle.dumps(shards[0])) * len(shards) < 100 * len(pickle.dumps(source.class_names()))
+    with recstore.RecordList(recstore.sources.folder(tmp_path, ".jpg", class_from="first"), workers=2) as x:
         assert [record["label"] for record in x] == [*range(500)]
         assert len(x.classes) == 500
 

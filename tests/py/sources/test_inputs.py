@@ -124,9 +124,9 @@ def test_a_byte_order_mark_is_left_out():
 
 def test_limit_and_where(tmp_path):
     path = packed(tmp_path, "")
-    with recstore.read_lines(path, limit=2) as x, recstore.read_lines(path, where=lambda line: "b" in line) as y:
+    with recstore.read_lines(path, n_rows=2) as x, recstore.read_lines(path, where=lambda line: "b" in line) as y:
         assert (x.to_list(), y.to_list()) == (LINES[:2], ["b.jpg"])
-    with recstore.read_lines(path, limit=0) as x:
+    with recstore.read_lines(path, n_rows=0) as x:
         assert x.to_list() == []
 
 
@@ -148,7 +148,7 @@ def test_ten_thousand_files(tmp_path):
         for workers in (0, 2):
             with recstore.read_jsonl(tmp_path / "*.jsonl", workers=workers) as x:
                 assert x.field("id").to_list() == list(range(10_000))
-        with recstore.scan_files(tmp_path, paths="relative") as x:
+        with recstore.RecordList(recstore.sources.folder(tmp_path, paths="relative")) as x:
             assert x.field("path").to_list() == [f"{i:05}.jsonl" for i in range(10_000)]
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
@@ -184,14 +184,14 @@ def test_a_file_that_changes_while_it_is_read_is_an_error(tmp_path):
 
 def test_shared_reads_once_and_follows_the_files_and_options(tmp_path):
     path = packed(tmp_path, "")
-    with recstore.read_lines(path, shared="test-inputs") as x:
-        with recstore.read_lines(path, shared="test-inputs", keep=False) as y:
+    with recstore.shared("test-inputs", recstore.sources.lines(path)) as x:
+        with recstore.shared("test-inputs", recstore.sources.lines(path), keep=False) as y:
             assert len(recstore.names.list("test-inputs")) == 1
             assert x.to_list() == y.to_list() == LINES
-        with recstore.read_lines(path, shared="test-inputs", limit=1) as y:
+        with recstore.shared("test-inputs", recstore.sources.lines(path, n_rows=1)) as y:
             assert y.to_list() == LINES[:1]
         path.write_bytes(b"other")
-        with recstore.read_lines(path, shared="test-inputs") as y:
+        with recstore.shared("test-inputs", recstore.sources.lines(path)) as y:
             assert y.to_list() == ["other"]
     assert recstore.names.list("test-inputs") == []
 
@@ -205,32 +205,35 @@ def test_save_builds_in_the_file(tmp_path):
         seen.append(sorted(one.name for one in tmp_path.iterdir()))
         return True
 
-    with recstore.read_lines(path, save=out, where=where, compression="none") as x:
+    recstore.sources.lines(path, where=where).save(out, compression="none")
+    with recstore.open(out) as x:
         assert (x.to_list(), x.info().backing) == (LINES, "file")
         assert pickle.loads(pickle.dumps(x)).to_list() == LINES
     names = seen[0]
     assert len(names) == 2 and names[0].endswith(".tmp") and names[1] == path.name
     (tmp_path / "link").symlink_to(path.name)
     for same in (path, tmp_path / "link", [path, out]):
-        with pytest.raises(ValueError, match="save= names .*, which is read; give another path"):
-            recstore.read_lines(same, save=out if isinstance(same, list) else path)
+        with pytest.raises(ValueError, match="would write .*, which is read; give another path"):
+            recstore.sources.lines(same).save(out if isinstance(same, list) else path)
     (tmp_path / "link").unlink()
     assert path.read_bytes() == TEXT
     before = out.read_bytes()
     with pytest.raises(ZeroDivisionError):
-        recstore.read_lines(path, save=out, where=lambda line: 1 / 0)
+        recstore.sources.lines(path, where=lambda line: 1 / 0).save(out)
     assert out.read_bytes() == before and len(list(tmp_path.iterdir())) == 2
     with pytest.raises(FileNotFoundError, match="does not exist"):
-        recstore.read_lines(path, save=tmp_path / "none" / "x")
-    with recstore.read_lines(path, save=out, workers=2, limit=1) as x, recstore.open(out) as y:
-        assert x.to_list() == y.to_list() == LINES[:1]
+        recstore.sources.lines(path).save(tmp_path / "none" / "x")
+    recstore.sources.lines(path, n_rows=1).save(out, workers=2)
+    with recstore.open(out) as x:
+        assert x.to_list() == LINES[:1]
 
 
 def test_save_of_pairs_with_many_repeated_keys(tmp_path):
     """They take two passes."""
     path = tmp_path / "x.json"
     path.write_text("{" + ", ".join(f'"{i % 3}": "{i:0200}"' for i in range(3000)) + "}")
-    with recstore.read_json(path, entries=True, save=tmp_path / "x.recs") as d:
+    recstore.sources.json(path, entries=True).save(tmp_path / "x.recs")
+    with recstore.open(tmp_path / "x.recs") as d:
         assert d.to_dict() == {f"{i}": f"{2997 + i:0200}" for i in range(3)}
         assert d.nbytes < 50_000
     assert len(list(tmp_path.iterdir())) == 2
@@ -239,17 +242,20 @@ def test_save_of_pairs_with_many_repeated_keys(tmp_path):
 def test_options_that_do_not_belong_are_refused(tmp_path):
     path = packed(tmp_path, "")
     for options, text in (
-        ({"shared": "a", "save": "b"}, "save= and shared= exclude each other"),
-        ({"name": "a", "save": "b"}, "name= and save= exclude each other"),
-        ({"keep": True}, "belong to shared="),
-        ({"shared": "a", "name": "b"}, "exclude each other"),
+        ({"shared": "a"}, r"'shared'; write recstore.shared\(name, source\)"),
+        ({"save": "a"}, r"'save'; write source.save\("),
         ({"colour": 1}, r"read_lines\(\) got an unexpected keyword argument 'colour'"),
     ):
         with pytest.raises(TypeError, match=text):
             recstore.read_lines(path, **options)
+    source = recstore.sources.lines(path)
+    with pytest.raises(TypeError, match=r"save\(\) takes no name=: the path says where the store is"):
+        source.save(tmp_path / "x.recs", name="a")
+    with pytest.raises(TypeError, match=r"shared\(\) takes no backing="):
+        recstore.shared("test-inputs", source, backing="dir")
     with pytest.raises(TypeError, match="give fingerprint="):
-        recstore.read_lines(io.BytesIO(TEXT), shared="test-inputs")
-    with recstore.read_lines(io.BytesIO(TEXT), shared="test-inputs", fingerprint="1") as x:
+        recstore.shared("test-inputs", recstore.sources.lines(io.BytesIO(TEXT)))
+    with recstore.shared("test-inputs", recstore.sources.lines(io.BytesIO(TEXT)), fingerprint="1") as x:
         assert x.to_list() == LINES
 
 
@@ -324,7 +330,7 @@ def test_a_named_pipe_is_read_once(tmp_path, workers):
         finally:
             writer.join()
     with pytest.raises(TypeError, match="give fingerprint="):
-        recstore.read_lines(path, shared="test-inputs")
+        recstore.shared("test-inputs", recstore.sources.lines(path))
 
 
 def test_a_text_file_object_that_was_read_before_is_an_error(tmp_path):
@@ -343,8 +349,8 @@ def test_a_text_file_object_that_was_read_before_is_an_error(tmp_path):
 def test_wrong_arguments_are_refused_by_each_reader(tmp_path):
     for reader, data in of_each_reader(tmp_path):
         for options, kind, match in (
-            ({"limit": -1}, ValueError, "limit is -1"),
-            ({"limit": 1.5}, TypeError, "limit is a float"),
+            ({"n_rows": -1}, ValueError, "n_rows is -1"),
+            ({"n_rows": 1.5}, TypeError, "n_rows is a float"),
             ({"where": "id > 3"}, TypeError, "where is a str"),
             ({"columns": "id"}, TypeError, "write columns="),
             ({"columns": {"id"}}, TypeError, "columns is a set"),
@@ -352,7 +358,7 @@ def test_wrong_arguments_are_refused_by_each_reader(tmp_path):
         ):
             with pytest.raises(kind, match=match):
                 reader(io.BytesIO(data), **options)
-        with reader(io.BytesIO(data), limit=10**30) as x:
+        with reader(io.BytesIO(data), n_rows=10**30) as x:
             assert len(x) == 2
 
 

@@ -40,8 +40,8 @@ def arrow_rows(frame, **options):
 
 def test_a_frame_gives_what_pyarrow_makes_of_it():
     rows = arrow_rows(FRAME, preserve_index=False)
-    with RecordList(FRAME) as x, recstore.from_pandas(FRAME) as y, RecordList.from_arrow(FRAME) as z:
-        assert alike(x.to_list(), rows) and alike(y.to_list(), rows) and alike(z.to_list(), rows)
+    with RecordList(FRAME) as x, RecordList(recstore.sources.table(FRAME)) as y:
+        assert alike(x.to_list(), rows) and alike(y.to_list(), rows)
 
 
 def test_missing_values_are_none():
@@ -49,7 +49,7 @@ def test_missing_values_are_none():
     with RecordList(frame) as x:
         assert x[0] == {"x": None, "t": None, "o": None}
         assert x[1] == {"x": 1.0, "t": datetime.datetime(2024, 1, 1), "o": "a"}
-    with recstore.from_pandas(frame, missing="absent") as x:
+    with recstore.RecordList(recstore.sources.table(frame, missing="absent")) as x:
         assert x[0] == {}
 
 
@@ -77,7 +77,7 @@ def test_only_levels_with_a_name_are_columns():
     levels = pd.MultiIndex.from_tuples([("p", 1, 7), ("q", 2, 8)], names=["k", None, "n"])
     with RecordList(pd.DataFrame({"a": [1, 2]}, index=levels)) as x:
         assert x.to_list() == [{"a": 1, "k": "p", "n": 7}, {"a": 2, "k": "q", "n": 8}]
-    with recstore.from_pandas(named, columns=["id", "a"]) as x:
+    with recstore.RecordList(recstore.sources.table(named, columns=["id", "a"])) as x:
         assert list(x[0].items()) == [("id", 10), ("a", 1)]
     with RecordList(pd.DataFrame({"a": [1]}, index=pd.RangeIndex(1, name="row"))) as x:
         assert x.to_list() == [{"a": 1, "row": 0}]
@@ -114,14 +114,14 @@ def test_objects_that_arrow_cannot_hold_stay_as_they_are():
     with RecordList(frame) as x:
         assert alike(x.field("any").to_list(), [None if one != one else one for one in objects])
         assert x.field("x").to_list() == [0.5, None] * 3 + [1.0] and list(x[0]) == ["i", "any", "x"]
-    with recstore.from_pandas(frame, columns=["any"], missing="absent") as x:
+    with recstore.RecordList(recstore.sources.table(frame, columns=["any"], missing="absent")) as x:
         assert x[0] == {"any": 3} and x[3] == {}
     with RecordList(frame["any"]) as x:
         assert alike(x.to_list(), [None if one != one else one for one in objects])
     frame.at[0, "any"] = object()
     with pytest.raises(EncodeError, match="cannot store object"):
         RecordList(frame)
-    with recstore.from_pandas(frame, on_unsupported="pickle") as x:
+    with recstore.RecordList(recstore.sources.table(frame), on_unsupported="pickle") as x:
         assert type(x[0]["any"]) is object
 
 
@@ -129,17 +129,17 @@ def test_a_series():
     for series in (FRAME[name] for name in FRAME):
         with RecordList(series) as x:
             assert alike(x.to_list(), pa.Array.from_pandas(series).to_pylist())
-    with recstore.from_pandas(FRAME["i"]) as x:
+    with recstore.RecordList(recstore.sources.table(FRAME["i"])) as x:
         assert x.to_list() == [1, 2, 3]
     with pytest.raises(InputError, match="columns= is for tables"):
-        recstore.from_pandas(FRAME["i"], columns=["i"])
+        recstore.RecordList(recstore.sources.table(FRAME["i"], columns=["i"]))
 
 
 def test_nanoseconds():
     frame = pd.DataFrame({"t": pd.to_datetime([0, 1500], unit="ns")})
     with pytest.raises(EncodeError, match=r'record 1: \$.t: .*nanoseconds="floor" or "numpy"'):
         RecordList(frame)
-    with recstore.from_pandas(frame, nanoseconds="floor") as x:
+    with recstore.RecordList(recstore.sources.table(frame, nanoseconds="floor")) as x:
         assert x[1] == {"t": datetime.datetime(1970, 1, 1, 0, 0, 0, 1)}
 
 
@@ -151,13 +151,7 @@ def test_frames_without_rows_or_columns():
 
 def test_a_column_that_is_not_there():
     with pytest.raises(InputError, match="the table: no column 'b'; there are: 'a'"):
-        recstore.from_pandas(pd.DataFrame({"a": [1]}), columns=["b"])
-
-
-def test_what_is_not_of_pandas():
-    for wrong in (pa.table({"a": [1]}), {"a": [1]}, [1], None):
-        with pytest.raises(TypeError, match="from_pandas reads a DataFrame or Series of pandas, not a"):
-            recstore.from_pandas(wrong)
+        recstore.RecordList(recstore.sources.table(pd.DataFrame({"a": [1]}), columns=["b"]))
 
 
 def test_a_subclass_with_an_export_of_its_own_uses_it():
@@ -202,7 +196,7 @@ def test_missing_values_of_a_column_of_objects_are_none(column):
     frame = pd.DataFrame({"a": series, "i": range(len(series))})
     with recstore.RecordList(frame) as x:
         assert repr([record["a"] for record in x]) == repr(values)
-    with recstore.RecordList.from_arrow(frame, missing="absent") as x:
+    with recstore.RecordList(recstore.sources.table(frame, missing="absent")) as x:
         assert [i for i, record in enumerate(x) if "a" not in record] == [i for i, v in enumerate(values) if v is None]
     with recstore.RecordList(pd.DataFrame({"i": range(len(series))}, index=pd.Index(series, name="k"))) as x:
         assert repr([record["k"] for record in x]) == repr(values)
@@ -220,5 +214,5 @@ def test_missing_values_of_a_column_of_objects_are_none(column):
 def test_values_that_arrow_would_change_are_kept(values):
     column = pd.Series(values, dtype=object)
     for frame, expected in ((column, values), (pd.DataFrame({"v": column}), [{"v": one} for one in values])):
-        with recstore.from_pandas(frame) as x:
+        with recstore.RecordList(recstore.sources.table(frame)) as x:
             assert alike(x.to_list(), expected)

@@ -58,13 +58,13 @@ def test_columns_that_are_read_in_parts_give_the_same_rows(path, in_parts):
     assert read(path, columns=["map", "text"]) == [{"map": row["map"], "text": row["text"]} for row in ROWS]
     assert read(path, columns=["a"]) == [{"a": row["a"]} for row in ROWS]
     assert read(path, columns=["a.b", "i"]) == [{"a.b": row["a.b"], "i": row["i"]} for row in ROWS]
-    for limit in (0, 1, 1199, 1200, 1201, 2999, 9999):
-        assert read(path, limit=limit) == ROWS[:limit]
-    assert read(path, where=lambda row: row["i"] % 100 == 99, limit=25) == ROWS[99::100][:25]
+    for n_rows in (0, 1, 1199, 1200, 1201, 2999, 9999):
+        assert read(path, n_rows=n_rows) == ROWS[:n_rows]
+    assert read(path, where=lambda row: row["i"] % 100 == 99, n_rows=25) == ROWS[99::100][:25]
     assert read(path, where=pa.compute.field("i") > 2900, columns=["kind"]) == [
         {"kind": r["kind"]} for r in ROWS[2901:]
     ]
-    assert read(path, dtypes={"i": str, "same": "binary"}, columns=["i", "same"], limit=2) == [
+    assert read(path, dtypes={"i": str, "same": "binary"}, columns=["i", "same"], n_rows=2) == [
         {"i": str(i), "same": b"x" * 3000} for i in range(2)
     ]
 
@@ -90,7 +90,7 @@ def test_parts_whose_values_take_more_than_an_array_holds(path, in_parts, monkey
                 yield batch
 
     monkeypatch.setattr(pq, "ParquetFile", Strict)
-    assert read(path, limit=500) == ROWS[:500]
+    assert read(path, n_rows=500) == ROWS[:500]
 
 
 def test_a_damaged_part_is_an_error_that_names_the_file(path, in_parts):

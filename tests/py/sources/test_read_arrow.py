@@ -58,13 +58,13 @@ def test_the_choice_of_rows_and_columns(kind, tmp_path):
     for given in (data, path, packed):
         assert read(given) == ROWS
         assert read(given, columns=["c", "a"]) == [{"c": row["c"], "a": row["a"]} for row in ROWS]
-        assert read(given, limit=105) == ROWS[:105]
+        assert read(given, n_rows=105) == ROWS[:105]
         assert read(given, where=lambda row: row["a"] % 100 == 9, columns=["b"]) == [
             {"b": row["b"]} for row in ROWS[9::100]
         ]
         assert read(given, where=field("a") > 995, columns=["b"]) == [{"b": row["b"]} for row in ROWS[996:]]
-        assert read(given, missing="absent", limit=1) == [{"a": 0, "c": 0.0}]
-        assert read(given, dtypes={"a": "str"}, limit=1) == [{"a": "0", "b": None, "c": 0.0}]
+        assert read(given, missing="absent", n_rows=1) == [{"a": 0, "c": 0.0}]
+        assert read(given, dtypes={"a": "str"}, n_rows=1) == [{"a": "0", "b": None, "c": 0.0}]
         with pytest.raises(recstore.errors.InputError, match="no column 'd'; there are: 'a', 'b', 'c'"):
             read(given, columns=["d"])
         with pytest.raises(recstore.errors.InputError, match="where: No match"):
@@ -91,7 +91,7 @@ def test_workers(kind, tmp_path):
     path = tmp_path / "x"
     path.write_bytes(written(TABLE, kind, rows=10))
     assert read([path, path], workers=2) == ROWS * 2
-    assert read([path, path], workers=2, limit=1001) == [*ROWS, ROWS[0]]
+    assert read([path, path], workers=2, n_rows=1001) == [*ROWS, ROWS[0]]
 
 
 def test_a_stream_is_read_from_where_the_file_stands():
@@ -148,7 +148,10 @@ def test_feather_version_1_is_named():
 def test_shared(tmp_path):
     path = tmp_path / "x.arrow"
     path.write_bytes(written(TABLE, "file"))
-    with recstore.read_arrow(path, shared="test-arrow") as x, recstore.read_arrow(path, shared="test-arrow") as y:
+    with (
+        recstore.shared("test-arrow", recstore.sources.arrow(path)) as x,
+        recstore.shared("test-arrow", recstore.sources.arrow(path)) as y,
+    ):
         assert x.to_list() == y.to_list() == ROWS
         assert len(recstore.names.list("test-arrow")) == 1
 

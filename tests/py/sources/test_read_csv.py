@@ -257,7 +257,7 @@ def test_the_suffix_says_tab(tmp_path):
 
 def test_the_choice_of_rows_and_columns():
     text = "a,b,c\n" + "".join(f"{i},{i % 3},x{i}\n" for i in range(1000))
-    assert read(text, columns=["c", "a"], limit=2) == [{"c": "x0", "a": 0}, {"c": "x1", "a": 1}]
+    assert read(text, columns=["c", "a"], n_rows=2) == [{"c": "x0", "a": 0}, {"c": "x1", "a": 1}]
     assert read(text, where=lambda r: r["b"] == 2 and r["a"] > 990, columns=["c"]) == [
         {"c": "x992"},
         {"c": "x995"},
@@ -265,8 +265,8 @@ def test_the_choice_of_rows_and_columns():
     ]
     field = pyarrow.compute.field
     assert read(text, where=(field("b") == 2) & (field("a") > 995), columns=["c"]) == [{"c": "x998"}]
-    assert read(text, where=lambda r: r["a"] > 5, limit=1) == [{"a": 6, "b": 0, "c": "x6"}]
-    assert read(text, limit=0) == []
+    assert read(text, where=lambda r: r["a"] > 5, n_rows=1) == [{"a": 6, "b": 0, "c": "x6"}]
+    assert read(text, n_rows=0) == []
     with pytest.raises(recstore.errors.InputError, match="no column 'd'; there are: 'a', 'b', 'c'"):
         read(text, columns=["d"])
     with pytest.raises(recstore.errors.InputError, match="where: No match"):
@@ -278,17 +278,17 @@ def test_the_choice_of_rows_and_columns():
         ({"missing": "nan"}, ValueError, "absent"),
         ({"errors": "ignore"}, ValueError, "skip"),
         ({"header": []}, ValueError, "header"),
-        ({"limit": "5"}, TypeError, "limit"),
+        ({"n_rows": "5"}, TypeError, "n_rows"),
     ):
         with pytest.raises(error, match=message):
             read(text, **options)
 
 
 def test_a_limit_reads_only_what_it_needs():
-    """The types are those of the rows within the limit."""
+    """The types are those of the rows within n_rows."""
     text = "a\n" + "1\n" * 10
-    assert read(text + "x\n", limit=10) == [{"a": 1}] * 10
-    assert read(text + "x\n", limit=11)[9:] == [{"a": "1"}, {"a": "x"}]
+    assert read(text + "x\n", n_rows=10) == [{"a": 1}] * 10
+    assert read(text + "x\n", n_rows=11)[9:] == [{"a": "1"}, {"a": "x"}]
 
     class Endless(io.RawIOBase):
         def readable(self):
@@ -300,7 +300,7 @@ def test_a_limit_reads_only_what_it_needs():
             return len(data)
 
     for dtypes in (int, {"a": int}, None):
-        with recstore.read_csv(Endless(), header=["a"], dtypes=dtypes, limit=3) as x:
+        with recstore.read_csv(Endless(), header=["a"], dtypes=dtypes, n_rows=3) as x:
             assert x.to_list() == [{"a": 1}] * 3
 
 
@@ -342,10 +342,13 @@ def test_a_file_object_is_read_from_where_it_stands():
 def test_shared_follows_the_arguments(tmp_path):
     path = tmp_path / "x.csv"
     path.write_text("a\n1\n")
-    with recstore.read_csv(path, shared="test-csv") as x, recstore.read_csv(path, shared="test-csv", dtypes=str) as y:
-        with recstore.read_csv(path, shared="test-csv", dtypes={"a": pyarrow.string()}) as z:
+    with (
+        recstore.shared("test-csv", recstore.sources.csv(path)) as x,
+        recstore.shared("test-csv", recstore.sources.csv(path, dtypes=str)) as y,
+    ):
+        with recstore.shared("test-csv", recstore.sources.csv(path, dtypes={"a": pyarrow.string()})) as z:
             assert (x.to_list(), y.to_list(), z.to_list()) == ([{"a": 1}], [{"a": "1"}], [{"a": "1"}])
-        with recstore.read_csv(path, shared="test-csv"):
+        with recstore.shared("test-csv", recstore.sources.csv(path)):
             assert len(recstore.names.list("test-csv")) == 2
 
 
@@ -400,7 +403,7 @@ def test_rows_are_skipped_and_counted(caplog, tmp_path):
         'type in dtypes, or errors="skip" to leave such rows out'
     ]
     caplog.clear()
-    assert read(text, errors="skip", limit=2) == [{"a": "1", "b": "x"}, {"a": "3", "b": "y"}]
+    assert read(text, errors="skip", n_rows=2) == [{"a": "1", "b": "x"}, {"a": "3", "b": "y"}]
     assert "read_csv left 2 rows out" in caplog.text  # as far as they were read
     caplog.clear()
     for i in range(3):
@@ -445,7 +448,7 @@ def test_without_pyarrow_it_is_named(monkeypatch):
     import sys
 
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(ImportError, match=r"read_csv needs pyarrow: pip install pyarrow"):
+    with pytest.raises(ImportError, match=r"reading CSV needs pyarrow: pip install pyarrow"):
         recstore.read_csv(io.BytesIO(b"a\n1\n"))
 
 

@@ -1,4 +1,4 @@
-"""`read_json` (recstore/sources/documents.py, json_document.py, json_values.py): one array or object of JSON documents."""
+"""`read_json` (recstore/sources/json_files.py, json_document.py, json_values.py): one array or object of JSON json_files."""
 
 import gzip
 import io
@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import recstore
-from recstore.sources import documents, inputs, json_document, json_values
+from recstore.sources import inputs, json_document, json_files, json_values
 
 COCO = {
     "info": {"year": 2017, "note": 'a ] "quoted" } text \\'},
@@ -216,9 +216,9 @@ def mutated(draw):
 
 def records_of(text, entries):
     """The records without a store, which takes longer to make than these texts to read; None for an InputError."""
-    feed = documents.JsonFeed([inputs.FileObject(io.BytesIO(text))], (), entries)
+    source = json_files.JsonSource([inputs.FileObject(io.BytesIO(text))], (), entries)
     try:
-        found = list(feed.records())
+        found = list(source.records())
     except recstore.errors.InputError:
         return None
     return dict(found) if entries else found
@@ -249,11 +249,11 @@ def test_columns_where_and_limit():
     text = json.dumps([{"id": i, "name": str(i), "n": {"id": 1}} for i in range(10)] + [5])
     assert read(text, columns=["name"])[:2] == [{"name": "0"}, {"name": "1"}]
     assert read(text, columns=["name"])[-1] == 5
-    assert read(text, where=lambda r: r != 5 and r["id"] % 2, limit=2, columns=["id"]) == [{"id": 1}, {"id": 3}]
-    assert read(text, limit=0) == []
+    assert read(text, where=lambda r: r != 5 and r["id"] % 2, n_rows=2, columns=["id"]) == [{"id": 1}, {"id": 3}]
+    assert read(text, n_rows=0) == []
     words = json.dumps({"a": {"x": 1, "y": 2}, "b": 3, "c": {"x": 4}})
     assert read(words, entries=True, columns=["x"]) == {"a": {"x": 1}, "b": 3, "c": {"x": 4}}
-    assert read(words, entries=True, where=lambda pair: pair[0] != "a", limit=1) == {"b": 3}
+    assert read(words, entries=True, where=lambda pair: pair[0] != "a", n_rows=1) == {"b": 3}
 
 
 def test_several_documents_are_joined(tmp_path):
@@ -266,7 +266,7 @@ def test_several_documents_are_joined(tmp_path):
 
 
 def test_workers_read_ranges_and_files(tmp_path, monkeypatch):
-    monkeypatch.setattr(documents, "_RANGE", 300)
+    monkeypatch.setattr(json_files, "_RANGE", 300)
     monkeypatch.setattr(json_document, "BLOCK", 64)
     path = tmp_path / "coco.json"
     path.write_text(json.dumps(COCO))
@@ -275,14 +275,16 @@ def test_workers_read_ranges_and_files(tmp_path, monkeypatch):
     small = tmp_path / "small.json"
     small.write_text('{"annotations": [1, 2], "words": {"a": 5}}')
     files = [small, small, path, packed, small]
-    feed = documents.JsonFeed([inputs.LocalFile(str(one)) for one in files], ("annotations",), False, None, None, None)
-    assert [type(shard).__name__ for shard in feed.shards()].count("RangeFeed") > 5
+    source = json_files.JsonSource(
+        [inputs.LocalFile(str(one)) for one in files], ("annotations",), False, None, None, None
+    )
+    assert [type(shard).__name__ for shard in source.split()].count("RangeSource") > 5
     with recstore.read_json(files, records="annotations", workers=2) as x:
         with recstore.read_json(files, records="annotations") as y:
             assert x.to_list() == y.to_list() == [1, 2] * 2 + COCO["annotations"] * 2 + [1, 2]
     with recstore.read_json(files, records="words", entries=True, workers=2) as d:
         assert same(d.to_dict(), {**COCO["words"], "a": 5})
-    with recstore.read_json(path, records="annotations", workers=2, limit=3) as x:
+    with recstore.read_json(path, records="annotations", workers=2, n_rows=3) as x:
         assert len(x) == 3
     path.write_text(json.dumps(COCO).replace('"id": 40,', '"id": 4x,'))
     with pytest.raises(recstore.errors.InputError, match="element 40 of 'annotations'"):
@@ -292,11 +294,11 @@ def test_workers_read_ranges_and_files(tmp_path, monkeypatch):
 def test_shared_by_name(tmp_path):
     path = tmp_path / "coco.json"
     path.write_text(json.dumps(COCO))
-    with recstore.read_json(path, records="annotations", shared="test-read-json") as x:
-        with recstore.read_json(path, records="annotations", shared="test-read-json") as y:
+    with recstore.shared("test-read-json", recstore.sources.json(path, records="annotations")) as x:
+        with recstore.shared("test-read-json", recstore.sources.json(path, records="annotations")) as y:
             assert x.to_list() == y.to_list() == COCO["annotations"]
             assert len(recstore.names.list("test-read-json")) == 1
-        with recstore.read_json(path, records="words", entries=True, shared="test-read-json") as d:
+        with recstore.shared("test-read-json", recstore.sources.json(path, records="words", entries=True)) as d:
             assert d.to_dict() == COCO["words"]
     assert recstore.names.list("test-read-json") == []
 

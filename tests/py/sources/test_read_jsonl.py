@@ -1,4 +1,4 @@
-"""`read_jsonl` (recstore/sources/jsonl.py): one JSON value a line."""
+"""`read_jsonl` (recstore/sources/jsonl_files.py): one JSON value a line."""
 
 import io
 import json
@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import recstore
-from recstore.sources import inputs, json_values, jsonl, line_blocks
+from recstore.sources import inputs, json_values, jsonl_files, line_blocks
 
 
 def read(text, **options):
@@ -127,8 +127,8 @@ def test_broken_lines_are_taken_and_refused_as_by_json(decoder, seed):
             wanted = [json_values.exact(bytes(line))] if line.strip() else []
         except ValueError:
             wanted = []
-        feed = jsonl.JsonlFeed([inputs.FileObject(io.BytesIO(line + b"\n"))], "skip")
-        assert repr(list(feed.records())) == repr(wanted), line
+        source = jsonl_files.JsonlSource([inputs.FileObject(io.BytesIO(line + b"\n"))], "skip")
+        assert repr(list(source.records())) == repr(wanted), line
 
 
 @pytest.mark.parametrize("blank", [b"\n", b" \n", b"\t\r\n", b"\n\n \n"])
@@ -166,8 +166,8 @@ def test_workers_read_ranges_of_lines(tmp_path, monkeypatch, caplog):
     path = tmp_path / "large.jsonl"
     values = [{"id": i, "text": "x" * (i * 7 % 50)} for i in range(300)]
     path.write_text("\n".join(map(json.dumps, values)))
-    feed = jsonl.JsonlFeed([inputs.LocalFile(str(path))], "raise", None, None, None)
-    assert len(feed.shards()) > 50
+    source = jsonl_files.JsonlSource([inputs.LocalFile(str(path))], "raise", None, None, None)
+    assert len(source.split()) > 50
     with recstore.read_jsonl(path, workers=2) as x:
         assert x.to_list() == values
     lines = path.read_bytes().split(b"\n")
@@ -183,7 +183,7 @@ def test_workers_read_ranges_of_lines(tmp_path, monkeypatch, caplog):
 
 def test_columns_where_and_limit(tmp_path):
     text = b"".join(b'{"id": %d, "name": "n"}\n' % i for i in range(10)) + b"bad\n"
-    assert read(text, limit=3, columns=["id"]) == [{"id": 0}, {"id": 1}, {"id": 2}]
+    assert read(text, n_rows=3, columns=["id"]) == [{"id": 0}, {"id": 1}, {"id": 2}]
     assert read(text, where=lambda r: r["id"] > 7, errors="skip") == [{"id": 8, "name": "n"}, {"id": 9, "name": "n"}]
     with pytest.raises(recstore.errors.InputError, match="line 11"):
         read(text, columns=["id"])
@@ -223,11 +223,11 @@ def test_a_file_that_changes_while_it_is_read(tmp_path):
 def test_shared_by_name(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_text("1\nx\n")
-    with recstore.read_jsonl(path, errors="skip", shared="test-read-jsonl") as x:
-        with recstore.read_jsonl(path, errors="skip", shared="test-read-jsonl") as y:
+    with recstore.shared("test-read-jsonl", recstore.sources.jsonl(path, errors="skip")) as x:
+        with recstore.shared("test-read-jsonl", recstore.sources.jsonl(path, errors="skip")) as y:
             assert x.to_list() == y.to_list() == [1]
     with pytest.raises(recstore.errors.InputError, match="line 2"):
-        recstore.read_jsonl(path, shared="test-read-jsonl")
+        recstore.shared("test-read-jsonl", recstore.sources.jsonl(path))
     assert recstore.names.list("test-read-jsonl") == []
 
 

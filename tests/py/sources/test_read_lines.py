@@ -1,4 +1,4 @@
-"""`read_lines` (recstore/sources/lines.py) in blocks and ranges, against open() in text mode. What all readers share is tested in
+"""`read_lines` (recstore/sources/line_files.py) in blocks and ranges, against open() in text mode. What all readers share is tested in
 test_inputs.py."""
 
 import io
@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import recstore
-from recstore.sources import inputs, line_blocks, lines
+from recstore.sources import inputs, line_blocks, line_files
 
 
 def as_open_reads(text, encoding, empty):
@@ -53,8 +53,8 @@ def test_workers_read_ranges(tmp_path, monkeypatch):
     path = tmp_path / "list.txt"
     wanted = [f"{'x' * (i * 7 % 30)}{i}" for i in range(500)]
     path.write_bytes(b"\xef\xbb\xbf" + "\r\n".join(wanted).encode())
-    assert len(lines.LinesFeed([inputs.LocalFile(str(path))]).shards()) > 50
-    assert len(lines.LinesFeed([inputs.LocalFile(str(path))], "utf-16").shards()) == 1
+    assert len(line_files.LineSource([inputs.LocalFile(str(path))]).split()) > 50
+    assert len(line_files.LineSource([inputs.LocalFile(str(path))], "utf-16").split()) == 1
     with recstore.read_lines([path, path], workers=2) as x:
         assert x.to_list() == wanted * 2
 

@@ -18,7 +18,7 @@ pq = pytest.importorskip("pyarrow.parquet")
 arrow_tables = pytest.importorskip("arrow_tables")
 from alike import alike  # noqa: E402
 
-from recstore.sources import parquet_files  # noqa: E402
+from recstore.sources import inputs, parquet_files  # noqa: E402
 
 TABLE = pa.table(
     {"a": range(1000), "b": [str(i) if i % 3 else None for i in range(1000)], "c": [i / 4 for i in range(1000)]}
@@ -78,14 +78,14 @@ def test_the_choice_of_rows_and_columns(path):
     field = pa.compute.field
     assert read(path) == ROWS
     assert read(path, columns=["c", "a"]) == [{"c": row["c"], "a": row["a"]} for row in ROWS]
-    assert read(path, limit=105) == ROWS[:105]
-    assert read(path, limit=0) == []
+    assert read(path, n_rows=105) == ROWS[:105]
+    assert read(path, n_rows=0) == []
     for where in (lambda row: row["a"] % 100 == 99, (field("a") == 99) | (field("a") > 998)):
         chosen = [row for row in ROWS if (where(row) if callable(where) else row["a"] in (99, 999))]
         assert read(path, where=where) == chosen
         assert read(path, where=where, columns=["b"]) == [{"b": row["b"]} for row in chosen]
-        assert read(path, where=where, limit=1) == chosen[:1]
-    assert read(path, missing="absent", limit=2) == [{"a": 0, "c": 0.0}, {"a": 1, "b": "1", "c": 0.25}]
+        assert read(path, where=where, n_rows=1) == chosen[:1]
+    assert read(path, missing="absent", n_rows=2) == [{"a": 0, "c": 0.0}, {"a": 1, "b": "1", "c": 0.25}]
 
 
 def test_types_that_are_given(path):
@@ -101,13 +101,13 @@ def test_types_that_are_given(path):
 
 def test_row_groups_that_cannot_match_are_not_read(path, monkeypatch):
     groups = []
-    found = parquet_files.ParquetFeed.wanted
+    found = parquet_files.ParquetSource.wanted
 
     def wanted(self, file, given):
         groups.append(found(self, file, given))
         return groups[-1]
 
-    monkeypatch.setattr(parquet_files.ParquetFeed, "wanted", wanted)
+    monkeypatch.setattr(parquet_files.ParquetSource, "wanted", wanted)
     assert read(path, where=pa.compute.field("a") >= 850) == ROWS[850:]
     assert groups == [[8, 9]]
 
@@ -145,16 +145,12 @@ def test_a_folder_without_files_says_where_they_may_be(tmp_path):
 
 def test_workers_read_row_groups_and_files(path, tmp_path, monkeypatch):
     assert (
-        len(
-            parquet_files.ParquetFeed(
-                [recstore.sources.inputs.LocalFile(str(path))], parquet_files.table_files.Choice()
-            ).shards()
-        )
+        len(parquet_files.ParquetSource([inputs.LocalFile(str(path))], parquet_files.table_files.Choice()).split())
         == 10
     )
     where = pa.compute.field("a") > 500
     assert read(path, workers=2) == ROWS
-    assert read(path, workers=2, limit=150) == ROWS[:150]
+    assert read(path, workers=2, n_rows=150) == ROWS[:150]
     monkeypatch.setattr(parquet_files, "_MANY", 1)
     assert read([path, path], workers=2, columns=["a"]) == [{"a": row["a"]} for row in ROWS] * 2
     assert read([path, path], workers=2, where=where) == ROWS[501:] * 2
@@ -175,11 +171,11 @@ def test_a_file_without_rows_or_columns(tmp_path):
 
 def test_shared_follows_the_arguments(path):
     field = pa.compute.field
-    with recstore.read_parquet(path, shared="test-parquet", where=field("a") < 2) as x:
-        with recstore.read_parquet(path, shared="test-parquet", where=field("a") < 2) as y:
+    with recstore.shared("test-parquet", recstore.sources.parquet(path, where=field("a") < 2)) as x:
+        with recstore.shared("test-parquet", recstore.sources.parquet(path, where=field("a") < 2)) as y:
             assert x.to_list() == y.to_list() == ROWS[:2]
             assert len(recstore.names.list("test-parquet")) == 1
-        with recstore.read_parquet(path, shared="test-parquet", where=field("a") < 3) as y:
+        with recstore.shared("test-parquet", recstore.sources.parquet(path, where=field("a") < 3)) as y:
             assert y.to_list() == ROWS[:3]
 
 
@@ -226,7 +222,7 @@ def test_without_pyarrow_it_is_named(monkeypatch):
 
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     for reader in (recstore.read_parquet, recstore.read_arrow):
-        with pytest.raises(ImportError, match=rf"{reader.__name__} needs pyarrow: pip install pyarrow"):
+        with pytest.raises(ImportError, match=r"reading (Parquet|Arrow) needs pyarrow: pip install pyarrow"):
             reader(io.BytesIO())
 
 

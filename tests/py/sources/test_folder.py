@@ -1,4 +1,4 @@
-"""`scan_files` (recstore/sources/scan.py), the walk and the patterns below it, and the attributes of a store."""
+"""`sources.folder` (recstore/sources/folder_files.py), the walk and the patterns below it, and the attributes of a store."""
 
 import os
 import pathlib
@@ -13,7 +13,7 @@ import recstore
 from recstore import RecordList
 from recstore.shm import attributes
 from recstore.sources import folder_walk, patterns
-from recstore.sources.scan import Walking
+from recstore.sources.folder_files import Walking
 
 TREE = [
     "dog/b.jpg",
@@ -37,7 +37,8 @@ def planted(root, paths=TREE):
 
 
 def scanned(*args, **options):
-    with recstore.scan_files(*args, **options) as x:
+    building = {name: options.pop(name) for name in ("workers", "index_by", "progress") if name in options}
+    with recstore.RecordList(recstore.sources.folder(*args, **options), **building) as x:
         return x.to_list(), getattr(x, "classes", None)
 
 
@@ -63,7 +64,7 @@ def test_order_and_classes_are_those_of_imagefolder(tmp_path):
     theirs = folder.DatasetFolder(root, loader=None, extensions=folder.IMG_EXTENSIONS)
     for threads in (0, 1, 4):
         options = {"class_from": "first", "as_tuples": True, "threads": threads}
-        with recstore.scan_files(root, folder.IMG_EXTENSIONS, **options) as x:
+        with recstore.RecordList(recstore.sources.folder(root, folder.IMG_EXTENSIONS, **options)) as x:
             assert x.to_list() == theirs.samples
             assert (x.classes, x.class_to_idx) == (theirs.classes, theirs.class_to_idx)
             assert x.field(1).to_list() == theirs.targets
@@ -74,14 +75,14 @@ def test_empty_classes_are_an_error_as_with_imagefolder(tmp_path):
     root = planted(tmp_path, ["cat/1.jpg", "dog/1.txt"])
     for class_from in ("first", "parent"):
         with pytest.raises(FileNotFoundError, match="classes dog.*allow_empty"):
-            recstore.scan_files(root, ".jpg", class_from=class_from)
+            recstore.RecordList(recstore.sources.folder(root, ".jpg", class_from=class_from))
         records, classes = scanned(root, ".jpg", class_from=class_from, allow_empty=True, as_tuples=True)
         theirs = folder.DatasetFolder(root, loader=None, extensions=(".jpg",), allow_empty=True)
         assert (records, classes) == (theirs.samples, theirs.classes)
     with pytest.raises(FileNotFoundError):
         folder.DatasetFolder(root, loader=None, extensions=(".jpg",))
     with pytest.raises(FileNotFoundError, match="no folder, so no class"):
-        recstore.scan_files(os.path.join(root, "cat"), class_from="first")
+        recstore.RecordList(recstore.sources.folder(os.path.join(root, "cat"), class_from="first"))
 
 
 # ---- Classes ----
@@ -116,15 +117,15 @@ def test_given_classes_number_the_files_and_others_are_refused(tmp_path):
     )
     assert (classes, [label for _, label in records]) == (["none", "dog", "cat", "cat-2"], [2, 2, 3, 1, 1])
     with pytest.raises(recstore.errors.InputError, match="cat-2.*none of the 2 classes: dog, cat"):
-        recstore.scan_files(root, ".jpg", class_from="first", classes=["dog", "cat"])
+        recstore.RecordList(recstore.sources.folder(root, ".jpg", class_from="first", classes=["dog", "cat"]))
 
 
 def test_a_path_without_a_class_says_so(tmp_path):
     root = planted(tmp_path)
     with pytest.raises(recstore.errors.InputError, match="note.jpg.*finds no class"):
-        recstore.scan_files(root, class_from="^(.*)/")
+        recstore.RecordList(recstore.sources.folder(root, class_from="^(.*)/"))
     with pytest.raises(TypeError, match="returned an int"):
-        recstore.scan_files(root, class_from=len)
+        recstore.RecordList(recstore.sources.folder(root, class_from=len))
 
 
 def test_files_in_the_root_have_its_name_as_parent(tmp_path):
@@ -202,8 +203,8 @@ def test_limit_where_and_progress(tmp_path, capfd):
     root = planted(tmp_path)
     whole = scanned(root, progress=True)[0]
     assert f"{len(TREE)}" in capfd.readouterr().err
-    assert scanned(root, limit=3)[0] == whole[:3]
-    assert scanned(root, limit=0)[0] == []
+    assert scanned(root, n_rows=3)[0] == whole[:3]
+    assert scanned(root, n_rows=0)[0] == []
     assert scanned(root, where=lambda record: "dog" in record["path"])[0] == whole[-3:]
 
 
@@ -212,9 +213,9 @@ def test_workers_scan_the_folders_of_the_root(tmp_path):
     for class_from in (None, "first", "parent"):
         alone = scanned(root, class_from=class_from)
         assert scanned(root, class_from=class_from, workers=2) == alone
-        assert scanned(root, class_from=class_from, workers=2, limit=4) == (alone[0][:4], alone[1])
+        assert scanned(root, class_from=class_from, workers=2, n_rows=4) == (alone[0][:4], alone[1])
     with pytest.raises(FileNotFoundError, match="matches"):
-        recstore.scan_files(root, ".none", workers=2)
+        recstore.RecordList(recstore.sources.folder(root, ".none"), workers=2)
 
 
 # ---- File systems as they are ----
@@ -251,13 +252,13 @@ def test_unreadable_entries_raise_or_are_skipped(tmp_path, caplog):
     root = planted(tmp_path, ["a/1", "b/2"])
     os.symlink("nowhere", f"{root}/a/broken")
     with pytest.raises(FileNotFoundError, match="leads to no file.*skip"):
-        recstore.scan_files(root)
+        recstore.RecordList(recstore.sources.folder(root))
     assert [r["path"] for r in scanned(root, errors="skip", paths="relative")[0]] == ["a/1", "b/2"]
     assert "left out 1 files or folders" in caplog.text
     for missing in (f"{root}/none", f"{root}/a/1"):
         for errors in ("raise", "skip"):
             with pytest.raises(OSError):
-                recstore.scan_files(missing, errors=errors)
+                recstore.RecordList(recstore.sources.folder(missing, errors=errors))
 
 
 def test_a_folder_that_cannot_be_listed(tmp_path, monkeypatch):
@@ -271,14 +272,14 @@ def test_a_folder_that_cannot_be_listed(tmp_path, monkeypatch):
 
     monkeypatch.setattr(folder_walk.os, "scandir", refusing)
     with pytest.raises(PermissionError, match="/a"):
-        recstore.scan_files(root)
+        recstore.RecordList(recstore.sources.folder(root))
     assert [r["path"] for r in scanned(root, errors="skip", paths="relative")[0]] == ["b/2"]
 
 
 def test_no_file_is_an_error(tmp_path):
     root = planted(tmp_path)
     with pytest.raises(FileNotFoundError, match=r"no file matches \*\*/\*.jpeg"):
-        recstore.scan_files(root, "**/*.jpeg")
+        recstore.RecordList(recstore.sources.folder(root, "**/*.jpeg"))
     assert scanned(root, "**/*.jpeg", allow_empty=True)[0] == []
 
 
@@ -310,7 +311,7 @@ def test_the_walk_lists_a_bounded_number_of_folders_ahead(tmp_path):
 )
 def test_wrong_arguments_are_refused(tmp_path, options, error):
     with pytest.raises(error):
-        recstore.scan_files(planted(tmp_path), **options)
+        recstore.RecordList(recstore.sources.folder(planted(tmp_path), **options))
 
 
 # ---- One per machine ----
@@ -318,15 +319,15 @@ def test_wrong_arguments_are_refused(tmp_path, options, error):
 
 def test_shared_notices_files_that_come_and_go(tmp_path):
     root = planted(tmp_path)
-    options = {"class_from": "first", "shared": "test-scan"}
-    with recstore.scan_files(root, ".jpg", **options) as x, recstore.scan_files(root, ".jpg", **options) as y:
+
+    def shared(pattern, **options):
+        return recstore.shared("test-scan", recstore.sources.folder(root, pattern, class_from="first", **options))
+
+    with shared(".jpg") as x, shared(".jpg") as y:
         assert len(recstore.names.list("test-scan")) == 1
         assert x.to_list() == y.to_list() and x.classes == y.classes == ["cat", "cat-2", "dog"]
         planted(tmp_path, ["cat/x/z/more.jpg"])
-        with (
-            recstore.scan_files(root, ".jpg", **options) as z,
-            recstore.scan_files(root, ".png", allow_empty=True, **options),
-        ):
+        with shared(".jpg") as z, shared(".png", allow_empty=True):
             assert len(z) == len(x) + 1
             assert len(recstore.names.list("test-scan")) == 3
     assert recstore.names.list("test-scan") == []
@@ -334,18 +335,18 @@ def test_shared_notices_files_that_come_and_go(tmp_path):
 
 def test_shared_with_a_fingerprint_does_not_walk(tmp_path, monkeypatch):
     root = planted(tmp_path)
-    with recstore.scan_files(root, class_from="first", shared="test-scan", fingerprint="1") as x:
+    with recstore.shared("test-scan", recstore.sources.folder(root, class_from="first"), fingerprint="1") as x:
         monkeypatch.setattr(folder_walk.Walk, "list", None)
-        with recstore.scan_files(root, class_from="first", shared="test-scan", fingerprint="1") as y:
+        with recstore.shared("test-scan", recstore.sources.folder(root, class_from="first"), fingerprint="1") as y:
             assert y.to_list() == x.to_list()
 
 
 def test_shared_notices_a_new_content_with_stat(tmp_path):
     root = planted(tmp_path)
-    with recstore.scan_files(root, stat=True, shared="test-scan"):
+    with recstore.shared("test-scan", recstore.sources.folder(root, stat=True)):
         with open(f"{root}/note.jpg", "w") as file:
             file.write("longer than before")
-        with recstore.scan_files(root, stat=True, shared="test-scan") as y:
+        with recstore.shared("test-scan", recstore.sources.folder(root, stat=True)) as y:
             sizes = {record["path"]: record["size"] for record in y}
             assert sizes[f"{root}/note.jpg"] == 18
 
@@ -361,7 +362,7 @@ def test_folders_that_change_between_plan_and_reading_are_an_error(tmp_path):
         return "a"
 
     with pytest.raises(recstore.errors.InputError, match="changed while they were read"):
-        recstore.scan_files(root, class_from=grow)
+        recstore.RecordList(recstore.sources.folder(root, class_from=grow))
 
 
 # ---- Attributes ----
@@ -370,7 +371,7 @@ def test_folders_that_change_between_plan_and_reading_are_an_error(tmp_path):
 def test_classes_stay_with_views_handles_and_files(tmp_path, monkeypatch):
     monkeypatch.setenv("RECSTORE_PICKLE", "allow")
     root = planted(tmp_path / "root")
-    x = recstore.scan_files(root, ".jpg", class_from="first")
+    x = recstore.RecordList(recstore.sources.folder(root, ".jpg", class_from="first"))
     classes = ["cat", "cat-2", "dog"]
     x.save(tmp_path / "whole.recs"), x[1:3].save(tmp_path / "part.recs")
     with recstore.open(tmp_path / "whole.recs") as whole, recstore.open(tmp_path / "part.recs", verify="full") as part:
@@ -399,7 +400,9 @@ def test_attributes_that_are_too_long_are_refused(tmp_path):
         attributes.pack({"classes": ["x" * 100] * 10_000})
     root = planted(tmp_path, ["a/1"])
     with pytest.raises(ValueError, match="attributes classes take"):
-        recstore.scan_files(root, class_from="first", classes=[f"{i:0100}" for i in range(10_000)] + ["a"])
+        recstore.RecordList(
+            recstore.sources.folder(root, class_from="first", classes=[f"{i:0100}" for i in range(10_000)] + ["a"])
+        )
 
 
 def test_a_damaged_label_has_no_attributes():

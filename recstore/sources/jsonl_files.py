@@ -1,20 +1,43 @@
-"""`read_jsonl`: the JSON values of text files with one value a line."""
+"""`sources.jsonl` and `read_jsonl`: the JSON values of text files with one value a line."""
+
+from __future__ import annotations
 
 from codecs import BOM_UTF8
 from itertools import islice
 
 from recstore.building import build_options
 from recstore.errors import InputError
+from recstore.later import named_arguments
 from recstore.sources import encodings, inputs, json_values, line_blocks, reading
 
-__all__ = ["read_jsonl"]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import Any, Literal
+
+    from typing_extensions import Unpack
+
+    from recstore._types import BuildOptions, Files
+    from recstore.containers.records import RecordList
+    from recstore.sources import Source
+    from recstore.sources.inputs import Input
+
+__all__ = ["jsonl", "read_jsonl"]
 
 _MOST_NAMED = 10
 _OPENED = (b"[", b"{", b"[{")  # the first line of an indented document
 
 
-def read_jsonl(path, *, errors="raise", columns=None, where=None, limit=None, **options):
-    """A RecordList of the values of files with one JSON value a line (JSON Lines, NDJSON).
+@named_arguments
+def jsonl(
+    path: Files,
+    *,
+    errors: Literal["raise", "skip"] = "raise",
+    columns: Iterable[str] | None = None,
+    where: Callable[[Any], object] | None = None,
+    n_rows: int | None = None,
+) -> Source[Any]:
+    """The values of files with one JSON value a line (JSON Lines, NDJSON).
 
     The values are those of ``json.loads``: NaN and Infinity are numbers, integers have any size, of a repeated key the
     last value counts. orjson or msgspec decodes if it is installed. Blank lines are left out. Lines end with LF or
@@ -29,49 +52,72 @@ def read_jsonl(path, *, errors="raise", columns=None, where=None, limit=None, **
         columns: the keys to store of records that are dicts; all unless told. InputError for a key that no record
             has.
         where: a function; only records for which it is true are stored.
-        limit: the most records to store.
-        options: those of :class:`RecordList`, `workers` reading large files in ranges; `save`, the path of a file in
-            which the store is built, instead of memory; and ``shared="name"`` with `keep`, `fingerprint`, `dir` and
-            `timeout` as of :func:`recstore.shared`: one process of the machine reads the files, and the others attach.
+        n_rows: the most records to store.
 
-    Raises OSError for a file that cannot be read; InputError for a bad line, whose number it says, and for a file that
-    cannot be unpacked or changes meanwhile; EncodeError for a record nested deeper than a store allows. Nothing is left
-    of the store after an error. Safe from several threads at once.
+    Raises OSError for a file that cannot be read. A build raises InputError for a bad line, whose number it says, and
+    for a file that cannot be unpacked or changes meanwhile; EncodeError for a record nested deeper than a store allows.
+    With ``workers=N`` it reads large files in ranges. Safe from several threads at once.
 
-    >>> import io
-    >>> with read_jsonl(io.BytesIO(b'{"id": 1}\\n{"id": 2}\\n')) as x: x.to_list()
+    >>> import io, recstore
+    >>> with recstore.RecordList(jsonl(io.BytesIO(b'{"id": 1}\\n{"id": 2}\\n'))) as x: x.to_list()
     [{'id': 1}, {'id': 2}]
     """
     build_options.check_choice("errors", errors, ("raise", "skip"))
-    feed = JsonlFeed(inputs.resolve(path), errors, columns, where, limit)
-    content = {"errors": errors, "columns": feed.columns and feed.columns.names, "where": where, "limit": limit}
-    return reading.store("read_jsonl", feed, options, **content)
+    source = JsonlSource(inputs.resolve(path), errors, columns, where, n_rows)
+    source.content = {"errors": errors, "columns": source.names, "where": where, "n_rows": n_rows}
+    return source
 
 
-class JsonlFeed(reading.FileFeed):
+def read_jsonl(
+    path: Files,
+    *,
+    errors: Literal["raise", "skip"] = "raise",
+    columns: Iterable[str] | None = None,
+    where: Callable[[Any], object] | None = None,
+    n_rows: int | None = None,
+    **options: Unpack[BuildOptions],
+) -> RecordList[Any]:
+    """``RecordList(recstore.sources.jsonl(path, ...), **options)``: see :func:`recstore.sources.jsonl` for the
+    arguments and :class:`recstore.RecordList` for the options."""
+    source = jsonl(path, errors=errors, columns=columns, where=where, n_rows=n_rows)
+    return reading.built(read_jsonl, source, options)
+
+
+class JsonlSource(reading.FileSource):
     """The values of the lines of some files. `range` is None, or `(start, end)`: of the only file, the lines that begin
     between these places."""
 
-    def __init__(self, files, errors="raise", columns=None, where=None, limit=None, range=None):
-        super().__init__(files)
+    def __init__(
+        self,
+        files: list[Input],
+        errors: str = "raise",
+        columns: Iterable[str] | None = None,
+        where: Callable[[Any], object] | None = None,
+        n_rows: int | None = None,
+        range: tuple[int, int] | None = None,
+    ) -> None:
         self.errors, self.range = errors, range
-        self.columns, self.where = reading.Columns.given(columns), reading.where_of(where)
-        self.limit = reading.limit_of(limit)
-        self.bad = {}  # name of a file -> [number of bad lines, number of the first]
+        self.names, self.where = reading.keys_of(columns), reading.where_of(where)
+        self.n_rows = reading.n_rows_of(n_rows)
+        super().__init__(files)
 
-    def fill(self, builder, options):
-        with reading.FileBar(self.files, options) as bar, self.named(bar):
-            json_values.fill(builder, self.all_pieces(bar), self.columns, self.where, self.limit)
+    def _restart(self) -> None:
+        self.columns = reading.Columns.given(self.names)
+        self.bad: dict[str, list[int]] = {}  # name of a file -> [number of bad lines, number of the first]
 
-    def records(self):
+    def _read(self, builder: Any, progress: bool) -> None:
+        with reading.FileBar(self.inputs, progress) as bar, self._named(bar):
+            json_values.fill(builder, self.all_pieces(bar), self.columns, self.where, self.n_rows)
+
+    def records(self) -> Iterator[Any]:
         """Yields the records."""
-        with reading.FileBar(self.files, None) as bar:
-            yield from json_values.rows(self.all_pieces(bar), self.columns, self.where, self.limit)
+        with reading.FileBar(self.inputs) as bar:
+            yield from json_values.rows(self.all_pieces(bar), self.columns, self.where, self.n_rows)
 
-    def all_pieces(self, bar):
+    def all_pieces(self, bar: reading.FileBar) -> Iterator[json_values.Piece]:
         return (piece for file in bar.files() for piece in self.pieces(file, bar))
 
-    def pieces(self, file, bar):
+    def pieces(self, file: Input, bar: reading.FileBar) -> Iterator[json_values.Piece]:
         """Yields the json_values.Pieces of a file."""
         start, end = self.range or (0, None)
         before = 0
@@ -86,15 +132,15 @@ class JsonlFeed(reading.FileFeed):
                 before += block.count(b"\n")
                 bar.moved()
 
-    def refusing(self, file, block, before):
+    def refusing(self, file: Input, block: bytes, before: int) -> Callable[[int, Exception], None]:
         """The function that is called for a line that is no JSON, with its number among the lines of `block` that are
         not blank. `before` counts the lines before the block."""
 
-        def line_of(number):
+        def line_of(number: int) -> tuple[int, bytes]:
             lines = enumerate(block.split(b"\n"), before + self.lines_before(file) + 1)
             return next(islice((pair for pair in lines if pair[1].strip()), number, None))
 
-        def refused(number, error):
+        def refused(number: int, error: Exception) -> None:
             if self.errors == "raise":
                 line, text = line_of(number)
                 is_last = line == before + self.lines_before(file) + block.count(b"\n") + 1
@@ -110,7 +156,7 @@ class JsonlFeed(reading.FileFeed):
 
         return refused
 
-    def lines_before(self, file):
+    def lines_before(self, file: Input) -> int:
         """The number of lines before the first one of the range."""
         if self.range is None or self.range[0] == 0:
             return 0
@@ -121,19 +167,19 @@ class JsonlFeed(reading.FileFeed):
                 left -= len(block)
         return lines
 
-    def shards(self):
-        if self.limit is not None:
+    def _parts(self) -> list[JsonlSource]:
+        if self.n_rows is not None:
             return [self]
-        rest = self.errors, self.columns and self.columns.names, self.where, None
-        return [JsonlFeed(files, *rest, part) for files, part in line_blocks.shares(self.files)]
+        rest = self.errors, self.names, self.where, None
+        return [JsonlSource(files, *rest, part) for files, part in line_blocks.shares(self.inputs)]
 
-    def report(self):
+    def _report(self) -> tuple[dict[str, list[int]], object]:
         return self.bad, self.columns and self.columns.report()
 
-    def told(self, reports):
+    def _told(self, reports: list[Any]) -> None:
         if self.columns is not None:
-            self.columns.require([columns for _, columns in reports], self.files, self.limit)
-        bad = {}
+            self.columns.require([columns for _, columns in reports], self.inputs, self.n_rows)
+        bad: dict[str, list[int]] = {}
         for report, _ in reports:
             for name, (count, first) in report.items():
                 bad.setdefault(name, [0, first])[0] += count
@@ -141,7 +187,7 @@ class JsonlFeed(reading.FileFeed):
             _warn(bad)
 
 
-def _warn(bad):
+def _warn(bad: dict[str, list[int]]) -> None:
     """Logs one warning about the lines that were left out."""
     import logging
 

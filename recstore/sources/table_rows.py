@@ -1,25 +1,43 @@
-"""Feeds of tables: the rows that they append to a builder, and the choices that all readers of tables take."""
+"""Sources of tables: the rows that they append to a builder, and the choices that all readers of tables take."""
+
+from __future__ import annotations
 
 import sys
 
 from recstore._core import native
-from recstore.building import build_options, progress
-from recstore.building.feeds import Feed
+from recstore.building import build_options, streaming
+from recstore.building import progress as bars
+from recstore.building.source import Source
 from recstore.errors import InputError
+from recstore.shm import registry
 from recstore.sources import reading
 from recstore.values.zone_spans import zone_spans
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import Any, TypedDict
+
+    from recstore._types import Missing, Nanoseconds
+    from recstore.sources.table_files import Choice
+
+    class _How(TypedDict):
+        columns: list[str] | None
+        missing: Missing
+        nanoseconds: Nanoseconds
+
 
 STREAM, ARRAY = "__arrow_c_stream__", "__arrow_c_array__"
 _BAR_ROWS = 1 << 16  # rows between two steps of a progress bar
 _HOW = {"missing": ("none", "absent"), "nanoseconds": ("exact", "floor", "numpy")}
 
 
-def exports(source):
+def exports(source: object) -> bool:
     """Whether an object exports Arrow."""
     return hasattr(type(source), STREAM) or hasattr(type(source), ARRAY)
 
 
-def is_pandas(source):
+def is_pandas(source: object) -> bool:
     """Whether an object is a DataFrame or Series of pandas, or of a subclass without an Arrow export of its own."""
     pandas = sys.modules.get("pandas")
     for base in (getattr(pandas, "DataFrame", None), getattr(pandas, "Series", None)):
@@ -28,53 +46,52 @@ def is_pandas(source):
     return False
 
 
-def named(source):
+def named(source: object) -> str:
     name = type(source).__name__
     return f"{'an' if name[0] in 'AEIOUaeiou' else 'a'} {name}"
 
 
-def foreign(source):
-    """An object of another library than the reader's: its type, the library, and the call that reads it."""
-    hint = "; write recstore.RecordList(table)" if exports(source) or is_pandas(source) else ""
-    return f"{named(source)} of {type(source).__module__.partition('.')[0]}{hint}"
-
-
-def checked(columns, missing, nanoseconds):
-    """The keyword arguments of a feed. Raises TypeError and ValueError."""
+def checked(columns: Iterable[str] | None, missing: Missing, nanoseconds: Nanoseconds) -> _How:
+    """The keyword arguments of TableRows. Raises TypeError and ValueError."""
     for name, value in (("missing", missing), ("nanoseconds", nanoseconds)):
         build_options.check_choice(name, value, _HOW[name])
-    if columns is not None:
-        columns = reading.keys_of(columns)
-        for name in columns:
-            if type(name) is not str:
-                raise TypeError(f"columns has names of columns, not {name!r:.60}")
-    return {"columns": columns, "missing": missing, "nanoseconds": nanoseconds}
+    names = reading.keys_of(columns)
+    for name in names or ():
+        if type(name) is not str:
+            raise TypeError(f"columns has names of columns, not {name!r:.60}")
+    return {"columns": names, "missing": missing, "nanoseconds": nanoseconds}
 
 
-class TableFeed(Feed):
+class TableRows(Source):
     """The rows of tables. Subclasses give the tables by `parts`.
 
     `columns`: the names of the columns to read, in this order; None for all. `missing`: whether a null field of a row
     or struct is "none", None, or "absent", left out. `nanoseconds`: "exact", "floor" or "numpy".
     """
 
-    rows = None  # the number of rows, if it is known
-    schema = None  # of the last table, whose names were looked at
+    rows: int | None = None  # the number of rows, if it is known
+    schema: Any = None  # of the last table, whose names were looked at
 
-    def __init__(self, columns=None, missing="none", nanoseconds="exact"):
+    def __init__(
+        self, columns: list[str] | None = None, missing: Missing = "none", nanoseconds: Nanoseconds = "exact"
+    ) -> None:
         self.columns, self.missing, self.nanoseconds = columns, missing, nanoseconds
 
-    def parts(self):
+    def parts(self) -> Iterator[Any]:
         """Yields tables, which export Arrow, and lists of records, in the order of the rows."""
         raise NotImplementedError
 
-    def shards(self):
-        """None: the rows are appended by this process, which is faster than sending them to another one."""
-        return None
+    def _identity(self) -> str:
+        if self.fingerprint is None:
+            raise TypeError("a table has no path that says what is shared; give fingerprint=, a text that says it")
+        return self.fingerprint
 
-    def fill(self, builder, options):
-        shown = options is not None and options.progress
-        with progress.Bar(shown, self.rows) as bar:
+    def append_to(self, builder: Any) -> None:
+        self._fill(builder, False)
+
+    def _fill(self, builder: Any, progress: bool) -> None:
+        # The rows are appended by this process, which is faster than sending them to another one.
+        with bars.Bar(progress, self.rows) as bar:
             for part in self.parts():
                 if isinstance(part, list):
                     builder.extend(part)
@@ -83,7 +100,7 @@ class TableFeed(Feed):
                     self._append(part, builder, bar)
                 part = None  # frees the table before the next one is made
 
-    def _append(self, table, builder, bar):
+    def _append(self, table: Any, builder: Any, bar: bars.Bar) -> None:
         self.look_at_names(table)
         names = None if self.columns is None else [name.encode("utf-8", "surrogatepass") for name in self.columns]
         reader = native.ArrowReader(table, zone_spans, names, self.missing == "absent", self.nanoseconds)
@@ -97,7 +114,7 @@ class TableFeed(Feed):
         finally:
             reader.close()
 
-    def look_at_names(self, table):
+    def look_at_names(self, table: Any) -> None:
         """Raises InputError for a name of a column or field with a NUL, which ends names in Arrow's C interface:
         pyarrow would cut it, and polars ends the process."""
         library, schema = type(table).__module__.partition(".")[0], getattr(table, "schema", None)
@@ -115,7 +132,7 @@ class TableFeed(Feed):
                 raise InputError(f"the column or field {name!r:.80} has a NUL in its name; rename it")
 
 
-def _named(pairs):
+def _named(pairs: Iterable[tuple[str, Any]]) -> Iterator[str]:
     """The names of some Arrow fields and of those within, by `(name, type)` of pyarrow or polars."""
     for name, kind in pairs:
         yield name
@@ -126,18 +143,28 @@ def _named(pairs):
         yield from _named((one.name, one.dtype) for one in getattr(kind, "fields", None) or () if not within)
 
 
-class ArrowFeed(TableFeed):
+class ArrowRows(TableRows):
     """The rows of an object that exports Arrow, or of an iterable of such objects."""
 
-    def __init__(self, source, columns=None, missing="none", nanoseconds="exact"):
+    def __init__(
+        self,
+        source: Any,
+        columns: list[str] | None = None,
+        missing: Missing = "none",
+        nanoseconds: Nanoseconds = "exact",
+    ) -> None:
         super().__init__(columns, missing, nanoseconds)
         _refuse_objects(source)
         self.source = source
         self.is_one = exports(source)
+        self.left = 1 if hasattr(type(source), "__next__") else sys.maxsize  # how often it can be read
         if self.is_one and hasattr(type(source), "__len__"):
             self.rows = len(source)
 
-    def parts(self):
+    def parts(self) -> Iterator[Any]:
+        if not self.left:
+            raise InputError(f"the source was read before, and {named(self.source)} gives its rows once: make another")
+        self.left -= 1
         if self.is_one:
             yield self.source
             return
@@ -150,7 +177,7 @@ class ArrowFeed(TableFeed):
             yield part
 
 
-def _refuse_objects(source):
+def _refuse_objects(source: Any) -> None:
     """Raises InputError for a table of polars with a column of Python objects: polars exports their addresses."""
     if type(source).__module__.partition(".")[0] != "polars":
         return
@@ -163,8 +190,10 @@ def _refuse_objects(source):
             )
 
 
-def plain_rows(table, feed):
-    """The rows of a table as `feed` would store them, as Python objects."""
-    part = ArrowFeed(table, None, feed.missing, feed.nanoseconds)
-    with reading.store("plain_rows", part, {"compression": "none"}) as rows:
-        return rows.to_list()
+def plain_rows(table: Any, how: TableRows | Choice) -> list[Any]:
+    """The rows of a table as `how` would store them, as Python objects."""
+    part = ArrowRows(table, None, how.missing, how.nanoseconds)
+    built = streaming.build_records(part, build_options.Options(compression="none"))
+    with registry.container_of(built) as rows:
+        found: list[Any] = rows.to_list()
+        return found

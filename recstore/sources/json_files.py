@@ -1,10 +1,26 @@
-"""`read_json`: the elements of one array, or the members of one object, of JSON documents."""
+"""`sources.json` and `read_json`: the elements of one array, or the members of one object, of JSON documents."""
+
+from __future__ import annotations
 
 from recstore.errors import InputError
+from recstore.later import named_arguments
 from recstore.sources import encodings, inputs, json_values, reading
 from recstore.sources.json_document import Document, Part
 
-__all__ = ["read_json"]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import IO, Any, Literal, overload
+
+    from typing_extensions import Unpack
+
+    from recstore._types import BuildOptions, Files
+    from recstore.containers.dicts import RecordDict
+    from recstore.containers.records import RecordList
+    from recstore.sources import Source
+    from recstore.sources.inputs import Input
+
+__all__ = ["json", "read_json"]
 
 _RANGE = 8 << 20  # bytes of a shard
 _MOST_KEYS = 100
@@ -12,8 +28,17 @@ _MOST_NAMED = 20
 _KINDS = {ord("["): "an array", ord("{"): "an object", ord('"'): "a string"}
 
 
-def read_json(path, *, records=None, entries=False, columns=None, where=None, limit=None, **options):
-    """A RecordList of the elements of one array in a JSON document, as ``annotations`` of a COCO file.
+@named_arguments
+def json(
+    path: Files,
+    *,
+    records: str | tuple[str, ...] | None = None,
+    entries: bool = False,
+    columns: Iterable[str] | None = None,
+    where: Callable[[Any], object] | None = None,
+    n_rows: int | None = None,
+) -> Source[Any]:
+    """The elements of one array in a JSON document, as ``annotations`` of a COCO file.
 
     The array is never held as a whole, neither as text nor as Python objects: memory is bounded by the largest element.
     The values are those of ``json.load``: NaN and Infinity are numbers, integers have any size, of a repeated key the
@@ -27,36 +52,75 @@ def read_json(path, *, records=None, entries=False, columns=None, where=None, li
             with a byte order mark.
         records: the keys that lead to the array: ``"annotations"``, ``"data.items"``, or a tuple of keys, which may
             have dots. None for a document that is an array itself.
-        entries: the value at `records` is an object; the result is a :class:`RecordDict` of its members.
+        entries: the value at `records` is an object; its members are the pairs of a :class:`recstore.RecordDict`.
         columns: the keys to store of records that are dicts; all unless told. InputError for a key that no record
             has.
         where: a function; only records for which it is true are stored. With `entries` it is given a (key, value) pair.
-        limit: the most records to store.
-        options: those of :class:`RecordList`, `workers` reading large documents in ranges; `save`, the path of a file
-            in which the store is built, instead of memory; and ``shared="name"`` with `keep`, `fingerprint`, `dir` and
-            `timeout` as of :func:`recstore.shared`: one process of the machine reads the files, and the others attach.
+        n_rows: the most records to store.
 
-    Raises OSError for a file that cannot be read. Raises InputError for a document that is no JSON, is cut off or has
-    no such array, which lists the arrays that there are, and for a file that changes meanwhile; EncodeError for a
-    record nested deeper than a store allows. If a key on the way to the array is repeated, the last one counts; in a
-    packed file or a stream, which is read once, this is an InputError. Nothing is left of the store after an error.
-    Safe from several threads at once.
+    Raises OSError for a file that cannot be read. A build raises InputError for a document that is not JSON, is cut off
+    or has no such array, which lists the arrays that there are, and for a file that changes meanwhile; EncodeError for
+    a record nested deeper than a store allows. If a key on the way to the array is repeated, the last one counts; in a
+    packed file or a stream, which is read once, this is an InputError. With ``workers=N`` a build reads large documents
+    in ranges. Safe from several threads at once.
 
-    >>> import io
+    >>> import io, recstore
     >>> file = io.BytesIO(b'{"images": [], "annotations": [{"id": 1}, {"id": 2}], "sizes": {"a": 1}}')
-    >>> with read_json(file, records="annotations") as x: x.to_list()
+    >>> with recstore.RecordList(json(file, records="annotations")) as x: x.to_list()
     [{'id': 1}, {'id': 2}]
-    >>> with read_json(io.BytesIO(file.getvalue()), records="sizes", entries=True) as d: d.to_dict()
+    >>> with recstore.RecordDict(json(io.BytesIO(file.getvalue()), records="sizes", entries=True)) as d: d.to_dict()
     {'a': 1}
     """
     keys = _keys(records)
-    feed = JsonFeed(inputs.resolve(path), keys, entries, columns, where, limit)
-    names = feed.columns and feed.columns.names
-    content = {"records": keys, "entries": feed.pairs, "columns": names, "where": where, "limit": limit}
-    return reading.store("read_json", feed, options, **content)
+    source = JsonSource(inputs.resolve(path), keys, entries, columns, where, n_rows)
+    source.content = {"records": keys, "entries": source.pairs, "columns": source.names}
+    source.content |= {"where": where, "n_rows": n_rows}
+    return source
 
 
-def _keys(records):
+if TYPE_CHECKING:
+
+    @overload
+    def read_json(
+        path: Files,
+        *,
+        records: str | tuple[str, ...] | None = None,
+        entries: Literal[True],
+        columns: Iterable[str] | None = None,
+        where: Callable[[Any], object] | None = None,
+        n_rows: int | None = None,
+        **options: Unpack[BuildOptions],
+    ) -> RecordDict[str, Any]: ...
+    @overload
+    def read_json(
+        path: Files,
+        *,
+        records: str | tuple[str, ...] | None = None,
+        entries: Literal[False] = False,
+        columns: Iterable[str] | None = None,
+        where: Callable[[Any], object] | None = None,
+        n_rows: int | None = None,
+        **options: Unpack[BuildOptions],
+    ) -> RecordList[Any]: ...
+
+
+def read_json(
+    path: Files,
+    *,
+    records: str | tuple[str, ...] | None = None,
+    entries: bool = False,
+    columns: Iterable[str] | None = None,
+    where: Callable[[Any], object] | None = None,
+    n_rows: int | None = None,
+    **options: Unpack[BuildOptions],
+) -> RecordList[Any] | RecordDict[str, Any]:
+    """``RecordList(recstore.sources.json(path, ...), **options)``, or with `entries` a :class:`recstore.RecordDict`:
+    see :func:`recstore.sources.json` for the arguments and :class:`recstore.RecordList` for the options."""
+    source = json(path, records=records, entries=entries, columns=columns, where=where, n_rows=n_rows)
+    return reading.built(read_json, source, options)
+
+
+def _keys(records: str | tuple[str, ...] | None) -> tuple[str, ...]:
     """The keys on the way to the array, as a tuple."""
     if records is None:
         return ()
@@ -71,28 +135,39 @@ def _keys(records):
     return keys
 
 
-class JsonFeed(reading.FileFeed):
+class JsonSource(reading.FileSource):
     """The elements of an array in each of some files. `keys` lead to it."""
 
-    def __init__(self, files, keys, entries=False, columns=None, where=None, limit=None):
-        super().__init__(files)
+    def __init__(
+        self,
+        files: list[Input],
+        keys: tuple[str, ...],
+        entries: bool = False,
+        columns: Iterable[str] | None = None,
+        where: Callable[[Any], object] | None = None,
+        n_rows: int | None = None,
+    ) -> None:
         self.keys, self.pairs = keys, bool(entries)
-        self.columns, self.where = reading.Columns.given(columns), reading.where_of(where)
-        self.limit = reading.limit_of(limit)
+        self.names, self.where = reading.keys_of(columns), reading.where_of(where)
+        self.n_rows = reading.n_rows_of(n_rows)
+        super().__init__(files)
 
-    def fill(self, builder, options):
-        with reading.FileBar(self.files, options) as bar, self.named(bar):
-            json_values.fill(builder, self.all_pieces(bar), self.columns, self.where, self.limit, self.pairs)
+    def _restart(self) -> None:
+        self.columns = reading.Columns.given(self.names)
 
-    def records(self):
+    def _read(self, builder: Any, progress: bool) -> None:
+        with reading.FileBar(self.inputs, progress) as bar, self._named(bar):
+            json_values.fill(builder, self.all_pieces(bar), self.columns, self.where, self.n_rows, self.pairs)
+
+    def records(self) -> Iterator[Any]:
         """Yields the records, or the pairs."""
-        with reading.FileBar(self.files, None) as bar:
-            yield from json_values.rows(self.all_pieces(bar), self.columns, self.where, self.limit, self.pairs)
+        with reading.FileBar(self.inputs) as bar:
+            yield from json_values.rows(self.all_pieces(bar), self.columns, self.where, self.n_rows, self.pairs)
 
-    def all_pieces(self, bar):
+    def all_pieces(self, bar: reading.FileBar) -> Iterator[json_values.Piece]:
         return (piece for file in bar.files() for piece in self.pieces(file, bar))
 
-    def pieces(self, file, bar):
+    def pieces(self, file: Input, bar: reading.FileBar) -> Iterator[json_values.Piece]:
         """Yields the json_values.Pieces of a file."""
         with inputs.damage_of(file), file.open() as opened:
             if reading.divisible(file):
@@ -110,14 +185,14 @@ class JsonFeed(reading.FileFeed):
             if kind is not self:
                 raise self.missing(file, document, kind)
 
-    def ranges(self, file, opened, size):
+    def ranges(self, file: Input, opened: IO[bytes], size: int | None) -> list[tuple[int, int, int]]:
         """The ranges of the array in a file that can be read twice; see Document.ranges. One range if `size` is
         None."""
         document = Document(opened, file.name)
         document.begin()
         found, kind = [], None
 
-        def again(_):
+        def again(_: object) -> None:
             nonlocal kind
             kind = None
 
@@ -129,21 +204,25 @@ class JsonFeed(reading.FileFeed):
             raise self.missing(file, document, kind)
         return found
 
-    def pieces_of_range(self, file, opened, bar, start, end, first):
+    def pieces_of_range(
+        self, file: Input, opened: IO[bytes], bar: reading.FileBar, start: int, end: int, first: int
+    ) -> Iterator[json_values.Piece]:
         opened.seek(start)
         document = Document(Part(opened, end - start), file.name, start)
         document.bounds.begin(self.pairs)
         return self.pieces_in(file, document, bar, first, True)
 
-    def pieces_in(self, file, document, bar, first, partial=False):
+    def pieces_in(
+        self, file: Input, document: Document, bar: reading.FileBar, first: int, partial: bool = False
+    ) -> Iterator[json_values.Piece]:
         """Yields the pieces of the container that was opened. `first` is the number of its first element."""
         for texts, position, start, end in document.elements(partial):
             yield json_values.Piece(texts, self.refusing(file, texts, position, first), document.text, start, end)
             first += len(texts)
             bar.moved()
 
-    def kind(self, document):
-        """This feed if the value that begins here is the container that is asked for. Else the kind of the value, and
+    def kind(self, document: Document) -> JsonSource | str:
+        """This source if the value that begins here is the container that is asked for. Else the kind of the value, and
         the document goes over it."""
         byte = document.need()
         if byte == ord("{" if self.pairs else "["):
@@ -151,10 +230,10 @@ class JsonFeed(reading.FileFeed):
         document.survey(self.keys)
         return _KINDS.get(byte, "a number or word")
 
-    def refusing(self, file, texts, position, first):
+    def refusing(self, file: Input, texts: list[bytes], position: int, first: int) -> Callable[[int, Exception], None]:
         """The function that is called for an element that is no JSON."""
 
-        def refused(number, error):
+        def refused(number: int, error: Exception) -> None:
             at = position + sum(len(text) + 1 - 2 * self.pairs for text in texts[:number])
             text = texts[number][1:-1] if self.pairs else texts[number]
             what = f"{'member' if self.pairs else 'element'} {first + number:,} of {self.label()} (byte {at:,})"
@@ -162,8 +241,8 @@ class JsonFeed(reading.FileFeed):
 
         return refused
 
-    def repeated(self, file):
-        def again(keys):
+    def repeated(self, file: Input) -> Callable[[tuple[str, ...]], None]:
+        def again(keys: tuple[str, ...]) -> None:
             raise InputError(
                 f"{file.name}: the key {'.'.join(keys)!r} is repeated, and this file is read only once; unpack it to "
                 "read the last one"
@@ -171,10 +250,10 @@ class JsonFeed(reading.FileFeed):
 
         return again
 
-    def label(self):
+    def label(self) -> str:
         return repr(".".join(self.keys)) if self.keys else "the document"
 
-    def missing(self, file, document, kind):
+    def missing(self, file: Input, document: Document, kind: JsonSource | str | None) -> InputError:
         """The InputError for a document without the container: it lists those that there are. `kind` is the kind of
         the value under the keys, None if there is none."""
         wanted = _KINDS[ord("{" if self.pairs else "[")]
@@ -188,39 +267,39 @@ class JsonFeed(reading.FileFeed):
         ways = ways or ["give a document that has one"]
         return InputError(f"{file.name}: {said}; {', or '.join(ways)}")
 
-    def report(self):
+    def _report(self) -> Any:
         return self.columns and self.columns.report()
 
-    def told(self, reports):
+    def _told(self, reports: list[Any]) -> None:
         if self.columns is not None:
-            self.columns.require(reports, self.files, self.limit)
+            self.columns.require(reports, self.inputs, self.n_rows)
 
-    def shards(self):
-        if self.limit is not None:
+    def _parts(self) -> list[JsonSource]:
+        if self.n_rows is not None:
             return [self]
-        return [shard for files in reading.grouped(self.files, _RANGE) for shard in self.shards_of(files)]
+        return [part for files in reading.grouped(self.inputs, _RANGE) for part in self.parts_of(files)]
 
-    def shards_of(self, files):
-        rest = self.keys, self.pairs, self.columns and self.columns.names, self.where
+    def parts_of(self, files: list[Input]) -> list[JsonSource]:
+        rest = self.keys, self.pairs, self.names, self.where
         if len(files) == 1 and reading.divisible(files[0]):
             with files[0].open() as opened:
-                return [RangeFeed(one, files, *rest) for one in self.ranges(files[0], opened, _RANGE)]
-        return [JsonFeed(files, *rest)]
+                return [RangeSource(one, files, *rest) for one in self.ranges(files[0], opened, _RANGE)]
+        return [JsonSource(files, *rest)]
 
 
-class RangeFeed(JsonFeed):
+class RangeSource(JsonSource):
     """Some neighbouring elements of the array in one file; `range` is as of Document.ranges."""
 
-    def __init__(self, range, *rest):
+    def __init__(self, range: tuple[int, int, int], *rest: Any) -> None:
         super().__init__(*rest)
         self.range = range
 
-    def pieces(self, file, bar):
+    def pieces(self, file: Input, bar: reading.FileBar) -> Iterator[json_values.Piece]:
         with inputs.damage_of(file), file.open() as opened:
             yield from self.pieces_of_range(file, opened, bar, *self.range)
 
 
-def survey(file):
+def survey(file: Input) -> tuple[int, list[tuple[tuple[str, ...], bool, int]]]:
     """`(first byte, containers)` of the document in an Input: its beginning says whether it is an array, an object or
     something else; the containers are those of Document.noted."""
     with inputs.damage_of(file), file.open() as opened:

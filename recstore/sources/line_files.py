@@ -1,0 +1,161 @@
+"""`sources.lines` and `read_lines`: the lines of text files."""
+
+from __future__ import annotations
+
+import codecs
+import io
+
+from recstore.building import build_options
+from recstore.errors import InputError
+from recstore.later import named_arguments
+from recstore.sources import encodings, inputs, line_blocks, reading
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import IO, Any, Literal
+
+    from typing_extensions import Unpack
+
+    from recstore._types import BuildOptions, Files
+    from recstore.containers.records import RecordList
+    from recstore.sources import Source
+    from recstore.sources.inputs import Input
+
+__all__ = ["lines", "read_lines"]
+
+_BYTEWISE = ("utf-8", "utf-8-sig", "ascii", "iso8859-1")  # a line end is one byte, which stands for nothing else
+
+
+@named_arguments
+def lines(
+    path: Files,
+    *,
+    encoding: str = "utf-8",
+    empty: Literal["keep", "skip"] = "keep",
+    where: Callable[[str], object] | None = None,
+    n_rows: int | None = None,
+) -> Source[str]:
+    """The lines of text files, each a str without its line end.
+
+    Args:
+        path: a path, a glob pattern, a URL that fsspec knows, a binary file object, or a list of these. ``.gz``,
+            ``.bz2``, ``.xz``, ``.zst`` and ``.zip`` files are unpacked. Files of a pattern are read in the order of
+            their names.
+        encoding: the encoding of the text. Bytes that are no text in it become lone surrogates, as in file names. A
+            byte order mark of UTF-8, UTF-16 or UTF-32 counts more than this, and is left out.
+        empty: "keep" makes an empty line an empty str, so that line and record have one number; "skip" leaves empty
+            lines out.
+        where: a function; only lines for which it is true are stored.
+        n_rows: the most lines to store.
+
+    Raises OSError for a file that cannot be read. A build raises InputError for a file that cannot be unpacked or
+    changes meanwhile; with ``workers=N`` it reads large files in ranges. Safe from several threads at once.
+
+    >>> import io, recstore
+    >>> with recstore.RecordList(lines(io.BytesIO(b"a.jpg\\nb.jpg\\n"))) as x: x.to_list()
+    ['a.jpg', 'b.jpg']
+    """
+    build_options.check_choice("empty", empty, ("keep", "skip"))
+    source = LineSource(inputs.resolve(path), encoding, empty, where, n_rows)
+    source.content = {"encoding": encoding, "empty": empty, "where": where, "n_rows": n_rows}
+    return source
+
+
+def read_lines(
+    path: Files,
+    *,
+    encoding: str = "utf-8",
+    empty: Literal["keep", "skip"] = "keep",
+    where: Callable[[str], object] | None = None,
+    n_rows: int | None = None,
+    **options: Unpack[BuildOptions],
+) -> RecordList[str]:
+    """``RecordList(recstore.sources.lines(path, ...), **options)``: see :func:`recstore.sources.lines` for the
+    arguments and :class:`recstore.RecordList` for the options."""
+    return reading.built(read_lines, lines(path, encoding=encoding, empty=empty, where=where, n_rows=n_rows), options)
+
+
+class LineSource(reading.FileSource):
+    """The lines of files. `range` is None, or of the only file the places between which the lines begin."""
+
+    def __init__(
+        self,
+        files: list[Input],
+        encoding: str = "utf-8",
+        empty: str = "keep",
+        where: Callable[[str], object] | None = None,
+        n_rows: int | None = None,
+        range: tuple[int, int] | None = None,
+    ) -> None:
+        super().__init__(files)
+        self.encoding, self.empty, self.range = encoding, empty, range
+        self.where, self.n_rows = reading.where_of(where), reading.n_rows_of(n_rows)
+        self.codec = codecs.lookup(encoding).name
+
+    def _read(self, builder: Any, progress: bool) -> None:
+        with reading.FileBar(self.inputs, progress) as bar, self._named(bar):
+            if self.where is not None or self.n_rows is not None:
+                builder.extend(self.rows(bar))
+                return
+            for run in self.runs(bar):
+                builder.extend(run)
+
+    def records(self) -> Iterator[str]:
+        """Yields the lines."""
+        with reading.FileBar(self.inputs) as bar:
+            yield from self.rows(bar)
+
+    def rows(self, bar: reading.FileBar) -> Iterator[str]:
+        lines = (line for run in self.runs(bar) for line in run)
+        return reading.chosen(lines, where=self.where, n_rows=self.n_rows)
+
+    def runs(self, bar: reading.FileBar) -> Iterator[Iterable[str]]:
+        """Yields iterators over lines that stand one after another."""
+        for file in bar.files():
+            with inputs.damage_of(file), file.open() as opened:
+                if self.range is None:
+                    text, codec = encodings.begun(opened, self.codec)
+                else:
+                    text, codec = opened, encodings.of_path(file.path) or self.codec
+                yield from (self.blocks if codec in _BYTEWISE else self.stream)(text, codec, file, bar)
+
+    def blocks(self, opened: IO[bytes], codec: str, file: Input, bar: reading.FileBar) -> Iterator[Iterable[str]]:
+        """The runs of a file in an encoding where the byte of a line end is nothing else."""
+        start, end = self.range or (0, None)
+        codec = codec.removesuffix("-sig")
+        mark = codec == "utf-8" and start == 0
+        for block in line_blocks.blocks(opened, start, end):
+            text = block.decode("utf-8-sig" if mark else codec, "surrogateescape")
+            mark = False
+            if "\r" in text:
+                text = text.replace("\r\n", "\n").replace("\r", "\n")
+            lines = text.split("\n")
+            if not lines[-1]:  # what follows the last line end is no line
+                del lines[-1]
+            yield self.kept(lines)
+            bar.moved()
+
+    def stream(self, opened: IO[bytes], codec: str, file: Input, bar: reading.FileBar) -> Iterator[Iterable[str]]:
+        before = 0
+        with io.TextIOWrapper(opened, codec, "surrogateescape") as text:
+            while lines := self.more(text, codec, file, before):
+                yield self.kept([line.removesuffix("\n") for line in lines])
+                before += len(lines)
+                bar.moved()
+
+    def more(self, text: io.TextIOWrapper, codec: str, file: Input, before: int) -> list[str]:
+        try:
+            return text.readlines(line_blocks.BLOCK)
+        except UnicodeDecodeError:  # a half of a character, which has no bytes that a surrogate could stand for
+            place = f"{file.name}, behind line {before:,}"
+            raise InputError(encodings.no_text(place, codec, codec != self.codec)) from None
+
+    def kept(self, lines: list[str]) -> Iterable[str]:
+        return filter(None, lines) if self.empty == "skip" else iter(lines)
+
+    def _parts(self) -> list[LineSource]:
+        if self.n_rows is not None:
+            return [self]
+        shares = line_blocks.shares(self.inputs) if self.codec in _BYTEWISE else (([one], None) for one in self.inputs)
+        return [LineSource(files, self.encoding, self.empty, self.where, None, part) for files, part in shares]
