@@ -131,10 +131,7 @@ def shared(
     >>> samples.close(), again.close()
     (None, None)
     """
-    for option in ("name", "backing"):
-        if option in options:
-            raise TypeError(f"shared() takes no {option}=: it names the store, and other processes find it in `dir`")
-    build_options.of("shared", options, shared.__code__.co_varnames[:9])
+    _check_options(options)
     reader = _reader(classes, allow_pickle, options.get("arrays", "copy"))
     if source_or_build is None:
         given = {option: value for option, value in options.items() if option != "arrays"}
@@ -145,8 +142,15 @@ def shared(
 
 def _reader(classes: Iterable[type] | TMapping[str, type], allow_pickle: bool, arrays: Arrays) -> _Reader:
     """A function that gives the trust.Reader of a store for this process."""
-    known = trust.given(classes)
-    return partial(trust.Reader, trusted=False, allow_pickle=bool(allow_pickle), arrays=arrays, classes=known)
+    how = partial(trust.Reader, trusted=False, allow_pickle=bool(allow_pickle), arrays=arrays)
+    return partial(how, classes=trust.given(classes))
+
+
+def _check_options(options: dict[str, Any]) -> None:
+    for option in ("name", "backing"):
+        if option in options:
+            raise TypeError(f"shared() takes no {option}=: it names the store, and other processes find it in `dir`")
+    build_options.of("shared", options, shared.__code__.co_varnames[:10])
 
 
 def _check_attaching(timeout: float | None, **given: object) -> None:
@@ -249,8 +253,7 @@ class _Call:
             lock = native.Lock(self.target.lock_path)
             try:
                 if self.wait(lock):
-                    # Another process may have built after attach() found nothing, and before this lock.
-                    store = self.attach()
+                    store = self.attach()  # another process may have built before this lock
                     return self.build_locked(lock) if store is None else store
             finally:
                 lock.close()
@@ -394,9 +397,6 @@ def _refuse_nested(target: Target) -> None:
     raise BuildError(
         f"the build of {target.name!r} calls shared() for its own name and fingerprint, and would wait for itself"
     )
-
-
-# ---- Helpers ----
 
 
 def _state(lock: native.Lock) -> LockState:

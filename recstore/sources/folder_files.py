@@ -103,13 +103,11 @@ def folder(
             name, or None to leave the file out. None: records have no label.
         classes: the names of the classes by number, such as ``train.classes``. None numbers the names found in sorted
             order; except for "first" it walks over the folders twice for that.
-        paths: "joined": paths begin with `root` as it was given. "relative": relative to `root`, with ``/``.
-            "absolute": absolute.
-        stat: add "size" in bytes and "mtime" in seconds since 1970. It takes a system call for each file.
-        as_tuples: records are tuples ``(path, label)`` in place of dicts, as ``ImageFolder.samples`` has them; `stat`
-            appends size and time.
+        paths: "joined": they begin with `root` as it was given. "relative": to `root`, with ``/``. "absolute".
+        stat: add "size" in bytes and "mtime" in seconds since 1970, by a system call for each file.
+        as_tuples: records are tuples ``(path, label)``, as in ``ImageFolder.samples``; `stat` appends size and time.
         hidden: also read files and folders whose names begin with a dot.
-        follow_symlinks: also enter folders through symbolic links. A link to a folder above itself is left out.
+        follow_symlinks: also enter folders through links. A link to a folder above itself is left out.
         errors: "raise" raises the OSError of a folder that cannot be read and of a link that leads to no file. "skip"
             leaves them out and logs a warning. An unreadable `root` always raises.
         allow_empty: accept class folders without a file, and a result without any.
@@ -118,35 +116,41 @@ def folder(
         n_rows: the most files to store.
 
     ``x.classes`` and ``x.class_to_idx`` stay with the list, its views and its file. Names that are not UTF-8 have lone
-    surrogates, as ``os.fsdecode`` gives them. With ``workers=N`` some folders in `root` are a part.
+    surrogates, as ``os.fsdecode`` gives them. With ``workers=N`` some folders in `root` are a part. Each process of
+    :func:`recstore.shared` walks over the folders, for a fingerprint from inodes and times: of files that come, go or
+    are renamed; with `stat` also of files written anew.
 
-    With :func:`recstore.shared` each process walks over the folders, to derive a fingerprint from their inodes and
-    times. It notices files that come, go or are renamed, but not a file written anew under its old name, unless `stat`
-    is true.
+    Raises ValueError and TypeError. A build raises OSError, FileNotFoundError if a class folder has no file; InputError
+    if a file has no class of `classes`, or the folders change meanwhile. Safe from several threads at once.
 
-    Raises ValueError and TypeError. A build raises OSError, FileNotFoundError if no file is selected or a class folder
-    has none; InputError if a file has no class of `classes`, or the folders change meanwhile. Safe from several threads
-    at once.
-
-    >>> import os, recstore, tempfile
-    >>> root = tempfile.mkdtemp()
-    >>> for path in ("cat/1.jpg", "cat/2.jpg", "dog/1.jpg"):
-    ...     os.makedirs(os.path.dirname(f"{root}/{path}"), exist_ok=True)
-    ...     open(f"{root}/{path}", "w").close()
-    >>> x = recstore.RecordList(folder(root, "**/*.jpg", class_from="parent", paths="relative"))
-    >>> x[2], x.classes
-    ({'path': 'dog/1.jpg', 'label': 1}, ['cat', 'dog'])
-    >>> x.close()
+    >>> import pathlib, recstore, tempfile
+    >>> root = pathlib.Path(tempfile.mkdtemp())
+    >>> (root / "cat").mkdir(), (root / "cat/1.jpg").touch()
+    (None, None)
+    >>> x = recstore.RecordList(folder(root, ".jpg", class_from="first", paths="relative"))
+    >>> x[0], x.classes, x.close()
+    ({'path': 'cat/1.jpg', 'label': 0}, ['cat'], None)
     """
     how = Walking(paths, stat, as_tuples, hidden, follow_symlinks, errors, allow_empty, threads)
-    base, patterns = os.path.expanduser(os.fsdecode(root)), Patterns(pattern)
-    classing = _Classing.of(class_from, base)
+    return _source(os.path.expanduser(os.fsdecode(root)), Patterns(pattern), class_from, classes, how, where, n_rows)
+
+
+def _source(
+    root: str,
+    patterns: Patterns,
+    class_from: _ClassFrom,
+    classes: Iterable[str] | None,
+    how: Walking,
+    where: Callable[[Any], object] | None,
+    n_rows: int | None,
+) -> FolderSource:
+    classing = _Classing.of(class_from, root)
     if classes is not None and classing is None:
         raise TypeError("classes= needs class_from=, which says how a file gets its class")
-    source = FolderSource(base, patterns, how, classing, _checked(classes))
+    source = FolderSource(root, patterns, how, classing, _checked(classes))
     source.where, source.n_rows = reading.where_of(where), reading.n_rows_of(n_rows)
     rule = (class_from.pattern, class_from.flags) if isinstance(class_from, re.Pattern) else class_from
-    source.content = {"root": base, "pattern": patterns.given, "class_from": rule, "classes": source.given}
+    source.content = {"root": root, "pattern": patterns.given, "class_from": rule, "classes": source.given}
     source.content |= {"where": where, "n_rows": n_rows, **how.content()}
     return source
 

@@ -326,7 +326,7 @@ def test_no_fingerprint_for_what_cannot_be_compared(name):
         TypeError, match=r"the variable lock, which <lambda>\(\) uses, is a _thread.lock.*give fingerprint="
     ):
         recstore.shared(name, lambda: [lock])
-    with pytest.raises(TypeError, match="build is a function"):
+    with pytest.raises(TypeError, match=r"shared\(\) takes a source, or a function"):
         recstore.shared(name, [1, 2])
     with pytest.raises(TypeError, match="fingerprint is a str"):
         recstore.shared(name, lambda: [1], fingerprint=5)

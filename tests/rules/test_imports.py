@@ -55,6 +55,8 @@ LATE = {
     ("shm.segment_list", "display.html"): "_repr_html_() delegates",
     ("shm.registry", "remote.opening"): "a handle that names a set of shards opens it",
     ("building.source", "sources.arrow_in"): "source_of() makes sources of tables",
+    ("building.source", "building.progress"): "a source of the user's own with a progress bar",
+    ("building.source", "building.streaming"): "save() delegates",
     ("containers.opening", "remote.opening"): "open() of a set of shards delegates",
     ("containers.fields", "sources.arrow_out"): "to_arrow() and to_pandas() of a field delegate",
     (

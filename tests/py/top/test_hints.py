@@ -119,14 +119,14 @@ def test_arguments_of_other_libraries(x):
         (lambda **how: torch.GroupSampler(x.field("label"), 4, **how), "GroupSampler"),
         (lambda **how: torch.WeightedSampler([1.0], **how), "WeightedSampler"),
     ):
-        for name, hint in foreign_names._BY_READER[reader].items():
+        for name, hint in foreign_names._BY_CALLER[reader].items():
             assert error(TypeError, lambda make=make, name=name: make(**{name: 1})).endswith(hint)
             argument = re.match(r"write (\w+)=", hint)
             if argument:
                 with pytest.raises(Exception) as caught:
                     make(**{argument[1]: object()})
                 assert "unexpected keyword" not in str(caught.value)
-        assert error(TypeError, lambda make=make: make(nonsense=1)).endswith("'nonsense'")
+        assert error(TypeError, lambda make=make: make(quixotry=1)).endswith("'quixotry'")
 
 
 def test_words():
