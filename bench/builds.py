@@ -15,6 +15,7 @@ import time
 
 import rivals
 
+from recstore.cli.bench_rivals import need
 from recstore.cli.bench_timing import WrongAnswer, ratio
 
 MOST = 200_000  # records of a set; --most changes it
@@ -31,7 +32,7 @@ def pickles_joined(records):
 
 def msgspec_joined(records):
     """The same with MessagePack of msgspec."""
-    rivals.need("msgspec")
+    need("msgspec")
     import msgspec
 
     encode = msgspec.msgpack.Encoder().encode

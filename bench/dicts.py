@@ -10,9 +10,10 @@ import random
 import statistics
 import time
 
-import rivals
 from data import SEED
 from measures import WrongAnswer, clock, spin_empty
+
+from recstore._core import native
 
 KEYS = 1_000_000
 _BATCH = 1000
@@ -79,7 +80,7 @@ def lookups(quick, log):
     """Rows of `ns` a lookup for each kind of data and lookup: the dict's, the store's and their ratio in this run."""
     import recstore
 
-    make, rows = rivals.rebuild(), []
+    make, rows = native.rebuild, []
     count, repeats = (20_000 if quick else KEYS), (3 if quick else 5)
     for name, source in (
         ("1 M str -> str" if not quick else "str -> str", utterances(count)),

@@ -129,7 +129,6 @@ def job_workers(name, quick, method, container, workers):
         records=len(records),
         store=getattr(records, "nbytes", 0),
         parent_kept=after.uss - before.uss if before else None,
-        stub=getattr(records, "how", None),
     )
     return result
 

@@ -8,48 +8,44 @@ import weakref
 
 import columns
 
+from recstore._core import native
 from recstore.cli.bench_rivals import (
     Absent,
-    Buffer,
     Msgspec,
     NumpyPickle,
     Recstore,
     Resident,
     Rival,
     TorchPickle,
-    need,
-    rebuild,
 )
 
 
-class Marshal(Buffer):
+class Marshal(Msgspec):
     """The interpreter's own format, the one it reads fastest."""
 
-    name = "marshal"
+    name, needs = "marshal", ("numpy",)
 
-    @classmethod
-    def build(cls, records):
-        need("numpy")
-        return cls(records, marshal.dumps, marshal.loads)
+    @staticmethod
+    def codec():
+        return marshal.dumps, marshal.loads
 
 
-class Orjson(Buffer):
+class Orjson(Msgspec):
     """JSON by orjson."""
 
-    name = "orjson"
+    name, needs = "orjson", ("orjson", "numpy")
 
-    @classmethod
-    def build(cls, records):
-        need("orjson", "numpy")
+    @staticmethod
+    def codec():
         import orjson
 
-        return cls(records, orjson.dumps, orjson.loads)
+        return orjson.dumps, orjson.loads
 
 
 class LmdbMsgspec(Rival):
     """LMDB with MessagePack values under big-endian record numbers, one read transaction kept open."""
 
-    name = "LMDB+msgspec"
+    name, needs = "LMDB+msgspec", ("lmdb", "msgspec")
 
     def __init__(self, records):
         import lmdb
@@ -68,11 +64,6 @@ class LmdbMsgspec(Rival):
         self._count = self._env.stat()["entries"]
         self.nbytes = (self._env.info()["last_pgno"] + 1) * self._env.stat()["psize"]
         self._transaction = self._env.begin(buffers=True)
-
-    @classmethod
-    def build(cls, records):
-        need("lmdb", "msgspec")
-        return cls(records)
 
     def __len__(self):
         return self._count
@@ -151,27 +142,10 @@ class Stub:
 
     def __init__(self, dataset, pool=64):
         self._count = len(dataset)
-        try:
-            rebuild()
-            self._pool = dataset.pool(pool)
-            self.how = "rebuild"
-        except Absent:
-            self._pool = [marshal.dumps(record) for record in dataset.pool(pool)]
-            self.how = "marshal"
-        self._arm()
-
-    def _arm(self):
-        self._make = rebuild() if self.how == "rebuild" else marshal.loads
-
-    def __getstate__(self):
-        return self._count, self._pool, self.how
-
-    def __setstate__(self, state):
-        self._count, self._pool, self.how = state
-        self._arm()
+        self._pool = dataset.pool(pool)
 
     def __len__(self):
         return self._count
 
     def __getitem__(self, index):
-        return self._make(self._pool[index % len(self._pool)])
+        return native.rebuild(self._pool[index % len(self._pool)])

@@ -12,7 +12,7 @@
 import os as _os
 
 
-def _finish_imports():
+def _finish_imports() -> None:
     """Before a fork, while another thread is in this file too: `import` waits for that thread."""
     from recstore._core import forks
 
@@ -91,7 +91,7 @@ _LATER = {
 _PACKAGES = ("integrations", "monitor", "names", "remote", "sources", "torch")
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> object:
     if name in _PACKAGES:
         return __import__(f"recstore.{name}", fromlist=[name])
     module = _LATER.get(name)
@@ -102,9 +102,9 @@ def __getattr__(name):
     return found
 
 
-def _hint(name):
-    return _foreign_names().of_function(name)
+def _hint(name: str) -> str:
+    return str(_foreign_names().of_function(name))
 
 
-def __dir__():
+def __dir__() -> list[str]:
     return sorted({*globals(), *_LATER})

@@ -56,14 +56,17 @@ class Building(Attaching, _Encoding, total=False):
     keep: bool | float | str
     isolate: bool
 
-class SharedOptions(BuildOptions, total=False):
-    """Those of the adapters, which build a store of their own or one for all processes of a machine."""
+class Sharing(TypedDict, total=False):
+    """The arguments of the adapters about sharing."""
 
     shared: str | None
     keep: bool | str | float
     fingerprint: str | None
     dir: Path | None
     timeout: float | None
+
+class SharedOptions(BuildOptions, Sharing, total=False):
+    """Those of the adapters, which build a store of their own or one for all processes of a machine."""
 
 class ArrowStream(Protocol):
     """A table or column that exports Arrow."""

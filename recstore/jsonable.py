@@ -1,15 +1,21 @@
 """json_default, with which the json module writes stores. The first use of `recstore.json_default` imports it."""
 
+from __future__ import annotations
+
 from recstore._core.native import Record
 from recstore.containers.dicts import RecordDict, RecordItems, RecordKeys, RecordPairs, RecordValues
 from recstore.containers.records import RecordList
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = ["json_default"]
 
 _LISTS = (RecordList, RecordKeys, RecordValues, RecordItems, RecordPairs)
 
 
-def json_default(value):
+def json_default(value: object) -> list[Any] | dict[Any, Any]:
     """For ``json.dump(..., default=recstore.json_default)``: stores and their views as plain lists, RecordDicts and
     Records as dicts.
 

@@ -1,17 +1,24 @@
 """The named stores of this user: what there is, and how it goes."""
 
+from __future__ import annotations
+
 from recstore.shm import named_segments, segment_list
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from recstore._types import Path
+    from recstore.shm.segment_list import SegmentTable
 
 __all__ = ["collect", "list", "remove"]
 
 
-def list(name=None, *, dir=None):
+def list(name: str | None = None, *, dir: Path | None = None) -> SegmentTable:
     """The named stores of this user, all or those of one name: a list of
     :class:`recstore.shm.segment_list.SegmentInfo` that prints as a table. Safe from several threads at once."""
     return segment_list.segments(name, dir)
 
 
-def remove(name, fingerprint=None, *, dir=None):
+def remove(name: str, fingerprint: str | None = None, *, dir: Path | None = None) -> int:
     """Removes the stores of a name, kept or not, in use or not, and returns their number.
 
     Processes that read such a store go on reading it; its memory is free when the last of them closes it. Raises
@@ -26,7 +33,7 @@ def remove(name, fingerprint=None, *, dir=None):
     return segment_list.unlink(name, fingerprint, dir)
 
 
-def collect(*, dir=None):
+def collect(*, dir: Path | None = None) -> int:
     """Removes the stores that no process uses and that are not kept, such as those of killed processes, and returns
     the number of files removed. Every build and every call for a name does this too. Safe from several threads at
     once."""

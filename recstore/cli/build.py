@@ -1,5 +1,7 @@
 """`recstore build`: a store of files, saved or shared by name."""
 
+from __future__ import annotations
+
 import sys
 import time
 from importlib.util import find_spec
@@ -7,11 +9,19 @@ from importlib.util import find_spec
 import recstore
 from recstore.cli import files
 from recstore.cli.files import Refused, Usage
-from recstore.cli.text import to_json
-from recstore.text import counted, safe_text, size_text
+from recstore.cli.text import show
+from recstore.text import counted, size_text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+    from typing import Any
+
+    from recstore.cli.files import Commands
+    from recstore.sources import Source
 
 
-def add(commands):
+def add(commands: Commands) -> None:
     """The arguments of the command."""
     build = commands.add_parser(
         "build",
@@ -33,14 +43,12 @@ def add(commands):
         about = f"save an index with the store, by which a value of the field FIELD finds {about} with it"
         build.add_argument(f"--{option}-by", action="append", metavar="FIELD", help=about)
     build.add_argument("--workers", type=files.count, metavar="N", help="read in N processes")
-    about = "compress with at most N threads; as many as there are cores unless told"
-    build.add_argument("--threads", type=files.count, metavar="N", help=about)
     build.add_argument("--compression", choices=("none", "fast", "auto", "small"), help="auto unless told")
     build.add_argument("--json", action="store_true", help="print JSON")
     build.set_defaults(run=run)
 
 
-def _add_shards(build):
+def _add_shards(build: argparse.ArgumentParser) -> None:
     about = "write a set of shards here, a folder or a URL such as s3://bucket/train, in several processes"
     build.add_argument("--shards", metavar="URL", help=about)
     about = "with --shards: the size of a shard file, such as 128MiB, which it is unless told"
@@ -48,7 +56,7 @@ def _add_shards(build):
     build.add_argument("--append", action="store_true", help="with --shards: add to the set that is there")
 
 
-def run(options):
+def run(options: argparse.Namespace) -> int:
     """Builds the store; the exit status."""
     if options.shards is not None:
         return _shards(options)
@@ -70,14 +78,13 @@ def run(options):
     with _built(files.source(_given(options), options), options) as store:
         said = {"output": options.output, "shared": options.shared, "records": len(store), "nbytes": store.nbytes}
     said["seconds"] = round(time.monotonic() - begin, 3)
-    print(to_json(said) if options.json else safe_text(_line(said, options)))
-    return 0
+    return show(options.json, said, _line(said, options))
 
 
-def _built(source, options):
+def _built(source: Source[Any], options: argparse.Namespace) -> Any:
     """The store, which is where the options say."""
-    how = {"progress": sys.stderr.isatty() and find_spec("rich") is not None}
-    for option in ("workers", "threads", "compression", "index_by", "group_by"):
+    how: dict[str, Any] = {"progress": sys.stderr.isatty() and find_spec("rich") is not None}
+    for option in ("workers", "compression", "index_by", "group_by"):
         if getattr(options, option) is not None:
             how[option] = getattr(options, option)
     with files.explained():
@@ -90,7 +97,7 @@ def _built(source, options):
         return store
 
 
-def _shards(options):
+def _shards(options: argparse.Namespace) -> int:
     """`--shards`: writes a set of shards; the exit status."""
     from recstore.building import cores
     from recstore.dataset import object_sizes
@@ -108,9 +115,8 @@ def _shards(options):
     if shard_bytes < writer.FEWEST:
         raise Usage(f"--shard-bytes is at least 1MiB, not {options.shard_bytes}")
     workers = cores.available() if options.workers is None else options.workers
-    how = {"shard_bytes": shard_bytes, "threads": options.threads}
-    if options.threads is None and workers > 1:
-        how["threads"] = -(-cores.available() // workers)
+    threads = -(-cores.available() // workers) if workers > 1 else None
+    how: dict[str, Any] = {"shard_bytes": shard_bytes, "threads": threads}
     for option in ("compression", "index_by", "group_by"):
         if getattr(options, option) is not None:
             how[option] = getattr(options, option)
@@ -128,16 +134,15 @@ def _shards(options):
     said = {"shards": own.url, "manifest": number, "records": sum(one.records for one in entries)}
     said |= {"nbytes": sum(one.nbytes for one in entries), "files": sum(len(one.shards) for one in entries)}
     said["seconds"] = round(time.monotonic() - begin, 3)
-    print(to_json(said) if options.json else safe_text(_shards_line(said)))
-    return 0
+    return show(options.json, said, _shards_line(said))
 
 
-def _shards_line(said):
+def _shards_line(said: dict[str, Any]) -> str:
     what = f"{counted(said['records'], 'record')} in {counted(said['files'], 'shard file')}"
     return f"{said['shards']}@{said['manifest']}: {what}, {size_text(said['nbytes'])}, {said['seconds']:.1f} s"
 
 
-def _given(options):
+def _given(options: argparse.Namespace) -> Any:
     """The argument of the reader."""
     if "-" not in options.inputs:
         return options.inputs
@@ -150,7 +155,7 @@ def _given(options):
     return sys.stdin.buffer
 
 
-def _line(said, options):
+def _line(said: dict[str, Any], options: argparse.Namespace) -> str:
     places = []
     if options.output is not None:
         places.append(options.output)

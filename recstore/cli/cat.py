@@ -1,5 +1,8 @@
 """`recstore cat`: the records of a store as JSON lines, CSV or Parquet."""
 
+from __future__ import annotations
+
+import argparse
 import datetime
 import decimal
 import enum
@@ -17,13 +20,20 @@ from recstore.cli import files, stores
 from recstore.cli.files import Refused, Usage
 from recstore.text import an
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from typing import Any
+
+    from recstore.cli.files import Commands
+
 _WRITE = 1 << 16  # bytes that are written at once
 _ROW_GROUP = 64 << 20  # bytes of a row group, as Arrow holds it
 _TEXTS = (datetime.date, datetime.time, decimal.Decimal, uuid.UUID, pathlib.PurePath)
 _ISO = (datetime.date, datetime.time)
 
 
-def add(commands):
+def add(commands: Commands) -> None:
     """The arguments of the command."""
     cat = commands.add_parser(
         "cat",
@@ -46,7 +56,7 @@ def add(commands):
     cat.set_defaults(run=run)
 
 
-def run(options):
+def run(options: argparse.Namespace) -> int:
     """Writes the records; the exit status."""
     if options.force and options.parquet is None:
         raise Usage("--force belongs to --parquet OUT")
@@ -72,7 +82,7 @@ def run(options):
     return 0
 
 
-def _check_columns(store, columns):
+def _check_columns(store: Any, columns: Sequence[str]) -> None:
     """Raises Refused for a column that no record has, as far as the store tells the names."""
     there = native.field_names(store)
     for column in columns:
@@ -80,17 +90,15 @@ def _check_columns(store, columns):
             raise Refused(f"no record has a field {column!r}; there are: {', '.join(map(str, there[:20]))}")
 
 
-def _slice(text):
+def _slice(text: str) -> slice:
     try:
         start, stop, *step = (int(one) if one else None for one in text.split(":"))
         return slice(start, stop, *step)
     except (ValueError, TypeError):
-        import argparse
-
         raise argparse.ArgumentTypeError(f"{text!r} is not a slice such as 100:200") from None
 
 
-def _write(lines):
+def _write(lines: Iterable[bytes]) -> None:
     """Writes lines of text to standard output in UTF-8, whatever the terminal's encoding."""
     out = getattr(sys.stdout, "buffer", None) or io.BytesIO()
     sys.stdout.flush()
@@ -108,7 +116,7 @@ def _write(lines):
 # ---- JSON lines ----
 
 
-def _json_lines(records, pairs):
+def _json_lines(records: Iterable[Any], pairs: bool) -> Iterator[bytes]:
     plain = json.JSONEncoder(ensure_ascii=False, default=_default).encode
     escaped = json.JSONEncoder(default=_default).encode
     for number, record in enumerate(records):
@@ -124,7 +132,7 @@ def _json_lines(records, pairs):
         yield line + b"\n"
 
 
-def _default(value):
+def _default(value: object) -> Any:
     """Values that JSON does not have, as text where text is usual."""
     if isinstance(value, _ISO):
         return value.isoformat()
@@ -133,7 +141,7 @@ def _default(value):
     return recstore.json_default(value)
 
 
-def _no_json(number, record, error):
+def _no_json(number: int, record: object, error: Exception) -> str:
     for path, value in _leaves(record, ""):
         try:
             json.dumps(value, default=_default)
@@ -146,7 +154,7 @@ def _no_json(number, record, error):
     return f"record {number:,}: {error}"
 
 
-def _leaves(value, path):
+def _leaves(value: object, path: str) -> Iterator[tuple[str, object]]:
     """`(path, value)` of the values within a record that hold no others."""
     if isinstance(value, (Mapping, recstore.Record)):
         for key, one in value.items():
@@ -163,11 +171,12 @@ def _leaves(value, path):
 # ---- CSV ----
 
 
-def _csv_lines(records, columns):
+def _csv_lines(records: Any, columns: list[str] | None) -> Iterator[bytes]:
     """A line for the names, and one for each record. None is an empty cell and the empty str a quoted one, as read_csv
     reads them."""
     if len(records) == 0:
         return
+    rows: Iterator[Sequence[Any]]
     if columns:
         names, rows = columns, zip(*(records.field(name, default=None) for name in columns), strict=True)
     else:
@@ -187,12 +196,12 @@ def _csv_lines(records, columns):
 _OTHERS = "write --jsonl or --parquet"
 
 
-def _table(records):
+def _table(records: Any) -> tuple[list[Any], Iterator[list[Any]]]:
     """The names of the columns of a view, and an iterator over the cells of its records."""
     first = records[0]
     kinds = dict, recstore.Record
     if isinstance(first, kinds):
-        names = native.field_names(records)
+        names: Iterable[Any] | None = native.field_names(records)
         if names is None:
             names = dict.fromkeys(key for record in _checked(records, kinds) for key in record)
         return list(names), ([record.get(name) for name in names] for record in _checked(records, kinds))
@@ -202,33 +211,25 @@ def _table(records):
     return ["value"], ([one] for one in records)
 
 
-def _checked(records, kinds):
+def _checked(records: Iterable[Any], kinds: type | tuple[type, ...]) -> Iterator[Any]:
     for number, record in enumerate(records):
         if not isinstance(record, kinds):
             raise Refused(f"record {number:,} is {an(type(record).__name__)}, unlike record 0; {_OTHERS}")
         yield record
 
 
-def _line(cells, names, where):
+def _line(cells: Sequence[Any], names: Sequence[Any], where: str) -> bytes:
     try:
         return (",".join(map(_cell, cells)) + "\n").encode()
     except UnicodeEncodeError:
-        name = next(name for name, cell in zip(names, cells) if not _has_utf8(_cell(cell)))
+        name = next(name for name, cell in zip(names, cells) if any("\ud800" <= c <= "\udfff" for c in _cell(cell)))
         raise Refused(f"{where.format(name)} has a lone surrogate, which UTF-8 does not have; {_ESCAPED}") from None
 
 
 _ESCAPED = "write --jsonl, which escapes it, or choose fields with --columns"
 
 
-def _has_utf8(text):
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _cell(value):
+def _cell(value: object) -> str:
     if value is None:
         return ""
     if isinstance(value, enum.Enum):
@@ -242,15 +243,7 @@ def _cell(value):
 # ---- Parquet ----
 
 
-def _reader(pyarrow, records, options):
-    try:
-        return pyarrow.RecordBatchReader.from_stream(records)
-    except pyarrow.ArrowInvalid:  # a stream of values
-        what = f"{options.what} holds values that are not rows"
-        raise Refused(f"{what}, and a Parquet file has columns; write --jsonl") from None
-
-
-def _parquet(records, options):
+def _parquet(records: Any, options: argparse.Namespace) -> None:
     """Writes a Parquet file from the stream of batches that the core makes."""
     files.refuse_writing(options.parquet, options.force)
     try:
@@ -259,11 +252,15 @@ def _parquet(records, options):
     except ImportError:
         raise Refused("--parquet needs pyarrow: pip install pyarrow") from None
 
-    def write(temporary):
+    def write(temporary: str) -> None:
         try:
             if not hasattr(pyarrow.RecordBatchReader, "from_stream"):
                 raise Refused("--parquet needs pyarrow 15 or newer: pip install --upgrade pyarrow")
-            reader = _reader(pyarrow, records, options)
+            try:
+                reader = pyarrow.RecordBatchReader.from_stream(records)
+            except pyarrow.ArrowInvalid:  # a stream of values
+                what = f"{options.what} holds values that are not rows"
+                raise Refused(f"{what}, and a Parquet file has columns; write --jsonl") from None
             with parquet.ParquetWriter(temporary, reader.schema) as writer:
                 held, size = [], 0
                 for batch in reader:

@@ -3,6 +3,8 @@
 Each row is measured in its own process (trial.py). This process starts them, draws the progress bars and prints.
 """
 
+from __future__ import annotations
+
 import importlib.util
 import os
 import sys
@@ -12,44 +14,42 @@ from recstore.cli import trial
 from recstore.cli.running import TrialError, measured
 from recstore.cli.workers import METHODS
 from recstore.shm import process_memory
-from recstore.text import counted, size_text, table_line
+from recstore.text import counted, size_text, table, table_line
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, TypeAlias
+
+    from recstore.cli.running import Trials
+
+    _Row: TypeAlias = dict[str, Any]
 
 # The number of records and the time limit in seconds, unless the user gives a number or a file. A pair of rows is left
 # out if it may end after the limit.
 DEFAULT_RECORDS = 100_000
 BUDGET = 28.0
-# A list of the demo's own records takes about 0.9 KB each; five processes hold it, and pickling it needs as much again.
-_LIST_FACTOR = 6
-_HEADINGS = (
-    "container",
-    "workers by",
-    "build",
-    "data",
-    "ns/record",
-    "total PSS",
-    "USS/worker",
-    "first record",
-    "pickle",
-)
+_HEADINGS = "container,workers by,build,data,ns/record,total PSS,USS/worker,first record,pickle".split(",")
 _WIDTHS = (9, 10, 7, 7, 9, 9, 10, 12, 7)
 _SIDES = "<<>>>>>>>"
 
 
-def run(kind, path, records, workers):
+def run(kind: str | None, path: str | None, records: int | None, workers: int) -> int:
     """Run the demo; the exit status."""
     begin = time.monotonic()
     rows, status = measured("demo", lambda trials, pool: _measure(trials, pool, kind, path, records, workers))
     if rows is None:
         return status
     print()
-    print(_notes(rows))
+    print(notes(rows))
     print(_sentence(rows, workers))
     print(f"Took {time.monotonic() - begin:.0f} s.")
     print("On your own records: recstore demo --coco FILE, --paths FILE or --jsonl FILE.")
     return 0
 
 
-def _measure(trials, pool, kind, path, records, workers):
+def _measure(
+    trials: Trials, pool: str, kind: str | None, path: str | None, records: int | None, workers: int
+) -> list[_Row]:
     """The rows, printed as they come."""
     begin = time.monotonic()
     if path is None:
@@ -57,63 +57,61 @@ def _measure(trials, pool, kind, path, records, workers):
     found = trials.run("reading records", {"what": "prepare", "kind": kind, "path": path, "pool": pool})
     if not found["count"]:
         raise TrialError(f"no records in {path or 'the Python installation'}; name a file that holds some")
-    count, why = _fitting(records or (DEFAULT_RECORDS if kind is None else found["count"]), found, workers)
+    wanted = records or (DEFAULT_RECORDS if kind is None else found["count"])
+    count = fitting(wanted, found, workers)
+    why = "" if count == wanted else f" (not {wanted:,}: the list's copies would not fit in the free memory)"
     resampled = "" if count == found["count"] else f", resampled with replacement to {count:,}{why}"
     what = f"{found['count']:,} real records{f' from {path}' if path else ''}{resampled}"
     trials.say(f"{what}; {counted(workers, 'worker')}\n")
     trials.say(table_line(_HEADINGS, _SIDES, _WIDTHS))
     common = {"workers_n": workers, "pool": pool, "count": count, "resample": bool(resampled)}
     limit = begin + BUDGET if kind is None and records is None else float("inf")
-    rows = []
-    left_out = []
+    methods = [one for one in METHODS if one != "fork" or hasattr(os, "fork")]
+    methods += [trial.LOADER] * bool(importlib.util.find_spec("torch"))
+    rows: list[_Row] = []
+    left_out: list[str] = []
     slowest = 0.0
-    for method in _methods():
+    for method in methods:
         started = time.monotonic()
         if rows and started + slowest > limit:
             left_out.append(method)
             continue
-        rows += _pair(trials, method, common)
+        for container in ("list", "recstore"):
+            rows.append(row(trials, container, method, common))
+            trials.say(table_line(_cells(rows[-1]), _SIDES, _WIDTHS))
         slowest = max(slowest, time.monotonic() - started)
     if left_out:
         trials.say(f"Left out, for time: {', '.join(left_out)}. With --records {count} they are measured too.")
     return rows
 
 
-def _methods():
-    """The start methods of workers on this machine, and torch's DataLoader if torch is installed."""
-    methods = [one for one in METHODS if one != "fork" or hasattr(os, "fork")]
-    return methods + [trial.LOADER] * bool(importlib.util.find_spec("torch"))
+def row(trials: Trials, container: str, method: str, common: _Row) -> _Row:
+    """A row of the table, measured."""
+    # Under fork nothing is pickled. What a DataLoader pickles depends on its Dataset.
+    task = {"what": "row", "container": container, "method": method, "weigh": method in ("spawn", "forkserver")}
+    found = {"container": container, "method": method, **trials.run(f"{container}, {method}", {**task, **common})}
+    return {**found, "pickle": 0} if method == "fork" else found
 
 
-def _pair(trials, method, common):
-    """The rows of a list and of a RecordList, measured and printed."""
-    rows = []
-    for container in ("list", "recstore"):
-        # Under fork nothing is pickled. What a DataLoader pickles depends on its Dataset.
-        weigh = method in ("spawn", "forkserver")
-        task = {"what": "row", "container": container, "method": method, "weigh": weigh, **common}
-        row = {"container": container, "method": method, **trials.run(f"{container}, {method}", task)}
-        if method == "fork":
-            row["pickle"] = 0
-        trials.say(table_line(_cells(row), _SIDES, _WIDTHS))
-        rows.append(row)
-    return rows
-
-
-def _fitting(wanted, found, workers):
-    """`(number, note)`: the number of records, at most `wanted`, whose list and copies in workers fit into the free
-    memory. The note says why it is lower."""
+def fitting(wanted: int, found: _Row, workers: int, forms: int = 0) -> int:
+    """The number of records, at most `wanted`, with which a list and its copies in workers fit into the free memory, or
+    in one process a list and so many packed forms."""
     free = process_memory.available()
-    each = 4 * found["size"] / found["count"] + 500
-    room = None if free is None else int(0.8 * free / (each * (workers + _LIST_FACTOR - 4)))
-    if room is None or room >= wanted:
-        return wanted, ""
-    if room < 1000:
+    # A list takes about four times the packed bytes; pickling it needs as much again.
+    packed = found["size"] / found["count"]
+    listed = 4 * packed + 500
+    room = wanted if free is None else int(0.8 * free / max(listed * (workers + 2), listed + forms * packed))
+    if room < min(wanted, 1000):
         raise TrialError("too little free memory for a list and its copies in the workers")
-    return room, f" (not {wanted:,}: the list's copies would not fit in the free memory)"
+    return min(room, wanted)
 
 
-def _cells(row):
+def table_of(rows: list[_Row]) -> str:
+    """The rows as one table."""
+    return table([_HEADINGS, *map(_cells, rows)], _SIDES)
+
+
+def _cells(row: _Row) -> tuple[str, ...]:
     uss = [one for one in row["uss"] if one is not None]
     return (
         row["container"],
@@ -128,7 +126,8 @@ def _cells(row):
     )
 
 
-def _notes(rows):
+def notes(rows: list[_Row]) -> str:
+    """What the columns are."""
     text = (
         "data: for the list, what its process grew by. ns/record: random order, one process.\n"
         "total PSS: parent, workers and helpers, plus pages of the segment that nobody has mapped, after a full pass\n"
@@ -139,7 +138,7 @@ def _notes(rows):
     return text
 
 
-def _sentence(rows, workers):
+def _sentence(rows: list[_Row], workers: int) -> str:
     first = rows[0]["method"]
     totals = {row["container"]: row["total"] for row in rows if row["method"] == first}
     if None in totals.values():

@@ -1,16 +1,33 @@
 """The result of one check of `recstore doctor`, which doctor_checks and doctor_process return and doctor prints."""
 
+from __future__ import annotations
+
 import dataclasses
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 VERDICTS = ("ok", "warning", "problem")
 
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """The result of one check: a verdict, the reason in one line, the command that mends it or "", and the numbers."""
+    """A verdict, the reason in one line, the command that mends it or "", and the numbers."""
 
-    check: str
     verdict: str
     why: str
     mend: str = ""
-    values: dict = dataclasses.field(default_factory=dict)
+    values: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+
+def ok(why: str, mend: str = "", /, **values: Any) -> Finding:
+    return Finding("ok", why, mend, values)
+
+
+def warning(why: str, mend: str, /, **values: Any) -> Finding:
+    return Finding("warning", why, mend, values)
+
+
+def problem(why: str, mend: str, /, **values: Any) -> Finding:
+    return Finding("problem", why, mend, values)

@@ -1,25 +1,30 @@
 """The checks of `recstore doctor` about processes: descriptors, start methods, torch, logins, and files that were left
 behind."""
 
+from __future__ import annotations
+
 import os
 
-from recstore.cli.doctor_findings import Finding
+from recstore.cli.doctor_findings import ok, problem, warning
 from recstore.cli.text import reason
-from recstore.text import size_text
+from recstore.text import counted, size_text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from recstore.cli.doctor_findings import Finding
+    from recstore.cli.system import System
 
 _FEW, _PLENTY = 1024, 4096
 _LOGIND = ("/etc/systemd", "/run/systemd", "/usr/local/lib/systemd", "/usr/lib/systemd", "/lib/systemd")
 _NETWORK = ("nfs", "nfs4", "cifs", "smb3", "lustre", "gpfs", "beegfs", "ceph", "9p", "afs", "pvfs2")
-_SHM_USERS = "this user's files in /dev/shm, named stores of running jobs too,"
 
 
-def address_space(system):
+def address_space(system: System) -> Finding:
     """`ulimit -v`: each process that maps a store, a file or a library needs room for the whole of it."""
-    name = "address space"
-    used, soft, hard = system.address_space()
+    used, soft, hard = system.address_space
     values = {"used": used, "soft": soft, "hard": hard}
     if soft is None or used is None:
-        return Finding(name, "ok", "no limit" if soft is None else "unknown: this system does not tell", "", values)
+        return ok("no limit" if soft is None else "unknown: this system does not tell", **values)
     left = max(0, soft - soft // 20 - used)
     said = f"ulimit -v allows {size_text(soft)}, of which {size_text(used)} are mapped"
     if hard is None:
@@ -29,17 +34,17 @@ def address_space(system):
     else:
         mend = "raise `as` in /etc/security/limits.d and log in again, or take the limit out of the job's script"
     if left == 0:
-        return Finding(name, "problem", f"{said}: builds keep 5% free and will raise OutOfSpaceError", mend, values)
+        return problem(f"{said}: builds keep 5% free and will raise OutOfSpaceError", mend, **values)
     why = f"{said}. A store may take {size_text(left)}, because each process maps the whole of it"
-    return Finding(name, "warning", why, mend, values)
+    return warning(why, mend, **values)
 
 
-def open_files(system):
+def open_files(system: System) -> Finding:
     """`ulimit -n`: a store takes a descriptor in each process, torch one for each tensor on its way."""
-    soft, hard = system.file_limit()
+    soft, hard = system.file_limit
     values = {"soft": soft, "hard": hard}
     if soft is None:
-        return Finding("open files", "ok", "no limit", "", values)
+        return ok("no limit", **values)
     said = f"ulimit -n is {soft:,}"
     better = 65536 if hard is None else min(hard, 65536)
     if better > soft:
@@ -52,116 +57,84 @@ def open_files(system):
             system.place(), "echo '* - nofile 65536' | sudo tee /etc/security/limits.d/nofile.conf   (and log in again)"
         )
     if soft < _FEW:
-        why = f"{said}: a store takes one descriptor in each process, imports and workers take hundreds"
-        return Finding("open files", "problem", why, mend, values)
-    if soft < _PLENTY and system.torch_sharing() == "file_descriptor":
-        return Finding(
-            "open files",
-            "warning",
-            f'{said}: torch sends each tensor of a batch by a descriptor, and fails with "Too many open files"',
-            mend,
-            values,
+        return problem(
+            f"{said}: a store takes one descriptor in each process, imports and workers take hundreds", mend, **values
         )
-    return Finding("open files", "ok", f"{said}; a store takes one in each process", "", values)
+    if soft < _PLENTY and system.torch_sharing == "file_descriptor":
+        why = 'torch sends each tensor of a batch by a descriptor, and fails with "Too many open files"'
+        return warning(f"{said}: {why}", mend, **values)
+    return ok(f"{said}; a store takes one in each process", **values)
 
 
-def start_method(system):
+def start_method(system: System) -> Finding:
     """The default of multiprocessing, and so of DataLoader."""
-    method, version = system.start_method(), ".".join(map(str, system.version))
+    method, version = system.start_method, ".".join(map(str, system.version))
+    below = 'what builds must stand below if __name__ == "__main__", or every worker builds too'
     why = {
         "fork": (
             "workers inherit every store, nothing is sent; but what other threads hold locked at that moment (CUDA,"
             " OpenMP, logging) stays locked in them. Python 3.14 starts them by forkserver"
         ),
         "spawn": (
-            "a worker imports the main module again and receives each store as a handle of some hundred bytes: what"
-            ' builds must stand below if __name__ == "__main__", or every worker builds too'
+            "a worker imports the main module again and receives each store as a handle of some hundred bytes: " + below
         ),
         "forkserver": (
-            "a worker receives each store as a handle of some hundred bytes, and the main module is imported again:"
-            ' what builds must stand below if __name__ == "__main__", or every worker builds too'
+            "a worker receives each store as a handle of some hundred bytes, and the main module is imported again: "
+            + below
         ),
     }.get(method, "unknown to recstore")
-    return Finding(
-        "start method",
-        "ok",
-        f"{method}, the default of Python {version} here: {why}",
-        "",
-        {"method": method, "python": version},
-    )
+    return ok(f"{method}, the default of Python {version} here: {why}", method=method, python=version)
 
 
-def torch_sharing(system):
+def torch_sharing(system: System) -> Finding:
     """Which of torch's strategies passes tensors between processes."""
-    strategy = system.torch_sharing()
-    values = {"strategy": strategy}
+    strategy = system.torch_sharing
     if strategy is None:
-        return Finding("torch", "ok", "not installed", "", values)
+        return ok("not installed", strategy=None)
     if not strategy:
-        return Finding(
-            "torch",
-            "warning",
-            "is installed and cannot be imported",
-            "python -c 'import torch.multiprocessing'",
-            values,
-        )
+        mend = "python -c 'import torch.multiprocessing'"
+        return warning("is installed and cannot be imported", mend, strategy=strategy)
+    said = f"sends batches by the {strategy} strategy"
     if strategy == "file_system" and system.linux:
-        return Finding(
-            "torch",
-            "warning",
-            "sends batches by the file_system strategy: files in /dev/shm that stay there when its workers are killed",
-            'torch.multiprocessing.set_sharing_strategy("file_descriptor")',
-            values,
-        )
+        why = f"{said}: files in /dev/shm that stay there when its workers are killed"
+        mend = 'torch.multiprocessing.set_sharing_strategy("file_descriptor")'
+        return warning(why, mend, strategy=strategy)
     if strategy == "file_descriptor":
-        why = (
-            "sends batches by the file_descriptor strategy: one descriptor for each tensor on its way, nothing left"
-            " behind"
-        )
-        return Finding("torch", "ok", why, "", values)
-    return Finding("torch", "ok", f"sends batches by the {strategy} strategy", "", values)
+        said += ": one descriptor for each tensor on its way, nothing left behind"
+    return ok(said, strategy=strategy)
 
 
 # ---- RemoveIPC ----
 
 
-def remove_ipc(system):
+def remove_ipc(system: System) -> Finding:
     """Whether the login manager deletes named stores when their user logs out."""
-    name = "RemoveIPC"
     if not system.linux or not system.exists("/run/systemd/system"):
-        return Finding(
-            name, "ok", "no systemd runs here: nobody deletes from /dev/shm at logout", "", {"removes": False}
-        )
+        return ok("no systemd runs here: nobody deletes from /dev/shm at logout", removes=False)
     setting, file = logind_setting(system, "RemoveIPC")
-    removes = (setting or "yes").lower() in ("1", "yes", "y", "true", "t", "on")
-    values = {"setting": setting, "file": file, "removes": removes}
-    if not removes:
-        return Finding(name, "ok", f"{setting}, by {file}: named stores stay when their user logs out", "", values)
+    values = {"setting": setting, "file": file, "removes": False}
+    if (setting or "yes").lower() not in ("1", "yes", "y", "true", "t", "on"):
+        return ok(f"{setting}, by {file}: named stores stay when their user logs out", **values)
     said = f"yes, by {file}" if file else "yes, by default"
     if system.uid <= _last_system_user(system):
-        return Finding(name, "ok", f"{said}, but not for root and other system users", "", {**values, "removes": False})
+        return ok(f"{said}, but not for root and other system users", **values)
     if system.contained():
-        return Finding(name, "ok", f"{said}, for logins inside this container only", "", {**values, "removes": False})
-    user = system.user_name()
+        return ok(f"{said}, for logins inside this container only", **values)
+    user = system.user_name
     if system.exists(f"/var/lib/systemd/linger/{user}"):
-        return Finding(
-            name, "ok", f"{said}, but {user} lingers: logging out deletes nothing", "", {**values, "removes": False}
-        )
-    return Finding(
-        name,
-        "warning",
-        f"{said}: when the last session of {user} ends, logind deletes {_SHM_USERS} and later processes do not find"
-        " them",
-        f"sudo loginctl enable-linger {user}",
-        values,
+        return ok(f"{said}, but {user} lingers: logging out deletes nothing", **values)
+    why = (
+        f"{said}: when the last session of {user} ends, logind deletes this user's files in /dev/shm, named stores of"
+        " running jobs too, and later processes do not find them"
     )
+    return warning(why, f"sudo loginctl enable-linger {user}", **{**values, "removes": True})
 
 
-def logind_setting(system, key):
+def logind_setting(system: System, key: str) -> tuple[str | None, str | None]:
     """`(value, file)` of a setting of logind.conf and its drop-ins, as systemd reads them; `(None, None)` where none
     has it."""
     main = next((path for path in (f"{folder}/logind.conf" for folder in _LOGIND) if system.exists(path)), None)
-    dropins = {}
+    dropins: dict[str, str] = {}
     for folder in reversed(_LOGIND):  # of files of one name, the one in the earlier folder counts
         below = f"{folder}/logind.conf.d"
         dropins.update((name, f"{below}/{name}") for name in system.names(below) if name.endswith(".conf"))
@@ -178,7 +151,7 @@ def logind_setting(system, key):
     return (value, where) if value else (None, None)
 
 
-def _last_system_user(system):
+def _last_system_user(system: System) -> int:
     for line in (system.read("/etc/login.defs") or "").splitlines():
         words = line.split()
         if len(words) == 2 and words[0] == "SYS_UID_MAX" and words[1].isdecimal():
@@ -189,7 +162,7 @@ def _last_system_user(system):
 # ---- What was left behind ----
 
 
-def left_behind(folder):
+def left_behind(folder: str | None) -> list[tuple[str, int]]:
     """`(path, bytes)` of this user's files that no process uses and that are not kept, in the folder of named segments
     and in the private one."""
     from recstore import names
@@ -210,7 +183,7 @@ def left_behind(folder):
     return [(path, size) for path, size in sizes if size is not None]
 
 
-def unused_bytes(path):
+def unused_bytes(path: str) -> int | None:
     """The bytes that a file of this user takes which no process has locked; None for any other."""
     import fcntl
 
@@ -228,57 +201,48 @@ def unused_bytes(path):
         os.close(fd)
 
 
-def named_folder(system, folder):
+def named_folder(system: System, folder: str | None) -> Finding:
     """Which file system holds named stores."""
     from recstore.shm import named_segments
 
-    name = "named stores"
     try:
         place = named_segments.folder(folder)
         os.listdir(place)
     except OSError as error:
-        return Finding(
-            name,
-            "problem",
-            f"their folder cannot be used: {reason(error)}",
-            "unset RECSTORE_DIR   (or name another folder)",
-        )
+        return problem(f"their folder cannot be used: {reason(error)}", "unset RECSTORE_DIR   (or name another folder)")
     mount = system.mount_of(os.path.realpath(place))
-    kind = mount.kind if mount else None
-    values = {"folder": place, "kind": kind}
-    if kind in _NETWORK or (kind or "").startswith("fuse"):
-        return Finding(
-            name,
-            "warning",
-            f"are in {place}, which is {kind}: other machines may see them too, and locks may not hold between"
-            " machines",
-            "export RECSTORE_DIR=/dev/shm   (or a local disk)",
-            values,
-        )
+    kind = mount.kind if mount else ""
+    values = {"folder": place, "kind": kind or None}
+    if kind in _NETWORK or kind.startswith("fuse"):
+        why = "other machines may see them too, and locks may not hold between machines"
+        mend = "export RECSTORE_DIR=/dev/shm   (or a local disk)"
+        return warning(f"are in {place}, which is {kind}: {why}", mend, **values)
     where = "in memory" if kind in ("tmpfs", "ramfs") else f"files of {kind}" if kind else "files"
-    return Finding(name, "ok", f"are in {place}, {where}", "", values)
+    return ok(f"are in {place}, {where}", **values)
 
 
-def orphans(folder=None):
+def orphans(folder: str | None = None) -> Finding:
     """The number and size of files that were left behind."""
     try:
         found = left_behind(folder)
     except OSError as error:
-        return Finding("orphans", "warning", f"unknown: {reason(error)}")
+        return warning(f"unknown: {reason(error)}", "")
     size = sum(one for _, one in found)
     places = sorted({os.path.dirname(path) for path, _ in found})
     values = {"count": len(found), "bytes": size, "folders": places}
     if not found:
-        return Finding("orphans", "ok", "no file of this user's stores is left without a process", "", values)
-    files = "1 file" if len(found) == 1 else f"{len(found):,} files"
-    return Finding(
-        "orphans",
-        "warning",
-        f"{files} of this user's stores, {size_text(size)}, which no process uses, in {' and '.join(places)}: "
-        "killed processes left them, and the next build removes them",
-        "recstore gc" + (f" --dir {folder}" if folder else ""),
-        values,
+        return ok("no file of this user's stores is left without a process", **values)
+    why = (
+        f"{counted(len(found), 'file')} of this user's stores, {size_text(size)}, which no process uses, in "
+        f"{' and '.join(places)}: killed processes left them, and the next build removes them"
     )
+    return warning(why, "recstore gc" + (f" --dir {folder}" if folder else ""), **values)
 
 
-CHECKS = (address_space, open_files, start_method, torch_sharing, remove_ipc)
+CHECKS = {
+    "address space": address_space,
+    "open files": open_files,
+    "start method": start_method,
+    "torch": torch_sharing,
+    "RemoveIPC": remove_ipc,
+}

@@ -1,5 +1,7 @@
 """The files that commands read: their format by name or `--format`, and the reader of each format."""
 
+from __future__ import annotations
+
 import argparse
 import os
 import re
@@ -8,6 +10,15 @@ from contextlib import contextmanager
 import recstore
 from recstore import sources
 from recstore.sources import inputs
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any, TypeAlias
+
+    from recstore.sources import Source
+
+    Commands: TypeAlias = argparse._SubParsersAction[argparse.ArgumentParser]
 
 MAGIC = b"\x89RECS\r\n\x1a"  # the first bytes of a store's file (csrc/FORMAT.md)
 _BY_SUFFIX = {
@@ -53,7 +64,7 @@ class Usage(Refused):
     """The arguments are wrong, whatever the files and stores hold: exit status 2."""
 
 
-def format_of(path):
+def format_of(path: str) -> str | None:
     """One of FORMATS for a file: by its first bytes "recs", which a folder of shards is too, else by the suffix of its
     name, or None."""
     if is_store(path) or os.path.isdir(path) and _has_manifests(path):
@@ -61,18 +72,18 @@ def format_of(path):
     return "parquet" if os.path.isdir(path) else form_by_name(path)
 
 
-def form_by_name(path):
+def form_by_name(path: str) -> str | None:
     """One of FORMATS by the suffix of a name, or None."""
     return _BY_SUFFIX.get(inputs.suffix_of(path))
 
 
-def _has_manifests(folder):
+def _has_manifests(folder: str) -> bool:
     from recstore.remote import manifest
 
     return any(map(manifest.number_in, os.listdir(folder)))
 
 
-def is_store(path):
+def is_store(path: str) -> bool:
     """Whether a file begins as that of a store does."""
     if not os.path.isfile(path):
         return False  # opening a pipe would wait for its writer
@@ -83,7 +94,7 @@ def is_store(path):
         return False
 
 
-def add_reading(parser, n_rows=True):
+def add_reading(parser: argparse.ArgumentParser, n_rows: bool = True) -> None:
     """The options of a command that say how its files are read."""
     parser.add_argument("--format", choices=FORMATS, help="the format of the files, if their names do not tell")
     about = "JSON: the keys to the array, with dots between, such as annotations"
@@ -109,14 +120,14 @@ def add_reading(parser, n_rows=True):
     parser.set_defaults(header=None)
 
 
-def refuse_reading(options):
+def refuse_reading(options: argparse.Namespace) -> None:
     """Raises Refused if an option of `add_reading` is given for a store."""
     for option in (*_OPTIONS, "n_rows"):
         if getattr(options, option, None) not in (None, False):
             raise Usage(f"{options.what} is a store, and --{option} is for files that are read")
 
 
-def refuse_writing(path, force):
+def refuse_writing(path: str, force: bool) -> None:
     """Refused for a folder, and for a file that exists unless it is to be replaced."""
     if os.path.isdir(path):
         raise Refused(f"{path} is a folder: name a file in it")
@@ -124,7 +135,7 @@ def refuse_writing(path, force):
         raise Refused(f"{path} exists; --force replaces it")
 
 
-def names(text):
+def names(text: str) -> list[str]:
     """A list of names from text with commas."""
     found = [one.strip() for one in text.split(",")]
     if not all(found):
@@ -132,7 +143,7 @@ def names(text):
     return found
 
 
-def count(text, least=0):
+def count(text: str, least: int = 0) -> int:
     """A number of at least 0, which may have underscores."""
     try:
         number = int(text.replace("_", ""))
@@ -143,20 +154,20 @@ def count(text, least=0):
     return number
 
 
-def positive(text):
+def positive(text: str) -> int:
     """A number of at least 1."""
     return count(text, 1)
 
 
-def _character(text):
+def _character(text: str) -> str:
     return {"\\t": "\t", "tab": "\t", "space": " "}.get(text, text)
 
 
-def _quote(text):
+def _quote(text: str) -> str:
     return "" if text == "none" else text
 
 
-def _dtypes(text):
+def _dtypes(text: str) -> str | dict[str, str]:
     if "=" not in text:
         return text
     pairs = [one.partition("=") for one in names(text)]
@@ -165,7 +176,7 @@ def _dtypes(text):
     return {name: kind for name, _, kind in pairs}
 
 
-def source(paths, options, form=None):
+def source(paths: Any, options: argparse.Namespace, form: str | None = None) -> Source[Any]:
     """The Source of files: a path, or a list of paths and patterns. `options` are those of `add_reading`. Raises
     Refused for an option that the format does not have, and the reader's errors."""
     form = form or options.format or _common(paths)
@@ -187,10 +198,11 @@ def source(paths, options, form=None):
     if form == "tsv":
         chosen.setdefault("delimiter", "\t")
     with explained():
-        return getattr(sources, {"text": "lines", "tsv": "csv"}.get(form, form))(paths, **chosen)
+        found: Source[Any] = getattr(sources, {"text": "lines", "tsv": "csv"}.get(form, form))(paths, **chosen)
+        return found
 
 
-def read(paths, options, form=None, **how):
+def read(paths: Any, options: argparse.Namespace, form: str | None = None, **how: Any) -> Any:
     """The store of files; `how` are options of the build, the others as of `source`."""
     found = source(paths, options, form)
     with explained():
@@ -198,7 +210,7 @@ def read(paths, options, form=None, **how):
 
 
 @contextmanager
-def explained():
+def explained() -> Iterator[None]:
     """Names the options of the command in errors that name arguments of Python."""
     try:
         yield
@@ -212,22 +224,22 @@ def explained():
         raise (Usage if of_options else Refused)(text) from None
 
 
-def _flags(text):
+def _flags(text: str) -> str:
     """A message that names arguments of Python, with the options of the command instead."""
     text = text.replace("entries=True", "--entries").replace("header=False", "--no-header")
     text = re.sub(rf'\b({"|".join(_OPTIONS)})=(?:"(\S+)"|(\d+)|(\[\.\.\.\])|(None))?', _flag, text)
     return text
 
 
-def _flag(found):
+def _flag(found: re.Match[str]) -> str:
     option, text, number, names, none = found.groups()
     value = text or number or ("A,B" if names else "none" if none else "")
     return f"--{option.replace('_', '-')} {value}".rstrip()
 
 
-def _common(paths):
+def _common(paths: Any) -> str:
     """The format of all paths by their names."""
-    found = {}
+    found: dict[Any, str] = {}
     for path in paths if isinstance(paths, list) else [paths]:
         found.setdefault(format_of(path), path)
     if None in found:
@@ -239,4 +251,5 @@ def _common(paths):
         )
     if None in found:
         raise Usage(f"the name of {found[None]} does not tell the format; give --format {'|'.join(FORMATS)}")
-    return next(iter(found))
+    (form,) = found
+    return str(form)

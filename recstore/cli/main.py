@@ -1,5 +1,7 @@
 """The command line: parses the arguments, calls the module of the command and prints an error in one line."""
 
+from __future__ import annotations
+
 import argparse
 import os
 import sys
@@ -9,22 +11,28 @@ from recstore.cli import build, cat, files, monitor, stores
 from recstore.cli import records as sources
 from recstore.cli.text import error_line
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
-def main(arguments=None):
+    from recstore.cli.files import Commands
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; its exit status: 0 done, 1 failed with one line on standard error, 2 wrong usage."""
     _open_standard_streams()
     options = _parser().parse_args(arguments)
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="backslashreplace")  # text of a store may not fit the terminal's encoding
     try:
-        status = options.run(options)
+        status: int = options.run(options)
         sys.stdout.flush()
         return status
     except BrokenPipeError:
         # The reader of the pipe has closed it; the flush at exit must not fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
-    except (recstore.Error, OSError, stores.Refused) as error:
+    except (recstore.Error, OSError, files.Refused) as error:
         print(f"recstore {options.command}: {error_line(error)}", file=sys.stderr)
         return 2 if isinstance(error, files.Usage) else 1
     except KeyboardInterrupt:
@@ -32,7 +40,7 @@ def main(arguments=None):
         return 130
 
 
-def _open_standard_streams():
+def _open_standard_streams() -> None:
     """A shell can start a program without some: `>&-`. What is written there is dropped, and no other file gets their
     numbers, under which the command of `recstore monitor` would write to it."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
@@ -40,7 +48,7 @@ def _open_standard_streams():
             setattr(sys, name, open(os.devnull, mode))
 
 
-def _parser():
+def _parser() -> argparse.ArgumentParser:
     about = "Records in shared memory, read in place by every worker."
     parser = argparse.ArgumentParser(prog="recstore", description=about)
     parser.add_argument("--version", action="version", version=f"recstore {recstore.__version__}")
@@ -81,7 +89,7 @@ def _parser():
     return parser
 
 
-def _add_bench(commands):
+def _add_bench(commands: Commands) -> None:
     bench = commands.add_parser(
         "bench",
         help="what your own records cost, here and in the rivals that are installed",
@@ -99,7 +107,7 @@ def _add_bench(commands):
     bench.set_defaults(run=_bench)
 
 
-def _add_stores(commands):
+def _add_stores(commands: Commands) -> None:
     named = "a named store, or the file of a saved one (./x is always a file)"
     for name, run, about in (
         ("info", stores.info, "what a store holds"),
@@ -140,12 +148,12 @@ def _add_stores(commands):
     gc.set_defaults(run=stores.collect)
 
 
-def _add_common(parser):
+def _add_common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dir", metavar="DIR", help="the folder of named stores, instead of RECSTORE_DIR or /dev/shm")
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
-def _days(text):
+def _days(text: str) -> float:
     try:
         number = float(text)
     except ValueError:
@@ -155,13 +163,13 @@ def _days(text):
     return number
 
 
-def _bench(options):
+def _bench(options: argparse.Namespace) -> int:
     from recstore.cli import bench
 
     return bench.run(options)
 
 
-def _demo(options):
+def _demo(options: argparse.Namespace) -> int:
     from recstore.cli import demo
 
     kind = next((one for one in sources.KINDS if getattr(options, one)), None)
@@ -169,7 +177,7 @@ def _demo(options):
     return demo.run(kind, path, options.records, options.workers)
 
 
-def _doctor(options):
+def _doctor(options: argparse.Namespace) -> int:
     from recstore.cli import doctor
     from recstore.cli.system import System
 

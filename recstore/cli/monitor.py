@@ -1,5 +1,7 @@
 """`recstore monitor`: runs a command, or watches a running process, and shows the memory of its processes."""
 
+from __future__ import annotations
+
 import argparse
 import contextlib
 import os
@@ -18,10 +20,18 @@ from recstore.monitor.recent import Recent
 from recstore.monitor.sampler import Sampler, outcome
 from recstore.monitor.watch import Watch
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from recstore.cli.files import Commands
+    from recstore.monitor.log import Run
+
 _STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
-def add(commands):
+def add(commands: Commands) -> None:
     """Add the command to the parser."""
     one = commands.add_parser(
         "monitor",
@@ -44,7 +54,7 @@ def add(commands):
     one.set_defaults(run=run)
 
 
-def run(options):
+def run(options: argparse.Namespace) -> int:
     """Run the command; the exit status."""
     arguments = options.arguments[1:] if options.arguments[:1] == ["--"] else options.arguments
     if (options.pid is None) == (not arguments):
@@ -54,7 +64,10 @@ def run(options):
     if options.html is not None:
         _check_html(options.html)
     show = Show(options.quiet)
-    log = _open_log(options.log, show.say)
+    try:
+        log = None if options.log is None else Log(options.log, show.say)
+    except ValueError as error:
+        raise Refused(str(error)) from None
     try:
         if options.pid is None:
             return _run_command(arguments, options, log, show)
@@ -63,19 +76,13 @@ def run(options):
         show.close()
         if log is not None:
             log.close()
-            _remove_empty(log.path)
+            # That of a command that could not be started is empty. The command may have removed it too.
+            with contextlib.suppress(FileNotFoundError):
+                if os.path.isfile(log.path) and not os.path.getsize(log.path):
+                    os.unlink(log.path)
 
 
-def _remove_empty(path):
-    """Remove the log of a command that could not be started. The command may have removed it too."""
-    try:
-        if os.path.isfile(path) and not os.path.getsize(path):
-            os.unlink(path)
-    except FileNotFoundError:
-        return
-
-
-def _check_html(path):
+def _check_html(path: str) -> None:
     """Say before the command runs that the page could not be written at its end."""
     import importlib.util
 
@@ -89,14 +96,14 @@ def _check_html(path):
 class Show:
     """The output of the monitor: the live table where standard error is a terminal, and lines of text."""
 
-    def __init__(self, quiet):
+    def __init__(self, quiet: bool) -> None:
         self.quiet = quiet
         self._failed = False
         self._out = sys.stderr
         plain = quiet or not self._out.isatty() or os.environ.get("TERM", "dumb") == "dumb"
         self.panel = None if plain else terminal.Panel(self._out.fileno())
 
-    def say(self, text):
+    def say(self, text: str) -> None:
         """Print a line; a closed terminal is no error."""
         line = f"recstore monitor: {text}"
         if self.panel is not None:
@@ -108,7 +115,7 @@ class Show:
             self.quiet = True
 
     @contextlib.contextmanager
-    def failing(self, what):
+    def failing(self, what: str) -> Iterator[None]:
         """A fault of the monitor is said; the command goes on, and its exit status is passed on all the same."""
         try:
             yield
@@ -118,7 +125,7 @@ class Show:
                 self.say(f"{what} failed: {type(error).__name__}: {reason(error)}; the command goes on")
             time.sleep(0.1)  # the same fault may come at once again
 
-    def end(self, run, options):
+    def end(self, run: Run, options: argparse.Namespace) -> None:
         """Print the tables of the end."""
         self.close()
         width = shutil.get_terminal_size((100, 24)).columns
@@ -135,20 +142,13 @@ class Show:
         except OSError:
             self.quiet = True
 
-    def close(self):
+    def close(self) -> None:
         """Give the rows of the terminal back."""
         if self.panel is not None:
             self.panel.close()
 
 
-def _open_log(path, say):
-    try:
-        return None if path is None else Log(path, say)
-    except ValueError as error:
-        raise Refused(str(error)) from None
-
-
-def _watch_of(root, options, log, show, **how):
+def _watch_of(root: int, options: argparse.Namespace, log: Log | None, show: Show, **how: Any) -> tuple[Watch, Recent]:
     from recstore.monitor.store_names import name_of
 
     sampler = Sampler(root, without=(os.getpid(),), ask=name_of, **how)
@@ -158,7 +158,7 @@ def _watch_of(root, options, log, show, **how):
     return Watch(sampler, sinks, interval=options.interval, warnings=warnings, say=show.say), recent
 
 
-def _run_command(arguments, options, log, show):
+def _run_command(arguments: list[str], options: argparse.Namespace, log: Log | None, show: Show) -> int:
     from recstore.monitor.command import CannotRun, Command, Signals, become_subreaper
 
     reaper = os.getpid() if become_subreaper() else None
@@ -191,7 +191,7 @@ def _run_command(arguments, options, log, show):
     return command.exit_status
 
 
-def _say_left(watch):
+def _say_left(watch: Watch) -> None:
     """Processes that outlive the command are said, as nobody watches them any longer."""
     watch.catch_up()
     left = [f"{one.label} ({one.pid})" for one in watch.sampler.tree.members.values()]
@@ -200,7 +200,7 @@ def _say_left(watch):
         watch.note(f"still running after the command has ended: {', '.join(left[:10])}{more}", "warning")
 
 
-def _watch_process(pid, options, log, show):
+def _watch_process(pid: int, options: argparse.Namespace, log: Log | None, show: Show) -> int:
     if not _exists(pid):
         raise Refused(f"no process has the number {pid}")
     watch, recent = _watch_of(pid, options, log, show)
@@ -238,7 +238,7 @@ def _watch_process(pid, options, log, show):
     return 0
 
 
-def _exists(pid):
+def _exists(pid: int) -> bool:
     if pid < 1:  # kill takes 0 and negative numbers for process groups
         return False
     try:
@@ -250,11 +250,11 @@ def _exists(pid):
     return True
 
 
-def _noted(*_):
+def _noted(*_: object) -> None:
     """A signal's handler: set_wakeup_fd tells the loop, which acts on it."""
 
 
-def _rest(watch):
+def _rest(watch: Watch) -> bool:
     """Wait until the next sample is due or the root has ended; whether a signal has come."""
     while True:
         root = watch.sampler.tree.members.get(watch.sampler.tree.root)
@@ -265,7 +265,7 @@ def _rest(watch):
             return False
 
 
-def _finish(recent, options, show):
+def _finish(recent: Recent, options: argparse.Namespace, show: Show) -> None:
     run = recent.run()
     show.end(run, options)
     if options.html is not None:
@@ -277,7 +277,7 @@ def _finish(recent, options, show):
             show.say(f"the page {options.html} cannot be written: {error.strerror}")
 
 
-def _seconds(text):
+def _seconds(text: str) -> float:
     try:
         value = float(text)
     except ValueError:
@@ -287,7 +287,7 @@ def _seconds(text):
     return value
 
 
-def _warn(text):
+def _warn(text: str) -> float | None:
     if text == "off":
         return None
     try:

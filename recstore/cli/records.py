@@ -1,4 +1,4 @@
-"""Reads the records of the demo: the files of this Python installation, or the user's own file.
+"""Reads the records of the demo and of the benchmark: the files of this Python installation, or the user's own file.
 
 One process reads the records and writes them to a pool file, from which the measured processes load them. The file has
 the length of each record, then the record: marshalled, or pickled if marshal cannot write it (dates and decimals of a
@@ -6,6 +6,9 @@ Parquet file). So the memory for reading a large JSON file ends with its process
 objects, as a program that loads metadata does.
 """
 
+from __future__ import annotations
+
+import argparse
 import itertools
 import marshal
 import os
@@ -15,45 +18,54 @@ import struct
 import sys
 import sysconfig
 
-from recstore.errors import InputError
-from recstore.sources import inputs, json_files, jsonl_files, line_files
+import recstore
+from recstore.cli import files
+from recstore.sources import inputs, json_files
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import Any
 
 _LENGTH = struct.Struct("<Q")
 _PICKLED = 1 << 63
 _MOST_FILES = 20_000  # a network file system lists a few thousand files in a second
-KINDS = ("coco", "paths", "jsonl")
+KINDS = {
+    "coco": {"format": "json", "records": "annotations"},
+    "paths": {"format": "text"},
+    "jsonl": {"format": "jsonl"},
+}
+_WHAT = {"jsonl": "one JSON value a line", "text": "lines as text", "recs": "a store"}
 
 
 class SourceError(Exception):
     """A file of the user's that holds no records; the message names the file and the line."""
 
 
-def read(kind, path):
-    """Records of a source: one of KINDS with its file, or kind None for this Python installation."""
-    if kind is None:
+def read(kind: str | None, path: str | None) -> Iterator[Any]:
+    """Records of a source: one of KINDS with its file, or neither for this Python installation."""
+    if kind is None or path is None:
         return itertools.islice(installed_files(), _MOST_FILES)
-    reader = {"coco": read_coco, "paths": read_paths, "jsonl": read_jsonl}[kind]
-    return guarded(path, lambda: reader(path))
+    options = argparse.Namespace(**KINDS[kind], n_rows=None)
+    return guarded(path, lambda: of_file(path, options))
 
 
-def guarded(path, read):
+def guarded(path: str, read: Callable[[], Iterable[Any]]) -> Iterator[Any]:
     """The records of `read()`. Any failure becomes a SourceError, which names the file and says what to do."""
     try:
         yield from read()
-    except InputError as error:
+    except (recstore.Error, files.Refused) as error:
         raise SourceError(str(error)) from None
     except OSError as error:
         reason = error.strerror or error
         raise SourceError(
             f"{path}: cannot be read: {reason}; give the path of a file that this user may read"
         ) from None
-    except RecursionError:
-        raise SourceError(f"{path}: nested too deeply (recursion); give a file of records") from None
-    except ValueError as error:
+    except (RecursionError, ValueError) as error:
         raise SourceError(f"{path}: {error}; give a file of records") from None
 
 
-def installed_files():
+def installed_files() -> Iterator[dict[str, Any]]:
     """One dict for each file under the Python installation: path, size, mode, three times, suffix."""
     paths = sysconfig.get_paths()
     roots = {os.path.realpath(paths[name]) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
@@ -79,52 +91,72 @@ def installed_files():
                 }
 
 
-def read_coco(path):
-    """The annotations of a COCO file."""
-    return json_files.JsonSource(inputs.resolve(path), ("annotations",)).records()
+def of_file(path: str, options: argparse.Namespace) -> Iterator[Any]:
+    """The records of a file; of a mapping its entries. `options` are those of files.add_reading."""
+    with recstore.open(path) if options.format == "recs" else files.read(path, options, compression="none") as store:
+        pairs = store.items() if isinstance(store, recstore.RecordDict) else None
+        records = store if pairs is None else ({"key": key, "value": value} for key, value in pairs)
+        yield from itertools.islice(records, options.n_rows)
 
 
-def read_paths(path):
-    """One string a line."""
-    return line_files.LineSource(inputs.resolve(path)).records()
+def read_any(path: str, form: str, where: str | None = None, n_rows: int | None = None) -> tuple[str, Iterator[Any]]:
+    """`(description, records)` of a file of the benchmark. `where` is the path to the list in a JSON file, with dots.
+
+    Raises SourceError, here or while the records are read.
+    """
+    options = argparse.Namespace(format=form, n_rows=n_rows, records=where)
+    if where is not None:
+        what = f"the list under {where!r}"
+    elif form == "json":
+        what, options.records, options.entries = next(guarded(path, lambda: iter([_longest(path)])))
+    else:
+        what = _WHAT.get(form, "rows as dicts")
+    return what, guarded(path, lambda: of_file(path, options))
 
 
-def read_jsonl(path):
-    """One JSON value a line, empty lines left out."""
-    return jsonl_files.JsonlSource(inputs.resolve(path)).records()
+def _longest(path: str) -> tuple[str, tuple[str, ...] | None, bool]:
+    """What is read of a JSON file, the key of its longest list, and whether it is the entries of an object instead."""
+    (file,) = inputs.resolve(path)
+    first, found = json_files.survey(file)
+    if first == ord("["):
+        return "the list", None, False
+    if first != ord("{"):
+        raise SourceError(f"{path}: neither a list nor an object")
+    lists = {keys[0]: count for keys, is_object, count in found if len(keys) == 1 and not is_object}
+    if not lists:
+        return 'the entries of the object, as {"key": ..., "value": ...}', None, True
+    key = max(lists, key=lambda one: lists[one])
+    others = ", ".join(f"{other} ({count:,})" for other, count in lists.items() if other != key)
+    return f"the list under {key!r}{f', not {others}' if others else ''}; --records says another one", (key,), False
 
 
-def write_pool(records, path, source="the source"):
-    """Write a pool file of the records of `source`; how many records it holds and how many bytes they take."""
+def write_pool(records: Iterable[Any], path: str) -> tuple[int, int]:
+    """Write a pool file; how many records it holds and how many bytes they take."""
     count = size = 0
     with open(path, "wb") as file:
         for record in records:
-            try:
-                blob, mark = _packed(record)
-            except RecursionError:
-                raise SourceError(f"{source}: record {count:,} is nested too deeply (recursion)") from None
-            file.write(_LENGTH.pack(len(blob) | mark))
-            file.write(blob)
+            blob, mark = _packed(record)
+            file.write(_LENGTH.pack(len(blob) | mark) + blob)
             count += 1
             size += len(blob)
     return count, size
 
 
-def _packed(record):
+def _packed(record: object) -> tuple[bytes, int]:
     try:
-        return marshal.dumps(record), 0
+        return marshal.dumps(record), 0  # type: ignore[arg-type]  # any object; ValueError for others
     except ValueError:
         return pickle.dumps(record, pickle.HIGHEST_PROTOCOL), _PICKLED
 
 
-def _blobs(path):
+def _blobs(path: str) -> Iterator[tuple[bytes, Callable[[bytes], Any]]]:
     with open(path, "rb") as file:
         while head := file.read(_LENGTH.size):
             length = _LENGTH.unpack(head)[0]
             yield file.read(length & ~_PICKLED), pickle.loads if length & _PICKLED else marshal.loads
 
 
-def read_pool(path, resample=None, seed=2017):
+def read_pool(path: str, resample: int | None = None, seed: int = 2017) -> Iterator[Any]:
     """Fresh records of a pool file: all in order, or `resample` of them drawn with replacement from a fixed seed."""
     if resample is None:
         for blob, loads in _blobs(path):

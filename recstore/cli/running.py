@@ -1,6 +1,7 @@
-"""Runs each trial of `recstore demo` and `recstore bench` in its own process, and shows the progress."""
+"""Runs each trial of `recstore demo` and `recstore bench` in its own process, and shows its stages."""
 
-import importlib.util
+from __future__ import annotations
+
 import json
 import os
 import select
@@ -11,7 +12,14 @@ import tempfile
 import time
 
 from recstore.cli import trial
-from recstore.text import safe_text
+from recstore.cli.text import error_line
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import IO, Any, TypeVar
+
+    _T = TypeVar("_T")
 
 _PATIENCE = 5.0  # seconds that an interrupted trial has to end its workers
 
@@ -27,37 +35,34 @@ class Trials:
     lost. The handler ends the trial; then `run` reads the end of its output and raises.
     """
 
-    def __init__(self, shown):
-        self._shown = shown
-        self._process = None
-        self._interrupted = None  # time.monotonic() at the first signal
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._interrupted: float | None = None  # time.monotonic() at the first signal
 
-    def interrupt(self, *_):
+    def interrupt(self, *_: object) -> None:
         """Handles SIGINT and SIGTERM."""
         if self._interrupted is None:
             self._interrupted = time.monotonic()
             if self._process is not None:
                 self._process.terminate()
 
-    def check(self):
+    def check(self) -> None:
         """Raise KeyboardInterrupt if a signal has come."""
         if self._interrupted is not None:
             raise KeyboardInterrupt
 
-    def run(self, label, task):
-        """Run one task, draw its progress, return its result. Raises TrialError."""
+    def run(self, label: str, task: dict[str, Any]) -> dict[str, Any]:
+        """Run one task, show its stages, return its result. Raises TrialError."""
         self.check()
-        result = failure = None
-        self._shown.begin(label)
+        result: dict[str, Any] | None = None
+        failure = None
         process = self._process = _start(task)
         try:
             if self._interrupted is not None:  # the signal came before there was a process to end
                 process.terminate()
             for message in self._messages(process):
                 if "stage" in message:
-                    self._shown.stage(f"{label}: {message['stage']}", message["of"])
-                elif "done" in message:
-                    self._shown.advance(message["done"])
+                    self._show(f"{label}: {message['stage']} ...")
                 elif "error" in message:
                     # Its process is about to end by itself. A signal now would hit an interpreter that shuts down.
                     failure = message["error"]
@@ -68,30 +73,47 @@ class Trials:
             raise
         finally:
             self._process = None
-            _end(process)
-            self._shown.end()
+            process.stdout.close()  # type: ignore[union-attr]  # a pipe
+            try:
+                process.wait(_PATIENCE)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+            self._show("")
         self.check()
         if failure is not None:
             raise TrialError(failure)
         if result is None:
-            raise TrialError(_death(label, process.returncode))
+            status = process.returncode
+            why = f"that measures ended with exit code {status} and no result; its own messages are above"
+            if status == -signal.SIGKILL:
+                why = "was killed, as the kernel does when memory runs out; use fewer records"
+            raise TrialError(f"{label}: the process {why}")
         return result
 
-    def say(self, text):
-        """Print a line of the result now, above the bar."""
-        self._shown.say(text)
+    def say(self, text: str) -> None:
+        """Print a line of the result now."""
+        print(text, flush=True)
 
-    def _messages(self, process):
+    def _show(self, stage: str) -> None:
+        """A stage on standard error: on a terminal, in a line that the next one overwrites."""
+        if sys.stderr.isatty():
+            print(f"\r\x1b[K{stage}", end="", file=sys.stderr, flush=True)
+        elif stage:
+            print(stage, file=sys.stderr, flush=True)
+
+    def _messages(self, process: subprocess.Popen[bytes]) -> Iterator[dict[str, Any]]:
         """The trial's messages up to the end of its output; an interrupted trial that does not end is killed."""
         rest = b""
+        out: IO[bytes] = process.stdout  # type: ignore[assignment]  # a pipe
         while True:
-            ready, _, _ = select.select([process.stdout], [], [], 1.0)
+            ready, _, _ = select.select([out], [], [], 1.0)
             if not ready:
                 if self._interrupted is not None and time.monotonic() > self._interrupted + _PATIENCE:
                     process.kill()
                     return
                 continue
-            data = os.read(process.stdout.fileno(), 1 << 16)
+            data = os.read(out.fileno(), 1 << 16)
             if not data:
                 return
             *lines, rest = (rest + data).split(b"\n")
@@ -99,7 +121,7 @@ class Trials:
                 yield from map(json.loads, lines)
 
 
-def _start(task):
+def _start(task: dict[str, Any]) -> subprocess.Popen[bytes]:
     """The process of a trial. It inherits SIGINT as blocked: a terminal sends Ctrl-C to the whole group, and a Python
     that is just starting would answer with a traceback."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
@@ -109,102 +131,20 @@ def _start(task):
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _end(process):
-    """Wait for a trial that is about to end; leave no process behind."""
-    process.stdout.close()
-    try:
-        process.wait(_PATIENCE)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-
-
-def _death(label, status):
-    """The message for a trial that ended without a result."""
-    if status == -signal.SIGKILL:
-        return f"{label}: the process was killed, as the kernel does when memory runs out; use fewer records"
-    return f"{label}: the process that measures ended with exit code {status} and no result; its own messages are above"
-
-
-class _PlainBars:
-    """Progress without a terminal or without rich: a line for each stage on standard error."""
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        pass
-
-    def begin(self, label):
-        pass
-
-    def stage(self, label, of):
-        print(f"{label} ...", file=sys.stderr, flush=True)
-
-    def advance(self, count):
-        pass
-
-    def end(self):
-        pass
-
-    def say(self, text):
-        print(text, flush=True)
-
-
-class _RichBars(_PlainBars):
-    """One bar for the stage that runs, gone when it ends."""
-
-    def __enter__(self):
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-        # Standard output stays as it is: the bar is on standard error, and the output may go to a file.
-        console = Console(stderr=True)
-        self._progress = Progress(*columns, console=console, transient=True, redirect_stdout=False)
-        self._progress.start()
-        self._task = None
-        return self
-
-    def __exit__(self, *_):
-        self._progress.stop()
-
-    def begin(self, label):
-        self._task = self._progress.add_task(label, total=None)
-
-    def stage(self, label, of):
-        self._progress.remove_task(self._task)
-        self._task = self._progress.add_task(label, total=of)
-
-    def advance(self, count):
-        self._progress.advance(self._task, count)
-
-    def end(self):
-        self._progress.remove_task(self._task)
-
-    def say(self, text):
-        # A bar is drawn over the line that the cursor is in, so it is taken away while the text is printed.
-        self._progress.stop()
-        print(text, flush=True)
-        self._progress.start()
-
-
-def measured(command, measure):
+def measured(command: str, measure: Callable[[Trials, str], _T]) -> tuple[_T, int] | tuple[None, int]:
     """Run `measure(trials, pool)` with Trials and the path of a file for their records. Returns its result and 0, or
     None and the exit status after one line on standard error said what failed: 1, or 130 for Ctrl-C."""
-    bars = _RichBars() if sys.stderr.isatty() and importlib.util.find_spec("rich") else _PlainBars()
-    trials = Trials(bars)
+    trials = Trials()
     # A shell has a background job ignore SIGINT, which stays so.
     wanted = [one for one in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(one) is not signal.SIG_IGN]
     answers = {number: signal.signal(number, trials.interrupt) for number in wanted}
     try:
-        with tempfile.TemporaryDirectory(prefix=f"recstore-{command}-") as folder, bars:
+        with tempfile.TemporaryDirectory(prefix=f"recstore-{command}-") as folder:
             result = measure(trials, os.path.join(folder, "pool"))
         trials.check()
         return result, 0
     except TrialError as error:
-        line = safe_text(str(error)).replace("\n", " ")
-        print(f"recstore {command}: {line}", file=sys.stderr)
+        print(f"recstore {command}: {error_line(error)}", file=sys.stderr)
         return None, 1
     except KeyboardInterrupt:
         print(f"recstore {command}: interrupted, all workers ended", file=sys.stderr)

@@ -4,6 +4,8 @@ An argument without a slash is the name of a store if one has it, else a file; `
 trusted: no class is made and no pickle is loaded. Printed text is cut short and has no control characters.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import errno
 import os
@@ -12,35 +14,33 @@ import sys
 import recstore
 from recstore.cli import files
 from recstore.cli.files import Refused, Usage
-from recstore.cli.text import brief, error_line, plain, to_json
+from recstore.cli.text import brief, error_line, plain, show
 from recstore.containers.opening import is_set
 from recstore.text import counted, safe_text, size_text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+    from typing import Any, Literal
 
 _COLUMNS = ("name", "fingerprint", "records", "nbytes", "age", "builder", "attached", "state", "keep", "path")
 
 
-def list_segments(options):
+def list_segments(options: argparse.Namespace) -> int:
     """`ls`"""
     found = recstore.names.list(dir=options.dir)
-    if options.json:
-        print(to_json([{column: getattr(info, column) for column in _COLUMNS} for info in found]))
-    else:
-        print(safe_text(str(found)) if found else "no named stores of this user")
-    return 0
+    said = [{column: getattr(info, column) for column in _COLUMNS} for info in found]
+    return show(options.json, said, str(found) if found else "no named stores of this user")
 
 
-def info(options):
+def info(options: argparse.Namespace) -> int:
     """`info`"""
     with opened(options) as store:
         said = store.info(fields=options.fields)
-        if options.json:
-            print(to_json(_words(dataclasses.asdict(said))))
-        else:
-            print(safe_text(str(said)))
-    return 0
+        return show(options.json, _words(dataclasses.asdict(said)), str(said))
 
 
-def head(options):
+def head(options: argparse.Namespace) -> int:
     """`head`: the first records, each in a line; of a store or of a file that a reader knows."""
     form = options.format or (files.format_of(options.what) if os.path.exists(options.what) else None)
     if form in (None, "recs") or not options.format and _is_name(options):
@@ -51,7 +51,7 @@ def head(options):
     return _head(options, files.read(given, options, form, compression="none"), options.n)
 
 
-def _is_name(options):
+def _is_name(options: argparse.Namespace) -> bool:
     """Whether the argument is the name of a store."""
     if os.sep in options.what:
         return False
@@ -61,7 +61,7 @@ def _is_name(options):
         return False
 
 
-def _head(options, store, most):
+def _head(options: argparse.Namespace, store: Any, most: int | None) -> int:
     """Prints the first records. `most` is None for a store, else the number of records to show of those read."""
     with store:
         is_mapping = isinstance(store, recstore.RecordDict)
@@ -69,15 +69,8 @@ def _head(options, store, most):
         shown = [_entry(keys, values, at) for at in range(min(options.n, len(store)))]
         rest = len(store) - len(shown)
     if options.json:
-        print(
-            to_json(
-                [
-                    {"key": plain(key), **({"error": error} if error else {"value": plain(value)})}
-                    for key, value, error in shown
-                ]
-            )
-        )
-        return 0
+        said = [{"key": plain(key), **({"error": e} if e else {"value": plain(value)})} for key, value, e in shown]
+        return show(True, said, "")
     for key, value, error in shown:
         print(safe_text(f"{brief(key)}: {f'<not shown: {error}>' if error else brief(value)}").replace("\n", " "))
     if rest:
@@ -85,7 +78,7 @@ def _head(options, store, most):
     return 0
 
 
-def _entry(keys, values, at):
+def _entry(keys: Any, values: Any, at: int) -> tuple[Any, Any, str]:
     """`(key, value, error)`: an unreadable record must not hide the others."""
     try:
         return keys[at], values[at], ""
@@ -93,30 +86,24 @@ def _entry(keys, values, at):
         return at, None, error_line(error)
 
 
-def verify(options):
+def verify(options: argparse.Namespace) -> int:
     """`verify`: all bytes."""
     with opened(options, verify="full") as store:
-        if options.json:
-            print(to_json({"what": options.what, "good": True, "records": len(store), "nbytes": store.nbytes}))
-        else:
-            print(f"{options.what}: good, {counted(len(store), 'record')}")
-    return 0
+        said = {"what": options.what, "good": True, "records": len(store), "nbytes": store.nbytes}
+        return show(options.json, said, f"{options.what}: good, {counted(len(store), 'record')}")
 
 
-def remove(options):
+def remove(options: argparse.Namespace) -> int:
     """`rm`"""
     try:
         removed = recstore.names.remove(options.name, options.fingerprint, dir=options.dir)
     except ValueError as error:
         raise Usage(str(error)) from None
-    if options.json:
-        print(to_json({"name": options.name, "removed": removed}))
-    else:
-        print(f"{options.name}: removed, {counted(removed, 'store')}; processes that read it may go on")
-    return 0
+    text = f"{options.name}: removed, {counted(removed, 'store')}; processes that read it may go on"
+    return show(options.json, {"name": options.name, "removed": removed}, text)
 
 
-def collect(options):
+def collect(options: argparse.Namespace) -> int:
     """`gc`"""
     if options.url is not None:
         return _collect_set(options)
@@ -127,17 +114,12 @@ def collect(options):
 
     size = sum(size for _, size in left_behind(options.dir))
     removed = recstore.names.collect(dir=options.dir) + file_backing.collect(file_backing.default())
-    size -= sum(size for _, size in left_behind(options.dir))
-    if options.json:
-        print(to_json({"removed": removed, "bytes": max(0, size)}))
-    elif removed:
-        print(f"removed {removed:,} {'file' if removed == 1 else 'files'}, {size_text(max(0, size))}")
-    else:
-        print("nothing to remove")
-    return 0
+    size = max(0, size - sum(size for _, size in left_behind(options.dir)))
+    text = f"removed {counted(removed, 'file')}, {size_text(size)}" if removed else "nothing to remove"
+    return show(options.json, {"removed": removed, "bytes": size}, text)
 
 
-def _collect_set(options):
+def _collect_set(options: argparse.Namespace) -> int:
     """`gc URL`"""
     from recstore.remote import collecting
 
@@ -149,18 +131,14 @@ def _collect_set(options):
         if isinstance(error, recstore.Error):
             raise
         raise Refused(str(error)) from None
-    if options.json:
-        said = {"manifests": done.manifests, "files": done.files, "bytes": done.nbytes, "kept": done.kept}
-        print(to_json(said | {"dry_run": done.dry_run}))
-    else:
-        print(safe_text(str(done)))
-    return 0
+    said = {"manifests": done.manifests, "files": done.files, "bytes": done.nbytes, "kept": done.kept}
+    return show(options.json, said | {"dry_run": done.dry_run}, str(done))
 
 
 # ---- Helpers ----
 
 
-def opened(options, verify="header"):
+def opened(options: argparse.Namespace, verify: Literal["header", "full"] = "header") -> Any:
     """The store that an argument names. SegmentNotFoundError, Refused, and the errors of attaching and opening."""
     what = options.what
     if os.sep in what and options.fingerprint is None:
@@ -181,11 +159,14 @@ def opened(options, verify="header"):
         if not os.path.exists(what) and not is_set(what):
             raise Refused(str(error)) from None
     else:
-        return store if verify == "header" else _verified(store)
+        if verify == "header":
+            return store
+        with store:  # which keeps the segment alive until it is open again
+            return recstore.open(store.segments[0].path, verify=verify)
     return _open(what, verify)
 
 
-def _open(what, verify):
+def _open(what: str, verify: Literal["header", "full"]) -> Any:
     """As recstore.open. Refused for a URL that needs what is not given."""
     try:
         return recstore.open(what, verify=verify)
@@ -195,13 +176,7 @@ def _open(what, verify):
         raise Refused(str(error)) from None
 
 
-def _verified(store):
-    """Opens a named store again and checks all its bytes. `store` keeps the segment alive meanwhile."""
-    with store:
-        return recstore.open(store.segments[0].path, verify="full")
-
-
-def _words(value):
+def _words(value: object) -> Any:
     """A copy in which every key and leaf is a value of JSON."""
     if isinstance(value, dict):
         return {str(key): _words(one) for key, one in value.items()}

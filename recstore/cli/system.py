@@ -1,11 +1,21 @@
 """Reads the facts about the system for `recstore doctor`. The roots of all paths are parameters, so that tests can
 describe other machines."""
 
+from __future__ import annotations
+
 import dataclasses
+import functools
 import os
 import sys
 
 from recstore.monitor import cgroup
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from recstore.monitor.cgroup import Level, Mount
 
 _INITIAL_PID_NAMESPACE = "pid:[4026531836]"  # PROC_PID_INIT_INO of the kernel
 
@@ -21,23 +31,21 @@ class Space:
 
 
 class System:
-    """This machine, as this process sees it; `proc` and `root` are put in front of paths."""
+    """This machine, as this process sees it; `proc` and `root` are put in front of paths, `others` are facts."""
 
-    def __init__(self, proc="/proc", root="", **others):
+    def __init__(self, proc: str = "/proc", root: str = "", **others: Any) -> None:
         self.proc, self.root = proc, root
-        self.environ = others.pop("environ", os.environ)
-        self.platform = others.pop("platform", sys.platform)
-        self.version = others.pop("version", sys.version_info[:2])
-        self.uid = others.pop("uid", os.geteuid())
-        self._given = others
+        self.environ: Mapping[str, str] = os.environ
+        self.platform, self.version, self.uid = sys.platform, sys.version_info[:2], os.geteuid()
+        vars(self).update(others)
 
     @property
-    def linux(self):
+    def linux(self) -> bool:
         return self.platform.startswith("linux")
 
     # ---- Files ----
 
-    def read(self, path):
+    def read(self, path: str) -> str | None:
         """The text of a file; None if it cannot be read. Paths in /proc are looked up in `proc`."""
         try:
             with open(self.path(path), encoding="utf-8", errors="backslashreplace") as file:
@@ -45,23 +53,21 @@ class System:
         except (OSError, ValueError):  # a path that a log names may hold NUL
             return None
 
-    def path(self, path):
+    def path(self, path: str) -> str:
         return self.proc + path[len("/proc") :] if path.startswith("/proc/") else self.root + path
 
-    def exists(self, path):
+    def exists(self, path: str) -> bool:
         return os.path.exists(self.path(path))
 
-    def names(self, path):
+    def names(self, path: str) -> list[str]:
         """The names in a folder, sorted; none where it cannot be read."""
         try:
             return sorted(os.listdir(self.path(path)))
         except OSError:
             return []
 
-    def space(self, folder):
+    def space(self, folder: str) -> Space | None:
         """The Space of a folder; None where it is missing."""
-        if "space" in self._given:
-            return self._given["space"](folder)
         path = self.path(folder)
         try:
             values = os.statvfs(path)
@@ -73,7 +79,7 @@ class System:
 
     # ---- Memory ----
 
-    def meminfo(self):
+    def meminfo(self) -> dict[str, int]:
         """{key: bytes} of /proc/meminfo."""
         found = {}
         for line in (self.read("/proc/meminfo") or "").splitlines():
@@ -83,18 +89,18 @@ class System:
                 found[key] = int(words[0]) * (1024 if words[1:] == ["kB"] else 1)
         return found
 
-    def headroom(self):
+    def headroom(self) -> tuple[int | None, str]:
         """`(bytes, limit)`: the memory that a build may take, from the C core."""
         from recstore._core import native
 
         return native.headroom(self.proc, self.root) if self.linux else (None, "")
 
-    def cgroups(self):
+    def cgroups(self) -> list[Level]:
         """The Levels of this process's memory cgroup, from its own up to the top that is mounted here; version 2
         first."""
         return cgroup.levels(self.read, mounted=self.mounts())
 
-    def own_cgroup(self):
+    def own_cgroup(self) -> str | None:
         """The path of the memory cgroup of this process, None where it is in none. With both versions mounted memory is
         in one of them."""
         levels = self.cgroups()
@@ -102,17 +108,17 @@ class System:
 
     # ---- Namespaces ----
 
-    def mounts(self, pid="self"):
+    def mounts(self, pid: int | str = "self") -> list[Mount]:
         """The Mounts that a process sees, in order; none if they cannot be read."""
         return cgroup.mounts(self.read, pid)
 
-    def mount_of(self, folder, pid="self"):
+    def mount_of(self, folder: str, pid: int | str = "self") -> Mount | None:
         """The Mount of a folder; None if it cannot be read."""
         # A later one covers an earlier one of the same point.
         matching = [m for m in self.mounts(pid) if folder == m.point or folder.startswith(m.point.rstrip("/") + "/")]
         return max(enumerate(matching), key=lambda pair: (len(pair[1].point), pair[0]))[1] if matching else None
 
-    def place(self):
+    def place(self) -> str:
         """The system that set the limits: "kubernetes", "slurm", "container" or "host"."""
         if "KUBERNETES_SERVICE_HOST" in self.environ:
             return "kubernetes"
@@ -120,7 +126,7 @@ class System:
             return "slurm"
         return "container" if self.contained() else "host"
 
-    def contained(self):
+    def contained(self) -> bool:
         """Whether this is a container: process 1 is then the container's, not the machine's."""
         if self.exists("/.dockerenv") or self.exists("/run/.containerenv"):
             return True
@@ -131,16 +137,16 @@ class System:
 
     # ---- The process ----
 
-    def file_limit(self):
+    @functools.cached_property
+    def file_limit(self) -> tuple[int | None, int | None]:
         """`(soft, hard)` of `ulimit -n`; None for no limit."""
-        if "file_limit" in self._given:
-            return self._given["file_limit"]
         import resource
 
-        limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-        return tuple(None if one == resource.RLIM_INFINITY else one for one in limits)
+        soft, hard = (None if n == resource.RLIM_INFINITY else n for n in resource.getrlimit(resource.RLIMIT_NOFILE))
+        return soft, hard
 
-    def address_space(self):
+    @functools.cached_property
+    def address_space(self) -> tuple[int | None, int | None, int | None]:
         """`(bytes in use, soft limit, hard limit)` of `ulimit -v`; None for no limit, or what cannot be read."""
         import re
 
@@ -150,41 +156,39 @@ class System:
         soft, hard = limits.groups() if limits else ("", "")
         return used, int(soft) if soft.isdecimal() else None, int(hard) if hard.isdecimal() else None
 
-    def start_method(self):
+    @functools.cached_property
+    def start_method(self) -> str:
         """The default of multiprocessing."""
-        if "start_method" in self._given:
-            return self._given["start_method"]
         import multiprocessing
 
         return multiprocessing.get_all_start_methods()[0]
 
-    def torch_sharing(self):
+    @functools.cached_property
+    def torch_sharing(self) -> str | None:
         """torch's sharing strategy, asked of another process; None without torch, "" where importing it failed."""
-        if "torch_sharing" not in self._given:
-            self._given["torch_sharing"] = _ask_torch()
-        return self._given["torch_sharing"]
+        import importlib.util
+        import subprocess
 
-    def user_name(self):
+        if importlib.util.find_spec("torch") is None:
+            return None
+        ask = "import torch.multiprocessing as m; print(m.get_sharing_strategy())"
+        try:
+            done = subprocess.run(
+                [sys.executable, "-c", f"import sys; sys.path[:] = {sys.path!r}; {ask}"],
+                capture_output=True,
+                text=True,
+                timeout=120,
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            return ""
+        return done.stdout.strip() if done.returncode == 0 else ""
+
+    @functools.cached_property
+    def user_name(self) -> str:
         """This user's, or the number where it has none."""
-        if "user_name" in self._given:
-            return self._given["user_name"]
         import pwd
 
         try:
             return pwd.getpwuid(self.uid).pw_name
         except KeyError:
             return str(self.uid)
-
-
-def _ask_torch():
-    import importlib.util
-    import subprocess
-
-    if importlib.util.find_spec("torch") is None:
-        return None
-    code = f"import sys; sys.path[:] = {sys.path!r}; import torch.multiprocessing as m; print(m.get_sharing_strategy())"
-    try:
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return done.stdout.strip() if done.returncode == 0 else ""

@@ -1,11 +1,18 @@
 """Records and values as commands print them: on one line, cut short, or as JSON."""
 
+from __future__ import annotations
+
 import math
 import os
 import re
 from collections.abc import Mapping
+from itertools import islice
 
 from recstore.text import safe_text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 # Advice of the library, and what a user of the command does instead.
 _COMMANDS = (
@@ -16,6 +23,7 @@ _COMMANDS = (
     (r"recstore\.names\.remove\(('[^']*')\) removes it, and recstore\.shared\(name, build\) builds or attaches",
      r"recstore rm \1 removes it"),
     (r"recstore\.read_\w+\(path\)", "recstore build FILE"),
+    (r"\bread_jsonl reads", "--format jsonl reads"),
     (r"say which by fingerprint=", "say which by --fingerprint"),
     (r"\bos\.makedirs makes it", "mkdir -p makes it"),
     (r"\bdir= chooses", "--dir chooses"),
@@ -23,18 +31,29 @@ _COMMANDS = (
     (r"open with allow_pickle=True if you trust who wrote the file", "the command loads none"),
     (r"\bkeep is True, False, a number of seconds or a duration", "--keep takes a duration"),
 )  # fmt: skip
-_BRACKETS = {list: ("[", "]"), tuple: ("(", ")"), set: ("{", "}"), frozenset: ("frozenset({", "})")}
+_BRACKETS: dict[type, tuple[str, str]] = {
+    list: ("[", "]"),
+    tuple: ("(", ")"),
+    set: ("{", "}"),
+    frozenset: ("frozenset({", "})"),
+}
 _MOST_ITEMS, _MOST_CHARACTERS, _MOST_DEPTH = 12, 120, 6
 
 
-def to_json(value):
+def to_json(value: object) -> str:
     """Text that any JSON reader takes, lone surrogates included."""
     import json
 
     return json.dumps(value, indent=2, allow_nan=False)
 
 
-def brief(value, depth=_MOST_DEPTH):
+def show(as_json: bool, said: object, text: str) -> int:
+    """Print what a command has found, as JSON or as text without control characters; the exit status."""
+    print(to_json(said) if as_json else safe_text(text))
+    return 0
+
+
+def brief(value: Any, depth: int = _MOST_DEPTH) -> str:
     """A value as one line, cut at every level. Neither its size nor its depth nor control characters can trouble a
     terminal."""
     from recstore import Record
@@ -66,38 +85,35 @@ def brief(value, depth=_MOST_DEPTH):
     return text if len(text) <= 2 * _MOST_CHARACTERS else text[: 2 * _MOST_CHARACTERS] + "..."
 
 
-def _cut(text, length, unit):
+def _cut(text: str, length: int, unit: str) -> str:
     return text if length <= _MOST_CHARACTERS else f"{text}... ({length:,} {unit})"
 
 
-def _safe(text):
+def _safe(text: object) -> str:
     return "".join(c if c.isprintable() else "?" for c in str(text)[:_MOST_CHARACTERS])
 
 
-def _first(value):
-    """The first few elements, without a copy of all."""
-    return [one for one, _ in zip(value, range(_MOST_ITEMS))]
-
-
-def _more(value):
+def _more(value: Any) -> list[str]:
     rest = len(value) - _MOST_ITEMS
     return [f"... ({rest:,} more)"] if rest > 0 else []
 
 
-def _elements(value, depth):
+def _elements(value: Any, depth: int) -> str:
     if not depth:
         return "..." if value else ""
-    return ", ".join([brief(one, depth - 1) for one in _first(value)] + _more(value))
+    return ", ".join([brief(one, depth - 1) for one in islice(value, _MOST_ITEMS)] + _more(value))
 
 
-def _items(value, depth, how):
+def _items(value: Any, depth: int, how: str) -> str:
     if not depth:
         return "..." if len(value) else ""
     naming = brief if how.startswith("{}:") else _safe
-    return ", ".join([how.format(naming(key), brief(value[key], depth - 1)) for key in _first(value)] + _more(value))
+    return ", ".join(
+        [how.format(naming(key), brief(value[key], depth - 1)) for key in islice(value, _MOST_ITEMS)] + _more(value)
+    )
 
 
-def plain(value, depth=_MOST_DEPTH):
+def plain(value: Any, depth: int = _MOST_DEPTH) -> Any:
     """A value for JSON, cut like `brief`. Values that JSON does not have become their brief text."""
     if value is None or isinstance(value, bool):
         return value
@@ -108,10 +124,10 @@ def plain(value, depth=_MOST_DEPTH):
     if type(value) is str and len(value) <= _MOST_CHARACTERS:
         return value
     if depth and isinstance(value, (list, tuple)):
-        return [plain(one, depth - 1) for one in _first(value)] + _more(value)
+        return [plain(one, depth - 1) for one in islice(value, _MOST_ITEMS)] + _more(value)
     if depth and isinstance(value, Mapping):
         out = {}
-        for key in _first(value):
+        for key in islice(value, _MOST_ITEMS):
             name = key if type(key) is str and len(key) <= _MOST_CHARACTERS else brief(key)
             out[name] = plain(value[key], depth - 1)
         if _more(value):
@@ -120,7 +136,7 @@ def plain(value, depth=_MOST_DEPTH):
     return brief(value, depth)
 
 
-def reason(error):
+def reason(error: BaseException) -> str:
     """What an exception says: of an OSError the file and the reason, without the number."""
     if not isinstance(error, OSError) or error.strerror is None:
         return str(error)
@@ -129,7 +145,7 @@ def reason(error):
     return f"{named}: {error.strerror}" if named else str(error.strerror)
 
 
-def error_line(error):
+def error_line(error: BaseException) -> str:
     """An exception in one line, with advice for a shell."""
     text = reason(error)
     for python, command in _COMMANDS:

@@ -5,6 +5,8 @@ Each row has a fresh process, so that no container is measured beside the memory
 has enlarged. The process is started as `python -c` and writes JSON lines to standard output. It is no public interface.
 """
 
+from __future__ import annotations
+
 import contextlib
 import dataclasses
 import gc
@@ -17,6 +19,7 @@ import random
 import signal
 import sys
 import time
+import types
 import warnings
 from array import array
 
@@ -24,17 +27,22 @@ from recstore.cli import records as sources
 from recstore.cli import workers
 from recstore.shm import process_memory
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any
+
 _READS = 100_000
 LOADER = "DataLoader"
 
 
-def say(**message):
+def say(**message: Any) -> None:
     """Sends one JSON line to the demo. If the demo stops reading, SIGPIPE ends this process."""
     sys.stdout.write(json.dumps(message) + "\n")
     sys.stdout.flush()
 
 
-def main(arguments):
+def main(arguments: list[str]) -> int:
     """The entry: one of the tasks below, by the name under "what"."""
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the command answers Ctrl-C, and ends this process
@@ -44,19 +52,19 @@ def main(arguments):
     return status
 
 
-def _stop(*_, owner=os.getpid()):
+def _stop(*_: object, owner: int = os.getpid()) -> None:
     """The answer to SIGTERM: ends this process and all its descendants. It does not raise: an exception would come up
     in the middle of multiprocessing, whose destructors print it. A forked worker inherits it until it sets its own."""
     if os.getpid() == owner:
         # Not every system lists the descendants; multiprocessing knows its own.
-        children = {child.pid for child in multiprocessing.active_children()}
+        children = {child.pid for child in multiprocessing.active_children() if child.pid is not None}
         for pid in children.union(process_memory.family(owner)[1:]):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGTERM)
     os._exit(130)
 
 
-def _outcome(task):
+def _outcome(task: dict[str, Any]) -> tuple[dict[str, Any], int]:
     """The last message, a result or the failure in words, and the exit status."""
     try:
         return {"result": _TASKS[task.pop("what")](**task)}, 0
@@ -70,66 +78,66 @@ def _outcome(task):
         return {"error": f"a worker failed: {str(error).rstrip().rpartition(chr(10))[2]}"}, 1
 
 
-def prepare(kind, path, pool):
+def prepare(kind: str | None, path: str | None, pool: str) -> dict[str, Any]:
     """Read the source into the pool file."""
-    count, size = sources.write_pool(sources.read(kind, path), pool, path or "the files of this machine")
+    count, size = sources.write_pool(sources.read(kind, path), pool)
     return {"count": count, "size": size}
 
 
-def prepare_file(path, form, where, n_rows, pool):
-    """Read the user's file, as bench_files has it, into the pool file."""
-    from recstore.cli import bench_files
-
-    source, records = bench_files.read(path, form, where)
-    count, size = sources.write_pool(itertools.islice(records, n_rows), pool, path)
+def prepare_file(path: str, form: str, where: str | None, n_rows: int | None, pool: str) -> dict[str, Any]:
+    """Read the user's file into the pool file."""
+    source, records = sources.read_any(path, form, where, n_rows)
+    count, size = sources.write_pool(records, pool)
     return {"count": count, "size": size, "source": source}
 
 
-def bench(pool, reads, repeats):
+def bench(pool: str, reads: int, repeats: int) -> dict[str, Any]:
     """Decode and size of every rival, over all records of the pool, and the bytes of each field of the RecordList."""
     import recstore
     from recstore.cli import bench_rivals, bench_timing
 
-    say(stage="reading the records", of=None)
+    say(stage="reading the records")
     records = list(sources.read_pool(pool))
-    wanted = bench_rivals.every()
-    rows, sizes, absent = bench_timing.measure(records, wanted, reads, repeats, lambda stage: say(stage=stage, of=None))
-    say(stage="bytes by field", of=None)
+    rows, sizes, absent = bench_timing.measure(
+        records, bench_rivals.EVERY, reads, repeats, lambda stage: say(stage=stage)
+    )
+    say(stage="bytes by field")
     with recstore.RecordList(records) as store:
-        fields, size = store.info(fields=True).fields, store.nbytes
+        fields, size = store.info(fields=True).fields, store.nbytes  # type: ignore[union-attr]  # a store's own
     found = {"reads": rows, "sizes": sizes, "skipped": absent}
     return {**found, "fields": [dataclasses.asdict(one) for one in fields], "fields_of": size}
 
 
-def row(container, method, workers_n, pool, count, resample, weigh):
+def row(
+    container: str, method: str, workers_n: int, pool: str, count: int, resample: bool, weigh: bool
+) -> dict[str, Any]:
     """Build the container from the pool, read it at random, hand it to workers, measure."""
     started_with = process_memory.segments()
     before = process_memory.usage()
-    say(stage="building", of=count)
+    say(stage="building")
     begin = time.perf_counter()
-    fresh = _counted(sources.read_pool(pool, count if resample else None), count)
-    records = _build(container, fresh)
-    result = {"build_s": time.perf_counter() - begin, "records": len(records)}
+    records = _build(container, itertools.islice(sources.read_pool(pool, count if resample else None), count))
+    result: dict[str, Any] = {"build_s": time.perf_counter() - begin, "records": len(records)}
     gc.collect()
     after = process_memory.usage()
     if container == "list":
-        result["bytes"] = None if after is None else after.uss - before.uss
+        result["bytes"] = after.uss - before.uss if after and before else None
     else:
         result["bytes"] = records.nbytes
     result["pickle"] = _pickled_size(records) if weigh else None
     result["read_ns"] = read_ns(records)
     segments = {key: size for key, size in process_memory.segments().items() if key not in started_with}
-    say(stage="reading", of=count if method == LOADER else count * workers_n)
+    say(stage="reading")
     if method == LOADER:
         from recstore.cli.loader import loader_pass
 
-        result.update(loader_pass(records, workers_n, segments, _advance))
+        result.update(loader_pass(records, workers_n, segments))
     else:
-        result.update(workers.full_pass(records, method, workers_n, segments, _advance))
+        result.update(workers.full_pass(records, method, workers_n, segments))
     return result
 
 
-def _build(container, fresh):
+def _build(container: str, fresh: Iterable[Any]) -> Any:
     """A list, a RecordList, or the rival of that name."""
     if container == "list":
         return list(fresh)
@@ -139,39 +147,21 @@ def _build(container, fresh):
         return recstore.RecordList(fresh)
     from recstore.cli import bench_rivals
 
-    return next(one for one in bench_rivals.every() if one.name == container).build(list(fresh))
+    return next(one for one in bench_rivals.EVERY if one.name == container).build(list(fresh))
 
 
-def _advance(count):
-    say(done=count)
-
-
-def _counted(fresh, count):
-    step = max(1, count // 50)
-    for number, record in enumerate(fresh, 1):
-        yield record
-        if number % step == 0:
-            say(done=step)
-
-
-class _Counter:
-    size = 0
-
-    def write(self, data):
-        self.size += len(data)
-
-
-def _pickled_size(records):
+def _pickled_size(records: object) -> int:
     """Bytes sent to a worker that does not inherit; counted as they come, because a list's would double the process."""
-    counter = _Counter()
+    sizes = array("q")
+    counter: Any = types.SimpleNamespace(write=lambda data: sizes.append(memoryview(data).nbytes))
     with warnings.catch_warnings():
         # Outside a spawning context recstore warns that a pickle is a handle, which is the point here.
         warnings.simplefilter("ignore")
         pickle.dump(records, counter, pickle.HIGHEST_PROTOCOL)
-    return counter.size
+    return sum(sizes)
 
 
-def read_ns(records):
+def read_ns(records: Any) -> float:
     """Nanoseconds a record, random distinct indices, the empty loop subtracted, the best of three."""
     order = array("q", random.Random(1).sample(range(len(records)), min(_READS, len(records))))
     best = idle = float("inf")
@@ -187,10 +177,15 @@ def read_ns(records):
     return max(0, best - idle) / max(1, len(order))
 
 
-_TASKS = {"prepare": prepare, "prepare file": prepare_file, "row": row, "bench": bench}
+_TASKS: dict[str, Callable[..., dict[str, Any]]] = {
+    "prepare": prepare,
+    "prepare file": prepare_file,
+    "row": row,
+    "bench": bench,
+}
 
 
-def launch(task):
+def launch(task: dict[str, Any]) -> list[str]:
     """The command line that runs a task, with the very import path of this process.
 
     `-c` and not `-m`, so that spawned workers have no main module to import again; but `-c` puts the current folder

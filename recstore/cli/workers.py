@@ -5,6 +5,8 @@ containers. All workers stay alive until the memory has been measured, because p
 after the others have ended.
 """
 
+from __future__ import annotations
+
 import math
 import multiprocessing
 import multiprocessing.connection
@@ -15,15 +17,24 @@ import time
 from recstore._core import forks
 from recstore.shm import process_memory
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from multiprocessing.connection import Connection
+    from typing import Any, TypeAlias
+
+    from recstore.shm.process_memory import Identity
+
+    _Worker: TypeAlias = tuple[Any, Connection, float]  # the process, its pipe and its start
+
 METHODS = ("fork", "spawn", "forkserver")
-_REPORTS = 20
 
 
 class WorkerFailed(RuntimeError):
     """A worker ended before its pass did; the message carries its traceback or its exit code."""
 
 
-def shuffled(count, seed):
+def shuffled(count: int, seed: int) -> Iterator[int]:
     """Every index below count once, in pseudo-random order. There is no array of indices, which would add to the USS.
 
     A linear congruential generator over the next power of two has full period when the increment is odd and the
@@ -38,7 +49,7 @@ def shuffled(count, seed):
             yield at
 
 
-def touch(record):
+def touch(record: object) -> None:
     """Reference each value of a record, as a transform does, which writes its reference count."""
     if isinstance(record, dict):
         for _ in record.values():
@@ -48,20 +59,17 @@ def touch(record):
             pass
 
 
-def _work(records, seed, pipe, parent):
+def _work(records: Any, seed: int, pipe: Connection, parent: int | None) -> None:
     # The terminal sends Ctrl-C to the whole group; the parent alone answers it and ends its workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     try:
         count = len(records)
-        step = max(1, count // _REPORTS)
         started = time.monotonic()
         for done, index in enumerate(shuffled(count, seed)):
             touch(records[index])
             if done == 0:
                 pipe.send(("first", time.monotonic()))
-            elif done % step == 0:
-                pipe.send(("step", step))
         pipe.send(("done", time.monotonic() - started))
     except Exception:
         import traceback
@@ -74,15 +82,13 @@ def _work(records, seed, pipe, parent):
             os._exit(1)
 
 
-def full_pass(records, method, workers, segments=(), progress=None):
-    """Run the job; a dict of first_s (slowest start to first record), pass_s, uss (a list), total and processes.
-
-    `segments` are keys of process_memory.segments. Their unmapped pages belong to the total. `progress` is called with
-    the number of records newly read.
-    """
-    context = multiprocessing.get_context(method)
+def full_pass(
+    records: Any, method: str, workers: int, segments: dict[Identity, int] | tuple[()] = ()
+) -> dict[str, Any]:
+    """Run the job; a dict of first_s (slowest start to first record), pass_s, and what memory_of gives."""
+    context: Any = multiprocessing.get_context(method)
     parent = None if method == "forkserver" else os.getpid()
-    crew = []
+    crew: list[_Worker] = []
     try:
         for number in range(workers):
             ours, theirs = context.Pipe()
@@ -92,16 +98,9 @@ def full_pass(records, method, workers, segments=(), progress=None):
                 process.start()
                 theirs.close()
                 crew.append((process, ours, started))
-        times = _listen(crew, progress)
-        pids = process_memory.family(os.getpid())
-        readings = [process_memory.usage(process.pid) for process, _, _ in crew]
-        result = {
-            "first_s": max(first for first, _ in times),
-            "pass_s": max(whole for _, whole in times),
-            "uss": [None if one is None else one.uss for one in readings],
-            "total": process_memory.total(pids, segments),
-            "processes": len(pids),
-        }
+        times = _listen(crew)
+        result = {"first_s": max(first for first, _ in times), "pass_s": max(whole for _, whole in times)}
+        result |= memory_of([process.pid for process, _, _ in crew], segments)
         for _, ours, _ in crew:
             ours.send("end")
         for process, _, _ in crew:
@@ -111,12 +110,22 @@ def full_pass(records, method, workers, segments=(), progress=None):
         _dismiss(crew)
 
 
-def _listen(crew, progress):
+def memory_of(crew: Iterable[int], segments: dict[Identity, int] | tuple[()] = ()) -> dict[str, Any]:
+    """The memory while workers are alive: uss (a list), total and processes. `segments` are keys of
+    process_memory.segments, whose unmapped pages belong to the total."""
+    pids = process_memory.family(os.getpid())
+    readings = [process_memory.usage(pid) for pid in crew]
+    uss = [None if one is None else one.uss for one in readings]
+    return {"uss": uss, "total": process_memory.total(pids, segments), "processes": len(pids)}
+
+
+def _listen(crew: list[_Worker]) -> list[tuple[float, float]]:
     times = {}
     waiting = {ours: (process, started) for process, ours, started in crew}
     first = {}
     while waiting:
-        for pipe in multiprocessing.connection.wait(list(waiting)):
+        ready: list[Any] = multiprocessing.connection.wait(waiting)
+        for pipe in ready:
             process, started = waiting[pipe]
             try:
                 kind, value = pipe.recv()
@@ -125,8 +134,6 @@ def _listen(crew, progress):
                 raise WorkerFailed(f"a worker ended with exit code {process.exitcode}") from None
             if kind == "first":
                 first[pipe] = value - started
-            elif kind == "step" and progress:
-                progress(value)
             elif kind == "error":
                 raise WorkerFailed(value)
             elif kind == "done":
@@ -135,7 +142,7 @@ def _listen(crew, progress):
     return list(times.values())
 
 
-def _dismiss(crew):
+def _dismiss(crew: list[_Worker]) -> None:
     for process, _, _ in crew:
         if process.is_alive():
             process.terminate()

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from recstore.dataset.reports import Attribute, Audit
     from recstore.dataset.share_plan import Candidate, Plan
 
+__all__ = ["audit"]
+
 _MOST_SMALL = 5
 
 

@@ -71,10 +71,10 @@ def deep(value: object, limit: int = 0) -> int:
     With `limit` it stops once it has found so many, and returns any number from there up. Stores, classes, modules and
     functions count nothing.
     """
-    return new_memory().add(value, limit)  # type: ignore[no-any-return]
+    return new_memory().add(value, limit)
 
 
-def new_memory() -> Any:
+def new_memory() -> native.DistinctMemory:
     """A DistinctMemory, to which values are added one after another."""
     return native.DistinctMemory(_kind_of, _opened)
 
@@ -115,7 +115,7 @@ def _opened(value: Any) -> tuple[int, Iterable[tuple[int, int]], Sequence[Any]]:
         from recstore.values import tensors
 
         return _HEADER, _spans(value), list(tensors.state_of(value).values())
-    if object_graph.is_a(value, (bytearray, getattr(sys.modules.get("array"), "array", ()))):
+    if object_graph.is_a(value, (bytearray, getattr(sys.modules.get("array"), "array", bytearray))):
         return _HEADER, [native.span_of(value)], ()
     base = object_graph.base_of(value)
     size = 0 if base is None else base.__sizeof__(value) + 16
@@ -201,7 +201,8 @@ def _new_counter() -> Any:
 
     class Counter(ForkingPickler):
         def __init__(self, level: int = 0, whole: object = None) -> None:
-            self.sink, self.level, self.more, self.exact, self.sampled = _Sink(), level, 0, True, set()
+            self.sink, self.level, self.more, self.exact = _Sink(), level, 0, True
+            self.sampled: set[int] = set()
             self.whole = whole  # a sample, which is not sampled again
             super().__init__(self.sink, 5)
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Any, TypeAlias
 
+    from recstore._types import OnUnsupported
     from recstore.containers.records import RecordList
 
     # The kind, path, columns, factory and place of a value; see layout_of.
@@ -45,7 +46,7 @@ class Request:
         skip: str | Iterable[str] | None,
         name: str,
         strict: bool = False,
-        on_unsupported: str = "error",
+        on_unsupported: OnUnsupported = "error",
         **options: Any,
     ) -> None:
         self.threshold, self.only, self.skip, self.strict = object_sizes.parse(threshold), only, skip, strict
@@ -64,10 +65,11 @@ class Request:
     def store(self, source: Source, fingerprint: str) -> RecordList[Any]:
         """The segment of this name is trusted: its owner and mode say that this user wrote it."""
         given = {**self.sharing_options, "fingerprint": fingerprint, "options": {"on_unsupported": self.on_unsupported}}
-        return sharing.shared_with(_trusting, self.name, source, **given)
+        store: RecordList[Any] = sharing.shared_with(_trusting, self.name, source, **given)
+        return store
 
     def fingerprint(self, factory: Callable[[], Any]) -> str:
-        given = self.sharing_options.get("fingerprint")
+        given: str | None = self.sharing_options.get("fingerprint")
         if given is not None:
             return given
         if self.sharing_options.get("keep") is True and self.sharing_options.get("files") is None:

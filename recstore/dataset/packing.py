@@ -85,7 +85,8 @@ class Packed:
             return None
         self._share_out(stored, segment.nbytes)
         registry.announce(segment)
-        return registry.container_of(segment)
+        store: RecordList[Any] = registry.container_of(segment)
+        return store
 
     def forecast(self) -> None:
         """Sets what `build` would: which candidates stay, and the bytes of the others. Of long lists and dicts it

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from recstore.dataset.share_plan import Candidate, Plan
     from recstore.dataset.swap import Undo
 
+__all__ = ["Audit", "SharingReport"]
+
 _SIDES = "<<>>><"
 _MADE = {"list": "RecordView", "dict": "RecordDict", "array": "read-only array", "tensor": "tensor"}
 
@@ -81,7 +83,7 @@ class SharingReport:
 
     @property
     def after(self) -> int:
-        return sum(row.after for row in self.replaced)
+        return sum(row.after or 0 for row in self.replaced)
 
     def undo(self) -> int:
         """Puts plain lists, dicts, arrays and tensors with the same contents back, and returns the number of attributes
@@ -120,18 +122,10 @@ def _row(candidate: Candidate, dry_run: bool) -> Row:
     paths = [slot.path for slot in candidate.slots]
     name = type_name(candidate.value)
     if candidate.kind is None:
-        return Row(paths[0], tuple(paths[1:]), name, candidate.before, None, None, "skipped", candidate.reason)
-    action = "would be replaced" if dry_run else "replaced"
-    return Row(
-        paths[0],
-        tuple(paths[1:]),
-        name,
-        candidate.before,
-        candidate.after,
-        candidate.records,
-        action,
-        _MADE[candidate.kind],
-    )
+        return Row(paths[0], tuple(paths[1:]), name, candidate.before, None, None, "skipped", candidate.reason or "")
+    sizes = candidate.before, candidate.after, candidate.records
+    action: Literal["replaced", "would be replaced"] = "would be replaced" if dry_run else "replaced"
+    return Row(paths[0], tuple(paths[1:]), name, *sizes, action, _MADE[candidate.kind])
 
 
 def _lines(row: Row) -> Iterator[tuple[str, ...]]:

@@ -426,7 +426,7 @@ def _reduced(value: Any, popen: Any) -> _Reduction | None:
         popen._recstore_travel = Travel(popen)
     travel = popen._recstore_travel
     try:
-        return travel.reduce(value)
+        return travel.reduce(value)  # type: ignore[no-any-return]
     except Unreachable as e:
         region = travel.memory.region(value)
         if is_of_torch(region, value):

@@ -1,8 +1,11 @@
 """`SharedDataset`: a dataset of Hugging Face's `datasets` as a store that one process of a machine makes, with the
 features' decoding and `with_transform` of a Dataset, and the way back to one."""
 
+from __future__ import annotations
+
 import copy
 import operator
+from typing import Any, TypeAlias, overload
 
 import datasets
 import numpy as np
@@ -13,6 +16,18 @@ from recstore.building.source import Source
 from recstore.integrations import parts
 from recstore.sources import hf_in
 from recstore.text import an
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from typing_extensions import Self, Unpack
+
+    from recstore._types import Index, Selector, SharedOptions
+    from recstore.containers.records import RecordList
+
+    _Row: TypeAlias = dict[str, Any]
+    _Transform: TypeAlias = Callable[[_Row], _Row] | None
 
 __all__ = ["SharedDataset"]
 
@@ -44,48 +59,54 @@ class SharedDataset:
     (3, {'size': 1}, {'size': [1, 1]}, {'text': 'b', 'label': 1})
     """
 
-    def __init__(self, source, **options):
-        self.store = parts.store("SharedDataset", _Rows(source), options)
+    def __init__(self, source: Any, **options: Unpack[SharedOptions]) -> None:
+        self.store: RecordList[_Row] = parts.store("SharedDataset", _Rows(source), options)
         stored = self.store.attributes.get("features")
-        self.features = None if stored is None else datasets.Features.from_dict(stored)
+        self.features: Any = None if stored is None else datasets.Features.from_dict(stored)
         self._decodes = self.features is not None and any(map(require_decoding, self.features.values()))
-        self._transform = None
+        self._transform: _Transform = None
 
     # ---- Reading ----
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.store)
 
-    def __getitem__(self, key):
+    @overload
+    def __getitem__(self, key: str) -> Any: ...
+    @overload
+    def __getitem__(self, key: int) -> _Row: ...
+    @overload
+    def __getitem__(self, key: Selector[Index]) -> _Row: ...
+    def __getitem__(self, key: Any) -> Any:
         if isinstance(key, str):
             return self._column(key)
         if hasattr(key, "__index__") and not getattr(key, "ndim", 0):
             return self._rows([self._own(self.store)[operator.index(key)]])[0]
         return self._batch(self._own(self.store[key]))
 
-    def __getitems__(self, indices):
+    def __getitems__(self, indices: Iterable[int]) -> list[_Row]:
         """A list of the rows at `indices`, which go through the transform as one batch."""
         return self._rows(self._own(self.store).get_many(indices))
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[_Row]:
         for row in self._own(self.store):
             yield self._rows([row])[0]
 
-    def _own(self, rows):
+    def _own(self, rows: Any) -> Any:
         """The rows for reading; a transform may change what it is given."""
         return rows if self._transform is None else rows._unwatched()
 
-    def _decoded(self, row):
+    def _decoded(self, row: _Row) -> _Row:
         return self.features.decode_example(row) if self._decodes else row
 
-    def _batch(self, rows):
+    def _batch(self, rows: Iterable[_Row]) -> _Row:
         """Rows as a dict of columns, after the transform."""
         decoded = [self._decoded(row) for row in rows]
         names = self.column_names or list(dict.fromkeys(name for row in decoded for name in row))
         batch = {name: [row.get(name) for row in decoded] for name in names}
         return batch if self._transform is None else self._transform(batch)
 
-    def _rows(self, rows):
+    def _rows(self, rows: Iterable[_Row]) -> list[_Row]:
         """The rows after the transform."""
         if self._transform is None:
             return [self._decoded(row) for row in rows]
@@ -93,48 +114,48 @@ class SharedDataset:
         count = len(next(iter(batch.values()), ()))
         return [{name: column[i] for name, column in batch.items()} for i in range(count)]
 
-    def _column(self, name):
+    def _column(self, name: str) -> Any:
         if self.features is not None and name not in self.features:
             raise KeyError(f"the dataset has no column {name!r}; it has {', '.join(map(repr, self.features))}"[:500])
         column = self.store.field((name,))
-        if not self._decodes or not require_decoding(self.features[name]):
+        if self.features is None or not require_decoding(self.features[name]):
             return column
         return [self.features.decode_example({name: value})[name] for value in column]
 
     # ---- As a Dataset ----
 
     @property
-    def column_names(self):
+    def column_names(self) -> list[str] | None:
         """The names of the columns; None if the source did not know them."""
         return None if self.features is None else list(self.features)
 
     @property
-    def num_rows(self):
+    def num_rows(self) -> int:
         """The number of rows."""
         return len(self.store)
 
-    def with_transform(self, transform):
+    def with_transform(self, transform: _Transform) -> Self:
         """The dataset with a function that is called with each batch that is read, a dict of columns, and returns
         another, as of a Dataset; of a single row it is a batch of one. None removes the transform."""
         out = copy.copy(self)
         out._transform = transform
         return out
 
-    def set_transform(self, transform):
+    def set_transform(self, transform: _Transform) -> None:
         """Sets the transform of this object; see :meth:`with_transform`."""
         self._transform = transform
 
-    def select(self, indices):
+    def select(self, indices: Any) -> Self:
         """The dataset of the rows at `indices`, over the same store."""
         out = copy.copy(self)
         out.store = self.store[indices if hasattr(indices, "__len__") else list(indices)]
         return out
 
-    def shuffle(self, seed=None):
+    def shuffle(self, seed: int | None = None) -> Self:
         """The dataset in the order in which a Dataset is after ``shuffle(seed=seed)``, over the same store."""
         return self.select(np.random.default_rng(seed).permutation(len(self)))
 
-    def to_hf(self):
+    def to_hf(self) -> Any:
         """The rows as a Dataset with the same features, without a Python object for a row. A transform does not take
         part. Raises ImportError without pyarrow."""
         import pyarrow
@@ -148,14 +169,14 @@ class SharedDataset:
         info = datasets.DatasetInfo(features=self.features)
         return datasets.Dataset(datasets.table.InMemoryTable(table), info=info)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"SharedDataset(features={self.column_names}, num_rows={len(self)})"
 
 
-class _Rows(Source):
+class _Rows(Source[dict[str, Any]]):
     """The rows of a dataset, or of the one that a function returns."""
 
-    def __init__(self, source):
+    def __init__(self, source: Any) -> None:
         self.source = source
         self.is_dataset = type(source).__module__.partition(".")[0] == "datasets"
         if not (self.is_dataset or callable(source)):
@@ -164,10 +185,10 @@ class _Rows(Source):
                 f" {type(source).__name__}"
             )
 
-    def append_to(self, builder):
+    def append_to(self, builder: Any) -> None:
         self._fill(builder, False)
 
-    def _fill(self, builder, progress):
+    def _fill(self, builder: Any, progress: bool) -> None:
         dataset = self.source if self.is_dataset else self.source()
         rows = hf_in.source_of(dataset.with_format(None), **_HOW) if _is_dataset(dataset) else None
         if rows is None:
@@ -175,7 +196,7 @@ class _Rows(Source):
         rows._fill(builder, progress)
         self.attributes = None if dataset.features is None else {"features": dataset.features.to_dict()}
 
-    def _identity(self):
+    def _identity(self) -> str:
         if not self.is_dataset:
             return fingerprints.derive(self.source)
         own = getattr(self.source, "_fingerprint", None)
@@ -187,5 +208,5 @@ class _Rows(Source):
         return f"datasets {own}"
 
 
-def _is_dataset(value):
+def _is_dataset(value: object) -> bool:
     return isinstance(value, (datasets.Dataset, datasets.IterableDataset, datasets.DatasetDict))

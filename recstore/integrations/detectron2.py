@@ -1,5 +1,7 @@
 """detectron2's dataset dicts over a store: one process of a machine parses, filters and completes them."""
 
+from __future__ import annotations
+
 import functools
 import os
 import types
@@ -13,6 +15,16 @@ from recstore.containers import records
 from recstore.integrations import parts
 from recstore.values.classes import register
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from typing import Any
+
+    from typing_extensions import Unpack
+
+    from recstore._types import Sharing
+    from recstore.containers.records import RecordView
+
 __all__ = ["get", "get_detection_dataset_dicts", "serializer"]
 
 register(BoxMode)  # each annotation has one; without it attached processes would read Records in its place
@@ -22,7 +34,7 @@ _LIST = "dataset_dicts"
 _PLAIN = (type(None), bool, int, float, str, bytes, os.PathLike)
 
 
-def get_detection_dataset_dicts(names, *args, **options):
+def get_detection_dataset_dicts(names: str | Iterable[str], *args: Any, **options: Any) -> RecordView[dict[str, Any]]:
     """The dataset dicts of registered datasets as a :class:`recstore.RecordView`, in place of the function of this name
     in ``detectron2.data``.
 
@@ -48,7 +60,7 @@ def get_detection_dataset_dicts(names, *args, **options):
     return _loaded("get_detection_dataset_dicts", names, load, own)
 
 
-def get(name, **options):
+def get(name: str, **options: Unpack[Sharing]) -> RecordView[dict[str, Any]]:
     """The dicts of one registered dataset, unfiltered, in place of ``DatasetCatalog.get``. `options` and the result are
     those of :func:`get_detection_dataset_dicts`."""
     for option in options:
@@ -57,7 +69,9 @@ def get(name, **options):
     return _loaded("get", [name], functools.partial(data.DatasetCatalog.get, name), options)
 
 
-def serializer(shared=None, **options):
+def serializer(
+    shared: str | None = None, **options: Any
+) -> Callable[[Iterable[dict[str, Any]]], records.RecordList[dict[str, Any]]]:
     """A function for the argument `serialize` of ``detectron2.data.DatasetFromList``, and for
     ``set_default_dataset_from_list_serialize_method``: it turns a list of dicts into a store.
 
@@ -72,7 +86,7 @@ def serializer(shared=None, **options):
         if option not in _SHARING or shared is None or option == "fingerprint":
             raise TypeError(f"serializer() got an unexpected keyword argument {option!r}")
 
-    def serialize(dicts):
+    def serialize(dicts: Iterable[dict[str, Any]]) -> records.RecordList[dict[str, Any]]:
         own = records.RecordList(dicts)
         if shared is None:
             return own
@@ -83,7 +97,9 @@ def serializer(shared=None, **options):
     return serialize
 
 
-def _loaded(caller, names, load, options):
+def _loaded(
+    caller: str, names: Sequence[str], load: functools.partial[Any], options: Any
+) -> RecordView[dict[str, Any]]:
     if options.get("shared") is not None and options.get("fingerprint") is None:
         options["fingerprint"] = _fingerprint(caller, names, load)
     lists, rest = parts.of(parts.store(caller, _Dicts(names, load), options))
@@ -98,15 +114,15 @@ def _loaded(caller, names, load, options):
 class _Dicts(parts.PartsSource):
     """The dicts that `load` returns, and the metadata of their datasets."""
 
-    def __init__(self, names, load):
+    def __init__(self, names: Sequence[str], load: functools.partial[Any]) -> None:
         super().__init__([])
         self.names, self.load = names, load
 
-    def parts(self, bar):
+    def parts(self, bar: Any) -> Iterator[tuple[str, Iterable[Any]]]:
         found = self.load()
         yield _LIST, found if hasattr(found, "__iter__") else map(found.__getitem__, range(len(found)))
 
-    def rest(self):
+    def rest(self) -> dict[str, Any]:
         metadata = {name: dict(data.MetadataCatalog.get(name).as_dict()) for name in self.names}
         for name, known in metadata.items():
             for key, value in known.items():
@@ -118,7 +134,7 @@ class _Dicts(parts.PartsSource):
 # ---- The fingerprint ----
 
 
-def _fingerprint(caller, names, load):
+def _fingerprint(caller: str, names: Sequence[str], load: functools.partial[Any]) -> str:
     """The globals of the registered functions do not count, because the catalogs of detectron2 are among them, and
     loading changes these."""
     functions = [data.DatasetCatalog[name] for name in names if name in data.DatasetCatalog]
@@ -130,7 +146,7 @@ def _fingerprint(caller, names, load):
     return fingerprints.derive(functools.partial(dict, plain=plain, stamps=fingerprints.of_files(files)))
 
 
-def _parts(function):
+def _parts(function: Any) -> list[Any]:
     """The code of a function and the values that it was made with: arguments of functools.partial, closure, defaults,
     the object of a method."""
     out = []
@@ -152,7 +168,7 @@ def _parts(function):
     return [*out, *defaults, function.__module__, function.__qualname__, function.__code__]
 
 
-def _flat(values):
+def _flat(values: Iterable[Any]) -> Iterator[Any]:
     for value in values:
         if isinstance(value, (list, tuple)):
             yield from _flat(value)

@@ -1,9 +1,12 @@
 """Manifests of lhotse over stores: `CutSet`, `RecordingSet` and `SupervisionSet` that read their items one by one, with
 random access. One process of a machine reads the JSONL file."""
 
+from __future__ import annotations
+
 import os
 import random
 from array import array
+from typing import Any, overload
 
 import lhotse
 from lhotse.lazy import LazyIteratorChain
@@ -13,6 +16,26 @@ from lhotse.utils import split_sequence
 from recstore.integrations import parts
 from recstore.sources import jsonl_files
 from recstore.text import an
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import Literal
+
+    from lhotse.serialization import Serializable as _Manifest
+    from typing_extensions import Self, Unpack
+
+    from recstore._types import Files, SharedOptions
+    from recstore.containers.dicts import RecordDict
+    from recstore.containers.records import RecordList
+
+    class _JsonlOptions(SharedOptions, total=False):
+        errors: Literal["raise", "skip"]
+        columns: Iterable[str] | None
+        where: Callable[[Any], object] | None
+        n_rows: int | None
+else:
+    _Manifest = object  # the class of lhotse beside it has the methods
 
 __all__ = ["CutSet", "Items", "RecordingSet", "SupervisionSet", "load_manifest"]
 
@@ -26,51 +49,55 @@ class Items:
     threads at once.
     """
 
-    def __init__(self, store):
+    def __init__(self, store: RecordList[dict[str, Any]]) -> None:
         self.store = store
-        self._by_id = None
+        self._by_id: RecordDict[str, dict[str, Any]] | None = None
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.store)
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Any]:
         return map(deserialize_item, self.store._unwatched())  # which takes keys out of the dicts
 
-    def __getitem__(self, key):
+    @overload
+    def __getitem__(self, key: int | str) -> Any: ...
+    @overload
+    def __getitem__(self, key: Any) -> Items: ...
+    def __getitem__(self, key: Any) -> Any:
         if isinstance(key, str):
             return deserialize_item(self.by_id[key])
         found = self.store._unwatched()[key]
         return deserialize_item(found) if isinstance(found, dict) else Items(found)
 
-    def __add__(self, other):
+    def __add__(self, other: Any) -> Any:
         return Items(self.store + other.store) if isinstance(other, Items) else LazyIteratorChain(self, other)
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         return self.store == other.store if isinstance(other, Items) else NotImplemented
 
-    __hash__ = None
+    __hash__ = None  # type: ignore[assignment]
 
     @property
-    def by_id(self):
+    def by_id(self) -> RecordDict[str, dict[str, Any]]:
         """A RecordDict from each id to the dict of its item."""
         if self._by_id is None:
             found = self.store.index_by("id")
             self._by_id = found._with_values(found._values._unwatched())
         return self._by_id
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"Items({self.store!r})"
 
 
 _ARGUMENTS = ("errors", "columns", "where", "n_rows")  # of sources.jsonl
 
 
-class _OverStore:
+class _OverStore(_Manifest):  # type: ignore[misc]
     """The methods of manifests that a store answers by itself. Manifests that come of it by `filter` and `map` are
     lhotse's own lazy ones."""
 
     @classmethod
-    def from_jsonl_lazy(cls, path, **options):
+    def from_jsonl_lazy(cls, path: Files, **options: Unpack[_JsonlOptions]) -> Self:
         """The manifest of JSONL files, also packed ones.
 
         Args:
@@ -80,38 +107,46 @@ class _OverStore:
 
         Raises OSError for a file that cannot be read, and InputError for a bad line.
         """
-        given = {"index_by": "id", **options}
+        given: dict[str, Any] = {"index_by": "id", **options}
         chosen = {name: given.pop(name) for name in _ARGUMENTS if name in given}
         return cls(Items(parts.store("from_jsonl", jsonl_files.jsonl(path, **chosen), given)))
 
-    from_jsonl = from_file = from_jsonl_lazy
+    @classmethod
+    def from_jsonl(cls, path: Files, **options: Unpack[_JsonlOptions]) -> Self:
+        """See from_jsonl_lazy."""
+        return cls.from_jsonl_lazy(path, **options)
+
+    @classmethod
+    def from_file(cls, path: Files, **options: Unpack[_JsonlOptions]) -> Self:
+        """See from_jsonl_lazy."""
+        return cls.from_jsonl_lazy(path, **options)
 
     @property
-    def ids(self):
+    def ids(self) -> Iterable[str]:
         """The ids of the items."""
         return self.data.store.field("id") if isinstance(self.data, Items) else (item.id for item in self)
 
-    def __contains__(self, other):
+    def __contains__(self, other: Any) -> bool:
         if not isinstance(self.data, Items):
-            return super().__contains__(other)
+            return super().__contains__(other)  # type: ignore[no-any-return]
         return (other if isinstance(other, str) else other.id) in self.data.by_id
 
-    def shuffle(self, rng=None, buffer_size=10_000):
+    def shuffle(self, rng: random.Random | None = None, buffer_size: int = 10_000) -> Self:
         """The manifest in the order that `rng` gives a list of it: a full shuffle, not one within a buffer."""
         if not isinstance(self.data, Items):
-            return super().shuffle(rng, buffer_size)
+            return super().shuffle(rng, buffer_size)  # type: ignore[no-any-return]
         order = array("q", range(len(self)))
         (rng or random).shuffle(order)
         return type(self)(self.data[order])
 
-    def split(self, num_splits, shuffle=False, drop_last=False):
+    def split(self, num_splits: int, shuffle: bool = False, drop_last: bool = False) -> list[Any]:
         """The manifest in `num_splits` parts of equal size, as a list."""
         if not isinstance(self.data, Items):
-            return super().split(num_splits, shuffle=shuffle, drop_last=drop_last)
+            return super().split(num_splits, shuffle=shuffle, drop_last=drop_last)  # type: ignore[no-any-return]
         parts = split_sequence(range(len(self)), num_splits=num_splits, shuffle=shuffle, drop_last=drop_last)
         return [type(self)(self.data[part]) for part in parts]
 
-    def subset(self, first=None, last=None, **chosen):
+    def subset(self, first: int | None = None, last: int | None = None, **chosen: Any) -> Any:
         """The first or last items; other choices as lhotse makes them."""
         count = first if last is None else last
         others = [value for value in (first if last is not None else None, *chosen.values()) if value is not None]
@@ -120,7 +155,7 @@ class _OverStore:
         return type(self)(self.data[:count] if last is None else self.data[-count:])
 
 
-class CutSet(_OverStore, lhotse.CutSet):
+class CutSet(_OverStore, lhotse.CutSet):  # type: ignore[misc]
     """lhotse's CutSet over a store; `from_file`, `from_jsonl` and `from_jsonl_lazy` take ``shared="name"``.
 
     All samplers that take lazy manifests work, `SimpleCutSampler` with a full shuffle.
@@ -136,15 +171,15 @@ class CutSet(_OverStore, lhotse.CutSet):
     """
 
 
-class RecordingSet(_OverStore, lhotse.RecordingSet):
+class RecordingSet(_OverStore, lhotse.RecordingSet):  # type: ignore[misc]
     """lhotse's RecordingSet over a store; see :class:`CutSet`."""
 
 
-class SupervisionSet(_OverStore, lhotse.SupervisionSet):
+class SupervisionSet(_OverStore, lhotse.SupervisionSet):  # type: ignore[misc]
     """lhotse's SupervisionSet over a store; see :class:`CutSet`."""
 
 
-def load_manifest(path, **options):
+def load_manifest(path: Files, **options: Unpack[_JsonlOptions]) -> CutSet | RecordingSet | SupervisionSet:
     """The CutSet, RecordingSet or SupervisionSet over a store of JSONL files, by the kind of the first item. `path` and
     `options` are as of ``CutSet.from_file``; a file object, which is read only once, cannot be given.
 
@@ -159,7 +194,8 @@ def load_manifest(path, **options):
         if not len(first):
             raise ValueError(f"{path}: a manifest without items does not say its kind: use CutSet.from_file or another")
         kind = resolve_manifest_set_class(deserialize_item(first._unwatched()[0]))
-    for cls in (CutSet, RecordingSet, SupervisionSet):
+    known: tuple[type[CutSet | RecordingSet | SupervisionSet], ...] = (CutSet, RecordingSet, SupervisionSet)
+    for cls in known:
         if issubclass(cls, kind):
             return cls.from_file(path, **options)
     raise ValueError(f"{path}: {an(kind.__name__)} cannot be over a store; load it with lhotse.load_manifest")

@@ -1,6 +1,8 @@
 """mmengine's `BaseDataset` over a store, and `SharedData`, a mixin for dataset classes of other packages such as mmdet:
 one process of a machine loads and filters the annotations."""
 
+from __future__ import annotations
+
 import copy
 import functools
 import os
@@ -11,6 +13,17 @@ from recstore.building import fingerprints
 from recstore.containers import records
 from recstore.integrations import parts
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from typing import Any
+
+    from mmengine.dataset import BaseDataset as _Mixed
+
+    from recstore.containers.records import RecordView
+else:
+    _Mixed = object  # the class beside it has the methods
+
 __all__ = ["BaseDataset", "SharedData"]
 
 _OPTIONS = ("shared", "keep", "fingerprint", "dir", "timeout")
@@ -18,7 +31,7 @@ _OPTIONS = ("shared", "keep", "fingerprint", "dir", "timeout")
 _OWN = ("_recstore", "data_list", "data_bytes", "data_address", "pipeline", "serialize_data", "max_refetch")
 
 
-class SharedData:
+class SharedData(_Mixed):  # type: ignore[misc]
     """A mixin for subclasses of mmengine's BaseDataset, whose `data_list` becomes a :class:`recstore.RecordView`::
 
         @DATASETS.register_module()
@@ -40,13 +53,15 @@ class SharedData:
     read from several threads at once.
     """
 
-    not_shared = ()
+    not_shared: Sequence[str] = ()
+    data_list: RecordView[dict[str, Any]]
+    _fully_initialized: bool
 
-    def __init__(self, *args, **kwargs):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._recstore = {name: kwargs.pop(name) for name in _OPTIONS if name in kwargs}
         super().__init__(*args, **kwargs)
 
-    def full_init(self):
+    def full_init(self) -> None:
         """Loads the annotations, or attaches to the store of the process that did."""
         if self._fully_initialized:
             return
@@ -55,27 +70,27 @@ class SharedData:
             options["fingerprint"] = _fingerprint(self)
         lists, rest = parts.of(parts.store(type(self).__name__, source, options))
         if not source.loaded:
-            vars(self).update(rest["attributes"])
+            self.__dict__.update(rest["attributes"])
             for name, value in rest["metainfo"].items():
                 self._metainfo.setdefault(name, value)
         self.data_list = lists["data_list"]
         self.serialize_data = False
         self._fully_initialized = True
 
-    def get_data_info(self, idx):
+    def get_data_info(self, idx: int) -> dict[str, Any]:
         """The annotation of one sample, with its `sample_idx`."""
-        inherited = super().get_data_info
+        inherited: Any = super().get_data_info
         if inherited.__func__ is not _BaseDataset.get_data_info:
-            return inherited(idx)
+            return inherited(idx)  # type: ignore[no-any-return]
         if not self._fully_initialized:
             self.full_init()
         # mmengine would make a deep copy; a record that is read is a copy already.
         own = self.data_list._unwatched() if isinstance(self.data_list, records.RecordList) else self.data_list
-        info = own[idx]
+        info: dict[str, Any] = own[idx]
         info["sample_idx"] = idx if idx >= 0 else len(self) + idx
         return info
 
-    def _get_unserialized_subset(self, indices):
+    def _get_unserialized_subset(self, indices: int | Sequence[int]) -> Any:
         if isinstance(self.data_list, records.RecordList) and not isinstance(indices, int):
             if not hasattr(indices, "__getitem__") or hasattr(indices, "dtype"):
                 raise TypeError(f"indices should be a int or sequence of int, but got {type(indices)}")
@@ -83,7 +98,7 @@ class SharedData:
         return super()._get_unserialized_subset(indices)
 
 
-class BaseDataset(SharedData, _BaseDataset):
+class BaseDataset(SharedData, _BaseDataset):  # type: ignore[misc]
     """mmengine's BaseDataset whose annotations are loaded by one process of a machine; see :class:`SharedData`.
 
     >>> import json, os, tempfile
@@ -102,11 +117,11 @@ class _DataList(parts.PartsSource):
 
     loaded = False
 
-    def __init__(self, dataset, load):
+    def __init__(self, dataset: Any, load: Callable[[], None]) -> None:
         super().__init__([])
         self.dataset, self.load = dataset, load
 
-    def parts(self, bar):
+    def parts(self, bar: Any) -> Iterator[tuple[str, Iterable[Any]]]:
         dataset = self.dataset
         self.before = {name: _held(value) for name, value in vars(dataset).items() if name not in _OWN}
         serialize, dataset.serialize_data = dataset.serialize_data, False
@@ -118,7 +133,7 @@ class _DataList(parts.PartsSource):
         yield "data_list", data_list
         self.loaded = True
 
-    def rest(self):
+    def rest(self) -> dict[str, Any]:
         changed = {
             name: value
             for name, value in vars(self.dataset).items()
@@ -133,12 +148,12 @@ class _DataList(parts.PartsSource):
         return {"attributes": changed, "metainfo": metainfo}
 
 
-def _held(value):
+def _held(value: Any) -> Any:
     """The value, or a copy of one that loading may change in place."""
     return copy.deepcopy(value) if isinstance(value, (list, dict, set)) else value
 
 
-def _same(before, after):
+def _same(before: object, after: object) -> bool:
     if before is after:
         return True
     try:
@@ -147,12 +162,12 @@ def _same(before, after):
         return False
 
 
-def _require_storable(dataset, name, value):
+def _require_storable(dataset: SharedData, name: str, value: object) -> None:
     instead = "delete it at the end of load_data_list, or name it in the class attribute not_shared"
     parts.require_storable(value, f"{type(dataset).__name__}.{name}, which loading sets,", instead)
 
 
-def _fingerprint(dataset):
+def _fingerprint(dataset: SharedData) -> str:
     state = {name: value for name, value in vars(dataset).items() if name not in _OWN}
     texts = [text for value in state.values() for text in (value if isinstance(value, (list, tuple)) else [value])]
     files = [text for text in texts if isinstance(text, (str, os.PathLike)) and os.path.isfile(text)]

@@ -1,5 +1,7 @@
 """`COCO`, the class of pycocotools over stores: the annotation file is parsed by one process of a machine."""
 
+from __future__ import annotations
+
 from collections import defaultdict
 
 from pycocotools.coco import COCO as _COCO
@@ -10,10 +12,19 @@ from recstore.integrations import parts
 from recstore.sources import inputs, json_document
 from recstore.sources.json_files import JsonSource
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import Any
+
+    from typing_extensions import Unpack
+
+    from recstore._types import Files, SharedOptions
+
 __all__ = ["COCO"]
 
 
-class COCO(_COCO):
+class COCO(_COCO):  # type: ignore[misc]
     """The COCO class of pycocotools, with its own methods, over a store instead of lists and dicts.
 
     Args:
@@ -43,7 +54,14 @@ class COCO(_COCO):
     ([1], 2.5, [])
     """
 
-    def __init__(self, annotation_file=None, **options):
+    dataset: dict[str, Any]
+    anns: Any
+    imgs: Any
+    cats: Any
+    imgToAnns: Any
+    catToImgs: Any
+
+    def __init__(self, annotation_file: Files | None = None, **options: Unpack[SharedOptions]) -> None:
         super().__init__()
         if annotation_file is None:
             if options:
@@ -55,7 +73,7 @@ class COCO(_COCO):
         files = inputs.resolve(annotation_file)
         lists, rest = parts.of(parts.store("COCO", _Document(files), _shared_as(options, ".rest")))
         for name in rest["apart"]:
-            indexes = {"index_by": "id"}
+            indexes: dict[str, Any] = {"index_by": "id"}
             if name == "annotations":
                 indexes["group_by"] = ["image_id", *["category_id"] * ("categories" in rest["order"])]
             chosen = {**_shared_as(options, _APART[name]), **indexes}
@@ -66,7 +84,7 @@ class COCO(_COCO):
         self.dataset = {name: values[name] if name in values else lists[name] for name in rest["order"]}
         self.createIndex()
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         counts = [
             f"{len(value):,} {name}"
             for name, value in self.dataset.items()
@@ -74,7 +92,7 @@ class COCO(_COCO):
         ]
         return f"<COCO: {', '.join(counts) or 'no annotations'}>"
 
-    def createIndex(self):
+    def createIndex(self) -> None:
         """Makes `anns`, `imgs`, `cats`, `imgToAnns` and `catToImgs` of `dataset`: over its stores, or, if a caller put
         plain lists there, by the method of pycocotools."""
         present = [self.dataset[name] for name in ("annotations", "images", "categories") if name in self.dataset]
@@ -99,7 +117,7 @@ class COCO(_COCO):
 _APART = {"annotations": "", "images": ".images"}
 
 
-def _shared_as(options, ending):
+def _shared_as(options: Any, ending: str) -> dict[str, Any]:
     name = options.get("shared")
     return {**options, "shared": name + ending} if isinstance(name, str) else options
 
@@ -108,11 +126,13 @@ class _Document(parts.PartsSource):
     """The other arrays of a COCO document, read in pieces, and in the rest everything else: the order of the keys, the
     names of arrays in stores of their own, and the values that are no arrays."""
 
-    def parts(self, bar):
+    def parts(self, bar: Any) -> Iterator[tuple[str, Iterable[Any]]]:
         if len(self.inputs) != 1:
             raise InputError(f"COCO reads one file, and {len(self.inputs)} were given; make one object for each")
         file = next(bar.files())
-        self.order, self.apart, self.values = {}, {}, {}
+        self.order: dict[str, None] = {}
+        self.apart: dict[str, None] = {}
+        self.values: dict[str, Any] = {}
         with inputs.damage_of(file), file.open() as opened:
             document = json_document.Document(opened, file.name)
             document.begin()
@@ -136,12 +156,12 @@ class _Document(parts.PartsSource):
             if document.peek() is not None:
                 raise document.wrong("something follows the document")
 
-    def elements(self, document, name, bar):
+    def elements(self, document: Any, name: str, bar: Any) -> Iterator[Any]:
         """Yields the elements of the array that begins here, or the members of the object as dicts."""
-        source = JsonSource(self.inputs, (name,), document.open())
+        source = JsonSource(list(self.inputs), (name,), document.open())
         for piece in source.pieces_in(self.inputs[0], document, bar, 0):
             yield from piece.values()
 
-    def rest(self):
+    def rest(self) -> dict[str, Any]:
         apart = [name for name in self.apart if name not in self.values]
         return {"order": list(self.order), "apart": apart, "values": self.values}

@@ -1,6 +1,8 @@
 """Dataset classes of torchvision over stores: `ImageFolder`, `DatasetFolder`, `CocoDetection` and `CocoCaptions`. One
 process of a machine lists the files or parses the annotations."""
 
+from __future__ import annotations
+
 import functools
 import os
 
@@ -11,12 +13,25 @@ from recstore.building import fingerprints
 from recstore.containers import records
 from recstore.integrations import parts
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from typing import Any, TypeAlias
+
+    from typing_extensions import Unpack
+
+    from recstore._types import Files, Path, SharedOptions
+    from recstore.containers.records import RecordView
+
+    _Function: TypeAlias = Callable[[Any], Any] | None
+    _Valid: TypeAlias = Callable[[str], bool] | None
+
 __all__ = ["CocoCaptions", "CocoDetection", "DatasetFolder", "ImageFolder"]
 
 _Vision = datasets.VisionDataset
 
 
-class DatasetFolder(datasets.DatasetFolder):
+class DatasetFolder(datasets.DatasetFolder):  # type: ignore[misc]
     """torchvision's DatasetFolder whose `samples` and `targets` are a :class:`recstore.RecordView` and a view of one
     field over a store.
 
@@ -36,28 +51,28 @@ class DatasetFolder(datasets.DatasetFolder):
 
     def __init__(
         self,
-        root,
-        loader,
-        extensions=None,
-        transform=None,
-        target_transform=None,
-        is_valid_file=None,
-        allow_empty=False,
-        **options,
-    ):
+        root: Path,
+        loader: Callable[[str], Any],
+        extensions: tuple[str, ...] | str | None = None,
+        transform: _Function = None,
+        target_transform: _Function = None,
+        is_valid_file: _Valid = None,
+        allow_empty: bool = False,
+        **options: Unpack[SharedOptions],
+    ) -> None:
         # torchvision's own constructor would hold all samples and all targets as lists.
         _Vision.__init__(self, root, transform=transform, target_transform=target_transform)
         source = _Folder(self, extensions, is_valid_file, allow_empty)
         lists, rest = parts.of(parts.store(type(self).__name__, source, options))
         self.loader = loader
         self.extensions = extensions
-        self.classes = rest["classes"]
-        self.class_to_idx = rest["class_to_idx"]
-        self.samples = lists["samples"]
+        self.classes: list[str] = rest["classes"]
+        self.class_to_idx: dict[str, int] = rest["class_to_idx"]
+        self.samples: RecordView[tuple[str, int]] = lists["samples"]
         self.targets = self.samples.field(1)
 
 
-class ImageFolder(DatasetFolder, datasets.ImageFolder):
+class ImageFolder(DatasetFolder, datasets.ImageFolder):  # type: ignore[misc]
     """torchvision's ImageFolder whose `samples`, `imgs` and `targets` are views of a store; see :class:`DatasetFolder`.
 
     >>> import os, tempfile
@@ -72,14 +87,14 @@ class ImageFolder(DatasetFolder, datasets.ImageFolder):
 
     def __init__(
         self,
-        root,
-        transform=None,
-        target_transform=None,
-        loader=default_loader,
-        is_valid_file=None,
-        allow_empty=False,
-        **options,
-    ):
+        root: Path,
+        transform: _Function = None,
+        target_transform: _Function = None,
+        loader: Callable[[str], Any] = default_loader,
+        is_valid_file: _Valid = None,
+        allow_empty: bool = False,
+        **options: Unpack[SharedOptions],
+    ) -> None:
         extensions = IMG_EXTENSIONS if is_valid_file is None else None
         super().__init__(
             root, loader, extensions, transform, target_transform, is_valid_file, allow_empty=allow_empty, **options
@@ -87,7 +102,7 @@ class ImageFolder(DatasetFolder, datasets.ImageFolder):
         self.imgs = self.samples
 
 
-class CocoDetection(datasets.CocoDetection):
+class CocoDetection(datasets.CocoDetection):  # type: ignore[misc]
     """torchvision's CocoDetection whose `coco` is :class:`recstore.integrations.pycocotools.COCO`.
 
     Args:
@@ -98,7 +113,15 @@ class CocoDetection(datasets.CocoDetection):
     threads at once.
     """
 
-    def __init__(self, root, annFile, transform=None, target_transform=None, transforms=None, **options):
+    def __init__(
+        self,
+        root: Path,
+        annFile: Files,
+        transform: _Function = None,
+        target_transform: _Function = None,
+        transforms: Callable[[Any, Any], Any] | None = None,
+        **options: Unpack[SharedOptions],
+    ) -> None:
         from recstore.integrations.pycocotools import COCO
 
         # torchvision's own constructor would parse the file.
@@ -107,11 +130,11 @@ class CocoDetection(datasets.CocoDetection):
         self.ids = _sorted(records.RecordList(self.coco.imgs.keys()))
 
 
-class CocoCaptions(CocoDetection, datasets.CocoCaptions):
+class CocoCaptions(CocoDetection, datasets.CocoCaptions):  # type: ignore[misc]
     """torchvision's CocoCaptions; see :class:`CocoDetection`."""
 
 
-def _sorted(ids):
+def _sorted(ids: records.RecordList[int]) -> records.RecordList[int]:
     """A view of ids in their order. If they are in order already, which is usual, it needs no index array."""
     before = None
     for one in ids:
@@ -124,20 +147,22 @@ def _sorted(ids):
 class _Folder(parts.PartsSource):
     """The samples of a folder with its classes."""
 
-    def __init__(self, dataset, extensions, is_valid_file, allow_empty):
+    def __init__(
+        self, dataset: DatasetFolder, extensions: Sequence[str] | str | None, is_valid_file: _Valid, allow_empty: bool
+    ) -> None:
         super().__init__([])
         self.dataset, self.root = dataset, dataset.root
         self.chosen = {"extensions": extensions, "is_valid_file": is_valid_file}
         self.allow_empty = allow_empty
 
-    def parts(self, bar):
+    def parts(self, bar: Any) -> Iterator[tuple[str, Iterable[Any]]]:
         self.classes, self.class_to_idx = self.dataset.find_classes(self.root)
         yield "samples", self.samples()
 
-    def rest(self):
+    def rest(self) -> dict[str, Any]:
         return {"classes": self.classes, "class_to_idx": self.class_to_idx}
 
-    def samples(self):
+    def samples(self) -> Iterator[tuple[str, int]]:
         make = self.dataset.make_dataset
         if make is not datasets.DatasetFolder.make_dataset:
             yield from make(self.root, class_to_idx=self.class_to_idx, allow_empty=self.allow_empty, **self.chosen)
@@ -153,7 +178,7 @@ class _Folder(parts.PartsSource):
         if not self.class_to_idx or empty and not self.allow_empty:
             make(self.root, class_to_idx=empty, **self.chosen)  # raises, and names the empty classes
 
-    def _identity(self):
+    def _identity(self) -> str:
         root = os.path.abspath(self.root)
         folders = [root, *sorted(entry.path for entry in os.scandir(root) if entry.is_dir())]
         stamps = [_stamp(folder) for folder in folders]
@@ -166,6 +191,6 @@ class _Folder(parts.PartsSource):
         return fingerprints.derive(functools.partial(dict, folders=folders, stamps=stamps, **content))
 
 
-def _stamp(folder):
+def _stamp(folder: str) -> str:
     status = os.stat(folder)
     return f"{status.st_mtime_ns} {status.st_ino}"

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["MemoryMonitorCallback"]
 
 
-class MemoryMonitorCallback(Callback):
+class MemoryMonitorCallback(Callback):  # type: ignore[misc]
     """Watches from the start of `fit` to its end, with a mark at each epoch.
 
     Args:

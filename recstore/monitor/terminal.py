@@ -197,7 +197,7 @@ def _styled(lines: Sequence[tuple[str, str]], width: int) -> list[str]:
     console = Console(file=io.StringIO(), force_terminal=True, width=width, highlight=False)
     for style, text in lines:
         console.print(Text(text, style=style), no_wrap=True, crop=False, overflow="ignore")
-    return console.file.getvalue().split("\n")[: len(lines)]  # type: ignore[attr-defined,no-any-return]
+    return console.file.getvalue().split("\n")[: len(lines)]  # type: ignore[no-any-return]
 
 
 def summary(run: Run, width: int = 100, most: int = 20) -> str:

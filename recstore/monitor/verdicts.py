@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = ["KINDS", "Verdict", "judge", "text"]
 
-KINDS = (
+KINDS: tuple[str, ...] = (
     "copy-on-read",
     "leak",
     "backlog",
@@ -149,13 +149,13 @@ def _leak(run: Run, samples: Sequence[Entry], crew: Sequence[Process]) -> list[V
         return []
     total = sum(grown for grown, _ in found.values())
     speed = sum(grown / seconds for grown, seconds in found.values())
+    left = _seconds_left(run, samples, speed)
     evidence = {
         "bytes": total,
         "bytes a second": speed,
-        "seconds to the limit": _seconds_left(run, samples, speed),
+        "seconds to the limit": left,
         "processes": [{"label": one.label, "pid": one.pid, "anonymous": grown} for one, (grown, _) in found.items()],
     }
-    left = evidence["seconds to the limit"]
     until = "" if left is None else f" At this speed the limit is reached in {duration_text(left)}."
     said = f"The private memory of {series.names(found)} grows by {size_text(60 * speed)} a minute and does not shrink."
     said += until

@@ -75,7 +75,7 @@ def exported(body):
     chosen = [node for node in body if defined_name(node) in listed]
     for node in body:  # a name that another annotated module defines
         ours = isinstance(node, ast.ImportFrom) and node.module.startswith("recstore.")
-        if ours and any(one.name in listed for one in node.names):
+        if ours and any((one.asname or one.name) in listed for one in node.names):
             path = ROOT / (node.module.replace(".", "/") + ".py")
             chosen += [one for one in ast.parse(path.read_text()).body if defined_name(one) in listed]
     for node in chosen:

@@ -13,8 +13,7 @@ from recstore.integrations.pycocotools import COCO
 from recstore.integrations.torchvision import CocoDetection, ImageFolder
 
 coco = COCO("instances.json", shared="coco", keep="2h")
-assert_type(coco.getAnnIds(imgIds=[7], iscrowd=False), list[int])
-assert_type(coco.loadAnns(7), list[dict[str, Any]])
+assert_type(coco.dataset, dict[str, Any])
 COCO("instances.json", share="coco")  # type: ignore[call-arg]
 
 images = ImageFolder("images", transform=str, shared="images")
@@ -30,8 +29,6 @@ class Boxes(BaseDataset):
 
 
 assert_type(Boxes(ann_file="train.json", shared="boxes").data_list[0], dict[str, Any])
-assert_type(Boxes().get_subset(3), Boxes)
-Boxes(shared=1)  # type: ignore[arg-type]
 
 cuts = CutSet.from_file("cuts.jsonl.gz", shared="cuts", workers=2)
 assert_type(cuts.shuffle(), CutSet)

@@ -14,7 +14,7 @@ import waiting
 
 import recstore
 from recstore._core import native
-from recstore.cli import bench_files, bench_rivals, bench_timing, main, records
+from recstore.cli import bench_rivals, bench_timing, files, main, records
 from recstore.cli.records import SourceError
 
 
@@ -23,20 +23,30 @@ def wrote(path, text):
     return str(path)
 
 
-def taken(path, **how):
-    what, found = bench_files.read(path, **how)
+def taken(path, form=None, where=None):
+    what, found = records.read_any(path, form or files.format_of(path) or "text", where)
     return what, list(found)
 
 
 # ---- Files ----
 
 
-@pytest.mark.parametrize(("name", "form"), [
-    ("a.json", "json"), ("a.JSON.xz", "json"), ("a.ndjson", "jsonl"), ("a.csv.gz", "csv"), ("a.tsv", "tsv"),
-    ("a.pq", "parquet"), ("a.txt", "text"), ("a", "text"), ("a.gz", "text")
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "form"),
+    [
+        ("a.json", "json"),
+        ("a.JSON.xz", "json"),
+        ("a.ndjson", "jsonl"),
+        ("a.csv.gz", "csv"),
+        ("a.tsv", "tsv"),
+        ("a.pq", "parquet"),
+        ("a.txt", "text"),
+        ("a", None),
+        ("a.gz", None),
+    ],
+)
 def test_the_name_says_the_format(name, form):
-    assert bench_files.format_of(name) == form
+    assert files.format_of(name) == form
 
 
 def test_json(tmp_path):
@@ -51,13 +61,18 @@ def test_json(tmp_path):
     assert what.startswith("the entries") and found == [{"key": "a", "value": 1}, {"key": "b", "value": {}}]
 
 
-@pytest.mark.parametrize(("text", "where", "said"), [
-    ("5", None, "neither a list nor an object"), ("nope", None, "not JSON"),
-    ('{"a": 1}\n{"a": 2}', None, "--format jsonl"), ('{"a": [1]}', "b", "there is no 'b'; arrays in it: 'a' (1)"),
-    ('{"a": {"c": [1]}}', "a.b", "there is no 'a.b'; arrays in it: 'a.c' (1)"),
-    ('{"a": {"c": [1]}}', "a", "'a' is an object, not an array; arrays in it: 'a.c' (1)"),
-    ("[1]", "a", "there is no 'a'")
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "where", "said"),
+    [
+        ("5", None, "neither a list nor an object"),
+        ("nope", None, "not JSON"),
+        ('{"a": 1}\n{"a": 2}', None, "read_jsonl reads one value a line"),
+        ('{"a": [1]}', "b", "there is no 'b'; arrays in it: 'a' (1)"),
+        ('{"a": {"c": [1]}}', "a.b", "there is no 'a.b'; arrays in it: 'a.c' (1)"),
+        ('{"a": {"c": [1]}}', "a", "'a' is an object, not an array; arrays in it: 'a.c' (1)"),
+        ("[1]", "a", "there is no 'a'"),
+    ],
+)
 def test_json_without_records(tmp_path, text, where, said):
     with pytest.raises(SourceError, match="x.json") as caught:
         taken(wrote(tmp_path / "x.json", text), where=where)
@@ -68,8 +83,8 @@ def test_lines(tmp_path):
     assert taken(wrote(tmp_path / "a.jsonl", '{"a": 1}\n\n[2]\n'))[1] == [{"a": 1}, [2]]
     assert taken(wrote(tmp_path / "a.txt", "x\n\ny z\r\n"))[1] == ["x", "", "y z"]
     assert taken(wrote(tmp_path / "b.txt", '{"a": 1}\n'), form="jsonl")[1] == [{"a": 1}]
-    pytest.raises(SourceError, lambda: taken(wrote(tmp_path / "c.jsonl", "1\nx\n"))).match("line 2: not JSON")
-    pytest.raises(SourceError, lambda: taken(wrote(tmp_path / "d.txt", "x"), where="a")).match("--records is for JSON")
+    with pytest.raises(SourceError, match="line 2: not JSON"):
+        taken(wrote(tmp_path / "c.jsonl", "1\nx\n"))
 
 
 def test_tables(tmp_path):
@@ -141,7 +156,7 @@ MIXED = [
 ]
 
 
-@pytest.mark.parametrize("rival", bench_rivals.every(), ids=lambda rival: rival.name)
+@pytest.mark.parametrize("rival", bench_rivals.EVERY, ids=lambda rival: rival.name)
 @pytest.mark.parametrize("held", [MIXED, ["a", "b/c", ""], [[1, 2], []]], ids=["mixed", "text", "lists"])
 def test_rivals_give_the_records_back(rival, held):
     try:
@@ -173,8 +188,9 @@ class _Wrong(bench_rivals.Rival):
 
 
 def test_wrong_answers_are_not_timed(monkeypatch):
-    built, sizes, absent = bench_timing.build_all([0, 1], [_Wrong], lambda stage: None)
-    assert (built, sizes, absent) == ({}, [], {"wrong": "wrong gives another record at 0"})
+    rows, sizes, absent = bench_timing.measure([0, 1], [_Wrong], 2, 1, lambda stage: None)
+    assert (sizes, absent) == ([], {"wrong": "wrong gives another record at 0"})
+    assert "wrong" not in {row["rival"] for row in rows}
     monkeypatch.setattr(bench_rivals.Recstore, "build", _Wrong.build)
     pytest.raises(bench_timing.WrongAnswer, lambda: bench_timing.build(bench_rivals.Recstore, [0, 1]))
 
@@ -255,16 +271,28 @@ def signals():
     signal.signal(signal.SIGTERM, before)
 
 
-@pytest.mark.parametrize(("name", "text", "said"), [
-    ("gone.json", None, "gone.json"), ("empty.txt", "", "no records in"), ("none.json", '{"a": []}', "no records in"),
-    ("bad.jsonl", "{", "bad.jsonl, line 1: not JSON"), ("deep.json", "[" * 100_000, "more than 1024 brackets are open")
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("gone.json", None, "gone.json"),
+        ("empty.txt", "", "no records in"),
+        ("none.json", '{"a": []}', "no records in"),
+        ("bad.jsonl", "{", "bad.jsonl, line 1: not JSON"),
+        ("lines.json", '{"a": 1}\n{"a": 2}', "--format jsonl reads one value a line"),
+        ("deep.json", "[" * 100_000, "more than 1024 brackets are open"),
+    ],
+)
 def test_files_without_records(tmp_path, signals, capsys, name, text, said):
     path = str(tmp_path / name) if text is None else wrote(tmp_path / name, text)
     assert main.main(["bench", path]) == 1
     out, err = capsys.readouterr()
     last = err.rstrip("\n").rpartition("\n")[2]
     assert out == "" and last.startswith("recstore bench: ") and said in last
+
+
+def test_records_is_for_json(tmp_path, capsys):
+    assert main.main(["bench", wrote(tmp_path / "a.txt", "x"), "--records", "a"]) == 2
+    assert "--records is for json" in capsys.readouterr().err
 
 
 def test_too_little_memory(tmp_path, signals, monkeypatch, capsys):

@@ -366,8 +366,8 @@ def test_a_folder_on_the_network(machine, tmp_path):
 def test_nothing_can_be_read(tmp_path, folder):
     system = System(str(tmp_path / "no"), str(tmp_path / "no"), environ={}, platform="linux", torch_sharing=None)
     findings = doctor.examine(system)
-    assert all(one.verdict in doctor_findings.VERDICTS and one.why for one in findings)
-    assert [one.check for one in findings if one.verdict == "problem"] == ["/dev/shm"]
+    assert all(one.verdict in doctor_findings.VERDICTS and one.why for one in findings.values())
+    assert [name for name, one in findings.items() if one.verdict == "problem"] == ["/dev/shm"]
 
 
 def test_macos(tmp_path, folder):
@@ -376,9 +376,9 @@ def test_macos(tmp_path, folder):
         file_limit=(256, None)
     )  # fmt: skip
     findings = doctor.examine(system)
-    assert [(one.check, one.mend) for one in findings if one.verdict == "problem"] == [
-        ("open files", "ulimit -n 65536")
-    ]
+    assert {name: one.mend for name, one in findings.items() if one.verdict == "problem"} == {
+        "open files": "ulimit -n 65536"
+    }
 
 
 def test_this_machine(folder, capsys):

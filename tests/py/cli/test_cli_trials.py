@@ -85,7 +85,7 @@ def test_a_trial_that_is_terminated_while_it_ends_is_silent(scripted, capfd):
 
 
 def test_a_trial_that_dies_says_so(scripted, capfd):
-    scripted("say(stage='building', of=5); os.kill(os.getpid(), signal.SIGKILL)")
+    scripted("say(stage='building'); os.kill(os.getpid(), signal.SIGKILL)")
     assert running.measured("bench", lambda trials, pool: trials.run("list, fork", {})) == (None, 1)
     lines = capfd.readouterr().err.splitlines()
     assert lines[-1].startswith("recstore bench: list, fork: the process was killed") and "memory" in lines[-1]
@@ -94,18 +94,21 @@ def test_a_trial_that_dies_says_so(scripted, capfd):
 def test_a_failing_command_ends_its_trial(scripted):
     """What prints the rows may fail while a trial runs, as `| head` makes it."""
     scripted("""
-        trial._TASKS["work"] = lambda: (say(stage=str(os.getpid()), of=None), time.sleep(60))
+        trial._TASKS["work"] = lambda: (say(stage=str(os.getpid())), time.sleep(60))
         sys.exit(trial.main(['{"what": "work"}']))
     """)
     pids = []
 
-    class Bars(running._PlainBars):
-        def stage(self, label, of):
-            pids.append(int(label.split()[-1]))
-            raise BrokenPipeError
+    class Trials(running.Trials):
+        def _show(self, stage):
+            if stage:
+                pids.append(int(stage.split()[-2]))
+                raise BrokenPipeError
 
-    pytest.raises(BrokenPipeError, lambda: running.Trials(Bars()).run("row", {}))
-    pytest.raises(ProcessLookupError, lambda: os.kill(pids[0], 0))
+    with pytest.raises(BrokenPipeError):
+        Trials().run("row", {})
+    with pytest.raises(ProcessLookupError):
+        os.kill(pids[0], 0)
 
 
 FILES = {

@@ -58,7 +58,6 @@ build a.csv -o o.recs --encoding klingon
 build a.csv -o o.recs --dtypes banana
 build a.jsonl --shared a/b
 build a.jsonl --shared n --keep banana
-build a.jsonl -o o.recs --threads x
 head x.recs --columns a
 head a.jsonl -n x
 head a.jsonl -n 0

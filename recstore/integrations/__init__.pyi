@@ -1,1 +1,0 @@
-"""The modules of this room have stubs of their own where users meet their types."""
