@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 from typing import NamedTuple
 
@@ -189,15 +190,10 @@ class Field:
         return type(other) is Field and (self.form, self._given()) == (other.form, other._given())
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _field, (self.form, self._given())
+        return functools.partial(Field, self.form, **self._given()), ()
 
 
-_DEFAULTS = dict(field=None, dtype=None, pad=0, length=None, multiple_of=1, truncate=False, missing="raise",
-                 default=UNSET, names=None, split=True, row=None)  # fmt: skip
-
-
-def _field(form: Form, options: dict[str, Any]) -> Field:
-    return Field(form, **options)
+_DEFAULTS: dict[str, Any] = {"field": None, **(Field.__init__.__kwdefaults__ or {})}
 
 
 def dtype_name(dtype: Any) -> str:

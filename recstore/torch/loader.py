@@ -45,6 +45,9 @@ if TYPE_CHECKING:
     class ReadByBatches(Protocol[B_co]):
         def __getitem__(self, index: Any, /) -> B_co: ...
 
+    class ReadByIndices(Protocol[B_co]):
+        def __getitem__(self, index: int, /) -> B_co: ...
+
 
 class Loader(Generic[B]):
     """Batches of a dataset that threads of this process read ahead. It is made for :class:`recstore.torch.Fields`,
@@ -118,22 +121,6 @@ class Loader(Generic[B]):
     @overload
     def __init__(
         self,
-        dataset: RecordList[T] | RecordDataset[T],
-        batch_size: SupportsIndex = 1,
-        shuffle: bool = False,
-        sampler: Iterable[Any] | None = None,
-        batch_sampler: Iterable[Any] | None = None,
-        drop_last: bool = False,
-        *,
-        prefetch: SupportsIndex = 2,
-        threads: SupportsIndex = 1,
-        pin_memory: bool | Literal["auto"] = "auto",
-        seed: SupportsIndex = 0,
-        collate: Callable[[list[T]], B],
-    ) -> None: ...
-    @overload
-    def __init__(
-        self,
         dataset: ReadByBatches[B],
         batch_size: SupportsIndex = 1,
         shuffle: bool = False,
@@ -150,7 +137,7 @@ class Loader(Generic[B]):
     @overload
     def __init__(
         self,
-        dataset: ReadByBatches[T],
+        dataset: ReadByIndices[T],
         batch_size: SupportsIndex = 1,
         shuffle: bool = False,
         sampler: Iterable[Any] | None = None,
@@ -351,7 +338,7 @@ class _Epoch(Generic[B]):
 
     def __init__(self, loader: Loader[B], pins: bool) -> None:
         self._loader = loader
-        begin = functools.partial(torch.cuda.set_device, torch.cuda.current_device()) if pins else _nothing
+        begin = functools.partial(torch.cuda.set_device, torch.cuda.current_device()) if pins else lambda: None
         read = functools.partial(loader._read, pins)
         self._batches = ReadAhead(read, loader._orders(), loader.prefetch * loader.threads, loader.threads, begin)
 
@@ -377,10 +364,6 @@ def _shown(indices: Any) -> str:
     indices = list(indices)
     shown = ", ".join(str(index if hasattr(index, "__len__") else int(index)) for index in indices[:_SHOWN])
     return f"{shown}, ... ({len(indices)})" if len(indices) > _SHOWN else shown
-
-
-def _nothing() -> None:
-    pass
 
 
 def _length(dataset: Any) -> int | None:

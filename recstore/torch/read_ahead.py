@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 # Seconds for which the end of the program waits for a thread that is within a call.
 _PATIENCE = 10.0
+_STOPPED = "reading a record raised StopIteration, which would end the loop: raise another exception"
 
 
 class _Shared:
@@ -147,9 +148,7 @@ class ReadAhead:
         try:
             return self._shared.read(order)
         except StopIteration as error:
-            raise RuntimeError(
-                "reading a record raised StopIteration, which would end the loop: raise another exception"
-            ) from error
+            raise RuntimeError(_STOPPED) from error
 
     def _read_ahead(self) -> Any:
         self._hand_out()
@@ -173,9 +172,7 @@ class ReadAhead:
             return result
         try:
             if isinstance(error, StopIteration):  # in next() it would be the end of the loop
-                raise RuntimeError(
-                    "reading a record raised StopIteration, which would end the loop: raise another exception"
-                ) from error
+                raise RuntimeError(_STOPPED) from error
             raise error
         finally:
             del error  # its traceback holds this frame

@@ -91,18 +91,13 @@ class ShardSampler(epochs.IndexSampler):
         # The records are those of a set that is told which shards come next.
         self._records: Any
         self._records, self._ends = _set_of(x) if boundaries is None else (None, _ends_of(boundaries, n))
-        self._window = _in_range(window, "window", epochs.MOST)
+        self.window = _in_range(window, "window", epochs.MOST)
         self._nodes = None if nodes is None else _in_range(nodes, "nodes", _MOST_NODES)
         self._legs: Legs = ()  # of the epoch of a state that was loaded
         self._order: tuple[tuple[int, Legs], ShardOrder] | None = None
         self._told: tuple[epochs.Iteration, set[int]] | None = None
         self._set(n, seed, rank, world_size, drop_last, shuffle)
         self._print = zlib.crc32(self._ends.data, _print_of(self._records))
-
-    @property
-    def window(self) -> int:
-        """How many shards are mixed at a time."""
-        return self._window
 
     @property
     def nodes(self) -> int:
@@ -150,7 +145,7 @@ class ShardSampler(epochs.IndexSampler):
         """The order of the epoch of an iteration; the latest one is kept."""
         which = live.epoch, live.legs
         if self._order is None or self._order[0] != which:
-            self._order = which, ShardOrder(self._ends, self._window, self._key(live.epoch), live.legs)
+            self._order = which, ShardOrder(self._ends, self.window, self._key(live.epoch), live.legs)
         return self._order[1]
 
     def _told_in(self, live: epochs.Iteration) -> set[int] | None:
@@ -176,7 +171,7 @@ class ShardSampler(epochs.IndexSampler):
 
     def _identity(self) -> dict[str, Any]:
         order = "windows-1" if self.shuffle else "records"
-        return {**super()._identity(), "order": order, "window": self._window}
+        return {**super()._identity(), "order": order, "window": self.window}
 
     def _latest(self) -> epochs.Iteration:
         latest = super()._latest()
@@ -193,21 +188,6 @@ class ShardSampler(epochs.IndexSampler):
         set_of = {"shards": len(self._ends), "boundaries": self._print}
         return {**state, **set_of, "legs": [list(leg) for leg in legs]}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Goes on where the run stopped whose sampler made this state; takes constant time.
-
-        Args:
-            state: of ``state_dict()``; or the state of a StatefulDataLoader over such a sampler, in which it is found,
-                whatever number of workers that loader had.
-
-        The next iteration gives the rest of the epoch, on any number of ranks and nodes. A state from the end of an
-        epoch goes on with the next epoch, unless ``set_epoch`` names the ended one: then nothing is left of it.
-
-        Raises ValueError for a state of another sampler, set of shards, window or seed, of a later version, or without
-        the needed fields, TypeError for one that is no dict. Nothing changes then."""
-        super().load_state_dict(state)
-        self._legs = tuple(map(tuple, epochs.own_state(state)["legs"]))
-
     def _checked_state(self, state: dict[str, Any]) -> tuple[int, int]:
         if state.get("kind") == "recstore.torch.ShardSampler" and state.get("version") == epochs.VERSION:
             theirs = [state.get(name) for name in ("length", "shards", "boundaries")]
@@ -217,14 +197,15 @@ class ShardSampler(epochs.IndexSampler):
                     f"{self._length} in {len(self._ends)}, or other boundaries: open the set of the run, URL@NUMBER"
                 )
         epoch, consumed = super()._checked_state(state)
-        legs = state.get("legs")
+        legs: Any = state.get("legs")
         if not _are_legs(legs, consumed):
             raise ValueError(f"the state does not say on how many nodes its epoch was read: legs {legs!r:.60}")
+        self._legs = tuple((begin, lanes) for begin, lanes in legs)
         return epoch, consumed
 
     def __repr__(self) -> str:
         place = "" if self._place is None else f", rank={self._place[0]}, world_size={self._place[1]}"
-        what = f"{self._length} records in {len(self._ends)} shards, window={self._window}"
+        what = f"{self._length} records in {len(self._ends)} shards, window={self.window}"
         return f"ShardSampler({what}, seed={self.seed}{place}, epoch={self._epoch})"
 
 

@@ -70,7 +70,7 @@ class WeightedSampler(epochs.IndexSampler):
     ) -> None:
         if not isinstance(replacement, bool):
             raise TypeError(f"replacement is True or False, not {replacement!r:.60}")
-        self._replacement = replacement
+        self.replacement = replacement
         self._groups: rows.Groups | None = None
         self._order: tuple[int, rows.Rows] | None = None  # an epoch, and its draws without replacement
         if classes is None:
@@ -93,11 +93,6 @@ class WeightedSampler(epochs.IndexSampler):
         self._table = native.AliasTable(column) if replacement and length else None
         if not replacement:
             self._weights = column
-
-    @property
-    def replacement(self) -> bool:
-        """Whether an index may come more than once."""
-        return self._replacement
 
     def _fill(self, out: Any, live: epochs.Iteration, taken: int) -> None:
         if live.length == 0:
@@ -135,11 +130,11 @@ class WeightedSampler(epochs.IndexSampler):
         return {**vars(self), "_order": None}  # made again where it is needed
 
     def _identity(self) -> dict[str, Any]:
-        own = {"records": self._records, "replacement": self._replacement, "weights": self._fingerprint}
+        own = {"records": self._records, "replacement": self.replacement, "weights": self._fingerprint}
         return {**super()._identity(), **own}
 
     def __repr__(self) -> str:
-        how = "" if self._replacement else ", replacement=False"
+        how = "" if self.replacement else ", replacement=False"
         return f"WeightedSampler({self._length} of {self._records}{how}, seed={self.seed}, epoch={self._epoch})"
 
 

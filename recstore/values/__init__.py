@@ -8,41 +8,13 @@ from recstore._core import hooks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import ModuleType
 
 
-def _arrays() -> ModuleType:
-    from recstore.values import arrays
-
-    return arrays
+def _importer(name: str) -> Callable[[], ModuleType]:
+    return lambda: __import__(f"recstore.values.{name}", fromlist=[name])
 
 
-def _ext_types() -> ModuleType:
-    from recstore.values import ext_types
-
-    return ext_types
-
-
-def _key_forms() -> ModuleType:
-    from recstore.values import key_forms
-
-    return key_forms
-
-
-def _strict() -> ModuleType:
-    from recstore.values import strict
-
-    return strict
-
-
-def _unsupported() -> ModuleType:
-    from recstore.values import unsupported
-
-    return unsupported
-
-
-hooks.register("arrays", _arrays)
-hooks.register("ext_types", _ext_types)
-hooks.register("key_forms", _key_forms)
-hooks.register("strict", _strict)
-hooks.register("unsupported", _unsupported)
+for _name in ("arrays", "ext_types", "key_forms", "strict", "unsupported"):
+    hooks.register(_name, _importer(_name))

@@ -124,14 +124,15 @@ def describe(value: Any) -> tuple[bytes, Any] | None:
     return bytes([_FORTRAN if fortran else 0]) + descriptor + shape, data
 
 
-def _take_varint(descriptor: bytes, at: int) -> int:
+def _take_varint(descriptor: bytes, at: int) -> tuple[int, int]:
+    """`(value, end)` of the varint that begins at `at`."""
     value = shift = 0
     while True:
         byte = descriptor[at]
         value |= (byte & 0x7F) << shift
         at, shift = at + 1, shift + 7
         if byte < 0x80:
-            return value
+            return value, at
 
 
 def dtype_of(descriptor: bytes) -> Dtype:
@@ -144,28 +145,21 @@ def dtype_of(descriptor: bytes) -> Dtype:
     return _take_dtype(descriptor, 1)[0]
 
 
-def _past_varint(descriptor: bytes, at: int) -> int:
-    while descriptor[at] >= 0x80:
-        at += 1
-    return at + 1
-
-
 def _take_struct(descriptor: bytes, at: int) -> tuple[Dtype, int]:
-    size, at = _take_varint(descriptor, at + 1), _past_varint(descriptor, at + 1)
+    size, at = _take_varint(descriptor, at + 1)
     aligned = bool(descriptor[at])
-    n, at = _take_varint(descriptor, at + 1), _past_varint(descriptor, at + 1)
+    n, at = _take_varint(descriptor, at + 1)
     names, formats, offsets = [], [], []
     for _ in range(n):
-        length, at = _take_varint(descriptor, at), _past_varint(descriptor, at)
+        length, at = _take_varint(descriptor, at)
         names.append(descriptor[at : at + length].decode())
-        at += length
-        offsets.append(_take_varint(descriptor, at))
-        dtype, at = _take_dtype(descriptor, _past_varint(descriptor, at))
-        shape = []
-        for _ in range(descriptor[at]):
-            shape.append(_take_varint(descriptor, at + 1))
-            at = _past_varint(descriptor, at + 1) - 1
-        at += 1
+        offset, at = _take_varint(descriptor, at + length)
+        offsets.append(offset)
+        dtype, at = _take_dtype(descriptor, at)
+        shape, ndim, at = [], descriptor[at], at + 1
+        for _ in range(ndim):
+            size_of_one, at = _take_varint(descriptor, at)
+            shape.append(size_of_one)
         formats.append((dtype, tuple(shape)) if shape else dtype)
     spec: Any = {"names": names, "formats": formats, "offsets": offsets, "itemsize": size}
     return np.dtype(spec, align=aligned), at
@@ -185,14 +179,13 @@ def _take_dtype(descriptor: bytes, at: int) -> tuple[Dtype, int]:
             raise VersionError("an array of long doubles of x86-64, which this machine does not have")
         return np.dtype(order + ("f16" if code == 21 else "c32")), at + 1
     if code in (18, 19):
-        unit, multiple = descriptor[at + 1], _take_varint(descriptor, at + 2)
+        unit, (multiple, end) = descriptor[at + 1], _take_varint(descriptor, at + 2)
         kind = "M8" if code == 18 else "m8"
-        dtype = np.dtype(f"{order}{kind}" + ("" if unit == _UNIT_NONE else f"[{multiple}{_UNITS[unit]}]"))
-        return dtype, _past_varint(descriptor, at + 2)
-    size = _take_varint(descriptor, at + 1)
+        return np.dtype(f"{order}{kind}" + ("" if unit == _UNIT_NONE else f"[{multiple}{_UNITS[unit]}]")), end
+    size, end = _take_varint(descriptor, at + 1)
     if code == _SIZED["U"]:
         size //= 4
-    return np.dtype(f"{order}{'SUV'[code - 15]}{size}"), _past_varint(descriptor, at + 1)
+    return np.dtype(f"{order}{'SUV'[code - 15]}{size}"), end
 
 
 def make_array(

@@ -11,21 +11,7 @@ import sys
 
 from recstore._core import native
 from recstore._core.native import TAG_EXT
-from recstore.values.ext_codes import (
-    DATE,
-    DATETIME,
-    ELLIPSIS,
-    ENUM,
-    FRACTION,
-    PATH,
-    RANGE,
-    SLICE,
-    TIME,
-    TIMEDELTA,
-    TIMEZONE,
-    UUID,
-    ZONEINFO,
-)
+from recstore.values import ext_codes as codes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,7 +32,7 @@ def form(key: Any, strict: bool = False, depth: int = 0) -> bytes | None:
     if hasattr(numpy, "generic") and issubclass(kind, numpy.generic):  # it lacks it while another thread imports it
         return _numpy_form(key, numpy)
     if key is ...:
-        return _ext(ELLIPSIS, _NONE)
+        return _ext(codes.ELLIPSIS, _NONE)
     make = _maker(kind)
     if make is not None:
         return make(key)
@@ -112,7 +98,7 @@ def _number_form(key: Any) -> bytes | None:
         near = None
     if near is not None and bottom != 1 and near.as_integer_ratio() == (top, bottom):
         return _plain(near)
-    return _ext(FRACTION, _plain(hash(key)))
+    return _ext(codes.FRACTION, _plain(hash(key)))
 
 
 def _big_exponent(key: Any) -> bool:
@@ -124,7 +110,7 @@ def _decimal_form(key: Any) -> bytes | None:
     if key.is_nan():
         return None
     if _big_exponent(key):
-        return _ext(FRACTION, _plain(hash(key)))
+        return _ext(codes.FRACTION, _plain(hash(key)))
     return _number_form(key)
 
 
@@ -152,11 +138,11 @@ def _numpy_form(key: Any, numpy: Any) -> bytes | None:
 
 def _range_form(key: Any) -> bytes | None:
     n = len(key) if -(2**63) < key.stop - key.start < 2**63 else max(0, -((key.start - key.stop) // key.step))
-    return _ext(RANGE, _plain((n, key.start if n else None, key.step if n > 1 else None)))
+    return _ext(codes.RANGE, _plain((n, key.start if n else None, key.step if n > 1 else None)))
 
 
 def _slice_form(key: Any) -> bytes | None:
-    return _ext(SLICE, _plain((key.start, key.stop, key.step)))
+    return _ext(codes.SLICE, _plain((key.start, key.stop, key.step)))
 
 
 def _microseconds(delta: timedelta) -> int:
@@ -172,39 +158,39 @@ def _clock_form(code: int, key: Any, moment: int) -> bytes | None:
 
 
 def _time_form(key: Any) -> bytes | None:
-    return _clock_form(TIME, key, ((key.hour * 60 + key.minute) * 60 + key.second) * 1000000 + key.microsecond)
+    return _clock_form(codes.TIME, key, ((key.hour * 60 + key.minute) * 60 + key.second) * 1000000 + key.microsecond)
 
 
 def _datetime_form(key: Any) -> bytes | None:
     seconds = ((key.toordinal() - 1) * 24 + key.hour) * 3600 + key.minute * 60 + key.second
-    return _clock_form(DATETIME, key, seconds * 1000000 + key.microsecond)
+    return _clock_form(codes.DATETIME, key, seconds * 1000000 + key.microsecond)
 
 
 def _timezone_form(key: Any) -> bytes | None:
-    return _ext(TIMEZONE, _plain((_microseconds(key.utcoffset(None)), None)))
+    return _ext(codes.TIMEZONE, _plain((_microseconds(key.utcoffset(None)), None)))
 
 
 def _zoneinfo_form(key: Any) -> bytes | None:
-    return None if key.key is None else _ext(ZONEINFO, _plain(key.key))
+    return None if key.key is None else _ext(codes.ZONEINFO, _plain(key.key))
 
 
 def _path_form(key: Any) -> bytes | None:
     text = str(key)
     if "Windows" not in type(key).__name__:
-        return _ext(PATH, _plain(text), _plain("PurePosixPath"))
-    return _ext(PATH, _plain(text.lower()), _plain("PureWindowsPath")) if text.isascii() else None
+        return _ext(codes.PATH, _plain(text), _plain("PurePosixPath"))
+    return _ext(codes.PATH, _plain(text.lower()), _plain("PureWindowsPath")) if text.isascii() else None
 
 
 def _enum_form(key: Any) -> bytes | None:
     kind, name = type(key), key.name
     single = name is not None and kind.__members__.get(name) is key
     payload = _plain(name if single else int(key.value))
-    return _ext(ENUM, payload, _plain((kind.__module__, kind.__qualname__)))
+    return _ext(codes.ENUM, payload, _plain((kind.__module__, kind.__qualname__)))
 
 
 def _int_form(key: Any) -> bytes | None:
     """The form of an int that is too large for a float."""
-    return _ext(FRACTION, _plain(hash(key)))
+    return _ext(codes.FRACTION, _plain(hash(key)))
 
 
 _FORMS = {
@@ -213,13 +199,13 @@ _FORMS = {
     ("builtins", "slice"): _slice_form,
     ("decimal", "Decimal"): _decimal_form,
     ("fractions", "Fraction"): _number_form,
-    ("datetime", "date"): lambda key: _ext(DATE, _plain(key.toordinal())),
+    ("datetime", "date"): lambda key: _ext(codes.DATE, _plain(key.toordinal())),
     ("datetime", "time"): _time_form,
     ("datetime", "datetime"): _datetime_form,
-    ("datetime", "timedelta"): lambda key: _ext(TIMEDELTA, _plain(_microseconds(key))),
+    ("datetime", "timedelta"): lambda key: _ext(codes.TIMEDELTA, _plain(_microseconds(key))),
     ("datetime", "timezone"): _timezone_form,
     ("zoneinfo", "ZoneInfo"): _zoneinfo_form,
-    ("uuid", "UUID"): lambda key: _ext(UUID, _plain(key.bytes)),
+    ("uuid", "UUID"): lambda key: _ext(codes.UUID, _plain(key.bytes)),
 }
 for _module in ("pathlib", "pathlib._local"):  # Python 3.13 moved the classes to _local
     for _name in ("PurePosixPath", "PosixPath", "PureWindowsPath", "WindowsPath"):

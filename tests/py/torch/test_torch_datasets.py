@@ -319,7 +319,14 @@ class ByCache(Delegating):
         return found[0]
 
 
-WRAPPERS = [Delegating, ByLambda, ByHelper, ByAttribute, ByCache]
+class ByProperties(Delegating):
+    """As a class decorator makes it, which goes over the names of what it wraps."""
+
+
+for one in ("__getitems__", "records"):
+    setattr(ByProperties, one, property(lambda self, name=one: getattr(self.inner, name)))
+
+WRAPPERS = [Delegating, ByLambda, ByHelper, ByAttribute, ByCache, ByProperties]
 
 
 @pytest.mark.parametrize("wrapper", WRAPPERS)
