@@ -325,10 +325,9 @@ static rs_status take_fixed(rs_column *self, rs_cursor *cursor, const rs_node *c
         return RS_OK;
     }
     for (uint64_t i = 0; *taken && i < n; i++) {
-        rs_place place;
-        place.node = child;
-        place.body = bodies + i * child->size_bytes;
-        place.bits = rs_decode_bits_unchecked(group, i * child->bits, child->bits);
+        rs_place place = {.node = child,
+                          .body = bodies + i * child->size_bytes,
+                          .bits = rs_decode_bits_unchecked(group, i * child->bits, child->bits)};
         RS_TRY(take_element(self, cursor, &place, taken, err));
     }
     return RS_OK;
@@ -443,10 +442,9 @@ static rs_status take_row(rs_column *self, rs_cursor *cursor, const rs_place *ro
     *taken = true;
     for (uint32_t i = 0; *taken && i < node->n_children; i++) {
         const rs_node *child = &node->children[i];
-        rs_place place;
-        place.node = child;
-        place.body = child->fixed ? head + child->body_off : NULL;
-        place.bits = rs_decode_bits_unchecked(&group, child->bit_off, child->bits);
+        rs_place place = {.node = child,
+                          .body = child->fixed ? head + child->body_off : NULL,
+                          .bits = rs_decode_bits_unchecked(&group, child->bit_off, child->bits)};
         RS_TRY(take_element(self, cursor, &place, taken, err));
     }
     return RS_OK;

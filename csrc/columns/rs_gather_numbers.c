@@ -216,10 +216,9 @@ static rs_status put_list(maker *self, rs_cursor *cursor, const rs_place *list, 
     }
     RS_TRY(note_length(self, level, n, err));
     for (uint64_t i = 0; self->stop->why == RS_GATHER_DONE && i < n; i++) {
-        rs_place place;
-        place.node = child;
-        place.body = bodies == NULL ? NULL : bodies + i * child->size_bytes;
-        place.bits = rs_decode_bits_unchecked(&group, i * child->bits, child->bits);
+        rs_place place = {.node = child,
+                          .body = bodies == NULL ? NULL : bodies + i * child->size_bytes,
+                          .bits = rs_decode_bits_unchecked(&group, i * child->bits, child->bits)};
         RS_TRY(put_element(self, cursor, place, level + 1, err));
     }
     rs_decode_leave(cursor);
@@ -235,10 +234,9 @@ static rs_status put_tuple(maker *self, rs_cursor *cursor, const rs_place *row, 
     RS_TRY(note_length(self, level, node->n_children, err));
     for (uint32_t i = 0; self->stop->why == RS_GATHER_DONE && i < node->n_children; i++) {
         const rs_node *child = &node->children[i];
-        rs_place place;
-        place.node = child;
-        place.body = child->fixed ? head + child->body_off : NULL;
-        place.bits = rs_decode_bits_unchecked(&group, child->bit_off, child->bits);
+        rs_place place = {.node = child,
+                          .body = child->fixed ? head + child->body_off : NULL,
+                          .bits = rs_decode_bits_unchecked(&group, child->bit_off, child->bits)};
         RS_TRY(put_element(self, cursor, place, level + 1, err));
     }
     rs_decode_leave(cursor);

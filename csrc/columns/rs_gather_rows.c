@@ -87,11 +87,7 @@ static void take_columns(rs_gather_field *self, const rs_node *node, const rs_co
 }
 
 static rs_run run_at(const rs_node *list, const uint8_t *body) {
-    rs_run run = {.kind = RS_RUN_LIST};
-    run.data = body;
-    run.node = list->children;
-    run.n = list->count;
-    run.at = list->size_bytes;
+    rs_run run = {.kind = RS_RUN_LIST, .data = body, .node = list->children, .n = list->count, .at = list->size_bytes};
     return run;
 }
 

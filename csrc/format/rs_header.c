@@ -167,11 +167,10 @@ static void add_optional(directory_reader *self, unsigned kind, unsigned store, 
 static rs_status read_entry(directory_reader *self, const uint8_t *e, uint64_t at, rs_error *err) {
     unsigned kind = rs_load_u16(e + RS_FMT_E_KIND), store = rs_load_u16(e + RS_FMT_E_STORE);
     uint64_t directory_off = self->header->directory_off, expected;
-    rs_section s;
-    s.off = rs_load_u64(e + RS_FMT_E_OFFSET);
-    s.size_bytes = rs_load_u64(e + RS_FMT_E_SIZE);
-    s.count = rs_load_u64(e + RS_FMT_E_COUNT);
-    s.crc = rs_load_u32(e + RS_FMT_E_CRC);
+    rs_section s = {.off = rs_load_u64(e + RS_FMT_E_OFFSET),
+                    .size_bytes = rs_load_u64(e + RS_FMT_E_SIZE),
+                    .count = rs_load_u64(e + RS_FMT_E_COUNT),
+                    .crc = rs_load_u32(e + RS_FMT_E_CRC)};
     if (rs_load_u32(e + RS_FMT_E_FLAGS) != 0 || rs_load_u32(e + RS_FMT_E_RESERVED) != 0) {
         return rs_error_set(err, RS_E_FMT_RESERVED, at, "a reserved field of a directory entry is not zero");
     }
@@ -214,7 +213,6 @@ static rs_status check_complete(const directory_reader *self, unsigned store, rs
 rs_status rs_directory_read(rs_slice segment, const rs_header *header, unsigned store, rs_directory *out,
                             rs_error *err) {
     uint8_t entries[RS_FMT_DIRECTORY_ENTRIES * RS_FMT_ENTRY_SIZE];
-    directory_reader reader;
     uint64_t off = header->directory_off;
     RS_ASSERT(store == 0 || (store == 1 && header->content == RS_FMT_CONTENT_MAPPING));
     if (header->directory_count > RS_FMT_DIRECTORY_ENTRIES) {
@@ -230,7 +228,7 @@ rs_status rs_directory_read(rs_slice segment, const rs_header *header, unsigned 
     if (rs_crc32c(0, entries, (size_t)size) != header->directory_crc) {
         return rs_error_set(err, RS_E_FMT_CHECKSUM, off, "the directory's checksum does not match");
     }
-    memset(&reader, 0, sizeof reader);
+    directory_reader reader = {0};
     reader.header = header;
     reader.end_of_last = (header->features_required & RS_FMT_FEATURE_FRONT) != 0 ? RS_FMT_FRONT : RS_FMT_HEADER_SIZE;
     for (uint32_t i = 0; i < header->directory_count; i++) {

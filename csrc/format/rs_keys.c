@@ -132,13 +132,12 @@ static uint64_t free_slot(const rs_keys *k, uint64_t hash, uint64_t *steps) {
 
 rs_status rs_keys_build(const uint64_t *hashes, const uint8_t *opaque, uint64_t n, uint64_t seed, uint32_t factory,
                         rs_buffer *out, rs_error *err) {
-    rs_keys k;
     RS_ASSERT(out->size_bytes % 8 == 0);
     if (n > RS_FMT_RECORDS || factory > RS_FMT_FACTORY_LAST) {
         return rs_error_set(err, RS_E_ARG_RANGE, RS_NOWHERE, "a key index cannot have %llu keys and default factory %u",
                             (unsigned long long)n, factory);
     }
-    memset(&k, 0, sizeof k);
+    rs_keys k = {0};
     k.seed = seed;
     k.n_entries = n;
     k.n_opaque = count_opaque(opaque, n);
@@ -201,12 +200,11 @@ static rs_status collect_twins(rs_keys *k, uint8_t *slots, const uint64_t *hashe
 
 rs_status rs_keys_find_twins(const uint64_t *hashes, const uint8_t *opaque, uint64_t n, rs_buffer *pairs,
                              rs_error *err) {
-    rs_keys k;
     if (n > RS_FMT_RECORDS) {
         return rs_error_set(err, RS_E_ARG_RANGE, RS_NOWHERE, "%llu keys are too many", (unsigned long long)n);
     }
     if (n == 0) return RS_OK;
-    memset(&k, 0, sizeof k);
+    rs_keys k = {0};
     k.n_entries = n;
     k.n_slots = slots_for(n);
     k.slot_width = width_for(n);

@@ -85,9 +85,8 @@ static void weigh_corners(const uint64_t *numbers, uint32_t n, rs_rising *r) {
 
 void rs_rising_choose(const uint64_t *numbers, uint32_t n, rs_rising *out) {
     int64_t way = (int64_t)(numbers[n - 1] - numbers[0]), span = n > 1 ? (int64_t)n - 1 : 1;
-    rs_rising tried;
     memset(out, 0, sizeof *out);
-    memset(&tried, 0, sizeof tried);
+    rs_rising tried = {0};
     out->step = n > 1 ? (int64_t)(numbers[1] - numbers[0]) : 0;
     weigh_line(numbers, n, out);
     if (out->width == 0) return;

@@ -510,11 +510,10 @@ static void set_start(const search *self, const draft *d, uint32_t first, rs_cut
 
 bool rs_cut_search(const rs_sample *sample, rs_cut_guess *out) {
     search self;
-    draft best;
     uint64_t units = 0, digits = 0;
     uint32_t i;
     if (sample->size < 16) return false;
-    memset(&best, 0, sizeof best);
+    draft best = {0};
     self.sample = sample;
     self.evaluations = 0;
     for (i = 0; i < sample->size; i++) {

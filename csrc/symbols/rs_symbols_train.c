@@ -386,9 +386,8 @@ static rs_status train(trainer *self, const rs_symbol_string *strings, size_t n,
 rs_status rs_symbols_train(const rs_symbol_string *strings, size_t n, unsigned unit_bytes, bool small,
                            rs_buffer *table_out, uint64_t *coded_bytes, rs_error *err) {
     size_t before = table_out->size_bytes;
-    trainer self;
     RS_ASSERT(unit_bytes == 1 || unit_bytes == 2);
-    memset(&self, 0, sizeof self);
+    trainer self = {0};
     self.unit_bytes = unit_bytes;
     self.max_units = rs_symbols_max_units(unit_bytes);
     self.sample_part = small ? SAMPLE_PART_SMALL : SAMPLE_PART;

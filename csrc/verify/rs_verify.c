@@ -98,10 +98,7 @@ static rs_status check_places(const rs_store *store, const rs_block *block, rs_e
 static rs_status check_entries(const check *self, const rs_table *table, rest *left, rs_error *err) {
     const rs_store *store = self->store;
     for (uint32_t i = 0; i < table->block.n_records; i++) {
-        rs_record entry;
-        entry.block = &table->block;
-        entry.tree = table->tree;
-        entry.local = i;
+        rs_record entry = {.block = &table->block, .tree = table->tree, .local = i};
         RS_TRY(rs_offsets_locate(store->segment.ptr, &table->block, i, &entry.bytes, err));
         rs_cursor cursor = rs_store_cursor(store, &entry);
         cursor.shared = true;

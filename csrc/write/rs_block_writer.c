@@ -336,9 +336,8 @@ static rs_status write_heap(rs_block_writer *self, const rs_raw_block *block, bo
 
 rs_status rs_block_writer_write(rs_block_writer *self, rs_raw_block *block, rs_error *err) {
     rs_slice arrays = rs_slice_of(block->arrays.data, block->arrays.size_bytes);
-    rs_block out;
     bool is_raw;
-    memset(&out, 0, sizeof out);
+    rs_block out = {0};
     RS_TRY(accept(self, block, &out.tree, &is_raw, err));
     out.first_record = block->first_record;
     out.n_records = block->n_records;

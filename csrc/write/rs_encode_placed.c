@@ -148,11 +148,10 @@ static rs_status write_section(const rs_placed_values *all, const rs_node *node,
 rs_status rs_places_write(const rs_places_part *parts, size_t n_parts, const rs_tree *tree, uint32_t n_records,
                           rs_buffer *out, rs_error *err) {
     const size_t at = out->size_bytes;
-    rs_placed_values all;
     rs_status status = RS_OK;
     if (tree->n_placed == 0) return RS_OK;
     RS_TRY(rs_buffer_append_zeros(out, 4 * (size_t)tree->n_placed, err));
-    memset(&all, 0, sizeof all);
+    rs_placed_values all = {0};
     for (uint32_t i = 0; i < tree->n_nodes && status == RS_OK; i++) {
         const rs_node *node = &tree->nodes[i];
         if (!rs_node_is_placed(node)) continue;

@@ -57,10 +57,9 @@ static inline json_masks masks_of(const uint8_t *bytes) {
 uint64_t rs_json_equal(const uint8_t *bytes, uint8_t c) { return rs_json_equal_portable(bytes, c); }
 
 static inline json_masks masks_of(const uint8_t *bytes) {
-    json_masks out;
-    out.quotes = rs_json_equal_portable(bytes, '"');
-    out.backslashes = rs_json_equal_portable(bytes, '\\');
-    out.commas = rs_json_equal_portable(bytes, ',');
+    json_masks out = {.quotes = rs_json_equal_portable(bytes, '"'),
+                      .backslashes = rs_json_equal_portable(bytes, '\\'),
+                      .commas = rs_json_equal_portable(bytes, ',')};
     out.brackets = rs_json_equal_portable(bytes, '{') | rs_json_equal_portable(bytes, '}') |
                    rs_json_equal_portable(bytes, '[') | rs_json_equal_portable(bytes, ']');
     return out;

@@ -218,8 +218,7 @@ static void run(rs_pipeline *self, job *j) {
     flight *f = j->f;
     const uint64_t table_bytes = j->what == SETTLE ? f->writer->memory : 0;
     rs_status status = RS_OK;
-    rs_error err;
-    memset(&err, 0, sizeof err);
+    rs_error err = {0};
     rs_os_monitor_leave(self->monitor);
     switch (j->what) {
     case SURVEY: rs_block_writer_survey(f->writer, f->block); break;

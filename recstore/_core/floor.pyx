@@ -29,10 +29,7 @@ def rebuild(object value):
 
 cdef PyObject *copy_value(object value, int depth) except NULL:
     cdef PyTypeObject *t = Py_TYPE(value)
-    cdef PyObject *out
-    cdef PyObject *item
-    cdef PyObject *key
-    cdef PyObject *held
+    cdef PyObject *out, *item, *key, *held
     cdef Py_ssize_t n, i, pos = 0
     cdef int overflow = 0
     cdef long long number

@@ -18,10 +18,7 @@ cdef str kind_of_dtype(str dtype):
 cdef class FieldKinds:
     """The kinds of values that a field may have."""
 
-    cdef set kinds
-    cdef set lengths
-    cdef set dtypes
-    cdef set shapes
+    cdef set kinds, lengths, dtypes, shapes
     cdef FieldKinds element
     cdef bint any_length, any_shape, sure
 

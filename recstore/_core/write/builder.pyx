@@ -56,8 +56,8 @@ cdef class SegmentBuilder:
         return 0
 
     cdef Segment sealed(self):
-        """Seals the file, whose header is written, frees the builder and returns the Segment. If this raises, the caller
-        has to abort."""
+        """Seals the file, whose header is written, frees the builder and returns the Segment. If this raises, the
+        caller has to abort."""
         cdef Segment segment = Segment.__new__(Segment)
         cdef rs_error err
         cdef rs_status status

@@ -18,9 +18,7 @@ cdef class CsvQuotes:
         opened: the line in which the last quoted cell begins.
     """
 
-    cdef int delimiter
-    cdef int quote
-    cdef int escape
+    cdef int delimiter, quote, escape
     cdef CsvPlace place
     cdef bint returned  # whether the last byte was a carriage return
     cdef int64_t row    # where the current row begins, from the end of the text on

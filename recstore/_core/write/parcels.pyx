@@ -150,8 +150,7 @@ cdef class PairEncoder:
     """Collects the pairs of one shard. `seed` is that of the builder's KeyHashes; the others as of ListEncoder, but
     `make` gives a MappingBuilder."""
 
-    cdef rs_parcel keys
-    cdef rs_parcel values
+    cdef rs_parcel keys, values
     cdef object writer
     cdef object make
     cdef MappingBuilder builder
