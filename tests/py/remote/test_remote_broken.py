@@ -171,7 +171,7 @@ def test_a_manifest_is_no_place_of_a_set(tmp_path):
             act(tmp_path / "train@1")
         with pytest.raises(ValueError, match="leave out @ and the number"):
             act("s3://bucket/train@1/")
-        with pytest.raises(ValueError, match="an empty text is no URL"):
+        with pytest.raises(ValueError, match="an empty text is not the URL"):
             act("")
     (tmp_path / "a@2").mkdir()  # a folder that its owner has named so
     w = ShardWriter(tmp_path / "a@2")
