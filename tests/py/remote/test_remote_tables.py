@@ -169,7 +169,7 @@ def test_a_task_that_is_killed_leaves_no_file(remote, tmp_path):
             os.write(writing, b"x")
             signal.pause()
 
-    part.place.storage, pid = Silent(tmp_path / "elsewhere"), os.fork()
+    part.place, pid = part.place._replace(storage=Silent(tmp_path / "elsewhere")), os.fork()
     part.place.storage.local = False
     if pid == 0:
         rows_of = part.tables()
