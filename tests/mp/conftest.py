@@ -14,7 +14,7 @@ import launching
 import pytest
 import shm
 from mp import sharers, workers
-from waiting import until
+from waiting import LIMIT_S, until
 
 from recstore.shm import handles, pins
 
@@ -120,7 +120,7 @@ def python(tmp_path_factory):
         started.append(process)
         if not wait:
             return process
-        out, errors = process.communicate()
+        out, errors = process.communicate(timeout=LIMIT_S)
         assert process.returncode == status, errors
         return out
 

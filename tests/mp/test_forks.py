@@ -261,7 +261,7 @@ def test_the_wait_for_an_import_has_an_end(python):
             lock.acquire()
             taken.set()
         os.register_at_fork(before=take, after_in_parent=lock.release, after_in_child=lock.release)
-        thread = threading.Thread(target=lambda: recstore.names.list())
+        thread = threading.Thread(target=lambda: recstore.shared)
         thread.start()
         begun.wait()
         pid = os.fork()

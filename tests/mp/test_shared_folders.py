@@ -209,7 +209,7 @@ def test_half_written(name, kind, alone):
             recstore.shared(name, fingerprint="1")  # collected first
 
 
-def test_segment_of_another_key_under_our_name(name):
+def test_segment_of_another_key_under_our_name(name, alone):
     """A collision of hashes, which never happens: the label tells."""
     target = named_segments.Target(name, "1")
     with recstore.shared(name, lambda: [1], fingerprint="2") as x:
@@ -219,7 +219,7 @@ def test_segment_of_another_key_under_our_name(name):
         os.unlink(target.path)
 
 
-def test_file_of_records_under_our_name(name, tmp_path):
+def test_file_of_records_under_our_name(name, alone, tmp_path):
     """A saved store has no label."""
     target = named_segments.Target(name, "1")
     with recstore.RecordList([1]) as x:

@@ -2,10 +2,12 @@
 makes of stores."""
 
 import datetime
+import os
 import pickle
 import sys
 import warnings
 
+import launching
 import numpy as np
 import pytest
 import waiting
@@ -168,8 +170,8 @@ def test_a_pickle_of_a_file_names_no_process(saved):
         warnings.simplefilter("error")
         here = [pickle.dumps(view).hex() for view in views_of(saved)]
     assert not pins._pins
-    folder = __file__.rpartition("/")[0]
-    done = waiting.python("-W", "error", "-c", f"import sys; sys.path.insert(0, {folder!r})\n{code}", check=True)
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([os.path.dirname(__file__), launching.PYTHONPATH])}
+    done = waiting.python("-W", "error", "-c", code, check=True, env=env)
     assert done.stdout.split() == here
     for view, pickled in zip(views_of(saved), here):
         assert pickle.loads(bytes.fromhex(pickled)) == view
