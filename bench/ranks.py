@@ -5,7 +5,7 @@ The list is a text file of 7.65 million paths in nested folders (`recstore.read_
 all ranks share, and forks its workers. All workers of all ranks share out the records of an epoch and read them in
 random order, as with a DistributedSampler: each touches every page of the store. The memory is taken while all of them
 are alive: the PSS of all ranks and workers, and the pages of the segment that nobody has mapped. The stub is the same
-job over a container that holds nothing (rivals.Stub). """
+job over a container that holds nothing (rivals.Stub)."""
 
 import json
 import multiprocessing
