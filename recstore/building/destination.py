@@ -34,7 +34,8 @@ def new_builder(make: Callable[..., _BuilderT], options: Options) -> _BuilderT:
     _warn_in_spawned_child()
     _collect_named()
     if options.target is not None:
-        return options.target.new_builder(make, compression, writer)
+        made: _BuilderT = options.target.new_builder(make, compression, writer)
+        return made
     how = {"compression": compression, "writer": writer}
     if chosen == "shm":
         return make("named", folders.SHARED, named_segments.nameless(), **how)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     import rich.progress
     from rich.text import Text
+    from typing_extensions import Self
 
     _T = TypeVar("_T")
 
@@ -57,9 +58,9 @@ class Bar:
         self.drawn = _drawn(unit) if shown else None
         self.total = total
         self.task: rich.progress.TaskID  # once it is shown
-        self.done = 0
+        self.done: float = 0
 
-    def __enter__(self) -> Bar:
+    def __enter__(self) -> Self:
         if self.drawn is not None:
             self.task = self.drawn.add_task("building", total=self.total)
             self.drawn.start()
@@ -73,7 +74,7 @@ class Bar:
         """Counts n further steps."""
         self.to(self.done + n)
 
-    def to(self, done: int) -> None:
+    def to(self, done: float) -> None:
         """Sets the number of steps that are done."""
         self.done = done
         if self.drawn is not None:
@@ -88,7 +89,7 @@ def _drawn(unit: str) -> rich.progress.Progress:
     except ImportError:
         raise ImportError("progress=True needs rich: pip install rich") from None
 
-    class Rate(progress.ProgressColumn):
+    class Rate(progress.ProgressColumn):  # type: ignore[misc]  # rich may be absent
         def render(self, task: rich.progress.Task) -> Text:
             speed = task.finished_speed or task.speed
             return Text("" if speed is None else f"{speed:,.0f}/s", style="progress.data.speed")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from recstore.shm.process_memory import Identity
 
 
-class Samples(torch.utils.data.Dataset):  # type: ignore[misc]
+class Samples(torch.utils.data.Dataset[int]):
     """A Dataset as users write it, with records and a transform that reads them."""
 
     def __init__(self, records: Any) -> None:
@@ -42,7 +42,7 @@ def loader_pass(records: Any, workers: int, segments: dict[Identity, int]) -> di
     """One epoch; the same keys as workers.full_pass."""
     # On fewer cores than workers torch advises fewer workers; the demo compares containers at a given number.
     warnings.filterwarnings("ignore", message="This DataLoader will create")
-    how = {"num_workers": workers, "persistent_workers": True, "collate_fn": collate}
+    how: dict[str, Any] = {"num_workers": workers, "persistent_workers": True, "collate_fn": collate}
     loader = torch.utils.data.DataLoader(Samples(records), batch_size=256, shuffle=True, **how)
     begin = time.monotonic()
     batches = iter(loader)

@@ -11,9 +11,10 @@ from recstore.sources import inputs, reading, table_files
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
-    from typing import IO, Any
+    from io import BufferedIOBase
+    from typing import Any
 
-    import pyarrow  # type: ignore[import-untyped]
+    import pyarrow
     from typing_extensions import Unpack
 
     from recstore._types import BuildOptions, Files, Missing, Nanoseconds, Where
@@ -155,7 +156,7 @@ def _reader(kind: bytes, source: Any, columns: Iterable[int] = ()) -> Any:
 
 
 @contextmanager
-def _source(file: Input, opened: IO[bytes]) -> Iterator[tuple[bytes, Any, int | None]]:
+def _source(file: Input, opened: BufferedIOBase) -> Iterator[tuple[bytes, Any, int | None]]:
     """The kind of an opened file by its first bytes, the file object to read, and the position of its first byte, or
     None if it cannot be read again from there. An IPC file that is packed, or a pipe, is copied to a temporary file."""
     start = opened.tell() if file.packed is None and opened.seekable() else None
@@ -185,7 +186,7 @@ class _Rest:
 
     closed = False
 
-    def __init__(self, head: bytes, opened: IO[bytes]) -> None:
+    def __init__(self, head: bytes, opened: BufferedIOBase) -> None:
         self.head, self.opened = head, opened
 
     def readable(self) -> bool:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import IO, Any, Literal
 
-    import pyarrow  # type: ignore[import-untyped]
+    import pyarrow
     from typing_extensions import Unpack
 
     from recstore._types import BuildOptions, Files, Missing, Where

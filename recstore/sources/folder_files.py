@@ -295,9 +295,9 @@ class _Form:
         """The beginning of the paths of a folder's files."""
         return os.path.join(self.root, *names, "")
 
-    def record(self, path: str, label: int | None, status: os.stat_result) -> Any:
+    def record(self, path: str, label: int | None, status: os.stat_result | None) -> Any:
         values: tuple[Any, ...] = (path, label) if self.labelled else (path,)
-        if self.stat:
+        if status is not None and self.stat:
             values += status.st_size, status.st_mtime
         if self.as_tuples:
             return values

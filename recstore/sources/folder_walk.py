@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import TypeAlias
 
+    from recstore.sources.folder_files import Walking
     from recstore.sources.patterns import Patterns
-    from recstore.sources.scan import Walking
 
     Names: TypeAlias = tuple[str, ...]  # that lead from the root to a folder
     _Key: TypeAlias = tuple[Names, str, Names]

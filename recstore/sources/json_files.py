@@ -10,7 +10,8 @@ from recstore.sources.json_document import Document, Part
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from typing import IO, Any, Literal, overload
+    from io import BufferedIOBase
+    from typing import Any, Literal, overload
 
     from typing_extensions import Unpack
 
@@ -185,7 +186,7 @@ class JsonSource(reading.FileSource):
             if kind is not self:
                 raise self.missing(file, document, kind)
 
-    def ranges(self, file: Input, opened: IO[bytes], size: int | None) -> list[tuple[int, int, int]]:
+    def ranges(self, file: Input, opened: BufferedIOBase, size: int | None) -> list[tuple[int, int, int]]:
         """The ranges of the array in a file that can be read twice; see Document.ranges. One range if `size` is
         None."""
         document = Document(opened, file.name)
@@ -205,7 +206,7 @@ class JsonSource(reading.FileSource):
         return found
 
     def pieces_of_range(
-        self, file: Input, opened: IO[bytes], bar: reading.FileBar, start: int, end: int, first: int
+        self, file: Input, opened: BufferedIOBase, bar: reading.FileBar, start: int, end: int, first: int
     ) -> Iterator[json_values.Piece]:
         opened.seek(start)
         document = Document(Part(opened, end - start), file.name, start)

@@ -13,7 +13,8 @@ from recstore.sources import encodings, inputs, line_blocks, reading
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from typing import IO, Any, Literal
+    from io import BufferedIOBase
+    from typing import Any, Literal
 
     from typing_extensions import Unpack
 
@@ -117,10 +118,10 @@ class LineSource(reading.FileSource):
                 if self.range is None:
                     text, codec = encodings.begun(opened, self.codec)
                 else:
-                    text, codec = opened, encodings.of_path(file.path) or self.codec
+                    text, codec = opened, encodings.of_path(file.path or "") or self.codec
                 yield from (self.blocks if codec in _BYTEWISE else self.stream)(text, codec, file, bar)
 
-    def blocks(self, opened: IO[bytes], codec: str, file: Input, bar: reading.FileBar) -> Iterator[Iterable[str]]:
+    def blocks(self, opened: BufferedIOBase, codec: str, file: Input, bar: reading.FileBar) -> Iterator[Iterable[str]]:
         """The runs of a file in an encoding where the byte of a line end is nothing else."""
         start, end = self.range or (0, None)
         codec = codec.removesuffix("-sig")
@@ -136,9 +137,10 @@ class LineSource(reading.FileSource):
             yield self.kept(lines)
             bar.moved()
 
-    def stream(self, opened: IO[bytes], codec: str, file: Input, bar: reading.FileBar) -> Iterator[Iterable[str]]:
+    def stream(self, opened: BufferedIOBase, codec: str, file: Input, bar: reading.FileBar) -> Iterator[Iterable[str]]:
         before = 0
-        with io.TextIOWrapper(opened, codec, "surrogateescape") as text:
+        file_object: Any = opened  # typeshed asks a TextIOWrapper for a name
+        with io.TextIOWrapper(file_object, codec, "surrogateescape") as text:
             while lines := self.more(text, codec, file, before):
                 yield self.kept([line.removesuffix("\n") for line in lines])
                 before += len(lines)

@@ -23,7 +23,7 @@ _LOSING = re.compile("(^|[:<] ?)(binary|date)")  # Arrow also turns values of ot
 
 def _pyarrow() -> Any:
     try:
-        import pyarrow  # type: ignore[import-untyped]
+        import pyarrow
     except ImportError:
         raise ImportError(
             'reading a pandas table needs pyarrow: pip install pyarrow; or give its rows, df.to_dict("records")'

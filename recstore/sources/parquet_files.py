@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from typing import IO, Any
 
-    import pyarrow  # type: ignore[import-untyped]
+    import pyarrow
     from typing_extensions import Unpack
 
     from recstore._types import BuildOptions, Files, Missing, Nanoseconds, Where

@@ -148,8 +148,8 @@ class FileBar(progress.Bar):
     """The progress bar of a FileSource, in stored bytes of its files. It is shown if `shown` is true."""
 
     def __init__(self, files: Sequence[Input], shown: bool = False) -> None:
-        sizes = [one.size for one in files] if shown else []
-        super().__init__(shown, None if None in sizes else sum(sizes), "bytes")
+        sizes = [one.size for one in files if one.size is not None]
+        super().__init__(shown, sum(sizes) if len(sizes) == len(files) else None, "bytes")
         self.left = list(files)
         self.file: Any = None  # the Input whose position counts
         self.before = self.steps = 0
@@ -268,7 +268,7 @@ class Columns:
                 raise no_column(place, name, [*dict.fromkeys(key for _, _, keys in reports for key in keys)])
 
 
-def no_column(place: str, name: object, names: Iterable[Any]) -> InputError:
+def no_column(place: str, name: object, names: Sequence[Any]) -> InputError:
     """The InputError for a name in `columns` that is not among the names of a file or table."""
     return InputError(f"{place}: no column {name!r}; there are: {listed(names)}{meant(name, names)}")
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import IO, Any, TypeAlias
 
-    import pyarrow as _arrow  # type: ignore[import-untyped]
+    import pyarrow as _arrow
     from typing_extensions import TypeIs
 
     from recstore._types import ArrowExpression, Missing, Nanoseconds, Where
