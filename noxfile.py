@@ -89,7 +89,7 @@ def lint(session: nox.Session) -> None:
 
 @nox.session
 def types(session: nox.Session) -> None:
-    """mypy over the modules that have their types in the code."""
+    """mypy --strict over the package."""
     session.install(*group("types"))
     mypy = "mypy", "--strict", "--follow-imports=silent"
     session.run(*mypy, "recstore")
