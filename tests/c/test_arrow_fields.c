@@ -101,7 +101,7 @@ static void check_missing(const built *b, const uint8_t *missing, size_t size) {
     close_field();
 }
 
-static void test_lacking(void) {
+TEST(test_lacking) {
     static const uint8_t none[] = {RS_FMT_TAG_NONE}, half[] = {RS_FMT_TAG_FLOAT, 0, 0, 0, 0, 0, 0, 0xE0, 0x3F};
     unsigned compress;
     for (compress = 0; compress < 2; compress++) {
@@ -115,7 +115,7 @@ static void test_lacking(void) {
 }
 
 /* A field that all records have, and whose tree tells its type, needs no look at the records. */
-static void test_sure(void) {
+TEST(test_sure) {
     struct ArrowArray batch = {0};
     rs_arrow_stop stop;
     uint64_t i;
@@ -133,7 +133,7 @@ static void test_sure(void) {
 }
 
 /* A batch is full with as many bytes as it should have, and not one record later. */
-static void test_full(void) {
+TEST(test_full) {
     rs_arrow_stop stop;
     bool whole;
     uint64_t n, bytes = 0;
@@ -169,7 +169,7 @@ static void add_texts(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
 }
 
 /* The fields that are not wanted are passed, whether a record has them or not. */
-static void test_wanted_fields(void) {
+TEST(test_wanted_fields) {
     unsigned compress;
     for (compress = 0; compress < 2; compress++) {
         struct ArrowArray batch = {0};
@@ -219,7 +219,7 @@ static bool same_tuples(const struct ArrowArray *batch, uint64_t i) {
     return ok && int_at(batch->children[2]->children[0], i) == (int64_t)(i * i);
 }
 
-static void test_tuples(void) {
+TEST(test_tuples) {
     unsigned compress;
     for (compress = 0; compress < 2; compress++) {
         struct ArrowArray batch = {0};
@@ -246,7 +246,7 @@ static void test_tuples(void) {
 }
 
 /* {"t": (i, "x" or i)}: a tuple whose items stand under one node. Each item has a type of its own. */
-static void test_tuples_of_one_node(void) {
+TEST(test_tuples_of_one_node) {
     static const make_node nodes[] = {{STRUCT, 0, 0, 1, 1, 8, 3, 0},
                                       {LIST, 1, 1, 1, 2, 0, 0, 2},
                                       {UNION, 0, 0, 2, 3, 0, 0, 0},
@@ -320,18 +320,7 @@ static void check_wanted_item(bool text, unsigned wanted) {
     hand_clear(&h);
 }
 
-static void test_wanted_items(void) {
+TEST(test_wanted_items) {
     unsigned k;
     for (k = 0; k < 4; k++) check_wanted_item(k / 2 == 1, k % 2);
-}
-
-int main(void) {
-    RUN(test_lacking);
-    RUN(test_sure);
-    RUN(test_full);
-    RUN(test_wanted_fields);
-    RUN(test_tuples);
-    RUN(test_tuples_of_one_node);
-    RUN(test_wanted_items);
-    return rs_test_finish("test_arrow_fields");
 }

@@ -135,8 +135,8 @@ static void check_values(bool compress) {
     built_clear(&b);
 }
 
-static void test_values_of_any(void) { check_values(false); }
-static void test_values_of_trees(void) { check_values(true); }
+TEST(test_values_of_any) { check_values(false); }
+TEST(test_values_of_trees) { check_values(true); }
 
 /* ---- What trees tell ---- */
 
@@ -146,7 +146,7 @@ static void add_naive(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
 }
 
 /* A datetime whose tree has no zone is known without a look at the records. */
-static void test_naive_is_sure(void) {
+TEST(test_naive_is_sure) {
     static opened o;
     built b = build(add_naive, N, true);
     bool whole;
@@ -159,7 +159,7 @@ static void test_naive_is_sure(void) {
 }
 
 /* Offsets have 64 bits where the largest record, in UTF-8 twice as long, may pass the reach of 32. */
-static void test_wide_by_the_header(void) {
+TEST(test_wide_by_the_header) {
     static const uint64_t sizes[] = {(1 << 29) - 1, 1 << 29};
     static opened o;
     built b = build(add, 64, true);
@@ -221,8 +221,8 @@ static void check_odd(bool compress) {
     built_clear(&b);
 }
 
-static void test_odd_of_any(void) { check_odd(false); }
-static void test_odd_of_trees(void) { check_odd(true); }
+TEST(test_odd_of_any) { check_odd(false); }
+TEST(test_odd_of_trees) { check_odd(true); }
 
 /* ("x", ("y", (2, "z"))): the innermost items are elements of a list, which have one type. */
 static void add_deep(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
@@ -232,7 +232,7 @@ static void add_deep(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
     make_head(raw, 0x0E, 2), make_int(raw, (int64_t)i), make_str(raw, "z");
 }
 
-static void test_deep_tuples(void) {
+TEST(test_deep_tuples) {
     static opened o;
     unsigned k;
     for (k = 0; k < 2; k++) {
@@ -257,7 +257,7 @@ static void add_offset(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
 }
 
 /* An offset of a day or more is none that Arrow has: the moments are those of UTC. */
-static void test_offsets_of_a_day(void) {
+TEST(test_offsets_of_a_day) {
     static const struct {
         int64_t minutes;
         const char *format;
@@ -295,7 +295,7 @@ static void add_datetimes(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
 }
 
 /* Items of one unit are elements of a list of that unit; where the units differ there is no type. */
-static void test_units_of_items(void) {
+TEST(test_units_of_items) {
     static opened o;
     unsigned k;
     for (k = 0; k < 4; k++) {
@@ -333,7 +333,7 @@ static void add_short(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
 }
 
 /* A tuple that is shorter than all those that were looked at has None for the items that it lacks. */
-static void test_short_tuples(void) {
+TEST(test_short_tuples) {
     static opened o;
     struct ArrowArray batch = {0};
     rs_arrow_stop stop;
@@ -366,7 +366,7 @@ static void add_pairs(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
 }
 
 /* Tuples have the types that their tree tells also where they are looked at one by one. */
-static void test_tuples_looked_at(void) {
+TEST(test_tuples_looked_at) {
     static opened o;
     unsigned k;
     for (k = 0; k < 2; k++) {
@@ -395,7 +395,7 @@ static void test_tuples_looked_at(void) {
 
 /* A list among records of which only those with tuples were looked at is an error, and no row of None: here {"t": []}
  * after {"t": (5, True)}, under a tree made by hand, as writers make no tuple node for lists without elements. */
-static void test_list_among_tuples(void) {
+TEST(test_list_among_tuples) {
     static const make_node nodes[] = {{STRUCT, 0, 0, 1, 1, 0, 3, 0}, {UNION, 0, 0, 2, 2, 0, 0, 0},
                                       {TUPLE, 1, 0, 2, 4, 0, 0, 0},  {TUPLE, 0, 0, 0, 0, 0, 0, 0},
                                       {INT, 8, 0, 0, 0, 3, 8, 0},    {BOOL, 0, 0, 0, 0, 0, 0, 0}};
@@ -435,7 +435,7 @@ static void add_objects(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
 }
 
 /* An object has None for the fields that only objects of another class have. */
-static void test_objects_of_two_classes(void) {
+TEST(test_objects_of_two_classes) {
     static opened o;
     unsigned k;
     for (k = 0; k < 2; k++) {
@@ -468,7 +468,7 @@ static void add_small_decimals(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
     make_head(raw, 0x0F, 1), make_str(raw, "d"), make_ext(raw, 19, NULL), make_str(raw, text);
 }
 
-static void test_small_decimals(void) {
+TEST(test_small_decimals) {
     static opened o;
     unsigned k;
     for (k = 0; k < 2; k++) {
@@ -512,7 +512,7 @@ static void add_bad(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
 
 #define BAD(text) {text, sizeof(text) - 1}
 
-static void test_bad_payloads(void) {
+TEST(test_bad_payloads) {
     static const struct {
         const char *bytes;
         size_t size;
@@ -564,23 +564,4 @@ static void test_bad_payloads(void) {
         close_over(&o);
         built_clear(&b);
     }
-}
-
-int main(void) {
-    RUN(test_values_of_any);
-    RUN(test_values_of_trees);
-    RUN(test_naive_is_sure);
-    RUN(test_wide_by_the_header);
-    RUN(test_odd_of_any);
-    RUN(test_odd_of_trees);
-    RUN(test_deep_tuples);
-    RUN(test_offsets_of_a_day);
-    RUN(test_units_of_items);
-    RUN(test_short_tuples);
-    RUN(test_tuples_looked_at);
-    RUN(test_list_among_tuples);
-    RUN(test_objects_of_two_classes);
-    RUN(test_small_decimals);
-    RUN(test_bad_payloads);
-    return rs_test_finish("test_arrow_walk");
 }

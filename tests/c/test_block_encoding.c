@@ -68,7 +68,7 @@ static uint32_t tree_of(rs_store *store, uint64_t record) {
 }
 
 /* Words change from block to block: tables are added to, and the others shared. */
-static void test_many_blocks(void) {
+TEST(test_many_blocks) {
     built b = build_blocks(columns_record, 10 * COLUMNS_PART, every_part);
     rs_store store;
     uint64_t i, last = 0;
@@ -107,7 +107,7 @@ static bool never(uint64_t i) { return (void)i, false; }
 
 /* Values that depend on the number of their record are read back, and take room in the places alone: a record has the
  * 13 bits of the usual ints, and 3 are too few for the others. */
-static void test_placed(void) {
+TEST(test_placed) {
     built b = build_blocks(placed_record, 3000, never);
     uint32_t n[256] = {0}, i;
     const rs_tree *tree;
@@ -157,13 +157,13 @@ static bool stays_raw(uint64_t raw, bool pads) {
 }
 
 /* A parcel may be taken at any time, which pads the segment. The choice must not depend on that. */
-static void test_padding(void) {
+TEST(test_padding) {
     uint64_t raw;
     CHECK(stays_raw(0, false) && !stays_raw(300, false));
     for (raw = 0; raw < 300; raw++) CHECK(stays_raw(raw, false) == stays_raw(raw, true));
 }
 
-static void test_short_last_block(void) {
+TEST(test_short_last_block) {
     built b = build_blocks(columns_record, COLUMNS_PART, every_part), c;
     rs_store store, longer;
     REQUIRE(b.data != NULL);
@@ -183,7 +183,7 @@ static void test_short_last_block(void) {
 static void add_again(uint64_t i, rs_buffer *raw, rs_buffer *arrays) { columns_record(i % COLUMNS_PART, raw, arrays); }
 static bool every_part_and_a_bit(uint64_t i) { return (i + 1) % COLUMNS_PART == 0 || i == 3 * COLUMNS_PART + 20; }
 
-static void test_the_last_tree_again(void) {
+TEST(test_the_last_tree_again) {
     built b = build_blocks(add_again, 4 * COLUMNS_PART, every_part_and_a_bit);
     rs_store store;
     REQUIRE(b.data != NULL);
@@ -211,7 +211,7 @@ static void add_orders(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
     }
 }
 
-static void test_dictionaries_of_one_path(void) {
+TEST(test_dictionaries_of_one_path) {
     built b = build_blocks(add_orders, 4 * COLUMNS_PART, every_part);
     built_layout layout;
     rs_store store;
@@ -242,7 +242,7 @@ static void add_random(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
 
 static bool at_random(uint64_t i) { return (i * 2654435761u + seed * 40503u) % 1000 < 6; }
 
-static void test_random(void) {
+TEST(test_random) {
     for (seed = 1; seed <= 40; seed++) {
         built b = build_blocks(add_random, 1500, at_random);
         rs_store store;
@@ -251,15 +251,4 @@ static void test_random(void) {
         rs_store_close(&store);
         built_clear(&b);
     }
-}
-
-int main(void) {
-    RUN(test_many_blocks);
-    RUN(test_placed);
-    RUN(test_padding);
-    RUN(test_short_last_block);
-    RUN(test_the_last_tree_again);
-    RUN(test_dictionaries_of_one_path);
-    RUN(test_random);
-    return rs_test_finish("test_block_encoding");
 }

@@ -83,7 +83,7 @@ static void through(unsigned threads, bool whole, built *out) {
     side_close(&to);
 }
 
-static void test_as_one_builder(void) {
+TEST(test_as_one_builder) {
     built direct = build(put, N, true), placed, other;
     through(0, false, &placed);
     REQUIRE(direct.data != NULL);
@@ -106,7 +106,7 @@ static void put_int(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
 }
 
 /* A write that fails in a thread ends the waits of the caller. */
-static void test_failed_write(void) {
+TEST(test_failed_write) {
     side from;
     rs_builder *source = &from.builder;
     rs_buffer out = {0};
@@ -155,7 +155,7 @@ static void check_sums(side *to, rs_buffer *out) {
 }
 
 /* Cut anywhere it is refused; with a byte changed it is refused, or placed without reading beyond. */
-static void test_broken(void) {
+TEST(test_broken) {
     side from, to;
     rs_builder *source = &from.builder;
     rs_buffer out = {0};
@@ -183,11 +183,4 @@ static void test_broken(void) {
     rs_buffer_clear(&out);
     side_close(&from);
     side_close(&to);
-}
-
-int main(void) {
-    RUN(test_as_one_builder);
-    RUN(test_failed_write);
-    RUN(test_broken);
-    return rs_test_finish("test_block_parcel");
 }

@@ -19,7 +19,7 @@ static bool holds_pattern(const rs_buffer *b, size_t n) {
     return b->size_bytes >= n && i == n;
 }
 
-static void test_append(void) {
+TEST(test_append) {
     rs_buffer b = {0};
     uint8_t chunk[300];
     size_t n, i;
@@ -33,7 +33,7 @@ static void test_append(void) {
 }
 
 /* Appending no bytes allocates nothing, and its pointer may be NULL. */
-static void test_nothing(void) {
+TEST(test_nothing) {
     rs_buffer b = {0};
     CHECK_OK(rs_buffer_append(&b, NULL, 0, &err), &err);
     CHECK_OK(rs_buffer_append_zeros(&b, 0, &err), &err);
@@ -42,7 +42,7 @@ static void test_nothing(void) {
     rs_buffer_clear(&b);
 }
 
-static void test_reserve(void) {
+TEST(test_reserve) {
     rs_buffer b = {0};
     uint8_t *data;
     size_t capacity, i;
@@ -59,7 +59,7 @@ static void test_reserve(void) {
     rs_buffer_clear(&b);
 }
 
-static void test_zeros_and_varints(void) {
+TEST(test_zeros_and_varints) {
     static const struct {
         uint64_t value;
         size_t n;
@@ -87,7 +87,7 @@ static void test_zeros_and_varints(void) {
 }
 
 /* Sizes that wrap or that no allocator gives: RS_E_MEM, and the buffer is as before. */
-static void test_too_much(void) {
+TEST(test_too_much) {
     static const size_t sizes[] = {SIZE_MAX, SIZE_MAX - 4, (size_t)PTRDIFF_MAX + 1, (size_t)PTRDIFF_MAX};
     rs_buffer b = {0};
     size_t i;
@@ -104,7 +104,7 @@ static void test_too_much(void) {
     rs_buffer_clear(&b);
 }
 
-static void test_clear(void) {
+TEST(test_clear) {
     rs_buffer b = {0};
     int round;
     for (round = 0; round < 3; round++) {
@@ -113,14 +113,4 @@ static void test_clear(void) {
         CHECK(b.data == NULL && b.size_bytes == 0 && b.capacity_bytes == 0);
         rs_buffer_clear(&b);
     }
-}
-
-int main(void) {
-    RUN(test_append);
-    RUN(test_nothing);
-    RUN(test_reserve);
-    RUN(test_zeros_and_varints);
-    RUN(test_too_much);
-    RUN(test_clear);
-    return rs_test_finish("test_buffer");
 }

@@ -2,6 +2,7 @@
  * in the order of the blocks, a forked child does not have the threads, and memory may be refused in each thread. The
  * linker puts functions of this file in the place of the allocator's and of rs_os_thread_start (CMakeLists.txt). */
 #define _GNU_SOURCE
+#define RS_TEST_MAIN
 #include "rs_built.h"
 #include "base/rs_permute.h"
 #include "read/rs_mapping.h"
@@ -179,7 +180,7 @@ static void same_list(built_record record, uint64_t n) {
     stop(&plain);
 }
 
-static void test_the_same_bytes(void) {
+TEST(test_the_same_bytes) {
     same_list(add_mixed, 10);
     same_list(add_mixed, BLOCK);
     same_list(add_mixed, BLOCK + 1);
@@ -189,7 +190,7 @@ static void test_the_same_bytes(void) {
 }
 
 /* A build starts threads only when there is more to do than starting them takes; then also for one block. */
-static void test_threads_of_small_builds(void) {
+TEST(test_threads_of_small_builds) {
     const uint64_t n[] = {1, 100, 2000, 20000};
     size_t i;
     for (i = 0; i < 4; i++) {
@@ -202,12 +203,12 @@ static void test_threads_of_small_builds(void) {
     }
 }
 
-static void test_giant_records(void) {
+TEST(test_giant_records) {
     same_list(add_giant, 701);
     same_list(add_giant, 3000);
 }
 
-static void test_threads_that_cannot_be_started(void) {
+TEST(test_threads_that_cannot_be_started) {
     made plain, other;
     build_list(&plain, add_mixed, 3 * BLOCK + 5, 0);
     atomic_store(&refuse_threads, true);
@@ -220,7 +221,7 @@ static void test_threads_that_cannot_be_started(void) {
 }
 
 /* A wait comes back now and then, for the caller to look for signals, also where the caller itself does the work. */
-static void test_waits_come_back(void) {
+TEST(test_waits_come_back) {
     enum { BLOCKS = 200 };
     made m;
     uint64_t i, waits = 0;
@@ -258,7 +259,7 @@ static rs_status add_pairs(made *m, uint64_t n, unsigned threads) {
 }
 
 /* Keys and values fill up at one record: their blocks go one after another, in that order. */
-static void test_the_same_bytes_of_pairs(void) {
+TEST(test_the_same_bytes_of_pairs) {
     made plain, other;
     size_t i;
     REQUIRE_OK(add_pairs(&plain, 3 * BLOCK + 5, 0), &err);
@@ -275,7 +276,7 @@ static void test_the_same_bytes_of_pairs(void) {
 }
 
 /* A record that is taken back right after its beginning has become a chunk: the key sets of dicts must still match. */
-static void test_records_taken_back(void) {
+TEST(test_records_taken_back) {
     made a, b;
     uint64_t i;
     start(&a, 2);
@@ -302,7 +303,7 @@ static void test_records_taken_back(void) {
 }
 
 /* The builder is closed while its threads are at work. */
-static void test_closed_in_between(void) {
+TEST(test_closed_in_between) {
     made m;
     uint64_t n;
     for (n = BLOCK / 8; n <= 4 * BLOCK; n += BLOCK / 2 + 1000) {
@@ -314,7 +315,7 @@ static void test_closed_in_between(void) {
     }
 }
 
-static void test_an_idle_builder_has_no_thread(void) {
+TEST(test_an_idle_builder_has_no_thread) {
     made m;
     start(&m, 3);
     CHECK_OK(add(&m, add_mixed, 0, 2 * BLOCK + 10), &err);
@@ -324,7 +325,7 @@ static void test_an_idle_builder_has_no_thread(void) {
     stop(&m);
 }
 
-static void test_a_failure_stays(void) {
+TEST(test_a_failure_stays) {
     made m;
     rs_error again;
     int fd;
@@ -355,7 +356,7 @@ static void test_a_failure_stays(void) {
     stop(&m);
 }
 
-static void test_a_forked_child(void) {
+TEST(test_a_forked_child) {
     made m;
     int status = -1;
     pid_t pid;
@@ -379,7 +380,7 @@ static void test_a_forked_child(void) {
 
 /* Memory that only the threads are refused, at allocation after allocation: the build fails or, where an attempt can do
  * without, does not; nothing is left behind, which the sanitizers check. */
-static void test_memory_refused_in_threads(void) {
+TEST(test_memory_refused_in_threads) {
     made m;
     long long n = 0, step;
     unsigned failed = 0;
@@ -399,17 +400,6 @@ static void test_memory_refused_in_threads(void) {
 
 int main(void) {
     main_thread = pthread_self();
-    RUN(test_the_same_bytes);
-    RUN(test_threads_of_small_builds);
-    RUN(test_giant_records);
-    RUN(test_threads_that_cannot_be_started);
-    RUN(test_waits_come_back);
-    RUN(test_the_same_bytes_of_pairs);
-    RUN(test_records_taken_back);
-    RUN(test_closed_in_between);
-    RUN(test_an_idle_builder_has_no_thread);
-    RUN(test_a_failure_stays);
-    RUN(test_a_forked_child);
-    RUN(test_memory_refused_in_threads);
-    return rs_test_finish("test_builder");
+    rs_test_run();
+    return rs_test_finish();
 }

@@ -46,7 +46,7 @@ static void check_one(const rs_node *node, uint64_t bit_off, uint64_t body_off) 
     CHECK_U64(out, expected(node, bit_off, bytes + body_off));
 }
 
-static void test_every_width(void) {
+TEST(test_every_width) {
     static const unsigned sizes[] = {1, 2, 4, 8};
     unsigned bits, off, i;
     for (off = 0; off < 64; off++) {
@@ -84,7 +84,7 @@ static void check_list(const rs_node *child, uint32_t count, uint64_t body_off) 
     }
 }
 
-static void test_lists(void) {
+TEST(test_lists) {
     unsigned bits, i;
     randomise();
     for (bits = 1; bits <= 40; bits++) {
@@ -111,7 +111,7 @@ static void check_const(const void *aux, size_t size, unsigned type, uint64_t nu
     CHECK_U64(out, number);
 }
 
-static void test_consts(void) {
+TEST(test_consts) {
     rs_buffer raw = {0};
     double half = 0.5;
     uint64_t half_bits;
@@ -128,7 +128,7 @@ static void test_consts(void) {
     rs_buffer_clear(&raw);
 }
 
-static void test_other_nodes(void) {
+TEST(test_other_nodes) {
     rs_node wide = node_of(RS_FMT_NODE_INT, 58, 0), text = node_of(RS_FMT_NODE_STR, 0, 0);
     rs_node list = node_of(RS_FMT_NODE_LIST, 0, 0), coded = node_of(RS_FMT_NODE_DICT_CODED, 10, 0);
     rs_cell cell;
@@ -146,12 +146,4 @@ static void test_other_nodes(void) {
     rs_cell_set(&cell, &coded, 13, 8, 8);
     CHECK(cell.kind == RS_CELL_CODED && cell.type == 0 && cell.node == &coded);
     CHECK_U64(rs_cell_stored_unchecked(&cell, bytes, cell.bit), rs_load_bits_unchecked(bytes, N_BYTES, 13, 10));
-}
-
-int main(void) {
-    RUN(test_every_width);
-    RUN(test_lists);
-    RUN(test_consts);
-    RUN(test_other_nodes);
-    return rs_test_finish("test_cell");
 }

@@ -56,7 +56,7 @@ static void check_ints(rs_node node, uint64_t bit_off, uint64_t body_off) {
     free(exact);
 }
 
-static void test_ints(void) {
+TEST(test_ints) {
     unsigned bits, off;
     size_t i;
     for (i = 0; i < sizeof bytes; i++) bytes[i] = (uint8_t)make_random(256);
@@ -69,7 +69,7 @@ static void test_ints(void) {
 
 static double float_at(const rs_column *column, size_t i) { return rs_load_f64(column->values.data + 8 * i); }
 
-static void test_kinds_that_meet(void) {
+TEST(test_kinds_that_meet) {
     static const uint8_t seven[] = {0x97}, text[] = {0x09, 1, 'a'};
     const rs_cursor c = cursor(0);
     rs_node yes = node_of(BOOL, 1, 0, 0), number = node_of(INT, 0, 1, 0), real = node_of(FLOAT, 0, 8, 0),
@@ -114,7 +114,7 @@ static void test_kinds_that_meet(void) {
     rs_column_clear(&column);
 }
 
-static void test_lists(void) {
+TEST(test_lists) {
     rs_node bits = node_of(INT, 3, 0, 10), half = node_of(INT, 0, 2, 0), real = node_of(FLOAT, 0, 8, 0),
             text = node_of(STR, 0, 0, 0);
     rs_node list = node_of(LIST, 0, 0, 0);
@@ -185,7 +185,7 @@ static void check_decimals(rs_node node, uint64_t bit_off, uint64_t body_off) {
     rs_column_clear(&column);
 }
 
-static void test_decimals(void) {
+TEST(test_decimals) {
     size_t i;
     for (i = 0; i < sizeof bytes; i++) bytes[i] = (uint8_t)make_random(256);
     check_decimals(decimal_of(0, 2, 5, 2, 0), 0, 3);
@@ -196,7 +196,7 @@ static void test_decimals(void) {
 }
 
 /* Packed numbers join what was there, whatever it is. */
-static void test_packed(void) {
+TEST(test_packed) {
     static const uint8_t ints[] = {3, 0x64, 2,
                                    6}; /* FORMAT.md: n, a head of 8 bits, a width, 2 bits each: 100, 101, 100 */
     static const int64_t wanted[] = {100, 101, 100};
@@ -233,13 +233,4 @@ static void test_packed(void) {
             free(exact);
         }
     }
-}
-
-int main(void) {
-    RUN(test_ints);
-    RUN(test_kinds_that_meet);
-    RUN(test_lists);
-    RUN(test_decimals);
-    RUN(test_packed);
-    return rs_test_finish("test_column");
 }

@@ -161,8 +161,8 @@ static void check_orders(bool compress) {
     built_clear(&o.b);
 }
 
-static void test_orders(void) { check_orders(true); }
-static void test_orders_of_any(void) { check_orders(false); }
+TEST(test_orders) { check_orders(true); }
+TEST(test_orders_of_any) { check_orders(false); }
 
 /* Rows of one size in equal steps, over the end of a block. */
 static void check_steps(opened *o, int64_t start, int64_t step, uint64_t n) {
@@ -187,7 +187,7 @@ static void check_steps(opened *o, int64_t start, int64_t step, uint64_t n) {
     close_over(o);
 }
 
-static void test_rows_of_one_size(void) {
+TEST(test_rows_of_one_size) {
     static opened o;
     o.b = build(add_fixed, N, true);
     REQUIRE(o.b.data != NULL);
@@ -247,7 +247,7 @@ static void check_drifting(opened *o, const char *key, const int64_t *positions,
     close_over(o);
 }
 
-static void test_trees_in_turns(void) {
+TEST(test_trees_in_turns) {
     static const char *const keys[] = {"b", "c", "f", "l", "i", "m", "n"};
     static int64_t positions[9000];
     static opened o;
@@ -262,7 +262,7 @@ static void test_trees_in_turns(void) {
     }
 }
 
-static void test_stops(void) {
+TEST(test_stops) {
     static opened o;
     rs_column_read got;
     rs_column_read_stop stop;
@@ -303,7 +303,7 @@ static void test_stops(void) {
 }
 
 /* Bytes of heap, offsets and groups changed at random: a status or values, within bounds. */
-static void test_damage(void) {
+TEST(test_damage) {
     static const char *const keys[] = {"i", "t", "w", "o"};
     static opened o;
     built sound = build(add, 300, true);
@@ -334,7 +334,7 @@ static void test_damage(void) {
 
 /* ---- Positions that are no records ---- */
 
-static void test_positions_out_of_range(void) {
+TEST(test_positions_out_of_range) {
     static const int64_t wrong[] = {2000, 2001, -1, INT64_MIN, INT64_MAX, INT64_C(1) << 40};
     static opened o;
     rs_column_read got;
@@ -380,7 +380,7 @@ static void change(void *argument) {
         c->positions[i % 256] = i % 3 == 0 ? INT64_C(1) << 40 : (int64_t)(i % 2000);
 }
 
-static void test_positions_that_change(void) {
+TEST(test_positions_that_change) {
     static opened o;
     static int64_t positions[256];
     changing c = {positions, false};
@@ -404,16 +404,4 @@ static void test_positions_that_change(void) {
     atomic_store(&c.stop, true);
     rs_os_thread_join(&thread);
     close_over(&o), built_clear(&o.b);
-}
-
-int main(void) {
-    RUN(test_orders);
-    RUN(test_orders_of_any);
-    RUN(test_rows_of_one_size);
-    RUN(test_trees_in_turns);
-    RUN(test_stops);
-    RUN(test_damage);
-    RUN(test_positions_out_of_range);
-    RUN(test_positions_that_change);
-    return rs_test_finish("test_column_read");
 }

@@ -55,7 +55,7 @@ static void open_route(rs_compiled_path *compiled, const rs_key_path *path, cons
     rs_compiled_path_prepare(compiled);
 }
 
-static void test_shared_part(void) {
+TEST(test_shared_part) {
     static const rs_path_key keys[] = {KEY("a"), KEY("c"), INDEX(-1)};
     static const rs_path_name names[] = {{0, 0, 0}, {1, 0, 0}, {2, 0, 0}};
     static const int32_t at[] = {1, -1, -1}, below[] = {-1, 1, -1};
@@ -114,7 +114,7 @@ static int64_t found_by(const rs_tree *tree, const rs_path_key *keys, uint32_t n
     return out;
 }
 
-static void test_walks(void) {
+TEST(test_walks) {
     static const rs_path_key ab[] = {KEY("a"), KEY("b")}, u[] = {KEY("u")}, vk[] = {KEY("v"), KEY("k"), INDEX(1)},
                              vq[] = {KEY("v"), KEY("q")}, vi[] = {KEY("v"), INDEX(0)}, q[] = {KEY("q")},
                              ux[] = {KEY("u"), KEY("x")}, t[] = {KEY("t")}, a9[] = {KEY("a"), KEY("c"), INDEX(2)};
@@ -136,7 +136,7 @@ static void test_walks(void) {
 }
 
 /* The whole of "a.b" is tried first, then its parts; and where only a walk can tell, that goes back as far. */
-static void test_dotted_names(void) {
+TEST(test_dotted_names) {
     static const rs_path_key keys[] = {KEY("a.b"), KEY("a"), KEY("b")},
                              in_any[] = {KEY("v"), KEY("k.x"), KEY("k"), INDEX(0)};
     static const rs_path_name dotted[] = {{0, 1, 2}}, later[] = {{0, 0, 0}, {1, 2, 2}};
@@ -166,7 +166,7 @@ static void test_dotted_names(void) {
 
 /* A key of a plain dict in units of another size than the key that is looked for: each size against each, and units
  * that differ in their highest byte alone. */
-static void test_units_of_keys(void) {
+TEST(test_units_of_keys) {
     static const make_node any = {ANY, 0, 0, 0, 0, 0, 0, 0};
     static const rs_path_name name = {0, 0, 0};
     static const uint32_t texts[][3] = {{'a', 'b', 0xFF}, {'a', 'b', 0xFFFF}, {'a', 'b', 0x100FF}, {'a', 'b', 0x1FF}};
@@ -205,12 +205,4 @@ static void test_units_of_keys(void) {
     rs_tree_clear(&tree);
     rs_buffer_clear(&bytes);
     rs_buffer_clear(&record);
-}
-
-int main(void) {
-    RUN(test_shared_part);
-    RUN(test_walks);
-    RUN(test_dotted_names);
-    RUN(test_units_of_keys);
-    return rs_test_finish("test_compiled_path");
 }

@@ -356,7 +356,7 @@ static const struct {
     {"array of 65 dimensions", RS_E_FMT_VALUE, {{NDARRAY, 0, 0, 0, 0, 0, 2, 0}}, 1, {0, 3}, 2, {65}, 1},
 };
 
-static void test_literals(void) {
+TEST(test_literals) {
     size_t i, cut, k;
     for (i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         rs_buffer bytes = {0};
@@ -402,7 +402,7 @@ static rs_status check_limits(const make_node *nodes, uint32_t n_nodes, const vo
     return status;
 }
 
-static void test_limits(void) {
+TEST(test_limits) {
     static const make_node nothing[] = {{LIST, 0, 0, 1, 1, 0, 0, 0}, {CONST, 0, 0, 0, 0, 0, 1, 0}};
     static const make_node fixed[] = {{LIST, 0, 1, 1, 1, 0, 0, UINT32_MAX}, {CONST, 0, 0, 0, 0, 0, 1, 0}};
     static const make_node lists[] = {{LIST, 0, 0, 1, 1, 0, 0, 0}, {CONST, 0, 0, 0, 0, 0, 4, 0}};
@@ -448,7 +448,7 @@ static void test_limits(void) {
 }
 
 /* What takes the rest ends where the record does: cut, it is shorter. */
-static void test_rest(void) {
+TEST(test_rest) {
     static const make_node str[] = {{STR, 2, 2, 0, 0, 0, 0, 0}}, bytes[] = {{BYTES, 0, 2, 0, 0, 0, 0, 0}};
     static const make_node row[] = {{TUPLE, 1, 0, 3, 1, 0, 0, 0},
                                     LEAF(STR, 1),
@@ -473,7 +473,7 @@ static void test_rest(void) {
 }
 
 /* Numbers count like the elements of a list, keys when they are there, texts by their units. */
-static void test_limits_of_packed(void) {
+TEST(test_limits_of_packed) {
     static const make_node numbers[] = {{NUMBERS, 0, 0, 0, 0, 0, 16, 0}},
                            fixed[] = {{NUMBERS, 0, 1, 0, 0, 0, 16, UINT32_MAX}};
     static const make_node partial[] = {{STRUCT, 0, 0, 2, 1, 0, 2, 0},
@@ -528,7 +528,7 @@ static void test_limits_of_packed(void) {
 }
 
 /* A count that the values allow but whose size wraps around. */
-static void test_sizes_that_wrap(void) {
+TEST(test_sizes_that_wrap) {
     static const make_node bits[] = {{LIST, 0, 0, 1, 1, 0, 0, 0}, INT_NODE(63)};
     static const make_node bodies[] = {{LIST, 0, 0, 1, 1, 0, 0, 0}, LEAF(FLOAT, 0)};
     static const uint8_t base[8] = {0};
@@ -544,7 +544,7 @@ static void test_sizes_that_wrap(void) {
 }
 
 /* The class of the widest unit is what a string object is made for. */
-static void test_widest(void) {
+TEST(test_widest) {
     uint8_t units[64];
     uint32_t n, at, widest;
     for (n = 1; n < 16; n++) {
@@ -562,14 +562,4 @@ static void test_widest(void) {
         CHECK(rs_decode_widest_unchecked(units, n, 1) < 0x80);
     }
     CHECK_U64(rs_decode_widest_unchecked(units, 0, 1), 0);
-}
-
-int main(void) {
-    RUN(test_literals);
-    RUN(test_limits);
-    RUN(test_rest);
-    RUN(test_limits_of_packed);
-    RUN(test_sizes_that_wrap);
-    RUN(test_widest);
-    return rs_test_finish("test_decode");
 }

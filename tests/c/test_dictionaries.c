@@ -62,7 +62,7 @@ static uint32_t number_of(const rs_dictionary *d, uint32_t value) {
     return number;
 }
 
-static void test_growing(void) {
+TEST(test_growing) {
     rs_dictionary *d;
     start();
     CHECK(rs_dictionaries_find(&dictionaries, 7, 0) == NULL);
@@ -107,7 +107,7 @@ static rs_dictionary *extend_lists(const uint8_t *lengths, unsigned n_lengths, u
 }
 
 /* The first lists of ints of a dictionary: a table for each frequent length, and a last one for the others. */
-static void test_lengths(void) {
+TEST(test_lengths) {
     static const uint8_t lengths[] = {2, 5, 0, 15, 16};
     rs_dictionary *d;
     start();
@@ -122,7 +122,7 @@ static void test_lengths(void) {
 }
 
 /* 64 tables, and no 65th: not even when nobody asked before. */
-static void test_full(void) {
+TEST(test_full) {
     rs_dictionary *d, *next;
     uint32_t i;
     start();
@@ -138,7 +138,7 @@ static void test_full(void) {
 }
 
 /* Several dictionaries of one path in one run: none is forgotten before its values are encoded. */
-static void test_forgetting(void) {
+TEST(test_forgetting) {
     rs_dictionary *d[5];
     uint32_t i;
     start();
@@ -169,7 +169,7 @@ static rs_symbol_table *symbols(const char *format, uint32_t n, unsigned unit) {
     return table;
 }
 
-static void test_symbols(void) {
+TEST(test_symbols) {
     rs_symbol_table *first, *other, *third;
     start();
     CHECK(symbols("few %u", 20, 1) == NULL && written == 0); /* not worth a table */
@@ -189,7 +189,7 @@ static void test_symbols(void) {
     rs_dictionaries_clear(&dictionaries);
 }
 
-static void test_random_strings(void) {
+TEST(test_random_strings) {
     static uint8_t noise[40000];
     rs_symbol_string strings[1000];
     rs_symbol_table *table = NULL;
@@ -223,7 +223,7 @@ static rs_symbol_table *sentences(uint32_t n) {
 }
 
 /* A table fits the strings that it was made for better than others of the same kind, and these need no other table. */
-static void test_more_of_the_same_kind(void) {
+TEST(test_more_of_the_same_kind) {
     rs_symbol_table *first;
     unsigned run;
     start();
@@ -231,15 +231,4 @@ static void test_more_of_the_same_kind(void) {
     CHECK(first != NULL && written == 1);
     for (run = 0; run < 4; run++) CHECK(sentences(24000) == first && written == 1);
     rs_dictionaries_clear(&dictionaries);
-}
-
-int main(void) {
-    RUN(test_growing);
-    RUN(test_lengths);
-    RUN(test_full);
-    RUN(test_forgetting);
-    RUN(test_symbols);
-    RUN(test_random_strings);
-    RUN(test_more_of_the_same_kind);
-    return rs_test_finish("test_dictionaries");
 }

@@ -89,7 +89,7 @@ static bool is_text(const rs_entries *entries, const rs_entry *e, const char *te
            memcmp(entries->text.data + e->bits, text, e->size_bytes) == 0;
 }
 
-static void test_every_kind(void) {
+TEST(test_every_kind) {
     static pair p;
     const rs_cursor cursor = cursor_of(1000);
     const rs_entry *e[9], *again = NULL;
@@ -122,7 +122,7 @@ static void test_every_kind(void) {
 }
 
 /* Two nodes that name the same tables share what was read. */
-static void test_nodes_in_turn(void) {
+TEST(test_nodes_in_turn) {
     static pair p;
     const rs_cursor cursor = cursor_of(1000);
     const rs_entry *first = NULL, *second = NULL;
@@ -145,7 +145,7 @@ static void test_nodes_in_turn(void) {
 }
 
 /* Entries whose bytes are no values are refused, and not taken for read. */
-static void test_broken(void) {
+TEST(test_broken) {
     static pair p;
     const rs_cursor cursor = cursor_of(1000);
     const rs_entry *e = NULL;
@@ -161,11 +161,4 @@ static void test_broken(void) {
     CHECK_OK(rs_entries_at(&entries, &cursor, &p.node, 0, &e, &err), &err);
     rs_entries_clear(&entries);
     close_pair(&p);
-}
-
-int main(void) {
-    RUN(test_every_kind);
-    RUN(test_nodes_in_turn);
-    RUN(test_broken);
-    return rs_test_finish("test_entries");
 }

@@ -84,7 +84,7 @@ static void make_entries(hand *h, uint64_t n, const char *first, const char *thi
 }
 
 /* An entry is taken once, a None among them is a missing value, and the record after it has its own. */
-static void test_entries_of_unions(void) {
+TEST(test_entries_of_unions) {
     hand h = {0};
     uint64_t i;
     make_entries(&h, 90, "\4\xE8\3", "\4\xB8\xB", 3);
@@ -104,7 +104,7 @@ static void test_entries_of_unions(void) {
 }
 
 /* Entries that are floats, 0.3 and -1e300, of which each byte counts. */
-static void test_entries_of_floats(void) {
+TEST(test_entries_of_floats) {
     const double values[] = {0.3, 0, -1e300};
     char first[9], third[9];
     hand h = {0};
@@ -155,13 +155,13 @@ static void check_fixed_list(uint32_t n) {
     hand_clear(&h);
 }
 
-static void test_fixed_lists(void) {
+TEST(test_fixed_lists) {
     uint32_t n;
     for (n = 1; n <= 33; n++) check_fixed_list(n);
 }
 
 /* {"a": (an int8, a bool, an int8)}, as one bit and two bytes. */
-static void test_fixed_tuples(void) {
+TEST(test_fixed_tuples) {
     static const make_node nodes[] = {{STRUCT, 0, 0, 1, 1, 8, 3, 0},
                                       {TUPLE, 1, 0, 3, 2, 0, 0, 0},
                                       {INT, 8, 0, 0, 0, 0, 8, 0},
@@ -179,7 +179,7 @@ static void test_fixed_tuples(void) {
 }
 
 /* Two fields of known size: each is written where its own part begins. */
-static void test_two_fields(void) {
+TEST(test_two_fields) {
     static const make_node nodes[] = {
         {STRUCT, 0, 0, 2, 1, 8, 6, 0}, {INT, 8, 0, 0, 0, 0, 8, 0}, {INT, 8, 0, 0, 0, 0, 8, 0}};
     static const char *const keys[] = {"a", "b"};
@@ -228,7 +228,7 @@ static void add_scalar(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
     put_key(raw), put_array(raw, 0, NULL, (unsigned)(7 + i));
 }
 
-static void test_scalars(void) {
+TEST(test_scalars) {
     built b = build(add_scalar, 5, false);
     REQUIRE(b.data != NULL);
     set_spec(RS_GATHER_VALUES, RS_DTYPE_INT64, RS_GATHER_RAISE);
@@ -255,7 +255,7 @@ static void add_two_levels(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
     else make_head(raw, 0x0D, 2), put_array(raw, 1, &sizes[0], 40), put_array(raw, 1, &sizes[1], 50);
 }
 
-static void test_arrays_as_lists_of_lists(void) {
+TEST(test_arrays_as_lists_of_lists) {
     static const int64_t numbers[] = {10, 11, 12, 13, 14, 15, 20, 21, 40, 41, 50}, inner[] = {0, 3, 6, 8, 10, 11},
                          outer[] = {0, 2, 3, 3, 5};
     built b = build(add_two_levels, 4, false);
@@ -287,7 +287,7 @@ static void add_misshapen(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
     else put_array(raw, 3, deep, 7);
 }
 
-static void test_misshapen_arrays(void) {
+TEST(test_misshapen_arrays) {
     unsigned k;
     for (k = 0; k < 8; k++) {
         built b;
@@ -319,7 +319,7 @@ static void add_flat_behind_empty(uint64_t i, rs_buffer *raw, rs_buffer *arrays)
     else put_array(raw, 1, flat, 7);
 }
 
-static void test_flat_arrays(void) {
+TEST(test_flat_arrays) {
     static const built_record records[] = {add_flat, add_flat_behind_empty};
     unsigned k;
     for (k = 0; k < 2; k++) {
@@ -343,7 +343,7 @@ static void add_deep(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
     put_array(raw, RS_GATHER_ROW_DIMS + extra, dims, (unsigned)(100 * i));
 }
 
-static void test_most_dimensions(void) {
+TEST(test_most_dimensions) {
     static const uint64_t row[RS_GATHER_ROW_DIMS] = {1, 2, 1, 1, 2, 1, 1, 2};
     unsigned k;
     for (k = 0; k < 4; k++) {
@@ -381,7 +381,7 @@ static void add_tensor(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
     if (is_bfloat16) raw->data[at + 2] = 7;
 }
 
-static void test_tensors(void) {
+TEST(test_tensors) {
     unsigned k;
     for (k = 0; k < 4; k++) {
         built b;
@@ -418,7 +418,7 @@ static void check_shape(unsigned number, uint32_t ndim, uint64_t a, uint64_t b, 
 }
 
 /* Arrays (2, 3), (3, 3) and (4, 3) as lists of rows of three, and as lists of lists. */
-static void test_shapes(void) {
+TEST(test_shapes) {
     built b = build(add_pairs, 3, false);
     unsigned form;
     REQUIRE(b.data != NULL);
@@ -440,21 +440,4 @@ static void test_shapes(void) {
         done();
     }
     built_clear(&b);
-}
-
-int main(void) {
-    RUN(test_entries_of_unions);
-    RUN(test_entries_of_floats);
-    RUN(test_fixed_lists);
-    RUN(test_fixed_tuples);
-    RUN(test_two_fields);
-    RUN(test_scalars);
-    RUN(test_arrays_as_lists_of_lists);
-    RUN(test_misshapen_arrays);
-    RUN(test_flat_arrays);
-    RUN(test_most_dimensions);
-    RUN(test_tensors);
-    RUN(test_shapes);
-    free(buffer);
-    return rs_test_finish("test_gather_numbers");
 }

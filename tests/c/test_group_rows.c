@@ -28,7 +28,7 @@ static void check(const uint64_t *group_of, uint64_t n, uint64_t n_groups, uint3
     rs_buffer_clear(&rows);
 }
 
-static void test_orders(void) {
+TEST(test_orders) {
     static const uint64_t mixed[] = {0, 1, 0, 2, 1, 0}, sorted[] = {0, 0, 1, 2, 2}, one[] = {0, 0, 0};
     uint32_t width;
     for (width = 4; width <= 8; width += 4) {
@@ -42,7 +42,7 @@ static void test_orders(void) {
     }
 }
 
-static void test_random(void) {
+TEST(test_random) {
     uint64_t group_of[500], i, round;
     for (round = 0; round < 20; round++) {
         uint64_t n_groups = 1 + make_random(40);
@@ -51,18 +51,11 @@ static void test_random(void) {
     }
 }
 
-static void test_no_such_group(void) {
+TEST(test_no_such_group) {
     static const uint64_t beyond[] = {0, 1, 2};
     rs_buffer starts = {0}, rows = {0};
     bool in_order;
     CHECK_CODE(rs_group_rows(beyond, 3, 2, 4, true, &starts, &rows, &in_order, &err), RS_E_ARG_RANGE, &err);
     rs_buffer_clear(&starts);
     rs_buffer_clear(&rows);
-}
-
-int main(void) {
-    RUN(test_orders);
-    RUN(test_random);
-    RUN(test_no_such_group);
-    return rs_test_finish("test_group_rows");
 }

@@ -105,7 +105,7 @@ static const char *const TEXTS[] = {
     "[1, 2], {\"a\": 3",
 };
 
-static void test_cut_anywhere(void) {
+TEST(test_cut_anywhere) {
     size_t i, cut;
     for (i = 0; i < sizeof TEXTS / sizeof *TEXTS; i++) {
         const size_t n = strlen(TEXTS[i]);
@@ -116,7 +116,7 @@ static void test_cut_anywhere(void) {
     }
 }
 
-static void test_made_texts(void) {
+TEST(test_made_texts) {
     static const char letters[] = "\"\"\\\\[]{},,::  ab01[{";
     static const char closing[] = "[1, {\"a\": 2}], \"b\", ";
     uint64_t state = 2017;
@@ -135,7 +135,7 @@ static void test_made_texts(void) {
     }
 }
 
-static void test_filled(void) {
+TEST(test_filled) {
     static const struct {
         const char *text;
         bool filled;
@@ -153,7 +153,7 @@ static void test_filled(void) {
     }
 }
 
-static void test_depth(void) {
+TEST(test_depth) {
     static uint8_t text[2 * RS_JSON_DEPTH];
     rs_json_bounds bounds;
     rs_error err;
@@ -170,7 +170,7 @@ static void test_depth(void) {
     CHECK_U64(err.offset, RS_JSON_DEPTH - 1);
 }
 
-static void test_long_ints(void) {
+TEST(test_long_ints) {
     static const struct {
         const char *text;
         bool found;
@@ -200,7 +200,7 @@ static void test_long_ints(void) {
     }
 }
 
-static void test_masks(void) {
+TEST(test_masks) {
     uint8_t block[RS_JSON_BLOCK];
     unsigned c, i;
     for (i = 0; i < RS_JSON_BLOCK; i++) block[i] = (uint8_t)(i * 37 % 251);
@@ -211,14 +211,4 @@ static void test_masks(void) {
         CHECK_U64(rs_json_equal(block, (uint8_t)c), wanted);
         CHECK_U64(rs_json_equal_portable(block, (uint8_t)c), wanted);
     }
-}
-
-int main(void) {
-    RUN(test_cut_anywhere);
-    RUN(test_made_texts);
-    RUN(test_filled);
-    RUN(test_depth);
-    RUN(test_long_ints);
-    RUN(test_masks);
-    return rs_test_finish("test_json_bounds");
 }

@@ -79,7 +79,7 @@ static void check_all_found(uint64_t n, uint64_t (*hash)(uint64_t), uint64_t opa
     table_clear(&t);
 }
 
-static void test_every_key_is_found(void) {
+TEST(test_every_key_is_found) {
     static const uint64_t counts[] = {0, 1, 2, 3, 4, 5, 7, 8, 63, 64, 100, 255, 256, 1000};
     uint64_t (*hashes[])(uint64_t) = {mix, one_place, all_same, at_the_end};
     size_t i, h;
@@ -94,7 +94,7 @@ static void test_every_key_is_found(void) {
 }
 
 /* The page's numbers: bytes a key, few slots a lookup, hardly a stranger among the candidates. */
-static void test_cost(void) {
+TEST(test_cost) {
     enum { N = 100000 };
     table t = make_table(N, mix, 0);
     uint64_t i, others, strangers = 0;
@@ -108,7 +108,7 @@ static void test_cost(void) {
     table_clear(&t);
 }
 
-static void test_same_bytes(void) {
+TEST(test_same_bytes) {
     table a = make_table(5000, mix, 7), b = make_table(5000, mix, 7);
     CHECK(a.size == b.size && memcmp(a.bytes, b.bytes, a.size) == 0);
     table_clear(&a);
@@ -116,7 +116,7 @@ static void test_same_bytes(void) {
 }
 
 /* A table by hand: three keys, 5 slots, 2 index bits, 30 check bits. */
-static void test_layout(void) {
+TEST(test_layout) {
     static const uint64_t hashes[] = {UINT64_C(0xF000000000000001), UINT64_C(0xF000000000000002), 0};
     static const uint32_t slots[] = {2 << 2 | 2, 3, 0, 0, 1 << 2 | 1};
     rs_buffer out = {0};
@@ -132,7 +132,7 @@ static void test_layout(void) {
     rs_buffer_clear(&out);
 }
 
-static void test_arguments(void) {
+TEST(test_arguments) {
     rs_buffer out = {0};
     uint64_t hash = 1;
     CHECK_CODE(rs_keys_build(&hash, NULL, 1, 0, 13, &out, &err), RS_E_ARG_RANGE, &err);
@@ -162,7 +162,7 @@ static void check_twins(const uint64_t *hashes, const uint8_t *opaque, uint64_t 
     rs_buffer_clear(&pairs);
 }
 
-static void test_twins(void) {
+TEST(test_twins) {
     enum { N = 1000 };
     static uint64_t hashes[N], many[300000];
     static uint8_t opaque[N];
@@ -186,7 +186,7 @@ static void test_twins(void) {
 
 /* ---- Hostile bytes ---- */
 
-static void test_broken_heads(void) {
+TEST(test_broken_heads) {
     static const struct {
         unsigned rule, at, width;
         uint64_t value;
@@ -240,7 +240,7 @@ static void test_broken_heads(void) {
 }
 
 /* Slots that name no entry, and a table without an empty slot: lookups end. */
-static void test_broken_slots(void) {
+TEST(test_broken_slots) {
     table t = make_table(100, mix, 10);
     rs_key_probe probe;
     uint64_t entry = 0, i, steps;
@@ -267,7 +267,7 @@ static void test_broken_slots(void) {
 }
 
 /* Slots of 8 bytes, as an index has them whose entries are too many for a test: 5 of its slots, all of one hash. */
-static void test_wide_slots(void) {
+TEST(test_wide_slots) {
     const uint64_t hash = UINT64_C(0x8000000076543210), first = UINT64_C(1) << 32, home = rs_hash_scale(hash, 5);
     uint64_t i, entry = 0;
     uint8_t *slots = (uint8_t *)malloc(5 * 8);
@@ -297,7 +297,7 @@ static void test_wide_slots(void) {
 
 /* Rule 45: keys of one hash stand side by side, the last ones far from where they are looked for. All lookups together
  * may look at 64 slots for each slot of the table, and at 64 more. */
-static void test_steps_of_a_check(void) {
+TEST(test_steps_of_a_check) {
     uint64_t n;
     for (n = 0; n < 300; n++) {
         table t = make_table(n, all_same, 0);
@@ -320,7 +320,7 @@ static void test_steps_of_a_check(void) {
     }
 }
 
-static void test_random_bytes(void) {
+TEST(test_random_bytes) {
     uint64_t round, opened = 0;
     table t = make_table(40, mix, 5);
     uint8_t *was = make_exact(t.bytes, t.size);
@@ -352,7 +352,7 @@ static void test_random_bytes(void) {
 
 /* ---- Hashes of simple keys: those of their `any` form ---- */
 
-static void test_hashes(void) {
+TEST(test_hashes) {
     static const int64_t ints[] = {0,          -16,        -17,         111,       112,       127,
                                    128,        -128,       -129,        32767,     32768,     -32769,
                                    2147483647, 2147483648, -2147483649, INT64_MAX, INT64_MIN, 5000000000};
@@ -380,20 +380,4 @@ static void test_hashes(void) {
     for (i = 0; i < 300; i++) make_tag(&form, (unsigned)i & 0xFF);
     CHECK_U64(rs_keys_hash_bytes(9, form.data + 3, 300), rs_hash64(form.data, form.size_bytes, 9));
     rs_buffer_clear(&form);
-}
-
-int main(void) {
-    RUN(test_every_key_is_found);
-    RUN(test_cost);
-    RUN(test_same_bytes);
-    RUN(test_layout);
-    RUN(test_arguments);
-    RUN(test_twins);
-    RUN(test_broken_heads);
-    RUN(test_broken_slots);
-    RUN(test_wide_slots);
-    RUN(test_steps_of_a_check);
-    RUN(test_random_bytes);
-    RUN(test_hashes);
-    return rs_test_finish("test_keys");
 }

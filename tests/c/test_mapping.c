@@ -121,7 +121,7 @@ static void check_mapping(mapped_part key, mapped_part value, uint64_t n, uint64
     built_clear(&b);
 }
 
-static void test_round_trips(void) {
+TEST(test_round_trips) {
     static const uint64_t counts[] = {0, 1, 2, 63, 64, 65, 1000};
     static const mapped_part keys[] = {str_key, int_key, mixed_key};
     size_t i, k;
@@ -140,7 +140,7 @@ static void list_record(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
     str_key(i, raw);
 }
 
-static void test_a_list_is_none(void) {
+TEST(test_a_list_is_none) {
     built b = build(list_record, 10, true);
     rs_store values;
     rs_mapping m;
@@ -157,7 +157,7 @@ static void test_a_list_is_none(void) {
 
 static void key_mod_70(uint64_t i, rs_buffer *raw) { str_key(i % 70, raw); }
 
-static void test_order(void) {
+TEST(test_order) {
     static uint64_t order[140];
     mapped_input input = {key_mod_70, row_value, 100, NULL, order, 70, 64};
     rs_store values;
@@ -265,7 +265,7 @@ static void wide_key(uint64_t i, rs_buffer *raw) {
     make_tag(raw, 0x0A), make_varint(raw, 1), make_bytes(raw, unit, 2);
 }
 
-static void test_fast_lookup(void) {
+TEST(test_fast_lookup) {
     unsigned compress;
     for (compress = 0; compress < 2; compress++) {
         check_fast_lookup(str_key, 300, compress == 1);
@@ -289,7 +289,7 @@ static void odd_key(uint64_t i, rs_buffer *raw) {
 }
 
 /* A str is one key in units of any width: its hash is that of the narrowest. */
-static void test_wide_units(void) {
+TEST(test_wide_units) {
     static const uint8_t narrow[] = {0x09, 2, 'a', 'b'};
     mapped_input input = {odd_key, none_value, 2, NULL, NULL, 0, 0};
     unsigned width;
@@ -317,7 +317,7 @@ static void test_wide_units(void) {
     }
 }
 
-static void test_odd_keys(void) {
+TEST(test_odd_keys) {
     static const uint8_t all[6] = {1, 1, 1, 1, 1, 1};
     mapped_input input = {odd_key, none_value, 6, all, NULL, 0, 0};
     built b = map_build(&input, false);
@@ -405,7 +405,7 @@ static void read_back(rs_mapping_builder *b, uint64_t n, child *forked) {
     rs_written_keys_unmap(&written);
 }
 
-static void test_builder_states(void) {
+TEST(test_builder_states) {
     rs_segment_writer writer;
     rs_mapping_builder builder;
     rs_segment segment;
@@ -451,7 +451,7 @@ static void test_builder_states(void) {
 }
 
 /* Invalid orders: a key's record twice, or a record that does not exist. */
-static void test_refused_orders(void) {
+TEST(test_refused_orders) {
     static const uint64_t orders[][4] = {{0, 0, 0, 1}, {1, 0, 0, 1}, {0, 0, 3, 1}, {0, 3, 1, 1}, {0, 2, 2, 2}};
     size_t i;
     for (i = 0; i < 5; i++) {
@@ -470,16 +470,4 @@ static void test_refused_orders(void) {
         rs_mapping_builder_close(&builder);
         rs_segment_writer_abort(&writer);
     }
-}
-
-int main(void) {
-    RUN(test_round_trips);
-    RUN(test_a_list_is_none);
-    RUN(test_order);
-    RUN(test_fast_lookup);
-    RUN(test_wide_units);
-    RUN(test_odd_keys);
-    RUN(test_builder_states);
-    RUN(test_refused_orders);
-    return rs_test_finish("test_mapping");
 }

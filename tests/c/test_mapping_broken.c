@@ -1,6 +1,7 @@
 /* test_mapping_broken.c: rules 5, 11, 12 and 24 to 28 of FORMAT.md, each broken alone in a mapping and sealed again;
  * any covered bit that flips is found, any cut too, and bytes changed under matching checksums end in a status,
  * never beyond the segment. */
+#define RS_TEST_MAIN
 #include "rs_mapped.h"
 #include "rs_stops.h"
 #include "verify/rs_verify.h"
@@ -78,7 +79,7 @@ static void check_open(uint64_t at, uint64_t value, unsigned width, rs_status co
     built_clear(&copy);
 }
 
-static void test_header_and_directory(void) {
+TEST(test_header_and_directory) {
     uint64_t keys_blocks = entry_at(&small, &small_layout, 1, 4, 0), index = entry_at(&small, &small_layout, 1, 7, 0);
     uint64_t keys_offsets = entry_at(&small, &small_layout, 1, 2, 0), dir = small_layout.header.directory_off;
     CHECK_U64(small_layout.header.directory_count, 12);
@@ -100,7 +101,7 @@ static void test_header_and_directory(void) {
     check_open(index + 24, 69, 8, RS_E_FMT_KEYS, RS_NOWHERE);
 }
 
-static void test_index_at_open(void) {
+TEST(test_index_at_open) {
     uint64_t head = small_layout.stores[1].sections[RS_FMT_SECTION_KEY_INDEX].off;
     uint64_t entry = entry_at(&small, &small_layout, 1, 7, 16);
     check_open(head + 8, 69, 8, RS_E_FMT_KEYS, head + 16);
@@ -114,7 +115,7 @@ static void test_index_at_open(void) {
     check_open(entry, 64, 8, RS_E_FMT_KEYS, head);
 }
 
-static void test_order_at_open(void) {
+TEST(test_order_at_open) {
     static const struct {
         unsigned field;
         uint64_t value;
@@ -138,7 +139,7 @@ static void test_order_at_open(void) {
 }
 
 /* ORDER whose size fits its count, but not the entries of the key index; then more entries than there are records. */
-static void test_count_of_order(void) {
+TEST(test_count_of_order) {
     static uint64_t order[136];
     mapped_input input = {small_key, small_value, 70, NULL, order, 68, 64};
     uint64_t at = entry_at(&ordered, &ordered_layout, 1, 8, 0), i;
@@ -173,7 +174,7 @@ static void check_verify(const built *from, const mapped_layout *layout, uint64_
     built_clear(&copy);
 }
 
-static void test_rule_28(void) {
+TEST(test_rule_28) {
     const rs_section *s = &small_layout.stores[1].sections[RS_FMT_SECTION_KEY_INDEX];
     uint64_t slots = s->off + 64, opaque = s->off + s->size_bytes - 16, i, empty = 0, full = 0, wrong;
     uint64_t n_slots = rs_load_u64(small.data + s->off + 16);
@@ -208,7 +209,7 @@ static void nan_key(uint64_t i, rs_buffer *raw) { small_key(i == 1 ? 69 : i + 2,
 static void true_key(uint64_t i, rs_buffer *raw) { i == 1 ? make_tag(raw, 2) : one_and_true(i, raw); }
 static void negative_zero(uint64_t i, rs_buffer *raw) { i == 1 ? make_float(raw, -0.0) : small_key(i + 2, raw); }
 
-static void test_keys_of_no_writer(void) {
+TEST(test_keys_of_no_writer) {
     static const struct {
         mapped_part key;
         rs_status code;
@@ -231,7 +232,7 @@ static void test_keys_of_no_writer(void) {
     }
 }
 
-static void test_order_deep(void) {
+TEST(test_order_deep) {
     uint64_t off = ordered_layout.stores[1].sections[RS_FMT_SECTION_ORDER].off;
     check_verify(&ordered, &ordered_layout, off + 8, 0, 4, RS_E_FMT_KEYS);  /* record 0 again */
     check_verify(&ordered, &ordered_layout, off + 8, 70, 4, RS_E_FMT_KEYS); /* no record */
@@ -242,7 +243,7 @@ static void test_order_deep(void) {
 }
 
 /* Two entries change places, in ORDER and in their slots: each key is found, but the keys no longer rise. */
-static void test_order_rises(void) {
+TEST(test_order_rises) {
     const rs_section *s = &ordered_layout.stores[1].sections[RS_FMT_SECTION_KEY_INDEX];
     const uint64_t order = ordered_layout.stores[1].sections[RS_FMT_SECTION_ORDER].off;
     const uint64_t n_slots = rs_load_u64(ordered.data + s->off + RS_FMT_K_N_SLOTS);
@@ -269,7 +270,7 @@ static void test_order_rises(void) {
 
 static bool is_format_code(rs_status status) { return status >= RS_E_FMT_MAGIC && status <= RS_E_FMT_KEYS; }
 
-static void test_every_flip(void) {
+TEST(test_every_flip) {
     size_t i, unseen = 0;
     for (i = 0; i < small.size; i++) {
         uint8_t bit = (uint8_t)(1u << make_random(8));
@@ -283,7 +284,7 @@ static void test_every_flip(void) {
     CHECK(unseen < 1000); /* padding between sections */
 }
 
-static void test_every_cut(void) {
+TEST(test_every_cut) {
     size_t n;
     for (n = 0; n < small.size; n += n < 4096 ? 97 : 1) {
         uint8_t *exact = make_exact(small.data, n);
@@ -341,33 +342,18 @@ static void check_sealed_changes(const built *from, const mapped_layout *layout,
     built_clear(&copy);
 }
 
-static void test_sealed_changes(void) {
+TEST(test_sealed_changes) {
     check_sealed_changes(&small, &small_layout, 15000);
     check_sealed_changes(&ordered, &ordered_layout, 15000);
 }
 
-static void test_every_stop(void) {
+TEST(test_every_stop) {
     CHECK(stops_everywhere(&small) > 64 * 68);
     (void)stops_everywhere(&ordered);
 }
 
 int main(void) {
-    RUN(make_both);
-    if (small.data != NULL && ordered.data != NULL) {
-        RUN(test_header_and_directory);
-        RUN(test_index_at_open);
-        RUN(test_order_at_open);
-        RUN(test_count_of_order);
-        RUN(test_rule_28);
-        RUN(test_keys_of_no_writer);
-        RUN(test_order_deep);
-        RUN(test_order_rises);
-        RUN(test_every_flip);
-        RUN(test_every_cut);
-        RUN(test_sealed_changes);
-        RUN(test_every_stop);
-    }
-    built_clear(&small);
-    built_clear(&ordered);
-    return rs_test_finish("test_mapping_broken");
+    make_both();
+    if (small.data != NULL && ordered.data != NULL) rs_test_run();
+    return rs_test_finish();
 }

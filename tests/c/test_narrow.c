@@ -50,7 +50,7 @@ static void check_width(unsigned width, unsigned item_bytes, uint64_t n, uint64_
     free(data);
 }
 
-static void test_widths(void) {
+TEST(test_widths) {
     static const uint64_t counts[] = {0, 1, 7, 8, 9, 16, 63, 256, 257, MOST};
     static const uint64_t bases[] = {0, 5, UINT64_MAX - 99, UINT64_C(1) << 63};
     unsigned width, size, b;
@@ -74,7 +74,7 @@ static unsigned choose(uint8_t code, uint64_t n, int64_t low, uint64_t range, ui
     return rs_narrow_choose(code, items, n, base);
 }
 
-static void test_choice(void) {
+TEST(test_choice) {
     uint64_t base;
     CHECK(choose(4, 500, 0, 49999, &base) == 16 && base == 0);
     CHECK(choose(5, 500, -100, 49999, &base) == 16 && base == (uint64_t)-100);
@@ -92,7 +92,7 @@ static void test_choice(void) {
 }
 
 /* Which array flags a dtype may have, and data that end too early. */
-static void test_types(void) {
+TEST(test_types) {
     unsigned width, code, flags;
     for (code = 1; code <= 14; code++) {
         for (width = 0; width < 64; width++) {
@@ -111,7 +111,7 @@ static void test_types(void) {
     }
 }
 
-static void test_cuts(void) {
+TEST(test_cuts) {
     static const uint8_t bytes[] = {0x10 << 2, 4, 1, 3, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10}; /* 3 items of 16 bits */
     rs_array_type type;
     rs_slice shape;
@@ -126,7 +126,7 @@ static void test_cuts(void) {
 }
 
 /* A run of a narrow array is written as items of every dtype, and stops at the first that the dtype cannot hold. */
-static void test_runs(void) {
+TEST(test_runs) {
     static const unsigned dtypes[] = {RS_DTYPE_INT32, RS_DTYPE_INT64, RS_DTYPE_UINT64, RS_DTYPE_FLOAT64};
     uint64_t fields[MOST], size, written, i;
     rs_buffer scratch = {0};
@@ -150,13 +150,4 @@ static void test_runs(void) {
     }
     free(data);
     rs_buffer_clear(&scratch);
-}
-
-int main(void) {
-    RUN(test_widths);
-    RUN(test_choice);
-    RUN(test_types);
-    RUN(test_cuts);
-    RUN(test_runs);
-    return rs_test_finish("test_narrow");
 }

@@ -44,7 +44,7 @@ static void check_sizes(uint32_t n, uint64_t a, uint32_t odd, uint64_t b, uint32
     free(ends);
 }
 
-static void test_widths(void) {
+TEST(test_widths) {
     static const uint32_t counts[] = {1, 2, 63, 64, 65, 127, 128, 129, 1000, 65536};
     size_t i;
     for (i = 0; i < sizeof counts / sizeof counts[0]; i++) {
@@ -111,7 +111,7 @@ static uint64_t *drawn_ends(uint32_t n, uint64_t most, uint64_t seed) {
     return ends;
 }
 
-static void test_lines(void) {
+TEST(test_lines) {
     static const uint32_t counts[] = {2, 3, 63, 64, 65, 127, 128, 129, 1000, 65536};
     static const uint64_t most[] = {2, 3, 8, 30, 100, 1000, 100000};
     size_t i, k;
@@ -127,7 +127,7 @@ static void test_lines(void) {
 }
 
 /* Sizes for which no line serves, or for which the widest line is just possible. */
-static void test_lines_at_their_limits(void) {
+TEST(test_lines_at_their_limits) {
     uint64_t ends[128], end;
     uint32_t i;
     for (i = 0; i < 64; i++) ends[i] = i < 63 ? 0 : UINT32_MAX;
@@ -145,7 +145,7 @@ static void test_lines_at_their_limits(void) {
 }
 
 /* Ends of each width, also of those that a writer seldom needs. */
-static void test_lines_of_each_width(void) {
+TEST(test_lines_of_each_width) {
     const uint64_t base = 1000, slope = 70000;
     uint32_t bits, i;
     for (bits = 1; bits <= RS_FMT_INDEX_BITS; bits++) {
@@ -172,7 +172,7 @@ static void test_lines_of_each_width(void) {
 }
 
 /* Rule 15: bytes that say anything give a record within the heap or an error. */
-static void test_bad_lines(void) {
+TEST(test_bad_lines) {
     uint64_t seed = 1;
     unsigned bits, round;
     for (bits = 1; bits <= RS_FMT_INDEX_BITS; bits++) {
@@ -205,7 +205,7 @@ static void test_bad_lines(void) {
 }
 
 /* Rule 15: base and ends out of bounds, ends that go down. */
-static void test_bad_offsets(void) {
+TEST(test_bad_offsets) {
     static const struct {
         uint64_t base;
         uint16_t ends[3];
@@ -237,7 +237,7 @@ static void test_bad_offsets(void) {
 }
 
 /* The sum of the base and an end of 8 bytes is not taken modulo 2^64. */
-static void test_wide_ends(void) {
+TEST(test_wide_ends) {
     uint8_t segment[8 + 8 * 64] = {0};
     rs_block block;
     rs_slice out;
@@ -274,7 +274,7 @@ static rs_status read_block(const rs_block *block, uint32_t at, uint64_t value, 
     return status;
 }
 
-static void test_block_of_rows(void) {
+TEST(test_block_of_rows) {
     static const struct {
         uint32_t at;
         uint64_t value;
@@ -328,7 +328,7 @@ static void test_block_of_rows(void) {
     CHECK_OK(read_block(&block, 0, 0, 0), &err);
 }
 
-static void test_block_with_groups(void) {
+TEST(test_block_with_groups) {
     rs_block block = {0, 64, 0, 4096, 100, 8192, 0, 2, 16, 4224, 0, 0, 0, 0, 100, NULL};
     CHECK_OK(read_block(&block, 0, 0, 0), &err);
     CHECK_CODE(read_block(&block, 8, 65, 4), RS_E_FMT_BLOCK, &err);    /* two groups do not fit */
@@ -348,17 +348,4 @@ static void test_block_with_groups(void) {
     block.n_records = 128, block.index_bits = 7; /* two groups of 64 bytes */
     CHECK_OK(read_block(&block, 0, 0, 0), &err);
     CHECK_CODE(read_block(&block, 45, 8, 1), RS_E_FMT_BLOCK, &err);
-}
-
-int main(void) {
-    RUN(test_widths);
-    RUN(test_lines);
-    RUN(test_lines_at_their_limits);
-    RUN(test_lines_of_each_width);
-    RUN(test_bad_lines);
-    RUN(test_bad_offsets);
-    RUN(test_wide_ends);
-    RUN(test_block_of_rows);
-    RUN(test_block_with_groups);
-    return rs_test_finish("test_offsets");
 }

@@ -1,6 +1,7 @@
 /* test_os_names.c: named files from making to removal, over both ways of making them: races between processes, planted
  * files, full file systems. */
 #define _GNU_SOURCE
+#define RS_TEST_MAIN
 #include "format/rs_segment.h"
 #include "rs_folder.h"
 
@@ -77,7 +78,7 @@ static void life(rs_backing backing) {
     free(temporary);
 }
 
-static void test_judged(void) {
+TEST(test_judged) {
     rs_segment made;
     rs_os_judged judged;
     struct stat st;
@@ -115,7 +116,7 @@ static void test_judged(void) {
     free(temporary);
 }
 
-static void test_life(void) {
+TEST(test_life) {
     life(RS_BACKING_NAMED);
     life(RS_BACKING_TEMPORARY);
 }
@@ -132,7 +133,7 @@ static void abort_leaves_nothing(rs_backing backing) {
     CHECK_CODE(rs_segment_writer_open(&writer, backing, NULL, "temporary", &err), RS_E_ARG_RANGE, &err);
 }
 
-static void test_abort(void) {
+TEST(test_abort) {
     abort_leaves_nothing(RS_BACKING_NAMED);
     abort_leaves_nothing(RS_BACKING_TEMPORARY);
 }
@@ -156,13 +157,13 @@ static void generations(rs_backing backing) {
     free(first), free(second);
 }
 
-static void test_generations(void) {
+TEST(test_generations) {
     generations(RS_BACKING_NAMED);
     generations(RS_BACKING_TEMPORARY);
 }
 
 /* Children publish under one name at the same moment: one succeeds, the others hear EEXIST, nothing of theirs stays. */
-static void test_publishing_at_once(void) {
+TEST(test_publishing_at_once) {
     enum { CHILDREN = 8, ROUNDS = 20 };
     int round, i, gate[2], status, winners;
     for (round = 0; round < ROUNDS; round++) {
@@ -192,7 +193,7 @@ static void test_publishing_at_once(void) {
 }
 
 /* What somebody has put under our name is neither read nor removed. */
-static void test_planted(void) {
+TEST(test_planted) {
     rs_segment segment;
     rs_os_lock lock;
     int fd;
@@ -235,7 +236,7 @@ static void test_planted(void) {
     rs_os_close(&fd);
 }
 
-static void test_empty_file(void) {
+TEST(test_empty_file) {
     rs_segment segment;
     int fd = open(at("name"), O_RDWR | O_CREAT | O_EXCL, 0400);
     CHECK_CODE(rs_segment_open_leased(&segment, at("name"), &err), RS_E_FMT_TRUNCATED, &err);
@@ -243,7 +244,7 @@ static void test_empty_file(void) {
     CHECK(removed(at("name")));
 }
 
-static void test_locks(void) {
+TEST(test_locks) {
     rs_os_lock one, two;
     bool named;
     REQUIRE_OK(rs_os_open_lock(at("lock"), &one, &err), &err);
@@ -262,7 +263,7 @@ static void test_locks(void) {
 }
 
 /* A builder that is killed keeps nobody waiting, though it forked a child that lives on. */
-static void test_lock_of_a_killed_parent(void) {
+TEST(test_lock_of_a_killed_parent) {
     rs_os_lock mine, other;
     bool named;
     int gate[2], status;
@@ -304,7 +305,7 @@ static void test_lock_of_a_killed_parent(void) {
 }
 
 /* A killed user leaves a file that can be locked; a killed builder none, or one under its temporary name that can. */
-static void test_after_a_kill(void) {
+TEST(test_after_a_kill) {
     static const rs_backing backings[] = {RS_BACKING_NAMED, RS_BACKING_TEMPORARY};
     size_t i;
     int status;
@@ -344,7 +345,7 @@ static int fill(rs_backing backing) {
     return code == RS_OK ? 0 : 4;
 }
 
-static void test_full_file_system(void) {
+TEST(test_full_file_system) {
     int status;
     pid_t child;
     CHECK(mkdir(at("small"), 0700) == 0);
@@ -370,19 +371,7 @@ static void test_full_file_system(void) {
 
 int main(void) {
     if (!folder_begin("test_os_names")) return 1;
-    RUN(test_life);
-    RUN(test_judged);
-    RUN(test_abort);
-    RUN(test_generations);
-    RUN(test_publishing_at_once);
-    RUN(test_planted);
-    RUN(test_empty_file);
-    RUN(test_locks);
-    RUN(test_lock_of_a_killed_parent);
-    RUN(test_after_a_kill);
-#if defined(__linux__)
-    RUN(test_full_file_system);
-#endif
+    rs_test_run();
     folder_end();
-    return rs_test_finish("test_os_names");
+    return rs_test_finish();
 }

@@ -89,7 +89,7 @@ static uint64_t random_bits(unsigned bits) {
 }
 
 /* Every stride with every width, partial chunks and lists shorter than the stride. */
-static void test_round_trips(void) {
+TEST(test_round_trips) {
     static int64_t numbers[4][MOST];
     const int64_t *lists[4] = {numbers[0], numbers[1], numbers[2], numbers[3]};
     uint64_t lengths[4], i;
@@ -110,7 +110,7 @@ static void test_round_trips(void) {
     }
 }
 
-static void test_lengths(void) {
+TEST(test_lengths) {
     static int64_t numbers[MOST];
     const int64_t *lists[1] = {numbers};
     uint64_t n;
@@ -123,7 +123,7 @@ static void test_lengths(void) {
     }
 }
 
-static void test_extremes(void) {
+TEST(test_extremes) {
     static const int64_t numbers[] = {INT64_MIN, INT64_MAX,     0,         -1,       INT64_MIN, INT64_MIN, INT64_MAX,
                                       1,         INT64_MIN + 1, INT64_MAX, INT64_MIN};
     const int64_t *lists[2] = {numbers, numbers + 3};
@@ -133,7 +133,7 @@ static void test_extremes(void) {
 }
 
 /* Fields of full width wrap around: base + field is taken modulo 2^64. */
-static void test_wrapping(void) {
+TEST(test_wrapping) {
     static const int64_t numbers[] = {INT64_MIN, 5, INT64_MAX, -3, 0, 0, 1, 2, 3};
     unsigned stride;
     for (stride = 0; stride <= 16; stride++) {
@@ -145,7 +145,7 @@ static void test_wrapping(void) {
     }
 }
 
-static void test_misfits(void) {
+TEST(test_misfits) {
     static const int64_t numbers[] = {0, 4, 9, 1};
     rs_buffer bytes = {0};
     rs_node node = node_with(0, 0, 0, 4);
@@ -187,7 +187,7 @@ static const struct {
     {"zigzag of the least", 0, 2, 4, 64, 3, {0x10, 15, 255, 255, 255, 255, 255, 255, 255, 255}, 10, {0, 1, INT64_MIN}},
 };
 
-static void test_literals(void) {
+TEST(test_literals) {
     size_t i, cut;
     for (i = 0; i < sizeof literals / sizeof literals[0]; i++) {
         rs_node node = node_with(literals[i].base, literals[i].stride, literals[i].head_width, literals[i].max_width);
@@ -210,7 +210,7 @@ static void test_literals(void) {
 }
 
 /* A chunk wider than max_width is malformed, in every place of the widths; up to 15 each width is its own. */
-static void test_widths_too_wide(void) {
+TEST(test_widths_too_wide) {
     uint8_t bytes[200] = {0};
     unsigned max_width, x, chunk;
     for (max_width = 0; max_width <= 64; max_width++) {
@@ -231,7 +231,7 @@ static void test_widths_too_wide(void) {
 }
 
 /* Counts that no bytes can hold, in sums that must not wrap. */
-static void test_huge_counts(void) {
+TEST(test_huge_counts) {
     uint8_t *bytes = make_exact("\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF", 8);
     unsigned shift, stride, width;
     for (shift = 8; shift < 64; shift++) {
@@ -250,7 +250,7 @@ static void test_huge_counts(void) {
 }
 
 /* The bytes may change after they were checked. With any bytes, nothing beyond the list is read. */
-static void test_bytes_that_change(void) {
+TEST(test_bytes_that_change) {
     static int64_t numbers[100];
     unsigned stride, i;
     for (i = 0; i < 100; i++) numbers[i] = (int64_t)(i * i * i);
@@ -281,7 +281,7 @@ static uint64_t bits_of(double value) {
     return bits;
 }
 
-static void test_scales(void) {
+TEST(test_scales) {
     static const struct {
         double value;
         unsigned scale; /* 16 when the float is no decimal */
@@ -341,7 +341,7 @@ static void test_scales(void) {
 }
 
 /* Every decimal of up to 15 digits, read into a float, is found again at its scale, and gives its bits back. */
-static void test_decimals_of_15_digits(void) {
+TEST(test_decimals_of_15_digits) {
     char text[40];
     int i;
     for (i = 0; i < 20000; i++) {
@@ -358,7 +358,7 @@ static void test_decimals_of_15_digits(void) {
 }
 
 /* Many floats at once give the integers of each alone, up to the first that has none, wherever it stands. */
-static void test_many_floats(void) {
+TEST(test_many_floats) {
     static const double odd[] = {NAN,    HUGE_VAL,           -0.0,  1.0 / 3.0,          9007199254740994.0,
                                  1e-300, 4503599627370495.5, -1e20, 2251799813685249.0, -2251799813685250.0};
     uint8_t any[40 * 9];
@@ -390,7 +390,7 @@ static rs_node decimal_of(int64_t base, unsigned scale, unsigned correction) {
     return node;
 }
 
-static void test_decimal_values(void) {
+TEST(test_decimal_values) {
     rs_node node = decimal_of(5, 1, 0);
     unsigned c;
     CHECK(rs_packed_ints_decimal(&node, 0) == 0.5 && rs_packed_ints_decimal(&node, 7) == 1.2);
@@ -413,7 +413,7 @@ static void test_decimal_values(void) {
     }
 }
 
-static void test_width(void) {
+TEST(test_width) {
     unsigned bit;
     CHECK_U64(rs_packed_ints_width(0), 0);
     for (bit = 0; bit < 64; bit++) {
@@ -421,22 +421,4 @@ static void test_width(void) {
         CHECK_U64(rs_packed_ints_width((UINT64_C(1) << bit) - 1), bit);
     }
     CHECK_U64(rs_packed_ints_width(UINT64_MAX), 64);
-}
-
-int main(void) {
-    RUN(test_round_trips);
-    RUN(test_lengths);
-    RUN(test_extremes);
-    RUN(test_wrapping);
-    RUN(test_misfits);
-    RUN(test_literals);
-    RUN(test_widths_too_wide);
-    RUN(test_huge_counts);
-    RUN(test_bytes_that_change);
-    RUN(test_scales);
-    RUN(test_decimals_of_15_digits);
-    RUN(test_many_floats);
-    RUN(test_decimal_values);
-    RUN(test_width);
-    return rs_test_finish("test_packed_ints");
 }

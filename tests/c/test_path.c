@@ -179,7 +179,7 @@ static rs_status take_mark(const rs_tree *tree, const uint8_t *bytes, size_t n, 
     return status;
 }
 
-static void test_what_is_passed(void) {
+TEST(test_what_is_passed) {
     size_t i, cut, k;
     for (i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         rs_buffer bytes = {0};
@@ -225,7 +225,7 @@ static int64_t element(const rs_tree *tree, const uint8_t *bytes, size_t n, int6
                               : rs_decode_int_unchecked(place.node, place.body, place.bits);
 }
 
-static void test_elements(void) {
+TEST(test_elements) {
     static const make_node fixed[] = {{LIST, 0, 1, 1, 1, 0, 0, 3}, INT_NODE(8)},
                            counted[] = {{LIST, 0, 0, 1, 1, 0, 0, 0}, INT_NODE(8)}, any[] = {LEAF(ANY, 0)};
     static const uint8_t aux[8] = {0}, as_fixed[] = {1, 2, 3}, as_counted[] = {3, 1, 2, 3},
@@ -246,7 +246,7 @@ static void test_elements(void) {
 }
 
 /* Elements of packed numbers are places of an int or a decimal that stands for them. */
-static void test_elements_of_numbers(void) {
+TEST(test_elements_of_numbers) {
     static const make_node node = {NUMBERS, 0, 0, 0, 0, 0, 16, 0};
     static const uint8_t ints[] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 8, 20},
                          floats[] = {0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 0, 0, 20};
@@ -279,7 +279,7 @@ static void test_elements_of_numbers(void) {
 }
 
 /* An optional leads to its value, to None as an `any` value, or, of a key, nowhere. */
-static void test_optionals(void) {
+TEST(test_optionals) {
     static const make_node maybe[] = {{OPTIONAL, 1, 0, 1, 1, 0, 0, 0}, INT_NODE(3)};
     static const make_node row[] = {{STRUCT, 0, 0, 2, 1, 8, 2, 0},   {OPTIONAL, 0, 0, 1, 3, 0, 0, 0},
                                     {OPTIONAL, 0, 0, 1, 4, 0, 0, 0}, INT_NODE(8),
@@ -317,7 +317,7 @@ static void test_optionals(void) {
 }
 
 /* Through entries of tables: to a child of a row in one table, whose value is an entry of another. */
-static void test_entries(void) {
+TEST(test_entries) {
     static const make_node row[] = {{TUPLE, 1, 0, 2, 1, 0, 0, 0}, LEAF(STR, 1), {DICT_CODED, 2, 0, 0, 0, 0, 4, 3}},
                            text = {SYMBOLS, 0, 0, 0, 0, 0, 4, 0};
     static const make_node outer[] = {{LIST, 0, 0, 1, 1, 0, 0, 0}, {DICT_CODED, 1, 0, 0, 0, 0, 4, 1}};
@@ -377,7 +377,7 @@ static int column_of(rs_column *column, const rs_tree *tree, const void *bytes, 
     return shape;
 }
 
-static void test_columns(void) {
+TEST(test_columns) {
     static const make_node any[] = {LEAF(ANY, 0)};
     static const uint8_t one[] = {0x91}, yes[] = {0x02}, text[] = {0x09, 1, 'a'}, list[] = {0x0D, 2, 0x92, 0x01},
                          mixed[] = {0x0D, 2, 0x92, 0x00}, half[] = {0x08, 0, 0, 0, 0, 0, 0, 0xE0, 0x3F};
@@ -403,7 +403,7 @@ static void test_columns(void) {
 }
 
 /* A list with numbers in a table and numbers beside it: the cursor returns from the table. */
-static void test_columns_of_entries(void) {
+TEST(test_columns_of_entries) {
     static const make_node row[] = {{TUPLE, 1, 0, 4, 1, 0, 0, 0},
                                     {DICT_CODED, 1, 0, 0, 0, 0, 4, 2},
                                     LEAF(ANY, 0),
@@ -456,15 +456,4 @@ static void test_columns_of_entries(void) {
         }
         rs_column_clear(&column), rs_store_close(&store), hand_clear(&h);
     }
-}
-
-int main(void) {
-    RUN(test_what_is_passed);
-    RUN(test_elements);
-    RUN(test_elements_of_numbers);
-    RUN(test_optionals);
-    RUN(test_entries);
-    RUN(test_columns);
-    RUN(test_columns_of_entries);
-    return rs_test_finish("test_path");
 }

@@ -25,7 +25,7 @@ static uint32_t *make_counts(uint64_t n) {
 
 /* ---- What it must be ---- */
 
-static void test_mul_high(void) {
+TEST(test_mul_high) {
     static const uint64_t edges[] = {
         0, 1, 2, UINT32_MAX, UINT64_C(1) << 32, (UINT64_C(1) << 32) + 1, UINT64_MAX - 1, UINT64_MAX};
     uint64_t state = 1, wrong = 0;
@@ -89,7 +89,7 @@ static bool is_bijective(uint64_t n, uint64_t seed) {
     return wrong == 0;
 }
 
-static void test_bijective(void) {
+TEST(test_bijective) {
     static const uint64_t longer[] = {4095, 4096, 4097, 9409, 9410, 65535, 65536, 65537, 100000, 262144};
     uint64_t n;
     size_t i;
@@ -104,7 +104,7 @@ static void test_bijective(void) {
 }
 
 /* Lists too long to go through: positions from both ends and between are found again. */
-static void test_bijective_when_long(void) {
+TEST(test_bijective_when_long) {
     static const uint64_t longer[] = {1000003,
                                       UINT32_MAX,
                                       UINT64_C(1) << 32,
@@ -134,7 +134,7 @@ static void test_bijective_when_long(void) {
 }
 
 /* Arguments out of range give a result that is in bounds. */
-static void test_any_argument(void) {
+TEST(test_any_argument) {
     static const uint64_t lengths[] = {0,         1, 2, 3, 5, 9, 1000, 4096, 5000, RS_PERMUTE_MAX, RS_PERMUTE_MAX + 1,
                                        UINT64_MAX};
     uint64_t state = 5, i;
@@ -155,7 +155,7 @@ static void test_any_argument(void) {
 }
 
 /* A run is the single elements at its positions, whatever its first position, step, count and turns past the end. */
-static void test_runs(void) {
+TEST(test_runs) {
     static const uint64_t lengths[] = {
         0, 1, 2, 3, 7, 8, 9, 100, 4095, 4096, 5000, 1000003, UINT64_C(4294967296), RS_PERMUTE_MAX - 1, RS_PERMUTE_MAX};
     static const size_t counts[] = {0, 1, 7, 8, 9, 16, 300};
@@ -189,7 +189,7 @@ static void test_runs(void) {
     }
 }
 
-static void test_seeds_of_numbers(void) {
+TEST(test_seeds_of_numbers) {
     uint64_t a, b;
     CHECK_U64(rs_permutation_seed(77, 0), 77);
     CHECK_U64(rs_permutation_seed(0, 1), UINT64_C(0x5692161d100b05e5)); /* mix(1), by tests/ref/permute.py */
@@ -201,7 +201,7 @@ static void test_seeds_of_numbers(void) {
 
 /* ---- Pinned results, computed by tests/ref/permute.py: they never change ---- */
 
-static void test_pinned(void) {
+TEST(test_pinned) {
     static const struct {
         uint64_t n, seed, i, element;
     } pins[] = {
@@ -271,7 +271,7 @@ static uint64_t rank_of(const uint64_t *order, uint64_t n) {
     return rank;
 }
 
-static void test_all_orders_of_a_few(void) {
+TEST(test_all_orders_of_a_few) {
     static const struct {
         uint64_t n, orders, seeds;
     } cases[] = {{2, 2, 100000},   {3, 6, 100000},    {4, 24, 200000},   {5, 120, 200000},
@@ -297,7 +297,7 @@ static void test_all_orders_of_a_few(void) {
 }
 
 /* Half of all orders are odd: what goes wrong when both halves of the cipher have an odd number of values. */
-static void test_parity(void) {
+TEST(test_parity) {
     static const uint64_t lengths[] = {7, 8, 9, 15, 24, 25, 36, 49, 81, 100, 121};
     size_t k;
     for (k = 0; k < sizeof lengths / sizeof lengths[0]; k++) {
@@ -324,7 +324,7 @@ static void test_parity(void) {
 }
 
 /* Over the seeds every element comes equally often to a position, and every position to an element. */
-static void test_positions(void) {
+TEST(test_positions) {
     static const uint64_t lengths[] = {10, 17, 100, 1000, 4096, 5000};
     size_t k, q;
     for (k = 0; k < sizeof lengths / sizeof lengths[0]; k++) {
@@ -364,7 +364,7 @@ static void check_pairs(const rs_permutation *p, uint64_t lag) {
     CHECK(is_uniform(counts, 256));
 }
 
-static void test_neighbours(void) {
+TEST(test_neighbours) {
     static const uint64_t lengths[] = {10000, 65536, 100003};
     uint64_t seed, i;
     size_t k;
@@ -395,19 +395,4 @@ static void test_neighbours(void) {
         CHECK(fixed > 129 && fixed < 271);
         CHECK(agreeing > 129 && agreeing < 271);
     }
-}
-
-int main(void) {
-    RUN(test_mul_high);
-    RUN(test_bijective);
-    RUN(test_bijective_when_long);
-    RUN(test_any_argument);
-    RUN(test_runs);
-    RUN(test_seeds_of_numbers);
-    RUN(test_pinned);
-    RUN(test_all_orders_of_a_few);
-    RUN(test_parity);
-    RUN(test_positions);
-    RUN(test_neighbours);
-    return rs_test_finish("test_permute");
 }

@@ -127,7 +127,7 @@ static void fill(uint32_t n, unsigned kind, uint32_t rare) {
     }
 }
 
-static void test_round_trip(void) {
+TEST(test_round_trip) {
     static const uint32_t counts[] = {1, 2, 63, 64, 65, 128, 255, 256, 257, 1000, 65535, 65536};
     rs_tree tree = tree_of_three();
     size_t i;
@@ -146,7 +146,7 @@ static void test_round_trip(void) {
 }
 
 /* The same values give the same bytes in any number of parts, and a line takes no bits at all. */
-static void test_bytes(void) {
+TEST(test_bytes) {
     rs_tree tree = tree_of_three();
     rs_buffer one = {0};
     fill(5000, 2, 30);
@@ -179,7 +179,7 @@ static void read_all(const rs_placed *placed, const rs_tree *tree) {
     CHECK(sum != 1);
 }
 
-static void test_damaged(void) {
+TEST(test_damaged) {
     rs_tree tree = tree_of_three();
     rs_placed *placed;
     uint32_t round, k;
@@ -226,7 +226,7 @@ static rs_tree tree_of_rising(void) {
 }
 
 /* The last residual ends with the places, and no byte behind it is read. */
-static void test_rising_at_the_end(void) {
+TEST(test_rising_at_the_end) {
     rs_tree tree = tree_of_rising();
     unsigned i, forms = 0;
     for (i = 0; i < 40; i++) {
@@ -256,7 +256,7 @@ static void test_rising_at_the_end(void) {
 }
 
 /* Residuals between corners have at most 64 bits, end within the places, and do not end before they begin. */
-static void test_starts_of_residuals(void) {
+TEST(test_starts_of_residuals) {
     static const struct {
         uint16_t begin, end;
         rs_status code;
@@ -289,7 +289,7 @@ static void test_starts_of_residuals(void) {
     rs_tree_clear(&tree);
 }
 
-static void test_heads(void) {
+TEST(test_heads) {
     static const struct {
         unsigned section, at;
         uint8_t value;
@@ -338,7 +338,7 @@ static rs_status check_marks(const rs_tree *tree, unsigned i) {
 
 /* Marks of both forms: any bit that flips among the bits of form 1 or their counts is found, and in form 0 a low byte
  * that names a record behind the last. */
-static void test_marks_deep(void) {
+TEST(test_marks_deep) {
     rs_tree tree = tree_of_three();
     unsigned i, form, forms = 0;
     for (i = 0; i < 20; i++) {
@@ -376,7 +376,7 @@ static void test_marks_deep(void) {
 
 /* A part that counts more marks before it than there are is refused as such, wherever it stands, and also where it has
  * one record. */
-static void test_counts_of_marks(void) {
+TEST(test_counts_of_marks) {
     static const uint32_t counts[] = {1, 256, 257, 300, 513};
     rs_tree tree = tree_of_three();
     unsigned i, section;
@@ -407,7 +407,7 @@ static void test_counts_of_marks(void) {
 
 /* A block whose records have no value of a node with runs, as it stands below an alternative that none of them takes, has
  * one run of zeros as long as a value with its bits and its body. */
-static void test_runs_of_no_value(void) {
+TEST(test_runs_of_no_value) {
     static const uint8_t kinds[][3] = {{9, 2, 1}, {RUNS, 1, 3}, {RUNS, 1, 4}, {4, 0, 0}, {5, 0, 0}};
     uint8_t bytes[8 + 5 * 24] = {5};
     const uint8_t *run = NULL;
@@ -440,7 +440,7 @@ static void test_runs_of_no_value(void) {
 }
 
 /* Runs of floats, and of a union of them and of ints: a value has a body, and that of the union bits before it. */
-static void test_runs_with_bodies(void) {
+TEST(test_runs_with_bodies) {
     static const uint8_t kinds[][4] = {{9, 0, 2, 1},  {RUNS, 0, 1, 3}, {RUNS, 0, 1, 4}, {4, 0, 0, 0},
                                        {11, 0, 2, 5}, {4, 0, 0, 0},    {3, 64, 0, 0}};
     uint8_t bytes[8 + 7 * 24 + 8] = {7, 0, 0, 0, 8}, value[9];
@@ -482,27 +482,11 @@ static void test_runs_with_bodies(void) {
 }
 
 /* Records without a value get numbers between those of their neighbours. */
-static void test_fill(void) {
+TEST(test_fill) {
     static const uint32_t locals[] = {2, 4, 7};
     static const uint64_t known[] = {10, 20, 50};
     static const uint64_t wanted[] = {10, 10, 10, 15, 20, 30, 40, 50, 50};
     uint64_t numbers[9];
     rs_rising_fill(locals, known, 3, numbers, 9);
     CHECK(memcmp(numbers, wanted, sizeof wanted) == 0);
-}
-
-int main(void) {
-    RUN(test_round_trip);
-    RUN(test_bytes);
-    RUN(test_damaged);
-    RUN(test_rising_at_the_end);
-    RUN(test_starts_of_residuals);
-    RUN(test_heads);
-    RUN(test_marks_deep);
-    RUN(test_counts_of_marks);
-    RUN(test_runs_of_no_value);
-    RUN(test_runs_with_bodies);
-    RUN(test_fill);
-    rs_buffer_clear(&made.places);
-    return rs_test_finish("test_places");
 }

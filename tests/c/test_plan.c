@@ -41,7 +41,7 @@ static const char *ints_with(int64_t odd, uint32_t n, uint32_t step) {
     return planned();
 }
 
-static void test_ints(void) {
+TEST(test_ints) {
     CHECK_STR(ints_with(999, 900, 100), "int10");
     CHECK_STR(ints_with(INT64_C(1) << 60, 900, 100), "exceptions(int10, any)");
     CHECK_STR(ints_with(-(INT64_C(1) << 60), 900, 100), "exceptions(int10, any)");
@@ -49,7 +49,7 @@ static void test_ints(void) {
     CHECK_STR(ints_with(4000, 900, 100), "int12");           /* not far enough */
 }
 
-static void test_decimals(void) {
+TEST(test_decimals) {
     uint32_t i;
     for (i = 0; i < 900; i++) add_float((double)(i * 7919 % 1000) / 100);
     CHECK_STR(planned(), "decimal10");
@@ -87,7 +87,7 @@ static const char *lists(unsigned tag, unsigned stride, uint64_t n, bool same_co
     return planned();
 }
 
-static void test_strides(void) {
+TEST(test_strides) {
     char wanted[16];
     unsigned stride;
     for (stride = 1; stride <= 4; stride++) {
@@ -99,7 +99,7 @@ static void test_strides(void) {
     CHECK_STR(lists(0x0D, 0, 40, true), "list*40(int6)"); /* no order in them: no deltas */
 }
 
-static void test_lists_of_floats(void) {
+TEST(test_lists_of_floats) {
     uint64_t i, k;
     for (i = 0; i < 100; i++) { /* one list in twenty is noise */
         make_head(&block.raw, 0x0D, 8);
@@ -119,7 +119,7 @@ static void test_lists_of_floats(void) {
 
 /* Where the offsets of some lists are missing, because they would take too much memory, none are looked at: those that
  * there are would tell of small numbers alone. */
-static void test_missing_offsets(void) {
+TEST(test_missing_offsets) {
     uint32_t i, k;
     for (k = 0; k < 2; k++) {
         counted_kept_bytes = k == 0 ? 0 : 16 << 20; /* room for the first offsets, and for no more */
@@ -131,7 +131,7 @@ static void test_missing_offsets(void) {
 
 /* ---- Texts and tables ---- */
 
-static void test_texts(void) {
+TEST(test_texts) {
     char name[64];
     uint32_t i;
     for (i = 0; i < 900; i++) (void)snprintf(name, sizeof name, "img_%05u.jpg", i * 7 % 65536), add_text(name);
@@ -154,7 +154,7 @@ static void test_texts(void) {
 
 /* ---- Structs and unions ---- */
 
-static void test_optional(void) {
+TEST(test_optional) {
     uint32_t i;
     for (i = 0; i < 200; i++) {
         make_head(&block.raw, 0x0F, 1 + i % 2);
@@ -191,7 +191,7 @@ static void add_odd_ints(void) {
     for (i = 0; i < 900; i++) add_int(i % 100 == 99 ? INT64_C(1) << 60 : (int64_t)(i * 7919 % 1000));
 }
 
-static void test_placed(void) {
+TEST(test_placed) {
     char name[32];
     uint32_t i;
     for (i = 0; i < 900; i++) add_int(5 + 3 * (int64_t)i);
@@ -216,7 +216,7 @@ static void test_placed(void) {
     CHECK_STR(planned(), "int7");
 }
 
-static void test_without(void) {
+TEST(test_without) {
     uint32_t i;
     add_paths();
     CHECK_STR(planned_without(0), "concat(const, digits, const)");
@@ -267,7 +267,7 @@ static void add_sentences(void) {
 }
 
 /* FAST has no symbols, in parts of texts neither; SMALL makes the table whose bits AUTO estimates. */
-static void test_levels(void) {
+TEST(test_levels) {
     add_sentences();
     CHECK(strstr(planned(), "symbols") != NULL);
     choices = rs_choices_of(RS_LEVEL_FAST);
@@ -298,7 +298,7 @@ static const char *logged(const rs_plan_log *log) {
     return said;
 }
 
-static void test_log(void) {
+TEST(test_log) {
     static const uint8_t key_a[] = {0x09, 1, 'a'}, key_b[] = {0x09, 1, 'b'};
     rs_slice keys[2] = {rs_slice_of(key_a, 3), rs_slice_of(key_b, 3)};
     rs_plan_log log = {0};
@@ -333,7 +333,7 @@ static void test_log(void) {
 }
 
 /* 600 columns of six parts each would be 4,201 nodes. The log tells of the plan that was kept alone. */
-static void test_too_many_nodes(void) {
+TEST(test_too_many_nodes) {
     rs_plan_log log = {0};
     char name[16];
     uint32_t i, k, chosen = 0;
@@ -354,20 +354,4 @@ static void test_too_many_nodes(void) {
     CHECK_U64(chosen, 1);
     rs_plan_log_clear(&log);
     choices.log = NULL;
-}
-
-int main(void) {
-    RUN(test_ints);
-    RUN(test_decimals);
-    RUN(test_strides);
-    RUN(test_lists_of_floats);
-    RUN(test_missing_offsets);
-    RUN(test_texts);
-    RUN(test_optional);
-    RUN(test_placed);
-    RUN(test_without);
-    RUN(test_levels);
-    RUN(test_log);
-    RUN(test_too_many_nodes);
-    return rs_test_finish("test_plan");
 }

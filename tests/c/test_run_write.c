@@ -97,7 +97,7 @@ static void check_pair(unsigned code, bool big, unsigned dtype) {
     }
 }
 
-static void test_every_pair(void) {
+TEST(test_every_pair) {
     unsigned code, dtype, big;
     for (code = 1; code <= CODES + 1; code++) {
         for (dtype = 0; dtype < RS_DTYPES; dtype++) {
@@ -107,7 +107,7 @@ static void test_every_pair(void) {
 }
 
 /* The largest and smallest numbers of each dtype of integers, and their neighbours beyond. */
-static void test_ends_of_ranges(void) {
+TEST(test_ends_of_ranges) {
     static const uint64_t numbers[] = {0,          127,        128,        255,       256,
                                        32767,      32768,      65535,      65536,     2147483647,
                                        2147483648, 4294967295, 4294967296, INT64_MAX, (uint64_t)1 << 63,
@@ -135,7 +135,7 @@ static void test_ends_of_ranges(void) {
 }
 
 /* Item (a, b, c) stands at a + 2 (b + 3 c) in Fortran order, at (3 a + b) 50 + c in C order. */
-static void test_fortran(void) {
+TEST(test_fortran) {
     static const rs_run_shape shape = {3, true, {2, 3, 50}};
     unsigned code, big;
     uint64_t a, b, c, written = 0;
@@ -226,7 +226,7 @@ static void check_list(const listed *l) {
     rs_buffer_clear(&bytes);
 }
 
-static void test_lists(void) {
+TEST(test_lists) {
     static const uint8_t widths[] = {1, 3, 7, 8, 13, 16, 32, 33, 64};
     static const int64_t bases[] = {0, -7, 100, -200, 40000};
     unsigned w, b;
@@ -243,13 +243,4 @@ static void test_lists(void) {
             check_list(&l);
         }
     }
-}
-
-int main(void) {
-    RUN(test_every_pair);
-    RUN(test_ends_of_ranges);
-    RUN(test_fortran);
-    RUN(test_lists);
-    rs_buffer_clear(&scratch);
-    return rs_test_finish("test_run_write");
 }

@@ -78,7 +78,7 @@ static void check_kind(uint32_t kind, saved_key key, uint64_t n, bool in_order) 
     built_clear(&o.b);
 }
 
-static void test_kinds(void) {
+TEST(test_kinds) {
     check_kind(RS_FMT_SAVED_RECORDS, key_distinct, 1000, true);
     check_kind(RS_FMT_SAVED_RECORDS, key_mixed, 300, false);
     check_kind(RS_FMT_SAVED_RECORDS, key_one, 5, false);
@@ -148,7 +148,7 @@ static const change CHANGES[] = {
     {2, key_sorted, 3, 80, N - 1, 4, RS_E_FMT_KEYS, false},
 };
 
-static void test_broken(void) {
+TEST(test_broken) {
     size_t i;
     for (i = 0; i < sizeof CHANGES / sizeof *CHANGES; i++) {
         const change *c = &CHANGES[i];
@@ -171,7 +171,7 @@ static void test_broken(void) {
     }
 }
 
-static void test_sizes(void) {
+TEST(test_sizes) {
     opened o;
     uint64_t off;
     rs_section s;
@@ -191,7 +191,7 @@ static void test_sizes(void) {
 }
 
 /* A later kind is no error, and its bytes are not read. A changed bit is found by the checksum. */
-static void test_later_kind_and_checksum(void) {
+TEST(test_later_kind_and_checksum) {
     opened o;
     if (open_built(&o, saved_build(1, key_distinct, N))) {
         uint8_t *head = o.b.data + o.directory.saved_indexes[0].off;
@@ -208,20 +208,11 @@ static void test_later_kind_and_checksum(void) {
 }
 
 /* The check of a long index ends when its caller wants it. */
-static void test_every_stop(void) {
+TEST(test_every_stop) {
     uint32_t kind;
     for (kind = 1; kind <= 2; kind++) {
         built b = saved_build(kind, key_mixed, N);
         if (CHECK(b.data != NULL)) (void)stops_everywhere(&b);
         built_clear(&b);
     }
-}
-
-int main(void) {
-    RUN(test_kinds);
-    RUN(test_every_stop);
-    RUN(test_broken);
-    RUN(test_sizes);
-    RUN(test_later_kind_and_checksum);
-    return rs_test_finish("test_saved_index");
 }

@@ -26,7 +26,7 @@ static void make_dict(const char *a, const char *b) {
     make_str(&raw, a), make_int(&raw, 1), make_str(&raw, b), make_int(&raw, 2);
 }
 
-static void test_shapes(void) {
+TEST(test_shapes) {
     make_dict("a", "b"), CHECK_OK(scan_made(0), &err);
     make_dict("a", "b"), CHECK_OK(scan_made(0), &err);
     make_dict("b", "a"), CHECK_OK(scan_made(0), &err);
@@ -41,7 +41,7 @@ static void test_shapes(void) {
 }
 
 /* A dict's number is where it begins: outer before inner, through lists and ext values. */
-static void test_order_of_shapes(void) {
+TEST(test_order_of_shapes) {
     uint64_t inner, outer;
     make_dict("x", "y"), CHECK_OK(scan_made(0), &err);
     inner = scan.key_sets[0];
@@ -55,7 +55,7 @@ static void test_order_of_shapes(void) {
     done();
 }
 
-static void test_totals(void) {
+TEST(test_totals) {
     make_int(&raw, 1), CHECK_OK(scan_made(0), &err);
     CHECK(scan.max_values == 1 && scan.max_bytes == 1 && scan.max_depth == 0 && scan.features == 0);
     make_head(&raw, 0x0D, 2), make_int(&raw, 1), make_head(&raw, 0x0E, 1), make_str(&raw, "abc");
@@ -70,7 +70,7 @@ static void test_totals(void) {
 }
 
 /* An ext value and its EXTRA count for nothing, its payload as usual. */
-static void test_ext(void) {
+TEST(test_ext) {
     make_ext(&raw, 25, "Name"), make_head(&raw, 0x0E, 2), make_int(&raw, 1), make_ext(&raw, 13, NULL),
         make_int(&raw, 2);
     CHECK_OK(scan_made(0), &err);
@@ -79,7 +79,7 @@ static void test_ext(void) {
     done();
 }
 
-static void test_features(void) {
+TEST(test_features) {
     static const uint8_t plain[] = {0x10, 2, 2, 7}, record[] = {0x10, 2, 20, 1, 0, 0, 7};
     make_bytes(&raw, plain, sizeof plain), CHECK_OK(scan_made(0), &err);
     CHECK_U64(scan.features, 0);
@@ -92,7 +92,7 @@ static void test_features(void) {
     done();
 }
 
-static void test_refused(void) {
+TEST(test_refused) {
     static const struct {
         rs_status code;
         size_t n;
@@ -122,7 +122,7 @@ static void test_refused(void) {
     done();
 }
 
-static void test_depth(void) {
+TEST(test_depth) {
     unsigned n, i, ext;
     for (ext = 0; ext < 2; ext++) {
         for (n = 199; n <= 201; n++) {
@@ -138,7 +138,7 @@ static void test_depth(void) {
 }
 
 /* Skipping any value counts as many key sets as scanning it found. */
-static void test_skip_stays_in_step(void) {
+TEST(test_skip_stays_in_step) {
     unsigned round;
     for (round = 0; round < 3000; round++) {
         rs_slice in;
@@ -155,16 +155,4 @@ static void test_skip_stays_in_step(void) {
         raw.size_bytes = 0;
     }
     done();
-}
-
-int main(void) {
-    RUN(test_shapes);
-    RUN(test_order_of_shapes);
-    RUN(test_totals);
-    RUN(test_ext);
-    RUN(test_features);
-    RUN(test_refused);
-    RUN(test_depth);
-    RUN(test_skip_stays_in_step);
-    return rs_test_finish("test_scan");
 }

@@ -139,7 +139,7 @@ static const struct {
 };
 /* clang-format on */
 
-static void test_every_rule(void) {
+TEST(test_every_rule) {
     size_t i;
     for (i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         if (!CHECK_CODE(compile(cases[i].nodes, cases[i].n, cases[i].aux, cases[i].aux_size), cases[i].code, &err)) {
@@ -150,7 +150,7 @@ static void test_every_rule(void) {
 
 /* ---- Head and size (rule 17) ---- */
 
-static void test_sizes(void) {
+TEST(test_sizes) {
     static const make_node any = {ANY, 0, 0, 0, 0, 0, 0, 0};
     rs_buffer bytes = {0};
     rs_tree tree;
@@ -206,7 +206,7 @@ static rs_status compile_deep(uint32_t depth, bool unions) {
 }
 
 /* Below an ext a union must not lead to one either, however many unions there are in between. */
-static void test_ext_by_way_of_unions(void) {
+TEST(test_ext_by_way_of_unions) {
     make_node nodes[] = {{EXT, 7, 0, 1, 1, 0, 1, 0},  {UNION, 0, 0, 2, 2, 0, 0, 0}, {UNION, 0, 0, 2, 4, 0, 0, 0},
                          {LIST, 0, 0, 1, 6, 0, 0, 0}, {ANY, 0, 0, 0, 0, 0, 0, 0},   {CONST, 0, 0, 0, 0, 0, 1, 0},
                          {EXT, 7, 0, 1, 7, 0, 1, 0},  {ANY, 0, 0, 0, 0, 0, 0, 0}};
@@ -225,7 +225,7 @@ static void test_ext_by_way_of_unions(void) {
 }
 
 /* Bits, body and whether it is fixed are the child's. */
-static void test_ext_is_transparent(void) {
+TEST(test_ext_is_transparent) {
     static const make_node kinds[] = {{INT, 3, 0, 0, 0, 0, 8, 0},
                                       {INT, 16, 0, 0, 0, 0, 8, 0},
                                       {FLOAT, 0, 0, 0, 0, 0, 0, 0},
@@ -258,7 +258,7 @@ static rs_status compile_ext_deep(uint32_t depth) {
     return compile(nodes, n, "", 1);
 }
 
-static void test_limits(void) {
+TEST(test_limits) {
     rs_buffer aux = {0};
     make_node constant = {CONST, 0, 0, 0, 0, 0, 0, 0};
     uint32_t size;
@@ -306,7 +306,7 @@ static rs_status compile_union_of(uint32_t n) {
     return status;
 }
 
-static void test_unions(void) {
+TEST(test_unions) {
     /* Two fixed bodies just below 2^31, equal: standing alone with a byte of bits they are too large. */
     static const make_node large[] = {{UNION, 0, 0, 2, 1, 0, 0, 0},
                                       {UNION, 0, 0, 2, 3, 0, 0, 0},
@@ -327,7 +327,7 @@ static void test_unions(void) {
 }
 
 /* Every width an int can have: where its stored part goes. */
-static void test_int_widths(void) {
+TEST(test_int_widths) {
     static const uint8_t base[8] = {0xFE, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF};
     unsigned w;
     for (w = 0; w <= 64; w++) {
@@ -344,7 +344,7 @@ static void test_int_widths(void) {
 }
 
 /* {"a": 3 bits, "b": float, "c": str, "d": bool, "e": [int16, int16]}: what the head holds and where. */
-static void test_row_layout(void) {
+TEST(test_row_layout) {
     static const make_node nodes[] = {{STRUCT, 0, 0, 5, 1, 8, 15, 0}, {INT, 3, 0, 0, 0, 0, 8, 0},
                                       {FLOAT, 0, 0, 0, 0, 0, 0, 0},   {STR, 1, 0, 0, 0, 0, 0, 0},
                                       {BOOL, 0, 0, 0, 0, 0, 0, 0},    {LIST, 0, 1, 1, 6, 0, 0, 2},
@@ -371,7 +371,7 @@ static void test_row_layout(void) {
 }
 
 /* Whatever a byte is changed to, compiling ends with a status. */
-static void test_any_byte_changed(void) {
+TEST(test_any_byte_changed) {
     static const make_node nodes[] = {{STRUCT, 0, 0, 2, 1, 8, 6, 0}, {UNION, 0, 0, 2, 3, 0, 0, 0},
                                       {LIST, 0, 1, 1, 5, 0, 0, 2},   {NDARRAY, 0, 1, 0, 0, 14, 4, 0},
                                       {CONST, 0, 0, 0, 0, 8, 3, 0},  {INT, 3, 0, 0, 0, 0, 8, 0}};
@@ -604,7 +604,7 @@ static const struct {
      5},
 };
 
-static void test_packed_nodes(void) {
+TEST(test_packed_nodes) {
     size_t i;
     for (i = 0; i < sizeof packed / sizeof packed[0]; i++) {
         if (!CHECK_CODE(compile(packed[i].nodes, packed[i].n, packed[i].aux, packed[i].aux_size), packed[i].code,
@@ -614,7 +614,7 @@ static void test_packed_nodes(void) {
     }
 }
 
-static void test_counts_of_tables_and_parts(void) {
+TEST(test_counts_of_tables_and_parts) {
     make_node nodes[66];
     uint32_t tables[65] = {0}, n, i;
     for (n = 1; n <= 65; n++) {
@@ -629,7 +629,7 @@ static void test_counts_of_tables_and_parts(void) {
 }
 
 /* What compiling computes of them: bits, sizes, whether they are fixed. */
-static void test_packed_sizes(void) {
+TEST(test_packed_sizes) {
     static const struct {
         make_node nodes[3];
         uint32_t n;
@@ -667,7 +667,7 @@ static void test_packed_sizes(void) {
 }
 
 /* Whatever a byte of a tree of the new kinds is changed to, compiling ends with a status. */
-static void test_any_byte_of_packed_changed(void) {
+TEST(test_any_byte_of_packed_changed) {
     static const make_node nodes[] = {{STRUCT, 0, 0, 3, 1, 0, 3, 0},   {OPTIONAL, 0, 0, 1, 4, 0, 0, 0},
                                       {NUMBERS, 0, 0, 0, 0, 3, 16, 0}, PARENT(CONCAT, 0, 2),
                                       {DECIMAL, 9, 0, 0, 0, 3, 10, 0}, {DICT_CODED, 3, 0, 0, 0, 4, 4, 7},
@@ -694,21 +694,4 @@ static void test_any_byte_of_packed_changed(void) {
         bytes.data[i] = was;
     }
     rs_buffer_clear(&bytes);
-}
-
-int main(void) {
-    RUN(test_every_rule);
-    RUN(test_sizes);
-    RUN(test_ext_by_way_of_unions);
-    RUN(test_ext_is_transparent);
-    RUN(test_limits);
-    RUN(test_unions);
-    RUN(test_int_widths);
-    RUN(test_row_layout);
-    RUN(test_any_byte_changed);
-    RUN(test_packed_nodes);
-    RUN(test_counts_of_tables_and_parts);
-    RUN(test_packed_sizes);
-    RUN(test_any_byte_of_packed_changed);
-    return rs_test_finish("test_schema");
 }

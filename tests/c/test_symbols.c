@@ -1,5 +1,6 @@
 /* test_symbols.c: strings coded with symbol tables: round trips, the rules of a table and of codes, hostile bytes in
  * both, and tables that change after they were opened. */
+#define RS_TEST_MAIN
 #include "rs_make.h"
 #include "symbols/rs_symbols_train.h"
 
@@ -137,7 +138,7 @@ static uint64_t all_units(void) {
     return units;
 }
 
-static void test_sentences(void) {
+TEST(test_sentences) {
     unsigned unit_bytes;
     for (unit_bytes = 1; unit_bytes <= 2; unit_bytes++) {
         add_sentences(2000, unit_bytes);
@@ -147,7 +148,7 @@ static void test_sentences(void) {
 }
 
 /* One string that is longer than the sample's excerpts, and empty ones beside it. */
-static void test_long_string(void) {
+TEST(test_long_string) {
     static uint8_t text[100000];
     unsigned unit_bytes;
     size_t i;
@@ -162,7 +163,7 @@ static void test_long_string(void) {
 }
 
 /* A string longer than the whole sample, which changes on its way: the sample is spread over it. */
-static void test_huge_string(void) {
+TEST(test_huge_string) {
     const size_t size = 4 << 20;
     uint8_t *text = (uint8_t *)malloc(size);
     size_t i;
@@ -178,7 +179,7 @@ static void test_huge_string(void) {
 }
 
 /* NULs are units like others, also where a shorter symbol is looked for within a longer one. */
-static void test_nuls(void) {
+TEST(test_nuls) {
     static const char *const words[] = {"ab\0", "b\0\0a", "\0ab", "ba\0b", "\0\0\0c", "cb"};
     static const uint8_t sizes[] = {3, 4, 3, 4, 4, 2};
     uint8_t text[2 * 256];
@@ -202,7 +203,7 @@ static void test_nuls(void) {
 
 /* Three words, of which the first ends as the second begins, and the second ends in a NUL: it does not stand within the
  * first one, behind which the third stands. */
-static void test_nul_behind_a_symbol(void) {
+TEST(test_nul_behind_a_symbol) {
     static const char *const words[] = {"0123456789ab", "ab\0", "qrstuvw"};
     static const uint8_t sizes[] = {12, 3, 7};
     uint8_t text[2 * 12];
@@ -219,7 +220,7 @@ static void test_nul_behind_a_symbol(void) {
 }
 
 /* One unit throughout: symbols of nearly the greatest length are all there is. */
-static void test_one_unit(void) {
+TEST(test_one_unit) {
     static uint8_t text[20000];
     memset(text, 'a', sizeof text);
     add_string(text, sizeof text, 1);
@@ -231,7 +232,7 @@ static void test_one_unit(void) {
 }
 
 /* What gains nothing is told, and leaves the buffer alone. */
-static void test_nothing_gained(void) {
+TEST(test_nothing_gained) {
     uint8_t text[2000];
     rs_buffer table = {0};
     unsigned unit_bytes;
@@ -281,7 +282,7 @@ static void check_codes(const uint8_t *table, size_t size, const char *codes, si
     free(coded);
 }
 
-static void test_layout(void) {
+TEST(test_layout) {
     check_codes(small, sizeof small, "", 0, RS_OK, "", 0);
     check_codes(small, sizeof small, "\0", 1, RS_OK, "ab", 2);
     check_codes(small, sizeof small, "\2\0\0\1\xFE", 5, RS_OK, "bab\xFE", 4);
@@ -304,7 +305,7 @@ static void test_layout(void) {
 }
 
 /* Every length of symbol, and every byte of it that may differ: only what is equal is coded as the symbol. */
-static void test_every_byte_counts(void) {
+TEST(test_every_byte_counts) {
     uint32_t unit_bytes, n, at;
     for (unit_bytes = 1; unit_bytes <= 2; unit_bytes++) {
         for (n = 1; n <= rs_symbols_max_units(unit_bytes); n++) {
@@ -337,7 +338,7 @@ static void test_every_byte_counts(void) {
 
 /* More symbols with the same first bytes than are looked at: some are not used, and the text is whole. The bound
  * holds where a pair becomes a symbol when it has occurred a few times, and not where each does at once. */
-static void test_many_alike(void) {
+TEST(test_many_alike) {
     unsigned unit_bytes;
     for (unit_bytes = 1; unit_bytes <= 2; unit_bytes++) {
         uint8_t text[2 * 8] = {0};
@@ -355,7 +356,7 @@ static void test_many_alike(void) {
 }
 
 /* The room that a decode asks for, to the byte, with nothing written beyond it. */
-static void test_room(void) {
+TEST(test_room) {
     uint8_t codes[40] = {0}, *out = (uint8_t *)malloc(80 + RS_SYMBOLS_SLACK);
     rs_symbols symbols;
     uint64_t got, capacity;
@@ -395,7 +396,7 @@ static rs_status open_changed(size_t size, size_t at, unsigned value) {
     return status;
 }
 
-static void test_bad_tables(void) {
+TEST(test_bad_tables) {
     static const struct {
         size_t at;
         unsigned value;
@@ -435,7 +436,7 @@ static void test_bad_tables(void) {
     }
 }
 
-static void test_escape_is_needed(void) {
+TEST(test_escape_is_needed) {
     uint8_t bytes[sizeof small];
     rs_symbols_encoder *encoder = NULL;
     memcpy(bytes, small, sizeof small);
@@ -463,7 +464,7 @@ static void decode_anything(const rs_symbols *symbols, const uint8_t *codes, siz
 }
 
 /* Bits that flip after the table was opened, as a file that is mapped may change; and codes at random. */
-static void test_bytes_that_change(void) {
+TEST(test_bytes_that_change) {
     unsigned unit_bytes;
     for (unit_bytes = 1; unit_bytes <= 2; unit_bytes++) {
         rs_buffer table = {0};
@@ -491,7 +492,7 @@ static void test_bytes_that_change(void) {
 }
 
 /* Every bit of a trained table flipped before it is opened: refused, or as good a table as any. */
-static void test_flipped_bits(void) {
+TEST(test_flipped_bits) {
     rs_buffer table = {0};
     uint8_t codes[64], *exact;
     size_t size, bit, i;
@@ -545,7 +546,7 @@ static uint64_t fewest_bytes(const rs_symbols *symbols, const uint8_t *units, ui
 }
 
 /* Of a small encoder no division into symbols has shorter codes. */
-static void test_shortest_codes(void) {
+TEST(test_shortest_codes) {
     rs_buffer table = {0};
     unsigned unit_bytes;
     size_t i;
@@ -576,7 +577,7 @@ static void test_shortest_codes(void) {
 
 /* The escape takes two bytes and a unit where it is the first symbol behind those of one byte: "abc" is "a" and "bc",
  * and not "ab" and an escaped "c". */
-static void test_escape_behind_short_codes(void) {
+TEST(test_escape_behind_short_codes) {
     static const uint8_t table[] = {1,   0,   2,   0, 4, 0, 0, 0, 0x02, 0, 0, 0x01, 0, 0, 0, 0, 0, 0x12, 0, 0,
                                     'a', 'b', 'c', 0, 0, 0, 0, 0, 0,    0, 0, 0,    0, 0, 0, 0, 0, 0,    0};
     rs_symbols_encoder *encoder = NULL;
@@ -589,7 +590,7 @@ static void test_escape_behind_short_codes(void) {
 }
 
 /* A string of several parts is divided as well as one of a single part: nothing is lost where they meet. */
-static void test_shortest_codes_of_long_strings(void) {
+TEST(test_shortest_codes_of_long_strings) {
     static uint8_t text[8000];
     rs_buffer table = {0};
     size_t size = 0, i;
@@ -614,27 +615,9 @@ static void test_shortest_codes_of_long_strings(void) {
 }
 
 int main(void) {
-    int i;
-    for (i = 0; i < 2; i++) {
-        small_codes = i == 0;
-        RUN(test_sentences);
-        RUN(test_long_string);
-        RUN(test_huge_string);
-        RUN(test_nuls);
-        RUN(test_nul_behind_a_symbol);
-        RUN(test_one_unit);
-        RUN(test_nothing_gained);
-        RUN(test_layout);
-        RUN(test_every_byte_counts);
-        RUN(test_many_alike);
-    }
-    RUN(test_shortest_codes);
-    RUN(test_escape_behind_short_codes);
-    RUN(test_shortest_codes_of_long_strings);
-    RUN(test_room);
-    RUN(test_bad_tables);
-    RUN(test_escape_is_needed);
-    RUN(test_bytes_that_change);
-    RUN(test_flipped_bits);
-    return rs_test_finish("test_symbols");
+    small_codes = true;
+    rs_test_run();
+    small_codes = false;
+    rs_test_run();
+    return rs_test_finish();
 }

@@ -33,7 +33,7 @@ static void make_words(hand *h) {
     hand_finish(h, root);
 }
 
-static void test_entries(void) {
+TEST(test_entries) {
     hand h = {0};
     rs_store store;
     uint64_t i;
@@ -56,7 +56,7 @@ static void test_entries(void) {
 
 /* ---- Rule 29: every field of an entry ---- */
 
-static void test_fields(void) {
+TEST(test_fields) {
     static const struct {
         const char *what;
         uint32_t table;
@@ -143,7 +143,7 @@ static rs_status check_dict(const uint32_t *tables, uint32_t n_tables, uint8_t w
     return status;
 }
 
-static void test_names(void) {
+TEST(test_names) {
     uint32_t many[64] = {0}, i;
     CHECK_OK(check_dict((const uint32_t[]){0}, 1, 1, 2), &err);
     CHECK_OK(check_dict((const uint32_t[]){0, 2}, 2, 2, 3), &err);
@@ -171,7 +171,7 @@ static void test_names(void) {
 }
 
 /* A table's tree may name lower tables only, however it is come by. */
-static void test_cycles(void) {
+TEST(test_cycles) {
     static const uint32_t zero = 0, one = 1;
     hand own = {0}, higher = {0}, shared = {0};
     rs_store store;
@@ -208,7 +208,7 @@ static void test_cycles(void) {
 }
 
 /* A tree that a block has loaded, and that names a table, is refused to a table that is not above it. */
-static void test_tree_loaded_before(void) {
+TEST(test_tree_loaded_before) {
     static const uint32_t one = 1, two = 2;
     hand h = {0};
     rs_store store;
@@ -230,7 +230,7 @@ static void test_tree_loaded_before(void) {
 }
 
 /* It is the highest number of a tree's tables that counts, in whatever order the tree names them. */
-static void test_highest_table_of_a_tree(void) {
+TEST(test_highest_table_of_a_tree) {
     static const uint32_t orders[][2] = {{3, 1}, {1, 3}, {3, 0}, {0, 3}};
     size_t i;
     uint32_t k;
@@ -254,7 +254,7 @@ static void test_highest_table_of_a_tree(void) {
 }
 
 /* A loaded tree may be read by threads that hold no lock: loading a table under the same tree changes nothing of it. */
-static void test_loaded_tree_stays_as_it_is(void) {
+TEST(test_loaded_tree_stays_as_it_is) {
     hand h = {0};
     rs_store store;
     rs_node before;
@@ -279,7 +279,7 @@ static void make_chain(hand *h, uint32_t n) {
     hand_record(h, "", 0), hand_finish(h, tree);
 }
 
-static void test_chains(void) {
+TEST(test_chains) {
     uint32_t n;
     for (n = 398; n <= 403; n++) {
         hand h = {0};
@@ -302,7 +302,7 @@ static void test_chains(void) {
 
 /* ---- Rule 31: entries ---- */
 
-static void test_entries_that_do_not_fit(void) {
+TEST(test_entries_that_do_not_fit) {
     static const uint32_t zero = 0;
     static const struct {
         const char *bytes;
@@ -324,7 +324,7 @@ static void test_entries_that_do_not_fit(void) {
 }
 
 /* An array's data cannot lie outside in a table: the block's arrays are not the table's. */
-static void test_arrays(void) {
+TEST(test_arrays) {
     static const uint32_t zero = 0;
     static const make_node node = {NDARRAY, 0, 1, 0, 0, 0, 5, 0};
     hand h = {0};
@@ -354,7 +354,7 @@ static void check_budget(hand *h, uint64_t n, uint64_t size) {
     hand_clear(h);
 }
 
-static void test_shared_bytes_count(void) {
+TEST(test_shared_bytes_count) {
     static const make_node array = {NDARRAY, 0, 0, 0, 0, 0, 2, 0}, fixed = {NDARRAY, 0, 1, 0, 0, 0, 4, 0},
                            hex = {20, 0, 0, 0, 0, 0, 0, 6}, digits = {19, 0, 0, 0, 0, 0, 8, 4},
                            concat = {CONCAT, 0, 0, 2, 1, 0, 0, 0}, word = {CONST, 0, 0, 0, 0, 0, 4, 0};
@@ -374,7 +374,7 @@ static void test_shared_bytes_count(void) {
 
 /* ---- Rule 32 ---- */
 
-static void test_deep_check(void) {
+TEST(test_deep_check) {
     hand h = {0};
     uint8_t *heap;
     make_words(&h);
@@ -391,7 +391,7 @@ static void test_deep_check(void) {
 }
 
 /* An entry that no record names is looked at by the deep check alone. */
-static void test_entry_of_no_record(void) {
+TEST(test_entry_of_no_record) {
     hand h = {0};
     hand_values *t = hand_table(&h, hand_leaf(&h, STR, 1, 0));
     hand_put(t, "\1a", 2), hand_put(t, "\2b", 2);
@@ -402,7 +402,7 @@ static void test_entry_of_no_record(void) {
 }
 
 /* Whatever a byte of a table's entry, its offsets or its heap is changed to: a status, never a crash. */
-static void test_any_byte_changed(void) {
+TEST(test_any_byte_changed) {
     hand h = {0};
     const rs_section *offsets;
     size_t ranges[3][2], k, i;
@@ -424,22 +424,4 @@ static void test_any_byte_changed(void) {
         }
     }
     hand_clear(&h);
-}
-
-int main(void) {
-    RUN(test_entries);
-    RUN(test_fields);
-    RUN(test_names);
-    RUN(test_cycles);
-    RUN(test_tree_loaded_before);
-    RUN(test_highest_table_of_a_tree);
-    RUN(test_loaded_tree_stays_as_it_is);
-    RUN(test_chains);
-    RUN(test_entries_that_do_not_fit);
-    RUN(test_arrays);
-    RUN(test_shared_bytes_count);
-    RUN(test_deep_check);
-    RUN(test_entry_of_no_record);
-    RUN(test_any_byte_changed);
-    return rs_test_finish("test_tables");
 }

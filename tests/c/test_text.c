@@ -193,7 +193,7 @@ static const struct {
      2},
 };
 
-static void test_literals(void) {
+TEST(test_literals) {
     size_t i, cut, k;
     for (i = 0; i < sizeof literals / sizeof literals[0]; i++) {
         hand h = {0};
@@ -231,7 +231,7 @@ static void test_literals(void) {
 
 /* ---- Long texts: what lies inline moves to memory of its own, and on; units are spread where they lie ---- */
 
-static void test_growing(void) {
+TEST(test_growing) {
     static const make_node nodes[] = {CONCAT_OF(3), LEAF(STR, 1), LEAF(STR, 2), {STR, 4, 2, 0, 0, 0, 0, 0}};
     static const size_t lengths[] = {0, 1, 511, 512, 1023, 1024, 1025, 5000};
     hand h = {0};
@@ -290,7 +290,7 @@ static void make_symbols(hand *h, uint8_t unit, uint8_t n_short) {
     hand_symbols(h, bytes, n);
 }
 
-static void test_symbols(void) {
+TEST(test_symbols) {
     static const make_node once[] = {{SYMBOLS, 0, 2, 0, 0, 0, 4, 0}};
     static const make_node twice[] = {CONCAT_OF(5), LEAF(STR, 4), {SYMBOLS, 0, 0, 0, 0, 0, 4, 0},
                                       SAME_AS(1),   LEAF(STR, 1), {SYMBOLS, 0, 2, 0, 0, 4, 4, 0}};
@@ -320,7 +320,7 @@ static void test_symbols(void) {
 }
 
 /* Many codes: the room is measured first, for every unit that the text may have by then. */
-static void test_many_symbols(void) {
+TEST(test_many_symbols) {
     static const uint32_t zero = 0;
     unsigned unit, first;
     for (unit = 1; unit <= 2; unit++) {
@@ -383,7 +383,7 @@ static void check_long_symbols(uint8_t unit, uint8_t first) {
     rs_store_close(&store), hand_clear(&h);
 }
 
-static void test_long_symbols(void) {
+TEST(test_long_symbols) {
     uint8_t unit, first;
     for (unit = 1; unit <= 2; unit++) {
         for (first = 1; first <= 4; first *= 2) check_long_symbols(unit, first);
@@ -413,7 +413,7 @@ static rs_status take_entry(const make_node *nodes, uint32_t n_nodes, const void
     return status;
 }
 
-static void test_entries(void) {
+TEST(test_entries) {
     static const make_node any = LEAF(ANY, 0), str = LEAF(STR, 1), rest = {STR, 1, 2, 0, 0, 0, 0, 0},
                            bytes = LEAF(BYTES, 0), integer = {INT, 8, 0, 0, 0, 0, 8, 0},
                            hex = {HEX, 0, 0, 0, 0, 0, 0, 1}, word = {CONST, 0, 0, 0, 0, 0, 3, 0};
@@ -478,7 +478,7 @@ static int take_short(uint8_t unit, const void *codes, size_t size, rs_status co
     return n;
 }
 
-static void test_short_symbols(void) {
+TEST(test_short_symbols) {
     static const uint8_t many[300] = {0}; /* 300 times "the " */
     uint8_t out[RS_TEXT_INLINE];
     CHECK(take_short(1, "\0\1!\2", 4, RS_OK, out) == 12 && memcmp(out, "the !athe !a", 12) == 0);
@@ -516,7 +516,7 @@ static rs_status take_tower(uint32_t depth, const char *bytes, size_t size, uint
     return status;
 }
 
-static void test_limits(void) {
+TEST(test_limits) {
     uint64_t n;
     CHECK_OK(take_tower(1, "ab", 2, 128, &n), &err);
     CHECK_U64(n, 128);
@@ -552,7 +552,7 @@ static bool is_word(const rs_scalar *key, const char *word) {
            memcmp(key->within, word, key->n) == 0;
 }
 
-static void test_scalars(void) {
+TEST(test_scalars) {
     static const make_node hex = {HEX, 0, 0, 0, 0, 0, 0, 3}, digits = {DIGITS, 4, 0, 0, 0, 0, 8, 3},
                            decimal = {DECIMAL, 8, 0, 0, 0, 0, 10, 0}, tuple = {NUMBERS, 1, 0, 0, 0, 0, 16, 0},
                            list = {NUMBERS, 0, 0, 0, 0, 0, 16, 0}, symbols = {SYMBOLS, 0, 2, 0, 0, 0, 4, 0};
@@ -582,17 +582,4 @@ static void test_scalars(void) {
         CHECK(key.kind == (n <= RS_SCALAR_TEXT / 2 ? RS_SCALAR_STR : RS_SCALAR_UNKNOWN));
     }
     rs_buffer_clear(&bytes);
-}
-
-int main(void) {
-    RUN(test_literals);
-    RUN(test_growing);
-    RUN(test_symbols);
-    RUN(test_many_symbols);
-    RUN(test_long_symbols);
-    RUN(test_entries);
-    RUN(test_short_symbols);
-    RUN(test_limits);
-    RUN(test_scalars);
-    return rs_test_finish("test_text");
 }

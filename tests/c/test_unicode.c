@@ -30,7 +30,7 @@ static unsigned measure(const uint8_t *bytes, size_t n, uint64_t *n_points) {
     return unit;
 }
 
-static void test_every_code_point(void) {
+TEST(test_every_code_point) {
     uint32_t c, wrong = 0;
     for (c = 0; c < 0x110000; c++) {
         uint8_t bytes[24], unit_bytes[4 * 24] = {0};
@@ -55,7 +55,7 @@ static void test_every_code_point(void) {
 }
 
 /* Each run of up to four bytes that begins with a byte above 0x7F, against the table of RFC 3629. */
-static void test_every_short_run(void) {
+TEST(test_every_short_run) {
     uint32_t lead, second, wrong = 0;
     uint64_t n_points;
     for (lead = 0x80; lead < 0x100; lead++) {
@@ -76,7 +76,7 @@ static void test_every_short_run(void) {
     CHECK_U64(wrong, 0);
 }
 
-static void test_ascii(void) {
+TEST(test_ascii) {
     uint8_t bytes[40];
     size_t n, at, wrong = 0;
     memset(bytes, 0x7F, sizeof bytes);
@@ -94,17 +94,9 @@ static void test_ascii(void) {
     CHECK_U64(wrong, 0);
 }
 
-static void test_nothing(void) {
+TEST(test_nothing) {
     uint64_t n_points = 9;
     CHECK_U64(rs_unicode_measure(NULL, 0, &n_points), 1);
     CHECK_U64(n_points, 0);
     rs_unicode_widen_unchecked(NULL, 0, 4, NULL);
-}
-
-int main(void) {
-    RUN(test_every_code_point);
-    RUN(test_every_short_run);
-    RUN(test_ascii);
-    RUN(test_nothing);
-    return rs_test_finish("test_unicode");
 }

@@ -40,7 +40,7 @@ static void check_window(const int64_t *positions, int64_t start, int64_t step, 
     }
 }
 
-static void test_records(void) {
+TEST(test_records) {
     static int64_t positions[3000];
     built b = build(columns_record, N, true);
     uint64_t k;
@@ -55,7 +55,7 @@ static void test_records(void) {
     built_clear(&b);
 }
 
-static void test_positions_without_records(void) {
+TEST(test_positions_without_records) {
     static const int64_t wrong[] = {N, N + 1, -1, INT64_MIN, INT64_MAX};
     static rs_window window;
     built b = build(columns_record, N, true);
@@ -80,7 +80,7 @@ static void test_positions_without_records(void) {
 }
 
 /* Offsets and groups changed at random: records within the heap, or an error of the first record left. */
-static void test_damaged_offsets(void) {
+TEST(test_damaged_offsets) {
     static rs_window window;
     built sound = build(columns_record, 300, true), b;
     built_layout layout;
@@ -120,7 +120,7 @@ static void test_damaged_offsets(void) {
     built_clear(&sound);
 }
 
-static void test_order_and_reach(void) {
+TEST(test_order_and_reach) {
     built b = build(columns_record, N, true);
     const rs_tree_paths *paths;
     uint32_t k;
@@ -144,12 +144,4 @@ static void test_order_and_reach(void) {
     CHECK(paths->n_fixed == 1 && paths->from < paths->reach && paths->reach <= paths->of_field[0]->least);
     sources_close(&s);
     built_clear(&b);
-}
-
-int main(void) {
-    RUN(test_records);
-    RUN(test_positions_without_records);
-    RUN(test_damaged_offsets);
-    RUN(test_order_and_reach);
-    return rs_test_finish("test_window");
 }
