@@ -22,8 +22,7 @@ static inline void built_clear(built *b) {
 static inline rs_slice built_slice(const built *b) { return rs_slice_of(b->data, b->size); }
 
 static inline rs_status built_add(rs_builder *builder, built_record record, uint64_t n, rs_error *err) {
-    uint64_t i;
-    for (i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < n; i++) {
         record(i, &builder->raw, &builder->arrays);
         RS_TRY(rs_builder_end_record(builder, err));
         if (rs_builder_is_full(builder)) RS_TRY(rs_builder_flush(builder, err));
@@ -65,19 +64,18 @@ typedef struct built_layout {
 
 /* Reads the layout of a segment that was not changed. */
 static inline void built_read(const built *b, built_layout *out) {
-    uint64_t i;
     if (rs_header_read(built_slice(b), NULL, &out->header, NULL) != RS_OK ||
         rs_directory_read(built_slice(b), &out->header, 0, &out->directory, NULL) != RS_OK) {
         abort();
     }
     out->n_blocks = out->directory.sections[RS_FMT_SECTION_BLOCKS].count;
     if (out->n_blocks > 64) abort();
-    for (i = 0; i < out->n_blocks; i++) {
+    for (uint64_t i = 0; i < out->n_blocks; i++) {
         if (rs_block_read(built_slice(b), &out->directory, i, &out->blocks[i], NULL) != RS_OK) abort();
     }
     out->n_tables = out->directory.sections[RS_FMT_SECTION_TABLES].count;
     if (out->n_tables > 64) abort();
-    for (i = 0; i < out->n_tables; i++) {
+    for (uint64_t i = 0; i < out->n_tables; i++) {
         const uint8_t *e = b->data + out->directory.sections[RS_FMT_SECTION_TABLES].off + 80 * i;
         memset(&out->tables[i], 0, sizeof out->tables[i]);
         out->tables[i].heap_off = rs_load_u64(e + 16), out->tables[i].heap_size_bytes = rs_load_u64(e + 24);
@@ -91,28 +89,26 @@ static inline uint8_t *built_section(const built *b, const built_layout *layout,
 static inline void built_seal(built *b, const built_layout *layout) {
     uint8_t *entries = b->data + layout->header.directory_off, *blocks, *table, *trees;
     const rs_section *sections = layout->directory.sections;
-    uint64_t i;
-    unsigned kind;
     blocks = built_section(b, layout, RS_FMT_SECTION_BLOCKS);
     table = built_section(b, layout, RS_FMT_SECTION_TREE_TABLE);
     trees = built_section(b, layout, RS_FMT_SECTION_TREES);
-    for (i = 0; i < layout->n_blocks; i++) {
+    for (uint64_t i = 0; i < layout->n_blocks; i++) {
         const rs_block *k = &layout->blocks[i];
         rs_store_u32(blocks + 80 * i + 64, rs_crc32c(0, b->data + k->heap_off, k->heap_size_bytes));
         rs_store_u32(blocks + 80 * i + 68, rs_crc32c(0, b->data + k->arrays_off, k->arrays_size_bytes));
     }
-    for (i = 0; i < sections[RS_FMT_SECTION_TREE_TABLE].count; i++) {
+    for (uint64_t i = 0; i < sections[RS_FMT_SECTION_TREE_TABLE].count; i++) {
         uint64_t off = rs_load_u64(table + 16 * i), size = rs_load_u32(table + 16 * i + 8);
         uint64_t all = sections[RS_FMT_SECTION_TREES].size_bytes;
         if (off <= all && size <= all - off) rs_store_u32(table + 16 * i + 12, rs_crc32c(0, trees + off, size));
     }
-    for (i = 0; i < layout->n_tables; i++) {
+    for (uint64_t i = 0; i < layout->n_tables; i++) {
         const rs_block *k = &layout->tables[i];
         uint8_t *e = built_section(b, layout, RS_FMT_SECTION_TABLES) + 80 * i;
         rs_store_u32(e + 64, rs_crc32c(0, b->data + k->heap_off, k->heap_size_bytes));
         rs_store_u32(e + 68, 0);
     }
-    for (kind = 2; kind <= 6; kind++) {
+    for (unsigned kind = 2; kind <= 6; kind++) {
         const rs_section *s = &sections[kind];
         rs_store_u32(entries + 40 * (kind - 1) + 32, rs_crc32c(0, b->data + s->off, s->size_bytes));
     }

@@ -15,9 +15,8 @@ static uint64_t counted_kept_bytes; /* of sets and offsets, before the first rec
 /* Collects the stats of the records in `block`. Pair it with forget(). */
 static inline rs_status look(void) {
     uint64_t begin = 0;
-    uint32_t i;
     memset(&stats, 0, sizeof stats);
-    for (i = 0; i < block.n; i++) {
+    for (uint32_t i = 0; i < block.n; i++) {
         counted_spans[i].off = (uint32_t)begin;
         counted_spans[i].size_bytes = (uint32_t)(block.ends[i] - begin);
         begin = block.ends[i];

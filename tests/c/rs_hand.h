@@ -108,8 +108,7 @@ static inline void hand_entry(rs_buffer *out, rs_buffer *offsets, const hand_val
 
 /* Now that OFFSETS has its place. */
 static inline void hand_place(rs_buffer *entries, uint64_t offsets) {
-    size_t at;
-    for (at = RS_FMT_B_INDEX_OFFSET; at < entries->size_bytes; at += RS_FMT_BLOCK_SIZE) {
+    for (size_t at = RS_FMT_B_INDEX_OFFSET; at < entries->size_bytes; at += RS_FMT_BLOCK_SIZE) {
         uint64_t off = rs_load_u64(entries->data + at);
         rs_store_u64(entries->data + at, off == UINT64_MAX ? 0 : off + offsets);
     }
@@ -134,15 +133,13 @@ static inline void hand_seal(hand *h) {
     const rs_section *sections = h->directory.sections;
     rs_buffer entries = {0};
     uint8_t *header = h->data;
-    uint32_t i;
-    unsigned kind;
     if (h->block.n > 0) hand_crc_of_heap(h, h->data + sections[RS_FMT_SECTION_BLOCKS].off);
-    for (i = 0; i < h->n_tables; i++) hand_crc_of_heap(h, hand_table_entry(h, i));
-    for (i = 0; i < h->n_trees; i++) {
+    for (uint32_t i = 0; i < h->n_tables; i++) hand_crc_of_heap(h, hand_table_entry(h, i));
+    for (uint32_t i = 0; i < h->n_trees; i++) {
         uint8_t *e = h->data + sections[RS_FMT_SECTION_TREE_TABLE].off + 16 * (size_t)i;
         rs_store_u32(e + 12, rs_crc32c(0, hand_tree_at(h, i), rs_load_u32(e + 8)));
     }
-    for (kind = RS_FMT_SECTION_OFFSETS; kind <= RS_FMT_SECTION_LAST; kind++) {
+    for (unsigned kind = RS_FMT_SECTION_OFFSETS; kind <= RS_FMT_SECTION_LAST; kind++) {
         h->directory.sections[kind].crc = rs_crc32c(0, h->data + sections[kind].off, sections[kind].size_bytes);
     }
     if (rs_directory_write(&h->directory, NULL, &h->header, &entries, NULL) != RS_OK) abort();
@@ -155,12 +152,11 @@ static inline void hand_seal(hand *h) {
 static inline void hand_finish(hand *h, uint32_t tree) {
     rs_buffer out = {0}, offsets = {0}, blocks = {0}, tables = {0}, groups = {0};
     rs_directory *d = &h->directory;
-    uint32_t i;
     memset(d, 0, sizeof *d), memset(&h->header, 0, sizeof h->header);
     if (rs_buffer_append_zeros(&out, RS_FMT_HEADER_SIZE, NULL) != RS_OK) abort();
     h->block.tree = tree;
     if (h->block.n > 0) hand_entry(&out, &offsets, &h->block, 0, &blocks);
-    for (i = 0; i < h->n_tables; i++) {
+    for (uint32_t i = 0; i < h->n_tables; i++) {
         hand_entry(&out, &offsets, &h->tables[i], h->tables[i].symbols ? RS_FMT_TABLE_SYMBOLS : RS_FMT_TABLE_VALUES,
                    &tables);
     }
@@ -191,8 +187,7 @@ static inline void hand_finish(hand *h, uint32_t tree) {
 }
 
 static inline void hand_clear(hand *h) {
-    uint32_t i;
-    for (i = 0; i < h->n_tables; i++) rs_buffer_clear(&h->tables[i].heap);
+    for (uint32_t i = 0; i < h->n_tables; i++) rs_buffer_clear(&h->tables[i].heap);
     free(h->tables), free(h->data);
     rs_buffer_clear(&h->trees), rs_buffer_clear(&h->tree_table), rs_buffer_clear(&h->block.heap);
     memset(h, 0, sizeof *h);

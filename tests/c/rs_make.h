@@ -115,10 +115,9 @@ typedef struct make_node {
 
 static inline void make_tree(rs_buffer *out, const make_node *nodes, uint32_t n, const void *aux, uint32_t aux_size) {
     uint8_t bytes[24];
-    uint32_t i;
     rs_store_u32(bytes, n), rs_store_u32(bytes + 4, aux_size);
     make_bytes(out, bytes, 8);
-    for (i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < n; i++) {
         bytes[0] = nodes[i].kind, bytes[1] = nodes[i].param;
         rs_store_u16(bytes + 2, nodes[i].flags);
         rs_store_u32(bytes + 4, nodes[i].n_children), rs_store_u32(bytes + 8, nodes[i].first_child);

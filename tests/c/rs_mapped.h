@@ -22,8 +22,7 @@ typedef struct mapped_input {
 } mapped_input;
 
 static inline rs_status mapped_add(rs_mapping_builder *b, const mapped_input *input, uint64_t *hashes, rs_error *err) {
-    uint64_t i;
-    for (i = 0; i < input->n; i++) {
+    for (uint64_t i = 0; i < input->n; i++) {
         size_t begin = b->keys.raw.size_bytes;
         input->key(i, &b->keys.raw);
         hashes[i] = rs_hash64(b->keys.raw.data + begin, b->keys.raw.size_bytes - begin, MAPPED_SEED);
@@ -104,8 +103,7 @@ static inline uint8_t *mapped_entry(const built *b, const mapped_layout *layout,
 /* Makes the checksums of blocks, trees, sections, directory and header match, at the offsets of the unchanged layout. */
 static inline void mapped_seal(built *b, const mapped_layout *layout) {
     uint32_t count = rs_load_u32(b->data + 68), i;
-    unsigned store, kind;
-    for (store = 0; store < 2; store++) {
+    for (unsigned store = 0; store < 2; store++) {
         const rs_section *s = layout->stores[store].sections;
         uint8_t *table = b->data + s[RS_FMT_SECTION_TREE_TABLE].off, *trees = b->data + s[RS_FMT_SECTION_TREES].off;
         for (i = 0; i < s[RS_FMT_SECTION_BLOCKS].count; i++) {
@@ -118,7 +116,7 @@ static inline void mapped_seal(built *b, const mapped_layout *layout) {
             uint64_t all = s[RS_FMT_SECTION_TREES].size_bytes;
             if (off <= all && size <= all - off) rs_store_u32(table + 16 * i + 12, rs_crc32c(0, trees + off, size));
         }
-        for (kind = 2; kind <= RS_FMT_SECTION_LAST; kind++) {
+        for (unsigned kind = 2; kind <= RS_FMT_SECTION_LAST; kind++) {
             if (s[kind].off == 0) continue;
             rs_store_u32(mapped_entry(b, layout, store, kind) + 32,
                          rs_crc32c(0, b->data + s[kind].off, s[kind].size_bytes));

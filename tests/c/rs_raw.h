@@ -28,8 +28,7 @@ static inline uint64_t raw_varint(rs_cursor *c) {
 /* Field of `width` bits, read bit by bit. */
 static inline uint64_t raw_bits(const uint8_t *group, uint64_t at, unsigned width) {
     uint64_t value = 0;
-    unsigned k;
-    for (k = 0; k < width; k++, at++) value |= (uint64_t)(group[at / 8] >> at % 8 & 1) << k;
+    for (unsigned k = 0; k < width; k++, at++) value |= (uint64_t)(group[at / 8] >> at % 8 & 1) << k;
     return value;
 }
 

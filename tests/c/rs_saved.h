@@ -67,13 +67,12 @@ static inline void saved_make(saved_bytes *out, uint32_t kind, saved_key key, ui
 static inline bool saved_list(saved_key key, uint64_t n, const char *label, rs_segment_writer *writer, built *segment) {
     rs_builder builder;
     rs_error err;
-    uint64_t i;
     bool ok = CHECK_OK(rs_segment_writer_open(writer, RS_BACKING_ANONYMOUS, NULL, NULL, &err), &err) &&
               CHECK_OK(rs_builder_open(&builder, writer, NULL, &err), &err);
     segment->data = NULL;
     if (!ok) return false;
     if (label != NULL) builder.label = rs_slice_of(label, strlen(label)), builder.label_pairs = 1;
-    for (i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < n; i++) {
         make_head(&builder.raw, 0x0F, 1), make_str(&builder.raw, "k"), make_int(&builder.raw, key(i));
         ok &= CHECK_OK(rs_builder_end_record(&builder, &err), &err);
     }

@@ -29,7 +29,6 @@ typedef struct sources {
 
 /* Opens a store for the fields with these keys. */
 static inline rs_status sources_open(sources *s, rs_slice bytes, const char *const *keys, uint32_t n, rs_error *err) {
-    uint32_t f;
     memset(s, 0, sizeof *s);
     RS_TRY(rs_store_open(&s->store, bytes, NULL, err));
     if (s->store.n_blocks > SOURCES_TREES || s->store.n_trees > SOURCES_TREES || n > SOURCES_KEYS) {
@@ -37,7 +36,7 @@ static inline rs_status sources_open(sources *s, rs_slice bytes, const char *con
         return RS_E_FMT_BLOCK;
     }
     s->n = n;
-    for (f = 0; f < n; f++) {
+    for (uint32_t f = 0; f < n; f++) {
         s->keys[f].units = (const uint8_t *)keys[f], s->keys[f].n = strlen(keys[f]), s->keys[f].unit_bytes = 1;
         s->paths[f].keys = &s->keys[f], s->paths[f].names = &s->names[f];
         s->paths[f].n_keys = s->paths[f].n_names = 1;
@@ -47,9 +46,8 @@ static inline rs_status sources_open(sources *s, rs_slice bytes, const char *con
 }
 
 static inline void sources_close(sources *s) {
-    unsigned t, f;
-    for (t = 0; t < SOURCES_TREES; t++) {
-        for (f = 0; f < s->n; f++) rs_compiled_path_clear(&s->trees[t].compiled[f]);
+    for (unsigned t = 0; t < SOURCES_TREES; t++) {
+        for (unsigned f = 0; f < s->n; f++) rs_compiled_path_clear(&s->trees[t].compiled[f]);
     }
     rs_store_close(&s->store);
 }
@@ -58,14 +56,13 @@ static inline void sources_close(sources *s) {
 static inline rs_status sources_compile(rs_compiled_path *out, const rs_key_path *path, const rs_tree *tree,
                                         rs_error *err) {
     const rs_path_key *key = path->keys;
-    uint32_t i, k;
     RS_TRY(rs_compiled_path_open(out, path, tree, err));
-    for (i = 0; i < tree->n_nodes; i++) {
+    for (uint32_t i = 0; i < tree->n_nodes; i++) {
         const rs_node *node = &tree->nodes[i];
         const uint8_t *at = node->aux;
         if (node->kind != RS_FMT_NODE_STRUCT) continue;
         rs_compiled_path_set(out, 0, 0, i, RS_STEP_NONE);
-        for (k = 0; k < node->n_children; k++, at += 2 + at[1]) {
+        for (uint32_t k = 0; k < node->n_children; k++, at += 2 + at[1]) {
             if (at[1] == key->n && memcmp(at + 2, key->units, at[1]) == 0) {
                 rs_compiled_path_set(out, 0, 0, i, (int32_t)k);
             }
@@ -78,10 +75,9 @@ static inline rs_status sources_compile(rs_compiled_path *out, const rs_key_path
 /* Loads a block and compiles its paths. */
 static inline rs_status sources_know(sources *s, uint64_t block, rs_error *err) {
     sources_tree *t;
-    uint32_t f;
     RS_TRY(rs_store_load_block(&s->store, block, err));
     t = &s->trees[s->store.blocks[block].tree];
-    for (f = 0; t->paths.n == 0 && f < s->n; f++) {
+    for (uint32_t f = 0; t->paths.n == 0 && f < s->n; f++) {
         const rs_tree *tree = &s->store.trees[s->store.blocks[block].tree];
         if (t->compiled[f].n_trees == 0) RS_TRY(sources_compile(&t->compiled[f], &s->paths[f], tree, err));
         t->of_field[f] = &t->compiled[f];

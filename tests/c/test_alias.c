@@ -63,8 +63,7 @@ TEST(test_bad_weights) {
     double weights[4] = {1, 2, 3, 4};
     rs_alias table;
     rs_error err;
-    size_t k;
-    for (k = 0; k < sizeof bad / sizeof bad[0]; k++) {
+    for (size_t k = 0; k < sizeof bad / sizeof bad[0]; k++) {
         weights[2] = bad[k];
         CHECK_CODE(rs_alias_init(&table, weights, 4, &err), RS_E_ARG_RANGE, &err);
         CHECK_U64(err.record, 2);
@@ -120,12 +119,11 @@ TEST(test_runs_are_single_draws) {
     static const uint64_t periods[] = {1, 10, 64, UINT64_MAX};
     rs_alias table;
     rs_error err;
-    size_t f, s, p, count;
     REQUIRE_OK(rs_alias_init(&table, weights, 5, &err), &err);
-    for (f = 0; f < 4; f++) {
-        for (s = 0; s < 4; s++) {
-            for (p = 0; p < 4; p++) {
-                for (count = 0; count < 70; count++) {
+    for (size_t f = 0; f < 4; f++) {
+        for (size_t s = 0; s < 4; s++) {
+            for (size_t p = 0; p < 4; p++) {
+                for (size_t count = 0; count < 70; count++) {
                     int64_t out[71], below[71];
                     uint64_t wrong = 0, i;
                     out[count] = below[count] = -5;
@@ -156,15 +154,14 @@ TEST(test_pinned) {
     rs_alias table;
     rs_error err;
     int64_t out[20];
-    uint64_t i, k;
     REQUIRE_OK(rs_alias_init(&table, weights, 5, &err), &err);
     rs_alias_run(&table, 42, 0, 1, UINT64_MAX, 20, out);
-    for (i = 0; i < 20; i++) CHECK_U64(out[i], drawn[i]);
+    for (uint64_t i = 0; i < 20; i++) CHECK_U64(out[i], drawn[i]);
     rs_alias_clear(&table);
-    for (k = 0; k < 5; k++) { /* the smallest key of four, for five keys */
+    for (uint64_t k = 0; k < 5; k++) { /* the smallest key of four, for five keys */
         unsigned least = 0;
         rs_alias_keys(other_weights, 4, 42 + k, keys);
-        for (i = 1; i < 4; i++) least = keys[i] < keys[least] ? (unsigned)i : least;
+        for (uint64_t i = 1; i < 4; i++) least = keys[i] < keys[least] ? (unsigned)i : least;
         CHECK_U64(least, order[k]);
     }
 }
@@ -177,12 +174,11 @@ TEST(test_frequencies) {
     uint32_t counts[N] = {0};
     rs_alias table;
     rs_error err;
-    uint64_t i;
-    for (i = 0; i < N; i++) sum += weights[i] = (double)(i * i);
+    for (uint64_t i = 0; i < N; i++) sum += weights[i] = (double)(i * i);
     REQUIRE_OK(rs_alias_init(&table, weights, N, &err), &err);
     rs_alias_run(&table, 5, 0, 1, UINT64_MAX, DRAWS, out);
-    for (i = 0; i < DRAWS; i++) counts[out[i]]++;
-    for (i = 0; i < N; i++) {
+    for (uint64_t i = 0; i < DRAWS; i++) counts[out[i]]++;
+    for (uint64_t i = 0; i < N; i++) {
         const double p = weights[i] / sum, off = counts[i] - (double)DRAWS * p;
         CHECK(off * off <= 25 * DRAWS * p * (1 - p) + 1e-9);
     }

@@ -135,12 +135,11 @@ static const struct {
 };
 
 TEST(test_literals) {
-    size_t i, cut;
-    for (i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         size_t n = cases[i].n;
         if (!CHECK_CODE(skip_freely(cases[i].bytes, n), cases[i].code, &err))
             (void)fprintf(stderr, "    case %zu\n", i);
-        for (cut = 0; cases[i].code == RS_OK && cut < n; cut++) {
+        for (size_t cut = 0; cases[i].code == RS_OK && cut < n; cut++) {
             CHECK_CODE(skip_freely(cases[i].bytes, cut), RS_E_FMT_TRUNCATED, &err);
         }
     }
@@ -150,8 +149,7 @@ TEST(test_literals) {
 static rs_status skip_nested(uint32_t n, rs_budget *budget) {
     rs_buffer bytes = {0};
     rs_status status;
-    uint32_t i;
-    for (i = 0; i < n; i++) make_head(&bytes, 0x0D, i + 1 < n);
+    for (uint32_t i = 0; i < n; i++) make_head(&bytes, 0x0D, i + 1 < n);
     status = skip(bytes.data, bytes.size_bytes, 0, budget);
     rs_buffer_clear(&bytes);
     return status;
@@ -174,11 +172,11 @@ TEST(test_budgets) {
 
 /* n containers in each other, each the payload of an ext value: it adds no depth of its own. */
 TEST(test_ext_budgets) {
-    uint32_t n, i;
-    for (n = 199; n <= 201; n++) {
+    for (uint32_t n = 199; n <= 201; n++) {
         rs_budget budget = {1000, 0, 200};
         rs_buffer bytes = {0};
-        for (i = 0; i < n; i++) make_ext(&bytes, 3, i % 2 == 0 ? NULL : "x"), make_head(&bytes, 0x0D, i + 1 < n);
+        for (uint32_t i = 0; i < n; i++)
+            make_ext(&bytes, 3, i % 2 == 0 ? NULL : "x"), make_head(&bytes, 0x0D, i + 1 < n);
         CHECK_CODE(skip(bytes.data, bytes.size_bytes, 0, &budget), n <= 200 ? RS_OK : RS_E_FMT_LIMIT, &err);
         if (n <= 200) CHECK(budget.values == 1000 - (n - 1) && budget.depth == 200);
         rs_buffer_clear(&bytes);
@@ -190,12 +188,11 @@ static rs_status skip_dtype(unsigned levels, unsigned fields) {
     static const uint8_t scalar[] = {0x10, 2}, one[] = {20, 0, 0, 1, 1, 'a', 0}, end[] = {3, 1, 0};
     rs_buffer bytes = {0};
     rs_status status;
-    unsigned i;
     make_bytes(&bytes, scalar, 2);
-    for (i = 1; i < levels; i++) make_bytes(&bytes, one, sizeof one);
+    for (unsigned i = 1; i < levels; i++) make_bytes(&bytes, one, sizeof one);
     make_bytes(&bytes, "\x14\0\0", 3), make_varint(&bytes, fields);
-    for (i = 0; i < fields; i++) make_bytes(&bytes, "\1f\0", 3), make_bytes(&bytes, end, sizeof end);
-    for (i = 1; i < levels; i++) make_tag(&bytes, 0);
+    for (unsigned i = 0; i < fields; i++) make_bytes(&bytes, "\1f\0", 3), make_bytes(&bytes, end, sizeof end);
+    for (unsigned i = 1; i < levels; i++) make_tag(&bytes, 0);
     status = skip_freely(bytes.data, bytes.size_bytes);
     rs_buffer_clear(&bytes);
     return status;
@@ -227,8 +224,7 @@ TEST(test_may_be_key) {
     static const uint8_t list[] = {0x0D}, dict[] = {0x0F}, array[] = {0x10, 1}, scalar[] = {0x10, 2}, tuple[] = {0x0E};
     static const uint8_t no_keys[] = {2, 3, 8, 9, 10, 11, 12, 29, 30};
     uint8_t ext[2] = {0x11, 0};
-    unsigned code;
-    for (code = 1; code < 256; code++) {
+    for (unsigned code = 1; code < 256; code++) {
         ext[1] = (uint8_t)code;
         CHECK(rs_any_may_be_key(rs_slice_of(ext, 2)) == (memchr(no_keys, (int)code, sizeof no_keys) == NULL));
     }
@@ -271,13 +267,11 @@ TEST(test_array_outside) {
 /* Random values: the walk ends where the value ends, and no cut or changed byte leads beyond the allocation. */
 TEST(test_random) {
     rs_buffer bytes = {0};
-    unsigned round;
-    for (round = 0; round < 2000; round++) {
-        size_t i;
+    for (unsigned round = 0; round < 2000; round++) {
         bytes.size_bytes = 0;
         make_random_value(&bytes, 4);
         if (!CHECK_OK(skip_freely(bytes.data, bytes.size_bytes), &err)) break;
-        for (i = 0; i < bytes.size_bytes && i < 64; i++) {
+        for (size_t i = 0; i < bytes.size_bytes && i < 64; i++) {
             uint8_t was = bytes.data[i];
             CHECK(skip_freely(bytes.data, i) != RS_OK);
             bytes.data[i] = (uint8_t)make_random(256);

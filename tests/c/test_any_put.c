@@ -12,11 +12,10 @@ static void check_int(int64_t value) {
 }
 
 TEST(test_ints) {
-    int64_t power, step;
-    for (power = 1; power > 0 && power < INT64_MAX / 2; power *= 2) {
-        for (step = -2; step <= 2; step++) check_int(power + step), check_int(-power + step);
+    for (int64_t power = 1; power > 0 && power < INT64_MAX / 2; power *= 2) {
+        for (int64_t step = -2; step <= 2; step++) check_int(power + step), check_int(-power + step);
     }
-    for (step = -300; step <= 300; step++) check_int(step);
+    for (int64_t step = -300; step <= 300; step++) check_int(step);
     check_int(INT64_MAX), check_int(INT64_MIN);
 }
 
@@ -82,8 +81,7 @@ TEST(test_decimals) {
     };
     static const uint64_t most[4] = {UINT64_MAX, UINT64_MAX, UINT64_MAX, INT64_MAX},
                           least[4] = {0, 0, 0, UINT64_C(1) << 63};
-    size_t i;
-    for (i = 0; i < sizeof rows / sizeof *rows; i++) {
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const uint64_t sign = rows[i].value < 0 ? UINT64_MAX : 0;
         const uint64_t words[4] = {(uint64_t)rows[i].value, sign, sign, sign};
         check_decimal(words, 1, rows[i].scale, rows[i].text);

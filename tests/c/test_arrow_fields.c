@@ -38,9 +38,8 @@ static rs_status open_field(const built *b, const char *key) {
 }
 
 static void close_field(void) {
-    unsigned t;
     close_over(&f.o);
-    for (t = 0; t < SOURCES_TREES; t++) rs_compiled_path_clear(&f.compiled[t]);
+    for (unsigned t = 0; t < SOURCES_TREES; t++) rs_compiled_path_clear(&f.compiled[t]);
 }
 
 static rs_status run_field(uint64_t n, rs_arrow_stop *stop) {
@@ -83,13 +82,12 @@ static void check_lacking(const built *b) {
 static void check_missing(const built *b, const uint8_t *missing, size_t size) {
     struct ArrowArray batch = {0};
     rs_arrow_stop stop;
-    uint64_t i;
     REQUIRE_OK(open_field(b, "k"), &err);
     f.o.out.missing = rs_slice_of(missing, size);
     if (CHECK_OK(read_field(N, &stop, &batch), &err)) {
         const bool is_float = *missing == RS_FMT_TAG_FLOAT;
         CHECK(f.o.out.has_rest && f.o.out.root->kind == (is_float ? RS_ARROW_KIND_FLOAT64 : RS_ARROW_KIND_INT64));
-        for (i = 0; i < N; i++) {
+        for (uint64_t i = 0; i < N; i++) {
             const bool lacks = i % 7 == LACKING;
             const double got =
                 is_float ? rs_load_f64((const uint8_t *)batch.buffers[1] + 8 * i) : (double)int_at(&batch, i);
@@ -103,8 +101,7 @@ static void check_missing(const built *b, const uint8_t *missing, size_t size) {
 
 TEST(test_lacking) {
     static const uint8_t none[] = {RS_FMT_TAG_NONE}, half[] = {RS_FMT_TAG_FLOAT, 0, 0, 0, 0, 0, 0, 0xE0, 0x3F};
-    unsigned compress;
-    for (compress = 0; compress < 2; compress++) {
+    for (unsigned compress = 0; compress < 2; compress++) {
         built b = build(add, N, compress == 1);
         REQUIRE(b.data != NULL);
         check_lacking(&b);
@@ -118,13 +115,12 @@ TEST(test_lacking) {
 TEST(test_sure) {
     struct ArrowArray batch = {0};
     rs_arrow_stop stop;
-    uint64_t i;
     built b = build(add, N, true);
     REQUIRE(b.data != NULL);
     REQUIRE_OK(open_field(&b, "id"), &err);
     if (CHECK_OK(read_field(N, &stop, &batch), &err)) {
         CHECK(!f.o.out.has_rest && batch.length == N);
-        for (i = 0; i < N && CHECK(int_at(&batch, i) == (int64_t)i); i++) {
+        for (uint64_t i = 0; i < N && CHECK(int_at(&batch, i) == (int64_t)i); i++) {
         }
         batch.release(&batch);
     }
@@ -170,11 +166,9 @@ static void add_texts(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
 
 /* The fields that are not wanted are passed, whether a record has them or not. */
 TEST(test_wanted_fields) {
-    unsigned compress;
-    for (compress = 0; compress < 2; compress++) {
+    for (unsigned compress = 0; compress < 2; compress++) {
         struct ArrowArray batch = {0};
         rs_arrow_field *field;
-        uint64_t i;
         built b = build(add_texts, N, compress == 1);
         REQUIRE(b.data != NULL);
         REQUIRE_OK(open_over(&f.o, &b), &err);
@@ -182,7 +176,7 @@ TEST(test_wanted_fields) {
         f.o.out.root->closed = true;
         if (CHECK_OK(read(&f.o, NULL, 0, 1, N, &batch), &err)) {
             CHECK(batch.n_children == 1 && batch.length == N);
-            for (i = 0; i < N; i++) {
+            for (uint64_t i = 0; i < N; i++) {
                 char text[24];
                 (void)snprintf(text, sizeof text, "%.*s", (int)(i * 7 % 11), "any letters");
                 if (!CHECK(is_text(batch.children[0], i, text))) break;
@@ -200,31 +194,27 @@ enum { LONG = 70 };
 
 /* {"p": ((i, "a"), (2 i, "b")), "t": (i, i + 1 and so on), "d": an object with one field, i * i} */
 static void add_tuples(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
-    uint64_t k;
     (void)arrays;
     make_head(raw, 0x0F, 3), make_str(raw, "p"), make_head(raw, 0x0E, 2);
     make_head(raw, 0x0E, 2), make_int(raw, (int64_t)i), make_str(raw, "a");
     make_head(raw, 0x0E, 2), make_int(raw, (int64_t)(2 * i)), make_str(raw, "b");
     make_str(raw, "t"), make_head(raw, 0x0E, LONG);
-    for (k = 0; k < LONG; k++) make_int(raw, (int64_t)((i + k) * 7919 % 1000));
+    for (uint64_t k = 0; k < LONG; k++) make_int(raw, (int64_t)((i + k) * 7919 % 1000));
     make_str(raw, "d"), make_ext(raw, 25, "name"), make_head(raw, 0x0E, 1), make_int(raw, (int64_t)(i * i));
 }
 
 static bool same_tuples(const struct ArrowArray *batch, uint64_t i) {
     const struct ArrowArray *pairs = batch->children[0]->children[0], *items = batch->children[1]->children[0];
-    uint64_t k;
     bool ok = int_at(pairs->children[0], 2 * i) == (int64_t)i && is_text(pairs->children[1], 2 * i, "a");
     ok = ok && int_at(pairs->children[0], 2 * i + 1) == (int64_t)(2 * i) && is_text(pairs->children[1], 2 * i + 1, "b");
-    for (k = 0; ok && k < LONG; k++) ok = int_at(items, LONG * i + k) == (int64_t)((i + k) * 7919 % 1000);
+    for (uint64_t k = 0; ok && k < LONG; k++) ok = int_at(items, LONG * i + k) == (int64_t)((i + k) * 7919 % 1000);
     return ok && int_at(batch->children[2]->children[0], i) == (int64_t)(i * i);
 }
 
 TEST(test_tuples) {
-    unsigned compress;
-    for (compress = 0; compress < 2; compress++) {
+    for (unsigned compress = 0; compress < 2; compress++) {
         struct ArrowArray batch = {0};
         struct ArrowSchema schema = {0};
-        uint64_t i;
         built b = build(add_tuples, N, compress == 1);
         REQUIRE(b.data != NULL);
         REQUIRE_OK(open_over(&f.o, &b), &err);
@@ -235,7 +225,7 @@ TEST(test_tuples) {
             CHECK_STR(schema.children[1]->format, "+l");
             CHECK_STR(schema.children[2]->format, "+s");
             CHECK_STR(schema.children[2]->children[0]->name, "field");
-            for (i = 0; i < N && CHECK(same_tuples(&batch, i)); i++) {
+            for (uint64_t i = 0; i < N && CHECK(same_tuples(&batch, i)); i++) {
             }
             schema.release(&schema);
             batch.release(&batch);
@@ -256,10 +246,9 @@ TEST(test_tuples_of_one_node) {
     rs_arrow_stop stop;
     hand h = {0};
     built b;
-    uint8_t i;
     bool whole;
     (void)hand_tree(&h, nodes, 5, "\0\0\0\0\0\0\0\0\x09\1t", 11);
-    for (i = 0; i < 50; i++) {
+    for (uint8_t i = 0; i < 50; i++) {
         const uint8_t record[] = {2, i, i % 2};
         hand_record(&h, record, 3);
     }
@@ -277,7 +266,7 @@ TEST(test_tuples_of_one_node) {
         if (CHECK_OK(rs_arrow_out_batch(&f.o.out, 0, &batch, &err), &err) && CHECK(batch.length == 50)) {
             const struct ArrowArray *items = batch.children[0];
             const uint8_t *bits = (const uint8_t *)items->children[1]->buffers[1];
-            for (i = 0; i < 50; i++) {
+            for (uint8_t i = 0; i < 50; i++) {
                 if (!CHECK(int_at(items->children[0], i) == i && (bits[i / 8] >> i % 8 & 1) == i % 2)) break;
             }
             batch.release(&batch);
@@ -296,9 +285,8 @@ static void check_wanted_item(bool text, unsigned wanted) {
     rs_arrow_field *item;
     hand h = {0};
     built b;
-    uint8_t i;
     (void)hand_tree(&h, nodes, 2, "\0\0\0\0\0\0\0\0", 8);
-    for (i = 0; i < 50; i++) {
+    for (uint8_t i = 0; i < 50; i++) {
         const uint8_t texts[] = {1, 'a', 2, 'b', 'c'}, ints[] = {i, i + 50};
         hand_record(&h, text ? texts : ints, text ? sizeof texts : sizeof ints);
     }
@@ -310,7 +298,7 @@ static void check_wanted_item(bool text, unsigned wanted) {
     if (CHECK_OK(read(&f.o, NULL, 0, 1, 50, &batch), &err)) {
         const struct ArrowArray *one = batch.children[0];
         CHECK(batch.n_children == 1 && one->length == 50);
-        for (i = 0; i < 50; i++) {
+        for (uint8_t i = 0; i < 50; i++) {
             if (text && !CHECK(is_text(one, i, wanted == 0 ? "a" : "bc"))) break;
             if (!text && !CHECK(int_at(one, i) == (int64_t)i + (wanted == 0 ? 0 : 50))) break;
         }
@@ -321,6 +309,5 @@ static void check_wanted_item(bool text, unsigned wanted) {
 }
 
 TEST(test_wanted_items) {
-    unsigned k;
-    for (k = 0; k < 4; k++) check_wanted_item(k / 2 == 1, k % 2);
+    for (unsigned k = 0; k < 4; k++) check_wanted_item(k / 2 == 1, k % 2);
 }

@@ -15,9 +15,8 @@ static arrow_made *table(void) {
 
 TEST(test_rows_of_a_table_are_dicts) {
     rs_buffer wanted = {0};
-    int i;
     static const char *const names[] = {"a", "", "bcd"};
-    for (i = 0; i < 3; i++) {
+    for (int i = 0; i < 3; i++) {
         make_head(&wanted, 0x0F, 2);
         make_str(&wanted, "id"), make_int(&wanted, THREE[i]);
         make_str(&wanted, "name"), make_str(&wanted, names[i]);
@@ -70,12 +69,11 @@ TEST(test_the_first_nanoseconds) {
     static const int64_t first[] = {INT64_MIN, INT64_MIN + 1};
     static const char *const formats[] = {"tsn:", "tDn"};
     rs_arrow_options floor = PLAIN;
-    unsigned f, i;
     floor.nanoseconds = RS_ARROW_NANOSECONDS_FLOOR;
-    for (f = 0; f < 2; f++) {
+    for (unsigned f = 0; f < 2; f++) {
         arrow_made *m = arrow_set(arrow_make(formats[f], "", 2, 2), 1, first, sizeof first);
         rs_buffer wanted = {0};
-        for (i = 0; i < 2; i++) {
+        for (unsigned i = 0; i < 2; i++) {
             make_ext(&wanted, f == 0 ? RS_FMT_EXT_DATETIME : RS_FMT_EXT_TIMEDELTA, NULL);
             if (f == 0) make_head(&wanted, 0x0E, 3);
             make_int(&wanted, (f == 0 ? INT64_C(62135596800000000) : 0) - INT64_C(9223372036854776));
@@ -89,10 +87,9 @@ TEST(test_the_first_nanoseconds) {
 TEST(test_durations_of_each_unit) {
     static const int64_t values[] = {3, -3}, factors[] = {1000000, 1000, 1};
     static const char *const formats[] = {"tDs", "tDm", "tDu"};
-    unsigned f, i;
-    for (f = 0; f < 3; f++) {
+    for (unsigned f = 0; f < 3; f++) {
         rs_buffer wanted = {0};
-        for (i = 0; i < 2; i++) {
+        for (unsigned i = 0; i < 2; i++) {
             make_ext(&wanted, RS_FMT_EXT_TIMEDELTA, NULL);
             make_int(&wanted, values[i] * factors[f]);
         }
@@ -104,8 +101,7 @@ TEST(test_durations_of_each_unit) {
 TEST(test_each_bit_is_a_bool) {
     static const uint8_t bits[] = {0xA6, 0x02};
     rs_buffer wanted = {0};
-    unsigned i;
-    for (i = 0; i < 10; i++) {
+    for (unsigned i = 0; i < 10; i++) {
         make_tag(&wanted, (bits[i / 8] >> i % 8 & 1) != 0 ? RS_FMT_TAG_TRUE : RS_FMT_TAG_FALSE);
     }
     check_rows(arrow_set(arrow_make("b", "", 10, 2), 1, bits, sizeof bits), &wanted);
@@ -115,8 +111,7 @@ TEST(test_each_bit_is_a_bool) {
 /* The run ends may be a part of an array, too. */
 TEST(test_run_ends_and_their_bounds) {
     static const int32_t ends[] = {-1, 2, 3, 9}, values[] = {5, 6, 7};
-    unsigned off;
-    for (off = 0; off < 2; off++) {
+    for (unsigned off = 0; off < 2; off++) {
         arrow_made *m = arrow_make("+r", "", 4, 0);
         rs_buffer wanted = {0};
         arrow_add(m, arrow_ints("run_ends", ends + 1 - off, 3 + off));
@@ -156,8 +151,7 @@ TEST(test_nothing_is_read_of_an_empty_array) {
 
 TEST(test_a_name_of_no_bytes) {
     rs_buffer wanted = {0};
-    int i;
-    for (i = 0; i < 3; i++) make_head(&wanted, 0x0F, 1), make_str(&wanted, ""), make_int(&wanted, THREE[i]);
+    for (int i = 0; i < 3; i++) make_head(&wanted, 0x0F, 1), make_str(&wanted, ""), make_int(&wanted, THREE[i]);
     check_rows(arrow_add(arrow_make("+s", "", 3, 1), arrow_ints("", THREE, 3)), &wanted);
     arrow_drop();
 }
@@ -168,10 +162,9 @@ TEST(test_wanted_columns) {
     rs_buffer wanted = {0};
     static const char *const texts[] = {"a", "", "bcd"};
     arrow_made *m = table();
-    int i;
     options.columns = names;
     options.n_columns = 1;
-    for (i = 0; i < 3; i++) make_head(&wanted, 0x0F, 1), make_str(&wanted, "name"), make_str(&wanted, texts[i]);
+    for (int i = 0; i < 3; i++) make_head(&wanted, 0x0F, 1), make_str(&wanted, "name"), make_str(&wanted, texts[i]);
     check_rows_as(m, &options, &wanted);
     options.columns = other;
     check_refused_as(m, &options, RS_E_ARG_RANGE, "the table has no column 'nam'; it has 'id', 'name'");
@@ -216,8 +209,7 @@ TEST(test_broken_types) {
         {"tsu:\xC3\xA9", "$.a: no time zone has the name ", RS_E_IN_TYPE},
         {"tsu:+24:00", "$.a: no time zone has the name +24:00", RS_E_IN_TYPE},
     };
-    size_t i;
-    for (i = 0; i < sizeof rows / sizeof *rows; i++) {
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         arrow_made *m = arrow_make("+s", "", 0, 1);
         arrow_add(m, arrow_make(rows[i].format, "a", 0, 2));
         check_refused(m, rows[i].code, rows[i].text);
@@ -275,8 +267,7 @@ static arrow_made *nested(int levels) {
 
 TEST(test_depth) {
     rs_buffer wanted = {0};
-    int i;
-    for (i = 0; i < RS_ARROW_DEPTH - 1; i++) make_head(&wanted, 0x0D, 1);
+    for (int i = 0; i < RS_ARROW_DEPTH - 1; i++) make_head(&wanted, 0x0D, 1);
     make_int(&wanted, 7);
     check_rows(nested(RS_ARROW_DEPTH - 1), &wanted);
     arrow_drop();
@@ -286,8 +277,7 @@ TEST(test_depth) {
 
 TEST(test_a_long_path_is_cut) {
     arrow_made *m = arrow_make("x", "inner", 0, 1);
-    int i;
-    for (i = 0; i < 20; i++) m = arrow_add(arrow_make("+s", "a name of some twenty bytes", 0, 1), m);
+    for (int i = 0; i < 20; i++) m = arrow_add(arrow_make("+s", "a name of some twenty bytes", 0, 1), m);
     check_refused(m, RS_E_IN_TYPE, "$");
 }
 
@@ -329,8 +319,7 @@ TEST(test_broken_numbers) {
         {3, 0, 0, 2, -1, "$.id: an array has another number of children than its type"},
         {2, 0, 0, 2, 0, "$.id: a child array is shorter than its parent needs"},
     };
-    size_t i;
-    for (i = 0; i < sizeof rows / sizeof *rows; i++) {
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         arrow_made *m = table();
         struct ArrowArray *id = m->array_children[0];
         id->length = rows[i].length, id->offset = rows[i].offset, id->null_count = rows[i].null_count;
@@ -384,8 +373,7 @@ TEST(test_broken_offsets) {
                   "$[]: a child array is shorter than its parent needs");
     {
         static const int32_t offsets[] = {0, -1, 2, 1}, sizes[] = {1, 1, 2, -1};
-        unsigned i;
-        for (i = 1; i < 4; i++) {
+        for (unsigned i = 1; i < 4; i++) {
             arrow_made *m = arrow_make("+vl", "", 1, 3);
             arrow_set(arrow_set(m, 1, offsets + i, 4), 2, sizes + i, 4);
             check_refused(arrow_add(m, arrow_ints("item", THREE, 3)), RS_E_IN_BROKEN,
@@ -404,8 +392,7 @@ TEST(test_text_that_is_not_utf8) {
                                         "\xF4\x90\x80\x80",
                                         "\xFF",
                                         "aaaaaaaaaaaa\xE2\x82"};
-    size_t i;
-    for (i = 0; i < sizeof texts / sizeof *texts; i++) {
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         const int32_t offsets[] = {0, (int32_t)strlen(texts[i])};
         check_refused(arrow_texts("u", "", offsets, 1, texts[i]), RS_E_IN_BROKEN, "$: text that is not UTF-8");
     }
@@ -426,8 +413,7 @@ TEST(test_broken_views) {
         {21, 0, 0, "$: a view passes the end of its buffer"},
     };
     const int64_t size = 20;
-    size_t i;
-    for (i = 0; i < sizeof rows / sizeof *rows; i++) {
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         arrow_made *m = arrow_make("vu", "", 1, 4);
         const int32_t view[] = {rows[i].length, 0, rows[i].block, rows[i].offset};
         arrow_set(arrow_set(m, 1, view, sizeof view), 2, "01234567890123456789", 20);
@@ -693,8 +679,7 @@ TEST(test_streams_without_functions) {
     stream_state state = {.arrays = 1, .fail_at = -1};
     rs_arrow_in in = {0};
     rs_error err;
-    unsigned i;
-    for (i = 0; i < 3; i++) {
+    for (unsigned i = 0; i < 3; i++) {
         struct ArrowArrayStream stream = stream_of(&state);
         if (i == 0) stream.get_schema = NULL;
         if (i == 1) stream.get_next = NULL;
@@ -724,8 +709,7 @@ TEST(test_a_builder_gets_whole_blocks) {
     rs_arrow_in in = {0};
     rs_error err;
     unsigned calls = 0;
-    int64_t i;
-    for (i = 0; i < ROWS; i++) values[i] = i * 1000003;
+    for (int64_t i = 0; i < ROWS; i++) values[i] = i * 1000003;
     m->buffers[1] = values;
     REQUIRE_OK(rs_segment_writer_open(&writer, RS_BACKING_ANONYMOUS, NULL, NULL, &err), &err);
     REQUIRE_OK(rs_builder_open(&builder, &writer, NULL, &err), &err);

@@ -8,7 +8,6 @@ enum { N = 5000 };
 /* {"i": i, "f": i / 3, "t": text, "l": [i] * (i % 3), "o": None or "x", "s": {"a": i}, "late": i, from 3000 on} */
 static void add(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
     char text[32];
-    uint64_t k;
     (void)arrays;
     make_head(raw, 0x0F, i < 3000 ? 6 : 7);
     make_str(raw, "i"), make_int(raw, (int64_t)i - 50);
@@ -16,7 +15,7 @@ static void add(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
     (void)snprintf(text, sizeof text, "text %llu", (unsigned long long)(i * 7 % 1000));
     make_str(raw, "t"), make_str(raw, text);
     make_str(raw, "l"), make_head(raw, 0x0D, i % 3);
-    for (k = 0; k < i % 3; k++) make_int(raw, (int64_t)i);
+    for (uint64_t k = 0; k < i % 3; k++) make_int(raw, (int64_t)i);
     make_str(raw, "o");
     if (i % 4 == 0) make_tag(raw, 0);
     else make_str(raw, "x");
@@ -49,12 +48,12 @@ static void add_surrogate(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
 static bool same_row(const struct ArrowArray *batch, uint64_t k, uint64_t i) {
     struct ArrowArray **c = batch->children;
     char text[32];
-    uint32_t j;
     bool ok =
         int_at(c[0], k) == (int64_t)i - 50 && rs_load_f64((const uint8_t *)c[1]->buffers[1] + 8 * k) == (double)i / 3;
     (void)snprintf(text, sizeof text, "text %llu", (unsigned long long)(i * 7 % 1000));
     ok = ok && is_text(c[2], k, text) && offset_at(c[3], k + 1) - offset_at(c[3], k) == i % 3;
-    for (j = offset_at(c[3], k); ok && j < offset_at(c[3], k + 1); j++) ok = int_at(c[3]->children[0], j) == (int64_t)i;
+    for (uint32_t j = offset_at(c[3], k); ok && j < offset_at(c[3], k + 1); j++)
+        ok = int_at(c[3]->children[0], j) == (int64_t)i;
     ok = ok && is_valid(c[4], k) == (i % 4 != 0) && (i % 4 == 0 || is_text(c[4], k, "x"));
     ok = ok && int_at(c[5]->children[0], k) == (int64_t)i;
     return ok && is_valid(c[6], k) == (i >= 3000) && (i < 3000 || int_at(c[6], k) == (int64_t)i);
@@ -81,9 +80,8 @@ static void check_order(const built *b, const int64_t *positions, int64_t start,
 static void check_orders(bool compress) {
     static int64_t positions[2000];
     built b = build(add, N, compress);
-    size_t k;
     REQUIRE(b.data != NULL);
-    for (k = 0; k < 2000; k++) positions[k] = (int64_t)make_random(N);
+    for (size_t k = 0; k < 2000; k++) positions[k] = (int64_t)make_random(N);
     check_order(&b, NULL, 0, 1, N);
     check_order(&b, NULL, N - 1, -1, N);
     check_order(&b, NULL, 2, 17, 290);
@@ -101,7 +99,6 @@ TEST(test_schema) {
     struct ArrowSchema schema = {0};
     built b = build(add, N, true);
     bool whole;
-    size_t k;
     REQUIRE(b.data != NULL);
     REQUIRE_OK(open_over(&o, &b), &err);
     CHECK_OK(infer(&o, 0, 1, N, &whole), &err);
@@ -109,7 +106,7 @@ TEST(test_schema) {
     REQUIRE_OK(rs_arrow_export_schema(o.out.root, &schema, &err), &err);
     CHECK_STR(schema.format, "+s");
     CHECK(schema.n_children == 7 && schema.children[6]->flags == ARROW_FLAG_NULLABLE);
-    for (k = 0; k < 7; k++) CHECK_STR(schema.children[k]->format, formats[k]);
+    for (size_t k = 0; k < 7; k++) CHECK_STR(schema.children[k]->format, formats[k]);
     CHECK_STR(schema.children[6]->name, "late");
     CHECK_STR(schema.children[5]->children[0]->name, "a");
     schema.release(&schema);
@@ -125,18 +122,17 @@ static void check_kinds(bool compress) {
     struct ArrowArray batch = {0};
     struct ArrowSchema schema = {0};
     built b = build(columns_record, 3000, compress);
-    uint64_t k, i;
     REQUIRE(b.data != NULL);
     REQUIRE_OK(open_over(&o, &b), &err);
     REQUIRE_OK(read(&o, NULL, 0, 1, 3000, &batch), &err);
     REQUIRE_OK(rs_arrow_export_schema(o.out.root, &schema, &err), &err);
     CHECK(batch.n_children == 8 && schema.n_children == 8);
-    for (k = 0; k < 8; k++) {
+    for (uint64_t k = 0; k < 8; k++) {
         CHECK_STR(schema.children[k]->name, names[k]);
         CHECK_STR(schema.children[k]->format, formats[k]);
         CHECK_U64(batch.children[k]->length, 3000);
     }
-    for (i = 0; i < 3000; i++) {
+    for (uint64_t i = 0; i < 3000; i++) {
         char text[64];
         const struct ArrowArray *at = batch.children[6];
         (void)snprintf(text, sizeof text, "n%08llu/img_%04x.jpeg", (unsigned long long)(i % 9),
@@ -157,8 +153,7 @@ TEST(test_kinds_of_any) { check_kinds(false); }
 
 /* Takes records 2900 to 3099, looked up here as the Python binding does where only it can compare keys. */
 static void take_some(opened *o) {
-    uint64_t i;
-    for (i = 2900; i < 3100; i++) {
+    for (uint64_t i = 2900; i < 3100; i++) {
         rs_record record;
         rs_cursor cursor;
         rs_place place;
@@ -173,7 +168,6 @@ static void check_taken(bool compress) {
     static opened o;
     struct ArrowArray batch = {0};
     built b = build(add, N, compress);
-    uint64_t i;
     bool whole = false, ok = true;
     REQUIRE(b.data != NULL);
     REQUIRE_OK(open_over(&o, &b), &err);
@@ -184,7 +178,7 @@ static void check_taken(bool compress) {
     take_some(&o);
     if (CHECK_OK(rs_arrow_out_batch(&o.out, 0, &batch, &err), &err)) {
         CHECK_U64(batch.length, 200);
-        for (i = 0; ok && i < 200; i++) ok = same_row(&batch, i, 2900 + i);
+        for (uint64_t i = 0; ok && i < 200; i++) ok = same_row(&batch, i, 2900 + i);
         CHECK(ok);
         batch.release(&batch);
     }

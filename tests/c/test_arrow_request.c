@@ -85,9 +85,8 @@ TEST(test_requests) {
                  {5, "u", "u"}, {5, "U", "U"}, {5, "Z", "Z"},  {5, "vz", "vz"}, {5, "b", "b"},   {5, "+l", "n"},
                  {5, "e", "e"}, {5, "S", "S"}, {5, "+s", "n"}, {6, "g", "l"},   {6, "l", "l"}};
     built b = build(add_asked, 256, true);
-    size_t i;
     REQUIRE(b.data != NULL);
-    for (i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         if (!CHECK_STR(answered(&b, cases[i].field, cases[i].wanted, NULL), cases[i].answer)) {
             (void)fprintf(stderr, "    field %u asked for %s\n", cases[i].field, cases[i].wanted);
         }

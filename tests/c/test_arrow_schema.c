@@ -11,8 +11,7 @@ TEST(test_offsets_of_zones) {
                                       "tsu:+0a:30", "tsu:+05:3/", "tsu:+05:300", "tsu:Nowhere"};
     static const int64_t epoch_us = INT64_C(719162) * 86400 * 1000000;
     rs_buffer wanted = {0};
-    size_t i;
-    for (i = 0; i < sizeof good / sizeof good[0]; i++) {
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
         const int64_t us = 7;
         make_ext(&wanted, 15, NULL), make_head(&wanted, 0x0E, 3);
         make_int(&wanted, epoch_us + 7 + good[i].minutes * 60000000), make_int(&wanted, 0);
@@ -21,7 +20,7 @@ TEST(test_offsets_of_zones) {
         check_rows(arrow_set(arrow_make(good[i].format, "", 1, 2), 1, &us, 8), &wanted);
         arrow_drop();
     }
-    for (i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         check_refused(arrow_make(bad[i], "", 0, 2), RS_E_IN_TYPE, "$: no time zone has the name ");
     }
 }
@@ -34,15 +33,15 @@ TEST(test_decimals_of_each_width) {
     static const char *const bad[] = {"d:9", "d:9,", "d:9,2,", "d:9,2,65", "d:9,2,64,", "d:9+2", "d:9,2+64", "d:,2"};
     uint8_t bytes[32];
     rs_buffer wanted = {0};
-    size_t i;
     memset(bytes, 0xFF, sizeof bytes);
     rs_store_u32(bytes, (uint32_t)-1234);
-    for (i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         make_ext(&wanted, 19, NULL), make_str(&wanted, "-12.34");
         check_rows(arrow_set(arrow_make(cases[i].format, "", 1, 2), 1, bytes, cases[i].bytes), &wanted);
         arrow_drop();
     }
-    for (i = 0; i < sizeof bad / sizeof bad[0]; i++) check_refused(arrow_make(bad[i], "", 0, 2), RS_E_IN_BROKEN, "$");
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        check_refused(arrow_make(bad[i], "", 0, 2), RS_E_IN_BROKEN, "$");
 }
 
 /* An int8 of the extension bool8; the same name on another width, and metadata that end early, say nothing. */
@@ -57,8 +56,7 @@ TEST(test_bool8) {
     const int8_t bytes[] = {0, 1, 5};
     const int16_t wide[] = {0, 1, 5};
     rs_buffer wanted = {0};
-    unsigned i;
-    for (i = 0; i < 9; i++) {
+    for (unsigned i = 0; i < 9; i++) {
         arrow_made *m = i < 8 ? arrow_set(arrow_make("c", "", 3, 2), 1, bytes, sizeof bytes)
                               : arrow_set(arrow_make("s", "", 3, 2), 1, wide, sizeof wide);
         m->schema.metadata = i < 8 ? said[i] : bool8;

@@ -32,10 +32,8 @@ static rs_status put_one(unsigned kind, unsigned width, uint64_t left) {
 /* An interval is a tuple of three, and a record of more values than a reader accepts is refused. */
 TEST(test_room_for_values) {
     static const unsigned widths[] = {4, 8, 16};
-    uint64_t left;
-    unsigned i;
-    for (i = 0; i < 3; i++) {
-        for (left = 0; left < 6; left++) {
+    for (unsigned i = 0; i < 3; i++) {
+        for (uint64_t left = 0; left < 6; left++) {
             CHECK_CODE(put_one(RS_ARROW_INTERVAL, widths[i], left), left < 3 ? RS_E_IN_TYPE : RS_OK, &err);
             if (left < 3) CHECK(strcmp(err.message, "$: " RS_ARROW_TOO_MANY) == 0);
         }

@@ -53,9 +53,8 @@ static void add(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
     const int8_t small = (int8_t)(i % 200 - 100);
     uint8_t uuid[16];
     char text[32];
-    unsigned k;
     (void)arrays;
-    for (k = 0; k < 16; k++) uuid[k] = (uint8_t)(i * 7 + k);
+    for (unsigned k = 0; k < 16; k++) uuid[k] = (uint8_t)(i * 7 + k);
     decimal_of(i, text);
     make_head(raw, 0x0F, FIELDS);
     make_str(raw, "flag"), make_tag(raw, i % 3 == 0 ? 2 : 1);
@@ -164,9 +163,8 @@ TEST(test_wide_by_the_header) {
     static opened o;
     built b = build(add, 64, true);
     bool whole;
-    unsigned i;
     REQUIRE(b.data != NULL);
-    for (i = 0; i < 2; i++) {
+    for (unsigned i = 0; i < 2; i++) {
         REQUIRE_OK(open_over(&o, &b), &err);
         o.store.header.max_bytes = sizes[i]; /* as a store of gigabytes would have it */
         CHECK_OK(infer(&o, 0, 1, 64, &whole), &err);
@@ -196,7 +194,6 @@ static void check_odd(bool compress) {
     struct ArrowSchema schema = {0}, **c;
     const struct ArrowArray *items;
     built b = build(add_odd, N, compress);
-    uint64_t i;
     REQUIRE(b.data != NULL);
     REQUIRE_OK(open_over(&o, &b), &err);
     REQUIRE_OK(read(&o, NULL, 0, 1, N, &batch), &err);
@@ -210,7 +207,7 @@ static void check_odd(bool compress) {
     CHECK_STR(c[2]->children[1]->children[1]->format, "+l"); /* within two tuples: a list */
     CHECK_STR(c[2]->children[1]->children[1]->children[0]->format, "g");
     items = batch.children[0]->children[0];
-    for (i = 0; i < N; i++) {
+    for (uint64_t i = 0; i < N; i++) {
         const uint32_t one = (uint32_t)bits_at(batch.children[1]->children[0], i, 4);
         if (!CHECK((int16_t)bits_at(items, 2 * i, 2) == (int16_t)(i % 256 << 8 | 1))) break;
         if (!CHECK((int16_t)bits_at(items, 2 * i + 1, 2) == -2) || !CHECK(one == 0x3FC00000)) break;
@@ -234,8 +231,7 @@ static void add_deep(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
 
 TEST(test_deep_tuples) {
     static opened o;
-    unsigned k;
-    for (k = 0; k < 2; k++) {
+    for (unsigned k = 0; k < 2; k++) {
         built b = build(add_deep, N, k == 0);
         bool whole = true;
         REQUIRE(b.data != NULL);
@@ -263,8 +259,7 @@ TEST(test_offsets_of_a_day) {
         const char *format;
     } cases[] = {{-1439, "tsu:-23:59"}, {-1440, "tsu:UTC"}, {1439, "tsu:+23:59"}, {1440, "tsu:UTC"}};
     static opened o;
-    size_t k;
-    for (k = 0; k < sizeof cases / sizeof cases[0]; k++) {
+    for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
         struct ArrowArray batch = {0};
         struct ArrowSchema schema = {0};
         built b;
@@ -297,12 +292,10 @@ static void add_datetimes(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
 /* Items of one unit are elements of a list of that unit; where the units differ there is no type. */
 TEST(test_units_of_items) {
     static opened o;
-    unsigned k;
-    for (k = 0; k < 4; k++) {
+    for (unsigned k = 0; k < 4; k++) {
         struct ArrowArray batch = {0};
         struct ArrowSchema schema = {0};
         built b;
-        uint64_t i;
         second_unit = k / 2 == 0 ? 8 : 7;
         b = build(add_datetimes, N, k % 2 == 1);
         REQUIRE(b.data != NULL);
@@ -313,7 +306,7 @@ TEST(test_units_of_items) {
             REQUIRE_OK(rs_arrow_export_schema(o.out.root, &schema, &err), &err);
             CHECK_STR(schema.children[0]->format, "+l");
             CHECK_STR(schema.children[0]->children[0]->format, "tsm:");
-            for (i = 0; i < 2 * N; i++) {
+            for (uint64_t i = 0; i < 2 * N; i++) {
                 const int64_t wanted = (int64_t)(i / 2 % 256 + i % 2 * 256);
                 if (!CHECK(int_at(batch.children[0]->children[0], i) == wanted)) break;
             }
@@ -338,7 +331,6 @@ TEST(test_short_tuples) {
     struct ArrowArray batch = {0};
     rs_arrow_stop stop;
     built b = build(add_short, N, false);
-    uint64_t i;
     bool whole = false;
     REQUIRE(b.data != NULL);
     REQUIRE_OK(open_over(&o, &b), &err);
@@ -347,7 +339,7 @@ TEST(test_short_tuples) {
     CHECK_OK(rs_arrow_out_settle(&o.out, N, &err), &err);
     CHECK_OK(run(&o, NULL, 0, 1, N, &stop), &err);
     REQUIRE_OK(rs_arrow_out_batch(&o.out, 0, &batch, &err), &err);
-    for (i = 0; i < N; i++) {
+    for (uint64_t i = 0; i < N; i++) {
         struct ArrowArray **items = batch.children[0]->children;
         if (!CHECK(int_at(items[0], i) == (int64_t)i && is_valid(items[2], i) == (i % 2 == 0))) break;
         if (i % 2 == 0 && !CHECK(is_text(items[1], i, "x") && int_at(items[2], i) == (int64_t)i)) break;
@@ -368,12 +360,10 @@ static void add_pairs(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
 /* Tuples have the types that their tree tells also where they are looked at one by one. */
 TEST(test_tuples_looked_at) {
     static opened o;
-    unsigned k;
-    for (k = 0; k < 2; k++) {
+    for (unsigned k = 0; k < 2; k++) {
         struct ArrowArray batch = {0};
         struct ArrowSchema schema = {0};
         built b = build(add_pairs, N, true);
-        uint64_t i;
         REQUIRE(b.data != NULL);
         REQUIRE_OK(open_over(&o, &b), &err);
         if (k == 1) rs_arrow_out_look(&o.out);
@@ -381,7 +371,7 @@ TEST(test_tuples_looked_at) {
         REQUIRE_OK(rs_arrow_export_schema(o.out.root, &schema, &err), &err);
         CHECK_STR(schema.children[0]->format, "+s");
         CHECK_STR(schema.children[1]->format, "+l");
-        for (i = 0; i < N; i++) {
+        for (uint64_t i = 0; i < N; i++) {
             const struct ArrowArray *items = batch.children[0], *elements = batch.children[1]->children[0];
             if (!CHECK(int_at(items->children[0], i) == (int64_t)i && is_text(items->children[1], i, "x"))) break;
             if (!CHECK(int_at(elements, 2 * i) == (int64_t)i && int_at(elements, 2 * i + 1) == -(int64_t)i)) break;
@@ -437,15 +427,13 @@ static void add_objects(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
 /* An object has None for the fields that only objects of another class have. */
 TEST(test_objects_of_two_classes) {
     static opened o;
-    unsigned k;
-    for (k = 0; k < 2; k++) {
+    for (unsigned k = 0; k < 2; k++) {
         struct ArrowArray batch = {0};
         built b = build(add_objects, N, k == 1);
-        uint64_t i;
         REQUIRE(b.data != NULL);
         REQUIRE_OK(open_over(&o, &b), &err);
         REQUIRE_OK(read(&o, NULL, 0, 1, N, &batch), &err);
-        for (i = 0; i < N; i++) {
+        for (uint64_t i = 0; i < N; i++) {
             struct ArrowArray **c = batch.children[0]->children;
             if (!CHECK(int_at(c[0], i) == (int64_t)i && is_valid(c[1], i) == (i % 2 == 0))) break;
             if (i % 2 == 0 && !CHECK(int_at(c[1], i) == (int64_t)i * 3)) break;
@@ -470,18 +458,16 @@ static void add_small_decimals(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
 
 TEST(test_small_decimals) {
     static opened o;
-    unsigned k;
-    for (k = 0; k < 2; k++) {
+    for (unsigned k = 0; k < 2; k++) {
         struct ArrowArray batch = {0};
         struct ArrowSchema schema = {0};
         built b = build(add_small_decimals, 10 * N, k == 1);
-        int64_t i;
         REQUIRE(b.data != NULL);
         REQUIRE_OK(open_over(&o, &b), &err);
         REQUIRE_OK(read(&o, NULL, 0, 1, 10 * N, &batch), &err);
         REQUIRE_OK(rs_arrow_export_schema(o.out.root, &schema, &err), &err);
         CHECK_STR(schema.children[0]->format, "d:11,9");
-        for (i = 0; i < 10 * N; i++) {
+        for (int64_t i = 0; i < 10 * N; i++) {
             const int64_t n = i % 40 + 1;
             const int64_t wanted = i % 4 == 0   ? n * 100
                                    : i % 4 == 1 ? -(n % 10 * 10 + 5)
@@ -546,8 +532,7 @@ TEST(test_bad_payloads) {
         BAD("\x11\x19\x0E\3\x09\1m\x09\1q\x0E\1\x09\1n\x0E\2\x90\x90"),
     };
     static opened o;
-    size_t i;
-    for (i = 0; i < 2 * sizeof cases / sizeof cases[0]; i++) {
+    for (size_t i = 0; i < 2 * sizeof cases / sizeof cases[0]; i++) {
         struct ArrowArray batch = {0};
         built b;
         rs_status status;

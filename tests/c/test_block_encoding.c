@@ -17,10 +17,9 @@ static built build_blocks(built_record record, uint64_t n, is_last last) {
     rs_segment segment;
     rs_status status = RS_OK;
     built out = {NULL, 0};
-    uint64_t i;
     if (!CHECK_OK(rs_segment_writer_open(&writer, RS_BACKING_ANONYMOUS, NULL, NULL, &err), &err)) return out;
     status = rs_builder_open(&builder, &writer, NULL, &err);
-    for (i = 0; status == RS_OK && i < n; i++) {
+    for (uint64_t i = 0; status == RS_OK && i < n; i++) {
         record(i, &builder.raw, &builder.arrays);
         status = rs_builder_end_record(&builder, &err);
         if (status == RS_OK && last(i)) status = rs_builder_flush(&builder, &err);
@@ -39,11 +38,10 @@ static built build_blocks(built_record record, uint64_t n, is_last last) {
 /* Verifies, and reads every record back. */
 static void check_all(const built *b, built_record record, uint64_t n, rs_store *store) {
     rs_buffer wanted = {0}, arrays = {0}, got = {0};
-    uint64_t i;
     CHECK_OK(rs_verify_segment(built_slice(b), NULL, NULL, &err), &err);
     memset(store, 0, sizeof *store);
     REQUIRE_OK(rs_store_open(store, built_slice(b), NULL, &err), &err);
-    for (i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < n; i++) {
         rs_record found;
         rs_cursor cursor;
         if (!CHECK_OK(rs_store_find(store, i, &found, &err), &err)) break;
@@ -158,9 +156,8 @@ static bool stays_raw(uint64_t raw, bool pads) {
 
 /* A parcel may be taken at any time, which pads the segment. The choice must not depend on that. */
 TEST(test_padding) {
-    uint64_t raw;
     CHECK(stays_raw(0, false) && !stays_raw(300, false));
-    for (raw = 0; raw < 300; raw++) CHECK(stays_raw(raw, false) == stays_raw(raw, true));
+    for (uint64_t raw = 0; raw < 300; raw++) CHECK(stays_raw(raw, false) == stays_raw(raw, true));
 }
 
 TEST(test_short_last_block) {
@@ -200,10 +197,9 @@ static void add_orders(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
     static const char *const orders[] = {"abc", "cba", "bac", "acb", "cab"};
     const char *order = orders[i % 5];
     char key[2] = {0}, word[40];
-    unsigned k;
     (void)arrays;
     make_head(raw, 0x0F, 3);
-    for (k = 0; k < 3; k++) {
+    for (unsigned k = 0; k < 3; k++) {
         key[0] = order[k];
         (void)snprintf(word, sizeof word, "%s %c word %u of block %u", order, order[k], (unsigned)(i / 5 % 12),
                        (unsigned)(i / COLUMNS_PART));
@@ -215,11 +211,10 @@ TEST(test_dictionaries_of_one_path) {
     built b = build_blocks(add_orders, 4 * COLUMNS_PART, every_part);
     built_layout layout;
     rs_store store;
-    unsigned i;
     REQUIRE(b.data != NULL);
     check_all(&b, add_orders, 4 * COLUMNS_PART, &store);
     built_read(&b, &layout);
-    for (i = 0; i < 4; i++) CHECK(layout.blocks[i].heap_size_bytes < COLUMNS_PART * 6); /* of 70 */
+    for (unsigned i = 0; i < 4; i++) CHECK(layout.blocks[i].heap_size_bytes < COLUMNS_PART * 6); /* of 70 */
     rs_store_close(&store);
     built_clear(&b);
 }

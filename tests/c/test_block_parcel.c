@@ -45,8 +45,7 @@ static void side_close(side *s) {
 static void send(side *from, side *to, rs_placing *placing, uint64_t n, bool whole) {
     rs_builder *source = &from->builder, *target = &to->builder;
     rs_buffer out = {0};
-    uint64_t i;
-    for (i = 0; i <= n; i++) {
+    for (uint64_t i = 0; i <= n; i++) {
         bool last = i == n;
         if (!last) {
             put(i, &source->raw, &source->arrays);
@@ -110,11 +109,10 @@ TEST(test_failed_write) {
     side from;
     rs_builder *source = &from.builder;
     rs_buffer out = {0};
-    uint64_t i;
     int read_only = open("/dev/null", O_RDONLY);
     side_open(&from, 1);
     REQUIRE(read_only >= 0 && dup2(read_only, from.writer.fd) >= 0);
-    for (i = 0; i < 20000; i++) {
+    for (uint64_t i = 0; i < 20000; i++) {
         put_int(i, &source->raw, &source->arrays);
         REQUIRE_OK(rs_builder_end_record(source, &err), &err);
     }
@@ -159,11 +157,10 @@ TEST(test_broken) {
     side from, to;
     rs_builder *source = &from.builder;
     rs_buffer out = {0};
-    uint64_t i;
     size_t refused = 0, at;
     side_open(&from, 0);
     side_open(&to, 0);
-    for (i = 0; i < 2000; i++) {
+    for (uint64_t i = 0; i < 2000; i++) {
         put(i, &source->raw, &source->arrays);
         REQUIRE_OK(rs_builder_end_record(source, &err), &err);
     }

@@ -22,9 +22,8 @@ static bool holds_pattern(const rs_buffer *b, size_t n) {
 TEST(test_append) {
     rs_buffer b = {0};
     uint8_t chunk[300];
-    size_t n, i;
-    for (n = 0; n < 300; n++) { /* 0 + 1 + 2 + ... bytes: through several growths */
-        for (i = 0; i < n; i++) chunk[i] = pattern(b.size_bytes + i);
+    for (size_t n = 0; n < 300; n++) { /* 0 + 1 + 2 + ... bytes: through several growths */
+        for (size_t i = 0; i < n; i++) chunk[i] = pattern(b.size_bytes + i);
         REQUIRE_OK(rs_buffer_append(&b, chunk, n, &err), &err);
         CHECK(b.size_bytes == n * (n + 1) / 2 && b.size_bytes <= b.capacity_bytes);
     }
@@ -90,9 +89,8 @@ TEST(test_zeros_and_varints) {
 TEST(test_too_much) {
     static const size_t sizes[] = {SIZE_MAX, SIZE_MAX - 4, (size_t)PTRDIFF_MAX + 1, (size_t)PTRDIFF_MAX};
     rs_buffer b = {0};
-    size_t i;
-    for (i = 0; i < 5; i++) append_pattern(&b);
-    for (i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+    for (size_t i = 0; i < 5; i++) append_pattern(&b);
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         rs_buffer before = b;
         rs_error_clear(&err);
         CHECK_CODE(rs_buffer_append_zeros(&b, sizes[i], &err), RS_E_MEM, &err);
@@ -106,8 +104,7 @@ TEST(test_too_much) {
 
 TEST(test_clear) {
     rs_buffer b = {0};
-    int round;
-    for (round = 0; round < 3; round++) {
+    for (int round = 0; round < 3; round++) {
         REQUIRE_OK(rs_buffer_append_zeros(&b, 100, &err), &err);
         rs_buffer_clear(&b);
         CHECK(b.data == NULL && b.size_bytes == 0 && b.capacity_bytes == 0);

@@ -170,9 +170,8 @@ static const unsigned numbers_of_threads[] = {1, 2, 3, 8};
 
 static void same_list(built_record record, uint64_t n) {
     made plain, other;
-    size_t i;
     build_list(&plain, record, n, 0);
-    for (i = 0; i < 4; i++) {
+    for (size_t i = 0; i < 4; i++) {
         build_list(&other, record, n, numbers_of_threads[i]);
         (void)same_bytes(&plain.segment, &other.segment);
         stop(&other);
@@ -192,8 +191,7 @@ TEST(test_the_same_bytes) {
 /* A build starts threads only when there is more to do than starting them takes; then also for one block. */
 TEST(test_threads_of_small_builds) {
     const uint64_t n[] = {1, 100, 2000, 20000};
-    size_t i;
-    for (i = 0; i < 4; i++) {
+    for (size_t i = 0; i < 4; i++) {
         made m;
         atomic_store(&n_started, 0);
         build_list(&m, add_mixed, n[i], 2);
@@ -242,13 +240,12 @@ TEST(test_waits_come_back) {
 }
 
 static rs_status add_pairs(made *m, uint64_t n, unsigned threads) {
-    uint64_t i;
     memset(m, 0, sizeof *m);
     RS_TRY(rs_segment_writer_open(&m->writer, RS_BACKING_ANONYMOUS, NULL, NULL, &err));
     RS_TRY(rs_mapping_builder_open(&m->pairs, &m->writer, NULL, &err));
     if (threads > 0) RS_TRY(rs_pipeline_open(&m->pipeline, threads, &err));
     m->pairs.keys.pipeline = m->pairs.values.pipeline = m->pipeline;
-    for (i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < n; i++) {
         make_int(&m->pairs.keys.raw, (int64_t)(i * 0x9E3779B97F4A7C15));
         add_mixed(i, &m->pairs.values.raw, &m->pairs.values.arrays);
         RS_TRY(rs_mapping_builder_end_pair(&m->pairs, &err));
@@ -261,11 +258,10 @@ static rs_status add_pairs(made *m, uint64_t n, unsigned threads) {
 /* Keys and values fill up at one record: their blocks go one after another, in that order. */
 TEST(test_the_same_bytes_of_pairs) {
     made plain, other;
-    size_t i;
     REQUIRE_OK(add_pairs(&plain, 3 * BLOCK + 5, 0), &err);
     REQUIRE_OK(rs_mapping_builder_write_tables(&plain.pairs, &err), &err);
     REQUIRE_OK(rs_segment_writer_finish(&plain.writer, &plain.segment, &err), &err);
-    for (i = 0; i < 4; i++) {
+    for (size_t i = 0; i < 4; i++) {
         REQUIRE_OK(add_pairs(&other, 3 * BLOCK + 5, numbers_of_threads[i]), &err);
         REQUIRE_OK(rs_mapping_builder_write_tables(&other.pairs, &err), &err);
         REQUIRE_OK(rs_segment_writer_finish(&other.writer, &other.segment, &err), &err);
@@ -278,10 +274,9 @@ TEST(test_the_same_bytes_of_pairs) {
 /* A record that is taken back right after its beginning has become a chunk: the key sets of dicts must still match. */
 TEST(test_records_taken_back) {
     made a, b;
-    uint64_t i;
     start(&a, 2);
     start(&b, 0);
-    for (i = 0; i < BLOCK; i++) {
+    for (uint64_t i = 0; i < BLOCK; i++) {
         built_record record = i % 3 == 0 ? add_mixed : add_random;
         record(i, &a.builder.raw, &a.builder.arrays), record(i, &b.builder.raw, &b.builder.arrays);
         REQUIRE_OK(rs_builder_end_record(&a.builder, &err), &err);
@@ -305,8 +300,7 @@ TEST(test_records_taken_back) {
 /* The builder is closed while its threads are at work. */
 TEST(test_closed_in_between) {
     made m;
-    uint64_t n;
-    for (n = BLOCK / 8; n <= 4 * BLOCK; n += BLOCK / 2 + 1000) {
+    for (uint64_t n = BLOCK / 8; n <= 4 * BLOCK; n += BLOCK / 2 + 1000) {
         start(&m, 3);
         CHECK_OK(add(&m, add_random, 0, n), &err);
         stop(&m);

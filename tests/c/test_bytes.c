@@ -18,8 +18,7 @@ TEST(test_varint_literals) {
         {UINT64_C(1) << 63, 10, {0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x01}},
         {UINT64_MAX, 10, {0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x01}},
     };
-    size_t i;
-    for (i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         uint8_t bytes[10];
         CHECK_U64(rs_put_varint(bytes, cases[i].value), cases[i].size);
         CHECK(memcmp(bytes, cases[i].bytes, cases[i].size) == 0);
@@ -28,15 +27,14 @@ TEST(test_varint_literals) {
 }
 
 TEST(test_varint_round_trip) {
-    unsigned shift, cut;
-    for (shift = 0; shift < 64; shift++) {
+    for (unsigned shift = 0; shift < 64; shift++) {
         uint64_t values[3], i;
         values[0] = UINT64_C(1) << shift, values[1] = values[0] - 1,
         values[2] = values[0] | make_random(UINT64_C(1) << 53);
         for (i = 0; i < 3; i++) {
             uint8_t bytes[10];
             unsigned n = rs_put_varint(bytes, values[i]);
-            for (cut = 0; cut <= n; cut++) {
+            for (unsigned cut = 0; cut <= n; cut++) {
                 uint8_t *exact = make_exact(bytes, cut);
                 rs_slice in = rs_slice_of(exact, cut);
                 uint64_t got = 0;
@@ -92,16 +90,15 @@ TEST(test_loads) {
 /* Copies, comparisons and loads of each short size, which take several paths: each byte counts. */
 TEST(test_short_runs) {
     uint8_t bytes[80];
-    size_t n, i;
-    for (i = 0; i < sizeof bytes; i++) bytes[i] = (uint8_t)(i + 1);
-    for (n = 0; n <= sizeof bytes; n++) {
+    for (size_t i = 0; i < sizeof bytes; i++) bytes[i] = (uint8_t)(i + 1);
+    for (size_t n = 0; n <= sizeof bytes; n++) {
         uint8_t *from = make_exact(bytes, n), *to = make_exact(bytes, n);
         uint64_t few = 0;
         memset(to, 0, n);
         rs_copy_few(to, from, n);
         CHECK(memcmp(to, bytes, n) == 0);
         CHECK(rs_equal_few(from, to, n));
-        for (i = 0; i < n; i++) {
+        for (size_t i = 0; i < n; i++) {
             to[i] ^= 0x80;
             CHECK(!rs_equal_few(from, to, n));
             to[i] ^= 0x80;
@@ -132,25 +129,23 @@ static void check_field(unsigned offset, unsigned width) {
 }
 
 TEST(test_bits_everywhere) {
-    unsigned offset, width;
-    for (offset = 0; offset < 80; offset++) {
-        for (width = 0; width <= 64; width++) check_field(offset, width);
+    for (unsigned offset = 0; offset < 80; offset++) {
+        for (unsigned width = 0; width <= 64; width++) check_field(offset, width);
     }
 }
 
 /* Neighbours of one width do not touch each other. */
 TEST(test_bits_side_by_side) {
-    unsigned width, i;
-    for (width = 1; width <= 64; width++) {
+    for (unsigned width = 1; width <= 64; width++) {
         uint64_t values[20];
         size_t size = (20 * width + 7) / 8;
         uint8_t *group = (uint8_t *)calloc(1, size);
         if (group == NULL) abort();
-        for (i = 0; i < 20; i++) {
+        for (unsigned i = 0; i < 20; i++) {
             values[i] = make_random(width > 53 ? UINT64_C(1) << 53 : UINT64_C(1) << width);
             rs_store_bits(group, i * width, width, values[i]);
         }
-        for (i = 0; i < 20; i++) CHECK_U64(rs_load_bits_unchecked(group, size, i * width, width), values[i]);
+        for (unsigned i = 0; i < 20; i++) CHECK_U64(rs_load_bits_unchecked(group, size, i * width, width), values[i]);
         free(group);
     }
 }

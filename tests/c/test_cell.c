@@ -8,8 +8,7 @@ enum { N_BYTES = 64 };
 static uint8_t bytes[N_BYTES];
 
 static void randomise(void) {
-    size_t i;
-    for (i = 0; i < N_BYTES; i++) bytes[i] = (uint8_t)make_random(256);
+    for (size_t i = 0; i < N_BYTES; i++) bytes[i] = (uint8_t)make_random(256);
 }
 
 static rs_node node_of(unsigned kind, unsigned bits, unsigned size_bytes) {
@@ -48,16 +47,15 @@ static void check_one(const rs_node *node, uint64_t bit_off, uint64_t body_off) 
 
 TEST(test_every_width) {
     static const unsigned sizes[] = {1, 2, 4, 8};
-    unsigned bits, off, i;
-    for (off = 0; off < 64; off++) {
+    for (unsigned off = 0; off < 64; off++) {
         randomise();
-        for (bits = 0; bits <= 57; bits++) {
+        for (unsigned bits = 0; bits <= 57; bits++) {
             rs_node whole = node_of(RS_FMT_NODE_INT, bits, 0), decimal = node_of(RS_FMT_NODE_DECIMAL, bits, 0);
             check_one(&whole, off, 9), check_one(&decimal, off, 9);
             decimal.correction = 3;
             check_one(&decimal, off, 9);
         }
-        for (i = 0; i < 4; i++) {
+        for (unsigned i = 0; i < 4; i++) {
             const rs_node whole = node_of(RS_FMT_NODE_INT, 0, sizes[i]);
             const rs_node decimal = node_of(RS_FMT_NODE_DECIMAL, 0, sizes[i]);
             check_one(&whole, 3, off / 2), check_one(&decimal, 3, off / 2);
@@ -85,13 +83,12 @@ static void check_list(const rs_node *child, uint32_t count, uint64_t body_off) 
 }
 
 TEST(test_lists) {
-    unsigned bits, i;
     randomise();
-    for (bits = 1; bits <= 40; bits++) {
+    for (unsigned bits = 1; bits <= 40; bits++) {
         const rs_node whole = node_of(RS_FMT_NODE_INT, bits, 0), decimal = node_of(RS_FMT_NODE_DECIMAL, bits, 0);
-        for (i = 0; i < 9; i++) check_list(&whole, 1 + i % 8, i), check_list(&decimal, 1 + i % 8, i);
+        for (unsigned i = 0; i < 9; i++) check_list(&whole, 1 + i % 8, i), check_list(&decimal, 1 + i % 8, i);
     }
-    for (i = 0; i < 9; i++) {
+    for (unsigned i = 0; i < 9; i++) {
         const rs_node narrow = node_of(RS_FMT_NODE_INT, 0, 2), real = node_of(RS_FMT_NODE_FLOAT, 0, 8);
         check_list(&narrow, 1 + i % 8, i), check_list(&real, 1 + i % 5, i);
     }
@@ -115,14 +112,13 @@ TEST(test_consts) {
     rs_buffer raw = {0};
     double half = 0.5;
     uint64_t half_bits;
-    size_t n;
     randomise();
     memcpy(&half_bits, &half, 8);
     make_int(&raw, 3), check_const(raw.data, raw.size_bytes, RS_CELL_OF_INT, 3);
     raw.size_bytes = 0, make_int(&raw, -70000), check_const(raw.data, raw.size_bytes, RS_CELL_OF_INT, (uint64_t)-70000);
-    for (n = 0; n < raw.size_bytes; n++) check_const(raw.data, n, 0, 0); /* cut off */
+    for (size_t n = 0; n < raw.size_bytes; n++) check_const(raw.data, n, 0, 0); /* cut off */
     raw.size_bytes = 0, make_float(&raw, half), check_const(raw.data, raw.size_bytes, RS_CELL_OF_FLOAT, half_bits);
-    for (n = 0; n < raw.size_bytes; n++) check_const(raw.data, n, 0, 0);
+    for (size_t n = 0; n < raw.size_bytes; n++) check_const(raw.data, n, 0, 0);
     raw.size_bytes = 0, make_str(&raw, "text"), check_const(raw.data, raw.size_bytes, 0, 0);
     raw.size_bytes = 0, make_tag(&raw, 0), check_const(raw.data, raw.size_bytes, 0, 0);
     rs_buffer_clear(&raw);

@@ -33,9 +33,8 @@ static void check_ints(rs_node node, uint64_t bit_off, uint64_t body_off) {
     rs_column_rows rows = rows_over(exact, bit_off, body_off);
     rs_slice records[ROWS];
     rs_column column = {{0}, 0, false};
-    unsigned way, k;
     bool taken;
-    for (k = 0; k < ROWS; k++) records[k] = rs_slice_of(exact + (k * 3 % ROWS) * STRIDE, STRIDE);
+    for (unsigned k = 0; k < ROWS; k++) records[k] = rs_slice_of(exact + (k * 3 % ROWS) * STRIDE, STRIDE);
     CHECK_OK(rs_column_take_rows(&column, &c, &node, &rows, &taken, &err), &err);
     rows.base = exact + (ROWS - 1) * STRIDE, rows.stride_bytes = -STRIDE;
     CHECK_OK(rs_column_take_rows(&column, &c, &node, &rows, &taken, &err), &err);
@@ -44,8 +43,8 @@ static void check_ints(rs_node node, uint64_t bit_off, uint64_t body_off) {
     CHECK(taken);
     CHECK_U64(column.seen, RS_COLUMN_INT);
     CHECK_U64(column.values.size_bytes, 3 * ROWS * 8);
-    for (way = 0; way < 3; way++) {
-        for (k = 0; k < ROWS; k++) {
+    for (unsigned way = 0; way < 3; way++) {
+        for (unsigned k = 0; k < ROWS; k++) {
             const uint8_t *row = exact + (way == 0 ? k : way == 1 ? ROWS - 1 - k : k * 3 % ROWS) * STRIDE;
             uint64_t bits = rs_load_bits_unchecked(row, STRIDE, bit_off, node.bits);
             CHECK_U64(rs_load_u64(column.values.data + 8 * (way * ROWS + k)),
@@ -57,13 +56,12 @@ static void check_ints(rs_node node, uint64_t bit_off, uint64_t body_off) {
 }
 
 TEST(test_ints) {
-    unsigned bits, off;
-    size_t i;
-    for (i = 0; i < sizeof bytes; i++) bytes[i] = (uint8_t)make_random(256);
-    for (i = 1; i <= 8; i *= 2)
+    for (size_t i = 0; i < sizeof bytes; i++) bytes[i] = (uint8_t)make_random(256);
+    for (size_t i = 1; i <= 8; i *= 2)
         check_ints(node_of(INT, 0, i, 0), 0, STRIDE - i), check_ints(node_of(INT, 0, i, UINT64_MAX - 5), 0, 1);
-    for (bits = 0; bits <= 64; bits++) {
-        for (off = 0; off + bits <= STRIDE * 8; off += 5) check_ints(node_of(INT, (uint8_t)bits, 0, 77), off, 0);
+    for (unsigned bits = 0; bits <= 64; bits++) {
+        for (unsigned off = 0; off + bits <= STRIDE * 8; off += 5)
+            check_ints(node_of(INT, (uint8_t)bits, 0, 77), off, 0);
     }
 }
 
@@ -122,9 +120,8 @@ TEST(test_lists) {
     rs_column_rows rows = rows_over(bytes, 0, 1);
     rs_column column = {{0}, 0, false};
     bool taken;
-    unsigned k;
     memset(bytes, 0, sizeof bytes);
-    for (k = 0; k < ROWS; k++) bytes[k * STRIDE + 1] = 0x88, bytes[k * STRIDE + 2] = (uint8_t)k;
+    for (unsigned k = 0; k < ROWS; k++) bytes[k * STRIDE + 1] = 0x88, bytes[k * STRIDE + 2] = (uint8_t)k;
     list.children = &bits, list.count = 5;
     CHECK_OK(rs_column_take_lists(&column, &c, &list, &rows, &taken, &err), &err);
     CHECK(taken);
@@ -163,11 +160,10 @@ static void check_decimals(rs_node node, uint64_t bit_off, uint64_t body_off) {
     rs_cursor c = cursor(5);
     rs_column_rows rows = rows_over(bytes, bit_off, body_off);
     rs_column column = {{0}, 0, false};
-    uint64_t k;
     bool taken;
     CHECK_OK(rs_column_take_rows(&column, &c, &node, &rows, &taken, &err), &err);
     CHECK(taken && column.seen == RS_COLUMN_FLOAT && column.values.size_bytes == ROWS * 8);
-    for (k = 0; k < ROWS; k++) {
+    for (uint64_t k = 0; k < ROWS; k++) {
         const uint8_t *row = bytes + k * STRIDE;
         double one =
             rs_decode_decimal_unchecked(&node, row + body_off, rs_load_bits_unchecked(row, STRIDE, bit_off, node.bits));
@@ -176,7 +172,7 @@ static void check_decimals(rs_node node, uint64_t bit_off, uint64_t body_off) {
     list.children = &node, list.count = 2, rows.body_off = 0;
     CHECK_OK(rs_column_take_lists(&column, &c, &list, &rows, &taken, &err), &err);
     CHECK(taken && column.values.size_bytes == ROWS * 24);
-    for (k = 0; k < 2 * ROWS; k++) {
+    for (uint64_t k = 0; k < 2 * ROWS; k++) {
         const uint8_t *row = bytes + k / 2 * STRIDE, *bodies = row + (2 * node.bits + 7) / 8;
         uint64_t bits = rs_load_bits_unchecked(row, STRIDE, k % 2 * node.bits, node.bits);
         double one = rs_decode_decimal_unchecked(&node, bodies + k % 2 * node.size_bytes, bits);
@@ -186,8 +182,7 @@ static void check_decimals(rs_node node, uint64_t bit_off, uint64_t body_off) {
 }
 
 TEST(test_decimals) {
-    size_t i;
-    for (i = 0; i < sizeof bytes; i++) bytes[i] = (uint8_t)make_random(256);
+    for (size_t i = 0; i < sizeof bytes; i++) bytes[i] = (uint8_t)make_random(256);
     check_decimals(decimal_of(0, 2, 5, 2, 0), 0, 3);
     check_decimals(decimal_of(0, 4, 0 - (uint64_t)9, 3, 0), 0, 1);
     check_decimals(decimal_of(0, 4, 7, 1, 3), 0, 6);
@@ -200,9 +195,8 @@ TEST(test_packed) {
     static const uint8_t ints[] = {3, 0x64, 2,
                                    6}; /* FORMAT.md: n, a head of 8 bits, a width, 2 bits each: 100, 101, 100 */
     static const int64_t wanted[] = {100, 101, 100};
-    unsigned first, floats, k;
-    for (first = 0; first < 4; first++) {
-        for (floats = 0; floats < 2; floats++) {
+    for (unsigned first = 0; first < 4; first++) {
+        for (unsigned floats = 0; floats < 2; floats++) {
             rs_node node = node_of(RS_FMT_NODE_NUMBERS, 0, 0, 0);
             uint8_t *exact = make_exact(ints, sizeof ints);
             rs_place place = {NULL, NULL, 0};
@@ -219,7 +213,7 @@ TEST(test_packed) {
             CHECK_OK(rs_column_take(&column, &c, &place, &kind, &n, &err), &err);
             CHECK(kind == RS_COLUMN_SEQUENCE && n == 3 && c.in.ptr == c.in.end);
             CHECK_U64(column.values.size_bytes, 8 * (3 + (first != 0)));
-            for (k = 0; k < 3; k++) {
+            for (unsigned k = 0; k < 3; k++) {
                 const uint8_t *at = column.values.data + 8 * (k + (first != 0));
                 if (floats != 0) CHECK(rs_load_f64(at) == (double)wanted[k] / 10);
                 else if (first == 3) CHECK(rs_load_f64(at) == (double)wanted[k]);

@@ -11,13 +11,12 @@ enum { N = 70000 };
 
 /* {"i": i, "t": text, "w": [i / 2] * (i % 3), "o": None or i, "late": i, from 1000 on}: several blocks and key sets. */
 static void add(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
-    uint64_t k;
     (void)arrays;
     make_head(raw, 0x0F, i < 1000 ? 4 : 5);
     make_str(raw, "i"), make_int(raw, (int64_t)i);
     make_str(raw, "t"), make_units(raw, 0x09, (size_t)(i % 5), 1, (uint8_t)('a' + i % 7));
     make_str(raw, "w"), make_head(raw, 0x0D, i % 3);
-    for (k = 0; k < i % 3; k++) make_float(raw, (double)i / 2);
+    for (uint64_t k = 0; k < i % 3; k++) make_float(raw, (double)i / 2);
     make_str(raw, "o");
     if (i % 4 == 0) make_tag(raw, 0);
     else make_int(raw, (int64_t)i);
@@ -59,8 +58,7 @@ static rs_status open_over(opened *o, const char *key) {
 }
 
 static void close_over(opened *o) {
-    unsigned i;
-    for (i = 0; i < 64; i++) rs_compiled_path_clear(&o->compiled_paths[i]);
+    for (unsigned i = 0; i < 64; i++) rs_compiled_path_clear(&o->compiled_paths[i]);
     rs_store_close(&o->store);
 }
 
@@ -146,11 +144,10 @@ static void check_orders(bool compress) {
     static const char *const keys[] = {"i", "t", "w", "o"};
     static int64_t positions[5000];
     static opened o;
-    size_t k;
-    for (k = 0; k < 5000; k++) positions[k] = (int64_t)make_random(N);
+    for (size_t k = 0; k < 5000; k++) positions[k] = (int64_t)make_random(N);
     o.b = build(add, N, compress);
     REQUIRE(o.b.data != NULL);
-    for (k = 0; k < 4; k++) {
+    for (size_t k = 0; k < 4; k++) {
         check_order(&o, keys[k], NULL, 0, 1, N);
         check_order(&o, keys[k], NULL, N - 1, -1, N);
         check_order(&o, keys[k], NULL, 3, 17, 4000);
@@ -168,7 +165,6 @@ TEST(test_orders_of_any) { check_orders(false); }
 static void check_steps(opened *o, int64_t start, int64_t step, uint64_t n) {
     rs_column_read got;
     rs_column_read_stop stop;
-    uint64_t k;
     bool ok = true;
     REQUIRE_OK(open_over(o, "w"), &err);
     memset(&got, 0, sizeof got);
@@ -177,7 +173,7 @@ static void check_steps(opened *o, int64_t start, int64_t step, uint64_t n) {
     CHECK(o->by_block[0] != NULL && rs_compiled_path_is_fixed(o->by_block[0]->of_field[0]) &&
           o->store.blocks[0].index_width == 0 && o->store.n_blocks == 2);
     CHECK(got.kind == RS_COLUMN_SEQUENCE && got.n == n && got.n_null == 0 && got.valid.size_bytes == n);
-    for (k = 0; ok && k < n; k++) {
+    for (uint64_t k = 0; ok && k < n; k++) {
         const double i = (double)(start + step * (int64_t)k);
         ok = rs_load_u64(got.offsets.data + 8 * k) == 2 * k && rs_load_f64(got.numbers.values.data + 16 * k) == i / 3 &&
              rs_load_f64(got.numbers.values.data + 16 * k + 8) == i / 7;
@@ -251,13 +247,12 @@ TEST(test_trees_in_turns) {
     static const char *const keys[] = {"b", "c", "f", "l", "i", "m", "n"};
     static int64_t positions[9000];
     static opened o;
-    unsigned compress, k;
-    for (k = 0; k < 9000; k++) positions[k] = (int64_t)make_random(DRIFT_N);
+    for (unsigned k = 0; k < 9000; k++) positions[k] = (int64_t)make_random(DRIFT_N);
     positions[0] = DRIFT_N - 1, positions[8999] = DRIFT_N - 1; /* the last bytes of the heap */
-    for (compress = 0; compress < 2; compress++) {
+    for (unsigned compress = 0; compress < 2; compress++) {
         o.b = build(add_drifting, DRIFT_N, compress);
         REQUIRE(o.b.data != NULL);
-        for (k = 0; k < 7; k++) check_drifting(&o, keys[k], positions, 9000);
+        for (unsigned k = 0; k < 7; k++) check_drifting(&o, keys[k], positions, 9000);
         built_clear(&o.b);
     }
 }
@@ -308,15 +303,14 @@ TEST(test_damage) {
     static opened o;
     built sound = build(add, 300, true);
     built_layout layout;
-    unsigned round, k;
     REQUIRE(sound.data != NULL);
     built_read(&sound, &layout);
-    for (round = 0; round < 400; round++) {
+    for (unsigned round = 0; round < 400; round++) {
         rs_column_read got;
         rs_column_read_stop stop;
         memset(&got, 0, sizeof got);
         o.b.data = make_exact(sound.data, sound.size), o.b.size = sound.size;
-        for (k = 0; k < 3; k++) {
+        for (unsigned k = 0; k < 3; k++) {
             uint64_t end = layout.directory.sections[RS_FMT_SECTION_BLOCKS].off;
             o.b.data[4096 + make_random(end - 4096)] = (uint8_t)make_random(256);
         }
@@ -346,9 +340,8 @@ TEST(test_positions_out_of_range) {
     REQUIRE_OK(open_over(&o, "i"), &err);
     for (at = 0; at < 300; at += 299) { /* the first of a window, and one in the middle of the second */
         for (i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
-            uint64_t k;
             memset(&got, 0, sizeof got);
-            for (k = 0; k < 300; k++) positions[k] = (int64_t)(k * 7 % 2000);
+            for (uint64_t k = 0; k < 300; k++) positions[k] = (int64_t)(k * 7 % 2000);
             positions[at] = wrong[i];
             CHECK_OK(rs_column_read_open(&got, 300, false, &err), &err);
             CHECK_CODE(run(&o, &got, positions, 0, 1, 300, &stop), RS_E_ARG_RANGE, &err);
@@ -375,8 +368,7 @@ typedef struct changing {
 
 static void change(void *argument) {
     changing *c = (changing *)argument;
-    uint64_t i;
-    for (i = 0; !atomic_load(&c->stop); i++)
+    for (uint64_t i = 0; !atomic_load(&c->stop); i++)
         c->positions[i % 256] = i % 3 == 0 ? INT64_C(1) << 40 : (int64_t)(i % 2000);
 }
 
@@ -385,12 +377,11 @@ TEST(test_positions_that_change) {
     static int64_t positions[256];
     changing c = {positions, false};
     rs_os_thread thread;
-    unsigned round;
     o.b = build(add, 2000, true);
     REQUIRE(o.b.data != NULL);
     REQUIRE_OK(open_over(&o, "late"), &err); /* which the first 1,000 records lack: a stop says where */
     REQUIRE_OK(rs_os_thread_start(&thread, change, &c, &err), &err);
-    for (round = 0; round < 2000; round++) {
+    for (unsigned round = 0; round < 2000; round++) {
         rs_column_read got;
         rs_column_read_stop stop;
         rs_status status;

@@ -48,9 +48,8 @@ static rs_tree compiled(void) {
 /* A compiled path over one-name paths of keys without dots. `at` says of the root which child each key is, `below` of struct a. */
 static void open_route(rs_compiled_path *compiled, const rs_key_path *path, const rs_tree *tree, const int32_t *at,
                        const int32_t *below) {
-    uint32_t k;
     if (!CHECK_OK(rs_compiled_path_open(compiled, path, tree, &err), &err)) abort();
-    for (k = 0; k < path->n_keys; k++)
+    for (uint32_t k = 0; k < path->n_keys; k++)
         rs_compiled_path_set(compiled, 0, k, 0, at[k]), rs_compiled_path_set(compiled, 0, k, 2, below[k]);
     rs_compiled_path_prepare(compiled);
 }
@@ -65,14 +64,13 @@ TEST(test_shared_part) {
     rs_cursor cursor;
     rs_place place;
     int found;
-    size_t cut;
     open_route(&compiled, &path, &tree, at, below);
     CHECK(rs_compiled_path_is_fixed(&compiled));
     CHECK_U64(compiled.body_off, 10);
     CHECK_U64(compiled.least, 18);
     CHECK_OK(walk(&compiled, RECORD, RECORD_SIZE, &place, &cursor, &found), &err);
     CHECK(found == RS_WALK_FOUND && rs_load_f64(place.body) == 1.0);
-    for (cut = 0; cut < RECORD_SIZE; cut++)
+    for (size_t cut = 0; cut < RECORD_SIZE; cut++)
         CHECK_CODE(walk(&compiled, RECORD, cut, &place, &cursor, &found), cut < 18 ? RS_E_FMT_TRUNCATED : RS_OK, &err);
     rs_compiled_path_clear(&compiled);
     path.n_names = 0; /* the whole record */
@@ -95,9 +93,8 @@ static int64_t found_by(const rs_tree *tree, const rs_path_key *keys, uint32_t n
     uint8_t changed[RECORD_SIZE], *exact;
     int found = -1;
     int64_t out;
-    size_t k;
     open_route(&compiled, &path, tree, at, below);
-    for (k = 0; k < 256 * RECORD_SIZE; k++) { /* whatever a byte is changed to: a status, never a crash */
+    for (size_t k = 0; k < 256 * RECORD_SIZE; k++) { /* whatever a byte is changed to: a status, never a crash */
         memcpy(changed, RECORD, RECORD_SIZE);
         changed[k / 256] = (uint8_t)k;
         exact = make_exact(changed, RECORD_SIZE - k % 2);

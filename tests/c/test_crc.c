@@ -7,11 +7,10 @@
 
 /* The definition: reflected, polynomial 0x1EDC6F41, one bit at a time. */
 static uint32_t slow_crc(uint32_t crc, const uint8_t *p, size_t n) {
-    unsigned bit;
     crc = ~crc;
     for (; n > 0; n--, p++) {
         crc ^= *p;
-        for (bit = 0; bit < 8; bit++) crc = crc >> 1 ^ (0x82F63B78u & (0u - (crc & 1)));
+        for (unsigned bit = 0; bit < 8; bit++) crc = crc >> 1 ^ (0x82F63B78u & (0u - (crc & 1)));
     }
     return ~crc;
 }
@@ -21,14 +20,13 @@ TEST(test_vectors) {
                                              0,    0x14, 0,    0, 0, 0, 0, 4, 0, 0, 0, 0, 0x14, 0, 0,
                                              0,    0x18, 0x28, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0,    0};
     uint8_t bytes[32];
-    unsigned i;
     memset(bytes, 0, sizeof bytes);
     CHECK_U64(rs_crc32c(0, bytes, 32), 0x8A9136AA);
     memset(bytes, 0xFF, sizeof bytes);
     CHECK_U64(rs_crc32c(0, bytes, 32), 0x62A8AB43);
-    for (i = 0; i < 32; i++) bytes[i] = (uint8_t)i;
+    for (unsigned i = 0; i < 32; i++) bytes[i] = (uint8_t)i;
     CHECK_U64(rs_crc32c(0, bytes, 32), 0x46DD794E);
-    for (i = 0; i < 32; i++) bytes[i] = (uint8_t)(31 - i);
+    for (unsigned i = 0; i < 32; i++) bytes[i] = (uint8_t)(31 - i);
     CHECK_U64(rs_crc32c(0, bytes, 32), 0x113FDB5C);
     CHECK_U64(rs_crc32c(0, read_command, 48), 0xD9963A56);
     CHECK_U64(rs_crc32c(0, "123456789", 9), 0xE3069283);
@@ -41,12 +39,11 @@ TEST(test_nothing) {
 
 /* Exact allocations: a step of 8 bytes that reads too far is seen by the sanitizer. */
 TEST(test_sizes_and_starts) {
-    size_t n, start, i;
-    for (n = 0; n < 100; n++) {
-        for (start = 0; start < 9; start++) {
+    for (size_t n = 0; n < 100; n++) {
+        for (size_t start = 0; start < 9; start++) {
             uint8_t *p = (uint8_t *)malloc(start + n + (start + n == 0));
             if (p == NULL) abort();
-            for (i = 0; i < start + n; i++) p[i] = (uint8_t)(i * i + 13 * n);
+            for (size_t i = 0; i < start + n; i++) p[i] = (uint8_t)(i * i + 13 * n);
             CHECK_U64(rs_crc32c(0, p + start, n), slow_crc(0, p + start, n));
             free(p);
         }
@@ -72,8 +69,7 @@ TEST(test_continued) {
 TEST(test_flips) {
     uint8_t bytes[40] = {0};
     uint32_t whole = rs_crc32c(0, bytes, sizeof bytes);
-    size_t bit;
-    for (bit = 0; bit < 8 * sizeof bytes; bit++) {
+    for (size_t bit = 0; bit < 8 * sizeof bytes; bit++) {
         bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
         CHECK(rs_crc32c(0, bytes, sizeof bytes) != whole);
         bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);

@@ -357,8 +357,7 @@ static const struct {
 };
 
 TEST(test_literals) {
-    size_t i, cut, k;
-    for (i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         rs_buffer bytes = {0};
         rs_tree tree;
         uint8_t record[16];
@@ -370,12 +369,12 @@ TEST(test_literals) {
         if (!CHECK_CODE(check_tree(&tree, cases[i].bytes, cases[i].n), cases[i].code, &err)) {
             (void)fprintf(stderr, "    case: %s\n", cases[i].what);
         }
-        for (cut = 0; cases[i].code == RS_OK && cut < cases[i].n; cut++) {
+        for (size_t cut = 0; cases[i].code == RS_OK && cut < cases[i].n; cut++) {
             set_budget(100, 100, 10);
             CHECK_CODE(check_tree(&tree, cases[i].bytes, cut), RS_E_FMT_TRUNCATED, &err);
         }
         memcpy(record, cases[i].bytes, sizeof record);
-        for (k = 0; k < 256 * cases[i].n; k++) { /* whatever a byte is changed to: a status, never a crash */
+        for (size_t k = 0; k < 256 * cases[i].n; k++) { /* whatever a byte is changed to: a status, never a crash */
             record[k / 256] = (uint8_t)k;
             set_budget(100, 100, 10);
             (void)check_tree(&tree, record, cases[i].n);
@@ -457,13 +456,12 @@ TEST(test_rest) {
                                     {BYTES, 0, 2, 0, 0, 0, 0, 0}};
     static const uint8_t record[] = {1, 0, 0, 0, 0, 0, 0, 0, 0, 1, 'a', 7, 7},
                          absent[] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 'a', 7};
-    size_t n;
-    for (n = 0; n <= 8; n++) {
+    for (size_t n = 0; n <= 8; n++) {
         set_budget(10, 0, 1);
         CHECK_CODE(check_limits(str, 1, NULL, 0, "abcdefgh", n), n % 2 == 0 ? RS_OK : RS_E_FMT_VALUE, &err);
         CHECK_OK(check_limits(bytes, 1, NULL, 0, "abcdefgh", n), &err);
     }
-    for (n = 0; n <= sizeof record; n++) {
+    for (size_t n = 0; n <= sizeof record; n++) {
         set_budget(10, 0, 1);
         CHECK_CODE(check_limits(row, 5, NULL, 0, record, n), n >= 11 ? RS_OK : RS_E_FMT_TRUNCATED, &err);
     }
@@ -533,8 +531,7 @@ TEST(test_sizes_that_wrap) {
     static const make_node bodies[] = {{LIST, 0, 0, 1, 1, 0, 0, 0}, LEAF(FLOAT, 0)};
     static const uint8_t base[8] = {0};
     uint8_t count[10];
-    unsigned shift;
-    for (shift = 4; shift < 64; shift++) {
+    for (unsigned shift = 4; shift < 64; shift++) {
         size_t n = rs_put_varint(count, UINT64_C(1) << shift);
         set_budget(UINT64_MAX, 0, 1);
         CHECK_CODE(check_limits(bits, 2, base, 8, count, n), RS_E_FMT_TRUNCATED, &err);

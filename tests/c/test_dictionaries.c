@@ -39,9 +39,8 @@ static rs_dictionary *extend(uint64_t position_id, bool fresh, uint32_t first, u
     rs_span *spans = (rs_span *)calloc(n + 1, sizeof *spans);
     rs_values values = {NULL, spans, n};
     rs_dictionary *d = NULL;
-    uint32_t i;
     if (spans == NULL) abort();
-    for (i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < n; i++) {
         spans[i].off = (uint32_t)bytes.size_bytes;
         make_int(&bytes, (int64_t)first + i + (1 << 20));
         spans[i].size_bytes = (uint32_t)bytes.size_bytes - spans[i].off;
@@ -84,13 +83,12 @@ static rs_dictionary *extend_lists(const uint8_t *lengths, unsigned n_lengths, u
     rs_span *spans = (rs_span *)calloc((size_t)n * n_lengths + 1, sizeof *spans);
     rs_values values = {NULL, spans, 0};
     rs_dictionary *d = NULL;
-    uint32_t i, k, e;
     if (spans == NULL) abort();
-    for (i = 0; i < n; i++) {
-        for (k = 0; k < n_lengths; k++) {
+    for (uint32_t i = 0; i < n; i++) {
+        for (uint32_t k = 0; k < n_lengths; k++) {
             spans[values.n].off = (uint32_t)bytes.size_bytes;
             make_head(&bytes, RS_FMT_TAG_LIST, lengths[k]);
-            for (e = 0; e < lengths[k]; e++) make_int(&bytes, (int64_t)first + i + 1000 * e);
+            for (uint32_t e = 0; e < lengths[k]; e++) make_int(&bytes, (int64_t)first + i + 1000 * e);
             spans[values.n].size_bytes = (uint32_t)bytes.size_bytes - spans[values.n].off;
             values.n++;
         }
@@ -100,7 +98,7 @@ static rs_dictionary *extend_lists(const uint8_t *lengths, unsigned n_lengths, u
     spans[values.n++].size_bytes = 4;
     values.base = bytes.data;
     CHECK_OK(rs_dictionaries_extend(&dictionaries, 7, false, &values, 1, &d, &err), &err);
-    for (i = 0; i < values.n; i++) CHECK(rs_dictionary_find(d, rs_values_at(&values, i)) < d->entries.n);
+    for (uint32_t i = 0; i < values.n; i++) CHECK(rs_dictionary_find(d, rs_values_at(&values, i)) < d->entries.n);
     rs_buffer_clear(&bytes);
     free(spans);
     return d;
@@ -124,10 +122,9 @@ TEST(test_lengths) {
 /* 64 tables, and no 65th: not even when nobody asked before. */
 TEST(test_full) {
     rs_dictionary *d, *next;
-    uint32_t i;
     start();
     d = extend(7, false, 0, 1);
-    for (i = 1; i < RS_FMT_DICT_CODED_TABLES; i++) CHECK(extend(7, false, i, 1) == d);
+    for (uint32_t i = 1; i < RS_FMT_DICT_CODED_TABLES; i++) CHECK(extend(7, false, i, 1) == d);
     CHECK(rs_dictionaries_find(&dictionaries, 7, 0) == d && rs_dictionaries_find(&dictionaries, 7, 1) == NULL);
     CHECK(extend(7, false, 3, 5) == d); /* nothing new */
     next = extend(7, false, RS_FMT_DICT_CODED_TABLES - 1, 2);
@@ -140,14 +137,13 @@ TEST(test_full) {
 /* Several dictionaries of one path in one run: none is forgotten before its values are encoded. */
 TEST(test_forgetting) {
     rs_dictionary *d[5];
-    uint32_t i;
     start();
-    for (i = 0; i < 5; i++) d[i] = extend(7, true, 1000 * i, 10);
-    for (i = 0; i < 5; i++) CHECK(d[i] != d[(i + 1) % 5] && number_of(d[i], 1000 * i + 9) == 9);
+    for (uint32_t i = 0; i < 5; i++) d[i] = extend(7, true, 1000 * i, 10);
+    for (uint32_t i = 0; i < 5; i++) CHECK(d[i] != d[(i + 1) % 5] && number_of(d[i], 1000 * i + 9) == 9);
     CHECK(extend(7, true, 4002, 10) == d[4]); /* made in this run, and has most of them */
     rs_dictionaries_begin_run(&dictionaries);
     (void)extend(7, true, 9000, 10);
-    for (i = 0; i < 4; i++) CHECK(number_of(d[i], 1000 * i) == UINT32_MAX);
+    for (uint32_t i = 0; i < 4; i++) CHECK(number_of(d[i], 1000 * i) == UINT32_MAX);
     CHECK(number_of(d[4], 4000) == 0); /* the one before the newest stays: the last block's tree may name it */
     CHECK_U64(dictionaries.kept_bytes, 22 * 5);
     rs_dictionaries_clear(&dictionaries);
@@ -158,11 +154,10 @@ static rs_symbol_table *symbols(const char *format, uint32_t n, unsigned unit) {
     static uint8_t wide[2000][80];
     rs_symbol_string strings[2000];
     rs_symbol_table *table = NULL;
-    uint32_t i, k;
-    for (i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < n; i++) {
         (void)snprintf(texts[i], sizeof texts[i], format, i * 7919 % 1000);
         strings[i].n_units = strlen(texts[i]);
-        for (k = 0; k < strings[i].n_units; k++) wide[i][2 * k] = (uint8_t)texts[i][k], wide[i][2 * k + 1] = 4;
+        for (uint32_t k = 0; k < strings[i].n_units; k++) wide[i][2 * k] = (uint8_t)texts[i][k], wide[i][2 * k + 1] = 4;
         strings[i].units = unit == 1 ? (const uint8_t *)texts[i] : wide[i];
     }
     CHECK_OK(rs_dictionaries_symbols(&dictionaries, 7, strings, n, unit, &table, &err), &err);
@@ -193,10 +188,9 @@ TEST(test_random_strings) {
     static uint8_t noise[40000];
     rs_symbol_string strings[1000];
     rs_symbol_table *table = NULL;
-    uint32_t i;
     start();
-    for (i = 0; i < sizeof noise; i++) noise[i] = (uint8_t)make_random(256);
-    for (i = 0; i < 1000; i++) strings[i].units = noise + 40 * i, strings[i].n_units = 40;
+    for (uint32_t i = 0; i < sizeof noise; i++) noise[i] = (uint8_t)make_random(256);
+    for (uint32_t i = 0; i < 1000; i++) strings[i].units = noise + 40 * i, strings[i].n_units = 40;
     CHECK_OK(rs_dictionaries_symbols(&dictionaries, 7, strings, 1000, 1, &table, &err), &err);
     CHECK(table == NULL && written == 0);
     rs_dictionaries_clear(&dictionaries);
@@ -207,13 +201,12 @@ static rs_symbol_table *sentences(uint32_t n) {
     static char words[6000][8], text[24000][12 * 8];
     static rs_symbol_string strings[24000];
     rs_symbol_table *table = NULL;
-    uint32_t i, k;
-    for (i = 0; words[0][0] == 0 && i < 6000; i++) {
-        for (k = 0; k < 7; k++) words[5999 - i][k] = (char)('a' + make_random(26));
+    for (uint32_t i = 0; words[0][0] == 0 && i < 6000; i++) {
+        for (uint32_t k = 0; k < 7; k++) words[5999 - i][k] = (char)('a' + make_random(26));
         words[5999 - i][7] = ' ';
     }
-    for (i = 0; i < n; i++) {
-        for (k = 0; k < 12; k++) memcpy(text[i] + 8 * k, words[make_random(6000)], 8);
+    for (uint32_t i = 0; i < n; i++) {
+        for (uint32_t k = 0; k < 12; k++) memcpy(text[i] + 8 * k, words[make_random(6000)], 8);
         strings[i].units = (const uint8_t *)text[i];
         strings[i].n_units = sizeof text[i];
     }
@@ -225,10 +218,9 @@ static rs_symbol_table *sentences(uint32_t n) {
 /* A table fits the strings that it was made for better than others of the same kind, and these need no other table. */
 TEST(test_more_of_the_same_kind) {
     rs_symbol_table *first;
-    unsigned run;
     start();
     first = sentences(24000);
     CHECK(first != NULL && written == 1);
-    for (run = 0; run < 4; run++) CHECK(sentences(24000) == first && written == 1);
+    for (unsigned run = 0; run < 4; run++) CHECK(sentences(24000) == first && written == 1);
     rs_dictionaries_clear(&dictionaries);
 }

@@ -20,9 +20,8 @@ static bool puts_uint(unsigned dtype, uint64_t value) {
 }
 
 TEST(test_limits) {
-    unsigned dtype;
     int64_t low, high;
-    for (dtype = 0; dtype < RS_DTYPES; dtype++) {
+    for (unsigned dtype = 0; dtype < RS_DTYPES; dtype++) {
         CHECK(rs_dtype_name(dtype) != NULL && rs_dtype_bytes(dtype) >= 1 && rs_dtype_bytes(dtype) <= 16);
         if (!rs_dtype_range(dtype, &low, &high)) {
             CHECK(puts_int(dtype, INT64_MIN) && puts_uint(dtype, UINT64_MAX) && puts_float(dtype, 0.5));
@@ -64,19 +63,18 @@ TEST(test_many) {
     static uint64_t uints[300];
     static double floats[300];
     static uint8_t to[300 * 24];
-    unsigned i, at;
-    for (i = 0; i < 300; i++) ints[i] = i % 100, uints[i] = i % 100, floats[i] = i % 100;
-    for (at = 0; at < 300; at += 37) {
+    for (unsigned i = 0; i < 300; i++) ints[i] = i % 100, uints[i] = i % 100, floats[i] = i % 100;
+    for (unsigned at = 0; at < 300; at += 37) {
         ints[at] = 200, uints[at] = UINT64_C(1) << 63, floats[at] = 1.25;
         CHECK_U64(rs_dtype_put_ints(RS_DTYPE_INT8, ints, 300, to, 1), at);
         CHECK_U64(rs_dtype_put_ints(RS_DTYPE_INT8, ints, 300, to, 24), at);
         CHECK_U64(rs_dtype_put_uints(RS_DTYPE_INT64, uints, 300, to, 24), at);
         CHECK_U64(rs_dtype_put_floats(RS_DTYPE_INT32, floats, 300, to, 4), at);
-        for (i = 0; i < at; i++) CHECK(rs_load_u32(to + 4 * i) == i % 100);
+        for (unsigned i = 0; i < at; i++) CHECK(rs_load_u32(to + 4 * i) == i % 100);
         ints[at] = at % 100, uints[at] = at % 100, floats[at] = at % 100;
     }
     CHECK_U64(rs_dtype_put_uints(RS_DTYPE_FLOAT32, uints, 300, to, 24), 300);
-    for (i = 0; i < 300; i++) {
+    for (unsigned i = 0; i < 300; i++) {
         float item32;
         memcpy(&item32, to + 24 * i, 4);
         CHECK(item32 == (float)(i % 100));
@@ -86,12 +84,11 @@ TEST(test_many) {
 TEST(test_repeat) {
     static const uint8_t pattern[16] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
     static uint8_t to[16 * 40 + 1];
-    unsigned size, n, i;
-    for (size = 1; size <= 16; size *= 2) {
-        for (n = 0; n < 40; n++) {
+    for (unsigned size = 1; size <= 16; size *= 2) {
+        for (unsigned n = 0; n < 40; n++) {
             memset(to, 0xEE, sizeof to);
             rs_dtype_repeat(pattern, size, n, to);
-            for (i = 0; i < n * size; i++) CHECK(to[i] == pattern[i % size]);
+            for (unsigned i = 0; i < n * size; i++) CHECK(to[i] == pattern[i % size]);
             CHECK(to[n * size] == 0xEE);
         }
     }

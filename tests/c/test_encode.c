@@ -123,9 +123,8 @@ TEST(test_str) {
 }
 
 static void make_ints(unsigned tag, unsigned n) {
-    unsigned i;
     make_head(&block.raw, tag, n);
-    for (i = 0; i < n; i++) make_int(&block.raw, i);
+    for (unsigned i = 0; i < n; i++) make_int(&block.raw, i);
 }
 
 TEST(test_list) {
@@ -157,8 +156,7 @@ TEST(test_tuple) {
                                       {STR, 1, 0, 0, 0, 0, 0, 0},
                                       {INT, 3, 0, 0, 0, 0, 8, 0},
                                       {FLOAT, 0, 0, 0, 0, 0, 0, 0}};
-    unsigned n;
-    for (n = 3; n <= 4; n++) {
+    for (unsigned n = 3; n <= 4; n++) {
         make_head(&block.raw, 0x0E, n);
         make_tag(&block.raw, 2), make_str(&block.raw, "s"), make_int(&block.raw, 5);
         if (n == 4) make_float(&block.raw, -2);
@@ -237,9 +235,8 @@ TEST(test_ext) {
                                        {EXT, 22, 0, 1, 5, 3, 3, 0},  {ANY, 0, 0, 0, 0, 0, 0, 0},
                                        {STR, 1, 0, 0, 0, 0, 0, 0},   {STR, 1, 0, 0, 0, 0, 0, 0}};
     static const char aux[] = "\0\0\0\0\0\0\0\0\0";
-    unsigned i;
     make_head(&block.raw, 0x0D, 4);
-    for (i = 0; i < 4; i++) make_ext(&block.raw, 13, NULL), make_int(&block.raw, i);
+    for (unsigned i = 0; i < 4; i++) make_ext(&block.raw, 13, NULL), make_int(&block.raw, i);
     CHECK_OK(encode(nodes, 3, aux, 9), &err);
     CHECK_ENCODED(4, 0x88, 0x06);
     make_head(&block.raw, 0x0D, 1), make_ext(&block.raw, 14, NULL), make_int(&block.raw, 1);
@@ -251,7 +248,7 @@ TEST(test_ext) {
     CHECK_ENCODED(1, 'x');
     make_bytes(&block.raw, "\x11\x16\x09\1q\x09\1x", 8);
     CHECK_CODE(encode(text, 2, "\x09\1p", 3), RS_E_ARG_RANGE, &err);
-    for (i = 0; i < 3; i++) { /* the child is chosen by EXTRA */
+    for (unsigned i = 0; i < 3; i++) { /* the child is chosen by EXTRA */
         make_bytes(&block.raw,
                    i == 0   ? "\x11\x16\x09\1p\x09\1x"
                    : i == 1 ? "\x11\x16\x09\1q\x09\1x"

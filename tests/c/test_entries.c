@@ -31,10 +31,9 @@ static void open_made(made *m) {
 /* Appends an entry and frees its bytes. */
 static void put(made *m, rs_buffer *value) {
     const uint32_t n = m->table.block.n_records++;
-    uint32_t i;
     memcpy(m->bytes + m->end, value->data, value->size_bytes);
     m->end += value->size_bytes;
-    for (i = n; i < 64; i++) rs_store_u16(m->bytes + HEAP + 8 + 2 * i, (uint16_t)m->end);
+    for (uint32_t i = n; i < 64; i++) rs_store_u16(m->bytes + HEAP + 8 + 2 * i, (uint16_t)m->end);
     m->table.block.heap_size_bytes = m->table.block.rows_size_bytes = m->end;
     rs_buffer_clear(value);
 }
@@ -47,10 +46,9 @@ typedef struct pair {
 
 static rs_dict_coded *new_dict(uint32_t n, const rs_table *one, const rs_table *two) {
     rs_dict_coded *dict = (rs_dict_coded *)calloc(1, sizeof *dict + n * sizeof dict->at[0]);
-    uint32_t i;
     if (dict == NULL) abort();
     dict->n_tables = n;
-    for (i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < n; i++) {
         dict->at[i].table = i == 0 ? one : two;
         dict->at[i].first = dict->count;
         dict->at[i].end = dict->count += dict->at[i].table->block.n_records;
@@ -96,10 +94,9 @@ TEST(test_every_kind) {
     rs_entries entries;
     double tenth = 0.1;
     size_t text_bytes;
-    uint32_t i;
     memset(&entries, 0, sizeof entries);
     open_pair(&p);
-    for (i = 9; i-- > 0;) CHECK_OK(rs_entries_at(&entries, &cursor, &p.node, i, &e[i], &err), &err);
+    for (uint32_t i = 9; i-- > 0;) CHECK_OK(rs_entries_at(&entries, &cursor, &p.node, i, &e[i], &err), &err);
     CHECK(e[0]->kind == RS_ENTRY_NONE);
     CHECK(e[1]->kind == RS_ENTRY_BOOL && e[1]->bits == 1);
     CHECK(e[2]->kind == RS_ENTRY_INT && (int64_t)e[2]->bits == -70000000);
@@ -109,7 +106,7 @@ TEST(test_every_kind) {
     CHECK(e[7]->kind == RS_ENTRY_OTHER && e[8]->kind == RS_ENTRY_OTHER);
     CHECK(entries.text.capacity_bytes - e[4]->bits >= RS_ENTRY_COPY && entries.n_known == 2);
     text_bytes = entries.text.size_bytes;
-    for (i = 0; i < 9; i++) {
+    for (uint32_t i = 0; i < 9; i++) {
         CHECK_OK(rs_entries_at(&entries, &cursor, &p.node, i, &again, &err), &err);
         CHECK(again == e[i]);
     }

@@ -56,7 +56,6 @@ TEST(test_more_indexes) {
     saved_bytes bytes = {0};
     rs_header header;
     rs_directory directory;
-    uint32_t i;
     REQUIRE(b.data != NULL);
     CHECK_OK(rs_header_read(built_slice(&b), NULL, &header, &err), &err);
     CHECK_OK(rs_directory_read(built_slice(&b), &header, 0, &directory, &err), &err);
@@ -64,7 +63,8 @@ TEST(test_more_indexes) {
     CHECK_OK(rs_segment_writer_append(&writer, b.data, b.size, &err), &err);
     saved_make(&bytes, RS_FMT_SAVED_RECORDS, key_third, N);
     CHECK_OK(rs_extension_begin(&extension, &writer, built_slice(&b), &err), &err);
-    for (i = 1; i < RS_FMT_SAVED_INDEXES; i++) CHECK_OK(rs_extension_add(&extension, &bytes.parts, &err), &err);
+    for (uint32_t i = 1; i < RS_FMT_SAVED_INDEXES; i++)
+        CHECK_OK(rs_extension_add(&extension, &bytes.parts, &err), &err);
     CHECK_CODE(rs_extension_add(&extension, &bytes.parts, &err), RS_E_ARG_LIMIT, &err);
     CHECK_OK(rs_extension_finish(&extension, &err), &err);
     rs_extension_clear(&extension);

@@ -111,9 +111,8 @@ static double ring_at(uint64_t i, uint64_t k) { return (double)(i * 10 + k * 3) 
 static bool same_ring(const rs_gather *g, uint64_t k, uint64_t i) {
     const uint64_t begin = (uint64_t)i64_of(g, 2, 1, k), n = i % 12, width = g->fields[3].parts[0].shape[1];
     const uint64_t start = rs_load_u64(g->fields[4].starts.data + 8 * k);
-    uint64_t j;
     bool ok = (uint64_t)i64_of(g, 2, 1, k + 1) - begin == n && (uint64_t)i64_of(g, 3, 1, k) == n && width % 8 == 0;
-    for (j = 0; ok && j < width; j++) {
+    for (uint64_t j = 0; ok && j < width; j++) {
         float narrow;
         memcpy(&narrow, part_of(g, 3, 0) + 4 * (k * width + j), 4);
         ok = narrow == (j < n ? (float)ring_at(i, j) : 0);
@@ -160,13 +159,12 @@ static void check_store(bool compress) {
     static const uint64_t sizes[] = {0, 1, 64, BATCH};
     built b = build(columns_record, N, compress);
     rs_gather g;
-    unsigned i, k;
     REQUIRE(b.data != NULL);
     set_specs();
     REQUIRE_OK(sources_open(&s, built_slice(&b), keys, FIELDS, &err), &err);
     REQUIRE_OK(rs_gather_open(&g, specs, FIELDS, &err), &err);
-    for (i = 0; i < 4; i++) {
-        for (k = 0; k < BATCH; k++) positions[k] = (int64_t)make_random(N);
+    for (unsigned i = 0; i < 4; i++) {
+        for (unsigned k = 0; k < BATCH; k++) positions[k] = (int64_t)make_random(N);
         CHECK_OK(read_batch(&g, sizes[i]), &err);
         check_batch(&g, sizes[i]);
     }
@@ -183,9 +181,8 @@ TEST(test_forms_of_any_values) { check_store(false); }
 static rs_gather_stop stop_of(const built *b, const char *key, uint64_t first) {
     rs_gather g;
     rs_gather_stop stop;
-    unsigned k;
     memset(&stop, 0, sizeof stop);
-    for (k = 0; k < 10; k++) positions[k] = (int64_t)(first + k);
+    for (unsigned k = 0; k < 10; k++) positions[k] = (int64_t)(first + k);
     if (!CHECK_OK(sources_open(&s, built_slice(b), &key, 1, &err), &err)) return stop;
     CHECK_OK(rs_gather_open(&g, specs, 1, &err), &err);
     CHECK_OK(read_batch(&g, 10), &err);
@@ -311,22 +308,20 @@ static const char *const array_keys[FIELDS] = {"a", "a", "grid", "grid", "lists"
 
 static void add_grid(uint64_t i, rs_buffer *raw) {
     uint8_t head[] = {0x10, 0, 3, 2, 2, 3}, item[2]; /* int16, shape (2, 3), every second one in Fortran order */
-    uint64_t k;
     head[1] = (uint8_t)(i % 2);
     make_bytes(raw, head, sizeof head);
-    for (k = 0; k < 6; k++) rs_store_u16(item, (uint16_t)(i + k)), make_bytes(raw, item, 2);
+    for (uint64_t k = 0; k < 6; k++) rs_store_u16(item, (uint16_t)(i + k)), make_bytes(raw, item, 2);
 }
 
 /* {"a": an array, sometimes in the arrays of the block, "grid", "lists": lists of pairs, "z": complex, "n"}. */
 static void add_arrays(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
     const uint64_t n = i % 20 == 0 ? 600 + i : i % 40;
-    uint64_t k;
     make_head(raw, 0x0F, 5);
     make_str(raw, "a"), make_array(raw, n, arrays->size_bytes);
     if (n >= 512 && rs_buffer_append_zeros(arrays, (size_t)rs_align_up(2 * n, 64), NULL) != RS_OK) abort();
     make_str(raw, "grid"), add_grid(i, raw);
     make_str(raw, "lists"), make_head(raw, 0x0D, i % 4);
-    for (k = 0; k < i % 4; k++) {
+    for (uint64_t k = 0; k < i % 4; k++) {
         make_head(raw, 0x0D, 2), make_int(raw, (int64_t)(i * 10 + k));
         if (i % 7 == 0) make_float(raw, 0.5);
         else make_int(raw, (int64_t)k);
@@ -365,17 +360,16 @@ static uint64_t grid_at(uint64_t i, uint64_t r, uint64_t c) { return i + (i % 2 
 static bool same_arrays(const rs_gather *g, uint64_t k, uint64_t i) {
     const uint64_t n = i % 20 == 0 ? 600 + i : i % 40;
     const uint64_t first = (uint64_t)i64_of(g, 9, 1, k);
-    uint64_t at;
     float pair[2];
     bool ok = (uint64_t)(i64_of(g, 0, 1, k + 1) - i64_of(g, 0, 1, k)) == n;
     ok = ok && i64_of(g, 1, 1, k) == (int64_t)(n < 30 ? n : 30) && i64_of(g, 3, 1, k) == (int64_t)(2 * k);
-    for (at = 0; ok && at < 6; at++) {
+    for (uint64_t at = 0; ok && at < 6; at++) {
         const uint64_t wanted = grid_at(i, at / 3, at % 3);
         ok = rs_load_u16(part_of(g, 2, 0) + 2 * (6 * k + at)) == wanted;
         ok = ok && rs_load_f64(part_of(g, 3, 0) + 8 * (6 * k + at)) == (double)wanted;
     }
     ok = ok && (uint64_t)i64_of(g, 4, 2, k + 1) - (uint64_t)i64_of(g, 4, 2, k) == i % 4;
-    for (at = 0; ok && at < i % 4; at++) {
+    for (uint64_t at = 0; ok && at < i % 4; at++) {
         memcpy(pair, part_of(g, 9, 0) + 8 * (first + at), 8);
         ok = pair[0] == (float)(i * 10 + at) && pair[1] == (i % 7 == 0 ? 0.5f : (float)at);
         ok = ok && i64_of(g, 5, 2, k * g->fields[5].parts[0].shape[1] + at) == 2;
@@ -386,18 +380,17 @@ static bool same_arrays(const rs_gather *g, uint64_t k, uint64_t i) {
 
 TEST(test_arrays) {
     static const bool ways[] = {true, false};
-    unsigned way, k;
-    for (way = 0; way < 2; way++) {
+    for (unsigned way = 0; way < 2; way++) {
         built b = build(add_arrays, 1000, ways[way]);
         rs_gather g;
         REQUIRE(b.data != NULL);
         set_array_specs();
         REQUIRE_OK(sources_open(&s, built_slice(&b), array_keys, FIELDS, &err), &err);
         REQUIRE_OK(rs_gather_open(&g, specs, FIELDS, &err), &err);
-        for (k = 0; k < BATCH; k++) positions[k] = (int64_t)make_random(1000);
+        for (unsigned k = 0; k < BATCH; k++) positions[k] = (int64_t)make_random(1000);
         CHECK_OK(read_batch(&g, BATCH), &err);
         CHECK(g.stop.why == RS_GATHER_DONE);
-        for (k = 0; k < BATCH; k++) {
+        for (unsigned k = 0; k < BATCH; k++) {
             if (!CHECK(same_arrays(&g, k, (uint64_t)positions[k]))) break;
         }
         rs_gather_close(&g);
@@ -444,22 +437,20 @@ TEST(test_packed_and_split) {
 
 /* {"n": i % 5 lists, of which list k has (i + k) % 6 numbers} */
 static void add_nested(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
-    uint64_t k, j;
     (void)arrays;
     make_head(raw, 0x0F, 1), make_str(raw, "n"), make_head(raw, 0x0D, i % 5);
-    for (k = 0; k < i % 5; k++) {
+    for (uint64_t k = 0; k < i % 5; k++) {
         make_head(raw, 0x0D, (i + k) % 6);
-        for (j = 0; j < (i + k) % 6; j++) make_int(raw, (int64_t)(i * 100 + k * 10 + j));
+        for (uint64_t j = 0; j < (i + k) % 6; j++) make_int(raw, (int64_t)(i * 100 + k * 10 + j));
     }
 }
 
 static bool same_nested(const rs_gather *g, uint64_t at, uint64_t i, uint64_t width, uint64_t inner) {
-    uint64_t k, j;
     if (i64_of(g, 0, 1, at) != (int64_t)(i % 5 < width ? i % 5 : width)) return false;
-    for (k = 0; k < width; k++) {
+    for (uint64_t k = 0; k < width; k++) {
         const uint64_t n = k < i % 5 ? (i + k) % 6 : 0;
         if (i64_of(g, 0, 2, at * width + k) != (int64_t)(n < inner ? n : inner)) return false;
-        for (j = 0; j < inner; j++) {
+        for (uint64_t j = 0; j < inner; j++) {
             const int32_t got = (int32_t)rs_load_u32(part_of(g, 0, 0) + 4 * ((at * width + k) * inner + j));
             if (got != (j < n ? (int32_t)(i * 100 + k * 10 + j) : -1)) return false;
         }
@@ -480,10 +471,9 @@ TEST(test_padded_nested) {
                  {0, 1, 0, 0, false, RS_GATHER_LONG, 2, 2}};
     built b = build(add_nested, 300, true);
     const char *key = "n";
-    unsigned c, k;
     REQUIRE(b.data != NULL);
-    for (k = 0; k < 300; k++) positions[k] = (int64_t)k;
-    for (c = 0; c < sizeof cases / sizeof cases[0]; c++) {
+    for (unsigned k = 0; k < 300; k++) positions[k] = (int64_t)k;
+    for (unsigned c = 0; c < sizeof cases / sizeof cases[0]; c++) {
         rs_gather g;
         set_spec(0, RS_GATHER_PADDED_NESTED, RS_DTYPE_INT32, RS_GATHER_RAISE);
         memset(specs[0].fill, 0xFF, 4);
@@ -497,7 +487,7 @@ TEST(test_padded_nested) {
             CHECK_U64(g.stop.record, cases[c].record);
             CHECK_U64(g.stop.number, cases[c].number);
         }
-        for (k = 0; cases[c].why == RS_GATHER_DONE && k < 300; k++) {
+        for (unsigned k = 0; cases[c].why == RS_GATHER_DONE && k < 300; k++) {
             if (CHECK(same_nested(&g, k, k, cases[c].width, cases[c].inner_width))) continue;
             (void)fprintf(stderr, "    case %u, record %u\n", c, k);
             break;
@@ -530,10 +520,9 @@ TEST(test_entries_of_walked_records) {
     static const char *const fields[] = {"c", "c", "v"};
     static rs_names names;
     rs_gather g;
-    unsigned k, way;
     bool is_new;
     memset(&names, 0, sizeof names);
-    for (k = 0; k < 3; k++) {
+    for (unsigned k = 0; k < 3; k++) {
         CHECK_OK(rs_names_add_text(&names, (const uint8_t *)colours[k], strlen(colours[k]), &is_new, &err), &err);
     }
     set_spec(0, RS_GATHER_TEXT, RS_DTYPE_UINT8, RS_GATHER_FILL);
@@ -541,15 +530,15 @@ TEST(test_entries_of_walked_records) {
     set_spec(2, RS_GATHER_VALUES, RS_DTYPE_INT64, RS_GATHER_MASK);
     specs[1].names = &names;
     memset(specs[1].fill, 0xFF, 8);
-    for (way = 0; way < 2; way++) {
+    for (unsigned way = 0; way < 2; way++) {
         built b = build(add_few, 1000, way == 0);
         REQUIRE(b.data != NULL);
         REQUIRE_OK(sources_open(&s, built_slice(&b), fields, 3, &err), &err);
         REQUIRE_OK(rs_gather_open(&g, specs, 3, &err), &err);
-        for (k = 0; k < BATCH; k++) positions[k] = (int64_t)make_random(1000);
+        for (unsigned k = 0; k < BATCH; k++) positions[k] = (int64_t)make_random(1000);
         CHECK_OK(read_batch(&g, BATCH), &err);
         CHECK(g.stop.why == RS_GATHER_DONE);
-        for (k = 0; k < BATCH; k++) {
+        for (unsigned k = 0; k < BATCH; k++) {
             const uint64_t i = (uint64_t)positions[k], begin = (uint64_t)i64_of(&g, 0, 1, k);
             const char *colour = i % 10 == 0 ? "" : colours[i % 3];
             const uint64_t size = (uint64_t)i64_of(&g, 0, 1, k + 1) - begin;

@@ -72,11 +72,10 @@ static void make_entries(hand *h, uint64_t n, const char *first, const char *thi
                                      {DICT_CODED, 2, 0, 0, 0, 0, 4, 3},
                                      {INT, 8, 0, 0, 0, 0, 8, 0}};
     hand_values *entries;
-    uint64_t i;
     (void)hand_tree(h, root, 4, "\0\0\0\0\0\0\0\0\x09\1a", 11);
     entries = hand_table(h, hand_leaf(h, ANY, 0, 0));
     hand_put(entries, first, size), hand_put(entries, "\0", 1), hand_put(entries, third, size);
-    for (i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < n; i++) {
         const uint8_t bytes[] = {i % 4 == 3, (uint8_t)(i % 4 == 3 ? 5 : i % 3)};
         hand_record(h, bytes, 2);
     }
@@ -86,12 +85,11 @@ static void make_entries(hand *h, uint64_t n, const char *first, const char *thi
 /* An entry is taken once, a None among them is a missing value, and the record after it has its own. */
 TEST(test_entries_of_unions) {
     hand h = {0};
-    uint64_t i;
     make_entries(&h, 90, "\4\xE8\3", "\4\xB8\xB", 3);
     set_spec(RS_GATHER_VALUES, RS_DTYPE_INT64, RS_GATHER_MASK);
     spec.fill[0] = 7;
     if (done_here(&h, 90)) {
-        for (i = 0; i < 90; i++) {
+        for (uint64_t i = 0; i < 90; i++) {
             const int64_t wanted = i % 4 == 3 ? 5 : i % 3 == 0 ? 1000 : i % 3 == 1 ? 7 : 3000;
             if (!CHECK(i64_at(0, i) == wanted && part(1)[i] == (wanted != 7))) break;
         }
@@ -108,13 +106,12 @@ TEST(test_entries_of_floats) {
     const double values[] = {0.3, 0, -1e300};
     char first[9], third[9];
     hand h = {0};
-    uint64_t i;
     first[0] = third[0] = RS_FMT_TAG_FLOAT;
     rs_store_f64((uint8_t *)first + 1, values[0]), rs_store_f64((uint8_t *)third + 1, values[2]);
     make_entries(&h, 90, first, third, 9);
     set_spec(RS_GATHER_VALUES, RS_DTYPE_FLOAT64, RS_GATHER_MASK);
     if (done_here(&h, 90)) {
-        for (i = 0; i < 90; i++) {
+        for (uint64_t i = 0; i < 90; i++) {
             const bool there = i % 4 == 3 || i % 3 != 1;
             if (!CHECK(rs_load_f64(part(0) + 8 * i) == (i % 4 == 3 ? 5 : values[i % 3]) && part(1)[i] == there)) break;
         }
@@ -135,8 +132,7 @@ static void check_fixed_list(uint32_t n) {
     uint8_t record[64] = {0};
     const uint32_t group = (n + 7) / 8;
     hand h = {0};
-    uint32_t i;
-    for (i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < n; i++) {
         record[i / 8] |= (uint8_t)((i % 3 == 0) << (i % 8));
         record[group + i] = (uint8_t)(i % 3 == 0 ? i % 2 : 10 + i);
     }
@@ -146,7 +142,7 @@ static void check_fixed_list(uint32_t n) {
     CHECK_OK(hand_check(&h, 0, &err), &err);
     set_spec(RS_GATHER_RAGGED, RS_DTYPE_INT64, RS_GATHER_RAISE);
     if (done_here(&h, 2) && CHECK(i64_at(1, 2) == 2 * (int64_t)n)) {
-        for (i = 0; i < 2 * n; i++) {
+        for (uint32_t i = 0; i < 2 * n; i++) {
             const uint32_t k = i % n;
             if (!CHECK(i64_at(0, i) == (k % 3 == 0 ? k % 2 : 10 + k))) break;
         }
@@ -156,8 +152,7 @@ static void check_fixed_list(uint32_t n) {
 }
 
 TEST(test_fixed_lists) {
-    uint32_t n;
-    for (n = 1; n <= 33; n++) check_fixed_list(n);
+    for (uint32_t n = 1; n <= 33; n++) check_fixed_list(n);
 }
 
 /* {"a": (an int8, a bool, an int8)}, as one bit and two bytes. */
@@ -185,9 +180,8 @@ TEST(test_two_fields) {
     static const char *const keys[] = {"a", "b"};
     rs_gather_spec both[2];
     hand h = {0};
-    uint8_t i;
     (void)hand_tree(&h, nodes, 3, "\0\0\0\0\0\0\0\0\x09\1a\x09\1b", 14);
-    for (i = 0; i < 20; i++) {
+    for (uint8_t i = 0; i < 20; i++) {
         const uint8_t record[] = {i, (uint8_t)(100 + i)};
         hand_record(&h, record, 2);
     }
@@ -197,7 +191,7 @@ TEST(test_two_fields) {
     REQUIRE_OK(sources_open(&s, hand_slice(&h), keys, 2, &err), &err);
     REQUIRE_OK(rs_gather_open(&g, both, 2, &err), &err);
     CHECK(CHECK_OK(read_all(20), &err) && g.stop.why == RS_GATHER_DONE);
-    for (i = 0; i < 20; i++) {
+    for (uint8_t i = 0; i < 20; i++) {
         const uint64_t second = rs_load_u64(buffer + g.fields[1].parts[0].off + 8 * i);
         if (!CHECK(i64_at(0, i) == i && second == 100u + i)) break;
     }
@@ -288,8 +282,7 @@ static void add_misshapen(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
 }
 
 TEST(test_misshapen_arrays) {
-    unsigned k;
-    for (k = 0; k < 8; k++) {
+    for (unsigned k = 0; k < 8; k++) {
         built b;
         which = k / 2, in_list = k % 2 == 1;
         b = build(add_misshapen, 5, false);
@@ -321,8 +314,7 @@ static void add_flat_behind_empty(uint64_t i, rs_buffer *raw, rs_buffer *arrays)
 
 TEST(test_flat_arrays) {
     static const built_record records[] = {add_flat, add_flat_behind_empty};
-    unsigned k;
-    for (k = 0; k < 2; k++) {
+    for (unsigned k = 0; k < 2; k++) {
         built b = build(records[k], 5, false);
         REQUIRE(b.data != NULL);
         set_spec(RS_GATHER_NESTED, RS_DTYPE_INT64, RS_GATHER_RAISE);
@@ -345,8 +337,7 @@ static void add_deep(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
 
 TEST(test_most_dimensions) {
     static const uint64_t row[RS_GATHER_ROW_DIMS] = {1, 2, 1, 1, 2, 1, 1, 2};
-    unsigned k;
-    for (k = 0; k < 4; k++) {
+    for (unsigned k = 0; k < 4; k++) {
         built b;
         extra = k / 2, in_list = k % 2 == 1;
         b = build(add_deep, 3, false);
@@ -382,16 +373,14 @@ static void add_tensor(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
 }
 
 TEST(test_tensors) {
-    unsigned k;
-    for (k = 0; k < 4; k++) {
+    for (unsigned k = 0; k < 4; k++) {
         built b;
-        uint64_t i;
         is_bfloat16 = k / 2 == 1;
         b = build(add_tensor, 60, k % 2 == 1);
         REQUIRE(b.data != NULL);
         set_spec(RS_GATHER_RAGGED, RS_DTYPE_FLOAT64, RS_GATHER_RAISE);
         if (gather(built_slice(&b), 60) && CHECK(g.stop.why == RS_GATHER_DONE) && CHECK(i64_at(1, 60) == 120)) {
-            for (i = 0; i < 120; i++) {
+            for (uint64_t i = 0; i < 120; i++) {
                 const double wanted = is_bfloat16 ? 1 + (double)i / 128 : (double)i;
                 if (!CHECK(rs_load_f64(part(0) + 8 * i) == wanted)) break;
             }
@@ -420,9 +409,8 @@ static void check_shape(unsigned number, uint32_t ndim, uint64_t a, uint64_t b, 
 /* Arrays (2, 3), (3, 3) and (4, 3) as lists of rows of three, and as lists of lists. */
 TEST(test_shapes) {
     built b = build(add_pairs, 3, false);
-    unsigned form;
     REQUIRE(b.data != NULL);
-    for (form = RS_GATHER_RAGGED; form <= RS_GATHER_PADDED_NESTED; form++) {
+    for (unsigned form = RS_GATHER_RAGGED; form <= RS_GATHER_PADDED_NESTED; form++) {
         set_spec(form, RS_DTYPE_INT64, RS_GATHER_MASK);
         if (rs_gather_free_dims(form) == 1) spec.n_row = 1, spec.row[0] = spec.row_numbers = 3;
         if (gather(built_slice(&b), 3) && CHECK(g.stop.why == RS_GATHER_DONE)) {

@@ -30,8 +30,7 @@ static void check(const uint64_t *group_of, uint64_t n, uint64_t n_groups, uint3
 
 TEST(test_orders) {
     static const uint64_t mixed[] = {0, 1, 0, 2, 1, 0}, sorted[] = {0, 0, 1, 2, 2}, one[] = {0, 0, 0};
-    uint32_t width;
-    for (width = 4; width <= 8; width += 4) {
+    for (uint32_t width = 4; width <= 8; width += 4) {
         check(mixed, 6, 3, width, true, false);
         check(mixed, 6, 3, width, false, false);
         check(sorted, 5, 3, width, true, true);

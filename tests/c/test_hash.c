@@ -10,8 +10,8 @@ static uint8_t sanity[SANITY];
 
 TEST(make_sanity) {
     uint64_t generator = PRIME32;
-    size_t i;
-    for (i = 0; i < SANITY; i++, generator *= UINT64_C(11400714785074694797)) sanity[i] = (uint8_t)(generator >> 56);
+    for (size_t i = 0; i < SANITY; i++, generator *= UINT64_C(11400714785074694797))
+        sanity[i] = (uint8_t)(generator >> 56);
     CHECK(sanity[0] == 0);
 }
 
@@ -35,11 +35,10 @@ TEST(test_published) {
         {"message digest", UINT64_C(0x066ED728FCEEB3BE)},
         {"abcdefghijklmnopqrstuvwxyz", UINT64_C(0xCFE1F278FA89835C)},
     };
-    size_t i;
-    for (i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         CHECK_U64(rs_hash64(sanity, cases[i].n, cases[i].seed), cases[i].hash);
     }
-    for (i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         CHECK_U64(rs_hash64(texts[i].text, strlen(texts[i].text), 0), texts[i].hash);
     }
     CHECK_U64(rs_hash64(NULL, 0, 0), UINT64_C(0xEF46DB3751D8E999));
@@ -69,13 +68,12 @@ static uint64_t spec_round(uint64_t a, uint64_t l) { return turn(a + l * P[2], 3
 
 static uint64_t slow(const uint8_t *p, uint64_t n, uint64_t seed) {
     uint64_t acc[4] = {seed + P[1] + P[2], seed + P[2], seed, seed - P[1]}, all = seed + P[5], left = n;
-    int i;
     if (n >= 32) {
         for (; left >= 32; left -= 32) {
-            for (i = 0; i < 4; i++, p += 8) acc[i] = spec_round(acc[i], lane(p, 8));
+            for (int i = 0; i < 4; i++, p += 8) acc[i] = spec_round(acc[i], lane(p, 8));
         }
         all = turn(acc[0], 1) + turn(acc[1], 7) + turn(acc[2], 12) + turn(acc[3], 18);
-        for (i = 0; i < 4; i++) all = (all ^ spec_round(0, acc[i])) * P[1] + P[4];
+        for (int i = 0; i < 4; i++) all = (all ^ spec_round(0, acc[i])) * P[1] + P[4];
     }
     all += n;
     for (; left >= 8; left -= 8, p += 8) all = turn(all ^ spec_round(0, lane(p, 8)), 27) * P[1] + P[4];
@@ -87,10 +85,9 @@ static uint64_t slow(const uint8_t *p, uint64_t n, uint64_t seed) {
 }
 
 TEST(test_against_slow) {
-    uint64_t n, seed;
-    for (n = 0; n <= 300; n++) {
+    for (uint64_t n = 0; n <= 300; n++) {
         uint8_t *exact = make_exact(sanity + n, n);
-        for (seed = 0; seed < 3; seed++) {
+        for (uint64_t seed = 0; seed < 3; seed++) {
             uint64_t s = seed == 2 ? UINT64_MAX - n : seed * 12345;
             CHECK_U64(rs_hash64(exact, n, s), slow(exact, n, s));
         }
@@ -101,10 +98,8 @@ TEST(test_against_slow) {
 
 /* A head of any size before bytes that lie elsewhere: the hash of both in a row. */
 TEST(test_headed) {
-    unsigned head;
-    uint64_t n;
-    for (head = 0; head <= RS_HASH_HEAD_MAX; head++) {
-        for (n = 0; n < 100; n++) {
+    for (unsigned head = 0; head <= RS_HASH_HEAD_MAX; head++) {
+        for (uint64_t n = 0; n < 100; n++) {
             uint8_t *h = make_exact(sanity, head), *b = make_exact(sanity + head, n);
             CHECK_U64(rs_hash64_headed(h, head, b, n, 99), slow(sanity, head + n, 99));
             free(h);

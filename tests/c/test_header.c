@@ -23,12 +23,11 @@ static uint8_t *make_segment(void) {
         uint64_t offset, size, count;
     } sections[] = {{HEAP, 64, 1}, {OFFSETS, 0, 0}, {GROUPS, 4, 1}, {BLOCKS, 80, 1}, {TREES, 32, 1}, {TABLE, 16, 1}};
     uint8_t *s = (uint8_t *)calloc(1, SIZE + ENTRY);
-    unsigned i;
     if (s == NULL) abort();
     memcpy(s, "\x89RECS\r\n\x1a", 8);
     put(s + 8, 1, 2), put(s + 10, 1, 2), put(s + 12, 4096, 4), put(s + 32, SIZE, 8), put(s + 64, 1, 4);
     put(s + 68, 6, 4), put(s + 72, DIRECTORY, 8), put(s + 80, 1, 8), put(s + 88, 1, 8), put(s + 96, 1, 8);
-    for (i = 0; i < 6; i++) {
+    for (unsigned i = 0; i < 6; i++) {
         uint8_t *e = s + DIRECTORY + i * ENTRY;
         put(e, i + 1, 2), put(e + 8, sections[i].offset, 8), put(e + 16, sections[i].size, 8);
         put(e + 24, sections[i].count, 8);
@@ -62,8 +61,7 @@ TEST(test_valid) {
 /* Rules 1 and 7. */
 TEST(test_truncated) {
     uint8_t *s = make_segment();
-    size_t size;
-    for (size = 0; size < SIZE; size++) {
+    for (size_t size = 0; size < SIZE; size++) {
         CHECK_CODE(read_both(s, size, NULL), RS_E_FMT_TRUNCATED, &err);
         CHECK_U64(err.offset, size);
     }
@@ -73,15 +71,14 @@ TEST(test_truncated) {
 /* Rules 2 to 4: every byte of the header is covered. */
 TEST(test_every_header_byte) {
     uint8_t *s = make_segment();
-    unsigned i;
-    for (i = 0; i < 4096; i++) {
+    for (unsigned i = 0; i < 4096; i++) {
         rs_status code = i < 8 ? RS_E_FMT_MAGIC : i == 10 || i == 11 ? RS_E_FMT_VERSION : RS_E_FMT_CHECKSUM;
         s[i] ^= 0x40;
         CHECK_CODE(read_both(s, SIZE, NULL), code, &err);
         CHECK_U64(err.offset, i < 8 ? 0 : i == 10 || i == 11 ? 10 : 4092);
         s[i] ^= 0x40;
     }
-    for (i = DIRECTORY; i < SIZE; i++) { /* rule 9 */
+    for (unsigned i = DIRECTORY; i < SIZE; i++) { /* rule 9 */
         s[i] ^= 1;
         CHECK_CODE(read_both(s, SIZE, NULL), RS_E_FMT_CHECKSUM, &err);
         CHECK_U64(err.offset, DIRECTORY);
@@ -159,8 +156,7 @@ static const struct {
 };
 
 TEST(test_every_rule) {
-    size_t i;
-    for (i = 0; i < sizeof broken / sizeof broken[0]; i++) {
+    for (size_t i = 0; i < sizeof broken / sizeof broken[0]; i++) {
         uint8_t *s = make_segment();
         bool ok;
         put(s + broken[i].at, broken[i].value, broken[i].width);
@@ -192,8 +188,7 @@ TEST(test_front) {
         {4032, UINT64_MAX, RS_E_FMT_SECTION},
         {192 + 1, 1, RS_E_FMT_SECTION},
     };
-    size_t i;
-    for (i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         uint8_t *s = make_segment();
         put(s + AT(1, 8), cases[i].off, 8), put(s + AT(1, 16), cases[i].size, 8);
         put(s + 16, RS_FMT_FEATURE_FRONT, 8), seal(s, SEAL);
@@ -212,12 +207,11 @@ TEST(test_sorted_entries) {
     rs_header header;
     rs_directory directory;
     rs_buffer out = {0};
-    unsigned i;
     REQUIRE_OK(rs_header_read(rs_slice_of(s, SIZE), NULL, &header, &err), &err);
     REQUIRE_OK(rs_directory_read(rs_slice_of(s, SIZE), &header, 0, &directory, &err), &err);
     directory.sections[RS_FMT_SECTION_BLOCKS].off = 128, directory.sections[RS_FMT_SECTION_TREE_TABLE].off = 256;
     REQUIRE_OK(rs_directory_write(&directory, NULL, &header, &out, &err), &err);
-    for (i = 0; i < 6; i++) CHECK_U64(rs_load_u16(out.data + i * ENTRY), expected[i]);
+    for (unsigned i = 0; i < 6; i++) CHECK_U64(rs_load_u16(out.data + i * ENTRY), expected[i]);
     rs_buffer_clear(&out);
     free(s);
 }

@@ -12,7 +12,6 @@ static make_block block;
 /* ---- Trees as text: `struct(int5+-3, union(const, str0), list*4(bool))` ---- */
 
 static void say_node(const rs_node *n) {
-    uint32_t i;
     say_kind(n->kind == RS_FMT_NODE_TUPLE && n->param != 1 ? RS_FMT_NODE_LIST
                                                            : n->kind); /* a tuple node makes lists too */
     if (n->kind == RS_FMT_NODE_INT) say("%u+%lld", n->param, (long long)n->base);
@@ -23,7 +22,7 @@ static void say_node(const rs_node *n) {
     if (n->kind == RS_FMT_NODE_LIST && n->flags != 0) say("%u", n->count);
     if (n->n_children == 0) return;
     say("(");
-    for (i = 0; i < n->n_children; i++) {
+    for (uint32_t i = 0; i < n->n_children; i++) {
         if (i > 0) say(", ");
         say_node(&n->children[i]);
     }
@@ -59,8 +58,7 @@ static rs_status infer(uint32_t n, rs_buffer *bytes) {
     rs_stats survey;
     rs_status status;
     uint64_t begin = 0;
-    uint32_t i;
-    for (i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < n; i++) {
         spans[i].off = (uint32_t)begin;
         spans[i].size_bytes = (uint32_t)(block.ends[i] - begin);
         begin = block.ends[i];
@@ -181,9 +179,8 @@ TEST(test_unions) {
 /* ---- Containers ---- */
 
 static void add_sequence(unsigned tag, uint64_t n, int64_t first) {
-    uint64_t i;
     make_head(&block.raw, tag, n);
-    for (i = 0; i < n; i++) make_int(&block.raw, first + (int64_t)i);
+    for (uint64_t i = 0; i < n; i++) make_int(&block.raw, first + (int64_t)i);
     make_record_end(&block);
 }
 
@@ -237,8 +234,7 @@ TEST(test_tree_bytes) {
                                      0, 3, 0, 0, 0,  0, 0, 0, 0,  3, 1, 0, 0,   0, 0, 0, 0, 0, 0, 0, 0, 3, 0,
                                      0, 0, 8, 0, 0,  0, 0, 0, 0,  0, 9, 1, 'a', 5, 0, 0, 0, 0, 0, 0, 0};
     rs_buffer bytes = {0};
-    int64_t i;
-    for (i = 5; i < 7; i++) {
+    for (int64_t i = 5; i < 7; i++) {
         make_head(&block.raw, 0x0F, 1), make_str(&block.raw, "a"), make_int(&block.raw, i);
         make_record_end(&block);
     }
@@ -284,8 +280,7 @@ TEST(test_ext) {
 
 /* Dicts within payloads: infer and encode ask for key sets in the order in which scan met them. */
 TEST(test_ext_of_dicts) {
-    int64_t i;
-    for (i = 0; i < 2; i++) {
+    for (int64_t i = 0; i < 2; i++) {
         make_head(&block.raw, 0x0F, 2);
         make_str(&block.raw, "x"), make_ext(&block.raw, 8, NULL);
         make_head(&block.raw, 0x0F, 1), make_str(&block.raw, "inner"), make_int(&block.raw, i);
@@ -299,10 +294,9 @@ TEST(test_ext_of_dicts) {
 /* More classes than a position may have: the rest goes under `any`. */
 TEST(test_many_classes) {
     char name[8];
-    unsigned i, k;
-    for (i = 0; i < 300; i++) {
+    for (unsigned i = 0; i < 300; i++) {
         (void)snprintf(name, sizeof name, "C%u", i);
-        for (k = 0; k < 2; k++) add_ext(25, name, k);
+        for (unsigned k = 0; k < 2; k++) add_ext(25, name, k);
     }
     (void)inferred();
     CHECK(strncmp(said, "union(ext25(int1+0), ", 21) == 0);
@@ -326,8 +320,8 @@ static void add_text_of(unsigned seed) {
 /* 19 letters, of which none tells the next; by a generator of its own, so that they are the same in each run. */
 static void add_letters(unsigned *state) {
     char letters[20] = "";
-    unsigned k;
-    for (k = 0; k < 19; k++) *state = *state * 1664525 + 1013904223, letters[k] = (char)(' ' + (*state >> 16) % 90);
+    for (unsigned k = 0; k < 19; k++)
+        *state = *state * 1664525 + 1013904223, letters[k] = (char)(' ' + (*state >> 16) % 90);
     make_str(&block.raw, letters);
 }
 
@@ -373,9 +367,8 @@ TEST(test_little_text) {
  * the rest goes under `any`. */
 static void check_many_shapes(bool plain) {
     char key[8];
-    unsigned i, k;
-    for (i = 0; i < 300; i++) {
-        for (k = 0; k < 2; k++) {
+    for (unsigned i = 0; i < 300; i++) {
+        for (unsigned k = 0; k < 2; k++) {
             (void)snprintf(key, sizeof key, "k%u", i);
             make_head(&block.raw, 0x0F, 1), make_str(&block.raw, key), make_int(&block.raw, k);
             make_record_end(&block);
@@ -400,10 +393,9 @@ TEST(test_many_shapes) {
 /* Dicts of more keys than a tree has nodes. */
 TEST(test_many_keys) {
     char key[8];
-    unsigned i, k;
-    for (k = 0; k < 2; k++) {
+    for (unsigned k = 0; k < 2; k++) {
         make_head(&block.raw, 0x0F, 5000);
-        for (i = 0; i < 5000; i++) {
+        for (unsigned i = 0; i < 5000; i++) {
             (void)snprintf(key, sizeof key, "k%u", i);
             make_str(&block.raw, key), make_int(&block.raw, (int64_t)(i * (k + 1)));
         }
@@ -417,12 +409,11 @@ static bool has_key(uint32_t i, uint32_t k, uint32_t step) { return ((i * 12 + k
 
 /* Adds 3000 records of up to 12 keys, and of the key "all". */
 static void add_sparse(uint32_t step, bool text) {
-    uint32_t i, k;
-    for (i = 0; i < 3000; i++) {
+    for (uint32_t i = 0; i < 3000; i++) {
         uint32_t count = 1;
-        for (k = 0; k < 12; k++) count += has_key(i, k, step);
+        for (uint32_t k = 0; k < 12; k++) count += has_key(i, k, step);
         make_head(&block.raw, 0x0F, count);
-        for (k = 0; k < 12; k++) {
+        for (uint32_t k = 0; k < 12; k++) {
             char key[8];
             if (!has_key(i, k, step)) continue;
             (void)snprintf(key, sizeof key, "k%02u", k);
@@ -467,8 +458,7 @@ static bool encode_one(const rs_tree *tree, rs_slice raw) {
 static void check_random_block(uint32_t n, unsigned depth) {
     rs_buffer bytes = {0};
     rs_tree tree;
-    uint32_t i;
-    for (i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < n; i++) {
         make_random_value(&block.raw, depth);
         make_record_end(&block);
     }
@@ -476,7 +466,7 @@ static void check_random_block(uint32_t n, unsigned depth) {
     REQUIRE_OK(make_compiled(&bytes, &tree, &err), &err);
     rs_links_apply(&links, &tree);
     block.scan.next = 0;
-    for (i = 0; i < n && encode_one(&tree, make_record(&block, i)); i++) {
+    for (uint32_t i = 0; i < n && encode_one(&tree, make_record(&block, i)); i++) {
     }
     CHECK_U64(block.scan.next, block.scan.n_key_sets);
     rs_tree_clear(&tree);
@@ -492,11 +482,10 @@ TEST(test_bytes_beside_parts) {
     rs_buffer bytes = {0}, encoded[2] = {{0}, {0}};
     uint8_t memory[2 + 2 * UNITS], units[2 * UNITS], *exact;
     rs_tree tree;
-    uint32_t i, k;
-    for (i = 0; i < N; i++) {
+    for (uint32_t i = 0; i < N; i++) {
         char text[UNITS];
         (void)snprintf(text, sizeof text, "/img_%u.jpg", 10000 + i * 7919 % 89989);
-        for (k = 0; k < UNITS; k++) rs_store_u16(units + 2 * k, k == 0 ? 0x0101 : (uint16_t)text[k - 1]);
+        for (uint32_t k = 0; k < UNITS; k++) rs_store_u16(units + 2 * k, k == 0 ? 0x0101 : (uint16_t)text[k - 1]);
         if (i % 4 == 0) make_units(&block.raw, 0x0C, 10 + i % 9, 1, (uint8_t)i);
         else make_tag(&block.raw, 0x0A), make_varint(&block.raw, UNITS), make_bytes(&block.raw, units, sizeof units);
         make_record_end(&block);
@@ -507,7 +496,7 @@ TEST(test_bytes_beside_parts) {
     said_size = 0, say_node(tree.nodes);
     CHECK(strstr(said, "concat") != NULL && strstr(said, "bytes") > strstr(said, "concat"));
     block.scan.next = 0;
-    for (i = 0; i < 2; i++) {
+    for (uint32_t i = 0; i < 2; i++) {
         memory[0] = 0x0C, memory[1] = UNITS;
         memcpy(memory + 2, units, sizeof units);
         if (i == 1) memset(memory + 2 + UNITS, 0, UNITS);
@@ -528,14 +517,13 @@ TEST(test_too_long_for_parts) {
     rs_buffer bytes = {0}, out = {0};
     rs_tree tree;
     make_block fit = {0}, longer = {0};
-    unsigned i;
-    for (i = 0; i < 600; i++) add_name(i * 37), make_record_end(&block);
+    for (unsigned i = 0; i < 600; i++) add_name(i * 37), make_record_end(&block);
     REQUIRE_OK(infer(block.n, &bytes), &err);
     REQUIRE_OK(make_compiled(&bytes, &tree, &err), &err);
     rs_links_apply(&links, &tree);
     CHECK(tree.nodes[0].kind == RS_FMT_NODE_CONCAT);
     make_str(&fit.raw, "frame_10000.video.jpeg");
-    for (i = 1; i <= 18; i++) {
+    for (unsigned i = 1; i <= 18; i++) {
         const rs_slice first = rs_slice_of(fit.raw.data, fit.raw.size_bytes);
         rs_status before, after;
         longer.raw.size_bytes = 0;
@@ -553,7 +541,6 @@ TEST(test_too_long_for_parts) {
 }
 
 TEST(test_random) {
-    unsigned round;
-    for (round = 0; round < 300; round++) check_random_block(1 + (uint32_t)make_random(60), round % 5);
+    for (unsigned round = 0; round < 300; round++) check_random_block(1 + (uint32_t)make_random(60), round % 5);
     check_random_block(MAKE_RECORDS, 4);
 }

@@ -56,10 +56,9 @@ static void check_cut(const char *text, size_t n, bool object, size_t cut, size_
     rs_status status = RS_OK;
     const size_t cuts[3] = {cut, second, n};
     size_t at = 0, i, used = 0;
-    unsigned piece;
     scan_slowly(text, n, object, &slow);
     rs_json_bounds_begin(&bounds, object);
-    for (piece = 0; piece < 3 && status == RS_OK && bounds.depth != 0; piece++) {
+    for (unsigned piece = 0; piece < 3 && status == RS_OK && bounds.depth != 0; piece++) {
         /* An exact allocation, so that the sanitizer sees a read beyond the piece. */
         const size_t size = cuts[piece] - at;
         uint8_t *bytes = (uint8_t *)malloc(size + (size == 0));
@@ -106,10 +105,9 @@ static const char *const TEXTS[] = {
 };
 
 TEST(test_cut_anywhere) {
-    size_t i, cut;
-    for (i = 0; i < sizeof TEXTS / sizeof *TEXTS; i++) {
+    for (size_t i = 0; i < sizeof TEXTS / sizeof *TEXTS; i++) {
         const size_t n = strlen(TEXTS[i]);
-        for (cut = 0; cut <= n; cut++) {
+        for (size_t cut = 0; cut <= n; cut++) {
             check_cut(TEXTS[i], n, false, cut, cut + (n - cut) / 2);
             check_cut(TEXTS[i], n, true, cut / 2, cut);
         }
@@ -121,8 +119,7 @@ TEST(test_made_texts) {
     static const char closing[] = "[1, {\"a\": 2}], \"b\", ";
     uint64_t state = 2017;
     char text[400];
-    unsigned round;
-    for (round = 0; round < 20000; round++) {
+    for (unsigned round = 0; round < 20000; round++) {
         size_t n = round % 300, i;
         for (i = 0; i < n; i++) {
             state = state * UINT64_C(6364136223846793005) + 1442695040888963407u;
@@ -187,11 +184,10 @@ TEST(test_long_ints) {
         {"1234567890123456789 1234567890123456789", false},
     };
     char text[100];
-    size_t i, at;
-    for (i = 0; i < sizeof rows / sizeof *rows; i++) {
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         CHECK_U64(rs_json_has_long_int((const uint8_t *)rows[i].text, strlen(rows[i].text)), rows[i].found);
     }
-    for (at = 0; at + 20 <= sizeof text; at++) {
+    for (size_t at = 0; at + 20 <= sizeof text; at++) {
         memset(text, ' ', sizeof text);
         memset(text + at, '7', 20);
         CHECK(rs_json_has_long_int((const uint8_t *)text, sizeof text));
@@ -202,12 +198,11 @@ TEST(test_long_ints) {
 
 TEST(test_masks) {
     uint8_t block[RS_JSON_BLOCK];
-    unsigned c, i;
-    for (i = 0; i < RS_JSON_BLOCK; i++) block[i] = (uint8_t)(i * 37 % 251);
-    for (c = 0; c < 256; c++) {
+    for (unsigned i = 0; i < RS_JSON_BLOCK; i++) block[i] = (uint8_t)(i * 37 % 251);
+    for (unsigned c = 0; c < 256; c++) {
         uint64_t wanted = 0;
         block[c % RS_JSON_BLOCK] = (uint8_t)c;
-        for (i = 0; i < RS_JSON_BLOCK; i++) wanted |= (uint64_t)(block[i] == c) << i;
+        for (unsigned i = 0; i < RS_JSON_BLOCK; i++) wanted |= (uint64_t)(block[i] == c) << i;
         CHECK_U64(rs_json_equal(block, (uint8_t)c), wanted);
         CHECK_U64(rs_json_equal_portable(block, (uint8_t)c), wanted);
     }

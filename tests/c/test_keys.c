@@ -24,13 +24,12 @@ typedef struct table {
 static table make_table(uint64_t n, uint64_t (*hash)(uint64_t), uint64_t opaque_every) {
     table t;
     rs_buffer out = {0};
-    uint64_t i;
     memset(&t, 0, sizeof t);
     t.n = n;
     t.hashes = (uint64_t *)calloc((size_t)n + 1, 8);
     t.opaque = (uint8_t *)calloc((size_t)n + 1, 1);
     if (t.hashes == NULL || t.opaque == NULL) abort();
-    for (i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < n; i++) {
         t.hashes[i] = hash(i);
         t.opaque[i] = opaque_every != 0 && i % opaque_every == 0;
     }
@@ -82,9 +81,8 @@ static void check_all_found(uint64_t n, uint64_t (*hash)(uint64_t), uint64_t opa
 TEST(test_every_key_is_found) {
     static const uint64_t counts[] = {0, 1, 2, 3, 4, 5, 7, 8, 63, 64, 100, 255, 256, 1000};
     uint64_t (*hashes[])(uint64_t) = {mix, one_place, all_same, at_the_end};
-    size_t i, h;
-    for (i = 0; i < sizeof counts / sizeof counts[0]; i++) {
-        for (h = 0; h < 4; h++) {
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+        for (size_t h = 0; h < 4; h++) {
             check_all_found(counts[i], hashes[h], 0);
             check_all_found(counts[i], hashes[h], 1);
             check_all_found(counts[i], hashes[h], 3);
@@ -121,13 +119,12 @@ TEST(test_layout) {
     static const uint32_t slots[] = {2 << 2 | 2, 3, 0, 0, 1 << 2 | 1};
     rs_buffer out = {0};
     const uint8_t *p;
-    unsigned i;
     REQUIRE_OK(rs_keys_build(hashes, NULL, 3, 0, 0, &out, &err), &err);
     p = out.data;
     CHECK_U64(out.size_bytes, 64 + 24);
     CHECK(rs_load_u64(p) == 0 && rs_load_u64(p + 8) == 3 && rs_load_u64(p + 16) == 5 && rs_load_u64(p + 24) == 0);
     CHECK(rs_load_u64(p + 32) == 2 && rs_load_u32(p + 40) == 4 && rs_load_u32(p + 44) == 2 && rs_load_u32(p + 48) == 0);
-    for (i = 0; i < 5; i++) CHECK_U64(rs_load_u32(p + 64 + 4 * i), slots[i]);
+    for (unsigned i = 0; i < 5; i++) CHECK_U64(rs_load_u32(p + 64 + 4 * i), slots[i]);
     CHECK_U64(rs_load_u32(p + 64 + 20), 0);
     rs_buffer_clear(&out);
 }
@@ -167,10 +164,9 @@ TEST(test_twins) {
     static uint64_t hashes[N], many[300000];
     static uint8_t opaque[N];
     rs_buffer pairs = {0};
-    uint64_t i, round;
     check_twins(hashes, NULL, 0);
-    for (round = 0; round < 6; round++) {
-        for (i = 0; i < N; i++) {
+    for (uint64_t round = 0; round < 6; round++) {
+        for (uint64_t i = 0; i < N; i++) {
             hashes[i] = mix(make_random(round == 0 ? 1 : round == 1 ? 1000000000 : 200 * round));
             opaque[i] = make_random(5) == 0;
         }
@@ -178,7 +174,7 @@ TEST(test_twins) {
         check_twins(hashes, opaque, N);
     }
     /* One key over and over costs a step each, not one for each before it. */
-    for (i = 0; i < 300000; i++) many[i] = i % 2 == 0 ? 5 : 6;
+    for (uint64_t i = 0; i < 300000; i++) many[i] = i % 2 == 0 ? 5 : 6;
     REQUIRE_OK(rs_keys_find_twins(many, NULL, 300000, &pairs, &err), &err);
     CHECK_U64(pairs.size_bytes, 16 * (300000 - 2));
     rs_buffer_clear(&pairs);
@@ -216,9 +212,8 @@ TEST(test_broken_heads) {
     };
     table t = make_table(100, mix, 10);
     rs_keys keys;
-    size_t i;
     CHECK_U64(t.keys.n_slots, 144);
-    for (i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         uint8_t was[8];
         memcpy(was, t.bytes + cases[i].at, cases[i].width),
             memcpy(t.bytes + cases[i].at, &cases[i].value, cases[i].width);
@@ -228,7 +223,7 @@ TEST(test_broken_heads) {
         }
         memcpy(t.bytes + cases[i].at, was, cases[i].width);
     }
-    for (i = 0; i <= t.size + 16; i++) {
+    for (size_t i = 0; i <= t.size + 16; i++) {
         uint8_t *exact = (uint8_t *)calloc(1, t.size + 17);
         rs_status code = i < 64 ? RS_E_FMT_TRUNCATED : i == t.size ? RS_OK : RS_E_FMT_KEYS;
         if (exact == NULL) abort();
@@ -298,8 +293,7 @@ TEST(test_wide_slots) {
 /* Rule 45: keys of one hash stand side by side, the last ones far from where they are looked for. All lookups together
  * may look at 64 slots for each slot of the table, and at 64 more. */
 TEST(test_steps_of_a_check) {
-    uint64_t n;
-    for (n = 0; n < 300; n++) {
+    for (uint64_t n = 0; n < 300; n++) {
         table t = make_table(n, all_same, 0);
         const uint64_t most = (t.keys.n_slots + 1) * RS_FMT_PROBE_MEAN;
         uint64_t steps = rs_keys_steps(&t.keys), i, looked = 0;
@@ -358,15 +352,13 @@ TEST(test_hashes) {
                                    2147483647, 2147483648, -2147483649, INT64_MAX, INT64_MIN, 5000000000};
     static const uint8_t units[] = {'a', 0, 'b', 1, 0, 0, 0xFF, 0xFF, 0, 0, 0xFF, 0x10, 0, 1, 2, 3};
     rs_buffer form = {0};
-    size_t i, n;
-    unsigned unit;
-    for (i = 0; i < sizeof ints / sizeof ints[0]; i++) {
+    for (size_t i = 0; i < sizeof ints / sizeof ints[0]; i++) {
         form.size_bytes = 0;
         make_int(&form, ints[i]);
         CHECK_U64(rs_keys_hash_int(9, ints[i]), rs_hash64(form.data, form.size_bytes, 9));
     }
-    for (unit = 1; unit <= 4; unit *= 2) {
-        for (n = 0; n * unit <= sizeof units; n++) {
+    for (unsigned unit = 1; unit <= 4; unit *= 2) {
+        for (size_t n = 0; n * unit <= sizeof units; n++) {
             form.size_bytes = 0;
             make_tag(&form, unit == 1   ? 0x09
                             : unit == 2 ? 0x0A
@@ -377,7 +369,7 @@ TEST(test_hashes) {
     }
     form.size_bytes = 0;
     make_tag(&form, 0x0C), make_varint(&form, 300);
-    for (i = 0; i < 300; i++) make_tag(&form, (unsigned)i & 0xFF);
+    for (size_t i = 0; i < 300; i++) make_tag(&form, (unsigned)i & 0xFF);
     CHECK_U64(rs_keys_hash_bytes(9, form.data + 3, 300), rs_hash64(form.data, form.size_bytes, 9));
     rs_buffer_clear(&form);
 }

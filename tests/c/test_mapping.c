@@ -124,9 +124,8 @@ static void check_mapping(mapped_part key, mapped_part value, uint64_t n, uint64
 TEST(test_round_trips) {
     static const uint64_t counts[] = {0, 1, 2, 63, 64, 65, 1000};
     static const mapped_part keys[] = {str_key, int_key, mixed_key};
-    size_t i, k;
-    for (i = 0; i < sizeof counts / sizeof counts[0]; i++) {
-        for (k = 0; k < 6; k++) {
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+        for (size_t k = 0; k < 6; k++) {
             check_mapping(keys[k / 2], row_value, counts[i], 0, k % 2 == 0);
             check_mapping(keys[k / 2], none_value, counts[i], 7, k % 2 == 0);
         }
@@ -220,11 +219,10 @@ static void check_fast_lookup(mapped_part key, uint64_t n, bool compress) {
     built b = map_build(&input, compress);
     rs_store values;
     rs_mapping m;
-    uint64_t i;
     REQUIRE(b.data != NULL);
     REQUIRE_OK(rs_store_open(&values, built_slice(&b), NULL, &err), &err);
     REQUIRE_OK(rs_mapping_open(&m, &values, &err), &err);
-    for (i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < n; i++) {
         rs_buffer raw = {0};
         rs_slice in;
         uint64_t units = 0, other = (i + 8) % n;
@@ -266,8 +264,7 @@ static void wide_key(uint64_t i, rs_buffer *raw) {
 }
 
 TEST(test_fast_lookup) {
-    unsigned compress;
-    for (compress = 0; compress < 2; compress++) {
+    for (unsigned compress = 0; compress < 2; compress++) {
         check_fast_lookup(str_key, 300, compress == 1);
         check_fast_lookup(mixed_key, 300, compress == 1);
         check_fast_lookup(wide_key, 200, compress == 1);
@@ -292,8 +289,7 @@ static void odd_key(uint64_t i, rs_buffer *raw) {
 TEST(test_wide_units) {
     static const uint8_t narrow[] = {0x09, 2, 'a', 'b'};
     mapped_input input = {odd_key, none_value, 2, NULL, NULL, 0, 0};
-    unsigned width;
-    for (width = 0; width < 2; width++) {
+    for (unsigned width = 0; width < 2; width++) {
         const uint64_t other = rs_hash64(narrow, sizeof narrow, MAPPED_SEED);
         rs_segment_writer writer;
         rs_mapping_builder builder;
@@ -394,11 +390,10 @@ static void end_child(const child *self) {
 static void read_back(rs_mapping_builder *b, uint64_t n, child *forked) {
     rs_store keys;
     rs_written_keys written;
-    uint64_t i;
     REQUIRE_OK(rs_mapping_builder_map_keys(b, &written, &err), &err);
     REQUIRE_OK(rs_store_open_prepared(&keys, written.bytes, &written.header, &written.directory, &err), &err);
     CHECK_U64(keys.header.n_records, n);
-    for (i = 0; i < n && same_record(&keys, i, i, str_key); i++) {
+    for (uint64_t i = 0; i < n && same_record(&keys, i, i, str_key); i++) {
     }
     begin_child(forked);
     rs_store_close(&keys);
@@ -412,13 +407,12 @@ TEST(test_builder_states) {
     rs_written_keys written;
     rs_buffer table = {0}, wrong = {0};
     static uint64_t hashes[100], order[200];
-    uint64_t i;
     child forked;
     REQUIRE_OK(rs_segment_writer_open(&writer, RS_BACKING_ANONYMOUS, NULL, NULL, &err), &err);
     REQUIRE_OK(rs_mapping_builder_open(&builder, &writer, NULL, &err), &err);
     CHECK_CODE(rs_mapping_builder_map_keys(&builder, &written, &err), RS_E_STATE_FINISHED, &err);
     CHECK_CODE(rs_mapping_builder_finish(&builder, &table, NULL, 0, &err), RS_E_STATE_FINISHED, &err);
-    for (i = 0; i < 100; i++) {
+    for (uint64_t i = 0; i < 100; i++) {
         refuse(&builder, 0x7F, 0);
         refuse(&builder, 0, 0x7F);
         str_key(i, &builder.keys.raw);
@@ -453,8 +447,7 @@ TEST(test_builder_states) {
 /* Invalid orders: a key's record twice, or a record that does not exist. */
 TEST(test_refused_orders) {
     static const uint64_t orders[][4] = {{0, 0, 0, 1}, {1, 0, 0, 1}, {0, 0, 3, 1}, {0, 3, 1, 1}, {0, 2, 2, 2}};
-    size_t i;
-    for (i = 0; i < 5; i++) {
+    for (size_t i = 0; i < 5; i++) {
         mapped_input input = {str_key, none_value, 3, NULL, NULL, 0, 0};
         uint64_t hashes[3];
         rs_segment_writer writer;

@@ -30,10 +30,9 @@ static void make_both(void) {
     static uint64_t order[120];
     mapped_input input = {small_key, small_value, 70, opaque, NULL, 0, 64},
                  twice = {small_key, small_value, 70, NULL, order, 60, 64};
-    uint64_t i;
     opaque[3] = opaque[69] = 1;
     small = map_build(&input, true);
-    for (i = 0; i < 60; i++) order[2 * i] = i, order[2 * i + 1] = 69 - i;
+    for (uint64_t i = 0; i < 60; i++) order[2 * i] = i, order[2 * i + 1] = 69 - i;
     ordered = map_build(&twice, true);
     REQUIRE(small.data != NULL && ordered.data != NULL);
     mapped_read(&small, &small_layout);
@@ -128,9 +127,8 @@ TEST(test_order_at_open) {
                  {2, 0, RS_E_FMT_SECTION},
                  {0, 32768, RS_E_FMT_KEYS}};
     uint64_t at = entry_at(&ordered, &ordered_layout, 1, 8, 0);
-    size_t i;
     CHECK_U64(ordered_layout.stores[1].sections[RS_FMT_SECTION_ORDER].size_bytes, 480);
-    for (i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         built copy =
             changed(&ordered, &ordered_layout, at + cases[i].field, cases[i].value, cases[i].field < 4 ? 2 : 8);
         if (!CHECK_CODE(open_both(built_slice(&copy)), cases[i].code, &err)) (void)fprintf(stderr, "    case %zu\n", i);
@@ -218,8 +216,7 @@ TEST(test_keys_of_no_writer) {
                  {one_and_true, RS_OK},
                  {true_key, RS_E_FMT_KEYS},
                  {negative_zero, RS_E_FMT_KEYS}}; /* hashed as they are, not as the ints they equal */
-    size_t i;
-    for (i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         mapped_input input = {cases[i].key, small_value, 20, NULL, NULL, 0, 0};
         built b = map_build(&input, i % 2 == 0);
         REQUIRE(b.data != NULL);
@@ -249,8 +246,7 @@ TEST(test_order_rises) {
     const uint64_t n_slots = rs_load_u64(ordered.data + s->off + RS_FMT_K_N_SLOTS);
     built copy = {make_exact(ordered.data, ordered.size), ordered.size};
     unsigned found = 0;
-    uint64_t i;
-    for (i = 0; i < n_slots; i++) {
+    for (uint64_t i = 0; i < n_slots; i++) {
         uint8_t *slot = copy.data + s->off + RS_FMT_KEYS_HEAD_SIZE + 4 * i;
         const uint32_t value = rs_load_u32(slot), entry = value & 0x3F; /* of 60 entries, in 6 bits */
         if (entry != 6 && entry != 7) continue;
@@ -285,8 +281,7 @@ TEST(test_every_flip) {
 }
 
 TEST(test_every_cut) {
-    size_t n;
-    for (n = 0; n < small.size; n += n < 4096 ? 97 : 1) {
+    for (size_t n = 0; n < small.size; n += n < 4096 ? 97 : 1) {
         uint8_t *exact = make_exact(small.data, n);
         CHECK_CODE(rs_verify_segment(rs_slice_of(exact, n), NULL, NULL, &err), RS_E_FMT_TRUNCATED, &err);
         free(exact);

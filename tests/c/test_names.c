@@ -10,17 +10,16 @@ TEST(test_names) {
     rs_names names;
     char text[32];
     bool is_new;
-    int64_t i;
     memset(&names, 0, sizeof names);
     CHECK(rs_names_of_text(&names, (const uint8_t *)"a", 1) == RS_NAMES_NONE);
     CHECK(rs_names_of_int(&names, 0) == RS_NAMES_NONE);
-    for (i = 0; i < 5000; i++) {
+    for (int64_t i = 0; i < 5000; i++) {
         const int n = snprintf(text, sizeof text, "name %lld", (long long)i);
         if (i % 2 == 0) CHECK_OK(rs_names_add_text(&names, (const uint8_t *)text, (uint64_t)n, &is_new, &err), &err);
         else CHECK_OK(rs_names_add_int(&names, i - 2500, &is_new, &err), &err);
         CHECK(is_new);
     }
-    for (i = 0; i < 5000; i++) {
+    for (int64_t i = 0; i < 5000; i++) {
         const int n = snprintf(text, sizeof text, "name %lld", (long long)i);
         const int64_t there = i % 2 == 0 ? i : RS_NAMES_NONE;
         CHECK(rs_names_of_text(&names, (const uint8_t *)text, (uint64_t)n) == there);

@@ -15,13 +15,12 @@ static uint8_t items[8 * MOST], back[8 * MOST + 8];
 static uint8_t *store_data(const uint64_t *fields, unsigned width, unsigned item_bytes, uint64_t n, uint64_t base,
                            uint64_t *size) {
     uint8_t *data;
-    uint64_t i;
     *size = item_bytes + (n * width + 7) / 8;
     CHECK_U64(rs_array_data_bytes((uint8_t)(width << RS_FMT_ARRAY_WIDTH_SHIFT), item_bytes, n * item_bytes), *size);
     data = (uint8_t *)calloc(1, (size_t)*size);
     if (data == NULL) abort();
     memcpy(data, &base, item_bytes);
-    for (i = 0; i < n; i++) rs_store_bits(data + item_bytes, i * width, width, fields[i]);
+    for (uint64_t i = 0; i < n; i++) rs_store_bits(data + item_bytes, i * width, width, fields[i]);
     return data;
 }
 
@@ -53,12 +52,10 @@ static void check_width(unsigned width, unsigned item_bytes, uint64_t n, uint64_
 TEST(test_widths) {
     static const uint64_t counts[] = {0, 1, 7, 8, 9, 16, 63, 256, 257, MOST};
     static const uint64_t bases[] = {0, 5, UINT64_MAX - 99, UINT64_C(1) << 63};
-    unsigned width, size, b;
-    size_t k;
-    for (size = 1; size <= 8; size *= 2) {
-        for (width = 1; width < 8 * size; width++) {
-            for (k = 0; k < sizeof counts / sizeof counts[0]; k++) {
-                for (b = 0; b < 4; b++) check_width(width, size, counts[k], bases[b]);
+    for (unsigned size = 1; size <= 8; size *= 2) {
+        for (unsigned width = 1; width < 8 * size; width++) {
+            for (size_t k = 0; k < sizeof counts / sizeof counts[0]; k++) {
+                for (unsigned b = 0; b < 4; b++) check_width(width, size, counts[k], bases[b]);
             }
         }
     }
@@ -66,8 +63,7 @@ TEST(test_widths) {
 
 static unsigned choose(uint8_t code, uint64_t n, int64_t low, uint64_t range, uint64_t *base) {
     const unsigned size = rs_narrow_item_bytes(code);
-    uint64_t i;
-    for (i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < n; i++) {
         const uint64_t item = (uint64_t)low + (i == n / 2 ? range : i % 2 * (range / 2));
         memcpy(items + i * size, &item, size);
     }
@@ -93,10 +89,9 @@ TEST(test_choice) {
 
 /* Which array flags a dtype may have, and data that end too early. */
 TEST(test_types) {
-    unsigned width, code, flags;
-    for (code = 1; code <= 14; code++) {
-        for (width = 0; width < 64; width++) {
-            for (flags = 0; flags < 4; flags++) {
+    for (unsigned code = 1; code <= 14; code++) {
+        for (unsigned width = 0; width < 64; width++) {
+            for (unsigned flags = 0; flags < 4; flags++) {
                 const uint8_t bytes[] = {(uint8_t)(width << 2 | flags), (uint8_t)code},
                               big[] = {bytes[0], (uint8_t)(code | 0x80)};
                 rs_slice in = rs_slice_of(bytes, 2), in_big = rs_slice_of(big, 2);
@@ -116,8 +111,7 @@ TEST(test_cuts) {
     rs_array_type type;
     rs_slice shape;
     uint64_t size, outside;
-    size_t n;
-    for (n = 0; n <= sizeof bytes; n++) {
+    for (size_t n = 0; n <= sizeof bytes; n++) {
         rs_slice in = rs_slice_of(bytes, n);
         CHECK_CODE(rs_array_skip(&in, 0, &type, &shape, &size, &outside, &err),
                    n == sizeof bytes ? RS_OK : RS_E_FMT_TRUNCATED, &err);
@@ -131,10 +125,9 @@ TEST(test_runs) {
     uint64_t fields[MOST], size, written, i;
     rs_buffer scratch = {0};
     uint8_t *data;
-    size_t k;
     for (i = 0; i < MOST; i++) fields[i] = i * 37 % 65536;
     data = store_data(fields, 16, 4, MOST, 7, &size);
-    for (k = 0; k < sizeof dtypes / sizeof dtypes[0]; k++) {
+    for (size_t k = 0; k < sizeof dtypes / sizeof dtypes[0]; k++) {
         const rs_run run = {data, NULL, MOST, size, RS_RUN_ITEMS, 4, 16, false};
         CHECK_OK(rs_run_write(&run, MOST, dtypes[k], NULL, &scratch, back, &written, &err), &err);
         CHECK_U64(written, MOST);

@@ -4,8 +4,7 @@
 #include "rs_test.h"
 
 TEST(test_every_kind_has_a_row) {
-    unsigned kind;
-    for (kind = 1; kind <= RS_FMT_NODE_LAST; kind++) {
+    for (unsigned kind = 1; kind <= RS_FMT_NODE_LAST; kind++) {
         const rs_node_kind *row = rs_node_kind_of(kind);
         if (kind == 29 || (kind > RS_FMT_NODE_OPTIONAL && kind < RS_FMT_NODE_RISING)) { /* for later */
             CHECK(row == NULL);
@@ -38,17 +37,16 @@ TEST(test_rows_agree_with_constants) {
 }
 
 TEST(test_names) {
-    unsigned i;
     CHECK_STR(rs_node_name(RS_FMT_NODE_ANY), "any");
     CHECK_STR(rs_node_name(RS_FMT_NODE_DICT_CODED), "dict-coded");
     CHECK_STR(rs_node_name(RS_FMT_NODE_OPTIONAL), "optional");
     CHECK(rs_node_name(0) == NULL && rs_node_name(RS_FMT_NODE_LAST + 1) == NULL);
-    for (i = 1; i <= RS_FMT_EXT_LAST; i++) CHECK(rs_ext_name(i) != NULL);
+    for (unsigned i = 1; i <= RS_FMT_EXT_LAST; i++) CHECK(rs_ext_name(i) != NULL);
     CHECK_STR(rs_ext_name(RS_FMT_EXT_COMPLEX), "complex");
     CHECK_STR(rs_ext_name(RS_FMT_EXT_ORDEREDDICT), "OrderedDict");
     CHECK_STR(rs_ext_name(RS_FMT_EXT_STRINGDTYPE), "StringDType");
     CHECK(rs_ext_name(0) == NULL && rs_ext_name(RS_FMT_EXT_LAST + 1) == NULL);
-    for (i = 1; i <= RS_FMT_SECTION_LAST; i++) CHECK(rs_section_name(i) != NULL);
+    for (unsigned i = 1; i <= RS_FMT_SECTION_LAST; i++) CHECK(rs_section_name(i) != NULL);
     CHECK_STR(rs_section_name(RS_FMT_SECTION_HEAP), "heap");
     CHECK_STR(rs_section_name(RS_FMT_SECTION_TREE_TABLE), "tree table");
     CHECK_STR(rs_section_name(RS_FMT_SECTION_LABEL), "label");

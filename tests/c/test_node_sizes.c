@@ -10,13 +10,12 @@ enum { MOST_NODES = 256 };
 static rs_node_size sizes[MOST_NODES];
 
 static bool open_all(const built *b, rs_store *store) {
-    uint64_t i;
     memset(store, 0, sizeof *store);
     if (!CHECK_OK(rs_store_open(store, built_slice(b), NULL, &err), &err)) return false;
-    for (i = 0; i < store->n_blocks; i++) {
+    for (uint64_t i = 0; i < store->n_blocks; i++) {
         if (!CHECK_OK(rs_store_load_block(store, i, &err), &err)) return false;
     }
-    for (i = 0; i < store->n_tables; i++) {
+    for (uint64_t i = 0; i < store->n_tables; i++) {
         if (!CHECK_OK(rs_store_load_table(store, (uint32_t)i, &err), &err)) return false;
     }
     return true;
@@ -24,17 +23,15 @@ static bool open_all(const built *b, rs_store *store) {
 
 static uint64_t sum(const rs_tree *tree) {
     uint64_t bits = 0;
-    uint32_t i;
-    for (i = 0; i < tree->n_nodes; i++) bits += sizes[i].bits;
+    for (uint32_t i = 0; i < tree->n_nodes; i++) bits += sizes[i].bits;
     return bits;
 }
 
 /* The nodes of every block and table take the bytes of its heap. */
 static void check_heaps(const built *b, bool arrays) {
     rs_store store;
-    uint64_t i;
     if (!open_all(b, &store)) return;
-    for (i = 0; i < store.n_blocks; i++) {
+    for (uint64_t i = 0; i < store.n_blocks; i++) {
         const rs_block *block = &store.blocks[i];
         memset(sizes, 0, sizeof sizes);
         REQUIRE(store.trees[block->tree].n_nodes <= MOST_NODES);
@@ -43,7 +40,7 @@ static void check_heaps(const built *b, bool arrays) {
                   8 * (block->heap_size_bytes + (arrays ? block->arrays_size_bytes : 0)));
         CHECK_U64(sizes[0].values, block->n_records);
     }
-    for (i = 0; i < store.n_tables; i++) {
+    for (uint64_t i = 0; i < store.n_tables; i++) {
         const rs_table *table = &store.tables[i];
         if (table->kind != RS_FMT_TABLE_VALUES) continue;
         memset(sizes, 0, sizeof sizes);
@@ -55,13 +52,12 @@ static void check_heaps(const built *b, bool arrays) {
 
 /* {"a": i % 8, "b": None or an int, "c": [(int, bool), ...], "d": a float or a text}. */
 static void mixed_record(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
-    uint64_t k;
     (void)arrays;
     make_head(raw, 0x0F, 4);
     make_str(raw, "a"), make_int(raw, (int64_t)(i % 8));
     make_str(raw, "b"), (i % 3 == 0 ? make_tag(raw, 0) : make_int(raw, (int64_t)(i * 7919 % 1000)));
     make_str(raw, "c"), make_head(raw, 0x0D, i % 4);
-    for (k = 0; k < i % 4; k++) {
+    for (uint64_t k = 0; k < i % 4; k++) {
         make_head(raw, 0x0E, 2), make_int(raw, (int64_t)((i + k) * 31 % 5000)), make_tag(raw, 1 + (i + k) * i / 3 % 2);
     }
     make_str(raw, "d");
@@ -91,8 +87,7 @@ static void array_record(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
 }
 
 TEST(test_arrays) {
-    unsigned k;
-    for (k = 0; k < 2; k++) {
+    for (unsigned k = 0; k < 2; k++) {
         built b = build(array_record, 300, k == 0);
         REQUIRE(b.data != NULL);
         check_heaps(&b, k == 0); /* of an any value it is the position alone that counts */
@@ -103,9 +98,8 @@ TEST(test_arrays) {
 TEST(test_heaps) {
     static const built_record records[] = {columns_record, mixed_record, int_record, path_record};
     static const uint64_t counts[] = {1, 63, 5000};
-    unsigned i, k;
-    for (i = 0; i < 4; i++) {
-        for (k = 0; k < 6; k++) {
+    for (unsigned i = 0; i < 4; i++) {
+        for (unsigned k = 0; k < 6; k++) {
             built b = build(records[i], counts[k % 3], k < 3);
             if (!CHECK(b.data != NULL)) continue;
             check_heaps(&b, false);
@@ -169,10 +163,9 @@ TEST(test_known_optional) {
 TEST(test_damage) {
     built b = build(mixed_record, 400, true);
     rs_store store;
-    unsigned round;
     REQUIRE(b.data != NULL);
     REQUIRE(open_all(&b, &store));
-    for (round = 0; round < 2000; round++) {
+    for (unsigned round = 0; round < 2000; round++) {
         const rs_block *block = &store.blocks[0];
         uint64_t at = block->heap_off + make_random(block->heap_size_bytes);
         uint8_t before = b.data[at];

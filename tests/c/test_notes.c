@@ -22,11 +22,11 @@ TEST(test_flags) {
 
 TEST(test_many) {
     rs_notes notes = {0}, copy = {0};
-    uint64_t i;
     uint32_t wrong = 0;
-    for (i = 1; i <= 40000; i++) rs_notes_add(&notes, i * UINT64_C(0x9E3779B97F4A7C15), RS_POSITION_NO_DICTIONARY);
+    for (uint64_t i = 1; i <= 40000; i++)
+        rs_notes_add(&notes, i * UINT64_C(0x9E3779B97F4A7C15), RS_POSITION_NO_DICTIONARY);
     CHECK(notes.used <= notes.n / 2 && notes.n == 65536); /* full: later positions are not noted */
-    for (i = 1; i <= 32768; i++) wrong += rs_notes_known(&notes, i * UINT64_C(0x9E3779B97F4A7C15), 1) == 0;
+    for (uint64_t i = 1; i <= 32768; i++) wrong += rs_notes_known(&notes, i * UINT64_C(0x9E3779B97F4A7C15), 1) == 0;
     CHECK(wrong == 0);
     CHECK(rs_notes_known(&notes, UINT64_C(40000) * UINT64_C(0x9E3779B97F4A7C15), 1) == 0);
     rs_notes_copy(&copy, &notes);

@@ -11,7 +11,6 @@ static void check_groups(const uint64_t *ends, uint32_t n, uint32_t width) {
     rs_buffer out = {0};
     rs_block block;
     uint8_t *segment;
-    uint32_t i;
     memset(&block, 0, sizeof block);
     REQUIRE_OK(rs_offsets_append(ends, n, false, &block, &out, &err), &err);
     CHECK_U64(block.index_width, width);
@@ -19,14 +18,14 @@ static void check_groups(const uint64_t *ends, uint32_t n, uint32_t width) {
     CHECK_U64(out.size_bytes, width == 0 ? 0 : (uint64_t)(n + 63) / 64 * (8 + 64 * width));
     segment = make_exact(out.data, out.size_bytes);
     block.n_records = n, block.heap_size_bytes = block.rows_size_bytes = ends[n - 1];
-    for (i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < n; i++) {
         uint64_t begin = i == 0 ? 0 : ends[i - 1];
         rs_slice slice = {NULL, NULL};
         if (!CHECK_OK(rs_offsets_locate(segment, &block, i, &slice, &err), &err)) break;
         CHECK_U64((uintptr_t)slice.ptr - (uintptr_t)segment, begin);
         CHECK_U64((uintptr_t)slice.end - (uintptr_t)segment, ends[i]);
     }
-    for (i = n; width != 0 && i % 64 != 0; i++) { /* those past the last record repeat its end */
+    for (uint32_t i = n; width != 0 && i % 64 != 0; i++) { /* those past the last record repeat its end */
         const uint8_t *group = segment + (size_t)(i / 64) * (8 + 64 * width);
         CHECK_U64(rs_load_u64(group) + rs_load_uint_unchecked(group + 8 + (i % 64) * width, width), ends[n - 1]);
     }
@@ -37,17 +36,15 @@ static void check_groups(const uint64_t *ends, uint32_t n, uint32_t width) {
 /* Records of size a, but the one numbered `odd` of size b. */
 static void check_sizes(uint32_t n, uint64_t a, uint32_t odd, uint64_t b, uint32_t width) {
     uint64_t *ends = (uint64_t *)calloc(n, sizeof *ends), end = 0;
-    uint32_t i;
     if (ends == NULL) abort();
-    for (i = 0; i < n; i++) ends[i] = end += i == odd ? b : a;
+    for (uint32_t i = 0; i < n; i++) ends[i] = end += i == odd ? b : a;
     check_groups(ends, n, width);
     free(ends);
 }
 
 TEST(test_widths) {
     static const uint32_t counts[] = {1, 2, 63, 64, 65, 127, 128, 129, 1000, 65536};
-    size_t i;
-    for (i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
         uint32_t n = counts[i];
         check_sizes(n, 7, n, 0, 0);
         check_sizes(n, 0, n, 0, 0);
@@ -102,9 +99,8 @@ static uint32_t check_lines(const uint64_t *ends, uint32_t n) {
 /* Ends of n records whose sizes are drawn below `most`. */
 static uint64_t *drawn_ends(uint32_t n, uint64_t most, uint64_t seed) {
     uint64_t *ends = (uint64_t *)calloc(n, sizeof *ends), end = 0;
-    uint32_t i;
     if (ends == NULL) abort();
-    for (i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < n; i++) {
         seed = seed * UINT64_C(6364136223846793005) + 1442695040888963407u;
         ends[i] = end += (seed >> 33) % most;
     }
@@ -114,9 +110,8 @@ static uint64_t *drawn_ends(uint32_t n, uint64_t most, uint64_t seed) {
 TEST(test_lines) {
     static const uint32_t counts[] = {2, 3, 63, 64, 65, 127, 128, 129, 1000, 65536};
     static const uint64_t most[] = {2, 3, 8, 30, 100, 1000, 100000};
-    size_t i, k;
-    for (i = 0; i < sizeof counts / sizeof counts[0]; i++) {
-        for (k = 0; k < sizeof most / sizeof most[0]; k++) {
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+        for (size_t k = 0; k < sizeof most / sizeof most[0]; k++) {
             uint64_t *ends = drawn_ends(counts[i], most[k], i + 1);
             uint32_t bits = check_lines(ends, counts[i]);
             if (counts[i] > 100 && most[k] < 10) CHECK(bits > 0 && bits < 8);
@@ -147,19 +142,19 @@ TEST(test_lines_at_their_limits) {
 /* Ends of each width, also of those that a writer seldom needs. */
 TEST(test_lines_of_each_width) {
     const uint64_t base = 1000, slope = 70000;
-    uint32_t bits, i;
-    for (bits = 1; bits <= RS_FMT_INDEX_BITS; bits++) {
+    for (uint32_t bits = 1; bits <= RS_FMT_INDEX_BITS; bits++) {
         const uint64_t half = UINT64_C(1) << (bits - 1);
         uint8_t bytes[8 + 8 * RS_FMT_INDEX_BITS] = {0}, *segment;
         uint64_t begin = base;
         rs_block block;
         rs_store_u32(bytes, (uint32_t)base), rs_store_u32(bytes + 4, (uint32_t)slope);
-        for (i = 0; i < 64; i++) rs_store_bits(bytes + 8, (uint64_t)i * bits, bits, half + (half - 1) * i / 63);
+        for (uint32_t i = 0; i < 64; i++)
+            rs_store_bits(bytes + 8, (uint64_t)i * bits, bits, half + (half - 1) * i / 63);
         segment = make_exact(bytes, 8 + 8 * (size_t)bits);
         memset(&block, 0, sizeof block);
         block.n_records = 64, block.heap_size_bytes = block.rows_size_bytes = UINT32_MAX;
         block.index_width = RS_FMT_INDEX_LINES, block.index_bits = (uint16_t)bits;
-        for (i = 0; i < 64; i++) {
+        for (uint32_t i = 0; i < 64; i++) {
             const uint64_t end = base + ((i + 1) * slope >> 16) + (half - 1) * i / 63;
             rs_slice out = {NULL, NULL};
             if (!CHECK_OK(rs_offsets_locate(segment, &block, i, &out, &err), &err)) break;
@@ -174,13 +169,11 @@ TEST(test_lines_of_each_width) {
 /* Rule 15: bytes that say anything give a record within the heap or an error. */
 TEST(test_bad_lines) {
     uint64_t seed = 1;
-    unsigned bits, round;
-    for (bits = 1; bits <= RS_FMT_INDEX_BITS; bits++) {
-        for (round = 0; round < 200; round++) {
+    for (unsigned bits = 1; bits <= RS_FMT_INDEX_BITS; bits++) {
+        for (unsigned round = 0; round < 200; round++) {
             uint8_t bytes[8 + 8 * RS_FMT_INDEX_BITS], *segment;
             rs_block block;
-            size_t i;
-            for (i = 0; i < sizeof bytes; i++) {
+            for (size_t i = 0; i < sizeof bytes; i++) {
                 seed = seed * UINT64_C(6364136223846793005) + 1442695040888963407u;
                 bytes[i] = (uint8_t)(seed >> (round % 3 == 0 && i < 8 ? 63 : 40));
             }
@@ -188,7 +181,7 @@ TEST(test_bad_lines) {
             memset(&block, 0, sizeof block);
             block.n_records = 64, block.heap_size_bytes = block.rows_size_bytes = seed >> (round % 60);
             block.index_width = RS_FMT_INDEX_LINES, block.index_bits = (uint16_t)bits;
-            for (i = 0; i < 64; i++) {
+            for (size_t i = 0; i < 64; i++) {
                 rs_slice out;
                 rs_status status = rs_offsets_locate(segment, &block, (uint32_t)i, &out, &err);
                 if (status == RS_OK) {
@@ -219,8 +212,7 @@ TEST(test_bad_offsets) {
         {UINT64_MAX, {1, 1, 1}, {RS_E_FMT_OFFSET, RS_E_FMT_OFFSET, RS_E_FMT_OFFSET}},
         {UINT64_MAX - 5, {10, 10, 10}, {RS_E_FMT_OFFSET, RS_E_FMT_OFFSET, RS_E_FMT_OFFSET}},
     };
-    size_t i, k;
-    for (i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         uint8_t segment[64 + 8 + 128] = {0};
         rs_block block;
         rs_slice out;
@@ -229,7 +221,7 @@ TEST(test_bad_offsets) {
         block.index_width = 2, block.index_bits = 16;
         rs_store_u64(segment + 64, cases[i].base);
         memcpy(segment + 72, cases[i].ends, 6);
-        for (k = 0; k < 3; k++) {
+        for (size_t k = 0; k < 3; k++) {
             CHECK_CODE(rs_offsets_locate(segment, &block, (uint32_t)k, &out, &err), cases[i].code[k], &err);
             if (cases[i].code[k] != RS_OK) CHECK_U64(err.offset, 64);
         }
@@ -313,9 +305,8 @@ TEST(test_block_of_rows) {
         {72, 101, 1, RS_E_FMT_BLOCK},
     };
     rs_block block = {5, 10, 0, 4096, 100, 0, 10, 0, 0, 4224, 64, 0x12345678, 0x9ABCDEF0, 0, 100, NULL};
-    size_t i;
     CHECK_OK(read_block(&block, 0, 0, 0), &err);
-    for (i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         if (!CHECK_CODE(read_block(&block, cases[i].at, cases[i].value, cases[i].width), cases[i].code, &err)) {
             (void)fprintf(stderr, "    case %zu\n", i);
         }

@@ -548,14 +548,13 @@ TEST(test_thread) {
 TEST(test_forgetting) {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
     uint8_t *data = (uint8_t *)rs_os_pages(4 * page);
-    size_t from, to, i;
     REQUIRE(data != NULL);
-    for (from = 0; from <= 2; from++) {
-        for (to = 3 * page - 1; to <= 3 * page + 1; to++) {
+    for (size_t from = 0; from <= 2; from++) {
+        for (size_t to = 3 * page - 1; to <= 3 * page + 1; to++) {
             bool ok = true;
             memset(data, 1, 4 * page);
             rs_os_forget(data + from, to - from);
-            for (i = 0; ok && i < 4 * page; i++) {
+            for (size_t i = 0; ok && i < 4 * page; i++) {
                 const size_t begin = i / page * page, end = begin + page;
                 ok = data[i] == 1 || (begin >= from && end <= to);
 #if defined(__linux__)

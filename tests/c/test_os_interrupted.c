@@ -108,8 +108,7 @@ TEST(test_failed_writes) {
         const char *says;
     } full[] = {{ENOSPC, "the file system"}, {EDQUOT, "the quota"}, {ENOMEM, "memory"}, {EFBIG, "size of a file"}};
     int fd = new_file("full");
-    unsigned i;
-    for (i = 0; i < 4; i++) {
+    for (unsigned i = 0; i < 4; i++) {
         make_plan(&writing, 9, full[i].code, 0);
         check_failed(rs_os_write_at(fd, "abc", 3, 0, &err), RS_E_SPACE, full[i].code, &writing);
         CHECK(err.needed == 3 && strstr(err.message, full[i].says) != NULL);
@@ -162,12 +161,11 @@ TEST(test_syncs) {
 TEST(test_reserving) {
     static const int missing[] = {EOPNOTSUPP, EINVAL, ENOSYS};
     int fd = new_file("space");
-    unsigned i;
     make_plan(&reserving, 3, EINTR, 0);
     CHECK_OK(rs_os_reserve(fd, 100, 300, false, &err), &err);
     CHECK_U64(reserving.calls, 4);
     CHECK(lseek(fd, 0, SEEK_END) == 300);
-    for (i = 0; i < 3; i++) { /* no such call: the file grows all the same, and does not shrink */
+    for (unsigned i = 0; i < 3; i++) { /* no such call: the file grows all the same, and does not shrink */
         const off_t wanted = (off_t)(400 + 100 * i);
         make_plan(&reserving, 9, missing[i], 0);
         CHECK_OK(rs_os_reserve(fd, 0, (uint64_t)wanted, false, &err), &err);
@@ -190,8 +188,7 @@ TEST(test_creating) {
         rs_status status;
     } cases[] = {{ENOSPC, RS_E_SPACE}, {EDQUOT, RS_E_SPACE}, {ENOENT, RS_E_SYS_NOT_FOUND}, {EIO, RS_E_SYS}};
     int fd = -1;
-    unsigned i;
-    for (i = 0; i < 4; i++) {
+    for (unsigned i = 0; i < 4; i++) {
         make_plan(&making, 9, cases[i].code, 0);
         check_failed(rs_os_create_in_directory(at("folder"), "one", &fd, &err), cases[i].status, cases[i].code,
                      &making);
@@ -205,14 +202,13 @@ TEST(test_creating) {
 /* Whether each of n bytes is another one in some of the draws. */
 static bool all_drawn(size_t n) {
     uint8_t seen[64] = {0}, bytes[64];
-    size_t i, k;
-    for (k = 0; k < 20; k++) {
+    for (size_t k = 0; k < 20; k++) {
         memset(bytes, 0, sizeof bytes);
         drawing.calls = reading.calls = 0;
         if (!CHECK_OK(rs_os_random(bytes, n, &err), &err)) return false;
-        for (i = 0; i < sizeof bytes; i++) seen[i] |= bytes[i];
+        for (size_t i = 0; i < sizeof bytes; i++) seen[i] |= bytes[i];
     }
-    for (i = 0; i < sizeof seen; i++) {
+    for (size_t i = 0; i < sizeof seen; i++) {
         if ((seen[i] != 0) != (i < n)) return false;
     }
     return true;
@@ -221,11 +217,10 @@ static bool all_drawn(size_t n) {
 TEST(test_random_bytes) {
     static const int codes[] = {ENOSYS, 0};
     uint8_t bytes[8];
-    unsigned i;
     make_plan(&drawing, 2, EINTR, 5);
     make_plan(&reading, 99, EIO, 0); /* the device is not read */
     CHECK(all_drawn(33) && drawing.calls == 2 + 7 && reading.calls == 0);
-    for (i = 0; i < 2; i++) {
+    for (unsigned i = 0; i < 2; i++) {
         make_plan(&drawing, 99, codes[i], 0);
         make_plan(&reading, 2, EINTR, 5);
         CHECK(all_drawn(33) && drawing.calls == 1 && reading.calls == 2 + 7);

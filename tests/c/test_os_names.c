@@ -272,11 +272,10 @@ TEST(test_lock_of_a_killed_parent) {
     builder = fork();
     if (builder == 0) {
         rs_os_lock locks[3];
-        size_t i;
         int there[2];
         char byte = 0;
         if (pipe(there) != 0) _exit(5);
-        for (i = 0; i < 3; i++) {
+        for (size_t i = 0; i < 3; i++) {
             if (rs_os_open_lock(at("lock"), &locks[i], &err) != RS_OK) _exit(1);
         }
         rs_os_close_lock(&locks[1]);
@@ -307,9 +306,8 @@ TEST(test_lock_of_a_killed_parent) {
 /* A killed user leaves a file that can be locked; a killed builder none, or one under its temporary name that can. */
 TEST(test_after_a_kill) {
     static const rs_backing backings[] = {RS_BACKING_NAMED, RS_BACKING_TEMPORARY};
-    size_t i;
     int status;
-    for (i = 0; i < 2; i++) {
+    for (size_t i = 0; i < 2; i++) {
         pid_t child;
         (void)fflush(NULL);
         child = fork();

@@ -60,17 +60,16 @@ static void round_trip(const int64_t *const *lists, const uint64_t *lengths, siz
     int64_t base = INT64_MAX;
     uint64_t size = 0, k;
     rs_node node;
-    size_t i;
     memset(&sizes, 0, sizeof sizes);
     sizes.stride = stride;
-    for (i = 0; i < n_lists; i++) {
+    for (size_t i = 0; i < n_lists; i++) {
         for (k = 0; k < lengths[i]; k++) base = lists[i][k] < base ? lists[i][k] : base;
     }
-    for (i = 0; i < n_lists; i++) rs_packed_ints_measure(&sizes, lists[i], lengths[i], base);
+    for (size_t i = 0; i < n_lists; i++) rs_packed_ints_measure(&sizes, lists[i], lengths[i], base);
     rs_packed_ints_aux(&sizes, RS_FMT_NUMBERS_INTS, 0, base, aux);
     CHECK(aux[RS_FMT_NUMBERS_STRIDE] == stride && rs_load_u16(aux + 14) == 0 && aux[13] == 0);
     node = node_of(aux);
-    for (i = 0; i < n_lists; i++) {
+    for (size_t i = 0; i < n_lists; i++) {
         rs_buffer bytes = {0};
         if (lengths[i] == 0) continue;
         if (CHECK_OK(rs_packed_ints_append(&node, lists[i], lengths[i], &bytes, &err), &err) &&
@@ -93,12 +92,10 @@ TEST(test_round_trips) {
     static int64_t numbers[4][MOST];
     const int64_t *lists[4] = {numbers[0], numbers[1], numbers[2], numbers[3]};
     uint64_t lengths[4], i;
-    unsigned stride, width;
-    size_t k;
-    for (stride = 0; stride <= 16; stride++) {
-        for (width = 0; width <= 64; width++) {
+    for (unsigned stride = 0; stride <= 16; stride++) {
+        for (unsigned width = 0; width <= 64; width++) {
             uint64_t base = random_bits(64);
-            for (k = 0; k < 4; k++) {
+            for (size_t k = 0; k < 4; k++) {
                 lengths[k] = make_random(3) == 0 ? make_random(300) : make_random(30);
                 for (i = 0; i < lengths[k]; i++) numbers[k][i] = (int64_t)(base + random_bits(width));
                 /* Chunks of other widths within one list. */
@@ -114,9 +111,8 @@ TEST(test_lengths) {
     static int64_t numbers[MOST];
     const int64_t *lists[1] = {numbers};
     uint64_t n;
-    unsigned stride, i;
-    for (i = 0; i < MOST; i++) numbers[i] = (int64_t)(i * i) - 40;
-    for (stride = 0; stride <= 16; stride++) {
+    for (unsigned i = 0; i < MOST; i++) numbers[i] = (int64_t)(i * i) - 40;
+    for (unsigned stride = 0; stride <= 16; stride++) {
         for (n = 0; n <= 50; n++) round_trip(lists, &n, 1, stride);
         n = MOST;
         round_trip(lists, &n, 1, stride);
@@ -128,15 +124,13 @@ TEST(test_extremes) {
                                       1,         INT64_MIN + 1, INT64_MAX, INT64_MIN};
     const int64_t *lists[2] = {numbers, numbers + 3};
     uint64_t lengths[2] = {11, 8};
-    unsigned stride;
-    for (stride = 0; stride <= 16; stride++) round_trip(lists, lengths, 2, stride);
+    for (unsigned stride = 0; stride <= 16; stride++) round_trip(lists, lengths, 2, stride);
 }
 
 /* Fields of full width wrap around: base + field is taken modulo 2^64. */
 TEST(test_wrapping) {
     static const int64_t numbers[] = {INT64_MIN, 5, INT64_MAX, -3, 0, 0, 1, 2, 3};
-    unsigned stride;
-    for (stride = 0; stride <= 16; stride++) {
+    for (unsigned stride = 0; stride <= 16; stride++) {
         rs_node node = node_with(INT64_MAX, stride, 64, 64);
         rs_buffer bytes = {0};
         CHECK_OK(rs_packed_ints_append(&node, numbers, 9, &bytes, &err), &err);
@@ -188,8 +182,7 @@ static const struct {
 };
 
 TEST(test_literals) {
-    size_t i, cut;
-    for (i = 0; i < sizeof literals / sizeof literals[0]; i++) {
+    for (size_t i = 0; i < sizeof literals / sizeof literals[0]; i++) {
         rs_node node = node_with(literals[i].base, literals[i].stride, literals[i].head_width, literals[i].max_width);
         rs_buffer bytes = {0}, packed = {0};
         make_bytes(&bytes, literals[i].bytes, literals[i].size);
@@ -197,7 +190,7 @@ TEST(test_literals) {
             (void)fprintf(stderr, "    case: %s\n", literals[i].what);
         CHECK_OK(rs_packed_ints_append(&node, literals[i].numbers, literals[i].n, &packed, &err), &err);
         CHECK(packed.size_bytes == bytes.size_bytes && memcmp(packed.data, bytes.data, bytes.size_bytes) == 0);
-        for (cut = 0; cut < literals[i].size; cut++) {
+        for (size_t cut = 0; cut < literals[i].size; cut++) {
             uint8_t *exact = make_exact(literals[i].bytes, cut);
             rs_slice in = rs_slice_of(exact, cut);
             rs_packed_ints list;
@@ -212,12 +205,11 @@ TEST(test_literals) {
 /* A chunk wider than max_width is malformed, in every place of the widths; up to 15 each width is its own. */
 TEST(test_widths_too_wide) {
     uint8_t bytes[200] = {0};
-    unsigned max_width, x, chunk;
-    for (max_width = 0; max_width <= 64; max_width++) {
+    for (unsigned max_width = 0; max_width <= 64; max_width++) {
         rs_node node = node_with(0, 0, 0, max_width);
         unsigned base = max_width > 15 ? max_width - 15 : 0;
-        for (x = 0; x < 16; x++) {
-            for (chunk = 0; chunk < 3; chunk++) {
+        for (unsigned x = 0; x < 16; x++) {
+            for (unsigned chunk = 0; chunk < 3; chunk++) {
                 rs_slice in = rs_slice_of(bytes, sizeof bytes);
                 rs_packed_ints list;
                 bool fits = x == 0 || x + base <= max_width;
@@ -233,10 +225,9 @@ TEST(test_widths_too_wide) {
 /* Counts that no bytes can hold, in sums that must not wrap. */
 TEST(test_huge_counts) {
     uint8_t *bytes = make_exact("\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF", 8);
-    unsigned shift, stride, width;
-    for (shift = 8; shift < 64; shift++) {
-        for (stride = 0; stride <= 16; stride += 8) {
-            for (width = 0; width <= 64; width += 16) {
+    for (unsigned shift = 8; shift < 64; shift++) {
+        for (unsigned stride = 0; stride <= 16; stride += 8) {
+            for (unsigned width = 0; width <= 64; width += 16) {
                 rs_node node = node_with(0, stride, width, width);
                 rs_slice in = rs_slice_of(bytes, 8);
                 rs_packed_ints list;
@@ -317,11 +308,10 @@ TEST(test_scales) {
         {0.5, 1, 5},
         {1.0 / 3.0, 16, 0},
     };
-    size_t i;
     int64_t m;
     unsigned s, scale;
     double power = 1.0; /* exact up to 10^22 */
-    for (i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         bool found;
         scale = 0;
         found = rs_packed_ints_find_scale(cases[i].value, &scale);
@@ -343,8 +333,7 @@ TEST(test_scales) {
 /* Every decimal of up to 15 digits, read into a float, is found again at its scale, and gives its bits back. */
 TEST(test_decimals_of_15_digits) {
     char text[40];
-    int i;
-    for (i = 0; i < 20000; i++) {
+    for (int i = 0; i < 20000; i++) {
         unsigned scale = (unsigned)make_random(16), digits = 1 + (unsigned)make_random(15);
         int64_t wanted = (int64_t)random_bits(49) % (int64_t)rs_schema_divisor(digits), m = 0;
         double value;
@@ -392,7 +381,6 @@ static rs_node decimal_of(int64_t base, unsigned scale, unsigned correction) {
 
 TEST(test_decimal_values) {
     rs_node node = decimal_of(5, 1, 0);
-    unsigned c;
     CHECK(rs_packed_ints_decimal(&node, 0) == 0.5 && rs_packed_ints_decimal(&node, 7) == 1.2);
     node = decimal_of(INT64_MAX, 0, 0);
     CHECK(rs_packed_ints_decimal(&node, 1) == -9223372036854775808.0 &&
@@ -405,7 +393,7 @@ TEST(test_decimal_values) {
     node = decimal_of(3, 1, 2);
     CHECK(rs_packed_ints_decimal(&node, 2) == 0.3 && bits_of(rs_packed_ints_decimal(&node, 3)) == bits_of(0.1 + 0.2));
     CHECK(rs_packed_ints_decimal(&node, 6) == 0.4 && bits_of(rs_packed_ints_decimal(&node, 0)) == bits_of(0.3) - 2);
-    for (c = 1; c <= 32; c++) {
+    for (unsigned c = 1; c <= 32; c++) {
         node = decimal_of(0, 0, c);
         CHECK_U64(bits_of(rs_packed_ints_decimal(&node, 0)), 0 - (UINT64_C(1) << (c - 1)));
         CHECK_U64(bits_of(rs_packed_ints_decimal(&node, (UINT64_C(1) << c) - 1)), (UINT64_C(1) << (c - 1)) - 1);
@@ -414,9 +402,8 @@ TEST(test_decimal_values) {
 }
 
 TEST(test_width) {
-    unsigned bit;
     CHECK_U64(rs_packed_ints_width(0), 0);
-    for (bit = 0; bit < 64; bit++) {
+    for (unsigned bit = 0; bit < 64; bit++) {
         CHECK_U64(rs_packed_ints_width(UINT64_C(1) << bit), bit + 1);
         CHECK_U64(rs_packed_ints_width((UINT64_C(1) << bit) - 1), bit);
     }

@@ -180,8 +180,7 @@ static rs_status take_mark(const rs_tree *tree, const uint8_t *bytes, size_t n, 
 }
 
 TEST(test_what_is_passed) {
-    size_t i, cut, k;
-    for (i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         rs_buffer bytes = {0};
         rs_tree tree;
         uint8_t record[24], mark = 0;
@@ -192,10 +191,10 @@ TEST(test_what_is_passed) {
         if (!CHECK_OK(take_mark(&tree, rows[i].bytes, rows[i].n, &mark), &err))
             (void)fprintf(stderr, "    case: %s\n", rows[i].what);
         CHECK_U64(mark, '!');
-        for (cut = 0; cut < rows[i].n; cut++)
+        for (size_t cut = 0; cut < rows[i].n; cut++)
             CHECK_CODE(take_mark(&tree, rows[i].bytes, cut, &mark), RS_E_FMT_TRUNCATED, &err);
         memcpy(record, rows[i].bytes, sizeof record);
-        for (k = 0; k < 256 * rows[i].n; k++) { /* whatever a byte is changed to: a status, never a crash */
+        for (size_t k = 0; k < 256 * rows[i].n; k++) { /* whatever a byte is changed to: a status, never a crash */
             record[k / 256] = (uint8_t)k;
             (void)take_mark(&tree, record, rows[i].n, &mark);
             record[k / 256] = rows[i].bytes[k / 256];
@@ -231,10 +230,8 @@ TEST(test_elements) {
     static const uint8_t aux[8] = {0}, as_fixed[] = {1, 2, 3}, as_counted[] = {3, 1, 2, 3},
                          as_any[] = {0x0E, 3, 0x91, 0x92, 0x93};
     rs_tree trees[3];
-    int64_t i;
-    size_t k;
     trees[0] = compiled(fixed, 2, aux, 8), trees[1] = compiled(counted, 2, aux, 8), trees[2] = compiled(any, 1, aux, 0);
-    for (i = -5; i <= 5; i++) {
+    for (int64_t i = -5; i <= 5; i++) {
         int64_t expected = i >= 0 && i < 3 ? i + 1 : i < 0 && i >= -3 ? i + 4 : -1000;
         CHECK_U64((uint64_t)element(&trees[0], as_fixed, 3, i), (uint64_t)expected);
         CHECK_U64((uint64_t)element(&trees[1], as_counted, 4, i), (uint64_t)expected);
@@ -242,7 +239,7 @@ TEST(test_elements) {
     }
     CHECK_U64((uint64_t)element(&trees[1], as_counted, 4, INT64_MIN), (uint64_t)-1000);
     CHECK_U64((uint64_t)element(&trees[1], as_counted, 4, INT64_MAX), (uint64_t)-1000);
-    for (k = 0; k < 3; k++) rs_tree_clear(&trees[k]);
+    for (size_t k = 0; k < 3; k++) rs_tree_clear(&trees[k]);
 }
 
 /* Elements of packed numbers are places of an int or a decimal that stands for them. */
@@ -250,8 +247,7 @@ TEST(test_elements_of_numbers) {
     static const make_node node = {NUMBERS, 0, 0, 0, 0, 0, 16, 0};
     static const uint8_t ints[] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 8, 20},
                          floats[] = {0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 0, 0, 20};
-    unsigned kind;
-    for (kind = 0; kind < 2; kind++) {
+    for (unsigned kind = 0; kind < 2; kind++) {
         uint8_t aux[16] = {0};
         rs_tree tree;
         rs_buffer bytes = {0};
@@ -430,8 +426,7 @@ TEST(test_columns_of_entries) {
         {mixed, 5, "\0\x93", 2, RS_COLUMN_SEQUENCE, {100, 3}},
         {mixed, 5, "\1\x92\x93", 3, RS_COLUMN_SEQUENCE, {2, 3}},
     };
-    size_t i, k;
-    for (i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         hand h = {0};
         hand_values *t = hand_table(&h, hand_tree(&h, &one, 1, NULL, 0));
         rs_store store;
@@ -451,7 +446,7 @@ TEST(test_columns_of_entries) {
         CHECK_OK(rs_path_begin(&c, record.tree->nodes, &place, &err), &err);
         CHECK_OK(rs_column_take(&column, &c, &place, &shape, &n, &err), &err);
         CHECK(shape == cases[i].shape);
-        for (k = 0; shape == RS_COLUMN_SEQUENCE && k < n; k++) {
+        for (size_t k = 0; shape == RS_COLUMN_SEQUENCE && k < n; k++) {
             CHECK_U64(rs_load_u64(column.values.data + 8 * k), (uint64_t)cases[i].numbers[k]);
         }
         rs_column_clear(&column), rs_store_close(&store), hand_clear(&h);

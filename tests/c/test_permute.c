@@ -29,13 +29,12 @@ TEST(test_mul_high) {
     static const uint64_t edges[] = {
         0, 1, 2, UINT32_MAX, UINT64_C(1) << 32, (UINT64_C(1) << 32) + 1, UINT64_MAX - 1, UINT64_MAX};
     uint64_t state = 1, wrong = 0;
-    size_t i, k;
-    for (i = 0; i < sizeof edges / sizeof edges[0]; i++) {
-        for (k = 0; k < sizeof edges / sizeof edges[0]; k++) {
+    for (size_t i = 0; i < sizeof edges / sizeof edges[0]; i++) {
+        for (size_t k = 0; k < sizeof edges / sizeof edges[0]; k++) {
             CHECK_U64(rs_mul_high_portable(edges[i], edges[k]), rs_mul_high(edges[i], edges[k]));
         }
     }
-    for (i = 0; i < 100000; i++) {
+    for (size_t i = 0; i < 100000; i++) {
         uint64_t a = sample(&state), b = sample(&state) >> (i % 64);
         wrong += rs_mul_high_portable(a, b) != rs_mul_high(a, b);
     }
@@ -63,9 +62,8 @@ static uint64_t position_of(const rs_permutation *p, uint64_t element) {
     if (p->n <= 1) return 0;
     do {
         uint64_t l = element % p->a, r = element / p->a, pass;
-        int j;
         for (pass = p->n < 4096 ? 4 : 1; pass-- > 0;) {
-            for (j = 7; j >= 0; j--) {
+            for (int j = 7; j >= 0; j--) {
                 if (j % 2 != 0) r = undone(r, p->keys[j], l + (pass << 32), p->b);
                 else l = undone(l, p->keys[j], r + (pass << 32), p->a);
             }
@@ -91,16 +89,13 @@ static bool is_bijective(uint64_t n, uint64_t seed) {
 
 TEST(test_bijective) {
     static const uint64_t longer[] = {4095, 4096, 4097, 9409, 9410, 65535, 65536, 65537, 100000, 262144};
-    uint64_t n;
-    size_t i;
-    for (n = 0; n <= 2000; n++) {
+    for (uint64_t n = 0; n <= 2000; n++) {
         if (!CHECK(is_bijective(n, n * 3))) (void)fprintf(stderr, "    n %llu\n", (unsigned long long)n);
     }
-    for (n = 0; n <= 40; n++) {
-        uint64_t seed;
-        for (seed = 0; seed < 50; seed++) CHECK(is_bijective(n, seed));
+    for (uint64_t n = 0; n <= 40; n++) {
+        for (uint64_t seed = 0; seed < 50; seed++) CHECK(is_bijective(n, seed));
     }
-    for (i = 0; i < sizeof longer / sizeof longer[0]; i++) CHECK(is_bijective(longer[i], UINT64_MAX - i));
+    for (size_t i = 0; i < sizeof longer / sizeof longer[0]; i++) CHECK(is_bijective(longer[i], UINT64_MAX - i));
 }
 
 /* Lists too long to go through: positions from both ends and between are found again. */
@@ -116,8 +111,7 @@ TEST(test_bijective_when_long) {
                                       RS_PERMUTE_MAX - 1,
                                       RS_PERMUTE_MAX};
     uint64_t state = 99;
-    size_t k;
-    for (k = 0; k < sizeof longer / sizeof longer[0]; k++) {
+    for (size_t k = 0; k < sizeof longer / sizeof longer[0]; k++) {
         const uint64_t n = longer[k];
         uint64_t i, wrong = 0;
         rs_permutation p;
@@ -138,8 +132,7 @@ TEST(test_any_argument) {
     static const uint64_t lengths[] = {0,         1, 2, 3, 5, 9, 1000, 4096, 5000, RS_PERMUTE_MAX, RS_PERMUTE_MAX + 1,
                                        UINT64_MAX};
     uint64_t state = 5, i;
-    size_t k;
-    for (k = 0; k < sizeof lengths / sizeof lengths[0]; k++) {
+    for (size_t k = 0; k < sizeof lengths / sizeof lengths[0]; k++) {
         uint64_t bound = lengths[k] > RS_PERMUTE_MAX ? RS_PERMUTE_MAX : lengths[k], wrong = 0;
         rs_permutation p;
         rs_permutation_init(&p, lengths[k], sample(&state));
@@ -160,16 +153,15 @@ TEST(test_runs) {
         0, 1, 2, 3, 7, 8, 9, 100, 4095, 4096, 5000, 1000003, UINT64_C(4294967296), RS_PERMUTE_MAX - 1, RS_PERMUTE_MAX};
     static const size_t counts[] = {0, 1, 7, 8, 9, 16, 300};
     uint64_t state = 11;
-    size_t k, c, turn;
-    for (k = 0; k < sizeof lengths / sizeof lengths[0]; k++) {
+    for (size_t k = 0; k < sizeof lengths / sizeof lengths[0]; k++) {
         const uint64_t n = lengths[k];
         rs_permutation p;
         rs_permutation_init(&p, n, sample(&state));
-        for (turn = 0; turn < 40; turn++) {
+        for (size_t turn = 0; turn < 40; turn++) {
             const uint64_t any = sample(&state) >> 15, m = n == 0 ? 1 : n;
             const uint64_t firsts[] = {0, m - 1, any % m, any, m - m / 3}, steps[] = {1, 0, 2, 8, m - 1, m, any, m + 3};
             const uint64_t first = firsts[turn % 5], step = steps[turn % 8];
-            for (c = 0; c < sizeof counts / sizeof counts[0]; c++) {
+            for (size_t c = 0; c < sizeof counts / sizeof counts[0]; c++) {
                 int64_t out[302];
                 uint64_t i, wrong = 0;
                 out[counts[c]] = -5;
@@ -190,12 +182,11 @@ TEST(test_runs) {
 }
 
 TEST(test_seeds_of_numbers) {
-    uint64_t a, b;
     CHECK_U64(rs_permutation_seed(77, 0), 77);
     CHECK_U64(rs_permutation_seed(0, 1), UINT64_C(0x5692161d100b05e5)); /* mix(1), by tests/ref/permute.py */
     CHECK_U64(rs_permutation_seed(UINT64_MAX, 1), UINT64_C(0x5692161d100b05e4));
-    for (a = 0; a < 30; a++) { /* an order of the next seed is none of the next number */
-        for (b = 1; b < 30; b++) CHECK(rs_permutation_seed(a, b) != rs_permutation_seed(a + b, 0));
+    for (uint64_t a = 0; a < 30; a++) { /* an order of the next seed is none of the next number */
+        for (uint64_t b = 1; b < 30; b++) CHECK(rs_permutation_seed(a, b) != rs_permutation_seed(a + b, 0));
     }
 }
 
@@ -232,15 +223,13 @@ TEST(test_pinned) {
     };
     static const uint64_t orders[2][16] = {{5, 1, 6, 3, 13, 14, 2, 7, 11, 10, 4, 12, 8, 0, 9, 15},
                                            {12, 13, 6, 8, 9, 14, 5, 0, 1, 7, 2, 11, 3, 4, 15, 10}};
-    uint64_t i;
-    size_t k;
-    for (k = 0; k < sizeof pins / sizeof pins[0]; k++) {
+    for (size_t k = 0; k < sizeof pins / sizeof pins[0]; k++) {
         if (!CHECK_U64(at(pins[k].n, pins[k].seed, pins[k].i), pins[k].element)) {
             (void)fprintf(stderr, "    pin %zu\n", k);
         }
     }
-    for (k = 0; k < 2; k++) {
-        for (i = 0; i < 16; i++) CHECK_U64(at(16, k + 1, i), orders[k][i]);
+    for (size_t k = 0; k < 2; k++) {
+        for (uint64_t i = 0; i < 16; i++) CHECK_U64(at(16, k + 1, i), orders[k][i]);
     }
 }
 
@@ -250,10 +239,9 @@ TEST(test_pinned) {
  * deviations above, and not too even either. Cells hold twenty and more. */
 static bool is_uniform(const uint32_t *counts, uint64_t cells) {
     double total = 0, sum = 0, expected, df = (double)(cells - 1), off;
-    uint64_t i;
-    for (i = 0; i < cells; i++) total += counts[i];
+    for (uint64_t i = 0; i < cells; i++) total += counts[i];
     expected = total / (double)cells;
-    for (i = 0; i < cells; i++) sum += (counts[i] - expected) * (counts[i] - expected) / expected;
+    for (uint64_t i = 0; i < cells; i++) sum += (counts[i] - expected) * (counts[i] - expected) / expected;
     off = sum - df;
     if (expected >= 20 && off * off < 64 * 2 * df) return true;
     (void)fprintf(stderr, "    chi-square %.1f, %.0f cells of %.1f\n", sum, (double)cells, expected);
@@ -276,8 +264,7 @@ TEST(test_all_orders_of_a_few) {
         uint64_t n, orders, seeds;
     } cases[] = {{2, 2, 100000},   {3, 6, 100000},    {4, 24, 200000},   {5, 120, 200000},
                  {6, 720, 100000}, {7, 5040, 200000}, {8, 40320, 900000}};
-    size_t k;
-    for (k = 0; k < sizeof cases / sizeof cases[0]; k++) {
+    for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
         uint32_t *counts = make_counts(cases[k].orders);
         uint64_t seed, i, missing = 0;
         for (seed = 0; seed < cases[k].seeds; seed++) {
@@ -299,17 +286,15 @@ TEST(test_all_orders_of_a_few) {
 /* Half of all orders are odd: what goes wrong when both halves of the cipher have an odd number of values. */
 TEST(test_parity) {
     static const uint64_t lengths[] = {7, 8, 9, 15, 24, 25, 36, 49, 81, 100, 121};
-    size_t k;
-    for (k = 0; k < sizeof lengths / sizeof lengths[0]; k++) {
+    for (size_t k = 0; k < sizeof lengths / sizeof lengths[0]; k++) {
         const uint64_t n = lengths[k];
         uint32_t counts[2] = {0, 0};
-        uint64_t seed, i;
-        for (seed = 0; seed < 5000; seed++) {
+        for (uint64_t seed = 0; seed < 5000; seed++) {
             uint8_t seen[128] = {0};
             uint32_t odd = 0;
             rs_permutation p;
             rs_permutation_init(&p, n, seed);
-            for (i = 0; i < n; i++) { /* a cycle of m elements is m - 1 exchanges */
+            for (uint64_t i = 0; i < n; i++) { /* a cycle of m elements is m - 1 exchanges */
                 uint64_t element = i;
                 while (!seen[element]) {
                     seen[element] = 1;
@@ -326,13 +311,11 @@ TEST(test_parity) {
 /* Over the seeds every element comes equally often to a position, and every position to an element. */
 TEST(test_positions) {
     static const uint64_t lengths[] = {10, 17, 100, 1000, 4096, 5000};
-    size_t k, q;
-    for (k = 0; k < sizeof lengths / sizeof lengths[0]; k++) {
+    for (size_t k = 0; k < sizeof lengths / sizeof lengths[0]; k++) {
         const uint64_t n = lengths[k], places[] = {0, 1, n / 2, n - 1};
-        for (q = 0; q < 4; q++) {
+        for (size_t q = 0; q < 4; q++) {
             uint32_t *elements = make_counts(n), *positions = make_counts(n);
-            uint64_t seed;
-            for (seed = 0; seed < 100 * 1000 + 20 * n; seed++) {
+            for (uint64_t seed = 0; seed < 100 * 1000 + 20 * n; seed++) {
                 rs_permutation p;
                 rs_permutation_init(&p, n, seed);
                 elements[rs_permutation_at(&p, places[q])]++;
@@ -353,8 +336,7 @@ static void check_pairs(const rs_permutation *p, uint64_t lag) {
     const double mean = (double)(n - 1) / 2;
     double product = 0, square = 0;
     uint32_t counts[256] = {0};
-    uint64_t i;
-    for (i = 0; i < m; i++) {
+    for (uint64_t i = 0; i < m; i++) {
         const uint64_t x = rs_permutation_at(p, i), y = rs_permutation_at(p, i + lag);
         product += ((double)x - mean) * ((double)y - mean);
         square += ((double)x - mean) * ((double)x - mean);
@@ -366,23 +348,21 @@ static void check_pairs(const rs_permutation *p, uint64_t lag) {
 
 TEST(test_neighbours) {
     static const uint64_t lengths[] = {10000, 65536, 100003};
-    uint64_t seed, i;
-    size_t k;
-    for (k = 0; k < sizeof lengths / sizeof lengths[0]; k++) {
-        for (seed = 0; seed < 4; seed++) {
+    for (size_t k = 0; k < sizeof lengths / sizeof lengths[0]; k++) {
+        for (uint64_t seed = 0; seed < 4; seed++) {
             rs_permutation p;
             rs_permutation_init(&p, lengths[k], seed);
             check_pairs(&p, 1), check_pairs(&p, 2), check_pairs(&p, p.a), check_pairs(&p, p.a + 1);
         }
     }
-    for (k = 0; k < 2; k++) { /* on either side of the limit of short lists */
+    for (size_t k = 0; k < 2; k++) { /* on either side of the limit of short lists */
         const uint64_t n = k == 0 ? 1000 : 4096;
         uint64_t together = 0, fixed = 0, agreeing = 0;
-        for (seed = 0; seed < 200; seed++) {
+        for (uint64_t seed = 0; seed < 200; seed++) {
             rs_permutation p, next;
             rs_permutation_init(&p, n, seed);
             rs_permutation_init(&next, n, seed + 1);
-            for (i = 0; i < n; i++) {
+            for (uint64_t i = 0; i < n; i++) {
                 const uint64_t x = rs_permutation_at(&p, i), y = i + 1 < n ? rs_permutation_at(&p, i + 1) : x;
                 together += x + 1 == y || y + 1 == x;
                 fixed += x == i;

@@ -13,8 +13,7 @@ static rs_tree tree_of_three(void) {
                                        {3, 0, 0, 0}, {3, 5, 0, 0},      {3, 7, 0, 0},    {1, 0, 0, 0}};
     uint8_t bytes[8 + 8 * 24 + 8] = {8, 0, 0, 0, 8};
     rs_tree tree;
-    unsigned i;
-    for (i = 0; i < 8; i++) {
+    for (unsigned i = 0; i < 8; i++) {
         uint8_t *node = bytes + 8 + 24 * i;
         node[0] = kinds[i][0], node[1] = kinds[i][1], node[4] = kinds[i][2], node[8] = kinds[i][3];
         if (kinds[i][0] == 3) node[16] = 8;
@@ -87,9 +86,8 @@ static void check_all(const rs_tree *tree) {
     const uint8_t *run = NULL;
     rs_slice odd = {NULL, NULL};
     bool is_odd = false, same = true;
-    uint32_t j, i;
     REQUIRE_OK(rs_places_open(made.places.data, &block, tree, &placed, &err), &err);
-    for (j = 0; j < made.n; j++) {
+    for (uint32_t j = 0; j < made.n; j++) {
         CHECK_OK(rs_placed_number(&placed[0], j, &number, &err), &err);
         same = same && number == made.numbers[j];
         CHECK_OK(rs_placed_run(&placed[1], &tree->nodes[2], j, &run, &err), &err);
@@ -98,11 +96,11 @@ static void check_all(const rs_tree *tree) {
         same = same && is_odd == (made.odd[j] != 0) && (!is_odd || rs_slice_left(&odd) == made.odd[j]);
     }
     CHECK(same);
-    for (i = 0; i < 3; i++) {
+    for (uint32_t i = 0; i < 3; i++) {
         CHECK_OK(rs_placed_check(&placed[i], &tree->nodes[1 + i], &err), &err);
         size += rs_placed_size(&placed[i], &tree->nodes[1 + i]);
     }
-    for (j = 0; j < made.n; j++) size += made.odd[j];
+    for (uint32_t j = 0; j < made.n; j++) size += made.odd[j];
     CHECK_U64(size - 4, made.places.size_bytes);
     free(placed);
 }
@@ -110,9 +108,8 @@ static void check_all(const rs_tree *tree) {
 /* Fills `made` for n records; `kind` says how the numbers run, `rare` how long runs are. */
 static void fill(uint32_t n, unsigned kind, uint32_t rare) {
     uint64_t number = make_random(UINT64_MAX);
-    uint32_t j;
     made.n = n;
-    for (j = 0; j < n; j++) {
+    for (uint32_t j = 0; j < n; j++) {
         switch (kind) {
         case 0: number += 3; break;
         case 1: number -= 1000 - make_random(5); break;
@@ -130,13 +127,11 @@ static void fill(uint32_t n, unsigned kind, uint32_t rare) {
 TEST(test_round_trip) {
     static const uint32_t counts[] = {1, 2, 63, 64, 65, 128, 255, 256, 257, 1000, 65535, 65536};
     rs_tree tree = tree_of_three();
-    size_t i;
-    unsigned kind, parts;
-    for (i = 0; i < sizeof counts / sizeof counts[0]; i++) {
-        for (kind = 0; kind < 6; kind++) {
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+        for (unsigned kind = 0; kind < 6; kind++) {
             if (counts[i] > 1000 && kind > 3) continue;
             fill(counts[i], kind, kind % 3 == 0 ? 1000 : kind % 3 == 1 ? 20 : 3);
-            for (parts = 1; parts <= 3; parts++) {
+            for (unsigned parts = 1; parts <= 3; parts++) {
                 write_places(&tree, parts);
                 check_all(&tree);
             }
@@ -168,8 +163,7 @@ static void read_all(const rs_placed *placed, const rs_tree *tree) {
     const uint8_t *run = NULL;
     rs_slice odd = {NULL, NULL};
     bool is_odd = false;
-    uint32_t j;
-    for (j = 0; j < made.n; j++) {
+    for (uint32_t j = 0; j < made.n; j++) {
         if (rs_placed_number(&placed[0], j, &number, NULL) == RS_OK) sum += number;
         if (rs_placed_run(&placed[1], &tree->nodes[2], j, &run, NULL) == RS_OK) sum += *run;
         if (rs_placed_exception(&placed[2], j, &is_odd, &odd, NULL) == RS_OK && is_odd && odd.ptr != odd.end) {
@@ -182,8 +176,7 @@ static void read_all(const rs_placed *placed, const rs_tree *tree) {
 TEST(test_damaged) {
     rs_tree tree = tree_of_three();
     rs_placed *placed;
-    uint32_t round, k;
-    for (round = 0; round < 400; round++) {
+    for (uint32_t round = 0; round < 400; round++) {
         rs_block block;
         uint8_t *copy; /* of exactly the bytes, so that a sanitizer finds what is read beyond them */
         fill(200 + (uint32_t)make_random(400), round % 6, round % 2 == 0 ? 3 : 50);
@@ -193,14 +186,14 @@ TEST(test_damaged) {
         copy = (uint8_t *)malloc(block.heap_size_bytes + 1);
         REQUIRE(copy != NULL);
         memcpy(copy, made.places.data, block.heap_size_bytes);
-        for (k = 0; k < round % 7 && block.heap_size_bytes > 0; k++) {
+        for (uint32_t k = 0; k < round % 7 && block.heap_size_bytes > 0; k++) {
             copy[make_random(k % 2 == 0 && block.heap_size_bytes > 100 ? 100 : block.heap_size_bytes)] =
                 (uint8_t)make_random(256);
         }
         if (rs_places_open(copy, &block, &tree, &placed, &err) == RS_OK) {
             read_all(placed, &tree);
             memcpy(copy, made.places.data, block.heap_size_bytes); /* and bytes that change after the heads were read */
-            for (k = 12; k < block.heap_size_bytes; k++) copy[k] = (uint8_t)make_random(256);
+            for (uint32_t k = 12; k < block.heap_size_bytes; k++) copy[k] = (uint8_t)make_random(256);
             read_all(placed, &tree);
             CHECK(rs_placed_check(&placed[1], &tree.nodes[2], &err) <= RS_E_FMT_KEYS);
             free(placed);
@@ -215,8 +208,7 @@ static rs_tree tree_of_rising(void) {
     static const uint8_t kinds[][3] = {{9, 1, 1}, {RISING, 1, 2}, {3, 0, 0}};
     uint8_t bytes[8 + 3 * 24 + 8] = {3, 0, 0, 0, 8};
     rs_tree tree;
-    unsigned i;
-    for (i = 0; i < 3; i++) {
+    for (unsigned i = 0; i < 3; i++) {
         uint8_t *node = bytes + 8 + 24 * i;
         node[0] = kinds[i][0], node[4] = kinds[i][1], node[8] = kinds[i][2];
         if (kinds[i][0] == 3) node[16] = 8;
@@ -264,13 +256,11 @@ TEST(test_starts_of_residuals) {
                  {0, 66, RS_E_FMT_VALUE}, {2, 67, RS_E_FMT_VALUE}, {2, 1, RS_E_FMT_VALUE}, {67, 67, RS_E_FMT_VALUE}};
     enum { STARTS = 4 + RS_FMT_RISING_HEAD_SIZE };
     rs_tree tree = tree_of_rising();
-    size_t i;
-    for (i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         uint8_t bytes[STARTS + 4 + 8 * 66] = {4}, *exact;
         rs_placed *placed;
         uint64_t number = 0;
         rs_block block;
-        uint32_t j;
         bytes[4 + RS_FMT_R_FORM] = RS_FMT_RISING_CORNERS;
         rs_store_u16(bytes + STARTS, cases[i].begin), rs_store_u16(bytes + STARTS + 2, cases[i].end);
         memset(bytes + STARTS + 4, 0xFF, sizeof bytes - STARTS - 4);
@@ -279,7 +269,7 @@ TEST(test_starts_of_residuals) {
         block.heap_size_bytes = block.places_size_bytes = sizeof bytes;
         exact = make_exact(bytes, sizeof bytes);
         REQUIRE_OK(rs_places_open(exact, &block, &tree, &placed, &err), &err);
-        for (j = 0; j < 64; j++) {
+        for (uint32_t j = 0; j < 64; j++) {
             if (!CHECK_CODE(rs_placed_number(&placed[0], j, &number, &err), cases[i].code, &err)) break;
             if (cases[i].code == RS_OK) CHECK_U64(number, cases[i].end == cases[i].begin ? 0 : INT64_MAX);
         }
@@ -302,8 +292,7 @@ TEST(test_heads) {
     };
     rs_tree tree = tree_of_three();
     rs_placed *placed;
-    size_t i;
-    for (i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         rs_block block;
         fill(300, 2, 20);
         write_places(&tree, 1);
@@ -416,8 +405,7 @@ TEST(test_runs_of_no_value) {
     rs_placed *placed;
     uint8_t *exact;
     rs_tree tree;
-    unsigned i;
-    for (i = 0; i < 5; i++) {
+    for (unsigned i = 0; i < 5; i++) {
         uint8_t *node = bytes + 8 + 24 * i;
         node[0] = kinds[i][0], node[4] = kinds[i][1], node[8] = kinds[i][2];
     }
@@ -425,7 +413,7 @@ TEST(test_runs_of_no_value) {
     REQUIRE_OK(rs_places_part_begin(&part, &tree, &err), &err);
     made.n = 100;
     REQUIRE(open_part(&part, &tree, &exact, &placed));
-    for (i = 0; i < 2; i++) {
+    for (unsigned i = 0; i < 2; i++) {
         CHECK_OK(rs_placed_check(&placed[i], &tree.nodes[1 + i], &err), &err);
         CHECK_OK(rs_placed_run(&placed[i], &tree.nodes[1 + i], made.n - 1, &run, &err), &err);
         CHECK_U64(rs_placed_size(&placed[i], &tree.nodes[1 + i]),
@@ -448,9 +436,7 @@ TEST(test_runs_with_bodies) {
     rs_placed *placed;
     uint8_t *exact;
     rs_tree tree;
-    uint32_t j;
-    unsigned i;
-    for (i = 0; i < 7; i++) {
+    for (unsigned i = 0; i < 7; i++) {
         uint8_t *node = bytes + 8 + 24 * i;
         node[0] = kinds[i][0], node[1] = kinds[i][1], node[4] = kinds[i][2], node[8] = kinds[i][3];
         if (kinds[i][0] == 3) node[16] = 8;
@@ -458,19 +444,19 @@ TEST(test_runs_with_bodies) {
     REQUIRE_OK(rs_tree_compile(rs_slice_of(bytes, sizeof bytes), 0, &tree, &err), &err);
     REQUIRE_OK(rs_places_part_begin(&part, &tree, &err), &err);
     made.n = 300;
-    for (j = 0; j < made.n; j += 30) {
+    for (uint32_t j = 0; j < made.n; j += 30) {
         part.local = j;
         memset(value, (int)j / 30 + 1, sizeof value);
-        for (i = 0; i < 2; i++) {
+        for (unsigned i = 0; i < 2; i++) {
             CHECK_OK(rs_buffer_append(&part.nodes[i].values, value, 8 + i, &err), &err);
             CHECK_OK(rs_places_end_value(&part, &tree.nodes[1 + i], &err), &err);
         }
     }
     REQUIRE(open_part(&part, &tree, &exact, &placed));
-    for (i = 0; i < 2; i++) {
+    for (unsigned i = 0; i < 2; i++) {
         const uint8_t *run = NULL;
         CHECK_OK(rs_placed_check(&placed[i], &tree.nodes[1 + i], &err), &err);
-        for (j = 0; j < made.n; j++) {
+        for (uint32_t j = 0; j < made.n; j++) {
             memset(value, (int)j / 30 + 1, sizeof value);
             CHECK_OK(rs_placed_run(&placed[i], &tree.nodes[1 + i], j, &run, &err), &err);
             if (!CHECK(memcmp(run, value, 8 + i) == 0)) break;

@@ -6,7 +6,6 @@
 #include "plan/rs_plan_log.h"
 
 static void say_plan(const rs_plan *d) {
-    uint32_t i;
     say_kind(d->kind);
     if (d->kind == RS_FMT_NODE_INT || d->kind == RS_FMT_NODE_DECIMAL) say("%u", d->param);
     if (d->kind == RS_FMT_NODE_DECIMAL && d->aux.ptr[9] != 0) say("~%u", d->aux.ptr[9]);
@@ -14,7 +13,7 @@ static void say_plan(const rs_plan *d) {
     if (d->kind == RS_FMT_NODE_OPTIONAL && d->param == 0) say("-key");
     if ((d->flags & RS_FMT_FLAG_FIXED) != 0) say("*%u", d->count);
     if (d->n_children == 0) return;
-    for (i = 0; i < d->n_children; i++) say(i == 0 ? "(" : ", "), say_plan(d->children[i]);
+    for (uint32_t i = 0; i < d->n_children; i++) say(i == 0 ? "(" : ", "), say_plan(d->children[i]);
     say(")");
 }
 
@@ -36,8 +35,7 @@ static const char *planned(void) {
 
 /* n ints below 1,000 that do not repeat enough for a table, every step-th of them `odd`. */
 static const char *ints_with(int64_t odd, uint32_t n, uint32_t step) {
-    uint32_t i;
-    for (i = 0; i < n; i++) add_int(i % step == step - 1 ? odd : (int64_t)(i * 7919 % 1000));
+    for (uint32_t i = 0; i < n; i++) add_int(i % step == step - 1 ? odd : (int64_t)(i * 7919 % 1000));
     return planned();
 }
 
@@ -50,34 +48,32 @@ TEST(test_ints) {
 }
 
 TEST(test_decimals) {
-    uint32_t i;
-    for (i = 0; i < 900; i++) add_float((double)(i * 7919 % 1000) / 100);
+    for (uint32_t i = 0; i < 900; i++) add_float((double)(i * 7919 % 1000) / 100);
     CHECK_STR(planned(), "decimal10");
-    for (i = 0; i < 900; i++)
+    for (uint32_t i = 0; i < 900; i++)
         add_float(i % 10 == 9 ? 1.0 / (i + 3) : (double)(i * 7919 % 1000) / 100); /* one in ten is none */
     CHECK_STR(planned(), "union(decimal10, float)");
-    for (i = 0; i < 900; i++)
+    for (uint32_t i = 0; i < 900; i++)
         add_float(i % 2 == 0 ? 1e300 / (i + 3) : (double)(i * 7919 % 1000) / 100); /* half of them */
     CHECK_STR(planned(), "float");
-    for (i = 0; i < 900; i++) { /* each a few units in the last place off */
+    for (uint32_t i = 0; i < 900; i++) { /* each a few units in the last place off */
         double value = (double)(i * 7919 % 1000 + 1) / 100;
         uint64_t bits;
         memcpy(&bits, &value, 8), bits += i % 4, memcpy(&value, &bits, 8);
         add_float(value);
     }
     CHECK_STR(planned(), "decimal13~3");
-    for (i = 0; i < 900; i++) add_float(4503599627370497.0 + 2 * i); /* odd ones from 2^52 on */
+    for (uint32_t i = 0; i < 900; i++) add_float(4503599627370497.0 + 2 * i); /* odd ones from 2^52 on */
     CHECK_STR(planned(), "rising(decimal0)");
-    for (i = 0; i < 900; i++) add_float(i % 300 == 7 ? -0.0 : (double)(i * 7919 % 1000) / 100);
+    for (uint32_t i = 0; i < 900; i++) add_float(i % 300 == 7 ? -0.0 : (double)(i * 7919 % 1000) / 100);
     CHECK_STR(planned(), "exceptions(decimal10, float)");
 }
 
 static const char *lists(unsigned tag, unsigned stride, uint64_t n, bool same_count) {
-    uint64_t i, k;
-    for (i = 0; i < 60; i++) {
+    for (uint64_t i = 0; i < 60; i++) {
         uint64_t count = same_count ? n : n - i % 3;
         make_head(&block.raw, tag, count);
-        for (k = 0; k < count; k++) {
+        for (uint64_t k = 0; k < count; k++) {
             int64_t value =
                 stride == 0 ? (int64_t)make_random(50) : (int64_t)(k * 3 + k % stride * 999983 + i * i * 1009);
             make_int(&block.raw, value);
@@ -89,8 +85,7 @@ static const char *lists(unsigned tag, unsigned stride, uint64_t n, bool same_co
 
 TEST(test_strides) {
     char wanted[16];
-    unsigned stride;
-    for (stride = 1; stride <= 4; stride++) {
+    for (unsigned stride = 1; stride <= 4; stride++) {
         (void)snprintf(wanted, sizeof wanted, "numbers/%u", stride);
         CHECK_STR(lists(0x0D, stride, 60, false), wanted);
     }
@@ -100,17 +95,16 @@ TEST(test_strides) {
 }
 
 TEST(test_lists_of_floats) {
-    uint64_t i, k;
-    for (i = 0; i < 100; i++) { /* one list in twenty is noise */
+    for (uint64_t i = 0; i < 100; i++) { /* one list in twenty is noise */
         make_head(&block.raw, 0x0D, 8);
-        for (k = 0; k < 8; k++)
+        for (uint64_t k = 0; k < 8; k++)
             make_float(&block.raw, i % 20 == 3 ? 1.0 / (double)(i + k + 3) : (double)(i * 1000 + k * 3) / 10);
         make_record_end(&block);
     }
     CHECK_STR(planned(), "union(numbers/1*8, list*8(float))");
-    for (i = 0; i < 100; i++) { /* one list has a scale at which the others would pass 2^53 */
+    for (uint64_t i = 0; i < 100; i++) { /* one list has a scale at which the others would pass 2^53 */
         make_head(&block.raw, 0x0D, 8);
-        for (k = 0; k < 8; k++)
+        for (uint64_t k = 0; k < 8; k++)
             make_float(&block.raw, i == 1 ? (double)(k + 1) / 1e12 : (double)(i * 10000000 + k * 3));
         make_record_end(&block);
     }
@@ -120,10 +114,9 @@ TEST(test_lists_of_floats) {
 /* Where the offsets of some lists are missing, because they would take too much memory, none are looked at: those that
  * there are would tell of small numbers alone. */
 TEST(test_missing_offsets) {
-    uint32_t i, k;
-    for (k = 0; k < 2; k++) {
+    for (uint32_t k = 0; k < 2; k++) {
         counted_kept_bytes = k == 0 ? 0 : 16 << 20; /* room for the first offsets, and for no more */
-        for (i = 0; i < 1000; i++) add_ints(0x0D, 3, i * 7919 % 1000 + (i > 64 ? INT64_C(1) << 40 : 0), 1);
+        for (uint32_t i = 0; i < 1000; i++) add_ints(0x0D, 3, i * 7919 % 1000 + (i > 64 ? INT64_C(1) << 40 : 0), 1);
         CHECK_STR(planned(), k == 0 ? "numbers/1*3" : "list*3(int64)");
     }
     counted_kept_bytes = 0;
@@ -133,39 +126,37 @@ TEST(test_missing_offsets) {
 
 TEST(test_texts) {
     char name[64];
-    uint32_t i;
-    for (i = 0; i < 900; i++) (void)snprintf(name, sizeof name, "img_%05u.jpg", i * 7 % 65536), add_text(name);
+    for (uint32_t i = 0; i < 900; i++) (void)snprintf(name, sizeof name, "img_%05u.jpg", i * 7 % 65536), add_text(name);
     CHECK_STR(planned(), "concat(const, digits, const)");
-    for (i = 0; i < 900; i++)
+    for (uint32_t i = 0; i < 900; i++)
         (void)snprintf(name, sizeof name, i % 20 == 7 ? "other %u of them" : "img_%05u.jpg", i * 7 % 65536),
             add_text(name);
     (void)planned();
     CHECK(strncmp(said, "union(concat(const, digits, const), ", 36) == 0);
-    for (i = 0; i < 900; i++)
+    for (uint32_t i = 0; i < 900; i++)
         (void)snprintf(name, sizeof name, "%016llx", (unsigned long long)i * 0x9E3779B97F4A7C15u), add_text(name);
     CHECK_STR(planned(), "concat(hex)");
-    for (i = 0; i < 900; i++) (void)snprintf(name, sizeof name, "word %u", i % 30), add_text(name);
+    for (uint32_t i = 0; i < 900; i++) (void)snprintf(name, sizeof name, "word %u", i % 30), add_text(name);
     CHECK_STR(planned(), "dict");
-    for (i = 0; i < 900; i++) (void)snprintf(name, sizeof name, "%c", (int)('!' + i % 90)), add_text(name);
+    for (uint32_t i = 0; i < 900; i++) (void)snprintf(name, sizeof name, "%c", (int)('!' + i % 90)), add_text(name);
     CHECK_STR(planned(), "dict");
-    for (i = 0; i < 4; i++) (void)snprintf(name, sizeof name, "%u", i), add_text(name);
+    for (uint32_t i = 0; i < 4; i++) (void)snprintf(name, sizeof name, "%u", i), add_text(name);
     CHECK_STR(planned(), "str"); /* a table costs more than it saves */
 }
 
 /* ---- Structs and unions ---- */
 
 TEST(test_optional) {
-    uint32_t i;
-    for (i = 0; i < 200; i++) {
+    for (uint32_t i = 0; i < 200; i++) {
         make_head(&block.raw, 0x0F, 1 + i % 2);
         make_str(&block.raw, "a"), (i % 5 == 0 ? make_tag(&block.raw, 0) : make_int(&block.raw, i * 7 % 199));
         if (i % 2 != 0) make_str(&block.raw, "b"), make_int(&block.raw, i * 3 % 197);
         make_record_end(&block);
     }
     CHECK_STR(planned(), "struct(optional(int8), optional-key(int8))");
-    for (i = 0; i < 200; i++) (i % 2 == 0 ? add_tag(0) : add_int(i));
+    for (uint32_t i = 0; i < 200; i++) (i % 2 == 0 ? add_tag(0) : add_int(i));
     CHECK_STR(planned(), "optional(int8)");
-    for (i = 0; i < 200; i++) (i % 3 == 0 ? add_tag(0) : i % 3 == 1 ? add_int(i) : add_tag(1 + i / 3 % 2));
+    for (uint32_t i = 0; i < 200; i++) (i % 3 == 0 ? add_tag(0) : i % 3 == 1 ? add_int(i) : add_tag(1 + i / 3 % 2));
     CHECK_STR(planned(), "union(const, int8, bool)");
 }
 
@@ -180,44 +171,42 @@ static const char *planned_without(uint64_t without) {
 
 static void add_paths(void) {
     char name[32];
-    uint32_t i;
-    for (i = 0; i < 900; i++) {
+    for (uint32_t i = 0; i < 900; i++) {
         (void)snprintf(name, sizeof name, "img_%05u.jpg", i * 7919 % 65536), add_text(name);
     }
 }
 
 static void add_odd_ints(void) {
-    uint32_t i;
-    for (i = 0; i < 900; i++) add_int(i % 100 == 99 ? INT64_C(1) << 60 : (int64_t)(i * 7919 % 1000));
+    for (uint32_t i = 0; i < 900; i++) add_int(i % 100 == 99 ? INT64_C(1) << 60 : (int64_t)(i * 7919 % 1000));
 }
 
 TEST(test_placed) {
     char name[32];
-    uint32_t i;
-    for (i = 0; i < 900; i++) add_int(5 + 3 * (int64_t)i);
+    for (uint32_t i = 0; i < 900; i++) add_int(5 + 3 * (int64_t)i);
     CHECK_STR(planned(), "rising(int0)");
-    for (i = 0; i < 3000; i++) add_int((int64_t)i * 1000 + i * 7919 % 61);
+    for (uint32_t i = 0; i < 3000; i++) add_int((int64_t)i * 1000 + i * 7919 % 61);
     CHECK_STR(planned(), "rising(int0)");
-    for (i = 0; i < 3000; i++) add_int((int64_t)(i * 7919 % 3001));
+    for (uint32_t i = 0; i < 3000; i++) add_int((int64_t)(i * 7919 % 3001));
     CHECK_STR(planned(), "int12");
-    for (i = 0; i < 3000; i++) add_int((int64_t)(i / 300) * 7919 % 1000);
+    for (uint32_t i = 0; i < 3000; i++) add_int((int64_t)(i / 300) * 7919 % 1000);
     CHECK_STR(planned(), "runs(int10)");
-    for (i = 0; i < 3000; i++) (void)snprintf(name, sizeof name, "a word %u", i / 100 * 7919 % 17), add_text(name);
+    for (uint32_t i = 0; i < 3000; i++)
+        (void)snprintf(name, sizeof name, "a word %u", i / 100 * 7919 % 17), add_text(name);
     CHECK_STR(planned(), "runs(dict)");
-    for (i = 0; i < 3000; i++) (void)snprintf(name, sizeof name, "a word %u", i / 2 * 7919 % 3001), add_text(name);
+    for (uint32_t i = 0; i < 3000; i++)
+        (void)snprintf(name, sizeof name, "a word %u", i / 2 * 7919 % 3001), add_text(name);
     CHECK_STR(planned_without(RS_FORM(RS_FMT_NODE_CONCAT) | RS_FORM(RS_FMT_NODE_SYMBOLS)), "rising(dict)");
-    for (i = 0; i < 3000; i++) (i % 100 == 3 ? add_tag(0) : add_int((int64_t)i * 7));
+    for (uint32_t i = 0; i < 3000; i++) (i % 100 == 3 ? add_tag(0) : add_int((int64_t)i * 7));
     CHECK_STR(planned(), "optional(rising(int0))");
-    for (i = 0; i < 3000; i++) (i % 100 == 3 ? add_text("odd") : add_int((int64_t)(i * 7919 % 1001)));
+    for (uint32_t i = 0; i < 3000; i++) (i % 100 == 3 ? add_text("odd") : add_int((int64_t)(i * 7919 % 1001)));
     CHECK_STR(planned(), "exceptions(int10, const)");
-    for (i = 0; i < 3000; i++) (i % 20 == 3 ? add_text("odd") : add_int((int64_t)(i * 7919 % 1001)));
+    for (uint32_t i = 0; i < 3000; i++) (i % 20 == 3 ? add_text("odd") : add_int((int64_t)(i * 7919 % 1001)));
     CHECK_STR(planned(), "union(const, int10)");
-    for (i = 0; i < 30; i++) add_int(5 + 3 * (int64_t)i); /* too few */
+    for (uint32_t i = 0; i < 30; i++) add_int(5 + 3 * (int64_t)i); /* too few */
     CHECK_STR(planned(), "int7");
 }
 
 TEST(test_without) {
-    uint32_t i;
     add_paths();
     CHECK_STR(planned_without(0), "concat(const, digits, const)");
     add_paths();
@@ -230,33 +219,32 @@ TEST(test_without) {
     CHECK_STR(planned_without(RS_FORM(RS_FMT_NODE_STR)), "any");
     add_odd_ints();
     CHECK_STR(planned_without(RS_FORM(RS_FMT_NODE_UNION) | RS_FORM(RS_FMT_NODE_RISING)), "int64");
-    for (i = 0; i < 900; i++) (i % 3 == 0 ? add_tag(0) : i % 3 == 1 ? add_int(i) : add_tag(1 + i / 3 % 2));
+    for (uint32_t i = 0; i < 900; i++) (i % 3 == 0 ? add_tag(0) : i % 3 == 1 ? add_int(i) : add_tag(1 + i / 3 % 2));
     CHECK_STR(planned_without(RS_FORM(RS_FMT_NODE_UNION)), "any");
-    for (i = 0; i < 200; i++) (i % 2 == 0 ? add_tag(0) : add_int(i));
+    for (uint32_t i = 0; i < 200; i++) (i % 2 == 0 ? add_tag(0) : add_int(i));
     CHECK_STR(planned_without(RS_FORM(RS_FMT_NODE_UNION)), "optional(int8)");
-    for (i = 0; i < 200; i++) (i % 2 == 0 ? add_tag(0) : add_int(i));
+    for (uint32_t i = 0; i < 200; i++) (i % 2 == 0 ? add_tag(0) : add_int(i));
     CHECK_STR(planned_without(RS_FORM(RS_FMT_NODE_OPTIONAL)), "union(const, int8)");
-    for (i = 0; i < 200; i++) add_dict(i % 2 == 0 ? "a" : "ab", i % 177);
+    for (uint32_t i = 0; i < 200; i++) add_dict(i % 2 == 0 ? "a" : "ab", i % 177);
     CHECK_STR(planned_without(RS_FORM(RS_FMT_NODE_OPTIONAL)), "union(struct(int8), struct(int8, int8))");
-    for (i = 0; i < 900; i++) add_ints(0x0D, 8, i * 3 % 901, 1);
+    for (uint32_t i = 0; i < 900; i++) add_ints(0x0D, 8, i * 3 % 901, 1);
     CHECK_STR(planned_without(RS_FORM(RS_FMT_NODE_NUMBERS)), "list*8(int64)");
-    for (i = 0; i < 900; i++) add_ints(0x0D, 8, i * 3 % 901, 1);
+    for (uint32_t i = 0; i < 900; i++) add_ints(0x0D, 8, i * 3 % 901, 1);
     CHECK_STR(planned_without(RS_FORM(RS_FMT_NODE_NUMBERS) | RS_FORM(RS_FMT_NODE_INT)), "list*8(any)");
-    for (i = 0; i < 900; i++) add_float((double)(i * 7919 % 1000) / 100);
+    for (uint32_t i = 0; i < 900; i++) add_float((double)(i * 7919 % 1000) / 100);
     CHECK_STR(planned_without(RS_FORM(RS_FMT_NODE_DECIMAL)), "float");
-    for (i = 0; i < 900; i++) add_int(i % 5 * 1000000);
+    for (uint32_t i = 0; i < 900; i++) add_int(i % 5 * 1000000);
     CHECK_STR(planned_without(0), "dict");
-    for (i = 0; i < 900; i++) add_int(i % 5 * 1000000);
+    for (uint32_t i = 0; i < 900; i++) add_int(i % 5 * 1000000);
     CHECK_STR(planned_without(RS_FORM(RS_FMT_NODE_DICT_CODED)), "int22");
-    for (i = 0; i < 900; i++) add_int(7000);
+    for (uint32_t i = 0; i < 900; i++) add_int(7000);
     CHECK_STR(planned_without(RS_FORM(RS_FMT_NODE_CONST) | RS_FORM(RS_FMT_NODE_DICT_CODED)), "int0");
 }
 
 static void add_sentences(void) {
     static const char *const words[] = {"house", "of", "the", "a river", "boat", "they", "went", "never"};
     char text[128];
-    uint32_t i;
-    for (i = 0; i < 900; i++) {
+    for (uint32_t i = 0; i < 900; i++) {
         uint32_t k, n = (uint32_t)make_random(8) + 1, used = 0;
         for (k = 0; k < n; k++) {
             used +=
@@ -284,9 +272,8 @@ TEST(test_levels) {
 
 /* Says the log's entries as "keys.depth of/kind bits", a star after the one that was chosen. */
 static const char *logged(const rs_plan_log *log) {
-    uint32_t i;
     said_size = 0;
-    for (i = 0; i < log->n; i++) {
+    for (uint32_t i = 0; i < log->n; i++) {
         const rs_weighed *one = &log->at[i];
         if (i > 0) say(", ");
         say("%u.%u ", one->n_keys, one->depth), say_kind(one->of), say("/"), say_kind(one->kind);
@@ -302,10 +289,9 @@ TEST(test_log) {
     static const uint8_t key_a[] = {0x09, 1, 'a'}, key_b[] = {0x09, 1, 'b'};
     rs_slice keys[2] = {rs_slice_of(key_a, 3), rs_slice_of(key_b, 3)};
     rs_plan_log log = {0};
-    uint32_t i;
     log.keys = keys, log.n_keys = 1;
     choices.log = &log;
-    for (i = 0; i < 900; i++) add_dict("ba", i * 7919 % 1000);
+    for (uint32_t i = 0; i < 900; i++) add_dict("ba", i * 7919 % 1000);
     CHECK_STR(planned(), "struct(int10, int10)");
     (void)logged(&log);
     CHECK(strstr(said, "(") == NULL); /* only lists have a child */
@@ -320,14 +306,14 @@ TEST(test_log) {
     (void)logged(&log);
     CHECK(strstr(said, "0.0 int/int 57600, ") != NULL && strstr(said, " of 891*") != NULL);
     rs_plan_log_clear(&log);
-    for (i = 0; i < 900; i++) add_text(i * i % 7 < 3 ? "a word that comes often" : "another one");
+    for (uint32_t i = 0; i < 900; i++) add_text(i * i % 7 < 3 ? "a word that comes often" : "another one");
     CHECK_STR(planned(), "dict");
     CHECK(strstr(logged(&log), "/dict ") != NULL && strstr(said, "(") == NULL);
     rs_plan_log_clear(&log);
     log.n_keys = 2; /* a key that no dict has */
-    for (i = 0; i < 900; i++) add_dict("a", i * 7919 % 1000);
+    for (uint32_t i = 0; i < 900; i++) add_dict("a", i * 7919 % 1000);
     (void)planned();
-    for (i = 0; i < log.n; i++) CHECK(log.at[i].n_keys <= 1);
+    for (uint32_t i = 0; i < log.n; i++) CHECK(log.at[i].n_keys <= 1);
     rs_plan_log_clear(&log);
     choices.log = NULL;
 }

@@ -9,29 +9,27 @@ enum { MOST = 3000 };
 /* Puts a number as an integer of one type. */
 static void put(uint8_t *to, int64_t number, const rs_integers *as) {
     uint8_t bytes[8];
-    unsigned i;
     memcpy(bytes, &number, 8);
-    for (i = 0; i < as->item_bytes; i++) to[as->is_swapped ? as->item_bytes - 1 - i : i] = bytes[i];
+    for (unsigned i = 0; i < as->item_bytes; i++) to[as->is_swapped ? as->item_bytes - 1 - i : i] = bytes[i];
 }
 
 TEST(test_copies_of_every_type) {
     static const int64_t numbers[] = {0,          1,         127, 128,  255,    32767,       65535,    2147483647,
                                       4294967295, INT64_MAX, -1,  -128, -32768, -2147483647, INT64_MIN};
     enum { N = sizeof numbers / sizeof numbers[0], APART = 11 };
-    unsigned bits, form;
-    for (bits = 8; bits <= 64; bits *= 2) {
-        for (form = 0; form < 16; form++) { /* signed, swapped, apart, backwards */
+    for (unsigned bits = 8; bits <= 64; bits *= 2) {
+        for (unsigned form = 0; form < 16; form++) { /* signed, swapped, apart, backwards */
             uint8_t bytes[N * APART + 1];
             int64_t out[N];
             uint64_t wrong = 0;
-            size_t i;
             rs_integers from = {NULL, 0, N, bits / 8, (form & 1) != 0, (form & 2) != 0};
             const int64_t apart = (form & 4) != 0 ? APART : (int64_t)bits / 8;
             from.stride_bytes = (form & 8) != 0 ? -apart : apart;
             from.first = bytes + 1 + ((form & 8) != 0 ? apart * (N - 1) : 0); /* not aligned */
-            for (i = 0; i < N; i++) put((uint8_t *)from.first + from.stride_bytes * (int64_t)i, numbers[i], &from);
+            for (size_t i = 0; i < N; i++)
+                put((uint8_t *)from.first + from.stride_bytes * (int64_t)i, numbers[i], &from);
             rs_positions_copy(&from, out);
-            for (i = 0; i < N; i++) {
+            for (size_t i = 0; i < N; i++) {
                 const uint64_t kept = bits == 64 ? UINT64_MAX : (UINT64_C(1) << bits) - 1;
                 uint64_t expected = (uint64_t)numbers[i] & kept;
                 if ((form & 1) != 0 && (expected >> (bits - 1)) != 0) expected |= ~kept;
@@ -46,9 +44,8 @@ TEST(test_one_number_many_times) {
     const uint8_t three = 3;
     const rs_integers from = {&three, 0, 5, 1, false, false};
     int64_t out[5];
-    size_t i;
     rs_positions_copy(&from, out);
-    for (i = 0; i < 5; i++) CHECK_U64(out[i], 3);
+    for (size_t i = 0; i < 5; i++) CHECK_U64(out[i], 3);
 }
 
 TEST(test_positions_from_either_end) {
@@ -61,11 +58,9 @@ TEST(test_positions_from_either_end) {
 TEST(test_out_of_range) {
     static const int64_t wrong[] = {10, 11, -11, INT64_MAX, INT64_MIN};
     static int64_t io[MOST];
-    size_t i;
-    uint64_t at, k;
-    for (i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
-        for (at = 0; at < MOST; at += 499) {
-            for (k = 0; k < MOST; k++) io[k] = k % 2 != 0 ? -3 : 7;
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        for (uint64_t at = 0; at < MOST; at += 499) {
+            for (uint64_t k = 0; k < MOST; k++) io[k] = k % 2 != 0 ? -3 : 7;
             io[at] = wrong[i];
             CHECK_U64(rs_positions_settle(io, MOST, 10, false), at);
             CHECK(rs_positions_undo(io[at], 10, false) == wrong[i]);
@@ -91,8 +86,7 @@ TEST(test_dropped) {
 
 TEST(test_masks) {
     static uint8_t mask[MOST];
-    unsigned pattern;
-    for (pattern = 1; pattern < 40; pattern++) {
+    for (unsigned pattern = 1; pattern < 40; pattern++) {
         uint64_t i, n, expected = 0, wrong = 0;
         int64_t *out;
         for (i = 0; i < MOST; i++) {

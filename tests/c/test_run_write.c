@@ -40,8 +40,7 @@ static void store_item(unsigned code, double value, uint8_t *to) {
 }
 
 static void swap(uint8_t *p, unsigned size) {
-    unsigned i;
-    for (i = 0; i < size / 2; i++) {
+    for (unsigned i = 0; i < size / 2; i++) {
         const uint8_t kept = p[i];
         p[i] = p[size - 1 - i], p[size - 1 - i] = kept;
     }
@@ -98,10 +97,9 @@ static void check_pair(unsigned code, bool big, unsigned dtype) {
 }
 
 TEST(test_every_pair) {
-    unsigned code, dtype, big;
-    for (code = 1; code <= CODES + 1; code++) {
-        for (dtype = 0; dtype < RS_DTYPES; dtype++) {
-            for (big = 0; big < 2; big++) check_pair(code > CODES ? RS_RUN_BFLOAT16 : code, big == 1, dtype);
+    for (unsigned code = 1; code <= CODES + 1; code++) {
+        for (unsigned dtype = 0; dtype < RS_DTYPES; dtype++) {
+            for (unsigned big = 0; big < 2; big++) check_pair(code > CODES ? RS_RUN_BFLOAT16 : code, big == 1, dtype);
         }
     }
 }
@@ -112,13 +110,12 @@ TEST(test_ends_of_ranges) {
                                        32767,      32768,      65535,      65536,     2147483647,
                                        2147483648, 4294967295, 4294967296, INT64_MAX, (uint64_t)1 << 63,
                                        UINT64_MAX};
-    unsigned dtype, k, is_signed;
-    for (dtype = RS_DTYPE_BOOL; dtype <= RS_DTYPE_UINT64; dtype++) {
+    for (unsigned dtype = RS_DTYPE_BOOL; dtype <= RS_DTYPE_UINT64; dtype++) {
         int64_t low, high;
         CHECK(rs_dtype_range(dtype, &low, &high));
-        for (k = 0; k < 2 * sizeof numbers / sizeof numbers[0]; k++) {
+        for (unsigned k = 0; k < 2 * sizeof numbers / sizeof numbers[0]; k++) {
             const uint64_t bits = k % 2 == 0 ? numbers[k / 2] : 0 - numbers[k / 2];
-            for (is_signed = 0; is_signed < 2; is_signed++) {
+            for (unsigned is_signed = 0; is_signed < 2; is_signed++) {
                 const rs_run run = {items, NULL, 1, 8, RS_RUN_ITEMS, is_signed ? 5 : 9, 0, false};
                 const bool fits = is_signed ? (int64_t)bits >= low && (int64_t)bits <= high
                                             : dtype == RS_DTYPE_UINT64 || bits <= (uint64_t)high;
@@ -137,11 +134,10 @@ TEST(test_ends_of_ranges) {
 /* Item (a, b, c) stands at a + 2 (b + 3 c) in Fortran order, at (3 a + b) 50 + c in C order. */
 TEST(test_fortran) {
     static const rs_run_shape shape = {3, true, {2, 3, 50}};
-    unsigned code, big;
     uint64_t a, b, c, written = 0;
     uint8_t item[16];
-    for (code = 1; code <= CODES; code++) {
-        for (big = 0; big < 2; big++) {
+    for (unsigned code = 1; code <= CODES; code++) {
+        for (unsigned big = 0; big < 2; big++) {
             const rs_run run = run_of(code, big == 1);
             const unsigned dtype = code >= 13 ? RS_DTYPE_COMPLEX64 : RS_DTYPE_FLOAT64, size = rs_dtype_bytes(dtype);
             for (a = 0; a < 2; a++) {
@@ -172,19 +168,17 @@ static double element(const listed *l, uint64_t i) {
     const unsigned w = l->node.param;
     const uint64_t stored = w == 0 ? 0 : i % 90 % (w >= 7 ? 90 : 1u << w);
     double value = (double)(l->base + (int64_t)stored);
-    unsigned k;
     if (l->node.kind == FLOAT) return (double)i / 4 - 9;
     if (l->node.kind == BOOL) return i % 3 == 0;
-    for (k = 0; k < l->scale; k++) value /= 10;
+    for (unsigned k = 0; k < l->scale; k++) value /= 10;
     return value;
 }
 
 /* Writes the bit group and the bodies of N elements. */
 static size_t store_elements(const listed *l, const rs_node *node) {
     const size_t group = ((size_t)N * node->bits + 7) / 8;
-    uint64_t i;
     memset(items, 0, sizeof items);
-    for (i = 0; i < N; i++) {
+    for (uint64_t i = 0; i < N; i++) {
         const unsigned w = l->node.param;
         const uint64_t stored = w == 0 ? 0 : i % 90 % (w >= 7 ? 90 : 1u << w);
         if (node->kind == RS_FMT_NODE_FLOAT) rs_store_f64(items + 8 * i, element(l, i));
@@ -202,12 +196,11 @@ static void check_list(const listed *l) {
     rs_buffer bytes = {0};
     rs_tree tree;
     uint64_t written, i, wanted;
-    unsigned dtype;
     rs_store_u64(aux, (uint64_t)l->base), aux[8] = (uint8_t)l->scale;
     nodes[1].aux_size = is_decimal ? 10 : l->node.kind == INT ? 8 : 0;
     make_tree(&bytes, nodes, 2, aux, sizeof aux);
     REQUIRE_OK(make_compiled(&bytes, &tree, &err), &err);
-    for (dtype = 0; dtype < RS_DTYPES; dtype++) {
+    for (unsigned dtype = 0; dtype < RS_DTYPES; dtype++) {
         const size_t size = store_elements(l, &tree.nodes[1]);
         uint8_t *exact = make_exact(items, size);
         const rs_run run = {exact, &tree.nodes[1], N, size, RS_RUN_LIST, 0, 0, false};
@@ -229,13 +222,12 @@ static void check_list(const listed *l) {
 TEST(test_lists) {
     static const uint8_t widths[] = {1, 3, 7, 8, 13, 16, 32, 33, 64};
     static const int64_t bases[] = {0, -7, 100, -200, 40000};
-    unsigned w, b;
     listed l = {{BOOL, 0, 0, 0, 0, 0, 0, 0}, 0, 0};
     check_list(&l);
     l.node.kind = FLOAT;
     check_list(&l);
-    for (w = 0; w < sizeof widths; w++) {
-        for (b = 0; b < sizeof bases / sizeof bases[0]; b++) {
+    for (unsigned w = 0; w < sizeof widths; w++) {
+        for (unsigned b = 0; b < sizeof bases / sizeof bases[0]; b++) {
             l.node.param = widths[w], l.base = bases[b];
             l.node.kind = INT, l.scale = 0;
             check_list(&l);

@@ -149,8 +149,7 @@ static const change CHANGES[] = {
 };
 
 TEST(test_broken) {
-    size_t i;
-    for (i = 0; i < sizeof CHANGES / sizeof *CHANGES; i++) {
+    for (size_t i = 0; i < sizeof CHANGES / sizeof *CHANGES; i++) {
         const change *c = &CHANGES[i];
         opened o;
         uint8_t *parts[4];
@@ -173,10 +172,9 @@ TEST(test_broken) {
 
 TEST(test_sizes) {
     opened o;
-    uint64_t off;
     rs_section s;
     if (open_built(&o, saved_build(2, key_mixed, N))) {
-        for (off = 0; off < o.directory.saved_indexes[0].size_bytes; off++) {
+        for (uint64_t off = 0; off < o.directory.saved_indexes[0].size_bytes; off++) {
             s = o.directory.saved_indexes[0];
             s.size_bytes = off;
             CHECK(rs_saved_index_open(built_slice(&o.b), &s, N, &o.index, &err) != RS_OK);
@@ -209,8 +207,7 @@ TEST(test_later_kind_and_checksum) {
 
 /* The check of a long index ends when its caller wants it. */
 TEST(test_every_stop) {
-    uint32_t kind;
-    for (kind = 1; kind <= 2; kind++) {
+    for (uint32_t kind = 1; kind <= 2; kind++) {
         built b = saved_build(kind, key_mixed, N);
         if (CHECK(b.data != NULL)) (void)stops_everywhere(&b);
         built_clear(&b);

@@ -113,8 +113,7 @@ TEST(test_refused) {
         {RS_E_FMT_VALUE, 7, {0x10, 0, 2, 1, 0x80, 8, 0}},          /* array data outside, and no arrays */
         {RS_E_FMT_TRUNCATED, 12, {0x0D, 2, 0x11, 7, 0, 0, 0x10, 2, 20, 1, 0, 0}}, /* features met before the end */
     };
-    size_t i;
-    for (i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         make_bytes(&raw, cases[i].bytes, cases[i].n);
         if (!CHECK_CODE(scan_made(0), cases[i].code, &err)) (void)fprintf(stderr, "    case %zu\n", i);
         CHECK(scan.max_values == 0 && scan.max_bytes == 0 && scan.max_depth == 0 && scan.features == 0);
@@ -123,10 +122,9 @@ TEST(test_refused) {
 }
 
 TEST(test_depth) {
-    unsigned n, i, ext;
-    for (ext = 0; ext < 2; ext++) {
-        for (n = 199; n <= 201; n++) {
-            for (i = 0; i < n; i++) {
+    for (unsigned ext = 0; ext < 2; ext++) {
+        for (unsigned n = 199; n <= 201; n++) {
+            for (unsigned i = 0; i < n; i++) {
                 if (ext != 0) make_ext(&raw, 3, NULL);
                 make_head(&raw, 0x0D, i + 1 < n);
             }
@@ -139,8 +137,7 @@ TEST(test_depth) {
 
 /* Skipping any value counts as many key sets as scanning it found. */
 TEST(test_skip_stays_in_step) {
-    unsigned round;
-    for (round = 0; round < 3000; round++) {
+    for (unsigned round = 0; round < 3000; round++) {
         rs_slice in;
         uint8_t *exact;
         make_random_value(&raw, round % 6);

@@ -140,8 +140,7 @@ static const struct {
 /* clang-format on */
 
 TEST(test_every_rule) {
-    size_t i;
-    for (i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         if (!CHECK_CODE(compile(cases[i].nodes, cases[i].n, cases[i].aux, cases[i].aux_size), cases[i].code, &err)) {
             (void)fprintf(stderr, "    case: %s\n", cases[i].what);
         }
@@ -154,9 +153,8 @@ TEST(test_sizes) {
     static const make_node any = {ANY, 0, 0, 0, 0, 0, 0, 0};
     rs_buffer bytes = {0};
     rs_tree tree;
-    size_t n;
     make_tree(&bytes, &any, 1, NULL, 0);
-    for (n = 0; n < 32; n++) {
+    for (size_t n = 0; n < 32; n++) {
         uint8_t *copy = make_exact(bytes.data, n);
         CHECK_CODE(rs_tree_compile(rs_slice_of(copy, n), 7, &tree, &err), RS_E_FMT_TREE, &err);
         CHECK_U64(err.offset, 7);
@@ -180,9 +178,8 @@ TEST(test_sizes) {
 static rs_status compile_wide(uint8_t kind, uint32_t n) {
     make_node *nodes = (make_node *)calloc(n, sizeof *nodes);
     rs_status status;
-    uint32_t i;
     if (nodes == NULL) abort();
-    for (i = 1; i < n; i++) nodes[i].kind = kind;
+    for (uint32_t i = 1; i < n; i++) nodes[i].kind = kind;
     nodes[0].kind = TUPLE, nodes[0].n_children = n - 1, nodes[0].first_child = 1;
     status = compile(nodes, n, NULL, 0);
     free(nodes);
@@ -232,8 +229,7 @@ TEST(test_ext_is_transparent) {
                                       {STR, 1, 0, 0, 0, 0, 0, 0},
                                       {CONST, 0, 0, 0, 0, 0, 1, 0}};
     static const uint8_t aux[8] = {0};
-    size_t i;
-    for (i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         make_node nodes[2] = {{EXT, 1, 0, 1, 1, 0, 1, 0}};
         rs_tree tree;
         nodes[1] = kinds[i];
@@ -261,7 +257,6 @@ static rs_status compile_ext_deep(uint32_t depth) {
 TEST(test_limits) {
     rs_buffer aux = {0};
     make_node constant = {CONST, 0, 0, 0, 0, 0, 0, 0};
-    uint32_t size;
     CHECK_OK(compile_wide(ANY, 4095), &err);
     CHECK_OK(compile_wide(ANY, 4096), &err);
     CHECK_CODE(compile_wide(ANY, 4097), RS_E_FMT_TREE, &err);
@@ -276,7 +271,8 @@ TEST(test_limits) {
     CHECK_CODE(compile_deep(201, true), RS_E_FMT_TREE, &err);
     CHECK_OK(compile_ext_deep(200), &err);
     CHECK_CODE(compile_ext_deep(201), RS_E_FMT_TREE, &err);
-    for (size = (1 << 20) - 1; size <= (1 << 20) + 1; size++) { /* of a whole tree: 32 bytes are head and node */
+    for (uint32_t size = (1 << 20) - 1; size <= (1 << 20) + 1;
+         size++) { /* of a whole tree: 32 bytes are head and node */
         uint32_t n = size - 32 - 4;
         aux.size_bytes = 0;
         make_units(&aux, 0x0C, n, 1, 'x');
@@ -320,8 +316,7 @@ TEST(test_unions) {
                                       {INT, 8, 0, 0, 0, 0, 8, 0},
                                       {INT, 8, 0, 0, 0, 0, 8, 0}};
     static const uint8_t base[8] = {0};
-    uint32_t n;
-    for (n = 2; n <= 256; n++) CHECK_OK(compile_union_of(n), &err);
+    for (uint32_t n = 2; n <= 256; n++) CHECK_OK(compile_union_of(n), &err);
     CHECK_CODE(compile_union_of(257), RS_E_FMT_TREE, &err);
     CHECK_CODE(compile(large, 11, base, 8), RS_E_FMT_TREE, &err);
 }
@@ -329,8 +324,7 @@ TEST(test_unions) {
 /* Every width an int can have: where its stored part goes. */
 TEST(test_int_widths) {
     static const uint8_t base[8] = {0xFE, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF};
-    unsigned w;
-    for (w = 0; w <= 64; w++) {
+    for (unsigned w = 0; w <= 64; w++) {
         make_node node = {INT, (uint8_t)w, 0, 0, 0, 0, 8, 0};
         rs_tree tree;
         bool body = w == 8 || w == 16 || w == 32 || w == 64;
@@ -352,7 +346,6 @@ TEST(test_row_layout) {
     static const char aux[] = "\0\0\0\0\0\0\0\0\x09\1a\x09\1b\x09\1c\x09\1d\x09\1e";
     rs_tree tree;
     const rs_node *n;
-    uint32_t i;
     REQUIRE_OK(compile_with(&tree, nodes, 7, aux, 23), &err);
     n = tree.nodes;
     CHECK(!n[0].fixed && n[5].fixed);
@@ -366,7 +359,7 @@ TEST(test_row_layout) {
     CHECK(n[0].children == n + 1 && n[5].children == n + 6);
     /* What the binding keeps there is not there yet. */
     CHECK(tree.program == NULL);
-    for (i = 0; i < tree.n_nodes; i++) CHECK(n[i].slot == NULL);
+    for (uint32_t i = 0; i < tree.n_nodes; i++) CHECK(n[i].slot == NULL);
     rs_tree_clear(&tree);
 }
 
@@ -377,12 +370,10 @@ TEST(test_any_byte_changed) {
                                       {CONST, 0, 0, 0, 0, 8, 3, 0},  {INT, 3, 0, 0, 0, 0, 8, 0}};
     static const char aux[] = "\0\0\0\0\0\0\0\0\x09\1a\x09\1b\0\3\1\7";
     rs_buffer bytes = {0};
-    size_t i;
-    unsigned value;
     make_tree(&bytes, nodes, 6, aux, 18);
-    for (i = 0; i < bytes.size_bytes; i++) {
+    for (size_t i = 0; i < bytes.size_bytes; i++) {
         uint8_t was = bytes.data[i];
-        for (value = 0; value < 256; value++) {
+        for (unsigned value = 0; value < 256; value++) {
             rs_tree tree;
             rs_status status;
             bytes.data[i] = (uint8_t)value;
@@ -605,8 +596,7 @@ static const struct {
 };
 
 TEST(test_packed_nodes) {
-    size_t i;
-    for (i = 0; i < sizeof packed / sizeof packed[0]; i++) {
+    for (size_t i = 0; i < sizeof packed / sizeof packed[0]; i++) {
         if (!CHECK_CODE(compile(packed[i].nodes, packed[i].n, packed[i].aux, packed[i].aux_size), packed[i].code,
                         &err)) {
             (void)fprintf(stderr, "    case: %s\n", packed[i].what);
@@ -653,8 +643,7 @@ TEST(test_packed_sizes) {
         {{PARENT(OPTIONAL, 1, 1), LEAF(BOOL, 0)}, 2, 2, true, 0},
     };
     static const uint8_t aux[16] = {0};
-    size_t i;
-    for (i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         rs_tree tree;
         if (!CHECK_OK(compile_with(&tree, sizes[i].nodes, sizes[i].n, aux, 16), &err)) continue;
         CHECK(tree.nodes[0].fixed == sizes[i].fixed);
@@ -675,14 +664,12 @@ TEST(test_any_byte_of_packed_changed) {
     make_node all[7];
     uint8_t aux[32] = {0x91, 0x92, 0x93};
     rs_buffer bytes = {0};
-    size_t i;
-    unsigned value;
     memcpy(all, nodes, sizeof all);
     all[3].first_child = 5;
     make_tree(&bytes, all, 7, aux, 32);
-    for (i = 0; i < bytes.size_bytes; i++) {
+    for (size_t i = 0; i < bytes.size_bytes; i++) {
         uint8_t was = bytes.data[i];
-        for (value = 0; value < 256; value++) {
+        for (unsigned value = 0; value < 256; value++) {
             rs_tree tree;
             rs_status status;
             bytes.data[i] = (uint8_t)value;

@@ -139,8 +139,7 @@ TEST(test_life_of_every_backing) {
 
 TEST(test_abort_leaves_nothing) {
     static const rs_backing backings[] = {RS_BACKING_ANONYMOUS, RS_BACKING_DIRECTORY, RS_BACKING_FILE};
-    size_t i;
-    for (i = 0; i < 3; i++) {
+    for (size_t i = 0; i < 3; i++) {
         int descriptors = open_descriptors();
         rs_segment_writer writer;
         REQUIRE_OK(open_writer(&writer, backings[i], "aborted"), &err);
@@ -209,11 +208,10 @@ TEST(test_growth) {
     uint8_t *block = (uint8_t *)malloc(BIG);
     rs_segment_writer writer;
     rs_segment segment;
-    size_t i;
     unsigned wrong = 0;
     REQUIRE(block != NULL);
     REQUIRE_OK(open_writer(&writer, RS_BACKING_ANONYMOUS, ""), &err);
-    for (i = 0; i < BLOCKS; i++) {
+    for (size_t i = 0; i < BLOCKS; i++) {
         memset(block, (int)i + 1, BLOCK);
         if (!CHECK_OK(rs_segment_writer_append(&writer, block, BLOCK, &err), &err)) break;
         CHECK(writer.reserved >= writer.position && writer.reserved - writer.position <= 32u << 20);
@@ -224,7 +222,7 @@ TEST(test_growth) {
     free(block);
     REQUIRE_OK(rs_segment_writer_finish(&writer, &segment, &err), &err);
     CHECK_U64(segment.size_bytes, (uint64_t)BLOCK * BLOCKS + BIG);
-    for (i = 0; i < segment.size_bytes; i += 511) {
+    for (size_t i = 0; i < segment.size_bytes; i += 511) {
         uint8_t wanted = i < (size_t)BLOCK * BLOCKS ? (uint8_t)(i / BLOCK + 1) : 0xAB;
         wrong += segment.data[i] != wanted;
     }

@@ -13,9 +13,8 @@ static uint32_t n_structs(void) {
 
 static void check_keys(const rs_alternative *a, const char *wanted) {
     char keys[64] = {0};
-    uint32_t i;
     REQUIRE(a != NULL && a->kind == RS_FMT_NODE_STRUCT && a->n_children < sizeof keys);
-    for (i = 0; i < a->n_children; i++) keys[i] = (char)a->keys[i].ptr[2];
+    for (uint32_t i = 0; i < a->n_children; i++) keys[i] = (char)a->keys[i].ptr[2];
     CHECK_STR(keys, wanted);
 }
 
@@ -42,8 +41,7 @@ TEST(test_shapes_of_another_order) {
 /* A struct takes so many keys and no more; dicts with others go to the next one. */
 TEST(test_keys_of_one_struct) {
     char key[16];
-    unsigned i;
-    for (i = 0; i < 600; i++) {
+    for (unsigned i = 0; i < 600; i++) {
         (void)snprintf(key, sizeof key, "k%03u", i);
         make_head(&block.raw, 0x0F, 2), make_str(&block.raw, "a"), make_int(&block.raw, 1);
         make_str(&block.raw, key), make_int(&block.raw, 1), make_record_end(&block);
@@ -57,22 +55,21 @@ TEST(test_keys_of_one_struct) {
 
 /* 1 and True are one key to Python: a struct may have one of them. Neither do NaN and tuples join. */
 TEST(test_keys_that_are_equal) {
-    unsigned i;
-    for (i = 0; i < 2; i++) {
+    for (unsigned i = 0; i < 2; i++) {
         make_head(&block.raw, 0x0F, 2), make_str(&block.raw, "a"), make_int(&block.raw, 0);
         (i == 0 ? make_int(&block.raw, 1) : make_tag(&block.raw, 2)), make_int(&block.raw, 0), make_record_end(&block);
     }
     REQUIRE_OK(look(), &err);
     CHECK_U64(n_structs(), 2);
     forget();
-    for (i = 0; i < 2; i++) { /* ints alone are told apart by their bytes */
+    for (unsigned i = 0; i < 2; i++) { /* ints alone are told apart by their bytes */
         make_head(&block.raw, 0x0F, 2), make_str(&block.raw, "a"), make_int(&block.raw, 0);
         make_int(&block.raw, (int64_t)(1 + 1000 * i)), make_int(&block.raw, 0), make_record_end(&block);
     }
     REQUIRE_OK(look(), &err);
     CHECK_U64(n_structs(), 1);
     forget();
-    for (i = 0; i < 2; i++) { /* (1,) and (True,) */
+    for (unsigned i = 0; i < 2; i++) { /* (1,) and (True,) */
         make_head(&block.raw, 0x0F, 2), make_str(&block.raw, "a"), make_int(&block.raw, 0);
         make_head(&block.raw, 0x0E, 1), (i == 0 ? make_int(&block.raw, 1) : make_tag(&block.raw, 2));
         make_int(&block.raw, 0), make_record_end(&block);
@@ -85,9 +82,8 @@ TEST(test_keys_that_are_equal) {
 /* More structs than a position takes: the others are `any`, and then none joins, or the encoder would look for it there. */
 TEST(test_too_many_shapes) {
     char key[16];
-    unsigned i, k;
-    for (k = 0; k < 2; k++) {
-        for (i = 0; i < 300; i++) {
+    for (unsigned k = 0; k < 2; k++) {
+        for (unsigned i = 0; i < 300; i++) {
             (void)snprintf(key, sizeof key, "k%u", i);
             make_head(&block.raw, 0x0F, 1), make_str(&block.raw, key), make_int(&block.raw, 1), make_record_end(&block);
         }
@@ -130,9 +126,8 @@ TEST(test_classes_of_lists) {
 /* At the limit a list of numbers goes to the lists of any elements, which would take it when encoding. */
 TEST(test_lists_at_the_limit) {
     char name[16];
-    unsigned i;
     add_elements(0, 0x91);
-    for (i = 0; i < 249; i++) {
+    for (unsigned i = 0; i < 249; i++) {
         (void)snprintf(name, sizeof name, "C%u", i);
         make_ext(&block.raw, 25, name), make_head(&block.raw, 0x0E, 0), make_record_end(&block);
     }
@@ -143,20 +138,19 @@ TEST(test_lists_at_the_limit) {
 }
 
 TEST(test_distinct_values) {
-    uint32_t i;
-    for (i = 0; i < 2000; i++) add_int(i % 100);
+    for (uint32_t i = 0; i < 2000; i++) add_int(i % 100);
     REQUIRE_OK(look(), &err);
     CHECK(only() != NULL && only()->distinct != NULL && only()->distinct->n == 100 && only()->n_where == 2000);
     forget();
-    for (i = 0; i < 2000; i++) add_int(i); /* nearly all differ: not worth counting on */
+    for (uint32_t i = 0; i < 2000; i++) add_int(i); /* nearly all differ: not worth counting on */
     REQUIRE_OK(look(), &err);
     CHECK(only() != NULL && only()->distinct == NULL && only()->gave_up && stats.kept_bytes < 64 * 1024);
     forget();
-    for (i = 0; i < 1000; i++) add_int(i); /* up to so many distinct values are always kept */
+    for (uint32_t i = 0; i < 1000; i++) add_int(i); /* up to so many distinct values are always kept */
     REQUIRE_OK(look(), &err);
     CHECK(only() != NULL && only()->distinct != NULL && only()->distinct->n == 1000);
     forget();
-    for (i = 0; i < 10; i++) add_int(7); /* constant: none kept */
+    for (uint32_t i = 0; i < 10; i++) add_int(7); /* constant: none kept */
     REQUIRE_OK(look(), &err);
     CHECK(only() != NULL && only()->constant && only()->distinct == NULL);
     forget();
@@ -165,9 +159,8 @@ TEST(test_distinct_values) {
 /* The hash of a container comes from its elements, whatever the alternative knew of them when it came: an empty list is
  * one value before and after lists of numbers or of others. */
 TEST(test_distinct_containers) {
-    uint32_t i, others;
-    for (others = 0; others < 2; others++) {
-        for (i = 0; i < 300; i++) {
+    for (uint32_t others = 0; others < 2; others++) {
+        for (uint32_t i = 0; i < 300; i++) {
             if (i % 3 != 0) others ? add_elements(0, 0x90 + i % 2) : add_ints(0x0D, 1 + i % 2, i % 5, 1);
             else add_ints(0x0D, 0, 0, 0);
         }
@@ -176,7 +169,7 @@ TEST(test_distinct_containers) {
         CHECK_U64(only()->distinct->n, others ? 3 : 11);
         forget();
     }
-    for (i = 0; i < 300; i++) { /* tuples of a dict, a list and an int */
+    for (uint32_t i = 0; i < 300; i++) { /* tuples of a dict, a list and an int */
         make_head(&block.raw, 0x0E, 3), make_head(&block.raw, 0x0F, 1 + i % 2), make_str(&block.raw, "a");
         make_int(&block.raw, i % 3);
         if (i % 2 == 1) make_str(&block.raw, "b"), make_tag(&block.raw, 0);
@@ -193,8 +186,8 @@ TEST(test_distinct_containers) {
 }
 
 TEST(test_payloads_are_no_entries) {
-    uint32_t i;
-    for (i = 0; i < 50; i++) make_ext(&block.raw, 13, NULL), make_int(&block.raw, i % 2), make_record_end(&block);
+    for (uint32_t i = 0; i < 50; i++)
+        make_ext(&block.raw, 13, NULL), make_int(&block.raw, i % 2), make_record_end(&block);
     REQUIRE_OK(look(), &err);
     REQUIRE(only() != NULL && only()->kind == RS_FMT_NODE_EXT);
     CHECK(only()->distinct != NULL && only()->children->payload && only()->children->alternatives[0].distinct == NULL);

@@ -38,16 +38,15 @@ static bool same_record(rs_store *store, uint64_t i, built_record record) {
 static void check_store(built_record record, uint64_t n, bool compress, uint64_t *blocks, uint64_t *trees) {
     built b = build(record, n, compress);
     rs_store store;
-    uint64_t i;
     *blocks = *trees = UINT64_MAX;
     REQUIRE(b.data != NULL);
     CHECK_OK(rs_verify_segment(built_slice(&b), NULL, NULL, &err), &err);
     if (CHECK_OK(rs_store_open(&store, built_slice(&b), NULL, &err), &err)) {
         CHECK_U64(store.header.n_records, n);
         *blocks = store.n_blocks, *trees = store.n_trees;
-        for (i = n; i-- > 0 && same_record(&store, i, record);) {
+        for (uint64_t i = n; i-- > 0 && same_record(&store, i, record);) {
         }
-        for (i = 0; i < n && same_record(&store, i, record); i++) {
+        for (uint64_t i = 0; i < n && same_record(&store, i, record); i++) {
         }
         rs_store_close(&store);
     }
@@ -79,9 +78,8 @@ TEST(test_counts) {
     static const uint64_t counts[] = {0, 1, 2, 63, 64, 65, 128, 1000};
     static const built_record records[] = {add_none, add_row, add_random};
     uint64_t blocks, trees;
-    size_t i, k;
-    for (i = 0; i < sizeof counts / sizeof counts[0]; i++) {
-        for (k = 0; k < 6; k++) {
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+        for (size_t k = 0; k < 6; k++) {
             check_store(records[k / 2], counts[i], k % 2 == 0, &blocks, &trees);
             CHECK(blocks == (counts[i] > 0) &&
                   (k % 2 == 0 ? trees >= blocks : trees == blocks)); /* tables have trees */
@@ -147,11 +145,10 @@ TEST(test_arrays_outside) {
     built b = build(add_with_array, 200, true);
     rs_store store;
     rs_record found;
-    uint64_t i;
     REQUIRE(b.data != NULL);
     CHECK_OK(rs_verify_segment(built_slice(&b), NULL, NULL, &err), &err);
     REQUIRE_OK(rs_store_open(&store, built_slice(&b), NULL, &err), &err);
-    for (i = 0; i < 200; i++) {
+    for (uint64_t i = 0; i < 200; i++) {
         rs_cursor cursor;
         REQUIRE_OK(rs_store_find(&store, i, &found, &err), &err);
         cursor = rs_store_cursor(&store, &found);
@@ -174,8 +171,7 @@ static void add_tuple_key(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
 }
 
 TEST(test_header_maxima) {
-    unsigned compress;
-    for (compress = 0; compress < 2; compress++) {
+    for (unsigned compress = 0; compress < 2; compress++) {
         built b = build(add_tuple_key, 100, compress == 1);
         rs_header header;
         uint64_t blocks, trees;
@@ -247,10 +243,8 @@ TEST(test_features) {
     static const uint64_t features[] = {0, 0, 1, 4, 5, RS_FMT_FEATURE_NARROW};
     static const uint64_t packed[] = {RS_FMT_FEATURE_TEXT, 0, 0, 0, 0, 0}; /* by nodes */
     uint64_t blocks, trees;
-    size_t i;
-    unsigned compress;
-    for (i = 0; i < sizeof features / sizeof features[0]; i++) {
-        for (compress = 0; compress < 2; compress++) {
+    for (size_t i = 0; i < sizeof features / sizeof features[0]; i++) {
+        for (unsigned compress = 0; compress < 2; compress++) {
             built b = build(records[i], 100, compress != 0);
             REQUIRE(b.data != NULL);
             CHECK_U64(rs_load_u64(b.data + 16), features[i] | (compress != 0 ? packed[i] : 0));
@@ -266,10 +260,9 @@ TEST(test_features) {
 static uint64_t deep_levels;
 
 static void add_deep(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
-    uint64_t k;
     (void)arrays;
     make_head(raw, 0x0D, 2);
-    for (k = 1; k < deep_levels; k++) make_tag(raw, 0), make_ext(raw, 12, NULL), make_head(raw, 0x0D, 2);
+    for (uint64_t k = 1; k < deep_levels; k++) make_tag(raw, 0), make_ext(raw, 12, NULL), make_head(raw, 0x0D, 2);
     make_tag(raw, 0), make_int(raw, (int64_t)i);
 }
 
@@ -309,10 +302,9 @@ TEST(test_refused_records) {
     rs_builder builder;
     rs_segment segment;
     rs_store store;
-    uint64_t i;
     REQUIRE_OK(rs_segment_writer_open(&writer, RS_BACKING_ANONYMOUS, NULL, NULL, &err), &err);
     REQUIRE_OK(rs_builder_open(&builder, &writer, NULL, &err), &err);
-    for (i = 0; i < 100; i++) {
+    for (uint64_t i = 0; i < 100; i++) {
         add_row(i, &builder.raw, &builder.arrays);
         REQUIRE_OK(rs_builder_end_record(&builder, &err), &err);
         refuse(&builder, later, sizeof later, RS_E_FMT_VERSION);
@@ -336,7 +328,7 @@ TEST(test_refused_records) {
     CHECK_OK(rs_verify_segment(rs_slice_of(segment.data, segment.size_bytes), NULL, NULL, &err), &err);
     REQUIRE_OK(rs_store_open(&store, rs_slice_of(segment.data, segment.size_bytes), NULL, &err), &err);
     CHECK_U64(store.header.n_records, 100);
-    for (i = 0; i < 100 && same_record(&store, i, add_row); i++) {
+    for (uint64_t i = 0; i < 100 && same_record(&store, i, add_row); i++) {
     }
     rs_store_close(&store);
     rs_segment_close(&segment);
@@ -363,19 +355,18 @@ TEST(test_frozen) {
     built_layout layout;
     rs_store store;
     rs_record found;
-    uint64_t i;
     REQUIRE(c.data != NULL);
     built_read(&c, &layout);
     REQUIRE_OK(rs_store_open(&store, built_slice(&c), NULL, &err), &err);
     CHECK_OK(rs_store_freeze(&store, &err), &err);
-    for (i = 0; i < store.n_blocks; i++) CHECK(store.blocks[i].n_records > 0);
-    for (i = 0; i < store.n_tables; i++) CHECK(store.tables[i].kind != 0);
-    for (i = 0; i < 300 && same_record(&store, i, add_uneven); i++) {
+    for (uint64_t i = 0; i < store.n_blocks; i++) CHECK(store.blocks[i].n_records > 0);
+    for (uint64_t i = 0; i < store.n_tables; i++) CHECK(store.tables[i].kind != 0);
+    for (uint64_t i = 0; i < 300 && same_record(&store, i, add_uneven); i++) {
     }
     CHECK_OK(rs_store_freeze(&store, &err), &err);
     rs_store_close(&store);
     /* Two damaged blocks: the first tells how it is damaged, the second that it is. */
-    for (i = 1; i < 3; i++)
+    for (uint64_t i = 1; i < 3; i++)
         memset(built_section(&c, &layout, RS_FMT_SECTION_BLOCKS) + i * RS_FMT_BLOCK_SIZE + 46, 1, 1);
     built_seal(&c, &layout);
     REQUIRE_OK(rs_store_open(&store, built_slice(&c), NULL, &err), &err);
@@ -414,11 +405,10 @@ TEST(test_broken_tables) {
     };
     built c = build(add_uneven, 103, true);
     built_layout layout;
-    size_t i;
     REQUIRE(c.data != NULL);
     built_read(&c, &layout);
     CHECK(layout.n_blocks == 3 && layout.blocks[1].first_record == 101);
-    for (i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         uint8_t *at = built_section(&c, &layout, cases[i].section) + cases[i].at, was[8];
         memcpy(was, at, cases[i].width), memcpy(at, &cases[i].value, cases[i].width);
         built_seal(&c, &layout);

@@ -46,9 +46,8 @@ TEST(test_steps) {
 TEST(test_runs_of_digits) {
     rs_cut digits = {.n_steps = 3, .n_leaves = 2, .steps = {{RS_CUT_HEAD, RS_CUT_DIGITS}, LEAF, LEAF}};
     char text[32], wanted[40];
-    unsigned n, c;
-    for (n = 1; n < 20; n++) {
-        for (c = 1; c < 256; c++) {
+    for (unsigned n = 1; n < 20; n++) {
+        for (unsigned c = 1; c < 256; c++) {
             if (c >= '0' && c <= '9') continue;
             memset(text, (int)('0' + n % 10), n);
             memset(text + n, (int)c, 10);
@@ -66,10 +65,9 @@ TEST(test_classes) {
         const char *chars;
     } cases[] = {{RS_CUT_DIGITS, "09"}, {RS_CUT_LETTERS, "AZaz\x80\xFF"}, {RS_CUT_SIGNS, "/:@[`{\x7F\x01"}};
     char text[3] = {0};
-    size_t i, k;
-    for (i = 0; i < 9; i++) {
+    for (size_t i = 0; i < 9; i++) {
         rs_cut head = {.n_steps = 3, .n_leaves = 2, .steps = {{RS_CUT_HEAD, (uint8_t)(i / 3)}, LEAF, LEAF}};
-        for (k = 0; cases[i % 3].chars[k] != '\0'; k++) {
+        for (size_t k = 0; cases[i % 3].chars[k] != '\0'; k++) {
             text[0] = cases[i % 3].chars[k];
             CHECK((strcmp(cut(&head, text), "no") != 0) == (cases[i % 3].class == (rs_cut_class)(i / 3)));
         }

@@ -25,11 +25,10 @@ static void took(void) {
 /* The kinds of the leaves, or "none". */
 static const char *found(void) {
     static const char *const names[] = {"const", "same", "digits", "hex", "words", "text"};
-    uint32_t i;
     size_t used = 0;
     said[0] = '\0';
     if (!rs_cut_search(&sample, &guess)) return "none";
-    for (i = 0; i < guess.cut.n_leaves; i++) {
+    for (uint32_t i = 0; i < guess.cut.n_leaves; i++) {
         used +=
             (size_t)snprintf(said + used, sizeof said - used, "%s%s", i == 0 ? "" : " ", names[guess.leaves[i].kind]);
     }

@@ -9,13 +9,12 @@ static const char *found(void) {
     static const char *const names[] = {"const", "same", "digits", "hex", "dict", "text"};
     bool alike = false;
     size_t used = 0;
-    uint32_t i;
     text[0] = '\0';
     if (!CHECK_OK(look(), &err) || !CHECK_U64(stats.root.n, 1)) return "failed";
     if (!CHECK_OK(rs_template_find(&stats, &stats.root.alternatives[0], &template, &alike, &err), &err))
         return "failed";
     if (!alike) used += (size_t)snprintf(text, sizeof text, "none");
-    for (i = 0; alike && i < template.n; i++) {
+    for (uint32_t i = 0; alike && i < template.n; i++) {
         used +=
             (size_t)snprintf(text + used, sizeof text - used, "%s%s", i == 0 ? "" : " ", names[template.at[i].kind]);
     }
@@ -27,23 +26,22 @@ enum { N = 600 };
 
 TEST(test_kinds) {
     char s[64];
-    unsigned i;
-    for (i = 0; i < N; i++) (void)snprintf(s, sizeof s, "img_%u.jpg", i * 7), add_text(s);
+    for (unsigned i = 0; i < N; i++) (void)snprintf(s, sizeof s, "img_%u.jpg", i * 7), add_text(s);
     CHECK_STR(found(), "const digits const");
     CHECK(template.at[1].count == 0 && template.at[1].min == 0 && template.at[1].max == 7 * (N - 1));
-    for (i = 0; i < N; i++) (void)snprintf(s, sizeof s, "n%08u_%u.JPEG", i * 31 % 577, i * 7919), add_text(s);
+    for (unsigned i = 0; i < N; i++) (void)snprintf(s, sizeof s, "n%08u_%u.JPEG", i * 31 % 577, i * 7919), add_text(s);
     CHECK_STR(found(), "const digits const digits const");
     CHECK(template.at[1].count == 8 && template.at[3].count == 0);
-    for (i = 0; i < N; i++) (void)snprintf(s, sizeof s, "%u/%u.%u", i * 7, i * 7, i % 2), add_text(s);
+    for (unsigned i = 0; i < N; i++) (void)snprintf(s, sizeof s, "%u/%u.%u", i * 7, i * 7, i % 2), add_text(s);
     CHECK_STR(found(), "digits const same const digits");
     CHECK_U64(template.at[2].of, 0);
-    for (i = 0; i < N; i++) (void)snprintf(s, sizeof s, "id-%08x", i * 2654435761u), add_text(s);
+    for (unsigned i = 0; i < N; i++) (void)snprintf(s, sizeof s, "id-%08x", i * 2654435761u), add_text(s);
     CHECK_STR(found(), "const hex");
     CHECK(template.at[1].count == 8 && !template.at[1].upper);
-    for (i = 0; i < N; i++) (void)snprintf(s, sizeof s, "id-%08X", i * 2654435761u), add_text(s);
+    for (unsigned i = 0; i < N; i++) (void)snprintf(s, sizeof s, "id-%08X", i * 2654435761u), add_text(s);
     CHECK_STR(found(), "const hex");
     CHECK(template.at[1].upper);
-    for (i = 0; i < N; i++)
+    for (unsigned i = 0; i < N; i++)
         (void)snprintf(s, sizeof s, "a %c%c%c%c/%u", (int)('g' + i % 3), (int)('h' + i % 7), 'x', 'y', i), add_text(s);
     CHECK_STR(found(), "const dict const digits");
 }
@@ -51,16 +49,16 @@ TEST(test_kinds) {
 /* Numbers that their digits do not give back stay texts, or entries. */
 TEST(test_odd_numbers) {
     char s[64];
-    unsigned i;
-    for (i = 0; i < N; i++)
+    for (unsigned i = 0; i < N; i++)
         (void)snprintf(s, sizeof s, i % 2 == 0 ? "x-%u" : "x-0%u", i), add_text(s); /* padded to no one width */
     CHECK_STR(found(), "const text");
-    for (i = 0; i < N; i++) (void)snprintf(s, sizeof s, "x-%u9999999999999999", i + 10000), add_text(s); /* 21 digits */
+    for (unsigned i = 0; i < N; i++)
+        (void)snprintf(s, sizeof s, "x-%u9999999999999999", i + 10000), add_text(s); /* 21 digits */
     CHECK(strstr(found(), "digits") == NULL);
-    for (i = 0; i < N; i++) (void)snprintf(s, sizeof s, "x-%018u", i), add_text(s);
+    for (unsigned i = 0; i < N; i++) (void)snprintf(s, sizeof s, "x-%018u", i), add_text(s);
     CHECK_STR(found(), "const digits");
     CHECK_U64(template.at[1].count, 18);
-    for (i = 0; i < N; i++)
+    for (unsigned i = 0; i < N; i++)
         (void)snprintf(s, sizeof s, "x-%08x", i * 2654435761u),
             s[2 + i % 8] = (char)(s[2 + i % 8] >= 'a' ? s[2 + i % 8] - 32 : s[2 + i % 8]), add_text(s);
     CHECK(strstr(found(), "hex") == NULL); /* of both cases */
@@ -68,29 +66,27 @@ TEST(test_odd_numbers) {
 
 TEST(test_not_alike) {
     char s[64];
-    unsigned i;
-    for (i = 0; i < 15; i++) (void)snprintf(s, sizeof s, "img_%u.jpg", i), add_text(s);
+    for (unsigned i = 0; i < 15; i++) (void)snprintf(s, sizeof s, "img_%u.jpg", i), add_text(s);
     CHECK_STR(found(), "none"); /* too few to tell */
-    for (i = 0; i < N; i++) add_text(i % 4 == 0 ? "one" : i % 4 == 1 ? "one-two" : i % 4 == 2 ? "a-b-c" : "");
+    for (unsigned i = 0; i < N; i++) add_text(i % 4 == 0 ? "one" : i % 4 == 1 ? "one-two" : i % 4 == 2 ? "a-b-c" : "");
     CHECK_STR(found(), "none");
-    for (i = 0; i < N; i++)
+    for (unsigned i = 0; i < N; i++)
         (void)snprintf(s, sizeof s, i % 20 == 0 ? "- %u" : "img_%u.jpg", i), add_text(s); /* one in twenty is not */
     CHECK_STR(found(), "const digits const");
     CHECK_U64(template.n_fits, N - N / 20);
-    for (i = 0; i < N; i++)
+    for (unsigned i = 0; i < N; i++)
         (void)snprintf(s, sizeof s, i % 5 == 0 ? "- %u" : "img_%u.jpg", i), add_text(s); /* one in five is */
     CHECK_STR(found(), "none");
-    for (i = 0; i < N; i++) add_text("a.b.c.d.e.f.g.h.i.j.k.l.m.n.o.p.q.r.s.t.u.v.w.x.y.z"); /* 51 parts */
+    for (unsigned i = 0; i < N; i++) add_text("a.b.c.d.e.f.g.h.i.j.k.l.m.n.o.p.q.r.s.t.u.v.w.x.y.z"); /* 51 parts */
     CHECK_STR(found(), "none");
 }
 
 /* Of few strings, too, more than five in six must be alike. */
 TEST(test_few_alike) {
     char s[64];
-    unsigned i;
-    for (i = 0; i < 40; i++) (void)snprintf(s, sizeof s, i % 4 == 3 ? "- %u" : "img_%u.jpg", i), add_text(s);
+    for (unsigned i = 0; i < 40; i++) (void)snprintf(s, sizeof s, i % 4 == 3 ? "- %u" : "img_%u.jpg", i), add_text(s);
     CHECK_STR(found(), "none");
-    for (i = 0; i < 40; i++) (void)snprintf(s, sizeof s, i % 8 == 3 ? "- %u" : "img_%u.jpg", i), add_text(s);
+    for (unsigned i = 0; i < 40; i++) (void)snprintf(s, sizeof s, i % 8 == 3 ? "- %u" : "img_%u.jpg", i), add_text(s);
     CHECK_STR(found(), "const digits const");
     CHECK_U64(template.n_fits, 35);
 }
@@ -98,10 +94,9 @@ TEST(test_few_alike) {
 /* The strings of the sample are alike, and no others: its groups of four neighbours are spread evenly. */
 TEST(test_sample_alike) {
     char s[64];
-    unsigned i, group;
-    for (i = 0; i < N; i++) {
+    for (unsigned i = 0; i < N; i++) {
         bool sampled = false;
-        for (group = 0; group < RS_SAMPLE_STRINGS / 4; group++) {
+        for (unsigned group = 0; group < RS_SAMPLE_STRINGS / 4; group++) {
             const unsigned first = group * (N - 4) / (RS_SAMPLE_STRINGS / 4 - 1);
             sampled = sampled || i - first < 4;
         }
@@ -136,13 +131,13 @@ TEST(test_separators) {
     static const char *const names[] = {"x6u_kE", "a-b-cd", "qwert", "_zu--i", "o.o"}, *const deep[] = {"a/b", "c",
                                                                                                         "/d_e/f-"};
     char s[64];
-    unsigned i;
-    for (i = 0; i < N; i++)
+    for (unsigned i = 0; i < N; i++)
         (void)snprintf(s, sizeof s, "%u id%03u/%s/%04u.wav", i % 2, i * 7 % 40, names[i * 3 % 5], i), add_text(s);
     CHECK_STR(found(), "digits const digits const dict const digits const");
-    for (i = 0; i < N; i++) (void)snprintf(s, sizeof s, "%s|%s", deep[i * 7 % 3], names[i * 3 % 5]), add_text(s);
+    for (unsigned i = 0; i < N; i++)
+        (void)snprintf(s, sizeof s, "%s|%s", deep[i * 7 % 3], names[i * 3 % 5]), add_text(s);
     CHECK_STR(found(), "dict const dict");
-    for (i = 0; i < N; i++)
+    for (unsigned i = 0; i < N; i++)
         (void)snprintf(s, sizeof s, "img %u/%u", i, i % 7), add_text(s); /* alike in all their signs: cut there */
     CHECK_STR(found(), "const digits const digits");
 }
@@ -151,16 +146,15 @@ TEST(test_separators) {
 TEST(test_wide) {
     static const uint16_t sign[] = {0x0101};
     char s[64];
-    unsigned i, k;
-    for (i = 0; i < N; i++) {
+    for (unsigned i = 0; i < N; i++) {
         bool fits = i % 20 != 7;
         size_t n = (size_t)snprintf(s, sizeof s, fits ? "/img_%u.jpg" : "- %u", i % 20 == 8 ? 90000 + i : 10000 + i);
         make_tag(&block.raw, 0x0A), make_varint(&block.raw, n + 1), make_bytes(&block.raw, sign, 2);
-        for (k = 0; k < n; k++) make_bytes(&block.raw, s + k, 1), make_bytes(&block.raw, "", 1);
+        for (unsigned k = 0; k < n; k++) make_bytes(&block.raw, s + k, 1), make_bytes(&block.raw, "", 1);
         make_record_end(&block);
     }
     CHECK(strstr(found(), "digits") != NULL);
-    for (k = 0; k < template.n; k++) {
+    for (unsigned k = 0; k < template.n; k++) {
         if (template.at[k].kind != RS_PART_DIGITS) continue;
         CHECK(template.at[k].min == 10000 && template.at[k].max == 90000 + N - 12);
     }

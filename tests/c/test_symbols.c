@@ -110,7 +110,6 @@ static void check_strings(unsigned unit_bytes, uint64_t at_most) {
     rs_symbols symbols;
     uint64_t total, estimate = 0;
     uint8_t *exact;
-    size_t i;
     REQUIRE_OK(rs_symbols_train(strings, n_strings, unit_bytes, small_codes, &table, &estimate, &err), &err);
     REQUIRE_OK(rs_buffer_append(&again, &(uint8_t){'x'}, 1, &err), &err);
     REQUIRE_OK(rs_symbols_train(strings, n_strings, unit_bytes, small_codes, &again, NULL, &err), &err);
@@ -121,7 +120,8 @@ static void check_strings(unsigned unit_bytes, uint64_t at_most) {
     REQUIRE_OK(rs_symbols_encoder_open(rs_slice_of(exact, table.size_bytes), small_codes, &encoder, &err), &err);
     CHECK_U64(symbols.unit_bytes, unit_bytes);
     total = 0;
-    for (i = 0; i < n_strings; i++) total += check_round_trip(encoder, &symbols, strings[i].units, strings[i].n_units);
+    for (size_t i = 0; i < n_strings; i++)
+        total += check_round_trip(encoder, &symbols, strings[i].units, strings[i].n_units);
     CHECK(total + table.size_bytes <= at_most);
     CHECK(estimate >= total / 2 && estimate <= 2 * total + 16);
     check_any_string(encoder, &symbols);
@@ -133,14 +133,12 @@ static void check_strings(unsigned unit_bytes, uint64_t at_most) {
 
 static uint64_t all_units(void) {
     uint64_t units = 0;
-    size_t i;
-    for (i = 0; i < n_strings; i++) units += strings[i].n_units;
+    for (size_t i = 0; i < n_strings; i++) units += strings[i].n_units;
     return units;
 }
 
 TEST(test_sentences) {
-    unsigned unit_bytes;
-    for (unit_bytes = 1; unit_bytes <= 2; unit_bytes++) {
+    for (unsigned unit_bytes = 1; unit_bytes <= 2; unit_bytes++) {
         add_sentences(2000, unit_bytes);
         check_strings(unit_bytes, all_units() * unit_bytes / 2);
         drop_strings();
@@ -150,10 +148,9 @@ TEST(test_sentences) {
 /* One string that is longer than the sample's excerpts, and empty ones beside it. */
 TEST(test_long_string) {
     static uint8_t text[100000];
-    unsigned unit_bytes;
-    size_t i;
-    for (unit_bytes = 1; unit_bytes <= 2; unit_bytes++) {
-        for (i = 0; i < sizeof text; i++) text[i] = (uint8_t)(unit_bytes == 1 ? i % 37 * 5 : i % 2 * 4 + i / 2 % 31);
+    for (unsigned unit_bytes = 1; unit_bytes <= 2; unit_bytes++) {
+        for (size_t i = 0; i < sizeof text; i++)
+            text[i] = (uint8_t)(unit_bytes == 1 ? i % 37 * 5 : i % 2 * 4 + i / 2 % 31);
         add_string(NULL, 0, unit_bytes);
         add_string(text, sizeof text / unit_bytes, unit_bytes);
         add_string(NULL, 0, unit_bytes);
@@ -166,9 +163,9 @@ TEST(test_long_string) {
 TEST(test_huge_string) {
     const size_t size = 4 << 20;
     uint8_t *text = (uint8_t *)malloc(size);
-    size_t i;
     if (text == NULL) abort();
-    for (i = 0; i < size; i++) text[i] = (uint8_t)("0123456789abcdefghijklmnopqrstuvwxyz"[i % 9 + i / (size / 4) * 9]);
+    for (size_t i = 0; i < size; i++)
+        text[i] = (uint8_t)("0123456789abcdefghijklmnopqrstuvwxyz"[i % 9 + i / (size / 4) * 9]);
     add_string(text, size, 1);
     check_strings(1, size / 8);
     drop_strings();
@@ -207,11 +204,10 @@ TEST(test_nul_behind_a_symbol) {
     static const char *const words[] = {"0123456789ab", "ab\0", "qrstuvw"};
     static const uint8_t sizes[] = {12, 3, 7};
     uint8_t text[2 * 12];
-    unsigned unit_bytes, i, k;
-    for (unit_bytes = 1; unit_bytes <= 2; unit_bytes++) {
-        for (i = 0; i < 1800; i++) {
+    for (unsigned unit_bytes = 1; unit_bytes <= 2; unit_bytes++) {
+        for (unsigned i = 0; i < 1800; i++) {
             memset(text, 0, sizeof text);
-            for (k = 0; k < sizes[i % 3]; k++) text[k * unit_bytes] = (uint8_t)words[i % 3][k];
+            for (unsigned k = 0; k < sizes[i % 3]; k++) text[k * unit_bytes] = (uint8_t)words[i % 3][k];
             add_string(text, sizes[i % 3], unit_bytes);
         }
         check_strings(unit_bytes, all_units() * unit_bytes / 2);
@@ -235,17 +231,15 @@ TEST(test_one_unit) {
 TEST(test_nothing_gained) {
     uint8_t text[2000];
     rs_buffer table = {0};
-    unsigned unit_bytes;
-    size_t i;
     REQUIRE_OK(rs_buffer_append(&table, &(uint8_t){7}, 1, &err), &err);
-    for (unit_bytes = 1; unit_bytes <= 2; unit_bytes++) {
+    for (unsigned unit_bytes = 1; unit_bytes <= 2; unit_bytes++) {
         CHECK_CODE(rs_symbols_train(NULL, 0, unit_bytes, small_codes, &table, NULL, &err), RS_E_ARG_LIMIT, &err);
         add_string(NULL, 0, unit_bytes);
         CHECK_CODE(rs_symbols_train(strings, 1, unit_bytes, small_codes, &table, NULL, &err), RS_E_ARG_LIMIT, &err);
         add_string("abcd", 4 / unit_bytes, unit_bytes);
         CHECK_CODE(rs_symbols_train(strings, 2, unit_bytes, small_codes, &table, NULL, &err), RS_E_ARG_LIMIT, &err);
         draw_state = 5;
-        for (i = 0; i < sizeof text; i++) text[i] = (uint8_t)draw(256);
+        for (size_t i = 0; i < sizeof text; i++) text[i] = (uint8_t)draw(256);
         add_string(text, sizeof text / unit_bytes, unit_bytes);
         CHECK_CODE(rs_symbols_train(strings, 3, unit_bytes, small_codes, &table, NULL, &err), RS_E_ARG_LIMIT, &err);
         drop_strings();
@@ -306,15 +300,14 @@ TEST(test_layout) {
 
 /* Every length of symbol, and every byte of it that may differ: only what is equal is coded as the symbol. */
 TEST(test_every_byte_counts) {
-    uint32_t unit_bytes, n, at;
-    for (unit_bytes = 1; unit_bytes <= 2; unit_bytes++) {
-        for (n = 1; n <= rs_symbols_max_units(unit_bytes); n++) {
+    for (uint32_t unit_bytes = 1; unit_bytes <= 2; unit_bytes++) {
+        for (uint32_t n = 1; n <= rs_symbols_max_units(unit_bytes); n++) {
             uint8_t table[8 + 2 * 3 + 16 + 16] = {(uint8_t)unit_bytes, 0, 1, 0, 2, 0, 0, 0, (uint8_t)n}, text[32];
             uint32_t size = n * unit_bytes;
             size_t table_size = 8 + 2 * 3 + size + 16;
             rs_symbols_encoder *encoder = NULL;
             rs_symbols symbols;
-            for (at = 0; at < size; at++) table[14 + at] = (uint8_t)(at + 1);
+            for (uint32_t at = 0; at < size; at++) table[14 + at] = (uint8_t)(at + 1);
             REQUIRE_OK(rs_symbols_open(rs_slice_of(table, table_size), &symbols, &err), &err);
             REQUIRE_OK(rs_symbols_encoder_open(rs_slice_of(table, table_size), small_codes, &encoder, &err), &err);
             memset(text, 0xEE, sizeof text);
@@ -324,7 +317,7 @@ TEST(test_every_byte_counts) {
             CHECK_U64(check_round_trip(encoder, &symbols, text, 32 / unit_bytes),
                       1 + (32 / unit_bytes - n) * (2 + unit_bytes));
             CHECK_U64(check_round_trip(encoder, &symbols, text, n - 1), (n - 1) * (2 + unit_bytes));
-            for (at = 0; at < size; at++) {
+            for (uint32_t at = 0; at < size; at++) {
                 text[at] ^= 0x80;
                 CHECK_U64(check_round_trip(encoder, &symbols, text, n), n * (2 + unit_bytes));
                 CHECK_U64(check_round_trip(encoder, &symbols, text, 32 / unit_bytes),
@@ -339,15 +332,13 @@ TEST(test_every_byte_counts) {
 /* More symbols with the same first bytes than are looked at: some are not used, and the text is whole. The bound
  * holds where a pair becomes a symbol when it has occurred a few times, and not where each does at once. */
 TEST(test_many_alike) {
-    unsigned unit_bytes;
-    for (unit_bytes = 1; unit_bytes <= 2; unit_bytes++) {
+    for (unsigned unit_bytes = 1; unit_bytes <= 2; unit_bytes++) {
         uint8_t text[2 * 8] = {0};
-        uint32_t i, k;
         draw_state = 3;
-        for (i = 0; i < 3000; i++) {
+        for (uint32_t i = 0; i < 3000; i++) {
             uint32_t value = draw(500);
-            for (k = 0; k < 4; k++) text[k * unit_bytes] = 'a';
-            for (k = 4; k < 8; k++, value /= 5) text[k * unit_bytes] = (uint8_t)('0' + value % 5);
+            for (uint32_t k = 0; k < 4; k++) text[k * unit_bytes] = 'a';
+            for (uint32_t k = 4; k < 8; k++, value /= 5) text[k * unit_bytes] = (uint8_t)('0' + value % 5);
             add_string(text, 8, unit_bytes);
         }
         check_strings(unit_bytes, 3000 * 5 / 2);
@@ -426,11 +417,10 @@ TEST(test_bad_tables) {
         {12, 0xFF, RS_OK}, /* where an escape begins means nothing */
         {11, 0x02, RS_OK}, /* no escape: reads, codes nothing */
     };
-    size_t i, size;
-    for (i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         CHECK_CODE(open_changed(sizeof small, cases[i].at, cases[i].value), cases[i].code, &err);
     }
-    for (size = 0; size < sizeof small; size++) {
+    for (size_t size = 0; size < sizeof small; size++) {
         rs_status code = size < 8 + 9 + 16 ? RS_E_FMT_TRUNCATED : RS_E_FMT_VALUE;
         CHECK_CODE(open_changed(size, sizeof small, 0), code, &err);
     }
@@ -465,8 +455,7 @@ static void decode_anything(const rs_symbols *symbols, const uint8_t *codes, siz
 
 /* Bits that flip after the table was opened, as a file that is mapped may change; and codes at random. */
 TEST(test_bytes_that_change) {
-    unsigned unit_bytes;
-    for (unit_bytes = 1; unit_bytes <= 2; unit_bytes++) {
+    for (unsigned unit_bytes = 1; unit_bytes <= 2; unit_bytes++) {
         rs_buffer table = {0};
         rs_symbols symbols;
         uint8_t *exact, codes[100];
@@ -548,9 +537,7 @@ static uint64_t fewest_bytes(const rs_symbols *symbols, const uint8_t *units, ui
 /* Of a small encoder no division into symbols has shorter codes. */
 TEST(test_shortest_codes) {
     rs_buffer table = {0};
-    unsigned unit_bytes;
-    size_t i;
-    for (unit_bytes = 1; unit_bytes <= 2; unit_bytes++) {
+    for (unsigned unit_bytes = 1; unit_bytes <= 2; unit_bytes++) {
         rs_symbols_encoder *shortest = NULL, *quick = NULL;
         rs_symbols symbols;
         rs_slice bytes;
@@ -561,7 +548,7 @@ TEST(test_shortest_codes) {
         REQUIRE_OK(rs_symbols_open(bytes, &symbols, &err), &err);
         REQUIRE_OK(rs_symbols_encoder_open(bytes, true, &shortest, &err), &err);
         REQUIRE_OK(rs_symbols_encoder_open(bytes, false, &quick, &err), &err);
-        for (i = 0; i < n_strings; i++) {
+        for (size_t i = 0; i < n_strings; i++) {
             const rs_symbol_string *s = &strings[i];
             uint64_t fewest = fewest_bytes(&symbols, s->units, s->n_units);
             CHECK_U64(check_round_trip(shortest, &symbols, s->units, s->n_units), fewest);

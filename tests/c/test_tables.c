@@ -23,27 +23,25 @@ static void make_words(hand *h) {
     static const uint32_t zero = 0;
     uint32_t str = hand_leaf(h, STR, 1, 0), root = dict_tree(h, &zero, 1, 3, 4);
     hand_values *t;
-    uint8_t i;
     memset(&err, 0, sizeof err);
     t = hand_table(h, str);
     hand_put(t, "\1a", 2), hand_put(t, "\2bc", 3), hand_put(t, "\0", 1), hand_put(t, "\1d", 2);
     hand_symbols(h, no_symbols, sizeof no_symbols);
     (void)symbols_tree(h, 1);
-    for (i = 0; i < 6; i++) hand_record(h, &i, 1); /* 4 and 5 are no entries */
+    for (uint8_t i = 0; i < 6; i++) hand_record(h, &i, 1); /* 4 and 5 are no entries */
     hand_finish(h, root);
 }
 
 TEST(test_entries) {
     hand h = {0};
     rs_store store;
-    uint64_t i;
     make_words(&h);
-    for (i = 0; i < 4; i++) CHECK_OK(hand_check(&h, i, &err), &err);
+    for (uint64_t i = 0; i < 4; i++) CHECK_OK(hand_check(&h, i, &err), &err);
     CHECK_CODE(hand_check(&h, 4, &err), RS_E_FMT_VALUE, &err); /* rule 31 */
     CHECK_CODE(hand_check(&h, 5, &err), RS_E_FMT_VALUE, &err);
     REQUIRE_OK(rs_store_open(&store, hand_slice(&h), NULL, &err), &err);
     CHECK_U64(store.n_tables, 2);
-    for (i = 0; i < 4; i++) {
+    for (uint64_t i = 0; i < 4; i++) {
         static const char *const texts[] = {"a", "bc", "", "d"};
         rs_scalar key;
         rs_store_scalar(&store, i, &key);
@@ -106,9 +104,8 @@ TEST(test_fields) {
         {"symbols, places", 1, 79, 1, 1, RS_E_FMT_BLOCK},
     };
     hand h = {0};
-    size_t i;
     make_words(&h);
-    for (i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         uint8_t *at = hand_table_entry(&h, cases[i].table) + cases[i].at, was[8];
         rs_store store;
         memcpy(was, at, cases[i].width), memcpy(at, &cases[i].value, cases[i].width);
@@ -232,20 +229,18 @@ TEST(test_tree_loaded_before) {
 /* It is the highest number of a tree's tables that counts, in whatever order the tree names them. */
 TEST(test_highest_table_of_a_tree) {
     static const uint32_t orders[][2] = {{3, 1}, {1, 3}, {3, 0}, {0, 3}};
-    size_t i;
-    uint32_t k;
-    for (i = 0; i < 4; i++) {
+    for (size_t i = 0; i < 4; i++) {
         hand h = {0};
         rs_store store;
         uint32_t leaf = hand_leaf(&h, BOOL, 0, 0), names = dict_tree(&h, orders[i], 2, 1, 2);
-        for (k = 0; k < 6; k++) {
+        for (uint32_t k = 0; k < 6; k++) {
             bool is_named = k == orders[i][0] || k == orders[i][1];
             hand_table_of(&h, is_named ? leaf : names, is_named ? "\1" : "\0", 1);
         }
         hand_record(&h, "\0", 1), hand_finish(&h, names);
         REQUIRE_OK(rs_store_open(&store, hand_slice(&h), NULL, &err), &err);
         CHECK_OK(rs_store_load_tree(&store, names, &err), &err);
-        for (k = 0; k < 6; k++) {
+        for (uint32_t k = 0; k < 6; k++) {
             CHECK_CODE(rs_store_load_table(&store, k, &err),
                        k > 3 || k == orders[i][0] || k == orders[i][1] ? RS_OK : RS_E_FMT_TREE, &err);
         }
@@ -280,17 +275,15 @@ static void make_chain(hand *h, uint32_t n) {
 }
 
 TEST(test_chains) {
-    uint32_t n;
-    for (n = 398; n <= 403; n++) {
+    for (uint32_t n = 398; n <= 403; n++) {
         hand h = {0};
         rs_store store;
         rs_status wanted = n <= 400 ? RS_OK : RS_E_FMT_TREE;
-        uint32_t i;
         make_chain(&h, n);
         CHECK_CODE(hand_check(&h, 0, &err), wanted, &err);
         CHECK_CODE(rs_verify_segment(hand_slice(&h), NULL, NULL, &err), wanted, &err);
         REQUIRE_OK(rs_store_open(&store, hand_slice(&h), NULL, &err), &err);
-        for (i = 0; i < n; i++) { /* from the bottom, without recursion: the same limit */
+        for (uint32_t i = 0; i < n; i++) { /* from the bottom, without recursion: the same limit */
             CHECK_CODE(rs_store_load_table(&store, i, &err), i <= 400 ? RS_OK : RS_E_FMT_TREE, &err);
         }
         CHECK_CODE(rs_store_load_tree(&store, n, &err), wanted, &err);
@@ -310,8 +303,7 @@ TEST(test_entries_that_do_not_fit) {
         rs_status code;
     } cases[] = {
         {"\1a", 2, RS_OK}, {"\1ab", 3, RS_E_FMT_TRAILING}, {"\2a", 2, RS_E_FMT_TRUNCATED}, {"", 0, RS_E_FMT_TRUNCATED}};
-    size_t i;
-    for (i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         hand h = {0};
         uint32_t root;
         hand_table_of(&h, hand_leaf(&h, STR, 1, 0), cases[i].bytes, cases[i].n);
@@ -406,7 +398,6 @@ TEST(test_any_byte_changed) {
     hand h = {0};
     const rs_section *offsets;
     size_t ranges[3][2], k, i;
-    unsigned value;
     make_words(&h);
     offsets = &h.directory.sections[RS_FMT_SECTION_OFFSETS];
     ranges[0][0] = (size_t)h.directory.sections[RS_FMT_SECTION_TABLES].off, ranges[0][1] = 160;
@@ -415,10 +406,9 @@ TEST(test_any_byte_changed) {
     for (k = 0; k < 3; k++) {
         for (i = ranges[k][0]; i < ranges[k][0] + ranges[k][1]; i++) {
             uint8_t was = h.data[i];
-            for (value = 0; value < 256; value += value < 8 || value > 250 ? 1 : 9) {
-                uint64_t record;
+            for (unsigned value = 0; value < 256; value += value < 8 || value > 250 ? 1 : 9) {
                 h.data[i] = (uint8_t)value;
-                for (record = 0; record < 6; record++) CHECK(hand_check(&h, record, &err) != RS_E_MEM);
+                for (uint64_t record = 0; record < 6; record++) CHECK(hand_check(&h, record, &err) != RS_E_MEM);
             }
             h.data[i] = was;
         }

@@ -52,9 +52,8 @@ static rs_status take(const rs_tree *tree, const void *bytes, size_t n, uint64_t
 
 /* Whether the text has these units, told as 4 bytes each. */
 static bool is_text(const rs_text *text, const uint32_t *units, size_t n) {
-    size_t i;
     if (!CHECK_U64(text->n_units, n)) return false;
-    for (i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++) {
         const uint8_t *p = text->units + i * text->unit_bytes;
         uint32_t unit = text->unit_bytes == 1 ? *p : text->unit_bytes == 2 ? rs_load_u16(p) : rs_load_u32(p);
         if (!CHECK_U64(unit, units[i])) return false;
@@ -194,8 +193,7 @@ static const struct {
 };
 
 TEST(test_literals) {
-    size_t i, cut, k;
-    for (i = 0; i < sizeof literals / sizeof literals[0]; i++) {
+    for (size_t i = 0; i < sizeof literals / sizeof literals[0]; i++) {
         hand h = {0};
         rs_store store;
         const rs_tree *tree;
@@ -217,9 +215,10 @@ TEST(test_literals) {
                   take(tree, literals[i].bytes, literals[i].size, literals[i].n - 1, &text, &left) == RS_E_FMT_LIMIT);
         }
         memcpy(bytes, literals[i].bytes, literals[i].size);
-        for (cut = 0; cut < literals[i].size; cut++)
+        for (size_t cut = 0; cut < literals[i].size; cut++)
             CHECK(take(tree, bytes, cut, 100, &text, &left) != RS_E_FMT_TRAILING);
-        for (k = 0; k < 256 * literals[i].size; k++) { /* whatever a byte is changed to: a status, never a crash */
+        for (size_t k = 0; k < 256 * literals[i].size;
+             k++) { /* whatever a byte is changed to: a status, never a crash */
             bytes[k / 256] = (uint8_t)k;
             CHECK(take(tree, bytes, literals[i].size, 1000, &text, &left) != RS_E_MEM);
             memcpy(bytes, literals[i].bytes, literals[i].size);
@@ -322,18 +321,16 @@ TEST(test_symbols) {
 /* Many codes: the room is measured first, for every unit that the text may have by then. */
 TEST(test_many_symbols) {
     static const uint32_t zero = 0;
-    unsigned unit, first;
-    for (unit = 1; unit <= 2; unit++) {
-        for (first = 1; first <= 4; first *= 2) {
+    for (unsigned unit = 1; unit <= 2; unit++) {
+        for (unsigned first = 1; first <= 4; first *= 2) {
             make_node nodes[] = {CONCAT_OF(2), LEAF(STR, 0), {SYMBOLS, 0, 2, 0, 0, 0, 4, 0}};
-            size_t n;
             hand h = {0};
             rs_store store;
             const rs_tree *tree;
             nodes[1].param = (uint8_t)first;
             (void)hand_tree(&h, nodes, 3, &zero, 4), make_symbols(&h, (uint8_t)unit, 255), hand_finish(&h, 0);
             tree = open_tree(&store, &h);
-            for (n = 1; n < 3000; n = n * 3 + 1) {
+            for (size_t n = 1; n < 3000; n = n * 3 + 1) {
                 rs_buffer bytes = {0};
                 rs_text text;
                 uint64_t left;
@@ -359,12 +356,11 @@ static void check_long_symbols(uint8_t unit, uint8_t first) {
     hand h = {0};
     rs_store store;
     const rs_tree *tree;
-    uint32_t n, i;
-    for (i = 0; i < length; i++) table[11 + i * unit] = (uint8_t)('a' + i);
+    for (uint32_t i = 0; i < length; i++) table[11 + i * unit] = (uint8_t)('a' + i);
     nodes[1].param = first;
     (void)hand_tree(&h, nodes, 3, &zero, 4), hand_symbols(&h, table, 8 + 3 + length * unit + 16), hand_finish(&h, 0);
     tree = open_tree(&store, &h);
-    for (n = 1; n <= 1500; n = n * 2 + 1) {
+    for (uint32_t n = 1; n <= 1500; n = n * 2 + 1) {
         rs_buffer bytes = {0};
         rs_text text;
         uint64_t left, at;
@@ -384,9 +380,8 @@ static void check_long_symbols(uint8_t unit, uint8_t first) {
 }
 
 TEST(test_long_symbols) {
-    uint8_t unit, first;
-    for (unit = 1; unit <= 2; unit++) {
-        for (first = 1; first <= 4; first *= 2) check_long_symbols(unit, first);
+    for (uint8_t unit = 1; unit <= 2; unit++) {
+        for (uint8_t first = 1; first <= 4; first *= 2) check_long_symbols(unit, first);
     }
 }
 
@@ -561,7 +556,6 @@ TEST(test_scalars) {
     static const uint8_t zeros[16] = {0}, scaled[10] = {0, 0, 0, 0, 0, 0, 0, 0, 1, 0};
     rs_scalar key;
     rs_buffer bytes = {0};
-    size_t n;
     scalar_of(&hex, 1, NULL, 0, "\xAB\xC0", 2, &key), CHECK(is_word(&key, "abc"));
     scalar_of(&digits, 1, zeros, 8, "\7", 1, &key), CHECK(is_word(&key, "007"));
     scalar_of(pair, 3, NULL, 0, "\2ab", 3, &key), CHECK(is_word(&key, "abab"));
@@ -574,7 +568,7 @@ TEST(test_scalars) {
     scalar_of(pair, 3, NULL, 0, "\2a", 2, &key), CHECK(key.kind == RS_SCALAR_UNKNOWN); /* malformed: reading says how */
     scalar_of(pair, 3, NULL, 0, "\1ab", 3, &key), CHECK(key.kind == RS_SCALAR_UNKNOWN);
     scalar_of(&symbols, 1, zeros, 4, "\3", 1, &key), CHECK(key.kind == RS_SCALAR_UNKNOWN);
-    for (n = 126; n <= 130; n++) { /* longer texts than a scalar has room for */
+    for (size_t n = 126; n <= 130; n++) { /* longer texts than a scalar has room for */
         bytes.size_bytes = 0;
         make_varint(&bytes, n);
         if (rs_buffer_append_zeros(&bytes, n, NULL) != RS_OK) abort();

@@ -42,13 +42,12 @@ TEST(test_equal_hashes) {
     static const uint8_t bytes[32] = "abcabd";
     static const rs_span spans[] = {{0, 3}, {3, 3}, {0, 2}, {0, 0}, {0, 6}};
     rs_value_set set = {0};
-    uint32_t i;
-    for (i = 0; i < 5; i++) {
+    for (uint32_t i = 0; i < 5; i++) {
         rs_slice value = rs_slice_of(bytes + spans[i].off, spans[i].size_bytes);
         CHECK(rs_value_set_find(&set, bytes, value, UINT64_MAX) == UINT32_MAX);
         REQUIRE_OK(rs_value_set_add(&set, spans[i], UINT64_MAX, &err), &err);
     }
-    for (i = 0; i < 5; i++) {
+    for (uint32_t i = 0; i < 5; i++) {
         rs_slice value = rs_slice_of(bytes + spans[i].off, spans[i].size_bytes);
         CHECK_U64(rs_value_set_find(&set, bytes, value, UINT64_MAX), i);
     }

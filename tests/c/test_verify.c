@@ -53,10 +53,9 @@ static void make_small(void) {
     rs_segment_writer writer;
     rs_builder builder;
     rs_segment segment;
-    uint64_t i;
     REQUIRE_OK(rs_segment_writer_open(&writer, RS_BACKING_ANONYMOUS, NULL, NULL, &err), &err);
     REQUIRE_OK(rs_builder_open(&builder, &writer, NULL, &err), &err);
-    for (i = 0; i < ALL; i++) {
+    for (uint64_t i = 0; i < ALL; i++) {
         add(&builder, i);
         REQUIRE_OK(rs_builder_end_record(&builder, &err), &err);
         if (i == 69 || i == 299 || i == 304 || i == 404) REQUIRE_OK(rs_builder_flush(&builder, &err), &err);
@@ -81,16 +80,15 @@ static bool within(uint64_t at, uint64_t off, uint64_t size) { return at >= off 
 
 /* Whether a checksum covers the byte; the others are padding. */
 static bool covered(uint64_t at) {
-    uint64_t i;
     if (at < 4096 || at >= layout.header.directory_off) return true;
-    for (i = 2; i <= RS_FMT_SECTION_TABLES; i++) {
+    for (uint64_t i = 2; i <= RS_FMT_SECTION_TABLES; i++) {
         if (within(at, layout.directory.sections[i].off, layout.directory.sections[i].size_bytes)) return true;
     }
-    for (i = 0; i < layout.n_blocks; i++) {
+    for (uint64_t i = 0; i < layout.n_blocks; i++) {
         const rs_block *b = &layout.blocks[i];
         if (within(at, b->heap_off, b->heap_size_bytes) || within(at, b->arrays_off, b->arrays_size_bytes)) return true;
     }
-    for (i = 0; i < layout.n_tables; i++) {
+    for (uint64_t i = 0; i < layout.n_tables; i++) {
         if (within(at, layout.tables[i].heap_off, layout.tables[i].heap_size_bytes)) return true;
     }
     return false;
@@ -116,8 +114,7 @@ TEST(test_every_flip) {
 }
 
 TEST(test_every_cut) {
-    size_t n;
-    for (n = 0; n < small.size; n++) {
+    for (size_t n = 0; n < small.size; n++) {
         uint8_t *exact = make_exact(small.data, n);
         CHECK_CODE(rs_verify_segment(rs_slice_of(exact, n), NULL, NULL, &err), RS_E_FMT_TRUNCATED, &err);
         free(exact);
@@ -210,10 +207,9 @@ TEST(test_limits) {
 
 /* A long list, whose elements are counted one by one. */
 static void long_record(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
-    uint64_t k;
     (void)arrays;
     make_head(raw, 0x0D, 5000);
-    for (k = 0; k < 5000; k++) make_tag(raw, (uint8_t)((i + k) % 3));
+    for (uint64_t k = 0; k < 5000; k++) make_tag(raw, (uint8_t)((i + k) % 3));
 }
 
 TEST(test_every_stop) {

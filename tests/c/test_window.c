@@ -43,14 +43,13 @@ static void check_window(const int64_t *positions, int64_t start, int64_t step, 
 TEST(test_records) {
     static int64_t positions[3000];
     built b = build(columns_record, N, true);
-    uint64_t k;
     REQUIRE(b.data != NULL);
-    for (k = 0; k < 3000; k++) positions[k] = (int64_t)make_random(N);
+    for (uint64_t k = 0; k < 3000; k++) positions[k] = (int64_t)make_random(N);
     open_all(&b), check_window(positions, 0, 1, 3000), sources_close(&s);
     open_all(&b), check_window(NULL, 0, 1, N), sources_close(&s);
     open_all(&b), check_window(NULL, N - 1, -1, N), sources_close(&s);
     open_all(&b), check_window(NULL, 3, 17, 100), sources_close(&s);
-    for (k = 0; k < 3000; k++) positions[k] /= 2;
+    for (uint64_t k = 0; k < 3000; k++) positions[k] /= 2;
     open_all(&b), check_window(positions, 1, 2, 3000), sources_close(&s);
     built_clear(&b);
 }
@@ -61,11 +60,10 @@ TEST(test_positions_without_records) {
     built b = build(columns_record, N, true);
     rs_window_stop stop;
     int64_t positions[] = {5, 6, 0, 7};
-    unsigned i;
     REQUIRE(b.data != NULL);
     open_all(&b);
     CHECK_OK(sources_know(&s, 0, &err), &err);
-    for (i = 0; i < 5; i++) {
+    for (unsigned i = 0; i < 5; i++) {
         positions[2] = wrong[i];
         CHECK_OK(rs_window_locate(&window, &s.source, positions, 0, 1, 0, 4, &stop, &err), &err);
         CHECK_U64(window.n, 2);
@@ -89,7 +87,6 @@ TEST(test_damaged_offsets) {
     built_read(&sound, &layout);
     for (round = 0; round < 300; round++) {
         rs_window_stop stop;
-        uint64_t done, i;
         b.data = make_exact(sound.data, sound.size), b.size = sound.size;
         for (k = 0; k < 4; k++) {
             const rs_section *section =
@@ -100,13 +97,13 @@ TEST(test_damaged_offsets) {
             built_clear(&b);
             continue;
         }
-        for (i = 0; i < s.store.n_blocks; i++) (void)sources_know(&s, i, &err);
-        for (done = 0; done < 300; done += window.n) {
+        for (uint64_t i = 0; i < s.store.n_blocks; i++) (void)sources_know(&s, i, &err);
+        for (uint64_t done = 0; done < 300; done += window.n) {
             if (rs_window_locate(&window, &s.source, NULL, 0, 1, done, 300, &stop, &err) != RS_OK || window.n == 0) {
                 failed++;
                 break;
             }
-            for (i = 0; i < window.n; i++) {
+            for (uint64_t i = 0; i < window.n; i++) {
                 const rs_block *block = window.blocks[i];
                 const uint8_t *heap = b.data + block->heap_off;
                 CHECK(window.records[i].ptr >= heap && window.records[i].ptr <= window.records[i].end &&
@@ -123,13 +120,12 @@ TEST(test_damaged_offsets) {
 TEST(test_order_and_reach) {
     built b = build(columns_record, N, true);
     const rs_tree_paths *paths;
-    uint32_t k;
     REQUIRE(b.data != NULL);
     open_all(&b);
     REQUIRE_OK(sources_know(&s, 0, &err), &err);
     paths = s.by_block[0];
     CHECK(paths->n == 4 && paths->n_fixed > 0 && paths->n_fixed < 4 && paths->reach == UINT64_MAX);
-    for (k = 0; k < 4; k++) {
+    for (uint32_t k = 0; k < 4; k++) {
         CHECK(rs_compiled_path_is_fixed(paths->of_field[paths->order[k]]) == (k < paths->n_fixed));
         if (k > paths->n_fixed) {
             const rs_compiled_path *before = paths->of_field[paths->order[k - 1]];

@@ -69,12 +69,11 @@ static bool only_maps;
 
 /* Dicts whose keys are data: so many that they become maps, of which some hold others. */
 static rs_status add_maps(rs_builder *builder) {
-    uint64_t i, k;
     char key[16];
-    for (i = 0; i < 300; i++) {
+    for (uint64_t i = 0; i < 300; i++) {
         counting = false;
         make_head(&builder->raw, 0x0F, 2);
-        for (k = 0; k < 2; k++) {
+        for (uint64_t k = 0; k < 2; k++) {
             (void)snprintf(key, sizeof key, "id%u", (unsigned)(2 * i + k));
             make_str(&builder->raw, key);
             make_head(&builder->raw, 0x0F, 1), make_str(&builder->raw, "n"), make_int(&builder->raw, (int64_t)(i * k));
@@ -86,9 +85,8 @@ static rs_status add_maps(rs_builder *builder) {
 }
 
 static rs_status add_all(rs_builder *builder) {
-    uint64_t i;
     if (only_maps) return add_maps(builder);
-    for (i = 0; i < RECORDS; i++) {
+    for (uint64_t i = 0; i < RECORDS; i++) {
         counting = false; /* appending records, as the binding does, is not tested here */
         columns_record(i, &builder->raw, &builder->arrays);
         counting = true;

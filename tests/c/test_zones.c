@@ -12,12 +12,11 @@ typedef struct a_zone {
 static rs_status find(void *context, rs_slice zone, int64_t utc_s, rs_buffer *out, rs_error *err) {
     a_zone *z = (a_zone *)context;
     int64_t first = utc_s / 1000 - (utc_s % 1000 < 0 ? 1 : 0);
-    int i;
     z->calls++;
     CHECK(rs_slice_left(&zone) == 4 && memcmp(zone.ptr, "Zone", 4) == 0);
     if (z->status != RS_OK) return rs_error_set(err, z->status, RS_NOWHERE, "no such zone");
     if (z->elsewhere) first += 10;
-    for (i = 0; i < z->per_answer; i++, first++) {
+    for (int i = 0; i < z->per_answer; i++, first++) {
         rs_zone_span span = {first * 1000, first * 1000 + 1000, (int32_t)first, first % 3 == 0 ? 1 : 0};
         make_bytes(out, &span, sizeof span);
     }
@@ -35,11 +34,9 @@ static void check_span(rs_zone *zone, a_zone *z, int64_t utc_s) {
 TEST(test_each_span_is_asked_for_once) {
     a_zone z = {0, 1, RS_OK, false};
     rs_zone zone = {0};
-    int64_t i;
-    int round;
     zone.name = rs_slice_of("Zone", 4);
-    for (round = 0; round < 3; round++) {
-        for (i = -50; i < 50; i++) check_span(&zone, &z, i * 7919 % 50 * 1000 + 999 * (round == 1));
+    for (int round = 0; round < 3; round++) {
+        for (int64_t i = -50; i < 50; i++) check_span(&zone, &z, i * 7919 % 50 * 1000 + 999 * (round == 1));
     }
     CHECK_U64(z.calls, 99); /* -49 to 49 */
     rs_zone_clear(&zone);
@@ -48,12 +45,10 @@ TEST(test_each_span_is_asked_for_once) {
 TEST(test_answers_that_overlap) {
     a_zone z = {0, 5, RS_OK, false};
     rs_zone zone = {0};
-    int64_t i;
-    size_t k;
     zone.name = rs_slice_of("Zone", 4);
-    for (i = 0; i < 200; i++) check_span(&zone, &z, i * 7919 % 200 * 1000);
+    for (int64_t i = 0; i < 200; i++) check_span(&zone, &z, i * 7919 % 200 * 1000);
     CHECK(z.calls < 200);
-    for (k = 0; k + 1 < zone.spans.size_bytes / sizeof(rs_zone_span); k++) {
+    for (size_t k = 0; k + 1 < zone.spans.size_bytes / sizeof(rs_zone_span); k++) {
         rs_zone_span two[2];
         memcpy(two, zone.spans.data + k * sizeof *two, sizeof two);
         CHECK(two[0].end_s <= two[1].begin_s);

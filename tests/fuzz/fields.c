@@ -17,8 +17,7 @@ static rs_slice take_key(rs_slice *aux) {
 }
 
 static bool has_key(const fuzz_fields *self, const uint8_t *units, uint64_t n) {
-    uint32_t i;
-    for (i = 0; i < self->n_keys; i++) {
+    for (uint32_t i = 0; i < self->n_keys; i++) {
         if (self->keys[i].n == n && memcmp(self->keys[i].units, units, (size_t)n) == 0) return true;
     }
     return false;
@@ -26,12 +25,11 @@ static bool has_key(const fuzz_fields *self, const uint8_t *units, uint64_t n) {
 
 /* Adds the keys of a tree's structs. The units belong to the tree, which lives as long as the store. */
 static void add_keys(fuzz_fields *self, const rs_tree *tree) {
-    uint32_t i, k;
-    for (i = 0; i < tree->n_nodes; i++) {
+    for (uint32_t i = 0; i < tree->n_nodes; i++) {
         const rs_node *node = &tree->nodes[i];
         rs_slice aux = rs_slice_of(node->aux, node->aux_size_bytes);
         if (node->kind != RS_FMT_NODE_STRUCT) continue;
-        for (k = 0; k < node->n_children && self->n_keys + 2 < FUZZ_FIELD_KEYS; k++) {
+        for (uint32_t k = 0; k < node->n_children && self->n_keys + 2 < FUZZ_FIELD_KEYS; k++) {
             rs_path_key *key = &self->keys[self->n_keys];
             const uint8_t *units = NULL;
             uint64_t n = 0;
@@ -44,9 +42,8 @@ static void add_keys(fuzz_fields *self, const rs_tree *tree) {
 
 /* Field 0 is the whole record; the others are paths of one or two keys, some in parts. */
 static void choose_paths(fuzz_fields *self) {
-    uint32_t f;
     self->n = 1;
-    for (f = 1; f < FUZZ_FIELDS; f++) {
+    for (uint32_t f = 1; f < FUZZ_FIELDS; f++) {
         rs_path_name *names = &self->names[2 * f];
         rs_key_path *path = &self->paths[f];
         path->keys = self->keys, path->n_keys = self->n_keys;
@@ -61,7 +58,6 @@ static void choose_paths(fuzz_fields *self) {
 
 void fuzz_fields_open(fuzz_fields *self, rs_store *store, uint64_t seed) {
     static const uint8_t none[] = "no such key", zero[] = "0";
-    uint64_t i;
     memset(self, 0, sizeof *self);
     self->store = store;
     self->seed = seed;
@@ -69,7 +65,7 @@ void fuzz_fields_open(fuzz_fields *self, rs_store *store, uint64_t seed) {
     self->source.store = store;
     self->source.of_block = (const rs_tree_paths **)calloc((size_t)store->n_blocks + 1, sizeof(void *));
     FUZZ_MUST(self->trees != NULL && self->source.of_block != NULL);
-    for (i = 0; i < store->n_trees; i++) {
+    for (uint64_t i = 0; i < store->n_trees; i++) {
         if (rs_store_load_tree(store, (uint32_t)i, NULL) == RS_OK) add_keys(self, &store->trees[i]);
     }
     self->keys[self->n_keys].units = zero, self->keys[self->n_keys].n = 1, self->keys[self->n_keys].unit_bytes = 1;
@@ -80,10 +76,8 @@ void fuzz_fields_open(fuzz_fields *self, rs_store *store, uint64_t seed) {
 }
 
 void fuzz_fields_close(fuzz_fields *self) {
-    uint64_t i;
-    uint32_t f;
-    for (i = 0; i < self->store->n_trees; i++) {
-        for (f = 0; f < self->n; f++) rs_compiled_path_clear(&self->trees[i].compiled[f]);
+    for (uint64_t i = 0; i < self->store->n_trees; i++) {
+        for (uint32_t f = 0; f < self->n; f++) rs_compiled_path_clear(&self->trees[i].compiled[f]);
     }
     free(self->trees);
     free(self->source.of_block);
@@ -92,8 +86,7 @@ void fuzz_fields_close(fuzz_fields *self) {
 /* The step of a key at a struct: the child of this key. */
 static int32_t step_at(const rs_node *node, const rs_path_key *key) {
     rs_slice aux = rs_slice_of(node->aux, node->aux_size_bytes);
-    uint32_t k;
-    for (k = 0; k < node->n_children; k++) {
+    for (uint32_t k = 0; k < node->n_children; k++) {
         const uint8_t *units = NULL;
         uint64_t n = 0;
         if (is_text(take_key(&aux), &units, &n) && n == key->n && memcmp(units, key->units, (size_t)n) == 0) {
@@ -104,12 +97,10 @@ static int32_t step_at(const rs_node *node, const rs_path_key *key) {
 }
 
 static void set_steps(rs_compiled_path *path, const fuzz_fields *self) {
-    size_t t;
-    uint32_t i, k;
-    for (t = 0; t < path->n_trees; t++) {
+    for (size_t t = 0; t < path->n_trees; t++) {
         const rs_tree *tree = path->trees[t].tree;
-        for (i = 0; i < tree->n_nodes; i++) {
-            for (k = 0; k < self->n_keys; k++) {
+        for (uint32_t i = 0; i < tree->n_nodes; i++) {
+            for (uint32_t k = 0; k < self->n_keys; k++) {
                 const rs_node *node = &tree->nodes[i];
                 if (node->kind == RS_FMT_NODE_STRUCT) {
                     rs_compiled_path_set(path, t, k, i, step_at(node, &self->keys[k]));
@@ -125,11 +116,10 @@ static void set_steps(rs_compiled_path *path, const fuzz_fields *self) {
 rs_status fuzz_fields_know(fuzz_fields *self, uint64_t block) {
     const rs_tree *tree;
     fuzz_tree_fields *t;
-    uint32_t f;
     RS_TRY(rs_store_load_block(self->store, block, NULL));
     tree = &self->store->trees[self->store->blocks[block].tree];
     t = &self->trees[self->store->blocks[block].tree];
-    for (f = 0; !t->known && f < self->n; f++) {
+    for (uint32_t f = 0; !t->known && f < self->n; f++) {
         RS_TRY(rs_compiled_path_open(&t->compiled[f], &self->paths[f], tree, NULL));
         set_steps(&t->compiled[f], self);
         rs_compiled_path_prepare(&t->compiled[f]);

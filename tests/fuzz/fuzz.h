@@ -48,8 +48,7 @@ static inline unsigned fuzz_take(rs_slice *in) { return in->ptr != in->end ? *in
 
 static inline uint64_t fuzz_take_number(rs_slice *in, unsigned n_bytes) {
     uint64_t value = 0;
-    unsigned i;
-    for (i = 0; i < n_bytes; i++) value |= (uint64_t)fuzz_take(in) << (8 * i);
+    for (unsigned i = 0; i < n_bytes; i++) value |= (uint64_t)fuzz_take(in) << (8 * i);
     return value;
 }
 

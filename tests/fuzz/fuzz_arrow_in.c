@@ -32,8 +32,7 @@ static unsigned take(source *s) { return fuzz_take(&s->in); }
 
 static void *take_bytes(source *s, size_t n, size_t room) {
     uint8_t *bytes = (uint8_t *)arrow_keep(calloc(1, room + 1));
-    size_t i;
-    for (i = 0; i < n && s->in.ptr != s->in.end; i++) bytes[i] = (uint8_t)take(s);
+    for (size_t i = 0; i < n && s->in.ptr != s->in.end; i++) bytes[i] = (uint8_t)take(s);
     return bytes;
 }
 
@@ -50,8 +49,7 @@ static void set_offsets(source *s, arrow_made *m, unsigned number, unsigned widt
     const size_t n = elements(m) + 1;
     uint8_t *bytes = (uint8_t *)arrow_keep(calloc(n, width));
     int64_t at = 0;
-    size_t i;
-    for (i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++) {
         const unsigned choice = take(s);
         int64_t wrong = choice == 255 ? -1 : choice == 254 ? (text ? 0 : (int64_t)fuzz_take_number(&s->in, 8)) : at;
         if (choice < 250) at += choice % 5, wrong = at;
@@ -115,8 +113,7 @@ static arrow_made *make_list(source *s, unsigned choice, unsigned depth, int64_t
 
 static arrow_made *make_struct(source *s, unsigned choice, unsigned depth, int64_t least) {
     arrow_made *m = nulls(s, begin(s, "+s", least, 1));
-    unsigned i;
-    for (i = 0; i < choice % (ARROW_CHILDREN + 1u); i++) {
+    for (unsigned i = 0; i < choice % (ARROW_CHILDREN + 1u); i++) {
         arrow_made *child = make_type(s, depth + 1, (int64_t)elements(m) - (take(s) == 255));
         static const char *const names[] = {"x", "y", "long name", "\xC3\xA9"};
         child->schema.name = names[i];
@@ -129,8 +126,7 @@ static arrow_made *make_union(source *s, unsigned choice, unsigned depth, int64_
     const bool dense = choice % 2 == 0;
     arrow_made *m = begin(s, dense ? "+ud:0,5" : "+us:0,5", least, dense ? 2 : 1);
     uint8_t *ids = (uint8_t *)take_bytes(s, elements(m), elements(m));
-    size_t i;
-    for (i = 0; i < elements(m); i++) {
+    for (size_t i = 0; i < elements(m); i++) {
         if (ids[i] < 0xF0) ids[i] = ids[i] % 2 == 0 ? 0 : 5;
     }
     m->array.null_count = 0;
@@ -143,9 +139,8 @@ static arrow_made *make_union(source *s, unsigned choice, unsigned depth, int64_
 static arrow_made *make_runs(source *s, unsigned depth, int64_t least) {
     arrow_made *m = begin(s, "+r", least, 0), *ends;
     int32_t at = 0, values[LENGTH];
-    unsigned i;
     m->array.null_count = 0;
-    for (i = 0; i < LENGTH; i++) {
+    for (unsigned i = 0; i < LENGTH; i++) {
         const unsigned step = take(s);
         at += step == 255 ? -1 : 1 + (int32_t)(step % 7);
         values[i] = at;
@@ -160,8 +155,7 @@ static arrow_made *make_coded(source *s, unsigned choice, unsigned depth, int64_
     arrow_made *m = nulls(s, begin(s, formats[choice % 4], least, 2));
     uint8_t *indices = (uint8_t *)arrow_keep(calloc(elements(m) + 1, 8));
     const unsigned width = 1u << choice % 4;
-    size_t i;
-    for (i = 0; i < elements(m); i++) indices[i * width] = (uint8_t)take(s) % (LENGTH + 1);
+    for (size_t i = 0; i < elements(m); i++) indices[i * width] = (uint8_t)take(s) % (LENGTH + 1);
     arrow_set(m, 1, indices, elements(m) * width);
     return arrow_set_dictionary(m, make_type(s, depth + 1, LENGTH));
 }

@@ -10,10 +10,9 @@ static rs_status scan(const uint8_t *data, size_t size, size_t piece, bool objec
     rs_json_bounds_begin(&bounds, object);
     while (at < size && bounds.depth > 0) {
         const size_t n = size - at < piece ? size - at : piece, before = ends->size_bytes;
-        size_t k;
         RS_TRY(rs_json_bounds_run(&bounds, data + at, n, ends, &consumed, NULL));
         FUZZ_MUST(consumed <= n && (consumed == n || bounds.depth == 0));
-        for (k = before; k < ends->size_bytes; k += 8) {
+        for (size_t k = before; k < ends->size_bytes; k += 8) {
             FUZZ_MUST(rs_load_u64(ends->data + k) < n);
             rs_store_u64(ends->data + k, rs_load_u64(ends->data + k) + at);
         }

@@ -8,16 +8,14 @@
 enum { VALUES = 3, ROOM = 64 };
 
 static void take_bytes(rs_slice *in, uint8_t *out, unsigned n) {
-    unsigned i;
-    for (i = 0; i < n; i++) out[i] = (uint8_t)fuzz_take(in);
+    for (unsigned i = 0; i < n; i++) out[i] = (uint8_t)fuzz_take(in);
 }
 
 /* Adds some records or entries: of sizes that the input gives, or all of one size, which need no offsets. */
 static void put_values(rs_slice *in, hand_values *values, unsigned most) {
     const unsigned n = 1 + fuzz_take(in) % most, size = fuzz_take(in);
     uint8_t bytes[ROOM];
-    unsigned i;
-    for (i = 0; i < n; i++) {
+    for (unsigned i = 0; i < n; i++) {
         const unsigned own = (size & 1) != 0 ? size / 2 % ROOM : fuzz_take(in) % ROOM;
         take_bytes(in, bytes, own);
         hand_put(values, bytes, own);
@@ -29,15 +27,14 @@ static void put_symbols(rs_slice *in, hand *h) {
     uint8_t bytes[8 + 3 * 8 + 16 + 16] = {0};
     const unsigned unit = 1 + (fuzz_take(in) & 1), n_short = fuzz_take(in) % 9,
                    n = n_short + fuzz_take(in) % (9 - n_short);
-    unsigned i;
     bytes[0] = (uint8_t)unit;
     rs_store_u16(bytes + 2, (uint16_t)n_short);
     rs_store_u32(bytes + 4, n);
-    for (i = 0; i < n; i++) {
+    for (unsigned i = 0; i < n; i++) {
         const unsigned choice = fuzz_take(in), length = choice % 5, at = choice / 5 % 8;
         if (at + length <= 16 / unit) bytes[8 + 3 * i] = (uint8_t)(length | at << 4);
     }
-    for (i = 0; i < 16; i++) bytes[8 + 3 * n + i] = (uint8_t)('a' + fuzz_take(in) % 26);
+    for (unsigned i = 0; i < 16; i++) bytes[8 + 3 * n + i] = (uint8_t)('a' + fuzz_take(in) % 26);
     hand_symbols(h, bytes, 8 + 3 * (size_t)n + 16 + 16);
 }
 
@@ -88,9 +85,8 @@ static uint64_t put_places(rs_slice *in, const rs_buffer *bytes, hand_values *bl
     const size_t before = block->heap.size_bytes;
     rs_buffer places = {0}, sections = {0};
     rs_tree tree;
-    uint32_t i;
     if (rs_tree_compile(rs_slice_of(bytes->data, bytes->size_bytes), 0, &tree, NULL) != RS_OK) return 0;
-    for (i = 0; i < tree.n_nodes; i++) {
+    for (uint32_t i = 0; i < tree.n_nodes; i++) {
         if (!rs_node_is_placed(&tree.nodes[i])) continue;
         put_number(&places, 4 * tree.n_placed + sections.size_bytes, 4);
         put_place(in, &tree.nodes[i], block->n, &sections);

@@ -25,8 +25,7 @@ static unsigned value(stream *s) { return s->in.ptr != s->in.end ? *s->in.ptr++ 
 
 static uint64_t number_of(stream *s, unsigned n_bytes) {
     uint64_t number = 0;
-    unsigned i;
-    for (i = 0; i < n_bytes; i++) number |= (uint64_t)value(s) << (8 * i);
+    for (unsigned i = 0; i < n_bytes; i++) number |= (uint64_t)value(s) << (8 * i);
     return number;
 }
 
@@ -53,9 +52,8 @@ static void put_text(stream *s) {
 /* Text of wide units: one unit needs the width, as in a str that an interpreter keeps. */
 static void put_wide(stream *s, unsigned unit_bytes) {
     const unsigned n = 1 + value(s) % 20;
-    unsigned i;
     make_tag(&s->raw, unit_bytes == 2 ? RS_FMT_TAG_STR2 : RS_FMT_TAG_STR4), make_varint(&s->raw, n);
-    for (i = 0; i < n; i++) {
+    for (unsigned i = 0; i < n; i++) {
         uint32_t unit = (uint32_t)number_of(s, unit_bytes);
         if (unit_bytes == 4) unit %= 0x110000;
         if (i == 0 && unit_bytes == 2 && unit < 0x100) unit += 0x4E00;
@@ -66,10 +64,9 @@ static void put_wide(stream *s, unsigned unit_bytes) {
 
 static void put_array(stream *s) {
     const unsigned n = value(s) % 30;
-    unsigned i;
     const uint8_t head[] = {RS_FMT_TAG_NDARRAY, 0, 3, 1};
     put(s, head, sizeof head), make_varint(&s->raw, n);
-    for (i = 0; i < 2 * n; i++) make_tag(&s->raw, value(s));
+    for (unsigned i = 0; i < 2 * n; i++) make_tag(&s->raw, value(s));
 }
 
 static void put_float(stream *s, unsigned choice) {
@@ -84,9 +81,8 @@ static void put_float(stream *s, unsigned choice) {
 static void put_numbers(stream *s, unsigned choice) {
     const unsigned n = value(s) % 40;
     int64_t number = (int16_t)number_of(s, 2);
-    unsigned i;
     make_head(&s->raw, (choice & 1) != 0 ? RS_FMT_TAG_TUPLE : RS_FMT_TAG_LIST, n);
-    for (i = 0; i < n; i++) {
+    for (unsigned i = 0; i < n; i++) {
         number += (int8_t)value(s);
         if ((choice & 2) != 0) make_float(&s->raw, (double)number / 10);
         else make_int(&s->raw, number);
@@ -96,9 +92,8 @@ static void put_numbers(stream *s, unsigned choice) {
 /* A dict with keys that are distinct: of few sets, as records have, or of the input's choice. */
 static void put_dict(stream *s, unsigned depth) {
     const unsigned choice = choose(s), n = choice % (ELEMENTS + 1);
-    unsigned i;
     make_head(&s->raw, RS_FMT_TAG_DICT, n);
-    for (i = 0; i < n; i++) {
+    for (unsigned i = 0; i < n; i++) {
         char key[16];
         if (choice / 16 % 4 == 3) {
             make_int(&s->raw, (int64_t)(i * 1000 + value(s)));
@@ -178,9 +173,8 @@ static void append(rs_builder *builder, rs_slice record) {
 
 static void build_list(const stream *s, rs_segment_writer *writer, const rs_choices *choices) {
     rs_builder builder;
-    uint64_t i;
     FUZZ_MUST(rs_builder_open(&builder, writer, choices, NULL) == RS_OK);
-    for (i = 0; i < s->n; i++) {
+    for (uint64_t i = 0; i < s->n; i++) {
         append(&builder, record_of(s, i));
         FUZZ_MUST(rs_builder_end_record(&builder, NULL) == RS_OK);
         /* Blocks of a group of records, so that a few records make several. */
@@ -236,10 +230,9 @@ static void check_mapping(rs_store *store, const stream *s) {
 static void check(rs_slice bytes, const stream *s, bool mapping, uint64_t seed) {
     rs_store store;
     rs_buffer raw = {0};
-    uint64_t i;
     FUZZ_MUST(rs_verify_segment(bytes, NULL, NULL, NULL) == RS_OK);
     FUZZ_MUST(rs_store_open(&store, bytes, NULL, NULL) == RS_OK && store.header.n_records == s->n);
-    for (i = 0; i < s->n; i++) check_record(&store, s, i, &raw);
+    for (uint64_t i = 0; i < s->n; i++) check_record(&store, s, i, &raw);
     if (mapping) check_mapping(&store, s);
     rs_buffer_clear(&raw);
     fuzz_read_columns(&store, seed);

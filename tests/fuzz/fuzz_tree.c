@@ -16,22 +16,19 @@ static void compile(rs_slice bytes) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     rs_store store;
-    uint64_t i;
     if (size < 8 || memcmp(data, RS_FMT_MAGIC, 8) != 0) {
         if (size <= FUZZ_INPUT) compile(rs_slice_of(data, size));
         return 0;
     }
     if (!fuzz_open(&store, rs_slice_of(data, size))) return 0;
-    for (i = 0; i < store.n_tables; i++) fuzz_any(rs_store_load_table(&store, (uint32_t)i, NULL));
-    for (i = 0; i < store.n_trees; i++) {
+    for (uint64_t i = 0; i < store.n_tables; i++) fuzz_any(rs_store_load_table(&store, (uint32_t)i, NULL));
+    for (uint64_t i = 0; i < store.n_trees; i++) {
         if (rs_store_load_tree(&store, (uint32_t)i, NULL) != RS_OK) continue;
         compile(rs_slice_of(store.trees[i].bytes, store.trees[i].size_bytes));
     }
-    for (i = 0; i < store.n_blocks; i++) fuzz_any(rs_store_load_block(&store, i, NULL));
+    for (uint64_t i = 0; i < store.n_blocks; i++) fuzz_any(rs_store_load_block(&store, i, NULL));
     rs_store_close(&store);
     return 0;
 }
 
-size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned int seed) {
-    return fuzz_mutate_segment(data, size, max_size, seed);
-}
+FUZZ_MUTATED

@@ -79,9 +79,8 @@ static bool section_of(const parts *self, unsigned kind, unsigned store, part *o
 /* Adds entries of BLOCKS or TABLES, and the heaps and arrays that they name. */
 static void add_blocks(parts *self, unsigned kind, unsigned store) {
     part s;
-    uint64_t i;
     if (!section_of(self, kind, store, &s)) return;
-    for (i = 0; i < s.size / RS_FMT_BLOCK_SIZE && i < 12; i++) {
+    for (uint64_t i = 0; i < s.size / RS_FMT_BLOCK_SIZE && i < 12; i++) {
         const uint64_t at = s.off + RS_FMT_BLOCK_SIZE * i;
         const uint8_t *e = self->data + at;
         const uint64_t heap = rs_load_u64(e + RS_FMT_B_HEAP_OFFSET), size = rs_load_u64(e + RS_FMT_B_HEAP_SIZE);
@@ -96,12 +95,11 @@ static void add_blocks(parts *self, unsigned kind, unsigned store) {
 
 static void add_trees(parts *self, unsigned store) {
     part table, trees;
-    uint64_t i;
     if (!section_of(self, RS_FMT_SECTION_TREE_TABLE, store, &table) ||
         !section_of(self, RS_FMT_SECTION_TREES, store, &trees)) {
         return;
     }
-    for (i = 0; i < table.size / RS_FMT_TREE_ENTRY_SIZE && i < 12; i++) {
+    for (uint64_t i = 0; i < table.size / RS_FMT_TREE_ENTRY_SIZE && i < 12; i++) {
         const uint64_t at = table.off + RS_FMT_TREE_ENTRY_SIZE * i;
         const uint64_t off = rs_load_u64(self->data + at), size = rs_load_u32(self->data + at + 8);
         add(self, PART_TREE_ENTRY, at, RS_FMT_TREE_ENTRY_SIZE);
@@ -114,7 +112,6 @@ static void add_trees(parts *self, unsigned store) {
 
 static void find_parts(parts *self, uint8_t *data, uint64_t size) {
     uint64_t count, i, at;
-    unsigned store;
     memset(self, 0, sizeof *self);
     self->data = data, self->size = size;
     add(self, PART_HEADER, 0, RS_FMT_FRONT);
@@ -128,7 +125,7 @@ static void find_parts(parts *self, uint8_t *data, uint64_t size) {
         else if (kind == RS_FMT_SECTION_SAVED_INDEX) add(self, PART_SAVED, off, section);
         else add(self, PART_BYTES, off, section);
     }
-    for (store = 0; store < 2; store++) {
+    for (unsigned store = 0; store < 2; store++) {
         add_blocks(self, RS_FMT_SECTION_BLOCKS, store);
         add_blocks(self, RS_FMT_SECTION_TABLES, store);
         add_trees(self, store);
@@ -138,14 +135,12 @@ static void find_parts(parts *self, uint8_t *data, uint64_t size) {
 /* ---- Changing them ---- */
 
 static void store_number(uint8_t *p, unsigned size, uint64_t value) {
-    unsigned i;
-    for (i = 0; i < size; i++) p[i] = (uint8_t)(value >> (8 * i));
+    for (unsigned i = 0; i < size; i++) p[i] = (uint8_t)(value >> (8 * i));
 }
 
 static uint64_t load_number(const uint8_t *p, unsigned size) {
     uint64_t value = 0;
-    unsigned i;
-    for (i = 0; i < size; i++) value |= (uint64_t)p[i] << (8 * i);
+    for (unsigned i = 0; i < size; i++) value |= (uint64_t)p[i] << (8 * i);
     return value;
 }
 
@@ -234,8 +229,7 @@ static void change_tree(const parts *self, const part *p, uint64_t *random) {
 /* Chooses a part: seldom one whose change most often ends the opening of the segment. */
 static const part *choose(const parts *self, uint64_t *random) {
     const part *p = &self->at[fuzz_below(random, self->n)];
-    unsigned tries;
-    for (tries = 0; tries < 4; tries++) {
+    for (unsigned tries = 0; tries < 4; tries++) {
         const bool opens = p->kind == PART_HEADER || p->kind == PART_DIRECTORY || p->kind == PART_TREE_ENTRY;
         if (!opens || fuzz_below(random, 4) == 0) break;
         p = &self->at[fuzz_below(random, self->n)];
@@ -288,12 +282,11 @@ static void mend_at(const parts *self, uint64_t at, uint64_t off, uint64_t size)
 
 static void mend_trees(const parts *self, unsigned store) {
     part table, trees;
-    uint64_t i;
     if (!section_of(self, RS_FMT_SECTION_TREE_TABLE, store, &table) ||
         !section_of(self, RS_FMT_SECTION_TREES, store, &trees)) {
         return;
     }
-    for (i = 0; i < table.size / RS_FMT_TREE_ENTRY_SIZE; i++) {
+    for (uint64_t i = 0; i < table.size / RS_FMT_TREE_ENTRY_SIZE; i++) {
         const uint64_t at = table.off + RS_FMT_TREE_ENTRY_SIZE * i;
         const uint64_t off = rs_load_u64(self->data + at), size = rs_load_u32(self->data + at + 8);
         if (off <= trees.size && size <= trees.size - off) mend_at(self, at + 12, trees.off + off, size);
@@ -302,9 +295,8 @@ static void mend_trees(const parts *self, unsigned store) {
 
 static void mend_blocks(const parts *self, unsigned kind, unsigned store) {
     part s;
-    uint64_t i;
     if (!section_of(self, kind, store, &s)) return;
-    for (i = 0; i < s.size / RS_FMT_BLOCK_SIZE && i < 256; i++) {
+    for (uint64_t i = 0; i < s.size / RS_FMT_BLOCK_SIZE && i < 256; i++) {
         const uint64_t at = s.off + RS_FMT_BLOCK_SIZE * i;
         const uint8_t *e = self->data + at;
         mend_at(self, at + RS_FMT_B_HEAP_CRC, rs_load_u64(e + RS_FMT_B_HEAP_OFFSET),
@@ -318,12 +310,11 @@ static void mend_blocks(const parts *self, unsigned kind, unsigned store) {
 void fuzz_mend(uint8_t *data, size_t size) {
     parts all;
     uint64_t count, i, directory;
-    unsigned store;
     memset(&all, 0, sizeof all);
     all.data = data, all.size = size;
     if (size < RS_FMT_HEADER_SIZE) return;
     directory = directory_of(&all, &count);
-    for (store = 0; store < 2; store++) {
+    for (unsigned store = 0; store < 2; store++) {
         mend_blocks(&all, RS_FMT_SECTION_BLOCKS, store);
         mend_blocks(&all, RS_FMT_SECTION_TABLES, store);
         mend_trees(&all, store);

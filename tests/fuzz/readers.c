@@ -24,20 +24,18 @@ static void read_record(rs_store *store, uint64_t index, rs_buffer *raw) {
 
 void fuzz_read_records(rs_store *store) {
     rs_buffer raw = {0};
-    uint64_t k;
-    for (k = 0; k < fuzz_records(store); k++) read_record(store, fuzz_record(store, k), &raw);
+    for (uint64_t k = 0; k < fuzz_records(store); k++) read_record(store, fuzz_record(store, k), &raw);
     rs_buffer_clear(&raw);
 }
 
 static bool load_all(rs_store *store) {
-    uint64_t i;
-    for (i = 0; i < store->n_tables; i++) {
+    for (uint64_t i = 0; i < store->n_tables; i++) {
         if (rs_store_load_table(store, (uint32_t)i, NULL) != RS_OK) return false;
     }
-    for (i = 0; i < store->n_trees; i++) {
+    for (uint64_t i = 0; i < store->n_trees; i++) {
         if (rs_store_load_tree(store, (uint32_t)i, NULL) != RS_OK) return false;
     }
-    for (i = 0; i < store->n_blocks; i++) {
+    for (uint64_t i = 0; i < store->n_blocks; i++) {
         if (rs_store_load_block(store, i, NULL) != RS_OK) return false;
     }
     return true;
@@ -132,8 +130,7 @@ static void read_saved(const rs_saved_index *index, const rs_store *store) {
 }
 
 void fuzz_read_saved(rs_store *store) {
-    uint32_t i;
-    for (i = 0; i < store->directory.n_saved_indexes; i++) {
+    for (uint32_t i = 0; i < store->directory.n_saved_indexes; i++) {
         rs_saved_index index;
         rs_key_probe probe;
         uint64_t entry;

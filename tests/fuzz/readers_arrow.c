@@ -63,9 +63,8 @@ static void import(const struct ArrowSchema *schema, const struct ArrowArray *ba
 /* Asks for other types: what the consumer wants is any schema, too. */
 static void change_formats(struct ArrowSchema *schema, uint64_t *seed) {
     static const char *const formats[] = {"c", "L", "i", "g", "f", "U", "vu", "Z", "vz", "+L", "+l", "n", "b", "u", ""};
-    int64_t i;
     if (fuzz_below(seed, 2) == 0) schema->format = formats[fuzz_below(seed, sizeof formats / sizeof formats[0])];
-    for (i = 0; i < schema->n_children; i++) change_formats(schema->children[i], seed);
+    for (int64_t i = 0; i < schema->n_children; i++) change_formats(schema->children[i], seed);
 }
 
 static void request(rs_arrow_field *root, uint64_t seed) {
@@ -101,11 +100,9 @@ void fuzz_read_arrow(rs_store *store, uint64_t seed) {
     int64_t positions[ARROW_RECORDS];
     const uint64_t n = fuzz_records(store) < ARROW_RECORDS ? fuzz_records(store) : ARROW_RECORDS;
     fuzz_fields fields;
-    uint64_t k;
-    uint32_t f;
-    for (k = 0; k < n; k++) positions[k] = (int64_t)fuzz_record(store, k);
+    for (uint64_t k = 0; k < n; k++) positions[k] = (int64_t)fuzz_record(store, k);
     fuzz_fields_open(&fields, store, seed);
-    for (f = 0; f < fields.n; f += 2) {
+    for (uint32_t f = 0; f < fields.n; f += 2) {
         export_state *s = (export_state *)calloc(1, sizeof *s);
         FUZZ_MUST(s != NULL);
         s->fields = &fields, s->field = f;

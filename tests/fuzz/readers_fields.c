@@ -91,9 +91,8 @@ static void walk(const rs_compiled_path *path, const rs_cursor *record, rs_buffe
     if (element.node->kind == RS_FMT_NODE_MAP) {
         rs_map map;
         rs_cursor key_at;
-        uint64_t i;
         if (rs_map_begin(&map, &at, element.node, NULL) != RS_OK) return;
-        for (i = 0; i < map.n && i < FUZZ_RECORDS; i++) {
+        for (uint64_t i = 0; i < map.n && i < FUZZ_RECORDS; i++) {
             if (rs_map_key(&map, &at, i, &key_at, &element, NULL) != RS_OK) return;
             use_place(&key_at, &element, scratch);
             at.budget = key_at.budget;
@@ -112,17 +111,16 @@ void fuzz_read_paths(rs_store *store, uint64_t seed) {
     fuzz_fields fields;
     rs_buffer scratch = {0};
     rs_record record;
-    uint64_t k;
-    uint32_t f;
     fuzz_fields_open(&fields, store, seed);
-    for (k = 0; k < fuzz_records(store); k++) {
+    for (uint64_t k = 0; k < fuzz_records(store); k++) {
         rs_cursor cursor;
         uint64_t block;
         if (rs_store_find(store, fuzz_record(store, k), &record, NULL) != RS_OK) continue;
         block = (uint64_t)(record.block - store->blocks);
         if (fields.source.of_block[block] == NULL && fuzz_fields_know(&fields, block) != RS_OK) break;
         cursor = rs_store_cursor(store, &record);
-        for (f = 0; f < fields.n; f++) walk(fields.source.of_block[block]->of_field[f], &cursor, &scratch, &seed);
+        for (uint32_t f = 0; f < fields.n; f++)
+            walk(fields.source.of_block[block]->of_field[f], &cursor, &scratch, &seed);
     }
     rs_buffer_clear(&scratch);
     fuzz_fields_close(&fields);
@@ -166,8 +164,7 @@ static rs_status read_column(fuzz_fields *fields, const rs_source *source, rs_co
 /* A source whose only field is number f. */
 static void one_field(const fuzz_fields *fields, uint32_t f, rs_tree_paths *paths, const rs_tree_paths **of_block) {
     static uint32_t order[1];
-    uint64_t b;
-    for (b = 0; b < fields->store->n_blocks; b++) {
+    for (uint64_t b = 0; b < fields->store->n_blocks; b++) {
         const rs_block *block = &fields->store->blocks[b];
         if (fields->source.of_block[b] == NULL) continue;
         rs_tree_paths_set(&paths[block->tree], &fields->trees[block->tree].of_field[f], order, 1);
@@ -177,8 +174,7 @@ static void one_field(const fuzz_fields *fields, uint32_t f, rs_tree_paths *path
 
 static uint64_t choose_positions(const rs_store *store, int64_t *positions) {
     const uint64_t n = fuzz_records(store) < BATCH ? fuzz_records(store) : BATCH;
-    uint64_t k;
-    for (k = 0; k < n; k++) positions[k] = (int64_t)fuzz_record(store, k);
+    for (uint64_t k = 0; k < n; k++) positions[k] = (int64_t)fuzz_record(store, k);
     return n;
 }
 
@@ -187,13 +183,11 @@ void fuzz_read_columns(rs_store *store, uint64_t seed) {
     int64_t positions[BATCH];
     const uint64_t n = choose_positions(store, positions);
     fuzz_fields fields;
-    uint64_t b;
-    uint32_t f;
     fuzz_fields_open(&fields, store, seed);
-    for (b = 0; b < store->n_blocks && b < FUZZ_RECORDS; b++) {
+    for (uint64_t b = 0; b < store->n_blocks && b < FUZZ_RECORDS; b++) {
         if (fuzz_fields_know(&fields, b) != RS_OK) break;
     }
-    for (f = 0; f < fields.n; f++) {
+    for (uint32_t f = 0; f < fields.n; f++) {
         rs_tree_paths *paths = (rs_tree_paths *)calloc((size_t)store->n_trees + 1, sizeof *paths);
         const rs_tree_paths **of_block = (const rs_tree_paths **)calloc((size_t)store->n_blocks + 1, sizeof *of_block);
         const rs_source source = {store, of_block};
@@ -284,12 +278,11 @@ void fuzz_read_gathers(rs_store *store, uint64_t seed) {
     fuzz_fields fields;
     rs_gather gather;
     bool is_new;
-    uint32_t f, round;
     FUZZ_MUST(rs_names_add_text(&names, name, 2, &is_new, NULL) == RS_OK);
     FUZZ_MUST(rs_names_add_int(&names, 0, &is_new, NULL) == RS_OK);
     fuzz_fields_open(&fields, store, seed);
-    for (round = 0; round < 2; round++) {
-        for (f = 0; f < fields.n; f++) set_spec(&specs[f], &fields.seed, &names);
+    for (uint32_t round = 0; round < 2; round++) {
+        for (uint32_t f = 0; f < fields.n; f++) set_spec(&specs[f], &fields.seed, &names);
         if (rs_gather_open(&gather, specs, fields.n, NULL) != RS_OK) continue;
         read_batch(&fields, &gather, positions, n);
         read_batch(&fields, &gather, positions, n / 2);

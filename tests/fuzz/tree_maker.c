@@ -66,11 +66,10 @@ static void put_const(maker *m, unsigned where) {
 }
 
 static void add_children(maker *m, made_node *node, uint32_t n, unsigned where) {
-    uint32_t i;
     FUZZ_MUST(n <= NODES - m->n);
     node->n_children = n;
     node->first_child = n == 0 ? 0 : m->n;
-    for (i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < n; i++) {
         made_node *child = &m->nodes[m->n++];
         memset(child, 0, sizeof *child);
         child->number = i;
@@ -135,8 +134,7 @@ static void fill_ext(maker *m, made_node *node) {
 
 static void fill_coded(maker *m, made_node *node) {
     const unsigned choice = fuzz_take(m->in), n = 1 + choice % m->tables->n_values;
-    uint32_t i;
-    for (i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < n; i++) {
         put_number(m, i, 4);
         node->count += m->tables->entries[i];
     }
@@ -241,10 +239,9 @@ static uint8_t choose_kind(maker *m, const made_node *node) {
 
 static void write_tree(const maker *m, rs_buffer *out) {
     uint8_t bytes[RS_FMT_NODE_SIZE];
-    uint32_t i;
     rs_store_u32(bytes, m->n), rs_store_u32(bytes + 4, (uint32_t)m->aux.size_bytes);
     FUZZ_MUST(rs_buffer_append(out, bytes, RS_FMT_TREE_HEAD_SIZE, NULL) == RS_OK);
-    for (i = 0; i < m->n; i++) {
+    for (uint32_t i = 0; i < m->n; i++) {
         const made_node *n = &m->nodes[i];
         bytes[0] = n->kind, bytes[1] = n->param;
         rs_store_u16(bytes + RS_FMT_N_FLAGS, n->flags);
@@ -269,11 +266,10 @@ static void take_rests(rs_buffer *tree) {
 
 void fuzz_make_tree(rs_slice *in, const tree_tables *tables, rs_buffer *out) {
     maker m;
-    uint32_t i;
     memset(&m, 0, sizeof m);
     m.in = in, m.tables = tables, m.n = 1;
     m.nodes[0].where = tables->placed ? PLACED : 0;
-    for (i = 0; i < m.n; i++) {
+    for (uint32_t i = 0; i < m.n; i++) {
         m.nodes[i].kind = choose_kind(&m, &m.nodes[i]);
         fill(&m, &m.nodes[i]);
     }
@@ -287,8 +283,7 @@ void fuzz_replace_tree(uint8_t *tree, uint64_t size, uint64_t *random) {
     uint8_t choices[128];
     rs_buffer made = {0};
     rs_slice in;
-    size_t i;
-    for (i = 0; i < sizeof choices; i++) choices[i] = (uint8_t)fuzz_random(random);
+    for (size_t i = 0; i < sizeof choices; i++) choices[i] = (uint8_t)fuzz_random(random);
     in = rs_slice_of(choices, (size_t)fuzz_below(random, sizeof choices));
     fuzz_make_tree(&in, &none, &made);
     if (made.size_bytes <= size) {
