@@ -165,6 +165,7 @@ class JsonBounds:
 
 class JsonError(ValueError):
     position: int
+    def __init__(self, text: str, position: int) -> None: ...
 
 class KeyIndex:
     blob: Blob | None
