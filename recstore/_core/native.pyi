@@ -392,6 +392,7 @@ class ArrowReader:
 
 class JsonError(ValueError):
     position: int
+    def __init__(self, text: str, position: int) -> None: ...
 
 class JsonBounds:
     at: int

@@ -67,11 +67,10 @@ def _read(read: Callable[[_Stream], _T], export: ArrowExport) -> _T:
         raise
 
 
-def stream(records: Any, requested_schema: object = None, views: bool = False) -> object:
-    """The capsule of a stream of the records: of structs if they are dicts, tuples or objects, else of their values.
-    With `views`, text is of the types with views."""
+def stream(records: Any, requested_schema: object = None) -> object:
+    """The capsule of a stream of the records: of structs if they are dicts, tuples or objects, else of their values."""
     export = _export(records, exact=False)
-    export.settle(True, requested_schema, views)
+    export.settle(True, requested_schema)
     return native.arrow_stream(export)
 
 

@@ -130,21 +130,19 @@ class Input:
 class LocalFile(Input):
     """A file with a path."""
 
-    path: str
-
     def __init__(self, path: str) -> None:
         super().__init__(path)
         self.path = path
 
     @property
     def size(self) -> int:
-        return os.stat(self.path).st_size
+        return os.stat(self.name).st_size
 
     def open_raw(self) -> io.BufferedIOBase:
-        return open(self.path, "rb")
+        return open(self.name, "rb")
 
     def stamp(self) -> str:
-        status = os.stat(self.path)
+        status = os.stat(self.name)
         return f"{status.st_size} {status.st_mtime_ns} {status.st_ino}"
 
 

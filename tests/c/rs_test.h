@@ -1,14 +1,22 @@
 /* rs_test.h: checks for the tests of the core, one executable per test_<module>.c. Checks count, print where they
  * failed and go on; they do not depend on NDEBUG. Single-threaded, and static state: include from one file only. */
-#pragma once
+#ifndef RS_TEST_H
+#define RS_TEST_H
 
 #include "base/rs_status.h"
 
 #include <stdio.h>
 
+typedef struct rs_test {
+    void (*run)(void);
+    const char *name;
+    struct rs_test *next;
+} rs_test;
+
 static struct {
     unsigned long passed, failed;
     const char *name; /* the name of the running test */
+    rs_test *first, *last;
 } rs_test_state;
 
 static inline bool rs_test_check(bool ok, const char *file, int line, const char *text) {
@@ -56,15 +64,34 @@ static inline bool rs_test_check_code(rs_status got, rs_status wanted, const rs_
         if (!CHECK_OK(expr, err)) return; \
     } while (0)
 
-/* Runs one `static void test(void)`. */
-#define RUN(test) \
-    do { \
-        rs_test_state.name = #test; \
-        test(); \
-    } while (0)
+/* A test: `TEST(test_x) { ... }`. The tests of a file run in the order in which they stand in it. */
+#define TEST(test) \
+    static void test(void); \
+    __attribute__((constructor)) static void test##_is_here(void) { \
+        static rs_test it = {test, #test, NULL}; \
+        *(rs_test_state.last == NULL ? &rs_test_state.first : &rs_test_state.last->next) = &it; \
+        rs_test_state.last = &it; \
+    } \
+    static void test(void)
 
-/* The last line of a main: `return rs_test_finish("test_bytes");`. No check at all is a failure too. */
-static inline int rs_test_finish(const char *executable) {
-    (void)printf("%s: %lu passed, %lu failed\n", executable, rs_test_state.passed, rs_test_state.failed);
+static inline void rs_test_run(void) {
+    for (const rs_test *it = rs_test_state.first; it != NULL; it = it->next) {
+        rs_test_state.name = it->name;
+        it->run();
+    }
+}
+
+/* The status of the process. No check at all is a failure too. */
+static inline int rs_test_finish(void) {
+    (void)printf("%lu passed, %lu failed\n", rs_test_state.passed, rs_test_state.failed);
     return rs_test_state.failed == 0 && rs_test_state.passed > 0 ? 0 : 1;
 }
+
+#ifndef RS_TEST_MAIN /* defined by a file with a main of its own */
+int main(void) {
+    rs_test_run();
+    return rs_test_finish();
+}
+#endif
+
+#endif

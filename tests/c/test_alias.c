@@ -40,7 +40,7 @@ static void check_shares(const double *weights, uint64_t n) {
     free(shares);
 }
 
-static void test_tables_hold_the_weights(void) {
+TEST(test_tables_hold_the_weights) {
     static double weights[MOST];
     uint64_t state = 3;
     for (uint64_t n = 1; n < 300; n++) {
@@ -59,7 +59,7 @@ static void test_tables_hold_the_weights(void) {
     check_shares(weights, MOST);
 }
 
-static void test_bad_weights(void) {
+TEST(test_bad_weights) {
     static const double bad[] = {-1, -1e-300, NAN, INFINITY, -INFINITY};
     double weights[4] = {1, 2, 3, 4};
     rs_alias table;
@@ -83,7 +83,7 @@ static void test_bad_weights(void) {
     rs_alias_clear(&table);
 }
 
-static void test_bytes_of_tables(void) {
+TEST(test_bytes_of_tables) {
     static const double weights[] = {3, 0, 1, 7, 0.5};
     uint64_t thresholds[5];
     uint32_t others[5];
@@ -107,14 +107,14 @@ static void test_bytes_of_tables(void) {
 }
 
 /* 4 bytes hold each number below 2^32, so they serve for a table of as many. */
-static void test_width_of_numbers(void) {
+TEST(test_width_of_numbers) {
     CHECK_U64(rs_alias_width(1), 4);
     CHECK_U64(rs_alias_width(UINT64_C(1) << 32), 4);
     CHECK_U64(rs_alias_width((UINT64_C(1) << 32) + 1), 8);
     CHECK_U64(rs_alias_width(RS_PERMUTE_MAX), 8);
 }
 
-static void test_runs_are_single_draws(void) {
+TEST(test_runs_are_single_draws) {
     static const double weights[] = {3, 0, 1, 7, 0.5};
     static const uint64_t firsts[] = {0, 1, 999, UINT64_C(1) << 40}, steps[] = {1, 2, 0, 1000003};
     static const uint64_t periods[] = {1, 10, 64, UINT64_MAX};
@@ -147,7 +147,7 @@ static void test_runs_are_single_draws(void) {
 }
 
 /* Draws as computed by tests/ref/alias.py, from the comment at the top of rs_alias.h alone: they never change. */
-static void test_pinned(void) {
+TEST(test_pinned) {
     static const double weights[] = {3, 0, 1, 7, 0.5};
     static const int64_t drawn[] = {0, 3, 0, 3, 3, 3, 3, 3, 0, 0, 3, 3, 0, 0, 3, 0, 3, 3, 0, 0};
     static const unsigned order[] = {0, 0, 0, 0, 2};
@@ -168,7 +168,7 @@ static void test_pinned(void) {
 }
 
 /* Every number comes as often as its weight says, within five standard deviations. */
-static void test_frequencies(void) {
+TEST(test_frequencies) {
     enum { N = 50, DRAWS = 200000 };
     static int64_t out[DRAWS];
     double weights[N], sum = 0;
@@ -186,7 +186,7 @@ static void test_frequencies(void) {
     rs_alias_clear(&table);
 }
 
-static void test_keys_are_logarithms(void) {
+TEST(test_keys_are_logarithms) {
     enum { N = 3000 };
     static double weights[N], keys[N];
     uint64_t wrong = 0, first = 0;
@@ -208,16 +208,4 @@ static void test_keys_are_logarithms(void) {
         first += key[0] < key[1];
     }
     CHECK(first > 7500 - 217 && first < 7500 + 217);
-}
-
-int main(void) {
-    RUN(test_tables_hold_the_weights);
-    RUN(test_bad_weights);
-    RUN(test_bytes_of_tables);
-    RUN(test_width_of_numbers);
-    RUN(test_runs_are_single_draws);
-    RUN(test_pinned);
-    RUN(test_frequencies);
-    RUN(test_keys_are_logarithms);
-    return rs_test_finish("test_alias");
 }

@@ -48,9 +48,4 @@ static void check_each(const rs_alias *from) {
     if (status == RS_OK) rs_alias_clear(&table);
 }
 
-static void test_no_memory(void) { check_each(NULL); }
-
-int main(void) {
-    RUN(test_no_memory);
-    return rs_test_finish("test_alias_failing");
-}
+TEST(test_no_memory) { check_each(NULL); }

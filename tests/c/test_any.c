@@ -134,7 +134,7 @@ static const struct {
     {RS_E_FMT_VALUE, 16, {0x10, 0, 2, 1, 0x80, 0x08, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x01}},
 };
 
-static void test_literals(void) {
+TEST(test_literals) {
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         size_t n = cases[i].n;
         if (!CHECK_CODE(skip_freely(cases[i].bytes, n), cases[i].code, &err))
@@ -148,14 +148,15 @@ static void test_literals(void) {
 /* n lists in each other. */
 static rs_status skip_nested(uint32_t n, rs_budget *budget) {
     rs_buffer bytes = {0};
+    rs_status status;
     for (uint32_t i = 0; i < n; i++) make_head(&bytes, 0x0D, i + 1 < n);
-    rs_status status = skip(bytes.data, bytes.size_bytes, 0, budget);
+    status = skip(bytes.data, bytes.size_bytes, 0, budget);
     rs_buffer_clear(&bytes);
     return status;
 }
 
 /* Rule 23: what is spent, what comes back, what is too much. */
-static void test_budgets(void) {
+TEST(test_budgets) {
     static const uint8_t value[] = {0x0D, 3, 0x0E, 1, 0x90, 0x0F, 1, 0x90, 0x90, 0x0D, 0};
     rs_budget budget = {5, 0, 2};
     CHECK_OK(skip(value, sizeof value, 0, &budget), &err);
@@ -170,7 +171,7 @@ static void test_budgets(void) {
 }
 
 /* n containers in each other, each the payload of an ext value: it adds no depth of its own. */
-static void test_ext_budgets(void) {
+TEST(test_ext_budgets) {
     for (uint32_t n = 199; n <= 201; n++) {
         rs_budget budget = {1000, 0, 200};
         rs_buffer bytes = {0};
@@ -186,17 +187,18 @@ static void test_ext_budgets(void) {
 static rs_status skip_dtype(unsigned levels, unsigned fields) {
     static const uint8_t scalar[] = {0x10, 2}, one[] = {20, 0, 0, 1, 1, 'a', 0}, end[] = {3, 1, 0};
     rs_buffer bytes = {0};
+    rs_status status;
     make_bytes(&bytes, scalar, 2);
     for (unsigned i = 1; i < levels; i++) make_bytes(&bytes, one, sizeof one);
     make_bytes(&bytes, "\x14\0\0", 3), make_varint(&bytes, fields);
     for (unsigned i = 0; i < fields; i++) make_bytes(&bytes, "\1f\0", 3), make_bytes(&bytes, end, sizeof end);
     for (unsigned i = 1; i < levels; i++) make_tag(&bytes, 0);
-    rs_status status = skip_freely(bytes.data, bytes.size_bytes);
+    status = skip_freely(bytes.data, bytes.size_bytes);
     rs_buffer_clear(&bytes);
     return status;
 }
 
-static void test_dtype_limits(void) {
+TEST(test_dtype_limits) {
     CHECK_OK(skip_dtype(1, 1024), &err);
     CHECK_CODE(skip_dtype(1, 1025), RS_E_FMT_VALUE, &err);
     CHECK_OK(skip_dtype(8, 1017), &err);
@@ -206,7 +208,7 @@ static void test_dtype_limits(void) {
 }
 
 /* The parts that the codec takes one by one. */
-static void test_ext_head(void) {
+TEST(test_ext_head) {
     static const uint8_t bytes[] = {10, 9, 3, 'i', 'n', 't', 0x0F, 0};
     rs_slice in = rs_slice_of(bytes, sizeof bytes), head;
     REQUIRE_OK(rs_any_ext_head(&in, &head, &err), &err);
@@ -218,7 +220,7 @@ static void test_ext_head(void) {
     CHECK_CODE(rs_any_ext_head(&in, &head, &err), RS_E_FMT_TRUNCATED, &err);
 }
 
-static void test_may_be_key(void) {
+TEST(test_may_be_key) {
     static const uint8_t list[] = {0x0D}, dict[] = {0x0F}, array[] = {0x10, 1}, scalar[] = {0x10, 2}, tuple[] = {0x0E};
     static const uint8_t no_keys[] = {2, 3, 8, 9, 10, 11, 12, 29, 30};
     uint8_t ext[2] = {0x11, 0};
@@ -231,7 +233,7 @@ static void test_may_be_key(void) {
     CHECK(rs_any_may_be_key(rs_slice_of(tuple, 1)) && rs_any_may_be_key(rs_slice_of(tuple, 0)));
 }
 
-static void test_array_parts(void) {
+TEST(test_array_parts) {
     static const uint8_t bytes[] = {1, 0x8C, 2, 3, 2, 9, 9};
     rs_slice in = rs_slice_of(bytes, sizeof bytes), shape;
     rs_array_type type;
@@ -248,10 +250,10 @@ static void test_array_parts(void) {
 }
 
 /* Rule 22 for data outside: every position around the end of the arrays. */
-static void test_array_outside(void) {
-    uint64_t outside;
-    for (uint64_t arrays = 1000; arrays < 1300; arrays++) {
-        for (uint64_t position = 0; position < 8; position++) {
+TEST(test_array_outside) {
+    uint64_t arrays, position, outside;
+    for (arrays = 1000; arrays < 1300; arrays++) {
+        for (position = 0; position < 8; position++) {
             uint8_t bytes[1];
             rs_slice in = rs_slice_of(bytes, 1);
             bool ok = 64 * position + 1024 <= arrays;
@@ -263,7 +265,7 @@ static void test_array_outside(void) {
 }
 
 /* Random values: the walk ends where the value ends, and no cut or changed byte leads beyond the allocation. */
-static void test_random(void) {
+TEST(test_random) {
     rs_buffer bytes = {0};
     for (unsigned round = 0; round < 2000; round++) {
         bytes.size_bytes = 0;
@@ -278,17 +280,4 @@ static void test_random(void) {
         }
     }
     rs_buffer_clear(&bytes);
-}
-
-int main(void) {
-    RUN(test_literals);
-    RUN(test_budgets);
-    RUN(test_ext_budgets);
-    RUN(test_dtype_limits);
-    RUN(test_ext_head);
-    RUN(test_may_be_key);
-    RUN(test_array_parts);
-    RUN(test_array_outside);
-    RUN(test_random);
-    return rs_test_finish("test_any");
 }

@@ -11,7 +11,7 @@ static void check_int(int64_t value) {
     rs_buffer_clear(&wanted);
 }
 
-static void test_ints(void) {
+TEST(test_ints) {
     for (int64_t power = 1; power > 0 && power < INT64_MAX / 2; power *= 2) {
         for (int64_t step = -2; step <= 2; step++) check_int(power + step), check_int(-power + step);
     }
@@ -26,7 +26,7 @@ static void check_wide(int64_t high, uint64_t low, const void *wanted, size_t si
     CHECK(memcmp(out, wanted, size) == 0 && out[size] == 0xCC);
 }
 
-static void test_ints_of_more_than_64_bits(void) {
+TEST(test_ints_of_more_than_64_bits) {
     check_wide(0, 5, "\x95", 1);
     check_wide(-1, (uint64_t)-5, "\x8B", 1);
     check_wide(0, INT64_MAX, "\x06\xFF\xFF\xFF\xFF\xFF\xFF\xFF\x7F", 9);
@@ -49,7 +49,7 @@ static void check_decimal(const uint64_t *words, unsigned n, int32_t scale, cons
 }
 
 /* The texts are those of Python's decimal module. */
-static void test_decimals(void) {
+TEST(test_decimals) {
     static const struct {
         int64_t value;
         int32_t scale;
@@ -91,11 +91,4 @@ static void test_decimals(void) {
     check_decimal(most, 4, 0, "57896044618658097711785492504343953926634992332820282019728792003956564819967");
     check_decimal(least, 4, 40, "-5789604461865809771178549250434395392.6634992332820282019728792003956564819968");
     check_decimal(least, 4, 100, "-5.7896044618658097711785492504343953926634992332820282019728792003956564819968E-24");
-}
-
-int main(void) {
-    RUN(test_ints);
-    RUN(test_ints_of_more_than_64_bits);
-    RUN(test_decimals);
-    return rs_test_finish("test_any_put");
 }

@@ -46,11 +46,13 @@ static rs_status run_field(uint64_t n, rs_arrow_stop *stop) {
     memset(stop, 0, sizeof *stop);
     for (;;) {
         const rs_store *store = &f.o.store;
+        rs_compiled_path *compiled;
+        uint32_t tree;
         RS_TRY(rs_arrow_out_run(&f.o.out, &f.o.source, NULL, 0, 1, n, stop, &err));
         if (stop->why != RS_ARROW_BLOCK) return RS_OK;
         RS_TRY(rs_store_load_block(&f.o.store, stop->block, &err));
-        uint32_t tree = store->blocks[stop->block].tree;
-        rs_compiled_path *compiled = &f.compiled[tree];
+        tree = store->blocks[stop->block].tree;
+        compiled = &f.compiled[tree];
         if (compiled->n_trees == 0) RS_TRY(sources_compile(compiled, &f.path, &store->trees[tree], &err));
         RS_TRY(rs_arrow_out_know(&f.o.out, &f.o.source, stop->block, compiled, &err));
     }
@@ -97,7 +99,7 @@ static void check_missing(const built *b, const uint8_t *missing, size_t size) {
     close_field();
 }
 
-static void test_lacking(void) {
+TEST(test_lacking) {
     static const uint8_t none[] = {RS_FMT_TAG_NONE}, half[] = {RS_FMT_TAG_FLOAT, 0, 0, 0, 0, 0, 0, 0xE0, 0x3F};
     for (unsigned compress = 0; compress < 2; compress++) {
         built b = build(add, N, compress == 1);
@@ -110,7 +112,7 @@ static void test_lacking(void) {
 }
 
 /* A field that all records have, and whose tree tells its type, needs no look at the records. */
-static void test_sure(void) {
+TEST(test_sure) {
     struct ArrowArray batch = {0};
     rs_arrow_stop stop;
     built b = build(add, N, true);
@@ -127,13 +129,13 @@ static void test_sure(void) {
 }
 
 /* A batch is full with as many bytes as it should have, and not one record later. */
-static void test_full(void) {
+TEST(test_full) {
     rs_arrow_stop stop;
     bool whole;
-    uint64_t bytes = 0;
+    uint64_t n, bytes = 0;
     built b = build(add, N, true);
     REQUIRE(b.data != NULL);
-    for (uint64_t n = 0; n < 2; n++) {
+    for (n = 0; n < 2; n++) {
         REQUIRE_OK(open_field(&b, "id"), &err);
         CHECK_OK(run_field(N, &stop), &err);
         CHECK_OK(rs_arrow_out_resolve(&f.o.out, &whole, &err), &err);
@@ -163,7 +165,7 @@ static void add_texts(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
 }
 
 /* The fields that are not wanted are passed, whether a record has them or not. */
-static void test_wanted_fields(void) {
+TEST(test_wanted_fields) {
     for (unsigned compress = 0; compress < 2; compress++) {
         struct ArrowArray batch = {0};
         rs_arrow_field *field;
@@ -209,7 +211,7 @@ static bool same_tuples(const struct ArrowArray *batch, uint64_t i) {
     return ok && int_at(batch->children[2]->children[0], i) == (int64_t)(i * i);
 }
 
-static void test_tuples(void) {
+TEST(test_tuples) {
     for (unsigned compress = 0; compress < 2; compress++) {
         struct ArrowArray batch = {0};
         struct ArrowSchema schema = {0};
@@ -234,7 +236,7 @@ static void test_tuples(void) {
 }
 
 /* {"t": (i, "x" or i)}: a tuple whose items stand under one node. Each item has a type of its own. */
-static void test_tuples_of_one_node(void) {
+TEST(test_tuples_of_one_node) {
     static const make_node nodes[] = {{STRUCT, 0, 0, 1, 1, 8, 3, 0},
                                       {LIST, 1, 1, 1, 2, 0, 0, 2},
                                       {UNION, 0, 0, 2, 3, 0, 0, 0},
@@ -306,17 +308,6 @@ static void check_wanted_item(bool text, unsigned wanted) {
     hand_clear(&h);
 }
 
-static void test_wanted_items(void) {
+TEST(test_wanted_items) {
     for (unsigned k = 0; k < 4; k++) check_wanted_item(k / 2 == 1, k % 2);
-}
-
-int main(void) {
-    RUN(test_lacking);
-    RUN(test_sure);
-    RUN(test_full);
-    RUN(test_wanted_fields);
-    RUN(test_tuples);
-    RUN(test_tuples_of_one_node);
-    RUN(test_wanted_items);
-    return rs_test_finish("test_arrow_fields");
 }

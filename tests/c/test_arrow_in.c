@@ -13,7 +13,7 @@ static arrow_made *table(void) {
 
 /* ---- Good arrays ---- */
 
-static void test_rows_of_a_table_are_dicts(void) {
+TEST(test_rows_of_a_table_are_dicts) {
     rs_buffer wanted = {0};
     static const char *const names[] = {"a", "", "bcd"};
     for (int i = 0; i < 3; i++) {
@@ -25,7 +25,7 @@ static void test_rows_of_a_table_are_dicts(void) {
     arrow_drop();
 }
 
-static void test_an_offset_and_nulls(void) {
+TEST(test_an_offset_and_nulls) {
     static const int32_t numbers[] = {9, 1, 2, 3};
     const uint8_t rows = 0x05, ids = 0x0B; /* of the rows 0 and 2 stand; of the ids 0, 1 and 3 */
     arrow_made *m = arrow_make("+s", "", 3, 1), *id = arrow_ints("id", numbers, 4);
@@ -53,7 +53,7 @@ static void test_an_offset_and_nulls(void) {
     arrow_drop();
 }
 
-static void test_units_of_text(void) {
+TEST(test_units_of_text) {
     static const int32_t offsets[] = {0, 2, 5, 9};
     rs_buffer wanted = {0};
     const uint8_t latin[] = {0x09, 1, 0xE9}, two[] = {0x0A, 1, 0x49, 0x6C}, four[] = {0x0B, 1, 0x00, 0xF6, 0x01, 0};
@@ -65,7 +65,7 @@ static void test_units_of_text(void) {
 }
 
 /* The first nanosecond that 64 bits hold lies before the first whole microsecond that they hold. */
-static void test_the_first_nanoseconds(void) {
+TEST(test_the_first_nanoseconds) {
     static const int64_t first[] = {INT64_MIN, INT64_MIN + 1};
     static const char *const formats[] = {"tsn:", "tDn"};
     rs_arrow_options floor = PLAIN;
@@ -84,7 +84,7 @@ static void test_the_first_nanoseconds(void) {
     }
 }
 
-static void test_durations_of_each_unit(void) {
+TEST(test_durations_of_each_unit) {
     static const int64_t values[] = {3, -3}, factors[] = {1000000, 1000, 1};
     static const char *const formats[] = {"tDs", "tDm", "tDu"};
     for (unsigned f = 0; f < 3; f++) {
@@ -98,7 +98,7 @@ static void test_durations_of_each_unit(void) {
     }
 }
 
-static void test_each_bit_is_a_bool(void) {
+TEST(test_each_bit_is_a_bool) {
     static const uint8_t bits[] = {0xA6, 0x02};
     rs_buffer wanted = {0};
     for (unsigned i = 0; i < 10; i++) {
@@ -109,7 +109,7 @@ static void test_each_bit_is_a_bool(void) {
 }
 
 /* The run ends may be a part of an array, too. */
-static void test_run_ends_and_their_bounds(void) {
+TEST(test_run_ends_and_their_bounds) {
     static const int32_t ends[] = {-1, 2, 3, 9}, values[] = {5, 6, 7};
     for (unsigned off = 0; off < 2; off++) {
         arrow_made *m = arrow_make("+r", "", 4, 0);
@@ -124,7 +124,7 @@ static void test_run_ends_and_their_bounds(void) {
     }
 }
 
-static void test_wide_ints_of_polars(void) {
+TEST(test_wide_ints_of_polars) {
     static const uint64_t words[] = {5, 0, 0, UINT64_C(1) << 63, UINT64_MAX, UINT64_MAX};
     const uint8_t least[] = {0x07, 16, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x80};
     const uint8_t half[] = {0x07, 17, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x80, 0};
@@ -139,7 +139,7 @@ static void test_wide_ints_of_polars(void) {
     arrow_drop();
 }
 
-static void test_nothing_is_read_of_an_empty_array(void) {
+TEST(test_nothing_is_read_of_an_empty_array) {
     rs_buffer wanted = {0};
     arrow_made *m = arrow_make("+s", "", 0, 1);
     arrow_add(m, arrow_make("u", "a", 0, 3));
@@ -149,14 +149,14 @@ static void test_nothing_is_read_of_an_empty_array(void) {
     arrow_drop();
 }
 
-static void test_a_name_of_no_bytes(void) {
+TEST(test_a_name_of_no_bytes) {
     rs_buffer wanted = {0};
     for (int i = 0; i < 3; i++) make_head(&wanted, 0x0F, 1), make_str(&wanted, ""), make_int(&wanted, THREE[i]);
     check_rows(arrow_add(arrow_make("+s", "", 3, 1), arrow_ints("", THREE, 3)), &wanted);
     arrow_drop();
 }
 
-static void test_wanted_columns(void) {
+TEST(test_wanted_columns) {
     const rs_slice names[] = {rs_slice_of("name", 4)}, other[] = {rs_slice_of("nam", 3)};
     rs_arrow_options options = PLAIN;
     rs_buffer wanted = {0};
@@ -181,7 +181,7 @@ static void test_wanted_columns(void) {
 
 /* ---- Broken schemas ---- */
 
-static void test_broken_types(void) {
+TEST(test_broken_types) {
     static const struct {
         const char *format, *text;
         rs_status code;
@@ -216,7 +216,7 @@ static void test_broken_types(void) {
     }
 }
 
-static void test_broken_children(void) {
+TEST(test_broken_children) {
     arrow_made *m = arrow_add(arrow_make("i", "", 0, 2), arrow_make("i", "", 0, 2));
     check_refused(m, RS_E_IN_BROKEN, "$: a type has the wrong number of children, with the format i");
     m = table();
@@ -265,7 +265,7 @@ static arrow_made *nested(int levels) {
     return m;
 }
 
-static void test_depth(void) {
+TEST(test_depth) {
     rs_buffer wanted = {0};
     for (int i = 0; i < RS_ARROW_DEPTH - 1; i++) make_head(&wanted, 0x0D, 1);
     make_int(&wanted, 7);
@@ -275,13 +275,13 @@ static void test_depth(void) {
     check_refused(nested(1000), RS_E_IN_TYPE, "$");
 }
 
-static void test_a_long_path_is_cut(void) {
+TEST(test_a_long_path_is_cut) {
     arrow_made *m = arrow_make("x", "inner", 0, 1);
     for (int i = 0; i < 20; i++) m = arrow_add(arrow_make("+s", "a name of some twenty bytes", 0, 1), m);
     check_refused(m, RS_E_IN_TYPE, "$");
 }
 
-static void test_metadata(void) {
+TEST(test_metadata) {
     static const char uuid[] = "\2\0\0\0\1\0\0\0k\1\0\0\0v\24\0\0\0ARROW:extension:name\12\0\0\0arrow.uuid";
     static const char broken[] = "\1\0\0\0\377\377\377\377";
     const uint8_t bytes[16] = {1, 2, 3}, head[] = {0x11, 21, 0, 0x0C, 16};
@@ -298,7 +298,7 @@ static void test_metadata(void) {
 
 /* ---- Broken arrays ---- */
 
-static void test_broken_numbers(void) {
+TEST(test_broken_numbers) {
     static const struct {
         int64_t length, offset, null_count, n_buffers, n_children;
         const char *text;
@@ -328,7 +328,7 @@ static void test_broken_numbers(void) {
     }
 }
 
-static void test_broken_pointers(void) {
+TEST(test_broken_pointers) {
     arrow_made *m = table();
     m->array_children[0] = NULL;
     check_refused(m, RS_E_IN_BROKEN, "$.id: an array is missing");
@@ -358,7 +358,7 @@ static void test_broken_pointers(void) {
     check_refused(m, RS_E_IN_BROKEN, "$: an array of views lacks the sizes of its buffers");
 }
 
-static void test_broken_offsets(void) {
+TEST(test_broken_offsets) {
     static const int32_t falling[] = {0, 3, 1, 4}, negative[] = {-1, 0, 0, 0}, past[] = {0, 1, 2, 4};
     check_refused(arrow_texts("u", "", falling, 3, "abcd"), RS_E_IN_BROKEN,
                   "$: the offsets of text or bytes are negative or decrease");
@@ -382,7 +382,7 @@ static void test_broken_offsets(void) {
     }
 }
 
-static void test_text_that_is_not_utf8(void) {
+TEST(test_text_that_is_not_utf8) {
     static const char *const texts[] = {"\x80",
                                         "\xC0\x80",
                                         "\xC3",
@@ -398,7 +398,7 @@ static void test_text_that_is_not_utf8(void) {
     }
 }
 
-static void test_broken_views(void) {
+TEST(test_broken_views) {
     static const struct {
         int32_t length, block, offset;
         const char *text;
@@ -421,7 +421,7 @@ static void test_broken_views(void) {
     }
 }
 
-static void test_broken_dictionaries(void) {
+TEST(test_broken_dictionaries) {
     static const int32_t past[] = {0, 3}, negative[] = {0, -1};
     const uint8_t far[] = {200};
     check_refused(arrow_set_dictionary(arrow_ints("", past, 2), arrow_ints("", THREE, 3)), RS_E_IN_BROKEN,
@@ -437,7 +437,7 @@ static arrow_made *runs(const int32_t *ends, int64_t n, int64_t length) {
     return arrow_add(m, arrow_ints("values", THREE, 3));
 }
 
-static void test_broken_runs(void) {
+TEST(test_broken_runs) {
     static const int32_t early[] = {1, 2, 3}, same[] = {1, 1, 5}, falling[] = {3, 2, 5}, zero[] = {0, 2, 5};
     const uint8_t bits = 0x03;
     check_refused(runs(early, 3, 4), RS_E_IN_BROKEN, "$: the runs end before the array does");
@@ -455,7 +455,7 @@ static void test_broken_runs(void) {
 }
 
 /* Each run-ended array of a table is checked. */
-static void test_broken_runs_below(void) {
+TEST(test_broken_runs_below) {
     static const int32_t same[] = {1, 1, 5};
     arrow_made *m = arrow_make("+s", "", 3, 1);
     arrow_add(m, arrow_ints("id", THREE, 3));
@@ -472,7 +472,7 @@ static arrow_made *a_map(const char *text) {
     return arrow_add(m, pairs);
 }
 
-static void test_maps(void) {
+TEST(test_maps) {
     rs_buffer wanted = {0};
     make_head(&wanted, 0x0D, 2);
     make_head(&wanted, 0x0E, 2), make_int(&wanted, 7), make_str(&wanted, "a");
@@ -494,7 +494,7 @@ static arrow_made *a_union(const char *format, const int8_t *ids, const int32_t 
     return arrow_add(arrow_add(m, arrow_ints("i", THREE, 3)), arrow_texts("u", "s", OFFSETS, 3, "abcd"));
 }
 
-static void test_broken_unions(void) {
+TEST(test_broken_unions) {
     static const int8_t unknown[] = {3}, negative[] = {-1}, good[] = {5};
     static const int32_t past[] = {3}, below[] = {-1};
     check_refused(a_union("+us:5,0", unknown, NULL, 1), RS_E_IN_BROKEN, "$: a union has a type id");
@@ -510,7 +510,7 @@ static void test_broken_unions(void) {
 }
 
 /* A list of nulls takes no memory of the producer, but a byte a value here. */
-static void test_a_record_of_too_many_values(void) {
+TEST(test_a_record_of_too_many_values) {
     static const int64_t offsets[] = {0, (INT64_C(1) << 28) + 1};
     arrow_made *m = arrow_set(arrow_make("+L", "", 1, 2), 1, offsets, sizeof offsets);
     check_refused(arrow_add(m, arrow_make("n", "item", offsets[1], 0)), RS_E_IN_TYPE,
@@ -521,7 +521,7 @@ static void test_a_record_of_too_many_values(void) {
 
 /* ---- After an error ---- */
 
-static void test_rows_before_and_after_a_bad_one(void) {
+TEST(test_rows_before_and_after_a_bad_one) {
     static const int32_t days[] = {0, INT32_MAX, 1};
     const uint8_t first[] = {0x11, 13, 0, 0x05, 0x3B, 0xF9, 0x0A, 0},
                   third[] = {0x11, 13, 0, 0x05, 0x3C, 0xF9, 0x0A, 0};
@@ -546,7 +546,7 @@ static void test_rows_before_and_after_a_bad_one(void) {
     arrow_drop();
 }
 
-static void test_limits_of_one_call(void) {
+TEST(test_limits_of_one_call) {
     arrow_made *m = table();
     rs_arrow_in in = {0};
     rs_parcel parcel = {0};
@@ -632,7 +632,7 @@ static rs_status drain(stream_state *state, uint64_t *rows, rs_error *err) {
     return status;
 }
 
-static void test_a_stream(void) {
+TEST(test_a_stream) {
     stream_state state = {.arrays = 3, .fail_at = -1};
     rs_error err;
     uint64_t rows;
@@ -644,7 +644,7 @@ static void test_a_stream(void) {
     arrow_drop();
 }
 
-static void test_streams_that_fail(void) {
+TEST(test_streams_that_fail) {
     stream_state with = {.arrays = 3, .fail_at = 1, .code = 5, .message = "the disk is gone"};
     stream_state without = {.arrays = 3, .fail_at = 0, .code = 12};
     stream_state empty = {.arrays = 3, .fail_at = 0, .code = 12, .message = ""};
@@ -671,7 +671,7 @@ static void test_streams_that_fail(void) {
     arrow_drop();
 }
 
-static void test_streams_without_functions(void) {
+TEST(test_streams_without_functions) {
     stream_state state = {.arrays = 1, .fail_at = -1};
     rs_arrow_in in = {0};
     rs_error err;
@@ -695,7 +695,7 @@ static void test_streams_without_functions(void) {
 
 /* ---- Into a builder ---- */
 
-static void test_a_builder_gets_whole_blocks(void) {
+TEST(test_a_builder_gets_whole_blocks) {
     enum { ROWS = 200000 };
     int64_t *values = (int64_t *)arrow_keep(malloc(ROWS * sizeof *values));
     arrow_made *m = arrow_make("l", "", ROWS, 2);
@@ -724,41 +724,4 @@ static void test_a_builder_gets_whole_blocks(void) {
     rs_segment_close(&segment);
     rs_arrow_in_close(&in);
     arrow_drop();
-}
-
-int main(void) {
-    RUN(test_rows_of_a_table_are_dicts);
-    RUN(test_an_offset_and_nulls);
-    RUN(test_units_of_text);
-    RUN(test_the_first_nanoseconds);
-    RUN(test_durations_of_each_unit);
-    RUN(test_each_bit_is_a_bool);
-    RUN(test_run_ends_and_their_bounds);
-    RUN(test_wide_ints_of_polars);
-    RUN(test_nothing_is_read_of_an_empty_array);
-    RUN(test_a_name_of_no_bytes);
-    RUN(test_wanted_columns);
-    RUN(test_broken_types);
-    RUN(test_broken_children);
-    RUN(test_depth);
-    RUN(test_a_long_path_is_cut);
-    RUN(test_metadata);
-    RUN(test_broken_numbers);
-    RUN(test_broken_pointers);
-    RUN(test_broken_offsets);
-    RUN(test_text_that_is_not_utf8);
-    RUN(test_broken_views);
-    RUN(test_broken_dictionaries);
-    RUN(test_broken_runs);
-    RUN(test_broken_runs_below);
-    RUN(test_maps);
-    RUN(test_broken_unions);
-    RUN(test_a_record_of_too_many_values);
-    RUN(test_rows_before_and_after_a_bad_one);
-    RUN(test_limits_of_one_call);
-    RUN(test_a_stream);
-    RUN(test_streams_that_fail);
-    RUN(test_streams_without_functions);
-    RUN(test_a_builder_gets_whole_blocks);
-    return rs_test_finish("test_arrow_in");
 }

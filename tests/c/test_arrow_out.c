@@ -90,10 +90,10 @@ static void check_orders(bool compress) {
     built_clear(&b);
 }
 
-static void test_orders(void) { check_orders(true); }
-static void test_orders_of_any(void) { check_orders(false); }
+TEST(test_orders) { check_orders(true); }
+TEST(test_orders_of_any) { check_orders(false); }
 
-static void test_schema(void) {
+TEST(test_schema) {
     static const char *const formats[] = {"l", "g", "u", "+l", "u", "+s", "l"};
     static opened o;
     struct ArrowSchema schema = {0};
@@ -148,8 +148,8 @@ static void check_kinds(bool compress) {
     built_clear(&b);
 }
 
-static void test_kinds(void) { check_kinds(true); }
-static void test_kinds_of_any(void) { check_kinds(false); }
+TEST(test_kinds) { check_kinds(true); }
+TEST(test_kinds_of_any) { check_kinds(false); }
 
 /* Takes records 2900 to 3099, looked up here as the Python binding does where only it can compare keys. */
 static void take_some(opened *o) {
@@ -185,10 +185,10 @@ static void check_taken(bool compress) {
     built_clear(&b);
 }
 
-static void test_taken(void) { check_taken(true); }
-static void test_taken_of_any(void) { check_taken(false); }
+TEST(test_taken) { check_taken(true); }
+TEST(test_taken_of_any) { check_taken(false); }
 
-static void test_mixed_types(void) {
+TEST(test_mixed_types) {
     static opened o;
     struct ArrowArray batch = {0};
     built b = build(add_mixed, 1000, true);
@@ -217,7 +217,7 @@ static void test_mixed_types(void) {
     built_clear(&b);
 }
 
-static void test_chosen_fields(void) {
+TEST(test_chosen_fields) {
     static opened o;
     struct ArrowArray batch = {0};
     rs_arrow_field *child;
@@ -235,7 +235,7 @@ static void test_chosen_fields(void) {
     built_clear(&b);
 }
 
-static void test_stops(void) {
+TEST(test_stops) {
     static opened o;
     struct ArrowArray batch = {0};
     rs_arrow_stop stop;
@@ -266,7 +266,7 @@ static void test_stops(void) {
 }
 
 /* A batch that is full ends before the records do; stores of huge records get offsets of 64 bits. */
-static void test_full_batches(void) {
+TEST(test_full_batches) {
     static opened o;
     struct ArrowSchema schema = {0};
     rs_arrow_stop stop;
@@ -305,7 +305,7 @@ static void test_full_batches(void) {
 }
 
 /* Changes single bytes of heaps, offsets and trees, with checksums made to match: a batch, or a status. */
-static void test_changed_bytes(void) {
+TEST(test_changed_bytes) {
     static opened o;
     static built_layout layout;
     built b = build(columns_record, 600, true);
@@ -328,20 +328,4 @@ static void test_changed_bytes(void) {
     CHECK(failed > 100 && failed < 2000);
     free(whole);
     built_clear(&b);
-}
-
-int main(void) {
-    RUN(test_orders);
-    RUN(test_orders_of_any);
-    RUN(test_schema);
-    RUN(test_kinds);
-    RUN(test_kinds_of_any);
-    RUN(test_taken);
-    RUN(test_taken_of_any);
-    RUN(test_mixed_types);
-    RUN(test_chosen_fields);
-    RUN(test_stops);
-    RUN(test_full_batches);
-    RUN(test_changed_bytes);
-    return rs_test_finish("test_arrow_out");
 }

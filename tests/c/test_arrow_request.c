@@ -72,7 +72,7 @@ static const char *answered(const built *b, unsigned f, const char *wanted, cons
     return answer;
 }
 
-static void test_requests(void) {
+TEST(test_requests) {
     static const struct {
         unsigned field;
         const char *wanted, *answer;
@@ -96,9 +96,4 @@ static void test_requests(void) {
     CHECK_STR(answered(&b, 4, "+l", "c"), "+ll");
     CHECK_STR(answered(&b, 4, "+s", "C"), "+ll");
     built_clear(&b);
-}
-
-int main(void) {
-    RUN(test_requests);
-    return rs_test_finish("test_arrow_request");
 }

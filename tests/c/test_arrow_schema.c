@@ -1,7 +1,7 @@
 /* test_arrow_schema.c: types whose format string has parameters, good and broken, and extension types. */
 #include "rs_arrow_rows.h"
 
-static void test_offsets_of_zones(void) {
+TEST(test_offsets_of_zones) {
     static const struct {
         const char *format;
         int64_t minutes;
@@ -25,7 +25,7 @@ static void test_offsets_of_zones(void) {
     }
 }
 
-static void test_decimals_of_each_width(void) {
+TEST(test_decimals_of_each_width) {
     static const struct {
         const char *format;
         size_t bytes;
@@ -45,7 +45,7 @@ static void test_decimals_of_each_width(void) {
 }
 
 /* An int8 of the extension bool8; the same name on another width, and metadata that end early, say nothing. */
-static void test_bool8(void) {
+TEST(test_bool8) {
     static const char bool8[] = "\1\0\0\0\24\0\0\0ARROW:extension:name\13\0\0\0arrow.bool8";
     static const char no_value[] = "\1\0\0\0\24\0\0\0ARROW:extension:name\377\377\377\377";
     static const char other[] = "\1\0\0\0\24\0\0\0ARROW:extension:name\13\0\0\0arrow.bool9";
@@ -65,11 +65,4 @@ static void test_bool8(void) {
         check_rows(m, &wanted);
         arrow_drop();
     }
-}
-
-int main(void) {
-    RUN(test_offsets_of_zones);
-    RUN(test_decimals_of_each_width);
-    RUN(test_bool8);
-    return rs_test_finish("test_arrow_schema");
 }

@@ -28,7 +28,7 @@ static rs_status put_one(unsigned kind, unsigned width, uint64_t left) {
 }
 
 /* An interval is a tuple of three, and a record of more values than a reader accepts is refused. */
-static void test_room_for_values(void) {
+TEST(test_room_for_values) {
     static const unsigned widths[] = {4, 8, 16};
     for (unsigned i = 0; i < 3; i++) {
         for (uint64_t left = 0; left < 6; left++) {
@@ -43,7 +43,7 @@ static void put_triple(rs_buffer *out, int64_t months, int64_t days, int64_t nan
 }
 
 /* An interval of any width becomes (months, days, nanoseconds). */
-static void test_intervals(void) {
+TEST(test_intervals) {
     static const int32_t months[] = {14, -3}, days[] = {2, 86400001, -7, -1};
     static const uint32_t all[] = {14, UINT32_MAX, 5, 1, UINT32_MAX, 2, UINT32_MAX, UINT32_MAX};
     rs_buffer wanted = {0};
@@ -58,7 +58,7 @@ static void test_intervals(void) {
 
 /* The depth of a record is that of its deepest value, also where that is not the last one: here an interval stands
  * behind a list of intervals. */
-static void test_depth_of_a_record(void) {
+TEST(test_depth_of_a_record) {
     static const int32_t months[] = {14, -3}, ends[] = {0, 1, 2};
     arrow_made *list = arrow_set(arrow_make("+l", "a", 2, 2), 1, ends, sizeof ends), *m = arrow_make("+s", "", 2, 1);
     rs_segment_writer writer;
@@ -82,11 +82,4 @@ static void test_depth_of_a_record(void) {
     rs_segment_writer_abort(&writer);
     rs_arrow_in_close(&in);
     arrow_drop();
-}
-
-int main(void) {
-    RUN(test_intervals);
-    RUN(test_room_for_values);
-    RUN(test_depth_of_a_record);
-    return rs_test_finish("test_arrow_times");
 }

@@ -91,12 +91,12 @@ static bool same_row(const struct ArrowArray *batch, uint64_t i) {
     struct ArrowArray **c = batch->children;
     const uint8_t *bits = (const uint8_t *)c[FLAG]->buffers[1], *uuid = (const uint8_t *)c[UUIDS]->buffers[1] + 16 * i;
     const float single = (float)i / 4;
-    uint32_t narrow, begin = offset_at(c[RAW], i), end = offset_at(c[RAW], i + 1);
+    uint32_t narrow, k, begin = offset_at(c[RAW], i), end = offset_at(c[RAW], i + 1);
     memcpy(&narrow, &single, 4);
-    for (uint32_t k = begin; k < end; k++) {
+    for (k = begin; k < end; k++) {
         if (!CHECK(((const uint8_t *)c[RAW]->buffers[2])[k] == (uint8_t)i)) return false;
     }
-    for (uint32_t k = 0; k < 16; k++) {
+    for (k = 0; k < 16; k++) {
         if (!CHECK(uuid[k] == (uint8_t)(i * 7 + k))) return false;
     }
     return CHECK((bits[i / 8] >> (i % 8) & 1) == (i % 3 == 0)) && CHECK((uint64_t)int_at(c[UINT], i) == uint_of(i)) &&
@@ -134,8 +134,8 @@ static void check_values(bool compress) {
     built_clear(&b);
 }
 
-static void test_values_of_any(void) { check_values(false); }
-static void test_values_of_trees(void) { check_values(true); }
+TEST(test_values_of_any) { check_values(false); }
+TEST(test_values_of_trees) { check_values(true); }
 
 /* ---- What trees tell ---- */
 
@@ -145,7 +145,7 @@ static void add_naive(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
 }
 
 /* A datetime whose tree has no zone is known without a look at the records. */
-static void test_naive_is_sure(void) {
+TEST(test_naive_is_sure) {
     static opened o;
     built b = build(add_naive, N, true);
     bool whole;
@@ -158,7 +158,7 @@ static void test_naive_is_sure(void) {
 }
 
 /* Offsets have 64 bits where the largest record, in UTF-8 twice as long, may pass the reach of 32. */
-static void test_wide_by_the_header(void) {
+TEST(test_wide_by_the_header) {
     static const uint64_t sizes[] = {(1 << 29) - 1, 1 << 29};
     static opened o;
     built b = build(add, 64, true);
@@ -191,13 +191,14 @@ static void add_odd(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
 static void check_odd(bool compress) {
     static opened o;
     struct ArrowArray batch = {0};
-    struct ArrowSchema schema = {0};
+    struct ArrowSchema schema = {0}, **c;
+    const struct ArrowArray *items;
     built b = build(add_odd, N, compress);
     REQUIRE(b.data != NULL);
     REQUIRE_OK(open_over(&o, &b), &err);
     REQUIRE_OK(read(&o, NULL, 0, 1, N, &batch), &err);
     REQUIRE_OK(rs_arrow_export_schema(o.out.root, &schema, &err), &err);
-    struct ArrowSchema **c = schema.children;
+    c = schema.children;
     CHECK_STR(c[0]->name, "\xC3\xA9");
     CHECK_STR(c[0]->children[0]->format, "s");
     CHECK_STR(c[1]->children[0]->format, "f");
@@ -205,7 +206,7 @@ static void check_odd(bool compress) {
     CHECK_STR(c[2]->children[1]->format, "+s");
     CHECK_STR(c[2]->children[1]->children[1]->format, "+l"); /* within two tuples: a list */
     CHECK_STR(c[2]->children[1]->children[1]->children[0]->format, "g");
-    const struct ArrowArray *items = batch.children[0]->children[0];
+    items = batch.children[0]->children[0];
     for (uint64_t i = 0; i < N; i++) {
         const uint32_t one = (uint32_t)bits_at(batch.children[1]->children[0], i, 4);
         if (!CHECK((int16_t)bits_at(items, 2 * i, 2) == (int16_t)(i % 256 << 8 | 1))) break;
@@ -217,8 +218,8 @@ static void check_odd(bool compress) {
     built_clear(&b);
 }
 
-static void test_odd_of_any(void) { check_odd(false); }
-static void test_odd_of_trees(void) { check_odd(true); }
+TEST(test_odd_of_any) { check_odd(false); }
+TEST(test_odd_of_trees) { check_odd(true); }
 
 /* ("x", ("y", (2, "z"))): the innermost items are elements of a list, which have one type. */
 static void add_deep(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
@@ -228,7 +229,7 @@ static void add_deep(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
     make_head(raw, 0x0E, 2), make_int(raw, (int64_t)i), make_str(raw, "z");
 }
 
-static void test_deep_tuples(void) {
+TEST(test_deep_tuples) {
     static opened o;
     for (unsigned k = 0; k < 2; k++) {
         built b = build(add_deep, N, k == 0);
@@ -252,7 +253,7 @@ static void add_offset(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
 }
 
 /* An offset of a day or more is none that Arrow has: the moments are those of UTC. */
-static void test_offsets_of_a_day(void) {
+TEST(test_offsets_of_a_day) {
     static const struct {
         int64_t minutes;
         const char *format;
@@ -261,8 +262,9 @@ static void test_offsets_of_a_day(void) {
     for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
         struct ArrowArray batch = {0};
         struct ArrowSchema schema = {0};
+        built b;
         offset_minutes = cases[k].minutes;
-        built b = build(add_offset, 10, false);
+        b = build(add_offset, 10, false);
         REQUIRE(b.data != NULL);
         REQUIRE_OK(open_over(&o, &b), &err);
         REQUIRE_OK(read(&o, NULL, 0, 1, 10, &batch), &err);
@@ -288,13 +290,14 @@ static void add_datetimes(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
 }
 
 /* Items of one unit are elements of a list of that unit; where the units differ there is no type. */
-static void test_units_of_items(void) {
+TEST(test_units_of_items) {
     static opened o;
     for (unsigned k = 0; k < 4; k++) {
         struct ArrowArray batch = {0};
         struct ArrowSchema schema = {0};
+        built b;
         second_unit = k / 2 == 0 ? 8 : 7;
-        built b = build(add_datetimes, N, k % 2 == 1);
+        b = build(add_datetimes, N, k % 2 == 1);
         REQUIRE(b.data != NULL);
         REQUIRE_OK(open_over(&o, &b), &err);
         if (k / 2 == 1) {
@@ -323,7 +326,7 @@ static void add_short(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
 }
 
 /* A tuple that is shorter than all those that were looked at has None for the items that it lacks. */
-static void test_short_tuples(void) {
+TEST(test_short_tuples) {
     static opened o;
     struct ArrowArray batch = {0};
     rs_arrow_stop stop;
@@ -355,7 +358,7 @@ static void add_pairs(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
 }
 
 /* Tuples have the types that their tree tells also where they are looked at one by one. */
-static void test_tuples_looked_at(void) {
+TEST(test_tuples_looked_at) {
     static opened o;
     for (unsigned k = 0; k < 2; k++) {
         struct ArrowArray batch = {0};
@@ -382,7 +385,7 @@ static void test_tuples_looked_at(void) {
 
 /* A list among records of which only those with tuples were looked at is an error, and no row of None: here {"t": []}
  * after {"t": (5, True)}, under a tree made by hand, as writers make no tuple node for lists without elements. */
-static void test_list_among_tuples(void) {
+TEST(test_list_among_tuples) {
     static const make_node nodes[] = {{STRUCT, 0, 0, 1, 1, 0, 3, 0}, {UNION, 0, 0, 2, 2, 0, 0, 0},
                                       {TUPLE, 1, 0, 2, 4, 0, 0, 0},  {TUPLE, 0, 0, 0, 0, 0, 0, 0},
                                       {INT, 8, 0, 0, 0, 3, 8, 0},    {BOOL, 0, 0, 0, 0, 0, 0, 0}};
@@ -422,7 +425,7 @@ static void add_objects(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
 }
 
 /* An object has None for the fields that only objects of another class have. */
-static void test_objects_of_two_classes(void) {
+TEST(test_objects_of_two_classes) {
     static opened o;
     for (unsigned k = 0; k < 2; k++) {
         struct ArrowArray batch = {0};
@@ -453,7 +456,7 @@ static void add_small_decimals(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
     make_head(raw, 0x0F, 1), make_str(raw, "d"), make_ext(raw, 19, NULL), make_str(raw, text);
 }
 
-static void test_small_decimals(void) {
+TEST(test_small_decimals) {
     static opened o;
     for (unsigned k = 0; k < 2; k++) {
         struct ArrowArray batch = {0};
@@ -495,7 +498,7 @@ static void add_bad(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
 
 #define BAD(text) {text, sizeof(text) - 1}
 
-static void test_bad_payloads(void) {
+TEST(test_bad_payloads) {
     static const struct {
         const char *bytes;
         size_t size;
@@ -531,10 +534,12 @@ static void test_bad_payloads(void) {
     static opened o;
     for (size_t i = 0; i < 2 * sizeof cases / sizeof cases[0]; i++) {
         struct ArrowArray batch = {0};
+        built b;
+        rs_status status;
         bad = cases[i / 2].bytes, bad_size = cases[i / 2].size;
-        built b = build(add_bad, 10, i % 2 == 0);
+        b = build(add_bad, 10, i % 2 == 0);
         REQUIRE(b.data != NULL);
-        rs_status status = open_over(&o, &b);
+        status = open_over(&o, &b);
         if (status == RS_OK) status = read(&o, NULL, 0, 1, 10, &batch);
         if (status == RS_OK) batch.release(&batch);
         if (!CHECK(status == RS_E_FMT_VALUE)) {
@@ -544,23 +549,4 @@ static void test_bad_payloads(void) {
         close_over(&o);
         built_clear(&b);
     }
-}
-
-int main(void) {
-    RUN(test_values_of_any);
-    RUN(test_values_of_trees);
-    RUN(test_naive_is_sure);
-    RUN(test_wide_by_the_header);
-    RUN(test_odd_of_any);
-    RUN(test_odd_of_trees);
-    RUN(test_deep_tuples);
-    RUN(test_offsets_of_a_day);
-    RUN(test_units_of_items);
-    RUN(test_short_tuples);
-    RUN(test_tuples_looked_at);
-    RUN(test_list_among_tuples);
-    RUN(test_objects_of_two_classes);
-    RUN(test_small_decimals);
-    RUN(test_bad_payloads);
-    return rs_test_finish("test_arrow_walk");
 }

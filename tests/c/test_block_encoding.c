@@ -43,8 +43,9 @@ static void check_all(const built *b, built_record record, uint64_t n, rs_store 
     REQUIRE_OK(rs_store_open(store, built_slice(b), NULL, &err), &err);
     for (uint64_t i = 0; i < n; i++) {
         rs_record found;
+        rs_cursor cursor;
         if (!CHECK_OK(rs_store_find(store, i, &found, &err), &err)) break;
-        rs_cursor cursor = rs_store_cursor(store, &found);
+        cursor = rs_store_cursor(store, &found);
         wanted.size_bytes = got.size_bytes = 0;
         raw_alone(&cursor, found.tree->nodes, &got);
         record(i, &wanted, &arrays);
@@ -65,16 +66,15 @@ static uint32_t tree_of(rs_store *store, uint64_t record) {
 }
 
 /* Words change from block to block: tables are added to, and the others shared. */
-static void test_many_blocks(void) {
+TEST(test_many_blocks) {
     built b = build_blocks(columns_record, 10 * COLUMNS_PART, every_part);
     rs_store store;
-    uint64_t last = 0;
+    uint64_t i, last = 0;
     REQUIRE(b.data != NULL);
     check_all(&b, columns_record, 10 * COLUMNS_PART, &store);
     CHECK_U64(store.n_blocks, 10);
     CHECK(store.n_tables >= 10 && store.n_tables < 10 * 4);
-    for (uint64_t i = 0; i < store.n_tables;
-         i++) { /* before the block that names them: in the order in which they were made */
+    for (i = 0; i < store.n_tables; i++) { /* before the block that names them: in the order in which they were made */
         CHECK_OK(rs_store_load_table(&store, (uint32_t)i, &err), &err);
         CHECK(store.tables[i].block.heap_off >= last);
         last = store.tables[i].block.heap_off;
@@ -105,14 +105,15 @@ static bool never(uint64_t i) { return (void)i, false; }
 
 /* Values that depend on the number of their record are read back, and take room in the places alone: a record has the
  * 13 bits of the usual ints, and 3 are too few for the others. */
-static void test_placed(void) {
+TEST(test_placed) {
     built b = build_blocks(placed_record, 3000, never);
-    uint32_t n[256] = {0};
+    uint32_t n[256] = {0}, i;
+    const rs_tree *tree;
     rs_store store;
     REQUIRE(b.data != NULL);
     check_all(&b, placed_record, 3000, &store);
-    const rs_tree *tree = &store.trees[tree_of(&store, 0)];
-    for (uint32_t i = 0; i < tree->n_nodes; i++) n[tree->nodes[i].kind]++;
+    tree = &store.trees[tree_of(&store, 0)];
+    for (i = 0; i < tree->n_nodes; i++) n[tree->nodes[i].kind]++;
     CHECK(n[RS_FMT_NODE_RISING] == 1 && n[RS_FMT_NODE_RUNS] == 2 && n[RS_FMT_NODE_EXCEPTIONS] == 1);
     CHECK_U64(store.blocks[0].heap_size_bytes, 3000 * 2 + store.blocks[0].places_size_bytes);
     rs_store_close(&store);
@@ -154,18 +155,18 @@ static bool stays_raw(uint64_t raw, bool pads) {
 }
 
 /* A parcel may be taken at any time, which pads the segment. The choice must not depend on that. */
-static void test_padding(void) {
+TEST(test_padding) {
     CHECK(stays_raw(0, false) && !stays_raw(300, false));
     for (uint64_t raw = 0; raw < 300; raw++) CHECK(stays_raw(raw, false) == stays_raw(raw, true));
 }
 
-static void test_short_last_block(void) {
-    built b = build_blocks(columns_record, COLUMNS_PART, every_part);
+TEST(test_short_last_block) {
+    built b = build_blocks(columns_record, COLUMNS_PART, every_part), c;
     rs_store store, longer;
     REQUIRE(b.data != NULL);
     check_all(&b, columns_record, COLUMNS_PART, &store);
     /* 40 records of the next part have new words: a tree of their own, and no other tables than for these. */
-    built c = build_blocks(columns_record, COLUMNS_PART + 40, at_400_and_440);
+    c = build_blocks(columns_record, COLUMNS_PART + 40, at_400_and_440);
     REQUIRE(c.data != NULL);
     check_all(&c, columns_record, COLUMNS_PART + 40, &longer);
     CHECK(longer.n_tables <= store.n_tables + 1);
@@ -179,7 +180,7 @@ static void test_short_last_block(void) {
 static void add_again(uint64_t i, rs_buffer *raw, rs_buffer *arrays) { columns_record(i % COLUMNS_PART, raw, arrays); }
 static bool every_part_and_a_bit(uint64_t i) { return (i + 1) % COLUMNS_PART == 0 || i == 3 * COLUMNS_PART + 20; }
 
-static void test_the_last_tree_again(void) {
+TEST(test_the_last_tree_again) {
     built b = build_blocks(add_again, 4 * COLUMNS_PART, every_part_and_a_bit);
     rs_store store;
     REQUIRE(b.data != NULL);
@@ -206,7 +207,7 @@ static void add_orders(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
     }
 }
 
-static void test_dictionaries_of_one_path(void) {
+TEST(test_dictionaries_of_one_path) {
     built b = build_blocks(add_orders, 4 * COLUMNS_PART, every_part);
     built_layout layout;
     rs_store store;
@@ -224,9 +225,10 @@ static uint64_t seed;
 
 /* One of few, mostly, so that tables pay. */
 static void add_random(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
+    uint64_t kept;
     (void)arrays;
     make_state = (seed * 1000003 + i / 97 * 31) * 2654435761u + 1;
-    uint64_t kept = make_random(30) + i % 29 * (1 + make_random(3));
+    kept = make_random(30) + i % 29 * (1 + make_random(3));
     make_state = (seed + kept * 7919) * 0x9E3779B97F4A7C15u + 1;
     make_head(raw, 0x0D, 2);
     make_random_value(raw, 1 + (unsigned)(seed % 3));
@@ -235,7 +237,7 @@ static void add_random(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
 
 static bool at_random(uint64_t i) { return (i * 2654435761u + seed * 40503u) % 1000 < 6; }
 
-static void test_random(void) {
+TEST(test_random) {
     for (seed = 1; seed <= 40; seed++) {
         built b = build_blocks(add_random, 1500, at_random);
         rs_store store;
@@ -244,15 +246,4 @@ static void test_random(void) {
         rs_store_close(&store);
         built_clear(&b);
     }
-}
-
-int main(void) {
-    RUN(test_many_blocks);
-    RUN(test_placed);
-    RUN(test_padding);
-    RUN(test_short_last_block);
-    RUN(test_the_last_tree_again);
-    RUN(test_dictionaries_of_one_path);
-    RUN(test_random);
-    return rs_test_finish("test_block_encoding");
 }

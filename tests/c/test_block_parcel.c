@@ -82,7 +82,7 @@ static void through(unsigned threads, bool whole, built *out) {
     side_close(&to);
 }
 
-static void test_as_one_builder(void) {
+TEST(test_as_one_builder) {
     built direct = build(put, N, true), placed, other;
     through(0, false, &placed);
     REQUIRE(direct.data != NULL);
@@ -105,7 +105,7 @@ static void put_int(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
 }
 
 /* A write that fails in a thread ends the waits of the caller. */
-static void test_failed_write(void) {
+TEST(test_failed_write) {
     side from;
     rs_builder *source = &from.builder;
     rs_buffer out = {0};
@@ -153,11 +153,11 @@ static void check_sums(side *to, rs_buffer *out) {
 }
 
 /* Cut anywhere it is refused; with a byte changed it is refused, or placed without reading beyond. */
-static void test_broken(void) {
+TEST(test_broken) {
     side from, to;
     rs_builder *source = &from.builder;
     rs_buffer out = {0};
-    size_t refused = 0;
+    size_t refused = 0, at;
     side_open(&from, 0);
     side_open(&to, 0);
     for (uint64_t i = 0; i < 2000; i++) {
@@ -166,9 +166,9 @@ static void test_broken(void) {
     }
     REQUIRE_OK(rs_builder_flush(source, &err), &err);
     REQUIRE_OK(rs_block_parcel_take(&source, 1, &out, &err), &err);
-    for (size_t at = 0; at < out.size_bytes; at += 97) CHECK(place_exact(&to, out.data, at) != RS_OK);
+    for (at = 0; at < out.size_bytes; at += 97) CHECK(place_exact(&to, out.data, at) != RS_OK);
     CHECK_U64(to.builder.n_records, 0);
-    for (size_t at = 0; at < out.size_bytes; at += at < 256 ? 1 : 61) {
+    for (at = 0; at < out.size_bytes; at += at < 256 ? 1 : 61) {
         uint8_t was = out.data[at];
         out.data[at] = (uint8_t)(was ^ (at % 2 == 0 ? 0xFF : 0x01));
         refused += place_exact(&to, out.data, out.size_bytes) != RS_OK;
@@ -180,11 +180,4 @@ static void test_broken(void) {
     rs_buffer_clear(&out);
     side_close(&from);
     side_close(&to);
-}
-
-int main(void) {
-    RUN(test_as_one_builder);
-    RUN(test_failed_write);
-    RUN(test_broken);
-    return rs_test_finish("test_block_parcel");
 }

@@ -19,7 +19,7 @@ static bool holds_pattern(const rs_buffer *b, size_t n) {
     return b->size_bytes >= n && i == n;
 }
 
-static void test_append(void) {
+TEST(test_append) {
     rs_buffer b = {0};
     uint8_t chunk[300];
     for (size_t n = 0; n < 300; n++) { /* 0 + 1 + 2 + ... bytes: through several growths */
@@ -32,7 +32,7 @@ static void test_append(void) {
 }
 
 /* Appending no bytes allocates nothing, and its pointer may be NULL. */
-static void test_nothing(void) {
+TEST(test_nothing) {
     rs_buffer b = {0};
     CHECK_OK(rs_buffer_append(&b, NULL, 0, &err), &err);
     CHECK_OK(rs_buffer_append_zeros(&b, 0, &err), &err);
@@ -41,7 +41,7 @@ static void test_nothing(void) {
     rs_buffer_clear(&b);
 }
 
-static void test_reserve(void) {
+TEST(test_reserve) {
     rs_buffer b = {0};
     uint8_t *data;
     size_t capacity;
@@ -58,7 +58,7 @@ static void test_reserve(void) {
     rs_buffer_clear(&b);
 }
 
-static void test_zeros_and_varints(void) {
+TEST(test_zeros_and_varints) {
     static const struct {
         uint64_t value;
         size_t n;
@@ -86,7 +86,7 @@ static void test_zeros_and_varints(void) {
 }
 
 /* Sizes that wrap or that no allocator gives: RS_E_MEM, and the buffer is as before. */
-static void test_too_much(void) {
+TEST(test_too_much) {
     static const size_t sizes[] = {SIZE_MAX, SIZE_MAX - 4, (size_t)PTRDIFF_MAX + 1, (size_t)PTRDIFF_MAX};
     rs_buffer b = {0};
     for (size_t i = 0; i < 5; i++) append_pattern(&b);
@@ -102,7 +102,7 @@ static void test_too_much(void) {
     rs_buffer_clear(&b);
 }
 
-static void test_clear(void) {
+TEST(test_clear) {
     rs_buffer b = {0};
     for (int round = 0; round < 3; round++) {
         REQUIRE_OK(rs_buffer_append_zeros(&b, 100, &err), &err);
@@ -110,14 +110,4 @@ static void test_clear(void) {
         CHECK(b.data == NULL && b.size_bytes == 0 && b.capacity_bytes == 0);
         rs_buffer_clear(&b);
     }
-}
-
-int main(void) {
-    RUN(test_append);
-    RUN(test_nothing);
-    RUN(test_reserve);
-    RUN(test_zeros_and_varints);
-    RUN(test_too_much);
-    RUN(test_clear);
-    return rs_test_finish("test_buffer");
 }

@@ -2,6 +2,7 @@
  * in the order of the blocks, a forked child does not have the threads, and memory may be refused in each thread. The
  * linker puts functions of this file in the place of the allocator's and of rs_os_thread_start (CMakeLists.txt). */
 #define _GNU_SOURCE
+#define RS_TEST_MAIN
 #include "rs_built.h"
 #include "base/rs_permute.h"
 #include "read/rs_mapping.h"
@@ -178,7 +179,7 @@ static void same_list(built_record record, uint64_t n) {
     stop(&plain);
 }
 
-static void test_the_same_bytes(void) {
+TEST(test_the_same_bytes) {
     same_list(add_mixed, 10);
     same_list(add_mixed, BLOCK);
     same_list(add_mixed, BLOCK + 1);
@@ -188,7 +189,7 @@ static void test_the_same_bytes(void) {
 }
 
 /* A build starts threads only when there is more to do than starting them takes; then also for one block. */
-static void test_threads_of_small_builds(void) {
+TEST(test_threads_of_small_builds) {
     const uint64_t n[] = {1, 100, 2000, 20000};
     for (size_t i = 0; i < 4; i++) {
         made m;
@@ -200,12 +201,12 @@ static void test_threads_of_small_builds(void) {
     }
 }
 
-static void test_giant_records(void) {
+TEST(test_giant_records) {
     same_list(add_giant, 701);
     same_list(add_giant, 3000);
 }
 
-static void test_threads_that_cannot_be_started(void) {
+TEST(test_threads_that_cannot_be_started) {
     made plain, other;
     build_list(&plain, add_mixed, 3 * BLOCK + 5, 0);
     atomic_store(&refuse_threads, true);
@@ -218,7 +219,7 @@ static void test_threads_that_cannot_be_started(void) {
 }
 
 /* A wait comes back now and then, for the caller to look for signals, also where the caller itself does the work. */
-static void test_waits_come_back(void) {
+TEST(test_waits_come_back) {
     enum { BLOCKS = 200 };
     made m;
     uint64_t waits = 0;
@@ -255,7 +256,7 @@ static rs_status add_pairs(made *m, uint64_t n, unsigned threads) {
 }
 
 /* Keys and values fill up at one record: their blocks go one after another, in that order. */
-static void test_the_same_bytes_of_pairs(void) {
+TEST(test_the_same_bytes_of_pairs) {
     made plain, other;
     REQUIRE_OK(add_pairs(&plain, 3 * BLOCK + 5, 0), &err);
     REQUIRE_OK(rs_mapping_builder_write_tables(&plain.pairs, &err), &err);
@@ -271,7 +272,7 @@ static void test_the_same_bytes_of_pairs(void) {
 }
 
 /* A record that is taken back right after its beginning has become a chunk: the key sets of dicts must still match. */
-static void test_records_taken_back(void) {
+TEST(test_records_taken_back) {
     made a, b;
     start(&a, 2);
     start(&b, 0);
@@ -297,7 +298,7 @@ static void test_records_taken_back(void) {
 }
 
 /* The builder is closed while its threads are at work. */
-static void test_closed_in_between(void) {
+TEST(test_closed_in_between) {
     made m;
     for (uint64_t n = BLOCK / 8; n <= 4 * BLOCK; n += BLOCK / 2 + 1000) {
         start(&m, 3);
@@ -308,7 +309,7 @@ static void test_closed_in_between(void) {
     }
 }
 
-static void test_an_idle_builder_has_no_thread(void) {
+TEST(test_an_idle_builder_has_no_thread) {
     made m;
     start(&m, 3);
     CHECK_OK(add(&m, add_mixed, 0, 2 * BLOCK + 10), &err);
@@ -318,7 +319,7 @@ static void test_an_idle_builder_has_no_thread(void) {
     stop(&m);
 }
 
-static void test_a_failure_stays(void) {
+TEST(test_a_failure_stays) {
     made m;
     rs_error again;
     start(&m, 2);
@@ -348,7 +349,7 @@ static void test_a_failure_stays(void) {
     stop(&m);
 }
 
-static void test_a_forked_child(void) {
+TEST(test_a_forked_child) {
     made m;
     int status = -1;
     start(&m, 2);
@@ -371,7 +372,7 @@ static void test_a_forked_child(void) {
 
 /* Memory that only the threads are refused, at allocation after allocation: the build fails or, where an attempt can do
  * without, does not; nothing is left behind, which the sanitizers check. */
-static void test_memory_refused_in_threads(void) {
+TEST(test_memory_refused_in_threads) {
     made m;
     long long n = 0;
     unsigned failed = 0;
@@ -390,17 +391,6 @@ static void test_memory_refused_in_threads(void) {
 
 int main(void) {
     main_thread = pthread_self();
-    RUN(test_the_same_bytes);
-    RUN(test_threads_of_small_builds);
-    RUN(test_giant_records);
-    RUN(test_threads_that_cannot_be_started);
-    RUN(test_waits_come_back);
-    RUN(test_the_same_bytes_of_pairs);
-    RUN(test_records_taken_back);
-    RUN(test_closed_in_between);
-    RUN(test_an_idle_builder_has_no_thread);
-    RUN(test_a_failure_stays);
-    RUN(test_a_forked_child);
-    RUN(test_memory_refused_in_threads);
-    return rs_test_finish("test_builder");
+    rs_test_run();
+    return rs_test_finish();
 }

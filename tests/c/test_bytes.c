@@ -3,7 +3,7 @@
 #include "base/rs_bytes.h"
 #include "rs_make.h"
 
-static void test_varint_literals(void) {
+TEST(test_varint_literals) {
     static const struct {
         uint64_t value;
         unsigned size;
@@ -26,12 +26,12 @@ static void test_varint_literals(void) {
     }
 }
 
-static void test_varint_round_trip(void) {
+TEST(test_varint_round_trip) {
     for (unsigned shift = 0; shift < 64; shift++) {
-        uint64_t values[3];
+        uint64_t values[3], i;
         values[0] = UINT64_C(1) << shift, values[1] = values[0] - 1,
         values[2] = values[0] | make_random(UINT64_C(1) << 53);
-        for (uint64_t i = 0; i < 3; i++) {
+        for (i = 0; i < 3; i++) {
             uint8_t bytes[10];
             unsigned n = rs_put_varint(bytes, values[i]);
             for (unsigned cut = 0; cut <= n; cut++) {
@@ -55,7 +55,7 @@ static bool take(const uint8_t *bytes, size_t n, uint64_t *out) {
 }
 
 /* Padded forms of at most 10 bytes are read, values of 2^64 and longer forms are not. */
-static void test_varint_padded_and_overlong(void) {
+TEST(test_varint_padded_and_overlong) {
     static const uint8_t padded[] = {0x85, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x00};
     static const uint8_t too_large[] = {0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x02};
     static const uint8_t too_long[] = {0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x00};
@@ -66,7 +66,7 @@ static void test_varint_padded_and_overlong(void) {
     CHECK(!take(too_long, 10, &value));
 }
 
-static void test_take(void) {
+TEST(test_take) {
     uint8_t bytes[4] = {1, 2, 3, 4};
     const uint8_t *p = NULL;
     rs_slice in = rs_slice_of(bytes, 4);
@@ -75,7 +75,7 @@ static void test_take(void) {
     CHECK(rs_take(&in, 1, &p) && rs_take(&in, 0, &p) && !rs_take(&in, 1, &p));
 }
 
-static void test_loads(void) {
+TEST(test_loads) {
     static const uint8_t bytes[9] = {0,    0x11, 0x22, 0x33, 0x44,
                                      0x55, 0x66, 0x77, 0x88}; /* from 1: nothing is aligned */
     CHECK_U64(rs_load_u16(bytes + 1), 0x2211);
@@ -88,7 +88,7 @@ static void test_loads(void) {
 }
 
 /* Copies, comparisons and loads of each short size, which take several paths: each byte counts. */
-static void test_short_runs(void) {
+TEST(test_short_runs) {
     uint8_t bytes[80];
     for (size_t i = 0; i < sizeof bytes; i++) bytes[i] = (uint8_t)(i + 1);
     for (size_t n = 0; n <= sizeof bytes; n++) {
@@ -115,27 +115,27 @@ static void test_short_runs(void) {
 static void check_field(unsigned offset, unsigned width) {
     size_t size = (offset + width + 7) / 8;
     uint64_t mask = width == 64 ? UINT64_MAX : (UINT64_C(1) << width) - 1;
-    uint64_t value = (make_random(UINT64_C(1) << 53) * UINT64_C(0x10001) ^ UINT64_MAX << 60) & mask;
+    uint64_t value = (make_random(UINT64_C(1) << 53) * UINT64_C(0x10001) ^ UINT64_MAX << 60) & mask, k;
     uint8_t *group = make_exact("\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", size);
     rs_store_bits(group, offset, width, value);
     CHECK_U64(rs_load_bits_unchecked(group, size, offset, width), value);
-    for (uint64_t k = 0; k < offset + width; k++) { /* bit k of a group is bit k mod 8 of byte k div 8 */
+    for (k = 0; k < offset + width; k++) { /* bit k of a group is bit k mod 8 of byte k div 8 */
         unsigned bit = k < offset ? 0 : (unsigned)(value >> (k - offset)) & 1;
         CHECK((unsigned)(group[k / 8] >> k % 8 & 1) == bit);
     }
-    for (uint64_t k = 0; k < size; k++) group[k] = (uint8_t)~group[k];
+    for (k = 0; k < size; k++) group[k] = (uint8_t)~group[k];
     CHECK_U64(rs_load_bits_unchecked(group, size, offset, width), ~value & mask);
     free(group);
 }
 
-static void test_bits_everywhere(void) {
+TEST(test_bits_everywhere) {
     for (unsigned offset = 0; offset < 80; offset++) {
         for (unsigned width = 0; width <= 64; width++) check_field(offset, width);
     }
 }
 
 /* Neighbours of one width do not touch each other. */
-static void test_bits_side_by_side(void) {
+TEST(test_bits_side_by_side) {
     for (unsigned width = 1; width <= 64; width++) {
         uint64_t values[20];
         size_t size = (20 * width + 7) / 8;
@@ -150,23 +150,10 @@ static void test_bits_side_by_side(void) {
     }
 }
 
-static void test_arithmetic(void) {
+TEST(test_arithmetic) {
     uint64_t out;
     CHECK(!rs_add_overflows(UINT64_MAX, 0, &out) && rs_add_overflows(UINT64_MAX, 1, &out));
     CHECK(!rs_mul_overflows(UINT64_MAX, 1, &out) && rs_mul_overflows(UINT64_C(1) << 32, UINT64_C(1) << 32, &out));
     CHECK(!rs_mul_overflows(0, UINT64_MAX, &out) && !rs_mul_overflows(UINT64_MAX, 0, &out) && out == 0);
     CHECK(rs_align_up(0, 64) == 0 && rs_align_up(1, 64) == 64 && rs_align_up(64, 64) == 64);
-}
-
-int main(void) {
-    RUN(test_varint_literals);
-    RUN(test_varint_round_trip);
-    RUN(test_varint_padded_and_overlong);
-    RUN(test_take);
-    RUN(test_loads);
-    RUN(test_short_runs);
-    RUN(test_bits_everywhere);
-    RUN(test_bits_side_by_side);
-    RUN(test_arithmetic);
-    return rs_test_finish("test_bytes");
 }

@@ -23,10 +23,10 @@ static rs_node node_of(unsigned kind, unsigned bits, unsigned size_bytes) {
 static uint64_t expected(const rs_node *node, uint64_t bit_off, const uint8_t *body) {
     const uint64_t stored = rs_load_bits_unchecked(bytes, N_BYTES, bit_off, node->bits);
     uint64_t out;
+    double value;
     if (node->kind == RS_FMT_NODE_INT) return (uint64_t)rs_decode_int_unchecked(node, body, stored);
     if (node->kind == RS_FMT_NODE_BOOL) return stored;
-    double value =
-        node->kind == RS_FMT_NODE_FLOAT ? rs_load_f64(body) : rs_decode_decimal_unchecked(node, body, stored);
+    value = node->kind == RS_FMT_NODE_FLOAT ? rs_load_f64(body) : rs_decode_decimal_unchecked(node, body, stored);
     memcpy(&out, &value, 8);
     return out;
 }
@@ -45,7 +45,7 @@ static void check_one(const rs_node *node, uint64_t bit_off, uint64_t body_off) 
     CHECK_U64(out, expected(node, bit_off, bytes + body_off));
 }
 
-static void test_every_width(void) {
+TEST(test_every_width) {
     static const unsigned sizes[] = {1, 2, 4, 8};
     for (unsigned off = 0; off < 64; off++) {
         randomise();
@@ -69,7 +69,7 @@ static void test_every_width(void) {
 
 static void check_list(const rs_node *child, uint32_t count, uint64_t body_off) {
     const uint64_t bodies = body_off + ((uint64_t)count * child->bits + 7) / 8;
-    uint64_t out[8];
+    uint64_t out[8], k;
     rs_node list = node_of(RS_FMT_NODE_LIST, 0, 0);
     rs_cell cell;
     list.count = count, list.children = child;
@@ -77,12 +77,12 @@ static void check_list(const rs_node *child, uint32_t count, uint64_t body_off) 
     REQUIRE(cell.kind != RS_CELL_NONE && cell.count == count);
     REQUIRE(cell.reach <= N_BYTES);
     CHECK(rs_cell_load_unchecked(&cell, bytes, count, (uint8_t *)out) == (uint8_t *)(out + count));
-    for (uint64_t k = 0; k < count; k++) {
+    for (k = 0; k < count; k++) {
         CHECK_U64(out[k], expected(child, body_off * 8 + k * child->bits, bytes + bodies + k * child->size_bytes));
     }
 }
 
-static void test_lists(void) {
+TEST(test_lists) {
     randomise();
     for (unsigned bits = 1; bits <= 40; bits++) {
         const rs_node whole = node_of(RS_FMT_NODE_INT, bits, 0), decimal = node_of(RS_FMT_NODE_DECIMAL, bits, 0);
@@ -108,7 +108,7 @@ static void check_const(const void *aux, size_t size, unsigned type, uint64_t nu
     CHECK_U64(out, number);
 }
 
-static void test_consts(void) {
+TEST(test_consts) {
     rs_buffer raw = {0};
     double half = 0.5;
     uint64_t half_bits;
@@ -124,7 +124,7 @@ static void test_consts(void) {
     rs_buffer_clear(&raw);
 }
 
-static void test_other_nodes(void) {
+TEST(test_other_nodes) {
     rs_node wide = node_of(RS_FMT_NODE_INT, 58, 0), text = node_of(RS_FMT_NODE_STR, 0, 0);
     rs_node list = node_of(RS_FMT_NODE_LIST, 0, 0), coded = node_of(RS_FMT_NODE_DICT_CODED, 10, 0);
     rs_cell cell;
@@ -142,12 +142,4 @@ static void test_other_nodes(void) {
     rs_cell_set(&cell, &coded, 13, 8, 8);
     CHECK(cell.kind == RS_CELL_CODED && cell.type == 0 && cell.node == &coded);
     CHECK_U64(rs_cell_stored_unchecked(&cell, bytes, cell.bit), rs_load_bits_unchecked(bytes, N_BYTES, 13, 10));
-}
-
-int main(void) {
-    RUN(test_every_width);
-    RUN(test_lists);
-    RUN(test_consts);
-    RUN(test_other_nodes);
-    return rs_test_finish("test_cell");
 }

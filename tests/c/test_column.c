@@ -55,7 +55,7 @@ static void check_ints(rs_node node, uint64_t bit_off, uint64_t body_off) {
     free(exact);
 }
 
-static void test_ints(void) {
+TEST(test_ints) {
     for (size_t i = 0; i < sizeof bytes; i++) bytes[i] = (uint8_t)make_random(256);
     for (size_t i = 1; i <= 8; i *= 2)
         check_ints(node_of(INT, 0, i, 0), 0, STRIDE - i), check_ints(node_of(INT, 0, i, UINT64_MAX - 5), 0, 1);
@@ -67,7 +67,7 @@ static void test_ints(void) {
 
 static double float_at(const rs_column *column, size_t i) { return rs_load_f64(column->values.data + 8 * i); }
 
-static void test_kinds_that_meet(void) {
+TEST(test_kinds_that_meet) {
     static const uint8_t seven[] = {0x97}, text[] = {0x09, 1, 'a'};
     const rs_cursor c = cursor(0);
     rs_node yes = node_of(BOOL, 1, 0, 0), number = node_of(INT, 0, 1, 0), real = node_of(FLOAT, 0, 8, 0),
@@ -77,9 +77,9 @@ static void test_kinds_that_meet(void) {
     rs_column column = {{0}, 0, false};
     bool taken;
     double half = 0.5;
+    unsigned k;
     memset(bytes, 0, sizeof bytes);
-    for (unsigned k = 0; k < ROWS; k++)
-        bytes[k * STRIDE] = (uint8_t)(0x10 * (k & 1)), memcpy(bytes + k * STRIDE + 3, &half, 8);
+    for (k = 0; k < ROWS; k++) bytes[k * STRIDE] = (uint8_t)(0x10 * (k & 1)), memcpy(bytes + k * STRIDE + 3, &half, 8);
     CHECK_OK(rs_column_take_rows(&column, &c, &yes, &rows, &taken, &err), &err);
     CHECK_U64(column.values.size_bytes, ROWS);
     CHECK_U64(rs_column_item_bytes(&column), 1);
@@ -103,7 +103,7 @@ static void test_kinds_that_meet(void) {
     CHECK_OK(rs_column_take_rows(&column, &c, &number, &rows, &taken, &err), &err);
     CHECK_OK(rs_column_take_rows(&column, &c, &yes, &rows, &taken, &err), &err);
     CHECK(float_at(&column, 5 * ROWS + 2) == 16.0 && float_at(&column, 6 * ROWS + 2) == 1.0);
-    unsigned k = (unsigned)column.values.size_bytes;
+    k = (unsigned)column.values.size_bytes;
     CHECK_OK(rs_column_take_rows(&column, &c, &other, &rows, &taken, &err), &err);
     CHECK(!taken);
     same.aux = text, same.aux_size_bytes = 3;
@@ -112,7 +112,7 @@ static void test_kinds_that_meet(void) {
     rs_column_clear(&column);
 }
 
-static void test_lists(void) {
+TEST(test_lists) {
     rs_node bits = node_of(INT, 3, 0, 10), half = node_of(INT, 0, 2, 0), real = node_of(FLOAT, 0, 8, 0),
             text = node_of(STR, 0, 0, 0);
     rs_node list = node_of(LIST, 0, 0, 0);
@@ -181,7 +181,7 @@ static void check_decimals(rs_node node, uint64_t bit_off, uint64_t body_off) {
     rs_column_clear(&column);
 }
 
-static void test_decimals(void) {
+TEST(test_decimals) {
     for (size_t i = 0; i < sizeof bytes; i++) bytes[i] = (uint8_t)make_random(256);
     check_decimals(decimal_of(0, 2, 5, 2, 0), 0, 3);
     check_decimals(decimal_of(0, 4, 0 - (uint64_t)9, 3, 0), 0, 1);
@@ -191,7 +191,7 @@ static void test_decimals(void) {
 }
 
 /* Packed numbers join what was there, whatever it is. */
-static void test_packed(void) {
+TEST(test_packed) {
     static const uint8_t ints[] = {3, 0x64, 2,
                                    6}; /* FORMAT.md: n, a head of 8 bits, a width, 2 bits each: 100, 101, 100 */
     static const int64_t wanted[] = {100, 101, 100};
@@ -227,13 +227,4 @@ static void test_packed(void) {
             free(exact);
         }
     }
-}
-
-int main(void) {
-    RUN(test_ints);
-    RUN(test_kinds_that_meet);
-    RUN(test_lists);
-    RUN(test_decimals);
-    RUN(test_packed);
-    return rs_test_finish("test_column");
 }

@@ -66,17 +66,18 @@ static void close_over(opened *o) {
 static rs_status know(opened *o, uint64_t block) {
     const rs_tree *tree;
     rs_compiled_path *compiled;
+    uint32_t i, k, number;
     RS_TRY(rs_store_load_block(&o->store, block, &err));
-    uint32_t number = o->store.blocks[block].tree;
+    number = o->store.blocks[block].tree;
     tree = &o->store.trees[number], compiled = &o->compiled_paths[number];
     if (compiled->n_trees == 0) {
         RS_TRY(rs_compiled_path_open(compiled, &o->path, tree, &err));
-        for (uint32_t i = 0; i < tree->n_nodes; i++) {
+        for (i = 0; i < tree->n_nodes; i++) {
             const rs_node *node = &tree->nodes[i];
             const uint8_t *at = node->aux;
             if (node->kind != RS_FMT_NODE_STRUCT) continue;
             rs_compiled_path_set(compiled, 0, 0, i, RS_STEP_NONE);
-            for (uint32_t k = 0; k < node->n_children; k++, at += 2 + at[1]) {
+            for (k = 0; k < node->n_children; k++, at += 2 + at[1]) {
                 if (at[1] == o->key.n && memcmp(at + 2, o->key.units, at[1]) == 0)
                     rs_compiled_path_set(compiled, 0, 0, i, (int32_t)k);
             }
@@ -101,16 +102,16 @@ static rs_status run(opened *o, rs_column_read *got, const int64_t *positions, i
 }
 
 static bool same_floats(const rs_column_read *g, uint64_t k, uint64_t i) {
-    uint64_t begin = rs_load_u64(g->offsets.data + 8 * k), end = rs_load_u64(g->offsets.data + 8 * k + 8);
+    uint64_t begin = rs_load_u64(g->offsets.data + 8 * k), end = rs_load_u64(g->offsets.data + 8 * k + 8), j;
     bool ok = end - begin == i % 3;
-    for (uint64_t j = begin; ok && j < end; j++) ok = rs_load_f64(g->numbers.values.data + 8 * j) == (double)i / 2;
+    for (j = begin; ok && j < end; j++) ok = rs_load_f64(g->numbers.values.data + 8 * j) == (double)i / 2;
     return ok;
 }
 
 static bool same_text(const rs_column_read *g, uint64_t k, uint64_t i) {
-    uint64_t begin = rs_load_u64(g->offsets.data + 8 * k), end = rs_load_u64(g->offsets.data + 8 * k + 8);
+    uint64_t begin = rs_load_u64(g->offsets.data + 8 * k), end = rs_load_u64(g->offsets.data + 8 * k + 8), j;
     bool ok = end - begin == i % 5;
-    for (uint64_t j = begin; ok && j < end; j++) ok = g->text.data[j] == 'a' + i % 7;
+    for (j = begin; ok && j < end; j++) ok = g->text.data[j] == 'a' + i % 7;
     return ok;
 }
 
@@ -157,8 +158,8 @@ static void check_orders(bool compress) {
     built_clear(&o.b);
 }
 
-static void test_orders(void) { check_orders(true); }
-static void test_orders_of_any(void) { check_orders(false); }
+TEST(test_orders) { check_orders(true); }
+TEST(test_orders_of_any) { check_orders(false); }
 
 /* Rows of one size in equal steps, over the end of a block. */
 static void check_steps(opened *o, int64_t start, int64_t step, uint64_t n) {
@@ -182,7 +183,7 @@ static void check_steps(opened *o, int64_t start, int64_t step, uint64_t n) {
     close_over(o);
 }
 
-static void test_rows_of_one_size(void) {
+TEST(test_rows_of_one_size) {
     static opened o;
     o.b = build(add_fixed, N, true);
     REQUIRE(o.b.data != NULL);
@@ -220,7 +221,7 @@ static void add_drifting(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
 static void check_drifting(opened *o, const char *key, const int64_t *positions, uint64_t n) {
     rs_column_read all, got;
     rs_column_read_stop stop;
-    uint64_t wrong = 0, item, count;
+    uint64_t k, wrong = 0, item, count;
     memset(&all, 0, sizeof all), memset(&got, 0, sizeof got);
     REQUIRE_OK(open_over(o, key), &err);
     CHECK_OK(rs_column_read_open(&all, DRIFT_N, key[0] == 'n', &err), &err);
@@ -231,7 +232,7 @@ static void check_drifting(opened *o, const char *key, const int64_t *positions,
           got.numbers.seen == all.numbers.seen);
     item = all.numbers.values.size_bytes / DRIFT_N, count = got.kind == RS_COLUMN_SEQUENCE ? 2 : 1;
     CHECK_U64(got.numbers.values.size_bytes, item * n);
-    for (uint64_t k = 0; k < n; k++) {
+    for (k = 0; k < n; k++) {
         wrong += memcmp(got.numbers.values.data + k * item, all.numbers.values.data + (uint64_t)positions[k] * item,
                         item) != 0;
         if (count == 2) wrong += rs_load_u64(got.offsets.data + 8 * k) != 2 * k;
@@ -242,7 +243,7 @@ static void check_drifting(opened *o, const char *key, const int64_t *positions,
     close_over(o);
 }
 
-static void test_trees_in_turns(void) {
+TEST(test_trees_in_turns) {
     static const char *const keys[] = {"b", "c", "f", "l", "i", "m", "n"};
     static int64_t positions[9000];
     static opened o;
@@ -256,7 +257,7 @@ static void test_trees_in_turns(void) {
     }
 }
 
-static void test_stops(void) {
+TEST(test_stops) {
     static opened o;
     rs_column_read got;
     rs_column_read_stop stop;
@@ -297,7 +298,7 @@ static void test_stops(void) {
 }
 
 /* Bytes of heap, offsets and groups changed at random: a status or values, within bounds. */
-static void test_damage(void) {
+TEST(test_damage) {
     static const char *const keys[] = {"i", "t", "w", "o"};
     static opened o;
     built sound = build(add, 300, true);
@@ -327,17 +328,18 @@ static void test_damage(void) {
 
 /* ---- Positions that are no records ---- */
 
-static void test_positions_out_of_range(void) {
+TEST(test_positions_out_of_range) {
     static const int64_t wrong[] = {2000, 2001, -1, INT64_MIN, INT64_MAX, INT64_C(1) << 40};
     static opened o;
     rs_column_read got;
     rs_column_read_stop stop;
     int64_t positions[300];
+    uint64_t i, at;
     o.b = build(add, 2000, true);
     REQUIRE(o.b.data != NULL);
     REQUIRE_OK(open_over(&o, "i"), &err);
-    for (uint64_t at = 0; at < 300; at += 299) { /* the first of a window, and one in the middle of the second */
-        for (uint64_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+    for (at = 0; at < 300; at += 299) { /* the first of a window, and one in the middle of the second */
+        for (i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
             memset(&got, 0, sizeof got);
             for (uint64_t k = 0; k < 300; k++) positions[k] = (int64_t)(k * 7 % 2000);
             positions[at] = wrong[i];
@@ -370,7 +372,7 @@ static void change(void *argument) {
         c->positions[i % 256] = i % 3 == 0 ? INT64_C(1) << 40 : (int64_t)(i % 2000);
 }
 
-static void test_positions_that_change(void) {
+TEST(test_positions_that_change) {
     static opened o;
     static int64_t positions[256];
     changing c = {positions, false};
@@ -382,9 +384,10 @@ static void test_positions_that_change(void) {
     for (unsigned round = 0; round < 2000; round++) {
         rs_column_read got;
         rs_column_read_stop stop;
+        rs_status status;
         memset(&got, 0, sizeof got);
         CHECK_OK(rs_column_read_open(&got, 256, false, &err), &err);
-        rs_status status = run(&o, &got, positions, 0, 1, 256, &stop);
+        status = run(&o, &got, positions, 0, 1, 256, &stop);
         if (!CHECK(status == RS_OK || status == RS_E_ARG_RANGE)) round = 2000;
         if (status == RS_OK && stop.why == RS_COLUMN_READ_LACKING && !CHECK(stop.index < 1000)) round = 2000;
         rs_column_read_clear(&got);
@@ -392,16 +395,4 @@ static void test_positions_that_change(void) {
     atomic_store(&c.stop, true);
     rs_os_thread_join(&thread);
     close_over(&o), built_clear(&o.b);
-}
-
-int main(void) {
-    RUN(test_orders);
-    RUN(test_orders_of_any);
-    RUN(test_rows_of_one_size);
-    RUN(test_trees_in_turns);
-    RUN(test_stops);
-    RUN(test_damage);
-    RUN(test_positions_out_of_range);
-    RUN(test_positions_that_change);
-    return rs_test_finish("test_column_read");
 }

@@ -54,7 +54,7 @@ static void open_route(rs_compiled_path *compiled, const rs_key_path *path, cons
     rs_compiled_path_prepare(compiled);
 }
 
-static void test_shared_part(void) {
+TEST(test_shared_part) {
     static const rs_path_key keys[] = {KEY("a"), KEY("c"), INDEX(-1)};
     static const rs_path_name names[] = {{0, 0, 0}, {1, 0, 0}, {2, 0, 0}};
     static const int32_t at[] = {1, -1, -1}, below[] = {-1, 1, -1};
@@ -90,27 +90,28 @@ static int64_t found_by(const rs_tree *tree, const rs_path_key *keys, uint32_t n
     rs_compiled_path compiled;
     rs_cursor cursor;
     rs_place place;
-    uint8_t changed[RECORD_SIZE];
+    uint8_t changed[RECORD_SIZE], *exact;
     int found = -1;
+    int64_t out;
     open_route(&compiled, &path, tree, at, below);
     for (size_t k = 0; k < 256 * RECORD_SIZE; k++) { /* whatever a byte is changed to: a status, never a crash */
         memcpy(changed, RECORD, RECORD_SIZE);
         changed[k / 256] = (uint8_t)k;
-        uint8_t *exact = make_exact(changed, RECORD_SIZE - k % 2);
+        exact = make_exact(changed, RECORD_SIZE - k % 2);
         (void)walk(&compiled, exact, RECORD_SIZE - k % 2, &place, &cursor, &found);
         free(exact);
     }
     CHECK_OK(walk(&compiled, RECORD, RECORD_SIZE, &place, &cursor, &found), &err);
-    int64_t out = found == RS_WALK_LACKING  ? -1
-                  : found == RS_WALK_UNSURE ? -2
-                  : place.node == NULL      ? *cursor.in.ptr
-                  : place.node->kind == INT ? rs_decode_int_unchecked(place.node, place.body, place.bits)
-                                            : place.node->kind;
+    out = found == RS_WALK_LACKING  ? -1
+          : found == RS_WALK_UNSURE ? -2
+          : place.node == NULL      ? *cursor.in.ptr
+          : place.node->kind == INT ? rs_decode_int_unchecked(place.node, place.body, place.bits)
+                                    : place.node->kind;
     rs_compiled_path_clear(&compiled);
     return out;
 }
 
-static void test_walks(void) {
+TEST(test_walks) {
     static const rs_path_key ab[] = {KEY("a"), KEY("b")}, u[] = {KEY("u")}, vk[] = {KEY("v"), KEY("k"), INDEX(1)},
                              vq[] = {KEY("v"), KEY("q")}, vi[] = {KEY("v"), INDEX(0)}, q[] = {KEY("q")},
                              ux[] = {KEY("u"), KEY("x")}, t[] = {KEY("t")}, a9[] = {KEY("a"), KEY("c"), INDEX(2)};
@@ -132,7 +133,7 @@ static void test_walks(void) {
 }
 
 /* The whole of "a.b" is tried first, then its parts; and where only a walk can tell, that goes back as far. */
-static void test_dotted_names(void) {
+TEST(test_dotted_names) {
     static const rs_path_key keys[] = {KEY("a.b"), KEY("a"), KEY("b")},
                              in_any[] = {KEY("v"), KEY("k.x"), KEY("k"), INDEX(0)};
     static const rs_path_name dotted[] = {{0, 1, 2}}, later[] = {{0, 0, 0}, {1, 2, 2}};
@@ -162,17 +163,17 @@ static void test_dotted_names(void) {
 
 /* A key of a plain dict in units of another size than the key that is looked for: each size against each, and units
  * that differ in their highest byte alone. */
-static void test_units_of_keys(void) {
+TEST(test_units_of_keys) {
     static const make_node any = {ANY, 0, 0, 0, 0, 0, 0, 0};
     static const rs_path_name name = {0, 0, 0};
     static const uint32_t texts[][3] = {{'a', 'b', 0xFF}, {'a', 'b', 0xFFFF}, {'a', 'b', 0x100FF}, {'a', 'b', 0x1FF}};
     rs_buffer bytes = {0}, record = {0};
     uint8_t stored[12], wanted[12];
     rs_tree tree;
-    unsigned k, from, to;
+    unsigned i, k, from, to;
     make_tree(&bytes, &any, 1, NULL, 0);
     REQUIRE_OK(make_compiled(&bytes, &tree, &err), &err);
-    for (unsigned i = 0; i < 4 * 4 * 9; i++) {
+    for (i = 0; i < 4 * 4 * 9; i++) {
         const rs_path_key key = {wanted, 3, 1u << i % 3, false, 0};
         const rs_key_path path = {&key, &name, 1, 1};
         rs_compiled_path compiled;
@@ -201,12 +202,4 @@ static void test_units_of_keys(void) {
     rs_tree_clear(&tree);
     rs_buffer_clear(&bytes);
     rs_buffer_clear(&record);
-}
-
-int main(void) {
-    RUN(test_shared_part);
-    RUN(test_walks);
-    RUN(test_dotted_names);
-    RUN(test_units_of_keys);
-    return rs_test_finish("test_compiled_path");
 }

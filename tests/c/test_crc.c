@@ -15,7 +15,7 @@ static uint32_t slow_crc(uint32_t crc, const uint8_t *p, size_t n) {
     return ~crc;
 }
 
-static void test_vectors(void) {
+TEST(test_vectors) {
     static const uint8_t read_command[48] = {0x01, 0xC0, 0,    0, 0, 0, 0, 0, 0, 0, 0, 0, 0,    0, 0,
                                              0,    0x14, 0,    0, 0, 0, 0, 4, 0, 0, 0, 0, 0x14, 0, 0,
                                              0,    0x18, 0x28, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0,    0};
@@ -32,13 +32,13 @@ static void test_vectors(void) {
     CHECK_U64(rs_crc32c(0, "123456789", 9), 0xE3069283);
 }
 
-static void test_nothing(void) {
+TEST(test_nothing) {
     CHECK_U64(rs_crc32c(0, NULL, 0), 0);
     CHECK_U64(rs_crc32c(0xE3069283u, NULL, 0), 0xE3069283);
 }
 
 /* Exact allocations: a step of 8 bytes that reads too far is seen by the sanitizer. */
-static void test_sizes_and_starts(void) {
+TEST(test_sizes_and_starts) {
     for (size_t n = 0; n < 100; n++) {
         for (size_t start = 0; start < 9; start++) {
             uint8_t *p = (uint8_t *)malloc(start + n + (start + n == 0));
@@ -50,21 +50,23 @@ static void test_sizes_and_starts(void) {
     }
 }
 
-static void test_continued(void) {
+TEST(test_continued) {
     uint8_t bytes[257];
-    for (size_t cut = 0; cut < sizeof bytes; cut++) bytes[cut] = (uint8_t)(cut * 197);
-    uint32_t whole = slow_crc(0, bytes, sizeof bytes);
-    for (size_t cut = 0; cut <= sizeof bytes; cut++) {
-        uint32_t part = rs_crc32c(0, bytes, cut);
+    uint32_t whole, part;
+    size_t cut, second;
+    for (cut = 0; cut < sizeof bytes; cut++) bytes[cut] = (uint8_t)(cut * 197);
+    whole = slow_crc(0, bytes, sizeof bytes);
+    for (cut = 0; cut <= sizeof bytes; cut++) {
+        part = rs_crc32c(0, bytes, cut);
         CHECK_U64(rs_crc32c(part, bytes + cut, sizeof bytes - cut), whole);
-        size_t second = cut + (sizeof bytes - cut) / 3;
+        second = cut + (sizeof bytes - cut) / 3;
         part = rs_crc32c(part, bytes + cut, second - cut);
         CHECK_U64(rs_crc32c(part, bytes + second, sizeof bytes - second), whole);
     }
 }
 
 /* Each single bit counts. */
-static void test_flips(void) {
+TEST(test_flips) {
     uint8_t bytes[40] = {0};
     uint32_t whole = rs_crc32c(0, bytes, sizeof bytes);
     for (size_t bit = 0; bit < 8 * sizeof bytes; bit++) {
@@ -72,13 +74,4 @@ static void test_flips(void) {
         CHECK(rs_crc32c(0, bytes, sizeof bytes) != whole);
         bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
     }
-}
-
-int main(void) {
-    RUN(test_vectors);
-    RUN(test_nothing);
-    RUN(test_sizes_and_starts);
-    RUN(test_continued);
-    RUN(test_flips);
-    return rs_test_finish("test_crc");
 }

@@ -10,10 +10,11 @@ static rs_budget budget; /* of the next check; what is left afterwards */
 static rs_status check_tree(const rs_tree *tree, const void *bytes, size_t n) {
     uint8_t *exact = make_exact(bytes, n), *arrays = make_exact("", 0);
     rs_cursor cursor;
+    rs_status status;
     cursor.in = rs_slice_of(exact, n);
     cursor.arrays = arrays, cursor.arrays_size = 2048; /* is only pointed into */
     cursor.budget = budget, cursor.shared = false;
-    rs_status status = rs_check_record(&cursor, tree, NULL, &err);
+    status = rs_check_record(&cursor, tree, NULL, &err);
     if (status == RS_OK) CHECK_U64(cursor.budget.depth, budget.depth);
     budget.values = cursor.budget.values, budget.bytes = cursor.budget.bytes;
     free(exact), free(arrays);
@@ -37,6 +38,7 @@ static const struct {
     uint32_t aux_size;
     uint8_t bytes[16];
     size_t n;
+    /* clang-format off */
 } cases[] = {
     {"any", RS_OK, {LEAF(ANY, 0)}, 1, {0}, 0, {0x09, 1, 'x'}, 3},
     {"any of a later tag", RS_E_FMT_VERSION, {LEAF(ANY, 0)}, 1, {0}, 0, {0x12}, 1},
@@ -57,67 +59,18 @@ static const struct {
     {"str0", RS_OK, {LEAF(STR, 0)}, 1, {0}, 0, {5, 'x', 0}, 3},
     {"str0 of k 3", RS_E_FMT_VALUE, {LEAF(STR, 0)}, 1, {0}, 0, {7, 0, 0, 0, 0, 0, 0, 0, 0}, 9},
     {"str0 of a bad code point", RS_E_FMT_VALUE, {LEAF(STR, 0)}, 1, {0}, 0, {6, 0, 0, 0x11, 0}, 5},
-    {"str2 whose size wraps",
-     RS_E_FMT_TRUNCATED,
-     {LEAF(STR, 2)},
-     1,
-     {0},
-     0,
-     {0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 1},
-     10},
+    {"str2 whose size wraps", RS_E_FMT_TRUNCATED, {LEAF(STR, 2)}, 1, {0}, 0, {0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 1}, 10},
     {"bytes", RS_OK, {LEAF(BYTES, 0)}, 1, {0}, 0, {2, 1, 2}, 3},
-    {"bytes beyond",
-     RS_E_FMT_TRUNCATED,
-     {LEAF(BYTES, 0)},
-     1,
-     {0},
-     0,
-     {255, 255, 255, 255, 255, 255, 255, 255, 255, 1},
-     10},
+    {"bytes beyond", RS_E_FMT_TRUNCATED, {LEAF(BYTES, 0)}, 1, {0}, 0, {255, 255, 255, 255, 255, 255, 255, 255, 255, 1}, 10},
     {"list of bits", RS_OK, {{LIST, 0, 0, 1, 1, 0, 0, 0}, INT_NODE(3)}, 2, {0}, 8, {4, 0x88, 6}, 3},
     {"list of strings", RS_OK, {{LIST, 0, 0, 1, 1, 0, 0, 0}, LEAF(STR, 1)}, 2, {0}, 0, {2, 1, 'a', 0}, 4},
     {"list of a fixed count", RS_OK, {{LIST, 0, 1, 1, 1, 0, 0, 2}, LEAF(STR, 1)}, 2, {0}, 0, {1, 'a', 0}, 3},
-    {"tuple",
-     RS_OK,
-     {{TUPLE, 1, 0, 3, 1, 0, 0, 0}, LEAF(BOOL, 0), LEAF(STR, 1), INT_NODE(16)},
-     4,
-     {0},
-     8,
-     {1, 7, 7, 0},
-     4},
+    {"tuple", RS_OK, {{TUPLE, 1, 0, 3, 1, 0, 0, 0}, LEAF(BOOL, 0), LEAF(STR, 1), INT_NODE(16)}, 4, {0}, 8, {1, 7, 7, 0}, 4},
     {"struct", RS_OK, {{STRUCT, 0, 0, 1, 1, 0, 3, 0}, LEAF(FLOAT, 0)}, 2, {9, 1, 'a'}, 3, {0}, 8},
-    {"union",
-     RS_OK,
-     {{UNION, 0, 0, 3, 1, 0, 0, 0}, LEAF(STR, 1), LEAF(BOOL, 0), INT_NODE(16)},
-     4,
-     {0},
-     8,
-     {2, 1, 2},
-     3},
-    {"union number beyond",
-     RS_E_FMT_VALUE,
-     {{UNION, 0, 0, 3, 1, 0, 0, 0}, LEAF(STR, 1), LEAF(BOOL, 0), INT_NODE(16)},
-     4,
-     {0},
-     8,
-     {3, 1, 2},
-     3},
-    {"fixed union",
-     RS_OK,
-     {{UNION, 0, 0, 3, 1, 0, 0, 0}, LEAF(BOOL, 0), LEAF(BOOL, 0), INT_NODE(8)},
-     4,
-     {0},
-     8,
-     {2, 9},
-     2},
-    {"fixed union number beyond",
-     RS_E_FMT_VALUE,
-     {{UNION, 0, 0, 3, 1, 0, 0, 0}, LEAF(BOOL, 0), LEAF(BOOL, 0), INT_NODE(8)},
-     4,
-     {0},
-     8,
-     {3, 9},
-     2},
+    {"union", RS_OK, {{UNION, 0, 0, 3, 1, 0, 0, 0}, LEAF(STR, 1), LEAF(BOOL, 0), INT_NODE(16)}, 4, {0}, 8, {2, 1, 2}, 3},
+    {"union number beyond", RS_E_FMT_VALUE, {{UNION, 0, 0, 3, 1, 0, 0, 0}, LEAF(STR, 1), LEAF(BOOL, 0), INT_NODE(16)}, 4, {0}, 8, {3, 1, 2}, 3},
+    {"fixed union", RS_OK, {{UNION, 0, 0, 3, 1, 0, 0, 0}, LEAF(BOOL, 0), LEAF(BOOL, 0), INT_NODE(8)}, 4, {0}, 8, {2, 9}, 2},
+    {"fixed union number beyond", RS_E_FMT_VALUE, {{UNION, 0, 0, 3, 1, 0, 0, 0}, LEAF(BOOL, 0), LEAF(BOOL, 0), INT_NODE(8)}, 4, {0}, 8, {3, 9}, 2},
     {"fixed union in a list, number beyond",
      RS_E_FMT_VALUE,
      {{LIST, 0, 0, 1, 1, 0, 0, 0}, {UNION, 0, 0, 3, 2, 0, 0, 0}, LEAF(BOOL, 0), LEAF(BOOL, 0), INT_NODE(8)},
@@ -142,22 +95,8 @@ static const struct {
     {"ext of bits", RS_OK, {{EXT, 13, 0, 1, 1, 8, 1, 0}, INT_NODE(3)}, 2, {0, 0, 0, 0, 0, 0, 0, 0, 0}, 9, {0xFF}, 1},
     {"ext of a str", RS_OK, {{EXT, 22, 0, 1, 1, 0, 3, 0}, LEAF(STR, 1)}, 2, {9, 1, 'p'}, 3, {1, 'x'}, 2},
     {"ext of any", RS_OK, {{EXT, 4, 0, 1, 1, 0, 1, 0}, LEAF(ANY, 0)}, 2, {0}, 1, {0x0E, 1, 0x11, 7, 0, 0}, 6},
-    {"ext of any that is an ext",
-     RS_E_FMT_VALUE,
-     {{EXT, 4, 0, 1, 1, 0, 1, 0}, LEAF(ANY, 0)},
-     2,
-     {0},
-     1,
-     {0x11, 7, 0, 0},
-     4},
-    {"ext of a union",
-     RS_OK,
-     {{EXT, 4, 0, 1, 1, 0, 1, 0}, {UNION, 0, 0, 2, 2, 0, 0, 0}, LEAF(STR, 1), LEAF(ANY, 0)},
-     4,
-     {0},
-     1,
-     {1, 0x90},
-     2},
+    {"ext of any that is an ext", RS_E_FMT_VALUE, {{EXT, 4, 0, 1, 1, 0, 1, 0}, LEAF(ANY, 0)}, 2, {0}, 1, {0x11, 7, 0, 0}, 4},
+    {"ext of a union", RS_OK, {{EXT, 4, 0, 1, 1, 0, 1, 0}, {UNION, 0, 0, 2, 2, 0, 0, 0}, LEAF(STR, 1), LEAF(ANY, 0)}, 4, {0}, 1, {1, 0x90}, 2},
     {"ext of a union of an any that is an ext",
      RS_E_FMT_VALUE,
      {{EXT, 4, 0, 1, 1, 0, 1, 0}, {UNION, 0, 0, 2, 2, 0, 0, 0}, LEAF(STR, 1), LEAF(ANY, 0)},
@@ -166,122 +105,28 @@ static const struct {
      1,
      {1, 0x11, 7, 0, 0},
      5},
-    {"ext of a union number beyond",
-     RS_E_FMT_VALUE,
-     {{EXT, 4, 0, 1, 1, 0, 1, 0}, {UNION, 0, 0, 3, 2, 0, 0, 0}, LEAF(BOOL, 0), LEAF(BOOL, 0), INT_NODE(1)},
-     5,
-     {0},
-     9,
-     {3, 1},
-     2},
-    {"list of ext of bits",
-     RS_OK,
-     {{LIST, 0, 0, 1, 1, 0, 0, 0}, {EXT, 13, 0, 1, 2, 8, 1, 0}, INT_NODE(3)},
-     3,
-     {0},
-     9,
-     {4, 0x88, 6},
-     3},
-    {"tuple of ext",
-     RS_OK,
-     {{TUPLE, 1, 0, 2, 1, 0, 0, 0}, {EXT, 13, 0, 1, 3, 0, 1, 0}, LEAF(STR, 1), LEAF(BOOL, 0)},
-     4,
-     {0},
-     1,
-     {1, 0},
-     2},
+    {"ext of a union number beyond", RS_E_FMT_VALUE, {{EXT, 4, 0, 1, 1, 0, 1, 0}, {UNION, 0, 0, 3, 2, 0, 0, 0}, LEAF(BOOL, 0), LEAF(BOOL, 0), INT_NODE(1)}, 5, {0}, 9, {3, 1}, 2},
+    {"list of ext of bits", RS_OK, {{LIST, 0, 0, 1, 1, 0, 0, 0}, {EXT, 13, 0, 1, 2, 8, 1, 0}, INT_NODE(3)}, 3, {0}, 9, {4, 0x88, 6}, 3},
+    {"tuple of ext", RS_OK, {{TUPLE, 1, 0, 2, 1, 0, 0, 0}, {EXT, 13, 0, 1, 3, 0, 1, 0}, LEAF(STR, 1), LEAF(BOOL, 0)}, 4, {0}, 1, {1, 0}, 2},
     {"struct array", RS_OK, {{NDARRAY, 0, 0, 0, 0, 0, 10, 0}}, 1, {2, 20, 2, 0, 1, 1, 'a', 0, 3, 0}, 10, {7, 7}, 2},
     {"decimal of 9 bits", RS_OK, {{DECIMAL, 9, 0, 0, 0, 0, 10, 0}}, 1, {0}, 10, {0xFF, 1}, 2},
     {"decimal of 16 bits", RS_OK, {{DECIMAL, 16, 0, 0, 0, 0, 10, 0}}, 1, {0}, 10, {1, 2}, 2},
-    {"numbers",
-     RS_OK,
-     {{NUMBERS, 0, 0, 0, 0, 0, 16, 0}},
-     1,
-     {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3},
-     16,
-     {3, 3, 0xD0, 1},
-     4},
-    {"numbers of a fixed count",
-     RS_OK,
-     {{NUMBERS, 1, 1, 0, 0, 0, 16, 3}},
-     1,
-     {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 8, 2},
-     16,
-     {100, 2, 6},
-     3},
+    {"numbers", RS_OK, {{NUMBERS, 0, 0, 0, 0, 0, 16, 0}}, 1, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3}, 16, {3, 3, 0xD0, 1}, 4},
+    {"numbers of a fixed count", RS_OK, {{NUMBERS, 1, 1, 0, 0, 0, 16, 3}}, 1, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 8, 2}, 16, {100, 2, 6}, 3},
     {"no numbers", RS_OK, {{NUMBERS, 0, 0, 0, 0, 0, 16, 0}}, 1, {0}, 16, {0}, 1},
-    {"numbers too wide",
-     RS_E_FMT_VALUE,
-     {{NUMBERS, 0, 0, 0, 0, 0, 16, 0}},
-     1,
-     {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3},
-     16,
-     {3, 4, 0, 0},
-     4},
-    {"numbers and more",
-     RS_E_FMT_TRAILING,
-     {{NUMBERS, 0, 0, 0, 0, 0, 16, 0}},
-     1,
-     {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3},
-     16,
-     {3, 3, 0xD0, 1, 0},
-     5},
-    {"numbers in a list",
-     RS_OK,
-     {{LIST, 0, 0, 1, 1, 0, 0, 0}, {NUMBERS, 0, 0, 0, 0, 0, 16, 0}},
-     2,
-     {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3},
-     16,
-     {2, 0, 1, 3, 7},
-     5},
+    {"numbers too wide", RS_E_FMT_VALUE, {{NUMBERS, 0, 0, 0, 0, 0, 16, 0}}, 1, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3}, 16, {3, 4, 0, 0}, 4},
+    {"numbers and more", RS_E_FMT_TRAILING, {{NUMBERS, 0, 0, 0, 0, 0, 16, 0}}, 1, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3}, 16, {3, 3, 0xD0, 1, 0}, 5},
+    {"numbers in a list", RS_OK, {{LIST, 0, 0, 1, 1, 0, 0, 0}, {NUMBERS, 0, 0, 0, 0, 0, 16, 0}}, 2, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3}, 16, {2, 0, 1, 3, 7}, 5},
     {"digits of bits", RS_OK, {{DIGITS, 9, 0, 0, 0, 0, 8, 20}}, 1, {0}, 8, {0xFF, 1}, 2},
     {"digits of a body", RS_OK, {{DIGITS, 32, 0, 0, 0, 0, 8, 0}}, 1, {0}, 8, {1, 2, 3, 4}, 4},
     {"hex", RS_OK, {{HEX, 0, 0, 0, 0, 0, 0, 5}}, 1, {0}, 0, {0x12, 0x34, 0x50}, 3},
-    {"fixed concat",
-     RS_OK,
-     {{CONCAT, 0, 0, 3, 1, 0, 0, 0},
-      {HEX, 0, 0, 0, 0, 0, 0, 2},
-      {SAME, 0, 0, 0, 0, 0, 0, 0},
-      {DIGITS, 3, 0, 0, 0, 0, 8, 0}},
-     4,
-     {0},
-     8,
-     {5, 0xAB},
-     2},
-    {"concat",
-     RS_OK,
-     {{CONCAT, 0, 0, 2, 1, 0, 0, 0}, LEAF(STR, 1), LEAF(STR, 2)},
-     3,
-     {0},
-     0,
-     {1, 'a', 1, 0xAC, 0x20},
-     5},
-    {"concat of a bad code point",
-     RS_E_FMT_VALUE,
-     {{CONCAT, 0, 0, 1, 1, 0, 0, 0}, LEAF(STR, 4)},
-     2,
-     {0},
-     0,
-     {1, 0, 0, 0x11, 0},
-     5},
+    {"fixed concat", RS_OK, {{CONCAT, 0, 0, 3, 1, 0, 0, 0}, {HEX, 0, 0, 0, 0, 0, 0, 2}, {SAME, 0, 0, 0, 0, 0, 0, 0}, {DIGITS, 3, 0, 0, 0, 0, 8, 0}}, 4, {0}, 8, {5, 0xAB}, 2},
+    {"concat", RS_OK, {{CONCAT, 0, 0, 2, 1, 0, 0, 0}, LEAF(STR, 1), LEAF(STR, 2)}, 3, {0}, 0, {1, 'a', 1, 0xAC, 0x20}, 5},
+    {"concat of a bad code point", RS_E_FMT_VALUE, {{CONCAT, 0, 0, 1, 1, 0, 0, 0}, LEAF(STR, 4)}, 2, {0}, 0, {1, 0, 0, 0x11, 0}, 5},
     {"optional that is there", RS_OK, {{OPTIONAL, 1, 0, 1, 1, 0, 0, 0}, LEAF(STR, 1)}, 2, {0}, 0, {1, 1, 'a'}, 3},
     {"optional that is not", RS_OK, {{OPTIONAL, 1, 0, 1, 1, 0, 0, 0}, LEAF(STR, 1)}, 2, {0}, 0, {0xFE}, 1},
-    {"optional that is not, and more",
-     RS_E_FMT_TRAILING,
-     {{OPTIONAL, 1, 0, 1, 1, 0, 0, 0}, LEAF(STR, 1)},
-     2,
-     {0},
-     0,
-     {0, 0},
-     2},
-    {"optional of bits",
-     RS_OK,
-     {{OPTIONAL, 1, 0, 1, 1, 0, 0, 0}, INT_NODE(63)},
-     2,
-     {0},
-     8,
-     {255, 255, 255, 255, 255, 255, 255, 255},
-     8},
+    {"optional that is not, and more", RS_E_FMT_TRAILING, {{OPTIONAL, 1, 0, 1, 1, 0, 0, 0}, LEAF(STR, 1)}, 2, {0}, 0, {0, 0}, 2},
+    {"optional of bits", RS_OK, {{OPTIONAL, 1, 0, 1, 1, 0, 0, 0}, INT_NODE(63)}, 2, {0}, 8, {255, 255, 255, 255, 255, 255, 255, 255}, 8},
     {"map", RS_OK, {{MAP, 0, 0, 2, 1, 0, 0, 0}, LEAF(STR, 1), LEAF(BOOL, 0)}, 3, {0}, 0, {2, 1, 'a', 0, 1}, 5},
     {"map of maps",
      RS_OK,
@@ -291,22 +136,8 @@ static const struct {
      0,
      {2, 1, 0, 1, 1, 'k', 0, 0, 0, 0, 0, 0, 0, 0},
      14},
-    {"map of more entries than bytes",
-     RS_E_FMT_TRUNCATED,
-     {{MAP, 0, 0, 2, 1, 0, 0, 0}, LEAF(BOOL, 0), LEAF(FLOAT, 0)},
-     3,
-     {0},
-     0,
-     {3, 7, 0},
-     3},
-    {"map of endless entries",
-     RS_E_FMT_LIMIT,
-     {{MAP, 0, 0, 2, 1, 0, 0, 0}, LEAF(BOOL, 0), LEAF(FLOAT, 0)},
-     3,
-     {0},
-     0,
-     {255, 255, 255, 255, 255, 255, 255, 255, 255, 1},
-     10},
+    {"map of more entries than bytes", RS_E_FMT_TRUNCATED, {{MAP, 0, 0, 2, 1, 0, 0, 0}, LEAF(BOOL, 0), LEAF(FLOAT, 0)}, 3, {0}, 0, {3, 7, 0}, 3},
+    {"map of endless entries", RS_E_FMT_LIMIT, {{MAP, 0, 0, 2, 1, 0, 0, 0}, LEAF(BOOL, 0), LEAF(FLOAT, 0)}, 3, {0}, 0, {255, 255, 255, 255, 255, 255, 255, 255, 255, 1}, 10},
     {"optional of a body", RS_OK, {{OPTIONAL, 1, 0, 1, 1, 0, 0, 0}, INT_NODE(16)}, 2, {0}, 8, {1, 2, 3}, 3},
     {"optional of a union, number beyond",
      RS_E_FMT_VALUE,
@@ -316,22 +147,8 @@ static const struct {
      0,
      {7, 0},
      2},
-    {"absent union of that number",
-     RS_OK,
-     {{OPTIONAL, 1, 0, 1, 1, 0, 0, 0}, {UNION, 0, 0, 3, 2, 0, 0, 0}, LEAF(STR, 1), LEAF(BOOL, 0), LEAF(BOOL, 0)},
-     5,
-     {0},
-     0,
-     {6},
-     1},
-    {"list of optionals",
-     RS_OK,
-     {{LIST, 0, 0, 1, 1, 0, 0, 0}, {OPTIONAL, 1, 0, 1, 2, 0, 0, 0}, LEAF(STR, 1)},
-     3,
-     {0},
-     0,
-     {3, 5, 1, 'a', 0},
-     5},
+    {"absent union of that number", RS_OK, {{OPTIONAL, 1, 0, 1, 1, 0, 0, 0}, {UNION, 0, 0, 3, 2, 0, 0, 0}, LEAF(STR, 1), LEAF(BOOL, 0), LEAF(BOOL, 0)}, 5, {0}, 0, {6}, 1},
+    {"list of optionals", RS_OK, {{LIST, 0, 0, 1, 1, 0, 0, 0}, {OPTIONAL, 1, 0, 1, 2, 0, 0, 0}, LEAF(STR, 1)}, 3, {0}, 0, {3, 5, 1, 'a', 0}, 5},
     {"keys that may be missing",
      RS_OK,
      {{STRUCT, 0, 0, 2, 1, 0, 2, 0},
@@ -344,18 +161,12 @@ static const struct {
      2,
      {2, 1, 'a'},
      3},
-    {"ext of an optional any that is an ext",
-     RS_E_FMT_VALUE,
-     {{EXT, 4, 0, 1, 1, 0, 1, 0}, {OPTIONAL, 1, 0, 1, 2, 0, 0, 0}, LEAF(ANY, 0)},
-     3,
-     {0},
-     1,
-     {1, 0x11, 7, 0, 0},
-     5},
+    {"ext of an optional any that is an ext", RS_E_FMT_VALUE, {{EXT, 4, 0, 1, 1, 0, 1, 0}, {OPTIONAL, 1, 0, 1, 2, 0, 0, 0}, LEAF(ANY, 0)}, 3, {0}, 1, {1, 0x11, 7, 0, 0}, 5},
     {"array of 65 dimensions", RS_E_FMT_VALUE, {{NDARRAY, 0, 0, 0, 0, 0, 2, 0}}, 1, {0, 3}, 2, {65}, 1},
 };
+/* clang-format on */
 
-static void test_literals(void) {
+TEST(test_literals) {
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         rs_buffer bytes = {0};
         rs_tree tree;
@@ -389,8 +200,9 @@ static rs_status check_limits(const make_node *nodes, uint32_t n_nodes, const vo
                               const void *bytes, size_t n) {
     rs_buffer tree_bytes = {0};
     rs_tree tree;
+    rs_status status;
     make_tree(&tree_bytes, nodes, n_nodes, aux, aux_size);
-    rs_status status = make_compiled(&tree_bytes, &tree, &err);
+    status = make_compiled(&tree_bytes, &tree, &err);
     if (CHECK_OK(status, &err)) {
         status = check_tree(&tree, bytes, n);
         rs_tree_clear(&tree);
@@ -399,7 +211,7 @@ static rs_status check_limits(const make_node *nodes, uint32_t n_nodes, const vo
     return status;
 }
 
-static void test_limits(void) {
+TEST(test_limits) {
     static const make_node nothing[] = {{LIST, 0, 0, 1, 1, 0, 0, 0}, {CONST, 0, 0, 0, 0, 0, 1, 0}};
     static const make_node fixed[] = {{LIST, 0, 1, 1, 1, 0, 0, UINT32_MAX}, {CONST, 0, 0, 0, 0, 0, 1, 0}};
     static const make_node lists[] = {{LIST, 0, 0, 1, 1, 0, 0, 0}, {CONST, 0, 0, 0, 0, 0, 4, 0}};
@@ -445,7 +257,7 @@ static void test_limits(void) {
 }
 
 /* What takes the rest ends where the record does: cut, it is shorter. */
-static void test_rest(void) {
+TEST(test_rest) {
     static const make_node str[] = {{STR, 2, 2, 0, 0, 0, 0, 0}}, bytes[] = {{BYTES, 0, 2, 0, 0, 0, 0, 0}};
     static const make_node row[] = {{TUPLE, 1, 0, 3, 1, 0, 0, 0},
                                     LEAF(STR, 1),
@@ -469,7 +281,7 @@ static void test_rest(void) {
 }
 
 /* Numbers count like the elements of a list, keys when they are there, texts by their units. */
-static void test_limits_of_packed(void) {
+TEST(test_limits_of_packed) {
     static const make_node numbers[] = {{NUMBERS, 0, 0, 0, 0, 0, 16, 0}},
                            fixed[] = {{NUMBERS, 0, 1, 0, 0, 0, 16, UINT32_MAX}};
     static const make_node partial[] = {{STRUCT, 0, 0, 2, 1, 0, 2, 0},
@@ -524,7 +336,7 @@ static void test_limits_of_packed(void) {
 }
 
 /* A count that the values allow but whose size wraps around. */
-static void test_sizes_that_wrap(void) {
+TEST(test_sizes_that_wrap) {
     static const make_node bits[] = {{LIST, 0, 0, 1, 1, 0, 0, 0}, INT_NODE(63)};
     static const make_node bodies[] = {{LIST, 0, 0, 1, 1, 0, 0, 0}, LEAF(FLOAT, 0)};
     static const uint8_t base[8] = {0};
@@ -539,12 +351,13 @@ static void test_sizes_that_wrap(void) {
 }
 
 /* The class of the widest unit is what a string object is made for. */
-static void test_widest(void) {
+TEST(test_widest) {
     uint8_t units[64];
-    for (uint32_t n = 1; n < 16; n++) {
-        for (uint32_t at = 0; at < n; at++) {
+    uint32_t n, at, widest;
+    for (n = 1; n < 16; n++) {
+        for (at = 0; at < n; at++) {
             memset(units, 0, sizeof units), units[at] = 0xE9;
-            uint32_t widest = rs_decode_widest_unchecked(units, n, 1);
+            widest = rs_decode_widest_unchecked(units, n, 1);
             CHECK(widest >= 0xE9 && widest <= 0xFF);
             memset(units, 0, sizeof units), rs_store_u16(units + 2 * at, 0x20AC);
             widest = rs_decode_widest_unchecked(units, n, 2);
@@ -556,14 +369,4 @@ static void test_widest(void) {
         CHECK(rs_decode_widest_unchecked(units, n, 1) < 0x80);
     }
     CHECK_U64(rs_decode_widest_unchecked(units, 0, 1), 0);
-}
-
-int main(void) {
-    RUN(test_literals);
-    RUN(test_limits);
-    RUN(test_rest);
-    RUN(test_limits_of_packed);
-    RUN(test_sizes_that_wrap);
-    RUN(test_widest);
-    return rs_test_finish("test_decode");
 }

@@ -19,7 +19,7 @@ static bool puts_uint(unsigned dtype, uint64_t value) {
     return rs_dtype_put_uints(dtype, &value, 1, item, RS_DTYPE_MOST_BYTES) == 1;
 }
 
-static void test_limits(void) {
+TEST(test_limits) {
     int64_t low, high;
     for (unsigned dtype = 0; dtype < RS_DTYPES; dtype++) {
         CHECK(rs_dtype_name(dtype) != NULL && rs_dtype_bytes(dtype) >= 1 && rs_dtype_bytes(dtype) <= 16);
@@ -40,7 +40,7 @@ static void test_limits(void) {
     CHECK(rs_dtype_name(RS_DTYPES) == NULL);
 }
 
-static void test_items(void) {
+TEST(test_items) {
     const double pair[] = {1.5, -2.0};
     CHECK(puts_int(RS_DTYPE_INT16, -2) && rs_load_u16(item) == 0xFFFE);
     CHECK(puts_uint(RS_DTYPE_UINT64, UINT64_MAX) && rs_load_u64(item) == UINT64_MAX);
@@ -58,7 +58,7 @@ static void test_items(void) {
 }
 
 /* The first number that does not fit, in the middle of many, with steps. */
-static void test_many(void) {
+TEST(test_many) {
     static int64_t ints[300];
     static uint64_t uints[300];
     static double floats[300];
@@ -81,7 +81,7 @@ static void test_many(void) {
     }
 }
 
-static void test_repeat(void) {
+TEST(test_repeat) {
     static const uint8_t pattern[16] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
     static uint8_t to[16 * 40 + 1];
     for (unsigned size = 1; size <= 16; size *= 2) {
@@ -95,9 +95,9 @@ static void test_repeat(void) {
 }
 
 /* Half floats: of every double between two of them the nearer one, and of the middle the even one. */
-static void test_half(void) {
-    uint32_t wrong = 0;
-    for (uint32_t half = 0; half < 0x7BFF; half++) {
+TEST(test_half) {
+    uint32_t half, wrong = 0;
+    for (half = 0; half < 0x7BFF; half++) {
         const double low = rs_half_to_double((uint16_t)half), high = rs_half_to_double((uint16_t)(half + 1));
         const double middle = (low + high) / 2;
         const uint16_t even = (uint16_t)(half % 2 == 0 ? half : half + 1);
@@ -109,13 +109,4 @@ static void test_half(void) {
     CHECK(rs_half_round(65519.99) == 0x7BFF && rs_half_round(65520.0) == 0x7C00 && rs_half_round(1e300) == 0x7C00);
     CHECK(rs_half_round(-(double)INFINITY) == 0xFC00 && (rs_half_round((double)NAN) & 0x7FFF) > 0x7C00);
     CHECK(rs_half_round(1e-300) == 0 && rs_half_round(-0.0) == 0x8000);
-}
-
-int main(void) {
-    RUN(test_limits);
-    RUN(test_items);
-    RUN(test_many);
-    RUN(test_repeat);
-    RUN(test_half);
-    return rs_test_finish("test_dtype");
 }

@@ -47,7 +47,7 @@ static bool encoded_is(const void *bytes, size_t n) {
 
 static const uint8_t base_0[8] = {0}, base_minus_2[8] = {0xFE, 255, 255, 255, 255, 255, 255, 255};
 
-static void test_int(void) {
+TEST(test_int) {
     make_node node = {INT, 3, 0, 0, 0, 0, 8, 0};
     make_int(&block.raw, 5);
     CHECK_OK(encode(&node, 1, base_minus_2, 8), &err);
@@ -76,7 +76,7 @@ static void test_int(void) {
     CHECK_CODE(encode(&node, 1, base_0, 8), RS_E_ARG_RANGE, &err);
 }
 
-static void test_leaves(void) {
+TEST(test_leaves) {
     static const make_node number = {FLOAT, 0, 0, 0, 0, 0, 0, 0}, flag = {BOOL, 0, 0, 0, 0, 0, 0, 0};
     static const make_node bytes = {BYTES, 0, 0, 0, 0, 0, 0, 0}, any = {ANY, 0, 0, 0, 0, 0, 0, 0};
     static const make_node constant = {CONST, 0, 0, 0, 0, 0, 3, 0};
@@ -101,7 +101,7 @@ static void test_leaves(void) {
     CHECK_CODE(encode(&constant, 1, "\x09\1x", 3), RS_E_ARG_RANGE, &err);
 }
 
-static void test_str(void) {
+TEST(test_str) {
     make_node node = {STR, 1, 0, 0, 0, 0, 0, 0};
     make_str(&block.raw, "hi");
     CHECK_OK(encode(&node, 1, NULL, 0), &err);
@@ -126,7 +126,7 @@ static void make_ints(unsigned tag, unsigned n) {
     for (unsigned i = 0; i < n; i++) make_int(&block.raw, i);
 }
 
-static void test_list(void) {
+TEST(test_list) {
     make_node nodes[] = {{LIST, 0, 0, 1, 1, 0, 0, 0}, {INT, 3, 0, 0, 0, 0, 8, 0}};
     make_ints(0x0D, 4);
     CHECK_OK(encode(nodes, 2, base_0, 8), &err);
@@ -149,7 +149,7 @@ static void test_list(void) {
 }
 
 /* (bool, str, int3, float): bits of all, bodies of the fixed, bodies of the others. */
-static void test_tuple(void) {
+TEST(test_tuple) {
     static const make_node nodes[] = {{TUPLE, 1, 0, 4, 1, 0, 0, 0},
                                       {BOOL, 0, 0, 0, 0, 0, 0, 0},
                                       {STR, 1, 0, 0, 0, 0, 0, 0},
@@ -164,7 +164,7 @@ static void test_tuple(void) {
     }
 }
 
-static void test_struct(void) {
+TEST(test_struct) {
     static const make_node nodes[] = {
         {STRUCT, 0, 0, 2, 1, 8, 6, 0}, {BYTES, 0, 0, 0, 0, 0, 0, 0}, {INT, 8, 0, 0, 0, 0, 8, 0}};
     static const char aux[] = "\0\0\0\0\0\0\0\0\x09\1a\x09\1b";
@@ -182,7 +182,7 @@ static void test_struct(void) {
 }
 
 /* [union(int3, str1, None)]: two bits an element, then each child standing alone. */
-static void test_union(void) {
+TEST(test_union) {
     static const make_node nodes[] = {{LIST, 0, 0, 1, 1, 0, 0, 0},
                                       {UNION, 0, 0, 3, 2, 0, 0, 0},
                                       {INT, 3, 0, 0, 0, 0, 8, 0},
@@ -197,7 +197,7 @@ static void test_union(void) {
 }
 
 /* A union whose children all take one byte is fixed: its bodies stand side by side. */
-static void test_fixed_union(void) {
+TEST(test_fixed_union) {
     static const make_node nodes[] = {{LIST, 0, 1, 1, 1, 0, 0, 3},
                                       {UNION, 0, 0, 2, 2, 0, 0, 0},
                                       {INT, 8, 0, 0, 0, 0, 8, 0},
@@ -208,7 +208,7 @@ static void test_fixed_union(void) {
     CHECK_ENCODED(0x02, 9, 1, 7);
 }
 
-static void test_array(void) {
+TEST(test_array) {
     make_node node = {NDARRAY, 0, 0, 0, 0, 0, 2, 0};
     make_array(&block.raw, 2, 0);
     CHECK_OK(encode(&node, 1, "\0\3\1\2", 4), &err);
@@ -226,7 +226,7 @@ static void test_array(void) {
 }
 
 /* The tag, the code and EXTRA are the tree's; bits and body the payload's. */
-static void test_ext(void) {
+TEST(test_ext) {
     static const make_node nodes[] = {
         {LIST, 0, 0, 1, 1, 0, 0, 0}, {EXT, 13, 0, 1, 2, 8, 1, 0}, {INT, 3, 0, 0, 0, 0, 8, 0}};
     static const make_node text[] = {{EXT, 22, 0, 1, 1, 0, 3, 0}, {STR, 1, 0, 0, 0, 0, 0, 0}};
@@ -259,7 +259,7 @@ static void test_ext(void) {
 }
 
 /* A list of many small values against a tree of large fixed elements: refused before room is made for them. */
-static void test_no_room_for_misfits(void) {
+TEST(test_no_room_for_misfits) {
     static const make_node nodes[] = {
         {LIST, 0, 0, 1, 1, 0, 0, 0}, {LIST, 0, 1, 1, 2, 0, 0, 1000000}, {FLOAT, 0, 0, 0, 0, 0, 0, 0}};
     make_ints(0x0D, 100000);
@@ -268,7 +268,7 @@ static void test_no_room_for_misfits(void) {
 }
 
 /* The child of a rising node may be digits, under which no value is encoded here: not the text, nor its number. */
-static void test_rising_digits(void) {
+TEST(test_rising_digits) {
     static const make_node nodes[] = {{RISING, 0, 0, 1, 1, 0, 0, 0}, {DIGITS, 0, 0, 0, 0, 0, 8, 0}};
     make_str(&block.raw, "5");
     CHECK_CODE(encode(nodes, 2, base_0, 8), RS_E_ARG_RANGE, &err);
@@ -279,7 +279,7 @@ static void test_rising_digits(void) {
 }
 
 /* A value has no number among the entries of a table that is not there. */
-static void test_no_dictionary(void) {
+TEST(test_no_dictionary) {
     static const make_node nodes[] = {
         {UNION, 0, 0, 2, 1, 0, 0, 0}, {DICT_CODED, 3, 0, 0, 0, 0, 4, 5}, {ANY, 0, 0, 0, 0, 0, 0, 0}};
     make_str(&block.raw, "x");
@@ -287,22 +287,4 @@ static void test_no_dictionary(void) {
     make_str(&block.raw, "x");
     CHECK_OK(encode(nodes, 3, "\0\0\0\0", 4), &err);
     CHECK_ENCODED(1, 9, 1, 'x');
-}
-
-int main(void) {
-    RUN(test_int);
-    RUN(test_leaves);
-    RUN(test_str);
-    RUN(test_list);
-    RUN(test_tuple);
-    RUN(test_struct);
-    RUN(test_union);
-    RUN(test_fixed_union);
-    RUN(test_array);
-    RUN(test_ext);
-    RUN(test_no_room_for_misfits);
-    RUN(test_rising_digits);
-    RUN(test_no_dictionary);
-    rs_buffer_clear(&encoded);
-    return rs_test_finish("test_encode");
 }

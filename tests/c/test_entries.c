@@ -87,12 +87,13 @@ static bool is_text(const rs_entries *entries, const rs_entry *e, const char *te
            memcmp(entries->text.data + e->bits, text, e->size_bytes) == 0;
 }
 
-static void test_every_kind(void) {
+TEST(test_every_kind) {
     static pair p;
     const rs_cursor cursor = cursor_of(1000);
     const rs_entry *e[9], *again = NULL;
     rs_entries entries;
     double tenth = 0.1;
+    size_t text_bytes;
     memset(&entries, 0, sizeof entries);
     open_pair(&p);
     for (uint32_t i = 9; i-- > 0;) CHECK_OK(rs_entries_at(&entries, &cursor, &p.node, i, &e[i], &err), &err);
@@ -104,7 +105,7 @@ static void test_every_kind(void) {
     CHECK(is_text(&entries, e[6], "\xC3\xA9\xC3\xA9\xC3\xA9"));
     CHECK(e[7]->kind == RS_ENTRY_OTHER && e[8]->kind == RS_ENTRY_OTHER);
     CHECK(entries.text.capacity_bytes - e[4]->bits >= RS_ENTRY_COPY && entries.n_known == 2);
-    size_t text_bytes = entries.text.size_bytes;
+    text_bytes = entries.text.size_bytes;
     for (uint32_t i = 0; i < 9; i++) {
         CHECK_OK(rs_entries_at(&entries, &cursor, &p.node, i, &again, &err), &err);
         CHECK(again == e[i]);
@@ -118,15 +119,16 @@ static void test_every_kind(void) {
 }
 
 /* Two nodes that name the same tables share what was read. */
-static void test_nodes_in_turn(void) {
+TEST(test_nodes_in_turn) {
     static pair p;
     const rs_cursor cursor = cursor_of(1000);
     const rs_entry *first = NULL, *second = NULL;
     rs_entries entries;
+    rs_dict_coded *other_dict;
     rs_node other;
     memset(&entries, 0, sizeof entries);
     open_pair(&p);
-    rs_dict_coded *other_dict = new_dict(1, &p.two.table, NULL);
+    other_dict = new_dict(1, &p.two.table, NULL);
     other = p.node, other.coded = other_dict;
     CHECK_OK(rs_entries_at(&entries, &cursor, &p.node, 5, &first, &err), &err);
     CHECK_OK(rs_entries_at(&entries, &cursor, &other, 1, &second, &err), &err);
@@ -140,7 +142,7 @@ static void test_nodes_in_turn(void) {
 }
 
 /* Entries whose bytes are no values are refused, and not taken for read. */
-static void test_broken(void) {
+TEST(test_broken) {
     static pair p;
     const rs_cursor cursor = cursor_of(1000);
     const rs_entry *e = NULL;
@@ -156,11 +158,4 @@ static void test_broken(void) {
     CHECK_OK(rs_entries_at(&entries, &cursor, &p.node, 0, &e, &err), &err);
     rs_entries_clear(&entries);
     close_pair(&p);
-}
-
-int main(void) {
-    RUN(test_every_kind);
-    RUN(test_nodes_in_turn);
-    RUN(test_broken);
-    return rs_test_finish("test_entries");
 }

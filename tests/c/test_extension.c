@@ -9,7 +9,7 @@ static int64_t key_third(uint64_t i) { return (int64_t)(i % 3); }
 
 enum { N = 50 };
 
-static void test_label_and_order(void) {
+TEST(test_label_and_order) {
     static const char label[] = "\x04name\x01x";
     rs_segment_writer writer;
     rs_extension extension;
@@ -49,8 +49,8 @@ static void test_label_and_order(void) {
 }
 
 /* Indexes that the segment has stay, byte for byte; there may be 16. */
-static void test_more_indexes(void) {
-    built b = saved_build(RS_FMT_SAVED_GROUPS, key_third, N);
+TEST(test_more_indexes) {
+    built b = saved_build(RS_FMT_SAVED_GROUPS, key_third, N), out;
     rs_segment_writer writer;
     rs_extension extension;
     saved_bytes bytes = {0};
@@ -68,7 +68,7 @@ static void test_more_indexes(void) {
     CHECK_CODE(rs_extension_add(&extension, &bytes.parts, &err), RS_E_ARG_LIMIT, &err);
     CHECK_OK(rs_extension_finish(&extension, &err), &err);
     rs_extension_clear(&extension);
-    built out = saved_finish(&writer);
+    out = saved_finish(&writer);
     if (out.data != NULL) {
         const rs_section *old = &directory.saved_indexes[0];
         CHECK(memcmp(b.data + old->off, out.data + old->off, old->size_bytes) == 0);
@@ -82,7 +82,7 @@ static void test_more_indexes(void) {
     built_clear(&b), built_clear(&out);
 }
 
-static void test_parts_that_do_not_fit(void) {
+TEST(test_parts_that_do_not_fit) {
     rs_segment_writer writer;
     rs_extension extension;
     saved_bytes good = {0}, factory = {0};
@@ -115,7 +115,7 @@ static void test_parts_that_do_not_fit(void) {
     built_clear(&list);
 }
 
-static void test_other_segments(void) {
+TEST(test_other_segments) {
     rs_segment_writer writer;
     rs_extension extension;
     built list;
@@ -129,7 +129,7 @@ static void test_other_segments(void) {
     built_clear(&list);
 }
 
-static void test_rewind(void) {
+TEST(test_rewind) {
     rs_segment_writer writer;
     rs_segment segment;
     REQUIRE_OK(rs_segment_writer_open(&writer, RS_BACKING_ANONYMOUS, NULL, NULL, &err), &err);
@@ -144,13 +144,4 @@ static void test_rewind(void) {
         rs_segment_close(&segment);
     }
     rs_segment_writer_abort(&writer);
-}
-
-int main(void) {
-    RUN(test_label_and_order);
-    RUN(test_more_indexes);
-    RUN(test_parts_that_do_not_fit);
-    RUN(test_other_segments);
-    RUN(test_rewind);
-    return rs_test_finish("test_extension");
 }

@@ -172,8 +172,8 @@ static void check_store(bool compress) {
     built_clear(&b);
 }
 
-static void test_forms(void) { check_store(true); }
-static void test_forms_of_any_values(void) { check_store(false); }
+TEST(test_forms) { check_store(true); }
+TEST(test_forms_of_any_values) { check_store(false); }
 
 /* ---- Stops ---- */
 
@@ -232,10 +232,10 @@ static void check_stops(bool compress) {
     built_clear(&b);
 }
 
-static void test_stops(void) { check_stops(true); }
-static void test_stops_of_any_values(void) { check_stops(false); }
+TEST(test_stops) { check_stops(true); }
+TEST(test_stops_of_any_values) { check_stops(false); }
 
-static void test_positions_and_sizes(void) {
+TEST(test_positions_and_sizes) {
     built b = build(columns_record, 500, true);
     const char *key = "id";
     rs_gather g;
@@ -294,7 +294,7 @@ static void check_damage(built_record record, const char *const *fields, bool co
     built_clear(&sound);
 }
 
-static void test_damage(void) {
+TEST(test_damage) {
     set_specs();
     check_damage(columns_record, keys, true);
     check_damage(columns_record, keys, false);
@@ -376,7 +376,7 @@ static bool same_arrays(const rs_gather *g, uint64_t k, uint64_t i) {
     return ok && pair[0] == (float)i && pair[1] == 2.0f;
 }
 
-static void test_arrays(void) {
+TEST(test_arrays) {
     static const bool ways[] = {true, false};
     for (unsigned way = 0; way < 2; way++) {
         built b = build(add_arrays, 1000, ways[way]);
@@ -401,7 +401,7 @@ static void test_arrays(void) {
 /* ---- Packed documents and padded lists of lists, against a plain model ---- */
 
 /* Rings, some of which are empty, packed into rows of 13 numbers and cut where a row ends. */
-static void test_packed_and_split(void) {
+TEST(test_packed_and_split) {
     static int64_t wanted[2 * BATCH];
     built b = build(columns_record, N, true);
     const char *key = "ring";
@@ -456,7 +456,7 @@ static bool same_nested(const rs_gather *g, uint64_t at, uint64_t i, uint64_t wi
     return true;
 }
 
-static void test_padded_nested(void) {
+TEST(test_padded_nested) {
     static const struct {
         uint64_t length, inner, width, inner_width;
         bool truncate;
@@ -514,7 +514,7 @@ static void add_few(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
     if (i % 2 != 0) make_str(raw, "c"), make_str(raw, colours[i % 3]);
 }
 
-static void test_entries_of_walked_records(void) {
+TEST(test_entries_of_walked_records) {
     static const char *const fields[] = {"c", "c", "v"};
     static rs_names names;
     rs_gather g;
@@ -554,7 +554,7 @@ static void test_entries_of_walked_records(void) {
 
 /* ---- Memory ---- */
 
-static void test_memory(void) {
+TEST(test_memory) {
     built b = build(columns_record, N, true);
     uint64_t n_steps = UINT64_MAX;
     REQUIRE(b.data != NULL);
@@ -580,20 +580,4 @@ static void test_memory(void) {
     }
     sources_close(&s);
     built_clear(&b);
-}
-
-int main(void) {
-    RUN(test_forms);
-    RUN(test_forms_of_any_values);
-    RUN(test_stops);
-    RUN(test_stops_of_any_values);
-    RUN(test_positions_and_sizes);
-    RUN(test_damage);
-    RUN(test_arrays);
-    RUN(test_packed_and_split);
-    RUN(test_padded_nested);
-    RUN(test_entries_of_walked_records);
-    RUN(test_memory);
-    free(buffer);
-    return rs_test_finish("test_gather");
 }

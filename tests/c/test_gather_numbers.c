@@ -71,8 +71,9 @@ static void make_entries(hand *h, uint64_t n, const char *first, const char *thi
                                      {UNION, 0, 0, 2, 2, 0, 0, 0},
                                      {DICT_CODED, 2, 0, 0, 0, 0, 4, 3},
                                      {INT, 8, 0, 0, 0, 0, 8, 0}};
+    hand_values *entries;
     (void)hand_tree(h, root, 4, "\0\0\0\0\0\0\0\0\x09\1a", 11);
-    hand_values *entries = hand_table(h, hand_leaf(h, ANY, 0, 0));
+    entries = hand_table(h, hand_leaf(h, ANY, 0, 0));
     hand_put(entries, first, size), hand_put(entries, "\0", 1), hand_put(entries, third, size);
     for (uint64_t i = 0; i < n; i++) {
         const uint8_t bytes[] = {i % 4 == 3, (uint8_t)(i % 4 == 3 ? 5 : i % 3)};
@@ -82,7 +83,7 @@ static void make_entries(hand *h, uint64_t n, const char *first, const char *thi
 }
 
 /* An entry is taken once, a None among them is a missing value, and the record after it has its own. */
-static void test_entries_of_unions(void) {
+TEST(test_entries_of_unions) {
     hand h = {0};
     make_entries(&h, 90, "\4\xE8\3", "\4\xB8\xB", 3);
     set_spec(RS_GATHER_VALUES, RS_DTYPE_INT64, RS_GATHER_MASK);
@@ -101,7 +102,7 @@ static void test_entries_of_unions(void) {
 }
 
 /* Entries that are floats, 0.3 and -1e300, of which each byte counts. */
-static void test_entries_of_floats(void) {
+TEST(test_entries_of_floats) {
     const double values[] = {0.3, 0, -1e300};
     char first[9], third[9];
     hand h = {0};
@@ -150,12 +151,12 @@ static void check_fixed_list(uint32_t n) {
     hand_clear(&h);
 }
 
-static void test_fixed_lists(void) {
+TEST(test_fixed_lists) {
     for (uint32_t n = 1; n <= 33; n++) check_fixed_list(n);
 }
 
 /* {"a": (an int8, a bool, an int8)}, as one bit and two bytes. */
-static void test_fixed_tuples(void) {
+TEST(test_fixed_tuples) {
     static const make_node nodes[] = {{STRUCT, 0, 0, 1, 1, 8, 3, 0},
                                       {TUPLE, 1, 0, 3, 2, 0, 0, 0},
                                       {INT, 8, 0, 0, 0, 0, 8, 0},
@@ -173,7 +174,7 @@ static void test_fixed_tuples(void) {
 }
 
 /* Two fields of known size: each is written where its own part begins. */
-static void test_two_fields(void) {
+TEST(test_two_fields) {
     static const make_node nodes[] = {
         {STRUCT, 0, 0, 2, 1, 8, 6, 0}, {INT, 8, 0, 0, 0, 0, 8, 0}, {INT, 8, 0, 0, 0, 0, 8, 0}};
     static const char *const keys[] = {"a", "b"};
@@ -203,10 +204,10 @@ static void test_two_fields(void) {
 /* An int16 array of this shape in C order; its numbers count up from `first`. */
 static void put_array(rs_buffer *raw, uint32_t ndim, const uint64_t *dims, unsigned first) {
     const uint8_t head[] = {0x10, 0, 3};
-    uint64_t n = 1;
+    uint64_t n = 1, i;
     make_bytes(raw, head, 3), make_varint(raw, ndim);
-    for (uint64_t i = 0; i < ndim; i++) make_varint(raw, dims[i]), n *= dims[i];
-    for (uint64_t i = 0; i < n; i++) {
+    for (i = 0; i < ndim; i++) make_varint(raw, dims[i]), n *= dims[i];
+    for (i = 0; i < n; i++) {
         uint8_t item[2];
         rs_store_u16(item, (uint16_t)(first + i));
         make_bytes(raw, item, 2);
@@ -221,7 +222,7 @@ static void add_scalar(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
     put_key(raw), put_array(raw, 0, NULL, (unsigned)(7 + i));
 }
 
-static void test_scalars(void) {
+TEST(test_scalars) {
     built b = build(add_scalar, 5, false);
     REQUIRE(b.data != NULL);
     set_spec(RS_GATHER_VALUES, RS_DTYPE_INT64, RS_GATHER_RAISE);
@@ -248,7 +249,7 @@ static void add_two_levels(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
     else make_head(raw, 0x0D, 2), put_array(raw, 1, &sizes[0], 40), put_array(raw, 1, &sizes[1], 50);
 }
 
-static void test_arrays_as_lists_of_lists(void) {
+TEST(test_arrays_as_lists_of_lists) {
     static const int64_t numbers[] = {10, 11, 12, 13, 14, 15, 20, 21, 40, 41, 50}, inner[] = {0, 3, 6, 8, 10, 11},
                          outer[] = {0, 2, 3, 3, 5};
     built b = build(add_two_levels, 4, false);
@@ -280,10 +281,11 @@ static void add_misshapen(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
     else put_array(raw, 3, deep, 7);
 }
 
-static void test_misshapen_arrays(void) {
+TEST(test_misshapen_arrays) {
     for (unsigned k = 0; k < 8; k++) {
+        built b;
         which = k / 2, in_list = k % 2 == 1;
-        built b = build(add_misshapen, 5, false);
+        b = build(add_misshapen, 5, false);
         REQUIRE(b.data != NULL);
         set_spec(in_list ? RS_GATHER_RAGGED : RS_GATHER_VALUES, RS_DTYPE_INT64, RS_GATHER_RAISE);
         spec.n_row = 2, spec.row[0] = 2, spec.row[1] = 3, spec.row_numbers = 6;
@@ -310,7 +312,7 @@ static void add_flat_behind_empty(uint64_t i, rs_buffer *raw, rs_buffer *arrays)
     else put_array(raw, 1, flat, 7);
 }
 
-static void test_flat_arrays(void) {
+TEST(test_flat_arrays) {
     static const built_record records[] = {add_flat, add_flat_behind_empty};
     for (unsigned k = 0; k < 2; k++) {
         built b = build(records[k], 5, false);
@@ -333,11 +335,12 @@ static void add_deep(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
     put_array(raw, RS_GATHER_ROW_DIMS + extra, dims, (unsigned)(100 * i));
 }
 
-static void test_most_dimensions(void) {
+TEST(test_most_dimensions) {
     static const uint64_t row[RS_GATHER_ROW_DIMS] = {1, 2, 1, 1, 2, 1, 1, 2};
     for (unsigned k = 0; k < 4; k++) {
+        built b;
         extra = k / 2, in_list = k % 2 == 1;
-        built b = build(add_deep, 3, false);
+        b = build(add_deep, 3, false);
         REQUIRE(b.data != NULL);
         set_spec(in_list ? RS_GATHER_RAGGED : RS_GATHER_VALUES, RS_DTYPE_INT64, RS_GATHER_RAISE);
         spec.n_row = RS_GATHER_ROW_DIMS, spec.row_numbers = 8;
@@ -358,20 +361,22 @@ static bool is_bfloat16;
 /* An array of two int16 as a tensor, or two numbers of a type that numpy lacks, as the bits that they have. */
 static void add_tensor(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
     static const uint64_t two[] = {2};
+    size_t at;
     (void)arrays;
     put_key(raw);
     make_tag(raw, RS_FMT_TAG_EXT), make_tag(raw, RS_FMT_EXT_TENSOR);
     if (is_bfloat16) make_str(raw, "bfloat16");
     else make_tag(raw, RS_FMT_TAG_NONE);
-    size_t at = raw->size_bytes;
+    at = raw->size_bytes;
     put_array(raw, 1, two, (unsigned)((is_bfloat16 ? 0x3F80 : 0) + 2 * i));
     if (is_bfloat16) raw->data[at + 2] = 7;
 }
 
-static void test_tensors(void) {
+TEST(test_tensors) {
     for (unsigned k = 0; k < 4; k++) {
+        built b;
         is_bfloat16 = k / 2 == 1;
-        built b = build(add_tensor, 60, k % 2 == 1);
+        b = build(add_tensor, 60, k % 2 == 1);
         REQUIRE(b.data != NULL);
         set_spec(RS_GATHER_RAGGED, RS_DTYPE_FLOAT64, RS_GATHER_RAISE);
         if (gather(built_slice(&b), 60) && CHECK(g.stop.why == RS_GATHER_DONE) && CHECK(i64_at(1, 60) == 120)) {
@@ -402,7 +407,7 @@ static void check_shape(unsigned number, uint32_t ndim, uint64_t a, uint64_t b, 
 }
 
 /* Arrays (2, 3), (3, 3) and (4, 3) as lists of rows of three, and as lists of lists. */
-static void test_shapes(void) {
+TEST(test_shapes) {
     built b = build(add_pairs, 3, false);
     REQUIRE(b.data != NULL);
     for (unsigned form = RS_GATHER_RAGGED; form <= RS_GATHER_PADDED_NESTED; form++) {
@@ -423,21 +428,4 @@ static void test_shapes(void) {
         done();
     }
     built_clear(&b);
-}
-
-int main(void) {
-    RUN(test_entries_of_unions);
-    RUN(test_entries_of_floats);
-    RUN(test_fixed_lists);
-    RUN(test_fixed_tuples);
-    RUN(test_two_fields);
-    RUN(test_scalars);
-    RUN(test_arrays_as_lists_of_lists);
-    RUN(test_misshapen_arrays);
-    RUN(test_flat_arrays);
-    RUN(test_most_dimensions);
-    RUN(test_tensors);
-    RUN(test_shapes);
-    free(buffer);
-    return rs_test_finish("test_gather_numbers");
 }

@@ -11,7 +11,7 @@ static uint64_t bits_of(double value) {
     return rs_load_u64(bytes);
 }
 
-static void test_literals(void) {
+TEST(test_literals) {
     CHECK(rs_half_to_double(0x3C00) == 1.0 && rs_half_to_double(0xC000) == -2.0);
     CHECK(rs_half_to_double(0x7BFF) == 65504.0 && rs_half_to_double(0x0001) == 1.0 / 16777216.0);
     CHECK(rs_half_to_double(0x03FF) == 1023.0 / 16777216.0 && rs_half_to_double(0x0400) == 1.0 / 16384.0);
@@ -22,9 +22,9 @@ static void test_literals(void) {
     CHECK(bits_of(rs_half_to_double(0xFE01)) == (UINT64_C(0xFFF8) << 48 | UINT64_C(1) << 42));
 }
 
-static void test_all(void) {
-    uint32_t wrong = 0;
-    for (uint32_t half = 0; half <= UINT16_MAX; half++) {
+TEST(test_all) {
+    uint32_t half, wrong = 0;
+    for (half = 0; half <= UINT16_MAX; half++) {
         const int exponent = half >> 10 & 31;
         const double value = rs_half_to_double((uint16_t)half);
         const double size = exponent == 0 ? ldexp(half & 1023, -24) : ldexp(1024 + (half & 1023), exponent - 25);
@@ -32,10 +32,4 @@ static void test_all(void) {
         wrong += rs_half_of_double_unchecked(value) != half;
     }
     CHECK_U64(wrong, 0);
-}
-
-int main(void) {
-    RUN(test_literals);
-    RUN(test_all);
-    return rs_test_finish("test_half");
 }

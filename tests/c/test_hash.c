@@ -8,14 +8,14 @@ enum { SANITY = 2367 };
 #define PRIME32 UINT64_C(2654435761)
 static uint8_t sanity[SANITY];
 
-static void make_sanity(void) {
+TEST(make_sanity) {
     uint64_t generator = PRIME32;
     for (size_t i = 0; i < SANITY; i++, generator *= UINT64_C(11400714785074694797))
         sanity[i] = (uint8_t)(generator >> 56);
     CHECK(sanity[0] == 0);
 }
 
-static void test_published(void) {
+TEST(test_published) {
     static const struct {
         size_t n;
         uint64_t seed, hash;
@@ -84,7 +84,7 @@ static uint64_t slow(const uint8_t *p, uint64_t n, uint64_t seed) {
     return all ^ (all >> 32);
 }
 
-static void test_against_slow(void) {
+TEST(test_against_slow) {
     for (uint64_t n = 0; n <= 300; n++) {
         uint8_t *exact = make_exact(sanity + n, n);
         for (uint64_t seed = 0; seed < 3; seed++) {
@@ -97,7 +97,7 @@ static void test_against_slow(void) {
 }
 
 /* A head of any size before bytes that lie elsewhere: the hash of both in a row. */
-static void test_headed(void) {
+TEST(test_headed) {
     for (unsigned head = 0; head <= RS_HASH_HEAD_MAX; head++) {
         for (uint64_t n = 0; n < 100; n++) {
             uint8_t *h = make_exact(sanity, head), *b = make_exact(sanity + head, n);
@@ -108,20 +108,11 @@ static void test_headed(void) {
     }
 }
 
-static void test_scale(void) {
+TEST(test_scale) {
     CHECK_U64(rs_hash_scale(0, UINT64_MAX), 0);
     CHECK_U64(rs_hash_scale(UINT64_MAX, 1), 0);
     CHECK_U64(rs_hash_scale(UINT64_MAX, 1000), 999);
     CHECK_U64(rs_hash_scale(UINT64_C(1) << 63, 1000), 500);
     CHECK_U64(rs_hash_scale(UINT64_MAX, UINT64_MAX), UINT64_MAX - 1);
     CHECK_U64(rs_hash_scale(UINT64_C(0x123456789ABCDEF0), UINT64_C(0xFEDCBA987654321)), UINT64_C(0x121FA00AD77D742));
-}
-
-int main(void) {
-    RUN(make_sanity);
-    RUN(test_published);
-    RUN(test_against_slow);
-    RUN(test_headed);
-    RUN(test_scale);
-    return rs_test_finish("test_hash");
 }

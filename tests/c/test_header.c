@@ -41,14 +41,15 @@ static rs_status read_both(const uint8_t *s, size_t size, const rs_limits *limit
     rs_directory directory;
     uint8_t *exact = make_exact(s, size);
     rs_slice slice = rs_slice_of(exact, size);
+    rs_status status;
     rs_error_clear(&err);
-    rs_status status = rs_header_read(slice, limits, &header, &err);
+    status = rs_header_read(slice, limits, &header, &err);
     if (status == RS_OK) status = rs_directory_read(slice, &header, 0, &directory, &err);
     free(exact);
     return status;
 }
 
-static void test_valid(void) {
+TEST(test_valid) {
     uint8_t *s = make_segment();
     CHECK_OK(read_both(s, SIZE, NULL), &err);
     CHECK_OK(read_both(s, SIZE + ENTRY, NULL), &err); /* rule 7: bytes beyond are ignored */
@@ -58,7 +59,7 @@ static void test_valid(void) {
 }
 
 /* Rules 1 and 7. */
-static void test_truncated(void) {
+TEST(test_truncated) {
     uint8_t *s = make_segment();
     for (size_t size = 0; size < SIZE; size++) {
         CHECK_CODE(read_both(s, size, NULL), RS_E_FMT_TRUNCATED, &err);
@@ -68,7 +69,7 @@ static void test_truncated(void) {
 }
 
 /* Rules 2 to 4: every byte of the header is covered. */
-static void test_every_header_byte(void) {
+TEST(test_every_header_byte) {
     uint8_t *s = make_segment();
     for (unsigned i = 0; i < 4096; i++) {
         rs_status code = i < 8 ? RS_E_FMT_MAGIC : i == 10 || i == 11 ? RS_E_FMT_VERSION : RS_E_FMT_CHECKSUM;
@@ -154,12 +155,13 @@ static const struct {
     {10, 80, 8, UINT64_C(1) << 48, SEAL, RS_E_FMT_SECTION, 80},
 };
 
-static void test_every_rule(void) {
+TEST(test_every_rule) {
     for (size_t i = 0; i < sizeof broken / sizeof broken[0]; i++) {
         uint8_t *s = make_segment();
+        bool ok;
         put(s + broken[i].at, broken[i].value, broken[i].width);
         seal(s, broken[i].reseal);
-        bool ok = CHECK_CODE(read_both(s, SIZE, NULL), broken[i].code, &err);
+        ok = CHECK_CODE(read_both(s, SIZE, NULL), broken[i].code, &err);
         if (broken[i].code != RS_OK) {
             ok = CHECK_U64(err.offset, broken[i].offset) && ok;
             CHECK_U64(err.code, broken[i].code);
@@ -170,7 +172,7 @@ static void test_every_rule(void) {
 }
 
 /* Rule 10 with the feature FRONT: the heap lies within the header, before the checksum. */
-static void test_front(void) {
+TEST(test_front) {
     static const struct {
         uint64_t off, size;
         rs_status code;
@@ -199,7 +201,7 @@ static void test_front(void) {
 }
 
 /* The entries stand in the order of their sections, and those of equal offsets in the order of their kinds. */
-static void test_sorted_entries(void) {
+TEST(test_sorted_entries) {
     static const uint8_t expected[] = {4, 6, 1, 2, 3, 5};
     uint8_t *s = make_segment();
     rs_header header;
@@ -215,7 +217,7 @@ static void test_sorted_entries(void) {
 }
 
 /* Rule 12 the other way round, and limits of the caller's choice. */
-static void test_no_blocks_and_limits(void) {
+TEST(test_no_blocks_and_limits) {
     rs_limits limits = {4, 9};
     uint8_t *s = make_segment();
     put(s + AT(4, 16), 0, 8), put(s + AT(4, 24), 0, 8), seal(s, SEAL);
@@ -234,7 +236,7 @@ static void test_no_blocks_and_limits(void) {
 }
 
 /* A section of a kind that this reader does not know but may ignore. */
-static void test_optional_section(void) {
+TEST(test_optional_section) {
     uint8_t *s = make_segment(), *e = s + DIRECTORY + 6 * ENTRY;
     put(s + 68, 7, 4), put(s + 32, SIZE + ENTRY, 8);
     put(e, 32768, 2), put(e + 2, 77, 2), put(e + 8, TABLE + 64, 8);
@@ -249,7 +251,7 @@ static void test_optional_section(void) {
 }
 
 /* The label is one of those: found where it is of store 0, and looked at no closer. */
-static void test_label(void) {
+TEST(test_label) {
     uint8_t *s = make_segment(), *e = s + DIRECTORY + 6 * ENTRY;
     rs_header header;
     rs_directory directory;
@@ -270,7 +272,7 @@ static void test_label(void) {
 }
 
 /* What is written is what the page says: the hand-made bytes again. */
-static void test_write(void) {
+TEST(test_write) {
     uint8_t *s = make_segment(), written[4096] = {0};
     rs_header header;
     rs_directory directory;
@@ -288,7 +290,7 @@ static void test_write(void) {
 }
 
 /* Without limits the header gives no more than the segment may become; under limits it gives what it declares. */
-static void test_becomes(void) {
+TEST(test_becomes) {
     const rs_limits limits = {UINT64_C(1) << 40, UINT64_C(1) << 41};
     uint8_t *s = make_segment();
     rs_header header;
@@ -312,7 +314,7 @@ static void test_becomes(void) {
 }
 
 /* Rule 12: each block holds a record. Without the heap there is room for a second block. */
-static void test_more_blocks_than_records(void) {
+TEST(test_more_blocks_than_records) {
     uint8_t *s = make_segment();
     uint8_t *blocks = s + DIRECTORY + 3 * ENTRY;
     put(s + DIRECTORY + 16, 0, 8), put(s + DIRECTORY + ENTRY + 8, HEAP, 8), put(s + DIRECTORY + 2 * ENTRY + 8, HEAP, 8);
@@ -323,20 +325,4 @@ static void test_more_blocks_than_records(void) {
     put(s + 80, 2, 8), seal(s, SEAL);
     CHECK_OK(read_both(s, SIZE, NULL), &err);
     free(s);
-}
-
-int main(void) {
-    RUN(test_valid);
-    RUN(test_becomes);
-    RUN(test_truncated);
-    RUN(test_every_header_byte);
-    RUN(test_every_rule);
-    RUN(test_front);
-    RUN(test_sorted_entries);
-    RUN(test_no_blocks_and_limits);
-    RUN(test_more_blocks_than_records);
-    RUN(test_optional_section);
-    RUN(test_label);
-    RUN(test_write);
-    return rs_test_finish("test_header");
 }

@@ -56,6 +56,7 @@ static rs_links links;
 static rs_status infer(uint32_t n, rs_buffer *bytes) {
     rs_span *spans = (rs_span *)calloc(n + 1, sizeof *spans);
     rs_stats survey;
+    rs_status status;
     uint64_t begin = 0;
     for (uint32_t i = 0; i < n; i++) {
         spans[i].off = (uint32_t)begin;
@@ -68,7 +69,7 @@ static rs_status infer(uint32_t n, rs_buffer *bytes) {
     survey.values.n = n;
     survey.scan = &block.scan;
     survey.choices = dictionaries.choices = &choices;
-    rs_status status = rs_infer_survey(&survey, 0, &err);
+    status = rs_infer_survey(&survey, 0, &err);
     if (status == RS_OK) status = rs_infer_tree(&survey, &dictionaries, 0, bytes, &links, &err);
     rs_stats_clear(&survey);
     free(spans);
@@ -115,7 +116,7 @@ static const char *ints(int64_t a, int64_t b) {
     return inferred();
 }
 
-static void test_ints(void) {
+TEST(test_ints) {
     CHECK_STR(ints(5, 5), "const");
     CHECK_STR(ints(5, 6), "int1+5");
     CHECK_STR(ints(-3, 4), "int3+-3");
@@ -133,7 +134,7 @@ static void test_ints(void) {
     CHECK_STR(ints(INT64_MIN, INT64_MAX), "int64+-9223372036854775808");
 }
 
-static void test_leaves(void) {
+TEST(test_leaves) {
     make_float(&block.raw, 1.5), make_record_end(&block), make_float(&block.raw, 2), make_record_end(&block);
     CHECK_STR(inferred(), "decimal");
     make_float(&block.raw, 1.0 / 3), make_record_end(&block), make_float(&block.raw, 1e300), make_record_end(&block);
@@ -149,7 +150,7 @@ static void test_leaves(void) {
     CHECK_STR(inferred(), "any");
 }
 
-static void test_strings(void) {
+TEST(test_strings) {
     add_str(0x09, 1), add_str(0x09, 2);
     CHECK_STR(inferred(), "str1");
     add_str(0x0A, 1), add_str(0x0A, 2);
@@ -168,7 +169,7 @@ static void test_strings(void) {
     CHECK_STR(inferred(), "dict");
 }
 
-static void test_unions(void) {
+TEST(test_unions) {
     add_int(1), add_int(2), make_tag(&block.raw, 0), make_record_end(&block), add_str(0x09, 3);
     CHECK_STR(inferred(), "union(const, int1+1, str1)");
     make_units(&block.raw, 0x07, 9, 1, 1), make_record_end(&block), add_int(1), add_int(2); /* `any` comes last */
@@ -189,7 +190,7 @@ static void add_bools(uint64_t n) {
     make_record_end(&block);
 }
 
-static void test_sequences(void) {
+TEST(test_sequences) {
     add_sequence(0x0D, 3, 0), add_sequence(0x0D, 4, 0);
     CHECK_STR(inferred(), "numbers");
     add_sequence(0x0D, 4, 0), add_sequence(0x0D, 4, 1);
@@ -216,7 +217,7 @@ static void add_struct(const char *a, const char *b, int64_t value) {
     make_record_end(&block);
 }
 
-static void test_structs(void) {
+TEST(test_structs) {
     add_struct("a", "b", 0), add_struct("a", "b", 1);
     CHECK_STR(inferred(), "struct(int1+0, decimal)");
     add_struct("a", "b", 0), add_struct("a", "b", 1), add_struct("b", "a", 0), add_struct("b", "a", 1);
@@ -228,7 +229,7 @@ static void test_structs(void) {
 }
 
 /* What the tree of [{"a": 5}, {"a": 6}] is, byte for byte. */
-static void test_tree_bytes(void) {
+TEST(test_tree_bytes) {
     static const uint8_t wanted[] = {2, 0, 0, 0, 11, 0, 0, 0, 10, 0, 0, 0, 1,   0, 0, 0, 1, 0, 0, 0, 0, 0, 0,
                                      0, 3, 0, 0, 0,  0, 0, 0, 0,  3, 1, 0, 0,   0, 0, 0, 0, 0, 0, 0, 0, 3, 0,
                                      0, 0, 8, 0, 0,  0, 0, 0, 0,  0, 9, 1, 'a', 5, 0, 0, 0, 0, 0, 0, 0};
@@ -249,7 +250,7 @@ static void add_array(uint64_t n) {
     make_record_end(&block);
 }
 
-static void test_arrays(void) {
+TEST(test_arrays) {
     add_array(2), add_array(3);
     CHECK_STR(inferred(), "ndarray");
     add_array(600), add_array(600); /* outside: no constant, and no body of fixed size */
@@ -263,7 +264,7 @@ static void add_ext(unsigned code, const char *name, int64_t payload) {
     make_record_end(&block);
 }
 
-static void test_ext(void) {
+TEST(test_ext) {
     add_ext(13, NULL, 5), add_ext(13, NULL, 6);
     CHECK_STR(inferred(), "ext13(int1+5)");
     add_ext(13, NULL, 5), add_ext(13, NULL, 5);
@@ -278,7 +279,7 @@ static void test_ext(void) {
 }
 
 /* Dicts within payloads: infer and encode ask for key sets in the order in which scan met them. */
-static void test_ext_of_dicts(void) {
+TEST(test_ext_of_dicts) {
     for (int64_t i = 0; i < 2; i++) {
         make_head(&block.raw, 0x0F, 2);
         make_str(&block.raw, "x"), make_ext(&block.raw, 8, NULL);
@@ -291,7 +292,7 @@ static void test_ext_of_dicts(void) {
 }
 
 /* More classes than a position may have: the rest goes under `any`. */
-static void test_many_classes(void) {
+TEST(test_many_classes) {
     char name[8];
     for (unsigned i = 0; i < 300; i++) {
         (void)snprintf(name, sizeof name, "C%u", i);
@@ -308,8 +309,8 @@ static void test_many_classes(void) {
 static void add_text_of(unsigned seed) {
     static const char *const words[] = {"republic ", "kingdom ", "of the ", "united ", "island "};
     char text[64] = "";
-    unsigned used = 0;
-    for (unsigned i = 0; i < 4; i++) {
+    unsigned i, used = 0;
+    for (i = 0; i < 4; i++) {
         used += (unsigned)snprintf(text + used, sizeof text - used, "%s%c%c", words[(seed * 7 + i * seed) % 5],
                                    (int)('a' + seed * (i + 3) % 23), (int)('a' + seed * (i + 11) % 19));
     }
@@ -331,30 +332,29 @@ static void add_name(unsigned number) {
 }
 
 /* Positions with little text have one symbol table; what it would hardly make smaller stays plain. */
-static void test_little_text(void) {
+TEST(test_little_text) {
     static const char *const keys[] = {"a", "b", "c", "d"};
-    unsigned random = 1;
-    for (unsigned i = 0; i < 120; i++) {
+    unsigned i, k, random = 1;
+    for (i = 0; i < 120; i++) {
         make_head(&block.raw, 0x0F, 5);
-        for (unsigned k = 0; k < 4; k++) make_str(&block.raw, keys[k]), add_text_of(i * 4 + k + 1);
+        for (k = 0; k < 4; k++) make_str(&block.raw, keys[k]), add_text_of(i * 4 + k + 1);
         make_str(&block.raw, "e"), add_letters(&random);
         make_record_end(&block);
     }
     tables_written = 0;
     CHECK_STR(inferred(), "struct(symbols, symbols, symbols, symbols, str1)");
     CHECK_U64(tables_written, 1);
-    for (unsigned i = 0; i < 120; i++) { /* nothing that a table could say more shortly: none is written */
+    for (i = 0; i < 120; i++) { /* nothing that a table could say more shortly: none is written */
         make_head(&block.raw, 0x0F, 4);
-        for (unsigned k = 0; k < 4; k++) make_str(&block.raw, keys[k]), add_letters(&random);
+        for (k = 0; k < 4; k++) make_str(&block.raw, keys[k]), add_letters(&random);
         make_record_end(&block);
     }
     tables_written = 0;
     CHECK_STR(inferred(), "struct(str1, str1, str1, str1)");
     CHECK_U64(tables_written, 0);
-    for (unsigned i = 0; i < 100; i++) { /* where a template fits all but a few, those few are no reason for one */
+    for (i = 0; i < 100; i++) { /* where a template fits all but a few, those few are no reason for one */
         make_head(&block.raw, 0x0F, 4);
-        for (unsigned k = 0; k < 4; k++)
-            make_str(&block.raw, keys[k]), i * 7 % 25 == k ? add_text_of(i) : add_name(i * 37);
+        for (k = 0; k < 4; k++) make_str(&block.raw, keys[k]), i * 7 % 25 == k ? add_text_of(i) : add_name(i * 37);
         make_record_end(&block);
     }
     tables_written = 0;
@@ -385,13 +385,13 @@ static void check_many_shapes(bool plain) {
     CHECK_STR(said + said_size - 6, ", any)");
 }
 
-static void test_many_shapes(void) {
+TEST(test_many_shapes) {
     check_many_shapes(true);
     check_many_shapes(false);
 }
 
 /* Dicts of more keys than a tree has nodes. */
-static void test_many_keys(void) {
+TEST(test_many_keys) {
     char key[8];
     for (unsigned k = 0; k < 2; k++) {
         make_head(&block.raw, 0x0F, 5000);
@@ -427,7 +427,7 @@ static void add_sparse(uint32_t step, bool text) {
 }
 
 /* A value that is seldom there stands in a body; one that is mostly there, in the bit group. */
-static void test_seldom_there(void) {
+TEST(test_seldom_there) {
     add_sparse(6, true);
     CHECK(strstr(inferred(), "optional(union(int11") != NULL);
     add_sparse(6, false); /* a row of one size gives that up where it saves most of its bytes */
@@ -436,7 +436,7 @@ static void test_seldom_there(void) {
     CHECK(strstr(inferred(), "union(int11") == NULL);
 }
 
-static void test_any_tree(void) {
+TEST(test_any_tree) {
     rs_buffer bytes = {0};
     rs_tree tree;
     REQUIRE_OK(rs_infer_any_tree(&bytes, &err), &err);
@@ -477,10 +477,10 @@ static void check_random_block(uint32_t n, unsigned depth) {
 
 /* Strings of 2-byte units after one pattern, and bytes. A value of n bytes that begins as such a string of n units does,
  * and behind which the rest of that string stands in memory, is bytes all the same. */
-static void test_bytes_beside_parts(void) {
+TEST(test_bytes_beside_parts) {
     enum { UNITS = 15, N = 400 };
     rs_buffer bytes = {0}, encoded[2] = {{0}, {0}};
-    uint8_t memory[2 + 2 * UNITS], units[2 * UNITS];
+    uint8_t memory[2 + 2 * UNITS], units[2 * UNITS], *exact;
     rs_tree tree;
     for (uint32_t i = 0; i < N; i++) {
         char text[UNITS];
@@ -500,7 +500,7 @@ static void test_bytes_beside_parts(void) {
         memory[0] = 0x0C, memory[1] = UNITS;
         memcpy(memory + 2, units, sizeof units);
         if (i == 1) memset(memory + 2 + UNITS, 0, UNITS);
-        uint8_t *exact = make_exact(memory, sizeof memory);
+        exact = make_exact(memory, sizeof memory);
         CHECK_OK(rs_encode_record(&tree, rs_slice_of(exact, 2 + UNITS), &block.scan, &encoded[i], &err), &err);
         free(exact);
     }
@@ -513,7 +513,7 @@ static void test_bytes_beside_parts(void) {
 }
 
 /* A text that is too long to be cut does not fit the parts, whatever was cut before it. */
-static void test_too_long_for_parts(void) {
+TEST(test_too_long_for_parts) {
     rs_buffer bytes = {0}, out = {0};
     rs_tree tree;
     make_block fit = {0}, longer = {0};
@@ -525,11 +525,11 @@ static void test_too_long_for_parts(void) {
     make_str(&fit.raw, "frame_10000.video.jpeg");
     for (unsigned i = 1; i <= 18; i++) {
         const rs_slice first = rs_slice_of(fit.raw.data, fit.raw.size_bytes);
+        rs_status before, after;
         longer.raw.size_bytes = 0;
         make_units(&longer.raw, 0x09, RS_CUT_UNITS + i, 1, 'x');
-        rs_status before = rs_encode_record(&tree, first, &block.scan, &out, &err);
-        rs_status after =
-            rs_encode_record(&tree, rs_slice_of(longer.raw.data, longer.raw.size_bytes), &block.scan, &out, &err);
+        before = rs_encode_record(&tree, first, &block.scan, &out, &err);
+        after = rs_encode_record(&tree, rs_slice_of(longer.raw.data, longer.raw.size_bytes), &block.scan, &out, &err);
         CHECK_OK(before, &err);
         CHECK_CODE(after, RS_E_ARG_RANGE, &err);
     }
@@ -540,30 +540,7 @@ static void test_too_long_for_parts(void) {
     rs_buffer_clear(&bytes), rs_buffer_clear(&out);
 }
 
-static void test_random(void) {
+TEST(test_random) {
     for (unsigned round = 0; round < 300; round++) check_random_block(1 + (uint32_t)make_random(60), round % 5);
     check_random_block(MAKE_RECORDS, 4);
-}
-
-int main(void) {
-    RUN(test_ints);
-    RUN(test_leaves);
-    RUN(test_strings);
-    RUN(test_unions);
-    RUN(test_sequences);
-    RUN(test_structs);
-    RUN(test_tree_bytes);
-    RUN(test_arrays);
-    RUN(test_ext);
-    RUN(test_ext_of_dicts);
-    RUN(test_many_classes);
-    RUN(test_little_text);
-    RUN(test_many_shapes);
-    RUN(test_many_keys);
-    RUN(test_seldom_there);
-    RUN(test_any_tree);
-    RUN(test_bytes_beside_parts);
-    RUN(test_too_long_for_parts);
-    RUN(test_random);
-    return rs_test_finish("test_infer");
 }

@@ -16,11 +16,11 @@ typedef struct slow_scan {
 /* The definition, byte by byte, for texts that begin behind the opening bracket. */
 static void scan_slowly(const char *text, size_t n, bool object, slow_scan *out) {
     static char open[RS_JSON_DEPTH + 1];
-    size_t depth = 1;
+    size_t i, depth = 1;
     bool in_string = false, escaped = false;
     memset(out, 0, sizeof *out);
     open[0] = object ? '{' : '[';
-    for (size_t i = 0; i < n; i++) {
+    for (i = 0; i < n; i++) {
         const char c = text[i];
         if (escaped) {
             escaped = false;
@@ -55,7 +55,7 @@ static void check_cut(const char *text, size_t n, bool object, size_t cut, size_
     rs_error err;
     rs_status status = RS_OK;
     const size_t cuts[3] = {cut, second, n};
-    size_t at = 0, used = 0;
+    size_t at = 0, i, used = 0;
     scan_slowly(text, n, object, &slow);
     rs_json_bounds_begin(&bounds, object);
     for (unsigned piece = 0; piece < 3 && status == RS_OK && bounds.depth != 0; piece++) {
@@ -67,7 +67,7 @@ static void check_cut(const char *text, size_t n, bool object, size_t cut, size_
         piece_ends.size_bytes = 0;
         status = rs_json_bounds_run(&bounds, bytes, size, &piece_ends, &used, &err);
         free(bytes);
-        for (size_t i = 0; i < piece_ends.size_bytes; i += 8) {
+        for (i = 0; i < piece_ends.size_bytes; i += 8) {
             const uint64_t end = at + rs_load_u64(piece_ends.data + i);
             CHECK_OK(rs_buffer_append(&ends, &end, 8, &err), &err);
         }
@@ -83,7 +83,7 @@ static void check_cut(const char *text, size_t n, bool object, size_t cut, size_
         CHECK_U64(bounds.n_commas, slow.n_ends - slow.closed);
     }
     CHECK_U64(ends.size_bytes / 8, slow.n_ends);
-    for (size_t i = 0; i < slow.n_ends && i < ends.size_bytes / 8; i++) {
+    for (i = 0; i < slow.n_ends && i < ends.size_bytes / 8; i++) {
         CHECK_U64(rs_load_u64(ends.data + 8 * i), slow.ends[i]);
     }
     rs_buffer_clear(&ends);
@@ -104,7 +104,7 @@ static const char *const TEXTS[] = {
     "[1, 2], {\"a\": 3",
 };
 
-static void test_cut_anywhere(void) {
+TEST(test_cut_anywhere) {
     for (size_t i = 0; i < sizeof TEXTS / sizeof *TEXTS; i++) {
         const size_t n = strlen(TEXTS[i]);
         for (size_t cut = 0; cut <= n; cut++) {
@@ -114,14 +114,14 @@ static void test_cut_anywhere(void) {
     }
 }
 
-static void test_made_texts(void) {
+TEST(test_made_texts) {
     static const char letters[] = "\"\"\\\\[]{},,::  ab01[{";
     static const char closing[] = "[1, {\"a\": 2}], \"b\", ";
     uint64_t state = 2017;
     char text[400];
     for (unsigned round = 0; round < 20000; round++) {
-        size_t n = round % 300;
-        for (size_t i = 0; i < n; i++) {
+        size_t n = round % 300, i;
+        for (i = 0; i < n; i++) {
             state = state * UINT64_C(6364136223846793005) + 1442695040888963407u;
             /* Every second text keeps its brackets in order, or most of them would end early. */
             text[i] =
@@ -132,25 +132,25 @@ static void test_made_texts(void) {
     }
 }
 
-static void test_filled(void) {
+TEST(test_filled) {
     static const struct {
         const char *text;
         bool filled;
     } rows[] = {{"]", false}, {" \n\t\r ]", false}, {"1]", true}, {" \"\"]", true}, {"  ", false}, {"[]]", true}};
-    size_t used;
+    size_t i, n, at, used;
     rs_error err;
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    for (i = 0; i < sizeof rows / sizeof *rows; i++) {
         rs_json_bounds bounds;
-        size_t n = strlen(rows[i].text);
+        n = strlen(rows[i].text);
         rs_json_bounds_begin(&bounds, false);
-        for (size_t at = 0; at < n && bounds.depth != 0; at += used) {
+        for (at = 0; at < n && bounds.depth != 0; at += used) {
             REQUIRE_OK(rs_json_bounds_run(&bounds, (const uint8_t *)rows[i].text + at, 1, NULL, &used, &err), &err);
         }
         CHECK_U64(bounds.filled, rows[i].filled);
     }
 }
 
-static void test_depth(void) {
+TEST(test_depth) {
     static uint8_t text[2 * RS_JSON_DEPTH];
     rs_json_bounds bounds;
     rs_error err;
@@ -167,7 +167,7 @@ static void test_depth(void) {
     CHECK_U64(err.offset, RS_JSON_DEPTH - 1);
 }
 
-static void test_long_ints(void) {
+TEST(test_long_ints) {
     static const struct {
         const char *text;
         bool found;
@@ -196,7 +196,7 @@ static void test_long_ints(void) {
     }
 }
 
-static void test_masks(void) {
+TEST(test_masks) {
     uint8_t block[RS_JSON_BLOCK];
     for (unsigned i = 0; i < RS_JSON_BLOCK; i++) block[i] = (uint8_t)(i * 37 % 251);
     for (unsigned c = 0; c < 256; c++) {
@@ -206,14 +206,4 @@ static void test_masks(void) {
         CHECK_U64(rs_json_equal(block, (uint8_t)c), wanted);
         CHECK_U64(rs_json_equal_portable(block, (uint8_t)c), wanted);
     }
-}
-
-int main(void) {
-    RUN(test_cut_anywhere);
-    RUN(test_made_texts);
-    RUN(test_filled);
-    RUN(test_depth);
-    RUN(test_long_ints);
-    RUN(test_masks);
-    return rs_test_finish("test_json_bounds");
 }

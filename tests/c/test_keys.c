@@ -64,8 +64,8 @@ static uint64_t at_the_end(uint64_t i) { return UINT64_MAX - i; }
 
 static void check_all_found(uint64_t n, uint64_t (*hash)(uint64_t), uint64_t opaque_every) {
     table t = make_table(n, hash, opaque_every);
-    uint64_t others, wrong = 0, n_opaque = 0, entry;
-    for (uint64_t i = 0; i < n; i++) {
+    uint64_t i, others, wrong = 0, n_opaque = 0, entry;
+    for (i = 0; i < n; i++) {
         bool is_opaque = opaque_every != 0 && t.opaque[i] != 0;
         if (leads_to(&t.keys, t.hashes[i], i, &others) == is_opaque) wrong++;
         if (is_opaque && CHECK_OK(rs_keys_opaque_entry(&t.keys, n_opaque++, &entry, &err), &err)) CHECK_U64(entry, i);
@@ -78,7 +78,7 @@ static void check_all_found(uint64_t n, uint64_t (*hash)(uint64_t), uint64_t opa
     table_clear(&t);
 }
 
-static void test_every_key_is_found(void) {
+TEST(test_every_key_is_found) {
     static const uint64_t counts[] = {0, 1, 2, 3, 4, 5, 7, 8, 63, 64, 100, 255, 256, 1000};
     uint64_t (*hashes[])(uint64_t) = {mix, one_place, all_same, at_the_end};
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
@@ -92,13 +92,13 @@ static void test_every_key_is_found(void) {
 }
 
 /* The page's numbers: bytes a key, few slots a lookup, hardly a stranger among the candidates. */
-static void test_cost(void) {
+TEST(test_cost) {
     enum { N = 100000 };
     table t = make_table(N, mix, 0);
-    uint64_t others, strangers = 0;
+    uint64_t i, others, strangers = 0;
     CHECK(t.size <= 64 + N * 64 / 10 + 8);
     CHECK(t.keys.longest_probe < 100);
-    for (uint64_t i = 0; i < N; i++) {
+    for (i = 0; i < N; i++) {
         if (leads_to(&t.keys, mix(i + N), RS_NOWHERE - 1, &others)) CHECK(false);
         strangers += others;
     }
@@ -106,7 +106,7 @@ static void test_cost(void) {
     table_clear(&t);
 }
 
-static void test_same_bytes(void) {
+TEST(test_same_bytes) {
     table a = make_table(5000, mix, 7), b = make_table(5000, mix, 7);
     CHECK(a.size == b.size && memcmp(a.bytes, b.bytes, a.size) == 0);
     table_clear(&a);
@@ -114,12 +114,13 @@ static void test_same_bytes(void) {
 }
 
 /* A table by hand: three keys, 5 slots, 2 index bits, 30 check bits. */
-static void test_layout(void) {
+TEST(test_layout) {
     static const uint64_t hashes[] = {UINT64_C(0xF000000000000001), UINT64_C(0xF000000000000002), 0};
     static const uint32_t slots[] = {2 << 2 | 2, 3, 0, 0, 1 << 2 | 1};
     rs_buffer out = {0};
+    const uint8_t *p;
     REQUIRE_OK(rs_keys_build(hashes, NULL, 3, 0, 0, &out, &err), &err);
-    const uint8_t *p = out.data;
+    p = out.data;
     CHECK_U64(out.size_bytes, 64 + 24);
     CHECK(rs_load_u64(p) == 0 && rs_load_u64(p + 8) == 3 && rs_load_u64(p + 16) == 5 && rs_load_u64(p + 24) == 0);
     CHECK(rs_load_u64(p + 32) == 2 && rs_load_u32(p + 40) == 4 && rs_load_u32(p + 44) == 2 && rs_load_u32(p + 48) == 0);
@@ -128,7 +129,7 @@ static void test_layout(void) {
     rs_buffer_clear(&out);
 }
 
-static void test_arguments(void) {
+TEST(test_arguments) {
     rs_buffer out = {0};
     uint64_t hash = 1;
     CHECK_CODE(rs_keys_build(&hash, NULL, 1, 0, 13, &out, &err), RS_E_ARG_RANGE, &err);
@@ -142,9 +143,9 @@ static void test_arguments(void) {
 
 static void check_twins(const uint64_t *hashes, const uint8_t *opaque, uint64_t n) {
     rs_buffer pairs = {0};
-    uint64_t k, at = 0;
+    uint64_t i, k, at = 0;
     REQUIRE_OK(rs_keys_find_twins(hashes, opaque, n, &pairs, &err), &err);
-    for (uint64_t i = 0; i < n; i++) {
+    for (i = 0; i < n; i++) {
         if (opaque != NULL && opaque[i]) continue;
         for (k = 0; k < i && (hashes[k] != hashes[i] || (opaque != NULL && opaque[k])); k++) {
         }
@@ -158,7 +159,7 @@ static void check_twins(const uint64_t *hashes, const uint8_t *opaque, uint64_t 
     rs_buffer_clear(&pairs);
 }
 
-static void test_twins(void) {
+TEST(test_twins) {
     enum { N = 1000 };
     static uint64_t hashes[N], many[300000];
     static uint8_t opaque[N];
@@ -181,7 +182,7 @@ static void test_twins(void) {
 
 /* ---- Hostile bytes ---- */
 
-static void test_broken_heads(void) {
+TEST(test_broken_heads) {
     static const struct {
         unsigned rule, at, width;
         uint64_t value;
@@ -234,19 +235,18 @@ static void test_broken_heads(void) {
 }
 
 /* Slots that name no entry, and a table without an empty slot: lookups end. */
-static void test_broken_slots(void) {
+TEST(test_broken_slots) {
     table t = make_table(100, mix, 10);
-    uint64_t entry = 0, steps;
+    rs_key_probe probe;
+    uint64_t entry = 0, i, steps;
     memset(t.bytes + 64, 0xFF, 4 * 144);
-    rs_key_probe probe = rs_key_probe_begin(&t.keys, 5);
-    CHECK_CODE(rs_key_probe_next(&t.keys, &probe, &entry, &err), RS_E_FMT_KEYS, &err);
-    CHECK_U64(err.offset, 64 + 4 * rs_hash_scale(5, 144));
-    for (uint64_t i = 0; i < 144; i++)
-        rs_store_u32(t.bytes + 64 + 4 * i, UINT32_C(5) << 7); /* check bits and no entry */
     probe = rs_key_probe_begin(&t.keys, 5);
     CHECK_CODE(rs_key_probe_next(&t.keys, &probe, &entry, &err), RS_E_FMT_KEYS, &err);
-    for (uint64_t i = 0; i < 144; i++)
-        rs_store_u32(t.bytes + 64 + 4 * i, (UINT32_C(5) << 7) + 100); /* entry 99 over and over */
+    CHECK_U64(err.offset, 64 + 4 * rs_hash_scale(5, 144));
+    for (i = 0; i < 144; i++) rs_store_u32(t.bytes + 64 + 4 * i, UINT32_C(5) << 7); /* check bits and no entry */
+    probe = rs_key_probe_begin(&t.keys, 5);
+    CHECK_CODE(rs_key_probe_next(&t.keys, &probe, &entry, &err), RS_E_FMT_KEYS, &err);
+    for (i = 0; i < 144; i++) rs_store_u32(t.bytes + 64 + 4 * i, (UINT32_C(5) << 7) + 100); /* entry 99 over and over */
     probe = rs_key_probe_begin(&t.keys, 5);
     for (steps = 0; steps < 1000; steps++) {
         if (!CHECK_OK(rs_key_probe_next(&t.keys, &probe, &entry, &err), &err) || entry == RS_NOWHERE) break;
@@ -262,18 +262,19 @@ static void test_broken_slots(void) {
 }
 
 /* Slots of 8 bytes, as an index has them whose entries are too many for a test: 5 of its slots, all of one hash. */
-static void test_wide_slots(void) {
+TEST(test_wide_slots) {
     const uint64_t hash = UINT64_C(0x8000000076543210), first = UINT64_C(1) << 32, home = rs_hash_scale(hash, 5);
-    uint64_t entry = 0;
+    uint64_t i, entry = 0;
     uint8_t *slots = (uint8_t *)malloc(5 * 8);
+    rs_key_probe probe;
     rs_keys keys = {0};
     if (slots == NULL) abort();
-    for (uint64_t i = 0; i < 5; i++) rs_store_u64(slots + 8 * i, (hash & 0x7FFFFFFF) << 33 | (first + i + 1));
+    for (i = 0; i < 5; i++) rs_store_u64(slots + 8 * i, (hash & 0x7FFFFFFF) << 33 | (first + i + 1));
     keys.slots = slots, keys.slot_width = 8, keys.n_slots = keys.longest_probe = 5;
     keys.n_entries = first + 5, keys.index_bits = 33;
     keys.index_mask = (UINT64_C(1) << 33) - 1, keys.check_mask = 0x7FFFFFFF;
-    rs_key_probe probe = rs_key_probe_begin(&keys, hash);
-    for (uint64_t i = 0; i < 5; i++) {
+    probe = rs_key_probe_begin(&keys, hash);
+    for (i = 0; i < 5; i++) {
         CHECK_OK(rs_key_probe_next(&keys, &probe, &entry, &err), &err);
         CHECK_U64(entry, first + (home + i) % 5);
     }
@@ -291,7 +292,7 @@ static void test_wide_slots(void) {
 
 /* Rule 45: keys of one hash stand side by side, the last ones far from where they are looked for. All lookups together
  * may look at 64 slots for each slot of the table, and at 64 more. */
-static void test_steps_of_a_check(void) {
+TEST(test_steps_of_a_check) {
     for (uint64_t n = 0; n < 300; n++) {
         table t = make_table(n, all_same, 0);
         const uint64_t most = (t.keys.n_slots + 1) * RS_FMT_PROBE_MEAN;
@@ -313,18 +314,18 @@ static void test_steps_of_a_check(void) {
     }
 }
 
-static void test_random_bytes(void) {
-    uint64_t opened = 0;
+TEST(test_random_bytes) {
+    uint64_t round, opened = 0;
     table t = make_table(40, mix, 5);
     uint8_t *was = make_exact(t.bytes, t.size);
-    for (uint64_t round = 0; round < 40000; round++) {
-        uint64_t n = 1 + make_random(4), entry = 0;
+    for (round = 0; round < 40000; round++) {
+        uint64_t n = 1 + make_random(4), i, entry = 0;
         rs_keys keys;
-        for (uint64_t i = 0; i < n; i++)
+        for (i = 0; i < n; i++)
             t.bytes[make_random(2) ? make_random(64) : make_random(t.size)] = (uint8_t)make_random(256);
         if (rs_keys_open(rs_slice_of(t.bytes, t.size), 0, &keys, &err) == RS_OK) {
             opened++;
-            for (uint64_t i = 0; i < 40; i++) {
+            for (i = 0; i < 40; i++) {
                 rs_key_probe probe = rs_key_probe_begin(&keys, mix(i));
                 uint64_t steps = 0;
                 while (rs_key_probe_next(&keys, &probe, &entry, &err) == RS_OK && entry != RS_NOWHERE) {
@@ -333,7 +334,7 @@ static void test_random_bytes(void) {
                 }
                 CHECK(steps <= keys.longest_probe);
             }
-            for (uint64_t i = 0; i < keys.n_opaque; i++)
+            for (i = 0; i < keys.n_opaque; i++)
                 CHECK(rs_keys_opaque_entry(&keys, i, &entry, &err) != RS_OK || entry < keys.n_entries);
         }
         memcpy(t.bytes, was, t.size);
@@ -345,7 +346,7 @@ static void test_random_bytes(void) {
 
 /* ---- Hashes of simple keys: those of their `any` form ---- */
 
-static void test_hashes(void) {
+TEST(test_hashes) {
     static const int64_t ints[] = {0,          -16,        -17,         111,       112,       127,
                                    128,        -128,       -129,        32767,     32768,     -32769,
                                    2147483647, 2147483648, -2147483649, INT64_MAX, INT64_MIN, 5000000000};
@@ -371,20 +372,4 @@ static void test_hashes(void) {
     for (size_t i = 0; i < 300; i++) make_tag(&form, (unsigned)i & 0xFF);
     CHECK_U64(rs_keys_hash_bytes(9, form.data + 3, 300), rs_hash64(form.data, form.size_bytes, 9));
     rs_buffer_clear(&form);
-}
-
-int main(void) {
-    RUN(test_every_key_is_found);
-    RUN(test_cost);
-    RUN(test_same_bytes);
-    RUN(test_layout);
-    RUN(test_arguments);
-    RUN(test_twins);
-    RUN(test_broken_heads);
-    RUN(test_broken_slots);
-    RUN(test_wide_slots);
-    RUN(test_steps_of_a_check);
-    RUN(test_random_bytes);
-    RUN(test_hashes);
-    return rs_test_finish("test_keys");
 }

@@ -71,18 +71,21 @@ static bool same_record(rs_store *store, uint64_t record, uint64_t i, mapped_par
 /* Looks key i up by its bytes, comparing bytes: the entry, or RS_NOWHERE. */
 static uint64_t look_up(rs_mapping *m, mapped_part part, uint64_t i) {
     rs_buffer key = {0}, got = {0};
+    rs_key_probe probe;
     uint64_t entry = RS_NOWHERE, record, value;
     part(i, &key);
-    rs_key_probe probe = rs_key_probe_begin(&m->index, rs_hash64(key.data, key.size_bytes, m->index.seed));
+    probe = rs_key_probe_begin(&m->index, rs_hash64(key.data, key.size_bytes, m->index.seed));
     for (;;) {
         rs_record found;
+        rs_cursor cursor;
+        bool same;
         if (!CHECK_OK(rs_key_probe_next(&m->index, &probe, &entry, &err), &err) || entry == RS_NOWHERE) break;
         if (!CHECK_OK(rs_mapping_records(m, entry, &record, &value, &err), &err)) break;
         if (!CHECK_OK(rs_store_find(&m->keys, record, &found, &err), &err)) break;
-        rs_cursor cursor = rs_store_cursor(&m->keys, &found);
+        cursor = rs_store_cursor(&m->keys, &found);
         got.size_bytes = 0;
         raw_alone(&cursor, found.tree->nodes, &got);
-        bool same = got.size_bytes == key.size_bytes && memcmp(got.data, key.data, key.size_bytes) == 0;
+        same = got.size_bytes == key.size_bytes && memcmp(got.data, key.data, key.size_bytes) == 0;
         if (same) break;
     }
     rs_buffer_clear(&key);
@@ -118,7 +121,7 @@ static void check_mapping(mapped_part key, mapped_part value, uint64_t n, uint64
     built_clear(&b);
 }
 
-static void test_round_trips(void) {
+TEST(test_round_trips) {
     static const uint64_t counts[] = {0, 1, 2, 63, 64, 65, 1000};
     static const mapped_part keys[] = {str_key, int_key, mixed_key};
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
@@ -136,7 +139,7 @@ static void list_record(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
     str_key(i, raw);
 }
 
-static void test_a_list_is_none(void) {
+TEST(test_a_list_is_none) {
     built b = build(list_record, 10, true);
     rs_store values;
     rs_mapping m;
@@ -153,22 +156,22 @@ static void test_a_list_is_none(void) {
 
 static void key_mod_70(uint64_t i, rs_buffer *raw) { str_key(i % 70, raw); }
 
-static void test_order(void) {
+TEST(test_order) {
     static uint64_t order[140];
     mapped_input input = {key_mod_70, row_value, 100, NULL, order, 70, 64};
     rs_store values;
     rs_mapping m;
-    uint64_t k, v;
-    for (uint64_t i = 0; i < 70; i++)
-        order[2 * i] = i, order[2 * i + 1] = i < 30 ? i + 70 : i; /* the first 30 came again */
-    built b = map_build(&input, true);
+    built b;
+    uint64_t i, k, v;
+    for (i = 0; i < 70; i++) order[2 * i] = i, order[2 * i + 1] = i < 30 ? i + 70 : i; /* the first 30 came again */
+    b = map_build(&input, true);
     REQUIRE(b.data != NULL);
     CHECK_OK(rs_verify_segment(built_slice(&b), NULL, NULL, &err), &err);
     REQUIRE_OK(rs_store_open(&values, built_slice(&b), NULL, &err), &err);
     REQUIRE_OK(rs_mapping_open(&m, &values, &err), &err);
     CHECK(m.n_entries == 70 && values.header.n_records == 100 && m.order_width == 4);
     CHECK_U64(m.keys.directory.sections[RS_FMT_SECTION_ORDER].size_bytes, 70 * 8);
-    for (uint64_t i = 0; i < 70; i++) {
+    for (i = 0; i < 70; i++) {
         CHECK_U64(look_up(&m, str_key, i), i);
         REQUIRE_OK(rs_mapping_records(&m, i, &k, &v, &err), &err);
         CHECK(k == i && v == (i < 30 ? i + 70 : i));
@@ -192,11 +195,12 @@ static uint64_t find_key(rs_mapping *m, uint64_t hash, unsigned unit, const uint
     rs_key_probe probe = rs_key_probe_begin(&m->index, hash);
     uint64_t entry = RS_NOWHERE, record, value;
     for (;;) {
+        rs_key_match same;
         if (!CHECK_OK(rs_key_probe_next(&m->index, &probe, &entry, &err), &err) || entry == RS_NOWHERE)
             return RS_NOWHERE;
         if (!CHECK_OK(rs_mapping_records(m, entry, &record, &value, &err), &err)) return RS_NOWHERE;
-        rs_key_match same = units == NULL ? rs_store_key_equals_int(&m->keys, record, number)
-                                          : rs_store_key_equals_str(&m->keys, record, unit, units, n);
+        same = units == NULL ? rs_store_key_equals_int(&m->keys, record, number)
+                             : rs_store_key_equals_str(&m->keys, record, unit, units, n);
         CHECK(same != RS_KEY_UNKNOWN);
         if (same == RS_KEY_EQUAL) return entry;
     }
@@ -222,8 +226,9 @@ static void check_fast_lookup(mapped_part key, uint64_t n, bool compress) {
         rs_buffer raw = {0};
         rs_slice in;
         uint64_t units = 0, other = (i + 8) % n;
+        uint8_t tag;
         key(i, &raw);
-        uint8_t tag = raw.data[0];
+        tag = raw.data[0];
         if (tag >= 0x09 && tag <= 0x0B) {
             unsigned unit = 1u << (tag - 0x09);
             in = rs_slice_of(raw.data + 1, raw.size_bytes - 1);
@@ -258,7 +263,7 @@ static void wide_key(uint64_t i, rs_buffer *raw) {
     make_tag(raw, 0x0A), make_varint(raw, 1), make_bytes(raw, unit, 2);
 }
 
-static void test_fast_lookup(void) {
+TEST(test_fast_lookup) {
     for (unsigned compress = 0; compress < 2; compress++) {
         check_fast_lookup(str_key, 300, compress == 1);
         check_fast_lookup(mixed_key, 300, compress == 1);
@@ -281,7 +286,7 @@ static void odd_key(uint64_t i, rs_buffer *raw) {
 }
 
 /* A str is one key in units of any width: its hash is that of the narrowest. */
-static void test_wide_units(void) {
+TEST(test_wide_units) {
     static const uint8_t narrow[] = {0x09, 2, 'a', 'b'};
     mapped_input input = {odd_key, none_value, 2, NULL, NULL, 0, 0};
     for (unsigned width = 0; width < 2; width++) {
@@ -290,6 +295,7 @@ static void test_wide_units(void) {
         rs_mapping_builder builder;
         rs_segment segment;
         uint64_t hashes[2];
+        bool opened;
         REQUIRE_OK(rs_segment_writer_open(&writer, RS_BACKING_ANONYMOUS, NULL, NULL, &err), &err);
         CHECK_OK(rs_mapping_builder_open(&builder, &writer, NULL, &err), &err);
         odd_key(width, &builder.keys.raw), none_value(0, &builder.values.raw);
@@ -297,7 +303,7 @@ static void test_wide_units(void) {
         CHECK_OK(rs_mapping_builder_write_tables(&builder, &err), &err);
         hashes[0] = other, input.n = 1;
         CHECK_OK(mapped_finish(&builder, &input, hashes, &err), &err);
-        bool opened = CHECK_OK(rs_segment_writer_finish(&writer, &segment, &err), &err);
+        opened = CHECK_OK(rs_segment_writer_finish(&writer, &segment, &err), &err);
         if (opened) {
             CHECK_OK(rs_verify_segment(rs_slice_of(segment.data, (size_t)segment.size_bytes), NULL, NULL, &err), &err);
             rs_segment_close(&segment);
@@ -307,7 +313,7 @@ static void test_wide_units(void) {
     }
 }
 
-static void test_odd_keys(void) {
+TEST(test_odd_keys) {
     static const uint8_t all[6] = {1, 1, 1, 1, 1, 1};
     mapped_input input = {odd_key, none_value, 6, all, NULL, 0, 0};
     built b = map_build(&input, false);
@@ -394,7 +400,7 @@ static void read_back(rs_mapping_builder *b, uint64_t n, child *forked) {
     rs_written_keys_unmap(&written);
 }
 
-static void test_builder_states(void) {
+TEST(test_builder_states) {
     rs_segment_writer writer;
     rs_mapping_builder builder;
     rs_segment segment;
@@ -439,7 +445,7 @@ static void test_builder_states(void) {
 }
 
 /* Invalid orders: a key's record twice, or a record that does not exist. */
-static void test_refused_orders(void) {
+TEST(test_refused_orders) {
     static const uint64_t orders[][4] = {{0, 0, 0, 1}, {1, 0, 0, 1}, {0, 0, 3, 1}, {0, 3, 1, 1}, {0, 2, 2, 2}};
     for (size_t i = 0; i < 5; i++) {
         mapped_input input = {str_key, none_value, 3, NULL, NULL, 0, 0};
@@ -457,16 +463,4 @@ static void test_refused_orders(void) {
         rs_mapping_builder_close(&builder);
         rs_segment_writer_abort(&writer);
     }
-}
-
-int main(void) {
-    RUN(test_round_trips);
-    RUN(test_a_list_is_none);
-    RUN(test_order);
-    RUN(test_fast_lookup);
-    RUN(test_wide_units);
-    RUN(test_odd_keys);
-    RUN(test_builder_states);
-    RUN(test_refused_orders);
-    return rs_test_finish("test_mapping");
 }

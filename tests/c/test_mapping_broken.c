@@ -1,6 +1,7 @@
 /* test_mapping_broken.c: rules 5, 11, 12 and 24 to 28 of FORMAT.md, each broken alone in a mapping and sealed again;
  * any covered bit that flips is found, any cut too, and bytes changed under matching checksums end in a status,
  * never beyond the segment. */
+#define RS_TEST_MAIN
 #include "rs_mapped.h"
 #include "rs_stops.h"
 #include "verify/rs_verify.h"
@@ -77,7 +78,7 @@ static void check_open(uint64_t at, uint64_t value, unsigned width, rs_status co
     built_clear(&copy);
 }
 
-static void test_header_and_directory(void) {
+TEST(test_header_and_directory) {
     uint64_t keys_blocks = entry_at(&small, &small_layout, 1, 4, 0), index = entry_at(&small, &small_layout, 1, 7, 0);
     uint64_t keys_offsets = entry_at(&small, &small_layout, 1, 2, 0), dir = small_layout.header.directory_off;
     CHECK_U64(small_layout.header.directory_count, 12);
@@ -99,7 +100,7 @@ static void test_header_and_directory(void) {
     check_open(index + 24, 69, 8, RS_E_FMT_KEYS, RS_NOWHERE);
 }
 
-static void test_index_at_open(void) {
+TEST(test_index_at_open) {
     uint64_t head = small_layout.stores[1].sections[RS_FMT_SECTION_KEY_INDEX].off;
     uint64_t entry = entry_at(&small, &small_layout, 1, 7, 16);
     check_open(head + 8, 69, 8, RS_E_FMT_KEYS, head + 16);
@@ -113,7 +114,7 @@ static void test_index_at_open(void) {
     check_open(entry, 64, 8, RS_E_FMT_KEYS, head);
 }
 
-static void test_order_at_open(void) {
+TEST(test_order_at_open) {
     static const struct {
         unsigned field;
         uint64_t value;
@@ -136,23 +137,23 @@ static void test_order_at_open(void) {
 }
 
 /* ORDER whose size fits its count, but not the entries of the key index; then more entries than there are records. */
-static void test_count_of_order(void) {
+TEST(test_count_of_order) {
     static uint64_t order[136];
     mapped_input input = {small_key, small_value, 70, NULL, order, 68, 64};
-    uint64_t at = entry_at(&ordered, &ordered_layout, 1, 8, 0);
+    uint64_t at = entry_at(&ordered, &ordered_layout, 1, 8, 0), i;
     const rs_section *section = &ordered_layout.stores[1].sections[RS_FMT_SECTION_ORDER];
     mapped_layout layout;
-    built copy = {make_exact(ordered.data, ordered.size), ordered.size};
+    built copy = {make_exact(ordered.data, ordered.size), ordered.size}, many;
     rs_store_u64(copy.data + at + 16, 472), rs_store_u64(copy.data + at + 24, 59);
     mapped_seal(&copy, &ordered_layout);
     CHECK_CODE(open_both(built_slice(&copy)), RS_E_FMT_KEYS, &err);
     CHECK_U64(err.offset, section->off);
     built_clear(&copy);
-    for (uint64_t i = 0; i < 68; i++) order[2 * i] = i, order[2 * i + 1] = 69 - i;
-    built many = map_build(&input, true);
+    for (i = 0; i < 68; i++) order[2 * i] = i, order[2 * i + 1] = 69 - i;
+    many = map_build(&input, true);
     REQUIRE(many.data != NULL);
     mapped_read(&many, &layout);
-    for (uint64_t i = 67; i <= 68; i++) {
+    for (i = 67; i <= 68; i++) {
         copy = changed(&many, &layout, RS_FMT_H_N_RECORDS, i, 8);
         CHECK_CODE(open_both(built_slice(&copy)), i < 68 ? RS_E_FMT_KEYS : RS_OK, &err);
         built_clear(&copy);
@@ -171,17 +172,17 @@ static void check_verify(const built *from, const mapped_layout *layout, uint64_
     built_clear(&copy);
 }
 
-static void test_rule_28(void) {
+TEST(test_rule_28) {
     const rs_section *s = &small_layout.stores[1].sections[RS_FMT_SECTION_KEY_INDEX];
-    uint64_t slots = s->off + 64, opaque = s->off + s->size_bytes - 16, empty = 0, full = 0;
+    uint64_t slots = s->off + 64, opaque = s->off + s->size_bytes - 16, i, empty = 0, full = 0, wrong;
     uint64_t n_slots = rs_load_u64(small.data + s->off + 16);
-    for (uint64_t i = 0; i < n_slots; i++) {
+    for (i = 0; i < n_slots; i++) {
         uint32_t value = rs_load_u32(small.data + slots + 4 * i);
         if (value == 0) empty = slots + 4 * i;
         if (value != 0 && (value & 0x7F) == 1) full = slots + 4 * i; /* "key 0" */
     }
     REQUIRE(empty != 0 && full != 0);
-    uint64_t wrong = rs_load_u32(small.data + full);
+    wrong = rs_load_u32(small.data + full);
     check_verify(&small, &small_layout, full, 0, 4, RS_E_FMT_KEYS);                /* a key that is not there */
     check_verify(&small, &small_layout, empty, wrong, 4, RS_E_FMT_KEYS);           /* and one twice */
     check_verify(&small, &small_layout, full, wrong ^ 1u << 31, 4, RS_E_FMT_KEYS); /* other check bits */
@@ -206,7 +207,7 @@ static void nan_key(uint64_t i, rs_buffer *raw) { small_key(i == 1 ? 69 : i + 2,
 static void true_key(uint64_t i, rs_buffer *raw) { i == 1 ? make_tag(raw, 2) : one_and_true(i, raw); }
 static void negative_zero(uint64_t i, rs_buffer *raw) { i == 1 ? make_float(raw, -0.0) : small_key(i + 2, raw); }
 
-static void test_keys_of_no_writer(void) {
+TEST(test_keys_of_no_writer) {
     static const struct {
         mapped_part key;
         rs_status code;
@@ -228,7 +229,7 @@ static void test_keys_of_no_writer(void) {
     }
 }
 
-static void test_order_deep(void) {
+TEST(test_order_deep) {
     uint64_t off = ordered_layout.stores[1].sections[RS_FMT_SECTION_ORDER].off;
     check_verify(&ordered, &ordered_layout, off + 8, 0, 4, RS_E_FMT_KEYS);  /* record 0 again */
     check_verify(&ordered, &ordered_layout, off + 8, 70, 4, RS_E_FMT_KEYS); /* no record */
@@ -239,7 +240,7 @@ static void test_order_deep(void) {
 }
 
 /* Two entries change places, in ORDER and in their slots: each key is found, but the keys no longer rise. */
-static void test_order_rises(void) {
+TEST(test_order_rises) {
     const rs_section *s = &ordered_layout.stores[1].sections[RS_FMT_SECTION_KEY_INDEX];
     const uint64_t order = ordered_layout.stores[1].sections[RS_FMT_SECTION_ORDER].off;
     const uint64_t n_slots = rs_load_u64(ordered.data + s->off + RS_FMT_K_N_SLOTS);
@@ -265,12 +266,13 @@ static void test_order_rises(void) {
 
 static bool is_format_code(rs_status status) { return status >= RS_E_FMT_MAGIC && status <= RS_E_FMT_KEYS; }
 
-static void test_every_flip(void) {
-    size_t unseen = 0;
-    for (size_t i = 0; i < small.size; i++) {
+TEST(test_every_flip) {
+    size_t i, unseen = 0;
+    for (i = 0; i < small.size; i++) {
         uint8_t bit = (uint8_t)(1u << make_random(8));
+        rs_status status;
         small.data[i] ^= bit;
-        rs_status status = rs_verify_segment(built_slice(&small), NULL, NULL, &err);
+        status = rs_verify_segment(built_slice(&small), NULL, NULL, &err);
         CHECK(status == RS_OK || is_format_code(status));
         unseen += status == RS_OK;
         small.data[i] ^= bit;
@@ -278,7 +280,7 @@ static void test_every_flip(void) {
     CHECK(unseen < 1000); /* padding between sections */
 }
 
-static void test_every_cut(void) {
+TEST(test_every_cut) {
     for (size_t n = 0; n < small.size; n += n < 4096 ? 97 : 1) {
         uint8_t *exact = make_exact(small.data, n);
         CHECK_CODE(rs_verify_segment(rs_slice_of(exact, n), NULL, NULL, &err), RS_E_FMT_TRUNCATED, &err);
@@ -291,10 +293,10 @@ static void read_all(built *b) {
     rs_store values;
     rs_mapping m;
     rs_scalar s;
-    uint64_t k, v, entry = 0;
+    uint64_t i, k, v, entry = 0;
     if (rs_store_open(&values, built_slice(b), NULL, &err) != RS_OK) return;
     if (rs_mapping_open(&m, &values, &err) == RS_OK) {
-        for (uint64_t i = 0; i < m.n_entries && i < 100; i++) {
+        for (i = 0; i < m.n_entries && i < 100; i++) {
             rs_key_probe probe = rs_key_probe_begin(&m.index, i * UINT64_C(0x9E3779B97F4A7C15));
             while (rs_key_probe_next(&m.index, &probe, &entry, &err) == RS_OK && entry != RS_NOWHERE)
                 CHECK(entry < m.n_entries);
@@ -303,7 +305,7 @@ static void read_all(built *b) {
                 rs_store_scalar(&m.keys, k, &s), rs_store_scalar(&values, v, &s);
             }
         }
-        for (uint64_t i = 0; i < m.index.n_opaque && i < 100; i++)
+        for (i = 0; i < m.index.n_opaque && i < 100; i++)
             CHECK(rs_keys_opaque_entry(&m.index, i, &k, &err) != RS_OK || k < m.n_entries);
         rs_mapping_close(&m);
     }
@@ -312,9 +314,10 @@ static void read_all(built *b) {
 
 static void check_sealed_changes(const built *from, const mapped_layout *layout, uint64_t rounds) {
     built copy = {make_exact(from->data, from->size), from->size};
-    uint64_t refused = 0, tables = layout->stores[0].sections[RS_FMT_SECTION_OFFSETS].off;
-    for (uint64_t round = 0; round < rounds; round++) {
+    uint64_t round, refused = 0, tables = layout->stores[0].sections[RS_FMT_SECTION_OFFSETS].off;
+    for (round = 0; round < rounds; round++) {
         uint64_t n = 1 + make_random(3);
+        rs_status status;
         while (n-- > 0) {
             uint64_t kind = make_random(4);
             uint64_t at = kind == 0   ? make_random(120)
@@ -324,7 +327,7 @@ static void check_sealed_changes(const built *from, const mapped_layout *layout,
             else copy.data[at] = (uint8_t)make_random(256);
         }
         mapped_seal(&copy, layout);
-        rs_status status = rs_verify_segment(built_slice(&copy), NULL, NULL, &err);
+        status = rs_verify_segment(built_slice(&copy), NULL, NULL, &err);
         CHECK(status == RS_OK || is_format_code(status));
         refused += status != RS_OK;
         read_all(&copy);
@@ -334,33 +337,18 @@ static void check_sealed_changes(const built *from, const mapped_layout *layout,
     built_clear(&copy);
 }
 
-static void test_sealed_changes(void) {
+TEST(test_sealed_changes) {
     check_sealed_changes(&small, &small_layout, 15000);
     check_sealed_changes(&ordered, &ordered_layout, 15000);
 }
 
-static void test_every_stop(void) {
+TEST(test_every_stop) {
     CHECK(stops_everywhere(&small) > 64 * 68);
     (void)stops_everywhere(&ordered);
 }
 
 int main(void) {
-    RUN(make_both);
-    if (small.data != NULL && ordered.data != NULL) {
-        RUN(test_header_and_directory);
-        RUN(test_index_at_open);
-        RUN(test_order_at_open);
-        RUN(test_count_of_order);
-        RUN(test_rule_28);
-        RUN(test_keys_of_no_writer);
-        RUN(test_order_deep);
-        RUN(test_order_rises);
-        RUN(test_every_flip);
-        RUN(test_every_cut);
-        RUN(test_sealed_changes);
-        RUN(test_every_stop);
-    }
-    built_clear(&small);
-    built_clear(&ordered);
-    return rs_test_finish("test_mapping_broken");
+    make_both();
+    if (small.data != NULL && ordered.data != NULL) rs_test_run();
+    return rs_test_finish();
 }

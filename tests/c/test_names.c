@@ -5,7 +5,7 @@
 
 static rs_error err;
 
-static void test_names(void) {
+TEST(test_names) {
     static const uint8_t eight[8] = {7};
     rs_names names;
     char text[32];
@@ -35,9 +35,4 @@ static void test_names(void) {
     CHECK(is_new && rs_names_of_text(&names, NULL, 0) == 5001);
     rs_names_clear(&names);
     CHECK(names.n == 0 && rs_names_of_int(&names, 7) == RS_NAMES_NONE);
-}
-
-int main(void) {
-    RUN(test_names);
-    return rs_test_finish("test_names");
 }

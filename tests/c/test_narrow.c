@@ -14,9 +14,10 @@ static uint8_t items[8 * MOST], back[8 * MOST + 8];
 /* The data in memory of exactly its size, so that a read beyond it is found. */
 static uint8_t *store_data(const uint64_t *fields, unsigned width, unsigned item_bytes, uint64_t n, uint64_t base,
                            uint64_t *size) {
+    uint8_t *data;
     *size = item_bytes + (n * width + 7) / 8;
     CHECK_U64(rs_array_data_bytes((uint8_t)(width << RS_FMT_ARRAY_WIDTH_SHIFT), item_bytes, n * item_bytes), *size);
-    uint8_t *data = (uint8_t *)calloc(1, (size_t)*size);
+    data = (uint8_t *)calloc(1, (size_t)*size);
     if (data == NULL) abort();
     memcpy(data, &base, item_bytes);
     for (uint64_t i = 0; i < n; i++) rs_store_bits(data + item_bytes, i * width, width, fields[i]);
@@ -25,20 +26,21 @@ static uint8_t *store_data(const uint64_t *fields, unsigned width, unsigned item
 
 static void check_width(unsigned width, unsigned item_bytes, uint64_t n, uint64_t base) {
     const uint64_t mask = UINT64_MAX >> (64 - 8 * item_bytes);
-    uint64_t fields[MOST], size;
-    for (uint64_t i = 0; i < n; i++) fields[i] = rs_mix64(i * 64 + width) >> (64 - width);
-    uint8_t *data = store_data(fields, width, item_bytes, n, base, &size);
-    for (uint64_t first = 0; first <= n; first += 8 * (1 + n / 16)) {
+    uint64_t fields[MOST], size, i, first;
+    uint8_t *data;
+    for (i = 0; i < n; i++) fields[i] = rs_mix64(i * 64 + width) >> (64 - width);
+    data = store_data(fields, width, item_bytes, n, base, &size);
+    for (first = 0; first <= n; first += 8 * (1 + n / 16)) {
         memset(back, 0xA5, sizeof back);
         rs_narrow_read(data, width, item_bytes, n, first, n - first, back);
-        for (uint64_t i = first; i < n; i++) {
+        for (i = first; i < n; i++) {
             uint64_t item = 0;
             memcpy(&item, back + (i - first) * item_bytes, item_bytes);
             CHECK_U64(item, (base + fields[i]) & mask);
         }
         CHECK(back[(n - first) * item_bytes] == 0xA5);
     }
-    for (uint64_t i = 0; i < n; i++) {
+    for (i = 0; i < n; i++) {
         const uint64_t item = base + fields[i];
         memcpy(items + i * item_bytes, &item, item_bytes);
     }
@@ -47,7 +49,7 @@ static void check_width(unsigned width, unsigned item_bytes, uint64_t n, uint64_
     free(data);
 }
 
-static void test_widths(void) {
+TEST(test_widths) {
     static const uint64_t counts[] = {0, 1, 7, 8, 9, 16, 63, 256, 257, MOST};
     static const uint64_t bases[] = {0, 5, UINT64_MAX - 99, UINT64_C(1) << 63};
     for (unsigned size = 1; size <= 8; size *= 2) {
@@ -68,7 +70,7 @@ static unsigned choose(uint8_t code, uint64_t n, int64_t low, uint64_t range, ui
     return rs_narrow_choose(code, items, n, base);
 }
 
-static void test_choice(void) {
+TEST(test_choice) {
     uint64_t base;
     CHECK(choose(4, 500, 0, 49999, &base) == 16 && base == 0);
     CHECK(choose(5, 500, -100, 49999, &base) == 16 && base == (uint64_t)-100);
@@ -86,7 +88,7 @@ static void test_choice(void) {
 }
 
 /* Which array flags a dtype may have, and data that end too early. */
-static void test_types(void) {
+TEST(test_types) {
     for (unsigned code = 1; code <= 14; code++) {
         for (unsigned width = 0; width < 64; width++) {
             for (unsigned flags = 0; flags < 4; flags++) {
@@ -104,7 +106,7 @@ static void test_types(void) {
     }
 }
 
-static void test_cuts(void) {
+TEST(test_cuts) {
     static const uint8_t bytes[] = {0x10 << 2, 4, 1, 3, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10}; /* 3 items of 16 bits */
     rs_array_type type;
     rs_slice shape;
@@ -118,17 +120,18 @@ static void test_cuts(void) {
 }
 
 /* A run of a narrow array is written as items of every dtype, and stops at the first that the dtype cannot hold. */
-static void test_runs(void) {
+TEST(test_runs) {
     static const unsigned dtypes[] = {RS_DTYPE_INT32, RS_DTYPE_INT64, RS_DTYPE_UINT64, RS_DTYPE_FLOAT64};
-    uint64_t fields[MOST], size, written;
+    uint64_t fields[MOST], size, written, i;
     rs_buffer scratch = {0};
-    for (uint64_t i = 0; i < MOST; i++) fields[i] = i * 37 % 65536;
-    uint8_t *data = store_data(fields, 16, 4, MOST, 7, &size);
+    uint8_t *data;
+    for (i = 0; i < MOST; i++) fields[i] = i * 37 % 65536;
+    data = store_data(fields, 16, 4, MOST, 7, &size);
     for (size_t k = 0; k < sizeof dtypes / sizeof dtypes[0]; k++) {
         const rs_run run = {data, NULL, MOST, size, RS_RUN_ITEMS, 4, 16, false};
         CHECK_OK(rs_run_write(&run, MOST, dtypes[k], NULL, &scratch, back, &written, &err), &err);
         CHECK_U64(written, MOST);
-        for (uint64_t i = 0; i < MOST; i++) {
+        for (i = 0; i < MOST; i++) {
             const uint64_t wanted = 7 + fields[i];
             if (dtypes[k] == RS_DTYPE_FLOAT64) CHECK(rs_load_f64(back + 8 * i) == (double)wanted);
             else
@@ -140,13 +143,4 @@ static void test_runs(void) {
     }
     free(data);
     rs_buffer_clear(&scratch);
-}
-
-int main(void) {
-    RUN(test_widths);
-    RUN(test_choice);
-    RUN(test_types);
-    RUN(test_cuts);
-    RUN(test_runs);
-    return rs_test_finish("test_narrow");
 }

@@ -3,7 +3,7 @@
 #include "format/rs_node_kinds.h"
 #include "rs_test.h"
 
-static void test_every_kind_has_a_row(void) {
+TEST(test_every_kind_has_a_row) {
     for (unsigned kind = 1; kind <= RS_FMT_NODE_LAST; kind++) {
         const rs_node_kind *row = rs_node_kind_of(kind);
         if (kind == 29 || (kind > RS_FMT_NODE_OPTIONAL && kind < RS_FMT_NODE_RISING)) { /* for later */
@@ -22,7 +22,7 @@ static void test_every_kind_has_a_row(void) {
           rs_node_kind_of(UINT32_MAX) == NULL);
 }
 
-static void test_rows_agree_with_constants(void) {
+TEST(test_rows_agree_with_constants) {
     CHECK_U64(rs_node_kind_of(RS_FMT_NODE_DECIMAL)->max_aux, RS_FMT_DECIMAL_AUX_SIZE);
     CHECK_U64(rs_node_kind_of(RS_FMT_NODE_NUMBERS)->max_aux, RS_FMT_NUMBERS_AUX_SIZE);
     CHECK_U64(rs_node_kind_of(RS_FMT_NODE_DICT_CODED)->max_aux, 4 * RS_FMT_DICT_CODED_TABLES);
@@ -36,7 +36,7 @@ static void test_rows_agree_with_constants(void) {
     CHECK_U64(RS_FMT_EXT_LAST, RS_FMT_EXT_STRINGDTYPE);
 }
 
-static void test_names(void) {
+TEST(test_names) {
     CHECK_STR(rs_node_name(RS_FMT_NODE_ANY), "any");
     CHECK_STR(rs_node_name(RS_FMT_NODE_DICT_CODED), "dict-coded");
     CHECK_STR(rs_node_name(RS_FMT_NODE_OPTIONAL), "optional");
@@ -52,11 +52,4 @@ static void test_names(void) {
     CHECK_STR(rs_section_name(RS_FMT_SECTION_LABEL), "label");
     CHECK(rs_section_name(0) == NULL && rs_section_name(RS_FMT_SECTION_LAST + 1) == NULL &&
           rs_section_name(65535) == NULL);
-}
-
-int main(void) {
-    RUN(test_every_kind_has_a_row);
-    RUN(test_rows_agree_with_constants);
-    RUN(test_names);
-    return rs_test_finish("test_node_kinds");
 }

@@ -86,7 +86,7 @@ static void array_record(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
     if (rs_buffer_append_zeros(arrays, 1280, NULL) != RS_OK) abort();
 }
 
-static void test_arrays(void) {
+TEST(test_arrays) {
     for (unsigned k = 0; k < 2; k++) {
         built b = build(array_record, 300, k == 0);
         REQUIRE(b.data != NULL);
@@ -95,7 +95,7 @@ static void test_arrays(void) {
     }
 }
 
-static void test_heaps(void) {
+TEST(test_heaps) {
     static const built_record records[] = {columns_record, mixed_record, int_record, path_record};
     static const uint64_t counts[] = {1, 63, 5000};
     for (unsigned i = 0; i < 4; i++) {
@@ -117,7 +117,7 @@ static const rs_tree *sizes_of(const built *b, rs_store *store) {
 }
 
 /* A struct of an int of 10 bits and a float: 10 bits, 64 bits, and 6 bits that round up the group. */
-static void test_known_bits(void) {
+TEST(test_known_bits) {
     built b = build(int_record, 3000, true);
     rs_store store;
     const rs_tree *tree = sizes_of(&b, &store);
@@ -141,7 +141,7 @@ static void optional_record(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
 
 /* The bits that a None leaves empty count for the optional node, those of a value for the value. No room is left for
  * a body of bytes. */
-static void test_known_optional(void) {
+TEST(test_known_optional) {
     built b = build(optional_record, 3000, true);
     rs_store store;
     const rs_tree *tree = sizes_of(&b, &store);
@@ -160,7 +160,7 @@ static void test_known_optional(void) {
 }
 
 /* Changed bytes of a heap give figures or an error. */
-static void test_damage(void) {
+TEST(test_damage) {
     built b = build(mixed_record, 400, true);
     rs_store store;
     REQUIRE(b.data != NULL);
@@ -178,13 +178,4 @@ static void test_damage(void) {
     }
     rs_store_close(&store);
     built_clear(&b);
-}
-
-int main(void) {
-    RUN(test_heaps);
-    RUN(test_arrays);
-    RUN(test_known_bits);
-    RUN(test_known_optional);
-    RUN(test_damage);
-    return rs_test_finish("test_node_sizes");
 }

@@ -2,7 +2,7 @@
 #include "plan/rs_notes.h"
 #include "rs_test.h"
 
-static void test_flags(void) {
+TEST(test_flags) {
     rs_notes notes = {0};
     CHECK(rs_notes_known(&notes, 7, 1) == 0);
     rs_notes_drop(&notes, 7, RS_POSITION_NO_TEMPLATE); /* nothing to drop */
@@ -20,7 +20,7 @@ static void test_flags(void) {
     CHECK(notes.n == 0 && rs_notes_known(&notes, 7, 2) == 0);
 }
 
-static void test_many(void) {
+TEST(test_many) {
     rs_notes notes = {0}, copy = {0};
     uint32_t wrong = 0;
     for (uint64_t i = 1; i <= 40000; i++)
@@ -39,10 +39,4 @@ static void test_many(void) {
     rs_notes_copy(&copy, &notes);
     CHECK(copy.at == NULL && copy.n == 0);
     rs_notes_clear(&copy);
-}
-
-int main(void) {
-    RUN(test_flags);
-    RUN(test_many);
-    return rs_test_finish("test_notes");
 }

@@ -10,12 +10,13 @@ static rs_error err;
 static void check_groups(const uint64_t *ends, uint32_t n, uint32_t width) {
     rs_buffer out = {0};
     rs_block block;
+    uint8_t *segment;
     memset(&block, 0, sizeof block);
     REQUIRE_OK(rs_offsets_append(ends, n, false, &block, &out, &err), &err);
     CHECK_U64(block.index_width, width);
     CHECK_U64(block.index_bits, 8 * width);
     CHECK_U64(out.size_bytes, width == 0 ? 0 : (uint64_t)(n + 63) / 64 * (8 + 64 * width));
-    uint8_t *segment = make_exact(out.data, out.size_bytes);
+    segment = make_exact(out.data, out.size_bytes);
     block.n_records = n, block.heap_size_bytes = block.rows_size_bytes = ends[n - 1];
     for (uint32_t i = 0; i < n; i++) {
         uint64_t begin = i == 0 ? 0 : ends[i - 1];
@@ -41,7 +42,7 @@ static void check_sizes(uint32_t n, uint64_t a, uint32_t odd, uint64_t b, uint32
     free(ends);
 }
 
-static void test_widths(void) {
+TEST(test_widths) {
     static const uint32_t counts[] = {1, 2, 63, 64, 65, 127, 128, 129, 1000, 65536};
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
         uint32_t n = counts[i];
@@ -67,15 +68,17 @@ static void test_widths(void) {
 static void read_lines(const uint64_t *ends, uint32_t n, uint32_t *out_bits) {
     rs_buffer out = {0};
     rs_block block;
+    uint8_t *segment;
+    uint32_t i, bits;
     memset(&block, 0, sizeof block);
     REQUIRE_OK(rs_offsets_append(ends, n, true, &block, &out, &err), &err);
-    uint32_t bits = block.index_width == RS_FMT_INDEX_LINES ? block.index_bits : 0;
+    bits = block.index_width == RS_FMT_INDEX_LINES ? block.index_bits : 0;
     CHECK(bits <= RS_FMT_INDEX_BITS);
     CHECK_U64(out.size_bytes,
               block.index_width == 0 ? 0 : (uint64_t)(n + 63) / 64 * (8 + 8 * (uint64_t)block.index_bits));
-    uint8_t *segment = make_exact(out.data, out.size_bytes);
+    segment = make_exact(out.data, out.size_bytes);
     block.n_records = n, block.heap_size_bytes = block.rows_size_bytes = ends[n - 1];
-    for (uint32_t i = 0; i < n; i++) {
+    for (i = 0; i < n; i++) {
         rs_slice slice = {NULL, NULL};
         rs_offsets_prefetch(segment, &block, i);
         if (!CHECK_OK(rs_offsets_locate(segment, &block, i, &slice, &err), &err)) break;
@@ -104,7 +107,7 @@ static uint64_t *drawn_ends(uint32_t n, uint64_t most, uint64_t seed) {
     return ends;
 }
 
-static void test_lines(void) {
+TEST(test_lines) {
     static const uint32_t counts[] = {2, 3, 63, 64, 65, 127, 128, 129, 1000, 65536};
     static const uint64_t most[] = {2, 3, 8, 30, 100, 1000, 100000};
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
@@ -119,7 +122,7 @@ static void test_lines(void) {
 }
 
 /* Sizes for which no line serves, or for which the widest line is just possible. */
-static void test_lines_at_their_limits(void) {
+TEST(test_lines_at_their_limits) {
     uint64_t ends[128], end;
     uint32_t i;
     for (i = 0; i < 64; i++) ends[i] = i < 63 ? 0 : UINT32_MAX;
@@ -137,17 +140,17 @@ static void test_lines_at_their_limits(void) {
 }
 
 /* Ends of each width, also of those that a writer seldom needs. */
-static void test_lines_of_each_width(void) {
+TEST(test_lines_of_each_width) {
     const uint64_t base = 1000, slope = 70000;
     for (uint32_t bits = 1; bits <= RS_FMT_INDEX_BITS; bits++) {
         const uint64_t half = UINT64_C(1) << (bits - 1);
-        uint8_t bytes[8 + 8 * RS_FMT_INDEX_BITS] = {0};
+        uint8_t bytes[8 + 8 * RS_FMT_INDEX_BITS] = {0}, *segment;
         uint64_t begin = base;
         rs_block block;
         rs_store_u32(bytes, (uint32_t)base), rs_store_u32(bytes + 4, (uint32_t)slope);
         for (uint32_t i = 0; i < 64; i++)
             rs_store_bits(bytes + 8, (uint64_t)i * bits, bits, half + (half - 1) * i / 63);
-        uint8_t *segment = make_exact(bytes, 8 + 8 * (size_t)bits);
+        segment = make_exact(bytes, 8 + 8 * (size_t)bits);
         memset(&block, 0, sizeof block);
         block.n_records = 64, block.heap_size_bytes = block.rows_size_bytes = UINT32_MAX;
         block.index_width = RS_FMT_INDEX_LINES, block.index_bits = (uint16_t)bits;
@@ -164,17 +167,17 @@ static void test_lines_of_each_width(void) {
 }
 
 /* Rule 15: bytes that say anything give a record within the heap or an error. */
-static void test_bad_lines(void) {
+TEST(test_bad_lines) {
     uint64_t seed = 1;
     for (unsigned bits = 1; bits <= RS_FMT_INDEX_BITS; bits++) {
         for (unsigned round = 0; round < 200; round++) {
-            uint8_t bytes[8 + 8 * RS_FMT_INDEX_BITS];
+            uint8_t bytes[8 + 8 * RS_FMT_INDEX_BITS], *segment;
             rs_block block;
             for (size_t i = 0; i < sizeof bytes; i++) {
                 seed = seed * UINT64_C(6364136223846793005) + 1442695040888963407u;
                 bytes[i] = (uint8_t)(seed >> (round % 3 == 0 && i < 8 ? 63 : 40));
             }
-            uint8_t *segment = make_exact(bytes, 8 + 8 * (size_t)bits);
+            segment = make_exact(bytes, 8 + 8 * (size_t)bits);
             memset(&block, 0, sizeof block);
             block.n_records = 64, block.heap_size_bytes = block.rows_size_bytes = seed >> (round % 60);
             block.index_width = RS_FMT_INDEX_LINES, block.index_bits = (uint16_t)bits;
@@ -195,7 +198,7 @@ static void test_bad_lines(void) {
 }
 
 /* Rule 15: base and ends out of bounds, ends that go down. */
-static void test_bad_offsets(void) {
+TEST(test_bad_offsets) {
     static const struct {
         uint64_t base;
         uint16_t ends[3];
@@ -226,7 +229,7 @@ static void test_bad_offsets(void) {
 }
 
 /* The sum of the base and an end of 8 bytes is not taken modulo 2^64. */
-static void test_wide_ends(void) {
+TEST(test_wide_ends) {
     uint8_t segment[8 + 8 * 64] = {0};
     rs_block block;
     rs_slice out;
@@ -245,8 +248,9 @@ static void test_wide_ends(void) {
 /* HEAP 4096 to 8192, OFFSETS 8192 to 8328 (one group of width 2), BLOCKS at 0 of the slice, two trees. */
 static rs_status read_block(const rs_block *block, uint32_t at, uint64_t value, unsigned width) {
     rs_directory directory;
-    uint8_t entry[RS_FMT_BLOCK_SIZE];
+    uint8_t entry[RS_FMT_BLOCK_SIZE], *exact;
     rs_block out;
+    rs_status status;
     memset(&directory, 0, sizeof directory);
     directory.sections[RS_FMT_SECTION_HEAP].off = 4096, directory.sections[RS_FMT_SECTION_HEAP].size_bytes = 4096;
     directory.sections[RS_FMT_SECTION_OFFSETS].off = 8192;
@@ -255,14 +259,14 @@ static rs_status read_block(const rs_block *block, uint32_t at, uint64_t value, 
     directory.sections[RS_FMT_SECTION_TREE_TABLE].count = 2;
     rs_block_write(block, entry);
     memcpy(entry + at, &value, width);
-    uint8_t *exact = make_exact(entry, sizeof entry);
-    rs_status status = rs_block_read(rs_slice_of(exact, sizeof entry), &directory, 0, &out, &err);
+    exact = make_exact(entry, sizeof entry);
+    status = rs_block_read(rs_slice_of(exact, sizeof entry), &directory, 0, &out, &err);
     if (status == RS_OK && width == 0) CHECK(memcmp(&out, block, sizeof out) == 0);
     free(exact);
     return status;
 }
 
-static void test_block_of_rows(void) {
+TEST(test_block_of_rows) {
     static const struct {
         uint32_t at;
         uint64_t value;
@@ -315,7 +319,7 @@ static void test_block_of_rows(void) {
     CHECK_OK(read_block(&block, 0, 0, 0), &err);
 }
 
-static void test_block_with_groups(void) {
+TEST(test_block_with_groups) {
     rs_block block = {0, 64, 0, 4096, 100, 8192, 0, 2, 16, 4224, 0, 0, 0, 0, 100, NULL};
     CHECK_OK(read_block(&block, 0, 0, 0), &err);
     CHECK_CODE(read_block(&block, 8, 65, 4), RS_E_FMT_BLOCK, &err);    /* two groups do not fit */
@@ -335,17 +339,4 @@ static void test_block_with_groups(void) {
     block.n_records = 128, block.index_bits = 7; /* two groups of 64 bytes */
     CHECK_OK(read_block(&block, 0, 0, 0), &err);
     CHECK_CODE(read_block(&block, 45, 8, 1), RS_E_FMT_BLOCK, &err);
-}
-
-int main(void) {
-    RUN(test_widths);
-    RUN(test_lines);
-    RUN(test_lines_at_their_limits);
-    RUN(test_lines_of_each_width);
-    RUN(test_bad_lines);
-    RUN(test_bad_offsets);
-    RUN(test_wide_ends);
-    RUN(test_block_of_rows);
-    RUN(test_block_with_groups);
-    return rs_test_finish("test_offsets");
 }

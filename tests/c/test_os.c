@@ -1,5 +1,6 @@
 /* test_os.c: rs_os.h against the real system, and its reading of memory limits against folders made up here. */
 #define _GNU_SOURCE
+#define RS_TEST_MAIN
 #include "rs_folder.h"
 #include "os/rs_os.h"
 
@@ -31,7 +32,7 @@ static void write_text(const char *name, const char *text) {
 
 /* ---------------------------------------------------------------- descriptors */
 
-static void test_anonymous_and_seal(void) {
+TEST(test_anonymous_and_seal) {
     bool sealable = false;
     int fd = -1, readonly = -1, writable;
     char path[64];
@@ -81,7 +82,7 @@ static void *let_go_later(void *pipe_end) {
 }
 
 /* A page of the memory lies in a pipe, which holds it as the kernel holds one that it moves. */
-static void test_sealing_waits_for_held_pages(void) {
+TEST(test_sealing_waits_for_held_pages) {
     static const char page[4096] = {1};
     bool sealable = false;
     int fd = -1, ends[2];
@@ -101,7 +102,7 @@ static void test_sealing_waits_for_held_pages(void) {
 }
 
 /* A mapping that can write never lets go by itself: an error that says so. */
-static void test_sealing_gives_up(void) {
+TEST(test_sealing_gives_up) {
     bool sealable = false;
     int fd = -1;
     REQUIRE_OK(rs_os_create_anonymous(&fd, &sealable, &err), &err);
@@ -117,7 +118,7 @@ static void test_sealing_gives_up(void) {
 }
 #endif
 
-static void test_seal_refuses_a_plain_file(void) {
+TEST(test_seal_refuses_a_plain_file) {
     int fd = -1;
     REQUIRE_OK(rs_os_create_file(at("plain"), &fd, &err), &err);
     CHECK_CODE(rs_os_seal(fd, &err), RS_E_SYS, &err);
@@ -126,7 +127,7 @@ static void test_seal_refuses_a_plain_file(void) {
     CHECK_OK(rs_os_unlink(at("plain"), NULL, &err), &err);
 }
 
-static void test_private_directory(void) {
+TEST(test_private_directory) {
     struct stat st;
     int fd = -1, again = -1;
     REQUIRE_OK(rs_os_create_in_directory(at("private"), "one", &fd, &err), &err);
@@ -145,7 +146,7 @@ static void test_private_directory(void) {
     rs_os_close(&fd);
 }
 
-static void test_foreign_directories_are_refused(void) {
+TEST(test_foreign_directories_are_refused) {
     int fd = -1;
     CHECK(mkdir(at("open"), 0700) == 0 && chmod(at("open"), 0750) == 0);
     CHECK_CODE(rs_os_create_in_directory(at("open"), "one", &fd, &err), RS_E_SYS_NOT_OURS, &err);
@@ -163,7 +164,7 @@ static void test_foreign_directories_are_refused(void) {
     CHECK(access(at("open/one"), F_OK) != 0 && access(at("mine/one"), F_OK) != 0);
 }
 
-static void test_open_readonly(void) {
+TEST(test_open_readonly) {
     int fd = -1;
     write_text("regular", "hello");
     CHECK(symlink(at("regular"), at("to_regular")) == 0);
@@ -185,7 +186,7 @@ static void test_open_readonly(void) {
     rs_os_close(&fd);
 }
 
-static void test_reserve_write_truncate(void) {
+TEST(test_reserve_write_truncate) {
     rs_os_identity id;
     const uint8_t *data = NULL;
     int fd = -1;
@@ -219,7 +220,7 @@ static void test_reserve_write_truncate(void) {
 }
 
 /* Huge pages or not, the bytes are what was written, whole units and ragged ends alike. */
-static void test_large_reservations(void) {
+TEST(test_large_reservations) {
     enum { UNIT = RS_OS_HUGE_PAGE, SIZE = 5 * UNIT + 12345 };
     static const uint64_t steps[] = {0, 1000, UNIT + 1, 4 * UNIT, SIZE + UNIT};
     bool sealable;
@@ -251,7 +252,7 @@ static void test_large_reservations(void) {
     free(bytes);
 }
 
-static void test_full_device(void) {
+TEST(test_full_device) {
 #if defined(__linux__)
     int fd = open("/dev/full", O_RDWR | O_CLOEXEC);
     if (fd < 0) return;
@@ -262,7 +263,7 @@ static void test_full_device(void) {
 #endif
 }
 
-static void test_rename_and_unlink(void) {
+TEST(test_rename_and_unlink) {
     rs_os_identity id;
     int fd = -1;
     write_text("target", "old");
@@ -279,7 +280,7 @@ static void test_rename_and_unlink(void) {
     rs_os_close(&fd);
 }
 
-static void test_random_and_time(void) {
+TEST(test_random_and_time) {
     uint8_t a[300] = {0}, b[300] = {0};
     CHECK_OK(rs_os_random(a, sizeof a, &err), &err);
     CHECK_OK(rs_os_random(b, sizeof b, &err), &err);
@@ -346,7 +347,7 @@ static void expect(const char *name, uint64_t bytes, const char *limit) {
 static const char MOUNT_2[] = "22 1 0:5 / /proc rw - proc proc rw\n"
                               "30 23 0:26 / /cg rw,nosuid shared:9 - cgroup2 cgroup2 rw,nsdelegate\n";
 
-static void test_headroom_of_the_machine(void) {
+TEST(test_headroom_of_the_machine) {
     uint64_t bytes = 0;
     expect("absent", UINT64_MAX, "");
     machine("m0", "", "");
@@ -359,7 +360,7 @@ static void test_headroom_of_the_machine(void) {
     CHECK(bytes > 0);
 }
 
-static void test_headroom_version_2(void) {
+TEST(test_headroom_version_2) {
     machine("a", "0::/foo/bar\n", MOUNT_2);
     expect("a", 550u * MIB, "MemAvailable of the machine"); /* no such folder */
     version2("a/cg/foo/bar", 400, 100, 20);
@@ -378,7 +379,7 @@ static void test_headroom_version_2(void) {
     expect("a", 550u * MIB, "MemAvailable of the machine");
 }
 
-static void test_headroom_inside_containers(void) {
+TEST(test_headroom_inside_containers) {
     /* The namespace hides what is above: the mount's top is our cgroup. */
     machine("b", "0::/\n", MOUNT_2);
     version2("b/cg", 200, 100, 0);
@@ -406,7 +407,7 @@ static void test_headroom_inside_containers(void) {
     expect("f", 40u * MIB, "memory cgroup /here");
 }
 
-static void test_headroom_version_1_and_hybrid(void) {
+TEST(test_headroom_version_1_and_hybrid) {
     machine("g", "9:name=systemd:/x\n4:cpu,memory:/job\n0::/slice\n",
             "31 23 0:29 / /cg rw - tmpfs tmpfs rw\n"
             "32 31 0:29 / /cg/cpu rw - cgroup cgroup rw,cpu\n"
@@ -422,7 +423,7 @@ static void test_headroom_version_1_and_hybrid(void) {
     expect("g", 45u * MIB, "memory cgroup /slice");
 }
 
-static void test_headroom_long_names_and_junk(void) {
+TEST(test_headroom_long_names_and_junk) {
     char cgroup[400], long_name[301], dir[512], got[24];
     char proc[512], root[512];
     rs_os_memory_roots roots;
@@ -462,7 +463,7 @@ static void address_space(const char *limit, unsigned mapped_mib) {
     write_text("as/proc/self/statm", text);
 }
 
-static void test_headroom_of_the_address_space(void) {
+TEST(test_headroom_of_the_address_space) {
     static const char LIMIT[] = "the address space of the process (ulimit -v)";
     char proc[512];
     rs_os_memory_roots roots = {proc, base};
@@ -484,7 +485,7 @@ static void test_headroom_of_the_address_space(void) {
     CHECK_OK(rs_os_require_address_space(&roots, UINT64_MAX, &err), &err);
 }
 
-static void test_map_beyond_the_address_space(void) {
+TEST(test_map_beyond_the_address_space) {
     const uint8_t *data = NULL;
     struct rlimit before;
     bool sealable;
@@ -503,7 +504,7 @@ static void test_map_beyond_the_address_space(void) {
     rs_os_close(&fd);
 }
 
-static void test_reserve_beyond_headroom(void) {
+TEST(test_reserve_beyond_headroom) {
     bool sealable;
     rs_os_identity id;
     uint64_t free_bytes;
@@ -530,7 +531,7 @@ static void record_thread(void *argument) {
 }
 
 /* It runs, takes no signal that is meant for the process, and leaves the mask of the one who starts it. */
-static void test_thread(void) {
+TEST(test_thread) {
     rs_os_thread thread;
     sigset_t mask;
     REQUIRE_OK(rs_os_thread_start(&thread, record_thread, &run_in, &err), &err);
@@ -541,7 +542,7 @@ static void test_thread(void) {
 }
 
 /* What is forgotten reads as zeros; the pages that the range covers in part keep what they have. */
-static void test_forgetting(void) {
+TEST(test_forgetting) {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
     uint8_t *data = (uint8_t *)rs_os_pages(4 * page);
     REQUIRE(data != NULL);
@@ -565,30 +566,7 @@ static void test_forgetting(void) {
 
 int main(void) {
     if (!folder_begin("test_os")) return 1;
-    RUN(test_anonymous_and_seal);
-    RUN(test_seal_refuses_a_plain_file);
-    RUN(test_private_directory);
-    RUN(test_foreign_directories_are_refused);
-    RUN(test_open_readonly);
-    RUN(test_reserve_write_truncate);
-    RUN(test_large_reservations);
-    RUN(test_full_device);
-    RUN(test_rename_and_unlink);
-    RUN(test_random_and_time);
-    RUN(test_thread);
-#if defined(__linux__)
-    RUN(test_sealing_waits_for_held_pages);
-    RUN(test_sealing_gives_up);
-    RUN(test_headroom_of_the_machine);
-    RUN(test_headroom_version_2);
-    RUN(test_headroom_inside_containers);
-    RUN(test_headroom_version_1_and_hybrid);
-    RUN(test_headroom_long_names_and_junk);
-    RUN(test_forgetting);
-    RUN(test_reserve_beyond_headroom);
-    RUN(test_headroom_of_the_address_space);
-    RUN(test_map_beyond_the_address_space);
-#endif
+    rs_test_run();
     folder_end();
-    return rs_test_finish("test_os");
+    return rs_test_finish();
 }

@@ -2,6 +2,7 @@
  * repeated, or the error says what failed. The linker puts the functions of this file in the place of the C library's
  * (CMakeLists.txt). */
 #define _GNU_SOURCE
+#define RS_TEST_MAIN
 #include "rs_folder.h"
 #include "os/rs_os.h"
 
@@ -87,7 +88,7 @@ static void check_failed(rs_status status, rs_status wanted, int code, const pla
 
 /* ---- Writing ---- */
 
-static void test_writes_go_on(void) {
+TEST(test_writes_go_on) {
     static const char text[] = "0123456789abcdef";
     char got[sizeof text] = "";
     int fd = new_file("write");
@@ -101,7 +102,7 @@ static void test_writes_go_on(void) {
     rs_os_close(&fd);
 }
 
-static void test_failed_writes(void) {
+TEST(test_failed_writes) {
     static const struct {
         int code;
         const char *says;
@@ -123,7 +124,7 @@ static void test_failed_writes(void) {
 
 /* ---- Sizes, syncs and space ---- */
 
-static void test_sizes(void) {
+TEST(test_sizes) {
     int fd = new_file("size");
     make_plan(&truncating, 3, EINTR, 0);
     CHECK_OK(rs_os_truncate(fd, 100, &err), &err);
@@ -138,7 +139,7 @@ static void test_sizes(void) {
     rs_os_close(&fd);
 }
 
-static void test_syncs(void) {
+TEST(test_syncs) {
     int fd = new_file("sync");
     make_plan(&syncing, 3, EINTR, 0);
     CHECK_OK(rs_os_sync(fd, &err), &err);
@@ -157,7 +158,7 @@ static void test_syncs(void) {
     rs_os_close(&fd);
 }
 
-static void test_reserving(void) {
+TEST(test_reserving) {
     static const int missing[] = {EOPNOTSUPP, EINVAL, ENOSYS};
     int fd = new_file("space");
     make_plan(&reserving, 3, EINTR, 0);
@@ -181,7 +182,7 @@ static void test_reserving(void) {
     rs_os_close(&fd);
 }
 
-static void test_creating(void) {
+TEST(test_creating) {
     static const struct {
         int code;
         rs_status status;
@@ -213,7 +214,7 @@ static bool all_drawn(size_t n) {
     return true;
 }
 
-static void test_random_bytes(void) {
+TEST(test_random_bytes) {
     static const int codes[] = {ENOSYS, 0};
     uint8_t bytes[8];
     make_plan(&drawing, 2, EINTR, 5);
@@ -236,7 +237,7 @@ static void test_random_bytes(void) {
 
 /* ---- Locks ---- */
 
-static void test_locks(void) {
+TEST(test_locks) {
     int fd = new_file("lock"), other = open(at("lock"), O_RDWR | O_CLOEXEC);
     bool named = false;
     REQUIRE(other >= 0);
@@ -260,14 +261,7 @@ static void test_locks(void) {
 
 int main(void) {
     if (!folder_begin("interrupted")) return 1;
-    RUN(test_writes_go_on);
-    RUN(test_failed_writes);
-    RUN(test_sizes);
-    RUN(test_syncs);
-    RUN(test_reserving);
-    RUN(test_creating);
-    RUN(test_random_bytes);
-    RUN(test_locks);
+    rs_test_run();
     folder_end();
-    return rs_test_finish("test_os_interrupted");
+    return rs_test_finish();
 }

@@ -1,6 +1,7 @@
 /* test_os_names.c: named files from making to removal, over both ways of making them: races between processes, planted
  * files, full file systems. */
 #define _GNU_SOURCE
+#define RS_TEST_MAIN
 #include "format/rs_segment.h"
 #include "rs_folder.h"
 
@@ -77,7 +78,7 @@ static void life(rs_backing backing) {
     free(temporary);
 }
 
-static void test_judged(void) {
+TEST(test_judged) {
     rs_segment made;
     rs_os_judged judged;
     struct stat st;
@@ -115,7 +116,7 @@ static void test_judged(void) {
     free(temporary);
 }
 
-static void test_life(void) {
+TEST(test_life) {
     life(RS_BACKING_NAMED);
     life(RS_BACKING_TEMPORARY);
 }
@@ -132,7 +133,7 @@ static void abort_leaves_nothing(rs_backing backing) {
     CHECK_CODE(rs_segment_writer_open(&writer, backing, NULL, "temporary", &err), RS_E_ARG_RANGE, &err);
 }
 
-static void test_abort(void) {
+TEST(test_abort) {
     abort_leaves_nothing(RS_BACKING_NAMED);
     abort_leaves_nothing(RS_BACKING_TEMPORARY);
 }
@@ -156,19 +157,19 @@ static void generations(rs_backing backing) {
     free(first), free(second);
 }
 
-static void test_generations(void) {
+TEST(test_generations) {
     generations(RS_BACKING_NAMED);
     generations(RS_BACKING_TEMPORARY);
 }
 
 /* Children publish under one name at the same moment: one succeeds, the others hear EEXIST, nothing of theirs stays. */
-static void test_publishing_at_once(void) {
+TEST(test_publishing_at_once) {
     enum { CHILDREN = 8, ROUNDS = 20 };
-    int gate[2], status;
-    for (int round = 0; round < ROUNDS; round++) {
+    int round, i, gate[2], status, winners;
+    for (round = 0; round < ROUNDS; round++) {
         REQUIRE(pipe(gate) == 0);
         (void)fflush(NULL);
-        for (int i = 0; i < CHILDREN; i++) {
+        for (i = 0; i < CHILDREN; i++) {
             if (fork() == 0) {
                 rs_segment made;
                 char *temporary, byte;
@@ -181,8 +182,8 @@ static void test_publishing_at_once(void) {
             }
         }
         (void)close(gate[0]), (void)close(gate[1]);
-        int winners = 0;
-        for (int i = 0; i < CHILDREN; i++) {
+        winners = 0;
+        for (i = 0; i < CHILDREN; i++) {
             REQUIRE(wait(&status) > 0 && WIFEXITED(status) && WEXITSTATUS(status) <= 1);
             winners += WEXITSTATUS(status) == 0;
         }
@@ -192,9 +193,10 @@ static void test_publishing_at_once(void) {
 }
 
 /* What somebody has put under our name is neither read nor removed. */
-static void test_planted(void) {
+TEST(test_planted) {
     rs_segment segment;
     rs_os_lock lock;
+    int fd;
     (void)alarm(10);
     CHECK(mkfifo(at("name"), 0400) == 0);
     CHECK_CODE(rs_segment_open_leased(&segment, at("name"), &err), RS_E_SYS_NOT_OURS, &err);
@@ -203,7 +205,7 @@ static void test_planted(void) {
     CHECK_CODE(rs_segment_open_leased(&segment, at("name"), &err), RS_E_SYS_NOT_OURS, &err);
     CHECK_CODE(rs_os_open_lock(at("name"), &lock, &err), RS_E_SYS_NOT_OURS, &err);
     CHECK(!removed(at("name")) && rmdir(at("name")) == 0);
-    int fd = open(at("target"), O_RDWR | O_CREAT, 0400);
+    fd = open(at("target"), O_RDWR | O_CREAT, 0400);
     CHECK(write(fd, "theirs", 6) == 6);
     CHECK(symlink(at("target"), at("name")) == 0);
     CHECK_CODE(rs_segment_open_leased(&segment, at("name"), &err), RS_E_SYS_NOT_OURS, &err);
@@ -234,7 +236,7 @@ static void test_planted(void) {
     rs_os_close(&fd);
 }
 
-static void test_empty_file(void) {
+TEST(test_empty_file) {
     rs_segment segment;
     int fd = open(at("name"), O_RDWR | O_CREAT | O_EXCL, 0400);
     CHECK_CODE(rs_segment_open_leased(&segment, at("name"), &err), RS_E_FMT_TRUNCATED, &err);
@@ -242,7 +244,7 @@ static void test_empty_file(void) {
     CHECK(removed(at("name")));
 }
 
-static void test_locks(void) {
+TEST(test_locks) {
     rs_os_lock one, two;
     bool named;
     REQUIRE_OK(rs_os_open_lock(at("lock"), &one, &err), &err);
@@ -261,12 +263,13 @@ static void test_locks(void) {
 }
 
 /* A builder that is killed keeps nobody waiting, though it forked a child that lives on. */
-static void test_lock_of_a_killed_parent(void) {
+TEST(test_lock_of_a_killed_parent) {
     rs_os_lock mine, other;
     bool named;
     int gate[2], status;
+    pid_t builder;
     REQUIRE(pipe(gate) == 0);
-    pid_t builder = fork();
+    builder = fork();
     if (builder == 0) {
         rs_os_lock locks[3];
         int there[2];
@@ -301,12 +304,13 @@ static void test_lock_of_a_killed_parent(void) {
 }
 
 /* A killed user leaves a file that can be locked; a killed builder none, or one under its temporary name that can. */
-static void test_after_a_kill(void) {
+TEST(test_after_a_kill) {
     static const rs_backing backings[] = {RS_BACKING_NAMED, RS_BACKING_TEMPORARY};
     int status;
     for (size_t i = 0; i < 2; i++) {
+        pid_t child;
         (void)fflush(NULL);
-        pid_t child = fork();
+        child = fork();
         if (child == 0) {
             rs_segment made;
             rs_segment_writer writer;
@@ -339,11 +343,12 @@ static int fill(rs_backing backing) {
     return code == RS_OK ? 0 : 4;
 }
 
-static void test_full_file_system(void) {
+TEST(test_full_file_system) {
     int status;
+    pid_t child;
     CHECK(mkdir(at("small"), 0700) == 0);
     (void)fflush(NULL);
-    pid_t child = fork();
+    child = fork();
     if (child == 0) {
         if (unshare(CLONE_NEWNS) != 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
             mount("none", at("small"), "tmpfs", 0, "size=1m") != 0) {
@@ -364,19 +369,7 @@ static void test_full_file_system(void) {
 
 int main(void) {
     if (!folder_begin("test_os_names")) return 1;
-    RUN(test_life);
-    RUN(test_judged);
-    RUN(test_abort);
-    RUN(test_generations);
-    RUN(test_publishing_at_once);
-    RUN(test_planted);
-    RUN(test_empty_file);
-    RUN(test_locks);
-    RUN(test_lock_of_a_killed_parent);
-    RUN(test_after_a_kill);
-#if defined(__linux__)
-    RUN(test_full_file_system);
-#endif
+    rs_test_run();
     folder_end();
-    return rs_test_finish("test_os_names");
+    return rs_test_finish();
 }

@@ -58,16 +58,17 @@ static void round_trip(const int64_t *const *lists, const uint64_t *lengths, siz
     static rs_packed_ints_sizes sizes;
     uint8_t aux[RS_FMT_NUMBERS_AUX_SIZE];
     int64_t base = INT64_MAX;
-    uint64_t size = 0;
+    uint64_t size = 0, k;
+    rs_node node;
     memset(&sizes, 0, sizeof sizes);
     sizes.stride = stride;
     for (size_t i = 0; i < n_lists; i++) {
-        for (uint64_t k = 0; k < lengths[i]; k++) base = lists[i][k] < base ? lists[i][k] : base;
+        for (k = 0; k < lengths[i]; k++) base = lists[i][k] < base ? lists[i][k] : base;
     }
     for (size_t i = 0; i < n_lists; i++) rs_packed_ints_measure(&sizes, lists[i], lengths[i], base);
     rs_packed_ints_aux(&sizes, RS_FMT_NUMBERS_INTS, 0, base, aux);
     CHECK(aux[RS_FMT_NUMBERS_STRIDE] == stride && rs_load_u16(aux + 14) == 0 && aux[13] == 0);
-    rs_node node = node_of(aux);
+    node = node_of(aux);
     for (size_t i = 0; i < n_lists; i++) {
         rs_buffer bytes = {0};
         if (lengths[i] == 0) continue;
@@ -87,18 +88,18 @@ static uint64_t random_bits(unsigned bits) {
 }
 
 /* Every stride with every width, partial chunks and lists shorter than the stride. */
-static void test_round_trips(void) {
+TEST(test_round_trips) {
     static int64_t numbers[4][MOST];
     const int64_t *lists[4] = {numbers[0], numbers[1], numbers[2], numbers[3]};
-    uint64_t lengths[4];
+    uint64_t lengths[4], i;
     for (unsigned stride = 0; stride <= 16; stride++) {
         for (unsigned width = 0; width <= 64; width++) {
             uint64_t base = random_bits(64);
             for (size_t k = 0; k < 4; k++) {
                 lengths[k] = make_random(3) == 0 ? make_random(300) : make_random(30);
-                for (uint64_t i = 0; i < lengths[k]; i++) numbers[k][i] = (int64_t)(base + random_bits(width));
+                for (i = 0; i < lengths[k]; i++) numbers[k][i] = (int64_t)(base + random_bits(width));
                 /* Chunks of other widths within one list. */
-                for (uint64_t i = 0; i < lengths[k] && make_random(2) == 0; i++)
+                for (i = 0; i < lengths[k] && make_random(2) == 0; i++)
                     numbers[k][i] = (int64_t)(base + random_bits(width / 2));
             }
             round_trip(lists, lengths, 4, stride);
@@ -106,7 +107,7 @@ static void test_round_trips(void) {
     }
 }
 
-static void test_lengths(void) {
+TEST(test_lengths) {
     static int64_t numbers[MOST];
     const int64_t *lists[1] = {numbers};
     uint64_t n;
@@ -118,7 +119,7 @@ static void test_lengths(void) {
     }
 }
 
-static void test_extremes(void) {
+TEST(test_extremes) {
     static const int64_t numbers[] = {INT64_MIN, INT64_MAX,     0,         -1,       INT64_MIN, INT64_MIN, INT64_MAX,
                                       1,         INT64_MIN + 1, INT64_MAX, INT64_MIN};
     const int64_t *lists[2] = {numbers, numbers + 3};
@@ -127,7 +128,7 @@ static void test_extremes(void) {
 }
 
 /* Fields of full width wrap around: base + field is taken modulo 2^64. */
-static void test_wrapping(void) {
+TEST(test_wrapping) {
     static const int64_t numbers[] = {INT64_MIN, 5, INT64_MAX, -3, 0, 0, 1, 2, 3};
     for (unsigned stride = 0; stride <= 16; stride++) {
         rs_node node = node_with(INT64_MAX, stride, 64, 64);
@@ -138,7 +139,7 @@ static void test_wrapping(void) {
     }
 }
 
-static void test_misfits(void) {
+TEST(test_misfits) {
     static const int64_t numbers[] = {0, 4, 9, 1};
     rs_buffer bytes = {0};
     rs_node node = node_with(0, 0, 0, 4);
@@ -180,7 +181,7 @@ static const struct {
     {"zigzag of the least", 0, 2, 4, 64, 3, {0x10, 15, 255, 255, 255, 255, 255, 255, 255, 255}, 10, {0, 1, INT64_MIN}},
 };
 
-static void test_literals(void) {
+TEST(test_literals) {
     for (size_t i = 0; i < sizeof literals / sizeof literals[0]; i++) {
         rs_node node = node_with(literals[i].base, literals[i].stride, literals[i].head_width, literals[i].max_width);
         rs_buffer bytes = {0}, packed = {0};
@@ -202,7 +203,7 @@ static void test_literals(void) {
 }
 
 /* A chunk wider than max_width is malformed, in every place of the widths; up to 15 each width is its own. */
-static void test_widths_too_wide(void) {
+TEST(test_widths_too_wide) {
     uint8_t bytes[200] = {0};
     for (unsigned max_width = 0; max_width <= 64; max_width++) {
         rs_node node = node_with(0, 0, 0, max_width);
@@ -222,7 +223,7 @@ static void test_widths_too_wide(void) {
 }
 
 /* Counts that no bytes can hold, in sums that must not wrap. */
-static void test_huge_counts(void) {
+TEST(test_huge_counts) {
     uint8_t *bytes = make_exact("\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF", 8);
     for (unsigned shift = 8; shift < 64; shift++) {
         for (unsigned stride = 0; stride <= 16; stride += 8) {
@@ -240,19 +241,21 @@ static void test_huge_counts(void) {
 }
 
 /* The bytes may change after they were checked. With any bytes, nothing beyond the list is read. */
-static void test_bytes_that_change(void) {
+TEST(test_bytes_that_change) {
     static int64_t numbers[100];
-    unsigned i;
+    unsigned stride, i;
     for (i = 0; i < 100; i++) numbers[i] = (int64_t)(i * i * i);
-    for (unsigned stride = 0; stride <= 16; stride += 4) {
+    for (stride = 0; stride <= 16; stride += 4) {
         rs_node node = node_with(0, stride, 20, 64);
         rs_buffer bytes = {0};
+        rs_slice in;
         rs_packed_ints list;
         const int64_t *some;
+        uint8_t *exact;
         uint64_t given = 0;
         CHECK_OK(rs_packed_ints_append(&node, numbers, 100, &bytes, &err), &err);
-        uint8_t *exact = make_exact(bytes.data, bytes.size_bytes);
-        rs_slice in = rs_slice_of(exact, bytes.size_bytes);
+        exact = make_exact(bytes.data, bytes.size_bytes);
+        in = rs_slice_of(exact, bytes.size_bytes);
         CHECK(rs_packed_ints_take(&node, 100, &in, &list));
         memset(exact, 0xFF, bytes.size_bytes);
         while ((i = rs_packed_ints_next(&list, &some)) != 0) given += i;
@@ -269,7 +272,7 @@ static uint64_t bits_of(double value) {
     return bits;
 }
 
-static void test_scales(void) {
+TEST(test_scales) {
     static const struct {
         double value;
         unsigned scale; /* 16 when the float is no decimal */
@@ -306,11 +309,12 @@ static void test_scales(void) {
         {1.0 / 3.0, 16, 0},
     };
     int64_t m;
-    unsigned scale;
+    unsigned s, scale;
     double power = 1.0; /* exact up to 10^22 */
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        bool found;
         scale = 0;
-        bool found = rs_packed_ints_find_scale(cases[i].value, &scale);
+        found = rs_packed_ints_find_scale(cases[i].value, &scale);
         CHECK(found == (cases[i].scale <= 15));
         if (found) {
             CHECK_U64(scale, cases[i].scale);
@@ -321,20 +325,21 @@ static void test_scales(void) {
     CHECK(!rs_packed_ints_find_scale(NAN, &scale) && !rs_packed_ints_from_float(NAN, 0, &m));
     scale = 3; /* goes on from where it is told to */
     CHECK(rs_packed_ints_find_scale(0.5, &scale) && scale == 3);
-    for (unsigned s = 0; s <= 22; s++, power *= 10.0)
+    for (s = 0; s <= 22; s++, power *= 10.0)
         CHECK(rs_schema_divisor(s) == power && !rs_packed_ints_from_float(HUGE_VAL, s, &m));
     CHECK(rs_schema_divisor(23) == 1.0);
 }
 
 /* Every decimal of up to 15 digits, read into a float, is found again at its scale, and gives its bits back. */
-static void test_decimals_of_15_digits(void) {
+TEST(test_decimals_of_15_digits) {
     char text[40];
     for (int i = 0; i < 20000; i++) {
         unsigned scale = (unsigned)make_random(16), digits = 1 + (unsigned)make_random(15);
         int64_t wanted = (int64_t)random_bits(49) % (int64_t)rs_schema_divisor(digits), m = 0;
+        double value;
         if (make_random(2) == 0) wanted = -wanted;
         (void)snprintf(text, sizeof text, "%llde-%u", (long long)wanted, scale);
-        double value = strtod(text, NULL);
+        value = strtod(text, NULL);
         if (wanted == 0) continue; /* "-0e-3" */
         if (!CHECK(rs_packed_ints_from_float(value, scale, &m)) || !CHECK(m == wanted))
             (void)fprintf(stderr, "    %s\n", text);
@@ -342,14 +347,14 @@ static void test_decimals_of_15_digits(void) {
 }
 
 /* Many floats at once give the integers of each alone, up to the first that has none, wherever it stands. */
-static void test_many_floats(void) {
+TEST(test_many_floats) {
     static const double odd[] = {NAN,    HUGE_VAL,           -0.0,  1.0 / 3.0,          9007199254740994.0,
                                  1e-300, 4503599627370495.5, -1e20, 2251799813685249.0, -2251799813685250.0};
     uint8_t any[40 * 9];
     int64_t found[40], m;
-    uint64_t n, i;
-    unsigned scale;
-    for (unsigned round = 0; round < 20000; round++) {
+    uint64_t n, i, first;
+    unsigned round, scale;
+    for (round = 0; round < 20000; round++) {
         n = make_random(41), scale = (unsigned)make_random(6);
         for (i = 0; i < n; i++) {
             double value = (double)((int64_t)make_random(2000000) - 1000000) / rs_schema_divisor(scale);
@@ -357,7 +362,7 @@ static void test_many_floats(void) {
             any[9 * i] = 0x08;
             rs_store_f64(any + 9 * i + 1, value);
         }
-        uint64_t first = rs_packed_ints_from_floats(any, n, scale, found);
+        first = rs_packed_ints_from_floats(any, n, scale, found);
         for (i = 0; i < n && rs_packed_ints_from_float(rs_load_f64(any + 9 * i + 1), scale, &m) && i < first; i++) {
             if (!CHECK(found[i] == m)) return;
         }
@@ -374,7 +379,7 @@ static rs_node decimal_of(int64_t base, unsigned scale, unsigned correction) {
     return node;
 }
 
-static void test_decimal_values(void) {
+TEST(test_decimal_values) {
     rs_node node = decimal_of(5, 1, 0);
     CHECK(rs_packed_ints_decimal(&node, 0) == 0.5 && rs_packed_ints_decimal(&node, 7) == 1.2);
     node = decimal_of(INT64_MAX, 0, 0);
@@ -396,29 +401,11 @@ static void test_decimal_values(void) {
     }
 }
 
-static void test_width(void) {
+TEST(test_width) {
     CHECK_U64(rs_packed_ints_width(0), 0);
     for (unsigned bit = 0; bit < 64; bit++) {
         CHECK_U64(rs_packed_ints_width(UINT64_C(1) << bit), bit + 1);
         CHECK_U64(rs_packed_ints_width((UINT64_C(1) << bit) - 1), bit);
     }
     CHECK_U64(rs_packed_ints_width(UINT64_MAX), 64);
-}
-
-int main(void) {
-    RUN(test_round_trips);
-    RUN(test_lengths);
-    RUN(test_extremes);
-    RUN(test_wrapping);
-    RUN(test_misfits);
-    RUN(test_literals);
-    RUN(test_widths_too_wide);
-    RUN(test_huge_counts);
-    RUN(test_bytes_that_change);
-    RUN(test_scales);
-    RUN(test_decimals_of_15_digits);
-    RUN(test_many_floats);
-    RUN(test_decimal_values);
-    RUN(test_width);
-    return rs_test_finish("test_packed_ints");
 }

@@ -52,7 +52,7 @@ static uint8_t *pack(rs_parcel *parcel, size_t *n) {
 }
 
 /* Parcels of changing sizes, over more than one block. */
-static void test_through_parcels(void) {
+TEST(test_through_parcels) {
     rs_parcel parcel = {0};
     rs_segment_writer writer;
     rs_pipeline *pipeline;
@@ -87,7 +87,7 @@ static void test_through_parcels(void) {
     built_clear(&direct);
 }
 
-static void test_refused_and_dropped(void) {
+TEST(test_refused_and_dropped) {
     static const uint8_t cut[] = {0x0D, 2, 0x90};
     rs_parcel parcel = {0};
     rs_parcel_reader reader;
@@ -130,7 +130,7 @@ static rs_status read_all(const uint8_t *packed, size_t n) {
 }
 
 /* Cut anywhere it is refused; with any number changed it is refused or gives records, and reads nothing beyond. */
-static void test_pieces_that_do_not_hold_together(void) {
+TEST(test_pieces_that_do_not_hold_together) {
     static const uint64_t odd[] = {0, 1, 5, 0x7F, UINT64_MAX, UINT64_MAX / 8, UINT64_MAX / 16 + 1, (uint64_t)1 << 63};
     rs_parcel parcel = {0};
     size_t n, refused = 0;
@@ -152,11 +152,4 @@ static void test_pieces_that_do_not_hold_together(void) {
     CHECK(refused > numbers / 8 * 4);
     free(packed);
     rs_parcel_clear(&parcel);
-}
-
-int main(void) {
-    RUN(test_through_parcels);
-    RUN(test_refused_and_dropped);
-    RUN(test_pieces_that_do_not_hold_together);
-    return rs_test_finish("test_parcel");
 }

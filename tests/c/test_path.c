@@ -25,31 +25,14 @@ static const struct {
     uint32_t aux_size;
     uint8_t bytes[24];
     size_t n;
+    /* clang-format off */
 } rows[] = {
     {"str", {ROW(2), LEAF(STR, 1), LEAF(STR, 1)}, 3, {0}, 0, {2, 'a', 'b', 1, '!'}, 5},
-    {"str of code points that are none: not looked at",
-     {ROW(2), LEAF(STR, 4), LEAF(STR, 1)},
-     3,
-     {0},
-     0,
-     {1, 255, 255, 255, 255, 1, '!'},
-     7},
+    {"str of code points that are none: not looked at", {ROW(2), LEAF(STR, 4), LEAF(STR, 1)}, 3, {0}, 0, {1, 255, 255, 255, 255, 1, '!'}, 7},
     {"bytes", {ROW(2), LEAF(BYTES, 0), LEAF(STR, 1)}, 3, {0}, 0, {1, 0, 1, '!'}, 4},
     {"any", {ROW(2), LEAF(ANY, 0), LEAF(STR, 1)}, 3, {0}, 0, {0x0D, 2, 0x90, 0x09, 1, 'a', 1, '!'}, 8},
-    {"list of bits",
-     {ROW(2), {LIST, 0, 0, 1, 3, 0, 0, 0}, LEAF(STR, 1), INT_NODE(3)},
-     4,
-     {0},
-     8,
-     {4, 0x88, 6, 1, '!'},
-     5},
-    {"list of strings",
-     {ROW(2), {LIST, 0, 0, 1, 3, 0, 0, 0}, LEAF(STR, 1), LEAF(STR, 1)},
-     4,
-     {0},
-     0,
-     {2, 1, 'a', 0, 1, '!'},
-     6},
+    {"list of bits", {ROW(2), {LIST, 0, 0, 1, 3, 0, 0, 0}, LEAF(STR, 1), INT_NODE(3)}, 4, {0}, 8, {4, 0x88, 6, 1, '!'}, 5},
+    {"list of strings", {ROW(2), {LIST, 0, 0, 1, 3, 0, 0, 0}, LEAF(STR, 1), LEAF(STR, 1)}, 4, {0}, 0, {2, 1, 'a', 0, 1, '!'}, 6},
     {"list of unions",
      {ROW(2), {LIST, 0, 0, 1, 3, 0, 0, 0}, LEAF(STR, 1), {UNION, 0, 0, 2, 4, 0, 0, 0}, LEAF(STR, 1), LEAF(FLOAT, 0)},
      6,
@@ -57,109 +40,26 @@ static const struct {
      0,
      {2, 2, 1, 'a', 0, 0, 0, 0, 0, 0, 0, 0, 1, '!'},
      14},
-    {"row",
-     {ROW(2), {TUPLE, 0, 0, 2, 3, 0, 0, 0}, LEAF(STR, 1), LEAF(STR, 1), LEAF(BOOL, 0)},
-     5,
-     {0},
-     0,
-     {1, 1, 'a', 1, '!'},
-     5},
-    {"union",
-     {ROW(2), {UNION, 0, 0, 2, 3, 0, 0, 0}, LEAF(STR, 1), LEAF(STR, 1), LEAF(FLOAT, 0)},
-     5,
-     {0},
-     0,
-     {0, 1, 'a', 1, '!'},
-     5},
-    {"union of what is fixed",
-     {ROW(2), {UNION, 0, 0, 2, 3, 0, 0, 0}, LEAF(STR, 1), LEAF(STR, 1), LEAF(FLOAT, 0)},
-     5,
-     {0},
-     0,
-     {1, 0, 0, 0, 0, 0, 0, 0, 0, 1, '!'},
-     11},
+    {"row", {ROW(2), {TUPLE, 0, 0, 2, 3, 0, 0, 0}, LEAF(STR, 1), LEAF(STR, 1), LEAF(BOOL, 0)}, 5, {0}, 0, {1, 1, 'a', 1, '!'}, 5},
+    {"union", {ROW(2), {UNION, 0, 0, 2, 3, 0, 0, 0}, LEAF(STR, 1), LEAF(STR, 1), LEAF(FLOAT, 0)}, 5, {0}, 0, {0, 1, 'a', 1, '!'}, 5},
+    {"union of what is fixed", {ROW(2), {UNION, 0, 0, 2, 3, 0, 0, 0}, LEAF(STR, 1), LEAF(STR, 1), LEAF(FLOAT, 0)}, 5, {0}, 0, {1, 0, 0, 0, 0, 0, 0, 0, 0, 1, '!'}, 11},
     {"array", {ROW(2), {NDARRAY, 0, 0, 0, 0, 0, 2, 0}, LEAF(STR, 1)}, 3, {0, 3}, 2, {1, 1, 7, 7, 1, '!'}, 6},
-    {"array outside",
-     {ROW(2), {NDARRAY, 0, 1, 0, 0, 0, 5, 0}, LEAF(STR, 1)},
-     3,
-     {0, 3, 1, 0x80, 4},
-     5,
-     {16, 1, '!'},
-     3},
+    {"array outside", {ROW(2), {NDARRAY, 0, 1, 0, 0, 0, 5, 0}, LEAF(STR, 1)}, 3, {0, 3, 1, 0x80, 4}, 5, {16, 1, '!'}, 3},
     {"ext", {ROW(2), {EXT, 22, 0, 1, 3, 0, 3, 0}, LEAF(STR, 1), LEAF(STR, 1)}, 4, {9, 1, 'p'}, 3, {1, 'x', 1, '!'}, 4},
-    {"numbers",
-     {ROW(2), {NUMBERS, 0, 0, 0, 0, 0, 16, 0}, LEAF(STR, 1)},
-     3,
-     {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3},
-     16,
-     {3, 3, 0xD0, 1, 1, '!'},
-     6},
-    {"concat",
-     {ROW(2), {CONCAT, 0, 0, 3, 3, 0, 0, 0}, LEAF(STR, 1), LEAF(STR, 1), {SAME, 0, 0, 0, 0, 0, 0, 0}, LEAF(STR, 2)},
-     6,
-     {0},
-     0,
-     {1, 'a', 1, 'b', 'c', 1, '!'},
-     7},
-    {"optional",
-     {ROW(2), {OPTIONAL, 1, 0, 1, 3, 0, 0, 0}, LEAF(STR, 1), LEAF(STR, 1)},
-     4,
-     {0},
-     0,
-     {1, 1, 'a', 1, '!'},
-     5},
-    {"optional that is not there",
-     {ROW(2), {OPTIONAL, 1, 0, 1, 3, 0, 0, 0}, LEAF(STR, 1), LEAF(STR, 1)},
-     4,
-     {0},
-     0,
-     {0, 1, '!'},
-     3},
-    {"optional of what is fixed",
-     {ROW(2), {OPTIONAL, 1, 0, 1, 3, 0, 0, 0}, LEAF(STR, 1), LEAF(FLOAT, 0)},
-     4,
-     {0},
-     0,
-     {1, 0, 0, 0, 0, 0, 0, 0, 0, 1, '!'},
-     11},
-    {"list of optionals",
-     {ROW(2), {LIST, 0, 0, 1, 3, 0, 0, 0}, LEAF(STR, 1), {OPTIONAL, 1, 0, 1, 4, 0, 0, 0}, LEAF(STR, 1)},
-     5,
-     {0},
-     0,
-     {3, 5, 1, 'a', 0, 1, '!'},
-     7},
-    {"a key that may be missing",
-     {{STRUCT, 0, 0, 2, 1, 0, 2, 0}, {OPTIONAL, 0, 0, 1, 3, 0, 0, 0}, LEAF(STR, 1), LEAF(STR, 1)},
-     4,
-     {0x91, 0x92},
-     2,
-     {1, 1, 'a', 1, '!'},
-     5},
-    {"map",
-     {ROW(2), {MAP, 0, 0, 2, 3, 0, 0, 0}, LEAF(STR, 1), LEAF(STR, 1), LEAF(STR, 1)},
-     5,
-     {0},
-     0,
-     {1, 1, 'a', 1, 'b', 1, '!'},
-     7},
-    {"map of what is fixed",
-     {ROW(2), {MAP, 0, 0, 2, 3, 0, 0, 0}, LEAF(STR, 1), LEAF(BOOL, 0), LEAF(BOOL, 0)},
-     5,
-     {0},
-     0,
-     {2, 1, 3, 1, '!'},
-     5},
-    {"an optional mark",
-     {ROW(2), LEAF(BYTES, 0), {OPTIONAL, 1, 0, 1, 3, 0, 0, 0}, LEAF(STR, 1)},
-     4,
-     {0},
-     0,
-     {1, 1, 7, 1, '!'},
-     5},
+    {"numbers", {ROW(2), {NUMBERS, 0, 0, 0, 0, 0, 16, 0}, LEAF(STR, 1)}, 3, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3}, 16, {3, 3, 0xD0, 1, 1, '!'}, 6},
+    {"concat", {ROW(2), {CONCAT, 0, 0, 3, 3, 0, 0, 0}, LEAF(STR, 1), LEAF(STR, 1), {SAME, 0, 0, 0, 0, 0, 0, 0}, LEAF(STR, 2)}, 6, {0}, 0, {1, 'a', 1, 'b', 'c', 1, '!'}, 7},
+    {"optional", {ROW(2), {OPTIONAL, 1, 0, 1, 3, 0, 0, 0}, LEAF(STR, 1), LEAF(STR, 1)}, 4, {0}, 0, {1, 1, 'a', 1, '!'}, 5},
+    {"optional that is not there", {ROW(2), {OPTIONAL, 1, 0, 1, 3, 0, 0, 0}, LEAF(STR, 1), LEAF(STR, 1)}, 4, {0}, 0, {0, 1, '!'}, 3},
+    {"optional of what is fixed", {ROW(2), {OPTIONAL, 1, 0, 1, 3, 0, 0, 0}, LEAF(STR, 1), LEAF(FLOAT, 0)}, 4, {0}, 0, {1, 0, 0, 0, 0, 0, 0, 0, 0, 1, '!'}, 11},
+    {"list of optionals", {ROW(2), {LIST, 0, 0, 1, 3, 0, 0, 0}, LEAF(STR, 1), {OPTIONAL, 1, 0, 1, 4, 0, 0, 0}, LEAF(STR, 1)}, 5, {0}, 0, {3, 5, 1, 'a', 0, 1, '!'}, 7},
+    {"a key that may be missing", {{STRUCT, 0, 0, 2, 1, 0, 2, 0}, {OPTIONAL, 0, 0, 1, 3, 0, 0, 0}, LEAF(STR, 1), LEAF(STR, 1)}, 4, {0x91, 0x92}, 2, {1, 1, 'a', 1, '!'}, 5},
+    {"map", {ROW(2), {MAP, 0, 0, 2, 3, 0, 0, 0}, LEAF(STR, 1), LEAF(STR, 1), LEAF(STR, 1)}, 5, {0}, 0, {1, 1, 'a', 1, 'b', 1, '!'}, 7},
+    {"map of what is fixed", {ROW(2), {MAP, 0, 0, 2, 3, 0, 0, 0}, LEAF(STR, 1), LEAF(BOOL, 0), LEAF(BOOL, 0)}, 5, {0}, 0, {2, 1, 3, 1, '!'}, 5},
+    {"an optional mark", {ROW(2), LEAF(BYTES, 0), {OPTIONAL, 1, 0, 1, 3, 0, 0, 0}, LEAF(STR, 1)}, 4, {0}, 0, {1, 1, 7, 1, '!'}, 5},
     {"hex", {ROW(2), {HEX, 0, 0, 0, 0, 0, 0, 3}, LEAF(STR, 1)}, 3, {0}, 0, {0x12, 0x30, 1, '!'}, 4},
     {"fixed", {ROW(2), LEAF(FLOAT, 0), LEAF(STR, 1)}, 3, {0}, 0, {0, 0, 0, 0, 0, 0, 0, 0, 1, '!'}, 10},
 };
+/* clang-format on */
 
 /* Walks to the second child and takes its string of one unit. */
 static rs_status take_mark(const rs_tree *tree, const uint8_t *bytes, size_t n, uint8_t *mark) {
@@ -179,7 +79,7 @@ static rs_status take_mark(const rs_tree *tree, const uint8_t *bytes, size_t n, 
     return status;
 }
 
-static void test_what_is_passed(void) {
+TEST(test_what_is_passed) {
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         rs_buffer bytes = {0};
         rs_tree tree;
@@ -224,7 +124,7 @@ static int64_t element(const rs_tree *tree, const uint8_t *bytes, size_t n, int6
                               : rs_decode_int_unchecked(place.node, place.body, place.bits);
 }
 
-static void test_elements(void) {
+TEST(test_elements) {
     static const make_node fixed[] = {{LIST, 0, 1, 1, 1, 0, 0, 3}, INT_NODE(8)},
                            counted[] = {{LIST, 0, 0, 1, 1, 0, 0, 0}, INT_NODE(8)}, any[] = {LEAF(ANY, 0)};
     static const uint8_t aux[8] = {0}, as_fixed[] = {1, 2, 3}, as_counted[] = {3, 1, 2, 3},
@@ -243,20 +143,21 @@ static void test_elements(void) {
 }
 
 /* Elements of packed numbers are places of an int or a decimal that stands for them. */
-static void test_elements_of_numbers(void) {
+TEST(test_elements_of_numbers) {
     static const make_node node = {NUMBERS, 0, 0, 0, 0, 0, 16, 0};
     static const uint8_t ints[] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 8, 20},
                          floats[] = {0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 0, 0, 20};
     for (unsigned kind = 0; kind < 2; kind++) {
         uint8_t aux[16] = {0};
+        rs_tree tree;
         rs_buffer bytes = {0};
-        int64_t numbers[30];
+        int64_t numbers[30], i, k;
         memcpy(aux, kind == 0 ? ints : floats, 13);
-        rs_tree tree = compiled(&node, 1, aux, 16);
-        for (int64_t i = 0; i < 30; i++) numbers[i] = i * i % 200;
+        tree = compiled(&node, 1, aux, 16);
+        for (i = 0; i < 30; i++) numbers[i] = i * i % 200;
         make_varint(&bytes, 30);
         CHECK_OK(rs_packed_ints_append(tree.nodes, numbers, 30, &bytes, &err), &err);
-        for (int64_t i = -32; i < 33; i++) {
+        for (i = -32; i < 33; i++) {
             rs_cursor c = cursor_over(bytes.data, bytes.size_bytes, NULL);
             rs_place place;
             bool found;
@@ -264,7 +165,7 @@ static void test_elements_of_numbers(void) {
             CHECK_OK(rs_path_element(&c, &place, i, &found, &err), &err);
             CHECK(found == (i >= -30 && i < 30));
             if (!found) continue;
-            int64_t k = i < 0 ? i + 30 : i;
+            k = i < 0 ? i + 30 : i;
             CHECK(place.node->kind == (kind == 0 ? INT : DECIMAL) && place.node->fixed && c.in.ptr == c.in.end);
             if (kind == 0) CHECK(rs_decode_int_unchecked(place.node, place.body, place.bits) == numbers[k]);
             else CHECK(rs_decode_decimal_unchecked(place.node, place.body, place.bits) == (double)numbers[k] / 10.0);
@@ -274,7 +175,7 @@ static void test_elements_of_numbers(void) {
 }
 
 /* An optional leads to its value, to None as an `any` value, or, of a key, nowhere. */
-static void test_optionals(void) {
+TEST(test_optionals) {
     static const make_node maybe[] = {{OPTIONAL, 1, 0, 1, 1, 0, 0, 0}, INT_NODE(3)};
     static const make_node row[] = {{STRUCT, 0, 0, 2, 1, 8, 2, 0},   {OPTIONAL, 0, 0, 1, 3, 0, 0, 0},
                                     {OPTIONAL, 0, 0, 1, 4, 0, 0, 0}, INT_NODE(8),
@@ -282,9 +183,10 @@ static void test_optionals(void) {
     static const uint8_t aux[] = {0, 0, 0, 0, 0, 0, 0, 0, 0x91, 0x92}, five[] = {11}, none[] = {10},
                          both[] = {7, 9, 1, 'a'}, first[] = {1, 9}, null[] = {2};
     rs_tree trees[2];
+    rs_cursor c;
     rs_place place;
     trees[0] = compiled(maybe, 2, aux, 8), trees[1] = compiled(row, 6, aux, 10);
-    rs_cursor c = cursor_over(five, 1, NULL);
+    c = cursor_over(five, 1, NULL);
     CHECK_OK(rs_path_begin(&c, trees[0].nodes, &place, &err), &err);
     CHECK(place.node->kind == INT && rs_decode_int_unchecked(place.node, place.body, place.bits) == 5);
     c = cursor_over(none, 1, NULL);
@@ -311,7 +213,7 @@ static void test_optionals(void) {
 }
 
 /* Through entries of tables: to a child of a row in one table, whose value is an entry of another. */
-static void test_entries(void) {
+TEST(test_entries) {
     static const make_node row[] = {{TUPLE, 1, 0, 2, 1, 0, 0, 0}, LEAF(STR, 1), {DICT_CODED, 2, 0, 0, 0, 0, 4, 3}},
                            text = {SYMBOLS, 0, 0, 0, 0, 0, 4, 0};
     static const make_node outer[] = {{LIST, 0, 0, 1, 1, 0, 0, 0}, {DICT_CODED, 1, 0, 0, 0, 0, 4, 1}};
@@ -323,6 +225,7 @@ static void test_entries(void) {
     rs_store store;
     rs_record record;
     rs_place place;
+    rs_cursor c;
     bool found;
     uint64_t n;
     unsigned unit;
@@ -335,7 +238,7 @@ static void test_entries(void) {
     hand_finish(&h, hand_tree(&h, outer, 2, numbers + 2, 4));
     REQUIRE_OK(rs_store_open(&store, hand_slice(&h), NULL, &err), &err);
     REQUIRE_OK(rs_store_find(&store, 0, &record, &err), &err);
-    rs_cursor c = rs_store_cursor(&store, &record);
+    c = rs_store_cursor(&store, &record);
     CHECK_OK(rs_path_begin(&c, record.tree->nodes, &place, &err), &err);
     CHECK_OK(rs_path_element(&c, &place, 1, &found, &err), &err);
     CHECK(found && place.node->kind == TUPLE);
@@ -370,7 +273,7 @@ static int column_of(rs_column *column, const rs_tree *tree, const void *bytes, 
     return shape;
 }
 
-static void test_columns(void) {
+TEST(test_columns) {
     static const make_node any[] = {LEAF(ANY, 0)};
     static const uint8_t one[] = {0x91}, yes[] = {0x02}, text[] = {0x09, 1, 'a'}, list[] = {0x0D, 2, 0x92, 0x01},
                          mixed[] = {0x0D, 2, 0x92, 0x00}, half[] = {0x08, 0, 0, 0, 0, 0, 0, 0xE0, 0x3F};
@@ -396,7 +299,7 @@ static void test_columns(void) {
 }
 
 /* A list with numbers in a table and numbers beside it: the cursor returns from the table. */
-static void test_columns_of_entries(void) {
+TEST(test_columns_of_entries) {
     static const make_node row[] = {{TUPLE, 1, 0, 4, 1, 0, 0, 0},
                                     {DICT_CODED, 1, 0, 0, 0, 0, 4, 2},
                                     LEAF(ANY, 0),
@@ -429,6 +332,7 @@ static void test_columns_of_entries(void) {
         rs_store store;
         rs_record record;
         rs_place place;
+        rs_cursor c;
         rs_column column = {{0}, 0, false};
         uint64_t n = 0;
         int shape = -1;
@@ -438,7 +342,7 @@ static void test_columns_of_entries(void) {
         hand_finish(&h, hand_tree(&h, cases[i].nodes, cases[i].n_nodes, zeros, 4));
         REQUIRE_OK(rs_store_open(&store, hand_slice(&h), NULL, &err), &err);
         REQUIRE_OK(rs_store_find(&store, 0, &record, &err), &err);
-        rs_cursor c = rs_store_cursor(&store, &record);
+        c = rs_store_cursor(&store, &record);
         CHECK_OK(rs_path_begin(&c, record.tree->nodes, &place, &err), &err);
         CHECK_OK(rs_column_take(&column, &c, &place, &shape, &n, &err), &err);
         CHECK(shape == cases[i].shape);
@@ -447,15 +351,4 @@ static void test_columns_of_entries(void) {
         }
         rs_column_clear(&column), rs_store_close(&store), hand_clear(&h);
     }
-}
-
-int main(void) {
-    RUN(test_what_is_passed);
-    RUN(test_elements);
-    RUN(test_elements_of_numbers);
-    RUN(test_optionals);
-    RUN(test_entries);
-    RUN(test_columns);
-    RUN(test_columns_of_entries);
-    return rs_test_finish("test_path");
 }

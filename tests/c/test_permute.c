@@ -25,7 +25,7 @@ static uint32_t *make_counts(uint64_t n) {
 
 /* ---- What it must be ---- */
 
-static void test_mul_high(void) {
+TEST(test_mul_high) {
     static const uint64_t edges[] = {
         0, 1, 2, UINT32_MAX, UINT64_C(1) << 32, (UINT64_C(1) << 32) + 1, UINT64_MAX - 1, UINT64_MAX};
     uint64_t state = 1, wrong = 0;
@@ -61,8 +61,8 @@ static uint64_t undone(uint64_t half, uint64_t key, uint64_t other, uint64_t mod
 static uint64_t position_of(const rs_permutation *p, uint64_t element) {
     if (p->n <= 1) return 0;
     do {
-        uint64_t l = element % p->a, r = element / p->a;
-        for (uint64_t pass = p->n < 4096 ? 4 : 1; pass-- > 0;) {
+        uint64_t l = element % p->a, r = element / p->a, pass;
+        for (pass = p->n < 4096 ? 4 : 1; pass-- > 0;) {
             for (int j = 7; j >= 0; j--) {
                 if (j % 2 != 0) r = undone(r, p->keys[j], l + (pass << 32), p->b);
                 else l = undone(l, p->keys[j], r + (pass << 32), p->a);
@@ -77,9 +77,9 @@ static uint64_t position_of(const rs_permutation *p, uint64_t element) {
 static bool is_bijective(uint64_t n, uint64_t seed) {
     uint32_t *seen = make_counts(n + 1);
     rs_permutation p;
-    uint64_t wrong = 0;
+    uint64_t i, wrong = 0;
     rs_permutation_init(&p, n, seed);
-    for (uint64_t i = 0; i < n; i++) {
+    for (i = 0; i < n; i++) {
         uint64_t element = rs_permutation_at(&p, i);
         wrong += element >= n || seen[element]++ != 0 || position_of(&p, element) != i;
     }
@@ -87,7 +87,7 @@ static bool is_bijective(uint64_t n, uint64_t seed) {
     return wrong == 0;
 }
 
-static void test_bijective(void) {
+TEST(test_bijective) {
     static const uint64_t longer[] = {4095, 4096, 4097, 9409, 9410, 65535, 65536, 65537, 100000, 262144};
     for (uint64_t n = 0; n <= 2000; n++) {
         if (!CHECK(is_bijective(n, n * 3))) (void)fprintf(stderr, "    n %llu\n", (unsigned long long)n);
@@ -99,7 +99,7 @@ static void test_bijective(void) {
 }
 
 /* Lists too long to go through: positions from both ends and between are found again. */
-static void test_bijective_when_long(void) {
+TEST(test_bijective_when_long) {
     static const uint64_t longer[] = {1000003,
                                       UINT32_MAX,
                                       UINT64_C(1) << 32,
@@ -113,11 +113,11 @@ static void test_bijective_when_long(void) {
     uint64_t state = 99;
     for (size_t k = 0; k < sizeof longer / sizeof longer[0]; k++) {
         const uint64_t n = longer[k];
-        uint64_t wrong = 0;
+        uint64_t i, wrong = 0;
         rs_permutation p;
         rs_permutation_init(&p, n, sample(&state));
         CHECK(p.a % 2 == 0 && p.a * p.b >= n && p.a * p.b - n < p.a && p.a * p.a >= n && (p.a - 2) * (p.a - 2) < n);
-        for (uint64_t i = 0; i < 30000; i++) {
+        for (i = 0; i < 30000; i++) {
             const uint64_t position = i < 5000 ? i : i < 10000 ? n - 1 - (i - 5000) : sample(&state) % n;
             const uint64_t element = rs_permutation_at(&p, position);
             wrong += element >= n || position_of(&p, element) != position;
@@ -128,16 +128,16 @@ static void test_bijective_when_long(void) {
 }
 
 /* Arguments out of range give a result that is in bounds. */
-static void test_any_argument(void) {
+TEST(test_any_argument) {
     static const uint64_t lengths[] = {0,         1, 2, 3, 5, 9, 1000, 4096, 5000, RS_PERMUTE_MAX, RS_PERMUTE_MAX + 1,
                                        UINT64_MAX};
-    uint64_t state = 5;
+    uint64_t state = 5, i;
     for (size_t k = 0; k < sizeof lengths / sizeof lengths[0]; k++) {
         uint64_t bound = lengths[k] > RS_PERMUTE_MAX ? RS_PERMUTE_MAX : lengths[k], wrong = 0;
         rs_permutation p;
         rs_permutation_init(&p, lengths[k], sample(&state));
         CHECK_U64(p.n, bound);
-        for (uint64_t i = 0; i < 2000; i++) {
+        for (i = 0; i < 2000; i++) {
             const uint64_t any = i < 500 ? i : i < 1000 ? UINT64_MAX - i : sample(&state) >> (i % 64);
             const uint64_t allowed = bound == 0 ? 1 : bound;
             wrong += rs_permutation_at(&p, any) >= allowed;
@@ -148,7 +148,7 @@ static void test_any_argument(void) {
 }
 
 /* A run is the single elements at its positions, whatever its first position, step, count and turns past the end. */
-static void test_runs(void) {
+TEST(test_runs) {
     static const uint64_t lengths[] = {
         0, 1, 2, 3, 7, 8, 9, 100, 4095, 4096, 5000, 1000003, UINT64_C(4294967296), RS_PERMUTE_MAX - 1, RS_PERMUTE_MAX};
     static const size_t counts[] = {0, 1, 7, 8, 9, 16, 300};
@@ -163,10 +163,10 @@ static void test_runs(void) {
             const uint64_t first = firsts[turn % 5], step = steps[turn % 8];
             for (size_t c = 0; c < sizeof counts / sizeof counts[0]; c++) {
                 int64_t out[302];
-                uint64_t wrong = 0;
+                uint64_t i, wrong = 0;
                 out[counts[c]] = -5;
                 rs_permutation_run(&p, first, step, counts[c], out);
-                for (uint64_t i = 0; i < counts[c]; i++) {
+                for (i = 0; i < counts[c]; i++) {
                     /* first + step i modulo n; no product here is above 2^58 */
                     const uint64_t at = n == 0 ? 0 : (first % n + step % n * i) % n;
                     wrong += (uint64_t)out[i] != rs_permutation_at(&p, at);
@@ -181,7 +181,7 @@ static void test_runs(void) {
     }
 }
 
-static void test_seeds_of_numbers(void) {
+TEST(test_seeds_of_numbers) {
     CHECK_U64(rs_permutation_seed(77, 0), 77);
     CHECK_U64(rs_permutation_seed(0, 1), UINT64_C(0x5692161d100b05e5)); /* mix(1), by tests/ref/permute.py */
     CHECK_U64(rs_permutation_seed(UINT64_MAX, 1), UINT64_C(0x5692161d100b05e4));
@@ -192,7 +192,7 @@ static void test_seeds_of_numbers(void) {
 
 /* ---- Pinned results, computed by tests/ref/permute.py: they never change ---- */
 
-static void test_pinned(void) {
+TEST(test_pinned) {
     static const struct {
         uint64_t n, seed, i, element;
     } pins[] = {
@@ -238,11 +238,11 @@ static void test_pinned(void) {
 /* Pearson's chi-square of counts that should be equal, with its mean and variance (df and 2 df): within eight standard
  * deviations above, and not too even either. Cells hold twenty and more. */
 static bool is_uniform(const uint32_t *counts, uint64_t cells) {
-    double total = 0, sum = 0, df = (double)(cells - 1);
+    double total = 0, sum = 0, expected, df = (double)(cells - 1), off;
     for (uint64_t i = 0; i < cells; i++) total += counts[i];
-    double expected = total / (double)cells;
+    expected = total / (double)cells;
     for (uint64_t i = 0; i < cells; i++) sum += (counts[i] - expected) * (counts[i] - expected) / expected;
-    double off = sum - df;
+    off = sum - df;
     if (expected >= 20 && off * off < 64 * 2 * df) return true;
     (void)fprintf(stderr, "    chi-square %.1f, %.0f cells of %.1f\n", sum, (double)cells, expected);
     return false;
@@ -250,31 +250,31 @@ static bool is_uniform(const uint32_t *counts, uint64_t cells) {
 
 /* The number of an order among the n! of its length: its Lehmer code. */
 static uint64_t rank_of(const uint64_t *order, uint64_t n) {
-    uint64_t rank = 0;
-    for (uint64_t i = 0; i < n; i++) {
+    uint64_t rank = 0, i, k;
+    for (i = 0; i < n; i++) {
         uint64_t smaller = 0;
-        for (uint64_t k = i + 1; k < n; k++) smaller += order[k] < order[i];
+        for (k = i + 1; k < n; k++) smaller += order[k] < order[i];
         rank = rank * (n - i) + smaller;
     }
     return rank;
 }
 
-static void test_all_orders_of_a_few(void) {
+TEST(test_all_orders_of_a_few) {
     static const struct {
         uint64_t n, orders, seeds;
     } cases[] = {{2, 2, 100000},   {3, 6, 100000},    {4, 24, 200000},   {5, 120, 200000},
                  {6, 720, 100000}, {7, 5040, 200000}, {8, 40320, 900000}};
     for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
         uint32_t *counts = make_counts(cases[k].orders);
-        uint64_t missing = 0;
-        for (uint64_t seed = 0; seed < cases[k].seeds; seed++) {
+        uint64_t seed, i, missing = 0;
+        for (seed = 0; seed < cases[k].seeds; seed++) {
             uint64_t order[8];
             rs_permutation p;
             rs_permutation_init(&p, cases[k].n, seed);
-            for (uint64_t i = 0; i < cases[k].n; i++) order[i] = rs_permutation_at(&p, i);
+            for (i = 0; i < cases[k].n; i++) order[i] = rs_permutation_at(&p, i);
             counts[rank_of(order, cases[k].n)]++;
         }
-        for (uint64_t i = 0; i < cases[k].orders; i++) missing += counts[i] == 0;
+        for (i = 0; i < cases[k].orders; i++) missing += counts[i] == 0;
         CHECK_U64(missing, 0);
         if (!CHECK(is_uniform(counts, cases[k].orders))) {
             (void)fprintf(stderr, "    n %llu\n", (unsigned long long)cases[k].n);
@@ -284,7 +284,7 @@ static void test_all_orders_of_a_few(void) {
 }
 
 /* Half of all orders are odd: what goes wrong when both halves of the cipher have an odd number of values. */
-static void test_parity(void) {
+TEST(test_parity) {
     static const uint64_t lengths[] = {7, 8, 9, 15, 24, 25, 36, 49, 81, 100, 121};
     for (size_t k = 0; k < sizeof lengths / sizeof lengths[0]; k++) {
         const uint64_t n = lengths[k];
@@ -309,7 +309,7 @@ static void test_parity(void) {
 }
 
 /* Over the seeds every element comes equally often to a position, and every position to an element. */
-static void test_positions(void) {
+TEST(test_positions) {
     static const uint64_t lengths[] = {10, 17, 100, 1000, 4096, 5000};
     for (size_t k = 0; k < sizeof lengths / sizeof lengths[0]; k++) {
         const uint64_t n = lengths[k], places[] = {0, 1, n / 2, n - 1};
@@ -346,7 +346,7 @@ static void check_pairs(const rs_permutation *p, uint64_t lag) {
     CHECK(is_uniform(counts, 256));
 }
 
-static void test_neighbours(void) {
+TEST(test_neighbours) {
     static const uint64_t lengths[] = {10000, 65536, 100003};
     for (size_t k = 0; k < sizeof lengths / sizeof lengths[0]; k++) {
         for (uint64_t seed = 0; seed < 4; seed++) {
@@ -375,19 +375,4 @@ static void test_neighbours(void) {
         CHECK(fixed > 129 && fixed < 271);
         CHECK(agreeing > 129 && agreeing < 271);
     }
-}
-
-int main(void) {
-    RUN(test_mul_high);
-    RUN(test_bijective);
-    RUN(test_bijective_when_long);
-    RUN(test_any_argument);
-    RUN(test_runs);
-    RUN(test_seeds_of_numbers);
-    RUN(test_pinned);
-    RUN(test_all_orders_of_a_few);
-    RUN(test_parity);
-    RUN(test_positions);
-    RUN(test_neighbours);
-    return rs_test_finish("test_permute");
 }

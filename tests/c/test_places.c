@@ -47,15 +47,16 @@ static void put(rs_places_part *part, const rs_tree *tree, uint32_t j, bool firs
 
 static void write_places(const rs_tree *tree, unsigned n_parts) {
     rs_places_part parts[3];
+    uint32_t j, k, end;
     memset(parts, 0, sizeof parts);
-    for (uint32_t k = 0, j = 0; k < n_parts; k++) {
+    for (k = 0, j = 0; k < n_parts; k++) {
         CHECK_OK(rs_places_part_begin(&parts[k], tree, &err), &err);
-        uint32_t end = k + 1 == n_parts ? made.n : made.n / n_parts * (k + 1);
+        end = k + 1 == n_parts ? made.n : made.n / n_parts * (k + 1);
         for (; j < end; j++) put(&parts[k], tree, j, j == 0 || j == made.n / n_parts * k);
     }
     made.places.size_bytes = 0;
     CHECK_OK(rs_places_write(parts, n_parts, tree, made.n, &made.places, &err), &err);
-    for (uint32_t k = 0; k < n_parts; k++) rs_places_part_clear(&parts[k]);
+    for (k = 0; k < n_parts; k++) rs_places_part_clear(&parts[k]);
 }
 
 static rs_block block_of(void) {
@@ -69,10 +70,11 @@ static rs_block block_of(void) {
 /* Writes the places of one part, which it clears, and opens them from *bytes, of which none lies behind them. Both are to
  * be freed. */
 static bool open_part(rs_places_part *part, const rs_tree *tree, uint8_t **bytes, rs_placed **placed) {
+    rs_block block;
     made.places.size_bytes = 0;
     if (!CHECK_OK(rs_places_write(part, 1, tree, made.n, &made.places, &err), &err)) return false;
     rs_places_part_clear(part);
-    rs_block block = block_of();
+    block = block_of();
     *bytes = make_exact(made.places.data, made.places.size_bytes);
     return CHECK_OK(rs_places_open(*bytes, &block, tree, placed, &err), &err);
 }
@@ -122,7 +124,7 @@ static void fill(uint32_t n, unsigned kind, uint32_t rare) {
     }
 }
 
-static void test_round_trip(void) {
+TEST(test_round_trip) {
     static const uint32_t counts[] = {1, 2, 63, 64, 65, 128, 255, 256, 257, 1000, 65535, 65536};
     rs_tree tree = tree_of_three();
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
@@ -139,7 +141,7 @@ static void test_round_trip(void) {
 }
 
 /* The same values give the same bytes in any number of parts, and a line takes no bits at all. */
-static void test_bytes(void) {
+TEST(test_bytes) {
     rs_tree tree = tree_of_three();
     rs_buffer one = {0};
     fill(5000, 2, 30);
@@ -171,14 +173,15 @@ static void read_all(const rs_placed *placed, const rs_tree *tree) {
     CHECK(sum != 1);
 }
 
-static void test_damaged(void) {
+TEST(test_damaged) {
     rs_tree tree = tree_of_three();
     rs_placed *placed;
     for (uint32_t round = 0; round < 400; round++) {
+        rs_block block;
         uint8_t *copy; /* of exactly the bytes, so that a sanitizer finds what is read beyond them */
         fill(200 + (uint32_t)make_random(400), round % 6, round % 2 == 0 ? 3 : 50);
         write_places(&tree, 1);
-        rs_block block = block_of();
+        block = block_of();
         if (round % 4 == 0) block.heap_size_bytes = block.places_size_bytes = make_random(made.places.size_bytes);
         copy = (uint8_t *)malloc(block.heap_size_bytes + 1);
         REQUIRE(copy != NULL);
@@ -215,23 +218,23 @@ static rs_tree tree_of_rising(void) {
 }
 
 /* The last residual ends with the places, and no byte behind it is read. */
-static void test_rising_at_the_end(void) {
+TEST(test_rising_at_the_end) {
     rs_tree tree = tree_of_rising();
-    unsigned forms = 0;
-    for (unsigned i = 0; i < 40; i++) {
+    unsigned i, forms = 0;
+    for (i = 0; i < 40; i++) {
         rs_places_part part = {0};
         rs_placed *placed;
         uint64_t number = 0;
         uint8_t *exact;
-        uint32_t wrong = 0;
+        uint32_t j, wrong = 0;
         fill(128, 1 + i % 2, 20);
         REQUIRE_OK(rs_places_part_begin(&part, &tree, &err), &err);
-        for (uint32_t j = 0; j < made.n; j++) {
+        for (j = 0; j < made.n; j++) {
             part.local = j;
             CHECK_OK(rs_places_put_number(&part, &tree.nodes[1], made.numbers[j], &err), &err);
         }
         REQUIRE(open_part(&part, &tree, &exact, &placed));
-        for (uint32_t j = 0; j < made.n; j++) {
+        for (j = 0; j < made.n; j++) {
             wrong += rs_placed_number(&placed[0], j, &number, &err) != RS_OK || number != made.numbers[j];
         }
         CHECK_U64(wrong, 0);
@@ -245,7 +248,7 @@ static void test_rising_at_the_end(void) {
 }
 
 /* Residuals between corners have at most 64 bits, end within the places, and do not end before they begin. */
-static void test_starts_of_residuals(void) {
+TEST(test_starts_of_residuals) {
     static const struct {
         uint16_t begin, end;
         rs_status code;
@@ -254,7 +257,7 @@ static void test_starts_of_residuals(void) {
     enum { STARTS = 4 + RS_FMT_RISING_HEAD_SIZE };
     rs_tree tree = tree_of_rising();
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        uint8_t bytes[STARTS + 4 + 8 * 66] = {4};
+        uint8_t bytes[STARTS + 4 + 8 * 66] = {4}, *exact;
         rs_placed *placed;
         uint64_t number = 0;
         rs_block block;
@@ -264,7 +267,7 @@ static void test_starts_of_residuals(void) {
         memset(&block, 0, sizeof block);
         block.n_records = 64;
         block.heap_size_bytes = block.places_size_bytes = sizeof bytes;
-        uint8_t *exact = make_exact(bytes, sizeof bytes);
+        exact = make_exact(bytes, sizeof bytes);
         REQUIRE_OK(rs_places_open(exact, &block, &tree, &placed, &err), &err);
         for (uint32_t j = 0; j < 64; j++) {
             if (!CHECK_CODE(rs_placed_number(&placed[0], j, &number, &err), cases[i].code, &err)) break;
@@ -276,7 +279,7 @@ static void test_starts_of_residuals(void) {
     rs_tree_clear(&tree);
 }
 
-static void test_heads(void) {
+TEST(test_heads) {
     static const struct {
         unsigned section, at;
         uint8_t value;
@@ -290,9 +293,10 @@ static void test_heads(void) {
     rs_tree tree = tree_of_three();
     rs_placed *placed;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        rs_block block;
         fill(300, 2, 20);
         write_places(&tree, 1);
-        rs_block block = block_of();
+        block = block_of();
         made.places.data[rs_load_u32(made.places.data + 4 * cases[i].section) + cases[i].at] = cases[i].value;
         if (!CHECK_CODE(rs_places_open(made.places.data, &block, &tree, &placed, &err), cases[i].code, &err)) {
             (void)fprintf(stderr, "    case %zu\n", i);
@@ -323,20 +327,23 @@ static rs_status check_marks(const rs_tree *tree, unsigned i) {
 
 /* Marks of both forms: any bit that flips among the bits of form 1 or their counts is found, and in form 0 a low byte
  * that names a record behind the last. */
-static void test_marks_deep(void) {
+TEST(test_marks_deep) {
     rs_tree tree = tree_of_three();
-    unsigned forms = 0;
-    for (unsigned i = 0; i < 20; i++) {
+    unsigned i, form, forms = 0;
+    for (i = 0; i < 20; i++) {
         const unsigned section = 1 + i / 2 % 2;
+        rs_block block;
         rs_placed *placed;
+        uint8_t *marks;
+        size_t size, k;
         fill(300, 2, i % 2 == 0 ? 3 : 50);
         made.odd[299] = 1, made.runs[299] = made.runs[298] ^ 1; /* the last record is marked */
         write_places(&tree, 1);
-        rs_block block = block_of();
+        block = block_of();
         REQUIRE_OK(rs_places_open(made.places.data, &block, &tree, &placed, &err), &err);
-        unsigned form = placed[section].form;
-        uint8_t *marks = made.places.data + (placed[section].marks - made.places.data);
-        size_t size = (size_t)rs_marks_size(form, made.n, placed[section].n_marks);
+        form = placed[section].form;
+        marks = made.places.data + (placed[section].marks - made.places.data);
+        size = (size_t)rs_marks_size(form, made.n, placed[section].n_marks);
         free(placed);
         forms |= 1u << form;
         CHECK_OK(check_marks(&tree, section), &err);
@@ -346,7 +353,7 @@ static void test_marks_deep(void) {
             CHECK_CODE(check_marks(&tree, section), RS_E_FMT_BLOCK, &err);
             continue;
         }
-        for (size_t k = 0; k < 8 * size; k++) {
+        for (k = 0; k < 8 * size; k++) {
             marks[k / 8] ^= (uint8_t)(1u << k % 8);
             if (!CHECK(check_marks(&tree, section) != RS_OK)) (void)fprintf(stderr, "    bit %u\n", (unsigned)k);
             marks[k / 8] ^= (uint8_t)(1u << k % 8);
@@ -358,21 +365,25 @@ static void test_marks_deep(void) {
 
 /* A part that counts more marks before it than there are is refused as such, wherever it stands, and also where it has
  * one record. */
-static void test_counts_of_marks(void) {
+TEST(test_counts_of_marks) {
     static const uint32_t counts[] = {1, 256, 257, 300, 513};
     rs_tree tree = tree_of_three();
-    for (unsigned i = 0; i < 2 * sizeof counts / sizeof counts[0]; i++) {
+    unsigned i, section;
+    for (i = 0; i < 2 * sizeof counts / sizeof counts[0]; i++) {
+        rs_block block;
         rs_placed *placed;
-        unsigned section = 1 + i % 2;
+        uint8_t *marks;
+        uint32_t part, n_marks;
+        section = 1 + i % 2;
         fill(counts[i / 2], 2, 100);
         write_places(&tree, 1);
-        rs_block block = block_of();
+        block = block_of();
         REQUIRE_OK(rs_places_open(made.places.data, &block, &tree, &placed, &err), &err);
         CHECK(placed[section].form == RS_FMT_MARKS_LOW);
-        uint8_t *marks = made.places.data + (placed[section].marks - made.places.data);
-        uint32_t n_marks = placed[section].n_marks;
+        marks = made.places.data + (placed[section].marks - made.places.data);
+        n_marks = placed[section].n_marks;
         free(placed);
-        for (uint32_t part = 0; part * RS_FMT_MARKS_LOW_RECORDS < made.n; part++) {
+        for (part = 0; part * RS_FMT_MARKS_LOW_RECORDS < made.n; part++) {
             const uint16_t before = rs_load_u16(marks + 2 * (size_t)part);
             rs_store_u16(marks + 2 * (size_t)part, (uint16_t)(n_marks + 1));
             CHECK_CODE(check_marks(&tree, section), RS_E_FMT_VALUE, &err);
@@ -385,7 +396,7 @@ static void test_counts_of_marks(void) {
 
 /* A block whose records have no value of a node with runs, as it stands below an alternative that none of them takes, has
  * one run of zeros as long as a value with its bits and its body. */
-static void test_runs_of_no_value(void) {
+TEST(test_runs_of_no_value) {
     static const uint8_t kinds[][3] = {{9, 2, 1}, {RUNS, 1, 3}, {RUNS, 1, 4}, {4, 0, 0}, {5, 0, 0}};
     uint8_t bytes[8 + 5 * 24] = {5};
     const uint8_t *run = NULL;
@@ -417,7 +428,7 @@ static void test_runs_of_no_value(void) {
 }
 
 /* Runs of floats, and of a union of them and of ints: a value has a body, and that of the union bits before it. */
-static void test_runs_with_bodies(void) {
+TEST(test_runs_with_bodies) {
     static const uint8_t kinds[][4] = {{9, 0, 2, 1},  {RUNS, 0, 1, 3}, {RUNS, 0, 1, 4}, {4, 0, 0, 0},
                                        {11, 0, 2, 5}, {4, 0, 0, 0},    {3, 64, 0, 0}};
     uint8_t bytes[8 + 7 * 24 + 8] = {7, 0, 0, 0, 8}, value[9];
@@ -457,27 +468,11 @@ static void test_runs_with_bodies(void) {
 }
 
 /* Records without a value get numbers between those of their neighbours. */
-static void test_fill(void) {
+TEST(test_fill) {
     static const uint32_t locals[] = {2, 4, 7};
     static const uint64_t known[] = {10, 20, 50};
     static const uint64_t wanted[] = {10, 10, 10, 15, 20, 30, 40, 50, 50};
     uint64_t numbers[9];
     rs_rising_fill(locals, known, 3, numbers, 9);
     CHECK(memcmp(numbers, wanted, sizeof wanted) == 0);
-}
-
-int main(void) {
-    RUN(test_round_trip);
-    RUN(test_bytes);
-    RUN(test_damaged);
-    RUN(test_rising_at_the_end);
-    RUN(test_starts_of_residuals);
-    RUN(test_heads);
-    RUN(test_marks_deep);
-    RUN(test_counts_of_marks);
-    RUN(test_runs_of_no_value);
-    RUN(test_runs_with_bodies);
-    RUN(test_fill);
-    rs_buffer_clear(&made.places);
-    return rs_test_finish("test_places");
 }

@@ -39,7 +39,7 @@ static const char *ints_with(int64_t odd, uint32_t n, uint32_t step) {
     return planned();
 }
 
-static void test_ints(void) {
+TEST(test_ints) {
     CHECK_STR(ints_with(999, 900, 100), "int10");
     CHECK_STR(ints_with(INT64_C(1) << 60, 900, 100), "exceptions(int10, any)");
     CHECK_STR(ints_with(-(INT64_C(1) << 60), 900, 100), "exceptions(int10, any)");
@@ -47,7 +47,7 @@ static void test_ints(void) {
     CHECK_STR(ints_with(4000, 900, 100), "int12");           /* not far enough */
 }
 
-static void test_decimals(void) {
+TEST(test_decimals) {
     for (uint32_t i = 0; i < 900; i++) add_float((double)(i * 7919 % 1000) / 100);
     CHECK_STR(planned(), "decimal10");
     for (uint32_t i = 0; i < 900; i++)
@@ -83,7 +83,7 @@ static const char *lists(unsigned tag, unsigned stride, uint64_t n, bool same_co
     return planned();
 }
 
-static void test_strides(void) {
+TEST(test_strides) {
     char wanted[16];
     for (unsigned stride = 1; stride <= 4; stride++) {
         (void)snprintf(wanted, sizeof wanted, "numbers/%u", stride);
@@ -94,7 +94,7 @@ static void test_strides(void) {
     CHECK_STR(lists(0x0D, 0, 40, true), "list*40(int6)"); /* no order in them: no deltas */
 }
 
-static void test_lists_of_floats(void) {
+TEST(test_lists_of_floats) {
     for (uint64_t i = 0; i < 100; i++) { /* one list in twenty is noise */
         make_head(&block.raw, 0x0D, 8);
         for (uint64_t k = 0; k < 8; k++)
@@ -113,7 +113,7 @@ static void test_lists_of_floats(void) {
 
 /* Where the offsets of some lists are missing, because they would take too much memory, none are looked at: those that
  * there are would tell of small numbers alone. */
-static void test_missing_offsets(void) {
+TEST(test_missing_offsets) {
     for (uint32_t k = 0; k < 2; k++) {
         counted_kept_bytes = k == 0 ? 0 : 16 << 20; /* room for the first offsets, and for no more */
         for (uint32_t i = 0; i < 1000; i++) add_ints(0x0D, 3, i * 7919 % 1000 + (i > 64 ? INT64_C(1) << 40 : 0), 1);
@@ -124,7 +124,7 @@ static void test_missing_offsets(void) {
 
 /* ---- Texts and tables ---- */
 
-static void test_texts(void) {
+TEST(test_texts) {
     char name[64];
     for (uint32_t i = 0; i < 900; i++) (void)snprintf(name, sizeof name, "img_%05u.jpg", i * 7 % 65536), add_text(name);
     CHECK_STR(planned(), "concat(const, digits, const)");
@@ -146,7 +146,7 @@ static void test_texts(void) {
 
 /* ---- Structs and unions ---- */
 
-static void test_optional(void) {
+TEST(test_optional) {
     for (uint32_t i = 0; i < 200; i++) {
         make_head(&block.raw, 0x0F, 1 + i % 2);
         make_str(&block.raw, "a"), (i % 5 == 0 ? make_tag(&block.raw, 0) : make_int(&block.raw, i * 7 % 199));
@@ -180,7 +180,7 @@ static void add_odd_ints(void) {
     for (uint32_t i = 0; i < 900; i++) add_int(i % 100 == 99 ? INT64_C(1) << 60 : (int64_t)(i * 7919 % 1000));
 }
 
-static void test_placed(void) {
+TEST(test_placed) {
     char name[32];
     for (uint32_t i = 0; i < 900; i++) add_int(5 + 3 * (int64_t)i);
     CHECK_STR(planned(), "rising(int0)");
@@ -206,7 +206,7 @@ static void test_placed(void) {
     CHECK_STR(planned(), "int7");
 }
 
-static void test_without(void) {
+TEST(test_without) {
     add_paths();
     CHECK_STR(planned_without(0), "concat(const, digits, const)");
     add_paths();
@@ -245,8 +245,8 @@ static void add_sentences(void) {
     static const char *const words[] = {"house", "of", "the", "a river", "boat", "they", "went", "never"};
     char text[128];
     for (uint32_t i = 0; i < 900; i++) {
-        uint32_t n = (uint32_t)make_random(8) + 1, used = 0;
-        for (uint32_t k = 0; k < n; k++) {
+        uint32_t k, n = (uint32_t)make_random(8) + 1, used = 0;
+        for (k = 0; k < n; k++) {
             used +=
                 (uint32_t)snprintf(text + used, sizeof text - used, "%s%s", k == 0 ? "" : " ", words[make_random(8)]);
         }
@@ -255,7 +255,7 @@ static void add_sentences(void) {
 }
 
 /* FAST has no symbols, in parts of texts neither; SMALL makes the table whose bits AUTO estimates. */
-static void test_levels(void) {
+TEST(test_levels) {
     add_sentences();
     CHECK(strstr(planned(), "symbols") != NULL);
     choices = rs_choices_of(RS_LEVEL_FAST);
@@ -285,7 +285,7 @@ static const char *logged(const rs_plan_log *log) {
     return said;
 }
 
-static void test_log(void) {
+TEST(test_log) {
     static const uint8_t key_a[] = {0x09, 1, 'a'}, key_b[] = {0x09, 1, 'b'};
     rs_slice keys[2] = {rs_slice_of(key_a, 3), rs_slice_of(key_b, 3)};
     rs_plan_log log = {0};
@@ -319,14 +319,14 @@ static void test_log(void) {
 }
 
 /* 600 columns of six parts each would be 4,201 nodes. The log tells of the plan that was kept alone. */
-static void test_too_many_nodes(void) {
+TEST(test_too_many_nodes) {
     rs_plan_log log = {0};
     char name[16];
-    uint32_t chosen = 0;
+    uint32_t i, k, chosen = 0;
     choices.log = &log;
-    for (uint32_t i = 0; i < 40; i++) {
+    for (i = 0; i < 40; i++) {
         make_head(&block.raw, 0x0F, 600);
-        for (uint32_t k = 0; k < 600; k++) {
+        for (k = 0; k < 600; k++) {
             (void)snprintf(name, sizeof name, "c%u", k), make_str(&block.raw, name);
             (void)snprintf(name, sizeof name, "%04u-%02u-%02u:%u", i * k % 9973, i % 12, (i + k) % 28, i * 37 % 101),
                 make_str(&block.raw, name);
@@ -336,24 +336,8 @@ static void test_too_many_nodes(void) {
     (void)planned();
     CHECK(strncmp(said, "struct(", 7) == 0);
     CHECK(strstr(said, "concat") == NULL);
-    for (uint32_t i = 0; i < log.n; i++) chosen += log.at[i].chosen && log.at[i].of == RS_FMT_NODE_STRUCT;
+    for (i = 0; i < log.n; i++) chosen += log.at[i].chosen && log.at[i].of == RS_FMT_NODE_STRUCT;
     CHECK_U64(chosen, 1);
     rs_plan_log_clear(&log);
     choices.log = NULL;
-}
-
-int main(void) {
-    RUN(test_ints);
-    RUN(test_decimals);
-    RUN(test_strides);
-    RUN(test_lists_of_floats);
-    RUN(test_missing_offsets);
-    RUN(test_texts);
-    RUN(test_optional);
-    RUN(test_placed);
-    RUN(test_without);
-    RUN(test_levels);
-    RUN(test_log);
-    RUN(test_too_many_nodes);
-    return rs_test_finish("test_plan");
 }

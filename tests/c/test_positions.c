@@ -13,7 +13,7 @@ static void put(uint8_t *to, int64_t number, const rs_integers *as) {
     for (unsigned i = 0; i < as->item_bytes; i++) to[as->is_swapped ? as->item_bytes - 1 - i : i] = bytes[i];
 }
 
-static void test_copies_of_every_type(void) {
+TEST(test_copies_of_every_type) {
     static const int64_t numbers[] = {0,          1,         127, 128,  255,    32767,       65535,    2147483647,
                                       4294967295, INT64_MAX, -1,  -128, -32768, -2147483647, INT64_MIN};
     enum { N = sizeof numbers / sizeof numbers[0], APART = 11 };
@@ -40,7 +40,7 @@ static void test_copies_of_every_type(void) {
     }
 }
 
-static void test_one_number_many_times(void) {
+TEST(test_one_number_many_times) {
     const uint8_t three = 3;
     const rs_integers from = {&three, 0, 5, 1, false, false};
     int64_t out[5];
@@ -48,14 +48,14 @@ static void test_one_number_many_times(void) {
     for (size_t i = 0; i < 5; i++) CHECK_U64(out[i], 3);
 }
 
-static void test_positions_from_either_end(void) {
+TEST(test_positions_from_either_end) {
     int64_t io[4] = {0, 9, -1, -10};
     CHECK_U64(rs_positions_settle(io, 4, 10, false), 4);
     CHECK(io[0] == 0 && io[1] == 9 && io[2] == 9 && io[3] == 0);
     CHECK_U64(rs_positions_settle(io, 0, 0, false), 0);
 }
 
-static void test_out_of_range(void) {
+TEST(test_out_of_range) {
     static const int64_t wrong[] = {10, 11, -11, INT64_MAX, INT64_MIN};
     static int64_t io[MOST];
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
@@ -75,7 +75,7 @@ static void test_out_of_range(void) {
     CHECK_U64(rs_positions_settle(io, 1, 0, false), 0);
 }
 
-static void test_dropped(void) {
+TEST(test_dropped) {
     int64_t io[6] = {0, 9, 10, -10, -11, INT64_MIN}, huge[2] = {-1, 3};
     static const int64_t expected[6] = {0, 9, -1, 0, -1, -1};
     rs_positions_settle_or_drop(io, 6, 10, false);
@@ -84,27 +84,28 @@ static void test_dropped(void) {
     CHECK(huge[0] == -1 && huge[1] == 3);
 }
 
-static void test_masks(void) {
+TEST(test_masks) {
     static uint8_t mask[MOST];
     for (unsigned pattern = 1; pattern < 40; pattern++) {
-        uint64_t expected = 0, wrong = 0;
-        for (uint64_t i = 0; i < MOST; i++) {
+        uint64_t i, n, expected = 0, wrong = 0;
+        int64_t *out;
+        for (i = 0; i < MOST; i++) {
             mask[i] = (uint8_t)(i % pattern == 0 ? pattern : 0); /* any byte but 0 is true */
             expected += i % pattern == 0;
         }
-        uint64_t n = rs_positions_count(mask, MOST);
+        n = rs_positions_count(mask, MOST);
         CHECK_U64(n, expected);
-        int64_t *out = (int64_t *)malloc((n + 1) * sizeof *out); /* exact, for the sanitizer */
+        out = (int64_t *)malloc((n + 1) * sizeof *out); /* exact, for the sanitizer */
         if (out == NULL) abort();
         CHECK_U64(rs_positions_of_mask(mask, MOST, out), n);
-        for (uint64_t i = 0; i < n; i++) wrong += (uint64_t)out[i] != i * pattern;
+        for (i = 0; i < n; i++) wrong += (uint64_t)out[i] != i * pattern;
         CHECK_U64(wrong, 0);
         free(out);
     }
     CHECK_U64(rs_positions_count(mask, 0), 0);
 }
 
-static void test_steps_and_narrow(void) {
+TEST(test_steps_and_narrow) {
     int64_t out[4];
     uint8_t narrow[16];
     uint32_t last;
@@ -117,15 +118,4 @@ static void test_steps_and_narrow(void) {
     CHECK(narrow[0] == 9 && narrow[4] == 6 && narrow[8] == 3);
     rs_positions_steps(out, 1, INT64_MAX, INT64_MAX);
     CHECK(out[0] == INT64_MAX);
-}
-
-int main(void) {
-    RUN(test_copies_of_every_type);
-    RUN(test_one_number_many_times);
-    RUN(test_positions_from_either_end);
-    RUN(test_out_of_range);
-    RUN(test_dropped);
-    RUN(test_masks);
-    RUN(test_steps_and_narrow);
-    return rs_test_finish("test_positions");
 }

@@ -81,14 +81,14 @@ static bool holds(unsigned dtype, unsigned code, double value) {
 static void check_pair(unsigned code, bool big, unsigned dtype) {
     const rs_run run = run_of(code, big);
     const unsigned size = rs_dtype_bytes(dtype);
-    uint64_t written = 0, wanted = N;
+    uint64_t written = 0, i, wanted = N;
     uint8_t item[16];
-    for (uint64_t i = 0; i < N; i++) put_item(code, big, i, i);
-    for (uint64_t i = N; i-- > 0;) wanted = holds(dtype, code, number(code, i)) ? wanted : i;
+    for (i = 0; i < N; i++) put_item(code, big, i, i);
+    for (i = N; i-- > 0;) wanted = holds(dtype, code, number(code, i)) ? wanted : i;
     memset(out, 0xA5, sizeof out);
     CHECK_OK(rs_run_write(&run, N, dtype, NULL, &scratch, out, &written, &err), &err);
     CHECK_U64(written, wanted);
-    for (uint64_t i = 0; i < wanted; i++) {
+    for (i = 0; i < wanted; i++) {
         store_item(code_of(dtype), number(code, i), item);
         if (CHECK(memcmp(out + i * size, item, size) == 0)) continue;
         (void)fprintf(stderr, "    item %u of code %u as %s\n", (unsigned)i, code, rs_dtype_name(dtype));
@@ -96,7 +96,7 @@ static void check_pair(unsigned code, bool big, unsigned dtype) {
     }
 }
 
-static void test_every_pair(void) {
+TEST(test_every_pair) {
     for (unsigned code = 1; code <= CODES + 1; code++) {
         for (unsigned dtype = 0; dtype < RS_DTYPES; dtype++) {
             for (unsigned big = 0; big < 2; big++) check_pair(code > CODES ? RS_RUN_BFLOAT16 : code, big == 1, dtype);
@@ -105,7 +105,7 @@ static void test_every_pair(void) {
 }
 
 /* The largest and smallest numbers of each dtype of integers, and their neighbours beyond. */
-static void test_ends_of_ranges(void) {
+TEST(test_ends_of_ranges) {
     static const uint64_t numbers[] = {0,          127,        128,        255,       256,
                                        32767,      32768,      65535,      65536,     2147483647,
                                        2147483648, 4294967295, 4294967296, INT64_MAX, (uint64_t)1 << 63,
@@ -132,23 +132,22 @@ static void test_ends_of_ranges(void) {
 }
 
 /* Item (a, b, c) stands at a + 2 (b + 3 c) in Fortran order, at (3 a + b) 50 + c in C order. */
-static void test_fortran(void) {
+TEST(test_fortran) {
     static const rs_run_shape shape = {3, true, {2, 3, 50}};
-    uint64_t written = 0;
+    uint64_t a, b, c, written = 0;
     uint8_t item[16];
     for (unsigned code = 1; code <= CODES; code++) {
         for (unsigned big = 0; big < 2; big++) {
             const rs_run run = run_of(code, big == 1);
             const unsigned dtype = code >= 13 ? RS_DTYPE_COMPLEX64 : RS_DTYPE_FLOAT64, size = rs_dtype_bytes(dtype);
-            for (uint64_t a = 0; a < 2; a++) {
-                for (uint64_t b = 0; b < 3; b++) {
-                    for (uint64_t c = 0; c < 50; c++)
-                        put_item(code, big == 1, a + 2 * (b + 3 * c), (3 * a + b) * 50 + c);
+            for (a = 0; a < 2; a++) {
+                for (b = 0; b < 3; b++) {
+                    for (c = 0; c < 50; c++) put_item(code, big == 1, a + 2 * (b + 3 * c), (3 * a + b) * 50 + c);
                 }
             }
             CHECK_OK(rs_run_write_fortran(&run, &shape, dtype, &scratch, out, &written, &err), &err);
             CHECK_U64(written, N);
-            for (uint64_t a = 0; a < N; a++) {
+            for (a = 0; a < N; a++) {
                 store_item(code_of(dtype), number(code, a), item);
                 if (!CHECK(memcmp(out + a * size, item, size) == 0)) break;
             }
@@ -196,7 +195,7 @@ static void check_list(const listed *l) {
     uint8_t aux[16] = {0}, item[16];
     rs_buffer bytes = {0};
     rs_tree tree;
-    uint64_t written, wanted;
+    uint64_t written, i, wanted;
     rs_store_u64(aux, (uint64_t)l->base), aux[8] = (uint8_t)l->scale;
     nodes[1].aux_size = is_decimal ? 10 : l->node.kind == INT ? 8 : 0;
     make_tree(&bytes, nodes, 2, aux, sizeof aux);
@@ -205,10 +204,10 @@ static void check_list(const listed *l) {
         const size_t size = store_elements(l, &tree.nodes[1]);
         uint8_t *exact = make_exact(items, size);
         const rs_run run = {exact, &tree.nodes[1], N, size, RS_RUN_LIST, 0, 0, false};
-        for (uint64_t i = wanted = N; i-- > 0;) wanted = holds(dtype, 0, element(l, i)) ? wanted : i;
+        for (i = wanted = N; i-- > 0;) wanted = holds(dtype, 0, element(l, i)) ? wanted : i;
         CHECK_OK(rs_run_write(&run, N, dtype, NULL, &scratch, out, &written, &err), &err);
         CHECK_U64(written, wanted);
-        for (uint64_t i = 0; i < wanted; i++) {
+        for (i = 0; i < wanted; i++) {
             store_item(code_of(dtype), element(l, i), item);
             if (CHECK(memcmp(out + i * rs_dtype_bytes(dtype), item, rs_dtype_bytes(dtype)) == 0)) continue;
             (void)fprintf(stderr, "    kind %u, %u bits, element %u\n", l->node.kind, l->node.param, (unsigned)i);
@@ -220,7 +219,7 @@ static void check_list(const listed *l) {
     rs_buffer_clear(&bytes);
 }
 
-static void test_lists(void) {
+TEST(test_lists) {
     static const uint8_t widths[] = {1, 3, 7, 8, 13, 16, 32, 33, 64};
     static const int64_t bases[] = {0, -7, 100, -200, 40000};
     listed l = {{BOOL, 0, 0, 0, 0, 0, 0, 0}, 0, 0};
@@ -236,13 +235,4 @@ static void test_lists(void) {
             check_list(&l);
         }
     }
-}
-
-int main(void) {
-    RUN(test_every_pair);
-    RUN(test_ends_of_ranges);
-    RUN(test_fortran);
-    RUN(test_lists);
-    rs_buffer_clear(&scratch);
-    return rs_test_finish("test_run_write");
 }

@@ -49,11 +49,11 @@ static uint64_t look_up(const rs_saved_index *index, saved_key key, int64_t want
 /* Checks that each record is found by its key: alone or as the last of its key, or among the rows of its group. */
 static void check_kind(uint32_t kind, saved_key key, uint64_t n, bool in_order) {
     opened o;
-    uint64_t wrong = 0;
+    uint64_t i, j, wrong = 0;
     if (open_built(&o, saved_build(kind, key, n))) {
         CHECK_OK(rs_verify_segment(built_slice(&o.b), NULL, NULL, &err), &err);
         CHECK(o.index.kind == kind && o.index.in_order == in_order && o.index.width == 4);
-        for (uint64_t i = 0; i < n; i++) {
+        for (i = 0; i < n; i++) {
             uint64_t entry = look_up(&o.index, key, key(i)), a = 0, b = 0, row, before = 0;
             if (entry == RS_NOWHERE) {
                 wrong++;
@@ -63,7 +63,7 @@ static void check_kind(uint32_t kind, saved_key key, uint64_t n, bool in_order) 
             } else {
                 bool found = false;
                 CHECK_OK(rs_saved_index_group(&o.index, entry, &a, &b, &err), &err);
-                for (uint64_t j = a; j < b; j++) {
+                for (j = a; j < b; j++) {
                     CHECK_OK(rs_saved_index_row(&o.index, j, &row, &err), &err);
                     wrong += key(row) != key(i) || (j > a && row <= before);
                     found |= row == i;
@@ -78,7 +78,7 @@ static void check_kind(uint32_t kind, saved_key key, uint64_t n, bool in_order) 
     built_clear(&o.b);
 }
 
-static void test_kinds(void) {
+TEST(test_kinds) {
     check_kind(RS_FMT_SAVED_RECORDS, key_distinct, 1000, true);
     check_kind(RS_FMT_SAVED_RECORDS, key_mixed, 300, false);
     check_kind(RS_FMT_SAVED_RECORDS, key_one, 5, false);
@@ -148,11 +148,12 @@ static const change CHANGES[] = {
     {2, key_sorted, 3, 80, N - 1, 4, RS_E_FMT_KEYS, false},
 };
 
-static void test_broken(void) {
+TEST(test_broken) {
     for (size_t i = 0; i < sizeof CHANGES / sizeof *CHANGES; i++) {
         const change *c = &CHANGES[i];
         opened o;
         uint8_t *parts[4];
+        rs_status status;
         if (open_built(&o, saved_build(c->kind, c->key, N))) {
             parts[0] = o.b.data + o.directory.saved_indexes[0].off;
             parts[1] = parts[0] + 64;
@@ -160,7 +161,7 @@ static void test_broken(void) {
             parts[3] = parts[0] + (o.index.keys.end - parts[0]);
             memcpy(parts[c->from] + c->off, &c->value, c->size);
             saved_seal(&o.b, &o.header, &o.directory);
-            rs_status status = rs_saved_index_open(built_slice(&o.b), &o.directory.saved_indexes[0], N, &o.index, &err);
+            status = rs_saved_index_open(built_slice(&o.b), &o.directory.saved_indexes[0], N, &o.index, &err);
             if (!CHECK_CODE(status, c->at_open ? c->code : RS_OK, &err)) (void)fprintf(stderr, "    change %zu\n", i);
             status = rs_verify_segment(built_slice(&o.b), NULL, NULL, &err);
             if (!CHECK_CODE(status, c->code, &err)) (void)fprintf(stderr, "    change %zu\n", i);
@@ -169,7 +170,7 @@ static void test_broken(void) {
     }
 }
 
-static void test_sizes(void) {
+TEST(test_sizes) {
     opened o;
     rs_section s;
     if (open_built(&o, saved_build(2, key_mixed, N))) {
@@ -188,7 +189,7 @@ static void test_sizes(void) {
 }
 
 /* A later kind is no error, and its bytes are not read. A changed bit is found by the checksum. */
-static void test_later_kind_and_checksum(void) {
+TEST(test_later_kind_and_checksum) {
     opened o;
     if (open_built(&o, saved_build(1, key_distinct, N))) {
         uint8_t *head = o.b.data + o.directory.saved_indexes[0].off;
@@ -205,19 +206,10 @@ static void test_later_kind_and_checksum(void) {
 }
 
 /* The check of a long index ends when its caller wants it. */
-static void test_every_stop(void) {
+TEST(test_every_stop) {
     for (uint32_t kind = 1; kind <= 2; kind++) {
         built b = saved_build(kind, key_mixed, N);
         if (CHECK(b.data != NULL)) (void)stops_everywhere(&b);
         built_clear(&b);
     }
-}
-
-int main(void) {
-    RUN(test_kinds);
-    RUN(test_every_stop);
-    RUN(test_broken);
-    RUN(test_sizes);
-    RUN(test_later_kind_and_checksum);
-    return rs_test_finish("test_saved_index");
 }

@@ -26,7 +26,7 @@ static void make_dict(const char *a, const char *b) {
     make_str(&raw, a), make_int(&raw, 1), make_str(&raw, b), make_int(&raw, 2);
 }
 
-static void test_shapes(void) {
+TEST(test_shapes) {
     make_dict("a", "b"), CHECK_OK(scan_made(0), &err);
     make_dict("a", "b"), CHECK_OK(scan_made(0), &err);
     make_dict("b", "a"), CHECK_OK(scan_made(0), &err);
@@ -41,20 +41,21 @@ static void test_shapes(void) {
 }
 
 /* A dict's number is where it begins: outer before inner, through lists and ext values. */
-static void test_order_of_shapes(void) {
+TEST(test_order_of_shapes) {
+    uint64_t inner, outer;
     make_dict("x", "y"), CHECK_OK(scan_made(0), &err);
-    uint64_t inner = scan.key_sets[0];
+    inner = scan.key_sets[0];
     make_head(&raw, 0x0F, 1), make_str(&raw, "k"), make_head(&raw, 0x0D, 3);
     make_dict("x", "y"), make_ext(&raw, 9, NULL), make_dict("x", "y"), make_ext(&raw, 25, "C");
     make_head(&raw, 0x0E, 1), make_dict("x", "y");
     CHECK_OK(scan_made(0), &err);
     REQUIRE(scan.n_key_sets == 5);
-    uint64_t outer = scan.key_sets[1];
+    outer = scan.key_sets[1];
     CHECK(outer != inner && scan.key_sets[2] == inner && scan.key_sets[3] == inner && scan.key_sets[4] == inner);
     done();
 }
 
-static void test_totals(void) {
+TEST(test_totals) {
     make_int(&raw, 1), CHECK_OK(scan_made(0), &err);
     CHECK(scan.max_values == 1 && scan.max_bytes == 1 && scan.max_depth == 0 && scan.features == 0);
     make_head(&raw, 0x0D, 2), make_int(&raw, 1), make_head(&raw, 0x0E, 1), make_str(&raw, "abc");
@@ -69,7 +70,7 @@ static void test_totals(void) {
 }
 
 /* An ext value and its EXTRA count for nothing, its payload as usual. */
-static void test_ext(void) {
+TEST(test_ext) {
     make_ext(&raw, 25, "Name"), make_head(&raw, 0x0E, 2), make_int(&raw, 1), make_ext(&raw, 13, NULL),
         make_int(&raw, 2);
     CHECK_OK(scan_made(0), &err);
@@ -78,7 +79,7 @@ static void test_ext(void) {
     done();
 }
 
-static void test_features(void) {
+TEST(test_features) {
     static const uint8_t plain[] = {0x10, 2, 2, 7}, record[] = {0x10, 2, 20, 1, 0, 0, 7};
     make_bytes(&raw, plain, sizeof plain), CHECK_OK(scan_made(0), &err);
     CHECK_U64(scan.features, 0);
@@ -91,7 +92,7 @@ static void test_features(void) {
     done();
 }
 
-static void test_refused(void) {
+TEST(test_refused) {
     static const struct {
         rs_status code;
         size_t n;
@@ -120,7 +121,7 @@ static void test_refused(void) {
     done();
 }
 
-static void test_depth(void) {
+TEST(test_depth) {
     for (unsigned ext = 0; ext < 2; ext++) {
         for (unsigned n = 199; n <= 201; n++) {
             for (unsigned i = 0; i < n; i++) {
@@ -135,11 +136,13 @@ static void test_depth(void) {
 }
 
 /* Skipping any value counts as many key sets as scanning it found. */
-static void test_skip_stays_in_step(void) {
+TEST(test_skip_stays_in_step) {
     for (unsigned round = 0; round < 3000; round++) {
+        rs_slice in;
+        uint8_t *exact;
         make_random_value(&raw, round % 6);
-        uint8_t *exact = make_exact(raw.data, raw.size_bytes);
-        rs_slice in = rs_slice_of(exact, raw.size_bytes);
+        exact = make_exact(raw.data, raw.size_bytes);
+        in = rs_slice_of(exact, raw.size_bytes);
         rs_scan_reset(&scan);
         CHECK_OK(rs_scan_record(&scan, in, UINT64_MAX, &err), &err);
         CHECK_U64(scan.next, 0);
@@ -149,16 +152,4 @@ static void test_skip_stays_in_step(void) {
         raw.size_bytes = 0;
     }
     done();
-}
-
-int main(void) {
-    RUN(test_shapes);
-    RUN(test_order_of_shapes);
-    RUN(test_totals);
-    RUN(test_ext);
-    RUN(test_features);
-    RUN(test_refused);
-    RUN(test_depth);
-    RUN(test_skip_stays_in_step);
-    return rs_test_finish("test_scan");
 }

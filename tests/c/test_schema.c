@@ -6,8 +6,9 @@ static rs_error err;
 
 static rs_status compile_with(rs_tree *tree, const make_node *nodes, uint32_t n, const void *aux, uint32_t aux_size) {
     rs_buffer bytes = {0};
+    rs_status status;
     make_tree(&bytes, nodes, n, aux, aux_size);
-    rs_status status = make_compiled(&bytes, tree, &err);
+    status = make_compiled(&bytes, tree, &err);
     rs_buffer_clear(&bytes);
     return status;
 }
@@ -138,7 +139,7 @@ static const struct {
 };
 /* clang-format on */
 
-static void test_every_rule(void) {
+TEST(test_every_rule) {
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         if (!CHECK_CODE(compile(cases[i].nodes, cases[i].n, cases[i].aux, cases[i].aux_size), cases[i].code, &err)) {
             (void)fprintf(stderr, "    case: %s\n", cases[i].what);
@@ -148,7 +149,7 @@ static void test_every_rule(void) {
 
 /* ---- Head and size (rule 17) ---- */
 
-static void test_sizes(void) {
+TEST(test_sizes) {
     static const make_node any = {ANY, 0, 0, 0, 0, 0, 0, 0};
     rs_buffer bytes = {0};
     rs_tree tree;
@@ -176,10 +177,11 @@ static void test_sizes(void) {
 /* A tuple of n - 1 children of one kind. */
 static rs_status compile_wide(uint8_t kind, uint32_t n) {
     make_node *nodes = (make_node *)calloc(n, sizeof *nodes);
+    rs_status status;
     if (nodes == NULL) abort();
     for (uint32_t i = 1; i < n; i++) nodes[i].kind = kind;
     nodes[0].kind = TUPLE, nodes[0].n_children = n - 1, nodes[0].first_child = 1;
-    rs_status status = compile(nodes, n, NULL, 0);
+    status = compile(nodes, n, NULL, 0);
     free(nodes);
     return status;
 }
@@ -187,9 +189,9 @@ static rs_status compile_wide(uint8_t kind, uint32_t n) {
 /* Lists in lists, `depth` containers, each below a union when `unions`. */
 static rs_status compile_deep(uint32_t depth, bool unions) {
     make_node nodes[1300];
-    uint32_t n = 0, next = 1;
+    uint32_t n = 0, next = 1, i;
     memset(nodes, 0, sizeof nodes);
-    for (uint32_t i = 0; i < depth; i++) {
+    for (i = 0; i < depth; i++) {
         if (unions) {
             nodes[n].kind = UNION, nodes[n].n_children = 2, nodes[n].first_child = next;
             nodes[n + 1].kind = ANY, next += 2, n += 2;
@@ -201,7 +203,7 @@ static rs_status compile_deep(uint32_t depth, bool unions) {
 }
 
 /* Below an ext a union must not lead to one either, however many unions there are in between. */
-static void test_ext_by_way_of_unions(void) {
+TEST(test_ext_by_way_of_unions) {
     make_node nodes[] = {{EXT, 7, 0, 1, 1, 0, 1, 0},  {UNION, 0, 0, 2, 2, 0, 0, 0}, {UNION, 0, 0, 2, 4, 0, 0, 0},
                          {LIST, 0, 0, 1, 6, 0, 0, 0}, {ANY, 0, 0, 0, 0, 0, 0, 0},   {CONST, 0, 0, 0, 0, 0, 1, 0},
                          {EXT, 7, 0, 1, 7, 0, 1, 0},  {ANY, 0, 0, 0, 0, 0, 0, 0}};
@@ -220,7 +222,7 @@ static void test_ext_by_way_of_unions(void) {
 }
 
 /* Bits, body and whether it is fixed are the child's. */
-static void test_ext_is_transparent(void) {
+TEST(test_ext_is_transparent) {
     static const make_node kinds[] = {{INT, 3, 0, 0, 0, 0, 8, 0},
                                       {INT, 16, 0, 0, 0, 0, 8, 0},
                                       {FLOAT, 0, 0, 0, 0, 0, 0, 0},
@@ -252,7 +254,7 @@ static rs_status compile_ext_deep(uint32_t depth) {
     return compile(nodes, n, "", 1);
 }
 
-static void test_limits(void) {
+TEST(test_limits) {
     rs_buffer aux = {0};
     make_node constant = {CONST, 0, 0, 0, 0, 0, 0, 0};
     CHECK_OK(compile_wide(ANY, 4095), &err);
@@ -284,11 +286,12 @@ static void test_limits(void) {
 static rs_status compile_union_of(uint32_t n) {
     make_node *nodes = (make_node *)calloc(n + 1, sizeof *nodes);
     rs_tree tree;
-    uint32_t bits = 0;
+    rs_status status;
+    uint32_t i, bits = 0;
     if (nodes == NULL) abort();
-    for (uint32_t i = 1; i <= n; i++) nodes[i].kind = BOOL;
+    for (i = 1; i <= n; i++) nodes[i].kind = BOOL;
     nodes[0].kind = UNION, nodes[0].n_children = n, nodes[0].first_child = 1;
-    rs_status status = compile_with(&tree, nodes, n + 1, NULL, 0);
+    status = compile_with(&tree, nodes, n + 1, NULL, 0);
     if (status == RS_OK) {
         while ((1u << bits) < n) bits++;
         CHECK_U64(tree.nodes[0].bits, bits);
@@ -299,7 +302,7 @@ static rs_status compile_union_of(uint32_t n) {
     return status;
 }
 
-static void test_unions(void) {
+TEST(test_unions) {
     /* Two fixed bodies just below 2^31, equal: standing alone with a byte of bits they are too large. */
     static const make_node large[] = {{UNION, 0, 0, 2, 1, 0, 0, 0},
                                       {UNION, 0, 0, 2, 3, 0, 0, 0},
@@ -319,7 +322,7 @@ static void test_unions(void) {
 }
 
 /* Every width an int can have: where its stored part goes. */
-static void test_int_widths(void) {
+TEST(test_int_widths) {
     static const uint8_t base[8] = {0xFE, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF};
     for (unsigned w = 0; w <= 64; w++) {
         make_node node = {INT, (uint8_t)w, 0, 0, 0, 0, 8, 0};
@@ -335,15 +338,16 @@ static void test_int_widths(void) {
 }
 
 /* {"a": 3 bits, "b": float, "c": str, "d": bool, "e": [int16, int16]}: what the head holds and where. */
-static void test_row_layout(void) {
+TEST(test_row_layout) {
     static const make_node nodes[] = {{STRUCT, 0, 0, 5, 1, 8, 15, 0}, {INT, 3, 0, 0, 0, 0, 8, 0},
                                       {FLOAT, 0, 0, 0, 0, 0, 0, 0},   {STR, 1, 0, 0, 0, 0, 0, 0},
                                       {BOOL, 0, 0, 0, 0, 0, 0, 0},    {LIST, 0, 1, 1, 6, 0, 0, 2},
                                       {INT, 16, 0, 0, 0, 0, 8, 0}};
     static const char aux[] = "\0\0\0\0\0\0\0\0\x09\1a\x09\1b\x09\1c\x09\1d\x09\1e";
     rs_tree tree;
+    const rs_node *n;
     REQUIRE_OK(compile_with(&tree, nodes, 7, aux, 23), &err);
-    const rs_node *n = tree.nodes;
+    n = tree.nodes;
     CHECK(!n[0].fixed && n[5].fixed);
     CHECK_U64(n[0].group_bytes, 1);
     CHECK_U64(n[0].head_bytes, 1 + 8 + 4);
@@ -360,7 +364,7 @@ static void test_row_layout(void) {
 }
 
 /* Whatever a byte is changed to, compiling ends with a status. */
-static void test_any_byte_changed(void) {
+TEST(test_any_byte_changed) {
     static const make_node nodes[] = {{STRUCT, 0, 0, 2, 1, 8, 6, 0}, {UNION, 0, 0, 2, 3, 0, 0, 0},
                                       {LIST, 0, 1, 1, 5, 0, 0, 2},   {NDARRAY, 0, 1, 0, 0, 14, 4, 0},
                                       {CONST, 0, 0, 0, 0, 8, 3, 0},  {INT, 3, 0, 0, 0, 0, 8, 0}};
@@ -371,8 +375,9 @@ static void test_any_byte_changed(void) {
         uint8_t was = bytes.data[i];
         for (unsigned value = 0; value < 256; value++) {
             rs_tree tree;
+            rs_status status;
             bytes.data[i] = (uint8_t)value;
-            rs_status status = make_compiled(&bytes, &tree, &err);
+            status = make_compiled(&bytes, &tree, &err);
             CHECK(status == RS_OK ? value == was || tree.n_nodes == 6
                                   : status == RS_E_FMT_TREE || status == RS_E_FMT_VERSION);
             if (status == RS_OK) rs_tree_clear(&tree);
@@ -398,18 +403,14 @@ static const struct {
     uint32_t n;
     uint8_t aux[24];
     uint32_t aux_size;
+    /* clang-format off */
 } packed[] = {
     {"decimal", OK, {AUX_OF(DECIMAL, 10)}, 1, {0}, 10},
     {"decimal of 64 bits", OK, {{DECIMAL, 64, 0, 0, 0, 0, 10, 0}}, 1, {0, 0, 0, 0, 0, 0, 0, 0, 22, 32}, 10},
     {"decimal of 65 bits", BAD, {{DECIMAL, 65, 0, 0, 0, 0, 10, 0}}, 1, {0}, 10},
     {"decimal of scale 23", BAD, {{DECIMAL, 64, 0, 0, 0, 0, 10, 0}}, 1, {0, 0, 0, 0, 0, 0, 0, 0, 23, 0}, 10},
     {"decimal of 33 correction bits", BAD, {{DECIMAL, 64, 0, 0, 0, 0, 10, 0}}, 1, {0, 0, 0, 0, 0, 0, 0, 0, 0, 33}, 10},
-    {"decimal of as many correction bits",
-     OK,
-     {{DECIMAL, 5, 0, 0, 0, 0, 10, 0}},
-     1,
-     {0, 0, 0, 0, 0, 0, 0, 0, 0, 5},
-     10},
+    {"decimal of as many correction bits", OK, {{DECIMAL, 5, 0, 0, 0, 0, 10, 0}}, 1, {0, 0, 0, 0, 0, 0, 0, 0, 0, 5}, 10},
     {"decimal of more correction bits", BAD, {{DECIMAL, 5, 0, 0, 0, 0, 10, 0}}, 1, {0, 0, 0, 0, 0, 0, 0, 0, 0, 6}, 10},
     {"decimal with aux of 9", BAD, {AUX_OF(DECIMAL, 9)}, 1, {0}, 9},
     {"decimal with aux of 11", BAD, {AUX_OF(DECIMAL, 11)}, 1, {0}, 11},
@@ -417,12 +418,7 @@ static const struct {
     {"decimal with count", BAD, {{DECIMAL, 0, 0, 0, 0, 0, 10, 1}}, 1, {0}, 10},
     {"decimal with a child", BAD, {{DECIMAL, 0, 0, 1, 1, 0, 10, 0}, LEAF(ANY, 0)}, 2, {0}, 10},
     {"numbers", OK, {AUX_OF(NUMBERS, 16)}, 1, {0}, 16},
-    {"numbers at every limit",
-     OK,
-     {{NUMBERS, 1, 1, 0, 0, 0, 16, UINT32_MAX}},
-     1,
-     {0, 0, 0, 0, 0, 0, 0, 0, 1, 22, 16, 64, 64},
-     16},
+    {"numbers at every limit", OK, {{NUMBERS, 1, 1, 0, 0, 0, 16, UINT32_MAX}}, 1, {0, 0, 0, 0, 0, 0, 0, 0, 1, 22, 16, 64, 64}, 16},
     {"numbers of param 2", BAD, {{NUMBERS, 2, 0, 0, 0, 0, 16, 0}}, 1, {0}, 16},
     {"numbers of kind 2", BAD, {AUX_OF(NUMBERS, 16)}, 1, {0, 0, 0, 0, 0, 0, 0, 0, 2}, 16},
     {"ints with a scale", BAD, {AUX_OF(NUMBERS, 16)}, 1, {0, 0, 0, 0, 0, 0, 0, 0, 0, 1}, 16},
@@ -443,12 +439,7 @@ static const struct {
     {"dict of 33 bits", BAD, {{DICT_CODED, 33, 0, 0, 0, 0, 4, 1}}, 1, {0}, 4},
     {"dict of 2 entries and 0 bits", BAD, {{DICT_CODED, 0, 0, 0, 0, 0, 4, 2}}, 1, {0}, 4},
     {"dict of 2^31 entries and 31 bits", OK, {{DICT_CODED, 31, 0, 0, 0, 0, 4, UINT32_C(1) << 31}}, 1, {0}, 4},
-    {"dict of more entries than 31 bits say",
-     BAD,
-     {{DICT_CODED, 31, 0, 0, 0, 0, 4, (UINT32_C(1) << 31) + 1}},
-     1,
-     {0},
-     4},
+    {"dict of more entries than 31 bits say", BAD, {{DICT_CODED, 31, 0, 0, 0, 0, 4, (UINT32_C(1) << 31) + 1}}, 1, {0}, 4},
     {"dict of no table", BAD, {{DICT_CODED, 0, 0, 0, 0, 0, 0, 0}}, 1, {0}, 0},
     {"dict with half a number", BAD, {{DICT_CODED, 0, 0, 0, 0, 0, 6, 1}}, 1, {0}, 6},
     {"dict with flag", BAD, {{DICT_CODED, 0, 2, 0, 0, 0, 4, 1}}, 1, {0}, 4},
@@ -481,18 +472,8 @@ static const struct {
     {"concat of bytes", BAD, {PARENT(CONCAT, 0, 1), LEAF(BYTES, 0)}, 2, {0}, 0},
     {"concat of concat", BAD, {PARENT(CONCAT, 0, 1), LEAF(CONCAT, 0)}, 2, {0}, 0},
     {"concat of an optional", BAD, {PARENT(CONCAT, 0, 1), {OPTIONAL, 1, 0, 1, 2, 0, 0, 0}, LEAF(STR, 1)}, 3, {0}, 0},
-    {"same of the first",
-     OK,
-     {PARENT(CONCAT, 0, 3), LEAF(STR, 1), {SAME, 0, 0, 0, 0, 0, 0, 0}, {SAME, 0, 0, 0, 0, 0, 0, 0}},
-     4,
-     {0},
-     0},
-    {"same of a same",
-     BAD,
-     {PARENT(CONCAT, 0, 3), LEAF(STR, 1), {SAME, 0, 0, 0, 0, 0, 0, 0}, {SAME, 0, 0, 0, 0, 0, 0, 1}},
-     4,
-     {0},
-     0},
+    {"same of the first", OK, {PARENT(CONCAT, 0, 3), LEAF(STR, 1), {SAME, 0, 0, 0, 0, 0, 0, 0}, {SAME, 0, 0, 0, 0, 0, 0, 0}}, 4, {0}, 0},
+    {"same of a same", BAD, {PARENT(CONCAT, 0, 3), LEAF(STR, 1), {SAME, 0, 0, 0, 0, 0, 0, 0}, {SAME, 0, 0, 0, 0, 0, 0, 1}}, 4, {0}, 0},
     {"same of itself", BAD, {PARENT(CONCAT, 0, 2), LEAF(STR, 1), {SAME, 0, 0, 0, 0, 0, 0, 1}}, 3, {0}, 0},
     {"same of a later one", BAD, {PARENT(CONCAT, 0, 2), {SAME, 0, 0, 0, 0, 0, 0, 1}, LEAF(STR, 1)}, 3, {0}, 0},
     {"same of none", BAD, {PARENT(CONCAT, 0, 2), LEAF(STR, 1), {SAME, 0, 0, 0, 0, 0, 0, UINT32_MAX}}, 3, {0}, 0},
@@ -524,25 +505,10 @@ static const struct {
     {"optional with count", BAD, {{OPTIONAL, 1, 0, 1, 1, 0, 0, 1}, LEAF(STR, 1)}, 2, {0}, 0},
     {"optional key as root", BAD, {PARENT(OPTIONAL, 0, 1), LEAF(STR, 1)}, 2, {0}, 0},
     {"optional key in a tuple", BAD, {PARENT(TUPLE, 1, 1), {OPTIONAL, 0, 0, 1, 2, 0, 0, 0}, LEAF(STR, 1)}, 3, {0}, 0},
-    {"optional key in a union",
-     BAD,
-     {PARENT(UNION, 0, 2), {OPTIONAL, 0, 0, 1, 3, 0, 0, 0}, LEAF(STR, 1), LEAF(STR, 1)},
-     4,
-     {0},
-     0},
+    {"optional key in a union", BAD, {PARENT(UNION, 0, 2), {OPTIONAL, 0, 0, 1, 3, 0, 0, 0}, LEAF(STR, 1), LEAF(STR, 1)}, 4, {0}, 0},
     {"optional key", OK, {{STRUCT, 0, 0, 1, 1, 0, 1, 0}, {OPTIONAL, 0, 0, 1, 2, 0, 0, 0}, LEAF(STR, 1)}, 3, {0x90}, 1},
-    {"optional key that may be None",
-     OK,
-     {{STRUCT, 0, 0, 1, 1, 0, 1, 0}, {OPTIONAL, 0, 0, 1, 2, 0, 0, 0}, {OPTIONAL, 1, 0, 1, 3, 0, 0, 0}, LEAF(STR, 1)},
-     4,
-     {0x90},
-     1},
-    {"None that may be a missing key",
-     BAD,
-     {{STRUCT, 0, 0, 1, 1, 0, 1, 0}, {OPTIONAL, 1, 0, 1, 2, 0, 0, 0}, {OPTIONAL, 0, 0, 1, 3, 0, 0, 0}, LEAF(STR, 1)},
-     4,
-     {0x90},
-     1},
+    {"optional key that may be None", OK, {{STRUCT, 0, 0, 1, 1, 0, 1, 0}, {OPTIONAL, 0, 0, 1, 2, 0, 0, 0}, {OPTIONAL, 1, 0, 1, 3, 0, 0, 0}, LEAF(STR, 1)}, 4, {0x90}, 1},
+    {"None that may be a missing key", BAD, {{STRUCT, 0, 0, 1, 1, 0, 1, 0}, {OPTIONAL, 1, 0, 1, 2, 0, 0, 0}, {OPTIONAL, 0, 0, 1, 3, 0, 0, 0}, LEAF(STR, 1)}, 4, {0x90}, 1},
     {"rest of a str", OK, {REST_STR}, 1, {0}, 0},
     {"rest of a str of param 0", BAD, {{STR, 0, 2, 0, 0, 0, 0, 0}}, 1, {0}, 0},
     {"rest of bytes", OK, {{BYTES, 0, 2, 0, 0, 0, 0, 0}}, 1, {0}, 0},
@@ -556,41 +522,17 @@ static const struct {
     {"rest in an optional", OK, {PARENT(OPTIONAL, 1, 1), REST_STR}, 2, {0}, 0},
     {"rest in an ext", OK, {{EXT, 22, 0, 1, 1, 0, 2, 0}, REST_STR}, 2, {9, 0}, 2},
     {"rest in a concat", OK, {PARENT(CONCAT, 0, 2), LEAF(STR, 1), REST_STR}, 3, {0}, 0},
-    {"rest within a tuple within a tuple",
-     OK,
-     {PARENT(TUPLE, 1, 2), LEAF(ANY, 0), {TUPLE, 1, 0, 1, 3, 0, 0, 0}, REST_STR},
-     4,
-     {0},
-     0},
-    {"rest within a tuple that is not last",
-     BAD,
-     {PARENT(TUPLE, 1, 2), {TUPLE, 1, 0, 1, 3, 0, 0, 0}, LEAF(ANY, 0), REST_STR},
-     4,
-     {0},
-     0},
+    {"rest within a tuple within a tuple", OK, {PARENT(TUPLE, 1, 2), LEAF(ANY, 0), {TUPLE, 1, 0, 1, 3, 0, 0, 0}, REST_STR}, 4, {0}, 0},
+    {"rest within a tuple that is not last", BAD, {PARENT(TUPLE, 1, 2), {TUPLE, 1, 0, 1, 3, 0, 0, 0}, LEAF(ANY, 0), REST_STR}, 4, {0}, 0},
     {"ext of a dict", BAD, {{EXT, 4, 0, 1, 1, 4, 1, 0}, {DICT_CODED, 0, 0, 0, 0, 0, 4, 1}}, 2, {0}, 5},
     {"ext of an optional", OK, {{EXT, 7, 0, 1, 1, 0, 1, 0}, {OPTIONAL, 1, 0, 1, 2, 0, 0, 0}, LEAF(ANY, 0)}, 3, {0}, 1},
-    {"ext of an optional dict",
-     BAD,
-     {{EXT, 4, 0, 1, 1, 4, 1, 0}, {OPTIONAL, 1, 0, 1, 2, 0, 0, 0}, {DICT_CODED, 0, 0, 0, 0, 0, 4, 1}},
-     3,
-     {0},
-     5},
-    {"ext of an optional ext",
-     BAD,
-     {{EXT, 7, 0, 1, 1, 0, 1, 0}, {OPTIONAL, 1, 0, 1, 2, 0, 0, 0}, {EXT, 7, 0, 1, 3, 0, 1, 0}, LEAF(ANY, 0)},
-     4,
-     {0},
-     1},
-    {"ext of a list of a dict",
-     OK,
-     {{EXT, 3, 0, 1, 1, 4, 1, 0}, {LIST, 0, 0, 1, 2, 0, 0, 0}, {DICT_CODED, 0, 0, 0, 0, 0, 4, 1}},
-     3,
-     {0},
-     5},
+    {"ext of an optional dict", BAD, {{EXT, 4, 0, 1, 1, 4, 1, 0}, {OPTIONAL, 1, 0, 1, 2, 0, 0, 0}, {DICT_CODED, 0, 0, 0, 0, 0, 4, 1}}, 3, {0}, 5},
+    {"ext of an optional ext", BAD, {{EXT, 7, 0, 1, 1, 0, 1, 0}, {OPTIONAL, 1, 0, 1, 2, 0, 0, 0}, {EXT, 7, 0, 1, 3, 0, 1, 0}, LEAF(ANY, 0)}, 4, {0}, 1},
+    {"ext of a list of a dict", OK, {{EXT, 3, 0, 1, 1, 4, 1, 0}, {LIST, 0, 0, 1, 2, 0, 0, 0}, {DICT_CODED, 0, 0, 0, 0, 0, 4, 1}}, 3, {0}, 5},
 };
+/* clang-format on */
 
-static void test_packed_nodes(void) {
+TEST(test_packed_nodes) {
     for (size_t i = 0; i < sizeof packed / sizeof packed[0]; i++) {
         if (!CHECK_CODE(compile(packed[i].nodes, packed[i].n, packed[i].aux, packed[i].aux_size), packed[i].code,
                         &err)) {
@@ -599,22 +541,22 @@ static void test_packed_nodes(void) {
     }
 }
 
-static void test_counts_of_tables_and_parts(void) {
+TEST(test_counts_of_tables_and_parts) {
     make_node nodes[66];
-    uint32_t tables[65] = {0};
-    for (uint32_t n = 1; n <= 65; n++) {
+    uint32_t tables[65] = {0}, n, i;
+    for (n = 1; n <= 65; n++) {
         make_node node = {DICT_CODED, 16, 0, 0, 0, 0, 0, 65};
         node.aux_size = 4 * n;
         CHECK_CODE(compile(&node, 1, tables, 4 * n), n <= 64 ? RS_OK : RS_E_FMT_TREE, &err);
         memset(nodes, 0, sizeof nodes);
-        for (uint32_t i = 1; i <= n; i++) nodes[i].kind = STR;
+        for (i = 1; i <= n; i++) nodes[i].kind = STR;
         nodes[0].kind = CONCAT, nodes[0].n_children = n, nodes[0].first_child = 1;
         CHECK_CODE(compile(nodes, n + 1, NULL, 0), n <= 64 ? RS_OK : RS_E_FMT_TREE, &err);
     }
 }
 
 /* What compiling computes of them: bits, sizes, whether they are fixed. */
-static void test_packed_sizes(void) {
+TEST(test_packed_sizes) {
     static const struct {
         make_node nodes[3];
         uint32_t n;
@@ -651,7 +593,7 @@ static void test_packed_sizes(void) {
 }
 
 /* Whatever a byte of a tree of the new kinds is changed to, compiling ends with a status. */
-static void test_any_byte_of_packed_changed(void) {
+TEST(test_any_byte_of_packed_changed) {
     static const make_node nodes[] = {{STRUCT, 0, 0, 3, 1, 0, 3, 0},   {OPTIONAL, 0, 0, 1, 4, 0, 0, 0},
                                       {NUMBERS, 0, 0, 0, 0, 3, 16, 0}, PARENT(CONCAT, 0, 2),
                                       {DECIMAL, 9, 0, 0, 0, 3, 10, 0}, {DICT_CODED, 3, 0, 0, 0, 4, 4, 7},
@@ -666,8 +608,9 @@ static void test_any_byte_of_packed_changed(void) {
         uint8_t was = bytes.data[i];
         for (unsigned value = 0; value < 256; value++) {
             rs_tree tree;
+            rs_status status;
             bytes.data[i] = (uint8_t)value;
-            rs_status status = make_compiled(&bytes, &tree, &err);
+            status = make_compiled(&bytes, &tree, &err);
             CHECK(status == RS_OK || status == RS_E_FMT_TREE || status == RS_E_FMT_VERSION);
             if (value == was) CHECK_OK(status, &err);
             if (status == RS_OK) rs_tree_clear(&tree);
@@ -675,21 +618,4 @@ static void test_any_byte_of_packed_changed(void) {
         bytes.data[i] = was;
     }
     rs_buffer_clear(&bytes);
-}
-
-int main(void) {
-    RUN(test_every_rule);
-    RUN(test_sizes);
-    RUN(test_ext_by_way_of_unions);
-    RUN(test_ext_is_transparent);
-    RUN(test_limits);
-    RUN(test_unions);
-    RUN(test_int_widths);
-    RUN(test_row_layout);
-    RUN(test_any_byte_changed);
-    RUN(test_packed_nodes);
-    RUN(test_counts_of_tables_and_parts);
-    RUN(test_packed_sizes);
-    RUN(test_any_byte_of_packed_changed);
-    return rs_test_finish("test_schema");
 }

@@ -1,5 +1,6 @@
 /* test_segment.c: the writer's life from open to finish or abort on every backing, and what mapping accepts. */
 #define _GNU_SOURCE
+#define RS_TEST_MAIN
 #include "format/rs_segment.h"
 #include "rs_folder.h"
 
@@ -84,7 +85,7 @@ static void life(rs_backing backing) {
     CHECK(segment.data == NULL);
 }
 
-static void test_life_anonymous(void) {
+TEST(test_life_anonymous) {
     int before = open_descriptors();
     rs_segment_writer writer;
     rs_segment segment;
@@ -117,7 +118,7 @@ static void in_child(void (*body)(rs_backing), rs_backing backing) {
     CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
-static void test_life_of_every_backing(void) {
+TEST(test_life_of_every_backing) {
     rs_segment segment;
     in_child(life, RS_BACKING_ANONYMOUS);
     in_child(life, RS_BACKING_DIRECTORY);
@@ -133,7 +134,7 @@ static void test_life_of_every_backing(void) {
     CHECK(unlink(at("life")) == 0 && unlink(at("private/life")) == 0);
 }
 
-static void test_abort_leaves_nothing(void) {
+TEST(test_abort_leaves_nothing) {
     static const rs_backing backings[] = {RS_BACKING_ANONYMOUS, RS_BACKING_DIRECTORY, RS_BACKING_FILE};
     for (size_t i = 0; i < 3; i++) {
         int descriptors = open_descriptors();
@@ -149,7 +150,7 @@ static void test_abort_leaves_nothing(void) {
     }
 }
 
-static void test_abort_spares_what_is_not_its_own(void) {
+TEST(test_abort_spares_what_is_not_its_own) {
     rs_segment_writer writer;
     int status = 0;
     REQUIRE_OK(open_writer(&writer, RS_BACKING_FILE, "kept"), &err);
@@ -169,7 +170,7 @@ static void test_abort_spares_what_is_not_its_own(void) {
     CHECK(unlink(at("kept")) == 0);
 }
 
-static void test_open_failures(void) {
+TEST(test_open_failures) {
     int descriptors = open_descriptors();
     rs_segment_writer writer;
     REQUIRE_OK(open_writer(&writer, RS_BACKING_FILE, "taken"), &err);
@@ -188,7 +189,7 @@ static void test_open_failures(void) {
     CHECK_U64(open_descriptors(), descriptors);
 }
 
-static void test_empty_cannot_finish(void) {
+TEST(test_empty_cannot_finish) {
     rs_segment_writer writer;
     rs_segment segment;
     REQUIRE_OK(open_writer(&writer, RS_BACKING_FILE, "empty"), &err);
@@ -198,7 +199,7 @@ static void test_empty_cannot_finish(void) {
     CHECK(access(at("empty"), F_OK) != 0);
 }
 
-static void test_growth(void) {
+TEST(test_growth) {
     enum { BLOCK = 3 << 20, BLOCKS = 30, BIG = 70 << 20 };
     uint8_t *block = (uint8_t *)malloc(BIG);
     rs_segment_writer writer;
@@ -225,7 +226,7 @@ static void test_growth(void) {
     rs_segment_close(&segment);
 }
 
-static void test_failed_append_can_be_repeated(void) {
+TEST(test_failed_append_can_be_repeated) {
     /* A limit on the size of files stands in for a full disk: 1.5 MiB, so that a step of 1 MiB fits, two do not, and
      * what is really needed does. */
     static uint8_t bytes[1 << 20];
@@ -253,7 +254,7 @@ static void test_failed_append_can_be_repeated(void) {
     CHECK(unlink(at("limited")) == 0);
 }
 
-static void test_copy(void) {
+TEST(test_copy) {
     rs_segment_writer writer;
     rs_segment source, copy, again;
     REQUIRE_OK(open_writer(&writer, RS_BACKING_FILE, "source"), &err);
@@ -270,7 +271,7 @@ static void test_copy(void) {
     CHECK(unlink(at("source")) == 0);
 }
 
-static void test_copy_of_a_file_that_shrank(void) {
+TEST(test_copy_of_a_file_that_shrank) {
     static const uint8_t bytes[40000] = {1};
     int descriptors = open_descriptors();
     rs_segment source, copy;
@@ -291,7 +292,7 @@ static void test_copy_of_a_file_that_shrank(void) {
     CHECK(unlink(at("shrinks")) == 0);
 }
 
-static void test_adopt(void) {
+TEST(test_adopt) {
     int fd = -1;
     bool sealable;
     rs_segment segment, zeroed;
@@ -308,7 +309,7 @@ static void test_adopt(void) {
     CHECK(fcntl(0, F_GETFD) >= 0 || errno == EBADF);
 }
 
-static void test_open_path_refusals(void) {
+TEST(test_open_path_refusals) {
     rs_segment segment;
     CHECK(mkfifo(at("fifo"), 0600) == 0);
     (void)alarm(5);
@@ -322,18 +323,7 @@ static void test_open_path_refusals(void) {
 
 int main(void) {
     if (!folder_begin("test_segment")) return 1;
-    RUN(test_life_anonymous);
-    RUN(test_life_of_every_backing);
-    RUN(test_abort_leaves_nothing);
-    RUN(test_abort_spares_what_is_not_its_own);
-    RUN(test_open_failures);
-    RUN(test_empty_cannot_finish);
-    RUN(test_growth);
-    RUN(test_failed_append_can_be_repeated);
-    RUN(test_copy);
-    RUN(test_copy_of_a_file_that_shrank);
-    RUN(test_adopt);
-    RUN(test_open_path_refusals);
+    rs_test_run();
     folder_end();
-    return rs_test_finish("test_segment");
+    return rs_test_finish();
 }

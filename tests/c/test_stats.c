@@ -6,8 +6,8 @@ static const rs_alternative *only(void) { return stats.root.n == 1 ? &stats.root
 
 /* Alternatives of kind struct at the root. */
 static uint32_t n_structs(void) {
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < stats.root.n; i++) n += stats.root.alternatives[i].kind == RS_FMT_NODE_STRUCT;
+    uint32_t i, n = 0;
+    for (i = 0; i < stats.root.n; i++) n += stats.root.alternatives[i].kind == RS_FMT_NODE_STRUCT;
     return n;
 }
 
@@ -18,7 +18,7 @@ static void check_keys(const rs_alternative *a, const char *wanted) {
     CHECK_STR(keys, wanted);
 }
 
-static void test_shapes_of_one_order(void) {
+TEST(test_shapes_of_one_order) {
     add_dict("abd", 1), add_dict("abcd", 2), add_dict("ad", 3), add_dict("bcde", 4), add_dict("abd", 5);
     REQUIRE_OK(look(), &err);
     check_keys(only(), "abcde");
@@ -29,7 +29,7 @@ static void test_shapes_of_one_order(void) {
     forget();
 }
 
-static void test_shapes_of_another_order(void) {
+TEST(test_shapes_of_another_order) {
     add_dict("abc", 1), add_dict("bac", 2), add_dict("cb", 3), add_dict("xyz", 4), add_dict("", 5), add_dict("abz", 6);
     REQUIRE_OK(look(), &err);
     check_keys(&stats.root.alternatives[0], "abzc"); /* two of three keys in common */
@@ -39,7 +39,7 @@ static void test_shapes_of_another_order(void) {
 }
 
 /* A struct takes so many keys and no more; dicts with others go to the next one. */
-static void test_keys_of_one_struct(void) {
+TEST(test_keys_of_one_struct) {
     char key[16];
     for (unsigned i = 0; i < 600; i++) {
         (void)snprintf(key, sizeof key, "k%03u", i);
@@ -54,7 +54,7 @@ static void test_keys_of_one_struct(void) {
 }
 
 /* 1 and True are one key to Python: a struct may have one of them. Neither do NaN and tuples join. */
-static void test_keys_that_are_equal(void) {
+TEST(test_keys_that_are_equal) {
     for (unsigned i = 0; i < 2; i++) {
         make_head(&block.raw, 0x0F, 2), make_str(&block.raw, "a"), make_int(&block.raw, 0);
         (i == 0 ? make_int(&block.raw, 1) : make_tag(&block.raw, 2)), make_int(&block.raw, 0), make_record_end(&block);
@@ -80,7 +80,7 @@ static void test_keys_that_are_equal(void) {
 }
 
 /* More structs than a position takes: the others are `any`, and then none joins, or the encoder would look for it there. */
-static void test_too_many_shapes(void) {
+TEST(test_too_many_shapes) {
     char key[16];
     for (unsigned k = 0; k < 2; k++) {
         for (unsigned i = 0; i < 300; i++) {
@@ -101,18 +101,19 @@ static void test_too_many_shapes(void) {
 }
 
 static void add_elements(unsigned a, unsigned b) {
-    unsigned tags[2] = {a, b};
+    unsigned tags[2] = {a, b}, i;
     make_head(&block.raw, 0x0D, 2);
-    for (unsigned i = 0; i < 2; i++) tags[i] == 8 ? make_float(&block.raw, 0.5) : make_tag(&block.raw, tags[i]);
+    for (i = 0; i < 2; i++) tags[i] == 8 ? make_float(&block.raw, 0.5) : make_tag(&block.raw, tags[i]);
     make_record_end(&block);
 }
 
-static void test_classes_of_lists(void) {
+TEST(test_classes_of_lists) {
+    const rs_alternative *a;
     add_ints(0x0D, 0, 0, 0); /* of what it is shows later */
     add_elements(0x91, 0x92), add_elements(8, 8), add_elements(8, 0x91), add_elements(2, 1), add_elements(0, 0x91);
     add_ints(0x0D, 0, 0, 0);
     REQUIRE_OK(look(), &err);
-    const rs_alternative *a = stats.root.alternatives;
+    a = stats.root.alternatives;
     REQUIRE(stats.root.n == 3);
     CHECK(a[0].elements == RS_ELEMENTS_INTS && a[0].n == 2 && a[0].count_min == 0 && a[0].count_max == 2);
     CHECK(a[1].elements == RS_ELEMENTS_FLOATS && a[1].n == 1 && a[1].total == 2);
@@ -123,7 +124,7 @@ static void test_classes_of_lists(void) {
 }
 
 /* At the limit a list of numbers goes to the lists of any elements, which would take it when encoding. */
-static void test_lists_at_the_limit(void) {
+TEST(test_lists_at_the_limit) {
     char name[16];
     add_elements(0, 0x91);
     for (unsigned i = 0; i < 249; i++) {
@@ -136,7 +137,7 @@ static void test_lists_at_the_limit(void) {
     forget();
 }
 
-static void test_distinct_values(void) {
+TEST(test_distinct_values) {
     for (uint32_t i = 0; i < 2000; i++) add_int(i % 100);
     REQUIRE_OK(look(), &err);
     CHECK(only() != NULL && only()->distinct != NULL && only()->distinct->n == 100 && only()->n_where == 2000);
@@ -157,7 +158,7 @@ static void test_distinct_values(void) {
 
 /* The hash of a container comes from its elements, whatever the alternative knew of them when it came: an empty list is
  * one value before and after lists of numbers or of others. */
-static void test_distinct_containers(void) {
+TEST(test_distinct_containers) {
     for (uint32_t others = 0; others < 2; others++) {
         for (uint32_t i = 0; i < 300; i++) {
             if (i % 3 != 0) others ? add_elements(0, 0x90 + i % 2) : add_ints(0x0D, 1 + i % 2, i % 5, 1);
@@ -184,25 +185,11 @@ static void test_distinct_containers(void) {
     forget();
 }
 
-static void test_payloads_are_no_entries(void) {
+TEST(test_payloads_are_no_entries) {
     for (uint32_t i = 0; i < 50; i++)
         make_ext(&block.raw, 13, NULL), make_int(&block.raw, i % 2), make_record_end(&block);
     REQUIRE_OK(look(), &err);
     REQUIRE(only() != NULL && only()->kind == RS_FMT_NODE_EXT);
     CHECK(only()->distinct != NULL && only()->children->payload && only()->children->alternatives[0].distinct == NULL);
     forget();
-}
-
-int main(void) {
-    RUN(test_shapes_of_one_order);
-    RUN(test_shapes_of_another_order);
-    RUN(test_keys_of_one_struct);
-    RUN(test_keys_that_are_equal);
-    RUN(test_too_many_shapes);
-    RUN(test_classes_of_lists);
-    RUN(test_lists_at_the_limit);
-    RUN(test_distinct_values);
-    RUN(test_distinct_containers);
-    RUN(test_payloads_are_no_entries);
-    return rs_test_finish("test_stats");
 }

@@ -74,7 +74,7 @@ static void add_random(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
     make_random_value(raw, 4);
 }
 
-static void test_counts(void) {
+TEST(test_counts) {
     static const uint64_t counts[] = {0, 1, 2, 63, 64, 65, 128, 1000};
     static const built_record records[] = {add_none, add_row, add_random};
     uint64_t blocks, trees;
@@ -87,7 +87,7 @@ static void test_counts(void) {
     }
 }
 
-static void test_many_records(void) {
+TEST(test_many_records) {
     uint64_t blocks, trees;
     check_store(add_row, 65536, true, &blocks, &trees);
     CHECK(blocks == 1 && trees >= 1);
@@ -111,7 +111,7 @@ static void add_uneven(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
     }
 }
 
-static void test_split_groups(void) {
+TEST(test_split_groups) {
     uint64_t blocks, trees;
     check_store(add_uneven, 300, true, &blocks, &trees);
     CHECK_U64(blocks, 5);
@@ -127,7 +127,7 @@ static void add_large(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
     make_units(raw, 0x09, (130 << 10) + (size_t)(i % 7), 1, 'L');
 }
 
-static void test_blocks_end_with_groups(void) {
+TEST(test_blocks_end_with_groups) {
     uint64_t blocks, trees;
     check_store(add_large, 200, true, &blocks, &trees);
     CHECK_U64(blocks, 4);
@@ -141,7 +141,7 @@ static void add_with_array(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
     if (n >= 512 && rs_buffer_append_zeros(arrays, 2 * (size_t)n, NULL) != RS_OK) abort();
 }
 
-static void test_arrays_outside(void) {
+TEST(test_arrays_outside) {
     built b = build(add_with_array, 200, true);
     rs_store store;
     rs_record found;
@@ -149,8 +149,9 @@ static void test_arrays_outside(void) {
     CHECK_OK(rs_verify_segment(built_slice(&b), NULL, NULL, &err), &err);
     REQUIRE_OK(rs_store_open(&store, built_slice(&b), NULL, &err), &err);
     for (uint64_t i = 0; i < 200; i++) {
+        rs_cursor cursor;
         REQUIRE_OK(rs_store_find(&store, i, &found, &err), &err);
-        rs_cursor cursor = rs_store_cursor(&store, &found);
+        cursor = rs_store_cursor(&store, &found);
         CHECK_OK(rs_check_record(&cursor, found.tree, NULL, &err), &err);
         CHECK(((uintptr_t)cursor.arrays - (uintptr_t)b.data) % 64 == 0);
     }
@@ -169,7 +170,7 @@ static void add_tuple_key(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
     make_head(raw, 0x0D, 1), make_tag(raw, 0);
 }
 
-static void test_header_maxima(void) {
+TEST(test_header_maxima) {
     for (unsigned compress = 0; compress < 2; compress++) {
         built b = build(add_tuple_key, 100, compress == 1);
         rs_header header;
@@ -187,15 +188,16 @@ static void test_header_maxima(void) {
 }
 
 /* One value less, one byte less or one level less than declared, and the record is refused (rule 23). */
-static void test_header_maxima_hold(void) {
+TEST(test_header_maxima_hold) {
     built b = build(add_tuple_key, 3, false);
     rs_store store;
     rs_record found;
+    rs_cursor cursor;
     REQUIRE(b.data != NULL);
     REQUIRE_OK(rs_store_open(&store, built_slice(&b), NULL, &err), &err);
     REQUIRE_OK(rs_store_find(&store, 2, &found, &err), &err);
     store.header.max_values--;
-    rs_cursor cursor = rs_store_cursor(&store, &found);
+    cursor = rs_store_cursor(&store, &found);
     CHECK_CODE(rs_check_record(&cursor, found.tree, NULL, &err), RS_E_FMT_LIMIT, &err);
     store.header.max_values++, store.header.max_depth--;
     cursor = rs_store_cursor(&store, &found);
@@ -235,7 +237,7 @@ static void add_longdouble_in_ext(uint64_t i, rs_buffer *raw, rs_buffer *arrays)
     make_bytes(raw, value, sizeof value);
 }
 
-static void test_features(void) {
+TEST(test_features) {
     static const built_record records[] = {add_row,          add_plain_array,       add_ext,
                                            add_struct_array, add_longdouble_in_ext, add_narrow_array};
     static const uint64_t features[] = {0, 0, 1, 4, 5, RS_FMT_FEATURE_NARROW};
@@ -264,7 +266,7 @@ static void add_deep(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
     make_tag(raw, 0), make_int(raw, (int64_t)i);
 }
 
-static void test_trees_too_deep(void) {
+TEST(test_trees_too_deep) {
     uint64_t blocks, trees;
     for (deep_levels = 130; deep_levels <= 200; deep_levels += deep_levels < 138 ? 1 : 31) {
         built b = build(add_deep, 1000, true);
@@ -290,7 +292,7 @@ static void refuse(rs_builder *b, const void *bytes, size_t n, rs_status code) {
     CHECK(b->scan.features == 0 && b->scan.max_depth <= 2);
 }
 
-static void test_refused_records(void) {
+TEST(test_refused_records) {
     static const uint8_t later[] = {0x12}, cut[] = {0x0D, 2, 0x90}, two[] = {0x90, 0x90};
     static const uint8_t dicts[] = {0x0F, 1, 0x90, 0x0F, 1, 0x90, 0x12};
     static const uint8_t list_key[] = {0x0F, 1, 0x0D, 0, 0x90}, dict_in_key[] = {0x0F, 1, 0x0E, 1, 0x0F, 0, 0x90};
@@ -348,7 +350,7 @@ static rs_status find_with(built *b, uint64_t index, bool frozen) {
 static rs_status find_in(built *b, uint64_t index) { return find_with(b, index, false); }
 
 /* A frozen store reads as another, loads nothing any more, and tells of each damage. */
-static void test_frozen(void) {
+TEST(test_frozen) {
     built c = build(add_uneven, 300, true);
     built_layout layout;
     rs_store store;
@@ -378,7 +380,7 @@ static void test_frozen(void) {
     built_clear(&c);
 }
 
-static void test_broken_tables(void) {
+TEST(test_broken_tables) {
     static const struct {
         unsigned section, at, width;
         uint64_t value;
@@ -421,20 +423,4 @@ static void test_broken_tables(void) {
     built_section(&c, &layout, RS_FMT_SECTION_TREE_TABLE)[12] ^= 1; /* rule 17: the tree's own checksum */
     CHECK_CODE(find_in(&c, 64), RS_E_FMT_CHECKSUM, &err);
     built_clear(&c);
-}
-
-int main(void) {
-    RUN(test_counts);
-    RUN(test_many_records);
-    RUN(test_split_groups);
-    RUN(test_blocks_end_with_groups);
-    RUN(test_arrays_outside);
-    RUN(test_header_maxima);
-    RUN(test_header_maxima_hold);
-    RUN(test_features);
-    RUN(test_trees_too_deep);
-    RUN(test_refused_records);
-    RUN(test_frozen);
-    RUN(test_broken_tables);
-    return rs_test_finish("test_store");
 }

@@ -23,7 +23,7 @@ static const char *cut(const rs_cut *c, const char *text) {
 
 #define LEAF {RS_CUT_LEAF, 0}
 
-static void test_steps(void) {
+TEST(test_steps) {
     rs_cut first = {.n_steps = 3, .n_leaves = 2, .steps = {{RS_CUT_FIRST, '/'}, LEAF, LEAF}};
     rs_cut last = {.n_steps = 3, .n_leaves = 2, .steps = {{RS_CUT_LAST, '_'}, LEAF, LEAF}};
     rs_cut head = {.n_steps = 3, .n_leaves = 2, .steps = {{RS_CUT_HEAD, RS_CUT_LETTERS}, LEAF, LEAF}};
@@ -43,7 +43,7 @@ static void test_steps(void) {
 }
 
 /* Digits are looked for eight at a time. */
-static void test_runs_of_digits(void) {
+TEST(test_runs_of_digits) {
     rs_cut digits = {.n_steps = 3, .n_leaves = 2, .steps = {{RS_CUT_HEAD, RS_CUT_DIGITS}, LEAF, LEAF}};
     char text[32], wanted[40];
     for (unsigned n = 1; n < 20; n++) {
@@ -59,7 +59,7 @@ static void test_runs_of_digits(void) {
 }
 
 /* The first and the last character of each class, and their neighbours. */
-static void test_classes(void) {
+TEST(test_classes) {
     static const struct {
         rs_cut_class class;
         const char *chars;
@@ -74,7 +74,7 @@ static void test_classes(void) {
     }
 }
 
-static void test_tree(void) {
+TEST(test_tree) {
     /* (up to '/': the last '_' : leaf, leaf), (first '.': (letters: leaf, leaf), leaf) */
     rs_cut c = {.n_steps = 9,
                 .n_leaves = 5,
@@ -92,7 +92,7 @@ static void test_tree(void) {
     CHECK_STR(cut(&c, "abc/img12.jpg"), "no");
 }
 
-static void test_start(void) {
+TEST(test_start) {
     rs_cut c = {.n_steps = 5, .n_leaves = 3, .steps = {{RS_CUT_FIRST, '/'}, LEAF, {RS_CUT_FIRST, '/'}, LEAF, LEAF}};
     rs_cut_set_start(&c, rs_slice_of("train/", 6), 2, 1);
     CHECK_STR(cut(&c, "train/a/b"), "*|a|b");
@@ -104,20 +104,10 @@ static void test_start(void) {
     CHECK_STR(cut(&c, "a longer start of three wordz/a/b"), "a longer start of three wordz|a|b");
 }
 
-static void test_narrow(void) {
+TEST(test_narrow) {
     uint8_t bytes[RS_CUT_UNITS];
     const uint16_t wide[] = {'a', 0xFF, 0x100, 0xFFFF, 0x4E00};
     rs_slice s = rs_cut_narrow(rs_slice_of(wide, sizeof wide), bytes);
     CHECK_U64(rs_slice_left(&s), 5);
     CHECK(memcmp(s.ptr, "a\xFF\xFF\xFF\xFF", 5) == 0);
-}
-
-int main(void) {
-    RUN(test_steps);
-    RUN(test_runs_of_digits);
-    RUN(test_classes);
-    RUN(test_tree);
-    RUN(test_start);
-    RUN(test_narrow);
-    return rs_test_finish("test_string_cut");
 }

@@ -36,7 +36,7 @@ static const char *found(void) {
 }
 
 /* Underscores that join words of a part are not cut at, the one before the number is. */
-static void test_joined_words(void) {
+TEST(test_joined_words) {
     static const char *const names[] = {"ice_cream", "pizza", "hot_and_sour_soup",
                                         "apple_pie", "steak", "beef_tartare"};
     uint32_t i;
@@ -45,12 +45,11 @@ static void test_joined_words(void) {
     CHECK_STR(found(), "words same digits const");
 }
 
-static void test_fields(void) {
-    uint32_t i, random = 1;
+TEST(test_fields) {
+    uint32_t i, k, random = 1;
     for (i = 0, begin(50000, 1); i < RS_SAMPLE_STRINGS; i++, took()) {
         char *to = next() + snprintf(next(), 128, "wav/LJ%03u-%04u.wav|", i % 50, i * 31 % 400);
-        for (uint32_t k = 0; k < 40; k++)
-            random = random * 1664525 + 1013904223, to[k] = "etaoin shrdlu, ."[random >> 28 & 15];
+        for (k = 0; k < 40; k++) random = random * 1664525 + 1013904223, to[k] = "etaoin shrdlu, ."[random >> 28 & 15];
         to[40] = '\0';
     }
     CHECK(strncmp(found(), "const const digits digits const ", 32) == 0 && strstr(said, "text") != NULL);
@@ -61,7 +60,7 @@ static void test_fields(void) {
 }
 
 /* Numbers of which a few have zeros in front, or a width of their own: these strings do not fit. */
-static void test_strict(void) {
+TEST(test_strict) {
     uint32_t i;
     for (i = 0, begin(50000, 1); i < RS_SAMPLE_STRINGS; i++, took())
         (void)snprintf(next(), 128, i % 20 == 7 ? "id-0%u" : "id-%u", 100000 + i * i * 7919 % 900000);
@@ -79,12 +78,11 @@ static void test_strict(void) {
     CHECK(!rs_leaf_fits(RS_STRICT_PLAIN, rs_slice_of("1234567890123456789", RS_STRICT_DIGITS + 1)));
 }
 
-static void test_nothing(void) {
-    uint32_t i, random = 1;
+TEST(test_nothing) {
+    uint32_t i, k, random = 1;
     for (i = 0, begin(50000, 1); i < RS_SAMPLE_STRINGS; i++, took()) { /* sentences */
         char *to = next();
-        for (uint32_t k = 0; k < 40; k++)
-            random = random * 1664525 + 1013904223, to[k] = "etaoin shrdlu, ."[random >> 28 & 15];
+        for (k = 0; k < 40; k++) random = random * 1664525 + 1013904223, to[k] = "etaoin shrdlu, ."[random >> 28 & 15];
         to[40] = '\0';
     }
     CHECK_STR(found(), "none");
@@ -93,18 +91,9 @@ static void test_nothing(void) {
 }
 
 /* A leaf with units above 255 is text, whatever its bytes as narrow units look like. */
-static void test_wide(void) {
+TEST(test_wide) {
     uint32_t i;
     for (i = 0, begin(50000, 2); i < RS_SAMPLE_STRINGS; i++, took())
         (void)snprintf(next(), 128, "a/%04u|\xFF\xFF\xFF", i * 7);
     CHECK_STR(found(), "const digits text");
-}
-
-int main(void) {
-    RUN(test_joined_words);
-    RUN(test_fields);
-    RUN(test_strict);
-    RUN(test_nothing);
-    RUN(test_wide);
-    return rs_test_finish("test_string_search");
 }

@@ -24,7 +24,7 @@ static const char *found(void) {
 
 enum { N = 600 };
 
-static void test_kinds(void) {
+TEST(test_kinds) {
     char s[64];
     for (unsigned i = 0; i < N; i++) (void)snprintf(s, sizeof s, "img_%u.jpg", i * 7), add_text(s);
     CHECK_STR(found(), "const digits const");
@@ -47,7 +47,7 @@ static void test_kinds(void) {
 }
 
 /* Numbers that their digits do not give back stay texts, or entries. */
-static void test_odd_numbers(void) {
+TEST(test_odd_numbers) {
     char s[64];
     for (unsigned i = 0; i < N; i++)
         (void)snprintf(s, sizeof s, i % 2 == 0 ? "x-%u" : "x-0%u", i), add_text(s); /* padded to no one width */
@@ -64,7 +64,7 @@ static void test_odd_numbers(void) {
     CHECK(strstr(found(), "hex") == NULL); /* of both cases */
 }
 
-static void test_not_alike(void) {
+TEST(test_not_alike) {
     char s[64];
     for (unsigned i = 0; i < 15; i++) (void)snprintf(s, sizeof s, "img_%u.jpg", i), add_text(s);
     CHECK_STR(found(), "none"); /* too few to tell */
@@ -82,7 +82,7 @@ static void test_not_alike(void) {
 }
 
 /* Of few strings, too, more than five in six must be alike. */
-static void test_few_alike(void) {
+TEST(test_few_alike) {
     char s[64];
     for (unsigned i = 0; i < 40; i++) (void)snprintf(s, sizeof s, i % 4 == 3 ? "- %u" : "img_%u.jpg", i), add_text(s);
     CHECK_STR(found(), "none");
@@ -92,7 +92,7 @@ static void test_few_alike(void) {
 }
 
 /* The strings of the sample are alike, and no others: its groups of four neighbours are spread evenly. */
-static void test_sample_alike(void) {
+TEST(test_sample_alike) {
     char s[64];
     for (unsigned i = 0; i < N; i++) {
         bool sampled = false;
@@ -106,7 +106,7 @@ static void test_sample_alike(void) {
 }
 
 /* Two numbers that are the same in all strings but one, wherever that stands, are two numbers. */
-static void test_not_the_same(void) {
+TEST(test_not_the_same) {
     char s[64];
     unsigned k;
     for (unsigned odd = 0; odd < N; odd += 7) {
@@ -127,7 +127,7 @@ static void test_not_the_same(void) {
 }
 
 /* Names that differ in their signs are left whole, between what separates parts of paths, or fields. */
-static void test_separators(void) {
+TEST(test_separators) {
     static const char *const names[] = {"x6u_kE", "a-b-cd", "qwert", "_zu--i", "o.o"}, *const deep[] = {"a/b", "c",
                                                                                                         "/d_e/f-"};
     char s[64];
@@ -143,7 +143,7 @@ static void test_separators(void) {
 }
 
 /* Units of 2 bytes are narrowed to be cut. The memory of the last string that fits is not used for one that does not. */
-static void test_wide(void) {
+TEST(test_wide) {
     static const uint16_t sign[] = {0x0101};
     char s[64];
     for (unsigned i = 0; i < N; i++) {
@@ -189,17 +189,4 @@ static void check_texts(unsigned unit) {
     forget();
 }
 
-static void test_texts(void) { check_texts(1), check_texts(2); }
-
-int main(void) {
-    RUN(test_kinds);
-    RUN(test_odd_numbers);
-    RUN(test_few_alike);
-    RUN(test_not_the_same);
-    RUN(test_separators);
-    RUN(test_not_alike);
-    RUN(test_sample_alike);
-    RUN(test_wide);
-    RUN(test_texts);
-    return rs_test_finish("test_string_template");
-}
+TEST(test_texts) { check_texts(1), check_texts(2); }

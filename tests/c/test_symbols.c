@@ -1,5 +1,6 @@
 /* test_symbols.c: strings coded with symbol tables: round trips, the rules of a table and of codes, hostile bytes in
  * both, and tables that change after they were opened. */
+#define RS_TEST_MAIN
 #include "rs_make.h"
 #include "symbols/rs_symbols_train.h"
 
@@ -36,10 +37,10 @@ static void add_sentences(size_t n, unsigned unit_bytes) {
     while (n-- > 0) {
         size_t size = 0, words = 1 + draw(20);
         while (words-- > 0) {
-            uint32_t word = draw(300), parts = 1 + word % 4;
-            for (uint32_t k = 0; k < parts; k++, word = word * 7 + 3) {
-                uint32_t at = word % 28;
-                for (uint32_t i = 0; i < 2; i++) {
+            uint32_t word = draw(300), k, parts = 1 + word % 4;
+            for (k = 0; k < parts; k++, word = word * 7 + 3) {
+                uint32_t at = word % 28, i;
+                for (i = 0; i < 2; i++) {
                     text[size * unit_bytes] = (uint8_t)syllables[at + i];
                     if (unit_bytes == 2) text[size * 2 + 1] = (uint8_t)(word % 300 < 100 ? 0x30 : 0x04);
                     size++;
@@ -63,12 +64,13 @@ static rs_slice trained(unsigned unit_bytes, rs_buffer *table) {
 static size_t check_round_trip(const rs_symbols_encoder *encoder, const rs_symbols *symbols, const void *units,
                                uint64_t n_units) {
     uint64_t size = n_units * symbols->unit_bytes, got = 0, length = 0;
-    uint8_t *out = (uint8_t *)malloc((size_t)size + RS_SYMBOLS_SLACK);
+    uint8_t *out = (uint8_t *)malloc((size_t)size + RS_SYMBOLS_SLACK), *exact;
     rs_buffer codes = {0};
+    size_t coded;
     if (out == NULL) abort();
     CHECK_OK(rs_symbols_encode(encoder, (const uint8_t *)units, n_units, &codes, &err), &err);
-    size_t coded = codes.size_bytes;
-    uint8_t *exact = make_exact(codes.data, coded);
+    coded = codes.size_bytes;
+    exact = make_exact(codes.data, coded);
     CHECK_OK(rs_symbols_length(symbols, rs_slice_of(exact, coded), &length, &err), &err);
     CHECK_U64(length, n_units);
     CHECK_OK(rs_symbols_decode(symbols, rs_slice_of(exact, coded), out, size + RS_SYMBOLS_SLACK, &got, &err), &err);
@@ -83,21 +85,20 @@ static size_t check_round_trip(const rs_symbols_encoder *encoder, const rs_symbo
 /* Everything that strings can be, trained on or not: every unit alone, random units, long strings, none. */
 static void check_any_string(const rs_symbols_encoder *encoder, const rs_symbols *symbols) {
     uint8_t units[3000];
-    uint32_t unit_bytes = symbols->unit_bytes;
+    uint32_t unit_bytes = symbols->unit_bytes, i, n;
     check_round_trip(encoder, symbols, NULL, 0);
-    for (uint32_t i = 0; i < (unit_bytes == 1 ? 256u : 65536u); i += i < 1024 ? 1 : 61) {
+    for (i = 0; i < (unit_bytes == 1 ? 256u : 65536u); i += i < 1024 ? 1 : 61) {
         rs_store_u16(units, (uint16_t)i);
         check_round_trip(encoder, symbols, units, 1);
     }
     memset(units, 0xFF, sizeof units); /* 0xFFFF */
-    for (uint32_t n = 1; n < 40; n++) check_round_trip(encoder, symbols, units, n);
+    for (n = 1; n < 40; n++) check_round_trip(encoder, symbols, units, n);
     memset(units, 0, sizeof units);
-    for (uint32_t n = 1; n < 40; n++) check_round_trip(encoder, symbols, units, n);
-    for (uint32_t i = 0; i < sizeof units; i++)
-        units[i] = (uint8_t)(i % 2 == 0 ? i : 0xD8 + (i / 2) % 8); /* surrogates */
+    for (n = 1; n < 40; n++) check_round_trip(encoder, symbols, units, n);
+    for (i = 0; i < sizeof units; i++) units[i] = (uint8_t)(i % 2 == 0 ? i : 0xD8 + (i / 2) % 8); /* surrogates */
     check_round_trip(encoder, symbols, units, sizeof units / unit_bytes);
-    for (uint32_t n = 0; n < 200; n++) {
-        for (uint32_t i = 0; i < sizeof units; i++) units[i] = (uint8_t)draw(256);
+    for (n = 0; n < 200; n++) {
+        for (i = 0; i < sizeof units; i++) units[i] = (uint8_t)draw(256);
         check_round_trip(encoder, symbols, units, draw(64));
     }
     check_round_trip(encoder, symbols, units, sizeof units / unit_bytes);
@@ -107,17 +108,18 @@ static void check_strings(unsigned unit_bytes, uint64_t at_most) {
     rs_buffer table = {0}, again = {0};
     rs_symbols_encoder *encoder = NULL;
     rs_symbols symbols;
-    uint64_t estimate = 0;
+    uint64_t total, estimate = 0;
+    uint8_t *exact;
     REQUIRE_OK(rs_symbols_train(strings, n_strings, unit_bytes, small_codes, &table, &estimate, &err), &err);
     REQUIRE_OK(rs_buffer_append(&again, &(uint8_t){'x'}, 1, &err), &err);
     REQUIRE_OK(rs_symbols_train(strings, n_strings, unit_bytes, small_codes, &again, NULL, &err), &err);
     CHECK_U64(again.size_bytes, table.size_bytes + 1);
     CHECK(again.size_bytes == table.size_bytes + 1 && memcmp(again.data + 1, table.data, table.size_bytes) == 0);
-    uint8_t *exact = make_exact(table.data, table.size_bytes);
+    exact = make_exact(table.data, table.size_bytes);
     REQUIRE_OK(rs_symbols_open(rs_slice_of(exact, table.size_bytes), &symbols, &err), &err);
     REQUIRE_OK(rs_symbols_encoder_open(rs_slice_of(exact, table.size_bytes), small_codes, &encoder, &err), &err);
     CHECK_U64(symbols.unit_bytes, unit_bytes);
-    uint64_t total = 0;
+    total = 0;
     for (size_t i = 0; i < n_strings; i++)
         total += check_round_trip(encoder, &symbols, strings[i].units, strings[i].n_units);
     CHECK(total + table.size_bytes <= at_most);
@@ -135,7 +137,7 @@ static uint64_t all_units(void) {
     return units;
 }
 
-static void test_sentences(void) {
+TEST(test_sentences) {
     for (unsigned unit_bytes = 1; unit_bytes <= 2; unit_bytes++) {
         add_sentences(2000, unit_bytes);
         check_strings(unit_bytes, all_units() * unit_bytes / 2);
@@ -144,7 +146,7 @@ static void test_sentences(void) {
 }
 
 /* One string that is longer than the sample's excerpts, and empty ones beside it. */
-static void test_long_string(void) {
+TEST(test_long_string) {
     static uint8_t text[100000];
     for (unsigned unit_bytes = 1; unit_bytes <= 2; unit_bytes++) {
         for (size_t i = 0; i < sizeof text; i++)
@@ -158,7 +160,7 @@ static void test_long_string(void) {
 }
 
 /* A string longer than the whole sample, which changes on its way: the sample is spread over it. */
-static void test_huge_string(void) {
+TEST(test_huge_string) {
     const size_t size = 4 << 20;
     uint8_t *text = (uint8_t *)malloc(size);
     if (text == NULL) abort();
@@ -174,17 +176,17 @@ static void test_huge_string(void) {
 }
 
 /* NULs are units like others, also where a shorter symbol is looked for within a longer one. */
-static void test_nuls(void) {
+TEST(test_nuls) {
     static const char *const words[] = {"ab\0", "b\0\0a", "\0ab", "ba\0b", "\0\0\0c", "cb"};
     static const uint8_t sizes[] = {3, 4, 3, 4, 4, 2};
     uint8_t text[2 * 256];
-    unsigned size;
-    for (unsigned unit_bytes = 1; unit_bytes <= 2; unit_bytes++) {
+    unsigned unit_bytes, i, k, j, size;
+    for (unit_bytes = 1; unit_bytes <= 2; unit_bytes++) {
         draw_state = 5;
-        for (unsigned i = 0; i < 2000; i++) {
-            for (unsigned k = size = 0; k < 30; k++) {
+        for (i = 0; i < 2000; i++) {
+            for (k = size = 0; k < 30; k++) {
                 const uint32_t word = draw(6);
-                for (unsigned j = 0; j < sizes[word]; j++, size++) {
+                for (j = 0; j < sizes[word]; j++, size++) {
                     text[size * unit_bytes] = (uint8_t)words[word][j];
                     if (unit_bytes == 2) text[2 * size + 1] = 0;
                 }
@@ -198,7 +200,7 @@ static void test_nuls(void) {
 
 /* Three words, of which the first ends as the second begins, and the second ends in a NUL: it does not stand within the
  * first one, behind which the third stands. */
-static void test_nul_behind_a_symbol(void) {
+TEST(test_nul_behind_a_symbol) {
     static const char *const words[] = {"0123456789ab", "ab\0", "qrstuvw"};
     static const uint8_t sizes[] = {12, 3, 7};
     uint8_t text[2 * 12];
@@ -214,7 +216,7 @@ static void test_nul_behind_a_symbol(void) {
 }
 
 /* One unit throughout: symbols of nearly the greatest length are all there is. */
-static void test_one_unit(void) {
+TEST(test_one_unit) {
     static uint8_t text[20000];
     memset(text, 'a', sizeof text);
     add_string(text, sizeof text, 1);
@@ -226,7 +228,7 @@ static void test_one_unit(void) {
 }
 
 /* What gains nothing is told, and leaves the buffer alone. */
-static void test_nothing_gained(void) {
+TEST(test_nothing_gained) {
     uint8_t text[2000];
     rs_buffer table = {0};
     REQUIRE_OK(rs_buffer_append(&table, &(uint8_t){7}, 1, &err), &err);
@@ -274,7 +276,7 @@ static void check_codes(const uint8_t *table, size_t size, const char *codes, si
     free(coded);
 }
 
-static void test_layout(void) {
+TEST(test_layout) {
     check_codes(small, sizeof small, "", 0, RS_OK, "", 0);
     check_codes(small, sizeof small, "\0", 1, RS_OK, "ab", 2);
     check_codes(small, sizeof small, "\2\0\0\1\xFE", 5, RS_OK, "bab\xFE", 4);
@@ -297,7 +299,7 @@ static void test_layout(void) {
 }
 
 /* Every length of symbol, and every byte of it that may differ: only what is equal is coded as the symbol. */
-static void test_every_byte_counts(void) {
+TEST(test_every_byte_counts) {
     for (uint32_t unit_bytes = 1; unit_bytes <= 2; unit_bytes++) {
         for (uint32_t n = 1; n <= rs_symbols_max_units(unit_bytes); n++) {
             uint8_t table[8 + 2 * 3 + 16 + 16] = {(uint8_t)unit_bytes, 0, 1, 0, 2, 0, 0, 0, (uint8_t)n}, text[32];
@@ -329,7 +331,7 @@ static void test_every_byte_counts(void) {
 
 /* More symbols with the same first bytes than are looked at: some are not used, and the text is whole. The bound
  * holds where a pair becomes a symbol when it has occurred a few times, and not where each does at once. */
-static void test_many_alike(void) {
+TEST(test_many_alike) {
     for (unsigned unit_bytes = 1; unit_bytes <= 2; unit_bytes++) {
         uint8_t text[2 * 8] = {0};
         draw_state = 3;
@@ -345,16 +347,16 @@ static void test_many_alike(void) {
 }
 
 /* The room that a decode asks for, to the byte, with nothing written beyond it. */
-static void test_room(void) {
+TEST(test_room) {
     uint8_t codes[40] = {0}, *out = (uint8_t *)malloc(80 + RS_SYMBOLS_SLACK);
     rs_symbols symbols;
-    uint64_t got;
+    uint64_t got, capacity;
     if (out == NULL) abort();
     REQUIRE_OK(rs_symbols_open(rs_slice_of(small, sizeof small), &symbols, &err), &err);
     CHECK_OK(rs_symbols_decode(&symbols, rs_slice_of(codes, 40), out, 80 + RS_SYMBOLS_SLACK, &got, &err), &err);
     CHECK_U64(got, 80);
     free(out);
-    for (uint64_t capacity = 0; capacity < RS_SYMBOLS_SLACK + 70; capacity++) {
+    for (capacity = 0; capacity < RS_SYMBOLS_SLACK + 70; capacity++) {
         out = (uint8_t *)malloc((size_t)capacity + 1);
         if (out == NULL) abort();
         out[capacity] = 0xA5;
@@ -368,12 +370,13 @@ static void test_room(void) {
 
 /* `small` with one byte changed, or cut to `size`. */
 static rs_status open_changed(size_t size, size_t at, unsigned value) {
-    uint8_t bytes[sizeof small];
+    uint8_t bytes[sizeof small], *exact;
     rs_symbols symbols;
+    rs_status status;
     memcpy(bytes, small, sizeof small);
     if (at < sizeof small) bytes[at] = (uint8_t)value;
-    uint8_t *exact = make_exact(bytes, size);
-    rs_status status = rs_symbols_open(rs_slice_of(exact, size), &symbols, &err);
+    exact = make_exact(bytes, size);
+    status = rs_symbols_open(rs_slice_of(exact, size), &symbols, &err);
     if (status == RS_OK) {
         rs_symbols_encoder *encoder = NULL;
         rs_status opened = rs_symbols_encoder_open(rs_slice_of(exact, size), small_codes, &encoder, &err);
@@ -384,7 +387,7 @@ static rs_status open_changed(size_t size, size_t at, unsigned value) {
     return status;
 }
 
-static void test_bad_tables(void) {
+TEST(test_bad_tables) {
     static const struct {
         size_t at;
         unsigned value;
@@ -423,7 +426,7 @@ static void test_bad_tables(void) {
     }
 }
 
-static void test_escape_is_needed(void) {
+TEST(test_escape_is_needed) {
     uint8_t bytes[sizeof small];
     rs_symbols_encoder *encoder = NULL;
     memcpy(bytes, small, sizeof small);
@@ -439,9 +442,10 @@ static void test_escape_is_needed(void) {
 static void decode_anything(const rs_symbols *symbols, const uint8_t *codes, size_t n) {
     uint8_t *exact = make_exact(codes, n), *out = (uint8_t *)malloc(16 * n + RS_SYMBOLS_SLACK);
     uint64_t got = 0, length = 0;
+    rs_status decoded, measured;
     if (out == NULL) abort();
-    rs_status decoded = rs_symbols_decode(symbols, rs_slice_of(exact, n), out, 16 * n + RS_SYMBOLS_SLACK, &got, &err);
-    rs_status measured = rs_symbols_length(symbols, rs_slice_of(exact, n), &length, &err);
+    decoded = rs_symbols_decode(symbols, rs_slice_of(exact, n), out, 16 * n + RS_SYMBOLS_SLACK, &got, &err);
+    measured = rs_symbols_length(symbols, rs_slice_of(exact, n), &length, &err);
     CHECK(decoded == RS_OK || decoded == RS_E_FMT_VALUE);
     CHECK(measured == decoded);
     if (decoded == RS_OK && measured == RS_OK) CHECK_U64(length * symbols->unit_bytes, got);
@@ -450,19 +454,20 @@ static void decode_anything(const rs_symbols *symbols, const uint8_t *codes, siz
 }
 
 /* Bits that flip after the table was opened, as a file that is mapped may change; and codes at random. */
-static void test_bytes_that_change(void) {
+TEST(test_bytes_that_change) {
     for (unsigned unit_bytes = 1; unit_bytes <= 2; unit_bytes++) {
         rs_buffer table = {0};
         rs_symbols symbols;
-        uint8_t codes[100];
+        uint8_t *exact, codes[100];
+        size_t size, round, i;
         add_sentences(500, unit_bytes);
         (void)trained(unit_bytes, &table);
-        size_t size = table.size_bytes;
-        uint8_t *exact = make_exact(table.data, size);
+        size = table.size_bytes;
+        exact = make_exact(table.data, size);
         REQUIRE_OK(rs_symbols_open(rs_slice_of(exact, size), &symbols, &err), &err);
-        for (size_t round = 0; round < 3000; round++) {
-            for (size_t i = 0; i < 20; i++) exact[draw((uint32_t)size)] ^= (uint8_t)(1u << draw(8));
-            for (size_t i = 0; i < sizeof codes; i++) codes[i] = (uint8_t)draw(draw(4) == 0 ? 256 : symbols.n_short);
+        for (round = 0; round < 3000; round++) {
+            for (i = 0; i < 20; i++) exact[draw((uint32_t)size)] ^= (uint8_t)(1u << draw(8));
+            for (i = 0; i < sizeof codes; i++) codes[i] = (uint8_t)draw(draw(4) == 0 ? 256 : symbols.n_short);
             decode_anything(&symbols, codes, draw(sizeof codes));
         }
         memset(exact, 0xFF, size);
@@ -476,25 +481,26 @@ static void test_bytes_that_change(void) {
 }
 
 /* Every bit of a trained table flipped before it is opened: refused, or as good a table as any. */
-static void test_flipped_bits(void) {
+TEST(test_flipped_bits) {
     rs_buffer table = {0};
-    uint8_t codes[64];
+    uint8_t codes[64], *exact;
+    size_t size, bit, i;
     add_sentences(200, 1);
     (void)trained(1, &table);
-    size_t size = table.size_bytes;
-    for (size_t bit = 0; bit < 8 * size; bit++) {
+    size = table.size_bytes;
+    for (bit = 0; bit < 8 * size; bit++) {
         rs_symbols symbols;
-        uint8_t *exact = make_exact(table.data, size);
+        exact = make_exact(table.data, size);
         exact[bit / 8] ^= (uint8_t)(1u << bit % 8);
         if (rs_symbols_open(rs_slice_of(exact, size), &symbols, &err) == RS_OK) {
-            for (size_t i = 0; i < sizeof codes; i++) codes[i] = (uint8_t)draw(256);
+            for (i = 0; i < sizeof codes; i++) codes[i] = (uint8_t)draw(256);
             decode_anything(&symbols, codes, sizeof codes);
         }
         free(exact);
     }
-    for (size_t i = 0; i < size; i++) { /* a table that is cut short: what is left of the pool is no longer enough */
+    for (i = 0; i < size; i++) { /* a table that is cut short: what is left of the pool is no longer enough */
         rs_symbols symbols;
-        uint8_t *exact = make_exact(table.data, i);
+        exact = make_exact(table.data, i);
         CHECK(rs_symbols_open(rs_slice_of(exact, i), &symbols, &err) != RS_OK);
         free(exact);
     }
@@ -506,13 +512,13 @@ static void test_flipped_bits(void) {
 
 /* Returns the fewest bytes of codes of n units: every symbol of the table is tried at every unit. */
 static uint64_t fewest_bytes(const rs_symbols *symbols, const uint8_t *units, uint64_t n) {
-    uint64_t *costs = (uint64_t *)malloc((size_t)(n + 1) * sizeof *costs);
-    uint32_t unit_bytes = symbols->unit_bytes;
+    uint64_t *costs = (uint64_t *)malloc((size_t)(n + 1) * sizeof *costs), i, fewest;
+    uint32_t unit_bytes = symbols->unit_bytes, k;
     if (costs == NULL) abort();
     costs[n] = 0;
-    for (uint64_t i = n; i-- > 0;) {
+    for (i = n; i-- > 0;) {
         costs[i] = UINT64_MAX;
-        for (uint32_t k = 0; k < symbols->n_symbols; k++) {
+        for (k = 0; k < symbols->n_symbols; k++) {
             uint32_t entry = rs_symbols_entry_unchecked(symbols, k), length = entry & 15;
             uint64_t cost = (k < symbols->n_short ? 1 : 2) + (length == 0 ? unit_bytes : 0);
             if (length > n - i || memcmp(symbols->pool + (size_t)(entry >> 4) * unit_bytes, units + i * unit_bytes,
@@ -523,21 +529,22 @@ static uint64_t fewest_bytes(const rs_symbols *symbols, const uint8_t *units, ui
             if (cost < costs[i]) costs[i] = cost;
         }
     }
-    uint64_t fewest = costs[0];
+    fewest = costs[0];
     free(costs);
     return fewest;
 }
 
 /* Of a small encoder no division into symbols has shorter codes. */
-static void test_shortest_codes(void) {
+TEST(test_shortest_codes) {
     rs_buffer table = {0};
     for (unsigned unit_bytes = 1; unit_bytes <= 2; unit_bytes++) {
         rs_symbols_encoder *shortest = NULL, *quick = NULL;
         rs_symbols symbols;
+        rs_slice bytes;
         uint64_t saved = 0;
         add_sentences(600, unit_bytes);
         table.size_bytes = 0;
-        rs_slice bytes = trained(unit_bytes, &table);
+        bytes = trained(unit_bytes, &table);
         REQUIRE_OK(rs_symbols_open(bytes, &symbols, &err), &err);
         REQUIRE_OK(rs_symbols_encoder_open(bytes, true, &shortest, &err), &err);
         REQUIRE_OK(rs_symbols_encoder_open(bytes, false, &quick, &err), &err);
@@ -557,7 +564,7 @@ static void test_shortest_codes(void) {
 
 /* The escape takes two bytes and a unit where it is the first symbol behind those of one byte: "abc" is "a" and "bc",
  * and not "ab" and an escaped "c". */
-static void test_escape_behind_short_codes(void) {
+TEST(test_escape_behind_short_codes) {
     static const uint8_t table[] = {1,   0,   2,   0, 4, 0, 0, 0, 0x02, 0, 0, 0x01, 0, 0, 0, 0, 0, 0x12, 0, 0,
                                     'a', 'b', 'c', 0, 0, 0, 0, 0, 0,    0, 0, 0,    0, 0, 0, 0, 0, 0,    0};
     rs_symbols_encoder *encoder = NULL;
@@ -570,21 +577,22 @@ static void test_escape_behind_short_codes(void) {
 }
 
 /* A string of several parts is divided as well as one of a single part: nothing is lost where they meet. */
-static void test_shortest_codes_of_long_strings(void) {
+TEST(test_shortest_codes_of_long_strings) {
     static uint8_t text[8000];
     rs_buffer table = {0};
-    size_t size = 0;
+    size_t size = 0, i;
     rs_symbols_encoder *shortest = NULL;
     rs_symbols symbols;
+    rs_slice bytes;
     add_sentences(600, 1);
-    rs_slice bytes = trained(1, &table);
+    bytes = trained(1, &table);
     REQUIRE_OK(rs_symbols_open(bytes, &symbols, &err), &err);
     REQUIRE_OK(rs_symbols_encoder_open(bytes, true, &shortest, &err), &err);
-    for (size_t i = 0; i < n_strings && strings[i].n_units <= sizeof text - size; i++) {
+    for (i = 0; i < n_strings && strings[i].n_units <= sizeof text - size; i++) {
         memcpy(text + size, strings[i].units, (size_t)strings[i].n_units);
         size += (size_t)strings[i].n_units;
     }
-    for (size_t i = 480; i < 560; i++) {
+    for (i = 480; i < 560; i++) {
         CHECK_U64(check_round_trip(shortest, &symbols, text, i), fewest_bytes(&symbols, text, i));
     }
     CHECK_U64(check_round_trip(shortest, &symbols, text, size), fewest_bytes(&symbols, text, size));
@@ -594,26 +602,9 @@ static void test_shortest_codes_of_long_strings(void) {
 }
 
 int main(void) {
-    for (int i = 0; i < 2; i++) {
-        small_codes = i == 0;
-        RUN(test_sentences);
-        RUN(test_long_string);
-        RUN(test_huge_string);
-        RUN(test_nuls);
-        RUN(test_nul_behind_a_symbol);
-        RUN(test_one_unit);
-        RUN(test_nothing_gained);
-        RUN(test_layout);
-        RUN(test_every_byte_counts);
-        RUN(test_many_alike);
-    }
-    RUN(test_shortest_codes);
-    RUN(test_escape_behind_short_codes);
-    RUN(test_shortest_codes_of_long_strings);
-    RUN(test_room);
-    RUN(test_bad_tables);
-    RUN(test_escape_is_needed);
-    RUN(test_bytes_that_change);
-    RUN(test_flipped_bits);
-    return rs_test_finish("test_symbols");
+    small_codes = true;
+    rs_test_run();
+    small_codes = false;
+    rs_test_run();
+    return rs_test_finish();
 }

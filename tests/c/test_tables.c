@@ -22,17 +22,17 @@ static uint32_t symbols_tree(hand *h, uint32_t table) {
 static void make_words(hand *h) {
     static const uint32_t zero = 0;
     uint32_t str = hand_leaf(h, STR, 1, 0), root = dict_tree(h, &zero, 1, 3, 4);
-    uint8_t i;
+    hand_values *t;
     memset(&err, 0, sizeof err);
-    hand_values *t = hand_table(h, str);
+    t = hand_table(h, str);
     hand_put(t, "\1a", 2), hand_put(t, "\2bc", 3), hand_put(t, "\0", 1), hand_put(t, "\1d", 2);
     hand_symbols(h, no_symbols, sizeof no_symbols);
     (void)symbols_tree(h, 1);
-    for (i = 0; i < 6; i++) hand_record(h, &i, 1); /* 4 and 5 are no entries */
+    for (uint8_t i = 0; i < 6; i++) hand_record(h, &i, 1); /* 4 and 5 are no entries */
     hand_finish(h, root);
 }
 
-static void test_entries(void) {
+TEST(test_entries) {
     hand h = {0};
     rs_store store;
     make_words(&h);
@@ -54,7 +54,7 @@ static void test_entries(void) {
 
 /* ---- Rule 29: every field of an entry ---- */
 
-static void test_fields(void) {
+TEST(test_fields) {
     static const struct {
         const char *what;
         uint32_t table;
@@ -126,21 +126,22 @@ static void test_fields(void) {
 
 static rs_status check_dict(const uint32_t *tables, uint32_t n_tables, uint8_t width, uint32_t count) {
     hand h = {0};
-    uint32_t str = hand_leaf(&h, STR, 1, 0);
+    rs_status status;
+    uint32_t str = hand_leaf(&h, STR, 1, 0), root;
     hand_values *t = hand_table(&h, str);
     hand_put(t, "\1a", 2), hand_put(t, "\1b", 2);
     hand_symbols(&h, no_symbols, sizeof no_symbols);
     hand_table_of(&h, str, "\1c", 2);
-    uint32_t root = dict_tree(&h, tables, n_tables, width, count);
+    root = dict_tree(&h, tables, n_tables, width, count);
     hand_record(&h, "\0\0\0\0", ((size_t)width + 7) / 8);
     hand_finish(&h, root);
-    rs_status status = hand_check(&h, 0, &err);
+    status = hand_check(&h, 0, &err);
     hand_clear(&h);
     return status;
 }
 
-static void test_names(void) {
-    uint32_t many[64] = {0};
+TEST(test_names) {
+    uint32_t many[64] = {0}, i;
     CHECK_OK(check_dict((const uint32_t[]){0}, 1, 1, 2), &err);
     CHECK_OK(check_dict((const uint32_t[]){0, 2}, 2, 2, 3), &err);
     CHECK_OK(check_dict((const uint32_t[]){2, 0, 2}, 3, 32, 4), &err);
@@ -153,11 +154,12 @@ static void test_names(void) {
     CHECK_CODE(check_dict((const uint32_t[]){0, 1}, 2, 1, 2), RS_E_FMT_TREE, &err);
     CHECK_CODE(check_dict((const uint32_t[]){3}, 1, 1, 2), RS_E_FMT_TREE, &err); /* none */
     CHECK_CODE(check_dict((const uint32_t[]){UINT32_MAX}, 1, 1, 2), RS_E_FMT_TREE, &err);
-    for (uint32_t i = 0; i < 4; i++) {
+    for (i = 0; i < 4; i++) {
         hand h = {0};
+        uint32_t root;
         hand_table_of(&h, hand_leaf(&h, STR, 1, 0), "\1a", 2);
         hand_symbols(&h, no_symbols, sizeof no_symbols);
-        uint32_t root = symbols_tree(&h, i);
+        root = symbols_tree(&h, i);
         hand_record(&h, "", 0);
         hand_finish(&h, root);
         CHECK_CODE(hand_check(&h, 0, &err), i == 1 ? RS_OK : RS_E_FMT_TREE, &err);
@@ -166,11 +168,12 @@ static void test_names(void) {
 }
 
 /* A table's tree may name lower tables only, however it is come by. */
-static void test_cycles(void) {
+TEST(test_cycles) {
     static const uint32_t zero = 0, one = 1;
     hand own = {0}, higher = {0}, shared = {0};
     rs_store store;
-    uint32_t root = dict_tree(&own, &zero, 1, 0, 1); /* table 0 under the tree that names it */
+    uint32_t root;
+    root = dict_tree(&own, &zero, 1, 0, 1); /* table 0 under the tree that names it */
     hand_table_of(&own, root, "", 0);
     hand_record(&own, "", 0), hand_finish(&own, root);
     CHECK_CODE(hand_check(&own, 0, &err), RS_E_FMT_TREE, &err);
@@ -202,7 +205,7 @@ static void test_cycles(void) {
 }
 
 /* A tree that a block has loaded, and that names a table, is refused to a table that is not above it. */
-static void test_tree_loaded_before(void) {
+TEST(test_tree_loaded_before) {
     static const uint32_t one = 1, two = 2;
     hand h = {0};
     rs_store store;
@@ -224,7 +227,7 @@ static void test_tree_loaded_before(void) {
 }
 
 /* It is the highest number of a tree's tables that counts, in whatever order the tree names them. */
-static void test_highest_table_of_a_tree(void) {
+TEST(test_highest_table_of_a_tree) {
     static const uint32_t orders[][2] = {{3, 1}, {1, 3}, {3, 0}, {0, 3}};
     for (size_t i = 0; i < 4; i++) {
         hand h = {0};
@@ -246,7 +249,7 @@ static void test_highest_table_of_a_tree(void) {
 }
 
 /* A loaded tree may be read by threads that hold no lock: loading a table under the same tree changes nothing of it. */
-static void test_loaded_tree_stays_as_it_is(void) {
+TEST(test_loaded_tree_stays_as_it_is) {
     hand h = {0};
     rs_store store;
     rs_node before;
@@ -271,7 +274,7 @@ static void make_chain(hand *h, uint32_t n) {
     hand_record(h, "", 0), hand_finish(h, tree);
 }
 
-static void test_chains(void) {
+TEST(test_chains) {
     for (uint32_t n = 398; n <= 403; n++) {
         hand h = {0};
         rs_store store;
@@ -292,7 +295,7 @@ static void test_chains(void) {
 
 /* ---- Rule 31: entries ---- */
 
-static void test_entries_that_do_not_fit(void) {
+TEST(test_entries_that_do_not_fit) {
     static const uint32_t zero = 0;
     static const struct {
         const char *bytes;
@@ -302,8 +305,9 @@ static void test_entries_that_do_not_fit(void) {
         {"\1a", 2, RS_OK}, {"\1ab", 3, RS_E_FMT_TRAILING}, {"\2a", 2, RS_E_FMT_TRUNCATED}, {"", 0, RS_E_FMT_TRUNCATED}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         hand h = {0};
+        uint32_t root;
         hand_table_of(&h, hand_leaf(&h, STR, 1, 0), cases[i].bytes, cases[i].n);
-        uint32_t root = dict_tree(&h, &zero, 1, 0, 1);
+        root = dict_tree(&h, &zero, 1, 0, 1);
         hand_record(&h, "", 0), hand_finish(&h, root);
         CHECK_CODE(hand_check(&h, 0, &err), cases[i].code, &err);
         CHECK_CODE(rs_verify_segment(hand_slice(&h), NULL, NULL, &err), cases[i].code, &err);
@@ -312,12 +316,13 @@ static void test_entries_that_do_not_fit(void) {
 }
 
 /* An array's data cannot lie outside in a table: the block's arrays are not the table's. */
-static void test_arrays(void) {
+TEST(test_arrays) {
     static const uint32_t zero = 0;
     static const make_node node = {NDARRAY, 0, 1, 0, 0, 0, 5, 0};
     hand h = {0};
+    uint32_t root;
     hand_table_of(&h, hand_tree(&h, &node, 1, "\0\2\1\x80\x08", 5), "\0", 1); /* 1024 of i1 */
-    uint32_t root = dict_tree(&h, &zero, 1, 0, 1);
+    root = dict_tree(&h, &zero, 1, 0, 1);
     hand_record(&h, "", 0), hand_finish(&h, root);
     CHECK_CODE(hand_check(&h, 0, &err), RS_E_FMT_VALUE, &err);
     hand_clear(&h);
@@ -341,7 +346,7 @@ static void check_budget(hand *h, uint64_t n, uint64_t size) {
     hand_clear(h);
 }
 
-static void test_shared_bytes_count(void) {
+TEST(test_shared_bytes_count) {
     static const make_node array = {NDARRAY, 0, 0, 0, 0, 0, 2, 0}, fixed = {NDARRAY, 0, 1, 0, 0, 0, 4, 0},
                            hex = {20, 0, 0, 0, 0, 0, 0, 6}, digits = {19, 0, 0, 0, 0, 0, 8, 4},
                            concat = {CONCAT, 0, 0, 2, 1, 0, 0, 0}, word = {CONST, 0, 0, 0, 0, 0, 4, 0};
@@ -361,11 +366,12 @@ static void test_shared_bytes_count(void) {
 
 /* ---- Rule 32 ---- */
 
-static void test_deep_check(void) {
+TEST(test_deep_check) {
     hand h = {0};
+    uint8_t *heap;
     make_words(&h);
     CHECK_CODE(rs_verify_segment(hand_slice(&h), NULL, NULL, &err), RS_E_FMT_VALUE, &err); /* records 4 and 5 */
-    uint8_t *heap = h.data + rs_load_u64(hand_table_entry(&h, 0) + 16);
+    heap = h.data + rs_load_u64(hand_table_entry(&h, 0) + 16);
     heap[7] ^= 1; /* 'd' is still a letter */
     CHECK_OK(hand_check(&h, 3, &err), &err);
     CHECK_CODE(rs_verify_segment(hand_slice(&h), NULL, NULL, &err), RS_E_FMT_CHECKSUM, &err);
@@ -377,7 +383,7 @@ static void test_deep_check(void) {
 }
 
 /* An entry that no record names is looked at by the deep check alone. */
-static void test_entry_of_no_record(void) {
+TEST(test_entry_of_no_record) {
     hand h = {0};
     hand_values *t = hand_table(&h, hand_leaf(&h, STR, 1, 0));
     hand_put(t, "\1a", 2), hand_put(t, "\2b", 2);
@@ -388,16 +394,17 @@ static void test_entry_of_no_record(void) {
 }
 
 /* Whatever a byte of a table's entry, its offsets or its heap is changed to: a status, never a crash. */
-static void test_any_byte_changed(void) {
+TEST(test_any_byte_changed) {
     hand h = {0};
-    size_t ranges[3][2];
+    const rs_section *offsets;
+    size_t ranges[3][2], k, i;
     make_words(&h);
-    const rs_section *offsets = &h.directory.sections[RS_FMT_SECTION_OFFSETS];
+    offsets = &h.directory.sections[RS_FMT_SECTION_OFFSETS];
     ranges[0][0] = (size_t)h.directory.sections[RS_FMT_SECTION_TABLES].off, ranges[0][1] = 160;
     ranges[1][0] = (size_t)offsets->off, ranges[1][1] = 24;
     ranges[2][0] = (size_t)h.directory.sections[RS_FMT_SECTION_HEAP].off, ranges[2][1] = 200;
-    for (size_t k = 0; k < 3; k++) {
-        for (size_t i = ranges[k][0]; i < ranges[k][0] + ranges[k][1]; i++) {
+    for (k = 0; k < 3; k++) {
+        for (i = ranges[k][0]; i < ranges[k][0] + ranges[k][1]; i++) {
             uint8_t was = h.data[i];
             for (unsigned value = 0; value < 256; value += value < 8 || value > 250 ? 1 : 9) {
                 h.data[i] = (uint8_t)value;
@@ -407,22 +414,4 @@ static void test_any_byte_changed(void) {
         }
     }
     hand_clear(&h);
-}
-
-int main(void) {
-    RUN(test_entries);
-    RUN(test_fields);
-    RUN(test_names);
-    RUN(test_cycles);
-    RUN(test_tree_loaded_before);
-    RUN(test_highest_table_of_a_tree);
-    RUN(test_loaded_tree_stays_as_it_is);
-    RUN(test_chains);
-    RUN(test_entries_that_do_not_fit);
-    RUN(test_arrays);
-    RUN(test_shared_bytes_count);
-    RUN(test_deep_check);
-    RUN(test_entry_of_no_record);
-    RUN(test_any_byte_changed);
-    return rs_test_finish("test_tables");
 }

@@ -32,13 +32,14 @@ static void check_short(rs_cursor cursor, const rs_place *place, rs_status statu
 static rs_status take(const rs_tree *tree, const void *bytes, size_t n, uint64_t max_bytes, rs_text *text,
                       uint64_t *left) {
     uint8_t *exact = make_exact(bytes, n);
-    rs_cursor cursor;
+    rs_cursor cursor, begin;
     rs_place place;
+    rs_status status;
     memset(&cursor, 0, sizeof cursor);
     cursor.in = rs_slice_of(exact, n);
     cursor.budget.values = 100, cursor.budget.bytes = max_bytes, cursor.budget.depth = 10, cursor.shared = false;
-    rs_status status = rs_path_begin(&cursor, tree->nodes, &place, &err);
-    rs_cursor begin = cursor;
+    status = rs_path_begin(&cursor, tree->nodes, &place, &err);
+    begin = cursor;
     if (status == RS_OK) {
         status = rs_text_take(text, &cursor, place.node, place.body, place.bits, &err);
         check_short(begin, &place, status, text, cursor.in.ptr);
@@ -81,20 +82,11 @@ static const struct {
     uint32_t units[24];
     size_t n;
     unsigned unit_bytes;
+    /* clang-format off */
 } literals[] = {
     {"no parts", RS_OK, {LEAF(CONCAT, 0)}, 1, "", 0, "", 0, {0}, 0, 1},
     {"a str", RS_OK, {CONCAT_OF(1), LEAF(STR, 1)}, 2, "", 0, "\2ab", 3, {'a', 'b'}, 2, 1},
-    {"a rest",
-     RS_OK,
-     {CONCAT_OF(2), LEAF(STR, 1), {STR, 2, 2, 0, 0, 0, 0, 0}},
-     3,
-     "",
-     0,
-     "\1a\xAC\x20",
-     4,
-     {'a', 0x20AC},
-     2,
-     2},
+    {"a rest", RS_OK, {CONCAT_OF(2), LEAF(STR, 1), {STR, 2, 2, 0, 0, 0, 0, 0}}, 3, "", 0, "\1a\xAC\x20", 4, {'a', 0x20AC}, 2, 2},
     {"half a unit", RS_E_FMT_VALUE, {CONCAT_OF(1), {STR, 2, 2, 0, 0, 0, 0, 0}}, 2, "", 0, "\xAC\x20\x20", 3, {0}, 0, 0},
     {"const, str, same, digits",
      RS_OK,
@@ -119,40 +111,10 @@ static const struct {
      {0xE9, 'b', 0x20AC, 0x1F600, 'c', 0xD800},
      6,
      4},
-    {"4 at once",
-     RS_OK,
-     {CONCAT_OF(3), LEAF(STR, 1), LEAF(STR, 4), SAME_AS(0)},
-     4,
-     "",
-     0,
-     "\2ab\1\x00\xF6\x01\x00",
-     8,
-     {'a', 'b', 0x1F600, 'a', 'b'},
-     5,
-     4},
-    {"str of width 0",
-     RS_OK,
-     {CONCAT_OF(2), LEAF(STR, 0), LEAF(STR, 0)},
-     3,
-     "",
-     0,
-     "\5\xAC\x20\4x",
-     5,
-     {0x20AC, 'x'},
-     2,
-     2},
+    {"4 at once", RS_OK, {CONCAT_OF(3), LEAF(STR, 1), LEAF(STR, 4), SAME_AS(0)}, 4, "", 0, "\2ab\1\x00\xF6\x01\x00", 8, {'a', 'b', 0x1F600, 'a', 'b'}, 5, 4},
+    {"str of width 0", RS_OK, {CONCAT_OF(2), LEAF(STR, 0), LEAF(STR, 0)}, 3, "", 0, "\5\xAC\x20\4x", 5, {0x20AC, 'x'}, 2, 2},
     {"str of k 3", RS_E_FMT_VALUE, {CONCAT_OF(1), LEAF(STR, 0)}, 2, "", 0, "\3", 1, {0}, 0, 0},
-    {"a bad code point",
-     RS_E_FMT_VALUE,
-     {CONCAT_OF(2), LEAF(STR, 1), LEAF(STR, 4)},
-     3,
-     "",
-     0,
-     "\1a\1\0\0\x11\0",
-     7,
-     {0},
-     0,
-     0},
+    {"a bad code point", RS_E_FMT_VALUE, {CONCAT_OF(2), LEAF(STR, 1), LEAF(STR, 4)}, 3, "", 0, "\1a\1\0\0\x11\0", 7, {0}, 0, 0},
     {"digits", RS_OK, {{DIGITS, 0, 0, 0, 0, 0, 8, 3}}, 1, "\7\0\0\0\0\0\0\0", 8, "", 0, {'0', '0', '7'}, 3, 1},
     {"digits of 64 bits",
      RS_OK,
@@ -190,17 +152,19 @@ static const struct {
      6,
      2},
 };
+/* clang-format on */
 
-static void test_literals(void) {
+TEST(test_literals) {
     for (size_t i = 0; i < sizeof literals / sizeof literals[0]; i++) {
         hand h = {0};
         rs_store store;
+        const rs_tree *tree;
         rs_text text;
         uint64_t left;
         uint8_t bytes[32];
         (void)hand_tree(&h, literals[i].nodes, literals[i].n_nodes, literals[i].aux, literals[i].aux_size);
         hand_finish(&h, 0);
-        const rs_tree *tree = open_tree(&store, &h);
+        tree = open_tree(&store, &h);
         rs_text_begin(&text);
         if (!CHECK_CODE(take(tree, literals[i].bytes, literals[i].size, 100, &text, &left), literals[i].code, &err) ||
             (literals[i].code == RS_OK && !is_text(&text, literals[i].units, literals[i].n))) {
@@ -228,17 +192,18 @@ static void test_literals(void) {
 
 /* ---- Long texts: what lies inline moves to memory of its own, and on; units are spread where they lie ---- */
 
-static void test_growing(void) {
+TEST(test_growing) {
     static const make_node nodes[] = {CONCAT_OF(3), LEAF(STR, 1), LEAF(STR, 2), {STR, 4, 2, 0, 0, 0, 0, 0}};
     static const size_t lengths[] = {0, 1, 511, 512, 1023, 1024, 1025, 5000};
     hand h = {0};
     rs_store store;
-    size_t i;
+    const rs_tree *tree;
+    size_t a, b, c, i;
     (void)hand_tree(&h, nodes, 4, NULL, 0), hand_finish(&h, 0);
-    const rs_tree *tree = open_tree(&store, &h);
-    for (size_t a = 0; a < 8; a++) {
-        for (size_t b = 0; b < 8; b++) {
-            for (size_t c = 0; c < 8; c += 3) {
+    tree = open_tree(&store, &h);
+    for (a = 0; a < 8; a++) {
+        for (b = 0; b < 8; b++) {
+            for (c = 0; c < 8; c += 3) {
                 size_t n = lengths[a] + lengths[b] + lengths[c];
                 uint32_t *units = (uint32_t *)calloc(n + 1, 4);
                 rs_buffer bytes = {0};
@@ -271,12 +236,12 @@ static void test_growing(void) {
 /* "the ", the escape, "a"; of units of 2 bytes the same. */
 static size_t symbol_bytes(uint8_t *out, uint8_t unit, uint8_t n_short) {
     static const char pool[] = "the a";
-    size_t at = 8;
+    size_t at = 8, i;
     memset(out, 0, 64);
     out[0] = unit, out[2] = n_short, out[4] = 3;
     out[at] = 4, at += 6; /* 4 units from 0; the escape */
     out[at] = 4 << 4 | 1, at += 3;
-    for (size_t i = 0; i < 5; i++, at += unit) out[at] = (uint8_t)pool[i];
+    for (i = 0; i < 5; i++, at += unit) out[at] = (uint8_t)pool[i];
     return at + 16;
 }
 
@@ -286,7 +251,7 @@ static void make_symbols(hand *h, uint8_t unit, uint8_t n_short) {
     hand_symbols(h, bytes, n);
 }
 
-static void test_symbols(void) {
+TEST(test_symbols) {
     static const make_node once[] = {{SYMBOLS, 0, 2, 0, 0, 0, 4, 0}};
     static const make_node twice[] = {CONCAT_OF(5), LEAF(STR, 4), {SYMBOLS, 0, 0, 0, 0, 0, 4, 0},
                                       SAME_AS(1),   LEAF(STR, 1), {SYMBOLS, 0, 2, 0, 0, 4, 4, 0}};
@@ -316,16 +281,17 @@ static void test_symbols(void) {
 }
 
 /* Many codes: the room is measured first, for every unit that the text may have by then. */
-static void test_many_symbols(void) {
+TEST(test_many_symbols) {
     static const uint32_t zero = 0;
     for (unsigned unit = 1; unit <= 2; unit++) {
         for (unsigned first = 1; first <= 4; first *= 2) {
             make_node nodes[] = {CONCAT_OF(2), LEAF(STR, 0), {SYMBOLS, 0, 2, 0, 0, 0, 4, 0}};
             hand h = {0};
             rs_store store;
+            const rs_tree *tree;
             nodes[1].param = (uint8_t)first;
             (void)hand_tree(&h, nodes, 3, &zero, 4), make_symbols(&h, (uint8_t)unit, 255), hand_finish(&h, 0);
-            const rs_tree *tree = open_tree(&store, &h);
+            tree = open_tree(&store, &h);
             for (size_t n = 1; n < 3000; n = n * 3 + 1) {
                 rs_buffer bytes = {0};
                 rs_text text;
@@ -351,20 +317,21 @@ static void check_long_symbols(uint8_t unit, uint8_t first) {
     uint8_t table[8 + 3 + 16 + 16] = {unit, 0, 255, 0, 1, 0, 0, 0, (uint8_t)length};
     hand h = {0};
     rs_store store;
+    const rs_tree *tree;
     for (uint32_t i = 0; i < length; i++) table[11 + i * unit] = (uint8_t)('a' + i);
     nodes[1].param = first;
     (void)hand_tree(&h, nodes, 3, &zero, 4), hand_symbols(&h, table, 8 + 3 + length * unit + 16), hand_finish(&h, 0);
-    const rs_tree *tree = open_tree(&store, &h);
+    tree = open_tree(&store, &h);
     for (uint32_t n = 1; n <= 1500; n = n * 2 + 1) {
         rs_buffer bytes = {0};
         rs_text text;
-        uint64_t left;
+        uint64_t left, at;
         make_varint(&bytes, 1), make_bytes(&bytes, "z\0\0\0", first);
         if (rs_buffer_append_zeros(&bytes, n, NULL) != RS_OK) abort();
         rs_text_begin(&text);
         if (CHECK_OK(take(tree, bytes.data, bytes.size_bytes, 1 + length * n, &text, &left), &err)) {
             bool same = CHECK_U64(text.n_units, 1 + length * n);
-            for (uint64_t at = 1; same && at < text.n_units; at++) {
+            for (at = 1; same && at < text.n_units; at++) {
                 same = text.units[at * text.unit_bytes] == 'a' + (at - 1) % length;
             }
             CHECK(same && text.capacity <= 2 * (RS_TEXT_INLINE + 16 * n * text.unit_bytes / unit));
@@ -374,7 +341,7 @@ static void check_long_symbols(uint8_t unit, uint8_t first) {
     rs_store_close(&store), hand_clear(&h);
 }
 
-static void test_long_symbols(void) {
+TEST(test_long_symbols) {
     for (uint8_t unit = 1; unit <= 2; unit++) {
         for (uint8_t first = 1; first <= 4; first *= 2) check_long_symbols(unit, first);
     }
@@ -389,20 +356,21 @@ static rs_status take_entry(const make_node *nodes, uint32_t n_nodes, const void
     hand h = {0};
     rs_store store;
     rs_text text;
+    rs_status status;
     uint64_t left;
     uint32_t twice[32];
     (void)hand_tree(&h, root, 3, &zero, 4);
     hand_table_of(&h, hand_tree(&h, nodes, n_nodes, aux, aux_size), entry, size);
     hand_finish(&h, 0);
     rs_text_begin(&text);
-    rs_status status = take(open_tree(&store, &h), "", 0, 100, &text, &left);
+    status = take(open_tree(&store, &h), "", 0, 100, &text, &left);
     memcpy(twice, units, 4 * n), memcpy(twice + n, units, 4 * n);
     if (status == RS_OK) CHECK(is_text(&text, twice, 2 * n) && left == 100 - 2 * n);
     rs_text_clear(&text), rs_store_close(&store), hand_clear(&h);
     return status;
 }
 
-static void test_entries(void) {
+TEST(test_entries) {
     static const make_node any = LEAF(ANY, 0), str = LEAF(STR, 1), rest = {STR, 1, 2, 0, 0, 0, 0, 0},
                            bytes = LEAF(BYTES, 0), integer = {INT, 8, 0, 0, 0, 0, 8, 0},
                            hex = {HEX, 0, 0, 0, 0, 0, 0, 1}, word = {CONST, 0, 0, 0, 0, 0, 3, 0};
@@ -447,25 +415,27 @@ static int take_short(uint8_t unit, const void *codes, size_t size, rs_status co
     static const uint32_t tables[] = {0, 1};
     hand h = {0};
     rs_store store;
+    const rs_tree *tree;
     rs_cursor cursor;
     rs_text text;
     uint64_t left;
+    int n;
     (void)hand_tree(&h, root, 3, &tables[1], 4);
     make_symbols(&h, unit, 255);
     hand_table_of(&h, hand_tree(&h, coded, 1, &tables[0], 4), codes, size);
     hand_finish(&h, 0);
-    const rs_tree *tree = open_tree(&store, &h);
+    tree = open_tree(&store, &h);
     rs_text_begin(&text);
     CHECK_CODE(take(tree, "", 0, 10000, &text, &left), code, &err);
     memset(&cursor, 0, sizeof cursor);
     cursor.in = rs_slice_of((const uint8_t *)"", 0);
-    int n = rs_text_short(&cursor, tree->nodes, (const uint8_t *)"", 0, out);
+    n = rs_text_short(&cursor, tree->nodes, (const uint8_t *)"", 0, out);
     if (n >= 0) CHECK(code == RS_OK && text.n_units == (uint64_t)n && memcmp(text.units, out, (size_t)n) == 0);
     rs_text_clear(&text), rs_store_close(&store), hand_clear(&h);
     return n;
 }
 
-static void test_short_symbols(void) {
+TEST(test_short_symbols) {
     static const uint8_t many[300] = {0}; /* 300 times "the " */
     uint8_t out[RS_TEXT_INLINE];
     CHECK(take_short(1, "\0\1!\2", 4, RS_OK, out) == 12 && memcmp(out, "the !athe !a", 12) == 0);
@@ -486,6 +456,7 @@ static rs_status take_tower(uint32_t depth, const char *bytes, size_t size, uint
     hand h = {0};
     rs_store store;
     rs_text text;
+    rs_status status;
     uint64_t left;
     uint32_t i, k;
     for (k = 1; k <= 64; k++) nodes[k].kind = DICT_CODED, nodes[k].aux_size = 4, nodes[k].count = 1;
@@ -495,14 +466,14 @@ static rs_status take_tower(uint32_t depth, const char *bytes, size_t size, uint
     for (i = 0; i + 1 < depth; i++) hand_table_of(&h, hand_tree(&h, nodes, 65, &i, 4), "", 0);
     hand_finish(&h, 0);
     rs_text_begin(&text);
-    rs_status status = take(open_tree(&store, &h), "", 0, max_bytes, &text, &left);
+    status = take(open_tree(&store, &h), "", 0, max_bytes, &text, &left);
     *n_units = text.n_units;
     CHECK(text.capacity <= 4 * (max_bytes + size + RS_TEXT_INLINE));
     rs_text_clear(&text), rs_store_close(&store), hand_clear(&h);
     return status;
 }
 
-static void test_limits(void) {
+TEST(test_limits) {
     uint64_t n;
     CHECK_OK(take_tower(1, "ab", 2, 128, &n), &err);
     CHECK_U64(n, 128);
@@ -538,7 +509,7 @@ static bool is_word(const rs_scalar *key, const char *word) {
            memcmp(key->within, word, key->n) == 0;
 }
 
-static void test_scalars(void) {
+TEST(test_scalars) {
     static const make_node hex = {HEX, 0, 0, 0, 0, 0, 0, 3}, digits = {DIGITS, 4, 0, 0, 0, 0, 8, 3},
                            decimal = {DECIMAL, 8, 0, 0, 0, 0, 10, 0}, tuple = {NUMBERS, 1, 0, 0, 0, 0, 16, 0},
                            list = {NUMBERS, 0, 0, 0, 0, 0, 16, 0}, symbols = {SYMBOLS, 0, 2, 0, 0, 0, 4, 0};
@@ -567,17 +538,4 @@ static void test_scalars(void) {
         CHECK(key.kind == (n <= RS_SCALAR_TEXT / 2 ? RS_SCALAR_STR : RS_SCALAR_UNKNOWN));
     }
     rs_buffer_clear(&bytes);
-}
-
-int main(void) {
-    RUN(test_literals);
-    RUN(test_growing);
-    RUN(test_symbols);
-    RUN(test_many_symbols);
-    RUN(test_long_symbols);
-    RUN(test_entries);
-    RUN(test_short_symbols);
-    RUN(test_limits);
-    RUN(test_scalars);
-    return rs_test_finish("test_text");
 }

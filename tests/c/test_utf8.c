@@ -17,7 +17,7 @@ static void check_units(const void *units, uint64_t n, unsigned unit, const char
     free(exact);
 }
 
-static void test_units(void) {
+TEST(test_units) {
     static const uint16_t two[] = {'a', 0x7F, 0x80, 0x7FF, 0x800, 0xD7FF, 0xE000, 0xFFFF}, low[] = {'a', 0xDC80},
                           high[] = {0xDBFF};
     static const uint32_t four[] = {'a', 0x7F, 0x80, 0x7FF, 0x800, 0xD7FF, 0xE000, 0xFFFF, 0x10000, 0x10FFFF},
@@ -51,7 +51,7 @@ static rs_status take(const char *bytes, size_t n, rs_buffer *out, bool *taken) 
     return status;
 }
 
-static void test_any(void) {
+TEST(test_any) {
     rs_buffer out = {0};
     bool taken = true;
     CHECK_OK(take("\x09\x02hi", 4, &out, &taken), &err);
@@ -68,7 +68,7 @@ static void test_any(void) {
     rs_buffer_clear(&out);
 }
 
-static void test_rows(void) {
+TEST(test_rows) {
     static const char text[] = "a\xC3\xA9\xE4\xB8\x96\xF0\x9F\x98\x80z";
     static const int64_t offsets[] = {0, 1, 1, 6, 11};
     static const uint32_t wide[] = {'a', 0, 0, 0, 0xE9, 0x4E16, 0x1F600, 'z'};
@@ -84,11 +84,4 @@ static void test_rows(void) {
     rs_utf8_widen_unchecked(data, offsets, 4, 2, points);
     CHECK(memcmp(points, wide, sizeof wide) == 0);
     free(data), free(padded), free(points);
-}
-
-int main(void) {
-    RUN(test_units);
-    RUN(test_any);
-    RUN(test_rows);
-    return rs_test_finish("test_utf8");
 }

@@ -8,14 +8,14 @@ enum { MANY = 100000 };
 
 static rs_slice value_at(const rs_buffer *bytes, uint32_t i) { return rs_slice_of(bytes->data + 4 * (size_t)i, 4); }
 
-static void test_empty(void) {
+TEST(test_empty) {
     rs_value_set set = {0};
     CHECK(rs_value_set_find(&set, NULL, rs_slice_of((const uint8_t *)"x", 1), 5) == UINT32_MAX);
     rs_value_set_clear(&set);
     rs_value_set_clear(&set);
 }
 
-static void test_many(void) {
+TEST(test_many) {
     rs_value_set set = {0};
     rs_buffer bytes = {0};
     uint32_t i, wrong = 0;
@@ -38,7 +38,7 @@ static void test_many(void) {
 }
 
 /* Of one hash, all of them: bytes and length tell them apart. */
-static void test_equal_hashes(void) {
+TEST(test_equal_hashes) {
     static const uint8_t bytes[32] = "abcabd";
     static const rs_span spans[] = {{0, 3}, {3, 3}, {0, 2}, {0, 0}, {0, 6}};
     rs_value_set set = {0};
@@ -52,11 +52,4 @@ static void test_equal_hashes(void) {
         CHECK_U64(rs_value_set_find(&set, bytes, value, UINT64_MAX), i);
     }
     rs_value_set_clear(&set);
-}
-
-int main(void) {
-    RUN(test_empty);
-    RUN(test_many);
-    RUN(test_equal_hashes);
-    return rs_test_finish("test_value_set");
 }

@@ -1,5 +1,6 @@
 /* test_verify.c: the deep check of a small segment that has a bit of everything: any covered bit that flips is found, any cut
  * too, and bytes changed under checksums that were made to match end in a status, never beyond the segment. */
+#define RS_TEST_MAIN
 #include "verify/rs_verify.h"
 #include "rs_built.h"
 #include "rs_stops.h"
@@ -95,12 +96,13 @@ static bool covered(uint64_t at) {
 
 static bool is_format_code(rs_status status) { return status >= RS_E_FMT_MAGIC && status <= RS_E_FMT_RESERVED; }
 
-static void test_every_flip(void) {
-    size_t padding = 0;
-    for (size_t i = 0; i < small.size; i++) {
+TEST(test_every_flip) {
+    size_t i, padding = 0;
+    for (i = 0; i < small.size; i++) {
         uint8_t bit = (uint8_t)(1u << make_random(8));
+        rs_status status;
         small.data[i] ^= bit;
-        rs_status status = rs_verify_segment(built_slice(&small), NULL, NULL, &err);
+        status = rs_verify_segment(built_slice(&small), NULL, NULL, &err);
         if (!covered(i)) padding++;
         if (!CHECK(covered(i) ? is_format_code(status) : status == RS_OK)) {
             (void)fprintf(stderr, "    byte %zu: %s\n", i, rs_status_name(status));
@@ -111,7 +113,7 @@ static void test_every_flip(void) {
     CHECK_OK(rs_verify_segment(built_slice(&small), NULL, NULL, &err), &err);
 }
 
-static void test_every_cut(void) {
+TEST(test_every_cut) {
     for (size_t n = 0; n < small.size; n++) {
         uint8_t *exact = make_exact(small.data, n);
         CHECK_CODE(rs_verify_segment(rs_slice_of(exact, n), NULL, NULL, &err), RS_E_FMT_TRUNCATED, &err);
@@ -120,12 +122,14 @@ static void test_every_cut(void) {
 }
 
 /* Bytes changed and all checksums made to match: nothing but the rules stands between the bytes and the reader. */
-static void test_sealed_changes(void) {
+TEST(test_sealed_changes) {
     built copy = {make_exact(small.data, small.size), small.size};
-    uint64_t refused = 0;
-    for (uint64_t round = 0; round < 60000; round++) {
+    uint64_t round, refused = 0;
+    for (round = 0; round < 60000; round++) {
         uint64_t n = 1 + make_random(3), at;
-        for (uint64_t i = 0; i < n; i++) {
+        rs_status status;
+        uint64_t i;
+        for (i = 0; i < n; i++) {
             /* The header's second half and the arrays hold nothing to go wrong. */
             do at = make_random(small.size);
             while (within(at, 120, 3972) || within(at, layout.blocks[2].arrays_off, 2048));
@@ -136,7 +140,7 @@ static void test_sealed_changes(void) {
             }
         }
         built_seal(&copy, &layout);
-        rs_status status = rs_verify_segment(built_slice(&copy), NULL, NULL, &err);
+        status = rs_verify_segment(built_slice(&copy), NULL, NULL, &err);
         CHECK(status == RS_OK || is_format_code(status));
         refused += status != RS_OK;
         memcpy(copy.data, small.data, small.size);
@@ -149,14 +153,15 @@ static void test_sealed_changes(void) {
 
 static rs_status verify_with(unsigned section, uint64_t at, uint64_t value, unsigned width) {
     built copy = {make_exact(small.data, small.size), small.size};
+    rs_status status;
     memcpy((section == 0 ? copy.data : built_section(&copy, &layout, section)) + at, &value, width);
     built_seal(&copy, &layout);
-    rs_status status = rs_verify_segment(built_slice(&copy), NULL, NULL, &err);
+    status = rs_verify_segment(built_slice(&copy), NULL, NULL, &err);
     built_clear(&copy);
     return status;
 }
 
-static void test_rule_16(void) {
+TEST(test_rule_16) {
     CHECK_CODE(verify_with(4, 80, 71, 8), RS_E_FMT_BLOCK, &err);       /* a gap before the second block */
     CHECK_CODE(verify_with(4, 80, 69, 8), RS_E_FMT_BLOCK, &err);       /* it overlaps the first */
     CHECK_CODE(verify_with(4, 320 + 8, 199, 4), RS_E_FMT_BLOCK, &err); /* the last holds too few */
@@ -165,7 +170,7 @@ static void test_rule_16(void) {
 }
 
 /* GROUPS may lead past blocks, but not to another block that claims the record too. */
-static void test_group_of_another_block(void) {
+TEST(test_group_of_another_block) {
     built copy = {make_exact(small.data, small.size), small.size};
     rs_store_u64(built_section(&copy, &layout, RS_FMT_SECTION_BLOCKS) + RS_FMT_BLOCK_SIZE + RS_FMT_B_FIRST_RECORD, 64);
     rs_store_u32(built_section(&copy, &layout, RS_FMT_SECTION_GROUPS) + 4, 1);
@@ -175,7 +180,7 @@ static void test_group_of_another_block(void) {
     built_clear(&copy);
 }
 
-static void test_records_at_fault(void) {
+TEST(test_records_at_fault) {
     const rs_block *b = &layout.blocks[0];
     const uint64_t heap = b->heap_off, at = 8 + b->index_bits; /* the low byte of the field of record 8 */
     const uint8_t low = small.data[layout.directory.sections[RS_FMT_SECTION_OFFSETS].off + at];
@@ -193,7 +198,7 @@ static void test_records_at_fault(void) {
     CHECK_CODE(verify_with(0, 104, 1, 4), RS_E_FMT_LIMIT, &err); /* max_depth */
 }
 
-static void test_limits(void) {
+TEST(test_limits) {
     rs_limits limits = {layout.header.max_values, layout.header.max_bytes};
     CHECK_OK(rs_verify_segment(built_slice(&small), &limits, NULL, &err), &err);
     limits.max_values--;
@@ -207,28 +212,18 @@ static void long_record(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
     for (uint64_t k = 0; k < 5000; k++) make_tag(raw, (uint8_t)((i + k) % 3));
 }
 
-static void test_every_stop(void) {
+TEST(test_every_stop) {
     built lists = build(long_record, 3, true);
-    uint64_t of_small = stops_everywhere(&small);
+    uint64_t of_small = stops_everywhere(&small), of_lists;
     CHECK(of_small > ALL + layout.blocks[2].arrays_size_bytes);
     REQUIRE(lists.data != NULL);
-    uint64_t of_lists = stops_everywhere(&lists);
+    of_lists = stops_everywhere(&lists);
     CHECK(of_lists >= 15000);
     built_clear(&lists);
 }
 
 int main(void) {
-    RUN(make_small);
-    if (small.data != NULL && layout.n_blocks == 5) {
-        RUN(test_every_flip);
-        RUN(test_every_cut);
-        RUN(test_sealed_changes);
-        RUN(test_rule_16);
-        RUN(test_group_of_another_block);
-        RUN(test_records_at_fault);
-        RUN(test_limits);
-        RUN(test_every_stop);
-    }
-    built_clear(&small);
-    return rs_test_finish("test_verify");
+    make_small();
+    if (small.data != NULL && layout.n_blocks == 5) rs_test_run();
+    return rs_test_finish();
 }

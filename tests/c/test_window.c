@@ -17,7 +17,7 @@ static void open_all(const built *b) {
 static void check_window(const int64_t *positions, int64_t start, int64_t step, uint64_t n) {
     static rs_window window;
     rs_window_stop stop;
-    uint64_t done = 0;
+    uint64_t done = 0, i;
     while (done < n) {
         if (!CHECK_OK(rs_window_locate(&window, &s.source, positions, start, step, done, n, &stop, &err), &err)) return;
         if (window.n == 0) {
@@ -26,7 +26,7 @@ static void check_window(const int64_t *positions, int64_t start, int64_t step, 
             continue;
         }
         CHECK(window.n <= RS_WINDOW_RECORDS && window.n <= n - done);
-        for (uint64_t i = 0; i < window.n; i++) {
+        for (i = 0; i < window.n; i++) {
             const uint64_t index = rs_window_index_at(positions, start, step, done + i);
             rs_record record;
             if (!CHECK_OK(rs_store_find(&s.store, index, &record, &err), &err)) return;
@@ -40,7 +40,7 @@ static void check_window(const int64_t *positions, int64_t start, int64_t step, 
     }
 }
 
-static void test_records(void) {
+TEST(test_records) {
     static int64_t positions[3000];
     built b = build(columns_record, N, true);
     REQUIRE(b.data != NULL);
@@ -54,7 +54,7 @@ static void test_records(void) {
     built_clear(&b);
 }
 
-static void test_positions_without_records(void) {
+TEST(test_positions_without_records) {
     static const int64_t wrong[] = {N, N + 1, -1, INT64_MIN, INT64_MAX};
     static rs_window window;
     built b = build(columns_record, N, true);
@@ -78,17 +78,17 @@ static void test_positions_without_records(void) {
 }
 
 /* Offsets and groups changed at random: records within the heap, or an error of the first record left. */
-static void test_damaged_offsets(void) {
+TEST(test_damaged_offsets) {
     static rs_window window;
     built sound = build(columns_record, 300, true), b;
     built_layout layout;
-    unsigned failed = 0;
+    unsigned round, k, failed = 0;
     REQUIRE(sound.data != NULL);
     built_read(&sound, &layout);
-    for (unsigned round = 0; round < 300; round++) {
+    for (round = 0; round < 300; round++) {
         rs_window_stop stop;
         b.data = make_exact(sound.data, sound.size), b.size = sound.size;
-        for (unsigned k = 0; k < 4; k++) {
+        for (k = 0; k < 4; k++) {
             const rs_section *section =
                 &layout.directory.sections[round % 2 == 0 ? RS_FMT_SECTION_OFFSETS : RS_FMT_SECTION_GROUPS];
             b.data[section->off + make_random(section->size_bytes)] = (uint8_t)make_random(256);
@@ -117,12 +117,13 @@ static void test_damaged_offsets(void) {
     built_clear(&sound);
 }
 
-static void test_order_and_reach(void) {
+TEST(test_order_and_reach) {
     built b = build(columns_record, N, true);
+    const rs_tree_paths *paths;
     REQUIRE(b.data != NULL);
     open_all(&b);
     REQUIRE_OK(sources_know(&s, 0, &err), &err);
-    const rs_tree_paths *paths = s.by_block[0];
+    paths = s.by_block[0];
     CHECK(paths->n == 4 && paths->n_fixed > 0 && paths->n_fixed < 4 && paths->reach == UINT64_MAX);
     for (uint32_t k = 0; k < 4; k++) {
         CHECK(rs_compiled_path_is_fixed(paths->of_field[paths->order[k]]) == (k < paths->n_fixed));
@@ -139,12 +140,4 @@ static void test_order_and_reach(void) {
     CHECK(paths->n_fixed == 1 && paths->from < paths->reach && paths->reach <= paths->of_field[0]->least);
     sources_close(&s);
     built_clear(&b);
-}
-
-int main(void) {
-    RUN(test_records);
-    RUN(test_positions_without_records);
-    RUN(test_damaged_offsets);
-    RUN(test_order_and_reach);
-    return rs_test_finish("test_window");
 }

@@ -122,7 +122,7 @@ static rs_status build_once(built *out) {
 
 static uint64_t n_steps, n_appends;
 
-static void test_all_of_it_works(void) {
+TEST(test_all_of_it_works) {
     built b = {NULL, 0};
     fail_at = refuse_at = UINT64_MAX;
     REQUIRE_OK(build_once(&b), &err);
@@ -134,7 +134,7 @@ static void test_all_of_it_works(void) {
     built_clear(&b);
 }
 
-static void test_memory(void) {
+TEST(test_memory) {
     built b = {NULL, 0};
     refuse_at = UINT64_MAX;
     for (fail_at = 0; fail_at < n_steps; fail_at += 1 + fail_at / 100) {
@@ -146,13 +146,13 @@ static void test_memory(void) {
 }
 
 /* Memory that is missing once: an error that the code passes over is not hidden by that of a later step. */
-static void test_memory_once(void) {
+TEST(test_memory_once) {
     only_one = true;
     test_memory();
     only_one = false;
 }
 
-static void test_memory_of_maps(void) {
+TEST(test_memory_of_maps) {
     built b = {NULL, 0};
     only_maps = true;
     fail_at = refuse_at = UINT64_MAX;
@@ -166,7 +166,7 @@ static void test_memory_of_maps(void) {
     only_maps = false;
 }
 
-static void test_space(void) {
+TEST(test_space) {
     built b = {NULL, 0};
     fail_at = UINT64_MAX;
     for (refuse_at = 0; refuse_at < n_appends; refuse_at++) {
@@ -221,7 +221,7 @@ static void check_failing(const built *b) {
     fail_at = UINT64_MAX;
 }
 
-static void test_saved_indexes(void) {
+TEST(test_saved_indexes) {
     rs_segment_writer writer;
     saved_bytes bytes = {0};
     built list, out = {NULL, 0};
@@ -257,7 +257,7 @@ static rs_status match_once(void) {
 }
 
 /* Each array of a matcher may be the one that there is no memory for. */
-static void test_matcher(void) {
+TEST(test_matcher) {
     uint64_t n;
     fail_at = UINT64_MAX;
     CHECK_OK(match_once(), &err);
@@ -286,7 +286,7 @@ static rs_status append_once(const arrow_made *m) {
 }
 
 /* The rows of a table, each with the set of its keys. */
-static void test_arrow_rows(void) {
+TEST(test_arrow_rows) {
     static const int32_t ids[] = {7, -200, 3};
     const arrow_made *m = arrow_add(arrow_make("+s", "", 3, 1), arrow_ints("id", ids, 3));
     uint64_t n;
@@ -296,16 +296,4 @@ static void test_arrow_rows(void) {
     for (fail_at = 0; fail_at < n; fail_at++) CHECK_CODE(append_once(m), RS_E_MEM, &err);
     only_one = false;
     arrow_drop();
-}
-
-int main(void) {
-    RUN(test_all_of_it_works);
-    RUN(test_memory);
-    RUN(test_memory_once);
-    RUN(test_space);
-    RUN(test_memory_of_maps);
-    RUN(test_saved_indexes);
-    RUN(test_matcher);
-    RUN(test_arrow_rows);
-    return rs_test_finish("test_writer_failing");
 }

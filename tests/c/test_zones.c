@@ -31,7 +31,7 @@ static void check_span(rs_zone *zone, a_zone *z, int64_t utc_s) {
     CHECK(span.offset_s == span.begin_s / 1000 && span.fold == (span.offset_s % 3 == 0 ? 1u : 0u));
 }
 
-static void test_each_span_is_asked_for_once(void) {
+TEST(test_each_span_is_asked_for_once) {
     a_zone z = {0, 1, RS_OK, false};
     rs_zone zone = {0};
     zone.name = rs_slice_of("Zone", 4);
@@ -42,7 +42,7 @@ static void test_each_span_is_asked_for_once(void) {
     rs_zone_clear(&zone);
 }
 
-static void test_answers_that_overlap(void) {
+TEST(test_answers_that_overlap) {
     a_zone z = {0, 5, RS_OK, false};
     rs_zone zone = {0};
     zone.name = rs_slice_of("Zone", 4);
@@ -56,7 +56,7 @@ static void test_answers_that_overlap(void) {
     rs_zone_clear(&zone);
 }
 
-static void test_finders_that_fail(void) {
+TEST(test_finders_that_fail) {
     a_zone z = {0, 1, RS_E_IN_VALUE, false};
     rs_zone zone = {0};
     rs_zone_span span;
@@ -69,11 +69,4 @@ static void test_finders_that_fail(void) {
     z.elsewhere = false;
     check_span(&zone, &z, 0);
     rs_zone_clear(&zone);
-}
-
-int main(void) {
-    RUN(test_each_span_is_asked_for_once);
-    RUN(test_answers_that_overlap);
-    RUN(test_finders_that_fail);
-    return rs_test_finish("test_zones");
 }

@@ -31,6 +31,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     return 0;
 }
 
-size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned int seed) {
-    return fuzz_mutate_segment(data, size, max_size, seed);
-}
+FUZZ_MUTATED

@@ -13,15 +13,17 @@ static void verify(uint8_t *data, size_t size) {
     const rs_slice bytes = rs_slice_of(data, size);
     rs_store store;
     rs_record record;
+    bool small;
     if (!fuzz_open(&store, bytes)) return;
     lower_limits(data, &store);
-    bool small = fuzz_is_small(&store);
+    small = fuzz_is_small(&store);
     rs_store_close(&store);
     if (!small || rs_verify_segment(bytes, NULL, NULL, NULL) != RS_OK) return;
     FUZZ_MUST(fuzz_open(&store, bytes));
     for (uint64_t k = 0; k < fuzz_records(&store); k++) {
+        rs_cursor cursor;
         FUZZ_MUST(rs_store_find(&store, fuzz_record(&store, k), &record, NULL) == RS_OK);
-        rs_cursor cursor = rs_store_cursor(&store, &record);
+        cursor = rs_store_cursor(&store, &record);
         FUZZ_MUST(rs_check_record(&cursor, record.tree, NULL, NULL) == RS_OK);
     }
     fuzz_read_records(&store);
@@ -35,6 +37,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     return 0;
 }
 
-size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned int seed) {
-    return fuzz_mutate_segment(data, size, max_size, seed);
-}
+FUZZ_MUTATED

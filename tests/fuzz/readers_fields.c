@@ -12,6 +12,8 @@ static void compare_texts(const rs_cursor *cursor, const rs_place *place) {
     rs_cursor fast = *cursor, slow = *cursor;
     uint8_t out[RS_TEXT_INLINE];
     rs_text text;
+    rs_status status;
+    int n;
     if (place->node == NULL) return;
     switch (place->node->kind) {
     case RS_FMT_NODE_SYMBOLS:
@@ -20,10 +22,10 @@ static void compare_texts(const rs_cursor *cursor, const rs_place *place) {
     case RS_FMT_NODE_HEX: break;
     default: return;
     }
-    int n = rs_text_short(&fast, place->node, place->body, place->bits, out);
+    n = rs_text_short(&fast, place->node, place->body, place->bits, out);
     if (n < 0) return;
     rs_text_begin(&text);
-    rs_status status = rs_text_take(&text, &slow, place->node, place->body, place->bits, NULL);
+    status = rs_text_take(&text, &slow, place->node, place->body, place->bits, NULL);
     FUZZ_MUST(status == RS_OK || status == RS_E_FMT_LIMIT);
     if (status == RS_OK) {
         FUZZ_MUST(text.n_units == (uint64_t)n && text.unit_bytes == 1 && slow.in.ptr == fast.in.ptr);
@@ -111,10 +113,12 @@ void fuzz_read_paths(rs_store *store, uint64_t seed) {
     rs_record record;
     fuzz_fields_open(&fields, store, seed);
     for (uint64_t k = 0; k < fuzz_records(store); k++) {
+        rs_cursor cursor;
+        uint64_t block;
         if (rs_store_find(store, fuzz_record(store, k), &record, NULL) != RS_OK) continue;
-        uint64_t block = (uint64_t)(record.block - store->blocks);
+        block = (uint64_t)(record.block - store->blocks);
         if (fields.source.of_block[block] == NULL && fuzz_fields_know(&fields, block) != RS_OK) break;
-        rs_cursor cursor = rs_store_cursor(store, &record);
+        cursor = rs_store_cursor(store, &record);
         for (uint32_t f = 0; f < fields.n; f++)
             walk(fields.source.of_block[block]->of_field[f], &cursor, &scratch, &seed);
     }

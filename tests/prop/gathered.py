@@ -6,7 +6,7 @@ LIMITS = {name: np.iinfo(name) for name in "int8 int16 int32 int64 uint8 uint16 
 SEQUENCES = (list, tuple)
 
 
-class Refused(Exception):
+class Refused(ValueError):
     """The batch has no such form: KeyError or ValueError of the gather."""
 
 
