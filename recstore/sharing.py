@@ -36,7 +36,6 @@ from recstore.text import an
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from collections.abc import Mapping as TMapping
     from typing import Any, TypeAlias, overload
 
     from typing_extensions import TypeVar, Unpack
@@ -67,7 +66,7 @@ if TYPE_CHECKING:
     # A mapping is an iterable, too: of the two, the first that fits is meant.
     @overload
     def shared(  # type: ignore[overload-overlap]
-        name: str, source_or_build: Callable[[], TMapping[_K, _V]], **options: Unpack[Building]
+        name: str, source_or_build: Callable[[], Mapping[_K, _V]], **options: Unpack[Building]
     ) -> RecordDict[_K, _V]: ...
     @overload
     def shared(
@@ -89,7 +88,7 @@ def shared(
     isolate: bool = False,
     dir: Path | None = None,
     timeout: float | None = None,
-    classes: Iterable[type] | TMapping[str, type] = (),
+    classes: Iterable[type] | Mapping[str, type] = (),
     allow_pickle: bool = False,
     **options: Any,
 ) -> Any:
@@ -141,7 +140,7 @@ def shared(
     return shared_with(reader, name, source_or_build, fingerprint, files, keep, dir, timeout, isolate, options)
 
 
-def _reader(classes: Iterable[type] | TMapping[str, type], allow_pickle: bool, arrays: Arrays) -> _Reader:
+def _reader(classes: Iterable[type] | Mapping[str, type], allow_pickle: bool, arrays: Arrays) -> _Reader:
     """A function that gives the trust.Reader of a store for this process."""
     how = partial(trust.Reader, trusted=False, allow_pickle=bool(allow_pickle), arrays=arrays)
     return partial(how, classes=trust.given(classes))
@@ -191,7 +190,7 @@ def shared_with(
     dir: Path | None = None,
     timeout: float | None = None,
     isolate: bool = False,
-    options: TMapping[str, Any] | None = None,
+    options: Mapping[str, Any] | None = None,
 ) -> Any:
     """As `shared`. `reader` is a function that gives the trust.Reader for the store, `options` are those of a build."""
     named_segments.check_name(name)
@@ -376,7 +375,7 @@ def _enter(path: str) -> None:
     _building[path] = _thread.get_ident(), os.getpid()
 
 
-def _make(place: Any, replaces: bool, build: Callable[[], Any], options: TMapping[str, Any]) -> Any:
+def _make(place: Any, replaces: bool, build: Callable[[], Any], options: Mapping[str, Any]) -> Any:
     """The store, built in the child of an isolated build."""
     target = named_segments.Target(*place)
     target.replaces = replaces
@@ -410,7 +409,7 @@ def _container(segment: native.Segment, reader: trust.Reader) -> Any:
     return registry.container_of(registry.announce(segment))
 
 
-def _build(result: Any, target: Target, reader: trust.Reader, given: TMapping[str, Any]) -> Any:
+def _build(result: Any, target: Target, reader: trust.Reader, given: Mapping[str, Any]) -> Any:
     """The store of what a build returned, under the target's name. The builder reads it as the processes read it that
     attach by name, so that all of them see the same."""
     if result is None:

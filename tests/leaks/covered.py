@@ -34,8 +34,6 @@ LEFT_OUT = {
     "recstore.RecordView": "made by slices, not by name",
     "recstore.containers.records.RecordView.__new__": "made by slices, not by name",
     "recstore.containers.opening.open": "run as recstore.open",
-    "recstore.containers.base.Container.__setstate__": "run by pickle, with the path of an attribute",
-    "recstore.containers.info.StoreInfo.__getstate__": "run by pickle",
     "recstore.dataset.reports.SharingReport.__init__": "made by share_dataset",
     "recstore.shm.segment_list.SegmentInfo.__init__": "made by segments",
     "recstore.shm.segment_list.SegmentTable": "made by segments",

@@ -42,7 +42,7 @@ C11_HEADERS = set(
 )
 STREAMS = re.compile(r"\b(printf|vprintf|fprintf|vfprintf|puts|fputs|putchar|putc|fputc|perror|fwrite|stdout|stderr)\b")
 NOT_LOADED = "typing dataclasses pathlib multiprocessing decimal uuid zoneinfo numpy torch".split()
-MOST_LINES = {".c": 800, ".h": 800, ".pyx": 800, ".pxd": 800, ".py": 500, ".pyi": 500}
+MOST_LINES = {".c": 800, ".h": 800, ".pyx": 800, ".pxd": 800, ".py": 500, ".pyi": 800}
 MOST_FUNCTION_LINES = 60
 LARGEST = 500_000  # bytes of a file of the repository
 MOST_COLUMNS = 120  # of what is shipped; tables of tests may be wider
