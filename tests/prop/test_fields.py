@@ -42,6 +42,11 @@ def paths_of(value, before=()):
             yield from paths_of(inner, (*before, i - len(value) if i % 2 else i))
 
 
+def namer(view, numbers=None):
+    """As the names of items in the errors of to_numpy."""
+    return lambda i: f"{view.name!r} of record {i if numbers is None else numbers[i]}"
+
+
 def check_all(x, records):
     for i, record in enumerate(records):
         lazy = x.lazy()[i]
@@ -204,7 +209,7 @@ def test_columns_are_those_of_the_decoded_values(found, ragged, times, compressi
         [{"v": value, "k": "x" * (i % 3)} for i, value in enumerate(found)], compression=compression
     ) as x:
         view = x.field("v")
-        where = view._where(None)
+        where = namer(view)
         got = column(lambda: view.to_numpy(ragged=ragged))
         expected = column(lambda: columns.from_values(list(view), ragged, where))
         assert type(got) is type(expected)
@@ -242,7 +247,7 @@ def test_any_order_and_nulls(found, indices, times, compression):
     ) as x:
         for view, order in ((x.field("v"), indices), (x[::-1].field("v"), indices), (x[indices].field("v"), None)):
             chosen = list(view) if order is None else [view[i] for i in order]
-            where = view._where(None if order is None else [i % len(found) for i in order])
+            where = namer(view, None if order is None else [i % len(found) for i in order])
             got = column(
                 lambda: (
                     view.to_numpy(order, ragged=True) if chosen and type(chosen[0]) is list else view.to_numpy(order)
@@ -266,7 +271,7 @@ def check_column(view):
     found = list(view)
     for ragged in (None, True):
         got = column(lambda: view.to_numpy(ragged=ragged))
-        expected = column(lambda: columns.from_values(found, ragged, view._where(None)))
+        expected = column(lambda: columns.from_values(found, ragged, namer(view)))
         assert type(got) is type(expected) and same(list(map(as_list, got)), list(map(as_list, expected)))
     gathered = native.read_column(view, None, True)
     if gathered is None:

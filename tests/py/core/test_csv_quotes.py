@@ -21,7 +21,7 @@ def read(text, **options):
 def test_quotes_that_never_close_hide_no_rows(tmp_path):
     path = tmp_path / "words.tsv"
     path.write_text('"one\t1\ntwo\t2\nthree\t3\n"four\t4\nfive\t5\n')
-    for options in ({}, {"errors": "skip"}, {"dtypes": str}, {"limit": 1}, {"columns": ["1"]}):
+    for options in ({}, {"errors": "skip"}, {"dtypes": str}, {"n_rows": 1}, {"columns": ["1"]}):
         with pytest.raises(recstore.errors.InputError, match="line 4: .* line 1;"):
             recstore.read_csv(path, header=False, **options)
     with recstore.read_csv(path, header=False, quote=None) as x:

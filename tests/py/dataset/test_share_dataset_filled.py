@@ -184,7 +184,7 @@ class TestErrors:
             *((labels, "list 'labels'", lambda name=name: getattr(labels, name), AttributeError,
                f"object has no attribute {name!r}") for name in ("append", "sort", "extend", "pop", "clear")),
             (by_id, "dict 'inner.by_id'", lambda: by_id.__setitem__(3, None), TypeError, item),
-            (by_id, "dict 'inner.by_id'", lambda: by_id.__delitem__(3), TypeError, "object does not support item deletion"),
+            (by_id, "dict 'inner.by_id'", lambda: by_id.__delitem__(3), TypeError, "object doesn't support item deletion"),
             (by_id, "dict 'inner.by_id'", lambda: by_id.update, AttributeError, "object has no attribute 'update'")
         ]:  # fmt: skip
             kind, _, path = was.partition(" ")

@@ -153,7 +153,7 @@ def test_a_manifest_is_no_place_of_a_set(tmp_path):
     for act in (ShardWriter, collecting.gc):
         pytest.raises(ValueError, lambda: act(tmp_path / "train@1")).match("leave out @ and the number")
         pytest.raises(ValueError, lambda: act("s3://bucket/train@1/")).match("leave out @ and the number")
-        pytest.raises(ValueError, lambda: act("")).match("an empty text is no URL")
+        pytest.raises(ValueError, lambda: act("")).match("an empty text is not the URL")
     (tmp_path / "a@2").mkdir()  # a folder that its owner has named so
     w = ShardWriter(tmp_path / "a@2")
     w.commit(w.write([5]))

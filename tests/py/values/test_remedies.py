@@ -297,7 +297,7 @@ def test_arrow_and_polars():
         assert same(got, expected)
         if "RecordList" in text:
             code = text[text.index("RecordList") :]
-            with eval(code, {"x": value, "RecordList": RecordList}) as records:
+            with eval(code, {"x": value, "RecordList": RecordList, "recstore": recstore}) as records:
                 assert records.to_list() == rows
 
 
