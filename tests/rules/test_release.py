@@ -100,3 +100,16 @@ def test_public_names_change_on_purpose():
     assert public_names.LISTED.read_text() == public_names.listing(), (
         "public names or arguments changed: run python tests/support/public_names.py, look at its diff, and write CHANGELOG.md"
     )
+
+
+def test_an_argument_has_one_name():
+    """By the table of arguments in CONTRIBUTING.md."""
+    rows = re.findall(r"^\| `(\w+)` \| .* \| (`.*`) \|$", (ROOT / "CONTRIBUTING.md").read_text(), re.MULTILINE)
+    others = {other: name for name, cell in rows for other in re.findall(r"`(\w+)`", cell)}
+    assert len(others) > 20
+    for line in public_names.LISTED.read_text().splitlines():
+        name, _, arguments = line.partition("(")
+        if not name.startswith("recstore.integrations."):
+            taken = set(re.findall(r"\*{0,2}(\w+)", arguments))
+            assert not taken & others.keys() - {"limit"}, f"{name}: {[others[one] for one in taken & others.keys()]}"
+            assert "limit" not in taken or "cache" in taken, name
