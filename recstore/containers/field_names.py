@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from _collections_abc import Mapping
-from contextlib import suppress
 
 from recstore._core import native
 from recstore.errors import Error
@@ -53,10 +52,12 @@ def _has(records: RecordList[Any], name: Any) -> bool:
     values = records.field(name, default=_MISSING)
     if len(values) == 0 or _is_there(values, 0):
         return True
-    with suppress(TypeError, KeyError):  # of a view of fields, which no schema describes
+    try:
         found = native.describe_field(records, name)
-        if found["sure"]:
-            return bool(found["kinds"] != {"missing"})
+    except (TypeError, KeyError):  # of a view of fields, which no schema describes
+        found = {"sure": False}
+    if found["sure"]:
+        return bool(found["kinds"] != {"missing"})
     if records.selection.sets():
         return True
     # All records of the stores, as a view may lack a field that others have, in its way to read them.
