@@ -13,8 +13,20 @@ __all__ = ["collect", "list", "remove"]
 
 
 def list(name: str | None = None, *, dir: Path | None = None) -> SegmentTable:
-    """The named stores of this user, all or those of one name: a list of
-    :class:`recstore.shm.segment_list.SegmentInfo` that prints as a table. Safe from several threads at once."""
+    """The named stores of this user: a list of :class:`recstore.shm.segment_list.SegmentInfo` that prints as a table.
+
+    Args:
+        name: only the stores of this name.
+        dir: the folder of the stores, instead of RECSTORE_DIR or /dev/shm.
+
+    The list is empty where there is no such store. Safe from several threads at once.
+
+    >>> from recstore import RecordList
+    >>> x = RecordList([1, 2, 3], name="doctest-listed")
+    >>> [(one.name, one.records, one.state) for one in list("doctest-listed")]
+    [('doctest-listed', 3, 'in use')]
+    >>> x.close()
+    """
     return segment_list.segments(name, dir)
 
 

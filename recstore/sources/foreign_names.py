@@ -41,7 +41,7 @@ _CSV = {
     "new_columns": 'write header=["path", "label"], and skip_rows=1 if the file has a line of names',
     "parse_dates": 'write dtypes={"day": "date32", "at": "timestamp[s]"}',
     "quoting": "write quote=None if quotes are plain characters",
-    "schema": 'write dtypes={"label": str}',
+    **dict.fromkeys(("schema", "schema_overrides"), 'write dtypes={"label": str}'),
     "sep": "write delimiter=",
     "separator": "write delimiter=",
 }
