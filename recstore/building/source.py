@@ -33,7 +33,7 @@ else:
 
 
 class Source(Generic[_T_co]):
-    """Records that are read when a store is built: what the functions of :mod:`recstore.sources` return, and the base
+    """Records that are read when a store is built: what the functions of ``recstore.sources`` return, and the base
     class for sources of your own. Pass it to :class:`recstore.RecordList`, or to :class:`recstore.RecordDict` if
     `pairs` is true; to :func:`recstore.shared`; or to the ``write`` of a :class:`recstore.remote.ShardWriter`.
 
