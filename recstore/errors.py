@@ -34,7 +34,7 @@ __all__ = [
 
 
 class Error(Exception):
-    """Base of all errors that recstore raises itself."""
+    """Base of the errors in this module."""
 
     __module__ = "recstore"
 

@@ -114,7 +114,7 @@ def _add_stores(commands: Commands) -> None:
         ("head", stores.head, "the first records of a store, or of a file that recstore build reads"),
         ("verify", stores.verify, "check every byte of a store"),
     ):
-        one = commands.add_parser(name, help=about)
+        one = commands.add_parser(name, help=about, description=about)
         one.add_argument("what", metavar="NAME|FILE", help=named)
         one.add_argument("--fingerprint", metavar="F", help="which of several stores of one name")
         if name == "info":
@@ -125,10 +125,12 @@ def _add_stores(commands: Commands) -> None:
             files.add_reading(one, n_rows=False)
         _add_common(one)
         one.set_defaults(run=run)
-    ls = commands.add_parser("ls", help="the named stores of this user")
+    about = "the named stores of this user"
+    ls = commands.add_parser("ls", help=about, description=about)
     _add_common(ls)
     ls.set_defaults(run=stores.list_segments)
-    rm = commands.add_parser("rm", help="remove a named store, kept or in use; its readers go on")
+    about = "remove a named store, kept or in use; its readers go on"
+    rm = commands.add_parser("rm", help=about, description=about)
     rm.add_argument("name")
     rm.add_argument("--fingerprint", metavar="F", help="only the one with this fingerprint")
     _add_common(rm)
