@@ -13,7 +13,7 @@ from _queue import SimpleQueue
 
 from recstore._core import native, trust
 from recstore.building.pairs import pairs_of
-from recstore.building.source import Source, items_of, source_of
+from recstore.building.source import Source, append_part, items_of, source_of
 from recstore.shm import file_backing
 
 TYPE_CHECKING = False
@@ -103,8 +103,7 @@ def _read(
         source = shard if isinstance(shard, Source) else None if pairs else source_of(shard)
         if source is not None:
             encoder.sender = send_parcel
-            source._fill(encoder, False)
-            report = source._report()
+            report = append_part(source, encoder)
         else:
             encoder.extend(pairs_of(shard) if pairs else items_of(shard), send_parcel)
     except native.Refused as e:

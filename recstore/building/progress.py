@@ -46,6 +46,12 @@ class Counting:
     def extend(self, records: Iterable[Any]) -> None:
         self.builder.extend(_counted(records, self.bar))
 
+    def append_rows(self, reader: Any, most: int) -> int:
+        """As of what cuts a stream into several stores: up to `most` rows of an ArrowReader. Returns their number."""
+        n: int = reader.append_to(self.builder, most)
+        self.bar.advance(n)
+        return n
+
 
 class Bar:
     """A progress bar with a rate and the time that is left; a context manager. With `shown` false it does nothing.

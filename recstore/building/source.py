@@ -4,6 +4,7 @@ records. The error says which call gives the records."""
 
 from __future__ import annotations
 
+import os
 from _collections_abc import Mapping, Sequence
 
 from recstore._core import native
@@ -12,7 +13,6 @@ from recstore.text import an
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import os
     from collections.abc import Iterable, Iterator
     from typing import Any, Generic, Protocol
 
@@ -139,7 +139,7 @@ class _Watched(Source):
     def __init__(self, source: Source) -> None:
         from recstore.building import fingerprints
 
-        self.source, self.pairs, self.files = source, source.pairs, source.files
+        self.source, self.pairs, self.files = source, source.pairs, paths_of(source.files)
         self.of_files = fingerprints.of_files
         self.stamps = [self.of_files(path) for path in self.files]
 
@@ -169,6 +169,24 @@ def append_all(source: Source, builder: Any) -> Source:
     source._check()
     source._told([source._report()])
     return source
+
+
+def append_part(part: Source, builder: Any) -> object:
+    """Appends all records of one of the parts that a source was split into. Returns its report to that source; None of
+    a part that is a source by itself."""
+    source = part._begun()
+    source._fill(builder, False)
+    report = source._report()
+    if source is not part:
+        source._check()
+        source._told([report])
+        return None
+    return report
+
+
+def paths_of(files: Any) -> Sequence[Any]:
+    """The attribute `files` of a source, which may be a single path."""
+    return [files] if isinstance(files, (str, bytes, os.PathLike)) else files
 
 
 def items_of(source: Any) -> Any:

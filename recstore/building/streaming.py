@@ -9,7 +9,7 @@ from recstore.building import build_options, saving
 from recstore.building.build_options import Options
 from recstore.building.destination import explained, finished, new_builder, private_bytes
 from recstore.building.pairs import factory_of, pairs_in, pairs_of
-from recstore.building.source import Source, items_of
+from recstore.building.source import Source, items_of, paths_of
 from recstore.errors import OutOfSpaceError
 from recstore.shm import attributes
 from recstore.values.factories import FACTORIES
@@ -112,7 +112,7 @@ def save(source: Source, path: str | os.PathLike[str], given: Mapping[str, Any])
     for option in ("name", "backing"):
         if given.get(option) is not None:
             raise TypeError(f"save() takes no {option}=: the path says where the store is")
-    for one in source.files:
+    for one in paths_of(source.files):
         if os.path.exists(path) and os.path.exists(one) and os.path.samefile(one, path):
             raise ValueError(f"save() would write {os.fsdecode(one)}, which is read; give another path")
 

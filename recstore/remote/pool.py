@@ -9,7 +9,7 @@ from concurrent.futures.process import BrokenProcessPool
 
 from recstore._core import forks
 from recstore.building.pairs import pairs_of
-from recstore.building.source import Source, items_of
+from recstore.building.source import Source, append_part, items_of
 from recstore.errors import BuildError
 
 TYPE_CHECKING = False
@@ -78,19 +78,20 @@ class _Run(Source):
 
     def __init__(self, parts: Sequence[Any], pairs: bool) -> None:
         self.parts, self.pairs = parts, pairs
+        self.reports: list[Any] = []
 
     def append_to(self, builder: Any) -> None:
         for part in self.parts:
             if isinstance(part, Source):
-                part._fill(builder, False)
+                self.reports.append(append_part(part, builder))
             else:
                 builder.extend(pairs_of(part) if self.pairs else items_of(part))
 
 
 def _written(writer: ShardWriter, parts: Sequence[Any], pairs: bool) -> tuple[Entry, list[Any]]:
     """In a process: the entry of some parts, and their reports."""
-    entry = writer.write(_Run(parts, pairs))
-    return entry, [part._report() for part in parts if isinstance(part, Source)]
+    run = _Run(parts, pairs)
+    return writer.write(run), run.reports
 
 
 def _take_signals() -> None:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from recstore._core import native
 from recstore.building import build_options, fingerprints, progress, streaming
-from recstore.building.source import Source
+from recstore.building.source import Source, append_all
 from recstore.containers.field_names import listed
 from recstore.errors import EncodeError, InputError
 from recstore.shm import registry
@@ -70,7 +70,9 @@ class FileSource(Source):
             raise TypeError("no path says what is shared; give fingerprint=, a text that says which data it is")
         names = [os.path.abspath(one.path) if one.path else one.name for one in self.inputs]
         kind = type(self).__name__
-        found: str = fingerprints.derive(functools.partial(dict, kind=kind, files=names, stamps=stamps, **self.content))
+        # The package of `where` counts as a part of the program, as that of a function that builds.
+        build = functools.partial(self.content.get("where") or dict, **self.content)
+        found: str = fingerprints.derive(functools.partial(build, kind=kind, files=names, stamps=stamps))
         return found
 
     def _stamped(self) -> Sequence[str | None]:
@@ -90,7 +92,7 @@ class FileSource(Source):
         return again
 
     def append_to(self, builder: Any) -> None:
-        self._begun()._fill(builder, False)
+        append_all(self, builder)
 
     def _fill(self, builder: Any, progress: bool) -> None:
         self._rewind()
@@ -117,7 +119,7 @@ class FileSource(Source):
         begun = self._begun()
         parts, known = begun._parts(), dict(zip(map(id, begun.inputs), begun.stamps))
         for part in parts:
-            part.stamps = [known.get(id(one)) for one in part.inputs]
+            part.begun, part.stamps = True, [known.get(id(one)) for one in part.inputs]
         return parts
 
     def _parts(self) -> Sequence[FileSource]:
@@ -148,8 +150,9 @@ class FileBar(progress.Bar):
     """The progress bar of a FileSource, in stored bytes of its files. It is shown if `shown` is true."""
 
     def __init__(self, files: Sequence[Input], shown: bool = False) -> None:
-        sizes = [one.size for one in files if one.size is not None]
-        super().__init__(shown, sum(sizes) if len(sizes) == len(files) else None, "bytes")
+        sizes = [one.size for one in files] if shown else []
+        known = [size for size in sizes if size is not None]
+        super().__init__(shown, sum(known) if len(known) == len(sizes) else None, "bytes")
         self.left = list(files)
         self.file: Any = None  # the Input whose position counts
         self.before = self.steps = 0

@@ -126,10 +126,10 @@ class TableRows(Source):
             found = _named([(table.name, table.dtype)] if schema is None else schema.items())
         else:
             return
-        self.schema = schema
         for name in found:
             if "\0" in name:
                 raise InputError(f"the column or field {name!r:.80} has a NUL in its name; rename it")
+        self.schema = schema
 
 
 def _named(pairs: Iterable[tuple[str, Any]]) -> Iterator[str]:

@@ -223,3 +223,76 @@ class Bad(sources.Source):
 def test_the_name_of_the_class():
     assert sources.Source.__module__ == "recstore.sources" and repr(sources.Source[int])
     assert pickle.loads(pickle.dumps(sources.Source)) is sources.Source
+
+
+# ---- Sources of others as parts of one ----
+
+
+class Reading(sources.Source):
+    """Reads a file by a source of the package, in this process or as its parts."""
+
+    def __init__(self, path, **how):
+        self.path, self.how = path, how
+
+    def append_to(self, builder):
+        sources.jsonl(self.path, **self.how).append_to(builder)
+
+    def split(self):
+        return [sources.jsonl(self.path, **self.how)]
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_source_within_another_finds_what_is_wrong(tmp_path, workers):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"id": 1}\n{"id": 2}\n')
+    with RecordList(Reading(path), workers=workers) as x:
+        assert x[:] == [{"id": 1}, {"id": 2}]
+    pytest.raises(InputError, lambda: RecordList(Reading(path, columns=["x"]), workers=workers)).match("no column 'x'")
+    path.write_text('{"id": 1}\nbad\n')
+    pytest.raises(InputError, lambda: RecordList(Reading(path), workers=workers)).match("line 2")
+    with RecordList(Reading(path, errors="skip"), workers=workers) as x:
+        assert len(x) == 1
+
+
+def test_tables_within_a_source_with_a_progress_bar():
+    pa, _ = pytest.importorskip("pyarrow"), pytest.importorskip("rich")
+
+    class Tables(sources.Source):
+        def append_to(self, builder):
+            sources.table(pa.table({"a": [1, 2]})).append_to(builder)
+            builder.extend([{"a": 3}])
+
+    with RecordList(Tables(), progress=True) as x:
+        assert x[:] == [{"a": 1}, {"a": 2}, {"a": 3}]
+
+
+def test_a_name_with_a_nul_is_refused_each_time():
+    table = sources.table(pytest.importorskip("pyarrow").table({"a\0b": [1]}))
+    for _ in range(2):
+        pytest.raises(InputError, lambda: RecordList(table)).match("NUL")
+
+
+def test_files_may_be_one_path(tmp_path):
+    class One(sources.Source):
+        files = str(tmp_path / "a")
+
+        def append_to(self, builder):
+            builder.extend([1])
+
+    (tmp_path / "a").write_text("")
+    with RecordList(One()) as x:
+        assert x[:] == [1]
+    pytest.raises(ValueError, lambda: One().save(tmp_path / "a")).match("is read")
+
+
+def test_a_where_of_an_installed_package_tells_its_closure(tmp_path, monkeypatch):
+    """Its functions count as a part of the program, as those of the package of a function that builds."""
+    package = tmp_path / "site-packages"
+    package.mkdir()
+    (package / "filtering.py").write_text("def below(most):\n    return lambda record: record['id'] < most\n")
+    monkeypatch.syspath_prepend(package)
+    import filtering
+
+    (tmp_path / "a.jsonl").write_text('{"id": 1}\n{"id": 2}\n')
+    one, two, again = (sources.jsonl(tmp_path / "a.jsonl", where=filtering.below(most)) for most in (2, 3, 2))
+    assert one.fingerprint == again.fingerprint != two.fingerprint
