@@ -71,7 +71,8 @@ class FileSource(Source):
         names = [os.path.abspath(one.path) if one.path else one.name for one in self.inputs]
         kind = type(self).__name__
         # The package of `where` counts as a part of the program, as that of a function that builds.
-        build = functools.partial(self.content.get("where") or dict, **self.content)
+        where = self.content.get("where")
+        build = functools.partial(where if callable(where) else dict, **self.content)
         found: str = fingerprints.derive(functools.partial(build, kind=kind, files=names, stamps=stamps))
         return found
 
