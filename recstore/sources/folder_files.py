@@ -151,7 +151,7 @@ def _source(
     source.where, source.n_rows = reading.where_of(where), reading.n_rows_of(n_rows)
     rule = (class_from.pattern, class_from.flags) if isinstance(class_from, re.Pattern) else class_from
     source.content = {"root": root, "pattern": patterns.given, "class_from": rule, "classes": source.given}
-    source.content |= {"where": where, "n_rows": n_rows, **how.content()}
+    source.content |= {"where": where, "n_rows": source.n_rows, **how.content()}
     return source
 
 

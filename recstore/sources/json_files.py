@@ -75,7 +75,7 @@ def json(
     keys = _keys(records)
     source = JsonSource(inputs.resolve(path), keys, entries, columns, where, n_rows)
     source.content = {"records": keys, "entries": source.pairs, "columns": source.names}
-    source.content |= {"where": where, "n_rows": n_rows}
+    source.content |= {"where": where, "n_rows": source.n_rows}
     return source
 
 

@@ -64,7 +64,7 @@ def jsonl(
     """
     build_options.check_choice("errors", errors, ("raise", "skip"))
     source = JsonlSource(inputs.resolve(path), errors, columns, where, n_rows)
-    source.content = {"errors": errors, "columns": source.names, "where": where, "n_rows": n_rows}
+    source.content = {"errors": errors, "columns": source.names, "where": where, "n_rows": source.n_rows}
     return source
 
 

@@ -59,7 +59,7 @@ def lines(
     """
     build_options.check_choice("empty", empty, ("keep", "skip"))
     source = LineSource(inputs.resolve(path), encoding, empty, where, n_rows)
-    source.content = {"encoding": encoding, "empty": empty, "where": where, "n_rows": n_rows}
+    source.content = {"encoding": encoding, "empty": empty, "where": where, "n_rows": source.n_rows}
     return source
 
 

@@ -296,3 +296,10 @@ def test_a_where_of_an_installed_package_tells_its_closure(tmp_path, monkeypatch
     (tmp_path / "a.jsonl").write_text('{"id": 1}\n{"id": 2}\n')
     one, two, again = (sources.jsonl(tmp_path / "a.jsonl", where=filtering.below(most)) for most in (2, 3, 2))
     assert one.fingerprint == again.fingerprint != two.fingerprint
+
+
+def test_equal_numbers_of_rows_are_one_source(tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"id": 1}\n{"id": 2}\n')
+    for make in (sources.jsonl, sources.lines):
+        assert make(tmp_path / "a.jsonl", n_rows=True).fingerprint == make(tmp_path / "a.jsonl", n_rows=1).fingerprint
+    assert sources.folder(tmp_path, n_rows=True).fingerprint == sources.folder(tmp_path, n_rows=1).fingerprint
