@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import pytest
+from waiting import attached
 
 import recstore
 
@@ -61,10 +62,10 @@ def test_two_shells(name, train):
     assert [first.stdout.readline().strip() for _ in range(2)] == ["building", "train"]
     second = train(name, "--lr", "2")
     assert second.stdout.readline().strip() == "train"
-    assert [info.attached for info in recstore.names.list(name)] == [2]
+    attached(name, 2)
     other = train(name, "--split", "val")
     assert [other.stdout.readline().strip() for _ in range(2)] == ["building", "val"]
-    assert sorted(info.attached for info in recstore.names.list(name)) == [1, 2]
+    attached(name, 1, 2)
     for process in (first, second, other):
         process.communicate("\n")
         assert process.returncode == 0

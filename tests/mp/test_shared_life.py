@@ -6,6 +6,7 @@ import time
 import pytest
 from mp import sharers
 from mp.sharers import Build, collected, end, left, left_after_collecting, notes, records, start
+from waiting import attached
 
 import recstore
 
@@ -98,8 +99,9 @@ def test_keep_for_ever(name):
     with recstore.shared(name, lambda: [1], fingerprint="1", keep=True) as x:
         assert x[0] == 1
     assert collected(name) == 0
+    attached(name, 0)
     (info,) = recstore.names.list(name)
-    assert (info.state, info.keep, info.attached) == ("kept", "for ever", 0)
+    assert (info.state, info.keep) == ("kept", "for ever")
     with recstore.shared(name, lambda: [2], fingerprint="1") as x:
         assert x[0] == 1
     assert recstore.names.remove(name) == 1

@@ -56,3 +56,11 @@ def in_child(work):
     if isinstance(found, BaseException):
         raise found
     return found
+
+
+def attached(name, *counts):
+    """Waits until the stores of a name are attached so many times: a program that builds beside a test may look
+    whether a store is in use, and counts for that moment."""
+    import recstore  # not for those who only wait
+
+    until(lambda: sorted(info.attached for info in recstore.names.list(name)) == list(counts), seconds=20)
