@@ -33,7 +33,7 @@ _WITHOUT_TORCH = {"Batch", "Field", "Fields", "Ragged"}
 _found, __dir__ = later(globals(), _LATER)
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> object:
     if _torch is None and name in _LATER and name not in _WITHOUT_TORCH:
         raise ImportError(f"recstore.torch.{name} needs PyTorch, which is not installed: pip install recstore[torch]")
     return _found(name)
