@@ -63,7 +63,7 @@ def duration_text(seconds: float) -> str:
     return f"{seconds / 60:.1f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
-def table(rows: Iterable[Sequence[str]], sides: str) -> str:
+def table(rows: Sequence[Sequence[str]], sides: str) -> str:
     """Rows of str, the headings first, as lines of aligned columns; `sides` has a "<" or ">" for each column.
 
     >>> print(table([("name", "size"), ("a", "700 B"), ("train", "12 MB")], "<>"))

@@ -25,9 +25,8 @@ _MOST_WASTED = 5  # of 100 bytes: with more, the segment is built again without 
 _PROBES = 8
 _MOST_COMPARED = 16  # lists: with more, none is searched for the records of others
 _HEADER = 4096  # bytes of a segment's header
-_MOST_AHEAD = (
-    64 << 20
-)  # bytes that a builder may write late, and by which a value that becomes larger may pass its size
+# Bytes that a builder may write late, and by which a value that becomes larger may pass its size.
+_MOST_AHEAD = 64 << 20
 _CHUNK = 16 << 20
 # A forecast stores so many bytes of records, as they take now: of each list, and of all together.
 _FORECAST, _FORECAST_OF_ALL, _FORECAST_LEAST = 64 << 20, 256 << 20, 1 << 20
@@ -232,7 +231,7 @@ class Packed:
                 return
             builder.extend(few)
             done += len(few)
-            few = None  # type: ignore[assignment]
+            del few
             if builder.written - start > candidate.before + _MOST_AHEAD:
                 most = object_sizes.deep(candidate.value) if most is None else most
                 if builder.written - start > most + _MOST_AHEAD:

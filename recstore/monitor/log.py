@@ -151,17 +151,11 @@ class Run:
         bad_lines: the number of lines that were cut or are no entry of a log.
     """
 
-    start: Entry | None
-    samples: list[Entry]
-    events: list[Entry]
-    end: Entry | None
-    bad_lines: int
-
     def __init__(self) -> None:
-        self.start = None
-        self.samples = []
-        self.events = []
-        self.end = None
+        self.start: Entry | None = None
+        self.samples: list[Entry] = []
+        self.events: list[Entry] = []
+        self.end: Entry | None = None
         self.bad_lines = 0
 
     def add(self, entry: Entry) -> None:

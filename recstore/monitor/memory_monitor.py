@@ -27,7 +27,7 @@ from recstore.text import counted, size_text, table
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     from typing_extensions import Self
@@ -90,9 +90,8 @@ class MemoryMonitor:
         self._forget()
 
     def _forget(self) -> None:
-        self._owner: int | None = (
-            None  # the process that has started to watch; a forked child has a copy of this object
-        )
+        # The process that has started to watch; a forked child has a copy of this object.
+        self._owner: int | None = None
         self._path = self._given
         self._process: subprocess.Popen[bytes] | None = None
         self._end: weakref.finalize[..., MemoryMonitor] | None = None
@@ -161,7 +160,7 @@ class MemoryMonitor:
         elif not os.path.lexists(self._path):
             undo.append(functools.partial(_discard, self._path))
 
-    def _undo(self, undo: Iterable[Callable[[], object]]) -> None:
+    def _undo(self, undo: Sequence[Callable[[], object]]) -> None:
         for one in undo:
             one()
         if undo:

@@ -135,7 +135,7 @@ class Sampler:
         import platform
         import socket
 
-        level = self.level
+        level = self.level if self.limited else None
         return {
             "kind": "start",
             "version": 1,
@@ -145,8 +145,8 @@ class Sampler:
             "host": socket.gethostname(),
             "python": platform.python_version(),
             "interval": interval,
-            "limit": level.limit if self.limited else None,  # type: ignore[union-attr]
-            "limit_from": level.limit_file if self.limited else None,  # type: ignore[union-attr]
+            "limit": None if level is None else level.limit,
+            "limit_from": None if level is None else level.limit_file,
             "total_memory": self.total_memory(),
             "missing": self.missing(),
         }
