@@ -244,10 +244,10 @@ class _Pickler(pickle.Pickler):
         try:
             return self.travel.reduce(value) or NotImplemented
         except travel.Unreachable as e:
-            region = self.travel.memory.region(value)
-            if region.shared:  # type: ignore[union-attr]
+            region: Any = self.travel.memory.region(value)
+            if region.shared:
                 raise
-            travel.warn(region, value, e)  # type: ignore[arg-type]
+            travel.warn(region, value, e)
             return NotImplemented
 
 

@@ -73,11 +73,11 @@ class Descriptor:
         """That for the file of a region; None if this process has none that allows the access."""
         key = region.key, access == _WRITE
         known = Descriptor._of.get(key)
-        known = known and known()  # type: ignore[assignment]
-        if known is None:
+        held = None if known is None else known()
+        if held is None:
             fd = _descriptor_of(region, access)
-            known = None if fd is None else Descriptor(fd, key)  # type: ignore[assignment]
-        return known  # type: ignore[return-value]
+            held = None if fd is None else Descriptor(fd, key)
+        return held
 
 
 class Source:
@@ -104,7 +104,7 @@ class Source:
         fd = self._open()
         try:
             known = _mapped.get(key)
-            mapping = known and known()
+            mapping = None if known is None else known()
             if mapping is None:
                 self._check(os.fstat(fd))
                 mapping = FileMapping(fd, self.length, access=_ACCESS[self.access], offset=self.offset)
@@ -113,7 +113,7 @@ class Source:
                 register()
         finally:
             os.close(fd)
-        return mapping  # type: ignore[return-value]
+        return mapping
 
     def _open(self) -> int:
         if self.descriptor is not None:

@@ -50,17 +50,13 @@ class Log:
     Raises OSError if the file cannot be opened.
     """
 
-    path: str
-    lost: int
-    _fd: int | None
-
     def __init__(self, path: Path, say: Callable[[str], object] | None = None, fd: int | None = None) -> None:
         self.path = os.fspath(path)
         self.lost = 0
         self._say = say
         self._lock = threading.Lock()
         self._failing = False
-        self._fd = _opened(self.path) if fd is None else fd
+        self._fd: int | None = _opened(self.path) if fd is None else fd
         try:
             self._cut = _ends_in_a_line(self._fd, self.path)
         except BaseException:

@@ -28,7 +28,7 @@ from recstore.text import counted, size_text, table
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from typing import Any
+    from typing import IO, Any
 
     from typing_extensions import Self
 
@@ -377,10 +377,11 @@ def _stop(process: subprocess.Popen[bytes], owner: int | None) -> None:
     """Ask the watching process to end, and wait for its last sample."""
     if os.getpid() != owner:  # a forked worker has a copy of the monitor
         return
+    pipe: IO[bytes] = process.stdin  # type: ignore[assignment]
     try:
-        if not process.stdin.closed:  # type: ignore[union-attr]
-            process.stdin.write(b"end\n")  # type: ignore[union-attr]
-            process.stdin.close()  # type: ignore[union-attr]
+        if not pipe.closed:
+            pipe.write(b"end\n")
+            pipe.close()
     except (OSError, ValueError):
         pass  # it has ended, and its log says why; or another thread has told it to
     try:
