@@ -33,7 +33,7 @@ def size_text(size: float | None) -> str:
 
 
 def counted(number: float, one: str, many: str | None = None) -> str:
-    """A number with its noun; `many` is the plural if it has not an s alone.
+    """A number with its noun; `many` is the plural, unless that is the noun with an s.
 
     >>> counted(1, "process", "processes"), counted(2000, "record")
     ('1 process', '2,000 records')

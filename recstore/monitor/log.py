@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["Log", "Run", "read"]
 
 VERSION = 1
-_FIRST = b'{"kind":'
+FIRST = b'{"kind":'  # how each line begins
 
 
 def line_of(entry: Entry) -> bytes:
@@ -130,8 +130,8 @@ def _ends_in_a_line(fd: int, path: str) -> bool:
     size = os.fstat(fd).st_size
     if not size:
         return False
-    head = os.pread(fd, len(_FIRST), 0)
-    if not _FIRST.startswith(head):
+    head = os.pread(fd, len(FIRST), 0)
+    if not FIRST.startswith(head):
         raise ValueError(f"{path} has contents that are no log of the monitor: name another file, or remove it")
     return os.pread(fd, 1, size - 1) != b"\n"
 
