@@ -33,7 +33,7 @@ def size_text(size: float | None) -> str:
 
 
 def counted(number: float, one: str, many: str | None = None) -> str:
-    """A number with its noun; `many` is the plural if it has not an s alone.
+    """A number with its noun; `many` is the plural, unless that is the noun with an s.
 
     >>> counted(1, "process", "processes"), counted(2000, "record")
     ('1 process', '2,000 records')
@@ -63,7 +63,7 @@ def duration_text(seconds: float) -> str:
     return f"{seconds / 60:.1f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
-def table(rows: Iterable[Sequence[str]], sides: str) -> str:
+def table(rows: Sequence[Sequence[str]], sides: str) -> str:
     """Rows of str, the headings first, as lines of aligned columns; `sides` has a "<" or ">" for each column.
 
     >>> print(table([("name", "size"), ("a", "700 B"), ("train", "12 MB")], "<>"))

@@ -7,9 +7,9 @@ import os
 from recstore.cli import bench_timing as timing
 from recstore.cli import demo, files
 from recstore.cli.running import TrialError, measured
-from recstore.cli.text import to_json
+from recstore.cli.text import show
 from recstore.containers import node_sizes
-from recstore.text import counted, safe_text, table
+from recstore.text import counted, table
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,9 +25,7 @@ def run(options: argparse.Namespace) -> int:
     if options.records is not None and form != "json":
         raise files.Usage(f"--records is for json, and {options.file} is read as {form}")
     found, status = measured("bench", lambda trials, pool: _measure(trials, pool, form, options))
-    if found is not None:
-        print(to_json(found) if options.json else safe_text(_report(found)))
-    return status
+    return status if found is None else show(options.json, found, _report(found))
 
 
 def _measure(trials: Trials, pool: str, form: str, options: argparse.Namespace) -> dict[str, Any]:

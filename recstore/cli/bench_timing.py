@@ -95,7 +95,7 @@ def build(rival: type[rivals.Rival], records: list[Any], checks: int = 2000) -> 
     if rival is rivals.Resident:
         return records, 0.0
     try:
-        rival.build([{"a": 1}])  # for nothing: importing torch takes seconds that are not the build's
+        rival.build([{"a": 1}])  # not timed: importing torch takes seconds
         begin = time.perf_counter()
         container = rival.build(records)
         seconds = time.perf_counter() - begin
@@ -153,8 +153,8 @@ def _turns(built: dict[str, Any], records: Sequence[Any], kind: str, order: arra
 
 
 def _loose(records: Sequence[Any], order: array[int]) -> dict[str, tuple[Any, list[Any]]]:
-    """{name: (call, values)} of what takes a value that lies ready, and looks nothing up. Neither is there for records
-    that it does not know."""
+    """{name: (call, values)} of what takes a value that lies ready, and looks nothing up. What cannot take the records
+    is left out."""
     found: dict[str, tuple[Any, list[Any]]] = {}
     with contextlib.suppress(ImportError, TypeError, ValueError, OverflowError):
         encode, decode = rivals.Msgspec.codec()

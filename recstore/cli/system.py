@@ -31,7 +31,7 @@ class Space:
 
 
 class System:
-    """This machine, as this process sees it; `proc` and `root` are put in front of paths, `others` are facts."""
+    """This machine, as this process sees it; `proc` and `root` are put in front of paths, `others` replace facts."""
 
     def __init__(self, proc: str = "/proc", root: str = "", **others: Any) -> None:
         self.proc, self.root = proc, root

@@ -60,7 +60,7 @@ def _has(records: RecordList[Any], name: Any) -> bool:
         return bool(found["kinds"] != {"missing"})
     if records.selection.sets():
         return True
-    # All records of the stores, as a view may lack a field that others have, in its way to read them.
+    # All records of the stores, read as the view reads its own: it may lack a field that others have.
     wholes = [native.Selection.whole(segment, number) for segment, number in records.selection.leaves()]
     values = records._derive(native.Selection.joined(wholes)).field(name, default=_MISSING)
     return any(_is_there(values, number) for number in range(len(values)))

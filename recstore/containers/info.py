@@ -180,9 +180,9 @@ class ViewInfo:
     sets: tuple[tuple[str, int], ...] = ()
 
     def __str__(self) -> str:
-        stores, shown = counted(len(self.stores), "store", "stores"), self.stores
+        stores, shown = counted(len(self.stores), "store"), self.stores
         if self.shards:
-            stores = f"{counted(self.shards, 'shard', 'shards')}, {len(self.stores):,} of them open here"
+            stores = f"{counted(self.shards, 'shard')}, {len(self.stores):,} of them open here"
             shown = self.stores[:1]  # those of a set are alike
         lines = [f"{counted(self.records, 'record')} of {stores}, {self.nbytes:,} bytes"]
         lines.extend(f"manifest {number:,} of {url}" for url, number in self.sets)

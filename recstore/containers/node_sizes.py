@@ -91,9 +91,8 @@ class _Sizes:
         for shares in self.shares:
             whole = sum(shares.values())
             shares.update({user: weight / whole for user, weight in shares.items()})
-        # Field -> (depth, bits, bits in tables, values), and its forms; as the walk comes to them.
-        self.found: dict[_Names, tuple[int, float, float, float]] = {}
-        self.forms: dict[_Names, dict[str, None]] = {}
+        # Field -> (depth, bits, bits in tables, values, forms), as the walk comes to them.
+        self.found: dict[_Names, tuple[int, float, float, float, dict[str, None]]] = {}
 
     def nodes(self, run: _Run) -> list[native.Node]:
         """The nodes of a run. A symbol table has none."""
@@ -109,19 +108,18 @@ class _Sizes:
             FieldSize(
                 ".".join(names), depth, round((bits + tables) / 8), round(tables / 8), round(values), tuple(forms)
             )
-            for (names, (depth, bits, tables, values)), forms in zip(self.found.items(), self.forms.values())
+            for names, (depth, bits, tables, values, forms) in self.found.items()
         )
 
     def _field(self, names: _Names, depth: int, run: _Run, number: int, scale: float) -> tuple[float, float]:
         """Adds the field whose outermost node this is. Returns its `(bits, bits in tables)`."""
-        self.found.setdefault(names, (depth, 0.0, 0.0, 0.0))  # before those in it
-        self.forms.setdefault(names, {})
+        self.found.setdefault(names, (depth, 0.0, 0.0, 0.0, {}))  # before those in it
         bits, tables = self._walk(names, names, depth, run, number, scale)
         kind, param, _, children, *_ = self.nodes(run)[number]
         absent = native.node_name(kind) == "optional" and param == 0  # the key may be absent
         values = scale * self.sizes[run][children[0] if absent else number][0]
-        depth, *before = self.found[names]
-        self.found[names] = depth, before[0] + bits, before[1] + tables, before[2] + values
+        depth, *before, forms = self.found[names]
+        self.found[names] = depth, before[0] + bits, before[1] + tables, before[2] + values, forms
         return bits, tables
 
     def _walk(
@@ -136,7 +134,7 @@ class _Sizes:
         values, own = self.sizes[run][number]
         bits, tables = (scale * own, 0.0) if run[0] == "blocks" else (0.0, scale * own)
         if values and not is_part:
-            self.forms[names][name if name != "ext" else native.ext_name(param)] = None
+            self.found[names][4][name if name != "ext" else native.ext_name(param)] = None
         for named in _tables_of(node):
             part = scale * self.shares[named].get((run, number), 0.0)
             if part and self.tables[named][2] is None:

@@ -19,10 +19,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-    from recstore._types import (
-        FieldName,
-        FieldNames,
-    )
+    from recstore._types import FieldName, FieldNames
     from recstore.containers.dicts import RecordDict
     from recstore.containers.fields import FieldView
     from recstore.containers.info import StoreInfo, ViewInfo

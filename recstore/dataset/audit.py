@@ -155,19 +155,18 @@ def _attributes(plan: Plan, dataset: object) -> list[Attribute]:
     from recstore.dataset import reports
 
     out = []
-    why: str | None
     for candidate in plan.candidates.values():
         if candidate.kind is not None:
             why = f"can be shared, in about {size_text(candidate.after or 0)}"
         else:
-            why = f"cannot be shared: {candidate.reason}" if not candidate.chosen else candidate.reason
+            why = candidate.reason or "" if candidate.chosen else f"cannot be shared: {candidate.reason}"
         out.append(
             reports.Attribute(
                 candidate.path,
                 object_graph.type_name(candidate.value),
                 candidate.before,
                 candidate.kind is not None,
-                why,  # type: ignore[arg-type]
+                why,
             )
         )
     covered = [slot.path for candidate in plan.candidates.values() for slot in candidate.slots]

@@ -12,9 +12,10 @@ from recstore.text import size_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
     from typing import Any
 
+    from recstore._core.native import DistinctMemory
     from recstore.dataset.memory_overlaps import Cluster
     from recstore.dataset.share_plan import Candidate, Plan
 
@@ -38,7 +39,7 @@ def measure(plan: Plan) -> None:
             one.before = object_sizes.deep(one.value)
 
 
-def _rest(plan: Plan, chosen: Sequence[Candidate]) -> Any:
+def _rest(plan: Plan, chosen: Sequence[Candidate]) -> DistinctMemory:
     """The memory that stays when the chosen candidates are replaced. A place that the plan has no slot for, such as an
     entry of a deque, keeps them."""
     memory = object_sizes.new_memory()
@@ -62,14 +63,16 @@ def _rest(plan: Plan, chosen: Sequence[Candidate]) -> Any:
     return memory
 
 
-def _skip(memory: Any, value: object, slots: Sequence[object_graph.Slot], tuples: dict[int, tuple[Any, ...]]) -> None:
+def _skip(
+    memory: DistinctMemory, value: object, slots: Sequence[object_graph.Slot], tuples: dict[int, tuple[Any, ...]]
+) -> None:
     """Passes over a value in its slots, except those in tuples, which are added to `tuples`."""
     held = [slot.holder for slot in slots if isinstance(slot, object_graph.TupleSlot)]
     tuples.update((id(holder), holder) for holder in held)
     memory.skip(value, len(slots) - len(held))
 
 
-def drop_larger(plan: Plan, clusters: Iterable[Cluster]) -> None:
+def drop_larger(plan: Plan, clusters: Sequence[Cluster]) -> None:
     """Skips what would be larger in shared memory, where `packed` of all candidates is known, and measures again.
     Arrays of one cluster are compared together."""
     while True:
@@ -94,7 +97,7 @@ def _alone(plan: Plan, group: Sequence[Candidate]) -> int:
     before = memory.total
     for one in group:
         memory.add(one.value)
-    return memory.total - before  # type: ignore[no-any-return]
+    return memory.total - before
 
 
 def larger_text(before: int, packed: int) -> str:

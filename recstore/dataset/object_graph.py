@@ -50,9 +50,7 @@ _OPAQUE = {
 _WALKED_TORCH = ("torch.utils.data", "torch.nn")
 CONTAINERS = (list, dict, tuple, set, frozenset)
 
-_members: dict[
-    type, list[tuple[str, types.MemberDescriptorType]]
-] = {}  # class -> [(name, member descriptor)]; emptied when it gets long
+_members: dict[type, list[tuple[str, types.MemberDescriptorType]]] = {}  # by class; emptied when it gets long
 
 
 class Slot:

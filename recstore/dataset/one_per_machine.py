@@ -65,7 +65,7 @@ class Request:
     def store(self, source: Source, fingerprint: str) -> RecordList[Any]:
         """The segment of this name is trusted: its owner and mode say that this user wrote it."""
         given = {**self.sharing_options, "fingerprint": fingerprint, "options": {"on_unsupported": self.on_unsupported}}
-        store: RecordList[Any] = sharing.shared_with(_trusting, self.name, source, **given)
+        store: RecordList[Any] = sharing.shared_with(trust.Reader, self.name, source, **given)
         return store
 
     def fingerprint(self, factory: Callable[[], Any]) -> str:
@@ -76,10 +76,6 @@ class Request:
             raise ValueError("keep=True needs fingerprint= or files=: a dataset that stays must be known by its data")
         how = dict(threshold=self.threshold, only=self.only, skip=self.skip, on_unsupported=self.on_unsupported)
         return f"{fingerprints.derive(factory)}-{fingerprints.derive(functools.partial(dict, **how))}"
-
-
-def _trusting() -> trust.Reader:
-    return trust.Reader()
 
 
 def share(obj: Any, request: Request) -> Any:
@@ -98,7 +94,9 @@ def _share_made(factory: Callable[[], Any], request: Request) -> Any:
     if type(note) is not dict or _MARK not in note:
         raise Error(f"{store!r} holds no dataset; choose another name or fingerprint")
     if note["reason"] is not None:
-        _logger().warning("each process makes the dataset %r: %s", request.name, note["reason"])
+        import logging
+
+        logging.getLogger("recstore").warning("each process makes the dataset %r: %s", request.name, note["reason"])
         obj = factory() if source.packed is None else source.obj
         source = None  # type: ignore[assignment]
         store.close()
@@ -109,12 +107,6 @@ def _share_made(factory: Callable[[], Any], request: Request) -> Any:
     source.packed.place(store)
     swap.Swap(source.packed.plan, source.packed.made).do()
     return source.obj
-
-
-def _logger() -> Any:
-    import logging
-
-    return logging.getLogger("recstore")
 
 
 class _Making(Source):
@@ -252,10 +244,10 @@ class _Pickler(pickle.Pickler):
         try:
             return self.travel.reduce(value) or NotImplemented
         except travel.Unreachable as e:
-            region = self.travel.memory.region(value)
-            if region.shared:  # type: ignore[union-attr]
+            region: Any = self.travel.memory.region(value)
+            if region.shared:
                 raise
-            travel.warn(region, value, e)  # type: ignore[arg-type]
+            travel.warn(region, value, e)
             return NotImplemented
 
 
@@ -287,7 +279,7 @@ def _share_loaded(obj: Any, request: Request, prefix: str) -> Any:
     layout = layout_of(packed)
     given = request.sharing_options.get("fingerprint") if not prefix else None
     content = fingerprints.derive(functools.partial(dict, records=own.fingerprint, layout=_plain(layout)))
-    store = request.store(_Copying(own, layout, request), f"{prefix or (given + '+' if given else '')}{content}")
+    store = request.store(_Copying(own, layout), f"{prefix or (given + '+' if given else '')}{content}")
     packed.place(store)
     swap.Swap(packed.plan, packed.made).do()
     own.close()
@@ -309,7 +301,7 @@ def _plain(layout: list[_Entry]) -> str:
 class _Copying(Source):
     """The records of a store that was just packed, in blocks as packing makes them."""
 
-    def __init__(self, store: RecordList[Any], layout: list[_Entry], request: Request) -> None:
+    def __init__(self, store: RecordList[Any], layout: list[_Entry]) -> None:
         self.store = store
         runs = [column for _, _, columns, _, _ in layout for column in columns or () if column[2] is None]
         self.ends = sorted({0, *(stop for _, stop, _, _ in runs), len(store)})

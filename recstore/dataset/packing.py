@@ -25,9 +25,8 @@ _MOST_WASTED = 5  # of 100 bytes: with more, the segment is built again without 
 _PROBES = 8
 _MOST_COMPARED = 16  # lists: with more, none is searched for the records of others
 _HEADER = 4096  # bytes of a segment's header
-_MOST_AHEAD = (
-    64 << 20
-)  # bytes that a builder may write late, and by which a value that becomes larger may pass its size
+# Bytes that a builder may write late, and by which a value that becomes larger may pass its size.
+_MOST_AHEAD = 64 << 20
 _CHUNK = 16 << 20
 # A forecast stores so many bytes of records, as they take now: of each list, and of all together.
 _FORECAST, _FORECAST_OF_ALL, _FORECAST_LEAST = 64 << 20, 256 << 20, 1 << 20
@@ -80,9 +79,10 @@ class Packed:
     def build(self) -> RecordList[Any] | None:
         """Packs the values into a new segment, of which no process knows yet. Returns its RecordList, or None if there
         is nothing to pack."""
-        segment, stored, _ = self._build()
-        if segment is None:
+        built = self._build()
+        if built is None:
             return None
+        segment, stored, _ = built
         self._share_out(stored, segment.nbytes)
         registry.announce(segment)
         store: RecordList[Any] = registry.container_of(segment)
@@ -100,8 +100,9 @@ class Packed:
                 size = own[id(one)]
                 most = min(_FORECAST, size) * min(_FORECAST_OF_ALL, all_of_them) // all_of_them
                 self.sampled[id(one)] = max(1, len(one.value) * max(most, min(_FORECAST_LEAST, size)) // size)
-        segment, stored, apart = self._build()
-        if segment is not None:
+        built = self._build()
+        if built is not None:
+            segment, stored, apart = built
             segment.close()
             self._share_out(stored, sum(stored[id(one)] for one in self.chosen()) + apart)
 
@@ -130,9 +131,9 @@ class Packed:
         self._append_arrays(builder, [candidate for candidate in todo if candidate.kind in (ARRAY, TENSOR)])
         return wasted
 
-    def _build(self) -> tuple[Any, Any, Any]:
+    def _build(self) -> tuple[native.Segment, dict[int | None, int], int] | None:
         """A segment of all candidates that are not larger in it, for each of them the bytes of its records by its id,
-        and the bytes of what the segment has beside records; three times None if no candidate is left."""
+        and the bytes of what the segment has beside records; None if no candidate is left."""
         comparison.measure(self.plan)
         while self.chosen():
             todo = self.chosen()
@@ -146,9 +147,9 @@ class Packed:
             if self.chosen() and (is_little or self.forecasting) and self._has_all_columns():
                 return segment, stored, apart
             segment.close()
-        return None, None, None
+        return None
 
-    def _written(self) -> Any:
+    def _written(self) -> native.Segment:
         builder = destination.new_builder(native.Builder, self.plan.options)
         try:
             self.wasted = self.append_to(builder)
@@ -157,7 +158,7 @@ class Packed:
             builder.abort()
             raise
 
-    def _measured(self, segment: Any, todo: Sequence[Candidate]) -> tuple[dict[int | None, int], int]:
+    def _measured(self, segment: native.Segment, todo: Sequence[Candidate]) -> tuple[dict[int | None, int], int]:
         """Sets `packed` of the candidates in `todo`. Returns the bytes of their records, and those beside records."""
         blocks, sampled, whole = Blocks(segment), 0, 0
         stored: dict[int | None, int] = {}
@@ -232,7 +233,7 @@ class Packed:
                 return
             builder.extend(few)
             done += len(few)
-            few = None  # type: ignore[assignment]
+            del few
             if builder.written - start > candidate.before + _MOST_AHEAD:
                 most = object_sizes.deep(candidate.value) if most is None else most
                 if builder.written - start > most + _MOST_AHEAD:
@@ -344,7 +345,7 @@ class Blocks:
     that they are the first to use. A block that two runs share counts for each in proportion to its records. `total`
     are the bytes of all runs."""
 
-    def __init__(self, segment: Any) -> None:
+    def __init__(self, segment: native.Segment) -> None:
         self.blocks, self._trees, self._tables = segment.blocks(), segment.trees(), segment.tables()
         sizes = [sum(_NODE + len(node[6]) for node in nodes) for nodes in self._trees]  # for the proportions
         self._tree_sizes = [size * segment.sections()["trees"] // sum(sizes) for size in sizes]
@@ -364,7 +365,7 @@ class Blocks:
                     self._used.add(table)
                     _, size, below = self._tables[table]
                     total += size + (0 if below is None else self._of_tree(below))
-        return total  # type: ignore[no-any-return]
+        return total
 
     def bytes_of(self, start: int, stop: int) -> tuple[int, int]:
         """`(of blocks, of trees and tables)` of the records from `start` to `stop`."""

@@ -11,7 +11,7 @@ from operator import is_
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable
     from typing import Any
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), type(...))
@@ -48,7 +48,7 @@ def _is_plain(value: object) -> bool:
     return type(value) in _PLAIN or (type(value) is tuple and all(map(_is_plain, value)))
 
 
-def _all(values: Iterable[Any], test: Callable[[Iterable[Any]], bool]) -> bool:
+def _all(values: Collection[Any], test: Callable[[Iterable[Any]], bool]) -> bool:
     return test(islice(values, _FEWEST)) and test(values)  # data shows itself in the first few
 
 

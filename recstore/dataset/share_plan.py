@@ -300,7 +300,7 @@ class Plan:
         """Whether it is a list or dict whose entries no walk has visited: one to be replaced, or one that stays because
         it holds memory that is shared already."""
         stays_for_parts = candidate.chosen and _kind_of(candidate.value) and self._would_enter(candidate.value)
-        return candidate.kind in (LIST, DICT) or stays_for_parts  # type: ignore[return-value]
+        return candidate.kind in (LIST, DICT) or bool(stays_for_parts)
 
     def _holds_candidate(self, value: Any, budget: list[int]) -> bool:
         for child in sampled_values(value, _FEW_PARTS)[0] if object_graph.length(value) <= _FEW_PARTS else ():

@@ -62,12 +62,12 @@ def mapping_over(store: Any) -> Mapping:
     """The Mapping of the one segment of a store, in this process."""
     (segment,) = store.segments
     known = _mappings.get(segment.id)
-    mapping = known and known()
+    mapping = None if known is None else known()
     if mapping is None:
         mapping = Mapping(store)
         _mappings[segment.id] = ref(mapping, native.Forget(_mappings, segment.id))
         travel.register()
-    return mapping  # type: ignore[return-value]
+    return mapping
 
 
 def mapping_of(value: Any) -> Mapping | None:

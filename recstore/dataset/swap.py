@@ -72,9 +72,8 @@ class Undo:
 
     def __init__(self, swap: Swap, packed: Packed) -> None:
         self.writes = swap.writes
-        self.restorers: dict[
-            int, _RecordRestorer | _ArrayRestorer
-        ] = {}  # id of a new value -> the object that makes its plain value
+        # By the id of a new value, the object that makes its plain value.
+        self.restorers: dict[int, _RecordRestorer | _ArrayRestorer] = {}
         clusters = {id(candidate): cluster for cluster in packed.clusters for candidate in cluster.members}
         for candidate in packed.plan.candidates.values():
             new = packed.made.get(id(candidate.value))

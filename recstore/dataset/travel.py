@@ -32,9 +32,8 @@ if TYPE_CHECKING:
     _Reduction: TypeAlias = tuple[Callable[..., Any], tuple[Any, ...]]
 
 _met: set[Key] = set()  # the keys of the regions that share_dataset has met
-_mapped: dict[
-    tuple[_Identity, int, int, str], ref[FileMapping]
-] = {}  # (identity, offset, length, access) -> weak reference to the FileMapping of this process
+# By identity, offset, length and access, the FileMapping of this process.
+_mapped: dict[tuple[_Identity, int, int, str], ref[FileMapping]] = {}
 _warned: set[tuple[Key | None, str]] = set()
 
 _READ, _WRITE, _COPY = "read", "write", "copy"
@@ -59,9 +58,8 @@ class Descriptor:
     only once."""
 
     __slots__ = ("fd", "key", "__weakref__")
-    _of: dict[
-        tuple[Key | None, bool], ref[Descriptor]
-    ] = {}  # (key of the region, whether it may be written) -> weak reference to the Descriptor
+    # By the key of the region, and whether it may be written.
+    _of: dict[tuple[Key | None, bool], ref[Descriptor]] = {}
 
     def __init__(self, fd: int, key: tuple[Key | None, bool]) -> None:
         self.fd, self.key = os.dup(fd), key
@@ -75,11 +73,11 @@ class Descriptor:
         """That for the file of a region; None if this process has none that allows the access."""
         key = region.key, access == _WRITE
         known = Descriptor._of.get(key)
-        known = known and known()  # type: ignore[assignment]
-        if known is None:
+        held = None if known is None else known()
+        if held is None:
             fd = _descriptor_of(region, access)
-            known = None if fd is None else Descriptor(fd, key)  # type: ignore[assignment]
-        return known  # type: ignore[return-value]
+            held = None if fd is None else Descriptor(fd, key)
+        return held
 
 
 class Source:
@@ -106,7 +104,7 @@ class Source:
         fd = self._open()
         try:
             known = _mapped.get(key)
-            mapping = known and known()
+            mapping = None if known is None else known()
             if mapping is None:
                 self._check(os.fstat(fd))
                 mapping = FileMapping(fd, self.length, access=_ACCESS[self.access], offset=self.offset)
@@ -115,7 +113,7 @@ class Source:
                 register()
         finally:
             os.close(fd)
-        return mapping  # type: ignore[return-value]
+        return mapping
 
     def _open(self) -> int:
         if self.descriptor is not None:
@@ -338,9 +336,8 @@ class Met:
     def __init__(self) -> None:
         self.travel = Travel()
         self._refused: set[str] = set()
-        self._found: dict[
-            int, tuple[Any, Region, str | None]
-        ] = {}  # id of a value -> (value, its Region, what keeps a spawned worker from mapping it)
+        # By the id of a value: the value, its Region, and what keeps a spawned worker from mapping it.
+        self._found: dict[int, tuple[Any, Region, str | None]] = {}
 
     def reason(self, value: Any) -> str | None:
         """Why an array or tensor stays; None for one in private memory."""

@@ -15,7 +15,7 @@ from recstore.monitor.processes import is_shared_memory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Collection, Sequence
     from typing import Any
 
     from recstore.monitor.processes import Key, Mapping, Member, Proc
@@ -35,7 +35,7 @@ class Parts:
 
     __slots__ = ("interpreter", "files", "stores", "shared")
 
-    def __init__(self, mappings: Iterable[Mapping], stores: Names) -> None:
+    def __init__(self, mappings: Collection[Mapping], stores: Names) -> None:
         self.interpreter = self.files = 0
         self.stores: dict[Key, int] = {}  # saved stores that are mapped from files
         self.shared: dict[Key, int] = {}  # files in shared memory

@@ -11,7 +11,7 @@ import re
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Sequence
     from typing import TypeAlias
 
     Read: TypeAlias = Callable[[str], str | None]
@@ -86,7 +86,7 @@ def levels(read: Read, pid: int | str = "self", mounted: list[Mount] | None = No
     return [level for version in (2, 1) for level in _hierarchy(read, pid, mounted, version)]
 
 
-def tightest(found: Iterable[Level]) -> Level | None:
+def tightest(found: Sequence[Level]) -> Level | None:
     """Of Levels, the one with the smallest limit; without limits, the first that knows its use; None of none."""
     limited = [one for one in found if one.limit is not None]
     if limited:

@@ -115,9 +115,8 @@ class Command:
     @property
     def exit_status(self) -> int:
         """The status with which a shell would end: 128 and the signal's number for a command that a signal ended."""
-        if os.WIFSIGNALED(self.status):  # type: ignore[arg-type]
-            return 128 + os.WTERMSIG(self.status)  # type: ignore[arg-type]
-        return os.WEXITSTATUS(self.status)  # type: ignore[arg-type]
+        status: int = self.status  # type: ignore[assignment]  # it has ended
+        return 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
 
 
 def _spawn(arguments: list[str], mask: Iterable[int]) -> int:

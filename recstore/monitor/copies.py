@@ -87,9 +87,8 @@ def _copying(run: Run, samples: Sequence[Entry], crew: list[Process], tight: boo
 def _copy_on_read(copies: dict[Process, _Change]) -> list[_Found]:
     if not copies:
         return []
-    most: dict[
-        str, int
-    ] = {}  # the workers of an epoch and of the next one have the same labels, and do not live at once
+    # By label: the workers of an epoch and of the next one have the same labels, and do not live at once.
+    most: dict[str, int] = {}
     for one, change in copies.items():
         most[one.label] = max(min(change["uss"], -change["shared"]), most.get(one.label, 0))
     total = sum(most.values())

@@ -36,8 +36,6 @@ class MemoryMonitorCallback(Callback):  # type: ignore[misc]
         monitor: the :class:`recstore.MemoryMonitor`; None before `fit`, and in ranks that do not watch.
     """
 
-    monitor: MemoryMonitor | None
-
     def __init__(
         self,
         log: Path | None = None,
@@ -51,7 +49,7 @@ class MemoryMonitorCallback(Callback):  # type: ignore[misc]
         self._page = None if page is None else os.fspath(page)
         self._options: dict[str, Any] = {"interval": interval, "warn": warn}
         MemoryMonitor(**self._options)  # arguments that are wrong are said now
-        self.monitor = None
+        self.monitor: MemoryMonitor | None = None
 
     def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
         """Begin to watch before the workers start."""
@@ -74,18 +72,18 @@ class MemoryMonitorCallback(Callback):  # type: ignore[misc]
     def teardown(self, trainer: Any, pl_module: Any, stage: str) -> None:
         """End, and write the page."""
         if self.monitor is not None:
-            self._finish(trainer)
+            self._finish(self.monitor, trainer)
 
-    def _finish(self, trainer: Any) -> None:
-        self.monitor.stop()  # type: ignore[union-attr]
+    def _finish(self, monitor: MemoryMonitor, trainer: Any) -> None:
+        monitor.stop()
         if self._page is not None:
-            self.monitor.page(self._page.replace("{rank}", str(trainer.global_rank)))  # type: ignore[union-attr]
+            monitor.page(self._page.replace("{rank}", str(trainer.global_rank)))
 
     def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
         """Note the exception, and end: Lightning calls no teardown after one."""
         if self.monitor is not None:
             self.monitor.note(f"{type(exception).__name__}: {exception}"[:500], "warning")
-            self._finish(trainer)
+            self._finish(self.monitor, trainer)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "monitor": None}  # another process has no part in it

@@ -83,7 +83,7 @@ class Warnings:
         memory = self._sampler.meminfo()
         total, available = memory.get("MemTotal"), memory.get("MemAvailable")
         if total is None or available is None:
-            return None, None, ""  # type: ignore[return-value]
+            return None, 0, ""
         return total - available, total, "the memory of the machine"
 
     def _text(self, entry: Entry, use: int, whole: int, what: str) -> str:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["Log", "Run", "read"]
 
 VERSION = 1
-_FIRST = b'{"kind":'
+FIRST = b'{"kind":'  # how each line begins
 
 
 def line_of(entry: Entry) -> bytes:
@@ -50,17 +50,13 @@ class Log:
     Raises OSError if the file cannot be opened.
     """
 
-    path: str
-    lost: int
-    _fd: int | None
-
     def __init__(self, path: Path, say: Callable[[str], object] | None = None, fd: int | None = None) -> None:
         self.path = os.fspath(path)
         self.lost = 0
         self._say = say
         self._lock = threading.Lock()
         self._failing = False
-        self._fd = _opened(self.path) if fd is None else fd
+        self._fd: int | None = _opened(self.path) if fd is None else fd
         try:
             self._cut = _ends_in_a_line(self._fd, self.path)
         except BaseException:
@@ -134,8 +130,8 @@ def _ends_in_a_line(fd: int, path: str) -> bool:
     size = os.fstat(fd).st_size
     if not size:
         return False
-    head = os.pread(fd, len(_FIRST), 0)
-    if not _FIRST.startswith(head):
+    head = os.pread(fd, len(FIRST), 0)
+    if not FIRST.startswith(head):
         raise ValueError(f"{path} has contents that are no log of the monitor: name another file, or remove it")
     return os.pread(fd, 1, size - 1) != b"\n"
 
@@ -151,17 +147,11 @@ class Run:
         bad_lines: the number of lines that were cut or are no entry of a log.
     """
 
-    start: Entry | None
-    samples: list[Entry]
-    events: list[Entry]
-    end: Entry | None
-    bad_lines: int
-
     def __init__(self) -> None:
-        self.start = None
-        self.samples = []
-        self.events = []
-        self.end = None
+        self.start: Entry | None = None
+        self.samples: list[Entry] = []
+        self.events: list[Entry] = []
+        self.end: Entry | None = None
         self.bad_lines = 0
 
     def add(self, entry: Entry) -> None:

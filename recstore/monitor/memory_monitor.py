@@ -27,8 +27,8 @@ from recstore.text import counted, size_text, table
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from typing import Any
+    from collections.abc import Callable, Sequence
+    from typing import IO, Any
 
     from typing_extensions import Self
 
@@ -90,9 +90,8 @@ class MemoryMonitor:
         self._forget()
 
     def _forget(self) -> None:
-        self._owner: int | None = (
-            None  # the process that has started to watch; a forked child has a copy of this object
-        )
+        # The process that has started to watch; a forked child has a copy of this object.
+        self._owner: int | None = None
         self._path = self._given
         self._process: subprocess.Popen[bytes] | None = None
         self._end: weakref.finalize[..., MemoryMonitor] | None = None
@@ -161,7 +160,7 @@ class MemoryMonitor:
         elif not os.path.lexists(self._path):
             undo.append(functools.partial(_discard, self._path))
 
-    def _undo(self, undo: Iterable[Callable[[], object]]) -> None:
+    def _undo(self, undo: Sequence[Callable[[], object]]) -> None:
         for one in undo:
             one()
         if undo:
@@ -378,10 +377,11 @@ def _stop(process: subprocess.Popen[bytes], owner: int | None) -> None:
     """Ask the watching process to end, and wait for its last sample."""
     if os.getpid() != owner:  # a forked worker has a copy of the monitor
         return
+    pipe: IO[bytes] = process.stdin  # type: ignore[assignment]
     try:
-        if not process.stdin.closed:  # type: ignore[union-attr]
-            process.stdin.write(b"end\n")  # type: ignore[union-attr]
-            process.stdin.close()  # type: ignore[union-attr]
+        if not pipe.closed:
+            pipe.write(b"end\n")
+            pipe.close()
     except (OSError, ValueError):
         pass  # it has ended, and its log says why; or another thread has told it to
     try:

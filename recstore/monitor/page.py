@@ -122,7 +122,7 @@ def _missing(run: Run) -> str:
     notes = [str(one) for one in (run.start or {}).get("missing") or ()]
     bad = getattr(run, "bad_lines", 0)
     if bad:
-        notes.append(f"Left out of the log: {counted(bad, 'line', 'lines')} that could not be read.")
+        notes.append(f"Left out of the log: {counted(bad, 'line')} that could not be read.")
     return "".join(f"<p class=note>{_safe(note)}</p>" for note in notes)
 
 

@@ -33,7 +33,6 @@ GREW = 16_000_000
 MOST_ENTRIES = 300_000
 # Offsets before the end, in seconds, at which the table of the last minutes has a row.
 _BEFORE = (600, 300, 120, 60, 30, 10, 5, 0)
-_BEGINNING = b'{"kind":'
 _FIGURES = ("rss", "pss", "uss", "shared", "shared_file", "swap")
 _BUS = ("SIGBUS", "BUS", "7")
 
@@ -45,10 +44,10 @@ def read(path: Path) -> log.Run:
     Raises OSError if the file cannot be read, ValueError if it is no log.
     """
     with open(path, "rb") as file:
-        head = file.read(len(_BEGINNING))
+        head = file.read(len(log.FIRST))
         file.seek(0)
         run = _Thinned.of(line for line in file if line.strip())
-    if not _BEGINNING.startswith(head) and not (run.start or run.samples or run.events or run.end):
+    if not log.FIRST.startswith(head) and not (run.start or run.samples or run.events or run.end):
         raise ValueError(f"{os.fspath(path)} holds no line of a log of the monitor")
     return run
 
@@ -217,7 +216,7 @@ def text(report: dict[str, Any], width: int | None = None) -> str:
     clock = "" if end["t"] is None else time.strftime(" The log ends at %Y-%m-%d %H:%M:%S.", time.localtime(end["t"]))
     say(end["text"] + clock)
     if end["bad lines"]:
-        say(f"Left out of the log: {counted(end['bad lines'], 'line', 'lines')} that could not be read.")
+        say(f"Left out of the log: {counted(end['bad lines'], 'line')} that could not be read.")
     out.append("")
     if report["died"]:
         out += ["Died:", *_indented(table(terminal.fitted(_death_rows(report["died"]), width - 2), "<><<>"))]

@@ -135,7 +135,7 @@ class Sampler:
         import platform
         import socket
 
-        level = self.level
+        level = self.level if self.limited else None
         return {
             "kind": "start",
             "version": 1,
@@ -145,8 +145,8 @@ class Sampler:
             "host": socket.gethostname(),
             "python": platform.python_version(),
             "interval": interval,
-            "limit": level.limit if self.limited else None,  # type: ignore[union-attr]
-            "limit_from": level.limit_file if self.limited else None,  # type: ignore[union-attr]
+            "limit": None if level is None else level.limit,
+            "limit_from": None if level is None else level.limit_file,
             "total_memory": self.total_memory(),
             "missing": self.missing(),
         }
@@ -312,10 +312,11 @@ class Sampler:
     def hurries(self) -> bool:
         """Whether the use of the memory cgroup has grown so much since the last sample that the limit may come before
         the next one."""
-        if not self.limited or self._seen is None:
+        level = self.level
+        if level is None or level.limit is None or self._seen is None:
             return False
-        use = cgroup.use(self.text, self.level)  # type: ignore[arg-type]
-        left = max(self.level.limit - self._seen, self.level.limit // 20)  # type: ignore[operator, union-attr]
+        use = cgroup.use(self.text, level)
+        left = max(level.limit - self._seen, level.limit // 20)
         self._hurried = use is not None and use - self._seen >= left // _HURRY
         return self._hurried
 

@@ -25,7 +25,7 @@ from recstore.text import duration_text, size_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
     from typing import Any, NamedTuple
 
     from recstore.monitor.entries import Entry
@@ -125,7 +125,7 @@ def judge(run: Run, crew: list[Process] | None = None) -> list[Verdict]:
     return found or _unclear(run, samples, crew)
 
 
-def text(verdicts: Iterable[Verdict]) -> str:
+def text(verdicts: Sequence[Verdict]) -> str:
     """Verdicts as lines for people."""
     if not verdicts:
         return f"No verdict: no rule fits, and no process took {size_text(TOOK)} of its own."

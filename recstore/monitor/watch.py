@@ -17,7 +17,7 @@ from recstore.monitor.sampler import event, outcome
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
     from typing import Protocol
 
     from recstore.monitor.entries import Entry
@@ -53,7 +53,7 @@ class Watch:
     def __init__(
         self,
         sampler: Sampler,
-        sinks: Iterable[Sink],
+        sinks: Sequence[Sink],
         *,
         interval: float = 1.0,
         warnings: Warnings | None = None,
