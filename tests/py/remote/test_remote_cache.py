@@ -261,8 +261,8 @@ class Clock:
         self.act(self.sleeps)
 
 
-def test_room_is_waited_for_while_a_part_grows(tmp_path, monkeypatch):
-    """A large file on a slow line takes longer than the patience with one of which nothing comes."""
+def test_room_is_waited_for_while_a_part_grows(tmp_path, monkeypatch, caplog):
+    """A large file on a slow line takes longer than the patience with one of which nothing comes. The log says it."""
     into = cache.Cache(tmp_path, limit=20_000)
     part = cache.Part(into, "a" * 40 + ".recs", 15_000)
 
@@ -275,6 +275,7 @@ def test_room_is_waited_for_while_a_part_grows(tmp_path, monkeypatch):
     monkeypatch.setattr(cache, "time", Clock(act))
     with into.new_part("b" * 40 + ".recs", 10_000):
         assert cache.time.sleeps == 10
+    assert f"waiting for room in the cache '{tmp_path}', which another process" in caplog.text
     stuck = cache.Part(into, "c" * 40 + ".recs", 15_000)
     monkeypatch.setattr(cache, "time", Clock(lambda n: None))
     with pytest.raises(recstore.errors.OutOfSpaceError, match="raise the limit"):
