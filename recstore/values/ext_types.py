@@ -138,9 +138,11 @@ def _find_handler(value: Any) -> Handler | None:
     # This comes before registrations: a registration does not change how a known type is stored.
     if is_known(kind):
         return _BY_NAME[kind.__module__.partition(".")[0], kind.__name__]
+    if kind in _BUILTIN:
+        return _BUILTIN[kind]
     from recstore.values import class_types
 
-    return _BUILTIN.get(kind) or class_types.handler(value)
+    return class_types.handler(value)
 
 
 _loaded: WeakSet[type] = WeakSet()  # the types of which a pickled value was loaded
