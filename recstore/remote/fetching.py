@@ -45,8 +45,8 @@ if TYPE_CHECKING:
 
 _DEATHS = 3  # of fetching processes, after which a request fails
 _ENDS = 20  # of fetching processes that had nothing to do, after which a request fails
-# As in building/isolated_build.py: before the path is set, a module could be one of the current folder. The last argument
-# is for those who look at a list of processes.
+# As in building/isolated_build.py: before the path is set, a module could be one of the current folder. The last
+# argument is for those who look at a list of processes.
 _BOOTSTRAP = """
 import sys
 sys.path[:] = {path!r}
