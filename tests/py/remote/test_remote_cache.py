@@ -175,7 +175,9 @@ def test_a_limit_removes_what_was_used_longest_ago(made, tmp_path):
     assert y[-1] == ALL[-1] and fetched(made) == (0, 0)
     assert y[0] == ALL[0]
     has_sent(made, 1)
-    assert f"{made.made.hashes[5]}.recs" in names(tmp_path, ".recs")  # it was used meanwhile
+    assert f"{made.made.hashes[5]}.recs" in names(tmp_path, ".recs")  # it was used last
+    x = recstore.open(made.at, cache=tmp_path, limit=2**70, lazy=True, options=made.options)
+    assert x.to_list() == ALL  # a limit beyond 64 bits is one
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/maps"), reason="looks at /proc")
