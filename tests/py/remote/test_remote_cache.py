@@ -25,7 +25,7 @@ from recstore.remote.storage import storage_of
 
 @pytest.mark.parametrize("fault", ["cut", "flip", "refuse", "reset"])
 def test_a_passing_fault_is_no_error(made, tmp_path, fault):
-    getattr(made, fault)(3, match=r"\.recs")
+    getattr(made, fault)(fetch.TRIES - 1, match=r"\.recs")  # one object may meet them all
     assert recstore.open(made.at, cache=tmp_path, options=made.options).to_list() == ALL
     assert made.left() == 0 and nothing_half_made(tmp_path)
 
