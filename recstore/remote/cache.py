@@ -203,7 +203,8 @@ class Cache:
         if self.limit is None:
             return Part(self, name, nbytes, most)
         nbytes_known = nbytes or most or 0
-        delay, end, waits, before = _FIRST_DELAY, time.monotonic() + _PATIENCE, nbytes_known <= self.limit, None
+        end, waits, before = time.monotonic() + _PATIENCE, nbytes_known <= self.limit, None
+        wait = Wait(f"room in the cache {self.path_given!r}", "is using")
         while waits and time.monotonic() < end:
             with _held(self.path("room" + LOCK)):
                 lacking, waits, parts = self._make_room(nbytes_known)
@@ -211,8 +212,7 @@ class Cache:
                     return Part(self, name, nbytes, most)
             if parts != before:  # something comes
                 before, end = parts, time.monotonic() + _PATIENCE
-            time.sleep(delay)  # other processes are fetching; what they have fetched can be removed
-            delay = min(2 * delay, _LAST_DELAY)
+            wait.pause()  # other processes are fetching; what they have fetched can be removed
         raise OutOfSpaceError(
             errno.ENOSPC,
             f"{name} has {nbytes_known:,} bytes, and there is no room for it within limit={self.limit:,} of the cache "

@@ -45,8 +45,8 @@ if TYPE_CHECKING:
 
 _DEATHS = 3  # of fetching processes, after which a request fails
 _ENDS = 20  # of fetching processes that had nothing to do, after which a request fails
-# As in build/isolated_build.py: before the path is set, a module could be one of the current folder. The last argument
-# is for those who look at a list of processes.
+# As in building/isolated_build.py: before the path is set, a module could be one of the current folder. The last
+# argument is for those who look at a list of processes.
 _BOOTSTRAP = """
 import sys
 sys.path[:] = {path!r}
@@ -72,7 +72,7 @@ def of_forked() -> Helper | None:
     """None for a process that may have network clients: the one that calls this first, or a freshly executed one. For a
     process that was forked from such a one, the Helper whose process has them. Safe from several threads at once."""
     global _asked
-    _asked = _asked or _of_forked is None
+    _asked = True
     return _of_forked
 
 

@@ -142,12 +142,12 @@ class ShardFiles:
         else:
             self.at_once = min(self.at_once << 1, _MOST_AT_ONCE)
         if file.written >= self.most_bytes or self.most_records is not None and file.records >= self.most_records:
-            self.end()
+            self.end(file)
 
     # ---- Files ----
 
-    def end(self) -> None:
-        file, self.open = self.file(), None
+    def end(self, file: _File) -> None:
+        self.open = None
         self.before += file.records
         try:
             if not file.records:
@@ -168,7 +168,7 @@ class ShardFiles:
 
     def close(self) -> list[Shard]:
         if self.open is not None:
-            self.end()
+            self.end(self.open)
         self.wait()
         self.putting.shutdown()
         return self.shards

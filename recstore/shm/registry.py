@@ -59,9 +59,8 @@ def open_shards(token: bytes, store: int) -> native.Shards:
 
 # ---- Segments and blobs that are mapped here ----
 
-_attached: dict[
-    tuple[bytes, ReadingKey | None], ref[Any]
-] = {}  # (id, key of its Reader) -> weak reference to the Segment or Blob that maps it in this process
+# (id, key of its Reader) -> weak reference to the Segment or Blob that maps it in this process
+_attached: dict[tuple[bytes, ReadingKey | None], ref[Any]] = {}
 _fork_hook = False
 
 

@@ -1,4 +1,4 @@
-"""The public names of this room; each class is in the stub beside its module."""
+"""The public names of this room, which are imported when they are first asked for."""
 
 from recstore.torch.batches import Batch
 from recstore.torch.buckets import GroupSampler, LengthBatchSampler

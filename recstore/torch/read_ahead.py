@@ -37,9 +37,8 @@ class _Shared:
     def __init__(self, read: Callable[[Any], Any], begin: Callable[[], None]) -> None:
         self.read = read
         self.begin = begin
-        self.orders: queue.SimpleQueue[tuple[int, Any] | None] = (
-            queue.SimpleQueue()
-        )  # (number, order), or None: a thread ends
+        # (number, order), or None: a thread ends
+        self.orders: queue.SimpleQueue[tuple[int, Any] | None] = queue.SimpleQueue()
         self.results: dict[int, tuple[Any, BaseException | None]] = {}  # number -> (result, None) or (None, exception)
         self.came: queue.SimpleQueue[None] = queue.SimpleQueue()  # an item for each result
         self.threads: list[threading.Thread] = []
@@ -218,9 +217,8 @@ class ReadAhead:
             self._shared.join()
             self._shared.results.clear()
 
-    def __del__(
-        self, getpid: Callable[[], int] = os.getpid
-    ) -> None:  # at the end of the program, modules have lost their names
+    # At the end of the program, modules have lost their names.
+    def __del__(self, getpid: Callable[[], int] = os.getpid) -> None:
         # No waiting: a garbage collection may call this, and the thread may want a lock of the thread that collects.
         shared = getattr(self, "_shared", None)
         if shared is not None and shared.process == getpid():

@@ -94,7 +94,7 @@ class ShardSampler(epochs.IndexSampler):
         self.window = _in_range(window, "window", epochs.MOST)
         self._nodes = None if nodes is None else _in_range(nodes, "nodes", _MOST_NODES)
         self._legs: Legs = ()  # of the epoch of a state that was loaded
-        self._order: tuple[tuple[int, Legs], ShardOrder] | None = None
+        self._order: tuple[tuple[int, int | None, Legs], ShardOrder] | None = None
         self._told: tuple[epochs.Iteration, set[int]] | None = None
         self._set(n, seed, rank, world_size, drop_last, shuffle)
         self._print = zlib.crc32(self._ends.data, _print_of(self._records))
@@ -143,9 +143,9 @@ class ShardSampler(epochs.IndexSampler):
 
     def _order_of(self, live: epochs.Iteration) -> ShardOrder:
         """The order of the epoch of an iteration; the latest one is kept."""
-        which = live.epoch, live.legs
+        which = self.window, self._key(live.epoch), live.legs
         if self._order is None or self._order[0] != which:
-            self._order = which, ShardOrder(self._ends, self.window, self._key(live.epoch), live.legs)
+            self._order = which, ShardOrder(self._ends, *which)
         return self._order[1]
 
     def _told_in(self, live: epochs.Iteration) -> set[int] | None:

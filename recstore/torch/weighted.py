@@ -72,7 +72,7 @@ class WeightedSampler(epochs.IndexSampler):
             raise TypeError(f"replacement is True or False, not {replacement!r:.60}")
         self.replacement = replacement
         self._groups: rows.Groups | None = None
-        self._order: tuple[int, rows.Rows] | None = None  # an epoch, and its draws without replacement
+        self._order: tuple[int, rows.Rows] | None = None  # the key of an epoch, and its draws without replacement
         if classes is None:
             column = checked(rows.numbers_of(weights, "weight"), lambda i: f"record {i}")
             self._records = len(column)
@@ -102,7 +102,7 @@ class WeightedSampler(epochs.IndexSampler):
         array = out_of(out)
         if self._table is None:
             native.fill_permutation(array, live.length, None, live.position(taken), live.world_size)
-            array[:] = self._order_of(live.epoch, key)[array]
+            array[:] = self._order_of(key)[array]
             return
         run = key, live.position(taken), live.world_size, live.length
         self._table.draw(array, *run)
@@ -113,17 +113,17 @@ class WeightedSampler(epochs.IndexSampler):
             array += first
             self._groups.read(array)
 
-    def _order_of(self, epoch: int, key: int) -> rows.Rows:
-        """The indices of an epoch without replacement, in the order of their draws."""
+    def _order_of(self, key: int) -> rows.Rows:
+        """The indices of the epoch of a key without replacement, in the order of their draws."""
         import numpy
 
-        if self._order is None or self._order[0] != epoch:
+        if self._order is None or self._order[0] != key:
             keys = self._weights.copy()
             native.draw_keys(keys, key)
             last = numpy.partition(keys, self._length - 1)[self._length - 1]
             chosen = numpy.flatnonzero(keys <= last)  # more than needed where keys are equal: the first ones count
             chosen = chosen[numpy.argsort(keys[chosen], kind="stable")[: self._length]]
-            self._order = epoch, rows.small(chosen)
+            self._order = key, rows.small(chosen)
         return self._order[1]
 
     def __getstate__(self) -> dict[str, Any]:

@@ -135,12 +135,13 @@ def is_known(kind: type) -> bool:
 def _find_handler(value: Any) -> Handler | None:
     """The function that describes values of this type; None if they cannot be stored."""
     kind = type(value)
-    # This comes before registrations: a registration does not change how a known type is stored.
-    if is_known(kind):
+    if is_known(kind):  # before registrations, which do not change how a known type is stored
         return _BY_NAME[kind.__module__.partition(".")[0], kind.__name__]
+    if kind in _BUILTIN:
+        return _BUILTIN[kind]
     from recstore.values import class_types
 
-    return _BUILTIN.get(kind) or class_types.handler(value)
+    return class_types.handler(value)
 
 
 _loaded: WeakSet[type] = WeakSet()  # the types of which a pickled value was loaded

@@ -25,7 +25,7 @@ from recstore.remote.storage import storage_of
 
 @pytest.mark.parametrize("fault", ["cut", "flip", "refuse", "reset"])
 def test_a_passing_fault_is_no_error(made, tmp_path, fault):
-    getattr(made, fault)(3, match=r"\.recs")
+    getattr(made, fault)(fetch.TRIES - 1, match=r"\.recs")  # one object may meet them all
     assert recstore.open(made.at, cache=tmp_path, options=made.options).to_list() == ALL
     assert made.left() == 0 and nothing_half_made(tmp_path)
 
@@ -175,7 +175,9 @@ def test_a_limit_removes_what_was_used_longest_ago(made, tmp_path):
     assert y[-1] == ALL[-1] and fetched(made) == (0, 0)
     assert y[0] == ALL[0]
     has_sent(made, 1)
-    assert f"{made.made.hashes[5]}.recs" in names(tmp_path, ".recs")  # it was used meanwhile
+    assert f"{made.made.hashes[5]}.recs" in names(tmp_path, ".recs")  # it was used last
+    x = recstore.open(made.at, cache=tmp_path, limit=2**70, lazy=True, options=made.options)
+    assert x.to_list() == ALL  # a limit beyond 64 bits is one
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/maps"), reason="looks at /proc")
@@ -261,8 +263,8 @@ class Clock:
         self.act(self.sleeps)
 
 
-def test_room_is_waited_for_while_a_part_grows(tmp_path, monkeypatch):
-    """A large file on a slow line takes longer than the patience with one of which nothing comes."""
+def test_room_is_waited_for_while_a_part_grows(tmp_path, monkeypatch, caplog):
+    """A large file on a slow line takes longer than the patience with one of which nothing comes. The log says it."""
     into = cache.Cache(tmp_path, limit=20_000)
     part = cache.Part(into, "a" * 40 + ".recs", 15_000)
 
@@ -275,6 +277,7 @@ def test_room_is_waited_for_while_a_part_grows(tmp_path, monkeypatch):
     monkeypatch.setattr(cache, "time", Clock(act))
     with into.new_part("b" * 40 + ".recs", 10_000):
         assert cache.time.sleeps == 10
+    assert f"waiting for room in the cache '{tmp_path}', which another process" in caplog.text
     stuck = cache.Part(into, "c" * 40 + ".recs", 15_000)
     monkeypatch.setattr(cache, "time", Clock(lambda n: None))
     with pytest.raises(recstore.errors.OutOfSpaceError, match="raise the limit"):

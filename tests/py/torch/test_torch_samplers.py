@@ -47,6 +47,24 @@ def test_seed_of_an_epoch(epoch):
     assert sampler.epoch == epoch
 
 
+MAKERS = {
+    "shuffle": lambda seed: ShuffleSampler(9, seed=seed),
+    "shards": lambda seed: ShardSampler(9, boundaries=[3, 6, 9], seed=seed),
+    "weighted": lambda seed: WeightedSampler(range(1, 10), seed=seed),
+    "drawn": lambda seed: WeightedSampler(range(1, 10), replacement=False, seed=seed),
+    "groups": lambda seed: GroupSampler(range(9), 1, seed=seed),
+}
+
+
+@pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
+def test_the_order_is_that_of_the_seed_that_is_set(make):
+    """An order that is kept for the next iteration was kept for the epoch, whatever had become the seed."""
+    sampler = make(1)
+    first = list(sampler)
+    sampler.seed = 2
+    assert list(sampler) == list(make(2)) != first
+
+
 def test_orders_of_epochs_differ_and_repeat():
     sampler, orders = ShuffleSampler(100, seed=1), []
     for epoch in range(5):
