@@ -53,6 +53,12 @@ def own_folders(monkeypatch):
         monkeypatch.delenv(name, raising=False)
 
 
+@pytest.fixture
+def alone(tmp_path_factory, monkeypatch):
+    """A folder where no other program of this user builds or collects."""
+    monkeypatch.setenv("RECSTORE_DIR", str(tmp_path_factory.mktemp("shared")))
+
+
 @pytest.fixture(params=METHODS)
 def context(request):
     return multiprocessing.get_context(request.param)

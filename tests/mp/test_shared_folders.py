@@ -20,12 +20,6 @@ from recstore.shm import folders, named_segments
 # ---- Names and places -----------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def alone(tmp_path_factory, monkeypatch):
-    """A folder where no other program of this user builds or collects meanwhile."""
-    monkeypatch.setenv("RECSTORE_DIR", str(tmp_path_factory.mktemp("shared")))
-
-
 @pytest.mark.parametrize("bad, why", [
     ("", "is empty"), ("a/b", "has a slash"), ("../../etc/passwd", "has a slash"), ("a\0b", "has a NUL"),
     ("x" * 300, "has 300 characters, and 64 are the most"), ("x" * 65, "has 65 characters"), (".", "begins with a dot"),

@@ -19,11 +19,7 @@ from recstore import sharing
 from recstore._core import native, trust
 from recstore.shm import named_segments
 
-
-@pytest.fixture(autouse=True)
-def alone(tmp_path_factory, monkeypatch):
-    """A folder where no other program of this user collects meanwhile."""
-    monkeypatch.setenv("RECSTORE_DIR", str(tmp_path_factory.mktemp("shared")))
+pytestmark = pytest.mark.usefixtures("alone")
 
 
 def orphan(name, **options):
@@ -164,7 +160,7 @@ def test_forked_child_holds_no_lock(tmp_path, waiting):
 
 
 @pytest.mark.parametrize("fork", [os.fork, ctypes.CDLL(None).fork], ids=["of Python", "of C"])
-def test_a_killed_builder_whose_child_lives_on(name, fork, tmp_path, alone):
+def test_a_killed_builder_whose_child_lives_on(name, fork, tmp_path):
     """The fault: no hook of Python runs in a child that C code forks, so it kept its parent's lock."""
     note = tmp_path / "left behind"
     build = functools.partial(sharers.killed_with_a_child, str(note), fork=fork)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from prop import packed
 from prop.strategies import same
+from prop.test_ref import code_of
 from ref import mapping, reader
 from ref import mapping_writer as mw
 from ref import writer as w
@@ -17,12 +18,6 @@ slow_to_draw = settings(
     deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large], max_examples=200
 )
 TOP = (1 << 64) - 1
-
-
-def code_of(data, deep=True):
-    with pytest.raises(reader.FormatError) as caught:
-        (reader.check if deep else reader.read)(data)
-    return caught.value.code.removeprefix("RS_E_FMT_")
 
 
 def one(root, raw, trees=(), tables=None, **header):

@@ -1,3 +1,12 @@
 """Fixtures that several files of tests share."""
 
+import pytest
 from s3_sets import bucket, made, running, server  # noqa: F401
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_names(tmp_path_factory):
+    """The names of named stores are this process's own: another one may run a test that takes the same."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RECSTORE_DIR", str(tmp_path_factory.mktemp("named")))
+        yield

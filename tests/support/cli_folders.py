@@ -1,4 +1,4 @@
-"""Where the commands of a test run, and what they say."""
+"""Where the commands of a test run, the files that they read, and what they say."""
 
 import pytest
 
@@ -25,3 +25,8 @@ def run(capfdbinary):
         return status, out.decode(), err.decode()
 
     return call
+
+
+def wrote(path, text):
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return str(path)

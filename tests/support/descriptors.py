@@ -4,7 +4,8 @@ import gc
 import os
 import socket
 import stat
-import time
+
+from waiting import until
 
 
 def names():
@@ -28,9 +29,6 @@ def count():
     return len(names())
 
 
-def wait_for(most, seconds=30):
+def wait_for(most):
     """Wait until this process has at most so many descriptors: threads that end close theirs a little later."""
-    limit = time.monotonic() + seconds
-    while count() > most:
-        assert time.monotonic() < limit, f"{count()} descriptors, {most} before"
-        time.sleep(0.05)
+    until(lambda: count() <= most, f"more than {most} descriptors", pause=0.05)

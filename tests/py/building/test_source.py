@@ -5,10 +5,10 @@ import io
 import os
 import pathlib
 import pickle
-import sys
 import threading
 
 import pytest
+import waiting
 
 import recstore
 from recstore import RecordDict, RecordList, sources
@@ -162,13 +162,11 @@ def test_the_fingerprint_is_that_of_code_attributes_and_files(tmp_path):
 
 
 def test_two_processes_agree_about_a_source(tmp_path):
-    import subprocess
-
     path = tmp_path / "x.csv"
     path.write_text("id,label\n1,a\n2,b\n")
     code = f"import recstore; print(recstore.sources.csv({str(path)!r}, columns=['id']).fingerprint)"
     pytest.importorskip("pyarrow")
-    found = {subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout for _ in range(2)}
+    found = {waiting.python("-c", code).stdout for _ in range(2)}
     assert found == {sources.csv(path, columns=["id"]).fingerprint + "\n"}
     assert sources.csv(path).fingerprint + "\n" not in found
 

@@ -11,16 +11,12 @@ import sys
 
 import pytest
 import waiting
+from cli_folders import wrote
 
 import recstore
 from recstore._core import native
 from recstore.cli import bench_rivals, bench_timing, files, main, records
 from recstore.cli.records import SourceError
-
-
-def wrote(path, text):
-    path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    return str(path)
 
 
 def taken(path, form=None, where=None):

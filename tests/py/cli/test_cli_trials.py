@@ -9,6 +9,7 @@ import sys
 import textwrap
 
 import pytest
+from cli_folders import wrote
 
 from recstore.cli import demo, main, running, trial
 
@@ -19,11 +20,6 @@ def program(*arguments, **options):
         [sys.executable, "-m", "recstore.cli.main", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         text=True, cwd="/", start_new_session=True, **options
     )  # fmt: skip
-
-
-def wrote(path, text):
-    path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    return str(path)
 
 
 def alive(group):

@@ -141,9 +141,6 @@ def test_a_store_that_fails_is_not_a_network_that_fails(server, bucket, status, 
     server.heal()
 
 
-# ---- Copies in the cache ----
-
-
 # ---- Places ----
 
 

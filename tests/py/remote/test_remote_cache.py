@@ -205,6 +205,10 @@ def test_a_wrong_clock_keeps_nothing(made, tmp_path):
     assert not ahead.exists() and len(names(tmp_path, ".recs")) == 6
 
 
+def test_a_limit_beyond_any_disk(made, tmp_path):
+    assert recstore.open(made.at, cache=tmp_path, lazy=True, limit=2**70, options=made.options).to_list() == ALL
+
+
 def test_a_limit_that_is_too_low(made, tmp_path):
     with pytest.raises(recstore.errors.OutOfSpaceError, match="lazy=True"):
         recstore.open(made.at, cache=tmp_path, limit=made.made.nbytes - 1, options=made.options)

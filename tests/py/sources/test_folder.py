@@ -26,7 +26,7 @@ TREE = [
     "dog/n.txt",
 ]
 
-NAME = f"test-scan-{os.getpid()}"
+NAME = "test-scan"
 
 
 def planted(root, paths=TREE):

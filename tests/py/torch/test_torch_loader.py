@@ -370,4 +370,4 @@ def test_without_cuda_pinning_warns_if_it_was_asked_for(monkeypatch):
 def test_cuda_is_not_asked_about_before_the_first_iteration(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", None)
     made = Loader(Batches())
-    pytest.raises(TypeError, lambda: iter(made))
+    pytest.raises(TypeError, lambda: iter(made)).match("NoneType.* not callable")
