@@ -37,7 +37,7 @@ def open_set(
     if limit is not None:
         from recstore.dataset import object_sizes
 
-        limit = object_sizes.parse(limit)
+        limit = min(object_sizes.parse(limit), 1 << 63)  # a handle has 64 bits for it, and no disk has as many bytes
     if cached:
         reading.cache, reading.limit = _cache_folder(cache, storage.url), limit
     opener = openers.new(reading, storage, number)
