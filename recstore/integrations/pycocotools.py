@@ -71,13 +71,15 @@ class COCO(_COCO):  # type: ignore[misc]
             if name in options:
                 raise TypeError(f"COCO() got an unexpected keyword argument {name!r}")
         files = inputs.resolve(annotation_file)
+        # All builds begin here: a file that changes between two of them is an error, too.
+        apart = {name: JsonSource(files, (name,))._begun() for name in _APART}
         lists, rest = parts.of(parts.store("COCO", _Document(files), _shared_as(options, ".rest")))
         for name in rest["apart"]:
             indexes: dict[str, Any] = {"index_by": "id"}
             if name == "annotations":
                 indexes["group_by"] = ["image_id", *["category_id"] * ("categories" in rest["order"])]
             chosen = {**_shared_as(options, _APART[name]), **indexes}
-            lists[name] = parts.store("COCO", JsonSource(files, (name,)), chosen)
+            lists[name] = parts.store("COCO", apart[name], chosen)
         values = rest["values"]
         self.dataset = {name: values[name] if name in values else lists[name] for name in rest["order"]}
         self.createIndex()
