@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     _F = TypeVar("_F", bound=Callable[..., Any])
 
-__all__ = ["arguments", "foreign_names", "later", "named_arguments"]
+__all__ = ["foreign_names", "later", "named_arguments"]
 
 
 def later(

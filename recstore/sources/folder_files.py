@@ -91,16 +91,12 @@ def folder(
     >>> x[0], x.classes, x.close()
     ({'path': 'cat/1.jpg', 'label': 0}, ['cat'], None)
     """
-    if not isinstance(root, (str, bytes, os.PathLike)):
-        raise TypeError(
-            f"sources.folder() reads the folder of a path, and root is {an(type(root).__name__)}: give a path"
-        )
     how = Walking(paths, stat, as_tuples, hidden, follow_symlinks, errors, allow_empty, threads)
-    return _source(os.path.expanduser(os.fsdecode(root)), Patterns(pattern), class_from, classes, how, where, n_rows)
+    return _source(root, Patterns(pattern), class_from, classes, how, where, n_rows)
 
 
 def _source(
-    root: str,
+    given: Path,
     patterns: Patterns,
     class_from: _ClassFrom,
     classes: Iterable[str] | None,
@@ -108,6 +104,10 @@ def _source(
     where: Callable[[Any], object] | None,
     n_rows: int | None,
 ) -> FolderSource:
+    if not isinstance(given, (str, bytes, os.PathLike)):
+        kind = an(type(given).__name__)
+        raise TypeError(f"sources.folder() reads the folder of a path, and root is {kind}: give a path")
+    root = os.path.expanduser(os.fsdecode(given))
     classing = _Classing.of(class_from, root)
     if classes is not None and classing is None:
         raise TypeError("classes= needs class_from=, which says how a file gets its class")
