@@ -214,8 +214,8 @@ def test_types_that_are_given():
     assert read("x\n0.1\n", dtypes={"x": "float"}) == read("x\n0.1\n", dtypes={"x": float}) == [{"x": 0.1}]
     assert read(b"x\n\xff\n", dtypes={"x": bytes}) == [{"x": b"\xff"}]
     for dtypes, text in (
-        ({"x": "colour"}, "no type"),
-        ({"x": 5}, "no type"),
+        ({"x": "colour"}, "is not a type"),
+        ({"x": 5}, "is not a type"),
         ({"x": pyarrow.list_(pyarrow.int8())}, "text does not become"),
     ):
         with pytest.raises(TypeError, match=text):
