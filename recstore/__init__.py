@@ -103,7 +103,7 @@ def __getattr__(name: str) -> object:
 
 
 def _hint(name: str) -> str:
-    return str(_foreign_names().of_function(name))
+    return str(_foreign_names().of_name(name))
 
 
 def __dir__() -> list[str]:

@@ -1,4 +1,4 @@
-"""Types that several stubs share. There is no such module at run time: user code does not import it.
+"""Types that several stubs share. The module does not exist at run time: user code does not import it.
 
 What a checker cannot tell is left wide on purpose: a record's fields are Any, and an index array is whatever has a
 length, dimensions and ``__array__``, so that numpy's scalars, which are indices, do not match, and torch is not needed.

@@ -109,7 +109,7 @@ class WaitTimeoutError(Error, TimeoutError):
 
 
 class InputError(Error, ValueError):
-    """A file or table that is read into a store holds something that is no record, or changed while it was read. The
+    """A file or table that is read into a store holds something that is not a record, or changed while it was read. The
     message names the file, the line or record, and the remedy."""
 
 
@@ -125,7 +125,7 @@ class RemoteError(Error, OSError):
 
 
 class ConflictError(RemoteError):
-    """Another writer has committed a manifest of the set of shards meanwhile. Nothing of this commit is visible."""
+    """Another writer has committed a manifest of the set of shards first. Nothing of this commit is visible."""
 
 
 def of_file(error: _ErrorT, path: str | None) -> _ErrorT:

@@ -35,13 +35,18 @@ def later(
 
 def foreign_names() -> ModuleType:
     """The module with what to write for the names of other libraries. Only errors import it."""
-    return __import__("recstore.sources.foreign_names", fromlist=["of_function"])
+    return __import__("recstore.sources.foreign_names", fromlist=["of_name"])
+
+
+def arguments(function: Callable[..., Any]) -> tuple[str, ...]:
+    """The names of the arguments of a Python function, without those that ``**`` collects."""
+    code = function.__code__
+    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 
 
 def named_arguments(function: _F) -> _F:
     """A function or constructor whose TypeError for an unknown keyword argument says what to write instead."""
-    code = function.__code__
-    known = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    known = arguments(function)
 
     def checked(*args: Any, **kwargs: Any) -> Any:
         for name in kwargs:

@@ -19,7 +19,7 @@ def list(name: str | None = None, *, dir: Path | None = None) -> SegmentTable:
         name: only the stores of this name.
         dir: the folder of the stores, instead of RECSTORE_DIR or /dev/shm.
 
-    The list is empty where there is no such store. Safe from several threads at once.
+    The list is empty if no store has the name. Safe from several threads at once.
 
     >>> from recstore import RecordList
     >>> x = RecordList([1, 2, 3], name="doctest-listed")
@@ -34,7 +34,7 @@ def remove(name: str, fingerprint: str | None = None, *, dir: Path | None = None
     """Removes the stores of a name, kept or not, in use or not, and returns their number.
 
     Processes that read such a store go on reading it; its memory is free when the last of them closes it. Raises
-    SegmentNotFoundError where there is no such store. Safe from several threads at once.
+    SegmentNotFoundError if no store has the name. Safe from several threads at once.
 
     >>> from recstore import RecordList
     >>> x = RecordList([1, 2, 3], name="doctest-removed")

@@ -29,6 +29,7 @@ from recstore.errors import (
     WaitTimeoutError,
     _ChildDied,
 )
+from recstore.later import arguments
 from recstore.shm import named_segments, registry, segment_list
 from recstore.shm.lock_state import LockState
 from recstore.text import an
@@ -112,7 +113,7 @@ def shared(
             source or function must be picklable. A script that defines it calls `shared` under
             ``if __name__ == "__main__":``.
         dir: the folder to share through, instead of RECSTORE_DIR or /dev/shm.
-        timeout: seconds to wait for another process, at most; a minute unless told where there is no build.
+        timeout: seconds to wait for another process, at most; by default a minute if there is no build.
         classes, allow_pickle: how this process reads the store, as in :func:`open`.
         options: those of :class:`recstore.RecordList`, but not `name` and `backing`. They are not part of the
             fingerprint. `arrays` says how this process reads, too.
@@ -150,7 +151,7 @@ def _check_options(options: dict[str, Any]) -> None:
     for option in ("name", "backing"):
         if option in options:
             raise TypeError(f"shared() takes no {option}=: it names the store, and other processes find it in `dir`")
-    build_options.of("shared", options, shared.__code__.co_varnames[:10])
+    build_options.of("shared", options, arguments(shared))
 
 
 def _check_attaching(timeout: float | None, **given: object) -> None:
@@ -389,7 +390,7 @@ def _refuse_nested(target: Target) -> None:
         return
     pid = entry[1]
     if pid != os.getpid():
-        # This process was forked while its parent was building. The parent may have finished meanwhile.
+        # This process was forked while its parent was building. The parent may have finished since.
         state = LockState.at(target.lock_path)
         if state is None or state.pid != pid:
             del _building[target.path]
@@ -438,10 +439,8 @@ def _only(name: str, dir: Path | None, timeout: float) -> tuple[native.Segment, 
     for _ in range(100):
         paths = named_segments.found(name, dir)
         if len(paths) > 1:
-            known = [label.fingerprint for label in map(named_segments.Label.at, paths) if label is not None]
             raise ValueError(
-                f"{len(paths)} stores are named {name!r}; say which by fingerprint=, one of"
-                f" {', '.join(map(repr, sorted(known)))}"
+                f"{len(paths)} stores are named {name!r}; say which by fingerprint=, one of {_fingerprints(paths)}"
             )
         if not paths:
             break
@@ -458,19 +457,19 @@ def _only(name: str, dir: Path | None, timeout: float) -> tuple[native.Segment, 
 
 
 def _no_such(target: Target, dir: Path | None) -> SegmentNotFoundError:
-    known = [
-        label.fingerprint
-        for label in map(named_segments.Label.at, named_segments.found(target.name, dir))
-        if label is not None
-    ]
-    error = named_segments.gone(target.name, dir)
-    if known:
-        return SegmentNotFoundError(
-            errno.ENOENT,
-            f"no segment {target.name!r} with the fingerprint {target.fingerprint!r}; there is "
-            + ", ".join(map(repr, sorted(known))),
-        )
-    return error
+    known = _fingerprints(named_segments.found(target.name, dir))
+    if not known:
+        return named_segments.gone(target.name, dir)
+    return SegmentNotFoundError(
+        errno.ENOENT,
+        f"no segment {target.name!r} with the fingerprint {target.fingerprint!r}; there is {known}",
+    )
+
+
+def _fingerprints(paths: Iterable[str]) -> str:
+    """The fingerprints of the segments at these paths, for messages."""
+    labels = map(named_segments.Label.at, paths)
+    return ", ".join(sorted(repr(label.fingerprint) for label in labels if label is not None))
 
 
 def _traceback(error: BaseException) -> str:

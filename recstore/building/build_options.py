@@ -142,7 +142,7 @@ def _target(name: str, backing: Backing) -> Target:
 def name_taken(target: Target) -> SegmentExistsError:
     """The SegmentExistsError for a name that a store has already."""
     label = named_segments.Label.at(target.path)
-    by = "by a file that is no readable segment of this user" if label is None else f"by a store of {label.builder}"
+    by = "by a file that is not a readable segment of this user" if label is None else f"by a store of {label.builder}"
     return SegmentExistsError(
         errno.EEXIST,
         f"the name {target.name!r} is taken {by}: recstore.shared({target.name!r}) reads it, "

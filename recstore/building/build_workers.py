@@ -90,6 +90,7 @@ def work(
     while (shard := incoming.get()) is not None:
         encoder = native.ListEncoder(writer, make) if seed is None else native.PairEncoder(writer, seed, make)
         send(*_read(shard, encoder, send_parcel, seed is not None))
+        shard = None  # frees it while the next one is on its way
 
 
 def _read(

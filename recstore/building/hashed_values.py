@@ -255,7 +255,7 @@ class ValueHash:
     def tensor(self, value: Any, where: Where) -> None:
         torch = sys.modules["torch"]
         if value.device.type != "cpu" or value.layout is not torch.strided or value.is_quantized:
-            self.refuse(where, f"is a tensor on {value.device} that is no plain CPU tensor; value.cpu() can be hashed")
+            self.refuse(where, f"is a tensor on {value.device}, not a plain CPU tensor; value.cpu() can be hashed")
         self.spend(value.numel() * value.element_size(), where)
         self.text("tensor", f"{value.dtype} {tuple(value.shape)}")
         data = value.detach().resolve_conj().resolve_neg().contiguous().reshape(-1)

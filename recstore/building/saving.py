@@ -136,7 +136,7 @@ def _require_folder(folder: str) -> None:
     while not os.path.lexists(parent):
         parent = os.path.dirname(parent) or "."
     if parent == folder:
-        raise NotADirectoryError(errno.ENOTDIR, "the folder to save into is no folder", folder)
+        raise NotADirectoryError(errno.ENOTDIR, "the folder to save into is not a folder", folder)
     if not os.path.isdir(parent):
         raise NotADirectoryError(errno.ENOTDIR, "a parent of the folder to save into is a file", parent)
     raise FileNotFoundError(errno.ENOENT, "the folder to save into does not exist; os.makedirs makes it", folder)

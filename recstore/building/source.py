@@ -43,7 +43,8 @@ class Source(Generic[_T_co]):
     - ``pairs``: True if its records are the (key, value) pairs of a mapping.
     - ``attributes``: a dict that JSON can express, which a list keeps as ``x.attributes``; it may be set while the
       records are appended.
-    - ``files``: the paths of the files that it reads. A build raises InputError if one of them changes meanwhile.
+    - ``files``: the paths of the files that it reads. A build raises InputError if one of them changes
+      while it runs.
     - ``fingerprint``: for `recstore.shared`, a text that says which data it is. None derives one from the code and the
       attributes of the source, and from the sizes and times of `files`.
 
@@ -92,7 +93,7 @@ class Source(Generic[_T_co]):
 
         streaming.save(self, path, options)
 
-    # ---- What a build needs beside, which the readers of the package define ----
+    # ---- What else a build calls, which the readers of the package define ----
 
     def _begun(self) -> Source[_T_co]:
         """The source for one build: what it notes while it is read is of that build."""
@@ -112,7 +113,7 @@ class Source(Generic[_T_co]):
             )
 
     def _check(self) -> None:
-        """Called after all records were appended. Raises InputError if the source changed meanwhile."""
+        """Called after all records were appended. Raises InputError if the source has changed since `_begun`."""
 
     def _report(self) -> object:
         """What `_fill` has to tell at its end, as a picklable value. A worker sends it back."""
@@ -147,8 +148,8 @@ class _Watched(Source):
     def attributes(self) -> dict[str, Any] | None:  # type: ignore[override]  # set while the records are appended
         return self.source.attributes
 
-    def split(self) -> Any:
-        return self.source.split()
+    def split(self) -> Sequence[Any] | None:
+        return parts_of(self.source)
 
     def _fill(self, builder: Any, progress: bool) -> None:
         self.source._fill(builder, progress)
@@ -160,6 +161,17 @@ class _Watched(Source):
         for path, stamp in zip(self.files, self.stamps):
             if self.of_files(path) != stamp:
                 raise InputError(f"{path}: the file changed while it was read; read it again when it is complete")
+
+
+def parts_of(source: Source) -> Sequence[Any] | None:
+    """What `split` of a source returns. Raises TypeError for something that is not a sequence of parts."""
+    parts: Any = source.split()
+    if parts is not None and (isinstance(parts, (str, bytes, bytearray)) or not isinstance(parts, Sequence)):
+        raise TypeError(
+            f"split() of {an(type(source).__name__)} returned {an(type(parts).__name__)}; it returns a list of sources "
+            "or iterables, one for each part, or None"
+        )
+    return parts
 
 
 def append_all(source: Source, builder: Any) -> Source:
@@ -281,7 +293,7 @@ _PANDAS = 'df.to_dict("records")'
 def rows_of_table(source: object) -> str | None:
     """The expression that gives the rows of a DataFrame or an Arrow table as dicts; None for any other source.
 
-    A single column (a Series of pandas or polars) is no table: iteration over it gives its values.
+    A single column (a Series of pandas or polars) is not a table: iteration over it gives its values.
     """
     kind = type(source)
     has_columns = hasattr(kind, "schema") or hasattr(kind, "columns")

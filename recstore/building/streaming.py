@@ -9,9 +9,10 @@ from recstore.building import build_options, saving
 from recstore.building.build_options import Options
 from recstore.building.destination import explained, finished, new_builder, private_bytes
 from recstore.building.pairs import factory_of, pairs_in, pairs_of
-from recstore.building.source import Source, items_of, paths_of
+from recstore.building.source import Source, items_of, parts_of, paths_of
 from recstore.errors import OutOfSpaceError
 from recstore.shm import attributes
+from recstore.text import an
 from recstore.values.factories import FACTORIES
 
 TYPE_CHECKING = False
@@ -45,19 +46,33 @@ def fill(builder: Any, source: Any, options: Options) -> None:
         else:
             builder.extend(_tracked(source) if options.progress else items_of(source))
         return
-    source = source._begun()
-    shards = source.split() if options.workers else None
+    begun = source._begun()
+    shards = parts_of(begun) if options.workers else None
     if shards is None:
-        source._fill(builder, options.progress)
-        reports = [source._report()]
+        begun._fill(builder, options.progress)
+        reports = [begun._report()]
     else:
         from recstore.building import parallel_build
 
         reports = parallel_build.fill(builder, shards, options)
-    source._check()
-    source._told(reports)
-    if source.attributes and not source.pairs:
-        builder.annotate(*attributes.pack(source.attributes))
+    begun._check()
+    begun._told(reports)
+    if begun.attributes and not begun.pairs:
+        builder.annotate(*_packed(begun.attributes, an(type(source).__name__)))
+
+
+def _packed(found: Any, owner: str) -> tuple[int, bytes]:
+    """The attributes of a source for Builder.annotate. `owner` is the source in messages."""
+    if not isinstance(found, dict):
+        raise TypeError(f"the attributes of {owner} are {an(type(found).__name__)}; give a dict, or None")
+    try:
+        return attributes.pack(found)
+    except TypeError as error:
+        raise TypeError(
+            f"the attributes of {owner}: {error}; JSON has dict, list, str, int, float, bool and None"
+        ) from None
+    except ValueError as error:
+        raise ValueError(f"the attributes of {owner}: {error}") from None
 
 
 def _tracked(source: Any) -> Any:

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
 __all__ = ["SharedDataset"]
 
-_HOW = {"columns": None, "missing": "none", "nanoseconds": "exact"}
-
 
 class SharedDataset:
     """The rows of a Hugging Face Dataset in a store, for a training loop.
@@ -190,7 +188,7 @@ class _Rows(Source[dict[str, Any]]):
 
     def _fill(self, builder: Any, progress: bool) -> None:
         dataset = self.source if self.is_dataset else self.source()
-        rows = hf_in.source_of(dataset.with_format(None), **_HOW) if _is_dataset(dataset) else None
+        rows = hf_in.source_of(dataset.with_format(None)) if _is_dataset(dataset) else None
         if rows is None:
             raise TypeError(f"the function returned {an(type(dataset).__name__)}, not a Dataset or IterableDataset")
         rows._fill(builder, progress)

@@ -29,7 +29,6 @@ __all__ = ["get", "get_detection_dataset_dicts", "serializer"]
 
 register(BoxMode)  # each annotation has one; without it attached processes would read Records in its place
 
-_SHARING = ("shared", "keep", "fingerprint", "dir", "timeout")
 _LIST = "dataset_dicts"
 _PLAIN = (type(None), bool, int, float, str, bytes, os.PathLike)
 
@@ -55,7 +54,7 @@ def get_detection_dataset_dicts(names: str | Iterable[str], *args: Any, **option
     once.
     """
     names = [names] if isinstance(names, str) else list(names)
-    own = {name: options.pop(name) for name in _SHARING if name in options}
+    own = {name: options.pop(name) for name in parts.SHARING if name in options}
     load = functools.partial(data.get_detection_dataset_dicts, names, *args, **options)
     return _loaded("get_detection_dataset_dicts", names, load, own)
 
@@ -64,7 +63,7 @@ def get(name: str, **options: Unpack[Sharing]) -> RecordView[dict[str, Any]]:
     """The dicts of one registered dataset, unfiltered, in place of ``DatasetCatalog.get``. `options` and the result are
     those of :func:`get_detection_dataset_dicts`."""
     for option in options:
-        if option not in _SHARING:
+        if option not in parts.SHARING:
             raise TypeError(f"get() got an unexpected keyword argument {option!r}")
     return _loaded("get", [name], functools.partial(data.DatasetCatalog.get, name), options)
 
@@ -83,7 +82,7 @@ def serializer(
     :func:`get_detection_dataset_dicts` saves that.
     """
     for option in options:
-        if option not in _SHARING or shared is None or option == "fingerprint":
+        if option not in parts.SHARING or shared is None or option == "fingerprint":
             raise TypeError(f"serializer() got an unexpected keyword argument {option!r}")
 
     def serialize(dicts: Iterable[dict[str, Any]]) -> records.RecordList[dict[str, Any]]:

@@ -26,7 +26,6 @@ else:
 
 __all__ = ["BaseDataset", "SharedData"]
 
-_OPTIONS = ("shared", "keep", "fingerprint", "dir", "timeout")
 # Attributes that neither decide which records are loaded nor are set by loading them.
 _OWN = ("_recstore", "data_list", "data_bytes", "data_address", "pipeline", "serialize_data", "max_refetch")
 
@@ -58,7 +57,7 @@ class SharedData(_Mixed):  # type: ignore[misc]
     _fully_initialized: bool
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        self._recstore = {name: kwargs.pop(name) for name in _OPTIONS if name in kwargs}
+        self._recstore = {name: kwargs.pop(name) for name in parts.SHARING if name in kwargs}
         super().__init__(*args, **kwargs)
 
     def full_init(self) -> None:

@@ -1,5 +1,5 @@
 """Several lists of records in one store, as a COCO document has them: the records of one list after another, and a last
-record with their counts and with everything that is no such list."""
+record with their counts and with everything else."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
     from recstore.sources import Source
 
 _COUNTS = "recstore parts"
-_SHARING = ("keep", "fingerprint", "dir", "timeout")
+SHARING = ("shared", "keep", "fingerprint", "dir", "timeout")
 
 
 def store(caller: str, source: Source[Any], given: Mapping[str, Any]) -> Any:
     """The store of a source. `given` are options of a build, and ``shared="name"`` with `keep`, `fingerprint`, `dir`
     and `timeout` as of :func:`recstore.shared`: one process of the machine then builds, and the others attach."""
     given = dict(given)
-    name = given.pop("shared", None)
-    chosen = {option: given.pop(option) for option in _SHARING if option in given}
-    build_options.of(caller, given, ("shared", *_SHARING))
+    chosen = {option: given.pop(option) for option in SHARING if option in given}
+    name = chosen.pop("shared", None)
+    build_options.of(caller, given, SHARING)
     if name is not None:
         return sharing.shared(name, source, **chosen, **given)
     if chosen:

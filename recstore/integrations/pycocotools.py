@@ -71,15 +71,15 @@ class COCO(_COCO):  # type: ignore[misc]
             if name in options:
                 raise TypeError(f"COCO() got an unexpected keyword argument {name!r}")
         files = inputs.resolve(annotation_file)
+        # All builds begin here: a file that changes between two of them is an error, too.
+        apart = {name: JsonSource(files, (name,))._begun() for name in _APART}
         lists, rest = parts.of(parts.store("COCO", _Document(files), _shared_as(options, ".rest")))
         for name in rest["apart"]:
             indexes: dict[str, Any] = {"index_by": "id"}
             if name == "annotations":
                 indexes["group_by"] = ["image_id", *["category_id"] * ("categories" in rest["order"])]
             chosen = {**_shared_as(options, _APART[name]), **indexes}
-            source = JsonSource(files, (name,))
-            source.content = {"records": name}
-            lists[name] = parts.store("COCO", source, chosen)
+            lists[name] = parts.store("COCO", apart[name], chosen)
         values = rest["values"]
         self.dataset = {name: values[name] if name in values else lists[name] for name in rest["order"]}
         self.createIndex()
@@ -124,7 +124,7 @@ def _shared_as(options: Any, ending: str) -> dict[str, Any]:
 
 class _Document(parts.PartsSource):
     """The other arrays of a COCO document, read in pieces, and in the rest everything else: the order of the keys, the
-    names of arrays in stores of their own, and the values that are no arrays."""
+    names of arrays in stores of their own, and the other values."""
 
     def parts(self, bar: Any) -> Iterator[tuple[str, Iterable[Any]]]:
         if len(self.inputs) != 1:
@@ -137,7 +137,9 @@ class _Document(parts.PartsSource):
             document = json_document.Document(opened, file.name)
             document.begin()
             if document.need() != ord("{"):
-                raise InputError(f"{file.name}: the JSON is no object; a COCO file is one, with images and annotations")
+                raise InputError(
+                    f"{file.name}: the JSON is not an object; a COCO file is one, with images and annotations"
+                )
             for name in document.members():
                 self.order[name] = None
                 is_array = document.need() == ord("[")

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 from recstore.errors import InputError
 from recstore.later import named_arguments
-from recstore.sources import inputs, reading, table_files
+from recstore.sources import encodings, inputs, reading, table_files
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def arrow(
 
     Raises OSError for a file that cannot be read, ImportError without pyarrow. A build raises InputError, which names
     the file, for one that is cut or not Arrow, a column that is not there, two columns of one name, a value that cannot
-    be cast, and a file that changes meanwhile. The end of a stream may be missing without a sign of it. With
+    be cast, and a file that changes while it is read. The end of a stream may be missing without a sign of it. With
     ``workers=N`` 16 record batches of an IPC file, or a whole stream, are a part. Safe from several threads at once.
 
     >>> import io, pyarrow, pyarrow.feather, recstore
@@ -87,28 +87,13 @@ def read_arrow(
 ) -> RecordList[dict[str, Any]]:
     """``RecordList(recstore.sources.arrow(path, ...), **options)``: see :func:`recstore.sources.arrow` for the
     arguments and :class:`recstore.RecordList` for the options."""
-    source = arrow(
-        path,
-        columns=columns,
-        dtypes=dtypes,
-        missing=missing,
-        nanoseconds=nanoseconds,
-        where=where,
-        n_rows=n_rows,
-    )
-    return reading.built(read_arrow, source, options)
+    return reading.built(read_arrow, arrow, **locals())
 
 
 class ArrowFileSource(table_files.TableFileSource):
-    """The rows of IPC files and streams, or of the record batches `numbers` of one file."""
-
-    def __init__(self, files: list[Input], choice: table_files.Choice, numbers: range | None = None) -> None:
-        super().__init__(files, choice)
-        self.numbers = numbers
+    """The rows of IPC files and streams."""
 
     def _parts(self) -> list[ArrowFileSource]:
-        if self.choice.n_rows is not None:
-            return [self]
         found = []
         for file in self.inputs:
             if file.path is None or file.packed is not None:
@@ -123,7 +108,7 @@ class ArrowFileSource(table_files.TableFileSource):
     def tables(self, file: Input, bar: reading.FileBar) -> Iterator[pyarrow.RecordBatch]:
         with _opened(file, self.choice) as reader, table_files.errors_of(file):
             whole = getattr(reader, "num_record_batches", None)
-            batches = reader if whole is None else map(reader.get_batch, self.numbers or range(whole))
+            batches = reader if whole is None else map(reader.get_batch, self.part or range(whole))
             for number, batch in enumerate(batches, 1):
                 # Offsets of a damaged file may lead anywhere. An array that is handed on has no bounds any more.
                 batch.validate(full=True)
@@ -136,7 +121,7 @@ def _opened(file: Input, choice: table_files.Choice | None) -> Iterator[Any]:
     """The reader of a file's batches with the columns that `choice` needs, or all for None: pyarrow's
     RecordBatchFileReader or RecordBatchStreamReader."""
     with file.open() as opened, _source(file, opened) as (kind, source, start):
-        with table_files.errors_of(file, "no Arrow file, or a part of one"):
+        with table_files.errors_of(file, "not an Arrow file, or a part of one"):
             reader = _reader(kind, source)
             names = reader.schema.names
             needed = names if choice is None else choice.needed(names, file.name)
@@ -171,7 +156,7 @@ def _source(file: Input, opened: BufferedIOBase) -> Iterator[tuple[bytes, Any, i
         opened.seek(start)
         yield head, opened, start
         return
-    rest = _Rest(head, opened)
+    rest = encodings.Begun(head, opened)
     if head != _FILE:
         yield head, rest, None
         return
@@ -179,24 +164,3 @@ def _source(file: Input, opened: BufferedIOBase) -> Iterator[tuple[bytes, Any, i
         copy = table_files.copied(rest)
     with copy:
         yield head, copy, 0
-
-
-class _Rest:
-    """A file object of which some bytes were read already."""
-
-    closed = False
-
-    def __init__(self, head: bytes, opened: BufferedIOBase) -> None:
-        self.head, self.opened = head, opened
-
-    def readable(self) -> bool:
-        return True
-
-    def read(self, size: int = -1) -> bytes:
-        if size < 0:
-            return self.head + self.opened.read()
-        part, self.head = self.head[:size], self.head[size:]
-        return part + self.opened.read(size - len(part)) if len(part) < size else part
-
-    def close(self) -> None:
-        self.closed = True

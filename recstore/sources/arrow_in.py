@@ -5,7 +5,7 @@ this one."""
 from __future__ import annotations
 
 from recstore.later import named_arguments
-from recstore.sources.table_rows import ARRAY, STREAM, ArrowRows, checked, exports, is_pandas, named
+from recstore.sources.table_rows import ARRAY, STREAM, ArrowRows, checked, exports, is_pandas
 from recstore.text import an
 
 TYPE_CHECKING = False
@@ -13,9 +13,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
+    from typing_extensions import Unpack
+
     from recstore._types import ArrowArray, ArrowStream, Missing, Nanoseconds
     from recstore.sources import Source
-    from recstore.sources.table_rows import TableRows
+    from recstore.sources.table_rows import How, TableRows
 
 __all__ = ["table"]
 
@@ -29,7 +31,7 @@ def table(
     nanoseconds: Nanoseconds = "exact",
 ) -> Source[Any]:
     """The rows of a table of another library, each a dict; of a column, its values. No Python object is made for a row,
-    and the GIL is free meanwhile. ``RecordList(table)`` reads a table without these arguments.
+    and other threads run while rows are appended. ``RecordList(table)`` reads a table without these arguments.
 
     Args:
         table: an object with ``__arrow_c_stream__`` or ``__arrow_c_array__``: a table, column or stream of pyarrow,
@@ -58,7 +60,7 @@ def table(
     return source_of(table, **how) or ArrowRows(_batches(table), **how)
 
 
-def source_of(source: Any, **how: Any) -> TableRows | None:
+def source_of(source: Any, **how: Unpack[How]) -> TableRows | None:
     """The source of a table or column, with the keyword arguments of ArrowRows; None for an object that is neither.
 
     Raises TypeError for an object that holds several tables, or that has to be collected first.
@@ -85,6 +87,6 @@ def _batches(source: Any) -> Any:
     if isinstance(source, (str, bytes, dict)) or not hasattr(type(source), "__iter__"):
         raise TypeError(
             f"table() reads an object with {STREAM} or {ARRAY}, such as a table, or an iterable of such objects; "
-            f"{named(source)} is neither"
+            f"{an(type(source).__name__)} is neither"
         )
     return source

@@ -71,7 +71,7 @@ def csv(
         escape: a character that takes the meaning from the next one.
         encoding: the encoding of the text, unless a byte order mark says it.
         skip_rows: the number of lines to leave out at the beginning of each file.
-        errors: "raise"; or "skip" to leave out rows with a wrong number of cells, or a cell that is no value of its
+        errors: "raise"; or "skip" to leave out rows with a wrong number of cells, or a cell that is not a value of its
             type in `dtypes`, and to log a warning that counts them.
         empty: "keep" makes an empty line a row in a file of one column, "skip" leaves it out.
         missing: "none" to store None for a missing value, "absent" to leave its key out of the record.
@@ -80,8 +80,8 @@ def csv(
 
     Raises OSError for a file that cannot be read, ImportError without pyarrow. A build raises InputError, with file and
     line, for a wrong number of cells, a quote that never closes, text behind a closing quote, bytes that are not text,
-    a missing header or column, and a file that changes meanwhile. With ``workers=N`` large files are parts. Safe from
-    several threads at once.
+    a missing header or column, and a file that changes while it is read. With ``workers=N`` large files are parts.
+    Safe from several threads at once.
 
     >>> import io, recstore
     >>> with recstore.RecordList(csv(io.BytesIO(b"path,label\\na.jpg,1\\nb.jpg,\\n"))) as x: x.to_list()
@@ -113,24 +113,7 @@ def read_csv(
 ) -> RecordList[dict[str, Any]]:
     """``RecordList(recstore.sources.csv(path, ...), **options)``: see :func:`recstore.sources.csv` for the arguments
     and :class:`recstore.RecordList` for the options."""
-    source = csv(
-        path,
-        delimiter=delimiter,
-        header=header,
-        columns=columns,
-        dtypes=dtypes,
-        null_values=null_values,
-        quote=quote,
-        escape=escape,
-        encoding=encoding,
-        skip_rows=skip_rows,
-        errors=errors,
-        empty=empty,
-        missing=missing,
-        where=where,
-        n_rows=n_rows,
-    )
-    return reading.built(read_csv, source, options)
+    return reading.built(read_csv, csv, **locals())
 
 
 class Rules:
@@ -154,7 +137,7 @@ class Rules:
         if isinstance(null_values, str):
             null_values = (null_values,)
         self.header, self.null_values, self.errors, self.form = header, list(null_values), errors, form
-        self.form_of("")  # raises ValueError for an argument that is no character
+        self.form_of("")  # raises ValueError for an argument that is not a character
 
     def chosen(
         self, columns: Iterable[str] | None, dtypes: Any, missing: Missing, where: Where, n_rows: int | None
@@ -211,30 +194,28 @@ class CsvSource(table_files.TableFileSource):
             tuple[str, int, str]
         ] = []  # of each file with rows left out: name, number, message for the first
         self.block = 0  # bytes that pyarrow has to parse at once, if that is known
-        self.left: int | None = None  # the rows that are left to read, if `n_rows` is known
+        self.left: int | None = None  # the rows that are left to read, if `to_read` is known
 
     def _read(self, builder: Any, progress: bool) -> None:
-        if self.choice.n_rows == 0:
+        if self.n_rows == 0:
             return
         pipes = [file for file in self.inputs if isinstance(file, Replayed)]
         try:
             self.find_types(progress)
             for pipe in pipes:
                 pipe.keep = False
-            self.left = self.n_rows
+            self.left = self.to_read
             super()._read(builder, progress)
         finally:
             for pipe in pipes:
                 pipe.forget()
 
     @property
-    def n_rows(self) -> int | None:
+    def to_read(self) -> int | None:
         """The number of rows to read, if it is known: no row of the files is left out."""
-        return self.choice.n_rows if self.choice.where is None and self.rules.errors == "raise" else None
+        return self.n_rows if self.choice.where is None and self.rules.errors == "raise" else None
 
     def _parts(self) -> list[CsvSource]:
-        if self.choice.n_rows is not None:
-            return [self]
         self.find_types(False)
         groups = reading.grouped(self.inputs, table_files.SHARD)
         return [CsvSource(files, self.choice, self.rules, self.types) for files in groups]
@@ -277,7 +258,7 @@ class CsvSource(table_files.TableFileSource):
         from recstore.sources import csv_rows, csv_types
 
         guesses: dict[str, csv_types.Guess] = {}
-        left = self.n_rows
+        left = self.to_read
         with reading.FileBar(self.inputs, progress) as bar:
             for file in bar.files():
                 if left == 0:

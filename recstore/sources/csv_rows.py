@@ -9,6 +9,7 @@ from pyarrow import csv
 
 from recstore.errors import InputError
 from recstore.sources import csv_text, csv_types, encodings, table_files
+from recstore.text import an
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -205,7 +206,7 @@ class Rows:
             return encodings.no_text(self.place(line), "utf-8")
         kind = "float64" if pyarrow.types.is_float64(kind) else kind  # Arrow says double
         hint = 'give another type in dtypes, or errors="skip" to leave such rows out'
-        return f"{self.place(line)}: column {name!r}: {text!r:.80} is no {kind}; {hint}"
+        return f"{self.place(line)}: column {name!r}: {text!r:.80} is not {an(str(kind))}; {hint}"
 
     def wrong(self, error: Exception, longer: bool) -> InputError:
         """The InputError for pyarrow's."""

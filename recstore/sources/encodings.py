@@ -33,7 +33,7 @@ def begun(opened: io.BufferedIOBase, encoding: str) -> tuple[io.BufferedIOBase, 
     """`(file, encoding)`: a file object with all bytes of `opened` from here on, and their encoding: that of the mark,
     else the given one."""
     start = opened.read(_LONGEST)
-    return _Begun(start, opened), marked(start) or encoding
+    return Begun(start, opened), marked(start) or encoding
 
 
 def utf8(opened: io.BufferedIOBase, name: str, encoding: str = "utf-8") -> io.BufferedIOBase:
@@ -42,19 +42,19 @@ def utf8(opened: io.BufferedIOBase, name: str, encoding: str = "utf-8") -> io.Bu
     bytes than it was asked for."""
     start = opened.read(_LONGEST)
     mark = marked(start)
-    file = _Begun(start, opened)
+    file = Begun(start, opened)
     return file if (mark or encoding) == "utf-8" else _Utf8(file, name, mark or encoding, mark is not None)
 
 
 def no_text(place: str, encoding: str, is_marked: bool = False) -> str:
-    """The message for bytes that are no text in an encoding, which the mark of the file says or an argument."""
+    """The message for bytes that are not text in the encoding that the mark of the file or an argument says."""
     if is_marked:
-        return f"{place}: bytes that are no {encoding} text, which the byte order mark says it is; fetch the file again"
+        return f"{place}: bytes that are not {encoding} text, as the byte order mark says; fetch the file again"
     other = "latin-1" if encoding == "utf-8" else "utf-8"
-    return f'{place}: bytes that are no {encoding} text; give the encoding, such as encoding="{other}"'
+    return f'{place}: bytes that are not {encoding} text; give the encoding, such as encoding="{other}"'
 
 
-class _Begun(io.BufferedIOBase):
+class Begun(io.BufferedIOBase):
     """The first bytes of a file object, which were read, and the others."""
 
     def __init__(self, start: bytes, opened: io.BufferedIOBase) -> None:

@@ -18,7 +18,7 @@ from recstore.text import an
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from typing import Any, Literal, TypeAlias, overload
+    from typing import Any, Literal, TypeAlias
 
     from recstore._types import Path
     from recstore.sources import Source
@@ -30,46 +30,6 @@ __all__ = ["folder"]
 _NAMED_ERRORS = 3
 _NAMED_CLASSES = 20
 _MOST_PARTS = 64
-
-
-if TYPE_CHECKING:
-
-    @overload
-    def folder(
-        root: Path,
-        pattern: str | Iterable[str] = "**/*",
-        *,
-        class_from: _ClassFrom = None,
-        classes: Iterable[str] | None = None,
-        paths: Literal["joined", "relative", "absolute"] = "joined",
-        stat: bool = False,
-        as_tuples: Literal[False] = False,
-        hidden: bool = False,
-        follow_symlinks: bool = True,
-        errors: Literal["raise", "skip"] = "raise",
-        allow_empty: bool = False,
-        threads: int = 4,
-        where: Callable[[Any], object] | None = None,
-        n_rows: int | None = None,
-    ) -> Source[dict[str, Any]]: ...
-    @overload
-    def folder(
-        root: Path,
-        pattern: str | Iterable[str] = "**/*",
-        *,
-        class_from: _ClassFrom = None,
-        classes: Iterable[str] | None = None,
-        paths: Literal["joined", "relative", "absolute"] = "joined",
-        stat: bool = False,
-        as_tuples: Literal[True],
-        hidden: bool = False,
-        follow_symlinks: bool = True,
-        errors: Literal["raise", "skip"] = "raise",
-        allow_empty: bool = False,
-        threads: int = 4,
-        where: Callable[[Any], object] | None = None,
-        n_rows: int | None = None,
-    ) -> Source[tuple[Any, ...]]: ...
 
 
 @named_arguments
@@ -121,7 +81,7 @@ def folder(
     are renamed; with `stat` also of files written anew.
 
     Raises ValueError and TypeError. A build raises OSError, FileNotFoundError if a class folder has no file; InputError
-    if a file has no class of `classes`, or the folders change meanwhile. Safe from several threads at once.
+    if a file has no class of `classes`, or the folders change while they are read. Safe from several threads at once.
 
     >>> import pathlib, recstore, tempfile
     >>> root = pathlib.Path(tempfile.mkdtemp())
@@ -132,11 +92,11 @@ def folder(
     ({'path': 'cat/1.jpg', 'label': 0}, ['cat'], None)
     """
     how = Walking(paths, stat, as_tuples, hidden, follow_symlinks, errors, allow_empty, threads)
-    return _source(os.path.expanduser(os.fsdecode(root)), Patterns(pattern), class_from, classes, how, where, n_rows)
+    return _source(root, Patterns(pattern), class_from, classes, how, where, n_rows)
 
 
 def _source(
-    root: str,
+    given: Path,
     patterns: Patterns,
     class_from: _ClassFrom,
     classes: Iterable[str] | None,
@@ -144,6 +104,10 @@ def _source(
     where: Callable[[Any], object] | None,
     n_rows: int | None,
 ) -> FolderSource:
+    if not isinstance(given, (str, bytes, os.PathLike)):
+        kind = an(type(given).__name__)
+        raise TypeError(f"sources.folder() reads the folder of a path, and root is {kind}: give a path")
+    root = os.path.expanduser(os.fsdecode(given))
     classing = _Classing.of(class_from, root)
     if classes is not None and classing is None:
         raise TypeError("classes= needs class_from=, which says how a file gets its class")
@@ -187,8 +151,8 @@ class Walking:
 def _checked(classes: Iterable[str] | None) -> list[str] | None:
     if classes is None:
         return None
-    if isinstance(classes, str):
-        raise TypeError("classes is a list of names, not a str")
+    if isinstance(classes, str) or not hasattr(type(classes), "__iter__"):
+        raise TypeError(f"classes is a list of names, not {an(type(classes).__name__)}")
     out = list(classes)
     if not all(isinstance(name, str) for name in out):
         raise TypeError("classes is a list of names, each a str")
@@ -313,7 +277,6 @@ class FolderSource(reading.FileSource):
     `flat` it ends there, too."""
 
     where: Callable[[Any], object] | None = None
-    n_rows: int | None = None
     starts: Iterable[tuple[str, ...]] = ((),)
     flat = part = False
 
@@ -417,8 +380,6 @@ class FolderSource(reading.FileSource):
             raise InputError(f"{self.walk.root}: the folders changed while they were read; read them again")
 
     def _parts(self) -> list[FolderSource]:
-        if self.n_rows is not None:
-            return [self]
         if self.classing is None:
             self.plan()  # a part cannot know whether there is no file at all
         else:

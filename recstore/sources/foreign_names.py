@@ -3,12 +3,14 @@ Only names are listed whose counterpart nobody would guess: for others the neare
 
 from __future__ import annotations
 
+import sys
+
+from recstore.later import arguments
 from recstore.text import meant
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from types import CodeType
 
 _BLOCKS = "leave it out: files are read in blocks"
 _SOURCE = "write recstore.shared(name, source) with a source of recstore.sources, such as sources.csv(path)"
@@ -110,6 +112,7 @@ _BY_CALLER = {
     **dict.fromkeys(_SAMPLERS, _SAMPLER),
 }
 _FUNCTIONS = {
+    "attach": "recstore.shared(name)",
     "concat": "x + y joins stores",
     "from_arrow": "recstore.RecordList(table), or recstore.sources.table(table) for its arguments",
     "from_generator": "recstore.RecordList(generator())",
@@ -128,6 +131,8 @@ _FUNCTIONS = {
     "read_tsv": 'recstore.read_csv(path, delimiter="\\t")',
     "save": "x.save(path)",
     "scan_files": "recstore.RecordList(recstore.sources.folder(path))",
+    "segments": "recstore.names.list()",
+    "unlink": "recstore.names.remove(name)",
     "from_dict": "recstore.RecordDict(mapping)",
     **dict.fromkeys(("from_dicts", "from_list", "from_records"), "recstore.RecordList(records)"),
     **dict.fromkeys(("from_pandas", "from_polars", "from_hf"), "recstore.RecordList(table)"),
@@ -159,14 +164,25 @@ def of_argument(caller: str, name: str, known: Iterable[str] = ()) -> str:
 def _arguments(kind: str) -> tuple[str, ...]:
     from recstore import sources
 
-    code: CodeType = getattr(sources, kind).__wrapped__.__code__
-    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    return arguments(getattr(sources, kind).__wrapped__)
 
 
 def _build_options() -> tuple[str, ...]:
     from recstore.building import build_options
 
     return build_options.NAMES
+
+
+def of_name(name: str) -> str:
+    """What to write instead of a name that the package itself has not: the same name where it is, or what `of_function`
+    says."""
+    import recstore
+
+    # Importing recstore.torch imports torch, which a program that asks for a name may not need.
+    for module in ("errors", "names", "sources", "remote", *["torch"] * ("torch" in sys.modules)):
+        if name in getattr(recstore, module).__all__:
+            return f"; write recstore.{module}.{name}"
+    return of_function(name)
 
 
 def of_function(name: str) -> str:

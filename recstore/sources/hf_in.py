@@ -15,14 +15,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Any
 
-    from recstore._types import Missing, Nanoseconds
+    from typing_extensions import Unpack
+
+    from recstore.sources.table_rows import How
 
 _BATCH_BYTES = 16 << 20  # of a batch of rows that is taken at once
 _BATCH_ROWS = 1 << 16
 _PLAIN_FORMATS = (None, "python", "arrow", "pandas", "polars")
 
 
-def source_of(source: Any, **how: Any) -> TableRows | None:
+def source_of(source: Any, **how: Unpack[How]) -> TableRows | None:
     """The source of a dataset; None for any other object. Raises TypeError for a dict of datasets."""
     datasets = sys.modules["datasets"]
     if isinstance(source, (datasets.DatasetDict, datasets.IterableDatasetDict)):
@@ -37,14 +39,9 @@ def source_of(source: Any, **how: Any) -> TableRows | None:
 class DatasetRows(TableRows):
     """The rows of a Dataset."""
 
-    def __init__(
-        self,
-        dataset: Any,
-        columns: list[str] | None = None,
-        missing: Missing = "none",
-        nanoseconds: Nanoseconds = "exact",
-    ) -> None:
-        super().__init__(None, missing, nanoseconds)
+    def __init__(self, dataset: Any, **how: Unpack[How]) -> None:
+        super().__init__(**how)
+        columns, self.columns = self.columns, None  # the dataset gives no others
         self.rows = len(dataset)
         self.plain = dataset.format["type"] in _PLAIN_FORMATS
         if not self.plain and columns is not None:
@@ -69,20 +66,14 @@ class DatasetRows(TableRows):
 class IterableRows(TableRows):
     """The rows of an IterableDataset."""
 
-    def __init__(
-        self,
-        dataset: Any,
-        columns: list[str] | None = None,
-        missing: Missing = "none",
-        nanoseconds: Nanoseconds = "exact",
-    ) -> None:
-        super().__init__(columns, missing, nanoseconds)
+    def __init__(self, dataset: Any, **how: Unpack[How]) -> None:
+        super().__init__(**how)
         self.dataset = dataset
         kind = getattr(dataset, "_formatting", None)
         self.plain = kind is None or kind.format_type in _PLAIN_FORMATS
-        if not self.plain and columns is not None:
+        if not self.plain and self.columns is not None:
             raise InputError("columns= needs Arrow tables; call dataset.select_columns(columns) first")
-        self.json = _json_columns(dataset.features, columns) if self.plain and dataset.features is not None else {}
+        self.json = _json_columns(dataset.features, self.columns) if self.plain and dataset.features is not None else {}
 
     def parts(self) -> Iterator[Any]:
         if not self.plain:
@@ -134,15 +125,9 @@ def _inner(feature: Any) -> tuple[Any, Any]:
     if isinstance(feature, (list, tuple)):
         return None, feature[0]
     element = getattr(feature, "feature", None)
-    # A Sequence of a dict is a dict of lists.
-    return (
-        (None, element)
-        if not isinstance(element, dict) or type(feature).__name__ != "Sequence"
-        else (
-            {key: [one] for key, one in element.items()},
-            None,
-        )
-    )
+    if isinstance(element, dict) and type(feature).__name__ == "Sequence":
+        return {key: [one] for key, one in element.items()}, None  # a dict of lists
+    return None, element
 
 
 def _is_json(feature: Any) -> bool:
@@ -162,7 +147,7 @@ def _decoded(table: Any, how: DatasetRows | IterableRows) -> Any:
         return table
     if how.columns is not None:
         table = table.select(how.columns)
-    rows = plain_rows(table, how)
+    rows = plain_rows(table, how.missing, how.nanoseconds)
     for row in rows:
         for name, feature in how.json.items():
             if name in row:

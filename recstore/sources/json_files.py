@@ -60,7 +60,7 @@ def json(
         n_rows: the most records to store.
 
     Raises OSError for a file that cannot be read. A build raises InputError for a document that is not JSON, is cut off
-    or has no such array, which lists the arrays that there are, and for a file that changes meanwhile; EncodeError for
+    or lacks the array, whose arrays it then lists, and for a file that changes while it is read; EncodeError for
     a record nested deeper than a store allows. If a key on the way to the array is repeated, the last one counts; in a
     packed file or a stream, which is read once, this is an InputError. With ``workers=N`` a build reads large documents
     in ranges. Safe from several threads at once.
@@ -73,10 +73,7 @@ def json(
     {'a': 1}
     """
     keys = _keys(records)
-    source = JsonSource(inputs.resolve(path), keys, entries, columns, where, n_rows)
-    source.content = {"records": keys, "entries": source.pairs, "columns": source.names}
-    source.content |= {"where": where, "n_rows": source.n_rows}
-    return source
+    return JsonSource(inputs.resolve(path), keys, entries, columns, where, n_rows)
 
 
 if TYPE_CHECKING:
@@ -117,8 +114,7 @@ def read_json(
 ) -> RecordList[Any] | RecordDict[str, Any]:
     """``RecordList(recstore.sources.json(path, ...), **options)``, or with `entries` a :class:`recstore.RecordDict`:
     see :func:`recstore.sources.json` for the arguments and :class:`recstore.RecordList` for the options."""
-    source = json(path, records=records, entries=entries, columns=columns, where=where, n_rows=n_rows)
-    return reading.built(read_json, source, options)
+    return reading.built(read_json, json, **locals())
 
 
 def _keys(records: str | tuple[str, ...] | None) -> tuple[str, ...]:
@@ -136,7 +132,7 @@ def _keys(records: str | tuple[str, ...] | None) -> tuple[str, ...]:
     return keys
 
 
-class JsonSource(reading.FileSource):
+class JsonSource(json_values.ValueSource):
     """The elements of an array in each of some files. `keys` lead to it."""
 
     def __init__(
@@ -149,27 +145,10 @@ class JsonSource(reading.FileSource):
         n_rows: int | None = None,
     ) -> None:
         self.keys, self.pairs = keys, bool(entries)
-        self.names, self.where = reading.keys_of(columns), reading.where_of(where)
-        self.n_rows = reading.n_rows_of(n_rows)
-        super().__init__(files)
-
-    def _restart(self) -> None:
-        self.columns = reading.Columns.given(self.names)
-
-    def _read(self, builder: Any, progress: bool) -> None:
-        with reading.FileBar(self.inputs, progress) as bar, self._named(bar):
-            json_values.fill(builder, self.all_pieces(bar), self.columns, self.where, self.n_rows, self.pairs)
-
-    def records(self) -> Iterator[Any]:
-        """Yields the records, or the pairs."""
-        with reading.FileBar(self.inputs) as bar:
-            yield from json_values.rows(self.all_pieces(bar), self.columns, self.where, self.n_rows, self.pairs)
-
-    def all_pieces(self, bar: reading.FileBar) -> Iterator[json_values.Piece]:
-        return (piece for file in bar.files() for piece in self.pieces(file, bar))
+        super().__init__(files, columns, where, n_rows)
+        self.content |= {"records": keys, "entries": self.pairs}
 
     def pieces(self, file: Input, bar: reading.FileBar) -> Iterator[json_values.Piece]:
-        """Yields the json_values.Pieces of a file."""
         with inputs.damage_of(file), file.open() as opened:
             if reading.divisible(file):
                 for one in self.ranges(file, opened, None):
@@ -232,7 +211,7 @@ class JsonSource(reading.FileSource):
         return _KINDS.get(byte, "a number or word")
 
     def refusing(self, file: Input, texts: list[bytes], position: int, first: int) -> Callable[[int, Exception], None]:
-        """The function that is called for an element that is no JSON."""
+        """The function that is called for an element that is not JSON."""
 
         def refused(number: int, error: Exception) -> None:
             at = position + sum(len(text) + 1 - 2 * self.pairs for text in texts[:number])
@@ -276,8 +255,6 @@ class JsonSource(reading.FileSource):
             self.columns.require(reports, self.inputs, self.n_rows)
 
     def _parts(self) -> list[JsonSource]:
-        if self.n_rows is not None:
-            return [self]
         return [part for files in reading.grouped(self.inputs, _RANGE) for part in self.parts_of(files)]
 
     def parts_of(self, files: list[Input]) -> list[JsonSource]:

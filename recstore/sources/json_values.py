@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from typing import Any
 
+    from recstore.sources.inputs import Input
+
     Decoder = Callable[[bytes], Any]
     Where = Callable[[Any], object] | None
 
@@ -50,7 +52,7 @@ DECODE, DECODE_LONG, NOT_JSON = _installed()
 
 class Piece:
     """The texts of some values of a file that stand one after another, as bytes. `within` is a buffer with these texts
-    from `start` to `end`. `refused(number, error)` is called for a text that is no JSON, and raises or returns."""
+    from `start` to `end`. `refused(number, error)` is called for a text that is not JSON, and raises or returns."""
 
     __slots__ = ("texts", "decode", "refused")
 
@@ -93,36 +95,52 @@ class Piece:
             builder.extend(value.items() if pairs else [value])
 
 
-def fill(
-    builder: Any,
-    pieces: Iterable[Piece],
-    columns: reading.Columns | None = None,
-    where: Where = None,
-    n_rows: int | None = None,
-    pairs: bool = False,
-) -> None:
-    """Appends the values of all pieces to a builder; with `pairs`, the members of objects."""
-    if columns is not None or where is not None or n_rows is not None:
-        builder.extend(rows(pieces, columns, where, n_rows, pairs))
-        return
-    for piece in pieces:
-        piece.append(builder, pairs)
+class ValueSource(reading.FileSource):
+    """The JSON values of files; with `pairs`, the members of objects. A subclass has `pieces`. `columns`, `where` and
+    `n_rows` are the arguments of the readers."""
 
+    def __init__(
+        self,
+        files: list[Input],
+        columns: Iterable[str] | None = None,
+        where: Where = None,
+        n_rows: int | None = None,
+    ) -> None:
+        self.names, self.where = reading.keys_of(columns), reading.where_of(where)
+        self.n_rows = reading.n_rows_of(n_rows)
+        self.content = {"columns": self.names, "where": where, "n_rows": self.n_rows}
+        super().__init__(files)
 
-def rows(
-    pieces: Iterable[Piece], columns: reading.Columns | None, where: Where, n_rows: int | None, pairs: bool = False
-) -> Iterator[Any]:
-    """Yields the values of all pieces that are asked for; with `pairs`, the members of objects."""
-    values = (value for piece in pieces for value in piece.values())
-    if not pairs:
-        yield from reading.chosen(values, columns, where, n_rows)
-        return
-    for key, value in reading.chosen(_seen(values, columns), None, where, n_rows):
-        yield key, value if columns is None else columns.of(value)
+    def _restart(self) -> None:
+        self.columns = reading.Columns.given(self.names)
+
+    def pieces(self, file: Input, bar: reading.FileBar) -> Iterator[Piece]:
+        """Yields the Pieces of a file."""
+        raise NotImplementedError
+
+    def _read(self, builder: Any, progress: bool) -> None:
+        with reading.FileBar(self.inputs, progress) as bar, self._named(bar):
+            if self.columns is not None or self.where is not None or self.n_rows is not None:
+                builder.extend(self.rows(bar))
+                return
+            for piece in self.all_pieces(bar):
+                piece.append(builder, self.pairs)
+
+    def all_pieces(self, bar: reading.FileBar) -> Iterator[Piece]:
+        return (piece for file in bar.files() for piece in self.pieces(file, bar))
+
+    def rows(self, bar: reading.FileBar) -> Iterator[Any]:
+        """Yields the values, or the members, that are asked for."""
+        values = (value for piece in self.all_pieces(bar) for value in piece.values())
+        if not self.pairs:
+            yield from reading.chosen(values, self.columns, self.where, self.n_rows)
+            return
+        for key, value in reading.chosen(_seen(values, self.columns), None, self.where, self.n_rows):
+            yield key, value if self.columns is None else self.columns.of(value)
 
 
 def _seen(values: Iterable[dict[str, Any]], columns: reading.Columns | None) -> Iterator[tuple[str, Any]]:
-    """The members of objects, of which `columns` take note."""
+    """The members of objects; `columns` see their values."""
     for value in values:
         for pair in value.items():
             if columns is not None:
@@ -131,13 +149,13 @@ def _seen(values: Iterable[dict[str, Any]], columns: reading.Columns | None) -> 
 
 
 def reason(text: bytes, error: Exception) -> str:
-    """The reason why a text is no JSON, and its beginning, for a message."""
+    """The reason why a text is not JSON, and its beginning, for a message."""
     if isinstance(error, RecursionError):
         said = "it is nested too deeply"
     elif isinstance(error, json.JSONDecodeError):
         said = f"{error.msg} (character {error.pos})"
     elif isinstance(error, UnicodeDecodeError):
-        said = f"byte 0x{error.object[error.start]:02x} is no UTF-8"
+        said = f"byte 0x{error.object[error.start]:02x} is not UTF-8"
     else:
         said = str(error).split(";")[0]
     shown = str(text[:60], "utf-8", "backslashreplace")

@@ -55,17 +55,15 @@ def jsonl(
         n_rows: the most records to store.
 
     Raises OSError for a file that cannot be read. A build raises InputError for a bad line, whose number it says, and
-    for a file that cannot be unpacked or changes meanwhile; EncodeError for a record nested deeper than a store allows.
-    With ``workers=N`` it reads large files in ranges. Safe from several threads at once.
+    for a file that cannot be unpacked or changes while it is read; EncodeError for a record nested deeper than a store
+    allows. With ``workers=N`` it reads large files in ranges. Safe from several threads at once.
 
     >>> import io, recstore
     >>> with recstore.RecordList(jsonl(io.BytesIO(b'{"id": 1}\\n{"id": 2}\\n'))) as x: x.to_list()
     [{'id': 1}, {'id': 2}]
     """
     build_options.check_choice("errors", errors, ("raise", "skip"))
-    source = JsonlSource(inputs.resolve(path), errors, columns, where, n_rows)
-    source.content = {"errors": errors, "columns": source.names, "where": where, "n_rows": source.n_rows}
-    return source
+    return JsonlSource(inputs.resolve(path), errors, columns, where, n_rows)
 
 
 def read_jsonl(
@@ -79,11 +77,10 @@ def read_jsonl(
 ) -> RecordList[Any]:
     """``RecordList(recstore.sources.jsonl(path, ...), **options)``: see :func:`recstore.sources.jsonl` for the
     arguments and :class:`recstore.RecordList` for the options."""
-    source = jsonl(path, errors=errors, columns=columns, where=where, n_rows=n_rows)
-    return reading.built(read_jsonl, source, options)
+    return reading.built(read_jsonl, jsonl, **locals())
 
 
-class JsonlSource(reading.FileSource):
+class JsonlSource(json_values.ValueSource):
     """The values of the lines of some files. `range` is None, or `(start, end)`: of the only file, the lines that begin
     between these places."""
 
@@ -97,28 +94,14 @@ class JsonlSource(reading.FileSource):
         range: tuple[int, int] | None = None,
     ) -> None:
         self.errors, self.range = errors, range
-        self.names, self.where = reading.keys_of(columns), reading.where_of(where)
-        self.n_rows = reading.n_rows_of(n_rows)
-        super().__init__(files)
+        super().__init__(files, columns, where, n_rows)
+        self.content["errors"] = errors
 
     def _restart(self) -> None:
-        self.columns = reading.Columns.given(self.names)
+        super()._restart()
         self.bad: dict[str, list[int]] = {}  # name of a file -> [number of bad lines, number of the first]
 
-    def _read(self, builder: Any, progress: bool) -> None:
-        with reading.FileBar(self.inputs, progress) as bar, self._named(bar):
-            json_values.fill(builder, self.all_pieces(bar), self.columns, self.where, self.n_rows)
-
-    def records(self) -> Iterator[Any]:
-        """Yields the records."""
-        with reading.FileBar(self.inputs) as bar:
-            yield from json_values.rows(self.all_pieces(bar), self.columns, self.where, self.n_rows)
-
-    def all_pieces(self, bar: reading.FileBar) -> Iterator[json_values.Piece]:
-        return (piece for file in bar.files() for piece in self.pieces(file, bar))
-
     def pieces(self, file: Input, bar: reading.FileBar) -> Iterator[json_values.Piece]:
-        """Yields the json_values.Pieces of a file."""
         start, end = self.range or (0, None)
         before = 0
         with inputs.damage_of(file), file.open() as opened:
@@ -133,7 +116,7 @@ class JsonlSource(reading.FileSource):
                 bar.moved()
 
     def refusing(self, file: Input, block: bytes, before: int) -> Callable[[int, Exception], None]:
-        """The function that is called for a line that is no JSON, with its number among the lines of `block` that are
+        """The function that is called for a line that is not JSON, with its number among the lines of `block` that are
         not blank. `before` counts the lines before the block."""
 
         def line_of(number: int) -> tuple[int, bytes]:
@@ -168,8 +151,6 @@ class JsonlSource(reading.FileSource):
         return lines
 
     def _parts(self) -> list[JsonlSource]:
-        if self.n_rows is not None:
-            return [self]
         rest = self.errors, self.names, self.where, None
         return [JsonlSource(files, *rest, part) for files, part in line_blocks.shares(self.inputs)]
 

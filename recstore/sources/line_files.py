@@ -43,7 +43,7 @@ def lines(
         path: a path, a glob pattern, a URL that fsspec knows, a binary file object, or a list of these. ``.gz``,
             ``.bz2``, ``.xz``, ``.zst`` and ``.zip`` files are unpacked. Files of a pattern are read in the order of
             their names.
-        encoding: the encoding of the text. Bytes that are no text in it become lone surrogates, as in file names. A
+        encoding: the encoding of the text. Bytes that are not text in it become lone surrogates, as in file names. A
             byte order mark of UTF-8, UTF-16 or UTF-32 counts more than this, and is left out.
         empty: "keep" makes an empty line an empty str, so that line and record have one number; "skip" leaves empty
             lines out.
@@ -51,16 +51,14 @@ def lines(
         n_rows: the most lines to store.
 
     Raises OSError for a file that cannot be read. A build raises InputError for a file that cannot be unpacked or
-    changes meanwhile; with ``workers=N`` it reads large files in ranges. Safe from several threads at once.
+    changes while it is read; with ``workers=N`` it reads large files in ranges. Safe from several threads at once.
 
     >>> import io, recstore
     >>> with recstore.RecordList(lines(io.BytesIO(b"a.jpg\\nb.jpg\\n"))) as x: x.to_list()
     ['a.jpg', 'b.jpg']
     """
     build_options.check_choice("empty", empty, ("keep", "skip"))
-    source = LineSource(inputs.resolve(path), encoding, empty, where, n_rows)
-    source.content = {"encoding": encoding, "empty": empty, "where": where, "n_rows": source.n_rows}
-    return source
+    return LineSource(inputs.resolve(path), encoding, empty, where, n_rows)
 
 
 def read_lines(
@@ -74,7 +72,7 @@ def read_lines(
 ) -> RecordList[str]:
     """``RecordList(recstore.sources.lines(path, ...), **options)``: see :func:`recstore.sources.lines` for the
     arguments and :class:`recstore.RecordList` for the options."""
-    return reading.built(read_lines, lines(path, encoding=encoding, empty=empty, where=where, n_rows=n_rows), options)
+    return reading.built(read_lines, lines, **locals())
 
 
 class LineSource(reading.FileSource):
@@ -93,6 +91,7 @@ class LineSource(reading.FileSource):
         self.encoding, self.empty, self.range = encoding, empty, range
         self.where, self.n_rows = reading.where_of(where), reading.n_rows_of(n_rows)
         self.codec = codecs.lookup(encoding).name
+        self.content = {"encoding": encoding, "empty": empty, "where": where, "n_rows": self.n_rows}
 
     def _read(self, builder: Any, progress: bool) -> None:
         with reading.FileBar(self.inputs, progress) as bar, self._named(bar):
@@ -101,11 +100,6 @@ class LineSource(reading.FileSource):
                 return
             for run in self.runs(bar):
                 builder.extend(run)
-
-    def records(self) -> Iterator[str]:
-        """Yields the lines."""
-        with reading.FileBar(self.inputs) as bar:
-            yield from self.rows(bar)
 
     def rows(self, bar: reading.FileBar) -> Iterator[str]:
         lines = (line for run in self.runs(bar) for line in run)
@@ -132,7 +126,7 @@ class LineSource(reading.FileSource):
             if "\r" in text:
                 text = text.replace("\r\n", "\n").replace("\r", "\n")
             lines = text.split("\n")
-            if not lines[-1]:  # what follows the last line end is no line
+            if not lines[-1]:  # nothing follows the last line end
                 del lines[-1]
             yield self.kept(lines)
             bar.moved()
@@ -157,7 +151,5 @@ class LineSource(reading.FileSource):
         return filter(None, lines) if self.empty == "skip" else iter(lines)
 
     def _parts(self) -> list[LineSource]:
-        if self.n_rows is not None:
-            return [self]
         shares = line_blocks.shares(self.inputs) if self.codec in _BYTEWISE else (([one], None) for one in self.inputs)
         return [LineSource(files, self.encoding, self.empty, self.where, None, part) for files, part in shares]

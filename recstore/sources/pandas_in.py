@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
-    from recstore._types import Missing, Nanoseconds
+    from typing_extensions import Unpack
+
+    from recstore.sources.table_rows import How
 
 _ROWS = 1 << 16  # rows that are converted at once
 _LOSING = re.compile("(^|[:<] ?)(binary|date)")  # Arrow also turns values of other types into these
@@ -34,16 +36,11 @@ def _pyarrow() -> Any:
 class PandasRows(TableRows):
     """The rows of a DataFrame, or the values of a Series, some thousands at a time."""
 
-    def __init__(
-        self,
-        frame: Any,
-        columns: list[str] | None = None,
-        missing: Missing = "none",
-        nanoseconds: Nanoseconds = "exact",
-    ) -> None:
-        super().__init__(None, missing, nanoseconds)
-        self.frame, self.wanted, self.rows = frame, columns, len(frame)
-        if frame.ndim == 1 and columns is not None:
+    def __init__(self, frame: Any, **how: Unpack[How]) -> None:
+        super().__init__(**how)
+        self.wanted, self.columns = self.columns, None  # the tables of `parts` have no others
+        self.frame, self.rows = frame, len(frame)
+        if frame.ndim == 1 and self.wanted is not None:
             raise InputError("columns= is for tables; this is a single column")
 
     def parts(self) -> Iterator[Any]:
@@ -93,7 +90,7 @@ class PandasRows(TableRows):
         table = pyarrow.Table.from_arrays([arrays[n] for n in held], [names[n] for n in held])
         if held and len(held) == len(names):
             return table
-        rows = plain_rows(table, self) if held else [{}] * n
+        rows = plain_rows(table, self.missing, self.nanoseconds) if held else [{}] * n
         objects = {names[n]: _objects(column) for n, column in enumerate(columns) if arrays[n] is None}
         drop = self.missing == "absent"
         out = []
@@ -107,7 +104,7 @@ _NOTHING = object()
 
 
 def _dense(column: Any) -> Any:
-    """The column without pandas' sparse form, of which Arrow has none."""
+    """The column without pandas' sparse form, which Arrow does not have."""
     return column.sparse.to_dense() if str(column.dtype).startswith("Sparse") else column
 
 
@@ -118,7 +115,7 @@ def _objects(column: Any) -> list[Any]:
 
 
 def _errors(pyarrow: ModuleType) -> tuple[type[Exception], ...]:
-    """The exceptions for a column of which Arrow cannot make an array."""
+    """The exceptions for a column that Arrow cannot make an array of."""
     return pyarrow.ArrowException, OverflowError, ValueError, TypeError
 
 

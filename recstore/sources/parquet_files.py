@@ -101,16 +101,7 @@ def read_parquet(
 ) -> RecordList[dict[str, Any]]:
     """``RecordList(recstore.sources.parquet(path, ...), **options)``: see :func:`recstore.sources.parquet` for the
     arguments and :class:`recstore.RecordList` for the options."""
-    source = parquet(
-        path,
-        columns=columns,
-        dtypes=dtypes,
-        missing=missing,
-        nanoseconds=nanoseconds,
-        where=where,
-        n_rows=n_rows,
-    )
-    return reading.built(read_parquet, source, options)
+    return reading.built(read_parquet, parquet, **locals())
 
 
 def _without_folders(given: Any) -> Any:
@@ -130,15 +121,9 @@ def _without_folders(given: Any) -> Any:
 
 
 class ParquetSource(table_files.TableFileSource):
-    """The rows of Parquet files, or of the row groups `groups` of one file."""
-
-    def __init__(self, files: list[Input], choice: table_files.Choice, groups: list[int] | None = None) -> None:
-        super().__init__(files, choice)
-        self.groups = groups
+    """The rows of Parquet files."""
 
     def _parts(self) -> list[ParquetSource]:
-        if self.choice.n_rows is not None:
-            return [self]
         if len(self.inputs) > _MANY:
             return [ParquetSource(files, self.choice) for files in reading.grouped(self.inputs, table_files.SHARD)]
         parts = []
@@ -151,7 +136,7 @@ class ParquetSource(table_files.TableFileSource):
     def tables(self, file: Input, bar: reading.FileBar) -> Iterator[pyarrow.RecordBatch]:
         with _opened(file, self.choice) as (parquet, needed, pages), table_files.errors_of(file):
             n_rows = self.choice.n_rows if self.choice.where is None else None
-            groups = range(parquet.num_row_groups) if self.groups is None else self.groups
+            groups = range(parquet.num_row_groups) if self.part is None else self.part
             total, rows = parquet.metadata.num_rows, 0
             for group in self.wanted(file, groups):
                 for batch in _row_group(parquet, group, needed, pages, n_rows):

@@ -9,6 +9,7 @@ import re
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+    from typing import Any
 
 _ANY_FOLDERS = "**"
 
@@ -21,7 +22,8 @@ class Patterns:
     """
 
     def __init__(self, given: str | Iterable[str]) -> None:
-        self.given = (given,) if isinstance(given, str) else tuple(given)
+        listed: Any = [given] if isinstance(given, str) or not hasattr(type(given), "__iter__") else given
+        self.given: tuple[str, ...] = tuple(listed)
         if not self.given:
             raise ValueError("pattern is an empty list; leave it out for all files")
         self.extensions: tuple[str, ...] = ()

@@ -13,6 +13,7 @@ from recstore.building import build_options, fingerprints, progress, streaming
 from recstore.building.source import Source, append_all
 from recstore.containers.field_names import listed
 from recstore.errors import EncodeError, InputError
+from recstore.later import arguments
 from recstore.shm import registry
 from recstore.sources import encodings, inputs
 from recstore.text import an, meant
@@ -29,21 +30,22 @@ if TYPE_CHECKING:
 _MOST_KEYS = 10_000  # of records that an error can name
 
 
-def built(reader: Callable[..., _T], source: Source, given: Mapping[str, Any]) -> _T:
-    """What the function `reader` returns, whose other keyword arguments are `given`: the RecordList of a source, or the
-    RecordDict of one that gives pairs."""
-    code = reader.__code__
-    options = build_options.of(reader.__name__, given, code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
+def built(reader: Callable[..., _T], make: Callable[..., Source], /, options: Mapping[str, Any], **given: Any) -> _T:
+    """What the function `reader` returns, whose local variables are the keyword arguments here: the RecordList of the
+    source that `make` gives, or the RecordDict of one that gives pairs."""
+    source = make(**given)
+    checked = build_options.of(reader.__name__, options, arguments(reader))
     build = streaming.build_mapping if source.pairs else streaming.build_records
-    return registry.container_of(build(source, options))  # type: ignore[no-any-return]
+    return registry.container_of(build(source, checked))  # type: ignore[no-any-return]
 
 
 class FileSource(Source):
     """A source of files. `inputs` are their Inputs. A subclass has `_read`, in place of `_fill`; it extends `_restart`
-    by what a build notes; and `content` are the arguments on which its records depend, as values of which a fingerprint
-    can be made."""
+    by what a build notes; and `content` are the arguments on which its records depend, as values that a fingerprint
+    can be made of."""
 
     content: dict[str, Any] = {}
+    n_rows: int | None = None  # the most records
     begun = False  # whether this is the source of one build
     stamps: Sequence[str | None] = ()  # of the inputs, when the build began
 
@@ -118,13 +120,14 @@ class FileSource(Source):
         if any(isinstance(one, inputs.FileObject) for one in self.inputs):
             return None
         begun = self._begun()
-        parts, known = begun._parts(), dict(zip(map(id, begun.inputs), begun.stamps))
+        parts = begun._parts() if begun.n_rows is None else [begun]
+        known = dict(zip(map(id, begun.inputs), begun.stamps))
         for part in parts:
             part.begun, part.stamps = True, [known.get(id(one)) for one in part.inputs]
         return parts
 
     def _parts(self) -> Sequence[FileSource]:
-        """The parts for worker processes."""
+        """The parts for worker processes, of a source without `n_rows`."""
         return [self]
 
     def _check(self) -> None:
@@ -134,8 +137,8 @@ class FileSource(Source):
 
     @contextmanager
     def _named(self, bar: FileBar) -> Iterator[None]:
-        """Names the file of a FileBar in the error of a record that cannot be stored. A file that changed meanwhile is
-        the reason for bad content."""
+        """Names the file of a FileBar in the error of a record that cannot be stored. Bad content of a file
+        that has changed since the build began is an error about the change."""
         try:
             yield
         except EncodeError as error:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     _Array: TypeAlias = _arrow.Array
 
-# Names of Python's types. They win over Arrow's aliases, of which "float" means 32 bits.
+# Names of Python's types. They win over Arrow's aliases: there "float" means 32 bits.
 _PYTHON = {"int": "int64", "float": "float64", "str": "string", "bool": "bool", "bytes": "binary"}
 SHARD = 16 << 20  # bytes of the files that are a shard together
 _SLICE = 4096  # rows whose records are made at once for `where`
@@ -58,7 +58,7 @@ def arrow_type(given: Any) -> _arrow.DataType:
         return pyarrow.from_numpy_dtype(given)
     except (ValueError, TypeError, pyarrow.ArrowException):
         ways = 'int, float, str, bool, a name such as "int64", "float32", "string" or "date32", or a pyarrow type'
-        raise TypeError(f"dtypes: {given!r:.80} is no type; give {ways}") from None
+        raise TypeError(f"dtypes: {given!r:.80} is not a type; give {ways}") from None
 
 
 class Choice:
@@ -88,7 +88,7 @@ class Choice:
         self.dtypes = {name: arrow_type(one) for name, one in (dtypes or {}).items()}
 
     def content(self) -> dict[str, Any]:
-        """The arguments by name, as values of which a fingerprint can be made."""
+        """The arguments by name, as values that a fingerprint can be made of."""
         where = f"Expression {self.where}" if _is_expression(self.where) else self.where
         dtypes = {name: str(one) for name, one in self.dtypes.items()}
         content = {"columns": self.columns, "where": where, "n_rows": self.n_rows}
@@ -146,7 +146,8 @@ class Choice:
         where: Any = self.where
         mask: list[bool] = []
         for start in range(0, batch.num_rows, _SLICE):
-            mask += [bool(where(one)) for one in table_rows.plain_rows(batch.slice(start, _SLICE), self)]
+            rows = table_rows.plain_rows(batch.slice(start, _SLICE), self.missing, self.nanoseconds)
+            mask += [bool(where(one)) for one in rows]
         return batch.filter(pyarrow.array(mask, pyarrow.bool_()))
 
 
@@ -221,10 +222,11 @@ def first_line(error: BaseException) -> str:
 
 class TableFileSource(reading.FileSource):
     """A source of files with tables. A subclass has `tables(file, bar)`, which yields the batches of one file with the
-    columns that `choice` needs."""
+    columns that `choice` needs. `part` has the numbers of the record batches or row groups to read of the only file;
+    None for all."""
 
-    def __init__(self, files: list[Input], choice: Choice) -> None:
-        self.choice, self.content = choice, choice.content()
+    def __init__(self, files: list[Input], choice: Choice, part: Sequence[int] | None = None) -> None:
+        self.choice, self.content, self.n_rows, self.part = choice, choice.content(), choice.n_rows, part
         super().__init__(files)
 
     def _read(self, builder: Any, progress: bool) -> None:
@@ -233,7 +235,7 @@ class TableFileSource(reading.FileSource):
 
     def append(self, builder: Any, bar: reading.FileBar) -> None:
         for batch in self.choice.of(self.batches(bar)):
-            rows = table_rows.ArrowRows(batch, None, self.choice.missing, self.choice.nanoseconds)
+            rows = table_rows.ArrowRows(batch, missing=self.choice.missing, nanoseconds=self.choice.nanoseconds)
             try:
                 rows._fill(builder, False)
             except InputError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 
 from recstore._core import native
 from recstore.building import build_options, streaming
@@ -11,17 +12,21 @@ from recstore.building.source import Source
 from recstore.errors import InputError
 from recstore.shm import registry
 from recstore.sources import reading
+from recstore.text import an
 from recstore.values.zone_spans import zone_spans
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from typing import Any, TypedDict
 
-    from recstore._types import Missing, Nanoseconds
-    from recstore.sources.table_files import Choice
+    from typing_extensions import Unpack
 
-    class _How(TypedDict):
+    from recstore._types import Missing, Nanoseconds
+
+    class How(TypedDict, total=False):
+        """The keyword arguments of TableRows."""
+
         columns: list[str] | None
         missing: Missing
         nanoseconds: Nanoseconds
@@ -29,6 +34,7 @@ if TYPE_CHECKING:
 
 STREAM, ARRAY = "__arrow_c_stream__", "__arrow_c_array__"
 _BAR_ROWS = 1 << 16  # rows between two steps of a progress bar
+_DECODED_ROWS = 1 << 12  # rows that are Python objects at once
 _HOW = {"missing": ("none", "absent"), "nanoseconds": ("exact", "floor", "numpy")}
 
 
@@ -46,12 +52,7 @@ def is_pandas(source: object) -> bool:
     return False
 
 
-def named(source: object) -> str:
-    name = type(source).__name__
-    return f"{'an' if name[0] in 'AEIOUaeiou' else 'a'} {name}"
-
-
-def checked(columns: Iterable[str] | None, missing: Missing, nanoseconds: Nanoseconds) -> _How:
+def checked(columns: Iterable[str] | None, missing: Missing, nanoseconds: Nanoseconds) -> How:
     """The keyword arguments of TableRows. Raises TypeError and ValueError."""
     for name, value in (("missing", missing), ("nanoseconds", nanoseconds)):
         build_options.check_choice(name, value, _HOW[name])
@@ -104,13 +105,11 @@ class TableRows(Source):
         self.look_at_names(table)
         names = None if self.columns is None else [name.encode("utf-8", "surrogatepass") for name in self.columns]
         reader = native.ArrowReader(table, zone_spans, names, self.missing == "absent", self.nanoseconds)
+        append = _appending(builder)
         try:
             while reader.next():
                 while reader.left:
-                    most = _BAR_ROWS if bar.drawn is not None else reader.left
-                    # What cuts a stream into several stores looks at its size between two runs of rows.
-                    cutting = hasattr(builder, "append_rows")
-                    bar.advance(builder.append_rows(reader, most) if cutting else reader.append_to(builder, most))
+                    bar.advance(append(reader, _BAR_ROWS if bar.drawn is not None else reader.left))
         finally:
             reader.close()
 
@@ -132,6 +131,14 @@ class TableRows(Source):
         self.schema = schema
 
 
+def _appending(builder: Any) -> Callable[[native.ArrowReader, int], int]:
+    """The function that appends up to so many rows of an ArrowReader to a builder, and returns their number."""
+    if isinstance(builder, (native.Builder, native.ListEncoder)):
+        return lambda reader, most: reader.append_to(builder, most)
+    # What cuts a stream into several stores looks at its size between two runs of rows.
+    return getattr(builder, "append_rows", None) or partial(_append_decoded, builder)
+
+
 def _named(pairs: Iterable[tuple[str, Any]]) -> Iterator[str]:
     """The names of some Arrow fields and of those within, by `(name, type)` of pyarrow or polars."""
     for name, kind in pairs:
@@ -146,14 +153,8 @@ def _named(pairs: Iterable[tuple[str, Any]]) -> Iterator[str]:
 class ArrowRows(TableRows):
     """The rows of an object that exports Arrow, or of an iterable of such objects."""
 
-    def __init__(
-        self,
-        source: Any,
-        columns: list[str] | None = None,
-        missing: Missing = "none",
-        nanoseconds: Nanoseconds = "exact",
-    ) -> None:
-        super().__init__(columns, missing, nanoseconds)
+    def __init__(self, source: Any, **how: Unpack[How]) -> None:
+        super().__init__(**how)
         _refuse_objects(source)
         self.source = source
         self.is_one = exports(source)
@@ -163,15 +164,18 @@ class ArrowRows(TableRows):
 
     def parts(self) -> Iterator[Any]:
         if not self.left:
-            raise InputError(f"the source was read before, and {named(self.source)} gives its rows once: make another")
+            raise InputError(
+                f"the source was read before, and {an(type(self.source).__name__)} gives its rows once: make another"
+            )
         self.left -= 1
         if self.is_one:
             yield self.source
             return
         for number, part in enumerate(self.source):
-            if not (exports(part)):
+            if not exports(part):
+                kind = an(type(part).__name__)
                 raise InputError(
-                    f"item {number} is {named(part)}, which does not export Arrow; for an iterable of records write "
+                    f"item {number} is {kind}, which does not export Arrow; for an iterable of records write "
                     "RecordList(records)"
                 )
             yield part
@@ -190,10 +194,32 @@ def _refuse_objects(source: Any) -> None:
             )
 
 
-def plain_rows(table: Any, how: TableRows | Choice) -> list[Any]:
-    """The rows of a table as `how` would store them, as Python objects."""
-    part = ArrowRows(table, None, how.missing, how.nanoseconds)
-    built = streaming.build_records(part, build_options.Options(compression="none"))
+def plain_rows(table: Any, missing: Missing, nanoseconds: Nanoseconds) -> list[Any]:
+    """The rows of a table as they would be stored, as Python objects."""
+    return _decoded(ArrowRows(table, missing=missing, nanoseconds=nanoseconds))
+
+
+# ---- Builders of a program, which take Python objects alone ----
+
+
+class _Run(Source):
+    """Up to `most` of the rows that an ArrowReader has left. `count` is their number once they were read."""
+
+    def __init__(self, reader: native.ArrowReader, most: int) -> None:
+        self.reader, self.most = reader, most
+
+    def append_to(self, builder: Any) -> None:
+        self.count = self.reader.append_to(builder, self.most)
+
+
+def _append_decoded(builder: Any, reader: native.ArrowReader, most: int) -> int:
+    run = _Run(reader, min(most, _DECODED_ROWS))
+    builder.extend(_decoded(run))
+    return run.count
+
+
+def _decoded(source: Source) -> list[Any]:
+    built = streaming.build_records(source, build_options.Options(compression="none"))
     with registry.container_of(built) as rows:
         found: list[Any] = rows.to_list()
         return found

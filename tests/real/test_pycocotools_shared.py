@@ -4,6 +4,7 @@ import copy
 import gzip
 import json
 import multiprocessing
+import os
 import random
 
 import pytest
@@ -19,6 +20,7 @@ from pycocotools.cocoeval import COCOeval
 from real import coco_files, ranks
 from real.coco_files import quiet
 
+from recstore.integrations import parts
 from recstore.integrations.pycocotools import COCO
 from recstore.sources import json_document
 
@@ -114,6 +116,21 @@ def test_other_values(tmp_path):
     assert json.dumps(dataset, default=recstore.json_default) == json.dumps(expected)
 
 
+@pytest.mark.parametrize("options", [{}, {"shared": "test-coco-changed"}], ids=str)
+def test_a_file_that_changes_between_two_of_its_stores(options, tmp_path, monkeypatch):
+    file = tmp_path / "coco.json"
+    file.write_text(json.dumps({"images": [{"id": 1}], "annotations": [{"id": 1, "image_id": 1}]}))
+    of = parts.of
+
+    def changed(store):
+        os.utime(file, ns=(1, 1))
+        return of(store)
+
+    monkeypatch.setattr(parts, "of", changed)
+    with pytest.raises(recstore.errors.InputError, match="the file changed while it was read"):
+        COCO(file, **options)
+
+
 def test_own_index(path):
     """createIndex after the caller changed the document, and with stores."""
     coco = COCO(path)
@@ -128,7 +145,7 @@ def test_own_index(path):
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("[1, 2]", "the JSON is no object; a COCO file is one"),
+        ("[1, 2]", "the JSON is not an object; a COCO file is one"),
         ('{"images": [', "not JSON: the file ends too early"),
         ('{"images": [{"id": 1}, {"id": }]}', r"element 1 of 'images' \(byte 22\) is not JSON"),
         ('{"images": [], "annotations": []} more', "not JSON: something follows the document"),

@@ -78,6 +78,29 @@ def test_a_source_of_ones_own(workers):
             assert x.to_list() == SQUARES and x.index_by("n")[7]["square"] == 49
 
 
+@pytest.mark.parametrize("parts", [5, "ab", {"a": 1}, iter([])], ids=lambda parts: type(parts).__name__)
+def test_split_returns_a_sequence(parts, monkeypatch, tmp_path):
+    monkeypatch.setattr(Squares, "split", lambda self: parts)
+    kind = type(parts).__name__
+    (tmp_path / "x").touch()
+    for files in ((), [tmp_path / "x"]):
+        monkeypatch.setattr(Squares, "files", files)
+        with pytest.raises(TypeError, match=rf"split\(\) of a Squares returned an? {kind}; it returns a list"):
+            RecordList(Squares(0, 10), workers=2)
+
+
+def test_attributes_that_cannot_be_stored(monkeypatch):
+    for given, error, said in (
+        ({"classes": {"cat"}}, TypeError, "Object of type set .*; JSON has dict, list"),
+        ({"classes": float("nan")}, ValueError, "not JSON compliant"),
+        ({"classes": "x" * (1 << 20)}, ValueError, "keep a long list in a store of its own"),
+        (["cat"], TypeError, "give a dict"),
+    ):
+        monkeypatch.setattr(Squares, "attributes", given)
+        with pytest.raises(error, match=f"the attributes of a Squares.*{said}"):
+            RecordList(Squares(0, 10))
+
+
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_source_of_pairs(workers):
     with RecordDict(Words(), workers=workers) as d:

@@ -150,7 +150,7 @@ def test_an_existing_file_stays_unless_forced(run, folder):
     (["x.jsonl", "-o", "y", "--no-header"], "--no-header is for csv, tsv"),
     (["x.csv", "-o", "y", "--records", "a"], "--records is for json"),
     (["x.csv", "-o", "y", "--delimiter", "ab"], "delimiter is 'ab'; give one ASCII character"),
-    (["x.csv", "-o", "y", "--dtypes", "id=colour"], "'colour' is no type"),
+    (["x.csv", "-o", "y", "--dtypes", "id=colour"], "'colour' is not a type"),
     (["x.csv", "-o", "y", "--columns", "zz"], "x.csv: no column 'zz'; there are: 'id', 'name'"),
     (["x.csv", "--shared", "a/b"], "a/b"), (["x.csv", "--shared", "a", "--keep", "long"], "--keep takes a duration"),
     (["-", "-o", "y"], "standard input has no name; give --format"),

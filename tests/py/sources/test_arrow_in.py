@@ -11,7 +11,7 @@ from alike import alike
 from segment_bytes import content
 
 import recstore
-from recstore import RecordList
+from recstore import RecordList, sources
 from recstore.errors import EncodeError, InputError
 
 pa = pytest.importorskip("pyarrow", minversion="19")
@@ -281,6 +281,41 @@ def test_progress_counts_rows(capfd):
     with RecordList(pa.table({"i": range(100_000)}), progress=True) as x:
         assert len(x) == 100_000
     assert "100000/100000" in capfd.readouterr().err
+
+
+class Odd(sources.Source):
+    """The rows of another source with an odd n, through a builder of its own, which has `extend` alone."""
+
+    def __init__(self, source):
+        self.source = source
+
+    def append_to(self, builder):
+        class Filter:
+            def extend(self, records):
+                builder.extend(record for record in records if record["n"] % 2)
+
+        self.source.append_to(Filter())
+
+
+@pytest.mark.parametrize("progress", [False, True])  # the builder of a progress bar is another one
+def test_rows_reach_a_builder_that_has_extend_alone(progress):
+    from pyarrow import feather
+
+    rows = [{"n": n, "label": None if n % 3 else n} for n in range(10_000)]
+    table = pa.Table.from_pylist(rows)
+    file = io.BytesIO()
+    feather.write_feather(table, file)
+    file.seek(0)
+    for source in (sources.table(table), sources.arrow(file), sources.table(table.to_batches(max_chunksize=3000))):
+        listed = []
+        source.append_to(listed)
+        assert listed == rows
+    for source in (sources.table(table), sources.arrow(io.BytesIO(file.getvalue()))):
+        with RecordList(Odd(source), progress=progress) as x:
+            assert x.to_list() == rows[1::2]
+    listed = []
+    sources.table(table, columns=["label"], missing="absent").append_to(listed)
+    assert listed[:4] == [{"label": 0}, {}, {}, {"label": 3}]
 
 
 def test_decimals_keep_their_digits():

@@ -316,6 +316,16 @@ def test_wrong_arguments_are_refused(tmp_path, options, error):
         recstore.RecordList(recstore.sources.folder(planted(tmp_path), **options))
 
 
+def test_arguments_of_another_type_are_named():
+    for root in (None, 3, ["a", "b"]):
+        with pytest.raises(TypeError, match=rf"sources.folder\(\) .* root is a.* {type(root).__name__}: give a path"):
+            recstore.sources.folder(root)
+    with pytest.raises(TypeError, match="a pattern is a str .* not NoneType"):
+        recstore.sources.folder(".", None)
+    with pytest.raises(TypeError, match="classes is a list of names, not an int"):
+        recstore.sources.folder(".", class_from="first", classes=3)
+
+
 # ---- One per machine ----
 
 

@@ -2,6 +2,7 @@
 
 import inspect
 import io
+import operator
 import os
 import pathlib
 import shutil
@@ -66,9 +67,20 @@ def test_each_hint_for_a_function_is_for_one_that_recstore_has_not():
         with pytest.raises(AttributeError, match=f"no attribute '{name}'; write "):
             getattr(recstore, name)
         called = hint.partition("recstore.")[2].partition("(")[0]
-        assert not called or hasattr(recstore, called)
+        assert not called or operator.attrgetter(called)(recstore)
     with pytest.raises(AttributeError, match="no attribute 'colour'$"):
         recstore.colour
+
+
+def test_a_name_of_a_module_says_where_it_is():
+    for name, place in (("EncodeError", "errors"), ("collect", "names"), ("csv", "sources"), ("ShardWriter", "remote")):
+        with pytest.raises(AttributeError, match=f"no attribute '{name}'; write recstore.{place}.{name}$"):
+            getattr(recstore, name)
+    code = "import sys, recstore; hasattr(recstore, 'Loader'); sys.exit('torch' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+    pytest.importorskip("torch")
+    with pytest.raises(AttributeError, match="no attribute 'Loader'; write recstore.torch.Loader$"):
+        recstore.Loader
 
 
 @pytest.mark.parametrize(

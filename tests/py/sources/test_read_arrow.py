@@ -117,10 +117,10 @@ def test_bad_files(kind, tmp_path):
     data = written(TABLE, kind)
     for content in (b"", b"ARR", b"ARROW1\0\0", data[:100], b"hello, world" * 9):
         bad.write_bytes(content)
-        with pytest.raises(recstore.errors.InputError, match=r"bad\.arrow: no Arrow file, or a part of one"):
+        with pytest.raises(recstore.errors.InputError, match=r"bad\.arrow: not an Arrow file, or a part of one"):
             read(bad)
     bad.write_bytes(data[: len(data) // 2])
-    with pytest.raises(recstore.errors.InputError, match=r"bad\.arrow: (damaged|no Arrow file)"):
+    with pytest.raises(recstore.errors.InputError, match=r"bad\.arrow: (damaged|not an Arrow file)"):
         read(bad)
 
 

@@ -214,8 +214,8 @@ def test_types_that_are_given():
     assert read("x\n0.1\n", dtypes={"x": "float"}) == read("x\n0.1\n", dtypes={"x": float}) == [{"x": 0.1}]
     assert read(b"x\n\xff\n", dtypes={"x": bytes}) == [{"x": b"\xff"}]
     for dtypes, text in (
-        ({"x": "colour"}, "no type"),
-        ({"x": 5}, "no type"),
+        ({"x": "colour"}, "is not a type"),
+        ({"x": 5}, "is not a type"),
         ({"x": pyarrow.list_(pyarrow.int8())}, "text does not become"),
     ):
         with pytest.raises(TypeError, match=text):
@@ -231,7 +231,9 @@ def test_other_encodings():
     assert read("a\nß\n".encode("latin-1"), encoding="latin-1") == [{"a": "ß"}]
     with pytest.raises(LookupError):
         read("a\n", encoding="nothing")
-    with pytest.raises(recstore.errors.InputError, match="line 3: bytes that are no shift_jis text; give the encoding"):
+    with pytest.raises(
+        recstore.errors.InputError, match="line 3: bytes that are not shift_jis text; give the encoding"
+    ):
         read(b"a\n1\n\xff\xff\n", encoding="shift_jis")
 
 
@@ -381,8 +383,8 @@ def test_a_row_that_is_too_long_is_the_error_whatever_rows_were_left_out(monkeyp
         ('a,"b"c\n1,2\n', "line 1: text follows the closing quote"),
         ('a,b\r1,"2\r\n3"\r"4"5,6\r', "line 4: text follows the closing quote of a cell that opens in line 4"),
         ('a,"b\n1,2\n', "line 1: a quote that opens here never closes"),
-        (b"a,b\n1,x\n2,\xff\n", "line 3: bytes that are no utf-8 text; give the encoding"),
-        (b"a,\xff\n1,x\n", "line 1: bytes that are no utf-8 text; give the encoding"),
+        (b"a,b\n1,x\n2,\xff\n", "line 3: bytes that are not utf-8 text; give the encoding"),
+        (b"a,\xff\n1,x\n", "line 1: bytes that are not utf-8 text; give the encoding"),
     ],
 )
 def test_a_bad_file_is_an_error_with_its_line(tmp_path, monkeypatch, text, message, block):
@@ -394,7 +396,7 @@ def test_a_bad_file_is_an_error_with_its_line(tmp_path, monkeypatch, text, messa
 
 
 def test_a_cell_of_another_type_than_given():
-    with pytest.raises(recstore.errors.InputError, match="line 4: column 'a': 'x' is no int64; give another type"):
+    with pytest.raises(recstore.errors.InputError, match="line 4: column 'a': 'x' is not an int64; give another type"):
         read('b,a\n"\n",1\n2,x\n3,y\n', dtypes={"a": int})
 
 
@@ -407,7 +409,7 @@ def test_rows_are_skipped_and_counted(caplog, tmp_path):
             {"a": 4, "b": "v"},
         ]
     assert [record.getMessage() for record in caplog.records] == [
-        "read_csv left 3 rows out: 3 of <BytesIO>; the first: <BytesIO>, line 5: column 'a': 'z' is no int64; give another "
+        "read_csv left 3 rows out: 3 of <BytesIO>; the first: <BytesIO>, line 5: column 'a': 'z' is not an int64; give another "
         'type in dtypes, or errors="skip" to leave such rows out'
     ]
     caplog.clear()

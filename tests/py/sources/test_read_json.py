@@ -218,7 +218,8 @@ def records_of(text, entries):
     """The records without a store, which takes longer to make than these texts to read; None for an InputError."""
     source = json_files.JsonSource([inputs.FileObject(io.BytesIO(text))], (), entries)
     try:
-        found = list(source.records())
+        found = []
+        source.append_to(found)
     except recstore.errors.InputError:
         return None
     return dict(found) if entries else found
@@ -346,7 +347,7 @@ def test_progress(tmp_path, capfd):
         ('{"a": 1,}', {"entries": True}, "a key in double quotes is missing"),
         ('{"a": 1, , "b": 2}', {"entries": True}, "a key in double quotes is missing"),
         ('{"a": 1, "b"}', {"entries": True}, r"member 1 of the document \(byte 8\) is not JSON"),
-        (b'["a\xff"]', {}, "byte 0xff is no UTF-8"),
+        (b'["a\xff"]', {}, "byte 0xff is not UTF-8"),
         ("[" + "1" * 5000 + "]", {}, "element 0 .*4300"),
         ("[[1], 2]".encode("utf-16")[:-1], {}, "utf-16"),
         ("[" * 100_000, {}, "more than 1024 brackets are open"),
