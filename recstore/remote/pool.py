@@ -9,7 +9,7 @@ from concurrent.futures.process import BrokenProcessPool
 
 from recstore._core import forks
 from recstore.building.pairs import pairs_of
-from recstore.building.source import Source, append_part, items_of
+from recstore.building.source import Source, append_part, items_of, parts_of
 from recstore.errors import BuildError
 
 TYPE_CHECKING = False
@@ -68,7 +68,7 @@ def write(writer: ShardWriter, source: Source, workers: int) -> list[Entry]:
 
 def _runs(source: Source, workers: int) -> list[Sequence[Any]]:
     """The parts of a source in runs, of which each is a task; an empty list if this process has to read it."""
-    parts = (source.split() or []) if workers > 1 else []
+    parts = (parts_of(source) or []) if workers > 1 else []
     n = min(len(parts), workers * _TASKS)
     return [parts[len(parts) * i // n : len(parts) * (i + 1) // n] for i in range(n)]
 

@@ -3,6 +3,7 @@
 import errno
 import os
 import pathlib
+import pickle
 import signal
 import stat
 import sys
