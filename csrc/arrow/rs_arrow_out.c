@@ -98,7 +98,8 @@ rs_status rs_arrow_out_take_missing(rs_arrow_out *self, rs_error *err) {
     return rs_arrow_put_any(&self->walk, self->root, &cursor, err);
 }
 
-/* Takes the value at the end of a path that all records of the block share. *lacks tells that this one has no field. */
+/* Takes the value at the end of a path that all records of the block share. *lacks becomes true for a record
+ * that lacks the field. */
 static rs_status take_direct(rs_arrow_out *self, const rs_arrow_block *how, rs_cursor *cursor, bool *lacks,
                              rs_error *err) {
     const rs_compiled_path *path = how->compiled;
@@ -290,7 +291,8 @@ static uint64_t index_at(const int64_t *positions, int64_t start, int64_t step, 
     return (uint64_t)start + (uint64_t)step * (positions != NULL ? (uint64_t)positions[k] : k);
 }
 
-/* Sets *number to the block of record stop->index, maybe later than GROUPS names, or stop->why if unknown. */
+/* Sets *number to the block of record stop->index, which may be a later one than GROUPS names. Sets stop->why if the
+ * block is not known. */
 static rs_status find_block(const rs_arrow_source *source, rs_arrow_stop *stop, uint64_t *number, rs_error *err) {
     const rs_store *store = source->store;
     const uint64_t index = stop->index;

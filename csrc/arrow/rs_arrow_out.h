@@ -80,7 +80,7 @@ RS_NODISCARD rs_status rs_arrow_out_know(rs_arrow_out *self, rs_arrow_source *so
  * finds the types of records that are fewer, or of fewer kinds, than their trees allow. */
 void rs_arrow_out_look(rs_arrow_out *self);
 
-/* Fixes the types. *whole becomes false when a field has none; its `problem` says why. RS_E_ARG_LIMIT, RS_E_MEM. */
+/* Fixes the types. *whole becomes false when a field has no type; its `problem` says why. RS_E_ARG_LIMIT, RS_E_MEM. */
 RS_NODISCARD rs_status rs_arrow_out_resolve(rs_arrow_out *self, bool *whole, rs_error *err);
 
 /* Prepares batches of up to `rows` records. Call it once, when all fields have types. RS_E_MEM. */

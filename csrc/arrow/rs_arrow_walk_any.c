@@ -197,7 +197,8 @@ static rs_status put_any_sequence(rs_arrow_walk *self, rs_arrow_field *field, rs
     return rs_arrow_end_struct(field, false, err);
 }
 
-/* Takes the values of an object, an any tuple of n items: of the fields of `items`, or of `names` when it is NULL. */
+/* Takes the values of an object, an any tuple of n items. The fields are those of `items`, or of `names` when it is
+ * NULL. */
 static rs_status put_values(rs_arrow_walk *self, rs_arrow_field *field, rs_arrow_field **items, rs_slice names,
                             uint64_t n, rs_cursor *cursor, rs_error *err) {
     const uint8_t *p;

@@ -33,7 +33,7 @@ static inline void split(uint64_t x, uint64_t a, uint64_t *l, uint64_t *r) {
 
 static inline bool is_short(const rs_permutation *self) { return self->n < SHORT_BELOW; }
 
-/* One step of the walk. Callers give a constant `passes`: its loop goes, a tenth of the time for long lists. */
+/* One step of the walk. With a constant `passes` the compiler unrolls its loop: a tenth less time for long lists. */
 static inline uint64_t step_forward(const rs_permutation *self, uint64_t x, uint64_t passes) {
     const uint64_t a = self->a, b = self->b;
     uint64_t l, r;
@@ -49,8 +49,8 @@ static inline uint64_t step_forward(const rs_permutation *self, uint64_t x, uint
 
 /* The least even number whose square is at least n, for n from 2 to RS_PERMUTE_MAX. */
 static uint64_t even_side(uint64_t n) {
-    uint64_t below = 0, bit; /* the greatest number whose square is below n */
-    for (bit = UINT64_C(1) << 24; bit != 0; bit >>= 1) {
+    uint64_t below = 0; /* the greatest number whose square is below n */
+    for (uint64_t bit = UINT64_C(1) << 24; bit != 0; bit >>= 1) {
         if ((below + bit) * (below + bit) < n) below += bit;
     }
     return (below + 2) & ~UINT64_C(1);

@@ -13,16 +13,15 @@ static inline uint64_t swapped64(uint64_t v) {
 #define COPY(name, unsigned_type, type, swap) \
     static void name(const rs_integers *from, int64_t *out) { \
         const uint8_t *p = from->first; \
-        uint64_t i; \
         unsigned_type v; \
         if (from->stride_bytes == (int64_t)sizeof v && !from->is_swapped) { \
-            for (i = 0; i < from->n; i++) { \
+            for (uint64_t i = 0; i < from->n; i++) { \
                 memcpy(&v, p + i * sizeof v, sizeof v); \
                 out[i] = (int64_t)(type)v; \
             } \
             return; \
         } \
-        for (i = 0; i < from->n; i++, p += from->stride_bytes) { \
+        for (uint64_t i = 0; i < from->n; i++, p += from->stride_bytes) { \
             memcpy(&v, p, sizeof v); \
             out[i] = (int64_t)(type)(from->is_swapped ? swap(v) : v); \
         } \

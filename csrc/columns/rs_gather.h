@@ -13,7 +13,7 @@
 
 #include "columns/rs_gather_field.h"
 
-/* A gather, for many batches in turn: its memory is kept. Owns all but specs and stores. One thread at a time. */
+/* A gather, for many batches in turn: it keeps its memory. Owns all but specs and stores. One thread at a time. */
 typedef struct rs_gather {
     rs_gather_field *fields;
     uint32_t n_fields;

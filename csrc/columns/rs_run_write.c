@@ -37,13 +37,11 @@ typedef uint64_t (*copier)(const uint8_t *from, uint64_t n, uint64_t base, uint8
 #define COPIER(name, stored, item, sum) \
     static uint64_t name(const uint8_t *from, uint64_t n, uint64_t base, uint8_t *to) { \
         stored all = 0; \
-        uint64_t i; \
-        for (i = 0; i < n; i++) { \
+        for (uint64_t i = 0; i < n; i++) { \
             stored v; \
-            item out; \
             memcpy(&v, from + i * sizeof v, sizeof v); \
             all = (stored)(all | v); \
-            out = (item)((sum)base + (sum)v); \
+            item out = (item)((sum)base + (sum)v); \
             memcpy(to + i * sizeof out, &out, sizeof out); \
         } \
         return (uint64_t)all; \

@@ -15,12 +15,10 @@ static const uint8_t WIDTHS[] = {1, 8, 16, 20, 32};
 /* Widens fields that are integers of their own. The loops have no branch, so compilers make vector code of them. */
 #define WIDEN(name, stored, item) \
     static void name(const uint8_t *from, uint64_t n, uint64_t base, uint8_t *out) { \
-        uint64_t i; \
-        for (i = 0; i < n; i++) { \
+        for (uint64_t i = 0; i < n; i++) { \
             stored v; \
-            item value; \
             memcpy(&v, from + i * sizeof v, sizeof v); \
-            value = (item)((item)base + v); \
+            item value = (item)((item)base + v); \
             memcpy(out + i * sizeof value, &value, sizeof value); \
         } \
     }
@@ -95,8 +93,7 @@ void rs_narrow_read(const uint8_t *data, unsigned width, unsigned item_bytes, ui
 #define RANGE(name, item) \
     static void name(const uint8_t *from, uint64_t n, uint64_t *low, uint64_t *high) { \
         item least = (item) * low, most = (item) * high; \
-        uint64_t i; \
-        for (i = 0; i < n; i++) { \
+        for (uint64_t i = 0; i < n; i++) { \
             item v; \
             memcpy(&v, from + i * sizeof v, sizeof v); \
             least = v < least ? v : least; \
@@ -147,12 +144,10 @@ unsigned rs_narrow_choose(uint8_t code, const uint8_t *items, uint64_t n, uint64
 /* Subtracts the base, which leaves a field of so many bytes. */
 #define SHORTEN(name, item, stored) \
     static void name(const uint8_t *items, uint64_t n, uint64_t base, uint8_t *out) { \
-        uint64_t i; \
-        for (i = 0; i < n; i++) { \
+        for (uint64_t i = 0; i < n; i++) { \
             item v; \
-            stored field; \
             memcpy(&v, items + i * sizeof v, sizeof v); \
-            field = (stored)(v - (item)base); \
+            stored field = (stored)(v - (item)base); \
             memcpy(out + i * sizeof field, &field, sizeof field); \
         } \
     }

@@ -48,7 +48,7 @@ bool rs_packed_ints_take(const rs_node *node, uint64_t n, rs_slice *in, rs_packe
     if (left != 0) {
         const unsigned width = width_of(out->widths, chunks - 1, width_base(node->max_width));
         const unsigned shorter = width - (left * width + 7) / 8;
-        if (shorter > size) return false; /* only when the widths changed meanwhile */
+        if (shorter > size) return false; /* only when another process has changed the widths */
         size -= shorter;
     }
     if (!rs_take(&at, size, &out->chunks)) return false;

@@ -160,7 +160,7 @@ typedef struct rs_os_judged {
 RS_NODISCARD rs_status rs_os_unlink_judged(const char *path, const rs_os_judged *judged, bool *out_removed,
                                            rs_error *err);
 
-/* Sets *out to whether a process has a lease or lock on the file now. RS_E_SYS_NOT_FOUND when there is no such file. */
+/* Sets *out to whether a process has a lease or lock on the file now. RS_E_SYS_NOT_FOUND when it does not exist. */
 RS_NODISCARD rs_status rs_os_is_leased(const char *path, bool *out, rs_error *err);
 
 /* Sets the file's times to now, which record when a kept file was last used. A failure is ignored. */

@@ -17,7 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* How often another process may replace or remove a file between opening and locking: more often is no accident. */
+/* How often a file may be replaced or removed between opening and locking before it counts as an attack. */
 enum { ATTEMPTS = 100 };
 
 static RS_COLD rs_status failed(rs_error *err, const char *what, const char *path) {

@@ -148,9 +148,8 @@ static int reopen_by_path(int fd) {
 #if defined(F_GETPATH)
     char path[PATH_MAX];
     struct stat before, after;
-    int out;
     if (fstat(fd, &before) != 0 || fcntl(fd, F_GETPATH, path) != 0) return -1;
-    out = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    int out = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (out < 0) return -1;
     if (fstat(out, &after) != 0 || before.st_dev != after.st_dev || before.st_ino != after.st_ino) {
         rs_os_close(&out);

@@ -20,7 +20,7 @@ typedef struct rs_arena_chunk {
 } chunk;
 RS_STATIC_ASSERT(sizeof(chunk) <= CHUNK_HEAD, "the head of a chunk");
 
-/* Makes a chunk. Large ones are pages: threads free what others took, which malloc would keep for the others. */
+/* Makes a chunk. A large one is mapped: other threads free it, and malloc would keep it for the thread that took it. */
 static chunk *new_chunk(size_t capacity) {
     const bool pages = capacity >= PAGES_LEAST;
     if (capacity > SIZE_MAX - CHUNK_HEAD) return NULL;

@@ -159,13 +159,12 @@ static rs_status plan_part(chooser *self, const rs_alternative *a, const rs_temp
 }
 
 static rs_status plan_template(chooser *self, const rs_alternative *a, const rs_template *template, rs_plan **out) {
-    uint32_t i;
     rs_plan *d = rs_plan_inner(self->stats, RS_FMT_NODE_CONCAT, 0, template->n);
     const rs_alternative *weighed = self->weighed;
     if (d == NULL) return no_memory(self);
     d->link = template->cut;
     self->weighed = NULL;
-    for (i = 0; i < template->n; i++) {
+    for (uint32_t i = 0; i < template->n; i++) {
         uint64_t below = rs_schema_hash_key(a->position_id, (const uint8_t *)&i, sizeof i);
         RS_TRY(plan_part(self, a, template, i, below, &d->children[i]));
     }

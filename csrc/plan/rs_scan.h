@@ -28,7 +28,7 @@ void rs_scan_reset(rs_scan *self);
  * RS_E_FMT_*; maxima and features are then unchanged, but key sets may have been added. RS_E_MEM. */
 RS_NODISCARD rs_status rs_scan_record(rs_scan *self, rs_slice record, uint64_t arrays_size, rs_error *err);
 
-/* What a scan finds out about one record, for a writer that made the record itself and counted meanwhile. */
+/* What a scan finds out about one record, for a writer that counted while it made the record. */
 typedef struct rs_scan_counts {
     uint64_t values; /* the record itself, and the elements of each container in it; of a dict the pairs */
     uint64_t features;

@@ -206,13 +206,12 @@ static rs_alternative *mixed_lists(rs_position *at, uint8_t param) {
  * earlier run found no use for its distinct values. */
 static void name_alternative(const rs_stats *self, const rs_position *at, rs_alternative *a) {
     const uint8_t what[3] = {a->kind, a->param, a->kind == RS_FMT_NODE_STR ? a->elements : 0};
-    uint32_t i;
     a->position_id = rs_schema_hash_key(at->position_id, what, sizeof what);
     if (self->hints != NULL && self->choices->level != RS_LEVEL_SMALL)
         a->known = (uint8_t)rs_notes_known(self->hints, a->position_id, self->run);
     a->gave_up = at->payload || (a->known & RS_POSITION_NO_DICTIONARY) != 0 || a->kind == RS_FMT_NODE_BOOL ||
                  a->kind == RS_FMT_NODE_CONST;
-    for (i = 0; i < a->n_children; i++) { /* begin_struct replaces those of a struct by ids made of its keys */
+    for (uint32_t i = 0; i < a->n_children; i++) { /* begin_struct replaces those of a struct by ids made of its keys */
         a->children[i].position_id = rs_schema_hash_key(a->position_id, (const uint8_t *)&i, sizeof i);
         a->children[i].payload = a->kind == RS_FMT_NODE_EXT;
     }

@@ -339,14 +339,13 @@ static rs_template_part *add_part(joiner *self, const rs_template_part *part) {
 }
 
 static void add_constant(joiner *self, const uint8_t *text, size_t size) {
-    rs_template_part part, *last = self->out->n == 0 ? NULL : &self->out->at[self->out->n - 1];
+    rs_template_part *last = self->out->n == 0 ? NULL : &self->out->at[self->out->n - 1];
     if (size == 0) return;
     memcpy(self->texts + self->used, text, size);
     if (last != NULL && last->kind == RS_PART_CONST) {
         last->first.end += size;
     } else {
-        memset(&part, 0, sizeof part);
-        part.first = rs_slice_of(self->texts + self->used, size);
+        rs_template_part part = {.first = rs_slice_of(self->texts + self->used, size)};
         (void)add_part(self, &part);
     }
     self->used += size;

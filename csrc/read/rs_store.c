@@ -183,7 +183,7 @@ static rs_status load_tree(rs_store *self, uint32_t number, uint64_t tables_end,
     }
     off += section->off;
     RS_TRY(rs_tree_compile(rs_slice_of(self->segment.ptr + off, size), off, &tree, err));
-    /* The checksum is that of the copy that was compiled, so that bytes that change meanwhile are found. */
+    /* The checksum is that of the copy that was compiled, so that a change of the bytes is found. */
     if (rs_crc32c(0, tree.bytes, tree.size_bytes) != crc) {
         rs_tree_clear(&tree);
         return rs_error_set(err, RS_E_FMT_CHECKSUM, off, "the checksum of tree %u does not match", number);

@@ -41,7 +41,7 @@ RS_NODISCARD rs_status rs_store_open(rs_store *self, rs_slice bytes, const rs_li
 /* Opens the keys of the mapping whose values `values` reads. `self` has caches of its own, and `values` may be closed
  * first. RS_E_ARG_RANGE when the segment holds a list. On failure nothing is held. */
 RS_NODISCARD rs_status rs_store_open_keys(rs_store *self, const rs_store *values, rs_error *err);
-/* Opens a store whose header and directory the caller has, as of an unfinished segment. On failure nothing is held. */
+/* Opens a store whose header and directory the caller has, such as an unfinished one. On failure it holds nothing. */
 RS_NODISCARD rs_status rs_store_open_prepared(rs_store *self, rs_slice bytes, const rs_header *header,
                                               const rs_directory *directory, rs_error *err);
 /* Frees the caches and zeroes the struct. Does nothing for a zeroed struct. */

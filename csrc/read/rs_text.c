@@ -55,7 +55,7 @@ static rs_status put_units(rs_text *self, const uint8_t *units, uint64_t n, unsi
     RS_TRY(reserve(self, n * self->unit_bytes, err));
     uint8_t *to = self->units + self->n_units * self->unit_bytes;
     memcpy(to, units, (size_t)(n * unit_bytes));
-    /* The copy is checked, because the record's bytes may change meanwhile. */
+    /* The copy is checked, because the record's bytes may change at any time. */
     for (uint64_t i = 0; unit_bytes == 4 && i < n; i++) {
         if (rs_load_u32(to + 4 * i) > 0x10FFFF) {
             return RS_FAIL(rs_decode_bad_value(err, "a code point above 0x10FFFF"), RS_E_FMT_VALUE);

@@ -1,4 +1,4 @@
-/* rs_text.h: makes strings whose units do not stand in the record: of symbol codes, digits, parts of a concat. */
+/* rs_text.h: makes strings whose units the record does not hold: from symbol codes, digits, parts of a concat. */
 #pragma once
 
 #include "read/rs_decode.h"

@@ -94,7 +94,7 @@ rs_status rs_utf8_append(rs_buffer *out, const uint8_t *units, uint64_t n, unsig
     const size_t before = out->size_bytes;
     *taken = true;
     if (unit_bytes == 1) {
-        /* The copy is tested, because the record's bytes may change meanwhile, and readers rely on valid UTF-8. */
+        /* The copy is tested, because the record's bytes may change at any time, and readers rely on valid UTF-8. */
         RS_TRY(rs_buffer_append(out, units, (size_t)n, err));
         if (n == 0 || rs_decode_widest_unchecked(out->data + before, n, 1) < 0x80) return RS_OK;
         out->size_bytes = before;

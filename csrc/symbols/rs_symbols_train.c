@@ -237,7 +237,7 @@ static rs_status count_uses(trainer *self, rs_error *err) {
     return RS_OK;
 }
 
-/* Whether a symbol saves more than it takes. Without it, two others take its place, with codes a byte or two longer. */
+/* Whether a symbol saves more than it takes. Without it, two others replace it, with codes a byte or two longer. */
 static bool is_worth(const trainer *self, uint32_t number) {
     double scale = (double)self->n_all / (double)self->n_sampled;
     unsigned n = self->n_units[number];

@@ -66,7 +66,7 @@ static inline uint32_t rs_trie_jump(const rs_trie *self, uint32_t key) {
     }
 }
 
-/* Returns the longest symbol that n units, at least 1, begin with, as `best`. unit_bytes is that of the trie. */
+/* Returns, as `best`, the longest symbol with which n units, at least 1, begin. unit_bytes is that of the trie. */
 static inline uint32_t rs_trie_match(const rs_trie *self, const uint8_t *units, uint64_t n, unsigned unit_bytes) {
     uint32_t node = 0;
     uint64_t i = 4 / unit_bytes;

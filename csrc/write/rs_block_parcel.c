@@ -56,7 +56,7 @@ static rs_status append_rest(rs_buffer *out, const rs_buffer *from, size_t known
     return rs_buffer_append(out, from->data + known, from->size_bytes - known, err);
 }
 
-/* Appends block or table entries, with offsets from the parcel's start in place of those in segment and OFFSETS. */
+/* Appends block or table entries. Their offsets count from the start of the parcel, not of the segment or OFFSETS. */
 static rs_status take_entries(const rs_buffer *entries, size_t known, uint64_t offsets_at, rs_buffer *out,
                               rs_error *err) {
     size_t begin = out->size_bytes;

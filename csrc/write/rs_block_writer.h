@@ -74,7 +74,7 @@ void rs_raw_block_free(rs_raw_block *block);
  * those from n_key_sets on, which belong to the records that follow. RS_E_MEM leaves all as it was. */
 RS_NODISCARD rs_status rs_raw_block_add_chunk(rs_raw_block *block, uint32_t first, uint32_t n, rs_scan *scan,
                                               size_t n_key_sets, rs_error *err);
-/* The bytes of memory that the block owns. The builder has those of an open block's records, which count as full. */
+/* The bytes of memory that the block owns. The builder owns the records of an open block, which count as full. */
 uint64_t rs_raw_block_memory(const rs_raw_block *block);
 /* Returns whether a closed block is tried with the tree of the last block first: few records, which do not fill a
  * block, seldom save the bytes of a tree of their own. Such a block is surveyed only by rs_block_writer_settle. */

@@ -434,10 +434,9 @@ rs_status rs_builder_write_header(rs_builder *self, rs_header *header, const rs_
 }
 
 rs_status rs_builder_finish(rs_builder *self, rs_error *err) {
-    rs_header header;
+    rs_header header = {0};
     if (self->finished) return rs_error_set(err, RS_E_STATE_FINISHED, RS_NOWHERE, "the store is finished");
     self->finished = true;
-    memset(&header, 0, sizeof header);
     rs_directory directory = {0};
     RS_TRY(rs_builder_flush(self, err));
     RS_TRY(rs_builder_end_heap(self, rs_builder_n_blocks(self), rs_builder_least_heap(self),

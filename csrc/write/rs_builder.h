@@ -57,7 +57,7 @@ RS_NODISCARD rs_status rs_builder_end_record(rs_builder *self, rs_error *err);
 /* As rs_builder_end_record, but does not read the record: the caller has written it by rs_any_put.h, added its key sets
  * to `scan`, and counted (rs_scan_note_unchecked). */
 RS_NODISCARD rs_status rs_builder_end_record_unchecked(rs_builder *self, const rs_scan_counts *counts, rs_error *err);
-/* Drops what was appended to `raw` and `arrays` since the last record, when `arrays` had arrays_mark bytes. */
+/* Drops the bytes of an unfinished record from `raw` and `arrays`. arrays_mark is the size of `arrays` before it. */
 void rs_builder_drop_record(rs_builder *self, size_t arrays_mark);
 
 /* Returns whether the open block is full. The caller then flushes it before the next record. */
@@ -93,7 +93,7 @@ void rs_builder_close(rs_builder *self);
 /* Takes back the record that was ended last; its block is still open. It cannot be called twice in a row. The maxima of
  * the scan still count the record, so they stay upper bounds. */
 void rs_builder_pop_record(rs_builder *self);
-/* Returns where HEAP must end at the least for the segment's size by rule 43. All blocks are flushed. */
+/* Returns the least end of HEAP that rule 43 allows for the segment's size. All blocks are flushed. */
 uint64_t rs_builder_least_heap(const rs_builder *self);
 /* Ends HEAP after all blocks of all stores are flushed, and fills its directory entry. n_blocks is the number of
  * blocks of all stores. Zeros fill it up to `least`, the sum of rs_builder_least_heap of all stores. */

@@ -40,7 +40,7 @@ static bool array_fits(const rs_node *node, rs_slice in) {
     return rs_array_type_take(&rest, &type, NULL) == RS_OK && rs_slice_left(&type.descriptor) == node->aux_size_bytes;
 }
 
-/* Takes tag, code and EXTRA when they are those of the node. No any value is a prefix of another: bytes do. */
+/* Takes tag, code and EXTRA when they equal the node's. An any value is never a prefix of another, so bytes suffice. */
 static bool take_ext_head(const rs_node *node, rs_slice *in) {
     if (rs_slice_left(in) < 2 || in->ptr[0] != RS_FMT_TAG_EXT || in->ptr[1] != node->param) return false;
     in->ptr += 2;

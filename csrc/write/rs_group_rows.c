@@ -38,7 +38,6 @@ rs_status rs_group_rows(const uint64_t *group_of, uint64_t n, uint64_t n_groups,
                         rs_buffer *starts, rs_buffer *rows, bool *in_order, rs_error *err) {
     uint64_t *at = (uint64_t *)calloc((size_t)n_groups + 1, sizeof *at);
     bool ascending;
-    uint64_t i;
     RS_ASSERT(width == 4 || width == 8);
     if (at == NULL) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory to group records");
     rs_status status = count_rows(group_of, n, n_groups, at, &ascending, err);
@@ -47,7 +46,7 @@ rs_status rs_group_rows(const uint64_t *group_of, uint64_t n, uint64_t n_groups,
     if (status == RS_OK && !*in_order) status = rs_buffer_reserve(rows, (size_t)(n * width), err);
     if (status == RS_OK && !*in_order && n != 0) {
         uint8_t *out = rows->data + rows->size_bytes;
-        for (i = 0; i < n; i++) memcpy(out + at[group_of[i]]++ * width, &i, width);
+        for (uint64_t i = 0; i < n; i++) memcpy(out + at[group_of[i]]++ * width, &i, width);
         rows->size_bytes += (size_t)(n * width);
     }
     free(at);

@@ -27,7 +27,7 @@ void rs_parcel_clear(rs_parcel *self);
 /* Ends the record that was appended. It refuses the same records as rs_builder_end_record, with the same error, but
  * err->record is the number within the parcel. The caller drops a refused record with rs_parcel_drop_record. */
 RS_NODISCARD rs_status rs_parcel_end_record(rs_parcel *self, rs_error *err);
-/* Drops what was appended since the last record ended, when the marks were the sizes of `arrays` and `array_slots`. */
+/* Drops the bytes of an unfinished record. The marks are the sizes of `arrays` and `array_slots` before it. */
 void rs_parcel_drop_record(rs_parcel *self, size_t arrays_mark, size_t slots_mark);
 /* Drops the last record that has ended. The marks are the sizes from before that record. */
 void rs_parcel_pop_record(rs_parcel *self, size_t arrays_mark, size_t slots_mark);

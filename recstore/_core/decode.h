@@ -62,7 +62,8 @@ PyObject *decode_map(decode_state *self, const rs_node *node);
 /* Puts a pair into a dict, and takes over both references. `value` is NULL when it could not be made. Returns -1 with
  * an exception set: CorruptError for a key that has no hash. */
 int decode_put(PyObject *dict, PyObject *key, PyObject *value);
-/* Returns a dict into which n pairs were put; NULL, with CorruptError set and it released, when two had one key. */
+/* Returns a dict into which n pairs were put. When two had one key: NULL, with CorruptError set and the dict
+ * released. */
 PyObject *decode_all_put(PyObject *dict, uint64_t n);
 /* Makes the any value at the cursor. */
 PyObject *decode_any(decode_state *self);

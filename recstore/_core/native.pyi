@@ -117,10 +117,10 @@ _Make: TypeAlias = Callable[[Any], AnyBuilder]
 Node: TypeAlias = tuple[int, int, bool, list[int], int, int, bytes, int, int]
 Sizes: TypeAlias = list[tuple[int, int]]
 
-Buffer: TypeAlias = Any  # what has the buffer protocol; numpy's stubs take no such type
+Buffer: TypeAlias = Any  # an object with the buffer protocol, for which numpy's stubs have no type
 AnyBuilder: TypeAlias = Builder | MappingBuilder
 Choices: TypeAlias = str | tuple[str, tuple[str, ...]]  # compression, and the names of nodes that no tree may have
-Indexes: TypeAlias = tuple[tuple[int, Path], ...]  # those to save with a store
+Indexes: TypeAlias = tuple[tuple[int, Path], ...]  # the indexes that are saved with a store
 
 # (shape, n, numbers, seen, offsets, text, valid) of a column: see read_column.
 Gathered: TypeAlias = tuple[str, int, Buffer, int, Buffer, Buffer, Buffer | None]
@@ -154,27 +154,13 @@ class Blob:
     def publish(self, backing: str, directory: str | None = None, name: str | None = None) -> None: ...
     def unlink(self) -> None: ...
 
-class Builder:
-    path: str | None
+class Builder(SegmentBuilder):
     records: int
-    settings: Writer
-    def __new__(
-        cls,
-        backing: str,
-        directory: _Path | None = None,
-        name: str | None = None,
-        compression: Choices = "auto",
-        writer: Writer | None = None,
-        label: tuple[int, bytes] | None = None,
-        threads: int = 1,
-    ) -> Self: ...
-    def abort(self) -> None: ...
     def annotate(self, pairs: int, content: bytes) -> None: ...
     def append(self, record: object) -> None: ...
     def append_parcel(self, packed: bytes) -> None: ...
     def extend(self, records: Iterable[Any]) -> None: ...
     def finish(self, indexes: Indexes = ()) -> Segment: ...
-    def take_descriptor(self) -> int: ...
 
 class FieldProjection(Projection):
     base: Projection | None
@@ -231,27 +217,13 @@ class ListEncoder:
     def take(self) -> tuple[Any, ...] | None: ...
     def take_blocks(self) -> tuple[Any, ...] | None: ...
 
-class MappingBuilder:
+class MappingBuilder(SegmentBuilder):
     hashes: KeyHashes
-    path: str | None
-    settings: Writer
-    def __new__(
-        cls,
-        backing: str,
-        directory: _Path | None = None,
-        name: str | None = None,
-        compression: Choices = "auto",
-        writer: Writer | None = None,
-        label: tuple[int, bytes] | None = None,
-        threads: int = 1,
-    ) -> Self: ...
-    def abort(self) -> None: ...
     def append(self, key: object, value: object) -> None: ...
     def append_parcel(self, keys: bytes, values: bytes, hashes: bytes, opaque: list[tuple[int, Any]]) -> None: ...
     def array_bytes(self, record: int) -> int: ...
     def extend(self, pairs: Iterable[tuple[Any, Any]]) -> None: ...
     def finish(self, factory: int = 0) -> tuple[Segment, list[int], list[int]]: ...
-    def take_descriptor(self) -> int: ...
 
 class PairEncoder:
     sender: Callable[[], None] | None
@@ -327,6 +299,22 @@ class Segment:
     def unlink(self) -> None: ...
     def verify(self, limits: _Limits = None) -> None: ...
     def write_to(self, temporary: _Path, indexes: Indexes = ()) -> None: ...
+
+class SegmentBuilder:
+    path: str | None
+    settings: Writer
+    def __new__(
+        cls,
+        backing: str,
+        directory: _Path | None = None,
+        name: str | None = None,
+        compression: Choices = "auto",
+        writer: Writer | None = None,
+        label: tuple[int, bytes] | None = None,
+        threads: int = 1,
+    ) -> Self: ...
+    def abort(self) -> None: ...
+    def take_descriptor(self) -> int: ...
 
 class Selection:
     length: int

@@ -1,6 +1,5 @@
 /* rs_built.h: segments made by the builder, copied into memory of exactly their size, where tests can break them. */
-#ifndef RS_BUILT_H
-#define RS_BUILT_H
+#pragma once
 
 #include "rs_make.h"
 #include "read/rs_store.h"
@@ -87,11 +86,11 @@ static inline uint8_t *built_section(const built *b, const built_layout *layout,
 }
 
 static inline void built_seal(built *b, const built_layout *layout) {
-    uint8_t *entries = b->data + layout->header.directory_off, *blocks, *table, *trees;
+    uint8_t *entries = b->data + layout->header.directory_off;
     const rs_section *sections = layout->directory.sections;
-    blocks = built_section(b, layout, RS_FMT_SECTION_BLOCKS);
-    table = built_section(b, layout, RS_FMT_SECTION_TREE_TABLE);
-    trees = built_section(b, layout, RS_FMT_SECTION_TREES);
+    uint8_t *blocks = built_section(b, layout, RS_FMT_SECTION_BLOCKS);
+    uint8_t *table = built_section(b, layout, RS_FMT_SECTION_TREE_TABLE);
+    uint8_t *trees = built_section(b, layout, RS_FMT_SECTION_TREES);
     for (uint64_t i = 0; i < layout->n_blocks; i++) {
         const rs_block *k = &layout->blocks[i];
         rs_store_u32(blocks + 80 * i + 64, rs_crc32c(0, b->data + k->heap_off, k->heap_size_bytes));
@@ -119,5 +118,3 @@ static inline void built_seal(built *b, const built_layout *layout) {
     rs_store_u32(b->data + 108, rs_crc32c(0, entries, layout->n_tables > 0 ? 280 : 240));
     rs_store_u32(b->data + 4092, rs_crc32c(0, b->data, 4092));
 }
-
-#endif

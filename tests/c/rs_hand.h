@@ -88,9 +88,8 @@ static inline void hand_section(rs_buffer *out, rs_directory *d, unsigned kind, 
 /* The heap of `v` to `out` and its entry; offsets are from the start of OFFSETS still. */
 static inline void hand_entry(rs_buffer *out, rs_buffer *offsets, const hand_values *v, uint64_t first,
                               rs_buffer *entries) {
-    rs_block block;
+    rs_block block = {0};
     uint8_t e[RS_FMT_BLOCK_SIZE];
-    memset(&block, 0, sizeof block);
     block.first_record = first, block.n_records = v->n, block.tree = v->tree;
     hand_align(out);
     block.heap_off = out->size_bytes, block.heap_size_bytes = v->heap.size_bytes;

@@ -1,7 +1,6 @@
 /* rs_mapped.h: as rs_built.h, for mappings: built, copied into memory of exactly their size, changed, and given matching
  * checksums again. */
-#ifndef RS_MAPPED_H
-#define RS_MAPPED_H
+#pragma once
 
 #include "rs_built.h"
 #include "read/rs_mapping.h"
@@ -39,12 +38,11 @@ static inline rs_status mapped_add(rs_mapping_builder *b, const mapped_input *in
 static inline rs_status mapped_finish(rs_mapping_builder *b, const mapped_input *input, const uint64_t *hashes,
                                       rs_error *err) {
     rs_buffer table = {0};
-    uint64_t n = input->order == NULL ? input->n : input->n_entries, i;
+    uint64_t n = input->order == NULL ? input->n : input->n_entries;
     uint64_t *living = (uint64_t *)calloc((size_t)n + 1, 8);
-    rs_status status;
     if (living == NULL) abort();
-    for (i = 0; i < n; i++) living[i] = hashes[input->order == NULL ? i : input->order[2 * i]];
-    status = rs_keys_build(living, input->opaque, n, MAPPED_SEED, 0, &table, err);
+    for (uint64_t i = 0; i < n; i++) living[i] = hashes[input->order == NULL ? i : input->order[2 * i]];
+    rs_status status = rs_keys_build(living, input->opaque, n, MAPPED_SEED, 0, &table, err);
     if (status == RS_OK) status = rs_mapping_builder_finish(b, &table, input->order, n, err);
     rs_buffer_clear(&table);
     free(living);
@@ -102,16 +100,16 @@ static inline uint8_t *mapped_entry(const built *b, const mapped_layout *layout,
 
 /* Makes the checksums of blocks, trees, sections, directory and header match, at the offsets of the unchanged layout. */
 static inline void mapped_seal(built *b, const mapped_layout *layout) {
-    uint32_t count = rs_load_u32(b->data + 68), i;
+    uint32_t count = rs_load_u32(b->data + 68);
     for (unsigned store = 0; store < 2; store++) {
         const rs_section *s = layout->stores[store].sections;
         uint8_t *table = b->data + s[RS_FMT_SECTION_TREE_TABLE].off, *trees = b->data + s[RS_FMT_SECTION_TREES].off;
-        for (i = 0; i < s[RS_FMT_SECTION_BLOCKS].count; i++) {
+        for (uint32_t i = 0; i < s[RS_FMT_SECTION_BLOCKS].count; i++) {
             uint8_t *e = b->data + s[RS_FMT_SECTION_BLOCKS].off + 80 * i;
             uint64_t off = rs_load_u64(e + 16), size = rs_load_u64(e + 24);
             if (off <= b->size && size <= b->size - off) rs_store_u32(e + 64, rs_crc32c(0, b->data + off, size));
         }
-        for (i = 0; i < s[RS_FMT_SECTION_TREE_TABLE].count; i++) {
+        for (uint32_t i = 0; i < s[RS_FMT_SECTION_TREE_TABLE].count; i++) {
             uint64_t off = rs_load_u64(table + 16 * i), size = rs_load_u32(table + 16 * i + 8);
             uint64_t all = s[RS_FMT_SECTION_TREES].size_bytes;
             if (off <= all && size <= all - off) rs_store_u32(table + 16 * i + 12, rs_crc32c(0, trees + off, size));
@@ -126,5 +124,3 @@ static inline void mapped_seal(built *b, const mapped_layout *layout) {
     rs_store_u32(b->data + 108, rs_crc32c(0, b->data + layout->header.directory_off, 40 * count));
     rs_store_u32(b->data + 4092, rs_crc32c(0, b->data, 4092));
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* rs_sources.h: a store with a source over it, for tests that read several fields: the paths of a tree are compiled when
  * a block of it is loaded, as the Python binding does it. */
-#ifndef RS_SOURCES_H
-#define RS_SOURCES_H
+#pragma once
 
 #include "rs_built.h"
 #include "columns/rs_window.h"
@@ -74,9 +73,8 @@ static inline rs_status sources_compile(rs_compiled_path *out, const rs_key_path
 
 /* Loads a block and compiles its paths. */
 static inline rs_status sources_know(sources *s, uint64_t block, rs_error *err) {
-    sources_tree *t;
     RS_TRY(rs_store_load_block(&s->store, block, err));
-    t = &s->trees[s->store.blocks[block].tree];
+    sources_tree *t = &s->trees[s->store.blocks[block].tree];
     for (uint32_t f = 0; t->paths.n == 0 && f < s->n; f++) {
         const rs_tree *tree = &s->store.trees[s->store.blocks[block].tree];
         if (t->compiled[f].n_trees == 0) RS_TRY(sources_compile(&t->compiled[f], &s->paths[f], tree, err));
@@ -86,5 +84,3 @@ static inline rs_status sources_know(sources *s, uint64_t block, rs_error *err) 
     s->by_block[block] = &t->paths;
     return RS_OK;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* rs_test.h: checks for the tests of the core, one executable per test_<module>.c. Checks count, print where they
  * failed and go on; they do not depend on NDEBUG. Single-threaded, and static state: include from one file only. */
-#ifndef RS_TEST_H
-#define RS_TEST_H
+#pragma once
 
 #include "base/rs_status.h"
 
@@ -92,6 +91,4 @@ int main(void) {
     rs_test_run();
     return rs_test_finish();
 }
-#endif
-
 #endif

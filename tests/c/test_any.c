@@ -148,9 +148,8 @@ TEST(test_literals) {
 /* n lists in each other. */
 static rs_status skip_nested(uint32_t n, rs_budget *budget) {
     rs_buffer bytes = {0};
-    rs_status status;
     for (uint32_t i = 0; i < n; i++) make_head(&bytes, 0x0D, i + 1 < n);
-    status = skip(bytes.data, bytes.size_bytes, 0, budget);
+    rs_status status = skip(bytes.data, bytes.size_bytes, 0, budget);
     rs_buffer_clear(&bytes);
     return status;
 }
@@ -187,13 +186,12 @@ TEST(test_ext_budgets) {
 static rs_status skip_dtype(unsigned levels, unsigned fields) {
     static const uint8_t scalar[] = {0x10, 2}, one[] = {20, 0, 0, 1, 1, 'a', 0}, end[] = {3, 1, 0};
     rs_buffer bytes = {0};
-    rs_status status;
     make_bytes(&bytes, scalar, 2);
     for (unsigned i = 1; i < levels; i++) make_bytes(&bytes, one, sizeof one);
     make_bytes(&bytes, "\x14\0\0", 3), make_varint(&bytes, fields);
     for (unsigned i = 0; i < fields; i++) make_bytes(&bytes, "\1f\0", 3), make_bytes(&bytes, end, sizeof end);
     for (unsigned i = 1; i < levels; i++) make_tag(&bytes, 0);
-    status = skip_freely(bytes.data, bytes.size_bytes);
+    rs_status status = skip_freely(bytes.data, bytes.size_bytes);
     rs_buffer_clear(&bytes);
     return status;
 }
@@ -251,9 +249,9 @@ TEST(test_array_parts) {
 
 /* Rule 22 for data outside: every position around the end of the arrays. */
 TEST(test_array_outside) {
-    uint64_t arrays, position, outside;
-    for (arrays = 1000; arrays < 1300; arrays++) {
-        for (position = 0; position < 8; position++) {
+    uint64_t outside;
+    for (uint64_t arrays = 1000; arrays < 1300; arrays++) {
+        for (uint64_t position = 0; position < 8; position++) {
             uint8_t bytes[1];
             rs_slice in = rs_slice_of(bytes, 1);
             bool ok = 64 * position + 1024 <= arrays;

@@ -46,13 +46,11 @@ static rs_status run_field(uint64_t n, rs_arrow_stop *stop) {
     memset(stop, 0, sizeof *stop);
     for (;;) {
         const rs_store *store = &f.o.store;
-        rs_compiled_path *compiled;
-        uint32_t tree;
         RS_TRY(rs_arrow_out_run(&f.o.out, &f.o.source, NULL, 0, 1, n, stop, &err));
         if (stop->why != RS_ARROW_BLOCK) return RS_OK;
         RS_TRY(rs_store_load_block(&f.o.store, stop->block, &err));
-        tree = store->blocks[stop->block].tree;
-        compiled = &f.compiled[tree];
+        uint32_t tree = store->blocks[stop->block].tree;
+        rs_compiled_path *compiled = &f.compiled[tree];
         if (compiled->n_trees == 0) RS_TRY(sources_compile(compiled, &f.path, &store->trees[tree], &err));
         RS_TRY(rs_arrow_out_know(&f.o.out, &f.o.source, stop->block, compiled, &err));
     }
@@ -132,10 +130,10 @@ TEST(test_sure) {
 TEST(test_full) {
     rs_arrow_stop stop;
     bool whole;
-    uint64_t n, bytes = 0;
+    uint64_t bytes = 0;
     built b = build(add, N, true);
     REQUIRE(b.data != NULL);
-    for (n = 0; n < 2; n++) {
+    for (uint64_t n = 0; n < 2; n++) {
         REQUIRE_OK(open_field(&b, "id"), &err);
         CHECK_OK(run_field(N, &stop), &err);
         CHECK_OK(rs_arrow_out_resolve(&f.o.out, &whole, &err), &err);

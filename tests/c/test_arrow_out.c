@@ -238,13 +238,12 @@ TEST(test_chosen_fields) {
 TEST(test_stops) {
     static opened o;
     struct ArrowArray batch = {0};
-    rs_arrow_stop stop;
+    rs_arrow_stop stop = {0};
     static const int64_t wrong[] = {0, 5, N, 1};
     built b = build(add, N, true);
     bool whole;
     REQUIRE(b.data != NULL);
     REQUIRE_OK(open_over(&o, &b), &err);
-    memset(&stop, 0, sizeof stop);
     CHECK_OK(rs_arrow_out_run(&o.out, &o.source, NULL, 0, 1, N, &stop, &err), &err);
     CHECK(stop.why == RS_ARROW_BLOCK && stop.block == 0 && stop.done == 0);
     CHECK_OK(infer(&o, 0, 1, N, &whole), &err);

@@ -91,12 +91,12 @@ static bool same_row(const struct ArrowArray *batch, uint64_t i) {
     struct ArrowArray **c = batch->children;
     const uint8_t *bits = (const uint8_t *)c[FLAG]->buffers[1], *uuid = (const uint8_t *)c[UUIDS]->buffers[1] + 16 * i;
     const float single = (float)i / 4;
-    uint32_t narrow, k, begin = offset_at(c[RAW], i), end = offset_at(c[RAW], i + 1);
+    uint32_t narrow, begin = offset_at(c[RAW], i), end = offset_at(c[RAW], i + 1);
     memcpy(&narrow, &single, 4);
-    for (k = begin; k < end; k++) {
+    for (uint32_t k = begin; k < end; k++) {
         if (!CHECK(((const uint8_t *)c[RAW]->buffers[2])[k] == (uint8_t)i)) return false;
     }
-    for (k = 0; k < 16; k++) {
+    for (uint32_t k = 0; k < 16; k++) {
         if (!CHECK(uuid[k] == (uint8_t)(i * 7 + k))) return false;
     }
     return CHECK((bits[i / 8] >> (i % 8) & 1) == (i % 3 == 0)) && CHECK((uint64_t)int_at(c[UINT], i) == uint_of(i)) &&
@@ -191,14 +191,13 @@ static void add_odd(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
 static void check_odd(bool compress) {
     static opened o;
     struct ArrowArray batch = {0};
-    struct ArrowSchema schema = {0}, **c;
-    const struct ArrowArray *items;
+    struct ArrowSchema schema = {0};
     built b = build(add_odd, N, compress);
     REQUIRE(b.data != NULL);
     REQUIRE_OK(open_over(&o, &b), &err);
     REQUIRE_OK(read(&o, NULL, 0, 1, N, &batch), &err);
     REQUIRE_OK(rs_arrow_export_schema(o.out.root, &schema, &err), &err);
-    c = schema.children;
+    struct ArrowSchema **c = schema.children;
     CHECK_STR(c[0]->name, "\xC3\xA9");
     CHECK_STR(c[0]->children[0]->format, "s");
     CHECK_STR(c[1]->children[0]->format, "f");
@@ -206,7 +205,7 @@ static void check_odd(bool compress) {
     CHECK_STR(c[2]->children[1]->format, "+s");
     CHECK_STR(c[2]->children[1]->children[1]->format, "+l"); /* within two tuples: a list */
     CHECK_STR(c[2]->children[1]->children[1]->children[0]->format, "g");
-    items = batch.children[0]->children[0];
+    const struct ArrowArray *items = batch.children[0]->children[0];
     for (uint64_t i = 0; i < N; i++) {
         const uint32_t one = (uint32_t)bits_at(batch.children[1]->children[0], i, 4);
         if (!CHECK((int16_t)bits_at(items, 2 * i, 2) == (int16_t)(i % 256 << 8 | 1))) break;
@@ -262,9 +261,8 @@ TEST(test_offsets_of_a_day) {
     for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
         struct ArrowArray batch = {0};
         struct ArrowSchema schema = {0};
-        built b;
         offset_minutes = cases[k].minutes;
-        b = build(add_offset, 10, false);
+        built b = build(add_offset, 10, false);
         REQUIRE(b.data != NULL);
         REQUIRE_OK(open_over(&o, &b), &err);
         REQUIRE_OK(read(&o, NULL, 0, 1, 10, &batch), &err);
@@ -295,9 +293,8 @@ TEST(test_units_of_items) {
     for (unsigned k = 0; k < 4; k++) {
         struct ArrowArray batch = {0};
         struct ArrowSchema schema = {0};
-        built b;
         second_unit = k / 2 == 0 ? 8 : 7;
-        b = build(add_datetimes, N, k % 2 == 1);
+        built b = build(add_datetimes, N, k % 2 == 1);
         REQUIRE(b.data != NULL);
         REQUIRE_OK(open_over(&o, &b), &err);
         if (k / 2 == 1) {
@@ -534,12 +531,10 @@ TEST(test_bad_payloads) {
     static opened o;
     for (size_t i = 0; i < 2 * sizeof cases / sizeof cases[0]; i++) {
         struct ArrowArray batch = {0};
-        built b;
-        rs_status status;
         bad = cases[i / 2].bytes, bad_size = cases[i / 2].size;
-        b = build(add_bad, 10, i % 2 == 0);
+        built b = build(add_bad, 10, i % 2 == 0);
         REQUIRE(b.data != NULL);
-        status = open_over(&o, &b);
+        rs_status status = open_over(&o, &b);
         if (status == RS_OK) status = read(&o, NULL, 0, 1, 10, &batch);
         if (status == RS_OK) batch.release(&batch);
         if (!CHECK(status == RS_E_FMT_VALUE)) {

@@ -43,9 +43,8 @@ static void check_all(const built *b, built_record record, uint64_t n, rs_store 
     REQUIRE_OK(rs_store_open(store, built_slice(b), NULL, &err), &err);
     for (uint64_t i = 0; i < n; i++) {
         rs_record found;
-        rs_cursor cursor;
         if (!CHECK_OK(rs_store_find(store, i, &found, &err), &err)) break;
-        cursor = rs_store_cursor(store, &found);
+        rs_cursor cursor = rs_store_cursor(store, &found);
         wanted.size_bytes = got.size_bytes = 0;
         raw_alone(&cursor, found.tree->nodes, &got);
         record(i, &wanted, &arrays);
@@ -69,12 +68,13 @@ static uint32_t tree_of(rs_store *store, uint64_t record) {
 TEST(test_many_blocks) {
     built b = build_blocks(columns_record, 10 * COLUMNS_PART, every_part);
     rs_store store;
-    uint64_t i, last = 0;
+    uint64_t last = 0;
     REQUIRE(b.data != NULL);
     check_all(&b, columns_record, 10 * COLUMNS_PART, &store);
     CHECK_U64(store.n_blocks, 10);
     CHECK(store.n_tables >= 10 && store.n_tables < 10 * 4);
-    for (i = 0; i < store.n_tables; i++) { /* before the block that names them: in the order in which they were made */
+    /* The tables come before the block that names them, in the order in which they were made. */
+    for (uint64_t i = 0; i < store.n_tables; i++) {
         CHECK_OK(rs_store_load_table(&store, (uint32_t)i, &err), &err);
         CHECK(store.tables[i].block.heap_off >= last);
         last = store.tables[i].block.heap_off;
@@ -107,32 +107,29 @@ static bool never(uint64_t i) { return (void)i, false; }
  * 13 bits of the usual ints, and 3 are too few for the others. */
 TEST(test_placed) {
     built b = build_blocks(placed_record, 3000, never);
-    uint32_t n[256] = {0}, i;
-    const rs_tree *tree;
+    uint32_t n[256] = {0};
     rs_store store;
     REQUIRE(b.data != NULL);
     check_all(&b, placed_record, 3000, &store);
-    tree = &store.trees[tree_of(&store, 0)];
-    for (i = 0; i < tree->n_nodes; i++) n[tree->nodes[i].kind]++;
+    const rs_tree *tree = &store.trees[tree_of(&store, 0)];
+    for (uint32_t i = 0; i < tree->n_nodes; i++) n[tree->nodes[i].kind]++;
     CHECK(n[RS_FMT_NODE_RISING] == 1 && n[RS_FMT_NODE_RUNS] == 2 && n[RS_FMT_NODE_EXCEPTIONS] == 1);
     CHECK_U64(store.blocks[0].heap_size_bytes, 3000 * 2 + store.blocks[0].places_size_bytes);
     rs_store_close(&store);
     built_clear(&b);
 }
 
-/* Whether two ints of so many bytes stay raw when their codes take 10; the segment is padded meanwhile, or not. */
+/* Whether two ints of so many bytes stay raw when their codes take 10, with and without padding in the segment. */
 static bool stays_raw(uint64_t raw, bool pads) {
     static const rs_span spans[] = {{0, 2}, {2, 2}};
     rs_segment_writer writer;
-    rs_block_encoding encoding;
+    rs_block_encoding encoding = {0};
     rs_settled settled;
     rs_scan scan = {0};
     rs_buffer offsets = {0}, ints = {0};
-    rs_stats survey;
+    rs_stats survey = {0};
     uint32_t tree;
     bool is_raw = false;
-    memset(&encoding, 0, sizeof encoding);
-    memset(&survey, 0, sizeof survey);
     encoding.writer = &writer, encoding.offsets = &offsets, encoding.choices = rs_choices_of(RS_LEVEL_AUTO);
     make_int(&ints, 100), make_int(&ints, 101);
     survey.values.base = ints.data, survey.values.spans = spans, survey.values.n = 2;
@@ -161,12 +158,12 @@ TEST(test_padding) {
 }
 
 TEST(test_short_last_block) {
-    built b = build_blocks(columns_record, COLUMNS_PART, every_part), c;
+    built b = build_blocks(columns_record, COLUMNS_PART, every_part);
     rs_store store, longer;
     REQUIRE(b.data != NULL);
     check_all(&b, columns_record, COLUMNS_PART, &store);
     /* 40 records of the next part have new words: a tree of their own, and no other tables than for these. */
-    c = build_blocks(columns_record, COLUMNS_PART + 40, at_400_and_440);
+    built c = build_blocks(columns_record, COLUMNS_PART + 40, at_400_and_440);
     REQUIRE(c.data != NULL);
     check_all(&c, columns_record, COLUMNS_PART + 40, &longer);
     CHECK(longer.n_tables <= store.n_tables + 1);
@@ -225,10 +222,9 @@ static uint64_t seed;
 
 /* One of few, mostly, so that tables pay. */
 static void add_random(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
-    uint64_t kept;
     (void)arrays;
     make_state = (seed * 1000003 + i / 97 * 31) * 2654435761u + 1;
-    kept = make_random(30) + i % 29 * (1 + make_random(3));
+    uint64_t kept = make_random(30) + i % 29 * (1 + make_random(3));
     make_state = (seed + kept * 7919) * 0x9E3779B97F4A7C15u + 1;
     make_head(raw, 0x0D, 2);
     make_random_value(raw, 1 + (unsigned)(seed % 3));

@@ -157,7 +157,7 @@ TEST(test_broken) {
     side from, to;
     rs_builder *source = &from.builder;
     rs_buffer out = {0};
-    size_t refused = 0, at;
+    size_t refused = 0;
     side_open(&from, 0);
     side_open(&to, 0);
     for (uint64_t i = 0; i < 2000; i++) {
@@ -166,9 +166,9 @@ TEST(test_broken) {
     }
     REQUIRE_OK(rs_builder_flush(source, &err), &err);
     REQUIRE_OK(rs_block_parcel_take(&source, 1, &out, &err), &err);
-    for (at = 0; at < out.size_bytes; at += 97) CHECK(place_exact(&to, out.data, at) != RS_OK);
+    for (size_t at = 0; at < out.size_bytes; at += 97) CHECK(place_exact(&to, out.data, at) != RS_OK);
     CHECK_U64(to.builder.n_records, 0);
-    for (at = 0; at < out.size_bytes; at += at < 256 ? 1 : 61) {
+    for (size_t at = 0; at < out.size_bytes; at += at < 256 ? 1 : 61) {
         uint8_t was = out.data[at];
         out.data[at] = (uint8_t)(was ^ (at % 2 == 0 ? 0xFF : 0x01));
         refused += place_exact(&to, out.data, out.size_bytes) != RS_OK;

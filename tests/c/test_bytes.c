@@ -28,10 +28,10 @@ TEST(test_varint_literals) {
 
 TEST(test_varint_round_trip) {
     for (unsigned shift = 0; shift < 64; shift++) {
-        uint64_t values[3], i;
+        uint64_t values[3];
         values[0] = UINT64_C(1) << shift, values[1] = values[0] - 1,
         values[2] = values[0] | make_random(UINT64_C(1) << 53);
-        for (i = 0; i < 3; i++) {
+        for (uint64_t i = 0; i < 3; i++) {
             uint8_t bytes[10];
             unsigned n = rs_put_varint(bytes, values[i]);
             for (unsigned cut = 0; cut <= n; cut++) {
@@ -115,15 +115,15 @@ TEST(test_short_runs) {
 static void check_field(unsigned offset, unsigned width) {
     size_t size = (offset + width + 7) / 8;
     uint64_t mask = width == 64 ? UINT64_MAX : (UINT64_C(1) << width) - 1;
-    uint64_t value = (make_random(UINT64_C(1) << 53) * UINT64_C(0x10001) ^ UINT64_MAX << 60) & mask, k;
+    uint64_t value = (make_random(UINT64_C(1) << 53) * UINT64_C(0x10001) ^ UINT64_MAX << 60) & mask;
     uint8_t *group = make_exact("\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", size);
     rs_store_bits(group, offset, width, value);
     CHECK_U64(rs_load_bits_unchecked(group, size, offset, width), value);
-    for (k = 0; k < offset + width; k++) { /* bit k of a group is bit k mod 8 of byte k div 8 */
+    for (uint64_t k = 0; k < offset + width; k++) { /* bit k of a group is bit k mod 8 of byte k div 8 */
         unsigned bit = k < offset ? 0 : (unsigned)(value >> (k - offset)) & 1;
         CHECK((unsigned)(group[k / 8] >> k % 8 & 1) == bit);
     }
-    for (k = 0; k < size; k++) group[k] = (uint8_t)~group[k];
+    for (uint64_t k = 0; k < size; k++) group[k] = (uint8_t)~group[k];
     CHECK_U64(rs_load_bits_unchecked(group, size, offset, width), ~value & mask);
     free(group);
 }

@@ -12,8 +12,7 @@ static void randomise(void) {
 }
 
 static rs_node node_of(unsigned kind, unsigned bits, unsigned size_bytes) {
-    rs_node node;
-    memset(&node, 0, sizeof node);
+    rs_node node = {0};
     node.kind = (uint8_t)kind, node.bits = (uint8_t)bits, node.size_bytes = size_bytes, node.fixed = true;
     node.base = kind == RS_FMT_NODE_INT || kind == RS_FMT_NODE_DECIMAL ? UINT64_MAX - 5 : 0;
     node.divisor = 100;
@@ -23,10 +22,10 @@ static rs_node node_of(unsigned kind, unsigned bits, unsigned size_bytes) {
 static uint64_t expected(const rs_node *node, uint64_t bit_off, const uint8_t *body) {
     const uint64_t stored = rs_load_bits_unchecked(bytes, N_BYTES, bit_off, node->bits);
     uint64_t out;
-    double value;
     if (node->kind == RS_FMT_NODE_INT) return (uint64_t)rs_decode_int_unchecked(node, body, stored);
     if (node->kind == RS_FMT_NODE_BOOL) return stored;
-    value = node->kind == RS_FMT_NODE_FLOAT ? rs_load_f64(body) : rs_decode_decimal_unchecked(node, body, stored);
+    double value =
+        node->kind == RS_FMT_NODE_FLOAT ? rs_load_f64(body) : rs_decode_decimal_unchecked(node, body, stored);
     memcpy(&out, &value, 8);
     return out;
 }
@@ -69,7 +68,7 @@ TEST(test_every_width) {
 
 static void check_list(const rs_node *child, uint32_t count, uint64_t body_off) {
     const uint64_t bodies = body_off + ((uint64_t)count * child->bits + 7) / 8;
-    uint64_t out[8], k;
+    uint64_t out[8];
     rs_node list = node_of(RS_FMT_NODE_LIST, 0, 0);
     rs_cell cell;
     list.count = count, list.children = child;
@@ -77,7 +76,7 @@ static void check_list(const rs_node *child, uint32_t count, uint64_t body_off) 
     REQUIRE(cell.kind != RS_CELL_NONE && cell.count == count);
     REQUIRE(cell.reach <= N_BYTES);
     CHECK(rs_cell_load_unchecked(&cell, bytes, count, (uint8_t *)out) == (uint8_t *)(out + count));
-    for (k = 0; k < count; k++) {
+    for (uint64_t k = 0; k < count; k++) {
         CHECK_U64(out[k], expected(child, body_off * 8 + k * child->bits, bytes + bodies + k * child->size_bytes));
     }
 }

@@ -5,15 +5,13 @@
 static rs_error err;
 
 static rs_node node_of(uint8_t kind, uint8_t bits, uint64_t size_bytes, uint64_t base) {
-    rs_node node;
-    memset(&node, 0, sizeof node);
+    rs_node node = {0};
     node.kind = kind, node.bits = bits, node.size_bytes = size_bytes, node.base = base, node.fixed = true;
     return node;
 }
 
 static rs_cursor cursor(uint64_t values) {
-    rs_cursor c;
-    memset(&c, 0, sizeof c);
+    rs_cursor c = {0};
     c.budget.values = values, c.budget.bytes = 100, c.budget.depth = 3, c.shared = false;
     return c;
 }

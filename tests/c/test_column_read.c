@@ -66,18 +66,17 @@ static void close_over(opened *o) {
 static rs_status know(opened *o, uint64_t block) {
     const rs_tree *tree;
     rs_compiled_path *compiled;
-    uint32_t i, k, number;
     RS_TRY(rs_store_load_block(&o->store, block, &err));
-    number = o->store.blocks[block].tree;
+    uint32_t number = o->store.blocks[block].tree;
     tree = &o->store.trees[number], compiled = &o->compiled_paths[number];
     if (compiled->n_trees == 0) {
         RS_TRY(rs_compiled_path_open(compiled, &o->path, tree, &err));
-        for (i = 0; i < tree->n_nodes; i++) {
+        for (uint32_t i = 0; i < tree->n_nodes; i++) {
             const rs_node *node = &tree->nodes[i];
             const uint8_t *at = node->aux;
             if (node->kind != RS_FMT_NODE_STRUCT) continue;
             rs_compiled_path_set(compiled, 0, 0, i, RS_STEP_NONE);
-            for (k = 0; k < node->n_children; k++, at += 2 + at[1]) {
+            for (uint32_t k = 0; k < node->n_children; k++, at += 2 + at[1]) {
                 if (at[1] == o->key.n && memcmp(at + 2, o->key.units, at[1]) == 0)
                     rs_compiled_path_set(compiled, 0, 0, i, (int32_t)k);
             }
@@ -102,26 +101,25 @@ static rs_status run(opened *o, rs_column_read *got, const int64_t *positions, i
 }
 
 static bool same_floats(const rs_column_read *g, uint64_t k, uint64_t i) {
-    uint64_t begin = rs_load_u64(g->offsets.data + 8 * k), end = rs_load_u64(g->offsets.data + 8 * k + 8), j;
+    uint64_t begin = rs_load_u64(g->offsets.data + 8 * k), end = rs_load_u64(g->offsets.data + 8 * k + 8);
     bool ok = end - begin == i % 3;
-    for (j = begin; ok && j < end; j++) ok = rs_load_f64(g->numbers.values.data + 8 * j) == (double)i / 2;
+    for (uint64_t j = begin; ok && j < end; j++) ok = rs_load_f64(g->numbers.values.data + 8 * j) == (double)i / 2;
     return ok;
 }
 
 static bool same_text(const rs_column_read *g, uint64_t k, uint64_t i) {
-    uint64_t begin = rs_load_u64(g->offsets.data + 8 * k), end = rs_load_u64(g->offsets.data + 8 * k + 8), j;
+    uint64_t begin = rs_load_u64(g->offsets.data + 8 * k), end = rs_load_u64(g->offsets.data + 8 * k + 8);
     bool ok = end - begin == i % 5;
-    for (j = begin; ok && j < end; j++) ok = g->text.data[j] == 'a' + i % 7;
+    for (uint64_t j = begin; ok && j < end; j++) ok = g->text.data[j] == 'a' + i % 7;
     return ok;
 }
 
 /* Reads field `key` in an order and compares each. */
 static void check_order(opened *o, const char *key, const int64_t *positions, int64_t start, int64_t step, uint64_t n) {
-    rs_column_read got;
+    rs_column_read got = {0};
     rs_column_read_stop stop;
     uint64_t k;
     bool ok = true;
-    memset(&got, 0, sizeof got);
     REQUIRE_OK(open_over(o, key), &err);
     CHECK_OK(rs_column_read_open(&got, n, key[0] == 'o', &err), &err);
     CHECK_OK(run(o, &got, positions, start, step, n, &stop), &err);
@@ -163,11 +161,10 @@ TEST(test_orders_of_any) { check_orders(false); }
 
 /* Rows of one size in equal steps, over the end of a block. */
 static void check_steps(opened *o, int64_t start, int64_t step, uint64_t n) {
-    rs_column_read got;
+    rs_column_read got = {0};
     rs_column_read_stop stop;
     bool ok = true;
     REQUIRE_OK(open_over(o, "w"), &err);
-    memset(&got, 0, sizeof got);
     CHECK_OK(rs_column_read_open(&got, n, true, &err), &err);
     CHECK_OK(run(o, &got, NULL, start, step, n, &stop), &err);
     CHECK(o->by_block[0] != NULL && rs_compiled_path_is_fixed(o->by_block[0]->of_field[0]) &&
@@ -221,7 +218,7 @@ static void add_drifting(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
 static void check_drifting(opened *o, const char *key, const int64_t *positions, uint64_t n) {
     rs_column_read all, got;
     rs_column_read_stop stop;
-    uint64_t k, wrong = 0, item, count;
+    uint64_t wrong = 0, item, count;
     memset(&all, 0, sizeof all), memset(&got, 0, sizeof got);
     REQUIRE_OK(open_over(o, key), &err);
     CHECK_OK(rs_column_read_open(&all, DRIFT_N, key[0] == 'n', &err), &err);
@@ -232,7 +229,7 @@ static void check_drifting(opened *o, const char *key, const int64_t *positions,
           got.numbers.seen == all.numbers.seen);
     item = all.numbers.values.size_bytes / DRIFT_N, count = got.kind == RS_COLUMN_SEQUENCE ? 2 : 1;
     CHECK_U64(got.numbers.values.size_bytes, item * n);
-    for (k = 0; k < n; k++) {
+    for (uint64_t k = 0; k < n; k++) {
         wrong += memcmp(got.numbers.values.data + k * item, all.numbers.values.data + (uint64_t)positions[k] * item,
                         item) != 0;
         if (count == 2) wrong += rs_load_u64(got.offsets.data + 8 * k) != 2 * k;
@@ -306,9 +303,8 @@ TEST(test_damage) {
     REQUIRE(sound.data != NULL);
     built_read(&sound, &layout);
     for (unsigned round = 0; round < 400; round++) {
-        rs_column_read got;
+        rs_column_read got = {0};
         rs_column_read_stop stop;
-        memset(&got, 0, sizeof got);
         o.b.data = make_exact(sound.data, sound.size), o.b.size = sound.size;
         for (unsigned k = 0; k < 3; k++) {
             uint64_t end = layout.directory.sections[RS_FMT_SECTION_BLOCKS].off;
@@ -334,12 +330,11 @@ TEST(test_positions_out_of_range) {
     rs_column_read got;
     rs_column_read_stop stop;
     int64_t positions[300];
-    uint64_t i, at;
     o.b = build(add, 2000, true);
     REQUIRE(o.b.data != NULL);
     REQUIRE_OK(open_over(&o, "i"), &err);
-    for (at = 0; at < 300; at += 299) { /* the first of a window, and one in the middle of the second */
-        for (i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+    for (uint64_t at = 0; at < 300; at += 299) { /* the first of a window, and one in the middle of the second */
+        for (uint64_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
             memset(&got, 0, sizeof got);
             for (uint64_t k = 0; k < 300; k++) positions[k] = (int64_t)(k * 7 % 2000);
             positions[at] = wrong[i];
@@ -382,12 +377,10 @@ TEST(test_positions_that_change) {
     REQUIRE_OK(open_over(&o, "late"), &err); /* which the first 1,000 records lack: a stop says where */
     REQUIRE_OK(rs_os_thread_start(&thread, change, &c, &err), &err);
     for (unsigned round = 0; round < 2000; round++) {
-        rs_column_read got;
+        rs_column_read got = {0};
         rs_column_read_stop stop;
-        rs_status status;
-        memset(&got, 0, sizeof got);
         CHECK_OK(rs_column_read_open(&got, 256, false, &err), &err);
-        status = run(&o, &got, positions, 0, 1, 256, &stop);
+        rs_status status = run(&o, &got, positions, 0, 1, 256, &stop);
         if (!CHECK(status == RS_OK || status == RS_E_ARG_RANGE)) round = 2000;
         if (status == RS_OK && stop.why == RS_COLUMN_READ_LACKING && !CHECK(stop.index < 1000)) round = 2000;
         rs_column_read_clear(&got);

@@ -92,7 +92,6 @@ static int64_t found_by(const rs_tree *tree, const rs_path_key *keys, uint32_t n
     rs_place place;
     uint8_t changed[RECORD_SIZE], *exact;
     int found = -1;
-    int64_t out;
     open_route(&compiled, &path, tree, at, below);
     for (size_t k = 0; k < 256 * RECORD_SIZE; k++) { /* whatever a byte is changed to: a status, never a crash */
         memcpy(changed, RECORD, RECORD_SIZE);
@@ -102,11 +101,11 @@ static int64_t found_by(const rs_tree *tree, const rs_path_key *keys, uint32_t n
         free(exact);
     }
     CHECK_OK(walk(&compiled, RECORD, RECORD_SIZE, &place, &cursor, &found), &err);
-    out = found == RS_WALK_LACKING  ? -1
-          : found == RS_WALK_UNSURE ? -2
-          : place.node == NULL      ? *cursor.in.ptr
-          : place.node->kind == INT ? rs_decode_int_unchecked(place.node, place.body, place.bits)
-                                    : place.node->kind;
+    int64_t out = found == RS_WALK_LACKING  ? -1
+                  : found == RS_WALK_UNSURE ? -2
+                  : place.node == NULL      ? *cursor.in.ptr
+                  : place.node->kind == INT ? rs_decode_int_unchecked(place.node, place.body, place.bits)
+                                            : place.node->kind;
     rs_compiled_path_clear(&compiled);
     return out;
 }
@@ -170,10 +169,10 @@ TEST(test_units_of_keys) {
     rs_buffer bytes = {0}, record = {0};
     uint8_t stored[12], wanted[12];
     rs_tree tree;
-    unsigned i, k, from, to;
+    unsigned k, from, to;
     make_tree(&bytes, &any, 1, NULL, 0);
     REQUIRE_OK(make_compiled(&bytes, &tree, &err), &err);
-    for (i = 0; i < 4 * 4 * 9; i++) {
+    for (unsigned i = 0; i < 4 * 4 * 9; i++) {
         const rs_path_key key = {wanted, 3, 1u << i % 3, false, 0};
         const rs_key_path path = {&key, &name, 1, 1};
         rs_compiled_path compiled;

@@ -52,11 +52,11 @@ TEST(test_sizes_and_starts) {
 
 TEST(test_continued) {
     uint8_t bytes[257];
-    uint32_t whole, part;
-    size_t cut, second;
-    for (cut = 0; cut < sizeof bytes; cut++) bytes[cut] = (uint8_t)(cut * 197);
-    whole = slow_crc(0, bytes, sizeof bytes);
-    for (cut = 0; cut <= sizeof bytes; cut++) {
+    uint32_t part;
+    size_t second;
+    for (size_t cut = 0; cut < sizeof bytes; cut++) bytes[cut] = (uint8_t)(cut * 197);
+    uint32_t whole = slow_crc(0, bytes, sizeof bytes);
+    for (size_t cut = 0; cut <= sizeof bytes; cut++) {
         part = rs_crc32c(0, bytes, cut);
         CHECK_U64(rs_crc32c(part, bytes + cut, sizeof bytes - cut), whole);
         second = cut + (sizeof bytes - cut) / 3;

@@ -10,11 +10,10 @@ static rs_budget budget; /* of the next check; what is left afterwards */
 static rs_status check_tree(const rs_tree *tree, const void *bytes, size_t n) {
     uint8_t *exact = make_exact(bytes, n), *arrays = make_exact("", 0);
     rs_cursor cursor;
-    rs_status status;
     cursor.in = rs_slice_of(exact, n);
     cursor.arrays = arrays, cursor.arrays_size = 2048; /* is only pointed into */
     cursor.budget = budget, cursor.shared = false;
-    status = rs_check_record(&cursor, tree, NULL, &err);
+    rs_status status = rs_check_record(&cursor, tree, NULL, &err);
     if (status == RS_OK) CHECK_U64(cursor.budget.depth, budget.depth);
     budget.values = cursor.budget.values, budget.bytes = cursor.budget.bytes;
     free(exact), free(arrays);
@@ -200,9 +199,8 @@ static rs_status check_limits(const make_node *nodes, uint32_t n_nodes, const vo
                               const void *bytes, size_t n) {
     rs_buffer tree_bytes = {0};
     rs_tree tree;
-    rs_status status;
     make_tree(&tree_bytes, nodes, n_nodes, aux, aux_size);
-    status = make_compiled(&tree_bytes, &tree, &err);
+    rs_status status = make_compiled(&tree_bytes, &tree, &err);
     if (CHECK_OK(status, &err)) {
         status = check_tree(&tree, bytes, n);
         rs_tree_clear(&tree);
@@ -353,9 +351,9 @@ TEST(test_sizes_that_wrap) {
 /* The class of the widest unit is what a string object is made for. */
 TEST(test_widest) {
     uint8_t units[64];
-    uint32_t n, at, widest;
-    for (n = 1; n < 16; n++) {
-        for (at = 0; at < n; at++) {
+    uint32_t widest;
+    for (uint32_t n = 1; n < 16; n++) {
+        for (uint32_t at = 0; at < n; at++) {
             memset(units, 0, sizeof units), units[at] = 0xE9;
             widest = rs_decode_widest_unchecked(units, n, 1);
             CHECK(widest >= 0xE9 && widest <= 0xFF);

@@ -54,18 +54,16 @@ static rs_dictionary *extend(uint64_t position_id, bool fresh, uint32_t first, u
 
 static uint32_t number_of(const rs_dictionary *d, uint32_t value) {
     rs_buffer bytes = {0};
-    uint32_t number;
     make_int(&bytes, (int64_t)value + (1 << 20));
-    number = rs_dictionary_find(d, rs_slice_of(bytes.data, bytes.size_bytes));
+    uint32_t number = rs_dictionary_find(d, rs_slice_of(bytes.data, bytes.size_bytes));
     rs_buffer_clear(&bytes);
     return number;
 }
 
 TEST(test_growing) {
-    rs_dictionary *d;
     start();
     CHECK(rs_dictionaries_find(&dictionaries, 7, 0) == NULL);
-    d = extend(7, false, 0, 10);
+    rs_dictionary *d = extend(7, false, 0, 10);
     CHECK(written == 1 && last_n == 10 && last_root == 7);
     CHECK(rs_dictionaries_find(&dictionaries, 7, 100) == d && rs_dictionaries_find(&dictionaries, 8, 0) == NULL);
     rs_dictionaries_begin_run(&dictionaries);
@@ -107,9 +105,8 @@ static rs_dictionary *extend_lists(const uint8_t *lengths, unsigned n_lengths, u
 /* The first lists of ints of a dictionary: a table for each frequent length, and a last one for the others. */
 TEST(test_lengths) {
     static const uint8_t lengths[] = {2, 5, 0, 15, 16};
-    rs_dictionary *d;
     start();
-    d = extend_lists(lengths, 5, 200, 0);
+    rs_dictionary *d = extend_lists(lengths, 5, 200, 0);
     CHECK(d->n_tables == 4 && written == 4 && last_n == 401 && d->entries.n == 1001);
     CHECK(extend_lists(lengths, 5, 200, 5000) == d && d->n_tables == 5); /* more entries take one table */
     rs_dictionaries_clear(&dictionaries);
@@ -121,13 +118,12 @@ TEST(test_lengths) {
 
 /* 64 tables, and no 65th: not even when nobody asked before. */
 TEST(test_full) {
-    rs_dictionary *d, *next;
     start();
-    d = extend(7, false, 0, 1);
+    rs_dictionary *d = extend(7, false, 0, 1);
     for (uint32_t i = 1; i < RS_FMT_DICT_CODED_TABLES; i++) CHECK(extend(7, false, i, 1) == d);
     CHECK(rs_dictionaries_find(&dictionaries, 7, 0) == d && rs_dictionaries_find(&dictionaries, 7, 1) == NULL);
     CHECK(extend(7, false, 3, 5) == d); /* nothing new */
-    next = extend(7, false, RS_FMT_DICT_CODED_TABLES - 1, 2);
+    rs_dictionary *next = extend(7, false, RS_FMT_DICT_CODED_TABLES - 1, 2);
     CHECK(next != d && d->n_tables == RS_FMT_DICT_CODED_TABLES && next->n_tables == 1);
     CHECK(number_of(next, RS_FMT_DICT_CODED_TABLES - 1) == 0); /* all it was asked for, the known one too */
     CHECK(rs_dictionaries_find(&dictionaries, 7, 0) == next);
@@ -165,17 +161,16 @@ static rs_symbol_table *symbols(const char *format, uint32_t n, unsigned unit) {
 }
 
 TEST(test_symbols) {
-    rs_symbol_table *first, *other, *third;
     start();
     CHECK(symbols("few %u", 20, 1) == NULL && written == 0); /* not worth a table */
-    first = symbols("the same words and %u", 2000, 1);
+    rs_symbol_table *first = symbols("the same words and %u", 2000, 1);
     REQUIRE(first != NULL);
     CHECK(first->unit_bytes == 1 && first->number == 0 && written == 1);
     rs_dictionaries_begin_run(&dictionaries);
     CHECK(symbols("the same words and %u", 1500, 1) == first && written == 1);
-    other = symbols("nothing like it, %u XYZ", 2000, 1); /* the old one does badly: a new one */
+    rs_symbol_table *other = symbols("nothing like it, %u XYZ", 2000, 1); /* the old one does badly: a new one */
     CHECK(other != NULL && other != first && written == 2);
-    third = symbols("the same words and %u", 2000, 2); /* of other units */
+    rs_symbol_table *third = symbols("the same words and %u", 2000, 2); /* of other units */
     CHECK(third != NULL && third->unit_bytes == 2 && written == 3);
     CHECK(first->encoder != NULL); /* used in this run */
     rs_dictionaries_begin_run(&dictionaries);
@@ -217,9 +212,8 @@ static rs_symbol_table *sentences(uint32_t n) {
 
 /* A table fits the strings that it was made for better than others of the same kind, and these need no other table. */
 TEST(test_more_of_the_same_kind) {
-    rs_symbol_table *first;
     start();
-    first = sentences(24000);
+    rs_symbol_table *first = sentences(24000);
     CHECK(first != NULL && written == 1);
     for (unsigned run = 0; run < 4; run++) CHECK(sentences(24000) == first && written == 1);
     rs_dictionaries_clear(&dictionaries);

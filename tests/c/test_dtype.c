@@ -96,8 +96,8 @@ TEST(test_repeat) {
 
 /* Half floats: of every double between two of them the nearer one, and of the middle the even one. */
 TEST(test_half) {
-    uint32_t half, wrong = 0;
-    for (half = 0; half < 0x7BFF; half++) {
+    uint32_t wrong = 0;
+    for (uint32_t half = 0; half < 0x7BFF; half++) {
         const double low = rs_half_to_double((uint16_t)half), high = rs_half_to_double((uint16_t)(half + 1));
         const double middle = (low + high) / 2;
         const uint16_t even = (uint16_t)(half % 2 == 0 ? half : half + 1);

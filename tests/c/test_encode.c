@@ -18,8 +18,7 @@ static rs_status encode(const make_node *nodes, uint32_t n, const void *aux, uin
     if (CHECK_OK(status, &err)) {
         uint8_t *exact = make_exact(block.raw.data, block.raw.size_bytes);
         const rs_slice raw = rs_slice_of(exact, block.raw.size_bytes);
-        rs_places_part places;
-        memset(&places, 0, sizeof places);
+        rs_places_part places = {0};
         block.scan.next = 0;
         if (tree.n_placed == 0) {
             status = rs_encode_record(&tree, raw, &block.scan, &encoded, &err);

@@ -76,8 +76,7 @@ static void open_pair(pair *p) {
 static void close_pair(pair *p) { rs_tree_clear(&p->one.tree), rs_tree_clear(&p->two.tree), free(p->dict); }
 
 static rs_cursor cursor_of(uint64_t bytes) {
-    rs_cursor c;
-    memset(&c, 0, sizeof c);
+    rs_cursor c = {0};
     c.budget.values = 100, c.budget.bytes = bytes, c.budget.depth = 5, c.shared = false;
     return c;
 }
@@ -91,10 +90,8 @@ TEST(test_every_kind) {
     static pair p;
     const rs_cursor cursor = cursor_of(1000);
     const rs_entry *e[9], *again = NULL;
-    rs_entries entries;
+    rs_entries entries = {0};
     double tenth = 0.1;
-    size_t text_bytes;
-    memset(&entries, 0, sizeof entries);
     open_pair(&p);
     for (uint32_t i = 9; i-- > 0;) CHECK_OK(rs_entries_at(&entries, &cursor, &p.node, i, &e[i], &err), &err);
     CHECK(e[0]->kind == RS_ENTRY_NONE);
@@ -105,7 +102,7 @@ TEST(test_every_kind) {
     CHECK(is_text(&entries, e[6], "\xC3\xA9\xC3\xA9\xC3\xA9"));
     CHECK(e[7]->kind == RS_ENTRY_OTHER && e[8]->kind == RS_ENTRY_OTHER);
     CHECK(entries.text.capacity_bytes - e[4]->bits >= RS_ENTRY_COPY && entries.n_known == 2);
-    text_bytes = entries.text.size_bytes;
+    size_t text_bytes = entries.text.size_bytes;
     for (uint32_t i = 0; i < 9; i++) {
         CHECK_OK(rs_entries_at(&entries, &cursor, &p.node, i, &again, &err), &err);
         CHECK(again == e[i]);
@@ -123,12 +120,10 @@ TEST(test_nodes_in_turn) {
     static pair p;
     const rs_cursor cursor = cursor_of(1000);
     const rs_entry *first = NULL, *second = NULL;
-    rs_entries entries;
-    rs_dict_coded *other_dict;
+    rs_entries entries = {0};
     rs_node other;
-    memset(&entries, 0, sizeof entries);
     open_pair(&p);
-    other_dict = new_dict(1, &p.two.table, NULL);
+    rs_dict_coded *other_dict = new_dict(1, &p.two.table, NULL);
     other = p.node, other.coded = other_dict;
     CHECK_OK(rs_entries_at(&entries, &cursor, &p.node, 5, &first, &err), &err);
     CHECK_OK(rs_entries_at(&entries, &cursor, &other, 1, &second, &err), &err);
@@ -146,8 +141,7 @@ TEST(test_broken) {
     static pair p;
     const rs_cursor cursor = cursor_of(1000);
     const rs_entry *e = NULL;
-    rs_entries entries;
-    memset(&entries, 0, sizeof entries);
+    rs_entries entries = {0};
     open_pair(&p);
     p.one.bytes[p.one.end - 9] = RS_FMT_TAG_STR1; /* of a float: a str that goes beyond its entry */
     p.one.bytes[p.one.end - 8] = 100;

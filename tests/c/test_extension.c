@@ -50,7 +50,7 @@ TEST(test_label_and_order) {
 
 /* Indexes that the segment has stay, byte for byte; there may be 16. */
 TEST(test_more_indexes) {
-    built b = saved_build(RS_FMT_SAVED_GROUPS, key_third, N), out;
+    built b = saved_build(RS_FMT_SAVED_GROUPS, key_third, N);
     rs_segment_writer writer;
     rs_extension extension;
     saved_bytes bytes = {0};
@@ -68,7 +68,7 @@ TEST(test_more_indexes) {
     CHECK_CODE(rs_extension_add(&extension, &bytes.parts, &err), RS_E_ARG_LIMIT, &err);
     CHECK_OK(rs_extension_finish(&extension, &err), &err);
     rs_extension_clear(&extension);
-    out = saved_finish(&writer);
+    built out = saved_finish(&writer);
     if (out.data != NULL) {
         const rs_section *old = &directory.saved_indexes[0];
         CHECK(memcmp(b.data + old->off, out.data + old->off, old->size_bytes) == 0);

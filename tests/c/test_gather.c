@@ -179,8 +179,7 @@ TEST(test_forms_of_any_values) { check_store(false); }
 
 static rs_gather_stop stop_of(const built *b, const char *key, uint64_t first) {
     rs_gather g;
-    rs_gather_stop stop;
-    memset(&stop, 0, sizeof stop);
+    rs_gather_stop stop = {0};
     for (unsigned k = 0; k < 10; k++) positions[k] = (int64_t)(first + k);
     if (!CHECK_OK(sources_open(&s, built_slice(b), &key, 1, &err), &err)) return stop;
     CHECK_OK(rs_gather_open(&g, specs, 1, &err), &err);

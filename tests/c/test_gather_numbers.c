@@ -71,9 +71,8 @@ static void make_entries(hand *h, uint64_t n, const char *first, const char *thi
                                      {UNION, 0, 0, 2, 2, 0, 0, 0},
                                      {DICT_CODED, 2, 0, 0, 0, 0, 4, 3},
                                      {INT, 8, 0, 0, 0, 0, 8, 0}};
-    hand_values *entries;
     (void)hand_tree(h, root, 4, "\0\0\0\0\0\0\0\0\x09\1a", 11);
-    entries = hand_table(h, hand_leaf(h, ANY, 0, 0));
+    hand_values *entries = hand_table(h, hand_leaf(h, ANY, 0, 0));
     hand_put(entries, first, size), hand_put(entries, "\0", 1), hand_put(entries, third, size);
     for (uint64_t i = 0; i < n; i++) {
         const uint8_t bytes[] = {i % 4 == 3, (uint8_t)(i % 4 == 3 ? 5 : i % 3)};
@@ -204,10 +203,10 @@ TEST(test_two_fields) {
 /* An int16 array of this shape in C order; its numbers count up from `first`. */
 static void put_array(rs_buffer *raw, uint32_t ndim, const uint64_t *dims, unsigned first) {
     const uint8_t head[] = {0x10, 0, 3};
-    uint64_t n = 1, i;
+    uint64_t n = 1;
     make_bytes(raw, head, 3), make_varint(raw, ndim);
-    for (i = 0; i < ndim; i++) make_varint(raw, dims[i]), n *= dims[i];
-    for (i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < ndim; i++) make_varint(raw, dims[i]), n *= dims[i];
+    for (uint64_t i = 0; i < n; i++) {
         uint8_t item[2];
         rs_store_u16(item, (uint16_t)(first + i));
         make_bytes(raw, item, 2);
@@ -283,9 +282,8 @@ static void add_misshapen(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
 
 TEST(test_misshapen_arrays) {
     for (unsigned k = 0; k < 8; k++) {
-        built b;
         which = k / 2, in_list = k % 2 == 1;
-        b = build(add_misshapen, 5, false);
+        built b = build(add_misshapen, 5, false);
         REQUIRE(b.data != NULL);
         set_spec(in_list ? RS_GATHER_RAGGED : RS_GATHER_VALUES, RS_DTYPE_INT64, RS_GATHER_RAISE);
         spec.n_row = 2, spec.row[0] = 2, spec.row[1] = 3, spec.row_numbers = 6;
@@ -338,9 +336,8 @@ static void add_deep(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
 TEST(test_most_dimensions) {
     static const uint64_t row[RS_GATHER_ROW_DIMS] = {1, 2, 1, 1, 2, 1, 1, 2};
     for (unsigned k = 0; k < 4; k++) {
-        built b;
         extra = k / 2, in_list = k % 2 == 1;
-        b = build(add_deep, 3, false);
+        built b = build(add_deep, 3, false);
         REQUIRE(b.data != NULL);
         set_spec(in_list ? RS_GATHER_RAGGED : RS_GATHER_VALUES, RS_DTYPE_INT64, RS_GATHER_RAISE);
         spec.n_row = RS_GATHER_ROW_DIMS, spec.row_numbers = 8;
@@ -361,22 +358,20 @@ static bool is_bfloat16;
 /* An array of two int16 as a tensor, or two numbers of a type that numpy lacks, as the bits that they have. */
 static void add_tensor(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
     static const uint64_t two[] = {2};
-    size_t at;
     (void)arrays;
     put_key(raw);
     make_tag(raw, RS_FMT_TAG_EXT), make_tag(raw, RS_FMT_EXT_TENSOR);
     if (is_bfloat16) make_str(raw, "bfloat16");
     else make_tag(raw, RS_FMT_TAG_NONE);
-    at = raw->size_bytes;
+    size_t at = raw->size_bytes;
     put_array(raw, 1, two, (unsigned)((is_bfloat16 ? 0x3F80 : 0) + 2 * i));
     if (is_bfloat16) raw->data[at + 2] = 7;
 }
 
 TEST(test_tensors) {
     for (unsigned k = 0; k < 4; k++) {
-        built b;
         is_bfloat16 = k / 2 == 1;
-        b = build(add_tensor, 60, k % 2 == 1);
+        built b = build(add_tensor, 60, k % 2 == 1);
         REQUIRE(b.data != NULL);
         set_spec(RS_GATHER_RAGGED, RS_DTYPE_FLOAT64, RS_GATHER_RAISE);
         if (gather(built_slice(&b), 60) && CHECK(g.stop.why == RS_GATHER_DONE) && CHECK(i64_at(1, 60) == 120)) {

@@ -8,14 +8,14 @@ static rs_error err;
 static void check(const uint64_t *group_of, uint64_t n, uint64_t n_groups, uint32_t width, bool may, bool in_order) {
     rs_buffer starts = {0}, rows = {0};
     bool got = !in_order;
-    uint64_t g, i, row = 0, wrong = 0;
+    uint64_t row = 0, wrong = 0;
     if (CHECK_OK(rs_group_rows(group_of, n, n_groups, width, may, &starts, &rows, &got, &err), &err)) {
         CHECK(got == in_order);
         CHECK_U64(starts.size_bytes, (n_groups + 1) * width);
         CHECK_U64(rows.size_bytes, in_order ? 0 : n * width);
-        for (g = 0; g < n_groups; g++) {
+        for (uint64_t g = 0; g < n_groups; g++) {
             wrong += rs_load_uint_unchecked(starts.data + g * width, width) != row;
-            for (i = 0; i < n; i++) {
+            for (uint64_t i = 0; i < n; i++) {
                 if (group_of[i] != g) continue;
                 wrong += (in_order ? row : rs_load_uint_unchecked(rows.data + row * width, width)) != i;
                 row++;
@@ -42,10 +42,10 @@ TEST(test_orders) {
 }
 
 TEST(test_random) {
-    uint64_t group_of[500], i, round;
-    for (round = 0; round < 20; round++) {
+    uint64_t group_of[500];
+    for (uint64_t round = 0; round < 20; round++) {
         uint64_t n_groups = 1 + make_random(40);
-        for (i = 0; i < 500; i++) group_of[i] = make_random(n_groups);
+        for (uint64_t i = 0; i < 500; i++) group_of[i] = make_random(n_groups);
         check(group_of, 500, n_groups, round % 2 ? 4 : 8, true, n_groups == 1);
     }
 }

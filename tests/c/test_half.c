@@ -23,8 +23,8 @@ TEST(test_literals) {
 }
 
 TEST(test_all) {
-    uint32_t half, wrong = 0;
-    for (half = 0; half <= UINT16_MAX; half++) {
+    uint32_t wrong = 0;
+    for (uint32_t half = 0; half <= UINT16_MAX; half++) {
         const int exponent = half >> 10 & 31;
         const double value = rs_half_to_double((uint16_t)half);
         const double size = exponent == 0 ? ldexp(half & 1023, -24) : ldexp(1024 + (half & 1023), exponent - 25);

@@ -41,9 +41,8 @@ static rs_status read_both(const uint8_t *s, size_t size, const rs_limits *limit
     rs_directory directory;
     uint8_t *exact = make_exact(s, size);
     rs_slice slice = rs_slice_of(exact, size);
-    rs_status status;
     rs_error_clear(&err);
-    status = rs_header_read(slice, limits, &header, &err);
+    rs_status status = rs_header_read(slice, limits, &header, &err);
     if (status == RS_OK) status = rs_directory_read(slice, &header, 0, &directory, &err);
     free(exact);
     return status;
@@ -158,10 +157,9 @@ static const struct {
 TEST(test_every_rule) {
     for (size_t i = 0; i < sizeof broken / sizeof broken[0]; i++) {
         uint8_t *s = make_segment();
-        bool ok;
         put(s + broken[i].at, broken[i].value, broken[i].width);
         seal(s, broken[i].reseal);
-        ok = CHECK_CODE(read_both(s, SIZE, NULL), broken[i].code, &err);
+        bool ok = CHECK_CODE(read_both(s, SIZE, NULL), broken[i].code, &err);
         if (broken[i].code != RS_OK) {
             ok = CHECK_U64(err.offset, broken[i].offset) && ok;
             CHECK_U64(err.code, broken[i].code);

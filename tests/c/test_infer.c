@@ -55,21 +55,19 @@ static rs_links links;
 /* The tree of the block's first n records; `links` and `dictionaries` then have what encoding needs, until forget(). */
 static rs_status infer(uint32_t n, rs_buffer *bytes) {
     rs_span *spans = (rs_span *)calloc(n + 1, sizeof *spans);
-    rs_stats survey;
-    rs_status status;
+    rs_stats survey = {0};
     uint64_t begin = 0;
     for (uint32_t i = 0; i < n; i++) {
         spans[i].off = (uint32_t)begin;
         spans[i].size_bytes = (uint32_t)(block.ends[i] - begin);
         begin = block.ends[i];
     }
-    memset(&survey, 0, sizeof survey);
     survey.values.base = block.raw.data;
     survey.values.spans = spans;
     survey.values.n = n;
     survey.scan = &block.scan;
     survey.choices = dictionaries.choices = &choices;
-    status = rs_infer_survey(&survey, 0, &err);
+    rs_status status = rs_infer_survey(&survey, 0, &err);
     if (status == RS_OK) status = rs_infer_tree(&survey, &dictionaries, 0, bytes, &links, &err);
     rs_stats_clear(&survey);
     free(spans);
@@ -309,8 +307,8 @@ TEST(test_many_classes) {
 static void add_text_of(unsigned seed) {
     static const char *const words[] = {"republic ", "kingdom ", "of the ", "united ", "island "};
     char text[64] = "";
-    unsigned i, used = 0;
-    for (i = 0; i < 4; i++) {
+    unsigned used = 0;
+    for (unsigned i = 0; i < 4; i++) {
         used += (unsigned)snprintf(text + used, sizeof text - used, "%s%c%c", words[(seed * 7 + i * seed) % 5],
                                    (int)('a' + seed * (i + 3) % 23), (int)('a' + seed * (i + 11) % 19));
     }
@@ -334,27 +332,28 @@ static void add_name(unsigned number) {
 /* Positions with little text have one symbol table; what it would hardly make smaller stays plain. */
 TEST(test_little_text) {
     static const char *const keys[] = {"a", "b", "c", "d"};
-    unsigned i, k, random = 1;
-    for (i = 0; i < 120; i++) {
+    unsigned random = 1;
+    for (unsigned i = 0; i < 120; i++) {
         make_head(&block.raw, 0x0F, 5);
-        for (k = 0; k < 4; k++) make_str(&block.raw, keys[k]), add_text_of(i * 4 + k + 1);
+        for (unsigned k = 0; k < 4; k++) make_str(&block.raw, keys[k]), add_text_of(i * 4 + k + 1);
         make_str(&block.raw, "e"), add_letters(&random);
         make_record_end(&block);
     }
     tables_written = 0;
     CHECK_STR(inferred(), "struct(symbols, symbols, symbols, symbols, str1)");
     CHECK_U64(tables_written, 1);
-    for (i = 0; i < 120; i++) { /* nothing that a table could say more shortly: none is written */
+    for (unsigned i = 0; i < 120; i++) { /* nothing that a table could say more shortly: none is written */
         make_head(&block.raw, 0x0F, 4);
-        for (k = 0; k < 4; k++) make_str(&block.raw, keys[k]), add_letters(&random);
+        for (unsigned k = 0; k < 4; k++) make_str(&block.raw, keys[k]), add_letters(&random);
         make_record_end(&block);
     }
     tables_written = 0;
     CHECK_STR(inferred(), "struct(str1, str1, str1, str1)");
     CHECK_U64(tables_written, 0);
-    for (i = 0; i < 100; i++) { /* where a template fits all but a few, those few are no reason for one */
+    for (unsigned i = 0; i < 100; i++) { /* a template fits all but a few: these few are not a reason for another */
         make_head(&block.raw, 0x0F, 4);
-        for (k = 0; k < 4; k++) make_str(&block.raw, keys[k]), i * 7 % 25 == k ? add_text_of(i) : add_name(i * 37);
+        for (unsigned k = 0; k < 4; k++)
+            make_str(&block.raw, keys[k]), i * 7 % 25 == k ? add_text_of(i) : add_name(i * 37);
         make_record_end(&block);
     }
     tables_written = 0;
@@ -525,11 +524,11 @@ TEST(test_too_long_for_parts) {
     make_str(&fit.raw, "frame_10000.video.jpeg");
     for (unsigned i = 1; i <= 18; i++) {
         const rs_slice first = rs_slice_of(fit.raw.data, fit.raw.size_bytes);
-        rs_status before, after;
         longer.raw.size_bytes = 0;
         make_units(&longer.raw, 0x09, RS_CUT_UNITS + i, 1, 'x');
-        before = rs_encode_record(&tree, first, &block.scan, &out, &err);
-        after = rs_encode_record(&tree, rs_slice_of(longer.raw.data, longer.raw.size_bytes), &block.scan, &out, &err);
+        rs_status before = rs_encode_record(&tree, first, &block.scan, &out, &err);
+        rs_status after =
+            rs_encode_record(&tree, rs_slice_of(longer.raw.data, longer.raw.size_bytes), &block.scan, &out, &err);
         CHECK_OK(before, &err);
         CHECK_CODE(after, RS_E_ARG_RANGE, &err);
     }

@@ -16,11 +16,11 @@ typedef struct slow_scan {
 /* The definition, byte by byte, for texts that begin behind the opening bracket. */
 static void scan_slowly(const char *text, size_t n, bool object, slow_scan *out) {
     static char open[RS_JSON_DEPTH + 1];
-    size_t i, depth = 1;
+    size_t depth = 1;
     bool in_string = false, escaped = false;
     memset(out, 0, sizeof *out);
     open[0] = object ? '{' : '[';
-    for (i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++) {
         const char c = text[i];
         if (escaped) {
             escaped = false;
@@ -55,7 +55,7 @@ static void check_cut(const char *text, size_t n, bool object, size_t cut, size_
     rs_error err;
     rs_status status = RS_OK;
     const size_t cuts[3] = {cut, second, n};
-    size_t at = 0, i, used = 0;
+    size_t at = 0, used = 0;
     scan_slowly(text, n, object, &slow);
     rs_json_bounds_begin(&bounds, object);
     for (unsigned piece = 0; piece < 3 && status == RS_OK && bounds.depth != 0; piece++) {
@@ -67,7 +67,7 @@ static void check_cut(const char *text, size_t n, bool object, size_t cut, size_
         piece_ends.size_bytes = 0;
         status = rs_json_bounds_run(&bounds, bytes, size, &piece_ends, &used, &err);
         free(bytes);
-        for (i = 0; i < piece_ends.size_bytes; i += 8) {
+        for (size_t i = 0; i < piece_ends.size_bytes; i += 8) {
             const uint64_t end = at + rs_load_u64(piece_ends.data + i);
             CHECK_OK(rs_buffer_append(&ends, &end, 8, &err), &err);
         }
@@ -83,7 +83,7 @@ static void check_cut(const char *text, size_t n, bool object, size_t cut, size_
         CHECK_U64(bounds.n_commas, slow.n_ends - slow.closed);
     }
     CHECK_U64(ends.size_bytes / 8, slow.n_ends);
-    for (i = 0; i < slow.n_ends && i < ends.size_bytes / 8; i++) {
+    for (size_t i = 0; i < slow.n_ends && i < ends.size_bytes / 8; i++) {
         CHECK_U64(rs_load_u64(ends.data + 8 * i), slow.ends[i]);
     }
     rs_buffer_clear(&ends);
@@ -120,8 +120,8 @@ TEST(test_made_texts) {
     uint64_t state = 2017;
     char text[400];
     for (unsigned round = 0; round < 20000; round++) {
-        size_t n = round % 300, i;
-        for (i = 0; i < n; i++) {
+        size_t n = round % 300;
+        for (size_t i = 0; i < n; i++) {
             state = state * UINT64_C(6364136223846793005) + 1442695040888963407u;
             /* Every second text keeps its brackets in order, or most of them would end early. */
             text[i] =
@@ -137,13 +137,13 @@ TEST(test_filled) {
         const char *text;
         bool filled;
     } rows[] = {{"]", false}, {" \n\t\r ]", false}, {"1]", true}, {" \"\"]", true}, {"  ", false}, {"[]]", true}};
-    size_t i, n, at, used;
+    size_t n, used;
     rs_error err;
-    for (i = 0; i < sizeof rows / sizeof *rows; i++) {
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         rs_json_bounds bounds;
         n = strlen(rows[i].text);
         rs_json_bounds_begin(&bounds, false);
-        for (at = 0; at < n && bounds.depth != 0; at += used) {
+        for (size_t at = 0; at < n && bounds.depth != 0; at += used) {
             REQUIRE_OK(rs_json_bounds_run(&bounds, (const uint8_t *)rows[i].text + at, 1, NULL, &used, &err), &err);
         }
         CHECK_U64(bounds.filled, rows[i].filled);

@@ -22,9 +22,8 @@ typedef struct table {
 } table;
 
 static table make_table(uint64_t n, uint64_t (*hash)(uint64_t), uint64_t opaque_every) {
-    table t;
+    table t = {0};
     rs_buffer out = {0};
-    memset(&t, 0, sizeof t);
     t.n = n;
     t.hashes = (uint64_t *)calloc((size_t)n + 1, 8);
     t.opaque = (uint8_t *)calloc((size_t)n + 1, 1);
@@ -64,8 +63,8 @@ static uint64_t at_the_end(uint64_t i) { return UINT64_MAX - i; }
 
 static void check_all_found(uint64_t n, uint64_t (*hash)(uint64_t), uint64_t opaque_every) {
     table t = make_table(n, hash, opaque_every);
-    uint64_t i, others, wrong = 0, n_opaque = 0, entry;
-    for (i = 0; i < n; i++) {
+    uint64_t others, wrong = 0, n_opaque = 0, entry;
+    for (uint64_t i = 0; i < n; i++) {
         bool is_opaque = opaque_every != 0 && t.opaque[i] != 0;
         if (leads_to(&t.keys, t.hashes[i], i, &others) == is_opaque) wrong++;
         if (is_opaque && CHECK_OK(rs_keys_opaque_entry(&t.keys, n_opaque++, &entry, &err), &err)) CHECK_U64(entry, i);
@@ -95,10 +94,10 @@ TEST(test_every_key_is_found) {
 TEST(test_cost) {
     enum { N = 100000 };
     table t = make_table(N, mix, 0);
-    uint64_t i, others, strangers = 0;
+    uint64_t others, strangers = 0;
     CHECK(t.size <= 64 + N * 64 / 10 + 8);
     CHECK(t.keys.longest_probe < 100);
-    for (i = 0; i < N; i++) {
+    for (uint64_t i = 0; i < N; i++) {
         if (leads_to(&t.keys, mix(i + N), RS_NOWHERE - 1, &others)) CHECK(false);
         strangers += others;
     }
@@ -118,9 +117,8 @@ TEST(test_layout) {
     static const uint64_t hashes[] = {UINT64_C(0xF000000000000001), UINT64_C(0xF000000000000002), 0};
     static const uint32_t slots[] = {2 << 2 | 2, 3, 0, 0, 1 << 2 | 1};
     rs_buffer out = {0};
-    const uint8_t *p;
     REQUIRE_OK(rs_keys_build(hashes, NULL, 3, 0, 0, &out, &err), &err);
-    p = out.data;
+    const uint8_t *p = out.data;
     CHECK_U64(out.size_bytes, 64 + 24);
     CHECK(rs_load_u64(p) == 0 && rs_load_u64(p + 8) == 3 && rs_load_u64(p + 16) == 5 && rs_load_u64(p + 24) == 0);
     CHECK(rs_load_u64(p + 32) == 2 && rs_load_u32(p + 40) == 4 && rs_load_u32(p + 44) == 2 && rs_load_u32(p + 48) == 0);
@@ -143,9 +141,9 @@ TEST(test_arguments) {
 
 static void check_twins(const uint64_t *hashes, const uint8_t *opaque, uint64_t n) {
     rs_buffer pairs = {0};
-    uint64_t i, k, at = 0;
+    uint64_t k, at = 0;
     REQUIRE_OK(rs_keys_find_twins(hashes, opaque, n, &pairs, &err), &err);
-    for (i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < n; i++) {
         if (opaque != NULL && opaque[i]) continue;
         for (k = 0; k < i && (hashes[k] != hashes[i] || (opaque != NULL && opaque[k])); k++) {
         }
@@ -237,16 +235,17 @@ TEST(test_broken_heads) {
 /* Slots that name no entry, and a table without an empty slot: lookups end. */
 TEST(test_broken_slots) {
     table t = make_table(100, mix, 10);
-    rs_key_probe probe;
-    uint64_t entry = 0, i, steps;
+    uint64_t entry = 0, steps;
     memset(t.bytes + 64, 0xFF, 4 * 144);
-    probe = rs_key_probe_begin(&t.keys, 5);
+    rs_key_probe probe = rs_key_probe_begin(&t.keys, 5);
     CHECK_CODE(rs_key_probe_next(&t.keys, &probe, &entry, &err), RS_E_FMT_KEYS, &err);
     CHECK_U64(err.offset, 64 + 4 * rs_hash_scale(5, 144));
-    for (i = 0; i < 144; i++) rs_store_u32(t.bytes + 64 + 4 * i, UINT32_C(5) << 7); /* check bits and no entry */
+    for (uint64_t i = 0; i < 144; i++)
+        rs_store_u32(t.bytes + 64 + 4 * i, UINT32_C(5) << 7); /* check bits and no entry */
     probe = rs_key_probe_begin(&t.keys, 5);
     CHECK_CODE(rs_key_probe_next(&t.keys, &probe, &entry, &err), RS_E_FMT_KEYS, &err);
-    for (i = 0; i < 144; i++) rs_store_u32(t.bytes + 64 + 4 * i, (UINT32_C(5) << 7) + 100); /* entry 99 over and over */
+    for (uint64_t i = 0; i < 144; i++)
+        rs_store_u32(t.bytes + 64 + 4 * i, (UINT32_C(5) << 7) + 100); /* entry 99 over and over */
     probe = rs_key_probe_begin(&t.keys, 5);
     for (steps = 0; steps < 1000; steps++) {
         if (!CHECK_OK(rs_key_probe_next(&t.keys, &probe, &entry, &err), &err) || entry == RS_NOWHERE) break;
@@ -264,17 +263,16 @@ TEST(test_broken_slots) {
 /* Slots of 8 bytes, as an index has them whose entries are too many for a test: 5 of its slots, all of one hash. */
 TEST(test_wide_slots) {
     const uint64_t hash = UINT64_C(0x8000000076543210), first = UINT64_C(1) << 32, home = rs_hash_scale(hash, 5);
-    uint64_t i, entry = 0;
+    uint64_t entry = 0;
     uint8_t *slots = (uint8_t *)malloc(5 * 8);
-    rs_key_probe probe;
     rs_keys keys = {0};
     if (slots == NULL) abort();
-    for (i = 0; i < 5; i++) rs_store_u64(slots + 8 * i, (hash & 0x7FFFFFFF) << 33 | (first + i + 1));
+    for (uint64_t i = 0; i < 5; i++) rs_store_u64(slots + 8 * i, (hash & 0x7FFFFFFF) << 33 | (first + i + 1));
     keys.slots = slots, keys.slot_width = 8, keys.n_slots = keys.longest_probe = 5;
     keys.n_entries = first + 5, keys.index_bits = 33;
     keys.index_mask = (UINT64_C(1) << 33) - 1, keys.check_mask = 0x7FFFFFFF;
-    probe = rs_key_probe_begin(&keys, hash);
-    for (i = 0; i < 5; i++) {
+    rs_key_probe probe = rs_key_probe_begin(&keys, hash);
+    for (uint64_t i = 0; i < 5; i++) {
         CHECK_OK(rs_key_probe_next(&keys, &probe, &entry, &err), &err);
         CHECK_U64(entry, first + (home + i) % 5);
     }
@@ -315,17 +313,17 @@ TEST(test_steps_of_a_check) {
 }
 
 TEST(test_random_bytes) {
-    uint64_t round, opened = 0;
+    uint64_t opened = 0;
     table t = make_table(40, mix, 5);
     uint8_t *was = make_exact(t.bytes, t.size);
-    for (round = 0; round < 40000; round++) {
-        uint64_t n = 1 + make_random(4), i, entry = 0;
+    for (uint64_t round = 0; round < 40000; round++) {
+        uint64_t n = 1 + make_random(4), entry = 0;
         rs_keys keys;
-        for (i = 0; i < n; i++)
+        for (uint64_t i = 0; i < n; i++)
             t.bytes[make_random(2) ? make_random(64) : make_random(t.size)] = (uint8_t)make_random(256);
         if (rs_keys_open(rs_slice_of(t.bytes, t.size), 0, &keys, &err) == RS_OK) {
             opened++;
-            for (i = 0; i < 40; i++) {
+            for (uint64_t i = 0; i < 40; i++) {
                 rs_key_probe probe = rs_key_probe_begin(&keys, mix(i));
                 uint64_t steps = 0;
                 while (rs_key_probe_next(&keys, &probe, &entry, &err) == RS_OK && entry != RS_NOWHERE) {
@@ -334,7 +332,7 @@ TEST(test_random_bytes) {
                 }
                 CHECK(steps <= keys.longest_probe);
             }
-            for (i = 0; i < keys.n_opaque; i++)
+            for (uint64_t i = 0; i < keys.n_opaque; i++)
                 CHECK(rs_keys_opaque_entry(&keys, i, &entry, &err) != RS_OK || entry < keys.n_entries);
         }
         memcpy(t.bytes, was, t.size);

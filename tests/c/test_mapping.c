@@ -71,21 +71,18 @@ static bool same_record(rs_store *store, uint64_t record, uint64_t i, mapped_par
 /* Looks key i up by its bytes, comparing bytes: the entry, or RS_NOWHERE. */
 static uint64_t look_up(rs_mapping *m, mapped_part part, uint64_t i) {
     rs_buffer key = {0}, got = {0};
-    rs_key_probe probe;
     uint64_t entry = RS_NOWHERE, record, value;
     part(i, &key);
-    probe = rs_key_probe_begin(&m->index, rs_hash64(key.data, key.size_bytes, m->index.seed));
+    rs_key_probe probe = rs_key_probe_begin(&m->index, rs_hash64(key.data, key.size_bytes, m->index.seed));
     for (;;) {
         rs_record found;
-        rs_cursor cursor;
-        bool same;
         if (!CHECK_OK(rs_key_probe_next(&m->index, &probe, &entry, &err), &err) || entry == RS_NOWHERE) break;
         if (!CHECK_OK(rs_mapping_records(m, entry, &record, &value, &err), &err)) break;
         if (!CHECK_OK(rs_store_find(&m->keys, record, &found, &err), &err)) break;
-        cursor = rs_store_cursor(&m->keys, &found);
+        rs_cursor cursor = rs_store_cursor(&m->keys, &found);
         got.size_bytes = 0;
         raw_alone(&cursor, found.tree->nodes, &got);
-        same = got.size_bytes == key.size_bytes && memcmp(got.data, key.data, key.size_bytes) == 0;
+        bool same = got.size_bytes == key.size_bytes && memcmp(got.data, key.data, key.size_bytes) == 0;
         if (same) break;
     }
     rs_buffer_clear(&key);
@@ -161,17 +158,17 @@ TEST(test_order) {
     mapped_input input = {key_mod_70, row_value, 100, NULL, order, 70, 64};
     rs_store values;
     rs_mapping m;
-    built b;
-    uint64_t i, k, v;
-    for (i = 0; i < 70; i++) order[2 * i] = i, order[2 * i + 1] = i < 30 ? i + 70 : i; /* the first 30 came again */
-    b = map_build(&input, true);
+    uint64_t k, v;
+    for (uint64_t i = 0; i < 70; i++)
+        order[2 * i] = i, order[2 * i + 1] = i < 30 ? i + 70 : i; /* the first 30 came again */
+    built b = map_build(&input, true);
     REQUIRE(b.data != NULL);
     CHECK_OK(rs_verify_segment(built_slice(&b), NULL, NULL, &err), &err);
     REQUIRE_OK(rs_store_open(&values, built_slice(&b), NULL, &err), &err);
     REQUIRE_OK(rs_mapping_open(&m, &values, &err), &err);
     CHECK(m.n_entries == 70 && values.header.n_records == 100 && m.order_width == 4);
     CHECK_U64(m.keys.directory.sections[RS_FMT_SECTION_ORDER].size_bytes, 70 * 8);
-    for (i = 0; i < 70; i++) {
+    for (uint64_t i = 0; i < 70; i++) {
         CHECK_U64(look_up(&m, str_key, i), i);
         REQUIRE_OK(rs_mapping_records(&m, i, &k, &v, &err), &err);
         CHECK(k == i && v == (i < 30 ? i + 70 : i));
@@ -195,12 +192,11 @@ static uint64_t find_key(rs_mapping *m, uint64_t hash, unsigned unit, const uint
     rs_key_probe probe = rs_key_probe_begin(&m->index, hash);
     uint64_t entry = RS_NOWHERE, record, value;
     for (;;) {
-        rs_key_match same;
         if (!CHECK_OK(rs_key_probe_next(&m->index, &probe, &entry, &err), &err) || entry == RS_NOWHERE)
             return RS_NOWHERE;
         if (!CHECK_OK(rs_mapping_records(m, entry, &record, &value, &err), &err)) return RS_NOWHERE;
-        same = units == NULL ? rs_store_key_equals_int(&m->keys, record, number)
-                             : rs_store_key_equals_str(&m->keys, record, unit, units, n);
+        rs_key_match same = units == NULL ? rs_store_key_equals_int(&m->keys, record, number)
+                                          : rs_store_key_equals_str(&m->keys, record, unit, units, n);
         CHECK(same != RS_KEY_UNKNOWN);
         if (same == RS_KEY_EQUAL) return entry;
     }
@@ -226,9 +222,8 @@ static void check_fast_lookup(mapped_part key, uint64_t n, bool compress) {
         rs_buffer raw = {0};
         rs_slice in;
         uint64_t units = 0, other = (i + 8) % n;
-        uint8_t tag;
         key(i, &raw);
-        tag = raw.data[0];
+        uint8_t tag = raw.data[0];
         if (tag >= 0x09 && tag <= 0x0B) {
             unsigned unit = 1u << (tag - 0x09);
             in = rs_slice_of(raw.data + 1, raw.size_bytes - 1);
@@ -295,7 +290,6 @@ TEST(test_wide_units) {
         rs_mapping_builder builder;
         rs_segment segment;
         uint64_t hashes[2];
-        bool opened;
         REQUIRE_OK(rs_segment_writer_open(&writer, RS_BACKING_ANONYMOUS, NULL, NULL, &err), &err);
         CHECK_OK(rs_mapping_builder_open(&builder, &writer, NULL, &err), &err);
         odd_key(width, &builder.keys.raw), none_value(0, &builder.values.raw);
@@ -303,7 +297,7 @@ TEST(test_wide_units) {
         CHECK_OK(rs_mapping_builder_write_tables(&builder, &err), &err);
         hashes[0] = other, input.n = 1;
         CHECK_OK(mapped_finish(&builder, &input, hashes, &err), &err);
-        opened = CHECK_OK(rs_segment_writer_finish(&writer, &segment, &err), &err);
+        bool opened = CHECK_OK(rs_segment_writer_finish(&writer, &segment, &err), &err);
         if (opened) {
             CHECK_OK(rs_verify_segment(rs_slice_of(segment.data, (size_t)segment.size_bytes), NULL, NULL, &err), &err);
             rs_segment_close(&segment);

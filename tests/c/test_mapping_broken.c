@@ -140,20 +140,20 @@ TEST(test_order_at_open) {
 TEST(test_count_of_order) {
     static uint64_t order[136];
     mapped_input input = {small_key, small_value, 70, NULL, order, 68, 64};
-    uint64_t at = entry_at(&ordered, &ordered_layout, 1, 8, 0), i;
+    uint64_t at = entry_at(&ordered, &ordered_layout, 1, 8, 0);
     const rs_section *section = &ordered_layout.stores[1].sections[RS_FMT_SECTION_ORDER];
     mapped_layout layout;
-    built copy = {make_exact(ordered.data, ordered.size), ordered.size}, many;
+    built copy = {make_exact(ordered.data, ordered.size), ordered.size};
     rs_store_u64(copy.data + at + 16, 472), rs_store_u64(copy.data + at + 24, 59);
     mapped_seal(&copy, &ordered_layout);
     CHECK_CODE(open_both(built_slice(&copy)), RS_E_FMT_KEYS, &err);
     CHECK_U64(err.offset, section->off);
     built_clear(&copy);
-    for (i = 0; i < 68; i++) order[2 * i] = i, order[2 * i + 1] = 69 - i;
-    many = map_build(&input, true);
+    for (uint64_t i = 0; i < 68; i++) order[2 * i] = i, order[2 * i + 1] = 69 - i;
+    built many = map_build(&input, true);
     REQUIRE(many.data != NULL);
     mapped_read(&many, &layout);
-    for (i = 67; i <= 68; i++) {
+    for (uint64_t i = 67; i <= 68; i++) {
         copy = changed(&many, &layout, RS_FMT_H_N_RECORDS, i, 8);
         CHECK_CODE(open_both(built_slice(&copy)), i < 68 ? RS_E_FMT_KEYS : RS_OK, &err);
         built_clear(&copy);
@@ -174,15 +174,15 @@ static void check_verify(const built *from, const mapped_layout *layout, uint64_
 
 TEST(test_rule_28) {
     const rs_section *s = &small_layout.stores[1].sections[RS_FMT_SECTION_KEY_INDEX];
-    uint64_t slots = s->off + 64, opaque = s->off + s->size_bytes - 16, i, empty = 0, full = 0, wrong;
+    uint64_t slots = s->off + 64, opaque = s->off + s->size_bytes - 16, empty = 0, full = 0;
     uint64_t n_slots = rs_load_u64(small.data + s->off + 16);
-    for (i = 0; i < n_slots; i++) {
+    for (uint64_t i = 0; i < n_slots; i++) {
         uint32_t value = rs_load_u32(small.data + slots + 4 * i);
         if (value == 0) empty = slots + 4 * i;
         if (value != 0 && (value & 0x7F) == 1) full = slots + 4 * i; /* "key 0" */
     }
     REQUIRE(empty != 0 && full != 0);
-    wrong = rs_load_u32(small.data + full);
+    uint64_t wrong = rs_load_u32(small.data + full);
     check_verify(&small, &small_layout, full, 0, 4, RS_E_FMT_KEYS);                /* a key that is not there */
     check_verify(&small, &small_layout, empty, wrong, 4, RS_E_FMT_KEYS);           /* and one twice */
     check_verify(&small, &small_layout, full, wrong ^ 1u << 31, 4, RS_E_FMT_KEYS); /* other check bits */
@@ -267,12 +267,11 @@ TEST(test_order_rises) {
 static bool is_format_code(rs_status status) { return status >= RS_E_FMT_MAGIC && status <= RS_E_FMT_KEYS; }
 
 TEST(test_every_flip) {
-    size_t i, unseen = 0;
-    for (i = 0; i < small.size; i++) {
+    size_t unseen = 0;
+    for (size_t i = 0; i < small.size; i++) {
         uint8_t bit = (uint8_t)(1u << make_random(8));
-        rs_status status;
         small.data[i] ^= bit;
-        status = rs_verify_segment(built_slice(&small), NULL, NULL, &err);
+        rs_status status = rs_verify_segment(built_slice(&small), NULL, NULL, &err);
         CHECK(status == RS_OK || is_format_code(status));
         unseen += status == RS_OK;
         small.data[i] ^= bit;
@@ -293,10 +292,10 @@ static void read_all(built *b) {
     rs_store values;
     rs_mapping m;
     rs_scalar s;
-    uint64_t i, k, v, entry = 0;
+    uint64_t k, v, entry = 0;
     if (rs_store_open(&values, built_slice(b), NULL, &err) != RS_OK) return;
     if (rs_mapping_open(&m, &values, &err) == RS_OK) {
-        for (i = 0; i < m.n_entries && i < 100; i++) {
+        for (uint64_t i = 0; i < m.n_entries && i < 100; i++) {
             rs_key_probe probe = rs_key_probe_begin(&m.index, i * UINT64_C(0x9E3779B97F4A7C15));
             while (rs_key_probe_next(&m.index, &probe, &entry, &err) == RS_OK && entry != RS_NOWHERE)
                 CHECK(entry < m.n_entries);
@@ -305,7 +304,7 @@ static void read_all(built *b) {
                 rs_store_scalar(&m.keys, k, &s), rs_store_scalar(&values, v, &s);
             }
         }
-        for (i = 0; i < m.index.n_opaque && i < 100; i++)
+        for (uint64_t i = 0; i < m.index.n_opaque && i < 100; i++)
             CHECK(rs_keys_opaque_entry(&m.index, i, &k, &err) != RS_OK || k < m.n_entries);
         rs_mapping_close(&m);
     }
@@ -314,10 +313,9 @@ static void read_all(built *b) {
 
 static void check_sealed_changes(const built *from, const mapped_layout *layout, uint64_t rounds) {
     built copy = {make_exact(from->data, from->size), from->size};
-    uint64_t round, refused = 0, tables = layout->stores[0].sections[RS_FMT_SECTION_OFFSETS].off;
-    for (round = 0; round < rounds; round++) {
+    uint64_t refused = 0, tables = layout->stores[0].sections[RS_FMT_SECTION_OFFSETS].off;
+    for (uint64_t round = 0; round < rounds; round++) {
         uint64_t n = 1 + make_random(3);
-        rs_status status;
         while (n-- > 0) {
             uint64_t kind = make_random(4);
             uint64_t at = kind == 0   ? make_random(120)
@@ -327,7 +325,7 @@ static void check_sealed_changes(const built *from, const mapped_layout *layout,
             else copy.data[at] = (uint8_t)make_random(256);
         }
         mapped_seal(&copy, layout);
-        status = rs_verify_segment(built_slice(&copy), NULL, NULL, &err);
+        rs_status status = rs_verify_segment(built_slice(&copy), NULL, NULL, &err);
         CHECK(status == RS_OK || is_format_code(status));
         refused += status != RS_OK;
         read_all(&copy);

@@ -7,10 +7,9 @@ static rs_error err;
 
 TEST(test_names) {
     static const uint8_t eight[8] = {7};
-    rs_names names;
+    rs_names names = {0};
     char text[32];
     bool is_new;
-    memset(&names, 0, sizeof names);
     CHECK(rs_names_of_text(&names, (const uint8_t *)"a", 1) == RS_NAMES_NONE);
     CHECK(rs_names_of_int(&names, 0) == RS_NAMES_NONE);
     for (int64_t i = 0; i < 5000; i++) {

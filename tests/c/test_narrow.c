@@ -14,10 +14,9 @@ static uint8_t items[8 * MOST], back[8 * MOST + 8];
 /* The data in memory of exactly its size, so that a read beyond it is found. */
 static uint8_t *store_data(const uint64_t *fields, unsigned width, unsigned item_bytes, uint64_t n, uint64_t base,
                            uint64_t *size) {
-    uint8_t *data;
     *size = item_bytes + (n * width + 7) / 8;
     CHECK_U64(rs_array_data_bytes((uint8_t)(width << RS_FMT_ARRAY_WIDTH_SHIFT), item_bytes, n * item_bytes), *size);
-    data = (uint8_t *)calloc(1, (size_t)*size);
+    uint8_t *data = (uint8_t *)calloc(1, (size_t)*size);
     if (data == NULL) abort();
     memcpy(data, &base, item_bytes);
     for (uint64_t i = 0; i < n; i++) rs_store_bits(data + item_bytes, i * width, width, fields[i]);
@@ -26,21 +25,20 @@ static uint8_t *store_data(const uint64_t *fields, unsigned width, unsigned item
 
 static void check_width(unsigned width, unsigned item_bytes, uint64_t n, uint64_t base) {
     const uint64_t mask = UINT64_MAX >> (64 - 8 * item_bytes);
-    uint64_t fields[MOST], size, i, first;
-    uint8_t *data;
-    for (i = 0; i < n; i++) fields[i] = rs_mix64(i * 64 + width) >> (64 - width);
-    data = store_data(fields, width, item_bytes, n, base, &size);
-    for (first = 0; first <= n; first += 8 * (1 + n / 16)) {
+    uint64_t fields[MOST], size;
+    for (uint64_t i = 0; i < n; i++) fields[i] = rs_mix64(i * 64 + width) >> (64 - width);
+    uint8_t *data = store_data(fields, width, item_bytes, n, base, &size);
+    for (uint64_t first = 0; first <= n; first += 8 * (1 + n / 16)) {
         memset(back, 0xA5, sizeof back);
         rs_narrow_read(data, width, item_bytes, n, first, n - first, back);
-        for (i = first; i < n; i++) {
+        for (uint64_t i = first; i < n; i++) {
             uint64_t item = 0;
             memcpy(&item, back + (i - first) * item_bytes, item_bytes);
             CHECK_U64(item, (base + fields[i]) & mask);
         }
         CHECK(back[(n - first) * item_bytes] == 0xA5);
     }
-    for (i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < n; i++) {
         const uint64_t item = base + fields[i];
         memcpy(items + i * item_bytes, &item, item_bytes);
     }
@@ -122,16 +120,15 @@ TEST(test_cuts) {
 /* A run of a narrow array is written as items of every dtype, and stops at the first that the dtype cannot hold. */
 TEST(test_runs) {
     static const unsigned dtypes[] = {RS_DTYPE_INT32, RS_DTYPE_INT64, RS_DTYPE_UINT64, RS_DTYPE_FLOAT64};
-    uint64_t fields[MOST], size, written, i;
+    uint64_t fields[MOST], size, written;
     rs_buffer scratch = {0};
-    uint8_t *data;
-    for (i = 0; i < MOST; i++) fields[i] = i * 37 % 65536;
-    data = store_data(fields, 16, 4, MOST, 7, &size);
+    for (uint64_t i = 0; i < MOST; i++) fields[i] = i * 37 % 65536;
+    uint8_t *data = store_data(fields, 16, 4, MOST, 7, &size);
     for (size_t k = 0; k < sizeof dtypes / sizeof dtypes[0]; k++) {
         const rs_run run = {data, NULL, MOST, size, RS_RUN_ITEMS, 4, 16, false};
         CHECK_OK(rs_run_write(&run, MOST, dtypes[k], NULL, &scratch, back, &written, &err), &err);
         CHECK_U64(written, MOST);
-        for (i = 0; i < MOST; i++) {
+        for (uint64_t i = 0; i < MOST; i++) {
             const uint64_t wanted = 7 + fields[i];
             if (dtypes[k] == RS_DTYPE_FLOAT64) CHECK(rs_load_f64(back + 8 * i) == (double)wanted);
             else

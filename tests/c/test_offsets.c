@@ -9,14 +9,12 @@ static rs_error err;
 /* `segment` is the offset groups, allocated exactly; the heap is never touched, only pointed into. */
 static void check_groups(const uint64_t *ends, uint32_t n, uint32_t width) {
     rs_buffer out = {0};
-    rs_block block;
-    uint8_t *segment;
-    memset(&block, 0, sizeof block);
+    rs_block block = {0};
     REQUIRE_OK(rs_offsets_append(ends, n, false, &block, &out, &err), &err);
     CHECK_U64(block.index_width, width);
     CHECK_U64(block.index_bits, 8 * width);
     CHECK_U64(out.size_bytes, width == 0 ? 0 : (uint64_t)(n + 63) / 64 * (8 + 64 * width));
-    segment = make_exact(out.data, out.size_bytes);
+    uint8_t *segment = make_exact(out.data, out.size_bytes);
     block.n_records = n, block.heap_size_bytes = block.rows_size_bytes = ends[n - 1];
     for (uint32_t i = 0; i < n; i++) {
         uint64_t begin = i == 0 ? 0 : ends[i - 1];
@@ -25,7 +23,7 @@ static void check_groups(const uint64_t *ends, uint32_t n, uint32_t width) {
         CHECK_U64((uintptr_t)slice.ptr - (uintptr_t)segment, begin);
         CHECK_U64((uintptr_t)slice.end - (uintptr_t)segment, ends[i]);
     }
-    for (uint32_t i = n; width != 0 && i % 64 != 0; i++) { /* those past the last record repeat its end */
+    for (uint32_t i = n; width != 0 && i % 64 != 0; i++) { /* the ends past the last record repeat its end */
         const uint8_t *group = segment + (size_t)(i / 64) * (8 + 64 * width);
         CHECK_U64(rs_load_u64(group) + rs_load_uint_unchecked(group + 8 + (i % 64) * width, width), ends[n - 1]);
     }
@@ -67,18 +65,15 @@ TEST(test_widths) {
 /* Sets *out_bits to the bits of a distance; 0 when the ends stay whole bytes. */
 static void read_lines(const uint64_t *ends, uint32_t n, uint32_t *out_bits) {
     rs_buffer out = {0};
-    rs_block block;
-    uint8_t *segment;
-    uint32_t i, bits;
-    memset(&block, 0, sizeof block);
+    rs_block block = {0};
     REQUIRE_OK(rs_offsets_append(ends, n, true, &block, &out, &err), &err);
-    bits = block.index_width == RS_FMT_INDEX_LINES ? block.index_bits : 0;
+    uint32_t bits = block.index_width == RS_FMT_INDEX_LINES ? block.index_bits : 0;
     CHECK(bits <= RS_FMT_INDEX_BITS);
     CHECK_U64(out.size_bytes,
               block.index_width == 0 ? 0 : (uint64_t)(n + 63) / 64 * (8 + 8 * (uint64_t)block.index_bits));
-    segment = make_exact(out.data, out.size_bytes);
+    uint8_t *segment = make_exact(out.data, out.size_bytes);
     block.n_records = n, block.heap_size_bytes = block.rows_size_bytes = ends[n - 1];
-    for (i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < n; i++) {
         rs_slice slice = {NULL, NULL};
         rs_offsets_prefetch(segment, &block, i);
         if (!CHECK_OK(rs_offsets_locate(segment, &block, i, &slice, &err), &err)) break;
@@ -144,14 +139,13 @@ TEST(test_lines_of_each_width) {
     const uint64_t base = 1000, slope = 70000;
     for (uint32_t bits = 1; bits <= RS_FMT_INDEX_BITS; bits++) {
         const uint64_t half = UINT64_C(1) << (bits - 1);
-        uint8_t bytes[8 + 8 * RS_FMT_INDEX_BITS] = {0}, *segment;
+        uint8_t bytes[8 + 8 * RS_FMT_INDEX_BITS] = {0};
         uint64_t begin = base;
-        rs_block block;
+        rs_block block = {0};
         rs_store_u32(bytes, (uint32_t)base), rs_store_u32(bytes + 4, (uint32_t)slope);
         for (uint32_t i = 0; i < 64; i++)
             rs_store_bits(bytes + 8, (uint64_t)i * bits, bits, half + (half - 1) * i / 63);
-        segment = make_exact(bytes, 8 + 8 * (size_t)bits);
-        memset(&block, 0, sizeof block);
+        uint8_t *segment = make_exact(bytes, 8 + 8 * (size_t)bits);
         block.n_records = 64, block.heap_size_bytes = block.rows_size_bytes = UINT32_MAX;
         block.index_width = RS_FMT_INDEX_LINES, block.index_bits = (uint16_t)bits;
         for (uint32_t i = 0; i < 64; i++) {
@@ -171,14 +165,13 @@ TEST(test_bad_lines) {
     uint64_t seed = 1;
     for (unsigned bits = 1; bits <= RS_FMT_INDEX_BITS; bits++) {
         for (unsigned round = 0; round < 200; round++) {
-            uint8_t bytes[8 + 8 * RS_FMT_INDEX_BITS], *segment;
-            rs_block block;
+            uint8_t bytes[8 + 8 * RS_FMT_INDEX_BITS];
+            rs_block block = {0};
             for (size_t i = 0; i < sizeof bytes; i++) {
                 seed = seed * UINT64_C(6364136223846793005) + 1442695040888963407u;
                 bytes[i] = (uint8_t)(seed >> (round % 3 == 0 && i < 8 ? 63 : 40));
             }
-            segment = make_exact(bytes, 8 + 8 * (size_t)bits);
-            memset(&block, 0, sizeof block);
+            uint8_t *segment = make_exact(bytes, 8 + 8 * (size_t)bits);
             block.n_records = 64, block.heap_size_bytes = block.rows_size_bytes = seed >> (round % 60);
             block.index_width = RS_FMT_INDEX_LINES, block.index_bits = (uint16_t)bits;
             for (size_t i = 0; i < 64; i++) {
@@ -214,9 +207,8 @@ TEST(test_bad_offsets) {
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         uint8_t segment[64 + 8 + 128] = {0};
-        rs_block block;
+        rs_block block = {0};
         rs_slice out;
-        memset(&block, 0, sizeof block);
         block.n_records = 3, block.heap_size_bytes = block.rows_size_bytes = 100, block.index_off = 64;
         block.index_width = 2, block.index_bits = 16;
         rs_store_u64(segment + 64, cases[i].base);
@@ -231,9 +223,8 @@ TEST(test_bad_offsets) {
 /* The sum of the base and an end of 8 bytes is not taken modulo 2^64. */
 TEST(test_wide_ends) {
     uint8_t segment[8 + 8 * 64] = {0};
-    rs_block block;
+    rs_block block = {0};
     rs_slice out;
-    memset(&block, 0, sizeof block);
     block.n_records = 2, block.heap_size_bytes = block.rows_size_bytes = 100;
     block.index_width = 8, block.index_bits = 64;
     rs_store_u64(segment, 50);
@@ -247,11 +238,9 @@ TEST(test_wide_ends) {
 
 /* HEAP 4096 to 8192, OFFSETS 8192 to 8328 (one group of width 2), BLOCKS at 0 of the slice, two trees. */
 static rs_status read_block(const rs_block *block, uint32_t at, uint64_t value, unsigned width) {
-    rs_directory directory;
-    uint8_t entry[RS_FMT_BLOCK_SIZE], *exact;
+    rs_directory directory = {0};
+    uint8_t entry[RS_FMT_BLOCK_SIZE];
     rs_block out;
-    rs_status status;
-    memset(&directory, 0, sizeof directory);
     directory.sections[RS_FMT_SECTION_HEAP].off = 4096, directory.sections[RS_FMT_SECTION_HEAP].size_bytes = 4096;
     directory.sections[RS_FMT_SECTION_OFFSETS].off = 8192;
     directory.sections[RS_FMT_SECTION_OFFSETS].size_bytes = 8 + 64 * 2;
@@ -259,8 +248,8 @@ static rs_status read_block(const rs_block *block, uint32_t at, uint64_t value, 
     directory.sections[RS_FMT_SECTION_TREE_TABLE].count = 2;
     rs_block_write(block, entry);
     memcpy(entry + at, &value, width);
-    exact = make_exact(entry, sizeof entry);
-    status = rs_block_read(rs_slice_of(exact, sizeof entry), &directory, 0, &out, &err);
+    uint8_t *exact = make_exact(entry, sizeof entry);
+    rs_status status = rs_block_read(rs_slice_of(exact, sizeof entry), &directory, 0, &out, &err);
     if (status == RS_OK && width == 0) CHECK(memcmp(&out, block, sizeof out) == 0);
     free(exact);
     return status;

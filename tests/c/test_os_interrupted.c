@@ -165,7 +165,7 @@ TEST(test_reserving) {
     CHECK_OK(rs_os_reserve(fd, 100, 300, false, &err), &err);
     CHECK_U64(reserving.calls, 4);
     CHECK(lseek(fd, 0, SEEK_END) == 300);
-    for (unsigned i = 0; i < 3; i++) { /* no such call: the file grows all the same, and does not shrink */
+    for (unsigned i = 0; i < 3; i++) { /* without the call the file still grows, and does not shrink */
         const off_t wanted = (off_t)(400 + 100 * i);
         make_plan(&reserving, 9, missing[i], 0);
         CHECK_OK(rs_os_reserve(fd, 0, (uint64_t)wanted, false, &err), &err);

@@ -165,11 +165,11 @@ TEST(test_generations) {
 /* Children publish under one name at the same moment: one succeeds, the others hear EEXIST, nothing of theirs stays. */
 TEST(test_publishing_at_once) {
     enum { CHILDREN = 8, ROUNDS = 20 };
-    int round, i, gate[2], status, winners;
-    for (round = 0; round < ROUNDS; round++) {
+    int gate[2], status, winners;
+    for (int round = 0; round < ROUNDS; round++) {
         REQUIRE(pipe(gate) == 0);
         (void)fflush(NULL);
-        for (i = 0; i < CHILDREN; i++) {
+        for (int i = 0; i < CHILDREN; i++) {
             if (fork() == 0) {
                 rs_segment made;
                 char *temporary, byte;
@@ -183,7 +183,7 @@ TEST(test_publishing_at_once) {
         }
         (void)close(gate[0]), (void)close(gate[1]);
         winners = 0;
-        for (i = 0; i < CHILDREN; i++) {
+        for (int i = 0; i < CHILDREN; i++) {
             REQUIRE(wait(&status) > 0 && WIFEXITED(status) && WEXITSTATUS(status) <= 1);
             winners += WEXITSTATUS(status) == 0;
         }
@@ -196,7 +196,6 @@ TEST(test_publishing_at_once) {
 TEST(test_planted) {
     rs_segment segment;
     rs_os_lock lock;
-    int fd;
     (void)alarm(10);
     CHECK(mkfifo(at("name"), 0400) == 0);
     CHECK_CODE(rs_segment_open_leased(&segment, at("name"), &err), RS_E_SYS_NOT_OURS, &err);
@@ -205,7 +204,7 @@ TEST(test_planted) {
     CHECK_CODE(rs_segment_open_leased(&segment, at("name"), &err), RS_E_SYS_NOT_OURS, &err);
     CHECK_CODE(rs_os_open_lock(at("name"), &lock, &err), RS_E_SYS_NOT_OURS, &err);
     CHECK(!removed(at("name")) && rmdir(at("name")) == 0);
-    fd = open(at("target"), O_RDWR | O_CREAT, 0400);
+    int fd = open(at("target"), O_RDWR | O_CREAT, 0400);
     CHECK(write(fd, "theirs", 6) == 6);
     CHECK(symlink(at("target"), at("name")) == 0);
     CHECK_CODE(rs_segment_open_leased(&segment, at("name"), &err), RS_E_SYS_NOT_OURS, &err);
@@ -267,9 +266,8 @@ TEST(test_lock_of_a_killed_parent) {
     rs_os_lock mine, other;
     bool named;
     int gate[2], status;
-    pid_t builder;
     REQUIRE(pipe(gate) == 0);
-    builder = fork();
+    pid_t builder = fork();
     if (builder == 0) {
         rs_os_lock locks[3];
         int there[2];
@@ -308,9 +306,8 @@ TEST(test_after_a_kill) {
     static const rs_backing backings[] = {RS_BACKING_NAMED, RS_BACKING_TEMPORARY};
     int status;
     for (size_t i = 0; i < 2; i++) {
-        pid_t child;
         (void)fflush(NULL);
-        child = fork();
+        pid_t child = fork();
         if (child == 0) {
             rs_segment made;
             rs_segment_writer writer;
@@ -345,10 +342,9 @@ static int fill(rs_backing backing) {
 
 TEST(test_full_file_system) {
     int status;
-    pid_t child;
     CHECK(mkdir(at("small"), 0700) == 0);
     (void)fflush(NULL);
-    child = fork();
+    pid_t child = fork();
     if (child == 0) {
         if (unshare(CLONE_NEWNS) != 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
             mount("none", at("small"), "tmpfs", 0, "size=1m") != 0) {

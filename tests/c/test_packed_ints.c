@@ -14,8 +14,7 @@ static rs_error err;
 
 /* A node as compiling it gives. */
 static rs_node node_of(const uint8_t aux[RS_FMT_NUMBERS_AUX_SIZE]) {
-    rs_node node;
-    memset(&node, 0, sizeof node);
+    rs_node node = {0};
     node.kind = RS_FMT_NODE_NUMBERS;
     node.base = rs_load_u64(aux);
     node.number_kind = aux[RS_FMT_NUMBERS_KIND];
@@ -58,17 +57,16 @@ static void round_trip(const int64_t *const *lists, const uint64_t *lengths, siz
     static rs_packed_ints_sizes sizes;
     uint8_t aux[RS_FMT_NUMBERS_AUX_SIZE];
     int64_t base = INT64_MAX;
-    uint64_t size = 0, k;
-    rs_node node;
+    uint64_t size = 0;
     memset(&sizes, 0, sizeof sizes);
     sizes.stride = stride;
     for (size_t i = 0; i < n_lists; i++) {
-        for (k = 0; k < lengths[i]; k++) base = lists[i][k] < base ? lists[i][k] : base;
+        for (uint64_t k = 0; k < lengths[i]; k++) base = lists[i][k] < base ? lists[i][k] : base;
     }
     for (size_t i = 0; i < n_lists; i++) rs_packed_ints_measure(&sizes, lists[i], lengths[i], base);
     rs_packed_ints_aux(&sizes, RS_FMT_NUMBERS_INTS, 0, base, aux);
     CHECK(aux[RS_FMT_NUMBERS_STRIDE] == stride && rs_load_u16(aux + 14) == 0 && aux[13] == 0);
-    node = node_of(aux);
+    rs_node node = node_of(aux);
     for (size_t i = 0; i < n_lists; i++) {
         rs_buffer bytes = {0};
         if (lengths[i] == 0) continue;
@@ -91,15 +89,15 @@ static uint64_t random_bits(unsigned bits) {
 TEST(test_round_trips) {
     static int64_t numbers[4][MOST];
     const int64_t *lists[4] = {numbers[0], numbers[1], numbers[2], numbers[3]};
-    uint64_t lengths[4], i;
+    uint64_t lengths[4];
     for (unsigned stride = 0; stride <= 16; stride++) {
         for (unsigned width = 0; width <= 64; width++) {
             uint64_t base = random_bits(64);
             for (size_t k = 0; k < 4; k++) {
                 lengths[k] = make_random(3) == 0 ? make_random(300) : make_random(30);
-                for (i = 0; i < lengths[k]; i++) numbers[k][i] = (int64_t)(base + random_bits(width));
+                for (uint64_t i = 0; i < lengths[k]; i++) numbers[k][i] = (int64_t)(base + random_bits(width));
                 /* Chunks of other widths within one list. */
-                for (i = 0; i < lengths[k] && make_random(2) == 0; i++)
+                for (uint64_t i = 0; i < lengths[k] && make_random(2) == 0; i++)
                     numbers[k][i] = (int64_t)(base + random_bits(width / 2));
             }
             round_trip(lists, lengths, 4, stride);
@@ -243,19 +241,17 @@ TEST(test_huge_counts) {
 /* The bytes may change after they were checked. With any bytes, nothing beyond the list is read. */
 TEST(test_bytes_that_change) {
     static int64_t numbers[100];
-    unsigned stride, i;
+    unsigned i;
     for (i = 0; i < 100; i++) numbers[i] = (int64_t)(i * i * i);
-    for (stride = 0; stride <= 16; stride += 4) {
+    for (unsigned stride = 0; stride <= 16; stride += 4) {
         rs_node node = node_with(0, stride, 20, 64);
         rs_buffer bytes = {0};
-        rs_slice in;
         rs_packed_ints list;
         const int64_t *some;
-        uint8_t *exact;
         uint64_t given = 0;
         CHECK_OK(rs_packed_ints_append(&node, numbers, 100, &bytes, &err), &err);
-        exact = make_exact(bytes.data, bytes.size_bytes);
-        in = rs_slice_of(exact, bytes.size_bytes);
+        uint8_t *exact = make_exact(bytes.data, bytes.size_bytes);
+        rs_slice in = rs_slice_of(exact, bytes.size_bytes);
         CHECK(rs_packed_ints_take(&node, 100, &in, &list));
         memset(exact, 0xFF, bytes.size_bytes);
         while ((i = rs_packed_ints_next(&list, &some)) != 0) given += i;
@@ -309,12 +305,11 @@ TEST(test_scales) {
         {1.0 / 3.0, 16, 0},
     };
     int64_t m;
-    unsigned s, scale;
+    unsigned scale;
     double power = 1.0; /* exact up to 10^22 */
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        bool found;
         scale = 0;
-        found = rs_packed_ints_find_scale(cases[i].value, &scale);
+        bool found = rs_packed_ints_find_scale(cases[i].value, &scale);
         CHECK(found == (cases[i].scale <= 15));
         if (found) {
             CHECK_U64(scale, cases[i].scale);
@@ -325,7 +320,7 @@ TEST(test_scales) {
     CHECK(!rs_packed_ints_find_scale(NAN, &scale) && !rs_packed_ints_from_float(NAN, 0, &m));
     scale = 3; /* goes on from where it is told to */
     CHECK(rs_packed_ints_find_scale(0.5, &scale) && scale == 3);
-    for (s = 0; s <= 22; s++, power *= 10.0)
+    for (unsigned s = 0; s <= 22; s++, power *= 10.0)
         CHECK(rs_schema_divisor(s) == power && !rs_packed_ints_from_float(HUGE_VAL, s, &m));
     CHECK(rs_schema_divisor(23) == 1.0);
 }
@@ -336,10 +331,9 @@ TEST(test_decimals_of_15_digits) {
     for (int i = 0; i < 20000; i++) {
         unsigned scale = (unsigned)make_random(16), digits = 1 + (unsigned)make_random(15);
         int64_t wanted = (int64_t)random_bits(49) % (int64_t)rs_schema_divisor(digits), m = 0;
-        double value;
         if (make_random(2) == 0) wanted = -wanted;
         (void)snprintf(text, sizeof text, "%llde-%u", (long long)wanted, scale);
-        value = strtod(text, NULL);
+        double value = strtod(text, NULL);
         if (wanted == 0) continue; /* "-0e-3" */
         if (!CHECK(rs_packed_ints_from_float(value, scale, &m)) || !CHECK(m == wanted))
             (void)fprintf(stderr, "    %s\n", text);
@@ -353,8 +347,8 @@ TEST(test_many_floats) {
     uint8_t any[40 * 9];
     int64_t found[40], m;
     uint64_t n, i, first;
-    unsigned round, scale;
-    for (round = 0; round < 20000; round++) {
+    unsigned scale;
+    for (unsigned round = 0; round < 20000; round++) {
         n = make_random(41), scale = (unsigned)make_random(6);
         for (i = 0; i < n; i++) {
             double value = (double)((int64_t)make_random(2000000) - 1000000) / rs_schema_divisor(scale);
@@ -371,8 +365,7 @@ TEST(test_many_floats) {
 }
 
 static rs_node decimal_of(int64_t base, unsigned scale, unsigned correction) {
-    rs_node node;
-    memset(&node, 0, sizeof node);
+    rs_node node = {0};
     node.kind = RS_FMT_NODE_DECIMAL;
     node.base = (uint64_t)base, node.scale = (uint8_t)scale, node.correction = (uint8_t)correction;
     node.divisor = rs_schema_divisor(scale);

@@ -149,15 +149,14 @@ TEST(test_elements_of_numbers) {
                          floats[] = {0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 0, 0, 20};
     for (unsigned kind = 0; kind < 2; kind++) {
         uint8_t aux[16] = {0};
-        rs_tree tree;
         rs_buffer bytes = {0};
-        int64_t numbers[30], i, k;
+        int64_t numbers[30], k;
         memcpy(aux, kind == 0 ? ints : floats, 13);
-        tree = compiled(&node, 1, aux, 16);
-        for (i = 0; i < 30; i++) numbers[i] = i * i % 200;
+        rs_tree tree = compiled(&node, 1, aux, 16);
+        for (int64_t i = 0; i < 30; i++) numbers[i] = i * i % 200;
         make_varint(&bytes, 30);
         CHECK_OK(rs_packed_ints_append(tree.nodes, numbers, 30, &bytes, &err), &err);
-        for (i = -32; i < 33; i++) {
+        for (int64_t i = -32; i < 33; i++) {
             rs_cursor c = cursor_over(bytes.data, bytes.size_bytes, NULL);
             rs_place place;
             bool found;
@@ -183,10 +182,9 @@ TEST(test_optionals) {
     static const uint8_t aux[] = {0, 0, 0, 0, 0, 0, 0, 0, 0x91, 0x92}, five[] = {11}, none[] = {10},
                          both[] = {7, 9, 1, 'a'}, first[] = {1, 9}, null[] = {2};
     rs_tree trees[2];
-    rs_cursor c;
     rs_place place;
     trees[0] = compiled(maybe, 2, aux, 8), trees[1] = compiled(row, 6, aux, 10);
-    c = cursor_over(five, 1, NULL);
+    rs_cursor c = cursor_over(five, 1, NULL);
     CHECK_OK(rs_path_begin(&c, trees[0].nodes, &place, &err), &err);
     CHECK(place.node->kind == INT && rs_decode_int_unchecked(place.node, place.body, place.bits) == 5);
     c = cursor_over(none, 1, NULL);
@@ -225,7 +223,6 @@ TEST(test_entries) {
     rs_store store;
     rs_record record;
     rs_place place;
-    rs_cursor c;
     bool found;
     uint64_t n;
     unsigned unit;
@@ -238,7 +235,7 @@ TEST(test_entries) {
     hand_finish(&h, hand_tree(&h, outer, 2, numbers + 2, 4));
     REQUIRE_OK(rs_store_open(&store, hand_slice(&h), NULL, &err), &err);
     REQUIRE_OK(rs_store_find(&store, 0, &record, &err), &err);
-    c = rs_store_cursor(&store, &record);
+    rs_cursor c = rs_store_cursor(&store, &record);
     CHECK_OK(rs_path_begin(&c, record.tree->nodes, &place, &err), &err);
     CHECK_OK(rs_path_element(&c, &place, 1, &found, &err), &err);
     CHECK(found && place.node->kind == TUPLE);
@@ -332,7 +329,6 @@ TEST(test_columns_of_entries) {
         rs_store store;
         rs_record record;
         rs_place place;
-        rs_cursor c;
         rs_column column = {{0}, 0, false};
         uint64_t n = 0;
         int shape = -1;
@@ -342,7 +338,7 @@ TEST(test_columns_of_entries) {
         hand_finish(&h, hand_tree(&h, cases[i].nodes, cases[i].n_nodes, zeros, 4));
         REQUIRE_OK(rs_store_open(&store, hand_slice(&h), NULL, &err), &err);
         REQUIRE_OK(rs_store_find(&store, 0, &record, &err), &err);
-        c = rs_store_cursor(&store, &record);
+        rs_cursor c = rs_store_cursor(&store, &record);
         CHECK_OK(rs_path_begin(&c, record.tree->nodes, &place, &err), &err);
         CHECK_OK(rs_column_take(&column, &c, &place, &shape, &n, &err), &err);
         CHECK(shape == cases[i].shape);

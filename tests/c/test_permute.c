@@ -61,8 +61,8 @@ static uint64_t undone(uint64_t half, uint64_t key, uint64_t other, uint64_t mod
 static uint64_t position_of(const rs_permutation *p, uint64_t element) {
     if (p->n <= 1) return 0;
     do {
-        uint64_t l = element % p->a, r = element / p->a, pass;
-        for (pass = p->n < 4096 ? 4 : 1; pass-- > 0;) {
+        uint64_t l = element % p->a, r = element / p->a;
+        for (uint64_t pass = p->n < 4096 ? 4 : 1; pass-- > 0;) {
             for (int j = 7; j >= 0; j--) {
                 if (j % 2 != 0) r = undone(r, p->keys[j], l + (pass << 32), p->b);
                 else l = undone(l, p->keys[j], r + (pass << 32), p->a);
@@ -77,9 +77,9 @@ static uint64_t position_of(const rs_permutation *p, uint64_t element) {
 static bool is_bijective(uint64_t n, uint64_t seed) {
     uint32_t *seen = make_counts(n + 1);
     rs_permutation p;
-    uint64_t i, wrong = 0;
+    uint64_t wrong = 0;
     rs_permutation_init(&p, n, seed);
-    for (i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < n; i++) {
         uint64_t element = rs_permutation_at(&p, i);
         wrong += element >= n || seen[element]++ != 0 || position_of(&p, element) != i;
     }
@@ -113,11 +113,11 @@ TEST(test_bijective_when_long) {
     uint64_t state = 99;
     for (size_t k = 0; k < sizeof longer / sizeof longer[0]; k++) {
         const uint64_t n = longer[k];
-        uint64_t i, wrong = 0;
+        uint64_t wrong = 0;
         rs_permutation p;
         rs_permutation_init(&p, n, sample(&state));
         CHECK(p.a % 2 == 0 && p.a * p.b >= n && p.a * p.b - n < p.a && p.a * p.a >= n && (p.a - 2) * (p.a - 2) < n);
-        for (i = 0; i < 30000; i++) {
+        for (uint64_t i = 0; i < 30000; i++) {
             const uint64_t position = i < 5000 ? i : i < 10000 ? n - 1 - (i - 5000) : sample(&state) % n;
             const uint64_t element = rs_permutation_at(&p, position);
             wrong += element >= n || position_of(&p, element) != position;
@@ -131,13 +131,13 @@ TEST(test_bijective_when_long) {
 TEST(test_any_argument) {
     static const uint64_t lengths[] = {0,         1, 2, 3, 5, 9, 1000, 4096, 5000, RS_PERMUTE_MAX, RS_PERMUTE_MAX + 1,
                                        UINT64_MAX};
-    uint64_t state = 5, i;
+    uint64_t state = 5;
     for (size_t k = 0; k < sizeof lengths / sizeof lengths[0]; k++) {
         uint64_t bound = lengths[k] > RS_PERMUTE_MAX ? RS_PERMUTE_MAX : lengths[k], wrong = 0;
         rs_permutation p;
         rs_permutation_init(&p, lengths[k], sample(&state));
         CHECK_U64(p.n, bound);
-        for (i = 0; i < 2000; i++) {
+        for (uint64_t i = 0; i < 2000; i++) {
             const uint64_t any = i < 500 ? i : i < 1000 ? UINT64_MAX - i : sample(&state) >> (i % 64);
             const uint64_t allowed = bound == 0 ? 1 : bound;
             wrong += rs_permutation_at(&p, any) >= allowed;
@@ -163,10 +163,10 @@ TEST(test_runs) {
             const uint64_t first = firsts[turn % 5], step = steps[turn % 8];
             for (size_t c = 0; c < sizeof counts / sizeof counts[0]; c++) {
                 int64_t out[302];
-                uint64_t i, wrong = 0;
+                uint64_t wrong = 0;
                 out[counts[c]] = -5;
                 rs_permutation_run(&p, first, step, counts[c], out);
-                for (i = 0; i < counts[c]; i++) {
+                for (uint64_t i = 0; i < counts[c]; i++) {
                     /* first + step i modulo n; no product here is above 2^58 */
                     const uint64_t at = n == 0 ? 0 : (first % n + step % n * i) % n;
                     wrong += (uint64_t)out[i] != rs_permutation_at(&p, at);
@@ -238,11 +238,11 @@ TEST(test_pinned) {
 /* Pearson's chi-square of counts that should be equal, with its mean and variance (df and 2 df): within eight standard
  * deviations above, and not too even either. Cells hold twenty and more. */
 static bool is_uniform(const uint32_t *counts, uint64_t cells) {
-    double total = 0, sum = 0, expected, df = (double)(cells - 1), off;
+    double total = 0, sum = 0, df = (double)(cells - 1);
     for (uint64_t i = 0; i < cells; i++) total += counts[i];
-    expected = total / (double)cells;
+    double expected = total / (double)cells;
     for (uint64_t i = 0; i < cells; i++) sum += (counts[i] - expected) * (counts[i] - expected) / expected;
-    off = sum - df;
+    double off = sum - df;
     if (expected >= 20 && off * off < 64 * 2 * df) return true;
     (void)fprintf(stderr, "    chi-square %.1f, %.0f cells of %.1f\n", sum, (double)cells, expected);
     return false;
@@ -250,10 +250,10 @@ static bool is_uniform(const uint32_t *counts, uint64_t cells) {
 
 /* The number of an order among the n! of its length: its Lehmer code. */
 static uint64_t rank_of(const uint64_t *order, uint64_t n) {
-    uint64_t rank = 0, i, k;
-    for (i = 0; i < n; i++) {
+    uint64_t rank = 0;
+    for (uint64_t i = 0; i < n; i++) {
         uint64_t smaller = 0;
-        for (k = i + 1; k < n; k++) smaller += order[k] < order[i];
+        for (uint64_t k = i + 1; k < n; k++) smaller += order[k] < order[i];
         rank = rank * (n - i) + smaller;
     }
     return rank;
@@ -266,15 +266,15 @@ TEST(test_all_orders_of_a_few) {
                  {6, 720, 100000}, {7, 5040, 200000}, {8, 40320, 900000}};
     for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
         uint32_t *counts = make_counts(cases[k].orders);
-        uint64_t seed, i, missing = 0;
-        for (seed = 0; seed < cases[k].seeds; seed++) {
+        uint64_t missing = 0;
+        for (uint64_t seed = 0; seed < cases[k].seeds; seed++) {
             uint64_t order[8];
             rs_permutation p;
             rs_permutation_init(&p, cases[k].n, seed);
-            for (i = 0; i < cases[k].n; i++) order[i] = rs_permutation_at(&p, i);
+            for (uint64_t i = 0; i < cases[k].n; i++) order[i] = rs_permutation_at(&p, i);
             counts[rank_of(order, cases[k].n)]++;
         }
-        for (i = 0; i < cases[k].orders; i++) missing += counts[i] == 0;
+        for (uint64_t i = 0; i < cases[k].orders; i++) missing += counts[i] == 0;
         CHECK_U64(missing, 0);
         if (!CHECK(is_uniform(counts, cases[k].orders))) {
             (void)fprintf(stderr, "    n %llu\n", (unsigned long long)cases[k].n);

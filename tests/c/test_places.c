@@ -60,8 +60,7 @@ static void write_places(const rs_tree *tree, unsigned n_parts) {
 }
 
 static rs_block block_of(void) {
-    rs_block block;
-    memset(&block, 0, sizeof block);
+    rs_block block = {0};
     block.n_records = made.n;
     block.heap_size_bytes = block.places_size_bytes = made.places.size_bytes;
     return block;
@@ -70,11 +69,10 @@ static rs_block block_of(void) {
 /* Writes the places of one part, which it clears, and opens them from *bytes, of which none lies behind them. Both are to
  * be freed. */
 static bool open_part(rs_places_part *part, const rs_tree *tree, uint8_t **bytes, rs_placed **placed) {
-    rs_block block;
     made.places.size_bytes = 0;
     if (!CHECK_OK(rs_places_write(part, 1, tree, made.n, &made.places, &err), &err)) return false;
     rs_places_part_clear(part);
-    block = block_of();
+    rs_block block = block_of();
     *bytes = make_exact(made.places.data, made.places.size_bytes);
     return CHECK_OK(rs_places_open(*bytes, &block, tree, placed, &err), &err);
 }
@@ -177,13 +175,11 @@ TEST(test_damaged) {
     rs_tree tree = tree_of_three();
     rs_placed *placed;
     for (uint32_t round = 0; round < 400; round++) {
-        rs_block block;
-        uint8_t *copy; /* of exactly the bytes, so that a sanitizer finds what is read beyond them */
         fill(200 + (uint32_t)make_random(400), round % 6, round % 2 == 0 ? 3 : 50);
         write_places(&tree, 1);
-        block = block_of();
+        rs_block block = block_of();
         if (round % 4 == 0) block.heap_size_bytes = block.places_size_bytes = make_random(made.places.size_bytes);
-        copy = (uint8_t *)malloc(block.heap_size_bytes + 1);
+        uint8_t *copy = (uint8_t *)malloc(block.heap_size_bytes + 1); /* exact, for the sanitizer */
         REQUIRE(copy != NULL);
         memcpy(copy, made.places.data, block.heap_size_bytes);
         for (uint32_t k = 0; k < round % 7 && block.heap_size_bytes > 0; k++) {
@@ -220,21 +216,21 @@ static rs_tree tree_of_rising(void) {
 /* The last residual ends with the places, and no byte behind it is read. */
 TEST(test_rising_at_the_end) {
     rs_tree tree = tree_of_rising();
-    unsigned i, forms = 0;
-    for (i = 0; i < 40; i++) {
+    unsigned forms = 0;
+    for (unsigned i = 0; i < 40; i++) {
         rs_places_part part = {0};
         rs_placed *placed;
         uint64_t number = 0;
         uint8_t *exact;
-        uint32_t j, wrong = 0;
+        uint32_t wrong = 0;
         fill(128, 1 + i % 2, 20);
         REQUIRE_OK(rs_places_part_begin(&part, &tree, &err), &err);
-        for (j = 0; j < made.n; j++) {
+        for (uint32_t j = 0; j < made.n; j++) {
             part.local = j;
             CHECK_OK(rs_places_put_number(&part, &tree.nodes[1], made.numbers[j], &err), &err);
         }
         REQUIRE(open_part(&part, &tree, &exact, &placed));
-        for (j = 0; j < made.n; j++) {
+        for (uint32_t j = 0; j < made.n; j++) {
             wrong += rs_placed_number(&placed[0], j, &number, &err) != RS_OK || number != made.numbers[j];
         }
         CHECK_U64(wrong, 0);
@@ -257,17 +253,16 @@ TEST(test_starts_of_residuals) {
     enum { STARTS = 4 + RS_FMT_RISING_HEAD_SIZE };
     rs_tree tree = tree_of_rising();
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        uint8_t bytes[STARTS + 4 + 8 * 66] = {4}, *exact;
+        uint8_t bytes[STARTS + 4 + 8 * 66] = {4};
         rs_placed *placed;
         uint64_t number = 0;
-        rs_block block;
+        rs_block block = {0};
         bytes[4 + RS_FMT_R_FORM] = RS_FMT_RISING_CORNERS;
         rs_store_u16(bytes + STARTS, cases[i].begin), rs_store_u16(bytes + STARTS + 2, cases[i].end);
         memset(bytes + STARTS + 4, 0xFF, sizeof bytes - STARTS - 4);
-        memset(&block, 0, sizeof block);
         block.n_records = 64;
         block.heap_size_bytes = block.places_size_bytes = sizeof bytes;
-        exact = make_exact(bytes, sizeof bytes);
+        uint8_t *exact = make_exact(bytes, sizeof bytes);
         REQUIRE_OK(rs_places_open(exact, &block, &tree, &placed, &err), &err);
         for (uint32_t j = 0; j < 64; j++) {
             if (!CHECK_CODE(rs_placed_number(&placed[0], j, &number, &err), cases[i].code, &err)) break;
@@ -293,10 +288,9 @@ TEST(test_heads) {
     rs_tree tree = tree_of_three();
     rs_placed *placed;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        rs_block block;
         fill(300, 2, 20);
         write_places(&tree, 1);
-        block = block_of();
+        rs_block block = block_of();
         made.places.data[rs_load_u32(made.places.data + 4 * cases[i].section) + cases[i].at] = cases[i].value;
         if (!CHECK_CODE(rs_places_open(made.places.data, &block, &tree, &placed, &err), cases[i].code, &err)) {
             (void)fprintf(stderr, "    case %zu\n", i);
@@ -329,21 +323,18 @@ static rs_status check_marks(const rs_tree *tree, unsigned i) {
  * that names a record behind the last. */
 TEST(test_marks_deep) {
     rs_tree tree = tree_of_three();
-    unsigned i, form, forms = 0;
-    for (i = 0; i < 20; i++) {
+    unsigned form, forms = 0;
+    for (unsigned i = 0; i < 20; i++) {
         const unsigned section = 1 + i / 2 % 2;
-        rs_block block;
         rs_placed *placed;
-        uint8_t *marks;
-        size_t size, k;
         fill(300, 2, i % 2 == 0 ? 3 : 50);
         made.odd[299] = 1, made.runs[299] = made.runs[298] ^ 1; /* the last record is marked */
         write_places(&tree, 1);
-        block = block_of();
+        rs_block block = block_of();
         REQUIRE_OK(rs_places_open(made.places.data, &block, &tree, &placed, &err), &err);
         form = placed[section].form;
-        marks = made.places.data + (placed[section].marks - made.places.data);
-        size = (size_t)rs_marks_size(form, made.n, placed[section].n_marks);
+        uint8_t *marks = made.places.data + (placed[section].marks - made.places.data);
+        size_t size = (size_t)rs_marks_size(form, made.n, placed[section].n_marks);
         free(placed);
         forms |= 1u << form;
         CHECK_OK(check_marks(&tree, section), &err);
@@ -353,7 +344,7 @@ TEST(test_marks_deep) {
             CHECK_CODE(check_marks(&tree, section), RS_E_FMT_BLOCK, &err);
             continue;
         }
-        for (k = 0; k < 8 * size; k++) {
+        for (size_t k = 0; k < 8 * size; k++) {
             marks[k / 8] ^= (uint8_t)(1u << k % 8);
             if (!CHECK(check_marks(&tree, section) != RS_OK)) (void)fprintf(stderr, "    bit %u\n", (unsigned)k);
             marks[k / 8] ^= (uint8_t)(1u << k % 8);
@@ -368,22 +359,19 @@ TEST(test_marks_deep) {
 TEST(test_counts_of_marks) {
     static const uint32_t counts[] = {1, 256, 257, 300, 513};
     rs_tree tree = tree_of_three();
-    unsigned i, section;
-    for (i = 0; i < 2 * sizeof counts / sizeof counts[0]; i++) {
-        rs_block block;
+    unsigned section;
+    for (unsigned i = 0; i < 2 * sizeof counts / sizeof counts[0]; i++) {
         rs_placed *placed;
-        uint8_t *marks;
-        uint32_t part, n_marks;
         section = 1 + i % 2;
         fill(counts[i / 2], 2, 100);
         write_places(&tree, 1);
-        block = block_of();
+        rs_block block = block_of();
         REQUIRE_OK(rs_places_open(made.places.data, &block, &tree, &placed, &err), &err);
         CHECK(placed[section].form == RS_FMT_MARKS_LOW);
-        marks = made.places.data + (placed[section].marks - made.places.data);
-        n_marks = placed[section].n_marks;
+        uint8_t *marks = made.places.data + (placed[section].marks - made.places.data);
+        uint32_t n_marks = placed[section].n_marks;
         free(placed);
-        for (part = 0; part * RS_FMT_MARKS_LOW_RECORDS < made.n; part++) {
+        for (uint32_t part = 0; part * RS_FMT_MARKS_LOW_RECORDS < made.n; part++) {
             const uint16_t before = rs_load_u16(marks + 2 * (size_t)part);
             rs_store_u16(marks + 2 * (size_t)part, (uint16_t)(n_marks + 1));
             CHECK_CODE(check_marks(&tree, section), RS_E_FMT_VALUE, &err);

@@ -18,10 +18,9 @@ static void say_plan(const rs_plan *d) {
 }
 
 static const char *planned(void) {
-    rs_dictionaries dictionaries;
+    rs_dictionaries dictionaries = {0};
     rs_plan *root = NULL;
     rs_status status = look();
-    memset(&dictionaries, 0, sizeof dictionaries);
     said_size = 0;
     if (status == RS_OK) status = rs_plan_choose(&stats, &dictionaries, 0, &root, &err);
     if (status == RS_OK) say_plan(root);
@@ -245,8 +244,8 @@ static void add_sentences(void) {
     static const char *const words[] = {"house", "of", "the", "a river", "boat", "they", "went", "never"};
     char text[128];
     for (uint32_t i = 0; i < 900; i++) {
-        uint32_t k, n = (uint32_t)make_random(8) + 1, used = 0;
-        for (k = 0; k < n; k++) {
+        uint32_t n = (uint32_t)make_random(8) + 1, used = 0;
+        for (uint32_t k = 0; k < n; k++) {
             used +=
                 (uint32_t)snprintf(text + used, sizeof text - used, "%s%s", k == 0 ? "" : " ", words[make_random(8)]);
         }
@@ -322,11 +321,11 @@ TEST(test_log) {
 TEST(test_too_many_nodes) {
     rs_plan_log log = {0};
     char name[16];
-    uint32_t i, k, chosen = 0;
+    uint32_t chosen = 0;
     choices.log = &log;
-    for (i = 0; i < 40; i++) {
+    for (uint32_t i = 0; i < 40; i++) {
         make_head(&block.raw, 0x0F, 600);
-        for (k = 0; k < 600; k++) {
+        for (uint32_t k = 0; k < 600; k++) {
             (void)snprintf(name, sizeof name, "c%u", k), make_str(&block.raw, name);
             (void)snprintf(name, sizeof name, "%04u-%02u-%02u:%u", i * k % 9973, i % 12, (i + k) % 28, i * 37 % 101),
                 make_str(&block.raw, name);
@@ -336,7 +335,7 @@ TEST(test_too_many_nodes) {
     (void)planned();
     CHECK(strncmp(said, "struct(", 7) == 0);
     CHECK(strstr(said, "concat") == NULL);
-    for (i = 0; i < log.n; i++) chosen += log.at[i].chosen && log.at[i].of == RS_FMT_NODE_STRUCT;
+    for (uint32_t i = 0; i < log.n; i++) chosen += log.at[i].chosen && log.at[i].of == RS_FMT_NODE_STRUCT;
     CHECK_U64(chosen, 1);
     rs_plan_log_clear(&log);
     choices.log = NULL;

@@ -87,18 +87,17 @@ TEST(test_dropped) {
 TEST(test_masks) {
     static uint8_t mask[MOST];
     for (unsigned pattern = 1; pattern < 40; pattern++) {
-        uint64_t i, n, expected = 0, wrong = 0;
-        int64_t *out;
-        for (i = 0; i < MOST; i++) {
+        uint64_t expected = 0, wrong = 0;
+        for (uint64_t i = 0; i < MOST; i++) {
             mask[i] = (uint8_t)(i % pattern == 0 ? pattern : 0); /* any byte but 0 is true */
             expected += i % pattern == 0;
         }
-        n = rs_positions_count(mask, MOST);
+        uint64_t n = rs_positions_count(mask, MOST);
         CHECK_U64(n, expected);
-        out = (int64_t *)malloc((n + 1) * sizeof *out); /* exact, for the sanitizer */
+        int64_t *out = (int64_t *)malloc((n + 1) * sizeof *out); /* exact, for the sanitizer */
         if (out == NULL) abort();
         CHECK_U64(rs_positions_of_mask(mask, MOST, out), n);
-        for (i = 0; i < n; i++) wrong += (uint64_t)out[i] != i * pattern;
+        for (uint64_t i = 0; i < n; i++) wrong += (uint64_t)out[i] != i * pattern;
         CHECK_U64(wrong, 0);
         free(out);
     }

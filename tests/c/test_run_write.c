@@ -81,14 +81,14 @@ static bool holds(unsigned dtype, unsigned code, double value) {
 static void check_pair(unsigned code, bool big, unsigned dtype) {
     const rs_run run = run_of(code, big);
     const unsigned size = rs_dtype_bytes(dtype);
-    uint64_t written = 0, i, wanted = N;
+    uint64_t written = 0, wanted = N;
     uint8_t item[16];
-    for (i = 0; i < N; i++) put_item(code, big, i, i);
-    for (i = N; i-- > 0;) wanted = holds(dtype, code, number(code, i)) ? wanted : i;
+    for (uint64_t i = 0; i < N; i++) put_item(code, big, i, i);
+    for (uint64_t i = N; i-- > 0;) wanted = holds(dtype, code, number(code, i)) ? wanted : i;
     memset(out, 0xA5, sizeof out);
     CHECK_OK(rs_run_write(&run, N, dtype, NULL, &scratch, out, &written, &err), &err);
     CHECK_U64(written, wanted);
-    for (i = 0; i < wanted; i++) {
+    for (uint64_t i = 0; i < wanted; i++) {
         store_item(code_of(dtype), number(code, i), item);
         if (CHECK(memcmp(out + i * size, item, size) == 0)) continue;
         (void)fprintf(stderr, "    item %u of code %u as %s\n", (unsigned)i, code, rs_dtype_name(dtype));
@@ -134,20 +134,21 @@ TEST(test_ends_of_ranges) {
 /* Item (a, b, c) stands at a + 2 (b + 3 c) in Fortran order, at (3 a + b) 50 + c in C order. */
 TEST(test_fortran) {
     static const rs_run_shape shape = {3, true, {2, 3, 50}};
-    uint64_t a, b, c, written = 0;
+    uint64_t written = 0;
     uint8_t item[16];
     for (unsigned code = 1; code <= CODES; code++) {
         for (unsigned big = 0; big < 2; big++) {
             const rs_run run = run_of(code, big == 1);
             const unsigned dtype = code >= 13 ? RS_DTYPE_COMPLEX64 : RS_DTYPE_FLOAT64, size = rs_dtype_bytes(dtype);
-            for (a = 0; a < 2; a++) {
-                for (b = 0; b < 3; b++) {
-                    for (c = 0; c < 50; c++) put_item(code, big == 1, a + 2 * (b + 3 * c), (3 * a + b) * 50 + c);
+            for (uint64_t a = 0; a < 2; a++) {
+                for (uint64_t b = 0; b < 3; b++) {
+                    for (uint64_t c = 0; c < 50; c++)
+                        put_item(code, big == 1, a + 2 * (b + 3 * c), (3 * a + b) * 50 + c);
                 }
             }
             CHECK_OK(rs_run_write_fortran(&run, &shape, dtype, &scratch, out, &written, &err), &err);
             CHECK_U64(written, N);
-            for (a = 0; a < N; a++) {
+            for (uint64_t a = 0; a < N; a++) {
                 store_item(code_of(dtype), number(code, a), item);
                 if (!CHECK(memcmp(out + a * size, item, size) == 0)) break;
             }

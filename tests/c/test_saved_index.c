@@ -49,11 +49,11 @@ static uint64_t look_up(const rs_saved_index *index, saved_key key, int64_t want
 /* Checks that each record is found by its key: alone or as the last of its key, or among the rows of its group. */
 static void check_kind(uint32_t kind, saved_key key, uint64_t n, bool in_order) {
     opened o;
-    uint64_t i, j, wrong = 0;
+    uint64_t wrong = 0;
     if (open_built(&o, saved_build(kind, key, n))) {
         CHECK_OK(rs_verify_segment(built_slice(&o.b), NULL, NULL, &err), &err);
         CHECK(o.index.kind == kind && o.index.in_order == in_order && o.index.width == 4);
-        for (i = 0; i < n; i++) {
+        for (uint64_t i = 0; i < n; i++) {
             uint64_t entry = look_up(&o.index, key, key(i)), a = 0, b = 0, row, before = 0;
             if (entry == RS_NOWHERE) {
                 wrong++;
@@ -63,7 +63,7 @@ static void check_kind(uint32_t kind, saved_key key, uint64_t n, bool in_order) 
             } else {
                 bool found = false;
                 CHECK_OK(rs_saved_index_group(&o.index, entry, &a, &b, &err), &err);
-                for (j = a; j < b; j++) {
+                for (uint64_t j = a; j < b; j++) {
                     CHECK_OK(rs_saved_index_row(&o.index, j, &row, &err), &err);
                     wrong += key(row) != key(i) || (j > a && row <= before);
                     found |= row == i;

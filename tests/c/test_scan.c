@@ -42,15 +42,14 @@ TEST(test_shapes) {
 
 /* A dict's number is where it begins: outer before inner, through lists and ext values. */
 TEST(test_order_of_shapes) {
-    uint64_t inner, outer;
     make_dict("x", "y"), CHECK_OK(scan_made(0), &err);
-    inner = scan.key_sets[0];
+    uint64_t inner = scan.key_sets[0];
     make_head(&raw, 0x0F, 1), make_str(&raw, "k"), make_head(&raw, 0x0D, 3);
     make_dict("x", "y"), make_ext(&raw, 9, NULL), make_dict("x", "y"), make_ext(&raw, 25, "C");
     make_head(&raw, 0x0E, 1), make_dict("x", "y");
     CHECK_OK(scan_made(0), &err);
     REQUIRE(scan.n_key_sets == 5);
-    outer = scan.key_sets[1];
+    uint64_t outer = scan.key_sets[1];
     CHECK(outer != inner && scan.key_sets[2] == inner && scan.key_sets[3] == inner && scan.key_sets[4] == inner);
     done();
 }
@@ -138,11 +137,9 @@ TEST(test_depth) {
 /* Skipping any value counts as many key sets as scanning it found. */
 TEST(test_skip_stays_in_step) {
     for (unsigned round = 0; round < 3000; round++) {
-        rs_slice in;
-        uint8_t *exact;
         make_random_value(&raw, round % 6);
-        exact = make_exact(raw.data, raw.size_bytes);
-        in = rs_slice_of(exact, raw.size_bytes);
+        uint8_t *exact = make_exact(raw.data, raw.size_bytes);
+        rs_slice in = rs_slice_of(exact, raw.size_bytes);
         rs_scan_reset(&scan);
         CHECK_OK(rs_scan_record(&scan, in, UINT64_MAX, &err), &err);
         CHECK_U64(scan.next, 0);

@@ -6,9 +6,8 @@ static rs_error err;
 
 static rs_status compile_with(rs_tree *tree, const make_node *nodes, uint32_t n, const void *aux, uint32_t aux_size) {
     rs_buffer bytes = {0};
-    rs_status status;
     make_tree(&bytes, nodes, n, aux, aux_size);
-    status = make_compiled(&bytes, tree, &err);
+    rs_status status = make_compiled(&bytes, tree, &err);
     rs_buffer_clear(&bytes);
     return status;
 }
@@ -177,11 +176,10 @@ TEST(test_sizes) {
 /* A tuple of n - 1 children of one kind. */
 static rs_status compile_wide(uint8_t kind, uint32_t n) {
     make_node *nodes = (make_node *)calloc(n, sizeof *nodes);
-    rs_status status;
     if (nodes == NULL) abort();
     for (uint32_t i = 1; i < n; i++) nodes[i].kind = kind;
     nodes[0].kind = TUPLE, nodes[0].n_children = n - 1, nodes[0].first_child = 1;
-    status = compile(nodes, n, NULL, 0);
+    rs_status status = compile(nodes, n, NULL, 0);
     free(nodes);
     return status;
 }
@@ -189,9 +187,9 @@ static rs_status compile_wide(uint8_t kind, uint32_t n) {
 /* Lists in lists, `depth` containers, each below a union when `unions`. */
 static rs_status compile_deep(uint32_t depth, bool unions) {
     make_node nodes[1300];
-    uint32_t n = 0, next = 1, i;
+    uint32_t n = 0, next = 1;
     memset(nodes, 0, sizeof nodes);
-    for (i = 0; i < depth; i++) {
+    for (uint32_t i = 0; i < depth; i++) {
         if (unions) {
             nodes[n].kind = UNION, nodes[n].n_children = 2, nodes[n].first_child = next;
             nodes[n + 1].kind = ANY, next += 2, n += 2;
@@ -286,12 +284,11 @@ TEST(test_limits) {
 static rs_status compile_union_of(uint32_t n) {
     make_node *nodes = (make_node *)calloc(n + 1, sizeof *nodes);
     rs_tree tree;
-    rs_status status;
-    uint32_t i, bits = 0;
+    uint32_t bits = 0;
     if (nodes == NULL) abort();
-    for (i = 1; i <= n; i++) nodes[i].kind = BOOL;
+    for (uint32_t i = 1; i <= n; i++) nodes[i].kind = BOOL;
     nodes[0].kind = UNION, nodes[0].n_children = n, nodes[0].first_child = 1;
-    status = compile_with(&tree, nodes, n + 1, NULL, 0);
+    rs_status status = compile_with(&tree, nodes, n + 1, NULL, 0);
     if (status == RS_OK) {
         while ((1u << bits) < n) bits++;
         CHECK_U64(tree.nodes[0].bits, bits);
@@ -345,9 +342,8 @@ TEST(test_row_layout) {
                                       {INT, 16, 0, 0, 0, 0, 8, 0}};
     static const char aux[] = "\0\0\0\0\0\0\0\0\x09\1a\x09\1b\x09\1c\x09\1d\x09\1e";
     rs_tree tree;
-    const rs_node *n;
     REQUIRE_OK(compile_with(&tree, nodes, 7, aux, 23), &err);
-    n = tree.nodes;
+    const rs_node *n = tree.nodes;
     CHECK(!n[0].fixed && n[5].fixed);
     CHECK_U64(n[0].group_bytes, 1);
     CHECK_U64(n[0].head_bytes, 1 + 8 + 4);
@@ -375,9 +371,8 @@ TEST(test_any_byte_changed) {
         uint8_t was = bytes.data[i];
         for (unsigned value = 0; value < 256; value++) {
             rs_tree tree;
-            rs_status status;
             bytes.data[i] = (uint8_t)value;
-            status = make_compiled(&bytes, &tree, &err);
+            rs_status status = make_compiled(&bytes, &tree, &err);
             CHECK(status == RS_OK ? value == was || tree.n_nodes == 6
                                   : status == RS_E_FMT_TREE || status == RS_E_FMT_VERSION);
             if (status == RS_OK) rs_tree_clear(&tree);
@@ -543,13 +538,13 @@ TEST(test_packed_nodes) {
 
 TEST(test_counts_of_tables_and_parts) {
     make_node nodes[66];
-    uint32_t tables[65] = {0}, n, i;
-    for (n = 1; n <= 65; n++) {
+    uint32_t tables[65] = {0};
+    for (uint32_t n = 1; n <= 65; n++) {
         make_node node = {DICT_CODED, 16, 0, 0, 0, 0, 0, 65};
         node.aux_size = 4 * n;
         CHECK_CODE(compile(&node, 1, tables, 4 * n), n <= 64 ? RS_OK : RS_E_FMT_TREE, &err);
         memset(nodes, 0, sizeof nodes);
-        for (i = 1; i <= n; i++) nodes[i].kind = STR;
+        for (uint32_t i = 1; i <= n; i++) nodes[i].kind = STR;
         nodes[0].kind = CONCAT, nodes[0].n_children = n, nodes[0].first_child = 1;
         CHECK_CODE(compile(nodes, n + 1, NULL, 0), n <= 64 ? RS_OK : RS_E_FMT_TREE, &err);
     }
@@ -608,9 +603,8 @@ TEST(test_any_byte_of_packed_changed) {
         uint8_t was = bytes.data[i];
         for (unsigned value = 0; value < 256; value++) {
             rs_tree tree;
-            rs_status status;
             bytes.data[i] = (uint8_t)value;
-            status = make_compiled(&bytes, &tree, &err);
+            rs_status status = make_compiled(&bytes, &tree, &err);
             CHECK(status == RS_OK || status == RS_E_FMT_TREE || status == RS_E_FMT_VERSION);
             if (value == was) CHECK_OK(status, &err);
             if (status == RS_OK) rs_tree_clear(&tree);

@@ -6,8 +6,8 @@ static const rs_alternative *only(void) { return stats.root.n == 1 ? &stats.root
 
 /* Alternatives of kind struct at the root. */
 static uint32_t n_structs(void) {
-    uint32_t i, n = 0;
-    for (i = 0; i < stats.root.n; i++) n += stats.root.alternatives[i].kind == RS_FMT_NODE_STRUCT;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < stats.root.n; i++) n += stats.root.alternatives[i].kind == RS_FMT_NODE_STRUCT;
     return n;
 }
 
@@ -101,19 +101,18 @@ TEST(test_too_many_shapes) {
 }
 
 static void add_elements(unsigned a, unsigned b) {
-    unsigned tags[2] = {a, b}, i;
+    unsigned tags[2] = {a, b};
     make_head(&block.raw, 0x0D, 2);
-    for (i = 0; i < 2; i++) tags[i] == 8 ? make_float(&block.raw, 0.5) : make_tag(&block.raw, tags[i]);
+    for (unsigned i = 0; i < 2; i++) tags[i] == 8 ? make_float(&block.raw, 0.5) : make_tag(&block.raw, tags[i]);
     make_record_end(&block);
 }
 
 TEST(test_classes_of_lists) {
-    const rs_alternative *a;
     add_ints(0x0D, 0, 0, 0); /* of what it is shows later */
     add_elements(0x91, 0x92), add_elements(8, 8), add_elements(8, 0x91), add_elements(2, 1), add_elements(0, 0x91);
     add_ints(0x0D, 0, 0, 0);
     REQUIRE_OK(look(), &err);
-    a = stats.root.alternatives;
+    const rs_alternative *a = stats.root.alternatives;
     REQUIRE(stats.root.n == 3);
     CHECK(a[0].elements == RS_ELEMENTS_INTS && a[0].n == 2 && a[0].count_min == 0 && a[0].count_max == 2);
     CHECK(a[1].elements == RS_ELEMENTS_FLOATS && a[1].n == 1 && a[1].total == 2);

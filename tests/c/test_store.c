@@ -149,9 +149,8 @@ TEST(test_arrays_outside) {
     CHECK_OK(rs_verify_segment(built_slice(&b), NULL, NULL, &err), &err);
     REQUIRE_OK(rs_store_open(&store, built_slice(&b), NULL, &err), &err);
     for (uint64_t i = 0; i < 200; i++) {
-        rs_cursor cursor;
         REQUIRE_OK(rs_store_find(&store, i, &found, &err), &err);
-        cursor = rs_store_cursor(&store, &found);
+        rs_cursor cursor = rs_store_cursor(&store, &found);
         CHECK_OK(rs_check_record(&cursor, found.tree, NULL, &err), &err);
         CHECK(((uintptr_t)cursor.arrays - (uintptr_t)b.data) % 64 == 0);
     }
@@ -192,12 +191,11 @@ TEST(test_header_maxima_hold) {
     built b = build(add_tuple_key, 3, false);
     rs_store store;
     rs_record found;
-    rs_cursor cursor;
     REQUIRE(b.data != NULL);
     REQUIRE_OK(rs_store_open(&store, built_slice(&b), NULL, &err), &err);
     REQUIRE_OK(rs_store_find(&store, 2, &found, &err), &err);
     store.header.max_values--;
-    cursor = rs_store_cursor(&store, &found);
+    rs_cursor cursor = rs_store_cursor(&store, &found);
     CHECK_CODE(rs_check_record(&cursor, found.tree, NULL, &err), RS_E_FMT_LIMIT, &err);
     store.header.max_values++, store.header.max_depth--;
     cursor = rs_store_cursor(&store, &found);

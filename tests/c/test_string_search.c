@@ -46,10 +46,11 @@ TEST(test_joined_words) {
 }
 
 TEST(test_fields) {
-    uint32_t i, k, random = 1;
+    uint32_t i, random = 1;
     for (i = 0, begin(50000, 1); i < RS_SAMPLE_STRINGS; i++, took()) {
         char *to = next() + snprintf(next(), 128, "wav/LJ%03u-%04u.wav|", i % 50, i * 31 % 400);
-        for (k = 0; k < 40; k++) random = random * 1664525 + 1013904223, to[k] = "etaoin shrdlu, ."[random >> 28 & 15];
+        for (uint32_t k = 0; k < 40; k++)
+            random = random * 1664525 + 1013904223, to[k] = "etaoin shrdlu, ."[random >> 28 & 15];
         to[40] = '\0';
     }
     CHECK(strncmp(found(), "const const digits digits const ", 32) == 0 && strstr(said, "text") != NULL);
@@ -79,10 +80,11 @@ TEST(test_strict) {
 }
 
 TEST(test_nothing) {
-    uint32_t i, k, random = 1;
+    uint32_t i, random = 1;
     for (i = 0, begin(50000, 1); i < RS_SAMPLE_STRINGS; i++, took()) { /* sentences */
         char *to = next();
-        for (k = 0; k < 40; k++) random = random * 1664525 + 1013904223, to[k] = "etaoin shrdlu, ."[random >> 28 & 15];
+        for (uint32_t k = 0; k < 40; k++)
+            random = random * 1664525 + 1013904223, to[k] = "etaoin shrdlu, ."[random >> 28 & 15];
         to[40] = '\0';
     }
     CHECK_STR(found(), "none");

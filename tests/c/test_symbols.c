@@ -37,10 +37,10 @@ static void add_sentences(size_t n, unsigned unit_bytes) {
     while (n-- > 0) {
         size_t size = 0, words = 1 + draw(20);
         while (words-- > 0) {
-            uint32_t word = draw(300), k, parts = 1 + word % 4;
-            for (k = 0; k < parts; k++, word = word * 7 + 3) {
-                uint32_t at = word % 28, i;
-                for (i = 0; i < 2; i++) {
+            uint32_t word = draw(300), parts = 1 + word % 4;
+            for (uint32_t k = 0; k < parts; k++, word = word * 7 + 3) {
+                uint32_t at = word % 28;
+                for (uint32_t i = 0; i < 2; i++) {
                     text[size * unit_bytes] = (uint8_t)syllables[at + i];
                     if (unit_bytes == 2) text[size * 2 + 1] = (uint8_t)(word % 300 < 100 ? 0x30 : 0x04);
                     size++;
@@ -64,13 +64,12 @@ static rs_slice trained(unsigned unit_bytes, rs_buffer *table) {
 static size_t check_round_trip(const rs_symbols_encoder *encoder, const rs_symbols *symbols, const void *units,
                                uint64_t n_units) {
     uint64_t size = n_units * symbols->unit_bytes, got = 0, length = 0;
-    uint8_t *out = (uint8_t *)malloc((size_t)size + RS_SYMBOLS_SLACK), *exact;
+    uint8_t *out = (uint8_t *)malloc((size_t)size + RS_SYMBOLS_SLACK);
     rs_buffer codes = {0};
-    size_t coded;
     if (out == NULL) abort();
     CHECK_OK(rs_symbols_encode(encoder, (const uint8_t *)units, n_units, &codes, &err), &err);
-    coded = codes.size_bytes;
-    exact = make_exact(codes.data, coded);
+    size_t coded = codes.size_bytes;
+    uint8_t *exact = make_exact(codes.data, coded);
     CHECK_OK(rs_symbols_length(symbols, rs_slice_of(exact, coded), &length, &err), &err);
     CHECK_U64(length, n_units);
     CHECK_OK(rs_symbols_decode(symbols, rs_slice_of(exact, coded), out, size + RS_SYMBOLS_SLACK, &got, &err), &err);
@@ -85,20 +84,21 @@ static size_t check_round_trip(const rs_symbols_encoder *encoder, const rs_symbo
 /* Everything that strings can be, trained on or not: every unit alone, random units, long strings, none. */
 static void check_any_string(const rs_symbols_encoder *encoder, const rs_symbols *symbols) {
     uint8_t units[3000];
-    uint32_t unit_bytes = symbols->unit_bytes, i, n;
+    uint32_t unit_bytes = symbols->unit_bytes;
     check_round_trip(encoder, symbols, NULL, 0);
-    for (i = 0; i < (unit_bytes == 1 ? 256u : 65536u); i += i < 1024 ? 1 : 61) {
+    for (uint32_t i = 0; i < (unit_bytes == 1 ? 256u : 65536u); i += i < 1024 ? 1 : 61) {
         rs_store_u16(units, (uint16_t)i);
         check_round_trip(encoder, symbols, units, 1);
     }
     memset(units, 0xFF, sizeof units); /* 0xFFFF */
-    for (n = 1; n < 40; n++) check_round_trip(encoder, symbols, units, n);
+    for (uint32_t n = 1; n < 40; n++) check_round_trip(encoder, symbols, units, n);
     memset(units, 0, sizeof units);
-    for (n = 1; n < 40; n++) check_round_trip(encoder, symbols, units, n);
-    for (i = 0; i < sizeof units; i++) units[i] = (uint8_t)(i % 2 == 0 ? i : 0xD8 + (i / 2) % 8); /* surrogates */
+    for (uint32_t n = 1; n < 40; n++) check_round_trip(encoder, symbols, units, n);
+    for (uint32_t i = 0; i < sizeof units; i++)
+        units[i] = (uint8_t)(i % 2 == 0 ? i : 0xD8 + (i / 2) % 8); /* surrogates */
     check_round_trip(encoder, symbols, units, sizeof units / unit_bytes);
-    for (n = 0; n < 200; n++) {
-        for (i = 0; i < sizeof units; i++) units[i] = (uint8_t)draw(256);
+    for (uint32_t n = 0; n < 200; n++) {
+        for (uint32_t i = 0; i < sizeof units; i++) units[i] = (uint8_t)draw(256);
         check_round_trip(encoder, symbols, units, draw(64));
     }
     check_round_trip(encoder, symbols, units, sizeof units / unit_bytes);
@@ -108,18 +108,17 @@ static void check_strings(unsigned unit_bytes, uint64_t at_most) {
     rs_buffer table = {0}, again = {0};
     rs_symbols_encoder *encoder = NULL;
     rs_symbols symbols;
-    uint64_t total, estimate = 0;
-    uint8_t *exact;
+    uint64_t estimate = 0;
     REQUIRE_OK(rs_symbols_train(strings, n_strings, unit_bytes, small_codes, &table, &estimate, &err), &err);
     REQUIRE_OK(rs_buffer_append(&again, &(uint8_t){'x'}, 1, &err), &err);
     REQUIRE_OK(rs_symbols_train(strings, n_strings, unit_bytes, small_codes, &again, NULL, &err), &err);
     CHECK_U64(again.size_bytes, table.size_bytes + 1);
     CHECK(again.size_bytes == table.size_bytes + 1 && memcmp(again.data + 1, table.data, table.size_bytes) == 0);
-    exact = make_exact(table.data, table.size_bytes);
+    uint8_t *exact = make_exact(table.data, table.size_bytes);
     REQUIRE_OK(rs_symbols_open(rs_slice_of(exact, table.size_bytes), &symbols, &err), &err);
     REQUIRE_OK(rs_symbols_encoder_open(rs_slice_of(exact, table.size_bytes), small_codes, &encoder, &err), &err);
     CHECK_U64(symbols.unit_bytes, unit_bytes);
-    total = 0;
+    uint64_t total = 0;
     for (size_t i = 0; i < n_strings; i++)
         total += check_round_trip(encoder, &symbols, strings[i].units, strings[i].n_units);
     CHECK(total + table.size_bytes <= at_most);
@@ -180,13 +179,13 @@ TEST(test_nuls) {
     static const char *const words[] = {"ab\0", "b\0\0a", "\0ab", "ba\0b", "\0\0\0c", "cb"};
     static const uint8_t sizes[] = {3, 4, 3, 4, 4, 2};
     uint8_t text[2 * 256];
-    unsigned unit_bytes, i, k, j, size;
-    for (unit_bytes = 1; unit_bytes <= 2; unit_bytes++) {
+    unsigned k, size;
+    for (unsigned unit_bytes = 1; unit_bytes <= 2; unit_bytes++) {
         draw_state = 5;
-        for (i = 0; i < 2000; i++) {
+        for (unsigned i = 0; i < 2000; i++) {
             for (k = size = 0; k < 30; k++) {
                 const uint32_t word = draw(6);
-                for (j = 0; j < sizes[word]; j++, size++) {
+                for (unsigned j = 0; j < sizes[word]; j++, size++) {
                     text[size * unit_bytes] = (uint8_t)words[word][j];
                     if (unit_bytes == 2) text[2 * size + 1] = 0;
                 }
@@ -350,13 +349,13 @@ TEST(test_many_alike) {
 TEST(test_room) {
     uint8_t codes[40] = {0}, *out = (uint8_t *)malloc(80 + RS_SYMBOLS_SLACK);
     rs_symbols symbols;
-    uint64_t got, capacity;
+    uint64_t got;
     if (out == NULL) abort();
     REQUIRE_OK(rs_symbols_open(rs_slice_of(small, sizeof small), &symbols, &err), &err);
     CHECK_OK(rs_symbols_decode(&symbols, rs_slice_of(codes, 40), out, 80 + RS_SYMBOLS_SLACK, &got, &err), &err);
     CHECK_U64(got, 80);
     free(out);
-    for (capacity = 0; capacity < RS_SYMBOLS_SLACK + 70; capacity++) {
+    for (uint64_t capacity = 0; capacity < RS_SYMBOLS_SLACK + 70; capacity++) {
         out = (uint8_t *)malloc((size_t)capacity + 1);
         if (out == NULL) abort();
         out[capacity] = 0xA5;
@@ -370,13 +369,12 @@ TEST(test_room) {
 
 /* `small` with one byte changed, or cut to `size`. */
 static rs_status open_changed(size_t size, size_t at, unsigned value) {
-    uint8_t bytes[sizeof small], *exact;
+    uint8_t bytes[sizeof small];
     rs_symbols symbols;
-    rs_status status;
     memcpy(bytes, small, sizeof small);
     if (at < sizeof small) bytes[at] = (uint8_t)value;
-    exact = make_exact(bytes, size);
-    status = rs_symbols_open(rs_slice_of(exact, size), &symbols, &err);
+    uint8_t *exact = make_exact(bytes, size);
+    rs_status status = rs_symbols_open(rs_slice_of(exact, size), &symbols, &err);
     if (status == RS_OK) {
         rs_symbols_encoder *encoder = NULL;
         rs_status opened = rs_symbols_encoder_open(rs_slice_of(exact, size), small_codes, &encoder, &err);
@@ -442,10 +440,9 @@ TEST(test_escape_is_needed) {
 static void decode_anything(const rs_symbols *symbols, const uint8_t *codes, size_t n) {
     uint8_t *exact = make_exact(codes, n), *out = (uint8_t *)malloc(16 * n + RS_SYMBOLS_SLACK);
     uint64_t got = 0, length = 0;
-    rs_status decoded, measured;
     if (out == NULL) abort();
-    decoded = rs_symbols_decode(symbols, rs_slice_of(exact, n), out, 16 * n + RS_SYMBOLS_SLACK, &got, &err);
-    measured = rs_symbols_length(symbols, rs_slice_of(exact, n), &length, &err);
+    rs_status decoded = rs_symbols_decode(symbols, rs_slice_of(exact, n), out, 16 * n + RS_SYMBOLS_SLACK, &got, &err);
+    rs_status measured = rs_symbols_length(symbols, rs_slice_of(exact, n), &length, &err);
     CHECK(decoded == RS_OK || decoded == RS_E_FMT_VALUE);
     CHECK(measured == decoded);
     if (decoded == RS_OK && measured == RS_OK) CHECK_U64(length * symbols->unit_bytes, got);
@@ -458,16 +455,15 @@ TEST(test_bytes_that_change) {
     for (unsigned unit_bytes = 1; unit_bytes <= 2; unit_bytes++) {
         rs_buffer table = {0};
         rs_symbols symbols;
-        uint8_t *exact, codes[100];
-        size_t size, round, i;
+        uint8_t codes[100];
         add_sentences(500, unit_bytes);
         (void)trained(unit_bytes, &table);
-        size = table.size_bytes;
-        exact = make_exact(table.data, size);
+        size_t size = table.size_bytes;
+        uint8_t *exact = make_exact(table.data, size);
         REQUIRE_OK(rs_symbols_open(rs_slice_of(exact, size), &symbols, &err), &err);
-        for (round = 0; round < 3000; round++) {
-            for (i = 0; i < 20; i++) exact[draw((uint32_t)size)] ^= (uint8_t)(1u << draw(8));
-            for (i = 0; i < sizeof codes; i++) codes[i] = (uint8_t)draw(draw(4) == 0 ? 256 : symbols.n_short);
+        for (size_t round = 0; round < 3000; round++) {
+            for (size_t i = 0; i < 20; i++) exact[draw((uint32_t)size)] ^= (uint8_t)(1u << draw(8));
+            for (size_t i = 0; i < sizeof codes; i++) codes[i] = (uint8_t)draw(draw(4) == 0 ? 256 : symbols.n_short);
             decode_anything(&symbols, codes, draw(sizeof codes));
         }
         memset(exact, 0xFF, size);
@@ -484,21 +480,20 @@ TEST(test_bytes_that_change) {
 TEST(test_flipped_bits) {
     rs_buffer table = {0};
     uint8_t codes[64], *exact;
-    size_t size, bit, i;
     add_sentences(200, 1);
     (void)trained(1, &table);
-    size = table.size_bytes;
-    for (bit = 0; bit < 8 * size; bit++) {
+    size_t size = table.size_bytes;
+    for (size_t bit = 0; bit < 8 * size; bit++) {
         rs_symbols symbols;
         exact = make_exact(table.data, size);
         exact[bit / 8] ^= (uint8_t)(1u << bit % 8);
         if (rs_symbols_open(rs_slice_of(exact, size), &symbols, &err) == RS_OK) {
-            for (i = 0; i < sizeof codes; i++) codes[i] = (uint8_t)draw(256);
+            for (size_t i = 0; i < sizeof codes; i++) codes[i] = (uint8_t)draw(256);
             decode_anything(&symbols, codes, sizeof codes);
         }
         free(exact);
     }
-    for (i = 0; i < size; i++) { /* a table that is cut short: what is left of the pool is no longer enough */
+    for (size_t i = 0; i < size; i++) { /* a table that is cut short: what is left of the pool is no longer enough */
         rs_symbols symbols;
         exact = make_exact(table.data, i);
         CHECK(rs_symbols_open(rs_slice_of(exact, i), &symbols, &err) != RS_OK);
@@ -512,13 +507,13 @@ TEST(test_flipped_bits) {
 
 /* Returns the fewest bytes of codes of n units: every symbol of the table is tried at every unit. */
 static uint64_t fewest_bytes(const rs_symbols *symbols, const uint8_t *units, uint64_t n) {
-    uint64_t *costs = (uint64_t *)malloc((size_t)(n + 1) * sizeof *costs), i, fewest;
-    uint32_t unit_bytes = symbols->unit_bytes, k;
+    uint64_t *costs = (uint64_t *)malloc((size_t)(n + 1) * sizeof *costs);
+    uint32_t unit_bytes = symbols->unit_bytes;
     if (costs == NULL) abort();
     costs[n] = 0;
-    for (i = n; i-- > 0;) {
+    for (uint64_t i = n; i-- > 0;) {
         costs[i] = UINT64_MAX;
-        for (k = 0; k < symbols->n_symbols; k++) {
+        for (uint32_t k = 0; k < symbols->n_symbols; k++) {
             uint32_t entry = rs_symbols_entry_unchecked(symbols, k), length = entry & 15;
             uint64_t cost = (k < symbols->n_short ? 1 : 2) + (length == 0 ? unit_bytes : 0);
             if (length > n - i || memcmp(symbols->pool + (size_t)(entry >> 4) * unit_bytes, units + i * unit_bytes,
@@ -529,7 +524,7 @@ static uint64_t fewest_bytes(const rs_symbols *symbols, const uint8_t *units, ui
             if (cost < costs[i]) costs[i] = cost;
         }
     }
-    fewest = costs[0];
+    uint64_t fewest = costs[0];
     free(costs);
     return fewest;
 }
@@ -540,11 +535,10 @@ TEST(test_shortest_codes) {
     for (unsigned unit_bytes = 1; unit_bytes <= 2; unit_bytes++) {
         rs_symbols_encoder *shortest = NULL, *quick = NULL;
         rs_symbols symbols;
-        rs_slice bytes;
         uint64_t saved = 0;
         add_sentences(600, unit_bytes);
         table.size_bytes = 0;
-        bytes = trained(unit_bytes, &table);
+        rs_slice bytes = trained(unit_bytes, &table);
         REQUIRE_OK(rs_symbols_open(bytes, &symbols, &err), &err);
         REQUIRE_OK(rs_symbols_encoder_open(bytes, true, &shortest, &err), &err);
         REQUIRE_OK(rs_symbols_encoder_open(bytes, false, &quick, &err), &err);
@@ -580,19 +574,18 @@ TEST(test_escape_behind_short_codes) {
 TEST(test_shortest_codes_of_long_strings) {
     static uint8_t text[8000];
     rs_buffer table = {0};
-    size_t size = 0, i;
+    size_t size = 0;
     rs_symbols_encoder *shortest = NULL;
     rs_symbols symbols;
-    rs_slice bytes;
     add_sentences(600, 1);
-    bytes = trained(1, &table);
+    rs_slice bytes = trained(1, &table);
     REQUIRE_OK(rs_symbols_open(bytes, &symbols, &err), &err);
     REQUIRE_OK(rs_symbols_encoder_open(bytes, true, &shortest, &err), &err);
-    for (i = 0; i < n_strings && strings[i].n_units <= sizeof text - size; i++) {
+    for (size_t i = 0; i < n_strings && strings[i].n_units <= sizeof text - size; i++) {
         memcpy(text + size, strings[i].units, (size_t)strings[i].n_units);
         size += (size_t)strings[i].n_units;
     }
-    for (i = 480; i < 560; i++) {
+    for (size_t i = 480; i < 560; i++) {
         CHECK_U64(check_round_trip(shortest, &symbols, text, i), fewest_bytes(&symbols, text, i));
     }
     CHECK_U64(check_round_trip(shortest, &symbols, text, size), fewest_bytes(&symbols, text, size));

@@ -22,13 +22,12 @@ static uint32_t symbols_tree(hand *h, uint32_t table) {
 static void make_words(hand *h) {
     static const uint32_t zero = 0;
     uint32_t str = hand_leaf(h, STR, 1, 0), root = dict_tree(h, &zero, 1, 3, 4);
-    hand_values *t;
     memset(&err, 0, sizeof err);
-    t = hand_table(h, str);
+    hand_values *t = hand_table(h, str);
     hand_put(t, "\1a", 2), hand_put(t, "\2bc", 3), hand_put(t, "\0", 1), hand_put(t, "\1d", 2);
     hand_symbols(h, no_symbols, sizeof no_symbols);
     (void)symbols_tree(h, 1);
-    for (uint8_t i = 0; i < 6; i++) hand_record(h, &i, 1); /* 4 and 5 are no entries */
+    for (uint8_t i = 0; i < 6; i++) hand_record(h, &i, 1); /* 4 and 5 are not entries */
     hand_finish(h, root);
 }
 
@@ -126,22 +125,21 @@ TEST(test_fields) {
 
 static rs_status check_dict(const uint32_t *tables, uint32_t n_tables, uint8_t width, uint32_t count) {
     hand h = {0};
-    rs_status status;
-    uint32_t str = hand_leaf(&h, STR, 1, 0), root;
+    uint32_t str = hand_leaf(&h, STR, 1, 0);
     hand_values *t = hand_table(&h, str);
     hand_put(t, "\1a", 2), hand_put(t, "\1b", 2);
     hand_symbols(&h, no_symbols, sizeof no_symbols);
     hand_table_of(&h, str, "\1c", 2);
-    root = dict_tree(&h, tables, n_tables, width, count);
+    uint32_t root = dict_tree(&h, tables, n_tables, width, count);
     hand_record(&h, "\0\0\0\0", ((size_t)width + 7) / 8);
     hand_finish(&h, root);
-    status = hand_check(&h, 0, &err);
+    rs_status status = hand_check(&h, 0, &err);
     hand_clear(&h);
     return status;
 }
 
 TEST(test_names) {
-    uint32_t many[64] = {0}, i;
+    uint32_t many[64] = {0};
     CHECK_OK(check_dict((const uint32_t[]){0}, 1, 1, 2), &err);
     CHECK_OK(check_dict((const uint32_t[]){0, 2}, 2, 2, 3), &err);
     CHECK_OK(check_dict((const uint32_t[]){2, 0, 2}, 3, 32, 4), &err);
@@ -154,12 +152,11 @@ TEST(test_names) {
     CHECK_CODE(check_dict((const uint32_t[]){0, 1}, 2, 1, 2), RS_E_FMT_TREE, &err);
     CHECK_CODE(check_dict((const uint32_t[]){3}, 1, 1, 2), RS_E_FMT_TREE, &err); /* none */
     CHECK_CODE(check_dict((const uint32_t[]){UINT32_MAX}, 1, 1, 2), RS_E_FMT_TREE, &err);
-    for (i = 0; i < 4; i++) {
+    for (uint32_t i = 0; i < 4; i++) {
         hand h = {0};
-        uint32_t root;
         hand_table_of(&h, hand_leaf(&h, STR, 1, 0), "\1a", 2);
         hand_symbols(&h, no_symbols, sizeof no_symbols);
-        root = symbols_tree(&h, i);
+        uint32_t root = symbols_tree(&h, i);
         hand_record(&h, "", 0);
         hand_finish(&h, root);
         CHECK_CODE(hand_check(&h, 0, &err), i == 1 ? RS_OK : RS_E_FMT_TREE, &err);
@@ -172,8 +169,7 @@ TEST(test_cycles) {
     static const uint32_t zero = 0, one = 1;
     hand own = {0}, higher = {0}, shared = {0};
     rs_store store;
-    uint32_t root;
-    root = dict_tree(&own, &zero, 1, 0, 1); /* table 0 under the tree that names it */
+    uint32_t root = dict_tree(&own, &zero, 1, 0, 1); /* table 0 under the tree that names it */
     hand_table_of(&own, root, "", 0);
     hand_record(&own, "", 0), hand_finish(&own, root);
     CHECK_CODE(hand_check(&own, 0, &err), RS_E_FMT_TREE, &err);
@@ -305,9 +301,8 @@ TEST(test_entries_that_do_not_fit) {
         {"\1a", 2, RS_OK}, {"\1ab", 3, RS_E_FMT_TRAILING}, {"\2a", 2, RS_E_FMT_TRUNCATED}, {"", 0, RS_E_FMT_TRUNCATED}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         hand h = {0};
-        uint32_t root;
         hand_table_of(&h, hand_leaf(&h, STR, 1, 0), cases[i].bytes, cases[i].n);
-        root = dict_tree(&h, &zero, 1, 0, 1);
+        uint32_t root = dict_tree(&h, &zero, 1, 0, 1);
         hand_record(&h, "", 0), hand_finish(&h, root);
         CHECK_CODE(hand_check(&h, 0, &err), cases[i].code, &err);
         CHECK_CODE(rs_verify_segment(hand_slice(&h), NULL, NULL, &err), cases[i].code, &err);
@@ -320,9 +315,8 @@ TEST(test_arrays) {
     static const uint32_t zero = 0;
     static const make_node node = {NDARRAY, 0, 1, 0, 0, 0, 5, 0};
     hand h = {0};
-    uint32_t root;
     hand_table_of(&h, hand_tree(&h, &node, 1, "\0\2\1\x80\x08", 5), "\0", 1); /* 1024 of i1 */
-    root = dict_tree(&h, &zero, 1, 0, 1);
+    uint32_t root = dict_tree(&h, &zero, 1, 0, 1);
     hand_record(&h, "", 0), hand_finish(&h, root);
     CHECK_CODE(hand_check(&h, 0, &err), RS_E_FMT_VALUE, &err);
     hand_clear(&h);
@@ -368,10 +362,9 @@ TEST(test_shared_bytes_count) {
 
 TEST(test_deep_check) {
     hand h = {0};
-    uint8_t *heap;
     make_words(&h);
     CHECK_CODE(rs_verify_segment(hand_slice(&h), NULL, NULL, &err), RS_E_FMT_VALUE, &err); /* records 4 and 5 */
-    heap = h.data + rs_load_u64(hand_table_entry(&h, 0) + 16);
+    uint8_t *heap = h.data + rs_load_u64(hand_table_entry(&h, 0) + 16);
     heap[7] ^= 1; /* 'd' is still a letter */
     CHECK_OK(hand_check(&h, 3, &err), &err);
     CHECK_CODE(rs_verify_segment(hand_slice(&h), NULL, NULL, &err), RS_E_FMT_CHECKSUM, &err);
@@ -396,15 +389,14 @@ TEST(test_entry_of_no_record) {
 /* Whatever a byte of a table's entry, its offsets or its heap is changed to: a status, never a crash. */
 TEST(test_any_byte_changed) {
     hand h = {0};
-    const rs_section *offsets;
-    size_t ranges[3][2], k, i;
+    size_t ranges[3][2];
     make_words(&h);
-    offsets = &h.directory.sections[RS_FMT_SECTION_OFFSETS];
+    const rs_section *offsets = &h.directory.sections[RS_FMT_SECTION_OFFSETS];
     ranges[0][0] = (size_t)h.directory.sections[RS_FMT_SECTION_TABLES].off, ranges[0][1] = 160;
     ranges[1][0] = (size_t)offsets->off, ranges[1][1] = 24;
     ranges[2][0] = (size_t)h.directory.sections[RS_FMT_SECTION_HEAP].off, ranges[2][1] = 200;
-    for (k = 0; k < 3; k++) {
-        for (i = ranges[k][0]; i < ranges[k][0] + ranges[k][1]; i++) {
+    for (size_t k = 0; k < 3; k++) {
+        for (size_t i = ranges[k][0]; i < ranges[k][0] + ranges[k][1]; i++) {
             uint8_t was = h.data[i];
             for (unsigned value = 0; value < 256; value += value < 8 || value > 250 ? 1 : 9) {
                 h.data[i] = (uint8_t)value;

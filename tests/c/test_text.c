@@ -32,14 +32,12 @@ static void check_short(rs_cursor cursor, const rs_place *place, rs_status statu
 static rs_status take(const rs_tree *tree, const void *bytes, size_t n, uint64_t max_bytes, rs_text *text,
                       uint64_t *left) {
     uint8_t *exact = make_exact(bytes, n);
-    rs_cursor cursor, begin;
+    rs_cursor cursor = {0};
     rs_place place;
-    rs_status status;
-    memset(&cursor, 0, sizeof cursor);
     cursor.in = rs_slice_of(exact, n);
     cursor.budget.values = 100, cursor.budget.bytes = max_bytes, cursor.budget.depth = 10, cursor.shared = false;
-    status = rs_path_begin(&cursor, tree->nodes, &place, &err);
-    begin = cursor;
+    rs_status status = rs_path_begin(&cursor, tree->nodes, &place, &err);
+    rs_cursor begin = cursor;
     if (status == RS_OK) {
         status = rs_text_take(text, &cursor, place.node, place.body, place.bits, &err);
         check_short(begin, &place, status, text, cursor.in.ptr);
@@ -158,13 +156,12 @@ TEST(test_literals) {
     for (size_t i = 0; i < sizeof literals / sizeof literals[0]; i++) {
         hand h = {0};
         rs_store store;
-        const rs_tree *tree;
         rs_text text;
         uint64_t left;
         uint8_t bytes[32];
         (void)hand_tree(&h, literals[i].nodes, literals[i].n_nodes, literals[i].aux, literals[i].aux_size);
         hand_finish(&h, 0);
-        tree = open_tree(&store, &h);
+        const rs_tree *tree = open_tree(&store, &h);
         rs_text_begin(&text);
         if (!CHECK_CODE(take(tree, literals[i].bytes, literals[i].size, 100, &text, &left), literals[i].code, &err) ||
             (literals[i].code == RS_OK && !is_text(&text, literals[i].units, literals[i].n))) {
@@ -197,13 +194,12 @@ TEST(test_growing) {
     static const size_t lengths[] = {0, 1, 511, 512, 1023, 1024, 1025, 5000};
     hand h = {0};
     rs_store store;
-    const rs_tree *tree;
-    size_t a, b, c, i;
+    size_t i;
     (void)hand_tree(&h, nodes, 4, NULL, 0), hand_finish(&h, 0);
-    tree = open_tree(&store, &h);
-    for (a = 0; a < 8; a++) {
-        for (b = 0; b < 8; b++) {
-            for (c = 0; c < 8; c += 3) {
+    const rs_tree *tree = open_tree(&store, &h);
+    for (size_t a = 0; a < 8; a++) {
+        for (size_t b = 0; b < 8; b++) {
+            for (size_t c = 0; c < 8; c += 3) {
                 size_t n = lengths[a] + lengths[b] + lengths[c];
                 uint32_t *units = (uint32_t *)calloc(n + 1, 4);
                 rs_buffer bytes = {0};
@@ -236,12 +232,12 @@ TEST(test_growing) {
 /* "the ", the escape, "a"; of units of 2 bytes the same. */
 static size_t symbol_bytes(uint8_t *out, uint8_t unit, uint8_t n_short) {
     static const char pool[] = "the a";
-    size_t at = 8, i;
+    size_t at = 8;
     memset(out, 0, 64);
     out[0] = unit, out[2] = n_short, out[4] = 3;
     out[at] = 4, at += 6; /* 4 units from 0; the escape */
     out[at] = 4 << 4 | 1, at += 3;
-    for (i = 0; i < 5; i++, at += unit) out[at] = (uint8_t)pool[i];
+    for (size_t i = 0; i < 5; i++, at += unit) out[at] = (uint8_t)pool[i];
     return at + 16;
 }
 
@@ -288,10 +284,9 @@ TEST(test_many_symbols) {
             make_node nodes[] = {CONCAT_OF(2), LEAF(STR, 0), {SYMBOLS, 0, 2, 0, 0, 0, 4, 0}};
             hand h = {0};
             rs_store store;
-            const rs_tree *tree;
             nodes[1].param = (uint8_t)first;
             (void)hand_tree(&h, nodes, 3, &zero, 4), make_symbols(&h, (uint8_t)unit, 255), hand_finish(&h, 0);
-            tree = open_tree(&store, &h);
+            const rs_tree *tree = open_tree(&store, &h);
             for (size_t n = 1; n < 3000; n = n * 3 + 1) {
                 rs_buffer bytes = {0};
                 rs_text text;
@@ -317,21 +312,20 @@ static void check_long_symbols(uint8_t unit, uint8_t first) {
     uint8_t table[8 + 3 + 16 + 16] = {unit, 0, 255, 0, 1, 0, 0, 0, (uint8_t)length};
     hand h = {0};
     rs_store store;
-    const rs_tree *tree;
     for (uint32_t i = 0; i < length; i++) table[11 + i * unit] = (uint8_t)('a' + i);
     nodes[1].param = first;
     (void)hand_tree(&h, nodes, 3, &zero, 4), hand_symbols(&h, table, 8 + 3 + length * unit + 16), hand_finish(&h, 0);
-    tree = open_tree(&store, &h);
+    const rs_tree *tree = open_tree(&store, &h);
     for (uint32_t n = 1; n <= 1500; n = n * 2 + 1) {
         rs_buffer bytes = {0};
         rs_text text;
-        uint64_t left, at;
+        uint64_t left;
         make_varint(&bytes, 1), make_bytes(&bytes, "z\0\0\0", first);
         if (rs_buffer_append_zeros(&bytes, n, NULL) != RS_OK) abort();
         rs_text_begin(&text);
         if (CHECK_OK(take(tree, bytes.data, bytes.size_bytes, 1 + length * n, &text, &left), &err)) {
             bool same = CHECK_U64(text.n_units, 1 + length * n);
-            for (at = 1; same && at < text.n_units; at++) {
+            for (uint64_t at = 1; same && at < text.n_units; at++) {
                 same = text.units[at * text.unit_bytes] == 'a' + (at - 1) % length;
             }
             CHECK(same && text.capacity <= 2 * (RS_TEXT_INLINE + 16 * n * text.unit_bytes / unit));
@@ -356,14 +350,13 @@ static rs_status take_entry(const make_node *nodes, uint32_t n_nodes, const void
     hand h = {0};
     rs_store store;
     rs_text text;
-    rs_status status;
     uint64_t left;
     uint32_t twice[32];
     (void)hand_tree(&h, root, 3, &zero, 4);
     hand_table_of(&h, hand_tree(&h, nodes, n_nodes, aux, aux_size), entry, size);
     hand_finish(&h, 0);
     rs_text_begin(&text);
-    status = take(open_tree(&store, &h), "", 0, 100, &text, &left);
+    rs_status status = take(open_tree(&store, &h), "", 0, 100, &text, &left);
     memcpy(twice, units, 4 * n), memcpy(twice + n, units, 4 * n);
     if (status == RS_OK) CHECK(is_text(&text, twice, 2 * n) && left == 100 - 2 * n);
     rs_text_clear(&text), rs_store_close(&store), hand_clear(&h);
@@ -415,21 +408,18 @@ static int take_short(uint8_t unit, const void *codes, size_t size, rs_status co
     static const uint32_t tables[] = {0, 1};
     hand h = {0};
     rs_store store;
-    const rs_tree *tree;
-    rs_cursor cursor;
+    rs_cursor cursor = {0};
     rs_text text;
     uint64_t left;
-    int n;
     (void)hand_tree(&h, root, 3, &tables[1], 4);
     make_symbols(&h, unit, 255);
     hand_table_of(&h, hand_tree(&h, coded, 1, &tables[0], 4), codes, size);
     hand_finish(&h, 0);
-    tree = open_tree(&store, &h);
+    const rs_tree *tree = open_tree(&store, &h);
     rs_text_begin(&text);
     CHECK_CODE(take(tree, "", 0, 10000, &text, &left), code, &err);
-    memset(&cursor, 0, sizeof cursor);
     cursor.in = rs_slice_of((const uint8_t *)"", 0);
-    n = rs_text_short(&cursor, tree->nodes, (const uint8_t *)"", 0, out);
+    int n = rs_text_short(&cursor, tree->nodes, (const uint8_t *)"", 0, out);
     if (n >= 0) CHECK(code == RS_OK && text.n_units == (uint64_t)n && memcmp(text.units, out, (size_t)n) == 0);
     rs_text_clear(&text), rs_store_close(&store), hand_clear(&h);
     return n;
@@ -456,17 +446,16 @@ static rs_status take_tower(uint32_t depth, const char *bytes, size_t size, uint
     hand h = {0};
     rs_store store;
     rs_text text;
-    rs_status status;
     uint64_t left;
-    uint32_t i, k;
+    uint32_t k;
     for (k = 1; k <= 64; k++) nodes[k].kind = DICT_CODED, nodes[k].aux_size = 4, nodes[k].count = 1;
     k = depth - 1;
     (void)hand_tree(&h, nodes, 65, &k, 4);
     hand_table_of(&h, hand_leaf(&h, STR, 1, 2), bytes, size);
-    for (i = 0; i + 1 < depth; i++) hand_table_of(&h, hand_tree(&h, nodes, 65, &i, 4), "", 0);
+    for (uint32_t i = 0; i + 1 < depth; i++) hand_table_of(&h, hand_tree(&h, nodes, 65, &i, 4), "", 0);
     hand_finish(&h, 0);
     rs_text_begin(&text);
-    status = take(open_tree(&store, &h), "", 0, max_bytes, &text, &left);
+    rs_status status = take(open_tree(&store, &h), "", 0, max_bytes, &text, &left);
     *n_units = text.n_units;
     CHECK(text.capacity <= 4 * (max_bytes + size + RS_TEXT_INLINE));
     rs_text_clear(&text), rs_store_close(&store), hand_clear(&h);

@@ -31,16 +31,15 @@ static unsigned measure(const uint8_t *bytes, size_t n, uint64_t *n_points) {
 }
 
 TEST(test_every_code_point) {
-    uint32_t c, wrong = 0;
-    for (c = 0; c < 0x110000; c++) {
+    uint32_t wrong = 0;
+    for (uint32_t c = 0; c < 0x110000; c++) {
         uint8_t bytes[24], unit_bytes[4 * 24] = {0};
         uint64_t n_points = 0;
         const unsigned size = encode(c, bytes + 9), wanted = c < 0x100 ? 1 : c < 0x10000 ? 2 : 4;
-        unsigned unit;
         uint32_t back = 0;
         memset(bytes, 'a', 9);
         memset(bytes + 9 + size, 'b', 11);
-        unit = rs_unicode_measure(bytes, 20 + size, &n_points);
+        unsigned unit = rs_unicode_measure(bytes, 20 + size, &n_points);
         if (c >= 0xD800 && c < 0xE000) {
             wrong += unit != 0;
             continue;
@@ -56,10 +55,10 @@ TEST(test_every_code_point) {
 
 /* Each run of up to four bytes that begins with a byte above 0x7F, against the table of RFC 3629. */
 TEST(test_every_short_run) {
-    uint32_t lead, second, wrong = 0;
+    uint32_t wrong = 0;
     uint64_t n_points;
-    for (lead = 0x80; lead < 0x100; lead++) {
-        for (second = 0; second < 0x100; second++) {
+    for (uint32_t lead = 0x80; lead < 0x100; lead++) {
+        for (uint32_t second = 0; second < 0x100; second++) {
             const uint8_t bytes[] = {(uint8_t)lead, (uint8_t)second, 0x80, 0xBF};
             const bool follows = second >= 0x80 && second < 0xC0;
             const bool two = lead >= 0xC2 && lead < 0xE0 && follows;
@@ -78,13 +77,13 @@ TEST(test_every_short_run) {
 
 TEST(test_ascii) {
     uint8_t bytes[40];
-    size_t n, at, wrong = 0;
+    size_t wrong = 0;
     memset(bytes, 0x7F, sizeof bytes);
     CHECK(rs_unicode_is_ascii(NULL, 0));
-    for (n = 0; n <= sizeof bytes; n++) {
+    for (size_t n = 0; n <= sizeof bytes; n++) {
         uint8_t *exact = make_exact(bytes, n);
         wrong += !rs_unicode_is_ascii(exact, n);
-        for (at = 0; at < n; at++) {
+        for (size_t at = 0; at < n; at++) {
             exact[at] = 0x80;
             wrong += rs_unicode_is_ascii(exact, n);
             exact[at] = 0;

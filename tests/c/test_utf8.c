@@ -42,9 +42,8 @@ TEST(test_units) {
 /* A place over `any` bytes. */
 static rs_status take(const char *bytes, size_t n, rs_buffer *out, bool *taken) {
     uint8_t *exact = make_exact(bytes, n);
-    rs_cursor cursor;
+    rs_cursor cursor = {0};
     rs_place place = {NULL, NULL, 0};
-    memset(&cursor, 0, sizeof cursor);
     cursor.in = rs_slice_of(exact, n);
     rs_status status = rs_utf8_take(out, &cursor, &place, taken, &err);
     free(exact);

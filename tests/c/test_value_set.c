@@ -18,15 +18,15 @@ TEST(test_empty) {
 TEST(test_many) {
     rs_value_set set = {0};
     rs_buffer bytes = {0};
-    uint32_t i, wrong = 0;
-    for (i = 0; i < 2 * MANY; i++) make_bytes(&bytes, &i, 4);
-    for (i = 0; i < MANY; i++) {
+    uint32_t wrong = 0;
+    for (uint32_t i = 0; i < 2 * MANY; i++) make_bytes(&bytes, &i, 4);
+    for (uint32_t i = 0; i < MANY; i++) {
         rs_span span = {4 * i, 4};
         rs_slice value = value_at(&bytes, i);
         wrong += rs_value_set_find(&set, bytes.data, value, rs_value_set_hash(value)) != UINT32_MAX;
         REQUIRE_OK(rs_value_set_add(&set, span, rs_value_set_hash(value), &err), &err);
     }
-    for (i = 0; i < 2 * MANY; i++) {
+    for (uint32_t i = 0; i < 2 * MANY; i++) {
         rs_slice value = value_at(&bytes, i);
         wrong += rs_value_set_find(&set, bytes.data, value, rs_value_set_hash(value)) != (i < MANY ? i : UINT32_MAX);
     }

@@ -97,12 +97,11 @@ static bool covered(uint64_t at) {
 static bool is_format_code(rs_status status) { return status >= RS_E_FMT_MAGIC && status <= RS_E_FMT_RESERVED; }
 
 TEST(test_every_flip) {
-    size_t i, padding = 0;
-    for (i = 0; i < small.size; i++) {
+    size_t padding = 0;
+    for (size_t i = 0; i < small.size; i++) {
         uint8_t bit = (uint8_t)(1u << make_random(8));
-        rs_status status;
         small.data[i] ^= bit;
-        status = rs_verify_segment(built_slice(&small), NULL, NULL, &err);
+        rs_status status = rs_verify_segment(built_slice(&small), NULL, NULL, &err);
         if (!covered(i)) padding++;
         if (!CHECK(covered(i) ? is_format_code(status) : status == RS_OK)) {
             (void)fprintf(stderr, "    byte %zu: %s\n", i, rs_status_name(status));
@@ -124,12 +123,10 @@ TEST(test_every_cut) {
 /* Bytes changed and all checksums made to match: nothing but the rules stands between the bytes and the reader. */
 TEST(test_sealed_changes) {
     built copy = {make_exact(small.data, small.size), small.size};
-    uint64_t round, refused = 0;
-    for (round = 0; round < 60000; round++) {
+    uint64_t refused = 0;
+    for (uint64_t round = 0; round < 60000; round++) {
         uint64_t n = 1 + make_random(3), at;
-        rs_status status;
-        uint64_t i;
-        for (i = 0; i < n; i++) {
+        for (uint64_t i = 0; i < n; i++) {
             /* The header's second half and the arrays hold nothing to go wrong. */
             do at = make_random(small.size);
             while (within(at, 120, 3972) || within(at, layout.blocks[2].arrays_off, 2048));
@@ -140,7 +137,7 @@ TEST(test_sealed_changes) {
             }
         }
         built_seal(&copy, &layout);
-        status = rs_verify_segment(built_slice(&copy), NULL, NULL, &err);
+        rs_status status = rs_verify_segment(built_slice(&copy), NULL, NULL, &err);
         CHECK(status == RS_OK || is_format_code(status));
         refused += status != RS_OK;
         memcpy(copy.data, small.data, small.size);
@@ -153,10 +150,9 @@ TEST(test_sealed_changes) {
 
 static rs_status verify_with(unsigned section, uint64_t at, uint64_t value, unsigned width) {
     built copy = {make_exact(small.data, small.size), small.size};
-    rs_status status;
     memcpy((section == 0 ? copy.data : built_section(&copy, &layout, section)) + at, &value, width);
     built_seal(&copy, &layout);
-    status = rs_verify_segment(built_slice(&copy), NULL, NULL, &err);
+    rs_status status = rs_verify_segment(built_slice(&copy), NULL, NULL, &err);
     built_clear(&copy);
     return status;
 }
@@ -214,10 +210,10 @@ static void long_record(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
 
 TEST(test_every_stop) {
     built lists = build(long_record, 3, true);
-    uint64_t of_small = stops_everywhere(&small), of_lists;
+    uint64_t of_small = stops_everywhere(&small);
     CHECK(of_small > ALL + layout.blocks[2].arrays_size_bytes);
     REQUIRE(lists.data != NULL);
-    of_lists = stops_everywhere(&lists);
+    uint64_t of_lists = stops_everywhere(&lists);
     CHECK(of_lists >= 15000);
     built_clear(&lists);
 }

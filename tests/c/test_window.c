@@ -17,7 +17,7 @@ static void open_all(const built *b) {
 static void check_window(const int64_t *positions, int64_t start, int64_t step, uint64_t n) {
     static rs_window window;
     rs_window_stop stop;
-    uint64_t done = 0, i;
+    uint64_t done = 0;
     while (done < n) {
         if (!CHECK_OK(rs_window_locate(&window, &s.source, positions, start, step, done, n, &stop, &err), &err)) return;
         if (window.n == 0) {
@@ -26,7 +26,7 @@ static void check_window(const int64_t *positions, int64_t start, int64_t step, 
             continue;
         }
         CHECK(window.n <= RS_WINDOW_RECORDS && window.n <= n - done);
-        for (i = 0; i < window.n; i++) {
+        for (uint64_t i = 0; i < window.n; i++) {
             const uint64_t index = rs_window_index_at(positions, start, step, done + i);
             rs_record record;
             if (!CHECK_OK(rs_store_find(&s.store, index, &record, &err), &err)) return;
@@ -82,13 +82,13 @@ TEST(test_damaged_offsets) {
     static rs_window window;
     built sound = build(columns_record, 300, true), b;
     built_layout layout;
-    unsigned round, k, failed = 0;
+    unsigned failed = 0;
     REQUIRE(sound.data != NULL);
     built_read(&sound, &layout);
-    for (round = 0; round < 300; round++) {
+    for (unsigned round = 0; round < 300; round++) {
         rs_window_stop stop;
         b.data = make_exact(sound.data, sound.size), b.size = sound.size;
-        for (k = 0; k < 4; k++) {
+        for (unsigned k = 0; k < 4; k++) {
             const rs_section *section =
                 &layout.directory.sections[round % 2 == 0 ? RS_FMT_SECTION_OFFSETS : RS_FMT_SECTION_GROUPS];
             b.data[section->off + make_random(section->size_bytes)] = (uint8_t)make_random(256);
@@ -119,11 +119,10 @@ TEST(test_damaged_offsets) {
 
 TEST(test_order_and_reach) {
     built b = build(columns_record, N, true);
-    const rs_tree_paths *paths;
     REQUIRE(b.data != NULL);
     open_all(&b);
     REQUIRE_OK(sources_know(&s, 0, &err), &err);
-    paths = s.by_block[0];
+    const rs_tree_paths *paths = s.by_block[0];
     CHECK(paths->n == 4 && paths->n_fixed > 0 && paths->n_fixed < 4 && paths->reach == UINT64_MAX);
     for (uint32_t k = 0; k < 4; k++) {
         CHECK(rs_compiled_path_is_fixed(paths->of_field[paths->order[k]]) == (k < paths->n_fixed));

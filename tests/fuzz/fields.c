@@ -114,11 +114,9 @@ static void set_steps(rs_compiled_path *path, const fuzz_fields *self) {
 }
 
 rs_status fuzz_fields_know(fuzz_fields *self, uint64_t block) {
-    const rs_tree *tree;
-    fuzz_tree_fields *t;
     RS_TRY(rs_store_load_block(self->store, block, NULL));
-    tree = &self->store->trees[self->store->blocks[block].tree];
-    t = &self->trees[self->store->blocks[block].tree];
+    const rs_tree *tree = &self->store->trees[self->store->blocks[block].tree];
+    fuzz_tree_fields *t = &self->trees[self->store->blocks[block].tree];
     for (uint32_t f = 0; !t->known && f < self->n; f++) {
         RS_TRY(rs_compiled_path_open(&t->compiled[f], &self->paths[f], tree, NULL));
         set_steps(&t->compiled[f], self);

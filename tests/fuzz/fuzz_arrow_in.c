@@ -197,11 +197,9 @@ static rs_status find_zone(void *context, rs_slice zone, int64_t utc_s, rs_buffe
 static void import(const arrow_made *m, unsigned choice) {
     const rs_arrow_options options = {
         (choice & 1) != 0, (rs_arrow_nanoseconds)(choice / 2 % 3), NULL, 0, find_zone, NULL};
-    rs_arrow_in in;
-    rs_parcel parcel;
+    rs_arrow_in in = {0};
+    rs_parcel parcel = {0};
     uint64_t at = 0;
-    memset(&in, 0, sizeof in);
-    memset(&parcel, 0, sizeof parcel);
     if (rs_arrow_in_open(&in, &m->schema, &options, NULL) == RS_OK) {
         if (rs_arrow_in_bind(&in, &m->array, NULL) == RS_OK) {
             fuzz_any(rs_arrow_in_append_parcel(&in, &parcel, UINT64_MAX, FUZZ_BYTES, NULL));
@@ -241,8 +239,7 @@ static void compile_text(source *s) {
     const rs_arrow_options options = {false, RS_ARROW_NANOSECONDS_EXACT, NULL, 0, find_zone, NULL};
     arrow_made *m =
         arrow_make((const char *)take_bytes(s, FORMAT, FORMAT), (const char *)take_bytes(s, FORMAT, FORMAT), 0, 0);
-    rs_arrow_in in;
-    memset(&in, 0, sizeof in);
+    rs_arrow_in in = {0};
     if (take(s) % 2 == 0) arrow_add(m, make_type(s, NEST, 0));
     if (take(s) % 4 == 0) arrow_set_dictionary(m, make_type(s, NEST, 0));
     if (rs_arrow_in_open(&in, &m->schema, &options, NULL) == RS_OK) rs_arrow_in_close(&in);

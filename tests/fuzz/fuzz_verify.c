@@ -13,17 +13,15 @@ static void verify(uint8_t *data, size_t size) {
     const rs_slice bytes = rs_slice_of(data, size);
     rs_store store;
     rs_record record;
-    bool small;
     if (!fuzz_open(&store, bytes)) return;
     lower_limits(data, &store);
-    small = fuzz_is_small(&store);
+    bool small = fuzz_is_small(&store);
     rs_store_close(&store);
     if (!small || rs_verify_segment(bytes, NULL, NULL, NULL) != RS_OK) return;
     FUZZ_MUST(fuzz_open(&store, bytes));
     for (uint64_t k = 0; k < fuzz_records(&store); k++) {
-        rs_cursor cursor;
         FUZZ_MUST(rs_store_find(&store, fuzz_record(&store, k), &record, NULL) == RS_OK);
-        cursor = rs_store_cursor(&store, &record);
+        rs_cursor cursor = rs_store_cursor(&store, &record);
         FUZZ_MUST(rs_check_record(&cursor, record.tree, NULL, NULL) == RS_OK);
     }
     fuzz_read_records(&store);

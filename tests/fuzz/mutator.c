@@ -65,8 +65,8 @@ static uint64_t directory_of(const parts *self, uint64_t *count) {
 
 /* Sets *out to a section; false when there is none within the bytes. */
 static bool section_of(const parts *self, unsigned kind, unsigned store, part *out) {
-    uint64_t count, i, at = directory_of(self, &count);
-    for (i = 0; i < count; i++, at += RS_FMT_ENTRY_SIZE) {
+    uint64_t count, at = directory_of(self, &count);
+    for (uint64_t i = 0; i < count; i++, at += RS_FMT_ENTRY_SIZE) {
         const uint8_t *e = self->data + at;
         out->off = rs_load_u64(e + RS_FMT_E_OFFSET), out->size = rs_load_u64(e + RS_FMT_E_SIZE);
         if (rs_load_u16(e + RS_FMT_E_KIND) == kind && rs_load_u16(e + RS_FMT_E_STORE) == store) {
@@ -111,12 +111,12 @@ static void add_trees(parts *self, unsigned store) {
 }
 
 static void find_parts(parts *self, uint8_t *data, uint64_t size) {
-    uint64_t count, i, at;
+    uint64_t count;
     memset(self, 0, sizeof *self);
     self->data = data, self->size = size;
     add(self, PART_HEADER, 0, RS_FMT_FRONT);
-    at = directory_of(self, &count);
-    for (i = 0; i < count; i++, at += RS_FMT_ENTRY_SIZE) {
+    uint64_t at = directory_of(self, &count);
+    for (uint64_t i = 0; i < count; i++, at += RS_FMT_ENTRY_SIZE) {
         const uint8_t *e = data + at;
         const unsigned kind = rs_load_u16(e + RS_FMT_E_KIND);
         const uint64_t off = rs_load_u64(e + RS_FMT_E_OFFSET), section = rs_load_u64(e + RS_FMT_E_SIZE);
@@ -192,14 +192,14 @@ static void change_bytes(const parts *self, const part *p, uint64_t *random) {
 
 static void change_tree(const parts *self, const part *p, uint64_t *random) {
     uint8_t *tree = self->data + p->off;
-    uint64_t n = p->size < 4 ? 0 : rs_load_u32(tree), i, j;
+    uint64_t n = p->size < 4 ? 0 : rs_load_u32(tree);
     part aux = *p;
     if (n == 0 || n > (p->size - 4) / RS_FMT_NODE_SIZE) {
         change_bytes(self, p, random);
         return;
     }
-    i = RS_FMT_TREE_HEAD_SIZE + RS_FMT_NODE_SIZE * fuzz_below(random, n);
-    j = RS_FMT_TREE_HEAD_SIZE + RS_FMT_NODE_SIZE * fuzz_below(random, n);
+    uint64_t i = RS_FMT_TREE_HEAD_SIZE + RS_FMT_NODE_SIZE * fuzz_below(random, n);
+    uint64_t j = RS_FMT_TREE_HEAD_SIZE + RS_FMT_NODE_SIZE * fuzz_below(random, n);
     aux.off += RS_FMT_TREE_HEAD_SIZE + RS_FMT_NODE_SIZE * n;
     aux.size = p->size < RS_FMT_TREE_HEAD_SIZE + RS_FMT_NODE_SIZE * n
                    ? 0
@@ -258,11 +258,11 @@ static void change(const parts *self, uint64_t *random) {
 }
 
 size_t fuzz_mutate_segment(uint8_t *data, size_t size, size_t max_size, unsigned int seed) {
-    uint64_t random = seed, n;
+    uint64_t random = seed;
     parts all;
     if (size < RS_FMT_HEADER_SIZE || memcmp(data, RS_FMT_MAGIC, 8) != 0) return LLVMFuzzerMutate(data, size, max_size);
     find_parts(&all, data, size);
-    for (n = 1 + fuzz_below(&random, CHANGES); n > 0; n--) change(&all, &random);
+    for (uint64_t n = 1 + fuzz_below(&random, CHANGES); n > 0; n--) change(&all, &random);
     switch (fuzz_below(&random, 32)) {
     case 0: return LLVMFuzzerMutate(data, size, max_size); /* nothing is mended */
     case 1: break;
@@ -308,18 +308,17 @@ static void mend_blocks(const parts *self, unsigned kind, unsigned store) {
 }
 
 void fuzz_mend(uint8_t *data, size_t size) {
-    parts all;
-    uint64_t count, i, directory;
-    memset(&all, 0, sizeof all);
+    parts all = {0};
+    uint64_t count;
     all.data = data, all.size = size;
     if (size < RS_FMT_HEADER_SIZE) return;
-    directory = directory_of(&all, &count);
+    uint64_t directory = directory_of(&all, &count);
     for (unsigned store = 0; store < 2; store++) {
         mend_blocks(&all, RS_FMT_SECTION_BLOCKS, store);
         mend_blocks(&all, RS_FMT_SECTION_TABLES, store);
         mend_trees(&all, store);
     }
-    for (i = 0; i < count; i++) {
+    for (uint64_t i = 0; i < count; i++) {
         const uint64_t at = directory + RS_FMT_ENTRY_SIZE * i;
         if (rs_load_u16(data + at + RS_FMT_E_KIND) == RS_FMT_SECTION_HEAP) continue;
         mend_at(&all, at + RS_FMT_E_CRC, rs_load_u64(data + at + RS_FMT_E_OFFSET),

@@ -44,10 +44,8 @@ static rs_status run(export_state *s, const int64_t *positions, uint64_t n, rs_a
  * what breaks a rule of the interface. */
 static void import(const struct ArrowSchema *schema, const struct ArrowArray *batch) {
     const rs_arrow_options options = {false, RS_ARROW_NANOSECONDS_FLOOR, NULL, 0, NULL, NULL};
-    rs_arrow_in in;
-    rs_parcel parcel;
-    memset(&in, 0, sizeof in);
-    memset(&parcel, 0, sizeof parcel);
+    rs_arrow_in in = {0};
+    rs_parcel parcel = {0};
     if (rs_arrow_in_open(&in, schema, &options, NULL) == RS_OK) {
         rs_status status = rs_arrow_in_bind(&in, batch, NULL);
         FUZZ_MUST(status != RS_E_IN_BROKEN);

@@ -113,12 +113,10 @@ void fuzz_read_paths(rs_store *store, uint64_t seed) {
     rs_record record;
     fuzz_fields_open(&fields, store, seed);
     for (uint64_t k = 0; k < fuzz_records(store); k++) {
-        rs_cursor cursor;
-        uint64_t block;
         if (rs_store_find(store, fuzz_record(store, k), &record, NULL) != RS_OK) continue;
-        block = (uint64_t)(record.block - store->blocks);
+        uint64_t block = (uint64_t)(record.block - store->blocks);
         if (fields.source.of_block[block] == NULL && fuzz_fields_know(&fields, block) != RS_OK) break;
-        cursor = rs_store_cursor(store, &record);
+        rs_cursor cursor = rs_store_cursor(store, &record);
         for (uint32_t f = 0; f < fields.n; f++)
             walk(fields.source.of_block[block]->of_field[f], &cursor, &scratch, &seed);
     }
@@ -139,8 +137,7 @@ static rs_status place_of(rs_store *store, uint64_t index, rs_cursor *cursor, rs
 
 static rs_status read_column(fuzz_fields *fields, const rs_source *source, rs_column_read *column,
                              const int64_t *positions, uint64_t n) {
-    rs_column_read_stop stop;
-    memset(&stop, 0, sizeof stop);
+    rs_column_read_stop stop = {0};
     for (;;) {
         rs_cursor cursor;
         rs_place place;
@@ -191,8 +188,7 @@ void fuzz_read_columns(rs_store *store, uint64_t seed) {
         rs_tree_paths *paths = (rs_tree_paths *)calloc((size_t)store->n_trees + 1, sizeof *paths);
         const rs_tree_paths **of_block = (const rs_tree_paths **)calloc((size_t)store->n_blocks + 1, sizeof *of_block);
         const rs_source source = {store, of_block};
-        rs_column_read column;
-        memset(&column, 0, sizeof column);
+        rs_column_read column = {0};
         FUZZ_MUST(paths != NULL && of_block != NULL);
         one_field(&fields, f, paths, of_block);
         if (rs_column_read_open(&column, n, f % 2 == 0, NULL) == RS_OK) {

@@ -146,7 +146,7 @@ static void fill_coded(maker *m, made_node *node) {
 static void fill(maker *m, made_node *node) {
     const unsigned below = node->where & (unsigned)(IN_EXT | IS_LEAF), fixed = node->where & IS_FIXED;
     const unsigned row = node->where & (unsigned)(PLACED | IS_FIXED | IS_LEAF);
-    uint32_t n, i;
+    uint32_t n;
     node->aux_off = (uint32_t)m->aux.size_bytes;
     switch (node->kind) {
     case RS_FMT_NODE_CONST: put_const(m, node->where); break;
@@ -169,7 +169,7 @@ static void fill(maker *m, made_node *node) {
     case RS_FMT_NODE_STRUCT:
         add_children(m, node, fuzz_take(m->in) % (CHILDREN + 1), row | IN_STRUCT);
         n = fuzz_take(m->in) % 20;
-        for (i = 0; i < node->n_children; i++) put_text(m, n + i);
+        for (uint32_t i = 0; i < node->n_children; i++) put_text(m, n + i);
         break;
     case RS_FMT_NODE_UNION: add_children(m, node, 1 + fuzz_take(m->in) % CHILDREN, below | (row & PLACED)); break;
     case RS_FMT_NODE_NDARRAY: fill_array(m, node); break;
@@ -229,8 +229,8 @@ static bool may_be(const maker *m, const made_node *node, uint8_t kind) {
 }
 
 static uint8_t choose_kind(maker *m, const made_node *node) {
-    unsigned choice = fuzz_take(m->in), i;
-    for (i = 0; i < CHOICES; i++, choice++) {
+    unsigned choice = fuzz_take(m->in);
+    for (unsigned i = 0; i < CHOICES; i++, choice++) {
         const uint8_t kind = (uint8_t)(1 + choice % RS_FMT_NODE_LAST);
         if (rs_node_kind_of(kind) != NULL && may_be(m, node, kind)) return kind;
     }
@@ -265,8 +265,7 @@ static void take_rests(rs_buffer *tree) {
 }
 
 void fuzz_make_tree(rs_slice *in, const tree_tables *tables, rs_buffer *out) {
-    maker m;
-    memset(&m, 0, sizeof m);
+    maker m = {0};
     m.in = in, m.tables = tables, m.n = 1;
     m.nodes[0].where = tables->placed ? PLACED : 0;
     for (uint32_t i = 0; i < m.n; i++) {
@@ -282,9 +281,8 @@ void fuzz_replace_tree(uint8_t *tree, uint64_t size, uint64_t *random) {
     const tree_tables none = {0, {0}, false, false};
     uint8_t choices[128];
     rs_buffer made = {0};
-    rs_slice in;
     for (size_t i = 0; i < sizeof choices; i++) choices[i] = (uint8_t)fuzz_random(random);
-    in = rs_slice_of(choices, (size_t)fuzz_below(random, sizeof choices));
+    rs_slice in = rs_slice_of(choices, (size_t)fuzz_below(random, sizeof choices));
     fuzz_make_tree(&in, &none, &made);
     if (made.size_bytes <= size) {
         memcpy(tree, made.data, made.size_bytes);

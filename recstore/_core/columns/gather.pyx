@@ -493,7 +493,7 @@ cdef class Gather:
                 path = CompiledPath(paths)
                 path.prepare(<Program>source.segment.program(&store.trees[tree]))
                 compiled.append(path)
-            # Another thread may have compiled it meanwhile, and its read points to what it has made.
+            # Another thread may have compiled it by now, and its read points to the result.
             found = trees.setdefault(key, GatherTree(compiled))
         source.it.of_block[block] = &(<GatherTree>found).it
         return 0

@@ -16,7 +16,7 @@ cdef int feed_numbers(update, numbers) except -1:
 
 
 cdef int feed_bytes(update, const uint8_t *data, uint64_t size) except -1:
-    """Feeds the size and the bytes. hashlib lets other threads run meanwhile: the caller has entered the segment."""
+    """Feeds the size and the bytes. hashlib lets other threads run: the caller has entered the segment."""
     feed_numbers(update, (size,))
     if size:
         update(PyMemoryView_FromMemory(<char *>data, <Py_ssize_t>size, PyBUF_READ))

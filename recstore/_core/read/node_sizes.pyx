@@ -4,7 +4,7 @@
 def node_sizes(Segment segment, int number=0):
     """`(of blocks, of tables)` of a store. `of blocks` has for each tree of a block a list of `(values, bits)`, one for
     each node: `{tree: list}`. `of tables` has the same list for each table, None for a symbol table. Reads every
-    record; other threads may run meanwhile. CorruptError for a malformed record."""
+    record, and lets other threads run. CorruptError for a malformed record."""
     cdef rs_node_size *sizes = NULL
     cdef rs_error err
     cdef rs_status status

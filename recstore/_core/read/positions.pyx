@@ -41,7 +41,7 @@ cdef extern from *:
 
 
 cdef enum:
-    UNLOCKED_FROM = 1 << 14  # numbers from which on other threads may run meanwhile
+    UNLOCKED_FROM = 1 << 14  # from so many numbers on other threads may run
 
 
 cdef class Positions:

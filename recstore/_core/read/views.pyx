@@ -237,7 +237,7 @@ cdef class Records:
         cdef Positions chosen = positions_of(indices, self.length, None, "get_many", False, has_default)
         cdef Py_ssize_t i, begin, n
         cdef list out = []
-        cdef list kept = []  # the shards of a set that a chunk reads stay mapped meanwhile
+        cdef list kept = []  # the shards of a set that a chunk reads stay mapped until it ends
         for begin in range(0, chosen.n, CHUNK):
             n = min(CHUNK, chosen.n - begin)
             for i in range(n):

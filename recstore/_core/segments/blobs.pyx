@@ -159,7 +159,7 @@ cdef class Blob:
                 self.owner_pid = None if path is None else getpid()
                 self.take_over(&out, id_)
                 return
-        drop_blob_file(&out, path)  # meanwhile another thread has published or closed the blob
+        drop_blob_file(&out, path)  # by now another thread has published or closed the blob
 
     cdef int take_over(self, rs_segment *segment, bytes id_) except -1:
         """Switches to the mapping of the published blob; where other threads may be reading, its private bytes stay."""

@@ -62,7 +62,7 @@ cdef class MappedShards:
                     f"a shard of {counted(n, 'record')}, where its set names {expected}", filename=made.file()
                 )
         with cython.critical_section(self, made):
-            # Another thread may have opened the shard meanwhile, or closed the set.
+            # Another thread may have opened the shard by now, or closed the set.
             if pointer_at(&self.at[i]) != NULL:
                 return <Segment>self.at[i]
             self.require_open()

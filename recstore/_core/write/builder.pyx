@@ -209,7 +209,7 @@ cdef int set_label(rs_builder *builder, label) except -1:
 
 cdef int flush_block(rs_builder *builder, bint all, path) except -1:
     """Closes the open block, and waits until the next may be filled or, with `all`, until all blocks are written.
-    Signals such as Ctrl-C are handled meanwhile."""
+    It handles signals such as Ctrl-C while it waits."""
     cdef rs_error err
     cdef rs_status status
     cdef bint done

@@ -65,7 +65,7 @@ cdef class JsonBounds:
         cdef Py_buffer view
         if first > start:
             raise ValueError("the first element begins behind the place to scan")
-        PyObject_GetBuffer(buffer, &view, PyBUF_SIMPLE)  # held meanwhile: the buffer keeps its size
+        PyObject_GetBuffer(buffer, &view, PyBUF_SIMPLE)  # until the texts are made: the buffer keeps its size
         try:
             self.run(buffer, start, end, &self.ends)
             return self.texts(<const char *>view.buf, first, start)
