@@ -75,7 +75,8 @@ class Field:
 
     MISSING = object()
 
-    def __init__(self, values, form, dtype, row=(), fill=None, missing="raise", **options):
+    def __init__(self, values, form, dtype, row=(), fill=None, missing="raise", cut=False, **options):
+        self.cut = cut  # whether numbers that truncate=True cuts off may be out of the dtype's range
         self.form, self.dtype, self.row, self.missing = form, dtype, row, missing
         self.options = options
         self.there = [value is not None and value is not Field.MISSING for value in values]
@@ -101,15 +102,23 @@ class Field:
     def lists(self):
         """For each record its rows."""
         return [
-            [rows(one, self.row, self.dtype) for one in items(value)] if there else []
-            for value, there in zip(self.values, self.there)
+            self.taken(value, self.kept("length")) if there else [] for value, there in zip(self.values, self.there)
         ]
 
     def nests(self):
+        outer, inner = self.kept("length"), self.kept("inner_length")
         return [
-            [[rows(one, self.row, self.dtype) for one in items(inner)] for inner in items(value)] if there else []
+            [self.taken(one, inner if i < outer else 0) for i, one in enumerate(items(value))] if there else []
             for value, there in zip(self.values, self.there)
         ]
+
+    def taken(self, value, kept):
+        """The rows of a list. Those that are cut off are numbers too, of whatever dtype."""
+        return [rows(one, self.row, self.dtype if i < kept else "complex128") for i, one in enumerate(items(value))]
+
+    def kept(self, length):
+        cut = self.cut and self.options.get("truncate") and self.options.get(length)
+        return cut or float("inf")
 
     # ---- Forms ----
 
