@@ -34,6 +34,8 @@ def _name(tree: Tree, member: Member) -> None:
         command = tree.proc.command(member.pid)
     except OSError:
         command = []
+    if member.command and not command:
+        return  # it is about to end: its memory is gone, and its command with it
     if member.looks and command == member.command and member.role != "process":
         member.looks += 1
         return

@@ -110,6 +110,18 @@ def test_a_process_that_execs_after_it_was_seen_is_named_anew(made):
     assert labels(one.sample()[0])[11] == "git"
 
 
+def test_a_process_that_is_about_to_end_keeps_its_name(made):
+    made.process(10)
+    made.process(11, 10)
+    one = sampler(made)
+    one.sample()
+    made.process(11, 10, ())  # its memory is gone, so its command is empty
+    one.sample()
+    made.end(11)
+    _, events = one.sample()
+    assert [event["label"] for event in events if event["what"] == "ended"] == ["worker 0"]
+
+
 def test_orphans_stay_and_new_ones_are_found(made):
     made.process(10)
     made.process(11, 10)
