@@ -48,7 +48,6 @@ extensions = [
     "sphinx_copybutton",
     "sphinx_design",
     "recstore_site",
-    "recstore_messages",
 ]
 nitpicky = True  # a reference in a docstring that leads nowhere is a warning, and a warning fails the build
 nitpick_ignore = [(kind, name) for name in dir(builtins) for kind in ("py:class", "py:exc", "py:obj", "py:func")]
