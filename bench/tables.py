@@ -13,8 +13,8 @@ import data
 import experiments.page
 from output import markdown
 
-DOCS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "docs")
-PAGES = ("compression.md", "measurements.md", "experiments.md")
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+PAGES = ("bench/RESULTS.md", "docs/experiments.md")
 LEVELS = {"none": "recstore none", "fast": "recstore fast", "auto": "recstore", "small": "recstore small"}
 OURS = "recstore"
 
@@ -22,7 +22,6 @@ OURS = "recstore"
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("result", nargs="+", help="what run.py wrote")
-    parser.add_argument("--docs", default=DOCS, metavar="DIR", help="the folder of the pages; docs unless told")
     options = parser.parse_args()
     found = {"suites": {}}
     for path in options.result:
@@ -31,7 +30,7 @@ def main():
         name = os.path.basename(path)
         found["suites"].update({suite: (rows, result["machine"], name) for suite, rows in result["suites"].items()})
     for page in PAGES:
-        path = os.path.join(options.docs, page)
+        path = os.path.join(ROOT, page)
         with open(path, encoding="utf-8") as file:
             text = file.read()
         new = filled(text, found["suites"])

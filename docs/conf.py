@@ -1,7 +1,6 @@
 """The documentation site: `sphinx-build -W --keep-going -j auto -c docs . build/site`, from the root of a checkout.
 
-The source folder is the root, so that a link from one page to another is the same in the repository and on the site.
-CONTRIBUTING.md says how a page is added.
+The source folder is the root of the checkout, so links between pages are the same in the repository and on the site.
 """
 
 import builtins
@@ -14,7 +13,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent
 sys.path.insert(0, str(HERE / "_ext"))
 
-import stand_ins  # noqa: E402 - it lies in the folder above
+import stand_ins  # noqa: E402 - found through sys.path
 
 stand_ins.install("datasets", "detectron2", "lhotse", "lightning", "mmengine", "pycocotools", "torchvision")
 
@@ -39,7 +38,7 @@ include_patterns = [
     "docs/**.md",
     "docs/reference/names/*.rst",
 ]
-# Folders are left out by name too: Sphinx walks through all others to look for pages.
+# Also exclude folders: Sphinx walks through all others to look for pages.
 exclude_patterns = [".*", "build", "dist", "recstore", "tests", "shared", "bench/results", "docs/README.md"]
 extensions = [
     "myst_parser",
@@ -48,14 +47,13 @@ extensions = [
     "sphinx_copybutton",
     "sphinx_design",
     "recstore_site",
-    "recstore_messages",
 ]
 nitpicky = True  # a reference in a docstring that leads nowhere is a warning, and a warning fails the build
 nitpick_ignore = [(kind, name) for name in dir(builtins) for kind in ("py:class", "py:exc", "py:obj", "py:func")]
 nitpick_ignore_regex = [
     ("py:.*", r"(numpy|pandas|plotly|polars|pyarrow|torch|lightning)\..*")
-]  # their sites, not this one
-templates_path = [str(HERE / "_templates")]  # autosummary takes a relative one from the source folder
+]  # documented on their own sites
+templates_path = [str(HERE / "_templates")]  # autosummary resolves a relative path in the source folder
 
 # ---- Markdown ----
 
@@ -70,7 +68,7 @@ add_module_names = False
 autosummary_generate = sorted(str(page.relative_to(ROOT)) for page in (HERE / "reference").glob("*.md"))
 autosummary_ignore_module_all = False
 autodoc_member_order = "bysource"
-autodoc_typehints = "none"  # types are in the stubs; docstrings say what an argument may be
+autodoc_typehints = "none"  # types are in the stubs
 
 # ---- The look ----
 

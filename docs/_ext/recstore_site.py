@@ -1,5 +1,5 @@
-"""What the site needs beyond Sphinx: tables of links as tables of contents, names that lead to the reference, and the
-members of a documented class."""
+"""Extensions of Sphinx for the site: tables of links become tables of contents, names in the text link to the
+reference, and classes list their members."""
 
 import inspect
 import pathlib
@@ -19,7 +19,7 @@ SECTIONS = Config(
     napoleon_use_param=False,  # "a, b: both" is one entry of two names
     napoleon_custom_sections=[("Attributes", "params_style")],
 )
-INHERITED_FROM = ("recstore.",)  # members of other packages' base classes are those packages' to document
+INHERITED_FROM = ("recstore.",)  # other packages document the members of their base classes
 
 
 def setup(app):
@@ -36,25 +36,25 @@ def setup(app):
 
 
 def without_old_names(app, config):
-    """Removes the pages of names from an earlier build: a name may have gone since."""
+    """Removes the pages of names from an earlier build, because a name may have been removed since."""
     shutil.rmtree(pathlib.Path(app.srcdir) / NAMES, ignore_errors=True)
     config.autosummary_context = {"members_of": members_of}
 
 
 def listed(text):
-    """The pages that the tables of a page list: the links that begin a row. A README has the row's title."""
+    """The pages that the tables of a page list: the links at the start of a row. A README gets the title of its row."""
     rows = re.findall(r"^\| \[([^\]]*)\]\(([^)#:]+)\.md\)", text, flags=re.MULTILINE)
     return [f"{title} <{page}>" if page.endswith("README") else page for title, page in rows]
 
 
 def add_toctree(app, docname, source):
-    """Puts a table of contents of the listed pages in place of the mark."""
+    """Replaces the mark by a table of contents of the listed pages."""
     pages = "\n".join(listed(source[0]))
     source[0] = MARK.sub(lambda mark: f"```{{toctree}}\n:hidden:\n\n{pages}\n```", source[0])
 
 
 def write_entrance(app, exception):
-    """The start page has the path of its file; this leads to it from the root of the site."""
+    """Redirects from the root of the site to the start page, which has the path of its file."""
     if exception is None and app.builder.format == "html":
         target = app.builder.get_target_uri(app.config.root_doc)
         page = f'<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0; url={target}">'
@@ -66,7 +66,7 @@ def write_entrance(app, exception):
 
 
 class LinkedNames(SphinxPostTransform):
-    """A name of the reference, or the path of a page, that stands in a text as code becomes a link."""
+    """Turns names of the reference and paths of pages that are written as code into links."""
 
     default_priority = 5
 
@@ -80,11 +80,11 @@ class LinkedNames(SphinxPostTransform):
                     literal.replace_self(reference)
 
     def _may_be_a_link(self, literal):
-        around = literal.parent
-        while around is not None:
-            if isinstance(around, (nodes.reference, nodes.title, addnodes.pending_xref, addnodes.desc_signature)):
+        ancestor = literal.parent
+        while ancestor is not None:
+            if isinstance(ancestor, (nodes.reference, nodes.title, addnodes.pending_xref, addnodes.desc_signature)):
                 return False
-            around = around.parent
+            ancestor = ancestor.parent
         return True
 
     def _reference(self, literal):
@@ -93,10 +93,10 @@ class LinkedNames(SphinxPostTransform):
         if page != text and page in self.env.found_docs and page != self.env.docname:
             return make_refnode(self.app.builder, self.env.docname, page, "", literal.deepcopy())
         name = re.fullmatch(r"([A-Za-z_][\w.]*)(\(\))?", text)
-        found = self._documented(name[1]) if name else None
-        if found is None:
+        entry = self._documented(name[1]) if name else None
+        if entry is None:
             return None
-        return make_refnode(self.app.builder, self.env.docname, found.docname, found.node_id, literal.deepcopy())
+        return make_refnode(self.app.builder, self.env.docname, entry.docname, entry.node_id, literal.deepcopy())
 
     def _documented(self, name):
         """The entry of a full name, or of a class of recstore or recstore.torch."""
@@ -104,21 +104,21 @@ class LinkedNames(SphinxPostTransform):
         candidates = [name] if name.startswith("recstore.") else []
         if name[:1].isupper():
             candidates = [f"recstore.{name}", f"recstore.torch.{name}"]
-        return next((objects[one] for one in candidates if one in objects), None)
+        return next((objects[candidate] for candidate in candidates if candidate in objects), None)
 
 
 def resolve_short_name(app, env, node, content):
-    """`:class:`Fields`` in the summary of another page: the one documented name that ends so."""
+    """Resolves `:class:`Fields`` in the summary of another page to the only documented name that ends with it."""
     if node.get("refdomain") != "py":
         return None
     target = node["reftarget"]
     objects = env.get_domain("py").objects
-    found = [name for name in objects if name.endswith(f".{target}")]
-    at_top = [name for name in found if name.removesuffix(target) in ("recstore.", "recstore.torch.")]
-    found = at_top or found
-    if len(found) != 1:
+    names = [name for name in objects if name.endswith(f".{target}")]
+    at_top = [name for name in names if name.removesuffix(target) in ("recstore.", "recstore.torch.")]
+    names = at_top or names
+    if len(names) != 1:
         return None
-    entry = objects[found[0]]
+    entry = objects[names[0]]
     return make_refnode(app.builder, env.docname, entry.docname, entry.node_id, content)
 
 
@@ -126,8 +126,8 @@ def resolve_short_name(app, env, node, content):
 
 
 def read_sections(app, what, name, obj, options, lines):
-    """The sections of a docstring ("Args:", "Raises:"). napoleon as an extension would also take what stands before a
-    colon in the first line of an attribute for its type; here it is a sentence."""
+    """Formats the sections of a docstring ("Args:", "Raises:"). The napoleon extension would also read the text before
+    a colon in the first line of an attribute as its type; here it is a sentence."""
     if what == "data" and obj.__doc__ == type(obj).__doc__:
         lines[:] = []  # a constant has the docstring of dict or int
     elif what not in ("attribute", "data", "property"):
@@ -148,10 +148,10 @@ def members_of(fullname):
             elif inspect.isroutine(value) or isinstance(value, (classmethod, staticmethod)):
                 methods[name] = value
     return [
-        (title, directive, list(found))
-        for title, directive, found in (
+        (title, directive, list(members))
+        for title, directive, members in (
             ("Methods", "automethod", methods),
             ("Attributes", "autoattribute", properties),
         )
-        if found
+        if members
     ]

@@ -1,6 +1,5 @@
-"""Stand-ins for the large packages that adapters import, of which some are not installable everywhere: classes
-without members, enough to import a module and read its docstrings. autodoc's own mocks are no classes, which
-`recstore.register` refuses."""
+"""Mocks of the large packages that adapters import, which cannot be installed everywhere: empty classes, enough to
+import a module and read its docstrings. autodoc's own mocks are not classes, so `recstore.register` refuses them."""
 
 import importlib.abc
 import importlib.machinery
@@ -9,7 +8,7 @@ import types
 
 
 class _Any(type):
-    """The class of stand-ins: any attribute of one is another."""
+    """The metaclass of mocks: any attribute of a mock is another mock."""
 
     def __getattr__(cls, name):
         if name.startswith("__"):
@@ -52,5 +51,5 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 def install(*packages):
-    """Stands in for the packages, also where they are installed: the site is the same in every environment."""
+    """Mocks the packages, even if they are installed, so the site is the same in every environment."""
     sys.meta_path.insert(0, _Finder(packages))

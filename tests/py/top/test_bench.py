@@ -254,7 +254,7 @@ def test_the_tables_of_the_pages_are_those_of_their_results(bench):
     """A page whose tables name a file of results has what tables.py makes of that file."""
     tables = bench("tables")
     for page in tables.PAGES:
-        text = (BENCH.parent / "docs" / page).read_text()
+        text = (BENCH.parent / page).read_text()
         for name in tables.TABLES:
             begin = text.find(f"<!-- table {name} -->")
             if begin < 0 or text.startswith("<!-- end -->", text.index("\n", begin) + 1):
