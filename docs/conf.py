@@ -1,7 +1,7 @@
 """The documentation site: `sphinx-build -W --keep-going -j auto -c docs . build/site`, from the root of a checkout.
 
 The source folder is the root, so that a link from one page to another is the same in the repository and on the site.
-CONTRIBUTING.md says how a page is added.
+docs/development/releasing.md says how a page is added.
 """
 
 import builtins
