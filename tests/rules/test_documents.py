@@ -248,7 +248,9 @@ def test_the_readme_renders_alone():
 
 
 @pytest.mark.parametrize(
-    "page", [*PAGES, *(ROOT / name for name in ("bench/README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"))], ids=name_of
+    "page",
+    [*PAGES, *(ROOT / name for name in ("bench/README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"))],
+    ids=name_of,
 )
 def test_links_lead_somewhere(page):
     files = [target.partition("#")[0] for target in targets(page) if "://" not in target]
